@@ -1,0 +1,26 @@
+//! Time, randomness and background work, injected so that one engine runs in two worlds.
+//!
+//! ```text
+//!               threads (production)          virtual (reproduction, tests)
+//!   Clock       WallClock                     VirtualWorld: the running actor's local time
+//!   Scheduler   ThreadScheduler               VirtualWorld: the actor with the smallest time runs
+//!   Prng        the same algorithm, one seed a run, one derived stream a component
+//! ```
+//!
+//! Background work is a [`Job`]: a value with a resumable `step`. The thread scheduler loops over
+//! `step` on a worker thread; the virtual world interleaves the steps of all actors on one thread.
+//!
+//! Invariants
+//!   C1  Nothing outside this crate reads a wall clock, spawns a thread or draws ambient randomness.
+//!   C2  In the virtual world the order of events depends on the seed and the calls alone.
+//!   C3  A job's `step` never waits: it returns [`Step::Wait`] and is stepped again after a notify.
+//!   C4  A caller of [`Scheduler::yield_now`] or [`Scheduler::wait_until`] holds no lock that a job
+//!       takes: in the virtual world the job runs inside that call, on the caller's stack.
+
+mod clock;
+mod prng;
+mod scheduler;
+
+pub use clock::{Clock, StillClock};
+pub use prng::Prng;
+pub use scheduler::{Budget, Job, Runtime, Scheduler, Stalled, Step};

@@ -1,0 +1,1 @@
+//! The platter in software: recording rules, mechanics, backing, faults.

@@ -1,0 +1,51 @@
+//! What a disk did so far.
+
+use std::ops::Sub;
+
+/// Running totals of one disk or one translation layer; subtract two readings to get an interval.
+///
+/// `added_*` is what the layer did of its own accord (read-modify-write, cleaning, backup and
+/// move-back of tracks): it is part of the other totals, so device write amplification is
+/// `written_bytes / (written_bytes - added_written_bytes)`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counters {
+    /// Read requests.
+    pub reads: u64,
+    /// Write requests.
+    pub writes: u64,
+    /// Flush requests.
+    pub flushes: u64,
+    /// Requests that had to move the head to another track.
+    pub seeks: u64,
+    /// Zone resets.
+    pub zone_resets: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Bytes read by the layer itself.
+    pub added_read_bytes: u64,
+    /// Bytes written by the layer itself.
+    pub added_written_bytes: u64,
+    /// Time the modelled disk was busy, in nanoseconds; 0 on a disk without mechanics.
+    pub busy_ns: u64,
+}
+
+impl Sub for Counters {
+    type Output = Counters;
+    fn sub(self, before: Counters) -> Counters {
+        Counters {
+            reads: self.reads - before.reads,
+            writes: self.writes - before.writes,
+            flushes: self.flushes - before.flushes,
+            seeks: self.seeks - before.seeks,
+            zone_resets: self.zone_resets - before.zone_resets,
+            read_bytes: self.read_bytes - before.read_bytes,
+            written_bytes: self.written_bytes - before.written_bytes,
+            added_read_bytes: self.added_read_bytes - before.added_read_bytes,
+            added_written_bytes: self.added_written_bytes - before.added_written_bytes,
+            busy_ns: self.busy_ns - before.busy_ns,
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Geometry: how long a disk is and under which rule it writes. Checked once, at the door.
+
+use crate::{BlockRange, Blocks, GeometryError, Lba, ZoneId};
+
+/// Host-managed zones: conventional zones first, then sequential-write-required zones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZoneSpec {
+    /// Length of every zone; the last may be shorter where the disk ends.
+    pub zone_len: Blocks,
+    /// How much of a sequential zone can be written; `zone_len` unless the drive says less.
+    pub zone_capacity: Blocks,
+    /// How many zones at the start are conventional.
+    pub conventional_zone_count: u32,
+    /// Most zones open at a time; `None` for no limit.
+    pub open_zone_limit: Option<u32>,
+    /// Most zones open or closed at a time; `None` for no limit.
+    pub active_zone_limit: Option<u32>,
+    /// Whether reading at or above a write pointer is an error (else it gives zeros).
+    pub strict_reads: bool,
+}
+
+/// Raw shingled tracks, written anywhere at the host's own risk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShingleSpec {
+    /// Length of a track.
+    pub track_len: Blocks,
+    /// How many of the following tracks a write destroys.
+    pub overlap_tracks: u32,
+}
+
+/// Raw interlaced tracks: even tracks are bottom, odd tracks are top.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NeighbourSpec {
+    /// Length of a bottom (even, wide) track.
+    pub bottom_track_len: Blocks,
+    /// Length of a top (odd, narrow) track.
+    pub top_track_len: Blocks,
+}
+
+/// What a write may do and what it destroys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// Conventional: a write may go anywhere and destroys nothing else.
+    Anywhere,
+    /// Host-managed: a write goes to the write pointer of its zone.
+    AtPointer(ZoneSpec),
+    /// Raw shingled: a write destroys the tracks that follow.
+    IsolationDistance(ShingleSpec),
+    /// Raw interlaced: a write to a bottom track destroys its top neighbours.
+    Neighbours(NeighbourSpec),
+}
+
+impl Rule {
+    /// The rule's name, as messages and files use it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Rule::Anywhere => "conventional",
+            Rule::AtPointer(_) => "zoned",
+            Rule::IsolationDistance(_) => "shingled",
+            Rule::Neighbours(_) => "interlaced",
+        }
+    }
+}
+
+/// What [`Geometry::new`] checks: plain fields, any values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GeometrySpec {
+    /// Length of the whole disk.
+    pub len: Blocks,
+    /// The rule it writes under.
+    pub rule: Rule,
+}
+
+/// A checked geometry: what lies behind may rely on every rule that [`Geometry::new`] names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    spec: GeometrySpec,
+}
+
+impl Geometry {
+    /// Checks `spec`.
+    ///
+    /// # Errors
+    /// [`GeometryError`] names the field and its bound: the disk and every zone and track have at
+    /// least one block, `zone_capacity <= zone_len`, conventional zones fit the disk, limits are at
+    /// least one and `open_zone_limit <= active_zone_limit`, `overlap_tracks < track count`.
+    pub fn new(spec: GeometrySpec) -> Result<Geometry, GeometryError> {
+        at_least_one("len", spec.len.get())?;
+        match spec.rule {
+            Rule::Anywhere => {}
+            Rule::AtPointer(zones) => {
+                at_least_one("zone_len", zones.zone_len.get())?;
+                at_least_one("zone_capacity", zones.zone_capacity.get())?;
+                at_most("zone_capacity", zones.zone_capacity.get(), zones.zone_len.get())?;
+                let zone_count = spec.len.get().div_ceil(zones.zone_len.get());
+                at_most("zone count", zone_count, u64::from(u32::MAX))?;
+                let conventional = u64::from(zones.conventional_zone_count);
+                at_most("conventional_zone_count", conventional, zone_count)?;
+                for (what, limit) in [
+                    ("open_zone_limit", zones.open_zone_limit),
+                    ("active_zone_limit", zones.active_zone_limit),
+                ] {
+                    if let Some(limit) = limit {
+                        at_least_one(what, u64::from(limit))?;
+                    }
+                }
+                if let (Some(open), Some(active)) = (zones.open_zone_limit, zones.active_zone_limit)
+                {
+                    at_most("open_zone_limit", u64::from(open), u64::from(active))?;
+                }
+            }
+            Rule::IsolationDistance(shingle) => {
+                at_least_one("track_len", shingle.track_len.get())?;
+                let track_count = spec.len.get().div_ceil(shingle.track_len.get());
+                at_most("overlap_tracks", u64::from(shingle.overlap_tracks), track_count - 1)?;
+            }
+            Rule::Neighbours(tracks) => {
+                at_least_one("bottom_track_len", tracks.bottom_track_len.get())?;
+                at_least_one("top_track_len", tracks.top_track_len.get())?;
+            }
+        }
+        Ok(Geometry { spec })
+    }
+
+    /// Length of the whole disk.
+    pub fn len(&self) -> Blocks {
+        self.spec.len
+    }
+
+    /// Never: a geometry has at least one block.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// The rule the disk writes under.
+    pub fn rule(&self) -> &Rule {
+        &self.spec.rule
+    }
+
+    /// The zones, where the rule has them.
+    pub fn zones(&self) -> Option<&ZoneSpec> {
+        match &self.spec.rule {
+            Rule::AtPointer(zones) => Some(zones),
+            _ => None,
+        }
+    }
+
+    /// How many zones; 0 where the rule has none.
+    pub fn zone_count(&self) -> u32 {
+        self.zones().map_or(0, |z| self.len().get().div_ceil(z.zone_len.get()) as u32)
+    }
+
+    /// The zone that holds `at`, where the rule has zones and the disk holds `at`.
+    pub fn zone_of(&self, at: Lba) -> Option<ZoneId> {
+        let zones = self.zones()?;
+        (at.get() < self.len().get()).then(|| ZoneId((at.get() / zones.zone_len.get()) as u32))
+    }
+
+    /// The address space of `zone`, its unwritable tail included; `None` past the last zone.
+    pub fn zone_range(&self, zone: ZoneId) -> Option<BlockRange> {
+        let zones = self.zones()?;
+        let start = u64::from(zone.0) * zones.zone_len.get();
+        (start < self.len().get()).then(|| {
+            let len = zones.zone_len.get().min(self.len().get() - start);
+            BlockRange::new(Lba::new(start), Blocks::new(len))
+        })
+    }
+
+    /// How much of `zone` can be written; `None` past the last zone.
+    pub fn zone_capacity(&self, zone: ZoneId) -> Option<Blocks> {
+        let zones = self.zones()?;
+        let range = self.zone_range(zone)?;
+        if zone.0 < zones.conventional_zone_count {
+            Some(range.len)
+        } else {
+            Some(range.len.min(zones.zone_capacity))
+        }
+    }
+
+    /// Whether the disk holds every block of `range`.
+    pub fn holds(&self, range: BlockRange) -> bool {
+        range.start.get().checked_add(range.len.get()).is_some_and(|end| end <= self.len().get())
+    }
+}
+
+fn at_least_one(what: &'static str, got: u64) -> Result<(), GeometryError> {
+    if got == 0 { Err(GeometryError::Zero { what }) } else { Ok(()) }
+}
+
+fn at_most(what: &'static str, got: u64, bound: u64) -> Result<(), GeometryError> {
+    if got > bound { Err(GeometryError::TooLarge { what, got, bound }) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,65 @@
+use super::*;
+
+fn zoned(len: u64, edit: impl FnOnce(&mut ZoneSpec)) -> Result<Geometry, GeometryError> {
+    let mut zones = ZoneSpec {
+        zone_len: Blocks::new(64),
+        zone_capacity: Blocks::new(64),
+        conventional_zone_count: 2,
+        open_zone_limit: Some(4),
+        active_zone_limit: None,
+        strict_reads: true,
+    };
+    edit(&mut zones);
+    Geometry::new(GeometrySpec { len: Blocks::new(len), rule: Rule::AtPointer(zones) })
+}
+
+fn check_error(got: Result<Geometry, GeometryError>, expected: &str) {
+    assert_eq!(got.expect_err("this geometry is wrong").to_string(), expected);
+}
+
+#[test]
+fn zones_tile_the_disk_and_the_last_may_be_short() {
+    let geometry = zoned(300, |z| z.zone_capacity = Blocks::new(60)).unwrap();
+    assert_eq!(geometry.zone_count(), 5);
+    assert_eq!(geometry.zone_of(Lba::new(299)), Some(ZoneId(4)));
+    assert_eq!(geometry.zone_of(Lba::new(300)), None);
+    assert_eq!(geometry.zone_range(ZoneId(4)).unwrap().len, Blocks::new(44));
+    assert_eq!(geometry.zone_capacity(ZoneId(4)), Some(Blocks::new(44)));
+    assert_eq!(geometry.zone_capacity(ZoneId(3)), Some(Blocks::new(60)));
+    assert_eq!(geometry.zone_capacity(ZoneId(1)), Some(Blocks::new(64)), "conventional: whole");
+    assert_eq!(geometry.zone_range(ZoneId(5)), None);
+}
+
+#[test]
+fn holds_does_not_overflow() {
+    let geometry = zoned(300, |_| {}).unwrap();
+    assert!(geometry.holds(BlockRange::new(Lba::new(299), Blocks::new(1))));
+    assert!(!geometry.holds(BlockRange::new(Lba::new(299), Blocks::new(2))));
+    assert!(!geometry.holds(BlockRange::new(Lba::new(u64::MAX), Blocks::new(2))));
+}
+
+#[test]
+fn wrong_geometries_name_the_field_and_the_bound() {
+    check_error(zoned(0, |_| {}), "len is 0; it must be at least 1");
+    check_error(zoned(300, |z| z.zone_len = Blocks::ZERO), "zone_len is 0; it must be at least 1");
+    check_error(
+        zoned(300, |z| z.zone_capacity = Blocks::new(65)),
+        "zone_capacity is 65; it may be at most 64",
+    );
+    check_error(
+        zoned(300, |z| z.conventional_zone_count = 6),
+        "conventional_zone_count is 6; it may be at most 5",
+    );
+    check_error(
+        zoned(300, |z| z.active_zone_limit = Some(3)),
+        "open_zone_limit is 4; it may be at most 3",
+    );
+    let shingle = ShingleSpec { track_len: Blocks::new(100), overlap_tracks: 3 };
+    check_error(
+        Geometry::new(GeometrySpec {
+            len: Blocks::new(300),
+            rule: Rule::IsolationDistance(shingle),
+        }),
+        "overlap_tracks is 3; it may be at most 2",
+    );
+}

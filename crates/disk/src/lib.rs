@@ -1,0 +1,38 @@
+//! The narrow waist of Imbrex: what a host may say to a disk, and what the disk may answer.
+//!
+//! ```text
+//!     files, translate          "write these blocks at this LBA"
+//!   ======= trait Disk =============================================
+//!     disk-sim, disk-host       obey the rule of the recording, or refuse
+//! ```
+//!
+//! A disk is a run of 4096-byte blocks under one [`Rule`]:
+//!
+//! | rule | drive | a write |
+//! |---|---|---|
+//! | [`Rule::Anywhere`] | conventional, or a drive that manages itself | may go anywhere |
+//! | [`Rule::AtPointer`] | host-managed zones (ZBC/ZAC) | only at a zone's write pointer |
+//! | [`Rule::IsolationDistance`] | raw shingled | destroys the blocks that follow it |
+//! | [`Rule::Neighbours`] | raw interlaced | to a bottom track destroys its top neighbours |
+//!
+//! Architecture invariants
+//!   D1  This crate does no I/O and reads no clock; it depends on no other crate of ours.
+//!   D2  A call that returns an error has changed nothing, unless its doc says otherwise.
+//!   D3  Every address has a type; an address and a length never mix.
+//!
+//! A translation layer is a function from `Disk` to `Disk` (crate `translate`); a placement policy
+//! in `files` is what lives directly on a rule.
+
+mod address;
+mod counters;
+mod error;
+mod geometry;
+mod request;
+mod zone;
+
+pub use address::{BLOCK_LEN_BYTES, BlockRange, Blocks, Lba, Pba, ZoneId};
+pub use counters::Counters;
+pub use error::{DiskError, GeometryError};
+pub use geometry::{Geometry, GeometrySpec, NeighbourSpec, Rule, ShingleSpec, ZoneSpec};
+pub use request::{Disk, Persist, ReadRequest};
+pub use zone::{ZoneAction, ZoneInfo, ZoneKind, ZoneState};

@@ -1,0 +1,106 @@
+//! The trait [`Disk`]: what every layer below the file layer offers.
+
+use crate::{BlockRange, Counters, DiskError, Geometry, Lba, ZoneAction, ZoneId, ZoneInfo};
+
+/// When a write must have reached the platter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Persist {
+    /// At the next [`Disk::flush`]; a power cut before it may lose it.
+    Cached,
+    /// Before the call returns (forced unit access). Says nothing about earlier cached writes.
+    Through,
+}
+
+/// One read of a batch.
+#[derive(Debug)]
+pub struct ReadRequest<'a> {
+    /// The first block.
+    pub at: Lba,
+    /// Where the data go; a positive multiple of `BLOCK_LEN_BYTES`.
+    pub buf: &'a mut [u8],
+}
+
+/// A disk: blocks by LBA under one rule, told by its geometry.
+///
+/// All calls take `&self`: a disk orders concurrent requests itself. A request returns when it is
+/// served; on a simulated disk the caller's clock has then moved by the wait and the service time.
+///
+/// Durability: a write is readable on return and durable after the next successful [`flush`], or on
+/// return with [`Persist::Through`]. Before that a power cut may lose it, or keep only some of its
+/// blocks. In a sequential zone what survives is a prefix of what was written, in whole blocks;
+/// elsewhere unflushed writes may survive in any combination.
+///
+/// [`flush`]: Disk::flush
+pub trait Disk: Send + Sync + std::fmt::Debug {
+    /// Length and rule; never changes.
+    fn geometry(&self) -> &Geometry;
+
+    /// Reads `buf.len()` bytes from block `at`.
+    ///
+    /// Blocks never written read as zeros (but see `strict_reads`). Cost: one seek and the transfer.
+    ///
+    /// # Errors
+    /// [`DiskError::OutOfRange`], [`DiskError::NotBlocks`], [`DiskError::ReadAbovePointer`],
+    /// [`DiskError::Destroyed`], [`DiskError::Medium`], [`DiskError::Offline`],
+    /// [`DiskError::PowerLost`], [`DiskError::Host`]. The content of `buf` is then unspecified.
+    fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError>;
+
+    /// Reads all of `requests`, in the order that suits the disk; all are queued at once.
+    ///
+    /// # Errors
+    /// As [`Disk::read`], for the first request found wrong; the content of all buffers is then
+    /// unspecified.
+    fn read_batch(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
+        requests.iter_mut().try_for_each(|r| self.read(r.at, r.buf))
+    }
+
+    /// Writes `data`, a positive multiple of `BLOCK_LEN_BYTES`, from block `at`.
+    ///
+    /// Under [`Rule::AtPointer`](crate::Rule::AtPointer) a sequential zone takes it only at its
+    /// write pointer and whole within its capacity; an empty or closed zone is opened implicitly,
+    /// and another implicitly opened zone is closed if the limit asks for it. Under the raw rules
+    /// it destroys what the recording destroys: keeping live data away is the caller's duty.
+    ///
+    /// # Errors
+    /// [`DiskError::OutOfRange`], [`DiskError::NotBlocks`], [`DiskError::NotAtWritePointer`],
+    /// [`DiskError::ZoneBoundary`], [`DiskError::ZoneNotWritable`], [`DiskError::TooManyZones`]:
+    /// nothing was written. [`DiskError::PowerLost`], [`DiskError::Host`]: a part may be.
+    fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError>;
+
+    /// Makes every write that has returned durable.
+    ///
+    /// # Errors
+    /// [`DiskError::PowerLost`], [`DiskError::Host`], [`DiskError::Poisoned`]: what is durable is
+    /// then unknown, and every later write and flush fails with `Poisoned`.
+    fn flush(&self) -> Result<(), DiskError>;
+
+    /// Tells the disk that the content of `range` is not needed any more; it may read as anything.
+    ///
+    /// On sequential zones it does nothing: a reset frees them. A hint: not durable by itself.
+    ///
+    /// # Errors
+    /// [`DiskError::OutOfRange`], [`DiskError::PowerLost`], [`DiskError::Host`].
+    fn discard(&self, range: BlockRange) -> Result<(), DiskError>;
+
+    /// The report of one zone; `None` past the last zone or on a disk without zones.
+    fn zone(&self, zone: ZoneId) -> Option<ZoneInfo>;
+
+    /// The report of all zones, in order; empty on a disk without zones.
+    fn report_zones(&self) -> Vec<ZoneInfo> {
+        (0..self.geometry().zone_count()).filter_map(|z| self.zone(ZoneId(z))).collect()
+    }
+
+    /// Opens, closes, finishes or resets a sequential zone.
+    ///
+    /// A reset is durable on return and drops unflushed writes to the zone. Close and finish are
+    /// durable after the next flush. Opening what is open, closing what is closed or empty,
+    /// finishing what is full and resetting what is empty succeed and change nothing.
+    ///
+    /// # Errors
+    /// [`DiskError::NoSuchZone`], [`DiskError::ZoneNotWritable`], [`DiskError::TooManyZones`],
+    /// [`DiskError::PowerLost`], [`DiskError::Host`].
+    fn manage_zone(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError>;
+
+    /// What the disk did so far.
+    fn counters(&self) -> Counters;
+}

@@ -1,0 +1,1 @@
+//! An ordered, durable key-value store for disks whose tracks overlap.

@@ -1,0 +1,1 @@
+//! One checksummed log format for the write-ahead log, the catalog and the map journal.

@@ -1,0 +1,1 @@
+//! Whole-stack seeded runs against a model.
