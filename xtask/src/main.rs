@@ -1,1 +1,72 @@
-fn main() {}
+//! One command for every chore: `cargo xtask --help`.
+//!
+//! Each chore is a line of `cargo` that nobody should have to remember. `ci` is exactly what CI
+//! runs, so a green `cargo xtask ci` at home is a green one there.
+
+mod cargo;
+mod ci;
+mod tidy;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(about = "One command for every chore of the Imbrex tree.", name = "cargo xtask")]
+struct Args {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Runs everything that CI runs, in the same order, and stops at the first failure.
+    Ci,
+    /// Rewrites the expected outputs of script tests and examples; review the diff.
+    Golden {
+        /// Only this package (as `cargo test --package`); otherwise all.
+        #[arg(long, value_name = "NAME")]
+        package: Option<String>,
+    },
+    /// Checks the rules of the house: layering, sizes, bans, formats, dependencies, dead files.
+    Tidy,
+    /// Runs seeded whole-stack runs with power cuts and I/O errors, optimised.
+    ///
+    /// All arguments go to the torture program: `cargo xtask torture -- --help` lists them.
+    Torture {
+        /// Arguments for the torture program, such as `--seeds 2000` or `--seed 0x5eed`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+        args: Vec<String>,
+    },
+    /// Fuzzes one decoder with cargo-fuzz, or lists the targets. Needs a nightly toolchain.
+    Fuzz {
+        /// The target; without it the targets are listed.
+        target: Option<String>,
+        /// How long to fuzz, in seconds.
+        #[arg(long, default_value_t = 60, value_name = "SECONDS")]
+        seconds: u64,
+    },
+    /// Runs `imbrex bench`, optimised. All arguments go to it.
+    Bench {
+        /// Arguments for `imbrex bench`, such as `--benchmarks=fillrandom --num 100000`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+        args: Vec<String>,
+    },
+}
+
+fn main() -> Result<()> {
+    let root = cargo::workspace_root()?;
+    match Args::parse().chore {
+        Chore::Ci => ci::run(&root),
+        Chore::Golden { package } => ci::golden(&root, package.as_deref()),
+        Chore::Tidy => tidy::run(&root),
+        Chore::Torture { args } => cargo::Cargo::new(&root)
+            .args(["run", "--release", "--package", "imbrex-torture", "--"])
+            .args(args.iter().map(String::as_str))
+            .run(),
+        Chore::Fuzz { target, seconds } => cargo::fuzz(&root, target.as_deref(), seconds),
+        Chore::Bench { args } => cargo::Cargo::new(&root)
+            .args(["run", "--release", "--package", "imbrex-cli", "--", "bench"])
+            .args(args.iter().map(String::as_str))
+            .run(),
+    }
+}

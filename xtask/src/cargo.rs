@@ -1,0 +1,117 @@
+//! Calls of `cargo`: shown as they could be typed, run in the workspace's root.
+
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The directory that holds the root `Cargo.toml`.
+pub(crate) fn workspace_root() -> Result<PathBuf> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    Ok(here.parent().context("xtask lies in the workspace's root")?.to_path_buf())
+}
+
+/// One call of `cargo`.
+pub(crate) struct Cargo {
+    command: Command,
+    shown: String,
+}
+
+impl Cargo {
+    /// `cargo` in `root`: the one that runs us, so that a chosen toolchain stays chosen.
+    pub(crate) fn new(root: &Path) -> Cargo {
+        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        command.current_dir(root);
+        Cargo { command, shown: "cargo".to_owned() }
+    }
+
+    pub(crate) fn args<'a>(mut self, args: impl IntoIterator<Item = &'a str>) -> Cargo {
+        for arg in args {
+            self.shown.push(' ');
+            self.shown.push_str(arg);
+            self.command.arg(arg);
+        }
+        self
+    }
+
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Cargo {
+        self.shown = format!("{name}={value} {}", self.shown);
+        self.command.env(name, value);
+        self
+    }
+
+    /// The line that does the same in a shell.
+    pub(crate) fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    /// Runs it to its end, its output going where ours goes.
+    pub(crate) fn run(mut self) -> Result<()> {
+        let status =
+            self.command.status().with_context(|| format!("cannot start {}", self.shown))?;
+        if !status.success() {
+            bail!("`{}` failed ({status})", self.shown);
+        }
+        Ok(())
+    }
+
+    /// Runs it to its end and returns what it printed on standard output.
+    pub(crate) fn output(mut self) -> Result<String> {
+        let output = self
+            .command
+            .stderr(Stdio::inherit())
+            .output()
+            .with_context(|| format!("cannot start {}", self.shown))?;
+        if !output.status.success() {
+            bail!("`{}` failed ({})", self.shown, output.status);
+        }
+        String::from_utf8(output.stdout)
+            .with_context(|| format!("`{}` printed what is not UTF-8", self.shown))
+    }
+}
+
+/// Runs one fuzz target for a while, or lists them all.
+pub(crate) fn fuzz(root: &Path, target: Option<&str>, seconds: u64) -> Result<()> {
+    let Some(target) = target else {
+        for target in fuzz_targets(root)? {
+            println!("{target}");
+        }
+        return Ok(());
+    };
+    if !fuzz_targets(root)?.iter().any(|known| known == target) {
+        bail!("no fuzz target {target:?}; `cargo xtask fuzz` lists them");
+    }
+    let installed = Command::new("cargo")
+        .args(["fuzz", "--version"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
+    if !installed {
+        bail!(
+            "cargo-fuzz is missing, so nothing was fuzzed; install it with\n\
+             \x20   rustup toolchain install nightly\n\
+             \x20   cargo install cargo-fuzz\n\
+             (the saved inputs run without it: cargo test --package imbrex-fuzz-corpus)"
+        );
+    }
+    let seeds = format!("fuzz/seeds/{target}");
+    let corpus = format!("fuzz/corpus/{target}");
+    std::fs::create_dir_all(root.join(&corpus)).context("cannot create fuzz/corpus")?;
+    let time = format!("-max_total_time={seconds}");
+    Cargo::new(root).args(["+nightly", "fuzz", "run", target, &corpus, &seeds, "--", &time]).run()
+}
+
+fn fuzz_targets(root: &Path) -> Result<Vec<String>> {
+    let dir = root.join("fuzz/fuzz_targets");
+    let mut names = Vec::new();
+    for entry in
+        std::fs::read_dir(&dir).with_context(|| format!("cannot list {}", dir.display()))?
+    {
+        let path = entry?.path();
+        if path.extension().is_some_and(|e| e == "rs") {
+            names.extend(path.file_stem().and_then(|s| s.to_str()).map(str::to_owned));
+        }
+    }
+    names.sort();
+    Ok(names)
+}

@@ -1,0 +1,110 @@
+//! What CI runs: a list of named steps, cheapest first, each one line of `cargo`.
+
+use crate::cargo::Cargo;
+use anyhow::{Context, Result, bail};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Programs under `examples/` whose output is a golden file beside them.
+const EXAMPLES: [&str; 1] = ["journey_of_a_put"];
+
+/// One step: a name and what it does.
+type Step = (&'static str, fn(&Path) -> Result<()>);
+
+const STEPS: &[Step] = &[
+    ("format", |root| shown(Cargo::new(root).args(["fmt", "--all", "--check"]))),
+    ("lints", |root| {
+        let clippy = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
+        shown(Cargo::new(root).args(clippy))
+    }),
+    ("tidy", |root| shown(Cargo::new(root).args(["test", "--package", "xtask"]))),
+    ("tests", |root| shown(Cargo::new(root).args(["test", "--workspace"]))),
+    ("documentation", |root| {
+        let doc = ["doc", "--workspace", "--no-deps", "--document-private-items"];
+        shown(Cargo::new(root).env("RUSTDOCFLAGS", "-Dwarnings").args(doc))
+    }),
+    ("examples", examples),
+];
+
+/// Runs every step in order; the first that fails ends the run.
+pub(crate) fn run(root: &Path) -> Result<()> {
+    let mut times = Vec::new();
+    let start = now();
+    for (name, step) in STEPS {
+        println!("\n=== {name} ===");
+        let step_start = now();
+        step(root).with_context(|| format!("step {name:?} failed"))?;
+        times.push((name, step_start.elapsed()));
+    }
+    println!("\n=== all {} steps passed ===", STEPS.len());
+    for (name, time) in times {
+        println!("{name:<16} {}", seconds(time));
+    }
+    println!("{:<16} {}", "total", seconds(start.elapsed()));
+    Ok(())
+}
+
+/// Rewrites what script tests and examples expect.
+pub(crate) fn golden(root: &Path, package: Option<&str>) -> Result<()> {
+    let which = match package {
+        Some(package) => vec!["test", "--package", package],
+        None => vec!["test", "--workspace"],
+    };
+    shown(Cargo::new(root).env("REWRITE", "1").args(which))?;
+    if package.is_none() {
+        for name in EXAMPLES {
+            let path = root.join("examples").join(name).with_extension("txt");
+            std::fs::write(&path, example_output(root, name)?)
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
+    }
+    println!("rewritten; `git diff` shows what changed");
+    Ok(())
+}
+
+fn examples(root: &Path) -> Result<()> {
+    for name in EXAMPLES {
+        let path = root.join("examples").join(name).with_extension("txt");
+        let expected = std::fs::read_to_string(&path)
+            .with_context(|| format!("cannot read {}", path.display()))?;
+        let got = example_output(root, name)?;
+        if let Some((at, (expected, got))) =
+            expected.lines().zip(got.lines()).enumerate().find(|(_, (e, g))| e != g)
+        {
+            bail!(
+                "examples/{name}.txt:{}: the program's output changed\n  expected {expected}\n  \
+                 got      {got}\n`cargo xtask golden` rewrites it",
+                at + 1
+            );
+        }
+        if expected != got {
+            bail!(
+                "examples/{name}.txt: expected {} lines, got {}; `cargo xtask golden` rewrites it",
+                expected.lines().count(),
+                got.lines().count()
+            );
+        }
+        println!("{name}: as in examples/{name}.txt");
+    }
+    Ok(())
+}
+
+fn example_output(root: &Path, name: &str) -> Result<String> {
+    Cargo::new(root)
+        .args(["run", "--quiet", "--package", "imbrex-examples", "--bin", name])
+        .output()
+}
+
+fn shown(cargo: Cargo) -> Result<()> {
+    println!("$ {}", cargo.shown());
+    cargo.run()
+}
+
+#[expect(clippy::disallowed_methods, reason = "how long a chore took, for a person to read")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:6.1} s", time.as_secs_f64())
+}

@@ -1,0 +1,145 @@
+//! Tidy: the rules of the house that no compiler checks, as one walk over the tree.
+//!
+//! Every rule reads a [`Tree`] (texts by path, so a rule's tests need no disk) and returns
+//! [`Finding`]s, each with a file, a line and the rule broken.
+//!
+//! | rule | what it holds |
+//! |---|---|
+//! | `layering` | arrows between crates are those of the table in ARCHITECTURE.md |
+//! | `size` | a file has at most 800 lines (functions: clippy's `too_many_lines`) |
+//! | `ban` | no unfinished code, no nameless drawers, no machine's own paths |
+//! | `format` | every page of docs/formats is part of the code and of the index |
+//! | `dependency` | every dependency has its sentence in deny.toml |
+//! | `decision` | docs/decisions is numbered without holes |
+//! | `dead-file` | every `.rs` file is reached by a `mod` |
+
+mod bans;
+mod dead_files;
+mod decisions;
+mod dependencies;
+mod formats;
+mod layering;
+mod sizes;
+#[cfg(test)]
+mod tests;
+
+use anyhow::{Context, Result, bail};
+use cargo_metadata::Metadata;
+use std::fmt;
+use std::path::Path;
+
+/// The text files of the tree, sorted by path; paths are relative to the root, with `/`.
+#[derive(Debug, Default)]
+struct Tree {
+    files: Vec<(String, String)>,
+}
+
+impl Tree {
+    /// Every file that git would not ignore and that is text.
+    fn read(root: &Path) -> Result<Tree> {
+        let mut files = Vec::new();
+        let walk = ignore::WalkBuilder::new(root)
+            .hidden(false)
+            .filter_entry(|entry| entry.file_name() != ".git")
+            .build();
+        for entry in walk {
+            let entry = entry.context("cannot walk the tree")?;
+            if !entry.file_type().is_some_and(|t| t.is_file()) {
+                continue;
+            }
+            let bytes = std::fs::read(entry.path())
+                .with_context(|| format!("cannot read {}", entry.path().display()))?;
+            if let (Ok(path), Ok(text)) =
+                (entry.path().strip_prefix(root), String::from_utf8(bytes))
+            {
+                files.push((path.to_string_lossy().replace('\\', "/"), text));
+            }
+        }
+        files.sort();
+        Ok(Tree { files })
+    }
+
+    /// The text of one file.
+    fn text(&self, path: &str) -> Option<&str> {
+        let at = self.files.binary_search_by(|(p, _)| p.as_str().cmp(path)).ok()?;
+        Some(&self.files[at].1)
+    }
+
+    /// The files whose path ends in `suffix`.
+    fn ending<'a>(&'a self, suffix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+        self.files
+            .iter()
+            .filter(move |(path, _)| path.ends_with(suffix))
+            .map(|(path, text)| (path.as_str(), text.as_str()))
+    }
+
+    #[cfg(test)]
+    fn of(files: &[(&str, &str)]) -> Tree {
+        let mut files: Vec<_> =
+            files.iter().map(|&(path, text)| (path.to_owned(), text.to_owned())).collect();
+        files.sort();
+        Tree { files }
+    }
+}
+
+/// One broken rule.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Finding {
+    path: String,
+    line: usize,
+    rule: &'static str,
+    what: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: [{}] {}", self.path, self.line, self.rule, self.what)
+    }
+}
+
+impl Finding {
+    fn new(path: &str, line: usize, rule: &'static str, what: impl Into<String>) -> Finding {
+        Finding { path: path.to_owned(), line, rule, what: what.into() }
+    }
+}
+
+/// The line of `text`, counted from 1, that first holds `needle`; 1 where none does.
+fn line_of(text: &str, needle: &str) -> usize {
+    text.lines().position(|line| line.contains(needle)).map_or(1, |at| at + 1)
+}
+
+fn check(tree: &Tree, metadata: &Metadata) -> Vec<Finding> {
+    let packages = layering::packages(metadata);
+    let roots = dead_files::roots(metadata, tree);
+    let mut findings = [
+        layering::check(tree, &packages),
+        sizes::check(tree),
+        bans::check(tree),
+        formats::check(tree),
+        dependencies::check(tree, &packages),
+        decisions::check(tree),
+        dead_files::check(tree, &roots),
+    ]
+    .concat();
+    findings.sort();
+    findings
+}
+
+/// Checks the tree at `root` and prints what it finds.
+pub(crate) fn run(root: &Path) -> Result<()> {
+    let tree = Tree::read(root)?;
+    let metadata = cargo_metadata::MetadataCommand::new()
+        .current_dir(root)
+        .no_deps()
+        .exec()
+        .context("cargo metadata failed")?;
+    let findings = check(&tree, &metadata);
+    for finding in &findings {
+        println!("{finding}");
+    }
+    if !findings.is_empty() {
+        bail!("{} broken rules; see CONTRIBUTING.md for each rule's reason", findings.len());
+    }
+    println!("tidy: {} files, no broken rule", tree.files.len());
+    Ok(())
+}

@@ -1,0 +1,35 @@
+//! Decisions: pages `docs/decisions/NNNN-name.md`, numbered from 0001 without holes.
+
+use super::{Finding, Tree};
+
+const DIR: &str = "docs/decisions/";
+
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let pages = tree.ending(".md").filter_map(|(path, _)| Some((path, path.strip_prefix(DIR)?)));
+    for (expected, (path, name)) in (1..).zip(pages) {
+        if !name.starts_with(&format!("{expected:04}-")) {
+            let what = format!("expected number {expected:04}, so that none is missing or twice");
+            findings.push(Finding::new(path, 1, "decision", what));
+            break;
+        }
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hole_and_a_double_are_found() {
+        let pages = |names: &[&str]| {
+            let paths: Vec<_> = names.iter().map(|n| format!("{DIR}{n}.md")).collect();
+            let files: Vec<_> = paths.iter().map(|p| (p.as_str(), "")).collect();
+            check(&Tree::of(&files)).len()
+        };
+        assert_eq!(pages(&["0001-a", "0002-b"]), 0);
+        assert_eq!(pages(&["0001-a", "0003-b"]), 1);
+        assert_eq!(pages(&["0001-a", "0001-b"]), 1);
+    }
+}
