@@ -1,0 +1,465 @@
+//! The reading half: blocks in, records out, and a verdict on how the log ended.
+//!
+//! ```text
+//!   frames     | ok | ok | ok | ?? | .. | .. | .. |
+//!                              ^ bad position       ^ extent.len_blocks
+//!                              +--- later frames ---+   do they say that `??` was durable?
+//!                                                       or that the log was restarted after it?
+//! ```
+
+use crate::format::{
+    BLOCK_LEN_BYTES, FRAME_LEN_BYTES_MAX, HEADER_LEN_BYTES, Header, Peek, take_varint,
+};
+use std::fmt;
+use std::ops::Range;
+
+/// How much is read at a time.
+const READ_AHEAD_BLOCKS: u64 = (FRAME_LEN_BYTES_MAX / BLOCK_LEN_BYTES) as u64;
+
+/// Which log to read, and how far it may reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// The log's id, as given to its encoder.
+    pub log_id: u64,
+    /// How many blocks of the log can be read at most; an upper bound is enough.
+    pub len_blocks: u64,
+    /// Below this position the caller knows the log to be durable, so that an end before it is
+    /// damage; 0 if it knows nothing.
+    pub durable_blocks: u64,
+}
+
+/// A byte of a log: where a record begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    /// Where its frame begins, in blocks from the start of the log.
+    pub frame_blocks: u64,
+    /// The offset in the frame.
+    pub offset_bytes: u32,
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "block {} + {}", self.frame_blocks, self.offset_bytes)
+    }
+}
+
+/// A record and where it began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// Where it begins.
+    pub position: Position,
+    /// Its bytes.
+    pub bytes: &'a [u8],
+}
+
+/// What was found where a frame should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Flaw {
+    /// Nothing of this log: unwritten, or left from something else.
+    #[error("no frame of this log")]
+    Missing,
+    /// The log can reach no further.
+    #[error("the log's last block is read")]
+    Bound,
+    /// A frame that reaches past the log's last block.
+    #[error("a frame that reaches past the log's last block")]
+    CutShort,
+    /// A frame whose checksum does not hold.
+    #[error("a frame whose checksum does not match its content")]
+    Checksum,
+    /// A frame whose length cannot be.
+    #[error("a frame that claims {payload_len_bytes} bytes of payload")]
+    FrameLength {
+        /// What it claims.
+        payload_len_bytes: u32,
+    },
+    /// A whole frame from before an earlier recovery.
+    #[error("a stale frame of incarnation {got}, expected {expected}")]
+    Stale {
+        /// The frame's.
+        got: u32,
+        /// The log's at this point.
+        expected: u32,
+    },
+    /// A frame whose records do not begin where its header says, or whose record length is none.
+    #[error("a frame whose records do not line up with its header")]
+    Records,
+    /// A whole frame in a version that this program does not know.
+    #[error("a frame of format version {got}; this program knows 1; use a newer one")]
+    Version {
+        /// Its version.
+        got: u16,
+    },
+}
+
+/// How the log ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum End {
+    /// After a whole record, with nothing behind it.
+    #[error("the log ends at block {at_blocks}")]
+    Clean {
+        /// Where the next frame would be.
+        at_blocks: u64,
+    },
+    /// In a write that never became durable: the log ends with the last record that came back.
+    #[error("the log is torn at block {at_blocks}: found {flaw}")]
+    Torn {
+        /// Where the valid frames end.
+        at_blocks: u64,
+        /// What was found there.
+        flaw: Flaw,
+    },
+    /// In data that had been durable: the log is damaged, and records behind it are lost.
+    #[error(
+        "the log is damaged at block {at_blocks}: found {flaw}, \
+         but everything below block {durable_upto_blocks} had been synced"
+    )]
+    Corrupt {
+        /// Where the valid frames end.
+        at_blocks: u64,
+        /// How far the log had been durable.
+        durable_upto_blocks: u64,
+        /// What was found.
+        flaw: Flaw,
+    },
+    /// At a whole frame that this program cannot read.
+    #[error(
+        "the log has format version {got} from block {at_blocks} on; \
+         this program knows 1; use a newer one"
+    )]
+    Version {
+        /// Where the readable frames end.
+        at_blocks: u64,
+        /// The version.
+        got: u16,
+    },
+}
+
+/// What an encoder needs to go on with a log after its recovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resume {
+    /// Where the valid frames end.
+    pub cut_blocks: u64,
+    /// The next incarnation.
+    pub incarnation: u32,
+}
+
+/// Reads a log from its start. `R` fills a buffer from a byte offset of the log; offset and length
+/// are whole blocks within `extent.len_blocks`.
+#[derive(Debug)]
+pub struct Decoder<R> {
+    extent: Extent,
+    read: R,
+    /// Blocks read ahead, from `window_blocks` on.
+    window: Vec<u8>,
+    window_blocks: u64,
+    /// Where the next frame must be.
+    next_blocks: u64,
+    /// Where the frame being read is.
+    frame_blocks: u64,
+    frame: Header,
+    /// The part of the frame's payload not yet given out, as offsets in the frame.
+    payload: Range<usize>,
+    /// Whether a record has begun in this frame.
+    record_began: bool,
+    /// The bytes so far of a record that did not end in its first frame.
+    partial: Vec<u8>,
+    partial_at: Position,
+    /// The last record given out, if it had been partial.
+    finished: Vec<u8>,
+    incarnation: u32,
+    incarnation_max: u32,
+    /// A bad position behind which we are still to look.
+    bad: Option<(u64, Flaw)>,
+    end: Option<End>,
+}
+
+impl<R, E> Decoder<R>
+where
+    R: FnMut(u64, &mut [u8]) -> Result<(), E>,
+{
+    /// A decoder of the log `extent`, at its start.
+    pub fn new(extent: Extent, read: R) -> Decoder<R> {
+        Decoder {
+            extent,
+            read,
+            window: Vec::new(),
+            window_blocks: 0,
+            next_blocks: 0,
+            frame_blocks: 0,
+            frame: Header {
+                log_id: extent.log_id,
+                position_blocks: 0,
+                durable_upto_blocks: 0,
+                cut_blocks: 0,
+                payload_len_bytes: 0,
+                first_record: 0,
+                incarnation: 0,
+                restart: false,
+            },
+            payload: 0..0,
+            record_began: true,
+            partial: Vec::new(),
+            partial_at: Position { frame_blocks: 0, offset_bytes: 0 },
+            finished: Vec::new(),
+            incarnation: 0,
+            incarnation_max: 0,
+            bad: None,
+            end: None,
+        }
+    }
+
+    /// The next record, or `None` at the end, of which [`Decoder::end`] then tells the kind.
+    ///
+    /// Memory: one record and 1 MiB. Never panics, whatever the bytes are.
+    ///
+    /// # Errors
+    /// That of the reader; the decoder may be asked again.
+    pub fn next_record(&mut self) -> Result<Option<Record<'_>>, E> {
+        if self.finished.capacity() > FRAME_LEN_BYTES_MAX {
+            self.finished = Vec::new();
+        }
+        while self.end.is_none() {
+            if let Some((at_blocks, flaw)) = self.bad {
+                self.look_behind(at_blocks, flaw)?;
+                continue;
+            }
+            if self.payload.is_empty() {
+                self.next_frame()?;
+                continue;
+            }
+            match self.take_from_frame() {
+                Ok(Some(found)) => return Ok(Some(self.record(found))),
+                Ok(None) => {}
+                Err(flaw) => self.bad = Some((self.frame_blocks, flaw)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// How the log ended, once [`Decoder::next_record`] has said `None`.
+    pub fn end(&self) -> Option<&End> {
+        self.end.as_ref()
+    }
+
+    /// What to give [`Encoder::resume`](crate::Encoder::resume), if the log may be gone on with:
+    /// after a clean or torn end.
+    pub fn resume(&self) -> Option<Resume> {
+        match self.end? {
+            End::Clean { at_blocks } | End::Torn { at_blocks, .. } => {
+                let incarnation = self.incarnation_max.checked_add(1)?;
+                Some(Resume { cut_blocks: at_blocks, incarnation })
+            }
+            End::Corrupt { .. } | End::Version { .. } => None,
+        }
+    }
+
+    /// Takes what the current frame still has of the record at hand; `Ok(None)` if the record goes
+    /// on in the next frame.
+    fn take_from_frame(&mut self) -> Result<Option<Found>, Flaw> {
+        let frame = frame_bytes(&self.window, self.window_blocks, self.frame_blocks);
+        let rest = &frame[self.payload.clone()];
+        if !self.partial.is_empty() {
+            return self.continue_partial();
+        }
+        let start = self.payload.start;
+        if !self.record_began && start as u32 != self.frame.first_record {
+            return Err(Flaw::Records);
+        }
+        self.record_began = true;
+        let position = Position { frame_blocks: self.frame_blocks, offset_bytes: start as u32 };
+        if let Some((len, varint_len)) = take_varint(rest).map_err(|()| Flaw::Records)?
+            && len <= (rest.len() - varint_len) as u64
+        {
+            let bytes = start + varint_len..start + varint_len + len as usize;
+            self.payload.start = bytes.end;
+            return Ok(Some(Found { position, place: Place::Frame(bytes) }));
+        }
+        self.partial.extend_from_slice(rest);
+        self.partial_at = position;
+        self.payload = 0..0;
+        Ok(None)
+    }
+
+    /// Adds to a partial record from the current frame.
+    fn continue_partial(&mut self) -> Result<Option<Found>, Flaw> {
+        let frame = frame_bytes(&self.window, self.window_blocks, self.frame_blocks);
+        loop {
+            match take_varint(&self.partial).map_err(|()| Flaw::Records)? {
+                None if self.payload.is_empty() => return Ok(None),
+                None => {
+                    self.partial.push(frame[self.payload.start]);
+                    self.payload.start += 1;
+                }
+                Some((len, varint_len)) => {
+                    let missing = varint_len as u64 + len - self.partial.len() as u64;
+                    let readable = (self.extent.len_blocks - self.frame_blocks)
+                        .saturating_mul(BLOCK_LEN_BYTES as u64);
+                    self.partial.reserve_exact(missing.min(readable) as usize);
+                    let now = missing.min(self.payload.len() as u64) as usize;
+                    let end = self.payload.start + now;
+                    self.partial.extend_from_slice(&frame[self.payload.start..end]);
+                    self.payload.start = end;
+                    let place = Place::Partial(varint_len..varint_len + len as usize);
+                    let found = Found { position: self.partial_at, place };
+                    return Ok((missing == now as u64).then_some(found));
+                }
+            }
+        }
+    }
+
+    /// The record at `found`; a partial one is given out and forgotten.
+    fn record(&mut self, found: Found) -> Record<'_> {
+        let bytes = match found.place {
+            Place::Frame(range) => {
+                &frame_bytes(&self.window, self.window_blocks, self.frame_blocks)[range]
+            }
+            Place::Partial(range) => {
+                // Swapped out rather than cleared: the caller reads it while we start anew.
+                self.finished.clear();
+                std::mem::swap(&mut self.finished, &mut self.partial);
+                &self.finished[range]
+            }
+        };
+        Record { position: found.position, bytes }
+    }
+
+    /// Moves to the frame at `next_blocks`, or notes that it is bad.
+    fn next_frame(&mut self) -> Result<(), E> {
+        if !self.record_began && self.frame.first_record != 0 {
+            self.bad = Some((self.frame_blocks, Flaw::Records));
+            return Ok(());
+        }
+        let at_blocks = self.next_blocks;
+        let header = match self.frame_at(at_blocks)? {
+            Ok(header) => header,
+            Err(flaw) => {
+                self.bad = Some((at_blocks, flaw));
+                return Ok(());
+            }
+        };
+        let goes_on = header.incarnation == self.incarnation && !header.restart;
+        let restarts = header.restart
+            && header.cut_blocks == at_blocks
+            && header.incarnation > self.incarnation;
+        if goes_on || restarts {
+            self.enter(at_blocks, header);
+            return Ok(());
+        }
+        let flaw = Flaw::Stale { got: header.incarnation, expected: self.incarnation };
+        self.bad = Some((at_blocks, flaw));
+        Ok(())
+    }
+
+    fn enter(&mut self, at_blocks: u64, header: Header) {
+        if header.restart {
+            // What was unfinished at the cut never became durable.
+            self.partial.clear();
+        }
+        let payload_end = HEADER_LEN_BYTES + header.payload_len_bytes as usize;
+        self.incarnation = header.incarnation;
+        self.incarnation_max = self.incarnation_max.max(header.incarnation);
+        self.frame_blocks = at_blocks;
+        self.next_blocks = at_blocks + payload_end.div_ceil(BLOCK_LEN_BYTES) as u64;
+        self.payload = HEADER_LEN_BYTES..payload_end;
+        self.record_began = false;
+        self.frame = header;
+    }
+
+    /// Verifies the frame at `at_blocks`; afterwards the window holds all of it.
+    fn frame_at(&mut self, at_blocks: u64) -> Result<Result<Header, Flaw>, E> {
+        if at_blocks >= self.extent.len_blocks {
+            return Ok(Err(Flaw::Bound));
+        }
+        self.fetch(at_blocks, 1)?;
+        let block = frame_bytes(&self.window, self.window_blocks, at_blocks);
+        let frame_len_bytes = match Header::peek(block, self.extent.log_id, at_blocks) {
+            Peek::Foreign => return Ok(Err(Flaw::Missing)),
+            Peek::BadLength { payload_len_bytes } => {
+                return Ok(Err(Flaw::FrameLength { payload_len_bytes }));
+            }
+            Peek::Candidate { frame_len_bytes } => frame_len_bytes,
+        };
+        let len_blocks = (frame_len_bytes / BLOCK_LEN_BYTES) as u64;
+        if len_blocks > self.extent.len_blocks - at_blocks {
+            return Ok(Err(Flaw::CutShort));
+        }
+        self.fetch(at_blocks, len_blocks)?;
+        let frame = &frame_bytes(&self.window, self.window_blocks, at_blocks)[..frame_len_bytes];
+        Ok(match Header::decode(frame) {
+            Ok(Some(header)) => Ok(header),
+            Ok(None) => Err(Flaw::Checksum),
+            Err(got) => Err(Flaw::Version { got }),
+        })
+    }
+
+    /// Makes the window hold `len_blocks` blocks from `at_blocks`, which the extent holds.
+    fn fetch(&mut self, at_blocks: u64, len_blocks: u64) -> Result<(), E> {
+        let window_end = self.window_blocks + (self.window.len() / BLOCK_LEN_BYTES) as u64;
+        if self.window_blocks <= at_blocks && at_blocks + len_blocks <= window_end {
+            return Ok(());
+        }
+        let wanted = len_blocks.max(READ_AHEAD_BLOCKS).min(self.extent.len_blocks - at_blocks);
+        // Until the read has succeeded the window holds nothing.
+        self.window.clear();
+        let mut window = std::mem::take(&mut self.window);
+        window.resize(wanted as usize * BLOCK_LEN_BYTES, 0);
+        (self.read)(at_blocks * BLOCK_LEN_BYTES as u64, &mut window)?;
+        self.window = window;
+        self.window_blocks = at_blocks;
+        Ok(())
+    }
+
+    /// Looks behind the bad position `at_blocks`: goes on at a restart, or ends the log.
+    fn look_behind(&mut self, at_blocks: u64, flaw: Flaw) -> Result<(), E> {
+        // The scan moves the window away from the current frame.
+        self.payload = 0..0;
+        let mut durable_upto_blocks = self.extent.durable_blocks;
+        let mut is_last = true;
+        for later in at_blocks + 1..self.extent.len_blocks {
+            let Ok(header) = self.frame_at(later)? else { continue };
+            self.incarnation_max = self.incarnation_max.max(header.incarnation);
+            if header.restart
+                && header.cut_blocks == at_blocks
+                && header.incarnation > self.incarnation
+            {
+                self.bad = None;
+                self.enter(later, header);
+                return Ok(());
+            }
+            is_last &= header.incarnation != self.incarnation;
+            durable_upto_blocks = durable_upto_blocks.max(header.durable_upto_blocks);
+        }
+        let is_whole = self.partial.is_empty()
+            && matches!(flaw, Flaw::Missing | Flaw::Bound | Flaw::Stale { .. });
+        self.end = Some(match flaw {
+            Flaw::Version { got } => End::Version { at_blocks, got },
+            _ if durable_upto_blocks > at_blocks => {
+                End::Corrupt { at_blocks, durable_upto_blocks, flaw }
+            }
+            _ if is_whole && is_last => End::Clean { at_blocks },
+            _ => End::Torn { at_blocks, flaw },
+        });
+        Ok(())
+    }
+}
+
+/// Where a whole record lies.
+#[derive(Debug)]
+struct Found {
+    position: Position,
+    place: Place,
+}
+
+#[derive(Debug)]
+enum Place {
+    /// In the current frame, as offsets in it.
+    Frame(Range<usize>),
+    /// In the assembled bytes.
+    Partial(Range<usize>),
+}
+
+fn frame_bytes(window: &[u8], window_blocks: u64, at_blocks: u64) -> &[u8] {
+    &window[(at_blocks - window_blocks) as usize * BLOCK_LEN_BYTES..]
+}

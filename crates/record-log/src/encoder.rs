@@ -1,0 +1,238 @@
+//! The writing half: records in, frames of whole blocks out.
+//!
+//! ```text
+//!   buffer   | ready frames ......... | header | payload so far
+//!            0                        frame_start              len
+//! ```
+//!
+//! Bytes are copied once, into the buffer, and the checksum runs once over a frame when it closes.
+
+use crate::decoder::Resume;
+use crate::format::{
+    BLOCK_LEN_BYTES, FRAME_LEN_BYTES_DEFAULT, FRAME_LEN_BYTES_MAX, HEADER_LEN_BYTES, Header,
+    RECORD_LEN_BYTES_MAX, VARINT_LEN_BYTES_MAX, put_varint,
+};
+
+/// How many ready bytes [`Encoder::push_to`] collects before it hands them on.
+const HAND_ON_LEN_BYTES: usize = 1 << 20;
+
+/// A record longer than the format can say. Nothing was pushed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("record of {len_bytes} bytes; a record log takes at most {RECORD_LEN_BYTES_MAX}")]
+pub struct RecordTooLong {
+    /// Its length.
+    pub len_bytes: u64,
+}
+
+/// Turns records into frames. The caller appends the ready bytes to the log, in order.
+#[derive(Debug)]
+pub struct Encoder {
+    log_id: u64,
+    incarnation: u32,
+    frame_len_bytes: usize,
+    buffer: Vec<u8>,
+    /// Where in `buffer` the open frame begins; everything before it is ready.
+    frame_start: usize,
+    /// Offset in the open frame of the first record that begins in it; 0 for none yet.
+    first_record: u32,
+    /// Where in the log the open frame begins.
+    position_blocks: u64,
+    durable_upto_blocks: u64,
+    /// The cut that the next frame must tell as a restart.
+    restart_cut_blocks: Option<u64>,
+}
+
+impl Encoder {
+    /// An encoder of a new log. `log_id` must never have named another log on the same drive.
+    pub fn new(log_id: u64) -> Encoder {
+        Encoder::with_frame_len(log_id, FRAME_LEN_BYTES_DEFAULT)
+    }
+
+    /// As [`Encoder::new`], with frames of `frame_len_bytes`.
+    ///
+    /// # Panics
+    /// If `frame_len_bytes` is not a positive multiple of 4096 up to [`FRAME_LEN_BYTES_MAX`].
+    pub fn with_frame_len(log_id: u64, frame_len_bytes: usize) -> Encoder {
+        assert!(
+            frame_len_bytes > 0 && frame_len_bytes.is_multiple_of(BLOCK_LEN_BYTES),
+            "a frame is whole blocks"
+        );
+        assert!(frame_len_bytes <= FRAME_LEN_BYTES_MAX, "a reader holds any frame");
+        Encoder {
+            log_id,
+            incarnation: 0,
+            frame_len_bytes,
+            buffer: Vec::with_capacity(2 * frame_len_bytes),
+            frame_start: 0,
+            first_record: 0,
+            position_blocks: 0,
+            durable_upto_blocks: 0,
+            restart_cut_blocks: None,
+        }
+    }
+
+    /// An encoder that goes on with a log after its recovery, at `at_blocks`: the next block that
+    /// the log can take, at or after the end that the decoder found.
+    ///
+    /// # Panics
+    /// If `at_blocks` lies before that end.
+    pub fn resume(log_id: u64, from: Resume, at_blocks: u64) -> Encoder {
+        assert!(from.cut_blocks <= at_blocks, "a restart lies after what it goes on from");
+        Encoder {
+            incarnation: from.incarnation,
+            position_blocks: at_blocks,
+            // The blocks between the cut and the restart are debris: claim nothing about them.
+            durable_upto_blocks: from.cut_blocks,
+            restart_cut_blocks: Some(from.cut_blocks),
+            ..Encoder::new(log_id)
+        }
+    }
+
+    /// Appends a record made of `parts`, one after another. Cost: one copy.
+    ///
+    /// # Errors
+    /// [`RecordTooLong`]: nothing was pushed.
+    pub fn push(&mut self, parts: &[&[u8]]) -> Result<(), RecordTooLong> {
+        self.start_record(parts)?;
+        for part in parts {
+            self.push_bytes(part);
+        }
+        Ok(())
+    }
+
+    /// As [`Encoder::push`] for records of any size in bounded memory: hands ready frames on to
+    /// `append` while the record is still being copied. What stays ready at the end is left for
+    /// [`Encoder::take_ready`].
+    ///
+    /// # Errors
+    /// Outer: [`RecordTooLong`], nothing was pushed. Inner: that of `append`; the log then ends in
+    /// the middle of a record and must be given up.
+    pub fn push_to<E>(
+        &mut self,
+        parts: &[&[u8]],
+        append: &mut dyn FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<Result<(), E>, RecordTooLong> {
+        self.start_record(parts)?;
+        for piece in parts.iter().flat_map(|part| part.chunks(HAND_ON_LEN_BYTES)) {
+            self.push_bytes(piece);
+            if self.ready_len_bytes() >= HAND_ON_LEN_BYTES {
+                if let Err(error) = append(self.ready()) {
+                    return Ok(Err(error));
+                }
+                self.clear_ready();
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// Closes the open frame, if there is one, padded to whole blocks: everything pushed is ready.
+    pub fn seal(&mut self) {
+        if self.buffer.len() > self.frame_start {
+            self.close_frame();
+        }
+    }
+
+    /// The frames that can be appended to the log.
+    pub fn ready(&self) -> &[u8] {
+        &self.buffer[..self.frame_start]
+    }
+
+    /// How many bytes are ready.
+    pub fn ready_len_bytes(&self) -> usize {
+        self.frame_start
+    }
+
+    /// Moves the ready bytes to `out`, whose content is lost and whose memory is used again.
+    ///
+    /// Cost: a swap of two buffers, and a copy of the open frame (less than a frame).
+    pub fn take_ready(&mut self, out: &mut Vec<u8>) {
+        out.clear();
+        if self.frame_start == 0 {
+            return;
+        }
+        out.extend_from_slice(&self.buffer[self.frame_start..]);
+        std::mem::swap(&mut self.buffer, out);
+        out.truncate(self.frame_start);
+        self.frame_start = 0;
+    }
+
+    /// Forgets the ready bytes, which the caller has appended.
+    pub fn clear_ready(&mut self) {
+        self.buffer.copy_within(self.frame_start.., 0);
+        self.buffer.truncate(self.buffer.len() - self.frame_start);
+        self.frame_start = 0;
+    }
+
+    /// Whether all that was pushed is in closed frames.
+    pub fn is_sealed(&self) -> bool {
+        self.buffer.len() == self.frame_start
+    }
+
+    /// Where in the log the closed frames end. Once these are appended and synced,
+    /// [`Encoder::mark_durable`] takes this value.
+    pub fn end_blocks(&self) -> u64 {
+        self.position_blocks
+    }
+
+    /// Tells frames closed from now on that everything below `upto_blocks` is durable.
+    ///
+    /// # Panics
+    /// If frames up to there were not even closed.
+    pub fn mark_durable(&mut self, upto_blocks: u64) {
+        assert!(upto_blocks <= self.position_blocks, "only what was written can be durable");
+        self.durable_upto_blocks = self.durable_upto_blocks.max(upto_blocks);
+    }
+
+    fn start_record(&mut self, parts: &[&[u8]]) -> Result<(), RecordTooLong> {
+        let len_bytes: u64 = parts.iter().map(|part| part.len() as u64).sum();
+        if len_bytes > RECORD_LEN_BYTES_MAX {
+            return Err(RecordTooLong { len_bytes });
+        }
+        if self.is_sealed() {
+            self.buffer.extend_from_slice(&[0; HEADER_LEN_BYTES]);
+        }
+        if self.first_record == 0 {
+            self.first_record = (self.buffer.len() - self.frame_start) as u32;
+        }
+        let mut varint = [0; VARINT_LEN_BYTES_MAX];
+        let varint_len = put_varint(len_bytes, &mut varint);
+        self.push_bytes(&varint[..varint_len]);
+        Ok(())
+    }
+
+    fn push_bytes(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            if self.is_sealed() {
+                self.buffer.extend_from_slice(&[0; HEADER_LEN_BYTES]);
+            }
+            let room = self.frame_start + self.frame_len_bytes - self.buffer.len();
+            let (now, later) = bytes.split_at(room.min(bytes.len()));
+            self.buffer.extend_from_slice(now);
+            if now.len() == room {
+                self.close_frame();
+            }
+            bytes = later;
+        }
+    }
+
+    fn close_frame(&mut self) {
+        let used_len = self.buffer.len() - self.frame_start;
+        let frame_len = used_len.next_multiple_of(BLOCK_LEN_BYTES);
+        self.buffer.resize(self.frame_start + frame_len, 0);
+        let cut_blocks = self.restart_cut_blocks.take();
+        let header = Header {
+            log_id: self.log_id,
+            position_blocks: self.position_blocks,
+            durable_upto_blocks: self.durable_upto_blocks,
+            cut_blocks: cut_blocks.unwrap_or(0),
+            payload_len_bytes: (used_len - HEADER_LEN_BYTES) as u32,
+            first_record: self.first_record,
+            incarnation: self.incarnation,
+            restart: cut_blocks.is_some(),
+        };
+        header.encode_into(&mut self.buffer[self.frame_start..]);
+        self.frame_start += frame_len;
+        self.first_record = 0;
+        self.position_blocks += (frame_len / BLOCK_LEN_BYTES) as u64;
+    }
+}
