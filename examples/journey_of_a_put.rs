@@ -1,1 +1,3 @@
+//! One put, told by every layer it passes.
+
 fn main() {}

@@ -1,1 +1,1 @@
-//! Small programs, one idea each; see the files beside this folder.
+//! Small programs, one idea each; `cargo run --package imbrex-examples --bin NAME` runs one.

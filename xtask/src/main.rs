@@ -9,6 +9,7 @@ mod tidy;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use std::process::ExitCode;
 
 #[derive(Parser)]
 #[command(about = "One command for every chore of the Imbrex tree.", name = "cargo xtask")]
@@ -53,7 +54,17 @@ enum Chore {
     },
 }
 
-fn main() -> Result<()> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(err) => {
+            eprintln!("xtask: {err:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
     let root = cargo::workspace_root()?;
     match Args::parse().chore {
         Chore::Ci => ci::run(&root),

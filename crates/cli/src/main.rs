@@ -1,1 +1,3 @@
+//! The command `imbrex`.
+
 fn main() {}

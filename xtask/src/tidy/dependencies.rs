@@ -20,7 +20,7 @@ pub(super) fn check(tree: &Tree, packages: &[Package]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for package in packages {
         for dependency in package.dependencies.iter().filter(|d| !d.is_ours) {
-            if !reasons.get(dependency.name.as_str()).is_some_and(|r| r.len() > 10) {
+            if reasons.get(dependency.name.as_str()).is_none_or(|r| r.len() <= 10) {
                 let manifest = tree.text(&package.manifest).unwrap_or_default();
                 let what = format!("{} has no sentence in {PAGE}", dependency.name);
                 let line = line_of(manifest, &dependency.name);
