@@ -20,7 +20,11 @@
 mod clock;
 mod prng;
 mod scheduler;
+mod threads;
+mod virtual_world;
 
 pub use clock::{Clock, StillClock};
 pub use prng::Prng;
-pub use scheduler::{Budget, Job, Runtime, Scheduler, Stalled, Step};
+pub use scheduler::{BUDGET_DEFAULT, Budget, Job, Runtime, Scheduler, Stalled, Step};
+pub use threads::{ThreadScheduler, WallClock, fan_out};
+pub use virtual_world::{ClientId, Order, VirtualWorld};

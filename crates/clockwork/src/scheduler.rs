@@ -11,6 +11,10 @@ pub struct Budget {
     pub io_bytes: u64,
 }
 
+/// The budget where nobody says otherwise: on a disk 1 MiB of transfer costs about as much as the
+/// seek to it, and a reader waits no longer than that for the head.
+pub const BUDGET_DEFAULT: Budget = Budget { io_bytes: 1 << 20 };
+
 /// What a step came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -32,7 +36,7 @@ pub trait Job: Send {
     fn step(&mut self, budget: Budget) -> Step;
 }
 
-/// Nothing can make the awaited condition true: every job waits or is done.
+/// Nothing can make the awaited condition true: every job waits, is done or has panicked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("stalled: waiting for background work, but no job can run")]
 pub struct Stalled;
@@ -50,7 +54,8 @@ pub trait Scheduler: Send + Sync + Debug {
     /// actors; the caller's time moves on to the moment at which it became true.
     ///
     /// # Errors
-    /// [`Stalled`] where no job could ever make it true (virtual mode only).
+    /// [`Stalled`] where no job could ever make it true: virtual, all jobs wait or are done;
+    /// threads, a job has panicked or the scheduler was stopped, and it is not true.
     fn wait_until(&self, ready: &mut dyn FnMut() -> bool) -> Result<(), Stalled>;
 
     /// Something changed: waiting jobs and waiting callers look again.

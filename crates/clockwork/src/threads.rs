@@ -1,0 +1,310 @@
+//! Production: a wall clock, and worker threads that loop over the steps of jobs.
+//!
+//! ```text
+//!   spawn ---> runnable (first in, first out) ---> a worker steps it ---> Done: dropped
+//!                  ^   ^                                |      |
+//!                  |   +------------- More -------------+      | Wait
+//!                  +---------------- notify ------------- parked
+//! ```
+//!
+//! Invariants
+//!   T1  No wake-up is lost: a job or caller that looked before a notify looks again after it.
+//!   T2  No lock of the scheduler is held while a job's step, a job's drop or a `ready` runs.
+//!   T3  A panic stays in its job: the worker goes on, the job is dropped, its story is kept.
+//!
+//! The only module that reads a clock or starts a thread.
+
+use crate::scheduler::BUDGET_DEFAULT;
+use crate::{Budget, Clock, Job, Runtime, Scheduler, Stalled, Step};
+use std::any::Any;
+use std::collections::VecDeque;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+/// The real time since the clock was made.
+#[derive(Clone, Copy, Debug)]
+pub struct WallClock {
+    start: Instant,
+}
+
+impl WallClock {
+    /// A clock that says 0 now.
+    #[expect(clippy::disallowed_methods, reason = "the one place where real time enters")]
+    pub fn new() -> WallClock {
+        WallClock { start: Instant::now() }
+    }
+}
+
+impl Default for WallClock {
+    fn default() -> Self {
+        WallClock::new()
+    }
+}
+
+impl Clock for WallClock {
+    fn now_ns(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+    fn advance_to_ns(&self, _at_ns: u64) {}
+}
+
+impl Runtime {
+    /// Real time, and `worker_count` (at least one) threads for background work. The threads end
+    /// when the last clone is dropped; what their jobs still had to do is then left undone.
+    pub fn threads(worker_count: usize) -> Runtime {
+        Runtime {
+            clock: Arc::new(WallClock::new()),
+            scheduler: Arc::new(ThreadScheduler::new(worker_count)),
+        }
+    }
+}
+
+/// Runs jobs on worker threads.
+pub struct ThreadScheduler {
+    shared: Arc<Shared>,
+    workers: Mutex<Vec<JoinHandle<()>>>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    /// Work for a worker, or the end.
+    runnable: Condvar,
+    /// Something changed for a waiting caller.
+    changed: Condvar,
+    budget: Budget,
+}
+
+#[derive(Default)]
+struct State {
+    runnable: VecDeque<Box<dyn Job>>,
+    parked: Vec<Box<dyn Job>>,
+    /// Counts notifies; who looked under an older count must look again (T1).
+    generation: u64,
+    stepping_count: usize,
+    panics: Vec<String>,
+    is_stopping: bool,
+}
+
+impl ThreadScheduler {
+    /// A scheduler with `worker_count` threads, at least one.
+    pub fn new(worker_count: usize) -> ThreadScheduler {
+        ThreadScheduler::with_budget(worker_count, BUDGET_DEFAULT)
+    }
+
+    /// As [`ThreadScheduler::new`], with the budget of a step.
+    #[expect(clippy::disallowed_methods, reason = "the one place where threads start")]
+    pub fn with_budget(worker_count: usize, budget: Budget) -> ThreadScheduler {
+        let shared = Arc::new(Shared {
+            state: Mutex::default(),
+            runnable: Condvar::new(),
+            changed: Condvar::new(),
+            budget,
+        });
+        let workers = (0..worker_count.max(1))
+            .map(|_| {
+                let shared = Arc::clone(&shared);
+                std::thread::spawn(move || shared.work())
+            })
+            .collect();
+        ThreadScheduler { shared, workers: Mutex::new(workers) }
+    }
+
+    /// What the jobs that panicked said, in order: `name: message`. Never empties.
+    pub fn panics(&self) -> Vec<String> {
+        self.shared.lock().panics.clone()
+    }
+
+    /// Ends the workers after their current steps and drops all jobs; then waits for the workers.
+    /// Waiting callers wake with [`Stalled`]; later jobs are dropped at once.
+    pub fn stop(&self) {
+        let mut state = self.shared.lock();
+        state.is_stopping = true;
+        let jobs = (std::mem::take(&mut state.runnable), std::mem::take(&mut state.parked));
+        drop(state);
+        self.shared.runnable.notify_all();
+        self.shared.changed.notify_all();
+        drop(jobs);
+        let workers = std::mem::take(&mut *ignore_poison(self.workers.lock()));
+        let me = std::thread::current().id();
+        for worker in workers {
+            // A job may hold the last clone of its runtime: then a worker ends itself.
+            if worker.thread().id() != me {
+                worker.join().expect("T3: workers do not panic");
+            }
+        }
+    }
+}
+
+impl Scheduler for ThreadScheduler {
+    fn spawn(&self, job: Box<dyn Job>) {
+        let mut state = self.shared.lock();
+        if state.is_stopping {
+            drop(state);
+            drop(job);
+            return;
+        }
+        state.runnable.push_back(job);
+        drop(state);
+        self.shared.runnable.notify_one();
+    }
+
+    fn yield_now(&self) {}
+
+    fn wait_until(&self, ready: &mut dyn FnMut() -> bool) -> Result<(), Stalled> {
+        loop {
+            let (generation, is_hopeless) = {
+                let state = self.shared.lock();
+                (state.generation, state.is_stopping || !state.panics.is_empty())
+            };
+            if ready() {
+                return Ok(());
+            }
+            if is_hopeless {
+                return Err(Stalled);
+            }
+            let mut state = self.shared.lock();
+            while state.generation == generation && !state.is_stopping {
+                state = ignore_poison(self.shared.changed.wait(state));
+            }
+        }
+    }
+
+    fn notify(&self) {
+        self.shared.notify();
+    }
+}
+
+impl Drop for ThreadScheduler {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl fmt::Debug for ThreadScheduler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.shared.lock();
+        f.debug_struct("ThreadScheduler")
+            .field("runnable", &state.runnable.iter().map(|job| job.name()).collect::<Vec<_>>())
+            .field("parked", &state.parked.iter().map(|job| job.name()).collect::<Vec<_>>())
+            .field("stepping_count", &state.stepping_count)
+            .field("panics", &state.panics)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        ignore_poison(self.state.lock())
+    }
+
+    fn notify(&self) {
+        let mut state = self.lock();
+        state.generation += 1;
+        let parked = std::mem::take(&mut state.parked);
+        let woke_any = !parked.is_empty();
+        state.runnable.extend(parked);
+        drop(state);
+        if woke_any {
+            self.runnable.notify_all();
+        }
+        self.changed.notify_all();
+    }
+
+    /// What a worker does, until the end.
+    fn work(&self) {
+        let mut state = self.lock();
+        loop {
+            if state.is_stopping {
+                return;
+            }
+            let Some(mut job) = state.runnable.pop_front() else {
+                state = ignore_poison(self.runnable.wait(state));
+                continue;
+            };
+            let generation = state.generation;
+            state.stepping_count += 1;
+            drop(state);
+
+            let outcome = catch_unwind(AssertUnwindSafe(|| job.step(self.budget)));
+            state = self.lock();
+            state.stepping_count -= 1;
+            let is_kept = matches!(outcome, Ok(Step::More | Step::Wait)) && !state.is_stopping;
+            match outcome {
+                Ok(Step::Wait) if is_kept && state.generation == generation => {
+                    state.parked.push(job);
+                    continue;
+                }
+                Ok(_) if is_kept => {
+                    state.runnable.push_back(job);
+                    continue;
+                }
+                Ok(_) => {}
+                Err(payload) => {
+                    let story = format!("{}: {}", job.name(), panic_message(&*payload));
+                    state.panics.push(story);
+                }
+            }
+            drop(state);
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(job))) {
+                self.lock().panics.push(format!("dropping a job: {}", panic_message(&*payload)));
+            }
+            // The end of a job may be what somebody waits for.
+            self.notify();
+            state = self.lock();
+        }
+    }
+}
+
+/// Maps `items` through `f` on `worker_count` (at least one) threads; the results are in the order
+/// of the items, whatever the order in which they were found.
+///
+/// For many independent runs at once, as over seeds; not for work inside a store.
+///
+/// # Panics
+/// As `f` does.
+pub fn fan_out<T, R>(worker_count: usize, items: &[T], f: impl Fn(&T) -> R + Sync) -> Vec<R>
+where
+    T: Sync,
+    R: Send,
+{
+    let next = AtomicUsize::new(0);
+    let worker = || {
+        let mut results = Vec::new();
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(index) else { return results };
+            results.push((index, f(item)));
+        }
+    };
+    let mut results: Vec<(usize, R)> = std::thread::scope(|scope| {
+        let helpers: Vec<_> = (1..worker_count).map(|_| scope.spawn(worker)).collect();
+        let mut results = worker();
+        for helper in helpers {
+            match helper.join() {
+                Ok(more) => results.extend(more),
+                Err(payload) => std::panic::resume_unwind(payload),
+            }
+        }
+        results
+    });
+    results.sort_by_key(|&(index, _)| index);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+fn panic_message(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().map(ToString::to_string);
+    text.or_else(|| payload.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "a panic without a message".to_string())
+}
+
+/// No panic can happen while the scheduler's own locks are held, so a poisoned one is whole.
+fn ignore_poison<T>(result: Result<T, PoisonError<T>>) -> T {
+    result.unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;
