@@ -1,0 +1,313 @@
+//! Memory backing: sparse, and compressing what has not been touched for a while.
+//!
+//! ```text
+//!     chunk = 16 blocks = 64 KiB, spread over shards by number
+//!       absent   all zeros
+//!       hot      bytes as they are; the packed form is kept beside them while it is still true
+//!       packed   LZ4, or the bytes themselves where LZ4 does not shrink them
+//! ```
+//!
+//! Invariants
+//!   M1  A shard has at most `HOT_CHUNK_COUNT_MAX` hot chunks, each in its queue exactly once.
+//!   M2  No chunk of zeros outlives its eviction.
+
+use super::{Backing, Durable};
+use crate::rule::ZoneRecord;
+use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Lba, ZoneId};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+const CHUNK_LEN_BLOCKS: u64 = 16;
+const CHUNK_LEN_BYTES: usize = CHUNK_LEN_BLOCKS as usize * BLOCK_LEN_BYTES;
+
+/// Sixteen shards let that many threads work at once.
+const SHARD_COUNT: u64 = 16;
+
+/// Hot chunks of one shard: 16 shards x 32 chunks x 64 KiB = 32 MiB uncompressed at most.
+const HOT_CHUNK_COUNT_MAX: usize = 32;
+
+/// A platter in memory.
+#[derive(Debug)]
+pub(crate) struct MemoryBacking {
+    shards: Box<[Mutex<Shard>]>,
+    zones: Mutex<BTreeMap<ZoneId, ZoneRecord>>,
+}
+
+#[derive(Debug, Default)]
+struct Shard {
+    chunks: BTreeMap<u64, Chunk>,
+    hot: VecDeque<u64>,
+}
+
+#[derive(Debug)]
+enum Chunk {
+    Hot { bytes: Box<[u8]>, packed: Option<Packed> },
+    Cold(Packed),
+}
+
+#[derive(Debug)]
+enum Packed {
+    Lz4(Box<[u8]>),
+    Plain(Box<[u8]>),
+}
+
+impl MemoryBacking {
+    /// All zeros.
+    pub(crate) fn new() -> MemoryBacking {
+        MemoryBacking {
+            shards: (0..SHARD_COUNT).map(|_| Mutex::default()).collect(),
+            zones: Mutex::default(),
+        }
+    }
+
+    fn shard(&self, chunk: u64) -> MutexGuard<'_, Shard> {
+        let index = (chunk % SHARD_COUNT) as usize;
+        self.shards[index].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn zones(&self) -> MutexGuard<'_, BTreeMap<ZoneId, ZoneRecord>> {
+        self.zones.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Cuts the bytes of a request at chunk boundaries: (chunk, offset in the chunk, bytes).
+fn pieces(at: Lba, len_bytes: usize) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        (done < len_bytes).then(|| {
+            let byte = at.bytes() + done as u64;
+            let chunk = byte / CHUNK_LEN_BYTES as u64;
+            let offset = (byte % CHUNK_LEN_BYTES as u64) as usize;
+            let len = (CHUNK_LEN_BYTES - offset).min(len_bytes - done);
+            let piece = done..done + len;
+            done += len;
+            (chunk, offset, piece)
+        })
+    })
+}
+
+impl Backing for MemoryBacking {
+    fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
+        for (chunk, offset, piece) in pieces(at, buf.len()) {
+            let out = &mut buf[piece];
+            match self.shard(chunk).heat(chunk) {
+                Some(bytes) => out.copy_from_slice(&bytes[offset..offset + out.len()]),
+                None => out.fill(0),
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, at: Lba, data: &[u8], _durable: Durable) -> Result<(), DiskError> {
+        for (chunk, offset, piece) in pieces(at, data.len()) {
+            self.shard(chunk).store(chunk, offset, &data[piece]);
+        }
+        Ok(())
+    }
+
+    fn zero(&self, range: BlockRange) -> Result<(), DiskError> {
+        let first_whole = range.start.get().div_ceil(CHUNK_LEN_BLOCKS);
+        let end_whole = range.end().get() / CHUNK_LEN_BLOCKS;
+        for shard in &self.shards {
+            let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            shard.drop_chunks(first_whole, end_whole);
+        }
+        let edges = if first_whole < end_whole {
+            let (left_end, right_start) =
+                (first_whole * CHUNK_LEN_BLOCKS, end_whole * CHUNK_LEN_BLOCKS);
+            [(range.start.get(), left_end), (right_start, range.end().get())]
+        } else {
+            [(range.start.get(), range.end().get()), (0, 0)]
+        };
+        for (start, end) in edges {
+            let len_bytes = Blocks::new(end - start).bytes() as usize;
+            for (chunk, offset, piece) in pieces(Lba::new(start), len_bytes) {
+                let mut shard = self.shard(chunk);
+                if shard.chunks.contains_key(&chunk) {
+                    shard.store(chunk, offset, &[0; CHUNK_LEN_BYTES][..piece.len()]);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn set_zone(
+        &self,
+        zone: ZoneId,
+        record: ZoneRecord,
+        _durable: Durable,
+    ) -> Result<(), DiskError> {
+        self.zones().insert(zone, record);
+        Ok(())
+    }
+
+    fn zone(&self, zone: ZoneId) -> Result<ZoneRecord, DiskError> {
+        Ok(self.zones().get(&zone).copied().unwrap_or(ZoneRecord::EMPTY))
+    }
+
+    fn flush(&self) -> Result<(), DiskError> {
+        Ok(())
+    }
+
+    fn for_each_block(&self, see: &mut dyn FnMut(Lba, &[u8])) -> Result<(), DiskError> {
+        let mut chunks: Vec<u64> = Vec::new();
+        for shard in &self.shards {
+            let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            chunks.extend(shard.chunks.keys());
+        }
+        chunks.sort_unstable();
+        for chunk in chunks {
+            let mut shard = self.shard(chunk);
+            let Some(bytes) = shard.heat(chunk) else { continue };
+            for (index, block) in bytes.chunks_exact(BLOCK_LEN_BYTES).enumerate() {
+                if block.iter().any(|&b| b != 0) {
+                    see(Lba::new(chunk * CHUNK_LEN_BLOCKS + index as u64), block);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn stored_bytes(&self) -> Result<u64, DiskError> {
+        let shard_bytes = |shard: &Mutex<Shard>| {
+            let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            shard.chunks.values().map(Chunk::len_bytes).sum::<u64>()
+        };
+        Ok(self.shards.iter().map(shard_bytes).sum())
+    }
+}
+
+impl Shard {
+    /// The bytes of `chunk`, uncompressed and hot; `None` where they are all zeros.
+    fn heat(&mut self, chunk: u64) -> Option<&mut Box<[u8]>> {
+        if let Chunk::Cold(packed) = self.chunks.get(&chunk)? {
+            let bytes = packed.unpack();
+            let Some(Chunk::Cold(packed)) = self.chunks.remove(&chunk) else { return None };
+            self.insert_hot(chunk, bytes, Some(packed));
+        }
+        match self.chunks.get_mut(&chunk)? {
+            Chunk::Hot { bytes, .. } => Some(bytes),
+            Chunk::Cold(_) => None,
+        }
+    }
+
+    fn store(&mut self, chunk: u64, offset: usize, data: &[u8]) {
+        if self.heat(chunk).is_none() {
+            self.insert_hot(chunk, vec![0; CHUNK_LEN_BYTES].into_boxed_slice(), None);
+        }
+        if let Some(Chunk::Hot { bytes, packed }) = self.chunks.get_mut(&chunk) {
+            bytes[offset..offset + data.len()].copy_from_slice(data);
+            *packed = None;
+        }
+    }
+
+    fn insert_hot(&mut self, chunk: u64, bytes: Box<[u8]>, packed: Option<Packed>) {
+        if self.hot.len() >= HOT_CHUNK_COUNT_MAX
+            && let Some(coldest) = self.hot.pop_front()
+        {
+            self.cool(coldest);
+        }
+        self.hot.push_back(chunk);
+        self.chunks.insert(chunk, Chunk::Hot { bytes, packed });
+        assert!(self.hot.len() <= HOT_CHUNK_COUNT_MAX, "M1: too many hot chunks");
+    }
+
+    fn cool(&mut self, chunk: u64) {
+        let Some(Chunk::Hot { bytes, packed }) = self.chunks.remove(&chunk) else { return };
+        if let Some(packed) = packed.or_else(|| Packed::pack(bytes)) {
+            self.chunks.insert(chunk, Chunk::Cold(packed));
+        }
+    }
+
+    fn drop_chunks(&mut self, first: u64, end: u64) {
+        if first >= end {
+            return;
+        }
+        self.hot.retain(|chunk| !(first <= *chunk && *chunk < end));
+        while let Some((&chunk, _)) = self.chunks.range(first..end).next() {
+            self.chunks.remove(&chunk);
+        }
+    }
+}
+
+impl Chunk {
+    fn len_bytes(&self) -> u64 {
+        match self {
+            Chunk::Hot { bytes, .. } => bytes.len() as u64,
+            Chunk::Cold(Packed::Lz4(bytes) | Packed::Plain(bytes)) => bytes.len() as u64,
+        }
+    }
+}
+
+impl Packed {
+    /// The packed form of `bytes`; `None` where they are all zeros (M2).
+    fn pack(bytes: Box<[u8]>) -> Option<Packed> {
+        if bytes.iter().all(|&b| b == 0) {
+            return None;
+        }
+        let packed = lz4_flex::block::compress(&bytes);
+        if packed.len() < CHUNK_LEN_BYTES * 15 / 16 {
+            Some(Packed::Lz4(packed.into_boxed_slice()))
+        } else {
+            Some(Packed::Plain(bytes))
+        }
+    }
+
+    fn unpack(&self) -> Box<[u8]> {
+        match self {
+            Packed::Lz4(packed) => lz4_flex::block::decompress(packed, CHUNK_LEN_BYTES)
+                .expect("packed by `pack` and never handed out")
+                .into_boxed_slice(),
+            Packed::Plain(bytes) => bytes.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use imbrex_clockwork::Prng;
+
+    #[test]
+    fn blocks_come_back_through_compression() {
+        let backing = MemoryBacking::new();
+        let mut prng = Prng::new(7);
+        let mut model: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
+        // 40,000 blocks are 2,500 chunks: five times what stays hot.
+        for _ in 0..3_000 {
+            let at = prng.below(40_000);
+            let mut block = vec![0; BLOCK_LEN_BYTES];
+            match prng.below(3) {
+                0 => {}
+                1 => prng.fill(&mut block),
+                _ => block.fill(at as u8),
+            }
+            backing.write(Lba::new(at), &block, Durable::Later).unwrap();
+            model.insert(at, block);
+        }
+        backing.zero(BlockRange::new(Lba::new(1_003), Blocks::new(5_000))).unwrap();
+        for (_, block) in model.range_mut(1_003..6_003) {
+            block.fill(0);
+        }
+        let mut buf = vec![0; BLOCK_LEN_BYTES];
+        for (at, block) in &model {
+            backing.read(Lba::new(*at), &mut buf).unwrap();
+            assert_eq!(&buf, block, "block {at}");
+        }
+        let mut seen = BTreeMap::new();
+        backing.for_each_block(&mut |at, b| drop(seen.insert(at.get(), b.to_vec()))).unwrap();
+        model.retain(|_, block| block.iter().any(|&b| b != 0));
+        assert_eq!(seen, model);
+    }
+
+    #[test]
+    fn what_repeats_takes_little_memory() {
+        let backing = MemoryBacking::new();
+        let chunk = vec![7; CHUNK_LEN_BYTES];
+        for i in 0..4_000 {
+            backing.write(Lba::new(i * CHUNK_LEN_BLOCKS), &chunk, Durable::Later).unwrap();
+        }
+        let stored = backing.stored_bytes().unwrap();
+        assert!(stored < 40 << 20, "250 MiB of one byte take {stored} bytes");
+    }
+}

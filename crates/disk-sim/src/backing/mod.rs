@@ -1,0 +1,53 @@
+//! Backing: where the bytes of a simulated platter live.
+//!
+//! ```text
+//!     SimDisk --(Backing)--> memory.rs   64 KiB chunks, zeros elided, cold ones compressed
+//!                       \--> image.rs    one sparse file that survives the process
+//! ```
+//!
+//! A backing knows blocks and zone records and no rule: what it is told to store, it stores. It is
+//! called by several threads at once.
+
+mod memory;
+
+pub(crate) use memory::MemoryBacking;
+
+use crate::rule::ZoneRecord;
+use imbrex_disk::{BlockRange, DiskError, Lba, ZoneId};
+
+/// Whether bytes must be durable on the host when a call returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Durable {
+    /// After the next flush.
+    Later,
+    /// On return.
+    Now,
+}
+
+/// Where bytes live.
+pub(crate) trait Backing: Send + Sync + std::fmt::Debug {
+    /// Reads whole blocks; what was never written reads as zeros.
+    fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError>;
+
+    /// Writes whole blocks.
+    fn write(&self, at: Lba, data: &[u8], durable: Durable) -> Result<(), DiskError>;
+
+    /// Makes `range` read as zeros and gives its space back.
+    fn zero(&self, range: BlockRange) -> Result<(), DiskError>;
+
+    /// Remembers what holds for `zone`.
+    fn set_zone(&self, zone: ZoneId, record: ZoneRecord, durable: Durable)
+    -> Result<(), DiskError>;
+
+    /// What was last remembered for `zone`; an empty zone if nothing was.
+    fn zone(&self, zone: ZoneId) -> Result<ZoneRecord, DiskError>;
+
+    /// Makes everything written so far durable on the host.
+    fn flush(&self) -> Result<(), DiskError>;
+
+    /// Shows every stored block that is not all zeros, in order.
+    fn for_each_block(&self, see: &mut dyn FnMut(Lba, &[u8])) -> Result<(), DiskError>;
+
+    /// How much of the host's memory or disk the blocks take now.
+    fn stored_bytes(&self) -> Result<u64, DiskError>;
+}

@@ -1,0 +1,314 @@
+//! The volatile write cache: what was acknowledged and is not yet on the platter.
+//!
+//! ```text
+//!     write --> [ w1 | w2 | finish z3 | w4 ] --> backing        oldest first, when full or flushed
+//!                 ^ a power cut decides for each of them how much of it was already there
+//! ```
+//!
+//! Invariants
+//!   W1  `newest[b]` names the youngest pending write that holds block `b`, if any does.
+//!   W2  Pending operations of one sequential zone are in the order of their addresses, without
+//!       gaps, and the first starts at the zone's durable pointer.
+//!   W3  What survives a power cut of a sequential zone is a prefix in whole blocks; elsewhere each
+//!       pending block survives or not on its own, and never as a mixture of two writes.
+//!
+//! Not here: when an operation enters (`disk`), how long destaging takes (`mechanics`).
+
+use crate::backing::{Backing, Durable};
+use crate::rule::{ZoneMark, ZoneRecord};
+use imbrex_clockwork::Prng;
+use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Lba, ZoneId};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// One operation that a power cut may undo.
+#[derive(Debug)]
+pub(crate) enum Pending {
+    /// Blocks in conventional space.
+    Anywhere { at: Lba, data: Box<[u8]> },
+    /// Blocks at the pointer of a sequential zone that starts at `start` and holds `capacity`.
+    AtPointer { zone: ZoneId, start: Lba, capacity: Blocks, at: Lba, data: Box<[u8]> },
+    /// A finish.
+    Finish { zone: ZoneId },
+    /// A reset that was on its way when the power went.
+    Reset { zone: ZoneId, range: BlockRange },
+}
+
+impl Pending {
+    fn blocks(&self) -> Option<(Lba, &[u8])> {
+        match self {
+            Pending::Anywhere { at, data } | Pending::AtPointer { at, data, .. } => {
+                Some((*at, data))
+            }
+            Pending::Finish { .. } | Pending::Reset { .. } => None,
+        }
+    }
+
+    fn zone(&self) -> Option<ZoneId> {
+        match self {
+            Pending::Anywhere { .. } => None,
+            Pending::AtPointer { zone, .. }
+            | Pending::Finish { zone }
+            | Pending::Reset { zone, .. } => Some(*zone),
+        }
+    }
+}
+
+/// What a power cut left of the unflushed writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PowerCycle {
+    /// Unflushed blocks that were on the platter all the same.
+    pub survived: Blocks,
+    /// Unflushed blocks that are gone.
+    pub lost: Blocks,
+}
+
+/// The pending operations of one disk, in order.
+#[derive(Debug, Default)]
+pub(crate) struct WriteCache {
+    capacity: Blocks,
+    held: Blocks,
+    /// Sequence number of `pending[0]`.
+    first_seq: u64,
+    pending: VecDeque<Option<Pending>>,
+    newest: BTreeMap<u64, u64>,
+}
+
+impl WriteCache {
+    /// A cache of `capacity`; of zero blocks it holds only what a power cut caught on its way.
+    pub(crate) fn new(capacity: Blocks) -> WriteCache {
+        WriteCache { capacity, ..WriteCache::default() }
+    }
+
+    /// Whether writes stay here at all.
+    pub(crate) fn is_on(&self) -> bool {
+        !self.capacity.is_zero()
+    }
+
+    /// Adds an operation at the end.
+    pub(crate) fn push(&mut self, operation: Pending) {
+        let seq = self.first_seq + self.pending.len() as u64;
+        if let Some((at, data)) = operation.blocks() {
+            let len = Blocks::holding(data.len() as u64);
+            for block in at.get()..at.get() + len.get() {
+                self.newest.insert(block, seq);
+            }
+            self.held += len;
+        }
+        self.pending.push_back(Some(operation));
+    }
+
+    /// Lays pending blocks over what was read from the backing.
+    pub(crate) fn overlay(&self, at: Lba, buf: &mut [u8]) {
+        let end = at.get() + (buf.len() / BLOCK_LEN_BYTES) as u64;
+        for (&block, &seq) in self.newest.range(at.get()..end) {
+            let Some((start, data)) = self.operation(seq).and_then(Pending::blocks) else {
+                continue;
+            };
+            let from = ((block - start.get()) as usize) * BLOCK_LEN_BYTES;
+            let to = ((block - at.get()) as usize) * BLOCK_LEN_BYTES;
+            buf[to..to + BLOCK_LEN_BYTES].copy_from_slice(&data[from..from + BLOCK_LEN_BYTES]);
+        }
+    }
+
+    fn operation(&self, seq: u64) -> Option<&Pending> {
+        self.pending.get((seq - self.first_seq) as usize)?.as_ref()
+    }
+
+    /// Every pending operation's blocks, in order.
+    pub(crate) fn pending_blocks(&self) -> impl Iterator<Item = (Lba, &[u8])> {
+        self.pending.iter().flatten().filter_map(Pending::blocks)
+    }
+
+    /// Destages the oldest operations until the cache holds no more than its capacity.
+    pub(crate) fn make_room(&mut self, backing: &dyn Backing) -> Result<(), DiskError> {
+        while self.held > self.capacity {
+            self.destage(self.first_seq, backing, Durable::Later)?;
+        }
+        Ok(())
+    }
+
+    /// Destages everything.
+    pub(crate) fn destage_all(&mut self, backing: &dyn Backing) -> Result<(), DiskError> {
+        while !self.pending.is_empty() {
+            self.destage(self.first_seq, backing, Durable::Later)?;
+        }
+        Ok(())
+    }
+
+    /// Destages, in order, what touches `range` or belongs to `zone`.
+    pub(crate) fn destage_touching(
+        &mut self,
+        range: BlockRange,
+        zone: Option<ZoneId>,
+        backing: &dyn Backing,
+    ) -> Result<(), DiskError> {
+        let touches = |operation: &Pending| {
+            let meets = operation.blocks().is_some_and(|(at, data)| {
+                BlockRange::new(at, Blocks::holding(data.len() as u64)).overlaps(range)
+            });
+            meets || (zone.is_some() && operation.zone() == zone)
+        };
+        let seqs: Vec<u64> = (self.first_seq..)
+            .zip(&self.pending)
+            .filter(|(_, slot)| slot.as_ref().is_some_and(touches))
+            .map(|(seq, _)| seq)
+            .collect();
+        for seq in seqs {
+            self.destage(seq, backing, Durable::Now)?;
+        }
+        Ok(())
+    }
+
+    fn destage(
+        &mut self,
+        seq: u64,
+        backing: &dyn Backing,
+        durable: Durable,
+    ) -> Result<(), DiskError> {
+        // The operation stays until it is stored, so that a host error loses nothing.
+        if let Some(operation) = self.operation(seq) {
+            match operation {
+                Pending::Anywhere { at, data } => backing.write(*at, data, durable)?,
+                Pending::AtPointer { zone, start, capacity, at, data } => {
+                    backing.write(*at, data, durable)?;
+                    let written = *at + Blocks::holding(data.len() as u64) - *start;
+                    backing.set_zone(*zone, ZoneRecord::at_pointer(written, *capacity), durable)?;
+                }
+                Pending::Finish { zone } => {
+                    let written = backing.zone(*zone)?.written;
+                    let record = ZoneRecord { mark: ZoneMark::Full, written };
+                    backing.set_zone(*zone, record, durable)?;
+                }
+                Pending::Reset { zone, range } => {
+                    backing.set_zone(*zone, ZoneRecord::EMPTY, durable)?;
+                    backing.zero(*range)?;
+                }
+            }
+        }
+        self.forget(seq);
+        self.drop_gaps();
+        Ok(())
+    }
+
+    /// Drops what is pending for `zone`: it was reset.
+    pub(crate) fn drop_zone(&mut self, zone: ZoneId) {
+        for index in 0..self.pending.len() {
+            if self.pending[index].as_ref().is_some_and(|p| p.zone() == Some(zone)) {
+                self.forget(self.first_seq + index as u64);
+            }
+        }
+        self.drop_gaps();
+    }
+
+    fn forget(&mut self, seq: u64) {
+        let Some(slot) = self.pending.get_mut((seq - self.first_seq) as usize) else { return };
+        let Some(operation) = slot.take() else { return };
+        if let Some((at, data)) = operation.blocks() {
+            let len = Blocks::holding(data.len() as u64);
+            for block in at.get()..at.get() + len.get() {
+                if self.newest.get(&block) == Some(&seq) {
+                    self.newest.remove(&block);
+                }
+            }
+            self.held -= len;
+        }
+    }
+
+    fn drop_gaps(&mut self) {
+        while let Some(None) = self.pending.front() {
+            self.pending.pop_front();
+            self.first_seq += 1;
+        }
+    }
+
+    /// The power is gone: decides for each pending operation how much of it had reached the
+    /// platter, stores that, and forgets the rest (W3).
+    pub(crate) fn power_cut(
+        &mut self,
+        backing: &dyn Backing,
+        prng: &mut Prng,
+    ) -> Result<PowerCycle, DiskError> {
+        let pending: Vec<Pending> = self.pending.drain(..).flatten().collect();
+        *self = WriteCache::new(self.capacity);
+        let mut outcome = PowerCycle::default();
+        let zones: BTreeSet<ZoneId> = pending.iter().filter_map(Pending::zone).collect();
+        for zone in zones {
+            let of_zone = pending.iter().filter(|p| p.zone() == Some(zone));
+            cut_zone(zone, &of_zone.collect::<Vec<_>>(), backing, prng, &mut outcome)?;
+        }
+        for operation in &pending {
+            if let Pending::Anywhere { at, data } = operation {
+                cut_anywhere(*at, data, backing, prng, &mut outcome)?;
+            }
+        }
+        Ok(outcome)
+    }
+}
+
+fn cut_zone(
+    zone: ZoneId,
+    pending: &[&Pending],
+    backing: &dyn Backing,
+    prng: &mut Prng,
+    outcome: &mut PowerCycle,
+) -> Result<(), DiskError> {
+    let total: Blocks = pending
+        .iter()
+        .filter_map(|p| p.blocks())
+        .map(|(_, data)| Blocks::holding(data.len() as u64))
+        .sum();
+    if let Some(Pending::Reset { range, .. }) = pending.last()
+        && prng.chance(1, 2)
+    {
+        outcome.lost += total;
+        backing.set_zone(zone, ZoneRecord::EMPTY, Durable::Now)?;
+        return backing.zero(*range);
+    }
+    let kept = Blocks::new(prng.below(total.get() + 1));
+    outcome.survived += kept;
+    outcome.lost += total - kept;
+    let mut left = kept;
+    for operation in pending {
+        match operation {
+            Pending::AtPointer { start, capacity, at, data, .. } if !left.is_zero() => {
+                let len = left.min(Blocks::holding(data.len() as u64));
+                left -= len;
+                backing.write(*at, &data[..len.bytes() as usize], Durable::Later)?;
+                let record = ZoneRecord::at_pointer(*at + len - *start, *capacity);
+                backing.set_zone(zone, record, Durable::Later)?;
+            }
+            Pending::Finish { .. } if kept == total && prng.chance(1, 2) => {
+                let written = backing.zone(zone)?.written;
+                let record = ZoneRecord { mark: ZoneMark::Full, written };
+                backing.set_zone(zone, record, Durable::Later)?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn cut_anywhere(
+    at: Lba,
+    data: &[u8],
+    backing: &dyn Backing,
+    prng: &mut Prng,
+    outcome: &mut PowerCycle,
+) -> Result<(), DiskError> {
+    // A third each: gone, whole, torn block by block.
+    let fate = prng.below(3);
+    for (index, block) in data.chunks_exact(BLOCK_LEN_BYTES).enumerate() {
+        let survives = match fate {
+            0 => false,
+            1 => true,
+            _ => prng.chance(1, 2),
+        };
+        if survives {
+            backing.write(at + Blocks::new(index as u64), block, Durable::Later)?;
+            outcome.survived += Blocks::new(1);
+        } else {
+            outcome.lost += Blocks::new(1);
+        }
+    }
+    Ok(())
+}

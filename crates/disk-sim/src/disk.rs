@@ -1,0 +1,457 @@
+//! [`SimDisk`]: rule, mechanics, backing and faults behind the trait `Disk`.
+//!
+//! ```text
+//!                    gate (power, poison)
+//!                       |
+//!        plain? --------+-------- ordered?
+//!          |                        | the desk's lock: one request at a time
+//!        rule                     rule, faults
+//!        backing                  cache, backing
+//!        counters                 mechanics, event log, counters
+//! ```
+//!
+//! A disk is *plain* as long as nothing needs an order between requests: no mechanics, no write
+//! cache, no event log, no fault ever set. Then reads run in parallel without a lock and writes
+//! queue only behind writes to their own zone.
+
+mod ordered;
+
+use crate::backing::{Backing, Durable};
+use crate::cache::WriteCache;
+use crate::event_log::{Event, EventHash};
+use crate::fault::{FaultPlan, FaultState};
+use crate::rule::{Readable, RuleState, ZoneMark, ZoneRecord};
+use crate::tally::Tally;
+use crate::{BuildError, PowerCycle};
+use imbrex_clockwork::{Clock, Prng};
+use imbrex_disk::{
+    BLOCK_LEN_BYTES, BlockRange, Blocks, Counters, Disk, DiskError, Geometry, Lba, Persist,
+    ReadRequest, ZoneAction, ZoneId, ZoneInfo,
+};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// How a drive gives up a zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ZoneFailure {
+    /// Readable, never writable again.
+    ReadOnly,
+    /// Neither readable nor writable.
+    Offline,
+}
+
+const HEALTH_GOOD: u8 = 0;
+const HEALTH_POISONED: u8 = 1;
+const HEALTH_NO_POWER: u8 = 2;
+
+/// A simulated disk; see the crate's documentation for its parts.
+#[derive(Debug)]
+pub struct SimDisk {
+    geometry: Geometry,
+    clock: Arc<dyn Clock>,
+    rule: RuleState,
+    backing: Box<dyn Backing>,
+    tally: Tally,
+    health: AtomicU8,
+    ordered: AtomicBool,
+    desk: Mutex<Desk>,
+}
+
+/// What needs an order between requests.
+#[derive(Debug)]
+struct Desk {
+    cache: WriteCache,
+    faults: FaultState,
+    log: EventHash,
+}
+
+/// What a disk is made of.
+pub(crate) struct Parts {
+    pub(crate) geometry: Geometry,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) write_cache: Blocks,
+    pub(crate) event_log: bool,
+    pub(crate) backing: Box<dyn Backing>,
+}
+
+impl SimDisk {
+    pub(crate) fn from_parts(parts: Parts) -> Result<SimDisk, BuildError> {
+        let disk = SimDisk {
+            rule: RuleState::new(&parts.geometry)?,
+            geometry: parts.geometry,
+            clock: parts.clock,
+            backing: parts.backing,
+            tally: Tally::default(),
+            health: AtomicU8::new(HEALTH_GOOD),
+            ordered: AtomicBool::new(parts.event_log || !parts.write_cache.is_zero()),
+            desk: Mutex::new(Desk {
+                cache: WriteCache::new(parts.write_cache),
+                faults: FaultState::default(),
+                log: EventHash::new(),
+            }),
+        };
+        disk.load_zones().map_err(BuildError::Zones)?;
+        Ok(disk)
+    }
+
+    /// Sets what shall go wrong from now on, instead of what was set before.
+    pub fn set_faults(&self, plan: FaultPlan) {
+        self.ordered.store(true, Ordering::Release);
+        self.desk().faults.set_plan(plan);
+    }
+
+    /// Device events (writes, flushes, resets, finishes) since the faults were last set.
+    pub fn fault_event_count(&self) -> u64 {
+        self.desk().faults.event_count()
+    }
+
+    /// Makes `range` unreadable until it is written again.
+    pub fn damage(&self, range: BlockRange) {
+        self.ordered.store(true, Ordering::Release);
+        self.desk().faults.damage(range);
+    }
+
+    /// Flips one stored bit of block `at`, counted from its first byte's lowest; nobody notices.
+    ///
+    /// # Errors
+    /// [`DiskError::OutOfRange`]; [`DiskError::Host`].
+    pub fn flip_bit(&self, at: Lba, bit: u32) -> Result<(), DiskError> {
+        let range = BlockRange::new(at, Blocks::new(1));
+        self.check_range(range)?;
+        let mut desk = self.desk();
+        desk.cache.destage_touching(range, self.sequential_zone(at), &*self.backing)?;
+        let mut block = vec![0; BLOCK_LEN_BYTES];
+        self.backing.read(at, &mut block)?;
+        let bit = bit as usize % (8 * BLOCK_LEN_BYTES);
+        block[bit / 8] ^= 1 << (bit % 8);
+        self.backing.write(at, &block, Durable::Later)
+    }
+
+    /// Gives up a zone, as a failing drive does.
+    ///
+    /// # Errors
+    /// [`DiskError::NoSuchZone`]; [`DiskError::Host`].
+    pub fn fail_zone(&self, zone: ZoneId, failure: ZoneFailure) -> Result<(), DiskError> {
+        let (Some(table), Some(_)) = (self.rule.zones(), self.zone(zone)) else {
+            return Err(self.no_such_zone(zone, ZoneAction::Close));
+        };
+        let mut desk = self.desk();
+        desk.cache.destage_all(&*self.backing)?;
+        let _turn = table.turnstile(zone);
+        table.give_up(
+            zone,
+            match failure {
+                ZoneFailure::ReadOnly => ZoneMark::ReadOnly,
+                ZoneFailure::Offline => ZoneMark::Offline,
+            },
+        );
+        self.backing.set_zone(zone, table.record(zone), Durable::Now)
+    }
+
+    /// Cuts the power now: every request fails until [`SimDisk::power_cycle`].
+    pub fn cut_power(&self) {
+        self.ordered.store(true, Ordering::Release);
+        let mut desk = self.desk();
+        self.health.store(HEALTH_NO_POWER, Ordering::Release);
+        desk.log.event(Event::PowerCut, 0, 0, 0, self.clock.now_ns());
+    }
+
+    /// Cuts the power if it is on, decides what of the unflushed writes survives, and turns the
+    /// power on again: all faults but latent sector errors are over, open zones are closed.
+    ///
+    /// # Errors
+    /// [`DiskError::Host`]: the host's own storage failed; the power stays off.
+    pub fn power_cycle(&self, prng: &mut Prng) -> Result<PowerCycle, DiskError> {
+        let mut desk = self.desk();
+        self.health.store(HEALTH_NO_POWER, Ordering::Release);
+        let outcome = desk.cache.power_cut(&*self.backing, prng)?;
+        self.load_zones()?;
+        desk.faults.set_plan(FaultPlan::default());
+        let (survived, lost) = (outcome.survived.get(), outcome.lost.get());
+        desk.log.event(Event::PowerOn, survived, lost, 0, self.clock.now_ns());
+        self.health.store(HEALTH_GOOD, Ordering::Release);
+        Ok(outcome)
+    }
+
+    /// A hash of every stored block, every zone's durable state and the unflushed writes.
+    ///
+    /// # Errors
+    /// [`DiskError::Host`].
+    pub fn image_hash(&self) -> Result<u64, DiskError> {
+        let desk = self.desk();
+        let mut hash = EventHash::new();
+        self.backing.for_each_block(&mut |at, block| {
+            hash.words(&[at.get(), u64::from(crc32c::crc32c(block))]);
+        })?;
+        if let Some(table) = self.rule.zones() {
+            for zone in 0..self.geometry.zone_count() {
+                let record = table.record(ZoneId(zone));
+                hash.words(&[record.mark as u64, record.written.get()]);
+            }
+        }
+        for (at, data) in desk.cache.pending_blocks() {
+            hash.words(&[at.get(), u64::from(crc32c::crc32c(data))]);
+        }
+        Ok(hash.get())
+    }
+
+    /// The running hash over all requests, their data and the times at which they were served;
+    /// only an ordered disk keeps it (see [`SimDiskBuilder::event_log`]).
+    ///
+    /// [`SimDiskBuilder::event_log`]: crate::SimDiskBuilder::event_log
+    pub fn event_log_hash(&self) -> u64 {
+        self.desk().log.get()
+    }
+
+    /// How much of the host's memory or disk the stored blocks take.
+    ///
+    /// # Errors
+    /// [`DiskError::Host`].
+    pub fn stored_bytes(&self) -> Result<u64, DiskError> {
+        self.backing.stored_bytes()
+    }
+
+    fn load_zones(&self) -> Result<(), DiskError> {
+        let Some(table) = self.rule.zones() else { return Ok(()) };
+        let mut failed = None;
+        table.load(|zone| {
+            self.backing.zone(zone).unwrap_or_else(|error| {
+                failed.get_or_insert(error);
+                ZoneRecord::EMPTY
+            })
+        });
+        failed.map_or(Ok(()), Err)
+    }
+
+    fn desk(&self) -> MutexGuard<'_, Desk> {
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_ordered(&self) -> bool {
+        self.ordered.load(Ordering::Acquire)
+    }
+
+    fn gate_read(&self) -> Result<(), DiskError> {
+        match self.health.load(Ordering::Acquire) {
+            HEALTH_NO_POWER => Err(DiskError::PowerLost),
+            _ => Ok(()),
+        }
+    }
+
+    fn gate_write(&self) -> Result<(), DiskError> {
+        match self.health.load(Ordering::Acquire) {
+            HEALTH_NO_POWER => Err(DiskError::PowerLost),
+            HEALTH_POISONED => Err(DiskError::Poisoned),
+            _ => Ok(()),
+        }
+    }
+
+    fn request(&self, at: Lba, len_bytes: usize) -> Result<BlockRange, DiskError> {
+        if len_bytes == 0 || !len_bytes.is_multiple_of(BLOCK_LEN_BYTES) {
+            return Err(DiskError::NotBlocks { at, len_bytes });
+        }
+        let range = BlockRange::new(at, Blocks::holding(len_bytes as u64));
+        self.check_range(range).map(|()| range)
+    }
+
+    fn check_range(&self, range: BlockRange) -> Result<(), DiskError> {
+        if self.geometry.holds(range) {
+            Ok(())
+        } else {
+            Err(DiskError::OutOfRange { range, len: self.geometry.len() })
+        }
+    }
+
+    fn sequential_zone(&self, at: Lba) -> Option<ZoneId> {
+        let zone = self.geometry.zone_of(at)?;
+        let is_conventional = self.rule.zones().is_none_or(|table| table.is_conventional(zone));
+        (!is_conventional).then_some(zone)
+    }
+
+    fn no_such_zone(&self, zone: ZoneId, action: ZoneAction) -> DiskError {
+        let reason = match self.geometry.zone_count() {
+            0 => "the disk has no zones".to_owned(),
+            count => format!("the disk has {count} zones"),
+        };
+        DiskError::NoSuchZone { zone, action, reason }
+    }
+
+    /// Reads what is stored; zeros above a write pointer.
+    fn read_stored(
+        &self,
+        range: BlockRange,
+        readable: Readable,
+        buf: &mut [u8],
+    ) -> Result<(), DiskError> {
+        let table = match (readable, self.rule.zones()) {
+            (Readable::InPart, Some(table)) => table,
+            _ => return self.backing.read(range.start, buf),
+        };
+        for (zone, part) in table.parts(range) {
+            let from = (part.start - range.start).bytes() as usize;
+            let part_buf = &mut buf[from..from + part.len.bytes() as usize];
+            let data_end = table.data_end(zone).max(part.start).min(part.end());
+            let (data, rest) = part_buf.split_at_mut((data_end - part.start).bytes() as usize);
+            self.backing.read(part.start, data)?;
+            rest.fill(0);
+        }
+        Ok(())
+    }
+
+    /// Stores blocks and moves the pointer of their zone.
+    fn write_stored(
+        &self,
+        range: BlockRange,
+        zone: Option<ZoneId>,
+        data: &[u8],
+        durable: Durable,
+    ) -> Result<(), DiskError> {
+        self.backing.write(range.start, data, durable)?;
+        self.move_pointer(range, zone, durable)
+    }
+
+    fn move_pointer(
+        &self,
+        range: BlockRange,
+        zone: Option<ZoneId>,
+        durable: Durable,
+    ) -> Result<(), DiskError> {
+        let (Some(zone), Some(table)) = (zone, self.rule.zones()) else { return Ok(()) };
+        let (start, capacity) = self.zone_bounds(zone);
+        let record = ZoneRecord::at_pointer(range.end() - start, capacity);
+        self.backing.set_zone(zone, record, durable)?;
+        table.commit_write(zone, range.end());
+        Ok(())
+    }
+
+    fn zone_bounds(&self, zone: ZoneId) -> (Lba, Blocks) {
+        let range = self.geometry.zone_range(zone).expect("the rule named a zone of this disk");
+        let capacity = self.geometry.zone_capacity(zone).expect("as above");
+        (range.start, capacity)
+    }
+
+    fn poison(&self, error: DiskError) -> DiskError {
+        self.health.store(HEALTH_POISONED, Ordering::Release);
+        error
+    }
+
+    fn reset_zone(&self, zone: ZoneId) -> Result<(), DiskError> {
+        let range = self.geometry.zone_range(zone).expect("checked by the rule");
+        // The pointer first: a crash between the two leaves stale bytes above it, which nobody sees.
+        self.backing.set_zone(zone, ZoneRecord::EMPTY, Durable::Now)?;
+        self.backing.zero(range)?;
+        self.tally.reset();
+        Ok(())
+    }
+
+    fn discard_stored(&self, range: BlockRange) -> Result<(), DiskError> {
+        let Some(table) = self.rule.zones() else { return self.backing.zero(range) };
+        for (zone, part) in table.parts(range) {
+            if table.is_conventional(zone) {
+                self.backing.zero(part)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Disk for SimDisk {
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
+        self.gate_read()?;
+        let range = self.request(at, buf.len())?;
+        if self.is_ordered() {
+            return self.read_ordered(&mut [ReadRequest { at, buf }]);
+        }
+        let readable = self.rule.check_read(range)?;
+        self.read_stored(range, readable, buf)?;
+        self.tally.read(buf.len());
+        Ok(())
+    }
+
+    fn read_batch(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
+        self.gate_read()?;
+        for request in requests.iter() {
+            self.request(request.at, request.buf.len())?;
+        }
+        if self.is_ordered() {
+            return self.read_ordered(requests);
+        }
+        requests.iter_mut().try_for_each(|request| self.read(request.at, request.buf))
+    }
+
+    fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
+        self.gate_write()?;
+        let range = self.request(at, data.len())?;
+        if self.is_ordered() {
+            return self.write_ordered(range, data, persist);
+        }
+        let durable = match persist {
+            Persist::Cached => Durable::Later,
+            Persist::Through => Durable::Now,
+        };
+        let turnstile = self.sequential_zone(at).zip(self.rule.zones());
+        let _turn = turnstile.map(|(zone, table)| table.turnstile(zone));
+        let zone = self.rule.begin_write(range)?;
+        self.write_stored(range, zone, data, durable)?;
+        self.tally.write(data.len());
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<(), DiskError> {
+        self.gate_write()?;
+        if self.is_ordered() {
+            return self.flush_ordered();
+        }
+        self.backing.flush().map_err(|error| self.poison(error))?;
+        self.tally.flush();
+        Ok(())
+    }
+
+    fn discard(&self, range: BlockRange) -> Result<(), DiskError> {
+        self.gate_write()?;
+        self.check_range(range)?;
+        if range.len.is_zero() {
+            return Ok(());
+        }
+        if self.is_ordered() {
+            return self.discard_ordered(range);
+        }
+        self.discard_stored(range)
+    }
+
+    fn zone(&self, zone: ZoneId) -> Option<ZoneInfo> {
+        self.rule.zones()?.info(zone)
+    }
+
+    fn manage_zone(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError> {
+        self.gate_write()?;
+        let Some(table) = self.rule.zones() else { return Err(self.no_such_zone(zone, action)) };
+        if self.is_ordered() {
+            return self.manage_ordered(table, zone, action);
+        }
+        let _turn = table.turnstile(zone);
+        if !table.check_action(zone, action)? {
+            return Ok(());
+        }
+        match action {
+            ZoneAction::Reset => self.reset_zone(zone)?,
+            ZoneAction::Finish => {
+                let record = ZoneRecord { mark: ZoneMark::Full, ..table.record(zone) };
+                self.backing.set_zone(zone, record, Durable::Later)?;
+            }
+            ZoneAction::Open | ZoneAction::Close => {}
+        }
+        table.apply_action(zone, action)
+    }
+
+    fn counters(&self) -> Counters {
+        self.tally.counters()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,202 @@
+//! The ordered path of a [`SimDisk`]: one request at a time past faults, cache and mechanics.
+
+use super::{Desk, HEALTH_NO_POWER, SimDisk};
+use crate::backing::Durable;
+use crate::cache::Pending;
+use crate::event_log::Event;
+use crate::fault::{Fate, injected};
+use crate::rule::{ZoneMark, ZoneRecord, ZoneTable};
+use imbrex_disk::{BlockRange, Blocks, DiskError, Lba, Persist, ReadRequest, ZoneAction, ZoneId};
+use std::sync::atomic::Ordering;
+
+impl SimDisk {
+    pub(super) fn read_ordered(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
+        let mut desk = self.desk();
+        self.gate_read()?;
+        for request in requests.iter_mut() {
+            let range = range_of(request);
+            let readable = self.rule.check_read(range)?;
+            desk.faults.on_read(range)?;
+            self.read_stored(range, readable, request.buf)?;
+            desk.cache.overlay(request.at, request.buf);
+            self.tally.read(request.buf.len());
+        }
+        let end_ns = self.clock.now_ns();
+        for request in requests.iter() {
+            let crc = crc32c::crc32c(request.buf);
+            desk.log.event(Event::Read, request.at.get(), range_of(request).len.get(), crc, end_ns);
+        }
+        self.clock.advance_to_ns(end_ns);
+        Ok(())
+    }
+
+    pub(super) fn write_ordered(
+        &self,
+        range: BlockRange,
+        data: &[u8],
+        persist: Persist,
+    ) -> Result<(), DiskError> {
+        let mut desk = self.desk();
+        self.gate_write()?;
+        desk.faults.check_len(range)?;
+        let turnstile = self.sequential_zone(range.start).zip(self.rule.zones());
+        let _turn = turnstile.map(|(zone, table)| table.turnstile(zone));
+        let zone = self.rule.begin_write(range)?;
+        let shift = match desk.faults.on_write() {
+            Fate::Proceed => Blocks::ZERO,
+            Fate::Misdirected(shift) => shift,
+            Fate::Fail => return Err(injected("write", range)),
+            Fate::PowerCut => {
+                let operation = self.pending_write(range, zone, data);
+                return Err(self.lose_power(&mut desk, Some(operation)));
+            }
+        };
+        if !shift.is_zero() {
+            self.write_elsewhere(&mut desk, range, zone, data, shift)?;
+        } else if desk.cache.is_on() && persist == Persist::Cached {
+            let operation = self.pending_write(range, zone, data);
+            desk.cache.push(operation);
+            if let (Some(zone), Some(table)) = (zone, self.rule.zones()) {
+                table.commit_write(zone, range.end());
+            }
+            desk.cache.make_room(&*self.backing)?;
+        } else {
+            desk.cache.destage_touching(range, zone, &*self.backing)?;
+            let durable = match persist {
+                Persist::Cached => Durable::Later,
+                Persist::Through => Durable::Now,
+            };
+            self.write_stored(range, zone, data, durable)?;
+        }
+        desk.faults.heal(range);
+        self.tally.write(data.len());
+        let end_ns = self.clock.now_ns();
+        let crc = crc32c::crc32c(data);
+        desk.log.event(Event::Write, range.start.get(), range.len.get(), crc, end_ns);
+        self.clock.advance_to_ns(end_ns);
+        Ok(())
+    }
+
+    /// A misdirected write: the pointer moves, the bytes land `shift` further on.
+    fn write_elsewhere(
+        &self,
+        desk: &mut Desk,
+        range: BlockRange,
+        zone: Option<ZoneId>,
+        data: &[u8],
+        shift: Blocks,
+    ) -> Result<(), DiskError> {
+        desk.cache.destage_all(&*self.backing)?;
+        let len = self.geometry.len().get();
+        let highest_start = len - range.len.get();
+        let landed = (range.start.get() + shift.get() % len) % (highest_start + 1);
+        self.backing.write(Lba::new(landed), data, Durable::Later)?;
+        self.move_pointer(range, zone, Durable::Later)
+    }
+
+    fn pending_write(&self, range: BlockRange, zone: Option<ZoneId>, data: &[u8]) -> Pending {
+        let (at, data) = (range.start, data.into());
+        match zone {
+            None => Pending::Anywhere { at, data },
+            Some(zone) => {
+                let (start, capacity) = self.zone_bounds(zone);
+                Pending::AtPointer { zone, start, capacity, at, data }
+            }
+        }
+    }
+
+    fn lose_power(&self, desk: &mut Desk, on_its_way: Option<Pending>) -> DiskError {
+        if let Some(operation) = on_its_way {
+            desk.cache.push(operation);
+        }
+        self.health.store(HEALTH_NO_POWER, Ordering::Release);
+        desk.log.event(Event::PowerCut, 0, 0, 0, self.clock.now_ns());
+        DiskError::PowerLost
+    }
+
+    pub(super) fn flush_ordered(&self) -> Result<(), DiskError> {
+        let mut desk = self.desk();
+        self.gate_write()?;
+        match desk.faults.on_flush() {
+            Fate::PowerCut => return Err(self.lose_power(&mut desk, None)),
+            Fate::Fail => {
+                let everything = BlockRange::new(Lba::new(0), self.geometry.len());
+                return Err(self.poison(injected("flush", everything)));
+            }
+            Fate::Proceed | Fate::Misdirected(_) => {}
+        }
+        desk.cache
+            .destage_all(&*self.backing)
+            .and_then(|()| self.backing.flush())
+            .map_err(|error| self.poison(error))?;
+        self.tally.flush();
+        let end_ns = self.clock.now_ns();
+        desk.log.event(Event::Flush, 0, 0, 0, end_ns);
+        self.clock.advance_to_ns(end_ns);
+        Ok(())
+    }
+
+    pub(super) fn discard_ordered(&self, range: BlockRange) -> Result<(), DiskError> {
+        let mut desk = self.desk();
+        self.gate_write()?;
+        desk.faults.check_len(range)?;
+        desk.cache.destage_touching(range, None, &*self.backing)?;
+        self.discard_stored(range)?;
+        desk.log.event(Event::Discard, range.start.get(), range.len.get(), 0, self.clock.now_ns());
+        Ok(())
+    }
+
+    pub(super) fn manage_ordered(
+        &self,
+        table: &ZoneTable,
+        zone: ZoneId,
+        action: ZoneAction,
+    ) -> Result<(), DiskError> {
+        let mut desk = self.desk();
+        self.gate_write()?;
+        let _turn = table.turnstile(zone);
+        if !table.check_action(zone, action)? {
+            return Ok(());
+        }
+        match action {
+            ZoneAction::Reset => {
+                let range = self.geometry.zone_range(zone).expect("checked by the rule");
+                desk.faults.check_len(range)?;
+                if desk.faults.on_event() == Fate::PowerCut {
+                    return Err(self.lose_power(&mut desk, Some(Pending::Reset { zone, range })));
+                }
+                desk.cache.drop_zone(zone);
+                self.reset_zone(zone)?;
+                desk.faults.heal(range);
+            }
+            ZoneAction::Finish => {
+                if desk.faults.on_event() == Fate::PowerCut {
+                    return Err(self.lose_power(&mut desk, Some(Pending::Finish { zone })));
+                }
+                if desk.cache.is_on() {
+                    desk.cache.push(Pending::Finish { zone });
+                } else {
+                    let record = ZoneRecord { mark: ZoneMark::Full, ..table.record(zone) };
+                    self.backing.set_zone(zone, record, Durable::Later)?;
+                }
+            }
+            ZoneAction::Open | ZoneAction::Close => {}
+        }
+        let end_ns = self.clock.now_ns();
+        desk.log.event(Event::Zone, u64::from(zone.0), action_number(action), 0, end_ns);
+        table.apply_action(zone, action)
+    }
+}
+
+fn range_of(request: &ReadRequest<'_>) -> BlockRange {
+    BlockRange::new(request.at, Blocks::holding(request.buf.len() as u64))
+}
+
+fn action_number(action: ZoneAction) -> u64 {
+    match action {
+        ZoneAction::Open => 1,
+        ZoneAction::Close => 2,
+        ZoneAction::Finish => 3,
+        ZoneAction::Reset => 4,
+    }
+}

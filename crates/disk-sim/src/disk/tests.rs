@@ -1,0 +1,369 @@
+use super::*;
+use crate::{FailAt, Misdirect};
+use imbrex_disk::{GeometrySpec, Rule, ZoneSpec};
+use std::fmt::Write as _;
+
+fn block(fill: u8) -> Vec<u8> {
+    vec![fill; BLOCK_LEN_BYTES]
+}
+
+fn blocks(fills: &[u8]) -> Vec<u8> {
+    fills.iter().flat_map(|&fill| block(fill)).collect()
+}
+
+/// The first byte of each block of a run; `Err` as text.
+fn fills(disk: &SimDisk, at: u64, len: u64) -> Result<Vec<u8>, String> {
+    let mut buf = vec![0; Blocks::new(len).bytes() as usize];
+    disk.read(Lba::new(at), &mut buf).map_err(|error| error.to_string())?;
+    Ok(buf.chunks(BLOCK_LEN_BYTES).map(|b| b[0]).collect())
+}
+
+fn cached(spec: GeometrySpec, cache: u64) -> SimDisk {
+    let geometry = Geometry::new(spec).unwrap();
+    SimDisk::builder(geometry).write_cache(Blocks::new(cache)).memory().unwrap()
+}
+
+fn anywhere(len: u64) -> GeometrySpec {
+    GeometrySpec { len: Blocks::new(len), rule: Rule::Anywhere }
+}
+
+fn zoned(zone_count: u64, zone_len: u64) -> GeometrySpec {
+    let zones = ZoneSpec {
+        zone_len: Blocks::new(zone_len),
+        zone_capacity: Blocks::new(zone_len),
+        conventional_zone_count: 1,
+        open_zone_limit: None,
+        active_zone_limit: None,
+        strict_reads: false,
+    };
+    GeometrySpec { len: Blocks::new(zone_count * zone_len), rule: Rule::AtPointer(zones) }
+}
+
+/// Runs one script of `testdata/`: commands against one disk, answers as text.
+fn run_script(path: &str) {
+    datadriven::walk(path, |file| {
+        let mut disk = None;
+        file.run(|case| script_command(&mut disk, case));
+    });
+}
+
+fn script_command(slot: &mut Option<SimDisk>, case: &datadriven::TestCase) -> String {
+    let arg = |name: &str| case.args.get(name).and_then(|v| v.first()).map(|v| number(v));
+    let need = |name: &str| arg(name).unwrap_or_else(|| panic!("{} needs {name}", case.directive));
+    if case.directive == "disk" {
+        *slot = Some(script_disk(&arg));
+        return picture(slot.as_ref().unwrap());
+    }
+    let disk = slot.as_ref().expect("the first command is `disk`");
+    let zone = ZoneId(arg("zone").unwrap_or(0) as u32);
+    let action = |action| answer(disk, disk.manage_zone(zone, action));
+    match case.directive.as_str() {
+        "write" => {
+            let data = block(arg("fill").unwrap_or(1) as u8).repeat(need("len") as usize);
+            answer(disk, disk.write(Lba::new(need("at")), &data, Persist::Cached))
+        }
+        "read" => match fills(disk, need("at"), need("len")) {
+            Ok(fills) => format!("{fills:?}\n"),
+            Err(error) => format!("error: {error}\n"),
+        },
+        "open" => action(ZoneAction::Open),
+        "close" => action(ZoneAction::Close),
+        "finish" => action(ZoneAction::Finish),
+        "reset" => action(ZoneAction::Reset),
+        "flush" => answer(disk, disk.flush()),
+        "read-only" => answer(disk, disk.fail_zone(zone, ZoneFailure::ReadOnly)),
+        "offline" => answer(disk, disk.fail_zone(zone, ZoneFailure::Offline)),
+        "power-cycle" => answer(disk, disk.power_cycle(&mut Prng::new(1)).map(drop)),
+        other => panic!("no such command: {other}"),
+    }
+}
+
+fn script_disk(arg: &dyn Fn(&str) -> Option<u64>) -> SimDisk {
+    let zone_len = arg("zone-len").unwrap_or(8);
+    let spec = ZoneSpec {
+        zone_len: Blocks::new(zone_len),
+        zone_capacity: Blocks::new(arg("capacity").unwrap_or(zone_len)),
+        conventional_zone_count: arg("conventional").unwrap_or(1) as u32,
+        open_zone_limit: arg("open-limit").map(|n| n as u32),
+        active_zone_limit: arg("active-limit").map(|n| n as u32),
+        strict_reads: arg("strict").unwrap_or(1) == 1,
+    };
+    let len = Blocks::new(arg("len").unwrap_or(4 * zone_len));
+    let geometry = Geometry::new(GeometrySpec { len, rule: Rule::AtPointer(spec) }).unwrap();
+    let cache = Blocks::new(arg("cache").unwrap_or(0));
+    SimDisk::builder(geometry).write_cache(cache).memory().unwrap()
+}
+
+fn number(text: &str) -> u64 {
+    text.parse().unwrap_or_else(|_| panic!("{text} is not a number"))
+}
+
+fn answer(disk: &SimDisk, result: Result<(), DiskError>) -> String {
+    match result {
+        Ok(()) => picture(disk),
+        Err(error) => format!("error: {error}\n"),
+    }
+}
+
+/// One line: every zone's state, with the pointer where there is one and `!` if explicitly open.
+fn picture(disk: &SimDisk) -> String {
+    let mut line = String::new();
+    for info in disk.report_zones() {
+        let separator = if line.is_empty() { "" } else { " | " };
+        write!(line, "{separator}{}", info.state).unwrap();
+        if let Some(pointer) = info.state.write_pointer(info.start) {
+            write!(line, " {}", pointer.get()).unwrap();
+        }
+        if matches!(info.state, imbrex_disk::ZoneState::Open { explicit: true, .. }) {
+            line.push('!');
+        }
+    }
+    line + "\n"
+}
+
+#[test]
+fn zone_scripts() {
+    run_script(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/zoned"));
+}
+
+#[test]
+fn raw_rules_are_refused_clearly() {
+    let rule = Rule::IsolationDistance(imbrex_disk::ShingleSpec {
+        track_len: Blocks::new(4),
+        overlap_tracks: 1,
+    });
+    let geometry = Geometry::new(GeometrySpec { len: Blocks::new(64), rule }).unwrap();
+    let error = SimDisk::builder(geometry).memory().expect_err("not simulated");
+    assert!(error.to_string().starts_with("the shingled rule is not simulated yet"), "{error}");
+}
+
+#[test]
+fn wrong_buffers_and_ranges_are_refused() {
+    let disk = SimDisk::tiny_conventional(Blocks::new(8));
+    let write = |at, len: usize| {
+        disk.write(Lba::new(at), &vec![0; len], Persist::Cached).unwrap_err().to_string()
+    };
+    assert_eq!(write(0, 0), "buffer of 0 bytes at lba 0: not a positive multiple of 4096");
+    assert_eq!(write(0, 100), "buffer of 100 bytes at lba 0: not a positive multiple of 4096");
+    assert_eq!(write(7, 8192), "blocks 7..9 lie past the end of the disk, which has 8 blocks");
+    assert!(matches!(
+        disk.write(Lba::new(u64::MAX), &block(0), Persist::Cached),
+        Err(DiskError::OutOfRange { .. })
+    ));
+    let zone = disk.manage_zone(ZoneId(0), ZoneAction::Open).unwrap_err();
+    assert_eq!(zone.to_string(), "cannot open zone 0: the disk has no zones");
+}
+
+#[test]
+fn conventional_blocks_may_be_rewritten_and_discarded() {
+    let disk = SimDisk::tiny_conventional(Blocks::new(64));
+    disk.write(Lba::new(3), &blocks(&[1, 2, 3, 4]), Persist::Cached).unwrap();
+    disk.write(Lba::new(4), &blocks(&[9]), Persist::Through).unwrap();
+    disk.discard(BlockRange::new(Lba::new(5), Blocks::new(1))).unwrap();
+    assert_eq!(fills(&disk, 2, 6).unwrap(), [0, 1, 9, 0, 4, 0]);
+    let counters = disk.counters();
+    assert_eq!((counters.writes, counters.written_bytes), (2, 5 * 4096));
+    assert_eq!((counters.reads, counters.read_bytes), (1, 6 * 4096));
+}
+
+#[test]
+fn cached_writes_are_readable_and_flushed_ones_survive() {
+    let disk = cached(anywhere(64), 16);
+    disk.write(Lba::new(0), &blocks(&[1, 2]), Persist::Cached).unwrap();
+    disk.flush().unwrap();
+    disk.write(Lba::new(1), &blocks(&[7, 8]), Persist::Cached).unwrap();
+    assert_eq!(fills(&disk, 0, 4).unwrap(), [1, 7, 8, 0]);
+    disk.cut_power();
+    assert_eq!(fills(&disk, 0, 1).unwrap_err(), "the disk has no power; reopen it to recover");
+    disk.power_cycle(&mut Prng::new(3)).unwrap();
+    let after = fills(&disk, 0, 4).unwrap();
+    assert_eq!(after[0], 1, "flushed and not overwritten");
+    assert!(after[1] == 2 || after[1] == 7, "the old or the new block, got {}", after[1]);
+}
+
+#[test]
+fn through_survives_even_over_older_cached_writes() {
+    for seed in 0..50 {
+        let disk = cached(anywhere(64), 16);
+        disk.write(Lba::new(0), &blocks(&[1, 1, 1]), Persist::Cached).unwrap();
+        disk.write(Lba::new(1), &blocks(&[2]), Persist::Through).unwrap();
+        disk.power_cycle(&mut Prng::new(seed)).unwrap();
+        assert_eq!(fills(&disk, 1, 1).unwrap(), [2], "seed {seed}");
+    }
+}
+
+#[test]
+fn a_full_cache_destages_the_oldest_first() {
+    let disk = cached(anywhere(64), 4);
+    for at in 0..10 {
+        disk.write(Lba::new(at), &block(at as u8 + 1), Persist::Cached).unwrap();
+    }
+    disk.power_cycle(&mut Prng::new(1)).unwrap();
+    assert_eq!(fills(&disk, 0, 6).unwrap(), [1, 2, 3, 4, 5, 6], "destaged, so durable");
+}
+
+#[test]
+fn every_combination_survives_in_conventional_space() {
+    let mut outcomes = std::collections::BTreeSet::new();
+    for seed in 0..500 {
+        let disk = cached(anywhere(8), 8);
+        disk.write(Lba::new(0), &blocks(&[1, 1]), Persist::Cached).unwrap();
+        disk.write(Lba::new(1), &blocks(&[2, 2]), Persist::Cached).unwrap();
+        disk.power_cycle(&mut Prng::new(seed)).unwrap();
+        outcomes.insert(fills(&disk, 0, 3).unwrap());
+    }
+    // Block 0: old or 1; block 1: old, 1 or 2; block 2: old or 2.
+    assert_eq!(outcomes.len(), 2 * 3 * 2, "{outcomes:?}");
+}
+
+#[test]
+fn a_prefix_survives_in_a_sequential_zone() {
+    let mut pointers = std::collections::BTreeSet::new();
+    for seed in 0..200 {
+        let disk = cached(zoned(3, 8), 64);
+        disk.write(Lba::new(8), &blocks(&[1]), Persist::Through).unwrap();
+        disk.write(Lba::new(9), &blocks(&[2, 3]), Persist::Cached).unwrap();
+        disk.write(Lba::new(11), &blocks(&[4, 5, 6, 7, 8]), Persist::Cached).unwrap();
+        assert_eq!(disk.zone(ZoneId(1)).unwrap().state, imbrex_disk::ZoneState::Full);
+        disk.power_cycle(&mut Prng::new(seed)).unwrap();
+        let info = disk.zone(ZoneId(1)).unwrap();
+        let pointer = info.state.write_pointer(info.start).map_or(16, Lba::get);
+        let expected: Vec<u8> =
+            (8..16).map(|b| if b < pointer { b as u8 - 7 } else { 0 }).collect();
+        assert_eq!(fills(&disk, 8, 8).unwrap(), expected, "seed {seed}");
+        pointers.insert(pointer);
+    }
+    assert_eq!(pointers.into_iter().collect::<Vec<_>>(), (9..=16).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_reset_is_durable_and_drops_cached_writes() {
+    let disk = cached(zoned(3, 8), 64);
+    disk.write(Lba::new(8), &blocks(&[1, 2, 3]), Persist::Cached).unwrap();
+    disk.manage_zone(ZoneId(1), ZoneAction::Reset).unwrap();
+    disk.power_cycle(&mut Prng::new(5)).unwrap();
+    assert_eq!(disk.zone(ZoneId(1)).unwrap().state, imbrex_disk::ZoneState::Empty);
+    assert_eq!(fills(&disk, 8, 8).unwrap(), [0; 8]);
+}
+
+#[test]
+fn power_goes_during_the_event_after_the_counted_ones() {
+    let mut outcomes = std::collections::BTreeSet::new();
+    for seed in 0..200 {
+        let disk = SimDisk::tiny_zoned(3, Blocks::new(8));
+        disk.set_faults(FaultPlan { power_cut_after: Some(1), ..FaultPlan::default() });
+        disk.write(Lba::new(8), &blocks(&[1]), Persist::Cached).unwrap();
+        let cut = disk.write(Lba::new(9), &blocks(&[2, 3]), Persist::Cached);
+        assert!(matches!(cut, Err(DiskError::PowerLost)));
+        assert!(matches!(disk.flush(), Err(DiskError::PowerLost)));
+        let outcome = disk.power_cycle(&mut Prng::new(seed)).unwrap();
+        assert_eq!(outcome.survived + outcome.lost, Blocks::new(2));
+        let info = disk.zone(ZoneId(1)).unwrap();
+        outcomes.insert(info.state.write_pointer(info.start).unwrap().get());
+        disk.flush().unwrap();
+    }
+    assert_eq!(outcomes.into_iter().collect::<Vec<_>>(), [9, 10, 11]);
+}
+
+#[test]
+fn a_reset_on_its_way_happens_or_not() {
+    let mut outcomes = std::collections::BTreeSet::new();
+    for seed in 0..50 {
+        let disk = SimDisk::tiny_zoned(3, Blocks::new(8));
+        disk.write(Lba::new(8), &blocks(&[1, 2]), Persist::Through).unwrap();
+        disk.set_faults(FaultPlan { power_cut_after: Some(0), ..FaultPlan::default() });
+        assert!(disk.manage_zone(ZoneId(1), ZoneAction::Reset).is_err());
+        disk.power_cycle(&mut Prng::new(seed)).unwrap();
+        outcomes.insert(picture(&disk));
+    }
+    let expected = ["conventional | closed 10 | empty 16\n", "conventional | empty 8 | empty 16\n"];
+    assert_eq!(outcomes.into_iter().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn failed_requests_report_and_a_failed_flush_poisons() {
+    let disk = SimDisk::tiny_conventional(Blocks::new(8));
+    disk.set_faults(FaultPlan {
+        fail_read: Some(FailAt { after: 1, sticky: false }),
+        fail_write: Some(FailAt { after: 1, sticky: false }),
+        fail_flush: Some(FailAt { after: 1, sticky: true }),
+        ..FaultPlan::default()
+    });
+    let write = |fill| disk.write(Lba::new(0), &block(fill), Persist::Cached);
+    write(1).unwrap();
+    let failed = write(2).unwrap_err().to_string();
+    assert!(failed.starts_with("write of blocks 0..1 (injected fault): "), "{failed}");
+    assert_eq!(fills(&disk, 0, 1).unwrap(), [1], "a failed write changed nothing");
+    assert!(fills(&disk, 0, 1).is_err());
+    assert_eq!(fills(&disk, 0, 1).unwrap(), [1], "a transient error passes");
+    write(3).unwrap();
+    disk.flush().unwrap();
+    assert!(matches!(disk.flush(), Err(DiskError::Host { .. })));
+    assert!(matches!(disk.flush(), Err(DiskError::Poisoned)));
+    assert!(matches!(write(4), Err(DiskError::Poisoned)));
+    assert_eq!(fills(&disk, 0, 1).unwrap(), [3], "a poisoned disk can be read");
+}
+
+#[test]
+fn latent_errors_last_until_written() {
+    let disk = SimDisk::tiny_conventional(Blocks::new(16));
+    disk.write(Lba::new(0), &blocks(&[1; 16]), Persist::Cached).unwrap();
+    disk.damage(BlockRange::new(Lba::new(4), Blocks::new(4)));
+    assert_eq!(fills(&disk, 0, 4).unwrap(), [1; 4]);
+    let error = fills(&disk, 5, 2).unwrap_err();
+    assert!(error.starts_with("lba 5 cannot be read: medium error"), "{error}");
+    disk.write(Lba::new(5), &blocks(&[2]), Persist::Cached).unwrap();
+    assert_eq!(fills(&disk, 5, 1).unwrap(), [2]);
+    disk.power_cycle(&mut Prng::new(1)).unwrap();
+    assert!(fills(&disk, 4, 1).is_err(), "power does not heal");
+    assert!(fills(&disk, 6, 1).is_err());
+    assert_eq!(fills(&disk, 8, 1).unwrap(), [1]);
+}
+
+#[test]
+fn rot_and_misdirection_are_silent() {
+    let disk = SimDisk::tiny_conventional(Blocks::new(16));
+    disk.write(Lba::new(2), &block(1), Persist::Cached).unwrap();
+    disk.flip_bit(Lba::new(2), 1).unwrap();
+    assert_eq!(fills(&disk, 2, 1).unwrap(), [3]);
+    let misdirect_write = Some(Misdirect { after: 0, shift: Blocks::new(5) });
+    disk.set_faults(FaultPlan { misdirect_write, ..FaultPlan::default() });
+    disk.write(Lba::new(2), &block(9), Persist::Cached).unwrap();
+    assert_eq!(fills(&disk, 2, 1).unwrap(), [3]);
+    assert_eq!(fills(&disk, 7, 1).unwrap(), [9]);
+}
+
+#[test]
+fn a_short_device_refuses_its_missing_end() {
+    let disk = SimDisk::tiny_conventional(Blocks::new(16));
+    disk.set_faults(FaultPlan { short_len: Some(Blocks::new(10)), ..FaultPlan::default() });
+    disk.write(Lba::new(9), &block(1), Persist::Cached).unwrap();
+    let error = disk.write(Lba::new(9), &blocks(&[1, 1]), Persist::Cached).unwrap_err();
+    let expected = "blocks 9..11 lie past the end of the disk, which has 10 blocks";
+    assert_eq!(error.to_string(), expected);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_hashes() {
+    let run = |seed: u64| {
+        let disk = cached(zoned(6, 16), 8);
+        let mut prng = Prng::new(seed);
+        for _ in 0..300 {
+            let zone = ZoneId(1 + prng.below(5) as u32);
+            let info = disk.zone(zone).unwrap();
+            match info.state.write_pointer(info.start) {
+                Some(at) => {
+                    let data = block(prng.next_u64() as u8);
+                    disk.write(at, &data, Persist::Cached).unwrap();
+                }
+                None => disk.manage_zone(zone, ZoneAction::Reset).unwrap(),
+            }
+            if prng.chance(1, 40) {
+                disk.power_cycle(&mut prng).unwrap();
+            }
+        }
+        (disk.image_hash().unwrap(), disk.event_log_hash(), prng.next_u64())
+    };
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1), run(2));
+}

@@ -1,0 +1,43 @@
+//! A running hash over everything a disk was asked and when it answered: two runs of one seed agree.
+
+/// What kind of event; the numbers go into the hash.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Event {
+    Read = 1,
+    Write = 2,
+    Flush = 3,
+    Discard = 4,
+    Zone = 5,
+    PowerCut = 6,
+    PowerOn = 7,
+}
+
+/// A hash that depends on every word and on their order.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EventHash(u64);
+
+impl EventHash {
+    pub(crate) const fn new() -> EventHash {
+        EventHash(0x496d_6272_6578_2121)
+    }
+
+    /// Takes in one event: its kind, two words of arguments, a checksum of its data, its end.
+    pub(crate) fn event(&mut self, event: Event, at: u64, len: u64, data_crc: u32, end_ns: u64) {
+        self.words(&[event as u64, at, len, u64::from(data_crc), end_ns]);
+    }
+
+    /// Takes in plain words.
+    pub(crate) fn words(&mut self, words: &[u64]) {
+        for &word in words {
+            // The multiply-xorshift round of SplitMix64: every input bit reaches every output bit.
+            let mut z = (self.0 ^ word).wrapping_add(0x9e37_79b9_7f4a_7c15);
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            self.0 = z ^ (z >> 31);
+        }
+    }
+
+    pub(crate) fn get(self) -> u64 {
+        self.0
+    }
+}

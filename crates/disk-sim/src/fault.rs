@@ -1,0 +1,207 @@
+//! Faults: what may go wrong with a simulated disk, when, and who must survive it.
+//!
+//! The fault model
+//!
+//! - *Power cut.* Power may go while any write, flush, reset or finish is on its way. What had
+//!   returned and was flushed is kept. Of what was not flushed, the operation on its way included,
+//!   any part may be on the platter: in a sequential zone a prefix in whole blocks, elsewhere each
+//!   block on its own, so that a write of several blocks may be torn. A block itself is never a
+//!   mixture. A reset on its way happened or did not. Every layer that acknowledges a sync must
+//!   survive it.
+//! - *I/O error.* Any request may fail once, or a kind of request for good. A failed write has
+//!   changed nothing; a failed flush leaves unknown what is durable, and the disk refuses writes
+//!   until it is reopened. The host must report it and must not acknowledge.
+//! - *Latent sector error.* Blocks become unreadable in silence; a read of them fails, a write
+//!   heals them (the drive relocates the sector). The host must name what it lost.
+//! - *Bit rot.* A stored bit flips and the read succeeds. Checksums of the host must notice.
+//! - *Misdirected write.* The write is acknowledged and lands elsewhere. Checksums that know their
+//!   address must notice, at both places.
+//! - *Short device.* The disk ends earlier than it says. Requests past the end are refused.
+//!
+//! Not in the model: a disk that lies about a flush, a write that returns before an earlier
+//! acknowledged [`Persist::Through`](imbrex_disk::Persist::Through), damage to zone pointers.
+
+use imbrex_disk::{BlockRange, Blocks, DiskError, Lba};
+use std::collections::BTreeMap;
+
+/// One failure of one kind of request, counted from when the plan was set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FailAt {
+    /// How many requests of the kind succeed first.
+    pub after: u64,
+    /// Whether all later ones fail too.
+    pub sticky: bool,
+}
+
+impl FailAt {
+    fn hits(self, index: u64) -> bool {
+        index == self.after || (self.sticky && index > self.after)
+    }
+}
+
+/// A write that lands elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Misdirect {
+    /// How many writes go where they should first.
+    pub after: u64,
+    /// How far past its address the write lands; it wraps at the end of the disk.
+    pub shift: Blocks,
+}
+
+/// What shall go wrong, from the moment it is set on a disk. Counts start at that moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FaultPlan {
+    /// So many device events (writes, flushes, resets, finishes) complete; the next is on its way
+    /// when the power goes.
+    pub power_cut_after: Option<u64>,
+    /// Fail a read.
+    pub fail_read: Option<FailAt>,
+    /// Fail a write.
+    pub fail_write: Option<FailAt>,
+    /// Fail a flush; the disk is then poisoned.
+    pub fail_flush: Option<FailAt>,
+    /// Misdirect one write.
+    pub misdirect_write: Option<Misdirect>,
+    /// The disk ends here, whatever its geometry says.
+    pub short_len: Option<Blocks>,
+}
+
+/// What a fault does to one event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It happens as asked.
+    Proceed,
+    /// It happens, so far past its address.
+    Misdirected(Blocks),
+    /// It fails and changes nothing.
+    Fail,
+    /// The power goes while it is on its way.
+    PowerCut,
+}
+
+/// A plan, and how far it is.
+#[derive(Debug, Default)]
+pub(crate) struct FaultState {
+    plan: FaultPlan,
+    event_count: u64,
+    read_count: u64,
+    write_count: u64,
+    flush_count: u64,
+    /// Unreadable runs: start -> end, disjoint.
+    latent: BTreeMap<u64, u64>,
+}
+
+impl FaultState {
+    /// Starts a plan; latent errors stay.
+    pub(crate) fn set_plan(&mut self, plan: FaultPlan) {
+        let latent = std::mem::take(&mut self.latent);
+        *self = FaultState { plan, latent, ..FaultState::default() };
+    }
+
+    /// Device events since the plan was set.
+    pub(crate) fn event_count(&self) -> u64 {
+        self.event_count
+    }
+
+    /// Where the disk really ends.
+    pub(crate) fn check_len(&self, range: BlockRange) -> Result<(), DiskError> {
+        match self.plan.short_len {
+            Some(len) if range.end().get() > len.get() => Err(DiskError::OutOfRange { range, len }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Counts a read and says whether it fails.
+    pub(crate) fn on_read(&mut self, range: BlockRange) -> Result<(), DiskError> {
+        self.check_len(range)?;
+        let index = self.read_count;
+        self.read_count += 1;
+        if self.plan.fail_read.is_some_and(|fail| fail.hits(index)) {
+            return Err(injected("read", range));
+        }
+        match self.first_latent(range) {
+            Some(at) => Err(DiskError::Medium { at }),
+            None => Ok(()),
+        }
+    }
+
+    /// Counts a write and says what becomes of it.
+    pub(crate) fn on_write(&mut self) -> Fate {
+        let index = self.write_count;
+        self.write_count += 1;
+        match self.on_event() {
+            Fate::Proceed => {}
+            fate => return fate,
+        }
+        if self.plan.fail_write.is_some_and(|fail| fail.hits(index)) {
+            return Fate::Fail;
+        }
+        match self.plan.misdirect_write {
+            Some(misdirect) if misdirect.after == index => Fate::Misdirected(misdirect.shift),
+            _ => Fate::Proceed,
+        }
+    }
+
+    /// Counts a flush and says what becomes of it.
+    pub(crate) fn on_flush(&mut self) -> Fate {
+        let index = self.flush_count;
+        self.flush_count += 1;
+        match self.on_event() {
+            Fate::Proceed if self.plan.fail_flush.is_some_and(|fail| fail.hits(index)) => {
+                Fate::Fail
+            }
+            fate => fate,
+        }
+    }
+
+    /// Counts any other device event.
+    pub(crate) fn on_event(&mut self) -> Fate {
+        let index = self.event_count;
+        self.event_count += 1;
+        match self.plan.power_cut_after {
+            Some(after) if index >= after => Fate::PowerCut,
+            _ => Fate::Proceed,
+        }
+    }
+
+    /// Makes `range` unreadable until it is written.
+    pub(crate) fn damage(&mut self, range: BlockRange) {
+        self.heal(range);
+        self.latent.insert(range.start.get(), range.end().get());
+    }
+
+    /// Makes `range` readable again.
+    pub(crate) fn heal(&mut self, range: BlockRange) {
+        if self.latent.is_empty() {
+            return;
+        }
+        let (start, end) = (range.start.get(), range.end().get());
+        let touched: Vec<(u64, u64)> = self
+            .latent
+            .range(..end)
+            .filter(|&(_, &run_end)| run_end > start)
+            .map(|(&run_start, &run_end)| (run_start, run_end))
+            .collect();
+        for (run_start, run_end) in touched {
+            self.latent.remove(&run_start);
+            if run_start < start {
+                self.latent.insert(run_start, start);
+            }
+            if end < run_end {
+                self.latent.insert(end, run_end);
+            }
+        }
+    }
+
+    fn first_latent(&self, range: BlockRange) -> Option<Lba> {
+        let (start, end) = (range.start.get(), range.end().get());
+        let (&run_start, _) = self.latent.range(..end).find(|&(_, &run_end)| run_end > start)?;
+        Some(Lba::new(run_start.max(start)))
+    }
+}
+
+/// The error of an injected failure: as the kernel would report it.
+pub(crate) fn injected(what: &str, range: BlockRange) -> DiskError {
+    let source = std::io::Error::from_raw_os_error(rustix::io::Errno::IO.raw_os_error());
+    DiskError::Host { what: format!("{what} of blocks {range} (injected fault)"), source }
+}

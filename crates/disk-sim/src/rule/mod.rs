@@ -1,0 +1,73 @@
+//! The rule of the recording: which writes a drive takes, and what they change besides the data.
+//!
+//! ```text
+//!     SimDisk:   check_read / begin_write ----> move the bytes ----> commit_write
+//!                 |  refused: typed error,                             |
+//!                 v  nothing changed                                   v
+//!     rule:      Anywhere                Zoned (zoned.rs: pointers, open and active zones)
+//! ```
+//!
+//! The raw rules (shingled, interlaced) join as further variants of [`RuleState`]: they take any
+//! write and answer in `commit_write` with what it destroyed.
+
+mod zoned;
+
+pub(crate) use zoned::{ZoneMark, ZoneRecord, ZoneTable};
+
+use crate::BuildError;
+use imbrex_disk::{BlockRange, DiskError, Geometry, Rule, ZoneId};
+
+/// The state that one rule keeps.
+#[derive(Debug)]
+pub(crate) enum RuleState {
+    /// Conventional: there is nothing to remember.
+    Anywhere,
+    /// Host-managed zones.
+    Zoned(ZoneTable),
+}
+
+/// How much of a read lies on written blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Readable {
+    /// All of it.
+    Whole,
+    /// Some of it lies above a write pointer: read zone by zone, zeros from [`ZoneTable::data_end`].
+    InPart,
+}
+
+impl RuleState {
+    /// The state of a new drive.
+    pub(crate) fn new(geometry: &Geometry) -> Result<RuleState, BuildError> {
+        match geometry.rule() {
+            Rule::Anywhere => Ok(RuleState::Anywhere),
+            Rule::AtPointer(spec) => Ok(RuleState::Zoned(ZoneTable::new(*geometry, *spec))),
+            raw @ (Rule::IsolationDistance(_) | Rule::Neighbours(_)) => {
+                Err(BuildError::RuleNotSimulated { rule: raw.name() })
+            }
+        }
+    }
+
+    /// The zones, where the rule has them.
+    pub(crate) fn zones(&self) -> Option<&ZoneTable> {
+        match self {
+            RuleState::Anywhere => None,
+            RuleState::Zoned(table) => Some(table),
+        }
+    }
+
+    /// Whether `range` may be read.
+    pub(crate) fn check_read(&self, range: BlockRange) -> Result<Readable, DiskError> {
+        match self {
+            RuleState::Anywhere => Ok(Readable::Whole),
+            RuleState::Zoned(table) => table.check_read(range),
+        }
+    }
+
+    /// Whether `range` may be written now; makes its zone open. `Some` for a sequential zone.
+    pub(crate) fn begin_write(&self, range: BlockRange) -> Result<Option<ZoneId>, DiskError> {
+        match self {
+            RuleState::Anywhere => Ok(None),
+            RuleState::Zoned(table) => table.begin_write(range),
+        }
+    }
+}

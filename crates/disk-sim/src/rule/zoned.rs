@@ -1,0 +1,464 @@
+//! Host-managed zones: write pointers, states, and the limits on open and active zones.
+//!
+//! ```text
+//!     zone 0        zone 1        zone 2 (sequential)          zone 3
+//!     conventional  conventional  data data data | unwritten   ...
+//!                                                ^ write pointer = start + written
+//! ```
+//!
+//! Invariants
+//!   Z1  A refused request changes nothing: every check comes before the first change.
+//!   Z2  `open` holds exactly the zones in an open state, in the order in which they were opened;
+//!       `active_count` is the number of zones open or closed.
+//!   Z3  `data_end[z]` is what a reader may see without asking anyone: it grows only after the
+//!       bytes below it are stored, and is 0 for an offline zone.
+//!   Z4  One writer at a time per zone: whoever moves a pointer holds the zone's turnstile.
+//!
+//! Where several implicitly opened zones could be closed to make room, the one opened first is:
+//! ZBC leaves the choice to the drive, and determinism wants one.
+//!
+//! Source: ZBC (INCITS 536), zone conditions; zone capacity below the zone size as in ZNS.
+
+use super::Readable;
+use imbrex_disk::{
+    BlockRange, Blocks, DiskError, Geometry, Lba, ZoneAction, ZoneId, ZoneInfo, ZoneKind, ZoneSpec,
+    ZoneState,
+};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Enough turnstiles that writers of different zones rarely share one.
+const TURNSTILE_COUNT: usize = 64;
+
+/// What survives a power cut of one zone: open and closed are the same to a drive without power.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ZoneRecord {
+    /// What holds besides the write pointer.
+    pub(crate) mark: ZoneMark,
+    /// How many blocks are written; the write pointer's distance from the start.
+    pub(crate) written: Blocks,
+}
+
+impl ZoneRecord {
+    /// A zone nobody has written.
+    pub(crate) const EMPTY: ZoneRecord =
+        ZoneRecord { mark: ZoneMark::Writable, written: Blocks::ZERO };
+
+    /// A zone of `capacity` whose first `written` blocks were written, one after another.
+    pub(crate) fn at_pointer(written: Blocks, capacity: Blocks) -> ZoneRecord {
+        let mark = if written == capacity { ZoneMark::Full } else { ZoneMark::Writable };
+        ZoneRecord { mark, written }
+    }
+}
+
+/// The durable part of a zone's condition. The numbers are on disk: never renumber.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ZoneMark {
+    /// Empty, closed or conventional.
+    Writable = 1,
+    /// Written to its capacity, or finished.
+    Full = 2,
+    /// Given up for writing.
+    ReadOnly = 3,
+    /// Given up.
+    Offline = 4,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Condition {
+    NoPointer,
+    Empty,
+    OpenImplicit,
+    OpenExplicit,
+    Closed,
+    Full,
+    ReadOnly,
+    Offline,
+}
+
+impl Condition {
+    fn is_open(self) -> bool {
+        matches!(self, Condition::OpenImplicit | Condition::OpenExplicit)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Zone {
+    condition: Condition,
+    written: u64,
+}
+
+#[derive(Debug)]
+struct Zones {
+    zones: Vec<Zone>,
+    open: Vec<u32>,
+    active_count: u32,
+}
+
+/// The zones of one drive.
+#[derive(Debug)]
+pub(crate) struct ZoneTable {
+    geometry: Geometry,
+    spec: ZoneSpec,
+    data_end: Box<[AtomicU64]>,
+    zones: Mutex<Zones>,
+    turnstiles: Box<[Mutex<()>]>,
+}
+
+impl ZoneTable {
+    /// All zones empty.
+    pub(crate) fn new(geometry: Geometry, spec: ZoneSpec) -> ZoneTable {
+        let zone_count = geometry.zone_count() as usize;
+        let table = ZoneTable {
+            geometry,
+            spec,
+            data_end: (0..zone_count).map(|_| AtomicU64::new(0)).collect(),
+            zones: Mutex::new(Zones {
+                zones: vec![Zone { condition: Condition::Empty, written: 0 }; zone_count],
+                open: Vec::new(),
+                active_count: 0,
+            }),
+            turnstiles: (0..TURNSTILE_COUNT).map(|_| Mutex::new(())).collect(),
+        };
+        table.load(|_| ZoneRecord::EMPTY);
+        table
+    }
+
+    /// Sets every zone to what its record says, as after power came back: nothing is open.
+    pub(crate) fn load(&self, mut record: impl FnMut(ZoneId) -> ZoneRecord) {
+        let mut zones = self.lock();
+        zones.open.clear();
+        zones.active_count = 0;
+        for index in 0..zones.zones.len() {
+            let zone = ZoneId(index as u32);
+            let ZoneRecord { mark, written } = record(zone);
+            let condition = match mark {
+                ZoneMark::ReadOnly => Condition::ReadOnly,
+                ZoneMark::Offline => Condition::Offline,
+                _ if self.is_conventional(zone) => Condition::NoPointer,
+                ZoneMark::Full => Condition::Full,
+                ZoneMark::Writable if written.is_zero() => Condition::Empty,
+                ZoneMark::Writable => Condition::Closed,
+            };
+            if condition == Condition::Closed {
+                zones.active_count += 1;
+            }
+            zones.zones[index] = Zone { condition, written: written.get() };
+            self.publish(zone, zones.zones[index]);
+        }
+    }
+
+    /// The durable part of a zone's condition as it is now.
+    pub(crate) fn record(&self, zone: ZoneId) -> ZoneRecord {
+        let entry = self.lock().zones[zone.0 as usize];
+        let mark = match entry.condition {
+            Condition::Full => ZoneMark::Full,
+            Condition::ReadOnly => ZoneMark::ReadOnly,
+            Condition::Offline => ZoneMark::Offline,
+            _ => ZoneMark::Writable,
+        };
+        ZoneRecord { mark, written: Blocks::new(entry.written) }
+    }
+
+    /// Waits for the other writers of `zone` (Z4).
+    pub(crate) fn turnstile(&self, zone: ZoneId) -> MutexGuard<'_, ()> {
+        let index = zone.0 as usize % TURNSTILE_COUNT;
+        self.turnstiles[index].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether `zone` takes writes anywhere.
+    pub(crate) fn is_conventional(&self, zone: ZoneId) -> bool {
+        zone.0 < self.spec.conventional_zone_count
+    }
+
+    /// The first block of `zone` that holds no data.
+    pub(crate) fn data_end(&self, zone: ZoneId) -> Lba {
+        Lba::new(self.data_end[zone.0 as usize].load(Ordering::Acquire))
+    }
+
+    /// Whether `range` may be read; takes no lock where all of it is written.
+    pub(crate) fn check_read(&self, range: BlockRange) -> Result<Readable, DiskError> {
+        let mut readable = Readable::Whole;
+        for (zone, part) in self.parts(range) {
+            if part.end() > self.data_end(zone) {
+                self.check_read_above(zone, range)?;
+                readable = Readable::InPart;
+            }
+        }
+        Ok(readable)
+    }
+
+    /// `range` cut at zone boundaries. It lies on the disk.
+    pub(crate) fn parts(&self, range: BlockRange) -> impl Iterator<Item = (ZoneId, BlockRange)> {
+        let zone_len = self.spec.zone_len.get();
+        let (mut at, end) = (range.start.get(), range.end().get());
+        std::iter::from_fn(move || {
+            (at < end).then(|| {
+                let zone = at / zone_len;
+                let part_end = end.min((zone + 1) * zone_len);
+                let part = BlockRange::new(Lba::new(at), Blocks::new(part_end - at));
+                at = part_end;
+                (ZoneId(zone as u32), part)
+            })
+        })
+    }
+
+    fn check_read_above(&self, zone: ZoneId, range: BlockRange) -> Result<(), DiskError> {
+        let entry = self.lock().zones[zone.0 as usize];
+        let write_pointer = self.start(zone) + Blocks::new(entry.written);
+        match entry.condition {
+            Condition::Offline => Err(DiskError::Offline { zone }),
+            Condition::Full | Condition::NoPointer => Ok(()),
+            _ if self.spec.strict_reads => {
+                Err(DiskError::ReadAbovePointer { zone, range, write_pointer })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks a write and makes its sequential zone open. The caller holds the zone's turnstile.
+    pub(crate) fn begin_write(&self, range: BlockRange) -> Result<Option<ZoneId>, DiskError> {
+        let first = ZoneId((range.start.get() / self.spec.zone_len.get()) as u32);
+        let mut zones = self.lock();
+        if self.is_conventional(first) {
+            return self.check_conventional(&zones, first, range).map(|()| None);
+        }
+        let entry = zones.zones[first.0 as usize];
+        if matches!(entry.condition, Condition::Full | Condition::ReadOnly | Condition::Offline) {
+            return Err(self.not_writable(first, entry, "write"));
+        }
+        let expected = self.start(first) + Blocks::new(entry.written);
+        if range.start != expected {
+            return Err(DiskError::NotAtWritePointer { zone: first, expected, got: range.start });
+        }
+        let end = self.start(first) + self.capacity(first);
+        if range.end() > end {
+            return Err(DiskError::ZoneBoundary { zone: first, range, end });
+        }
+        if !entry.condition.is_open() {
+            self.open(&mut zones, first, Condition::OpenImplicit, "write")?;
+        }
+        Ok(Some(first))
+    }
+
+    fn check_conventional(
+        &self,
+        zones: &Zones,
+        first: ZoneId,
+        range: BlockRange,
+    ) -> Result<(), DiskError> {
+        for (zone, part) in self.parts(range) {
+            if !self.is_conventional(zone) {
+                return Err(DiskError::ZoneBoundary { zone: first, range, end: part.start });
+            }
+            let entry = zones.zones[zone.0 as usize];
+            if entry.condition != Condition::NoPointer {
+                return Err(self.not_writable(zone, entry, "write"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves the pointer of `zone` to `end`: the bytes below are stored.
+    pub(crate) fn commit_write(&self, zone: ZoneId, end: Lba) {
+        let mut zones = self.lock();
+        let written = (end - self.start(zone)).get();
+        zones.zones[zone.0 as usize].written = written;
+        if written == self.capacity(zone).get() {
+            self.leave_active(&mut zones, zone, Condition::Full);
+        }
+        self.publish(zone, zones.zones[zone.0 as usize]);
+    }
+
+    /// Whether `action` on `zone` is allowed; `Ok(false)` where it would change nothing.
+    pub(crate) fn check_action(&self, zone: ZoneId, action: ZoneAction) -> Result<bool, DiskError> {
+        let zones = self.lock();
+        let Some(&entry) = zones.zones.get(zone.0 as usize) else {
+            let reason = format!("the disk has {} zones", zones.zones.len());
+            return Err(DiskError::NoSuchZone { zone, action, reason });
+        };
+        if self.is_conventional(zone) {
+            let reason = "the zone is conventional".to_owned();
+            return Err(DiskError::NoSuchZone { zone, action, reason });
+        }
+        let verb = match action {
+            ZoneAction::Open => "open",
+            ZoneAction::Close => "close",
+            ZoneAction::Finish => "finish",
+            ZoneAction::Reset => "reset",
+        };
+        match (action, entry.condition) {
+            (_, Condition::ReadOnly | Condition::Offline)
+            | (ZoneAction::Open | ZoneAction::Close, Condition::Full) => {
+                Err(self.not_writable(zone, entry, verb))
+            }
+            (ZoneAction::Open, Condition::OpenExplicit)
+            | (ZoneAction::Close, Condition::Closed | Condition::Empty)
+            | (ZoneAction::Finish, Condition::Full)
+            | (ZoneAction::Reset, Condition::Empty) => Ok(false),
+            // A finish passes through the open state, so it needs a place among the active zones.
+            (ZoneAction::Finish, Condition::Empty) => {
+                self.check_active(&zones, zone, verb).map(|()| true)
+            }
+            _ => Ok(true),
+        }
+    }
+
+    /// Performs an action that [`ZoneTable::check_action`] allowed.
+    pub(crate) fn apply_action(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError> {
+        let mut zones = self.lock();
+        let index = zone.0 as usize;
+        match action {
+            ZoneAction::Open if zones.zones[index].condition == Condition::OpenImplicit => {
+                zones.zones[index].condition = Condition::OpenExplicit;
+            }
+            ZoneAction::Open => self.open(&mut zones, zone, Condition::OpenExplicit, "open")?,
+            ZoneAction::Close if zones.zones[index].written == 0 => {
+                self.leave_active(&mut zones, zone, Condition::Empty);
+            }
+            ZoneAction::Close => self.close(&mut zones, zone),
+            ZoneAction::Finish => self.leave_active(&mut zones, zone, Condition::Full),
+            ZoneAction::Reset => {
+                self.leave_active(&mut zones, zone, Condition::Empty);
+                zones.zones[index].written = 0;
+            }
+        }
+        self.publish(zone, zones.zones[index]);
+        Ok(())
+    }
+
+    /// Gives a zone up, as a failing drive does. It stays so until the disk is made anew.
+    pub(crate) fn give_up(&self, zone: ZoneId, mark: ZoneMark) {
+        let condition = match mark {
+            ZoneMark::Offline => Condition::Offline,
+            _ => Condition::ReadOnly,
+        };
+        let mut zones = self.lock();
+        self.leave_active(&mut zones, zone, condition);
+        self.publish(zone, zones.zones[zone.0 as usize]);
+    }
+
+    /// The report of one zone.
+    pub(crate) fn info(&self, zone: ZoneId) -> Option<ZoneInfo> {
+        let range = self.geometry.zone_range(zone)?;
+        let entry = self.lock().zones[zone.0 as usize];
+        let kind = if self.is_conventional(zone) {
+            ZoneKind::Conventional
+        } else {
+            ZoneKind::SequentialRequired
+        };
+        Some(ZoneInfo {
+            zone,
+            kind,
+            start: range.start,
+            len: range.len,
+            capacity: self.capacity(zone),
+            state: self.state(zone, entry),
+        })
+    }
+
+    fn open(
+        &self,
+        zones: &mut Zones,
+        zone: ZoneId,
+        condition: Condition,
+        action: &'static str,
+    ) -> Result<(), DiskError> {
+        if zones.zones[zone.0 as usize].condition == Condition::Empty {
+            self.check_active(zones, zone, action)?;
+        }
+        if let Some(limit) = self.spec.open_zone_limit
+            && zones.open.len() >= limit as usize
+        {
+            let implicit = |&z: &u32| zones.zones[z as usize].condition == Condition::OpenImplicit;
+            let Some(victim) = zones.open.iter().copied().find(implicit) else {
+                return Err(DiskError::TooManyZones { zone, action, what: "open", limit });
+            };
+            self.close(zones, ZoneId(victim));
+        }
+        let entry = &mut zones.zones[zone.0 as usize];
+        if entry.condition == Condition::Empty {
+            zones.active_count += 1;
+        }
+        entry.condition = condition;
+        zones.open.push(zone.0);
+        assert!(zones.open.len() <= zones.active_count as usize, "Z2: an open zone is active");
+        Ok(())
+    }
+
+    fn check_active(
+        &self,
+        zones: &Zones,
+        zone: ZoneId,
+        action: &'static str,
+    ) -> Result<(), DiskError> {
+        match self.spec.active_zone_limit {
+            Some(limit) if zones.active_count >= limit => {
+                Err(DiskError::TooManyZones { zone, action, what: "active", limit })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// An open zone becomes closed; an unwritten one, implicitly opened by a write that then
+    /// failed, becomes empty again.
+    fn close(&self, zones: &mut Zones, zone: ZoneId) {
+        if zones.zones[zone.0 as usize].written == 0 {
+            self.leave_active(zones, zone, Condition::Empty);
+            return;
+        }
+        zones.open.retain(|&open| open != zone.0);
+        zones.zones[zone.0 as usize].condition = Condition::Closed;
+    }
+
+    fn leave_active(&self, zones: &mut Zones, zone: ZoneId, condition: Condition) {
+        let entry = &mut zones.zones[zone.0 as usize];
+        if entry.condition.is_open() {
+            zones.open.retain(|&open| open != zone.0);
+            zones.active_count -= 1;
+        } else if entry.condition == Condition::Closed {
+            zones.active_count -= 1;
+        }
+        entry.condition = condition;
+    }
+
+    fn publish(&self, zone: ZoneId, entry: Zone) {
+        let start = self.start(zone);
+        let data_end = match entry.condition {
+            Condition::Offline => Lba::new(0),
+            _ if self.is_conventional(zone) => start + self.capacity(zone),
+            _ => start + Blocks::new(entry.written),
+        };
+        self.data_end[zone.0 as usize].store(data_end.get(), Ordering::Release);
+    }
+
+    fn state(&self, zone: ZoneId, entry: Zone) -> ZoneState {
+        let write_pointer = self.start(zone) + Blocks::new(entry.written);
+        match entry.condition {
+            Condition::NoPointer => ZoneState::NoPointer,
+            Condition::Empty => ZoneState::Empty,
+            Condition::OpenImplicit => ZoneState::Open { write_pointer, explicit: false },
+            Condition::OpenExplicit => ZoneState::Open { write_pointer, explicit: true },
+            Condition::Closed => ZoneState::Closed { write_pointer },
+            Condition::Full => ZoneState::Full,
+            Condition::ReadOnly => ZoneState::ReadOnly,
+            Condition::Offline => ZoneState::Offline,
+        }
+    }
+
+    fn not_writable(&self, zone: ZoneId, entry: Zone, action: &'static str) -> DiskError {
+        DiskError::ZoneNotWritable { zone, state: self.state(zone, entry), action }
+    }
+
+    fn start(&self, zone: ZoneId) -> Lba {
+        Lba::new(u64::from(zone.0) * self.spec.zone_len.get())
+    }
+
+    fn capacity(&self, zone: ZoneId) -> Blocks {
+        self.geometry.zone_capacity(zone).expect("callers name zones of this table only")
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Zones> {
+        self.zones.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
