@@ -11,7 +11,7 @@
 //! `step` on a worker thread; the virtual world interleaves the steps of all actors on one thread.
 //!
 //! Invariants
-//!   C1  Nothing outside this crate reads a wall clock, spawns a thread or draws ambient randomness.
+//!   C1  Nothing outside this crate reads a wall clock, starts a thread or draws ambient randomness
 //!   C2  In the virtual world the order of events depends on the seed and the calls alone.
 //!   C3  A job's `step` never waits: it returns [`Step::Wait`] and is stepped again after a notify.
 //!   C4  A caller of [`Scheduler::yield_now`] or [`Scheduler::wait_until`] holds no lock that a job
