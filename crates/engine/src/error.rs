@@ -22,6 +22,20 @@ pub enum EngineError {
         /// The longest value there may be.
         max_bytes: usize,
     },
+    /// A batch is too long for one record of the log.
+    #[error("batch of more than {max_bytes} bytes: write it in parts")]
+    BatchLen {
+        /// The longest batch there may be.
+        max_bytes: usize,
+    },
+    /// A range ends before it starts.
+    #[error("range from {} to {}: the end lies before the start", start.escape_ascii(), end.escape_ascii())]
+    RangeOrder {
+        /// Where the range starts.
+        start: Vec<u8>,
+        /// Where it ends.
+        end: Vec<u8>,
+    },
     /// A file of the store is damaged: what it held cannot be told.
     #[error("damaged {structure} in {file} at offset {offset}: {reason}")]
     Corrupt {

@@ -1,0 +1,290 @@
+//! Merging: several cursors seen as one, in internal-key order, both ways.
+//!
+//! ```text
+//!   sources   [0] .. k3        heap of the valid ones, each with its key's first 8 bytes
+//!             [1] .. k1  <-    top: the current entry
+//!             [2] .. k2        runner-up: what the top is compared with after a step
+//! ```
+//!
+//! A step moves the top source and compares it with the runner-up: while one source is ahead of all
+//! others, which is the rule in a compaction of sorted levels, that is one comparison of two
+//! numbers, and with a single source none.
+//!
+//! Invariants
+//!   G1  Going forward every source stands on its first entry at or after the current one; going
+//!       backward on its last entry at or before it. The current one is its source's own.
+//!   G2  The heap holds each valid source once; its top is the current entry.
+//!   G3  Equal keys (which K1 forbids in a sound store) come in the order of their sources.
+//!
+//! Not here: what a reader may see (`read`), what a compaction may drop (`compaction`).
+
+use crate::EngineError;
+use crate::iter::InternalIter;
+use crate::key::InternalKey;
+use std::cmp::Ordering;
+
+impl<I: InternalIter + ?Sized> InternalIter for Box<I> {
+    fn seek_to_first(&mut self) -> Result<(), EngineError> {
+        (**self).seek_to_first()
+    }
+    fn seek_to_last(&mut self) -> Result<(), EngineError> {
+        (**self).seek_to_last()
+    }
+    fn seek(&mut self, target: InternalKey<'_>) -> Result<(), EngineError> {
+        (**self).seek(target)
+    }
+    fn seek_before(&mut self, target: InternalKey<'_>) -> Result<(), EngineError> {
+        (**self).seek_before(target)
+    }
+    fn next(&mut self) -> Result<(), EngineError> {
+        (**self).next()
+    }
+    fn prev(&mut self) -> Result<(), EngineError> {
+        (**self).prev()
+    }
+    fn valid(&self) -> bool {
+        (**self).valid()
+    }
+    fn key(&self) -> InternalKey<'_> {
+        (**self).key()
+    }
+    fn value(&self) -> &[u8] {
+        (**self).value()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direction {
+    Forward,
+    Backward,
+}
+
+/// A source that stands on an entry.
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    /// The first 8 bytes of the entry's user key, as a number that orders as they do.
+    prefix: u64,
+    source: u32,
+}
+
+/// The union of its sources, as a cursor.
+pub(crate) struct MergingIter<I> {
+    sources: Vec<I>,
+    /// A binary heap: the parent of `i` is `(i - 1) / 2`.
+    heap: Vec<Head>,
+    /// The lesser child of the top, where the heap has more than one entry.
+    runner_up: usize,
+    direction: Direction,
+    /// The current key, while the direction changes.
+    scratch: Vec<u8>,
+}
+
+impl<I> std::fmt::Debug for MergingIter<I> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MergingIter")
+            .field("source_count", &self.sources.len())
+            .field("heap", &self.heap)
+            .field("direction", &self.direction)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<I: InternalIter> MergingIter<I> {
+    /// Merges `sources`; where they have equal keys the earlier source comes first.
+    pub(crate) fn new(sources: Vec<I>) -> MergingIter<I> {
+        let heap = Vec::with_capacity(sources.len());
+        let direction = Direction::Forward;
+        MergingIter { sources, heap, runner_up: 1, direction, scratch: Vec::new() }
+    }
+
+    /// Which source the current entry comes from. Only while `valid`.
+    pub(crate) fn source_index(&self) -> usize {
+        self.heap[0].source as usize
+    }
+
+    /// Moves every source by `step`, then finds out which comes first.
+    fn start(
+        &mut self,
+        direction: Direction,
+        mut step: impl FnMut(&mut I) -> Result<(), EngineError>,
+    ) -> Result<(), EngineError> {
+        self.heap.clear();
+        self.direction = direction;
+        for source in &mut self.sources {
+            step(source)?;
+        }
+        self.build_heap();
+        Ok(())
+    }
+
+    fn build_heap(&mut self) {
+        self.heap.clear();
+        for (index, source) in self.sources.iter().enumerate() {
+            if source.valid() {
+                let prefix = prefix_of(source.key().user_key);
+                self.heap.push(Head { prefix, source: index as u32 });
+            }
+        }
+        for at in (0..self.heap.len() / 2).rev() {
+            self.sift_down(at);
+        }
+        self.find_runner_up();
+    }
+
+    #[inline]
+    fn find_runner_up(&mut self) {
+        let has_two = self.heap.len() > 2;
+        self.runner_up = if has_two && self.is_before(self.heap[2], self.heap[1]) { 2 } else { 1 };
+    }
+
+    /// Whether `a` comes before `b` in the direction of travel.
+    #[inline]
+    fn is_before(&self, a: Head, b: Head) -> bool {
+        if a.prefix != b.prefix {
+            return (a.prefix < b.prefix) == (self.direction == Direction::Forward);
+        }
+        self.is_before_by_key(a, b)
+    }
+
+    #[inline(never)]
+    fn is_before_by_key(&self, a: Head, b: Head) -> bool {
+        let (key_a, key_b) =
+            (self.sources[a.source as usize].key(), self.sources[b.source as usize].key());
+        let order = key_a.cmp(&key_b).then(a.source.cmp(&b.source));
+        match self.direction {
+            Direction::Forward => order == Ordering::Less,
+            Direction::Backward => order == Ordering::Greater,
+        }
+    }
+
+    fn sift_down(&mut self, mut at: usize) {
+        loop {
+            let mut child = 2 * at + 1;
+            if child >= self.heap.len() {
+                return;
+            }
+            if child + 1 < self.heap.len() && self.is_before(self.heap[child + 1], self.heap[child])
+            {
+                child += 1;
+            }
+            if !self.is_before(self.heap[child], self.heap[at]) {
+                return;
+            }
+            self.heap.swap(at, child);
+            at = child;
+        }
+    }
+
+    /// Steps the current source in the direction of travel and restores the heap (G2).
+    #[inline]
+    fn step(&mut self) -> Result<(), EngineError> {
+        let source = &mut self.sources[self.heap[0].source as usize];
+        let moved = match self.direction {
+            Direction::Forward => source.next(),
+            Direction::Backward => source.prev(),
+        };
+        if let Err(error) = moved {
+            self.heap.clear();
+            return Err(error);
+        }
+        if !source.valid() {
+            self.heap.swap_remove(0);
+        } else if self.heap.len() > 1 {
+            self.heap[0].prefix = prefix_of(source.key().user_key);
+            if self.is_before(self.heap[0], self.heap[self.runner_up]) {
+                return Ok(());
+            }
+        } else {
+            return Ok(());
+        }
+        self.sift_down(0);
+        self.find_runner_up();
+        Ok(())
+    }
+
+    /// Turns round on the current entry: brings every other source to its other side (G1).
+    #[cold]
+    fn turn(&mut self, direction: Direction) -> Result<(), EngineError> {
+        let Some(&current) = self.heap.first() else { return Ok(()) };
+        let key = self.sources[current.source as usize].key();
+        let trailer = key.trailer;
+        self.scratch.clear();
+        self.scratch.extend_from_slice(key.user_key);
+        self.heap.clear();
+        self.direction = direction;
+        for (index, source) in self.sources.iter_mut().enumerate() {
+            if index == current.source as usize {
+                continue;
+            }
+            let key = InternalKey::new(&self.scratch, trailer);
+            match direction {
+                Direction::Forward => source.seek(key)?,
+                Direction::Backward => source.seek_before(key)?,
+            }
+        }
+        self.build_heap();
+        Ok(())
+    }
+}
+
+impl<I: InternalIter> InternalIter for MergingIter<I> {
+    fn seek_to_first(&mut self) -> Result<(), EngineError> {
+        self.start(Direction::Forward, |source| source.seek_to_first())
+    }
+
+    fn seek_to_last(&mut self) -> Result<(), EngineError> {
+        self.start(Direction::Backward, |source| source.seek_to_last())
+    }
+
+    fn seek(&mut self, target: InternalKey<'_>) -> Result<(), EngineError> {
+        self.start(Direction::Forward, |source| source.seek(target))
+    }
+
+    fn seek_before(&mut self, target: InternalKey<'_>) -> Result<(), EngineError> {
+        self.start(Direction::Backward, |source| source.seek_before(target))
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<(), EngineError> {
+        if self.direction == Direction::Backward {
+            self.turn(Direction::Forward)?;
+        }
+        self.step()
+    }
+
+    #[inline]
+    fn prev(&mut self) -> Result<(), EngineError> {
+        if self.direction == Direction::Forward {
+            self.turn(Direction::Backward)?;
+        }
+        self.step()
+    }
+
+    #[inline]
+    fn valid(&self) -> bool {
+        !self.heap.is_empty()
+    }
+
+    #[inline]
+    fn key(&self) -> InternalKey<'_> {
+        self.sources[self.heap[0].source as usize].key()
+    }
+
+    #[inline]
+    fn value(&self) -> &[u8] {
+        self.sources[self.heap[0].source as usize].value()
+    }
+}
+
+#[inline]
+fn prefix_of(user_key: &[u8]) -> u64 {
+    if let Some(chunk) = user_key.first_chunk() {
+        return u64::from_be_bytes(*chunk);
+    }
+    let mut padded = [0; 8];
+    padded[..user_key.len()].copy_from_slice(user_key);
+    u64::from_be_bytes(padded)
+}
+
+#[cfg(test)]
+pub(crate) mod tests;
