@@ -36,6 +36,96 @@ pub enum EngineError {
         /// Where it ends.
         end: Vec<u8>,
     },
+    /// An option cannot work.
+    #[error("option {option}: must be {rule}")]
+    BadOption {
+        /// The option.
+        option: &'static str,
+        /// What it must be.
+        rule: &'static str,
+    },
+    /// The file layer holds no store, and none was to be created.
+    #[error("the drive holds no store; open it with create_if_missing to make one")]
+    NoStore,
+    /// No keyspace of that name, or it was dropped.
+    #[error("no keyspace named {name:?}")]
+    NoKeyspace {
+        /// The name.
+        name: String,
+    },
+    /// The name of a keyspace is taken.
+    #[error("a keyspace named {name:?} exists already")]
+    KeyspaceExists {
+        /// The name.
+        name: String,
+    },
+    /// No checkpoint of that name.
+    #[error("no checkpoint named {name:?}")]
+    NoCheckpoint {
+        /// The name.
+        name: String,
+    },
+    /// The name of a checkpoint is taken.
+    #[error("a checkpoint named {name:?} exists already; delete it first")]
+    CheckpointExists {
+        /// The name.
+        name: String,
+    },
+    /// Not a name for a keyspace or a checkpoint.
+    #[error("{name:?} is no name for a {what}: {rule}")]
+    BadName {
+        /// What was to be named.
+        what: &'static str,
+        /// The name, cut to 64 characters.
+        name: String,
+        /// What names look like.
+        rule: &'static str,
+    },
+    /// A backup goes to an empty file layer only.
+    #[error("the target of the backup holds {file_count} files; format it first")]
+    BackupTarget {
+        /// How many files it holds.
+        file_count: usize,
+    },
+    /// The drive is nearly full. Reads and deletes go on; writes do too once there is room.
+    #[error(
+        "no space: {free_bytes} bytes are free and {needed_bytes} must stay so; \
+         delete data and compact, or use a larger drive"
+    )]
+    NoSpace {
+        /// What must stay free for what is in memory already.
+        needed_bytes: u64,
+        /// What is free.
+        free_bytes: u64,
+    },
+    /// An earlier write failed, so what is durable is unknown. Reads go on.
+    #[error("refused: {reason}; close the store and open it again to recover")]
+    Poisoned {
+        /// What failed.
+        reason: String,
+    },
+    /// The store is closed.
+    #[error("refused: the store is closed")]
+    Closed,
+    /// This view of the store does not write.
+    #[error("refused: the store is open for reading only")]
+    ReadOnly,
+    /// Background work cannot go on, and the caller waits for it.
+    #[error("stalled while waiting for {what}: no background job can run")]
+    Stalled {
+        /// What was waited for.
+        what: &'static str,
+    },
+    /// Written by a version of Imbrex that this one does not know.
+    #[error("{what} has format version {got}; this program knows up to {known}; use a newer one")]
+    Version {
+        /// Which structure.
+        what: &'static str,
+        /// Its version.
+        got: u32,
+        /// The newest known.
+        known: u32,
+    },
     /// A file of the store is damaged: what it held cannot be told.
     #[error("damaged {structure} in {file} at offset {offset}: {reason}")]
     Corrupt {
@@ -57,4 +147,21 @@ pub enum EngineError {
         #[source]
         source: FilesError,
     },
+}
+
+impl EngineError {
+    /// Wraps a failure of the file layer, saying what was being done.
+    pub(crate) fn files(what: impl Into<String>) -> impl FnOnce(FilesError) -> EngineError {
+        let what = what.into();
+        move |source| EngineError::Files { what, source }
+    }
+
+    /// Whether the drive was full, here or below.
+    pub fn is_no_space(&self) -> bool {
+        matches!(
+            self,
+            EngineError::NoSpace { .. }
+                | EngineError::Files { source: FilesError::NoSpace { .. }, .. }
+        )
+    }
 }

@@ -1,17 +1,21 @@
 //! An ordered, durable key-value store for disks whose tracks overlap.
+#![allow(dead_code, reason = "the parts land before the store that puts them together")]
 
-#[cfg_attr(not(test), expect(dead_code, reason = "first used by the store"))]
 mod batch;
+mod compaction;
 mod error;
 mod iter;
-#[cfg_attr(not(test), expect(dead_code, reason = "first used by the store"))]
 mod key;
-#[cfg_attr(not(test), expect(dead_code, reason = "first used by the store"))]
 mod memtable;
-#[cfg_attr(not(test), expect(dead_code, reason = "first used by the store"))]
 mod merge;
-#[cfg_attr(not(test), expect(dead_code, reason = "first used by the store"))]
+mod options;
 mod range_del;
+mod snapshot;
+mod version;
 
 pub use batch::{KEY_LEN_BYTES_MAX, KeyspaceId, VALUE_LEN_BYTES_MAX, WriteBatch};
 pub use error::EngineError;
+pub use options::{
+    CompactionKind, Compression, KeyspaceOptions, Options, ReadOptions, VictimOrder, WriteOptions,
+};
+pub use snapshot::Snapshot;

@@ -1,0 +1,362 @@
+//! Leveled compaction: level 0 of overlapping runs, below it one run a level.
+//!
+//! ```text
+//!   L0  |----------| |------|          a flush makes a run; at `l0_compact_run_count` all go down
+//!          |-----------|
+//!   L1  [   ][   ][   ]                base_level_len_bytes
+//!   L2  [   ][   ][   ][   ][   ] ...  times level_factor, and so on; the last is without limit
+//! ```
+//!
+//! What overlaps nothing moves without being written, so a sequential load is moves alone. Several
+//! neighbours go down together while the whole stays below [`COMPACTION_TABLE_COUNT_MAX`] tables'
+//! worth: each compaction pays once for the two tables that overlap its ends.
+
+use super::{Input, ManualPlan, ManualRange, Plan, Policy, Pressure, Reason, Situation, Work};
+use crate::options::{KeyspaceOptions, VictimOrder};
+use crate::version::{KeyRange, LEVEL_COUNT, Level, RunId, TableSlot, Version};
+use std::sync::Arc;
+
+/// About how many tables' worth a compaction below level 0 reads at most: bounds the space that is
+/// held twice while it runs.
+const COMPACTION_TABLE_COUNT_MAX: u64 = 25;
+
+/// How many tables one move takes along at most: bounds the length of the edit.
+const MOVE_TABLE_COUNT_MAX: usize = 64;
+
+/// The policy.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Leveled;
+
+impl Policy for Leveled {
+    fn plan(&self, situation: &Situation<'_>) -> Option<Plan> {
+        let mut urgent = scores(situation);
+        // Ratios as 1/1024ths: nothing that chooses is a float.
+        urgent.retain(|&(score, _)| score >= 1024);
+        urgent.sort_by_key(|&(score, level)| (std::cmp::Reverse(score), level));
+        urgent
+            .iter()
+            .find_map(|&(_, level)| match level {
+                0 => plan_runs(situation),
+                _ => plan_len(situation, level),
+            })
+            .or_else(|| plan_deletes(situation))
+    }
+
+    fn plan_manual(
+        &self,
+        situation: &Situation<'_>,
+        level: u8,
+        range: &ManualRange,
+        after: Option<&[u8]>,
+    ) -> ManualPlan {
+        let tables = situation.version.levels[usize::from(level)].tables();
+        let wanted: Vec<_> = tables
+            .filter(|t| range.overlaps(t) && after.is_none_or(|key| t.meta.smallest > *key))
+            .cloned()
+            .collect();
+        if wanted.is_empty() {
+            return ManualPlan::LevelDone;
+        }
+        let is_last = level > 0
+            && situation.version.levels[usize::from(level) + 1..]
+                .iter()
+                .all(|below| below.runs.is_empty());
+        if is_last {
+            return rewrite_last(situation, level, wanted);
+        }
+        let plan = if level == 0 {
+            let victims = close_level_0(&situation.version.levels[0], wanted);
+            build(situation, 0, victims, Reason::Manual)
+        } else {
+            let len = fitting(situation, level, &wanted, u64::MAX);
+            build(situation, level, wanted[..len].to_vec(), Reason::Manual)
+        };
+        plan.map_or(ManualPlan::Wait, |plan| ManualPlan::Run(Box::new(plan)))
+    }
+
+    fn pressure(&self, version: &Version, options: &KeyspaceOptions) -> Pressure {
+        let run_count = version.levels[0].runs.len();
+        if run_count >= options.l0_stop_run_count as usize {
+            Pressure::Stop
+        } else if run_count >= options.l0_slowdown_run_count as usize {
+            Pressure::Slowdown
+        } else {
+            Pressure::None
+        }
+    }
+}
+
+/// The last level stays where it is; only tables with deletes are written anew, without them.
+fn rewrite_last(situation: &Situation<'_>, level: u8, wanted: Vec<Arc<TableSlot>>) -> ManualPlan {
+    let hides_some =
+        |t: &Arc<TableSlot>| t.meta.delete_count > 0 || t.meta.range_tombstone_count > 0;
+    let Some(victim) = wanted.into_iter().find(hides_some) else {
+        return ManualPlan::LevelDone;
+    };
+    if situation.busy.has_table(&victim) {
+        return ManualPlan::Wait;
+    }
+    let mut plan = make(situation, Work::Merge, level, vec![victim], Vec::new(), Reason::Manual);
+    plan.output_level = level;
+    plan.grandparents.clear();
+    if situation.busy.writes_to(level, &plan.range) {
+        return ManualPlan::Wait;
+    }
+    ManualPlan::Run(Box::new(plan))
+}
+
+/// How urgent each level is: 1024 is just so.
+fn scores(situation: &Situation<'_>) -> Vec<(u64, u8)> {
+    let levels = &situation.version.levels;
+    let run_count = levels[0].runs.len() as u64;
+    let mut scores =
+        vec![(run_count * 1024 / u64::from(situation.options.l0_compact_run_count), 0)];
+    for (level, tables) in levels.iter().enumerate().take(LEVEL_COUNT - 1).skip(1) {
+        let idle_len_bytes: u64 = tables
+            .tables()
+            .filter(|table| !situation.busy.has_table(table))
+            .map(|table| table.meta.len_bytes)
+            .sum();
+        let target = target_len_bytes(situation.options, level as u8);
+        let score = u128::from(idle_len_bytes) * 1024 / u128::from(target);
+        // Just full is not too long.
+        let score = if idle_len_bytes > target { score } else { 0 };
+        scores.push((u64::try_from(score).unwrap_or(u64::MAX), level as u8));
+    }
+    scores
+}
+
+/// How long a level may get.
+pub(crate) fn target_len_bytes(options: &KeyspaceOptions, level: u8) -> u64 {
+    let growth = u64::from(options.level_factor).saturating_pow(u32::from(level.saturating_sub(1)));
+    options.base_level_len_bytes.saturating_mul(growth)
+}
+
+/// Level 0 into level 1: what overlaps nothing moves; if nothing does, all is merged.
+fn plan_runs(situation: &Situation<'_>) -> Option<Plan> {
+    let level_0 = &situation.version.levels[0];
+    let reason = Reason::Runs { run_count: level_0.runs.len() };
+    let lonely: Vec<_> = level_0
+        .tables()
+        .filter(|table| is_lonely(situation, table))
+        .take(MOVE_TABLE_COUNT_MAX)
+        .cloned()
+        .collect();
+    if !lonely.is_empty() {
+        return Some(make(situation, Work::Move, 0, lonely, Vec::new(), reason));
+    }
+    build(situation, 0, level_0.tables().cloned().collect(), reason)
+}
+
+/// Whether nothing in level 0 and level 1 overlaps `table`, nor what is being written there.
+fn is_lonely(situation: &Situation<'_>, table: &Arc<TableSlot>) -> bool {
+    let range = table.meta.range();
+    let levels = &situation.version.levels;
+    !situation.busy.has_table(table)
+        && !situation.busy.writes_to(1, &range)
+        && levels[0]
+            .runs
+            .iter()
+            .all(|run| run.overlapping(&range).iter().all(|other| other.meta.id == table.meta.id))
+        && levels[1].runs.iter().all(|run| run.overlapping(&range).is_empty())
+        && is_light_on_grandparents(situation, 0, &range)
+}
+
+/// Neighbours of a level that is too long, into the next.
+fn plan_len(situation: &Situation<'_>, level: u8) -> Option<Plan> {
+    let tables = &situation.version.levels[usize::from(level)].runs.first()?.tables;
+    let len_bytes: u64 = tables.iter().map(|table| table.meta.len_bytes).sum();
+    let excess = len_bytes.saturating_sub(target_len_bytes(situation.options, level));
+    let reason = Reason::Len { level };
+    for from in victim_order(situation, level, tables) {
+        let len = fitting(situation, level, &tables[from..], excess);
+        if let Some(plan) = build(situation, level, tables[from..from + len].to_vec(), reason) {
+            return Some(plan);
+        }
+    }
+    None
+}
+
+/// The tables of a level by the order in which they are tried as victims.
+fn victim_order(situation: &Situation<'_>, level: u8, tables: &[Arc<TableSlot>]) -> Vec<usize> {
+    let cursor = &situation.cursors[usize::from(level)];
+    let start = tables.partition_point(|table| table.meta.smallest <= *cursor);
+    let round = (start..tables.len()).chain(0..start);
+    let mut order: Vec<_> = round.filter(|&at| !situation.busy.has_table(&tables[at])).collect();
+    if situation.options.victim_order == VictimOrder::MinOverlap {
+        let below = &situation.version.levels[usize::from(level) + 1];
+        order.sort_by_cached_key(|&at| {
+            let meta = &tables[at].meta;
+            overlap_len_bytes(below, &meta.range()).saturating_mul(1024) / meta.len_bytes.max(1)
+        });
+    }
+    order
+}
+
+fn overlap_len_bytes(level: &Level, range: &KeyRange) -> u64 {
+    let runs = level.runs.iter();
+    runs.flat_map(|run| run.overlapping(range)).map(|table| table.meta.len_bytes).sum()
+}
+
+/// How many of `tables`, which are neighbours, go down together: at least one, no busy one after
+/// the first, no more than wanted, and together with what they overlap not too much.
+fn fitting(
+    situation: &Situation<'_>,
+    level: u8,
+    tables: &[Arc<TableSlot>],
+    wanted_len_bytes: u64,
+) -> usize {
+    let limit = situation.options.table_len_bytes.saturating_mul(COMPACTION_TABLE_COUNT_MAX);
+    let below = &situation.version.levels[usize::from(level) + 1];
+    let mut range = tables[0].meta.range();
+    let mut len_bytes = tables[0].meta.len_bytes;
+    let moves = overlap_len_bytes(below, &range) == 0;
+    let mut count = 1;
+    for table in &tables[1..] {
+        range.extend(&table.meta.range());
+        let overlap = overlap_len_bytes(below, &range);
+        let enough = len_bytes >= wanted_len_bytes
+            || count == MOVE_TABLE_COUNT_MAX
+            || situation.busy.has_table(table)
+            || moves != (overlap == 0)
+            || (!moves && len_bytes + table.meta.len_bytes + overlap > limit);
+        if enough {
+            break;
+        }
+        len_bytes += table.meta.len_bytes;
+        count += 1;
+    }
+    count
+}
+
+/// Tables that are mostly deletes, or hold a range tombstone, go down to what they hide.
+fn plan_deletes(situation: &Situation<'_>) -> Option<Plan> {
+    let is_worth_it = |table: &TableSlot| {
+        let meta = &table.meta;
+        let hides_much = meta.range_tombstone_count > 0
+            || meta.delete_count.saturating_mul(2) >= meta.entry_count;
+        let hides_some = meta.delete_count > 0 || meta.range_tombstone_count > 0;
+        if situation.is_space_short { hides_some } else { hides_much && hides_some }
+    };
+    (0..LEVEL_COUNT as u8 - 1).find_map(|level| {
+        let tables = situation.version.levels[usize::from(level)].tables();
+        tables
+            .filter(|table| is_worth_it(table) && has_something_to_hide(situation, level, table))
+            .find_map(|table| {
+                let mut victims = vec![Arc::clone(table)];
+                if level == 0 {
+                    victims = close_level_0(&situation.version.levels[0], victims);
+                }
+                build(situation, level, victims, Reason::Deletes { level })
+            })
+    })
+}
+
+fn has_something_to_hide(situation: &Situation<'_>, level: u8, table: &Arc<TableSlot>) -> bool {
+    let range = table.meta.range();
+    let beside = level == 0
+        && situation.version.levels[0]
+            .runs
+            .iter()
+            .any(|run| run.overlapping(&range).iter().any(|other| other.meta.id != table.meta.id));
+    beside || situation.version.has_overlap_below(level, &range)
+}
+
+/// `victims` and every table of level 0 that overlaps one of them, transitively (P3).
+fn close_level_0(level_0: &Level, victims: Vec<Arc<TableSlot>>) -> Vec<Arc<TableSlot>> {
+    let mut closed = victims;
+    loop {
+        let ranges: Vec<_> = closed.iter().map(|table| table.meta.range()).collect();
+        let wider: Vec<_> = level_0
+            .tables()
+            .filter(|table| ranges.iter().any(|range| range.overlaps_table(&table.meta)))
+            .cloned()
+            .collect();
+        if wider.len() == closed.len() {
+            return wider;
+        }
+        closed = wider;
+    }
+}
+
+/// The plan for `victims` of `level`, with what they overlap in the next; `None` if a running
+/// compaction is in the way.
+fn build(
+    situation: &Situation<'_>,
+    level: u8,
+    victims: Vec<Arc<TableSlot>>,
+    reason: Reason,
+) -> Option<Plan> {
+    let range = KeyRange::of(victims.iter().map(|table| &table.meta))?;
+    let below = situation.version.levels[usize::from(level) + 1].overlapping(&range);
+    let in_the_way = |table: &Arc<TableSlot>| situation.busy.has_table(table);
+    if victims.iter().any(in_the_way) || below.iter().any(in_the_way) {
+        return None;
+    }
+    let disjoint = level > 0 || are_disjoint(&victims);
+    let is_light = |t: &Arc<TableSlot>| is_light_on_grandparents(situation, level, &t.meta.range());
+    let moves = below.is_empty() && disjoint && victims.iter().all(is_light);
+    let work = if moves { Work::Move } else { Work::Merge };
+    let plan = make(situation, work, level, victims, below, reason);
+    (!situation.busy.writes_to(plan.output_level, &plan.range)).then_some(plan)
+}
+
+fn are_disjoint(tables: &[Arc<TableSlot>]) -> bool {
+    let mut sorted: Vec<_> = tables.iter().map(|table| &table.meta).collect();
+    sorted.sort_by(|a, b| a.smallest.cmp(&b.smallest));
+    sorted.windows(2).all(|pair| pair[0].ends_before(&pair[1].smallest))
+}
+
+/// Whether a table over `range` in the level below `level` would overlap little of the next: a
+/// move must not prepare an expensive merge.
+fn is_light_on_grandparents(situation: &Situation<'_>, level: u8, range: &KeyRange) -> bool {
+    let Some(grandparents) = situation.version.levels.get(usize::from(level) + 2) else {
+        return true;
+    };
+    let options = situation.options;
+    let limit = options.table_len_bytes * u64::from(options.grandparent_table_count_max);
+    overlap_len_bytes(grandparents, range) <= limit
+}
+
+fn make(
+    situation: &Situation<'_>,
+    work: Work,
+    level: u8,
+    victims: Vec<Arc<TableSlot>>,
+    below: Vec<Arc<TableSlot>>,
+    reason: Reason,
+) -> Plan {
+    let output_level = level + 1;
+    let all = victims.iter().chain(&below).map(|table| &table.meta);
+    let range = KeyRange::of(all).expect("a compaction has a victim");
+    let grandparents = situation
+        .version
+        .levels
+        .get(usize::from(output_level) + 1)
+        .map_or_else(Vec::new, |l| l.overlapping(&range));
+    let mut inputs = by_run(&situation.version.levels[usize::from(level)], level, &victims);
+    if !below.is_empty() {
+        inputs.push(Input { level: output_level, tables: below });
+    }
+    let is_bottom = !situation.version.has_overlap_below(output_level, &range);
+    Plan {
+        reason,
+        work,
+        inputs,
+        output_level,
+        output_run: RunId::ONLY,
+        range,
+        is_bottom,
+        grandparents,
+    }
+}
+
+/// `victims` by their runs, newest first.
+fn by_run(level: &Level, number: u8, victims: &[Arc<TableSlot>]) -> Vec<Input> {
+    let is_victim = |table: &&Arc<TableSlot>| victims.iter().any(|v| v.meta.id == table.meta.id);
+    let inputs = level.runs.iter().map(|run| {
+        let tables = run.tables.iter().filter(is_victim).cloned().collect();
+        Input { level: number, tables }
+    });
+    inputs.filter(|input: &Input| !input.tables.is_empty()).collect()
+}

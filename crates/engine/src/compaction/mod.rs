@@ -1,0 +1,234 @@
+//! Compaction: what to merge with what (`plan`: pure), and the merge itself (`job`).
+//!
+//! ```text
+//!   Version --plan--> Plan { inputs, output level }            decides, touches nothing
+//!   Plan    --job---> tables written, one commit {+outputs, -inputs, edit}      does, decides nothing
+//! ```
+//!
+//! Invariants
+//!   P1  All tables of the output level that overlap the inputs' range are inputs themselves, so the
+//!       outputs fit between what stays (V1).
+//!   P2  A table is an input of one running plan at most, and no two running plans write to
+//!       overlapping ranges of one level.
+//!   P3  What is newer stays above: of the tables of level 0 that overlap an input from level 0, all
+//!       older ones are inputs too (V2).
+//!
+//! Sources: LevelDB's leveled compaction (round-robin victims, trivial moves, the limit on
+//! grandparents); RocksDB's choice of the victim with the least overlap.
+
+pub(crate) mod leveled;
+#[cfg(test)]
+mod tests;
+
+use crate::options::{CompactionKind, KeyspaceOptions};
+use crate::version::{KeyRange, LEVEL_COUNT, RunId, TableId, TableSlot, Version};
+use bytes::Bytes;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+/// Why a compaction runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// Level 0 has too many runs.
+    Runs { run_count: usize },
+    /// A level is too long.
+    Len { level: u8 },
+    /// Tables consist of deletes that hide data below.
+    Deletes { level: u8 },
+    /// Somebody asked for it.
+    Manual,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Runs { run_count } => write!(f, "level 0 has {run_count} runs"),
+            Reason::Len { level } => write!(f, "level {level} is too long"),
+            Reason::Deletes { level } => write!(f, "deletes in level {level}"),
+            Reason::Manual => f.write_str("asked for"),
+        }
+    }
+}
+
+/// How the inputs become the outputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// The tables change their level and nothing is written.
+    Move,
+    /// The tables are merged into new ones.
+    Merge,
+}
+
+/// Tables of one run that take part.
+#[derive(Clone, Debug)]
+pub(crate) struct Input {
+    pub(crate) level: u8,
+    pub(crate) tables: Vec<Arc<TableSlot>>,
+}
+
+/// A compaction to run: all of its decisions.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) reason: Reason,
+    pub(crate) work: Work,
+    /// From the newest run to the oldest.
+    pub(crate) inputs: Vec<Input>,
+    pub(crate) output_level: u8,
+    pub(crate) output_run: RunId,
+    /// What the inputs cover: the outputs stay within it.
+    pub(crate) range: KeyRange,
+    /// Nothing below the output level has keys in the range: deletes have nothing left to hide.
+    pub(crate) is_bottom: bool,
+    /// The tables of the level after the output level in the range: where outputs are cut.
+    pub(crate) grandparents: Vec<Arc<TableSlot>>,
+}
+
+impl Plan {
+    /// All input tables.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = &Arc<TableSlot>> {
+        self.inputs.iter().flat_map(|input| &input.tables)
+    }
+
+    /// How much it reads.
+    pub(crate) fn len_bytes(&self) -> u64 {
+        self.tables().map(|table| table.meta.len_bytes).sum()
+    }
+}
+
+impl fmt::Display for Plan {
+    /// `merge L0[000007 000005] L1[000002] -> L1 (bottom): level 0 has 4 runs`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.work {
+            Work::Move => "move",
+            Work::Merge => "merge",
+        })?;
+        for input in &self.inputs {
+            write!(f, " L{}[", input.level)?;
+            for (index, table) in input.tables.iter().enumerate() {
+                let space = if index == 0 { "" } else { " " };
+                write!(f, "{space}{}", table.meta.id)?;
+            }
+            f.write_str("]")?;
+        }
+        let bottom = if self.is_bottom { " (bottom)" } else { "" };
+        write!(f, " -> L{}{bottom}: {}", self.output_level, self.reason)
+    }
+}
+
+/// What running plans hold (P2).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Busy {
+    tables: BTreeSet<TableId>,
+    outputs: Vec<(u8, KeyRange)>,
+}
+
+impl Busy {
+    /// Notes that `plan` runs.
+    pub(crate) fn start(&mut self, plan: &Plan) {
+        for table in plan.tables() {
+            let is_new = self.tables.insert(table.meta.id);
+            assert!(is_new, "P2: table {} is an input of two plans", table.meta.id);
+        }
+        self.outputs.push((plan.output_level, plan.range.clone()));
+    }
+
+    /// Notes that `plan` runs no more.
+    pub(crate) fn finish(&mut self, plan: &Plan) {
+        for table in plan.tables() {
+            self.tables.remove(&table.meta.id);
+        }
+        let output = (plan.output_level, plan.range.clone());
+        if let Some(at) = self.outputs.iter().position(|o| *o == output) {
+            self.outputs.remove(at);
+        }
+    }
+
+    /// Whether nothing runs.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.outputs.is_empty()
+    }
+
+    fn has_table(&self, table: &TableSlot) -> bool {
+        self.tables.contains(&table.meta.id)
+    }
+
+    fn writes_to(&self, level: u8, range: &KeyRange) -> bool {
+        self.outputs.iter().any(|(l, r)| *l == level && r.overlaps(range))
+    }
+}
+
+/// What a policy looks at.
+#[derive(Debug)]
+pub(crate) struct Situation<'a> {
+    pub(crate) version: &'a Version,
+    pub(crate) options: &'a KeyspaceOptions,
+    pub(crate) busy: &'a Busy,
+    /// Per level, the largest key of the last victim: where the round goes on.
+    pub(crate) cursors: &'a [Bytes; LEVEL_COUNT],
+    /// Space is short: deletes are to reach what they hide, whatever it costs.
+    pub(crate) is_space_short: bool,
+}
+
+/// How far compaction lags behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Pressure {
+    /// It keeps up.
+    None,
+    /// Writes should go no faster than compaction.
+    Slowdown,
+    /// Writes should wait.
+    Stop,
+}
+
+/// A compaction policy: pure, so that a test is a table of shapes and plans.
+pub(crate) trait Policy: Send + Sync + fmt::Debug {
+    /// The most urgent compaction that can run now; `None` when there is nothing to do.
+    fn plan(&self, situation: &Situation<'_>) -> Option<Plan>;
+
+    /// The next step towards having all of `range` in one run: a compaction of `level` into the
+    /// next, from the first key after `after` on.
+    fn plan_manual(
+        &self,
+        situation: &Situation<'_>,
+        level: u8,
+        range: &ManualRange,
+        after: Option<&[u8]>,
+    ) -> ManualPlan;
+
+    /// How far it lags behind.
+    fn pressure(&self, version: &Version, options: &KeyspaceOptions) -> Pressure;
+}
+
+/// The range of a manual compaction; `None` is without end.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ManualRange {
+    pub(crate) start: Option<Bytes>,
+    /// Excluded.
+    pub(crate) end: Option<Bytes>,
+}
+
+impl ManualRange {
+    pub(crate) fn overlaps(&self, table: &TableSlot) -> bool {
+        self.start.as_ref().is_none_or(|start| !table.meta.ends_before(start))
+            && self.end.as_ref().is_none_or(|end| table.meta.smallest < *end)
+    }
+}
+
+/// What a manual compaction does next.
+#[derive(Debug)]
+pub(crate) enum ManualPlan {
+    /// This.
+    Run(Box<Plan>),
+    /// Wait for a running compaction that is in the way.
+    Wait,
+    /// Nothing more in this level.
+    LevelDone,
+}
+
+/// The policy of a kind.
+pub(crate) fn policy(kind: CompactionKind) -> &'static dyn Policy {
+    match kind {
+        CompactionKind::Leveled => &leveled::Leveled,
+    }
+}

@@ -1,0 +1,213 @@
+//! Options: of a store, of a keyspace, of one read or write.
+//!
+//! An option of a keyspace that decides how its tables look or how they are arranged is written
+//! down in the store when the keyspace is created; the options of a store are its opener's affair
+//! and may differ from one opening to the next.
+//!
+//! The defaults aim at low CPU per operation and low write amplification while a scan has a few
+//! sorted runs to merge at most; `docs/decisions` has the figures.
+
+use crate::EngineError;
+use crate::snapshot::Snapshot;
+use bytes::Bytes;
+
+/// Options of an open store; none of them is written down.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Whether an empty file layer is made into an empty store, or refused.
+    pub create_if_missing: bool,
+    /// A memtable that holds this much is frozen and flushed. The log of a crash that must be
+    /// replayed is about as long.
+    pub memtable_len_bytes: u64,
+    /// Frozen memtables of one keyspace that may wait for their flush before writes wait too.
+    pub immutable_memtable_count_max: usize,
+    /// When all logs together get longer, the keyspace that keeps the oldest one is flushed.
+    pub log_len_bytes_max: u64,
+    /// Memory for cached data blocks.
+    pub block_cache_len_bytes: u64,
+    /// Compactions that may run at a time, besides one flush.
+    pub max_background_jobs: usize,
+    /// How much a compaction reads at a time: on a disk, a seek costs as much as about 2 MB.
+    pub compaction_read_len_bytes: usize,
+    /// Writes are refused while the file layer has less user space than this times
+    /// [`Options::memtable_len_bytes`]: what is in memory already must still find its place.
+    pub free_memtable_count_min: u64,
+    /// Whether the background jobs start by themselves; a tool that only looks switches it off.
+    pub background_work: bool,
+    /// The options of the default keyspace when the store is created.
+    pub keyspace: KeyspaceOptions,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            create_if_missing: true,
+            memtable_len_bytes: 64 << 20,
+            immutable_memtable_count_max: 2,
+            log_len_bytes_max: 256 << 20,
+            block_cache_len_bytes: 64 << 20,
+            max_background_jobs: 2,
+            compaction_read_len_bytes: 1 << 20,
+            free_memtable_count_min: 2,
+            background_work: true,
+            keyspace: KeyspaceOptions::default(),
+        }
+    }
+}
+
+impl Options {
+    /// Refuses what cannot work.
+    ///
+    /// # Errors
+    /// [`EngineError::BadOption`], naming the option and the rule.
+    pub fn check(&self) -> Result<(), EngineError> {
+        require(self.memtable_len_bytes >= 4096, "memtable_len_bytes", "at least 4096")?;
+        require(self.immutable_memtable_count_max >= 1, "immutable_memtable_count_max", ">= 1")?;
+        require(self.max_background_jobs >= 1, "max_background_jobs", "at least 1")?;
+        require(self.compaction_read_len_bytes >= 4096, "compaction_read_len_bytes", ">= 4096")?;
+        self.keyspace.check()
+    }
+}
+
+fn require(holds: bool, option: &'static str, rule: &'static str) -> Result<(), EngineError> {
+    if holds { Ok(()) } else { Err(EngineError::BadOption { option, rule }) }
+}
+
+/// How data blocks are compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Compression {
+    /// Not at all.
+    None = 1,
+    /// LZ4: a few hundred MB/s in, several GB/s out.
+    #[default]
+    Lz4 = 2,
+    /// Zstandard, level 3: smaller and slower.
+    Zstd = 3,
+}
+
+/// Which policy arranges a keyspace's tables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum CompactionKind {
+    /// Level 0 of overlapping runs, below it one sorted run a level, each larger by a factor.
+    #[default]
+    Leveled = 1,
+}
+
+/// Which table of a level that is too long goes down first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum VictimOrder {
+    /// Round and round by key, as LevelDB does.
+    RoundRobin = 1,
+    /// The one that overlaps least of the next level for its length; by key where that is equal.
+    #[default]
+    MinOverlap = 2,
+}
+
+/// Options of a keyspace, written down when it is created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyspaceOptions {
+    /// How long a table gets.
+    pub table_len_bytes: u64,
+    /// How long a data block gets before compression.
+    pub block_len_bytes: u32,
+    /// How its data blocks are compressed.
+    pub compression: Compression,
+    /// Bits of filter a key; 0 for none. 10 let one miss in a hundred through.
+    pub filter_bits_per_key: u32,
+    /// The policy.
+    pub compaction: CompactionKind,
+    /// Runs in level 0 that start a compaction.
+    pub l0_compact_run_count: u32,
+    /// Runs in level 0 from which on writes advance only as fast as compaction does.
+    pub l0_slowdown_run_count: u32,
+    /// Runs in level 0 at which writes wait.
+    pub l0_stop_run_count: u32,
+    /// How long level 1 may get.
+    pub base_level_len_bytes: u64,
+    /// How much longer each level may get than the one above.
+    pub level_factor: u32,
+    /// A table may overlap this many tables' worth of the level after next.
+    pub grandparent_table_count_max: u32,
+    /// Which table of a level that is too long goes down first.
+    pub victim_order: VictimOrder,
+}
+
+impl Default for KeyspaceOptions {
+    fn default() -> KeyspaceOptions {
+        KeyspaceOptions {
+            table_len_bytes: 16 << 20,
+            block_len_bytes: 4096,
+            compression: Compression::Lz4,
+            filter_bits_per_key: 10,
+            compaction: CompactionKind::Leveled,
+            l0_compact_run_count: 4,
+            l0_slowdown_run_count: 12,
+            l0_stop_run_count: 20,
+            base_level_len_bytes: 256 << 20,
+            level_factor: 10,
+            grandparent_table_count_max: 10,
+            victim_order: VictimOrder::default(),
+        }
+    }
+}
+
+impl KeyspaceOptions {
+    /// Refuses what cannot work.
+    ///
+    /// # Errors
+    /// [`EngineError::BadOption`], naming the option and the rule.
+    pub fn check(&self) -> Result<(), EngineError> {
+        require(self.table_len_bytes >= 4096, "table_len_bytes", "at least 4096")?;
+        let block = self.block_len_bytes;
+        require((512..=1 << 24).contains(&block), "block_len_bytes", "512 to 16 MiB")?;
+        require(self.filter_bits_per_key <= 100, "filter_bits_per_key", "at most 100")?;
+        require(self.l0_compact_run_count >= 1, "l0_compact_run_count", "at least 1")?;
+        let ordered = self.l0_compact_run_count <= self.l0_slowdown_run_count
+            && self.l0_slowdown_run_count <= self.l0_stop_run_count;
+        require(ordered, "l0_stop_run_count", "compact <= slowdown <= stop")?;
+        require(self.base_level_len_bytes >= 1, "base_level_len_bytes", "at least 1")?;
+        require(self.level_factor >= 2, "level_factor", "at least 2")
+    }
+}
+
+/// Options of one write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteOptions {
+    /// Whether the write returns only when it is durable.
+    pub sync: bool,
+}
+
+impl WriteOptions {
+    /// Durable on return.
+    pub const SYNC: WriteOptions = WriteOptions { sync: true };
+}
+
+/// Options of an iterator.
+#[derive(Clone, Debug)]
+pub struct ReadOptions<'a> {
+    /// Read as of this snapshot; of now without.
+    pub snapshot: Option<&'a Snapshot>,
+    /// The first key that may be seen.
+    pub lower: Option<Bytes>,
+    /// The first key that may not be seen any more.
+    pub upper: Option<Bytes>,
+    /// Whether blocks read go into the cache.
+    pub fill_cache: bool,
+    /// How far to read ahead once the iterator moves on steadily; 0 for not at all.
+    pub read_ahead_bytes: usize,
+}
+
+impl Default for ReadOptions<'_> {
+    fn default() -> Self {
+        ReadOptions {
+            snapshot: None,
+            lower: None,
+            upper: None,
+            fill_cache: true,
+            read_ahead_bytes: 256 << 10,
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! A version edit: what one commit changes about the store, in words; `format` has the bytes.
+
+pub(crate) use crate::batch::KeyspaceId;
+
+use super::{RunId, TableId, TableMeta};
+use crate::options::KeyspaceOptions;
+
+/// A log's number: larger is newer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct LogId(pub(crate) u64);
+
+impl LogId {
+    pub(crate) fn file_name(self) -> String {
+        format!("{:06}.log", self.0)
+    }
+
+    /// The number in the name of a log; `None` for another file.
+    pub(crate) fn of_file_name(name: &str) -> Option<LogId> {
+        let digits = name.strip_suffix(".log")?;
+        digits.bytes().all(|b| b.is_ascii_digit()).then_some(())?;
+        digits.parse().ok().map(LogId)
+    }
+}
+
+/// Numbers that only grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counters {
+    /// The next number for a table, log or group.
+    pub(crate) next_id: u64,
+    /// The next number for a keyspace.
+    pub(crate) next_keyspace_id: u32,
+    /// The largest sequence number in any table.
+    pub(crate) last_seq: u64,
+}
+
+/// A keyspace as it is written down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeyspaceRecord {
+    pub(crate) id: KeyspaceId,
+    pub(crate) name: String,
+    pub(crate) options: KeyspaceOptions,
+}
+
+/// A table's arrival at a place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TableAdd {
+    pub(crate) keyspace: KeyspaceId,
+    pub(crate) level: u8,
+    pub(crate) run: RunId,
+    pub(crate) meta: TableMeta,
+}
+
+/// A checkpoint as it is written down: an encoded snapshot of the store's state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CheckpointRecord {
+    pub(crate) name: String,
+    pub(crate) snapshot: Vec<u8>,
+}
+
+/// What one commit changes. Applied in the order of the fields.
+///
+/// A table that moves is removed and added again with the same id.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct VersionEdit {
+    pub(crate) counters: Option<Counters>,
+    pub(crate) keyspaces_created: Vec<KeyspaceRecord>,
+    pub(crate) tables_removed: Vec<(KeyspaceId, TableId)>,
+    pub(crate) tables_added: Vec<TableAdd>,
+    /// Logs before this one hold nothing of the keyspace that is not in a table.
+    pub(crate) log_floors: Vec<(KeyspaceId, LogId)>,
+    pub(crate) keyspaces_dropped: Vec<KeyspaceId>,
+    pub(crate) checkpoints_created: Vec<CheckpointRecord>,
+    pub(crate) checkpoints_dropped: Vec<String>,
+}

@@ -1,0 +1,394 @@
+#![doc = include_str!("../../../../docs/formats/version_edit.md")]
+
+use super::edit::{
+    CheckpointRecord, Counters, KeyspaceId, KeyspaceRecord, LogId, TableAdd, VersionEdit,
+};
+use super::{RunId, TableId, TableMeta};
+use crate::key::Seq;
+use crate::options::{CompactionKind, Compression, KeyspaceOptions, VictimOrder};
+use bytes::Bytes;
+use imbrex_files::GroupId;
+
+const MAGIC: [u8; 4] = *b"IXVE";
+const FORMAT_VERSION: u16 = 1;
+const HEADER_LEN_BYTES: usize = 16;
+const CRC_AT: usize = 12;
+
+/// The highest format version this program knows.
+pub(crate) const FORMAT_VERSION_KNOWN: u32 = FORMAT_VERSION as u32;
+
+/// What a record stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum RecordKind {
+    /// A change.
+    Edit = 1,
+    /// The whole state.
+    Snapshot = 2,
+}
+
+const TAG_COUNTERS: u8 = 1;
+const TAG_KEYSPACE_CREATED: u8 = 2;
+const TAG_KEYSPACE_DROPPED: u8 = 3;
+const TAG_TABLE_REMOVED: u8 = 4;
+const TAG_TABLE_ADDED: u8 = 5;
+const TAG_LOG_FLOOR: u8 = 6;
+const TAG_CHECKPOINT_CREATED: u8 = 7;
+const TAG_CHECKPOINT_DROPPED: u8 = 8;
+
+const FLAG_LARGEST_EXCLUDED: u8 = 1;
+
+/// Why bytes are no version edit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Malformed {
+    /// Written by a newer program.
+    Version { got: u32 },
+    /// Damaged, at an offset in the record.
+    At { offset: usize, reason: String },
+}
+
+/// The bytes of `edit`.
+pub(crate) fn encode(kind: RecordKind, edit: &VersionEdit) -> Vec<u8> {
+    let mut out = Vec::with_capacity(256);
+    out.extend_from_slice(&MAGIC);
+    out.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+    out.extend_from_slice(&[kind as u8, 0]);
+    out.extend_from_slice(&[0; 8]);
+    if let Some(counters) = &edit.counters {
+        item(&mut out, TAG_COUNTERS, |out| {
+            out.extend_from_slice(&counters.next_id.to_le_bytes());
+            out.extend_from_slice(&counters.last_seq.to_le_bytes());
+            out.extend_from_slice(&counters.next_keyspace_id.to_le_bytes());
+            out.extend_from_slice(&[0; 4]);
+        });
+    }
+    for record in &edit.keyspaces_created {
+        item(&mut out, TAG_KEYSPACE_CREATED, |out| put_keyspace(out, record));
+    }
+    for (keyspace, table) in &edit.tables_removed {
+        item(&mut out, TAG_TABLE_REMOVED, |out| put_pair(out, *keyspace, table.0));
+    }
+    for add in &edit.tables_added {
+        item(&mut out, TAG_TABLE_ADDED, |out| put_table(out, add));
+    }
+    for (keyspace, log) in &edit.log_floors {
+        item(&mut out, TAG_LOG_FLOOR, |out| put_pair(out, *keyspace, log.0));
+    }
+    for id in &edit.keyspaces_dropped {
+        item(&mut out, TAG_KEYSPACE_DROPPED, |out| out.extend_from_slice(&id.0.to_le_bytes()));
+    }
+    for record in &edit.checkpoints_created {
+        item(&mut out, TAG_CHECKPOINT_CREATED, |out| {
+            out.extend_from_slice(&(record.name.len() as u32).to_le_bytes());
+            out.extend_from_slice(record.name.as_bytes());
+            out.extend_from_slice(&record.snapshot);
+        });
+    }
+    for name in &edit.checkpoints_dropped {
+        item(&mut out, TAG_CHECKPOINT_DROPPED, |out| out.extend_from_slice(name.as_bytes()));
+    }
+    let body_len_bytes = (out.len() - HEADER_LEN_BYTES) as u32;
+    out[8..CRC_AT].copy_from_slice(&body_len_bytes.to_le_bytes());
+    let crc = crc32c::crc32c_append(crc32c::crc32c(&out[..CRC_AT]), &out[HEADER_LEN_BYTES..]);
+    out[CRC_AT..HEADER_LEN_BYTES].copy_from_slice(&crc.to_le_bytes());
+    out
+}
+
+fn item(out: &mut Vec<u8>, tag: u8, payload: impl FnOnce(&mut Vec<u8>)) {
+    out.extend_from_slice(&[tag, 0, 0, 0, 0, 0, 0, 0]);
+    let start = out.len();
+    payload(out);
+    let len_bytes = (out.len() - start) as u32;
+    out[start - 4..start].copy_from_slice(&len_bytes.to_le_bytes());
+}
+
+fn put_pair(out: &mut Vec<u8>, keyspace: KeyspaceId, number: u64) {
+    out.extend_from_slice(&keyspace.0.to_le_bytes());
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&number.to_le_bytes());
+}
+
+fn put_keyspace(out: &mut Vec<u8>, record: &KeyspaceRecord) {
+    let options = &record.options;
+    out.extend_from_slice(&record.id.0.to_le_bytes());
+    out.extend_from_slice(&[options.compression as u8, options.compaction as u8]);
+    out.extend_from_slice(&[options.victim_order as u8, 0]);
+    out.extend_from_slice(&options.table_len_bytes.to_le_bytes());
+    out.extend_from_slice(&options.base_level_len_bytes.to_le_bytes());
+    for number in [
+        options.block_len_bytes,
+        options.filter_bits_per_key,
+        options.l0_compact_run_count,
+        options.l0_slowdown_run_count,
+        options.l0_stop_run_count,
+        options.level_factor,
+        options.grandparent_table_count_max,
+        0,
+    ] {
+        out.extend_from_slice(&number.to_le_bytes());
+    }
+    out.extend_from_slice(record.name.as_bytes());
+}
+
+fn put_table(out: &mut Vec<u8>, add: &TableAdd) {
+    let meta = &add.meta;
+    let flags = if meta.largest_excluded { FLAG_LARGEST_EXCLUDED } else { 0 };
+    out.extend_from_slice(&add.keyspace.0.to_le_bytes());
+    out.extend_from_slice(&[add.level, flags, 0, 0]);
+    for number in [
+        meta.id.0,
+        add.run.0,
+        meta.group.0,
+        meta.len_bytes,
+        meta.entry_count,
+        meta.delete_count,
+        meta.range_tombstone_count,
+        meta.raw_len_bytes,
+        meta.seq_min.0,
+        meta.seq_max.0,
+    ] {
+        out.extend_from_slice(&number.to_le_bytes());
+    }
+    out.extend_from_slice(&(meta.smallest.len() as u32).to_le_bytes());
+    out.extend_from_slice(&(meta.largest.len() as u32).to_le_bytes());
+    out.extend_from_slice(&meta.smallest);
+    out.extend_from_slice(&meta.largest);
+}
+
+/// The edit in `bytes`, which is the whole record.
+///
+/// # Errors
+/// [`Malformed`]; never a panic, whatever the bytes.
+pub(crate) fn decode(bytes: &[u8]) -> Result<(RecordKind, VersionEdit), Malformed> {
+    let mut header = Cursor { bytes, at: 0 };
+    if header.take(4)? != MAGIC {
+        return Err(Malformed::At { offset: 0, reason: "no magic \"IXVE\"".to_owned() });
+    }
+    let version = header.u16()?;
+    if version != FORMAT_VERSION {
+        return Err(Malformed::Version { got: u32::from(version) });
+    }
+    let kind = match header.u8()? {
+        1 => RecordKind::Edit,
+        2 => RecordKind::Snapshot,
+        other => return Err(header.bad(format!("kind {other}"))),
+    };
+    header.zeroes(1)?;
+    let body_len_bytes = header.u32()? as usize;
+    let crc_stored = header.u32()?;
+    let body = header.rest();
+    if body.len() != body_len_bytes {
+        let reason = format!("a body of {} bytes, the header says {body_len_bytes}", body.len());
+        return Err(Malformed::At { offset: 8, reason });
+    }
+    let crc = crc32c::crc32c_append(crc32c::crc32c(&bytes[..CRC_AT]), body);
+    if crc != crc_stored {
+        let reason = format!("checksum {crc:#010x}, expected {crc_stored:#010x}");
+        return Err(Malformed::At { offset: CRC_AT, reason });
+    }
+    let mut edit = VersionEdit::default();
+    let mut cursor = Cursor { bytes, at: HEADER_LEN_BYTES };
+    while cursor.at < bytes.len() {
+        let tag = cursor.u8()?;
+        cursor.zeroes(3)?;
+        let len_bytes = cursor.u32()? as usize;
+        let start = cursor.at;
+        cursor.take(len_bytes)?;
+        let mut payload = Cursor { bytes: &bytes[..start + len_bytes], at: start };
+        take_item(tag, &mut payload, &mut edit)?;
+        if payload.at != payload.bytes.len() {
+            return Err(payload.bad(format!("item {tag} is longer than its fields")));
+        }
+    }
+    Ok((kind, edit))
+}
+
+fn take_item(tag: u8, from: &mut Cursor<'_>, edit: &mut VersionEdit) -> Result<(), Malformed> {
+    match tag {
+        TAG_COUNTERS => {
+            let (next_id, last_seq) = (from.u64()?, from.seq()?.0);
+            let next_keyspace_id = from.u32()?;
+            from.zeroes(4)?;
+            edit.counters = Some(Counters { next_id, next_keyspace_id, last_seq });
+        }
+        TAG_KEYSPACE_CREATED => edit.keyspaces_created.push(take_keyspace(from)?),
+        TAG_KEYSPACE_DROPPED => edit.keyspaces_dropped.push(KeyspaceId(from.u32()?)),
+        TAG_TABLE_REMOVED => {
+            let (keyspace, number) = from.pair()?;
+            edit.tables_removed.push((keyspace, TableId(number)));
+        }
+        TAG_TABLE_ADDED => edit.tables_added.push(take_table(from)?),
+        TAG_LOG_FLOOR => {
+            let (keyspace, number) = from.pair()?;
+            edit.log_floors.push((keyspace, LogId(number)));
+        }
+        TAG_CHECKPOINT_CREATED => {
+            let name_len_bytes = from.u32()? as usize;
+            let name = from.text(name_len_bytes)?;
+            let snapshot = from.rest().to_vec();
+            edit.checkpoints_created.push(CheckpointRecord { name, snapshot });
+        }
+        TAG_CHECKPOINT_DROPPED => {
+            let name_len_bytes = from.left();
+            edit.checkpoints_dropped.push(from.text(name_len_bytes)?);
+        }
+        other => return Err(from.bad(format!("unknown item {other}"))),
+    }
+    Ok(())
+}
+
+fn take_keyspace(from: &mut Cursor<'_>) -> Result<KeyspaceRecord, Malformed> {
+    let id = KeyspaceId(from.u32()?);
+    let compression = match from.u8()? {
+        1 => Compression::None,
+        2 => Compression::Lz4,
+        3 => Compression::Zstd,
+        other => return Err(from.bad(format!("compression {other}"))),
+    };
+    let compaction = match from.u8()? {
+        1 => CompactionKind::Leveled,
+        other => return Err(from.bad(format!("compaction policy {other}"))),
+    };
+    let victim_order = match from.u8()? {
+        1 => VictimOrder::RoundRobin,
+        2 => VictimOrder::MinOverlap,
+        other => return Err(from.bad(format!("victim order {other}"))),
+    };
+    from.zeroes(1)?;
+    let options = KeyspaceOptions {
+        compression,
+        compaction,
+        victim_order,
+        table_len_bytes: from.u64()?,
+        base_level_len_bytes: from.u64()?,
+        block_len_bytes: from.u32()?,
+        filter_bits_per_key: from.u32()?,
+        l0_compact_run_count: from.u32()?,
+        l0_slowdown_run_count: from.u32()?,
+        l0_stop_run_count: from.u32()?,
+        level_factor: from.u32()?,
+        grandparent_table_count_max: from.u32()?,
+    };
+    from.zeroes(4)?;
+    options.check().map_err(|error| from.bad(error.to_string()))?;
+    let name_len_bytes = from.left();
+    Ok(KeyspaceRecord { id, name: from.text(name_len_bytes)?, options })
+}
+
+fn take_table(from: &mut Cursor<'_>) -> Result<TableAdd, Malformed> {
+    let keyspace = KeyspaceId(from.u32()?);
+    let level = from.u8()?;
+    let flags = from.u8()?;
+    if flags & !FLAG_LARGEST_EXCLUDED != 0 {
+        return Err(from.bad(format!("unknown flags {flags:#04x}")));
+    }
+    from.zeroes(2)?;
+    let id = TableId(from.u64()?);
+    let run = RunId(from.u64()?);
+    let group = GroupId(from.u64()?);
+    let len_bytes = from.u64()?;
+    let entry_count = from.u64()?;
+    let delete_count = from.u64()?;
+    let range_tombstone_count = from.u64()?;
+    let raw_len_bytes = from.u64()?;
+    let (seq_min, seq_max) = (from.seq()?, from.seq()?);
+    let (smallest_len, largest_len) = (from.u32()? as usize, from.u32()? as usize);
+    let smallest = Bytes::copy_from_slice(from.take(smallest_len)?);
+    let largest = Bytes::copy_from_slice(from.take(largest_len)?);
+    if smallest > largest {
+        return Err(from.bad(format!("table {id} ends before it starts")));
+    }
+    let meta = TableMeta {
+        id,
+        len_bytes,
+        smallest,
+        largest,
+        largest_excluded: flags & FLAG_LARGEST_EXCLUDED != 0,
+        seq_min,
+        seq_max,
+        entry_count,
+        delete_count,
+        range_tombstone_count,
+        raw_len_bytes,
+        group,
+    };
+    Ok(TableAdd { keyspace, level, run, meta })
+}
+
+/// Takes fields off the front of bytes that may be anything.
+struct Cursor<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    fn bad(&self, reason: String) -> Malformed {
+        Malformed::At { offset: self.at, reason }
+    }
+
+    fn left(&self) -> usize {
+        self.bytes.len() - self.at
+    }
+
+    fn take(&mut self, len_bytes: usize) -> Result<&'a [u8], Malformed> {
+        if self.left() < len_bytes {
+            return Err(self.bad(format!("{len_bytes} bytes wanted, {} left", self.left())));
+        }
+        let taken = &self.bytes[self.at..self.at + len_bytes];
+        self.at += len_bytes;
+        Ok(taken)
+    }
+
+    fn rest(&mut self) -> &'a [u8] {
+        let rest = &self.bytes[self.at..];
+        self.at = self.bytes.len();
+        rest
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        let taken = self.take(N)?;
+        Ok(taken.try_into().expect("take returns as many bytes as asked for"))
+    }
+
+    fn u8(&mut self) -> Result<u8, Malformed> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    fn u16(&mut self) -> Result<u16, Malformed> {
+        Ok(u16::from_le_bytes(self.array()?))
+    }
+
+    fn u32(&mut self) -> Result<u32, Malformed> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    fn u64(&mut self) -> Result<u64, Malformed> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    fn seq(&mut self) -> Result<Seq, Malformed> {
+        let number = self.u64()?;
+        if number > Seq::MAX.0 {
+            return Err(self.bad(format!("sequence number {number} is beyond 2^56")));
+        }
+        Ok(Seq(number))
+    }
+
+    fn pair(&mut self) -> Result<(KeyspaceId, u64), Malformed> {
+        let keyspace = KeyspaceId(self.u32()?);
+        self.zeroes(4)?;
+        Ok((keyspace, self.u64()?))
+    }
+
+    fn text(&mut self, len_bytes: usize) -> Result<String, Malformed> {
+        let bytes = self.take(len_bytes)?.to_vec();
+        String::from_utf8(bytes).map_err(|_| self.bad("a name is not UTF-8".to_owned()))
+    }
+
+    fn zeroes(&mut self, len_bytes: usize) -> Result<(), Malformed> {
+        if self.take(len_bytes)?.iter().any(|&byte| byte != 0) {
+            return Err(self.bad("reserved bytes are not zero".to_owned()));
+        }
+        Ok(())
+    }
+}

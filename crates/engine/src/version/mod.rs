@@ -1,0 +1,379 @@
+//! Versions: which tables form which level, immutable, one a keyspace.
+//!
+//! ```text
+//!   L0   run 9   [b....m]  [n......x]      newest run first; the tables of a run are disjoint
+//!        run 7   [a..........q]
+//!   L1   run 0   [a...e][f....k][l...z]    a level below 0 is one run (`leveled`), or several
+//!   L2   run 0   [a.b][c.d][e...g] ...     (policies that keep more)
+//! ```
+//!
+//! Invariants
+//!   V1  The tables of a run are sorted by key and disjoint; all entries of one user key that a run
+//!       has lie in one of its tables.
+//!   V2  For one user key everything in a newer run is newer than everything in an older run of the
+//!       level, and everything in a level newer than everything in the levels below it.
+//!   V3  A table is in one place of one version; its id was never used before.
+//!   V4  The ids of the runs of a level are distinct and descend.
+//!
+//! Not here: how edits become durable (`set`), who decides what to merge (`compaction`).
+
+pub(crate) mod edit;
+pub(crate) mod format;
+pub(crate) mod state;
+#[cfg(test)]
+mod tests;
+
+use crate::EngineError;
+use crate::key::Seq;
+use bytes::Bytes;
+use imbrex_files::{FileReader, Files, GroupId};
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+/// How many levels there are.
+pub(crate) const LEVEL_COUNT: usize = 7;
+
+/// A table's number; with [`TableId::file_name`] its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct TableId(pub(crate) u64);
+
+impl TableId {
+    pub(crate) fn file_name(self) -> String {
+        format!("{:06}.tbl", self.0)
+    }
+}
+
+impl fmt::Display for TableId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:06}", self.0)
+    }
+}
+
+/// The age of a run among those of its level: larger is newer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct RunId(pub(crate) u64);
+
+impl RunId {
+    /// The one run of a level that has but one.
+    pub(crate) const ONLY: RunId = RunId(0);
+}
+
+/// What is known about a table without opening it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TableMeta {
+    pub(crate) id: TableId,
+    pub(crate) len_bytes: u64,
+    /// The smallest user key, range tombstones included.
+    pub(crate) smallest: Bytes,
+    /// The largest user key, or where the last range tombstone ends.
+    pub(crate) largest: Bytes,
+    /// `largest` is where a range tombstone ends: itself not in the table.
+    pub(crate) largest_excluded: bool,
+    pub(crate) seq_min: Seq,
+    pub(crate) seq_max: Seq,
+    pub(crate) entry_count: u64,
+    pub(crate) delete_count: u64,
+    pub(crate) range_tombstone_count: u64,
+    /// Keys and values before compression.
+    pub(crate) raw_len_bytes: u64,
+    /// Which flush or compaction wrote it.
+    pub(crate) group: GroupId,
+}
+
+impl TableMeta {
+    /// Where `user_key` lies: before the table's range, in it, or after it.
+    pub(crate) fn place(&self, user_key: &[u8]) -> Ordering {
+        if user_key < &self.smallest[..] {
+            return Ordering::Less;
+        }
+        match user_key.cmp(&self.largest[..]) {
+            Ordering::Less => Ordering::Equal,
+            Ordering::Equal if !self.largest_excluded => Ordering::Equal,
+            _ => Ordering::Greater,
+        }
+    }
+
+    /// Whether all of the table lies before `start`.
+    pub(crate) fn ends_before(&self, start: &[u8]) -> bool {
+        &self.largest[..] < start || (self.largest_excluded && self.largest[..] == *start)
+    }
+
+    /// The range of its keys.
+    pub(crate) fn range(&self) -> KeyRange {
+        KeyRange {
+            smallest: self.smallest.clone(),
+            largest: self.largest.clone(),
+            largest_excluded: self.largest_excluded,
+        }
+    }
+}
+
+/// A range of user keys that some tables cover together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeyRange {
+    pub(crate) smallest: Bytes,
+    pub(crate) largest: Bytes,
+    pub(crate) largest_excluded: bool,
+}
+
+impl KeyRange {
+    /// The smallest range that holds all of `tables`; `None` for no tables.
+    pub(crate) fn of<'a>(tables: impl IntoIterator<Item = &'a TableMeta>) -> Option<KeyRange> {
+        let mut tables = tables.into_iter();
+        let mut range = tables.next()?.range();
+        for table in tables {
+            range.extend(&table.range());
+        }
+        Some(range)
+    }
+
+    pub(crate) fn extend(&mut self, other: &KeyRange) {
+        if other.smallest < self.smallest {
+            self.smallest = other.smallest.clone();
+        }
+        match other.largest.cmp(&self.largest) {
+            Ordering::Greater => {
+                self.largest = other.largest.clone();
+                self.largest_excluded = other.largest_excluded;
+            }
+            Ordering::Equal => self.largest_excluded &= other.largest_excluded,
+            Ordering::Less => {}
+        }
+    }
+
+    fn ends_before(&self, start: &[u8]) -> bool {
+        &self.largest[..] < start || (self.largest_excluded && self.largest[..] == *start)
+    }
+
+    pub(crate) fn overlaps(&self, other: &KeyRange) -> bool {
+        !self.ends_before(&other.smallest) && !other.ends_before(&self.smallest)
+    }
+
+    pub(crate) fn overlaps_table(&self, table: &TableMeta) -> bool {
+        !self.ends_before(&table.smallest) && !table.ends_before(&self.smallest)
+    }
+}
+
+/// A table of a version: what is known about it, and the open table once it was needed.
+pub(crate) struct TableSlot {
+    pub(crate) meta: TableMeta,
+    file: OnceLock<Arc<dyn FileReader>>,
+}
+
+impl TableSlot {
+    pub(crate) fn new(meta: TableMeta) -> Arc<TableSlot> {
+        Arc::new(TableSlot { meta, file: OnceLock::new() })
+    }
+
+    /// Opens the file called `name`, so that its bytes stay while this slot lives (F3).
+    pub(crate) fn attach(&self, files: &dyn Files, name: &str) -> Result<(), EngineError> {
+        if self.file.get().is_none() {
+            let what = format!("open table {name}");
+            let file = files.open(name).map_err(EngineError::files(what))?;
+            let got_bytes = file.len_bytes();
+            if got_bytes != self.meta.len_bytes {
+                return Err(EngineError::Corrupt {
+                    structure: "table",
+                    file: name.to_owned(),
+                    offset: 0,
+                    reason: format!(
+                        "the file has {got_bytes} bytes, its version says {}",
+                        self.meta.len_bytes
+                    ),
+                });
+            }
+            let _ = self.file.set(file);
+        }
+        Ok(())
+    }
+
+    /// The file, once attached.
+    pub(crate) fn file(&self) -> Option<&Arc<dyn FileReader>> {
+        self.file.get()
+    }
+}
+
+impl fmt::Debug for TableSlot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.meta.fmt(f)
+    }
+}
+
+/// Tables in key order, disjoint (V1).
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    pub(crate) id: RunId,
+    pub(crate) tables: Vec<Arc<TableSlot>>,
+}
+
+impl Run {
+    /// The table whose range holds `user_key`. Cost: one binary search.
+    pub(crate) fn find(&self, user_key: &[u8]) -> Option<&Arc<TableSlot>> {
+        let at =
+            self.tables.partition_point(|table| table.meta.place(user_key) == Ordering::Greater);
+        self.tables.get(at).filter(|table| table.meta.place(user_key) == Ordering::Equal)
+    }
+
+    /// The tables that overlap `range`, in key order.
+    pub(crate) fn overlapping(&self, range: &KeyRange) -> &[Arc<TableSlot>] {
+        let from = self.tables.partition_point(|t| t.meta.ends_before(&range.smallest));
+        let len = self.tables[from..].partition_point(|t| !range.ends_before(&t.meta.smallest));
+        &self.tables[from..from + len]
+    }
+
+    pub(crate) fn len_bytes(&self) -> u64 {
+        self.tables.iter().map(|table| table.meta.len_bytes).sum()
+    }
+}
+
+/// The runs of one level, newest first (V4).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Level {
+    pub(crate) runs: Vec<Run>,
+}
+
+impl Level {
+    /// All tables, run by run.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = &Arc<TableSlot>> {
+        self.runs.iter().flat_map(|run| &run.tables)
+    }
+
+    pub(crate) fn len_bytes(&self) -> u64 {
+        self.runs.iter().map(Run::len_bytes).sum()
+    }
+
+    pub(crate) fn table_count(&self) -> usize {
+        self.runs.iter().map(|run| run.tables.len()).sum()
+    }
+
+    /// The tables that overlap `range`, run by run.
+    pub(crate) fn overlapping(&self, range: &KeyRange) -> Vec<Arc<TableSlot>> {
+        self.runs.iter().flat_map(|run| run.overlapping(range)).cloned().collect()
+    }
+
+    fn insert(&mut self, run: RunId, slot: Arc<TableSlot>) {
+        let at = self.runs.partition_point(|r| r.id > run);
+        if self.runs.get(at).is_none_or(|r| r.id != run) {
+            self.runs.insert(at, Run { id: run, tables: Vec::new() });
+        }
+        let tables = &mut self.runs[at].tables;
+        let place = tables.partition_point(|t| t.meta.smallest < slot.meta.smallest);
+        tables.insert(place, slot);
+    }
+
+    fn remove(&mut self, id: TableId) -> Option<Arc<TableSlot>> {
+        for run_at in 0..self.runs.len() {
+            let tables = &mut self.runs[run_at].tables;
+            if let Some(at) = tables.iter().position(|t| t.meta.id == id) {
+                let slot = tables.remove(at);
+                if tables.is_empty() {
+                    self.runs.remove(run_at);
+                }
+                return Some(slot);
+            }
+        }
+        None
+    }
+}
+
+/// The tables of one keyspace, by level and run.
+#[derive(Clone, Debug)]
+pub(crate) struct Version {
+    pub(crate) levels: [Level; LEVEL_COUNT],
+}
+
+impl Default for Version {
+    fn default() -> Version {
+        Version { levels: std::array::from_fn(|_| Level::default()) }
+    }
+}
+
+impl Version {
+    /// All tables, from the newest run to the oldest.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = &Arc<TableSlot>> {
+        self.levels.iter().flat_map(Level::tables)
+    }
+
+    /// All tables with their places: level, run, table.
+    pub(crate) fn places(&self) -> impl Iterator<Item = (u8, RunId, &Arc<TableSlot>)> {
+        self.levels.iter().enumerate().flat_map(|(level, l)| {
+            l.runs
+                .iter()
+                .flat_map(move |run| run.tables.iter().map(move |t| (level as u8, run.id, t)))
+        })
+    }
+
+    pub(crate) fn table_count(&self) -> usize {
+        self.levels.iter().map(Level::table_count).sum()
+    }
+
+    pub(crate) fn insert(&mut self, level: u8, run: RunId, slot: Arc<TableSlot>) {
+        self.levels[usize::from(level)].insert(run, slot);
+    }
+
+    pub(crate) fn remove(&mut self, id: TableId) -> Option<Arc<TableSlot>> {
+        self.levels.iter_mut().find_map(|level| level.remove(id))
+    }
+
+    /// Whether a level below `level` has a table in `range`.
+    pub(crate) fn has_overlap_below(&self, level: u8, range: &KeyRange) -> bool {
+        self.levels[usize::from(level) + 1..]
+            .iter()
+            .any(|l| l.runs.iter().any(|run| !run.overlapping(range).is_empty()))
+    }
+
+    /// Walks the whole structure: the first violation of V1, V3 or V4 as text.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let mut ids = std::collections::BTreeSet::new();
+        for (number, level) in self.levels.iter().enumerate() {
+            for pair in level.runs.windows(2) {
+                if pair[0].id <= pair[1].id {
+                    return Err(format!(
+                        "V4: L{number} run {:?} before {:?}",
+                        pair[0].id, pair[1].id
+                    ));
+                }
+            }
+            for run in &level.runs {
+                if run.tables.is_empty() {
+                    return Err(format!("V4: L{number} run {} is empty", run.id.0));
+                }
+                for pair in run.tables.windows(2) {
+                    if !pair[0].meta.ends_before(&pair[1].meta.smallest) {
+                        let (a, b) = (pair[0].meta.id, pair[1].meta.id);
+                        return Err(format!("V1: L{number} tables {a} and {b} overlap"));
+                    }
+                }
+            }
+            for table in level.tables() {
+                if !ids.insert(table.meta.id) {
+                    return Err(format!("V3: table {} is in two places", table.meta.id));
+                }
+                if table.meta.largest < table.meta.smallest {
+                    return Err(format!("V1: table {} ends before it starts", table.meta.id));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Version {
+    /// A line a run: `L1 run 0: 000004[a..f] 000005[g..m)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, level) in self.levels.iter().enumerate() {
+            for run in &level.runs {
+                write!(f, "L{number} run {}:", run.id.0)?;
+                for table in &run.tables {
+                    let meta = &table.meta;
+                    let (from, to) = (meta.smallest.escape_ascii(), meta.largest.escape_ascii());
+                    let end = if meta.largest_excluded { ')' } else { ']' };
+                    write!(f, " {}[{from}..{to}{end}", meta.id)?;
+                }
+                writeln!(f)?;
+            }
+        }
+        Ok(())
+    }
+}

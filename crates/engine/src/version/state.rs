@@ -1,0 +1,129 @@
+//! The state of the store that is durable: what the edits so far come to.
+
+use super::edit::{
+    CheckpointRecord, Counters, KeyspaceId, KeyspaceRecord, LogId, TableAdd, VersionEdit,
+};
+use super::{LEVEL_COUNT, TableSlot, Version};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A keyspace and its version.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyspaceEntry {
+    pub(crate) record: KeyspaceRecord,
+    pub(crate) log_floor: LogId,
+    pub(crate) version: Arc<Version>,
+}
+
+/// What the edits so far come to. Cheap to clone: versions are shared until they change.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StoreState {
+    pub(crate) counters: Counters,
+    pub(crate) keyspaces: BTreeMap<KeyspaceId, KeyspaceEntry>,
+    /// Encoded snapshots, by name.
+    pub(crate) checkpoints: BTreeMap<String, Vec<u8>>,
+}
+
+impl StoreState {
+    /// Applies `edit`; on an error the state is half changed and must be thrown away.
+    ///
+    /// # Errors
+    /// What does not fit, as text: the caller knows where the edit came from.
+    pub(crate) fn apply(&mut self, edit: &VersionEdit) -> Result<(), String> {
+        if let Some(counters) = edit.counters {
+            let old = self.counters;
+            if counters.next_id < old.next_id || counters.next_keyspace_id < old.next_keyspace_id {
+                return Err(format!("counters go back from {old:?} to {counters:?}"));
+            }
+            self.counters = Counters { last_seq: counters.last_seq.max(old.last_seq), ..counters };
+        }
+        for record in &edit.keyspaces_created {
+            self.create(record)?;
+        }
+        let mut moved = BTreeMap::new();
+        for &(keyspace, id) in &edit.tables_removed {
+            let slot = Arc::make_mut(&mut self.entry(keyspace)?.version)
+                .remove(id)
+                .ok_or_else(|| format!("table {id} is removed but was never added"))?;
+            moved.insert(id, slot);
+        }
+        for add in &edit.tables_added {
+            self.add(add, &mut moved)?;
+        }
+        for &(keyspace, floor) in &edit.log_floors {
+            let entry = self.entry(keyspace)?;
+            entry.log_floor = entry.log_floor.max(floor);
+        }
+        for id in &edit.keyspaces_dropped {
+            self.keyspaces.remove(id).ok_or_else(|| format!("no keyspace {} to drop", id.0))?;
+        }
+        for CheckpointRecord { name, snapshot } in &edit.checkpoints_created {
+            if self.checkpoints.insert(name.clone(), snapshot.clone()).is_some() {
+                return Err(format!("checkpoint {name:?} is created twice"));
+            }
+        }
+        for name in &edit.checkpoints_dropped {
+            self.checkpoints.remove(name).ok_or_else(|| format!("no checkpoint {name:?}"))?;
+        }
+        #[cfg(feature = "invariants")]
+        for entry in self.keyspaces.values() {
+            entry.version.check()?;
+        }
+        Ok(())
+    }
+
+    fn create(&mut self, record: &KeyspaceRecord) -> Result<(), String> {
+        if record.id.0 >= self.counters.next_keyspace_id {
+            return Err(format!("keyspace {} is beyond the counter", record.id.0));
+        }
+        if self.keyspaces.values().any(|k| k.record.name == record.name) {
+            return Err(format!("two keyspaces are named {:?}", record.name));
+        }
+        let entry =
+            KeyspaceEntry { record: record.clone(), log_floor: LogId(0), version: Arc::default() };
+        match self.keyspaces.insert(record.id, entry) {
+            None => Ok(()),
+            Some(_) => Err(format!("keyspace {} is created twice", record.id.0)),
+        }
+    }
+
+    fn add(
+        &mut self,
+        add: &TableAdd,
+        moved: &mut BTreeMap<super::TableId, Arc<TableSlot>>,
+    ) -> Result<(), String> {
+        let id = add.meta.id;
+        if usize::from(add.level) >= LEVEL_COUNT {
+            return Err(format!("table {id} is added to level {}", add.level));
+        }
+        if id.0 >= self.counters.next_id {
+            return Err(format!("table {id} is beyond the counter {}", self.counters.next_id));
+        }
+        let slot = moved.remove(&id).unwrap_or_else(|| TableSlot::new(add.meta.clone()));
+        let entry = self.entry(add.keyspace)?;
+        Arc::make_mut(&mut entry.version).insert(add.level, add.run, slot);
+        Ok(())
+    }
+
+    fn entry(&mut self, id: KeyspaceId) -> Result<&mut KeyspaceEntry, String> {
+        self.keyspaces.get_mut(&id).ok_or_else(|| format!("no keyspace {}", id.0))
+    }
+
+    /// The one edit that makes this state out of nothing.
+    pub(crate) fn to_edit(&self) -> VersionEdit {
+        let mut edit = VersionEdit { counters: Some(self.counters), ..VersionEdit::default() };
+        for (&id, entry) in &self.keyspaces {
+            edit.keyspaces_created.push(entry.record.clone());
+            edit.log_floors.push((id, entry.log_floor));
+            for (level, run, slot) in entry.version.places() {
+                let meta = slot.meta.clone();
+                edit.tables_added.push(TableAdd { keyspace: id, level, run, meta });
+            }
+        }
+        for (name, snapshot) in &self.checkpoints {
+            let record = CheckpointRecord { name: name.clone(), snapshot: snapshot.clone() };
+            edit.checkpoints_created.push(record);
+        }
+        edit
+    }
+}

@@ -1,0 +1,204 @@
+use super::edit::*;
+use super::format::{self, Malformed, RecordKind};
+use super::state::StoreState;
+use super::*;
+use crate::options::KeyspaceOptions;
+use imbrex_clockwork::Prng;
+
+fn meta(id: u64, smallest: &'static str, largest: &'static str) -> TableMeta {
+    TableMeta {
+        id: TableId(id),
+        len_bytes: 4096,
+        smallest: Bytes::from_static(smallest.as_bytes()),
+        largest: Bytes::from_static(largest.as_bytes()),
+        largest_excluded: false,
+        seq_min: Seq(1),
+        seq_max: Seq(2),
+        entry_count: 3,
+        delete_count: 4,
+        range_tombstone_count: 5,
+        raw_len_bytes: 6,
+        group: GroupId(7),
+    }
+}
+
+fn add(level: u8, run: u64, meta: TableMeta) -> TableAdd {
+    TableAdd { keyspace: KeyspaceId(0), level, run: RunId(run), meta }
+}
+
+/// One of everything.
+fn full_edit() -> VersionEdit {
+    VersionEdit {
+        counters: Some(Counters { next_id: 42, next_keyspace_id: 2, last_seq: 99 }),
+        keyspaces_created: vec![KeyspaceRecord {
+            id: KeyspaceId(1),
+            name: "métier".to_owned(),
+            options: KeyspaceOptions::default(),
+        }],
+        tables_removed: vec![(KeyspaceId(0), TableId(3))],
+        tables_added: vec![add(2, 0, TableMeta { largest_excluded: true, ..meta(41, "a", "m") })],
+        log_floors: vec![(KeyspaceId(0), LogId(40))],
+        keyspaces_dropped: vec![KeyspaceId(0)],
+        checkpoints_created: vec![CheckpointRecord {
+            name: "monday".to_owned(),
+            snapshot: format::encode(RecordKind::Snapshot, &VersionEdit::default()),
+        }],
+        checkpoints_dropped: vec!["sunday".to_owned()],
+    }
+}
+
+#[test]
+fn an_edit_survives_its_encoding() {
+    let edit = full_edit();
+    let bytes = format::encode(RecordKind::Edit, &edit);
+    assert_eq!(format::decode(&bytes), Ok((RecordKind::Edit, edit)));
+}
+
+#[test]
+fn golden_bytes() {
+    let edit = VersionEdit {
+        counters: Some(Counters { next_id: 5, next_keyspace_id: 1, last_seq: 7 }),
+        tables_removed: vec![(KeyspaceId(0), TableId(3))],
+        ..VersionEdit::default()
+    };
+    let hex: String = format::encode(RecordKind::Snapshot, &edit)
+        .chunks(16)
+        .map(|line| line.iter().map(|byte| format!("{byte:02x}")).collect::<String>() + "\n")
+        .collect();
+    assert_eq!(
+        hex,
+        "4958564501000200380000004bdd5c5d\n\
+         01000000180000000500000000000000\n\
+         07000000000000000100000000000000\n\
+         04000000100000000000000000000000\n\
+         0300000000000000\n"
+    );
+}
+
+#[test]
+fn garbage_is_an_error_and_never_a_panic() {
+    let bytes = format::encode(RecordKind::Edit, &full_edit());
+    for len in 0..bytes.len() {
+        assert!(format::decode(&bytes[..len]).is_err(), "cut to {len} bytes");
+    }
+    for bit in 0..bytes.len() * 8 {
+        let mut flipped = bytes.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        assert!(format::decode(&flipped).is_err(), "bit {bit} flipped");
+    }
+    // Past the checksum: damage every byte of the body and mend the checksum, so that the fields
+    // themselves are put to the test. Some results are valid edits; none is a panic.
+    let mut prng = Prng::new(7);
+    for _ in 0..5000 {
+        let mut wild = bytes.clone();
+        for _ in 0..=prng.below(4) {
+            let at = 16 + prng.below(bytes.len() as u64 - 16) as usize;
+            wild[at] = prng.next_u64() as u8;
+        }
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&wild[..12]), &wild[16..]);
+        wild[12..16].copy_from_slice(&crc.to_le_bytes());
+        let _ = format::decode(&wild);
+    }
+}
+
+#[test]
+fn a_newer_version_says_so() {
+    let mut bytes = format::encode(RecordKind::Edit, &full_edit());
+    bytes[4] = 9;
+    assert_eq!(format::decode(&bytes), Err(Malformed::Version { got: 9 }));
+}
+
+fn store() -> StoreState {
+    let mut state = StoreState::default();
+    let edit = VersionEdit {
+        counters: Some(Counters { next_id: 100, next_keyspace_id: 1, last_seq: 0 }),
+        keyspaces_created: vec![KeyspaceRecord {
+            id: KeyspaceId(0),
+            name: "default".to_owned(),
+            options: KeyspaceOptions::default(),
+        }],
+        tables_added: vec![
+            add(0, 5, meta(5, "a", "m")),
+            add(0, 6, meta(6, "c", "d")),
+            add(1, 0, meta(2, "e", "f")),
+            add(1, 0, meta(1, "a", "b")),
+        ],
+        ..VersionEdit::default()
+    };
+    state.apply(&edit).unwrap();
+    state
+}
+
+#[test]
+fn edits_make_versions_and_a_snapshot_makes_them_again() {
+    let mut state = store();
+    let edit = VersionEdit {
+        tables_removed: vec![(KeyspaceId(0), TableId(6)), (KeyspaceId(0), TableId(2))],
+        tables_added: vec![add(2, 0, meta(2, "e", "f"))],
+        log_floors: vec![(KeyspaceId(0), LogId(7))],
+        ..VersionEdit::default()
+    };
+    let before = Arc::clone(&state.keyspaces[&KeyspaceId(0)].version);
+    state.apply(&edit).unwrap();
+    let version = &state.keyspaces[&KeyspaceId(0)].version;
+    assert_eq!(
+        version.to_string(),
+        "L0 run 5: 000005[a..m]\nL1 run 0: 000001[a..b]\nL2 run 0: 000002[e..f]\n"
+    );
+    assert_eq!(before.table_count(), 4, "a version that somebody reads does not change");
+    let mut again = StoreState::default();
+    again.apply(&state.to_edit()).unwrap();
+    assert_eq!(again.to_edit(), state.to_edit());
+}
+
+#[test]
+fn edits_that_do_not_fit_are_refused() {
+    let check = |edit: VersionEdit, expected: &str| {
+        assert_eq!(store().apply(&edit).unwrap_err(), expected);
+    };
+    let edit = VersionEdit::default;
+    check(
+        VersionEdit { tables_removed: vec![(KeyspaceId(0), TableId(77))], ..edit() },
+        "table 000077 is removed but was never added",
+    );
+    check(
+        VersionEdit { tables_added: vec![add(0, 9, meta(100, "a", "b"))], ..edit() },
+        "table 000100 is beyond the counter 100",
+    );
+    check(
+        VersionEdit { tables_added: vec![add(7, 9, meta(9, "a", "b"))], ..edit() },
+        "table 000009 is added to level 7",
+    );
+    check(
+        VersionEdit { keyspaces_dropped: vec![KeyspaceId(3)], ..edit() },
+        "no keyspace 3 to drop",
+    );
+    check(VersionEdit { log_floors: vec![(KeyspaceId(3), LogId(1))], ..edit() }, "no keyspace 3");
+}
+
+#[test]
+fn the_check_finds_overlaps_and_twins() {
+    let mut version = Version::default();
+    version.insert(1, RunId::ONLY, TableSlot::new(meta(1, "a", "m")));
+    version.insert(1, RunId::ONLY, TableSlot::new(meta(2, "m", "z")));
+    assert_eq!(version.check().unwrap_err(), "V1: L1 tables 000001 and 000002 overlap");
+    let mut version = Version::default();
+    let first = TableMeta { largest_excluded: true, ..meta(1, "a", "m") };
+    version.insert(1, RunId::ONLY, TableSlot::new(first));
+    version.insert(1, RunId::ONLY, TableSlot::new(meta(2, "m", "z")));
+    assert_eq!(version.check(), Ok(()), "an excluded end is not a neighbour's start");
+    version.insert(0, RunId(9), TableSlot::new(meta(2, "m", "z")));
+    assert_eq!(version.check().unwrap_err(), "V3: table 000002 is in two places");
+}
+
+#[test]
+fn a_run_finds_the_table_of_a_key() {
+    let mut version = Version::default();
+    let first = TableMeta { largest_excluded: true, ..meta(1, "b", "d") };
+    version.insert(1, RunId::ONLY, TableSlot::new(first));
+    version.insert(1, RunId::ONLY, TableSlot::new(meta(2, "f", "h")));
+    let find =
+        |key: &str| version.levels[1].runs[0].find(key.as_bytes()).map(|table| table.meta.id.0);
+    let found: Vec<_> = ["a", "b", "c", "d", "e", "f", "h", "i"].map(find).to_vec();
+    assert_eq!(found, [None, Some(1), Some(1), None, None, Some(2), Some(2), None]);
+}
