@@ -1,0 +1,163 @@
+//! How a command ends when it does not end well: one line on standard error, and an exit code.
+
+use imbrex::EngineError;
+use imbrex_disk::DiskError;
+use imbrex_files::FilesError;
+use std::error::Error;
+use std::fmt;
+
+/// Exit codes; part of the command's contract, listed in `imbrex --help` and the manual.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Exit {
+    /// The key is not there.
+    NotFound = 1,
+    /// The command line makes no sense; clap uses the same code.
+    Usage = 2,
+    /// The input is malformed: a JSON line, a CSV header, a key that is too long.
+    BadData = 3,
+    /// The drive, the store or the system refused or failed.
+    Store = 4,
+    /// Something on the drive is damaged.
+    Corrupt = 5,
+    /// Stopped by Ctrl-C or a termination signal; the store was closed cleanly.
+    Interrupted = 130,
+}
+
+/// The text for `--help`.
+pub(crate) const EXIT_CODES: &str = "\
+Exit codes:
+  0    done
+  1    the key was not found
+  2    the command line makes no sense
+  3    the input data are malformed
+  4    the drive, the store or the system refused or failed
+  5    something on the drive is damaged
+  130  interrupted; the store was closed cleanly";
+
+/// Why a command ended early.
+#[derive(Debug)]
+pub(crate) struct CliError {
+    exit: Exit,
+    message: String,
+}
+
+impl CliError {
+    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> CliError {
+        CliError { exit, message: message.into() }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> CliError {
+        CliError::new(Exit::Usage, message)
+    }
+
+    pub(crate) fn data(message: impl Into<String>) -> CliError {
+        CliError::new(Exit::BadData, message)
+    }
+
+    pub(crate) fn interrupted() -> CliError {
+        CliError::new(Exit::Interrupted, "interrupted; the store was closed cleanly")
+    }
+
+    /// A failure of a layer below, with all its causes; the exit code follows from its kind.
+    pub(crate) fn of(what: impl fmt::Display, error: &(dyn Error + 'static)) -> CliError {
+        CliError::new(exit_of(error), format!("{what}: {}", chain(error)))
+    }
+
+    pub(crate) fn exit(&self) -> Exit {
+        self.exit
+    }
+}
+
+impl fmt::Display for CliError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // One line, whatever a file name or a foreign error carries.
+        f.write_str(&self.message.replace(['\n', '\r'], " "))
+    }
+}
+
+/// Says what was being done when a layer below failed.
+pub(crate) trait Context<T> {
+    /// Wraps an error as `what: error: its cause: ...`.
+    fn context<W: fmt::Display>(self, what: impl FnOnce() -> W) -> Result<T, CliError>;
+}
+
+impl<T, E: Error + 'static> Context<T> for Result<T, E> {
+    fn context<W: fmt::Display>(self, what: impl FnOnce() -> W) -> Result<T, CliError> {
+        self.map_err(|error| CliError::of(what(), &error))
+    }
+}
+
+/// The error and its causes, joined by colons; a cause that its parent quotes is not repeated.
+fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        next = cause.source();
+    }
+    text
+}
+
+fn exit_of(error: &(dyn Error + 'static)) -> Exit {
+    let mut next = Some(error);
+    while let Some(cause) = next {
+        let damaged = matches!(
+            cause.downcast_ref::<FilesError>(),
+            Some(FilesError::Corrupt { .. } | FilesError::PastEnd { .. })
+        ) || matches!(
+            cause.downcast_ref::<DiskError>(),
+            Some(DiskError::Medium { .. } | DiskError::Destroyed { .. })
+        ) || cause.downcast_ref::<EngineError>().is_some_and(is_damage);
+        if damaged {
+            return Exit::Corrupt;
+        }
+        next = cause.source();
+    }
+    Exit::Store
+}
+
+fn is_damage(error: &EngineError) -> bool {
+    matches!(error, EngineError::Corrupt { .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Layer(&'static str, Option<Box<Layer>>);
+    impl fmt::Display for Layer {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.0)
+        }
+    }
+    impl Error for Layer {
+        fn source(&self) -> Option<&(dyn Error + 'static)> {
+            self.1.as_ref().map(|layer| layer.as_ref() as _)
+        }
+    }
+
+    #[test]
+    fn causes_are_joined_once_each_and_stay_on_one_line() {
+        let cause = Layer("no\nluck", None);
+        let error =
+            Layer("cannot read", Some(Box::new(Layer("disk: no\nluck", Some(Box::new(cause))))));
+        let shown = CliError::of("opening x", &error).to_string();
+        assert_eq!(shown, "opening x: cannot read: disk: no luck");
+    }
+
+    #[test]
+    fn damage_below_decides_the_exit_code() {
+        let at = imbrex_disk::Lba::new(7);
+        let source = DiskError::Medium { at };
+        let error = FilesError::Disk { what: "reading a".to_owned(), source };
+        assert_eq!(CliError::of("get", &error).exit(), Exit::Corrupt);
+        let error = FilesError::NotFound { name: "a".to_owned() };
+        assert_eq!(CliError::of("get", &error).exit(), Exit::Store);
+    }
+}

@@ -1,0 +1,70 @@
+//! Ctrl-C: a flag that long work looks at between two operations, so that it can end cleanly.
+//!
+//! The first signal asks; the second ends the process at once, which the store survives as it
+//! survives a power cut.
+
+use crate::error::{CliError, Context, Exit};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether somebody wants us to stop; clones share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Interrupt {
+    asked: Arc<AtomicBool>,
+}
+
+impl Interrupt {
+    /// Listens to SIGINT, SIGTERM and SIGHUP from now on.
+    pub(crate) fn listen() -> Result<Interrupt, CliError> {
+        let interrupt = Interrupt::default();
+        let asked = Arc::clone(&interrupt.asked);
+        ctrlc::set_handler(move || {
+            if asked.swap(true, Ordering::SeqCst) {
+                std::process::exit(i32::from(Exit::Interrupted as u8));
+            }
+        })
+        .context(|| "cannot listen to Ctrl-C")?;
+        Ok(interrupt)
+    }
+
+    pub(crate) fn is_asked(&self) -> bool {
+        self.asked.load(Ordering::SeqCst)
+    }
+
+    /// An error if somebody wants us to stop.
+    pub(crate) fn check(&self) -> Result<(), CliError> {
+        if self.is_asked() { Err(CliError::interrupted()) } else { Ok(()) }
+    }
+}
+
+/// Standard input that ends when somebody wants us to stop, instead of waiting for its next byte.
+#[derive(Debug)]
+pub(crate) struct Stdin {
+    interrupt: Interrupt,
+}
+
+impl Stdin {
+    pub(crate) fn new(interrupt: Interrupt) -> Stdin {
+        Stdin { interrupt }
+    }
+}
+
+impl Read for Stdin {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        /// How long Ctrl-C may go unseen: short for a person, long for a processor.
+        const LOOK_AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+        loop {
+            if self.interrupt.is_asked() {
+                return Ok(0);
+            }
+            let stdin = rustix::stdio::stdin();
+            match poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&LOOK_AGAIN)) {
+                Ok(0) | Err(rustix::io::Errno::INTR) => {}
+                Ok(_) => return io::stdin().lock().read(buf),
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Keys and values as text: how they are given on the command line and shown.
+
+use crate::error::CliError;
+use clap::Args;
+use serde_json::{Value, json};
+
+/// How keys are written on the command line.
+#[derive(Args, Debug)]
+pub(crate) struct KeyNotation {
+    /// Keys on the command line are hexadecimal.
+    #[arg(long)]
+    hex_keys: bool,
+}
+
+impl KeyNotation {
+    /// The bytes of a key given as `text`.
+    pub(crate) fn bytes(&self, text: &str) -> Result<Vec<u8>, CliError> {
+        if !self.hex_keys {
+            return Ok(text.as_bytes().to_vec());
+        }
+        from_hex(text).map_err(|error| CliError::usage(format!("key {text:?}: {error}")))
+    }
+}
+
+/// Bytes out of an even number of hexadecimal digits.
+pub(crate) fn from_hex(text: &str) -> Result<Vec<u8>, String> {
+    let digits: Option<Vec<u8>> =
+        text.chars().map(|c| c.to_digit(16).map(|digit| digit as u8)).collect();
+    match digits {
+        Some(digits) if digits.len().is_multiple_of(2) => {
+            Ok(digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect())
+        }
+        _ => Err("not an even number of hexadecimal digits".to_owned()),
+    }
+}
+
+/// Two hexadecimal digits a byte.
+pub(crate) fn to_hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    bytes
+        .iter()
+        .flat_map(|byte| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]])
+        .map(char::from)
+        .collect()
+}
+
+/// `{"key": ..., "value": ...}`; what is not UTF-8 becomes `key_hex`, `value_hex`.
+///
+/// `load` reads it back.
+pub(crate) fn entry_json(key: &[u8], value: Option<&[u8]>) -> Value {
+    let mut entry = json!({});
+    for (name, bytes) in [("key", Some(key)), ("value", value)] {
+        match bytes.map(std::str::from_utf8) {
+            None => {}
+            Some(Ok(text)) => entry[name] = text.into(),
+            Some(Err(_)) => entry[format!("{name}_hex")] = to_hex(bytes.unwrap_or_default()).into(),
+        }
+    }
+    entry
+}
+
+/// A key as messages show it: readable where it is text, cut where it is long.
+pub(crate) fn shown(key: &[u8]) -> String {
+    const SHOWN_CHARS: usize = 60;
+    let text = match std::str::from_utf8(key) {
+        Ok(text) => format!("{text:?}"),
+        Err(_) => format!("0x{}", to_hex(key)),
+    };
+    if text.chars().count() <= SHOWN_CHARS {
+        return text;
+    }
+    let start: String = text.chars().take(SHOWN_CHARS).collect();
+    format!("{start}... ({} bytes)", key.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hexadecimal_goes_both_ways() {
+        assert_eq!(from_hex("00fFa0"), Ok(vec![0, 255, 160]));
+        assert_eq!(to_hex(&[0, 255, 160]), "00ffa0");
+        for wrong in ["0", "0g", "0x00", "é0"] {
+            assert!(from_hex(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_text_is_shown_in_hexadecimal() {
+        assert_eq!(entry_json(b"k", Some(b"v")), json!({"key": "k", "value": "v"}));
+        assert_eq!(entry_json(&[255], Some(&[254])), json!({"key_hex": "ff", "value_hex": "fe"}));
+        assert_eq!(entry_json(b"k", None), json!({"key": "k"}));
+        assert_eq!(shown(b"a\"b"), "\"a\\\"b\"");
+        assert_eq!(shown(&[255]), "0xff");
+        assert!(shown(&[b'x'; 1000]).ends_with("... (1000 bytes)"));
+    }
+}

@@ -1,0 +1,2 @@
+mod record;
+mod source;

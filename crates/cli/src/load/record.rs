@@ -1,0 +1,293 @@
+//! Records out of text: JSON lines, CSV and TSV, one at a time, bad ones with their line number.
+
+use crate::error::{CliError, Context};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::io::{BufRead, Read};
+
+/// A key and its value, and the line they came from (counted from 1).
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Record {
+    pub(super) line: u64,
+    pub(super) key: Vec<u8>,
+    pub(super) value: Vec<u8>,
+}
+
+/// A line that holds no record; the lines after it may.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct BadLine {
+    pub(super) line: u64,
+    pub(super) reason: String,
+}
+
+/// Which fields of a line are the key and the value.
+#[derive(Clone, Debug)]
+pub(super) struct Fields {
+    pub(super) key: String,
+    pub(super) value: String,
+}
+
+/// A source of records; `Ok(None)` is the end.
+pub(super) trait Records {
+    fn next(&mut self) -> Result<Option<Result<Record, BadLine>>, CliError>;
+}
+
+/// One JSON object a line: `{"key": "a", "value": "b"}`.
+///
+/// A string stands for its UTF-8 bytes; any other value for its JSON text. A field `key_hex` or
+/// `value_hex` holds bytes in hexadecimal, as `scan --format json` writes those that are not UTF-8.
+pub(super) struct JsonLines {
+    reader: Box<dyn BufRead>,
+    name: String,
+    fields: Fields,
+    line: u64,
+    buf: Vec<u8>,
+}
+
+/// A line longer than this is not a record: a value of 1 GiB needs less unless most is escaped.
+const LINE_LEN_BYTES_MAX: u64 = 3 << 30;
+
+impl JsonLines {
+    pub(super) fn new(reader: Box<dyn BufRead>, name: &str, fields: Fields) -> JsonLines {
+        JsonLines { reader, name: name.to_owned(), fields, line: 0, buf: Vec::new() }
+    }
+}
+
+impl Records for JsonLines {
+    fn next(&mut self) -> Result<Option<Result<Record, BadLine>>, CliError> {
+        loop {
+            self.buf.clear();
+            let len = (&mut self.reader)
+                .take(LINE_LEN_BYTES_MAX)
+                .read_until(b'\n', &mut self.buf)
+                .context(|| format!("cannot read {} after line {}", self.name, self.line))?;
+            if len == 0 {
+                return Ok(None);
+            }
+            self.line += 1;
+            if len as u64 == LINE_LEN_BYTES_MAX {
+                let message = format!("{}: line {} has no end", self.name, self.line);
+                return Err(CliError::data(message));
+            }
+            if self.buf.iter().all(u8::is_ascii_whitespace) {
+                continue;
+            }
+            let line = self.line;
+            let record = parse_json(&self.buf, &self.fields);
+            return Ok(Some(match record {
+                Ok((key, value)) => Ok(Record { line, key, value }),
+                Err(reason) => Err(BadLine { line, reason }),
+            }));
+        }
+    }
+}
+
+fn parse_json(line: &[u8], fields: &Fields) -> Result<(Vec<u8>, Vec<u8>), String> {
+    let text = std::str::from_utf8(line).map_err(|e| format!("not UTF-8: {e}"))?;
+    let object: BTreeMap<Cow<'_, str>, &RawValue> =
+        serde_json::from_str(text).map_err(|error| {
+            // The error counts lines within the text; here that is always line 1.
+            let what = error.to_string();
+            let what = what.split(" at line ").next().unwrap_or(&what);
+            format!("not a JSON object: {what} at column {}", error.column())
+        })?;
+    let bytes = |name: &str, is_key: bool| -> Result<Vec<u8>, String> {
+        if let Some(raw) = object.get(name) {
+            return json_bytes(raw, name, is_key);
+        }
+        let hex_name = format!("{name}_hex");
+        let Some(raw) = object.get(hex_name.as_str()) else {
+            return Err(format!("the object has no field {name:?}"));
+        };
+        let hex: String = serde_json::from_str(raw.get())
+            .map_err(|_| format!("field {hex_name:?} is no string"))?;
+        crate::key::from_hex(&hex).map_err(|e| format!("field {hex_name:?}: {e}"))
+    };
+    Ok((bytes(&fields.key, true)?, bytes(&fields.value, false)?))
+}
+
+fn json_bytes(raw: &RawValue, name: &str, is_key: bool) -> Result<Vec<u8>, String> {
+    let text = raw.get();
+    match text.as_bytes().first() {
+        Some(b'"') => serde_json::from_str::<String>(text)
+            .map(String::into_bytes)
+            .map_err(|e| format!("field {name:?}: {e}")),
+        Some(b'n') => Err(format!("field {name:?} is null")),
+        Some(b'{' | b'[') if is_key => Err(format!("field {name:?} is no string or number")),
+        _ => Ok(text.as_bytes().to_vec()),
+    }
+}
+
+/// Lines of fields with a separator; the first line names them unless told otherwise.
+pub(super) struct Delimited {
+    reader: csv::Reader<Box<dyn BufRead>>,
+    name: String,
+    key_at: usize,
+    value_at: usize,
+    record: csv::ByteRecord,
+}
+
+impl Delimited {
+    pub(super) fn new(
+        reader: Box<dyn BufRead>,
+        name: &str,
+        fields: &Fields,
+        separator: u8,
+        has_header: bool,
+    ) -> Result<Delimited, CliError> {
+        let mut reader = csv::ReaderBuilder::new()
+            .delimiter(separator)
+            // TSV has no quotes: a quote is a character like any other.
+            .quoting(separator != b'\t')
+            .has_headers(has_header)
+            .flexible(true)
+            .from_reader(reader);
+        let (key_at, value_at) = if has_header {
+            let header =
+                reader.byte_headers().context(|| format!("cannot read {name}, line 1"))?.clone();
+            (column(&header, &fields.key, name)?, column(&header, &fields.value, name)?)
+        } else {
+            (number(&fields.key)?, number(&fields.value)?)
+        };
+        let record = csv::ByteRecord::new();
+        Ok(Delimited { reader, name: name.to_owned(), key_at, value_at, record })
+    }
+}
+
+fn column(header: &csv::ByteRecord, field: &str, name: &str) -> Result<usize, CliError> {
+    header.iter().position(|cell| cell == field.as_bytes()).ok_or_else(|| {
+        let cells: Vec<_> = header.iter().map(String::from_utf8_lossy).collect();
+        CliError::data(format!(
+            "{name}: line 1 names no column {field:?}; it names {}; choose with --key-field and \
+             --value-field, or pass --no-header",
+            cells.join(", ")
+        ))
+    })
+}
+
+fn number(field: &str) -> Result<usize, CliError> {
+    match field.parse::<usize>() {
+        Ok(at) if at > 0 => Ok(at - 1),
+        _ => Err(CliError::usage(format!(
+            "without a header a field is a number from 1; got {field:?}"
+        ))),
+    }
+}
+
+impl Records for Delimited {
+    fn next(&mut self) -> Result<Option<Result<Record, BadLine>>, CliError> {
+        let line_before = self.reader.position().line();
+        match self.reader.read_byte_record(&mut self.record) {
+            Ok(false) => return Ok(None),
+            Ok(true) => {}
+            Err(error) => {
+                let what = format!("cannot read {} after line {line_before}", self.name);
+                return Err(CliError::of(what, &error));
+            }
+        }
+        let line = self.record.position().map_or(line_before, csv::Position::line);
+        let cell = |at: usize| {
+            self.record.get(at).map(<[u8]>::to_vec).ok_or_else(|| BadLine {
+                line,
+                reason: format!("it has {} fields, field {} is wanted", self.record.len(), at + 1),
+            })
+        };
+        let record = match (cell(self.key_at), cell(self.value_at)) {
+            (Ok(key), Ok(value)) => Ok(Record { line, key, value }),
+            (Err(bad), _) | (_, Err(bad)) => Err(bad),
+        };
+        Ok(Some(record))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(mut records: impl Records) -> Vec<Result<(u64, String, String), String>> {
+        let mut found = Vec::new();
+        while let Some(next) = records.next().unwrap() {
+            let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+            found.push(match next {
+                Ok(record) => Ok((record.line, text(record.key), text(record.value))),
+                Err(bad) => Err(format!("line {}: {}", bad.line, bad.reason)),
+            });
+        }
+        found
+    }
+
+    fn fields(key: &str, value: &str) -> Fields {
+        Fields { key: key.to_owned(), value: value.to_owned() }
+    }
+
+    fn json(text: &'static str) -> Vec<Result<(u64, String, String), String>> {
+        all(JsonLines::new(Box::new(text.as_bytes()), "x", fields("key", "value")))
+    }
+
+    fn ok(line: u64, key: &str, value: &str) -> Result<(u64, String, String), String> {
+        Ok((line, key.to_owned(), value.to_owned()))
+    }
+
+    #[test]
+    fn json_values_are_strings_or_their_own_text() {
+        let text = concat!(
+            "{\"key\": \"a\", \"value\": \"b\\n\\u00e4\"}\n",
+            "\n",
+            "{\"value\": {\"z\": 1, \"a\": [2]}, \"key\": 17}\n",
+            "{\"key_hex\": \"6b\", \"value\": \"\"}",
+        );
+        assert_eq!(
+            json(text),
+            [ok(1, "a", "b\nä"), ok(3, "17", "{\"z\": 1, \"a\": [2]}"), ok(4, "k", "")]
+        );
+    }
+
+    #[test]
+    fn a_bad_line_is_named_and_the_rest_goes_on() {
+        let text = "{\"key\": \"a\"\n[1]\n{\"key\": 1}\n{\"key\": null, \"value\": 1}\n\
+                    {\"key\": \"k\", \"value\": \"v\"}\n";
+        let found = json(text);
+        assert_eq!(found.len(), 5);
+        let errors: Vec<_> = found.iter().filter_map(|r| r.as_ref().err()).collect();
+        assert_eq!(errors.len(), 4);
+        assert!(errors[0].starts_with("line 1: not a JSON object: EOF"), "{}", errors[0]);
+        assert!(errors[1].starts_with("line 2: not a JSON object"), "{}", errors[1]);
+        assert_eq!(errors[2], "line 3: the object has no field \"value\"");
+        assert_eq!(errors[3], "line 4: field \"key\" is null");
+        assert_eq!(found[4], ok(5, "k", "v"));
+    }
+
+    #[test]
+    fn csv_has_quotes_a_header_and_line_numbers_across_them() {
+        let text = "id,body\n1,\"two\nlines\"\n2\n3,\"say \"\"x\"\"\"\n";
+        let records =
+            Delimited::new(Box::new(text.as_bytes()), "x", &fields("id", "body"), b',', true);
+        assert_eq!(
+            all(records.unwrap()),
+            [
+                ok(2, "1", "two\nlines"),
+                Err("line 4: it has 1 fields, field 2 is wanted".to_owned()),
+                ok(5, "3", "say \"x\""),
+            ]
+        );
+    }
+
+    #[test]
+    fn tsv_without_a_header_counts_fields_and_keeps_quotes() {
+        let text = "b\t\"x\ta\n";
+        let records =
+            Delimited::new(Box::new(text.as_bytes()), "x", &fields("3", "2"), b'\t', false);
+        assert_eq!(all(records.unwrap()), [ok(1, "a", "\"x")]);
+    }
+
+    #[test]
+    fn a_missing_column_names_those_there_are() {
+        let text = "id,body\n";
+        let error =
+            Delimited::new(Box::new(text.as_bytes()), "x", &fields("key", "body"), b',', true)
+                .err()
+                .unwrap();
+        assert!(error.to_string().contains("it names id, body"), "{error}");
+    }
+}

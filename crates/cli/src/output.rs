@@ -1,0 +1,242 @@
+//! What a command prints: reports as a table for people or JSON for programs, and raw bytes.
+//!
+//! Everything goes through [`Output`], because `println!` panics where a reader such as `head` has
+//! closed its end; here that ends the command quietly.
+
+use crate::error::{CliError, Context, Exit};
+use clap::ValueEnum;
+use serde_json::{Map, Value};
+use std::io::{self, BufWriter, IsTerminal, Write};
+
+/// How a command prints its result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people.
+    Table,
+    /// For programs: one JSON document, or one a line from `get` and `scan`.
+    Json,
+    /// `get` and `scan`: the bytes as they are.
+    Raw,
+    /// `get` and `scan`: hexadecimal.
+    Hex,
+}
+
+/// Standard output.
+pub(crate) struct Output {
+    to: BufWriter<io::StdoutLock<'static>>,
+    format: Option<Format>,
+}
+
+impl Output {
+    pub(crate) fn new(format: Option<Format>) -> Output {
+        Output { to: BufWriter::with_capacity(1 << 16, io::stdout().lock()), format }
+    }
+
+    /// Whether a report should be JSON.
+    pub(crate) fn is_json(&self) -> Result<bool, CliError> {
+        match self.format {
+            None | Some(Format::Table) => Ok(false),
+            Some(Format::Json) => Ok(true),
+            Some(Format::Raw | Format::Hex) => Err(CliError::usage(
+                "--format raw and hex are for get and scan; use table or json here",
+            )),
+        }
+    }
+
+    /// How keys and values should be shown.
+    pub(crate) fn entry_format(&self) -> Format {
+        match self.format {
+            None | Some(Format::Table) => Format::Raw,
+            Some(format) => format,
+        }
+    }
+
+    pub(crate) fn is_terminal(&self) -> bool {
+        io::stdout().is_terminal()
+    }
+
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), CliError> {
+        self.to.write_all(bytes).map_err(failed)
+    }
+
+    pub(crate) fn line(&mut self, line: impl AsRef<str>) -> Result<(), CliError> {
+        self.bytes(line.as_ref().as_bytes())?;
+        self.bytes(b"\n")
+    }
+
+    pub(crate) fn json(&mut self, value: &Value) -> Result<(), CliError> {
+        let text = serde_json::to_string_pretty(value).context(|| "cannot write JSON")?;
+        self.line(text)
+    }
+
+    /// A report: names and values, as a table or as one JSON object.
+    pub(crate) fn report(&mut self, report: &Report) -> Result<(), CliError> {
+        if self.is_json()? {
+            self.json(&report.json())
+        } else {
+            self.bytes(report.text().as_bytes())
+        }
+    }
+
+    pub(crate) fn flush(&mut self) -> Result<(), CliError> {
+        self.to.flush().map_err(failed)
+    }
+}
+
+/// A reader that went away is not an error of ours; exit 0, as if it had read all.
+fn failed(error: io::Error) -> CliError {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        std::process::exit(0);
+    }
+    CliError::new(Exit::Store, format!("cannot write to standard output: {error}"))
+}
+
+/// Names with values, in sections.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    sections: Vec<(String, Vec<Row>)>,
+}
+
+#[derive(Debug)]
+struct Row {
+    name: String,
+    text: String,
+    value: Value,
+}
+
+impl Report {
+    /// Starts a section; rows go to the last one.
+    pub(crate) fn section(&mut self, title: impl Into<String>) {
+        self.sections.push((title.into(), Vec::new()));
+    }
+
+    /// Adds a row: its name, what people read, and what programs read.
+    pub(crate) fn row(
+        &mut self,
+        name: impl Into<String>,
+        text: impl Into<String>,
+        value: impl Into<Value>,
+    ) {
+        if self.sections.is_empty() {
+            self.section("");
+        }
+        let row = Row { name: name.into(), text: text.into(), value: value.into() };
+        if let Some((_, rows)) = self.sections.last_mut() {
+            rows.push(row);
+        }
+    }
+
+    /// One object; a section with a title is an object of its own within.
+    pub(crate) fn json(&self) -> Value {
+        let mut all = Map::new();
+        for (title, rows) in &self.sections {
+            let object: Map<_, _> =
+                rows.iter().map(|row| (json_name(&row.name), row.value.clone())).collect();
+            if title.is_empty() {
+                all.extend(object);
+            } else {
+                all.insert(json_name(title), Value::Object(object));
+            }
+        }
+        Value::Object(all)
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        for (at, (title, rows)) in self.sections.iter().enumerate() {
+            if at > 0 {
+                text.push('\n');
+            }
+            let indent = if title.is_empty() { "" } else { "  " };
+            if !title.is_empty() {
+                text.push_str(title);
+                text.push('\n');
+            }
+            let width = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
+            for row in rows {
+                text.push_str(&format!("{indent}{:<width$}  {}\n", row.name, row.text));
+            }
+        }
+        text
+    }
+}
+
+fn json_name(name: &str) -> String {
+    name.to_ascii_lowercase().replace([' ', '-', '/'], "_")
+}
+
+/// Columns of text; a cell that starts with a digit stands to the right.
+#[derive(Debug)]
+pub(crate) struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    pub(crate) fn new(header: &[&str]) -> Table {
+        Table { rows: vec![header.iter().map(|&cell| cell.to_owned()).collect()] }
+    }
+
+    pub(crate) fn row(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let column_count = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let width = |column: usize| {
+            self.rows.iter().filter_map(|r| r.get(column)).map(|c| c.chars().count()).max()
+        };
+        let widths: Vec<_> = (0..column_count).map(|c| width(c).unwrap_or(0)).collect();
+        let is_number = |cell: &str| cell.starts_with(|c: char| c.is_ascii_digit() || c == '-');
+        let to_right: Vec<_> = (0..column_count)
+            .map(|c| {
+                let mut cells = self.rows.iter().skip(1).filter_map(|r| r.get(c));
+                cells.clone().next().is_some() && cells.all(|cell| is_number(cell))
+            })
+            .collect();
+        let mut text = String::new();
+        for row in &self.rows {
+            let mut line = String::new();
+            for (column, cell) in row.iter().enumerate() {
+                let width = widths[column];
+                let cell = if to_right[column] {
+                    format!("{cell:>width$}")
+                } else {
+                    format!("{cell:<width$}")
+                };
+                if column > 0 {
+                    line.push_str("  ");
+                }
+                line.push_str(&cell);
+            }
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_lines_up_numbers_to_the_right() {
+        let mut table = Table::new(&["level", "files", "what"]);
+        table.row(vec!["0".to_owned(), "7".to_owned(), "young".to_owned()]);
+        table.row(vec!["1".to_owned(), "1234".to_owned(), "old".to_owned()]);
+        assert_eq!(table.text(), "level  files  what\n    0      7  young\n    1   1234  old\n");
+    }
+
+    #[test]
+    fn a_report_is_text_and_json_of_the_same_rows() {
+        let mut report = Report::default();
+        report.row("Drive", "a.imbrex", "a.imbrex");
+        report.section("Zone states");
+        report.row("read-only", "2 zones", 2);
+        assert_eq!(report.text(), "Drive  a.imbrex\n\nZone states\n  read-only  2 zones\n");
+        assert_eq!(
+            report.json(),
+            serde_json::json!({"drive": "a.imbrex", "zone_states": {"read_only": 2}})
+        );
+    }
+}

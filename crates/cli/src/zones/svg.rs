@@ -1,0 +1,282 @@
+//! The picture as SVG: one tile a zone, filled from the left as the zone is, coloured by level.
+//!
+//! Few zones get tiles with numbers, many get plain tiles; every tile tells its zone in a tooltip.
+
+use super::{Cell, CellState, Content, ZoneMap};
+use crate::byte_size::ByteSize;
+use std::fmt::Write;
+
+/// More tiles than this make a file that no viewer likes.
+pub(crate) const CELL_COUNT_MAX: usize = 4096;
+
+const WIDTH: f64 = 1200.0;
+const MARGIN: f64 = 40.0;
+const HEAD_HEIGHT: f64 = 150.0;
+const LEGEND_HEIGHT: f64 = 96.0;
+
+/// Sizes of a tile, by how many there are.
+struct Grid {
+    columns: usize,
+    gap: f64,
+    height: f64,
+    /// Whether a tile has room for words.
+    has_words: bool,
+}
+
+impl Grid {
+    fn for_cells(count: usize) -> Grid {
+        match count {
+            0..=96 => Grid { columns: 8, gap: 12.0, height: 76.0, has_words: true },
+            97..=512 => Grid { columns: 24, gap: 6.0, height: 30.0, has_words: false },
+            _ => Grid { columns: 64, gap: 3.0, height: 15.0, has_words: false },
+        }
+    }
+
+    fn tile_width(&self) -> f64 {
+        let columns = self.columns as f64;
+        (WIDTH - 2.0 * MARGIN - (columns - 1.0) * self.gap) / columns
+    }
+}
+
+/// A whole SVG document.
+pub(crate) fn draw(map: &ZoneMap, title: &str, subtitle: &str) -> String {
+    let grid = Grid::for_cells(map.cells.len());
+    let row_count = map.cells.len().div_ceil(grid.columns);
+    let grid_height = row_count as f64 * (grid.height + grid.gap);
+    let height = HEAD_HEIGHT + grid_height + LEGEND_HEIGHT;
+    let mut svg = String::new();
+    let _ = write!(
+        svg,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height:.0}\" \
+         width=\"{WIDTH}\" height=\"{height:.0}\" font-family=\"{FONT}\" fill=\"{INK}\">\n\
+         <defs><pattern id=\"dead\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" \
+         patternTransform=\"rotate(45)\"><rect width=\"6\" height=\"6\" fill=\"#ddd8ce\"/>\
+         <rect width=\"2\" height=\"6\" fill=\"#b9b2a4\"/></pattern></defs>\n\
+         <rect width=\"{WIDTH}\" height=\"{height:.0}\" fill=\"{PAPER}\"/>\n"
+    );
+    head(&mut svg, map, title, subtitle);
+    for (at, cell) in map.cells.iter().enumerate() {
+        let x = MARGIN + (at % grid.columns) as f64 * (grid.tile_width() + grid.gap);
+        let y = HEAD_HEIGHT + (at / grid.columns) as f64 * (grid.height + grid.gap);
+        tile(&mut svg, &grid, cell, x, y);
+    }
+    legend(&mut svg, map, HEAD_HEIGHT + grid_height + 26.0);
+    svg.push_str("</svg>\n");
+    svg
+}
+
+const FONT: &str = "'Inter','Segoe UI','DejaVu Sans',sans-serif";
+const INK: &str = "#26292e";
+const MUTED: &str = "#6f7378";
+const PAPER: &str = "#fffdf8";
+const UNWRITTEN: &str = "#f0ece3";
+
+/// Young levels are warm, old ones cold: data cools as it sinks.
+fn colour(content: Content) -> &'static str {
+    const LEVELS: [&str; 7] =
+        ["#d64550", "#ee8434", "#e9b93c", "#5fa777", "#2f8fa8", "#3f67b1", "#6b4fa0"];
+    match content {
+        Content::Level(level) => LEVELS[usize::from(level).min(LEVELS.len() - 1)],
+        Content::Log => "#3b4652",
+        Content::Other => "#a0899b",
+    }
+}
+
+fn head(svg: &mut String, map: &ZoneMap, title: &str, subtitle: &str) {
+    let _ = write!(
+        svg,
+        "<text x=\"{MARGIN}\" y=\"52\" font-size=\"26\" font-weight=\"600\">{}</text>\n\
+         <text x=\"{MARGIN}\" y=\"78\" font-size=\"14\" fill=\"{MUTED}\">{}</text>\n",
+        escaped(title),
+        escaped(&format!("{subtitle}, {}", map.headline()))
+    );
+    let width = WIDTH - 2.0 * MARGIN;
+    let _ = writeln!(
+        svg,
+        "<clipPath id=\"all\"><rect x=\"{MARGIN}\" y=\"98\" width=\"{width}\" height=\"18\" rx=\"4\"/></clipPath>"
+    );
+    let _ = writeln!(svg, "<g clip-path=\"url(#all)\">");
+    let live = map.live();
+    bar(svg, &live, map.dead().get(), map.capacity().get(), (MARGIN, 98.0, width, 18.0));
+    svg.push_str("</g>\n");
+    let live_bytes: u64 = live.values().map(|len| len.bytes()).sum();
+    let free = map.capacity().bytes().saturating_sub(live_bytes + map.dead().bytes());
+    let _ = writeln!(
+        svg,
+        "<text x=\"{MARGIN}\" y=\"135\" font-size=\"12\" fill=\"{MUTED}\">{} live, {} dead, {} \
+         not written</text>",
+        ByteSize(live_bytes),
+        ByteSize(map.dead().bytes()),
+        ByteSize(free)
+    );
+}
+
+/// A bar of `capacity` blocks at (x, y, width, height): contents, then what is dead, then nothing.
+fn bar(
+    svg: &mut String,
+    live: &std::collections::BTreeMap<Content, imbrex_disk::Blocks>,
+    dead: u64,
+    capacity: u64,
+    (x, y, width, height): (f64, f64, f64, f64),
+) {
+    let scale = width / capacity.max(1) as f64;
+    let _ = writeln!(
+        svg,
+        "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height}\" \
+         fill=\"{UNWRITTEN}\"/>"
+    );
+    let parts = live.iter().map(|(content, len)| (colour(*content), len.get()));
+    let mut at = 0;
+    for (fill, len) in parts.chain([("url(#dead)", dead)]).filter(|(_, len)| *len > 0) {
+        // A sliver stays visible: half a pixel at least.
+        let part = (len as f64 * scale).max(0.5);
+        let _ = writeln!(
+            svg,
+            "<rect x=\"{:.1}\" y=\"{y:.1}\" width=\"{part:.1}\" height=\"{height}\" \
+             fill=\"{fill}\"/>",
+            x + at as f64 * scale
+        );
+        at += len;
+    }
+}
+
+/// The frame that tells a zone's state: colour, width, dashes.
+fn frame(state: CellState) -> (&'static str, f64, &'static str) {
+    match state {
+        CellState::Conventional => ("#a08c5b", 1.5, ""),
+        CellState::Empty => ("#dcd6c9", 1.0, ""),
+        CellState::Open => ("#1b7f4d", 2.5, ""),
+        CellState::Closed => ("#1b7f4d", 1.5, "4 3"),
+        CellState::Full => ("#8b8f94", 1.5, ""),
+        CellState::ReadOnly => ("#b3541e", 2.0, "2 2"),
+        CellState::Offline => ("#c1121f", 2.5, "2 2"),
+    }
+}
+
+fn tile(svg: &mut String, grid: &Grid, cell: &Cell, x: f64, y: f64) {
+    let (width, height) = (grid.tile_width(), grid.height);
+    let (stroke, stroke_width, dashes) = frame(cell.state);
+    let _ = writeln!(svg, "<g><title>{}</title>", escaped(&tooltip(cell)));
+    let dead = cell.written.saturating_sub(cell.live_blocks()).get();
+    if grid.has_words {
+        let _ = writeln!(
+            svg,
+            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height}\" rx=\"6\" \
+             fill=\"#ffffff\"/>"
+        );
+        let (inner_x, inner_width) = (x + 10.0, width - 20.0);
+        bar(svg, &cell.live, dead, cell.capacity.get(), (inner_x, y + 29.0, inner_width, 18.0));
+        let percent = 100.0 * cell.written.get() as f64 / cell.capacity.get().max(1) as f64;
+        let _ = write!(
+            svg,
+            "<text x=\"{inner_x:.1}\" y=\"{:.1}\" font-size=\"13\" font-weight=\"600\">{}</text>\n\
+             <text x=\"{:.1}\" y=\"{:.1}\" font-size=\"11\" fill=\"{MUTED}\" \
+             text-anchor=\"end\">{}</text>\n",
+            y + 20.0,
+            zone_numbers(cell),
+            x + width - 10.0,
+            y + 20.0,
+            cell.state.name(),
+        );
+        if !cell.written.is_zero() {
+            let _ = writeln!(
+                svg,
+                "<text x=\"{inner_x:.1}\" y=\"{:.1}\" font-size=\"11\" fill=\"{MUTED}\">{percent:.0} % · \
+                 {}</text>",
+                y + 64.0,
+                contents(cell)
+            );
+        }
+    } else {
+        bar(svg, &cell.live, dead, cell.capacity.get(), (x, y, width, height));
+    }
+    let _ = write!(
+        svg,
+        "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height}\" rx=\"{}\" \
+         fill=\"none\" stroke=\"{stroke}\" stroke-width=\"{stroke_width}\" \
+         stroke-dasharray=\"{dashes}\"/></g>\n",
+        if grid.has_words { 6 } else { 2 }
+    );
+}
+
+fn zone_numbers(cell: &Cell) -> String {
+    match cell.zone_count {
+        1 => cell.zone.to_string(),
+        count => format!("{}-{}", cell.zone, cell.zone + count - 1),
+    }
+}
+
+/// `L1 L2 log`, in order of how much of each.
+fn contents(cell: &Cell) -> String {
+    let mut parts: Vec<_> = cell.live.iter().collect();
+    parts.sort_by_key(|(content, len)| (std::cmp::Reverse(**len), **content));
+    let names: Vec<_> = parts
+        .iter()
+        .take(4)
+        .map(|(content, _)| match content {
+            Content::Level(level) => format!("L{level}"),
+            other => other.name(),
+        })
+        .collect();
+    if names.is_empty() { "dead".to_owned() } else { names.join(" ") }
+}
+
+fn tooltip(cell: &Cell) -> String {
+    let mut text = format!(
+        "zone {}: {}, {} of {} written",
+        zone_numbers(cell),
+        cell.state.name(),
+        ByteSize(cell.written.bytes()),
+        ByteSize(cell.capacity.bytes())
+    );
+    for (content, len) in &cell.live {
+        let _ = write!(text, ", {} {}", ByteSize(len.bytes()), content.name());
+    }
+    text
+}
+
+fn legend(svg: &mut String, map: &ZoneMap, y: f64) {
+    let mut x = MARGIN;
+    let mut item = |svg: &mut String, y: f64, swatch: &str, name: &str, new_row: bool| {
+        if new_row {
+            x = MARGIN;
+        }
+        let _ = write!(
+            svg,
+            "<rect x=\"{x:.1}\" y=\"{:.1}\" width=\"18\" height=\"12\" rx=\"2\" {swatch}/>\n\
+             <text x=\"{:.1}\" y=\"{:.1}\" font-size=\"12\">{name}</text>\n",
+            y - 10.0,
+            x + 25.0,
+            y
+        );
+        x += 25.0 + 7.2 * name.len() as f64 + 22.0;
+    };
+    let contents = map.live();
+    for (at, content) in contents.keys().enumerate() {
+        let swatch = format!("fill=\"{}\"", colour(*content));
+        item(svg, y, &swatch, &content.name(), at == 0);
+    }
+    item(svg, y, "fill=\"url(#dead)\"", "dead", contents.is_empty());
+    item(svg, y, &format!("fill=\"{UNWRITTEN}\" stroke=\"#dcd6c9\""), "not written", false);
+    for (at, state) in map.state_counts.keys().enumerate() {
+        let (stroke, width, dashes) = frame(*state);
+        let swatch = format!(
+            "fill=\"#ffffff\" stroke=\"{stroke}\" stroke-width=\"{width}\" \
+             stroke-dasharray=\"{dashes}\""
+        );
+        item(svg, y + 28.0, &swatch, state.name(), at == 0);
+    }
+}
+
+fn escaped(text: &str) -> String {
+    text.chars()
+        .map(|c| match c {
+            '&' => "&amp;".to_owned(),
+            '<' => "&lt;".to_owned(),
+            '>' => "&gt;".to_owned(),
+            '"' => "&quot;".to_owned(),
+            c if c.is_control() => " ".to_owned(),
+            c => c.to_string(),
+        })
+        .collect()
+}

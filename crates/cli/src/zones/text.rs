@@ -1,0 +1,92 @@
+//! The picture as text: three lines a row of zones, for state, fill and content.
+//!
+//! ```text
+//!     0  state  CF o . . .      C conventional, F full, o open, c closed, . empty
+//!        fill   ▃█ ▅            how much of the zone is written, in eighths
+//!        holds  m1 L            the level of most of its live data; L log, m other, x none: dead
+//! ```
+
+use super::{Cell, CellState, Content, ZoneMap};
+use crate::byte_size::ByteSize;
+use crate::output::Table;
+
+/// Cells in a row: fits 80 columns with the label.
+const ROW_CELL_COUNT: usize = 64;
+
+/// More cells than this make nobody wiser.
+pub(crate) const CELL_COUNT_MAX: usize = 64 * 16;
+
+/// The picture and its key.
+pub(crate) fn draw(map: &ZoneMap) -> String {
+    let mut text = format!("{}\n", map.headline());
+    if let Some(cell) = map.cells.first().filter(|cell| cell.zone_count > 1) {
+        text.push_str(&format!("each column is {} zones\n", cell.zone_count));
+    }
+    for row in map.cells.chunks(ROW_CELL_COUNT) {
+        let zone = row.first().map_or(0, |cell| cell.zone);
+        for (label, line) in [
+            (format!("{zone:>6}  state  "), row.iter().map(state_char).collect::<String>()),
+            ("        fill   ".to_owned(), row.iter().map(fill_char).collect()),
+            ("        holds  ".to_owned(), row.iter().map(content_char).collect()),
+        ] {
+            text.push('\n');
+            text.push_str(format!("{label}{line}").trim_end());
+        }
+        text.push('\n');
+    }
+    text.push_str(
+        "\nstate  C conventional  . empty  o open  c closed  F full  R read-only  X offline\n\
+         holds  0-9 level of most live data  L log  m other  x only dead data\n\n",
+    );
+    text.push_str(&use_table(map));
+    text
+}
+
+fn state_char(cell: &Cell) -> char {
+    match cell.state {
+        CellState::Conventional => 'C',
+        CellState::Empty => '.',
+        CellState::Open => 'o',
+        CellState::Closed => 'c',
+        CellState::Full => 'F',
+        CellState::ReadOnly => 'R',
+        CellState::Offline => 'X',
+    }
+}
+
+fn fill_char(cell: &Cell) -> char {
+    const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let capacity = cell.capacity.get().max(1);
+    // Rounded up, so that a zone with one block written does not look empty.
+    let eighths = (cell.written.get() * 8).div_ceil(capacity).min(8);
+    EIGHTHS[eighths as usize]
+}
+
+fn content_char(cell: &Cell) -> char {
+    match cell.main_content() {
+        Some(Content::Level(level)) => char::from_digit(u32::from(level.min(9)), 10).unwrap_or('9'),
+        Some(Content::Log) => 'L',
+        Some(Content::Other) => 'm',
+        None if cell.written.is_zero() => ' ',
+        None => 'x',
+    }
+}
+
+/// What the drive's space is used for.
+fn use_table(map: &ZoneMap) -> String {
+    let capacity = map.capacity().bytes();
+    let mut table = Table::new(&["use", "bytes", "share"]);
+    let mut row = |name: String, bytes: u64| {
+        let share = 100.0 * bytes as f64 / capacity.max(1) as f64;
+        table.row(vec![name, ByteSize(bytes).to_string(), format!("{share:.1} %")]);
+    };
+    let mut used = map.dead().bytes();
+    for (content, len) in map.live() {
+        used += len.bytes();
+        row(content.name(), len.bytes());
+    }
+    row("dead".to_owned(), map.dead().bytes());
+    row("not written".to_owned(), capacity.saturating_sub(used));
+    row("all".to_owned(), capacity);
+    table.text()
+}
