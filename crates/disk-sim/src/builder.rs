@@ -1,10 +1,12 @@
 //! How a [`SimDisk`] is put together.
 
-use crate::SimDisk;
-use crate::backing::{Backing, MemoryBacking};
+use crate::backing::{Backing, ImageBacking, MemoryBacking, NewImage};
 use crate::disk::Parts;
-use imbrex_clockwork::{Clock, StillClock};
+use crate::rule::RuleState;
+use crate::{ImageError, SimDisk};
+use imbrex_clockwork::{Clock, Prng, StillClock};
 use imbrex_disk::{Blocks, Geometry, GeometrySpec, Rule, ZoneSpec};
+use std::path::Path;
 use std::sync::Arc;
 
 /// A simulated disk that cannot be put together.
@@ -68,6 +70,27 @@ impl SimDiskBuilder {
         self.build(Box::new(MemoryBacking::new()))
     }
 
+    /// A disk in a new image file at `path`, all zeros. `label` is at most 64 bytes; `seed` decides
+    /// the image's id and nothing else.
+    ///
+    /// # Errors
+    /// [`ImageError`]: above all `Exists`, `NoSpace`, `TooLong`.
+    pub fn create_image(self, path: &Path, label: &str, seed: u64) -> Result<SimDisk, ImageError> {
+        let build = |source| ImageError::Build { path: path.to_owned(), source };
+        // A rule that cannot be simulated must not leave a file behind.
+        RuleState::new(&self.geometry).map_err(build)?;
+        let image = ImageBacking::create(&NewImage {
+            path,
+            geometry: self.geometry,
+            write_cache: self.write_cache,
+            image_id: Prng::new(seed).derive("image id").next_u64(),
+            label,
+            profile_name: "",
+            profile_text: "",
+        })?;
+        self.build(Box::new(image)).map_err(build)
+    }
+
     pub(crate) fn build(self, backing: Box<dyn Backing>) -> Result<SimDisk, BuildError> {
         SimDisk::from_parts(Parts {
             geometry: self.geometry,
@@ -79,7 +102,79 @@ impl SimDiskBuilder {
     }
 }
 
+/// How to open an existing image; what is not said is taken from the image.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    clock: Arc<dyn Clock>,
+    write_cache: Option<Blocks>,
+    event_log: bool,
+    geometry: Option<Geometry>,
+}
+
+impl Default for OpenOptions {
+    fn default() -> OpenOptions {
+        OpenOptions {
+            clock: Arc::new(StillClock),
+            write_cache: None,
+            event_log: false,
+            geometry: None,
+        }
+    }
+}
+
+impl OpenOptions {
+    /// See [`SimDiskBuilder::clock`].
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> OpenOptions {
+        self.clock = clock;
+        self
+    }
+
+    /// Another volatile write cache than the image says.
+    pub fn write_cache(mut self, capacity: Blocks) -> OpenOptions {
+        self.write_cache = Some(capacity);
+        self
+    }
+
+    /// See [`SimDiskBuilder::event_log`].
+    pub fn event_log(mut self) -> OpenOptions {
+        self.event_log = true;
+        self
+    }
+
+    /// Refuse the image unless it holds a drive of this geometry.
+    pub fn expect_geometry(mut self, geometry: Geometry) -> OpenOptions {
+        self.geometry = Some(geometry);
+        self
+    }
+}
+
 impl SimDisk {
+    /// Opens the drive image at `path`, as it was left: also by a process that died.
+    ///
+    /// # Errors
+    /// [`ImageError`] says what is wrong, where, and what to do.
+    pub fn open_image(path: &Path, options: OpenOptions) -> Result<SimDisk, ImageError> {
+        let (image, write_cache) = ImageBacking::open(path)?;
+        let geometry = *image.geometry();
+        if let Some(expected) = options.geometry
+            && expected != geometry
+        {
+            return Err(ImageError::GeometryMismatch {
+                path: path.to_owned(),
+                expected: describe(&expected),
+                got: describe(&geometry),
+            });
+        }
+        let builder = SimDiskBuilder {
+            geometry,
+            clock: options.clock,
+            write_cache: options.write_cache.unwrap_or(write_cache),
+            event_log: options.event_log,
+        };
+        let build = |source| ImageError::Build { path: path.to_owned(), source };
+        builder.build(Box::new(image)).map_err(build)
+    }
+
     /// Starts to put a disk of `geometry` together.
     pub fn builder(geometry: Geometry) -> SimDiskBuilder {
         SimDiskBuilder::new(geometry)
@@ -114,4 +209,24 @@ impl SimDisk {
             Geometry::new(GeometrySpec { len, rule: Rule::Anywhere }).expect("at least one block");
         SimDisk::builder(geometry).memory().expect("the conventional rule is simulated")
     }
+}
+
+/// A geometry in words, as an error message needs it: everything that may differ.
+fn describe(geometry: &Geometry) -> String {
+    let len = geometry.len();
+    let Some(zones) = geometry.zones() else {
+        return format!("a {} drive of {len}", geometry.rule().name());
+    };
+    let limit = |limit: Option<u32>| limit.map_or("any".to_owned(), |limit| limit.to_string());
+    format!(
+        "a zoned drive of {len} in {} zones of {} ({} writable; {} zones conventional, {} open, \
+         {} active, {} reads)",
+        geometry.zone_count(),
+        zones.zone_len,
+        zones.zone_capacity.get(),
+        zones.conventional_zone_count,
+        limit(zones.open_zone_limit),
+        limit(zones.active_zone_limit),
+        if zones.strict_reads { "strict" } else { "lenient" },
+    )
 }

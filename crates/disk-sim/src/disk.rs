@@ -22,7 +22,7 @@ use crate::event_log::{Event, EventHash};
 use crate::fault::{FaultPlan, FaultState};
 use crate::rule::{Readable, RuleState, ZoneMark, ZoneRecord};
 use crate::tally::Tally;
-use crate::{BuildError, PowerCycle};
+use crate::{BuildError, ImageInfo, PowerCycle};
 use imbrex_clockwork::{Clock, Prng};
 use imbrex_disk::{
     BLOCK_LEN_BYTES, BlockRange, Blocks, Counters, Disk, DiskError, Geometry, Lba, Persist,
@@ -201,6 +201,11 @@ impl SimDisk {
     /// [`SimDiskBuilder::event_log`]: crate::SimDiskBuilder::event_log
     pub fn event_log_hash(&self) -> u64 {
         self.desk().log.get()
+    }
+
+    /// What the disk's image says about itself; `None` for a disk in memory.
+    pub fn image(&self) -> Option<&ImageInfo> {
+        self.backing.image()
     }
 
     /// How much of the host's memory or disk the stored blocks take.

@@ -38,10 +38,13 @@ mod cache;
 mod disk;
 mod event_log;
 mod fault;
+mod image_error;
 mod rule;
 mod tally;
 
-pub use builder::{BuildError, SimDiskBuilder};
+pub use backing::ImageInfo;
+pub use builder::{BuildError, OpenOptions, SimDiskBuilder};
 pub use cache::PowerCycle;
 pub use disk::{SimDisk, ZoneFailure};
 pub use fault::{FailAt, FaultPlan, Misdirect};
+pub use image_error::ImageError;

@@ -8,8 +8,12 @@
 //! A backing knows blocks and zone records and no rule: what it is told to store, it stores. It is
 //! called by several threads at once.
 
+mod image;
+pub(crate) mod image_format;
 mod memory;
 
+pub use image::ImageInfo;
+pub(crate) use image::{ImageBacking, NewImage};
 pub(crate) use memory::MemoryBacking;
 
 use crate::rule::ZoneRecord;
@@ -50,4 +54,9 @@ pub(crate) trait Backing: Send + Sync + std::fmt::Debug {
 
     /// How much of the host's memory or disk the blocks take now.
     fn stored_bytes(&self) -> Result<u64, DiskError>;
+
+    /// What the image says about itself, where the backing is one.
+    fn image(&self) -> Option<&ImageInfo> {
+        None
+    }
 }

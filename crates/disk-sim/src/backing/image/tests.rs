@@ -1,0 +1,308 @@
+use crate::{FaultPlan, ImageError, OpenOptions, SimDisk};
+use imbrex_clockwork::Prng;
+use imbrex_disk::{
+    BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, Geometry, GeometrySpec, Lba, Persist, Rule,
+    ShingleSpec, ZoneAction, ZoneId, ZoneSpec,
+};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+fn geometry(zone_count: u64) -> Geometry {
+    let zones = ZoneSpec {
+        zone_len: Blocks::new(256),
+        zone_capacity: Blocks::new(256),
+        conventional_zone_count: 1,
+        open_zone_limit: Some(4),
+        active_zone_limit: None,
+        strict_reads: false,
+    };
+    let len = Blocks::new(zone_count * 256);
+    Geometry::new(GeometrySpec { len, rule: Rule::AtPointer(zones) }).unwrap()
+}
+
+fn create(path: &Path) -> SimDisk {
+    SimDisk::builder(geometry(6)).create_image(path, "test drive", 1).unwrap()
+}
+
+fn open(path: &Path) -> Result<SimDisk, ImageError> {
+    SimDisk::open_image(path, OpenOptions::default())
+}
+
+fn message(path: &Path) -> String {
+    let error = open(path).expect_err("must be refused").to_string();
+    error.replace(&path.display().to_string(), "IMAGE")
+}
+
+fn scratch() -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("drive.img");
+    (directory, path)
+}
+
+#[test]
+fn what_was_written_is_there_after_reopening() {
+    let (_directory, path) = scratch();
+    let disk = create(&path);
+    disk.write(Lba::new(3), &[3; BLOCK_LEN_BYTES], Persist::Cached).unwrap();
+    disk.write(Lba::new(256), &[4; 3 * BLOCK_LEN_BYTES], Persist::Cached).unwrap();
+    disk.write(Lba::new(512), &[5; 256 * BLOCK_LEN_BYTES], Persist::Through).unwrap();
+    disk.manage_zone(ZoneId(3), ZoneAction::Finish).unwrap();
+    disk.flush().unwrap();
+    let states: Vec<String> = disk.report_zones().iter().map(|z| z.state.to_string()).collect();
+    assert_eq!(states, ["conventional", "open", "full", "full", "empty", "empty"]);
+    let (hash, id) = (disk.image_hash().unwrap(), disk.image().unwrap().image_id);
+    drop(disk);
+    let disk = open(&path).unwrap();
+    assert_eq!(disk.image_hash().unwrap(), hash);
+    assert_eq!(disk.image().unwrap().image_id, id);
+    assert_eq!(disk.image().unwrap().label, "test drive");
+    let states: Vec<String> = disk.report_zones().iter().map(|z| z.state.to_string()).collect();
+    assert_eq!(states, ["conventional", "closed", "full", "full", "empty", "empty"]);
+    let mut buf = vec![0; 4 * BLOCK_LEN_BYTES];
+    disk.read(Lba::new(256), &mut buf).unwrap();
+    assert!(buf[..3 * BLOCK_LEN_BYTES].iter().all(|&b| b == 4));
+    assert!(buf[3 * BLOCK_LEN_BYTES..].iter().all(|&b| b == 0));
+    disk.write(Lba::new(259), &[6; BLOCK_LEN_BYTES], Persist::Cached).unwrap();
+}
+
+#[test]
+fn memory_and_image_agree_block_for_block() {
+    let (_directory, path) = scratch();
+    let image = create(&path);
+    let memory = SimDisk::builder(geometry(6)).memory().unwrap();
+    for disk in [&image, &memory] {
+        let mut prng = Prng::new(4);
+        for _ in 0..400 {
+            let zone = ZoneId(prng.below(6) as u32);
+            let info = disk.zone(zone).unwrap();
+            let len = Blocks::new(1 + prng.below(40));
+            let mut data = vec![0; len.bytes() as usize];
+            prng.fill(&mut data);
+            let pointer = info.state.write_pointer(info.start);
+            match pointer {
+                None if zone.0 == 0 => {
+                    let at = Lba::new(prng.below(200));
+                    disk.write(at, &data, Persist::Cached).unwrap();
+                    let range = BlockRange::new(Lba::new(prng.below(200)), len);
+                    disk.discard(range).unwrap();
+                }
+                Some(at) if at + len <= info.start + info.capacity => {
+                    disk.write(at, &data, Persist::Cached).unwrap();
+                }
+                _ => disk.manage_zone(zone, ZoneAction::Reset).unwrap(),
+            }
+        }
+    }
+    assert_eq!(image.image_hash().unwrap(), memory.image_hash().unwrap());
+}
+
+#[test]
+fn resets_and_discards_give_space_back() {
+    let (_directory, path) = scratch();
+    let disk = create(&path);
+    let empty = disk.stored_bytes().unwrap();
+    disk.write(Lba::new(512), &[5; 256 * BLOCK_LEN_BYTES], Persist::Through).unwrap();
+    disk.write(Lba::new(0), &[5; 128 * BLOCK_LEN_BYTES], Persist::Through).unwrap();
+    assert!(disk.stored_bytes().unwrap() >= empty + (1 << 20));
+    disk.manage_zone(ZoneId(2), ZoneAction::Reset).unwrap();
+    disk.discard(BlockRange::new(Lba::new(0), Blocks::new(128))).unwrap();
+    assert!(disk.stored_bytes().unwrap() <= empty + (64 << 10));
+    let mut buf = vec![1; BLOCK_LEN_BYTES];
+    disk.read(Lba::new(5), &mut buf).unwrap();
+    assert!(buf.iter().all(|&b| b == 0));
+}
+
+#[test]
+fn a_cached_image_loses_what_was_not_flushed() {
+    let (_directory, path) = scratch();
+    let disk = SimDisk::builder(geometry(6))
+        .write_cache(Blocks::new(64))
+        .create_image(&path, "", 1)
+        .unwrap();
+    disk.write(Lba::new(256), &[1; 2 * BLOCK_LEN_BYTES], Persist::Cached).unwrap();
+    disk.flush().unwrap();
+    disk.write(Lba::new(258), &[2; 2 * BLOCK_LEN_BYTES], Persist::Cached).unwrap();
+    // The process dies: what was in the drive's cache dies with it.
+    drop(disk);
+    let disk = open(&path).unwrap();
+    let info = disk.zone(ZoneId(1)).unwrap();
+    assert_eq!(info.state.write_pointer(info.start), Some(Lba::new(258)));
+    // The cache's size is remembered.
+    disk.set_faults(FaultPlan::default());
+    disk.write(Lba::new(258), &[2; BLOCK_LEN_BYTES], Persist::Cached).unwrap();
+    let lost = (0..20).any(|seed| {
+        let outcome = disk.power_cycle(&mut Prng::new(seed)).unwrap();
+        let info = disk.zone(ZoneId(1)).unwrap();
+        let at = info.state.write_pointer(info.start).unwrap();
+        disk.write(at, &[2; BLOCK_LEN_BYTES], Persist::Cached).unwrap();
+        outcome.lost == Blocks::new(1)
+    });
+    assert!(lost, "twenty power cuts, and no unflushed write was lost");
+}
+
+#[test]
+fn wrong_paths_are_told_apart() {
+    let (directory, path) = scratch();
+    assert_eq!(
+        message(&path),
+        "IMAGE: no such file; check the path, or create a drive there first"
+    );
+    assert_eq!(
+        message(directory.path()),
+        "IMAGE: is a directory, not a regular file; give the path of a drive image"
+    );
+    let device = Path::new("/dev/null");
+    assert!(matches!(open(device), Err(ImageError::NotAFile { .. })));
+    std::fs::write(&path, "#!/bin/sh\nexit\n").unwrap();
+    assert_eq!(
+        message(&path),
+        "IMAGE: not an Imbrex drive image: begins with \"#!/bin/s\", expected \"IMBREXDK\""
+    );
+    std::fs::write(&path, "").unwrap();
+    assert!(matches!(open(&path), Err(ImageError::NotAnImage { .. })));
+    let builder = SimDisk::builder(geometry(6));
+    let error = builder.clone().create_image(&path, "", 1).expect_err("exists");
+    assert!(matches!(error, ImageError::Exists { .. }));
+    let nowhere = directory.path().join("no/such/directory");
+    let error = builder.clone().create_image(&nowhere, "", 1).expect_err("no directory");
+    assert!(matches!(error, ImageError::NotFound { .. }));
+    let error = builder.create_image(&directory.path().join("x"), &"x".repeat(65), 1);
+    assert_eq!(
+        error.expect_err("label").to_string(),
+        "label is 65 bytes long; at most 64 fit into a drive image"
+    );
+    let rule =
+        Rule::IsolationDistance(ShingleSpec { track_len: Blocks::new(1), overlap_tracks: 1 });
+    let raw = Geometry::new(GeometrySpec { len: Blocks::new(9), rule }).unwrap();
+    let path = directory.path().join("raw.img");
+    let error = SimDisk::builder(raw).create_image(&path, "", 1).expect_err("not simulated");
+    assert!(matches!(error, ImageError::Build { .. }));
+    assert!(!path.exists(), "nothing is left behind");
+}
+
+#[test]
+fn an_image_in_use_is_refused() {
+    let (_directory, path) = scratch();
+    let disk = create(&path);
+    assert_eq!(message(&path), "IMAGE: in use by another process; stop that one first");
+    drop(disk);
+    open(&path).unwrap();
+}
+
+#[test]
+fn a_read_only_image_is_refused() {
+    let (_directory, path) = scratch();
+    drop(create(&path));
+    let mut permissions = std::fs::metadata(&path).unwrap().permissions();
+    permissions.set_readonly(true);
+    std::fs::set_permissions(&path, permissions).unwrap();
+    assert_eq!(message(&path), "IMAGE: is read-only; make the file and its file system writable");
+}
+
+#[test]
+fn another_geometry_and_another_version_are_refused() {
+    let (_directory, path) = scratch();
+    drop(create(&path));
+    let options = OpenOptions::default().expect_geometry(geometry(7));
+    let error = SimDisk::open_image(&path, options).expect_err("six zones, not seven").to_string();
+    assert!(error.contains("1536 blocks in 6 zones of 256 blocks"), "{error}");
+    assert!(error.contains("1792 blocks in 7 zones"), "{error}");
+    let options = OpenOptions::default().expect_geometry(geometry(6));
+    drop(SimDisk::open_image(&path, options).unwrap());
+    patch(&path, 8, &2_u32.to_le_bytes());
+    assert_eq!(
+        message(&path),
+        "IMAGE: drive image of format version 2, but this program reads version 1; \
+         use the program that wrote it"
+    );
+}
+
+fn patch(path: &Path, offset: u64, bytes: &[u8]) {
+    let file = File::options().write(true).open(path).unwrap();
+    file.write_all_at(bytes, offset).unwrap();
+}
+
+#[test]
+fn every_truncation_is_refused() {
+    let (_directory, path) = scratch();
+    let disk = create(&path);
+    disk.write(Lba::new(256), &[1; BLOCK_LEN_BYTES], Persist::Through).unwrap();
+    drop(disk);
+    let file = File::options().write(true).open(&path).unwrap();
+    let whole = file.metadata().unwrap().len();
+    file.set_len(whole + 1).unwrap();
+    assert!(matches!(open(&path), Err(ImageError::WrongLength { .. })));
+    let lens = [whole - 1, whole / 2, 1 << 20, 65_537, 65_536, 4_097, 4_096, 4_095, 100, 8];
+    for len in lens {
+        file.set_len(len).unwrap();
+        assert!(matches!(open(&path), Err(ImageError::WrongLength { .. })), "{len}");
+    }
+    for len in [7, 1, 0] {
+        file.set_len(len).unwrap();
+        assert!(matches!(open(&path), Err(ImageError::NotAnImage { .. })), "{len}");
+    }
+}
+
+#[test]
+fn every_flipped_byte_before_the_data_is_refused() {
+    let (_directory, path) = scratch();
+    drop(create(&path));
+    let file = File::options().read(true).write(true).open(&path).unwrap();
+    let data_offset = 1 << 20;
+    // Every byte of the header and the zone table, and a sample of profile text and padding.
+    let table_end = 65_536 + 6 * 32;
+    let sampled = (4_096..65_536).step_by(509).chain((table_end..data_offset).step_by(9_973));
+    for at in (0..4_096).chain(65_536..table_end).chain(sampled) {
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at).unwrap();
+        file.write_all_at(&[byte[0] ^ 0x41], at).unwrap();
+        let error = open(&path).expect_err("a damaged image must be refused");
+        let is_fitting = match &error {
+            ImageError::NotAnImage { .. } => at < 8,
+            ImageError::Version { .. } => (8..12).contains(&at),
+            ImageError::Damaged { structure: "header", .. } => (12..4_096).contains(&at),
+            ImageError::Damaged { structure: "profile text", .. } => (4_096..65_536).contains(&at),
+            ImageError::Damaged { structure: "zone table", .. } => at >= table_end,
+            ImageError::ZoneDamaged { zone, offset, .. } => {
+                *offset == 65_536 + u64::from(zone.0) * 32 && (*offset..*offset + 32).contains(&at)
+            }
+            _ => false,
+        };
+        assert!(is_fitting, "byte {at}: {error}");
+        file.write_all_at(&byte, at).unwrap();
+    }
+    open(&path).unwrap();
+}
+
+#[test]
+fn a_host_error_names_the_image_and_the_blocks() {
+    let (_directory, path) = scratch();
+    let disk = create(&path);
+    File::options().write(true).open(&path).unwrap().set_len(1 << 20).unwrap();
+    let error = disk.read(Lba::new(7), &mut [0; BLOCK_LEN_BYTES]).unwrap_err().to_string();
+    assert!(error.contains("drive.img: reading blocks 7..8; the image was cut"), "{error}");
+}
+
+#[test]
+fn readers_and_writers_of_different_zones_work_at_once() {
+    let (_directory, path) = scratch();
+    let disk = create(&path);
+    std::thread::scope(|scope| {
+        for zone in 1..5_u64 {
+            let disk = &disk;
+            scope.spawn(move || {
+                let mut buf = vec![0; BLOCK_LEN_BYTES];
+                for block in 0..256 {
+                    let at = Lba::new(zone * 256 + block);
+                    disk.write(at, &[zone as u8; BLOCK_LEN_BYTES], Persist::Cached).unwrap();
+                    disk.read(at, &mut buf).unwrap();
+                    assert!(buf.iter().all(|&b| b == zone as u8));
+                }
+            });
+        }
+    });
+    let states: Vec<String> = disk.report_zones().iter().map(|z| z.state.to_string()).collect();
+    assert_eq!(states, ["conventional", "full", "full", "full", "full", "empty"]);
+    assert_eq!(disk.counters().writes, 1024);
+}

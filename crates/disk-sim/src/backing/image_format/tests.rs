@@ -1,0 +1,109 @@
+use super::*;
+use imbrex_clockwork::Prng;
+
+fn header() -> Header {
+    let zones = ZoneSpec {
+        zone_len: Blocks::new(65_536),
+        zone_capacity: Blocks::new(60_000),
+        conventional_zone_count: 2,
+        open_zone_limit: Some(128),
+        active_zone_limit: None,
+        strict_reads: true,
+    };
+    let spec = GeometrySpec { len: Blocks::new(10 * 65_536), rule: Rule::AtPointer(zones) };
+    Header {
+        image_id: 0x1122_3344_5566_7788,
+        geometry: Geometry::new(spec).unwrap(),
+        write_cache: Blocks::new(256),
+        profile_len_bytes: 77,
+        profile_crc: 0xAABB_CCDD,
+        label: "demo drive".to_owned(),
+        profile_name: "hc620".to_owned(),
+    }
+}
+
+#[test]
+fn golden_bytes() {
+    let bytes = header().encode();
+    let hex: String = bytes[..96].iter().map(|b| format!("{b:02x}")).collect();
+    let expected = concat!(
+        "494d42524558444b", // magic
+        "01000000",         // format_version
+        "02000000",         // rule
+        "8877665544332211", // image_id
+        "00000a0000000000", // len_blocks
+        "0000010000000000", // zone_len_blocks
+        "60ea000000000000", // zone_capacity_blocks
+        "02000000",         // conventional_zone_count
+        "80000000",         // open_zone_limit
+        "00000000",         // active_zone_limit
+        "01000000",         // flags
+        "0001000000000000", // write_cache_blocks
+        "0000100000000000", // data_offset_bytes
+        "4d000000",         // profile_len_bytes
+        "ddccbbaa",         // profile_crc32c
+        "64656d6f20647269", // label
+    );
+    assert_eq!(hex, expected);
+    assert_eq!(bytes[88..98], *b"demo drive");
+    assert_eq!(bytes[152..157], *b"hc620");
+    assert!(bytes[157..4092].iter().all(|&b| b == 0), "nothing outside the fields");
+    let record = ZoneRecord { mark: ZoneMark::Full, written: Blocks::new(0x0102) };
+    let hex: String =
+        encode_zone(ZoneId(7), record)[..28].iter().map(|b| format!("{b:02x}")).collect();
+    assert_eq!(hex, "02000000070000000201000000000000000000000000000000000000");
+}
+
+#[test]
+fn headers_round_trip() {
+    let zoned = header();
+    assert_eq!(Header::decode(&zoned.encode()), Ok(zoned.clone()));
+    let spec = GeometrySpec { len: Blocks::new(5), rule: Rule::Anywhere };
+    let geometry = Geometry::new(spec).unwrap();
+    let plain = Header { geometry, label: "x".repeat(64), ..zoned };
+    assert_eq!(Header::decode(&plain.encode()), Ok(plain));
+}
+
+#[test]
+fn every_flipped_bit_is_noticed() {
+    let bytes = header().encode();
+    for at in 0..HEADER_LEN_BYTES {
+        for bit in 0..8 {
+            let mut damaged = bytes;
+            damaged[at] ^= 1 << bit;
+            assert!(Header::decode(&damaged).is_err(), "byte {at} bit {bit}");
+        }
+    }
+    let record = ZoneRecord { mark: ZoneMark::Writable, written: Blocks::new(9) };
+    let bytes = encode_zone(ZoneId(3), record);
+    assert_eq!(decode_zone(ZoneId(3), Blocks::new(9), &bytes), Some(record));
+    assert_eq!(decode_zone(ZoneId(4), Blocks::new(9), &bytes), None, "another zone's record");
+    assert_eq!(decode_zone(ZoneId(3), Blocks::new(8), &bytes), None, "past the capacity");
+    for bit in 0..8 * ZONE_RECORD_LEN_BYTES {
+        let mut damaged = bytes;
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        assert_eq!(decode_zone(ZoneId(3), Blocks::new(9), &damaged), None, "bit {bit}");
+    }
+}
+
+#[test]
+fn garbage_with_a_good_checksum_never_panics() {
+    let mut prng = Prng::new(11);
+    let good = header().encode();
+    for _ in 0..20_000 {
+        let mut bytes = good;
+        for _ in 0..1 + prng.below(6) {
+            let at = 12 + prng.below(212) as usize;
+            bytes[at] = prng.next_u64() as u8;
+        }
+        let crc = crc32c::crc32c(&bytes[..CRC]);
+        put_u32(&mut bytes, CRC, crc);
+        if let Ok(header) = Header::decode(&bytes) {
+            assert_eq!(header.encode(), bytes, "what is accepted is what would be written");
+        }
+    }
+    let mut noise = [0; HEADER_LEN_BYTES];
+    prng.fill(&mut noise);
+    assert_eq!(Header::decode(&noise), Err(HeaderFault::Magic));
+    assert_eq!(Header::decode(&[0; HEADER_LEN_BYTES]), Err(HeaderFault::Magic));
+}
