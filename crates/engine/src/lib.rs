@@ -12,6 +12,7 @@ mod options;
 mod range_del;
 mod snapshot;
 mod version;
+mod wal;
 
 pub use batch::{KEY_LEN_BYTES_MAX, KeyspaceId, VALUE_LEN_BYTES_MAX, WriteBatch};
 pub use error::EngineError;

@@ -1,0 +1,132 @@
+//! Replay: the batches of the logs that a store was left with, oldest first.
+//!
+//! ```text
+//!   000007.log   #10 #11 #14 |             whole: it has a successor
+//!   000008.log   #15 #16 ??                torn: the newest, so #16 is where the store ends
+//! ```
+
+use crate::EngineError;
+use crate::batch::BatchView;
+use crate::key::Seq;
+use imbrex_files::{FileReader, FilesError};
+use imbrex_record_log::{BLOCK_LEN_BYTES, Decoder, End, Extent, Position};
+use std::sync::Arc;
+
+/// A log to replay.
+#[derive(Clone, Debug)]
+pub(crate) struct LogSource {
+    pub(crate) file: Arc<dyn FileReader>,
+    pub(crate) log_id: u64,
+}
+
+/// What a replay came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Replayed {
+    /// The newest write found; `None` if the logs are empty.
+    pub(crate) last_seq: Option<Seq>,
+    pub(crate) batch_count: u64,
+    /// Where the newest log was torn, if it was.
+    pub(crate) cut: Option<Cut>,
+}
+
+/// A torn tail: never durable, never acknowledged with `sync`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cut {
+    pub(crate) file: String,
+    pub(crate) offset: u64,
+    pub(crate) reason: String,
+}
+
+/// Hands every batch of `logs` (all that are needed, oldest first) to `apply`, together with the
+/// index of its log. Writes up to `flushed` are known to be in tables: the logs may begin before it
+/// but not leave a gap behind it.
+///
+/// # Errors
+/// [`EngineError::Corrupt`]: a log is damaged where it had been durable, a log before the last is
+/// not whole (W2), or numbers are not contiguous (W1). Batches before that were applied: the caller
+/// throws them away. [`EngineError::Version`], [`EngineError::Files`].
+pub(crate) fn replay(
+    logs: &[LogSource],
+    flushed: Option<Seq>,
+    apply: &mut dyn FnMut(usize, BatchView<'_>) -> Result<(), EngineError>,
+) -> Result<Replayed, EngineError> {
+    let mut replayed = Replayed::default();
+    for (index, log) in logs.iter().enumerate() {
+        let name = log.file.name();
+        let mut scratch = Vec::new();
+        let read = |offset: u64, buf: &mut [u8]| -> Result<(), FilesError> {
+            buf.copy_from_slice(log.file.read_at(offset, buf.len(), &mut scratch)?);
+            Ok(())
+        };
+        let failed =
+            |source| EngineError::Files { what: format!("reading the log {name}"), source };
+        let len_blocks = log.file.len_bytes() / BLOCK_LEN_BYTES as u64;
+        let extent = Extent { log_id: log.log_id, len_blocks, durable_blocks: 0 };
+        let mut decoder = Decoder::new(extent, read);
+        while let Some(record) = decoder.next_record().map_err(failed)? {
+            if record.bytes.is_empty() {
+                continue;
+            }
+            let offset = offset_of(record.position);
+            let batch = BatchView::decode(record.bytes).map_err(|damage| {
+                damaged(name, offset, format!("{} at byte {}", damage.reason, damage.offset))
+            })?;
+            check_order(&replayed, flushed, &batch)
+                .map_err(|reason| damaged(name, offset, reason))?;
+            apply(index, batch)?;
+            let last = batch.first_seq().0 + u64::from(batch.op_count()) - 1;
+            replayed.last_seq = Some(Seq(last));
+            replayed.batch_count += 1;
+        }
+        let end = decoder.end().expect("a decoder that has no more records knows its end");
+        let is_newest = index + 1 == logs.len();
+        replayed.cut = classify(name, end, is_newest)?;
+    }
+    Ok(replayed)
+}
+
+/// W1: whether `batch` continues what was replayed so far.
+fn check_order(
+    replayed: &Replayed,
+    flushed: Option<Seq>,
+    batch: &BatchView<'_>,
+) -> Result<(), String> {
+    let got = batch.first_seq().0;
+    match (replayed.last_seq, flushed) {
+        (Some(last), _) if got != last.0 + 1 => {
+            Err(format!("batch begins with write {got}, expected {}", last.0 + 1))
+        }
+        (None, Some(flushed)) if got > flushed.0 + 1 => {
+            Err(format!("the logs begin with write {got}, but tables end with {}", flushed.0))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn classify(name: &str, end: &End, is_newest: bool) -> Result<Option<Cut>, EngineError> {
+    let offset = |at_blocks: u64| at_blocks * BLOCK_LEN_BYTES as u64;
+    match *end {
+        End::Clean { .. } => Ok(None),
+        End::Torn { at_blocks, flaw } if is_newest => Ok(Some(Cut {
+            file: name.to_string(),
+            offset: offset(at_blocks),
+            reason: flaw.to_string(),
+        })),
+        End::Torn { at_blocks, flaw } => {
+            let reason = format!("torn, {flaw}, although a later log was begun after its sync");
+            Err(damaged(name, offset(at_blocks), reason))
+        }
+        End::Corrupt { at_blocks, .. } => Err(damaged(name, offset(at_blocks), end.to_string())),
+        End::Version { got, .. } => {
+            Err(EngineError::Version { what: "a log", got: u32::from(got), known: 1 })
+        }
+    }
+}
+
+fn damaged(name: &str, offset: u64, reason: String) -> EngineError {
+    EngineError::Corrupt { structure: "log", file: name.to_string(), offset, reason }
+}
+
+fn offset_of(position: Position) -> u64 {
+    position.frame_blocks * BLOCK_LEN_BYTES as u64 + u64::from(position.offset_bytes)
+}

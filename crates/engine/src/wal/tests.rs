@@ -1,0 +1,303 @@
+use super::*;
+use crate::batch::{KeyspaceId, SingleOp, WriteBatch};
+use crate::key::{Kind, Seq};
+use imbrex_clockwork::Prng;
+use imbrex_files::FileReader;
+
+const KS: KeyspaceId = KeyspaceId(0);
+const FRAME_LEN_BYTES: usize = 8192;
+
+/// A log in memory that remembers what is durable and can run out of space.
+#[derive(Debug, Default)]
+struct MemoryLog {
+    state: Mutex<MemoryState>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct MemoryState {
+    bytes: Vec<u8>,
+    durable_len: usize,
+    sync_count: usize,
+    room_bytes: Option<usize>,
+    fails: bool,
+}
+
+impl LogWriter for MemoryLog {
+    fn append(&self, data: &[u8]) -> Result<u64, FilesError> {
+        let mut state = self.state.lock();
+        assert!(!data.is_empty() && data.len().is_multiple_of(BLOCK_LEN_BYTES));
+        if state.fails {
+            return Err(FilesError::Poisoned);
+        }
+        if let Some(room) = &mut state.room_bytes {
+            if *room < data.len() {
+                let (needed_bytes, free_bytes) = (data.len() as u64, *room as u64);
+                return Err(FilesError::NoSpace { needed_bytes, free_bytes });
+            }
+            *room -= data.len();
+        }
+        let offset = state.bytes.len() as u64;
+        state.bytes.extend_from_slice(data);
+        Ok(offset)
+    }
+    fn sync(&self) -> Result<(), FilesError> {
+        let mut state = self.state.lock();
+        if state.fails {
+            return Err(FilesError::Poisoned);
+        }
+        state.durable_len = state.bytes.len();
+        state.sync_count += 1;
+        Ok(())
+    }
+    fn len_bytes(&self) -> u64 {
+        self.state.lock().bytes.len() as u64
+    }
+    fn finish(&self) -> Result<(), FilesError> {
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+struct MemoryFile(Vec<u8>, String);
+
+impl FileReader for MemoryFile {
+    fn len_bytes(&self) -> u64 {
+        self.0.len() as u64
+    }
+    fn name(&self) -> &str {
+        &self.1
+    }
+    fn read_at<'a>(
+        &self,
+        offset: u64,
+        len_bytes: usize,
+        scratch: &'a mut Vec<u8>,
+    ) -> Result<&'a [u8], FilesError> {
+        scratch.clear();
+        scratch.extend_from_slice(&self.0[offset as usize..][..len_bytes]);
+        Ok(scratch)
+    }
+    fn extents(&self) -> Vec<imbrex_disk::BlockRange> {
+        Vec::new()
+    }
+}
+
+fn open(number: u64) -> (Arc<MemoryLog>, Wal) {
+    let log = Arc::new(MemoryLog::default());
+    let file = Arc::clone(&log) as Arc<dyn LogWriter>;
+    (log, Wal::new(log_name(number), file, number, FRAME_LEN_BYTES))
+}
+
+fn source(number: u64, bytes: &[u8]) -> LogSource {
+    LogSource { file: Arc::new(MemoryFile(bytes.to_vec(), log_name(number))), log_id: number }
+}
+
+fn put(wal: &Wal, seq: u64, value_len: usize) -> Result<WalPosition, EngineError> {
+    let value = vec![seq as u8; value_len];
+    wal.append(&SingleOp::new(Seq(seq), KS, Kind::Put, b"key", &value).parts())
+}
+
+/// The numbers of the writes that come back, and how the replay ended.
+fn replayed(logs: &[LogSource]) -> (Vec<u64>, Result<Replayed, String>) {
+    let mut seqs = Vec::new();
+    let end = replay(logs, None, &mut |_, batch| {
+        for (seq, op) in batch.ops() {
+            assert!(op.kind != Kind::Put || op.value.iter().all(|&byte| byte == seq.0 as u8));
+            seqs.push(seq.0);
+        }
+        Ok(())
+    });
+    (seqs, end.map_err(|error| error.to_string()))
+}
+
+fn up_to(last: u64) -> Vec<u64> {
+    (1..=last).collect()
+}
+
+#[test]
+fn names_carry_the_number() {
+    assert_eq!(log_name(12), "000012.log");
+    assert_eq!(log_number("000012.log"), Some(12));
+    assert_eq!(log_number("1234567.log"), Some(1_234_567));
+    for name in ["12.log", "000012.tbl", "+00012.log", ".log", "0000012.log"] {
+        assert_eq!(log_number(name), None, "{name}");
+    }
+}
+
+#[test]
+fn what_was_synced_comes_back() {
+    let (log, wal) = open(3);
+    for seq in 1..=40 {
+        put(&wal, seq, 300).unwrap();
+    }
+    let mut batch = WriteBatch::new();
+    batch.delete(KS, b"a").unwrap();
+    batch.delete_range(KS, b"a", b"b").unwrap();
+    let position = wal.append(&[batch.encode(Seq(41))]).unwrap();
+    wal.sync_to(position).unwrap();
+    let state = log.state.lock().clone();
+    let (seqs, end) = replayed(&[source(3, &state.bytes[..state.durable_len])]);
+    assert_eq!(seqs, up_to(42));
+    let expected = Replayed { last_seq: Some(Seq(42)), batch_count: 41, cut: None };
+    assert_eq!(end, Ok(expected));
+}
+
+#[test]
+fn a_sync_serves_all_who_wait() {
+    let (log, wal) = open(1);
+    let first = put(&wal, 1, 10).unwrap();
+    let second = put(&wal, 2, 10).unwrap();
+    wal.sync_to(second).unwrap();
+    wal.sync_to(first).unwrap();
+    assert_eq!(log.state.lock().sync_count, 1);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    let batch = SingleOp::new(Seq(3), KS, Kind::Delete, b"k", b"");
+                    let position = wal.append(&batch.parts()).unwrap();
+                    wal.sync_to(position).unwrap();
+                    assert!(*wal.durable.lock() >= position);
+                }
+            });
+        }
+    });
+    assert_eq!(wal.position(), WalPosition(202));
+}
+
+#[test]
+fn a_crash_takes_a_suffix_that_was_never_synced() {
+    let (log, wal) = open(9);
+    let mut prng = Prng::new(4);
+    let mut synced = 0;
+    for seq in 1..=120 {
+        let position = put(&wal, seq, prng.below(900) as usize).unwrap();
+        if prng.chance(1, 20) {
+            wal.sync_to(position).unwrap();
+            synced = seq;
+        }
+    }
+    let state = log.state.lock().clone();
+    for len in (state.durable_len..=state.bytes.len()).step_by(512) {
+        let mut bytes = state.bytes[..len].to_vec();
+        // The file's blocks are there, what did not reach the platter is zero.
+        bytes.resize(state.bytes.len() + BLOCK_LEN_BYTES, 0);
+        let (seqs, end) = replayed(&[source(9, &bytes)]);
+        assert!(seqs.len() as u64 >= synced);
+        assert_eq!(seqs, up_to(seqs.len() as u64));
+        assert!(end.is_ok());
+    }
+}
+
+#[test]
+fn damage_below_a_sync_is_an_error_that_names_the_place() {
+    let (log, wal) = open(9);
+    for seq in 1..=100 {
+        put(&wal, seq, 300).unwrap();
+        if seq % 10 == 0 {
+            wal.sync().unwrap();
+        }
+    }
+    let mut bytes = log.state.lock().bytes.clone();
+    bytes[3 * BLOCK_LEN_BYTES + 100] ^= 1;
+    let (seqs, end) = replayed(&[source(9, &bytes)]);
+    assert_eq!(seqs, up_to(seqs.len() as u64));
+    let error = end.unwrap_err();
+    assert!(error.starts_with("damaged log in 000009.log at offset "), "{error}");
+}
+
+fn log_of(number: u64, seqs: std::ops::RangeInclusive<u64>) -> Vec<u8> {
+    let (log, wal) = open(number);
+    for seq in seqs {
+        put(&wal, seq, 2000).unwrap();
+    }
+    wal.finish().unwrap();
+    assert!(put(&wal, 1000, 1).is_err());
+    log.state.lock().bytes.clone()
+}
+
+#[test]
+fn logs_follow_one_another_without_a_gap() {
+    let (first, second) = (log_of(1, 1..=20), log_of(2, 21..=40));
+    let whole = |first: &[u8], second: &[u8]| replayed(&[source(1, first), source(2, second)]);
+    assert_eq!(whole(&first, &second).0, up_to(40));
+    // Only the newest log may be torn.
+    let torn = |bytes: &[u8]| bytes[..bytes.len() - BLOCK_LEN_BYTES].to_vec();
+    let (seqs, end) = whole(&first, &torn(&second));
+    assert_eq!(seqs, up_to(seqs.len() as u64));
+    assert!(seqs.len() > 20);
+    let cut = end.unwrap().cut.unwrap();
+    assert_eq!(cut.file, "000002.log");
+    let (seqs, end) = whole(&torn(&first), &second);
+    assert_eq!(seqs, up_to(seqs.len() as u64));
+    assert!(seqs.len() < 20);
+    assert!(end.unwrap_err().contains("000001.log"));
+    // Cut at a boundary of frames, the first log looks whole; the numbers tell.
+    let (seqs, end) = whole(&log_of(1, 1..=19), &second);
+    assert_eq!(seqs, up_to(19));
+    assert_eq!(
+        end.unwrap_err(),
+        "damaged log in 000002.log at offset 56: batch begins with write 21, expected 20"
+    );
+}
+
+#[test]
+fn the_logs_continue_what_is_in_tables() {
+    let log = [source(1, &log_of(1, 11..=20))];
+    let ends = |flushed| replay(&log, Some(Seq(flushed)), &mut |_, _| Ok(())).is_ok();
+    assert!(ends(10));
+    assert!(ends(15));
+    assert!(!ends(9));
+}
+
+#[test]
+fn a_full_drive_refuses_a_record_and_takes_the_next() {
+    let (log, wal) = open(5);
+    put(&wal, 1, 100).unwrap();
+    log.state.lock().room_bytes = Some(0);
+    // Frames fill up in memory until one has to go to the file.
+    let refused = (2..).find(|&seq| put(&wal, seq, 3000).is_err()).unwrap();
+    assert!(put(&wal, refused, 3000).is_err());
+    assert!(matches!(wal.sync(), Err(EngineError::Files { .. })));
+    assert!(!wal.is_closed());
+    log.state.lock().room_bytes = None;
+    put(&wal, refused, 3000).unwrap();
+    wal.finish().unwrap();
+    let (seqs, end) = replayed(&[source(5, &log.state.lock().bytes), source(6, &[])]);
+    assert_eq!(seqs, up_to(refused));
+    assert!(end.is_ok_and(|end| end.cut.is_none()));
+}
+
+/// A record in pieces whose rest finds no space must not take along what follows, nor make a log
+/// that has a successor look torn.
+#[test]
+fn half_a_record_is_disowned() {
+    for is_followed in [true, false] {
+        let (log, wal) = open(5);
+        put(&wal, 1, 100).unwrap();
+        log.state.lock().room_bytes = Some(2 << 20);
+        assert!(put(&wal, 2, 4 << 20).is_err());
+        assert!(log.len_bytes() > 1 << 20);
+        log.state.lock().room_bytes = None;
+        if is_followed {
+            put(&wal, 2, 100).unwrap();
+            put(&wal, 3, 3 << 20).unwrap();
+        }
+        wal.finish().unwrap();
+        let (seqs, end) = replayed(&[source(5, &log.state.lock().bytes), source(6, &[])]);
+        assert_eq!(seqs, up_to(if is_followed { 3 } else { 1 }));
+        assert_eq!(end.unwrap().cut, None);
+    }
+}
+
+#[test]
+fn a_failed_write_closes_the_log() {
+    let (log, wal) = open(5);
+    put(&wal, 1, 100).unwrap();
+    log.state.lock().fails = true;
+    assert!(matches!(wal.sync(), Err(EngineError::Files { .. })));
+    assert!(wal.is_closed());
+    log.state.lock().fails = false;
+    assert!(matches!(put(&wal, 2, 1), Err(EngineError::Poisoned { .. })));
+    assert!(matches!(wal.finish(), Err(EngineError::Poisoned { .. })));
+}
