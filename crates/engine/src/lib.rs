@@ -2,7 +2,9 @@
 #![allow(dead_code, reason = "the parts land before the store that puts them together")]
 
 mod batch;
+mod cache;
 mod compaction;
+mod compression;
 mod error;
 mod iter;
 mod key;
@@ -11,6 +13,8 @@ mod merge;
 mod options;
 mod range_del;
 mod snapshot;
+#[allow(unused_imports, reason = "the parts land before the store that puts them together")]
+mod table;
 mod version;
 mod wal;
 

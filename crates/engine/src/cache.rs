@@ -1,0 +1,197 @@
+//! The block cache: raw blocks of open tables, within a budget of bytes.
+//!
+//! Entries are found by the number that the cache gave the table when it was opened and the
+//! block's offset. A long scan does not flush what point reads use: the policy (`quick_cache`, a
+//! relative of Clock-Pro) keeps what is asked for twice, and scans stop filling the cache
+//! (`table/iter.rs`). The number of shards follows from the budget, not from the machine, so that
+//! the same run evicts the same blocks everywhere.
+//!
+//! Not here: filters and top indexes, which stay in memory while their table is open.
+
+use crate::table::IndexPartition;
+use bytes::Bytes;
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{OptionsBuilder, Weighter};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What a cached block costs besides its bytes: key, value, links, the allocation's header.
+const ENTRY_OVERHEAD_BYTES: u64 = 128;
+const SHARD_COUNT_MAX: u64 = 16;
+/// A shard smaller than this would refuse blocks that the whole cache had room for.
+const SHARD_LEN_BYTES_MIN: u64 = 4 << 20;
+/// What a block takes in the mean: only sizes the cache's own tables at the start.
+const BLOCK_LEN_BYTES_GUESS: u64 = 4 << 10;
+
+/// A table in the cache: never the same for two tables that were opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct CacheId(u64);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct BlockKey {
+    table: u64,
+    offset: u64,
+}
+
+#[derive(Clone, Debug)]
+enum CachedBlock {
+    Data(Bytes),
+    Index(Arc<IndexPartition>),
+}
+
+#[derive(Clone, Debug)]
+struct BlockWeight;
+
+impl Weighter<BlockKey, CachedBlock> for BlockWeight {
+    fn weight(&self, _: &BlockKey, block: &CachedBlock) -> u64 {
+        let len_bytes = match block {
+            CachedBlock::Data(data) => data.len(),
+            CachedBlock::Index(index) => index.memory_len_bytes(),
+        };
+        len_bytes as u64 + ENTRY_OVERHEAD_BYTES
+    }
+}
+
+/// Mixes the two numbers of a key; they are not chosen by an enemy.
+#[derive(Default)]
+struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(u64::from(byte));
+        }
+    }
+
+    #[inline]
+    fn write_u64(&mut self, word: u64) {
+        let product =
+            u128::from(self.0 ^ word ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93_u128;
+        self.0 = product as u64 ^ (product >> 64) as u64;
+    }
+}
+
+type Blocks = Cache<
+    BlockKey,
+    CachedBlock,
+    BlockWeight,
+    BuildHasherDefault<KeyHasher>,
+    DefaultLifecycle<BlockKey, CachedBlock>,
+>;
+
+/// What the cache did and holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CacheMetrics {
+    pub(crate) hit_count: u64,
+    pub(crate) miss_count: u64,
+    pub(crate) used_bytes: u64,
+    pub(crate) capacity_bytes: u64,
+    pub(crate) block_count: u64,
+}
+
+/// The blocks in memory, shared by all tables of a store.
+#[derive(Debug)]
+pub(crate) struct BlockCache {
+    blocks: Blocks,
+    next_id: AtomicU64,
+}
+
+impl BlockCache {
+    /// A cache that holds at most `capacity_bytes` of blocks, what they cost besides included.
+    pub(crate) fn new(capacity_bytes: u64) -> BlockCache {
+        let shards = (capacity_bytes / SHARD_LEN_BYTES_MIN).clamp(1, SHARD_COUNT_MAX);
+        let options = OptionsBuilder::new()
+            .shards(shards as usize)
+            .weight_capacity(capacity_bytes)
+            .estimated_items_capacity((capacity_bytes / BLOCK_LEN_BYTES_GUESS).max(1) as usize)
+            .build()
+            .expect("all that the builder needs is set");
+        BlockCache {
+            blocks: Cache::with_options(
+                options,
+                BlockWeight,
+                BuildHasherDefault::default(),
+                DefaultLifecycle::default(),
+            ),
+            next_id: AtomicU64::new(0),
+        }
+    }
+
+    /// A number for a table that is being opened.
+    pub(crate) fn new_id(&self) -> CacheId {
+        CacheId(self.next_id.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The data block at `offset`.
+    #[inline]
+    pub(crate) fn get_data(&self, table: CacheId, offset: u64) -> Option<Bytes> {
+        match self.blocks.get(&BlockKey { table: table.0, offset }) {
+            Some(CachedBlock::Data(block)) => Some(block),
+            _ => None,
+        }
+    }
+
+    /// Keeps a data block.
+    pub(crate) fn insert_data(&self, table: CacheId, offset: u64, block: Bytes) {
+        self.blocks.insert(BlockKey { table: table.0, offset }, CachedBlock::Data(block));
+    }
+
+    /// The index partition at `offset`.
+    #[inline]
+    pub(crate) fn get_index(&self, table: CacheId, offset: u64) -> Option<Arc<IndexPartition>> {
+        match self.blocks.get(&BlockKey { table: table.0, offset }) {
+            Some(CachedBlock::Index(index)) => Some(index),
+            _ => None,
+        }
+    }
+
+    /// Keeps an index partition.
+    pub(crate) fn insert_index(&self, table: CacheId, offset: u64, index: Arc<IndexPartition>) {
+        self.blocks.insert(BlockKey { table: table.0, offset }, CachedBlock::Index(index));
+    }
+
+    /// What the cache did and holds.
+    pub(crate) fn metrics(&self) -> CacheMetrics {
+        CacheMetrics {
+            hit_count: self.blocks.hits(),
+            miss_count: self.blocks.misses(),
+            used_bytes: self.blocks.weight(),
+            capacity_bytes: self.blocks.capacity(),
+            block_count: self.blocks.len() as u64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_within_its_budget() {
+        let cache = BlockCache::new(1 << 20);
+        let id = cache.new_id();
+        for offset in 0..1000 {
+            cache.insert_data(id, offset * 4096, Bytes::from(vec![1; 4096]));
+        }
+        let metrics = cache.metrics();
+        assert!(metrics.used_bytes <= 1 << 20, "{metrics:?}");
+        assert!(metrics.used_bytes > 1 << 19, "{metrics:?}");
+        let found = (0..1000).filter(|i| cache.get_data(id, i * 4096).is_some()).count() as u64;
+        assert_eq!(found, metrics.block_count);
+        assert_eq!(cache.metrics().hit_count, found);
+    }
+
+    #[test]
+    fn tables_do_not_see_each_other() {
+        let cache = BlockCache::new(1 << 20);
+        let (a, b) = (cache.new_id(), cache.new_id());
+        cache.insert_data(a, 0, Bytes::from_static(b"a"));
+        assert_eq!(cache.get_data(b, 0), None);
+        assert!(cache.get_index(a, 0).is_none());
+    }
+}

@@ -1,0 +1,276 @@
+//! Writing a table: entries in, a file buffer and its properties out.
+//!
+//! Memory beyond the file buffer: one raw block, one compressed block, the index (a three-hundredth
+//! of the data at 4 KiB blocks) and 8 bytes a key for the filter.
+
+use super::block::{BlockBuilder, shared_len};
+use super::filter::{Filter, key_hash};
+use super::format::{BlockHandle, Footer, block_trailer};
+use super::index::{IndexBuilder, separator};
+use super::properties::TableProperties;
+use super::tombstones;
+use crate::compression::Compressor;
+use crate::key::{Kind, Seq, Trailer};
+use crate::options::Compression;
+use crate::range_del::RangeTombstone;
+use imbrex_files::FileBuffer;
+
+/// How a table is written.
+#[derive(Clone, Debug)]
+pub(crate) struct TableOptions {
+    /// Never the same for two tables of a store; part of every checksum.
+    pub(crate) table_id: u64,
+    /// A data block ends when it has grown to this.
+    pub(crate) block_len_bytes: usize,
+    /// How blocks are compressed.
+    pub(crate) compression: Compression,
+    /// LZ4's trade of size for speed, 1 the densest: worth more for tables that die young.
+    pub(crate) lz4_acceleration: u32,
+    /// 0: no filter.
+    pub(crate) filter_bits_per_key: u32,
+    /// An index partition ends when it has grown to this.
+    pub(crate) index_partition_len_bytes: usize,
+}
+
+impl Default for TableOptions {
+    fn default() -> TableOptions {
+        TableOptions {
+            table_id: 0,
+            block_len_bytes: 4 << 10,
+            compression: Compression::default(),
+            lz4_acceleration: 1,
+            filter_bits_per_key: 10,
+            index_partition_len_bytes: 16 << 10,
+        }
+    }
+}
+
+/// Writes one table. Entries are added in internal-key order, range tombstones in any.
+#[derive(Debug)]
+pub(crate) struct TableBuilder {
+    file: FileBuffer,
+    options: TableOptions,
+    compressor: Compressor,
+    block: BlockBuilder,
+    /// The key added last; with `last_trailer` what the next must be above.
+    last_key: Vec<u8>,
+    last_trailer: Trailer,
+    /// A block that was written but whose separator waits for the next key.
+    unindexed_len_bytes: Option<u64>,
+    separator: Vec<u8>,
+    index: IndexBuilder,
+    /// Finished partitions, and where each reaches: separator and trailer.
+    partitions: Vec<(Vec<u8>, Vec<u8>, Trailer)>,
+    partitions_len_bytes: u64,
+    hashes: Vec<u64>,
+    tombstones: Vec<RangeTombstone>,
+    properties: TableProperties,
+}
+
+impl TableBuilder {
+    /// Starts a table in an empty `file`.
+    pub(crate) fn new(file: FileBuffer, options: TableOptions) -> TableBuilder {
+        assert!(file.is_empty(), "a table starts at offset 0 of its file");
+        TableBuilder {
+            file,
+            compressor: Compressor::new(options.compression, options.lz4_acceleration),
+            block: BlockBuilder::default(),
+            last_key: Vec::new(),
+            last_trailer: Trailer(u64::MAX),
+            unindexed_len_bytes: None,
+            separator: Vec::new(),
+            index: IndexBuilder::new(0),
+            partitions: Vec::new(),
+            partitions_len_bytes: 0,
+            hashes: Vec::new(),
+            tombstones: Vec::new(),
+            properties: TableProperties {
+                table_id: options.table_id,
+                filter_bits_per_key: options.filter_bits_per_key.into(),
+                smallest_seq: Seq::MAX,
+                ..TableProperties::default()
+            },
+            options,
+        }
+    }
+
+    /// Adds an entry; it must sort after the one added before.
+    pub(crate) fn add(&mut self, user_key: &[u8], trailer: Trailer, value: &[u8]) {
+        let shared = shared_len(&self.last_key, user_key);
+        let is_first = self.properties.entry_count == 0;
+        let is_version = !is_first && shared == user_key.len() && shared == self.last_key.len();
+        let ascends = match (self.last_key.get(shared), user_key.get(shared)) {
+            (None, None) => is_first || trailer < self.last_trailer,
+            (before, now) => before < now,
+        };
+        assert!(ascends, "T1: entries of a table must ascend");
+        match self.unindexed_len_bytes.take() {
+            Some(len_bytes) if is_version => {
+                self.index.add(&self.last_key, self.last_trailer, len_bytes);
+                self.end_partition_if_full();
+            }
+            Some(len_bytes) => {
+                separator(&self.last_key, user_key, &mut self.separator);
+                self.index.add(&self.separator, Trailer(0), len_bytes);
+                self.end_partition_if_full();
+            }
+            None => {}
+        }
+        self.block.add(user_key, shared, trailer, value);
+        if !is_version && self.options.filter_bits_per_key > 0 {
+            self.hashes.push(key_hash(user_key));
+        }
+        self.count(user_key, trailer, value, is_first);
+        self.last_key.clear();
+        self.last_key.extend_from_slice(user_key);
+        self.last_trailer = trailer;
+        if self.block.len_bytes() >= self.options.block_len_bytes {
+            self.end_block();
+        }
+    }
+
+    #[inline]
+    fn count(&mut self, user_key: &[u8], trailer: Trailer, value: &[u8], is_first: bool) {
+        let properties = &mut self.properties;
+        if is_first {
+            properties.smallest_user_key = user_key.to_vec();
+        }
+        properties.entry_count += 1;
+        properties.delete_count += u64::from(trailer.kind() == Some(Kind::Delete));
+        properties.smallest_seq = properties.smallest_seq.min(trailer.seq());
+        properties.largest_seq = properties.largest_seq.max(trailer.seq());
+        properties.raw_key_len_bytes += user_key.len() as u64;
+        properties.raw_value_len_bytes += value.len() as u64;
+    }
+
+    /// Adds a range tombstone: at `seq`, all keys in `start..end` were deleted. An empty range is
+    /// dropped.
+    pub(crate) fn add_range_tombstone(&mut self, start: &[u8], end: &[u8], seq: Seq) {
+        if start < end {
+            self.tombstones.push(RangeTombstone::new(start, end, seq));
+        }
+    }
+
+    /// Whether nothing was added.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.properties.entry_count == 0 && self.tombstones.is_empty()
+    }
+
+    /// About how long the file would be if it were finished now.
+    #[inline]
+    pub(crate) fn len_bytes_estimate(&self) -> u64 {
+        let filter_len_bytes =
+            self.hashes.len() as u64 * u64::from(self.options.filter_bits_per_key) / 8;
+        self.file.len_bytes()
+            + self.block.len_bytes() as u64
+            + self.partitions_len_bytes
+            + self.index.len_bytes() as u64
+            + filter_len_bytes
+    }
+
+    fn end_block(&mut self) {
+        let raw = self.block.finish();
+        let (compression, payload) = self.compressor.compress(raw);
+        let handle =
+            append_block(&mut self.file, self.options.table_id, payload, raw.len(), compression);
+        self.block.clear();
+        self.properties.data_block_count += 1;
+        self.unindexed_len_bytes = Some(handle.len_bytes);
+    }
+
+    fn end_partition_if_full(&mut self) {
+        if self.index.len_bytes() >= self.options.index_partition_len_bytes {
+            self.end_partition();
+        }
+    }
+
+    fn end_partition(&mut self) {
+        let (separator, trailer) = self.index.last();
+        let separator = separator.to_vec();
+        let bytes = self.index.finish();
+        self.partitions_len_bytes += bytes.len() as u64;
+        self.partitions.push((bytes, separator, trailer));
+    }
+
+    /// Completes the table.
+    pub(crate) fn finish(mut self) -> (FileBuffer, TableProperties) {
+        if !self.block.is_empty() {
+            self.end_block();
+        }
+        if let Some(len_bytes) = self.unindexed_len_bytes.take() {
+            self.index.add(&self.last_key, Trailer(0), len_bytes);
+        }
+        if !self.index.is_empty() {
+            self.end_partition();
+        }
+        self.complete_properties();
+        let data_len_bytes = self.file.len_bytes();
+        let mut top_index = IndexBuilder::new(data_len_bytes);
+        for (bytes, separator, trailer) in std::mem::take(&mut self.partitions) {
+            let handle = self.append_raw(&bytes);
+            top_index.add(&separator, trailer, handle.len_bytes);
+        }
+        let mut footer = Footer {
+            table_id: self.options.table_id,
+            data_len_bytes,
+            index_len_bytes: self.file.len_bytes() - data_len_bytes,
+            filter_len_bytes: 0,
+            tombstones_len_bytes: 0,
+            properties_len_bytes: 0,
+            top_index_len_bytes: 0,
+        };
+        if !self.hashes.is_empty() {
+            let filter = Filter::build(&self.hashes, self.options.filter_bits_per_key);
+            footer.filter_len_bytes = self.append_raw(&filter.encode()).len_bytes;
+        }
+        if !self.tombstones.is_empty() {
+            let bytes = tombstones::encode(&self.tombstones);
+            footer.tombstones_len_bytes = self.append_raw(&bytes).len_bytes;
+        }
+        let properties = self.properties.encode();
+        footer.properties_len_bytes = self.append_raw(&properties).len_bytes;
+        footer.top_index_len_bytes = self.append_raw(&top_index.finish()).len_bytes;
+        self.file.append(&footer.encode());
+        (self.file, self.properties)
+    }
+
+    fn complete_properties(&mut self) {
+        let properties = &mut self.properties;
+        properties.largest_user_key.clone_from(&self.last_key);
+        properties.data_len_bytes = self.file.len_bytes();
+        properties.index_partition_count = self.partitions.len() as u64;
+        properties.range_tombstone_count = self.tombstones.len() as u64;
+        let mut is_first = properties.entry_count == 0;
+        for tombstone in &self.tombstones {
+            if is_first || tombstone.start < properties.smallest_user_key {
+                properties.smallest_user_key = tombstone.start.to_vec();
+            }
+            if is_first || tombstone.end > properties.largest_user_key {
+                properties.largest_user_key = tombstone.end.to_vec();
+            }
+            is_first = false;
+            properties.smallest_seq = properties.smallest_seq.min(tombstone.seq);
+            properties.largest_seq = properties.largest_seq.max(tombstone.seq);
+        }
+        properties.smallest_seq = properties.smallest_seq.min(properties.largest_seq);
+    }
+
+    fn append_raw(&mut self, payload: &[u8]) -> BlockHandle {
+        let table_id = self.options.table_id;
+        append_block(&mut self.file, table_id, payload, payload.len(), Compression::None)
+    }
+}
+
+fn append_block(
+    file: &mut FileBuffer,
+    table_id: u64,
+    payload: &[u8],
+    raw_len_bytes: usize,
+    compression: Compression,
+) -> BlockHandle {
+    let offset = file.len_bytes();
+    let trailer = block_trailer(table_id, offset, payload, raw_len_bytes, compression);
+    file.append(payload);
+    file.append(&trailer);
+    BlockHandle { offset, len_bytes: file.len_bytes() - offset }
+}

@@ -1,0 +1,281 @@
+//! An iterator over one table, in both directions.
+//!
+//! Blocks come from the cache where they are cached; the others are read with growing read-ahead.
+//! The first 256 KiB after a seek fill the cache, if the options allow; what a longer scan reads goes
+//! through one buffer that is reused, because it would only push out what point reads need.
+
+use super::block::{BlockCursor, Damage};
+use super::index::IndexPartition;
+use super::read_ahead::ReadAhead;
+use super::reader::{Table, cannot_read};
+use crate::EngineError;
+use crate::iter::InternalIter;
+use crate::key::InternalKey;
+use bytes::Bytes;
+use std::sync::Arc;
+
+/// How an iterator reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TableReadOptions {
+    /// Whether blocks that are read go into the cache.
+    pub(crate) fill_cache: bool,
+    /// How far it reads ahead at most.
+    pub(crate) read_ahead_bytes: usize,
+    /// The table will be read from end to end, as by a compaction: reads ahead from the first
+    /// block on, and does not ask the cache.
+    pub(crate) sequential: bool,
+}
+
+impl Default for TableReadOptions {
+    fn default() -> TableReadOptions {
+        TableReadOptions { fill_cache: true, read_ahead_bytes: 256 << 10, sequential: false }
+    }
+}
+
+/// How much a scan may put into the cache after a seek.
+const CACHED_SCAN_LEN_BYTES: u64 = 256 << 10;
+
+/// A cursor over the entries of a table.
+#[derive(Debug)]
+pub(crate) struct TableIter {
+    table: Arc<Table>,
+    options: TableReadOptions,
+    partition_index: usize,
+    partition: Option<Arc<IndexPartition>>,
+    block_index: usize,
+    /// The offset of the block that is loaded.
+    loaded: Option<u64>,
+    /// The block, if it is in the cache too ...
+    shared: Bytes,
+    /// ... or if it is not.
+    owned: Vec<u8>,
+    is_owned: bool,
+    cursor: BlockCursor,
+    read_ahead: ReadAhead,
+    /// What was read since the last seek or cache hit, as stored.
+    missed_len_bytes: u64,
+}
+
+impl TableIter {
+    pub(super) fn new(table: Arc<Table>, options: TableReadOptions) -> TableIter {
+        TableIter {
+            table,
+            partition_index: 0,
+            partition: None,
+            block_index: 0,
+            loaded: None,
+            shared: Bytes::new(),
+            owned: Vec::new(),
+            is_owned: false,
+            cursor: BlockCursor::default(),
+            read_ahead: ReadAhead::new(options.read_ahead_bytes, options.sequential),
+            missed_len_bytes: 0,
+            options,
+        }
+    }
+
+    /// The table it reads.
+    pub(crate) fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    #[inline]
+    fn block(&self) -> &[u8] {
+        if self.is_owned { &self.owned } else { &self.shared }
+    }
+
+    /// Applies `step` to the cursor and the block it stands in.
+    #[inline]
+    fn step(
+        &mut self,
+        step: impl FnOnce(&mut BlockCursor, &[u8]) -> Result<(), Damage>,
+    ) -> Result<(), EngineError> {
+        let block: &[u8] = if self.is_owned { &self.owned } else { &self.shared };
+        match step(&mut self.cursor, block) {
+            Ok(()) => Ok(()),
+            Err(damage) => Err(self.damaged(damage)),
+        }
+    }
+
+    #[cold]
+    fn damaged(&mut self, damage: Damage) -> EngineError {
+        self.cursor.invalidate();
+        self.table.damaged_block(self.loaded.take().unwrap_or(0), damage.0)
+    }
+
+    /// Loads partition `index` of the index; false if there is none.
+    fn load_partition(&mut self, index: usize) -> Result<bool, EngineError> {
+        if index >= self.table.top_index.len() {
+            return Ok(false);
+        }
+        if self.partition.is_none() || self.partition_index != index {
+            self.partition = None;
+            let fill_cache = self.options.fill_cache && !self.options.sequential;
+            self.partition = Some(self.table.partition(index, fill_cache)?);
+            self.partition_index = index;
+        }
+        Ok(true)
+    }
+
+    fn block_count(&self) -> usize {
+        self.partition.as_ref().map_or(0, |partition| partition.len())
+    }
+
+    /// Loads block `index` of the partition.
+    fn load_block(&mut self, index: usize) -> Result<(), EngineError> {
+        self.cursor.invalidate();
+        let Some(partition) = &self.partition else { return Ok(()) };
+        let handle = partition.handle(index);
+        self.block_index = index;
+        if self.loaded == Some(handle.offset) {
+            return Ok(());
+        }
+        self.loaded = None;
+        let streams = self.options.sequential || self.missed_len_bytes >= CACHED_SCAN_LEN_BYTES;
+        let cached = if streams { None } else { self.table.cached_data_block(handle.offset) };
+        if let Some(block) = cached {
+            self.shared = block;
+            self.is_owned = false;
+            self.missed_len_bytes = 0;
+        } else {
+            let table = &self.table;
+            let stored = self
+                .read_ahead
+                .read(
+                    &*table.file,
+                    handle.offset,
+                    handle.len_bytes as usize,
+                    table.footer.data_len_bytes,
+                )
+                .map_err(|e| cannot_read("data block", table.name(), handle.offset, e))?;
+            if self.options.fill_cache && !streams {
+                self.shared = table.raw_data_block(handle.offset, stored)?;
+                table.cache_data_block(handle.offset, self.shared.clone());
+                self.is_owned = false;
+            } else {
+                self.shared = Bytes::new();
+                table.raw_data_block_into(handle.offset, stored, &mut self.owned)?;
+                self.is_owned = true;
+            }
+            self.missed_len_bytes += handle.len_bytes;
+        }
+        self.loaded = Some(handle.offset);
+        self.step(|cursor, block| cursor.open(block))
+    }
+
+    /// Goes on to the first entry of the block that follows, if one does.
+    fn next_block(&mut self) -> Result<(), EngineError> {
+        let next = self.block_index + 1;
+        if next < self.block_count() {
+            self.load_block(next)?;
+        } else if self.load_partition(self.partition_index + 1)? {
+            self.load_block(0)?;
+        } else {
+            self.cursor.invalidate();
+            return Ok(());
+        }
+        self.step(BlockCursor::seek_to_first)
+    }
+
+    /// Goes back to the last entry of the block before, if there is one.
+    fn prev_block(&mut self) -> Result<(), EngineError> {
+        if self.block_index > 0 {
+            self.load_block(self.block_index - 1)?;
+        } else if self.partition_index > 0 && self.load_partition(self.partition_index - 1)? {
+            self.load_block(self.block_count() - 1)?;
+        } else {
+            self.cursor.invalidate();
+            return Ok(());
+        }
+        self.step(BlockCursor::seek_to_last)
+    }
+
+    /// Loads the first block that could hold `target` or something after it; false if none could.
+    fn load_block_of(&mut self, target: InternalKey<'_>) -> Result<bool, EngineError> {
+        self.start_seek();
+        if !self.load_partition(self.table.top_index.find(target))? {
+            return Ok(false);
+        }
+        let index = self.partition.as_ref().map_or(0, |partition| partition.find(target));
+        if index >= self.block_count() {
+            // The top index said that the partition reaches at least as far as `target`.
+            let offset = self.table.top_index.handle(self.partition_index).offset;
+            return Err(super::format::corrupt(
+                "index partition",
+                self.table.name(),
+                offset,
+                "it ends before its separator in the top index",
+            ));
+        }
+        self.load_block(index)?;
+        Ok(true)
+    }
+
+    fn start_seek(&mut self) {
+        self.cursor.invalidate();
+        self.missed_len_bytes = 0;
+        self.read_ahead.restart(self.options.sequential);
+    }
+}
+
+impl InternalIter for TableIter {
+    fn seek_to_first(&mut self) -> Result<(), EngineError> {
+        self.start_seek();
+        if !self.load_partition(0)? {
+            return Ok(());
+        }
+        self.load_block(0)?;
+        self.step(BlockCursor::seek_to_first)
+    }
+
+    fn seek_to_last(&mut self) -> Result<(), EngineError> {
+        self.start_seek();
+        let Some(last) = self.table.top_index.len().checked_sub(1) else { return Ok(()) };
+        self.load_partition(last)?;
+        self.load_block(self.block_count() - 1)?;
+        self.step(BlockCursor::seek_to_last)
+    }
+
+    fn seek(&mut self, target: InternalKey<'_>) -> Result<(), EngineError> {
+        if !self.load_block_of(target)? {
+            return Ok(());
+        }
+        self.step(|cursor, block| cursor.seek(block, target))?;
+        if self.cursor.valid() { Ok(()) } else { self.next_block() }
+    }
+
+    fn seek_before(&mut self, target: InternalKey<'_>) -> Result<(), EngineError> {
+        if !self.load_block_of(target)? {
+            return self.seek_to_last();
+        }
+        self.step(|cursor, block| cursor.seek_before(block, target))?;
+        if self.cursor.valid() { Ok(()) } else { self.prev_block() }
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<(), EngineError> {
+        self.step(BlockCursor::next)?;
+        if self.cursor.valid() { Ok(()) } else { self.next_block() }
+    }
+
+    #[inline]
+    fn prev(&mut self) -> Result<(), EngineError> {
+        self.step(BlockCursor::prev)?;
+        if self.cursor.valid() { Ok(()) } else { self.prev_block() }
+    }
+
+    #[inline]
+    fn valid(&self) -> bool {
+        self.cursor.valid()
+    }
+
+    #[inline]
+    fn key(&self) -> InternalKey<'_> {
+        self.cursor.key(self.block())
+    }
+
+    #[inline]
+    fn value(&self) -> &[u8] {
+        &self.block()[self.cursor.value_range()]
+    }
+}

@@ -1,0 +1,186 @@
+//! An iterator over a sorted run: tables one after the other that do not overlap.
+//!
+//! Tables are opened when the iterator gets to them, so that a short scan of a wide level opens one.
+
+use super::block::compare_user_keys;
+use super::iter::{TableIter, TableReadOptions};
+use super::reader::Table;
+use crate::EngineError;
+use crate::iter::InternalIter;
+use crate::key::InternalKey;
+use std::cmp::Ordering;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// Tables in key order whose entries do not overlap (versions of one user key may meet at a border,
+/// newest first).
+pub(crate) trait SortedRun: Send + Sync + Debug {
+    /// How many tables there are.
+    fn table_count(&self) -> usize;
+
+    /// The largest user key of table `index`.
+    fn largest_user_key(&self, index: usize) -> &[u8];
+
+    /// Opens table `index`, or hands out the open one.
+    fn open(&self, index: usize) -> Result<Arc<Table>, EngineError>;
+}
+
+/// A cursor over a sorted run.
+#[derive(Debug)]
+pub(crate) struct LevelIter<R> {
+    run: R,
+    options: TableReadOptions,
+    table_index: usize,
+    iter: Option<TableIter>,
+}
+
+impl<R: SortedRun> LevelIter<R> {
+    /// A cursor over `run`.
+    pub(crate) fn new(run: R, options: TableReadOptions) -> LevelIter<R> {
+        LevelIter { run, options, table_index: 0, iter: None }
+    }
+
+    /// Which table the cursor stands in.
+    pub(crate) fn table_index(&self) -> usize {
+        self.table_index
+    }
+
+    /// Makes table `index` the current one; false if there is none.
+    fn open(&mut self, index: usize) -> Result<bool, EngineError> {
+        if index >= self.run.table_count() {
+            self.iter = None;
+            return Ok(false);
+        }
+        if self.iter.is_none() || self.table_index != index {
+            self.iter = None;
+            self.iter = Some(self.run.open(index)?.iter(self.options));
+            self.table_index = index;
+        }
+        Ok(true)
+    }
+
+    /// The first table whose largest user key is not `is_before` that of `target`.
+    fn find(&self, target: InternalKey<'_>, is_before: fn(Ordering) -> bool) -> usize {
+        let (mut low, mut high) = (0, self.run.table_count());
+        while low < high {
+            let middle = (low + high) / 2;
+            let largest = self.run.largest_user_key(middle);
+            if is_before(compare_user_keys(largest, target.user_key)) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// While the current table has nothing more, goes on to the first entry of the next.
+    fn skip_forward(&mut self) -> Result<(), EngineError> {
+        while self.iter.as_ref().is_some_and(|iter| !iter.valid()) {
+            if self.open(self.table_index + 1)?
+                && let Some(iter) = &mut self.iter
+            {
+                iter.seek_to_first()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// While the current table has nothing before, goes back to the last entry of the one before.
+    fn skip_backward(&mut self) -> Result<(), EngineError> {
+        while self.iter.as_ref().is_some_and(|iter| !iter.valid()) {
+            let Some(before) = self.table_index.checked_sub(1) else {
+                self.iter = None;
+                return Ok(());
+            };
+            self.open(before)?;
+            if let Some(iter) = &mut self.iter {
+                iter.seek_to_last()?;
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn current(&self) -> &TableIter {
+        self.iter.as_ref().expect("key, value, next and prev are called only while valid")
+    }
+
+    #[inline]
+    fn current_mut(&mut self) -> &mut TableIter {
+        self.iter.as_mut().expect("key, value, next and prev are called only while valid")
+    }
+}
+
+impl<R: SortedRun> InternalIter for LevelIter<R> {
+    fn seek_to_first(&mut self) -> Result<(), EngineError> {
+        if self.open(0)? {
+            self.current_mut().seek_to_first()?;
+        }
+        self.skip_forward()
+    }
+
+    fn seek_to_last(&mut self) -> Result<(), EngineError> {
+        let Some(last) = self.run.table_count().checked_sub(1) else { return Ok(()) };
+        self.open(last)?;
+        self.current_mut().seek_to_last()?;
+        self.skip_backward()
+    }
+
+    fn seek(&mut self, target: InternalKey<'_>) -> Result<(), EngineError> {
+        // Versions of one user key may span tables, so the next one is sought in too.
+        for index in self.find(target, Ordering::is_lt)..=self.run.table_count() {
+            if !self.open(index)? {
+                break;
+            }
+            self.current_mut().seek(target)?;
+            if self.valid() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn seek_before(&mut self, target: InternalKey<'_>) -> Result<(), EngineError> {
+        // A table that ends with this user key may be followed by one with older versions of it.
+        let Some(last) = self.run.table_count().checked_sub(1) else { return Ok(()) };
+        let first_above = self.find(target, Ordering::is_le).min(last);
+        for index in (0..=first_above).rev() {
+            self.open(index)?;
+            self.current_mut().seek_before(target)?;
+            if self.valid() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<(), EngineError> {
+        let iter = self.current_mut();
+        iter.next()?;
+        if iter.valid() { Ok(()) } else { self.skip_forward() }
+    }
+
+    #[inline]
+    fn prev(&mut self) -> Result<(), EngineError> {
+        let iter = self.current_mut();
+        iter.prev()?;
+        if iter.valid() { Ok(()) } else { self.skip_backward() }
+    }
+
+    #[inline]
+    fn valid(&self) -> bool {
+        self.iter.as_ref().is_some_and(InternalIter::valid)
+    }
+
+    #[inline]
+    fn key(&self) -> InternalKey<'_> {
+        self.current().key()
+    }
+
+    #[inline]
+    fn value(&self) -> &[u8] {
+        self.current().value()
+    }
+}

@@ -1,0 +1,38 @@
+//! Tables: immutable files of sorted entries, written once, read at random and in order.
+//!
+//! ```text
+//!   TableBuilder --> | data blocks | index partitions | filter | tombstones | properties | top index | footer |
+//!                          ^               ^              ^                                     ^
+//!   get(key)               4. search       3. which block 1. is it here at all?                 2. which partition
+//! ```
+//!
+//! A get that misses costs one cache line of the filter; one that hits costs one read of one block.
+//! The filter, the top index and the tombstones stay in memory while the table is open; data blocks
+//! and index partitions live in the block cache.
+//!
+//! Not here: which tables exist (`version`), which are merged (`compaction`).
+
+mod block;
+mod builder;
+mod filter;
+mod format;
+mod index;
+mod iter;
+mod level_iter;
+mod properties;
+mod read_ahead;
+mod reader;
+mod tombstones;
+mod varint;
+
+pub(crate) use block::compare_user_keys;
+pub(crate) use builder::{TableBuilder, TableOptions};
+pub(crate) use filter::key_hash;
+pub(crate) use index::IndexPartition;
+pub(crate) use iter::{TableIter, TableReadOptions};
+pub(crate) use level_iter::{LevelIter, SortedRun};
+pub(crate) use properties::TableProperties;
+pub(crate) use reader::{Table, TableLookup};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+//! What a table says about itself: counts, key range, sequence range, sizes.
+//!
+//! Stored as a list of tagged fields, so that a later version can add fields that this one skips.
+
+use super::format::{read_u32, read_u64};
+use crate::key::Seq;
+
+/// The version of the list's own form, not of the fields in it.
+const PROPERTIES_VERSION: u32 = 1;
+
+/// What a table holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TableProperties {
+    /// The id its writer gave it.
+    pub(crate) table_id: u64,
+    /// Entries, deletes included, range tombstones not.
+    pub(crate) entry_count: u64,
+    /// Entries that are deletes.
+    pub(crate) delete_count: u64,
+    /// Range tombstones.
+    pub(crate) range_tombstone_count: u64,
+    /// The smallest user key, starts of range tombstones included.
+    pub(crate) smallest_user_key: Vec<u8>,
+    /// The largest user key, ends of range tombstones included. Such an end is itself not deleted:
+    /// taking it for a key of the table errs to the safe side.
+    pub(crate) largest_user_key: Vec<u8>,
+    /// The smallest sequence number.
+    pub(crate) smallest_seq: Seq,
+    /// The largest sequence number.
+    pub(crate) largest_seq: Seq,
+    /// User keys, uncompressed.
+    pub(crate) raw_key_len_bytes: u64,
+    /// Values, uncompressed.
+    pub(crate) raw_value_len_bytes: u64,
+    /// Data blocks, as stored.
+    pub(crate) data_len_bytes: u64,
+    /// How many data blocks there are.
+    pub(crate) data_block_count: u64,
+    /// How many index partitions there are.
+    pub(crate) index_partition_count: u64,
+    /// The bits per key that the filter was built with; 0 without a filter.
+    pub(crate) filter_bits_per_key: u64,
+}
+
+/// Tags are on the disk: never renumbered, never reused, never zero.
+const ENTRY_COUNT: u16 = 1;
+const DELETE_COUNT: u16 = 2;
+const RANGE_TOMBSTONE_COUNT: u16 = 3;
+const SMALLEST_USER_KEY: u16 = 4;
+const LARGEST_USER_KEY: u16 = 5;
+const SMALLEST_SEQ: u16 = 6;
+const LARGEST_SEQ: u16 = 7;
+const RAW_KEY_LEN_BYTES: u16 = 8;
+const RAW_VALUE_LEN_BYTES: u16 = 9;
+const DATA_LEN_BYTES: u16 = 10;
+const DATA_BLOCK_COUNT: u16 = 11;
+const INDEX_PARTITION_COUNT: u16 = 12;
+const FILTER_BITS_PER_KEY: u16 = 13;
+const TABLE_ID: u16 = 14;
+
+const FIELD_HEADER_LEN_BYTES: usize = 2 + 4;
+
+impl TableProperties {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = PROPERTIES_VERSION.to_le_bytes().to_vec();
+        let mut put = |tag: u16, value: &[u8]| {
+            out.extend_from_slice(&tag.to_le_bytes());
+            out.extend_from_slice(&(value.len() as u32).to_le_bytes());
+            out.extend_from_slice(value);
+        };
+        put(ENTRY_COUNT, &self.entry_count.to_le_bytes());
+        put(DELETE_COUNT, &self.delete_count.to_le_bytes());
+        put(RANGE_TOMBSTONE_COUNT, &self.range_tombstone_count.to_le_bytes());
+        put(SMALLEST_USER_KEY, &self.smallest_user_key);
+        put(LARGEST_USER_KEY, &self.largest_user_key);
+        put(SMALLEST_SEQ, &self.smallest_seq.0.to_le_bytes());
+        put(LARGEST_SEQ, &self.largest_seq.0.to_le_bytes());
+        put(RAW_KEY_LEN_BYTES, &self.raw_key_len_bytes.to_le_bytes());
+        put(RAW_VALUE_LEN_BYTES, &self.raw_value_len_bytes.to_le_bytes());
+        put(DATA_LEN_BYTES, &self.data_len_bytes.to_le_bytes());
+        put(DATA_BLOCK_COUNT, &self.data_block_count.to_le_bytes());
+        put(INDEX_PARTITION_COUNT, &self.index_partition_count.to_le_bytes());
+        put(FILTER_BITS_PER_KEY, &self.filter_bits_per_key.to_le_bytes());
+        put(TABLE_ID, &self.table_id.to_le_bytes());
+        out
+    }
+
+    /// Reads what [`TableProperties::encode`] wrote; fields it does not know are skipped.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<TableProperties, String> {
+        let version = read_u32(bytes, 0).ok_or("too short for properties")?;
+        if version != PROPERTIES_VERSION {
+            return Err(format!("version {version}, this program knows {PROPERTIES_VERSION}"));
+        }
+        let mut properties = TableProperties::default();
+        let mut rest = &bytes[4..];
+        let mut tag_before = 0;
+        while !rest.is_empty() {
+            let Some((head, body)) = rest.split_first_chunk::<FIELD_HEADER_LEN_BYTES>() else {
+                return Err("a field is cut off".into());
+            };
+            let tag = u16::from_le_bytes([head[0], head[1]]);
+            let len_bytes = u32::from_le_bytes([head[2], head[3], head[4], head[5]]) as usize;
+            let value = body.get(..len_bytes).ok_or("a field is cut off")?;
+            rest = &body[len_bytes..];
+            if tag <= tag_before {
+                return Err(format!("field {tag} after field {tag_before}"));
+            }
+            tag_before = tag;
+            properties.set(tag, value)?;
+        }
+        Ok(properties)
+    }
+
+    fn set(&mut self, tag: u16, value: &[u8]) -> Result<(), String> {
+        let number = || match value.len() {
+            8 => read_u64(value, 0).ok_or_else(String::new),
+            len => Err(format!("field {tag} has {len} bytes, 8 expected")),
+        };
+        match tag {
+            ENTRY_COUNT => self.entry_count = number()?,
+            DELETE_COUNT => self.delete_count = number()?,
+            RANGE_TOMBSTONE_COUNT => self.range_tombstone_count = number()?,
+            SMALLEST_USER_KEY => self.smallest_user_key = value.to_vec(),
+            LARGEST_USER_KEY => self.largest_user_key = value.to_vec(),
+            SMALLEST_SEQ => self.smallest_seq = Seq(number()?),
+            LARGEST_SEQ => self.largest_seq = Seq(number()?),
+            RAW_KEY_LEN_BYTES => self.raw_key_len_bytes = number()?,
+            RAW_VALUE_LEN_BYTES => self.raw_value_len_bytes = number()?,
+            DATA_LEN_BYTES => self.data_len_bytes = number()?,
+            DATA_BLOCK_COUNT => self.data_block_count = number()?,
+            INDEX_PARTITION_COUNT => self.index_partition_count = number()?,
+            FILTER_BITS_PER_KEY => self.filter_bits_per_key = number()?,
+            TABLE_ID => self.table_id = number()?,
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn round_trips_and_skips_unknown_fields() {
+        let properties = TableProperties {
+            table_id: 7,
+            entry_count: 3,
+            smallest_user_key: b"a".to_vec(),
+            largest_user_key: b"zz".to_vec(),
+            largest_seq: Seq(99),
+            ..TableProperties::default()
+        };
+        let mut bytes = properties.encode();
+        assert_eq!(TableProperties::decode(&bytes), Ok(properties.clone()));
+        bytes.extend_from_slice(&[0xff, 0xff, 2, 0, 0, 0, 1, 2]);
+        assert_eq!(TableProperties::decode(&bytes), Ok(properties));
+        bytes.pop();
+        assert!(TableProperties::decode(&bytes).is_err());
+    }
+}

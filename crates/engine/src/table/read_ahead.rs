@@ -1,0 +1,100 @@
+//! Reads of an iterator: exactly one block after a seek, more and more while it goes on in order.
+//!
+//! A seek of the disk costs as much as about 2 MB of transfer, but a short scan must not pay for
+//! blocks it never reaches: so the first two blocks are read alone, then reads grow fourfold from
+//! 16 KiB up to the limit.
+
+use imbrex_files::{FileReader, FilesError};
+use std::ops::Range;
+
+const FIRST_AHEAD_LEN_BYTES: usize = 16 << 10;
+const GROWTH: usize = 4;
+
+/// A window of the file that was read, and what will be read next.
+#[derive(Debug)]
+pub(crate) struct ReadAhead {
+    scratch: Vec<u8>,
+    /// The part of the file that lies in `scratch`, and where it starts there.
+    window: Range<u64>,
+    window_at: usize,
+    /// The block asked for last.
+    last: Range<u64>,
+    ahead_len_bytes: usize,
+    ahead_len_bytes_max: usize,
+}
+
+impl ReadAhead {
+    /// Reads ahead up to `ahead_len_bytes_max`; at once, if `from_the_start`.
+    pub(crate) fn new(ahead_len_bytes_max: usize, from_the_start: bool) -> ReadAhead {
+        ReadAhead {
+            scratch: Vec::new(),
+            window: 0..0,
+            window_at: 0,
+            last: u64::MAX..u64::MAX,
+            ahead_len_bytes: if from_the_start { ahead_len_bytes_max } else { 0 },
+            ahead_len_bytes_max,
+        }
+    }
+
+    /// The bytes `offset..offset + len_bytes` of the file; nothing from `limit` on is read ahead.
+    pub(crate) fn read(
+        &mut self,
+        file: &dyn FileReader,
+        offset: u64,
+        len_bytes: usize,
+        limit: u64,
+    ) -> Result<&[u8], FilesError> {
+        let wanted = offset..offset + len_bytes as u64;
+        if wanted.start < self.window.start || self.window.end < wanted.end {
+            self.fill(file, &wanted, limit)?;
+        } else {
+            self.last = wanted.clone();
+        }
+        let at = self.window_at + (wanted.start - self.window.start) as usize;
+        Ok(&self.scratch[at..at + len_bytes])
+    }
+
+    fn fill(
+        &mut self,
+        file: &dyn FileReader,
+        wanted: &Range<u64>,
+        limit: u64,
+    ) -> Result<(), FilesError> {
+        let goes_on = wanted.start == self.last.end;
+        let goes_back = wanted.end == self.last.start;
+        let sequential = goes_on || goes_back;
+        let ahead = match self.ahead_len_bytes {
+            0 => 0,
+            ahead => ahead as u64,
+        };
+        let range = if goes_back {
+            wanted.end.saturating_sub(ahead).min(wanted.start)..wanted.end
+        } else {
+            wanted.start..(wanted.start + ahead).min(limit).max(wanted.end)
+        };
+        self.window = 0..0;
+        let len_bytes = (range.end - range.start) as usize;
+        let got = file.read_at(range.start, len_bytes, &mut self.scratch)?;
+        // The part asked for lies somewhere in `scratch`: the read starts at a whole block.
+        let (got_at, got_len_bytes) = (got.as_ptr().addr(), got.len());
+        let at = got_at.wrapping_sub(self.scratch.as_ptr().addr());
+        assert!(
+            got_len_bytes == len_bytes && at <= self.scratch.len() - len_bytes,
+            "read_at returns the part of `scratch` that was asked for"
+        );
+        self.window = range;
+        self.window_at = at;
+        self.last = wanted.clone();
+        if sequential {
+            self.ahead_len_bytes = (self.ahead_len_bytes * GROWTH)
+                .max(FIRST_AHEAD_LEN_BYTES)
+                .min(self.ahead_len_bytes_max);
+        }
+        Ok(())
+    }
+
+    /// A seek elsewhere: reading ahead starts small again.
+    pub(crate) fn restart(&mut self, from_the_start: bool) {
+        self.ahead_len_bytes = if from_the_start { self.ahead_len_bytes_max } else { 0 };
+    }
+}

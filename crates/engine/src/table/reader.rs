@@ -1,0 +1,388 @@
+//! A table open for reading: what stays in memory, and point look-ups.
+
+use super::block::BlockCursor;
+use super::filter::Filter;
+use super::format::{
+    BLOCK_TRAILER_LEN_BYTES, BlockHandle, FOOTER_LEN_BYTES, Footer, StoredBlock, corrupt,
+};
+use super::index::IndexPartition;
+use super::iter::{TableIter, TableReadOptions};
+use super::properties::TableProperties;
+use super::tombstones;
+use crate::EngineError;
+use crate::cache::{BlockCache, CacheId};
+use crate::key::{InternalKey, Kind, Seq, Trailer};
+use crate::range_del::FragmentedTombstones;
+use bytes::Bytes;
+use imbrex_files::{FileReader, FilesError};
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// What is read first of a file: enough for footer, top index and properties of most tables.
+const TAIL_LEN_BYTES: u64 = 8 << 10;
+
+/// What a table knows about a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum TableLookup {
+    /// Nothing.
+    Missing,
+    /// It was deleted at `seq`.
+    Deleted {
+        /// When.
+        seq: Seq,
+    },
+    /// It had this value from `seq` on.
+    Value {
+        /// The value, a part of its block.
+        value: Bytes,
+        /// When.
+        seq: Seq,
+    },
+}
+
+/// A table open for reading.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(super) file: Arc<dyn FileReader>,
+    cache: Arc<BlockCache>,
+    cache_id: CacheId,
+    pub(super) footer: Footer,
+    pub(super) top_index: IndexPartition,
+    /// The only partition of a small table, kept in memory.
+    sole_partition: Option<Arc<IndexPartition>>,
+    pub(super) filter: Option<Filter>,
+    tombstones: FragmentedTombstones,
+    properties: TableProperties,
+}
+
+thread_local! {
+    /// Where point reads put stored blocks before they are decompressed.
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A scratch buffer longer than this is given back: a single huge value must not stay around.
+const SCRATCH_LEN_BYTES_MAX: usize = 1 << 20;
+
+impl Table {
+    /// Opens a table: reads its footer, top index, filter, tombstones and properties.
+    ///
+    /// # Errors
+    /// [`EngineError::Corrupt`], [`EngineError::Files`].
+    pub(crate) fn open(
+        file: Arc<dyn FileReader>,
+        cache: Arc<BlockCache>,
+    ) -> Result<Arc<Table>, EngineError> {
+        let len_bytes = file.len_bytes();
+        let mut scratch = Vec::new();
+        let footer_at = len_bytes.checked_sub(FOOTER_LEN_BYTES as u64).ok_or_else(|| {
+            corrupt("table footer", file.name(), 0, format!("a file of {len_bytes} bytes"))
+        })?;
+        let mut tail_at = len_bytes.saturating_sub(TAIL_LEN_BYTES);
+        let mut tail = read_range(&*file, "table footer", tail_at..len_bytes, &mut scratch)?;
+        let footer = Footer::decode(&tail[tail.len() - FOOTER_LEN_BYTES..], len_bytes)
+            .map_err(|reason| corrupt("table footer", file.name(), footer_at, reason))?;
+        let is_small = footer.index_len_bytes <= TAIL_LEN_BYTES;
+        let start = if is_small { footer.data_len_bytes } else { footer.filter().offset };
+        if start < tail_at {
+            tail_at = start;
+            tail = read_range(&*file, "table metadata", tail_at..len_bytes, &mut scratch)?;
+        }
+        let open = Opening { file: &*file, table_id: footer.table_id, tail, tail_at };
+        let top_index = open.part("table top index", footer.top_index(), IndexPartition::decode)?;
+        check_top_index(&footer, &top_index)
+            .map_err(|e| corrupt("table top index", file.name(), footer.top_index().offset, e))?;
+        let filter = match footer.filter_len_bytes {
+            0 => None,
+            _ => Some(open.part("table filter", footer.filter(), Filter::decode)?),
+        };
+        let tombstones = match footer.tombstones_len_bytes {
+            0 => FragmentedTombstones::default(),
+            _ => open.part("range tombstones", footer.tombstones(), |bytes| {
+                tombstones::decode(bytes).map(|list| FragmentedTombstones::new(&list))
+            })?,
+        };
+        let properties =
+            open.part("table properties", footer.properties(), TableProperties::decode)?;
+        let cache_id = cache.new_id();
+        let mut table = Table {
+            cache,
+            cache_id,
+            footer,
+            top_index,
+            sole_partition: None,
+            filter,
+            tombstones,
+            properties,
+            file,
+        };
+        if table.top_index.len() == 1 {
+            let handle = table.top_index.handle(0);
+            table.sole_partition = Some(Arc::new(table.read_partition(handle, &mut scratch)?));
+        }
+        Ok(Arc::new(table))
+    }
+
+    /// The properties its writer left.
+    pub(crate) fn properties(&self) -> &TableProperties {
+        &self.properties
+    }
+
+    /// Its range tombstones.
+    pub(crate) fn range_tombstones(&self) -> &FragmentedTombstones {
+        &self.tombstones
+    }
+
+    /// The name of its file.
+    pub(crate) fn name(&self) -> &str {
+        self.file.name()
+    }
+
+    /// The length of its file.
+    pub(crate) fn len_bytes(&self) -> u64 {
+        self.file.len_bytes()
+    }
+
+    /// Memory that the table holds as long as it is open.
+    pub(crate) fn memory_len_bytes(&self) -> usize {
+        self.filter.as_ref().map_or(0, Filter::memory_len_bytes)
+            + self.top_index.memory_len_bytes()
+            + self.sole_partition.as_ref().map_or(0, |partition| partition.memory_len_bytes())
+            + self.tombstones.len_bytes()
+    }
+
+    /// Whether the table could hold the key with this hash. Cost: one cache line.
+    #[inline]
+    pub(crate) fn may_contain(&self, key_hash: u64) -> bool {
+        self.filter.as_ref().is_none_or(|filter| filter.may_contain(key_hash))
+    }
+
+    /// What the table knows of `user_key` as of `snapshot`; range tombstones are not considered.
+    ///
+    /// Cost: one cache line for most absent keys; else a search of the index and one data block,
+    /// read by one disk read if it is not cached.
+    ///
+    /// # Errors
+    /// [`EngineError::Corrupt`], [`EngineError::Files`].
+    #[inline]
+    pub(crate) fn get(
+        &self,
+        user_key: &[u8],
+        key_hash: u64,
+        snapshot: Seq,
+    ) -> Result<TableLookup, EngineError> {
+        if !self.may_contain(key_hash) {
+            return Ok(TableLookup::Missing);
+        }
+        self.get_unfiltered(user_key, snapshot)
+    }
+
+    fn get_unfiltered(&self, user_key: &[u8], snapshot: Seq) -> Result<TableLookup, EngineError> {
+        let target = InternalKey::new(user_key, Trailer::seek(snapshot));
+        let Some(handle) = self.find_block(target)? else { return Ok(TableLookup::Missing) };
+        let block = self.data_block(handle)?;
+        let mut cursor = BlockCursor::default();
+        cursor
+            .open(&block)
+            .and_then(|()| cursor.seek(&block, target))
+            .map_err(|damage| self.damaged_block(handle.offset, damage.0))?;
+        if !cursor.valid() || cursor.user_key(&block) != user_key {
+            return Ok(TableLookup::Missing);
+        }
+        let seq = cursor.trailer().seq();
+        Ok(match cursor.trailer().kind() {
+            Some(Kind::Put) => TableLookup::Value { value: block.slice(cursor.value_range()), seq },
+            _ => TableLookup::Deleted { seq },
+        })
+    }
+
+    /// Where the first block lies that could hold `target` or something after it.
+    fn find_block(&self, target: InternalKey<'_>) -> Result<Option<BlockHandle>, EngineError> {
+        let find = |partition: &IndexPartition| {
+            let index = partition.find(target);
+            (index < partition.len()).then(|| partition.handle(index))
+        };
+        match &self.sole_partition {
+            Some(partition) => Ok(find(partition)),
+            None => {
+                let index = self.top_index.find(target);
+                if index == self.top_index.len() {
+                    return Ok(None);
+                }
+                Ok(find(&*self.partition(index, true)?))
+            }
+        }
+    }
+
+    /// An iterator over the entries; range tombstones are not among them.
+    pub(crate) fn iter(self: &Arc<Self>, options: TableReadOptions) -> TableIter {
+        TableIter::new(Arc::clone(self), options)
+    }
+
+    /// About where in the data `user_key` lies or would lie: for estimates of sizes.
+    ///
+    /// # Errors
+    /// [`EngineError::Corrupt`], [`EngineError::Files`].
+    pub(crate) fn approximate_offset(&self, user_key: &[u8]) -> Result<u64, EngineError> {
+        let target = InternalKey::new(user_key, Trailer(u64::MAX));
+        let found = self.find_block(target)?;
+        Ok(found.map_or(self.footer.data_len_bytes, |handle| handle.offset))
+    }
+
+    /// Index partition `index`, from memory if it is there.
+    pub(super) fn partition(
+        &self,
+        index: usize,
+        fill_cache: bool,
+    ) -> Result<Arc<IndexPartition>, EngineError> {
+        if let Some(partition) = &self.sole_partition {
+            return Ok(Arc::clone(partition));
+        }
+        let handle = self.top_index.handle(index);
+        if let Some(partition) = self.cache.get_index(self.cache_id, handle.offset) {
+            return Ok(partition);
+        }
+        let partition = SCRATCH.with_borrow_mut(|scratch| self.read_partition(handle, scratch))?;
+        let partition = Arc::new(partition);
+        if fill_cache {
+            self.cache.insert_index(self.cache_id, handle.offset, Arc::clone(&partition));
+        }
+        Ok(partition)
+    }
+
+    fn read_partition(
+        &self,
+        handle: BlockHandle,
+        scratch: &mut Vec<u8>,
+    ) -> Result<IndexPartition, EngineError> {
+        let range = handle.offset..handle.end();
+        let stored = read_range(&*self.file, "index partition", range, scratch)?;
+        let damaged = |reason| corrupt("index partition", self.name(), handle.offset, reason);
+        let partition = decode_part(self.footer.table_id, handle, stored, IndexPartition::decode)
+            .map_err(damaged)?;
+        if partition.len() == 0 || partition.end() > self.footer.data_len_bytes {
+            return Err(damaged("it points outside the data".into()));
+        }
+        Ok(partition)
+    }
+
+    /// The data block at `offset` if it is cached.
+    #[inline]
+    pub(super) fn cached_data_block(&self, offset: u64) -> Option<Bytes> {
+        self.cache.get_data(self.cache_id, offset)
+    }
+
+    /// Keeps a data block in the cache.
+    pub(super) fn cache_data_block(&self, offset: u64, block: Bytes) {
+        self.cache.insert_data(self.cache_id, offset, block);
+    }
+
+    /// A data block, from the cache or from the disk.
+    fn data_block(&self, handle: BlockHandle) -> Result<Bytes, EngineError> {
+        if let Some(block) = self.cached_data_block(handle.offset) {
+            return Ok(block);
+        }
+        let block = SCRATCH.with_borrow_mut(|scratch| {
+            let range = handle.offset..handle.end();
+            let stored = read_range(&*self.file, "data block", range, scratch)?;
+            let block = self.raw_data_block(handle.offset, stored)?;
+            if scratch.capacity() > SCRATCH_LEN_BYTES_MAX {
+                *scratch = Vec::new();
+            }
+            Ok::<_, EngineError>(block)
+        })?;
+        self.cache_data_block(handle.offset, block.clone());
+        Ok(block)
+    }
+
+    /// Verifies and decompresses a stored data block into memory of its own.
+    pub(super) fn raw_data_block(&self, offset: u64, stored: &[u8]) -> Result<Bytes, EngineError> {
+        let mut raw = Vec::new();
+        self.raw_data_block_into(offset, stored, &mut raw)?;
+        Ok(Bytes::from(raw))
+    }
+
+    /// Verifies and decompresses a stored data block into `out`.
+    pub(super) fn raw_data_block_into(
+        &self,
+        offset: u64,
+        stored: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), EngineError> {
+        StoredBlock::parse(self.footer.table_id, offset, stored)
+            .and_then(|block| block.decompress_into(out))
+            .map_err(|reason| corrupt("data block", self.name(), offset, reason))
+    }
+
+    #[cold]
+    pub(super) fn damaged_block(&self, offset: u64, reason: &str) -> EngineError {
+        corrupt("data block", self.name(), offset, reason)
+    }
+}
+
+/// Checks that the partitions are all of the index and nothing else.
+fn check_top_index(footer: &Footer, top_index: &IndexPartition) -> Result<(), String> {
+    let got = top_index.start()..top_index.end();
+    let expected = footer.data_len_bytes..footer.data_len_bytes + footer.index_len_bytes;
+    if got != expected || (top_index.len() == 0) != (footer.data_len_bytes == 0) {
+        return Err(format!("partitions at {got:?}, {expected:?} expected"));
+    }
+    Ok(())
+}
+
+/// The parts read when a table is opened.
+struct Opening<'a> {
+    file: &'a dyn FileReader,
+    table_id: u64,
+    tail: &'a [u8],
+    tail_at: u64,
+}
+
+impl Opening<'_> {
+    fn part<T>(
+        &self,
+        structure: &'static str,
+        handle: BlockHandle,
+        decode: impl FnOnce(&[u8]) -> Result<T, String>,
+    ) -> Result<T, EngineError> {
+        let at = (handle.offset - self.tail_at) as usize;
+        let stored = &self.tail[at..at + handle.len_bytes as usize];
+        decode_part(self.table_id, handle, stored, decode)
+            .map_err(|reason| corrupt(structure, self.file.name(), handle.offset, reason))
+    }
+}
+
+fn decode_part<T>(
+    table_id: u64,
+    handle: BlockHandle,
+    stored: &[u8],
+    decode: impl FnOnce(&[u8]) -> Result<T, String>,
+) -> Result<T, String> {
+    let block = StoredBlock::parse(table_id, handle.offset, stored)?;
+    let mut raw = Vec::new();
+    block.decompress_into(&mut raw)?;
+    decode(&raw)
+}
+
+/// Reads `range` of `file`.
+pub(super) fn read_range<'a>(
+    file: &dyn FileReader,
+    structure: &'static str,
+    range: std::ops::Range<u64>,
+    scratch: &'a mut Vec<u8>,
+) -> Result<&'a [u8], EngineError> {
+    let len_bytes = (range.end - range.start) as usize;
+    file.read_at(range.start, len_bytes, scratch)
+        .map_err(|source| cannot_read(structure, file.name(), range.start, source))
+}
+
+#[cold]
+pub(super) fn cannot_read(
+    structure: &'static str,
+    file: &str,
+    offset: u64,
+    source: FilesError,
+) -> EngineError {
+    EngineError::Files { what: format!("reading a {structure} of {file} at {offset}"), source }
+}
+
+const _: () = assert!(BLOCK_TRAILER_LEN_BYTES < FOOTER_LEN_BYTES);

@@ -1,0 +1,146 @@
+//! Damaged tables: an error or the right answer, never a panic, never a wrong answer.
+
+use super::*;
+
+fn sample() -> (Entries, Vec<u8>) {
+    let mut entries = Entries::new();
+    for i in 0..40u64 {
+        let key = format!("key{i:03}").into_bytes();
+        entries.insert((key, std::cmp::Reverse(i)), (Kind::Put, vec![i as u8; 10]));
+    }
+    let options = TableOptions {
+        block_len_bytes: 300,
+        index_partition_len_bytes: 30,
+        ..TableOptions::default()
+    };
+    let mut builder = new_builder(&options);
+    for ((key, seq), (kind, value)) in &entries {
+        builder.add(key, trailer(seq.0, *kind), value);
+    }
+    builder.add_range_tombstone(b"key001", b"key002", Seq(99));
+    (entries, file_bytes(&builder.finish().0))
+}
+
+/// Everything that can be read, or the first error.
+fn read_all(bytes: Vec<u8>) -> Result<Entries, EngineError> {
+    let table = open(bytes)?;
+    let mut iter = table.iter(TableReadOptions::default());
+    iter.seek_to_first()?;
+    let mut all = Entries::new();
+    while iter.valid() {
+        let key = iter.key();
+        let kind = key.trailer.kind().expect("iterators yield known kinds");
+        let at = (key.user_key.to_vec(), std::cmp::Reverse(key.trailer.seq().0));
+        all.insert(at, (kind, iter.value().to_vec()));
+        iter.next()?;
+    }
+    for (key, _) in all.keys() {
+        let got = table.get(key, key_hash(key), Seq::MAX)?;
+        assert!(matches!(got, TableLookup::Value { .. }), "{key:?}: {got:?}");
+    }
+    Ok(all)
+}
+
+fn check_corrupt(bytes: Vec<u8>, what: &str) {
+    match read_all(bytes) {
+        Err(EngineError::Corrupt { file, .. }) => assert_eq!(file, "t/000001"),
+        other => panic!("{what}: {other:?}"),
+    }
+}
+
+#[test]
+fn every_flipped_bit_is_noticed() {
+    let (entries, bytes) = sample();
+    assert_eq!(read_all(bytes.clone()).unwrap(), entries);
+    for bit in 0..bytes.len() * 8 {
+        let mut bad = bytes.clone();
+        bad[bit / 8] ^= 1 << (bit % 8);
+        check_corrupt(bad, &format!("bit {bit}"));
+    }
+}
+
+#[test]
+fn every_cut_is_noticed() {
+    let (_, bytes) = sample();
+    for len in 0..bytes.len() {
+        check_corrupt(bytes[..len].to_vec(), &format!("cut at {len}"));
+    }
+    let mut longer = bytes;
+    longer.push(0);
+    check_corrupt(longer, "one byte more");
+}
+
+#[test]
+fn random_bytes_are_no_table() {
+    let mut prng = Prng::new(3).derive("random bytes");
+    for _ in 0..200 {
+        let bytes = (0..prng.below(3000)).map(|_| prng.below(256) as u8).collect();
+        check_corrupt(bytes, "random bytes");
+    }
+}
+
+#[test]
+fn blocks_in_each_others_place_are_noticed() {
+    let mut entries = Entries::new();
+    for i in 0..2u8 {
+        entries.insert((vec![i], std::cmp::Reverse(1)), (Kind::Put, vec![i; 10]));
+    }
+    let options = TableOptions { block_len_bytes: 1, ..TableOptions::default() };
+    let (bytes, properties) = build(&entries, &options);
+    let half = properties.data_len_bytes as usize / 2;
+    let swapped = [&bytes[half..2 * half], &bytes[..half], &bytes[2 * half..]].concat();
+    check_corrupt(swapped, "swapped blocks");
+}
+
+/// Behind a checksum that fits, the decoder of blocks is on its own.
+#[test]
+fn garbage_in_a_block_never_panics() {
+    use super::super::block::{BlockBuilder, BlockCursor};
+    let mut builder = BlockBuilder::default();
+    let mut good: Vec<Vec<u8>> = Vec::new();
+    // The second block shares prefixes, because the first showed that it pays.
+    for _ in 0..2 {
+        builder.clear();
+        for i in 0..50u64 {
+            let key = format!("a-common-prefix-{i:04}");
+            let shared = if i == 0 { 0 } else { 18 };
+            builder.add(key.as_bytes(), shared, trailer(i << 20, Kind::Put), &[1; 3]);
+        }
+        good.push(builder.finish().to_vec());
+    }
+    assert!(good[1].len() < good[0].len() * 3 / 4, "sharing prefixes pays");
+    let mut prng = Prng::new(5).derive("garbage");
+    for round in 0..20_000 {
+        let mut block = good[round % 2].clone();
+        for _ in 0..=prng.below(4) {
+            let at = prng.below(block.len() as u64) as usize;
+            block[at] = [0, 0xff, prng.below(256) as u8][prng.below(3) as usize];
+        }
+        if prng.below(4) == 0 {
+            block.truncate(prng.below(block.len() as u64) as usize);
+        }
+        let mut cursor = BlockCursor::default();
+        let _ = exercise(&mut cursor, &block);
+    }
+
+    fn exercise(cursor: &mut BlockCursor, block: &[u8]) -> Result<(), super::super::block::Damage> {
+        cursor.open(block)?;
+        let target = InternalKey::new(b"a-common-prefix-0025", Trailer::seek(Seq::MAX));
+        for start in 0..4 {
+            match start {
+                0 => cursor.seek_to_first(block),
+                1 => cursor.seek_to_last(block),
+                2 => cursor.seek(block, target),
+                _ => cursor.seek_before(block, target),
+            }?;
+            for step in 0..60 {
+                if !cursor.valid() {
+                    break;
+                }
+                let _ = (cursor.key(block), block.get(cursor.value_range()));
+                if (start + step / 7) % 2 == 0 { cursor.next(block) } else { cursor.prev(block) }?;
+            }
+        }
+        Ok(())
+    }
+}
