@@ -12,6 +12,7 @@ mod memtable;
 mod merge;
 mod options;
 mod range_del;
+mod read;
 mod snapshot;
 #[allow(unused_imports, reason = "the parts land before the store that puts them together")]
 mod table;
