@@ -1,0 +1,415 @@
+#![doc = include_str!("../../../../docs/formats/catalog.md")]
+
+use super::state::{Edit, FileId, FileRecord};
+use crate::api::{FileKind, GroupId};
+use crate::extent::Extent;
+use imbrex_disk::{BLOCK_LEN_BYTES, Geometry, Lba, Rule};
+
+pub(crate) const MAGIC_BYTES: [u8; 8] = *b"IMBXCAT\n";
+pub(crate) const FORMAT_VERSION: u32 = 1;
+pub(crate) const NAME_LEN_BYTES_MAX: usize = 64;
+/// The longest name of a file.
+pub(crate) const FILE_NAME_LEN_BYTES_MAX: usize = 1024;
+
+const MAGIC: usize = 0;
+const VERSION: usize = MAGIC + 8;
+const RULE: usize = VERSION + 4;
+const SEQUENCE: usize = RULE + 4;
+const LOG_ID: usize = SEQUENCE + 8;
+const BODY_LEN: usize = LOG_ID + 8;
+const BODY_CRC: usize = BODY_LEN + 8;
+const PLACEMENT_LEN: usize = BODY_CRC + 4;
+const LAYOUT_LEN: usize = PLACEMENT_LEN + 2;
+const PLACEMENT: usize = LAYOUT_LEN + 2;
+const LAYOUT: usize = PLACEMENT + NAME_LEN_BYTES_MAX;
+const DISK_LEN: usize = LAYOUT + NAME_LEN_BYTES_MAX;
+const ZONE_LEN: usize = DISK_LEN + 8;
+const ZONE_CAPACITY: usize = ZONE_LEN + 8;
+const CONVENTIONAL: usize = ZONE_CAPACITY + 8;
+const RESERVED_1: usize = CONVENTIONAL + 4;
+const NEXT_FILE_ID: usize = RESERVED_1 + 4;
+const FORMAT_ID: usize = NEXT_FILE_ID + 8;
+const RESERVED_2: usize = FORMAT_ID + 8;
+const CRC: usize = BLOCK_LEN_BYTES - 4;
+const _: () = assert!(RESERVED_2 == 224 && RESERVED_2 < CRC);
+
+const FLAG_GROUP: u8 = 1;
+const FLAG_OPEN: u8 = 2;
+
+/// The geometry as the header keeps it, to be compared with the drive's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    pub(crate) rule: u32,
+    pub(crate) disk_len_blocks: u64,
+    pub(crate) zone_len_blocks: u64,
+    pub(crate) zone_capacity_blocks: u64,
+    pub(crate) conventional_zone_count: u32,
+}
+
+impl Shape {
+    pub(crate) fn of(geometry: &Geometry) -> Shape {
+        let (rule, zone_len_blocks, zone_capacity_blocks, conventional_zone_count) =
+            match geometry.rule() {
+                Rule::Anywhere => (1, 0, 0, 0),
+                Rule::AtPointer(zones) => (
+                    2,
+                    zones.zone_len.get(),
+                    zones.zone_capacity.get(),
+                    zones.conventional_zone_count,
+                ),
+                Rule::IsolationDistance(s) => (3, s.track_len.get(), s.overlap_tracks.into(), 0),
+                Rule::Neighbours(n) => (4, n.bottom_track_len.get(), n.top_track_len.get(), 0),
+            };
+        Shape {
+            rule,
+            disk_len_blocks: geometry.len().get(),
+            zone_len_blocks,
+            zone_capacity_blocks,
+            conventional_zone_count,
+        }
+    }
+}
+
+/// The header of a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) shape: Shape,
+    pub(crate) sequence: u64,
+    pub(crate) log_id: u64,
+    pub(crate) body_len_bytes: u64,
+    pub(crate) body_crc32c: u32,
+    pub(crate) placement: String,
+    pub(crate) layout: String,
+    pub(crate) next_file_id: u64,
+    pub(crate) format_id: u64,
+}
+
+/// Why bytes are not what they should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum HeaderFlaw {
+    /// All zeros: never written, or about to be.
+    Blank,
+    /// Something else lives here.
+    Foreign,
+    /// Ours, but of another version.
+    Version(u32),
+    /// Ours, but damaged.
+    Damaged(String),
+}
+
+impl Header {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        assert!(self.placement.len() <= NAME_LEN_BYTES_MAX, "a policy's name is short");
+        assert!(self.layout.len() <= NAME_LEN_BYTES_MAX, "checked when formatting");
+        let mut block = vec![0; BLOCK_LEN_BYTES];
+        let mut put = |at: usize, bytes: &[u8]| block[at..at + bytes.len()].copy_from_slice(bytes);
+        put(MAGIC, &MAGIC_BYTES);
+        put(VERSION, &FORMAT_VERSION.to_le_bytes());
+        put(RULE, &self.shape.rule.to_le_bytes());
+        put(SEQUENCE, &self.sequence.to_le_bytes());
+        put(LOG_ID, &self.log_id.to_le_bytes());
+        put(BODY_LEN, &self.body_len_bytes.to_le_bytes());
+        put(BODY_CRC, &self.body_crc32c.to_le_bytes());
+        put(PLACEMENT_LEN, &(self.placement.len() as u16).to_le_bytes());
+        put(LAYOUT_LEN, &(self.layout.len() as u16).to_le_bytes());
+        put(PLACEMENT, self.placement.as_bytes());
+        put(LAYOUT, self.layout.as_bytes());
+        put(DISK_LEN, &self.shape.disk_len_blocks.to_le_bytes());
+        put(ZONE_LEN, &self.shape.zone_len_blocks.to_le_bytes());
+        put(ZONE_CAPACITY, &self.shape.zone_capacity_blocks.to_le_bytes());
+        put(CONVENTIONAL, &self.shape.conventional_zone_count.to_le_bytes());
+        put(NEXT_FILE_ID, &self.next_file_id.to_le_bytes());
+        put(FORMAT_ID, &self.format_id.to_le_bytes());
+        let crc = crc32c::crc32c(&block[..CRC]);
+        block[CRC..].copy_from_slice(&crc.to_le_bytes());
+        block
+    }
+
+    /// Never panics, whatever the bytes are.
+    pub(crate) fn decode(block: &[u8]) -> Result<Header, HeaderFlaw> {
+        let damaged = |reason: &str| HeaderFlaw::Damaged(reason.to_owned());
+        if block.len() != BLOCK_LEN_BYTES {
+            return Err(damaged("it is not one block long"));
+        }
+        if block.iter().all(|&byte| byte == 0) {
+            return Err(HeaderFlaw::Blank);
+        }
+        if block[MAGIC..VERSION] != MAGIC_BYTES {
+            return Err(HeaderFlaw::Foreign);
+        }
+        let (stored, computed) = (u32_at(block, CRC), crc32c::crc32c(&block[..CRC]));
+        if stored != computed {
+            return Err(HeaderFlaw::Damaged(format!(
+                "its checksum is {computed:#010x}, but {stored:#010x} is stored"
+            )));
+        }
+        let version = u32_at(block, VERSION);
+        if version != FORMAT_VERSION {
+            return Err(HeaderFlaw::Version(version));
+        }
+        let zero = |at: std::ops::Range<usize>| block[at].iter().all(|&byte| byte == 0);
+        if !zero(RESERVED_1..NEXT_FILE_ID) || !zero(RESERVED_2..CRC) {
+            return Err(damaged("reserved bytes are not zero"));
+        }
+        let text = |at: usize, len_at: usize| {
+            let len = usize::from(u16_at(block, len_at));
+            let padded = block[at..at + NAME_LEN_BYTES_MAX].split_at_checked(len);
+            let (text, padding) = padded.ok_or_else(|| damaged("a name is too long"))?;
+            if padding.iter().any(|&byte| byte != 0) {
+                return Err(damaged("a name is not padded with zeros"));
+            }
+            String::from_utf8(text.to_vec()).map_err(|_| damaged("a name is not UTF-8"))
+        };
+        let header = Header {
+            shape: Shape {
+                rule: u32_at(block, RULE),
+                disk_len_blocks: u64_at(block, DISK_LEN),
+                zone_len_blocks: u64_at(block, ZONE_LEN),
+                zone_capacity_blocks: u64_at(block, ZONE_CAPACITY),
+                conventional_zone_count: u32_at(block, CONVENTIONAL),
+            },
+            sequence: u64_at(block, SEQUENCE),
+            log_id: u64_at(block, LOG_ID),
+            body_len_bytes: u64_at(block, BODY_LEN),
+            body_crc32c: u32_at(block, BODY_CRC),
+            placement: text(PLACEMENT, PLACEMENT_LEN)?,
+            layout: text(LAYOUT, LAYOUT_LEN)?,
+            next_file_id: u64_at(block, NEXT_FILE_ID),
+            format_id: u64_at(block, FORMAT_ID),
+        };
+        if header.sequence == 0 || header.next_file_id == 0 || header.placement.is_empty() {
+            return Err(damaged("a field that is never zero is"));
+        }
+        Ok(header)
+    }
+}
+
+/// Encodes a list of edits.
+pub(crate) fn encode_edits(edits: &[Edit]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(64 * edits.len() + 4);
+    out.extend_from_slice(&(edits.len() as u32).to_le_bytes());
+    edits.iter().for_each(|edit| encode_edit(edit, &mut out));
+    out
+}
+
+fn encode_edit(edit: &Edit, out: &mut Vec<u8>) {
+    match edit {
+        Edit::Add { name, file } => {
+            out.push(1);
+            put_name(name, out);
+            out.extend_from_slice(&file.id.0.to_le_bytes());
+            out.push(kind_to_byte(file.kind));
+            out.push(file.level);
+            let group = if file.group.is_some() { FLAG_GROUP } else { 0 };
+            out.push(group | if file.is_open { FLAG_OPEN } else { 0 });
+            out.extend_from_slice(&file.group.map_or(0, |GroupId(g)| g).to_le_bytes());
+            out.extend_from_slice(&file.stream.to_le_bytes());
+            put_extents(&file.extents, out);
+        }
+        Edit::Remove { name } => {
+            out.push(2);
+            put_name(name, out);
+        }
+        Edit::Rename { from, to } => {
+            out.push(3);
+            put_name(from, out);
+            put_name(to, out);
+        }
+        Edit::Link { existing, name } => {
+            out.push(4);
+            put_name(existing, out);
+            put_name(name, out);
+        }
+        Edit::SetLevel { name, level } => {
+            out.push(5);
+            put_name(name, out);
+            out.push(*level);
+        }
+        Edit::Grow { id, extent } => {
+            out.push(6);
+            out.extend_from_slice(&id.0.to_le_bytes());
+            put_extent(extent, out);
+        }
+        Edit::Finish { id, extents } => {
+            out.push(7);
+            out.extend_from_slice(&id.0.to_le_bytes());
+            put_extents(extents, out);
+        }
+        Edit::Move { id, extents } => {
+            out.push(8);
+            out.extend_from_slice(&id.0.to_le_bytes());
+            put_extents(extents, out);
+        }
+        Edit::AppAppend(record) => {
+            out.push(9);
+            put_bytes(record, out);
+        }
+        Edit::AppReplace(record) => {
+            out.push(10);
+            put_bytes(record, out);
+        }
+    }
+}
+
+/// Decodes a list of edits. Never panics, and allocates no more than a few times `bytes`.
+pub(crate) fn decode_edits(bytes: &[u8]) -> Result<Vec<Edit>, String> {
+    let mut input = Input { bytes, at: 0 };
+    let count = input.u32()?;
+    let mut edits = Vec::new();
+    for _ in 0..count {
+        edits.push(decode_edit(&mut input)?);
+    }
+    if input.at != bytes.len() {
+        return Err(format!("{} bytes follow the last edit", bytes.len() - input.at));
+    }
+    Ok(edits)
+}
+
+fn decode_edit(input: &mut Input<'_>) -> Result<Edit, String> {
+    Ok(match input.u8()? {
+        1 => decode_add(input)?,
+        2 => Edit::Remove { name: input.name()? },
+        3 => Edit::Rename { from: input.name()?, to: input.name()? },
+        4 => Edit::Link { existing: input.name()?, name: input.name()? },
+        5 => Edit::SetLevel { name: input.name()?, level: input.u8()? },
+        6 => Edit::Grow { id: FileId(input.u64()?), extent: input.extent()? },
+        7 => Edit::Finish { id: FileId(input.u64()?), extents: input.extents()? },
+        8 => Edit::Move { id: FileId(input.u64()?), extents: input.extents()? },
+        9 => Edit::AppAppend(input.bytes()?),
+        10 => Edit::AppReplace(input.bytes()?),
+        tag => return Err(format!("edit tag {tag} at byte {}; 1 to 10 are known", input.at - 1)),
+    })
+}
+
+fn decode_add(input: &mut Input<'_>) -> Result<Edit, String> {
+    let name = input.name()?;
+    let id = FileId(input.u64()?);
+    let kind = kind_from_byte(input.u8()?)?;
+    let level = input.u8()?;
+    let flags = input.u8()?;
+    let group = input.u64()?;
+    let stream = input.u32()?;
+    let extents = input.extents()?;
+    if flags & !(FLAG_GROUP | FLAG_OPEN) != 0 {
+        return Err(format!("flags {flags:#04x} of {name:?}; bits 0 and 1 are known"));
+    }
+    let group = match (flags & FLAG_GROUP != 0, group) {
+        (true, group) => Some(GroupId(group)),
+        (false, 0) => None,
+        (false, group) => return Err(format!("group {group} of {name:?} without its flag")),
+    };
+    let is_open = flags & FLAG_OPEN != 0;
+    let file = FileRecord { id, kind, level, group, stream, is_open, extents };
+    Ok(Edit::Add { name, file })
+}
+
+fn kind_to_byte(kind: FileKind) -> u8 {
+    match kind {
+        FileKind::Log => 1,
+        FileKind::Table => 2,
+        FileKind::Metadata => 3,
+        FileKind::Other => 4,
+    }
+}
+
+fn kind_from_byte(byte: u8) -> Result<FileKind, String> {
+    match byte {
+        1 => Ok(FileKind::Log),
+        2 => Ok(FileKind::Table),
+        3 => Ok(FileKind::Metadata),
+        4 => Ok(FileKind::Other),
+        other => Err(format!("file kind {other}; 1 to 4 are known")),
+    }
+}
+
+fn put_name(name: &str, out: &mut Vec<u8>) {
+    assert!(name.len() <= FILE_NAME_LEN_BYTES_MAX, "names are checked when they come in");
+    out.extend_from_slice(&(name.len() as u16).to_le_bytes());
+    out.extend_from_slice(name.as_bytes());
+}
+
+fn put_extents(extents: &[Extent], out: &mut Vec<u8>) {
+    out.extend_from_slice(&(extents.len() as u32).to_le_bytes());
+    extents.iter().for_each(|extent| put_extent(extent, out));
+}
+
+fn put_extent(extent: &Extent, out: &mut Vec<u8>) {
+    out.extend_from_slice(&extent.start.get().to_le_bytes());
+    out.extend_from_slice(&extent.len_bytes.to_le_bytes());
+}
+
+fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+    out.extend_from_slice(bytes);
+}
+
+/// Bytes being decoded, and how far.
+struct Input<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Input<'a> {
+    fn take(&mut self, len: usize) -> Result<&'a [u8], String> {
+        let rest = self.bytes.len() - self.at;
+        if rest < len {
+            return Err(format!("{len} bytes wanted at byte {}, but {rest} are left", self.at));
+        }
+        self.at += len;
+        Ok(&self.bytes[self.at - len..self.at])
+    }
+
+    fn u8(&mut self) -> Result<u8, String> {
+        self.take(1).map(|b| b[0])
+    }
+
+    fn u32(&mut self) -> Result<u32, String> {
+        self.take(4).map(|b| u32_at(b, 0))
+    }
+
+    fn u64(&mut self) -> Result<u64, String> {
+        self.take(8).map(|b| u64_at(b, 0))
+    }
+
+    fn name(&mut self) -> Result<String, String> {
+        let len = usize::from(u16_at(self.take(2)?, 0));
+        let at = self.at;
+        let name = std::str::from_utf8(self.take(len)?)
+            .map_err(|_| format!("the name at byte {at} is not UTF-8"))?;
+        match crate::names::flaw(name) {
+            Some(reason) => Err(format!("the name at byte {at}: {reason}")),
+            None => Ok(name.to_owned()),
+        }
+    }
+
+    fn extent(&mut self) -> Result<Extent, String> {
+        let (start, len_bytes) = (self.u64()?, self.u64()?);
+        let start_bytes = start.checked_mul(BLOCK_LEN_BYTES as u64);
+        if len_bytes == 0 || start_bytes.and_then(|s| s.checked_add(len_bytes)).is_none() {
+            return Err(format!("extent of {len_bytes} bytes at block {start} is no extent"));
+        }
+        Ok(Extent { start: Lba::new(start), len_bytes })
+    }
+
+    fn extents(&mut self) -> Result<Vec<Extent>, String> {
+        let count = self.u32()?;
+        (0..count).map(|_| self.extent()).collect()
+    }
+
+    fn bytes(&mut self) -> Result<Vec<u8>, String> {
+        let len = self.u32()?;
+        self.take(len as usize).map(<[u8]>::to_vec)
+    }
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
+}

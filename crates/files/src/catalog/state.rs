@@ -1,0 +1,304 @@
+//! The namespace as records say it: names, files, application records, and how edits change them.
+//!
+//! Pure: a recovered namespace and one that lived through the same edits are equal.
+//!
+//! Invariants
+//!   N1  Every name leads to a file; a file without a name is gone.
+//!   N2  A file id is never used twice.
+
+use crate::api::{FileKind, GroupId, Hints};
+use crate::extent::Extent;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// A file, whatever its names are. Never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct FileId(pub(crate) u64);
+
+impl fmt::Display for FileId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "file {}", self.0)
+    }
+}
+
+/// What the catalog knows about a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FileRecord {
+    pub(crate) id: FileId,
+    pub(crate) kind: FileKind,
+    pub(crate) level: u8,
+    pub(crate) group: Option<GroupId>,
+    pub(crate) stream: u32,
+    /// A log being written: its last extent is all that it owns, not all that it wrote.
+    pub(crate) is_open: bool,
+    pub(crate) extents: Vec<Extent>,
+}
+
+impl FileRecord {
+    /// The file's length, or for an open log what it owns.
+    pub(crate) fn len_bytes(&self) -> u64 {
+        self.extents.iter().map(|e| e.len_bytes).sum()
+    }
+
+    /// The hints that the file was written with, as far as the catalog keeps them.
+    pub(crate) fn hints(&self) -> Hints {
+        Hints {
+            level: self.level,
+            group: self.group,
+            stream: self.stream,
+            expected_len_bytes: Some(self.len_bytes()),
+            ..Hints::new(self.kind)
+        }
+    }
+}
+
+/// One change. A catalog record is a list of them, applied together (F1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Edit {
+    Add { name: String, file: FileRecord },
+    Remove { name: String },
+    Rename { from: String, to: String },
+    Link { existing: String, name: String },
+    SetLevel { name: String, level: u8 },
+    /// An open log owns one more run.
+    Grow { id: FileId, extent: Extent },
+    /// A log ended: these are all its bytes.
+    Finish { id: FileId, extents: Vec<Extent> },
+    /// Cleaning moved a file.
+    Move { id: FileId, extents: Vec<Extent> },
+    AppAppend(Vec<u8>),
+    AppReplace(Vec<u8>),
+}
+
+/// An edit that does not fit the namespace: the catalog contradicts itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Misfit(pub(crate) String);
+
+/// All names, files and application records.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Namespace {
+    names: BTreeMap<String, FileId>,
+    files: BTreeMap<FileId, (FileRecord, u32)>,
+    app: Vec<Vec<u8>>,
+    /// About how long a checkpoint of all this is.
+    encoded_len_bytes: u64,
+}
+
+/// About what an edit of these parts takes in a checkpoint: see `docs/formats/catalog.md`.
+const ADD_LEN_BYTES: u64 = 40;
+const EXTENT_LEN_BYTES: u64 = 16;
+const APP_LEN_BYTES: u64 = 5;
+
+impl Namespace {
+    pub(crate) fn id_of(&self, name: &str) -> Option<FileId> {
+        self.names.get(name).copied()
+    }
+
+    pub(crate) fn file(&self, id: FileId) -> Option<&FileRecord> {
+        self.files.get(&id).map(|(file, _)| file)
+    }
+
+    pub(crate) fn files(&self) -> impl Iterator<Item = &FileRecord> {
+        self.files.values().map(|(file, _)| file)
+    }
+
+    /// Names and files whose name starts with `prefix`, in order of name.
+    pub(crate) fn list<'a>(
+        &'a self,
+        prefix: &'a str,
+    ) -> impl Iterator<Item = (&'a str, &'a FileRecord)> {
+        self.names
+            .range::<str, _>(prefix..)
+            .take_while(move |(name, _)| name.starts_with(prefix))
+            .map(|(name, id)| (name.as_str(), &self.files[id].0))
+    }
+
+    pub(crate) fn app_records(&self) -> &[Vec<u8>] {
+        &self.app
+    }
+
+    /// About how long a checkpoint would be, in bytes.
+    pub(crate) fn encoded_len_bytes(&self) -> u64 {
+        self.encoded_len_bytes
+    }
+
+    /// The least id that no file ever had, as far as this namespace tells.
+    pub(crate) fn next_id(&self) -> u64 {
+        self.files.last_key_value().map_or(1, |(id, _)| id.0 + 1)
+    }
+
+    /// Applies `edit` and returns the file that lost its last name, if one did.
+    pub(crate) fn apply(&mut self, edit: Edit) -> Result<Option<FileRecord>, Misfit> {
+        match edit {
+            Edit::Add { name, file } => self.add(name, file).map(|()| None),
+            Edit::Remove { name } => self.remove(&name),
+            Edit::Rename { from, to } => self.rename(&from, to),
+            Edit::Link { existing, name } => self.link(&existing, name).map(|()| None),
+            Edit::SetLevel { name, level } => {
+                let id = self.need(&name)?;
+                self.file_mut(id)?.level = level;
+                Ok(None)
+            }
+            Edit::Grow { id, extent } => {
+                let file = self.file_mut(id)?;
+                if !file.is_open {
+                    return Err(Misfit(format!("{id} grows, but it is no open log")));
+                }
+                file.extents.push(extent);
+                self.encoded_len_bytes += EXTENT_LEN_BYTES;
+                Ok(None)
+            }
+            Edit::Finish { id, extents } => self.settle(id, extents, true).map(|()| None),
+            Edit::Move { id, extents } => self.settle(id, extents, false).map(|()| None),
+            Edit::AppAppend(record) => {
+                self.encoded_len_bytes += APP_LEN_BYTES + record.len() as u64;
+                self.app.push(record);
+                Ok(None)
+            }
+            Edit::AppReplace(record) => {
+                let before: u64 = self.app.iter().map(|r| APP_LEN_BYTES + r.len() as u64).sum();
+                self.encoded_len_bytes += APP_LEN_BYTES + record.len() as u64;
+                self.encoded_len_bytes -= before;
+                self.app = vec![record];
+                Ok(None)
+            }
+        }
+    }
+
+    /// The edits that make an empty namespace into this one.
+    pub(crate) fn snapshot(&self) -> Vec<Edit> {
+        let mut first_names = BTreeMap::new();
+        let mut edits = Vec::with_capacity(self.names.len() + self.app.len());
+        for (name, id) in &self.names {
+            if let Some(existing) = first_names.get(id) {
+                edits.push(Edit::Link { existing: String::clone(existing), name: name.clone() });
+            } else {
+                first_names.insert(*id, name.clone());
+                edits.push(Edit::Add { name: name.clone(), file: self.files[id].0.clone() });
+            }
+        }
+        edits.extend(self.app.iter().cloned().map(Edit::AppAppend));
+        edits
+    }
+
+    fn add(&mut self, name: String, file: FileRecord) -> Result<(), Misfit> {
+        if self.names.contains_key(&name) {
+            return Err(Misfit(format!("{name:?} is added, but it exists")));
+        }
+        if self.files.contains_key(&file.id) {
+            return Err(Misfit(format!("{} is added twice", file.id)));
+        }
+        self.encoded_len_bytes += ADD_LEN_BYTES
+            + name.len() as u64
+            + EXTENT_LEN_BYTES * file.extents.len() as u64;
+        self.names.insert(name, file.id);
+        self.files.insert(file.id, (file, 1));
+        Ok(())
+    }
+
+    fn remove(&mut self, name: &str) -> Result<Option<FileRecord>, Misfit> {
+        let id = self.need(name)?;
+        self.names.remove(name);
+        self.encoded_len_bytes -= ADD_LEN_BYTES + name.len() as u64;
+        let (_, name_count) = self.files.get_mut(&id).ok_or_else(|| no_file(id))?;
+        *name_count -= 1;
+        if *name_count > 0 {
+            return Ok(None);
+        }
+        let gone = self.files.remove(&id).map(|(file, _)| file);
+        let extents = gone.as_ref().map_or(0, |file| file.extents.len() as u64);
+        self.encoded_len_bytes -= EXTENT_LEN_BYTES * extents;
+        Ok(gone)
+    }
+
+    fn rename(&mut self, from: &str, to: String) -> Result<Option<FileRecord>, Misfit> {
+        let id = self.need(from)?;
+        if from == to {
+            return Ok(None);
+        }
+        let gone = if self.names.contains_key(&to) { self.remove(&to)? } else { None };
+        self.names.remove(from);
+        self.encoded_len_bytes += to.len() as u64;
+        self.encoded_len_bytes -= from.len() as u64;
+        self.names.insert(to, id);
+        Ok(gone)
+    }
+
+    fn link(&mut self, existing: &str, name: String) -> Result<(), Misfit> {
+        let id = self.need(existing)?;
+        if self.names.contains_key(&name) {
+            return Err(Misfit(format!("{name:?} is linked, but it exists")));
+        }
+        let (_, name_count) = self.files.get_mut(&id).ok_or_else(|| no_file(id))?;
+        *name_count += 1;
+        self.encoded_len_bytes += ADD_LEN_BYTES + name.len() as u64;
+        self.names.insert(name, id);
+        Ok(())
+    }
+
+    fn settle(&mut self, id: FileId, extents: Vec<Extent>, ends: bool) -> Result<(), Misfit> {
+        let file = self.file_mut(id)?;
+        let before = file.extents.len() as u64;
+        let after = extents.len() as u64;
+        file.extents = extents;
+        file.is_open &= !ends;
+        self.encoded_len_bytes += EXTENT_LEN_BYTES * after;
+        self.encoded_len_bytes -= EXTENT_LEN_BYTES * before;
+        Ok(())
+    }
+
+    fn need(&self, name: &str) -> Result<FileId, Misfit> {
+        self.id_of(name).ok_or_else(|| Misfit(format!("{name:?} is changed, but does not exist")))
+    }
+
+    fn file_mut(&mut self, id: FileId) -> Result<&mut FileRecord, Misfit> {
+        self.files.get_mut(&id).map(|(file, _)| file).ok_or_else(|| no_file(id))
+    }
+}
+
+fn no_file(id: FileId) -> Misfit {
+    Misfit(format!("{id} is changed, but does not exist"))
+}
+
+impl fmt::Display for Edit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Edit::Add { name, file } => {
+                write!(f, "add {name:?} as {} kind {:?}", file.id, file.kind)?;
+                write!(f, " level {}", file.level)?;
+                if let Some(GroupId(group)) = file.group {
+                    write!(f, " group {group}")?;
+                }
+                if file.is_open {
+                    f.write_str(" open")?;
+                }
+                write_extents(f, &file.extents)
+            }
+            Edit::Remove { name } => write!(f, "remove {name:?}"),
+            Edit::Rename { from, to } => write!(f, "rename {from:?} to {to:?}"),
+            Edit::Link { existing, name } => write!(f, "link {existing:?} as {name:?}"),
+            Edit::SetLevel { name, level } => write!(f, "level of {name:?} is {level}"),
+            Edit::Grow { id, extent } => write!(f, "{id} grows at {extent}"),
+            Edit::Finish { id, extents } => {
+                write!(f, "{id} ends")?;
+                write_extents(f, extents)
+            }
+            Edit::Move { id, extents } => {
+                write!(f, "{id} moves")?;
+                write_extents(f, extents)
+            }
+            Edit::AppAppend(record) => write!(f, "application record of {} bytes", record.len()),
+            Edit::AppReplace(record) => {
+                write!(f, "application record of {} bytes, replacing all before", record.len())
+            }
+        }
+    }
+}
+
+fn write_extents(f: &mut fmt::Formatter<'_>, extents: &[Extent]) -> fmt::Result {
+    f.write_str(" at [")?;
+    for (index, extent) in extents.iter().enumerate() {
+        write!(f, "{}{extent}", if index == 0 { "" } else { ", " })?;
+    }
+    f.write_str("]")
+}

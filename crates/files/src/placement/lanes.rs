@@ -1,0 +1,166 @@
+//! Lanes: placement in zones, where the files of a lane fill one open zone after another.
+//!
+//! ```text
+//!   lane L1   [ zone 4: aaaabbbbcc|      ]      cc spills into the next empty zone when full
+//!   lane L2   [ zone 7: dddd|            ]
+//!   lane Log  [ zone 2: wal |            ]      an open log keeps its zone for itself
+//! ```
+//!
+//! A file goes to its lane's open zone; what does not fit goes on in an empty zone, which becomes
+//! the lane's. Where no empty zone is left, or the drive's limit on active zones forbids one more,
+//! it goes into other lanes' zones rather than nowhere: the neighbours first, logs' zones last.
+
+use super::{FileRequest, admit};
+use crate::api::Hints;
+use crate::extent::{Extent, fill};
+use crate::space::{Lane, NoSpace, SpaceMap, ZoneSpace};
+use imbrex_disk::{BlockRange, Blocks, Geometry, Lba, Rule};
+use std::collections::BTreeMap;
+
+/// Active zones that must remain besides the catalog's: a log's, its successor's, and a table's.
+const ACTIVE_ZONES_LEAST: u32 = 3;
+
+/// Whether a policy of lanes can live on the disk.
+pub(super) fn suits(geometry: &Geometry) -> Result<(), String> {
+    let zones = match geometry.rule() {
+        Rule::AtPointer(zones) => zones,
+        other => {
+            return Err(format!("the drive is {} and has no zones; use first-fit", other.name()));
+        }
+    };
+    let budget = zones.active_zone_limit.or(zones.open_zone_limit);
+    let catalog_zones = if zones.conventional_zone_count == 0 { 2 } else { 0 };
+    let least = ACTIVE_ZONES_LEAST + catalog_zones;
+    match budget {
+        Some(limit) if limit < least => {
+            Err(format!("it allows {limit} active zones; at least {least} are needed"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Plans `files`, each in the lane that `lane_of` gives it.
+pub(super) fn plan(
+    space: &SpaceMap,
+    files: &[FileRequest],
+    lane_of: &dyn Fn(&FileRequest) -> Lane,
+) -> Result<Vec<Vec<Extent>>, NoSpace> {
+    admit(space, files)?;
+    let mut draft = Draft::new(space);
+    files
+        .iter()
+        .map(|file| {
+            let ranges = draft
+                .place(lane_of(file), file.blocks())
+                .ok_or(NoSpace { needed: file.blocks(), free: space.free_for(file.claim()) })?;
+            Ok(fill(&ranges, file.len_bytes))
+        })
+        .collect()
+}
+
+/// Chooses the rest of a zone for a log: one that earlier logs began, else an empty one.
+pub(super) fn plan_log(space: &SpaceMap, hints: &Hints) -> Result<BlockRange, NoSpace> {
+    let claim = FileRequest { len_bytes: 1, hints: *hints, is_moved: false }.claim();
+    let rest = |zone: &ZoneSpace| BlockRange::new(zone.next, zone.room());
+    let begun = space.partial_zones().find(|zone| zone.lane == Some(Lane::Log)).map(rest);
+    let fresh = || {
+        let allowed = space.zones_to_begin() > 0;
+        space.empty_zones().next().filter(|_| allowed).map(rest)
+    };
+    // Better a log behind tables than no log: without one nothing can be deleted either.
+    let any = || space.partial_zones().max_by_key(|zone| zone.room()).map(rest);
+    let free = space.free_for(claim);
+    let found = begun.or_else(fresh).or_else(any);
+    match found {
+        Some(range) if range.len <= free => Ok(range),
+        Some(range) => Err(NoSpace { needed: range.len, free }),
+        None => Err(NoSpace { needed: Blocks::new(1), free }),
+    }
+}
+
+/// The zone with most dead blocks, whose live ones would be moved.
+///
+/// Ties go to the lower zone. Source: greedy cleaning, as the baseline of GearDB uses it.
+pub(super) fn greediest(space: &SpaceMap, dead_at_least: Blocks) -> Option<BlockRange> {
+    space
+        .zones()
+        .iter()
+        .filter(|zone| zone.is_cleanable() && dead_at_least <= zone.dead())
+        .max_by_key(|zone| (zone.dead(), std::cmp::Reverse(zone.id)))
+        .map(|zone| BlockRange::new(zone.start, zone.capacity))
+}
+
+/// What a plan has taken so far, over a map that it must not change.
+struct Draft<'a> {
+    space: &'a SpaceMap,
+    /// Zones partly written, before or by this plan, with their next block.
+    open: BTreeMap<u32, (Lane, Lba)>,
+    /// How many empty zones the plan has begun.
+    begun: u32,
+}
+
+impl<'a> Draft<'a> {
+    fn new(space: &'a SpaceMap) -> Draft<'a> {
+        let open = space
+            .partial_zones()
+            .map(|zone| (zone.id.0, (zone.lane.unwrap_or(Lane::Cold(0)), zone.next)))
+            .collect();
+        Draft { space, open, begun: 0 }
+    }
+
+    fn place(&mut self, lane: Lane, blocks: Blocks) -> Option<Vec<BlockRange>> {
+        let mut left = blocks;
+        let mut ranges = Vec::new();
+        while !left.is_zero() {
+            let zone = self.of_lane(lane).or_else(|| self.begin(lane)).or_else(|| self.any(lane))?;
+            ranges.push(self.take(zone, &mut left));
+        }
+        Some(ranges)
+    }
+
+    /// The open zone of `lane` with least room, so that zones fill up rather than lie about.
+    fn of_lane(&self, lane: Lane) -> Option<u32> {
+        self.open
+            .iter()
+            .filter(|(_, (of, _))| *of == lane)
+            .min_by_key(|(id, (_, next))| (self.end(**id) - *next, **id))
+            .map(|(&id, _)| id)
+    }
+
+    fn begin(&mut self, lane: Lane) -> Option<u32> {
+        // A zone filled by this plan stays active until it is written: count all that it began.
+        if self.begun >= self.space.zones_to_begin() {
+            return None;
+        }
+        let zone = self.space.empty_zones().nth(self.begun as usize)?;
+        self.begun += 1;
+        self.open.insert(zone.id.0, (lane, zone.next));
+        Some(zone.id.0)
+    }
+
+    fn any(&self, lane: Lane) -> Option<u32> {
+        let distance = |of: Lane| match (lane, of) {
+            (_, Lane::Log) => (2, 0),
+            (Lane::Fresh(a), Lane::Fresh(b)) | (Lane::Cold(a), Lane::Cold(b)) => (0, a.abs_diff(b)),
+            (Lane::Fresh(a), Lane::Cold(b)) | (Lane::Cold(a), Lane::Fresh(b)) => (1, a.abs_diff(b)),
+            (Lane::Log, _) => (1, 0),
+        };
+        self.open.iter().min_by_key(|(id, (of, _))| (distance(*of), **id)).map(|(&id, _)| id)
+    }
+
+    fn take(&mut self, id: u32, left: &mut Blocks) -> BlockRange {
+        let end = self.end(id);
+        let (_, next) = self.open.get_mut(&id).expect("the zone was chosen among the open ones");
+        let range = BlockRange::new(*next, (end - *next).min(*left));
+        *next = range.end();
+        *left -= range.len;
+        if *next == end {
+            self.open.remove(&id);
+        }
+        range
+    }
+
+    fn end(&self, id: u32) -> Lba {
+        self.space.zones()[id as usize].end()
+    }
+}

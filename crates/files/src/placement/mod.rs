@@ -1,0 +1,154 @@
+//! Placement: the policies that choose where files lie and what to reclaim.
+//!
+//! ```text
+//!   FileRequest {len, hints}  +  SpaceMap   -->  plan          -->  extents      (pure)
+//!   Hints                     +  SpaceMap   -->  plan_log      -->  a run to own (pure)
+//!   how full                  +  SpaceMap   -->  plan_reclaim  -->  a victim     (pure)
+//! ```
+//!
+//! Planners decide and do nothing: they see the space map and return data; `persist`, `log` and
+//! `clean` do what the plan says and choose nothing. All requests of one `persist` are planned
+//! together, so that a policy may lay a group side by side.
+//!
+//! To add a policy: one file with a type that implements [`Placement`], and one line in [`TABLE`].
+//! A policy that thinks in zones builds on `lanes`; one that thinks in tracks or bands looks at
+//! [`SpaceMap::runs`] and the disk's geometry.
+
+mod first_fit;
+mod lanes;
+mod log_structured;
+mod zone_per_level;
+
+use crate::api::Hints;
+use crate::extent::Extent;
+use crate::space::{Claim, Lane, NoSpace, SpaceMap};
+use imbrex_disk::{BlockRange, Blocks, Geometry};
+use std::fmt::Debug;
+
+/// A file to be placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileRequest {
+    /// How long it is.
+    pub len_bytes: u64,
+    /// What its writer knows about it.
+    pub hints: Hints,
+    /// Whether it is moved by cleaning rather than new.
+    pub is_moved: bool,
+}
+
+impl FileRequest {
+    /// How many blocks it needs.
+    pub fn blocks(&self) -> Blocks {
+        Blocks::holding(self.len_bytes)
+    }
+
+    /// How deep into the reserve it may go.
+    pub fn claim(&self) -> Claim {
+        match (self.is_moved, self.hints.may_use_reserve) {
+            (true, _) => Claim::Cleaning,
+            (false, true) => Claim::Reserve,
+            (false, false) => Claim::Normal,
+        }
+    }
+}
+
+/// Why a policy is asked what to reclaim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Urgency {
+    /// There is time: reclaim only if the policy wants more free space.
+    Background,
+    /// A write does not fit: reclaim whatever can be.
+    NoSpace,
+}
+
+/// A policy. All calls are pure.
+pub trait Placement: Send + Sync + Debug {
+    /// Its name, as users write it and the catalog records it.
+    fn name(&self) -> &'static str;
+
+    /// Whether it can live on a disk of this geometry; else why not and what would do.
+    ///
+    /// # Errors
+    /// The reason, for [`FilesError::Unsuitable`](crate::FilesError::Unsuitable).
+    fn suits(&self, geometry: &Geometry) -> Result<(), String>;
+
+    /// Which files share an open zone with this one; means nothing on a disk without zones.
+    fn lane(&self, file: &FileRequest) -> Lane;
+
+    /// Chooses extents for all of `files`, in order. In a zone they start at its `next` block.
+    ///
+    /// # Errors
+    /// [`NoSpace`]: nothing is planned, not even a part.
+    fn plan(&self, space: &SpaceMap, files: &[FileRequest]) -> Result<Vec<Vec<Extent>>, NoSpace>;
+
+    /// Chooses a run for a log that starts or goes on, `owned` long so far: the rest of a zone, or
+    /// a piece of a free run. The log gives back what it does not use.
+    ///
+    /// # Errors
+    /// [`NoSpace`].
+    fn plan_log(
+        &self,
+        space: &SpaceMap,
+        hints: &Hints,
+        owned: Blocks,
+    ) -> Result<BlockRange, NoSpace>;
+
+    /// Chooses the next run of blocks whose live extents should move elsewhere; `None` if nothing
+    /// is worth it.
+    fn plan_reclaim(&self, space: &SpaceMap, urgency: Urgency) -> Option<BlockRange>;
+}
+
+/// A policy by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlacementKind(usize);
+
+/// One line a policy: what makes it.
+const TABLE: &[(&str, fn() -> Box<dyn Placement>)] = &[
+    (first_fit::NAME, || Box::new(first_fit::FirstFit)),
+    (log_structured::NAME, || Box::new(log_structured::LogStructured)),
+    (zone_per_level::NAME, || Box::new(zone_per_level::ZonePerLevel)),
+];
+
+impl PlacementKind {
+    /// The policy called `name`.
+    pub fn by_name(name: &str) -> Option<PlacementKind> {
+        TABLE.iter().position(|(known, _)| *known == name).map(PlacementKind)
+    }
+
+    /// All names, in order.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        TABLE.iter().map(|(name, _)| *name)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        TABLE[self.0].0
+    }
+
+    /// The policy itself.
+    pub fn build(self) -> Box<dyn Placement> {
+        TABLE[self.0].1()
+    }
+}
+
+impl std::fmt::Display for PlacementKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Checks that the space for `files` is there, each by its own claim.
+fn admit(space: &SpaceMap, files: &[FileRequest]) -> Result<(), NoSpace> {
+    let needed: Blocks = files.iter().map(FileRequest::blocks).sum();
+    let claim = if files.iter().all(|f| f.is_moved) {
+        Claim::Cleaning
+    } else if files.iter().all(|f| f.claim() != Claim::Normal) {
+        Claim::Reserve
+    } else {
+        Claim::Normal
+    };
+    space.admit(needed, claim)
+}
+
+#[cfg(test)]
+mod tests;

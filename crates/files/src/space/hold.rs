@@ -1,0 +1,124 @@
+//! Holds: the claim on a run of blocks as a value, and the order of writes within a zone.
+
+use super::{Lane, SpaceMap};
+use imbrex_disk::{BlockRange, Blocks, Lba, ZoneKind};
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
+
+/// The space map, shared; its lock is never held during I/O.
+#[derive(Debug)]
+pub(crate) struct Space {
+    map: Mutex<SpaceMap>,
+    /// Signalled when a zone's `written` moves on or a write in it fails.
+    written: Condvar,
+}
+
+impl Space {
+    pub(crate) fn new(map: SpaceMap) -> Arc<Space> {
+        Arc::new(Space { map: Mutex::new(map), written: Condvar::new() })
+    }
+
+    /// Runs `use_map` under the lock. It must not drop a [`Hold`].
+    pub(crate) fn with<T>(&self, use_map: impl FnOnce(&mut SpaceMap) -> T) -> T {
+        let mut map = self.map.lock();
+        let result = use_map(&mut map);
+        #[cfg(feature = "invariants")]
+        if let Err(broken) = map.check() {
+            panic!("{broken}");
+        }
+        result
+    }
+
+    /// Takes what a plan chose; the caller has planned on `map` under this same lock.
+    pub(crate) fn take(self: &Arc<Self>, map: &mut SpaceMap, range: BlockRange, lane: Lane) -> Hold {
+        map.take(range, lane);
+        self.hold(range)
+    }
+
+    /// A hold on blocks that the map counts as held already.
+    pub(crate) fn hold(self: &Arc<Self>, range: BlockRange) -> Hold {
+        let state = HoldState { len: range.len, named: false };
+        Hold { space: Arc::clone(self), start: range.start, state: Mutex::new(state) }
+    }
+
+    /// Waits until the zone of `range` is written up to its start; `false` if an earlier write in
+    /// the zone failed, so that it never will be.
+    ///
+    /// Cannot deadlock: plans take their ranges of all zones under one lock, so the order of two
+    /// plans is the same in every zone that they share.
+    pub(crate) fn wait_turn(&self, range: BlockRange) -> bool {
+        let mut map = self.map.lock();
+        loop {
+            match map.zone_at(range.start) {
+                None => return true,
+                Some(zone) if zone.kind == ZoneKind::Conventional => return true,
+                Some(zone) if zone.failed => return false,
+                Some(zone) if zone.written == range.start => return true,
+                Some(_) => self.written.wait(&mut map),
+            }
+        }
+    }
+
+    /// `range` was written, or failed to be.
+    pub(crate) fn end_turn(&self, range: BlockRange, done: bool) {
+        let mut map = self.map.lock();
+        if map.zone_at(range.start).is_some() {
+            map.change(range.start, |zone| {
+                if done {
+                    zone.written = zone.written.max(range.end());
+                } else {
+                    zone.failed = true;
+                }
+            });
+        }
+        drop(map);
+        self.written.notify_all();
+    }
+}
+
+/// The claim of one file on one run of blocks; dropped, the run is dead or free (S4).
+#[derive(Debug)]
+pub(crate) struct Hold {
+    space: Arc<Space>,
+    start: Lba,
+    state: Mutex<HoldState>,
+}
+
+#[derive(Debug)]
+struct HoldState {
+    len: Blocks,
+    named: bool,
+}
+
+impl Hold {
+    pub(crate) fn range(&self) -> BlockRange {
+        BlockRange::new(self.start, self.state.lock().len)
+    }
+
+    /// Says whether a file of the catalog owns the run.
+    pub(crate) fn set_named(&self, named: bool) {
+        let mut state = self.state.lock();
+        if state.named != named {
+            state.named = named;
+            let range = BlockRange::new(self.start, state.len);
+            self.space.with(|map| map.set_named(range, named));
+        }
+    }
+
+    /// Keeps only the first `len` blocks and gives the rest back.
+    pub(crate) fn shrink(&self, len: Blocks) {
+        let mut state = self.state.lock();
+        assert!(len <= state.len, "a hold never grows");
+        let rest = BlockRange::new(self.start + len, state.len - len);
+        let named = state.named;
+        state.len = len;
+        self.space.with(|map| map.shrink(self.start, rest, named));
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let HoldState { len, named } = *self.state.get_mut();
+        self.space.with(|map| map.give(BlockRange::new(self.start, len), named));
+    }
+}

@@ -1,0 +1,166 @@
+//! One zone as the space map sees it.
+
+use imbrex_disk::{BlockRange, Blocks, Lba, ZoneId, ZoneKind};
+
+/// Files of one lane share an open zone: they are expected to die at about the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lane {
+    /// Logs: each keeps its zone for itself while it is written.
+    Log,
+    /// Files as they are written; the number is the policy's (a level, a stream).
+    Fresh(u32),
+    /// Files moved by cleaning, which tend to live long.
+    Cold(u32),
+}
+
+/// What a zone is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ZoneRole {
+    /// Holds a copy of the catalog.
+    Catalog,
+    /// Holds files.
+    Data,
+    /// Read-only or offline: what it holds may still be read.
+    Unusable,
+}
+
+/// The space of one zone.
+#[derive(Clone, Debug)]
+pub struct ZoneSpace {
+    /// Which zone.
+    pub id: ZoneId,
+    /// Whether the drive keeps its pointer.
+    pub kind: ZoneKind,
+    /// What it is used for.
+    pub role: ZoneRole,
+    /// Its first usable block.
+    pub start: Lba,
+    /// How many blocks of it can be written.
+    pub capacity: Blocks,
+    /// The next block to be handed out.
+    pub next: Lba,
+    /// The next block to be written; behind `next` while writes are under way.
+    pub written: Lba,
+    /// How many blocks are held.
+    pub held: Blocks,
+    /// How many of them belong to files of the catalog, which can be moved.
+    pub named: Blocks,
+    /// Whose files it takes.
+    pub lane: Option<Lane>,
+    /// Whether an open log keeps it for itself.
+    pub owned: bool,
+    /// Whether it is being emptied by cleaning.
+    pub cleaning: bool,
+    /// Whether a reset is under way.
+    pub resetting: bool,
+    /// Whether a write or reset failed in it: only another reset makes it usable again.
+    pub failed: bool,
+}
+
+impl ZoneSpace {
+    /// An empty zone for files.
+    pub fn empty(id: ZoneId, kind: ZoneKind, range: BlockRange) -> ZoneSpace {
+        ZoneSpace {
+            id,
+            kind,
+            role: ZoneRole::Data,
+            start: range.start,
+            capacity: range.len,
+            next: range.start,
+            written: range.start,
+            held: Blocks::ZERO,
+            named: Blocks::ZERO,
+            lane: None,
+            owned: false,
+            cleaning: false,
+            resetting: false,
+            failed: false,
+        }
+    }
+
+    /// The first block that it cannot hold.
+    pub fn end(&self) -> Lba {
+        self.start + self.capacity
+    }
+
+    /// What is left to hand out.
+    pub fn room(&self) -> Blocks {
+        self.end() - self.next
+    }
+
+    /// What is written and not held.
+    pub fn dead(&self) -> Blocks {
+        if self.role == ZoneRole::Data { (self.next - self.start) - self.held } else { Blocks::ZERO }
+    }
+
+    /// What can be written in it, now or after the reset that it is due.
+    pub fn free(&self) -> Blocks {
+        if self.role != ZoneRole::Data || self.owned {
+            Blocks::ZERO
+        } else if self.held.is_zero() {
+            self.capacity
+        } else if self.failed || self.cleaning {
+            Blocks::ZERO
+        } else {
+            self.room()
+        }
+    }
+
+    /// Whether cleaning may empty it: all that it holds can be moved, and something is dead.
+    pub fn is_cleanable(&self) -> bool {
+        self.role == ZoneRole::Data
+            && !self.owned
+            && !self.cleaning
+            && !self.resetting
+            && !self.held.is_zero()
+            && self.held == self.named
+            && self.written == self.next
+            && !self.dead().is_zero()
+    }
+
+    /// The first violation of S1 and S2, in words.
+    pub fn check(&self) -> Result<(), String> {
+        let Self { id, start, written, next, .. } = self;
+        if !(start <= written && written <= next && *next <= self.end()) {
+            return Err(format!(
+                "S1: {id}: start {start}, written {written}, next {next}, end {} are out of order",
+                self.end()
+            ));
+        }
+        if self.held > *next - *start || self.named > self.held {
+            return Err(format!(
+                "S2: {id}: {} named of {} held of {} handed out",
+                self.named,
+                self.held,
+                *next - *start
+            ));
+        }
+        Ok(())
+    }
+
+    pub(super) fn is_usable(&self) -> bool {
+        self.role == ZoneRole::Data
+            && !(self.owned || self.cleaning || self.resetting || self.failed)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.is_usable() && self.next == self.start
+    }
+
+    pub(super) fn takes_more(&self) -> bool {
+        self.is_usable() && self.start < self.next && self.next < self.end() && !self.held.is_zero()
+    }
+
+    /// Whether the drive counts it against its limit of active zones.
+    pub(super) fn is_active(&self) -> bool {
+        let begun = self.start < self.next && self.written < self.end();
+        self.kind == ZoneKind::SequentialRequired && (begun || self.role == ZoneRole::Catalog)
+    }
+
+    pub(super) fn is_dead(&self) -> bool {
+        self.role == ZoneRole::Data
+            && !(self.owned || self.cleaning || self.resetting)
+            && self.held.is_zero()
+            && (self.start < self.next)
+    }
+}
