@@ -15,6 +15,7 @@
 //!       last reader of the file is gone.
 
 use imbrex_disk::{BlockRange, DiskError};
+use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -123,6 +124,11 @@ impl FileBuffer {
         &self.hints
     }
 
+    /// Name, hints, length and pieces: for the implementation of [`Files::persist`].
+    pub(crate) fn into_parts(self) -> (String, Hints, u64, Vec<Vec<u8>>) {
+        (self.name, self.hints, self.len_bytes, self.chunks)
+    }
+
     /// Its bytes, in pieces of [`FileBuffer::CHUNK_LEN_BYTES`], the last shorter.
     pub fn chunks(&self) -> &[Vec<u8>] {
         &self.chunks
@@ -130,7 +136,7 @@ impl FileBuffer {
 }
 
 /// A file written to the disk but named by no commit yet; dropped, its space is free again.
-pub trait Persisted: Send + Debug {
+pub trait Persisted: Any + Send + Debug {
     /// The file's name.
     fn name(&self) -> &str;
     /// Its length.
@@ -138,7 +144,7 @@ pub trait Persisted: Send + Debug {
     /// Where it lies, in order.
     fn extents(&self) -> Vec<BlockRange>;
     /// For the implementation of [`Files::commit`] to find its own type again.
-    fn into_any(self: Box<Self>) -> Box<dyn std::any::Any + Send>;
+    fn into_any(self: Box<Self>) -> Box<dyn Any + Send>;
 }
 
 /// A log being written.
@@ -151,6 +157,7 @@ pub trait LogWriter: Send + Sync + Debug {
     ///
     /// # Errors
     /// [`FilesError::NoSpace`]: nothing was appended, the log can go on once there is room.
+    /// [`FilesError::Finished`].
     /// [`FilesError::Disk`]: the log is then poisoned.
     fn append(&self, data: &[u8]) -> Result<u64, FilesError>;
 
@@ -342,6 +349,12 @@ pub enum FilesError {
         name: String,
         /// What is wrong with it.
         reason: &'static str,
+    },
+    /// The log was ended by [`LogWriter::finish`].
+    #[error("log {name:?} is finished and takes no more; create another one")]
+    Finished {
+        /// The log.
+        name: String,
     },
     /// A read reaches past the end of the file.
     #[error("{name}: read of {len_bytes} bytes at {offset}, but the file has {file_len_bytes}")]

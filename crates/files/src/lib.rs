@@ -7,10 +7,35 @@
 //!   ---------------------------------------------------------------- trait Disk
 //!   disk       blocks under one rule
 //! ```
+//!
+//! [`FileLayer`] is the implementation of [`Files`]; [`api`](Files) is the contract. Reading order:
+//! a file is buffered by its writer, placed (`placement`, on the map in `space`), written
+//! (`persist`, `log`), named (`edits`, `commit`, `catalog`), read (`file`), moved (`clean`), and
+//! found again after a power cut (`catalog::recover`, `mount`).
 
 mod api;
+mod catalog;
+mod check;
+mod clean;
+mod commit;
+mod edits;
+mod extent;
+mod file;
+mod layer;
+mod log;
+mod mount;
+mod names;
+mod persist;
+mod placement;
+mod report;
+mod space;
 
 pub use api::{
     AppRecord, Commit, FileBuffer, FileInfo, FileKind, FileReader, Files, FilesError, GroupId,
     Hints, LogWriter, Persisted, SpaceUse,
 };
+pub use check::{CheckReport, Finding, describe_catalog};
+pub use extent::Extent;
+pub use layer::{FileLayer, FormatOptions};
+pub use placement::PlacementKind;
+pub use report::{FilesStats, ZoneUse, ZoneUseKind};

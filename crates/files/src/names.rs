@@ -20,8 +20,6 @@ pub(crate) fn flaw(name: &str) -> Option<&'static str> {
 pub(crate) fn check(name: &str) -> Result<(), FilesError> {
     match flaw(name) {
         None => Ok(()),
-        Some(reason) => {
-            Err(FilesError::BadName { name: name.chars().take(64).collect(), reason })
-        }
+        Some(reason) => Err(FilesError::BadName { name: name.chars().take(64).collect(), reason }),
     }
 }

@@ -48,18 +48,16 @@ pub(crate) struct Shape {
 
 impl Shape {
     pub(crate) fn of(geometry: &Geometry) -> Shape {
-        let (rule, zone_len_blocks, zone_capacity_blocks, conventional_zone_count) =
-            match geometry.rule() {
-                Rule::Anywhere => (1, 0, 0, 0),
-                Rule::AtPointer(zones) => (
-                    2,
-                    zones.zone_len.get(),
-                    zones.zone_capacity.get(),
-                    zones.conventional_zone_count,
-                ),
-                Rule::IsolationDistance(s) => (3, s.track_len.get(), s.overlap_tracks.into(), 0),
-                Rule::Neighbours(n) => (4, n.bottom_track_len.get(), n.top_track_len.get(), 0),
-            };
+        let (rule, zone_len_blocks, zone_capacity_blocks, conventional_zone_count) = match geometry
+            .rule()
+        {
+            Rule::Anywhere => (1, 0, 0, 0),
+            Rule::AtPointer(zones) => {
+                (2, zones.zone_len.get(), zones.zone_capacity.get(), zones.conventional_zone_count)
+            }
+            Rule::IsolationDistance(s) => (3, s.track_len.get(), s.overlap_tracks.into(), 0),
+            Rule::Neighbours(n) => (4, n.bottom_track_len.get(), n.top_track_len.get(), 0),
+        };
         Shape {
             rule,
             disk_len_blocks: geometry.len().get(),

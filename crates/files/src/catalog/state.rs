@@ -10,6 +10,7 @@ use crate::api::{FileKind, GroupId, Hints};
 use crate::extent::Extent;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Bound;
 
 /// A file, whatever its names are. Never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,17 +56,40 @@ impl FileRecord {
 /// One change. A catalog record is a list of them, applied together (F1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Edit {
-    Add { name: String, file: FileRecord },
-    Remove { name: String },
-    Rename { from: String, to: String },
-    Link { existing: String, name: String },
-    SetLevel { name: String, level: u8 },
+    Add {
+        name: String,
+        file: FileRecord,
+    },
+    Remove {
+        name: String,
+    },
+    Rename {
+        from: String,
+        to: String,
+    },
+    Link {
+        existing: String,
+        name: String,
+    },
+    SetLevel {
+        name: String,
+        level: u8,
+    },
     /// An open log owns one more run.
-    Grow { id: FileId, extent: Extent },
+    Grow {
+        id: FileId,
+        extent: Extent,
+    },
     /// A log ended: these are all its bytes.
-    Finish { id: FileId, extents: Vec<Extent> },
+    Finish {
+        id: FileId,
+        extents: Vec<Extent>,
+    },
     /// Cleaning moved a file.
-    Move { id: FileId, extents: Vec<Extent> },
+    Move {
+        id: FileId,
+        extents: Vec<Extent>,
+    },
     AppAppend(Vec<u8>),
     AppReplace(Vec<u8>),
 }
@@ -108,7 +132,7 @@ impl Namespace {
         prefix: &'a str,
     ) -> impl Iterator<Item = (&'a str, &'a FileRecord)> {
         self.names
-            .range::<str, _>(prefix..)
+            .range::<str, _>((Bound::Included(prefix), Bound::Unbounded))
             .take_while(move |(name, _)| name.starts_with(prefix))
             .map(|(name, id)| (name.as_str(), &self.files[id].0))
     }
@@ -188,9 +212,8 @@ impl Namespace {
         if self.files.contains_key(&file.id) {
             return Err(Misfit(format!("{} is added twice", file.id)));
         }
-        self.encoded_len_bytes += ADD_LEN_BYTES
-            + name.len() as u64
-            + EXTENT_LEN_BYTES * file.extents.len() as u64;
+        self.encoded_len_bytes +=
+            ADD_LEN_BYTES + name.len() as u64 + EXTENT_LEN_BYTES * file.extents.len() as u64;
         self.names.insert(name, file.id);
         self.files.insert(file.id, (file, 1));
         Ok(())

@@ -65,7 +65,8 @@ impl Placement for FirstFit {
         let request = FileRequest { len_bytes: 1, hints: *hints, is_moved: false };
         let expected = Blocks::holding(hints.expected_len_bytes.unwrap_or(0)).saturating_sub(owned);
         // Doubling keeps the number of pieces, and so of catalog records, logarithmic.
-        let wanted = expected.get().max(owned.get()).clamp(LOG_PIECE_BLOCKS_MIN, LOG_PIECE_BLOCKS_MAX);
+        let wanted =
+            expected.get().max(owned.get()).clamp(LOG_PIECE_BLOCKS_MIN, LOG_PIECE_BLOCKS_MAX);
         let mut len = Blocks::new(wanted.min(space.free_for(request.claim()).get() / 4).max(1));
         space.admit(len, request.claim())?;
         loop {
@@ -88,7 +89,8 @@ fn place(runs: &mut FreeRuns, blocks: Blocks) -> Option<Vec<BlockRange>> {
     if blocks.is_zero() {
         return Some(Vec::new());
     }
-    if let Some(run) = runs.iter().find(|run| blocks <= run.len) {
+    let whole = runs.iter().find(|run| blocks <= run.len);
+    if let Some(run) = whole {
         let range = BlockRange::new(run.start, blocks);
         runs.take(range);
         return Some(vec![range]);

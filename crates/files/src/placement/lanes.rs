@@ -112,7 +112,8 @@ impl<'a> Draft<'a> {
         let mut left = blocks;
         let mut ranges = Vec::new();
         while !left.is_zero() {
-            let zone = self.of_lane(lane).or_else(|| self.begin(lane)).or_else(|| self.any(lane))?;
+            let zone =
+                self.of_lane(lane).or_else(|| self.begin(lane)).or_else(|| self.any(lane))?;
             ranges.push(self.take(zone, &mut left));
         }
         Some(ranges)

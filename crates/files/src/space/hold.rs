@@ -30,14 +30,23 @@ impl Space {
     }
 
     /// Takes what a plan chose; the caller has planned on `map` under this same lock.
-    pub(crate) fn take(self: &Arc<Self>, map: &mut SpaceMap, range: BlockRange, lane: Lane) -> Hold {
+    pub(crate) fn take(
+        self: &Arc<Self>,
+        map: &mut SpaceMap,
+        range: BlockRange,
+        lane: Lane,
+    ) -> Hold {
         map.take(range, lane);
-        self.hold(range)
+        self.hold(range, false)
     }
 
-    /// A hold on blocks that the map counts as held already.
-    pub(crate) fn hold(self: &Arc<Self>, range: BlockRange) -> Hold {
-        let state = HoldState { len: range.len, named: false };
+    /// A hold on blocks that the map counts as held and named already.
+    pub(crate) fn hold_named(self: &Arc<Self>, range: BlockRange) -> Hold {
+        self.hold(range, true)
+    }
+
+    fn hold(self: &Arc<Self>, range: BlockRange, named: bool) -> Hold {
+        let state = HoldState { len: range.len, named };
         Hold { space: Arc::clone(self), start: range.start, state: Mutex::new(state) }
     }
 

@@ -26,8 +26,8 @@ mod runs;
 mod zones;
 
 pub(crate) use hold::{Hold, Space};
-pub use runs::FreeRuns;
-pub use zones::{Lane, ZoneRole, ZoneSpace};
+pub(crate) use runs::FreeRuns;
+pub(crate) use zones::{Lane, ZoneRole, ZoneSpace};
 
 use imbrex_disk::{BlockRange, Blocks, Lba, ZoneId, ZoneKind};
 use std::collections::BTreeSet;
@@ -271,6 +271,20 @@ impl SpaceMap {
             zone.next = rest.start;
             zone.written = rest.start;
         });
+    }
+
+    /// Says whether an open log keeps the zone of `range` for itself.
+    pub(crate) fn set_owned(&mut self, range: BlockRange, owned: bool) {
+        if !self.zone_len.is_zero() {
+            self.change(range.start, |zone| zone.owned = owned);
+        }
+    }
+
+    /// Says whether cleaning is emptying the zone of `range`.
+    pub(crate) fn set_cleaning(&mut self, range: BlockRange, cleaning: bool) {
+        if !self.zone_len.is_zero() {
+            self.change(range.start, |zone| zone.cleaning = cleaning);
+        }
     }
 
     /// Changes the zone that holds `at` and files it anew.

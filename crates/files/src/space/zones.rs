@@ -90,7 +90,11 @@ impl ZoneSpace {
 
     /// What is written and not held.
     pub fn dead(&self) -> Blocks {
-        if self.role == ZoneRole::Data { (self.next - self.start) - self.held } else { Blocks::ZERO }
+        if self.role == ZoneRole::Data {
+            (self.next - self.start) - self.held
+        } else {
+            Blocks::ZERO
+        }
     }
 
     /// What can be written in it, now or after the reset that it is due.

@@ -1,0 +1,167 @@
+//! The catalog: the durable map from names to extents, with the application's records.
+//!
+//! ```text
+//!   region A  | header 7 | checkpoint | edit | edit | edit ........ |   the one before
+//!   region B  | header 8 | checkpoint | edit | edit | free          |   the catalog
+//! ```
+//!
+//! Every commit appends one record to the log behind the checkpoint, forced to the platter before
+//! it is acknowledged. When the log is full, the whole namespace goes into a new checkpoint in the
+//! other region, whose completion is one block's write: the switch is atomic.
+//!
+//! Invariants
+//!   K1  At any moment one region holds a whole checkpoint and every acknowledged record since.
+//!   K2  The first change after an open is a new checkpoint: nothing follows a torn record.
+//!   K3  A log id names one log: stale frames of an earlier checkpoint never decode.
+//!
+//! Not here: what edits mean for space (`layer`), and who waits for whom (`commit`).
+
+mod format;
+mod recover;
+mod region;
+mod state;
+
+pub(crate) use format::{FILE_NAME_LEN_BYTES_MAX, Header, NAME_LEN_BYTES_MAX, Shape};
+pub(crate) use format::{decode_edits, encode_edits};
+pub(crate) use recover::{CatalogImage, highest_sequence, read_image};
+pub(crate) use region::{Region, regions};
+pub(crate) use state::{Edit, FileId, FileRecord, Misfit, Namespace};
+
+use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, DiskError, Persist};
+use imbrex_record_log::Encoder;
+use std::sync::Arc;
+
+/// Set into every log id, so that a log of the catalog is never taken for one of a file.
+const LOG_ID_TAG: u64 = 0xca7a_0000_0000_0000;
+
+/// The id of the log behind the checkpoint `sequence` (K3).
+fn log_id(format_id: u64, sequence: u64) -> u64 {
+    format_id.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32) ^ sequence ^ LOG_ID_TAG
+}
+
+/// The writing side of the catalog. One at a time uses it: the leader of a group commit.
+#[derive(Debug)]
+pub(crate) struct CatalogStore {
+    disk: Arc<dyn Disk>,
+    regions: [Region; 2],
+    current: usize,
+    header: Header,
+    /// `None` until the first checkpoint (K2).
+    log: Option<OpenLog>,
+    counts: CatalogCounts,
+}
+
+#[derive(Debug)]
+struct OpenLog {
+    encoder: Encoder,
+    /// Where in the region the next frame goes.
+    next: Blocks,
+    ready: Vec<u8>,
+}
+
+/// What the catalog has written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CatalogCounts {
+    pub(crate) written_bytes: u64,
+    pub(crate) records: u64,
+    pub(crate) checkpoints: u64,
+}
+
+impl CatalogStore {
+    /// The store of a catalog whose newest checkpoint is `header`, in region `current`.
+    pub(crate) fn new(
+        disk: Arc<dyn Disk>,
+        regions: [Region; 2],
+        current: usize,
+        header: Header,
+    ) -> CatalogStore {
+        let counts = CatalogCounts::default();
+        CatalogStore { disk, regions, current, header, log: None, counts }
+    }
+
+    pub(crate) fn header(&self) -> &Header {
+        &self.header
+    }
+
+    pub(crate) fn counts(&self) -> CatalogCounts {
+        self.counts
+    }
+
+    /// Appends `records`, each atomic, and makes them durable. `Ok(false)`: there is no room, or
+    /// K2 asks for a checkpoint first; nothing was written.
+    pub(crate) fn append(&mut self, records: &[Vec<u8>]) -> Result<bool, DiskError> {
+        let region = &self.regions[self.current];
+        let Some(log) = &mut self.log else { return Ok(false) };
+        let len_bytes: u64 = records.iter().map(|r| r.len() as u64).sum();
+        // Frame headers and padding come on top: 56 bytes in 64 KiB, and less than a block.
+        let bound = Blocks::holding(len_bytes + len_bytes / 512) + Blocks::new(2);
+        if region.len() < log.next + bound {
+            return Ok(false);
+        }
+        for record in records {
+            if log.encoder.push(&[record]).is_err() {
+                return Ok(false);
+            }
+        }
+        log.encoder.seal();
+        log.encoder.take_ready(&mut log.ready);
+        region.write(&*self.disk, log.next, &log.ready, Persist::Through)?;
+        log.next += Blocks::holding(log.ready.len() as u64);
+        log.encoder.mark_durable(log.encoder.end_blocks());
+        self.counts.records += records.len() as u64;
+        self.counts.written_bytes += log.ready.len() as u64;
+        Ok(true)
+    }
+
+    /// The longest body that a region holds.
+    pub(crate) fn body_len_bytes_max(&self) -> u64 {
+        (self.regions[0].len().min(self.regions[1].len()) - Blocks::new(1)).bytes()
+    }
+
+    /// Writes `body` as a checkpoint into the other region and goes on there (K1).
+    ///
+    /// Everything that the body names must be durable already.
+    pub(crate) fn checkpoint(
+        &mut self,
+        mut body: Vec<u8>,
+        next_file_id: u64,
+    ) -> Result<(), DiskError> {
+        let sequence = self.header.sequence + 1;
+        let header = Header {
+            sequence,
+            log_id: log_id(self.header.format_id, sequence),
+            body_len_bytes: body.len() as u64,
+            body_crc32c: crc32c::crc32c(&body),
+            next_file_id,
+            ..self.header.clone()
+        };
+        let target = 1 - self.current;
+        let region = &self.regions[target];
+        let disk = &*self.disk;
+        body.resize(body.len().next_multiple_of(BLOCK_LEN_BYTES), 0);
+        region.clear(disk)?;
+        if region.is_sequential() {
+            // In order, header first: what survives a cut is a prefix, so the pointer tells.
+            region.write(disk, Blocks::ZERO, &header.encode(), Persist::Cached)?;
+            region.write(disk, Blocks::new(1), &body, Persist::Cached)?;
+            disk.flush()?;
+        } else {
+            region.write(disk, Blocks::new(1), &body, Persist::Cached)?;
+            disk.flush()?;
+            region.write(disk, Blocks::ZERO, &header.encode(), Persist::Through)?;
+        }
+        self.log = Some(OpenLog {
+            encoder: Encoder::new(header.log_id),
+            next: Blocks::new(1) + Blocks::holding(body.len() as u64),
+            ready: Vec::new(),
+        });
+        self.counts.checkpoints += 1;
+        self.counts.written_bytes += (BLOCK_LEN_BYTES + body.len()) as u64;
+        self.current = target;
+        self.header = header;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

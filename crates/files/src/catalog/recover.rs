@@ -1,0 +1,218 @@
+//! Reading a catalog: which region counts, its checkpoint, and the records behind it.
+//!
+//! ```text
+//!   both headers -> the higher sequence that is whole -> body -> log, cut at the last valid record
+//! ```
+//!
+//! Reads only. What is damaged rather than torn is an error that names the structure and its place:
+//! going back to the older region would lose acknowledged commits without a word.
+
+use super::format::{FORMAT_VERSION, HeaderFlaw};
+use super::region::{Region, regions};
+use super::{Edit, Header, Misfit, Namespace, Shape, decode_edits};
+use crate::api::FilesError;
+use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, DiskError};
+use imbrex_record_log::{Decoder, End, Extent};
+
+/// A catalog as it was read.
+#[derive(Debug)]
+pub(crate) struct CatalogImage {
+    pub(crate) header: Header,
+    pub(crate) regions: [Region; 2],
+    pub(crate) current: usize,
+    /// What the checkpoint holds.
+    pub(crate) body: Vec<Edit>,
+    /// The records of the log, each with its block in the region.
+    pub(crate) records: Vec<(Blocks, Vec<Edit>)>,
+    /// How the log ended, in words.
+    pub(crate) end: String,
+}
+
+/// What a region turned out to be.
+#[derive(Debug)]
+enum Found {
+    Blank,
+    /// A checkpoint that a power cut left unfinished.
+    Unfinished,
+    Whole(Header),
+    Foreign,
+    Damaged(String),
+}
+
+/// Reads the catalog of `disk`.
+///
+/// # Errors
+/// [`FilesError::NotFormatted`], [`FilesError::Version`], [`FilesError::Corrupt`],
+/// [`FilesError::Disk`].
+pub(crate) fn read_image(disk: &dyn Disk) -> Result<CatalogImage, FilesError> {
+    let not_formatted = |reason: String| FilesError::NotFormatted { reason };
+    let regions = regions(disk.geometry()).map_err(not_formatted)?;
+    let found = [look(disk, &regions[0])?, look(disk, &regions[1])?];
+    let current = choose(&regions, &found)?;
+    let [a, b] = found;
+    let Found::Whole(header) = (if current == 0 { a } else { b }) else {
+        return Err(not_formatted("no region holds a whole checkpoint".to_owned()));
+    };
+    let shape = Shape::of(disk.geometry());
+    if header.shape != shape {
+        return Err(not_formatted(format!(
+            "it was formatted as {:?}, but the drive is {shape:?}; open it as what it was",
+            header.shape
+        )));
+    }
+    let region = &regions[current];
+    let body = read_body(disk, region, &header)?;
+    let (records, end) = read_log(disk, region, &header)?;
+    Ok(CatalogImage { header, regions, current, body, records, end })
+}
+
+/// The highest sequence that any header on the disk has, for a format that must go beyond it.
+pub(crate) fn highest_sequence(disk: &dyn Disk, regions: &[Region; 2]) -> u64 {
+    let sequence = |region| match look(disk, region) {
+        Ok(Found::Whole(header)) => header.sequence,
+        _ => 0,
+    };
+    sequence(&regions[0]).max(sequence(&regions[1]))
+}
+
+impl CatalogImage {
+    /// Applies the checkpoint and the records.
+    pub(crate) fn namespace(&self) -> Result<Namespace, FilesError> {
+        let mut namespace = Namespace::default();
+        let region = &self.regions[self.current];
+        let body = std::iter::once((Blocks::new(1), &self.body));
+        let records = self.records.iter().map(|(at, edits)| (*at, edits));
+        for (at, edits) in body.chain(records) {
+            for edit in edits {
+                namespace.apply(edit.clone()).map_err(|Misfit(reason)| {
+                    corrupt("catalog record", place(region, at), reason)
+                })?;
+            }
+        }
+        Ok(namespace)
+    }
+}
+
+fn look(disk: &dyn Disk, region: &Region) -> Result<Found, FilesError> {
+    let written = region.written(disk);
+    if written.is_zero() {
+        return Ok(Found::Blank);
+    }
+    let mut block = vec![0; BLOCK_LEN_BYTES];
+    region.read(disk, Blocks::ZERO, &mut block).map_err(reading("the catalog's header"))?;
+    Ok(match Header::decode(&block) {
+        Err(HeaderFlaw::Blank) => Found::Blank,
+        Err(HeaderFlaw::Foreign) => Found::Foreign,
+        Err(HeaderFlaw::Damaged(reason)) => Found::Damaged(reason),
+        Err(HeaderFlaw::Version(got)) => {
+            return Err(FilesError::Version { what: "catalog", got, known: FORMAT_VERSION });
+        }
+        Ok(header) => {
+            let end = Blocks::holding(header.body_len_bytes) + Blocks::new(1);
+            if region.is_sequential() && written < end {
+                Found::Unfinished
+            } else {
+                Found::Whole(header)
+            }
+        }
+    })
+}
+
+fn choose(regions: &[Region; 2], found: &[Found; 2]) -> Result<usize, FilesError> {
+    let damaged = |index: usize, reason: &str| {
+        Err(corrupt("catalog header", place(&regions[index], Blocks::ZERO), reason.to_owned()))
+    };
+    match found {
+        [Found::Damaged(reason), _] => damaged(0, reason),
+        [_, Found::Damaged(reason)] => damaged(1, reason),
+        [Found::Whole(_), Found::Foreign] => damaged(1, "it is neither a header nor blank"),
+        [Found::Foreign, Found::Whole(_)] => damaged(0, "it is neither a header nor blank"),
+        [Found::Whole(a), Found::Whole(b)] if a.sequence == b.sequence => {
+            damaged(1, "both regions have the same sequence number")
+        }
+        [Found::Whole(a), Found::Whole(b)] => Ok(usize::from(a.sequence < b.sequence)),
+        [Found::Whole(_), _] => Ok(0),
+        [_, Found::Whole(_)] => Ok(1),
+        [a, b] => Err(FilesError::NotFormatted {
+            reason: format!("region A is {}, region B is {}; format it first", a.word(), b.word()),
+        }),
+    }
+}
+
+impl Found {
+    fn word(&self) -> &'static str {
+        match self {
+            Found::Blank => "blank",
+            Found::Unfinished => "an unfinished checkpoint",
+            Found::Whole(_) => "a checkpoint",
+            Found::Foreign => "something else",
+            Found::Damaged(_) => "damaged",
+        }
+    }
+}
+
+fn read_body(disk: &dyn Disk, region: &Region, header: &Header) -> Result<Vec<Edit>, FilesError> {
+    let at = Blocks::new(1);
+    let damaged = |reason: String| corrupt("catalog checkpoint", place(region, at), reason);
+    let room = (region.len() - at).bytes();
+    if header.body_len_bytes > room {
+        return Err(damaged(format!("{} bytes, but {room} fit", header.body_len_bytes)));
+    }
+    let len = Blocks::holding(header.body_len_bytes);
+    let mut body = vec![0; len.bytes() as usize];
+    if !body.is_empty() {
+        region.read(disk, at, &mut body).map_err(reading("the catalog's checkpoint"))?;
+    }
+    body.truncate(header.body_len_bytes as usize);
+    let got = crc32c::crc32c(&body);
+    if got != header.body_crc32c {
+        return Err(damaged(format!(
+            "its checksum is {got:#010x}, but the header has {:#010x}",
+            header.body_crc32c
+        )));
+    }
+    decode_edits(&body).map_err(damaged)
+}
+
+type Records = Vec<(Blocks, Vec<Edit>)>;
+
+fn read_log(
+    disk: &dyn Disk,
+    region: &Region,
+    header: &Header,
+) -> Result<(Records, String), FilesError> {
+    let start = Blocks::new(1) + Blocks::holding(header.body_len_bytes);
+    let len_blocks = region.written(disk).saturating_sub(start).get();
+    let extent = Extent { log_id: header.log_id, len_blocks, durable_blocks: 0 };
+    let read = |offset: u64, buf: &mut [u8]| -> Result<(), DiskError> {
+        region.read(disk, start + Blocks::holding(offset), buf)
+    };
+    let mut decoder = Decoder::new(extent, read);
+    let mut records = Vec::new();
+    let failed = reading("the catalog's log");
+    while let Some(record) = decoder.next_record().map_err(&failed)? {
+        let at = start + Blocks::new(record.position.frame_blocks);
+        let edits = decode_edits(record.bytes)
+            .map_err(|reason| corrupt("catalog record", place(region, at), reason))?;
+        records.push((at, edits));
+    }
+    let end = decoder.end().map(ToString::to_string).unwrap_or_default();
+    if let Some(End::Corrupt { at_blocks, .. }) = decoder.end() {
+        let at = start + Blocks::new(*at_blocks);
+        return Err(corrupt("catalog log", place(region, at), end));
+    }
+    Ok((records, end))
+}
+
+fn place(region: &Region, at: Blocks) -> String {
+    let start = region.pieces()[0].start;
+    format!("block {} of the region at {start}", at.get())
+}
+
+fn corrupt(structure: &'static str, place: String, reason: String) -> FilesError {
+    FilesError::Corrupt { structure, place, reason }
+}
+
+fn reading(what: &'static str) -> impl Fn(DiskError) -> FilesError {
+    move |source| FilesError::Disk { what: format!("reading {what}"), source }
+}

@@ -1,0 +1,177 @@
+//! Where the catalog's two regions lie, and blocks in them by offset.
+//!
+//! ```text
+//!   conventional      | A | B | files ...
+//!   zones, some       | A | B | rest of the conventional zones | sequential zones ...
+//!   conventional
+//!   all sequential    | A: whole zones | B: whole zones | files ...
+//! ```
+
+use imbrex_disk::{
+    BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Geometry, Lba, Persist, ZoneAction,
+    ZoneId, ZoneState,
+};
+
+/// The share of the disk that a region takes is one in so many.
+const DISK_PER_REGION: u64 = 1024;
+/// 128 KiB: a header, a body of some hundred files, and room for a few records.
+const REGION_BLOCKS_MIN: u64 = 32;
+/// 256 MiB: a checkpoint of three million tables of one extent each.
+const REGION_BLOCKS_MAX: u64 = 65_536;
+/// Writes go in pieces, so that a read never waits for a whole checkpoint.
+const PIECE_LEN_BYTES: usize = 1 << 20;
+
+/// One copy of the catalog: runs of blocks, used as one.
+#[derive(Clone, Debug)]
+pub(crate) struct Region {
+    pieces: Vec<BlockRange>,
+    /// The zones behind the pieces, where they are sequential.
+    zones: Vec<ZoneId>,
+}
+
+/// The two regions of a disk of this geometry; else why there is no room for them.
+pub(crate) fn regions(geometry: &Geometry) -> Result<[Region; 2], String> {
+    let disk_len = geometry.len().get();
+    let len = (disk_len / DISK_PER_REGION).clamp(REGION_BLOCKS_MIN, REGION_BLOCKS_MAX);
+    let side_by_side = |len: u64| {
+        [0, len].map(|start| Region {
+            pieces: vec![BlockRange::new(Lba::new(start), Blocks::new(len))],
+            zones: Vec::new(),
+        })
+    };
+    let too_small = || format!("the drive has {disk_len} blocks, too few for a catalog and files");
+    let Some(zones) = geometry.zones() else {
+        return if 8 * len <= disk_len { Ok(side_by_side(len)) } else { Err(too_small()) };
+    };
+    let conventional_len =
+        (u64::from(zones.conventional_zone_count) * zones.zone_len.get()).min(disk_len);
+    if 2 * len <= conventional_len {
+        return Ok(side_by_side(len));
+    }
+    let mut next_zone = zones.conventional_zone_count;
+    let mut region = || -> Result<Region, String> {
+        let mut region = Region { pieces: Vec::new(), zones: Vec::new() };
+        while region.len().get() < len {
+            let zone = ZoneId(next_zone);
+            let range = geometry.zone_range(zone).ok_or_else(too_small)?;
+            let capacity = geometry.zone_capacity(zone).ok_or_else(too_small)?;
+            region.pieces.push(BlockRange::new(range.start, capacity));
+            region.zones.push(zone);
+            next_zone += 1;
+        }
+        Ok(region)
+    };
+    Ok([region()?, region()?])
+}
+
+impl Region {
+    /// How many blocks it has.
+    pub(crate) fn len(&self) -> Blocks {
+        self.pieces.iter().map(|p| p.len).sum()
+    }
+
+    /// Its sequential zones; none where it lies in conventional space.
+    pub(crate) fn zones(&self) -> &[ZoneId] {
+        &self.zones
+    }
+
+    /// Its runs of blocks.
+    pub(crate) fn pieces(&self) -> &[BlockRange] {
+        &self.pieces
+    }
+
+    /// Whether it is written in order only.
+    pub(crate) fn is_sequential(&self) -> bool {
+        !self.zones.is_empty()
+    }
+
+    /// How many blocks from its start are written: all of them in conventional space.
+    pub(crate) fn written(&self, disk: &dyn Disk) -> Blocks {
+        let mut written = Blocks::ZERO;
+        if !self.is_sequential() {
+            return self.len();
+        }
+        for (zone, piece) in self.zones.iter().zip(&self.pieces) {
+            let state = disk.zone(*zone).map(|info| info.state);
+            let now = match state {
+                Some(ZoneState::Full | ZoneState::ReadOnly) => piece.len,
+                Some(state) => state
+                    .write_pointer(piece.start)
+                    .map_or(Blocks::ZERO, |p| (p - piece.start).min(piece.len)),
+                None => Blocks::ZERO,
+            };
+            written += now;
+            if now < piece.len {
+                break;
+            }
+        }
+        written
+    }
+
+    /// Reads whole blocks from `at` blocks into the region on.
+    pub(crate) fn read(
+        &self,
+        disk: &dyn Disk,
+        at: Blocks,
+        buf: &mut [u8],
+    ) -> Result<(), DiskError> {
+        let mut rest = buf;
+        for range in self.ranges(at, Blocks::holding(rest.len() as u64)) {
+            let (now, later) = rest.split_at_mut(range.len.bytes() as usize);
+            disk.read(range.start, now)?;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Writes whole blocks from `at` blocks into the region on.
+    pub(crate) fn write(
+        &self,
+        disk: &dyn Disk,
+        at: Blocks,
+        data: &[u8],
+        persist: Persist,
+    ) -> Result<(), DiskError> {
+        let mut rest = data;
+        for range in self.ranges(at, Blocks::holding(data.len() as u64)) {
+            let (mut now, later) = rest.split_at(range.len.bytes() as usize);
+            let mut at = range.start;
+            while !now.is_empty() {
+                let (piece, left) = now.split_at(now.len().min(PIECE_LEN_BYTES));
+                disk.write(at, piece, persist)?;
+                at += Blocks::holding(piece.len() as u64);
+                now = left;
+            }
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Makes ready for a new checkpoint: what is here is not the catalog from now on.
+    pub(crate) fn clear(&self, disk: &dyn Disk) -> Result<(), DiskError> {
+        if self.is_sequential() {
+            return self
+                .zones
+                .iter()
+                .try_for_each(|&zone| disk.manage_zone(zone, ZoneAction::Reset));
+        }
+        self.write(disk, Blocks::ZERO, &[0; BLOCK_LEN_BYTES], Persist::Through)
+    }
+
+    /// The runs on the disk behind `len` blocks from `at` on.
+    fn ranges(&self, at: Blocks, len: Blocks) -> Vec<BlockRange> {
+        assert!(at + len <= self.len(), "the region holds the request");
+        let (mut skip, mut left) = (at, len);
+        let mut ranges = Vec::new();
+        for piece in &self.pieces {
+            let start = piece.start + skip.min(piece.len);
+            let now = left.min(piece.end() - start);
+            if !now.is_zero() {
+                ranges.push(BlockRange::new(start, now));
+            }
+            skip = skip.saturating_sub(piece.len);
+            left -= now;
+        }
+        ranges
+    }
+}

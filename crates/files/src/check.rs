@@ -1,0 +1,194 @@
+//! Checking a file layer against its disk, and its catalog in words.
+
+use crate::api::FilesError;
+use crate::catalog::{CatalogImage, read_image};
+use crate::layer::FileLayer;
+use crate::space::{ZoneRole, ZoneSpace};
+use imbrex_disk::{BlockRange, Blocks, Disk, ZoneId, ZoneKind, ZoneState};
+use std::fmt;
+
+/// What [`FileLayer::check`] looked at and found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CheckReport {
+    /// Files checked.
+    pub file_count: u64,
+    /// Extents checked.
+    pub extent_count: u64,
+    /// Zones compared with the drive's report.
+    pub zone_count: u64,
+    /// Records of the catalog read back, its checkpoint included.
+    pub catalog_record_count: u64,
+    /// What is wrong; empty if nothing is.
+    pub findings: Vec<Finding>,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Which structure: "extent", "zone", "catalog".
+    pub structure: &'static str,
+    /// Where.
+    pub place: String,
+    /// What was expected and found.
+    pub problem: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {}: {}", self.structure, self.place, self.problem)
+    }
+}
+
+impl FileLayer {
+    /// Verifies that extents lie on the disk, apart from each other and below the write pointers,
+    /// that the accounts agree with them, and that the catalog reads back as what is in memory.
+    ///
+    /// Reads the catalog's region. Writers should be quiet meanwhile: what they change under the
+    /// check is reported as wrong.
+    ///
+    /// # Errors
+    /// [`FilesError::Disk`] if the catalog cannot be read at all.
+    pub fn check(&self) -> Result<CheckReport, FilesError> {
+        let mut report = CheckReport::default();
+        self.check_extents(&mut report);
+        let map = self.inner.space.with(|map| map.clone());
+        if let Err(broken) = map.check() {
+            report.find("space map", "memory".to_owned(), broken);
+        }
+        for zone in map.zones() {
+            report.zone_count += 1;
+            self.check_zone(zone, &mut report);
+        }
+        self.check_catalog(&mut report)?;
+        Ok(report)
+    }
+
+    fn check_extents(&self, report: &mut CheckReport) {
+        let live = self.inner.committer.lock();
+        let map = self.inner.space.with(|map| map.clone());
+        let mut ranges: Vec<(BlockRange, u64)> = Vec::new();
+        let mut named = vec![Blocks::ZERO; map.zones().len()];
+        for file in live.namespace.files() {
+            report.file_count += 1;
+            for extent in &file.extents {
+                report.extent_count += 1;
+                let range = extent.range();
+                if !self.inner.disk.geometry().holds(range) {
+                    report.find("extent", format!("{}, {range}", file.id), "past the disk".into());
+                    continue;
+                }
+                if let Some(zone) = map.zone_at(range.start) {
+                    named[zone.id.0 as usize] += range.len;
+                    if zone.next < range.end() || range.start < zone.start {
+                        let problem = format!("outside what {} has handed out", zone.id);
+                        report.find("extent", format!("{}, {range}", file.id), problem);
+                    }
+                }
+                ranges.push((range, file.id.0));
+            }
+        }
+        ranges.sort();
+        for pair in ranges.windows(2).filter(|pair| pair[0].0.overlaps(pair[1].0)) {
+            let place = format!("{} and {}", pair[0].0, pair[1].0);
+            report.find("extent", place, format!("files {} and {}", pair[0].1, pair[1].1));
+        }
+        for zone in map.zones().iter().filter(|z| z.named != named[z.id.0 as usize]) {
+            let counted = named[zone.id.0 as usize];
+            let problem = format!("{} are accounted to files, but they hold {counted}", zone.named);
+            report.find("zone", zone.id.to_string(), problem);
+        }
+    }
+
+    fn check_zone(&self, zone: &ZoneSpace, report: &mut CheckReport) {
+        let is_ours = zone.role == ZoneRole::Data && !zone.owned && !zone.failed;
+        if !is_ours || zone.kind == ZoneKind::Conventional {
+            return;
+        }
+        let Some(info) = self.inner.disk.zone(zone.id) else {
+            return report.find("zone", zone.id.to_string(), "the drive does not report it".into());
+        };
+        let pointer = match info.state {
+            ZoneState::Full => zone.end(),
+            state => state.write_pointer(zone.start).unwrap_or(zone.end()),
+        };
+        if pointer != zone.written {
+            let problem = format!("write pointer {pointer}, expected {}", zone.written);
+            report.find("zone", zone.id.to_string(), problem);
+        }
+    }
+
+    fn check_catalog(&self, report: &mut CheckReport) -> Result<(), FilesError> {
+        let image = match read_image(&*self.inner.disk) {
+            Ok(image) => image,
+            Err(error @ FilesError::Disk { .. }) => return Err(error),
+            Err(error) => {
+                report.find("catalog", "disk".to_owned(), error.to_string());
+                return Ok(());
+            }
+        };
+        report.catalog_record_count = 1 + image.records.len() as u64;
+        let names = |namespace: &crate::catalog::Namespace| -> Vec<(String, u64)> {
+            namespace.list("").map(|(name, file)| (name.to_owned(), file.id.0)).collect()
+        };
+        match image.namespace() {
+            Err(error) => report.find("catalog", "disk".to_owned(), error.to_string()),
+            Ok(on_disk) => {
+                let live = self.inner.committer.lock();
+                let is_same = names(&on_disk) == names(&live.namespace)
+                    && on_disk.app_records() == live.namespace.app_records();
+                if !is_same {
+                    let problem = "names or application records differ from those in use";
+                    report.find("catalog", "disk".to_owned(), problem.to_owned());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The catalog as it is on the disk, a line an edit, in words.
+    ///
+    /// # Errors
+    /// As [`FileLayer::open`].
+    pub fn describe_catalog(&self) -> Result<Vec<String>, FilesError> {
+        describe_catalog(&*self.inner.disk)
+    }
+}
+
+impl CheckReport {
+    fn find(&mut self, structure: &'static str, place: String, problem: String) {
+        self.findings.push(Finding { structure, place, problem });
+    }
+}
+
+/// The catalog of a disk in words, without opening the file layer.
+///
+/// # Errors
+/// As [`FileLayer::open`].
+pub fn describe_catalog(disk: &dyn Disk) -> Result<Vec<String>, FilesError> {
+    let image: CatalogImage = read_image(disk)?;
+    let header = &image.header;
+    let region = &image.regions[image.current];
+    let mut lines = vec![
+        format!(
+            "checkpoint {} at {}: placement {}, layout {:?}, format id {}",
+            header.sequence,
+            region.pieces()[0].start,
+            header.placement,
+            header.layout,
+            header.format_id
+        ),
+        format!("  body of {} bytes, next file id {}", header.body_len_bytes, header.next_file_id),
+    ];
+    lines.extend(image.body.iter().map(|edit| format!("  {edit}")));
+    for (at, edits) in &image.records {
+        lines.push(format!("record at block {} of the region", at.get()));
+        lines.extend(edits.iter().map(|edit| format!("  {edit}")));
+    }
+    lines.push(image.end);
+    let zones: Vec<String> = region.zones().iter().map(ZoneId::to_string).collect();
+    if !zones.is_empty() {
+        lines.push(format!("the region is {}", zones.join(", ")));
+    }
+    Ok(lines)
+}

@@ -1,0 +1,270 @@
+//! Cleaning: move what lives out of a zone, so that the zone can be reset.
+//!
+//! ```text
+//!   victim   | a dead | b live | dead | c live |        copy b, c; commit both moves; reset
+//!                         \___________/_____
+//!   cold     | ....................... b  c |
+//! ```
+//!
+//! The policy says which victim (`plan_reclaim`) and where things go (`plan`). A step copies pieces
+//! of at most 1 MiB; between steps nothing is reserved, so that other writers never wait for a
+//! cleaner that is not running. The moves of a victim are one record of the catalog.
+//!
+//! Invariants
+//!   M1  A file that was removed, moved or ended meanwhile is left alone.
+//!   M2  The old blocks stay held until the record is durable and no read is in flight (F3).
+
+use crate::api::{FilesError, Hints};
+use crate::catalog::Edit;
+use crate::commit::Graves;
+use crate::extent::Extent;
+use crate::file::{FileBody, Placed};
+use crate::layer::Inner;
+use crate::persist::Turns;
+use crate::placement::{FileRequest, Urgency};
+use crate::space::{Hold, NoSpace, Space};
+use imbrex_clockwork::{Budget, Job, Step};
+use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks};
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+
+/// How much is copied at a time: long enough that the disk streams.
+const PIECE_LEN_BYTES: u64 = 1 << 20;
+
+/// One victim being emptied.
+#[derive(Debug)]
+pub(crate) struct Cleaning {
+    space: Arc<Space>,
+    victim: BlockRange,
+    todo: VecDeque<Moving>,
+    moved: Vec<Moving>,
+}
+
+/// A file on its way.
+#[derive(Debug)]
+struct Moving {
+    body: Arc<FileBody>,
+    hints: Hints,
+    /// Where it lay when the cleaning began.
+    base: Arc<Placed>,
+    /// The extent of `base` at hand, and how much of it is copied.
+    index: usize,
+    copied_bytes: u64,
+    extents: Vec<Extent>,
+    holds: Vec<Arc<Hold>>,
+}
+
+impl Inner {
+    /// Empties zones until a write that lacked room may be planned again, one victim a call.
+    ///
+    /// # Errors
+    /// [`FilesError::NoSpace`] with the numbers of `no_space` if no cleaning can help.
+    pub(crate) fn make_room(&self, no_space: NoSpace) -> Result<(), FilesError> {
+        let (free_before, dead) = self.space.with(|map| (map.free(), map.dead()));
+        let missing = no_space.needed.saturating_sub(no_space.free);
+        if dead < missing {
+            return Err(Inner::no_space(no_space));
+        }
+        let Some(mut cleaning) = self.begin_cleaning(Urgency::NoSpace) else {
+            return Err(Inner::no_space(no_space));
+        };
+        while !cleaning.step(self, u64::MAX)? {}
+        drop(cleaning);
+        self.reclaim()?;
+        let free_after = self.space.with(|map| map.free());
+        if free_after <= free_before { Err(Inner::no_space(no_space)) } else { Ok(()) }
+    }
+
+    /// Chooses a victim and takes it out of use; `None` if there is nothing to clean.
+    fn begin_cleaning(&self, urgency: Urgency) -> Option<Cleaning> {
+        let victim = self.space.with(|map| {
+            let victim = self.placement.plan_reclaim(map, urgency)?;
+            map.set_cleaning(victim, true);
+            Some(victim)
+        })?;
+        let live = self.committer.lock();
+        let todo = live
+            .namespace
+            .files()
+            .filter(|file| file.extents.iter().any(|e| e.range().overlaps(victim)))
+            .filter_map(|file| {
+                let body = Arc::clone(live.bodies.get(&file.id)?);
+                let base = body.placed.load_full();
+                let hints = file.hints();
+                let (extents, holds) = (Vec::new(), Vec::new());
+                Some(Moving { body, hints, base, index: 0, copied_bytes: 0, extents, holds })
+            })
+            .collect();
+        Some(Cleaning { space: Arc::clone(&self.space), victim, todo, moved: Vec::new() })
+    }
+
+    /// Copies one piece of an extent to where the policy wants it.
+    fn move_piece(
+        &self,
+        hints: Hints,
+        from: Extent,
+    ) -> Result<(Vec<Extent>, Vec<Arc<Hold>>), FilesError> {
+        let request = FileRequest { len_bytes: from.len_bytes, hints, is_moved: true };
+        // Not `allocate`: that would clean in order to clean.
+        let placed = self
+            .space
+            .with(|map| {
+                let plan = self.placement.plan(map, &[request])?;
+                let extents = plan.into_iter().next().unwrap_or_default();
+                let lane = self.placement.lane(&request);
+                let hold = |e: &Extent| Arc::new(self.space.take(map, e.range(), lane));
+                Ok(Placed { holds: extents.iter().map(hold).collect(), extents: extents.into() })
+            })
+            .map_err(Inner::no_space)?;
+        let mut data = vec![0; from.blocks().bytes() as usize];
+        let what = || format!("moving blocks {from} to clean their zone");
+        let mut turns = Turns::new(&self.space, std::slice::from_ref(&placed));
+        self.disk
+            .read(from.start, &mut data)
+            .and_then(|()| self.write_chunks(&placed.extents, vec![data], &mut turns))
+            .map_err(|source| FilesError::Disk { what: what(), source })?;
+        self.counts.moved(from.len_bytes);
+        Ok((placed.extents.to_vec(), placed.holds))
+    }
+}
+
+impl Cleaning {
+    /// Copies about `budget_bytes`; `Ok(true)` once the victim is empty and the moves are durable.
+    fn step(&mut self, inner: &Inner, budget_bytes: u64) -> Result<bool, FilesError> {
+        let mut left = budget_bytes;
+        while let Some(moving) = self.todo.front_mut() {
+            let Some(&extent) = moving.base.extents.get(moving.index) else {
+                self.moved.extend(self.todo.pop_front());
+                continue;
+            };
+            if left == 0 {
+                return Ok(false);
+            }
+            if !extent.range().overlaps(self.victim) {
+                moving.extents.push(extent);
+                moving.index += 1;
+                continue;
+            }
+            let piece = Extent {
+                start: extent.start + Blocks::holding(moving.copied_bytes),
+                len_bytes: (extent.len_bytes - moving.copied_bytes).min(PIECE_LEN_BYTES),
+            };
+            let (extents, holds) = inner.move_piece(moving.hints, piece)?;
+            extents.into_iter().for_each(|extent| moving.push(inner, extent));
+            moving.holds.extend(holds);
+            moving.copied_bytes += piece.len_bytes;
+            if moving.copied_bytes == extent.len_bytes {
+                moving.index += 1;
+                moving.copied_bytes = 0;
+            }
+            left = left.saturating_sub(piece.len_bytes);
+        }
+        self.commit(inner)?;
+        inner.counts.cleaned_zone();
+        Ok(true)
+    }
+
+    /// Makes the moves durable, in one record.
+    fn commit(&mut self, inner: &Inner) -> Result<(), FilesError> {
+        let mut live = inner.committer.lock();
+        live.check()?;
+        let mut edits = Vec::new();
+        let mut graves = Graves::default();
+        for moving in std::mem::take(&mut self.moved) {
+            let Moving { body, base, extents, mut holds, .. } = moving;
+            let is_same =
+                live.bodies.contains_key(&body.id) && Arc::ptr_eq(&body.placed.load_full(), &base);
+            if !is_same {
+                continue; // M1
+            }
+            let (left, kept): (Vec<_>, Vec<_>) = base
+                .holds
+                .iter()
+                .map(Arc::clone)
+                .partition(|hold| hold.range().overlaps(self.victim));
+            holds.iter().for_each(|hold| hold.set_named(true));
+            holds.extend(kept);
+            edits.push(Edit::Move { id: body.id, extents: extents.clone() });
+            body.placed.store(Arc::new(Placed { extents: extents.into(), holds }));
+            graves.left.push((base, left)); // M2
+        }
+        if edits.is_empty() {
+            return Ok(());
+        }
+        let ticket = live.enqueue(edits, graves, true);
+        drop(live);
+        inner.committer.settle(ticket)
+    }
+}
+
+impl Drop for Cleaning {
+    fn drop(&mut self) {
+        self.space.with(|map| map.set_cleaning(self.victim, false));
+    }
+}
+
+impl Moving {
+    /// Adds an extent, grown onto the last one where it goes on in the same zone.
+    fn push(&mut self, inner: &Inner, extent: Extent) {
+        let zone_of = |extent: &Extent| inner.disk.geometry().zone_of(extent.start);
+        if let Some(last) = self.extents.last_mut()
+            && last.len_bytes.is_multiple_of(BLOCK_LEN_BYTES as u64)
+            && last.range().end() == extent.start
+            && zone_of(last) == zone_of(&extent)
+        {
+            last.len_bytes += extent.len_bytes;
+        } else {
+            self.extents.push(extent);
+        }
+    }
+}
+
+/// Cleaning in the background, as the policy wants it.
+#[derive(Debug)]
+pub(crate) struct CleanJob {
+    inner: Weak<Inner>,
+    current: Option<Cleaning>,
+}
+
+impl CleanJob {
+    pub(crate) fn new(inner: &Arc<Inner>) -> CleanJob {
+        CleanJob { inner: Arc::downgrade(inner), current: None }
+    }
+}
+
+impl Job for CleanJob {
+    fn name(&self) -> &'static str {
+        "clean"
+    }
+
+    fn step(&mut self, budget: Budget) -> Step {
+        let Some(inner) = self.inner.upgrade() else { return Step::Done };
+        if inner.committer.lock().check().is_err() {
+            return Step::Done;
+        }
+        if self.current.is_none() {
+            self.current = inner.begin_cleaning(Urgency::Background);
+        }
+        let Some(cleaning) = &mut self.current else { return Step::Wait };
+        match cleaning.step(&inner, budget.io_bytes.max(PIECE_LEN_BYTES)) {
+            Ok(false) => Step::More,
+            Ok(true) => {
+                self.current = None;
+                match inner.reclaim() {
+                    Ok(()) => Step::More,
+                    Err(_) => Step::Done,
+                }
+            }
+            // No room to move anything: what is removed next will make some and wake us.
+            Err(FilesError::NoSpace { .. }) => {
+                self.current = None;
+                Step::Wait
+            }
+            // The disk failed; whoever writes next meets the same error and reports it.
+            Err(_) => {
+                self.current = None;
+                Step::Done
+            }
+        }
+    }
+}

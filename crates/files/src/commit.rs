@@ -1,0 +1,239 @@
+//! Group commit: many callers, one flush and one write of the catalog.
+//!
+//! ```text
+//!   caller 1   apply, queue ----> leader: flush data, append all queued records ----> durable
+//!   caller 2   apply, queue ....................... waits ..................... ----> durable
+//!   caller 3        apply, queue .................. waits: leads the next group
+//! ```
+//!
+//! A commit is checked against the namespace and applied to it under one lock, in the order in
+//! which its record is queued; it is durable when its caller returns. What it removed stays held
+//! until then (F3): the removed files travel with the caller.
+//!
+//! Invariants
+//!   G1  Records reach the catalog in the order in which they were applied.
+//!   G2  A checkpoint holds exactly the records queued before it was taken, and stands for them.
+//!   G3  After a failed write or flush nothing is written any more: what is durable is unknown.
+
+use crate::api::FilesError;
+use crate::catalog::{CatalogStore, Edit, FileId, Misfit, Namespace, encode_edits};
+use crate::file::{FileBody, Placed};
+use crate::space::Hold;
+use imbrex_disk::{Disk, DiskError};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The namespace with its live files, and the queue of records on their way to the disk.
+#[derive(Debug)]
+pub(crate) struct Committer {
+    disk: Arc<dyn Disk>,
+    live: Mutex<Live>,
+    store: Mutex<CatalogStore>,
+    settled: Condvar,
+    next_file_id: AtomicU64,
+    body_len_bytes_max: u64,
+}
+
+/// What the lock of a [`Committer`] guards.
+#[derive(Debug)]
+pub(crate) struct Live {
+    pub(crate) namespace: Namespace,
+    pub(crate) bodies: BTreeMap<FileId, Arc<FileBody>>,
+    /// Edits that need not be durable by themselves: they go ahead of the next record.
+    pub(crate) deferred: Vec<Edit>,
+    queue: Vec<Vec<u8>>,
+    queue_needs_flush: bool,
+    queued: u64,
+    durable: u64,
+    is_led: bool,
+    poisoned: bool,
+}
+
+/// Kept until a commit is durable, then dropped: files and extents that it made unreachable.
+#[derive(Debug, Default)]
+pub(crate) struct Graves {
+    /// Files without a name.
+    pub(crate) bodies: Vec<Arc<FileBody>>,
+    /// Where files lay before they moved, and what of that they have left.
+    pub(crate) left: Vec<(Arc<Placed>, Vec<Arc<Hold>>)>,
+}
+
+/// A record that is applied and queued.
+#[derive(Debug)]
+#[must_use = "a queued record is durable only after `Committer::settle`"]
+pub(crate) struct Ticket {
+    number: u64,
+    graves: Graves,
+}
+
+impl Committer {
+    pub(crate) fn new(
+        disk: Arc<dyn Disk>,
+        namespace: Namespace,
+        bodies: BTreeMap<FileId, Arc<FileBody>>,
+        store: CatalogStore,
+    ) -> Committer {
+        let next_file_id = store.header().next_file_id.max(namespace.next_id());
+        let live = Live {
+            namespace,
+            bodies,
+            deferred: Vec::new(),
+            queue: Vec::new(),
+            queue_needs_flush: false,
+            queued: 0,
+            durable: 0,
+            is_led: false,
+            poisoned: false,
+        };
+        Committer {
+            disk,
+            live: Mutex::new(live),
+            body_len_bytes_max: store.body_len_bytes_max(),
+            store: Mutex::new(store),
+            settled: Condvar::new(),
+            next_file_id: AtomicU64::new(next_file_id),
+        }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Live> {
+        self.live.lock()
+    }
+
+    pub(crate) fn new_id(&self) -> FileId {
+        FileId(self.next_file_id.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// What the store counts; waits for a write of the catalog that is under way.
+    pub(crate) fn with_store<T>(&self, look: impl FnOnce(&CatalogStore) -> T) -> T {
+        look(&self.store.lock())
+    }
+
+    /// Whether a namespace that grows by `more_bytes` still fits a region, with a quarter of it
+    /// left for the log and for edits that cannot be refused.
+    pub(crate) fn admit(&self, live: &Live, more_bytes: u64) -> Result<(), FilesError> {
+        let limit = self.body_len_bytes_max / 4 * 3;
+        let free_bytes = limit.saturating_sub(live.namespace.encoded_len_bytes());
+        if more_bytes <= free_bytes {
+            Ok(())
+        } else {
+            Err(FilesError::NoSpace { needed_bytes: more_bytes, free_bytes })
+        }
+    }
+
+    /// Waits until the record of `ticket` is durable, writing it if nobody else does.
+    pub(crate) fn settle(&self, ticket: Ticket) -> Result<(), FilesError> {
+        let mut live = self.live.lock();
+        loop {
+            if live.durable >= ticket.number {
+                drop(live);
+                let Graves { bodies, left } = ticket.graves;
+                bodies.iter().for_each(|body| body.set_named(false));
+                left.iter().flat_map(|(_, holds)| holds).for_each(|hold| hold.set_named(false));
+                return Ok(());
+            }
+            if live.poisoned {
+                // The old state may be the durable one: its blocks are never given back.
+                std::mem::forget(ticket.graves);
+                return Err(FilesError::Poisoned);
+            }
+            if live.is_led {
+                self.settled.wait(&mut live);
+                continue;
+            }
+            live.is_led = true;
+            let result = MutexGuard::unlocked(&mut live, || self.lead());
+            live.is_led = false;
+            self.settled.notify_all();
+            match result {
+                Ok(upto) => live.durable = upto,
+                Err(error) => {
+                    live.poisoned = true;
+                    std::mem::forget(ticket.graves);
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Writes everything queued; returns the number of the last record that is durable.
+    fn lead(&self) -> Result<u64, FilesError> {
+        let failed = |source: DiskError| FilesError::Disk {
+            what: "writing the catalog; close the store and open it again".to_owned(),
+            source,
+        };
+        let mut store = self.store.lock();
+        let (records, needs_flush, upto) = {
+            let mut live = self.live.lock();
+            live.take_queue()
+        };
+        if needs_flush {
+            // F2: what the records name must be durable before they are.
+            self.disk.flush().map_err(failed)?;
+        }
+        if store.append(&records).map_err(failed)? {
+            return Ok(upto);
+        }
+        // G2: what was queued since belongs to the checkpoint too, so its data come first.
+        let (body, upto) = {
+            let mut live = self.live.lock();
+            let (_, _, upto) = live.take_queue();
+            live.deferred.clear();
+            (encode_edits(&live.namespace.snapshot()), upto)
+        };
+        let (needed_bytes, free_bytes) = (body.len() as u64, store.body_len_bytes_max());
+        if needed_bytes > free_bytes {
+            return Err(FilesError::NoSpace { needed_bytes, free_bytes });
+        }
+        self.disk.flush().map_err(failed)?;
+        let next_file_id = self.next_file_id.load(Ordering::Relaxed);
+        store.checkpoint(body, next_file_id).map_err(failed)?;
+        Ok(upto)
+    }
+}
+
+impl Live {
+    /// # Errors
+    /// [`FilesError::Poisoned`] (G3).
+    pub(crate) fn check(&self) -> Result<(), FilesError> {
+        if self.poisoned { Err(FilesError::Poisoned) } else { Ok(()) }
+    }
+
+    /// Applies edits that fit the namespace, behind the deferred ones, and queues their record.
+    ///
+    /// `needs_flush` says that the edits name data that may not be durable yet (F2).
+    pub(crate) fn enqueue(
+        &mut self,
+        edits: Vec<Edit>,
+        mut graves: Graves,
+        needs_flush: bool,
+    ) -> Ticket {
+        self.queue_needs_flush |= needs_flush || !self.deferred.is_empty();
+        let mut record = std::mem::take(&mut self.deferred);
+        for edit in &edits {
+            match self.namespace.apply(edit.clone()) {
+                Ok(None) => {}
+                Ok(Some(gone)) => graves.bodies.extend(self.bodies.remove(&gone.id)),
+                Err(Misfit(reason)) => unreachable!("edits are checked before: {reason}"),
+            }
+        }
+        record.extend(edits);
+        self.queue.push(encode_edits(&record));
+        self.queued += 1;
+        Ticket { number: self.queued, graves }
+    }
+
+    /// Applies an edit whose record may wait for the next commit.
+    pub(crate) fn defer(&mut self, edit: Edit) {
+        match self.namespace.apply(edit.clone()) {
+            Ok(_) => self.deferred.push(edit),
+            Err(Misfit(reason)) => unreachable!("the edit was checked before: {reason}"),
+        }
+    }
+
+    fn take_queue(&mut self) -> (Vec<Vec<u8>>, bool, u64) {
+        let records = std::mem::take(&mut self.queue);
+        (records, std::mem::take(&mut self.queue_needs_flush), self.queued)
+    }
+}

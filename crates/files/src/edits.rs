@@ -1,0 +1,150 @@
+//! From a [`Commit`] to the edits that it means, checked against the namespace before any applies.
+
+use crate::api::{AppRecord, Commit, FilesError};
+use crate::catalog::{Edit, FileRecord, Namespace};
+use crate::commit::Graves;
+use crate::file::FileBody;
+use crate::layer::Inner;
+use crate::names;
+use crate::persist::PersistedFile;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// About what a name and an extent add to a checkpoint.
+const NAME_COST_BYTES: u64 = 40;
+const EXTENT_COST_BYTES: u64 = 16;
+
+impl Inner {
+    pub(crate) fn commit(&self, mut commit: Commit) -> Result<(), FilesError> {
+        let added = std::mem::take(&mut commit.add)
+            .into_iter()
+            .map(|file| {
+                let name = file.name().to_owned();
+                file.into_any().downcast::<PersistedFile>().map_err(|_| FilesError::BadName {
+                    name,
+                    reason: "the file was persisted by another implementation of `Files`",
+                })
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        for file in &added {
+            if !Arc::ptr_eq(&file.space, &self.space) {
+                let reason = "the file was persisted on another drive";
+                return Err(FilesError::BadName { name: file.name.clone(), reason });
+            }
+        }
+        let mut live = self.committer.lock();
+        live.check()?;
+        let mut draft = Draft::new(&live.namespace);
+        draft.check(&commit)?;
+        let mut bodies: Vec<Arc<FileBody>> = Vec::new();
+        for file in added {
+            let record = file.record();
+            draft.add(file.name.clone(), record)?;
+            bodies.push(Arc::clone(&file.body));
+        }
+        draft.finish(commit)?;
+        let (edits, growth_bytes) = (draft.edits, draft.growth_bytes);
+        if growth_bytes > 0 {
+            self.committer.admit(&live, growth_bytes)?;
+        }
+        if edits.is_empty() {
+            return Ok(());
+        }
+        let needs_flush = !bodies.is_empty();
+        for body in bodies {
+            body.set_named(true);
+            live.bodies.insert(body.id, body);
+        }
+        let ticket = live.enqueue(edits, Graves::default(), needs_flush);
+        drop(live);
+        self.committer.settle(ticket)?;
+        self.counts.commit();
+        // The commit is durable; a zone that cannot be reset has left the free space, no more.
+        let _ = self.reclaim();
+        self.wake_cleaner();
+        Ok(())
+    }
+}
+
+/// The edits so far, and which names exist after them.
+struct Draft<'a> {
+    namespace: &'a Namespace,
+    exists: BTreeMap<String, bool>,
+    edits: Vec<Edit>,
+    growth_bytes: u64,
+}
+
+impl<'a> Draft<'a> {
+    fn new(namespace: &'a Namespace) -> Draft<'a> {
+        Draft { namespace, exists: BTreeMap::new(), edits: Vec::new(), growth_bytes: 0 }
+    }
+
+    fn exists(&self, name: &str) -> bool {
+        let before = || self.namespace.id_of(name).is_some();
+        self.exists.get(name).copied().unwrap_or_else(before)
+    }
+
+    fn need(&self, name: &str) -> Result<(), FilesError> {
+        if self.exists(name) { Ok(()) } else { Err(FilesError::NotFound { name: name.to_owned() }) }
+    }
+
+    fn need_free(&self, name: &str) -> Result<(), FilesError> {
+        names::check(name)?;
+        if self.exists(name) { Err(FilesError::Exists { name: name.to_owned() }) } else { Ok(()) }
+    }
+
+    /// Removals, renames and links.
+    fn check(&mut self, commit: &Commit) -> Result<(), FilesError> {
+        for name in &commit.remove {
+            self.need(name)?;
+            self.exists.insert(name.clone(), false);
+            self.edits.push(Edit::Remove { name: name.clone() });
+        }
+        for (from, to) in &commit.rename {
+            self.need(from)?;
+            names::check(to)?;
+            self.exists.insert(from.clone(), false);
+            self.exists.insert(to.clone(), true);
+            self.growth_bytes += (to.len() as u64).saturating_sub(from.len() as u64);
+            self.edits.push(Edit::Rename { from: from.clone(), to: to.clone() });
+        }
+        for (existing, name) in &commit.link {
+            self.need(existing)?;
+            self.need_free(name)?;
+            self.exists.insert(name.clone(), true);
+            self.growth_bytes += NAME_COST_BYTES + name.len() as u64;
+            self.edits.push(Edit::Link { existing: existing.clone(), name: name.clone() });
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, name: String, file: FileRecord) -> Result<(), FilesError> {
+        self.need_free(&name)?;
+        self.exists.insert(name.clone(), true);
+        self.growth_bytes +=
+            NAME_COST_BYTES + name.len() as u64 + EXTENT_COST_BYTES * file.extents.len() as u64;
+        self.edits.push(Edit::Add { name, file });
+        Ok(())
+    }
+
+    /// Levels and the application's record.
+    fn finish(&mut self, commit: Commit) -> Result<(), FilesError> {
+        for (name, level) in commit.level {
+            self.need(&name)?;
+            self.edits.push(Edit::SetLevel { name, level });
+        }
+        match commit.app {
+            None => {}
+            Some(AppRecord::Append(record)) => {
+                self.growth_bytes += record.len() as u64;
+                self.edits.push(Edit::AppAppend(record));
+            }
+            Some(AppRecord::Replace(record)) => {
+                let before: usize = self.namespace.app_records().iter().map(Vec::len).sum();
+                self.growth_bytes += record.len().saturating_sub(before) as u64;
+                self.edits.push(Edit::AppReplace(record));
+            }
+        }
+        Ok(())
+    }
+}

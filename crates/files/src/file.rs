@@ -1,0 +1,238 @@
+//! A file as the running program holds it, and reading it.
+//!
+//! ```text
+//!   name -> FileBody -> Placed { extents, holds }        swapped whole when cleaning moves the file
+//!              ^            ^
+//!           readers      a read in flight: its blocks are not reset under it (F3)
+//! ```
+//!
+//! A read takes no lock that a writer holds during I/O: it loads the current `Placed` and goes.
+
+use crate::api::{FileReader, FilesError};
+use crate::catalog::FileId;
+use crate::extent::Extent;
+use crate::space::Hold;
+use arc_swap::ArcSwap;
+use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, Lba, ReadRequest};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Where a file lies, with the claims on the blocks.
+#[derive(Debug)]
+pub(crate) struct Placed {
+    pub(crate) extents: Box<[Extent]>,
+    pub(crate) holds: Vec<Arc<Hold>>,
+}
+
+/// A file while anybody needs it.
+#[derive(Debug)]
+pub(crate) struct FileBody {
+    pub(crate) id: FileId,
+    pub(crate) placed: ArcSwap<Placed>,
+    /// How many bytes can be read; less than the extents hold while a log is written.
+    pub(crate) len_bytes: AtomicU64,
+}
+
+impl FileBody {
+    pub(crate) fn new(id: FileId, placed: Placed, len_bytes: u64) -> Arc<FileBody> {
+        let placed = ArcSwap::from_pointee(placed);
+        Arc::new(FileBody { id, placed, len_bytes: AtomicU64::new(len_bytes) })
+    }
+
+    pub(crate) fn len_bytes(&self) -> u64 {
+        self.len_bytes.load(Ordering::Acquire)
+    }
+
+    /// Says of all its blocks whether a file of the catalog owns them.
+    pub(crate) fn set_named(&self, named: bool) {
+        self.placed.load().holds.iter().for_each(|hold| hold.set_named(named));
+    }
+
+    pub(crate) fn ranges(&self) -> Vec<BlockRange> {
+        self.placed.load().extents.iter().map(Extent::range).collect()
+    }
+}
+
+/// A file open for reading.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    disk: Arc<dyn Disk>,
+    body: Arc<FileBody>,
+    name: String,
+}
+
+/// The part of a read that lies in one extent.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    at: Lba,
+    /// Bytes to skip at the start of the first block.
+    skip: usize,
+    len_bytes: usize,
+}
+
+impl Piece {
+    fn blocks_len_bytes(&self) -> usize {
+        (self.skip + self.len_bytes).next_multiple_of(BLOCK_LEN_BYTES)
+    }
+}
+
+impl Reader {
+    pub(crate) fn new(disk: Arc<dyn Disk>, body: Arc<FileBody>, name: String) -> Arc<Reader> {
+        Arc::new(Reader { disk, body, name })
+    }
+
+    fn check(&self, offset: u64, len_bytes: usize) -> Result<(), FilesError> {
+        let file_len_bytes = self.body.len_bytes();
+        match offset.checked_add(len_bytes as u64) {
+            Some(end) if end <= file_len_bytes => Ok(()),
+            _ => {
+                let name = self.name.clone();
+                Err(FilesError::PastEnd { name, offset, len_bytes, file_len_bytes })
+            }
+        }
+    }
+
+    fn failed(&self, offset: u64, source: imbrex_disk::DiskError) -> FilesError {
+        FilesError::Disk { what: format!("reading {} at {offset}", self.name), source }
+    }
+
+    /// The general case: the range crosses extents.
+    fn read_pieces(
+        &self,
+        extents: &[Extent],
+        offset: u64,
+        len_bytes: usize,
+        scratch: &mut Vec<u8>,
+    ) -> Result<(), FilesError> {
+        let pieces = pieces(extents, offset, len_bytes);
+        let blocks_len: usize = pieces.iter().map(Piece::blocks_len_bytes).sum();
+        scratch.resize(blocks_len.max(scratch.len()), 0);
+        let mut rest = &mut scratch[..blocks_len];
+        let mut requests = Vec::with_capacity(pieces.len());
+        for piece in &pieces {
+            let (buf, later) = rest.split_at_mut(piece.blocks_len_bytes());
+            requests.push(ReadRequest { at: piece.at, buf });
+            rest = later;
+        }
+        self.disk.read_batch(&mut requests).map_err(|e| self.failed(offset, e))?;
+        let (mut from, mut to) = (0, 0);
+        for piece in &pieces {
+            let start = from + piece.skip;
+            scratch.copy_within(start..start + piece.len_bytes, to);
+            from += piece.blocks_len_bytes();
+            to += piece.len_bytes;
+        }
+        Ok(())
+    }
+}
+
+impl FileReader for Reader {
+    fn len_bytes(&self) -> u64 {
+        self.body.len_bytes()
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn read_at<'a>(
+        &self,
+        offset: u64,
+        len_bytes: usize,
+        scratch: &'a mut Vec<u8>,
+    ) -> Result<&'a [u8], FilesError> {
+        self.check(offset, len_bytes)?;
+        if len_bytes == 0 {
+            return Ok(&[]);
+        }
+        // Held until the read is done: a file that is moved meanwhile keeps its old blocks (F3).
+        let placed = self.body.placed.load();
+        if let Some(piece) = in_one(&placed.extents, offset, len_bytes) {
+            let blocks_len = piece.blocks_len_bytes();
+            if scratch.len() < blocks_len {
+                scratch.resize(blocks_len, 0);
+            }
+            let buf = &mut scratch[..blocks_len];
+            self.disk.read(piece.at, buf).map_err(|e| self.failed(offset, e))?;
+            return Ok(&scratch[piece.skip..piece.skip + len_bytes]);
+        }
+        self.read_pieces(&placed.extents, offset, len_bytes, scratch)?;
+        Ok(&scratch[..len_bytes])
+    }
+
+    fn read_batch(&self, ranges: &[(u64, usize)]) -> Result<Vec<Vec<u8>>, FilesError> {
+        ranges.iter().try_for_each(|&(offset, len_bytes)| self.check(offset, len_bytes))?;
+        let placed = self.body.placed.load();
+        let wanted: Vec<Vec<Piece>> = ranges
+            .iter()
+            .map(|&(offset, len_bytes)| pieces(&placed.extents, offset, len_bytes))
+            .collect();
+        let mut buffers: Vec<Vec<u8>> =
+            wanted.iter().flatten().map(|piece| vec![0; piece.blocks_len_bytes()]).collect();
+        let mut requests: Vec<ReadRequest<'_>> = wanted
+            .iter()
+            .flatten()
+            .zip(&mut buffers)
+            .map(|(piece, buf)| ReadRequest { at: piece.at, buf })
+            .collect();
+        if !requests.is_empty() {
+            let first = ranges.first().map_or(0, |range| range.0);
+            self.disk.read_batch(&mut requests).map_err(|e| self.failed(first, e))?;
+        }
+        let mut buffers = buffers.into_iter();
+        let assemble = |pieces: &Vec<Piece>| {
+            let mut whole = Vec::new();
+            for (piece, mut buffer) in pieces.iter().zip(&mut buffers) {
+                let used = piece.skip..piece.skip + piece.len_bytes;
+                if pieces.len() == 1 {
+                    buffer.copy_within(used, 0);
+                    buffer.truncate(piece.len_bytes);
+                    return buffer;
+                }
+                whole.extend_from_slice(&buffer[used]);
+            }
+            whole
+        };
+        Ok(wanted.iter().map(assemble).collect())
+    }
+
+    fn extents(&self) -> Vec<BlockRange> {
+        self.body.ranges()
+    }
+}
+
+/// The read as one piece, if one extent holds all of it: the common case, without allocation.
+fn in_one(extents: &[Extent], offset: u64, len_bytes: usize) -> Option<Piece> {
+    let mut start = 0;
+    for extent in extents {
+        let end = start + extent.len_bytes;
+        if offset < end {
+            let inside = offset - start;
+            return (offset + len_bytes as u64 <= end).then(|| piece(extent, inside, len_bytes));
+        }
+        start = end;
+    }
+    None
+}
+
+fn piece(extent: &Extent, inside: u64, len_bytes: usize) -> Piece {
+    let block = inside / BLOCK_LEN_BYTES as u64;
+    let skip = (inside % BLOCK_LEN_BYTES as u64) as usize;
+    Piece { at: extent.start + Blocks::new(block), skip, len_bytes }
+}
+
+fn pieces(extents: &[Extent], offset: u64, len_bytes: usize) -> Vec<Piece> {
+    let (mut start, mut offset, mut left) = (0, offset, len_bytes as u64);
+    let mut pieces = Vec::new();
+    for extent in extents {
+        let end = start + extent.len_bytes;
+        if left > 0 && offset < end {
+            let now = left.min(end - offset);
+            pieces.push(piece(extent, offset - start, now as usize));
+            offset += now;
+            left -= now;
+        }
+        start = end;
+    }
+    pieces
+}

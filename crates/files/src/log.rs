@@ -1,0 +1,264 @@
+//! Logs: files that grow while they are read by nobody but recovery.
+//!
+//! ```text
+//!   zone      | older log (finished) | this log ....... >        | kept for this log |
+//!   no zones  | piece 1: 1 MiB | ... | piece 2: 1 MiB | ... | piece 3: 2 MiB ... |
+//! ```
+//!
+//! A log owns a run of blocks from the moment that the catalog says so, and appends without telling
+//! the catalog. When the run is full it gets another one: a record of the catalog each. At the end
+//! it gives back what it did not write, and the next log goes on there.
+//!
+//! Invariants
+//!   O1  A run is in the catalog before a byte is written to it.
+//!   O2  Before another log starts behind this one, the catalog says where this one ended, and what
+//!       it says was flushed.
+
+use crate::api::{FilesError, Hints, LogWriter};
+use crate::catalog::{Edit, FileRecord};
+use crate::commit::Graves;
+use crate::extent::{Extent, fill};
+use crate::file::{FileBody, Placed};
+use crate::layer::Inner;
+use crate::names;
+use crate::space::{Hold, Lane};
+use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Persist};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The longest write: a read never waits for more than this.
+const PIECE_LEN_BYTES: usize = 1 << 20;
+
+/// A log being written.
+#[derive(Debug)]
+pub(crate) struct LogFile {
+    inner: Arc<Inner>,
+    name: String,
+    hints: Hints,
+    body: Arc<FileBody>,
+    state: Mutex<LogState>,
+    poisoned: AtomicBool,
+}
+
+#[derive(Debug)]
+struct LogState {
+    /// The runs it owns, in order.
+    runs: Vec<(BlockRange, Arc<Hold>)>,
+    written: Blocks,
+    is_finished: bool,
+}
+
+impl LogState {
+    fn owned(&self) -> Blocks {
+        self.runs.iter().map(|(range, _)| range.len).sum()
+    }
+
+    fn placed(&self) -> Placed {
+        let extent =
+            |range: &BlockRange| Extent { start: range.start, len_bytes: range.len.bytes() };
+        Placed {
+            extents: self.runs.iter().map(|(range, _)| extent(range)).collect(),
+            holds: self.runs.iter().map(|(_, hold)| Arc::clone(hold)).collect(),
+        }
+    }
+}
+
+impl Inner {
+    pub(crate) fn create_log(
+        self: &Arc<Self>,
+        name: &str,
+        hints: Hints,
+    ) -> Result<Arc<dyn LogWriter>, FilesError> {
+        names::check(name)?;
+        self.reclaim()?;
+        let run = self.allocate_log(&hints, Blocks::ZERO)?;
+        let state = LogState { runs: vec![run], written: Blocks::ZERO, is_finished: false };
+        let body = FileBody::new(self.committer.new_id(), state.placed(), 0);
+        let record = FileRecord {
+            id: body.id,
+            kind: hints.kind,
+            level: hints.level,
+            group: hints.group,
+            stream: hints.stream,
+            is_open: true,
+            extents: body.placed.load().extents.to_vec(),
+        };
+        // From here on dropping the log gives its run back.
+        let log = LogFile {
+            inner: Arc::clone(self),
+            name: name.to_owned(),
+            hints,
+            body: Arc::clone(&body),
+            state: Mutex::new(state),
+            poisoned: AtomicBool::new(false),
+        };
+        let mut live = self.committer.lock();
+        live.check()?;
+        if live.namespace.id_of(name).is_some() {
+            return Err(FilesError::Exists { name: name.to_owned() });
+        }
+        if !hints.may_use_reserve {
+            self.committer.admit(&live, 64 + name.len() as u64)?;
+        }
+        body.set_named(true);
+        live.bodies.insert(body.id, body);
+        let edit = Edit::Add { name: name.to_owned(), file: record };
+        let ticket = live.enqueue(vec![edit], Graves::default(), false);
+        drop(live);
+        self.committer.settle(ticket)?;
+        Ok(Arc::new(log))
+    }
+
+    fn allocate_log(
+        &self,
+        hints: &Hints,
+        owned: Blocks,
+    ) -> Result<(BlockRange, Arc<Hold>), FilesError> {
+        loop {
+            let planned = self.space.with(|map| {
+                let range = self.placement.plan_log(map, hints, owned)?;
+                let hold = self.space.take(map, range, Lane::Log);
+                map.set_owned(range, true);
+                Ok((range, Arc::new(hold)))
+            });
+            match planned {
+                Ok(run) => return Ok(run),
+                Err(no_space) => self.make_room(no_space)?,
+            }
+        }
+    }
+}
+
+impl LogFile {
+    /// Gets one more run, in the catalog before it is used (O1).
+    fn grow(&self, state: &mut LogState) -> Result<(), FilesError> {
+        self.inner.reclaim()?;
+        let (range, hold) = self.inner.allocate_log(&self.hints, state.owned())?;
+        let extent = Extent { start: range.start, len_bytes: range.len.bytes() };
+        state.runs.push((range, hold));
+        let mut live = self.inner.committer.lock();
+        if !live.bodies.contains_key(&self.body.id) {
+            self.body.placed.store(Arc::new(state.placed()));
+            return Ok(());
+        }
+        live.check()?;
+        state.runs.iter().for_each(|(_, hold)| hold.set_named(true));
+        self.body.placed.store(Arc::new(state.placed()));
+        let edit = Edit::Grow { id: self.body.id, extent };
+        let ticket = live.enqueue(vec![edit], Graves::default(), true);
+        drop(live);
+        self.inner.committer.settle(ticket)
+    }
+
+    fn write(&self, state: &mut LogState, data: &[u8]) -> Result<(), DiskError> {
+        let mut rest = data;
+        let mut skip = state.written;
+        let mut written = state.written;
+        for (range, _) in &state.runs {
+            let mut at = range.start + skip.min(range.len);
+            skip = skip.saturating_sub(range.len);
+            while at < range.end() && !rest.is_empty() {
+                let room = (range.end() - at).bytes().min(PIECE_LEN_BYTES as u64) as usize;
+                let (now, later) = rest.split_at(room.min(rest.len()));
+                self.inner.disk.write(at, now, Persist::Cached)?;
+                at += Blocks::holding(now.len() as u64);
+                written += Blocks::holding(now.len() as u64);
+                rest = later;
+                if at == range.end() {
+                    self.inner.space.end_turn(*range, true);
+                }
+            }
+        }
+        assert!(rest.is_empty(), "the log owns room for what it appends");
+        state.written = written;
+        Ok(())
+    }
+
+    fn failed(&self, doing: &str, source: DiskError) -> FilesError {
+        self.poisoned.store(true, Ordering::Release);
+        FilesError::Disk { what: format!("{doing} log {:?}", self.name), source }
+    }
+
+    fn check(&self) -> Result<(), FilesError> {
+        if self.poisoned.load(Ordering::Acquire) { Err(FilesError::Poisoned) } else { Ok(()) }
+    }
+
+    /// Gives back what was not written and tells the catalog, with its next record (O2).
+    fn end(&self) {
+        let mut state = self.state.lock();
+        if std::mem::replace(&mut state.is_finished, true) {
+            return;
+        }
+        let mut left = state.written;
+        let owned: Vec<BlockRange> = state.runs.iter().map(|(range, _)| *range).collect();
+        for (range, _) in &mut state.runs {
+            range.len = left.min(range.len);
+            left -= range.len;
+        }
+        let used: Vec<BlockRange> = state.runs.iter().map(|(range, _)| *range).collect();
+        let kept: Vec<BlockRange> = used.iter().copied().filter(|r| !r.len.is_zero()).collect();
+        let extents = fill(&kept, state.written.bytes());
+        let holds: Vec<Arc<Hold>> = state.runs.iter().map(|(_, hold)| Arc::clone(hold)).collect();
+        state.runs.retain(|(range, _)| !range.len.is_zero());
+        let mut live = self.inner.committer.lock();
+        self.body.placed.store(Arc::new(state.placed()));
+        if live.check().is_ok() && live.bodies.contains_key(&self.body.id) {
+            live.defer(Edit::Finish { id: self.body.id, extents });
+        }
+        drop(live);
+        // Only now may another log start behind this one (O2).
+        let is_sound = !self.poisoned.load(Ordering::Acquire);
+        for ((owned, used), hold) in owned.iter().zip(&used).zip(&holds) {
+            if used.len < owned.len && is_sound {
+                hold.shrink(used.len);
+            }
+            self.inner.space.with(|map| map.set_owned(*owned, false));
+        }
+    }
+}
+
+impl LogWriter for LogFile {
+    fn append(&self, data: &[u8]) -> Result<u64, FilesError> {
+        self.check()?;
+        let mut state = self.state.lock();
+        if state.is_finished {
+            return Err(FilesError::Finished { name: self.name.clone() });
+        }
+        let offset = state.written.bytes();
+        if data.is_empty() || !data.len().is_multiple_of(BLOCK_LEN_BYTES) {
+            let at = state.runs.first().map_or_else(Default::default, |(r, _)| r.start);
+            let source = DiskError::NotBlocks { at, len_bytes: data.len() };
+            return Err(FilesError::Disk { what: format!("appending to {:?}", self.name), source });
+        }
+        let wanted = state.written + Blocks::holding(data.len() as u64);
+        while state.owned() < wanted {
+            self.grow(&mut state)?;
+        }
+        self.write(&mut state, data).map_err(|source| self.failed("appending to", source))?;
+        self.body.len_bytes.store(state.written.bytes(), Ordering::Release);
+        self.inner.counts.wrote(data.len() as u64);
+        Ok(offset)
+    }
+
+    fn sync(&self) -> Result<(), FilesError> {
+        self.check()?;
+        self.inner.disk.flush().map_err(|source| self.failed("syncing", source))
+    }
+
+    fn len_bytes(&self) -> u64 {
+        self.body.len_bytes()
+    }
+
+    fn finish(&self) -> Result<(), FilesError> {
+        self.check()?;
+        self.end();
+        Ok(())
+    }
+}
+
+impl Drop for LogFile {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

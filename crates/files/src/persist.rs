@@ -1,0 +1,179 @@
+//! Writing table-like files: plan all, then write each where the plan says.
+//!
+//! Two callers whose plans lie in different zones write at the same time; in one zone the order is
+//! that of the plans, because a zone takes writes at its pointer only.
+
+use crate::api::{FileBuffer, FilesError, Hints, Persisted};
+use crate::catalog::FileRecord;
+use crate::extent::Extent;
+use crate::file::{FileBody, Placed};
+use crate::layer::Inner;
+use crate::names;
+use crate::placement::FileRequest;
+use crate::space::Space;
+use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Persist};
+use std::any::Any;
+use std::sync::Arc;
+
+/// A file written but not committed.
+#[derive(Debug)]
+pub(crate) struct PersistedFile {
+    pub(crate) name: String,
+    pub(crate) hints: Hints,
+    pub(crate) body: Arc<FileBody>,
+    pub(crate) space: Arc<Space>,
+}
+
+impl PersistedFile {
+    pub(crate) fn record(&self) -> FileRecord {
+        FileRecord {
+            id: self.body.id,
+            kind: self.hints.kind,
+            level: self.hints.level,
+            group: self.hints.group,
+            stream: self.hints.stream,
+            is_open: false,
+            extents: self.body.placed.load().extents.to_vec(),
+        }
+    }
+}
+
+impl Persisted for PersistedFile {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn len_bytes(&self) -> u64 {
+        self.body.len_bytes()
+    }
+
+    fn extents(&self) -> Vec<BlockRange> {
+        self.body.ranges()
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any + Send> {
+        self
+    }
+}
+
+impl Inner {
+    pub(crate) fn persist(
+        &self,
+        files: Vec<FileBuffer>,
+    ) -> Result<Vec<Box<dyn Persisted>>, FilesError> {
+        files.iter().try_for_each(|file| names::check(file.name()))?;
+        self.reclaim()?;
+        let requests: Vec<FileRequest> = files
+            .iter()
+            .map(|file| FileRequest {
+                len_bytes: file.len_bytes(),
+                hints: *file.hints(),
+                is_moved: false,
+            })
+            .collect();
+        let placed = self.allocate(&requests)?;
+        let mut turns = Turns::new(&self.space, &placed);
+        let mut persisted: Vec<Box<dyn Persisted>> = Vec::with_capacity(files.len());
+        for (file, placed) in files.into_iter().zip(placed) {
+            let (name, hints, len_bytes, chunks) = file.into_parts();
+            self.write_chunks(&placed.extents, chunks, &mut turns)
+                .map_err(|source| FilesError::Disk { what: format!("writing {name:?}"), source })?;
+            let body = FileBody::new(self.committer.new_id(), placed, len_bytes);
+            self.counts.wrote(len_bytes);
+            persisted.push(Box::new(PersistedFile {
+                name,
+                hints,
+                body,
+                space: Arc::clone(&self.space),
+            }));
+        }
+        Ok(persisted)
+    }
+
+    /// Plans `requests` and takes what the plan chose; cleans where it does not fit otherwise.
+    pub(crate) fn allocate(&self, requests: &[FileRequest]) -> Result<Vec<Placed>, FilesError> {
+        loop {
+            let planned = self.space.with(|map| {
+                let plan = self.placement.plan(map, requests)?;
+                assert!(plan.len() == requests.len(), "a plan answers every request");
+                let taken = plan.into_iter().zip(requests).map(|(extents, request)| {
+                    let lane = self.placement.lane(request);
+                    let hold = |e: &Extent| Arc::new(self.space.take(map, e.range(), lane));
+                    Placed { holds: extents.iter().map(hold).collect(), extents: extents.into() }
+                });
+                Ok(taken.collect::<Vec<_>>())
+            });
+            match planned {
+                Ok(placed) => return Ok(placed),
+                Err(no_space) => self.make_room(no_space)?,
+            }
+        }
+    }
+
+    /// Writes the chunks of a file to its extents, in order, each extent in its zone's turn.
+    pub(crate) fn write_chunks(
+        &self,
+        extents: &[Extent],
+        mut chunks: Vec<Vec<u8>>,
+        turns: &mut Turns<'_>,
+    ) -> Result<(), DiskError> {
+        if let Some(last) = chunks.last_mut() {
+            last.resize(last.len().next_multiple_of(BLOCK_LEN_BYTES), 0);
+        }
+        let mut chunks = chunks.iter();
+        let mut rest: &[u8] = &[];
+        for extent in extents {
+            turns.wait()?;
+            let mut at = extent.start;
+            let end = extent.range().end();
+            while at < end {
+                if rest.is_empty() {
+                    rest = chunks.next().expect("the extents hold the chunks and no more");
+                }
+                let room = (end - at).bytes().min(rest.len() as u64) as usize;
+                let (now, later) = rest.split_at(room);
+                self.disk.write(at, now, Persist::Cached)?;
+                at += Blocks::holding(room as u64);
+                rest = later;
+            }
+            turns.done();
+        }
+        Ok(())
+    }
+}
+
+/// The ranges still to be written, in order. Dropped early, it gives up on the rest, so that
+/// nobody waits for a write that never comes.
+#[derive(Debug)]
+pub(crate) struct Turns<'a> {
+    space: &'a Space,
+    ranges: std::collections::VecDeque<BlockRange>,
+}
+
+impl<'a> Turns<'a> {
+    pub(crate) fn new(space: &'a Space, placed: &[Placed]) -> Turns<'a> {
+        let ranges = placed.iter().flat_map(|p| p.extents.iter().map(Extent::range)).collect();
+        Turns { space, ranges }
+    }
+
+    fn wait(&self) -> Result<(), DiskError> {
+        match self.ranges.front() {
+            Some(&range) if !self.space.wait_turn(range) => Err(DiskError::Poisoned),
+            _ => Ok(()),
+        }
+    }
+
+    fn done(&mut self) {
+        if let Some(range) = self.ranges.pop_front() {
+            self.space.end_turn(range, true);
+        }
+    }
+}
+
+impl Drop for Turns<'_> {
+    fn drop(&mut self) {
+        for range in self.ranges.drain(..) {
+            self.space.end_turn(range, false);
+        }
+    }
+}

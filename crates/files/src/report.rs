@@ -1,0 +1,180 @@
+//! What the file layer did and how the disk looks: counters and the map of zones.
+
+use crate::api::FileKind;
+use crate::layer::{FileLayer, Inner};
+use crate::space::{ZoneRole, ZoneSpace};
+use imbrex_disk::{BlockRange, Blocks, Lba, ZoneState};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Running totals of one file layer since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FilesStats {
+    /// Commits made durable, without those of logs and cleaning.
+    pub commits: u64,
+    /// Records of the catalog.
+    pub catalog_records: u64,
+    /// Checkpoints of the catalog.
+    pub catalog_checkpoints: u64,
+    /// Bytes written to the catalog.
+    pub catalog_written_bytes: u64,
+    /// Bytes of files written for callers: tables and logs.
+    pub file_written_bytes: u64,
+    /// Zones emptied by cleaning.
+    pub cleaned_zones: u64,
+    /// Bytes that cleaning moved: what the layer wrote of its own accord.
+    pub cleaning_moved_bytes: u64,
+    /// Zones reset.
+    pub reset_zones: u64,
+}
+
+/// What a piece of the disk is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ZoneUseKind {
+    /// The catalog.
+    Catalog,
+    /// Files, or nothing yet.
+    Files,
+    /// Read-only or offline.
+    Unusable,
+}
+
+/// One zone, or on a disk without zones one slice of it, for drawing the drive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ZoneUse {
+    /// The zone's number, or the slice's.
+    pub zone: u32,
+    /// Its blocks.
+    pub range: BlockRange,
+    /// What it is used for.
+    pub kind: ZoneUseKind,
+    /// The drive's word on it; `NoPointer` for a slice.
+    pub state: ZoneState,
+    /// Bytes of live files.
+    pub live_bytes: u64,
+    /// Bytes written and dead.
+    pub dead_bytes: u64,
+    /// Live bytes of logs.
+    pub log_bytes: u64,
+    /// Live bytes of other files by level, in order of level.
+    pub levels: Vec<(u8, u64)>,
+}
+
+/// How many slices a disk without zones is drawn in.
+const SLICE_COUNT: u64 = 64;
+
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    commits: AtomicU64,
+    file_written_bytes: AtomicU64,
+    cleaned_zones: AtomicU64,
+    cleaning_moved_bytes: AtomicU64,
+    reset_zones: AtomicU64,
+}
+
+impl Counts {
+    pub(crate) fn commit(&self) {
+        self.commits.fetch_add(1, Ordering::Relaxed);
+    }
+    pub(crate) fn wrote(&self, len_bytes: u64) {
+        self.file_written_bytes.fetch_add(len_bytes, Ordering::Relaxed);
+    }
+    pub(crate) fn cleaned_zone(&self) {
+        self.cleaned_zones.fetch_add(1, Ordering::Relaxed);
+    }
+    pub(crate) fn moved(&self, len_bytes: u64) {
+        self.cleaning_moved_bytes.fetch_add(len_bytes, Ordering::Relaxed);
+    }
+    pub(crate) fn reset_zone(&self) {
+        self.reset_zones.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl FileLayer {
+    /// What the layer did since it was opened.
+    pub fn stats(&self) -> FilesStats {
+        let catalog = self.inner.committer.with_store(|store| store.counts());
+        let counts = &self.inner.counts;
+        FilesStats {
+            commits: counts.commits.load(Ordering::Relaxed),
+            catalog_records: catalog.records,
+            catalog_checkpoints: catalog.checkpoints,
+            catalog_written_bytes: catalog.written_bytes,
+            file_written_bytes: counts.file_written_bytes.load(Ordering::Relaxed),
+            cleaned_zones: counts.cleaned_zones.load(Ordering::Relaxed),
+            cleaning_moved_bytes: counts.cleaning_moved_bytes.load(Ordering::Relaxed),
+            reset_zones: counts.reset_zones.load(Ordering::Relaxed),
+        }
+    }
+
+    /// How each zone is used now, in order of address.
+    pub fn zone_map(&self) -> Vec<ZoneUse> {
+        let mut uses = self.inner.empty_uses();
+        let live = self.inner.committer.lock();
+        let mut levels: Vec<BTreeMap<u8, u64>> = vec![BTreeMap::new(); uses.len()];
+        for file in live.namespace.files() {
+            for range in file.extents.iter().map(|e| e.range()) {
+                let first = uses.partition_point(|u| u.range.end() <= range.start);
+                let touched = uses.iter_mut().enumerate().skip(first);
+                for (index, zone) in touched.take_while(|(_, u)| u.range.overlaps(range)) {
+                    let start = zone.range.start.max(range.start);
+                    let len_bytes = (zone.range.end().min(range.end()) - start).bytes();
+                    zone.live_bytes += len_bytes;
+                    if file.kind == FileKind::Log {
+                        zone.log_bytes += len_bytes;
+                    } else {
+                        *levels[index].entry(file.level).or_default() += len_bytes;
+                    }
+                }
+            }
+        }
+        for (zone, levels) in uses.iter_mut().zip(levels) {
+            zone.levels = levels.into_iter().collect();
+            zone.dead_bytes = zone.dead_bytes.saturating_sub(zone.live_bytes);
+        }
+        uses
+    }
+}
+
+impl Inner {
+    /// The zones or slices with nothing live; `dead_bytes` is all that is handed out.
+    fn empty_uses(&self) -> Vec<ZoneUse> {
+        let zones: Vec<ZoneSpace> = self.space.with(|map| map.zones().to_vec());
+        let unused = |zone, range, kind, state, handed_out: Blocks| ZoneUse {
+            zone,
+            range,
+            kind,
+            state,
+            live_bytes: 0,
+            dead_bytes: handed_out.bytes(),
+            log_bytes: 0,
+            levels: Vec::new(),
+        };
+        if zones.is_empty() {
+            let len = self.disk.geometry().len().get();
+            let slice_len = len.div_ceil(SLICE_COUNT);
+            let slices = (0..len.div_ceil(slice_len)).map(|slice| {
+                let start = slice * slice_len;
+                let len = Blocks::new(slice_len.min(len - start));
+                let range = BlockRange::new(Lba::new(start), len);
+                let state = ZoneState::NoPointer;
+                unused(slice as u32, range, ZoneUseKind::Files, state, Blocks::ZERO)
+            });
+            return slices.collect();
+        }
+        zones
+            .iter()
+            .map(|zone| {
+                let kind = match zone.role {
+                    ZoneRole::Catalog => ZoneUseKind::Catalog,
+                    ZoneRole::Data => ZoneUseKind::Files,
+                    ZoneRole::Unusable => ZoneUseKind::Unusable,
+                };
+                let state = self.disk.zone(zone.id).map_or(ZoneState::Offline, |info| info.state);
+                let range = self.disk.geometry().zone_range(zone.id).unwrap_or_default();
+                unused(zone.id.0, range, kind, state, zone.next - zone.start)
+            })
+            .collect()
+    }
+}
