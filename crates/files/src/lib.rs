@@ -39,3 +39,6 @@ pub use extent::Extent;
 pub use layer::{FileLayer, FormatOptions};
 pub use placement::PlacementKind;
 pub use report::{FilesStats, ZoneUse, ZoneUseKind};
+
+#[cfg(test)]
+mod tests;

@@ -50,7 +50,7 @@ pub(crate) fn read_image(disk: &dyn Disk) -> Result<CatalogImage, FilesError> {
     let found = [look(disk, &regions[0])?, look(disk, &regions[1])?];
     let current = choose(&regions, &found)?;
     let [a, b] = found;
-    let Found::Whole(header) = (if current == 0 { a } else { b }) else {
+    let Found::Whole(mut header) = (if current == 0 { a } else { b }) else {
         return Err(not_formatted("no region holds a whole checkpoint".to_owned()));
     };
     let shape = Shape::of(disk.geometry());
@@ -63,6 +63,12 @@ pub(crate) fn read_image(disk: &dyn Disk) -> Result<CatalogImage, FilesError> {
     let region = &regions[current];
     let body = read_body(disk, region, &header)?;
     let (records, end) = read_log(disk, region, &header)?;
+    let ids = records.iter().flat_map(|(_, edits)| edits).filter_map(|edit| match edit {
+        Edit::Add { file, .. } => Some(file.id.0),
+        _ => None,
+    });
+    // N2: an id of the log is used, also if the log removes the file again.
+    header.next_file_id = ids.fold(header.next_file_id, |next, id| next.max(id.saturating_add(1)));
     Ok(CatalogImage { header, regions, current, body, records, end })
 }
 

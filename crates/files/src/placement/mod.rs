@@ -102,8 +102,10 @@ pub trait Placement: Send + Sync + Debug {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlacementKind(usize);
 
-/// One line a policy: what makes it.
-const TABLE: &[(&str, fn() -> Box<dyn Placement>)] = &[
+type Build = fn() -> Box<dyn Placement>;
+
+/// One line a policy: its name, and what makes it.
+const TABLE: &[(&str, Build)] = &[
     (first_fit::NAME, || Box::new(first_fit::FirstFit)),
     (log_structured::NAME, || Box::new(log_structured::LogStructured)),
     (zone_per_level::NAME, || Box::new(zone_per_level::ZonePerLevel)),

@@ -1,0 +1,301 @@
+//! The interpreter of `testdata/`: one drive, one file layer, commands in words.
+//!
+//! `disk zones=N len=N [conventional=N] [active=N] [cache=N]` or `disk blocks=N [cache=N]`, then
+//! `format NAME`, `persist` and `commit` (a line an operation), `log`, `append`, `finish`, `hold`,
+//! `release`, `clean`, `reopen`, `power-cut`; each answers with a picture of the drive, or `list`,
+//! `space`, `catalog`, `stats`, `verify`, `check`.
+
+use super::stage::{Stage, Zones, content, conventional, table, verify, zoned};
+use crate::{
+    AppRecord, Commit, FileBuffer, FileKind, FileLayer, FileReader, Files, FilesError, Hints,
+    LogWriter, Persisted, ZoneUse, ZoneUseKind,
+};
+use imbrex_disk::{Blocks, ZoneState};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+#[derive(Default)]
+struct Script {
+    stage: Option<Stage>,
+    files: Option<FileLayer>,
+    persisted: BTreeMap<String, Box<dyn Persisted>>,
+    logs: BTreeMap<String, Arc<dyn LogWriter>>,
+    held: BTreeMap<String, Arc<dyn FileReader>>,
+    seed: u64,
+}
+
+#[test]
+fn scripts() {
+    datadriven::walk("testdata", |file| {
+        let mut script = Script::default();
+        file.run(|case| match script.run(case) {
+            Ok(text) => text,
+            Err(error) => format!("error: {error}\n"),
+        });
+    });
+}
+
+impl Script {
+    fn files(&self) -> &FileLayer {
+        self.files.as_ref().expect("`format` comes first")
+    }
+
+    fn stage(&self) -> &Stage {
+        self.stage.as_ref().expect("`disk` comes first")
+    }
+
+    fn run(&mut self, case: &datadriven::TestCase) -> Result<String, FilesError> {
+        let word = |name: &str| case.args.get(name).and_then(|v| v.first()).cloned();
+        let number = |name: &str| word(name).map(|v| v.parse::<u64>().expect("a number"));
+        // A word without `=` is an argument without values.
+        let bare = || {
+            let mut names: Vec<&String> =
+                case.args.iter().filter(|(_, v)| v.is_empty()).map(|(k, _)| k).collect();
+            names.sort();
+            names.first().map(|name| (*name).clone()).expect("a name")
+        };
+        match case.directive.as_str() {
+            "disk" => {
+                self.stage = Some(script_stage(&number));
+                return Ok("ok\n".to_owned());
+            }
+            "format" => {
+                self.files = None;
+                self.files = Some(self.stage().format(&bare())?);
+                let job = self.files().clean_job();
+                self.stage().runtime.scheduler.spawn(job);
+            }
+            "persist" => self.persist(&case.input)?,
+            "abandon" => self.persisted.clear(),
+            "commit" => self.commit(&case.input)?,
+            "log" => {
+                let mut hints = Hints::new(FileKind::Log);
+                hints.may_use_reserve = number("reserve").is_some();
+                let name = bare();
+                let log = self.files().create_log(&name, hints)?;
+                self.logs.insert(name, log);
+            }
+            "append" => {
+                let name = bare();
+                let log = &self.logs[&name];
+                let len_bytes = Blocks::new(number("blocks").unwrap_or(1)).bytes() as usize;
+                let before = log.len_bytes() as usize;
+                log.append(&content(&name, before + len_bytes)[before..])?;
+                if number("sync") != Some(0) {
+                    log.sync()?;
+                }
+            }
+            "finish" => self.logs[&bare()].finish()?,
+            "drop-log" => drop(self.logs.remove(&bare())),
+            "hold" => {
+                let name = bare();
+                let reader = self.files().open(&name)?;
+                self.held.insert(name, reader);
+            }
+            "release" => drop(self.held.remove(&bare())),
+            "read-held" => return Ok(self.read_held(&bare())),
+            "clean" => {
+                self.stage().runtime.scheduler.notify();
+                self.stage().world.run_until_idle();
+            }
+            "reopen" => self.reopen(None)?,
+            "power-cut" => self.reopen(Some(number("seed").unwrap_or(0)))?,
+            "list" => return Ok(self.list()),
+            "space" => return Ok(self.space()),
+            "verify" => return Ok(self.verify()),
+            "catalog" => return Ok(self.files().describe_catalog()?.join("\n") + "\n"),
+            "app" => return Ok(self.app()),
+            "stats" => return Ok(self.stats()),
+            "zones" => {}
+            other => panic!("no such command: {other}"),
+        }
+        let report = self.files().check()?;
+        let mut out = picture(&self.files().zone_map());
+        for finding in report.findings {
+            let _ = writeln!(out, "WRONG: {finding}");
+        }
+        Ok(out)
+    }
+
+    /// Lines `NAME blocks=N [level=N] [kind=log] [reserve] [pad=BYTES]`, written together.
+    fn persist(&mut self, input: &str) -> Result<(), FilesError> {
+        let mut buffers = Vec::new();
+        for line in input.lines() {
+            let mut words = line.split_whitespace();
+            let name = words.next().expect("a name");
+            let mut buffer = table(name, 0, 0);
+            let mut hints = *buffer.hints();
+            let mut len_bytes = 0;
+            for word in words {
+                match word.split_once('=').unwrap_or((word, "")) {
+                    ("blocks", n) => len_bytes += Blocks::new(n.parse().unwrap()).bytes() as usize,
+                    ("bytes", n) => len_bytes += n.parse::<usize>().unwrap(),
+                    ("level", n) => hints.level = n.parse().unwrap(),
+                    ("reserve", _) => hints.may_use_reserve = true,
+                    other => panic!("no such hint: {other:?}"),
+                }
+            }
+            buffer = FileBuffer::new(name, hints);
+            buffer.append(&content(name, len_bytes));
+            buffers.push(buffer);
+        }
+        for file in self.files().persist(buffers)? {
+            self.persisted.insert(file.name().to_owned(), file);
+        }
+        Ok(())
+    }
+
+    /// Lines `add NAME`, `remove NAME`, `rename A B`, `link A B`, `level NAME N`, `app TEXT`,
+    /// `app-replace TEXT`, all in one commit.
+    fn commit(&mut self, input: &str) -> Result<(), FilesError> {
+        let mut commit = Commit::default();
+        for line in input.lines() {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            match words.as_slice() {
+                ["add", name] => commit.add.push(self.persisted.remove(*name).expect("persisted")),
+                ["remove", name] => commit.remove.push((*name).to_owned()),
+                ["rename", a, b] => commit.rename.push(((*a).to_owned(), (*b).to_owned())),
+                ["link", a, b] => commit.link.push(((*a).to_owned(), (*b).to_owned())),
+                ["level", name, n] => commit.level.push(((*name).to_owned(), n.parse().unwrap())),
+                ["app", text] => commit.app = Some(AppRecord::Append(text.as_bytes().to_vec())),
+                ["app-replace", text] => {
+                    commit.app = Some(AppRecord::Replace(text.as_bytes().to_vec()));
+                }
+                other => panic!("no such operation: {other:?}"),
+            }
+        }
+        self.files().commit(commit)
+    }
+
+    fn reopen(&mut self, cut_seed: Option<u64>) -> Result<(), FilesError> {
+        if let Some(seed) = cut_seed {
+            self.stage().disk.cut_power();
+            self.seed = seed;
+        }
+        self.persisted.clear();
+        self.logs.clear();
+        self.held.clear();
+        self.files = None;
+        self.stage().world.drop_jobs();
+        if cut_seed.is_some() {
+            self.stage().power_cycle(self.seed);
+        }
+        self.files = Some(self.stage().open()?);
+        let job = self.files().clean_job();
+        self.stage().runtime.scheduler.spawn(job);
+        Ok(())
+    }
+
+    fn list(&self) -> String {
+        let mut out = String::new();
+        for file in self.files().list("") {
+            let extents: Vec<String> = file.extents.iter().map(ToString::to_string).collect();
+            let _ = writeln!(
+                out,
+                "{} level {} {} bytes at {}",
+                file.name,
+                file.level,
+                file.len_bytes,
+                extents.join(" ")
+            );
+        }
+        out
+    }
+
+    fn space(&self) -> String {
+        let space = self.files().space();
+        let blocks = |bytes: u64| bytes / 4096;
+        format!(
+            "capacity {} live {} dead {} free {} reserve {}\n",
+            blocks(space.capacity_bytes),
+            blocks(space.live_bytes),
+            blocks(space.dead_bytes),
+            blocks(space.free_bytes),
+            blocks(space.reserve_bytes)
+        )
+    }
+
+    /// Every file against its content; a renamed or linked file is told by `was:` in its name.
+    fn verify(&self) -> String {
+        let mut out = String::new();
+        for file in self.files().list("") {
+            let tag = file.name.split("-was-").last().unwrap_or_default();
+            let verdict = match verify(self.files(), &file.name, tag) {
+                Ok(()) => "ok".to_owned(),
+                Err(error) => error,
+            };
+            let _ = writeln!(out, "{}: {verdict}", file.name);
+        }
+        out
+    }
+
+    fn read_held(&self, name: &str) -> String {
+        let reader = &self.held[name];
+        let len_bytes = reader.len_bytes() as usize;
+        let mut scratch = Vec::new();
+        match reader.read_at(0, len_bytes, &mut scratch) {
+            Ok(got) if got == content(name, len_bytes) => "ok\n".to_owned(),
+            Ok(_) => "content differs\n".to_owned(),
+            Err(error) => format!("error: {error}\n"),
+        }
+    }
+
+    fn app(&self) -> String {
+        let text = |record: &Vec<u8>| String::from_utf8_lossy(record).into_owned();
+        let records: Vec<String> = self.files().app_records().iter().map(text).collect();
+        format!("[{}]\n", records.join(", "))
+    }
+
+    fn stats(&self) -> String {
+        let stats = self.files().stats();
+        format!(
+            "commits {} checkpoints {} cleaned zones {} moved blocks {} reset zones {}\n",
+            stats.commits,
+            stats.catalog_checkpoints,
+            stats.cleaned_zones,
+            stats.cleaning_moved_bytes / 4096,
+            stats.reset_zones
+        )
+    }
+}
+
+fn script_stage(number: &dyn Fn(&str) -> Option<u64>) -> Stage {
+    let cache = number("cache").unwrap_or(0);
+    let Some(count) = number("zones") else {
+        return conventional(number("blocks").expect("blocks or zones"), cache);
+    };
+    let zones = Zones {
+        count,
+        len: number("len").expect("zones have a len"),
+        conventional: number("conventional").unwrap_or(0) as u32,
+        active_limit: number("active").map(|n| n as u32),
+    };
+    zoned(zones, cache)
+}
+
+/// A line a zone that is not empty: what lives in it, and how much of it is dead.
+fn picture(uses: &[ZoneUse]) -> String {
+    let mut out = String::new();
+    for zone in uses {
+        let blocks = |bytes: u64| bytes / 4096;
+        if zone.live_bytes + zone.dead_bytes == 0 || zone.kind == ZoneUseKind::Catalog {
+            continue;
+        }
+        let pointer = match zone.state {
+            ZoneState::Open { write_pointer, .. } | ZoneState::Closed { write_pointer } => {
+                format!("written to {}", write_pointer.get())
+            }
+            state => state.to_string(),
+        };
+        let _ = write!(out, "{} [{}] {pointer}:", zone.zone, zone.range);
+        for (level, bytes) in &zone.levels {
+            let _ = write!(out, " L{level} {}", blocks(*bytes));
+        }
+        if zone.log_bytes > 0 {
+            let _ = write!(out, " log {}", blocks(zone.log_bytes));
+        }
+        let _ = writeln!(out, " dead {}", blocks(zone.dead_bytes));
+    }
+    if out.is_empty() { "nothing\n".to_owned() } else { out }
+}

@@ -1,0 +1,94 @@
+//! A drive with a file layer on it, and files whose content follows from their names.
+
+use crate::{
+    FileBuffer, FileKind, FileLayer, Files, FilesError, FormatOptions, Hints, PlacementKind,
+};
+use imbrex_clockwork::{Order, Prng, Runtime, VirtualWorld};
+use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, Geometry, GeometrySpec, Rule, ZoneSpec};
+use imbrex_disk_sim::SimDisk;
+use std::sync::Arc;
+
+/// A drive and the world that it lives in.
+pub(crate) struct Stage {
+    pub(crate) disk: Arc<SimDisk>,
+    pub(crate) world: Arc<VirtualWorld>,
+    pub(crate) runtime: Runtime,
+}
+
+/// Zones of a drive for tests.
+#[derive(Clone, Copy)]
+pub(crate) struct Zones {
+    pub(crate) count: u64,
+    pub(crate) len: u64,
+    pub(crate) conventional: u32,
+    pub(crate) active_limit: Option<u32>,
+}
+
+pub(crate) fn zoned(zones: Zones, cache: u64) -> Stage {
+    let spec = ZoneSpec {
+        zone_len: Blocks::new(zones.len),
+        zone_capacity: Blocks::new(zones.len),
+        conventional_zone_count: zones.conventional,
+        open_zone_limit: zones.active_limit,
+        active_zone_limit: zones.active_limit,
+        strict_reads: true,
+    };
+    stage(zones.count * zones.len, Rule::AtPointer(spec), cache)
+}
+
+pub(crate) fn conventional(blocks: u64, cache: u64) -> Stage {
+    stage(blocks, Rule::Anywhere, cache)
+}
+
+pub(crate) fn stage(blocks: u64, rule: Rule, cache: u64) -> Stage {
+    let geometry = Geometry::new(GeometrySpec { len: Blocks::new(blocks), rule }).unwrap();
+    let disk = SimDisk::builder(geometry).write_cache(Blocks::new(cache)).memory().unwrap();
+    let (runtime, world) = Runtime::virtual_time(Order::SmallestTime);
+    Stage { disk: Arc::new(disk), world, runtime }
+}
+
+impl Stage {
+    pub(crate) fn disk(&self) -> Arc<dyn Disk> {
+        Arc::clone(&self.disk) as Arc<dyn Disk>
+    }
+
+    pub(crate) fn format(&self, placement: &str) -> Result<FileLayer, FilesError> {
+        let placement = PlacementKind::by_name(placement).expect("a known placement");
+        let options = FormatOptions { layout_name: "test".into(), ..FormatOptions::new(placement) };
+        FileLayer::format(self.disk(), &options, &self.runtime)
+    }
+
+    pub(crate) fn open(&self) -> Result<FileLayer, FilesError> {
+        FileLayer::open(self.disk(), &self.runtime)
+    }
+
+    pub(crate) fn power_cycle(&self, seed: u64) {
+        self.disk.power_cycle(&mut Prng::new(seed)).unwrap();
+    }
+}
+
+/// `blocks` blocks that only a file of this tag holds at this offset.
+pub(crate) fn content(tag: &str, len_bytes: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len_bytes];
+    let base = Prng::new(7).derive(tag);
+    for (index, block) in bytes.chunks_mut(BLOCK_LEN_BYTES).enumerate() {
+        base.derive(&index.to_string()).fill(block);
+    }
+    bytes
+}
+
+pub(crate) fn table(name: &str, blocks: u64, level: u8) -> FileBuffer {
+    let hints = Hints { level, ..Hints::new(FileKind::Table) };
+    let mut buffer = FileBuffer::new(name, hints);
+    buffer.append(&content(name, Blocks::new(blocks).bytes() as usize));
+    buffer
+}
+
+/// Reads a whole file and compares it with what its tag says.
+pub(crate) fn verify(files: &FileLayer, name: &str, tag: &str) -> Result<(), String> {
+    let reader = files.open(name).map_err(|e| e.to_string())?;
+    let len_bytes = reader.len_bytes() as usize;
+    let mut scratch = Vec::new();
+    let got = reader.read_at(0, len_bytes, &mut scratch).map_err(|e| e.to_string())?;
+    if got == content(tag, len_bytes) { Ok(()) } else { Err(format!("{name}: content differs")) }
+}
