@@ -27,3 +27,9 @@ pub use options::{
     CompactionKind, Compression, KeyspaceOptions, Options, ReadOptions, VictimOrder, WriteOptions,
 };
 pub use snapshot::Snapshot;
+
+/// The inside of tables, for the micro-benchmark.
+#[cfg(feature = "micro-bench")]
+pub mod micro {
+    pub use crate::table::micro::Fixture;
+}

@@ -333,6 +333,23 @@ impl BlockCursor {
         Ok(())
     }
 
+    /// Checks T2: every restart is an entry that shares nothing, and they ascend.
+    pub(crate) fn check_restarts(&mut self, block: &[u8]) -> Result<(), Damage> {
+        self.seek_to_first(block)?;
+        for index in 1..self.layout.restart_count {
+            let restart = self.layout.restart(block, index);
+            while self.valid && self.entry_at < restart {
+                self.next(block)?;
+            }
+            if !self.valid || self.entry_at != restart {
+                return Err(BAD_RESTART);
+            }
+            self.stand_on_restart(block, index)?;
+        }
+        self.valid = false;
+        Ok(())
+    }
+
     /// Stands on restart `index`.
     fn stand_on_restart(&mut self, block: &[u8], index: usize) -> Result<(), Damage> {
         self.restart_hint = index;

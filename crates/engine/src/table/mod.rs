@@ -14,6 +14,7 @@
 
 mod block;
 mod builder;
+mod describe;
 mod filter;
 mod format;
 mod index;
@@ -24,6 +25,7 @@ mod read_ahead;
 mod reader;
 mod tombstones;
 mod varint;
+mod verify;
 
 pub(crate) use block::compare_user_keys;
 pub(crate) use builder::{TableBuilder, TableOptions};
@@ -33,6 +35,9 @@ pub(crate) use iter::{TableIter, TableReadOptions};
 pub(crate) use level_iter::{LevelIter, SortedRun};
 pub(crate) use properties::TableProperties;
 pub(crate) use reader::{Table, TableLookup};
+pub(crate) use verify::TableReport;
 
+#[cfg(feature = "micro-bench")]
+pub(crate) mod micro;
 #[cfg(test)]
 mod tests;

@@ -1,14 +1,24 @@
 //! Reads of an iterator: exactly one block after a seek, more and more while it goes on in order.
 //!
 //! A seek of the disk costs as much as about 2 MB of transfer, but a short scan must not pay for
-//! blocks it never reaches: so the first two blocks are read alone, then reads grow fourfold from
-//! 16 KiB up to the limit.
+//! blocks it never reaches: so the first two blocks are read alone, then reads double from 16 KiB up
+//! to the limit.
 
 use imbrex_files::{FileReader, FilesError};
+use std::cell::Cell;
 use std::ops::Range;
 
 const FIRST_AHEAD_LEN_BYTES: usize = 16 << 10;
-const GROWTH: usize = 4;
+const GROWTH: usize = 2;
+
+thread_local! {
+    /// The buffer of the iterator that was dropped last. A fresh one would cost more than a short
+    /// scan: the system has to clear every page of it.
+    static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// A longer buffer is not kept.
+const SPARE_LEN_BYTES_MAX: usize = 1 << 20;
 
 /// A window of the file that was read, and what will be read next.
 #[derive(Debug)]
@@ -27,7 +37,7 @@ impl ReadAhead {
     /// Reads ahead up to `ahead_len_bytes_max`; at once, if `from_the_start`.
     pub(crate) fn new(ahead_len_bytes_max: usize, from_the_start: bool) -> ReadAhead {
         ReadAhead {
-            scratch: Vec::new(),
+            scratch: SPARE.take(),
             window: 0..0,
             window_at: 0,
             last: u64::MAX..u64::MAX,
@@ -63,10 +73,7 @@ impl ReadAhead {
         let goes_on = wanted.start == self.last.end;
         let goes_back = wanted.end == self.last.start;
         let sequential = goes_on || goes_back;
-        let ahead = match self.ahead_len_bytes {
-            0 => 0,
-            ahead => ahead as u64,
-        };
+        let ahead = self.ahead_len_bytes as u64;
         let range = if goes_back {
             wanted.end.saturating_sub(ahead).min(wanted.start)..wanted.end
         } else {
@@ -96,5 +103,15 @@ impl ReadAhead {
     /// A seek elsewhere: reading ahead starts small again.
     pub(crate) fn restart(&mut self, from_the_start: bool) {
         self.ahead_len_bytes = if from_the_start { self.ahead_len_bytes_max } else { 0 };
+    }
+}
+
+impl Drop for ReadAhead {
+    fn drop(&mut self) {
+        if self.scratch.capacity() <= SPARE_LEN_BYTES_MAX {
+            let scratch = std::mem::take(&mut self.scratch);
+            // When the thread is ending there is nobody to keep it for.
+            let _ = SPARE.try_with(|spare| spare.set(scratch));
+        }
     }
 }

@@ -52,7 +52,7 @@ pub(crate) struct Table {
     sole_partition: Option<Arc<IndexPartition>>,
     pub(super) filter: Option<Filter>,
     tombstones: FragmentedTombstones,
-    properties: TableProperties,
+    pub(super) properties: TableProperties,
 }
 
 thread_local! {
@@ -249,7 +249,7 @@ impl Table {
         Ok(partition)
     }
 
-    fn read_partition(
+    pub(super) fn read_partition(
         &self,
         handle: BlockHandle,
         scratch: &mut Vec<u8>,

@@ -92,6 +92,37 @@ fn blocks_in_each_others_place_are_noticed() {
     check_corrupt(swapped, "swapped blocks");
 }
 
+/// What the checksums cannot see, `verify` does: here a table that was written wrongly.
+#[test]
+fn verify_doubts_the_properties_and_the_filter() {
+    let (_, bytes) = sample();
+    let table = open(bytes.clone()).unwrap();
+    table.verify().unwrap();
+    let check = |lie: &dyn Fn(&mut Table), expected: &str| {
+        let mut liar = Arc::into_inner(open(bytes.clone()).unwrap()).unwrap();
+        lie(&mut liar);
+        let error = liar.verify().unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    };
+    check(&|t| t.properties.entry_count += 1, "damaged table properties in t/000001 at offset");
+    check(&|t| t.properties.largest_user_key.push(0), "table properties");
+    check(&|t| t.properties.smallest_seq = Seq(1), "table properties");
+    check(&|t| t.filter = Some(super::super::filter::Filter::build(&[1], 10)), "filter");
+}
+
+#[test]
+fn verify_reads_every_byte() {
+    let (_, bytes) = sample();
+    for byte in 0..bytes.len() {
+        let table = open(bytes.clone()).unwrap();
+        let mut bad = bytes.clone();
+        bad[byte] ^= 0x10;
+        let mut table = Arc::into_inner(table).unwrap();
+        table.file = Arc::new(MemoryFile(bad));
+        assert!(table.verify().is_err(), "byte {byte}");
+    }
+}
+
 /// Behind a checksum that fits, the decoder of blocks is on its own.
 #[test]
 fn garbage_in_a_block_never_panics() {

@@ -162,6 +162,9 @@ fn a_table_reads_back_as_it_was_written() {
         assert_eq!(build(&entries, &options).0, bytes, "same entries, same bytes");
         let table = open(bytes).unwrap();
         assert_eq!(table.properties(), &properties);
+        let report = table.verify().unwrap();
+        assert_eq!(report.entry_count, entries.len() as u64);
+        assert_eq!(report.data_block_count, properties.data_block_count);
         let list = flat(&entries);
         let mut iter = table.iter(random_read_options(&mut prng));
         check_walks(&mut iter, &list);

@@ -107,6 +107,25 @@ fn a_long_value_gets_a_block_of_its_own() {
     }
 }
 
+#[test]
+fn a_table_in_words() {
+    let list = entries(&[("apple", 9, Some("red")), ("apple", 4, None), ("fig", 0, Some(""))]);
+    let mut builder = new_builder(&TableOptions { table_id: 7, ..TableOptions::default() });
+    for ((key, seq), (kind, value)) in &list {
+        builder.add(key, trailer(seq.0, *kind), value);
+    }
+    builder.add_range_tombstone(b"b", b"c", Seq(300));
+    let table = open(file_bytes(&builder.finish().0)).unwrap();
+    let mut lines = String::new();
+    table
+        .describe(true, &mut |line| {
+            lines += line;
+            lines.push('\n');
+        })
+        .unwrap();
+    assert_eq!(lines, include_str!("../../../testdata/table/in_words.txt"));
+}
+
 /// The bytes of a small table, so that a change of the format cannot go unnoticed.
 #[test]
 fn golden_bytes() {

@@ -1,0 +1,226 @@
+//! Verifying a table: every byte is read, every checksum and every claim is checked.
+//!
+//! Beyond the checksums: T1 to T4, the restart points, the counts and ranges of the properties, and
+//! that the filter knows every key.
+
+use super::block::{BlockCursor, compare_keys};
+use super::filter::key_hash;
+use super::format::{BlockHandle, FOOTER_LEN_BYTES, Footer, StoredBlock, corrupt};
+use super::index::IndexPartition;
+use super::properties::TableProperties;
+use super::read_ahead::ReadAhead;
+use super::reader::{Table, cannot_read, read_range};
+use crate::EngineError;
+use crate::key::{InternalKey, Kind, Seq, Trailer};
+
+/// What a verification reads at a time.
+const READ_LEN_BYTES: usize = 1 << 20;
+
+/// What was verified.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TableReport {
+    /// Data blocks.
+    pub(crate) data_block_count: u64,
+    /// Entries in them.
+    pub(crate) entry_count: u64,
+    /// The length of the file, all of which was read.
+    pub(crate) len_bytes: u64,
+}
+
+impl Table {
+    /// Reads the whole table and checks all that can be checked.
+    ///
+    /// Cost: one sequential read of the file.
+    ///
+    /// # Errors
+    /// [`EngineError::Corrupt`] for the first violation, [`EngineError::Files`].
+    pub(crate) fn verify(&self) -> Result<TableReport, EngineError> {
+        self.verify_metadata()?;
+        let mut walk = Walk::new(self);
+        for index in 0..self.top_index.len() {
+            walk.partition(index)?;
+        }
+        walk.finish()
+    }
+
+    /// Reads again what is in memory since the table was opened: the disk may have lost it since.
+    fn verify_metadata(&self) -> Result<(), EngineError> {
+        let footer = &self.footer;
+        let mut scratch = Vec::new();
+        let parts = [
+            ("table filter", footer.filter()),
+            ("range tombstones", footer.tombstones()),
+            ("table properties", footer.properties()),
+            ("table top index", footer.top_index()),
+        ];
+        for (structure, handle) in parts.into_iter().filter(|(_, h)| h.len_bytes > 0) {
+            let stored =
+                read_range(&*self.file, structure, handle.offset..handle.end(), &mut scratch)?;
+            StoredBlock::parse(footer.table_id, handle.offset, stored)
+                .map_err(|reason| corrupt(structure, self.name(), handle.offset, reason))?;
+        }
+        let at = self.len_bytes() - FOOTER_LEN_BYTES as u64;
+        let bytes = read_range(&*self.file, "table footer", at..self.len_bytes(), &mut scratch)?;
+        match Footer::decode(bytes, self.len_bytes()) {
+            Ok(again) if again == *footer => Ok(()),
+            Ok(_) => Err(corrupt("table footer", self.name(), at, "it changed while in use")),
+            Err(reason) => Err(corrupt("table footer", self.name(), at, reason)),
+        }
+    }
+}
+
+/// A walk over all data blocks, and what it has seen.
+struct Walk<'a> {
+    table: &'a Table,
+    read_ahead: ReadAhead,
+    raw: Vec<u8>,
+    cursor: BlockCursor,
+    /// The entry before, and the separator before: all keys that follow are above both.
+    before: Option<(Vec<u8>, Trailer)>,
+    floor: Option<(Vec<u8>, Trailer)>,
+    end: u64,
+    seen: TableProperties,
+}
+
+impl<'a> Walk<'a> {
+    fn new(table: &'a Table) -> Walk<'a> {
+        Walk {
+            table,
+            read_ahead: ReadAhead::new(READ_LEN_BYTES, true),
+            raw: Vec::new(),
+            cursor: BlockCursor::default(),
+            before: None,
+            floor: None,
+            end: 0,
+            seen: TableProperties { smallest_seq: Seq::MAX, ..TableProperties::default() },
+        }
+    }
+
+    fn partition(&mut self, index: usize) -> Result<(), EngineError> {
+        let handle = self.table.top_index.handle(index);
+        let damaged = |reason: &str| {
+            Err(corrupt("index partition", self.table.name(), handle.offset, reason))
+        };
+        let partition = self.table.read_partition(handle, &mut Vec::new())?;
+        if partition.start() != self.end {
+            return damaged("T4: its first block does not start where the one before it ends");
+        }
+        let last = partition.separator(partition.len() - 1);
+        if last != self.table.top_index.separator(index) {
+            return damaged("T3: its last separator is not the one in the top index");
+        }
+        for block in 0..partition.len() {
+            self.block(&partition, block)?;
+        }
+        self.end = partition.end();
+        self.seen.index_partition_count += 1;
+        Ok(())
+    }
+
+    fn block(&mut self, partition: &IndexPartition, index: usize) -> Result<(), EngineError> {
+        let handle = partition.handle(index);
+        let table = self.table;
+        let limit = table.footer.data_len_bytes;
+        let stored = self
+            .read_ahead
+            .read(&*table.file, handle.offset, handle.len_bytes as usize, limit)
+            .map_err(|e| cannot_read("data block", table.name(), handle.offset, e))?;
+        table.raw_data_block_into(handle.offset, stored, &mut self.raw)?;
+        let separator = partition.separator(index);
+        self.entries(handle, separator)?;
+        self.floor = Some((separator.user_key.to_vec(), separator.trailer));
+        self.seen.data_block_count += 1;
+        Ok(())
+    }
+
+    fn entries(
+        &mut self,
+        handle: BlockHandle,
+        separator: InternalKey<'_>,
+    ) -> Result<(), EngineError> {
+        let table = self.table;
+        let damaged = |reason: &str| table.damaged_block(handle.offset, reason);
+        let raw = std::mem::take(&mut self.raw);
+        self.cursor.open(&raw).map_err(|e| damaged(e.0))?;
+        self.cursor.check_restarts(&raw).map_err(|e| damaged(e.0))?;
+        self.cursor.seek_to_first(&raw).map_err(|e| damaged(e.0))?;
+        while self.cursor.valid() {
+            let key = self.cursor.key(&raw);
+            let above = |floor: &Option<(Vec<u8>, Trailer)>| match floor {
+                Some((user_key, trailer)) => {
+                    compare_keys(InternalKey::new(user_key, *trailer), key).is_lt()
+                }
+                None => true,
+            };
+            if !above(&self.before) {
+                return Err(damaged("T1: an entry is not above the one before"));
+            }
+            if !above(&self.floor) || compare_keys(key, separator).is_gt() {
+                return Err(damaged("T3: a key is outside what the index says of its block"));
+            }
+            if !table.may_contain(key_hash(key.user_key)) {
+                return Err(damaged("a key is unknown to the filter"));
+            }
+            let value_len_bytes = self.cursor.value_range().len() as u64;
+            count(&mut self.seen, key, value_len_bytes);
+            let before = self.before.get_or_insert((Vec::new(), Trailer(0)));
+            before.0.clear();
+            before.0.extend_from_slice(key.user_key);
+            before.1 = key.trailer;
+            self.cursor.next(&raw).map_err(|e| damaged(e.0))?;
+        }
+        self.raw = raw;
+        Ok(())
+    }
+
+    /// Compares what was seen with what the properties say.
+    fn finish(mut self) -> Result<TableReport, EngineError> {
+        let table = self.table;
+        let said = table.properties();
+        let seen = &mut self.seen;
+        seen.data_len_bytes = self.end;
+        if let Some((last, _)) = self.before {
+            seen.largest_user_key = last;
+        }
+        for fragment in table.range_tombstones().fragments() {
+            let is_first = seen.smallest_seq == Seq::MAX;
+            if is_first || fragment.start[..] < seen.smallest_user_key[..] {
+                seen.smallest_user_key = fragment.start.to_vec();
+            }
+            if is_first || fragment.end[..] > seen.largest_user_key[..] {
+                seen.largest_user_key = fragment.end.to_vec();
+            }
+            for &seq in fragment.seqs {
+                seen.smallest_seq = seen.smallest_seq.min(seq);
+                seen.largest_seq = seen.largest_seq.max(seq);
+            }
+        }
+        seen.smallest_seq = seen.smallest_seq.min(seen.largest_seq);
+        // Fragments cannot tell how many tombstones were written, nor the data how the filter was.
+        seen.range_tombstone_count = said.range_tombstone_count;
+        seen.filter_bits_per_key = said.filter_bits_per_key;
+        seen.table_id = table.footer.table_id;
+        if *seen != *said {
+            let reason = format!("they say {said:?}, but the table has {seen:?}");
+            let offset = table.footer.properties().offset;
+            return Err(corrupt("table properties", table.name(), offset, reason));
+        }
+        Ok(TableReport {
+            data_block_count: seen.data_block_count,
+            entry_count: seen.entry_count,
+            len_bytes: table.len_bytes(),
+        })
+    }
+}
+
+fn count(seen: &mut TableProperties, key: InternalKey<'_>, value_len_bytes: u64) {
+    if seen.entry_count == 0 {
+        seen.smallest_user_key = key.user_key.to_vec();
+    }
+    seen.entry_count += 1;
+    seen.delete_count += u64::from(key.trailer.kind() == Some(Kind::Delete));
+    seen.smallest_seq = seen.smallest_seq.min(key.trailer.seq());
+    seen.largest_seq = seen.largest_seq.max(key.trailer.seq());
+    seen.raw_key_len_bytes += key.user_key.len() as u64;
+    seen.raw_value_len_bytes += value_len_bytes;
+}
