@@ -5,7 +5,6 @@ mod batch;
 mod cache;
 mod compaction;
 mod compression;
-mod dump;
 mod error;
 mod iter;
 mod key;
@@ -21,7 +20,6 @@ mod version;
 mod wal;
 
 pub use batch::{KEY_LEN_BYTES_MAX, KeyspaceId, VALUE_LEN_BYTES_MAX, WriteBatch};
-pub use dump::{DumpSink, dump_log, dump_records, dump_table};
 pub use error::EngineError;
 pub use options::{
     CompactionKind, Compression, KeyspaceOptions, Options, ReadOptions, VictimOrder, WriteOptions,

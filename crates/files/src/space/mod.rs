@@ -378,4 +378,4 @@ impl SpaceMap {
 }
 
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;

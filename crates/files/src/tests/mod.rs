@@ -1,7 +1,4 @@
-//! The file layer over simulated drives: scripts, power cuts, damage, threads.
+//! The file layer over simulated drives: scripts, power cuts and damage.
 
-mod cuts;
-mod damage;
 mod scripts;
 mod stage;
-mod threads;

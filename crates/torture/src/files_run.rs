@@ -1,0 +1,154 @@
+//! Torture of the file layer alone: names, bytes and application records against a model.
+//!
+//! ```text
+//!   format --> life: persist, commit, append, read ... --> end --> recover, compare --> life ...
+//! ```
+//!
+//! What must hold after a recovery: every commit that was acknowledged is there, the one that was
+//! on its way is there whole or not at all (F1, F2); of each log a prefix of its records that
+//! includes all synced ones.
+
+mod logs;
+mod model;
+mod operations;
+
+use crate::rig::{Ending, Rig, Weather, chain};
+use imbrex_clockwork::Prng;
+use imbrex_files::{FileInfo, FileLayer, FileReader, Files};
+use model::{Content, Inode, Model};
+use operations::Life;
+use std::sync::Arc;
+
+/// Runs the lives of one seed.
+pub(crate) fn run(rig: &mut Rig) -> Result<(), String> {
+    rig.format()?;
+    let mut model = Model::default();
+    let life_count = 3 + rig.prng.below(4);
+    for _ in 0..life_count {
+        let files = recover(rig, &mut model)?;
+        rig.begin_life();
+        let ending = Life::new(&files).live(rig, &mut model)?;
+        rig.cleaned_zone_count += files.stats().cleaned_zones;
+        drop(files);
+        rig.reboot(ending)?;
+        model.end_life(ending == Ending::PowerCut);
+    }
+    let files = recover(rig, &mut model)?;
+    Life::new(&files).empty_the_drive(rig, &mut model)
+}
+
+/// Opens the file layer, through power cuts, and compares what it found with the model.
+fn recover(rig: &mut Rig, model: &mut Model) -> Result<FileLayer, String> {
+    for _ in 0..3 {
+        rig.begin_recovery();
+        match rig.open_files() {
+            Ok(files) if !rig.is_foul() => {
+                rig.set_weather(Weather::Fair);
+                verify(rig, &files, model)?;
+                return Ok(files);
+            }
+            Ok(files) => drop(files),
+            Err(error) => rig.excuse("recovery", &error)?,
+        }
+        rig.reboot(Ending::PowerCut)?;
+    }
+    rig.set_weather(Weather::Fair);
+    let files = rig.open_files().map_err(|error| format!("recovery: {}", chain(&error)))?;
+    verify(rig, &files, model)?;
+    Ok(files)
+}
+
+/// Compares everything the file layer says with the model; after a crash the model first takes the
+/// commit that was on its way, if it took effect.
+fn verify(rig: &mut Rig, files: &FileLayer, model: &mut Model) -> Result<(), String> {
+    rig.say("verify".to_string());
+    let listing = files.list("");
+    let app = files.app_records();
+    model.settle(&listing, &app)?;
+    check_extents(rig, &listing, model)?;
+    rig.check_files(files)?;
+    for info in &listing {
+        let inode = model.inode(&info.name).ok_or("settled, but a name is missing")?.clone();
+        let reader = files.open(&info.name).map_err(|error| chain(&error))?;
+        match &inode.content {
+            Content::Bytes(bytes) => compare_all(&*reader, bytes)?,
+            Content::Log(id) => {
+                let log = model.logs.get_mut(id).ok_or("a log without records")?;
+                let cut = log.recover(&*reader)?;
+                if cut > 0 {
+                    rig.say(format!("log {} lost {cut} unsynced records", info.name));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// No two files share a block, and all lie on the disk.
+fn check_extents(rig: &Rig, listing: &[FileInfo], model: &Model) -> Result<(), String> {
+    let mut runs = Vec::new();
+    for info in listing {
+        let inode = model.state.names[&info.name];
+        runs.extend(info.extents.iter().map(|&range| (range, inode, &info.name)));
+    }
+    runs.sort_by_key(|(range, ..)| range.start);
+    let geometry = rig.scenario.geometry();
+    for pair in runs.windows(2) {
+        let [(a, a_inode, a_name), (b, b_inode, b_name)] = pair else { continue };
+        if a.overlaps(*b) && a_inode != b_inode {
+            return Err(format!("{a_name} at {a} and {b_name} at {b} overlap"));
+        }
+    }
+    match runs.iter().find(|(range, ..)| !geometry.holds(*range)) {
+        Some((range, _, name)) => Err(format!("{name} at {range} lies past the end of the disk")),
+        None => Ok(()),
+    }
+}
+
+/// Reads all of a file, in two halves, and compares.
+fn compare_all(reader: &dyn FileReader, bytes: &[u8]) -> Result<(), String> {
+    if reader.len_bytes() != bytes.len() as u64 {
+        let (name, got) = (reader.name().to_string(), reader.len_bytes());
+        return Err(format!("{name} has {got} bytes, expected {}", bytes.len()));
+    }
+    let half = bytes.len() / 2;
+    compare(reader, bytes, 0, half)?;
+    compare(reader, bytes, half, bytes.len() - half)
+}
+
+fn compare(reader: &dyn FileReader, bytes: &[u8], at: usize, len: usize) -> Result<(), String> {
+    let mut scratch = Vec::new();
+    let got = reader
+        .read_at(at as u64, len, &mut scratch)
+        .map_err(|error| format!("{}: {}", reader.name(), chain(&error)))?;
+    if got == &bytes[at..at + len] {
+        return Ok(());
+    }
+    let wrong = got.iter().zip(&bytes[at..]).position(|(a, b)| a != b);
+    Err(format!(
+        "{}: read of {len} bytes at {at} gave {} bytes that differ from byte {} on; it lies at {:?}",
+        reader.name(),
+        got.len(),
+        at + wrong.unwrap_or(0),
+        reader.extents(),
+    ))
+}
+
+/// Bytes that tell which file they belong to and where in it.
+fn content(prng: &mut Prng, id: u64, len: usize) -> Arc<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(len + 16);
+    let salt = prng.next_u64();
+    while bytes.len() < len {
+        bytes.extend_from_slice(&(id << 32 | bytes.len() as u64).to_le_bytes());
+        bytes.extend_from_slice(&salt.to_le_bytes());
+    }
+    bytes.truncate(len);
+    Arc::new(bytes)
+}
+
+fn bytes_inode(inode: &Inode) -> Option<&Arc<Vec<u8>>> {
+    match &inode.content {
+        Content::Bytes(bytes) => Some(bytes),
+        Content::Log(_) => None,
+    }
+}

@@ -1,0 +1,158 @@
+//! What the namespace should be: names, the files behind them, application records.
+
+use super::logs::LogModel;
+use imbrex_files::{AppRecord, FileInfo, FileKind, GroupId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What a file should hold.
+#[derive(Clone, Debug)]
+pub(crate) enum Content {
+    /// These bytes.
+    Bytes(Arc<Vec<u8>>),
+    /// The records of a log of [`Model::logs`].
+    Log(u64),
+}
+
+/// A file, by whatever names.
+#[derive(Clone, Debug)]
+pub(crate) struct Inode {
+    pub(crate) kind: FileKind,
+    pub(crate) level: u8,
+    pub(crate) group: Option<GroupId>,
+    pub(crate) content: Content,
+}
+
+/// What one commit turns into another.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct State {
+    pub(crate) names: BTreeMap<String, u64>,
+    pub(crate) inodes: BTreeMap<u64, Inode>,
+    pub(crate) app: Vec<Vec<u8>>,
+}
+
+/// A commit in the model's words; additions carry the file they add.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Change {
+    pub(crate) remove: Vec<String>,
+    pub(crate) rename: Vec<(String, String)>,
+    pub(crate) link: Vec<(String, String)>,
+    pub(crate) add: Vec<(String, Inode)>,
+    pub(crate) level: Vec<(String, u8)>,
+    pub(crate) app: Option<AppRecord>,
+}
+
+/// The file layer as it should be.
+#[derive(Debug, Default)]
+pub(crate) struct Model {
+    /// After all that was acknowledged.
+    pub(crate) state: State,
+    /// After the change that was on its way when the last life ended, if one was.
+    pub(crate) perhaps: Option<State>,
+    pub(crate) logs: BTreeMap<u64, LogModel>,
+    last_id: u64,
+}
+
+impl State {
+    /// The state after `change`; `None` if the rules refuse it.
+    pub(crate) fn after(&self, change: &Change, next_id: &mut u64) -> Option<State> {
+        let mut state = self.clone();
+        for name in &change.remove {
+            state.names.remove(name)?;
+        }
+        for (from, to) in &change.rename {
+            let id = state.names.remove(from)?;
+            state.names.insert(to.clone(), id);
+        }
+        for (existing, new) in &change.link {
+            let id = *state.names.get(existing)?;
+            if state.names.insert(new.clone(), id).is_some() {
+                return None;
+            }
+        }
+        for (name, inode) in &change.add {
+            *next_id += 1;
+            state.inodes.insert(*next_id, inode.clone());
+            if state.names.insert(name.clone(), *next_id).is_some() {
+                return None;
+            }
+        }
+        for (name, level) in &change.level {
+            state.inodes.get_mut(state.names.get(name)?)?.level = *level;
+        }
+        match &change.app {
+            Some(AppRecord::Append(record)) => state.app.push(record.clone()),
+            Some(AppRecord::Replace(record)) => state.app = vec![record.clone()],
+            None => {}
+        }
+        let names = &state.names;
+        state.inodes.retain(|id, _| names.values().any(|named| named == id));
+        Some(state)
+    }
+
+    /// Why `listing` and `app` are not this state.
+    fn differs(&self, listing: &[FileInfo], app: &[Vec<u8>]) -> Option<String> {
+        let expected: Vec<&String> = self.names.keys().collect();
+        let got: Vec<&String> = listing.iter().map(|info| &info.name).collect();
+        if expected != got {
+            return Some(format!("names: expected {expected:?}, got {got:?}"));
+        }
+        if self.app != app {
+            let lens = |records: &[Vec<u8>]| records.iter().map(Vec::len).collect::<Vec<_>>();
+            let (expected, got) = (lens(&self.app), lens(app));
+            return Some(format!("app records of lengths: expected {expected:?}, got {got:?}"));
+        }
+        listing.iter().find_map(|info| {
+            let inode = &self.inodes[&self.names[&info.name]];
+            let expected = (inode.kind, inode.level, inode.group);
+            let got = (info.kind, info.level, info.group);
+            let is_len_right = match &inode.content {
+                Content::Bytes(bytes) => info.len_bytes == bytes.len() as u64,
+                Content::Log(_) => true,
+            };
+            (expected != got || !is_len_right)
+                .then(|| format!("{}: expected {expected:?}, got {got:?}, {info:?}", info.name))
+        })
+    }
+}
+
+impl Model {
+    /// A number that no file and no log has had.
+    pub(crate) fn new_id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
+    }
+
+    /// The state after `change`; `None` if the rules refuse it.
+    pub(crate) fn after(&mut self, change: &Change) -> Option<State> {
+        self.state.after(change, &mut self.last_id)
+    }
+
+    /// The file called `name`.
+    pub(crate) fn inode(&self, name: &str) -> Option<&Inode> {
+        self.state.inodes.get(self.state.names.get(name)?)
+    }
+
+    /// Decides by what was found whether the last change took effect.
+    pub(crate) fn settle(&mut self, listing: &[FileInfo], app: &[Vec<u8>]) -> Result<(), String> {
+        let perhaps = self.perhaps.take();
+        let Some(difference) = self.state.differs(listing, app) else { return Ok(()) };
+        let Some(perhaps) = perhaps else { return Err(difference) };
+        match perhaps.differs(listing, app) {
+            None => {
+                self.state = perhaps;
+                Ok(())
+            }
+            Some(other) => {
+                Err(format!("neither before the last commit ({difference}) nor after ({other})"))
+            }
+        }
+    }
+
+    /// Forgets the writers of logs.
+    pub(crate) fn end_life(&mut self, is_power_cut: bool) {
+        for log in self.logs.values_mut() {
+            log.end_life(is_power_cut);
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! The program behind `cargo xtask torture`: many seeds on all cores, or one seed with its story.
+
+use clap::Parser;
+use imbrex_clockwork::fan_out;
+use imbrex_torture::{Failure, Report, Scenario, run_seed};
+use std::process::ExitCode;
+
+/// Runs the whole stack against a model, under power cuts and I/O errors.
+///
+/// Exit code 0: every run was clean; 1: a run broke a promise, and the last line replays it.
+#[derive(Debug, Parser)]
+#[command(name = "imbrex-torture")]
+struct Args {
+    /// Run this seed only (decimal, or hexadecimal with 0x).
+    #[arg(long, value_parser = parse_seed)]
+    seed: Option<u64>,
+    /// How many seeds to run; they take turns over the scenarios.
+    #[arg(long, default_value_t = 200)]
+    seeds: u64,
+    /// The first of them.
+    #[arg(long, default_value = "0", value_parser = parse_seed)]
+    first_seed: u64,
+    /// Only this scenario; may be given several times. See --list.
+    #[arg(long)]
+    scenario: Vec<String>,
+    /// Threads.
+    #[arg(long, default_value_t = 2)]
+    workers: usize,
+    /// Lists the scenarios.
+    #[arg(long)]
+    list: bool,
+}
+
+fn parse_seed(text: &str) -> Result<u64, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16),
+        None => text.parse(),
+    };
+    parsed.map_err(|error| format!("{text:?} is no seed: {error}"))
+}
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => {
+            eprintln!("{text}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<(), String> {
+    if args.list {
+        for scenario in Scenario::ALL {
+            println!("{:22} {}", scenario.name, scenario.about);
+        }
+        return Ok(());
+    }
+    let scenarios = chosen(&args.scenario)?;
+    let runs: Vec<(&'static Scenario, u64)> = match args.seed {
+        Some(seed) => scenarios.iter().map(|&scenario| (scenario, seed)).collect(),
+        None => (0..args.seeds)
+            .map(|i| {
+                (scenarios[(i % scenarios.len() as u64) as usize], args.first_seed.wrapping_add(i))
+            })
+            .collect(),
+    };
+    let outcomes = fan_out(args.workers, &runs, |&(scenario, seed)| run_seed(scenario, seed));
+    let clean: Vec<&Report> = outcomes.iter().flatten().collect();
+    let sum = |figure: fn(&Report) -> u64| clean.iter().map(|report| figure(report)).sum::<u64>();
+    println!(
+        "{} of {} runs clean: {} operations, {} lives, {} power cuts, {} I/O errors, \
+         {} background steps, {} zone resets, {} zones cleaned, {} times no space",
+        clean.len(),
+        runs.len(),
+        sum(|r| r.operation_count),
+        sum(|r| r.life_count),
+        sum(|r| r.power_cut_count),
+        sum(|r| r.io_error_count),
+        sum(|r| r.step_count),
+        sum(|r| r.zone_reset_count),
+        sum(|r| r.cleaned_zone_count),
+        sum(|r| r.no_space_count),
+    );
+    if args.seed.is_some() {
+        clean.iter().for_each(|report| println!("{report:#?}"));
+    }
+    let failures: Vec<&Failure> = outcomes.iter().filter_map(|o| o.as_ref().err()).collect();
+    match failures.first() {
+        None => Ok(()),
+        Some(first) => Err(format!("{} runs failed; the first:\n{first}", failures.len())),
+    }
+}
+
+fn chosen(names: &[String]) -> Result<Vec<&'static Scenario>, String> {
+    if names.is_empty() {
+        return Ok(Scenario::ALL.iter().collect());
+    }
+    names
+        .iter()
+        .map(|name| {
+            Scenario::by_name(name).ok_or_else(|| {
+                let known: Vec<&str> = Scenario::ALL.iter().map(|s| s.name).collect();
+                format!("no scenario named {name:?}; there are {}", known.join(", "))
+            })
+        })
+        .collect()
+}

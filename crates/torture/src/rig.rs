@@ -1,0 +1,290 @@
+//! The disk, the world and the weather of one run: what all targets share.
+
+use crate::report::Report;
+use crate::scenario::Scenario;
+use imbrex_clockwork::{Budget, Order, Prng, Runtime, VirtualWorld};
+use imbrex_disk::{Blocks, Disk};
+use imbrex_disk_sim::{FailAt, FaultPlan, SimDisk};
+use imbrex_files::{FileLayer, FilesError, FormatOptions, PlacementKind};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// How many operations a failure tells.
+const STORY_LEN: usize = 40;
+
+/// What goes wrong in a life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Weather {
+    /// Nothing.
+    Fair,
+    /// The power, after so many device events.
+    PowerCut { after: u64 },
+    /// One read.
+    ReadError { after: u64 },
+    /// One write, or all from then on.
+    WriteError { after: u64, sticky: bool },
+    /// One flush; the disk then refuses writes until it is reopened.
+    FlushError { after: u64 },
+}
+
+/// How a life ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// In good order.
+    Close,
+    /// The process is killed; the disk lives on.
+    Kill,
+    /// The power goes.
+    PowerCut,
+}
+
+/// One run.
+#[derive(Debug)]
+pub(crate) struct Rig {
+    pub(crate) scenario: &'static Scenario,
+    pub(crate) disk: Arc<SimDisk>,
+    pub(crate) runtime: Runtime,
+    pub(crate) world: Arc<VirtualWorld>,
+    /// Draws operations.
+    pub(crate) prng: Prng,
+    /// Draws faults and what a power cut leaves.
+    fault_prng: Prng,
+    weather: Weather,
+    operation_count: u64,
+    life_count: u64,
+    power_cut_count: u64,
+    io_error_count: u64,
+    pub(crate) no_space_count: u64,
+    pub(crate) cleaned_zone_count: u64,
+    story: VecDeque<String>,
+}
+
+impl Rig {
+    pub(crate) fn new(scenario: &'static Scenario, seed: u64) -> Rig {
+        let root = Prng::new(seed);
+        let mut setup = root.derive("setup");
+        let order = Order::Seeded(root.derive("order"));
+        let budget = Budget { io_bytes: 4096 << setup.below(9) };
+        let world = Arc::new(VirtualWorld::with_budget(order, budget));
+        let runtime = world.runtime();
+        let disk = SimDisk::builder(scenario.geometry())
+            .clock(Arc::clone(&runtime.clock))
+            // As long as the disk: nothing is durable before its flush.
+            .write_cache(if setup.chance(9, 10) { scenario.geometry().len() } else { Blocks::ZERO })
+            .event_log()
+            .memory()
+            .expect("both rules of the scenarios are simulated");
+        Rig {
+            scenario,
+            disk: Arc::new(disk),
+            runtime,
+            world,
+            prng: root.derive("operations"),
+            fault_prng: root.derive("faults"),
+            weather: Weather::Fair,
+            operation_count: 0,
+            life_count: 0,
+            power_cut_count: 0,
+            io_error_count: 0,
+            no_space_count: 0,
+            cleaned_zone_count: 0,
+            story: VecDeque::with_capacity(STORY_LEN),
+        }
+    }
+
+    /// The disk as the stack sees it.
+    pub(crate) fn disk(&self) -> Arc<dyn Disk> {
+        Arc::clone(&self.disk) as Arc<dyn Disk>
+    }
+
+    /// Formats the disk for the scenario's placement.
+    pub(crate) fn format(&mut self) -> Result<(), String> {
+        let name = self.scenario.placement;
+        let placement = PlacementKind::by_name(name).ok_or(format!("no placement {name}"))?;
+        FileLayer::format(self.disk(), &FormatOptions::new(placement), &self.runtime)
+            .map(drop)
+            .map_err(|error| format!("format: {}", chain(&error)))
+    }
+
+    /// Opens the file layer, with its cleaning in the background.
+    pub(crate) fn open_files(&mut self) -> Result<FileLayer, FilesError> {
+        self.say("open the file layer".to_string());
+        let files = FileLayer::open(self.disk(), &self.runtime)?;
+        self.runtime.scheduler.spawn(files.clean_job());
+        Ok(files)
+    }
+
+    /// Tells what is about to happen, for the story of a failure.
+    pub(crate) fn say(&mut self, line: String) {
+        self.operation_count += 1;
+        if self.story.len() == STORY_LEN {
+            self.story.pop_front();
+        }
+        self.story.push_back(format!("{:5}  {line}", self.operation_count));
+    }
+
+    pub(crate) fn story(&self) -> Vec<String> {
+        self.story.iter().cloned().collect()
+    }
+
+    /// Draws the weather of the next life.
+    pub(crate) fn begin_life(&mut self) {
+        self.life_count += 1;
+        let prng = &mut self.fault_prng;
+        let after = draw_len(prng, 0, 9);
+        self.weather = match prng.below(10) {
+            0..=2 => Weather::Fair,
+            3..=7 => Weather::PowerCut { after },
+            _ => match prng.below(3) {
+                0 => Weather::ReadError { after },
+                1 => Weather::WriteError { after, sticky: prng.chance(1, 2) },
+                _ => Weather::FlushError { after },
+            },
+        };
+        self.set_weather(self.weather);
+    }
+
+    /// With some chance, lets the power go during the recovery that follows.
+    pub(crate) fn begin_recovery(&mut self) {
+        let prng = &mut self.fault_prng;
+        let weather = match prng.below(4) {
+            0 => Weather::PowerCut { after: prng.below(12) },
+            _ => Weather::Fair,
+        };
+        self.set_weather(weather);
+    }
+
+    pub(crate) fn set_weather(&mut self, weather: Weather) {
+        self.say(format!("weather: {weather:?}"));
+        self.weather = weather;
+        let mut plan = FaultPlan::default();
+        let once = |after| Some(FailAt { after, sticky: false });
+        match weather {
+            Weather::Fair => {}
+            Weather::PowerCut { after } => plan.power_cut_after = Some(after),
+            Weather::ReadError { after } => plan.fail_read = once(after),
+            Weather::WriteError { after, sticky } => {
+                plan.fail_write = Some(FailAt { after, sticky });
+            }
+            Weather::FlushError { after } => plan.fail_flush = once(after),
+        }
+        self.disk.set_faults(plan);
+    }
+
+    /// Whether the power has gone.
+    pub(crate) fn is_dark(&self) -> bool {
+        match self.weather {
+            Weather::PowerCut { after } => self.disk.fault_event_count() > after,
+            _ => false,
+        }
+    }
+
+    /// Whether an error of the disk may have reached the stack in this life.
+    pub(crate) fn is_foul(&self) -> bool {
+        match self.weather {
+            Weather::Fair => false,
+            Weather::PowerCut { .. } => self.is_dark(),
+            _ => true,
+        }
+    }
+
+    /// R2: an error that nothing explains is a failure of the run.
+    pub(crate) fn excuse(
+        &mut self,
+        doing: &str,
+        error: &dyn std::error::Error,
+    ) -> Result<(), String> {
+        if self.is_foul() {
+            self.io_error_count += 1;
+            self.say(format!("{doing} failed: {}", chain(error)));
+            return Ok(());
+        }
+        Err(format!("{doing} failed in fair weather: {}", chain(error)))
+    }
+
+    /// The file layer's check of itself against the disk.
+    pub(crate) fn check_files(&mut self, files: &FileLayer) -> Result<(), String> {
+        if self.is_foul() {
+            // A layer that gave up in the middle of a change does not settle its accounts.
+            return Ok(());
+        }
+        match files.check() {
+            Err(error) => self.excuse("check", &error),
+            Ok(report) => match report.findings.first() {
+                None => Ok(()),
+                Some(finding) => Err(format!("check: {finding}")),
+            },
+        }
+    }
+
+    /// Draws how a life ends that was not ended by the weather.
+    pub(crate) fn ending(&mut self) -> Ending {
+        if self.is_foul() {
+            return Ending::PowerCut;
+        }
+        match self.prng.below(4) {
+            0 => Ending::Close,
+            1 => Ending::Kill,
+            _ => Ending::PowerCut,
+        }
+    }
+
+    /// Ends a life whose store was closed or dropped already: jobs go as the process would, the
+    /// disk loses what it had not flushed if the power went.
+    pub(crate) fn reboot(&mut self, ending: Ending) -> Result<(), String> {
+        self.say(format!("{ending:?}"));
+        self.world.drop_jobs();
+        if ending == Ending::PowerCut || self.is_dark() {
+            self.power_cut_count += 1;
+            let left = self.disk.power_cycle(&mut self.fault_prng);
+            let left = left.map_err(|error| format!("power cycle: {error}"))?;
+            self.say(format!("power cut: {} survived, {} lost", left.survived, left.lost));
+        }
+        self.set_weather(Weather::Fair);
+        Ok(())
+    }
+
+    pub(crate) fn report(&mut self) -> Result<Report, String> {
+        Ok(Report {
+            operation_count: self.operation_count,
+            life_count: self.life_count,
+            power_cut_count: self.power_cut_count,
+            io_error_count: self.io_error_count,
+            no_space_count: self.no_space_count,
+            cleaned_zone_count: self.cleaned_zone_count,
+            step_count: self.world.step_count(),
+            zone_reset_count: self.disk.counters().zone_resets,
+            event_log_hash: self.disk.event_log_hash(),
+            image_hash: self.disk.image_hash().map_err(|error| error.to_string())?,
+            trace_hash: self.world.trace_hash(),
+            clock_ns: self.runtime.clock.now_ns(),
+            next_random: self.prng.next_u64(),
+        })
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        // Jobs hold the world that holds them.
+        self.world.drop_jobs();
+    }
+}
+
+/// A length of up to `bits_end - 1` bits, each number of bits from `bits_min` on equally likely:
+/// short ones are common.
+pub(crate) fn draw_len(prng: &mut Prng, bits_min: u64, bits_end: u64) -> u64 {
+    let bits = bits_min + prng.below(bits_end - bits_min);
+    prng.below(1 << bits)
+}
+
+/// An error with all its causes.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,85 @@
+//! The named combinations of drive, placement and target that a seed can be run on.
+
+use imbrex_disk::{Blocks, Geometry, GeometrySpec, Rule, ZoneSpec};
+
+/// What is tortured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The file layer alone.
+    Files,
+}
+
+/// Which drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Drive {
+    /// Zones, the first few conventional.
+    Zoned { conventional_zone_count: u32 },
+    /// No zones.
+    Conventional,
+}
+
+/// A named combination.
+#[derive(Clone, Copy, Debug)]
+pub struct Scenario {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it is about, in a line.
+    pub about: &'static str,
+    /// What is tortured.
+    pub target: Target,
+    pub(crate) drive: Drive,
+    pub(crate) placement: &'static str,
+}
+
+const ZONE_LEN: Blocks = Blocks::new(64);
+const ZONE_COUNT: u64 = 48;
+
+impl Scenario {
+    /// All scenarios.
+    pub const ALL: &'static [Scenario] = &[
+        Scenario {
+            name: "files-zoned",
+            about: "the file layer on host-managed zones, some conventional",
+            target: Target::Files,
+            drive: Drive::Zoned { conventional_zone_count: 3 },
+            placement: "log-structured",
+        },
+        Scenario {
+            name: "files-all-sequential",
+            about: "the file layer on a drive without a conventional zone",
+            target: Target::Files,
+            drive: Drive::Zoned { conventional_zone_count: 0 },
+            placement: "zone-per-level",
+        },
+        Scenario {
+            name: "files-conventional",
+            about: "the file layer on a conventional drive",
+            target: Target::Files,
+            drive: Drive::Conventional,
+            placement: "first-fit",
+        },
+    ];
+
+    /// The scenario called `name`.
+    pub fn by_name(name: &str) -> Option<&'static Scenario> {
+        Scenario::ALL.iter().find(|scenario| scenario.name == name)
+    }
+
+    /// The drive: small, so that every seed fills, cleans and resets it many times.
+    pub(crate) fn geometry(&self) -> Geometry {
+        let len = Blocks::new(ZONE_COUNT * ZONE_LEN.get());
+        let rule = match self.drive {
+            Drive::Conventional => Rule::Anywhere,
+            Drive::Zoned { conventional_zone_count } => Rule::AtPointer(ZoneSpec {
+                zone_len: ZONE_LEN,
+                // A few blocks short, as real drives may be: addresses jump at zone ends.
+                zone_capacity: ZONE_LEN - Blocks::new(3),
+                conventional_zone_count,
+                open_zone_limit: Some(12),
+                active_zone_limit: Some(14),
+                strict_reads: true,
+            }),
+        };
+        Geometry::new(GeometrySpec { len, rule }).expect("a geometry written by hand")
+    }
+}

@@ -1,0 +1,32 @@
+//! Same seed, same run; and a few seeds of every scenario on each test run.
+
+use crate::{Scenario, run_seed};
+use std::collections::BTreeSet;
+
+#[test]
+fn same_seed_same_run() {
+    for scenario in Scenario::ALL {
+        let runs = [(); 2].map(|()| run_seed(scenario, 0x5eed).unwrap_or_else(|f| panic!("{f}")));
+        assert_eq!(runs[0], runs[1], "{}", scenario.name);
+        let other = run_seed(scenario, 0x5eee).unwrap_or_else(|f| panic!("{f}"));
+        assert_ne!(runs[0].event_log_hash, other.event_log_hash, "{}", scenario.name);
+    }
+}
+
+#[test]
+fn a_few_seeds_are_clean() {
+    for seed in 0..8 {
+        for scenario in Scenario::ALL {
+            if let Err(failure) = run_seed(scenario, seed) {
+                panic!("{failure}");
+            }
+        }
+    }
+}
+
+#[test]
+fn names_are_unique() {
+    let names: BTreeSet<&str> = Scenario::ALL.iter().map(|scenario| scenario.name).collect();
+    assert_eq!(names.len(), Scenario::ALL.len());
+    assert!(names.iter().all(|name| Scenario::by_name(name).is_some()));
+}
