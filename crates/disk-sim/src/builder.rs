@@ -3,7 +3,7 @@
 use crate::backing::{Backing, ImageBacking, MemoryBacking, NewImage};
 use crate::disk::Parts;
 use crate::rule::RuleState;
-use crate::{ImageError, SimDisk};
+use crate::{ImageError, Profile, ProfileError, SimDisk};
 use imbrex_clockwork::{Clock, Prng, StillClock};
 use imbrex_disk::{Blocks, Geometry, GeometrySpec, Rule, ZoneSpec};
 use std::path::Path;
@@ -22,6 +22,9 @@ pub enum BuildError {
     /// The zones could not be read back from the backing.
     #[error("reading the zone states")]
     Zones(#[source] imbrex_disk::DiskError),
+    /// The image's drive profile is not one.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
 }
 
 /// Collects the parts of a [`SimDisk`]; see [`SimDisk::builder`].
@@ -31,6 +34,8 @@ pub struct SimDiskBuilder {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) write_cache: Blocks,
     pub(crate) event_log: bool,
+    pub(crate) profile: Option<Profile>,
+    pub(crate) moves: bool,
 }
 
 impl SimDiskBuilder {
@@ -40,7 +45,23 @@ impl SimDiskBuilder {
             clock: Arc::new(StillClock),
             write_cache: Blocks::ZERO,
             event_log: false,
+            profile: None,
+            moves: true,
         }
+    }
+
+    /// The drive's mechanics: requests take time. An image remembers them. The disk's geometry stays
+    /// the builder's; [`Profile::geometry`] is the one that belongs to the profile.
+    pub fn profile(mut self, profile: Profile) -> SimDiskBuilder {
+        self.profile = Some(profile);
+        self
+    }
+
+    /// Whether the profile's mechanics are at work (they are unless told otherwise): without them
+    /// an image remembers its profile and yet takes no modelled time.
+    pub fn mechanics(mut self, at_work: bool) -> SimDiskBuilder {
+        self.moves = at_work;
+        self
     }
 
     /// The clock that requests move on; without it nobody learns how long they took.
@@ -85,14 +106,16 @@ impl SimDiskBuilder {
             write_cache: self.write_cache,
             image_id: Prng::new(seed).derive("image id").next_u64(),
             label,
-            profile_name: "",
-            profile_text: "",
+            profile_name: self.profile.as_ref().map_or("", Profile::name),
+            profile_text: self.profile.as_ref().map_or("", Profile::text),
         })?;
         self.build(Box::new(image)).map_err(build)
     }
 
     pub(crate) fn build(self, backing: Box<dyn Backing>) -> Result<SimDisk, BuildError> {
+        let profile = self.profile.filter(|_| self.moves);
         SimDisk::from_parts(Parts {
+            mechanics: profile.map(|profile| profile.mechanics(self.geometry.len())),
             geometry: self.geometry,
             clock: self.clock,
             write_cache: self.write_cache,
@@ -109,6 +132,7 @@ pub struct OpenOptions {
     write_cache: Option<Blocks>,
     event_log: bool,
     geometry: Option<Geometry>,
+    moves: bool,
 }
 
 impl Default for OpenOptions {
@@ -118,6 +142,7 @@ impl Default for OpenOptions {
             write_cache: None,
             event_log: false,
             geometry: None,
+            moves: true,
         }
     }
 }
@@ -126,6 +151,12 @@ impl OpenOptions {
     /// See [`SimDiskBuilder::clock`].
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> OpenOptions {
         self.clock = clock;
+        self
+    }
+
+    /// See [`SimDiskBuilder::mechanics`].
+    pub fn mechanics(mut self, at_work: bool) -> OpenOptions {
+        self.moves = at_work;
         self
     }
 
@@ -165,13 +196,20 @@ impl SimDisk {
                 got: describe(&geometry),
             });
         }
+        let build = |source| ImageError::Build { path: path.to_owned(), source };
+        let info = image.image().expect("an image has its info");
+        let profile = match info.profile_text.as_str() {
+            "" => None,
+            text => Some(Profile::from_toml(text).map_err(|e| build(BuildError::Profile(e)))?),
+        };
         let builder = SimDiskBuilder {
             geometry,
+            profile,
+            moves: options.moves,
             clock: options.clock,
             write_cache: options.write_cache.unwrap_or(write_cache),
             event_log: options.event_log,
         };
-        let build = |source| ImageError::Build { path: path.to_owned(), source };
         builder.build(Box::new(image)).map_err(build)
     }
 

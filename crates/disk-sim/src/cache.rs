@@ -135,25 +135,30 @@ impl WriteCache {
         Ok(())
     }
 
-    /// Destages, in order, what touches `range` or belongs to `zone`.
+    /// Destages, in order, what touches `range` or belongs to `zone`; and whatever older operation
+    /// shares a block with one of those, because destaged later it would hide the younger one.
+    /// All else stays: a write through says nothing about other cached writes.
     pub(crate) fn destage_touching(
         &mut self,
         range: BlockRange,
         zone: Option<ZoneId>,
         backing: &dyn Backing,
     ) -> Result<(), DiskError> {
-        let touches = |operation: &Pending| {
-            let meets = operation.blocks().is_some_and(|(at, data)| {
-                BlockRange::new(at, Blocks::holding(data.len() as u64)).overlaps(range)
-            });
-            meets || (zone.is_some() && operation.zone() == zone)
-        };
-        let seqs: Vec<u64> = (self.first_seq..)
-            .zip(&self.pending)
-            .filter(|(_, slot)| slot.as_ref().is_some_and(touches))
-            .map(|(seq, _)| seq)
-            .collect();
-        for seq in seqs {
+        let mut ranges = vec![range];
+        let mut seqs = Vec::new();
+        let last_seq = self.first_seq + self.pending.len() as u64;
+        for seq in (self.first_seq..last_seq).rev() {
+            let Some(operation) = self.operation(seq) else { continue };
+            let own = operation
+                .blocks()
+                .map(|(at, data)| BlockRange::new(at, Blocks::holding(data.len() as u64)));
+            let touches = own.is_some_and(|own| ranges.iter().any(|range| range.overlaps(own)));
+            if touches || (zone.is_some() && operation.zone() == zone) {
+                ranges.extend(own);
+                seqs.push(seq);
+            }
+        }
+        for &seq in seqs.iter().rev() {
             self.destage(seq, backing, Durable::Now)?;
         }
         Ok(())

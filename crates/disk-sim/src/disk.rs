@@ -20,6 +20,7 @@ use crate::backing::{Backing, Durable};
 use crate::cache::WriteCache;
 use crate::event_log::{Event, EventHash};
 use crate::fault::{FaultPlan, FaultState};
+use crate::mechanics::Mechanics;
 use crate::rule::{Readable, RuleState, ZoneMark, ZoneRecord};
 use crate::tally::Tally;
 use crate::{BuildError, ImageInfo, PowerCycle};
@@ -62,6 +63,7 @@ pub struct SimDisk {
 struct Desk {
     cache: WriteCache,
     faults: FaultState,
+    mechanics: Option<Mechanics>,
     log: EventHash,
 }
 
@@ -70,12 +72,15 @@ pub(crate) struct Parts {
     pub(crate) geometry: Geometry,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) write_cache: Blocks,
+    pub(crate) mechanics: Option<Mechanics>,
     pub(crate) event_log: bool,
     pub(crate) backing: Box<dyn Backing>,
 }
 
 impl SimDisk {
     pub(crate) fn from_parts(parts: Parts) -> Result<SimDisk, BuildError> {
+        let is_ordered =
+            parts.event_log || !parts.write_cache.is_zero() || parts.mechanics.is_some();
         let disk = SimDisk {
             rule: RuleState::new(&parts.geometry)?,
             geometry: parts.geometry,
@@ -83,10 +88,11 @@ impl SimDisk {
             backing: parts.backing,
             tally: Tally::default(),
             health: AtomicU8::new(HEALTH_GOOD),
-            ordered: AtomicBool::new(parts.event_log || !parts.write_cache.is_zero()),
+            ordered: AtomicBool::new(is_ordered),
             desk: Mutex::new(Desk {
                 cache: WriteCache::new(parts.write_cache),
                 faults: FaultState::default(),
+                mechanics: parts.mechanics,
                 log: EventHash::new(),
             }),
         };
@@ -100,7 +106,9 @@ impl SimDisk {
         self.desk().faults.set_plan(plan);
     }
 
-    /// Device events (writes, flushes, resets, finishes) since the faults were last set.
+    /// Device events (writes, flushes, resets, finishes) since the faults were last set; a plain
+    /// disk, on which none ever were, counts none. Run once with an empty plan to learn how many
+    /// moments there are at which the power can go.
     pub fn fault_event_count(&self) -> u64 {
         self.desk().faults.event_count()
     }
@@ -167,6 +175,9 @@ impl SimDisk {
         let outcome = desk.cache.power_cut(&*self.backing, prng)?;
         self.load_zones()?;
         desk.faults.set_plan(FaultPlan::default());
+        if let Some(mechanics) = &mut desk.mechanics {
+            mechanics.power_cut();
+        }
         let (survived, lost) = (outcome.survived.get(), outcome.lost.get());
         desk.log.event(Event::PowerOn, survived, lost, 0, self.clock.now_ns());
         self.health.store(HEALTH_GOOD, Ordering::Release);
@@ -454,9 +465,20 @@ impl Disk for SimDisk {
     }
 
     fn counters(&self) -> Counters {
-        self.tally.counters()
+        let mut counters = self.tally.counters();
+        if let Some(mechanics) = self
+            .is_ordered()
+            .then(|| self.desk())
+            .and_then(|desk| desk.mechanics.as_ref().map(|m| (m.seek_count(), m.busy_ns())))
+        {
+            (counters.seeks, counters.busy_ns) = mechanics;
+        }
+        counters
     }
 }
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod model_tests;

@@ -39,6 +39,9 @@ mod disk;
 mod event_log;
 mod fault;
 mod image_error;
+mod measure;
+mod mechanics;
+mod profile;
 mod rule;
 mod tally;
 
@@ -48,3 +51,5 @@ pub use cache::PowerCycle;
 pub use disk::{SimDisk, ZoneFailure};
 pub use fault::{FailAt, FaultPlan, Misdirect};
 pub use image_error::ImageError;
+pub use measure::{Figure, MeasureError, Measurement, measure};
+pub use profile::{Profile, ProfileError, PublishedFigure, Workload};

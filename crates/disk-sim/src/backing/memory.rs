@@ -193,6 +193,9 @@ impl Shard {
 
     fn store(&mut self, chunk: u64, offset: usize, data: &[u8]) {
         if self.heat(chunk).is_none() {
+            if data.iter().all(|&b| b == 0) {
+                return;
+            }
             self.insert_hot(chunk, vec![0; CHUNK_LEN_BYTES].into_boxed_slice(), None);
         }
         if let Some(Chunk::Hot { bytes, packed }) = self.chunks.get_mut(&chunk) {

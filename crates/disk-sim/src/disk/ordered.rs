@@ -5,6 +5,7 @@ use crate::backing::Durable;
 use crate::cache::Pending;
 use crate::event_log::Event;
 use crate::fault::{Fate, injected};
+use crate::mechanics::Mechanics;
 use crate::rule::{ZoneMark, ZoneRecord, ZoneTable};
 use imbrex_disk::{BlockRange, Blocks, DiskError, Lba, Persist, ReadRequest, ZoneAction, ZoneId};
 use std::sync::atomic::Ordering;
@@ -21,7 +22,10 @@ impl SimDisk {
             desk.cache.overlay(request.at, request.buf);
             self.tally.read(request.buf.len());
         }
-        let end_ns = self.clock.now_ns();
+        let end_ns = self.serve(&mut desk, |mechanics, now_ns| {
+            let queue = requests.iter().map(|r| block_and_len(range_of(r))).collect();
+            mechanics.read_queue(now_ns, queue)
+        });
         for request in requests.iter() {
             let crc = crc32c::crc32c(request.buf);
             desk.log.event(Event::Read, request.at.get(), range_of(request).len.get(), crc, end_ns);
@@ -70,7 +74,10 @@ impl SimDisk {
         }
         desk.faults.heal(range);
         self.tally.write(data.len());
-        let end_ns = self.clock.now_ns();
+        let end_ns = self.serve(&mut desk, |mechanics, now_ns| {
+            let (block, len) = block_and_len(range);
+            mechanics.write(now_ns, block, len, persist == Persist::Through)
+        });
         let crc = crc32c::crc32c(data);
         desk.log.event(Event::Write, range.start.get(), range.len.get(), crc, end_ns);
         self.clock.advance_to_ns(end_ns);
@@ -92,6 +99,12 @@ impl SimDisk {
         let landed = (range.start.get() + shift.get() % len) % (highest_start + 1);
         self.backing.write(Lba::new(landed), data, Durable::Later)?;
         self.move_pointer(range, zone, Durable::Later)
+    }
+
+    /// When the mechanics are done with a request that arrives now; now where there are none.
+    fn serve(&self, desk: &mut Desk, work: impl FnOnce(&mut Mechanics, u64) -> u64) -> u64 {
+        let now_ns = self.clock.now_ns();
+        desk.mechanics.as_mut().map_or(now_ns, |mechanics| work(mechanics, now_ns))
     }
 
     fn pending_write(&self, range: BlockRange, zone: Option<ZoneId>, data: &[u8]) -> Pending {
@@ -130,7 +143,7 @@ impl SimDisk {
             .and_then(|()| self.backing.flush())
             .map_err(|error| self.poison(error))?;
         self.tally.flush();
-        let end_ns = self.clock.now_ns();
+        let end_ns = self.serve(&mut desk, |mechanics, now_ns| mechanics.flush(now_ns));
         desk.log.event(Event::Flush, 0, 0, 0, end_ns);
         self.clock.advance_to_ns(end_ns);
         Ok(())
@@ -182,14 +195,25 @@ impl SimDisk {
             }
             ZoneAction::Open | ZoneAction::Close => {}
         }
-        let end_ns = self.clock.now_ns();
+        let forgotten = match action {
+            ZoneAction::Reset => self.geometry.zone_range(zone).map_or((0, 0), block_and_len),
+            _ => (0, 0),
+        };
+        let end_ns = self.serve(&mut desk, |mechanics, now_ns| {
+            mechanics.command(now_ns, forgotten.0, forgotten.1)
+        });
         desk.log.event(Event::Zone, u64::from(zone.0), action_number(action), 0, end_ns);
+        self.clock.advance_to_ns(end_ns);
         table.apply_action(zone, action)
     }
 }
 
 fn range_of(request: &ReadRequest<'_>) -> BlockRange {
     BlockRange::new(request.at, Blocks::holding(request.buf.len() as u64))
+}
+
+fn block_and_len(range: BlockRange) -> (u64, u64) {
+    (range.start.get(), range.len.get())
 }
 
 fn action_number(action: ZoneAction) -> u64 {

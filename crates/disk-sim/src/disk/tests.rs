@@ -367,3 +367,46 @@ fn the_same_seed_gives_the_same_hashes() {
     assert_eq!(run(1), run(1));
     assert_ne!(run(1), run(2));
 }
+
+#[test]
+fn a_disk_with_mechanics_moves_the_clock_and_repeats_exactly() {
+    #[derive(Debug, Default)]
+    struct TestClock(std::sync::atomic::AtomicU64);
+    impl Clock for TestClock {
+        fn now_ns(&self) -> u64 {
+            self.0.load(Ordering::Relaxed)
+        }
+        fn advance_to_ns(&self, at_ns: u64) {
+            self.0.fetch_max(at_ns, Ordering::Relaxed);
+        }
+    }
+    let run = |seed| {
+        let profile = crate::Profile::by_name("hc620").unwrap().scaled(4 << 30).unwrap();
+        let clock = Arc::new(TestClock::default());
+        let builder = SimDisk::builder(profile.geometry()).profile(profile).clock(clock.clone());
+        let disk = builder.write_cache(Blocks::new(1_000)).memory().unwrap();
+        let mut prng = Prng::new(seed);
+        for _ in 0..500 {
+            let zone = ZoneId(2 + prng.below(14) as u32);
+            let info = disk.zone(zone).unwrap();
+            let at = info.state.write_pointer(info.start).unwrap();
+            let data = block(prng.next_u64() as u8).repeat(1 + prng.below(8) as usize);
+            disk.write(at, &data, Persist::Cached).unwrap();
+            let mut pair = [vec![0; BLOCK_LEN_BYTES], vec![0; BLOCK_LEN_BYTES]];
+            let [first, second] = &mut pair;
+            disk.read_batch(&mut [
+                ReadRequest { at, buf: first },
+                ReadRequest { at: Lba::new(prng.below(1_000)), buf: second },
+            ])
+            .unwrap();
+            assert_eq!(pair[0][0], data[0]);
+            if prng.chance(1, 50) {
+                disk.flush().unwrap();
+            }
+        }
+        assert!(disk.counters().busy_ns > 1_000_000_000);
+        (disk.image_hash().unwrap(), disk.event_log_hash(), clock.now_ns(), disk.counters())
+    };
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1).1, run(2).1);
+}

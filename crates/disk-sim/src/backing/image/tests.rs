@@ -306,3 +306,75 @@ fn readers_and_writers_of_different_zones_work_at_once() {
     assert_eq!(states, ["conventional", "full", "full", "full", "full", "empty"]);
     assert_eq!(disk.counters().writes, 1024);
 }
+
+const KILLED_IMAGE: &str = "IMBREX_TEST_KILLED_IMAGE";
+
+/// Not a test of its own: the process that the next test starts and kills.
+#[test]
+fn writes_until_killed() {
+    let Some(path) = std::env::var_os(KILLED_IMAGE) else { return };
+    let disk = open(Path::new(&path)).unwrap();
+    for round in 0_u64.. {
+        for zone in 1..6 {
+            for block in 0..256 {
+                let fill = (round + zone + block) as u8 | 1;
+                let at = Lba::new(u64::from(zone as u32) * 256 + block);
+                disk.write(at, &[fill; BLOCK_LEN_BYTES], Persist::Cached).unwrap();
+            }
+            println!("full: {zone}");
+        }
+        for zone in 1..6 {
+            disk.manage_zone(ZoneId(zone), ZoneAction::Reset).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_killed_process_leaves_a_drive_that_opens() {
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+    let (_directory, path) = scratch();
+    drop(create(&path));
+    for lines in [1, 3, 9] {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "backing::image::tests::writes_until_killed", "--nocapture"])
+            .env(KILLED_IMAGE, &path)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let is_full = |line: &Result<String, _>| line.as_ref().unwrap().starts_with("full: ");
+        assert_eq!(output.lines().filter(is_full).take(lines).count(), lines);
+        assert!(matches!(open(&path), Err(ImageError::InUse { .. })));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let disk = open(&path).unwrap();
+        let mut buf = vec![0; BLOCK_LEN_BYTES];
+        for info in &disk.report_zones()[1..] {
+            let end = info.state.write_pointer(info.start).unwrap_or(info.start + info.capacity);
+            for block in 0..(end - info.start).get() {
+                disk.read(info.start + Blocks::new(block), &mut buf).unwrap();
+                let whole = buf[0] != 0 && buf.iter().all(|&b| b == buf[0]);
+                assert!(whole, "{} block {block} lies below the pointer", info.zone);
+            }
+        }
+        for zone in 1..6 {
+            disk.manage_zone(ZoneId(zone), ZoneAction::Reset).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_full_host_is_told_from_other_failures() {
+    let (_directory, path) = scratch();
+    let full = || std::io::Error::from(std::io::ErrorKind::StorageFull);
+    let error = super::host(&path, "writing the header")(full());
+    assert!(matches!(error, ImageError::NoSpace { .. }), "{error}");
+    let (backing, _) = {
+        drop(create(&path));
+        super::ImageBacking::open(&path).unwrap()
+    };
+    let range = BlockRange::new(Lba::new(3), Blocks::new(2));
+    let error = backing.failed("writing", range, full()).to_string();
+    assert!(error.contains("drive.img: writing blocks 3..5; free space on the host: "), "{error}");
+}

@@ -1,0 +1,354 @@
+//! Mechanics: how long a drive takes over a request.
+//!
+//! ```text
+//!     start = max(now, free_at)          the arm, the platter and the cache have one queue
+//!     end   = start + overhead + seek + rotation + transfer
+//!     free_at = end; the caller's clock moves to end
+//! ```
+//!
+//! Between requests the head does not rest: after a read it goes on reading into the *look-ahead*
+//! buffer, and what a cached write left behind is *destaged*, nearest first.
+//!
+//! Invariants
+//!   E1  Time is counted in whole nanoseconds; nothing here is a float, a clock or a random number.
+//!   E2  `free_at_ns` never goes back; `busy_ns` counts every moment once.
+//!   E3  A write-cache extent is pending exactly as long as its blocks are not on the platter;
+//!       extents neither overlap nor touch.
+//!
+//! This is time only: which unflushed bytes a power cut loses is the business of `cache.rs`.
+//!
+//! Sources: Ruemmler and Wilkes, "An introduction to disk drive modeling" (1994); shortest
+//! positioning time first: Jacobson and Wilkes (1991).
+
+mod dirty;
+mod platter;
+mod seek;
+
+pub(crate) use platter::PlatterSpec;
+pub(crate) use seek::SeekSpec;
+
+use dirty::DirtyExtents;
+use imbrex_disk::BLOCK_LEN_BYTES;
+use platter::Platter;
+use seek::SeekCurve;
+use serde::Deserialize;
+
+/// The electronics: what happens to a request besides moving and turning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ElectronicsSpec {
+    /// From the host's command to the start of the work, and back.
+    pub(crate) command_overhead_ns: u64,
+    /// The interface's speed.
+    pub(crate) interface_bytes_per_s: u64,
+    /// How far the head reads on after a read.
+    pub(crate) look_ahead_blocks: u64,
+    /// How much a write may leave in the drive's cache; 0 for a drive that writes at once.
+    pub(crate) write_cache_blocks: u64,
+    /// Among how many of the oldest cached writes the drive picks the nearest.
+    pub(crate) destage_choice_count: u64,
+    /// How long the head rests before it destages what is not urgent.
+    pub(crate) destage_idle_ns: u64,
+    /// Among how many of the oldest queued reads the drive picks the nearest.
+    pub(crate) read_choice_count: u64,
+    /// What a flush takes when everything is on the platter.
+    pub(crate) flush_overhead_ns: u64,
+}
+
+/// What the head is reading on its own after a read.
+#[derive(Clone, Copy, Debug)]
+struct LookAhead {
+    /// The host has taken everything below.
+    taken: u64,
+    /// At `at_ns` the head begins to read `block`; what lies below is in the buffer.
+    block: u64,
+    at_ns: u64,
+}
+
+/// A drive in motion.
+#[derive(Debug)]
+pub(crate) struct Mechanics {
+    platter: Platter,
+    curve: SeekCurve,
+    electronics: ElectronicsSpec,
+    len_blocks: u64,
+    track: u64,
+    free_at_ns: u64,
+    look_ahead: Option<LookAhead>,
+    dirty: DirtyExtents,
+    seek_count: u64,
+    busy_ns: u64,
+    busy_until_ns: u64,
+}
+
+/// A cached write goes to the platter in pieces of at most so much, so that a long run does not
+/// hold up a read: 1 MiB is less than a track.
+const DESTAGE_PIECE_BLOCKS: u64 = 256;
+
+impl Mechanics {
+    /// A drive of `len_blocks` blocks, its head at the outermost track.
+    pub(crate) fn new(
+        platter: PlatterSpec,
+        seek: SeekSpec,
+        electronics: ElectronicsSpec,
+        len_blocks: u64,
+    ) -> Mechanics {
+        let platter = Platter::new(platter, len_blocks);
+        let curve = SeekCurve::new(seek, platter.cylinder_count());
+        Mechanics {
+            platter,
+            curve,
+            electronics,
+            len_blocks,
+            track: 0,
+            free_at_ns: 0,
+            look_ahead: None,
+            dirty: DirtyExtents::default(),
+            seek_count: 0,
+            busy_ns: 0,
+            busy_until_ns: 0,
+        }
+    }
+
+    /// Requests that had to move the head to another track.
+    pub(crate) fn seek_count(&self) -> u64 {
+        self.seek_count
+    }
+
+    /// How long the drive was at work.
+    pub(crate) fn busy_ns(&self) -> u64 {
+        self.busy_ns
+    }
+
+    /// Serves one read that arrives at `now_ns`; returns when the host has the data.
+    pub(crate) fn read(&mut self, now_ns: u64, block: u64, len: u64) -> u64 {
+        self.catch_up(now_ns);
+        let handed_over_ns = now_ns + self.handover_ns(len);
+        if self.dirty.holds(block, len) {
+            return self.spend(now_ns, handed_over_ns);
+        }
+        let start_ns = now_ns.max(self.free_at_ns);
+        let ready_ns = start_ns + self.electronics.command_overhead_ns;
+        let moved_ns = self.positioned_ns(ready_ns, block, false);
+        let (moved_end_ns, _) = self.platter.transfer(block, len, moved_ns, false);
+        // Reading on is a gain only where it is not a detour: a seek may be there earlier.
+        let end_ns = match self.look_ahead_hit(now_ns, block, len, moved_end_ns) {
+            Some(passed_ns) => passed_ns.max(handed_over_ns),
+            None => {
+                let at_ns = self.move_head(ready_ns, block, false);
+                let (end_ns, track) = self.platter.transfer(block, len, at_ns, false);
+                self.track = track;
+                let taken = block + len;
+                self.look_ahead = Some(LookAhead { taken, block: taken, at_ns: end_ns });
+                end_ns
+            }
+        };
+        self.free_at_ns = self.free_at_ns.max(end_ns);
+        self.spend(start_ns.min(end_ns), end_ns)
+    }
+
+    /// Which of the queued reads `(block, len)` the drive serves next at `now_ns`.
+    pub(crate) fn pick(&self, now_ns: u64, queue: &[(u64, u64)]) -> usize {
+        let now_ns = now_ns.max(self.free_at_ns);
+        let choice = queue.len().min(self.electronics.read_choice_count as usize);
+        (0..choice)
+            .min_by_key(|&index| {
+                let (block, _) = queue[index];
+                match self.look_ahead {
+                    // The head reads there already.
+                    Some(ahead) if ahead.taken <= block && block <= ahead.block => now_ns,
+                    _ => self.positioned_ns(now_ns, block, false),
+                }
+            })
+            .unwrap_or(0)
+    }
+
+    /// Serves reads that were queued together; returns when the last is served.
+    pub(crate) fn read_queue(&mut self, now_ns: u64, mut queue: Vec<(u64, u64)>) -> u64 {
+        let mut end_ns = now_ns;
+        while !queue.is_empty() {
+            let (block, len) = queue.remove(self.pick(end_ns, &queue));
+            end_ns = end_ns.max(self.read(end_ns, block, len));
+        }
+        end_ns
+    }
+
+    /// Takes one write that arrives at `now_ns`; returns when the host may go on.
+    pub(crate) fn write(&mut self, now_ns: u64, block: u64, len: u64, through: bool) -> u64 {
+        self.catch_up(now_ns);
+        if through || self.electronics.write_cache_blocks == 0 {
+            return self.write_through(now_ns, block, len);
+        }
+        // A write longer than the cache flows through it piece by piece.
+        let piece_max = (self.electronics.write_cache_blocks / 4).max(1);
+        let (mut at_ns, mut block, mut left) = (now_ns, block, len);
+        while left > 0 {
+            let piece = left.min(piece_max);
+            at_ns = at_ns.max(self.make_room(at_ns, piece));
+            self.dirty.add(block, piece);
+            block += piece;
+            left -= piece;
+        }
+        self.spend(now_ns, at_ns.max(now_ns + self.handover_ns(len)))
+    }
+
+    fn write_through(&mut self, now_ns: u64, block: u64, len: u64) -> u64 {
+        self.dirty.remove(block, len);
+        self.look_ahead = None;
+        let start_ns = now_ns.max(self.free_at_ns);
+        let ready_ns = start_ns + self.handover_ns(len);
+        let at_ns = self.move_head(ready_ns, block, true);
+        let (end_ns, track) = self.platter.transfer(block, len, at_ns, true);
+        self.track = track;
+        self.free_at_ns = end_ns;
+        self.spend(start_ns, end_ns)
+    }
+
+    /// Empties the write cache; returns when all is on the platter.
+    pub(crate) fn flush(&mut self, now_ns: u64) -> u64 {
+        self.catch_up(now_ns);
+        let start_ns = now_ns.max(self.free_at_ns);
+        while self.destage(start_ns) {}
+        let end_ns = self.free_at_ns.max(start_ns) + self.electronics.flush_overhead_ns;
+        self.free_at_ns = end_ns;
+        self.spend(start_ns, end_ns)
+    }
+
+    /// A command that moves no data; what was cached for `block ..+ len` is forgotten.
+    pub(crate) fn command(&mut self, now_ns: u64, block: u64, len: u64) -> u64 {
+        self.catch_up(now_ns);
+        self.dirty.remove(block, len);
+        self.spend(now_ns, now_ns + self.electronics.command_overhead_ns)
+    }
+
+    /// The power went: the cache and the buffer are empty.
+    pub(crate) fn power_cut(&mut self) {
+        self.dirty = DirtyExtents::default();
+        self.look_ahead = None;
+    }
+
+    /// Lets the drive do what it did on its own until `now_ns`.
+    fn catch_up(&mut self, now_ns: u64) {
+        let capacity = self.electronics.write_cache_blocks;
+        while !self.dirty.is_empty() {
+            let is_urgent = self.dirty.len_blocks() * 2 >= capacity;
+            let rest_ns = if is_urgent { 0 } else { self.electronics.destage_idle_ns };
+            if self.free_at_ns + rest_ns >= now_ns {
+                break;
+            }
+            self.destage(self.free_at_ns + rest_ns);
+        }
+    }
+
+    fn make_room(&mut self, now_ns: u64, len: u64) -> u64 {
+        let capacity = self.electronics.write_cache_blocks;
+        let mut room_ns = now_ns;
+        while self.dirty.len_blocks() + len > capacity && self.destage(now_ns) {
+            room_ns = self.free_at_ns;
+        }
+        room_ns
+    }
+
+    /// Moves the cached write that is nearest, among the oldest, to the platter.
+    fn destage(&mut self, from_ns: u64) -> bool {
+        let start_ns = from_ns.max(self.free_at_ns);
+        let nearest = self
+            .dirty
+            .oldest()
+            .take(self.electronics.destage_choice_count as usize)
+            .min_by_key(|&(block, _)| self.positioned_ns(start_ns, block, true));
+        let Some((block, len)) = nearest else { return false };
+        let piece = len.min(DESTAGE_PIECE_BLOCKS);
+        self.look_ahead = None;
+        let at_ns = self.move_head(start_ns, block, true);
+        let (end_ns, track) = self.platter.transfer(block, piece, at_ns, true);
+        self.track = track;
+        self.dirty.remove(block, piece);
+        self.free_at_ns = end_ns;
+        self.spend(start_ns, end_ns);
+        true
+    }
+
+    /// When the head, free at `from_ns`, could begin with `block`.
+    fn positioned_ns(&self, from_ns: u64, block: u64, write: bool) -> u64 {
+        let spot = self.platter.spot(block);
+        let move_ns = if spot.track == self.track {
+            0
+        } else if spot.track == self.track + 1 && spot.index == 0 {
+            // Going on with the next track: what the skew is made for.
+            self.platter.track_switch_ns()
+        } else {
+            let from = self.platter.cylinder(self.track);
+            let distance = from.abs_diff(self.platter.cylinder(spot.track));
+            let settle_ns = if write { self.curve.write_settle_ns() } else { 0 };
+            self.curve.ns(distance) + settle_ns
+        };
+        self.platter.next_pass_ns(spot, from_ns + move_ns)
+    }
+
+    fn move_head(&mut self, from_ns: u64, block: u64, write: bool) -> u64 {
+        let at_ns = self.positioned_ns(from_ns, block, write);
+        let spot = self.platter.spot(block);
+        let goes_on = spot.track == self.track + 1 && spot.index == 0;
+        if spot.track != self.track && !goes_on {
+            self.seek_count += 1;
+        }
+        at_ns
+    }
+
+    /// When the head, reading on by itself, has passed the request; `None` where it will not, or
+    /// not before `bound_ns`.
+    fn look_ahead_hit(&mut self, now_ns: u64, block: u64, len: u64, bound_ns: u64) -> Option<u64> {
+        let reach = self.electronics.look_ahead_blocks;
+        let mut ahead = self.look_ahead?;
+        let limit = (ahead.taken + reach).min(self.len_blocks);
+        if block < ahead.taken || block > limit {
+            return None;
+        }
+        let mut track = self.track;
+        if limit > ahead.block {
+            let (full_ns, full_track) =
+                self.platter.transfer(ahead.block, limit - ahead.block, ahead.at_ns, false);
+            if full_ns < now_ns && limit < self.len_blocks {
+                // The buffer was full before the host came back: the head stopped, and goes on
+                // when the next block passes again.
+                track = full_track;
+                ahead.block = limit;
+                ahead.at_ns = self.platter.next_pass_ns(self.platter.spot(limit), now_ns);
+            }
+        }
+        let end = block + len;
+        let mut passed_ns = now_ns;
+        if end > ahead.block {
+            (passed_ns, track) =
+                self.platter.transfer(ahead.block, end - ahead.block, ahead.at_ns, false);
+            if passed_ns > bound_ns {
+                return None;
+            }
+            ahead.block = end;
+            ahead.at_ns = passed_ns;
+        }
+        ahead.taken = end;
+        self.look_ahead = Some(ahead);
+        self.track = track;
+        Some(passed_ns)
+    }
+
+    fn handover_ns(&self, len: u64) -> u64 {
+        let bytes = u128::from(len) * BLOCK_LEN_BYTES as u128;
+        let transfer_ns =
+            bytes * 1_000_000_000 / u128::from(self.electronics.interface_bytes_per_s);
+        self.electronics.command_overhead_ns + transfer_ns as u64
+    }
+
+    /// Counts `start_ns .. end_ns` as busy, each moment once (E2); returns `end_ns`.
+    fn spend(&mut self, start_ns: u64, end_ns: u64) -> u64 {
+        let from_ns = start_ns.max(self.busy_until_ns);
+        self.busy_ns += end_ns.saturating_sub(from_ns);
+        self.busy_until_ns = self.busy_until_ns.max(end_ns);
+        end_ns
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,392 @@
+//! Drive profiles: the geometry, the mechanics and the published figures of real drives.
+//!
+//! A profile is a TOML text; each number carries its source in a comment. Three come with the
+//! crate, others are read from a text of the user's ([`Profile::from_toml`]).
+//!
+//! | name | drive |
+//! |---|---|
+//! | `st1000dm003` | Seagate Desktop HDD, 1 TB, conventional: the drive under SEALDB's figures |
+//! | `st13125nm007` | Seagate, 13 TB, host-managed: the drive under GearDB's figures |
+//! | `hc620` | Western Digital Ultrastar DC HC620, 15 TB, host-managed |
+//!
+//! Scaling ([`Profile::scaled`]) gives the same drive with less on it: rotation, track lengths and
+//! seek curve stay, but there are fewer tracks, and the arm's whole stroke covers them. The first
+//! block still lies on an outermost track and the last on an innermost, and a seek over half of the
+//! drive takes as long as on the full drive. So a workload that fills a share of the small drive
+//! sees what one that fills the same share of the full drive would see.
+
+use crate::mechanics::{ElectronicsSpec, Mechanics, PlatterSpec, SeekSpec};
+use imbrex_disk::{Blocks, Geometry, GeometryError, GeometrySpec, Rule, ZoneSpec};
+use serde::Deserialize;
+
+const BUILT_IN: [(&str, &str); 3] = [
+    ("st1000dm003", include_str!("../profiles/st1000dm003.toml")),
+    ("st13125nm007", include_str!("../profiles/st13125nm007.toml")),
+    ("hc620", include_str!("../profiles/hc620.toml")),
+];
+
+/// A profile that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProfileError {
+    /// No profile of that name comes with the program.
+    #[error(
+        "no drive profile named {name:?}; there are st1000dm003, st13125nm007, hc620, or give a \
+         TOML file"
+    )]
+    Unknown {
+        /// The name.
+        name: String,
+    },
+    /// The text is not TOML, or a field is missing, unknown or of another type.
+    #[error("drive profile: {0}")]
+    Syntax(#[from] toml::de::Error),
+    /// A number is outside of what a drive can be.
+    #[error("drive profile: {field} is {got}; it must be {expected}")]
+    Field {
+        /// The field.
+        field: &'static str,
+        /// Its value.
+        got: u64,
+        /// What it may be.
+        expected: String,
+    },
+    /// A text is not one of the values it may have.
+    #[error("drive profile: {field} is {got:?}; it must be one of {expected}")]
+    Word {
+        /// The field.
+        field: &'static str,
+        /// Its value.
+        got: String,
+        /// What it may be.
+        expected: &'static str,
+    },
+    /// The geometry is impossible.
+    #[error("drive profile: geometry: {0}")]
+    Geometry(#[from] GeometryError),
+}
+
+/// What a published figure measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Workload {
+    /// 1 MiB requests from the first block on.
+    SequentialReadOuter,
+    /// The same near the last block.
+    SequentialReadInner,
+    /// 1 MiB requests from the first block that is written in sequence on.
+    SequentialWriteOuter,
+    /// The same near the last block.
+    SequentialWriteInner,
+    /// Reads of one length anywhere, with so many always waiting.
+    RandomRead {
+        /// The length of a request.
+        len_bytes: u64,
+        /// How many are queued at a time.
+        queue_depth: u64,
+    },
+    /// Writes of one length anywhere in conventional space, through the drive's write cache.
+    RandomWrite {
+        /// The length of a request.
+        len_bytes: u64,
+    },
+}
+
+/// A figure that somebody measured on the real drive.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PublishedFigure {
+    /// What was measured.
+    pub workload: Workload,
+    /// The figure, in the workload's unit ([`Workload::unit`]).
+    pub value: f64,
+    /// Who published it.
+    pub source: String,
+}
+
+/// One drive: geometry, mechanics, published figures.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    name: String,
+    title: String,
+    text: String,
+    geometry: Geometry,
+    platter: PlatterSpec,
+    seek: SeekSpec,
+    electronics: ElectronicsSpec,
+    published: Vec<PublishedFigure>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProfileText {
+    name: String,
+    title: String,
+    geometry: GeometryText,
+    platter: PlatterSpec,
+    seek: SeekSpec,
+    electronics: ElectronicsSpec,
+    #[serde(default)]
+    published: Vec<PublishedText>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GeometryText {
+    rule: String,
+    len_blocks: u64,
+    zones: Option<ZonesText>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ZonesText {
+    zone_len_blocks: u64,
+    zone_capacity_blocks: u64,
+    conventional_zone_count: u32,
+    open_zone_limit: Option<u32>,
+    active_zone_limit: Option<u32>,
+    strict_reads: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PublishedText {
+    workload: String,
+    request_len_bytes: Option<u64>,
+    queue_depth: Option<u64>,
+    value: f64,
+    source: String,
+}
+
+impl Profile {
+    /// The names of the profiles that come with the crate.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        BUILT_IN.iter().map(|(name, _)| *name)
+    }
+
+    /// The profile of that name.
+    ///
+    /// # Errors
+    /// [`ProfileError::Unknown`] lists the names there are.
+    pub fn by_name(name: &str) -> Result<Profile, ProfileError> {
+        let known = BUILT_IN.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        let (_, text) = known.ok_or_else(|| ProfileError::Unknown { name: name.to_owned() })?;
+        Profile::from_toml(text)
+    }
+
+    /// Reads a profile from TOML text; the ones in `profiles/` show every field.
+    ///
+    /// # Errors
+    /// [`ProfileError`] names the line or the field.
+    pub fn from_toml(text: &str) -> Result<Profile, ProfileError> {
+        let parsed: ProfileText = toml::from_str(text)?;
+        check(&parsed)?;
+        let rule = rule_of(&parsed.geometry)?;
+        let len = Blocks::new(parsed.geometry.len_blocks);
+        Ok(Profile {
+            geometry: Geometry::new(GeometrySpec { len, rule })?,
+            published: parsed.published.into_iter().map(figure).collect::<Result<_, _>>()?,
+            name: parsed.name,
+            title: parsed.title,
+            text: text.to_owned(),
+            platter: parsed.platter,
+            seek: parsed.seek,
+            electronics: parsed.electronics,
+        })
+    }
+
+    /// The profile's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The drive's name in words.
+    pub fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// The TOML text that the profile was read from.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The drive's geometry; scaled if the profile is.
+    pub fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// What was published about the drive.
+    pub fn published(&self) -> &[PublishedFigure] {
+        &self.published
+    }
+
+    /// The same drive with about `len_bytes` on it: whole zones, at least four; the share of
+    /// conventional zones stays, but at least two where the drive has two. Limits on open zones
+    /// stay. What it means for time is told at the top of this module.
+    ///
+    /// # Errors
+    /// [`ProfileError::Field`] if `len_bytes` is less than four zones or than 1 MiB, or more than
+    /// the full drive.
+    pub fn scaled(&self, len_bytes: u64) -> Result<Profile, ProfileError> {
+        let full = self.geometry.len();
+        let unit = self.geometry.zones().map_or(Blocks::new(64), |zones| zones.zone_len);
+        let (min, max) = (4 * unit.bytes(), full.bytes());
+        within("the length in bytes of a scaled drive", len_bytes, min, max)?;
+        let unit_count = len_bytes / unit.bytes();
+        let len = Blocks::new(unit_count * unit.get());
+        let mut rule = *self.geometry.rule();
+        if let Rule::AtPointer(zones) = &mut rule {
+            zones.conventional_zone_count = scaled_conventional(
+                zones.conventional_zone_count,
+                unit_count,
+                u64::from(self.geometry.zone_count()),
+            );
+        }
+        Ok(Profile { geometry: Geometry::new(GeometrySpec { len, rule })?, ..self.clone() })
+    }
+
+    /// The same drive cut into zones of `zone_len`, all of it writable; the conventional space stays
+    /// as long as it was, rounded up to whole zones. For small drives: call before
+    /// [`Profile::scaled`]. A conventional drive stays as it is.
+    ///
+    /// # Errors
+    /// [`ProfileError::Geometry`] if there are no such zones.
+    pub fn with_zone_len(&self, zone_len: Blocks) -> Result<Profile, ProfileError> {
+        let Rule::AtPointer(mut zones) = *self.geometry.rule() else { return Ok(self.clone()) };
+        let conventional = u64::from(zones.conventional_zone_count) * zones.zone_len.get();
+        let count = conventional.div_ceil(zone_len.get().max(1));
+        zones.conventional_zone_count = u32::try_from(count).unwrap_or(u32::MAX);
+        zones.zone_len = zone_len;
+        zones.zone_capacity = zone_len;
+        let spec = GeometrySpec { len: self.geometry.len(), rule: Rule::AtPointer(zones) };
+        Ok(Profile { geometry: Geometry::new(spec)?, ..self.clone() })
+    }
+
+    /// The moving parts, on a disk of `len`.
+    pub(crate) fn mechanics(&self, len: Blocks) -> Mechanics {
+        Mechanics::new(self.platter, self.seek, self.electronics, len.get())
+    }
+
+    pub(crate) fn write_cache_blocks(&self) -> u64 {
+        self.electronics.write_cache_blocks
+    }
+}
+
+impl Workload {
+    /// The unit of its figures: "MB/s" (10^6 bytes) or "IOPS".
+    pub fn unit(self) -> &'static str {
+        match self {
+            Workload::RandomRead { .. } | Workload::RandomWrite { .. } => "IOPS",
+            _ => "MB/s",
+        }
+    }
+}
+
+impl std::fmt::Display for Workload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Workload::SequentialReadOuter => write!(f, "sequential read, outer"),
+            Workload::SequentialReadInner => write!(f, "sequential read, inner"),
+            Workload::SequentialWriteOuter => write!(f, "sequential write, outer"),
+            Workload::SequentialWriteInner => write!(f, "sequential write, inner"),
+            Workload::RandomRead { len_bytes, queue_depth } => {
+                let kib = len_bytes / 1024;
+                write!(f, "random read, {kib} KiB, queue depth {queue_depth}")
+            }
+            Workload::RandomWrite { len_bytes } => {
+                write!(f, "random write, {} KiB, cached", len_bytes / 1024)
+            }
+        }
+    }
+}
+
+fn scaled_conventional(count: u32, unit_count: u64, full_count: u64) -> u32 {
+    let share = (u64::from(count) * unit_count).div_ceil(full_count) as u32;
+    share.max(count.min(2))
+}
+
+fn rule_of(geometry: &GeometryText) -> Result<Rule, ProfileError> {
+    match (geometry.rule.as_str(), &geometry.zones) {
+        ("conventional", None) => Ok(Rule::Anywhere),
+        ("zoned", Some(zones)) => Ok(Rule::AtPointer(ZoneSpec {
+            zone_len: Blocks::new(zones.zone_len_blocks),
+            zone_capacity: Blocks::new(zones.zone_capacity_blocks),
+            conventional_zone_count: zones.conventional_zone_count,
+            open_zone_limit: zones.open_zone_limit,
+            active_zone_limit: zones.active_zone_limit,
+            strict_reads: zones.strict_reads,
+        })),
+        (rule, _) => Err(ProfileError::Word {
+            field: "geometry.rule",
+            got: rule.to_owned(),
+            expected: "\"conventional\" without, \"zoned\" with a table geometry.zones",
+        }),
+    }
+}
+
+fn figure(text: PublishedText) -> Result<PublishedFigure, ProfileError> {
+    let len_bytes = text.request_len_bytes.unwrap_or(4_096);
+    within("published.request_len_bytes", len_bytes, 4_096, 16 << 20)?;
+    let queue_depth = text.queue_depth.unwrap_or(1);
+    within("published.queue_depth", queue_depth, 1, 1_024)?;
+    if !len_bytes.is_multiple_of(4_096) {
+        let expected = "a multiple of 4096".to_owned();
+        let field = "published.request_len_bytes";
+        return Err(ProfileError::Field { field, got: len_bytes, expected });
+    }
+    let workload = match text.workload.as_str() {
+        "sequential-read-outer" => Workload::SequentialReadOuter,
+        "sequential-read-inner" => Workload::SequentialReadInner,
+        "sequential-write-outer" => Workload::SequentialWriteOuter,
+        "sequential-write-inner" => Workload::SequentialWriteInner,
+        "random-read" => Workload::RandomRead { len_bytes, queue_depth },
+        "random-write" => Workload::RandomWrite { len_bytes },
+        _ => {
+            return Err(ProfileError::Word {
+                field: "published.workload",
+                got: text.workload,
+                expected: "sequential-{read,write}-{outer,inner}, random-read, random-write",
+            });
+        }
+    };
+    Ok(PublishedFigure { workload, value: text.value, source: text.source })
+}
+
+/// Everything that the arithmetic of `mechanics` relies on.
+fn check(profile: &ProfileText) -> Result<(), ProfileError> {
+    let ProfileText { platter, seek, electronics, .. } = profile;
+    // 2^46 blocks are 2^58 bytes; every product of times below stays within 64 bits.
+    within("geometry.len_blocks", profile.geometry.len_blocks, 1, 1 << 46)?;
+    within("platter.revolutions_per_minute", platter.revolutions_per_minute, 60, 60_000)?;
+    within("platter.head_count", platter.head_count, 1, 1_000)?;
+    within("platter.bit_zone_count", platter.bit_zone_count, 1, 10_000)?;
+    within("platter.outer_track_blocks", platter.outer_track_blocks, 1, 1_000_000)?;
+    let outer = platter.outer_track_blocks;
+    within("platter.inner_track_blocks", platter.inner_track_blocks, 1, outer)?;
+    let second_ns = 1_000_000_000;
+    within("platter.track_switch_ns", platter.track_switch_ns, 0, second_ns)?;
+    within("platter.write_retry_every_tracks", platter.write_retry_every_tracks, 0, 1 << 40)?;
+    within("seek.full_stroke_ns", seek.full_stroke_ns, 0, second_ns)?;
+    within("seek.knee_ns", seek.knee_ns, 0, seek.full_stroke_ns)?;
+    within("seek.settle_ns", seek.settle_ns, 0, seek.knee_ns)?;
+    within("seek.knee_stroke_ppm", seek.knee_stroke_ppm, 0, 1_000_000)?;
+    within("seek.write_settle_ns", seek.write_settle_ns, 0, second_ns)?;
+    let ElectronicsSpec { interface_bytes_per_s, destage_choice_count, .. } = *electronics;
+    within("electronics.interface_bytes_per_s", interface_bytes_per_s, 1_000_000, 1 << 40)?;
+    within("electronics.destage_choice_count", destage_choice_count, 1, 1 << 20)?;
+    within("electronics.read_choice_count", electronics.read_choice_count, 1, 1 << 20)?;
+    within("electronics.look_ahead_blocks", electronics.look_ahead_blocks, 0, 1 << 30)?;
+    within("electronics.write_cache_blocks", electronics.write_cache_blocks, 0, 1 << 30)?;
+    within("electronics.command_overhead_ns", electronics.command_overhead_ns, 0, second_ns)?;
+    within("electronics.destage_idle_ns", electronics.destage_idle_ns, 0, second_ns)?;
+    within("electronics.flush_overhead_ns", electronics.flush_overhead_ns, 0, second_ns)
+}
+
+fn within(field: &'static str, got: u64, min: u64, max: u64) -> Result<(), ProfileError> {
+    if min <= got && got <= max {
+        return Ok(());
+    }
+    Err(ProfileError::Field { field, got, expected: format!("between {min} and {max}") })
+}
+
+#[cfg(test)]
+mod tests;

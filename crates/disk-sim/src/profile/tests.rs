@@ -1,0 +1,79 @@
+use super::*;
+use crate::{OpenOptions, SimDisk};
+use imbrex_disk::{BLOCK_LEN_BYTES, Disk, Lba, Persist};
+
+fn check_error(edit: impl FnOnce(&str) -> String, expected: &str) {
+    let text = Profile::by_name("hc620").unwrap().text().to_owned();
+    let edited = edit(&text);
+    assert_ne!(edited, text, "the edit must change something");
+    let error = Profile::from_toml(&edited).expect_err("a wrong profile").to_string();
+    assert!(error.contains(expected), "{error}");
+}
+
+#[test]
+fn wrong_profiles_name_the_field() {
+    let error = Profile::by_name("hc6200").unwrap_err().to_string();
+    assert!(error.starts_with("no drive profile named \"hc6200\"; there are st1000dm003"));
+    check_error(|t| t.replace("head_count = 16", "head_count = 0"), "platter.head_count is 0");
+    check_error(|t| t.replace("head_count = 16", "heads = 16"), "unknown field `heads`");
+    check_error(|t| t.replace("head_count = 16", ""), "missing field `head_count`");
+    check_error(
+        |t| t.replace("inner_track_blocks = 270", "inner_track_blocks = 600"),
+        "platter.inner_track_blocks is 600; it must be between 1 and 559",
+    );
+    check_error(|t| t.replace("\"zoned\"", "\"shingled\""), "geometry.rule is \"shingled\"");
+    check_error(
+        |t| t.replace("zone_capacity_blocks = 65536", "zone_capacity_blocks = 65537"),
+        "zone_capacity is 65537; it may be at most 65536",
+    );
+    check_error(|t| t.replace("\"random-read\"", "\"random\""), "published.workload is \"random\"");
+    check_error(|t| t.replace("[platter]", "[platter"), "drive profile: TOML parse error");
+}
+
+#[test]
+fn the_drives_have_their_published_shape() {
+    let hc620 = Profile::by_name("HC620").unwrap().geometry();
+    assert_eq!(hc620.zone_count(), 55_880);
+    assert_eq!(hc620.zones().unwrap().conventional_zone_count, 524);
+    assert_eq!(hc620.zones().unwrap().zone_len.bytes(), 256 << 20);
+    let st13 = Profile::by_name("st13125nm007").unwrap().geometry();
+    assert_eq!(st13.len().bytes() / 1_000_000_000, 12_999);
+    let st1 = Profile::by_name("st1000dm003").unwrap().geometry();
+    assert_eq!(st1.len().bytes(), 1_000_204_886_016);
+}
+
+#[test]
+fn scaling_keeps_whole_zones_and_the_conventional_share() {
+    let profile = Profile::by_name("hc620").unwrap();
+    let small = profile.scaled((8 << 30) + 5).unwrap().geometry();
+    assert_eq!(small.zone_count(), 32);
+    assert_eq!(small.zones().unwrap().conventional_zone_count, 2);
+    let tenth = profile.scaled(1_500_000_000_000).unwrap().geometry();
+    assert_eq!(tenth.zones().unwrap().conventional_zone_count, 53);
+    let error = profile.scaled(1 << 29).unwrap_err().to_string();
+    assert!(error.contains("is 536870912; it must be between 1073741824 and"), "{error}");
+    let zones = profile.with_zone_len(Blocks::new(4_096)).unwrap().scaled(1 << 30).unwrap();
+    assert_eq!(zones.geometry().zone_count(), 64);
+    assert!(profile.with_zone_len(Blocks::new(0)).is_err());
+}
+
+#[test]
+fn an_image_remembers_its_profile() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("drive.img");
+    let profile = Profile::by_name("hc620").unwrap().scaled(2 << 30).unwrap();
+    let builder = SimDisk::builder(profile.geometry()).profile(profile);
+    drop(builder.create_image(&path, "", 1).unwrap());
+    let disk = SimDisk::open_image(&path, OpenOptions::default()).unwrap();
+    assert_eq!(disk.image().unwrap().profile_name, "hc620");
+    let mut buf = [0; BLOCK_LEN_BYTES];
+    disk.write(Lba::new(0), &buf, Persist::Through).unwrap();
+    disk.read(Lba::new(100_000), &mut buf).unwrap();
+    assert!(disk.counters().busy_ns > 1_000_000);
+    assert_eq!(disk.counters().seeks, 1);
+    drop(disk);
+    let options = OpenOptions::default().mechanics(false);
+    let disk = SimDisk::open_image(&path, options).unwrap();
+    disk.write(Lba::new(0), &buf, Persist::Through).unwrap();
+    assert_eq!(disk.counters().busy_ns, 0);
+}
