@@ -104,6 +104,9 @@ pub enum EngineError {
         /// What failed.
         reason: String,
     },
+    /// A snapshot is of use only to the store it was taken from.
+    #[error("the snapshot was taken from another store")]
+    ForeignSnapshot,
     /// The store is closed.
     #[error("refused: the store is closed")]
     Closed,

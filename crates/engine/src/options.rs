@@ -23,6 +23,9 @@ pub struct Options {
     pub immutable_memtable_count_max: usize,
     /// When all logs together get longer, the keyspace that keeps the oldest one is flushed.
     pub log_len_bytes_max: u64,
+    /// How much of the log is kept in memory before it goes to its file: what a crash takes of the
+    /// writes that were not synced, at most.
+    pub log_frame_len_bytes: usize,
     /// Memory for cached data blocks.
     pub block_cache_len_bytes: u64,
     /// Compactions that may run at a time, besides one flush.
@@ -45,6 +48,7 @@ impl Default for Options {
             memtable_len_bytes: 64 << 20,
             immutable_memtable_count_max: 2,
             log_len_bytes_max: 256 << 20,
+            log_frame_len_bytes: 64 << 10,
             block_cache_len_bytes: 64 << 20,
             max_background_jobs: 2,
             compaction_read_len_bytes: 1 << 20,

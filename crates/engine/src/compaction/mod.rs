@@ -16,14 +16,18 @@
 //! Sources: LevelDB's leveled compaction (round-robin victims, trivial moves, the limit on
 //! grandparents); RocksDB's choice of the victim with the least overlap.
 
+pub(crate) mod job;
 pub(crate) mod leveled;
+pub(crate) mod output;
+pub(crate) mod task;
 #[cfg(test)]
 mod tests;
 
+use crate::batch::KeyspaceId;
 use crate::options::{CompactionKind, KeyspaceOptions};
 use crate::version::{KeyRange, LEVEL_COUNT, RunId, TableId, TableSlot, Version};
 use bytes::Bytes;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -155,6 +159,33 @@ impl Busy {
 
     fn writes_to(&self, level: u8, range: &KeyRange) -> bool {
         self.outputs.iter().any(|(l, r)| *l == level && r.overlaps(range))
+    }
+}
+
+/// Which compactions run, of every keyspace.
+#[derive(Debug, Default)]
+pub(crate) struct Plans {
+    pub(crate) keyspaces: BTreeMap<KeyspaceId, KeyspacePlans>,
+    /// Whether a memtable is being flushed.
+    pub(crate) is_flushing: bool,
+}
+
+/// Which compactions of a keyspace run, and where its rounds go on.
+#[derive(Debug, Default)]
+pub(crate) struct KeyspacePlans {
+    pub(crate) busy: Busy,
+    pub(crate) cursors: [Bytes; LEVEL_COUNT],
+}
+
+impl Plans {
+    /// Whether no compaction of keyspace `id` and no flush runs.
+    pub(crate) fn is_idle_for(&self, id: KeyspaceId) -> bool {
+        !self.is_flushing && self.keyspaces.get(&id).is_none_or(|plans| plans.busy.is_idle())
+    }
+
+    /// Whether no compaction and no flush runs.
+    pub(crate) fn is_idle(&self) -> bool {
+        !self.is_flushing && self.keyspaces.values().all(|plans| plans.busy.is_idle())
     }
 }
 

@@ -4,6 +4,7 @@ pub(crate) use crate::batch::KeyspaceId;
 
 use super::{RunId, TableId, TableMeta};
 use crate::options::KeyspaceOptions;
+use crate::wal::{log_name, log_number};
 
 /// A log's number: larger is newer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -11,14 +12,12 @@ pub(crate) struct LogId(pub(crate) u64);
 
 impl LogId {
     pub(crate) fn file_name(self) -> String {
-        format!("{:06}.log", self.0)
+        log_name(self.0)
     }
 
     /// The number in the name of a log; `None` for another file.
     pub(crate) fn of_file_name(name: &str) -> Option<LogId> {
-        let digits = name.strip_suffix(".log")?;
-        digits.bytes().all(|b| b.is_ascii_digit()).then_some(())?;
-        digits.parse().ok().map(LogId)
+        log_number(name).map(LogId)
     }
 }
 

@@ -24,7 +24,9 @@ pub(crate) mod state;
 mod tests;
 
 use crate::EngineError;
+use crate::cache::BlockCache;
 use crate::key::Seq;
+use crate::table::Table;
 use bytes::Bytes;
 use imbrex_files::{FileReader, Files, GroupId};
 use std::cmp::Ordering;
@@ -159,11 +161,12 @@ impl KeyRange {
 pub(crate) struct TableSlot {
     pub(crate) meta: TableMeta,
     file: OnceLock<Arc<dyn FileReader>>,
+    table: OnceLock<Arc<Table>>,
 }
 
 impl TableSlot {
     pub(crate) fn new(meta: TableMeta) -> Arc<TableSlot> {
-        Arc::new(TableSlot { meta, file: OnceLock::new() })
+        Arc::new(TableSlot { meta, file: OnceLock::new(), table: OnceLock::new() })
     }
 
     /// Opens the file called `name`, so that its bytes stay while this slot lives (F3).
@@ -191,6 +194,21 @@ impl TableSlot {
     /// The file, once attached.
     pub(crate) fn file(&self) -> Option<&Arc<dyn FileReader>> {
         self.file.get()
+    }
+
+    /// The open table; reads footer, index and filter the first time.
+    pub(crate) fn open(&self, cache: &Arc<BlockCache>) -> Result<&Arc<Table>, EngineError> {
+        if let Some(table) = self.table.get() {
+            return Ok(table);
+        }
+        let file = self.file.get().expect("a version's tables are attached when it is installed");
+        let table = Table::open(Arc::clone(file), Arc::clone(cache))?;
+        Ok(self.table.get_or_init(|| table))
+    }
+
+    /// The open table, if it was needed before.
+    pub(crate) fn opened(&self) -> Option<&Arc<Table>> {
+        self.table.get()
     }
 }
 
@@ -281,11 +299,13 @@ impl Level {
 #[derive(Clone, Debug)]
 pub(crate) struct Version {
     pub(crate) levels: [Level; LEVEL_COUNT],
+    /// The tables that have range tombstones: an iterator asks them all.
+    pub(crate) tombstoned: Vec<Arc<TableSlot>>,
 }
 
 impl Default for Version {
     fn default() -> Version {
-        Version { levels: std::array::from_fn(|_| Level::default()) }
+        Version { levels: std::array::from_fn(|_| Level::default()), tombstoned: Vec::new() }
     }
 }
 
@@ -304,15 +324,15 @@ impl Version {
         })
     }
 
-    pub(crate) fn table_count(&self) -> usize {
-        self.levels.iter().map(Level::table_count).sum()
-    }
-
     pub(crate) fn insert(&mut self, level: u8, run: RunId, slot: Arc<TableSlot>) {
+        if slot.meta.range_tombstone_count > 0 {
+            self.tombstoned.push(Arc::clone(&slot));
+        }
         self.levels[usize::from(level)].insert(run, slot);
     }
 
     pub(crate) fn remove(&mut self, id: TableId) -> Option<Arc<TableSlot>> {
+        self.tombstoned.retain(|slot| slot.meta.id != id);
         self.levels.iter_mut().find_map(|level| level.remove(id))
     }
 

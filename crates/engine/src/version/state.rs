@@ -21,7 +21,7 @@ pub(crate) struct StoreState {
     pub(crate) counters: Counters,
     pub(crate) keyspaces: BTreeMap<KeyspaceId, KeyspaceEntry>,
     /// Encoded snapshots, by name.
-    pub(crate) checkpoints: BTreeMap<String, Vec<u8>>,
+    pub(crate) checkpoints: BTreeMap<String, Arc<[u8]>>,
 }
 
 impl StoreState {
@@ -58,7 +58,7 @@ impl StoreState {
             self.keyspaces.remove(id).ok_or_else(|| format!("no keyspace {} to drop", id.0))?;
         }
         for CheckpointRecord { name, snapshot } in &edit.checkpoints_created {
-            if self.checkpoints.insert(name.clone(), snapshot.clone()).is_some() {
+            if self.checkpoints.insert(name.clone(), snapshot.as_slice().into()).is_some() {
                 return Err(format!("checkpoint {name:?} is created twice"));
             }
         }
@@ -121,7 +121,7 @@ impl StoreState {
             }
         }
         for (name, snapshot) in &self.checkpoints {
-            let record = CheckpointRecord { name: name.clone(), snapshot: snapshot.clone() };
+            let record = CheckpointRecord { name: name.clone(), snapshot: snapshot.to_vec() };
             edit.checkpoints_created.push(record);
         }
         edit

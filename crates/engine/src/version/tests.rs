@@ -145,7 +145,7 @@ fn edits_make_versions_and_a_snapshot_makes_them_again() {
         version.to_string(),
         "L0 run 5: 000005[a..m]\nL1 run 0: 000001[a..b]\nL2 run 0: 000002[e..f]\n"
     );
-    assert_eq!(before.table_count(), 4, "a version that somebody reads does not change");
+    assert_eq!(before.tables().count(), 4, "a version that somebody reads does not change");
     let mut again = StoreState::default();
     again.apply(&state.to_edit()).unwrap();
     assert_eq!(again.to_edit(), state.to_edit());

@@ -1,0 +1,161 @@
+//! Checkpoints and backups: the store as it was, kept on the same drive or copied to another.
+//!
+//! ```text
+//!   000042.tbl ---.                        compaction removes this name ...
+//!                  >-- the same bytes
+//!   checkpoint/monday/000042.tbl ---'      ... and this one keeps them
+//! ```
+//!
+//! A checkpoint is a snapshot record of the state in the catalog and a second name for each of its
+//! tables, made by one commit; it costs no copy, but space as its tables are compacted away.
+
+use crate::EngineError;
+use crate::batch::KeyspaceId;
+use crate::db::{Db, check_name};
+use crate::recover::{Recovery, attach, decode_records};
+use crate::store::{Change, Start, Store};
+use crate::version::edit::CheckpointRecord;
+use crate::version::format::{self, RecordKind};
+use crate::version::state::StoreState;
+use crate::version::{TableId, TableSlot};
+use imbrex_files::{AppRecord, Commit, FileBuffer, FileKind, Files, Hints};
+use std::sync::Arc;
+
+fn linked_name(checkpoint: &str, table: TableId) -> String {
+    format!("checkpoint/{checkpoint}/{}", table.file_name())
+}
+
+/// The record of `state` alone, without its checkpoints.
+fn snapshot_record(state: &StoreState) -> Vec<u8> {
+    let bare = StoreState { checkpoints: Default::default(), ..state.clone() };
+    format::encode(RecordKind::Snapshot, &bare.to_edit())
+}
+
+impl Db {
+    /// Keeps the store as it is now under `name`, durably, until the checkpoint is deleted.
+    ///
+    /// Cost: a flush, and a name for each table.
+    ///
+    /// # Errors
+    /// [`EngineError::CheckpointExists`], [`EngineError::BadName`], [`EngineError::Files`], and what
+    /// [`Db::flush`] says.
+    pub fn checkpoint(&self, name: &str) -> Result<(), EngineError> {
+        check_name("checkpoint", name)?;
+        self.flush()?;
+        self.store().commit_with(|state| {
+            if state.checkpoints.contains_key(name) {
+                return Err(EngineError::CheckpointExists { name: name.to_owned() });
+            }
+            let mut change = Change::default();
+            for entry in state.keyspaces.values() {
+                for slot in entry.version.tables() {
+                    let id = slot.meta.id;
+                    change.link.push((id.file_name(), linked_name(name, id)));
+                }
+            }
+            let record =
+                CheckpointRecord { name: name.to_owned(), snapshot: snapshot_record(state) };
+            change.edit.checkpoints_created.push(record);
+            Ok(change)
+        })
+    }
+
+    /// The names of all checkpoints.
+    pub fn checkpoints(&self) -> Vec<String> {
+        self.store().state().checkpoints.into_keys().collect()
+    }
+
+    /// Opens a checkpoint for reading; writes to it are refused.
+    ///
+    /// # Errors
+    /// [`EngineError::NoCheckpoint`], [`EngineError::Corrupt`], [`EngineError::Files`].
+    pub fn open_checkpoint(&self, name: &str) -> Result<Db, EngineError> {
+        let missing = || EngineError::NoCheckpoint { name: name.to_owned() };
+        let store = self.store();
+        let record = store.state().checkpoints.remove(name).ok_or_else(missing)?;
+        let state = decode_records(&[record.to_vec()])?;
+        attach(&state, &*store.files, &|id| linked_name(name, id))?;
+        let start = Start {
+            files: Arc::clone(&store.files),
+            runtime: store.runtime.clone(),
+            options: store.options.clone(),
+            state,
+            records_len_bytes: record.len() as u64,
+            is_read_only: true,
+        };
+        Db::start(Store::new(start), Recovery::default())
+    }
+
+    /// Deletes a checkpoint; who reads it goes on reading.
+    ///
+    /// # Errors
+    /// [`EngineError::NoCheckpoint`], [`EngineError::Files`].
+    pub fn delete_checkpoint(&self, name: &str) -> Result<(), EngineError> {
+        let store = self.store();
+        store.runtime.scheduler.yield_now();
+        store.check_writable()?;
+        store.commit_with(|state| {
+            if !state.checkpoints.contains_key(name) {
+                return Err(EngineError::NoCheckpoint { name: name.to_owned() });
+            }
+            let mut change = Change::default();
+            let prefix = format!("checkpoint/{name}/");
+            change.remove.extend(store.files.list(&prefix).into_iter().map(|file| file.name));
+            change.edit.checkpoints_dropped.push(name.to_owned());
+            Ok(change)
+        })
+    }
+
+    /// Copies the store as it is now to an empty file layer, which can be opened as a store then.
+    ///
+    /// Cost: a flush; reads and writes all tables once; memory for one table.
+    ///
+    /// # Errors
+    /// [`EngineError::BackupTarget`], [`EngineError::Files`], and what [`Db::flush`] says.
+    pub fn backup_to(&self, target: &dyn Files) -> Result<(), EngineError> {
+        let file_count = target.list("").len() + target.app_records().len();
+        if file_count > 0 {
+            return Err(EngineError::BackupTarget { file_count });
+        }
+        self.flush()?;
+        let store = self.store();
+        let state = store.state();
+        let mut commit = Commit::default();
+        for (&keyspace, entry) in &state.keyspaces {
+            for (level, _, slot) in entry.version.places() {
+                store.runtime.scheduler.yield_now();
+                let copy = copy_table(slot, keyspace, level)?;
+                let what = format!("write table {} to the backup", slot.meta.id);
+                let files = target.persist(vec![copy]).map_err(EngineError::files(what))?;
+                commit.add.extend(files);
+            }
+        }
+        commit.app = Some(AppRecord::Replace(snapshot_record(&state)));
+        target.commit(commit).map_err(EngineError::files("commit the backup"))
+    }
+}
+
+fn copy_table(
+    slot: &TableSlot,
+    keyspace: KeyspaceId,
+    level: u8,
+) -> Result<FileBuffer, EngineError> {
+    let hints = Hints {
+        level,
+        group: Some(slot.meta.group),
+        stream: keyspace.0,
+        expected_len_bytes: Some(slot.meta.len_bytes),
+        ..Hints::new(FileKind::Table)
+    };
+    let mut copy = FileBuffer::new(slot.meta.id.file_name(), hints);
+    let file = slot.file().expect("a version's tables are attached when it is installed");
+    let mut scratch = Vec::new();
+    while copy.len_bytes() < slot.meta.len_bytes {
+        let at = copy.len_bytes();
+        let len_bytes = (slot.meta.len_bytes - at).min(FileBuffer::CHUNK_LEN_BYTES as u64);
+        let what = format!("read table {} at {at}", slot.meta.id);
+        let piece = file.read_at(at, len_bytes as usize, &mut scratch);
+        copy.append(piece.map_err(EngineError::files(what))?);
+    }
+    Ok(copy)
+}

@@ -1,0 +1,419 @@
+//! The background job that carries plans out.
+//!
+//! ```text
+//!   step:  nothing in hand -> ask the policies -> a plan, or wait
+//!          a plan in hand  -> merge a stretch  -> more, or commit and let go
+//! ```
+
+use super::output::{OutputSpec, Outputs};
+use super::task::{MergeTask, Rules};
+use super::{ManualPlan, ManualRange, Plan, Situation, Work, policy};
+use crate::EngineError;
+use crate::cache::BlockCache;
+use crate::keyspace::KeyspaceState;
+use crate::merge::MergingIter;
+use crate::metrics::CompactionLine;
+use crate::range_del::{FragmentedTombstones, RangeTombstone};
+use crate::store::{Change, Store, gate};
+use crate::table::{LevelIter, SortedRun, Table, TableReadOptions};
+use crate::version::edit::{TableAdd, VersionEdit};
+use crate::version::{KeyRange, TableSlot, Version};
+use bytes::Bytes;
+use imbrex_clockwork::{Budget, Job, Step};
+use imbrex_files::GroupId;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Tables of one run with the cache they are opened with.
+#[derive(Clone, Debug)]
+pub(crate) struct RunView {
+    pub(crate) tables: Vec<Arc<TableSlot>>,
+    pub(crate) cache: Arc<BlockCache>,
+}
+
+impl SortedRun for RunView {
+    fn table_count(&self) -> usize {
+        self.tables.len()
+    }
+
+    fn largest_user_key(&self, index: usize) -> &[u8] {
+        &self.tables[index].meta.largest
+    }
+
+    fn open(&self, index: usize) -> Result<Arc<Table>, EngineError> {
+        self.tables[index].open(&self.cache).cloned()
+    }
+}
+
+/// A run of a version, for an iterator: nothing is copied.
+#[derive(Clone, Debug)]
+pub(crate) struct RunOfView {
+    pub(crate) version: Arc<Version>,
+    pub(crate) level: usize,
+    pub(crate) run: usize,
+    pub(crate) cache: Arc<BlockCache>,
+}
+
+impl RunOfView {
+    fn tables(&self) -> &[Arc<TableSlot>] {
+        &self.version.levels[self.level].runs[self.run].tables
+    }
+}
+
+impl SortedRun for RunOfView {
+    fn table_count(&self) -> usize {
+        self.tables().len()
+    }
+
+    fn largest_user_key(&self, index: usize) -> &[u8] {
+        &self.tables()[index].meta.largest
+    }
+
+    fn open(&self, index: usize) -> Result<Arc<Table>, EngineError> {
+        self.tables()[index].open(&self.cache).cloned()
+    }
+}
+
+/// A compaction that runs.
+#[derive(Debug)]
+pub(crate) struct Running {
+    keyspace: Arc<KeyspaceState>,
+    plan: Plan,
+    group: GroupId,
+    /// `None` for a move.
+    task: Option<MergeTask<MergingIter<LevelIter<RunView>>>>,
+    start_ns: u64,
+}
+
+impl Running {
+    fn start(
+        store: &Store,
+        keyspace: Arc<KeyspaceState>,
+        plan: Plan,
+    ) -> Result<Running, EngineError> {
+        let group = GroupId(store.new_id());
+        let start_ns = store.runtime.clock.now_ns();
+        let mut running = Running { keyspace, plan, group, task: None, start_ns };
+        if running.plan.work == Work::Merge {
+            running.task = Some(running.merge(store)?);
+        }
+        Ok(running)
+    }
+
+    fn merge(
+        &self,
+        store: &Store,
+    ) -> Result<MergeTask<MergingIter<LevelIter<RunView>>>, EngineError> {
+        let read = TableReadOptions {
+            fill_cache: false,
+            read_ahead_bytes: store.options.compaction_read_len_bytes,
+            sequential: true,
+        };
+        let mut tombstones = Vec::new();
+        for slot in self.plan.tables().filter(|slot| slot.meta.range_tombstone_count > 0) {
+            list_tombstones(slot.open(&store.cache)?.range_tombstones(), &mut tombstones);
+        }
+        let sources = self.plan.inputs.iter().map(|input| {
+            let cache = Arc::clone(&store.cache);
+            LevelIter::new(RunView { tables: input.tables.clone(), cache }, read)
+        });
+        let rules = Rules { snapshots: store.snapshots.list(), is_bottom: self.plan.is_bottom };
+        let spec = OutputSpec {
+            keyspace: self.keyspace.id,
+            level: self.plan.output_level,
+            run: self.plan.output_run,
+            group: self.group,
+            options: self.keyspace.options.clone(),
+            grandparents: self.plan.grandparents.clone(),
+            tombstones: FragmentedTombstones::default(),
+        };
+        Ok(MergeTask::new(MergingIter::new(sources.collect()), &tombstones, rules, spec))
+    }
+
+    /// Goes on for about `len_bytes`; true when it is done and durable.
+    fn step(&mut self, store: &Store, len_bytes: u64) -> Result<bool, EngineError> {
+        let Some(task) = &mut self.task else {
+            let change = self.move_tables();
+            store.commit(change)?;
+            self.report(store, &Outputs::default(), (0, 0));
+            return Ok(true);
+        };
+        let is_merged = task.step(store, len_bytes)?;
+        store.tally.background_bytes.fetch_add(len_bytes, Ordering::Relaxed);
+        if !is_merged {
+            return Ok(false);
+        }
+        let counts = task.entry_counts();
+        let Some(task) = self.task.take() else { return Ok(true) };
+        let outputs = task.finish(store)?;
+        self.report(store, &outputs, counts);
+        let mut change = Change { add: outputs.files, ..Change::default() };
+        change.edit.tables_added = outputs.added;
+        for slot in self.plan.tables() {
+            change.edit.tables_removed.push((self.keyspace.id, slot.meta.id));
+            change.remove.push(slot.meta.id.file_name());
+        }
+        store.commit(change)?;
+        Ok(true)
+    }
+
+    fn move_tables(&self) -> Change {
+        let mut edit = VersionEdit::default();
+        let mut level = Vec::new();
+        for slot in self.plan.tables() {
+            edit.tables_removed.push((self.keyspace.id, slot.meta.id));
+            edit.tables_added.push(TableAdd {
+                keyspace: self.keyspace.id,
+                level: self.plan.output_level,
+                run: self.plan.output_run,
+                meta: slot.meta.clone(),
+            });
+            level.push((slot.meta.id.file_name(), self.plan.output_level));
+        }
+        Change { edit, level, ..Change::default() }
+    }
+
+    fn report(&self, store: &Store, outputs: &Outputs, (entries, dropped): (u64, u64)) {
+        let in_len_bytes = match self.plan.work {
+            Work::Move => 0,
+            Work::Merge => self.plan.len_bytes(),
+        };
+        store.tally.compactions.lock().note(CompactionLine {
+            start_ns: self.start_ns,
+            end_ns: store.runtime.clock.now_ns(),
+            keyspace: self.keyspace.name.clone(),
+            plan: self.plan.to_string(),
+            level: self.plan.inputs.first().map_or(0, |input| input.level),
+            output_level: self.plan.output_level,
+            input_table_count: self.plan.tables().count(),
+            output_table_count: outputs.added.len(),
+            in_len_bytes,
+            out_len_bytes: outputs.len_bytes(),
+            entry_count: entries,
+            dropped_count: dropped,
+        });
+    }
+}
+
+/// The range tombstones of a table as a list.
+pub(crate) fn list_tombstones(from: &FragmentedTombstones, into: &mut Vec<RangeTombstone>) {
+    for fragment in from.fragments() {
+        for &seq in fragment.seqs {
+            let (start, end) = (fragment.start.clone(), fragment.end.clone());
+            into.push(RangeTombstone { start, end, seq });
+        }
+    }
+}
+
+impl Store {
+    /// The most urgent compaction of all keyspaces, marked as running.
+    fn next_compaction(&self) -> Option<(Arc<KeyspaceState>, Plan)> {
+        let mut plans = self.plans.lock();
+        if self.gate() & gate::POISONED != 0 {
+            return None;
+        }
+        for keyspace in self.all_keyspaces() {
+            if keyspace.is_dropped.load(Ordering::Acquire) {
+                continue;
+            }
+            let state = plans.keyspaces.entry(keyspace.id).or_default();
+            // After the lock: who finished a plan installed its version before (P2).
+            let view = keyspace.view_arc();
+            let situation = Situation {
+                version: &view.version,
+                options: &keyspace.options,
+                busy: &state.busy,
+                cursors: &state.cursors,
+                is_space_short: self.gate() & gate::LOW_SPACE != 0,
+            };
+            let plan = policy(keyspace.options.compaction).plan(&situation);
+            if let Some(plan) = plan.filter(|plan| self.fits(plan)) {
+                state.start(&plan);
+                return Some((keyspace, plan));
+            }
+        }
+        None
+    }
+
+    /// Whether the drive has room for the outputs beside the inputs.
+    fn fits(&self, plan: &Plan) -> bool {
+        let free_bytes = self.files.space().free_bytes;
+        plan.work == Work::Move || (free_bytes > plan.len_bytes() && self.may_try_to_write())
+    }
+
+    /// Whether any compaction is due.
+    pub(crate) fn has_compaction_due(&self) -> bool {
+        let mut plans = self.plans.lock();
+        self.all_keyspaces().into_iter().any(|keyspace| {
+            let state = plans.keyspaces.entry(keyspace.id).or_default();
+            let view = keyspace.view_arc();
+            let situation = Situation {
+                version: &view.version,
+                options: &keyspace.options,
+                busy: &state.busy,
+                cursors: &state.cursors,
+                is_space_short: self.gate() & gate::LOW_SPACE != 0,
+            };
+            let plan = policy(keyspace.options.compaction).plan(&situation);
+            plan.is_some_and(|plan| self.fits(&plan))
+        })
+    }
+
+    fn end_compaction(&self, keyspace: &KeyspaceState, plan: &Plan) {
+        let mut plans = self.plans.lock();
+        plans.keyspaces.entry(keyspace.id).or_default().busy.finish(plan);
+        drop(plans);
+        self.refresh_space();
+        self.runtime.scheduler.notify();
+    }
+
+    /// Merges all of `range` down to the last level that holds any of it. Runs on the caller.
+    pub(crate) fn compact_range(
+        &self,
+        keyspace: &Arc<KeyspaceState>,
+        range: &ManualRange,
+    ) -> Result<(), EngineError> {
+        for level in 0..crate::version::LEVEL_COUNT as u8 - 1 {
+            let mut after: Option<Bytes> = None;
+            loop {
+                self.check_poison()?;
+                keyspace.check_exists()?;
+                self.runtime.scheduler.yield_now();
+                match self.next_manual(keyspace, range, level, after.as_deref()) {
+                    ManualPlan::LevelDone => break,
+                    ManualPlan::Wait => self.wait_for_plans("a running compaction")?,
+                    ManualPlan::Run(plan) => {
+                        let victims = plan.inputs[0].tables.iter().map(|slot| &slot.meta);
+                        after = KeyRange::of(victims).map(|range| range.largest);
+                        self.run_here(keyspace, *plan)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn next_manual(
+        &self,
+        keyspace: &Arc<KeyspaceState>,
+        range: &ManualRange,
+        level: u8,
+        after: Option<&[u8]>,
+    ) -> ManualPlan {
+        let mut plans = self.plans.lock();
+        let state = plans.keyspaces.entry(keyspace.id).or_default();
+        let view = keyspace.view_arc();
+        let situation = Situation {
+            version: &view.version,
+            options: &keyspace.options,
+            busy: &state.busy,
+            cursors: &state.cursors,
+            is_space_short: false,
+        };
+        let policy = policy(keyspace.options.compaction);
+        let next = policy.plan_manual(&situation, level, range, after);
+        if let ManualPlan::Run(plan) = &next {
+            state.start(plan);
+        }
+        next
+    }
+
+    fn run_here(&self, keyspace: &Arc<KeyspaceState>, plan: Plan) -> Result<(), EngineError> {
+        let done = Running::start(self, Arc::clone(keyspace), plan.clone()).and_then(|mut run| {
+            while !run.step(self, imbrex_clockwork::BUDGET_DEFAULT.io_bytes)? {
+                self.runtime.scheduler.yield_now();
+            }
+            Ok(())
+        });
+        self.end_compaction(keyspace, &plan);
+        done.map_err(|error| self.failed(error))
+    }
+
+    /// Waits until a running compaction of the store has ended.
+    fn wait_for_plans(&self, what: &'static str) -> Result<(), EngineError> {
+        let before = self.tally.compactions.lock().count();
+        let mut ready = || {
+            self.tally.compactions.lock().count() != before
+                || self.plans.lock().is_idle()
+                || self.gate() & gate::POISONED != 0
+        };
+        let waited = self.runtime.scheduler.wait_until(&mut ready);
+        waited.map_err(|_| EngineError::Stalled { what })
+    }
+}
+
+impl super::KeyspacePlans {
+    fn start(&mut self, plan: &Plan) {
+        self.busy.start(plan);
+        let Some(input) = plan.inputs.first() else { return };
+        if let Some(range) = KeyRange::of(input.tables.iter().map(|slot| &slot.meta)) {
+            self.cursors[usize::from(input.level)] = range.largest;
+        }
+    }
+}
+
+/// Runs compactions until the store closes.
+#[derive(Debug)]
+pub(crate) struct CompactionJob {
+    store: Arc<Store>,
+    current: Option<Running>,
+}
+
+impl CompactionJob {
+    pub(crate) fn new(store: Arc<Store>) -> CompactionJob {
+        store.job_count.fetch_add(1, Ordering::AcqRel);
+        CompactionJob { store, current: None }
+    }
+
+    fn let_go(&mut self) {
+        if let Some(run) = self.current.take() {
+            self.store.end_compaction(&run.keyspace, &run.plan);
+        }
+    }
+
+    fn advance(&mut self, budget: Budget) -> Result<Step, EngineError> {
+        let store = &self.store;
+        if self.current.is_none() {
+            let Some((keyspace, plan)) = store.next_compaction() else { return Ok(Step::Wait) };
+            let started = Running::start(store, Arc::clone(&keyspace), plan.clone());
+            self.current = Some(started.inspect_err(|_| store.end_compaction(&keyspace, &plan))?);
+            return Ok(Step::More);
+        }
+        let Some(run) = &mut self.current else { return Ok(Step::More) };
+        if run.step(store, budget.io_bytes)? {
+            self.let_go();
+        } else if store.gate() & gate::SLOWDOWN != 0 {
+            store.runtime.scheduler.notify();
+        }
+        Ok(Step::More)
+    }
+}
+
+impl Job for CompactionJob {
+    fn name(&self) -> &'static str {
+        "compact"
+    }
+
+    fn step(&mut self, budget: Budget) -> Step {
+        if self.store.is_closing.load(Ordering::Acquire) {
+            self.let_go();
+            return Step::Done;
+        }
+        match self.advance(budget) {
+            Ok(step) => step,
+            Err(error) => {
+                let store = Arc::clone(&self.store);
+                let _ = store.failed(error);
+                self.let_go();
+                Step::Wait
+            }
+        }
+    }
+}
+
+impl Drop for CompactionJob {
+    fn drop(&mut self) {
+        self.let_go();
+        self.store.job_count.fetch_sub(1, Ordering::AcqRel);
+    }
+}

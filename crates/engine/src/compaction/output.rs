@@ -1,0 +1,193 @@
+//! The tables that a merge writes: where one ends and the next begins.
+//!
+//! ```text
+//!   entries      a a b b b c ... k k | l l m ...      a cut is made between two user keys (V1)
+//!   tombstones      [--------------- | ----)          and cuts range tombstones as well
+//!   grandparents [     ][     ][     | ][     ]       a table overlaps a bounded stretch of them
+//! ```
+
+use crate::EngineError;
+use crate::batch::KeyspaceId;
+use crate::key::Trailer;
+use crate::options::KeyspaceOptions;
+use crate::range_del::FragmentedTombstones;
+use crate::store::Store;
+use crate::table::{TableBuilder, TableOptions};
+use crate::version::edit::TableAdd;
+use crate::version::{RunId, TableId, TableMeta, TableSlot};
+use bytes::Bytes;
+use imbrex_files::{FileBuffer, FileKind, GroupId, Hints, Persisted};
+use std::sync::Arc;
+
+/// Where the outputs of a merge go, and what they look like.
+#[derive(Debug)]
+pub(crate) struct OutputSpec {
+    pub(crate) keyspace: KeyspaceId,
+    pub(crate) level: u8,
+    pub(crate) run: RunId,
+    pub(crate) group: GroupId,
+    pub(crate) options: KeyspaceOptions,
+    pub(crate) grandparents: Vec<Arc<TableSlot>>,
+    /// The range tombstones that go along.
+    pub(crate) tombstones: FragmentedTombstones,
+}
+
+/// Writes tables one after the other; only one is in memory at a time.
+#[derive(Debug)]
+pub(crate) struct OutputWriter {
+    spec: OutputSpec,
+    builder: Option<TableBuilder>,
+    table: TableId,
+    /// Where the table that is being written begins: range tombstones before it are in others.
+    lower: Option<Bytes>,
+    last_key: Vec<u8>,
+    grandparent_at: usize,
+    grandparents_len_bytes: u64,
+    added: Vec<TableAdd>,
+    files: Vec<Box<dyn Persisted>>,
+}
+
+impl OutputWriter {
+    pub(crate) fn new(spec: OutputSpec) -> OutputWriter {
+        OutputWriter {
+            spec,
+            builder: None,
+            table: TableId(0),
+            lower: None,
+            last_key: Vec::new(),
+            grandparent_at: 0,
+            grandparents_len_bytes: 0,
+            added: Vec::new(),
+            files: Vec::new(),
+        }
+    }
+
+    /// Told before the first entry of each user key: ends the table if it is long enough.
+    #[inline]
+    pub(crate) fn begin_key(&mut self, store: &Store, user_key: &[u8]) -> Result<(), EngineError> {
+        let Some(builder) = &self.builder else { return Ok(()) };
+        let is_full = builder.len_bytes_estimate() >= self.spec.options.table_len_bytes;
+        let has_grandparents = self.grandparent_at < self.spec.grandparents.len();
+        if is_full || (has_grandparents && self.overlaps_enough(user_key)) {
+            self.finish_table(store, Some(user_key))?;
+        }
+        Ok(())
+    }
+
+    fn overlaps_enough(&mut self, user_key: &[u8]) -> bool {
+        let grandparents = &self.spec.grandparents;
+        while let Some(table) = grandparents.get(self.grandparent_at) {
+            if &table.meta.largest[..] >= user_key {
+                break;
+            }
+            self.grandparents_len_bytes += table.meta.len_bytes;
+            self.grandparent_at += 1;
+        }
+        let options = &self.spec.options;
+        let limit = options.table_len_bytes * u64::from(options.grandparent_table_count_max);
+        self.grandparents_len_bytes > limit
+    }
+
+    /// Adds an entry, in internal-key order.
+    #[inline]
+    pub(crate) fn add(&mut self, store: &Store, user_key: &[u8], trailer: Trailer, value: &[u8]) {
+        if self.builder.is_none() {
+            self.start_table(store);
+        }
+        if !self.spec.tombstones.is_empty() {
+            self.last_key.clear();
+            self.last_key.extend_from_slice(user_key);
+        }
+        let builder = self.builder.as_mut().expect("a table was started above");
+        builder.add(user_key, trailer, value);
+    }
+
+    fn start_table(&mut self, store: &Store) {
+        self.table = TableId(store.new_id());
+        let hints = Hints {
+            level: self.spec.level,
+            group: Some(self.spec.group),
+            stream: self.spec.keyspace.0,
+            may_use_reserve: true,
+            ..Hints::new(FileKind::Table)
+        };
+        let options = &self.spec.options;
+        let table_options = TableOptions {
+            table_id: self.table.0,
+            block_len_bytes: options.block_len_bytes as usize,
+            compression: options.compression,
+            filter_bits_per_key: options.filter_bits_per_key,
+            ..TableOptions::default()
+        };
+        let file = FileBuffer::new(self.table.file_name(), hints);
+        self.builder = Some(TableBuilder::new(file, table_options));
+    }
+
+    /// Ends the table before `upper`, or at the end of everything, and writes it to the drive.
+    fn finish_table(&mut self, store: &Store, upper: Option<&[u8]>) -> Result<(), EngineError> {
+        let tombstones = self.spec.tombstones.truncate(self.lower.as_deref(), upper);
+        self.lower = upper.map(Bytes::copy_from_slice);
+        self.grandparents_len_bytes = 0;
+        if self.builder.is_none() && tombstones.is_empty() {
+            return Ok(());
+        }
+        if self.builder.is_none() {
+            self.start_table(store);
+        }
+        let mut builder = self.builder.take().expect("a table was started above");
+        let has_points = !builder.is_empty();
+        let mut end = None;
+        for fragment in tombstones.fragments() {
+            end = Some(fragment.end.clone());
+            for &seq in fragment.seqs {
+                builder.add_range_tombstone(fragment.start, fragment.end, seq);
+            }
+        }
+        let (file, properties) = builder.finish();
+        let largest = Bytes::from(properties.largest_user_key);
+        let is_point = has_points && self.last_key == largest;
+        let meta = TableMeta {
+            id: self.table,
+            len_bytes: file.len_bytes(),
+            smallest: Bytes::from(properties.smallest_user_key),
+            largest_excluded: end.is_some_and(|end| end == largest) && !is_point,
+            largest,
+            seq_min: properties.smallest_seq,
+            seq_max: properties.largest_seq,
+            entry_count: properties.entry_count,
+            delete_count: properties.delete_count,
+            range_tombstone_count: properties.range_tombstone_count,
+            raw_len_bytes: properties.raw_key_len_bytes + properties.raw_value_len_bytes,
+            group: self.spec.group,
+        };
+        let what = format!("write table {}", meta.id);
+        let files = store.files.persist(vec![file]).map_err(EngineError::files(what))?;
+        self.files.extend(files);
+        self.added.push(TableAdd {
+            keyspace: self.spec.keyspace,
+            level: self.spec.level,
+            run: self.spec.run,
+            meta,
+        });
+        Ok(())
+    }
+
+    /// Ends the last table.
+    pub(crate) fn finish(mut self, store: &Store) -> Result<Outputs, EngineError> {
+        self.finish_table(store, None)?;
+        Ok(Outputs { added: self.added, files: self.files })
+    }
+}
+
+/// Tables that are on the drive but in no version yet; dropped, their space is free again.
+#[derive(Debug, Default)]
+pub(crate) struct Outputs {
+    pub(crate) added: Vec<TableAdd>,
+    pub(crate) files: Vec<Box<dyn Persisted>>,
+}
+
+impl Outputs {
+    pub(crate) fn len_bytes(&self) -> u64 {
+        self.added.iter().map(|add| add.meta.len_bytes).sum()
+    }
+}

@@ -1,0 +1,331 @@
+//! The store's handle: opening, batches, snapshots, keyspaces, and what concerns all of it.
+
+use crate::EngineError;
+use crate::batch::WriteBatch;
+use crate::check::CheckReport;
+use crate::compaction::job::CompactionJob;
+use crate::flush::FlushJob;
+use crate::handle::Keyspace;
+use crate::keyspace::KeyspaceState;
+use crate::metrics::Metrics;
+use crate::options::{KeyspaceOptions, Options, WriteOptions};
+use crate::recover::{DEFAULT_KEYSPACE, Recovery, recover};
+use crate::snapshot::Snapshot;
+use crate::store::{Change, Store, gate};
+use crate::version::edit::KeyspaceRecord;
+use crate::version::state::KeyspaceEntry;
+use imbrex_clockwork::Runtime;
+use imbrex_files::Files;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// An open store. Cheap to clone; the store closes when the last clone, [`Keyspace`] or iterator
+/// that came from it is gone.
+#[derive(Clone, Debug)]
+pub struct Db {
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What all handles of one store share; dropped, it closes the store.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) store: Arc<Store>,
+    recovery: Recovery,
+    default: Arc<KeyspaceState>,
+}
+
+impl Db {
+    /// Opens the store in `files`, or makes an empty one if there is none.
+    ///
+    /// Whatever was acknowledged with `sync` is there; see the crate's durability contract. Cost:
+    /// reads the catalog's records and the logs; what the logs hold is written to tables.
+    ///
+    /// # Errors
+    /// [`EngineError::NoStore`], [`EngineError::BadOption`], [`EngineError::Version`],
+    /// [`EngineError::Corrupt`], [`EngineError::Files`].
+    pub fn open(
+        files: Arc<dyn Files>,
+        runtime: Runtime,
+        options: Options,
+    ) -> Result<Db, EngineError> {
+        options.check()?;
+        let (store, recovery) = recover(files, runtime, options)?;
+        Db::start(store, recovery)
+    }
+
+    /// A handle on `store`, with its jobs running if it has any.
+    pub(crate) fn start(store: Store, recovery: Recovery) -> Result<Db, EngineError> {
+        let store = Arc::new(store);
+        let default = find(&store, DEFAULT_KEYSPACE)?;
+        let writes = store.gate() & gate::READ_ONLY == 0;
+        if store.options.background_work && writes {
+            let scheduler = &store.runtime.scheduler;
+            scheduler.spawn(Box::new(FlushJob::new(Arc::clone(&store))));
+            for _ in 0..store.options.max_background_jobs {
+                scheduler.spawn(Box::new(CompactionJob::new(Arc::clone(&store))));
+            }
+        }
+        Ok(Db { shared: Arc::new(Shared { store, recovery, default }) })
+    }
+
+    pub(crate) fn store(&self) -> &Arc<Store> {
+        &self.shared.store
+    }
+
+    /// How the opening went.
+    pub fn recovery(&self) -> &Recovery {
+        &self.shared.recovery
+    }
+
+    /// The keyspace that every store has.
+    pub fn default_keyspace(&self) -> Keyspace {
+        Keyspace::new(Arc::clone(&self.shared), Arc::clone(&self.shared.default))
+    }
+
+    /// The keyspace called `name`.
+    ///
+    /// # Errors
+    /// [`EngineError::NoKeyspace`].
+    pub fn keyspace(&self, name: &str) -> Result<Keyspace, EngineError> {
+        Ok(Keyspace::new(Arc::clone(&self.shared), find(self.store(), name)?))
+    }
+
+    /// Makes a keyspace; durable on return.
+    ///
+    /// # Errors
+    /// [`EngineError::KeyspaceExists`], [`EngineError::BadName`], [`EngineError::BadOption`],
+    /// [`EngineError::Files`].
+    pub fn create_keyspace(
+        &self,
+        name: &str,
+        options: KeyspaceOptions,
+    ) -> Result<Keyspace, EngineError> {
+        let store = self.store();
+        store.runtime.scheduler.yield_now();
+        store.check_writable()?;
+        check_name("keyspace", name)?;
+        options.check()?;
+        let mut created = None;
+        store.commit_with(|state| {
+            if state.keyspaces.values().any(|entry| entry.record.name == name) {
+                return Err(EngineError::KeyspaceExists { name: name.to_owned() });
+            }
+            let id = crate::KeyspaceId(state.counters.next_keyspace_id);
+            let record = KeyspaceRecord { id, name: name.to_owned(), options };
+            let entry = KeyspaceEntry {
+                record: record.clone(),
+                log_floor: Default::default(),
+                version: Arc::default(),
+            };
+            let keyspace = Arc::new(KeyspaceState::new(&entry));
+            created = Some(Arc::clone(&keyspace));
+            let mut change = Change { created: vec![keyspace], ..Change::default() };
+            change.edit.keyspaces_created.push(record);
+            Ok(change)
+        })?;
+        let keyspace = created.expect("the commit made the keyspace");
+        Ok(Keyspace::new(Arc::clone(&self.shared), keyspace))
+    }
+
+    /// Drops a keyspace with all it holds, at once and durably; the default keyspace stays.
+    ///
+    /// Space comes back when the last iterator over it is gone.
+    ///
+    /// # Errors
+    /// [`EngineError::NoKeyspace`], [`EngineError::BadName`], [`EngineError::Files`].
+    pub fn drop_keyspace(&self, name: &str) -> Result<(), EngineError> {
+        let store = self.store();
+        store.runtime.scheduler.yield_now();
+        store.check_writable()?;
+        if name == DEFAULT_KEYSPACE {
+            let rule = "the default keyspace stays";
+            return Err(EngineError::BadName { what: "keyspace", name: name.to_owned(), rule });
+        }
+        let keyspace = find(store, name)?;
+        if keyspace.is_dropped.swap(true, Ordering::AcqRel) {
+            return Err(EngineError::NoKeyspace { name: name.to_owned() });
+        }
+        // From here on no writer, flush or compaction starts on it; wait for those that run.
+        drop(store.writer.lock());
+        let mut ready = || store.plans.lock().is_idle_for(keyspace.id);
+        let waited = store.runtime.scheduler.wait_until(&mut ready);
+        let dropped = waited
+            .map_err(|_| EngineError::Stalled { what: "a compaction of the keyspace" })
+            .and_then(|()| {
+                store.commit_with(|state| {
+                    let mut change = Change::default();
+                    let entry = &state.keyspaces[&keyspace.id];
+                    change.remove =
+                        entry.version.tables().map(|slot| slot.meta.id.file_name()).collect();
+                    change.edit.keyspaces_dropped.push(keyspace.id);
+                    Ok(change)
+                })
+            });
+        if dropped.is_err() {
+            keyspace.is_dropped.store(false, Ordering::Release);
+        }
+        dropped
+    }
+
+    /// The names of all keyspaces, in the order they were made.
+    pub fn keyspace_names(&self) -> Vec<String> {
+        self.store().all_keyspaces().iter().map(|keyspace| keyspace.name.clone()).collect()
+    }
+
+    /// Applies all operations of `batch` in order, or none of them; also after a crash.
+    ///
+    /// # Errors
+    /// [`EngineError::NoKeyspace`], [`EngineError::NoSpace`], [`EngineError::Poisoned`],
+    /// [`EngineError::Closed`], [`EngineError::Files`].
+    pub fn write(&self, mut batch: WriteBatch, options: WriteOptions) -> Result<(), EngineError> {
+        self.store().write_batch(&mut batch, options)
+    }
+
+    /// As [`Db::write`], and leaves `batch` empty, with its memory, for the next operations.
+    ///
+    /// # Errors
+    /// As [`Db::write`]; `batch` is unchanged then.
+    pub fn write_and_clear(
+        &self,
+        batch: &mut WriteBatch,
+        options: WriteOptions,
+    ) -> Result<(), EngineError> {
+        self.store().write_batch(batch, options)?;
+        batch.clear();
+        Ok(())
+    }
+
+    /// A point in the order of writes to read as of.
+    pub fn snapshot(&self) -> Snapshot {
+        self.store().snapshots.take(|| self.store().visible())
+    }
+
+    /// Makes everything written so far durable.
+    ///
+    /// # Errors
+    /// [`EngineError::Poisoned`], [`EngineError::Files`].
+    pub fn sync(&self) -> Result<(), EngineError> {
+        self.store().runtime.scheduler.yield_now();
+        self.store().sync()
+    }
+
+    /// Writes all memtables to tables, durably.
+    ///
+    /// # Errors
+    /// [`EngineError::Poisoned`], [`EngineError::Files`], [`EngineError::Stalled`].
+    pub fn flush(&self) -> Result<(), EngineError> {
+        self.store().check_writable()?;
+        self.store().flush_all()
+    }
+
+    /// Returns when no background work is due: memtables that are full are in tables, and the
+    /// levels are in shape.
+    ///
+    /// # Errors
+    /// [`EngineError::Poisoned`], [`EngineError::Stalled`].
+    pub fn wait_idle(&self) -> Result<(), EngineError> {
+        let store = self.store();
+        store.runtime.scheduler.notify();
+        let mut ready = || {
+            store.gate() & gate::POISONED != 0
+                || (store.plans.lock().is_idle()
+                    && !(store.has_flush_due() && store.may_try_to_write())
+                    && !store.has_compaction_due())
+        };
+        if store.options.background_work {
+            let waited = store.runtime.scheduler.wait_until(&mut ready);
+            waited.map_err(|_| EngineError::Stalled { what: "background work" })?;
+        }
+        store.check_poison()
+    }
+
+    /// What the store did since it was opened, and what it holds.
+    pub fn metrics(&self) -> Metrics {
+        self.store().metrics()
+    }
+
+    /// A property as text: `levels`, `stats`, `last-sequence`, `memtable-bytes`,
+    /// `block-cache-bytes`, `write-amplification`, `snapshots`, `background-error`; `None` for
+    /// other names.
+    pub fn property(&self, name: &str) -> Option<String> {
+        self.store().property(name)
+    }
+
+    /// Verifies everything: every table's checksums, order and counts, the levels, references from
+    /// records to files and back.
+    ///
+    /// Cost: reads all data once.
+    ///
+    /// # Errors
+    /// None for damage, which is in the report; [`EngineError::Files`] where a file cannot be read.
+    pub fn check(&self) -> Result<CheckReport, EngineError> {
+        crate::check::check(self.store())
+    }
+
+    /// Makes everything durable and ends background work. Other handles then refuse to write.
+    ///
+    /// Dropping the last handle does the same, but cannot say when it fails.
+    ///
+    /// # Errors
+    /// [`EngineError::Poisoned`], [`EngineError::Files`].
+    pub fn close(self) -> Result<(), EngineError> {
+        self.shared.close()
+    }
+}
+
+impl Shared {
+    fn close(&self) -> Result<(), EngineError> {
+        let store = &self.store;
+        let was_open = !store.is_closing.swap(true, Ordering::AcqRel);
+        if !was_open {
+            return Ok(());
+        }
+        store.set_gate(gate::CLOSED);
+        let synced = match store.gate() & gate::READ_ONLY {
+            0 => store.sync(),
+            _ => Ok(()),
+        };
+        store.runtime.scheduler.notify();
+        let mut ready = || store.job_count.load(Ordering::Acquire) == 0;
+        // A scheduler that was stopped has dropped its jobs: nothing is left to wait for.
+        let _ = store.runtime.scheduler.wait_until(&mut ready);
+        synced
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // The failure is lost here, as documented; `close` reports it.
+        let _ = self.close();
+    }
+}
+
+impl Store {
+    /// # Errors
+    /// [`EngineError::ReadOnly`], [`EngineError::Closed`], [`EngineError::Poisoned`].
+    pub(crate) fn check_writable(&self) -> Result<(), EngineError> {
+        let now = self.gate();
+        if now & gate::READ_ONLY != 0 {
+            return Err(EngineError::ReadOnly);
+        }
+        if now & gate::CLOSED != 0 {
+            return Err(EngineError::Closed);
+        }
+        self.check_poison()
+    }
+}
+
+fn find(store: &Store, name: &str) -> Result<Arc<KeyspaceState>, EngineError> {
+    let found = store.all_keyspaces().into_iter().find(|keyspace| keyspace.name == name);
+    found.ok_or_else(|| EngineError::NoKeyspace { name: name.chars().take(64).collect() })
+}
+
+/// Names are part of file names and are printed: short, without surprises.
+pub(crate) fn check_name(what: &'static str, name: &str) -> Result<(), EngineError> {
+    let is_plain = |c: char| !c.is_control() && c != '/';
+    if (1..=128).contains(&name.len()) && name.chars().all(is_plain) {
+        return Ok(());
+    }
+    let rule = "1 to 128 bytes without control characters and slashes";
+    Err(EngineError::BadName { what, name: name.chars().take(64).collect(), rule })
+}

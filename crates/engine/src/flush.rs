@@ -1,0 +1,213 @@
+//! Flushing: a frozen memtable becomes tables of level 0, and its logs go.
+//!
+//! One memtable at a time, the oldest of its keyspace first: a run in level 0 is newer than those
+//! flushed before it (V2).
+
+use crate::EngineError;
+use crate::compaction::output::OutputSpec;
+use crate::compaction::task::{MergeTask, Rules};
+use crate::keyspace::{KeyspaceState, MemSlot};
+use crate::memtable::MemtableIter;
+use crate::range_del::FragmentedTombstones;
+use crate::store::{Change, Store, gate};
+use crate::version::RunId;
+use crate::version::edit::LogId;
+use imbrex_clockwork::{Budget, Job, Step};
+use imbrex_files::GroupId;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A flush that runs.
+#[derive(Debug)]
+pub(crate) struct Flush {
+    keyspace: Arc<KeyspaceState>,
+    slot: Arc<MemSlot>,
+    task: Option<MergeTask<MemtableIter>>,
+}
+
+/// The merge that writes a memtable to level 0.
+pub(crate) fn flush_task(
+    store: &Store,
+    keyspace: &KeyspaceState,
+    slot: &MemSlot,
+) -> MergeTask<MemtableIter> {
+    let group = store.new_id();
+    let rules = Rules { snapshots: store.snapshots.list(), is_bottom: false };
+    let spec = OutputSpec {
+        keyspace: keyspace.id,
+        level: 0,
+        run: RunId(group),
+        group: GroupId(group),
+        options: keyspace.options.clone(),
+        grandparents: Vec::new(),
+        tombstones: FragmentedTombstones::default(),
+    };
+    MergeTask::new(slot.mem.iter(), &slot.mem.range_tombstones(), rules, spec)
+}
+
+impl Flush {
+    fn step(&mut self, store: &Store, len_bytes: u64) -> Result<bool, EngineError> {
+        let Some(task) = &mut self.task else { return Ok(true) };
+        if !task.step(store, len_bytes)? {
+            return Ok(false);
+        }
+        let Some(task) = self.task.take() else { return Ok(true) };
+        let outputs = task.finish(store)?;
+        let out_len_bytes = outputs.len_bytes();
+        let mut change = Change { add: outputs.files, ..Change::default() };
+        change.edit.tables_added = outputs.added;
+        let floor: LogId = self.slot.end_log();
+        change.edit.log_floors.push((self.keyspace.id, floor));
+        change.flushed.push((self.keyspace.id, Arc::clone(&self.slot)));
+        store.commit(change)?;
+        store.tally.flush_count.fetch_add(1, Ordering::Relaxed);
+        store.tally.flush_out_bytes.fetch_add(out_len_bytes, Ordering::Relaxed);
+        Ok(true)
+    }
+}
+
+impl Store {
+    /// The next memtable to flush, marked as being flushed; `at_all_costs` also when the last try
+    /// failed for want of space and nothing has changed.
+    fn next_flush(&self, at_all_costs: bool) -> Option<Flush> {
+        let mut plans = self.plans.lock();
+        let is_poisoned = self.gate() & gate::POISONED != 0;
+        if plans.is_flushing || is_poisoned || !(at_all_costs || self.may_try_to_write()) {
+            return None;
+        }
+        let mut keyspaces = self.all_keyspaces();
+        keyspaces.retain(|keyspace| !keyspace.is_dropped.load(Ordering::Acquire));
+        let waiting = keyspaces.into_iter().filter_map(|keyspace| {
+            let slot = keyspace.view().immutables.last().cloned()?;
+            Some((slot.first_log(), keyspace, slot))
+        });
+        // The oldest log first: it is what can be removed then.
+        let (_, keyspace, slot) = waiting.min_by_key(|(log, keyspace, _)| (*log, keyspace.id))?;
+        plans.is_flushing = true;
+        drop(plans);
+        let task = Some(flush_task(self, &keyspace, &slot));
+        Some(Flush { keyspace, slot, task })
+    }
+
+    fn end_flush(&self) {
+        self.plans.lock().is_flushing = false;
+        self.refresh_space();
+        self.runtime.scheduler.notify();
+    }
+
+    /// Whether a memtable waits for its flush.
+    pub(crate) fn has_flush_due(&self) -> bool {
+        self.all_keyspaces().iter().any(|keyspace| !keyspace.view().immutables.is_empty())
+    }
+
+    /// Flushes everything that was written so far.
+    pub(crate) fn flush_all(&self) -> Result<(), EngineError> {
+        self.runtime.scheduler.yield_now();
+        self.check_poison()?;
+        let mut writer = self.writer.lock();
+        let all = self.all_keyspaces();
+        if all.iter().any(|keyspace| !keyspace.view().active.mem.is_empty()) {
+            self.rotate(&mut writer, &|_| true)?;
+        }
+        drop(writer);
+        let awaited: Vec<_> =
+            all.iter().flat_map(|keyspace| keyspace.view().immutables.clone()).collect();
+        let is_waiting = || {
+            all.iter().any(|keyspace| {
+                let view = keyspace.view();
+                view.immutables.iter().any(|slot| awaited.iter().any(|a| Arc::ptr_eq(a, slot)))
+            })
+        };
+        while is_waiting() {
+            self.check_poison()?;
+            if self.options.background_work {
+                let mut ready = || {
+                    !is_waiting() || self.gate() & gate::POISONED != 0 || !self.may_try_to_write()
+                };
+                let waited = self.runtime.scheduler.wait_until(&mut ready);
+                waited.map_err(|_| EngineError::Stalled { what: "a flush" })?;
+                if is_waiting() && !self.may_try_to_write() {
+                    self.flush_here()?;
+                }
+            } else {
+                self.flush_here()?;
+            }
+        }
+        self.check_poison()
+    }
+
+    /// Flushes one memtable on the caller, unless a job is at it.
+    fn flush_here(&self) -> Result<(), EngineError> {
+        self.check_poison()?;
+        let Some(mut flush) = self.next_flush(true) else {
+            let mut ready = || !self.plans.lock().is_flushing;
+            let waited = self.runtime.scheduler.wait_until(&mut ready);
+            return waited.map_err(|_| EngineError::Stalled { what: "a flush" });
+        };
+        let done = loop {
+            match flush.step(self, imbrex_clockwork::BUDGET_DEFAULT.io_bytes) {
+                Ok(false) => {}
+                Ok(true) => break Ok(()),
+                Err(error) => break Err(self.failed(error)),
+            }
+        };
+        self.end_flush();
+        done
+    }
+}
+
+/// Flushes memtables until the store closes.
+#[derive(Debug)]
+pub(crate) struct FlushJob {
+    store: Arc<Store>,
+    current: Option<Flush>,
+}
+
+impl FlushJob {
+    pub(crate) fn new(store: Arc<Store>) -> FlushJob {
+        store.job_count.fetch_add(1, Ordering::AcqRel);
+        FlushJob { store, current: None }
+    }
+
+    fn let_go(&mut self) {
+        if self.current.take().is_some() {
+            self.store.end_flush();
+        }
+    }
+}
+
+impl Job for FlushJob {
+    fn name(&self) -> &'static str {
+        "flush"
+    }
+
+    fn step(&mut self, budget: Budget) -> Step {
+        if self.store.is_closing.load(Ordering::Acquire) {
+            self.let_go();
+            return Step::Done;
+        }
+        if self.current.is_none() {
+            self.current = self.store.next_flush(false);
+        }
+        let Some(flush) = &mut self.current else { return Step::Wait };
+        match flush.step(&self.store, budget.io_bytes) {
+            Ok(false) => Step::More,
+            Ok(true) => {
+                self.let_go();
+                Step::More
+            }
+            Err(error) => {
+                let _ = self.store.failed(error);
+                self.let_go();
+                Step::Wait
+            }
+        }
+    }
+}
+
+impl Drop for FlushJob {
+    fn drop(&mut self) {
+        self.let_go();
+        self.store.job_count.fetch_sub(1, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,250 @@
+//! Opening a store: records to versions, logs to tables, leftovers away.
+//!
+//! ```text
+//!   records of the catalog -> state -> tables attached
+//!   logs, oldest first     -> memtables -> tables of level 0 -.
+//!                                      one commit: + tables, - logs, + edit
+//! ```
+//!
+//! Invariants
+//!   O1  Recovery changes the drive by one commit: a power cut during it leaves what was there.
+//!   O2  When a store has been opened no log of before is left, so a torn one is never continued
+//!       (W4) and no log is ever replayed twice into different tables.
+
+use crate::EngineError;
+use crate::batch::KeyspaceId;
+use crate::compaction::output::Outputs;
+use crate::flush::flush_task;
+use crate::key::Seq;
+use crate::keyspace::MemSlot;
+use crate::options::Options;
+use crate::store::{Change, Start, Store};
+use crate::version::edit::{Counters, KeyspaceRecord, LogId, VersionEdit};
+use crate::version::format::{self, FORMAT_VERSION_KNOWN, Malformed, RecordKind};
+use crate::version::state::StoreState;
+use crate::wal::{LogSource, replay};
+use imbrex_clockwork::Runtime;
+use imbrex_files::{AppRecord, Commit, Files};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The name of the keyspace that every store has.
+pub(crate) const DEFAULT_KEYSPACE: &str = "default";
+
+/// How a recovery went.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Recovery {
+    /// Whether the store was made just now.
+    pub created: bool,
+    /// Logs that were replayed.
+    pub log_count: usize,
+    /// Batches found in them.
+    pub batch_count: u64,
+    /// Tables written from them.
+    pub table_count: usize,
+    /// Where the newest log was torn, in words: what came after was never acknowledged with `sync`.
+    pub torn: Option<String>,
+    /// Files that belonged to nothing and were removed.
+    pub leftover_count: usize,
+}
+
+/// Opens the store in `files`, or makes one.
+pub(crate) fn recover(
+    files: Arc<dyn Files>,
+    runtime: Runtime,
+    options: Options,
+) -> Result<(Store, Recovery), EngineError> {
+    let mut recovery = Recovery::default();
+    let mut records = files.app_records();
+    if records.is_empty() {
+        if !options.create_if_missing {
+            return Err(EngineError::NoStore);
+        }
+        create(&*files, &options)?;
+        recovery.created = true;
+        records = files.app_records();
+    }
+    let state = decode_records(&records)?;
+    attach(&state, &*files, &|id| id.file_name())?;
+    let records_len_bytes = records.iter().map(|record| record.len() as u64).sum();
+    let is_read_only = false;
+    let start = Start { files, runtime, options, state, records_len_bytes, is_read_only };
+    let store = Store::new(start);
+    replay_logs(&store, &mut recovery)?;
+    store.refresh_space();
+    store.refresh_gate();
+    Ok((store, recovery))
+}
+
+/// Writes the first record of an empty store.
+fn create(files: &dyn Files, options: &Options) -> Result<(), EngineError> {
+    let edit = VersionEdit {
+        counters: Some(Counters { next_id: 1, next_keyspace_id: 1, last_seq: 0 }),
+        keyspaces_created: vec![KeyspaceRecord {
+            id: KeyspaceId(0),
+            name: DEFAULT_KEYSPACE.to_owned(),
+            options: options.keyspace.clone(),
+        }],
+        ..VersionEdit::default()
+    };
+    let record = AppRecord::Replace(format::encode(RecordKind::Snapshot, &edit));
+    let commit = Commit { app: Some(record), ..Commit::default() };
+    files.commit(commit).map_err(EngineError::files("create the store"))
+}
+
+/// What `records` come to.
+pub(crate) fn decode_records(records: &[Vec<u8>]) -> Result<StoreState, EngineError> {
+    let mut state = StoreState::default();
+    for (index, record) in records.iter().enumerate() {
+        let damaged = |offset: usize, reason: String| EngineError::Corrupt {
+            structure: "version edit",
+            file: format!("record {index} of the catalog"),
+            offset: offset as u64,
+            reason,
+        };
+        let (kind, edit) = format::decode(record).map_err(|malformed| match malformed {
+            Malformed::Version { got } => {
+                EngineError::Version { what: "the version edit", got, known: FORMAT_VERSION_KNOWN }
+            }
+            Malformed::At { offset, reason } => damaged(offset, reason),
+        })?;
+        if (kind == RecordKind::Snapshot) != (index == 0) {
+            return Err(damaged(6, format!("a record of kind {kind:?} in place {index}")));
+        }
+        state.apply(&edit).map_err(|reason| damaged(0, reason))?;
+    }
+    for entry in state.keyspaces.values() {
+        entry.version.check().map_err(|reason| EngineError::Corrupt {
+            structure: "version",
+            file: format!("the catalog, keyspace {:?}", entry.record.name),
+            offset: 0,
+            reason,
+        })?;
+    }
+    Ok(state)
+}
+
+/// Opens the files of all tables of `state`.
+pub(crate) fn attach(
+    state: &StoreState,
+    files: &dyn Files,
+    name: &dyn Fn(crate::version::TableId) -> String,
+) -> Result<(), EngineError> {
+    for entry in state.keyspaces.values() {
+        for slot in entry.version.tables() {
+            slot.attach(files, &name(slot.meta.id))?;
+        }
+    }
+    Ok(())
+}
+
+/// Brings what the logs hold into tables, and removes the logs and what belongs to nothing.
+fn replay_logs(store: &Store, recovery: &mut Recovery) -> Result<(), EngineError> {
+    let state = store.state();
+    let (logs, remove) = find_files(store, &state)?;
+    recovery.log_count = logs.len();
+    recovery.leftover_count = remove.len() - logs.len();
+    if let Some(newest) = logs.last() {
+        store.reserve_ids(newest.log_id + 1);
+    }
+    let mut rebuild = Rebuild { store, slots: BTreeMap::new(), outputs: Vec::new() };
+    let floors: BTreeMap<_, _> =
+        state.keyspaces.iter().map(|(&id, entry)| (id, entry.log_floor)).collect();
+    let flushed = Seq(state.counters.last_seq);
+    let replayed = replay(&logs, Some(flushed), &mut |index, batch| {
+        let log = LogId(logs[index].log_id);
+        for (seq, op) in batch.ops() {
+            // A keyspace without a floor was dropped; what is below its floor is in tables.
+            if floors.get(&op.keyspace).is_some_and(|&floor| log >= floor) {
+                rebuild.apply(op.keyspace, |slot| slot.insert(op.kind, op.key, seq, op.value))?;
+            }
+        }
+        Ok(())
+    })?;
+    recovery.batch_count = replayed.batch_count;
+    recovery.torn = replayed
+        .cut
+        .map(|cut| format!("{} was torn at offset {}: {}", cut.file, cut.offset, cut.reason));
+    let last_seq = replayed.last_seq.unwrap_or(flushed).max(flushed);
+    let outputs = rebuild.finish()?;
+    recovery.table_count = outputs.iter().map(|output| output.added.len()).sum();
+    store.publish(last_seq);
+    store.writer.lock().next_seq = Seq(last_seq.0 + 1);
+    if remove.is_empty() && outputs.is_empty() {
+        return Ok(());
+    }
+    let mut change = Change { remove, last_seq, ..Change::default() };
+    for output in outputs {
+        change.edit.tables_added.extend(output.added);
+        change.add.extend(output.files);
+    }
+    store.commit(change)
+}
+
+/// The logs to replay, oldest first, and all files that will not be needed afterwards.
+fn find_files(
+    store: &Store,
+    state: &StoreState,
+) -> Result<(Vec<LogSource>, Vec<String>), EngineError> {
+    let tables: BTreeSet<String> = state
+        .keyspaces
+        .values()
+        .flat_map(|entry| entry.version.tables().map(|slot| slot.meta.id.file_name()))
+        .collect();
+    let mut logs = Vec::new();
+    let mut remove = Vec::new();
+    for info in store.files.list("") {
+        if let Some(id) = LogId::of_file_name(&info.name) {
+            let opened = store.files.open(&info.name);
+            let file = opened.map_err(EngineError::files(format!("open log {}", info.name)))?;
+            logs.push(LogSource { file, log_id: id.0 });
+            remove.push(info.name);
+        } else if info.name.ends_with(".tbl") && !info.name.contains('/') {
+            if !tables.contains(&info.name) {
+                remove.push(info.name);
+            }
+        }
+    }
+    logs.sort_by_key(|log| log.log_id);
+    Ok((logs, remove))
+}
+
+/// Memtables that are filled again, and the tables of those that grew full.
+struct Rebuild<'a> {
+    store: &'a Store,
+    slots: BTreeMap<KeyspaceId, Arc<MemSlot>>,
+    outputs: Vec<Outputs>,
+}
+
+impl Rebuild<'_> {
+    fn apply(
+        &mut self,
+        keyspace: KeyspaceId,
+        insert: impl FnOnce(&MemSlot),
+    ) -> Result<(), EngineError> {
+        let slot = self.slots.entry(keyspace).or_insert_with(MemSlot::new);
+        insert(slot);
+        if slot.mem.len_bytes() as u64 >= self.store.options.memtable_len_bytes {
+            self.flush(keyspace)?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self, id: KeyspaceId) -> Result<(), EngineError> {
+        let Some(slot) = self.slots.remove(&id) else { return Ok(()) };
+        let Some(keyspace) = self.store.keyspace(id) else { return Ok(()) };
+        slot.mem.freeze();
+        let mut task = flush_task(self.store, &keyspace, &slot);
+        while !task.step(self.store, u64::MAX)? {}
+        self.outputs.push(task.finish(self.store)?);
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Vec<Outputs>, EngineError> {
+        while let Some((&id, _)) = self.slots.first_key_value() {
+            self.flush(id)?;
+        }
+        Ok(self.outputs)
+    }
+}

@@ -1,0 +1,460 @@
+//! The inside of an open store: what the handles, the write path and the background jobs share.
+//!
+//! ```text
+//!   Db, Keyspace           handles of the user, cheap to clone
+//!        |
+//!      Store --- Writer        one at a time: sequence numbers, the log          (`write`)
+//!        |  \--- KeyspaceState  memtables and version, swapped whole             (`keyspace`)
+//!        |  \--- StoreState     what is durable; changed by one commit at a time (here)
+//!        |  \--- Plans          which compactions run                            (`compaction`)
+//!        |
+//!   FlushJob, CompactionJob    steps on the scheduler
+//! ```
+//!
+//! Invariants
+//!   S1  A change of the store is one commit of the file layer: tables, logs and edit together. The
+//!       state in memory follows only when it is durable.
+//!   S2  Locks are taken in this order: `writer`, `versions`, `plans`, a keyspace's `swap`; none is
+//!       held while the scheduler is asked to wait or yield.
+//!   S3  Once something failed of which nobody knows how far it got, nothing is written any more.
+
+use crate::EngineError;
+use crate::batch::KeyspaceId;
+use crate::cache::BlockCache;
+use crate::compaction::Plans;
+use crate::key::Seq;
+use crate::keyspace::{KeyspaceState, MemSlot};
+use crate::metrics::Tally;
+use crate::options::Options;
+use crate::snapshot::Snapshots;
+use crate::version::edit::{Counters, LogId, VersionEdit};
+use crate::version::format::{self, RecordKind};
+use crate::version::state::StoreState;
+use crate::write::Writer;
+use imbrex_clockwork::Runtime;
+use imbrex_files::{AppRecord, Commit, Files, FilesError, Persisted};
+use parking_lot::{Mutex, RwLock};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+/// What holds writes up, a bit each.
+pub(crate) mod gate {
+    /// Something failed: S3.
+    pub(crate) const POISONED: usize = 1;
+    /// The store is closed or closing.
+    pub(crate) const CLOSED: usize = 2;
+    /// The drive is nearly full.
+    pub(crate) const LOW_SPACE: usize = 4;
+    /// Writes go no faster than compaction.
+    pub(crate) const SLOWDOWN: usize = 8;
+    /// Writes wait for a flush or for compaction.
+    pub(crate) const STOP: usize = 16;
+    /// A view for reading only.
+    pub(crate) const READ_ONLY: usize = 32;
+}
+
+/// How long the edits may get, compared with the snapshot, before a new snapshot replaces them.
+const EDITS_LEN_BYTES_MIN: u64 = 16 << 10;
+
+/// The inside of an open store.
+#[derive(Debug)]
+pub(crate) struct Store {
+    pub(crate) files: Arc<dyn Files>,
+    pub(crate) runtime: Runtime,
+    pub(crate) options: Options,
+    pub(crate) cache: Arc<BlockCache>,
+    pub(crate) snapshots: Arc<Snapshots>,
+    pub(crate) tally: Tally,
+    pub(crate) writer: Mutex<Writer>,
+    pub(crate) plans: Mutex<Plans>,
+    pub(crate) keyspaces: RwLock<BTreeMap<KeyspaceId, Arc<KeyspaceState>>>,
+    versions: Mutex<VersionSet>,
+    logs: Mutex<Vec<LogInfo>>,
+    gate: AtomicUsize,
+    poison: Mutex<Option<String>>,
+    visible: AtomicU64,
+    next_id: AtomicU64,
+    /// After a write failed for want of space: how much must be free before another try.
+    wanted_bytes: AtomicU64,
+    /// How many background jobs there are; a close waits for them.
+    pub(crate) job_count: AtomicUsize,
+    pub(crate) is_closing: AtomicBool,
+}
+
+/// A log that still exists.
+#[derive(Clone, Copy, Debug)]
+struct LogInfo {
+    id: LogId,
+    /// The first sequence number in it or after it.
+    first_seq: Seq,
+    /// How long it got, once it is finished.
+    len_bytes: u64,
+}
+
+#[derive(Debug)]
+struct VersionSet {
+    state: StoreState,
+    snapshot_len_bytes: u64,
+    edits_len_bytes: u64,
+}
+
+/// A change of the store: an edit and what happens to files together with it.
+#[derive(Debug, Default)]
+pub(crate) struct Change {
+    pub(crate) edit: VersionEdit,
+    pub(crate) add: Vec<Box<dyn Persisted>>,
+    pub(crate) remove: Vec<String>,
+    pub(crate) link: Vec<(String, String)>,
+    pub(crate) level: Vec<(String, u8)>,
+    /// Memtables that are in tables with this change.
+    pub(crate) flushed: Vec<(KeyspaceId, Arc<MemSlot>)>,
+    /// Logs that are removed end with this write at the latest.
+    pub(crate) last_seq: Seq,
+    /// Keyspaces whose memtables begin with this change.
+    pub(crate) created: Vec<Arc<KeyspaceState>>,
+}
+
+/// What a store starts from.
+#[derive(Debug)]
+pub(crate) struct Start {
+    pub(crate) files: Arc<dyn Files>,
+    pub(crate) runtime: Runtime,
+    pub(crate) options: Options,
+    pub(crate) state: StoreState,
+    /// How long the records of the state are in the catalog.
+    pub(crate) records_len_bytes: u64,
+    pub(crate) is_read_only: bool,
+}
+
+impl Store {
+    /// A store over a state whose tables are attached; without a log yet, and without jobs.
+    pub(crate) fn new(start: Start) -> Store {
+        let Start { files, runtime, options, state, records_len_bytes, is_read_only } = start;
+        let last_seq = state.counters.last_seq;
+        let keyspaces: BTreeMap<_, _> = state
+            .keyspaces
+            .iter()
+            .map(|(&id, entry)| (id, Arc::new(KeyspaceState::new(entry))))
+            .collect();
+        Store {
+            cache: Arc::new(BlockCache::new(options.block_cache_len_bytes)),
+            snapshots: Arc::default(),
+            tally: Tally::default(),
+            writer: Mutex::new(Writer::new(Seq(last_seq + 1))),
+            plans: Mutex::default(),
+            keyspaces: RwLock::new(keyspaces),
+            logs: Mutex::default(),
+            gate: AtomicUsize::new(if is_read_only { gate::READ_ONLY } else { 0 }),
+            poison: Mutex::default(),
+            visible: AtomicU64::new(last_seq),
+            next_id: AtomicU64::new(state.counters.next_id),
+            versions: Mutex::new(VersionSet {
+                state,
+                snapshot_len_bytes: records_len_bytes,
+                edits_len_bytes: 0,
+            }),
+            wanted_bytes: AtomicU64::new(0),
+            job_count: AtomicUsize::new(0),
+            is_closing: AtomicBool::new(false),
+            files,
+            runtime,
+            options,
+        }
+    }
+
+    /// A number that was never used before, for a table, a log or a group.
+    pub(crate) fn new_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Numbers below `id` are taken.
+    pub(crate) fn reserve_ids(&self, id: u64) {
+        self.next_id.fetch_max(id, Ordering::Relaxed);
+    }
+
+    /// The newest write that readers may see.
+    #[inline]
+    pub(crate) fn visible(&self) -> Seq {
+        Seq(self.visible.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn publish(&self, seq: Seq) {
+        self.visible.store(seq.0, Ordering::Release);
+    }
+
+    /// The keyspace with number `id`, unless it was dropped.
+    pub(crate) fn keyspace(&self, id: KeyspaceId) -> Option<Arc<KeyspaceState>> {
+        self.keyspaces.read().get(&id).cloned()
+    }
+
+    /// All keyspaces, by number.
+    pub(crate) fn all_keyspaces(&self) -> Vec<Arc<KeyspaceState>> {
+        self.keyspaces.read().values().cloned().collect()
+    }
+
+    /// The durable state now; versions are shared, not copied.
+    pub(crate) fn state(&self) -> StoreState {
+        let mut state = self.versions.lock().state.clone();
+        state.counters.next_id = self.next_id.load(Ordering::Relaxed);
+        state
+    }
+
+    /// The durable state and the names of all files, of one moment.
+    pub(crate) fn state_and_files(&self) -> (StoreState, Vec<String>) {
+        let versions = self.versions.lock();
+        let mut state = versions.state.clone();
+        let names = self.files.list("").into_iter().map(|file| file.name).collect();
+        state.counters.next_id = self.next_id.load(Ordering::Relaxed);
+        (state, names)
+    }
+
+    /// Makes `change` durable, then visible (S1).
+    ///
+    /// # Errors
+    /// [`EngineError::Files`]: without space nothing changed; else the store is poisoned (S3).
+    pub(crate) fn commit(&self, change: Change) -> Result<(), EngineError> {
+        self.commit_with(|_| Ok(change))
+    }
+
+    /// As [`Store::commit`], with a change that follows from the state it is applied to.
+    ///
+    /// # Errors
+    /// As [`Store::commit`]; what `plan` says, and then nothing changed.
+    pub(crate) fn commit_with(
+        &self,
+        plan: impl FnOnce(&StoreState) -> Result<Change, EngineError>,
+    ) -> Result<(), EngineError> {
+        self.check_poison()?;
+        let mut versions = self.versions.lock();
+        let change = plan(&versions.state)?;
+        let mut edit = change.edit;
+        let mut remove = change.remove;
+        let last_seq = self.release_logs(&change.flushed, &edit, &mut remove);
+        let next_keyspace_id = edit
+            .keyspaces_created
+            .iter()
+            .map(|record| record.id.0 + 1)
+            .fold(versions.state.counters.next_keyspace_id, u32::max);
+        edit.counters = Some(Counters {
+            next_id: self.next_id.load(Ordering::Relaxed),
+            next_keyspace_id,
+            last_seq: last_seq.max(change.last_seq).0.max(versions.state.counters.last_seq),
+        });
+        let mut state = versions.state.clone();
+        if let Err(reason) = state.apply(&edit) {
+            return Err(self.poison(format!("an edit does not fit the state: {reason}")));
+        }
+        let record = versions.record(&edit, &state);
+        let commit = Commit {
+            remove,
+            link: change.link,
+            add: change.add,
+            level: change.level,
+            app: Some(record),
+            ..Commit::default()
+        };
+        self.files.commit(commit).map_err(|source| self.files_failed("commit", source))?;
+        for add in &edit.tables_added {
+            let entry = &state.keyspaces[&add.keyspace];
+            let tables = entry.version.levels[usize::from(add.level)].tables();
+            for slot in tables.filter(|slot| slot.meta.id == add.meta.id) {
+                let attached = slot.attach(&*self.files, &add.meta.id.file_name());
+                attached.map_err(|error| self.poison(error.to_string()))?;
+            }
+        }
+        versions.state = state;
+        self.wanted_bytes.store(0, Ordering::Relaxed);
+        self.forget_logs(last_seq);
+        self.install(&versions.state, &edit, &change.flushed, change.created);
+        drop(versions);
+        self.refresh_gate();
+        Ok(())
+    }
+
+    /// Swaps in what the edit changed.
+    fn install(
+        &self,
+        state: &StoreState,
+        edit: &VersionEdit,
+        flushed: &[(KeyspaceId, Arc<MemSlot>)],
+        created: Vec<Arc<KeyspaceState>>,
+    ) {
+        let mut keyspaces = self.keyspaces.write();
+        for keyspace in created {
+            keyspaces.insert(keyspace.id, keyspace);
+        }
+        for id in &edit.keyspaces_dropped {
+            if let Some(keyspace) = keyspaces.remove(id) {
+                keyspace.drop_data();
+            }
+        }
+        for (id, entry) in &state.keyspaces {
+            let keyspace = &keyspaces[id];
+            let flushed = flushed.iter().filter(|(of, _)| of == id).map(|(_, slot)| slot);
+            keyspace.install(&entry.version, flushed.collect());
+        }
+    }
+
+    /// Poisons the store where how far the file layer got is unknown; else notes a full drive.
+    pub(crate) fn files_failed(&self, what: &str, source: FilesError) -> EngineError {
+        let error = EngineError::Files { what: what.to_owned(), source };
+        self.failed(error)
+    }
+
+    /// As [`Store::files_failed`] for an error that is wrapped already.
+    pub(crate) fn failed(&self, error: EngineError) -> EngineError {
+        if error.is_no_space() {
+            self.wanted_bytes.store(self.files.space().free_bytes + 1, Ordering::Relaxed);
+            self.set_gate(gate::LOW_SPACE);
+        } else if !matches!(error, EngineError::Poisoned { .. }) {
+            self.poison(error.to_string());
+        }
+        error
+    }
+
+    /// Whether a background write is worth a try: not while the drive is as full as when the last
+    /// one failed.
+    pub(crate) fn may_try_to_write(&self) -> bool {
+        let wanted_bytes = self.wanted_bytes.load(Ordering::Relaxed);
+        wanted_bytes == 0 || self.files.space().free_bytes >= wanted_bytes
+    }
+
+    /// Refuses all writes from now on (S3); the first reason stays.
+    pub(crate) fn poison(&self, reason: String) -> EngineError {
+        let mut poison = self.poison.lock();
+        let reason = poison.get_or_insert(reason).clone();
+        drop(poison);
+        self.set_gate(gate::POISONED);
+        EngineError::Poisoned { reason }
+    }
+
+    /// # Errors
+    /// [`EngineError::Poisoned`].
+    pub(crate) fn check_poison(&self) -> Result<(), EngineError> {
+        if self.gate() & gate::POISONED == 0 {
+            return Ok(());
+        }
+        let reason = self.poison.lock().clone().unwrap_or_default();
+        Err(EngineError::Poisoned { reason })
+    }
+
+    /// What holds writes up now.
+    #[inline]
+    pub(crate) fn gate(&self) -> usize {
+        self.gate.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_gate(&self, bits: usize) {
+        self.gate.fetch_or(bits, Ordering::AcqRel);
+    }
+
+    pub(crate) fn clear_gate(&self, bits: usize) {
+        self.gate.fetch_and(!bits, Ordering::AcqRel);
+    }
+
+    /// Computes anew whether writes go slower or wait.
+    pub(crate) fn refresh_gate(&self) {
+        let mut bits = 0;
+        for keyspace in self.keyspaces.read().values() {
+            bits |= keyspace.pressure(&self.options);
+        }
+        if !self.options.background_work {
+            bits = 0;
+        }
+        let both = gate::SLOWDOWN | gate::STOP;
+        let update = |now: usize| Some(now & !both | bits);
+        let _ = self.gate.fetch_update(Ordering::AcqRel, Ordering::Acquire, update);
+    }
+
+    /// What must stay free so that what is in memory finds its place.
+    pub(crate) fn needed_bytes(&self) -> u64 {
+        self.options.free_memtable_count_min * self.options.memtable_len_bytes
+    }
+
+    /// What user data may still use.
+    pub(crate) fn free_bytes(&self) -> u64 {
+        let space = self.files.space();
+        space.free_bytes.saturating_sub(space.reserve_bytes)
+    }
+
+    /// Looks at the drive's space: true if there is enough for puts.
+    pub(crate) fn refresh_space(&self) -> bool {
+        let has_room = self.free_bytes() >= self.needed_bytes();
+        if has_room {
+            self.clear_gate(gate::LOW_SPACE);
+        } else {
+            self.set_gate(gate::LOW_SPACE);
+        }
+        has_room
+    }
+
+    /// Notes a log that was created; its first write will be `first_seq`.
+    pub(crate) fn add_log(&self, id: LogId, first_seq: Seq) {
+        self.logs.lock().push(LogInfo { id, first_seq, len_bytes: 0 });
+    }
+
+    /// Notes how long a finished log got.
+    pub(crate) fn end_log(&self, id: LogId, len_bytes: u64) {
+        for log in self.logs.lock().iter_mut().filter(|log| log.id == id) {
+            log.len_bytes = len_bytes;
+        }
+    }
+
+    /// The oldest log that is not removed yet, and how long all finished ones are together.
+    pub(crate) fn oldest_log(&self) -> Option<(LogId, u64)> {
+        let logs = self.logs.lock();
+        Some((logs.first()?.id, logs.iter().map(|log| log.len_bytes).sum()))
+    }
+
+    /// Which logs nothing needs any more once `flushed` are in tables: added to `remove`. Returns
+    /// the last write of what was released.
+    fn release_logs(
+        &self,
+        flushed: &[(KeyspaceId, Arc<MemSlot>)],
+        edit: &VersionEdit,
+        remove: &mut Vec<String>,
+    ) -> Seq {
+        // The newest log is asked for first: what is written after this look goes there or later.
+        let Some(newest) = self.logs.lock().last().map(|log| log.id) else { return Seq(0) };
+        let is_flushed =
+            |slot: &Arc<MemSlot>| flushed.iter().any(|(_, other)| Arc::ptr_eq(slot, other));
+        let mut needed = newest;
+        for keyspace in self.keyspaces.read().values() {
+            if edit.keyspaces_dropped.contains(&keyspace.id) {
+                continue;
+            }
+            let view = keyspace.view();
+            let slots = view.immutables.iter().chain([&view.active]);
+            let oldest = slots.filter(|slot| !is_flushed(slot)).filter_map(|s| s.first_log()).min();
+            needed = needed.min(oldest.unwrap_or(needed));
+        }
+        let logs = self.logs.lock();
+        remove.extend(logs.iter().filter(|log| log.id < needed).map(|log| log.id.file_name()));
+        let first_kept = logs.iter().find(|log| log.id >= needed);
+        first_kept.map_or(Seq(0), |log| Seq(log.first_seq.0 - 1))
+    }
+
+    /// Forgets the logs that end with `last_seq` or before.
+    fn forget_logs(&self, last_seq: Seq) {
+        let mut logs = self.logs.lock();
+        let keep_from = logs.iter().position(|log| log.first_seq > last_seq).unwrap_or(0);
+        logs.drain(..keep_from);
+    }
+}
+
+impl VersionSet {
+    /// The record that makes `edit` durable: the edit alone, or everything when edits have piled up.
+    fn record(&mut self, edit: &VersionEdit, state: &StoreState) -> AppRecord {
+        let bytes = format::encode(RecordKind::Edit, edit);
+        let limit = self.snapshot_len_bytes.max(EDITS_LEN_BYTES_MIN);
+        if self.edits_len_bytes + bytes.len() as u64 <= limit {
+            self.edits_len_bytes += bytes.len() as u64;
+            return AppRecord::Append(bytes);
+        }
+        let snapshot = format::encode(RecordKind::Snapshot, &state.to_edit());
+        self.snapshot_len_bytes = snapshot.len() as u64;
+        self.edits_len_bytes = 0;
+        AppRecord::Replace(snapshot)
+    }
+}

@@ -1,0 +1,303 @@
+//! The write path: one writer at a time, from the gate to the memtable.
+//!
+//! ```text
+//!   gate        stalls, refusals: before any lock is taken
+//!   writer lock [ sequence numbers -> log -> memtable -> visible ]
+//!   sync        after the lock, one for all who wait (`wal`)
+//! ```
+//!
+//! Invariants
+//!   E1  A write is in the log before it is in a memtable, and in the memtable before it is visible.
+//!   E2  Sequence numbers in the logs are without gaps: a write that failed gives its numbers back.
+//!   E3  A memtable begins and ends at the border of two logs.
+
+use crate::EngineError;
+use crate::batch::{KeyspaceId, SingleOp, WriteBatch};
+use crate::key::{Kind, Seq};
+use crate::keyspace::KeyspaceState;
+use crate::options::WriteOptions;
+use crate::store::{Store, gate};
+use crate::version::edit::LogId;
+use crate::wal::{Wal, WalPosition};
+use imbrex_files::{FileKind, Hints};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// While compaction lags, a writer waits after so many bytes until twice as many were compacted.
+const SLOWDOWN_STRIDE_BYTES: u64 = 1 << 20;
+
+/// What one writer at a time holds.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    /// The log that is written; `None` before the first and while a new one cannot be created.
+    wal: Option<Arc<Wal>>,
+    log: LogId,
+    pub(crate) next_seq: Seq,
+    pub(crate) user_bytes: u64,
+    pub(crate) op_count: u64,
+    /// What the logs before this one wrote.
+    finished_log_bytes: u64,
+}
+
+impl Writer {
+    pub(crate) fn new(next_seq: Seq) -> Writer {
+        Writer {
+            wal: None,
+            log: LogId(0),
+            next_seq,
+            user_bytes: 0,
+            op_count: 0,
+            finished_log_bytes: 0,
+        }
+    }
+
+    /// All that was written to logs.
+    pub(crate) fn log_bytes(&self) -> u64 {
+        self.finished_log_bytes + self.wal.as_ref().map_or(0, |wal| wal.len_bytes())
+    }
+}
+
+impl Store {
+    /// Writes one operation. The lengths are checked.
+    pub(crate) fn write_one(
+        &self,
+        keyspace: &KeyspaceState,
+        kind: Kind,
+        key: &[u8],
+        value: &[u8],
+        options: WriteOptions,
+    ) -> Result<(), EngineError> {
+        self.runtime.scheduler.yield_now();
+        let len_bytes = key.len() + value.len();
+        if self.gate() != 0 {
+            self.pass_gate(kind == Kind::Put, len_bytes as u64)?;
+        }
+        let mut writer = self.writer.lock();
+        self.make_room(&mut writer, keyspace)?;
+        // After the lock: a keyspace is dropped under it.
+        keyspace.check_exists()?;
+        let seq = writer.next_seq;
+        let op = SingleOp::new(seq, keyspace.id, kind, key, value);
+        let (wal, position) = self.log(&writer, &op.parts())?;
+        let wal = options.sync.then(|| Arc::clone(wal));
+        let view = keyspace.view();
+        view.active.note_log(writer.log);
+        view.active.insert(kind, key, seq, value);
+        self.end_write(&mut writer, seq, 1, len_bytes);
+        drop(view);
+        drop(writer);
+        wal.map_or(Ok(()), |wal| self.sync_to(&wal, position))
+    }
+
+    /// Writes a batch: all of it or nothing.
+    pub(crate) fn write_batch(
+        &self,
+        batch: &mut WriteBatch,
+        options: WriteOptions,
+    ) -> Result<(), EngineError> {
+        self.runtime.scheduler.yield_now();
+        if batch.is_empty() {
+            return if options.sync { self.sync() } else { Ok(()) };
+        }
+        if self.gate() != 0 {
+            let has_put = batch.view().ops().any(|(_, op)| op.kind == Kind::Put);
+            self.pass_gate(has_put, batch.len_bytes() as u64)?;
+        }
+        let mut writer = self.writer.lock();
+        let mut touched: Vec<Arc<KeyspaceState>> = Vec::new();
+        for (_, op) in batch.view().ops() {
+            if touched.iter().all(|keyspace| keyspace.id != op.keyspace) {
+                touched.push(self.existing(op.keyspace)?);
+            }
+        }
+        for keyspace in &touched {
+            self.make_room(&mut writer, keyspace)?;
+        }
+        let first_seq = writer.next_seq;
+        let (wal, position) = self.log(&writer, &[batch.encode(first_seq)])?;
+        let wal = options.sync.then(|| Arc::clone(wal));
+        let mut len_bytes = 0;
+        let mut last_seq = first_seq;
+        for (seq, op) in batch.view().ops() {
+            let keyspace = touched.iter().find(|keyspace| keyspace.id == op.keyspace);
+            let view = keyspace.expect("every keyspace of the batch was looked up").view();
+            view.active.note_log(writer.log);
+            view.active.insert(op.kind, op.key, seq, op.value);
+            len_bytes += op.key.len() + op.value.len();
+            last_seq = seq;
+        }
+        self.end_write(&mut writer, last_seq, batch.len() as u64, len_bytes);
+        drop(writer);
+        wal.map_or(Ok(()), |wal| self.sync_to(&wal, position))
+    }
+
+    fn existing(&self, id: KeyspaceId) -> Result<Arc<KeyspaceState>, EngineError> {
+        self.keyspace(id).ok_or_else(|| EngineError::NoKeyspace { name: format!("#{}", id.0) })
+    }
+
+    fn log<'w>(
+        &self,
+        writer: &'w Writer,
+        parts: &[&[u8]],
+    ) -> Result<(&'w Arc<Wal>, WalPosition), EngineError> {
+        let wal = writer.wal.as_ref().expect("make_room left a log to write to");
+        match wal.append(parts) {
+            Ok(position) => Ok((wal, position)),
+            // A batch that is too long for any log is its writer's affair.
+            Err(error @ EngineError::BatchLen { .. }) => Err(error),
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+
+    fn end_write(&self, writer: &mut Writer, last_seq: Seq, op_count: u64, len_bytes: usize) {
+        writer.next_seq = Seq(last_seq.0 + 1);
+        writer.user_bytes += len_bytes as u64;
+        writer.op_count += op_count;
+        self.publish(last_seq);
+    }
+
+    fn sync_to(&self, wal: &Wal, position: WalPosition) -> Result<(), EngineError> {
+        wal.sync_to(position).map_err(|error| self.failed(error))
+    }
+
+    /// Makes everything written so far durable.
+    pub(crate) fn sync(&self) -> Result<(), EngineError> {
+        self.check_poison()?;
+        let wal = self.writer.lock().wal.clone();
+        wal.map_or(Ok(()), |wal| wal.sync().map_err(|error| self.failed(error)))
+    }
+
+    /// Sees to a log, and to an active memtable of `keyspace` that is not full if that is possible.
+    fn make_room(&self, writer: &mut Writer, keyspace: &KeyspaceState) -> Result<(), EngineError> {
+        if writer.wal.is_none() {
+            return self.start_log(writer);
+        }
+        let view = keyspace.view();
+        if (view.active.mem.len_bytes() as u64) < self.options.memtable_len_bytes {
+            return Ok(());
+        }
+        let has_room = view.immutables.len() < self.options.immutable_memtable_count_max;
+        drop(view);
+        if has_room {
+            self.rotate(writer, &|other| other.id == keyspace.id)?;
+        }
+        // When the memtable is full again and still nothing is flushed, the next writer waits.
+        self.refresh_gate();
+        Ok(())
+    }
+
+    /// Ends the log and the memtables of the keyspaces `which` says, and of those that keep logs
+    /// beyond the limit; begins new ones (E3).
+    pub(crate) fn rotate(
+        &self,
+        writer: &mut Writer,
+        which: &dyn Fn(&KeyspaceState) -> bool,
+    ) -> Result<(), EngineError> {
+        if let Some(wal) = &writer.wal {
+            wal.finish().map_err(|error| self.failed(error))?;
+            writer.finished_log_bytes += wal.len_bytes();
+            self.end_log(writer.log, wal.len_bytes());
+            writer.wal = None;
+        }
+        self.start_log(writer)?;
+        let keeps_old_logs = self.log_keepers();
+        for keyspace in self.all_keyspaces() {
+            let is_due = which(&keyspace) || keeps_old_logs.contains(&keyspace.id);
+            if is_due && !keyspace.view().active.mem.is_empty() {
+                keyspace.rotate(writer.log);
+            }
+        }
+        self.refresh_space();
+        self.runtime.scheduler.notify();
+        Ok(())
+    }
+
+    /// The keyspaces whose memtables keep the oldest log, where logs are too long together.
+    fn log_keepers(&self) -> Vec<KeyspaceId> {
+        let limit = self.options.log_len_bytes_max;
+        let Some((oldest, _)) = self.oldest_log().filter(|&(_, len_bytes)| len_bytes > limit)
+        else {
+            return Vec::new();
+        };
+        let keyspaces = self.all_keyspaces();
+        let keeps = |k: &&Arc<KeyspaceState>| k.view().active.first_log() == Some(oldest);
+        keyspaces.iter().filter(keeps).map(|keyspace| keyspace.id).collect()
+    }
+
+    fn start_log(&self, writer: &mut Writer) -> Result<(), EngineError> {
+        let id = LogId(self.new_id());
+        let name = id.file_name();
+        let hints = Hints {
+            expected_len_bytes: Some(self.options.memtable_len_bytes),
+            may_use_reserve: true,
+            ..Hints::new(FileKind::Log)
+        };
+        let created = self.files.create_log(&name, hints);
+        let log = created.map_err(|source| self.files_failed("create a log", source))?;
+        let wal = Wal::new(name, log, id.0, self.options.log_frame_len_bytes);
+        writer.wal = Some(Arc::new(wal));
+        writer.log = id;
+        self.add_log(id, writer.next_seq);
+        Ok(())
+    }
+
+    /// Waits or refuses as the gate says.
+    #[cold]
+    fn pass_gate(&self, is_put: bool, len_bytes: u64) -> Result<(), EngineError> {
+        loop {
+            let now = self.gate();
+            self.check_poison()?;
+            if now & gate::READ_ONLY != 0 {
+                return Err(EngineError::ReadOnly);
+            }
+            if now & gate::CLOSED != 0 {
+                return Err(EngineError::Closed);
+            }
+            let is_short = now & gate::LOW_SPACE != 0 && !self.refresh_space();
+            if is_short && is_put {
+                return Err(EngineError::NoSpace {
+                    needed_bytes: self.needed_bytes(),
+                    free_bytes: self.free_bytes(),
+                });
+            }
+            if now & gate::STOP != 0 && !is_short {
+                self.wait_while(gate::STOP)?;
+                continue;
+            }
+            if now & gate::SLOWDOWN != 0 && !is_short {
+                self.slow_down(len_bytes)?;
+            }
+            return Ok(());
+        }
+    }
+
+    fn wait_while(&self, bits: usize) -> Result<(), EngineError> {
+        let start_ns = self.runtime.clock.now_ns();
+        self.runtime.scheduler.notify();
+        let ends = gate::POISONED | gate::CLOSED | gate::LOW_SPACE;
+        let mut ready = || self.gate() & bits == 0 || self.gate() & ends != 0;
+        let waited = self.runtime.scheduler.wait_until(&mut ready);
+        let end_ns = self.runtime.clock.now_ns();
+        self.tally.stall_stop.note(end_ns.saturating_sub(start_ns));
+        waited.map_err(|_| EngineError::Stalled { what: "a flush or compaction" })
+    }
+
+    /// Lets a stretch of writes pass, then waits until compaction has done twice as much.
+    fn slow_down(&self, len_bytes: u64) -> Result<(), EngineError> {
+        let before = self.tally.slowed_bytes.fetch_add(len_bytes, Ordering::Relaxed);
+        let after = before + len_bytes;
+        if before / SLOWDOWN_STRIDE_BYTES == after / SLOWDOWN_STRIDE_BYTES {
+            return Ok(());
+        }
+        let start_ns = self.runtime.clock.now_ns();
+        let goal = self.tally.background_bytes.load(Ordering::Relaxed) + 2 * SLOWDOWN_STRIDE_BYTES;
+        let mut ready = || {
+            self.gate() != gate::SLOWDOWN
+                || self.tally.background_bytes.load(Ordering::Relaxed) >= goal
+        };
+        let waited = self.runtime.scheduler.wait_until(&mut ready);
+        let end_ns = self.runtime.clock.now_ns();
+        self.tally.stall_slowdown.note(end_ns.saturating_sub(start_ns));
+        waited.map_err(|_| EngineError::Stalled { what: "compaction" })
+    }
+}

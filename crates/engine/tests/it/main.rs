@@ -1,0 +1,6 @@
+//! The store from outside, over the file layer and a simulated drive.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod basic;
+mod model;
+mod stage;

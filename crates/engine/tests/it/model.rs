@@ -1,0 +1,213 @@
+//! Seeded operations against a `BTreeMap`, interleaved with background steps, with reopening.
+
+use crate::stage::{Stage, key, seeded, small, small_keyspace};
+use imbrex::{Db, ReadOptions, Snapshot, WriteBatch, WriteOptions};
+use imbrex_clockwork::Prng;
+use std::collections::BTreeMap;
+
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+struct Run {
+    stage: Stage,
+    db: Option<Db>,
+    map: Map,
+    held: Vec<(Snapshot, Map)>,
+    prng: Prng,
+    key_count: u64,
+}
+
+impl Run {
+    fn new(seed: u64) -> Run {
+        let stage = seeded(128, seed);
+        let db = stage.create(small());
+        let prng = Prng::new(seed).derive("operations");
+        Run {
+            stage,
+            db: Some(db),
+            map: Map::new(),
+            held: Vec::new(),
+            prng,
+            key_count: 50 + (seed % 3) * 1000,
+        }
+    }
+
+    fn db(&self) -> &Db {
+        self.db.as_ref().unwrap()
+    }
+
+    fn key(&mut self) -> Vec<u8> {
+        key(self.prng.below(self.key_count))
+    }
+
+    fn value(&mut self) -> Vec<u8> {
+        let len = match self.prng.below(50) {
+            0 => self.prng.below(20_000),
+            _ => self.prng.below(300),
+        };
+        let mut value = vec![0; len as usize];
+        self.prng.fill(&mut value);
+        value
+    }
+
+    fn step(&mut self) {
+        match self.prng.below(100) {
+            0..=44 => {
+                let (key, value) = (self.key(), self.value());
+                self.db().default_keyspace().put(&key, &value).unwrap();
+                self.map.insert(key, value);
+            }
+            45..=59 => {
+                let key = self.key();
+                self.db().default_keyspace().delete(&key).unwrap();
+                self.map.remove(&key);
+            }
+            60..=62 => self.delete_range(),
+            63..=69 => self.batch(),
+            70..=84 => {
+                let key = self.key();
+                let got = self.db().default_keyspace().get(&key).unwrap();
+                assert_eq!(got.as_deref(), self.map.get(&key).map(Vec::as_slice), "{key:?}");
+            }
+            85..=89 => self.scan(),
+            90..=91 => self.snapshot(),
+            92..=94 => self.read_snapshot(),
+            95 => self.db().flush().unwrap(),
+            96 => self.db().wait_idle().unwrap(),
+            97 => {
+                let (a, b) = (self.key(), self.key());
+                let ks = self.db().default_keyspace();
+                ks.compact_range(Some(a.as_slice().min(&b)), Some(a.as_slice().max(&b))).unwrap();
+            }
+            98 if self.prng.chance(1, 4) => self.reopen(),
+            _ => self.db().sync().unwrap(),
+        }
+    }
+
+    fn delete_range(&mut self) {
+        let from = self.prng.below(self.key_count);
+        let to = from + self.prng.below(self.key_count / 8 + 2);
+        self.db().default_keyspace().delete_range(key(from)..key(to)).unwrap();
+        let gone: Vec<_> = self.map.range(key(from)..key(to)).map(|(k, _)| k.clone()).collect();
+        gone.iter().for_each(|key| _ = self.map.remove(key));
+    }
+
+    fn batch(&mut self) {
+        let mut batch = WriteBatch::new();
+        let ks = self.db().default_keyspace();
+        for _ in 0..=self.prng.below(20) {
+            let key = self.key();
+            if self.prng.chance(2, 3) {
+                let value = self.value();
+                batch.put(&ks, &key, &value).unwrap();
+                self.map.insert(key, value);
+            } else {
+                batch.delete(&ks, &key).unwrap();
+                self.map.remove(&key);
+            }
+        }
+        let sync = self.prng.chance(1, 4);
+        self.db().write(batch, WriteOptions { sync }).unwrap();
+    }
+
+    fn scan(&mut self) {
+        let (a, b) = (self.key(), self.key());
+        let (from, to) = if a <= b { (a, b) } else { (b, a) };
+        let ks = self.db().default_keyspace();
+        let expected: Vec<_> = self.map.range(from.clone()..to.clone()).collect();
+        let entries = ks.range(from..to).unwrap();
+        let mut got: Vec<_> = if self.prng.chance(1, 2) {
+            let mut got: Vec<_> = entries.rev().map(Result::unwrap).collect();
+            got.reverse();
+            got
+        } else {
+            entries.map(Result::unwrap).collect()
+        };
+        assert_eq!(got.len(), expected.len());
+        for ((key, value), (want_key, want_value)) in got.drain(..).zip(expected) {
+            assert_eq!((&key[..], &value[..]), (&want_key[..], &want_value[..]));
+        }
+    }
+
+    fn snapshot(&mut self) {
+        if self.held.len() < 4 {
+            let snapshot = self.db().snapshot();
+            self.held.push((snapshot, self.map.clone()));
+        } else {
+            let at = self.prng.below(4) as usize;
+            self.held.swap_remove(at);
+        }
+    }
+
+    fn read_snapshot(&mut self) {
+        if self.held.is_empty() {
+            return;
+        }
+        let at = self.prng.below(self.held.len() as u64) as usize;
+        let key = self.key();
+        let (snapshot, map) = &self.held[at];
+        let ks = self.db().default_keyspace();
+        let got = ks.get_at(snapshot, &key).unwrap();
+        assert_eq!(got.as_deref(), map.get(&key).map(Vec::as_slice), "{key:?} at a snapshot");
+        let options = ReadOptions { snapshot: Some(snapshot), ..ReadOptions::default() };
+        let mut iter = ks.iter(options).unwrap();
+        iter.seek(&key).unwrap();
+        let mut expected = map.range(key..);
+        for _ in 0..20 {
+            let want = expected.next();
+            assert_eq!(iter.valid(), want.is_some());
+            let Some((want_key, want_value)) = want else { break };
+            assert_eq!((iter.key(), iter.value()), (&want_key[..], &want_value[..]));
+            iter.next().unwrap();
+        }
+    }
+
+    fn reopen(&mut self) {
+        self.held.clear();
+        self.db.take().unwrap().close().unwrap();
+        self.stage.world.drop_jobs();
+        self.db = Some(self.stage.reopen(small()).unwrap());
+        self.compare();
+    }
+
+    fn compare(&self) {
+        let ks = self.db().default_keyspace();
+        let got: Map = ks
+            .range::<&[u8]>(..)
+            .unwrap()
+            .map(|entry| entry.map(|(key, value)| (key.to_vec(), value.to_vec())).unwrap())
+            .collect();
+        assert!(got == self.map, "{} entries, expected {}", got.len(), self.map.len());
+    }
+}
+
+#[test]
+fn a_store_is_a_map() {
+    for seed in 0..12 {
+        let mut run = Run::new(seed);
+        for step in 0..1500 {
+            run.step();
+            if step % 300 == 299 {
+                run.compare();
+            }
+        }
+        let report = run.db().check().unwrap();
+        assert!(report.is_sound(), "seed {seed}: {report}");
+    }
+}
+
+/// The same seed is the same run: trace of the scheduler, image of the drive, metrics.
+#[test]
+fn the_same_seed_is_the_same_run() {
+    let outcome = |seed: u64| {
+        let mut run = Run::new(seed);
+        (0..1000).for_each(|_| run.step());
+        run.db().create_keyspace("other", small_keyspace()).unwrap();
+        let image = run.stage.disk.image_hash().unwrap();
+        let mut metrics = run.db().metrics();
+        // The cache counts of a shared process are the run's own; they must agree as well.
+        metrics.compactions.truncate(5);
+        (run.stage.world.trace_hash(), image, metrics, run.prng.next_u64())
+    };
+    assert_eq!(outcome(5), outcome(5));
+    assert_ne!(outcome(5).1, outcome(6).1);
+}

@@ -1,0 +1,101 @@
+//! A drive, a file layer on it, a world in which both live, and small options.
+
+use imbrex::{Compression, Db, EngineError, KeyspaceOptions, Options};
+use imbrex_clockwork::{Order, Prng, Runtime, VirtualWorld};
+use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Rule, ZoneSpec};
+use imbrex_disk_sim::SimDisk;
+use imbrex_files::{FileLayer, Files, FormatOptions, PlacementKind};
+use std::sync::Arc;
+
+pub(crate) struct Stage {
+    pub(crate) disk: Arc<SimDisk>,
+    pub(crate) world: Arc<VirtualWorld>,
+    pub(crate) runtime: Runtime,
+}
+
+/// Zones of 1 MiB with a volatile cache of 2 MiB before them.
+pub(crate) fn zoned(zone_count: u64, order: Order) -> Stage {
+    let zones = ZoneSpec {
+        zone_len: Blocks::new(256),
+        zone_capacity: Blocks::new(256),
+        conventional_zone_count: 2,
+        open_zone_limit: Some(14),
+        active_zone_limit: Some(14),
+        strict_reads: true,
+    };
+    let rule = Rule::AtPointer(zones);
+    let geometry =
+        Geometry::new(GeometrySpec { len: Blocks::new(zone_count * 256), rule }).unwrap();
+    let disk = SimDisk::builder(geometry).write_cache(Blocks::new(512)).memory().unwrap();
+    let (runtime, world) = Runtime::virtual_time(order);
+    Stage { disk: Arc::new(disk), world, runtime }
+}
+
+pub(crate) fn seeded(zone_count: u64, seed: u64) -> Stage {
+    zoned(zone_count, Order::Seeded(Prng::new(seed).derive("order")))
+}
+
+impl Stage {
+    pub(crate) fn format(&self) -> Arc<dyn Files> {
+        let placement = PlacementKind::by_name("log-structured").unwrap();
+        let disk = Arc::clone(&self.disk) as Arc<dyn Disk>;
+        let layer = FileLayer::format(disk, &FormatOptions::new(placement), &self.runtime).unwrap();
+        self.runtime.scheduler.spawn(layer.clean_job());
+        Arc::new(layer)
+    }
+
+    pub(crate) fn mount(&self) -> Arc<dyn Files> {
+        let disk = Arc::clone(&self.disk) as Arc<dyn Disk>;
+        let layer = FileLayer::open(disk, &self.runtime).unwrap();
+        self.runtime.scheduler.spawn(layer.clean_job());
+        Arc::new(layer)
+    }
+
+    pub(crate) fn create(&self, options: Options) -> Db {
+        Db::open(self.format(), self.runtime.clone(), options).unwrap()
+    }
+
+    pub(crate) fn reopen(&self, options: Options) -> Result<Db, EngineError> {
+        Db::open(self.mount(), self.runtime.clone(), options)
+    }
+
+    /// Kills the process: jobs go as they are, what was not flushed is partly gone.
+    pub(crate) fn crash(&self, db: Db, prng: &mut Prng) {
+        self.disk.cut_power();
+        self.world.drop_jobs();
+        drop(db);
+        self.disk.power_cycle(prng).unwrap();
+    }
+}
+
+/// Everything small, so that few writes make many levels.
+pub(crate) fn small() -> Options {
+    Options {
+        memtable_len_bytes: 64 << 10,
+        log_len_bytes_max: 256 << 10,
+        log_frame_len_bytes: 8 << 10,
+        block_cache_len_bytes: 1 << 20,
+        compaction_read_len_bytes: 32 << 10,
+        keyspace: small_keyspace(),
+        ..Options::default()
+    }
+}
+
+pub(crate) fn small_keyspace() -> KeyspaceOptions {
+    KeyspaceOptions {
+        table_len_bytes: 16 << 10,
+        block_len_bytes: 1024,
+        compression: Compression::Lz4,
+        base_level_len_bytes: 64 << 10,
+        level_factor: 4,
+        l0_compact_run_count: 3,
+        l0_slowdown_run_count: 6,
+        l0_stop_run_count: 9,
+        ..KeyspaceOptions::default()
+    }
+}
+
+/// A key of the model: few enough that they meet again.
+pub(crate) fn key(number: u64) -> Vec<u8> {
+    format!("key{number:05}").into_bytes()
+}
