@@ -13,7 +13,7 @@ use crate::api::{
     SpaceUse,
 };
 use crate::catalog::{
-    CatalogStore, Header, NAME_LEN_BYTES_MAX, Shape, highest_sequence, read_image, regions,
+    CatalogStore, Header, NAME_LEN_BYTES_MAX, Shape, read_image, regions, sequences,
 };
 use crate::clean::CleanJob;
 use crate::commit::Committer;
@@ -71,7 +71,7 @@ pub(crate) struct Inner {
 impl FileLayer {
     /// Formats `disk`, whatever it held, and opens it.
     ///
-    /// Every sequential zone is reset. A power cut in between leaves an unformatted disk.
+    /// Every sequential zone is reset. A power cut in between leaves the old files or no catalog.
     ///
     /// # Errors
     /// [`FilesError::Unsuitable`]: the policy cannot live on this drive; nothing was written.
@@ -104,10 +104,11 @@ impl FileLayer {
             what: "formatting the drive".to_owned(),
             source,
         };
-        let sequence = highest_sequence(&*disk, &regions);
-        for region in &regions {
-            region.clear(&*disk).map_err(failed)?;
-        }
+        let [a, b] = sequences(&*disk, &regions);
+        // The catalog in use goes last: a cut in between must not bring the one before it back.
+        let order = if a < b { [0, 1] } else { [1, 0] };
+        order.iter().try_for_each(|&i| regions[i].clear(&*disk)).map_err(failed)?;
+        let sequence = a.max(b);
         for info in disk.report_zones() {
             let untouched = matches!(
                 info.state,

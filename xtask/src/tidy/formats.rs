@@ -12,8 +12,8 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     for (path, _) in tree.ending(".md") {
         let Some(name) = path.strip_prefix(DIR).filter(|_| path != INDEX) else { continue };
         let include = format!("{DIR}{name}\")]");
-        if !tree.ending("format.rs").any(|(_, text)| text.contains(&include)) {
-            let what = format!("no format.rs has #![doc = include_str!(\".../{DIR}{name}\")]");
+        if !tree.ending(".rs").any(|(_, text)| text.contains(&include)) {
+            let what = format!("no module has #![doc = include_str!(\".../{DIR}{name}\")]");
             findings.push(Finding::new(path, 1, RULE, what));
         }
         if !index.contains(&format!("({name})")) {

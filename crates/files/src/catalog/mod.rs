@@ -23,7 +23,7 @@ mod state;
 
 pub(crate) use format::{FILE_NAME_LEN_BYTES_MAX, Header, NAME_LEN_BYTES_MAX, Shape};
 pub(crate) use format::{decode_edits, encode_edits};
-pub(crate) use recover::{CatalogImage, highest_sequence, read_image};
+pub(crate) use recover::{CatalogImage, read_image, sequences};
 pub(crate) use region::{Region, regions};
 pub(crate) use state::{Edit, FileId, FileRecord, Misfit, Namespace};
 

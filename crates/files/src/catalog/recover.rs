@@ -72,13 +72,12 @@ pub(crate) fn read_image(disk: &dyn Disk) -> Result<CatalogImage, FilesError> {
     Ok(CatalogImage { header, regions, current, body, records, end })
 }
 
-/// The highest sequence that any header on the disk has, for a format that must go beyond it.
-pub(crate) fn highest_sequence(disk: &dyn Disk, regions: &[Region; 2]) -> u64 {
-    let sequence = |region| match look(disk, region) {
+/// The sequence in each region's header, 0 where there is none: a format must go beyond them.
+pub(crate) fn sequences(disk: &dyn Disk, regions: &[Region; 2]) -> [u64; 2] {
+    regions.each_ref().map(|region| match look(disk, region) {
         Ok(Found::Whole(header)) => header.sequence,
         _ => 0,
-    };
-    sequence(&regions[0]).max(sequence(&regions[1]))
+    })
 }
 
 impl CatalogImage {

@@ -1,1 +1,197 @@
+//! The catalog's bytes: golden, and in the face of garbage; and the namespace's bookkeeping.
 
+use super::format::HeaderFlaw;
+use super::{
+    Edit, FileId, FileRecord, Header, Misfit, Namespace, Shape, decode_edits, encode_edits,
+};
+use crate::api::{FileKind, GroupId};
+use crate::extent::Extent;
+use imbrex_clockwork::Prng;
+use imbrex_disk::Lba;
+
+fn header() -> Header {
+    Header {
+        shape: Shape {
+            rule: 2,
+            disk_len_blocks: 0x0102_0304,
+            zone_len_blocks: 65_536,
+            zone_capacity_blocks: 65_000,
+            conventional_zone_count: 5,
+        },
+        sequence: 7,
+        log_id: 0x1122_3344_5566_7788,
+        body_len_bytes: 4242,
+        body_crc32c: 0xdead_beef,
+        placement: "zone-per-level".to_owned(),
+        layout: "gear".to_owned(),
+        next_file_id: 99,
+        format_id: 3,
+    }
+}
+
+fn file(id: u64, extents: &[(u64, u64)]) -> FileRecord {
+    FileRecord {
+        id: FileId(id),
+        kind: FileKind::Table,
+        level: 3,
+        group: Some(GroupId(17)),
+        stream: 2,
+        is_open: false,
+        extents: extents
+            .iter()
+            .map(|&(start, len_bytes)| Extent { start: Lba::new(start), len_bytes })
+            .collect(),
+    }
+}
+
+fn one_of_each() -> Vec<Edit> {
+    let name = |text: &str| text.to_owned();
+    let extent = Extent { start: Lba::new(300), len_bytes: 8192 };
+    vec![
+        Edit::Add { name: name("a"), file: file(1, &[(100, 5000)]) },
+        Edit::Add {
+            name: name("wal"),
+            file: FileRecord { is_open: true, group: None, kind: FileKind::Log, ..file(2, &[]) },
+        },
+        Edit::Grow { id: FileId(2), extent },
+        Edit::Finish { id: FileId(2), extents: vec![extent] },
+        Edit::Link { existing: name("a"), name: name("b") },
+        Edit::Rename { from: name("b"), to: name("c") },
+        Edit::SetLevel { name: name("c"), level: 4 },
+        Edit::Move { id: FileId(1), extents: vec![Extent { start: Lba::new(7), len_bytes: 5000 }] },
+        Edit::AppAppend(b"one".to_vec()),
+        Edit::AppReplace(b"all".to_vec()),
+        Edit::Remove { name: name("a") },
+    ]
+}
+
+#[test]
+fn the_header_is_these_bytes() {
+    let block = header().encode();
+    let mut golden = b"IMBXCAT\n".to_vec();
+    golden.extend([1, 0, 0, 0, 2, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0]);
+    golden.extend([0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11]);
+    golden.extend([0x92, 0x10, 0, 0, 0, 0, 0, 0, 0xef, 0xbe, 0xad, 0xde, 14, 0, 4, 0]);
+    golden.extend(b"zone-per-level");
+    golden.resize(112, 0);
+    golden.extend(b"gear");
+    golden.resize(176, 0);
+    golden.extend([4, 3, 2, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0]);
+    golden.extend([0xe8, 0xfd, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0]);
+    golden.extend([99, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(block[..224], golden);
+    assert!(block[224..4092].iter().all(|&byte| byte == 0));
+    assert_eq!(Header::decode(&block), Ok(header()));
+}
+
+#[test]
+fn edits_are_these_bytes() {
+    let edits = [
+        Edit::Add { name: "a".to_owned(), file: file(1, &[(100, 5000)]) },
+        Edit::SetLevel { name: "a".to_owned(), level: 4 },
+    ];
+    let mut golden = vec![2, 0, 0, 0];
+    golden.extend([1, 1, 0, b'a', 1, 0, 0, 0, 0, 0, 0, 0, 2, 3, 1, 17, 0, 0, 0, 0, 0, 0, 0]);
+    golden.extend([2, 0, 0, 0, 1, 0, 0, 0, 100, 0, 0, 0, 0, 0, 0, 0, 0x88, 0x13]);
+    golden.extend([0, 0, 0, 0, 0, 0]);
+    golden.extend([5, 1, 0, b'a', 4]);
+    assert_eq!(encode_edits(&edits), golden);
+}
+
+#[test]
+fn edits_come_back() {
+    let edits = one_of_each();
+    assert_eq!(decode_edits(&encode_edits(&edits)), Ok(edits));
+}
+
+#[test]
+fn garbage_never_decodes_to_a_panic() {
+    let block = header().encode();
+    assert_eq!(Header::decode(&[0; 4096]), Err(HeaderFlaw::Blank));
+    assert_eq!(Header::decode(&[9; 4096]), Err(HeaderFlaw::Foreign));
+    for bit in (0..8 * 4096).step_by(37) {
+        let mut flipped = block.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        assert!(Header::decode(&flipped).is_err(), "bit {bit}");
+    }
+    let bytes = encode_edits(&one_of_each());
+    for len in 0..bytes.len() {
+        assert!(decode_edits(&bytes[..len]).is_err(), "cut to {len}");
+    }
+    for bit in 0..8 * bytes.len() {
+        let mut flipped = bytes.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        if let Ok(edits) = decode_edits(&flipped) {
+            assert_eq!(encode_edits(&edits), flipped, "one encoding an edit list");
+        }
+    }
+    let mut prng = Prng::new(1);
+    for _ in 0..2000 {
+        let mut noise = vec![0; prng.below(200) as usize];
+        prng.fill(&mut noise);
+        let _ = decode_edits(&noise);
+        // A plausible count, so that the loop is entered.
+        if noise.len() > 4 {
+            noise[..4].copy_from_slice(&[3, 0, 0, 0]);
+            noise[4] %= 12;
+            let _ = decode_edits(&noise);
+        }
+    }
+}
+
+#[test]
+fn a_future_version_says_so() {
+    let mut block = header().encode();
+    block[8] = 2;
+    let crc = crc32c::crc32c(&block[..4092]);
+    block[4092..].copy_from_slice(&crc.to_le_bytes());
+    assert_eq!(Header::decode(&block), Err(HeaderFlaw::Version(2)));
+}
+
+#[test]
+fn a_snapshot_makes_the_same_namespace() {
+    let mut namespace = Namespace::default();
+    for edit in one_of_each() {
+        namespace.apply(edit).unwrap();
+    }
+    namespace.apply(Edit::Link { existing: "wal".into(), name: "wal-2".into() }).unwrap();
+    let mut copy = Namespace::default();
+    for edit in namespace.snapshot() {
+        copy.apply(edit).unwrap();
+    }
+    assert_eq!(copy, namespace);
+    // The estimate that admission relies on is never too low.
+    let encoded = encode_edits(&namespace.snapshot()).len() as u64;
+    assert!(encoded <= 4 + namespace.encoded_len_bytes(), "{encoded}");
+}
+
+#[test]
+fn a_removed_namespace_weighs_nothing() {
+    let mut namespace = Namespace::default();
+    let add = |id, name: &str| Edit::Add { name: name.into(), file: file(id, &[(1, 1), (2, 2)]) };
+    namespace.apply(add(1, "a")).unwrap();
+    namespace.apply(add(2, "b")).unwrap();
+    namespace.apply(Edit::Link { existing: "a".into(), name: "c".into() }).unwrap();
+    let gone = namespace.apply(Edit::Rename { from: "c".into(), to: "b".into() }).unwrap();
+    assert_eq!(gone.map(|file| file.id), Some(FileId(2)));
+    assert_eq!(namespace.apply(Edit::Remove { name: "a".into() }), Ok(None));
+    let gone = namespace.apply(Edit::Remove { name: "b".into() }).unwrap();
+    assert_eq!(gone.map(|file| file.id), Some(FileId(1)));
+    assert_eq!(namespace, Namespace::default());
+}
+
+#[test]
+fn edits_that_do_not_fit_are_told() {
+    let mut namespace = Namespace::default();
+    let misfit = |namespace: &mut Namespace, edit: Edit, part: &str| {
+        let Err(Misfit(reason)) = namespace.apply(edit) else { panic!("{part} applied") };
+        assert!(reason.contains(part), "{reason}");
+    };
+    misfit(&mut namespace, Edit::Remove { name: "x".into() }, "\"x\"");
+    misfit(&mut namespace, Edit::Move { id: FileId(5), extents: vec![] }, "file 5");
+    namespace.apply(Edit::Add { name: "a".into(), file: file(1, &[]) }).unwrap();
+    misfit(&mut namespace, Edit::Add { name: "a".into(), file: file(2, &[]) }, "exists");
+    misfit(&mut namespace, Edit::Add { name: "b".into(), file: file(1, &[]) }, "twice");
+    let extent = Extent { start: Lba::new(1), len_bytes: 1 };
+    misfit(&mut namespace, Edit::Grow { id: FileId(1), extent }, "no open log");
+}

@@ -1,1 +1,155 @@
+//! Plans as tables: a map and requests in, extents out.
 
+use super::{FileRequest, PlacementKind, Urgency};
+use crate::api::{FileKind, Hints};
+use crate::space::tests::{map, range};
+use crate::space::{Lane, NoSpace, SpaceMap};
+use imbrex_disk::{Blocks, Lba};
+
+fn request(blocks: u64, level: u8) -> FileRequest {
+    let hints = Hints { level, ..Hints::new(FileKind::Table) };
+    FileRequest { len_bytes: Blocks::new(blocks).bytes(), hints, is_moved: false }
+}
+
+fn reserve(blocks: u64, level: u8) -> FileRequest {
+    let request = request(blocks, level);
+    FileRequest { hints: Hints { may_use_reserve: true, ..request.hints }, ..request }
+}
+
+/// Plans and takes; the picture of where each file lies, or the refusal.
+fn place(policy: &str, map: &mut SpaceMap, files: &[FileRequest]) -> String {
+    let policy = PlacementKind::by_name(policy).unwrap().build();
+    match policy.plan(map, files) {
+        Err(NoSpace { needed, free }) => format!("no space: {} of {}", needed.get(), free.get()),
+        Ok(plan) => {
+            let mut out = Vec::new();
+            for (extents, file) in plan.iter().zip(files) {
+                for extent in extents {
+                    map.take(extent.range(), policy.lane(file));
+                    let end = extent.range().end();
+                    map.change(extent.start, |zone| zone.written = end);
+                }
+                let texts: Vec<String> = extents.iter().map(ToString::to_string).collect();
+                out.push(texts.join(" "));
+            }
+            map.check().unwrap();
+            out.join(", ")
+        }
+    }
+}
+
+#[test]
+fn levels_get_zones_of_their_own() {
+    let mut map = map(8, None);
+    let files = [request(10, 1), request(10, 2), request(60, 1), request(5, 2)];
+    assert_eq!(place("zone-per-level", &mut map, &files), "0..10, 64..74, 10..64 128..134, 74..79");
+    assert_eq!(place("zone-per-level", &mut map, &[request(3, 1)]), "134..137");
+}
+
+#[test]
+fn one_log_mixes_levels() {
+    let mut map = map(8, None);
+    let files = [request(10, 1), request(10, 2), request(60, 1)];
+    assert_eq!(place("log-structured", &mut map, &files), "0..10, 10..20, 20..64 64..80");
+}
+
+#[test]
+fn a_moved_file_goes_to_a_cold_zone() {
+    let mut map = map(8, None);
+    let moved = FileRequest { is_moved: true, ..request(10, 1) };
+    let files = [request(10, 1), moved];
+    assert_eq!(place("zone-per-level", &mut map, &files), "0..10, 64..74");
+}
+
+#[test]
+fn the_limit_on_active_zones_makes_levels_share() {
+    let mut map = map(8, Some(2));
+    let files = [request(10, 1), request(10, 5), request(10, 4)];
+    // Level 4 goes to the nearest level's zone: 5.
+    assert_eq!(place("zone-per-level", &mut map, &files), "0..10, 64..74, 74..84");
+    // Filling zones makes room for others.
+    assert_eq!(place("zone-per-level", &mut map, &[request(54, 1)]), "10..64");
+    assert_eq!(place("zone-per-level", &mut map, &[request(10, 1)]), "128..138");
+}
+
+#[test]
+fn a_full_drive_spills_into_any_zone_but_not_into_the_reserve() {
+    let mut map = map(6, None);
+    assert_eq!(
+        place("zone-per-level", &mut map, &[request(10, 1), request(70, 2), request(60, 3)]),
+        "0..10, 64..128 128..134, 192..252"
+    );
+    assert_eq!(place("zone-per-level", &mut map, &[request(117, 1)]), "no space: 117 of 116");
+    assert_eq!(place("zone-per-level", &mut map, &[request(116, 1)]), "10..64 256..318");
+    assert_eq!(place("zone-per-level", &mut map, &[reserve(65, 1)]), "no space: 65 of 64");
+    assert_eq!(place("zone-per-level", &mut map, &[reserve(64, 1)]), "318..320 320..382");
+}
+
+#[test]
+fn logs_keep_apart_from_tables() {
+    let mut map = map(8, None);
+    place("zone-per-level", &mut map, &[request(10, 1)]);
+    let policy = PlacementKind::by_name("zone-per-level").unwrap().build();
+    let hints = Hints::new(FileKind::Log);
+    let run = policy.plan_log(&map, &hints, Blocks::ZERO).unwrap();
+    assert_eq!(run, range(64, 64));
+    map.take(run, Lane::Log);
+    map.set_owned(run, true);
+    assert_eq!(policy.plan_log(&map, &hints, Blocks::ZERO), Ok(range(128, 64)));
+    map.shrink(Lba::new(64), range(70, 58), false);
+    map.set_owned(run, false);
+    assert_eq!(policy.plan_log(&map, &hints, Blocks::ZERO), Ok(range(70, 58)));
+}
+
+#[test]
+fn first_fit_fills_holes_and_splits_when_it_must() {
+    let mut map = SpaceMap::without_zones(range(100, 1000));
+    let place = |map: &mut SpaceMap, blocks: u64| {
+        let policy = PlacementKind::by_name("first-fit").unwrap().build();
+        let plan = policy.plan(map, &[request(blocks, 0)]).unwrap();
+        plan[0].iter().for_each(|extent| map.take(extent.range(), Lane::Fresh(0)));
+        plan[0].iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(place(&mut map, 300), "100..400");
+    assert_eq!(place(&mut map, 300), "400..700");
+    map.give(range(100, 20), false);
+    let back = map.begin_discard();
+    map.was_discarded(&back);
+    assert_eq!(place(&mut map, 30), "700..730");
+    assert_eq!(place(&mut map, 15), "100..115");
+    map.check().unwrap();
+    assert_eq!(place(&mut map, 240), "730..970");
+    assert_eq!(map.free().get(), 135);
+}
+
+#[test]
+fn greedy_cleaning_takes_the_zone_with_most_dead_blocks() {
+    let mut map = map(8, None);
+    place("log-structured", &mut map, &[request(320, 1)]);
+    for zone in 0..5 {
+        map.set_named(range(zone * 64, 64), true);
+    }
+    map.give(range(64, 10), true);
+    map.give(range(128, 30), true);
+    let policy = |name| PlacementKind::by_name(name).unwrap().build();
+    let log = policy("log-structured");
+    // 192 + 0 of 512 blocks are free: more than 20 %.
+    assert_eq!(log.plan_reclaim(&map, Urgency::Background), None);
+    place("log-structured", &mut map, &[reserve(100, 1)]);
+    assert_eq!(log.plan_reclaim(&map, Urgency::Background), Some(range(128, 64)));
+    let per_level = policy("zone-per-level");
+    assert_eq!(per_level.plan_reclaim(&map, Urgency::Background), None);
+    assert_eq!(per_level.plan_reclaim(&map, Urgency::NoSpace), Some(range(128, 64)));
+    assert_eq!(policy("first-fit").plan_reclaim(&map, Urgency::NoSpace), None);
+}
+
+#[test]
+fn policies_are_found_by_name() {
+    let names: Vec<_> = PlacementKind::names().collect();
+    assert_eq!(names, ["first-fit", "log-structured", "zone-per-level"]);
+    for name in names {
+        let kind = PlacementKind::by_name(name).unwrap();
+        assert_eq!((kind.name(), kind.build().name()), (name, name));
+    }
+    assert_eq!(PlacementKind::by_name("no-such"), None);
+}

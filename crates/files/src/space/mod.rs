@@ -378,4 +378,4 @@ impl SpaceMap {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

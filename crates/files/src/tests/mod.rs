@@ -1,4 +1,7 @@
-//! The file layer over simulated drives: scripts, power cuts and damage.
+//! The file layer over simulated drives: scripts, power cuts, damage, threads.
 
+mod cuts;
+mod damage;
 mod scripts;
 mod stage;
+mod threads;

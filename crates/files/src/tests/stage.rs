@@ -1,7 +1,7 @@
 //! A drive with a file layer on it, and files whose content follows from their names.
 
 use crate::{
-    FileBuffer, FileKind, FileLayer, Files, FilesError, FormatOptions, Hints, PlacementKind,
+    Commit, FileBuffer, FileKind, FileLayer, Files, FilesError, FormatOptions, Hints, PlacementKind,
 };
 use imbrex_clockwork::{Order, Prng, Runtime, VirtualWorld};
 use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, Geometry, GeometrySpec, Rule, ZoneSpec};
@@ -91,4 +91,19 @@ pub(crate) fn verify(files: &FileLayer, name: &str, tag: &str) -> Result<(), Str
     let mut scratch = Vec::new();
     let got = reader.read_at(0, len_bytes, &mut scratch).map_err(|e| e.to_string())?;
     if got == content(tag, len_bytes) { Ok(()) } else { Err(format!("{name}: content differs")) }
+}
+/// Persists and commits one table.
+pub(crate) fn put(files: &FileLayer, name: &str, blocks: u64, level: u8) -> Result<(), FilesError> {
+    let add = files.persist(vec![table(name, blocks, level)])?;
+    files.commit(Commit { add, ..Commit::default() })
+}
+
+pub(crate) fn remove(files: &FileLayer, names: &[&str]) -> Result<(), FilesError> {
+    let remove = names.iter().map(|&name| name.to_owned()).collect();
+    files.commit(Commit { remove, ..Commit::default() })
+}
+
+pub(crate) fn assert_sound(files: &FileLayer) {
+    let report = files.check().unwrap();
+    assert!(report.findings.is_empty(), "{:#?}", report.findings);
 }

@@ -1,0 +1,338 @@
+//! The plug is pulled at every device event of a story, and again while it recovers.
+//!
+//! What must hold afterwards: the namespace is the one of the last acknowledged change, or that of
+//! the change on its way (F1); every file reads back (F2); a log holds what was synced; the check
+//! finds nothing; and the drive can be written again.
+
+use super::stage::{Stage, Zones, assert_sound, content, conventional, put, table, verify, zoned};
+use crate::{AppRecord, Commit, FileKind, FileLayer, Files, FilesError, Hints, LogWriter};
+use imbrex_disk::Blocks;
+use imbrex_disk_sim::FaultPlan;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// One step of the story.
+enum Op {
+    Put(&'static [(&'static str, u64, u8)]),
+    Swap { remove: &'static [&'static str], add: (&'static str, u64, u8), app: &'static str },
+    Rename(&'static str, &'static str),
+    Apps(u32),
+    ReplaceApp(&'static str),
+    Log(&'static str),
+    Append(&'static str, u64),
+    Finish(&'static str),
+    Clean,
+}
+
+/// What must be on the drive.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Model {
+    /// Name -> (content's tag, blocks, level).
+    tables: BTreeMap<String, (String, u64, u8)>,
+    /// Name -> blocks synced.
+    logs: BTreeMap<String, u64>,
+    app: Vec<String>,
+}
+
+const STORY: &[Op] = &[
+    Op::Log("w1"),
+    Op::Append("w1", 3),
+    Op::Put(&[("a", 20, 1), ("b", 30, 2)]),
+    Op::Append("w1", 70),
+    Op::Finish("w1"),
+    Op::Log("w2"),
+    Op::Swap { remove: &["a", "w1"], add: ("c", 40, 1), app: "edit" },
+    Op::Append("w2", 2),
+    Op::Rename("b", "d"),
+    // More than a region's log holds: the catalog moves to the other region, and back.
+    Op::Apps(34),
+    Op::ReplaceApp("all"),
+    Op::Put(&[("e", 64, 3), ("f", 50, 3)]),
+    Op::Append("w2", 5),
+    Op::Swap { remove: &["e"], add: ("g", 10, 1), app: "more" },
+    Op::Clean,
+    Op::Apps(3),
+];
+
+impl Model {
+    /// The states that the drive may be in while `op` is on its way, the last being after it.
+    fn after(&self, op: &Op) -> Vec<Model> {
+        let mut next = self.clone();
+        match op {
+            Op::Put(files) => {
+                for &(name, blocks, level) in *files {
+                    next.tables.insert(name.into(), (name.into(), blocks, level));
+                }
+            }
+            Op::Swap { remove, add, app } => {
+                for name in *remove {
+                    next.tables.remove(*name);
+                    next.logs.remove(*name);
+                }
+                next.tables.insert(add.0.into(), (add.0.into(), add.1, add.2));
+                next.app.push((*app).into());
+            }
+            Op::Rename(from, to) => {
+                let file = next.tables.remove(*from).expect("the story is consistent");
+                next.tables.insert((*to).into(), file);
+            }
+            Op::Apps(count) => {
+                let mut states = Vec::new();
+                for index in 0..*count {
+                    next.app.push(format!("app {index}"));
+                    states.push(next.clone());
+                }
+                return states;
+            }
+            Op::ReplaceApp(text) => next.app = vec![(*text).into()],
+            Op::Log(name) => drop(next.logs.insert((*name).into(), 0)),
+            Op::Append(name, blocks) => {
+                *next.logs.get_mut(*name).expect("the story is consistent") += blocks;
+            }
+            Op::Finish(_) | Op::Clean => {}
+        }
+        vec![next]
+    }
+
+    /// Compares with a drive; logs are checked apart, because they may be longer.
+    fn matches(&self, files: &FileLayer) -> bool {
+        let tables: BTreeMap<String, (u64, u8)> = files
+            .list("")
+            .into_iter()
+            .filter(|f| f.kind == FileKind::Table)
+            .map(|f| (f.name, (f.len_bytes / 4096, f.level)))
+            .collect();
+        let expected: BTreeMap<String, (u64, u8)> = self
+            .tables
+            .iter()
+            .map(|(name, &(_, blocks, level))| (name.clone(), (blocks, level)))
+            .collect();
+        let logs: Vec<String> = files
+            .list("")
+            .into_iter()
+            .filter(|f| f.kind == FileKind::Log)
+            .map(|f| f.name)
+            .collect();
+        let app: Vec<Vec<u8>> = self.app.iter().map(|text| text.as_bytes().to_vec()).collect();
+        tables == expected
+            && logs.iter().eq(self.logs.keys())
+            && files.app_records() == app
+            && self.logs.iter().all(|(name, &synced)| log_holds(files, name, synced))
+    }
+}
+
+fn log_holds(files: &FileLayer, name: &str, synced_blocks: u64) -> bool {
+    let reader = files.open(name).unwrap();
+    let len_bytes = Blocks::new(synced_blocks).bytes() as usize;
+    let mut scratch = Vec::new();
+    match reader.read_at(0, len_bytes, &mut scratch) {
+        Ok(got) => got == content(name, len_bytes),
+        Err(FilesError::PastEnd { .. }) => false,
+        Err(error) => panic!("{name}: {error}"),
+    }
+}
+
+/// Plays the story; returns what the drive may hold after the first failure.
+fn play(stage: &Stage, files: &FileLayer, story: &[Op]) -> (Vec<Model>, Result<(), FilesError>) {
+    let mut logs: BTreeMap<&str, Arc<dyn LogWriter>> = BTreeMap::new();
+    let mut model = Model::default();
+    for op in story {
+        let mut states = model.after(op);
+        let result = perform(stage, files, op, &mut logs);
+        let after = states.last().cloned().expect("an op leads somewhere");
+        if let Err(error) = result {
+            states.insert(0, model);
+            return (states, Err(error));
+        }
+        model = after;
+    }
+    (vec![model], Ok(()))
+}
+
+fn perform(
+    stage: &Stage,
+    files: &FileLayer,
+    op: &Op,
+    logs: &mut BTreeMap<&str, Arc<dyn LogWriter>>,
+) -> Result<(), FilesError> {
+    match op {
+        Op::Put(tables) => {
+            let buffers = tables.iter().map(|&(name, blocks, level)| table(name, blocks, level));
+            let add = files.persist(buffers.collect())?;
+            files.commit(Commit { add, ..Commit::default() })
+        }
+        Op::Swap { remove, add: (name, blocks, level), app } => files.commit(Commit {
+            add: files.persist(vec![table(name, *blocks, *level)])?,
+            remove: remove.iter().map(|&n| n.to_owned()).collect(),
+            app: Some(AppRecord::Append(app.as_bytes().to_vec())),
+            ..Commit::default()
+        }),
+        Op::Rename(from, to) => {
+            let rename = vec![((*from).to_owned(), (*to).to_owned())];
+            files.commit(Commit { rename, ..Commit::default() })
+        }
+        Op::Apps(count) => (0..*count).try_for_each(|index| {
+            let app = Some(AppRecord::Append(format!("app {index}").into_bytes()));
+            files.commit(Commit { app, ..Commit::default() })
+        }),
+        Op::ReplaceApp(text) => {
+            let app = Some(AppRecord::Replace(text.as_bytes().to_vec()));
+            files.commit(Commit { app, ..Commit::default() })
+        }
+        Op::Log(name) => {
+            let hints = Hints { may_use_reserve: true, ..Hints::new(FileKind::Log) };
+            files.create_log(name, hints).map(|log| drop(logs.insert(name, log)))
+        }
+        Op::Append(name, blocks) => {
+            let log = &logs[name];
+            let before = log.len_bytes() as usize;
+            let len_bytes = before + Blocks::new(*blocks).bytes() as usize;
+            log.append(&content(name, len_bytes)[before..])?;
+            log.sync()
+        }
+        Op::Finish(name) => logs[name].finish(),
+        Op::Clean => {
+            stage.runtime.scheduler.notify();
+            stage.world.run_until_idle();
+            Ok(())
+        }
+    }
+}
+
+fn start(stage: &Stage, placement: &str) -> FileLayer {
+    let files = stage.format(placement).unwrap();
+    stage.runtime.scheduler.spawn(files.clean_job());
+    files
+}
+
+/// The device events of the whole story on such a stage.
+fn event_count(make: &dyn Fn() -> Stage, placement: &str) -> u64 {
+    let stage = make();
+    let files = start(&stage, placement);
+    stage.disk.set_faults(FaultPlan::default());
+    let (models, result) = play(&stage, &files, STORY);
+    result.unwrap();
+    assert!(models[0].matches(&files), "the story itself");
+    assert_sound(&files);
+    stage.disk.fault_event_count()
+}
+
+fn cut_everywhere(make: &dyn Fn() -> Stage, placement: &str) {
+    for cut in 0..event_count(make, placement) {
+        let stage = make();
+        let files = start(&stage, placement);
+        stage.disk.set_faults(FaultPlan { power_cut_after: Some(cut), ..FaultPlan::default() });
+        let (states, _) = play(&stage, &files, STORY);
+        drop(files);
+        stage.world.drop_jobs();
+        stage.power_cycle(cut);
+        let files = recovered(&stage, &states, cut);
+        // The first change after an open writes a checkpoint: cut that too, at its every event.
+        let again = cut % 7;
+        stage.disk.set_faults(FaultPlan { power_cut_after: Some(again), ..FaultPlan::default() });
+        let was_put = put(&files, "late", 3, 1).is_ok();
+        drop(files);
+        stage.power_cycle(cut + 1000);
+        let mut states = states;
+        for state in states.clone() {
+            let mut with = state.clone();
+            with.tables.insert("late".into(), ("late".into(), 3, 1));
+            states.push(with);
+        }
+        if was_put {
+            states.retain(|state| state.tables.contains_key("late"));
+        }
+        let files = recovered(&stage, &states, cut);
+        put(&files, "last", 3, 1).unwrap();
+        verify(&files, "last", "last").unwrap();
+        assert_sound(&files);
+    }
+}
+
+fn recovered(stage: &Stage, states: &[Model], cut: u64) -> FileLayer {
+    let files = stage.open().unwrap_or_else(|error| panic!("cut at event {cut}: {error}"));
+    let state = states.iter().rev().find(|state| state.matches(&files));
+    let Some(state) = state else {
+        panic!("cut at event {cut}: found {:#?}, none of {states:#?}", files.list(""));
+    };
+    for (name, (tag, ..)) in &state.tables {
+        verify(&files, name, tag).unwrap_or_else(|error| panic!("cut at event {cut}: {error}"));
+    }
+    assert_sound(&files);
+    files
+}
+
+const SMALL: Zones = Zones { count: 10, len: 64, conventional: 1, active_limit: None };
+
+#[test]
+fn on_zones_per_level() {
+    cut_everywhere(&|| zoned(SMALL, 512), "zone-per-level");
+}
+
+#[test]
+fn on_one_log_with_cleaning() {
+    let zones = Zones { count: 10, len: 64, conventional: 0, active_limit: Some(6) };
+    cut_everywhere(&|| zoned(zones, 512), "log-structured");
+}
+
+#[test]
+fn on_a_conventional_drive() {
+    cut_everywhere(&|| conventional(640, 512), "first-fit");
+}
+
+#[test]
+fn while_formatting() {
+    for cut in 0..12 {
+        let stage = zoned(SMALL, 512);
+        let files = start(&stage, "zone-per-level");
+        put(&files, "old", 3, 1).unwrap();
+        drop(files);
+        stage.disk.set_faults(FaultPlan { power_cut_after: Some(cut), ..FaultPlan::default() });
+        let formatted = stage.format("zone-per-level").is_ok();
+        stage.power_cycle(cut);
+        match stage.open() {
+            Ok(files) if formatted => assert!(files.list("").is_empty()),
+            // Before the catalog was erased the old file is there; after it, nothing is.
+            Ok(files) => assert!(files.list("").is_empty() || verify(&files, "old", "old").is_ok()),
+            Err(FilesError::NotFormatted { .. }) if !formatted => {}
+            Err(error) => panic!("cut at event {cut}: {error}"),
+        }
+        stage.format("zone-per-level").unwrap();
+    }
+}
+
+#[test]
+fn a_failed_flush_poisons_and_a_reopen_heals() {
+    let stage = zoned(SMALL, 512);
+    let files = start(&stage, "zone-per-level");
+    put(&files, "a", 3, 1).unwrap();
+    let fail_flush = Some(imbrex_disk_sim::FailAt { after: 0, sticky: false });
+    stage.disk.set_faults(FaultPlan { fail_flush, ..FaultPlan::default() });
+    assert!(matches!(put(&files, "b", 3, 1), Err(FilesError::Disk { .. })));
+    assert!(matches!(put(&files, "c", 3, 1), Err(FilesError::Poisoned)));
+    assert!(matches!(files.create_log("w", Hints::new(FileKind::Log)), Err(FilesError::Poisoned)));
+    verify(&files, "a", "a").unwrap();
+    drop(files);
+    stage.power_cycle(1);
+    let files = stage.open().unwrap();
+    verify(&files, "a", "a").unwrap();
+    put(&files, "c", 3, 1).unwrap();
+    assert_sound(&files);
+}
+
+#[test]
+fn a_failed_write_fails_one_persist_only() {
+    let stage = zoned(SMALL, 512);
+    let files = start(&stage, "zone-per-level");
+    put(&files, "a", 3, 1).unwrap();
+    let fail_write = Some(imbrex_disk_sim::FailAt { after: 0, sticky: false });
+    stage.disk.set_faults(FaultPlan { fail_write, ..FaultPlan::default() });
+    assert!(matches!(
+        files.persist(vec![table("b", 3, 1), table("c", 3, 1)]),
+        Err(FilesError::Disk { .. })
+    ));
+    put(&files, "d", 3, 1).unwrap();
+    verify(&files, "a", "a").unwrap();
+    verify(&files, "d", "d").unwrap();
+    assert_sound(&files);
+}

@@ -1,0 +1,142 @@
+//! Bits that flip in the catalog, other geometries, other contents: named, never guessed around.
+
+use super::stage::{Stage, Zones, conventional, put, remove, zoned};
+use crate::{AppRecord, Commit, Files, FilesError};
+use imbrex_disk::{Disk, Lba, Persist};
+use std::sync::Arc;
+
+const ZONES: Zones = Zones { count: 10, len: 64, conventional: 1, active_limit: None };
+const SEQUENTIAL: Zones = Zones { count: 10, len: 64, conventional: 0, active_limit: None };
+
+type State = (Vec<String>, Vec<Vec<u8>>);
+
+fn state(files: &dyn Files) -> State {
+    (files.list("").into_iter().map(|file| file.name).collect(), files.app_records())
+}
+
+/// A drive with a checkpoint and a few records, what it holds, and what it held before the last
+/// record.
+fn written(stage: Stage, placement: &str) -> (Stage, State, State) {
+    let files = stage.format(placement).unwrap();
+    for name in ["a", "b", "c"] {
+        put(&files, name, 2, 1).unwrap();
+    }
+    remove(&files, &["b"]).unwrap();
+    let before = state(&files);
+    let app = Some(AppRecord::Append(b"last".to_vec()));
+    files.commit(Commit { app, ..Commit::default() }).unwrap();
+    let after = state(&files);
+    (stage, before, after)
+}
+
+fn flip_everywhere(make: &dyn Fn() -> Stage, placement: &str, blocks: &[u64]) {
+    let (stage, before, after) = written(make(), placement);
+    let mut refused = 0;
+    for &at in blocks {
+        for bit in [0, 65, 170, 333, 500, 1000, 32_767] {
+            stage.disk.flip_bit(Lba::new(at), bit).unwrap();
+            match stage.open() {
+                Ok(files) => {
+                    let found = state(&files);
+                    assert!(
+                        found == after || found == before,
+                        "bit {bit} of block {at}: {found:?} is no state that ever was last"
+                    );
+                }
+                Err(
+                    FilesError::Corrupt { .. }
+                    | FilesError::NotFormatted { .. }
+                    | FilesError::Version { .. },
+                ) => refused += 1,
+                Err(error) => panic!("bit {bit} of block {at}: {error}"),
+            }
+            stage.disk.flip_bit(Lba::new(at), bit).unwrap();
+        }
+    }
+    assert!(refused > 10, "damage is noticed: {refused}");
+    assert_eq!(state(&stage.open().unwrap()), after);
+}
+
+#[test]
+fn any_bit_in_conventional_regions() {
+    let blocks: Vec<u64> = (0..64).collect();
+    flip_everywhere(&|| zoned(ZONES, 0), "zone-per-level", &blocks);
+    flip_everywhere(&|| conventional(1024, 0), "first-fit", &blocks);
+}
+
+#[test]
+fn any_bit_in_sequential_regions() {
+    let blocks: Vec<u64> = (0..20).chain(64..80).collect();
+    flip_everywhere(&|| zoned(SEQUENTIAL, 0), "log-structured", &blocks);
+}
+
+#[test]
+fn an_unreadable_catalog_is_the_disks_error() {
+    let (stage, ..) = written(zoned(ZONES, 0), "zone-per-level");
+    stage.disk.damage(imbrex_disk::BlockRange::new(Lba::new(0), imbrex_disk::Blocks::new(1)));
+    assert!(matches!(stage.open(), Err(FilesError::Disk { .. })));
+}
+
+#[test]
+fn what_is_no_catalog_is_not_formatted() {
+    let stage = conventional(1024, 0);
+    assert!(matches!(stage.open(), Err(FilesError::NotFormatted { .. })));
+    stage.disk.write(Lba::new(0), &[7; 4096], Persist::Through).unwrap();
+    stage.disk.write(Lba::new(32), &[8; 4096], Persist::Through).unwrap();
+    assert!(matches!(stage.open(), Err(FilesError::NotFormatted { .. })));
+    // Formatting does not mind what was there.
+    stage.format("first-fit").unwrap();
+    stage.open().unwrap();
+}
+
+#[test]
+fn another_geometry_is_refused() {
+    let stage = conventional(1024, 0);
+    stage.format("first-fit").unwrap();
+    let mut header = vec![0; 4096];
+    stage.disk.read(Lba::new(32), &mut header).unwrap();
+    let first = {
+        stage.disk.read(Lba::new(0), &mut header).unwrap();
+        header
+    };
+    let other = conventional(2048, 0);
+    other.disk.write(Lba::new(0), &first, Persist::Through).unwrap();
+    let error = other.open().unwrap_err().to_string();
+    assert!(error.contains("1024") && error.contains("2048"), "{error}");
+}
+
+#[test]
+fn a_pointer_below_a_live_extent_is_named() {
+    let (stage, ..) = written(zoned(ZONES, 0), "zone-per-level");
+    stage.disk.manage_zone(imbrex_disk::ZoneId(1), imbrex_disk::ZoneAction::Reset).unwrap();
+    match stage.open() {
+        Err(FilesError::Corrupt { structure: "extent", place, reason }) => {
+            assert!(place.contains("\"a\""), "{place}");
+            assert!(reason.contains("zone 1"), "{reason}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn unsuitable_drives_are_refused() {
+    let is_unsuitable = |result: Result<crate::FileLayer, FilesError>| {
+        matches!(result, Err(FilesError::Unsuitable { .. }))
+    };
+    assert!(is_unsuitable(zoned(ZONES, 0).format("first-fit")));
+    assert!(is_unsuitable(conventional(1024, 0).format("zone-per-level")));
+    assert!(is_unsuitable(conventional(64, 0).format("first-fit")));
+    assert!(is_unsuitable(zoned(Zones { count: 4, ..ZONES }, 0).format("zone-per-level")));
+    let few = Zones { active_limit: Some(2), ..ZONES };
+    assert!(is_unsuitable(zoned(few, 0).format("log-structured")));
+}
+
+#[test]
+fn a_file_of_another_drive_is_refused() {
+    let (one, other) = (conventional(1024, 0), conventional(1024, 0));
+    let (one, other) = (one.format("first-fit").unwrap(), other.format("first-fit").unwrap());
+    let add = one.persist(vec![super::stage::table("a", 1, 0)]).unwrap();
+    let refused = other.commit(Commit { add, ..Commit::default() });
+    assert!(matches!(refused, Err(FilesError::BadName { .. })));
+    assert!(Arc::strong_count(one.disk()) >= 1);
+}
