@@ -32,6 +32,7 @@ impl Inner {
                 return Err(FilesError::BadName { name: file.name.clone(), reason });
             }
         }
+        self.reclaim()?;
         let mut live = self.committer.lock();
         live.check()?;
         let mut draft = Draft::new(&live.namespace);
@@ -43,7 +44,8 @@ impl Inner {
             bodies.push(Arc::clone(&file.body));
         }
         draft.finish(commit)?;
-        let (edits, growth_bytes) = (draft.edits, draft.growth_bytes);
+        let growth_bytes = draft.growth_bytes.saturating_sub(draft.shrink_bytes);
+        let edits = draft.edits;
         if growth_bytes > 0 {
             self.committer.admit(&live, growth_bytes)?;
         }
@@ -72,11 +74,18 @@ struct Draft<'a> {
     exists: BTreeMap<String, bool>,
     edits: Vec<Edit>,
     growth_bytes: u64,
+    shrink_bytes: u64,
 }
 
 impl<'a> Draft<'a> {
     fn new(namespace: &'a Namespace) -> Draft<'a> {
-        Draft { namespace, exists: BTreeMap::new(), edits: Vec::new(), growth_bytes: 0 }
+        Draft {
+            namespace,
+            exists: BTreeMap::new(),
+            edits: Vec::new(),
+            growth_bytes: 0,
+            shrink_bytes: 0,
+        }
     }
 
     fn exists(&self, name: &str) -> bool {
@@ -98,6 +107,7 @@ impl<'a> Draft<'a> {
         for name in &commit.remove {
             self.need(name)?;
             self.exists.insert(name.clone(), false);
+            self.shrink_bytes += NAME_COST_BYTES + name.len() as u64;
             self.edits.push(Edit::Remove { name: name.clone() });
         }
         for (from, to) in &commit.rename {

@@ -193,7 +193,8 @@ impl FileLayer {
 }
 
 impl Inner {
-    /// Resets zones that nothing holds and discards runs given back, so that they can be written.
+    /// Resets zones that nothing holds and discards runs given back, so that they can be written;
+    /// keeps within the drive's limit on active zones.
     pub(crate) fn reclaim(&self) -> Result<(), FilesError> {
         self.committer.lock().check()?;
         while let Some((zone, kind, range)) = self.space.with(|map| map.begin_reset()) {
@@ -205,6 +206,12 @@ impl Inner {
             result
                 .map_err(|source| FilesError::Disk { what: format!("resetting {zone}"), source })?;
             self.counts.reset_zone();
+        }
+        while let Some(zone) = self.space.with(|map| map.zone_to_finish()) {
+            self.disk
+                .manage_zone(zone, ZoneAction::Finish)
+                .map_err(|source| FilesError::Disk { what: format!("finishing {zone}"), source })?;
+            self.space.with(|map| map.was_finished(zone));
         }
         let runs = self.space.with(|map| map.begin_discard());
         let result = runs.iter().try_for_each(|&run| self.disk.discard(run));

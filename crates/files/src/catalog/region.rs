@@ -14,6 +14,9 @@ use imbrex_disk::{
 
 /// The share of the disk that a region takes is one in so many.
 const DISK_PER_REGION: u64 = 1024;
+/// On a small disk it takes more, up to 1 MiB, so that a checkpoint is not due every few commits.
+const DISK_PER_REGION_SMALL: u64 = 64;
+const REGION_BLOCKS_SMALL: u64 = 256;
 /// 128 KiB: a header, a body of some hundred files, and room for a few records.
 const REGION_BLOCKS_MIN: u64 = 32;
 /// 256 MiB: a checkpoint of three million tables of one extent each.
@@ -32,7 +35,8 @@ pub(crate) struct Region {
 /// The two regions of a disk of this geometry; else why there is no room for them.
 pub(crate) fn regions(geometry: &Geometry) -> Result<[Region; 2], String> {
     let disk_len = geometry.len().get();
-    let len = (disk_len / DISK_PER_REGION).clamp(REGION_BLOCKS_MIN, REGION_BLOCKS_MAX);
+    let least = (disk_len / DISK_PER_REGION).clamp(REGION_BLOCKS_MIN, REGION_BLOCKS_MAX);
+    let len = least.max((disk_len / DISK_PER_REGION_SMALL).min(REGION_BLOCKS_SMALL));
     let side_by_side = |len: u64| {
         [0, len].map(|start| Region {
             pieces: vec![BlockRange::new(Lba::new(start), Blocks::new(len))],
@@ -45,8 +49,8 @@ pub(crate) fn regions(geometry: &Geometry) -> Result<[Region; 2], String> {
     };
     let conventional_len =
         (u64::from(zones.conventional_zone_count) * zones.zone_len.get()).min(disk_len);
-    if 2 * len <= conventional_len {
-        return Ok(side_by_side(len));
+    if 2 * least <= conventional_len {
+        return Ok(side_by_side(len.min(conventional_len / 2)));
     }
     let mut next_zone = zones.conventional_zone_count;
     let mut region = || -> Result<Region, String> {

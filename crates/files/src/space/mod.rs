@@ -327,6 +327,26 @@ impl SpaceMap {
         });
     }
 
+    /// A zone to be finished because more zones are active than the drive allows: a power cut takes
+    /// back what was not flushed, so that zones that were full are partly written again.
+    pub(crate) fn zone_to_finish(&self) -> Option<ZoneId> {
+        let budget = self.active_zone_budget? as usize;
+        if self.active.len() <= budget {
+            return None;
+        }
+        let quiet = self.partial_zones().filter(|zone| zone.written == zone.next);
+        quiet.min_by_key(|zone| zone.room()).map(|zone| zone.id)
+    }
+
+    /// The zone takes no more.
+    pub(crate) fn was_finished(&mut self, zone: ZoneId) {
+        let start = self.zones[zone.0 as usize].start;
+        self.change(start, |zone| {
+            zone.next = zone.end();
+            zone.written = zone.end();
+        });
+    }
+
     /// Runs that were given back and may be discarded; the caller returns them with
     /// [`SpaceMap::was_discarded`].
     pub(crate) fn begin_discard(&mut self) -> Vec<BlockRange> {

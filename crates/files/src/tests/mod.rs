@@ -3,5 +3,6 @@
 mod cuts;
 mod damage;
 mod scripts;
+mod seeds;
 mod stage;
 mod threads;

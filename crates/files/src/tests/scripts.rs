@@ -200,7 +200,7 @@ impl Script {
                 extents.join(" ")
             );
         }
-        out
+        if out.is_empty() { "nothing\n".to_owned() } else { out }
     }
 
     fn space(&self) -> String {

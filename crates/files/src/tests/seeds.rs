@@ -1,0 +1,323 @@
+//! Seeded stories on small drives that fill up: writes, removals, logs, readers, cleaning, power
+//! cuts, against a model of what must be there.
+
+use super::stage::{Stage, assert_sound, content, stage, table};
+use crate::{
+    AppRecord, Commit, FileKind, FileLayer, FileReader, Files, FilesError, Hints, LogWriter,
+    Persisted,
+};
+use imbrex_clockwork::{Budget, Job, Prng, Step};
+use imbrex_disk::{Blocks, DiskError, Rule, ZoneSpec};
+use imbrex_disk_sim::FaultPlan;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A file that must be there: what it holds, and how much of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Expected {
+    tag: String,
+    blocks: u64,
+    is_log: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Model {
+    files: BTreeMap<String, Expected>,
+    app: Vec<Vec<u8>>,
+}
+
+struct Run {
+    stage: Stage,
+    files: FileLayer,
+    job: Box<dyn Job>,
+    prng: Prng,
+    model: Model,
+    persisted: Vec<(Box<dyn Persisted>, u64)>,
+    logs: BTreeMap<String, Arc<dyn LogWriter>>,
+    readers: Vec<(Arc<dyn FileReader>, Expected)>,
+    name_count: u64,
+}
+
+fn drive(kind: u64) -> (Stage, &'static str) {
+    let zoned = |conventional: u32, capacity: u64, limit: Option<u32>| {
+        let spec = ZoneSpec {
+            zone_len: Blocks::new(64),
+            zone_capacity: Blocks::new(capacity),
+            conventional_zone_count: conventional,
+            open_zone_limit: limit,
+            active_zone_limit: limit,
+            strict_reads: true,
+        };
+        stage(18 * 64, Rule::AtPointer(spec), 256)
+    };
+    match kind {
+        0 => (stage(900, Rule::Anywhere, 256), "first-fit"),
+        1 => (zoned(1, 64, None), "zone-per-level"),
+        2 => (zoned(0, 50, Some(7)), "zone-per-level"),
+        3 => (zoned(3, 64, Some(5)), "log-structured"),
+        _ => (zoned(0, 64, None), "log-structured"),
+    }
+}
+
+impl Run {
+    fn new(seed: u64) -> Run {
+        let (stage, placement) = drive(seed % 5);
+        let files = stage.format(placement).unwrap();
+        Run {
+            job: files.clean_job(),
+            stage,
+            files,
+            prng: Prng::new(seed),
+            model: Model::default(),
+            persisted: Vec::new(),
+            logs: BTreeMap::new(),
+            readers: Vec::new(),
+            name_count: 0,
+        }
+    }
+
+    fn new_name(&mut self, prefix: &str) -> String {
+        self.name_count += 1;
+        format!("{prefix}{}", self.name_count)
+    }
+
+    fn pick(&mut self, names: &[String]) -> Option<String> {
+        let count = names.len() as u64;
+        (count > 0).then(|| names[self.prng.below(count) as usize].clone())
+    }
+
+    fn any_file(&mut self) -> Option<String> {
+        let names: Vec<String> = self.model.files.keys().cloned().collect();
+        self.pick(&names)
+    }
+
+    /// One step: what the model becomes if it succeeds, and how it went.
+    fn step(&mut self) -> (Model, Result<(), FilesError>) {
+        let mut next = self.model.clone();
+        let result = match self.prng.below(20) {
+            0..6 => self.persist(),
+            6..9 => self.commit(&mut next),
+            9 | 10 => self.remove(&mut next),
+            11 => self.create_log(&mut next),
+            12..15 => self.append(&mut next),
+            15 => self.finish(),
+            16 => self.hold(),
+            17 => self.rename(&mut next),
+            _ => {
+                let io_bytes = self.prng.below(1 << 18);
+                let is_over = self.job.step(Budget { io_bytes }) == Step::Done;
+                if is_over {
+                    self.job = self.files.clean_job();
+                }
+                Ok(())
+            }
+        };
+        (next, result)
+    }
+
+    fn persist(&mut self) -> Result<(), FilesError> {
+        let count = 1 + self.prng.below(3);
+        let mut buffers = Vec::new();
+        for _ in 0..count {
+            let name = self.new_name("t");
+            let (blocks, level) = (self.prng.below(40), self.prng.below(4) as u8);
+            buffers.push(table(&name, blocks, level));
+        }
+        let lens: Vec<u64> = buffers.iter().map(|b| b.len_bytes() / 4096).collect();
+        let persisted = self.files.persist(buffers)?;
+        self.persisted.extend(persisted.into_iter().zip(lens));
+        Ok(())
+    }
+
+    fn commit(&mut self, next: &mut Model) -> Result<(), FilesError> {
+        let mut commit = Commit::default();
+        if self.prng.chance(1, 8) {
+            self.persisted.clear();
+        }
+        for (file, blocks) in std::mem::take(&mut self.persisted) {
+            let tag = file.name().to_owned();
+            next.files.insert(tag.clone(), Expected { tag, blocks, is_log: false });
+            commit.add.push(file);
+        }
+        if self.prng.chance(1, 2)
+            && let Some(name) = self.any_file()
+        {
+            next.files.remove(&name);
+            self.logs.remove(&name);
+            commit.remove.push(name);
+        }
+        let mut record = vec![0; self.prng.below(2000) as usize];
+        self.prng.fill(&mut record);
+        commit.app = Some(if next.app.len() > 10 || self.prng.chance(1, 10) {
+            next.app = vec![record.clone()];
+            AppRecord::Replace(record)
+        } else {
+            next.app.push(record.clone());
+            AppRecord::Append(record)
+        });
+        self.files.commit(commit)
+    }
+
+    fn remove(&mut self, next: &mut Model) -> Result<(), FilesError> {
+        let mut commit = Commit::default();
+        for _ in 0..=self.prng.below(3) {
+            if let Some(name) = self.any_file()
+                && next.files.remove(&name).is_some()
+            {
+                self.logs.remove(&name);
+                commit.remove.push(name);
+            }
+        }
+        let result = self.files.commit(commit);
+        assert!(!matches!(result, Err(FilesError::NoSpace { .. })), "a removal needs no space");
+        result
+    }
+
+    fn rename(&mut self, next: &mut Model) -> Result<(), FilesError> {
+        let Some(from) = self.any_file() else { return Ok(()) };
+        if self.logs.contains_key(&from) {
+            return Ok(());
+        }
+        let to = self.new_name("r");
+        let file = next.files[&from].clone();
+        next.files.insert(to.clone(), file);
+        let mut commit = Commit::default();
+        if self.prng.chance(1, 2) {
+            next.files.remove(&from);
+            commit.rename.push((from, to));
+        } else {
+            commit.link.push((from, to));
+        }
+        self.files.commit(commit)
+    }
+
+    fn create_log(&mut self, next: &mut Model) -> Result<(), FilesError> {
+        let name = self.new_name("w");
+        next.files.insert(name.clone(), Expected { tag: name.clone(), blocks: 0, is_log: true });
+        let hints = Hints { may_use_reserve: true, ..Hints::new(FileKind::Log) };
+        let log = self.files.create_log(&name, hints)?;
+        self.logs.insert(name, log);
+        Ok(())
+    }
+
+    fn append(&mut self, next: &mut Model) -> Result<(), FilesError> {
+        let names: Vec<String> = self.logs.keys().cloned().collect();
+        let Some(name) = self.pick(&names) else { return Ok(()) };
+        let blocks = 1 + self.prng.below(20);
+        let log = &self.logs[&name];
+        let before = log.len_bytes() as usize;
+        let len_bytes = before + Blocks::new(blocks).bytes() as usize;
+        log.append(&content(&name, len_bytes)[before..])?;
+        if self.prng.chance(1, 2) {
+            log.sync()?;
+            if let Some(file) = next.files.get_mut(&name) {
+                file.blocks = len_bytes as u64 / 4096;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), FilesError> {
+        let names: Vec<String> = self.logs.keys().cloned().collect();
+        let Some(name) = self.pick(&names) else { return Ok(()) };
+        // Dropped instead of finished, it ends as well.
+        self.logs
+            .remove(&name)
+            .map_or(Ok(()), |log| if self.prng.chance(1, 2) { log.finish() } else { Ok(()) })
+    }
+
+    fn hold(&mut self) -> Result<(), FilesError> {
+        if self.prng.chance(1, 3) && !self.readers.is_empty() {
+            self.readers.remove(0);
+        }
+        if let Some(name) = self.any_file() {
+            self.readers.push((self.files.open(&name)?, self.model.files[&name].clone()));
+        }
+        self.readers.iter().try_for_each(|(reader, expected)| reads(&**reader, expected))
+    }
+
+    /// Power off and on; the drive must hold one of `states`.
+    fn recover(&mut self, states: &[Model]) {
+        self.persisted.clear();
+        self.logs.clear();
+        self.readers.clear();
+        let seed = self.prng.next_u64();
+        self.stage.power_cycle(seed);
+        self.files = self.stage.open().unwrap();
+        self.job = self.files.clean_job();
+        assert_sound(&self.files);
+        let found = states.iter().find(|state| is_on(state, &self.files));
+        let found = found.unwrap_or_else(|| panic!("{:#?}: none of {states:#?}", self.names()));
+        self.model = found.clone();
+        for (name, file) in &self.model.files {
+            reads(&*self.files.open(name).unwrap(), file).unwrap();
+        }
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.files.list("").into_iter().map(|file| file.name).collect()
+    }
+}
+
+fn is_on(model: &Model, files: &FileLayer) -> bool {
+    let list = files.list("");
+    list.iter().map(|file| &file.name).eq(model.files.keys())
+        && files.app_records() == model.app
+        && list.iter().zip(model.files.values()).all(|(file, expected)| {
+            let blocks = file.len_bytes / 4096;
+            blocks == expected.blocks || (expected.is_log && expected.blocks <= blocks)
+        })
+}
+
+fn reads(reader: &dyn FileReader, expected: &Expected) -> Result<(), FilesError> {
+    let len_bytes = Blocks::new(expected.blocks).bytes() as usize;
+    let mut scratch = Vec::new();
+    let got = reader.read_at(0, len_bytes, &mut scratch)?;
+    assert!(got == content(&expected.tag, len_bytes), "{}: content differs", reader.name());
+    Ok(())
+}
+
+fn is_power_loss(error: &FilesError) -> bool {
+    matches!(error, FilesError::Poisoned | FilesError::Disk { source: DiskError::PowerLost, .. })
+}
+
+fn run(seed: u64) {
+    let mut run = Run::new(seed);
+    for _ in 0..3 {
+        let cut = 5 + run.prng.below(150);
+        run.stage.disk.set_faults(FaultPlan { power_cut_after: Some(cut), ..FaultPlan::default() });
+        let states = loop {
+            let (next, result) = run.step();
+            match result {
+                Ok(()) => run.model = next,
+                Err(FilesError::NoSpace { .. }) => {
+                    let (next, result) = {
+                        let mut next = run.model.clone();
+                        let result = run.remove(&mut next);
+                        (next, result)
+                    };
+                    match result {
+                        Ok(()) => run.model = next,
+                        Err(error) if is_power_loss(&error) => break vec![run.model.clone(), next],
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+                Err(error) if is_power_loss(&error) => break vec![run.model.clone(), next],
+                Err(error) => panic!("{error}"),
+            }
+        };
+        run.recover(&states);
+    }
+}
+
+#[test]
+fn seeded_stories_with_power_cuts() {
+    let seeds = std::env::var("FILES_SEEDS").ok().and_then(|text| text.parse().ok());
+    for seed in 0..seeds.unwrap_or(60) {
+        let result = std::panic::catch_unwind(|| run(seed));
+        if let Err(panic) = result {
+            eprintln!("failed with seed {seed}");
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
