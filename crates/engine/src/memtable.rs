@@ -20,6 +20,7 @@ mod arena;
 mod iter;
 mod tree;
 
+pub(crate) use arena::ChunkPool;
 pub(crate) use iter::MemtableIter;
 
 use crate::key::{InternalKey, Kind, Seq, Trailer};
@@ -58,10 +59,16 @@ pub(crate) struct Memtable {
 }
 
 impl Memtable {
+    /// An empty memtable with memory of its own.
     pub(crate) fn new(id: u64) -> Memtable {
+        Memtable::with_pool(id, Arc::default())
+    }
+
+    /// An empty memtable that takes its memory from `pool` and gives it back in the end.
+    pub(crate) fn with_pool(id: u64, pool: Arc<ChunkPool>) -> Memtable {
         Memtable {
             id,
-            live: RwLock::new(Tree::default()),
+            live: RwLock::new(Tree::new(pool)),
             frozen: OnceLock::new(),
             entry_count: AtomicUsize::new(0),
             entries_len_bytes: AtomicUsize::new(0),

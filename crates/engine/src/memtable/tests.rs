@@ -188,6 +188,23 @@ fn an_empty_memtable_answers_nothing() {
     assert_eq!(memtable.get(b"b", Seq::MAX), None);
 }
 
+#[test]
+fn chunks_are_used_again_and_show_nothing_of_before() {
+    let pool = Arc::new(ChunkPool::new(3 << 20));
+    for round in 0..4_u8 {
+        let memtable = Memtable::with_pool(0, Arc::clone(&pool));
+        for i in 0..6000_u64 {
+            let value = [round; 1000];
+            memtable.insert(&i.to_be_bytes(), Trailer::new(Seq(i), Kind::Put), &value);
+        }
+        for i in 0..6000_u64 {
+            let found = memtable.get(&i.to_be_bytes(), Seq::MAX).unwrap();
+            assert_eq!(found.state, MemState::Value(Bytes::from(vec![round; 1000])));
+        }
+    }
+    assert!(format!("{pool:?}").len() < 1000, "free chunks are empty");
+}
+
 /// Readers beside one writer: whoever sees an entry sees it whole, and sees all before it.
 #[test]
 fn readers_never_see_half_an_entry() {
