@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 /// Entries of a node. Measured in `benches/memtable.rs` (random inserts of 16 B + 100 B up to
 /// 64 MiB): see the table there.
-pub(super) const NODE_LEN: usize = 64;
+pub(super) const NODE_LEN: usize = 128;
 
 /// A tree this high would not fit the 32 bits of a place: 32^7 entries.
 const HEIGHT_MAX: usize = 7;
