@@ -25,6 +25,8 @@ pub(crate) const BATCH_LEN_BYTES_MAX: usize = VALUE_LEN_BYTES_MAX + (VALUE_LEN_B
 const FORMAT_VERSION: u8 = 1;
 const OP_COUNT: usize = 8;
 const OPS: usize = OP_COUNT + 4;
+const VARINT_LEN_MAX: usize = 5;
+const OP_HEAD_LEN_MAX: usize = 1 + 2 * VARINT_LEN_MAX;
 
 /// The number of a keyspace in one store; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -156,16 +158,18 @@ impl WriteBatch {
         key: &[u8],
         value: Option<&[u8]>,
     ) -> Result<(), EngineError> {
-        let op = OpHead::new(keyspace, kind, key);
-        let value_len = value.map(|v| VarInt::new(v.len()));
         let len_bytes = self.bytes.len() + key.len() + value.map_or(0, <[u8]>::len) + 32;
         if len_bytes > BATCH_LEN_BYTES_MAX || self.op_count == u32::MAX {
             return Err(EngineError::BatchLen { max_bytes: BATCH_LEN_BYTES_MAX });
         }
-        self.bytes.extend_from_slice(op.bytes());
+        let mut head = [0; OP_HEAD_LEN_MAX];
+        let head_len = put_op_head(&mut head, 0, keyspace, kind, key);
+        self.bytes.extend_from_slice(&head[..head_len]);
         self.bytes.extend_from_slice(key);
-        if let (Some(len), Some(value)) = (value_len, value) {
-            self.bytes.extend_from_slice(len.bytes());
+        if let Some(value) = value {
+            let mut value_len = [0; VARINT_LEN_MAX];
+            let value_len_len = put_varint(&mut value_len, 0, len_of(value));
+            self.bytes.extend_from_slice(&value_len[..value_len_len]);
             self.bytes.extend_from_slice(value);
         }
         self.op_count += 1;
@@ -177,10 +181,11 @@ impl WriteBatch {
 /// and without an allocation. The caller has checked the lengths.
 #[derive(Debug)]
 pub(crate) struct SingleOp<'a> {
-    head: [u8; OPS + OpHead::LEN_MAX],
+    head: [u8; OPS + OP_HEAD_LEN_MAX],
     head_len: usize,
     key: &'a [u8],
-    value_len: VarInt,
+    value_len: [u8; VARINT_LEN_MAX],
+    value_len_len: usize,
     value: &'a [u8],
 }
 
@@ -193,21 +198,21 @@ impl<'a> SingleOp<'a> {
         key: &'a [u8],
         value: &'a [u8],
     ) -> SingleOp<'a> {
-        let mut head = [0; OPS + OpHead::LEN_MAX];
-        let op = OpHead::new(keyspace, kind, key);
-        let head_len = OPS + op.bytes().len();
+        let mut head = [0; OPS + OP_HEAD_LEN_MAX];
         head[..OPS].copy_from_slice(&header(seq, 1));
-        head[OPS..head_len].copy_from_slice(op.bytes());
-        let value_len = match kind {
-            Kind::Delete => VarInt::NONE,
-            Kind::Put | Kind::RangeDelete => VarInt::new(value.len()),
+        let head_len = put_op_head(&mut head, OPS, keyspace, kind, key);
+        let mut value_len = [0; VARINT_LEN_MAX];
+        let value_len_len = match kind {
+            Kind::Delete => 0,
+            Kind::Put | Kind::RangeDelete => put_varint(&mut value_len, 0, len_of(value)),
         };
-        SingleOp { head, head_len, key, value_len, value }
+        SingleOp { head, head_len, key, value_len, value_len_len, value }
     }
 
     /// The record's pieces, in order.
     pub(crate) fn parts(&self) -> [&[u8]; 4] {
-        [&self.head[..self.head_len], self.key, self.value_len.bytes(), self.value]
+        let value_len = &self.value_len[..self.value_len_len];
+        [&self.head[..self.head_len], self.key, value_len, self.value]
     }
 }
 
@@ -319,60 +324,34 @@ fn header(first_seq: Seq, op_count: u32) -> [u8; OPS] {
     header
 }
 
-/// A length or an id as LEB128.
-#[derive(Clone, Copy, Debug)]
-struct VarInt {
-    bytes: [u8; 5],
-    len: u8,
+/// Writes what precedes an operation's key and returns where it ends in `out`.
+#[inline]
+fn put_op_head(
+    out: &mut [u8],
+    mut at: usize,
+    keyspace: KeyspaceId,
+    kind: Kind,
+    key: &[u8],
+) -> usize {
+    out[at] = kind as u8;
+    at = put_varint(out, at + 1, keyspace.0);
+    put_varint(out, at, len_of(key))
 }
 
-impl VarInt {
-    const NONE: VarInt = VarInt { bytes: [0; 5], len: 0 };
-
-    #[inline]
-    fn new(value: usize) -> VarInt {
-        let mut rest = u32::try_from(value).expect("lengths are checked before they are encoded");
-        let mut out = VarInt::NONE;
-        while rest >= 0x80 {
-            out.bytes[usize::from(out.len)] = rest as u8 | 0x80;
-            rest >>= 7;
-            out.len += 1;
-        }
-        out.bytes[usize::from(out.len)] = rest as u8;
-        out.len += 1;
-        out
+/// Writes LEB128 and returns where it ends in `out`.
+#[inline]
+fn put_varint(out: &mut [u8], mut at: usize, mut value: u32) -> usize {
+    while value >= 0x80 {
+        out[at] = value as u8 | 0x80;
+        value >>= 7;
+        at += 1;
     }
-
-    fn bytes(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.len)]
-    }
+    out[at] = value as u8;
+    at + 1
 }
 
-/// What precedes an operation's key.
-#[derive(Debug)]
-struct OpHead {
-    bytes: [u8; OpHead::LEN_MAX],
-    len: usize,
-}
-
-impl OpHead {
-    const LEN_MAX: usize = 1 + 5 + 5;
-
-    #[inline]
-    fn new(keyspace: KeyspaceId, kind: Kind, key: &[u8]) -> OpHead {
-        let mut head = OpHead { bytes: [0; OpHead::LEN_MAX], len: 1 };
-        head.bytes[0] = kind as u8;
-        for part in [VarInt::new(keyspace.0 as usize), VarInt::new(key.len())] {
-            let end = head.len + usize::from(part.len);
-            head.bytes[head.len..end].copy_from_slice(part.bytes());
-            head.len = end;
-        }
-        head
-    }
-
-    fn bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
-    }
+fn len_of(bytes: &[u8]) -> u32 {
+    u32::try_from(bytes.len()).expect("B1: lengths are checked before they are encoded")
 }
 
 struct Reader<'a> {

@@ -4,7 +4,8 @@
 //! compiles the modules it measures, because they are not public.
 //!
 //! Sizes are those of the store's standard measurements: keys of 16 bytes, values of 100 and 1024,
-//! memtables of 64 MiB. Figures and what they decided: `docs/decisions`.
+//! memtables of 64 MiB. Figures and what they decided:
+//! `docs/decisions/0006-memtable.md`.
 #![allow(dead_code, reason = "only the parts that are measured are used")]
 #![allow(unreachable_pub, unused_imports, reason = "the modules are the library's")]
 

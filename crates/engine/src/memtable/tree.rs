@@ -1,9 +1,9 @@
 //! A B+ tree over the arena's records: nodes in two vectors, linked by index.
 //!
 //! ```text
-//!   inner   prefixes  [ .. 64 .. ]  places [ .. 64 .. ]  children [ .. 65 .. ]
+//!   inner   prefixes  [ .. 128 .. ]  places [ .. 128 .. ]  children [ .. 129 .. ]
 //!                         |
-//!   leaf    prefixes  [ .. 64 .. ]  places [ .. 64 .. ]  next, prev
+//!   leaf    prefixes  [ .. 128 .. ]  places [ .. 128 .. ]  next, prev
 //!                                      |
 //!   arena                            trailer | key | value
 //! ```
@@ -21,11 +21,10 @@ use super::arena::{Arena, ChunkPool, Place, Value};
 use crate::key::InternalKey;
 use std::sync::Arc;
 
-/// Entries of a node. Measured in `benches/memtable.rs` (random inserts of 16 B + 100 B up to
-/// 64 MiB): see the table there.
+/// Entries of a node: measured, see `docs/decisions/0006-memtable.md`.
 pub(super) const NODE_LEN: usize = 128;
 
-/// A tree this high would not fit the 32 bits of a place: 32^7 entries.
+/// A tree this high would not fit the 32 bits of a place: 64^7 entries.
 const HEIGHT_MAX: usize = 7;
 
 /// While a tree has fewer entries than this, shortening `shared` is too cheap to count.
