@@ -9,7 +9,7 @@
 mod entries;
 mod iter;
 
-pub use entries::Entries;
-pub(crate) use entries::prefix_end;
+pub use entries::{Entries, prefix_end};
+
 pub use iter::Iter;
 pub(crate) use iter::{IterBounds, IterSources};

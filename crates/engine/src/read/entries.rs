@@ -25,7 +25,7 @@ enum Side {
 }
 
 /// The smallest key above all that start with `prefix`; `None` if there is none.
-pub(crate) fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
+pub fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|&byte| byte < u8::MAX)?;
     let mut end = prefix[..=last].to_vec();
     end[last] += 1;

@@ -1,3 +1,4 @@
+use super::replay::Replayed;
 use super::*;
 use crate::batch::{KeyspaceId, SingleOp, WriteBatch};
 use crate::key::{Kind, Seq};
