@@ -1,1 +1,49 @@
-//! Workloads, runners and reports.
+//! Workloads, runners and reports: many operations on one store, and what they cost.
+//!
+//! ```text
+//!   BenchOptions --> Stand (drive, files, store, time)
+//!                      |
+//!                    Clients: keys and values from the seed, one operation a step
+//!                      |      virtual: the smallest local time goes next; threads: all at once
+//!                    Report: engine, drive, space, latency; JSON or a table
+//! ```
+//!
+//! [`run`] is `imbrex bench`: db_bench's names and flags, in virtual time (a modelled disk, the same
+//! figures on any machine) or on threads. [`disk_user`] asks what a user of the disk gets, beside
+//! the best that the head could do.
+//!
+//! # Example
+//! ```
+//! use imbrex_bench::{BenchOptions, run};
+//!
+//! let mut options = BenchOptions::new();
+//! options.benchmarks = vec!["fillseq".parse()?, "readrandom:100".parse()?];
+//! options.num = 1000;
+//! let report = run(&options, &mut |run| println!("{run}"))?;
+//! assert_eq!(report.runs[1].found, 100);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Not here: rival stores, which `rivals/` measures on one workload with this one (feature
+//! `rivals`; its README says how).
+
+mod client;
+mod disk_user;
+mod error;
+mod host;
+mod latency;
+mod options;
+mod report;
+mod run;
+mod stand;
+mod workload;
+
+pub use disk_user::{BareDrive, DiskUserOptions, DiskUserReport, DiskUserRow, disk_user};
+pub use error::BenchError;
+pub use latency::LatencySummary;
+pub use options::{BenchOptions, ByteCount, CompressionType, Mode};
+pub use report::{
+    DriveFigures, EngineFigures, HostFigures, Report, RunReport, Setup, SpaceFigures,
+};
+pub use run::run;
+pub use workload::{Benchmark, Task};

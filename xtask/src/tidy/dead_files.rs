@@ -5,14 +5,20 @@ use cargo_metadata::Metadata;
 use regex::Regex;
 use std::collections::BTreeSet;
 
-/// The root files of all targets, and those of `fuzz/`, which is a workspace of its own.
+/// The root files of all targets, and those of `fuzz/` and of the rival stores, which are
+/// workspaces of their own.
 pub(super) fn roots(metadata: &Metadata, tree: &Tree) -> BTreeSet<String> {
     let ours = metadata.workspace_packages();
     let targets = ours.iter().flat_map(|package| &package.targets).filter_map(|target| {
         target.src_path.strip_prefix(&metadata.workspace_root).ok().map(ToString::to_string)
     });
-    let fuzz = tree.ending(".rs").map(|(path, _)| path.to_owned());
-    targets.chain(fuzz.filter(|path| path.starts_with("fuzz/fuzz_targets/"))).collect()
+    let is_root = |path: &str| {
+        let is_fuzz = path.starts_with("fuzz/fuzz_targets/");
+        let is_rival = path.starts_with("crates/bench/rivals/");
+        is_fuzz || is_rival && (path.ends_with("src/main.rs") || path.ends_with("src/lib.rs"))
+    };
+    let others = tree.ending(".rs").map(|(path, _)| path.to_owned());
+    targets.chain(others.filter(|path| is_root(path))).collect()
 }
 
 pub(super) fn check(tree: &Tree, roots: &BTreeSet<String>) -> Vec<Finding> {

@@ -1,0 +1,282 @@
+//! One client: it does one operation a step, and keeps what it saw.
+//!
+//! A client is a value that can be stepped, not a thread, so that the same one runs on a thread of
+//! its own (threads mode) or takes turns with others by virtual time (virtual mode).
+
+use crate::latency::Latencies;
+use crate::options::BenchOptions;
+use crate::workload::{Benchmark, KeyMaker, Permutation, Task, ValuePool};
+use imbrex::{Db, EngineError, Iter, Keyspace, ReadOptions, WriteBatch, WriteOptions};
+use imbrex_clockwork::{Clock, Prng};
+
+/// What a client has done so far.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    pub(crate) ops: u64,
+    pub(crate) found: u64,
+    pub(crate) written_bytes: u64,
+    pub(crate) read_bytes: u64,
+    pub(crate) latencies: Latencies,
+}
+
+impl Tally {
+    pub(crate) fn new() -> Tally {
+        Tally { ops: 0, found: 0, written_bytes: 0, read_bytes: 0, latencies: Latencies::new() }
+    }
+
+    /// Adds what another client did; `counts` says whether its operations are the benchmark's.
+    pub(crate) fn add(&mut self, other: &Tally, counts: bool) {
+        self.written_bytes += other.written_bytes;
+        self.read_bytes += other.read_bytes;
+        if counts {
+            self.ops += other.ops;
+            self.found += other.found;
+            self.latencies.add(&other.latencies);
+        }
+    }
+}
+
+/// A client of one benchmark.
+pub(crate) struct Client {
+    benchmark: Benchmark,
+    db: Db,
+    keyspace: Keyspace,
+    num: u64,
+    /// Operations to do.
+    limit: u64,
+    batch_size: usize,
+    seek_nexts: u32,
+    write: WriteOptions,
+    read: ReadOptions<'static>,
+    keys: KeyMaker,
+    values: ValuePool,
+    order: Permutation,
+    prng: Prng,
+    cursor: Option<Iter>,
+    pub(crate) tally: Tally,
+}
+
+impl Client {
+    /// Client number `index` of `task`; it draws from its own stream of the seed.
+    pub(crate) fn new(
+        task: Task,
+        index: u32,
+        options: &BenchOptions,
+        db: &Db,
+        keyspace: &Keyspace,
+    ) -> Client {
+        let seed = Prng::new(options.seed);
+        let mut order = seed.derive("order");
+        let benchmark = task.benchmark;
+        let usual_limit = match benchmark {
+            Benchmark::FillSync => (options.num / 1000).max(1),
+            _ if benchmark.is_read() => options.reads.unwrap_or(options.num),
+            _ => options.num,
+        };
+        let mut limit = task.ops.unwrap_or(usual_limit);
+        if matches!(benchmark, Benchmark::FillSeq | Benchmark::FillUniqueRandom) {
+            limit = limit.min(options.num);
+        }
+        let mut read = ReadOptions::default();
+        if let Some(bytes) = options.readahead_size {
+            read.read_ahead_bytes = bytes.0 as usize;
+        }
+        Client {
+            benchmark,
+            db: db.clone(),
+            keyspace: keyspace.clone(),
+            num: options.num,
+            limit,
+            batch_size: options.batch_size,
+            seek_nexts: options.seek_nexts,
+            write: WriteOptions { sync: options.sync || benchmark == Benchmark::FillSync },
+            read,
+            keys: KeyMaker::new(options.key_size),
+            values: ValuePool::new(
+                seed.derive("values"),
+                options.value_size,
+                options.compression_ratio,
+            ),
+            order: Permutation::new(&mut order, options.num),
+            prng: seed.derive(&format!("{benchmark} client {index}")),
+            cursor: None,
+            tally: Tally::new(),
+        }
+    }
+
+    /// Lets the client go on until it is stopped: a companion of others whose end counts.
+    pub(crate) fn without_limit(mut self) -> Client {
+        self.limit = u64::MAX;
+        self
+    }
+
+    /// Does one operation (one batch, one lookup, one step of an iterator). False: nothing is left.
+    pub(crate) fn step(&mut self, clock: &dyn Clock) -> Result<bool, EngineError> {
+        if self.tally.ops >= self.limit {
+            return Ok(false);
+        }
+        let start_ns = clock.now_ns();
+        let more = match self.benchmark {
+            Benchmark::FillSeq
+            | Benchmark::FillRandom
+            | Benchmark::FillUniqueRandom
+            | Benchmark::FillSync
+            | Benchmark::Overwrite => self.put()?,
+            Benchmark::DeleteSeq | Benchmark::DeleteRandom => self.delete()?,
+            Benchmark::ReadRandom | Benchmark::ReadMissing | Benchmark::ReadWhileWriting => {
+                self.get()?
+            }
+            Benchmark::MultiReadRandom => self.multi_get()?,
+            Benchmark::ReadSeq | Benchmark::ReadReverse => self.walk()?,
+            Benchmark::SeekRandom => self.seek()?,
+            Benchmark::Flush | Benchmark::Compact | Benchmark::WaitForCompaction => {
+                self.maintain()?;
+                true
+            }
+        };
+        self.tally.latencies.record(clock.now_ns() - start_ns);
+        Ok(more)
+    }
+
+    /// The number of the key for the operation at `position` of this client.
+    fn next_number(&mut self, position: u64) -> u64 {
+        match self.benchmark {
+            Benchmark::FillSeq | Benchmark::DeleteSeq => position,
+            Benchmark::FillUniqueRandom => self.order.at(position),
+            _ => self.prng.below(self.num),
+        }
+    }
+
+    fn put(&mut self) -> Result<bool, EngineError> {
+        if self.batch_size == 1 {
+            let number = self.next_number(self.tally.ops);
+            let (key, value) = (self.keys.present(number), self.values.next_value());
+            self.tally.written_bytes += (key.len() + value.len()) as u64;
+            self.tally.ops += 1;
+            self.keyspace.put_with(key, value, self.write)?;
+            return Ok(true);
+        }
+        let mut batch = WriteBatch::new();
+        for _ in 0..self.batch_len() {
+            let number = self.next_number(self.tally.ops);
+            let (key, value) = (self.keys.present(number), self.values.next_value());
+            self.tally.written_bytes += (key.len() + value.len()) as u64;
+            self.tally.ops += 1;
+            batch.put(&self.keyspace, key, value)?;
+        }
+        self.db.write(batch, self.write)?;
+        Ok(true)
+    }
+
+    fn delete(&mut self) -> Result<bool, EngineError> {
+        let mut batch = WriteBatch::new();
+        for _ in 0..self.batch_len() {
+            let number = self.next_number(self.tally.ops);
+            let key = self.keys.present(number);
+            self.tally.written_bytes += key.len() as u64;
+            self.tally.ops += 1;
+            batch.delete(&self.keyspace, key)?;
+        }
+        self.db.write(batch, self.write)?;
+        Ok(true)
+    }
+
+    fn get(&mut self) -> Result<bool, EngineError> {
+        let number = self.prng.below(self.num);
+        let key = match self.benchmark {
+            Benchmark::ReadMissing => self.keys.absent(number),
+            _ => self.keys.present(number),
+        };
+        self.tally.ops += 1;
+        if let Some(value) = self.keyspace.get(key)? {
+            self.tally.found += 1;
+            self.tally.read_bytes += (key.len() + value.len()) as u64;
+        }
+        Ok(true)
+    }
+
+    fn multi_get(&mut self) -> Result<bool, EngineError> {
+        let count = self.batch_len();
+        let keys: Vec<Vec<u8>> = (0..count)
+            .map(|_| {
+                let number = self.prng.below(self.num);
+                self.keys.present(number).to_vec()
+            })
+            .collect();
+        let wanted: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+        for (key, value) in keys.iter().zip(self.keyspace.multi_get(&wanted)?) {
+            self.tally.ops += 1;
+            if let Some(value) = value {
+                self.tally.found += 1;
+                self.tally.read_bytes += (key.len() + value.len()) as u64;
+            }
+        }
+        Ok(true)
+    }
+
+    /// One step of the one iterator of a sequential read.
+    fn walk(&mut self) -> Result<bool, EngineError> {
+        let backwards = self.benchmark == Benchmark::ReadReverse;
+        let cursor = match &mut self.cursor {
+            Some(cursor) if backwards => {
+                cursor.prev()?;
+                cursor
+            }
+            Some(cursor) => {
+                cursor.next()?;
+                cursor
+            }
+            None => {
+                let mut cursor = self.keyspace.iter(self.read.clone())?;
+                if backwards {
+                    cursor.seek_to_last()?;
+                } else {
+                    cursor.seek_to_first()?;
+                }
+                self.cursor.insert(cursor)
+            }
+        };
+        if !cursor.valid() {
+            return Ok(false);
+        }
+        self.tally.ops += 1;
+        self.tally.found += 1;
+        self.tally.read_bytes += (cursor.key().len() + cursor.value().len()) as u64;
+        Ok(true)
+    }
+
+    /// A new iterator, a seek, and the steps after it: one operation.
+    fn seek(&mut self) -> Result<bool, EngineError> {
+        let number = self.prng.below(self.num);
+        let mut cursor = self.keyspace.iter(self.read.clone())?;
+        cursor.seek(self.keys.present(number))?;
+        self.tally.ops += 1;
+        self.tally.found += u64::from(cursor.valid());
+        let mut left = self.seek_nexts;
+        while cursor.valid() {
+            self.tally.read_bytes += (cursor.key().len() + cursor.value().len()) as u64;
+            if left == 0 {
+                break;
+            }
+            left -= 1;
+            cursor.next()?;
+        }
+        Ok(true)
+    }
+
+    fn maintain(&mut self) -> Result<(), EngineError> {
+        self.limit = 1;
+        self.tally.ops = 1;
+        match self.benchmark {
+            Benchmark::Flush => self.db.flush(),
+            Benchmark::Compact => self.keyspace.compact_range(None, None),
+            _ => self.db.wait_idle(),
+        }
+    }
+
+    /// How many operations the next batch has.
+    fn batch_len(&self) -> usize {
+        let left = self.limit - self.tally.ops;
+        self.batch_size.min(usize::try_from(left).unwrap_or(usize::MAX))
+    }
+}

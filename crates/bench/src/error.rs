@@ -1,0 +1,50 @@
+//! Why a benchmark could not be run.
+
+use imbrex::EngineError;
+use imbrex_disk::DiskError;
+use imbrex_files::FilesError;
+
+/// An error of a benchmark run; the failing layer's own error, where there is one, is its source.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BenchError {
+    /// The options contradict themselves.
+    #[error("{0}")]
+    Options(String),
+    /// The drive could not be made or opened.
+    #[error("drive {drive}: {source}")]
+    Drive {
+        /// The profile or the image.
+        drive: String,
+        /// What is wrong with it.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The disk refused a request.
+    #[error("{what}: {source}")]
+    Disk {
+        /// What was being done.
+        what: String,
+        /// The disk's error.
+        #[source]
+        source: DiskError,
+    },
+    /// The file layer failed.
+    #[error("{what}: {source}")]
+    Files {
+        /// What was being done.
+        what: String,
+        /// The file layer's error.
+        #[source]
+        source: FilesError,
+    },
+    /// The store failed.
+    #[error("{what}: {source}")]
+    Engine {
+        /// Which benchmark, or what else was being done.
+        what: String,
+        /// The engine's error.
+        #[source]
+        source: EngineError,
+    },
+}

@@ -1,0 +1,281 @@
+//! What to run and on what: the flags of `imbrex bench`, under db_bench's names where it has them.
+//!
+//! A flag that db_bench has means here what it means there, with two differences that make a run
+//! repeatable: `--seed` has a fixed default, and a write benchmark is by default followed by a
+//! flush and by waiting for the background work it caused (`--settle=false` for db_bench's way).
+
+use crate::workload::Task;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// The options of one `imbrex bench`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct BenchOptions {
+    /// What to run, in order: fillseq, fillrandom, filluniquerandom, fillsync, overwrite,
+    /// readrandom, multireadrandom, readmissing, readseq, readreverse, seekrandom,
+    /// readwhilewriting, deleteseq, deleterandom, flush, compact, waitforcompaction; with a colon
+    /// and a number, so many operations of it
+    #[arg(long, value_delimiter = ',', default_value = "fillseq,fillrandom,readrandom,readseq")]
+    pub benchmarks: Vec<Task>,
+
+    /// Keys in the store: every key is a number below it
+    #[arg(long, default_value_t = 1_000_000)]
+    pub num: u64,
+
+    /// Operations of a read benchmark [default: as --num]
+    #[arg(long)]
+    pub reads: Option<u64>,
+
+    /// Clients at work at once
+    #[arg(long, default_value_t = 1)]
+    pub threads: u32,
+
+    /// Bytes a value
+    #[arg(long = "value_size", alias = "value-size", default_value_t = 100)]
+    pub value_size: usize,
+
+    /// Bytes a key, at least 8
+    #[arg(long = "key_size", alias = "key-size", default_value_t = 16)]
+    pub key_size: usize,
+
+    /// The seed: in virtual time the same seed gives the same figures
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+
+    /// Writes put into one batch; lookups of one multireadrandom
+    #[arg(long = "batch_size", alias = "batch-size", default_value_t = 1)]
+    pub batch_size: usize,
+
+    /// How far values shrink under a compressor: 0.5 means to half
+    #[arg(long = "compression_ratio", alias = "compression-ratio", default_value_t = 0.5)]
+    pub compression_ratio: f64,
+
+    /// Compression of tables
+    #[arg(long = "compression_type", alias = "compression-type", default_value = "lz4")]
+    pub compression_type: CompressionType,
+
+    /// Bytes of the block cache (K, M, G understood)
+    #[arg(long = "cache_size", alias = "cache-size", default_value = "64M")]
+    pub cache_size: ByteCount,
+
+    /// Bytes of one memtable
+    #[arg(long = "write_buffer_size", alias = "write-buffer-size", default_value = "64M")]
+    pub write_buffer_size: ByteCount,
+
+    /// Bits of filter a key; 0 for none
+    #[arg(long = "bloom_bits", alias = "bloom-bits", default_value_t = 10)]
+    pub bloom_bits: u32,
+
+    /// Bytes of a data block before compression [default: the engine's]
+    #[arg(long = "block_size", alias = "block-size")]
+    pub block_size: Option<ByteCount>,
+
+    /// Bytes of a table [default: the engine's]
+    #[arg(long = "target_file_size_base", alias = "target-file-size-base")]
+    pub target_file_size_base: Option<ByteCount>,
+
+    /// Sync the log at every write
+    #[arg(long)]
+    pub sync: bool,
+
+    /// Stop each benchmark after so many seconds of its clock
+    #[arg(long)]
+    pub duration: Option<u64>,
+
+    /// Steps after each seek of seekrandom
+    #[arg(long = "seek_nexts", alias = "seek-nexts", default_value_t = 0)]
+    pub seek_nexts: u32,
+
+    /// Bytes an iterator reads ahead [default: the engine's]
+    #[arg(long = "readahead_size", alias = "readahead-size")]
+    pub readahead_size: Option<ByteCount>,
+
+    /// Keep what the store holds: a fill benchmark otherwise starts with an empty one
+    #[arg(long = "use_existing_db", alias = "use-existing-db")]
+    pub use_existing_db: bool,
+
+    /// After a write benchmark flush, and wait for the background work it caused
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
+    pub settle: bool,
+
+    /// Whose time counts: virtual (a modelled disk, deterministic) or threads (this machine)
+    #[arg(long, default_value = "virtual")]
+    pub mode: Mode,
+
+    /// The drive: a profile's name, emulated in memory, or the path of an image made by
+    /// `imbrex drive create`
+    #[arg(long, default_value = "hc620")]
+    pub drive: String,
+
+    /// Bytes of an emulated drive [default: the profile's own]
+    #[arg(long)]
+    pub capacity: Option<ByteCount>,
+
+    /// Placement of files: first-fit, log-structured or zone-per-level [default: what fits the
+    /// drive]
+    #[arg(long)]
+    pub layout: Option<String>,
+
+    /// Whether the emulated disk moves: without mechanics no time is modelled
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
+    pub mechanics: bool,
+
+    /// Keep the emulated drive in this new file instead of in memory
+    #[arg(long)]
+    pub image: Option<PathBuf>,
+}
+
+impl BenchOptions {
+    /// The options with every flag at its default.
+    pub fn new() -> BenchOptions {
+        #[derive(Debug, clap::Parser)]
+        struct Only {
+            #[command(flatten)]
+            options: BenchOptions,
+        }
+        <Only as clap::Parser>::parse_from(["bench"]).options
+    }
+
+    /// Bytes of user data when every key has a value.
+    pub fn data_len_bytes(&self) -> u64 {
+        self.num.saturating_mul((self.key_size + self.value_size) as u64)
+    }
+
+    /// What makes these options meaningless, in words.
+    pub(crate) fn fault(&self) -> Option<String> {
+        if self.num == 0 {
+            return Some("--num is 0: there is nothing to do".into());
+        }
+        if self.threads == 0 || self.batch_size == 0 {
+            return Some("--threads and --batch_size are at least 1".into());
+        }
+        if self.key_size < 8 {
+            return Some(format!("--key_size is {}; a key is at least 8 bytes", self.key_size));
+        }
+        if !(0.0..=1.0).contains(&self.compression_ratio) {
+            return Some(format!(
+                "--compression_ratio is {}; it lies between 0 and 1",
+                self.compression_ratio
+            ));
+        }
+        None
+    }
+}
+
+impl Default for BenchOptions {
+    fn default() -> BenchOptions {
+        BenchOptions::new()
+    }
+}
+
+/// Whose time counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// One thread, a modelled disk, time that only its work moves: deterministic.
+    Virtual,
+    /// Threads and the machine's own clock; the modelled disk only adds up its busy time.
+    Threads,
+}
+
+impl FromStr for Mode {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Mode, String> {
+        match text {
+            "virtual" => Ok(Mode::Virtual),
+            "threads" => Ok(Mode::Threads),
+            _ => Err(format!("{text:?} is no mode; there are virtual and threads")),
+        }
+    }
+}
+
+/// Compression of tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CompressionType {
+    /// Blocks as they are.
+    None,
+    /// LZ4.
+    Lz4,
+    /// Zstandard.
+    Zstd,
+}
+
+impl FromStr for CompressionType {
+    type Err = String;
+    fn from_str(text: &str) -> Result<CompressionType, String> {
+        match text {
+            "none" => Ok(CompressionType::None),
+            "lz4" => Ok(CompressionType::Lz4),
+            "zstd" => Ok(CompressionType::Zstd),
+            _ => Err(format!("{text:?} is no compression here; there are none, lz4 and zstd")),
+        }
+    }
+}
+
+/// A number of bytes as people write it: `4096`, `64M`, `8GiB` (powers of 1024), `10GB` (of 1000).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ByteCount(pub u64);
+
+impl FromStr for ByteCount {
+    type Err = String;
+    fn from_str(text: &str) -> Result<ByteCount, String> {
+        let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let (number, unit) = text.split_at(digits);
+        let unit_bytes: u64 = match unit.trim() {
+            "" | "B" => 1,
+            "K" | "k" | "KiB" => 1 << 10,
+            "M" | "m" | "MiB" => 1 << 20,
+            "G" | "g" | "GiB" => 1 << 30,
+            "T" | "t" | "TiB" => 1 << 40,
+            "KB" | "kB" => 1_000,
+            "MB" => 1_000_000,
+            "GB" => 1_000_000_000,
+            "TB" => 1_000_000_000_000,
+            _ => return Err(format!("{text:?} is no number of bytes; write 4096, 64M or 10GB")),
+        };
+        let number: u64 = number.parse().map_err(|e| format!("{text:?}: {e}"))?;
+        number
+            .checked_mul(unit_bytes)
+            .map(ByteCount)
+            .ok_or_else(|| format!("{text:?} is more than 16 EiB"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn byte_counts_are_read_as_people_write_them() {
+        let check = |text: &str, want: Option<u64>| {
+            assert_eq!(text.parse::<ByteCount>().ok().map(|c| c.0), want, "{text:?}");
+        };
+        check("0", Some(0));
+        check("4096", Some(4096));
+        check("64M", Some(64 << 20));
+        check("8GiB", Some(8 << 30));
+        check("10GB", Some(10_000_000_000));
+        check("17000000T", None);
+        check("", None);
+        check("M", None);
+        check("-1", None);
+        check("1.5G", None);
+        check("5 parsecs", None);
+    }
+
+    #[test]
+    fn senseless_options_are_named() {
+        let check = |change: fn(&mut BenchOptions), want: &str| {
+            let mut options = BenchOptions::new();
+            change(&mut options);
+            let fault = options.fault().unwrap_or_default();
+            assert!(fault.contains(want), "{fault:?} names {want:?}");
+        };
+        check(|_| (), "");
+        check(|o| o.num = 0, "--num");
+        check(|o| o.threads = 0, "--threads");
+        check(|o| o.key_size = 7, "--key_size");
+        check(|o| o.compression_ratio = f64::NAN, "--compression_ratio");
+    }
+}

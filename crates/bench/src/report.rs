@@ -1,0 +1,319 @@
+//! What a run reports: every figure of it, as JSON for programs and as a table for people.
+//!
+//! Time is never mixed: `clock` says whose nanoseconds `elapsed_ns` and the latencies are; figures
+//! per disk-second come from the modelled disk's busy time in both modes; what only the machine can
+//! say (CPU, memory) is in `host` and absent in virtual mode, so that there two runs of one seed
+//! report the same bytes.
+
+use crate::latency::LatencySummary;
+use crate::options::Mode;
+use serde::Serialize;
+use std::fmt;
+
+/// What one `imbrex bench` found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// What it ran on.
+    pub setup: Setup,
+    /// One entry a benchmark, in order.
+    pub runs: Vec<RunReport>,
+}
+
+/// What the benchmarks ran on.
+#[derive(Clone, Debug, Serialize)]
+pub struct Setup {
+    /// The drive's profile or image.
+    pub drive: String,
+    /// The drive's capacity in bytes.
+    pub capacity_bytes: u64,
+    /// How files are placed.
+    pub layout: String,
+    /// Whose clock.
+    pub mode: Mode,
+    /// The seed.
+    pub seed: u64,
+    /// Keys.
+    pub num: u64,
+    /// Bytes a key.
+    pub key_len_bytes: usize,
+    /// Bytes a value.
+    pub value_len_bytes: usize,
+    /// Clients.
+    pub threads: u32,
+}
+
+/// The figures of one benchmark. Counters are of this benchmark alone, up to the moment at which
+/// the background work that it caused was done (unless `--settle=false`).
+#[derive(Clone, Debug, Serialize)]
+pub struct RunReport {
+    /// db_bench's name.
+    pub benchmark: String,
+    /// Operations done.
+    pub ops: u64,
+    /// Of the reads, how many found a value.
+    pub found: u64,
+    /// Keys and values handed to the store.
+    pub written_bytes: u64,
+    /// Keys and values handed out by it.
+    pub read_bytes: u64,
+    /// From the first operation's start to the last one's end.
+    pub elapsed_ns: u64,
+    /// The same to the end of the background work.
+    pub settled_ns: u64,
+    /// Operations per second of the clock, up to the last operation's end.
+    pub ops_per_second: f64,
+    /// Of single operations.
+    pub latency: LatencySummary,
+    /// What the engine wrote and read.
+    pub engine: EngineFigures,
+    /// What the disk did.
+    pub drive: DriveFigures,
+    /// The drive's space afterwards.
+    pub space: SpaceFigures,
+    /// What this machine spent; threads mode only.
+    pub host: Option<HostFigures>,
+}
+
+/// Bytes through the engine, and what they were for.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct EngineFigures {
+    /// Written to the log.
+    pub log_bytes: u64,
+    /// Written by flushes.
+    pub flush_bytes: u64,
+    /// Read by compactions.
+    pub compaction_in_bytes: u64,
+    /// Written by compactions.
+    pub compaction_out_bytes: u64,
+    /// Flushes.
+    pub flush_count: u64,
+    /// Compactions, moves without a copy included.
+    pub compaction_count: u64,
+    /// Time that writers waited for background work.
+    pub stall_ns: u64,
+    /// WA: bytes written by flush and compaction per user byte written.
+    pub write_amp_ratio: f64,
+    /// Memory of memtables at the end.
+    pub memtable_bytes: u64,
+    /// Memory of cached blocks at the end.
+    pub block_cache_bytes: u64,
+    /// Memory of filters and indexes at the end.
+    pub table_memory_bytes: u64,
+}
+
+/// What the disk did.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct DriveFigures {
+    /// Requests to read.
+    pub reads: u64,
+    /// Requests to write.
+    pub writes: u64,
+    /// Cache flushes.
+    pub flushes: u64,
+    /// Requests that moved the head.
+    pub seeks: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Of the bytes read, what the recording added.
+    pub added_read_bytes: u64,
+    /// Of the bytes written, what the recording added.
+    pub added_written_bytes: u64,
+    /// Time the modelled disk was busy; 0 without mechanics.
+    pub busy_ns: u64,
+    /// Operations per second of busy disk; 0 if it was never busy.
+    pub ops_per_disk_second: f64,
+    /// AWA: bytes the drive wrote per byte it was told to write.
+    pub added_write_amp_ratio: f64,
+    /// MWA = WA x AWA: bytes the drive wrote for flushes and compactions per user byte.
+    pub multiplied_write_amp_ratio: f64,
+}
+
+/// The drive's space, in bytes.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct SpaceFigures {
+    /// All there is.
+    pub capacity_bytes: u64,
+    /// Not free.
+    pub occupied_bytes: u64,
+    /// Of that, held by live files.
+    pub valid_bytes: u64,
+    /// Valid as a share of occupied.
+    pub utilisation_ratio: f64,
+}
+
+/// What this machine spent.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct HostFigures {
+    /// CPU of all threads.
+    pub cpu_ns: u64,
+    /// Operations per CPU-second.
+    pub ops_per_cpu_second: f64,
+    /// Anonymous memory at the end, if the system tells.
+    pub anonymous_bytes: Option<u64>,
+}
+
+impl Report {
+    /// The report as JSON, ending in a line feed.
+    pub fn to_json(&self) -> String {
+        let mut text =
+            serde_json::to_string_pretty(self).expect("a report is numbers, strings and lists");
+        text.push('\n');
+        text
+    }
+}
+
+/// The tables for people.
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let s = &self.setup;
+        writeln!(
+            f,
+            "{} of {}, {}; {} clients, seed {}, keys {} B, values {} B, {} keys; {}",
+            s.drive,
+            Bytes(s.capacity_bytes),
+            s.layout,
+            s.threads,
+            s.seed,
+            s.key_len_bytes,
+            s.value_len_bytes,
+            s.num,
+            match s.mode {
+                Mode::Virtual => "virtual time",
+                Mode::Threads => "this machine's time",
+            }
+        )?;
+        for run in &self.runs {
+            writeln!(f, "\n{run}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for RunReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (e, d, s, l) = (&self.engine, &self.drive, &self.space, &self.latency);
+        write!(f, "{:<16} {} ops", self.benchmark, self.ops)?;
+        write!(f, " in {}, {:.0} ops/s", Time(self.elapsed_ns), self.ops_per_second)?;
+        if d.busy_ns > 0 {
+            write!(f, ", {:.1} ops per disk-second", d.ops_per_disk_second)?;
+        }
+        if let Some(host) = &self.host {
+            write!(f, ", {:.0} ops per CPU-second", host.ops_per_cpu_second)?;
+        }
+        writeln!(
+            f,
+            ", {} found, user bytes written {} read {}",
+            self.found,
+            Bytes(self.written_bytes),
+            Bytes(self.read_bytes)
+        )?;
+        writeln!(
+            f,
+            "  latency   mean {}  p50 {}  p90 {}  p99 {}  p99.9 {}  p99.99 {}  max {}",
+            Time(l.mean_ns),
+            Time(l.p50_ns),
+            Time(l.p90_ns),
+            Time(l.p99_ns),
+            Time(l.p999_ns),
+            Time(l.p9999_ns),
+            Time(l.max_ns)
+        )?;
+        writeln!(
+            f,
+            "  engine    log {}  flush {} ({})  compaction in {} out {} ({})  stalled {}  settled {}",
+            Bytes(e.log_bytes),
+            Bytes(e.flush_bytes),
+            e.flush_count,
+            Bytes(e.compaction_in_bytes),
+            Bytes(e.compaction_out_bytes),
+            e.compaction_count,
+            Time(e.stall_ns),
+            Time(self.settled_ns),
+        )?;
+        writeln!(
+            f,
+            "  drive     read {} ({})  written {} ({})  added {} + {}  seeks {}  flushes {}  busy {}",
+            Bytes(d.read_bytes),
+            d.reads,
+            Bytes(d.written_bytes),
+            d.writes,
+            Bytes(d.added_read_bytes),
+            Bytes(d.added_written_bytes),
+            d.seeks,
+            d.flushes,
+            Time(d.busy_ns)
+        )?;
+        writeln!(
+            f,
+            "  amplified WA {:.2}  AWA {:.2}  MWA {:.2}",
+            e.write_amp_ratio, d.added_write_amp_ratio, d.multiplied_write_amp_ratio
+        )?;
+        writeln!(
+            f,
+            "  space     occupied {}  valid {}  utilisation {:.1} %",
+            Bytes(s.occupied_bytes),
+            Bytes(s.valid_bytes),
+            s.utilisation_ratio * 100.0
+        )?;
+        write!(
+            f,
+            "  memory    memtables {}  block cache {}  filters and indexes {}",
+            Bytes(e.memtable_bytes),
+            Bytes(e.block_cache_bytes),
+            Bytes(e.table_memory_bytes)
+        )?;
+        match self.host.and_then(|host| host.anonymous_bytes) {
+            Some(bytes) => write!(f, "  anonymous {}", Bytes(bytes)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Bytes for people: three digits and a binary unit.
+struct Bytes(u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        scaled(f, self.0 as f64, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB"])
+    }
+}
+
+/// Nanoseconds for people: three digits and a unit.
+struct Time(u64);
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        scaled(f, self.0 as f64, 1000.0, &["ns", "us", "ms", "s"])
+    }
+}
+
+fn scaled(f: &mut fmt::Formatter<'_>, value: f64, base: f64, units: &[&str]) -> fmt::Result {
+    let (mut value, mut unit) = (value, 0);
+    // Not at the base but where rounding to three digits would show it.
+    while value >= base - 0.5 && unit + 1 < units.len() {
+        value /= base;
+        unit += 1;
+    }
+    let digits = if unit == 0 || value >= 99.95 { 0 } else { 1 + usize::from(value < 9.995) };
+    write!(f, "{value:.digits$} {}", units[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_for_people_have_three_digits() {
+        let check = |got: String, want: &str| assert_eq!(got, want);
+        check(Bytes(0).to_string(), "0 B");
+        check(Bytes(1023).to_string(), "1023 B");
+        check(Bytes(1024).to_string(), "1.00 KiB");
+        check(Bytes(150 << 20).to_string(), "150 MiB");
+        check(Bytes(u64::MAX).to_string(), "16777216 TiB");
+        check(Time(999).to_string(), "999 ns");
+        check(Time(8_333_333).to_string(), "8.33 ms");
+        check(Time(3_600_000_000_000).to_string(), "3600 s");
+    }
+}

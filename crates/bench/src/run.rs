@@ -1,0 +1,209 @@
+//! Runs benchmarks one after another on one stand and collects their figures.
+//!
+//! ```text
+//!   for each benchmark:  empty the store (fills) -> clients -> settle -> figures since the start
+//!
+//!   threads   each client loops on a thread of its own
+//!   virtual   the client with the smallest local time does its next operation, on this thread
+//! ```
+
+use crate::client::{Client, Tally};
+use crate::error::BenchError;
+use crate::options::{BenchOptions, Mode};
+use crate::report::{Report, RunReport, Setup};
+use crate::stand::{Reading, Stand};
+use crate::workload::{Benchmark, Task};
+use imbrex::EngineError;
+use imbrex_clockwork::{ClientId, VirtualWorld, fan_out};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Runs what `options` ask for and returns all figures.
+///
+/// `finished` is called after each benchmark, so that a long run can show what it has.
+///
+/// # Errors
+/// [`BenchError::Options`] where the options contradict themselves; anything the drive, the file
+/// layer or the engine refuses.
+pub fn run(
+    options: &BenchOptions,
+    finished: &mut dyn FnMut(&RunReport),
+) -> Result<Report, BenchError> {
+    if let Some(fault) = options.fault() {
+        return Err(BenchError::Options(fault));
+    }
+    let mut stand = Stand::new(options)?;
+    let mut runs = Vec::new();
+    let mut is_first = true;
+    for &task in &options.benchmarks {
+        if task.benchmark.is_fresh() && !options.use_existing_db && !is_first {
+            stand = stand.emptied(options)?;
+        }
+        is_first = false;
+        let report = run_one(&stand, task, options)?;
+        finished(&report);
+        runs.push(report);
+    }
+    let setup = Setup {
+        drive: options.drive.clone(),
+        capacity_bytes: stand.capacity_bytes(),
+        layout: stand.layout().to_string(),
+        mode: options.mode,
+        seed: options.seed,
+        num: options.num,
+        key_len_bytes: options.key_size,
+        value_len_bytes: options.value_size,
+        threads: options.threads,
+    };
+    stand.close()?;
+    Ok(Report { setup, runs })
+}
+
+fn run_one(
+    stand: &Stand,
+    task: Task,
+    options: &BenchOptions,
+) -> Result<RunReport, BenchError> {
+    let benchmark = task.benchmark;
+    let context = |source| BenchError::Engine { what: benchmark.to_string(), source };
+    let mut clients: Vec<Client> = (0..options.threads)
+        .map(|index| Client::new(task, index, options, stand.db(), stand.keyspace()))
+        .collect();
+    // The companion comes last, so that the first clients are the same with and without it.
+    let has_companion = benchmark == Benchmark::ReadWhileWriting;
+    if has_companion {
+        let overwrite = Task { benchmark: Benchmark::Overwrite, ops: None };
+        let writer =
+            Client::new(overwrite, options.threads, options, stand.db(), stand.keyspace());
+        clients.push(writer.without_limit());
+    }
+    let before = stand.reading();
+    let deadline_ns = options.duration.map(|s| before.now_ns.saturating_add(s * 1_000_000_000));
+    let limits = Limits { companion: has_companion, deadline_ns: deadline_ns.unwrap_or(u64::MAX) };
+    let ended_ns = match stand.world() {
+        Some(world) => take_turns(stand, world, &mut clients, limits),
+        None => race(stand, &mut clients, limits),
+    }
+    .map_err(context)?;
+    let mut tally = Tally::new();
+    let counted = options.threads as usize;
+    for (index, client) in clients.iter().enumerate() {
+        tally.add(&client.tally, index < counted);
+    }
+    drop(clients);
+    if options.settle && benchmark.is_write() {
+        stand.db().flush().map_err(context)?;
+        stand.db().wait_idle().map_err(context)?;
+    }
+    Ok(figures(benchmark, &tally, &before, ended_ns, &stand.reading(), options))
+}
+
+/// When clients stop before they have done all they were asked for.
+#[derive(Clone, Copy)]
+struct Limits {
+    /// The last client only keeps the others company and stops with them.
+    companion: bool,
+    deadline_ns: u64,
+}
+
+/// Virtual mode: steps the client whose local time is smallest, the lowest number first, until all
+/// that count are done. Returns when the last one ended.
+fn take_turns(
+    stand: &Stand,
+    world: &VirtualWorld,
+    clients: &mut [Client],
+    limits: Limits,
+) -> Result<u64, EngineError> {
+    let counted = clients.len() - usize::from(limits.companion);
+    let actors: Vec<ClientId> =
+        (0..clients.len()).map(|index| world.client(&format!("client {index}"))).collect();
+    let mut is_done = vec![false; clients.len()];
+    let mut ended_ns = stand.clock().now_ns();
+    while is_done[..counted].contains(&false) {
+        let index = (0..clients.len())
+            .filter(|&index| !is_done[index])
+            .min_by_key(|&index| world.client_now_ns(actors[index]))
+            .expect("the loop runs while one is not done");
+        let more = world.as_client(actors[index], || clients[index].step(stand.clock()))?;
+        let now_ns = world.client_now_ns(actors[index]);
+        is_done[index] = !more || now_ns >= limits.deadline_ns;
+        if index < counted {
+            ended_ns = ended_ns.max(now_ns);
+        }
+    }
+    stand.clock().advance_to_ns(ended_ns);
+    Ok(ended_ns)
+}
+
+/// Threads mode: each client loops on a thread of its own. Returns when the last one ended.
+fn race(stand: &Stand, clients: &mut [Client], limits: Limits) -> Result<u64, EngineError> {
+    let counted = clients.len() - usize::from(limits.companion);
+    let at_work_count = AtomicUsize::new(counted);
+    let turns: Vec<(usize, Mutex<&mut Client>)> =
+        clients.iter_mut().map(Mutex::new).enumerate().collect();
+    let ended = fan_out(turns.len(), &turns, |(index, client)| {
+        let mut client = client.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut more = true;
+        let mut outcome = Ok(());
+        while more && outcome.is_ok() {
+            match client.step(stand.clock()) {
+                Ok(has_more) => more = has_more && stand.clock().now_ns() < limits.deadline_ns,
+                Err(error) => outcome = Err(error),
+            }
+            if *index >= counted && at_work_count.load(Ordering::Relaxed) == 0 {
+                break;
+            }
+        }
+        if *index < counted {
+            at_work_count.fetch_sub(1, Ordering::Relaxed);
+        }
+        outcome.map(|()| if *index < counted { stand.clock().now_ns() } else { 0 })
+    });
+    ended.into_iter().try_fold(0, |last_ns, ended| ended.map(|ns: u64| last_ns.max(ns)))
+}
+
+/// What happened between two readings.
+fn figures(
+    benchmark: Benchmark,
+    tally: &Tally,
+    before: &Reading,
+    ended_ns: u64,
+    after: &Reading,
+    options: &BenchOptions,
+) -> RunReport {
+    let elapsed_ns = ended_ns - before.now_ns;
+    let per_second = |ns: u64| if ns == 0 { 0.0 } else { tally.ops as f64 * 1e9 / ns as f64 };
+    let mut engine = after.engine_since(before);
+    let stored_bytes = engine.flush_bytes + engine.compaction_out_bytes;
+    engine.write_amp_ratio = ratio(stored_bytes, tally.written_bytes, 0.0);
+    let mut drive = after.drive_since(before);
+    drive.ops_per_disk_second = per_second(drive.busy_ns);
+    let told_bytes = drive.written_bytes - drive.added_written_bytes;
+    drive.added_write_amp_ratio = ratio(drive.written_bytes, told_bytes, 1.0);
+    drive.multiplied_write_amp_ratio = engine.write_amp_ratio * drive.added_write_amp_ratio;
+    let host = (options.mode == Mode::Threads).then(|| {
+        let mut host = after.host_since(before);
+        host.ops_per_cpu_second = per_second(host.cpu_ns);
+        host
+    });
+    RunReport {
+        benchmark: benchmark.to_string(),
+        ops: tally.ops,
+        found: tally.found,
+        written_bytes: tally.written_bytes,
+        read_bytes: tally.read_bytes,
+        elapsed_ns,
+        settled_ns: after.now_ns - before.now_ns,
+        ops_per_second: per_second(elapsed_ns),
+        latency: tally.latencies.summary(),
+        engine,
+        drive,
+        space: after.space,
+        host,
+    }
+}
+
+/// `part / whole`, or `otherwise` if there is no whole.
+fn ratio(part: u64, whole: u64, otherwise: f64) -> f64 {
+    if whole == 0 { otherwise } else { part as f64 / whole as f64 }
+}

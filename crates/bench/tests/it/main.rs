@@ -1,0 +1,162 @@
+//! Benchmarks do what their names say, and in virtual time a seed is a run.
+
+use imbrex_bench::{BenchOptions, ByteCount, DiskUserOptions, Mode, Report, disk_user, run};
+
+/// Small enough for a test, large enough for flushes and compactions.
+fn small(benchmarks: &str) -> BenchOptions {
+    BenchOptions {
+        benchmarks: benchmarks.split(',').map(|b| b.parse().unwrap()).collect(),
+        num: 3000,
+        value_size: 400,
+        write_buffer_size: ByteCount(128 << 10),
+        target_file_size_base: Some(ByteCount(64 << 10)),
+        cache_size: ByteCount(64 << 10),
+        ..BenchOptions::new()
+    }
+}
+
+fn report(options: &BenchOptions) -> Report {
+    run(options, &mut |_| ()).unwrap()
+}
+
+/// Runs in both modes; `want` is `(benchmark, operations, found)`.
+fn check(benchmarks: &str, change: fn(&mut BenchOptions), want: &[(&str, u64, u64)]) {
+    for mode in [Mode::Virtual, Mode::Threads] {
+        let mut options = BenchOptions { mode, ..small(benchmarks) };
+        change(&mut options);
+        let got = report(&options);
+        let got: Vec<_> =
+            got.runs.iter().map(|r| (r.benchmark.as_str(), r.ops, r.found)).collect();
+        assert_eq!(got, want, "{mode:?}");
+    }
+}
+
+#[test]
+fn what_is_written_is_found_and_what_is_not_is_not() {
+    check(
+        "fillseq,readrandom:500,readmissing:500,readseq,readreverse,seekrandom:50",
+        |o| o.seek_nexts = 9,
+        &[
+            ("fillseq", 3000, 0),
+            ("readrandom", 500, 500),
+            ("readmissing", 500, 0),
+            ("readseq", 3000, 3000),
+            ("readreverse", 3000, 3000),
+            ("seekrandom", 50, 50),
+        ],
+    );
+}
+
+#[test]
+fn a_random_fill_of_every_key_is_the_same_data() {
+    check(
+        "filluniquerandom,multireadrandom:500,compact,readseq,deleteseq,readrandom:500,readseq",
+        |o| o.batch_size = 7,
+        &[
+            ("filluniquerandom", 3000, 0),
+            ("multireadrandom", 500, 500),
+            ("compact", 1, 0),
+            ("readseq", 3000, 3000),
+            ("deleteseq", 3000, 0),
+            ("readrandom", 500, 0),
+            ("readseq", 0, 0),
+        ],
+    );
+}
+
+#[test]
+fn several_clients_do_their_number_each() {
+    check(
+        "filluniquerandom,overwrite,readwhilewriting:200",
+        |o| {
+            o.threads = 3;
+            o.num = 1000;
+        },
+        &[("filluniquerandom", 3000, 0), ("overwrite", 3000, 0), ("readwhilewriting", 600, 600)],
+    );
+}
+
+#[test]
+fn a_fill_starts_with_an_empty_store_unless_told_otherwise() {
+    check(
+        "fillseq,fillsync:5,readseq",
+        |_| (),
+        &[("fillseq", 3000, 0), ("fillsync", 5, 0), ("readseq", 5, 5)],
+    );
+    check(
+        "fillseq,fillsync:5,readseq",
+        |o| o.use_existing_db = true,
+        &[("fillseq", 3000, 0), ("fillsync", 5, 0), ("readseq", 3000, 3000)],
+    );
+}
+
+#[test]
+fn in_virtual_time_a_seed_is_a_run() {
+    let json = |seed| {
+        let all = "fillrandom,overwrite,readrandom,readwhilewriting:300,seekrandom:100";
+        let options = BenchOptions { seed, threads: 2, num: 2000, ..small(all) };
+        report(&options).to_json()
+    };
+    let first = json(1);
+    assert_eq!(first, json(1));
+    assert_ne!(first, json(2));
+}
+
+#[test]
+fn figures_are_consistent() {
+    let options = small("filluniquerandom,readrandom:300");
+    let report = report(&options);
+    let (fill, read) = (&report.runs[0], &report.runs[1]);
+    assert_eq!(fill.written_bytes, 3000 * 416);
+    assert!(fill.engine.log_bytes >= fill.written_bytes, "the log holds every byte written");
+    assert!(fill.engine.flush_bytes > 0);
+    assert!(fill.engine.write_amp_ratio > 0.3, "{}", fill.engine.write_amp_ratio);
+    let engine_bytes =
+        fill.engine.log_bytes + fill.engine.flush_bytes + fill.engine.compaction_out_bytes;
+    assert!(fill.drive.written_bytes >= engine_bytes, "the drive wrote all that the engine did");
+    assert_eq!(fill.drive.added_write_amp_ratio, 1.0);
+    assert!(fill.settled_ns >= fill.elapsed_ns);
+    assert!(fill.space.valid_bytes <= fill.space.occupied_bytes);
+    assert_eq!(read.read_bytes, 300 * 416);
+    assert!(read.drive.ops_per_disk_second > 10.0, "{}", read.drive.ops_per_disk_second);
+    assert!(read.latency.p50_ns <= read.latency.max_ns);
+    assert!(report.to_string().contains("ops per disk-second"));
+}
+
+#[test]
+fn a_duration_ends_a_run() {
+    let options =
+        BenchOptions { duration: Some(1), ..small("fillseq,readrandom:100000000") };
+    let report = report(&options);
+    let read = &report.runs[1];
+    assert!(read.ops < 100_000_000);
+    assert!(1_000_000_000 <= read.elapsed_ns && read.elapsed_ns < 2_000_000_000);
+}
+
+#[test]
+fn nonsense_is_refused_with_its_name() {
+    let error = |change: fn(&mut BenchOptions)| {
+        let mut options = small("fillseq");
+        change(&mut options);
+        run(&options, &mut |_| ()).unwrap_err().to_string()
+    };
+    assert!(error(|o| o.num = 0).contains("--num"));
+    assert!(error(|o| o.drive = "no-such-drive".into()).contains("no-such-drive"));
+    assert!(error(|o| o.layout = Some("no-such-layout".into())).contains("no-such-layout"));
+}
+
+#[test]
+fn the_disk_user_gets_a_share_of_the_heads_best() {
+    let options = DiskUserOptions {
+        scale: 0.0005,
+        drive: "st13125nm007".into(),
+        layout: None,
+        seed: 1,
+    };
+    let report = disk_user(&options, &mut |_| ()).unwrap();
+    assert_eq!(report.rows.len(), 5);
+    for row in &report.rows {
+        assert!(row.ops_per_disk_second > 0.0, "{}", row.name);
+        assert!(row.bound_ops_per_disk_second > 0.0, "{}", row.name);
+    }
+}
