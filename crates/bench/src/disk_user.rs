@@ -159,10 +159,7 @@ pub fn disk_user(
 }
 
 /// Measures a drive of its own on a span of `len_bytes`.
-fn measure_bare_drive(
-    options: &BenchOptions,
-    len_bytes: u64,
-) -> Result<BareDrive, BenchError> {
+fn measure_bare_drive(options: &BenchOptions, len_bytes: u64) -> Result<BareDrive, BenchError> {
     const PIECE_LEN_BYTES: usize = 1 << 20;
     const RANDOM_READ_COUNT: u64 = 10_000;
     let (disk, clock) = bare_drive(options)?;

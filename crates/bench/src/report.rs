@@ -7,6 +7,7 @@
 
 use crate::latency::LatencySummary;
 use crate::options::Mode;
+use imbrex::CompactionLine;
 use serde::Serialize;
 use std::fmt;
 
@@ -72,6 +73,8 @@ pub struct RunReport {
     pub space: SpaceFigures,
     /// What this machine spent; threads mode only.
     pub host: Option<HostFigures>,
+    /// The compactions that ran, the last thousand or so.
+    pub compactions: Vec<CompactionLine>,
 }
 
 /// Bytes through the engine, and what they were for.
@@ -193,11 +196,10 @@ impl fmt::Display for Report {
 
 impl fmt::Display for RunReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (e, d, s, l) = (&self.engine, &self.drive, &self.space, &self.latency);
         write!(f, "{:<16} {} ops", self.benchmark, self.ops)?;
         write!(f, " in {}, {:.0} ops/s", Time(self.elapsed_ns), self.ops_per_second)?;
-        if d.busy_ns > 0 {
-            write!(f, ", {:.1} ops per disk-second", d.ops_per_disk_second)?;
+        if self.drive.busy_ns > 0 {
+            write!(f, ", {:.1} ops per disk-second", self.drive.ops_per_disk_second)?;
         }
         if let Some(host) = &self.host {
             write!(f, ", {:.0} ops per CPU-second", host.ops_per_cpu_second)?;
@@ -209,6 +211,15 @@ impl fmt::Display for RunReport {
             Bytes(self.written_bytes),
             Bytes(self.read_bytes)
         )?;
+        self.fmt_latency(f)?;
+        self.fmt_bytes(f)?;
+        self.fmt_state(f)
+    }
+}
+
+impl RunReport {
+    fn fmt_latency(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let l = &self.latency;
         writeln!(
             f,
             "  latency   mean {}  p50 {}  p90 {}  p99 {}  p99.9 {}  p99.99 {}  max {}",
@@ -219,7 +230,11 @@ impl fmt::Display for RunReport {
             Time(l.p999_ns),
             Time(l.p9999_ns),
             Time(l.max_ns)
-        )?;
+        )
+    }
+
+    fn fmt_bytes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (e, d) = (&self.engine, &self.drive);
         writeln!(
             f,
             "  engine    log {}  flush {} ({})  compaction in {} out {} ({})  stalled {}  settled {}",
@@ -244,7 +259,11 @@ impl fmt::Display for RunReport {
             d.seeks,
             d.flushes,
             Time(d.busy_ns)
-        )?;
+        )
+    }
+
+    fn fmt_state(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (e, d, s) = (&self.engine, &self.drive, &self.space);
         writeln!(
             f,
             "  amplified WA {:.2}  AWA {:.2}  MWA {:.2}",

@@ -59,11 +59,7 @@ pub fn run(
     Ok(Report { setup, runs })
 }
 
-fn run_one(
-    stand: &Stand,
-    task: Task,
-    options: &BenchOptions,
-) -> Result<RunReport, BenchError> {
+fn run_one(stand: &Stand, task: Task, options: &BenchOptions) -> Result<RunReport, BenchError> {
     let benchmark = task.benchmark;
     let context = |source| BenchError::Engine { what: benchmark.to_string(), source };
     let mut clients: Vec<Client> = (0..options.threads)
@@ -73,8 +69,7 @@ fn run_one(
     let has_companion = benchmark == Benchmark::ReadWhileWriting;
     if has_companion {
         let overwrite = Task { benchmark: Benchmark::Overwrite, ops: None };
-        let writer =
-            Client::new(overwrite, options.threads, options, stand.db(), stand.keyspace());
+        let writer = Client::new(overwrite, options.threads, options, stand.db(), stand.keyspace());
         clients.push(writer.without_limit());
     }
     let before = stand.reading();
@@ -200,6 +195,7 @@ fn figures(
         drive,
         space: after.space,
         host,
+        compactions: after.compactions_since(before),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::error::BenchError;
 use crate::host;
 use crate::options::{BenchOptions, CompressionType, Mode};
 use crate::report::{DriveFigures, EngineFigures, HostFigures, SpaceFigures};
-use imbrex::{Compression, Db, Keyspace, KeyspaceOptions, Metrics, Options};
+use imbrex::{CompactionLine, Compression, Db, Keyspace, KeyspaceOptions, Metrics, Options};
 use imbrex_clockwork::{Clock, Order, Runtime, VirtualWorld};
 use imbrex_disk::{Counters, Disk, Geometry, Rule};
 use imbrex_disk_sim::{OpenOptions, Profile, ProfileError, SimDisk};
@@ -185,15 +185,11 @@ fn profile(options: &BenchOptions) -> Result<Profile, BenchError> {
     }
 }
 
-fn open_drive(
-    options: &BenchOptions,
-    runtime: &Runtime,
-) -> Result<(Origin, SimDisk), BenchError> {
+fn open_drive(options: &BenchOptions, runtime: &Runtime) -> Result<(Origin, SimDisk), BenchError> {
     let path = Path::new(&options.drive);
     if path.exists() {
-        let open = OpenOptions::default()
-            .clock(Arc::clone(&runtime.clock))
-            .mechanics(options.mechanics);
+        let open =
+            OpenOptions::default().clock(Arc::clone(&runtime.clock)).mechanics(options.mechanics);
         let disk = SimDisk::open_image(path, open).map_err(|e| drive_error(&options.drive, e))?;
         return Ok((Origin::UsersImage, disk));
     }
@@ -230,18 +226,12 @@ pub(crate) fn bare_drive(
     Ok((disk, world))
 }
 
-fn drive_error(
-    drive: &str,
-    source: impl std::error::Error + Send + Sync + 'static,
-) -> BenchError {
+fn drive_error(drive: &str, source: impl std::error::Error + Send + Sync + 'static) -> BenchError {
     BenchError::Drive { drive: drive.to_string(), source: Box::new(source) }
 }
 
 /// The placement that `options` name, or one that makes the best of the drive.
-fn placement(
-    options: &BenchOptions,
-    geometry: &Geometry,
-) -> Result<PlacementKind, BenchError> {
+fn placement(options: &BenchOptions, geometry: &Geometry) -> Result<PlacementKind, BenchError> {
     let by_default = match geometry.rule() {
         Rule::AtPointer(_) => "zone-per-level",
         _ => "first-fit",
@@ -295,6 +285,12 @@ impl Reading {
             block_cache_bytes: now.cache_len_bytes,
             table_memory_bytes: now.table_memory_len_bytes,
         }
+    }
+
+    /// The compactions that began since `before`.
+    pub(crate) fn compactions_since(&self, before: &Reading) -> Vec<CompactionLine> {
+        let lines = self.metrics.compactions.iter();
+        lines.filter(|line| line.start_ns >= before.now_ns).cloned().collect()
     }
 
     /// What the disk did since `before`.

@@ -5,7 +5,7 @@ use imbrex_bench::{BenchOptions, ByteCount, DiskUserOptions, Mode, Report, disk_
 /// Small enough for a test, large enough for flushes and compactions.
 fn small(benchmarks: &str) -> BenchOptions {
     BenchOptions {
-        benchmarks: benchmarks.split(',').map(|b| b.parse().unwrap()).collect(),
+        benchmarks: benchmarks.split(',').map(|b| b.parse().expect("a known name")).collect(),
         num: 3000,
         value_size: 400,
         write_buffer_size: ByteCount(128 << 10),
@@ -16,7 +16,7 @@ fn small(benchmarks: &str) -> BenchOptions {
 }
 
 fn report(options: &BenchOptions) -> Report {
-    run(options, &mut |_| ()).unwrap()
+    run(options, &mut |_| ()).expect("a small run succeeds")
 }
 
 /// Runs in both modes; `want` is `(benchmark, operations, found)`.
@@ -25,8 +25,7 @@ fn check(benchmarks: &str, change: fn(&mut BenchOptions), want: &[(&str, u64, u6
         let mut options = BenchOptions { mode, ..small(benchmarks) };
         change(&mut options);
         let got = report(&options);
-        let got: Vec<_> =
-            got.runs.iter().map(|r| (r.benchmark.as_str(), r.ops, r.found)).collect();
+        let got: Vec<_> = got.runs.iter().map(|r| (r.benchmark.as_str(), r.ops, r.found)).collect();
         assert_eq!(got, want, "{mode:?}");
     }
 }
@@ -125,8 +124,7 @@ fn figures_are_consistent() {
 
 #[test]
 fn a_duration_ends_a_run() {
-    let options =
-        BenchOptions { duration: Some(1), ..small("fillseq,readrandom:100000000") };
+    let options = BenchOptions { duration: Some(1), ..small("fillseq,readrandom:100000000") };
     let report = report(&options);
     let read = &report.runs[1];
     assert!(read.ops < 100_000_000);
@@ -147,12 +145,8 @@ fn nonsense_is_refused_with_its_name() {
 
 #[test]
 fn the_disk_user_gets_a_share_of_the_heads_best() {
-    let options = DiskUserOptions {
-        scale: 0.0005,
-        drive: "st13125nm007".into(),
-        layout: None,
-        seed: 1,
-    };
+    let options =
+        DiskUserOptions { scale: 0.0005, drive: "st13125nm007".into(), layout: None, seed: 1 };
     let report = disk_user(&options, &mut |_| ()).unwrap();
     assert_eq!(report.rows.len(), 5);
     for row in &report.rows {
