@@ -2,7 +2,7 @@
 
 use crate::EngineError;
 use crate::iter::InternalIter;
-use crate::key::{InternalKey, Trailer};
+use crate::key::{InternalKey, Seq, Trailer};
 use crate::store::Store;
 use crate::table::{Table, TableReadOptions};
 use crate::version::edit::LogId;
@@ -58,7 +58,7 @@ pub(crate) fn check(store: &Store) -> Result<CheckReport, EngineError> {
     store.runtime.scheduler.yield_now();
     // The state first: its tables stay readable whatever is committed meanwhile (F3).
     let (state, names) = store.state_and_files();
-    check_references(&state, &names, &mut report);
+    check_references(&state, store.visible(), &names, &mut report);
     check_logs(&state, &names, &mut report);
     for entry in state.keyspaces.values() {
         let name = &entry.record.name;
@@ -113,8 +113,11 @@ fn verify(table: &Arc<Table>) -> Result<u64, EngineError> {
     Ok(entry_count)
 }
 
-/// Every table is there and wanted, and no number is beyond the counter.
-fn check_references(state: &StoreState, names: &[String], report: &mut CheckReport) {
+/// Every table is there and wanted, no number is beyond the counter, and no write beyond the newest.
+///
+/// The state's own `last_seq` is no bound: it counts what has left the logs, and a table may hold
+/// writes whose log another keyspace still needs.
+fn check_references(state: &StoreState, newest: Seq, names: &[String], report: &mut CheckReport) {
     let there: BTreeSet<&str> = names.iter().map(String::as_str).collect();
     let mut wanted = BTreeSet::new();
     for entry in state.keyspaces.values() {
@@ -123,8 +126,9 @@ fn check_references(state: &StoreState, names: &[String], report: &mut CheckRepo
             if slot.meta.id.0 >= state.counters.next_id {
                 report.findings.push(format!("{name}: its number is beyond the counter"));
             }
-            if slot.meta.seq_max.0 > state.counters.last_seq {
-                report.findings.push(format!("{name}: its writes are beyond the counter"));
+            if slot.meta.seq_max > newest {
+                let (got, newest) = (slot.meta.seq_max.0, newest.0);
+                report.findings.push(format!("{name}: holds write {got}, the newest is {newest}"));
             }
             if !there.contains(name.as_str()) {
                 report.findings.push(format!("{name}: referenced, but there is no such file"));

@@ -230,7 +230,7 @@ impl Store {
         let change = plan(&versions.state)?;
         let mut edit = change.edit;
         let mut remove = change.remove;
-        let last_seq = self.release_logs(&change.flushed, &edit, &mut remove);
+        let (first_kept, last_seq) = self.release_logs(&change.flushed, &edit, &mut remove);
         let next_keyspace_id = edit
             .keyspaces_created
             .iter()
@@ -265,7 +265,7 @@ impl Store {
         }
         versions.state = state;
         self.wanted_bytes.store(0, Ordering::Relaxed);
-        self.forget_logs(last_seq);
+        self.logs.lock().retain(|log| log.id >= first_kept);
         self.install(&versions.state, &edit, &change.flushed, change.created);
         drop(versions);
         self.refresh_gate();
@@ -408,15 +408,16 @@ impl Store {
     }
 
     /// Which logs nothing needs any more once `flushed` are in tables: added to `remove`. Returns
-    /// the last write of what was released.
+    /// the first log that stays, and the last write of what was released.
     fn release_logs(
         &self,
         flushed: &[(KeyspaceId, Arc<MemSlot>)],
         edit: &VersionEdit,
         remove: &mut Vec<String>,
-    ) -> Seq {
+    ) -> (LogId, Seq) {
         // The newest log is asked for first: what is written after this look goes there or later.
-        let Some(newest) = self.logs.lock().last().map(|log| log.id) else { return Seq(0) };
+        let newest = self.logs.lock().last().map(|log| log.id);
+        let Some(newest) = newest else { return (LogId(0), Seq(0)) };
         let is_flushed =
             |slot: &Arc<MemSlot>| flushed.iter().any(|(_, other)| Arc::ptr_eq(slot, other));
         let mut needed = newest;
@@ -432,14 +433,8 @@ impl Store {
         let logs = self.logs.lock();
         remove.extend(logs.iter().filter(|log| log.id < needed).map(|log| log.id.file_name()));
         let first_kept = logs.iter().find(|log| log.id >= needed);
-        first_kept.map_or(Seq(0), |log| Seq(log.first_seq.0 - 1))
-    }
-
-    /// Forgets the logs that end with `last_seq` or before.
-    fn forget_logs(&self, last_seq: Seq) {
-        let mut logs = self.logs.lock();
-        let keep_from = logs.iter().position(|log| log.first_seq > last_seq).unwrap_or(0);
-        logs.drain(..keep_from);
+        // By number, not by sequence: an empty log begins with the same write as its successor.
+        (needed, first_kept.map_or(Seq(0), |log| Seq(log.first_seq.0 - 1)))
     }
 }
 
