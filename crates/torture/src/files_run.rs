@@ -29,6 +29,7 @@ pub(crate) fn run(rig: &mut Rig) -> Result<(), String> {
         rig.begin_life();
         let ending = Life::new(&files).live(rig, &mut model)?;
         rig.cleaned_zone_count += files.stats().cleaned_zones;
+        rig.kill(ending);
         drop(files);
         rig.reboot(ending)?;
         model.end_life(ending == Ending::PowerCut);
@@ -47,7 +48,10 @@ fn recover(rig: &mut Rig, model: &mut Model) -> Result<FileLayer, String> {
                 verify(rig, &files, model)?;
                 return Ok(files);
             }
-            Ok(files) => drop(files),
+            Ok(files) => {
+                rig.kill(Ending::PowerCut);
+                drop(files);
+            }
             Err(error) => rig.excuse("recovery", &error)?,
         }
         rig.reboot(Ending::PowerCut)?;

@@ -22,9 +22,11 @@
 //! Not here: what a fault does to the disk (`disk-sim`), the order of jobs (`clockwork`).
 
 mod files_run;
+mod leash;
 mod report;
 mod rig;
 mod scenario;
+mod store_run;
 
 #[cfg(test)]
 mod tests;
@@ -43,6 +45,7 @@ pub fn run_seed(scenario: &'static Scenario, seed: u64) -> Result<Report, Failur
     let mut rig = Rig::new(scenario, seed);
     let outcome = catch_unwind(AssertUnwindSafe(|| match scenario.target {
         Target::Files => files_run::run(&mut rig),
+        Target::Store => store_run::run(&mut rig),
     }));
     let what = match outcome {
         Ok(Ok(())) => match rig.report() {

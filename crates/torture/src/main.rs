@@ -88,7 +88,11 @@ fn run(args: &Args) -> Result<(), String> {
     let failures: Vec<&Failure> = outcomes.iter().filter_map(|o| o.as_ref().err()).collect();
     match failures.first() {
         None => Ok(()),
-        Some(first) => Err(format!("{} runs failed; the first:\n{first}", failures.len())),
+        Some(first) => {
+            let line = |f: &&Failure| format!("{} {:#x}: {}\n", f.scenario, f.seed, f.what);
+            let others: String = failures.iter().skip(1).take(20).map(line).collect();
+            Err(format!("{} runs failed\n{others}the first:\n{first}", failures.len()))
+        }
     }
 }
 

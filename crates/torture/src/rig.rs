@@ -1,10 +1,11 @@
 //! The disk, the world and the weather of one run: what all targets share.
 
+use crate::leash::Leash;
 use crate::report::Report;
 use crate::scenario::Scenario;
 use imbrex_clockwork::{Budget, Order, Prng, Runtime, VirtualWorld};
 use imbrex_disk::{Blocks, Disk};
-use imbrex_disk_sim::{FailAt, FaultPlan, SimDisk};
+use imbrex_disk_sim::{FailAt, FaultPlan, Profile, SimDisk};
 use imbrex_files::{FileLayer, FilesError, FormatOptions, PlacementKind};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -43,6 +44,7 @@ pub(crate) enum Ending {
 pub(crate) struct Rig {
     pub(crate) scenario: &'static Scenario,
     pub(crate) disk: Arc<SimDisk>,
+    leash: Arc<Leash>,
     pub(crate) runtime: Runtime,
     pub(crate) world: Arc<VirtualWorld>,
     /// Draws operations.
@@ -69,14 +71,17 @@ impl Rig {
         let runtime = world.runtime();
         let disk = SimDisk::builder(scenario.geometry())
             .clock(Arc::clone(&runtime.clock))
+            .profile(Profile::by_name("st1000dm003").expect("a profile of the simulator"))
             // As long as the disk: nothing is durable before its flush.
             .write_cache(if setup.chance(9, 10) { scenario.geometry().len() } else { Blocks::ZERO })
             .event_log()
             .memory()
             .expect("both rules of the scenarios are simulated");
+        let disk = Arc::new(disk);
         Rig {
             scenario,
-            disk: Arc::new(disk),
+            leash: Arc::new(Leash::new(Arc::clone(&disk))),
+            disk,
             runtime,
             world,
             prng: root.derive("operations"),
@@ -92,16 +97,17 @@ impl Rig {
         }
     }
 
-    /// The disk as the stack sees it.
-    pub(crate) fn disk(&self) -> Arc<dyn Disk> {
-        Arc::clone(&self.disk) as Arc<dyn Disk>
+    /// The disk as a new process sees it.
+    fn leash(&mut self) -> Arc<dyn Disk> {
+        self.leash = Arc::new(Leash::new(Arc::clone(&self.disk)));
+        Arc::clone(&self.leash) as Arc<dyn Disk>
     }
 
     /// Formats the disk for the scenario's placement.
     pub(crate) fn format(&mut self) -> Result<(), String> {
         let name = self.scenario.placement;
         let placement = PlacementKind::by_name(name).ok_or(format!("no placement {name}"))?;
-        FileLayer::format(self.disk(), &FormatOptions::new(placement), &self.runtime)
+        FileLayer::format(self.leash(), &FormatOptions::new(placement), &self.runtime)
             .map(drop)
             .map_err(|error| format!("format: {}", chain(&error)))
     }
@@ -109,7 +115,7 @@ impl Rig {
     /// Opens the file layer, with its cleaning in the background.
     pub(crate) fn open_files(&mut self) -> Result<FileLayer, FilesError> {
         self.say("open the file layer".to_string());
-        let files = FileLayer::open(self.disk(), &self.runtime)?;
+        let files = FileLayer::open(self.leash(), &self.runtime)?;
         self.runtime.scheduler.spawn(files.clean_job());
         Ok(files)
     }
@@ -217,6 +223,11 @@ impl Rig {
         }
     }
 
+    /// How many lives there were, this one included.
+    pub(crate) fn life_count(&self) -> u64 {
+        self.life_count
+    }
+
     /// Draws how a life ends that was not ended by the weather.
     pub(crate) fn ending(&mut self) -> Ending {
         if self.is_foul() {
@@ -226,6 +237,16 @@ impl Rig {
             0 => Ending::Close,
             1 => Ending::Kill,
             _ => Ending::PowerCut,
+        }
+    }
+
+    /// The process is gone, or the power: nothing that is dropped from now on reaches the disk.
+    pub(crate) fn kill(&mut self, ending: Ending) {
+        if ending == Ending::PowerCut {
+            self.disk.cut_power();
+        }
+        if ending != Ending::Close {
+            self.leash.cut();
         }
     }
 

@@ -7,6 +7,8 @@ use imbrex_disk::{Blocks, Geometry, GeometrySpec, Rule, ZoneSpec};
 pub enum Target {
     /// The file layer alone.
     Files,
+    /// The key-value store on the file layer.
+    Store,
 }
 
 /// Which drive.
@@ -37,6 +39,34 @@ const ZONE_COUNT: u64 = 48;
 impl Scenario {
     /// All scenarios.
     pub const ALL: &'static [Scenario] = &[
+        Scenario {
+            name: "zoned-small",
+            about: "the store on host-managed zones, some conventional, greedy cleaning",
+            target: Target::Store,
+            drive: Drive::Zoned { conventional_zone_count: 3 },
+            placement: "log-structured",
+        },
+        Scenario {
+            name: "zoned-levels",
+            about: "the store on host-managed zones, a zone holds tables of one level",
+            target: Target::Store,
+            drive: Drive::Zoned { conventional_zone_count: 3 },
+            placement: "zone-per-level",
+        },
+        Scenario {
+            name: "all-sequential",
+            about: "the store on a drive without a conventional zone",
+            target: Target::Store,
+            drive: Drive::Zoned { conventional_zone_count: 0 },
+            placement: "log-structured",
+        },
+        Scenario {
+            name: "conventional",
+            about: "the store on a conventional drive",
+            target: Target::Store,
+            drive: Drive::Conventional,
+            placement: "first-fit",
+        },
         Scenario {
             name: "files-zoned",
             about: "the file layer on host-managed zones, some conventional",

@@ -1,0 +1,67 @@
+//! The disk as one process sees it: cut off when the process is killed, though the disk lives on.
+//!
+//! A store that is dropped closes in good order; only if nothing reaches the disk any more is the
+//! drop what a `kill -9` is.
+
+use imbrex_disk::{
+    BlockRange, Counters, Disk, DiskError, Geometry, Lba, Persist, ReadRequest, ZoneAction, ZoneId,
+    ZoneInfo,
+};
+use imbrex_disk_sim::SimDisk;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// One process's hold on the disk.
+#[derive(Debug)]
+pub(crate) struct Leash {
+    disk: Arc<SimDisk>,
+    is_cut: AtomicBool,
+}
+
+impl Leash {
+    pub(crate) fn new(disk: Arc<SimDisk>) -> Leash {
+        Leash { disk, is_cut: AtomicBool::new(false) }
+    }
+
+    /// From now on every request fails.
+    pub(crate) fn cut(&self) {
+        self.is_cut.store(true, Ordering::Relaxed);
+    }
+
+    fn disk(&self) -> Result<&SimDisk, DiskError> {
+        if self.is_cut.load(Ordering::Relaxed) { Err(DiskError::PowerLost) } else { Ok(&self.disk) }
+    }
+}
+
+impl Disk for Leash {
+    fn geometry(&self) -> &Geometry {
+        self.disk.geometry()
+    }
+    fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
+        self.disk()?.read(at, buf)
+    }
+    fn read_batch(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
+        self.disk()?.read_batch(requests)
+    }
+    fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
+        self.disk()?.write(at, data, persist)
+    }
+    fn flush(&self) -> Result<(), DiskError> {
+        self.disk()?.flush()
+    }
+    fn discard(&self, range: BlockRange) -> Result<(), DiskError> {
+        self.disk()?.discard(range)
+    }
+    fn zone(&self, zone: ZoneId) -> Option<ZoneInfo> {
+        self.disk.zone(zone)
+    }
+    fn report_zones(&self) -> Vec<ZoneInfo> {
+        self.disk.report_zones()
+    }
+    fn manage_zone(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError> {
+        self.disk()?.manage_zone(zone, action)
+    }
+    fn counters(&self) -> Counters {
+        self.disk.counters()
+    }
+}

@@ -1,0 +1,172 @@
+//! Torture of the whole stack: a key-value store against a map.
+//!
+//! What must hold after a recovery: the store is the model after some prefix of the acknowledged
+//! writes that includes every synced one; batches are there whole or not at all; after closing in
+//! good order nothing is missing; and the check of the whole store finds nothing.
+
+mod cursor;
+mod model;
+mod operations;
+
+use crate::rig::{Ending, Rig, Weather, chain};
+use imbrex::{Compression, Db, EngineError, Keyspace, KeyspaceOptions, Options, ReadOptions};
+use imbrex_clockwork::Prng;
+use model::{Bytes, Map, Model, State};
+use operations::Life;
+use std::sync::Arc;
+
+/// The default keyspace and two more.
+const KEYSPACES: [&str; 2] = ["beta", "gamma"];
+
+/// Runs the lives of one seed.
+pub(crate) fn run(rig: &mut Rig) -> Result<(), String> {
+    rig.format()?;
+    let options = draw_options(&mut rig.prng);
+    rig.say(format!("{options:?}"));
+    let mut model = Model::new(1 + KEYSPACES.len());
+    let mut ending = Ending::Close;
+    for _ in 0..3 + rig.prng.below(4) {
+        let store = recover(rig, &options, &mut model, ending)?;
+        rig.begin_life();
+        ending = Life::new(&store).live(rig, &mut model)?;
+        rig.kill(ending);
+        match store.close() {
+            Ok(()) if ending == Ending::Close => model.synced(),
+            Ok(()) => {}
+            Err(error) if ending == Ending::Close => {
+                rig.excuse("close", &error)?;
+                ending = Ending::PowerCut;
+            }
+            Err(error) => rig.say(format!("close failed: {}", chain(&error))),
+        }
+        rig.reboot(ending)?;
+    }
+    let store = recover(rig, &options, &mut model, ending)?;
+    rig.world.run_until_idle();
+    let got = store.read_all().map_err(|error| chain(&error))?;
+    match model.now.difference(&got) {
+        Some(difference) => Err(format!("after background work came to rest: {difference}")),
+        None => store.check(),
+    }
+}
+
+/// An open store with its keyspaces.
+#[derive(Debug)]
+pub(crate) struct Store {
+    pub(crate) db: Db,
+    pub(crate) keyspaces: Vec<Keyspace>,
+}
+
+impl Store {
+    fn open(rig: &mut Rig, options: &Options) -> Result<Store, EngineError> {
+        let files = rig.open_files().map_err(|source| EngineError::Files {
+            what: "opening the file layer".to_string(),
+            source,
+        })?;
+        rig.say("open the store".to_string());
+        let db = Db::open(Arc::new(files), rig.runtime.clone(), options.clone())?;
+        let mut keyspaces = vec![db.default_keyspace()];
+        for name in KEYSPACES {
+            let keyspace = match db.keyspace(name) {
+                Err(EngineError::NoKeyspace { .. }) => {
+                    db.create_keyspace(name, options.keyspace.clone())?
+                }
+                other => other?,
+            };
+            keyspaces.push(keyspace);
+        }
+        Ok(Store { db, keyspaces })
+    }
+
+    /// Everything, by a forward scan of each keyspace.
+    pub(crate) fn read_all(&self) -> Result<State, EngineError> {
+        let maps = self.keyspaces.iter().map(|keyspace| {
+            let mut map = Map::new();
+            let mut iter = keyspace.iter(ReadOptions::default())?;
+            iter.seek_to_first()?;
+            while iter.valid() {
+                map.insert(Bytes::from(iter.key()), Bytes::from(iter.value()));
+                iter.next()?;
+            }
+            Ok(map)
+        });
+        Ok(State { maps: maps.collect::<Result<_, EngineError>>()? })
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let report = self.db.check().map_err(|error| format!("check: {}", chain(&error)))?;
+        if report.is_sound() {
+            Ok(())
+        } else {
+            Err(format!("check: {}", report.findings.join("; ")))
+        }
+    }
+
+    fn close(self) -> Result<(), EngineError> {
+        drop(self.keyspaces);
+        self.db.close()
+    }
+}
+
+/// Opens the store, through power cuts, and compares what it found with the model.
+fn recover(
+    rig: &mut Rig,
+    options: &Options,
+    model: &mut Model,
+    ending: Ending,
+) -> Result<Store, String> {
+    for attempt in 0.. {
+        if attempt < 3 {
+            rig.begin_recovery();
+        }
+        match Store::open(rig, options) {
+            Ok(store) if !rig.is_foul() => {
+                rig.set_weather(Weather::Fair);
+                rig.say("compare everything".to_string());
+                let got = store.read_all().map_err(|e| format!("recovery: {}", chain(&e)))?;
+                let lost = model.settle(got, ending != Ending::Close)?;
+                if lost > 0 {
+                    rig.say(format!("{lost} unsynced writes are gone"));
+                }
+                store.check()?;
+                return Ok(store);
+            }
+            Ok(store) => {
+                rig.kill(Ending::PowerCut);
+                drop(store);
+            }
+            Err(error) => rig.excuse("recovery", &error)?,
+        }
+        rig.reboot(Ending::PowerCut)?;
+    }
+    unreachable!("in fair weather a recovery succeeds or ends the run")
+}
+
+/// Everything tiny, so that flushes, compactions and new logs happen all the time.
+fn draw_options(prng: &mut Prng) -> Options {
+    let table_len_bytes = 4096 << prng.below(4);
+    Options {
+        memtable_len_bytes: 4096 << prng.below(4),
+        immutable_memtable_count_max: 1 + prng.below(3) as usize,
+        log_len_bytes_max: 16_384 << prng.below(4),
+        log_frame_len_bytes: 4096 << prng.below(5),
+        block_cache_len_bytes: prng.below(4) * 16_384,
+        max_background_jobs: 1 + prng.below(3) as usize,
+        compaction_read_len_bytes: 4096 << prng.below(4),
+        keyspace: KeyspaceOptions {
+            table_len_bytes,
+            block_len_bytes: 512 << prng.below(4),
+            compression: [Compression::None, Compression::Lz4, Compression::Zstd]
+                [prng.below(3) as usize],
+            filter_bits_per_key: [0, 3, 10][prng.below(3) as usize],
+            l0_compact_run_count: 1 + prng.below(4) as u32,
+            l0_slowdown_run_count: 5,
+            l0_stop_run_count: 6,
+            base_level_len_bytes: table_len_bytes * (1 + prng.below(3)),
+            level_factor: 2 + prng.below(3) as u32,
+            grandparent_table_count_max: 1 + prng.below(4) as u32,
+            ..KeyspaceOptions::default()
+        },
+        ..Options::default()
+    }
+}

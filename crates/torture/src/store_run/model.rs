@@ -1,0 +1,195 @@
+//! What the store should hold: the state that is durable, and what was acknowledged since.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Shared bytes of a key or a value.
+pub(crate) type Bytes = Arc<[u8]>;
+
+/// One keyspace.
+pub(crate) type Map = BTreeMap<Bytes, Bytes>;
+
+/// All keyspaces, by index.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct State {
+    pub(crate) maps: Vec<Map>,
+}
+
+/// One operation on one keyspace.
+#[derive(Clone, Debug)]
+pub(crate) enum Change {
+    Put { keyspace: usize, key: Bytes, value: Bytes },
+    Delete { keyspace: usize, key: Bytes },
+    DeleteRange { keyspace: usize, start: Bytes, end: Bytes },
+}
+
+impl State {
+    pub(crate) fn apply(&mut self, changes: &[Change]) {
+        for change in changes {
+            match change {
+                Change::Put { keyspace, key, value } => {
+                    self.maps[*keyspace].insert(Arc::clone(key), Arc::clone(value));
+                }
+                Change::Delete { keyspace, key } => {
+                    self.maps[*keyspace].remove(key);
+                }
+                Change::DeleteRange { keyspace, start, end } => {
+                    if start < end {
+                        let map = &mut self.maps[*keyspace];
+                        let range = Arc::clone(start)..Arc::clone(end);
+                        let dead: Vec<Bytes> = map.range(range).map(|(k, _)| k.clone()).collect();
+                        dead.iter().for_each(|key| drop(map.remove(key)));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The first key in which two states differ, in words.
+    pub(crate) fn difference(&self, got: &State) -> Option<String> {
+        for (index, (expected, got)) in self.maps.iter().zip(&got.maps).enumerate() {
+            let keys = expected.keys().chain(got.keys());
+            let key = keys.filter(|key| expected.get(*key) != got.get(*key)).min();
+            if let Some(key) = key {
+                let (e, g) = (expected.get(key), got.get(key));
+                return Some(format!(
+                    "keyspace {index} key {}: expected {}, got {}",
+                    key_in_words(key),
+                    describe(e.map(|v| &**v)),
+                    describe(g.map(|v| &**v)),
+                ));
+            }
+        }
+        None
+    }
+}
+
+/// A key, short: long ones by their head and length.
+pub(crate) fn key_in_words(key: &[u8]) -> String {
+    match key.len() {
+        0..=6 => key.escape_ascii().to_string(),
+        len => format!("{}~{len}", key[..4].escape_ascii()),
+    }
+}
+
+/// A value, short: every value begins with the number of the operation that wrote it.
+pub(crate) fn describe(value: Option<&[u8]>) -> String {
+    match value {
+        None => "nothing".to_string(),
+        Some(value) => {
+            let head = &value[..value.len().min(12)];
+            format!("{} bytes {}", value.len(), head.escape_ascii())
+        }
+    }
+}
+
+/// The store as it should be.
+#[derive(Debug, Default)]
+pub(crate) struct Model {
+    /// After all acknowledged writes.
+    pub(crate) now: State,
+    /// What is durable for certain.
+    base: State,
+    /// What came after that, in order; the last may be on its way.
+    tail: Vec<Vec<Change>>,
+    /// Numbers the values.
+    value_count: u64,
+}
+
+impl Model {
+    pub(crate) fn new(keyspace_count: usize) -> Model {
+        let empty = State { maps: vec![Map::new(); keyspace_count] };
+        Model { now: empty.clone(), base: empty, tail: Vec::new(), value_count: 0 }
+    }
+
+    /// A write was acknowledged.
+    pub(crate) fn wrote(&mut self, changes: Vec<Change>, is_synced: bool) {
+        self.now.apply(&changes);
+        self.tail.push(changes);
+        if is_synced {
+            self.synced();
+        }
+    }
+
+    /// A write failed: nobody reads before the recovery, which may find it or not.
+    pub(crate) fn wrote_perhaps(&mut self, changes: Vec<Change>) {
+        self.tail.push(changes);
+    }
+
+    /// All that was acknowledged is durable.
+    pub(crate) fn synced(&mut self) {
+        self.base = self.now.clone();
+        self.tail.clear();
+    }
+
+    /// After a recovery that found `got`: it must be the base and some prefix of the tail, the
+    /// whole tail if nothing may be lost. Returns how many writes are gone.
+    pub(crate) fn settle(&mut self, got: State, may_lose: bool) -> Result<usize, String> {
+        let mut state = self.base.clone();
+        let mut last_match = None;
+        for (count, changes) in std::iter::once(&Vec::new()).chain(&self.tail).enumerate() {
+            state.apply(changes);
+            if state == got {
+                last_match = Some(count);
+            }
+        }
+        let Some(kept) = last_match else {
+            let from_base = self.base.difference(&got).unwrap_or_default();
+            let from_all = state.difference(&got).unwrap_or_default();
+            return Err(format!(
+                "the store is no prefix of {} writes after the last sync;\n\
+                 with none of them, {from_base};\nwith all of them, {from_all}",
+                self.tail.len()
+            ));
+        };
+        let lost = self.tail.len() - kept;
+        if lost > 0 && !may_lose {
+            return Err(format!("{lost} writes were lost without a power cut or a kill"));
+        }
+        self.now = got;
+        // A recovery commits what it replays.
+        self.synced();
+        Ok(lost)
+    }
+
+    /// The next value's number.
+    pub(crate) fn next_value(&mut self) -> u64 {
+        self.value_count += 1;
+        self.value_count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Change, Model, State};
+
+    fn put(key: &str, value: &str) -> Vec<Change> {
+        vec![Change::Put {
+            keyspace: 0,
+            key: key.as_bytes().into(),
+            value: value.as_bytes().into(),
+        }]
+    }
+
+    fn state(pairs: &[(&str, &str)]) -> State {
+        let map = pairs.iter().map(|(k, v)| (k.as_bytes().into(), v.as_bytes().into()));
+        State { maps: vec![map.collect()] }
+    }
+
+    #[test]
+    fn any_prefix_with_all_synced_writes_is_accepted_and_nothing_else() {
+        for (found, lost) in [
+            (state(&[("a", "1")]), Some(2)),
+            (state(&[("a", "1"), ("b", "2")]), Some(1)),
+            (state(&[("a", "3"), ("b", "2")]), Some(0)),
+            (state(&[]), None),
+            (state(&[("a", "3")]), None),
+        ] {
+            let mut model = Model::new(1);
+            model.wrote(put("a", "1"), true);
+            model.wrote(put("b", "2"), false);
+            model.wrote(put("a", "3"), false);
+            assert_eq!(model.settle(found.clone(), true).ok(), lost, "{found:?}");
+        }
+    }
+}

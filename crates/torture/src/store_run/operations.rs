@@ -1,0 +1,492 @@
+//! The operations of one life.
+
+use super::Store;
+use super::cursor::{Cursor, Trouble};
+use super::model::{Bytes, Change, Model, State, describe, key_in_words};
+use crate::rig::{Ending, Rig, chain, draw_len};
+use imbrex::{Db, EngineError, ReadOptions, Snapshot, WriteBatch, WriteOptions};
+use imbrex_clockwork::Prng;
+use std::sync::Arc;
+
+/// How many keys there are; few, so that versions pile up.
+const KEY_COUNT: u64 = 240;
+
+/// What a life mostly does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mood {
+    Mixed,
+    /// The same few keys again and again.
+    Overwrite,
+    /// More deletes than puts.
+    Delete,
+    /// Long values, until the drive is full.
+    Fill,
+}
+
+/// What a life holds in its hands besides the store.
+pub(crate) struct Life<'a> {
+    store: &'a Store,
+    mood: Mood,
+    snapshots: Vec<(Snapshot, State)>,
+    cursors: Vec<Cursor>,
+    checkpoint_count: u64,
+    /// Whether a write failed, so that the store must be opened anew.
+    is_over: bool,
+}
+
+impl<'a> Life<'a> {
+    pub(crate) fn new(store: &'a Store) -> Life<'a> {
+        Life {
+            store,
+            mood: Mood::Mixed,
+            snapshots: Vec::new(),
+            cursors: Vec::new(),
+            checkpoint_count: 0,
+            is_over: false,
+        }
+    }
+
+    /// Lives until the weather or the seed ends it.
+    pub(crate) fn live(mut self, rig: &mut Rig, model: &mut Model) -> Result<Ending, String> {
+        self.mood = match rig.prng.below(8) {
+            0..=3 => Mood::Mixed,
+            4 => Mood::Overwrite,
+            5 => Mood::Delete,
+            _ => Mood::Fill,
+        };
+        rig.say(format!("mood: {:?}", self.mood));
+        for _ in 0..10 + rig.prng.below(250) {
+            self.operate(rig, model)?;
+            if rig.is_dark() || self.is_over {
+                break;
+            }
+        }
+        Ok(rig.ending())
+    }
+
+    fn operate(&mut self, rig: &mut Rig, model: &mut Model) -> Result<(), String> {
+        match rig.prng.below(100) {
+            0..=39 => self.write_one(rig, model),
+            40..=54 => self.write_batch(rig, model),
+            55..=69 => self.get(rig, model),
+            70..=73 => self.multi_get(rig, model),
+            74..=81 => self.iterate(rig, model),
+            82..=84 => self.take_snapshot(rig, model),
+            85..=88 => self.read_snapshot(rig),
+            89..=91 => self.barrier(rig, model, "sync", Db::sync),
+            92..=93 => self.barrier(rig, model, "flush", Db::flush),
+            94 => self.compact(rig, model),
+            95 => self.checkpoint(rig, model),
+            96 => self.check(rig),
+            97..=98 => {
+                rig.say("run until idle".to_string());
+                rig.world.run_until_idle();
+                Ok(())
+            }
+            _ => self.look_around(rig),
+        }
+    }
+
+    fn write_one(&mut self, rig: &mut Rig, model: &mut Model) -> Result<(), String> {
+        let change = self.draw_change(rig, model);
+        self.write(rig, model, vec![change])
+    }
+
+    fn write_batch(&mut self, rig: &mut Rig, model: &mut Model) -> Result<(), String> {
+        let count = 1 + draw_len(&mut rig.prng, 1, 6);
+        let changes = (0..count).map(|_| self.draw_change(rig, model)).collect();
+        self.write(rig, model, changes)
+    }
+
+    fn write(
+        &mut self,
+        rig: &mut Rig,
+        model: &mut Model,
+        changes: Vec<Change>,
+    ) -> Result<(), String> {
+        let sync = rig.prng.chance(1, 8);
+        rig.say(format!("write{} {}", if sync { " sync" } else { "" }, in_words(&changes)));
+        let outcome = self.write_through_api(&changes, sync);
+        match outcome {
+            Ok(()) => {
+                model.wrote(changes, sync);
+                Ok(())
+            }
+            Err(error) if error.is_no_space() => self.make_room(rig, model, &error),
+            Err(error) => {
+                rig.excuse("write", &error)?;
+                model.wrote_perhaps(changes);
+                self.is_over = true;
+                Ok(())
+            }
+        }
+    }
+
+    /// A single change goes the short way where there is one.
+    fn write_through_api(&self, changes: &[Change], sync: bool) -> Result<(), EngineError> {
+        let keyspaces = &self.store.keyspaces;
+        let options = WriteOptions { sync };
+        match changes {
+            [Change::Put { keyspace, key, value }] => {
+                keyspaces[*keyspace].put_with(key, value, options)
+            }
+            [Change::Delete { keyspace, key }] => keyspaces[*keyspace].delete_with(key, options),
+            _ => {
+                let mut batch = WriteBatch::new();
+                for change in changes {
+                    match change {
+                        Change::Put { keyspace, key, value } => {
+                            batch.put(&keyspaces[*keyspace], key, value)?;
+                        }
+                        Change::Delete { keyspace, key } => {
+                            batch.delete(&keyspaces[*keyspace], key)?;
+                        }
+                        Change::DeleteRange { keyspace, start, end } => {
+                            batch.delete_range(&keyspaces[*keyspace], start, end)?;
+                        }
+                    }
+                }
+                self.store.db.write(batch, options)
+            }
+        }
+    }
+
+    /// The drive is full: reads must go on, deletes and compaction must bring space back.
+    fn make_room(
+        &mut self,
+        rig: &mut Rig,
+        model: &mut Model,
+        error: &EngineError,
+    ) -> Result<(), String> {
+        rig.say(format!("no space: {}", chain(error)));
+        self.mood = Mood::Delete;
+        self.snapshots.clear();
+        self.cursors.clear();
+        self.get(rig, model)?;
+        for keyspace in 0..self.store.keyspaces.len() {
+            let (start, end) = (Bytes::from(&b"k0"[..]), Bytes::from(&b"k9"[..]));
+            let change = Change::DeleteRange { keyspace, start, end };
+            rig.say(format!("make room: {}", in_words(std::slice::from_ref(&change))));
+            match self.write_through_api(std::slice::from_ref(&change), false) {
+                Ok(()) => model.wrote(vec![change], false),
+                Err(error) if error.is_no_space() => {
+                    return Err(format!("a delete was refused: {}", chain(&error)));
+                }
+                Err(error) => {
+                    rig.excuse("delete", &error)?;
+                    model.wrote_perhaps(vec![change]);
+                    self.is_over = true;
+                    return Ok(());
+                }
+            }
+        }
+        self.compact(rig, model)
+    }
+
+    fn get(&mut self, rig: &mut Rig, model: &Model) -> Result<(), String> {
+        let keyspace = draw_keyspace(&mut rig.prng, model);
+        let key = draw_key(&mut rig.prng);
+        rig.say(format!("get {keyspace} {}", key_in_words(&key)));
+        match self.store.keyspaces[keyspace].get(&key) {
+            Ok(got) => {
+                let expected = model.now.maps[keyspace].get(&key).map(|v| &**v);
+                compare(keyspace, &key, expected, got.as_deref())
+            }
+            Err(error) => rig.excuse("get", &error),
+        }
+    }
+
+    fn multi_get(&mut self, rig: &mut Rig, model: &Model) -> Result<(), String> {
+        let keyspace = draw_keyspace(&mut rig.prng, model);
+        let keys: Vec<Bytes> = (0..rig.prng.below(12)).map(|_| draw_key(&mut rig.prng)).collect();
+        rig.say(format!("get {} keys of {keyspace}", keys.len()));
+        let borrowed: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
+        match self.store.keyspaces[keyspace].multi_get(&borrowed) {
+            Ok(got) => keys.iter().zip(&got).try_for_each(|(key, got)| {
+                let expected = model.now.maps[keyspace].get(key).map(|v| &**v);
+                compare(keyspace, key, expected, got.as_deref())
+            }),
+            Err(error) => rig.excuse("multi-get", &error),
+        }
+    }
+
+    /// Walks an iterator; some are kept and walked on later, when the store has moved on.
+    fn iterate(&mut self, rig: &mut Rig, model: &Model) -> Result<(), String> {
+        if !self.cursors.is_empty() && rig.prng.chance(1, 3) {
+            let index = rig.prng.below(self.cursors.len() as u64) as usize;
+            rig.say("walk a kept iterator".to_string());
+            let mut cursor = self.cursors.swap_remove(index);
+            return self.walk(rig, &mut cursor).map(|()| {
+                if rig.prng.chance(1, 2) {
+                    self.cursors.push(cursor);
+                }
+            });
+        }
+        let keyspace = draw_keyspace(&mut rig.prng, model);
+        let snapshot = match self.snapshots.last() {
+            Some(held) if rig.prng.chance(1, 4) => Some(held),
+            _ => None,
+        };
+        let lower = rig.prng.chance(1, 3).then(|| draw_key(&mut rig.prng));
+        let upper = rig.prng.chance(1, 3).then(|| draw_key(&mut rig.prng));
+        let options = ReadOptions {
+            snapshot: snapshot.map(|(snapshot, _)| snapshot),
+            lower: lower.as_ref().map(|key| bytes::Bytes::copy_from_slice(key)),
+            upper: upper.as_ref().map(|key| bytes::Bytes::copy_from_slice(key)),
+            fill_cache: rig.prng.chance(1, 2),
+            read_ahead_bytes: rig.prng.below(3) as usize * 8192,
+        };
+        let in_words = |key: &Option<Bytes>| key.as_ref().map(|key| key_in_words(key));
+        let (from, to) = (in_words(&lower), in_words(&upper));
+        rig.say(format!("iterate {keyspace} from {from:?} to {to:?}"));
+        let state = snapshot.map_or(&model.now, |(_, state)| state);
+        let iter = match self.store.keyspaces[keyspace].iter(options) {
+            Ok(iter) => iter,
+            Err(error) => return rig.excuse("iterator", &error),
+        };
+        let mut cursor = Cursor::new(iter, &state.maps[keyspace], lower.as_ref(), upper.as_ref());
+        self.walk(rig, &mut cursor)?;
+        if self.cursors.len() < 3 && rig.prng.chance(1, 4) {
+            self.cursors.push(cursor);
+        }
+        Ok(())
+    }
+
+    fn walk(&self, rig: &mut Rig, cursor: &mut Cursor) -> Result<(), String> {
+        let count = rig.prng.below(40);
+        match cursor.walk(rig, count) {
+            Ok(()) => Ok(()),
+            Err(Trouble::Wrong(what)) => Err(what),
+            Err(Trouble::Store(error)) => rig.excuse("iterator", &error),
+        }
+    }
+
+    fn take_snapshot(&mut self, rig: &mut Rig, model: &Model) -> Result<(), String> {
+        rig.say("snapshot".to_string());
+        if self.snapshots.len() == 3 {
+            let index = rig.prng.below(3) as usize;
+            self.snapshots.swap_remove(index);
+        }
+        self.snapshots.push((self.store.db.snapshot(), model.now.clone()));
+        Ok(())
+    }
+
+    fn read_snapshot(&mut self, rig: &mut Rig) -> Result<(), String> {
+        if self.snapshots.is_empty() {
+            return Ok(());
+        }
+        let index = rig.prng.below(self.snapshots.len() as u64) as usize;
+        let (snapshot, state) = &self.snapshots[index];
+        rig.say(format!("read at snapshot {}", snapshot.sequence()));
+        for _ in 0..8 {
+            let keyspace = rig.prng.below(state.maps.len() as u64) as usize;
+            let key = draw_key(&mut rig.prng);
+            match self.store.keyspaces[keyspace].get_at(snapshot, &key) {
+                Ok(got) => {
+                    let expected = state.maps[keyspace].get(&key).map(|v| &**v);
+                    compare(keyspace, &key, expected, got.as_deref())
+                        .map_err(|what| format!("at a snapshot: {what}"))?;
+                }
+                Err(error) => return rig.excuse("get at a snapshot", &error),
+            }
+        }
+        Ok(())
+    }
+
+    /// After a sync or flush everything written before is durable.
+    fn barrier(
+        &mut self,
+        rig: &mut Rig,
+        model: &mut Model,
+        what: &str,
+        barrier: impl FnOnce(&Db) -> Result<(), EngineError>,
+    ) -> Result<(), String> {
+        rig.say(what.to_string());
+        match barrier(&self.store.db) {
+            Ok(()) => {
+                model.synced();
+                Ok(())
+            }
+            Err(error) if error.is_no_space() => {
+                rig.say(format!("{what}: {}", chain(&error)));
+                Ok(())
+            }
+            Err(error) => {
+                rig.excuse(what, &error)?;
+                self.is_over = true;
+                Ok(())
+            }
+        }
+    }
+
+    fn compact(&mut self, rig: &mut Rig, model: &Model) -> Result<(), String> {
+        let keyspace = draw_keyspace(&mut rig.prng, model);
+        rig.say(format!("compact {keyspace}"));
+        match self.store.keyspaces[keyspace].compact_range(None, None) {
+            Ok(()) => Ok(()),
+            Err(error) if error.is_no_space() => {
+                rig.say(format!("compact: {}", chain(&error)));
+                Ok(())
+            }
+            Err(error) => {
+                rig.excuse("compact", &error)?;
+                self.is_over = true;
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes a checkpoint, reads it back, and removes it.
+    fn checkpoint(&mut self, rig: &mut Rig, model: &mut Model) -> Result<(), String> {
+        self.checkpoint_count += 1;
+        let name = format!("life-{}-{}", rig.life_count(), self.checkpoint_count);
+        rig.say(format!("checkpoint {name}"));
+        match self.compare_checkpoint(rig, &name, model) {
+            Ok(()) => Ok(()),
+            Err(Trouble::Wrong(what)) => Err(what),
+            Err(Trouble::Store(error)) if error.is_no_space() => {
+                rig.say(format!("checkpoint: {}", chain(&error)));
+                Ok(())
+            }
+            Err(Trouble::Store(error)) => {
+                rig.excuse("checkpoint", &error)?;
+                self.is_over = true;
+                Ok(())
+            }
+        }
+    }
+
+    fn compare_checkpoint(
+        &self,
+        rig: &mut Rig,
+        name: &str,
+        model: &mut Model,
+    ) -> Result<(), Trouble> {
+        // Checkpoints that are kept keep their tables: not more than two.
+        for old in self.store.db.checkpoints().into_iter().skip(1) {
+            self.store.db.delete_checkpoint(&old)?;
+        }
+        self.store.db.checkpoint(name)?;
+        let db = self.store.db.open_checkpoint(name)?;
+        let mut keyspaces = vec![db.default_keyspace()];
+        for keyspace in super::KEYSPACES {
+            keyspaces.push(db.keyspace(keyspace)?);
+        }
+        let copy = Store { db, keyspaces };
+        if let Some(difference) = model.now.difference(&copy.read_all()?) {
+            return Err(Trouble::Wrong(format!("checkpoint {name}: {difference}")));
+        }
+        drop(copy);
+        if rig.prng.chance(1, 2) {
+            self.store.db.delete_checkpoint(name)?;
+        }
+        Ok(())
+    }
+
+    fn check(&mut self, rig: &mut Rig) -> Result<(), String> {
+        rig.say("check".to_string());
+        match self.store.db.check() {
+            Ok(report) if report.is_sound() || rig.is_foul() => Ok(()),
+            Ok(report) => Err(format!("check: {}", report.findings.join("; "))),
+            Err(error) => rig.excuse("check", &error),
+        }
+    }
+
+    fn look_around(&mut self, rig: &mut Rig) -> Result<(), String> {
+        rig.say("metrics".to_string());
+        let _ = self.store.db.metrics();
+        Ok(())
+    }
+
+    fn draw_change(&self, rig: &mut Rig, model: &mut Model) -> Change {
+        let keyspace = draw_keyspace(&mut rig.prng, model);
+        let prng = &mut rig.prng;
+        let choice = prng.below(100);
+        let (deletes, range_deletes) = match self.mood {
+            Mood::Mixed => (20, 3),
+            Mood::Overwrite => (5, 1),
+            Mood::Delete => (60, 10),
+            Mood::Fill => (2, 0),
+        };
+        if choice < range_deletes {
+            let (a, b) = (draw_key(prng), draw_key(prng));
+            return Change::DeleteRange {
+                keyspace,
+                start: Arc::clone((&a).min(&b)),
+                end: Arc::clone((&a).max(&b)),
+            };
+        }
+        let key = match self.mood {
+            Mood::Overwrite => key_of(prng.below(6)),
+            _ => draw_key(prng),
+        };
+        if choice < range_deletes + deletes {
+            return Change::Delete { keyspace, key };
+        }
+        let len = match self.mood {
+            Mood::Fill => 1 << (10 + prng.below(6)),
+            _ => match prng.below(20) {
+                0..=12 => prng.below(60),
+                13..=18 => prng.below(1500),
+                _ => prng.below(30_000),
+            },
+        };
+        let mut value = format!("v{}.", model.next_value()).into_bytes();
+        let head_len = value.len();
+        value.resize(head_len + len as usize, b'.');
+        if prng.chance(1, 2) {
+            prng.fill(&mut value[head_len..]);
+        }
+        Change::Put { keyspace, key, value: value.into() }
+    }
+}
+
+fn draw_keyspace(prng: &mut Prng, model: &Model) -> usize {
+    // The first gets most, so that it grows deep.
+    prng.below(model.now.maps.len() as u64 + 2).saturating_sub(2) as usize
+}
+
+pub(crate) fn draw_key(prng: &mut Prng) -> Bytes {
+    let n = prng.below(KEY_COUNT);
+    key_of(n)
+}
+
+/// Key number `n`: prefixes of each other, long ones, and bytes beyond ASCII among them.
+fn key_of(n: u64) -> Bytes {
+    let mut key = format!("k{:03}", n / 3).into_bytes();
+    match n % 3 {
+        0 => {}
+        1 => key.push((n % 256) as u8 | 0x80),
+        _ => key.resize(4 + n as usize, 0),
+    }
+    key.into()
+}
+
+fn compare(
+    keyspace: usize,
+    key: &[u8],
+    expected: Option<&[u8]>,
+    got: Option<&[u8]>,
+) -> Result<(), String> {
+    if expected == got {
+        return Ok(());
+    }
+    let (key, expected, got) = (key_in_words(key), describe(expected), describe(got));
+    Err(format!("get {keyspace} {key}: expected {expected}, got {got}"))
+}
+
+fn in_words(changes: &[Change]) -> String {
+    let words: Vec<String> = changes
+        .iter()
+        .map(|change| match change {
+            Change::Put { keyspace, key, value } => {
+                format!("put {keyspace} {} = {}", key_in_words(key), describe(Some(value)))
+            }
+            Change::Delete { keyspace, key } => format!("delete {keyspace} {}", key_in_words(key)),
+            Change::DeleteRange { keyspace, start, end } => {
+                format!("delete {keyspace} {}..{}", key_in_words(start), key_in_words(end))
+            }
+        })
+        .collect();
+    words.join(", ")
+}
