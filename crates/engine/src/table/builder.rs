@@ -40,7 +40,7 @@ impl Default for TableOptions {
             compression: Compression::default(),
             lz4_acceleration: 1,
             filter_bits_per_key: 10,
-            index_partition_len_bytes: 16 << 10,
+            index_partition_len_bytes: 4 << 10,
         }
     }
 }

@@ -213,6 +213,11 @@ impl<'a> StoredBlock<'a> {
         Ok(StoredBlock { payload, raw_len_bytes, compression })
     }
 
+    /// Whether the payload is the raw block.
+    pub(crate) fn is_raw(&self) -> bool {
+        self.compression == Compression::None && self.payload.len() == self.raw_len_bytes
+    }
+
     /// The raw bytes, into `out`; what it held before is overwritten.
     pub(crate) fn decompress_into(&self, out: &mut Vec<u8>) -> Result<(), String> {
         decompress(self.compression, self.payload, self.raw_len_bytes, out)

@@ -1,10 +1,12 @@
 //! An iterator over one table, in both directions.
 //!
 //! Blocks come from the cache where they are cached; the others are read with growing read-ahead.
-//! The first 256 KiB after a seek fill the cache, if the options allow; what a longer scan reads goes
-//! through one buffer that is reused, because it would only push out what point reads need.
+//! What is read after a seek is offered to the cache, if the options allow, but not after 256 KiB of
+//! it: a long scan would only push out what point reads need. What the cache does not take goes
+//! through buffers that are reused; an uncompressed block is not even copied.
 
 use super::block::{BlockCursor, Damage};
+use super::format::BlockHandle;
 use super::index::IndexPartition;
 use super::read_ahead::ReadAhead;
 use super::reader::{Table, cannot_read};
@@ -12,6 +14,7 @@ use crate::EngineError;
 use crate::iter::InternalIter;
 use crate::key::InternalKey;
 use bytes::Bytes;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// How an iterator reads.
@@ -35,6 +38,17 @@ impl Default for TableReadOptions {
 /// How much a scan may put into the cache after a seek.
 const CACHED_SCAN_LEN_BYTES: u64 = 256 << 10;
 
+/// Where the bytes of an iterator's block are.
+#[derive(Clone, Debug)]
+enum Place {
+    /// In `shared`, and so in the cache.
+    Shared,
+    /// In `owned`: decompressed for this iterator alone.
+    Owned,
+    /// There in `read_ahead`: it is not compressed.
+    Window(Range<usize>),
+}
+
 /// A cursor over the entries of a table.
 #[derive(Debug)]
 pub(crate) struct TableIter {
@@ -45,11 +59,10 @@ pub(crate) struct TableIter {
     block_index: usize,
     /// The offset of the block that is loaded.
     loaded: Option<u64>,
-    /// The block, if it is in the cache too ...
+    /// Where the block's bytes are.
+    place: Place,
     shared: Bytes,
-    /// ... or if it is not.
     owned: Vec<u8>,
-    is_owned: bool,
     cursor: BlockCursor,
     read_ahead: ReadAhead,
     /// What was read since the last seek or cache hit, as stored.
@@ -64,9 +77,9 @@ impl TableIter {
             partition: None,
             block_index: 0,
             loaded: None,
+            place: Place::Shared,
             shared: Bytes::new(),
             owned: Vec::new(),
-            is_owned: false,
             cursor: BlockCursor::default(),
             read_ahead: ReadAhead::new(options.read_ahead_bytes, options.sequential),
             missed_len_bytes: 0,
@@ -81,7 +94,7 @@ impl TableIter {
 
     #[inline]
     fn block(&self) -> &[u8] {
-        if self.is_owned { &self.owned } else { &self.shared }
+        bytes_of(&self.place, &self.shared, &self.owned, &self.read_ahead)
     }
 
     /// Applies `step` to the cursor and the block it stands in.
@@ -90,7 +103,7 @@ impl TableIter {
         &mut self,
         step: impl FnOnce(&mut BlockCursor, &[u8]) -> Result<(), Damage>,
     ) -> Result<(), EngineError> {
-        let block: &[u8] = if self.is_owned { &self.owned } else { &self.shared };
+        let block = bytes_of(&self.place, &self.shared, &self.owned, &self.read_ahead);
         match step(&mut self.cursor, block) {
             Ok(()) => Ok(()),
             Err(damage) => Err(self.damaged(damage)),
@@ -131,36 +144,43 @@ impl TableIter {
             return Ok(());
         }
         self.loaded = None;
+        // Should reading fail, nothing must point into a buffer that has changed.
+        self.place = Place::Shared;
+        self.shared = Bytes::new();
         let streams = self.options.sequential || self.missed_len_bytes >= CACHED_SCAN_LEN_BYTES;
         let cached = if streams { None } else { self.table.cached_data_block(handle.offset) };
         if let Some(block) = cached {
             self.shared = block;
-            self.is_owned = false;
+            self.place = Place::Shared;
             self.missed_len_bytes = 0;
         } else {
-            let table = &self.table;
-            let stored = self
-                .read_ahead
-                .read(
-                    &*table.file,
-                    handle.offset,
-                    handle.len_bytes as usize,
-                    table.footer.data_len_bytes,
-                )
-                .map_err(|e| cannot_read("data block", table.name(), handle.offset, e))?;
-            if self.options.fill_cache && !streams {
-                self.shared = table.raw_data_block(handle.offset, stored)?;
-                table.cache_data_block(handle.offset, self.shared.clone());
-                self.is_owned = false;
-            } else {
-                self.shared = Bytes::new();
-                table.raw_data_block_into(handle.offset, stored, &mut self.owned)?;
-                self.is_owned = true;
-            }
+            self.read_block(handle, self.options.fill_cache && !streams)?;
             self.missed_len_bytes += handle.len_bytes;
         }
         self.loaded = Some(handle.offset);
         self.step(|cursor, block| cursor.open(block))
+    }
+
+    /// Reads a block that is not cached.
+    fn read_block(&mut self, handle: BlockHandle, may_fill: bool) -> Result<(), EngineError> {
+        let table = &self.table;
+        let (offset, len_bytes) = (handle.offset, handle.len_bytes as usize);
+        let range = self
+            .read_ahead
+            .read(&*table.file, offset, len_bytes, table.footer.data_len_bytes)
+            .map_err(|e| cannot_read("data block", table.name(), offset, e))?;
+        let block = table.stored_data_block(offset, self.read_ahead.bytes(range.clone()))?;
+        self.place = if may_fill && table.cache_admits(offset) {
+            self.shared = table.raw_data_block(offset, block)?;
+            table.cache_data_block(offset, self.shared.clone());
+            Place::Shared
+        } else if block.is_raw() {
+            Place::Window(range.start..range.start + block.payload.len())
+        } else {
+            table.raw_data_block_into(offset, block, &mut self.owned)?;
+            Place::Owned
+        };
+        Ok(())
     }
 
     /// Goes on to the first entry of the block that follows, if one does.
@@ -215,6 +235,20 @@ impl TableIter {
         self.cursor.invalidate();
         self.missed_len_bytes = 0;
         self.read_ahead.restart(self.options.sequential);
+    }
+}
+
+#[inline]
+fn bytes_of<'a>(
+    place: &Place,
+    shared: &'a Bytes,
+    owned: &'a [u8],
+    read_ahead: &'a ReadAhead,
+) -> &'a [u8] {
+    match place {
+        Place::Owned => owned,
+        Place::Shared => shared,
+        Place::Window(range) => read_ahead.bytes(range.clone()),
     }
 }
 

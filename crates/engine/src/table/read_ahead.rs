@@ -46,14 +46,15 @@ impl ReadAhead {
         }
     }
 
-    /// The bytes `offset..offset + len_bytes` of the file; nothing from `limit` on is read ahead.
+    /// Reads `offset..offset + len_bytes` of the file and says where [`ReadAhead::bytes`] has it,
+    /// until the next read; nothing from `limit` on is read ahead.
     pub(crate) fn read(
         &mut self,
         file: &dyn FileReader,
         offset: u64,
         len_bytes: usize,
         limit: u64,
-    ) -> Result<&[u8], FilesError> {
+    ) -> Result<Range<usize>, FilesError> {
         let wanted = offset..offset + len_bytes as u64;
         if wanted.start < self.window.start || self.window.end < wanted.end {
             self.fill(file, &wanted, limit)?;
@@ -61,7 +62,13 @@ impl ReadAhead {
             self.last = wanted.clone();
         }
         let at = self.window_at + (wanted.start - self.window.start) as usize;
-        Ok(&self.scratch[at..at + len_bytes])
+        Ok(at..at + len_bytes)
+    }
+
+    /// What was read.
+    #[inline]
+    pub(crate) fn bytes(&self, range: Range<usize>) -> &[u8] {
+        &self.scratch[range]
     }
 
     fn fill(

@@ -16,6 +16,7 @@ use crate::range_del::FragmentedTombstones;
 use bytes::Bytes;
 use imbrex_files::{FileReader, FilesError};
 use std::cell::RefCell;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// What is read first of a file: enough for footer, top index and properties of most tables.
@@ -55,13 +56,34 @@ pub(crate) struct Table {
     pub(super) properties: TableProperties,
 }
 
-thread_local! {
-    /// Where point reads put stored blocks before they are decompressed.
-    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+/// Buffers of a thread's point reads: small, used again and again, and therefore hot.
+#[derive(Debug, Default)]
+struct Scratch {
+    stored: Vec<u8>,
+    raw: Vec<u8>,
 }
 
-/// A scratch buffer longer than this is given back: a single huge value must not stay around.
-const SCRATCH_LEN_BYTES_MAX: usize = 1 << 20;
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch::default());
+}
+
+/// A block longer than this is not read in the thread's buffers, which would stay that long.
+const SCRATCH_LEN_BYTES_MAX: usize = 128 << 10;
+
+/// The answer that an entry of a block gives.
+#[inline]
+fn lookup(
+    found: Option<(Trailer, Range<usize>)>,
+    value: impl FnOnce(Range<usize>) -> Bytes,
+) -> TableLookup {
+    match found {
+        None => TableLookup::Missing,
+        Some((trailer, range)) if trailer.kind() == Some(Kind::Put) => {
+            TableLookup::Value { value: value(range), seq: trailer.seq() }
+        }
+        Some((trailer, _)) => TableLookup::Deleted { seq: trailer.seq() },
+    }
+}
 
 impl Table {
     /// Opens a table: reads its footer, top index, filter, tombstones and properties.
@@ -179,20 +201,49 @@ impl Table {
     fn get_unfiltered(&self, user_key: &[u8], snapshot: Seq) -> Result<TableLookup, EngineError> {
         let target = InternalKey::new(user_key, Trailer::seek(snapshot));
         let Some(handle) = self.find_block(target)? else { return Ok(TableLookup::Missing) };
-        let block = self.data_block(handle)?;
+        if let Some(block) = self.cached_data_block(handle.offset) {
+            let found = self.search(handle, &block, target)?;
+            return Ok(lookup(found, |value| block.slice(value)));
+        }
+        SCRATCH.with_borrow_mut(|scratch| {
+            let Scratch { stored, raw } = scratch;
+            let range = handle.offset..handle.end();
+            let bytes = read_range(&*self.file, "data block", range, stored)?;
+            let block = self.stored_data_block(handle.offset, bytes)?;
+            // A long block is not copied from: its value is most of it.
+            let is_long = block.raw_len_bytes > SCRATCH_LEN_BYTES_MAX;
+            if is_long || self.cache.admits(self.cache_id, handle.offset) {
+                let block = self.raw_data_block(handle.offset, block)?;
+                if is_long {
+                    *stored = Vec::new();
+                }
+                self.cache_data_block(handle.offset, block.clone());
+                let found = self.search(handle, &block, target)?;
+                return Ok(lookup(found, |value| block.slice(value)));
+            }
+            let block = self.borrow_raw(handle.offset, block, raw)?;
+            let found = self.search(handle, block, target)?;
+            Ok(lookup(found, |value| Bytes::copy_from_slice(&block[value])))
+        })
+    }
+
+    /// The entry of `block` that `target` asks for.
+    #[inline]
+    fn search(
+        &self,
+        handle: BlockHandle,
+        block: &[u8],
+        target: InternalKey<'_>,
+    ) -> Result<Option<(Trailer, Range<usize>)>, EngineError> {
         let mut cursor = BlockCursor::default();
         cursor
-            .open(&block)
-            .and_then(|()| cursor.seek(&block, target))
+            .open(block)
+            .and_then(|()| cursor.seek(block, target))
             .map_err(|damage| self.damaged_block(handle.offset, damage.0))?;
-        if !cursor.valid() || cursor.user_key(&block) != user_key {
-            return Ok(TableLookup::Missing);
+        if !cursor.valid() || cursor.user_key(block) != target.user_key {
+            return Ok(None);
         }
-        let seq = cursor.trailer().seq();
-        Ok(match cursor.trailer().kind() {
-            Some(Kind::Put) => TableLookup::Value { value: block.slice(cursor.value_range()), seq },
-            _ => TableLookup::Deleted { seq },
-        })
+        Ok(Some((cursor.trailer(), cursor.value_range())))
     }
 
     /// Where the first block lies that could hold `target` or something after it.
@@ -241,7 +292,8 @@ impl Table {
         if let Some(partition) = self.cache.get_index(self.cache_id, handle.offset) {
             return Ok(partition);
         }
-        let partition = SCRATCH.with_borrow_mut(|scratch| self.read_partition(handle, scratch))?;
+        let partition =
+            SCRATCH.with_borrow_mut(|scratch| self.read_partition(handle, &mut scratch.stored))?;
         let partition = Arc::new(partition);
         if fill_cache {
             self.cache.insert_index(self.cache_id, handle.offset, Arc::clone(&partition));
@@ -276,40 +328,58 @@ impl Table {
         self.cache.insert_data(self.cache_id, offset, block);
     }
 
-    /// A data block, from the cache or from the disk.
-    fn data_block(&self, handle: BlockHandle) -> Result<Bytes, EngineError> {
-        if let Some(block) = self.cached_data_block(handle.offset) {
-            return Ok(block);
-        }
-        let block = SCRATCH.with_borrow_mut(|scratch| {
-            let range = handle.offset..handle.end();
-            let stored = read_range(&*self.file, "data block", range, scratch)?;
-            let block = self.raw_data_block(handle.offset, stored)?;
-            if scratch.capacity() > SCRATCH_LEN_BYTES_MAX {
-                *scratch = Vec::new();
-            }
-            Ok::<_, EngineError>(block)
-        })?;
-        self.cache_data_block(handle.offset, block.clone());
-        Ok(block)
+    /// Whether the cache wants the data block at `offset`, which it did not have.
+    pub(super) fn cache_admits(&self, offset: u64) -> bool {
+        self.cache.admits(self.cache_id, offset)
     }
 
-    /// Verifies and decompresses a stored data block into memory of its own.
-    pub(super) fn raw_data_block(&self, offset: u64, stored: &[u8]) -> Result<Bytes, EngineError> {
+    /// Verifies a stored data block.
+    #[inline]
+    pub(super) fn stored_data_block<'a>(
+        &self,
+        offset: u64,
+        stored: &'a [u8],
+    ) -> Result<StoredBlock<'a>, EngineError> {
+        StoredBlock::parse(self.footer.table_id, offset, stored)
+            .map_err(|reason| corrupt("data block", self.name(), offset, reason))
+    }
+
+    /// The raw bytes of a data block, in memory of their own.
+    pub(super) fn raw_data_block(
+        &self,
+        offset: u64,
+        block: StoredBlock<'_>,
+    ) -> Result<Bytes, EngineError> {
         let mut raw = Vec::new();
-        self.raw_data_block_into(offset, stored, &mut raw)?;
+        self.raw_data_block_into(offset, block, &mut raw)?;
         Ok(Bytes::from(raw))
     }
 
-    /// Verifies and decompresses a stored data block into `out`.
+    /// The raw bytes of a data block, where they are if it is not compressed, else in `raw`.
+    #[inline]
+    fn borrow_raw<'a>(
+        &self,
+        offset: u64,
+        block: StoredBlock<'a>,
+        raw: &'a mut Vec<u8>,
+    ) -> Result<&'a [u8], EngineError> {
+        if block.is_raw() {
+            return Ok(block.payload);
+        }
+        self.raw_data_block_into(offset, block, raw)?;
+        Ok(raw)
+    }
+
+    /// The raw bytes of a data block, into `out`.
+    #[inline]
     pub(super) fn raw_data_block_into(
         &self,
         offset: u64,
-        stored: &[u8],
+        block: StoredBlock<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(), EngineError> {
-        StoredBlock::parse(self.footer.table_id, offset, stored)
-            .and_then(|block| block.decompress_into(out))
+        block
+            .decompress_into(out)
             .map_err(|reason| corrupt("data block", self.name(), offset, reason))
     }
 
@@ -367,7 +437,7 @@ fn decode_part<T>(
 pub(super) fn read_range<'a>(
     file: &dyn FileReader,
     structure: &'static str,
-    range: std::ops::Range<u64>,
+    range: Range<u64>,
     scratch: &'a mut Vec<u8>,
 ) -> Result<&'a [u8], EngineError> {
     let len_bytes = (range.end - range.start) as usize;

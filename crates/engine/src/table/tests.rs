@@ -84,5 +84,5 @@ fn build(entries: &Entries, options: &TableOptions) -> (Vec<u8>, TableProperties
 }
 
 fn open(bytes: Vec<u8>) -> Result<Arc<Table>, EngineError> {
-    Table::open(Arc::new(MemoryFile(bytes)), Arc::new(BlockCache::new(1 << 20)))
+    Table::open(Arc::new(MemoryFile(bytes)), Arc::new(BlockCache::new(32 << 10)))
 }

@@ -121,10 +121,11 @@ impl<'a> Walk<'a> {
         let handle = partition.handle(index);
         let table = self.table;
         let limit = table.footer.data_len_bytes;
-        let stored = self
+        let range = self
             .read_ahead
             .read(&*table.file, handle.offset, handle.len_bytes as usize, limit)
             .map_err(|e| cannot_read("data block", table.name(), handle.offset, e))?;
+        let stored = table.stored_data_block(handle.offset, self.read_ahead.bytes(range))?;
         table.raw_data_block_into(handle.offset, stored, &mut self.raw)?;
         let separator = partition.separator(index);
         self.entries(handle, separator)?;
