@@ -78,12 +78,12 @@ fn main() {
             time("next", all, &mut |_| fixture.scan(false).unwrap());
             time("next, compaction", all, &mut |_| fixture.scan(true).unwrap());
             time("prev", all, &mut |_| fixture.scan_back().unwrap());
-            if !is_wanted("get, cached") {
+            if !is_wanted("cached-g") {
                 continue;
             }
             let mut hot = Fixture::new(20_000, value_len_bytes.min(1024), compression);
             hot.open(&dir.join("hot"), CACHE_LEN_BYTES).unwrap();
-            time("get, cached", 200_000, &mut |p| hot.get(200_000, p));
+            time("cached-g", 200_000, &mut |p| hot.get(200_000, p));
         }
     }
     std::fs::remove_dir_all(&dir).unwrap();

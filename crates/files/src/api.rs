@@ -14,6 +14,7 @@
 //!   F3  An extent is reused only after the commit that removes its last name is durable and the
 //!       last reader of the file is gone.
 
+use crate::spare_chunks;
 use imbrex_disk::{BlockRange, DiskError};
 use std::any::Any;
 use std::fmt::Debug;
@@ -93,7 +94,7 @@ impl FileBuffer {
         while !data.is_empty() {
             let room = self.chunks.last().map_or(0, |c| Self::CHUNK_LEN_BYTES - c.len());
             if room == 0 {
-                self.chunks.push(Vec::with_capacity(Self::CHUNK_LEN_BYTES));
+                self.chunks.push(spare_chunks::take());
                 continue;
             }
             let (now, later) = data.split_at(room.min(data.len()));

@@ -29,6 +29,7 @@ mod persist;
 mod placement;
 mod report;
 mod space;
+mod spare_chunks;
 
 pub use api::{
     AppRecord, Commit, FileBuffer, FileInfo, FileKind, FileReader, Files, FilesError, GroupId,

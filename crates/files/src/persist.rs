@@ -11,6 +11,7 @@ use crate::layer::Inner;
 use crate::names;
 use crate::placement::FileRequest;
 use crate::space::Space;
+use crate::spare_chunks;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Persist};
 use std::any::Any;
 use std::sync::Arc;
@@ -120,7 +121,7 @@ impl Inner {
         if let Some(last) = chunks.last_mut() {
             last.resize(last.len().next_multiple_of(BLOCK_LEN_BYTES), 0);
         }
-        let mut chunks = chunks.iter();
+        let mut pieces = chunks.iter();
         let mut rest: &[u8] = &[];
         for extent in extents {
             turns.wait()?;
@@ -128,7 +129,7 @@ impl Inner {
             let end = extent.range().end();
             while at < end {
                 if rest.is_empty() {
-                    rest = chunks.next().expect("the extents hold the chunks and no more");
+                    rest = pieces.next().expect("the extents hold the chunks and no more");
                 }
                 let room = (end - at).bytes().min(rest.len() as u64) as usize;
                 let (now, later) = rest.split_at(room);
@@ -138,6 +139,7 @@ impl Inner {
             }
             turns.done();
         }
+        spare_chunks::give(chunks);
         Ok(())
     }
 }

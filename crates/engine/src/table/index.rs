@@ -159,6 +159,9 @@ impl IndexPartition {
             let unshared = read_len(bytes, &mut at).ok_or_else(cut)?;
             let trailer = Trailer(read_varint(bytes, &mut at).ok_or_else(cut)?);
             let len_bytes = read_varint(bytes, &mut at).ok_or_else(cut)?;
+            if len_bytes == 0 {
+                return Err(format!("block {i} has no bytes"));
+            }
             let end = at.checked_add(unshared).ok_or_else(cut)?;
             let suffix = bytes.get(at..end).ok_or_else(cut)?;
             at = end;

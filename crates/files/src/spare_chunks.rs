@@ -1,0 +1,31 @@
+//! Chunks of written files, kept for the next file.
+//!
+//! A fresh megabyte costs the system more time (it clears every page) than filling it costs a
+//! table's writer, and tables are written one after the other.
+
+use crate::api::FileBuffer;
+use parking_lot::Mutex;
+
+/// How many are kept: a table of the default length.
+const CHUNK_COUNT_MAX: usize = 17;
+
+static SPARE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+
+/// An empty chunk with room for [`FileBuffer::CHUNK_LEN_BYTES`].
+pub(crate) fn take() -> Vec<u8> {
+    SPARE.lock().pop().unwrap_or_else(|| Vec::with_capacity(FileBuffer::CHUNK_LEN_BYTES))
+}
+
+/// Takes back the chunks of a file that was written.
+pub(crate) fn give(chunks: Vec<Vec<u8>>) {
+    let mut spare = SPARE.lock();
+    for mut chunk in chunks {
+        if spare.len() == CHUNK_COUNT_MAX {
+            break;
+        }
+        if chunk.capacity() == FileBuffer::CHUNK_LEN_BYTES {
+            chunk.clear();
+            spare.push(chunk);
+        }
+    }
+}
