@@ -60,7 +60,13 @@ impl Inner {
     /// # Errors
     /// [`FilesError::NoSpace`] with the numbers of `no_space` if no cleaning can help.
     pub(crate) fn make_room(&self, no_space: NoSpace) -> Result<(), FilesError> {
-        let (free_before, dead) = self.space.with(|map| (map.free(), map.dead()));
+        let free_before = self.space.with(|map| map.free());
+        // One at a time: two would take each other's room to move things to.
+        let _turn = self.cleaning.lock();
+        let (free, dead) = self.space.with(|map| (map.free(), map.dead()));
+        if free_before < free {
+            return Ok(());
+        }
         let missing = no_space.needed.saturating_sub(no_space.free);
         if dead < missing {
             return Err(Inner::no_space(no_space));
@@ -70,9 +76,8 @@ impl Inner {
         };
         while !cleaning.step(self, u64::MAX)? {}
         drop(cleaning);
-        self.reclaim()?;
-        let free_after = self.space.with(|map| map.free());
-        if free_after <= free_before { Err(Inner::no_space(no_space)) } else { Ok(()) }
+        // Ends: each round resets a zone, or leaves one that readers pin and nobody chooses again.
+        self.reclaim()
     }
 
     /// Chooses a victim and takes it out of use; `None` if there is nothing to clean.

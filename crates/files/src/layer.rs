@@ -25,6 +25,7 @@ use crate::report::Counts;
 use crate::space::{NoSpace, Space};
 use imbrex_clockwork::{Job, Runtime};
 use imbrex_disk::{Disk, DiskError, ZoneAction, ZoneKind, ZoneState};
+use parking_lot::Mutex;
 use std::any::Any;
 use std::sync::Arc;
 
@@ -65,6 +66,8 @@ pub(crate) struct Inner {
     pub(crate) space: Arc<Space>,
     pub(crate) committer: Committer,
     pub(crate) counts: Counts,
+    /// Held by a writer that cleans because it has no room.
+    pub(crate) cleaning: Mutex<()>,
     layout_name: String,
 }
 
@@ -164,6 +167,7 @@ impl FileLayer {
             space,
             committer,
             counts: Counts::default(),
+            cleaning: Mutex::new(()),
             layout_name,
         };
         Ok(FileLayer { inner: Arc::new(inner) })

@@ -1,9 +1,16 @@
 //! Several threads at once: group commit, zones written side by side, reads under cleaning.
 
 use super::stage::{Zones, assert_sound, put, remove, verify, zoned};
-use crate::{FileKind, Files, FilesError, Hints};
-use imbrex_clockwork::{Runtime, fan_out};
+use crate::{FileKind, FileLayer, Files, FilesError, Hints};
+use imbrex_clockwork::{Runtime, StillClock, ThreadScheduler, fan_out};
 use imbrex_disk::Blocks;
+use std::sync::Arc;
+
+fn threads() -> (Runtime, Arc<ThreadScheduler>) {
+    let scheduler = Arc::new(ThreadScheduler::new(1));
+    let clock = Arc::new(StillClock);
+    (Runtime { clock, scheduler: Arc::clone(&scheduler) as _ }, scheduler)
+}
 
 #[test]
 fn writers_and_removers_leave_a_sound_drive() {
@@ -34,8 +41,9 @@ fn writers_and_removers_leave_a_sound_drive() {
 fn reads_go_on_while_the_drive_is_cleaned() {
     let zones = Zones { count: 16, len: 64, conventional: 1, active_limit: None };
     let stage = zoned(zones, 0);
-    let runtime = Runtime::threads(1);
-    let files = stage.format("log-structured").unwrap();
+    let (runtime, scheduler) = threads();
+    stage.format("log-structured").unwrap();
+    let files = FileLayer::open(stage.disk(), &runtime).unwrap();
     runtime.scheduler.spawn(files.clean_job());
     for index in 0..8 {
         put(&files, &format!("keep-{index}"), 40, 1).unwrap();
@@ -52,7 +60,46 @@ fn reads_go_on_while_the_drive_is_cleaned() {
             }
         }
     });
+    scheduler.stop();
+    assert!(scheduler.panics().is_empty(), "{:?}", scheduler.panics());
     assert_sound(&files);
+}
+
+#[test]
+fn a_crowded_drive_is_cleaned_by_whoever_needs_room() {
+    let zones = Zones { count: 14, len: 64, conventional: 1, active_limit: Some(8) };
+    for placement in ["log-structured", "zone-per-level"] {
+        let stage = zoned(zones, 0);
+        let (runtime, scheduler) = threads();
+        stage.format(placement).unwrap();
+        let files = FileLayer::open(stage.disk(), &runtime).unwrap();
+        runtime.scheduler.spawn(files.clean_job());
+        fan_out(4, &[0_u8, 1, 2, 3], |&worker| {
+            let mut mine = std::collections::VecDeque::new();
+            for round in 0..60 {
+                let name = format!("{worker}-{round}");
+                let blocks = 1 + (round * 7 + u64::from(worker) * 5) % 23;
+                match put(&files, &name, blocks, worker) {
+                    Ok(()) => mine.push_back(name),
+                    Err(FilesError::NoSpace { .. }) => {}
+                    Err(error) => panic!("{error}"),
+                }
+                // Every third file stays, so that zones never empty themselves.
+                if mine.len() > 6 {
+                    let index = if round % 3 == 0 { 1 } else { 0 };
+                    let oldest: String = mine.remove(index).expect("there are seven");
+                    verify(&files, &oldest, &oldest).unwrap();
+                    remove(&files, &[&oldest]).unwrap();
+                }
+            }
+        });
+        for file in files.list("") {
+            verify(&files, &file.name, &file.name).unwrap();
+        }
+        scheduler.stop();
+        assert!(scheduler.panics().is_empty(), "{:?}", scheduler.panics());
+        assert_sound(&files);
+    }
 }
 
 #[test]
