@@ -24,6 +24,11 @@ const STEPS: &[Step] = &[
         shown(Cargo::new(root).env("RUSTDOCFLAGS", "-Dwarnings").args(doc))
     }),
     ("examples", examples),
+    ("torture", |root| {
+        let torture = ["run", "--release", "--package", "imbrex-torture", "--", "--seeds", "2000"];
+        shown(Cargo::new(root).args(torture))
+    }),
+    ("demo", |root| shown(Cargo::new(root).args(["run", "--release", "--", "demo"]))),
 ];
 
 /// Runs every step in order; the first that fails ends the run.

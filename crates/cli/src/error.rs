@@ -2,6 +2,7 @@
 
 use imbrex::EngineError;
 use imbrex_disk::DiskError;
+use imbrex_disk_sim::ImageError;
 use imbrex_files::FilesError;
 use std::error::Error;
 use std::fmt;
@@ -106,23 +107,31 @@ fn chain(error: &(dyn Error + 'static)) -> String {
 fn exit_of(error: &(dyn Error + 'static)) -> Exit {
     let mut next = Some(error);
     while let Some(cause) = next {
-        let damaged = matches!(
-            cause.downcast_ref::<FilesError>(),
-            Some(FilesError::Corrupt { .. } | FilesError::PastEnd { .. })
-        ) || matches!(
-            cause.downcast_ref::<DiskError>(),
-            Some(DiskError::Medium { .. } | DiskError::Destroyed { .. })
-        ) || cause.downcast_ref::<EngineError>().is_some_and(is_damage);
+        let damaged =
+            matches!(
+                cause.downcast_ref::<FilesError>(),
+                Some(FilesError::Corrupt { .. } | FilesError::PastEnd { .. })
+            ) || matches!(
+                cause.downcast_ref::<DiskError>(),
+                Some(DiskError::Medium { .. } | DiskError::Destroyed { .. })
+            ) || matches!(cause.downcast_ref::<EngineError>(), Some(EngineError::Corrupt { .. }))
+                || matches!(
+                    cause.downcast_ref::<ImageError>(),
+                    Some(ImageError::Damaged { .. } | ImageError::ZoneDamaged { .. })
+                );
         if damaged {
             return Exit::Corrupt;
+        }
+        match cause.downcast_ref::<EngineError>() {
+            Some(EngineError::KeyLen { .. } | EngineError::ValueLen { .. }) => {
+                return Exit::BadData;
+            }
+            Some(EngineError::RangeOrder { .. }) => return Exit::Usage,
+            _ => {}
         }
         next = cause.source();
     }
     Exit::Store
-}
-
-fn is_damage(error: &EngineError) -> bool {
-    matches!(error, EngineError::Corrupt { .. })
 }
 
 #[cfg(test)]

@@ -1,2 +1,300 @@
+//! `load`: many records from a file or a pipe.
+//!
+//! Records go to the store in batches of some hundred KiB; `--sync-every` bounds how much of a load
+//! a power cut may take back. A line that is no record ends the load, or is reported and skipped.
+
 mod record;
 mod source;
+
+use crate::Session;
+use crate::byte_size::{ByteSize, grouped};
+use crate::error::{CliError, Context};
+use crate::key;
+use crate::output::Report;
+use crate::progress::{Progress, Unit};
+use crate::store::{KeyspaceArgs, Store, StoreArgs};
+use clap::ValueEnum;
+use imbrex::{
+    KEY_LEN_BYTES_MAX, Keyspace, KeyspaceOptions, VALUE_LEN_BYTES_MAX, WriteBatch, WriteOptions,
+};
+use record::{BadLine, Delimited, Fields, JsonLines, Record, Records};
+use source::Source;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+/// What the lines are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Lines {
+    /// One JSON object a line
+    Json,
+    /// Comma-separated, quoted where needed, the first line names the columns
+    Csv,
+    /// Tab-separated, never quoted, the first line names the columns
+    Tsv,
+}
+
+/// What to do about a line that is no record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum OnError {
+    /// Stop there; the records before it stay
+    Stop,
+    /// Report it and go on
+    Skip,
+}
+
+/// Arguments of `imbrex load`.
+#[derive(clap::Args, Debug)]
+pub(crate) struct LoadArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+    /// The records; `-` is standard input. Compression (zstd, gzip) is noticed
+    file: PathBuf,
+    /// What the lines are; without it the file's name tells (.csv, .tsv, else JSON)
+    #[arg(long, value_enum)]
+    lines: Option<Lines>,
+    /// The field that holds the key
+    #[arg(long, value_name = "NAME", default_value = "key")]
+    key_field: String,
+    /// The field that holds the value
+    #[arg(long, value_name = "NAME", default_value = "value")]
+    value_field: String,
+    /// CSV and TSV: the first line is a record; fields are numbers from 1 (default 1 and 2)
+    #[arg(long)]
+    no_header: bool,
+    /// Make the records durable after every so many; without it once, at the end
+    #[arg(long, value_name = "COUNT")]
+    sync_every: Option<std::num::NonZeroU64>,
+    /// What to do about a line that is no record
+    #[arg(long, value_enum, default_value = "stop")]
+    on_error: OnError,
+    #[command(flatten)]
+    keyspace: KeyspaceArgs,
+}
+
+/// What a load did.
+#[derive(Debug, Default)]
+struct Tally {
+    record_count: u64,
+    key_bytes: u64,
+    value_bytes: u64,
+    skipped_count: u64,
+}
+
+impl LoadArgs {
+    pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
+        session.out.is_json()?;
+        // The drive first: a pipe may take its time, and the drive may be in use.
+        let store = self.store.open()?;
+        let mut source = source::open(&self.file, &session.interrupt)?;
+        let read_bytes = std::sync::Arc::clone(&source.read_bytes);
+        let mut records = self.records(&mut source)?;
+        let progress = Progress::new("loading", Unit::Bytes, source.len_bytes);
+        let mut tally = Tally::default();
+        let result = store.with(|store| {
+            let keyspace = self.keyspace(store)?;
+            let mut loader = Loader::new(&self, store, &keyspace, &source.name);
+            loop {
+                progress.set(read_bytes.load(Ordering::Relaxed));
+                // What was read before the interruption is kept.
+                let next = if session.interrupt.is_asked() { None } else { records.next()? };
+                match next {
+                    None => break,
+                    Some(Ok(record)) => loader.add(record, &mut tally)?,
+                    Some(Err(bad)) => loader.refuse(bad, &mut tally)?,
+                }
+            }
+            loader.finish(&mut tally)
+        });
+        drop(progress);
+        self.report(session, &source.name, &tally)?;
+        result?;
+        session.interrupt.check()
+    }
+
+    fn records(&self, source: &mut Source) -> Result<Box<dyn Records>, CliError> {
+        let reader = std::mem::replace(&mut source.reader, Box::new(std::io::empty()));
+        let mut fields = Fields { key: self.key_field.clone(), value: self.value_field.clone() };
+        if self.no_header {
+            for (field, name, number) in
+                [(&mut fields.key, "key", "1"), (&mut fields.value, "value", "2")]
+            {
+                if field == name {
+                    *field = number.to_owned();
+                }
+            }
+        }
+        let lines = self.lines.unwrap_or_else(|| lines_by_name(&self.file));
+        Ok(match lines {
+            Lines::Json => Box::new(JsonLines::new(reader, &source.name, fields)),
+            Lines::Csv => {
+                Box::new(Delimited::new(reader, &source.name, &fields, b',', !self.no_header)?)
+            }
+            Lines::Tsv => {
+                Box::new(Delimited::new(reader, &source.name, &fields, b'\t', !self.no_header)?)
+            }
+        })
+    }
+
+    /// The keyspace to load into; a new one if there is none of the name.
+    fn keyspace(&self, store: &Store) -> Result<Keyspace, CliError> {
+        match &self.keyspace.keyspace {
+            Some(name) if !store.db.keyspace_names().contains(name) => store
+                .db
+                .create_keyspace(name, KeyspaceOptions::default())
+                .context(|| format!("cannot create keyspace {name:?}")),
+            _ => store.keyspace(&self.keyspace),
+        }
+    }
+
+    fn report(&self, session: &mut Session, source: &str, tally: &Tally) -> Result<(), CliError> {
+        let mut report = Report::default();
+        report.row("source", source, source);
+        report.row("records", grouped(tally.record_count), tally.record_count);
+        report.row("key bytes", ByteSize(tally.key_bytes).to_string(), tally.key_bytes);
+        report.row("value bytes", ByteSize(tally.value_bytes).to_string(), tally.value_bytes);
+        report.row("skipped lines", grouped(tally.skipped_count), tally.skipped_count);
+        session.out.report(&report)
+    }
+}
+
+/// `a.csv`, `a.csv.zst` and so on; what has no telling name is JSON.
+fn lines_by_name(path: &Path) -> Lines {
+    let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase());
+    let name = name.unwrap_or_default();
+    let plain = [".zst", ".gz"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(&name);
+    match plain.rsplit_once('.') {
+        Some((_, "csv")) => Lines::Csv,
+        Some((_, "tsv")) => Lines::Tsv,
+        _ => Lines::Json,
+    }
+}
+
+/// Records on their way into a store.
+struct Loader<'a> {
+    args: &'a LoadArgs,
+    store: &'a Store,
+    keyspace: &'a Keyspace,
+    source: &'a str,
+    batch: WriteBatch,
+    unwritten: Tally,
+    unsynced_count: u64,
+}
+
+/// How much goes to the store at a time: enough to share the cost of a write, little memory.
+const BATCH_LEN_BYTES: usize = 256 << 10;
+
+/// How many skipped lines are told one by one.
+const SKIPPED_SHOWN_COUNT: u64 = 20;
+
+impl<'a> Loader<'a> {
+    fn new(args: &'a LoadArgs, store: &'a Store, keyspace: &'a Keyspace, source: &'a str) -> Self {
+        Loader {
+            args,
+            store,
+            keyspace,
+            source,
+            batch: WriteBatch::new(),
+            unwritten: Tally::default(),
+            unsynced_count: 0,
+        }
+    }
+
+    fn add(&mut self, record: Record, tally: &mut Tally) -> Result<(), CliError> {
+        if let Err(reason) = check_lengths(&record) {
+            return self.refuse(BadLine { line: record.line, reason }, tally);
+        }
+        self.batch.put(self.keyspace, &record.key, &record.value).context(|| {
+            format!("cannot put {} of line {}", key::shown(&record.key), record.line)
+        })?;
+        self.unwritten.record_count += 1;
+        self.unwritten.key_bytes += record.key.len() as u64;
+        self.unwritten.value_bytes += record.value.len() as u64;
+        let is_sync_due = self
+            .args
+            .sync_every
+            .is_some_and(|every| self.unsynced_count + self.unwritten.record_count >= every.get());
+        if self.batch.len_bytes() >= BATCH_LEN_BYTES || is_sync_due {
+            self.write(is_sync_due, tally)?;
+        }
+        Ok(())
+    }
+
+    fn refuse(&mut self, bad: BadLine, tally: &mut Tally) -> Result<(), CliError> {
+        let place = format!("{}: line {}: {}", self.source, bad.line, bad.reason);
+        match self.args.on_error {
+            OnError::Stop => {
+                self.finish(tally)?;
+                Err(CliError::data(format!(
+                    "{place}; the {} records before it are stored; mend the line, or pass \
+                     --on-error skip",
+                    grouped(tally.record_count)
+                )))
+            }
+            OnError::Skip => {
+                tally.skipped_count += 1;
+                match tally.skipped_count {
+                    count if count < SKIPPED_SHOWN_COUNT => eprintln!("imbrex: {place}; skipped"),
+                    SKIPPED_SHOWN_COUNT => {
+                        eprintln!("imbrex: {place}; skipped, as more such lines may be, silently");
+                    }
+                    _ => {}
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn write(&mut self, sync: bool, tally: &mut Tally) -> Result<(), CliError> {
+        let batch = std::mem::take(&mut self.batch);
+        let new = std::mem::take(&mut self.unwritten);
+        self.store.db.write(batch, WriteOptions { sync }).context(|| {
+            let count = grouped(tally.record_count);
+            format!("cannot load {} any further; {count} records are in", self.source)
+        })?;
+        self.unsynced_count = if sync { 0 } else { self.unsynced_count + new.record_count };
+        tally.record_count += new.record_count;
+        tally.key_bytes += new.key_bytes;
+        tally.value_bytes += new.value_bytes;
+        Ok(())
+    }
+
+    /// Writes what is left and makes everything durable.
+    fn finish(&mut self, tally: &mut Tally) -> Result<(), CliError> {
+        self.write(true, tally)
+    }
+}
+
+fn check_lengths(record: &Record) -> Result<(), String> {
+    let (key_len, value_len) = (record.key.len(), record.value.len());
+    if key_len == 0 {
+        return Err("the key is empty".to_owned());
+    }
+    if key_len > KEY_LEN_BYTES_MAX {
+        return Err(format!("key of {key_len} bytes; at most {KEY_LEN_BYTES_MAX} are allowed"));
+    }
+    if value_len > VALUE_LEN_BYTES_MAX {
+        return Err(format!(
+            "value of {value_len} bytes; at most {VALUE_LEN_BYTES_MAX} are allowed"
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_tells_what_the_lines_are() {
+        for (name, lines) in [
+            ("a.csv", Lines::Csv),
+            ("b/a.TSV.gz", Lines::Tsv),
+            ("a.csv.zst", Lines::Csv),
+            ("a.jsonl.zst", Lines::Json),
+            ("-", Lines::Json),
+            ("a", Lines::Json),
+        ] {
+            assert_eq!(lines_by_name(Path::new(name)), lines, "{name}");
+        }
+    }
+}

@@ -1,7 +1,11 @@
 //! Progress: a bar with rate and remaining time, on a terminal only, after two seconds only.
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{BinaryBytes, HumanCount, HumanDuration, ProgressBar, ProgressDrawTarget};
+use indicatif::{ProgressState, ProgressStyle};
+use std::fmt::{self, Write};
 use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// What is counted.
@@ -11,52 +15,134 @@ pub(crate) enum Unit {
     Items,
 }
 
-/// A bar that stays out of the way of short work and of pipes.
+/// A bar that stays out of the way of short work and of pipes; gone when dropped.
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: ProgressBar,
-    is_shown: bool,
-    may_show: bool,
+    position: Arc<AtomicU64>,
 }
 
 /// Work shorter than this shows no bar.
 const SHOWN_AFTER: Duration = Duration::from_secs(2);
+const REDRAWN_EVERY: Duration = Duration::from_millis(200);
+const BAR_LEN_CHARS: u64 = 30;
 
 impl Progress {
-    /// `total` is the end, where it is known.
+    /// Work that tells its position with [`Progress::set`]; `total` is the end, where it is known.
     pub(crate) fn new(what: &'static str, unit: Unit, total: Option<u64>) -> Progress {
-        let bar = match total {
-            Some(total) => ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden()),
-            None => ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()),
-        };
-        let template = match (unit, total) {
-            (Unit::Bytes, Some(_)) => {
-                "{msg} [{bar:32}] {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left"
+        let position = Arc::new(AtomicU64::new(0));
+        let seen = Arc::clone(&position);
+        Progress::drawn(what, unit, total, position, move || seen.load(Ordering::Relaxed))
+    }
+
+    /// One long call, whose position somebody else knows.
+    pub(crate) fn watch(
+        what: &'static str,
+        unit: Unit,
+        total: Option<u64>,
+        position: impl Fn() -> u64 + Send + Sync + 'static,
+    ) -> Progress {
+        Progress::drawn(what, unit, total, Arc::new(AtomicU64::new(0)), position)
+    }
+
+    fn drawn(
+        what: &'static str,
+        unit: Unit,
+        total: Option<u64>,
+        position: Arc<AtomicU64>,
+        ask: impl Fn() -> u64 + Send + Sync + 'static,
+    ) -> Progress {
+        let ask = Arc::new(ask);
+        let line = move |state: &ProgressState, out: &mut dyn Write| {
+            if state.elapsed() >= SHOWN_AFTER {
+                // A terminal that cannot be written to is no reason to stop the work.
+                let _ = write_line(out, what, unit, total, ask(), state.elapsed());
             }
-            (Unit::Bytes, None) => "{msg} {spinner} {bytes}  {bytes_per_sec}",
-            (Unit::Items, Some(_)) => {
-                "{msg} [{bar:32}] {human_pos}/{human_len}  {per_sec}  {eta} left"
-            }
-            (Unit::Items, None) => "{msg} {spinner} {human_pos}  {per_sec}",
         };
-        let style = ProgressStyle::with_template(template).expect("the templates are constants");
-        bar.set_style(style.progress_chars("=> "));
-        bar.set_message(what);
-        Progress { bar, is_shown: false, may_show: std::io::stderr().is_terminal() }
+        let style = ProgressStyle::with_template("{line}")
+            .expect("the template is a constant")
+            .with_key("line", line);
+        let is_terminal = std::io::stderr().is_terminal();
+        let target =
+            if is_terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(None, target).with_style(style);
+        if is_terminal {
+            bar.enable_steady_tick(REDRAWN_EVERY);
+        }
+        Progress { bar, position }
     }
 
     /// Where the work is now; cheap.
-    pub(crate) fn set(&mut self, position: u64) {
-        self.bar.set_position(position);
-        if self.may_show && !self.is_shown && self.bar.elapsed() >= SHOWN_AFTER {
-            self.bar.set_draw_target(ProgressDrawTarget::stderr());
-            self.is_shown = true;
-        }
+    pub(crate) fn set(&self, position: u64) {
+        self.position.store(position, Ordering::Relaxed);
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+    }
+}
+
+/// `loading [======>    ] 120.5 MiB of 300.1 MiB, 40.2 MiB/s, 4 seconds left`
+fn write_line(
+    out: &mut dyn Write,
+    what: &str,
+    unit: Unit,
+    total: Option<u64>,
+    position: u64,
+    elapsed: Duration,
+) -> fmt::Result {
+    let shown = |count: u64| match unit {
+        Unit::Bytes => BinaryBytes(count).to_string(),
+        Unit::Items => HumanCount(count).to_string(),
+    };
+    let rate = position as f64 / elapsed.as_secs_f64().max(0.001);
+    write!(out, "{what} ")?;
+    if let Some(total) = total {
+        // The total may be an estimate: a bar never runs past its end.
+        let filled = BAR_LEN_CHARS * position.min(total) / total.max(1);
+        for at in 0..BAR_LEN_CHARS {
+            out.write_char(match at {
+                0 => '[',
+                _ if at < filled => '=',
+                _ if at == filled => '>',
+                _ => ' ',
+            })?;
+        }
+        write!(out, "] {} of {}", shown(position), shown(total))?;
+    } else {
+        write!(out, "{}", shown(position))?;
+    }
+    write!(out, ", {}/s", shown(rate as u64))?;
+    match total {
+        Some(total) if rate > 0.0 => {
+            let left_s = total.saturating_sub(position) as f64 / rate;
+            write!(out, ", {} left", HumanDuration(Duration::from_secs_f64(left_s.min(1e9))))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(total: Option<u64>, position: u64) -> String {
+        let mut out = String::new();
+        let elapsed = Duration::from_secs(10);
+        write_line(&mut out, "loading", Unit::Bytes, total, position, elapsed).unwrap();
+        out
+    }
+
+    #[test]
+    fn a_line_tells_position_rate_and_what_is_left() {
+        let mib = 1 << 20;
+        let half = line(Some(100 * mib), 50 * mib);
+        assert!(half.contains("50.00 MiB of 100.00 MiB, 5.00 MiB/s, 10 seconds left"), "{half}");
+        assert_eq!(half.matches('=').count(), 14, "{half}");
+        assert_eq!(line(None, 50 * mib), "loading 50.00 MiB, 5.00 MiB/s");
+        assert!(line(Some(0), 0).contains("0 B of 0 B"));
+        assert!(line(Some(10), 20).contains("0 seconds left"), "past its end");
     }
 }

@@ -1,45 +1,35 @@
 //! The picture of a drive: which zone is in which state, how full it is, and what lies in it.
 //!
 //! ```text
-//!   report_zones()  --+
-//!                     +-->  ZoneMap (cells)  -->  text (terminal)
-//!   Files::list()   --+                      -->  svg  (a file)
+//!   FileLayer::zone_map()  --+
+//!                            +-->  ZoneMap (cells)  -->  text (terminal)
+//!   Disk::report_zones()   --+                      -->  svg  (a file)
 //! ```
 //!
 //! A drive with more zones than a picture can hold is drawn with several zones a cell; a drive
-//! without zones is cut into stripes of equal length.
+//! without zones is cut into slices of equal length by the file layer.
 
 pub(crate) mod svg;
 pub(crate) mod text;
 
-use imbrex_disk::{BlockRange, Blocks, Geometry, Lba, ZoneInfo, ZoneKind, ZoneState};
-use imbrex_files::{FileInfo, FileKind};
+use crate::byte_size::{ByteSize, grouped};
+use imbrex_disk::{Geometry, ZoneInfo, ZoneState};
+use imbrex_files::{ZoneUse, ZoneUseKind};
 use std::collections::BTreeMap;
 
-/// What a live block is part of.
+/// What live bytes are part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Content {
     /// A table of this level.
     Level(u8),
     Log,
-    /// Catalog, checkpoints and anything else.
-    Other,
 }
 
 impl Content {
-    fn of(file: &FileInfo) -> Content {
-        match file.kind {
-            FileKind::Table => Content::Level(file.level),
-            FileKind::Log => Content::Log,
-            FileKind::Metadata | FileKind::Other => Content::Other,
-        }
-    }
-
     pub(crate) fn name(self) -> String {
         match self {
             Content::Level(level) => format!("level {level}"),
             Content::Log => "log".to_owned(),
-            Content::Other => "other".to_owned(),
         }
     }
 }
@@ -95,7 +85,7 @@ impl CellState {
     }
 }
 
-/// One zone, several neighbours, or a stripe of a drive without zones.
+/// One zone, several neighbours, or a slice of a drive without zones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cell {
     /// The first zone.
@@ -103,21 +93,27 @@ pub(crate) struct Cell {
     pub(crate) zone_count: u32,
     pub(crate) state: CellState,
     /// How much can be written.
-    pub(crate) capacity: Blocks,
-    /// How much lies below the write pointer; where there is none, what is live.
-    pub(crate) written: Blocks,
-    /// What lies in it; adds up to at most `written`.
-    pub(crate) live: BTreeMap<Content, Blocks>,
+    pub(crate) capacity_bytes: u64,
+    /// How much lies below the write pointer; where there is none, what is live or dead.
+    pub(crate) written_bytes: u64,
+    /// What lies in it; adds up to at most `written_bytes`.
+    pub(crate) live_bytes: BTreeMap<Content, u64>,
+    /// Whether the catalog lies in it; how much of it, the catalog alone knows.
+    pub(crate) has_catalog: bool,
 }
 
 impl Cell {
-    pub(crate) fn live_blocks(&self) -> Blocks {
-        self.live.values().copied().sum()
+    pub(crate) fn all_live_bytes(&self) -> u64 {
+        self.live_bytes.values().sum()
     }
 
-    /// The content with most blocks, if any is live.
+    pub(crate) fn dead_bytes(&self) -> u64 {
+        self.written_bytes.saturating_sub(self.all_live_bytes())
+    }
+
+    /// The content with most bytes, if any is live.
     pub(crate) fn main_content(&self) -> Option<Content> {
-        self.live.iter().max_by_key(|(_, len)| **len).map(|(content, _)| *content)
+        self.live_bytes.iter().max_by_key(|(_, bytes)| **bytes).map(|(content, _)| *content)
     }
 
     fn absorb(&mut self, other: Cell) {
@@ -125,10 +121,11 @@ impl Cell {
         if other.state.rank() > self.state.rank() {
             self.state = other.state;
         }
-        self.capacity += other.capacity;
-        self.written += other.written;
-        for (content, len) in other.live {
-            *self.live.entry(content).or_default() += len;
+        self.capacity_bytes += other.capacity_bytes;
+        self.written_bytes += other.written_bytes;
+        self.has_catalog |= other.has_catalog;
+        for (content, bytes) in other.live_bytes {
+            *self.live_bytes.entry(content).or_default() += bytes;
         }
     }
 }
@@ -139,131 +136,115 @@ pub(crate) struct ZoneMap {
     /// All of equal `zone_count` but the last.
     pub(crate) cells: Vec<Cell>,
     pub(crate) zone_count: u32,
-    pub(crate) zone_len: Blocks,
+    pub(crate) zone_len_bytes: u64,
     /// How many zones are in each state; empty on a drive without zones.
     pub(crate) state_counts: BTreeMap<CellState, u32>,
 }
 
-/// How many stripes a drive without zones is cut into.
-const STRIPE_COUNT: u64 = 64;
-
 impl ZoneMap {
-    /// The picture of a drive with `files` on it, in at most `cell_count_max` cells.
-    pub(crate) fn new(
+    /// The picture of a drive that holds files, in at most `cell_count_max` cells.
+    pub(crate) fn of_files(
         geometry: &Geometry,
-        zones: &[ZoneInfo],
-        files: &[FileInfo],
+        uses: &[ZoneUse],
         cell_count_max: usize,
     ) -> ZoneMap {
-        let mut cells = if zones.is_empty() {
-            stripes(geometry)
-        } else {
-            zones.iter().map(zone_cell).collect()
+        let cells = uses.iter().map(|zone_use| used_cell(geometry, zone_use)).collect();
+        ZoneMap::of_cells(geometry, cells, cell_count_max)
+    }
+
+    /// The picture of a drive of which only the drive's own report is known.
+    pub(crate) fn of_report(
+        geometry: &Geometry,
+        zones: &[ZoneInfo],
+        cell_count_max: usize,
+    ) -> ZoneMap {
+        let cell = |zone: &ZoneInfo| Cell {
+            zone: zone.zone.0,
+            zone_count: 1,
+            state: CellState::of(zone.state),
+            capacity_bytes: zone.capacity.bytes(),
+            written_bytes: match zone.state {
+                ZoneState::Full => zone.capacity.bytes(),
+                state => state.write_pointer(zone.start).map_or(0, |at| (at - zone.start).bytes()),
+            },
+            live_bytes: BTreeMap::new(),
+            has_catalog: false,
         };
-        let zone_len = match geometry.zones() {
-            Some(zones) => zones.zone_len,
-            None => Blocks::new(geometry.len().get().div_ceil(STRIPE_COUNT)),
-        };
-        for file in files {
-            let content = Content::of(file);
-            for extent in file.extents.iter().filter(|extent| geometry.holds(**extent)) {
-                for (at, len) in split(*extent, zone_len) {
-                    if let Some(cell) = cells.get_mut(at) {
-                        *cell.live.entry(content).or_default() += len;
-                    }
-                }
-            }
-        }
+        ZoneMap::of_cells(geometry, zones.iter().map(cell).collect(), cell_count_max)
+    }
+
+    fn of_cells(geometry: &Geometry, cells: Vec<Cell>, cell_count_max: usize) -> ZoneMap {
         let mut state_counts = BTreeMap::new();
-        for cell in &mut cells {
-            cell.written = cell.written.max(cell.live_blocks());
-            if !zones.is_empty() {
+        if geometry.zones().is_some() {
+            for cell in &cells {
                 *state_counts.entry(cell.state).or_insert(0) += 1;
             }
         }
+        let zone_len_bytes = match geometry.zones() {
+            Some(zones) => zones.zone_len.bytes(),
+            None => cells.first().map_or(0, |cell| cell.capacity_bytes),
+        };
         let zone_count = cells.len() as u32;
-        let cells = merge(cells, cell_count_max);
-        ZoneMap { cells, zone_count, zone_len, state_counts }
+        ZoneMap { cells: merge(cells, cell_count_max), zone_count, zone_len_bytes, state_counts }
     }
 
-    /// Live blocks by content, over the whole drive.
-    pub(crate) fn live(&self) -> BTreeMap<Content, Blocks> {
+    /// Live bytes by content, over the whole drive.
+    pub(crate) fn live_bytes(&self) -> BTreeMap<Content, u64> {
         let mut all = BTreeMap::new();
-        for (content, len) in self.cells.iter().flat_map(|cell| &cell.live) {
-            *all.entry(*content).or_default() += *len;
+        for (content, bytes) in self.cells.iter().flat_map(|cell| &cell.live_bytes) {
+            *all.entry(*content).or_default() += *bytes;
         }
         all
     }
 
-    pub(crate) fn capacity(&self) -> Blocks {
-        self.cells.iter().map(|cell| cell.capacity).sum()
+    pub(crate) fn capacity_bytes(&self) -> u64 {
+        self.cells.iter().map(|cell| cell.capacity_bytes).sum()
     }
 
     /// What is written but belongs to no file any more.
-    pub(crate) fn dead(&self) -> Blocks {
-        self.cells.iter().map(|cell| cell.written.saturating_sub(cell.live_blocks())).sum()
+    pub(crate) fn dead_bytes(&self) -> u64 {
+        self.cells.iter().map(Cell::dead_bytes).sum()
     }
 
     /// `32 zones of 256 MiB: 1 conventional, 28 empty, 2 open, 1 full`.
     pub(crate) fn headline(&self) -> String {
-        let len = crate::byte_size::ByteSize(self.zone_len.bytes());
+        let len = ByteSize(self.zone_len_bytes);
         if self.state_counts.is_empty() {
-            return format!("conventional drive, drawn as {} stripes of {len}", self.zone_count);
+            return format!("conventional, drawn as {} slices of {len}", self.zone_count);
         }
         let states: Vec<_> = self
             .state_counts
             .iter()
-            .map(|(state, count)| {
-                format!("{} {}", crate::byte_size::grouped(u64::from(*count)), state.name())
-            })
+            .map(|(state, count)| format!("{} {}", grouped(u64::from(*count)), state.name()))
             .collect();
-        let zone_count = crate::byte_size::grouped(u64::from(self.zone_count));
+        let zone_count = grouped(u64::from(self.zone_count));
         format!("{zone_count} zones of {len}: {}", states.join(", "))
     }
 }
 
-fn zone_cell(zone: &ZoneInfo) -> Cell {
-    let written = match (zone.kind, zone.state) {
-        (ZoneKind::Conventional, _) => Blocks::ZERO,
-        (_, ZoneState::Full) => zone.capacity,
-        (_, state) => state.write_pointer(zone.start).map_or(Blocks::ZERO, |at| at - zone.start),
+fn used_cell(geometry: &Geometry, zone_use: &ZoneUse) -> Cell {
+    let zone = imbrex_disk::ZoneId(zone_use.zone);
+    let capacity = match zone_use.state {
+        ZoneState::NoPointer => zone_use.range.len,
+        _ => geometry.zone_capacity(zone).unwrap_or(zone_use.range.len),
     };
+    let written_bytes = match zone_use.state.write_pointer(zone_use.range.start) {
+        Some(pointer) => (pointer - zone_use.range.start).bytes(),
+        None if zone_use.state == ZoneState::Full => capacity.bytes(),
+        None => zone_use.live_bytes + zone_use.dead_bytes,
+    };
+    let levels = zone_use.levels.iter().map(|(level, bytes)| (Content::Level(*level), *bytes));
+    let contents = levels.chain([(Content::Log, zone_use.log_bytes)]);
     Cell {
-        zone: zone.zone.0,
+        zone: zone_use.zone,
         zone_count: 1,
-        state: CellState::of(zone.state),
-        capacity: zone.capacity,
-        written,
-        live: BTreeMap::new(),
+        state: CellState::of(zone_use.state),
+        capacity_bytes: capacity.bytes(),
+        // A log's space is handed out before the write pointer gets there.
+        written_bytes: written_bytes.max(zone_use.live_bytes),
+        live_bytes: contents.filter(|(_, bytes)| *bytes > 0).collect(),
+        has_catalog: zone_use.kind == ZoneUseKind::Catalog,
     }
-}
-
-fn stripes(geometry: &Geometry) -> Vec<Cell> {
-    let len = geometry.len().get();
-    let stripe = len.div_ceil(STRIPE_COUNT);
-    (0..len.div_ceil(stripe))
-        .map(|at| Cell {
-            zone: at as u32,
-            zone_count: 1,
-            state: CellState::Conventional,
-            capacity: Blocks::new(stripe.min(len - at * stripe)),
-            written: Blocks::ZERO,
-            live: BTreeMap::new(),
-        })
-        .collect()
-}
-
-/// The parts of `extent` in each zone it touches, by the zone's number.
-fn split(extent: BlockRange, zone_len: Blocks) -> Vec<(usize, Blocks)> {
-    let mut parts = Vec::new();
-    let mut at = extent.start.get();
-    while at < extent.end().get() {
-        let zone = at / zone_len.get();
-        let end = Lba::new((zone + 1) * zone_len.get()).min(extent.end());
-        parts.push((zone as usize, Blocks::new(end.get() - at)));
-        at = end.get();
-    }
-    parts
 }
 
 fn merge(cells: Vec<Cell>, cell_count_max: usize) -> Vec<Cell> {

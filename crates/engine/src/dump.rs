@@ -12,18 +12,16 @@
 use crate::EngineError;
 use crate::batch::{BatchView, Op};
 use crate::cache::BlockCache;
-use crate::iter::InternalIter;
 use crate::key::{Kind, Seq};
-use crate::table::{Table, TableReadOptions};
+use crate::table::Table;
 use crate::version::edit::{LogId, VersionEdit};
 use crate::version::format;
 use imbrex_files::{FileReader, FilesError};
 use imbrex_record_log::{BLOCK_LEN_BYTES, Decoder, Extent};
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Where the lines go; it may stop the dump.
-pub type DumpSink<'a> = &'a mut dyn FnMut(String) -> ControlFlow<()>;
+/// Where the lines go.
+pub type DumpSink<'a> = &'a mut dyn FnMut(&str);
 
 /// A longer key or value is cut.
 const SHOWN_LEN_BYTES_MAX: usize = 60;
@@ -35,51 +33,7 @@ const SHOWN_LEN_BYTES_MAX: usize = 60;
 /// # Errors
 /// [`EngineError::Corrupt`], [`EngineError::Files`]; the lines before it stand.
 pub fn dump_table(file: Arc<dyn FileReader>, sink: DumpSink<'_>) -> Result<(), EngineError> {
-    let table = Table::open(file, Arc::new(BlockCache::new(0)))?;
-    match table_lines(&table, sink) {
-        ControlFlow::Continue(result) => result,
-        ControlFlow::Break(()) => Ok(()),
-    }
-}
-
-fn table_lines(table: &Arc<Table>, sink: DumpSink<'_>) -> ControlFlow<(), Result<(), EngineError>> {
-    let p = table.properties();
-    sink(format!("table {} in {}, {} bytes", p.table_id, table.name(), table.len_bytes()))?;
-    sink(format!(
-        "  {} entries, {} of them deletes; {} range tombstones",
-        p.entry_count, p.delete_count, p.range_tombstone_count
-    ))?;
-    sink(format!("  keys {} to {}", shown(&p.smallest_user_key), shown(&p.largest_user_key)))?;
-    sink(format!("  writes #{} to #{}", p.smallest_seq.0, p.largest_seq.0))?;
-    sink(format!(
-        "  {} bytes of keys and {} of values in {} data blocks of {} bytes, {} index partitions, \
-         {} filter bits a key",
-        p.raw_key_len_bytes,
-        p.raw_value_len_bytes,
-        p.data_block_count,
-        p.data_len_bytes,
-        p.index_partition_count,
-        p.filter_bits_per_key
-    ))?;
-    for fragment in table.range_tombstones().fragments() {
-        let seqs: Vec<_> = fragment.seqs.iter().map(|seq| format!("#{}", seq.0)).collect();
-        sink(format!(
-            "{} delete {}..{}",
-            seqs.join(" "),
-            shown(fragment.start),
-            shown(fragment.end)
-        ))?;
-    }
-    let options = TableReadOptions { sequential: true, ..TableReadOptions::default() };
-    let mut iter = table.iter(options);
-    let mut moved = iter.seek_to_first();
-    while moved.is_ok() && iter.valid() {
-        let key = iter.key();
-        let (seq, kind) = (key.trailer.seq(), key.trailer.kind());
-        sink(operation(seq, kind, key.user_key, iter.value()))?;
-        moved = iter.next();
-    }
-    ControlFlow::Continue(moved)
+    Table::open(file, Arc::new(BlockCache::new(0)))?.describe(true, sink)
 }
 
 /// Tells what the log in `file` holds: every batch and operation, and how the log ends.
@@ -106,9 +60,7 @@ pub fn dump_log(file: &dyn FileReader, sink: DumpSink<'_>) -> Result<(), EngineE
     let len_blocks = file.len_bytes() / BLOCK_LEN_BYTES as u64;
     let extent = Extent { log_id: log.0, len_blocks, durable_blocks: 0 };
     let mut decoder = Decoder::new(extent, read);
-    if sink(format!("log {} in {}, {len_blocks} blocks at most", log.0, file.name())).is_break() {
-        return Ok(());
-    }
+    sink(&format!("log {} in {}, {len_blocks} blocks at most", log.0, file.name()));
     loop {
         let record = decoder.next_record().map_err(|source| EngineError::Files {
             what: format!("reading the log {}", file.name()),
@@ -123,23 +75,20 @@ pub fn dump_log(file: &dyn FileReader, sink: DumpSink<'_>) -> Result<(), EngineE
         let batch = BatchView::decode(record.bytes).map_err(|damage| {
             damaged(offset, format!("{} at byte {}", damage.reason, damage.offset))
         })?;
-        if batch_lines(offset, &batch, sink).is_break() {
-            return Ok(());
-        }
+        batch_lines(offset, &batch, sink);
     }
     if let Some(end) = decoder.end() {
-        let _ = sink(end.to_string());
+        sink(&end.to_string());
     }
     Ok(())
 }
 
-fn batch_lines(offset: u64, batch: &BatchView<'_>, sink: DumpSink<'_>) -> ControlFlow<()> {
-    sink(format!("batch of {} in the frame at byte {offset}", batch.op_count()))?;
+fn batch_lines(offset: u64, batch: &BatchView<'_>, sink: DumpSink<'_>) {
+    sink(&format!("batch of {} in the frame at byte {offset}", batch.op_count()));
     for (seq, Op { keyspace, kind, key, value }) in batch.ops() {
         let line = operation(seq, Some(kind), key, value);
-        sink(format!("  keyspace {} {line}", keyspace.0))?;
+        sink(&format!("  keyspace {} {line}", keyspace.0));
     }
-    ControlFlow::Continue(())
 }
 
 /// Tells what each of the engine's records in the catalog changed.
@@ -163,39 +112,32 @@ pub fn dump_records(records: &[Vec<u8>], sink: DumpSink<'_>) -> Result<(), Engin
                 reason,
             },
         })?;
-        if edit_lines(number, kind, &edit, sink).is_break() {
-            break;
-        }
+        edit_lines(number, kind, &edit, sink);
     }
     Ok(())
 }
 
-fn edit_lines(
-    number: usize,
-    kind: format::RecordKind,
-    edit: &VersionEdit,
-    sink: DumpSink<'_>,
-) -> ControlFlow<()> {
+fn edit_lines(number: usize, kind: format::RecordKind, edit: &VersionEdit, sink: DumpSink<'_>) {
     let what = match kind {
         format::RecordKind::Edit => "edit",
         format::RecordKind::Snapshot => "snapshot of the whole state",
     };
-    sink(format!("record {number}: {what}"))?;
+    sink(&format!("record {number}: {what}"));
     if let Some(counters) = &edit.counters {
-        sink(format!(
+        sink(&format!(
             "  next file {}, next keyspace {}, tables hold writes to #{}",
             counters.next_id, counters.next_keyspace_id, counters.last_seq
-        ))?;
+        ));
     }
     for created in &edit.keyspaces_created {
-        sink(format!("  keyspace {} is {:?}: {:?}", created.id.0, created.name, created.options))?;
+        sink(&format!("  keyspace {} is {:?}: {:?}", created.id.0, created.name, created.options));
     }
     for (keyspace, table) in &edit.tables_removed {
-        sink(format!("  keyspace {}: without {table}", keyspace.0))?;
+        sink(&format!("  keyspace {}: without {table}", keyspace.0));
     }
     for add in &edit.tables_added {
         let meta = &add.meta;
-        sink(format!(
+        sink(&format!(
             "  keyspace {}: {} in level {}, run {}: {} bytes, {} to {}",
             add.keyspace.0,
             meta.id,
@@ -204,21 +146,20 @@ fn edit_lines(
             meta.len_bytes,
             shown(&meta.smallest),
             shown(&meta.largest)
-        ))?;
+        ));
     }
     for (keyspace, log) in &edit.log_floors {
-        sink(format!("  keyspace {}: logs before {} are in tables", keyspace.0, log.file_name()))?;
+        sink(&format!("  keyspace {}: logs before {} are in tables", keyspace.0, log.file_name()));
     }
     for dropped in &edit.keyspaces_dropped {
-        sink(format!("  keyspace {} is dropped", dropped.0))?;
+        sink(&format!("  keyspace {} is dropped", dropped.0));
     }
     for created in &edit.checkpoints_created {
-        sink(format!("  checkpoint {:?}", created.name))?;
+        sink(&format!("  checkpoint {:?}", created.name));
     }
     for dropped in &edit.checkpoints_dropped {
-        sink(format!("  checkpoint {dropped:?} is dropped"))?;
+        sink(&format!("  checkpoint {dropped:?} is dropped"));
     }
-    ControlFlow::Continue(())
 }
 
 fn operation(seq: Seq, kind: Option<Kind>, key: &[u8], value: &[u8]) -> String {

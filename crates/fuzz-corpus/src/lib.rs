@@ -10,6 +10,7 @@
 //! Beyond not panicking, a decoder that accepts what it is given must not contradict itself; each
 //! function says what it asserts.
 
+mod catalog;
 mod image;
 mod record_log;
 #[cfg(test)]
@@ -27,7 +28,7 @@ pub struct Target {
 }
 
 /// All decoders.
-pub const TARGETS: &[Target] = &[record_log::TARGET, image::TARGET];
+pub const TARGETS: &[Target] = &[record_log::TARGET, image::TARGET, catalog::TARGET];
 
 /// The decoder called `name`.
 ///

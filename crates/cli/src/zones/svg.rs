@@ -4,6 +4,7 @@
 
 use super::{Cell, CellState, Content, ZoneMap};
 use crate::byte_size::ByteSize;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// More tiles than this make a file that no viewer likes.
@@ -78,7 +79,6 @@ fn colour(content: Content) -> &'static str {
     match content {
         Content::Level(level) => LEVELS[usize::from(level).min(LEVELS.len() - 1)],
         Content::Log => "#3b4652",
-        Content::Other => "#a0899b",
     }
 }
 
@@ -96,38 +96,38 @@ fn head(svg: &mut String, map: &ZoneMap, title: &str, subtitle: &str) {
         "<clipPath id=\"all\"><rect x=\"{MARGIN}\" y=\"98\" width=\"{width}\" height=\"18\" rx=\"4\"/></clipPath>"
     );
     let _ = writeln!(svg, "<g clip-path=\"url(#all)\">");
-    let live = map.live();
-    bar(svg, &live, map.dead().get(), map.capacity().get(), (MARGIN, 98.0, width, 18.0));
+    let live = map.live_bytes();
+    bar(svg, &live, map.dead_bytes(), map.capacity_bytes(), (MARGIN, 98.0, width, 18.0));
     svg.push_str("</g>\n");
-    let live_bytes: u64 = live.values().map(|len| len.bytes()).sum();
-    let free = map.capacity().bytes().saturating_sub(live_bytes + map.dead().bytes());
+    let live_bytes: u64 = live.values().sum();
+    let free_bytes = map.capacity_bytes().saturating_sub(live_bytes + map.dead_bytes());
     let _ = writeln!(
         svg,
         "<text x=\"{MARGIN}\" y=\"135\" font-size=\"12\" fill=\"{MUTED}\">{} live, {} dead, {} \
          not written</text>",
         ByteSize(live_bytes),
-        ByteSize(map.dead().bytes()),
-        ByteSize(free)
+        ByteSize(map.dead_bytes()),
+        ByteSize(free_bytes)
     );
 }
 
-/// A bar of `capacity` blocks at (x, y, width, height): contents, then what is dead, then nothing.
+/// A bar of `capacity_bytes` at (x, y, width, height): contents, then what is dead, then nothing.
 fn bar(
     svg: &mut String,
-    live: &std::collections::BTreeMap<Content, imbrex_disk::Blocks>,
-    dead: u64,
-    capacity: u64,
+    live_bytes: &BTreeMap<Content, u64>,
+    dead_bytes: u64,
+    capacity_bytes: u64,
     (x, y, width, height): (f64, f64, f64, f64),
 ) {
-    let scale = width / capacity.max(1) as f64;
+    let scale = width / capacity_bytes.max(1) as f64;
     let _ = writeln!(
         svg,
         "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height}\" \
          fill=\"{UNWRITTEN}\"/>"
     );
-    let parts = live.iter().map(|(content, len)| (colour(*content), len.get()));
+    let parts = live_bytes.iter().map(|(content, bytes)| (colour(*content), *bytes));
     let mut at = 0;
-    for (fill, len) in parts.chain([("url(#dead)", dead)]).filter(|(_, len)| *len > 0) {
+    for (fill, len) in parts.chain([("url(#dead)", dead_bytes)]).filter(|(_, len)| *len > 0) {
         // A sliver stays visible: half a pixel at least.
         let part = (len as f64 * scale).max(0.5);
         let _ = writeln!(
@@ -157,7 +157,7 @@ fn tile(svg: &mut String, grid: &Grid, cell: &Cell, x: f64, y: f64) {
     let (width, height) = (grid.tile_width(), grid.height);
     let (stroke, stroke_width, dashes) = frame(cell.state);
     let _ = writeln!(svg, "<g><title>{}</title>", escaped(&tooltip(cell)));
-    let dead = cell.written.saturating_sub(cell.live_blocks()).get();
+    let (dead_bytes, capacity_bytes) = (cell.dead_bytes(), cell.capacity_bytes);
     if grid.has_words {
         let _ = writeln!(
             svg,
@@ -165,8 +165,13 @@ fn tile(svg: &mut String, grid: &Grid, cell: &Cell, x: f64, y: f64) {
              fill=\"#ffffff\"/>"
         );
         let (inner_x, inner_width) = (x + 10.0, width - 20.0);
-        bar(svg, &cell.live, dead, cell.capacity.get(), (inner_x, y + 29.0, inner_width, 18.0));
-        let percent = 100.0 * cell.written.get() as f64 / cell.capacity.get().max(1) as f64;
+        bar(
+            svg,
+            &cell.live_bytes,
+            dead_bytes,
+            capacity_bytes,
+            (inner_x, y + 29.0, inner_width, 18.0),
+        );
         let _ = write!(
             svg,
             "<text x=\"{inner_x:.1}\" y=\"{:.1}\" font-size=\"13\" font-weight=\"600\">{}</text>\n\
@@ -178,23 +183,20 @@ fn tile(svg: &mut String, grid: &Grid, cell: &Cell, x: f64, y: f64) {
             y + 20.0,
             cell.state.name(),
         );
-        if !cell.written.is_zero() {
-            let _ = writeln!(
-                svg,
-                "<text x=\"{inner_x:.1}\" y=\"{:.1}\" font-size=\"11\" fill=\"{MUTED}\">{percent:.0} % · \
-                 {}</text>",
-                y + 64.0,
-                contents(cell)
-            );
-        }
+        let _ = writeln!(
+            svg,
+            "<text x=\"{inner_x:.1}\" y=\"{:.1}\" font-size=\"11\" fill=\"{MUTED}\">{}</text>",
+            y + 64.0,
+            contents(cell)
+        );
     } else {
-        bar(svg, &cell.live, dead, cell.capacity.get(), (x, y, width, height));
+        bar(svg, &cell.live_bytes, dead_bytes, capacity_bytes, (x, y, width, height));
     }
-    let _ = write!(
+    let _ = writeln!(
         svg,
         "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height}\" rx=\"{}\" \
          fill=\"none\" stroke=\"{stroke}\" stroke-width=\"{stroke_width}\" \
-         stroke-dasharray=\"{dashes}\"/></g>\n",
+         stroke-dasharray=\"{dashes}\"/></g>",
         if grid.has_words { 6 } else { 2 }
     );
 }
@@ -206,19 +208,27 @@ fn zone_numbers(cell: &Cell) -> String {
     }
 }
 
-/// `L1 L2 log`, in order of how much of each.
+/// `78 % · L1 L2 log`, in order of how much of each.
 fn contents(cell: &Cell) -> String {
-    let mut parts: Vec<_> = cell.live.iter().collect();
-    parts.sort_by_key(|(content, len)| (std::cmp::Reverse(**len), **content));
-    let names: Vec<_> = parts
+    let catalog = if cell.has_catalog { "catalog" } else { "" };
+    if cell.written_bytes == 0 {
+        return catalog.to_owned();
+    }
+    let mut parts: Vec<_> = cell.live_bytes.iter().collect();
+    parts.sort_by_key(|(content, bytes)| (std::cmp::Reverse(**bytes), **content));
+    let mut names: Vec<_> = parts
         .iter()
         .take(4)
         .map(|(content, _)| match content {
             Content::Level(level) => format!("L{level}"),
-            other => other.name(),
+            Content::Log => "log".to_owned(),
         })
         .collect();
-    if names.is_empty() { "dead".to_owned() } else { names.join(" ") }
+    if names.is_empty() {
+        names.push("dead".to_owned());
+    }
+    let percent = 100.0 * cell.written_bytes as f64 / cell.capacity_bytes.max(1) as f64;
+    format!("{percent:.0} % · {} {catalog}", names.join(" ")).trim_end().to_owned()
 }
 
 fn tooltip(cell: &Cell) -> String {
@@ -226,11 +236,14 @@ fn tooltip(cell: &Cell) -> String {
         "zone {}: {}, {} of {} written",
         zone_numbers(cell),
         cell.state.name(),
-        ByteSize(cell.written.bytes()),
-        ByteSize(cell.capacity.bytes())
+        ByteSize(cell.written_bytes),
+        ByteSize(cell.capacity_bytes)
     );
-    for (content, len) in &cell.live {
-        let _ = write!(text, ", {} {}", ByteSize(len.bytes()), content.name());
+    for (content, bytes) in &cell.live_bytes {
+        let _ = write!(text, ", {} {}", ByteSize(*bytes), content.name());
+    }
+    if cell.has_catalog {
+        text.push_str(", the catalog");
     }
     text
 }
@@ -251,7 +264,7 @@ fn legend(svg: &mut String, map: &ZoneMap, y: f64) {
         );
         x += 25.0 + 7.2 * name.len() as f64 + 22.0;
     };
-    let contents = map.live();
+    let contents = map.live_bytes();
     for (at, content) in contents.keys().enumerate() {
         let swatch = format!("fill=\"{}\"", colour(*content));
         item(svg, y, &swatch, &content.name(), at == 0);

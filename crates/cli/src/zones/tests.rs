@@ -1,5 +1,5 @@
 use super::*;
-use imbrex_disk::{GeometrySpec, Rule, ZoneId, ZoneSpec};
+use imbrex_disk::{BlockRange, Blocks, GeometrySpec, Lba, Rule, ZoneId, ZoneKind, ZoneSpec};
 
 const ZONE_LEN: u64 = 1000;
 
@@ -18,62 +18,48 @@ fn geometry(zone_count: u64) -> Geometry {
     .unwrap()
 }
 
-fn zones(states: &[ZoneState]) -> Vec<ZoneInfo> {
-    (0..)
-        .zip(states)
-        .map(|(at, state)| ZoneInfo {
-            zone: ZoneId(at),
-            kind: match state {
-                ZoneState::NoPointer => ZoneKind::Conventional,
-                _ => ZoneKind::SequentialRequired,
-            },
-            start: Lba::new(u64::from(at) * ZONE_LEN),
-            len: Blocks::new(ZONE_LEN),
-            capacity: Blocks::new(ZONE_LEN),
-            state: *state,
-        })
-        .collect()
+fn blocks(count: u64) -> u64 {
+    Blocks::new(count).bytes()
 }
 
-fn file(kind: FileKind, level: u8, start: u64, len: u64) -> FileInfo {
-    FileInfo {
-        name: "f".to_owned(),
-        len_bytes: len * 4096,
-        kind,
-        level,
-        group: None,
-        extents: vec![BlockRange::new(Lba::new(start), Blocks::new(len))],
+fn zone_use(zone: u32, state: ZoneState, levels: &[(u8, u64)], log: u64) -> ZoneUse {
+    let levels: Vec<_> = levels.iter().map(|(level, count)| (*level, blocks(*count))).collect();
+    ZoneUse {
+        zone,
+        range: BlockRange::new(Lba::new(u64::from(zone) * ZONE_LEN), Blocks::new(ZONE_LEN)),
+        kind: if zone == 0 { ZoneUseKind::Catalog } else { ZoneUseKind::Files },
+        state,
+        live_bytes: levels.iter().map(|(_, bytes)| bytes).sum::<u64>() + blocks(log),
+        dead_bytes: 0,
+        log_bytes: blocks(log),
+        levels,
     }
 }
 
+fn open_at(write_pointer: u64) -> ZoneState {
+    ZoneState::Open { write_pointer: Lba::new(write_pointer), explicit: false }
+}
+
 fn example() -> ZoneMap {
-    let pointer = |at| Lba::new(at);
-    let states = [
-        ZoneState::NoPointer,
-        ZoneState::Full,
-        ZoneState::Open { write_pointer: pointer(2250), explicit: false },
-        ZoneState::Closed { write_pointer: pointer(3600) },
-        ZoneState::Empty,
-        ZoneState::Empty,
+    let uses = [
+        zone_use(0, ZoneState::NoPointer, &[], 0),
+        zone_use(1, ZoneState::Full, &[(1, 900), (2, 50)], 0),
+        zone_use(2, open_at(2250), &[(2, 50)], 150),
+        zone_use(3, ZoneState::Closed { write_pointer: Lba::new(3600) }, &[], 0),
+        zone_use(4, ZoneState::Empty, &[], 0),
+        zone_use(5, ZoneState::Empty, &[], 0),
     ];
-    let files = [
-        file(FileKind::Table, 1, 1000, 900),
-        // Crosses into zone 2.
-        file(FileKind::Table, 2, 1950, 100),
-        file(FileKind::Log, 0, 2050, 150),
-    ];
-    ZoneMap::new(&geometry(6), &zones(&states), &files, 100)
+    ZoneMap::of_files(&geometry(6), &uses, 100)
+}
+
+fn uniform(count: u32, state: impl Fn(u32) -> ZoneState, cell_count_max: usize) -> ZoneMap {
+    let uses: Vec<_> = (0..count).map(|zone| zone_use(zone, state(zone), &[], 0)).collect();
+    ZoneMap::of_files(&geometry(u64::from(count)), &uses, cell_count_max)
 }
 
 #[test]
-fn files_are_cut_at_zone_ends() {
-    let map = example();
-    let live = |zone: usize| -> Vec<_> {
-        map.cells[zone].live.iter().map(|(c, l)| (c.name(), l.get())).collect()
-    };
-    assert_eq!(live(1), [("level 1".to_owned(), 900), ("level 2".to_owned(), 50)]);
-    assert_eq!(live(2), [("level 2".to_owned(), 50), ("log".to_owned(), 150)]);
-    assert_eq!(map.dead().get(), 50 + 50 + 600);
+fn what_is_written_and_not_live_is_dead() {
+    assert_eq!(example().dead_bytes(), blocks(50 + 50 + 600));
 }
 
 #[test]
@@ -85,7 +71,7 @@ fn the_text_shows_state_fill_and_content() {
             "",
             "     0  state  CFoc..",
             "        fill    █▂▅",
-            "        holds   1Lx",
+            "        holds  k1Lx",
             "",
         ]
     );
@@ -93,9 +79,8 @@ fn the_text_shows_state_fill_and_content() {
 
 #[test]
 fn many_zones_share_a_cell_that_shows_the_busiest_state() {
-    let states: Vec<_> =
-        (0..10).map(|at| if at == 7 { ZoneState::Full } else { ZoneState::Empty }).collect();
-    let map = ZoneMap::new(&geometry(10), &zones(&states), &[], 4);
+    let state = |zone| if zone == 7 { ZoneState::Full } else { ZoneState::Empty };
+    let map = uniform(10, state, 4);
     let cells: Vec<_> = map.cells.iter().map(|c| (c.zone, c.zone_count, c.state)).collect();
     assert_eq!(
         cells,
@@ -106,27 +91,30 @@ fn many_zones_share_a_cell_that_shows_the_busiest_state() {
             (9, 1, CellState::Empty)
         ]
     );
-    assert_eq!(map.capacity().get(), 10 * ZONE_LEN);
+    assert_eq!(map.capacity_bytes(), blocks(10 * ZONE_LEN));
 }
 
 #[test]
-fn a_drive_without_zones_is_cut_into_stripes() {
-    let spec = GeometrySpec { len: Blocks::new(6400), rule: Rule::Anywhere };
-    let files = [file(FileKind::Table, 3, 150, 100)];
-    let map = ZoneMap::new(&Geometry::new(spec).unwrap(), &[], &files, 100);
-    assert_eq!(map.cells.len(), 64);
-    assert_eq!(map.cells[1].written.get(), 50);
-    assert_eq!(map.cells[2].written.get(), 50);
-    assert_eq!(map.dead(), Blocks::ZERO);
+fn without_files_the_drive_tells_its_pointers() {
+    let zone = ZoneInfo {
+        zone: ZoneId(1),
+        kind: ZoneKind::SequentialRequired,
+        start: Lba::new(ZONE_LEN),
+        len: Blocks::new(ZONE_LEN),
+        capacity: Blocks::new(ZONE_LEN),
+        state: open_at(ZONE_LEN + 10),
+    };
+    let map = ZoneMap::of_report(&geometry(2), &[zone], 100);
+    assert_eq!(map.cells[0].written_bytes, blocks(10));
+    assert_eq!(map.dead_bytes(), blocks(10));
 }
 
 #[test]
 fn the_svg_is_well_formed_and_names_are_escaped() {
     for count in [6, 200, 3000] {
-        let states = vec![ZoneState::Full; count];
-        let map = ZoneMap::new(&geometry(count as u64), &zones(&states), &[], svg::CELL_COUNT_MAX);
+        let map = uniform(count, |_| ZoneState::Full, svg::CELL_COUNT_MAX);
         let drawn = svg::draw(&map, "a<b>&\"c\"", "8 GiB");
-        assert_eq!(drawn.matches("<title>").count(), count);
+        assert_eq!(drawn.matches("<title>").count(), count as usize);
         assert_eq!(drawn.matches("<g").count(), drawn.matches("</g>").count());
         assert!(drawn.contains("a&lt;b&gt;&amp;&quot;c&quot;"));
         assert!(!drawn.contains("NaN") && !drawn.contains("inf"));

@@ -3,7 +3,7 @@
 //! ```text
 //!     0  state  CF o . . .      C conventional, F full, o open, c closed, . empty
 //!        fill   ▃█ ▅            how much of the zone is written, in eighths
-//!        holds  m1 L            the level of most of its live data; L log, m other, x none: dead
+//!        holds  k1 L            the level of most of its live data; L log, k catalog, x none: dead
 //! ```
 
 use super::{Cell, CellState, Content, ZoneMap};
@@ -36,7 +36,7 @@ pub(crate) fn draw(map: &ZoneMap) -> String {
     }
     text.push_str(
         "\nstate  C conventional  . empty  o open  c closed  F full  R read-only  X offline\n\
-         holds  0-9 level of most live data  L log  m other  x only dead data\n\n",
+         holds  0-9 level of most live data  L log  k catalog  x only dead data\n\n",
     );
     text.push_str(&use_table(map));
     text
@@ -56,9 +56,9 @@ fn state_char(cell: &Cell) -> char {
 
 fn fill_char(cell: &Cell) -> char {
     const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let capacity = cell.capacity.get().max(1);
+    let capacity_bytes = cell.capacity_bytes.max(1);
     // Rounded up, so that a zone with one block written does not look empty.
-    let eighths = (cell.written.get() * 8).div_ceil(capacity).min(8);
+    let eighths = (cell.written_bytes * 8).div_ceil(capacity_bytes).min(8);
     EIGHTHS[eighths as usize]
 }
 
@@ -66,27 +66,27 @@ fn content_char(cell: &Cell) -> char {
     match cell.main_content() {
         Some(Content::Level(level)) => char::from_digit(u32::from(level.min(9)), 10).unwrap_or('9'),
         Some(Content::Log) => 'L',
-        Some(Content::Other) => 'm',
-        None if cell.written.is_zero() => ' ',
+        None if cell.has_catalog => 'k',
+        None if cell.written_bytes == 0 => ' ',
         None => 'x',
     }
 }
 
 /// What the drive's space is used for.
 fn use_table(map: &ZoneMap) -> String {
-    let capacity = map.capacity().bytes();
+    let capacity_bytes = map.capacity_bytes();
     let mut table = Table::new(&["use", "bytes", "share"]);
     let mut row = |name: String, bytes: u64| {
-        let share = 100.0 * bytes as f64 / capacity.max(1) as f64;
+        let share = 100.0 * bytes as f64 / capacity_bytes.max(1) as f64;
         table.row(vec![name, ByteSize(bytes).to_string(), format!("{share:.1} %")]);
     };
-    let mut used = map.dead().bytes();
-    for (content, len) in map.live() {
-        used += len.bytes();
-        row(content.name(), len.bytes());
+    let mut used_bytes = map.dead_bytes();
+    for (content, bytes) in map.live_bytes() {
+        used_bytes += bytes;
+        row(content.name(), bytes);
     }
-    row("dead".to_owned(), map.dead().bytes());
-    row("not written".to_owned(), capacity.saturating_sub(used));
-    row("all".to_owned(), capacity);
+    row("dead".to_owned(), map.dead_bytes());
+    row("not written".to_owned(), capacity_bytes.saturating_sub(used_bytes));
+    row("all".to_owned(), capacity_bytes);
     table.text()
 }

@@ -80,10 +80,7 @@ fn lines(
     dump: impl FnOnce(DumpSink<'_>) -> Result<(), EngineError>,
 ) -> (Vec<String>, Result<(), EngineError>) {
     let mut lines = Vec::new();
-    let result = dump(&mut |line| {
-        lines.push(line);
-        ControlFlow::Continue(())
-    });
+    let result = dump(&mut |line| lines.push(line.to_owned()));
     (lines, result)
 }
 
@@ -92,9 +89,10 @@ fn a_table_tells_its_entries() {
     let (lines, result) =
         lines(|sink| dump_table(Arc::new(MemoryFile("000003.table", table())), sink));
     result.unwrap();
-    assert!(lines[1].contains("2 entries, 1 of them deletes; 1 range tombstones"), "{lines:?}");
-    let rest = ["#9 delete \"m\"..\"q\"", "#7 put \"a\" = 0xff00", "#8 delete \"ä\""];
-    assert_eq!(lines[lines.len() - 3..], rest);
+    let text = lines.join("\n");
+    for part in ["000003.table", "\"m\"..\"q\" #9", "\\xff\\x00"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
 }
 
 #[test]
@@ -108,7 +106,7 @@ fn a_log_tells_its_batches_and_its_end() {
     assert_eq!(lines[3], "  keyspace 2 #6 delete \"a\"..\"b\"");
     assert!(lines[4].starts_with("the log ends"), "{}", lines[4]);
     let other = MemoryFile("notes.txt", Vec::new());
-    assert!(dump_log(&other, &mut |_| ControlFlow::Continue(())).is_err());
+    assert!(dump_log(&other, &mut |_| ()).is_err());
 }
 
 #[test]
@@ -126,22 +124,9 @@ fn records_tell_what_changed() {
 }
 
 #[test]
-fn a_sink_may_stop() {
-    let mut count = 0;
-    let mut sink = |_| {
-        count += 1;
-        ControlFlow::Break(())
-    };
-    dump_table(Arc::new(MemoryFile("000003.table", table())), &mut sink).unwrap();
-    dump_log(&MemoryFile("000012.log", log()), &mut sink).unwrap();
-    dump_records(&records(), &mut sink).unwrap();
-    assert_eq!(count, 3);
-}
-
-#[test]
 fn garbage_is_an_error_and_no_panic() {
     let mut prng = Prng::new(1);
-    let mut sink = |_| ControlFlow::Continue(());
+    let mut sink = |_: &str| ();
     for _ in 0..2_000 {
         for (is_log, mut bytes) in [(false, table()), (true, log())] {
             let at = prng.below(bytes.len() as u64) as usize;

@@ -1,0 +1,78 @@
+//! `check`: verifies every checksum, extent, write pointer and reference.
+
+use crate::Session;
+use crate::byte_size::{ByteSize, grouped};
+use crate::error::{CliError, Context, Exit};
+use crate::output::Report;
+use crate::progress::{Progress, Unit};
+use crate::store::StoreArgs;
+use imbrex_disk::Disk;
+use imbrex_files::Files;
+use serde_json::json;
+
+/// Arguments of `imbrex check`.
+#[derive(clap::Args, Debug)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+impl CheckArgs {
+    pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
+        session.out.is_json()?;
+        self.store.open()?.with(|store| {
+            let shown = store.path.display();
+            let files =
+                store.files.check().context(|| format!("cannot check the files on {shown}"))?;
+            let disk = std::sync::Arc::clone(&store.disk);
+            let total_bytes = store.files.space().live_bytes;
+            let progress = Progress::watch("checking", Unit::Bytes, Some(total_bytes), move || {
+                disk.counters().read_bytes
+            });
+            let engine =
+                store.db.check().context(|| format!("cannot check the store on {shown}"))?;
+            drop(progress);
+            let mut findings: Vec<String> =
+                files.findings.iter().map(ToString::to_string).collect();
+            findings.extend(engine.findings.iter().cloned());
+
+            let mut report = Report::default();
+            report.section("checked");
+            for (name, count) in [
+                ("zones", files.zone_count),
+                ("files", files.file_count),
+                ("extents", files.extent_count),
+                ("catalog records", files.catalog_record_count),
+                ("tables", engine.table_count as u64),
+                ("entries", engine.entry_count),
+                ("logs", engine.log_count as u64),
+                ("checkpoints", engine.checkpoint_count as u64),
+            ] {
+                report.row(name, grouped(count), count);
+            }
+            let len_bytes = engine.table_len_bytes;
+            report.row("table bytes", ByteSize(len_bytes).to_string(), len_bytes);
+            report.section("result");
+            let result = match findings.len() {
+                0 => "nothing is wrong".to_owned(),
+                count => format!("{count} things are wrong"),
+            };
+            report.row("findings", result, json!(findings));
+            session.out.report(&report)?;
+            if findings.is_empty() {
+                return Ok(());
+            }
+            for finding in &findings {
+                eprintln!("imbrex: {shown}: {finding}");
+            }
+            Err(CliError::new(
+                Exit::Corrupt,
+                format!(
+                    "{shown}: {} things are wrong; what still reads can be saved with `imbrex scan \
+                     {shown} --format json`",
+                    findings.len()
+                ),
+            ))
+        })
+    }
+}

@@ -1,0 +1,386 @@
+//! `demo`: the whole path in half a minute, on a drive of its own.
+//!
+//! Real records that every Debian machine has: `/var/lib/dpkg/status`, one package a record, and
+//! the lists of files of each package. Elsewhere the files below the current directory, by path.
+
+mod records;
+
+use crate::Session;
+use crate::byte_size::{ByteSize, grouped};
+use crate::drive;
+use crate::error::{CliError, Context, Exit};
+use crate::key;
+use crate::zones::{svg, text};
+use imbrex::{Db, Keyspace, KeyspaceOptions, Metrics, Options, WriteBatch, WriteOptions};
+use imbrex_clockwork::{Prng, Runtime};
+use imbrex_disk::{Blocks, Counters, Disk, Geometry, GeometrySpec, Rule};
+use imbrex_disk_sim::{Profile, SimDisk};
+use imbrex_files::{FileLayer, FormatOptions, PlacementKind};
+use records::Collection;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Arguments of `imbrex demo`.
+#[derive(clap::Args, Debug)]
+pub(crate) struct DemoArgs {
+    /// Keep the drive and its picture in this directory; without it they go to a temporary one,
+    /// which is removed at the end
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Decides what the power cut takes
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// The length of the drive.
+const CAPACITY_BYTES: u64 = 8 << 30;
+
+/// A store on the demo's drive, between two power cuts.
+struct Stand {
+    disk: Arc<SimDisk>,
+    files: FileLayer,
+    db: Db,
+}
+
+impl DemoArgs {
+    pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
+        if session.out.is_json()? {
+            return Err(CliError::usage("demo tells a story; it has no JSON"));
+        }
+        let temporary;
+        let dir = match &self.dir {
+            Some(dir) => {
+                std::fs::create_dir_all(dir)
+                    .context(|| format!("cannot make directory {}", dir.display()))?;
+                dir.as_path()
+            }
+            None => {
+                temporary = tempfile::Builder::new()
+                    .prefix("imbrex-demo-")
+                    .tempdir()
+                    .context(|| "cannot make a temporary directory")?;
+                temporary.path()
+            }
+        };
+        let path = dir.join("demo.imbrex");
+        let stand = create(&path, session)?;
+        let collections = load(&stand, session)?;
+        read(&stand, &collections, session)?;
+        delete(&stand, &collections, session)?;
+        stand.db.wait_idle().context(|| "background work failed")?;
+        let cost = (stand.db.metrics(), stand.disk.counters());
+        let stand = power_cut(stand, self.seed, session)?;
+        show(&stand, &path, session)?;
+        show_cost(&cost.0, &cost.1, session)?;
+        stand.db.close().context(|| "cannot close the store")?;
+        match &self.dir {
+            Some(_) => session.out.line(format!(
+                "\nThe drive stays at {}: try `imbrex scan {0} --limit 3`.",
+                path.display()
+            )),
+            None => session.out.line(
+                "\nThe drive was removed; `imbrex demo --dir DIR` keeps it for the other commands.",
+            ),
+        }
+    }
+}
+
+/// Small memtables and tables, so that a few records already make levels.
+fn options() -> Options {
+    Options { memtable_len_bytes: 1 << 20, keyspace: keyspace_options(), ..Options::default() }
+}
+
+fn keyspace_options() -> KeyspaceOptions {
+    KeyspaceOptions {
+        table_len_bytes: 256 << 10,
+        base_level_len_bytes: 1 << 20,
+        level_factor: 4,
+        ..KeyspaceOptions::default()
+    }
+}
+
+fn create(path: &Path, session: &mut Session) -> Result<Stand, CliError> {
+    session.out.line("1. A drive\n")?;
+    let profile = Profile::by_name("hc620")
+        .and_then(|profile| profile.scaled(CAPACITY_BYTES))
+        .context(|| "cannot use profile hc620")?;
+    let geometry = without_conventional_zones(profile.geometry())?;
+    let title = profile.title().to_owned();
+    let disk = SimDisk::builder(geometry)
+        .profile(profile)
+        // So that a power cut has something to take.
+        .write_cache(Blocks::holding(8 << 20))
+        .create_image(path, "demo", 1)
+        .context(|| "cannot create drive")?;
+    let disk = Arc::new(disk);
+    let runtime = Runtime::threads(2);
+    let placement = PlacementKind::by_name("zone-per-level")
+        .ok_or_else(|| CliError::new(Exit::Store, "layout zone-per-level is missing"))?;
+    let drive = Arc::clone(&disk) as Arc<dyn Disk>;
+    let files = FileLayer::format(drive, &FormatOptions::new(placement), &runtime)
+        .context(|| format!("cannot format {}", path.display()))?;
+    let stand = open(disk, files, runtime)?;
+    session.out.line(format!(
+        "   {}\n   {title}, cut down to {}\n   {} zones of 256 MiB, each of which takes writes only at \
+         its write pointer\n   on the host: {}",
+        path.display(),
+        ByteSize(geometry.len().bytes()),
+        geometry.zone_count(),
+        ByteSize(stand.disk.stored_bytes().context(|| "cannot measure the drive")?)
+    ))?;
+    Ok(stand)
+}
+
+/// The real drive has one conventional zone in a hundred; cut down to 32 zones it has none, and
+/// everything must live by the rule of the write pointer.
+fn without_conventional_zones(geometry: Geometry) -> Result<Geometry, CliError> {
+    let mut rule = *geometry.rule();
+    if let Rule::AtPointer(zones) = &mut rule {
+        zones.conventional_zone_count = 0;
+    }
+    Geometry::new(GeometrySpec { len: geometry.len(), rule }).context(|| "cannot make the drive")
+}
+
+fn open(disk: Arc<SimDisk>, files: FileLayer, runtime: Runtime) -> Result<Stand, CliError> {
+    runtime.scheduler.spawn(files.clean_job());
+    let db = Db::open(Arc::new(files.clone()), runtime, options())
+        .context(|| "cannot open the store")?;
+    Ok(Stand { disk, files, db })
+}
+
+fn load(stand: &Stand, session: &mut Session) -> Result<Vec<Collection>, CliError> {
+    session.out.line("\n2. Load\n")?;
+    let collections = records::collect()?;
+    for collection in &collections {
+        let keyspace = stand
+            .db
+            .create_keyspace(collection.name, keyspace_options())
+            .context(|| format!("cannot create keyspace {}", collection.name))?;
+        let mut batch = WriteBatch::new();
+        let mut len_bytes = 0;
+        for (key, value) in shuffled(collection) {
+            session.interrupt.check()?;
+            batch
+                .put(&keyspace, key, value)
+                .context(|| format!("cannot put {}", key::shown(key)))?;
+            len_bytes += key.len() + value.len();
+            if batch.len_bytes() > 64 << 10 {
+                let full = std::mem::take(&mut batch);
+                stand.db.write(full, WriteOptions::default()).context(|| "cannot load")?;
+            }
+        }
+        stand.db.write(batch, WriteOptions::SYNC).context(|| "cannot load")?;
+        session.out.line(format!(
+            "   keyspace {:<9} {:>9} records, {:>8}, from {}",
+            collection.name,
+            grouped(collection.records.len() as u64),
+            ByteSize(len_bytes as u64).to_string(),
+            collection.source
+        ))?;
+    }
+    stand.db.flush().context(|| "cannot flush")?;
+    Ok(collections)
+}
+
+/// The records in an order of their own: the store has to sort them.
+fn shuffled(collection: &Collection) -> Vec<(&Vec<u8>, &Vec<u8>)> {
+    let mut records: Vec<_> = collection.records.iter().collect();
+    let mut prng = Prng::new(1).derive(collection.name);
+    for at in (1..records.len()).rev() {
+        records.swap(at, prng.below(at as u64 + 1) as usize);
+    }
+    records
+}
+
+fn keyspace(stand: &Stand, name: &str) -> Result<Keyspace, CliError> {
+    stand.db.keyspace(name).context(|| format!("cannot open keyspace {name}"))
+}
+
+fn read(stand: &Stand, collections: &[Collection], session: &mut Session) -> Result<(), CliError> {
+    session.out.line("\n3. Read")?;
+    for collection in collections {
+        let keyspace = keyspace(stand, collection.name)?;
+        session.out.line("")?;
+        if let Some((key, _)) = collection.records.iter().nth(collection.records.len() / 3) {
+            let value = keyspace.get(key).context(|| "cannot get")?.unwrap_or_default();
+            let shown = String::from_utf8_lossy(&value);
+            session.out.line(format!("   get {} {}", collection.name, key::shown(key)))?;
+            for line in shown.lines().take(4) {
+                let line: String = line.chars().take(90).collect();
+                session.out.line(format!("     {line}"))?;
+            }
+        }
+        let prefix = &collection.prefix;
+        session.out.line(format!(
+            "   scan {} --prefix {} --limit 3",
+            collection.name,
+            key::shown(prefix)
+        ))?;
+        for entry in keyspace.prefix(prefix).context(|| "cannot scan")?.take(3) {
+            let (key, value) = entry.context(|| "cannot scan")?;
+            let size = ByteSize(value.len() as u64);
+            session.out.line(format!("     {}  {size}", key::shown(&key)))?;
+        }
+    }
+    let mut equal_count = 0;
+    for collection in collections {
+        let keyspace = keyspace(stand, collection.name)?;
+        for (key, value) in &collection.records {
+            session.interrupt.check()?;
+            let got = keyspace.get(key).context(|| "cannot get")?;
+            if got.as_deref() != Some(value.as_slice()) {
+                let shown = key::shown(key);
+                return Err(CliError::new(Exit::Corrupt, format!("{shown} reads back wrong")));
+            }
+            equal_count += 1;
+        }
+    }
+    session.out.line(format!("\n   all {} records read back equal", grouped(equal_count)))
+}
+
+fn delete(
+    stand: &Stand,
+    collections: &[Collection],
+    session: &mut Session,
+) -> Result<(), CliError> {
+    session.out.line("\n4. Delete\n")?;
+    let Some(collection) = collections.first() else { return Ok(()) };
+    let keyspace = keyspace(stand, collection.name)?;
+    let doomed: Vec<_> =
+        collection.records.keys().filter(|key| key.starts_with(&collection.prefix)).collect();
+    let mut batch = WriteBatch::new();
+    for key in &doomed {
+        batch.delete(&keyspace, key).context(|| "cannot delete")?;
+    }
+    stand.db.write(batch, WriteOptions::SYNC).context(|| "cannot delete")?;
+    let left = keyspace.prefix(&collection.prefix).context(|| "cannot scan")?.count();
+    let kept = keyspace.prefix("").context(|| "cannot scan")?.count();
+    session.out.line(format!(
+        "   deleted {} keys with prefix {} of {}: {left} of them are left, {} others stay",
+        doomed.len(),
+        key::shown(&collection.prefix),
+        collection.name,
+        grouped(kept as u64)
+    ))
+}
+
+/// How many writes the power cut finds synced, and how many not.
+const SYNCED_COUNT: u32 = 500;
+const UNSYNCED_COUNT: u32 = 3_000;
+
+fn power_cut(stand: Stand, seed: u64, session: &mut Session) -> Result<Stand, CliError> {
+    session.out.line("\n5. A power cut\n")?;
+    let trial = stand
+        .db
+        .create_keyspace("trial", keyspace_options())
+        .context(|| "cannot create keyspace trial")?;
+    let value = |n: u32| format!("write number {n} {}", "=".repeat(n as usize % 200));
+    for n in 0..SYNCED_COUNT + UNSYNCED_COUNT {
+        trial.put(n.to_be_bytes(), value(n)).context(|| "cannot put")?;
+        if n + 1 == SYNCED_COUNT {
+            stand.db.sync().context(|| "cannot sync")?;
+        }
+    }
+    stand.disk.cut_power();
+    let Stand { disk, files, db } = stand;
+    drop((trial, db, files));
+    let cycle =
+        disk.power_cycle(&mut Prng::new(seed)).context(|| "cannot turn the power on again")?;
+    let runtime = Runtime::threads(2);
+    let drive = Arc::clone(&disk) as Arc<dyn Disk>;
+    let files = FileLayer::open(drive, &runtime).context(|| "cannot recover the files")?;
+    let stand = open(disk, files, runtime)?;
+
+    let trial = keyspace(&stand, "trial")?;
+    let mut found_count = 0;
+    for (n, entry) in (0_u32..).zip(trial.prefix("").context(|| "cannot scan")?) {
+        let (key, got) = entry.context(|| "cannot scan")?;
+        if key[..] != n.to_be_bytes() || got[..] != *value(n).as_bytes() {
+            let message = format!("after the power cut write {n} is missing or wrong");
+            return Err(CliError::new(Exit::Corrupt, message));
+        }
+        found_count = n + 1;
+    }
+    if found_count < SYNCED_COUNT {
+        let message = format!("of {SYNCED_COUNT} synced writes {found_count} are left");
+        return Err(CliError::new(Exit::Corrupt, message));
+    }
+    session.out.line(format!(
+        "   {SYNCED_COUNT} writes, a sync, {UNSYNCED_COUNT} writes more, and the power goes\n   \
+         in the drive's write cache: {} blocks lost, {} had reached the platter\n   recovered: all \
+         {SYNCED_COUNT} synced writes; of the others the first {}, the newest {} are lost, none in \
+         between",
+        cycle.lost.get(),
+        cycle.survived.get(),
+        found_count - SYNCED_COUNT,
+        SYNCED_COUNT + UNSYNCED_COUNT - found_count
+    ))?;
+    Ok(stand)
+}
+
+fn show(stand: &Stand, path: &Path, session: &mut Session) -> Result<(), CliError> {
+    session.out.line("\n6. The drive\n")?;
+    stand.db.flush().context(|| "cannot flush")?;
+    let map = drive::map(&stand.disk, &stand.files, text::CELL_COUNT_MAX);
+    for line in text::draw(&map).lines() {
+        session.out.line(format!("   {line}").trim_end())?;
+    }
+    let picture = path.with_extension("svg");
+    let map = drive::map(&stand.disk, &stand.files, svg::CELL_COUNT_MAX);
+    drive::write_svg(&picture, path, &stand.disk, &map)?;
+    Ok(())
+}
+
+/// What the steps before the power cut took.
+fn show_cost(
+    metrics: &Metrics,
+    counters: &Counters,
+    session: &mut Session,
+) -> Result<(), CliError> {
+    session.out.line("\n7. What it cost, up to the power cut\n")?;
+    let size = |len_bytes: u64| ByteSize(len_bytes).to_string();
+    let busy_s = counters.busy_ns as f64 / 1e9;
+    let per = |bytes: u64, of: u64| bytes as f64 / of.max(1) as f64;
+    let store_bytes = metrics.log_bytes + metrics.flush_out_bytes + metrics.compaction_out_bytes;
+    for (name, text) in [
+        (
+            "user",
+            format!("{} in {} writes", size(metrics.user_bytes), grouped(metrics.user_op_count)),
+        ),
+        ("log", size(metrics.log_bytes)),
+        ("flush", format!("{} in {} flushes", size(metrics.flush_out_bytes), metrics.flush_count)),
+        (
+            "compaction",
+            format!(
+                "{} read, {} written in {} compactions, {} of them moves",
+                size(metrics.compaction_in_bytes),
+                size(metrics.compaction_out_bytes),
+                metrics.compaction_count,
+                metrics.move_count
+            ),
+        ),
+        ("write amplification", format!("{:.2} of the store", metrics.write_amp_ratio)),
+        (
+            "drive",
+            format!(
+                "{} written, {:.2} times what the store wrote; {} read; {} seeks, {} flushes",
+                size(counters.written_bytes),
+                per(counters.written_bytes, store_bytes),
+                size(counters.read_bytes),
+                grouped(counters.seeks),
+                grouped(counters.flushes)
+            ),
+        ),
+        ("disk busy", format!("{busy_s:.2} s of the modelled drive")),
+        (
+            "speed",
+            format!(
+                "{} writes per disk-second, reads included",
+                grouped((metrics.user_op_count as f64 / busy_s.max(1e-9)) as u64)
+            ),
+        ),
+    ] {
+        session.out.line(format!("   {name:<20} {text}"))?;
+    }
+    Ok(())
+}

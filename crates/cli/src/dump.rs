@@ -1,0 +1,153 @@
+//! `dump`: what a file or a structure on the drive holds, in words.
+
+use crate::Session;
+use crate::byte_size::{ByteSize, grouped};
+use crate::error::{CliError, Context, Exit};
+use crate::interrupt::Interrupt;
+use crate::output::{Output, Table};
+use crate::store::{open_disk, open_files};
+use imbrex::{DumpSink, EngineError, dump_log, dump_records, dump_table};
+use imbrex_clockwork::Runtime;
+use imbrex_disk::Disk;
+use imbrex_files::{FileInfo, FileKind, FileLayer, Files, describe_catalog};
+use serde_json::json;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Arguments of `imbrex dump`.
+#[derive(clap::Args, Debug)]
+pub(crate) struct DumpArgs {
+    /// The drive image
+    drive: PathBuf,
+    /// A file's name, or image, catalog, versions; without it the files are listed
+    what: Option<String>,
+}
+
+impl DumpArgs {
+    pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
+        let is_json = session.out.is_json()?;
+        let shown = self.drive.display().to_string();
+        let disk = Arc::new(open_disk(&self.drive)?);
+        let interrupt = session.interrupt.clone();
+        let mut lines = Lines { out: &mut session.out, is_json, interrupt: &interrupt };
+        match self.what.as_deref() {
+            Some("image") => {
+                let info = disk.image().map(|image| format!("{image:#?}")).unwrap_or_default();
+                lines.all(info.lines().map(str::to_owned))?;
+                lines.all(
+                    disk.report_zones()
+                        .iter()
+                        .map(|zone| format!("{} at {}: {:?}", zone.zone, zone.start, zone.state)),
+                )
+            }
+            Some("catalog") => {
+                let words = describe_catalog(&*disk)
+                    .context(|| format!("cannot read the catalog of {shown}"))?;
+                lines.all(words)
+            }
+            Some("versions") => {
+                let files = open_files(&self.drive, &disk, &Runtime::threads(1))?;
+                lines.engine(&shown, |sink| dump_records(&files.app_records(), sink))
+            }
+            Some(name) => {
+                let files = open_files(&self.drive, &disk, &Runtime::threads(1))?;
+                let file = files.list(name).into_iter().find(|file| file.name == name);
+                let file = file.ok_or_else(|| {
+                    let message = format!(
+                        "{shown}: no file named {name:?}; `imbrex dump {shown}` lists them"
+                    );
+                    CliError::new(Exit::NotFound, message)
+                })?;
+                dump_file(&files, &file, &mut lines)
+            }
+            None => {
+                let files = open_files(&self.drive, &disk, &Runtime::threads(1))?;
+                list(&files.list(""), session)
+            }
+        }
+    }
+}
+
+fn dump_file(files: &FileLayer, file: &FileInfo, lines: &mut Lines<'_>) -> Result<(), CliError> {
+    let reader = files.open(&file.name).context(|| format!("cannot open {}", file.name))?;
+    match file.kind {
+        FileKind::Table => lines.engine(&file.name, |sink| dump_table(reader, sink)),
+        FileKind::Log => lines.engine(&file.name, |sink| dump_log(&*reader, sink)),
+        kind @ (FileKind::Metadata | FileKind::Other) => Err(CliError::usage(format!(
+            "{} is of kind {kind:?}, of which nothing is known",
+            file.name
+        ))),
+    }
+}
+
+/// Lines on their way out; as JSON each is a string.
+struct Lines<'a> {
+    out: &'a mut Output,
+    is_json: bool,
+    interrupt: &'a Interrupt,
+}
+
+impl Lines<'_> {
+    fn line(&mut self, line: &str) -> Result<(), CliError> {
+        if self.is_json { self.out.line(json!(line).to_string()) } else { self.out.line(line) }
+    }
+
+    fn all(&mut self, lines: impl IntoIterator<Item = String>) -> Result<(), CliError> {
+        lines.into_iter().try_for_each(|line| self.line(&line))
+    }
+
+    /// Runs one of the engine's dumps.
+    fn engine(
+        &mut self,
+        what: &str,
+        dump: impl FnOnce(DumpSink<'_>) -> Result<(), EngineError>,
+    ) -> Result<(), CliError> {
+        let mut shown = Ok(());
+        let dumped = dump(&mut |line| {
+            // After a failure or an interruption the rest of the file is read in silence.
+            if shown.is_ok() {
+                shown = self.interrupt.check().and_then(|()| self.line(line));
+            }
+        });
+        shown?;
+        dumped.context(|| format!("cannot dump {what}"))
+    }
+}
+
+fn list(files: &[FileInfo], session: &mut Session) -> Result<(), CliError> {
+    if session.out.is_json()? {
+        let files: Vec<_> = files
+            .iter()
+            .map(|file| {
+                let extents: Vec<_> = file
+                    .extents
+                    .iter()
+                    .map(|extent| json!([extent.start.get(), extent.end().get()]))
+                    .collect();
+                json!({
+                    "name": file.name,
+                    "kind": format!("{:?}", file.kind).to_lowercase(),
+                    "level": file.level,
+                    "len_bytes": file.len_bytes,
+                    "group": file.group.map(|group| group.0),
+                    "extents_blocks": extents,
+                })
+            })
+            .collect();
+        return session.out.json(&json!(files));
+    }
+    let mut table = Table::new(&["name", "kind", "level", "length", "group", "blocks"]);
+    for file in files {
+        let extents: Vec<_> = file.extents.iter().map(ToString::to_string).collect();
+        table.row(vec![
+            file.name.clone(),
+            format!("{:?}", file.kind).to_lowercase(),
+            file.level.to_string(),
+            ByteSize(file.len_bytes).to_string(),
+            file.group.map_or_else(|| "-".to_owned(), |group| grouped(group.0)),
+            extents.join(" "),
+        ]);
+    }
+    session.out.bytes(table.text().as_bytes())?;
+    session.out.line("\nalso: image, catalog, versions")
+}

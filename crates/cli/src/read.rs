@@ -1,0 +1,172 @@
+//! `get` and `scan`: what the store holds, as bytes, JSON or hexadecimal.
+
+use crate::Session;
+use crate::error::{CliError, Context, Exit};
+use crate::key::{self, KeyNotation, entry_json, to_hex};
+use crate::output::{Format, Output};
+use crate::progress::{Progress, Unit};
+use crate::store::{KeyspaceArgs, Store, StoreArgs};
+use imbrex::{Iter, ReadOptions, prefix_end};
+
+/// Arguments of `imbrex get`.
+#[derive(clap::Args, Debug)]
+pub(crate) struct GetArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+    /// The key
+    key: String,
+    #[command(flatten)]
+    notation: KeyNotation,
+    #[command(flatten)]
+    keyspace: KeyspaceArgs,
+}
+
+impl GetArgs {
+    pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
+        let key = self.notation.bytes(&self.key)?;
+        self.store.open()?.with(|store| {
+            let keyspace = store.keyspace(&self.keyspace)?;
+            let value = keyspace
+                .get(&key)
+                .context(|| format!("cannot get {}", key::shown(&key)))?
+                .ok_or_else(|| {
+                    CliError::new(Exit::NotFound, format!("{}: no such key", key::shown(&key)))
+                })?;
+            match session.out.entry_format() {
+                Format::Json => {
+                    let line = entry_json(&key, Some(&value)).to_string();
+                    session.out.line(line)
+                }
+                Format::Hex => session.out.line(to_hex(&value)),
+                Format::Raw | Format::Table => {
+                    session.out.bytes(&value)?;
+                    // A file or a pipe gets the exact bytes; a person gets a prompt of its own.
+                    if session.out.is_terminal() && value.last() != Some(&b'\n') {
+                        session.out.bytes(b"\n")?;
+                    }
+                    Ok(())
+                }
+            }
+        })
+    }
+}
+
+/// Arguments of `imbrex scan`.
+#[derive(clap::Args, Debug)]
+pub(crate) struct ScanArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+    /// Only keys that start with this
+    #[arg(long, conflicts_with_all = ["from", "to"])]
+    prefix: Option<String>,
+    /// The first key
+    #[arg(long)]
+    from: Option<String>,
+    /// The key before which to stop
+    #[arg(long)]
+    to: Option<String>,
+    /// At most this many entries
+    #[arg(long, value_name = "COUNT")]
+    limit: Option<u64>,
+    /// From the last key to the first
+    #[arg(long)]
+    reverse: bool,
+    /// Keys without values
+    #[arg(long)]
+    keys_only: bool,
+    #[command(flatten)]
+    notation: KeyNotation,
+    #[command(flatten)]
+    keyspace: KeyspaceArgs,
+}
+
+impl ScanArgs {
+    pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
+        let (lower, upper) = self.bounds()?;
+        self.store.open()?.with(|store| self.print(store, session, lower, upper))
+    }
+
+    /// The first key, and the first key past the last.
+    #[expect(clippy::type_complexity, reason = "two bounds, each of which may be missing")]
+    fn bounds(&self) -> Result<(Option<Vec<u8>>, Option<Vec<u8>>), CliError> {
+        let bytes = |text: &Option<String>| -> Result<Option<Vec<u8>>, CliError> {
+            text.as_ref().map(|text| self.notation.bytes(text)).transpose()
+        };
+        if let Some(prefix) = bytes(&self.prefix)? {
+            let past = prefix_end(&prefix);
+            return Ok((Some(prefix), past));
+        }
+        let (from, to) = (bytes(&self.from)?, bytes(&self.to)?);
+        if let (Some(from), Some(to)) = (&from, &to)
+            && from > to
+        {
+            return Err(CliError::usage(format!(
+                "--from {} lies past --to {}; swap them",
+                key::shown(from),
+                key::shown(to)
+            )));
+        }
+        Ok((from, to))
+    }
+
+    fn print(
+        &self,
+        store: &Store,
+        session: &mut Session,
+        lower: Option<Vec<u8>>,
+        upper: Option<Vec<u8>>,
+    ) -> Result<(), CliError> {
+        let keyspace = store.keyspace(&self.keyspace)?;
+        let options = ReadOptions {
+            lower: lower.map(Into::into),
+            upper: upper.map(Into::into),
+            fill_cache: false,
+            read_ahead_bytes: 1 << 20,
+            ..ReadOptions::default()
+        };
+        let what = || format!("cannot scan {}", store.path.display());
+        let mut iter: Iter = keyspace.iter(options).context(what)?;
+        if self.reverse { iter.seek_to_last() } else { iter.seek_to_first() }.context(what)?;
+        // Entries that scroll by are progress enough.
+        let progress = (!session.out.is_terminal())
+            .then(|| Progress::new("scanning", Unit::Items, self.limit));
+        let mut count = 0;
+        let mut left = self.limit.unwrap_or(u64::MAX);
+        while iter.valid() && left > 0 {
+            session.interrupt.check()?;
+            print_entry(&mut session.out, iter.key(), (!self.keys_only).then(|| iter.value()))?;
+            left -= 1;
+            count += 1;
+            if let Some(progress) = &progress {
+                progress.set(count);
+            }
+            if left > 0 {
+                if self.reverse { iter.prev() } else { iter.next() }.context(what)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One line: `key TAB value`, a JSON object, or both in hexadecimal.
+fn print_entry(out: &mut Output, key: &[u8], value: Option<&[u8]>) -> Result<(), CliError> {
+    match out.entry_format() {
+        Format::Json => out.line(entry_json(key, value).to_string()),
+        Format::Hex => {
+            out.bytes(to_hex(key).as_bytes())?;
+            if let Some(value) = value {
+                out.bytes(b"\t")?;
+                out.bytes(to_hex(value).as_bytes())?;
+            }
+            out.bytes(b"\n")
+        }
+        Format::Raw | Format::Table => {
+            out.bytes(key)?;
+            if let Some(value) = value {
+                out.bytes(b"\t")?;
+                out.bytes(value)?;
+            }
+            out.bytes(b"\n")
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! `stats`: what the store and the drive hold, and what they did since the store was opened.
+
+use crate::Session;
+use crate::byte_size::{ByteSize, grouped};
+use crate::drive;
+use crate::error::CliError;
+use crate::output::Report;
+use crate::store::StoreArgs;
+use imbrex::{Db, Metrics};
+use imbrex_disk::{Counters, Disk};
+use imbrex_disk_sim::SimDisk;
+use imbrex_files::{FileLayer, FilesStats};
+use serde_json::json;
+
+/// Arguments of `imbrex stats`.
+#[derive(clap::Args, Debug)]
+pub(crate) struct StatsArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+impl StatsArgs {
+    pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
+        session.out.is_json()?;
+        self.store.open()?.with(|store| {
+            let report = report(&store.db, &store.files, &store.disk);
+            session.out.report(&report)
+        })
+    }
+}
+
+/// Everything that is counted, from the keys down to the tracks.
+pub(crate) fn report(db: &Db, files: &FileLayer, disk: &SimDisk) -> Report {
+    let mut report = Report::default();
+    let metrics = db.metrics();
+    levels(&mut report, &metrics);
+    drive::space(&mut report, files);
+    engine(&mut report, &metrics);
+    file_layer(&mut report, &files.stats());
+    drive_counters(&mut report, &disk.counters(), &metrics);
+    report
+}
+
+fn bytes(report: &mut Report, name: &str, len_bytes: u64) {
+    report.row(name, ByteSize(len_bytes).to_string(), len_bytes);
+}
+
+fn count(report: &mut Report, name: &str, number: u64) {
+    report.row(name, grouped(number), number);
+}
+
+fn levels(report: &mut Report, metrics: &Metrics) {
+    for keyspace in &metrics.keyspaces {
+        report.section(format!("keyspace {}", keyspace.name));
+        bytes(report, "memtables", keyspace.memtable_len_bytes);
+        for level in &keyspace.levels {
+            report.row(
+                format!("level {}", level.level),
+                format!(
+                    "{} in {} tables, {} sorted runs, {} entries",
+                    ByteSize(level.len_bytes),
+                    grouped(level.table_count as u64),
+                    level.run_count,
+                    grouped(level.entry_count)
+                ),
+                json!({
+                    "len_bytes": level.len_bytes,
+                    "table_count": level.table_count,
+                    "run_count": level.run_count,
+                    "entry_count": level.entry_count,
+                }),
+            );
+        }
+    }
+}
+
+fn engine(report: &mut Report, metrics: &Metrics) {
+    report.section("engine, since it was opened");
+    count(report, "user writes", metrics.user_op_count);
+    bytes(report, "user bytes", metrics.user_bytes);
+    bytes(report, "log bytes", metrics.log_bytes);
+    count(report, "flushes", metrics.flush_count);
+    bytes(report, "flushed bytes", metrics.flush_out_bytes);
+    count(report, "compactions", metrics.compaction_count);
+    count(report, "moves", metrics.move_count);
+    bytes(report, "compaction read", metrics.compaction_in_bytes);
+    bytes(report, "compaction written", metrics.compaction_out_bytes);
+    let ratio = metrics.write_amp_ratio;
+    report.row("write amplification", format!("{ratio:.2}"), ratio);
+    for (name, stall) in [("stops", metrics.stall_stop), ("slowdowns", metrics.stall_slowdown)] {
+        let seconds = stall.total_ns as f64 / 1e9;
+        report.row(
+            name,
+            format!("{}, {seconds:.3} s", grouped(stall.count)),
+            json!({ "count": stall.count, "total_ns": stall.total_ns }),
+        );
+    }
+    count(report, "cache hits", metrics.cache_hit_count);
+    count(report, "cache misses", metrics.cache_miss_count);
+    bytes(report, "cache memory", metrics.cache_len_bytes);
+    bytes(report, "table memory", metrics.table_memory_len_bytes);
+}
+
+fn file_layer(report: &mut Report, stats: &FilesStats) {
+    report.section("files, since they were opened");
+    count(report, "commits", stats.commits);
+    bytes(report, "catalog bytes", stats.catalog_written_bytes);
+    bytes(report, "file bytes", stats.file_written_bytes);
+    count(report, "cleaned zones", stats.cleaned_zones);
+    bytes(report, "moved by cleaning", stats.cleaning_moved_bytes);
+    count(report, "reset zones", stats.reset_zones);
+}
+
+fn drive_counters(report: &mut Report, counters: &Counters, metrics: &Metrics) {
+    report.section("drive, since it was opened");
+    count(report, "reads", counters.reads);
+    bytes(report, "read bytes", counters.read_bytes);
+    count(report, "writes", counters.writes);
+    bytes(report, "written bytes", counters.written_bytes);
+    count(report, "flushes", counters.flushes);
+    count(report, "seeks", counters.seeks);
+    let busy_s = counters.busy_ns as f64 / 1e9;
+    report.row("busy time", format!("{busy_s:.3} s"), counters.busy_ns);
+    if counters.busy_ns > 0 && metrics.user_op_count > 0 {
+        let rate = metrics.user_op_count as f64 / busy_s;
+        report.row("user writes per disk-second", grouped(rate as u64), rate);
+    }
+    if metrics.user_bytes > 0 {
+        let ratio = counters.written_bytes as f64 / metrics.user_bytes as f64;
+        report.row("drive bytes per user byte", format!("{ratio:.2}"), ratio);
+    }
+}

@@ -1,0 +1,169 @@
+//! `put`, `delete` and `compact`.
+
+use crate::Session;
+use crate::byte_size::{ByteSize, grouped};
+use crate::error::{CliError, Context};
+use crate::interrupt::Stdin;
+use crate::key::{self, KeyNotation};
+use crate::output::Report;
+use crate::progress::{Progress, Unit};
+use crate::store::{KeyspaceArgs, StoreArgs};
+use imbrex::{Metrics, VALUE_LEN_BYTES_MAX, WriteBatch, WriteOptions, prefix_end};
+use std::io::Read;
+use std::path::PathBuf;
+
+/// Arguments of `imbrex put`.
+#[derive(clap::Args, Debug)]
+pub(crate) struct PutArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+    /// The key
+    key: String,
+    /// The value; without it the value is read from standard input
+    #[arg(conflicts_with = "file")]
+    value: Option<String>,
+    /// Read the value from this file
+    #[arg(long, value_name = "PATH")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    notation: KeyNotation,
+    #[command(flatten)]
+    keyspace: KeyspaceArgs,
+}
+
+impl PutArgs {
+    pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
+        let key = self.notation.bytes(&self.key)?;
+        let value = self.value(session)?;
+        session.interrupt.check()?;
+        self.store.open()?.with(|store| {
+            let keyspace = store.keyspace(&self.keyspace)?;
+            keyspace
+                .put_with(&key, &value, WriteOptions::SYNC)
+                .context(|| format!("cannot put {}", key::shown(&key)))
+        })
+    }
+
+    fn value(&self, session: &Session) -> Result<Vec<u8>, CliError> {
+        if let Some(value) = &self.value {
+            return Ok(value.as_bytes().to_vec());
+        }
+        let (reader, name): (Box<dyn Read>, _) = match &self.file {
+            Some(path) => {
+                let name = path.display().to_string();
+                let file = std::fs::File::open(path).context(|| format!("cannot open {name}"))?;
+                (Box::new(file), name)
+            }
+            None => (Box::new(Stdin::new(session.interrupt.clone())), "standard input".to_owned()),
+        };
+        let mut value = Vec::new();
+        // One byte more than a value may have, so that a longer one is seen and refused.
+        reader
+            .take(VALUE_LEN_BYTES_MAX as u64 + 1)
+            .read_to_end(&mut value)
+            .context(|| format!("cannot read {name}"))?;
+        Ok(value)
+    }
+}
+
+/// Arguments of `imbrex delete`.
+#[derive(clap::Args, Debug)]
+#[command(group = clap::ArgGroup::new("which").required(true).multiple(true).args(["keys", "prefix", "from", "to"]))]
+pub(crate) struct DeleteArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+    /// The keys; one that is not there is no error
+    #[arg(value_name = "KEY")]
+    keys: Vec<String>,
+    /// All keys that start with this
+    #[arg(long, conflicts_with_all = ["from", "to"])]
+    prefix: Option<String>,
+    /// All keys from this one on
+    #[arg(long, requires = "to")]
+    from: Option<String>,
+    /// All keys before this one
+    #[arg(long, requires = "from")]
+    to: Option<String>,
+    #[command(flatten)]
+    notation: KeyNotation,
+    #[command(flatten)]
+    keyspace: KeyspaceArgs,
+}
+
+impl DeleteArgs {
+    pub(crate) fn run(self, _session: &mut Session) -> Result<(), CliError> {
+        let bytes = |text: &str| self.notation.bytes(text);
+        let range = match (&self.prefix, &self.from, &self.to) {
+            (Some(prefix), _, _) => {
+                let from = bytes(prefix)?;
+                let to = prefix_end(&from).ok_or_else(|| {
+                    CliError::usage(format!(
+                        "--prefix {prefix:?} names no end; use --from and --to"
+                    ))
+                })?;
+                Some((from, to))
+            }
+            (None, Some(from), Some(to)) => Some((bytes(from)?, bytes(to)?)),
+            _ => None,
+        };
+        if let Some((from, to)) = &range
+            && from > to
+        {
+            let message =
+                format!("--from {} lies past --to {}; swap them", key::shown(from), key::shown(to));
+            return Err(CliError::usage(message));
+        }
+        let keys = self.keys.iter().map(|key| bytes(key)).collect::<Result<Vec<_>, _>>()?;
+        self.store.open()?.with(|store| {
+            let keyspace = store.keyspace(&self.keyspace)?;
+            let mut batch = WriteBatch::new();
+            for key in &keys {
+                batch
+                    .delete(&keyspace, key)
+                    .context(|| format!("cannot delete {}", key::shown(key)))?;
+            }
+            if let Some((from, to)) = &range {
+                batch.delete_range(&keyspace, from, to).context(|| "cannot delete the range")?;
+            }
+            store.db.write(batch, WriteOptions::SYNC).context(|| "cannot delete")
+        })
+    }
+}
+
+/// Arguments of `imbrex compact`.
+#[derive(clap::Args, Debug)]
+pub(crate) struct CompactArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+    #[command(flatten)]
+    keyspace: KeyspaceArgs,
+}
+
+impl CompactArgs {
+    pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
+        self.store.open()?.with(|store| {
+            let keyspace = store.keyspace(&self.keyspace)?;
+            let (db, total_bytes) = (store.db.clone(), table_bytes(&store.db.metrics()));
+            let progress =
+                Progress::watch("compacting", Unit::Bytes, Some(total_bytes), move || {
+                    db.metrics().compaction_in_bytes
+                });
+            keyspace.compact_range(None, None).context(|| "cannot compact")?;
+            drop(progress);
+            let metrics = store.db.metrics();
+            let mut report = Report::default();
+            report.row("compactions", grouped(metrics.compaction_count), metrics.compaction_count);
+            for (name, len_bytes) in
+                [("read", metrics.compaction_in_bytes), ("written", metrics.compaction_out_bytes)]
+            {
+                report.row(name, ByteSize(len_bytes).to_string(), len_bytes);
+            }
+            session.out.report(&report)
+        })
+    }
+}
+
+fn table_bytes(metrics: &Metrics) -> u64 {
+    let levels = metrics.keyspaces.iter().flat_map(|keyspace| &keyspace.levels);
+    levels.map(|level| level.len_bytes).sum()
+}

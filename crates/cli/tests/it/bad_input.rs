@@ -1,0 +1,195 @@
+//! What a user can get wrong, and what may happen to an image: a line that says what, where and
+//! what to do; never a panic, never a wrong answer.
+
+use crate::{Drive, copy_sparse, imbrex, json_lines};
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+const READERS: [&[&str]; 5] = [
+    &["get", "DRIVE", "k"],
+    &["scan", "DRIVE"],
+    &["stats", "DRIVE"],
+    &["check", "DRIVE"],
+    &["drive", "zones", "DRIVE"],
+];
+
+/// Every command that opens a drive says the same of a bad one.
+#[track_caller]
+fn every_reader_fails(path: &Path, code: i32, parts: &[&str]) {
+    let path = path.to_str().unwrap();
+    for reader in READERS {
+        let args: Vec<_> =
+            reader.iter().map(|arg| if *arg == "DRIVE" { path } else { arg }).collect();
+        let line = imbrex(&args).fails(code, parts);
+        assert!(line.contains(path), "{line}");
+    }
+}
+
+#[test]
+fn paths_that_hold_no_drive() {
+    let drive = Drive::new();
+    every_reader_fails(&drive.beside("nowhere"), 4, &["no such file"]);
+    every_reader_fails(drive.dir.path(), 4, &["a directory"]);
+    let text = drive.beside("text");
+    fs::write(&text, "not a drive at all".repeat(1000)).unwrap();
+    every_reader_fails(&text, 4, &["not an Imbrex drive image"]);
+    fs::write(&text, "").unwrap();
+    every_reader_fails(&text, 4, &[]);
+    imbrex(&["drive", "create", drive.path_str()]).fails(4, &["exists already"]);
+    imbrex(&["drive", "create", "/nowhere/d.imbrex"]).fails(4, &["/nowhere/d.imbrex"]);
+}
+
+#[test]
+fn an_image_of_another_version_is_refused() {
+    let drive = Drive::new();
+    let file = OpenOptions::new().read(true).write(true).open(drive.path()).unwrap();
+    let mut version = [0; 4];
+    file.read_exact_at(&mut version, 8).unwrap();
+    assert_eq!(u32::from_le_bytes(version), 1, "the version lies at offset 8");
+    file.write_all_at(&99_u32.to_le_bytes(), 8).unwrap();
+    every_reader_fails(&drive.path(), 4, &[]);
+}
+
+#[test]
+fn a_truncated_image_is_refused() {
+    let drive = Drive::new();
+    let len = fs::metadata(drive.path()).unwrap().len();
+    for cut in [1, 5000, len / 2, len - 100] {
+        let copy = drive.beside("cut");
+        copy_sparse(&drive.path(), &copy);
+        OpenOptions::new().write(true).open(&copy).unwrap().set_len(len - cut).unwrap();
+        every_reader_fails(&copy, 4, &[]);
+    }
+}
+
+#[test]
+fn a_flipped_bit_is_an_error_or_changes_nothing() {
+    let drive = Drive::new();
+    drive.run_with(json_lines(2000, 0).as_bytes(), "load", &["-"]).ok();
+    drive.run("compact", &[]).ok();
+    drive.run_with(json_lines(100, 1).as_bytes(), "load", &["-"]).ok();
+    let expected = drive.run("scan", &[]).ok();
+    let bytes_in_use = data_offsets(&drive.path());
+    let mut noticed = 0;
+    const FLIP_COUNT: usize = 60;
+    for flip in 0..FLIP_COUNT {
+        let copy = drive.beside("flipped");
+        copy_sparse(&drive.path(), &copy);
+        let at = bytes_in_use[bytes_in_use.len() * flip / FLIP_COUNT] + (flip as u64 * 997) % 4096;
+        let file = OpenOptions::new().read(true).write(true).open(&copy).unwrap();
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at).unwrap();
+        byte[0] ^= 1 << (flip % 8);
+        file.write_all_at(&byte, at).unwrap();
+        drop(file);
+        let copy = copy.to_str().unwrap();
+        let scan = imbrex(&["scan", copy]);
+        assert!(!scan.stderr.contains("panicked"), "byte {at}: {}", scan.stderr);
+        match scan.code {
+            Some(0) => assert!(scan.ok() == expected, "byte {at}: a wrong answer"),
+            Some(4 | 5) => noticed += 1,
+            code => panic!("byte {at}: exit code {code:?}: {}", scan.stderr),
+        }
+        let check = imbrex(&["check", copy]);
+        assert!(matches!(check.code, Some(0 | 4 | 5)), "byte {at}: {}", check.stderr);
+        assert!(!check.stderr.contains("panicked"), "byte {at}: {}", check.stderr);
+    }
+    assert!(noticed > FLIP_COUNT / 10, "only {noticed} of {FLIP_COUNT} flips were noticed");
+}
+
+/// The start of every 4 KiB of the file that is not all zeros.
+fn data_offsets(path: &Path) -> Vec<u64> {
+    use rustix::fs::{SeekFrom, seek};
+    let file = fs::File::open(path).unwrap();
+    let mut offsets = Vec::new();
+    let mut at = 0;
+    while let Ok(data) = seek(&file, SeekFrom::Data(at)) {
+        let hole = seek(&file, SeekFrom::Hole(data)).unwrap();
+        let mut block = [0; 4096];
+        for offset in (data..hole).step_by(4096) {
+            if file.read_exact_at(&mut block, offset).is_ok() && block.iter().any(|b| *b != 0) {
+                offsets.push(offset);
+            }
+        }
+        at = hole;
+    }
+    offsets
+}
+
+#[test]
+fn a_drive_in_use_is_refused() {
+    let drive = Drive::new();
+    let mut holder = crate::command()
+        .args(["load", drive.path_str(), "-"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    // More than a pipe holds: once it is written, the holder has begun to read, with the drive open.
+    let records = json_lines(10_000, 0);
+    let mut stdin = holder.stdin.take().unwrap();
+    std::io::Write::write_all(&mut stdin, records.as_bytes()).unwrap();
+    every_reader_fails(&drive.path(), 4, &["in use by another process"]);
+    drop(stdin);
+    assert!(holder.wait().unwrap().success());
+}
+
+#[test]
+fn a_read_only_file_is_refused() {
+    let drive = Drive::new();
+    let mut permissions = fs::metadata(drive.path()).unwrap().permissions();
+    permissions.set_readonly(true);
+    fs::set_permissions(drive.path(), permissions).unwrap();
+    // Whoever may write everything (root) may write this too.
+    if OpenOptions::new().write(true).open(drive.path()).is_err() {
+        every_reader_fails(&drive.path(), 4, &["read-only"]);
+    }
+}
+
+#[test]
+fn no_space_on_the_host_is_an_error_and_the_store_stays() {
+    let drive = Drive::new();
+    drive.run("put", &["before", "1"]).ok();
+    // The shell's limit on file length stands for a full disk: writes past it fail alike.
+    let script = format!(
+        "trap '' XFSZ; ulimit -f 1; exec {} load {} -",
+        env!("CARGO_BIN_EXE_imbrex"),
+        drive.path_str()
+    );
+    let mut child = std::process::Command::new("bash")
+        .args(["-c", &script])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let _ = std::io::Write::write_all(&mut stdin, json_lines(5000, 0).as_bytes());
+    drop(stdin);
+    crate::ran(child.wait_with_output().unwrap()).fails(4, &["imbrex: "]);
+    assert_eq!(drive.run("get", &["before"]).ok(), "1");
+    drive.run("check", &[]).ok();
+}
+
+#[test]
+fn keys_that_cannot_be() {
+    let drive = Drive::new();
+    drive.run("put", &["", "v"]).fails(3, &["key of 0 bytes", "1 to 65536"]);
+    let long = "k".repeat(65_537);
+    drive.run("put", &[&long, "v"]).fails(3, &["key of 65537 bytes"]);
+    drive.run("get", &[""]).fails(3, &["key of 0 bytes"]);
+    drive.run("put", &["--hex-keys", "f", "v"]).fails(2, &["hexadecimal"]);
+}
+
+#[test]
+fn sizes_and_names_that_cannot_be() {
+    let drive = Drive::new();
+    let new = drive.beside("new");
+    let new = new.to_str().unwrap();
+    let ran = imbrex(&["drive", "create", new, "--capacity", "8XiB"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stderr.contains("8XiB"), "{}", ran.stderr);
+    imbrex(&["drive", "create", new, "--profile", "nosuch"]).fails(2, &["nosuch", "hc620"]);
+    assert!(!Path::new(new).exists());
+}

@@ -1,0 +1,143 @@
+//! drive create, info, bench, zones; stats, check, compact, dump.
+
+use crate::{Drive, imbrex, json_lines};
+
+#[test]
+fn a_new_drive_is_described_and_takes_little_room() {
+    let drive = Drive::new();
+    let info = imbrex(&["drive", "info", drive.path_str(), "--format", "json"]).json();
+    assert_eq!(info["capacity"], 4_u64 << 30);
+    assert_eq!(info["recording"], "zoned");
+    assert_eq!(info["zones"]["count"], 16);
+    assert!(info["on_the_host"].as_u64().unwrap() < 4 << 20, "{info}");
+    let text = imbrex(&["drive", "info", drive.path_str()]).ok();
+    assert!(text.contains("16 of 256 MiB, 2 of them conventional"), "{text}");
+}
+
+#[test]
+fn the_same_seed_makes_the_same_image() {
+    let dir = tempfile::tempdir().unwrap();
+    let images = ["a", "b"].map(|name| {
+        let path = dir.path().join(name);
+        let path = path.to_str().unwrap();
+        imbrex(&[
+            "drive",
+            "create",
+            path,
+            "--capacity",
+            "2GiB",
+            "--zone-len",
+            "1MiB",
+            "--seed",
+            "7",
+        ])
+        .ok();
+        imbrex(&["drive", "info", path, "--format", "json"]).json()["image_id"].clone()
+    });
+    assert_eq!(images[0], images[1]);
+}
+
+#[test]
+fn each_layout_and_profile_makes_a_working_store() {
+    let dir = tempfile::tempdir().unwrap();
+    for (profile, layout) in [
+        ("hc620", "zone-per-level"),
+        ("hc620", "log-structured"),
+        ("st13125nm007", "zone-per-level"),
+        ("st1000dm003", "first-fit"),
+    ] {
+        let path = dir.path().join(format!("{profile}-{layout}"));
+        let path = path.to_str().unwrap();
+        imbrex(&[
+            "drive",
+            "create",
+            path,
+            "--profile",
+            profile,
+            "--layout",
+            layout,
+            "--capacity",
+            "4GiB",
+        ])
+        .ok();
+        imbrex(&["put", path, "k", "v"]).ok();
+        assert_eq!(imbrex(&["get", path, "k"]).ok(), "v");
+        imbrex(&["check", path]).ok();
+        assert!(imbrex(&["drive", "info", path]).ok().contains(layout));
+    }
+    let path = dir.path().join("x");
+    imbrex(&["drive", "create", path.to_str().unwrap(), "--layout", "nosuch"])
+        .fails(2, &["nosuch", "zone-per-level"]);
+}
+
+#[test]
+fn a_profile_is_measured_beside_its_published_figures() {
+    let measured = imbrex(&["drive", "bench", "hc620", "--format", "json"]).json();
+    let figures = measured["figures"].as_array().unwrap();
+    let published: Vec<_> = figures.iter().filter(|f| !f["published"].is_null()).collect();
+    assert!(published.len() >= 3, "{measured}");
+    for figure in published {
+        let ratio = figure["ratio"].as_f64().unwrap();
+        assert!((0.9..=1.1).contains(&ratio), "{figure}");
+    }
+    let text = imbrex(&["drive", "bench", "st1000dm003"]).ok();
+    assert!(text.contains("measured") && text.contains("published"), "{text}");
+    imbrex(&["drive", "bench", "nosuch"]).fails(2, &["nosuch", "st1000dm003"]);
+}
+
+#[test]
+fn the_drive_is_drawn_as_text_svg_and_json() {
+    let drive = Drive::new();
+    drive.run_with(json_lines(1000, 0).as_bytes(), "load", &["-"]).ok();
+    drive.run("compact", &[]).ok();
+    let text = imbrex(&["drive", "zones", drive.path_str()]).ok();
+    assert!(text.starts_with("16 zones of 256 MiB: 2 conventional"), "{text}");
+    assert!(text.contains("level "), "{text}");
+    let svg = drive.beside("map.svg");
+    imbrex(&["drive", "zones", drive.path_str(), "--svg", svg.to_str().unwrap()]).ok();
+    let svg = std::fs::read_to_string(svg).unwrap();
+    assert_eq!(svg.matches("<title>").count(), 16);
+    let json = imbrex(&["drive", "zones", drive.path_str(), "--format", "json"]).json();
+    assert_eq!(json["zones"].as_array().unwrap().len(), 16);
+}
+
+#[test]
+fn stats_check_and_compact_tell_what_they_saw() {
+    let drive = Drive::new();
+    drive.run_with(json_lines(1000, 0).as_bytes(), "load", &["-"]).ok();
+    drive.run_with(json_lines(1000, 1).as_bytes(), "load", &["-"]).ok();
+    drive.run("compact", &[]).ok();
+    let stats = drive.run("stats", &["--format", "json"]).json();
+    let levels = stats["keyspace_default"].as_object().unwrap();
+    let entries: u64 = levels.values().filter_map(|level| level["entry_count"].as_u64()).sum();
+    assert_eq!(entries, 1000, "one version of each key is left: {stats}");
+    let check = drive.run("check", &["--format", "json"]).json();
+    assert_eq!(check["checked"]["entries"], 1000);
+    assert_eq!(check["result"]["findings"], serde_json::json!([]));
+    drive.run("compact", &["--keyspace", "nosuch"]).fails(4, &["nosuch"]);
+}
+
+#[test]
+fn everything_on_the_drive_can_be_dumped() {
+    let drive = Drive::new();
+    drive.run_with(json_lines(100, 0).as_bytes(), "load", &["-"]).ok();
+    drive.run("compact", &[]).ok();
+    drive.run("put", &["last", "in the log"]).ok();
+    let files = drive.run("dump", &["--format", "json"]).json();
+    let mut kinds = Vec::new();
+    for file in files.as_array().unwrap() {
+        let name = file["name"].as_str().unwrap();
+        let words = drive.run("dump", &[name]).ok();
+        match file["kind"].as_str().unwrap() {
+            "table" => assert!(words.contains("key000042"), "{words}"),
+            "log" => assert!(words.contains("log"), "{words}"),
+            other => panic!("{name} is of kind {other}"),
+        }
+        kinds.push(file["kind"].as_str().unwrap().to_owned());
+    }
+    assert!(kinds.contains(&"table".to_owned()) && kinds.contains(&"log".to_owned()), "{kinds:?}");
+    assert!(drive.run("dump", &["image"]).ok().contains("zone 1"));
+    assert!(drive.run("dump", &["catalog"]).ok().contains("checkpoint"));
+    assert!(drive.run("dump", &["versions"]).ok().contains("level"));
+    drive.run("dump", &["nosuch"]).fails(1, &["no file named \"nosuch\""]);
+}

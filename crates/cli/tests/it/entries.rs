@@ -1,0 +1,105 @@
+//! put, get, delete, scan.
+
+use crate::{Drive, imbrex};
+
+#[test]
+fn a_value_comes_back_byte_for_byte() {
+    let drive = Drive::new();
+    drive.run("put", &["k", "v\n"]).ok();
+    assert_eq!(drive.run("get", &["k"]).ok(), "v\n");
+    let bytes: Vec<u8> = (0..=255).collect();
+    drive.run_with(&bytes, "put", &["bytes"]).ok();
+    assert_eq!(drive.run("get", &["bytes"]).stdout, bytes);
+    let file = drive.beside("value");
+    std::fs::write(&file, b"").unwrap();
+    drive.run("put", &["empty", "--file", file.to_str().unwrap()]).ok();
+    assert_eq!(drive.run("get", &["empty"]).ok(), "");
+    drive.run("put", &["--hex-keys", "ff00", "odd"]).ok();
+    assert_eq!(drive.run("get", &["--hex-keys", "FF00"]).ok(), "odd");
+}
+
+#[test]
+fn what_is_not_there_is_exit_code_1() {
+    let drive = Drive::new();
+    drive.run("get", &["k"]).fails(1, &["\"k\"", "no such key"]);
+    drive.run("put", &["k", "v"]).ok();
+    drive.run("delete", &["k", "never"]).ok();
+    drive.run("get", &["k"]).fails(1, &["no such key"]);
+}
+
+#[test]
+fn formats_of_an_entry() {
+    let drive = Drive::new();
+    drive.run("put", &["k", "v"]).ok();
+    assert_eq!(drive.run("get", &["k", "--format", "hex"]).ok(), "76\n");
+    assert_eq!(
+        drive.run("get", &["k", "--format", "json"]).ok(),
+        "{\"key\":\"k\",\"value\":\"v\"}\n"
+    );
+    assert_eq!(drive.run("scan", &[]).ok(), "k\tv\n");
+    assert_eq!(drive.run("scan", &["--format", "hex"]).ok(), "6b\t76\n");
+    assert_eq!(drive.run("scan", &["--keys-only"]).ok(), "k\n");
+    drive.run("stats", &["--format", "raw"]).fails(2, &["table or json"]);
+}
+
+#[test]
+fn scans_are_bounded_limited_and_reversed() {
+    let drive = Drive::new();
+    let lines: String = ["a", "ab", "abc", "b", "c"]
+        .iter()
+        .map(|key| format!("{{\"key\": \"{key}\", \"value\": 1}}\n"))
+        .collect();
+    drive.run_with(lines.as_bytes(), "load", &["-"]).ok();
+    let keys = |args: &[&str]| {
+        let text = drive.run("scan", &[&["--keys-only"], args].concat()).ok();
+        text.lines().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(keys(&[]), "a ab abc b c");
+    assert_eq!(keys(&["--reverse"]), "c b abc ab a");
+    assert_eq!(keys(&["--prefix", "ab"]), "ab abc");
+    assert_eq!(keys(&["--prefix", "ab", "--reverse", "--limit", "1"]), "abc");
+    assert_eq!(keys(&["--from", "ab", "--to", "b"]), "ab abc");
+    assert_eq!(keys(&["--from", "b", "--to", "b"]), "");
+    assert_eq!(keys(&["--from", "d"]), "");
+    assert_eq!(keys(&["--limit", "0"]), "");
+    drive.run("scan", &["--from", "c", "--to", "b"]).fails(2, &["\"c\"", "past", "swap"]);
+}
+
+#[test]
+fn ranges_and_prefixes_are_deleted() {
+    let drive = Drive::new();
+    drive.run_with(crate::json_lines(30, 0).as_bytes(), "load", &["-"]).ok();
+    drive.run("delete", &["--prefix", "key00000"]).ok();
+    drive.run("delete", &["--from", "key000012", "--to", "key000029"]).ok();
+    let left = drive.run("scan", &["--keys-only"]).ok();
+    assert_eq!(left, "key000010\nkey000011\nkey000029\n");
+    imbrex(&["delete", drive.path_str()]).fails_usage();
+}
+
+#[test]
+fn keyspaces_are_apart() {
+    let drive = Drive::new();
+    let line = b"{\"key\": \"k\", \"value\": \"of a\"}\n";
+    drive.run_with(line, "load", &["-", "--keyspace", "a"]).ok();
+    drive.run("get", &["k"]).fails(1, &["no such key"]);
+    assert_eq!(drive.run("get", &["k", "--keyspace", "a"]).ok(), "of a");
+    drive.run("get", &["k", "--keyspace", "b"]).fails(4, &["keyspace \"b\"", "there are", "a"]);
+}
+
+#[test]
+fn a_reader_that_stops_early_is_no_error() {
+    use std::io::Read;
+    let drive = Drive::new();
+    drive.run_with(crate::json_lines(20_000, 0).as_bytes(), "load", &["-"]).ok();
+    let mut child = crate::command()
+        .args(["scan", drive.path_str()])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = [0; 10];
+    child.stdout.take().unwrap().read_exact(&mut first).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    assert_eq!(output.status.code(), Some(0));
+}

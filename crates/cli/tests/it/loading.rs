@@ -1,0 +1,90 @@
+//! load: formats, compression, fields, bad lines.
+
+use crate::{Drive, json_lines, value};
+use std::io::Write;
+
+#[track_caller]
+fn assert_loaded(drive: &Drive, count: usize, round: usize) {
+    let scanned = drive.run("scan", &[]).ok();
+    let expected: String =
+        (0..count).map(|n| format!("key{n:06}\t{}\n", value(n, round))).collect();
+    assert!(scanned == expected, "{} of {} bytes", scanned.len(), expected.len());
+}
+
+#[test]
+fn json_lines_plain_and_compressed() {
+    let drive = Drive::new();
+    let text = json_lines(1000, 0);
+    let report = drive.run_with(text.as_bytes(), "load", &["-", "--format", "json"]).json();
+    assert_eq!(report["records"], 1000);
+    assert_loaded(&drive, 1000, 0);
+
+    let zst = drive.beside("records.jsonl.zst");
+    std::fs::write(&zst, zstd::encode_all(json_lines(1000, 1).as_bytes(), 1).unwrap()).unwrap();
+    drive.run("load", &[zst.to_str().unwrap(), "--sync-every", "100"]).ok();
+    assert_loaded(&drive, 1000, 1);
+
+    let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gz.write_all(json_lines(1000, 2).as_bytes()).unwrap();
+    drive.run_with(&gz.finish().unwrap(), "load", &["-"]).ok();
+    assert_loaded(&drive, 1000, 2);
+}
+
+#[test]
+fn csv_and_tsv_with_other_fields() {
+    let drive = Drive::new();
+    let csv = drive.beside("a.csv");
+    std::fs::write(&csv, "name,x,text\na,1,\"one, two\"\n").unwrap();
+    let fields = ["--key-field", "name", "--value-field", "text"];
+    drive.run("load", &[&[csv.to_str().unwrap()], &fields[..]].concat()).ok();
+    drive.run_with(b"b\ttwo\n", "load", &["-", "--lines", "tsv", "--no-header"]).ok();
+    assert_eq!(drive.run("scan", &[]).ok(), "a\tone, two\nb\ttwo\n");
+    drive
+        .run("load", &[csv.to_str().unwrap()])
+        .fails(3, &["no column \"key\"", "name, x, text", "--key-field"]);
+}
+
+#[test]
+fn what_scan_prints_load_reads_back() {
+    let drive = Drive::new();
+    drive.run_with(json_lines(100, 0).as_bytes(), "load", &["-"]).ok();
+    drive.run_with(&[0, 255, 10, 9], "put", &["--hex-keys", "ff00"]).ok();
+    let printed = drive.run("scan", &["--format", "json"]).ok();
+    let copy = Drive::new();
+    copy.run_with(printed.as_bytes(), "load", &["-"]).ok();
+    assert_eq!(
+        copy.run("scan", &["--format", "hex"]).ok(),
+        drive.run("scan", &["--format", "hex"]).ok()
+    );
+}
+
+#[test]
+fn a_bad_line_stops_the_load_or_is_skipped() {
+    let drive = Drive::new();
+    let long_key = "k".repeat(70_000);
+    let text = format!(
+        "{{\"key\": \"a\", \"value\": 1}}\nno json\n{{\"key\": \"\", \"value\": 1}}\n\
+         {{\"key\": \"{long_key}\", \"value\": 1}}\n{{\"key\": \"b\", \"value\": 2}}\n"
+    );
+    drive
+        .run_with(text.as_bytes(), "load", &["-"])
+        .fails(3, &["standard input: line 2", "not a JSON object", "--on-error skip"]);
+    assert_eq!(drive.run("scan", &[]).ok(), "a\t1\n", "what came before stays");
+
+    let ran = drive.run_with(text.as_bytes(), "load", &["-", "--on-error", "skip"]);
+    for part in ["line 2: not a JSON", "line 3: the key is empty", "line 4: key of 70000 bytes"] {
+        assert!(ran.stderr.contains(part), "{part}: {}", ran.stderr);
+    }
+    assert!(ran.ok().contains("skipped lines  3"));
+    assert_eq!(drive.run("scan", &[]).ok(), "a\t1\nb\t2\n");
+}
+
+#[test]
+fn a_damaged_archive_says_so_and_keeps_what_it_gave() {
+    let drive = Drive::new();
+    let mut zst = zstd::encode_all(json_lines(5000, 0).as_bytes(), 1).unwrap();
+    zst.truncate(zst.len() / 2);
+    drive.run_with(&zst, "load", &["-"]).fails(4, &["cannot read standard input after line"]);
+    let gz = [0x1f, 0x8b, 8, 0, 1, 2, 3];
+    drive.run_with(&gz, "load", &["-"]).fails(4, &["cannot read standard input"]);
+}

@@ -1,0 +1,145 @@
+//! The command `imbrex` as a user runs it: a process, its output, its exit code.
+#![expect(clippy::unwrap_used, reason = "a helper fails as its test does")]
+
+mod bad_input;
+mod crash;
+mod drives;
+mod entries;
+mod loading;
+mod manual;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What a run of the command left behind.
+#[derive(Debug)]
+struct Ran {
+    code: Option<i32>,
+    stdout: Vec<u8>,
+    stderr: String,
+}
+
+impl Ran {
+    /// It ended well; what it printed.
+    #[track_caller]
+    fn ok(self) -> String {
+        assert_eq!(self.code, Some(0), "{}", self.stderr);
+        String::from_utf8(self.stdout).unwrap()
+    }
+
+    /// It ended with `code` and one line that holds all of `parts`.
+    #[track_caller]
+    fn fails(self, code: i32, parts: &[&str]) -> String {
+        let stderr = self.stderr;
+        assert_eq!(self.code, Some(code), "stderr: {stderr}");
+        assert!(!stderr.contains("panicked"), "{stderr}");
+        let last = stderr.lines().last().unwrap_or_default().to_owned();
+        assert!(last.starts_with("imbrex: "), "{stderr}");
+        for part in parts {
+            assert!(last.contains(part), "{part:?} is missing in: {last}");
+        }
+        last
+    }
+
+    fn json(self) -> serde_json::Value {
+        serde_json::from_str(&self.ok()).unwrap()
+    }
+}
+
+fn command() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_imbrex"));
+    command.stdin(Stdio::null());
+    command
+}
+
+fn imbrex(args: &[&str]) -> Ran {
+    ran(command().args(args).output().unwrap())
+}
+
+/// As [`imbrex`], with `input` on standard input.
+fn imbrex_with(input: &[u8], args: &[&str]) -> Ran {
+    let mut child = command()
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    // A command that fails early closes its end; what it says then is what the test looks at.
+    let _ = stdin.write_all(input);
+    drop(stdin);
+    ran(child.wait_with_output().unwrap())
+}
+
+fn ran(output: std::process::Output) -> Ran {
+    Ran {
+        code: output.status.code(),
+        stdout: output.stdout,
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// A drive in a temporary directory.
+struct Drive {
+    dir: tempfile::TempDir,
+}
+
+impl Drive {
+    /// A small zoned drive with an empty store.
+    fn new() -> Drive {
+        let drive = Drive { dir: tempfile::tempdir().unwrap() };
+        imbrex(&["drive", "create", drive.path_str(), "--capacity", "4GiB", "--no-timing"]).ok();
+        drive
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.path().join("d.imbrex")
+    }
+
+    fn path_str(&self) -> &'static str {
+        // Tests live as long as the process; a leaked path keeps the calls readable.
+        Box::leak(self.path().to_str().unwrap().to_owned().into_boxed_str())
+    }
+
+    /// `imbrex COMMAND DRIVE ARGS`.
+    fn run(&self, command: &str, args: &[&str]) -> Ran {
+        imbrex(&[&[command, self.path_str()], args].concat())
+    }
+
+    fn run_with(&self, input: &[u8], command: &str, args: &[&str]) -> Ran {
+        imbrex_with(input, &[&[command, self.path_str()], args].concat())
+    }
+
+    /// Where another file of the test may lie.
+    fn beside(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+}
+
+/// A copy that takes no more room than the data: an image is a sparse file.
+fn copy_sparse(from: &Path, to: &Path) {
+    let status = Command::new("cp").arg("--sparse=always").args([from, to]).status().unwrap();
+    assert!(status.success());
+}
+
+/// `count` records as JSON lines; the value of a key depends on `round`.
+fn json_lines(count: usize, round: usize) -> String {
+    (0..count)
+        .map(|n| format!("{{\"key\": \"key{n:06}\", \"value\": \"{}\"}}\n", value(n, round)))
+        .collect()
+}
+
+fn value(n: usize, round: usize) -> String {
+    format!("round {round} of {n} {}", "x".repeat(n * 7 % 300))
+}
+
+impl Ran {
+    /// The command line made no sense.
+    #[track_caller]
+    fn fails_usage(self) {
+        assert_eq!(self.code, Some(2), "{}", self.stderr);
+        assert!(self.stderr.contains("Usage: imbrex"), "{}", self.stderr);
+    }
+}

@@ -1,0 +1,40 @@
+//! Help, completions and the manual page.
+
+use crate::imbrex;
+
+#[test]
+fn every_command_has_help_and_the_manual_names_it() {
+    let manual = imbrex(&["man"]).ok();
+    let help = imbrex(&["--help"]).ok();
+    for command in
+        ["load", "get", "put", "delete", "scan", "stats", "compact", "check", "dump", "demo"]
+    {
+        assert!(help.contains(&format!("  {command} ")), "{command}");
+        assert!(manual.contains(&format!(".SS imbrex {command}")), "{command}");
+        let own = imbrex(&[command, "--help"]).ok();
+        assert!(own.contains("Usage: imbrex"), "{own}");
+    }
+    for command in ["create", "info", "bench", "zones"] {
+        imbrex(&["drive", command, "--help"]).ok();
+        assert!(manual.contains(&format!(".SS imbrex drive {command}")), "{command}");
+    }
+    assert!(help.contains("130  interrupted"));
+    assert!(manual.contains(".SH EXIT STATUS"));
+}
+
+#[test]
+fn completions_for_each_shell() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        assert!(imbrex(&["completions", shell]).ok().contains("imbrex"), "{shell}");
+    }
+    imbrex(&["completions", "nosuch"]).fails_clap();
+    imbrex(&["nosuch"]).fails_clap();
+}
+
+impl crate::Ran {
+    #[track_caller]
+    fn fails_clap(self) {
+        assert_eq!(self.code, Some(2), "{}", self.stderr);
+        assert!(self.stderr.starts_with("error: "), "{}", self.stderr);
+    }
+}

@@ -1,0 +1,70 @@
+//! The catalog: the two regions at the start of a drive.
+
+use crate::Target;
+use imbrex_clockwork::{Order, Runtime};
+use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, Lba, Persist};
+use imbrex_disk_sim::SimDisk;
+use imbrex_files::{
+    AppRecord, Commit, FileBuffer, FileKind, FileLayer, Files, FormatOptions, Hints, PlacementKind,
+    describe_catalog,
+};
+use std::sync::Arc;
+
+pub(crate) const TARGET: Target = Target { name: "catalog", feed, seeds };
+
+/// A drive of this length has two regions of 32 blocks.
+const DISK_LEN: Blocks = Blocks::new(512);
+const REGIONS_LEN_BYTES: usize = 64 * BLOCK_LEN_BYTES;
+
+/// Asserts that what opens can be listed, read and checked.
+fn feed(bytes: &[u8]) {
+    let disk = SimDisk::tiny_conventional(DISK_LEN);
+    let mut regions = bytes[..bytes.len().min(REGIONS_LEN_BYTES)].to_vec();
+    regions.resize(regions.len().next_multiple_of(BLOCK_LEN_BYTES), 0);
+    if !regions.is_empty() {
+        disk.write(Lba::new(0), &regions, Persist::Through).expect("the disk has no faults");
+    }
+    let _ = describe_catalog(&disk);
+    let (runtime, _world) = Runtime::virtual_time(Order::SmallestTime);
+    let Ok(files) = FileLayer::open(Arc::new(disk), &runtime) else { return };
+    let _ = files.check();
+    for file in files.list("") {
+        let reader = files.open(&file.name).expect("a listed file opens");
+        let _ = reader.read_at(0, file.len_bytes.min(1 << 20) as usize, &mut Vec::new());
+    }
+}
+
+fn seeds() -> Vec<(&'static str, Vec<u8>)> {
+    vec![("empty", regions(|_| ())), ("files", regions(write_files))]
+}
+
+fn regions(write: impl FnOnce(&FileLayer)) -> Vec<u8> {
+    let disk = Arc::new(SimDisk::tiny_conventional(DISK_LEN));
+    let (runtime, _world) = Runtime::virtual_time(Order::SmallestTime);
+    let placement = PlacementKind::by_name("first-fit").expect("first-fit comes with the crate");
+    let drive = Arc::clone(&disk) as Arc<dyn Disk>;
+    let files = FileLayer::format(drive, &FormatOptions::new(placement), &runtime)
+        .expect("the drive suits the placement");
+    write(&files);
+    drop(files);
+    let mut bytes = vec![0; REGIONS_LEN_BYTES];
+    disk.read(Lba::new(0), &mut bytes).expect("the disk has no faults");
+    let len = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    bytes.truncate(len);
+    bytes
+}
+
+fn write_files(files: &FileLayer) {
+    let mut buffer = FileBuffer::new("000001.table", Hints::new(FileKind::Table));
+    buffer.append(&[1; 5000]);
+    let add = files.persist(vec![buffer]).expect("there is room");
+    let app = Some(AppRecord::Append(b"a record".to_vec()));
+    files.commit(Commit { add, app, ..Commit::default() }).expect("the names are free");
+    let log = files
+        .create_log("000002.log", Hints::new(FileKind::Log))
+        .expect("there is room and the name is free");
+    log.append(&[2; BLOCK_LEN_BYTES]).expect("there is room");
+    log.sync().expect("the disk has no faults");
+    let rename = vec![("000001.table".to_owned(), "renamed".to_owned())];
+    files.commit(Commit { rename, ..Commit::default() }).expect("the name is free");
+}
