@@ -1,15 +1,12 @@
 //! The check of a whole store: every block, every level, every reference.
 
 use crate::EngineError;
-use crate::iter::InternalIter;
-use crate::key::{InternalKey, Seq, Trailer};
+use crate::key::Seq;
 use crate::store::Store;
-use crate::table::{Table, TableReadOptions};
 use crate::version::edit::LogId;
 use crate::version::state::StoreState;
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
 
 /// What a check looked at, and what it found wrong.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,13 +66,13 @@ pub(crate) fn check(store: &Store) -> Result<CheckReport, EngineError> {
             store.runtime.scheduler.yield_now();
             report.table_count += 1;
             report.table_len_bytes += slot.meta.len_bytes;
-            match slot.open(&store.cache).and_then(verify) {
-                Ok(entry_count) => {
-                    report.entry_count += entry_count;
-                    if entry_count != slot.meta.entry_count {
+            match slot.open(&store.cache).and_then(|table| table.verify()) {
+                Ok(verified) => {
+                    report.entry_count += verified.entry_count;
+                    if verified.entry_count != slot.meta.entry_count {
                         report.findings.push(format!(
                             "table {}: {} entries, its version says {}",
-                            slot.meta.id, entry_count, slot.meta.entry_count
+                            slot.meta.id, verified.entry_count, slot.meta.entry_count
                         ));
                     }
                 }
@@ -84,33 +81,6 @@ pub(crate) fn check(store: &Store) -> Result<CheckReport, EngineError> {
         }
     }
     Ok(report)
-}
-
-/// Reads a whole table: checksums, order; returns how many entries it has.
-fn verify(table: &Arc<Table>) -> Result<u64, EngineError> {
-    let read = TableReadOptions { fill_cache: false, sequential: true, ..Default::default() };
-    let mut iter = table.iter(read);
-    let mut entry_count = 0;
-    let mut last: Option<(Vec<u8>, Trailer)> = None;
-    iter.seek_to_first()?;
-    while iter.valid() {
-        let key = iter.key();
-        let ascends = last
-            .as_ref()
-            .is_none_or(|(user_key, trailer)| InternalKey::new(user_key, *trailer) < key);
-        if !ascends {
-            return Err(EngineError::Corrupt {
-                structure: "table",
-                file: table.name().to_owned(),
-                offset: 0,
-                reason: format!("entry {entry_count} does not sort after the one before"),
-            });
-        }
-        last = Some((key.user_key.to_vec(), key.trailer));
-        entry_count += 1;
-        iter.next()?;
-    }
-    Ok(entry_count)
 }
 
 /// Every table is there and wanted, no number is beyond the counter, and no write beyond the newest.

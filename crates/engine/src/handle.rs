@@ -13,7 +13,7 @@ use crate::read::{Entries, Iter, IterBounds, IterSources, prefix_end};
 use crate::snapshot::Snapshot;
 use crate::store::Store;
 use crate::table::{LevelIter, TableReadOptions};
-use crate::version::KeyRange;
+use crate::version::{KeyRange, RunId};
 use bytes::Bytes;
 use std::ops::{Bound, Range, RangeBounds};
 use std::sync::Arc;
@@ -295,6 +295,7 @@ impl Keyspace {
         let range = ManualRange {
             start: start.map(Bytes::copy_from_slice),
             end: end.map(Bytes::copy_from_slice),
+            run_max: RunId(store.new_id()),
         };
         store.compact_range(&self.state, &range)
     }

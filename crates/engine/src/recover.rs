@@ -200,10 +200,11 @@ fn find_files(
             let file = opened.map_err(EngineError::files(format!("open log {}", info.name)))?;
             logs.push(LogSource { file, log_id: id.0 });
             remove.push(info.name);
-        } else if info.name.ends_with(".tbl") && !info.name.contains('/') {
-            if !tables.contains(&info.name) {
-                remove.push(info.name);
-            }
+        } else if info.name.ends_with(".tbl")
+            && !info.name.contains('/')
+            && !tables.contains(&info.name)
+        {
+            remove.push(info.name);
         }
     }
     logs.sort_by_key(|log| log.log_id);

@@ -77,6 +77,10 @@ pub(crate) struct Store {
     next_id: AtomicU64,
     /// After a write failed for want of space: how much must be free before another try.
     wanted_bytes: AtomicU64,
+    /// After a compaction failed for want of space: how large the next one may be.
+    pub(crate) room_max_bytes: AtomicU64,
+    /// Writes wait for a compaction that the drive has no room for.
+    pub(crate) is_blocked: AtomicBool,
     /// How many background jobs there are; a close waits for them.
     pub(crate) job_count: AtomicUsize,
     pub(crate) is_closing: AtomicBool,
@@ -155,6 +159,8 @@ impl Store {
                 edits_len_bytes: 0,
             }),
             wanted_bytes: AtomicU64::new(0),
+            room_max_bytes: AtomicU64::new(u64::MAX),
+            is_blocked: AtomicBool::new(false),
             job_count: AtomicUsize::new(0),
             is_closing: AtomicBool::new(false),
             files,
@@ -266,6 +272,7 @@ impl Store {
         versions.state = state;
         self.wanted_bytes.store(0, Ordering::Relaxed);
         self.logs.lock().retain(|log| log.id >= first_kept);
+        self.room_max_bytes.store(u64::MAX, Ordering::Release);
         self.install(&versions.state, &edit, &change.flushed, change.created);
         drop(versions);
         self.refresh_gate();
@@ -378,9 +385,16 @@ impl Store {
         space.free_bytes.saturating_sub(space.reserve_bytes)
     }
 
+    /// How much a compaction may write before its inputs are released.
+    pub(crate) fn room_len_bytes(&self) -> u64 {
+        let room_max_bytes = self.room_max_bytes.load(Ordering::Acquire);
+        self.files.space().free_bytes.min(room_max_bytes)
+    }
+
     /// Looks at the drive's space: true if there is enough for puts.
     pub(crate) fn refresh_space(&self) -> bool {
-        let has_room = self.free_bytes() >= self.needed_bytes();
+        let has_room =
+            self.free_bytes() >= self.needed_bytes() && !self.is_blocked.load(Ordering::Acquire);
         if has_room {
             self.clear_gate(gate::LOW_SPACE);
         } else {

@@ -7,7 +7,7 @@
 
 use super::output::{OutputSpec, Outputs};
 use super::task::{MergeTask, Rules};
-use super::{ManualPlan, ManualRange, Plan, Situation, Work, policy};
+use super::{KeyspacePlans, ManualPlan, ManualRange, Plan, Situation, Work, policy};
 use crate::EngineError;
 use crate::cache::BlockCache;
 use crate::keyspace::KeyspaceState;
@@ -212,50 +212,55 @@ impl Store {
         if self.gate() & gate::POISONED != 0 {
             return None;
         }
+        let mut is_blocked = false;
         for keyspace in self.all_keyspaces() {
             if keyspace.is_dropped.load(Ordering::Acquire) {
                 continue;
             }
+            let room_len_bytes = self.room_len_bytes();
             let state = plans.keyspaces.entry(keyspace.id).or_default();
-            // After the lock: who finished a plan installed its version before (P2).
-            let view = keyspace.view_arc();
-            let situation = Situation {
-                version: &view.version,
-                options: &keyspace.options,
-                busy: &state.busy,
-                cursors: &state.cursors,
-                is_space_short: self.gate() & gate::LOW_SPACE != 0,
-            };
-            let plan = policy(keyspace.options.compaction).plan(&situation);
-            if let Some(plan) = plan.filter(|plan| self.fits(plan)) {
+            if let Some(plan) = self.plan(&keyspace, state, room_len_bytes) {
                 state.start(&plan);
+                self.is_blocked.store(false, Ordering::Release);
                 return Some((keyspace, plan));
             }
+            is_blocked |=
+                state.busy.is_idle() && keyspace.pressure(&self.options) & gate::STOP != 0;
+        }
+        let was_blocked = self.is_blocked.swap(is_blocked && plans.is_idle(), Ordering::AcqRel);
+        drop(plans);
+        if is_blocked && !was_blocked {
+            self.refresh_space();
+            self.runtime.scheduler.notify();
         }
         None
     }
 
-    /// Whether the drive has room for the outputs beside the inputs.
-    fn fits(&self, plan: &Plan) -> bool {
-        let free_bytes = self.files.space().free_bytes;
-        plan.work == Work::Move || (free_bytes > plan.len_bytes() && self.may_try_to_write())
+    fn plan(
+        &self,
+        keyspace: &KeyspaceState,
+        state: &KeyspacePlans,
+        room_len_bytes: u64,
+    ) -> Option<Plan> {
+        // After the lock: who finished a plan installed its version before (P2).
+        let view = keyspace.view_arc();
+        policy(keyspace.options.compaction).plan(&Situation {
+            version: &view.version,
+            options: &keyspace.options,
+            busy: &state.busy,
+            cursors: &state.cursors,
+            is_space_short: self.gate() & gate::LOW_SPACE != 0,
+            room_len_bytes,
+        })
     }
 
-    /// Whether any compaction is due.
+    /// Whether any compaction is due that the drive has room for.
     pub(crate) fn has_compaction_due(&self) -> bool {
         let mut plans = self.plans.lock();
+        let room_len_bytes = self.room_len_bytes();
         self.all_keyspaces().into_iter().any(|keyspace| {
             let state = plans.keyspaces.entry(keyspace.id).or_default();
-            let view = keyspace.view_arc();
-            let situation = Situation {
-                version: &view.version,
-                options: &keyspace.options,
-                busy: &state.busy,
-                cursors: &state.cursors,
-                is_space_short: self.gate() & gate::LOW_SPACE != 0,
-            };
-            let plan = policy(keyspace.options.compaction).plan(&situation);
-            plan.is_some_and(|plan| self.fits(&plan))
+            self.plan(&keyspace, state, room_len_bytes).is_some()
         })
     }
 
@@ -284,7 +289,8 @@ impl Store {
                     ManualPlan::Wait => self.wait_for_plans("a running compaction")?,
                     ManualPlan::Run(plan) => {
                         let victims = plan.inputs[0].tables.iter().map(|slot| &slot.meta);
-                        after = KeyRange::of(victims).map(|range| range.largest);
+                        after =
+                            KeyRange::of(victims).filter(|_| level > 0).map(|range| range.largest);
                         self.run_here(keyspace, *plan)?;
                     }
                 }
@@ -309,6 +315,7 @@ impl Store {
             busy: &state.busy,
             cursors: &state.cursors,
             is_space_short: false,
+            room_len_bytes: self.room_len_bytes(),
         };
         let policy = policy(keyspace.options.compaction);
         let next = policy.plan_manual(&situation, level, range, after);
@@ -318,6 +325,17 @@ impl Store {
         next
     }
 
+    /// Without space the next try is a smaller one.
+    fn compaction_failed(&self, plan: &Plan, error: EngineError) -> EngineError {
+        if !error.is_no_space() {
+            return self.failed(error);
+        }
+        let half = plan.len_bytes() / 2;
+        self.room_max_bytes.fetch_min(half, Ordering::AcqRel);
+        self.set_gate(gate::LOW_SPACE);
+        error
+    }
+
     fn run_here(&self, keyspace: &Arc<KeyspaceState>, plan: Plan) -> Result<(), EngineError> {
         let done = Running::start(self, Arc::clone(keyspace), plan.clone()).and_then(|mut run| {
             while !run.step(self, imbrex_clockwork::BUDGET_DEFAULT.io_bytes)? {
@@ -325,8 +343,9 @@ impl Store {
             }
             Ok(())
         });
+        let done = done.map_err(|error| self.compaction_failed(&plan, error));
         self.end_compaction(keyspace, &plan);
-        done.map_err(|error| self.failed(error))
+        done
     }
 
     /// Waits until a running compaction of the store has ended.
@@ -342,7 +361,7 @@ impl Store {
     }
 }
 
-impl super::KeyspacePlans {
+impl KeyspacePlans {
     fn start(&mut self, plan: &Plan) {
         self.busy.start(plan);
         let Some(input) = plan.inputs.first() else { return };
@@ -403,7 +422,10 @@ impl Job for CompactionJob {
             Ok(step) => step,
             Err(error) => {
                 let store = Arc::clone(&self.store);
-                let _ = store.failed(error);
+                match &self.current {
+                    Some(run) => _ = store.compaction_failed(&run.plan, error),
+                    None => _ = store.failed(error),
+                }
                 self.let_go();
                 Step::Wait
             }

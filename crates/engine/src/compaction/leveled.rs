@@ -49,8 +49,10 @@ impl Policy for Leveled {
         range: &ManualRange,
         after: Option<&[u8]>,
     ) -> ManualPlan {
-        let tables = situation.version.levels[usize::from(level)].tables();
-        let wanted: Vec<_> = tables
+        let runs = situation.version.levels[usize::from(level)].runs.iter();
+        let wanted: Vec<_> = runs
+            .filter(|run| level > 0 || run.id <= range.run_max)
+            .flat_map(|run| &run.tables)
             .filter(|t| range.overlaps(t) && after.is_none_or(|key| t.meta.smallest > *key))
             .cloned()
             .collect();
@@ -65,8 +67,11 @@ impl Policy for Leveled {
             return rewrite_last(situation, level, wanted);
         }
         let plan = if level == 0 {
-            let victims = close_level_0(&situation.version.levels[0], wanted);
-            build(situation, 0, victims, Reason::Manual)
+            // Where nothing fits, trying tells the caller what is missing.
+            plan_level_0(situation, wanted.clone(), Reason::Manual).or_else(|| {
+                let victims = close_level_0(&situation.version.levels[0], wanted);
+                build(situation, 0, victims, Reason::Manual)
+            })
         } else {
             let len = fitting(situation, level, &wanted, u64::MAX);
             build(situation, level, wanted[..len].to_vec(), Reason::Manual)
@@ -145,7 +150,25 @@ fn plan_runs(situation: &Situation<'_>) -> Option<Plan> {
     if !lonely.is_empty() {
         return Some(make(situation, Work::Move, 0, lonely, Vec::new(), reason));
     }
-    build(situation, 0, level_0.tables().cloned().collect(), reason)
+    plan_level_0(situation, level_0.tables().cloned().collect(), reason)
+}
+
+/// `victims` of level 0 with all they overlap there; where the drive has no room for that, one
+/// table of the oldest run: nothing older is in its way (P3), and it needs the least.
+fn plan_level_0(
+    situation: &Situation<'_>,
+    victims: Vec<Arc<TableSlot>>,
+    reason: Reason,
+) -> Option<Plan> {
+    let level_0 = &situation.version.levels[0];
+    let whole = build(situation, 0, close_level_0(level_0, victims), reason)?;
+    if situation.fits(&whole) {
+        return Some(whole);
+    }
+    let oldest = &level_0.runs.last()?.tables;
+    let mut small =
+        oldest.iter().filter_map(|table| build(situation, 0, vec![Arc::clone(table)], reason));
+    small.find(|plan| situation.fits(plan))
 }
 
 /// Whether nothing in level 0 and level 1 overlaps `table`, nor what is being written there.
@@ -170,7 +193,8 @@ fn plan_len(situation: &Situation<'_>, level: u8) -> Option<Plan> {
     let reason = Reason::Len { level };
     for from in victim_order(situation, level, tables) {
         let len = fitting(situation, level, &tables[from..], excess);
-        if let Some(plan) = build(situation, level, tables[from..from + len].to_vec(), reason) {
+        let plan = build(situation, level, tables[from..from + len].to_vec(), reason);
+        if let Some(plan) = plan.filter(|plan| situation.fits(plan)) {
             return Some(plan);
         }
     }
@@ -207,6 +231,7 @@ fn fitting(
     wanted_len_bytes: u64,
 ) -> usize {
     let limit = situation.options.table_len_bytes.saturating_mul(COMPACTION_TABLE_COUNT_MAX);
+    let limit = limit.min(situation.room_len_bytes);
     let below = &situation.version.levels[usize::from(level) + 1];
     let mut range = tables[0].meta.range();
     let mut len_bytes = tables[0].meta.len_bytes;
@@ -243,11 +268,13 @@ fn plan_deletes(situation: &Situation<'_>) -> Option<Plan> {
         tables
             .filter(|table| is_worth_it(table) && has_something_to_hide(situation, level, table))
             .find_map(|table| {
-                let mut victims = vec![Arc::clone(table)];
-                if level == 0 {
-                    victims = close_level_0(&situation.version.levels[0], victims);
+                let (victims, reason) = (vec![Arc::clone(table)], Reason::Deletes { level });
+                match level {
+                    0 => plan_level_0(situation, victims, reason),
+                    _ => {
+                        build(situation, level, victims, reason).filter(|plan| situation.fits(plan))
+                    }
                 }
-                build(situation, level, victims, Reason::Deletes { level })
             })
     })
 }

@@ -199,6 +199,15 @@ pub(crate) struct Situation<'a> {
     pub(crate) cursors: &'a [Bytes; LEVEL_COUNT],
     /// Space is short: deletes are to reach what they hide, whatever it costs.
     pub(crate) is_space_short: bool,
+    /// What the outputs of a merge may take before its inputs are released.
+    pub(crate) room_len_bytes: u64,
+}
+
+impl Situation<'_> {
+    /// Whether the drive has room for the outputs beside the inputs.
+    fn fits(&self, plan: &Plan) -> bool {
+        plan.work == Work::Move || plan.len_bytes() <= self.room_len_bytes
+    }
 }
 
 /// How far compaction lags behind.
@@ -232,11 +241,13 @@ pub(crate) trait Policy: Send + Sync + fmt::Debug {
 }
 
 /// The range of a manual compaction; `None` is without end.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct ManualRange {
     pub(crate) start: Option<Bytes>,
     /// Excluded.
     pub(crate) end: Option<Bytes>,
+    /// Runs of level 0 that are newer came after the wish.
+    pub(crate) run_max: RunId,
 }
 
 impl ManualRange {

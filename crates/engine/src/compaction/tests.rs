@@ -18,6 +18,7 @@ struct Paper {
     busy: Busy,
     cursors: [Bytes; LEVEL_COUNT],
     is_space_short: bool,
+    room_mb: Option<u64>,
     next_id: u64,
 }
 
@@ -29,6 +30,7 @@ impl Paper {
             busy: &self.busy,
             cursors: &self.cursors,
             is_space_short: self.is_space_short,
+            room_len_bytes: self.room_mb.map_or(u64::MAX, |mb| mb << 20),
         }
     }
 
@@ -124,6 +126,7 @@ fn scripts() {
                     out = paper.version.check().err().unwrap_or_default();
                 }
                 "space-short" => paper.is_space_short = true,
+                "room" => paper.room_mb = Some(case.args["mb"][0].parse().unwrap()),
                 "show" => out = paper.version.to_string(),
                 "plan" => {
                     let policy = policy(CompactionKind::Leveled);
@@ -159,7 +162,7 @@ fn scripts() {
 
 fn manual(paper: &mut Paper) -> String {
     let mut out = String::new();
-    let range = ManualRange::default();
+    let range = ManualRange { start: None, end: None, run_max: RunId(u64::MAX) };
     for level in 0..LEVEL_COUNT as u8 - 1 {
         let mut after: Option<Bytes> = None;
         loop {
@@ -167,7 +170,7 @@ fn manual(paper: &mut Paper) -> String {
             match policy.plan_manual(&paper.situation(), level, &range, after.as_deref()) {
                 ManualPlan::Run(plan) => {
                     writeln!(out, "{plan}").unwrap();
-                    after = Some(plan.range.largest.clone());
+                    after = (level > 0).then(|| plan.range.largest.clone());
                     paper.apply(&plan);
                 }
                 ManualPlan::Wait => {

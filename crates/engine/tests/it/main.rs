@@ -4,4 +4,5 @@
 mod basic;
 mod found;
 mod model;
+mod power_cut;
 mod stage;
