@@ -13,6 +13,7 @@
 //! Invariants
 //!   M1  A file that was removed, moved or ended meanwhile is left alone.
 //!   M2  The old blocks stay held until the record is durable and no read is in flight (F3).
+//!   M3  A file that cannot be read stays where it is, and its zone is not chosen again.
 
 use crate::api::{FilesError, Hints};
 use crate::catalog::Edit;
@@ -24,7 +25,7 @@ use crate::persist::Turns;
 use crate::placement::{FileRequest, Urgency};
 use crate::space::{Hold, NoSpace, Space};
 use imbrex_clockwork::{Budget, Job, Step};
-use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks};
+use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError};
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
@@ -103,11 +104,12 @@ impl Inner {
         Some(Cleaning { space: Arc::clone(&self.space), victim, todo, moved: Vec::new() })
     }
 
-    /// Copies one piece of an extent to where the policy wants it.
+    /// Writes one piece of an extent to where the policy wants it.
     fn move_piece(
         &self,
         hints: Hints,
         from: Extent,
+        data: Vec<u8>,
     ) -> Result<(Vec<Extent>, Vec<Arc<Hold>>), FilesError> {
         let request = FileRequest { len_bytes: from.len_bytes, hints, is_moved: true };
         // Not `allocate`: that would clean in order to clean.
@@ -121,13 +123,10 @@ impl Inner {
                 Ok(Placed { holds: extents.iter().map(hold).collect(), extents: extents.into() })
             })
             .map_err(Inner::no_space)?;
-        let mut data = vec![0; from.blocks().bytes() as usize];
-        let what = || format!("moving blocks {from} to clean their zone");
         let mut turns = Turns::new(&self.space, std::slice::from_ref(&placed));
-        self.disk
-            .read(from.start, &mut data)
-            .and_then(|()| self.write_chunks(&placed.extents, vec![data], &mut turns))
-            .map_err(|source| FilesError::Disk { what: what(), source })?;
+        self.write_chunks(&placed.extents, vec![data], &mut turns).map_err(|source| {
+            FilesError::Disk { what: format!("moving blocks {from} to clean their zone"), source }
+        })?;
         self.counts.moved(from.len_bytes);
         Ok((placed.extents.to_vec(), placed.holds))
     }
@@ -154,7 +153,21 @@ impl Cleaning {
                 start: extent.start + Blocks::holding(moving.copied_bytes),
                 len_bytes: (extent.len_bytes - moving.copied_bytes).min(PIECE_LEN_BYTES),
             };
-            let (extents, holds) = inner.move_piece(moving.hints, piece)?;
+            let mut data = vec![0; piece.blocks().bytes() as usize];
+            match inner.disk.read(piece.start, &mut data) {
+                Ok(()) => {}
+                Err(source @ DiskError::PowerLost) => {
+                    let what = format!("reading blocks {piece} to clean their zone");
+                    return Err(FilesError::Disk { what, source });
+                }
+                Err(_) => {
+                    // M3: whoever reads the file gets the error, with the file's name.
+                    self.space.with(|map| map.set_pinned(self.victim));
+                    self.todo.pop_front();
+                    continue;
+                }
+            }
+            let (extents, holds) = inner.move_piece(moving.hints, piece, data)?;
             extents.into_iter().for_each(|extent| moving.push(inner, extent));
             moving.holds.extend(holds);
             moving.copied_bytes += piece.len_bytes;

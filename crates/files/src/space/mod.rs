@@ -287,6 +287,13 @@ impl SpaceMap {
         }
     }
 
+    /// Says that something in the zone of `range` cannot be moved, until the zone is reset.
+    pub(crate) fn set_pinned(&mut self, range: BlockRange) {
+        if !self.zone_len.is_zero() {
+            self.change(range.start, |zone| zone.pinned = true);
+        }
+    }
+
     /// Changes the zone that holds `at` and files it anew.
     pub(crate) fn change<T>(&mut self, at: Lba, edit: impl FnOnce(&mut ZoneSpace) -> T) -> T {
         let id = (at.get() / self.zone_len.get()) as u32;
@@ -318,6 +325,7 @@ impl SpaceMap {
             zone.resetting = false;
             if done {
                 zone.failed = false;
+                zone.pinned = false;
                 zone.next = zone.start;
                 zone.written = zone.start;
                 zone.lane = None;

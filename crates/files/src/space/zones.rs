@@ -51,6 +51,8 @@ pub struct ZoneSpace {
     pub owned: bool,
     /// Whether it is being emptied by cleaning.
     pub cleaning: bool,
+    /// Whether something in it cannot be read, and so not moved.
+    pub pinned: bool,
     /// Whether a reset is under way.
     pub resetting: bool,
     /// Whether a write or reset failed in it: only another reset makes it usable again.
@@ -73,6 +75,7 @@ impl ZoneSpace {
             lane: None,
             owned: false,
             cleaning: false,
+            pinned: false,
             resetting: false,
             failed: false,
         }
@@ -115,6 +118,7 @@ impl ZoneSpace {
         self.role == ZoneRole::Data
             && !self.owned
             && !self.cleaning
+            && !self.pinned
             && !self.resetting
             && !self.held.is_zero()
             && self.held == self.named

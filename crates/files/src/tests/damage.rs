@@ -140,3 +140,29 @@ fn a_file_of_another_drive_is_refused() {
     assert!(matches!(refused, Err(FilesError::BadName { .. })));
     assert!(Arc::strong_count(one.disk()) >= 1);
 }
+
+#[test]
+fn an_unreadable_file_does_not_stop_the_cleaning_of_others() {
+    let stage = zoned(ZONES, 0);
+    let files = stage.format("log-structured").unwrap();
+    for (name, blocks) in [("a", 10), ("b", 10), ("c", 44), ("d", 10), ("e", 54), ("f", 256)] {
+        put(&files, name, blocks, 1).unwrap();
+    }
+    remove(&files, &["c", "e"]).unwrap();
+    let at = files.open("d").unwrap().extents()[0].start;
+    stage.disk.damage(imbrex_disk::BlockRange::new(at, imbrex_disk::Blocks::new(1)));
+    // The zone of `d` has most dead blocks and is tried first; then that of `a` and `b`.
+    put(&files, "g", 100, 1).unwrap();
+    assert_eq!(files.stats().cleaning_moved_bytes, 20 * 4096);
+    for name in ["a", "b", "f", "g"] {
+        super::stage::verify(&files, name, name).unwrap();
+    }
+    let error = super::stage::verify(&files, "d", "d").unwrap_err();
+    assert!(error.contains("reading d at 0"), "{error}");
+    assert_eq!(files.open("d").unwrap().extents()[0].start, at);
+    super::stage::assert_sound(&files);
+    // What cannot be read can still be removed, and then the zone is as good as any.
+    remove(&files, &["d"]).unwrap();
+    put(&files, "h", 40, 1).unwrap();
+    super::stage::verify(&files, "h", "h").unwrap();
+}
