@@ -4,10 +4,10 @@ use crate::Session;
 use crate::byte_size::{ByteSize, grouped};
 use crate::error::{CliError, Context};
 use crate::output::{Report, Table};
-use crate::store::{open_disk, open_files};
+use crate::store::{open_disk, open_files, options};
 use crate::zones::{ZoneMap, svg, text};
 use clap::Subcommand;
-use imbrex::{Db, Options};
+use imbrex::Db;
 use imbrex_clockwork::Runtime;
 use imbrex_disk::{Disk, Geometry};
 use imbrex_disk_sim::{Profile, SimDisk, measure};
@@ -136,14 +136,15 @@ fn format(
     shown: &str,
 ) -> Result<(), CliError> {
     let runtime = Runtime::threads(1);
-    let options = FormatOptions {
+    let format = FormatOptions {
         layout_name: placement.to_string(),
         format_id,
         ..FormatOptions::new(placement)
     };
     let files =
-        FileLayer::format(disk, &options, &runtime).context(|| format!("cannot format {shown}"))?;
-    let db = Db::open(Arc::new(files), runtime, Options::default())
+        FileLayer::format(disk, &format, &runtime).context(|| format!("cannot format {shown}"))?;
+    let options = options(&files);
+    let db = Db::open(Arc::new(files), runtime, options)
         .context(|| format!("cannot make a store on {shown}"))?;
     db.close().context(|| format!("cannot make a store on {shown}"))
 }

@@ -5,7 +5,7 @@ use imbrex::{Db, Keyspace, Options};
 use imbrex_clockwork::Runtime;
 use imbrex_disk::Disk;
 use imbrex_disk_sim::{OpenOptions, SimDisk};
-use imbrex_files::FileLayer;
+use imbrex_files::{FileLayer, Files};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -37,15 +37,16 @@ pub(crate) struct KeyspaceArgs {
 
 impl StoreArgs {
     pub(crate) fn open(&self) -> Result<Store, CliError> {
-        Store::open(&self.drive, Options::default())
+        Store::open(&self.drive)
     }
 }
 
 impl Store {
-    pub(crate) fn open(path: &Path, options: Options) -> Result<Store, CliError> {
+    pub(crate) fn open(path: &Path) -> Result<Store, CliError> {
         let runtime = Runtime::threads(WORKER_COUNT);
         let disk = Arc::new(open_disk(path)?);
         let files = open_files(path, &disk, &runtime)?;
+        let options = options(&files);
         let db = Db::open(Arc::new(files.clone()), runtime, options)
             .context(|| format!("cannot open the store on {}", path.display()))?;
         Ok(Store { path: path.to_path_buf(), disk, files, db })
@@ -74,6 +75,15 @@ impl Store {
         closed?;
         Ok(value)
     }
+}
+
+/// The engine's options, with memtables that a small drive has room for: a store keeps free what
+/// it holds in memory.
+pub(crate) fn options(files: &FileLayer) -> Options {
+    let default = Options::default();
+    let share = files.space().capacity_bytes / 64;
+    let memtable_len_bytes = share.clamp(64 << 10, default.memtable_len_bytes);
+    Options { memtable_len_bytes, ..default }
 }
 
 /// Opens the drive image at `path`.

@@ -13,6 +13,7 @@
 mod catalog;
 mod image;
 mod record_log;
+mod store;
 #[cfg(test)]
 mod tests;
 
@@ -28,7 +29,14 @@ pub struct Target {
 }
 
 /// All decoders.
-pub const TARGETS: &[Target] = &[record_log::TARGET, image::TARGET, catalog::TARGET];
+pub const TARGETS: &[Target] = &[
+    record_log::TARGET,
+    image::TARGET,
+    catalog::TARGET,
+    store::TABLE,
+    store::BATCH,
+    store::VERSIONS,
+];
 
 /// The decoder called `name`.
 ///

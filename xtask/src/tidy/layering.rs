@@ -29,6 +29,7 @@ pub(super) struct Dependency {
     pub(super) name: String,
     /// Whether it is a crate of this tree.
     pub(super) is_ours: bool,
+    /// A dependency of tests, or of a feature that opens the crate to them.
     pub(super) for_tests: bool,
 }
 
@@ -49,7 +50,7 @@ pub(super) fn packages(metadata: &Metadata) -> Vec<Package> {
                 .map(|d| Dependency {
                     name: d.name.clone(),
                     is_ours: d.path.is_some(),
-                    for_tests: d.kind == DependencyKind::Development,
+                    for_tests: d.kind == DependencyKind::Development || d.optional,
                 })
                 .collect(),
         })
