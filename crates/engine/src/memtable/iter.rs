@@ -144,7 +144,7 @@ impl MemtableIter {
             Position::Nowhere => {}
             Position::Frozen(tree, cursor) => {
                 let moved = match direction {
-                    Direction::Forward => tree.next(*cursor),
+                    Direction::Forward => tree.next_of_many(*cursor),
                     Direction::Backward => tree.prev(*cursor),
                 };
                 match moved {

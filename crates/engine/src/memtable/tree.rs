@@ -24,6 +24,9 @@ use std::sync::Arc;
 /// Entries of a node: measured, see `docs/decisions/0006-memtable.md`.
 pub(super) const NODE_LEN: usize = 128;
 
+/// How many records a walk asks the memory for at once.
+const TOUCH_LEN: usize = 16;
+
 /// A tree this high would not fit the 32 bits of a place: 64^7 entries.
 const HEIGHT_MAX: usize = 7;
 
@@ -370,6 +373,18 @@ impl Tree {
             return Some(Cursor { slot: cursor.slot + 1, ..cursor });
         }
         leaf.next.map(|leaf| Cursor { leaf, slot: 0 })
+    }
+
+    /// As [`Tree::next`], for a walk over many entries.
+    #[inline]
+    pub(super) fn next_of_many(&self, cursor: Cursor) -> Option<Cursor> {
+        let next = self.next(cursor)?;
+        if (next.slot as usize).is_multiple_of(TOUCH_LEN) {
+            let places = &self.leaves[next.leaf as usize].slots.places;
+            let end = (next.slot as usize + TOUCH_LEN).min(NODE_LEN);
+            self.arena.touch(&places[next.slot as usize..end]);
+        }
+        Some(next)
     }
 
     #[inline]

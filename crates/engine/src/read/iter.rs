@@ -1,8 +1,8 @@
 //! The user's cursor: the newest visible version of every live key, both ways.
 //!
 //! ```text
-//!   Forward    merged cursor ->  | a#9 | a#4 | b#2 |       key and value are the merged cursor's
-//!                                  ^ stands here
+//!   Forward    merged cursor ->  | a#9 | a#4 | b#2 |       the value is the merged cursor's, the
+//!                                  ^ stands here           key a copy, to pass over a#4
 //!   Backward   | a#9 | a#4 | b#2 |  <- merged cursor       key and value are copies: the newest
 //!                        ^ stands before all of `b`        version of a key comes last
 //! ```
@@ -61,7 +61,7 @@ pub struct Iter {
     snapshot: Seq,
     bounds: IterBounds,
     state: State,
-    /// Forward: the last key that is done with. Backward: the current one.
+    /// The current key; while looking forward, the last one that is done with.
     key: Vec<u8>,
     /// Backward: the current value.
     value: Vec<u8>,
@@ -101,11 +101,7 @@ impl Iter {
     /// The current key; empty if the cursor is nowhere.
     #[inline]
     pub fn key(&self) -> &[u8] {
-        match self.state {
-            State::Forward => self.merged.key().user_key,
-            State::Backward => &self.key,
-            State::Nowhere => &[],
-        }
+        if self.valid() { &self.key } else { &[] }
     }
 
     /// The current value; empty if the cursor is nowhere.
@@ -183,8 +179,6 @@ impl Iter {
         match std::mem::replace(&mut self.state, State::Nowhere) {
             State::Nowhere => Ok(()),
             State::Forward => {
-                self.key.clear();
-                self.key.extend_from_slice(self.merged.key().user_key);
                 self.merged.next()?;
                 self.find_forward(true)
             }
@@ -203,8 +197,6 @@ impl Iter {
         match std::mem::replace(&mut self.state, State::Nowhere) {
             State::Nowhere => Ok(()),
             State::Forward => {
-                self.key.clear();
-                self.key.extend_from_slice(self.merged.key().user_key);
                 self.merged.seek_before(before_all(&self.key))?;
                 self.find_backward()
             }
@@ -231,7 +223,7 @@ impl Iter {
                 }
                 continue;
             }
-            if is_key_done && user_key == self.key {
+            if is_key_done && is_same(user_key, &self.key) {
                 old_count += 1;
                 if old_count > STEP_COUNT_MAX {
                     old_count = 0;
@@ -245,12 +237,13 @@ impl Iter {
                 break;
             }
             let is_put = trailer.kind() == Some(Kind::Put);
-            if is_put && !self.covers.covers(user_key, trailer.seq()) {
+            let is_live = is_put && !self.covers.covers(user_key, trailer.seq());
+            self.key.clear();
+            self.key.extend_from_slice(user_key);
+            if is_live {
                 self.state = State::Forward;
                 break;
             }
-            self.key.clear();
-            self.key.extend_from_slice(user_key);
             (is_key_done, old_count) = (true, 0);
             self.merged.next()?;
         }
@@ -286,6 +279,14 @@ impl Iter {
         }
         Ok(())
     }
+}
+
+/// Equality of keys that mostly differ: most of these differ in their first or last 8 bytes.
+#[inline]
+fn is_same(a: &[u8], b: &[u8]) -> bool {
+    let (ends_a, ends_b) =
+        ((a.first_chunk::<8>(), a.last_chunk::<8>()), (b.first_chunk(), b.last_chunk()));
+    ends_a == ends_b && a == b
 }
 
 /// Where a seek goes that passes over every version of `user_key`.
