@@ -65,7 +65,9 @@ pub(crate) struct TableIter {
     owned: Vec<u8>,
     cursor: BlockCursor,
     read_ahead: ReadAhead,
-    /// What was read since the last seek or cache hit, as stored.
+    /// How much was passed since the last seek, as stored.
+    scanned_len_bytes: u64,
+    /// How much of that was not in the cache.
     missed_len_bytes: u64,
 }
 
@@ -82,6 +84,7 @@ impl TableIter {
             owned: Vec::new(),
             cursor: BlockCursor::default(),
             read_ahead: ReadAhead::new(options.read_ahead_bytes, options.sequential),
+            scanned_len_bytes: 0,
             missed_len_bytes: 0,
             options,
         }
@@ -147,18 +150,27 @@ impl TableIter {
         // Should reading fail, nothing must point into a buffer that has changed.
         self.place = Place::Shared;
         self.shared = Bytes::new();
-        let streams = self.options.sequential || self.missed_len_bytes >= CACHED_SCAN_LEN_BYTES;
-        let cached = if streams { None } else { self.table.cached_data_block(handle.offset) };
+        let cached =
+            if self.streams() { None } else { self.table.cached_data_block(handle.offset) };
         if let Some(block) = cached {
             self.shared = block;
             self.place = Place::Shared;
-            self.missed_len_bytes = 0;
+            self.read_ahead.skip(handle.offset..handle.end());
         } else {
-            self.read_block(handle, self.options.fill_cache && !streams)?;
+            let is_short = self.scanned_len_bytes < CACHED_SCAN_LEN_BYTES;
+            self.read_block(handle, self.options.fill_cache && is_short)?;
             self.missed_len_bytes += handle.len_bytes;
         }
+        self.scanned_len_bytes += handle.len_bytes;
         self.loaded = Some(handle.offset);
         self.step(|cursor, block| cursor.open(block))
+    }
+
+    /// Whether the cache is not even asked: in a long scan of which a quarter had to be read, what
+    /// is cached has been read ahead too, and is warmer there.
+    fn streams(&self) -> bool {
+        let is_long = self.scanned_len_bytes >= CACHED_SCAN_LEN_BYTES;
+        self.options.sequential || is_long && self.missed_len_bytes * 4 >= self.scanned_len_bytes
     }
 
     /// Reads a block that is not cached.
@@ -233,6 +245,7 @@ impl TableIter {
 
     fn start_seek(&mut self) {
         self.cursor.invalidate();
+        self.scanned_len_bytes = 0;
         self.missed_len_bytes = 0;
         self.read_ahead.restart(self.options.sequential);
     }

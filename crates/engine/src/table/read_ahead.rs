@@ -1,8 +1,8 @@
 //! Reads of an iterator: exactly one block after a seek, more and more while it goes on in order.
 //!
 //! A seek of the disk costs as much as about 2 MB of transfer, but a short scan must not pay for
-//! blocks it never reaches: so the first two blocks are read alone, then reads double from 16 KiB up
-//! to the limit.
+//! blocks it never reaches: so the first block is read alone, the next one with 16 KiB behind it, and
+//! from there reads double up to the limit.
 
 use imbrex_files::{FileReader, FilesError};
 use std::cell::Cell;
@@ -79,7 +79,11 @@ impl ReadAhead {
     ) -> Result<(), FilesError> {
         let goes_on = wanted.start == self.last.end;
         let goes_back = wanted.end == self.last.start;
-        let sequential = goes_on || goes_back;
+        if goes_on || goes_back {
+            self.ahead_len_bytes = (self.ahead_len_bytes * GROWTH)
+                .max(FIRST_AHEAD_LEN_BYTES)
+                .min(self.ahead_len_bytes_max);
+        }
         let ahead = self.ahead_len_bytes as u64;
         let range = if goes_back {
             wanted.end.saturating_sub(ahead).min(wanted.start)..wanted.end
@@ -99,12 +103,12 @@ impl ReadAhead {
         self.window = range;
         self.window_at = at;
         self.last = wanted.clone();
-        if sequential {
-            self.ahead_len_bytes = (self.ahead_len_bytes * GROWTH)
-                .max(FIRST_AHEAD_LEN_BYTES)
-                .min(self.ahead_len_bytes_max);
-        }
         Ok(())
+    }
+
+    /// The block at `range` was found elsewhere: what follows it still goes on in order.
+    pub(crate) fn skip(&mut self, range: Range<u64>) {
+        self.last = range;
     }
 
     /// A seek elsewhere: reading ahead starts small again.

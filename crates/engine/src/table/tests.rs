@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 mod damage;
 mod model;
+mod reads;
 mod small;
 
 /// A file in memory; reads land 17 bytes into the scratch buffer, as reads of whole blocks may.

@@ -1,0 +1,120 @@
+//! Which reads of the file an operation causes: one a get, few and growing for a scan.
+
+use super::*;
+use std::ops::Range;
+use std::sync::Mutex;
+
+/// A file in memory that notes what is read.
+#[derive(Debug)]
+struct NotingFile {
+    file: MemoryFile,
+    reads: Mutex<Vec<Range<u64>>>,
+}
+
+impl NotingFile {
+    fn take_reads(&self) -> Vec<Range<u64>> {
+        std::mem::take(&mut *self.reads.lock().unwrap())
+    }
+}
+
+impl FileReader for NotingFile {
+    fn len_bytes(&self) -> u64 {
+        self.file.len_bytes()
+    }
+
+    fn name(&self) -> &str {
+        self.file.name()
+    }
+
+    fn read_at<'a>(
+        &self,
+        offset: u64,
+        len_bytes: usize,
+        scratch: &'a mut Vec<u8>,
+    ) -> Result<&'a [u8], FilesError> {
+        self.reads.lock().unwrap().push(offset..offset + len_bytes as u64);
+        self.file.read_at(offset, len_bytes, scratch)
+    }
+
+    fn extents(&self) -> Vec<BlockRange> {
+        Vec::new()
+    }
+}
+
+const KEY_COUNT: u64 = 2000;
+
+/// 400 uncompressed blocks of five entries.
+fn sample() -> (Arc<NotingFile>, Arc<Table>) {
+    let mut entries = Entries::new();
+    for i in 0..KEY_COUNT {
+        let key = format!("key{i:06}").into_bytes();
+        entries.insert((key, std::cmp::Reverse(1)), (Kind::Put, vec![i as u8; 1000]));
+    }
+    let options = TableOptions { compression: Compression::None, ..TableOptions::default() };
+    let file = MemoryFile(build(&entries, &options).0);
+    let file = Arc::new(NotingFile { file, reads: Mutex::default() });
+    let cache = Arc::new(BlockCache::new(4 << 20));
+    let table = Table::open(Arc::clone(&file) as Arc<dyn FileReader>, cache).unwrap();
+    (file, table)
+}
+
+fn get(table: &Table, key: &[u8]) -> TableLookup {
+    table.get(key, key_hash(key), Seq::MAX).unwrap()
+}
+
+#[test]
+fn a_table_opens_with_few_reads_and_a_get_reads_one_block() {
+    let (file, table) = sample();
+    assert!(file.take_reads().len() <= 3);
+    assert!(matches!(get(&table, b"key001000"), TableLookup::Value { .. }));
+    let partition_and_block = file.take_reads();
+    assert!(partition_and_block.len() <= 2, "{partition_and_block:?}");
+    assert!(matches!(get(&table, b"key001500"), TableLookup::Value { .. }));
+    let block = file.take_reads().pop().unwrap();
+    assert!(block.end - block.start < 5200, "{block:?}");
+    assert!(matches!(get(&table, b"key001500"), TableLookup::Value { .. }));
+    assert_eq!(file.take_reads(), [], "the block is cached");
+    assert_eq!(get(&table, b"absent"), TableLookup::Missing);
+    assert_eq!(file.take_reads(), [], "the filter knows");
+}
+
+#[test]
+fn a_scan_reads_more_and_more_and_nothing_twice() {
+    let (file, table) = sample();
+    let options = TableReadOptions { fill_cache: false, ..TableReadOptions::default() };
+    for backwards in [false, true] {
+        file.take_reads();
+        let mut iter = table.iter(options);
+        if backwards { iter.seek_to_last() } else { iter.seek_to_first() }.unwrap();
+        let mut count = 0;
+        while iter.valid() {
+            count += 1;
+            if backwards { iter.prev() } else { iter.next() }.unwrap();
+        }
+        assert_eq!(count, KEY_COUNT);
+        let mut reads = file.take_reads();
+        let data_len_bytes = table.properties().data_len_bytes;
+        reads.retain(|read| read.start < data_len_bytes);
+        let lens: Vec<u64> = reads.iter().map(|read| (read.end - read.start) >> 10).collect();
+        assert_eq!(lens[..6], [4, 16, 32, 64, 128, 256], "KiB, backwards: {backwards}");
+        assert!(reads.len() < 16, "{lens:?}");
+        let covered: u64 = reads.iter().map(|read| read.end - read.start).sum();
+        assert!(covered < data_len_bytes + (100 << 10), "{covered} of {data_len_bytes}");
+    }
+}
+
+#[test]
+fn a_compaction_reads_far_ahead_from_the_start() {
+    let (file, table) = sample();
+    file.take_reads();
+    let options =
+        TableReadOptions { fill_cache: false, read_ahead_bytes: 1 << 20, sequential: true };
+    let mut iter = table.iter(options);
+    iter.seek_to_first().unwrap();
+    while iter.valid() {
+        iter.next().unwrap();
+    }
+    let mut reads = file.take_reads();
+    reads.retain(|read| read.start < table.properties().data_len_bytes);
+    assert_eq!(reads.len(), 2, "{reads:?}");
+}
