@@ -272,7 +272,7 @@ pub struct SpaceUse {
     /// Dead, or lost to alignment, in zones and bands that are not free: cleaning or time brings it
     /// back.
     pub dead_bytes: u64,
-    /// Can be written now.
+    /// Can be written now. No more than the reserve when the catalog is nearly full.
     pub free_bytes: u64,
     /// The part of `free_bytes` kept for writes with `may_use_reserve`.
     pub reserve_bytes: u64,

@@ -122,6 +122,13 @@ impl Committer {
         }
     }
 
+    /// Whether the namespace comes near what [`Committer::admit`] allows: what is under way may still
+    /// be committed, but nothing new should be begun.
+    pub(crate) fn is_crowded(&self) -> bool {
+        let limit = self.body_len_bytes_max / 8 * 5;
+        self.live.lock().namespace.encoded_len_bytes() > limit
+    }
+
     /// Waits until the record of `ticket` is durable, writing it if nobody else does.
     pub(crate) fn settle(&self, ticket: Ticket) -> Result<(), FilesError> {
         let mut live = self.live.lock();

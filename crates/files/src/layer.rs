@@ -301,12 +301,17 @@ impl Files for FileLayer {
     }
 
     fn space(&self) -> SpaceUse {
-        self.inner.space.with(|map| SpaceUse {
-            capacity_bytes: map.capacity().bytes(),
-            live_bytes: map.held().bytes(),
-            dead_bytes: map.dead().bytes(),
-            free_bytes: map.free().bytes(),
-            reserve_bytes: map.reserve().min(map.free()).bytes(),
+        let is_crowded = self.inner.committer.is_crowded();
+        self.inner.space.with(|map| {
+            let reserve = map.reserve().min(map.free());
+            SpaceUse {
+                capacity_bytes: map.capacity().bytes(),
+                live_bytes: map.held().bytes(),
+                dead_bytes: map.dead().bytes(),
+                // Blocks that no catalog can name are not free for just anybody.
+                free_bytes: if is_crowded { reserve } else { map.free() }.bytes(),
+                reserve_bytes: reserve.bytes(),
+            }
         })
     }
 }
