@@ -31,10 +31,10 @@ pub struct Scenario {
     pub target: Target,
     pub(crate) drive: Drive,
     pub(crate) placement: &'static str,
+    pub(crate) zone_count: u64,
 }
 
 const ZONE_LEN: Blocks = Blocks::new(64);
-const ZONE_COUNT: u64 = 48;
 
 impl Scenario {
     /// All scenarios.
@@ -45,6 +45,7 @@ impl Scenario {
             target: Target::Store,
             drive: Drive::Zoned { conventional_zone_count: 3 },
             placement: "log-structured",
+            zone_count: 48,
         },
         Scenario {
             name: "zoned-levels",
@@ -52,6 +53,7 @@ impl Scenario {
             target: Target::Store,
             drive: Drive::Zoned { conventional_zone_count: 3 },
             placement: "zone-per-level",
+            zone_count: 48,
         },
         Scenario {
             name: "all-sequential",
@@ -59,6 +61,7 @@ impl Scenario {
             target: Target::Store,
             drive: Drive::Zoned { conventional_zone_count: 0 },
             placement: "log-structured",
+            zone_count: 48,
         },
         Scenario {
             name: "conventional",
@@ -66,6 +69,15 @@ impl Scenario {
             target: Target::Store,
             drive: Drive::Conventional,
             placement: "first-fit",
+            zone_count: 48,
+        },
+        Scenario {
+            name: "full-drive",
+            about: "the store on zones that are too few for it, so that writes are refused",
+            target: Target::Store,
+            drive: Drive::Zoned { conventional_zone_count: 3 },
+            placement: "log-structured",
+            zone_count: 20,
         },
         Scenario {
             name: "files-zoned",
@@ -73,6 +85,7 @@ impl Scenario {
             target: Target::Files,
             drive: Drive::Zoned { conventional_zone_count: 3 },
             placement: "log-structured",
+            zone_count: 48,
         },
         Scenario {
             name: "files-all-sequential",
@@ -80,6 +93,7 @@ impl Scenario {
             target: Target::Files,
             drive: Drive::Zoned { conventional_zone_count: 0 },
             placement: "zone-per-level",
+            zone_count: 48,
         },
         Scenario {
             name: "files-conventional",
@@ -87,6 +101,7 @@ impl Scenario {
             target: Target::Files,
             drive: Drive::Conventional,
             placement: "first-fit",
+            zone_count: 48,
         },
     ];
 
@@ -97,7 +112,7 @@ impl Scenario {
 
     /// The drive: small, so that every seed fills, cleans and resets it many times.
     pub(crate) fn geometry(&self) -> Geometry {
-        let len = Blocks::new(ZONE_COUNT * ZONE_LEN.get());
+        let len = Blocks::new(self.zone_count * ZONE_LEN.get());
         let rule = match self.drive {
             Drive::Conventional => Rule::Anywhere,
             Drive::Zoned { conventional_zone_count } => Rule::AtPointer(ZoneSpec {

@@ -5,12 +5,14 @@
 //! good order nothing is missing; and the check of the whole store finds nothing.
 
 mod cursor;
+mod damage;
 mod model;
 mod operations;
 
 use crate::rig::{Ending, Rig, Weather, chain};
 use imbrex::{Compression, Db, EngineError, Keyspace, KeyspaceOptions, Options, ReadOptions};
 use imbrex_clockwork::Prng;
+use imbrex_files::FileLayer;
 use model::{Bytes, Map, Model, State};
 use operations::Life;
 use std::sync::Arc;
@@ -21,50 +23,69 @@ const KEYSPACES: [&str; 2] = ["beta", "gamma"];
 /// Runs the lives of one seed.
 pub(crate) fn run(rig: &mut Rig) -> Result<(), String> {
     rig.format()?;
-    let options = draw_options(&mut rig.prng);
-    rig.say(format!("{options:?}"));
     let mut model = Model::new(1 + KEYSPACES.len());
     let mut ending = Ending::Close;
     for _ in 0..3 + rig.prng.below(4) {
-        let store = recover(rig, &options, &mut model, ending)?;
+        let mut store = recover(rig, &mut model, ending)?;
         rig.begin_life();
-        ending = Life::new(&store).live(rig, &mut model)?;
-        rig.kill(ending);
-        match store.close() {
-            Ok(()) if ending == Ending::Close => model.synced(),
-            Ok(()) => {}
-            Err(error) if ending == Ending::Close => {
-                rig.excuse("close", &error)?;
-                ending = Ending::PowerCut;
-            }
-            Err(error) => rig.say(format!("close failed: {}", chain(&error))),
-        }
-        rig.reboot(ending)?;
+        ending = Life::new(&mut store).live(rig, &mut model)?;
+        rig.cleaned_zone_count += store.files.stats().cleaned_zones;
+        ending = end_life(rig, store, &mut model, ending)?;
     }
-    let store = recover(rig, &options, &mut model, ending)?;
+    let store = recover(rig, &mut model, ending)?;
     rig.world.run_until_idle();
     let got = store.read_all().map_err(|error| chain(&error))?;
-    match model.now.difference(&got) {
-        Some(difference) => Err(format!("after background work came to rest: {difference}")),
-        None => store.check(),
+    if let Some(difference) = model.now.difference(&got) {
+        return Err(format!("after background work came to rest: {difference}"));
     }
+    store.check()?;
+    end_life(rig, store, &mut model, Ending::Close)?;
+    damage::run(rig, &model)
+}
+
+/// Ends a life in the way that was drawn; returns the ending that counts.
+fn end_life(
+    rig: &mut Rig,
+    store: Store,
+    model: &mut Model,
+    ending: Ending,
+) -> Result<Ending, String> {
+    rig.kill(ending);
+    let ending = match store.close() {
+        Ok(()) if ending == Ending::Close => {
+            model.synced();
+            ending
+        }
+        Ok(()) => ending,
+        Err(error) if ending == Ending::Close => {
+            rig.excuse("close", &error)?;
+            Ending::PowerCut
+        }
+        Err(error) => {
+            rig.say(format!("close failed: {}", chain(&error)));
+            ending
+        }
+    };
+    rig.reboot(ending)?;
+    Ok(ending)
 }
 
 /// An open store with its keyspaces.
 #[derive(Debug)]
 pub(crate) struct Store {
+    pub(crate) files: FileLayer,
     pub(crate) db: Db,
     pub(crate) keyspaces: Vec<Keyspace>,
 }
 
 impl Store {
-    fn open(rig: &mut Rig, options: &Options) -> Result<Store, EngineError> {
+    pub(crate) fn open(rig: &mut Rig, options: &Options) -> Result<Store, EngineError> {
         let files = rig.open_files().map_err(|source| EngineError::Files {
             what: "opening the file layer".to_string(),
             source,
         })?;
         rig.say("open the store".to_string());
-        let db = Db::open(Arc::new(files), rig.runtime.clone(), options.clone())?;
+        let db = Db::open(Arc::new(files.clone()), rig.runtime.clone(), options.clone())?;
         let mut keyspaces = vec![db.default_keyspace()];
         for name in KEYSPACES {
             let keyspace = match db.keyspace(name) {
@@ -75,7 +96,7 @@ impl Store {
             };
             keyspaces.push(keyspace);
         }
-        Ok(Store { db, keyspaces })
+        Ok(Store { files, db, keyspaces })
     }
 
     /// Everything, by a forward scan of each keyspace.
@@ -109,17 +130,14 @@ impl Store {
 }
 
 /// Opens the store, through power cuts, and compares what it found with the model.
-fn recover(
-    rig: &mut Rig,
-    options: &Options,
-    model: &mut Model,
-    ending: Ending,
-) -> Result<Store, String> {
+fn recover(rig: &mut Rig, model: &mut Model, ending: Ending) -> Result<Store, String> {
+    // A store may be opened with other options each time; those of keyspaces are written down.
+    let options = draw_options(&mut rig.prng);
     for attempt in 0.. {
         if attempt < 3 {
             rig.begin_recovery();
         }
-        match Store::open(rig, options) {
+        match Store::open(rig, &options) {
             Ok(store) if !rig.is_foul() => {
                 rig.set_weather(Weather::Fair);
                 rig.say("compare everything".to_string());
@@ -144,7 +162,8 @@ fn recover(
 
 /// Everything tiny, so that flushes, compactions and new logs happen all the time.
 fn draw_options(prng: &mut Prng) -> Options {
-    let table_len_bytes = 4096 << prng.below(4);
+    // Not smaller: the catalog of so small a drive holds some hundred tables.
+    let table_len_bytes = 16_384 << prng.below(3);
     Options {
         memtable_len_bytes: 4096 << prng.below(4),
         immutable_memtable_count_max: 1 + prng.below(3) as usize,

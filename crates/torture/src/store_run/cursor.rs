@@ -47,50 +47,60 @@ impl Cursor {
     pub(crate) fn walk(&mut self, rig: &mut Rig, count: u64) -> Result<(), Trouble> {
         let forward = rig.prng.chance(1, 2);
         for _ in 0..count {
-            let choice = rig.prng.below(12);
-            let is_placed = self.at.is_some();
-            let what = match choice {
-                0 => self.first()?,
-                1 => self.last()?,
-                2 => self.seek(super::operations::draw_key(&mut rig.prng))?,
-                3 => self.seek_for_prev(super::operations::draw_key(&mut rig.prng))?,
-                _ if !is_placed && forward => self.first()?,
-                _ if !is_placed => self.last()?,
-                4..=10 if forward => self.next()?,
-                11 if forward => self.prev()?,
-                4..=10 => self.prev()?,
-                _ => self.next()?,
-            };
-            self.compare(&what)?;
+            match self.step(rig, forward) {
+                Ok(what) => self.compare(&what)?,
+                Err(error) => {
+                    // A move that fails leaves the iterator nowhere.
+                    self.at = None;
+                    self.compare("a failure")?;
+                    return Err(Trouble::Store(error));
+                }
+            }
         }
         Ok(())
     }
 
-    fn first(&mut self) -> Result<String, Trouble> {
+    fn step(&mut self, rig: &mut Rig, forward: bool) -> Result<String, EngineError> {
+        let is_placed = self.at.is_some();
+        match rig.prng.below(12) {
+            0 => self.first(),
+            1 => self.last(),
+            2 => self.seek(super::operations::draw_key(&mut rig.prng)),
+            3 => self.seek_for_prev(super::operations::draw_key(&mut rig.prng)),
+            _ if !is_placed && forward => self.first(),
+            _ if !is_placed => self.last(),
+            4..=10 if forward => self.next(),
+            11 if forward => self.prev(),
+            4..=10 => self.prev(),
+            _ => self.next(),
+        }
+    }
+
+    fn first(&mut self) -> Result<String, EngineError> {
         self.iter.seek_to_first()?;
         self.at = self.map.keys().next().cloned();
         Ok("seek to first".to_string())
     }
 
-    fn last(&mut self) -> Result<String, Trouble> {
+    fn last(&mut self) -> Result<String, EngineError> {
         self.iter.seek_to_last()?;
         self.at = self.map.keys().next_back().cloned();
         Ok("seek to last".to_string())
     }
 
-    fn seek(&mut self, key: Bytes) -> Result<String, Trouble> {
+    fn seek(&mut self, key: Bytes) -> Result<String, EngineError> {
         self.iter.seek(&key)?;
         self.at = self.map.range(Arc::clone(&key)..).next().map(|(k, _)| k.clone());
         Ok(format!("seek {}", key_in_words(&key)))
     }
 
-    fn seek_for_prev(&mut self, key: Bytes) -> Result<String, Trouble> {
+    fn seek_for_prev(&mut self, key: Bytes) -> Result<String, EngineError> {
         self.iter.seek_for_prev(&key)?;
         self.at = self.map.range(..=Arc::clone(&key)).next_back().map(|(k, _)| k.clone());
         Ok(format!("seek for prev {}", key_in_words(&key)))
     }
 
-    fn next(&mut self) -> Result<String, Trouble> {
+    fn next(&mut self) -> Result<String, EngineError> {
         self.iter.next()?;
         self.at = self.at.take().and_then(|at| {
             let after = (Bound::Excluded(at), Bound::Unbounded);
@@ -99,7 +109,7 @@ impl Cursor {
         Ok("next".to_string())
     }
 
-    fn prev(&mut self) -> Result<String, Trouble> {
+    fn prev(&mut self) -> Result<String, EngineError> {
         self.iter.prev()?;
         self.at =
             self.at.take().and_then(|at| self.map.range(..at).next_back().map(|(k, _)| k.clone()));

@@ -23,6 +23,16 @@ pub(crate) enum Change {
     DeleteRange { keyspace: usize, start: Bytes, end: Bytes },
 }
 
+impl Change {
+    fn keyspace(&self) -> usize {
+        match self {
+            Change::Put { keyspace, .. }
+            | Change::Delete { keyspace, .. }
+            | Change::DeleteRange { keyspace, .. } => *keyspace,
+        }
+    }
+}
+
 impl State {
     pub(crate) fn apply(&mut self, changes: &[Change]) {
         for change in changes {
@@ -92,6 +102,8 @@ pub(crate) struct Model {
     base: State,
     /// What came after that, in order; the last may be on its way.
     tail: Vec<Vec<Change>>,
+    /// A keyspace whose dropping was on its way.
+    dropped_perhaps: Option<usize>,
     /// Numbers the values.
     value_count: u64,
 }
@@ -99,7 +111,13 @@ pub(crate) struct Model {
 impl Model {
     pub(crate) fn new(keyspace_count: usize) -> Model {
         let empty = State { maps: vec![Map::new(); keyspace_count] };
-        Model { now: empty.clone(), base: empty, tail: Vec::new(), value_count: 0 }
+        Model {
+            now: empty.clone(),
+            base: empty,
+            tail: Vec::new(),
+            dropped_perhaps: None,
+            value_count: 0,
+        }
     }
 
     /// A write was acknowledged.
@@ -116,6 +134,21 @@ impl Model {
         self.tail.push(changes);
     }
 
+    /// A keyspace was dropped and made anew, durably; the writes to others stay as unsynced as they
+    /// were.
+    pub(crate) fn dropped(&mut self, keyspace: usize) {
+        self.now.maps[keyspace].clear();
+        self.base.maps[keyspace].clear();
+        for changes in &mut self.tail {
+            changes.retain(|change| change.keyspace() != keyspace);
+        }
+    }
+
+    /// Dropping a keyspace failed halfway.
+    pub(crate) fn dropped_perhaps(&mut self, keyspace: usize) {
+        self.dropped_perhaps = Some(keyspace);
+    }
+
     /// All that was acknowledged is durable.
     pub(crate) fn synced(&mut self) {
         self.base = self.now.clone();
@@ -125,6 +158,11 @@ impl Model {
     /// After a recovery that found `got`: it must be the base and some prefix of the tail, the
     /// whole tail if nothing may be lost. Returns how many writes are gone.
     pub(crate) fn settle(&mut self, got: State, may_lose: bool) -> Result<usize, String> {
+        if let Some(keyspace) = self.dropped_perhaps.take()
+            && got.maps[keyspace].is_empty()
+        {
+            self.dropped(keyspace);
+        }
         let mut state = self.base.clone();
         let mut last_match = None;
         for (count, changes) in std::iter::once(&Vec::new()).chain(&self.tail).enumerate() {

@@ -25,7 +25,7 @@ enum Mood {
 
 /// What a life holds in its hands besides the store.
 pub(crate) struct Life<'a> {
-    store: &'a Store,
+    store: &'a mut Store,
     mood: Mood,
     snapshots: Vec<(Snapshot, State)>,
     cursors: Vec<Cursor>,
@@ -35,7 +35,7 @@ pub(crate) struct Life<'a> {
 }
 
 impl<'a> Life<'a> {
-    pub(crate) fn new(store: &'a Store) -> Life<'a> {
+    pub(crate) fn new(store: &'a mut Store) -> Life<'a> {
         Life {
             store,
             mood: Mood::Mixed,
@@ -55,7 +55,7 @@ impl<'a> Life<'a> {
             _ => Mood::Fill,
         };
         rig.say(format!("mood: {:?}", self.mood));
-        for _ in 0..10 + rig.prng.below(250) {
+        for _ in 0..10 + draw_len(&mut rig.prng, 6, 11) {
             self.operate(rig, model)?;
             if rig.is_dark() || self.is_over {
                 break;
@@ -70,7 +70,8 @@ impl<'a> Life<'a> {
             40..=54 => self.write_batch(rig, model),
             55..=69 => self.get(rig, model),
             70..=73 => self.multi_get(rig, model),
-            74..=81 => self.iterate(rig, model),
+            74..=79 => self.iterate(rig, model),
+            80..=81 => self.scan(rig, model),
             82..=84 => self.take_snapshot(rig, model),
             85..=88 => self.read_snapshot(rig),
             89..=91 => self.barrier(rig, model, "sync", Db::sync),
@@ -78,12 +79,9 @@ impl<'a> Life<'a> {
             94 => self.compact(rig, model),
             95 => self.checkpoint(rig, model),
             96 => self.check(rig),
-            97..=98 => {
-                rig.say("run until idle".to_string());
-                rig.world.run_until_idle();
-                Ok(())
-            }
-            _ => self.look_around(rig),
+            97 => self.come_to_rest(rig),
+            98 => self.drop_keyspace(rig, model),
+            _ => self.look_around(rig, model),
         }
     }
 
@@ -158,6 +156,7 @@ impl<'a> Life<'a> {
         model: &mut Model,
         error: &EngineError,
     ) -> Result<(), String> {
+        rig.no_space_count += 1;
         rig.say(format!("no space: {}", chain(error)));
         self.mood = Mood::Delete;
         self.snapshots.clear();
@@ -321,8 +320,12 @@ impl<'a> Life<'a> {
 
     fn compact(&mut self, rig: &mut Rig, model: &Model) -> Result<(), String> {
         let keyspace = draw_keyspace(&mut rig.prng, model);
-        rig.say(format!("compact {keyspace}"));
-        match self.store.keyspaces[keyspace].compact_range(None, None) {
+        let end = rig.prng.chance(1, 2).then(|| draw_key(&mut rig.prng));
+        rig.say(format!(
+            "compact {keyspace} up to {:?}",
+            end.as_ref().map(|key| key_in_words(key))
+        ));
+        match self.store.keyspaces[keyspace].compact_range(None, end.as_deref()) {
             Ok(()) => Ok(()),
             Err(error) if error.is_no_space() => {
                 rig.say(format!("compact: {}", chain(&error)));
@@ -372,7 +375,7 @@ impl<'a> Life<'a> {
         for keyspace in super::KEYSPACES {
             keyspaces.push(db.keyspace(keyspace)?);
         }
-        let copy = Store { db, keyspaces };
+        let copy = Store { files: self.store.files.clone(), db, keyspaces };
         if let Some(difference) = model.now.difference(&copy.read_all()?) {
             return Err(Trouble::Wrong(format!("checkpoint {name}: {difference}")));
         }
@@ -392,10 +395,107 @@ impl<'a> Life<'a> {
         }
     }
 
-    fn look_around(&mut self, rig: &mut Rig) -> Result<(), String> {
-        rig.say("metrics".to_string());
+    /// The last keyspace goes, with all that is in it, and a new one takes its name.
+    fn drop_keyspace(&mut self, rig: &mut Rig, model: &mut Model) -> Result<(), String> {
+        let index = self.store.keyspaces.len() - 1;
+        let name = super::KEYSPACES[index - 1];
+        rig.say(format!("drop keyspace {index}"));
+        let options = self.store.keyspaces[index].options().clone();
+        let dropped = self.store.db.drop_keyspace(name);
+        let made = dropped.and_then(|()| self.store.db.create_keyspace(name, options));
+        match made {
+            Ok(keyspace) => {
+                self.store.keyspaces[index] = keyspace;
+                model.dropped(index);
+                for (_, state) in &mut self.snapshots {
+                    // What is new was empty at any earlier moment.
+                    state.maps[index].clear();
+                }
+                Ok(())
+            }
+            Err(error) => {
+                if !error.is_no_space() {
+                    rig.excuse("drop keyspace", &error)?;
+                }
+                model.dropped_perhaps(index);
+                self.is_over = true;
+                Ok(())
+            }
+        }
+    }
+
+    fn come_to_rest(&mut self, rig: &mut Rig) -> Result<(), String> {
+        if rig.prng.chance(1, 2) {
+            rig.say("run until idle".to_string());
+            rig.world.run_until_idle();
+            return Ok(());
+        }
+        rig.say("wait until idle".to_string());
+        match self.store.db.wait_idle() {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                rig.excuse("wait until idle", &error)?;
+                self.is_over = true;
+                Ok(())
+            }
+        }
+    }
+
+    /// A range or prefix as an iterator of Rust, taken from both ends at will.
+    fn scan(&mut self, rig: &mut Rig, model: &Model) -> Result<(), String> {
+        let keyspace = draw_keyspace(&mut rig.prng, model);
+        let (a, b) = (draw_key(&mut rig.prng), draw_key(&mut rig.prng));
+        let (start, end) = (Arc::clone((&a).min(&b)), Arc::clone((&a).max(&b)));
+        let is_prefix = rig.prng.chance(1, 3);
+        let handle = &self.store.keyspaces[keyspace];
+        let map = &model.now.maps[keyspace];
+        let (entries, inside): (_, Vec<(&Bytes, &Bytes)>) = if is_prefix {
+            let prefix = &a[..2 + rig.prng.below(3) as usize];
+            rig.say(format!("scan {keyspace} prefix {}", prefix.escape_ascii()));
+            (handle.prefix(prefix), map.iter().filter(|(k, _)| k.starts_with(prefix)).collect())
+        } else {
+            let (from, to) = (key_in_words(&start), key_in_words(&end));
+            rig.say(format!("scan {keyspace} {from}..{to}"));
+            (handle.range(&*start..&*end), map.range(start.clone()..end.clone()).collect())
+        };
+        let mut entries = match entries {
+            Ok(entries) => entries,
+            Err(error) => return rig.excuse("scan", &error),
+        };
+        let mut expected = inside.into_iter();
+        loop {
+            let (got, expected) = match rig.prng.chance(1, 2) {
+                true => (entries.next(), expected.next()),
+                false => (entries.next_back(), expected.next_back()),
+            };
+            let got = match got.transpose() {
+                Ok(got) => got,
+                Err(error) => return rig.excuse("scan", &error),
+            };
+            match (got, expected) {
+                (None, None) => return Ok(()),
+                (Some((key, value)), Some((k, v))) if *key == **k && *value == **v => {}
+                (got, expected) => {
+                    let got = got.map(|(key, _)| key_in_words(&key));
+                    let expected = expected.map(|(key, _)| key_in_words(key));
+                    return Err(format!("scan: expected {expected:?}, got {got:?}"));
+                }
+            }
+        }
+    }
+
+    fn look_around(&mut self, rig: &mut Rig, model: &Model) -> Result<(), String> {
+        rig.say("metrics and sizes".to_string());
         let _ = self.store.db.metrics();
-        Ok(())
+        let keyspace = &self.store.keyspaces[draw_keyspace(&mut rig.prng, model)];
+        match keyspace.put("", "a key must not be empty") {
+            Err(EngineError::KeyLen { .. }) => {}
+            other => return Err(format!("an empty key: {other:?}")),
+        }
+        match keyspace.approximate_size("k0".."k9") {
+            Ok(_) => Ok(()),
+            Err(error) => rig.excuse("approximate size", &error),
+        }
     }
 
     fn draw_change(&self, rig: &mut Rig, model: &mut Model) -> Change {
@@ -457,7 +557,7 @@ fn key_of(n: u64) -> Bytes {
     match n % 3 {
         0 => {}
         1 => key.push((n % 256) as u8 | 0x80),
-        _ => key.resize(4 + n as usize, 0),
+        _ => key.resize(4 + n as usize / 4, 0),
     }
     key.into()
 }
