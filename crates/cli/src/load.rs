@@ -103,7 +103,9 @@ impl LoadArgs {
                     Some(Err(bad)) => loader.refuse(bad, &mut tally)?,
                 }
             }
-            loader.finish(&mut tally)
+            loader.finish(&mut tally)?;
+            // In tables, so that the next command has no log to replay.
+            store.db.flush().context(|| "cannot flush")
         });
         drop(progress);
         self.report(session, &source.name, &tally)?;

@@ -78,6 +78,14 @@ fn the_text_shows_state_fill_and_content() {
 }
 
 #[test]
+fn rows_of_empty_zones_are_one_line() {
+    let state = |zone| if zone == 1 { ZoneState::Full } else { ZoneState::Empty };
+    let drawn = text::draw(&uniform(300, state, 1000));
+    assert!(drawn.contains("\n    64  to 299: empty\n\nstate"), "{drawn}");
+    assert_eq!(drawn.matches("fill").count(), 1, "{drawn}");
+}
+
+#[test]
 fn many_zones_share_a_cell_that_shows_the_busiest_state() {
     let state = |zone| if zone == 7 { ZoneState::Full } else { ZoneState::Empty };
     let map = uniform(10, state, 4);

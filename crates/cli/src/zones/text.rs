@@ -22,10 +22,21 @@ pub(crate) fn draw(map: &ZoneMap) -> String {
     if let Some(cell) = map.cells.first().filter(|cell| cell.zone_count > 1) {
         text.push_str(&format!("each column is {} zones\n", cell.zone_count));
     }
-    for row in map.cells.chunks(ROW_CELL_COUNT) {
-        let zone = row.first().map_or(0, |cell| cell.zone);
+    let mut rows = map.cells.chunks(ROW_CELL_COUNT).peekable();
+    while let Some(row) = rows.next() {
+        let Some(first) = row.first() else { continue };
+        if is_blank(row) {
+            // Rows of empty zones are told in one line.
+            let mut last = row.last().unwrap_or(first);
+            while let Some(next) = rows.next_if(|row| is_blank(row)) {
+                last = next.last().unwrap_or(last);
+            }
+            let end = last.zone + last.zone_count - 1;
+            text.push_str(&format!("\n{:>6}  to {end}: empty\n", first.zone));
+            continue;
+        }
         for (label, line) in [
-            (format!("{zone:>6}  state  "), row.iter().map(state_char).collect::<String>()),
+            (format!("{:>6}  state  ", first.zone), row.iter().map(state_char).collect::<String>()),
             ("        fill   ".to_owned(), row.iter().map(fill_char).collect()),
             ("        holds  ".to_owned(), row.iter().map(content_char).collect()),
         ] {
@@ -40,6 +51,12 @@ pub(crate) fn draw(map: &ZoneMap) -> String {
     );
     text.push_str(&use_table(map));
     text
+}
+
+/// Whether there is nothing to see.
+fn is_blank(row: &[Cell]) -> bool {
+    row.iter()
+        .all(|cell| cell.state == CellState::Empty && cell.written_bytes == 0 && !cell.has_catalog)
 }
 
 fn state_char(cell: &Cell) -> char {
