@@ -1,4 +1,74 @@
-//! An ordered, durable key-value store for disks whose tracks overlap.
+//! Imbrex: an ordered, durable key-value store for disks whose tracks overlap.
+//!
+//! ```
+//! use imbrex::{Db, Options, WriteBatch, WriteOptions};
+//! use imbrex_clockwork::Runtime;
+//! use imbrex_disk::Blocks;
+//! use imbrex_disk_sim::SimDisk;
+//! use imbrex_files::{FileLayer, FormatOptions, PlacementKind};
+//! use std::sync::Arc;
+//!
+//! // A zoned drive in memory, files on it, a store in them. A real program formats once and then
+//! // opens with `FileLayer::open`.
+//! let runtime = Runtime::threads(2);
+//! let disk = Arc::new(SimDisk::tiny_zoned(64, Blocks::new(256)));
+//! let placement = PlacementKind::by_name("log-structured").ok_or("no such placement")?;
+//! let files = FileLayer::format(disk, &FormatOptions::new(placement), &runtime)?;
+//! let options = Options { memtable_len_bytes: 1 << 20, ..Options::default() };
+//! let db = Db::open(Arc::new(files), runtime, options)?;
+//!
+//! let fruit = db.default_keyspace();
+//! fruit.put("apple", "red")?;
+//! fruit.put("banana", "yellow")?;
+//! let before = db.snapshot();
+//!
+//! let mut batch = WriteBatch::new();
+//! batch.delete(&fruit, "apple")?;
+//! batch.put(&fruit, "cherry", "dark red")?;
+//! db.write(batch, WriteOptions::SYNC)?; // all of it, durable
+//!
+//! assert_eq!(fruit.get("apple")?, None);
+//! assert_eq!(fruit.get_at(&before, "apple")?.as_deref(), Some(&b"red"[..]));
+//! let names: Vec<_> = fruit.range("b"..)?.map(|entry| entry.map(|(key, _)| key)).collect::<Result<_, _>>()?;
+//! assert_eq!(names, ["banana", "cherry"]);
+//! db.close()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What it is
+//!
+//! A log-structured merge-tree over the file layer `imbrex-files`: it names levels and groups, and
+//! never sees a zone or a track. Follow one `put` down:
+//!
+//! ```text
+//!   handle     Keyspace::put                 checks the key
+//!   write      gate, sequence number         waits where the store lags, refuses where it is full
+//!   wal        record in the log             the only thing a sync has to make durable
+//!   memtable   sorted in memory              where reads look first
+//!   ---------- acknowledged ------------------------------------------------------------------
+//!   flush      a table of level 0            tables, logs and version change in one commit
+//!   compaction merged down, level by level   a policy plans, a job merges, one commit each
+//! ```
+//!
+//! and one `get`: memtables from the newest to the oldest, then the levels from the top; in each
+//! sorted run at most one table, whose filter answers for most absent keys without a read.
+//!
+//! # Reading it
+//!
+//! `batch`, `wal`, `memtable`; `table` and below; `version` (what is where) and `compaction` (what
+//! goes where); `store`, `write`, `flush`, `recover` put them together; `db` and `handle` are the
+//! doors. Reads are in `keyspace` (one key) and `read` (ranges), over `merge` and `range_del`.
+//!
+//! Background work is two kinds of [`Job`](imbrex_clockwork::Job)s; with a virtual runtime they are
+//! interleaved with the foreground on one thread, in an order that a seed decides.
+//!
+//! # When not to use it
+//!
+//! Transactions over reads and writes are not here: a batch is atomic, but nothing notices that what
+//! a writer has read was changed meanwhile. One process at a time opens a drive.
+//!
+//! # Durability
+#![doc = include_str!("../../../docs/durability.md")]
 
 mod batch;
 mod cache;
