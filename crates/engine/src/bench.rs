@@ -7,7 +7,12 @@
 //! memtables of 64 MiB. Figures and what they decided:
 //! `docs/decisions/0006-memtable.md`.
 #![allow(dead_code, reason = "only the parts that are measured are used")]
-#![allow(unreachable_pub, unused_imports, reason = "the modules are the library's")]
+#![allow(
+    unreachable_pub,
+    unused_imports,
+    unfulfilled_lint_expectations,
+    reason = "the modules are the library's, and public there"
+)]
 
 mod batch;
 mod error;
@@ -25,7 +30,7 @@ use imbrex_clockwork::{Clock, Prng, WallClock};
 use imbrex_files::{FilesError, LogWriter};
 use iter::InternalIter;
 use key::{InternalKey, Kind, Seq, Trailer};
-use memtable::{ChunkPool, Memtable};
+use memtable::Memtable;
 use merge::MergingIter;
 use read::{Iter, IterBounds, IterSources};
 use std::hint::black_box;
@@ -107,8 +112,8 @@ fn text_key(i: u64) -> [u8; 16] {
     key
 }
 
-fn filled(pool: &Arc<ChunkPool>, key: impl Fn(u64) -> [u8; 16], value_len: usize) -> Memtable {
-    let memtable = Memtable::with_pool(0, Arc::clone(pool));
+fn filled(key: impl Fn(u64) -> [u8; 16], value_len: usize) -> Memtable {
+    let memtable = Memtable::new(0);
     let value = vec![7; value_len];
     let mut i = 0;
     while memtable.len_bytes() < MEMTABLE_LEN_BYTES {
@@ -119,26 +124,22 @@ fn filled(pool: &Arc<ChunkPool>, key: impl Fn(u64) -> [u8; 16], value_len: usize
 }
 
 fn memtable_inserts(bench: &Bench, value_len: usize) {
-    let pool = Arc::new(ChunkPool::new(MEMTABLE_LEN_BYTES));
-    bench.time(&format!("memtable/insert random {value_len}, fresh memory"), || {
-        filled(&Arc::default(), random_key, value_len).entry_count()
-    });
     bench.time(&format!("memtable/insert random {value_len}"), || {
-        filled(&pool, random_key, value_len).entry_count()
+        filled(random_key, value_len).entry_count()
     });
     bench.time(&format!("memtable/insert ascending {value_len}"), || {
-        filled(&pool, |i| key_of(i << 43), value_len).entry_count()
+        filled(|i| key_of(i << 43), value_len).entry_count()
     });
     bench.time(&format!("memtable/insert text {value_len}"), || {
-        filled(&pool, text_key, value_len).entry_count()
+        filled(text_key, value_len).entry_count()
     });
     bench.time(&format!("memtable/insert overwrite {value_len}"), || {
-        filled(&pool, |i| random_key(i % 100_000), value_len).entry_count()
+        filled(|i| random_key(i % 100_000), value_len).entry_count()
     });
 }
 
 fn memtable_reads(bench: &Bench) {
-    let memtable = Arc::new(filled(&Arc::default(), random_key, 100));
+    let memtable = Arc::new(filled(random_key, 100));
     let count = memtable.entry_count() as u64;
     let empty = Memtable::new(0);
     bench.time("memtable/get empty", || {

@@ -20,7 +20,6 @@ mod arena;
 mod iter;
 mod tree;
 
-pub(crate) use arena::ChunkPool;
 pub(crate) use iter::MemtableIter;
 
 use crate::key::{InternalKey, Kind, Seq, Trailer};
@@ -59,26 +58,16 @@ pub(crate) struct Memtable {
 }
 
 impl Memtable {
-    /// An empty memtable with memory of its own.
+    /// An empty memtable.
     pub(crate) fn new(id: u64) -> Memtable {
-        Memtable::with_pool(id, Arc::default())
-    }
-
-    /// An empty memtable that takes its memory from `pool` and gives it back in the end.
-    pub(crate) fn with_pool(id: u64, pool: Arc<ChunkPool>) -> Memtable {
         Memtable {
             id,
-            live: RwLock::new(Tree::new(pool)),
+            live: RwLock::new(Tree::default()),
             frozen: OnceLock::new(),
             entry_count: AtomicUsize::new(0),
             entries_len_bytes: AtomicUsize::new(0),
             tombstones: MemTombstones::default(),
         }
-    }
-
-    /// The number it was made with.
-    pub(crate) fn id(&self) -> u64 {
-        self.id
     }
 
     /// Adds a put or a delete. Cost: one search, one copy of key and value.

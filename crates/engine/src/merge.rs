@@ -97,11 +97,6 @@ impl<I: InternalIter> MergingIter<I> {
         MergingIter { sources, heap, runner_up: 1, direction, scratch: Vec::new() }
     }
 
-    /// Which source the current entry comes from. Only while `valid`.
-    pub(crate) fn source_index(&self) -> usize {
-        self.heap[0].source as usize
-    }
-
     /// Moves every source by `step`, then finds out which comes first.
     fn start(
         &mut self,

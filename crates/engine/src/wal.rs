@@ -103,7 +103,7 @@ impl Wal {
     ///
     /// # Errors
     /// [`EngineError::Files`]: the record is not in the log; after a lack of space the log can go on,
-    /// after anything else it [`Wal::is_closed`] and the store must be opened again.
+    /// after anything else it takes no more writes and the store must be opened again.
     pub(crate) fn append(&self, parts: &[&[u8]]) -> Result<WalPosition, EngineError> {
         let mut tail = self.open_tail()?;
         // Before the record is pushed: once it is, it can no longer be refused.
@@ -189,6 +189,7 @@ impl Wal {
     }
 
     /// Whether nothing can be appended any more.
+    #[cfg(test)]
     pub(crate) fn is_closed(&self) -> bool {
         self.tail.lock().is_closed
     }
@@ -196,11 +197,6 @@ impl Wal {
     /// How long the log is, the part in memory not counted.
     pub(crate) fn len_bytes(&self) -> u64 {
         self.log.len_bytes()
-    }
-
-    /// The name of its file.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
     }
 
     fn open_tail(&self) -> Result<MutexGuard<'_, Tail>, EngineError> {

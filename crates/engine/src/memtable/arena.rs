@@ -11,8 +11,6 @@
 
 use crate::key::{InternalKey, Trailer};
 use bytes::Bytes;
-use parking_lot::Mutex;
-use std::sync::Arc;
 
 /// Big enough that the rest left empty at a chunk's end (half a record) does not count, small
 /// enough that the memtable of a keyspace with ten keys stays small.
@@ -43,47 +41,8 @@ impl Place {
     pub(super) const ZERO: Place = Place(0);
 }
 
-/// Chunks of memtables that are gone, for those to come.
-///
-/// Fresh memory costs a page fault for every 4 KiB, which is most of what a write of 1 KiB costs;
-/// and what the pool keeps is what the next memtable would take.
-#[derive(Debug)]
-pub(crate) struct ChunkPool {
-    free: Mutex<Vec<Vec<u8>>>,
-    chunk_count_max: usize,
-}
-
-impl ChunkPool {
-    /// A pool that keeps at most `len_bytes_max` of free chunks.
-    pub(crate) fn new(len_bytes_max: usize) -> ChunkPool {
-        let chunk_count_max = len_bytes_max / CHUNK_LEN_BYTES;
-        ChunkPool { free: Mutex::default(), chunk_count_max }
-    }
-
-    fn take(&self) -> Vec<u8> {
-        self.free.lock().pop().unwrap_or_else(|| Vec::with_capacity(CHUNK_LEN_BYTES))
-    }
-
-    fn give_back(&self, chunks: Vec<Vec<u8>>) {
-        let mut free = self.free.lock();
-        let room = self.chunk_count_max.saturating_sub(free.len());
-        free.extend(chunks.into_iter().take(room).map(|mut chunk| {
-            chunk.clear();
-            chunk
-        }));
-    }
-}
-
-impl Default for ChunkPool {
-    /// A pool that keeps nothing.
-    fn default() -> ChunkPool {
-        ChunkPool::new(0)
-    }
-}
-
 #[derive(Debug, Default)]
 pub(super) struct Arena {
-    pool: Arc<ChunkPool>,
     chunks: Vec<Vec<u8>>,
     large: Vec<Bytes>,
     large_len_bytes: usize,
@@ -112,17 +71,7 @@ impl<'a> Value<'a> {
     }
 }
 
-impl Drop for Arena {
-    fn drop(&mut self) {
-        self.pool.give_back(std::mem::take(&mut self.chunks));
-    }
-}
-
 impl Arena {
-    pub(super) fn new(pool: Arc<ChunkPool>) -> Arena {
-        Arena { pool, chunks: Vec::new(), large: Vec::new(), large_len_bytes: 0 }
-    }
-
     pub(super) fn push(&mut self, key: InternalKey<'_>, value: &[u8]) -> Place {
         let user_key = key.user_key;
         let key_len = u16::try_from(user_key.len().wrapping_sub(1))
@@ -142,7 +91,7 @@ impl Arena {
         header[8..12].copy_from_slice(&value_len.to_le_bytes());
         let len_bytes = HEADER_LEN_BYTES + user_key.len() + value.len();
         if self.chunks.last().is_none_or(|c| CHUNK_LEN_BYTES - c.len() < len_bytes) {
-            self.chunks.push(self.pool.take());
+            self.chunks.push(Vec::with_capacity(CHUNK_LEN_BYTES));
         }
         let chunk_index = self.chunks.len() - 1;
         let chunk = &mut self.chunks[chunk_index];

@@ -172,7 +172,6 @@ fn long_keys_and_values_have_room() {
 #[test]
 fn an_empty_memtable_answers_nothing() {
     let memtable = Arc::new(Memtable::new(7));
-    assert_eq!(memtable.id(), 7);
     assert!(memtable.is_empty());
     assert_eq!(memtable.len_bytes(), 0);
     assert_eq!(memtable.get(b"k", Seq::MAX), None);
@@ -186,23 +185,6 @@ fn an_empty_memtable_answers_nothing() {
     assert_eq!(memtable.range_tombstones().len(), 1);
     memtable.freeze();
     assert_eq!(memtable.get(b"b", Seq::MAX), None);
-}
-
-#[test]
-fn chunks_are_used_again_and_show_nothing_of_before() {
-    let pool = Arc::new(ChunkPool::new(3 << 20));
-    for round in 0..4_u8 {
-        let memtable = Memtable::with_pool(0, Arc::clone(&pool));
-        for i in 0..6000_u64 {
-            let value = [round; 1000];
-            memtable.insert(&i.to_be_bytes(), Trailer::new(Seq(i), Kind::Put), &value);
-        }
-        for i in 0..6000_u64 {
-            let found = memtable.get(&i.to_be_bytes(), Seq::MAX).unwrap();
-            assert_eq!(found.state, MemState::Value(Bytes::from(vec![round; 1000])));
-        }
-    }
-    assert!(format!("{pool:?}").len() < 1000, "free chunks are empty");
 }
 
 /// Readers beside one writer: whoever sees an entry sees it whole, and sees all before it.

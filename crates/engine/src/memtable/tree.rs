@@ -17,9 +17,8 @@
 //!       the subtree are at or above it, keys to its left are below.
 //!   T3  Every key starts with `shared`, and every prefix is the 8 bytes after it, padded with 0.
 
-use super::arena::{Arena, ChunkPool, Place, Value};
+use super::arena::{Arena, Place, Value};
 use crate::key::InternalKey;
-use std::sync::Arc;
 
 /// Entries of a node: measured, see `docs/decisions/0006-memtable.md`.
 pub(super) const NODE_LEN: usize = 128;
@@ -173,11 +172,6 @@ impl std::fmt::Debug for Tree {
 }
 
 impl Tree {
-    /// An empty tree whose arena takes its chunks from `pool`.
-    pub(super) fn new(pool: Arc<ChunkPool>) -> Tree {
-        Tree { arena: Arena::new(pool), ..Tree::default() }
-    }
-
     pub(super) fn entry_count(&self) -> usize {
         self.entry_count
     }

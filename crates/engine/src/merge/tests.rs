@@ -128,8 +128,7 @@ fn equal_keys_come_in_the_order_of_their_sources() {
     let list = |value: &[u8]| ListIter::new(vec![(b"k".to_vec(), trailer, value.to_vec())]);
     let mut merged = MergingIter::new(vec![list(b"a"), list(b"b"), list(b"c")]);
     merged.seek_to_first().unwrap();
-    for (index, expected) in [b"a", b"b", b"c"].into_iter().enumerate() {
-        assert_eq!(merged.source_index(), index);
+    for expected in [b"a", b"b", b"c"] {
         assert_eq!(merged.value(), expected);
         merged.next().unwrap();
     }
