@@ -90,11 +90,6 @@ impl TableIter {
         }
     }
 
-    /// The table it reads.
-    pub(crate) fn table(&self) -> &Arc<Table> {
-        &self.table
-    }
-
     #[inline]
     fn block(&self) -> &[u8] {
         bytes_of(&self.place, &self.shared, &self.owned, &self.read_ahead)

@@ -40,11 +40,6 @@ impl<R: SortedRun> LevelIter<R> {
         LevelIter { run, options, table_index: 0, iter: None }
     }
 
-    /// Which table the cursor stands in.
-    pub(crate) fn table_index(&self) -> usize {
-        self.table_index
-    }
-
     /// Makes table `index` the current one; false if there is none.
     fn open(&mut self, index: usize) -> Result<bool, EngineError> {
         if index >= self.run.table_count() {

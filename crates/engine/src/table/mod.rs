@@ -27,15 +27,12 @@ mod tombstones;
 mod varint;
 mod verify;
 
-pub(crate) use block::compare_user_keys;
 pub(crate) use builder::{TableBuilder, TableOptions};
 pub(crate) use filter::key_hash;
 pub(crate) use index::IndexPartition;
-pub(crate) use iter::{TableIter, TableReadOptions};
+pub(crate) use iter::TableReadOptions;
 pub(crate) use level_iter::{LevelIter, SortedRun};
-pub(crate) use properties::TableProperties;
 pub(crate) use reader::{Table, TableLookup};
-pub(crate) use verify::TableReport;
 
 #[cfg(feature = "micro-bench")]
 pub(crate) mod micro;

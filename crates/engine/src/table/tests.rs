@@ -1,5 +1,6 @@
 //! Tables against a plain sorted list, and against damage.
 
+use super::properties::TableProperties;
 use super::*;
 use crate::EngineError;
 use crate::cache::BlockCache;
