@@ -3,9 +3,8 @@
 //! Keys and values are those of the peer harness: 16-byte keys, 8 of them zero; values that LZ4
 //! halves.
 
-use super::{
-    Table, TableBuilder, TableIter, TableLookup, TableOptions, TableReadOptions, key_hash,
-};
+use super::iter::TableIter;
+use super::{Table, TableBuilder, TableLookup, TableOptions, TableReadOptions, key_hash};
 use crate::EngineError;
 use crate::cache::BlockCache;
 use crate::iter::InternalIter;
