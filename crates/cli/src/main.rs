@@ -23,6 +23,7 @@ mod error;
 mod interrupt;
 mod key;
 mod load;
+mod measure;
 mod output;
 mod progress;
 mod read;
@@ -75,6 +76,8 @@ enum Command {
     Check(check::CheckArgs),
     /// Tell what a file or structure on the drive holds, in words
     Dump(dump::DumpArgs),
+    /// Measure the store, with db_bench's names
+    Bench(measure::BenchArgs),
     /// Show it all in half a minute: a drive, real records, a power cut, the zone map
     Demo(demo::DemoArgs),
     /// Print a completion script for a shell
@@ -114,6 +117,7 @@ fn run(args: Args) -> Result<(), CliError> {
         Command::Compact(args) => args.run(session_ref),
         Command::Check(args) => args.run(session_ref),
         Command::Dump(args) => args.run(session_ref),
+        Command::Bench(args) => args.run(session_ref),
         Command::Demo(args) => args.run(session_ref),
         Command::Completions(args) => args.run(session_ref),
         Command::Man => completions::manual(session_ref),

@@ -13,6 +13,8 @@ use std::time::Duration;
 pub(crate) enum Unit {
     Bytes,
     Items,
+    /// Nothing but the time that has passed.
+    Time,
 }
 
 /// A bar that stays out of the way of short work and of pipes; gone when dropped.
@@ -95,8 +97,11 @@ fn write_line(
 ) -> fmt::Result {
     let shown = |count: u64| match unit {
         Unit::Bytes => BinaryBytes(count).to_string(),
-        Unit::Items => HumanCount(count).to_string(),
+        Unit::Items | Unit::Time => HumanCount(count).to_string(),
     };
+    if unit == Unit::Time {
+        return write!(out, "{what}, {} so far", HumanDuration(elapsed));
+    }
     let rate = position as f64 / elapsed.as_secs_f64().max(0.001);
     write!(out, "{what} ")?;
     if let Some(total) = total {

@@ -141,3 +141,19 @@ fn everything_on_the_drive_can_be_dumped() {
     assert!(drive.run("dump", &["versions"]).ok().contains("level"));
     drive.run("dump", &["nosuch"]).fails(1, &["no file named \"nosuch\""]);
 }
+
+#[test]
+fn the_store_is_measured_alike_in_every_run() {
+    let args = ["bench", "--benchmarks=fillrandom,readrandom", "--num=2000", "--format=json"];
+    let [first, second] = [0, 1].map(|_| imbrex(&args).json());
+    let runs = first["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 2, "{first}");
+    for run in 0..2 {
+        for figure in ["drive", "latency"] {
+            assert_eq!(first["runs"][run][figure], second["runs"][run][figure], "{figure}");
+        }
+    }
+    let text = imbrex(&["bench", "--benchmarks=fillseq", "--num=1000"]).ok();
+    assert!(text.contains("fillseq"), "{text}");
+    imbrex(&["bench", "--num=0"]).fails(2, &["--num is 0"]);
+}

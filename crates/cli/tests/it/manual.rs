@@ -6,9 +6,10 @@ use crate::imbrex;
 fn every_command_has_help_and_the_manual_names_it() {
     let manual = imbrex(&["man"]).ok();
     let help = imbrex(&["--help"]).ok();
-    for command in
-        ["load", "get", "put", "delete", "scan", "stats", "compact", "check", "dump", "demo"]
-    {
+    for command in [
+        "load", "get", "put", "delete", "scan", "stats", "compact", "check", "dump", "bench",
+        "demo",
+    ] {
         assert!(help.contains(&format!("  {command} ")), "{command}");
         assert!(manual.contains(&format!(".SS imbrex {command}")), "{command}");
         let own = imbrex(&[command, "--help"]).ok();
