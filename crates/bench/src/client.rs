@@ -79,7 +79,8 @@ impl Client {
         }
         let mut read = ReadOptions::default();
         if let Some(bytes) = options.readahead_size {
-            read.read_ahead_bytes = bytes.0 as usize;
+            read.read_ahead_bytes_min = bytes.0 as usize;
+            read.read_ahead_bytes = read.read_ahead_bytes.max(bytes.0 as usize);
         }
         Client {
             benchmark,

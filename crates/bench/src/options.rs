@@ -86,7 +86,8 @@ pub struct BenchOptions {
     #[arg(long = "seek_nexts", alias = "seek-nexts", default_value_t = 0)]
     pub seek_nexts: u32,
 
-    /// Bytes an iterator reads ahead [default: the engine's]
+    /// Bytes that an iterator reads at a time, from the first read on [default: little at first,
+    /// then more and more]
     #[arg(long = "readahead_size", alias = "readahead-size")]
     pub readahead_size: Option<ByteCount>,
 

@@ -200,6 +200,7 @@ impl Keyspace {
         self.state.check_exists()?;
         let read = TableReadOptions {
             fill_cache: options.fill_cache,
+            read_ahead_bytes_min: options.read_ahead_bytes_min,
             read_ahead_bytes: options.read_ahead_bytes,
             sequential: false,
         };

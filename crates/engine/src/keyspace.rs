@@ -206,6 +206,12 @@ impl KeyspaceState {
         }
         bits
     }
+
+    /// Whether writes wait until compaction has caught up.
+    pub(crate) fn is_stopped_by_compaction(&self) -> bool {
+        let policy = policy(self.options.compaction);
+        policy.pressure(&self.view().version, &self.options) == Pressure::Stop
+    }
 }
 
 /// What one source says about a key: its newest entry and its newest range tombstone over it.

@@ -46,7 +46,7 @@ impl Default for Options {
         Options {
             create_if_missing: true,
             memtable_len_bytes: 64 << 20,
-            immutable_memtable_count_max: 2,
+            immutable_memtable_count_max: 1,
             log_len_bytes_max: 256 << 20,
             log_frame_len_bytes: 64 << 10,
             block_cache_len_bytes: 64 << 20,
@@ -202,6 +202,9 @@ pub struct ReadOptions<'a> {
     pub fill_cache: bool,
     /// How far to read ahead once the iterator moves on steadily; 0 for not at all.
     pub read_ahead_bytes: usize,
+    /// How much the first read after a seek fetches of each sorted run; 0 for one block. On a disk a
+    /// scan known to be long gains by saying so: each further read costs a seek.
+    pub read_ahead_bytes_min: usize,
 }
 
 impl Default for ReadOptions<'_> {
@@ -212,6 +215,7 @@ impl Default for ReadOptions<'_> {
             upper: None,
             fill_cache: true,
             read_ahead_bytes: 256 << 10,
+            read_ahead_bytes_min: 0,
         }
     }
 }

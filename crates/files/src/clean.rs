@@ -261,6 +261,10 @@ impl Job for CleanJob {
             return Step::Done;
         }
         if self.current.is_none() {
+            // What the last reader let go of since the last commit.
+            if inner.reclaim().is_err() {
+                return Step::Done;
+            }
             self.current = inner.begin_cleaning(Urgency::Background);
         }
         let Some(cleaning) = &mut self.current else { return Step::Wait };

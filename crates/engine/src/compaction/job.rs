@@ -108,6 +108,7 @@ impl Running {
             fill_cache: false,
             read_ahead_bytes: store.options.compaction_read_len_bytes,
             sequential: true,
+            ..TableReadOptions::default()
         };
         let mut tombstones = Vec::new();
         for slot in self.plan.tables().filter(|slot| slot.meta.range_tombstone_count > 0) {
@@ -224,11 +225,14 @@ impl Store {
                 self.is_blocked.store(false, Ordering::Release);
                 return Some((keyspace, plan));
             }
-            is_blocked |=
-                state.busy.is_idle() && keyspace.pressure(&self.options) & gate::STOP != 0;
+            // A memtable that waits for its flush is none of compaction's affair: the flush may
+            // only not have begun yet.
+            is_blocked |= state.busy.is_idle() && keyspace.is_stopped_by_compaction();
         }
-        let was_blocked = self.is_blocked.swap(is_blocked && plans.is_idle(), Ordering::AcqRel);
+        let is_blocked = is_blocked && plans.is_idle();
+        let was_blocked = self.is_blocked.swap(is_blocked, Ordering::AcqRel);
         drop(plans);
+        // Once, when it begins: a job that wakes itself at every look would never rest.
         if is_blocked && !was_blocked {
             self.refresh_space();
             self.runtime.scheduler.notify();
@@ -264,10 +268,11 @@ impl Store {
         })
     }
 
-    fn end_compaction(&self, keyspace: &KeyspaceState, plan: &Plan) {
+    fn end_compaction(&self, keyspace: &KeyspaceState, plan: Plan) {
         let mut plans = self.plans.lock();
-        plans.keyspaces.entry(keyspace.id).or_default().busy.finish(plan);
+        plans.keyspaces.entry(keyspace.id).or_default().busy.finish(&plan);
         drop(plans);
+        drop(plan);
         self.refresh_space();
         self.runtime.scheduler.notify();
     }
@@ -344,7 +349,7 @@ impl Store {
             Ok(())
         });
         let done = done.map_err(|error| self.compaction_failed(&plan, error));
-        self.end_compaction(keyspace, &plan);
+        self.end_compaction(keyspace, plan);
         done
     }
 
@@ -386,7 +391,10 @@ impl CompactionJob {
 
     fn let_go(&mut self) {
         if let Some(run) = self.current.take() {
-            self.store.end_compaction(&run.keyspace, &run.plan);
+            let Running { keyspace, plan, task, .. } = run;
+            // The readers of the inputs go first, so that who is woken can reclaim their space.
+            drop(task);
+            self.store.end_compaction(&keyspace, plan);
         }
     }
 
@@ -395,7 +403,7 @@ impl CompactionJob {
         if self.current.is_none() {
             let Some((keyspace, plan)) = store.next_compaction() else { return Ok(Step::Wait) };
             let started = Running::start(store, Arc::clone(&keyspace), plan.clone());
-            self.current = Some(started.inspect_err(|_| store.end_compaction(&keyspace, &plan))?);
+            self.current = Some(started.inspect_err(|_| store.end_compaction(&keyspace, plan))?);
             return Ok(Step::More);
         }
         let Some(run) = &mut self.current else { return Ok(Step::More) };

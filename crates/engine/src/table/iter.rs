@@ -24,6 +24,8 @@ pub(crate) struct TableReadOptions {
     pub(crate) fill_cache: bool,
     /// How far it reads ahead at most.
     pub(crate) read_ahead_bytes: usize,
+    /// How far the first read after a seek goes; 0 for one block.
+    pub(crate) read_ahead_bytes_min: usize,
     /// The table will be read from end to end, as by a compaction: reads ahead from the first
     /// block on, and does not ask the cache.
     pub(crate) sequential: bool,
@@ -31,7 +33,12 @@ pub(crate) struct TableReadOptions {
 
 impl Default for TableReadOptions {
     fn default() -> TableReadOptions {
-        TableReadOptions { fill_cache: true, read_ahead_bytes: 256 << 10, sequential: false }
+        TableReadOptions {
+            fill_cache: true,
+            read_ahead_bytes_min: 0,
+            read_ahead_bytes: 256 << 10,
+            sequential: false,
+        }
     }
 }
 
@@ -83,7 +90,14 @@ impl TableIter {
             shared: Bytes::new(),
             owned: Vec::new(),
             cursor: BlockCursor::default(),
-            read_ahead: ReadAhead::new(options.read_ahead_bytes, options.sequential),
+            read_ahead: ReadAhead::new(
+                if options.sequential {
+                    options.read_ahead_bytes
+                } else {
+                    options.read_ahead_bytes_min
+                },
+                options.read_ahead_bytes,
+            ),
             scanned_len_bytes: 0,
             missed_len_bytes: 0,
             options,
@@ -242,7 +256,7 @@ impl TableIter {
         self.cursor.invalidate();
         self.scanned_len_bytes = 0;
         self.missed_len_bytes = 0;
-        self.read_ahead.restart(self.options.sequential);
+        self.read_ahead.restart();
     }
 }
 

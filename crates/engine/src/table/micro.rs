@@ -190,7 +190,12 @@ impl Fixture {
     /// Those of the table.
     pub fn scan(&self, sequential: bool) -> Result<usize, EngineError> {
         let options = match sequential {
-            true => TableReadOptions { fill_cache: false, read_ahead_bytes: 1 << 20, sequential },
+            true => TableReadOptions {
+                fill_cache: false,
+                read_ahead_bytes: 1 << 20,
+                sequential,
+                ..TableReadOptions::default()
+            },
             false => TableReadOptions::default(),
         };
         let mut iter = self.table().iter(options);

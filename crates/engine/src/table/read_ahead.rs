@@ -30,19 +30,21 @@ pub(crate) struct ReadAhead {
     /// The block asked for last.
     last: Range<u64>,
     ahead_len_bytes: usize,
+    ahead_len_bytes_min: usize,
     ahead_len_bytes_max: usize,
 }
 
 impl ReadAhead {
-    /// Reads ahead up to `ahead_len_bytes_max`; at once, if `from_the_start`.
-    pub(crate) fn new(ahead_len_bytes_max: usize, from_the_start: bool) -> ReadAhead {
+    /// Reads ahead `ahead_len_bytes_min` at once, and up to `ahead_len_bytes_max` later.
+    pub(crate) fn new(ahead_len_bytes_min: usize, ahead_len_bytes_max: usize) -> ReadAhead {
         ReadAhead {
             scratch: SPARE.take(),
             window: 0..0,
             window_at: 0,
             last: u64::MAX..u64::MAX,
-            ahead_len_bytes: if from_the_start { ahead_len_bytes_max } else { 0 },
-            ahead_len_bytes_max,
+            ahead_len_bytes: ahead_len_bytes_min,
+            ahead_len_bytes_min,
+            ahead_len_bytes_max: ahead_len_bytes_max.max(ahead_len_bytes_min),
         }
     }
 
@@ -112,8 +114,8 @@ impl ReadAhead {
     }
 
     /// A seek elsewhere: reading ahead starts small again.
-    pub(crate) fn restart(&mut self, from_the_start: bool) {
-        self.ahead_len_bytes = if from_the_start { self.ahead_len_bytes_max } else { 0 };
+    pub(crate) fn restart(&mut self) {
+        self.ahead_len_bytes = self.ahead_len_bytes_min;
     }
 }
 

@@ -86,7 +86,7 @@ impl<'a> Walk<'a> {
     fn new(table: &'a Table) -> Walk<'a> {
         Walk {
             table,
-            read_ahead: ReadAhead::new(READ_LEN_BYTES, true),
+            read_ahead: ReadAhead::new(READ_LEN_BYTES, READ_LEN_BYTES),
             raw: Vec::new(),
             cursor: BlockCursor::default(),
             before: None,

@@ -107,8 +107,12 @@ fn a_scan_reads_more_and_more_and_nothing_twice() {
 fn a_compaction_reads_far_ahead_from_the_start() {
     let (file, table) = sample();
     file.take_reads();
-    let options =
-        TableReadOptions { fill_cache: false, read_ahead_bytes: 1 << 20, sequential: true };
+    let options = TableReadOptions {
+        fill_cache: false,
+        read_ahead_bytes: 1 << 20,
+        sequential: true,
+        ..TableReadOptions::default()
+    };
     let mut iter = table.iter(options);
     iter.seek_to_first().unwrap();
     while iter.valid() {
