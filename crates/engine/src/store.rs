@@ -99,8 +99,14 @@ struct LogInfo {
 #[derive(Debug)]
 struct VersionSet {
     state: StoreState,
-    snapshot_len_bytes: u64,
-    edits_len_bytes: u64,
+    lens: RecordLens,
+}
+
+/// How long the records in the catalog are.
+#[derive(Clone, Copy, Debug)]
+struct RecordLens {
+    snapshot_bytes: u64,
+    edits_bytes: u64,
 }
 
 /// A change of the store: an edit and what happens to files together with it.
@@ -155,8 +161,7 @@ impl Store {
             next_id: AtomicU64::new(state.counters.next_id),
             versions: Mutex::new(VersionSet {
                 state,
-                snapshot_len_bytes: records_len_bytes,
-                edits_len_bytes: 0,
+                lens: RecordLens { snapshot_bytes: records_len_bytes, edits_bytes: 0 },
             }),
             wanted_bytes: AtomicU64::new(0),
             room_max_bytes: AtomicU64::new(u64::MAX),
@@ -251,7 +256,9 @@ impl Store {
         if let Err(reason) = state.apply(&edit) {
             return Err(self.poison(format!("an edit does not fit the state: {reason}")));
         }
-        let record = versions.record(&edit, &state);
+        let space = self.files.space();
+        let is_crowded = space.free_bytes <= space.reserve_bytes;
+        let (record, lens) = versions.record(&edit, &state, is_crowded);
         let commit = Commit {
             remove,
             link: change.link,
@@ -270,6 +277,7 @@ impl Store {
             }
         }
         versions.state = state;
+        versions.lens = lens;
         self.wanted_bytes.store(0, Ordering::Relaxed);
         self.logs.lock().retain(|log| log.id >= first_kept);
         self.room_max_bytes.store(u64::MAX, Ordering::Release);
@@ -453,17 +461,24 @@ impl Store {
 }
 
 impl VersionSet {
-    /// The record that makes `edit` durable: the edit alone, or everything when edits have piled up.
-    fn record(&mut self, edit: &VersionEdit, state: &StoreState) -> AppRecord {
+    /// The record that makes `edit` durable: the edit alone, or everything when edits have piled up,
+    /// sooner on a crowded drive. Also how long the records are once it is durable.
+    fn record(
+        &self,
+        edit: &VersionEdit,
+        state: &StoreState,
+        is_crowded: bool,
+    ) -> (AppRecord, RecordLens) {
+        let RecordLens { snapshot_bytes, edits_bytes } = self.lens;
+        let limit =
+            if is_crowded { snapshot_bytes / 4 } else { snapshot_bytes.max(EDITS_LEN_BYTES_MIN) };
         let bytes = format::encode(RecordKind::Edit, edit);
-        let limit = self.snapshot_len_bytes.max(EDITS_LEN_BYTES_MIN);
-        if self.edits_len_bytes + bytes.len() as u64 <= limit {
-            self.edits_len_bytes += bytes.len() as u64;
-            return AppRecord::Append(bytes);
+        let edits_bytes = edits_bytes + bytes.len() as u64;
+        if edits_bytes <= limit {
+            return (AppRecord::Append(bytes), RecordLens { snapshot_bytes, edits_bytes });
         }
         let snapshot = format::encode(RecordKind::Snapshot, &state.to_edit());
-        self.snapshot_len_bytes = snapshot.len() as u64;
-        self.edits_len_bytes = 0;
-        AppRecord::Replace(snapshot)
+        let lens = RecordLens { snapshot_bytes: snapshot.len() as u64, edits_bytes: 0 };
+        (AppRecord::Replace(snapshot), lens)
     }
 }

@@ -111,9 +111,15 @@ impl Committer {
     }
 
     /// Whether a namespace that grows by `more_bytes` still fits a region, with a quarter of it
-    /// left for the log and for edits that cannot be refused.
-    pub(crate) fn admit(&self, live: &Live, more_bytes: u64) -> Result<(), FilesError> {
-        let limit = self.body_len_bytes_max / 4 * 3;
+    /// left for the log and for edits that cannot be refused; with an eighth if something is removed
+    /// for it, as by a recovery that puts a table in a log's place.
+    pub(crate) fn admit(
+        &self,
+        live: &Live,
+        more_bytes: u64,
+        is_trade: bool,
+    ) -> Result<(), FilesError> {
+        let limit = self.body_len_bytes_max / 8 * if is_trade { 7 } else { 6 };
         let free_bytes = limit.saturating_sub(live.namespace.encoded_len_bytes());
         if more_bytes <= free_bytes {
             Ok(())

@@ -43,11 +43,12 @@ impl Inner {
             draft.add(file.name.clone(), record)?;
             bodies.push(Arc::clone(&file.body));
         }
+        let is_trade = !commit.remove.is_empty();
         draft.finish(commit)?;
         let growth_bytes = draft.growth_bytes.saturating_sub(draft.shrink_bytes);
         let edits = draft.edits;
         if growth_bytes > 0 {
-            self.committer.admit(&live, growth_bytes)?;
+            self.committer.admit(&live, growth_bytes, is_trade)?;
         }
         if edits.is_empty() {
             return Ok(());

@@ -99,7 +99,7 @@ impl Inner {
             return Err(FilesError::Exists { name: name.to_owned() });
         }
         if !hints.may_use_reserve {
-            self.committer.admit(&live, 64 + name.len() as u64)?;
+            self.committer.admit(&live, 64 + name.len() as u64, false)?;
         }
         body.set_named(true);
         live.bodies.insert(body.id, body);
