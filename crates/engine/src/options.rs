@@ -123,7 +123,8 @@ pub struct KeyspaceOptions {
     pub filter_bits_per_key: u32,
     /// The policy.
     pub compaction: CompactionKind,
-    /// Runs in level 0 that start a compaction.
+    /// Runs in level 0 that start a compaction, once they are as long together as what they overlap
+    /// in level 1; twice as many start it in any case.
     pub l0_compact_run_count: u32,
     /// Runs in level 0 from which on writes advance only as fast as compaction does.
     pub l0_slowdown_run_count: u32,
