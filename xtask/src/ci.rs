@@ -59,12 +59,26 @@ pub(crate) fn golden(root: &Path, package: Option<&str>) -> Result<()> {
     if package.is_none() {
         for name in EXAMPLES {
             let path = root.join("examples").join(name).with_extension("txt");
-            std::fs::write(&path, example_output(root, name)?)
+            let output = example_output(root, name)?;
+            std::fs::write(&path, &output)
                 .with_context(|| format!("cannot write {}", path.display()))?;
+            let readme = root.join("README.md");
+            let text = std::fs::read_to_string(&readme).context("cannot read README.md")?;
+            std::fs::write(&readme, quoted(&text, name, &output)?)
+                .context("cannot write README.md")?;
         }
     }
     println!("rewritten; `git diff` shows what changed");
     Ok(())
+}
+
+/// `text` with what stands between the markers of `name` replaced by `output`.
+fn quoted(text: &str, name: &str, output: &str) -> Result<String> {
+    let start = format!("<!-- {name} -->\n");
+    let (before, rest) =
+        text.split_once(&start).with_context(|| format!("README.md: no {}", start.trim()))?;
+    let (_, after) = rest.split_once("<!-- end -->").context("README.md: no <!-- end -->")?;
+    Ok(format!("{before}{start}```text\n{output}```\n<!-- end -->{after}"))
 }
 
 fn examples(root: &Path) -> Result<()> {
@@ -89,7 +103,11 @@ fn examples(root: &Path) -> Result<()> {
                 got.lines().count()
             );
         }
-        println!("{name}: as in examples/{name}.txt");
+        let readme = std::fs::read_to_string(root.join("README.md"))?;
+        if quoted(&readme, name, &got)? != readme {
+            bail!("README.md quotes an older output of {name}; `cargo xtask golden` rewrites it");
+        }
+        println!("{name}: as in examples/{name}.txt and README.md");
     }
     Ok(())
 }
