@@ -164,6 +164,9 @@ impl Db {
         if dropped.is_err() {
             keyspace.is_dropped.store(false, Ordering::Release);
         }
+        // Who waits for a flush of it waits for nothing now; and there is room again.
+        store.refresh_space();
+        store.runtime.scheduler.notify();
         dropped
     }
 
@@ -227,7 +230,7 @@ impl Db {
         let store = self.store();
         store.runtime.scheduler.notify();
         let mut ready = || {
-            store.gate() & gate::POISONED != 0
+            store.gate() & (gate::POISONED | gate::CLOSED) != 0
                 || (store.plans.lock().is_idle()
                     && !(store.has_flush_due() && store.may_try_to_write())
                     && !store.has_compaction_due())
@@ -236,6 +239,7 @@ impl Db {
             let waited = store.runtime.scheduler.wait_until(&mut ready);
             waited.map_err(|_| EngineError::Stalled { what: "background work" })?;
         }
+        store.check_open()?;
         store.check_poison()
     }
 
@@ -280,7 +284,7 @@ impl Shared {
         if !was_open {
             return Ok(());
         }
-        store.set_gate(gate::CLOSED);
+        store.shut();
         let synced = match store.gate() & gate::READ_ONLY {
             0 => store.sync(),
             _ => Ok(()),

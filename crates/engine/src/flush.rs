@@ -105,6 +105,7 @@ impl Store {
         self.runtime.scheduler.yield_now();
         self.check_poison()?;
         let mut writer = self.writer.lock();
+        self.check_open()?;
         let all = self.all_keyspaces();
         if all.iter().any(|keyspace| !keyspace.view().active.mem.is_empty()) {
             self.rotate(&mut writer, &|_| true)?;
@@ -118,12 +119,13 @@ impl Store {
                 view.immutables.iter().any(|slot| awaited.iter().any(|a| Arc::ptr_eq(a, slot)))
             })
         };
+        let ends = gate::POISONED | gate::CLOSED;
         while is_waiting() {
             self.check_poison()?;
+            self.check_open()?;
             if self.options.background_work {
-                let mut ready = || {
-                    !is_waiting() || self.gate() & gate::POISONED != 0 || !self.may_try_to_write()
-                };
+                let mut ready =
+                    || !is_waiting() || self.gate() & ends != 0 || !self.may_try_to_write();
                 let waited = self.runtime.scheduler.wait_until(&mut ready);
                 waited.map_err(|_| EngineError::Stalled { what: "a flush" })?;
                 if is_waiting() && !self.may_try_to_write() {

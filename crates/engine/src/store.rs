@@ -17,6 +17,9 @@
 //!   S2  Locks are taken in this order: `writer`, `versions`, `plans`, a keyspace's `swap`; none is
 //!       held while the scheduler is asked to wait or yield.
 //!   S3  Once something failed of which nobody knows how far it got, nothing is written any more.
+//!   S4  What holds writes up is looked at and said under one lock: who looked before a flush or a
+//!       compaction ended never has the last word, or writers would wait for what is over.
+//!   S5  When a close has returned the store does not change any more, whoever is still at it.
 
 use crate::EngineError;
 use crate::batch::KeyspaceId;
@@ -72,6 +75,8 @@ pub(crate) struct Store {
     versions: Mutex<VersionSet>,
     logs: Mutex<Vec<LogInfo>>,
     gate: AtomicUsize,
+    /// Held while the gate is computed anew (S4).
+    gate_turn: Mutex<()>,
     poison: Mutex<Option<String>>,
     visible: AtomicU64,
     next_id: AtomicU64,
@@ -155,6 +160,7 @@ impl Store {
             plans: Mutex::default(),
             keyspaces: RwLock::new(keyspaces),
             logs: Mutex::default(),
+            gate_turn: Mutex::default(),
             gate: AtomicUsize::new(if is_read_only { gate::READ_ONLY } else { 0 }),
             poison: Mutex::default(),
             visible: AtomicU64::new(last_seq),
@@ -238,6 +244,8 @@ impl Store {
     ) -> Result<(), EngineError> {
         self.check_poison()?;
         let mut versions = self.versions.lock();
+        // Under the lock: a close waits for it (S5).
+        self.check_open()?;
         let change = plan(&versions.state)?;
         let mut edit = change.edit;
         let mut remove = change.remove;
@@ -322,7 +330,7 @@ impl Store {
         if error.is_no_space() {
             self.wanted_bytes.store(self.files.space().free_bytes + 1, Ordering::Relaxed);
             self.set_gate(gate::LOW_SPACE);
-        } else if !matches!(error, EngineError::Poisoned { .. }) {
+        } else if !matches!(error, EngineError::Poisoned { .. } | EngineError::Closed) {
             self.poison(error.to_string());
         }
         error
@@ -354,6 +362,19 @@ impl Store {
         Err(EngineError::Poisoned { reason })
     }
 
+    /// # Errors
+    /// [`EngineError::Closed`].
+    pub(crate) fn check_open(&self) -> Result<(), EngineError> {
+        if self.gate() & gate::CLOSED == 0 { Ok(()) } else { Err(EngineError::Closed) }
+    }
+
+    /// Ends everything that writes (S5): what begins from here on is refused, what has begun is
+    /// waited for.
+    pub(crate) fn shut(&self) {
+        self.set_gate(gate::CLOSED);
+        drop(self.versions.lock());
+    }
+
     /// What holds writes up now.
     #[inline]
     pub(crate) fn gate(&self) -> usize {
@@ -370,6 +391,7 @@ impl Store {
 
     /// Computes anew whether writes go slower or wait.
     pub(crate) fn refresh_gate(&self) {
+        let _turn = self.gate_turn.lock();
         let mut bits = 0;
         for keyspace in self.keyspaces.read().values() {
             bits |= keyspace.pressure(&self.options);

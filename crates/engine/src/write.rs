@@ -73,8 +73,9 @@ impl Store {
             self.pass_gate(kind == Kind::Put, len_bytes as u64)?;
         }
         let mut writer = self.writer.lock();
+        // After the lock: a close and the drop of a keyspace wait for it.
+        self.check_open()?;
         self.make_room(&mut writer, keyspace)?;
-        // After the lock: a keyspace is dropped under it.
         keyspace.check_exists()?;
         let seq = writer.next_seq;
         let op = SingleOp::new(seq, keyspace.id, kind, key, value);
@@ -104,6 +105,7 @@ impl Store {
             self.pass_gate(has_put, batch.len_bytes() as u64)?;
         }
         let mut writer = self.writer.lock();
+        self.check_open()?;
         let mut touched: Vec<Arc<KeyspaceState>> = Vec::new();
         for (_, op) in batch.view().ops() {
             if touched.iter().all(|keyspace| keyspace.id != op.keyspace) {

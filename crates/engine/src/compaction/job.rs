@@ -287,9 +287,9 @@ impl Store {
             let mut after: Option<Bytes> = None;
             loop {
                 self.check_poison()?;
-                keyspace.check_exists()?;
+                self.check_open()?;
                 self.runtime.scheduler.yield_now();
-                match self.next_manual(keyspace, range, level, after.as_deref()) {
+                match self.next_manual(keyspace, range, level, after.as_deref())? {
                     ManualPlan::LevelDone => break,
                     ManualPlan::Wait => self.wait_for_plans("a running compaction")?,
                     ManualPlan::Run(plan) => {
@@ -310,8 +310,10 @@ impl Store {
         range: &ManualRange,
         level: u8,
         after: Option<&[u8]>,
-    ) -> ManualPlan {
+    ) -> Result<ManualPlan, EngineError> {
         let mut plans = self.plans.lock();
+        // Under the lock: who drops the keyspace looks there for plans that run.
+        keyspace.check_exists()?;
         let state = plans.keyspaces.entry(keyspace.id).or_default();
         let view = keyspace.view_arc();
         let situation = Situation {
@@ -327,7 +329,7 @@ impl Store {
         if let ManualPlan::Run(plan) = &next {
             state.start(plan);
         }
-        next
+        Ok(next)
     }
 
     /// Without space the next try is a smaller one.
@@ -344,6 +346,7 @@ impl Store {
     fn run_here(&self, keyspace: &Arc<KeyspaceState>, plan: Plan) -> Result<(), EngineError> {
         let done = Running::start(self, Arc::clone(keyspace), plan.clone()).and_then(|mut run| {
             while !run.step(self, imbrex_clockwork::BUDGET_DEFAULT.io_bytes)? {
+                self.check_open()?;
                 self.runtime.scheduler.yield_now();
             }
             Ok(())

@@ -6,3 +6,4 @@ mod found;
 mod model;
 mod power_cut;
 mod stage;
+mod threads;
