@@ -13,6 +13,9 @@
 //!   O1  A run is in the catalog before a byte is written to it.
 //!   O2  Before another log starts behind this one, the catalog says where this one ended, and what
 //!       it says was flushed.
+//!   O3  The first write of a run waits for what was planned into its zone before: a zone takes writes
+//!       at its pointer only, and a run may begin behind tables that are still being written.
+//!   O4  Once a run could not be made known to the catalog nothing is appended any more.
 
 use crate::api::{FilesError, Hints, LogWriter};
 use crate::catalog::{Edit, FileRecord};
@@ -133,6 +136,10 @@ impl Inner {
 impl LogFile {
     /// Gets one more run, in the catalog before it is used (O1).
     fn grow(&self, state: &mut LogState) -> Result<(), FilesError> {
+        let unknown = |error| {
+            self.poisoned.store(true, Ordering::Release);
+            error
+        };
         self.inner.reclaim()?;
         let (range, hold) = self.inner.allocate_log(&self.hints, state.owned())?;
         let extent = Extent { start: range.start, len_bytes: range.len.bytes() };
@@ -142,13 +149,13 @@ impl LogFile {
             self.body.placed.store(Arc::new(state.placed()));
             return Ok(());
         }
-        live.check()?;
+        live.check().map_err(unknown)?; // O4
         state.runs.iter().for_each(|(_, hold)| hold.set_named(true));
         self.body.placed.store(Arc::new(state.placed()));
         let edit = Edit::Grow { id: self.body.id, extent };
         let ticket = live.enqueue(vec![edit], Graves::default(), true);
         drop(live);
-        self.inner.committer.settle(ticket)
+        self.inner.committer.settle(ticket).map_err(unknown)
     }
 
     fn write(&self, state: &mut LogState, data: &[u8]) -> Result<(), DiskError> {
@@ -158,6 +165,9 @@ impl LogFile {
         for (range, _) in &state.runs {
             let mut at = range.start + skip.min(range.len);
             skip = skip.saturating_sub(range.len);
+            if at == range.start && !rest.is_empty() && !self.inner.space.wait_turn(*range) {
+                return Err(DiskError::Poisoned); // O3
+            }
             while at < range.end() && !rest.is_empty() {
                 let room = (range.end() - at).bytes().min(PIECE_LEN_BYTES as u64) as usize;
                 let (now, later) = rest.split_at(room.min(rest.len()));

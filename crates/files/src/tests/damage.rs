@@ -1,7 +1,7 @@
 //! Bits that flip in the catalog, other geometries, other contents: named, never guessed around.
 
 use super::stage::{Stage, Zones, conventional, put, remove, zoned};
-use crate::{AppRecord, Commit, Files, FilesError};
+use crate::{AppRecord, Commit, FileKind, Files, FilesError, Hints};
 use imbrex_disk::{Disk, Lba, Persist};
 use std::sync::Arc;
 
@@ -165,4 +165,21 @@ fn an_unreadable_file_does_not_stop_the_cleaning_of_others() {
     remove(&files, &["d"]).unwrap();
     put(&files, "h", 40, 1).unwrap();
     super::stage::verify(&files, "h", "h").unwrap();
+}
+
+/// A log grew while the catalog failed, so that nobody knows whether the new run is its own. The
+/// append said so, but the next one found room in that run, wrote there, and its sync was
+/// acknowledged for bytes that no recovery would look at (O1, O4).
+#[test]
+fn a_log_that_could_not_grow_takes_nothing_more() {
+    let stage = conventional(4096, 0);
+    let files = stage.format("first-fit").unwrap();
+    let log = files.create_log("w", Hints::new(FileKind::Log)).unwrap();
+    let owned = files.open("w").unwrap().extents()[0].len.bytes() as usize;
+    log.append(&vec![1; owned]).unwrap();
+    stage.disk.cut_power();
+    assert!(matches!(log.append(&[2; 4096]), Err(FilesError::Disk { .. })));
+    stage.power_cycle(1);
+    assert!(matches!(log.append(&[3; 4096]), Err(FilesError::Poisoned)));
+    assert!(matches!(log.sync(), Err(FilesError::Poisoned)));
 }
