@@ -93,7 +93,9 @@ impl CatalogStore {
         let region = &self.regions[self.current];
         let Some(log) = &mut self.log else { return Ok(false) };
         let len_bytes: u64 = records.iter().map(|r| r.len() as u64).sum();
-        // Frame headers and padding come on top: 56 bytes in 64 KiB, and less than a block.
+        // On top come frame headers and padding, 56 bytes in 64 KiB and less than a block, and the
+        // length of each record, which a crowd of short ones may not be forgiven.
+        let len_bytes = len_bytes + 5 * records.len() as u64;
         let bound = Blocks::holding(len_bytes + len_bytes / 512) + Blocks::new(2);
         if region.len() < log.next + bound {
             return Ok(false);
