@@ -72,7 +72,9 @@ fn dump_file(files: &FileLayer, file: &FileInfo, lines: &mut Lines<'_>) -> Resul
     let reader = files.open(&file.name).context(|| format!("cannot open {}", file.name))?;
     match file.kind {
         FileKind::Table => lines.engine(&file.name, |sink| dump_table(reader, sink)),
-        FileKind::Log => lines.engine(&file.name, |sink| dump_log(&*reader, sink)),
+        FileKind::Log => {
+            lines.engine(&file.name, |sink| dump_log(&*reader, files.format_id(), sink))
+        }
         kind @ (FileKind::Metadata | FileKind::Other) => Err(CliError::usage(format!(
             "{} is of kind {kind:?}, of which nothing is known",
             file.name

@@ -38,12 +38,16 @@ pub fn dump_table(file: Arc<dyn FileReader>, sink: DumpSink<'_>) -> Result<(), E
 
 /// Tells what the log in `file` holds: every batch and operation, and how the log ends.
 ///
-/// The file's name gives the log's id, which its frames carry too.
+/// The file's name and the file layer's `format_id` give the number that its frames carry.
 ///
 /// # Errors
 /// [`EngineError::Corrupt`]: a record passes its checksum and is no batch, or the name is none of a
 /// log. [`EngineError::Files`]. The lines before it stand.
-pub fn dump_log(file: &dyn FileReader, sink: DumpSink<'_>) -> Result<(), EngineError> {
+pub fn dump_log(
+    file: &dyn FileReader,
+    format_id: u64,
+    sink: DumpSink<'_>,
+) -> Result<(), EngineError> {
     let damaged = |offset: u64, reason: String| EngineError::Corrupt {
         structure: "log",
         file: file.name().to_owned(),
@@ -58,7 +62,8 @@ pub fn dump_log(file: &dyn FileReader, sink: DumpSink<'_>) -> Result<(), EngineE
         Ok(())
     };
     let len_blocks = file.len_bytes() / BLOCK_LEN_BYTES as u64;
-    let extent = Extent { log_id: log.0, len_blocks, durable_blocks: 0 };
+    let log_id = log.frame_id(format_id);
+    let extent = Extent { log_id, len_blocks, durable_blocks: 0 };
     let mut decoder = Decoder::new(extent, read);
     sink(&format!("log {} in {}, {len_blocks} blocks at most", log.0, file.name()));
     loop {

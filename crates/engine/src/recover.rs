@@ -143,17 +143,18 @@ pub(crate) fn attach(
 fn replay_logs(store: &Store, recovery: &mut Recovery) -> Result<(), EngineError> {
     let state = store.state();
     let (logs, remove) = find_files(store, &state)?;
+    let (ids, logs): (Vec<_>, Vec<_>) = logs.into_iter().unzip();
     recovery.log_count = logs.len();
     recovery.leftover_count = remove.len() - logs.len();
-    if let Some(newest) = logs.last() {
-        store.reserve_ids(newest.log_id + 1);
+    if let Some(LogId(newest)) = ids.last() {
+        store.reserve_ids(newest.saturating_add(1));
     }
     let mut rebuild = Rebuild { store, slots: BTreeMap::new(), outputs: Vec::new() };
     let floors: BTreeMap<_, _> =
         state.keyspaces.iter().map(|(&id, entry)| (id, entry.log_floor)).collect();
     let flushed = Seq(state.counters.last_seq);
     let replayed = replay(&logs, Some(flushed), &mut |index, batch| {
-        let log = LogId(logs[index].log_id);
+        let log = ids[index];
         for (seq, op) in batch.ops() {
             // A keyspace without a floor was dropped; what is below its floor is in tables.
             if floors.get(&op.keyspace).is_some_and(|&floor| log >= floor) {
@@ -182,11 +183,10 @@ fn replay_logs(store: &Store, recovery: &mut Recovery) -> Result<(), EngineError
     store.commit(change)
 }
 
+type Logs = Vec<(LogId, LogSource)>;
+
 /// The logs to replay, oldest first, and all files that will not be needed afterwards.
-fn find_files(
-    store: &Store,
-    state: &StoreState,
-) -> Result<(Vec<LogSource>, Vec<String>), EngineError> {
+fn find_files(store: &Store, state: &StoreState) -> Result<(Logs, Vec<String>), EngineError> {
     let tables: BTreeSet<String> = state
         .keyspaces
         .values()
@@ -198,7 +198,8 @@ fn find_files(
         if let Some(id) = LogId::of_file_name(&info.name) {
             let opened = store.files.open(&info.name);
             let file = opened.map_err(EngineError::files(format!("open log {}", info.name)))?;
-            logs.push(LogSource { file, log_id: id.0 });
+            let log_id = id.frame_id(store.files.format_id());
+            logs.push((id, LogSource { file, log_id }));
             remove.push(info.name);
         } else if info.name.ends_with(".tbl")
             && !info.name.contains('/')
@@ -207,7 +208,7 @@ fn find_files(
             remove.push(info.name);
         }
     }
-    logs.sort_by_key(|log| log.log_id);
+    logs.sort_by_key(|(id, _)| *id);
     Ok((logs, remove))
 }
 

@@ -236,7 +236,8 @@ impl Store {
         };
         let created = self.files.create_log(&name, hints);
         let log = created.map_err(|source| self.files_failed("create a log", source))?;
-        let wal = Wal::new(name, log, id.0, self.options.log_frame_len_bytes);
+        let frame_id = id.frame_id(self.files.format_id());
+        let wal = Wal::new(name, log, frame_id, self.options.log_frame_len_bytes);
         writer.wal = Some(Arc::new(wal));
         writer.log = id;
         self.add_log(id, writer.next_seq);

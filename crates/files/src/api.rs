@@ -325,6 +325,9 @@ pub trait Files: Send + Sync + Debug {
 
     /// How the space is used now.
     fn space(&self) -> SpaceUse;
+
+    /// Tells this format of the drive from those before it: what they left is still on the platter.
+    fn format_id(&self) -> u64;
 }
 
 /// Why the file layer refused a request or failed at it.

@@ -40,7 +40,8 @@ pub struct FormatOptions {
     pub placement: PlacementKind,
     /// The layout's name, at most 64 bytes; opaque here.
     pub layout_name: String,
-    /// Tells this format of the drive from others; any number will do.
+    /// Tells this format of the drive from others; any number will do. On a drive that had a catalog
+    /// before it is mixed with the number of that.
     pub format_id: u64,
 }
 
@@ -69,6 +70,13 @@ pub(crate) struct Inner {
     /// Held by a writer that cleans because it has no room.
     pub(crate) cleaning: Mutex<()>,
     layout_name: String,
+    format_id: u64,
+}
+
+/// What tells this format of a drive from others: as chosen on a drive without a catalog, and never
+/// the same again on one that had `sequence` checkpoints.
+fn format_id(chosen: u64, sequence: u64) -> u64 {
+    chosen ^ sequence.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 impl FileLayer {
@@ -130,7 +138,7 @@ impl FileLayer {
             placement: placement.name().to_owned(),
             layout: options.layout_name.clone(),
             next_file_id: 1,
-            format_id: options.format_id,
+            format_id: format_id(options.format_id, sequence),
         };
         let mut store = CatalogStore::new(Arc::clone(&disk), regions, 1, header);
         store.checkpoint(crate::catalog::encode_edits(&[]), 1).map_err(failed)?;
@@ -157,6 +165,7 @@ impl FileLayer {
             .map_err(|reason| FilesError::Unsuitable { placement: name, reason })?;
         let (space, bodies) = mount(&*disk, &image.regions, &mut namespace, &*placement)?;
         let layout_name = image.header.layout.clone();
+        let format_id = image.header.format_id;
         let store =
             CatalogStore::new(Arc::clone(&disk), image.regions, image.current, image.header);
         let committer = Committer::new(Arc::clone(&disk), namespace, bodies, store);
@@ -169,6 +178,7 @@ impl FileLayer {
             counts: Counts::default(),
             cleaning: Mutex::new(()),
             layout_name,
+            format_id,
         };
         Ok(FileLayer { inner: Arc::new(inner) })
     }
@@ -298,6 +308,10 @@ impl Files for FileLayer {
 
     fn app_records(&self) -> Vec<Vec<u8>> {
         self.inner.committer.lock().namespace.app_records().to_vec()
+    }
+
+    fn format_id(&self) -> u64 {
+        self.inner.format_id
     }
 
     fn space(&self) -> SpaceUse {

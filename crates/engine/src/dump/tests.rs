@@ -98,7 +98,7 @@ fn a_table_tells_its_entries() {
 #[test]
 fn a_log_tells_its_batches_and_its_end() {
     let file = MemoryFile("000012.log", log());
-    let (lines, result) = lines(|sink| dump_log(&file, sink));
+    let (lines, result) = lines(|sink| dump_log(&file, 0, sink));
     result.unwrap();
     assert_eq!(lines[1], "batch of 2 in the frame at byte 0");
     let cut = format!("  keyspace 1 #5 put \"k\" = {:?}... (70 bytes)", "v".repeat(60));
@@ -106,7 +106,7 @@ fn a_log_tells_its_batches_and_its_end() {
     assert_eq!(lines[3], "  keyspace 2 #6 delete \"a\"..\"b\"");
     assert!(lines[4].starts_with("the log ends"), "{}", lines[4]);
     let other = MemoryFile("notes.txt", Vec::new());
-    assert!(dump_log(&other, &mut |_| ()).is_err());
+    assert!(dump_log(&other, 0, &mut |_| ()).is_err());
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn garbage_is_an_error_and_no_panic() {
             bytes[at] ^= 1 << prng.below(8);
             bytes.truncate(bytes.len() - prng.below(3) as usize * 100);
             if is_log {
-                let _ = dump_log(&MemoryFile("000012.log", bytes), &mut sink);
+                let _ = dump_log(&MemoryFile("000012.log", bytes), 0, &mut sink);
             } else {
                 let _ = dump_table(Arc::new(MemoryFile("000003.table", bytes)), &mut sink);
             }

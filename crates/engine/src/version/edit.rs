@@ -15,6 +15,12 @@ impl LogId {
         log_name(self.0)
     }
 
+    /// What its frames carry: numbers begin anew when a drive is formatted, and frames of the store
+    /// before may still lie where a log owns blocks that it has not written.
+    pub(crate) fn frame_id(self, format_id: u64) -> u64 {
+        self.0 ^ format_id.wrapping_mul(0xd6e8_feb8_6659_fd93)
+    }
+
     /// The number in the name of a log; `None` for another file.
     pub(crate) fn of_file_name(name: &str) -> Option<LogId> {
         log_number(name).map(LogId)

@@ -1,7 +1,8 @@
-//! Bugs that torture found, each told as the shortest story that shows it.
+//! Bugs that torture or a review found, each told as the shortest story that shows it.
 
-use crate::stage::{seeded, small};
-use imbrex::{WriteBatch, WriteOptions};
+use crate::stage::{key, seeded, small};
+use imbrex::{Options, WriteBatch, WriteOptions};
+use imbrex_clockwork::Prng;
 
 /// One batch finds the memtables of two keyspaces full: the log is ended for the first, and at once
 /// again for the second, so that an empty log begins with the same write as its successor. The
@@ -40,4 +41,27 @@ fn a_table_may_be_ahead_of_the_logs_that_are_gone() {
         let report = db.check().unwrap();
         assert!(report.is_sound(), "{report}");
     }
+}
+
+/// A drive is formatted again: numbers of logs begin anew, and where zones are not reset the frames
+/// of the log of that number still lie behind what the new log has written. After a power cut they
+/// were replayed as if they went on with it, and keys of the store before came back. Frames carry
+/// now what no other format of the drive had.
+#[test]
+fn what_a_formatted_drive_held_does_not_come_back() {
+    let stage = seeded(40, 4);
+    let options = || Options { memtable_len_bytes: 1 << 20, ..small() };
+    let before = stage.create(options());
+    for i in 0..100 {
+        before.default_keyspace().put_with(key(i), [1; 1000], WriteOptions::SYNC).unwrap();
+    }
+    before.close().unwrap();
+    let db = stage.create(options());
+    for i in 0..3 {
+        db.default_keyspace().put_with(key(i), [2; 1000], WriteOptions::SYNC).unwrap();
+    }
+    stage.crash(db, &mut Prng::new(4));
+    let db = stage.reopen(options()).unwrap();
+    assert_eq!(db.recovery().batch_count, 3);
+    assert_eq!(db.default_keyspace().prefix("key").unwrap().count(), 3);
 }
