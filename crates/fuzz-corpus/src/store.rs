@@ -73,7 +73,7 @@ fn feed_batch(bytes: &[u8]) {
     let mut log = Vec::new();
     encoder.take_ready(&mut log);
     let file = MemoryFile { name: "000001.log", bytes: log };
-    let _ = dump_log(&file, &mut |_| ());
+    let _ = dump_log(&file, 0, &mut |_| ());
 }
 
 /// The id of the log named `000001.log`.
