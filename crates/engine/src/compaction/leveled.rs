@@ -113,9 +113,7 @@ fn rewrite_last(situation: &Situation<'_>, level: u8, wanted: Vec<Arc<TableSlot>
 /// How urgent each level is: 1024 is just so.
 fn scores(situation: &Situation<'_>) -> Vec<(u64, u8)> {
     let levels = &situation.version.levels;
-    let run_count = levels[0].runs.len() as u64;
-    let mut scores =
-        vec![(run_count * 1024 / u64::from(situation.options.l0_compact_run_count), 0)];
+    let mut scores = vec![(runs_score(situation), 0)];
     for (level, tables) in levels.iter().enumerate().take(LEVEL_COUNT - 1).skip(1) {
         let idle_len_bytes: u64 = tables
             .tables()
