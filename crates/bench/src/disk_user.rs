@@ -50,6 +50,9 @@ pub struct DiskUserOptions {
     /// Placement of files [default: what fits the drive]
     #[arg(long)]
     pub layout: Option<String>,
+    /// Bytes that a scan reads at a time of each sorted run
+    #[arg(long = "readahead_size", default_value = "512K")]
+    pub readahead_size: ByteCount,
     /// The seed
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -119,7 +122,10 @@ pub fn disk_user(
         compression_ratio: 0.05,
         // The same share of the data is cached at every scale.
         cache_size: ByteCount((CACHE_LEN_BYTES * options.scale.min(1.0)) as u64),
+        // 16 KiB cost a head 0.07 ms more than 4 KiB, and the index of four times as many keys fits.
+        block_size: Some(ByteCount(16 << 10)),
         seek_nexts: ROWS_PER_SEEK - 1,
+        readahead_size: Some(ByteCount(options.readahead_size.0)),
         drive: options.drive.clone(),
         layout: options.layout.clone(),
         capacity: None::<ByteCount>,

@@ -145,8 +145,13 @@ fn nonsense_is_refused_with_its_name() {
 
 #[test]
 fn the_disk_user_gets_a_share_of_the_heads_best() {
-    let options =
-        DiskUserOptions { scale: 0.0005, drive: "st13125nm007".into(), layout: None, seed: 1 };
+    let options = DiskUserOptions {
+        scale: 0.0005,
+        drive: "st13125nm007".into(),
+        layout: None,
+        readahead_size: ByteCount(128 << 10),
+        seed: 1,
+    };
     let report = disk_user(&options, &mut |_| ()).unwrap();
     assert_eq!(report.rows.len(), 5);
     for row in &report.rows {
