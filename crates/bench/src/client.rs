@@ -9,6 +9,9 @@ use crate::workload::{Benchmark, KeyMaker, Permutation, Task, ValuePool};
 use imbrex::{Db, EngineError, Iter, Keyspace, ReadOptions, WriteBatch, WriteOptions};
 use imbrex_clockwork::{Clock, Prng};
 
+/// A scan that goes on reads up to this many times as much at a time as it began with.
+const READ_AHEAD_GROWTH: usize = 8;
+
 /// What a client has done so far.
 #[derive(Debug)]
 pub(crate) struct Tally {
@@ -80,7 +83,7 @@ impl Client {
         let mut read = ReadOptions::default();
         if let Some(bytes) = options.readahead_size {
             read.read_ahead_bytes_min = bytes.0 as usize;
-            read.read_ahead_bytes = read.read_ahead_bytes.max(bytes.0 as usize);
+            read.read_ahead_bytes = bytes.0 as usize * READ_AHEAD_GROWTH;
         }
         Client {
             benchmark,

@@ -50,7 +50,7 @@ pub struct DiskUserOptions {
     /// Placement of files [default: what fits the drive]
     #[arg(long)]
     pub layout: Option<String>,
-    /// Bytes that a scan reads at a time of each sorted run
+    /// Bytes that a scan reads of each sorted run after a seek
     #[arg(long = "readahead_size", default_value = "512K")]
     pub readahead_size: ByteCount,
     /// The seed

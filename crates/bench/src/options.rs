@@ -86,8 +86,8 @@ pub struct BenchOptions {
     #[arg(long = "seek_nexts", alias = "seek-nexts", default_value_t = 0)]
     pub seek_nexts: u32,
 
-    /// Bytes that an iterator reads at a time, from the first read on [default: little at first,
-    /// then more and more]
+    /// Bytes that an iterator reads of each sorted run after a seek, and up to eight times as many
+    /// later [default: one block, then more and more]
     #[arg(long = "readahead_size", alias = "readahead-size")]
     pub readahead_size: Option<ByteCount>,
 
