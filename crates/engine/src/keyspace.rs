@@ -207,10 +207,10 @@ impl KeyspaceState {
         bits
     }
 
-    /// Whether writes wait until compaction has caught up.
-    pub(crate) fn is_stopped_by_compaction(&self) -> bool {
+    /// Whether writes wait for compaction, or go no faster than it.
+    pub(crate) fn is_held_up_by_compaction(&self) -> bool {
         let policy = policy(self.options.compaction);
-        policy.pressure(&self.view().version, &self.options) == Pressure::Stop
+        policy.pressure(&self.view().version, &self.options) != Pressure::None
     }
 }
 

@@ -227,7 +227,7 @@ impl Store {
             }
             // A memtable that waits for its flush is none of compaction's affair: the flush may
             // only not have begun yet.
-            is_blocked |= state.busy.is_idle() && keyspace.is_stopped_by_compaction();
+            is_blocked |= state.busy.is_idle() && keyspace.is_held_up_by_compaction();
         }
         let is_blocked = is_blocked && plans.is_idle();
         let was_blocked = self.is_blocked.swap(is_blocked, Ordering::AcqRel);

@@ -131,14 +131,16 @@ fn scores(situation: &Situation<'_>) -> Vec<(u64, u8)> {
 
 /// Level 0 goes down when it has enough runs and they are as long as what they would be merged
 /// with: a merge then writes each new byte with one old byte at most. At twice as many runs it goes
-/// down whatever that costs, because reads have to ask them all.
+/// down whatever that costs, because reads have to ask them all; and where runs hold writes up,
+/// because those would wait for what never comes.
 fn runs_score(situation: &Situation<'_>) -> u64 {
     let levels = &situation.version.levels;
     let due_count = u64::from(situation.options.l0_compact_run_count);
     let run_count = levels[0].runs.len() as u64;
     let Some(range) = KeyRange::of(levels[0].tables().map(|table| &table.meta)) else { return 0 };
     let is_worth_it = levels[0].len_bytes() >= overlap_len_bytes(&levels[1], &range);
-    if is_worth_it || run_count >= 2 * due_count { run_count * 1024 / due_count } else { 0 }
+    let most_count = (2 * due_count).min(u64::from(situation.options.l0_slowdown_run_count));
+    if is_worth_it || run_count >= most_count { run_count * 1024 / due_count } else { 0 }
 }
 
 /// How long a level may get.
