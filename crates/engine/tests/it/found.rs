@@ -1,8 +1,11 @@
 //! Bugs that torture or a review found, each told as the shortest story that shows it.
 
 use crate::stage::{key, seeded, small};
-use imbrex::{Options, WriteBatch, WriteOptions};
+use imbrex::{Db, Options, WriteBatch, WriteOptions};
 use imbrex_clockwork::Prng;
+use imbrex_disk::Disk;
+use imbrex_files::{FileLayer, FormatOptions, PlacementKind};
+use std::sync::Arc;
 
 /// One batch finds the memtables of two keyspaces full: the log is ended for the first, and at once
 /// again for the second, so that an empty log begins with the same write as its successor. The
@@ -64,4 +67,47 @@ fn what_a_formatted_drive_held_does_not_come_back() {
     let db = stage.reopen(options()).unwrap();
     assert_eq!(db.recovery().batch_count, 3);
     assert_eq!(db.default_keyspace().prefix("key").unwrap().count(), 3);
+}
+
+/// Level 0 may wait until merging it is worth the writing. Where that was later than the number of
+/// runs that slows writes down, writes waited for a compaction that was not due.
+#[test]
+fn runs_that_slow_writes_down_are_merged() {
+    let stage = seeded(60, 5);
+    let mut options = small();
+    options.keyspace.l0_slowdown_run_count = options.keyspace.l0_compact_run_count;
+    options.keyspace.base_level_len_bytes = 4 << 20;
+    let db = stage.create(options);
+    let ks = db.default_keyspace();
+    let mut prng = Prng::new(5);
+    let mut value = [0; 500];
+    for i in 0..8000 {
+        prng.fill(&mut value);
+        ks.put(key(i % 2000), value).unwrap();
+        if i == 2000 {
+            ks.compact_range(None, None).unwrap();
+        }
+    }
+    db.wait_idle().unwrap();
+}
+
+/// Overwriting leaves zones in which little lives. `zone-per-level` cleaned them only when a write
+/// did not fit, and the store refused puts before any write got so far, for ever, on a drive that
+/// was one third full. Now cleaning begins before only the reserve is left.
+#[test]
+fn dead_space_is_space() {
+    let stage = seeded(28, 6);
+    let placement = PlacementKind::by_name("zone-per-level").unwrap();
+    let disk = Arc::clone(&stage.disk) as Arc<dyn Disk>;
+    let files = FileLayer::format(disk, &FormatOptions::new(placement), &stage.runtime).unwrap();
+    stage.runtime.scheduler.spawn(files.clean_job());
+    let db = Db::open(Arc::new(files.clone()), stage.runtime.clone(), small()).unwrap();
+    let mut prng = Prng::new(6);
+    let mut value = [0; 500];
+    for _ in 0..60_000 {
+        prng.fill(&mut value);
+        db.default_keyspace().put(key(prng.below(16_000)), value).unwrap();
+    }
+    assert!(files.stats().cleaned_zones > 0);
+    assert!(db.check().unwrap().is_sound());
 }

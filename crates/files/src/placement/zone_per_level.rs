@@ -6,8 +6,9 @@
 //!   level 2   [ zone 9: cc|        ]
 //! ```
 //!
-//! Cleaning is the fallback: only when a write does not fit otherwise. What it moves stays in zones
-//! of its level, apart from fresh files.
+//! Cleaning is the fallback: when a write does not fit otherwise, and before that when hardly more
+//! than the reserve is free, because a store that minds its reserve stops writing there. What it
+//! moves stays in zones of its level, apart from fresh files.
 //! Source: GearDB ("each zone only serves tables from one level").
 
 use super::{FileRequest, Placement, Urgency, lanes};
@@ -17,6 +18,9 @@ use crate::space::{Lane, NoSpace, SpaceMap};
 use imbrex_disk::{BlockRange, Blocks, Geometry};
 
 pub(super) const NAME: &str = "zone-per-level";
+
+/// Cleaning starts when so many zones' worth is free beyond the reserve: a log and some tables.
+const FREE_ZONES_LEAST: u64 = 4;
 
 #[derive(Debug)]
 pub(super) struct ZonePerLevel;
@@ -50,8 +54,16 @@ impl Placement for ZonePerLevel {
 
     fn plan_reclaim(&self, space: &SpaceMap, urgency: Urgency) -> Option<BlockRange> {
         match urgency {
-            Urgency::Background => None,
             Urgency::NoSpace => lanes::greediest(space, Blocks::new(1)),
+            Urgency::Background => {
+                let zone = space.zones().iter().map(|zone| zone.capacity).max()?;
+                let enough = space.reserve().get() + FREE_ZONES_LEAST * zone.get();
+                if enough <= space.free().get() {
+                    return None;
+                }
+                // Better little room than none: but not the last bit of a zone that lives.
+                lanes::greediest(space, Blocks::new((zone.get() / 8).max(1)))
+            }
         }
     }
 }
