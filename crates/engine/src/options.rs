@@ -28,7 +28,8 @@ pub struct Options {
     pub log_frame_len_bytes: usize,
     /// Memory for cached data blocks.
     pub block_cache_len_bytes: u64,
-    /// Compactions that may run at a time, besides one flush.
+    /// Compactions that may run at a time, besides one flush. A disk has one head: two would send it
+    /// to and fro; and each holds a table in memory.
     pub max_background_jobs: usize,
     /// How much a compaction reads at a time: on a disk, a seek costs as much as about 2 MB.
     pub compaction_read_len_bytes: usize,
@@ -50,7 +51,7 @@ impl Default for Options {
             log_len_bytes_max: 256 << 20,
             log_frame_len_bytes: 64 << 10,
             block_cache_len_bytes: 64 << 20,
-            max_background_jobs: 2,
+            max_background_jobs: 1,
             compaction_read_len_bytes: 1 << 20,
             free_memtable_count_min: 2,
             background_work: true,
