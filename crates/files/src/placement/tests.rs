@@ -138,9 +138,21 @@ fn greedy_cleaning_takes_the_zone_with_most_dead_blocks() {
     place("log-structured", &mut map, &[reserve(100, 1)]);
     assert_eq!(log.plan_reclaim(&map, Urgency::Background), Some(range(128, 64)));
     let per_level = policy("zone-per-level");
-    assert_eq!(per_level.plan_reclaim(&map, Urgency::Background), None);
+    // 92 blocks are free, and the reserve is 128.
+    assert_eq!(per_level.plan_reclaim(&map, Urgency::Background), Some(range(128, 64)));
     assert_eq!(per_level.plan_reclaim(&map, Urgency::NoSpace), Some(range(128, 64)));
     assert_eq!(policy("first-fit").plan_reclaim(&map, Urgency::NoSpace), None);
+}
+
+#[test]
+fn zones_of_levels_are_cleaned_only_when_hardly_more_than_the_reserve_is_free() {
+    let mut map = map(8, None);
+    place("zone-per-level", &mut map, &[request(64, 1)]);
+    map.set_named(range(0, 64), true);
+    map.give(range(0, 60), true);
+    let per_level = PlacementKind::by_name("zone-per-level").unwrap().build();
+    assert_eq!(per_level.plan_reclaim(&map, Urgency::Background), None);
+    assert_eq!(per_level.plan_reclaim(&map, Urgency::NoSpace), Some(range(0, 64)));
 }
 
 #[test]
