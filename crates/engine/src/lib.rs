@@ -29,8 +29,10 @@
 //!
 //! assert_eq!(fruit.get("apple")?, None);
 //! assert_eq!(fruit.get_at(&before, "apple")?.as_deref(), Some(&b"red"[..]));
-//! let names: Vec<_> = fruit.range("b"..)?.map(|entry| entry.map(|(key, _)| key)).collect::<Result<_, _>>()?;
-//! assert_eq!(names, ["banana", "cherry"]);
+//! for entry in fruit.range("b"..)?.rev() {
+//!     let (key, value) = entry?;
+//!     println!("{key:?} is {value:?}"); // cherry, then banana
+//! }
 //! db.close()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
