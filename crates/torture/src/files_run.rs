@@ -130,7 +130,7 @@ fn compare(reader: &dyn FileReader, bytes: &[u8], at: usize, len: usize) -> Resu
     }
     let wrong = got.iter().zip(&bytes[at..]).position(|(a, b)| a != b);
     Err(format!(
-        "{}: read of {len} bytes at {at} gave {} bytes that differ from byte {} on; it lies at {:?}",
+        "{}: read of {len} bytes at {at} gave {} that differ from byte {} on; extents {:?}",
         reader.name(),
         got.len(),
         at + wrong.unwrap_or(0),

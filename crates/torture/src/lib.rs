@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A run is a sequence of *lives* of one store on one disk. In each life seeded operations go to
-//! the store and to a model, and every answer is compared; the seeded order of the virtual world puts
-//! any number of background steps before any operation. A life ends by closing, by killing the
+//! the store and to a model, and every answer is compared; the seeded order of the virtual world
+//! puts any number of background steps before any operation. A life ends by closing, by killing the
 //! process, or by a power cut at a seeded device event; so may the recovery that follows. What the
 //! next life finds must be the model after some prefix of what was acknowledged, which includes
 //! all that was synced.

@@ -3,7 +3,9 @@
 use clap::Parser;
 use imbrex_clockwork::fan_out;
 use imbrex_torture::{Failure, Report, Scenario, run_seed};
+use std::io::IsTerminal;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Runs the whole stack against a model, under power cuts and I/O errors.
 ///
@@ -65,7 +67,15 @@ fn run(args: &Args) -> Result<(), String> {
             })
             .collect(),
     };
-    let outcomes = fan_out(args.workers, &runs, |&(scenario, seed)| run_seed(scenario, seed));
+    let done_count = AtomicUsize::new(0);
+    let outcomes = fan_out(args.workers, &runs, |&(scenario, seed)| {
+        let outcome = run_seed(scenario, seed);
+        let done_count = 1 + done_count.fetch_add(1, Ordering::Relaxed);
+        if std::io::stderr().is_terminal() && done_count.is_multiple_of(100) {
+            eprint!("\r{done_count} of {} runs", runs.len());
+        }
+        outcome
+    });
     let clean: Vec<&Report> = outcomes.iter().flatten().collect();
     let sum = |figure: fn(&Report) -> u64| clean.iter().map(|report| figure(report)).sum::<u64>();
     println!(
