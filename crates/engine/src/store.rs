@@ -406,7 +406,10 @@ impl Store {
 
     /// What must stay free so that what is in memory finds its place.
     pub(crate) fn needed_bytes(&self) -> u64 {
-        self.options.free_memtable_count_min * self.options.memtable_len_bytes
+        let memtables = self.options.free_memtable_count_min * self.options.memtable_len_bytes;
+        // On zones, the log and each level's tables begin whole zones, however little they need:
+        // the reserve's own length is the file layer's word on how coarse space is.
+        memtables.max(self.files.space().reserve_bytes)
     }
 
     /// What user data may still use.
