@@ -2,7 +2,7 @@
 
 use crate::Session;
 use crate::byte_size::{ByteSize, grouped};
-use crate::error::{CliError, Context};
+use crate::error::{CliError, Context, Exit};
 use crate::output::{Report, Table};
 use crate::store::{open_disk, open_files, options};
 use crate::zones::{ZoneMap, svg, text};
@@ -78,6 +78,13 @@ impl CreateArgs {
             None => default_layout(&geometry)?,
         };
         let shown = self.path.display().to_string();
+        let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        if let Some(parent) = parent.filter(|parent| !parent.is_dir()) {
+            let parent = parent.display();
+            let message =
+                format!("cannot create drive: {shown}: {parent} is no directory; make it");
+            return Err(CliError::new(Exit::Store, message));
+        }
         let mut builder = SimDisk::builder(geometry);
         if !self.no_timing {
             builder = builder.profile(profile.clone());

@@ -19,6 +19,14 @@ pub enum BuildError {
         /// The rule's name.
         rule: &'static str,
     },
+    /// The geometry has more zones than the simulator keeps.
+    #[error("the drive has {got} zones; at most {bound} are simulated, so make them longer")]
+    TooManyZones {
+        /// How many it has.
+        got: u32,
+        /// How many it may have.
+        bound: u32,
+    },
     /// The zones could not be read back from the backing.
     #[error("reading the zone states")]
     Zones(#[source] imbrex_disk::DiskError),

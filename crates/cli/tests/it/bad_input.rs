@@ -37,7 +37,7 @@ fn paths_that_hold_no_drive() {
     fs::write(&text, "").unwrap();
     every_reader_fails(&text, 4, &[]);
     imbrex(&["drive", "create", drive.path_str()]).fails(4, &["exists already"]);
-    imbrex(&["drive", "create", "/nowhere/d.imbrex"]).fails(4, &["/nowhere/d.imbrex"]);
+    imbrex(&["drive", "create", "/nowhere/d.imbrex"]).fails(4, &["/nowhere is no directory"]);
 }
 
 #[test]
@@ -191,5 +191,9 @@ fn sizes_and_names_that_cannot_be() {
     assert_eq!(ran.code, Some(2));
     assert!(ran.stderr.contains("8XiB"), "{}", ran.stderr);
     imbrex(&["drive", "create", new, "--profile", "nosuch"]).fails(2, &["nosuch", "hc620"]);
+    imbrex(&["drive", "create", new, "--capacity", "1KiB"]).fails(2, &["1024", "between"]);
+    imbrex(&["drive", "create", new, "--zone-len", "100"]).fails(4, &["zones; at most"]);
+    let layout = ["--profile", "st1000dm003", "--layout", "zone-per-level"];
+    imbrex(&[&["drive", "create", new], &layout[..]].concat()).fails(4, &["use first-fit"]);
     assert!(!Path::new(new).exists());
 }

@@ -35,11 +35,18 @@ pub(crate) enum Readable {
     InPart,
 }
 
+/// More zones than this take memory that no real drive asks for: the largest have some hundred
+/// thousand.
+const ZONE_COUNT_MAX: u32 = 1 << 22;
+
 impl RuleState {
     /// The state of a new drive.
     pub(crate) fn new(geometry: &Geometry) -> Result<RuleState, BuildError> {
         match geometry.rule() {
             Rule::Anywhere => Ok(RuleState::Anywhere),
+            Rule::AtPointer(_) if geometry.zone_count() > ZONE_COUNT_MAX => {
+                Err(BuildError::TooManyZones { got: geometry.zone_count(), bound: ZONE_COUNT_MAX })
+            }
             Rule::AtPointer(spec) => Ok(RuleState::Zoned(ZoneTable::new(*geometry, *spec))),
             raw @ (Rule::IsolationDistance(_) | Rule::Neighbours(_)) => {
                 Err(BuildError::RuleNotSimulated { rule: raw.name() })
