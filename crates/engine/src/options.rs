@@ -124,8 +124,7 @@ pub struct KeyspaceOptions {
     pub filter_bits_per_key: u32,
     /// The policy.
     pub compaction: CompactionKind,
-    /// Runs in level 0 that start a compaction, once they are as long together as what they overlap
-    /// in level 1; twice as many start it in any case.
+    /// Runs in level 0 that start a compaction.
     pub l0_compact_run_count: u32,
     /// Runs in level 0 from which on writes advance only as fast as compaction does.
     pub l0_slowdown_run_count: u32,
@@ -144,7 +143,7 @@ pub struct KeyspaceOptions {
 impl Default for KeyspaceOptions {
     fn default() -> KeyspaceOptions {
         KeyspaceOptions {
-            table_len_bytes: 16 << 20,
+            table_len_bytes: 8 << 20,
             block_len_bytes: 4096,
             compression: Compression::Lz4,
             filter_bits_per_key: 10,

@@ -7,7 +7,7 @@ use crate::api::FileBuffer;
 use parking_lot::Mutex;
 
 /// How many are kept: a table of the default length.
-const CHUNK_COUNT_MAX: usize = 17;
+const CHUNK_COUNT_MAX: usize = 9;
 
 static SPARE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// About how many tables' worth a compaction below level 0 reads at most: bounds the space that is
 /// held twice while it runs.
-const COMPACTION_TABLE_COUNT_MAX: u64 = 25;
+const COMPACTION_TABLE_COUNT_MAX: u64 = 50;
 
 /// How many tables one move takes along at most: bounds the length of the edit.
 const MOVE_TABLE_COUNT_MAX: usize = 64;
@@ -129,18 +129,13 @@ fn scores(situation: &Situation<'_>) -> Vec<(u64, u8)> {
     scores
 }
 
-/// Level 0 goes down when it has enough runs and they are as long as what they would be merged
-/// with: a merge then writes each new byte with one old byte at most. At twice as many runs it goes
-/// down whatever that costs, because reads have to ask them all; and where runs hold writes up,
-/// because those would wait for what never comes.
+/// Level 0 goes down when it has enough runs, or as many as hold writes up if that is fewer: writes
+/// would else wait for what never comes.
 fn runs_score(situation: &Situation<'_>) -> u64 {
-    let levels = &situation.version.levels;
-    let due_count = u64::from(situation.options.l0_compact_run_count);
-    let run_count = levels[0].runs.len() as u64;
-    let Some(range) = KeyRange::of(levels[0].tables().map(|table| &table.meta)) else { return 0 };
-    let is_worth_it = levels[0].len_bytes() >= overlap_len_bytes(&levels[1], &range);
-    let most_count = (2 * due_count).min(u64::from(situation.options.l0_slowdown_run_count));
-    if is_worth_it || run_count >= most_count { run_count * 1024 / due_count } else { 0 }
+    let options = situation.options;
+    let due_count = u64::from(options.l0_compact_run_count.min(options.l0_slowdown_run_count));
+    let run_count = situation.version.levels[0].runs.len() as u64;
+    if run_count >= due_count { run_count * 1024 / due_count.max(1) } else { 0 }
 }
 
 /// How long a level may get.

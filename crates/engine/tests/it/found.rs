@@ -69,8 +69,8 @@ fn what_a_formatted_drive_held_does_not_come_back() {
     assert_eq!(db.default_keyspace().prefix("key").unwrap().count(), 3);
 }
 
-/// Level 0 may wait until merging it is worth the writing. Where that was later than the number of
-/// runs that slows writes down, writes waited for a compaction that was not due.
+/// Level 0 once waited until merging it was worth the writing. Where that was later than the number
+/// of runs that slows writes down, writes waited for a compaction that was not due.
 #[test]
 fn runs_that_slow_writes_down_are_merged() {
     let stage = seeded(60, 5);
