@@ -101,7 +101,7 @@ fn dead_space_is_space() {
     let disk = Arc::clone(&stage.disk) as Arc<dyn Disk>;
     let files = FileLayer::format(disk, &FormatOptions::new(placement), &stage.runtime).unwrap();
     stage.runtime.scheduler.spawn(files.clean_job());
-    let db = Db::open(Arc::new(files.clone()), stage.runtime.clone(), small()).unwrap();
+    let db = Db::open(Arc::new(files.clone()), stage.runtime, small()).unwrap();
     let mut prng = Prng::new(6);
     let mut value = [0; 500];
     for _ in 0..60_000 {
