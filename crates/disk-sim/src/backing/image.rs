@@ -46,7 +46,7 @@ pub struct ImageInfo {
 /// A platter in a file.
 #[derive(Debug)]
 pub(crate) struct ImageBacking {
-    file: File,
+    file: LockedFile,
     geometry: Geometry,
     data_offset: u64,
     info: ImageInfo,
@@ -83,6 +83,7 @@ impl ImageBacking {
                 _ => host(path, "creating the image")(error),
             },
         )?;
+        let file = LockedFile::new(file, path)?;
         fill_new(&file, new, len_bytes).inspect_err(|_| {
             // Best effort: an image without a header would only be in the way of the next try.
             let _ = std::fs::remove_file(path);
@@ -100,8 +101,7 @@ impl ImageBacking {
 
     /// Opens an existing image and checks all of it but the data; also its write cache's size.
     pub(crate) fn open(path: &Path) -> Result<(ImageBacking, Blocks), ImageError> {
-        let file = open_file(path)?;
-        lock(&file, path)?;
+        let file = LockedFile::new(open_file(path)?, path)?;
         let header = read_header(&file, path)?;
         let profile_text = read_profile(&file, path, &header)?;
         let info = ImageInfo {
@@ -165,7 +165,7 @@ impl ImageBacking {
     fn put_through(&self, mut bytes: &[u8], mut offset: u64) -> std::io::Result<()> {
         while !bytes.is_empty() {
             let slices = [IoSlice::new(bytes)];
-            match rustix::io::pwritev2(&self.file, &slices, offset, ReadWriteFlags::DSYNC) {
+            match rustix::io::pwritev2(&*self.file, &slices, offset, ReadWriteFlags::DSYNC) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(len) => {
                     bytes = &bytes[len..];
@@ -217,7 +217,7 @@ impl Backing for ImageBacking {
         }
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         let offset = self.offset(range.start);
-        match rustix::fs::fallocate(&self.file, flags, offset, range.len.bytes()) {
+        match rustix::fs::fallocate(&*self.file, flags, offset, range.len.bytes()) {
             Ok(()) => Ok(()),
             // A host file system without holes: zeros say the same, only longer.
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
@@ -270,7 +270,7 @@ impl Backing for ImageBacking {
         let mut buf = vec![0; 256 * BLOCK_LEN_BYTES];
         let mut offset = self.data_offset;
         while offset < end {
-            let start = match rustix::fs::seek(&self.file, SeekFrom::Data(offset)) {
+            let start = match rustix::fs::seek(&*self.file, SeekFrom::Data(offset)) {
                 Ok(start) if start < end => start.max(offset),
                 Ok(_) | Err(Errno::NXIO) => break,
                 Err(Errno::INVAL | Errno::OPNOTSUPP) => offset,
@@ -307,7 +307,6 @@ impl Backing for ImageBacking {
 
 fn fill_new(file: &File, new: &NewImage<'_>, len_bytes: u64) -> Result<(), ImageError> {
     let path = new.path;
-    lock(file, path)?;
     file.set_len(len_bytes).map_err(host(path, "setting the image's length"))?;
     let mut profile = vec![0; PROFILE_LEN_BYTES_MAX];
     profile[..new.profile_text.len()].copy_from_slice(new.profile_text.as_bytes());
@@ -361,11 +360,34 @@ fn open_file(path: &Path) -> Result<File, ImageError> {
     })
 }
 
-fn lock(file: &File, path: &Path) -> Result<(), ImageError> {
-    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(()),
-        Err(Errno::WOULDBLOCK) => Err(ImageError::InUse { path: path.to_owned() }),
-        Err(error) => Err(host(path, "locking the image")(error.into())),
+/// A file under an exclusive lock (I2).
+///
+/// Closing alone would not always end the lock: a process that is being started holds a copy of
+/// every open file until it runs its program. Unlocking ends it for all copies.
+#[derive(Debug)]
+struct LockedFile(File);
+
+impl LockedFile {
+    fn new(file: File, path: &Path) -> Result<LockedFile, ImageError> {
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(LockedFile(file)),
+            Err(Errno::WOULDBLOCK) => Err(ImageError::InUse { path: path.to_owned() }),
+            Err(error) => Err(host(path, "locking the image")(error.into())),
+        }
+    }
+}
+
+impl std::ops::Deref for LockedFile {
+    type Target = File;
+    fn deref(&self) -> &File {
+        &self.0
+    }
+}
+
+impl Drop for LockedFile {
+    fn drop(&mut self) {
+        // If it fails, the close that follows ends the lock all the same, only later.
+        let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
     }
 }
 
