@@ -8,8 +8,8 @@
 //!                    Report: engine, drive, space, latency; JSON or a table
 //! ```
 //!
-//! [`run`] is `imbrex bench`: db_bench's names and flags, in virtual time (a modelled disk, the same
-//! figures on any machine) or on threads. [`disk_user`] asks what a user of the disk gets, beside
+//! [`run()`] is `imbrex bench`: db_bench's names and flags, in virtual time (a modelled disk, the same
+//! figures on any machine) or on threads. [`disk_user()`] asks what a user of the disk gets, beside
 //! the best that the head could do.
 //!
 //! # Example
