@@ -1,0 +1,117 @@
+//! What a layout is made of, as data: the parts that [`crate::Stack`] puts together.
+//!
+//! A recipe is taken from its layout ([`crate::Layout::recipe`]), fitted to the drive, and may be
+//! adjusted before it is used: a figure asks for another read unit, a test for small tables.
+//!
+//! The numbers of the baseline are LevelDB 1.19's: memtable and tables of 4 MB, level 0 at 4 / 8 /
+//! 12 runs, level 1 of 10 MB, each next one ten times as long, victims in the round of keys, a table
+//! overlaps ten of the grandparents' at most. How much compaction reads at a time is part of a
+//! layout because on a disk it decides much: 128 KB where a file system's read-ahead does it, a
+//! whole table where the store knows where its tables lie.
+
+use imbrex::{CompactionKind, Compression, KeyspaceOptions, Options, VictimOrder};
+use imbrex_disk::{Geometry, Rule};
+
+/// 4 MB: LevelDB's tables and memtables in all three papers.
+const LEVELDB_TABLE_LEN_BYTES: u64 = 4 << 20;
+
+/// What ext4 reads ahead for LevelDB: the kernel's default.
+const FILE_SYSTEM_READ_LEN_BYTES: usize = 128 << 10;
+
+/// Of a drive, the share that one memtable may be long: a store keeps free what it holds in memory.
+const MEMTABLE_SHARE: u64 = 64;
+const MEMTABLE_LEN_BYTES_MIN: u64 = 64 << 10;
+
+/// Which kind of drive a layout is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Recording {
+    /// Written anywhere.
+    Conventional,
+    /// Host-managed zones.
+    Zoned,
+    /// Raw shingled tracks.
+    Shingled,
+}
+
+impl Recording {
+    /// The rule's name, as [`Rule::name`] says it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Recording::Conventional => "conventional",
+            Recording::Zoned => "zoned",
+            Recording::Shingled => "shingled",
+        }
+    }
+
+    /// Whether a drive under `rule` is one.
+    pub fn matches(self, rule: &Rule) -> bool {
+        self.name() == rule.name()
+    }
+}
+
+/// The parts of a layout, fitted to one drive.
+#[derive(Clone, Debug)]
+pub struct Recipe {
+    /// The placement policy, by name.
+    pub placement: &'static str,
+    /// The engine's options; those of its default keyspace are written down at format.
+    pub options: Options,
+}
+
+impl Recipe {
+    /// The same with every length divided by `divisor`, for small drives in tests; lengths stay
+    /// above what the parts need to work at all.
+    pub fn shrunk(mut self, divisor: u64) -> Recipe {
+        let by = |len_bytes: u64, min: u64| (len_bytes / divisor.max(1)).max(min);
+        let options = &mut self.options;
+        options.memtable_len_bytes = by(options.memtable_len_bytes, 16 << 10);
+        options.log_len_bytes_max = by(options.log_len_bytes_max, 64 << 10);
+        options.block_cache_len_bytes = by(options.block_cache_len_bytes, 64 << 10);
+        let read = by(options.compaction_read_len_bytes as u64, 4096);
+        options.compaction_read_len_bytes = usize::try_from(read).unwrap_or(usize::MAX);
+        let keyspace = &mut options.keyspace;
+        keyspace.table_len_bytes = by(keyspace.table_len_bytes, 16 << 10);
+        keyspace.base_level_len_bytes = by(keyspace.base_level_len_bytes, 32 << 10);
+        self
+    }
+
+    /// Fits what depends on how much there is to a drive of `geometry`.
+    pub(crate) fn fitted(mut self, geometry: &Geometry) -> Recipe {
+        let share = (geometry.len().bytes() / MEMTABLE_SHARE).max(MEMTABLE_LEN_BYTES_MIN);
+        let memtable = &mut self.options.memtable_len_bytes;
+        *memtable = share.min(*memtable);
+        self
+    }
+}
+
+/// What makes the engine's options of a layout, given the drive.
+pub(crate) type EngineOptions = fn(&Geometry) -> Options;
+
+/// The store's own defaults.
+pub(crate) fn default_engine(_: &Geometry) -> Options {
+    Options::default()
+}
+
+/// LevelDB 1.19 through a file system.
+pub(crate) fn leveldb(_: &Geometry) -> Options {
+    Options {
+        memtable_len_bytes: LEVELDB_TABLE_LEN_BYTES,
+        block_cache_len_bytes: 8 << 20,
+        compaction_read_len_bytes: FILE_SYSTEM_READ_LEN_BYTES,
+        keyspace: KeyspaceOptions {
+            table_len_bytes: LEVELDB_TABLE_LEN_BYTES,
+            block_len_bytes: 4096,
+            compression: Compression::None,
+            filter_bits_per_key: 10,
+            compaction: CompactionKind::Leveled,
+            l0_compact_run_count: 4,
+            l0_slowdown_run_count: 8,
+            l0_stop_run_count: 12,
+            base_level_len_bytes: 10 << 20,
+            level_factor: 10,
+            grandparent_table_count_max: 10,
+            victim_order: VictimOrder::RoundRobin,
+        },
+        ..Options::default()
+    }
+}

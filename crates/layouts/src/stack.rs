@@ -1,0 +1,169 @@
+//! The stack put together: formatting a drive as a layout, and opening what a drive holds.
+//!
+//! ```text
+//!   format   suits? -> [translation] -> FileLayer::format {placement, name} -> Db::open
+//!   mount                               FileLayer::open -> the name recorded -> Layout
+//!   open     mount -> the same name?                                         -> Db::open
+//! ```
+
+use crate::error::LayoutError;
+use crate::recipe::Recipe;
+use crate::table::Layout;
+use imbrex::{Db, Options};
+use imbrex_clockwork::Runtime;
+use imbrex_disk::{Counters, Disk};
+use imbrex_files::{FileLayer, FormatOptions};
+use std::fmt;
+use std::sync::Arc;
+
+/// A drive with its files open, and no store yet: for tools that look below it.
+#[derive(Clone, Debug)]
+pub struct Mounted {
+    /// What the drive is formatted as.
+    pub layout: Layout,
+    /// The drive itself.
+    pub drive: Arc<dyn Disk>,
+    /// What the files lie on: the drive, or the translation over it.
+    pub disk: Arc<dyn Disk>,
+    /// The files.
+    pub files: FileLayer,
+}
+
+/// An open store and everything below it.
+pub struct Stack {
+    /// What the drive is formatted as.
+    pub layout: Layout,
+    /// The drive itself.
+    pub drive: Arc<dyn Disk>,
+    /// What the files lie on: the drive, or the translation over it.
+    pub disk: Arc<dyn Disk>,
+    /// The files.
+    pub files: FileLayer,
+    /// The store.
+    pub db: Db,
+}
+
+impl Layout {
+    /// Formats `drive`, whatever it held, as this layout, and opens an empty store on it.
+    ///
+    /// # Errors
+    /// [`LayoutError::Unsuitable`]: nothing was written. Else the failing layer's.
+    pub fn format(self, drive: Arc<dyn Disk>, runtime: &Runtime) -> Result<Stack, LayoutError> {
+        let recipe = self.recipe(drive.geometry());
+        self.format_with(drive, runtime, &recipe, 0)
+    }
+
+    /// The same with an adjusted recipe; `format_id` tells this format of a drive from others.
+    ///
+    /// # Errors
+    /// As [`Layout::format`].
+    pub fn format_with(
+        self,
+        drive: Arc<dyn Disk>,
+        runtime: &Runtime,
+        recipe: &Recipe,
+        format_id: u64,
+    ) -> Result<Stack, LayoutError> {
+        let unsuitable = |reason| LayoutError::Unsuitable { layout: self.name(), reason };
+        self.suits(drive.geometry()).map_err(unsuitable)?;
+        let disk = Arc::clone(&drive);
+        let format = FormatOptions {
+            layout_name: self.name().to_owned(),
+            format_id,
+            ..FormatOptions::new(self.policy())
+        };
+        let files = FileLayer::format(Arc::clone(&disk), &format, runtime)
+            .map_err(|source| LayoutError::Files { what: "formatting the drive", source })?;
+        Mounted { layout: self, drive, disk, files }.open_db(runtime, recipe.options.clone())
+    }
+
+    /// Opens the store on `drive`, which must be formatted as this layout.
+    ///
+    /// # Errors
+    /// [`LayoutError::Other`]: it is not. Else the failing layer's.
+    pub fn open(self, drive: Arc<dyn Disk>, runtime: &Runtime) -> Result<Stack, LayoutError> {
+        let recipe = self.recipe(drive.geometry());
+        self.open_with(drive, runtime, &recipe)
+    }
+
+    /// The same with an adjusted recipe; what the drive records is taken from the drive.
+    ///
+    /// # Errors
+    /// As [`Layout::open`].
+    pub fn open_with(
+        self,
+        drive: Arc<dyn Disk>,
+        runtime: &Runtime,
+        recipe: &Recipe,
+    ) -> Result<Stack, LayoutError> {
+        let mounted = mount(drive, runtime)?;
+        if mounted.layout != self {
+            let recorded = mounted.layout.name().to_owned();
+            return Err(LayoutError::Other { recorded, asked: self.name() });
+        }
+        mounted.open_db(runtime, recipe.options.clone())
+    }
+}
+
+/// Opens the files of a formatted drive, whichever layout it holds. Writes nothing.
+///
+/// # Errors
+/// [`LayoutError::Foreign`]; [`LayoutError::Files`] where it holds no files or damaged ones.
+pub fn mount(drive: Arc<dyn Disk>, runtime: &Runtime) -> Result<Mounted, LayoutError> {
+    let disk = Arc::clone(&drive);
+    let files = FileLayer::open(Arc::clone(&disk), runtime)
+        .map_err(|source| LayoutError::Files { what: "opening the files", source })?;
+    let layout = Layout::recorded(files.layout_name(), files.placement_name())?;
+    Ok(Mounted { layout, drive, disk, files })
+}
+
+impl Mounted {
+    /// Opens the store with the layout's own options.
+    ///
+    /// # Errors
+    /// [`LayoutError::Engine`].
+    pub fn open(self, runtime: &Runtime) -> Result<Stack, LayoutError> {
+        let options = self.layout.recipe(self.drive.geometry()).options;
+        self.open_db(runtime, options)
+    }
+
+    /// Opens the store with `options`, and sets cleaning to work.
+    ///
+    /// # Errors
+    /// [`LayoutError::Engine`].
+    pub fn open_db(self, runtime: &Runtime, options: Options) -> Result<Stack, LayoutError> {
+        let Mounted { layout, drive, disk, files } = self;
+        let does_background_work = options.background_work;
+        let db = Db::open(Arc::new(files.clone()), runtime.clone(), options)
+            .map_err(|source| LayoutError::Engine { what: "opening the store", source })?;
+        if does_background_work {
+            runtime.scheduler.spawn(files.clean_job());
+        }
+        Ok(Stack { layout, drive, disk, files, db })
+    }
+}
+
+impl Stack {
+    /// What the drive did, with what a translation layer added marked as added.
+    pub fn counters(&self) -> Counters {
+        self.disk.counters()
+    }
+
+    /// Closes the store.
+    ///
+    /// # Errors
+    /// [`LayoutError::Engine`].
+    pub fn close(self) -> Result<(), LayoutError> {
+        let failed = |source| LayoutError::Engine { what: "closing the store", source };
+        self.db.close().map_err(failed)
+    }
+}
+
+impl fmt::Debug for Stack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stack")
+            .field("layout", &self.layout)
+            .field("files", &self.files)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,201 @@
+//! The table of layouts, and [`Layout`]: one line of it.
+//!
+//! To add a layout, write its policies (one file each in `files::placement` or
+//! `engine::compaction`) and one entry here; `docs/layouts.md` walks through it.
+
+use crate::error::{LayoutError, nearest};
+use crate::recipe::{EngineOptions, Recipe, Recording, default_engine, leveldb};
+use imbrex_disk::{Geometry, Rule};
+use imbrex_files::PlacementKind;
+use std::fmt;
+
+/// One layout.
+struct Entry {
+    name: &'static str,
+    recording: Recording,
+    /// A policy of `files`.
+    placement: &'static str,
+    engine: EngineOptions,
+    /// Where it was published.
+    source: &'static str,
+    /// What it is, in one line.
+    summary: &'static str,
+}
+
+use Recording::{Conventional, Zoned};
+
+const TABLE: &[Entry] = &[
+    Entry {
+        name: "leveled-zones",
+        recording: Zoned,
+        placement: "zone-per-level",
+        engine: default_engine,
+        source: "Imbrex",
+        summary: "each level in zones of its own, leveled compaction with large tables",
+    },
+    Entry {
+        name: "leveled-log",
+        recording: Zoned,
+        placement: "log-structured",
+        engine: default_engine,
+        source: "Imbrex",
+        summary: "one log of zones with greedy cleaning, leveled compaction with large tables",
+    },
+    Entry {
+        name: "leveled-first-fit",
+        recording: Conventional,
+        placement: "first-fit",
+        engine: default_engine,
+        source: "Imbrex",
+        summary: "first fit by address, leveled compaction with large tables",
+    },
+    Entry {
+        name: "leveldb-cmr",
+        recording: Conventional,
+        placement: "first-fit",
+        engine: leveldb,
+        source: "LevelDB 1.19; the baseline of SEALDB fig. 2",
+        summary: "LevelDB on a conventional disk: tables scattered first fit, as by a file system",
+    },
+    Entry {
+        name: "leveldb-greedy",
+        recording: Zoned,
+        placement: "log-structured",
+        engine: leveldb,
+        source: "GearDB, Ldb-Greedy",
+        summary: "LevelDB over one log of zones; the zone with most dead data is cleaned first",
+    },
+];
+
+/// Names under which drives were formatted before there were layouts.
+const FORMER_NAMES: [(&str, &str); 3] = [
+    ("zone-per-level", "leveled-zones"),
+    ("log-structured", "leveled-log"),
+    ("first-fit", "leveled-first-fit"),
+];
+
+/// A layout, by name.
+#[derive(Clone, Copy)]
+pub struct Layout(&'static Entry);
+
+impl Layout {
+    /// The layout called `name`.
+    ///
+    /// # Errors
+    /// [`LayoutError::Unknown`], with the name that was probably meant.
+    pub fn by_name(name: &str) -> Result<Layout, LayoutError> {
+        Layout::find(name).ok_or_else(|| LayoutError::Unknown {
+            name: name.to_owned(),
+            nearest: nearest(name, Layout::names()),
+            known: Layout::names().collect::<Vec<_>>().join(", "),
+        })
+    }
+
+    fn find(name: &str) -> Option<Layout> {
+        let former = FORMER_NAMES.iter().find(|(old, _)| *old == name);
+        let name = former.map_or(name, |(_, now)| now);
+        Layout::all().find(|layout| layout.name() == name)
+    }
+
+    /// The layout that a drive records: by name, and before drives recorded one by its placement.
+    pub(crate) fn recorded(name: &str, placement: &str) -> Result<Layout, LayoutError> {
+        let recorded = if name.is_empty() { placement } else { name };
+        let foreign = || LayoutError::Foreign { recorded: recorded.to_owned() };
+        Layout::find(recorded).ok_or_else(foreign)
+    }
+
+    /// What the store does best on a drive under `rule`; `None` where no layout fits.
+    pub fn default_for(rule: &Rule) -> Option<Layout> {
+        Layout::all().find(|layout| layout.recording().matches(rule))
+    }
+
+    /// All layouts, the usual one of each kind of drive first.
+    pub fn all() -> impl Iterator<Item = Layout> {
+        TABLE.iter().map(Layout)
+    }
+
+    /// All names, in the order of [`Layout::all`].
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        TABLE.iter().map(|entry| entry.name)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        self.0.name
+    }
+
+    /// What it is, in one line.
+    pub fn summary(self) -> &'static str {
+        self.0.summary
+    }
+
+    /// Where it was published.
+    pub fn source(self) -> &'static str {
+        self.0.source
+    }
+
+    /// The kind of drive it is for.
+    pub fn recording(self) -> Recording {
+        self.0.recording
+    }
+
+    /// The name of its placement policy.
+    pub fn placement(self) -> &'static str {
+        self.0.placement
+    }
+
+    /// Whether it can live on a drive of `geometry`.
+    ///
+    /// # Errors
+    /// Why not, and what would do.
+    pub fn suits(self, geometry: &Geometry) -> Result<(), String> {
+        let rule = geometry.rule();
+        if !self.recording().matches(rule) {
+            let fitting: Vec<&str> = Layout::all()
+                .filter(|layout| layout.recording().matches(rule))
+                .map(Layout::name)
+                .collect();
+            let instead = match fitting.as_slice() {
+                [] => "no layout is".to_owned(),
+                names => format!("there are {}", names.join(", ")),
+            };
+            return Err(format!(
+                "it is for {} drives and this one is {}; for these {instead}",
+                self.recording().name(),
+                rule.name(),
+            ));
+        }
+        self.policy().build().suits(geometry)
+    }
+
+    /// Its parts, fitted to a drive of `geometry`; they may be adjusted before
+    /// [`Layout::format_with`].
+    pub fn recipe(self, geometry: &Geometry) -> Recipe {
+        let options = (self.0.engine)(geometry);
+        Recipe { placement: self.0.placement, options }.fitted(geometry)
+    }
+
+    pub(crate) fn policy(self) -> PlacementKind {
+        PlacementKind::by_name(self.0.placement).expect("a test looks up every entry's placement")
+    }
+}
+
+impl PartialEq for Layout {
+    fn eq(&self, other: &Layout) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for Layout {}
+
+impl fmt::Debug for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Layout({})", self.name())
+    }
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}

@@ -1,0 +1,121 @@
+//! Every layout of the table on a small drive: format, write, reopen, and what is refused.
+
+use crate::{Layout, LayoutError, Recording, mount};
+use imbrex_clockwork::{Order, Runtime};
+use imbrex_disk::{Blocks, Disk};
+use imbrex_disk_sim::SimDisk;
+use imbrex_files::{FileLayer, FormatOptions, PlacementKind};
+use std::sync::Arc;
+
+/// Small enough to fill in a moment, large enough for every layout's smallest unit.
+fn small_drive(recording: Recording) -> Arc<dyn Disk> {
+    match recording {
+        Recording::Conventional => Arc::new(SimDisk::tiny_conventional(Blocks::new(16 << 10))),
+        Recording::Zoned => Arc::new(SimDisk::tiny_zoned(64, Blocks::new(256))),
+        Recording::Shingled => unreachable!("no layout is for raw shingled drives yet"),
+    }
+}
+
+fn runtime() -> Runtime {
+    Runtime::virtual_time(Order::SmallestTime).0
+}
+
+#[test]
+fn names_are_unique_and_every_part_exists() {
+    let names: Vec<&str> = Layout::names().collect();
+    let mut sorted = names.clone();
+    sorted.sort_unstable();
+    sorted.dedup();
+    assert_eq!(sorted.len(), names.len());
+    for layout in Layout::all() {
+        assert!(PlacementKind::by_name(layout.placement()).is_some(), "{layout}");
+        assert!(!layout.summary().is_empty() && layout.summary().len() <= 90, "{layout}");
+        assert!(!layout.source().is_empty(), "{layout}");
+        assert_eq!(Layout::by_name(layout.name()).unwrap(), layout);
+    }
+}
+
+#[test]
+fn every_layout_writes_reopens_and_refuses_the_others() {
+    for layout in Layout::all() {
+        let drive = small_drive(layout.recording());
+        layout.suits(drive.geometry()).unwrap();
+        let recipe = layout.recipe(drive.geometry()).shrunk(64);
+        let stack = layout.format_with(Arc::clone(&drive), &runtime(), &recipe, 7).unwrap();
+        let keys = stack.db.default_keyspace();
+        // Three rounds over the same keys, so that flush and compaction have something to do.
+        for round in 0..3_u32 {
+            for key in 0..1000_u32 {
+                keys.put(key.wrapping_mul(2_654_435_761).to_be_bytes(), [round as u8; 500])
+                    .unwrap();
+            }
+        }
+        stack.db.wait_idle().unwrap();
+        drop(keys);
+        stack.close().unwrap();
+
+        let other = Layout::all().find(|other| *other != layout).unwrap();
+        let refused = other.open(Arc::clone(&drive), &runtime()).unwrap_err();
+        assert!(matches!(refused, LayoutError::Other { .. }), "{layout}: {refused}");
+        assert!(refused.to_string().contains(layout.name()), "{refused}");
+
+        let again = mount(drive, &runtime()).unwrap();
+        assert_eq!(again.layout, layout);
+        let stack = again.open(&runtime()).unwrap();
+        let keys = stack.db.default_keyspace();
+        for key in 0..1000_u32 {
+            let value = keys.get(key.wrapping_mul(2_654_435_761).to_be_bytes()).unwrap();
+            assert_eq!(value.as_deref(), Some(&[2; 500][..]), "{layout}");
+        }
+        stack.db.check().unwrap();
+        drop(keys);
+        stack.close().unwrap();
+    }
+}
+
+#[test]
+fn a_slip_of_the_pen_is_guessed() {
+    let error = Layout::by_name("leveldb-cnr").unwrap_err().to_string();
+    assert!(error.contains("did you mean leveldb-cmr?"), "{error}");
+    assert!(error.contains("leveled-zones"), "{error}");
+    let error = Layout::by_name("a stack of cards").unwrap_err().to_string();
+    assert!(!error.contains("did you mean"), "{error}");
+}
+
+#[test]
+fn a_layout_on_the_wrong_drive_says_which_would_do() {
+    let drive = small_drive(Recording::Conventional);
+    let layout = Layout::by_name("leveldb-greedy").unwrap();
+    let error = layout.format(Arc::clone(&drive), &runtime()).unwrap_err().to_string();
+    assert!(error.contains("zoned") && error.contains("conventional"), "{error}");
+    assert!(error.contains("leveldb-cmr"), "{error}");
+    let nothing = mount(drive, &runtime()).unwrap_err();
+    assert!(matches!(nothing, LayoutError::Files { .. }), "nothing was written: {nothing}");
+}
+
+#[test]
+fn drives_from_before_layouts_open_by_their_placement() {
+    for (name, layout) in [("", "leveled-zones"), ("zone-per-level", "leveled-zones")] {
+        let drive = small_drive(Recording::Zoned);
+        let placement = PlacementKind::by_name("zone-per-level").unwrap();
+        let format =
+            FormatOptions { layout_name: name.to_owned(), ..FormatOptions::new(placement) };
+        drop(FileLayer::format(Arc::clone(&drive), &format, &runtime()).unwrap());
+        assert_eq!(mount(drive, &runtime()).unwrap().layout.name(), layout);
+    }
+    let drive = small_drive(Recording::Zoned);
+    let placement = PlacementKind::by_name("zone-per-level").unwrap();
+    let format =
+        FormatOptions { layout_name: "tomorrow".to_owned(), ..FormatOptions::new(placement) };
+    drop(FileLayer::format(Arc::clone(&drive), &format, &runtime()).unwrap());
+    let error = mount(drive, &runtime()).unwrap_err();
+    assert!(matches!(error, LayoutError::Foreign { .. }), "{error}");
+}
+
+#[test]
+fn the_usual_layout_of_a_drive_is_the_first_of_its_kind() {
+    let rule = *small_drive(Recording::Zoned).geometry().rule();
+    assert_eq!(Layout::default_for(&rule).unwrap().name(), "leveled-zones");
+    let rule = *small_drive(Recording::Conventional).geometry().rule();
+    assert_eq!(Layout::default_for(&rule).unwrap().name(), "leveled-first-fit");
+}
