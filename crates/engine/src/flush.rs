@@ -5,7 +5,7 @@
 
 use crate::EngineError;
 use crate::compaction::output::OutputSpec;
-use crate::compaction::task::{MergeTask, Rules};
+use crate::compaction::task::{MergeSpec, MergeTask};
 use crate::keyspace::{KeyspaceState, MemSlot};
 use crate::memtable::MemtableIter;
 use crate::range_del::FragmentedTombstones;
@@ -32,17 +32,22 @@ pub(crate) fn flush_task(
     slot: &MemSlot,
 ) -> MergeTask<MemtableIter> {
     let group = store.new_id();
-    let rules = Rules { snapshots: store.snapshots.list(), is_bottom: false };
     let spec = OutputSpec {
         keyspace: keyspace.id,
         level: 0,
         run: RunId(group),
         group: GroupId(group),
         options: keyspace.options.clone(),
+        is_bottom: false,
         grandparents: Vec::new(),
+        staying: Vec::new(),
         tombstones: FragmentedTombstones::default(),
+        is_together: false,
     };
-    MergeTask::new(slot.mem.iter(), &slot.mem.range_tombstones(), rules, spec)
+    let tombstones = slot.mem.range_tombstones().into_iter().map(|t| (0, t)).collect();
+    let snapshots = store.snapshots.list();
+    let merge = MergeSpec { snapshots, tombstones, outputs: vec![spec], router: None };
+    MergeTask::new(slot.mem.iter(), merge)
 }
 
 impl Flush {

@@ -106,7 +106,9 @@ pub use db::Db;
 pub use dump::{DumpSink, dump_log, dump_records, dump_table};
 pub use error::EngineError;
 pub use handle::Keyspace;
-pub use metrics::{CompactionLine, KeyspaceMetrics, LevelMetrics, Metrics, StallMetrics};
+pub use metrics::{
+    CompactionLine, KeyspaceMetrics, LevelMetrics, Metrics, OutputTable, StallMetrics,
+};
 pub use options::{
     CompactionKind, Compression, KeyspaceOptions, Options, ReadOptions, VictimOrder, WriteOptions,
 };

@@ -97,6 +97,12 @@ impl<I: InternalIter> MergingIter<I> {
         MergingIter { sources, heap, runner_up: 1, direction, scratch: Vec::new() }
     }
 
+    /// The index of the source that the current entry is from. Only while valid.
+    #[inline]
+    pub(crate) fn current_source(&self) -> usize {
+        self.heap[0].source as usize
+    }
+
     /// Moves every source by `step`, then finds out which comes first.
     fn start(
         &mut self,

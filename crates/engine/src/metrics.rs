@@ -84,6 +84,20 @@ pub struct StallMetrics {
     pub total_ns: u64,
 }
 
+/// A table that a compaction wrote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct OutputTable {
+    /// Its number.
+    pub table: u64,
+    /// The level it was written to.
+    pub level: u8,
+    /// How long it is.
+    pub len_bytes: u64,
+    /// Where it was put on the drive: first block and number of blocks of each piece, in order.
+    pub extents: Vec<(u64, u64)>,
+}
+
 /// One compaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -98,7 +112,7 @@ pub struct CompactionLine {
     pub plan: String,
     /// The level it compacted.
     pub level: u8,
-    /// The level it wrote to.
+    /// The level it wrote to; the first where it wrote to several.
     pub output_level: u8,
     /// How many tables went in.
     pub input_table_count: usize,
@@ -108,6 +122,8 @@ pub struct CompactionLine {
     pub in_len_bytes: u64,
     /// What it wrote.
     pub out_len_bytes: u64,
+    /// The tables it wrote, level by level.
+    pub outputs: Vec<OutputTable>,
     /// Entries read.
     pub entry_count: u64,
     /// Entries dropped: overwritten, deleted, or deletes without anything left to delete.
@@ -192,6 +208,14 @@ pub struct Metrics {
     pub keyspaces: Vec<KeyspaceMetrics>,
     /// The last compactions, oldest first.
     pub compactions: Vec<CompactionLine>,
+}
+
+impl CompactionLine {
+    /// What it wrote to `level`.
+    pub fn out_len_bytes_of(&self, level: u8) -> u64 {
+        let outputs = self.outputs.iter().filter(|output| output.level == level);
+        outputs.map(|output| output.len_bytes).sum()
+    }
 }
 
 impl Store {

@@ -98,6 +98,9 @@ pub enum CompactionKind {
     /// Level 0 of overlapping runs, below it one sorted run a level, each larger by a factor.
     #[default]
     Leveled = 1,
+    /// As leveled, but deeper levels are compacted a window of zones at a time, so that whole zones
+    /// empty themselves; made for the placement `zone-per-level`.
+    Gear = 4,
 }
 
 /// Which table of a level that is too long goes down first.

@@ -6,8 +6,10 @@
 //! ```
 
 use super::output::{OutputSpec, Outputs};
-use super::task::{MergeTask, Rules};
-use super::{KeyspacePlans, ManualPlan, ManualRange, Plan, Situation, Work, policy};
+use super::routes::Router;
+use super::task::{MergeSpec, MergeTask};
+use super::{KeyspacePlans, ManualPlan, ManualRange, Plan, Situation, TableFacts, UnitId, Work};
+use super::{Output, policy};
 use crate::EngineError;
 use crate::cache::BlockCache;
 use crate::keyspace::KeyspaceState;
@@ -15,7 +17,7 @@ use crate::merge::MergingIter;
 use crate::metrics::CompactionLine;
 use crate::range_del::{FragmentedTombstones, RangeTombstone};
 use crate::store::{Change, Store, gate};
-use crate::table::{LevelIter, SortedRun, Table, TableReadOptions};
+use crate::table::{LevelIter, SortedRun, Table, TableProperties, TableReadOptions};
 use crate::version::edit::{TableAdd, VersionEdit};
 use crate::version::{KeyRange, TableSlot, Version};
 use bytes::Bytes;
@@ -111,24 +113,40 @@ impl Running {
             ..TableReadOptions::default()
         };
         let mut tombstones = Vec::new();
-        for slot in self.plan.tables().filter(|slot| slot.meta.range_tombstone_count > 0) {
-            list_tombstones(slot.open(&store.cache)?.range_tombstones(), &mut tombstones);
+        for input in &self.plan.inputs {
+            for slot in input.tables.iter().filter(|slot| slot.meta.range_tombstone_count > 0) {
+                let mut list = Vec::new();
+                list_tombstones(slot.open(&store.cache)?.range_tombstones(), &mut list);
+                tombstones.extend(list.into_iter().map(|tombstone| (input.level, tombstone)));
+            }
         }
         let sources = self.plan.inputs.iter().map(|input| {
             let cache = Arc::clone(&store.cache);
             LevelIter::new(RunView { tables: input.tables.clone(), cache }, read)
         });
-        let rules = Rules { snapshots: store.snapshots.list(), is_bottom: self.plan.is_bottom };
-        let spec = OutputSpec {
+        let levels = self.plan.inputs.iter().map(|input| input.level).collect();
+        let spec = MergeSpec {
+            snapshots: store.snapshots.list(),
+            tombstones,
+            outputs: self.plan.outputs.iter().map(|output| self.output_spec(output)).collect(),
+            router: self.plan.routes.clone().map(|routes| Router::new(routes, levels)),
+        };
+        Ok(MergeTask::new(MergingIter::new(sources.collect()), spec))
+    }
+
+    fn output_spec(&self, output: &Output) -> OutputSpec {
+        OutputSpec {
             keyspace: self.keyspace.id,
-            level: self.plan.output_level,
-            run: self.plan.output_run,
+            level: output.level,
+            run: output.run,
             group: self.group,
             options: self.keyspace.options.clone(),
-            grandparents: self.plan.grandparents.clone(),
+            is_bottom: output.is_bottom,
+            grandparents: output.grandparents.clone(),
+            staying: output.staying.clone(),
             tombstones: FragmentedTombstones::default(),
-        };
-        Ok(MergeTask::new(MergingIter::new(sources.collect()), &tombstones, rules, spec))
+            is_together: self.plan.outputs_together,
+        }
     }
 
     /// Goes on for about `len_bytes`; true when it is done and durable.
@@ -161,15 +179,16 @@ impl Running {
     fn move_tables(&self) -> Change {
         let mut edit = VersionEdit::default();
         let mut level = Vec::new();
+        let output = self.plan.output();
         for slot in self.plan.tables() {
             edit.tables_removed.push((self.keyspace.id, slot.meta.id));
             edit.tables_added.push(TableAdd {
                 keyspace: self.keyspace.id,
-                level: self.plan.output_level,
-                run: self.plan.output_run,
+                level: output.level,
+                run: output.run,
                 meta: slot.meta.clone(),
             });
-            level.push((slot.meta.id.file_name(), self.plan.output_level));
+            level.push((slot.meta.id.file_name(), output.level));
         }
         Change { edit, level, ..Change::default() }
     }
@@ -185,11 +204,12 @@ impl Running {
             keyspace: self.keyspace.name.clone(),
             plan: self.plan.to_string(),
             level: self.plan.inputs.first().map_or(0, |input| input.level),
-            output_level: self.plan.output_level,
+            output_level: self.plan.output().level,
             input_table_count: self.plan.tables().count(),
             output_table_count: outputs.added.len(),
             in_len_bytes,
             out_len_bytes: outputs.len_bytes(),
+            outputs: outputs.lines(),
             entry_count: entries,
             dropped_count: dropped,
         });
@@ -253,6 +273,8 @@ impl Store {
             options: &keyspace.options,
             busy: &state.busy,
             cursors: &state.cursors,
+            windows: &state.windows,
+            facts: self,
             is_space_short: self.gate() & gate::LOW_SPACE != 0,
             room_len_bytes,
         })
@@ -321,6 +343,8 @@ impl Store {
             options: &keyspace.options,
             busy: &state.busy,
             cursors: &state.cursors,
+            windows: &state.windows,
+            facts: self,
             is_space_short: false,
             room_len_bytes: self.room_len_bytes(),
         };
@@ -369,9 +393,22 @@ impl Store {
     }
 }
 
+impl TableFacts for Store {
+    fn unit_of(&self, _table: &TableSlot) -> Option<UnitId> {
+        None
+    }
+
+    fn properties(&self, table: &TableSlot) -> Option<TableProperties> {
+        table.open(&self.cache).ok().map(|table| table.properties().clone())
+    }
+}
+
 impl KeyspacePlans {
     fn start(&mut self, plan: &Plan) {
         self.busy.start(plan);
+        if let Some(windows) = &plan.windows {
+            self.windows = (**windows).clone();
+        }
         let Some(input) = plan.inputs.first() else { return };
         if let Some(range) = KeyRange::of(input.tables.iter().map(|slot| &slot.meta)) {
             self.cursors[usize::from(input.level)] = range.largest;

@@ -11,7 +11,9 @@
 //! neighbours go down together while the whole stays below [`COMPACTION_TABLE_COUNT_MAX`] tables'
 //! worth: each compaction pays once for the two tables that overlap its ends.
 
-use super::{Input, ManualPlan, ManualRange, Plan, Policy, Pressure, Reason, Situation, Work};
+use super::{
+    Input, ManualPlan, ManualRange, Output, Plan, Policy, Pressure, Reason, Situation, Work,
+};
 use crate::options::{KeyspaceOptions, VictimOrder};
 use crate::version::{KeyRange, LEVEL_COUNT, Level, RunId, TableSlot, Version};
 use std::sync::Arc;
@@ -102,8 +104,8 @@ fn rewrite_last(situation: &Situation<'_>, level: u8, wanted: Vec<Arc<TableSlot>
         return ManualPlan::Wait;
     }
     let mut plan = make(situation, Work::Merge, level, vec![victim], Vec::new(), Reason::Manual);
-    plan.output_level = level;
-    plan.grandparents.clear();
+    plan.outputs[0].level = level;
+    plan.outputs[0].grandparents.clear();
     if situation.busy.writes_to(level, &plan.range) {
         return ManualPlan::Wait;
     }
@@ -332,7 +334,7 @@ fn build(
     let moves = below.is_empty() && disjoint && victims.iter().all(is_light);
     let work = if moves { Work::Move } else { Work::Merge };
     let plan = make(situation, work, level, victims, below, reason);
-    (!situation.busy.writes_to(plan.output_level, &plan.range)).then_some(plan)
+    (!situation.busy.writes_to(plan.output().level, &plan.range)).then_some(plan)
 }
 
 fn are_disjoint(tables: &[Arc<TableSlot>]) -> bool {
@@ -373,15 +375,22 @@ fn make(
         inputs.push(Input { level: output_level, tables: below });
     }
     let is_bottom = !situation.version.has_overlap_below(output_level, &range);
+    let output = Output {
+        level: output_level,
+        run: RunId::ONLY,
+        is_bottom,
+        grandparents,
+        staying: Vec::new(),
+    };
     Plan {
         reason,
         work,
         inputs,
-        output_level,
-        output_run: RunId::ONLY,
+        outputs: vec![output],
+        routes: None,
         range,
-        is_bottom,
-        grandparents,
+        outputs_together: false,
+        windows: None,
     }
 }
 

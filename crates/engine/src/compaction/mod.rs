@@ -6,12 +6,15 @@
 //! ```
 //!
 //! Invariants
-//!   P1  All tables of the output level that overlap the inputs' range are inputs themselves, so the
-//!       outputs fit between what stays (V1).
+//!   P1  A table that stays in the run that outputs go to overlaps none of them (V1): either all
+//!       tables there that overlap the inputs' range are inputs themselves, or the plan names those
+//!       that stay, and sends nothing into them.
 //!   P2  A table is an input of one running plan at most, and no two running plans write to
 //!       overlapping ranges of one level.
 //!   P3  What is newer stays above: of the tables of level 0 that overlap an input from level 0, all
 //!       older ones are inputs too (V2).
+//!   P4  An entry goes to a level only if, at its key, everything of that level and of those above
+//!       that is older is an input too, and goes as deep or deeper (V2).
 //!
 //! Sources: LevelDB's leveled compaction (round-robin victims, trivial moves, the limit on
 //! grandparents); RocksDB's choice of the victim with the least overlap.
@@ -19,14 +22,18 @@
 pub(crate) mod job;
 pub(crate) mod leveled;
 pub(crate) mod output;
+pub(crate) mod routes;
+pub(crate) mod sinks;
 pub(crate) mod task;
 #[cfg(test)]
 mod tests;
 
 use crate::batch::KeyspaceId;
 use crate::options::{CompactionKind, KeyspaceOptions};
+use crate::table::TableProperties;
 use crate::version::{KeyRange, LEVEL_COUNT, RunId, TableId, TableSlot, Version};
 use bytes::Bytes;
+use routes::Routes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -71,6 +78,22 @@ pub(crate) struct Input {
     pub(crate) tables: Vec<Arc<TableSlot>>,
 }
 
+/// A run that outputs go to.
+#[derive(Clone, Debug)]
+pub(crate) struct Output {
+    pub(crate) level: u8,
+    /// The run of that level; its age is that of its newest input (V2).
+    pub(crate) run: RunId,
+    /// Nothing older than this run has keys in the plan's range: deletes have nothing left to hide.
+    /// Where the plan has routes, they say it instead.
+    pub(crate) is_bottom: bool,
+    /// The tables of the next level in the range: where outputs are cut.
+    pub(crate) grandparents: Vec<Arc<TableSlot>>,
+    /// The tables of the run that stay and lie within the plan's range, in key order: an output
+    /// table ends before the next of them (P1).
+    pub(crate) staying: Vec<Arc<TableSlot>>,
+}
+
 /// A compaction to run: all of its decisions.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
@@ -78,17 +101,25 @@ pub(crate) struct Plan {
     pub(crate) work: Work,
     /// From the newest run to the oldest.
     pub(crate) inputs: Vec<Input>,
-    pub(crate) output_level: u8,
-    pub(crate) output_run: RunId,
+    /// At least one; a move has exactly one, and so has a merge without routes.
+    pub(crate) outputs: Vec<Output>,
+    /// Which output takes an entry, by the level it comes from and by its key.
+    pub(crate) routes: Option<Routes>,
     /// What the inputs cover: the outputs stay within it.
     pub(crate) range: KeyRange,
-    /// Nothing below the output level has keys in the range: deletes have nothing left to hide.
-    pub(crate) is_bottom: bool,
-    /// The tables of the level after the output level in the range: where outputs are cut.
-    pub(crate) grandparents: Vec<Arc<TableSlot>>,
+    /// The output tables of a run are persisted in one go, so that the placement may lay them side
+    /// by side as a set. All of them are in memory then: about as much as the plan reads.
+    pub(crate) outputs_together: bool,
+    /// The windows that it was chosen by, to be remembered when it starts.
+    pub(crate) windows: Option<Box<Windows>>,
 }
 
 impl Plan {
+    /// Where the outputs go, or the first such place.
+    pub(crate) fn output(&self) -> &Output {
+        self.outputs.first().expect("a plan has an output")
+    }
+
     /// All input tables.
     pub(crate) fn tables(&self) -> impl Iterator<Item = &Arc<TableSlot>> {
         self.inputs.iter().flat_map(|input| &input.tables)
@@ -115,8 +146,12 @@ impl fmt::Display for Plan {
             }
             f.write_str("]")?;
         }
-        let bottom = if self.is_bottom { " (bottom)" } else { "" };
-        write!(f, " -> L{}{bottom}: {}", self.output_level, self.reason)
+        f.write_str(" ->")?;
+        for output in &self.outputs {
+            let bottom = if output.is_bottom { " (bottom)" } else { "" };
+            write!(f, " L{}{bottom}", output.level)?;
+        }
+        write!(f, ": {}", self.reason)
     }
 }
 
@@ -134,7 +169,9 @@ impl Busy {
             let is_new = self.tables.insert(table.meta.id);
             assert!(is_new, "P2: table {} is an input of two plans", table.meta.id);
         }
-        self.outputs.push((plan.output_level, plan.range.clone()));
+        for output in &plan.outputs {
+            self.outputs.push((output.level, plan.range.clone()));
+        }
     }
 
     /// Notes that `plan` runs no more.
@@ -142,9 +179,11 @@ impl Busy {
         for table in plan.tables() {
             self.tables.remove(&table.meta.id);
         }
-        let output = (plan.output_level, plan.range.clone());
-        if let Some(at) = self.outputs.iter().position(|o| *o == output) {
-            self.outputs.remove(at);
+        for output in &plan.outputs {
+            let mut held = self.outputs.iter();
+            if let Some(at) = held.position(|(l, r)| *l == output.level && *r == plan.range) {
+                self.outputs.remove(at);
+            }
         }
     }
 
@@ -175,6 +214,26 @@ pub(crate) struct Plans {
 pub(crate) struct KeyspacePlans {
     pub(crate) busy: Busy,
     pub(crate) cursors: [Bytes; LEVEL_COUNT],
+    pub(crate) windows: Windows,
+}
+
+/// Per level, the tables that gear compaction empties next; forgotten when the store closes, and
+/// chosen anew by the same rule.
+pub(crate) type Windows = [BTreeSet<TableId>; LEVEL_COUNT];
+
+/// What placement reclaims as a whole: a zone, a band. Opaque here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct UnitId(pub(crate) u64);
+
+/// What a policy may ask about a table beyond its metadata.
+#[allow(dead_code, reason = "asked by gear and SMRDB")]
+pub(crate) trait TableFacts: fmt::Debug {
+    /// The reclaim unit that the table begins in; `None` where the placement has none.
+    fn unit_of(&self, table: &TableSlot) -> Option<UnitId>;
+
+    /// What the table says about itself; `None` if it cannot be read. Cost: opens the table, a few
+    /// reads the first time.
+    fn properties(&self, table: &TableSlot) -> Option<TableProperties>;
 }
 
 impl Plans {
@@ -191,12 +250,16 @@ impl Plans {
 
 /// What a policy looks at.
 #[derive(Debug)]
+#[allow(dead_code, reason = "windows and facts are for gear and SMRDB")]
 pub(crate) struct Situation<'a> {
     pub(crate) version: &'a Version,
     pub(crate) options: &'a KeyspaceOptions,
     pub(crate) busy: &'a Busy,
     /// Per level, the largest key of the last victim: where the round goes on.
     pub(crate) cursors: &'a [Bytes; LEVEL_COUNT],
+    /// The windows that the last plan was chosen by.
+    pub(crate) windows: &'a Windows,
+    pub(crate) facts: &'a dyn TableFacts,
     /// Space is short: deletes are to reach what they hide, whatever it costs.
     pub(crate) is_space_short: bool,
     /// What the outputs of a merge may take before its inputs are released.
@@ -272,5 +335,6 @@ pub(crate) enum ManualPlan {
 pub(crate) fn policy(kind: CompactionKind) -> &'static dyn Policy {
     match kind {
         CompactionKind::Leveled => &leveled::Leveled,
+        CompactionKind::Gear => &leveled::Leveled,
     }
 }

@@ -4,11 +4,13 @@
 //!   entries      a a b b b c ... k k | l l m ...      a cut is made between two user keys (V1)
 //!   tombstones      [--------------- | ----)          and cuts range tombstones as well
 //!   grandparents [     ][     ][     | ][     ]       a table overlaps a bounded stretch of them
+//!   staying                             [ ]           what stays in the run: a table ends before it
 //! ```
 
 use crate::EngineError;
 use crate::batch::KeyspaceId;
 use crate::key::Trailer;
+use crate::metrics::OutputTable;
 use crate::options::KeyspaceOptions;
 use crate::range_del::FragmentedTombstones;
 use crate::store::Store;
@@ -27,12 +29,19 @@ pub(crate) struct OutputSpec {
     pub(crate) run: RunId,
     pub(crate) group: GroupId,
     pub(crate) options: KeyspaceOptions,
+    /// Nothing below has keys of the merge, where routes do not say so by key.
+    pub(crate) is_bottom: bool,
     pub(crate) grandparents: Vec<Arc<TableSlot>>,
+    /// The tables of the run that stay among the outputs, in key order.
+    pub(crate) staying: Vec<Arc<TableSlot>>,
     /// The range tombstones that go along.
     pub(crate) tombstones: FragmentedTombstones,
+    /// Whether all tables are persisted in one go.
+    pub(crate) is_together: bool,
 }
 
-/// Writes tables one after the other; only one is in memory at a time.
+/// Writes tables one after the other; only one is in memory at a time, unless they are to be
+/// persisted together.
 #[derive(Debug)]
 pub(crate) struct OutputWriter {
     spec: OutputSpec,
@@ -43,7 +52,10 @@ pub(crate) struct OutputWriter {
     last_key: Vec<u8>,
     grandparent_at: usize,
     grandparents_len_bytes: u64,
+    staying_at: usize,
     added: Vec<TableAdd>,
+    /// Finished tables that are persisted with the others.
+    held: Vec<FileBuffer>,
     files: Vec<Box<dyn Persisted>>,
 }
 
@@ -57,14 +69,32 @@ impl OutputWriter {
             last_key: Vec::new(),
             grandparent_at: 0,
             grandparents_len_bytes: 0,
+            staying_at: 0,
             added: Vec::new(),
+            held: Vec::new(),
             files: Vec::new(),
         }
+    }
+
+    /// Whether a table is being written.
+    #[inline]
+    pub(crate) fn has_table(&self) -> bool {
+        self.builder.is_some()
+    }
+
+    /// Whether a table that stays begins at or before `user_key`, which was not met yet.
+    #[inline]
+    pub(crate) fn is_enclosed_before(&self, user_key: &[u8]) -> bool {
+        let next = self.spec.staying.get(self.staying_at);
+        next.is_some_and(|table| table.meta.smallest <= *user_key)
     }
 
     /// Told before the first entry of each user key: ends the table if it is long enough.
     #[inline]
     pub(crate) fn begin_key(&mut self, store: &Store, user_key: &[u8]) -> Result<(), EngineError> {
+        while self.is_enclosed_before(user_key) {
+            self.pass_staying(store)?;
+        }
         let Some(builder) = &self.builder else { return Ok(()) };
         let is_full = builder.len_bytes_estimate() >= self.spec.options.table_len_bytes;
         let has_grandparents = self.grandparent_at < self.spec.grandparents.len();
@@ -72,6 +102,13 @@ impl OutputWriter {
             self.finish_table(store, Some(user_key))?;
         }
         Ok(())
+    }
+
+    /// Ends the table before the next one that stays.
+    fn pass_staying(&mut self, store: &Store) -> Result<(), EngineError> {
+        let start = self.spec.staying[self.staying_at].meta.smallest.clone();
+        self.staying_at += 1;
+        self.finish_table(store, Some(&start))
     }
 
     fn overlaps_enough(&mut self, user_key: &[u8]) -> bool {
@@ -159,10 +196,13 @@ impl OutputWriter {
             range_tombstone_count: properties.range_tombstone_count,
             raw_len_bytes: properties.raw_key_len_bytes + properties.raw_value_len_bytes,
             group: self.spec.group,
+            // Known at the end: `Sinks::finish`.
+            group_table_count: 0,
         };
-        let what = format!("write table {}", meta.id);
-        let files = store.files.persist(vec![file]).map_err(EngineError::files(what))?;
-        self.files.extend(files);
+        self.held.push(file);
+        if !self.spec.is_together {
+            self.persist(store)?;
+        }
         self.added.push(TableAdd {
             keyspace: self.spec.keyspace,
             level: self.spec.level,
@@ -172,9 +212,21 @@ impl OutputWriter {
         Ok(())
     }
 
+    fn persist(&mut self, store: &Store) -> Result<(), EngineError> {
+        let held = std::mem::take(&mut self.held);
+        let Some(first) = held.first() else { return Ok(()) };
+        let what = format!("write {} tables from {} on", held.len(), first.name());
+        self.files.extend(store.files.persist(held).map_err(EngineError::files(what))?);
+        Ok(())
+    }
+
     /// Ends the last table.
     pub(crate) fn finish(mut self, store: &Store) -> Result<Outputs, EngineError> {
+        while !self.spec.tombstones.is_empty() && self.staying_at < self.spec.staying.len() {
+            self.pass_staying(store)?;
+        }
         self.finish_table(store, None)?;
+        self.persist(store)?;
         Ok(Outputs { added: self.added, files: self.files })
     }
 }
@@ -189,5 +241,21 @@ pub(crate) struct Outputs {
 impl Outputs {
     pub(crate) fn len_bytes(&self) -> u64 {
         self.added.iter().map(|add| add.meta.len_bytes).sum()
+    }
+
+    /// What was written where, for the log of compactions.
+    pub(crate) fn lines(&self) -> Vec<OutputTable> {
+        let lines = self.added.iter().map(|add| {
+            let name = add.meta.id.file_name();
+            let file = self.files.iter().find(|file| file.name() == name);
+            let extents = file.map_or_else(Vec::new, |file| file.extents());
+            OutputTable {
+                table: add.meta.id.0,
+                level: add.level,
+                len_bytes: add.meta.len_bytes,
+                extents: extents.iter().map(|e| (e.start.get(), e.len.get())).collect(),
+            }
+        });
+        lines.collect()
     }
 }

@@ -9,22 +9,58 @@
 //! Invariants
 //!   J1  What a reader at any held snapshot or at the newest state sees does not change.
 //!   J2  A delete disappears only where nothing below can be hidden by it: at the bottom, and older
-//!       than every snapshot.
+//!       than every snapshot. Where outputs go to several levels, each stretch of keys has its own
+//!       bottom; what older inputs have of the key is dropped by J3.
+//!   J3  An entry is dropped if a newer one of its key and stripe came in, whichever output that one
+//!       went to or whether it disappeared: it went no deeper (O1).
 
-use super::output::{OutputSpec, OutputWriter, Outputs};
+use super::output::{OutputSpec, Outputs};
+use super::routes::{Route, Router};
+use super::sinks::Sinks;
 use crate::EngineError;
 use crate::iter::InternalIter;
 use crate::key::{Kind, Seq, Trailer};
+use crate::memtable::MemtableIter;
+use crate::merge::MergingIter;
 use crate::range_del::{FragmentedTombstones, RangeTombstone};
 use crate::store::Store;
 
-/// What may be dropped.
+/// A cursor that knows which of the inputs its current entry is from.
+pub(crate) trait SourcedIter: InternalIter {
+    /// The input's index. Only while `valid`.
+    fn source(&self) -> usize;
+}
+
+impl SourcedIter for MemtableIter {
+    fn source(&self) -> usize {
+        0
+    }
+}
+
+impl<I: InternalIter> SourcedIter for MergingIter<I> {
+    #[inline]
+    fn source(&self) -> usize {
+        self.current_source()
+    }
+}
+
+/// What to merge, besides the entries.
 #[derive(Debug)]
-pub(crate) struct Rules {
+pub(crate) struct MergeSpec {
     /// The sequence numbers that somebody reads at, ascending.
     pub(crate) snapshots: Vec<Seq>,
-    /// Nothing below the outputs overlaps them (J2).
-    pub(crate) is_bottom: bool,
+    /// The range tombstones of the inputs, with the level of each.
+    pub(crate) tombstones: Vec<(u8, RangeTombstone)>,
+    /// `tombstones` of each is filled in here.
+    pub(crate) outputs: Vec<OutputSpec>,
+    /// Without, all goes to the first output.
+    pub(crate) router: Option<Router>,
+}
+
+/// What may be dropped.
+#[derive(Debug)]
+struct Rules {
+    snapshots: Vec<Seq>,
 }
 
 impl Rules {
@@ -43,11 +79,42 @@ impl Rules {
         self.snapshots.get(stripe).copied().unwrap_or(Seq::MAX)
     }
 
-    /// Of `tombstones`, what the outputs must still say.
-    pub(crate) fn kept_tombstones(&self, tombstones: &[RangeTombstone]) -> FragmentedTombstones {
-        let still_hide = |t: &&RangeTombstone| !(self.is_bottom && self.stripe(t.seq) == 0);
-        let kept: Vec<_> = tombstones.iter().filter(still_hide).cloned().collect();
-        FragmentedTombstones::for_snapshots(&kept, &self.snapshots)
+    /// Gives each output those of `tombstones` that it must still say, cut where routes change.
+    fn share_tombstones(
+        &self,
+        tombstones: &[(u8, RangeTombstone)],
+        router: Option<&Router>,
+        outputs: &mut [OutputSpec],
+    ) {
+        let mut kept: Vec<Vec<RangeTombstone>> = outputs.iter().map(|_| Vec::new()).collect();
+        for (level, tombstone) in tombstones {
+            let is_oldest = self.stripe(tombstone.seq) == 0;
+            let Some(router) = router else {
+                if !(is_oldest && outputs[0].is_bottom) {
+                    kept[0].push(tombstone.clone());
+                }
+                continue;
+            };
+            let segments = router.routes().of_level(*level);
+            let from = segments.partition_point(|s| s.start <= tombstone.start).max(1) - 1;
+            for (index, segment) in segments.iter().enumerate().skip(from) {
+                if segment.start >= tombstone.end {
+                    break;
+                }
+                let until = segments.get(index + 1).map_or(&tombstone.end, |next| &next.start);
+                let piece = RangeTombstone {
+                    start: tombstone.start.clone().max(segment.start.clone()),
+                    end: tombstone.end.clone().min(until.clone()),
+                    seq: tombstone.seq,
+                };
+                if !(is_oldest && segment.route.is_bottom) {
+                    kept[segment.route.output].push(piece);
+                }
+            }
+        }
+        for (output, kept) in outputs.iter_mut().zip(&kept) {
+            output.tombstones = FragmentedTombstones::for_snapshots(kept, &self.snapshots);
+        }
     }
 }
 
@@ -57,7 +124,10 @@ pub(crate) struct MergeTask<I> {
     rules: Rules,
     /// All range tombstones of the inputs: what they cover is dropped.
     cover: FragmentedTombstones,
-    output: OutputWriter,
+    router: Option<Router>,
+    /// The route of all entries where there is no router.
+    route: Route,
+    sinks: Sinks,
     user_key: Vec<u8>,
     /// The stripe of the newest entry of `user_key` that was met last.
     stripe: Option<usize>,
@@ -75,20 +145,21 @@ impl<I> std::fmt::Debug for MergeTask<I> {
     }
 }
 
-impl<I: InternalIter> MergeTask<I> {
-    /// A merge of `iter` and `tombstones`; `spec.tombstones` is filled in here.
-    pub(crate) fn new(
-        iter: I,
-        tombstones: &[RangeTombstone],
-        rules: Rules,
-        mut spec: OutputSpec,
-    ) -> MergeTask<I> {
-        spec.tombstones = rules.kept_tombstones(tombstones);
+impl<I: SourcedIter> MergeTask<I> {
+    /// A merge of `iter`, whose sources are the inputs in their order.
+    pub(crate) fn new(iter: I, spec: MergeSpec) -> MergeTask<I> {
+        let MergeSpec { snapshots, tombstones, mut outputs, router } = spec;
+        let rules = Rules { snapshots };
+        rules.share_tombstones(&tombstones, router.as_ref(), &mut outputs);
+        let all: Vec<_> = tombstones.into_iter().map(|(_, tombstone)| tombstone).collect();
+        let route = Route { output: 0, is_bottom: outputs[0].is_bottom, short_to: None };
         MergeTask {
             iter,
-            cover: FragmentedTombstones::new(tombstones),
+            cover: FragmentedTombstones::new(&all),
             rules,
-            output: OutputWriter::new(spec),
+            router,
+            route,
+            sinks: Sinks::new(outputs, all.is_empty()),
             user_key: Vec::new(),
             stripe: None,
             is_started: false,
@@ -118,13 +189,17 @@ impl<I: InternalIter> MergeTask<I> {
     #[inline]
     fn merge_one(&mut self, store: &Store) -> Result<u64, EngineError> {
         let key = self.iter.key();
+        let route = match &mut self.router {
+            None => self.route,
+            Some(router) => router.route(self.iter.source(), key.user_key),
+        };
         let len_bytes = (key.user_key.len() + self.iter.value().len()) as u64;
         self.entry_count += 1;
         if self.entry_count == 1 || key.user_key != &self.user_key[..] {
             self.user_key.clear();
             self.user_key.extend_from_slice(key.user_key);
             self.stripe = None;
-            self.output.begin_key(store, key.user_key)?;
+            self.sinks.begin_key(store, key.user_key)?;
         }
         let seq = key.trailer.seq();
         let stripe = self.rules.stripe(seq);
@@ -134,17 +209,20 @@ impl<I: InternalIter> MergeTask<I> {
             self.dropped_count += 1;
             return Ok(len_bytes);
         }
-        let is_oldest = self.rules.is_bottom && stripe == 0;
+        let is_oldest = route.is_bottom && stripe == 0;
+        // Bottoms that differ from key to key do not drop whole tombstones: an entry keeps its age
+        // so that one that is older than it does not hide it.
+        let may_lose_age = self.router.is_none() || self.cover.is_empty();
         let trailer = match (is_oldest, key.trailer.kind()) {
             (true, Some(Kind::Delete)) => {
                 self.dropped_count += 1;
                 return Ok(len_bytes);
             }
             // Nobody reads before it and nothing is below it: its age no longer matters.
-            (true, Some(Kind::Put)) => Trailer::new(Seq(0), Kind::Put),
+            (true, Some(Kind::Put)) if may_lose_age => Trailer::new(Seq(0), Kind::Put),
             _ => key.trailer,
         };
-        self.output.add(store, key.user_key, trailer, self.iter.value());
+        self.sinks.add(store, route, (key.user_key, trailer), self.iter.value())?;
         Ok(len_bytes)
     }
 
@@ -161,6 +239,6 @@ impl<I: InternalIter> MergeTask<I> {
 
     /// Ends the last table.
     pub(crate) fn finish(self, store: &Store) -> Result<Outputs, EngineError> {
-        self.output.finish(store)
+        self.sinks.finish(store)
     }
 }

@@ -1,6 +1,7 @@
 //! The planner as scripts: shapes of a tree, and the plans they give.
 //!
-//! `version` sets the tables, a line each: `L0 run=9 id=10 a..f mb=16 [deletes=n] [tombstones=n]`;
+//! `version` sets the tables, a line each: `L0 run=9 id=10 a..f mb=16 [deletes=n]
+//! [tombstones=n] [unit=n]`;
 //! `plan` prints the next plan; with `apply` it is carried out on paper (a merge yields one table
 //! over its inputs' range); with `start` it keeps running.
 
@@ -17,9 +18,25 @@ struct Paper {
     options: KeyspaceOptions,
     busy: Busy,
     cursors: [Bytes; LEVEL_COUNT],
+    windows: Windows,
+    units: Units,
     is_space_short: bool,
     room_mb: Option<u64>,
     next_id: u64,
+}
+
+/// The reclaim units that a script gave to tables.
+#[derive(Debug, Default)]
+struct Units(BTreeMap<TableId, UnitId>);
+
+impl TableFacts for Units {
+    fn unit_of(&self, table: &TableSlot) -> Option<UnitId> {
+        self.0.get(&table.meta.id).copied()
+    }
+
+    fn properties(&self, _table: &TableSlot) -> Option<TableProperties> {
+        None
+    }
 }
 
 impl Paper {
@@ -29,6 +46,8 @@ impl Paper {
             options: &self.options,
             busy: &self.busy,
             cursors: &self.cursors,
+            windows: &self.windows,
+            facts: &self.units,
             is_space_short: self.is_space_short,
             room_len_bytes: self.room_mb.map_or(u64::MAX, |mb| mb << 20),
         }
@@ -39,10 +58,12 @@ impl Paper {
         let level: u8 = words.next().unwrap()[1..].parse().unwrap();
         let mut meta = meta(0, "a", "a", 1 << 20);
         let mut run = RunId::ONLY;
+        let mut unit = None;
         for word in words {
             match word.split_once('=') {
                 Some(("run", value)) => run = RunId(value.parse().unwrap()),
                 Some(("id", value)) => meta.id = TableId(value.parse().unwrap()),
+                Some(("unit", value)) => unit = Some(UnitId(value.parse().unwrap())),
                 Some(("mb", value)) => meta.len_bytes = value.parse::<u64>().unwrap() << 20,
                 Some(("deletes", value)) => meta.delete_count = value.parse().unwrap(),
                 Some(("tombstones", value)) => meta.range_tombstone_count = value.parse().unwrap(),
@@ -55,6 +76,7 @@ impl Paper {
             }
         }
         self.next_id = self.next_id.max(meta.id.0 + 1);
+        self.units.0.extend(unit.map(|unit| (meta.id, unit)));
         self.version.insert(level, run, TableSlot::new(meta));
     }
 
@@ -67,14 +89,14 @@ impl Paper {
         }
         if plan.work == Work::Move {
             for table in plan.tables() {
-                self.version.insert(plan.output_level, plan.output_run, Arc::clone(table));
+                self.version.insert(plan.output().level, plan.output().run, Arc::clone(table));
             }
         } else {
             let mut meta = meta(self.next_id, "", "", plan.len_bytes());
             self.next_id += 1;
             meta.smallest = plan.range.smallest.clone();
             meta.largest = plan.range.largest.clone();
-            self.version.insert(plan.output_level, plan.output_run, TableSlot::new(meta));
+            self.version.insert(plan.output().level, plan.output().run, TableSlot::new(meta));
         }
         self.version.check().unwrap();
     }
@@ -94,6 +116,7 @@ fn meta(id: u64, smallest: &str, largest: &str, len_bytes: u64) -> TableMeta {
         range_tombstone_count: 0,
         raw_len_bytes: len_bytes,
         group: GroupId(1),
+        group_table_count: 1,
     }
 }
 

@@ -32,6 +32,7 @@ pub(crate) use filter::key_hash;
 pub(crate) use index::IndexPartition;
 pub(crate) use iter::TableReadOptions;
 pub(crate) use level_iter::{LevelIter, SortedRun};
+pub(crate) use properties::TableProperties;
 pub(crate) use reader::{Table, TableLookup};
 
 #[cfg(feature = "micro-bench")]

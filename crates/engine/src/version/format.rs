@@ -149,6 +149,7 @@ fn put_table(out: &mut Vec<u8>, add: &TableAdd) {
     ] {
         out.extend_from_slice(&number.to_le_bytes());
     }
+    out.extend_from_slice(&meta.group_table_count.to_le_bytes());
     out.extend_from_slice(&(meta.smallest.len() as u32).to_le_bytes());
     out.extend_from_slice(&(meta.largest.len() as u32).to_le_bytes());
     out.extend_from_slice(&meta.smallest);
@@ -247,6 +248,7 @@ fn take_keyspace(from: &mut Cursor<'_>) -> Result<KeyspaceRecord, Malformed> {
     };
     let compaction = match from.u8()? {
         1 => CompactionKind::Leveled,
+        4 => CompactionKind::Gear,
         other => return Err(from.bad(format!("compaction policy {other}"))),
     };
     let victim_order = match from.u8()? {
@@ -292,6 +294,7 @@ fn take_table(from: &mut Cursor<'_>) -> Result<TableAdd, Malformed> {
     let range_tombstone_count = from.u64()?;
     let raw_len_bytes = from.u64()?;
     let (seq_min, seq_max) = (from.seq()?, from.seq()?);
+    let group_table_count = from.u32()?;
     let (smallest_len, largest_len) = (from.u32()? as usize, from.u32()? as usize);
     let smallest = Bytes::copy_from_slice(from.take(smallest_len)?);
     let largest = Bytes::copy_from_slice(from.take(largest_len)?);
@@ -311,6 +314,7 @@ fn take_table(from: &mut Cursor<'_>) -> Result<TableAdd, Malformed> {
         range_tombstone_count,
         raw_len_bytes,
         group,
+        group_table_count,
     };
     Ok(TableAdd { keyspace, level, run, meta })
 }

@@ -81,6 +81,8 @@ pub(crate) struct TableMeta {
     pub(crate) raw_len_bytes: u64,
     /// Which flush or compaction wrote it.
     pub(crate) group: GroupId,
+    /// How many tables that one wrote: with those still there, how many of them are dead.
+    pub(crate) group_table_count: u32,
 }
 
 impl TableMeta {

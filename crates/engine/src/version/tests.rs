@@ -19,6 +19,7 @@ fn meta(id: u64, smallest: &'static str, largest: &'static str) -> TableMeta {
         range_tombstone_count: 5,
         raw_len_bytes: 6,
         group: GroupId(7),
+        group_table_count: 8,
     }
 }
 
