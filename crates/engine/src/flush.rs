@@ -23,6 +23,7 @@ pub(crate) struct Flush {
     keyspace: Arc<KeyspaceState>,
     slot: Arc<MemSlot>,
     task: Option<MergeTask<MemtableIter>>,
+    start_ns: u64,
 }
 
 /// The merge that writes a memtable to level 0.
@@ -65,6 +66,8 @@ impl Flush {
         change.edit.log_floors.push((self.keyspace.id, floor));
         change.flushed.push((self.keyspace.id, Arc::clone(&self.slot)));
         store.commit(change)?;
+        let took_ns = store.runtime.clock.now_ns().saturating_sub(self.start_ns);
+        store.tally.flush_ns.fetch_add(took_ns, Ordering::Relaxed);
         store.tally.flush_count.fetch_add(1, Ordering::Relaxed);
         store.tally.flush_out_bytes.fetch_add(out_len_bytes, Ordering::Relaxed);
         Ok(true)
@@ -91,7 +94,7 @@ impl Store {
         plans.is_flushing = true;
         drop(plans);
         let task = Some(flush_task(self, &keyspace, &slot));
-        Some(Flush { keyspace, slot, task })
+        Some(Flush { keyspace, slot, task, start_ns: self.runtime.clock.now_ns() })
     }
 
     fn end_flush(&self) {

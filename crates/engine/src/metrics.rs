@@ -9,9 +9,6 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How many of the last compactions are remembered.
-const COMPACTION_LINE_COUNT_MAX: usize = 1024;
-
 /// Waits of one kind.
 #[derive(Debug, Default)]
 pub(crate) struct Stall {
@@ -44,15 +41,16 @@ pub(crate) struct CompactionLog {
 }
 
 impl CompactionLog {
-    pub(crate) fn note(&mut self, line: CompactionLine) {
+    /// Remembers `line`, and at most `line_count_max` of the last ones.
+    pub(crate) fn note(&mut self, line: CompactionLine, line_count_max: usize) {
         self.count += 1;
         self.move_count += u64::from(line.output_table_count == 0 && line.in_len_bytes == 0);
         self.in_len_bytes += line.in_len_bytes;
         self.out_len_bytes += line.out_len_bytes;
-        if self.lines.len() == COMPACTION_LINE_COUNT_MAX {
+        self.lines.push_back(line);
+        while self.lines.len() > line_count_max {
             self.lines.pop_front();
         }
-        self.lines.push_back(line);
     }
 
     /// How many there were.
@@ -71,6 +69,8 @@ pub(crate) struct Tally {
     pub(crate) background_bytes: AtomicU64,
     pub(crate) flush_count: AtomicU64,
     pub(crate) flush_out_bytes: AtomicU64,
+    /// From the start of each flush to its commit.
+    pub(crate) flush_ns: AtomicU64,
     pub(crate) compactions: Mutex<CompactionLog>,
 }
 
@@ -174,6 +174,8 @@ pub struct Metrics {
     pub flush_count: u64,
     /// Written by flushes.
     pub flush_out_bytes: u64,
+    /// How long flushes took together, waiting for the drive behind others included.
+    pub flush_total_ns: u64,
     /// Compactions, moves included.
     pub compaction_count: u64,
     /// Compactions that only moved tables to another level.
@@ -206,7 +208,8 @@ pub struct Metrics {
     pub last_seq: u64,
     /// The keyspaces, in order of their numbers.
     pub keyspaces: Vec<KeyspaceMetrics>,
-    /// The last compactions, oldest first.
+    /// The last compactions, oldest first: as many as
+    /// [`Options::compaction_line_count_max`](crate::Options::compaction_line_count_max).
     pub compactions: Vec<CompactionLine>,
 }
 
@@ -230,6 +233,7 @@ impl Store {
         }
         metrics.flush_count = self.tally.flush_count.load(Ordering::Relaxed);
         metrics.flush_out_bytes = self.tally.flush_out_bytes.load(Ordering::Relaxed);
+        metrics.flush_total_ns = self.tally.flush_ns.load(Ordering::Relaxed);
         {
             let log = self.tally.compactions.lock();
             metrics.compaction_count = log.count;

@@ -36,6 +36,8 @@ pub struct Options {
     /// Writes are refused while the file layer has less user space than this times
     /// [`Options::memtable_len_bytes`]: what is in memory already must still find its place.
     pub free_memtable_count_min: u64,
+    /// How many of the last compactions [`crate::Metrics::compactions`] tells of.
+    pub compaction_line_count_max: usize,
     /// Whether the background jobs start by themselves; a tool that only looks switches it off.
     pub background_work: bool,
     /// The options of the default keyspace when the store is created.
@@ -54,6 +56,7 @@ impl Default for Options {
             max_background_jobs: 1,
             compaction_read_len_bytes: 1 << 20,
             free_memtable_count_min: 2,
+            compaction_line_count_max: 1024,
             background_work: true,
             keyspace: KeyspaceOptions::default(),
         }

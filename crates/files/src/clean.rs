@@ -135,6 +135,13 @@ impl Inner {
 impl Cleaning {
     /// Copies about `budget_bytes`; `Ok(true)` once the victim is empty and the moves are durable.
     fn step(&mut self, inner: &Inner, budget_bytes: u64) -> Result<bool, FilesError> {
+        let start_ns = inner.runtime.clock.now_ns();
+        let outcome = self.copy(inner, budget_bytes);
+        inner.counts.cleaned_for(inner.runtime.clock.now_ns().saturating_sub(start_ns));
+        outcome
+    }
+
+    fn copy(&mut self, inner: &Inner, budget_bytes: u64) -> Result<bool, FilesError> {
         let mut left = budget_bytes;
         while let Some(moving) = self.todo.front_mut() {
             let Some(&extent) = moving.base.extents.get(moving.index) else {

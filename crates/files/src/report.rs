@@ -25,6 +25,8 @@ pub struct FilesStats {
     pub cleaned_zones: u64,
     /// Bytes that cleaning moved: what the layer wrote of its own accord.
     pub cleaning_moved_bytes: u64,
+    /// How long cleaning took, waiting for the drive behind others included.
+    pub cleaning_ns: u64,
     /// Zones reset.
     pub reset_zones: u64,
 }
@@ -70,6 +72,7 @@ pub(crate) struct Counts {
     file_written_bytes: AtomicU64,
     cleaned_zones: AtomicU64,
     cleaning_moved_bytes: AtomicU64,
+    cleaning_ns: AtomicU64,
     reset_zones: AtomicU64,
 }
 
@@ -85,6 +88,9 @@ impl Counts {
     }
     pub(crate) fn moved(&self, len_bytes: u64) {
         self.cleaning_moved_bytes.fetch_add(len_bytes, Ordering::Relaxed);
+    }
+    pub(crate) fn cleaned_for(&self, ns: u64) {
+        self.cleaning_ns.fetch_add(ns, Ordering::Relaxed);
     }
     pub(crate) fn reset_zone(&self) {
         self.reset_zones.fetch_add(1, Ordering::Relaxed);
@@ -104,6 +110,7 @@ impl FileLayer {
             file_written_bytes: counts.file_written_bytes.load(Ordering::Relaxed),
             cleaned_zones: counts.cleaned_zones.load(Ordering::Relaxed),
             cleaning_moved_bytes: counts.cleaning_moved_bytes.load(Ordering::Relaxed),
+            cleaning_ns: counts.cleaning_ns.load(Ordering::Relaxed),
             reset_zones: counts.reset_zones.load(Ordering::Relaxed),
         }
     }

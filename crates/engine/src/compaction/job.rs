@@ -198,7 +198,7 @@ impl Running {
             Work::Move => 0,
             Work::Merge => self.plan.len_bytes(),
         };
-        store.tally.compactions.lock().note(CompactionLine {
+        let line = CompactionLine {
             start_ns: self.start_ns,
             end_ns: store.runtime.clock.now_ns(),
             keyspace: self.keyspace.name.clone(),
@@ -212,7 +212,8 @@ impl Running {
             outputs: outputs.lines(),
             entry_count: entries,
             dropped_count: dropped,
-        });
+        };
+        store.tally.compactions.lock().note(line, store.options.compaction_line_count_max);
     }
 }
 
