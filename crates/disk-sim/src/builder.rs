@@ -5,7 +5,7 @@ use crate::disk::Parts;
 use crate::rule::RuleState;
 use crate::{ImageError, Profile, ProfileError, SimDisk};
 use imbrex_clockwork::{Clock, Prng, StillClock};
-use imbrex_disk::{Blocks, Geometry, GeometrySpec, Rule, ZoneSpec};
+use imbrex_disk::{Blocks, Geometry, GeometrySpec, Rule, ShingleSpec, ZoneSpec};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use std::sync::Arc;
 #[non_exhaustive]
 pub enum BuildError {
     /// The geometry asks for a rule that this simulator does not have yet.
-    #[error("the {rule} rule is not simulated yet; use a conventional or a zoned geometry")]
+    #[error("the {rule} rule is not simulated yet; use a conventional, a zoned or a shingled one")]
     RuleNotSimulated {
         /// The rule's name.
         rule: &'static str,
@@ -30,6 +30,9 @@ pub enum BuildError {
     /// The zones could not be read back from the backing.
     #[error("reading the zone states")]
     Zones(#[source] imbrex_disk::DiskError),
+    /// The marks of a shingled drive's blocks could not be read back from the backing.
+    #[error("reading which blocks are destroyed")]
+    Tracks(#[source] imbrex_disk::DiskError),
     /// The image's drive profile is not one.
     #[error(transparent)]
     Profile(#[from] ProfileError),
@@ -44,6 +47,7 @@ pub struct SimDiskBuilder {
     pub(crate) event_log: bool,
     pub(crate) profile: Option<Profile>,
     pub(crate) moves: bool,
+    pub(crate) refuse_destroying: bool,
 }
 
 impl SimDiskBuilder {
@@ -55,6 +59,7 @@ impl SimDiskBuilder {
             event_log: false,
             profile: None,
             moves: true,
+            refuse_destroying: false,
         }
     }
 
@@ -88,6 +93,15 @@ impl SimDiskBuilder {
     /// Keeps the event log hash; every request then takes the disk's one lock.
     pub fn event_log(mut self) -> SimDiskBuilder {
         self.event_log = true;
+        self
+    }
+
+    /// Refuses every write that would destroy valid data on an overlapping track, with
+    /// [`DiskError::WouldDestroy`](imbrex_disk::DiskError::WouldDestroy), instead of destroying it:
+    /// for tests of a host that must never do so. Valid is what was written and not discarded. Every
+    /// request then takes the disk's one lock.
+    pub fn refuse_destroying(mut self) -> SimDiskBuilder {
+        self.refuse_destroying = true;
         self
     }
 
@@ -128,6 +142,7 @@ impl SimDiskBuilder {
             clock: self.clock,
             write_cache: self.write_cache,
             event_log: self.event_log,
+            refuse_destroying: self.refuse_destroying,
             backing,
         })
     }
@@ -141,6 +156,7 @@ pub struct OpenOptions {
     event_log: bool,
     geometry: Option<Geometry>,
     moves: bool,
+    refuse_destroying: bool,
 }
 
 impl Default for OpenOptions {
@@ -151,6 +167,7 @@ impl Default for OpenOptions {
             event_log: false,
             geometry: None,
             moves: true,
+            refuse_destroying: false,
         }
     }
 }
@@ -177,6 +194,12 @@ impl OpenOptions {
     /// See [`SimDiskBuilder::event_log`].
     pub fn event_log(mut self) -> OpenOptions {
         self.event_log = true;
+        self
+    }
+
+    /// See [`SimDiskBuilder::refuse_destroying`].
+    pub fn refuse_destroying(mut self) -> OpenOptions {
+        self.refuse_destroying = true;
         self
     }
 
@@ -217,6 +240,7 @@ impl SimDisk {
             clock: options.clock,
             write_cache: options.write_cache.unwrap_or(write_cache),
             event_log: options.event_log,
+            refuse_destroying: options.refuse_destroying,
         };
         builder.build(Box::new(image)).map_err(build)
     }
@@ -255,11 +279,27 @@ impl SimDisk {
             Geometry::new(GeometrySpec { len, rule: Rule::Anywhere }).expect("at least one block");
         SimDisk::builder(geometry).memory().expect("the conventional rule is simulated")
     }
+
+    /// A small shingled disk in memory for tests: no write cache, no mechanics.
+    ///
+    /// # Panics
+    /// If `len` or `track_len` is zero, or `overlap_tracks` is not less than the number of tracks.
+    pub fn tiny_shingled(len: Blocks, track_len: Blocks, overlap_tracks: u32) -> SimDisk {
+        let rule = Rule::IsolationDistance(ShingleSpec { track_len, overlap_tracks });
+        let geometry = Geometry::new(GeometrySpec { len, rule }).expect("tracks fit the disk");
+        SimDisk::builder(geometry).memory().expect("the shingled rule is simulated")
+    }
 }
 
 /// A geometry in words, as an error message needs it: everything that may differ.
 fn describe(geometry: &Geometry) -> String {
     let len = geometry.len();
+    if let Rule::IsolationDistance(shingle) = geometry.rule() {
+        let ShingleSpec { track_len, overlap_tracks } = shingle;
+        return format!(
+            "a shingled drive of {len} in tracks of {track_len}, a write destroys {overlap_tracks}"
+        );
+    }
     let Some(zones) = geometry.zones() else {
         return format!("a {} drive of {len}", geometry.rule().name());
     };

@@ -11,13 +11,15 @@
 //!       gaps, and the first starts at the zone's durable pointer.
 //!   W3  What survives a power cut of a sequential zone is a prefix in whole blocks; elsewhere each
 //!       pending block survives or not on its own, and never as a mixture of two writes.
+//!   W4  A write reaches the platter after every older one that shares a block with its own blocks or
+//!       with what it destroys on overlapping tracks, and after every older one that destroys its.
 //!
 //! Not here: when an operation enters (`disk`), how long destaging takes (`mechanics`).
 
 use crate::backing::{Backing, Durable};
 use crate::rule::{ZoneMark, ZoneRecord};
 use imbrex_clockwork::Prng;
-use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Lba, ZoneId};
+use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Geometry, Lba, ZoneId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// One operation that a power cut may undo.
@@ -63,8 +65,9 @@ pub struct PowerCycle {
 }
 
 /// The pending operations of one disk, in order.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct WriteCache {
+    geometry: Geometry,
     capacity: Blocks,
     held: Blocks,
     /// Sequence number of `pending[0]`.
@@ -75,8 +78,15 @@ pub(crate) struct WriteCache {
 
 impl WriteCache {
     /// A cache of `capacity`; of zero blocks it holds only what a power cut caught on its way.
-    pub(crate) fn new(capacity: Blocks) -> WriteCache {
-        WriteCache { capacity, ..WriteCache::default() }
+    pub(crate) fn new(capacity: Blocks, geometry: Geometry) -> WriteCache {
+        WriteCache {
+            geometry,
+            capacity,
+            held: Blocks::ZERO,
+            first_seq: 0,
+            pending: VecDeque::new(),
+            newest: BTreeMap::new(),
+        }
     }
 
     /// Whether writes stay here at all.
@@ -110,6 +120,34 @@ impl WriteCache {
         }
     }
 
+    /// The parts of `range` that are not pending.
+    pub(crate) fn not_held(&self, range: BlockRange) -> Vec<BlockRange> {
+        let (mut at, end) = (range.start.get(), range.end().get());
+        let mut parts = Vec::new();
+        let mut part_to = |at: u64, to: u64| {
+            if at < to {
+                parts.push(BlockRange::new(Lba::new(at), Blocks::new(to - at)));
+            }
+        };
+        for (&block, _) in self.newest.range(at..end) {
+            part_to(at, block);
+            at = block + 1;
+        }
+        part_to(at, end);
+        parts
+    }
+
+    /// The first pending block in `range`.
+    pub(crate) fn first_held(&self, range: BlockRange) -> Option<BlockRange> {
+        let (&block, _) = self.newest.range(range.start.get()..range.end().get()).next()?;
+        Some(BlockRange::new(Lba::new(block), Blocks::new(1)))
+    }
+
+    /// A write and what it destroys, as one run.
+    fn footprint(&self, write: BlockRange) -> BlockRange {
+        BlockRange::new(write.start, self.geometry.reach(write).end() - write.start)
+    }
+
     fn operation(&self, seq: u64) -> Option<&Pending> {
         self.pending.get((seq - self.first_seq) as usize)?.as_ref()
     }
@@ -136,22 +174,24 @@ impl WriteCache {
     }
 
     /// Destages, in order, what touches `range` or belongs to `zone`; and whatever older operation
-    /// shares a block with one of those, because destaged later it would hide the younger one.
-    /// All else stays: a write through says nothing about other cached writes.
+    /// shares a block with one of those, because destaged later it would hide the younger one, or
+    /// where tracks overlap destroy it (W4). All else stays: a write through says
+    /// nothing about other cached writes.
     pub(crate) fn destage_touching(
         &mut self,
         range: BlockRange,
         zone: Option<ZoneId>,
         backing: &dyn Backing,
     ) -> Result<(), DiskError> {
-        let mut ranges = vec![range];
+        let mut ranges = vec![self.footprint(range)];
         let mut seqs = Vec::new();
         let last_seq = self.first_seq + self.pending.len() as u64;
         for seq in (self.first_seq..last_seq).rev() {
             let Some(operation) = self.operation(seq) else { continue };
             let own = operation
                 .blocks()
-                .map(|(at, data)| BlockRange::new(at, Blocks::holding(data.len() as u64)));
+                .map(|(at, data)| BlockRange::new(at, Blocks::holding(data.len() as u64)))
+                .map(|own| self.footprint(own));
             let touches = own.is_some_and(|own| ranges.iter().any(|range| range.overlaps(own)));
             if touches || (zone.is_some() && operation.zone() == zone) {
                 ranges.extend(own);
@@ -234,7 +274,7 @@ impl WriteCache {
         prng: &mut Prng,
     ) -> Result<PowerCycle, DiskError> {
         let pending: Vec<Pending> = self.pending.drain(..).flatten().collect();
-        *self = WriteCache::new(self.capacity);
+        *self = WriteCache::new(self.capacity, self.geometry);
         let mut outcome = PowerCycle::default();
         let zones: BTreeSet<ZoneId> = pending.iter().filter_map(Pending::zone).collect();
         for zone in zones {

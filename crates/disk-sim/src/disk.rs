@@ -16,12 +16,12 @@
 
 mod ordered;
 
-use crate::backing::{Backing, Durable};
+use crate::backing::{Backing, Durable, ShingledBacking};
 use crate::cache::WriteCache;
 use crate::event_log::{Event, EventHash};
 use crate::fault::{FaultPlan, FaultState};
 use crate::mechanics::Mechanics;
-use crate::rule::{Readable, RuleState, ZoneMark, ZoneRecord};
+use crate::rule::{Mark, Readable, RuleState, ZoneMark, ZoneRecord};
 use crate::tally::Tally;
 use crate::{BuildError, ImageInfo, PowerCycle};
 use imbrex_clockwork::{Clock, Prng};
@@ -55,6 +55,7 @@ pub struct SimDisk {
     tally: Tally,
     health: AtomicU8,
     ordered: AtomicBool,
+    refuse_destroying: bool,
     desk: Mutex<Desk>,
 }
 
@@ -74,23 +75,36 @@ pub(crate) struct Parts {
     pub(crate) write_cache: Blocks,
     pub(crate) mechanics: Option<Mechanics>,
     pub(crate) event_log: bool,
+    pub(crate) refuse_destroying: bool,
     pub(crate) backing: Box<dyn Backing>,
 }
 
 impl SimDisk {
     pub(crate) fn from_parts(parts: Parts) -> Result<SimDisk, BuildError> {
-        let is_ordered =
-            parts.event_log || !parts.write_cache.is_zero() || parts.mechanics.is_some();
+        // To refuse is to look at the platter and then to write: nobody may come in between.
+        let is_ordered = parts.event_log
+            || !parts.write_cache.is_zero()
+            || parts.mechanics.is_some()
+            || parts.refuse_destroying;
+        let rule = RuleState::new(&parts.geometry)?;
+        let backing: Box<dyn Backing> = match rule.tracks() {
+            None => parts.backing,
+            Some(table) => Box::new(
+                ShingledBacking::new(parts.backing, Arc::clone(table))
+                    .map_err(BuildError::Tracks)?,
+            ),
+        };
         let disk = SimDisk {
-            rule: RuleState::new(&parts.geometry)?,
+            rule,
             geometry: parts.geometry,
             clock: parts.clock,
-            backing: parts.backing,
+            backing,
             tally: Tally::default(),
             health: AtomicU8::new(HEALTH_GOOD),
             ordered: AtomicBool::new(is_ordered),
+            refuse_destroying: parts.refuse_destroying,
             desk: Mutex::new(Desk {
-                cache: WriteCache::new(parts.write_cache),
+                cache: WriteCache::new(parts.write_cache, parts.geometry),
                 faults: FaultState::default(),
                 mechanics: parts.mechanics,
                 log: EventHash::new(),
@@ -132,7 +146,7 @@ impl SimDisk {
         self.backing.read(at, &mut block)?;
         let bit = bit as usize % (8 * BLOCK_LEN_BYTES);
         block[bit / 8] ^= 1 << (bit % 8);
-        self.backing.write(at, &block, Durable::Later)
+        self.backing.overwrite_unnoticed(at, &block)
     }
 
     /// Gives up a zone, as a failing drive does.
@@ -184,7 +198,8 @@ impl SimDisk {
         Ok(outcome)
     }
 
-    /// A hash of every stored block, every zone's durable state and the unflushed writes.
+    /// A hash of every stored block, every zone's durable state, every mark of a shingled track and
+    /// the unflushed writes.
     ///
     /// # Errors
     /// [`DiskError::Host`].
@@ -200,6 +215,9 @@ impl SimDisk {
                 hash.words(&[record.mark as u64, record.written.get()]);
             }
         }
+        self.backing.for_each_mark(&mut |range, mark| {
+            hash.words(&[mark as u64, range.start.get(), range.len.get()]);
+        })?;
         for (at, data) in desk.cache.pending_blocks() {
             hash.words(&[at.get(), u64::from(crc32c::crc32c(data))]);
         }
@@ -346,6 +364,20 @@ impl SimDisk {
         (range.start, capacity)
     }
 
+    /// Refuses a write that would destroy what the host may still read, where the host asked for
+    /// it: on the platter, or in the cache on its way there.
+    fn check_destroys_nothing(&self, write: BlockRange, desk: &Desk) -> Result<(), DiskError> {
+        let (true, Some(table)) = (self.refuse_destroying, self.rule.tracks()) else {
+            return Ok(());
+        };
+        let reach = table.reach(write);
+        let on_platter = table.read().marked(reach, Mark::Valid).first().copied();
+        match on_platter.or_else(|| desk.cache.first_held(reach)) {
+            Some(valid) => Err(DiskError::WouldDestroy { write, valid }),
+            None => Ok(()),
+        }
+    }
+
     fn poison(&self, error: DiskError) -> DiskError {
         self.health.store(HEALTH_POISONED, Ordering::Release);
         error
@@ -466,6 +498,9 @@ impl Disk for SimDisk {
 
     fn counters(&self) -> Counters {
         let mut counters = self.tally.counters();
+        if let Some(table) = self.rule.tracks() {
+            counters.destroyed_bytes = table.read().destroyed().bytes();
+        }
         if let Some(mechanics) = self
             .is_ordered()
             .then(|| self.desk())
@@ -482,3 +517,6 @@ mod tests;
 
 #[cfg(test)]
 mod model_tests;
+
+#[cfg(test)]
+mod shingled_model_tests;

@@ -52,13 +52,13 @@ pub enum ImageError {
     },
     /// The file was written by another version.
     #[error(
-        "{}: drive image of format version {got}, but this program reads version {expected}; \
+        "{}: drive image of format version {got}, but this program reads versions up to {expected}; \
          use the program that wrote it", path.display()
     )]
     Version {
         /// Which path.
         path: PathBuf,
-        /// The version this program reads.
+        /// The newest version this program reads.
         expected: u32,
         /// The file's version.
         got: u32,

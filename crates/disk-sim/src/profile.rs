@@ -16,7 +16,7 @@
 //! sees what one that fills the same share of the full drive would see.
 
 use crate::mechanics::{ElectronicsSpec, Mechanics, PlatterSpec, SeekSpec};
-use imbrex_disk::{Blocks, Geometry, GeometryError, GeometrySpec, Rule, ZoneSpec};
+use imbrex_disk::{Blocks, Geometry, GeometryError, GeometrySpec, Rule, ShingleSpec, ZoneSpec};
 use serde::Deserialize;
 
 const BUILT_IN: [(&str, &str); 3] = [
@@ -24,6 +24,15 @@ const BUILT_IN: [(&str, &str); 3] = [
     ("st13125nm007", include_str!("../profiles/st13125nm007.toml")),
     ("hc620", include_str!("../profiles/hc620.toml")),
 ];
+
+/// The tracks of SEALDB's emulated drive: a write destroys the 4 MB that follow it, so a guard is as
+/// long as a table. The tracks are finer than real ones (381 blocks at the outer radius of
+/// `st1000dm003`), because the paper counts guards in bytes, not in tracks: wherever a write ends, at
+/// most one such track, 256 KiB, is added to its 4 MB.
+///
+/// Source: SEALDB, sections III-B and IV (guard region 4 MB, equation 1).
+pub const SEALDB_SHINGLE: ShingleSpec =
+    ShingleSpec { track_len: Blocks::new(64), overlap_tracks: 16 };
 
 /// A profile that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -134,6 +143,14 @@ struct GeometryText {
     rule: String,
     len_blocks: u64,
     zones: Option<ZonesText>,
+    tracks: Option<TracksText>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TracksText {
+    track_len_blocks: u64,
+    overlap_tracks: u32,
 }
 
 #[derive(Deserialize)]
@@ -261,6 +278,17 @@ impl Profile {
         Ok(Profile { geometry: Geometry::new(spec)?, ..self.clone() })
     }
 
+    /// The same drive under another recording rule: the mechanics stay. `geometry` is then what the
+    /// rule says, and what was published is still about the drive as it is.
+    ///
+    /// # Errors
+    /// [`ProfileError::Geometry`] if the rule does not fit the drive's length: call after
+    /// [`Profile::scaled`].
+    pub fn with_rule(&self, rule: Rule) -> Result<Profile, ProfileError> {
+        let geometry = Geometry::new(GeometrySpec { len: self.geometry.len(), rule })?;
+        Ok(Profile { geometry, ..self.clone() })
+    }
+
     /// The moving parts, on a disk of `len`.
     pub(crate) fn mechanics(&self, len: Blocks) -> Mechanics {
         Mechanics::new(self.platter, self.seek, self.electronics, len.get())
@@ -305,9 +333,13 @@ fn scaled_conventional(count: u32, unit_count: u64, full_count: u64) -> u32 {
 }
 
 fn rule_of(geometry: &GeometryText) -> Result<Rule, ProfileError> {
-    match (geometry.rule.as_str(), &geometry.zones) {
-        ("conventional", None) => Ok(Rule::Anywhere),
-        ("zoned", Some(zones)) => Ok(Rule::AtPointer(ZoneSpec {
+    match (geometry.rule.as_str(), &geometry.zones, &geometry.tracks) {
+        ("conventional", None, None) => Ok(Rule::Anywhere),
+        ("shingled", None, Some(tracks)) => Ok(Rule::IsolationDistance(ShingleSpec {
+            track_len: Blocks::new(tracks.track_len_blocks),
+            overlap_tracks: tracks.overlap_tracks,
+        })),
+        ("zoned", Some(zones), None) => Ok(Rule::AtPointer(ZoneSpec {
             zone_len: Blocks::new(zones.zone_len_blocks),
             zone_capacity: Blocks::new(zones.zone_capacity_blocks),
             conventional_zone_count: zones.conventional_zone_count,
@@ -315,10 +347,11 @@ fn rule_of(geometry: &GeometryText) -> Result<Rule, ProfileError> {
             active_zone_limit: zones.active_zone_limit,
             strict_reads: zones.strict_reads,
         })),
-        (rule, _) => Err(ProfileError::Word {
+        (rule, ..) => Err(ProfileError::Word {
             field: "geometry.rule",
             got: rule.to_owned(),
-            expected: "\"conventional\" without, \"zoned\" with a table geometry.zones",
+            expected: "\"conventional\", \"zoned\" with a table geometry.zones, \"shingled\" with a \
+                       table geometry.tracks",
         }),
     }
 }

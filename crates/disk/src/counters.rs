@@ -28,6 +28,8 @@ pub struct Counters {
     pub added_read_bytes: u64,
     /// Bytes written by the layer itself.
     pub added_written_bytes: u64,
+    /// Bytes of valid data that writes to overlapping tracks destroyed.
+    pub destroyed_bytes: u64,
     /// Time the modelled disk was busy, in nanoseconds; 0 on a disk without mechanics.
     pub busy_ns: u64,
 }
@@ -45,6 +47,7 @@ impl Sub for Counters {
             written_bytes: self.written_bytes - before.written_bytes,
             added_read_bytes: self.added_read_bytes - before.added_read_bytes,
             added_written_bytes: self.added_written_bytes - before.added_written_bytes,
+            destroyed_bytes: self.destroyed_bytes - before.destroyed_bytes,
             busy_ns: self.busy_ns - before.busy_ns,
         }
     }

@@ -107,10 +107,23 @@ pub enum DiskError {
         write_pointer: Lba,
     },
     /// The blocks were overwritten by a write to an overlapping track.
-    #[error("blocks {range} were destroyed by a write to an overlapping track")]
+    #[error("blocks {range} were destroyed by {}", culprit(by))]
     Destroyed {
         /// The first run of destroyed blocks in the request.
         range: BlockRange,
+        /// The write that destroyed them, where the disk still knows it.
+        by: Option<BlockRange>,
+    },
+    /// A disk that was told to refuse it was asked for a write that destroys valid blocks.
+    #[error(
+        "write of blocks {write} refused: it would destroy blocks {valid}, which are written and \
+         not discarded; discard them first, or keep a guard before them"
+    )]
+    WouldDestroy {
+        /// The request.
+        write: BlockRange,
+        /// The first run of valid blocks that it would destroy.
+        valid: BlockRange,
     },
     /// The medium cannot give back what was written (latent sector error).
     #[error("{at} cannot be read: medium error; restore the data from a copy")]
@@ -139,4 +152,11 @@ pub enum DiskError {
         #[source]
         source: std::io::Error,
     },
+}
+
+fn culprit(by: &Option<BlockRange>) -> String {
+    match by {
+        Some(write) => format!("the write of blocks {write} to an overlapping track"),
+        None => "a write to an overlapping track".to_owned(),
+    }
 }

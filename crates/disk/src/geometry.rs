@@ -28,6 +28,14 @@ pub struct ShingleSpec {
     pub overlap_tracks: u32,
 }
 
+impl ShingleSpec {
+    /// The overlap told in blocks: what is valid this far or farther behind the *track* of a
+    /// write's last block is safe from it.
+    pub fn isolation_len(&self) -> Blocks {
+        Blocks::new(self.track_len.get().saturating_mul(u64::from(self.overlap_tracks)))
+    }
+}
+
 /// Raw interlaced tracks: even tracks are bottom, odd tracks are top.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NeighbourSpec {
@@ -175,6 +183,36 @@ impl Geometry {
         } else {
             Some(range.len.min(zones.zone_capacity))
         }
+    }
+
+    /// What a write of `write` destroys besides what it writes; empty (at the write's end) under the
+    /// rules by which a write destroys nothing that follows it.
+    ///
+    /// ```text
+    ///     track t0        track t0 + 1 = t1    t1 + 1 ... t1 + overlap_tracks
+    ///     ....[written    written]xxxxxxxxx    xxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+    ///     ....[wr]........xxxxxxxxxxxxxxxxx    a write within one track spares the rest of it
+    /// ```
+    ///
+    /// Tracks are written in ascending order, and each destroys the `overlap_tracks` after it: so
+    /// the rest of the last track is lost too, unless the write touches no other. It makes no
+    /// difference whether a run is written by one request or by several.
+    pub fn reach(&self, write: BlockRange) -> BlockRange {
+        let Rule::IsolationDistance(shingle) = self.rule() else {
+            return BlockRange::new(write.end(), Blocks::ZERO);
+        };
+        if write.len.is_zero() {
+            return BlockRange::new(write.end(), Blocks::ZERO);
+        }
+        let track_len = shingle.track_len.get();
+        let track = |block: u64| block / track_len;
+        let (first, last) = (track(write.start.get()), track(write.end().get() - 1));
+        let overlap = u64::from(shingle.overlap_tracks);
+        let last_end = (last + 1).saturating_mul(track_len);
+        let start = if first == last || overlap == 0 { last_end } else { write.end().get() };
+        let end = last_end.saturating_add(overlap.saturating_mul(track_len)).min(self.len().get());
+        let start = start.min(end);
+        BlockRange::new(Lba::new(start), Blocks::new(end - start))
     }
 
     /// Whether the disk holds every block of `range`.

@@ -1,9 +1,10 @@
-//! The head of a drive image: header, profile text, zone table.
+//! The head of a drive image: header, profile text, zone table or track map.
 
 use crate::Target;
 use imbrex_clockwork::Prng;
 use imbrex_disk::{
-    BLOCK_LEN_BYTES, Blocks, Disk, Geometry, GeometrySpec, Lba, Persist, Rule, ZoneSpec,
+    BLOCK_LEN_BYTES, Blocks, Disk, Geometry, GeometrySpec, Lba, Persist, Rule, ShingleSpec,
+    ZoneSpec,
 };
 use imbrex_disk_sim::{OpenOptions, SimDisk};
 use std::io::Write;
@@ -36,7 +37,12 @@ fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         active_zone_limit: Some(3),
         strict_reads: true,
     };
-    vec![("zoned", head(Rule::AtPointer(zones))), ("conventional", head(Rule::Anywhere))]
+    let tracks = ShingleSpec { track_len: Blocks::new(8), overlap_tracks: 1 };
+    vec![
+        ("zoned", head(Rule::AtPointer(zones))),
+        ("conventional", head(Rule::Anywhere)),
+        ("shingled", head(Rule::IsolationDistance(tracks))),
+    ]
 }
 
 /// The head of a fresh image with one block written, without the zeros at its end.

@@ -1,8 +1,8 @@
 //! Image backing: a drive in one sparse file of the host.
 //!
 //! ```text
-//!     | header | profile text | zone records ... | block 0 | block 1 | hole ... |
-//!     '------ image_format.rs ------------------'
+//!     | header | profile text | zone records or track map ... | block 0 | block 1 | hole ... |
+//!     '------ image_format.rs -------------------------------'
 //! ```
 //!
 //! Invariants
@@ -10,7 +10,10 @@
 //!   I2  One process at a time: an exclusive advisory lock is held as long as the file is open.
 //!   I3  A read or a write is one system call on an open file: no lock, no allocation.
 //!
-//! Not here: the layout (`image_format`), the meaning of a zone record (`rule`).
+//! Not here: the layout (`image_format`), the meaning of a zone record or a mark (`rule`), the order
+//! in which blocks and marks are written (`shingled`).
+
+mod tracks;
 
 use super::image_format::{
     self as format, HEADER_LEN_BYTES, Header, HeaderFault, NAME_LEN_BYTES_MAX,
@@ -18,7 +21,7 @@ use super::image_format::{
 };
 use super::{Backing, Durable};
 use crate::ImageError;
-use crate::rule::ZoneRecord;
+use crate::rule::{Mark, ZoneRecord};
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Geometry, Lba, ZoneId};
 use rustix::fs::{FallocateFlags, FlockOperation, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
@@ -114,7 +117,11 @@ impl ImageBacking {
         let geometry = header.geometry;
         let data_offset = format::data_offset_bytes(&geometry);
         let image = ImageBacking { file, geometry, data_offset, info };
-        image.check_zone_table()?;
+        if tracks::has_tracks(&geometry) {
+            image.check_track_map()?;
+        } else {
+            image.check_zone_table()?;
+        }
         Ok((image, header.write_cache))
     }
 
@@ -255,6 +262,19 @@ impl Backing for ImageBacking {
             let source = std::io::Error::from(ErrorKind::InvalidData);
             self.failed_at_zone("decoding", zone, source)
         })
+    }
+
+    fn set_marks(
+        &self,
+        range: BlockRange,
+        mark: Option<Mark>,
+        durable: Durable,
+    ) -> Result<(), DiskError> {
+        self.put_marks(range, mark, durable)
+    }
+
+    fn for_each_mark(&self, see: &mut dyn FnMut(BlockRange, Mark)) -> Result<(), DiskError> {
+        self.see_marks(see)
     }
 
     fn flush(&self) -> Result<(), DiskError> {

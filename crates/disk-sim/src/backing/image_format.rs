@@ -1,9 +1,13 @@
 #![doc = include_str!("../../../../docs/formats/image_header.md")]
 
-use crate::rule::{ZoneMark, ZoneRecord};
-use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Geometry, GeometrySpec, Rule, ZoneId, ZoneSpec};
+use crate::rule::{Mark, ZoneMark, ZoneRecord};
+use imbrex_disk::{
+    BLOCK_LEN_BYTES, Blocks, Geometry, GeometrySpec, Rule, ShingleSpec, ZoneId, ZoneSpec,
+};
 
-pub(crate) const FORMAT_VERSION: u32 = 1;
+/// The newest version this program reads and writes; an image has the oldest that can say what it is.
+pub(crate) const FORMAT_VERSION: u32 = 2;
+const FORMAT_VERSION_WITHOUT_TRACKS: u32 = 1;
 pub(crate) const MAGIC: [u8; 8] = *b"IMBREXDK";
 
 const RULE: usize = 12;
@@ -21,9 +25,11 @@ const PROFILE_LEN: usize = DATA_OFFSET + 8;
 const PROFILE_CRC: usize = PROFILE_LEN + 4;
 const LABEL: usize = PROFILE_CRC + 4;
 const PROFILE_NAME: usize = LABEL + NAME_LEN_BYTES_MAX;
-const RESERVED: usize = PROFILE_NAME + NAME_LEN_BYTES_MAX;
+const TRACK_LEN: usize = PROFILE_NAME + NAME_LEN_BYTES_MAX;
+const OVERLAP: usize = TRACK_LEN + 8;
+const RESERVED: usize = OVERLAP + 4;
 const CRC: usize = HEADER_LEN_BYTES - 4;
-const _: () = assert!(RESERVED == 216 && RESERVED <= CRC);
+const _: () = assert!(TRACK_LEN == 216 && RESERVED <= CRC);
 
 /// Length of a label or a profile's name, at most.
 pub(crate) const NAME_LEN_BYTES_MAX: usize = 64;
@@ -32,11 +38,14 @@ pub(crate) const PROFILE_OFFSET: u64 = HEADER_LEN_BYTES as u64;
 pub(crate) const PROFILE_LEN_BYTES_MAX: usize = 61_440;
 pub(crate) const ZONE_TABLE_OFFSET: u64 = PROFILE_OFFSET + PROFILE_LEN_BYTES_MAX as u64;
 pub(crate) const ZONE_RECORD_LEN_BYTES: usize = 32;
+/// The track map lies where a zoned drive has its zone table.
+pub(crate) const TRACK_MAP_OFFSET: u64 = ZONE_TABLE_OFFSET;
 const DATA_ALIGNMENT_BYTES: u64 = 1 << 20;
 const ZONE_RECORD_CRC: usize = ZONE_RECORD_LEN_BYTES - 4;
 
 const RULE_CONVENTIONAL: u32 = 1;
 const RULE_ZONED: u32 = 2;
+const RULE_SHINGLED: u32 = 3;
 const FLAG_STRICT_READS: u32 = 1;
 
 /// What the header says.
@@ -66,13 +75,18 @@ pub(crate) enum HeaderFault {
 
 /// Where the data begin in an image of `geometry`.
 pub(crate) fn data_offset_bytes(geometry: &Geometry) -> u64 {
-    let table_len = u64::from(geometry.zone_count()) * ZONE_RECORD_LEN_BYTES as u64;
+    let table_len = match geometry.rule() {
+        Rule::IsolationDistance(_) => geometry.len().get(),
+        _ => u64::from(geometry.zone_count()) * ZONE_RECORD_LEN_BYTES as u64,
+    };
     (ZONE_TABLE_OFFSET + table_len).next_multiple_of(DATA_ALIGNMENT_BYTES)
 }
 
 /// How long an image of `geometry` is.
 pub(crate) fn image_len_bytes(geometry: &Geometry) -> Option<u64> {
     let data_len = geometry.len().get().checked_mul(BLOCK_LEN_BYTES as u64)?;
+    // Checked first: a drive whose data are that short has a table that is shorter still.
+    i64::try_from(data_len).ok()?;
     data_offset_bytes(geometry).checked_add(data_len).filter(|&len| len <= i64::MAX as u64)
 }
 
@@ -81,7 +95,7 @@ impl Header {
     pub(crate) fn encode(&self) -> [u8; HEADER_LEN_BYTES] {
         let mut bytes = [0; HEADER_LEN_BYTES];
         bytes[..8].copy_from_slice(&MAGIC);
-        put_u32(&mut bytes, 8, FORMAT_VERSION);
+        put_u32(&mut bytes, 8, version_of(self.geometry.rule()));
         put_u64(&mut bytes, IMAGE_ID, self.image_id);
         put_u64(&mut bytes, LEN, self.geometry.len().get());
         put_u32(&mut bytes, RULE, RULE_CONVENTIONAL);
@@ -93,6 +107,11 @@ impl Header {
             put_u32(&mut bytes, OPEN_LIMIT, zones.open_zone_limit.unwrap_or(0));
             put_u32(&mut bytes, ACTIVE_LIMIT, zones.active_zone_limit.unwrap_or(0));
             put_u32(&mut bytes, FLAGS, if zones.strict_reads { FLAG_STRICT_READS } else { 0 });
+        }
+        if let Rule::IsolationDistance(shingle) = self.geometry.rule() {
+            put_u32(&mut bytes, RULE, RULE_SHINGLED);
+            put_u64(&mut bytes, TRACK_LEN, shingle.track_len.get());
+            put_u32(&mut bytes, OVERLAP, shingle.overlap_tracks);
         }
         put_u64(&mut bytes, WRITE_CACHE, self.write_cache.get());
         put_u64(&mut bytes, DATA_OFFSET, data_offset_bytes(&self.geometry));
@@ -114,7 +133,7 @@ impl Header {
         // Another version may lay out the rest, its checksum included, in another way.
         let version = get_u32(bytes, 8);
         let (expected, got) = (get_u32(bytes, CRC), crc32c::crc32c(&bytes[..CRC]));
-        match (version == FORMAT_VERSION, expected == got) {
+        match ((1..=FORMAT_VERSION).contains(&version), expected == got) {
             (true, true) => {}
             (true, false) => return Err(HeaderFault::Checksum { expected, got }),
             (false, _) => return Err(HeaderFault::Version { got: version }),
@@ -123,6 +142,9 @@ impl Header {
             return Err(HeaderFault::Field { field: "reserved" });
         }
         let geometry = decode_geometry(bytes)?;
+        if version != version_of(geometry.rule()) {
+            return Err(HeaderFault::Field { field: "format_version" });
+        }
         if image_len_bytes(&geometry).is_none() {
             return Err(HeaderFault::Field { field: "len_blocks" });
         }
@@ -146,11 +168,29 @@ impl Header {
     }
 }
 
+fn version_of(rule: &Rule) -> u32 {
+    match rule {
+        Rule::IsolationDistance(_) => FORMAT_VERSION,
+        _ => FORMAT_VERSION_WITHOUT_TRACKS,
+    }
+}
+
 fn decode_geometry(bytes: &[u8]) -> Result<Geometry, HeaderFault> {
     let flags = get_u32(bytes, FLAGS);
-    let rule = match get_u32(bytes, RULE) {
-        RULE_CONVENTIONAL if bytes[ZONE_LEN..WRITE_CACHE].iter().all(|&b| b == 0) => Rule::Anywhere,
-        RULE_CONVENTIONAL => return Err(HeaderFault::Field { field: "zone_len_blocks" }),
+    let is_zero = |range: std::ops::Range<usize>| bytes[range].iter().all(|&b| b == 0);
+    let rule = get_u32(bytes, RULE);
+    if rule != RULE_SHINGLED && !is_zero(TRACK_LEN..RESERVED) {
+        return Err(HeaderFault::Field { field: "track_len_blocks" });
+    }
+    let rule = match rule {
+        RULE_CONVENTIONAL if is_zero(ZONE_LEN..WRITE_CACHE) => Rule::Anywhere,
+        RULE_SHINGLED if is_zero(ZONE_LEN..WRITE_CACHE) => Rule::IsolationDistance(ShingleSpec {
+            track_len: Blocks::new(get_u64(bytes, TRACK_LEN)),
+            overlap_tracks: get_u32(bytes, OVERLAP),
+        }),
+        RULE_CONVENTIONAL | RULE_SHINGLED => {
+            return Err(HeaderFault::Field { field: "zone_len_blocks" });
+        }
         RULE_ZONED if flags & !FLAG_STRICT_READS != 0 => {
             return Err(HeaderFault::Field { field: "flags" });
         }
@@ -198,6 +238,21 @@ pub(crate) fn decode_zone(
         && bytes[16..ZONE_RECORD_CRC].iter().all(|&b| b == 0)
         && written <= capacity;
     is_sound.then_some(ZoneRecord { mark, written })
+}
+
+/// The byte of a block in the track map.
+pub(crate) fn encode_mark(mark: Option<Mark>) -> u8 {
+    mark.map_or(0, |mark| mark as u8)
+}
+
+/// Reads the byte of a block back; `Err` where it is none.
+pub(crate) fn decode_mark(byte: u8) -> Result<Option<Mark>, ()> {
+    match byte {
+        0 => Ok(None),
+        0x0F => Ok(Some(Mark::Valid)),
+        0x33 => Ok(Some(Mark::Destroyed)),
+        _ => Err(()),
+    }
 }
 
 fn put_u32(bytes: &mut [u8], at: usize, value: u32) {

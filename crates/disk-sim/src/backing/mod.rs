@@ -3,20 +3,24 @@
 //! ```text
 //!     SimDisk --(Backing)--> memory.rs   64 KiB chunks, zeros elided, cold ones compressed
 //!                       \--> image.rs    one sparse file that survives the process
+//!
+//!     shingled.rs stands before either where tracks overlap: a write destroys what follows it
 //! ```
 //!
-//! A backing knows blocks and zone records and no rule: what it is told to store, it stores. It is
-//! called by several threads at once.
+//! The two at the bottom know blocks, zone records and marks and no rule: what they are told to
+//! store, they store. A backing is called by several threads at once.
 
 mod image;
 pub(crate) mod image_format;
 mod memory;
+mod shingled;
 
 pub use image::ImageInfo;
 pub(crate) use image::{ImageBacking, NewImage};
 pub(crate) use memory::MemoryBacking;
+pub(crate) use shingled::ShingledBacking;
 
-use crate::rule::ZoneRecord;
+use crate::rule::{Mark, ZoneRecord};
 use imbrex_disk::{BlockRange, DiskError, Lba, ZoneId};
 
 /// Whether bytes must be durable on the host when a call returns.
@@ -36,6 +40,11 @@ pub(crate) trait Backing: Send + Sync + std::fmt::Debug {
     /// Writes whole blocks.
     fn write(&self, at: Lba, data: &[u8], durable: Durable) -> Result<(), DiskError>;
 
+    /// Changes one stored block and nothing else, as rot does: behind the recording's back.
+    fn overwrite_unnoticed(&self, at: Lba, block: &[u8]) -> Result<(), DiskError> {
+        self.write(at, block, Durable::Later)
+    }
+
     /// Makes `range` read as zeros and gives its space back.
     fn zero(&self, range: BlockRange) -> Result<(), DiskError>;
 
@@ -45,6 +54,22 @@ pub(crate) trait Backing: Send + Sync + std::fmt::Debug {
 
     /// What was last remembered for `zone`; an empty zone if nothing was.
     fn zone(&self, zone: ZoneId) -> Result<ZoneRecord, DiskError>;
+
+    /// Remembers a mark, or none, for every block of `range` of a shingled drive. A backing that
+    /// ends with its process has nothing to remember: the rule's table is there as long.
+    fn set_marks(
+        &self,
+        _range: BlockRange,
+        _mark: Option<Mark>,
+        _durable: Durable,
+    ) -> Result<(), DiskError> {
+        Ok(())
+    }
+
+    /// Shows every run of blocks with a mark, in order.
+    fn for_each_mark(&self, _see: &mut dyn FnMut(BlockRange, Mark)) -> Result<(), DiskError> {
+        Ok(())
+    }
 
     /// Makes everything written so far durable on the host.
     fn flush(&self) -> Result<(), DiskError>;

@@ -6,7 +6,7 @@ use crate::cache::Pending;
 use crate::event_log::Event;
 use crate::fault::{Fate, injected};
 use crate::mechanics::Mechanics;
-use crate::rule::{ZoneMark, ZoneRecord, ZoneTable};
+use crate::rule::{Readable, ZoneMark, ZoneRecord, ZoneTable};
 use imbrex_disk::{BlockRange, Blocks, DiskError, Lba, Persist, ReadRequest, ZoneAction, ZoneId};
 use std::sync::atomic::Ordering;
 
@@ -18,7 +18,7 @@ impl SimDisk {
             let range = range_of(request);
             let readable = self.rule.check_read(range)?;
             desk.faults.on_read(range)?;
-            self.read_stored(range, readable, request.buf)?;
+            self.read_platter(&desk, range, readable, request.buf)?;
             desk.cache.overlay(request.at, request.buf);
             self.tally.read(request.buf.len());
         }
@@ -34,6 +34,26 @@ impl SimDisk {
         Ok(())
     }
 
+    /// Reads what is stored, where tracks overlap only as far as the cache does not hold it anew: a
+    /// destroyed block that was written again is readable before it is on the platter.
+    fn read_platter(
+        &self,
+        desk: &Desk,
+        range: BlockRange,
+        readable: Readable,
+        buf: &mut [u8],
+    ) -> Result<(), DiskError> {
+        if self.rule.tracks().is_none() {
+            return self.read_stored(range, readable, buf);
+        }
+        for part in desk.cache.not_held(range) {
+            let from = (part.start - range.start).bytes() as usize;
+            let to = from + part.len.bytes() as usize;
+            self.backing.read(part.start, &mut buf[from..to])?;
+        }
+        Ok(())
+    }
+
     pub(super) fn write_ordered(
         &self,
         range: BlockRange,
@@ -45,6 +65,7 @@ impl SimDisk {
         desk.faults.check_len(range)?;
         let turnstile = self.sequential_zone(range.start).zip(self.rule.zones());
         let _turn = turnstile.map(|(zone, table)| table.turnstile(zone));
+        self.check_destroys_nothing(range, &desk)?;
         let zone = self.rule.begin_write(range)?;
         let shift = match desk.faults.on_write() {
             Fate::Proceed => Blocks::ZERO,

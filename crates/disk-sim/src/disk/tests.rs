@@ -1,6 +1,6 @@
 use super::*;
 use crate::{FailAt, Misdirect};
-use imbrex_disk::{GeometrySpec, Rule, ZoneSpec};
+use imbrex_disk::{GeometrySpec, Rule, ShingleSpec, ZoneSpec};
 use std::fmt::Write as _;
 
 fn block(fill: u8) -> Vec<u8> {
@@ -71,6 +71,10 @@ fn script_command(slot: &mut Option<SimDisk>, case: &datadriven::TestCase) -> St
         "finish" => action(ZoneAction::Finish),
         "reset" => action(ZoneAction::Reset),
         "flush" => answer(disk, disk.flush()),
+        "discard" => {
+            let range = BlockRange::new(Lba::new(need("at")), Blocks::new(need("len")));
+            answer(disk, disk.discard(range))
+        }
         "read-only" => answer(disk, disk.fail_zone(zone, ZoneFailure::ReadOnly)),
         "offline" => answer(disk, disk.fail_zone(zone, ZoneFailure::Offline)),
         "power-cycle" => answer(disk, disk.power_cycle(&mut Prng::new(1)).map(drop)),
@@ -79,6 +83,19 @@ fn script_command(slot: &mut Option<SimDisk>, case: &datadriven::TestCase) -> St
 }
 
 fn script_disk(arg: &dyn Fn(&str) -> Option<u64>) -> SimDisk {
+    if let Some(track_len) = arg("track-len") {
+        let track_len = Blocks::new(track_len);
+        let overlap_tracks = arg("overlap").unwrap_or(1) as u32;
+        let rule = Rule::IsolationDistance(ShingleSpec { track_len, overlap_tracks });
+        let len = Blocks::new(arg("len").unwrap_or(8 * track_len.get()));
+        let geometry = Geometry::new(GeometrySpec { len, rule }).unwrap();
+        let cache = Blocks::new(arg("cache").unwrap_or(0));
+        let mut builder = SimDisk::builder(geometry).write_cache(cache);
+        if arg("refuse") == Some(1) {
+            builder = builder.refuse_destroying();
+        }
+        return builder.memory().unwrap();
+    }
     let zone_len = arg("zone-len").unwrap_or(8);
     let spec = ZoneSpec {
         zone_len: Blocks::new(zone_len),
@@ -105,8 +122,25 @@ fn answer(disk: &SimDisk, result: Result<(), DiskError>) -> String {
     }
 }
 
+/// One character a block of the platter: `v` valid, `x` destroyed, `.` blank; tracks apart.
+fn track_picture(disk: &SimDisk, table: &crate::rule::TrackTable) -> String {
+    let Rule::IsolationDistance(shingle) = disk.geometry().rule() else { unreachable!() };
+    let whole = BlockRange::new(Lba::new(0), disk.geometry().len());
+    let mut blocks = vec!['.'; whole.len.get() as usize];
+    for (run, mark) in table.read().runs_in(whole) {
+        let range = run.start.get() as usize..run.end().get() as usize;
+        blocks[range].fill(if mark == Mark::Valid { 'v' } else { 'x' });
+    }
+    let tracks: Vec<String> =
+        blocks.chunks(shingle.track_len.get() as usize).map(|t| t.iter().collect()).collect();
+    tracks.join(" ") + "\n"
+}
+
 /// One line: every zone's state, with the pointer where there is one and `!` if explicitly open.
 fn picture(disk: &SimDisk) -> String {
+    if let Some(table) = disk.rule.tracks() {
+        return track_picture(disk, table);
+    }
     let mut line = String::new();
     for info in disk.report_zones() {
         let separator = if line.is_empty() { "" } else { " | " };
@@ -127,14 +161,19 @@ fn zone_scripts() {
 }
 
 #[test]
-fn raw_rules_are_refused_clearly() {
-    let rule = Rule::IsolationDistance(imbrex_disk::ShingleSpec {
-        track_len: Blocks::new(4),
-        overlap_tracks: 1,
+fn shingled_scripts() {
+    run_script(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/shingled"));
+}
+
+#[test]
+fn what_is_not_simulated_is_refused_clearly() {
+    let rule = Rule::Neighbours(imbrex_disk::NeighbourSpec {
+        bottom_track_len: Blocks::new(4),
+        top_track_len: Blocks::new(4),
     });
     let geometry = Geometry::new(GeometrySpec { len: Blocks::new(64), rule }).unwrap();
     let error = SimDisk::builder(geometry).memory().expect_err("not simulated");
-    assert!(error.to_string().starts_with("the shingled rule is not simulated yet"), "{error}");
+    assert!(error.to_string().starts_with("the interlaced rule is not simulated yet"), "{error}");
 }
 
 #[test]

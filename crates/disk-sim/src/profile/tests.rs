@@ -77,3 +77,28 @@ fn an_image_remembers_its_profile() {
     disk.write(Lba::new(0), &buf, Persist::Through).unwrap();
     assert_eq!(disk.counters().busy_ns, 0);
 }
+
+#[test]
+fn a_profile_takes_another_rule_and_keeps_its_mechanics() {
+    let profile = Profile::by_name("st1000dm003").unwrap().scaled(1 << 30).unwrap();
+    let shingled = profile.with_rule(Rule::IsolationDistance(crate::SEALDB_SHINGLE)).unwrap();
+    assert_eq!(shingled.geometry().rule().name(), "shingled");
+    assert_eq!(shingled.geometry().len(), profile.geometry().len());
+    assert_eq!(crate::SEALDB_SHINGLE.isolation_len().bytes(), 4 << 20, "SEALDB's guard");
+    let disk = SimDisk::builder(shingled.geometry()).profile(shingled).memory().unwrap();
+    disk.write(Lba::new(0), &[1; 4096], Persist::Through).unwrap();
+    assert!(disk.counters().busy_ns > 0);
+    let far = ShingleSpec { track_len: Blocks::new(64), overlap_tracks: 1 << 20 };
+    assert!(profile.with_rule(Rule::IsolationDistance(far)).is_err(), "longer than the drive");
+}
+
+#[test]
+fn a_shingled_profile_can_be_written_as_toml() {
+    let text = Profile::by_name("st1000dm003").unwrap().text().to_owned();
+    let tracks = "rule = \"shingled\"\ntracks = { track_len_blocks = 64, overlap_tracks = 16 }";
+    let shingled = text.replace("rule = \"conventional\"", tracks);
+    let rule = *Profile::from_toml(&shingled).unwrap().geometry().rule();
+    assert_eq!(rule, Rule::IsolationDistance(crate::SEALDB_SHINGLE));
+    let error = Profile::from_toml(&text.replace("\"conventional\"", "\"shingled\"")).unwrap_err();
+    assert!(error.to_string().contains("\"shingled\" with a table geometry.tracks"), "{error}");
+}

@@ -5,17 +5,20 @@
 //!                 |  refused: typed error,                             |
 //!                 v  nothing changed                                   v
 //!     rule:      Anywhere                Zoned (zoned.rs: pointers, open and active zones)
+//!                Shingled (shingled.rs: takes any write; `backing::shingled` destroys)
 //! ```
-//!
-//! The raw rules (shingled, interlaced) join as further variants of [`RuleState`]: they take any
-//! write and answer in `commit_write` with what it destroyed.
 
+mod shingled;
 mod zoned;
 
+#[cfg(test)]
+pub(crate) use shingled::Tracks;
+pub(crate) use shingled::{Mark, TrackTable};
 pub(crate) use zoned::{ZoneMark, ZoneRecord, ZoneTable};
 
 use crate::BuildError;
 use imbrex_disk::{BlockRange, DiskError, Geometry, Rule, ZoneId};
+use std::sync::Arc;
 
 /// The state that one rule keeps.
 #[derive(Debug)]
@@ -24,6 +27,8 @@ pub(crate) enum RuleState {
     Anywhere,
     /// Host-managed zones.
     Zoned(ZoneTable),
+    /// Raw shingled tracks.
+    Shingled(Arc<TrackTable>),
 }
 
 /// How much of a read lies on written blocks.
@@ -48,24 +53,34 @@ impl RuleState {
                 Err(BuildError::TooManyZones { got: geometry.zone_count(), bound: ZONE_COUNT_MAX })
             }
             Rule::AtPointer(spec) => Ok(RuleState::Zoned(ZoneTable::new(*geometry, *spec))),
-            raw @ (Rule::IsolationDistance(_) | Rule::Neighbours(_)) => {
-                Err(BuildError::RuleNotSimulated { rule: raw.name() })
+            Rule::IsolationDistance(_) => {
+                Ok(RuleState::Shingled(Arc::new(TrackTable::new(*geometry))))
             }
+            raw @ Rule::Neighbours(_) => Err(BuildError::RuleNotSimulated { rule: raw.name() }),
         }
     }
 
     /// The zones, where the rule has them.
     pub(crate) fn zones(&self) -> Option<&ZoneTable> {
         match self {
-            RuleState::Anywhere => None,
             RuleState::Zoned(table) => Some(table),
+            RuleState::Anywhere | RuleState::Shingled(_) => None,
+        }
+    }
+
+    /// The tracks, where they overlap.
+    pub(crate) fn tracks(&self) -> Option<&Arc<TrackTable>> {
+        match self {
+            RuleState::Shingled(table) => Some(table),
+            RuleState::Anywhere | RuleState::Zoned(_) => None,
         }
     }
 
     /// Whether `range` may be read.
     pub(crate) fn check_read(&self, range: BlockRange) -> Result<Readable, DiskError> {
         match self {
-            RuleState::Anywhere => Ok(Readable::Whole),
+            // What is destroyed is for the platter to say: the write cache may hold it anew.
+            RuleState::Anywhere | RuleState::Shingled(_) => Ok(Readable::Whole),
             RuleState::Zoned(table) => table.check_read(range),
         }
     }
@@ -73,7 +88,7 @@ impl RuleState {
     /// Whether `range` may be written now; makes its zone open. `Some` for a sequential zone.
     pub(crate) fn begin_write(&self, range: BlockRange) -> Result<Option<ZoneId>, DiskError> {
         match self {
-            RuleState::Anywhere => Ok(None),
+            RuleState::Anywhere | RuleState::Shingled(_) => Ok(None),
             RuleState::Zoned(table) => table.begin_write(range),
         }
     }

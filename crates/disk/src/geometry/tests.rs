@@ -63,3 +63,32 @@ fn wrong_geometries_name_the_field_and_the_bound() {
         "overlap_tracks is 3; it may be at most 2",
     );
 }
+
+#[test]
+fn a_shingled_write_reaches_whole_tracks() {
+    let rule = |overlap_tracks| {
+        let shingle = ShingleSpec { track_len: Blocks::new(10), overlap_tracks };
+        let rule = Rule::IsolationDistance(shingle);
+        Geometry::new(GeometrySpec { len: Blocks::new(95), rule }).unwrap()
+    };
+    let check = |overlap_tracks, start, end, expected: &str| {
+        let write = BlockRange::new(Lba::new(start), Blocks::new(end - start));
+        assert_eq!(rule(overlap_tracks).reach(write).to_string(), expected, "{write}");
+    };
+    check(2, 3, 5, "10..30");
+    check(2, 3, 10, "10..30");
+    check(2, 3, 11, "11..40");
+    check(2, 10, 11, "20..40");
+    check(2, 70, 71, "80..95");
+    check(2, 90, 95, "95..95");
+    check(2, 80, 91, "91..95");
+    check(0, 3, 25, "30..30");
+    check(2, 4, 4, "4..4");
+}
+
+#[test]
+fn conventional_writes_reach_nothing() {
+    let spec = GeometrySpec { len: Blocks::new(95), rule: Rule::Anywhere };
+    let reach = Geometry::new(spec).unwrap().reach(BlockRange::new(Lba::new(3), Blocks::new(9)));
+    assert_eq!(reach.to_string(), "12..12");
+}

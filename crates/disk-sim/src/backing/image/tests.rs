@@ -1,8 +1,8 @@
 use crate::{FaultPlan, ImageError, OpenOptions, SimDisk};
 use imbrex_clockwork::Prng;
 use imbrex_disk::{
-    BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, Geometry, GeometrySpec, Lba, Persist, Rule,
-    ShingleSpec, ZoneAction, ZoneId, ZoneSpec,
+    BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Geometry, GeometrySpec, Lba,
+    NeighbourSpec, Persist, Rule, ShingleSpec, ZoneAction, ZoneId, ZoneSpec,
 };
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -172,8 +172,8 @@ fn wrong_paths_are_told_apart() {
         error.expect_err("label").to_string(),
         "label is 65 bytes long; at most 64 fit into a drive image"
     );
-    let rule =
-        Rule::IsolationDistance(ShingleSpec { track_len: Blocks::new(1), overlap_tracks: 1 });
+    let tracks = NeighbourSpec { bottom_track_len: Blocks::new(1), top_track_len: Blocks::new(1) };
+    let rule = Rule::Neighbours(tracks);
     let raw = Geometry::new(GeometrySpec { len: Blocks::new(9), rule }).unwrap();
     let path = directory.path().join("raw.img");
     let error = SimDisk::builder(raw).create_image(&path, "", 1).expect_err("not simulated");
@@ -210,10 +210,10 @@ fn another_geometry_and_another_version_are_refused() {
     assert!(error.contains("1792 blocks in 7 zones"), "{error}");
     let options = OpenOptions::default().expect_geometry(geometry(6));
     drop(SimDisk::open_image(&path, options).unwrap());
-    patch(&path, 8, &2_u32.to_le_bytes());
+    patch(&path, 8, &3_u32.to_le_bytes());
     assert_eq!(
         message(&path),
-        "IMAGE: drive image of format version 2, but this program reads version 1; \
+        "IMAGE: drive image of format version 3, but this program reads versions up to 2; \
          use the program that wrote it"
     );
 }
@@ -377,4 +377,140 @@ fn a_full_host_is_told_from_other_failures() {
     let range = BlockRange::new(Lba::new(3), Blocks::new(2));
     let error = backing.failed("writing", range, full()).to_string();
     assert!(error.contains("drive.img: writing blocks 3..5; free space on the host: "), "{error}");
+}
+
+fn shingled() -> Geometry {
+    let rule =
+        Rule::IsolationDistance(ShingleSpec { track_len: Blocks::new(64), overlap_tracks: 2 });
+    Geometry::new(GeometrySpec { len: Blocks::new(6 * 256), rule }).unwrap()
+}
+
+/// Every block of a shingled image that is not blank; `None` for a destroyed one.
+fn marked(disk: &SimDisk) -> Vec<(u64, Option<u8>)> {
+    let mut buf = vec![0; BLOCK_LEN_BYTES];
+    let mut read = |at| match disk.read(Lba::new(at), &mut buf) {
+        Ok(()) => Some(buf[0]),
+        Err(DiskError::Destroyed { .. }) => None,
+        Err(error) => panic!("{error}"),
+    };
+    (0..disk.geometry().len().get())
+        .map(|at| (at, read(at)))
+        .filter(|&(_, fill)| fill != Some(0))
+        .collect()
+}
+
+#[test]
+fn destroyed_blocks_stay_destroyed_after_reopening() {
+    let (_directory, path) = scratch();
+    let disk = SimDisk::builder(shingled()).create_image(&path, "shingled", 1).unwrap();
+    disk.write(Lba::new(0), &vec![1; 300 * BLOCK_LEN_BYTES], Persist::Cached).unwrap();
+    disk.write(Lba::new(70), &[2; BLOCK_LEN_BYTES], Persist::Cached).unwrap();
+    disk.write(Lba::new(130), &[3; BLOCK_LEN_BYTES], Persist::Through).unwrap();
+    disk.discard(BlockRange::new(Lba::new(5), Blocks::new(20))).unwrap();
+    let (before, hash) = (marked(&disk), disk.image_hash().unwrap());
+    assert_eq!(before.iter().filter(|(_, fill)| fill.is_none()).count(), 171);
+    drop(disk);
+    let disk = open(&path).unwrap();
+    assert_eq!((marked(&disk), disk.image_hash().unwrap()), (before, hash));
+    drop(disk);
+    let expect = OpenOptions::default().expect_geometry(geometry(6));
+    let error = SimDisk::open_image(&path, expect).unwrap_err().to_string();
+    assert!(error.contains("holds a shingled drive of 1536 blocks in tracks of 64"), "{error}");
+}
+
+#[test]
+fn a_damaged_track_map_is_refused() {
+    let (_directory, path) = scratch();
+    let disk = SimDisk::builder(shingled()).create_image(&path, "shingled", 1).unwrap();
+    disk.write(Lba::new(0), &vec![1; 200 * BLOCK_LEN_BYTES], Persist::Cached).unwrap();
+    disk.write(Lba::new(70), &[2; BLOCK_LEN_BYTES], Persist::Cached).unwrap();
+    drop(disk);
+    let file = File::options().read(true).write(true).open(&path).unwrap();
+    for at in (65_536..65_536 + 1_536).step_by(7).chain([65_536 + 1_536, 100_000]) {
+        for bit in 0..8 {
+            let mut byte = [0];
+            file.read_exact_at(&mut byte, at).unwrap();
+            file.write_all_at(&[byte[0] ^ 1 << bit], at).unwrap();
+            let error = open(&path).expect_err("a damaged map must be refused");
+            let is_fitting = matches!(error, ImageError::Damaged { structure: "track map", .. });
+            assert!(is_fitting, "byte {at}: {error}");
+            file.write_all_at(&byte, at).unwrap();
+        }
+    }
+    patch(&path, 65_536 + 64, &[0x7F]);
+    let expected = "IMAGE: track map is damaged: byte 65600 is 0x7f, so the state of lba 64 is \
+                    unknown; restore the image from a copy";
+    assert_eq!(message(&path), expected);
+}
+
+/// Not a test of its own: the process that the next test starts and kills.
+#[test]
+fn shingles_until_killed() {
+    let Some(path) = std::env::var_os(KILLED_IMAGE) else { return };
+    let disk = open(Path::new(&path)).unwrap();
+    for round in 0_u64.. {
+        let fill = round as u8 | 1;
+        // A band of five tracks, written in order; the next one begins behind the guard.
+        for block in 0..320 {
+            let at = Lba::new(round % 3 * 448 + block);
+            disk.write(at, &[fill; BLOCK_LEN_BYTES], Persist::Cached).unwrap();
+            println!("written: {} {fill}.", at.get());
+        }
+    }
+}
+
+#[test]
+fn a_killed_process_leaves_a_shingled_drive_that_keeps_what_was_acknowledged() {
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+    let (_directory, path) = scratch();
+    drop(SimDisk::builder(shingled()).create_image(&path, "shingled", 1).unwrap());
+    let mut model: Vec<Option<u8>> = vec![Some(0); 1_536];
+    for lines in [100, 700, 1_500, 3_000] {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "backing::image::tests::shingles_until_killed", "--nocapture"])
+            .env(KILLED_IMAGE, &path)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut acknowledged = Vec::new();
+        for line in output.lines().map(Result::unwrap) {
+            // The last line may have been cut.
+            let Some(numbers) = line.strip_prefix("written: ").and_then(|l| l.strip_suffix('.'))
+            else {
+                continue;
+            };
+            let (at, fill) = numbers.split_once(' ').unwrap();
+            acknowledged.push((at.parse::<u64>().unwrap(), fill.parse::<u8>().unwrap()));
+            if acknowledged.len() == lines {
+                child.kill().unwrap();
+            }
+        }
+        child.wait().unwrap();
+        for &(at, fill) in &acknowledged {
+            let write = BlockRange::new(Lba::new(at), Blocks::new(1));
+            let reach = shingled().reach(write);
+            for block in reach.start.get()..reach.end().get() {
+                model[block as usize] = model[block as usize].filter(|&fill| fill == 0);
+            }
+            model[at as usize] = Some(fill);
+        }
+        let disk = open(&path).unwrap();
+        let mut found: Vec<Option<u8>> = vec![Some(0); 1_536];
+        for (at, fill) in marked(&disk) {
+            found[at as usize] = fill;
+        }
+        // One more write may have been on its way; it changes its block and the two tracks behind.
+        let last = acknowledged.last().unwrap().0;
+        let next = if last % 448 == 319 { (last / 448 + 1) % 3 * 448 } else { last + 1 };
+        let next = BlockRange::new(Lba::new(next), Blocks::new(1));
+        let may_differ =
+            |at: u64| next.contains(Lba::new(at)) || shingled().reach(next).contains(Lba::new(at));
+        for at in 0..1_536 {
+            let (found, expected) = (found[at as usize], model[at as usize]);
+            assert!(found == expected || may_differ(at), "block {at}: {found:?}, {expected:?}");
+        }
+        model = found;
+    }
 }

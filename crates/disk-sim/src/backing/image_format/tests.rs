@@ -107,3 +107,50 @@ fn garbage_with_a_good_checksum_never_panics() {
     assert_eq!(Header::decode(&noise), Err(HeaderFault::Magic));
     assert_eq!(Header::decode(&[0; HEADER_LEN_BYTES]), Err(HeaderFault::Magic));
 }
+
+#[test]
+fn a_shingled_header_has_version_2_and_its_tracks() {
+    let rule =
+        Rule::IsolationDistance(ShingleSpec { track_len: Blocks::new(64), overlap_tracks: 16 });
+    let spec = GeometrySpec { len: Blocks::new(3 << 20), rule };
+    let header = Header { geometry: Geometry::new(spec).unwrap(), ..header() };
+    let bytes = header.encode();
+    let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
+    assert_eq!(hex(&bytes[8..16]), "0200000003000000", "version and rule");
+    assert!(bytes[32..64].iter().all(|&b| b == 0), "no zones");
+    assert_eq!(
+        hex(&bytes[72..80]),
+        "0000400000000000",
+        "data_offset_bytes: a byte a block, padded"
+    );
+    assert_eq!(
+        hex(&bytes[216..228]),
+        "400000000000000010000000",
+        "track_len_blocks, overlap_tracks"
+    );
+    assert_eq!(Header::decode(&bytes), Ok(header));
+    let refused = |at: usize, byte: u8| {
+        let mut bytes = bytes;
+        bytes[at] = byte;
+        let crc = crc32c::crc32c(&bytes[..CRC]);
+        put_u32(&mut bytes, CRC, crc);
+        Header::decode(&bytes).unwrap_err()
+    };
+    let field = |field| HeaderFault::Field { field };
+    assert_eq!(refused(8, 1), field("format_version"), "version 1 had no tracks");
+    assert_eq!(refused(12, 1), field("track_len_blocks"), "a conventional drive has no tracks");
+    assert_eq!(refused(216, 0), field("geometry"));
+    assert_eq!(refused(8, 3), HeaderFault::Version { got: 3 });
+}
+
+#[test]
+fn marks_round_trip_and_every_flipped_bit_is_noticed() {
+    for mark in [None, Some(Mark::Valid), Some(Mark::Destroyed)] {
+        let byte = encode_mark(mark);
+        assert_eq!(decode_mark(byte), Ok(mark));
+        for bit in 0..8 {
+            assert!(decode_mark(byte ^ (1 << bit)).is_err());
+        }
+    }
+    assert_eq!([None, Some(Mark::Valid), Some(Mark::Destroyed)].map(encode_mark), [0, 15, 51]);
+}
