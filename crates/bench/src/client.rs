@@ -5,6 +5,7 @@
 
 use crate::latency::Latencies;
 use crate::options::BenchOptions;
+use crate::watch::Watcher;
 use crate::workload::{Benchmark, KeyMaker, Permutation, Task, ValuePool};
 use imbrex::{Db, EngineError, Iter, Keyspace, ReadOptions, WriteBatch, WriteOptions};
 use imbrex_clockwork::{Clock, Prng};
@@ -115,7 +116,11 @@ impl Client {
     }
 
     /// Does one operation (one batch, one lookup, one step of an iterator). False: nothing is left.
-    pub(crate) fn step(&mut self, clock: &dyn Clock) -> Result<bool, EngineError> {
+    pub(crate) fn step(
+        &mut self,
+        clock: &dyn Clock,
+        watcher: &Watcher<'_>,
+    ) -> Result<bool, EngineError> {
         if self.tally.ops >= self.limit {
             return Ok(false);
         }
@@ -134,7 +139,7 @@ impl Client {
             Benchmark::ReadSeq | Benchmark::ReadReverse => self.walk()?,
             Benchmark::SeekRandom => self.seek()?,
             Benchmark::Flush | Benchmark::Compact | Benchmark::WaitForCompaction => {
-                self.maintain()?;
+                self.maintain(watcher)?;
                 true
             }
         };
@@ -268,14 +273,20 @@ impl Client {
         Ok(true)
     }
 
-    fn maintain(&mut self) -> Result<(), EngineError> {
+    fn maintain(&mut self, watcher: &Watcher<'_>) -> Result<(), EngineError> {
         self.limit = 1;
         self.tally.ops = 1;
+        let watch = &mut |progress| watcher.background(progress);
         match self.benchmark {
             Benchmark::Flush => self.db.flush(),
-            Benchmark::Compact => self.keyspace.compact_range(None, None),
-            _ => self.db.wait_idle(),
+            Benchmark::Compact => self.keyspace.compact_range_with(None, None, watch),
+            _ => self.db.wait_idle_with(watch),
         }
+    }
+
+    /// How many operations it is to do.
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit
     }
 
     /// How many operations the next batch has.

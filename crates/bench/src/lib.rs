@@ -36,6 +36,7 @@ mod options;
 mod report;
 mod run;
 mod stand;
+mod watch;
 mod workload;
 
 pub use disk_user::{BareDrive, DiskUserOptions, DiskUserReport, DiskUserRow, disk_user};
@@ -45,5 +46,6 @@ pub use options::{BenchOptions, ByteCount, CompressionType, Mode};
 pub use report::{
     DriveFigures, EngineFigures, HostFigures, Report, RunReport, Setup, SpaceFigures,
 };
-pub use run::run;
+pub use run::{run, run_watched};
+pub use watch::{Phase, RunProgress, RunWatch};
 pub use workload::{Benchmark, Task};

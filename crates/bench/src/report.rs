@@ -16,6 +16,8 @@ use std::fmt;
 pub struct Report {
     /// What it ran on.
     pub setup: Setup,
+    /// Whether the run was stopped before its end.
+    pub interrupted: bool,
     /// One entry a benchmark, in order.
     pub runs: Vec<RunReport>,
 }
@@ -49,6 +51,8 @@ pub struct Setup {
 pub struct RunReport {
     /// db_bench's name.
     pub benchmark: String,
+    /// Whether it was stopped before it had done all it was asked for.
+    pub interrupted: bool,
     /// Operations done.
     pub ops: u64,
     /// Of the reads, how many found a value.
@@ -197,6 +201,9 @@ impl fmt::Display for Report {
 impl fmt::Display for RunReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:<16} {} ops", self.benchmark, self.ops)?;
+        if self.interrupted {
+            f.write_str(" (interrupted)")?;
+        }
         write!(f, " in {}, {:.0} ops/s", Time(self.elapsed_ns), self.ops_per_second)?;
         if self.drive.busy_ns > 0 {
             write!(f, ", {:.1} ops per disk-second", self.drive.ops_per_disk_second)?;

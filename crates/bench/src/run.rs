@@ -12,9 +12,11 @@ use crate::error::BenchError;
 use crate::options::{BenchOptions, Mode};
 use crate::report::{Report, RunReport, Setup};
 use crate::stand::{Reading, Stand};
+use crate::watch::{RunWatch, Watcher};
 use crate::workload::{Benchmark, Task};
 use imbrex::EngineError;
 use imbrex_clockwork::{ClientId, VirtualWorld, fan_out};
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -29,20 +31,38 @@ pub fn run(
     options: &BenchOptions,
     finished: &mut dyn FnMut(&RunReport),
 ) -> Result<Report, BenchError> {
+    run_watched(options, finished, &|_| ControlFlow::Continue(()))
+}
+
+/// As [`run`], watched: `watch` is told now and then how far the run is, and may end it. The report
+/// then says what was done until then, and the store was closed as at any other end.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_watched(
+    options: &BenchOptions,
+    finished: &mut dyn FnMut(&RunReport),
+    watch: &RunWatch<'_>,
+) -> Result<Report, BenchError> {
     if let Some(fault) = options.fault() {
         return Err(BenchError::Options(fault));
     }
     let mut stand = Stand::new(options)?;
     let mut runs = Vec::new();
-    let mut is_first = true;
-    for &task in &options.benchmarks {
-        if task.benchmark.is_fresh() && !options.use_existing_db && !is_first {
+    let mut is_interrupted = false;
+    let count = options.benchmarks.len();
+    for (&task, number) in options.benchmarks.iter().zip(1..) {
+        if task.benchmark.is_fresh() && !options.use_existing_db && number > 1 {
             stand = stand.emptied(options)?;
         }
-        is_first = false;
-        let report = run_one(&stand, task, options)?;
+        let mut watcher = Watcher::new(watch, task.benchmark, (number, count));
+        let report = run_one(&stand, task, options, &mut watcher)?;
         finished(&report);
+        is_interrupted = report.interrupted;
         runs.push(report);
+        if is_interrupted {
+            break;
+        }
     }
     let setup = Setup {
         drive: options.drive.clone(),
@@ -56,15 +76,24 @@ pub fn run(
         threads: options.threads,
     };
     stand.close()?;
-    Ok(Report { setup, runs })
+    Ok(Report { setup, interrupted: is_interrupted, runs })
 }
 
-fn run_one(stand: &Stand, task: Task, options: &BenchOptions) -> Result<RunReport, BenchError> {
+fn run_one(
+    stand: &Stand,
+    task: Task,
+    options: &BenchOptions,
+    watcher: &mut Watcher<'_>,
+) -> Result<RunReport, BenchError> {
     let benchmark = task.benchmark;
     let context = |source| BenchError::Engine { what: benchmark.to_string(), source };
     let mut clients: Vec<Client> = (0..options.threads)
         .map(|index| Client::new(task, index, options, stand.db(), stand.keyspace()))
         .collect();
+    let limit = |client: &Client| client.limit();
+    let ops_total = clients.iter().map(limit).fold(0, u64::saturating_add);
+    watcher.expect_ops(options.duration.is_none().then_some(ops_total));
+    let watcher = &*watcher;
     // The companion comes last, so that the first clients are the same with and without it.
     let has_companion = benchmark == Benchmark::ReadWhileWriting;
     if has_companion {
@@ -76,8 +105,8 @@ fn run_one(stand: &Stand, task: Task, options: &BenchOptions) -> Result<RunRepor
     let deadline_ns = options.duration.map(|s| before.now_ns.saturating_add(s * 1_000_000_000));
     let limits = Limits { companion: has_companion, deadline_ns: deadline_ns.unwrap_or(u64::MAX) };
     let ended_ns = match stand.world() {
-        Some(world) => take_turns(stand, world, &mut clients, limits),
-        None => race(stand, &mut clients, limits),
+        Some(world) => take_turns(stand, world, &mut clients, limits, watcher),
+        None => race(stand, &mut clients, limits, watcher),
     }
     .map_err(context)?;
     let mut tally = Tally::new();
@@ -86,11 +115,22 @@ fn run_one(stand: &Stand, task: Task, options: &BenchOptions) -> Result<RunRepor
         tally.add(&client.tally, index < counted);
     }
     drop(clients);
-    if options.settle && benchmark.is_write() {
+    if options.settle && benchmark.is_write() && !watcher.is_stopped() {
         stand.db().flush().map_err(context)?;
-        stand.db().wait_idle().map_err(context)?;
+        let settled = stand.db().wait_idle_with(&mut |progress| watcher.background(progress));
+        unless_stopped(settled).map_err(context)?;
     }
-    Ok(figures(benchmark, &tally, &before, ended_ns, &stand.reading(), options))
+    let mut report = figures(benchmark, &tally, &before, ended_ns, &stand.reading(), options);
+    report.interrupted = watcher.is_stopped();
+    Ok(report)
+}
+
+/// That it was told to stop is no failure.
+fn unless_stopped(result: Result<(), EngineError>) -> Result<(), EngineError> {
+    match result {
+        Err(EngineError::Stopped { .. }) => Ok(()),
+        result => result,
+    }
 }
 
 /// When clients stop before they have done all they were asked for.
@@ -108,8 +148,10 @@ fn take_turns(
     world: &VirtualWorld,
     clients: &mut [Client],
     limits: Limits,
+    watcher: &Watcher<'_>,
 ) -> Result<u64, EngineError> {
     let counted = clients.len() - usize::from(limits.companion);
+    let mut looked_at_ops = 0;
     let actors: Vec<ClientId> =
         (0..clients.len()).map(|index| world.client(&format!("client {index}"))).collect();
     let mut is_done = vec![false; clients.len()];
@@ -119,9 +161,18 @@ fn take_turns(
             .filter(|&index| !is_done[index])
             .min_by_key(|&index| world.client_now_ns(actors[index]))
             .expect("the loop runs while one is not done");
-        let more = world.as_client(actors[index], || clients[index].step(stand.clock()))?;
+        let step = world.as_client(actors[index], || clients[index].step(stand.clock(), watcher));
+        let mut more = going_on(step)?;
+        let ops: u64 = clients[..counted].iter().map(|client| client.tally.ops).sum();
+        if ops - looked_at_ops >= Watcher::LOOK_EVERY_OPS {
+            more &= watcher.did(ops - looked_at_ops);
+            looked_at_ops = ops;
+        }
+        if watcher.is_stopped() {
+            is_done.fill(true);
+        }
         let now_ns = world.client_now_ns(actors[index]);
-        is_done[index] = !more || now_ns >= limits.deadline_ns;
+        is_done[index] |= !more || now_ns >= limits.deadline_ns;
         if index < counted {
             ended_ns = ended_ns.max(now_ns);
         }
@@ -131,7 +182,12 @@ fn take_turns(
 }
 
 /// Threads mode: each client loops on a thread of its own. Returns when the last one ended.
-fn race(stand: &Stand, clients: &mut [Client], limits: Limits) -> Result<u64, EngineError> {
+fn race(
+    stand: &Stand,
+    clients: &mut [Client],
+    limits: Limits,
+    watcher: &Watcher<'_>,
+) -> Result<u64, EngineError> {
     let counted = clients.len() - usize::from(limits.companion);
     let at_work_count = AtomicUsize::new(counted);
     let turns: Vec<(usize, Mutex<&mut Client>)> =
@@ -140,10 +196,16 @@ fn race(stand: &Stand, clients: &mut [Client], limits: Limits) -> Result<u64, En
         let mut client = client.lock().unwrap_or_else(PoisonError::into_inner);
         let mut more = true;
         let mut outcome = Ok(());
-        while more && outcome.is_ok() {
-            match client.step(stand.clock()) {
+        let mut looked_at_ops = 0;
+        while more && outcome.is_ok() && !watcher.is_stopped() {
+            match going_on(client.step(stand.clock(), watcher)) {
                 Ok(has_more) => more = has_more && stand.clock().now_ns() < limits.deadline_ns,
                 Err(error) => outcome = Err(error),
+            }
+            let ops = client.tally.ops;
+            if *index < counted && ops - looked_at_ops >= Watcher::LOOK_EVERY_OPS {
+                watcher.did(ops - looked_at_ops);
+                looked_at_ops = ops;
             }
             if *index >= counted && at_work_count.load(Ordering::Relaxed) == 0 {
                 break;
@@ -155,6 +217,14 @@ fn race(stand: &Stand, clients: &mut [Client], limits: Limits) -> Result<u64, En
         outcome.map(|()| if *index < counted { stand.clock().now_ns() } else { 0 })
     });
     ended.into_iter().try_fold(0, |last_ns, ended| ended.map(|ns: u64| last_ns.max(ns)))
+}
+
+/// Whether a client has more to do; a step that was told to stop has not.
+fn going_on(step: Result<bool, EngineError>) -> Result<bool, EngineError> {
+    match step {
+        Err(EngineError::Stopped { .. }) => Ok(false),
+        step => step,
+    }
 }
 
 /// What happened between two readings.
@@ -183,6 +253,7 @@ fn figures(
     });
     RunReport {
         benchmark: benchmark.to_string(),
+        interrupted: false,
         ops: tally.ops,
         found: tally.found,
         written_bytes: tally.written_bytes,

@@ -6,8 +6,6 @@ use crate::error::{CliError, Context, Exit};
 use crate::output::Report;
 use crate::progress::{Progress, Unit};
 use crate::store::StoreArgs;
-use imbrex_disk::Disk;
-use imbrex_files::Files;
 use serde_json::json;
 
 /// Arguments of `imbrex check`.
@@ -24,13 +22,11 @@ impl CheckArgs {
             let shown = store.path.display();
             let files =
                 store.files.check().context(|| format!("cannot check the files on {shown}"))?;
-            let disk = std::sync::Arc::clone(&store.disk);
-            let total_bytes = store.files.space().live_bytes;
-            let progress = Progress::watch("checking", Unit::Bytes, Some(total_bytes), move || {
-                disk.counters().read_bytes
-            });
-            let engine =
-                store.db.check().context(|| format!("cannot check the store on {shown}"))?;
+            let progress = Progress::new("checking", Unit::Bytes, None);
+            let engine = store
+                .db
+                .check_with(&mut progress.watch(&session.interrupt))
+                .context(|| format!("cannot check the store on {shown}"))?;
             drop(progress);
             let mut findings: Vec<String> =
                 files.findings.iter().map(ToString::to_string).collect();

@@ -8,12 +8,11 @@ use crate::store::{open_disk, open_files, options};
 use crate::zones::{ZoneMap, svg, text};
 use clap::Subcommand;
 use imbrex::Db;
-use imbrex_clockwork::Runtime;
+use imbrex_clockwork::{Runtime, entropy_u64};
 use imbrex_disk::{Disk, Geometry};
 use imbrex_disk_sim::{Profile, SimDisk, measure};
 use imbrex_files::{FileLayer, FilesError, FormatOptions, PlacementKind};
 use serde_json::json;
-use std::hash::{BuildHasher, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -61,7 +60,8 @@ pub(crate) struct CreateArgs {
     /// Do not model how long the drive takes
     #[arg(long)]
     no_timing: bool,
-    /// Decides the image's id, so that the same command makes the same image
+    /// Decides the image's id and the format's, so that the same command makes the same image;
+    /// without it both are drawn from the operating system
     #[arg(long)]
     seed: Option<u64>,
 }
@@ -89,7 +89,7 @@ impl CreateArgs {
         if !self.no_timing {
             builder = builder.profile(profile.clone());
         }
-        let seed = self.seed.unwrap_or_else(any_number);
+        let seed = self.seed.unwrap_or_else(entropy_u64);
         let disk = builder.create_image(&self.path, "", seed).context(|| "cannot create drive")?;
         if let Err(error) = format(Arc::new(disk), layout, seed, &shown) {
             // The file is ours and holds nothing yet.
@@ -154,11 +154,6 @@ fn format(
     let db = Db::open(Arc::new(files), runtime, options)
         .context(|| format!("cannot make a store on {shown}"))?;
     db.close().context(|| format!("cannot make a store on {shown}"))
-}
-
-/// A number that no other image is likely to have; it means nothing else.
-fn any_number() -> u64 {
-    std::hash::RandomState::new().build_hasher().finish()
 }
 
 fn describe(report: &mut Report, title: &str, geometry: &Geometry) {

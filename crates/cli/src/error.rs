@@ -62,7 +62,10 @@ impl CliError {
 
     /// A failure of a layer below, with all its causes; the exit code follows from its kind.
     pub(crate) fn of(what: impl fmt::Display, error: &(dyn Error + 'static)) -> CliError {
-        CliError::new(exit_of(error), format!("{what}: {}", chain(error)))
+        match exit_of(error) {
+            Exit::Interrupted => CliError::interrupted(),
+            exit => CliError::new(exit, format!("{what}: {}", chain(error))),
+        }
     }
 
     pub(crate) fn exit(&self) -> Exit {
@@ -117,7 +120,11 @@ fn exit_of(error: &(dyn Error + 'static)) -> Exit {
             ) || matches!(cause.downcast_ref::<EngineError>(), Some(EngineError::Corrupt { .. }))
                 || matches!(
                     cause.downcast_ref::<ImageError>(),
-                    Some(ImageError::Damaged { .. } | ImageError::ZoneDamaged { .. })
+                    Some(
+                        ImageError::Damaged { .. }
+                            | ImageError::ZoneDamaged { .. }
+                            | ImageError::WrongLength { .. }
+                    )
                 );
         if damaged {
             return Exit::Corrupt;
@@ -127,6 +134,7 @@ fn exit_of(error: &(dyn Error + 'static)) -> Exit {
                 return Exit::BadData;
             }
             Some(EngineError::RangeOrder { .. }) => return Exit::Usage,
+            Some(EngineError::Stopped { .. }) => return Exit::Interrupted,
             _ => {}
         }
         next = cause.source();

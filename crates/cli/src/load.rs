@@ -226,10 +226,13 @@ impl<'a> Loader<'a> {
         match self.args.on_error {
             OnError::Stop => {
                 self.finish(tally)?;
+                let before = match tally.record_count {
+                    0 => "nothing before it was stored".to_owned(),
+                    1 => "the record before it is stored".to_owned(),
+                    count => format!("the {} records before it are stored", grouped(count)),
+                };
                 Err(CliError::data(format!(
-                    "{place}; the {} records before it are stored; mend the line, or pass \
-                     --on-error skip",
-                    grouped(tally.record_count)
+                    "{place}; {before}; mend the line, or pass --on-error skip"
                 )))
             }
             OnError::Skip => {

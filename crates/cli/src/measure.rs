@@ -3,7 +3,8 @@
 use crate::Session;
 use crate::error::{CliError, Context};
 use crate::progress::{Progress, Unit};
-use imbrex_bench::{BenchError, BenchOptions, run};
+use imbrex_bench::{BenchError, BenchOptions, Phase, RunProgress, run_watched};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Arguments of `imbrex bench`.
 #[derive(clap::Args, Debug)]
@@ -12,29 +13,81 @@ pub(crate) struct BenchArgs {
     options: BenchOptions,
 }
 
+/// The bar of what runs now: each benchmark has its own, and one more for the work it leaves behind.
+#[derive(Debug, Default)]
+struct Bars {
+    shown: Mutex<Option<(usize, Phase, Progress)>>,
+}
+
+impl Bars {
+    fn lock(&self) -> MutexGuard<'_, Option<(usize, Phase, Progress)>> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn show(&self, at: &RunProgress) {
+        let mut shown = self.lock();
+        let is_new =
+            shown.as_ref().is_none_or(|(n, phase, _)| (*n, *phase) != (at.number, at.phase));
+        if is_new {
+            let unit = match at.phase {
+                Phase::Operations => Unit::Items,
+                Phase::Background => Unit::Bytes,
+            };
+            // The one before goes first, so that no two share the line.
+            drop(shown.take());
+            *shown = Some((at.number, at.phase, Progress::new(title(at), unit, at.total)));
+        }
+        if let Some((_, _, progress)) = &*shown {
+            progress.set_of(at.done, at.total);
+        }
+    }
+
+    fn clear(&self) {
+        drop(self.lock().take());
+    }
+}
+
+/// `fillrandom, 2 of 4`, and what it is at unless clients are at work.
+fn title(at: &RunProgress) -> String {
+    let behind = match at.phase {
+        Phase::Operations => "",
+        Phase::Background => ", background work",
+    };
+    match at.count {
+        1 => format!("{}{behind}", at.benchmark),
+        count => format!("{}, {} of {count}{behind}", at.benchmark, at.number),
+    }
+}
+
 impl BenchArgs {
     pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
         let is_json = session.out.is_json()?;
+        let bars = Bars::default();
+        let interrupt = session.interrupt.clone();
         let mut shown = Ok(());
-        let mut progress = Some(Progress::new("measuring", Unit::Time, None));
-        let report = run(&self.options, &mut |run| {
+        let mut finished = |run: &imbrex_bench::RunReport| {
+            bars.clear();
             if !is_json && shown.is_ok() {
                 // Each benchmark is told as it ends: the next may take a while.
-                progress = None;
                 shown = session.out.line(run.to_string()).and_then(|()| session.out.flush());
-                progress = Some(Progress::new("measuring", Unit::Time, None));
             }
-        })
-        .map_err(|error| match error {
+        };
+        let watch = |at: &RunProgress| {
+            bars.show(at);
+            interrupt.flow()
+        };
+        let report = run_watched(&self.options, &mut finished, &watch);
+        bars.clear();
+        let report = report.map_err(|error| match error {
             BenchError::Options(fault) => CliError::usage(fault),
             error => CliError::of("cannot measure", &error),
         })?;
-        drop(progress);
         shown?;
+        let is_interrupted = report.interrupted;
         if is_json {
             let report = serde_json::to_value(&report).context(|| "cannot write JSON")?;
             session.out.json(&report)?;
         }
-        Ok(())
+        if is_interrupted { Err(CliError::interrupted()) } else { Ok(()) }
     }
 }

@@ -1,9 +1,11 @@
 //! Progress: a bar with rate and remaining time, on a terminal only, after two seconds only.
 
+use crate::interrupt::Interrupt;
 use indicatif::{BinaryBytes, HumanCount, HumanDuration, ProgressBar, ProgressDrawTarget};
 use indicatif::{ProgressState, ProgressStyle};
 use std::fmt::{self, Write};
 use std::io::IsTerminal;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,16 +15,25 @@ use std::time::Duration;
 pub(crate) enum Unit {
     Bytes,
     Items,
-    /// Nothing but the time that has passed.
-    Time,
 }
 
 /// A bar that stays out of the way of short work and of pipes; gone when dropped.
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: ProgressBar,
-    position: Arc<AtomicU64>,
+    way: Arc<Way>,
 }
+
+/// How far the work is.
+#[derive(Debug)]
+struct Way {
+    position: AtomicU64,
+    /// [`UNKNOWN`] where nobody knows.
+    total: AtomicU64,
+}
+
+/// No total.
+const UNKNOWN: u64 = u64::MAX;
 
 /// Work shorter than this shows no bar.
 const SHOWN_AFTER: Duration = Duration::from_secs(2);
@@ -31,34 +42,17 @@ const BAR_LEN_CHARS: u64 = 30;
 
 impl Progress {
     /// Work that tells its position with [`Progress::set`]; `total` is the end, where it is known.
-    pub(crate) fn new(what: &'static str, unit: Unit, total: Option<u64>) -> Progress {
-        let position = Arc::new(AtomicU64::new(0));
-        let seen = Arc::clone(&position);
-        Progress::drawn(what, unit, total, position, move || seen.load(Ordering::Relaxed))
-    }
-
-    /// One long call, whose position somebody else knows.
-    pub(crate) fn watch(
-        what: &'static str,
-        unit: Unit,
-        total: Option<u64>,
-        position: impl Fn() -> u64 + Send + Sync + 'static,
-    ) -> Progress {
-        Progress::drawn(what, unit, total, Arc::new(AtomicU64::new(0)), position)
-    }
-
-    fn drawn(
-        what: &'static str,
-        unit: Unit,
-        total: Option<u64>,
-        position: Arc<AtomicU64>,
-        ask: impl Fn() -> u64 + Send + Sync + 'static,
-    ) -> Progress {
-        let ask = Arc::new(ask);
+    pub(crate) fn new(what: impl Into<String>, unit: Unit, total: Option<u64>) -> Progress {
+        let total = AtomicU64::new(total.unwrap_or(UNKNOWN));
+        let way = Arc::new(Way { position: AtomicU64::new(0), total });
+        let (seen, what) = (Arc::clone(&way), what.into());
         let line = move |state: &ProgressState, out: &mut dyn Write| {
             if state.elapsed() >= SHOWN_AFTER {
+                let position = seen.position.load(Ordering::Relaxed);
+                let total = seen.total.load(Ordering::Relaxed);
+                let total = (total != UNKNOWN).then_some(total);
                 // A terminal that cannot be written to is no reason to stop the work.
-                let _ = write_line(out, what, unit, total, ask(), state.elapsed());
+                let _ = write_line(out, &what, unit, total, position, state.elapsed());
             }
         };
         let style = ProgressStyle::with_template("{line}")
@@ -71,12 +65,30 @@ impl Progress {
         if is_terminal {
             bar.enable_steady_tick(REDRAWN_EVERY);
         }
-        Progress { bar, position }
+        Progress { bar, way }
     }
 
     /// Where the work is now; cheap.
     pub(crate) fn set(&self, position: u64) {
-        self.position.store(position, Ordering::Relaxed);
+        self.way.position.store(position, Ordering::Relaxed);
+    }
+
+    /// Where the work is now, and where it will end as far as is known by now.
+    pub(crate) fn set_of(&self, position: u64, total: Option<u64>) {
+        self.way.total.store(total.unwrap_or(UNKNOWN), Ordering::Relaxed);
+        self.set(position);
+    }
+
+    /// For a long call of the store: shows how far it is, and stops it when `interrupt` says so.
+    pub(crate) fn watch(
+        &self,
+        interrupt: &Interrupt,
+    ) -> impl FnMut(imbrex::Progress) -> ControlFlow<()> {
+        move |progress| {
+            let total = (progress.total_bytes > 0).then_some(progress.total_bytes);
+            self.set_of(progress.done_bytes, total);
+            interrupt.flow()
+        }
     }
 }
 
@@ -97,11 +109,8 @@ fn write_line(
 ) -> fmt::Result {
     let shown = |count: u64| match unit {
         Unit::Bytes => BinaryBytes(count).to_string(),
-        Unit::Items | Unit::Time => HumanCount(count).to_string(),
+        Unit::Items => HumanCount(count).to_string(),
     };
-    if unit == Unit::Time {
-        return write!(out, "{what}, {} so far", HumanDuration(elapsed));
-    }
     let rate = position as f64 / elapsed.as_secs_f64().max(0.001);
     write!(out, "{what} ")?;
     if let Some(total) = total {

@@ -18,6 +18,7 @@ pub(crate) struct Store {
     pub(crate) disk: Arc<SimDisk>,
     pub(crate) files: FileLayer,
     pub(crate) db: Db,
+    pub(crate) runtime: Runtime,
 }
 
 /// Arguments that name a store.
@@ -47,9 +48,9 @@ impl Store {
         let disk = Arc::new(open_disk(path)?);
         let files = open_files(path, &disk, &runtime)?;
         let options = options(&files);
-        let db = Db::open(Arc::new(files.clone()), runtime, options)
+        let db = Db::open(Arc::new(files.clone()), runtime.clone(), options)
             .context(|| format!("cannot open the store on {}", path.display()))?;
-        Ok(Store { path: path.to_path_buf(), disk, files, db })
+        Ok(Store { path: path.to_path_buf(), disk, files, db, runtime })
     }
 
     /// The keyspace that `args` names.

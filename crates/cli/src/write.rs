@@ -8,7 +8,7 @@ use crate::key::{self, KeyNotation};
 use crate::output::Report;
 use crate::progress::{Progress, Unit};
 use crate::store::{KeyspaceArgs, StoreArgs};
-use imbrex::{Metrics, VALUE_LEN_BYTES_MAX, WriteBatch, WriteOptions, prefix_end};
+use imbrex::{EngineError, VALUE_LEN_BYTES_MAX, WriteBatch, WriteOptions, prefix_end};
 use std::io::Read;
 use std::path::PathBuf;
 
@@ -143,13 +143,14 @@ impl CompactArgs {
     pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
         self.store.open()?.with(|store| {
             let keyspace = store.keyspace(&self.keyspace)?;
-            let (db, total_bytes) = (store.db.clone(), table_bytes(&store.db.metrics()));
-            let progress =
-                Progress::watch("compacting", Unit::Bytes, Some(total_bytes), move || {
-                    db.metrics().compaction_in_bytes
-                });
-            keyspace.compact_range(None, None).context(|| "cannot compact")?;
+            session.interrupt.wakes(&store.runtime.scheduler);
+            let progress = Progress::new("compacting", Unit::Bytes, None);
+            let done =
+                keyspace.compact_range_with(None, None, &mut progress.watch(&session.interrupt));
             drop(progress);
+            if !matches!(done, Ok(()) | Err(EngineError::Stopped { .. })) {
+                return done.context(|| "cannot compact");
+            }
             let metrics = store.db.metrics();
             let mut report = Report::default();
             report.row("compactions", grouped(metrics.compaction_count), metrics.compaction_count);
@@ -158,12 +159,9 @@ impl CompactArgs {
             {
                 report.row(name, ByteSize(len_bytes).to_string(), len_bytes);
             }
-            session.out.report(&report)
+            session.out.report(&report)?;
+            // What was merged until an interruption stays, and was reported.
+            done.context(|| "cannot compact")
         })
     }
-}
-
-fn table_bytes(metrics: &Metrics) -> u64 {
-    let levels = metrics.keyspaces.iter().flat_map(|keyspace| &keyspace.levels);
-    levels.map(|level| level.len_bytes).sum()
 }

@@ -11,19 +11,22 @@
 //! `step` on a worker thread; the virtual world interleaves the steps of all actors on one thread.
 //!
 //! Invariants
-//!   C1  Nothing outside this crate reads a wall clock, starts a thread or draws ambient randomness
+//!   C1  Nothing outside this crate reads a wall clock, starts a thread or draws ambient randomness;
+//!       of the latter there is one door, [`entropy_u64`], for the command line alone.
 //!   C2  In the virtual world the order of events depends on the seed and the calls alone.
 //!   C3  A job's `step` never waits: it returns [`Step::Wait`] and is stepped again after a notify.
 //!   C4  A caller of [`Scheduler::yield_now`] or [`Scheduler::wait_until`] holds no lock that a job
 //!       takes: in the virtual world the job runs inside that call, on the caller's stack.
 
 mod clock;
+mod entropy;
 mod prng;
 mod scheduler;
 mod threads;
 mod virtual_world;
 
 pub use clock::{Clock, StillClock};
+pub use entropy::entropy_u64;
 pub use prng::Prng;
 pub use scheduler::{BUDGET_DEFAULT, Budget, Job, Runtime, Scheduler, Stalled, Step};
 pub use threads::{ThreadScheduler, WallClock, fan_out};

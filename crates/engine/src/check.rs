@@ -3,10 +3,13 @@
 use crate::EngineError;
 use crate::key::Seq;
 use crate::store::Store;
+use crate::table::Table;
 use crate::version::edit::LogId;
 use crate::version::state::StoreState;
+use crate::watch::{Progress, Watch, ask};
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 
 /// What a check looked at, and what it found wrong.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,13 +53,15 @@ impl fmt::Display for CheckReport {
 }
 
 /// Checks all of `store`, as it is at one moment; it goes on meanwhile.
-pub(crate) fn check(store: &Store) -> Result<CheckReport, EngineError> {
+pub(crate) fn check(store: &Store, watch: &mut Watch<'_>) -> Result<CheckReport, EngineError> {
     let mut report = CheckReport::default();
     store.runtime.scheduler.yield_now();
     // The state first: its tables stay readable whatever is committed meanwhile (F3).
     let (state, names) = store.state_and_files();
     check_references(&state, store.visible(), &names, &mut report);
     check_logs(&state, &names, &mut report);
+    let tables = state.keyspaces.values().flat_map(|entry| entry.version.tables());
+    let total_bytes = tables.map(|slot| slot.meta.len_bytes).sum();
     for entry in state.keyspaces.values() {
         let name = &entry.record.name;
         if let Err(violation) = entry.version.check() {
@@ -64,9 +69,16 @@ pub(crate) fn check(store: &Store) -> Result<CheckReport, EngineError> {
         }
         for slot in entry.version.tables() {
             store.runtime.scheduler.yield_now();
+            let before_bytes = report.table_len_bytes;
             report.table_count += 1;
             report.table_len_bytes += slot.meta.len_bytes;
-            match slot.open(&store.cache).and_then(|table| table.verify()) {
+            let mut verified_until = |offset: u64| {
+                let done_bytes = before_bytes + offset;
+                ask(watch, "check", Progress { done_bytes, total_bytes })
+            };
+            verified_until(0)?;
+            let verify = |table: &Arc<Table>| table.verify(&mut verified_until);
+            match slot.open(&store.cache).and_then(verify) {
                 Ok(verified) => {
                     report.entry_count += verified.entry_count;
                     if verified.entry_count != slot.meta.entry_count {
@@ -76,6 +88,7 @@ pub(crate) fn check(store: &Store) -> Result<CheckReport, EngineError> {
                         ));
                     }
                 }
+                Err(stopped @ EngineError::Stopped { .. }) => return Err(stopped),
                 Err(error) => report.findings.push(error.to_string()),
             }
         }

@@ -14,6 +14,7 @@ use crate::snapshot::Snapshot;
 use crate::store::{Change, Store, gate};
 use crate::version::edit::KeyspaceRecord;
 use crate::version::state::KeyspaceEntry;
+use crate::watch::{Progress, Watch, ask, unwatched};
 use imbrex_clockwork::Runtime;
 use imbrex_files::Files;
 use std::sync::Arc;
@@ -227,10 +228,26 @@ impl Db {
     /// # Errors
     /// [`EngineError::Poisoned`], [`EngineError::Stalled`].
     pub fn wait_idle(&self) -> Result<(), EngineError> {
+        self.wait_idle_with(&mut unwatched)
+    }
+
+    /// As [`Db::wait_idle`], watched: `watch` is told whenever background work has got further how
+    /// much it has read, and may stop the waiting, not the work.
+    ///
+    /// # Errors
+    /// As [`Db::wait_idle`], and [`EngineError::Stopped`].
+    pub fn wait_idle_with(&self, watch: &mut Watch<'_>) -> Result<(), EngineError> {
         let store = self.store();
         store.runtime.scheduler.notify();
+        let background_bytes = || store.tally.background_bytes.load(Ordering::Relaxed);
+        let start_bytes = background_bytes();
+        let mut asked = Ok(());
         let mut ready = || {
-            store.gate() & (gate::POISONED | gate::CLOSED) != 0
+            let done_bytes = background_bytes() - start_bytes;
+            let progress = Progress { done_bytes, total_bytes: 0 };
+            asked = ask(watch, "waiting for background work", progress);
+            asked.is_err()
+                || store.gate() & (gate::POISONED | gate::CLOSED) != 0
                 || (store.plans.lock().is_idle()
                     && !(store.has_flush_due() && store.may_try_to_write())
                     && !store.has_compaction_due())
@@ -239,6 +256,7 @@ impl Db {
             let waited = store.runtime.scheduler.wait_until(&mut ready);
             waited.map_err(|_| EngineError::Stalled { what: "background work" })?;
         }
+        asked?;
         store.check_open()?;
         store.check_poison()
     }
@@ -263,7 +281,15 @@ impl Db {
     /// # Errors
     /// None for damage, which is in the report; [`EngineError::Files`] where a file cannot be read.
     pub fn check(&self) -> Result<CheckReport, EngineError> {
-        crate::check::check(self.store())
+        self.check_with(&mut unwatched)
+    }
+
+    /// As [`Db::check`], watched: `watch` is told after every piece how far it is, and may stop it.
+    ///
+    /// # Errors
+    /// As [`Db::check`], and [`EngineError::Stopped`].
+    pub fn check_with(&self, watch: &mut Watch<'_>) -> Result<CheckReport, EngineError> {
+        crate::check::check(self.store(), watch)
     }
 
     /// Makes everything durable and ends background work. Other handles then refuse to write.

@@ -119,6 +119,12 @@ pub enum EngineError {
         /// What was waited for.
         what: &'static str,
     },
+    /// A long call was stopped by who watched it; what it had committed stays, the rest is undone.
+    #[error("{what}: stopped as asked; what was done until then stays")]
+    Stopped {
+        /// What was stopped: "compaction", "check", "waiting for background work".
+        what: &'static str,
+    },
     /// Written by a version of Imbrex that this one does not know.
     #[error("{what} has format version {got}; this program knows up to {known}; use a newer one")]
     Version {

@@ -14,6 +14,7 @@ use crate::snapshot::Snapshot;
 use crate::store::Store;
 use crate::table::{LevelIter, TableReadOptions};
 use crate::version::{KeyRange, RunId};
+use crate::watch::{Watch, unwatched};
 use bytes::Bytes;
 use std::ops::{Bound, Range, RangeBounds};
 use std::sync::Arc;
@@ -289,6 +290,20 @@ impl Keyspace {
         start: Option<&[u8]>,
         end: Option<&[u8]>,
     ) -> Result<(), EngineError> {
+        self.compact_range_with(start, end, &mut unwatched)
+    }
+
+    /// As [`Keyspace::compact_range`], watched: `watch` is told after every step how far it is, and
+    /// may stop it. What it has merged until then stays merged.
+    ///
+    /// # Errors
+    /// As [`Keyspace::compact_range`], and [`EngineError::Stopped`].
+    pub fn compact_range_with(
+        &self,
+        start: Option<&[u8]>,
+        end: Option<&[u8]>,
+        watch: &mut Watch<'_>,
+    ) -> Result<(), EngineError> {
         let store = self.store();
         store.check_writable()?;
         self.state.check_exists()?;
@@ -298,7 +313,7 @@ impl Keyspace {
             end: end.map(Bytes::copy_from_slice),
             run_max: RunId(store.new_id()),
         };
-        store.compact_range(&self.state, &range)
+        store.compact_range(&self.state, &range, watch)
     }
 
     /// About how long the tables' data in `range` are; what is in memtables is not counted.

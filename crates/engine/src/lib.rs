@@ -98,6 +98,7 @@ mod store;
 mod table;
 mod version;
 mod wal;
+mod watch;
 mod write;
 
 pub use batch::{KEY_LEN_BYTES_MAX, KeyspaceId, VALUE_LEN_BYTES_MAX, WriteBatch};
@@ -115,6 +116,7 @@ pub use options::{
 pub use read::{Entries, Iter, prefix_end};
 pub use recover::Recovery;
 pub use snapshot::Snapshot;
+pub use watch::{Progress, Watch};
 
 /// The inside of tables, for the micro-benchmark.
 #[cfg(feature = "micro-bench")]

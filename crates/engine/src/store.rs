@@ -330,7 +330,10 @@ impl Store {
         if error.is_no_space() {
             self.wanted_bytes.store(self.files.space().free_bytes + 1, Ordering::Relaxed);
             self.set_gate(gate::LOW_SPACE);
-        } else if !matches!(error, EngineError::Poisoned { .. } | EngineError::Closed) {
+        } else if !matches!(
+            error,
+            EngineError::Poisoned { .. } | EngineError::Closed | EngineError::Stopped { .. }
+        ) {
             self.poison(error.to_string());
         }
         error

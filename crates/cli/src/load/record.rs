@@ -84,7 +84,8 @@ impl Records for JsonLines {
 }
 
 fn parse_json(line: &[u8], fields: &Fields) -> Result<(Vec<u8>, Vec<u8>), String> {
-    let text = std::str::from_utf8(line).map_err(|e| format!("not UTF-8: {e}"))?;
+    // Without its end, so that an error at the end of the line has a column of that line.
+    let text = std::str::from_utf8(line.trim_ascii_end()).map_err(|e| format!("not UTF-8: {e}"))?;
     let object: BTreeMap<Cow<'_, str>, &RawValue> =
         serde_json::from_str(text).map_err(|error| {
             // The error counts lines within the text; here that is always line 1.

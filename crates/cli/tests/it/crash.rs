@@ -1,7 +1,9 @@
-//! The process dies, or is asked to stop, in the middle of a load.
+//! The process dies, or is asked to stop, in the middle of a load, a compaction, a check, a benchmark.
 
 use crate::{Drive, Ran, json_lines, value};
+use imbrex_clockwork::Prng;
 use std::io::Write;
+use std::path::Path;
 use std::process::{Child, ChildStdin, Stdio};
 
 /// A load that waits for more input.
@@ -80,4 +82,95 @@ fn ctrl_c_ends_a_load_cleanly_and_keeps_what_was_read() {
     Ran { stdout: Vec::new(), ..ran }.fails(130, &["interrupted", "closed cleanly"]);
     assert_eq!(assert_a_prefix_is_new(&drive, COUNT), loaded);
     drive.run("check", &[]).ok();
+}
+
+/// Waits until `child` has opened the file at `path`: from then on it listens to signals.
+fn wait_until_open(child: &mut Child, path: &Path) {
+    let fds = format!("/proc/{}/fd", child.id());
+    let is_open = || {
+        let mut fds = std::fs::read_dir(&fds).into_iter().flatten().flatten();
+        fds.any(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to == path))
+    };
+    while !is_open() && child.try_wait().unwrap().is_none() {
+        std::thread::yield_now();
+    }
+}
+
+/// Records that no compressor shortens, so that the work on them takes a while.
+fn long_lines(count: usize, round: usize) -> String {
+    let mut prng = Prng::new(round as u64);
+    let mut line = |n| {
+        let value: String = (0..125).map(|_| format!("{:016x}", prng.next_u64())).collect();
+        format!("{{\"key\": \"key{n:06}\", \"value\": \"{value}\"}}\n")
+    };
+    (0..count).map(&mut line).collect()
+}
+
+#[test]
+fn ctrl_c_ends_a_compaction_and_a_check_cleanly() {
+    const COUNT: usize = 10_000;
+    let drive = Drive::new();
+    for command in ["compact", "check"] {
+        let mut was_interrupted = false;
+        // It may be done before the signal comes; that it always is would be strange.
+        for round in 0..10 {
+            let lines = long_lines(COUNT, round);
+            drive.run_with(lines.as_bytes(), "load", &["-"]).ok();
+            let mut child = crate::command()
+                .args([command, drive.path_str()])
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap();
+            wait_until_open(&mut child, &drive.path());
+            signal(&child, "-INT");
+            let ran = crate::ran(child.wait_with_output().unwrap());
+            if ran.code != Some(0) {
+                ran.fails(130, &["interrupted", "closed cleanly"]);
+                was_interrupted = true;
+            }
+            let left = drive.run("scan", &["--format", "json"]).ok();
+            assert!(left.replace("\":\"", "\": \"").replace(",", ", ") == lines, "{command}");
+            if was_interrupted {
+                break;
+            }
+        }
+        assert!(was_interrupted, "{command}");
+        drive.run("check", &[]).ok();
+    }
+    drive.run("compact", &[]).ok();
+    assert_eq!(drive.run("scan", &["--keys-only"]).ok().lines().count(), COUNT);
+}
+
+#[test]
+fn ctrl_c_ends_a_benchmark_with_the_figures_so_far() {
+    let dir = tempfile::tempdir().unwrap();
+    let image = dir.path().join("bench.imbrex");
+    for mode in ["virtual", "threads"] {
+        let mut child = crate::command()
+            .args(["bench", "--benchmarks=fillrandom,readrandom", "--num=1000000000"])
+            .args([&format!("--mode={mode}"), "--capacity=64G", "--format=json", "--image"])
+            .arg(&image)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        wait_until_open(&mut child, &image);
+        signal(&child, "-INT");
+        let ran = crate::ran(child.wait_with_output().unwrap());
+        let report: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
+        Ran { stdout: Vec::new(), ..ran }.fails(130, &["interrupted", "closed cleanly"]);
+        assert_eq!(report["interrupted"], true);
+        let runs = report["runs"].as_array().unwrap();
+        assert_eq!(runs.len(), 1, "the second benchmark never began: {report}");
+        assert_eq!(runs[0]["interrupted"], true);
+        let op_count = runs[0]["ops"].as_u64().unwrap() as usize;
+        let image = image.to_str().unwrap();
+        crate::imbrex(&["check", image]).ok();
+        let keys = crate::imbrex(&["scan", image, "--keys-only", "--format=json"]).ok();
+        let key_count = keys.lines().count();
+        assert!(key_count <= op_count, "{key_count} keys of {op_count} writes");
+        assert!(key_count * 2 >= op_count.min(1000), "what was written stays: {key_count}");
+        std::fs::remove_file(image).unwrap();
+    }
 }

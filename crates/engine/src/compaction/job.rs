@@ -8,6 +8,7 @@
 use super::output::{OutputSpec, Outputs};
 use super::routes::Router;
 use super::task::{MergeSpec, MergeTask};
+use super::way::Way;
 use super::{KeyspacePlans, ManualPlan, ManualRange, Plan, Situation, TableFacts, UnitId, Work};
 use super::{Output, policy};
 use crate::EngineError;
@@ -20,6 +21,7 @@ use crate::store::{Change, Store, gate};
 use crate::table::{LevelIter, SortedRun, Table, TableProperties, TableReadOptions};
 use crate::version::edit::{TableAdd, VersionEdit};
 use crate::version::{KeyRange, TableSlot, Version};
+use crate::watch::Watch;
 use bytes::Bytes;
 use imbrex_clockwork::{Budget, Job, Step};
 use imbrex_files::GroupId;
@@ -176,6 +178,11 @@ impl Running {
         Ok(true)
     }
 
+    /// How many entries it has merged.
+    fn entry_count(&self) -> u64 {
+        self.task.as_ref().map_or(0, |task| task.entry_counts().0)
+    }
+
     fn move_tables(&self) -> Change {
         let mut edit = VersionEdit::default();
         let mut level = Vec::new();
@@ -305,21 +312,25 @@ impl Store {
         &self,
         keyspace: &Arc<KeyspaceState>,
         range: &ManualRange,
+        watch: &mut Watch<'_>,
     ) -> Result<(), EngineError> {
+        let mut way = Way::new(watch);
         for level in 0..crate::version::LEVEL_COUNT as u8 - 1 {
             let mut after: Option<Bytes> = None;
+            way.enter_level(&keyspace.view().version, range, level);
             loop {
                 self.check_poison()?;
                 self.check_open()?;
                 self.runtime.scheduler.yield_now();
+                way.waiting()?;
                 match self.next_manual(keyspace, range, level, after.as_deref())? {
                     ManualPlan::LevelDone => break,
-                    ManualPlan::Wait => self.wait_for_plans("a running compaction")?,
+                    ManualPlan::Wait => self.wait_for_plans("a running compaction", &mut way)?,
                     ManualPlan::Run(plan) => {
                         let victims = plan.inputs[0].tables.iter().map(|slot| &slot.meta);
                         after =
                             KeyRange::of(victims).filter(|_| level > 0).map(|range| range.largest);
-                        self.run_here(keyspace, *plan)?;
+                        self.run_here(keyspace, *plan, &mut way)?;
                     }
                 }
             }
@@ -368,12 +379,19 @@ impl Store {
         error
     }
 
-    fn run_here(&self, keyspace: &Arc<KeyspaceState>, plan: Plan) -> Result<(), EngineError> {
+    fn run_here(
+        &self,
+        keyspace: &Arc<KeyspaceState>,
+        plan: Plan,
+        way: &mut Way<'_, '_>,
+    ) -> Result<(), EngineError> {
         let done = Running::start(self, Arc::clone(keyspace), plan.clone()).and_then(|mut run| {
             while !run.step(self, imbrex_clockwork::BUDGET_DEFAULT.io_bytes)? {
                 self.check_open()?;
                 self.runtime.scheduler.yield_now();
+                way.within(&plan, run.entry_count())?;
             }
+            way.passed(&plan);
             Ok(())
         });
         let done = done.map_err(|error| self.compaction_failed(&plan, error));
@@ -382,15 +400,19 @@ impl Store {
     }
 
     /// Waits until a running compaction of the store has ended.
-    fn wait_for_plans(&self, what: &'static str) -> Result<(), EngineError> {
+    fn wait_for_plans(&self, what: &'static str, way: &mut Way<'_, '_>) -> Result<(), EngineError> {
         let before = self.tally.compactions.lock().count();
+        let mut stopped = Ok(());
         let mut ready = || {
-            self.tally.compactions.lock().count() != before
+            stopped = way.waiting();
+            stopped.is_err()
+                || self.tally.compactions.lock().count() != before
                 || self.plans.lock().is_idle()
                 || self.gate() & gate::POISONED != 0
         };
         let waited = self.runtime.scheduler.wait_until(&mut ready);
-        waited.map_err(|_| EngineError::Stalled { what })
+        waited.map_err(|_| EngineError::Stalled { what })?;
+        stopped
     }
 }
 

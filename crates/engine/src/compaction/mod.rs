@@ -27,6 +27,7 @@ pub(crate) mod sinks;
 pub(crate) mod task;
 #[cfg(test)]
 mod tests;
+mod way;
 
 use crate::batch::KeyspaceId;
 use crate::options::{CompactionKind, KeyspaceOptions};

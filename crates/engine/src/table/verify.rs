@@ -30,15 +30,21 @@ pub(crate) struct TableReport {
 impl Table {
     /// Reads the whole table and checks all that can be checked.
     ///
-    /// Cost: one sequential read of the file.
+    /// Cost: one sequential read of the file. `verified_until` is told the offset that it has come to,
+    /// now and then; its error ends the verification.
     ///
     /// # Errors
-    /// [`EngineError::Corrupt`] for the first violation, [`EngineError::Files`].
-    pub(crate) fn verify(&self) -> Result<TableReport, EngineError> {
+    /// [`EngineError::Corrupt`] for the first violation, [`EngineError::Files`]; what
+    /// `verified_until` says.
+    pub(crate) fn verify(
+        &self,
+        verified_until: &mut dyn FnMut(u64) -> Result<(), EngineError>,
+    ) -> Result<TableReport, EngineError> {
         self.verify_metadata()?;
         let mut walk = Walk::new(self);
         for index in 0..self.top_index.len() {
             walk.partition(index)?;
+            verified_until(walk.end)?;
         }
         walk.finish()
     }

@@ -7,3 +7,4 @@ mod model;
 mod power_cut;
 mod stage;
 mod threads;
+mod watched;

@@ -1,0 +1,29 @@
+//! The one door for ambient randomness: a number that no other run is likely to draw.
+//!
+//! For identities only: the id of a new drive image, the id of a format, which tells the records of
+//! this format from those that an earlier one left on the same blocks. Nothing that a run decides
+//! may follow from it, so the command line alone calls it, and only where no `--seed` is given.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+/// Sixty-four bits from the operating system's entropy, different at every call.
+///
+/// The standard library draws them, for the keys of its hash maps: a keyed hash of nothing is as
+/// good as the key.
+#[expect(clippy::disallowed_methods, reason = "the one place where ambient randomness enters")]
+pub fn entropy_u64() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn no_number_comes_twice() {
+        let drawn: BTreeSet<u64> = (0..1000).map(|_| entropy_u64()).collect();
+        assert_eq!(drawn.len(), 1000);
+        assert!(drawn.iter().any(|n| n >> 63 == 0) && drawn.iter().any(|n| n >> 63 == 1));
+    }
+}
