@@ -75,8 +75,11 @@ impl DemoArgs {
         stand.db.close().context(|| "cannot close the store")?;
         match &self.dir {
             Some(_) => session.out.line(format!(
-                "\nThe drive stays at {}: try `imbrex scan {0} --limit 3`.",
-                path.display()
+                "\nThe drive stays at {}, its picture at {}: try `imbrex scan {0} --keyspace {} \
+                 --limit 3`.",
+                path.display(),
+                path.with_extension("svg").display(),
+                collections.first().map_or("default", |collection| collection.name)
             )),
             None => session.out.line(
                 "\nThe drive was removed; `imbrex demo --dir DIR` keeps it for the other commands.",
@@ -204,7 +207,11 @@ fn read(stand: &Stand, collections: &[Collection], session: &mut Session) -> Res
         if let Some((key, _)) = collection.records.iter().nth(collection.records.len() / 3) {
             let value = keyspace.get(key).context(|| "cannot get")?.unwrap_or_default();
             let shown = String::from_utf8_lossy(&value);
-            session.out.line(format!("   get {} {}", collection.name, key::shown(key)))?;
+            session.out.line(format!(
+                "   get --keyspace {} {}",
+                collection.name,
+                key::shown(key)
+            ))?;
             for line in shown.lines().take(4) {
                 let line: String = line.chars().take(90).collect();
                 session.out.line(format!("     {line}"))?;
@@ -212,7 +219,7 @@ fn read(stand: &Stand, collections: &[Collection], session: &mut Session) -> Res
         }
         let prefix = &collection.prefix;
         session.out.line(format!(
-            "   scan {} --prefix {} --limit 3",
+            "   scan --keyspace {} --prefix {} --limit 3",
             collection.name,
             key::shown(prefix)
         ))?;
@@ -305,15 +312,16 @@ fn power_cut(stand: Stand, seed: u64, session: &mut Session) -> Result<Stand, Cl
         let message = format!("of {SYNCED_COUNT} synced writes {found_count} are left");
         return Err(CliError::new(Exit::Corrupt, message));
     }
+    let unsynced = grouped(u64::from(UNSYNCED_COUNT));
+    let kept = grouped(u64::from(found_count - SYNCED_COUNT));
+    let lost = grouped(u64::from(SYNCED_COUNT + UNSYNCED_COUNT - found_count));
     session.out.line(format!(
-        "   {SYNCED_COUNT} writes, a sync, {UNSYNCED_COUNT} writes more, and the power goes\n   \
+        "   {SYNCED_COUNT} writes, a sync, {unsynced} writes more, and the power goes\n   \
          in the drive's write cache: {} blocks lost, {} had reached the platter\n   recovered: all \
-         {SYNCED_COUNT} synced writes; of the others the first {}, the newest {} are lost, none in \
-         between",
+         {SYNCED_COUNT} synced writes; of the others the first {kept}, the newest {lost} are \
+         lost, none in between",
         cycle.lost.get(),
         cycle.survived.get(),
-        found_count - SYNCED_COUNT,
-        SYNCED_COUNT + UNSYNCED_COUNT - found_count
     ))?;
     Ok(stand)
 }

@@ -1,6 +1,10 @@
 //! Benchmarks do what their names say, and in virtual time a seed is a run.
 
-use imbrex_bench::{BenchOptions, ByteCount, DiskUserOptions, Mode, Report, disk_user, run};
+use imbrex_bench::{
+    BenchOptions, ByteCount, DiskUserOptions, Mode, Report, RunProgress, disk_user, run,
+    run_watched,
+};
+use std::ops::ControlFlow;
 
 /// Small enough for a test, large enough for flushes and compactions.
 fn small(benchmarks: &str) -> BenchOptions {
@@ -158,4 +162,30 @@ fn the_disk_user_gets_a_share_of_the_heads_best() {
         assert!(row.ops_per_disk_second > 0.0, "{}", row.name);
         assert!(row.bound_ops_per_disk_second > 0.0, "{}", row.name);
     }
+}
+
+#[test]
+fn a_run_that_is_stopped_tells_what_it_did_until_then() {
+    let mut options = small("fillrandom,readrandom");
+    options.num = 10_000;
+    for mode in [Mode::Virtual, Mode::Threads] {
+        options.mode = mode;
+        let seen = std::sync::Mutex::new(Vec::new());
+        let mut finished = Vec::new();
+        let watch = |at: &RunProgress| {
+            seen.lock().unwrap().push(*at);
+            if at.done < 1000 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        };
+        let report = run_watched(&options, &mut |run| finished.push(run.ops), &watch).unwrap();
+        assert!(report.interrupted && report.runs[0].interrupted);
+        assert_eq!(report.runs.len(), 1, "what comes after does not begin");
+        let ops = report.runs[0].ops;
+        assert!((1000..1100).contains(&ops), "{ops}");
+        assert_eq!(finished, [ops]);
+        assert!(report.runs[0].to_string().contains("(interrupted)"));
+        let seen = seen.into_inner().unwrap();
+        assert!(seen.iter().all(|at| (at.number, at.count) == (1, 2)), "{seen:?}");
+        assert!(seen.iter().all(|at| at.total == Some(10_000)), "{seen:?}");
+    }
+    assert!(!run(&small("fillseq"), &mut |_| ()).unwrap().interrupted);
 }

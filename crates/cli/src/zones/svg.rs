@@ -210,9 +210,8 @@ fn zone_numbers(cell: &Cell) -> String {
 
 /// `78 % · L1 L2 log`, in order of how much of each.
 fn contents(cell: &Cell) -> String {
-    let catalog = if cell.has_catalog { "catalog" } else { "" };
     if cell.written_bytes == 0 {
-        return catalog.to_owned();
+        return if cell.has_catalog { "catalog".to_owned() } else { String::new() };
     }
     let mut parts: Vec<_> = cell.live_bytes.iter().collect();
     parts.sort_by_key(|(content, bytes)| (std::cmp::Reverse(**bytes), **content));
@@ -224,11 +223,14 @@ fn contents(cell: &Cell) -> String {
             Content::Log => "log".to_owned(),
         })
         .collect();
+    if cell.has_catalog {
+        names.push("catalog".to_owned());
+    }
     if names.is_empty() {
         names.push("dead".to_owned());
     }
     let percent = 100.0 * cell.written_bytes as f64 / cell.capacity_bytes.max(1) as f64;
-    format!("{percent:.0} % · {} {catalog}", names.join(" ")).trim_end().to_owned()
+    format!("{percent:.0} % · {}", names.join(" "))
 }
 
 fn tooltip(cell: &Cell) -> String {
