@@ -13,12 +13,12 @@ use crate::EngineError;
 use crate::batch::KeyspaceId;
 use crate::db::{Db, check_name};
 use crate::recover::{Recovery, attach, decode_records};
-use crate::store::{Change, Start, Store};
+use crate::store::{Change, RecordLens, Start, Store};
 use crate::version::edit::CheckpointRecord;
 use crate::version::format::{self, RecordKind};
 use crate::version::state::StoreState;
 use crate::version::{TableId, TableSlot};
-use imbrex_files::{AppRecord, Commit, FileBuffer, FileKind, Files, Hints};
+use imbrex_files::{AppRecord, Commit, CommitKind, FileBuffer, FileKind, Files, Hints};
 use std::sync::Arc;
 
 fn linked_name(checkpoint: &str, table: TableId) -> String {
@@ -80,7 +80,7 @@ impl Db {
             runtime: store.runtime.clone(),
             options: store.options.clone(),
             state,
-            records_len_bytes: record.len() as u64,
+            lens: RecordLens::of(&[record.to_vec()]),
             is_read_only: true,
         };
         Db::start(Store::new(start), Recovery::default())
@@ -98,7 +98,7 @@ impl Db {
             if !state.checkpoints.contains_key(name) {
                 return Err(EngineError::NoCheckpoint { name: name.to_owned() });
             }
-            let mut change = Change::default();
+            let mut change = Change { kind: CommitKind::Upkeep, ..Change::default() };
             let prefix = format!("checkpoint/{name}/");
             change.remove.extend(store.files.list(&prefix).into_iter().map(|file| file.name));
             change.edit.checkpoints_dropped.push(name.to_owned());

@@ -16,7 +16,7 @@ use crate::version::edit::KeyspaceRecord;
 use crate::version::state::KeyspaceEntry;
 use crate::watch::{Progress, Watch, ask, unwatched};
 use imbrex_clockwork::Runtime;
-use imbrex_files::Files;
+use imbrex_files::{CommitKind, Files};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -154,7 +154,7 @@ impl Db {
             .map_err(|_| EngineError::Stalled { what: "a compaction of the keyspace" })
             .and_then(|()| {
                 store.commit_with(|state| {
-                    let mut change = Change::default();
+                    let mut change = Change { kind: CommitKind::Upkeep, ..Change::default() };
                     let entry = &state.keyspaces[&keyspace.id];
                     change.remove =
                         entry.version.tables().map(|slot| slot.meta.id.file_name()).collect();

@@ -87,12 +87,15 @@ pub enum EngineError {
         /// How many files it holds.
         file_count: usize,
     },
-    /// The drive is nearly full. Reads and deletes go on; writes do too once there is room.
+    /// The drive or its catalog is nearly full. Reads and deletes go on; writes do too once there is
+    /// room.
     #[error(
-        "no space: {free_bytes} bytes are free and {needed_bytes} must stay so; \
+        "no space {place}: {free_bytes} bytes are free and {needed_bytes} must stay so; \
          delete data and compact, or use a larger drive"
     )]
     NoSpace {
+        /// What is nearly full: "on the drive", "in the catalog".
+        place: &'static str,
         /// What must stay free for what is in memory already.
         needed_bytes: u64,
         /// What is free.

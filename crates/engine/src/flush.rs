@@ -13,7 +13,7 @@ use crate::store::{Change, Store, gate};
 use crate::version::RunId;
 use crate::version::edit::LogId;
 use imbrex_clockwork::{Budget, Job, Step};
-use imbrex_files::GroupId;
+use imbrex_files::{CommitKind, GroupId};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -60,7 +60,8 @@ impl Flush {
         let Some(task) = self.task.take() else { return Ok(true) };
         let outputs = task.finish(store)?;
         let out_len_bytes = outputs.len_bytes();
-        let mut change = Change { add: outputs.files, ..Change::default() };
+        let kind = CommitKind::Upkeep;
+        let mut change = Change { add: outputs.files, kind, ..Change::default() };
         change.edit.tables_added = outputs.added;
         let floor: LogId = self.slot.end_log();
         change.edit.log_floors.push((self.keyspace.id, floor));

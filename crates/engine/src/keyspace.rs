@@ -18,6 +18,7 @@ use crate::compaction::{Pressure, policy};
 use crate::key::{Kind, Seq, Trailer};
 use crate::memtable::{MemState, Memtable};
 use crate::options::{KeyspaceOptions, Options};
+use crate::room::{LONG_KEY_LEN_BYTES, long_key_len_bytes};
 use crate::store::gate;
 use crate::table::{TableLookup, key_hash};
 use crate::version::Version;
@@ -39,6 +40,8 @@ pub(crate) struct MemSlot {
     first_log: AtomicU64,
     /// The first log without: where the keyspace's next memtable begins.
     end_log: AtomicU64,
+    /// Its long keys together: tables are named by their keys.
+    long_key_len_bytes: AtomicU64,
 }
 
 impl MemSlot {
@@ -47,6 +50,7 @@ impl MemSlot {
             mem: Arc::new(Memtable::new(0)),
             first_log: AtomicU64::new(NO_LOG),
             end_log: AtomicU64::new(NO_LOG),
+            long_key_len_bytes: AtomicU64::new(0),
         })
     }
 
@@ -64,6 +68,18 @@ impl MemSlot {
         }
     }
 
+    /// Keys that make the catalog's record of a table long.
+    #[cold]
+    fn note_long_keys(&self, kind: Kind, key: &[u8], value: &[u8]) {
+        let len_bytes = long_key_len_bytes(kind, key, value);
+        self.long_key_len_bytes.fetch_add(len_bytes, Ordering::Relaxed);
+    }
+
+    /// The keys that are counted one by one, together.
+    pub(crate) fn long_key_len_bytes(&self) -> u64 {
+        self.long_key_len_bytes.load(Ordering::Relaxed)
+    }
+
     /// Ends the memtable: `next` is the first log with nothing of it.
     pub(crate) fn freeze(&self, next: LogId) {
         self.end_log.store(next.0, Ordering::Release);
@@ -79,6 +95,9 @@ impl MemSlot {
     /// Adds one operation.
     #[inline]
     pub(crate) fn insert(&self, kind: Kind, key: &[u8], seq: Seq, value: &[u8]) {
+        if key.len() > LONG_KEY_LEN_BYTES || kind == Kind::RangeDelete {
+            self.note_long_keys(kind, key, value);
+        }
         match kind {
             Kind::Put | Kind::Delete => self.mem.insert(key, Trailer::new(seq, kind), value),
             Kind::RangeDelete => self.mem.insert_range_tombstone(key, value, seq),

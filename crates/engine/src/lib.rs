@@ -93,6 +93,7 @@ mod options;
 mod range_del;
 mod read;
 mod recover;
+mod room;
 mod snapshot;
 mod store;
 mod table;

@@ -18,13 +18,13 @@ use crate::flush::flush_task;
 use crate::key::Seq;
 use crate::keyspace::MemSlot;
 use crate::options::Options;
-use crate::store::{Change, Start, Store};
+use crate::store::{Change, RecordLens, Start, Store};
 use crate::version::edit::{Counters, KeyspaceRecord, LogId, VersionEdit};
 use crate::version::format::{self, FORMAT_VERSION_KNOWN, Malformed, RecordKind};
 use crate::version::state::StoreState;
 use crate::wal::{LogSource, replay};
 use imbrex_clockwork::Runtime;
-use imbrex_files::{AppRecord, Commit, Files};
+use imbrex_files::{AppRecord, Commit, CommitKind, Files};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -67,9 +67,9 @@ pub(crate) fn recover(
     }
     let state = decode_records(&records)?;
     attach(&state, &*files, &|id| id.file_name())?;
-    let records_len_bytes = records.iter().map(|record| record.len() as u64).sum();
     let is_read_only = false;
-    let start = Start { files, runtime, options, state, records_len_bytes, is_read_only };
+    let lens = RecordLens::of(&records);
+    let start = Start { files, runtime, options, state, lens, is_read_only };
     let store = Store::new(start);
     replay_logs(&store, &mut recovery)?;
     store.refresh_space();
@@ -175,7 +175,8 @@ fn replay_logs(store: &Store, recovery: &mut Recovery) -> Result<(), EngineError
     if remove.is_empty() && outputs.is_empty() {
         return Ok(());
     }
-    let mut change = Change { remove, last_seq, ..Change::default() };
+    let kind = CommitKind::Recovery;
+    let mut change = Change { remove, last_seq, kind, ..Change::default() };
     for output in outputs {
         change.edit.tables_added.extend(output.added);
         change.add.extend(output.files);

@@ -29,13 +29,14 @@ use crate::key::Seq;
 use crate::keyspace::{KeyspaceState, MemSlot};
 use crate::metrics::Tally;
 use crate::options::Options;
+use crate::room::FullAt;
 use crate::snapshot::Snapshots;
 use crate::version::edit::{Counters, LogId, VersionEdit};
 use crate::version::format::{self, RecordKind};
 use crate::version::state::StoreState;
 use crate::write::Writer;
 use imbrex_clockwork::Runtime;
-use imbrex_files::{AppRecord, Commit, Files, FilesError, Persisted};
+use imbrex_files::{AppRecord, CatalogUse, Commit, CommitKind, Files, FilesError, Persisted};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -57,8 +58,11 @@ pub(crate) mod gate {
     pub(crate) const READ_ONLY: usize = 32;
 }
 
-/// How long the edits may get, compared with the snapshot, before a new snapshot replaces them.
+/// Edits this long may pile up before a new snapshot replaces them, however short the snapshot is.
 const EDITS_LEN_BYTES_MIN: u64 = 16 << 10;
+/// With less room than this in the catalog every commit writes a snapshot: it takes no more than
+/// what it replaces.
+const CATALOG_ROOM_LEN_BYTES_MIN: u64 = 8 << 10;
 
 /// The inside of an open store.
 #[derive(Debug)]
@@ -80,8 +84,8 @@ pub(crate) struct Store {
     poison: Mutex<Option<String>>,
     visible: AtomicU64,
     next_id: AtomicU64,
-    /// After a write failed for want of space: how much must be free before another try.
-    wanted_bytes: AtomicU64,
+    /// After a write failed for want of space: what was free then.
+    pub(crate) full_at: Mutex<Option<FullAt>>,
     /// After a compaction failed for want of space: how large the next one may be.
     pub(crate) room_max_bytes: AtomicU64,
     /// Writes wait for a compaction that the drive has no room for.
@@ -109,9 +113,20 @@ struct VersionSet {
 
 /// How long the records in the catalog are.
 #[derive(Clone, Copy, Debug)]
-struct RecordLens {
-    snapshot_bytes: u64,
-    edits_bytes: u64,
+pub(crate) struct RecordLens {
+    /// The first, which stands for all before it.
+    pub(crate) snapshot_bytes: u64,
+    /// Those after it.
+    pub(crate) edits_bytes: u64,
+}
+
+impl RecordLens {
+    /// The lengths of `records`, as the catalog has them.
+    pub(crate) fn of(records: &[Vec<u8>]) -> RecordLens {
+        let all_bytes: u64 = records.iter().map(|record| record.len() as u64).sum();
+        let snapshot_bytes = records.first().map_or(0, |record| record.len() as u64);
+        RecordLens { snapshot_bytes, edits_bytes: all_bytes - snapshot_bytes }
+    }
 }
 
 /// A change of the store: an edit and what happens to files together with it.
@@ -128,6 +143,8 @@ pub(crate) struct Change {
     pub(crate) last_seq: Seq,
     /// Keyspaces whose memtables begin with this change.
     pub(crate) created: Vec<Arc<KeyspaceState>>,
+    /// How far it may fill the catalog.
+    pub(crate) kind: CommitKind,
 }
 
 /// What a store starts from.
@@ -138,14 +155,14 @@ pub(crate) struct Start {
     pub(crate) options: Options,
     pub(crate) state: StoreState,
     /// How long the records of the state are in the catalog.
-    pub(crate) records_len_bytes: u64,
+    pub(crate) lens: RecordLens,
     pub(crate) is_read_only: bool,
 }
 
 impl Store {
     /// A store over a state whose tables are attached; without a log yet, and without jobs.
     pub(crate) fn new(start: Start) -> Store {
-        let Start { files, runtime, options, state, records_len_bytes, is_read_only } = start;
+        let Start { files, runtime, options, state, lens, is_read_only } = start;
         let last_seq = state.counters.last_seq;
         let keyspaces: BTreeMap<_, _> = state
             .keyspaces
@@ -165,11 +182,8 @@ impl Store {
             poison: Mutex::default(),
             visible: AtomicU64::new(last_seq),
             next_id: AtomicU64::new(state.counters.next_id),
-            versions: Mutex::new(VersionSet {
-                state,
-                lens: RecordLens { snapshot_bytes: records_len_bytes, edits_bytes: 0 },
-            }),
-            wanted_bytes: AtomicU64::new(0),
+            versions: Mutex::new(VersionSet { state, lens }),
+            full_at: Mutex::default(),
             room_max_bytes: AtomicU64::new(u64::MAX),
             is_blocked: AtomicBool::new(false),
             job_count: AtomicUsize::new(0),
@@ -264,15 +278,15 @@ impl Store {
         if let Err(reason) = state.apply(&edit) {
             return Err(self.poison(format!("an edit does not fit the state: {reason}")));
         }
-        let space = self.files.space();
-        let is_crowded = space.free_bytes <= space.reserve_bytes;
-        let (record, lens) = versions.record(&edit, &state, is_crowded);
+        let (record, lens) =
+            versions.record(&edit, &state, &self.files.space().catalog, change.kind);
         let commit = Commit {
             remove,
             link: change.link,
             add: change.add,
             level: change.level,
             app: Some(record),
+            kind: change.kind,
             ..Commit::default()
         };
         self.files.commit(commit).map_err(|source| self.files_failed("commit", source))?;
@@ -286,7 +300,7 @@ impl Store {
         }
         versions.state = state;
         versions.lens = lens;
-        self.wanted_bytes.store(0, Ordering::Relaxed);
+        *self.full_at.lock() = None;
         self.logs.lock().retain(|log| log.id >= first_kept);
         self.room_max_bytes.store(u64::MAX, Ordering::Release);
         self.install(&versions.state, &edit, &change.flushed, change.created);
@@ -328,8 +342,7 @@ impl Store {
     /// As [`Store::files_failed`] for an error that is wrapped already.
     pub(crate) fn failed(&self, error: EngineError) -> EngineError {
         if error.is_no_space() {
-            self.wanted_bytes.store(self.files.space().free_bytes + 1, Ordering::Relaxed);
-            self.set_gate(gate::LOW_SPACE);
+            self.note_full();
         } else if !matches!(
             error,
             EngineError::Poisoned { .. } | EngineError::Closed | EngineError::Stopped { .. }
@@ -337,13 +350,6 @@ impl Store {
             self.poison(error.to_string());
         }
         error
-    }
-
-    /// Whether a background write is worth a try: not while the drive is as full as when the last
-    /// one failed.
-    pub(crate) fn may_try_to_write(&self) -> bool {
-        let wanted_bytes = self.wanted_bytes.load(Ordering::Relaxed);
-        wanted_bytes == 0 || self.files.space().free_bytes >= wanted_bytes
     }
 
     /// Refuses all writes from now on (S3); the first reason stays.
@@ -407,38 +413,6 @@ impl Store {
         let _ = self.gate.fetch_update(Ordering::AcqRel, Ordering::Acquire, update);
     }
 
-    /// What must stay free so that what is in memory finds its place.
-    pub(crate) fn needed_bytes(&self) -> u64 {
-        let memtables = self.options.free_memtable_count_min * self.options.memtable_len_bytes;
-        // On zones, the log and each level's tables begin whole zones, however little they need:
-        // the reserve's own length is the file layer's word on how coarse space is.
-        memtables.max(self.files.space().reserve_bytes)
-    }
-
-    /// What user data may still use.
-    pub(crate) fn free_bytes(&self) -> u64 {
-        let space = self.files.space();
-        space.free_bytes.saturating_sub(space.reserve_bytes)
-    }
-
-    /// How much a compaction may write before its inputs are released.
-    pub(crate) fn room_len_bytes(&self) -> u64 {
-        let room_max_bytes = self.room_max_bytes.load(Ordering::Acquire);
-        self.files.space().free_bytes.min(room_max_bytes)
-    }
-
-    /// Looks at the drive's space: true if there is enough for puts.
-    pub(crate) fn refresh_space(&self) -> bool {
-        let has_room =
-            self.free_bytes() >= self.needed_bytes() && !self.is_blocked.load(Ordering::Acquire);
-        if has_room {
-            self.clear_gate(gate::LOW_SPACE);
-        } else {
-            self.set_gate(gate::LOW_SPACE);
-        }
-        has_room
-    }
-
     /// Notes a log that was created; its first write will be `first_seq`.
     pub(crate) fn add_log(&self, id: LogId, first_seq: Seq) {
         self.logs.lock().push(LogInfo { id, first_seq, len_bytes: 0 });
@@ -490,19 +464,26 @@ impl Store {
 
 impl VersionSet {
     /// The record that makes `edit` durable: the edit alone, or everything when edits have piled up,
-    /// sooner on a crowded drive. Also how long the records are once it is durable.
+    /// sooner in a crowded catalog, and always in one that has hardly any room. Also how long the
+    /// records are once it is durable.
     fn record(
         &self,
         edit: &VersionEdit,
         state: &StoreState,
-        is_crowded: bool,
+        catalog: &CatalogUse,
+        kind: CommitKind,
     ) -> (AppRecord, RecordLens) {
         let RecordLens { snapshot_bytes, edits_bytes } = self.lens;
-        let limit =
-            if is_crowded { snapshot_bytes / 4 } else { snapshot_bytes.max(EDITS_LEN_BYTES_MIN) };
         let bytes = format::encode(RecordKind::Edit, edit);
+        let limit = if catalog.is_crowded() {
+            snapshot_bytes / 8
+        } else {
+            snapshot_bytes.max(EDITS_LEN_BYTES_MIN)
+        };
+        let has_room =
+            catalog.free_bytes(kind) >= 4 * bytes.len() as u64 + CATALOG_ROOM_LEN_BYTES_MIN;
         let edits_bytes = edits_bytes + bytes.len() as u64;
-        if edits_bytes <= limit {
+        if has_room && edits_bytes <= limit {
             return (AppRecord::Append(bytes), RecordLens { snapshot_bytes, edits_bytes });
         }
         let snapshot = format::encode(RecordKind::Snapshot, &state.to_edit());

@@ -16,6 +16,7 @@ use crate::batch::{KeyspaceId, SingleOp, WriteBatch};
 use crate::key::{Kind, Seq};
 use crate::keyspace::KeyspaceState;
 use crate::options::WriteOptions;
+use crate::room::{LONG_KEY_LEN_BYTES, long_key_len_bytes};
 use crate::store::{Store, gate};
 use crate::version::edit::LogId;
 use crate::wal::{Wal, WalPosition};
@@ -77,6 +78,9 @@ impl Store {
         self.check_open()?;
         self.make_room(&mut writer, keyspace)?;
         keyspace.check_exists()?;
+        if key.len() > LONG_KEY_LEN_BYTES || kind == Kind::RangeDelete {
+            self.check_long_keys(long_key_len_bytes(kind, key, value))?;
+        }
         let seq = writer.next_seq;
         let op = SingleOp::new(seq, keyspace.id, kind, key, value);
         let (wal, position) = self.log(&writer, &op.parts())?;
@@ -107,7 +111,9 @@ impl Store {
         let mut writer = self.writer.lock();
         self.check_open()?;
         let mut touched: Vec<Arc<KeyspaceState>> = Vec::new();
+        let mut long_keys_len_bytes = 0;
         for (_, op) in batch.view().ops() {
+            long_keys_len_bytes += long_key_len_bytes(op.kind, op.key, op.value);
             if touched.iter().all(|keyspace| keyspace.id != op.keyspace) {
                 touched.push(self.existing(op.keyspace)?);
             }
@@ -115,6 +121,7 @@ impl Store {
         for keyspace in &touched {
             self.make_room(&mut writer, keyspace)?;
         }
+        self.check_long_keys(long_keys_len_bytes)?;
         let first_seq = writer.next_seq;
         let (wal, position) = self.log(&writer, &[batch.encode(first_seq)])?;
         let wal = options.sync.then(|| Arc::clone(wal));
@@ -131,6 +138,10 @@ impl Store {
         self.end_write(&mut writer, last_seq, batch.len() as u64, len_bytes);
         drop(writer);
         wal.map_or(Ok(()), |wal| self.sync_to(&wal, position))
+    }
+
+    fn check_long_keys(&self, len_bytes: u64) -> Result<(), EngineError> {
+        if len_bytes == 0 { Ok(()) } else { self.check_recoverable(len_bytes) }
     }
 
     fn existing(&self, id: KeyspaceId) -> Result<Arc<KeyspaceState>, EngineError> {
@@ -258,10 +269,10 @@ impl Store {
             }
             let is_short = now & gate::LOW_SPACE != 0 && !self.refresh_space();
             if is_short && is_put {
-                return Err(EngineError::NoSpace {
-                    needed_bytes: self.needed_bytes(),
-                    free_bytes: self.free_bytes(),
-                });
+                return Err(self.no_space());
+            }
+            if is_short {
+                self.check_recoverable(0)?;
             }
             if now & gate::STOP != 0 && !is_short {
                 self.wait_while(gate::STOP)?;

@@ -14,6 +14,7 @@
 //!   F3  An extent is reused only after the commit that removes its last name is durable and the
 //!       last reader of the file is gone.
 
+use crate::room::{CatalogUse, CommitKind};
 use crate::spare_chunks;
 use imbrex_disk::{BlockRange, DiskError};
 use std::any::Any;
@@ -234,6 +235,8 @@ pub struct Commit {
     pub level: Vec<(String, u8)>,
     /// The application's own record, opaque here.
     pub app: Option<AppRecord>,
+    /// What it is for, and so how far it may fill the catalog.
+    pub kind: CommitKind,
 }
 
 /// An opaque record that the application commits together with changes of files.
@@ -276,6 +279,8 @@ pub struct SpaceUse {
     pub free_bytes: u64,
     /// The part of `free_bytes` kept for writes with `may_use_reserve`.
     pub reserve_bytes: u64,
+    /// How full the catalog is: it may be full before the drive is.
+    pub catalog: CatalogUse,
 }
 
 impl SpaceUse {
@@ -313,7 +318,8 @@ pub trait Files: Send + Sync + Debug {
     /// Applies `commit`, atomically and durably (F1, F2).
     ///
     /// # Errors
-    /// [`FilesError::NotFound`], [`FilesError::Exists`], [`FilesError::BadName`]: nothing changed.
+    /// [`FilesError::NotFound`], [`FilesError::Exists`], [`FilesError::BadName`],
+    /// [`FilesError::NoSpace`] in the catalog: nothing changed.
     /// [`FilesError::Disk`]: whether it took effect is unknown and the namespace is poisoned.
     fn commit(&self, commit: Commit) -> Result<(), FilesError>;
 

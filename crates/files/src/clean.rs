@@ -16,13 +16,14 @@
 //!   M3  A file that cannot be read stays where it is, and its zone is not chosen again.
 
 use crate::api::{FilesError, Hints};
-use crate::catalog::Edit;
+use crate::catalog::{EXTENT_COST_BYTES, Edit};
 use crate::commit::Graves;
 use crate::extent::Extent;
 use crate::file::{FileBody, Placed};
 use crate::layer::Inner;
 use crate::persist::Turns;
 use crate::placement::{FileRequest, Urgency};
+use crate::room::CommitKind;
 use crate::space::{Hold, NoSpace, Space};
 use imbrex_clockwork::{Budget, Job, Step};
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError};
@@ -189,10 +190,18 @@ impl Cleaning {
         Ok(true)
     }
 
+    /// How much longer the catalog gets by the moves.
+    fn growth_bytes(&self) -> u64 {
+        let count = |of: fn(&Moving) -> usize| self.moved.iter().map(of).sum::<usize>() as u64;
+        let (before, after) = (count(|m| m.base.extents.len()), count(|m| m.extents.len()));
+        EXTENT_COST_BYTES * after.saturating_sub(before)
+    }
+
     /// Makes the moves durable, in one record.
     fn commit(&mut self, inner: &Inner) -> Result<(), FilesError> {
         let mut live = inner.committer.lock();
         live.check()?;
+        inner.committer.admit(&live, self.growth_bytes(), CommitKind::Upkeep)?;
         let mut edits = Vec::new();
         let mut graves = Graves::default();
         for moving in std::mem::take(&mut self.moved) {

@@ -18,6 +18,7 @@
 use crate::api::FilesError;
 use crate::catalog::{CatalogStore, Edit, FileId, Misfit, Namespace, encode_edits};
 use crate::file::{FileBody, Placed};
+use crate::room::{CatalogUse, CommitKind};
 use crate::space::Hold;
 use imbrex_disk::{Disk, DiskError};
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -110,29 +111,35 @@ impl Committer {
         look(&self.store.lock())
     }
 
-    /// Whether a namespace that grows by `more_bytes` still fits a region, with a quarter of it
-    /// left for the log and for edits that cannot be refused; with an eighth if something is removed
-    /// for it, as by a recovery that puts a table in a log's place.
+    /// Whether the namespace may grow by `more_bytes` for a commit of this kind (L1, L2).
+    ///
+    /// # Errors
+    /// [`FilesError::NoSpace`].
     pub(crate) fn admit(
         &self,
         live: &Live,
         more_bytes: u64,
-        is_trade: bool,
+        kind: CommitKind,
     ) -> Result<(), FilesError> {
-        let limit = self.body_len_bytes_max / 8 * if is_trade { 7 } else { 6 };
-        let free_bytes = limit.saturating_sub(live.namespace.encoded_len_bytes());
-        if more_bytes <= free_bytes {
+        let free_bytes = self.catalog_use_of(live).free_bytes(kind);
+        if more_bytes == 0 || more_bytes <= free_bytes {
             Ok(())
         } else {
             Err(FilesError::NoSpace { needed_bytes: more_bytes, free_bytes })
         }
     }
 
-    /// Whether the namespace comes near what [`Committer::admit`] allows: what is under way may still
-    /// be committed, but nothing new should be begun.
-    pub(crate) fn is_crowded(&self) -> bool {
-        let limit = self.body_len_bytes_max / 8 * 5;
-        self.live.lock().namespace.encoded_len_bytes() > limit
+    /// How full the catalog is.
+    pub(crate) fn catalog_use(&self) -> CatalogUse {
+        self.catalog_use_of(&self.live.lock())
+    }
+
+    fn catalog_use_of(&self, live: &Live) -> CatalogUse {
+        CatalogUse {
+            // A checkpoint begins with the count of its edits.
+            capacity_bytes: self.body_len_bytes_max.saturating_sub(4),
+            used_bytes: live.namespace.encoded_len_bytes(),
+        }
     }
 
     /// Waits until the record of `ticket` is durable, writing it if nobody else does.
@@ -197,6 +204,7 @@ impl Committer {
         };
         let (needed_bytes, free_bytes) = (body.len() as u64, store.body_len_bytes_max());
         if needed_bytes > free_bytes {
+            // L1 was broken by whoever wrote what is on the disk.
             return Err(FilesError::NoSpace { needed_bytes, free_bytes });
         }
         self.disk.flush().map_err(failed)?;

@@ -1,7 +1,9 @@
 //! From a [`Commit`] to the edits that it means, checked against the namespace before any applies.
 
 use crate::api::{AppRecord, Commit, FilesError};
-use crate::catalog::{Edit, FileRecord, Namespace};
+use crate::catalog::{
+    APP_COST_BYTES, EXTENT_COST_BYTES, Edit, FILE_COST_BYTES, FileRecord, Namespace,
+};
 use crate::commit::Graves;
 use crate::file::FileBody;
 use crate::layer::Inner;
@@ -9,10 +11,6 @@ use crate::names;
 use crate::persist::PersistedFile;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// About what a name and an extent add to a checkpoint.
-const NAME_COST_BYTES: u64 = 40;
-const EXTENT_COST_BYTES: u64 = 16;
 
 impl Inner {
     pub(crate) fn commit(&self, mut commit: Commit) -> Result<(), FilesError> {
@@ -43,13 +41,11 @@ impl Inner {
             draft.add(file.name.clone(), record)?;
             bodies.push(Arc::clone(&file.body));
         }
-        let is_trade = !commit.remove.is_empty();
+        let kind = commit.kind;
         draft.finish(commit)?;
         let growth_bytes = draft.growth_bytes.saturating_sub(draft.shrink_bytes);
         let edits = draft.edits;
-        if growth_bytes > 0 {
-            self.committer.admit(&live, growth_bytes, is_trade)?;
-        }
+        self.committer.admit(&live, growth_bytes, kind)?;
         if edits.is_empty() {
             return Ok(());
         }
@@ -108,7 +104,7 @@ impl<'a> Draft<'a> {
         for name in &commit.remove {
             self.need(name)?;
             self.exists.insert(name.clone(), false);
-            self.shrink_bytes += NAME_COST_BYTES + name.len() as u64;
+            self.shrink_bytes += self.namespace.cost_of_name(name);
             self.edits.push(Edit::Remove { name: name.clone() });
         }
         for (from, to) in &commit.rename {
@@ -123,7 +119,7 @@ impl<'a> Draft<'a> {
             self.need(existing)?;
             self.need_free(name)?;
             self.exists.insert(name.clone(), true);
-            self.growth_bytes += NAME_COST_BYTES + name.len() as u64;
+            self.growth_bytes += FILE_COST_BYTES + name.len() as u64;
             self.edits.push(Edit::Link { existing: existing.clone(), name: name.clone() });
         }
         Ok(())
@@ -133,7 +129,7 @@ impl<'a> Draft<'a> {
         self.need_free(&name)?;
         self.exists.insert(name.clone(), true);
         self.growth_bytes +=
-            NAME_COST_BYTES + name.len() as u64 + EXTENT_COST_BYTES * file.extents.len() as u64;
+            FILE_COST_BYTES + name.len() as u64 + EXTENT_COST_BYTES * file.extents.len() as u64;
         self.edits.push(Edit::Add { name, file });
         Ok(())
     }
@@ -147,12 +143,12 @@ impl<'a> Draft<'a> {
         match commit.app {
             None => {}
             Some(AppRecord::Append(record)) => {
-                self.growth_bytes += record.len() as u64;
+                self.growth_bytes += APP_COST_BYTES + record.len() as u64;
                 self.edits.push(Edit::AppAppend(record));
             }
             Some(AppRecord::Replace(record)) => {
-                let before: usize = self.namespace.app_records().iter().map(Vec::len).sum();
-                self.growth_bytes += record.len().saturating_sub(before) as u64;
+                self.growth_bytes += APP_COST_BYTES + record.len() as u64;
+                self.shrink_bytes += self.namespace.app_cost_bytes();
                 self.edits.push(Edit::AppReplace(record));
             }
         }

@@ -315,7 +315,7 @@ impl Files for FileLayer {
     }
 
     fn space(&self) -> SpaceUse {
-        let is_crowded = self.inner.committer.is_crowded();
+        let catalog = self.inner.committer.catalog_use();
         self.inner.space.with(|map| {
             let reserve = map.reserve().min(map.free());
             SpaceUse {
@@ -323,8 +323,9 @@ impl Files for FileLayer {
                 live_bytes: map.held().bytes(),
                 dead_bytes: map.dead().bytes(),
                 // Blocks that no catalog can name are not free for just anybody.
-                free_bytes: if is_crowded { reserve } else { map.free() }.bytes(),
+                free_bytes: if catalog.is_crowded() { reserve } else { map.free() }.bytes(),
                 reserve_bytes: reserve.bytes(),
+                catalog,
             }
         })
     }

@@ -28,6 +28,7 @@ mod names;
 mod persist;
 mod placement;
 mod report;
+mod room;
 mod space;
 mod spare_chunks;
 
@@ -40,6 +41,7 @@ pub use extent::Extent;
 pub use layer::{FileLayer, FormatOptions};
 pub use placement::PlacementKind;
 pub use report::{FilesStats, ZoneUse, ZoneUseKind};
+pub use room::{CatalogUse, CommitKind};
 
 #[cfg(test)]
 mod tests;

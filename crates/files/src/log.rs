@@ -18,12 +18,13 @@
 //!   O4  Once a run could not be made known to the catalog nothing is appended any more.
 
 use crate::api::{FilesError, Hints, LogWriter};
-use crate::catalog::{Edit, FileRecord};
+use crate::catalog::{EXTENT_COST_BYTES, Edit, FILE_COST_BYTES, FileRecord};
 use crate::commit::Graves;
 use crate::extent::{Extent, fill};
 use crate::file::{FileBody, Placed};
 use crate::layer::Inner;
 use crate::names;
+use crate::room::CommitKind;
 use crate::space::{Hold, Lane};
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Persist};
 use parking_lot::Mutex;
@@ -101,9 +102,8 @@ impl Inner {
         if live.namespace.id_of(name).is_some() {
             return Err(FilesError::Exists { name: name.to_owned() });
         }
-        if !hints.may_use_reserve {
-            self.committer.admit(&live, 64 + name.len() as u64, false)?;
-        }
+        let cost_bytes = FILE_COST_BYTES + name.len() as u64 + EXTENT_COST_BYTES;
+        self.committer.admit(&live, cost_bytes, commit_kind(&hints))?;
         body.set_named(true);
         live.bodies.insert(body.id, body);
         let edit = Edit::Add { name: name.to_owned(), file: record };
@@ -133,6 +133,11 @@ impl Inner {
     }
 }
 
+/// How far a log with these hints may fill the catalog.
+fn commit_kind(hints: &Hints) -> CommitKind {
+    if hints.may_use_reserve { CommitKind::Upkeep } else { CommitKind::Ordinary }
+}
+
 impl LogFile {
     /// Gets one more run, in the catalog before it is used (O1).
     fn grow(&self, state: &mut LogState) -> Result<(), FilesError> {
@@ -143,8 +148,15 @@ impl LogFile {
         self.inner.reclaim()?;
         let (range, hold) = self.inner.allocate_log(&self.hints, state.owned())?;
         let extent = Extent { start: range.start, len_bytes: range.len.bytes() };
-        state.runs.push((range, hold));
         let mut live = self.inner.committer.lock();
+        let admitted =
+            self.inner.committer.admit(&live, EXTENT_COST_BYTES, commit_kind(&self.hints));
+        if let Err(error) = admitted {
+            drop(live);
+            self.inner.space.with(|map| map.set_owned(range, false));
+            return Err(error);
+        }
+        state.runs.push((range, hold));
         if !live.bodies.contains_key(&self.body.id) {
             self.body.placed.store(Arc::new(state.placed()));
             return Ok(());

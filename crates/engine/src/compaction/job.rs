@@ -24,7 +24,7 @@ use crate::version::{KeyRange, TableSlot, Version};
 use crate::watch::Watch;
 use bytes::Bytes;
 use imbrex_clockwork::{Budget, Job, Step};
-use imbrex_files::GroupId;
+use imbrex_files::{CommitKind, GroupId};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -168,7 +168,8 @@ impl Running {
         let Some(task) = self.task.take() else { return Ok(true) };
         let outputs = task.finish(store)?;
         self.report(store, &outputs, counts);
-        let mut change = Change { add: outputs.files, ..Change::default() };
+        let kind = CommitKind::Upkeep;
+        let mut change = Change { add: outputs.files, kind, ..Change::default() };
         change.edit.tables_added = outputs.added;
         for slot in self.plan.tables() {
             change.edit.tables_removed.push((self.keyspace.id, slot.meta.id));
@@ -197,7 +198,7 @@ impl Running {
             });
             level.push((slot.meta.id.file_name(), output.level));
         }
-        Change { edit, level, ..Change::default() }
+        Change { edit, level, kind: CommitKind::Upkeep, ..Change::default() }
     }
 
     fn report(&self, store: &Store, outputs: &Outputs, (entries, dropped): (u64, u64)) {
@@ -276,7 +277,7 @@ impl Store {
     ) -> Option<Plan> {
         // After the lock: who finished a plan installed its version before (P2).
         let view = keyspace.view_arc();
-        policy(keyspace.options.compaction).plan(&Situation {
+        let plan = policy(keyspace.options.compaction).plan(&Situation {
             version: &view.version,
             options: &keyspace.options,
             busy: &state.busy,
@@ -285,7 +286,10 @@ impl Store {
             facts: self,
             is_space_short: self.gate() & gate::LOW_SPACE != 0,
             room_len_bytes,
-        })
+        });
+        // A move needs no room on the drive, but some in the catalog: not again as long as the last
+        // one failed for want of it.
+        plan.filter(|plan| plan.work != Work::Move || self.may_try_to_write())
     }
 
     /// Whether any compaction is due that the drive has room for.
@@ -370,7 +374,7 @@ impl Store {
 
     /// Without space the next try is a smaller one.
     fn compaction_failed(&self, plan: &Plan, error: EngineError) -> EngineError {
-        if !error.is_no_space() {
+        if !error.is_no_space() || plan.work == Work::Move {
             return self.failed(error);
         }
         let half = plan.len_bytes() / 2;

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod basic;
+mod crowded;
 mod found;
 mod model;
 mod power_cut;

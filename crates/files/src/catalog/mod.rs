@@ -25,6 +25,7 @@ pub(crate) use format::{FILE_NAME_LEN_BYTES_MAX, Header, NAME_LEN_BYTES_MAX, Sha
 pub(crate) use format::{decode_edits, encode_edits};
 pub(crate) use recover::{CatalogImage, read_image, sequences};
 pub(crate) use region::{Region, regions};
+pub(crate) use state::{APP_COST_BYTES, EXTENT_COST_BYTES, FILE_COST_BYTES};
 pub(crate) use state::{Edit, FileId, FileRecord, Misfit, Namespace};
 
 use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, DiskError, Persist};

@@ -108,10 +108,11 @@ pub(crate) struct Namespace {
     encoded_len_bytes: u64,
 }
 
-/// About what an edit of these parts takes in a checkpoint: see `docs/formats/catalog.md`.
-const ADD_LEN_BYTES: u64 = 40;
-const EXTENT_LEN_BYTES: u64 = 16;
-const APP_LEN_BYTES: u64 = 5;
+/// What a name, an extent and an application record take in a checkpoint at most, besides their own
+/// bytes: see `docs/formats/catalog.md`.
+pub(crate) const FILE_COST_BYTES: u64 = 40;
+pub(crate) const EXTENT_COST_BYTES: u64 = 16;
+pub(crate) const APP_COST_BYTES: u64 = 5;
 
 impl Namespace {
     pub(crate) fn id_of(&self, name: &str) -> Option<FileId> {
@@ -141,7 +142,21 @@ impl Namespace {
         &self.app
     }
 
-    /// About how long a checkpoint would be, in bytes.
+    /// What goes from a checkpoint with this name: an extent with the last name of its file only.
+    pub(crate) fn cost_of_name(&self, name: &str) -> u64 {
+        let Some((file, name_count)) = self.id_of(name).and_then(|id| self.files.get(&id)) else {
+            return 0;
+        };
+        let extent_count = if *name_count == 1 { file.extents.len() as u64 } else { 0 };
+        FILE_COST_BYTES + name.len() as u64 + EXTENT_COST_BYTES * extent_count
+    }
+
+    /// What the application records take in a checkpoint.
+    pub(crate) fn app_cost_bytes(&self) -> u64 {
+        self.app.iter().map(|record| APP_COST_BYTES + record.len() as u64).sum()
+    }
+
+    /// How long a checkpoint would be at most, in bytes.
     pub(crate) fn encoded_len_bytes(&self) -> u64 {
         self.encoded_len_bytes
     }
@@ -169,19 +184,19 @@ impl Namespace {
                     return Err(Misfit(format!("{id} grows, but it is no open log")));
                 }
                 file.extents.push(extent);
-                self.encoded_len_bytes += EXTENT_LEN_BYTES;
+                self.encoded_len_bytes += EXTENT_COST_BYTES;
                 Ok(None)
             }
             Edit::Finish { id, extents } => self.settle(id, extents, true).map(|()| None),
             Edit::Move { id, extents } => self.settle(id, extents, false).map(|()| None),
             Edit::AppAppend(record) => {
-                self.encoded_len_bytes += APP_LEN_BYTES + record.len() as u64;
+                self.encoded_len_bytes += APP_COST_BYTES + record.len() as u64;
                 self.app.push(record);
                 Ok(None)
             }
             Edit::AppReplace(record) => {
-                let before: u64 = self.app.iter().map(|r| APP_LEN_BYTES + r.len() as u64).sum();
-                self.encoded_len_bytes += APP_LEN_BYTES + record.len() as u64;
+                let before = self.app_cost_bytes();
+                self.encoded_len_bytes += APP_COST_BYTES + record.len() as u64;
                 self.encoded_len_bytes -= before;
                 self.app = vec![record];
                 Ok(None)
@@ -213,7 +228,7 @@ impl Namespace {
             return Err(Misfit(format!("{} is added twice", file.id)));
         }
         self.encoded_len_bytes +=
-            ADD_LEN_BYTES + name.len() as u64 + EXTENT_LEN_BYTES * file.extents.len() as u64;
+            FILE_COST_BYTES + name.len() as u64 + EXTENT_COST_BYTES * file.extents.len() as u64;
         self.names.insert(name, file.id);
         self.files.insert(file.id, (file, 1));
         Ok(())
@@ -222,7 +237,7 @@ impl Namespace {
     fn remove(&mut self, name: &str) -> Result<Option<FileRecord>, Misfit> {
         let id = self.need(name)?;
         self.names.remove(name);
-        self.encoded_len_bytes -= ADD_LEN_BYTES + name.len() as u64;
+        self.encoded_len_bytes -= FILE_COST_BYTES + name.len() as u64;
         let (_, name_count) = self.files.get_mut(&id).ok_or_else(|| no_file(id))?;
         *name_count -= 1;
         if *name_count > 0 {
@@ -230,7 +245,7 @@ impl Namespace {
         }
         let gone = self.files.remove(&id).map(|(file, _)| file);
         let extents = gone.as_ref().map_or(0, |file| file.extents.len() as u64);
-        self.encoded_len_bytes -= EXTENT_LEN_BYTES * extents;
+        self.encoded_len_bytes -= EXTENT_COST_BYTES * extents;
         Ok(gone)
     }
 
@@ -254,7 +269,7 @@ impl Namespace {
         }
         let (_, name_count) = self.files.get_mut(&id).ok_or_else(|| no_file(id))?;
         *name_count += 1;
-        self.encoded_len_bytes += ADD_LEN_BYTES + name.len() as u64;
+        self.encoded_len_bytes += FILE_COST_BYTES + name.len() as u64;
         self.names.insert(name, id);
         Ok(())
     }
@@ -265,8 +280,8 @@ impl Namespace {
         let after = extents.len() as u64;
         file.extents = extents;
         file.is_open &= !ends;
-        self.encoded_len_bytes += EXTENT_LEN_BYTES * after;
-        self.encoded_len_bytes -= EXTENT_LEN_BYTES * before;
+        self.encoded_len_bytes += EXTENT_COST_BYTES * after;
+        self.encoded_len_bytes -= EXTENT_COST_BYTES * before;
         Ok(())
     }
 

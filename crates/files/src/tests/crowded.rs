@@ -1,12 +1,23 @@
 //! A catalog that fills up, as torture found it: tables and logs went on being begun until their
 //! commits were refused, and then so was the commit of the recovery.
 
-use super::stage::{conventional, put};
-use crate::{AppRecord, Commit, Files, FilesError};
+use super::stage::{assert_sound, conventional, put, remove, verify};
+use crate::{AppRecord, Commit, CommitKind, FileLayer, Files, FilesError};
 
 fn append(files: &dyn Files, len_bytes: usize) -> Result<(), FilesError> {
+    append_as(files, CommitKind::Ordinary, len_bytes)
+}
+
+fn append_as(files: &dyn Files, kind: CommitKind, len_bytes: usize) -> Result<(), FilesError> {
     let app = Some(AppRecord::Append(vec![7; len_bytes]));
-    files.commit(Commit { app, ..Commit::default() })
+    files.commit(Commit { app, kind, ..Commit::default() })
+}
+
+/// Commits until not even a record without a byte is taken.
+fn fill_up(files: &FileLayer, kind: CommitKind) {
+    for len_bytes in [2000, 100, 10, 1, 0] {
+        while append_as(files, kind, len_bytes).is_ok() {}
+    }
 }
 
 /// Whoever asks before it begins something new is told in time: what is under way still commits.
@@ -29,4 +40,57 @@ fn space_runs_out_before_commits_are_refused() {
     let app = Some(AppRecord::Replace(vec![7; 10]));
     files.commit(Commit { app, ..Commit::default() }).unwrap();
     assert!(!is_full(), "room in the catalog is room again");
+}
+
+/// A catalog that ordinary commits have filled to the last byte takes what brings space back, a
+/// recovery goes on where that ends too, and at each step the drive can be opened again.
+#[test]
+fn a_catalog_filled_to_the_last_byte_is_opened_again() {
+    let stage = conventional(3072, 64);
+    let mut files = stage.format("first-fit").unwrap();
+    put(&files, "a", 3, 1).unwrap();
+    put(&files, "b", 3, 1).unwrap();
+    let kinds = [CommitKind::Ordinary, CommitKind::Upkeep, CommitKind::Recovery];
+    for (turn, kind) in kinds.into_iter().enumerate() {
+        append_as(&files, kind, 1000).unwrap();
+        fill_up(&files, kind);
+        let full = files.space().catalog;
+        assert!(full.free_bytes(kind) < 5, "{kind:?}: {full:?}");
+        drop(files);
+        stage.power_cycle(turn as u64);
+        files = stage.open().unwrap();
+        assert_eq!(files.space().catalog, full, "{kind:?}");
+        verify(&files, "a", "a").unwrap();
+        // L2: what does not make it longer goes on, however full it is.
+        let level = vec![("a".to_owned(), 2 + turn as u8)];
+        files.commit(Commit { level, ..Commit::default() }).unwrap();
+        let same: usize = files.app_records().iter().map(Vec::len).sum();
+        let app = Some(AppRecord::Replace(vec![8; same]));
+        files.commit(Commit { app, ..Commit::default() }).unwrap();
+        assert_sound(&files);
+    }
+    remove(&files, &["b"]).unwrap();
+    let app = Some(AppRecord::Replace(vec![9; 10]));
+    files.commit(Commit { app, ..Commit::default() }).unwrap();
+    put(&files, "c", 3, 1).unwrap();
+    assert_sound(&files);
+}
+
+/// A log takes a run after the other until the catalog is full; the append that finds no room for one
+/// more changes nothing, and the log goes on once there is some.
+#[test]
+fn a_log_waits_for_room_in_the_catalog() {
+    let stage = conventional(3072, 64);
+    let files = stage.format("first-fit").unwrap();
+    let log = files.create_log("w", crate::Hints::new(crate::FileKind::Log)).unwrap();
+    fill_up(&files, CommitKind::Ordinary);
+    let chunk = vec![1; 256 << 10];
+    let refused = (0..100).find_map(|_| log.append(&chunk).err()).unwrap();
+    assert!(matches!(refused, FilesError::NoSpace { .. }), "{refused}");
+    let app = Some(AppRecord::Replace(vec![9; 10]));
+    files.commit(Commit { app, ..Commit::default() }).unwrap();
+    log.append(&chunk).unwrap();
+    log.sync().unwrap();
+    drop(log);
+    assert_sound(&files);
 }

@@ -5,8 +5,8 @@ use super::model::{Change, Content, Inode, Model};
 use super::{bytes_inode, compare, compare_all, content};
 use crate::rig::{Ending, Rig, draw_len};
 use imbrex_files::{
-    AppRecord, Commit, FileBuffer, FileKind, FileLayer, FileReader, Files, FilesError, GroupId,
-    Hints, Persisted,
+    AppRecord, Commit, CommitKind, FileBuffer, FileKind, FileLayer, FileReader, Files, FilesError,
+    GroupId, Hints, Persisted,
 };
 use std::sync::Arc;
 
@@ -134,6 +134,8 @@ impl<'a> Life<'a> {
             true => 2 + rig.prng.below(6),
         };
         let mut change = draw_change(rig, model, remove_count);
+        let kinds = [CommitKind::Ordinary, CommitKind::Upkeep, CommitKind::Recovery];
+        let kind = kinds[rig.prng.below(3) as usize];
         let mut commit = Commit {
             remove: change.remove.clone(),
             rename: change.rename.clone(),
@@ -141,6 +143,7 @@ impl<'a> Life<'a> {
             add: Vec::new(),
             level: change.level.clone(),
             app: change.app.clone(),
+            kind,
         };
         for (persisted, inode) in std::mem::take(&mut self.waiting) {
             change.add.push((persisted.name().to_string(), inode));

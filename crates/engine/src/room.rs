@@ -1,0 +1,151 @@
+//! Room: what must stay free on the drive and in its catalog, so that what is in memory finds its
+//! place and a store can always be opened again.
+//!
+//! ```text
+//!   puts      while the drive has room for memtables and the catalog for their tables
+//!   deletes   while the catalog has room for what a recovery would add; they bring space back
+//!   flushes, compactions   when there is more room than at the last one that failed
+//! ```
+//!
+//! A memtable costs the drive its length, and the catalog a name, a few extents and a record for each
+//! of its tables. A store that is killed is opened by one commit that adds all of them: whoever writes
+//! is refused before that commit could be.
+//!
+//! Invariants
+//!   R1  Nothing is acknowledged whose tables the catalog could not take at the next opening.
+//!   R2  A background write that failed for want of space is tried again when there is more of it, and
+//!       not before: jobs that wake each other would never rest.
+//!
+//! Sources: the ladder of the catalog (`CommitKind` in `files`).
+
+use crate::EngineError;
+use crate::key::Kind;
+use crate::keyspace::{KeyspaceState, MemSlot};
+use crate::store::{Store, gate};
+use imbrex_files::CommitKind;
+use std::sync::atomic::Ordering;
+
+/// What a table adds to the catalog besides its keys: a name, a record, and extents, of which a
+/// table on a fragmented drive has some.
+const TABLE_COST_BYTES: u64 = 300;
+/// Keys longer than this are counted one by one, because tables are named by their keys.
+pub(crate) const LONG_KEY_LEN_BYTES: usize = 256;
+
+/// How much was free when a write failed for want of space.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FullAt {
+    free_bytes: u64,
+    catalog_used_bytes: u64,
+}
+
+/// The keys of an operation that are counted one by one; a range delete has two.
+pub(crate) fn long_key_len_bytes(kind: Kind, key: &[u8], value: &[u8]) -> u64 {
+    let end: &[u8] = if kind == Kind::RangeDelete { value } else { &[] };
+    let len_bytes = |key: &[u8]| if key.len() > LONG_KEY_LEN_BYTES { key.len() as u64 } else { 0 };
+    len_bytes(key) + len_bytes(end)
+}
+
+impl Store {
+    /// Notes that a write failed for want of space.
+    pub(crate) fn note_full(&self) {
+        let space = self.files.space();
+        *self.full_at.lock() = Some(FullAt {
+            free_bytes: space.free_bytes,
+            catalog_used_bytes: space.catalog.used_bytes,
+        });
+        self.set_gate(gate::LOW_SPACE);
+    }
+
+    /// Whether a background write is worth a try (R2).
+    pub(crate) fn may_try_to_write(&self) -> bool {
+        let Some(full_at) = *self.full_at.lock() else { return true };
+        let space = self.files.space();
+        full_at.free_bytes < space.free_bytes
+            || space.catalog.used_bytes < full_at.catalog_used_bytes
+    }
+
+    /// What must stay free so that what is in memory finds its place.
+    pub(crate) fn needed_bytes(&self) -> u64 {
+        let memtables = self.options.free_memtable_count_min * self.options.memtable_len_bytes;
+        // On zones, the log and each level's tables begin whole zones, however little they need:
+        // the reserve's own length is the file layer's word on how coarse space is.
+        memtables.max(self.files.space().reserve_bytes)
+    }
+
+    /// What user data may still use.
+    pub(crate) fn free_bytes(&self) -> u64 {
+        let space = self.files.space();
+        space.free_bytes.saturating_sub(space.reserve_bytes)
+    }
+
+    /// How much a compaction may write before its inputs are released.
+    pub(crate) fn room_len_bytes(&self) -> u64 {
+        let room_max_bytes = self.room_max_bytes.load(Ordering::Acquire);
+        self.files.space().free_bytes.min(room_max_bytes)
+    }
+
+    /// Looks at the space on the drive and in its catalog: true if there is enough for puts.
+    pub(crate) fn refresh_space(&self) -> bool {
+        let catalog_free_bytes = self.files.space().catalog.free_bytes(CommitKind::Upkeep);
+        let has_room = self.free_bytes() >= self.needed_bytes()
+            && catalog_free_bytes >= self.catalog_need_bytes()
+            && !self.is_blocked.load(Ordering::Acquire);
+        if has_room {
+            self.clear_gate(gate::LOW_SPACE);
+        } else {
+            self.set_gate(gate::LOW_SPACE);
+        }
+        has_room
+    }
+
+    /// Whether more may be written, were it only to delete something, with `more_bytes` of long keys
+    /// (R1).
+    ///
+    /// # Errors
+    /// [`EngineError::NoSpace`].
+    pub(crate) fn check_recoverable(&self, more_bytes: u64) -> Result<(), EngineError> {
+        let needed_bytes = self.catalog_need_bytes() + 2 * more_bytes;
+        let free_bytes = self.files.space().catalog.free_bytes(CommitKind::Recovery);
+        if needed_bytes <= free_bytes {
+            return Ok(());
+        }
+        self.set_gate(gate::LOW_SPACE);
+        Err(EngineError::NoSpace { place: "in the catalog", needed_bytes, free_bytes })
+    }
+
+    /// What keeps puts out.
+    pub(crate) fn no_space(&self) -> EngineError {
+        let catalog = self.files.space().catalog;
+        let needed_bytes = self.catalog_need_bytes();
+        let free_bytes = catalog.free_bytes(CommitKind::Upkeep);
+        if catalog.is_crowded() || free_bytes < needed_bytes {
+            return EngineError::NoSpace { place: "in the catalog", needed_bytes, free_bytes };
+        }
+        EngineError::NoSpace {
+            place: "on the drive",
+            needed_bytes: self.needed_bytes(),
+            free_bytes: self.free_bytes(),
+        }
+    }
+
+    /// How much longer the catalog gets at most by the tables of what is in memory, and of one more
+    /// memtable.
+    fn catalog_need_bytes(&self) -> u64 {
+        let keyspaces = self.keyspaces.read();
+        let table_cost_bytes = TABLE_COST_BYTES + 2 * LONG_KEY_LEN_BYTES as u64;
+        let tables = |keyspace: &KeyspaceState, len_bytes: u64| {
+            (1 + len_bytes / keyspace.options.table_len_bytes) * table_cost_bytes
+        };
+        let slot_cost = |keyspace: &KeyspaceState, slot: &MemSlot| match slot.mem.is_empty() {
+            true => 0,
+            false => tables(keyspace, slot.mem.len_bytes() as u64) + 2 * slot.long_key_len_bytes(),
+        };
+        let in_memory = keyspaces.values().map(|keyspace| {
+            let view = keyspace.view();
+            let slots = view.immutables.iter().chain([&view.active]);
+            slots.map(|slot| slot_cost(keyspace, slot)).sum::<u64>()
+        });
+        let next = keyspaces.values().map(|k| tables(k, self.options.memtable_len_bytes)).max();
+        in_memory.sum::<u64>() + next.unwrap_or_default()
+    }
+}

@@ -1,0 +1,113 @@
+//! A catalog that fills up before the drive does: many small tables, or long keys.
+//!
+//! Torture's seed 9387 found the first of these: edits piled up in the catalog because every opening
+//! took the edits of before for a part of the snapshot, the commit of a move was refused and tried
+//! again without end, and the recovery after it was refused as well.
+
+use crate::stage::{Stage, key, seeded, small};
+use imbrex::{Db, KeyspaceOptions, Options, WriteOptions};
+use imbrex_clockwork::Prng;
+use imbrex_files::{CommitKind, Files};
+use std::sync::Arc;
+
+/// So small tables that their names fill the catalog of a drive with plenty of room.
+fn many_tables() -> Options {
+    let keyspace = KeyspaceOptions {
+        table_len_bytes: 4096,
+        base_level_len_bytes: 32 << 10,
+        ..small().keyspace
+    };
+    Options { memtable_len_bytes: 16 << 10, keyspace, ..small() }
+}
+
+fn open(stage: &Stage) -> (Db, Arc<dyn Files>) {
+    let files = stage.mount();
+    let db = Db::open(Arc::clone(&files), stage.runtime.clone(), many_tables()).unwrap();
+    (db, files)
+}
+
+/// Writes until a put is refused for want of room; how many keys there are.
+fn fill(db: &Db, prng: &mut Prng) -> u64 {
+    let mut value = [0; 900];
+    for n in 0..100_000 {
+        prng.fill(&mut value);
+        if let Err(error) = db.default_keyspace().put(key(n), value) {
+            assert!(error.is_no_space(), "{error}");
+            assert!(error.to_string().contains("in the catalog"), "{error}");
+            return n;
+        }
+    }
+    panic!("the catalog never fills up");
+}
+
+#[test]
+fn a_full_catalog_goes_on_reading_deleting_compacting_and_opening() {
+    let stage = seeded(120, 1);
+    stage.format();
+    let mut prng = Prng::new(1);
+    let (db, _) = open(&stage);
+    let count = fill(&db, &mut prng);
+    // Kill after kill: each opening writes tables for what was in memory.
+    stage.crash(db, &mut prng);
+    for round in 0..20 {
+        let (db, files) = open(&stage);
+        let ks = db.default_keyspace();
+        ks.get(key(round)).unwrap();
+        ks.put_with(key(round), "short", WriteOptions::SYNC).ok();
+        ks.delete_with(key(count / 2 + round), WriteOptions::SYNC).unwrap();
+        assert!(files.space().catalog.free_bytes(CommitKind::Recovery) > 0);
+        stage.crash(db, &mut prng);
+    }
+    let (db, files) = open(&stage);
+    let ks = db.default_keyspace();
+    ks.compact_range(None, None).unwrap();
+    ks.delete_range(key(0)..key(count * 9 / 10)).unwrap();
+    ks.compact_range(None, None).unwrap();
+    assert!(!files.space().catalog.is_crowded(), "{:?}", files.space().catalog);
+    ks.put("again", "there is room").unwrap();
+    db.wait_idle().unwrap();
+    assert!(db.check().unwrap().is_sound());
+}
+
+/// Only deletes, without end, into a catalog that is full: they are taken while a recovery could take
+/// them, and the store that is killed then is opened.
+#[test]
+fn deletes_into_a_full_catalog_can_be_recovered() {
+    let stage = seeded(120, 2);
+    stage.format();
+    let mut prng = Prng::new(2);
+    let (db, _) = open(&stage);
+    let count = fill(&db, &mut prng);
+    for n in (0..count).step_by(3) {
+        if let Err(error) = db.default_keyspace().delete(key(n)) {
+            assert!(error.is_no_space(), "{error}");
+            break;
+        }
+    }
+    stage.crash(db, &mut prng);
+    let (db, _) = open(&stage);
+    assert!(db.check().unwrap().is_sound());
+    assert!(db.default_keyspace().get(key(1)).unwrap().is_some());
+}
+
+/// A table is named by its first and last key: a few tables of the longest keys fill a small drive's
+/// catalog. Whoever writes them is refused, rather than the flush or the recovery.
+#[test]
+fn the_longest_keys_are_refused_before_they_cannot_be_named() {
+    let stage = seeded(120, 3);
+    stage.format();
+    let mut prng = Prng::new(3);
+    let (db, _) = open(&stage);
+    let ks = db.default_keyspace();
+    let long = |n: u8| vec![n; 60_000];
+    let refused = (0..=255).find_map(|n| ks.put(long(n), "value").err());
+    let refused = refused.expect("the catalog holds 255 keys of 60 kB");
+    assert!(refused.is_no_space(), "{refused}");
+    ks.put("short", "value").unwrap_or_else(|error| assert!(error.is_no_space(), "{error}"));
+    assert_eq!(ks.get(long(0)).unwrap().as_deref(), Some(&b"value"[..]));
+    db.sync().unwrap();
+    stage.crash(db, &mut prng);
+    let (db, _) = open(&stage);
+    assert_eq!(db.default_keyspace().get(long(0)).unwrap().as_deref(), Some(&b"value"[..]));
+    assert!(db.check().unwrap().is_sound());
+}
