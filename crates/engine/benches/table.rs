@@ -61,6 +61,8 @@ fn main() {
                 let ns = median_ns(|| fixture.build());
                 print("build", fixture.raw_len_bytes() as f64 * 1e3 / ns, "MB/s");
                 print("build", ns / key_count, "ns/entry");
+                let ns = median_ns(|| fixture.build_with_histogram());
+                print("build, histogram", ns / key_count, "ns/entry");
             }
             fixture.open(&dir.join("table"), CACHE_LEN_BYTES).unwrap();
             let prng = &mut Prng::new(2).derive("questions");

@@ -7,8 +7,11 @@
 //! The defaults aim at low CPU per operation and low write amplification while a scan has a few
 //! sorted runs to merge at most; `docs/decisions` has the figures.
 
+mod presets;
+
 use crate::EngineError;
 use crate::snapshot::Snapshot;
+use crate::table::HISTOGRAM_LEN_BYTES_MIN;
 use bytes::Bytes;
 
 /// Options of an open store; none of them is written down.
@@ -117,6 +120,19 @@ pub enum VictimOrder {
     MinOverlap = 2,
 }
 
+/// How many tables of a level that is too long go down together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum VictimGrowth {
+    /// Neighbours, as many as stay with what they overlap below 50 tables' worth: each compaction
+    /// pays once for the tables at its two ends.
+    #[default]
+    Neighbours = 1,
+    /// One, as LevelDB does; its neighbours go along only if that adds nothing of the next level and
+    /// all stays below 25 tables' worth. Nothing goes down early because of deletes.
+    Single = 2,
+}
+
 /// Options of a keyspace, written down when it is created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyspaceOptions {
@@ -144,6 +160,13 @@ pub struct KeyspaceOptions {
     pub grandparent_table_count_max: u32,
     /// Which table of a level that is too long goes down first.
     pub victim_order: VictimOrder,
+    /// How many go down together.
+    pub victim_growth: VictimGrowth,
+    /// How long the byte histogram in each table may get; 0 for none. Only SMRDB's compaction asks
+    /// for it, and it stays in memory while the table is open.
+    pub histogram_len_bytes: u32,
+    /// How many tables of level 1 a table there may overlap before SMRDB's compaction merges some.
+    pub overlap_count_max: u32,
 }
 
 impl Default for KeyspaceOptions {
@@ -161,6 +184,9 @@ impl Default for KeyspaceOptions {
             level_factor: 10,
             grandparent_table_count_max: 10,
             victim_order: VictimOrder::default(),
+            victim_growth: VictimGrowth::default(),
+            histogram_len_bytes: 0,
+            overlap_count_max: 10,
         }
     }
 }
@@ -180,7 +206,11 @@ impl KeyspaceOptions {
             && self.l0_slowdown_run_count <= self.l0_stop_run_count;
         require(ordered, "l0_stop_run_count", "compact <= slowdown <= stop")?;
         require(self.base_level_len_bytes >= 1, "base_level_len_bytes", "at least 1")?;
-        require(self.level_factor >= 2, "level_factor", "at least 2")
+        require(self.level_factor >= 2, "level_factor", "at least 2")?;
+        let histogram = self.histogram_len_bytes as usize;
+        let fits = histogram == 0 || (HISTOGRAM_LEN_BYTES_MIN..=1 << 20).contains(&histogram);
+        require(fits, "histogram_len_bytes", "0, or 546 to 1 MiB")?;
+        require(self.overlap_count_max >= 1, "overlap_count_max", "at least 1")
     }
 }
 

@@ -9,7 +9,7 @@
 //! layout because on a disk it decides much: 128 KB where a file system's read-ahead does it, a
 //! whole table where the store knows where its tables lie.
 
-use imbrex::{CompactionKind, Compression, KeyspaceOptions, Options, VictimOrder};
+use imbrex::{CompactionKind, Compression, KeyspaceOptions, Options, VictimGrowth, VictimOrder};
 use imbrex_disk::{Geometry, Rule};
 
 /// 4 MB: LevelDB's tables and memtables in all three papers.
@@ -111,6 +111,8 @@ pub(crate) fn leveldb(_: &Geometry) -> Options {
             level_factor: 10,
             grandparent_table_count_max: 10,
             victim_order: VictimOrder::RoundRobin,
+            victim_growth: VictimGrowth::Single,
+            ..KeyspaceOptions::default()
         },
         ..Options::default()
     }

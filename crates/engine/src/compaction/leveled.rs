@@ -10,17 +10,23 @@
 //! What overlaps nothing moves without being written, so a sequential load is moves alone. Several
 //! neighbours go down together while the whole stays below [`COMPACTION_TABLE_COUNT_MAX`] tables'
 //! worth: each compaction pays once for the two tables that overlap its ends.
+//!
+//! With [`VictimGrowth::Single`] it does what LevelDB 1.19 does, one victim at a time from level 0 on:
+//! the baseline that the papers compare with.
 
 use super::{
     Input, ManualPlan, ManualRange, Output, Plan, Policy, Pressure, Reason, Situation, Work,
 };
-use crate::options::{KeyspaceOptions, VictimOrder};
+use crate::options::{KeyspaceOptions, VictimGrowth, VictimOrder};
 use crate::version::{KeyRange, LEVEL_COUNT, Level, RunId, TableSlot, Version};
 use std::sync::Arc;
 
 /// About how many tables' worth a compaction below level 0 reads at most: bounds the space that is
 /// held twice while it runs.
 const COMPACTION_TABLE_COUNT_MAX: u64 = 50;
+
+/// As above, for a victim that takes its neighbours along: LevelDB's limit.
+const EXPANDED_TABLE_COUNT_MAX: u64 = 25;
 
 /// How many tables one move takes along at most: bounds the length of the edit.
 const MOVE_TABLE_COUNT_MAX: usize = 64;
@@ -41,7 +47,10 @@ impl Policy for Leveled {
                 0 => plan_runs(situation),
                 _ => plan_len(situation, level),
             })
-            .or_else(|| plan_deletes(situation))
+            .or_else(|| {
+                let waits = is_single(situation) && !situation.is_space_short;
+                if waits { None } else { plan_deletes(situation) }
+            })
     }
 
     fn plan_manual(
@@ -91,6 +100,11 @@ impl Policy for Leveled {
             Pressure::None
         }
     }
+}
+
+/// Whether one victim goes down at a time.
+fn is_single(situation: &Situation<'_>) -> bool {
+    situation.options.victim_growth == VictimGrowth::Single
 }
 
 /// The last level stays where it is; only tables with deletes are written anew, without them.
@@ -150,6 +164,9 @@ pub(crate) fn target_len_bytes(options: &KeyspaceOptions, level: u8) -> u64 {
 fn plan_runs(situation: &Situation<'_>) -> Option<Plan> {
     let level_0 = &situation.version.levels[0];
     let reason = Reason::Runs { run_count: level_0.runs.len() };
+    if is_single(situation) {
+        return plan_single_of_level_0(situation, reason);
+    }
     let lonely: Vec<_> = level_0
         .tables()
         .filter(|table| is_lonely(situation, table))
@@ -160,6 +177,46 @@ fn plan_runs(situation: &Situation<'_>) -> Option<Plan> {
         return Some(make(situation, Work::Move, 0, lonely, Vec::new(), reason));
     }
     plan_level_0(situation, level_0.tables().cloned().collect(), reason)
+}
+
+/// The table of level 0 whose turn it is by key, with all it overlaps there.
+fn plan_single_of_level_0(situation: &Situation<'_>, reason: Reason) -> Option<Plan> {
+    let level_0 = &situation.version.levels[0];
+    let mut tables: Vec<_> = level_0.tables().collect();
+    tables.sort_by(|a, b| a.meta.smallest.cmp(&b.meta.smallest));
+    let victim = tables.iter().find(|t| t.meta.largest > situation.cursors[0]);
+    let victim = Arc::clone(victim.or(tables.first())?);
+    let victims = close_level_0(level_0, vec![victim]);
+    plan_level_0(situation, expanded(situation, 0, victims), reason)
+}
+
+/// `victims` of `level` and its other tables over the same stretch of the next level, if they do not
+/// stretch it further: what is merged there anyway serves more.
+fn expanded(
+    situation: &Situation<'_>,
+    level: u8,
+    victims: Vec<Arc<TableSlot>>,
+) -> Vec<Arc<TableSlot>> {
+    let (beside, below) = {
+        let levels = &situation.version.levels;
+        (&levels[usize::from(level)], &levels[usize::from(level) + 1])
+    };
+    let range = |tables: &[Arc<TableSlot>]| KeyRange::of(tables.iter().map(|table| &table.meta));
+    let Some(mut stretch) = range(&victims) else { return victims };
+    let overlapped = below.overlapping(&stretch);
+    let Some(overlapped_range) = range(&overlapped) else { return victims };
+    stretch.extend(&overlapped_range);
+    let mut wider = beside.overlapping(&stretch);
+    if level == 0 {
+        wider = close_level_0(beside, wider);
+    }
+    let len_bytes: u64 = wider.iter().chain(&overlapped).map(|t| t.meta.len_bytes).sum();
+    let limit = situation.options.table_len_bytes.saturating_mul(EXPANDED_TABLE_COUNT_MAX);
+    let adds_nothing_below =
+        range(&wider).is_some_and(|range| below.overlapping(&range).len() == overlapped.len());
+    let is_free = !wider.iter().any(|table| situation.busy.has_table(table));
+    let is_better = wider.len() > victims.len() && len_bytes < limit;
+    if is_better && adds_nothing_below && is_free { wider } else { victims }
 }
 
 /// `victims` of level 0 with all they overlap there; where the drive has no room for that, one
@@ -201,8 +258,13 @@ fn plan_len(situation: &Situation<'_>, level: u8) -> Option<Plan> {
     let excess = len_bytes.saturating_sub(target_len_bytes(situation.options, level));
     let reason = Reason::Len { level };
     for from in victim_order(situation, level, tables) {
-        let len = fitting(situation, level, &tables[from..], excess);
-        let plan = build(situation, level, tables[from..from + len].to_vec(), reason);
+        let victims = if is_single(situation) {
+            expanded(situation, level, vec![Arc::clone(&tables[from])])
+        } else {
+            let len = fitting(situation, level, &tables[from..], excess);
+            tables[from..from + len].to_vec()
+        };
+        let plan = build(situation, level, victims, reason);
         if let Some(plan) = plan.filter(|plan| situation.fits(plan)) {
             return Some(plan);
         }
@@ -213,7 +275,10 @@ fn plan_len(situation: &Situation<'_>, level: u8) -> Option<Plan> {
 /// The tables of a level by the order in which they are tried as victims.
 fn victim_order(situation: &Situation<'_>, level: u8, tables: &[Arc<TableSlot>]) -> Vec<usize> {
     let cursor = &situation.cursors[usize::from(level)];
-    let start = tables.partition_point(|table| table.meta.smallest <= *cursor);
+    let start = tables.partition_point(|table| match situation.options.victim_growth {
+        VictimGrowth::Neighbours => table.meta.smallest <= *cursor,
+        VictimGrowth::Single => table.meta.largest <= *cursor,
+    });
     let round = (start..tables.len()).chain(0..start);
     let mut order: Vec<_> = round.filter(|&at| !situation.busy.has_table(&tables[at])).collect();
     if situation.options.victim_order == VictimOrder::MinOverlap {

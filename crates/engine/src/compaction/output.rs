@@ -154,6 +154,7 @@ impl OutputWriter {
             block_len_bytes: options.block_len_bytes as usize,
             compression: options.compression,
             filter_bits_per_key: options.filter_bits_per_key,
+            histogram_len_bytes: options.histogram_len_bytes as usize,
             ..TableOptions::default()
         };
         let file = FileBuffer::new(self.table.file_name(), hints);

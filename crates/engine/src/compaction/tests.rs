@@ -7,7 +7,7 @@
 
 use super::*;
 use crate::key::Seq;
-use crate::options::VictimOrder;
+use crate::options::{VictimGrowth, VictimOrder};
 use crate::version::TableMeta;
 use imbrex_files::GroupId;
 use std::fmt::Write;
@@ -130,6 +130,8 @@ fn option(options: &mut KeyspaceOptions, line: &str) {
         "l0" => options.l0_compact_run_count = number() as u32,
         "grandparents" => options.grandparent_table_count_max = number() as u32,
         "victim" if value == "round-robin" => options.victim_order = VictimOrder::RoundRobin,
+        "growth" if value == "single" => options.victim_growth = VictimGrowth::Single,
+        "like" if value == "leveldb" => *options = KeyspaceOptions::leveldb_1_19(),
         other => panic!("no option {other}"),
     }
 }

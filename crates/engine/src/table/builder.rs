@@ -6,6 +6,7 @@
 use super::block::{BlockBuilder, shared_len};
 use super::filter::{Filter, key_hash};
 use super::format::{BlockHandle, Footer, block_trailer};
+use super::histogram::HistogramBuilder;
 use super::index::{IndexBuilder, separator};
 use super::properties::TableProperties;
 use super::tombstones;
@@ -14,6 +15,7 @@ use crate::key::{Kind, Seq, Trailer};
 use crate::options::Compression;
 use crate::range_del::RangeTombstone;
 use imbrex_files::FileBuffer;
+use std::sync::Arc;
 
 /// How a table is written.
 #[derive(Clone, Debug)]
@@ -30,6 +32,8 @@ pub(crate) struct TableOptions {
     pub(crate) filter_bits_per_key: u32,
     /// An index partition ends when it has grown to this.
     pub(crate) index_partition_len_bytes: usize,
+    /// How long the byte histogram may get; 0: none.
+    pub(crate) histogram_len_bytes: usize,
 }
 
 impl Default for TableOptions {
@@ -41,6 +45,7 @@ impl Default for TableOptions {
             lz4_acceleration: 1,
             filter_bits_per_key: 10,
             index_partition_len_bytes: 4 << 10,
+            histogram_len_bytes: 0,
         }
     }
 }
@@ -63,6 +68,7 @@ pub(crate) struct TableBuilder {
     partitions: Vec<(Vec<u8>, Vec<u8>, Trailer)>,
     partitions_len_bytes: u64,
     hashes: Vec<u64>,
+    histogram: Option<HistogramBuilder>,
     tombstones: Vec<RangeTombstone>,
     properties: TableProperties,
 }
@@ -83,6 +89,10 @@ impl TableBuilder {
             partitions: Vec::new(),
             partitions_len_bytes: 0,
             hashes: Vec::new(),
+            histogram: match options.histogram_len_bytes {
+                0 => None,
+                len_bytes => Some(HistogramBuilder::new(len_bytes)),
+            },
             tombstones: Vec::new(),
             properties: TableProperties {
                 table_id: options.table_id,
@@ -119,6 +129,10 @@ impl TableBuilder {
         self.block.add(user_key, shared, trailer, value);
         if !is_version && self.options.filter_bits_per_key > 0 {
             self.hashes.push(key_hash(user_key));
+        }
+        if let Some(histogram) = &mut self.histogram {
+            let len_bytes = (user_key.len() + value.len()) as u64;
+            histogram.add(user_key, shared, is_version, len_bytes);
         }
         self.count(user_key, trailer, value, is_first);
         self.last_key.clear();
@@ -240,6 +254,7 @@ impl TableBuilder {
         properties.data_len_bytes = self.file.len_bytes();
         properties.index_partition_count = self.partitions.len() as u64;
         properties.range_tombstone_count = self.tombstones.len() as u64;
+        properties.histogram = self.histogram.take().map(|builder| Arc::new(builder.finish()));
         let mut is_first = properties.entry_count == 0;
         for tombstone in &self.tombstones {
             if is_first || tombstone.start < properties.smallest_user_key {

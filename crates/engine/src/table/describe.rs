@@ -87,6 +87,12 @@ impl Table {
         let (keys, values) = (p.raw_key_len_bytes, p.raw_value_len_bytes);
         line(&format!("  raw bytes          {keys} of keys, {values} of values"));
         line(&format!("  filter             {} bits a key", p.filter_bits_per_key));
+        if let Some(histogram) = &p.histogram {
+            let count = histogram.share_count();
+            let lens = (0..count).map(|index| histogram.share_len_bytes(index));
+            let (min, max) = (lens.clone().min().unwrap_or(0), lens.max().unwrap_or(0));
+            line(&format!("  byte histogram     {count} shares of {min} to {max} bytes"));
+        }
     }
 
     fn describe_blocks(&self, line: &mut dyn FnMut(&str)) -> Result<(), EngineError> {

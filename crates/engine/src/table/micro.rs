@@ -99,13 +99,22 @@ impl Fixture {
 
     /// Builds the table and forgets it; its length.
     pub fn build(&self) -> u64 {
-        self.build_file().len_bytes()
+        self.build_file(0).len_bytes()
     }
 
-    fn build_file(&self) -> FileBuffer {
+    /// As [`Fixture::build`], with a byte histogram.
+    pub fn build_with_histogram(&self) -> u64 {
+        self.build_file(4 << 10).len_bytes()
+    }
+
+    fn build_file(&self, histogram_len_bytes: usize) -> FileBuffer {
         let file = FileBuffer::new("micro", Hints::new(FileKind::Table));
-        let options =
-            TableOptions { compression: self.compression, table_id: 1, ..TableOptions::default() };
+        let options = TableOptions {
+            compression: self.compression,
+            table_id: 1,
+            histogram_len_bytes,
+            ..TableOptions::default()
+        };
         let mut builder = TableBuilder::new(file, options);
         let mut at = 0;
         for index in 0..self.key_count {
@@ -124,7 +133,7 @@ impl Fixture {
     /// # Errors
     /// Those of the file system and of the table.
     pub fn open(&mut self, path: &Path, cache_len_bytes: u64) -> std::io::Result<()> {
-        let buffer = self.build_file();
+        let buffer = self.build_file(0);
         let mut bytes = buffer.chunks().concat();
         bytes.resize(bytes.len().next_multiple_of(BLOCK_LEN_BYTES as usize), 0);
         std::fs::write(path, &bytes)?;

@@ -17,6 +17,7 @@ mod builder;
 mod describe;
 mod filter;
 mod format;
+mod histogram;
 mod index;
 mod iter;
 mod level_iter;
@@ -29,6 +30,7 @@ mod verify;
 
 pub(crate) use builder::{TableBuilder, TableOptions};
 pub(crate) use filter::key_hash;
+pub(crate) use histogram::HISTOGRAM_LEN_BYTES_MIN;
 pub(crate) use index::IndexPartition;
 pub(crate) use iter::TableReadOptions;
 pub(crate) use level_iter::{LevelIter, SortedRun};

@@ -3,7 +3,9 @@
 //! Stored as a list of tagged fields, so that a later version can add fields that this one skips.
 
 use super::format::{read_u32, read_u64};
+use super::histogram::Histogram;
 use crate::key::Seq;
+use std::sync::Arc;
 
 /// The version of the list's own form, not of the fields in it.
 const PROPERTIES_VERSION: u32 = 1;
@@ -40,6 +42,8 @@ pub(crate) struct TableProperties {
     pub(crate) index_partition_count: u64,
     /// The bits per key that the filter was built with; 0 without a filter.
     pub(crate) filter_bits_per_key: u64,
+    /// Where its bytes lie, if its writer was told to note it.
+    pub(crate) histogram: Option<Arc<Histogram>>,
 }
 
 /// Tags are on the disk: never renumbered, never reused, never zero.
@@ -57,6 +61,7 @@ const DATA_BLOCK_COUNT: u16 = 11;
 const INDEX_PARTITION_COUNT: u16 = 12;
 const FILTER_BITS_PER_KEY: u16 = 13;
 const TABLE_ID: u16 = 14;
+const HISTOGRAM: u16 = 15;
 
 const FIELD_HEADER_LEN_BYTES: usize = 2 + 4;
 
@@ -82,6 +87,9 @@ impl TableProperties {
         put(INDEX_PARTITION_COUNT, &self.index_partition_count.to_le_bytes());
         put(FILTER_BITS_PER_KEY, &self.filter_bits_per_key.to_le_bytes());
         put(TABLE_ID, &self.table_id.to_le_bytes());
+        if let Some(histogram) = &self.histogram {
+            put(HISTOGRAM, &histogram.encode());
+        }
         out
     }
 
@@ -134,6 +142,7 @@ impl TableProperties {
             INDEX_PARTITION_COUNT => self.index_partition_count = number()?,
             FILTER_BITS_PER_KEY => self.filter_bits_per_key = number()?,
             TABLE_ID => self.table_id = number()?,
+            HISTOGRAM => self.histogram = Some(Arc::new(Histogram::decode(value)?)),
             _ => {}
         }
         Ok(())

@@ -170,6 +170,7 @@ impl Table {
             + self.top_index.memory_len_bytes()
             + self.sole_partition.as_ref().map_or(0, |partition| partition.memory_len_bytes())
             + self.tombstones.len_bytes()
+            + self.properties.histogram.as_ref().map_or(0, |h| h.memory_len_bytes())
     }
 
     /// Whether the table could hold the key with this hash. Cost: one cache line.

@@ -1,11 +1,12 @@
 //! Verifying a table: every byte is read, every checksum and every claim is checked.
 //!
-//! Beyond the checksums: T1 to T4, the restart points, the counts and ranges of the properties, and
-//! that the filter knows every key.
+//! Beyond the checksums: T1 to T4, the restart points, the counts and ranges of the properties, the
+//! shares of the byte histogram, and that the filter knows every key.
 
 use super::block::{BlockCursor, compare_keys};
 use super::filter::key_hash;
 use super::format::{BlockHandle, FOOTER_LEN_BYTES, Footer, StoredBlock, corrupt};
+use super::histogram::Histogram;
 use super::index::IndexPartition;
 use super::properties::TableProperties;
 use super::read_ahead::ReadAhead;
@@ -86,6 +87,8 @@ struct Walk<'a> {
     floor: Option<(Vec<u8>, Trailer)>,
     end: u64,
     seen: TableProperties,
+    /// What the shares of the byte histogram come to, up to the one that goes on.
+    shares_len_bytes: Vec<u64>,
 }
 
 impl<'a> Walk<'a> {
@@ -99,6 +102,7 @@ impl<'a> Walk<'a> {
             floor: None,
             end: 0,
             seen: TableProperties { smallest_seq: Seq::MAX, ..TableProperties::default() },
+            shares_len_bytes: Vec::new(),
         }
     }
 
@@ -170,6 +174,10 @@ impl<'a> Walk<'a> {
             }
             let value_len_bytes = self.cursor.value_range().len() as u64;
             count(&mut self.seen, key, value_len_bytes);
+            if let Some(histogram) = &table.properties().histogram {
+                let len_bytes = key.user_key.len() as u64 + value_len_bytes;
+                add_to_share(&mut self.shares_len_bytes, histogram, key.user_key, len_bytes);
+            }
             let before = self.before.get_or_insert((Vec::new(), Trailer(0)));
             before.0.clear();
             before.0.extend_from_slice(key.user_key);
@@ -207,6 +215,14 @@ impl<'a> Walk<'a> {
         seen.range_tombstone_count = said.range_tombstone_count;
         seen.filter_bits_per_key = said.filter_bits_per_key;
         seen.table_id = table.footer.table_id;
+        seen.histogram.clone_from(&said.histogram);
+        let lens = |h: &Histogram| (0..h.share_count()).map(|i| h.share_len_bytes(i)).collect();
+        let expected: Vec<u64> = said.histogram.as_deref().map_or_else(Vec::new, lens);
+        if self.shares_len_bytes != expected {
+            let offset = table.footer.properties().offset;
+            let reason = "H2: the shares of its byte histogram have other lengths";
+            return Err(corrupt("table properties", table.name(), offset, reason));
+        }
         if *seen != *said {
             let reason = format!("they say {said:?}, but the table has {seen:?}");
             let offset = table.footer.properties().offset;
@@ -217,6 +233,19 @@ impl<'a> Walk<'a> {
             entry_count: seen.entry_count,
             len_bytes: table.len_bytes(),
         })
+    }
+}
+
+/// Counts an entry towards the share of `histogram` that its key lies in; keys ascend.
+fn add_to_share(shares: &mut Vec<u64>, histogram: &Histogram, user_key: &[u8], len_bytes: u64) {
+    if shares.is_empty() {
+        shares.push(0);
+    }
+    while histogram.start(shares.len()).is_some_and(|start| start <= user_key) {
+        shares.push(0);
+    }
+    if let Some(share) = shares.last_mut() {
+        *share += len_bytes;
     }
 }
 

@@ -5,12 +5,12 @@ use super::edit::{
 };
 use super::{RunId, TableId, TableMeta};
 use crate::key::Seq;
-use crate::options::{CompactionKind, Compression, KeyspaceOptions, VictimOrder};
+use crate::options::{CompactionKind, Compression, KeyspaceOptions, VictimGrowth, VictimOrder};
 use bytes::Bytes;
 use imbrex_files::GroupId;
 
 const MAGIC: [u8; 4] = *b"IXVE";
-const FORMAT_VERSION: u16 = 1;
+const FORMAT_VERSION: u16 = 2;
 const HEADER_LEN_BYTES: usize = 16;
 const CRC_AT: usize = 12;
 
@@ -112,7 +112,7 @@ fn put_keyspace(out: &mut Vec<u8>, record: &KeyspaceRecord) {
     let options = &record.options;
     out.extend_from_slice(&record.id.0.to_le_bytes());
     out.extend_from_slice(&[options.compression as u8, options.compaction as u8]);
-    out.extend_from_slice(&[options.victim_order as u8, 0]);
+    out.extend_from_slice(&[options.victim_order as u8, options.victim_growth as u8]);
     out.extend_from_slice(&options.table_len_bytes.to_le_bytes());
     out.extend_from_slice(&options.base_level_len_bytes.to_le_bytes());
     for number in [
@@ -123,6 +123,8 @@ fn put_keyspace(out: &mut Vec<u8>, record: &KeyspaceRecord) {
         options.l0_stop_run_count,
         options.level_factor,
         options.grandparent_table_count_max,
+        options.histogram_len_bytes,
+        options.overlap_count_max,
         0,
     ] {
         out.extend_from_slice(&number.to_le_bytes());
@@ -256,11 +258,16 @@ fn take_keyspace(from: &mut Cursor<'_>) -> Result<KeyspaceRecord, Malformed> {
         2 => VictimOrder::MinOverlap,
         other => return Err(from.bad(format!("victim order {other}"))),
     };
-    from.zeroes(1)?;
+    let victim_growth = match from.u8()? {
+        1 => VictimGrowth::Neighbours,
+        2 => VictimGrowth::Single,
+        other => return Err(from.bad(format!("victim growth {other}"))),
+    };
     let options = KeyspaceOptions {
         compression,
         compaction,
         victim_order,
+        victim_growth,
         table_len_bytes: from.u64()?,
         base_level_len_bytes: from.u64()?,
         block_len_bytes: from.u32()?,
@@ -270,6 +277,8 @@ fn take_keyspace(from: &mut Cursor<'_>) -> Result<KeyspaceRecord, Malformed> {
         l0_stop_run_count: from.u32()?,
         level_factor: from.u32()?,
         grandparent_table_count_max: from.u32()?,
+        histogram_len_bytes: from.u32()?,
+        overlap_count_max: from.u32()?,
     };
     from.zeroes(4)?;
     options.check().map_err(|error| from.bad(error.to_string()))?;

@@ -1,6 +1,7 @@
 //! Random tables, in every shape, against a sorted list.
 
 use super::*;
+use crate::table::histogram::HISTOGRAM_LEN_BYTES_MIN;
 
 /// Keys of many shapes: common prefixes, prefixes of each other, zeros, several versions.
 fn random_entries(prng: &mut Prng, count: usize) -> Entries {
@@ -42,6 +43,7 @@ fn random_options(prng: &mut Prng) -> TableOptions {
         lz4_acceleration: 1,
         filter_bits_per_key: prng.below(12) as u32,
         index_partition_len_bytes: [1, 200, 16 << 10][prng.below(3) as usize],
+        histogram_len_bytes: [0, HISTOGRAM_LEN_BYTES_MIN, 4096][prng.below(3) as usize],
     }
 }
 

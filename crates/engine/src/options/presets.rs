@@ -1,0 +1,78 @@
+//! Options by the name of the design they follow: what each paper says, and what we chose where it
+//! says nothing.
+//!
+//! All of them leave blocks uncompressed, so that lengths on the drive are the user's lengths.
+
+use super::{Compression, KeyspaceOptions, Options, VictimGrowth, VictimOrder};
+
+impl Options {
+    /// LevelDB 1.19 on a file system: memtable of 4 MiB, block cache of 8 MiB, and a compaction that
+    /// reads 128 KiB at a time. See [`KeyspaceOptions::leveldb_1_19`].
+    pub fn leveldb_1_19() -> Options {
+        Options {
+            memtable_len_bytes: 4 << 20,
+            log_len_bytes_max: 16 << 20,
+            block_cache_len_bytes: 8 << 20,
+            compaction_read_len_bytes: 128 << 10,
+            keyspace: KeyspaceOptions::leveldb_1_19(),
+            ..Options::default()
+        }
+    }
+
+    fn of_bands(band_len_bytes: u64, keyspace: KeyspaceOptions) -> Options {
+        Options {
+            // Less than a table, so that a flush never writes two of which one is all but empty.
+            memtable_len_bytes: band_len_bytes - band_len_bytes / 16,
+            log_len_bytes_max: band_len_bytes.saturating_mul(4),
+            block_cache_len_bytes: 8 << 20,
+            // Whole tables would be a band of memory for each that is merged.
+            compaction_read_len_bytes: 4 << 20,
+            keyspace,
+            ..Options::default()
+        }
+    }
+
+    /// Leveled compaction of tables as long as a band: SMRDB-LOC. See
+    /// [`KeyspaceOptions::smrdb_leveled`].
+    pub fn smrdb_leveled(band_len_bytes: u64) -> Options {
+        Options::of_bands(band_len_bytes, KeyspaceOptions::smrdb_leveled(band_len_bytes))
+    }
+}
+
+impl KeyspaceOptions {
+    /// LevelDB 1.19: tables of 4 MB; level 0 goes down at 4 runs, slows writes at 8 and stops them at
+    /// 12; level 1 of 10 MB, factor 10; one victim at a time, round and round; no filters.
+    pub fn leveldb_1_19() -> KeyspaceOptions {
+        KeyspaceOptions {
+            table_len_bytes: 4 << 20,
+            compression: Compression::None,
+            filter_bits_per_key: 0,
+            l0_compact_run_count: 4,
+            l0_slowdown_run_count: 8,
+            l0_stop_run_count: 12,
+            base_level_len_bytes: 10 << 20,
+            level_factor: 10,
+            grandparent_table_count_max: 10,
+            victim_order: VictimOrder::RoundRobin,
+            victim_growth: VictimGrowth::Single,
+            ..KeyspaceOptions::default()
+        }
+    }
+
+    /// As [`KeyspaceOptions::leveldb_1_19`] with tables as long as a band, filters, and a level 1 of
+    /// five tables, which is LevelDB's own ratio (10 MB and 2 MB).
+    pub fn smrdb_leveled(band_len_bytes: u64) -> KeyspaceOptions {
+        KeyspaceOptions {
+            table_len_bytes: table_len_bytes_in(band_len_bytes),
+            base_level_len_bytes: band_len_bytes.saturating_mul(5),
+            filter_bits_per_key: 10,
+            ..KeyspaceOptions::leveldb_1_19()
+        }
+    }
+}
+
+/// A table ends a little after it has reached its length: with the rest of the block, its index and
+/// its footer it must still fit the band.
+fn table_len_bytes_in(band_len_bytes: u64) -> u64 {
+    band_len_bytes - band_len_bytes / 64
+}
