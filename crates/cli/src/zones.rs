@@ -14,7 +14,7 @@ pub(crate) mod text;
 
 use crate::byte_size::{ByteSize, grouped};
 use imbrex_disk::{Geometry, ZoneInfo, ZoneState};
-use imbrex_files::{ZoneUse, ZoneUseKind};
+use imbrex_files::ZoneUse;
 use std::collections::BTreeMap;
 
 /// What live bytes are part of.
@@ -243,7 +243,7 @@ fn used_cell(geometry: &Geometry, zone_use: &ZoneUse) -> Cell {
         // A log's space is handed out before the write pointer gets there.
         written_bytes: written_bytes.max(zone_use.live_bytes),
         live_bytes: contents.filter(|(_, bytes)| *bytes > 0).collect(),
-        has_catalog: zone_use.kind == ZoneUseKind::Catalog,
+        has_catalog: zone_use.catalog_bytes > 0,
     }
 }
 

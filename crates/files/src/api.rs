@@ -291,6 +291,13 @@ impl SpaceUse {
     }
 }
 
+/// The piece of the disk that files share until all of it is free again: a zone, a set. Opaque.
+///
+/// Files of one unit become free together: removing some of them leaves dead space until the rest
+/// is removed or moved. A unit keeps its number while a file lies in it; numbers are used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UnitId(pub u64);
+
 /// An append-only file namespace on one disk. Names are 1 to 1024 bytes of UTF-8 without NUL.
 pub trait Files: Send + Sync + Debug {
     /// Places and writes finished files; the placement sees them all at once, so that it may lay
@@ -331,6 +338,15 @@ pub trait Files: Send + Sync + Debug {
 
     /// How the space is used now.
     fn space(&self) -> SpaceUse;
+
+    /// The unit in which the first byte of a file lies; `None` if there is no such file, if it is
+    /// empty, or if the disk gives space back piece by piece.
+    ///
+    /// Asked of one name it costs a lookup; the answer changes when cleaning moves the file.
+    fn unit_of(&self, name: &str) -> Option<UnitId> {
+        let _ = name;
+        None
+    }
 
     /// Tells this format of the drive from those before it: what they left is still on the platter.
     fn format_id(&self) -> u64;

@@ -16,7 +16,7 @@
 //!   M3  A file that cannot be read stays where it is, and its zone is not chosen again.
 
 use crate::api::{FilesError, Hints};
-use crate::catalog::{EXTENT_COST_BYTES, Edit};
+use crate::catalog::{EXTENT_COST_BYTES, Edit, FileId};
 use crate::commit::Graves;
 use crate::extent::Extent;
 use crate::file::{FileBody, Placed};
@@ -109,6 +109,7 @@ impl Inner {
     fn move_piece(
         &self,
         hints: Hints,
+        id: FileId,
         from: Extent,
         data: Vec<u8>,
     ) -> Result<(Vec<Extent>, Vec<Arc<Hold>>), FilesError> {
@@ -120,7 +121,7 @@ impl Inner {
                 let plan = self.placement.plan(map, &[request])?;
                 let extents = plan.into_iter().next().unwrap_or_default();
                 let lane = self.placement.lane(&request);
-                let hold = |e: &Extent| Arc::new(self.space.take(map, e.range(), lane));
+                let hold = |e: &Extent| Arc::new(self.space.take(map, e.range(), lane, id.0));
                 Ok(Placed { holds: extents.iter().map(hold).collect(), extents: extents.into() })
             })
             .map_err(Inner::no_space)?;
@@ -175,7 +176,8 @@ impl Cleaning {
                     continue;
                 }
             }
-            let (extents, holds) = inner.move_piece(moving.hints, piece, data)?;
+            let id = moving.body.id;
+            let (extents, holds) = inner.move_piece(moving.hints, id, piece, data)?;
             extents.into_iter().for_each(|extent| moving.push(inner, extent));
             moving.holds.extend(holds);
             moving.copied_bytes += piece.len_bytes;

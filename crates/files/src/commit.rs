@@ -20,7 +20,7 @@ use crate::catalog::{CatalogStore, Edit, FileId, Misfit, Namespace, encode_edits
 use crate::file::{FileBody, Placed};
 use crate::room::{CatalogUse, CommitKind};
 use crate::space::Hold;
-use imbrex_disk::{Disk, DiskError};
+use imbrex_disk::{BlockRange, Disk, DiskError};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,6 +35,8 @@ pub(crate) struct Committer {
     settled: Condvar,
     next_file_id: AtomicU64,
     body_len_bytes_max: u64,
+    /// Where the catalog's regions lie.
+    catalog_pieces: Vec<BlockRange>,
 }
 
 /// What the lock of a [`Committer`] guards.
@@ -92,6 +94,7 @@ impl Committer {
             disk,
             live: Mutex::new(live),
             body_len_bytes_max: store.body_len_bytes_max(),
+            catalog_pieces: store.pieces(),
             store: Mutex::new(store),
             settled: Condvar::new(),
             next_file_id: AtomicU64::new(next_file_id),
@@ -104,6 +107,10 @@ impl Committer {
 
     pub(crate) fn new_id(&self) -> FileId {
         FileId(self.next_file_id.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(crate) fn catalog_pieces(&self) -> &[BlockRange] {
+        &self.catalog_pieces
     }
 
     /// What the store counts; waits for a write of the catalog that is under way.

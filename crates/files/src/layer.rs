@@ -10,7 +10,7 @@
 
 use crate::api::{
     Commit, FileBuffer, FileInfo, FileReader, Files, FilesError, Hints, LogWriter, Persisted,
-    SpaceUse,
+    SpaceUse, UnitId,
 };
 use crate::catalog::{
     CatalogStore, Header, NAME_LEN_BYTES_MAX, Shape, read_image, regions, sequences,
@@ -20,7 +20,7 @@ use crate::commit::Committer;
 use crate::file::Reader;
 use crate::mount::{data_zone_count, mount};
 use crate::persist::PersistedFile;
-use crate::placement::{Placement, PlacementKind, Urgency};
+use crate::placement::{Placement, PlacementKind, PlacementOptions, Urgency};
 use crate::report::Counts;
 use crate::space::{NoSpace, Space};
 use imbrex_clockwork::{Job, Runtime};
@@ -38,6 +38,8 @@ const DATA_ZONES_LEAST: usize = 4;
 pub struct FormatOptions {
     /// The policy that places files.
     pub placement: PlacementKind,
+    /// Numbers for the policy, recorded with its name.
+    pub placement_options: PlacementOptions,
     /// The layout's name, at most 64 bytes; opaque here.
     pub layout_name: String,
     /// Tells this format of the drive from others; any number will do. On a drive that had a catalog
@@ -48,7 +50,12 @@ pub struct FormatOptions {
 impl FormatOptions {
     /// Options with an empty layout name and a format id of 0.
     pub fn new(placement: PlacementKind) -> FormatOptions {
-        FormatOptions { placement, layout_name: String::new(), format_id: 0 }
+        FormatOptions {
+            placement,
+            placement_options: PlacementOptions::default(),
+            layout_name: String::new(),
+            format_id: 0,
+        }
     }
 }
 
@@ -92,12 +99,13 @@ impl FileLayer {
         options: &FormatOptions,
         runtime: &Runtime,
     ) -> Result<FileLayer, FilesError> {
-        let placement = options.placement.build();
+        let placement = options.placement.build(&options.placement_options);
         let unsuitable = |reason: String| FilesError::Unsuitable {
             placement: placement.name().to_owned(),
             reason,
         };
         let geometry = *disk.geometry();
+        options.placement_options.check().map_err(unsuitable)?;
         placement.suits(&geometry).map_err(unsuitable)?;
         let regions = regions(&geometry).map_err(unsuitable)?;
         if geometry.zones().is_some() {
@@ -136,6 +144,7 @@ impl FileLayer {
             body_len_bytes: 0,
             body_crc32c: 0,
             placement: placement.name().to_owned(),
+            placement_options: options.placement_options,
             layout: options.layout_name.clone(),
             next_file_id: 1,
             format_id: format_id(options.format_id, sequence),
@@ -159,7 +168,7 @@ impl FileLayer {
             let reason = format!("this program knows only {}", known.join(", "));
             return Err(FilesError::Unsuitable { placement: name, reason });
         };
-        let placement = kind.build();
+        let placement = kind.build(&image.header.placement_options);
         placement
             .suits(disk.geometry())
             .map_err(|reason| FilesError::Unsuitable { placement: name, reason })?;
@@ -308,6 +317,14 @@ impl Files for FileLayer {
 
     fn app_records(&self) -> Vec<Vec<u8>> {
         self.inner.committer.lock().namespace.app_records().to_vec()
+    }
+
+    fn unit_of(&self, name: &str) -> Option<UnitId> {
+        let live = self.inner.committer.lock();
+        let file = live.namespace.file(live.namespace.id_of(name)?)?;
+        let start = file.extents.first()?.start;
+        drop(live);
+        self.inner.space.with(|map| map.unit_at(start)).map(UnitId)
     }
 
     fn format_id(&self) -> u64 {

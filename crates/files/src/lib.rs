@@ -34,12 +34,12 @@ mod spare_chunks;
 
 pub use api::{
     AppRecord, Commit, FileBuffer, FileInfo, FileKind, FileReader, Files, FilesError, GroupId,
-    Hints, LogWriter, Persisted, SpaceUse,
+    Hints, LogWriter, Persisted, SpaceUse, UnitId,
 };
 pub use check::{CheckReport, Finding, describe_catalog};
 pub use extent::Extent;
 pub use layer::{FileLayer, FormatOptions};
-pub use placement::PlacementKind;
+pub use placement::{PlacementKind, PlacementOptions};
 pub use report::{FilesStats, ZoneUse, ZoneUseKind};
 pub use room::{CatalogUse, CommitKind};
 

@@ -18,7 +18,7 @@
 //!   O4  Once a run could not be made known to the catalog nothing is appended any more.
 
 use crate::api::{FilesError, Hints, LogWriter};
-use crate::catalog::{EXTENT_COST_BYTES, Edit, FILE_COST_BYTES, FileRecord};
+use crate::catalog::{EXTENT_COST_BYTES, Edit, FILE_COST_BYTES, FileId, FileRecord};
 use crate::commit::Graves;
 use crate::extent::{Extent, fill};
 use crate::file::{FileBody, Placed};
@@ -76,9 +76,10 @@ impl Inner {
     ) -> Result<Arc<dyn LogWriter>, FilesError> {
         names::check(name)?;
         self.reclaim()?;
-        let run = self.allocate_log(&hints, Blocks::ZERO)?;
+        let id = self.committer.new_id();
+        let run = self.allocate_log(&hints, Blocks::ZERO, id)?;
         let state = LogState { runs: vec![run], written: Blocks::ZERO, is_finished: false };
-        let body = FileBody::new(self.committer.new_id(), state.placed(), 0);
+        let body = FileBody::new(id, state.placed(), 0);
         let record = FileRecord {
             id: body.id,
             kind: hints.kind,
@@ -117,11 +118,12 @@ impl Inner {
         &self,
         hints: &Hints,
         owned: Blocks,
+        id: FileId,
     ) -> Result<(BlockRange, Arc<Hold>), FilesError> {
         loop {
             let planned = self.space.with(|map| {
                 let range = self.placement.plan_log(map, hints, owned)?;
-                let hold = self.space.take(map, range, Lane::Log);
+                let hold = self.space.take(map, range, Lane::Log, id.0);
                 map.set_owned(range, true);
                 Ok((range, Arc::new(hold)))
             });
@@ -146,7 +148,7 @@ impl LogFile {
             error
         };
         self.inner.reclaim()?;
-        let (range, hold) = self.inner.allocate_log(&self.hints, state.owned())?;
+        let (range, hold) = self.inner.allocate_log(&self.hints, state.owned(), self.body.id)?;
         let extent = Extent { start: range.start, len_bytes: range.len.bytes() };
         let mut live = self.inner.committer.lock();
         let admitted =

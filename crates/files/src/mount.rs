@@ -46,7 +46,7 @@ pub(crate) fn mount(
         let start = end.unwrap_or_default();
         let len = Blocks::new(disk.geometry().len().get() - start.get());
         let mut map = SpaceMap::without_zones(BlockRange::new(start, len));
-        held.iter().for_each(|&(range, _)| map.take(range, Lane::Fresh(0)));
+        held.iter().for_each(|&(range, id)| map.take(range, Lane::Fresh(0), id.0));
         map
     } else {
         hold_zones(disk, &mut zones, &held, namespace, placement);
@@ -204,6 +204,7 @@ fn hold_zones(
         let zone = &mut zones[index];
         zone.held += range.len;
         zone.named += range.len;
+        zone.youngest = zone.youngest.max(id.0);
         if zone.kind == ZoneKind::Conventional {
             zone.next = zone.next.max(range.end());
             zone.written = zone.next;

@@ -4,7 +4,7 @@
 //! that of the plans, because a zone takes writes at its pointer only.
 
 use crate::api::{FileBuffer, FilesError, Hints, Persisted};
-use crate::catalog::FileRecord;
+use crate::catalog::{FileId, FileRecord};
 use crate::extent::Extent;
 use crate::file::{FileBody, Placed};
 use crate::layer::Inner;
@@ -72,14 +72,15 @@ impl Inner {
                 is_moved: false,
             })
             .collect();
-        let placed = self.allocate(&requests)?;
+        let ids: Vec<FileId> = files.iter().map(|_| self.committer.new_id()).collect();
+        let placed = self.allocate(&requests, &ids)?;
         let mut turns = Turns::new(&self.space, &placed);
         let mut persisted: Vec<Box<dyn Persisted>> = Vec::with_capacity(files.len());
-        for (file, placed) in files.into_iter().zip(placed) {
+        for ((file, placed), id) in files.into_iter().zip(placed).zip(ids) {
             let (name, hints, len_bytes, chunks) = file.into_parts();
             self.write_chunks(&placed.extents, chunks, &mut turns)
                 .map_err(|source| FilesError::Disk { what: format!("writing {name:?}"), source })?;
-            let body = FileBody::new(self.committer.new_id(), placed, len_bytes);
+            let body = FileBody::new(id, placed, len_bytes);
             self.counts.wrote(len_bytes);
             persisted.push(Box::new(PersistedFile {
                 name,
@@ -92,16 +93,25 @@ impl Inner {
     }
 
     /// Plans `requests` and takes what the plan chose; cleans where it does not fit otherwise.
-    pub(crate) fn allocate(&self, requests: &[FileRequest]) -> Result<Vec<Placed>, FilesError> {
+    fn allocate(
+        &self,
+        requests: &[FileRequest],
+        ids: &[FileId],
+    ) -> Result<Vec<Placed>, FilesError> {
         loop {
             let planned = self.space.with(|map| {
                 let plan = self.placement.plan(map, requests)?;
                 assert!(plan.len() == requests.len(), "a plan answers every request");
-                let taken = plan.into_iter().zip(requests).map(|(extents, request)| {
-                    let lane = self.placement.lane(request);
-                    let hold = |e: &Extent| Arc::new(self.space.take(map, e.range(), lane));
-                    Placed { holds: extents.iter().map(hold).collect(), extents: extents.into() }
-                });
+                let taken =
+                    plan.into_iter().zip(requests).zip(ids).map(|((extents, request), id)| {
+                        let lane = self.placement.lane(request);
+                        let hold =
+                            |e: &Extent| Arc::new(self.space.take(map, e.range(), lane, id.0));
+                        Placed {
+                            holds: extents.iter().map(hold).collect(),
+                            extents: extents.into(),
+                        }
+                    });
                 Ok(taken.collect::<Vec<_>>())
             });
             match planned {

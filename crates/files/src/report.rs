@@ -34,9 +34,9 @@ pub struct FilesStats {
 /// What a piece of the disk is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZoneUseKind {
-    /// The catalog.
+    /// The catalog, and nothing else.
     Catalog,
-    /// Files, or nothing yet.
+    /// Files, or nothing yet; part of it may be the catalog's.
     Files,
     /// Read-only or offline.
     Unusable,
@@ -51,6 +51,8 @@ pub struct ZoneUse {
     pub range: BlockRange,
     /// What it is used for.
     pub kind: ZoneUseKind,
+    /// How much of it is kept for the catalog.
+    pub catalog_bytes: u64,
     /// The drive's word on it; `NoPointer` for a slice.
     pub state: ZoneState,
     /// Bytes of live files.
@@ -152,6 +154,14 @@ impl Inner {
             zone,
             range,
             kind,
+            catalog_bytes: self
+                .committer
+                .catalog_pieces()
+                .iter()
+                .filter(|piece| piece.overlaps(range))
+                .map(|piece| piece.end().min(range.end()) - piece.start.max(range.start))
+                .sum::<Blocks>()
+                .bytes(),
             state,
             live_bytes: 0,
             dead_bytes: handed_out.bytes(),

@@ -28,6 +28,7 @@ fn zone_use(zone: u32, state: ZoneState, levels: &[(u8, u64)], log: u64) -> Zone
         zone,
         range: BlockRange::new(Lba::new(u64::from(zone) * ZONE_LEN), Blocks::new(ZONE_LEN)),
         kind: if zone == 0 { ZoneUseKind::Catalog } else { ZoneUseKind::Files },
+        catalog_bytes: if zone == 0 { blocks(ZONE_LEN) } else { 0 },
         state,
         live_bytes: levels.iter().map(|(_, bytes)| bytes).sum::<u64>() + blocks(log),
         dead_bytes: 0,

@@ -3,7 +3,8 @@
 use super::state::{Edit, FileId, FileRecord};
 use crate::api::{FileKind, GroupId};
 use crate::extent::Extent;
-use imbrex_disk::{BLOCK_LEN_BYTES, Geometry, Lba, Rule};
+use crate::placement::PlacementOptions;
+use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Geometry, Lba, Rule};
 
 pub(crate) const MAGIC_BYTES: [u8; 8] = *b"IMBXCAT\n";
 pub(crate) const FORMAT_VERSION: u32 = 1;
@@ -29,9 +30,11 @@ const CONVENTIONAL: usize = ZONE_CAPACITY + 8;
 const RESERVED_1: usize = CONVENTIONAL + 4;
 const NEXT_FILE_ID: usize = RESERVED_1 + 4;
 const FORMAT_ID: usize = NEXT_FILE_ID + 8;
-const RESERVED_2: usize = FORMAT_ID + 8;
+const FREE_PERCENT: usize = FORMAT_ID + 8;
+const UNIT_LEN: usize = FREE_PERCENT + 8;
+const RESERVED_2: usize = UNIT_LEN + 8;
 const CRC: usize = BLOCK_LEN_BYTES - 4;
-const _: () = assert!(RESERVED_2 == 224 && RESERVED_2 < CRC);
+const _: () = assert!(RESERVED_2 == 240 && RESERVED_2 < CRC);
 
 const FLAG_GROUP: u8 = 1;
 const FLAG_OPEN: u8 = 2;
@@ -77,6 +80,7 @@ pub(crate) struct Header {
     pub(crate) body_len_bytes: u64,
     pub(crate) body_crc32c: u32,
     pub(crate) placement: String,
+    pub(crate) placement_options: PlacementOptions,
     pub(crate) layout: String,
     pub(crate) next_file_id: u64,
     pub(crate) format_id: u64,
@@ -118,6 +122,9 @@ impl Header {
         put(CONVENTIONAL, &self.shape.conventional_zone_count.to_le_bytes());
         put(NEXT_FILE_ID, &self.next_file_id.to_le_bytes());
         put(FORMAT_ID, &self.format_id.to_le_bytes());
+        let PlacementOptions { free_percent_least, unit_len } = self.placement_options;
+        put(FREE_PERCENT, &u64::from(free_percent_least).to_le_bytes());
+        put(UNIT_LEN, &unit_len.get().to_le_bytes());
         let crc = crc32c::crc32c(&block[..CRC]);
         block[CRC..].copy_from_slice(&crc.to_le_bytes());
         block
@@ -158,6 +165,13 @@ impl Header {
             }
             String::from_utf8(text.to_vec()).map_err(|_| damaged("a name is not UTF-8"))
         };
+        let placement_options = PlacementOptions {
+            free_percent_least: u64_at(block, FREE_PERCENT)
+                .try_into()
+                .map_err(|_| damaged("a share in percent is too large"))?,
+            unit_len: Blocks::new(u64_at(block, UNIT_LEN)),
+        };
+        placement_options.check().map_err(|reason| damaged(&reason))?;
         let header = Header {
             shape: Shape {
                 rule: u32_at(block, RULE),
@@ -171,6 +185,7 @@ impl Header {
             body_len_bytes: u64_at(block, BODY_LEN),
             body_crc32c: u32_at(block, BODY_CRC),
             placement: text(PLACEMENT, PLACEMENT_LEN)?,
+            placement_options,
             layout: text(LAYOUT, LAYOUT_LEN)?,
             next_file_id: u64_at(block, NEXT_FILE_ID),
             format_id: u64_at(block, FORMAT_ID),

@@ -28,7 +28,7 @@ pub(crate) use region::{Region, regions};
 pub(crate) use state::{APP_COST_BYTES, EXTENT_COST_BYTES, FILE_COST_BYTES};
 pub(crate) use state::{Edit, FileId, FileRecord, Misfit, Namespace};
 
-use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, DiskError, Persist};
+use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Persist};
 use imbrex_record_log::Encoder;
 use std::sync::Arc;
 
@@ -82,6 +82,11 @@ impl CatalogStore {
 
     pub(crate) fn header(&self) -> &Header {
         &self.header
+    }
+
+    /// Where both regions lie.
+    pub(crate) fn pieces(&self) -> Vec<BlockRange> {
+        self.regions.iter().flat_map(Region::pieces).copied().collect()
     }
 
     pub(crate) fn counts(&self) -> CatalogCounts {

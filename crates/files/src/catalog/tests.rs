@@ -6,8 +6,9 @@ use super::{
 };
 use crate::api::{FileKind, GroupId};
 use crate::extent::Extent;
+use crate::placement::PlacementOptions;
 use imbrex_clockwork::Prng;
-use imbrex_disk::Lba;
+use imbrex_disk::{Blocks, Lba};
 
 fn header() -> Header {
     Header {
@@ -23,6 +24,7 @@ fn header() -> Header {
         body_len_bytes: 4242,
         body_crc32c: 0xdead_beef,
         placement: "zone-per-level".to_owned(),
+        placement_options: PlacementOptions { free_percent_least: 20, unit_len: Blocks::new(1024) },
         layout: "gear".to_owned(),
         next_file_id: 99,
         format_id: 3,
@@ -79,8 +81,9 @@ fn the_header_is_these_bytes() {
     golden.extend([4, 3, 2, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0]);
     golden.extend([0xe8, 0xfd, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0]);
     golden.extend([99, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0]);
-    assert_eq!(block[..224], golden);
-    assert!(block[224..4092].iter().all(|&byte| byte == 0));
+    golden.extend([20, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(block[..240], golden);
+    assert!(block[240..4092].iter().all(|&byte| byte == 0));
     assert_eq!(Header::decode(&block), Ok(header()));
 }
 

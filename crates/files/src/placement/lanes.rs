@@ -9,11 +9,14 @@
 //! A file goes to its lane's open zone; what does not fit goes on in an empty zone, which becomes
 //! the lane's. Where no empty zone is left, or the drive's limit on active zones forbids one more,
 //! it goes into other lanes' zones rather than nowhere: the neighbours first, logs' zones last.
+//!
+//! Conventional zones are few and can be rewritten: logs take them first, tables last.
 
 use super::{FileRequest, admit};
 use crate::api::Hints;
 use crate::extent::{Extent, fill};
 use crate::space::{Lane, NoSpace, SpaceMap, ZoneSpace};
+use imbrex_disk::ZoneKind::{self, Conventional, SequentialRequired};
 use imbrex_disk::{BlockRange, Blocks, Geometry, Lba, Rule};
 use std::collections::BTreeMap;
 
@@ -65,7 +68,8 @@ pub(super) fn plan_log(space: &SpaceMap, hints: &Hints) -> Result<BlockRange, No
     let begun = space.partial_zones().find(|zone| zone.lane == Some(Lane::Log)).map(rest);
     let fresh = || {
         let allowed = space.zones_to_begin() > 0;
-        space.empty_zones().next().filter(|_| allowed).map(rest)
+        let sequential = || space.empty_zones(SequentialRequired).next().filter(|_| allowed);
+        space.empty_zones(Conventional).next().or_else(sequential).map(rest)
     };
     // Better a log behind tables than no log: without one nothing can be deleted either.
     let any = || space.partial_zones().max_by_key(|zone| zone.room()).map(rest);
@@ -76,6 +80,11 @@ pub(super) fn plan_log(space: &SpaceMap, hints: &Hints) -> Result<BlockRange, No
         Some(range) => Err(NoSpace { needed: range.len, free }),
         None => Err(NoSpace { needed: Blocks::new(1), free }),
     }
+}
+
+/// The share of the space that is free, in percent, rounded down.
+pub(super) fn percent_free(space: &SpaceMap) -> u64 {
+    space.free().get() * 100 / space.capacity().get().max(1)
 }
 
 /// The zone with most dead blocks, whose live ones would be moved.
@@ -95,8 +104,9 @@ struct Draft<'a> {
     space: &'a SpaceMap,
     /// Zones partly written, before or by this plan, with their next block.
     open: BTreeMap<u32, (Lane, Lba)>,
-    /// How many empty zones the plan has begun.
-    begun: u32,
+    /// How many empty zones of each kind the plan has begun.
+    begun_sequential: u32,
+    begun_conventional: u32,
 }
 
 impl<'a> Draft<'a> {
@@ -105,15 +115,21 @@ impl<'a> Draft<'a> {
             .partial_zones()
             .map(|zone| (zone.id.0, (zone.lane.unwrap_or(Lane::Cold(0)), zone.next)))
             .collect();
-        Draft { space, open, begun: 0 }
+        Draft { space, open, begun_sequential: 0, begun_conventional: 0 }
     }
 
     fn place(&mut self, lane: Lane, blocks: Blocks) -> Option<Vec<BlockRange>> {
         let mut left = blocks;
         let mut ranges = Vec::new();
         while !left.is_zero() {
-            let zone =
-                self.of_lane(lane).or_else(|| self.begin(lane)).or_else(|| self.any(lane))?;
+            let zone = self
+                .of_lane(lane)
+                .or_else(|| self.begin(lane))
+                .or_else(|| {
+                    self.any(lane, |kind, of| kind == SequentialRequired && of != Lane::Log)
+                })
+                .or_else(|| self.begin_conventional(lane))
+                .or_else(|| self.any(lane, |_, _| true))?;
             ranges.push(self.take(zone, &mut left));
         }
         Some(ranges)
@@ -130,23 +146,36 @@ impl<'a> Draft<'a> {
 
     fn begin(&mut self, lane: Lane) -> Option<u32> {
         // A zone filled by this plan stays active until it is written: count all that it began.
-        if self.begun >= self.space.zones_to_begin() {
+        if self.begun_sequential >= self.space.zones_to_begin() {
             return None;
         }
-        let zone = self.space.empty_zones().nth(self.begun as usize)?;
-        self.begun += 1;
+        let zone =
+            self.space.empty_zones(SequentialRequired).nth(self.begun_sequential as usize)?;
+        self.begun_sequential += 1;
         self.open.insert(zone.id.0, (lane, zone.next));
         Some(zone.id.0)
     }
 
-    fn any(&self, lane: Lane) -> Option<u32> {
+    fn begin_conventional(&mut self, lane: Lane) -> Option<u32> {
+        let zone = self.space.empty_zones(Conventional).nth(self.begun_conventional as usize)?;
+        self.begun_conventional += 1;
+        self.open.insert(zone.id.0, (lane, zone.next));
+        Some(zone.id.0)
+    }
+
+    /// The zone of a lane near this one, among those of a kind and lane that `allowed` allows.
+    fn any(&self, lane: Lane, allowed: impl Fn(ZoneKind, Lane) -> bool) -> Option<u32> {
         let distance = |of: Lane| match (lane, of) {
             (_, Lane::Log) => (2, 0),
             (Lane::Fresh(a), Lane::Fresh(b)) | (Lane::Cold(a), Lane::Cold(b)) => (0, a.abs_diff(b)),
             (Lane::Fresh(a), Lane::Cold(b)) | (Lane::Cold(a), Lane::Fresh(b)) => (1, a.abs_diff(b)),
             (Lane::Log, _) => (1, 0),
         };
-        self.open.iter().min_by_key(|(id, (of, _))| (distance(*of), **id)).map(|(&id, _)| id)
+        self.open
+            .iter()
+            .filter(|(id, (of, _))| allowed(self.space.zones()[**id as usize].kind, *of))
+            .min_by_key(|(id, (of, _))| (distance(*of), **id))
+            .map(|(&id, _)| id)
     }
 
     fn take(&mut self, id: u32, left: &mut Blocks) -> BlockRange {

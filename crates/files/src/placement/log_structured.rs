@@ -1,33 +1,72 @@
-//! One log over all zones, with greedy cleaning when less than 20 % of the space is free.
+//! One log over all zones, cleaned when less than a fifth of the space is free.
 //!
 //! ```text
 //!   zone 3: a b c d | zone 4: e f g .      every table goes to the end, whatever its level
-//!   cleaning: the zone with most dead blocks; what lives moves to a zone of cold data
+//!   cleaning: a victim is chosen; what lives in it moves to a zone of cold data
 //! ```
 //!
-//! Source: the baseline of GearDB (LevelDB over one log of zones, greedy cleaning below 20 % free).
+//! Two policies, which differ in the victim only:
+//!
+//! - *greedy* (`log-structured`): the zone with most dead blocks;
+//! - *cost-benefit* (`log-cost-benefit`): the zone with the largest `(1 - u) * age / (1 + u)`, where
+//!   `u` is the share of it that lives and `age` the time since the youngest file in it was begun,
+//!   in files begun. What is moved keeps its age.
+//!
+//! Source: the baselines of GearDB (LevelDB over one log of zones, greedy and cost-benefit cleaning
+//! below 20 % free); cost-benefit as in the log-structured file system of Rosenblum and Ousterhout.
 
-use super::{FileRequest, Placement, Urgency, lanes};
+use super::{FileRequest, Placement, PlacementOptions, Urgency, lanes};
 use crate::api::Hints;
 use crate::extent::Extent;
-use crate::space::{Lane, NoSpace, SpaceMap};
+use crate::space::{Lane, NoSpace, SpaceMap, ZoneSpace};
 use imbrex_disk::{BlockRange, Blocks, Geometry};
+use std::cmp::Reverse;
 
-pub(super) const NAME: &str = "log-structured";
+/// The name of greedy cleaning.
+pub(super) const GREEDY: &str = "log-structured";
+/// The name of cleaning by cost and benefit.
+pub(super) const COST_BENEFIT: &str = "log-cost-benefit";
 
 /// Cleaning starts below this share of free space, in percent. Source: GearDB's evaluation setup.
-const FREE_PERCENT_LEAST: u64 = 20;
+const FREE_PERCENT_LEAST: u8 = 20;
 
 /// In the background a zone is worth moving only if this share of it is dead, in percent: below,
 /// the same blocks would be moved over and over for nothing.
 const DEAD_PERCENT_LEAST: u64 = 5;
 
+/// Which zone is cleaned first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Victim {
+    Greedy,
+    CostBenefit,
+}
+
 #[derive(Debug)]
-pub(super) struct LogStructured;
+pub(super) struct LogStructured {
+    victim: Victim,
+    free_percent_least: u8,
+}
+
+impl LogStructured {
+    pub(super) fn new(victim: Victim, options: &PlacementOptions) -> LogStructured {
+        let free_percent_least = options.free_percent_or(FREE_PERCENT_LEAST);
+        LogStructured { victim, free_percent_least }
+    }
+
+    fn choose(&self, space: &SpaceMap, dead_at_least: Blocks) -> Option<BlockRange> {
+        match self.victim {
+            Victim::Greedy => lanes::greediest(space, dead_at_least),
+            Victim::CostBenefit => most_beneficial(space, dead_at_least),
+        }
+    }
+}
 
 impl Placement for LogStructured {
     fn name(&self) -> &'static str {
-        NAME
+        match self.victim {
+            Victim::Greedy => GREEDY,
+            Victim::CostBenefit => COST_BENEFIT,
+        }
     }
 
     fn suits(&self, geometry: &Geometry) -> Result<(), String> {
@@ -53,15 +92,38 @@ impl Placement for LogStructured {
 
     fn plan_reclaim(&self, space: &SpaceMap, urgency: Urgency) -> Option<BlockRange> {
         match urgency {
-            Urgency::NoSpace => lanes::greediest(space, Blocks::new(1)),
+            Urgency::NoSpace => self.choose(space, Blocks::new(1)),
             Urgency::Background => {
-                let enough = space.capacity().get() * FREE_PERCENT_LEAST / 100;
-                if enough <= space.free().get() {
+                if lanes::percent_free(space) >= u64::from(self.free_percent_least) {
                     return None;
                 }
                 let zone = space.zones().iter().map(|z| z.capacity).max()?;
-                lanes::greediest(space, Blocks::new((zone.get() * DEAD_PERCENT_LEAST / 100).max(1)))
+                self.choose(space, Blocks::new((zone.get() * DEAD_PERCENT_LEAST / 100).max(1)))
             }
         }
     }
+}
+
+/// The zone whose cleaning gains most for longest, by what it costs to read and write back.
+///
+/// Ties go to the zone with more dead blocks, then to the lower one.
+fn most_beneficial(space: &SpaceMap, dead_at_least: Blocks) -> Option<BlockRange> {
+    // (1 - u) * age / (1 + u), with u = held / handed out, as a fraction of integers.
+    let benefit = |zone: &ZoneSpace| {
+        let age = u128::from(space.now().saturating_sub(zone.youngest)) + 1;
+        let gain = u128::from(zone.dead().get()) * age;
+        let cost = u128::from(zone.handed_out().get() + zone.held.get());
+        (gain, cost)
+    };
+    let by_benefit = |a: &&ZoneSpace, b: &&ZoneSpace| {
+        let ((gain_a, cost_a), (gain_b, cost_b)) = (benefit(a), benefit(b));
+        let order = (gain_a * cost_b).cmp(&(gain_b * cost_a));
+        order.then(a.dead().cmp(&b.dead())).then(Reverse(a.id).cmp(&Reverse(b.id)))
+    };
+    space
+        .zones()
+        .iter()
+        .filter(|zone| zone.is_cleanable() && dead_at_least <= zone.dead())
+        .max_by(by_benefit)
+        .map(|zone| BlockRange::new(zone.start, zone.capacity))
 }

@@ -23,7 +23,9 @@ use crate::api::Hints;
 use crate::extent::Extent;
 use crate::space::{Claim, Lane, NoSpace, SpaceMap};
 use imbrex_disk::{BlockRange, Blocks, Geometry};
+use log_structured::{LogStructured, Victim};
 use std::fmt::Debug;
+use zone_per_level::ZonePerLevel;
 
 /// A file to be placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,13 +104,49 @@ pub trait Placement: Send + Sync + Debug {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlacementKind(usize);
 
-type Build = fn() -> Box<dyn Placement>;
+/// Numbers for a policy, recorded in the catalog with its name; a zero stands for the policy's own
+/// number, and what a policy has no use for it does not look at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PlacementOptions {
+    /// Cleaning in the background starts when less than this share of the space is free, in percent.
+    pub free_percent_least: u8,
+    /// The length of the unit that the policy thinks in: a table where free space is kept in lists
+    /// by that length.
+    pub unit_len: Blocks,
+}
+
+impl PlacementOptions {
+    /// # Errors
+    /// What is wrong, in words.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let Self { free_percent_least, unit_len } = *self;
+        if free_percent_least > 100 {
+            return Err(format!(
+                "cleaning below {free_percent_least} % free; at most 100 % can be"
+            ));
+        }
+        if unit_len > UNIT_LEN_MAX {
+            return Err(format!("a unit of {unit_len}; at most {UNIT_LEN_MAX} can be"));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn free_percent_or(&self, own: u8) -> u8 {
+        if self.free_percent_least == 0 { own } else { self.free_percent_least }
+    }
+}
+
+/// 4 GiB: longer than any table.
+const UNIT_LEN_MAX: Blocks = Blocks::new(1 << 20);
+
+type Build = fn(&PlacementOptions) -> Box<dyn Placement>;
 
 /// One line a policy: its name, and what makes it.
 const TABLE: &[(&str, Build)] = &[
-    (first_fit::NAME, || Box::new(first_fit::FirstFit)),
-    (log_structured::NAME, || Box::new(log_structured::LogStructured)),
-    (zone_per_level::NAME, || Box::new(zone_per_level::ZonePerLevel)),
+    (first_fit::NAME, |_| Box::new(first_fit::FirstFit)),
+    (log_structured::GREEDY, |o| Box::new(LogStructured::new(Victim::Greedy, o))),
+    (log_structured::COST_BENEFIT, |o| Box::new(LogStructured::new(Victim::CostBenefit, o))),
+    (zone_per_level::NAME, |o| Box::new(ZonePerLevel::new(o))),
 ];
 
 impl PlacementKind {
@@ -128,8 +166,8 @@ impl PlacementKind {
     }
 
     /// The policy itself.
-    pub fn build(self) -> Box<dyn Placement> {
-        TABLE[self.0].1()
+    pub fn build(self, options: &PlacementOptions) -> Box<dyn Placement> {
+        TABLE[self.0].1(options)
     }
 }
 

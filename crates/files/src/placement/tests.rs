@@ -1,10 +1,10 @@
 //! Plans as tables: a map and requests in, extents out.
 
-use super::{FileRequest, PlacementKind, Urgency};
+use super::{FileRequest, PlacementKind, PlacementOptions, Urgency};
 use crate::api::{FileKind, Hints};
-use crate::space::tests::{map, range};
+use crate::space::tests::{empty_zones, map, range};
 use crate::space::{Lane, NoSpace, SpaceMap};
-use imbrex_disk::{Blocks, Lba};
+use imbrex_disk::{Blocks, Lba, ZoneKind};
 
 fn request(blocks: u64, level: u8) -> FileRequest {
     let hints = Hints { level, ..Hints::new(FileKind::Table) };
@@ -18,14 +18,14 @@ fn reserve(blocks: u64, level: u8) -> FileRequest {
 
 /// Plans and takes; the picture of where each file lies, or the refusal.
 fn place(policy: &str, map: &mut SpaceMap, files: &[FileRequest]) -> String {
-    let policy = PlacementKind::by_name(policy).unwrap().build();
+    let policy = PlacementKind::by_name(policy).unwrap().build(&PlacementOptions::default());
     match policy.plan(map, files) {
         Err(NoSpace { needed, free }) => format!("no space: {} of {}", needed.get(), free.get()),
         Ok(plan) => {
             let mut out = Vec::new();
             for (extents, file) in plan.iter().zip(files) {
                 for extent in extents {
-                    map.take(extent.range(), policy.lane(file));
+                    map.take(extent.range(), policy.lane(file), 1);
                     let end = extent.range().end();
                     map.change(extent.start, |zone| zone.written = end);
                 }
@@ -89,11 +89,12 @@ fn a_full_drive_spills_into_any_zone_but_not_into_the_reserve() {
 fn logs_keep_apart_from_tables() {
     let mut map = map(8, None);
     place("zone-per-level", &mut map, &[request(10, 1)]);
-    let policy = PlacementKind::by_name("zone-per-level").unwrap().build();
+    let policy =
+        PlacementKind::by_name("zone-per-level").unwrap().build(&PlacementOptions::default());
     let hints = Hints::new(FileKind::Log);
     let run = policy.plan_log(&map, &hints, Blocks::ZERO).unwrap();
     assert_eq!(run, range(64, 64));
-    map.take(run, Lane::Log);
+    map.take(run, Lane::Log, 1);
     map.set_owned(run, true);
     assert_eq!(policy.plan_log(&map, &hints, Blocks::ZERO), Ok(range(128, 64)));
     map.shrink(Lba::new(64), range(70, 58), false);
@@ -105,9 +106,10 @@ fn logs_keep_apart_from_tables() {
 fn first_fit_fills_holes_and_splits_when_it_must() {
     let mut map = SpaceMap::without_zones(range(100, 1000));
     let place = |map: &mut SpaceMap, blocks: u64| {
-        let policy = PlacementKind::by_name("first-fit").unwrap().build();
+        let policy =
+            PlacementKind::by_name("first-fit").unwrap().build(&PlacementOptions::default());
         let plan = policy.plan(map, &[request(blocks, 0)]).unwrap();
-        plan[0].iter().for_each(|extent| map.take(extent.range(), Lane::Fresh(0)));
+        plan[0].iter().for_each(|extent| map.take(extent.range(), Lane::Fresh(0), 1));
         plan[0].iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
     };
     assert_eq!(place(&mut map, 300), "100..400");
@@ -131,7 +133,7 @@ fn greedy_cleaning_takes_the_zone_with_most_dead_blocks() {
     }
     map.give(range(64, 10), true);
     map.give(range(128, 30), true);
-    let policy = |name| PlacementKind::by_name(name).unwrap().build();
+    let policy = |name| PlacementKind::by_name(name).unwrap().build(&PlacementOptions::default());
     let log = policy("log-structured");
     // 192 + 0 of 512 blocks are free: more than 20 %.
     assert_eq!(log.plan_reclaim(&map, Urgency::Background), None);
@@ -145,12 +147,74 @@ fn greedy_cleaning_takes_the_zone_with_most_dead_blocks() {
 }
 
 #[test]
+fn cost_and_benefit_prefer_old_zones_with_little_in_them() {
+    let mut map = map(8, None);
+    let mut fill = |zone: u64, held: u64, born: u64| {
+        map.take(range(zone * 64, 64), Lane::Fresh(0), born);
+        map.change(Lba::new(zone * 64), |zone| zone.written = zone.next);
+        map.set_named(range(zone * 64, 64), true);
+        map.give(range(zone * 64, 64 - held), true);
+    };
+    // Greedy would take zone 0, which was written last: most dead blocks, but more will die soon.
+    fill(0, 20, 100);
+    fill(1, 40, 50);
+    fill(2, 30, 40);
+    fill(3, 30, 60);
+    let options = PlacementOptions::default();
+    let policy = |name| PlacementKind::by_name(name).unwrap().build(&options);
+    let victim = |name| policy(name).plan_reclaim(&map, Urgency::NoSpace);
+    assert_eq!(victim("log-structured"), Some(range(0, 64)));
+    assert_eq!(victim("log-cost-benefit"), Some(range(128, 64)));
+}
+
+#[test]
+fn the_share_of_free_space_that_starts_cleaning_is_an_option() {
+    let mut map = map(10, None);
+    map.take(range(0, 64), Lane::Fresh(0), 1);
+    map.change(Lba::new(0), |zone| zone.written = zone.next);
+    map.set_named(range(0, 64), true);
+    map.give(range(0, 60), true);
+    let starts = |name: &str, free_percent_least| {
+        let options = PlacementOptions { free_percent_least, ..PlacementOptions::default() };
+        let policy = PlacementKind::by_name(name).unwrap().build(&options);
+        policy.plan_reclaim(&map, Urgency::Background).is_some()
+    };
+    // 90 % are free.
+    for name in ["log-structured", "log-cost-benefit", "zone-per-level"] {
+        assert_eq!((starts(name, 0), starts(name, 90), starts(name, 91)), (false, false, true));
+    }
+    let options = PlacementOptions { free_percent_least: 101, ..PlacementOptions::default() };
+    assert!(options.check().unwrap_err().contains("101 %"));
+}
+
+#[test]
+fn logs_take_conventional_zones_first_and_tables_last() {
+    let mut zones = empty_zones(8);
+    zones[0].kind = ZoneKind::Conventional;
+    zones[1].kind = ZoneKind::Conventional;
+    let mut map = SpaceMap::with_zones(Blocks::new(64), zones, None);
+    assert_eq!(place("zone-per-level", &mut map, &[request(64, 1)]), "128..192");
+    let policy = PlacementKind::by_name("zone-per-level").unwrap();
+    let policy = policy.build(&PlacementOptions::default());
+    let log = policy.plan_log(&map, &Hints::new(FileKind::Log), Blocks::ZERO).unwrap();
+    assert_eq!(log, range(0, 64));
+    map.take(log, Lane::Log, 1);
+    assert_eq!(
+        place("zone-per-level", &mut map, &[reserve(300, 2)]),
+        "192..256 256..320 320..384 384..448 448..492"
+    );
+    // Level 3 shares a sequential zone before it takes the last conventional one.
+    assert_eq!(place("zone-per-level", &mut map, &[reserve(20, 3)]), "492..512");
+}
+
+#[test]
 fn zones_of_levels_are_cleaned_only_when_hardly_more_than_the_reserve_is_free() {
     let mut map = map(8, None);
     place("zone-per-level", &mut map, &[request(64, 1)]);
     map.set_named(range(0, 64), true);
     map.give(range(0, 60), true);
-    let per_level = PlacementKind::by_name("zone-per-level").unwrap().build();
+    let per_level =
+        PlacementKind::by_name("zone-per-level").unwrap().build(&PlacementOptions::default());
     assert_eq!(per_level.plan_reclaim(&map, Urgency::Background), None);
     assert_eq!(per_level.plan_reclaim(&map, Urgency::NoSpace), Some(range(0, 64)));
 }
@@ -158,10 +222,10 @@ fn zones_of_levels_are_cleaned_only_when_hardly_more_than_the_reserve_is_free() 
 #[test]
 fn policies_are_found_by_name() {
     let names: Vec<_> = PlacementKind::names().collect();
-    assert_eq!(names, ["first-fit", "log-structured", "zone-per-level"]);
+    assert_eq!(names, ["first-fit", "log-structured", "log-cost-benefit", "zone-per-level"]);
     for name in names {
         let kind = PlacementKind::by_name(name).unwrap();
-        assert_eq!((kind.name(), kind.build().name()), (name, name));
+        assert_eq!((kind.name(), kind.build(&PlacementOptions::default()).name()), (name, name));
     }
     assert_eq!(PlacementKind::by_name("no-such"), None);
 }

@@ -11,7 +11,7 @@
 //! moves stays in zones of its level, apart from fresh files.
 //! Source: GearDB ("each zone only serves tables from one level").
 
-use super::{FileRequest, Placement, Urgency, lanes};
+use super::{FileRequest, Placement, PlacementOptions, Urgency, lanes};
 use crate::api::Hints;
 use crate::extent::Extent;
 use crate::space::{Lane, NoSpace, SpaceMap};
@@ -23,7 +23,15 @@ pub(super) const NAME: &str = "zone-per-level";
 const FREE_ZONES_LEAST: u64 = 4;
 
 #[derive(Debug)]
-pub(super) struct ZonePerLevel;
+pub(super) struct ZonePerLevel {
+    free_percent_least: u8,
+}
+
+impl ZonePerLevel {
+    pub(super) fn new(options: &PlacementOptions) -> ZonePerLevel {
+        ZonePerLevel { free_percent_least: options.free_percent_or(0) }
+    }
+}
 
 impl Placement for ZonePerLevel {
     fn name(&self) -> &'static str {
@@ -58,7 +66,8 @@ impl Placement for ZonePerLevel {
             Urgency::Background => {
                 let zone = space.zones().iter().map(|zone| zone.capacity).max()?;
                 let enough = space.reserve().get() + FREE_ZONES_LEAST * zone.get();
-                if enough <= space.free().get() {
+                let percent = u64::from(self.free_percent_least);
+                if enough <= space.free().get() && percent <= lanes::percent_free(space) {
                     return None;
                 }
                 // Better little room than none: but not the last bit of a zone that lives.

@@ -35,8 +35,9 @@ impl Space {
         map: &mut SpaceMap,
         range: BlockRange,
         lane: Lane,
+        born: u64,
     ) -> Hold {
-        map.take(range, lane);
+        map.take(range, lane, born);
         self.hold(range, false)
     }
 

@@ -60,6 +60,9 @@ pub struct SpaceMap {
     runs: FreeRuns,
     /// Runs given back, waiting to be discarded before they are free.
     given_back: Vec<BlockRange>,
+    /// Conventional zones come first; this many are.
+    conventional_count: u32,
+    now: u64,
     empty: BTreeSet<u32>,
     partial: BTreeSet<u32>,
     active: BTreeSet<u32>,
@@ -85,6 +88,8 @@ impl SpaceMap {
             zones: Vec::new(),
             runs,
             given_back: Vec::new(),
+            conventional_count: 0,
+            now: 0,
             empty: BTreeSet::new(),
             partial: BTreeSet::new(),
             active: BTreeSet::new(),
@@ -117,6 +122,10 @@ impl SpaceMap {
         for zone in zones {
             let id = map.zones.len() as u32;
             assert!(zone.id == ZoneId(id), "zones come in order");
+            if zone.kind == ZoneKind::Conventional {
+                map.conventional_count = id + 1;
+            }
+            map.now = map.now.max(zone.youngest);
             map.held += zone.held;
             map.free += zone.free();
             map.zones.push(zone);
@@ -138,9 +147,23 @@ impl SpaceMap {
         self.zones.get((at.get() / self.zone_len.get()) as usize)
     }
 
-    /// Zones that nothing is written in, in order of address.
-    pub fn empty_zones(&self) -> impl Iterator<Item = &ZoneSpace> {
-        self.empty.iter().map(|&z| &self.zones[z as usize])
+    /// Zones of `kind` that nothing is written in, in order of address.
+    pub fn empty_zones(&self, kind: ZoneKind) -> impl Iterator<Item = &ZoneSpace> {
+        let ids = match kind {
+            ZoneKind::Conventional => self.empty.range(..self.conventional_count),
+            ZoneKind::SequentialRequired => self.empty.range(self.conventional_count..),
+        };
+        ids.map(|&z| &self.zones[z as usize])
+    }
+
+    /// The number of the piece of disk that holds `at` and is given back as a whole, if it is in one.
+    pub fn unit_at(&self, at: Lba) -> Option<u64> {
+        self.zone_at(at).map(|zone| u64::from(zone.id.0))
+    }
+
+    /// The drive's own time: how many files were begun on it. No clock says how long that took.
+    pub fn now(&self) -> u64 {
+        self.now
     }
 
     /// Zones partly written that take more, in order of address.
@@ -203,7 +226,10 @@ impl SpaceMap {
     }
 
     /// Takes `range` as a plan chose it: from a zone's `next` on, or out of a free run.
-    pub(crate) fn take(&mut self, range: BlockRange, lane: Lane) {
+    ///
+    /// `born` is when the file was begun that goes there, in the time of [`SpaceMap::now`].
+    pub(crate) fn take(&mut self, range: BlockRange, lane: Lane, born: u64) {
+        self.now = self.now.max(born);
         if self.zone_len.is_zero() {
             self.runs.take(range);
             self.free -= range.len;
@@ -215,7 +241,9 @@ impl SpaceMap {
             assert!(range.end() <= zone.end(), "S1: {} holds the plan", zone.id);
             if zone.next == zone.start {
                 zone.lane = Some(lane);
+                zone.youngest = born;
             }
+            zone.youngest = zone.youngest.max(born);
             zone.next = range.end();
             zone.held += range.len;
         });

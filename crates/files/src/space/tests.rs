@@ -50,7 +50,7 @@ fn nothing_is_given_back_twice() {
 #[test]
 fn a_zone_is_dead_until_it_is_reset() {
     let mut map = map(8, None);
-    map.take(range(0, 10), Lane::Fresh(1));
+    map.take(range(0, 10), Lane::Fresh(1), 1);
     assert_eq!((map.free().get(), map.held().get()), (502, 10));
     map.change(Lba::new(0), |zone| zone.written = zone.next);
     map.give(range(0, 4), false);
@@ -62,14 +62,14 @@ fn a_zone_is_dead_until_it_is_reset() {
     assert_eq!(map.begin_reset(), None);
     map.check().unwrap();
     map.was_reset(zone, true);
-    assert_eq!(map.empty_zones().count(), 8);
+    assert_eq!(map.empty_zones(ZoneKind::SequentialRequired).count(), 8);
     map.check().unwrap();
 }
 
 #[test]
 fn a_zone_that_fails_its_reset_is_given_up() {
     let mut map = map(8, None);
-    map.take(range(0, 10), Lane::Fresh(1));
+    map.take(range(0, 10), Lane::Fresh(1), 1);
     map.give(range(0, 10), false);
     let (zone, ..) = map.begin_reset().unwrap();
     map.was_reset(zone, false);
@@ -83,7 +83,7 @@ fn a_zone_that_fails_its_reset_is_given_up() {
 fn the_reserve_is_for_those_who_make_room() {
     let mut map = map(8, None);
     assert_eq!(map.reserve().get(), 128);
-    map.take(range(0, 64), Lane::Fresh(1));
+    map.take(range(0, 64), Lane::Fresh(1), 1);
     let free = |claim| map.free_for(claim).get();
     assert_eq!(free(Claim::Normal), 320);
     assert_eq!(free(Claim::Reserve), 384);
@@ -95,7 +95,7 @@ fn the_reserve_is_for_those_who_make_room() {
 #[test]
 fn a_log_gives_back_what_it_did_not_write() {
     let mut map = map(8, Some(4));
-    map.take(range(0, 64), Lane::Log);
+    map.take(range(0, 64), Lane::Log, 1);
     map.set_owned(range(0, 64), true);
     assert_eq!((map.free().get(), map.zones_to_begin()), (448, 3));
     map.shrink(Lba::new(0), range(5, 59), false);

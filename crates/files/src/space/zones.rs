@@ -47,6 +47,10 @@ pub struct ZoneSpace {
     pub named: Blocks,
     /// Whose files it takes.
     pub lane: Option<Lane>,
+    /// When the youngest file in it was begun, in files begun on this drive ([`SpaceMap::now`]).
+    ///
+    /// [`SpaceMap::now`]: super::SpaceMap::now
+    pub youngest: u64,
     /// Whether an open log keeps it for itself.
     pub owned: bool,
     /// Whether it is being emptied by cleaning.
@@ -73,6 +77,7 @@ impl ZoneSpace {
             held: Blocks::ZERO,
             named: Blocks::ZERO,
             lane: None,
+            youngest: 0,
             owned: false,
             cleaning: false,
             pinned: false,
@@ -93,11 +98,7 @@ impl ZoneSpace {
 
     /// What is written and not held.
     pub fn dead(&self) -> Blocks {
-        if self.role == ZoneRole::Data {
-            (self.next - self.start) - self.held
-        } else {
-            Blocks::ZERO
-        }
+        if self.role == ZoneRole::Data { self.handed_out() - self.held } else { Blocks::ZERO }
     }
 
     /// What can be written in it, now or after the reset that it is due.
@@ -124,6 +125,11 @@ impl ZoneSpace {
             && self.held == self.named
             && self.written == self.next
             && !self.dead().is_zero()
+    }
+
+    /// How many blocks were handed out since it was empty.
+    pub fn handed_out(&self) -> Blocks {
+        self.next - self.start
     }
 
     /// The first violation of S1 and S2, in words.
