@@ -99,7 +99,7 @@ impl FileLayer {
         options: &FormatOptions,
         runtime: &Runtime,
     ) -> Result<FileLayer, FilesError> {
-        let placement = options.placement.build(&options.placement_options);
+        let placement = options.placement.build_with(&options.placement_options);
         let unsuitable = |reason: String| FilesError::Unsuitable {
             placement: placement.name().to_owned(),
             reason,
@@ -168,7 +168,7 @@ impl FileLayer {
             let reason = format!("this program knows only {}", known.join(", "));
             return Err(FilesError::Unsuitable { placement: name, reason });
         };
-        let placement = kind.build(&image.header.placement_options);
+        let placement = kind.build_with(&image.header.placement_options);
         placement
             .suits(disk.geometry())
             .map_err(|reason| FilesError::Unsuitable { placement: name, reason })?;

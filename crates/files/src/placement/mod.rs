@@ -165,8 +165,13 @@ impl PlacementKind {
         TABLE[self.0].0
     }
 
+    /// The policy itself, with its own numbers.
+    pub fn build(self) -> Box<dyn Placement> {
+        self.build_with(&PlacementOptions::default())
+    }
+
     /// The policy itself.
-    pub fn build(self, options: &PlacementOptions) -> Box<dyn Placement> {
+    pub fn build_with(self, options: &PlacementOptions) -> Box<dyn Placement> {
         TABLE[self.0].1(options)
     }
 }

@@ -18,7 +18,7 @@ fn reserve(blocks: u64, level: u8) -> FileRequest {
 
 /// Plans and takes; the picture of where each file lies, or the refusal.
 fn place(policy: &str, map: &mut SpaceMap, files: &[FileRequest]) -> String {
-    let policy = PlacementKind::by_name(policy).unwrap().build(&PlacementOptions::default());
+    let policy = PlacementKind::by_name(policy).unwrap().build();
     match policy.plan(map, files) {
         Err(NoSpace { needed, free }) => format!("no space: {} of {}", needed.get(), free.get()),
         Ok(plan) => {
@@ -89,8 +89,7 @@ fn a_full_drive_spills_into_any_zone_but_not_into_the_reserve() {
 fn logs_keep_apart_from_tables() {
     let mut map = map(8, None);
     place("zone-per-level", &mut map, &[request(10, 1)]);
-    let policy =
-        PlacementKind::by_name("zone-per-level").unwrap().build(&PlacementOptions::default());
+    let policy = PlacementKind::by_name("zone-per-level").unwrap().build();
     let hints = Hints::new(FileKind::Log);
     let run = policy.plan_log(&map, &hints, Blocks::ZERO).unwrap();
     assert_eq!(run, range(64, 64));
@@ -106,8 +105,7 @@ fn logs_keep_apart_from_tables() {
 fn first_fit_fills_holes_and_splits_when_it_must() {
     let mut map = SpaceMap::without_zones(range(100, 1000));
     let place = |map: &mut SpaceMap, blocks: u64| {
-        let policy =
-            PlacementKind::by_name("first-fit").unwrap().build(&PlacementOptions::default());
+        let policy = PlacementKind::by_name("first-fit").unwrap().build();
         let plan = policy.plan(map, &[request(blocks, 0)]).unwrap();
         plan[0].iter().for_each(|extent| map.take(extent.range(), Lane::Fresh(0), 1));
         plan[0].iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
@@ -133,7 +131,7 @@ fn greedy_cleaning_takes_the_zone_with_most_dead_blocks() {
     }
     map.give(range(64, 10), true);
     map.give(range(128, 30), true);
-    let policy = |name| PlacementKind::by_name(name).unwrap().build(&PlacementOptions::default());
+    let policy = |name| PlacementKind::by_name(name).unwrap().build();
     let log = policy("log-structured");
     // 192 + 0 of 512 blocks are free: more than 20 %.
     assert_eq!(log.plan_reclaim(&map, Urgency::Background), None);
@@ -161,7 +159,7 @@ fn cost_and_benefit_prefer_old_zones_with_little_in_them() {
     fill(2, 30, 40);
     fill(3, 30, 60);
     let options = PlacementOptions::default();
-    let policy = |name| PlacementKind::by_name(name).unwrap().build(&options);
+    let policy = |name| PlacementKind::by_name(name).unwrap().build_with(&options);
     let victim = |name| policy(name).plan_reclaim(&map, Urgency::NoSpace);
     assert_eq!(victim("log-structured"), Some(range(0, 64)));
     assert_eq!(victim("log-cost-benefit"), Some(range(128, 64)));
@@ -176,7 +174,7 @@ fn the_share_of_free_space_that_starts_cleaning_is_an_option() {
     map.give(range(0, 60), true);
     let starts = |name: &str, free_percent_least| {
         let options = PlacementOptions { free_percent_least, ..PlacementOptions::default() };
-        let policy = PlacementKind::by_name(name).unwrap().build(&options);
+        let policy = PlacementKind::by_name(name).unwrap().build_with(&options);
         policy.plan_reclaim(&map, Urgency::Background).is_some()
     };
     // 90 % are free.
@@ -195,7 +193,7 @@ fn logs_take_conventional_zones_first_and_tables_last() {
     let mut map = SpaceMap::with_zones(Blocks::new(64), zones, None);
     assert_eq!(place("zone-per-level", &mut map, &[request(64, 1)]), "128..192");
     let policy = PlacementKind::by_name("zone-per-level").unwrap();
-    let policy = policy.build(&PlacementOptions::default());
+    let policy = policy.build();
     let log = policy.plan_log(&map, &Hints::new(FileKind::Log), Blocks::ZERO).unwrap();
     assert_eq!(log, range(0, 64));
     map.take(log, Lane::Log, 1);
@@ -213,8 +211,7 @@ fn zones_of_levels_are_cleaned_only_when_hardly_more_than_the_reserve_is_free() 
     place("zone-per-level", &mut map, &[request(64, 1)]);
     map.set_named(range(0, 64), true);
     map.give(range(0, 60), true);
-    let per_level =
-        PlacementKind::by_name("zone-per-level").unwrap().build(&PlacementOptions::default());
+    let per_level = PlacementKind::by_name("zone-per-level").unwrap().build();
     assert_eq!(per_level.plan_reclaim(&map, Urgency::Background), None);
     assert_eq!(per_level.plan_reclaim(&map, Urgency::NoSpace), Some(range(0, 64)));
 }
@@ -225,7 +222,7 @@ fn policies_are_found_by_name() {
     assert_eq!(names, ["first-fit", "log-structured", "log-cost-benefit", "zone-per-level"]);
     for name in names {
         let kind = PlacementKind::by_name(name).unwrap();
-        assert_eq!((kind.name(), kind.build(&PlacementOptions::default()).name()), (name, name));
+        assert_eq!((kind.name(), kind.build().name()), (name, name));
     }
     assert_eq!(PlacementKind::by_name("no-such"), None);
 }
