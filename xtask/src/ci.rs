@@ -28,6 +28,10 @@ const STEPS: &[Step] = &[
         let torture = ["run", "--release", "--package", "imbrex-torture", "--", "--seeds", "2000"];
         shown(Cargo::new(root).args(torture))
     }),
+    ("sweeps", |root| {
+        let torture = ["run", "--release", "--package", "imbrex-torture", "--"];
+        shown(Cargo::new(root).args(torture).args(["--seeds", "160", "--every", "25"]))
+    }),
     ("demo", |root| shown(Cargo::new(root).args(["run", "--release", "--", "demo"]))),
 ];
 

@@ -23,8 +23,7 @@ use std::sync::Arc;
 pub(crate) fn run(rig: &mut Rig) -> Result<(), String> {
     rig.format()?;
     let mut model = Model::default();
-    let life_count = 3 + rig.prng.below(4);
-    for _ in 0..life_count {
+    for _ in 0..rig.draw_life_count() {
         let files = recover(rig, &mut model)?;
         rig.begin_life();
         let ending = Life::new(&files).live(rig, &mut model)?;
@@ -40,8 +39,8 @@ pub(crate) fn run(rig: &mut Rig) -> Result<(), String> {
 
 /// Opens the file layer, through power cuts, and compares what it found with the model.
 fn recover(rig: &mut Rig, model: &mut Model) -> Result<FileLayer, String> {
-    for _ in 0..3 {
-        rig.begin_recovery();
+    for attempt in 0..3 {
+        rig.begin_recovery(attempt);
         match rig.open_files() {
             Ok(files) if !rig.is_foul() => {
                 rig.set_weather(Weather::Fair);

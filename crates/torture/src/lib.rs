@@ -12,7 +12,10 @@
 //! puts any number of background steps before any operation. A life ends by closing, by killing the
 //! process, or by a power cut at a seeded device event; so may the recovery that follows. What the
 //! next life finds must be the model after some prefix of what was acknowledged, which includes
-//! all that was synced.
+//! all that was synced. A *sweep* leaves the moments of the cuts not to the seed but takes them all.
+//!
+//! The last act of a store's run is damage that no flush protects from: a bit rots, a sector cannot be
+//! read, a write lands elsewhere. Then every answer must be right or an error.
 //!
 //! Invariants
 //!   R1  One scenario and one seed are one run: same events, same image, same clock.
@@ -27,14 +30,16 @@ mod report;
 mod rig;
 mod scenario;
 mod store_run;
+mod sweep;
 
 #[cfg(test)]
 mod tests;
 
 pub use report::{Failure, Report};
 pub use scenario::{Scenario, Target};
+pub use sweep::{Cuts, Sweep, sweep};
 
-use rig::Rig;
+use rig::{Forecast, Rig};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Runs one seed of one scenario.
@@ -42,7 +47,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// # Errors
 /// [`Failure`]: the stack broke a promise, or panicked.
 pub fn run_seed(scenario: &'static Scenario, seed: u64) -> Result<Report, Failure> {
-    let mut rig = Rig::new(scenario, seed);
+    run(scenario, seed, Forecast::Drawn)
+}
+
+/// Runs one seed of one scenario in fair weather, but for two power cuts.
+///
+/// # Errors
+/// [`Failure`].
+pub fn run_cut(scenario: &'static Scenario, seed: u64, cuts: Cuts) -> Result<Report, Failure> {
+    run(scenario, seed, Forecast::Cuts(cuts))
+}
+
+fn run(scenario: &'static Scenario, seed: u64, forecast: Forecast) -> Result<Report, Failure> {
+    let mut rig = Rig::new(scenario, seed, forecast);
     let outcome = catch_unwind(AssertUnwindSafe(|| match scenario.target {
         Target::Files => files_run::run(&mut rig),
         Target::Store => store_run::run(&mut rig),
@@ -59,5 +76,9 @@ pub fn run_seed(scenario: &'static Scenario, seed: u64) -> Result<Report, Failur
             format!("panicked: {}", text.unwrap_or_default())
         }
     };
-    Err(Failure { scenario: scenario.name, seed, what, story: rig.story() })
+    let cuts = match forecast {
+        Forecast::Cuts(cuts) => Some(cuts),
+        Forecast::Drawn | Forecast::Fair => None,
+    };
+    Err(Failure { scenario: scenario.name, seed, cuts, what, story: rig.story() })
 }

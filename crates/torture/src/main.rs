@@ -2,7 +2,7 @@
 
 use clap::Parser;
 use imbrex_clockwork::fan_out;
-use imbrex_torture::{Failure, Report, Scenario, run_seed};
+use imbrex_torture::{Cuts, Failure, Report, Scenario, Sweep, run_cut, run_seed, sweep};
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,6 +22,16 @@ struct Args {
     /// The first of them.
     #[arg(long, default_value = "0", value_parser = parse_seed)]
     first_seed: u64,
+    /// Sweeps: runs each seed once in fair weather, and again with a power cut at every EVERY-th
+    /// device event and a second one during the recovery.
+    #[arg(long)]
+    every: Option<u64>,
+    /// With --seed: only the run of a sweep whose power goes after so many device events.
+    #[arg(long, requires = "seed", conflicts_with = "every")]
+    cut: Option<u64>,
+    /// With --cut: and again after so many device events of the recovery.
+    #[arg(long, requires = "cut", default_value_t = 0)]
+    cut_again: u64,
     /// Only this scenario; may be given several times. See --list.
     #[arg(long)]
     scenario: Vec<String>,
@@ -67,22 +77,58 @@ fn run(args: &Args) -> Result<(), String> {
             })
             .collect(),
     };
+    if let Some(every) = args.every {
+        let outcomes = fan_out_shown(args, &runs, |scenario, seed| sweep(scenario, seed, every));
+        tell_sweeps(&outcomes);
+        return fail_by(&outcomes);
+    }
+    let outcomes = fan_out_shown(args, &runs, |scenario, seed| match args.cut {
+        Some(at) => run_cut(scenario, seed, Cuts { at, again: args.cut_again }),
+        None => run_seed(scenario, seed),
+    });
+    tell_runs(args, &outcomes);
+    fail_by(&outcomes)
+}
+
+/// Does all runs on all threads; on a terminal shows how far it is.
+fn fan_out_shown<T: Send>(
+    args: &Args,
+    runs: &[(&'static Scenario, u64)],
+    run: impl Fn(&'static Scenario, u64) -> Result<T, Failure> + Sync,
+) -> Vec<Result<T, Failure>> {
     let done_count = AtomicUsize::new(0);
-    let outcomes = fan_out(args.workers, &runs, |&(scenario, seed)| {
-        let outcome = run_seed(scenario, seed);
+    fan_out(args.workers, runs, |&(scenario, seed)| {
+        let outcome = run(scenario, seed);
         let done_count = 1 + done_count.fetch_add(1, Ordering::Relaxed);
         if std::io::stderr().is_terminal() && done_count.is_multiple_of(100) {
             eprint!("\r{done_count} of {} runs", runs.len());
         }
         outcome
-    });
+    })
+}
+
+fn tell_sweeps(outcomes: &[Result<Sweep, Failure>]) {
+    let clean: Vec<&Sweep> = outcomes.iter().flatten().collect();
+    let sum = |figure: fn(&Sweep) -> u64| clean.iter().map(|sweep| figure(sweep)).sum::<u64>();
+    println!(
+        "{} of {} sweeps clean: {} device events, cut in {} runs; {} power cuts, {} operations",
+        clean.len(),
+        outcomes.len(),
+        sum(|s| s.event_count),
+        sum(|s| s.run_count),
+        sum(|s| s.power_cut_count),
+        sum(|s| s.operation_count),
+    );
+}
+
+fn tell_runs(args: &Args, outcomes: &[Result<Report, Failure>]) {
     let clean: Vec<&Report> = outcomes.iter().flatten().collect();
     let sum = |figure: fn(&Report) -> u64| clean.iter().map(|report| figure(report)).sum::<u64>();
     println!(
         "{} of {} runs clean: {} operations, {} lives, {} power cuts, {} I/O errors, \
          {} background steps, {} zone resets, {} zones cleaned, {} times no space",
         clean.len(),
-        runs.len(),
+        outcomes.len(),
         sum(|r| r.operation_count),
         sum(|r| r.life_count),
         sum(|r| r.power_cut_count),
@@ -95,6 +141,9 @@ fn run(args: &Args) -> Result<(), String> {
     if args.seed.is_some() {
         clean.iter().for_each(|report| println!("{report:#?}"));
     }
+}
+
+fn fail_by<T>(outcomes: &[Result<T, Failure>]) -> Result<(), String> {
     let failures: Vec<&Failure> = outcomes.iter().filter_map(|o| o.as_ref().err()).collect();
     match failures.first() {
         None => Ok(()),

@@ -1,5 +1,6 @@
 //! What a run came to: figures that two runs of a seed share, or a story and the line to replay it.
 
+use crate::sweep::Cuts;
 use std::fmt;
 
 /// A clean run. Two runs of one seed give equal reports (R1).
@@ -7,6 +8,8 @@ use std::fmt;
 pub struct Report {
     /// How many operations were done.
     pub operation_count: u64,
+    /// Device events of the first life.
+    pub life_event_count: u64,
     /// How many lives the store had.
     pub life_count: u64,
     /// How often the power went.
@@ -40,6 +43,8 @@ pub struct Failure {
     pub scenario: &'static str,
     /// The seed.
     pub seed: u64,
+    /// When the power went, in a sweep.
+    pub cuts: Option<Cuts>,
     /// Which promise, and how.
     pub what: String,
     /// The last operations before it, oldest first.
@@ -53,7 +58,11 @@ impl fmt::Display for Failure {
         }
         writeln!(f, "{}", self.what)?;
         // R3: one line, to be copied as it is.
-        write!(f, "cargo xtask torture --seed {:#x} --scenario {}", self.seed, self.scenario)
+        write!(f, "cargo xtask torture --seed {:#x} --scenario {}", self.seed, self.scenario)?;
+        match self.cuts {
+            Some(Cuts { at, again }) => write!(f, " --cut {at} --cut-again {again}"),
+            None => Ok(()),
+        }
     }
 }
 

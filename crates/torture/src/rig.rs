@@ -3,6 +3,7 @@
 use crate::leash::Leash;
 use crate::report::Report;
 use crate::scenario::Scenario;
+use crate::sweep::Cuts;
 use imbrex_clockwork::{Budget, Order, Prng, Runtime, VirtualWorld};
 use imbrex_disk::{Blocks, Disk};
 use imbrex_disk_sim::{FailAt, FaultPlan, Profile, SimDisk};
@@ -28,6 +29,18 @@ pub(crate) enum Weather {
     FlushError { after: u64 },
 }
 
+/// Where the weather comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Forecast {
+    /// The seed.
+    Drawn,
+    /// It is always fair, for one life.
+    Fair,
+    /// It is fair but for power cuts: in the first life, in the recovery after it and in the life
+    /// after that.
+    Cuts(Cuts),
+}
+
 /// How a life ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
@@ -51,7 +64,10 @@ pub(crate) struct Rig {
     pub(crate) prng: Prng,
     /// Draws faults and what a power cut leaves.
     fault_prng: Prng,
+    forecast: Forecast,
     weather: Weather,
+    /// Device events of the first life, once it is over.
+    life_event_count: Option<u64>,
     operation_count: u64,
     life_count: u64,
     power_cut_count: u64,
@@ -62,7 +78,7 @@ pub(crate) struct Rig {
 }
 
 impl Rig {
-    pub(crate) fn new(scenario: &'static Scenario, seed: u64) -> Rig {
+    pub(crate) fn new(scenario: &'static Scenario, seed: u64, forecast: Forecast) -> Rig {
         let root = Prng::new(seed);
         let mut setup = root.derive("setup");
         let order = Order::Seeded(root.derive("order"));
@@ -86,7 +102,9 @@ impl Rig {
             world,
             prng: root.derive("operations"),
             fault_prng: root.derive("faults"),
+            forecast,
             weather: Weather::Fair,
+            life_event_count: None,
             operation_count: 0,
             life_count: 0,
             power_cut_count: 0,
@@ -133,9 +151,32 @@ impl Rig {
         self.story.iter().cloned().collect()
     }
 
+    /// How many lives there are to be.
+    pub(crate) fn draw_life_count(&mut self) -> u64 {
+        match self.forecast {
+            Forecast::Drawn => 3 + self.prng.below(4),
+            Forecast::Fair => 1,
+            Forecast::Cuts(_) => 2,
+        }
+    }
+
+    /// Whether the run ends with damage.
+    pub(crate) fn has_last_act(&self) -> bool {
+        self.forecast == Forecast::Drawn
+    }
+
     /// Draws the weather of the next life.
     pub(crate) fn begin_life(&mut self) {
         self.life_count += 1;
+        match (self.forecast, self.life_count) {
+            (Forecast::Drawn, _) => self.draw_weather(),
+            (Forecast::Fair, _) => self.set_weather(Weather::Fair),
+            (Forecast::Cuts(cuts), 1) => self.set_weather(Weather::PowerCut { after: cuts.at }),
+            (Forecast::Cuts(cuts), _) => self.set_weather(Weather::PowerCut { after: cuts.again }),
+        }
+    }
+
+    fn draw_weather(&mut self) {
         let prng = &mut self.fault_prng;
         let after = draw_len(prng, 0, 9);
         self.weather = match prng.below(10) {
@@ -150,8 +191,15 @@ impl Rig {
         self.set_weather(self.weather);
     }
 
-    /// With some chance, lets the power go during the recovery that follows.
-    pub(crate) fn begin_recovery(&mut self) {
+    /// With some chance, lets the power go during the recovery that follows; it is attempt `attempt`.
+    pub(crate) fn begin_recovery(&mut self, attempt: u64) {
+        match self.forecast {
+            Forecast::Drawn => {}
+            Forecast::Cuts(cuts) if self.life_count == 1 && attempt == 0 => {
+                return self.set_weather(Weather::PowerCut { after: cuts.again });
+            }
+            Forecast::Fair | Forecast::Cuts(_) => return self.set_weather(Weather::Fair),
+        }
         let prng = &mut self.fault_prng;
         let weather = match prng.below(4) {
             0 => Weather::PowerCut { after: prng.below(12) },
@@ -254,6 +302,9 @@ impl Rig {
     /// disk loses what it had not flushed if the power went.
     pub(crate) fn reboot(&mut self, ending: Ending) -> Result<(), String> {
         self.say(format!("{ending:?}"));
+        if self.life_count == 1 {
+            self.life_event_count.get_or_insert(self.disk.fault_event_count());
+        }
         self.world.drop_jobs();
         if ending == Ending::PowerCut || self.is_dark() {
             self.power_cut_count += 1;
@@ -268,6 +319,7 @@ impl Rig {
     pub(crate) fn report(&mut self) -> Result<Report, String> {
         Ok(Report {
             operation_count: self.operation_count,
+            life_event_count: self.life_event_count.unwrap_or_default(),
             life_count: self.life_count,
             power_cut_count: self.power_cut_count,
             io_error_count: self.io_error_count,

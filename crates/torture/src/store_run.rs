@@ -2,8 +2,10 @@
 //!
 //! What must hold after a recovery: the store is the model after some prefix of the acknowledged
 //! writes that includes every synced one; batches are there whole or not at all; after closing in
-//! good order nothing is missing; and the check of the whole store finds nothing.
+//! good order nothing is missing; and the check of the whole store finds nothing. Then comes damage
+//! (`damage`).
 
+mod backup;
 mod cursor;
 mod damage;
 mod model;
@@ -25,7 +27,7 @@ pub(crate) fn run(rig: &mut Rig) -> Result<(), String> {
     rig.format()?;
     let mut model = Model::new(1 + KEYSPACES.len());
     let mut ending = Ending::Close;
-    for _ in 0..3 + rig.prng.below(4) {
+    for _ in 0..rig.draw_life_count() {
         let mut store = recover(rig, &mut model, ending)?;
         rig.begin_life();
         ending = Life::new(&mut store).live(rig, &mut model)?;
@@ -40,7 +42,7 @@ pub(crate) fn run(rig: &mut Rig) -> Result<(), String> {
     }
     store.check()?;
     end_life(rig, store, &mut model, Ending::Close)?;
-    damage::run(rig, &model)
+    if rig.has_last_act() { damage::run(rig, &mut model) } else { Ok(()) }
 }
 
 /// Ends a life in the way that was drawn; returns the ending that counts.
@@ -135,7 +137,7 @@ fn recover(rig: &mut Rig, model: &mut Model, ending: Ending) -> Result<Store, St
     let options = draw_options(&mut rig.prng);
     for attempt in 0.. {
         if attempt < 3 {
-            rig.begin_recovery();
+            rig.begin_recovery(attempt);
         }
         match Store::open(rig, &options) {
             Ok(store) if !rig.is_foul() => {

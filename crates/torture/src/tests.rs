@@ -1,6 +1,6 @@
 //! Same seed, same run; and a few seeds of every scenario on each test run.
 
-use crate::{Scenario, run_seed};
+use crate::{Scenario, run_seed, sweep};
 use std::collections::BTreeSet;
 
 #[test]
@@ -21,6 +21,15 @@ fn a_few_seeds_are_clean() {
                 panic!("{failure}");
             }
         }
+    }
+}
+
+#[test]
+fn a_few_sweeps_are_clean_and_cut_where_they_say() {
+    for scenario in Scenario::ALL {
+        let swept = sweep(scenario, 3, 150).unwrap_or_else(|failure| panic!("{failure}"));
+        assert_eq!(swept.run_count, (swept.event_count - 3).div_ceil(150), "{}", scenario.name);
+        assert!(swept.power_cut_count >= swept.run_count, "{}: {swept:?}", scenario.name);
     }
 }
 

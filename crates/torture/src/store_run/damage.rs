@@ -1,16 +1,30 @@
-//! The last act: bits of tables flip while nobody looks.
+//! The last act: damage that no flush protects from, while nobody looks.
 //!
-//! From then on every answer must be right or an error that names the damage, and the check of the
-//! whole store must notice.
+//! - A bit of a table rots, or a run of its blocks cannot be read any more. From then on every answer
+//!   must be right or an error that names the damage, and the check of the whole store must notice.
+//! - A write of a short last life is acknowledged and lands elsewhere. As long as that life lasts
+//!   every answer must be right or an error. What the next opening finds may lack what the write held,
+//!   but whatever it finds was written once, under that key.
 
-use super::model::{Model, describe, key_in_words};
+use super::model::{Bytes, Model, describe, key_in_words};
+use super::operations::draw_key;
 use super::{Store, draw_options};
-use crate::rig::{Rig, chain};
-use imbrex_disk::{BLOCK_LEN_BYTES, Blocks};
+use crate::rig::{Ending, Rig, chain, draw_len};
+use imbrex::Options;
+use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Lba};
+use imbrex_disk_sim::{FaultPlan, Misdirect};
 use imbrex_files::{FileInfo, Files};
 
-/// Flips bits of closed tables, opens the store and reads everything.
-pub(crate) fn run(rig: &mut Rig, model: &Model) -> Result<(), String> {
+/// Draws the damage, does it, and looks at everything.
+pub(crate) fn run(rig: &mut Rig, model: &mut Model) -> Result<(), String> {
+    match rig.prng.below(3) {
+        0 => misdirect_a_write(rig, model),
+        kind => damage_a_table(rig, model, kind == 1),
+    }
+}
+
+/// Damages one closed table, opens the store and reads everything.
+fn damage_a_table(rig: &mut Rig, model: &Model, rots: bool) -> Result<(), String> {
     let files = rig.open_files().map_err(|error| chain(&error))?;
     let mut tables = files.list("");
     tables.retain(|file| file.name.ends_with(".tbl") && !file.name.contains('/'));
@@ -20,46 +34,128 @@ pub(crate) fn run(rig: &mut Rig, model: &Model) -> Result<(), String> {
         return Ok(());
     }
     let nth = rig.prng.below(tables.len() as u64) as usize;
-    flip(rig, &tables[nth])?;
-    let mut options = draw_options(&mut rig.prng);
+    let table = &tables[nth];
+    let offset = rig.prng.below(table.len_bytes);
+    let block = block_at(table, offset)?;
+    if rots {
+        let bit = rig.prng.below(8) as u32;
+        rig.say(format!("flip bit {bit} of byte {offset} of {}", table.name));
+        let bit = (offset % BLOCK_LEN_BYTES as u64) as u32 * 8 + bit;
+        rig.disk.flip_bit(block, bit).map_err(|error| error.to_string())?;
+    } else {
+        rig.say(format!("byte {offset} of {} cannot be read any more", table.name));
+        rig.disk.damage(BlockRange::new(block, Blocks::new(1)));
+    }
     // A compaction that meets the damage stops the store before anybody has asked for it.
-    options.background_work = false;
-    let store = match Store::open(rig, &options) {
-        Ok(store) => store,
-        Err(error) => {
-            rig.say(format!("the damaged store is refused: {}", chain(&error)));
-            return Ok(());
-        }
-    };
+    let options = Options { background_work: false, ..draw_options(&mut rig.prng) };
+    let Some(store) = open(rig, &options) else { return Ok(()) };
     if let Ok(true) = store.db.check().map(|report| report.is_sound()) {
         return Err("the check of a damaged store found nothing".to_string());
     }
-    for (index, map) in model.now.maps.iter().enumerate() {
-        for (key, value) in map {
-            match store.keyspaces[index].get(key) {
-                Ok(Some(got)) if *got == **value => {}
-                Ok(got) => {
-                    let (key, got) = (key_in_words(key), describe(got.as_deref()));
-                    let expected = describe(Some(&**value));
-                    return Err(format!("damaged, get {key}: expected {expected}, got {got}"));
+    compare_or_error(rig, &store, model)
+}
+
+/// Writes while one write of the disk lands elsewhere; reads everything before and after a restart.
+fn misdirect_a_write(rig: &mut Rig, model: &mut Model) -> Result<(), String> {
+    let options = draw_options(&mut rig.prng);
+    let Some(store) = open(rig, &options) else {
+        return Err("the store does not open before anything was damaged".to_string());
+    };
+    let misdirect = Misdirect {
+        after: draw_len(&mut rig.prng, 0, 7),
+        shift: Blocks::new(1 + rig.prng.below(rig.scenario.geometry().len().get() - 1)),
+    };
+    rig.say(format!("{misdirect:?}"));
+    let plan = FaultPlan { misdirect_write: Some(misdirect), ..FaultPlan::default() };
+    rig.disk.set_faults(plan);
+    for _ in 0..60 + rig.prng.below(200) {
+        let change = super::operations::draw_any_change(rig, model);
+        let outcome = super::operations::write(&store, std::slice::from_ref(&change), false);
+        if let Err(error) = outcome.and_then(|()| match rig.prng.below(20) {
+            0 => store.db.flush(),
+            1 => store.keyspaces[0].compact_range(None, None),
+            _ => Ok(()),
+        }) {
+            rig.say(format!("the write failed: {}", chain(&error)));
+            model.wrote_perhaps(vec![change]);
+            break;
+        }
+        model.wrote(vec![change], false);
+        let keyspace = rig.prng.below(model.now.maps.len() as u64) as usize;
+        let key = draw_key(&mut rig.prng);
+        let expected = model.now.maps[keyspace].get(&key).map(|value| &**value);
+        match store.keyspaces[keyspace].get(&key) {
+            Ok(got) if got.as_deref() == expected => {}
+            Ok(got) => return Err(wrong(&key, expected, got.as_deref())),
+            Err(error) => rig.say(format!("get {}: {}", key_in_words(&key), chain(&error))),
+        }
+    }
+    rig.kill(Ending::Kill);
+    drop(store);
+    rig.reboot(Ending::Kill)?;
+    let options = Options { background_work: false, ..draw_options(&mut rig.prng) };
+    let Some(store) = open(rig, &options) else { return Ok(()) };
+    for (index, keyspace) in store.keyspaces.iter().enumerate() {
+        for n in 0..super::operations::KEY_COUNT {
+            let key = super::operations::key_of(n);
+            match keyspace.get(&key) {
+                Ok(None) => {}
+                Ok(Some(got)) if model.was_ever(index, &key, &got) => {}
+                Ok(Some(got)) => {
+                    let (key, got) = (key_in_words(&key), describe(Some(&got)));
+                    return Err(format!("misdirected, get {key}: {got} was never written there"));
                 }
-                Err(error) => rig.say(format!("get {}: {}", key_in_words(key), chain(&error))),
+                Err(error) => rig.say(format!("get {}: {}", key_in_words(&key), chain(&error))),
             }
         }
     }
     Ok(())
 }
 
-/// Flips one bit of one byte of `table`.
-fn flip(rig: &mut Rig, table: &FileInfo) -> Result<(), String> {
-    let mut offset = rig.prng.below(table.len_bytes);
-    let bit = rig.prng.below(8) as u32;
-    rig.say(format!("flip bit {bit} of byte {offset} of {} ({})", table.name, table.len_bytes));
+/// Opens a store that may be damaged; `None` if it is refused.
+fn open(rig: &mut Rig, options: &Options) -> Option<Store> {
+    match Store::open(rig, options) {
+        Ok(store) => Some(store),
+        Err(error) => {
+            rig.say(format!("the damaged store is refused: {}", chain(&error)));
+            None
+        }
+    }
+}
+
+/// Every key has the value of the model, or reading it is an error.
+fn compare_or_error(rig: &mut Rig, store: &Store, model: &Model) -> Result<(), String> {
+    for (index, map) in model.now.maps.iter().enumerate() {
+        for (key, value) in map {
+            match store.keyspaces[index].get(key) {
+                Ok(Some(got)) if *got == **value => {}
+                Ok(got) => return Err(wrong(key, Some(value), got.as_deref())),
+                Err(error) => rig.say(format!("get {}: {}", key_in_words(key), chain(&error))),
+            }
+        }
+    }
+    match store.read_all() {
+        Ok(got) => match model.now.difference(&got) {
+            Some(difference) => Err(format!("damaged, scan: {difference}")),
+            None => Ok(()),
+        },
+        Err(error) => {
+            rig.say(format!("scan: {}", chain(&error)));
+            Ok(())
+        }
+    }
+}
+
+fn wrong(key: &Bytes, expected: Option<&[u8]>, got: Option<&[u8]>) -> String {
+    let (key, expected, got) = (key_in_words(key), describe(expected), describe(got));
+    format!("damaged, get {key}: expected {expected}, got {got}")
+}
+
+/// The block of the disk that holds byte `offset` of `table`.
+fn block_at(table: &FileInfo, mut offset: u64) -> Result<Lba, String> {
     for extent in &table.extents {
         if offset < extent.len.bytes() {
-            let block = extent.start + Blocks::new(offset / BLOCK_LEN_BYTES as u64);
-            let bit = (offset % BLOCK_LEN_BYTES as u64) as u32 * 8 + bit;
-            return rig.disk.flip_bit(block, bit).map_err(|error| error.to_string());
+            return Ok(extent.start + Blocks::new(offset / BLOCK_LEN_BYTES as u64));
         }
         offset -= extent.len.bytes();
     }

@@ -106,6 +106,8 @@ pub(crate) struct Model {
     dropped_perhaps: Option<usize>,
     /// Numbers the values.
     value_count: u64,
+    /// Every value that was ever written to a key of a keyspace.
+    ever: BTreeMap<(usize, Bytes), Vec<Bytes>>,
 }
 
 impl Model {
@@ -117,11 +119,13 @@ impl Model {
             tail: Vec::new(),
             dropped_perhaps: None,
             value_count: 0,
+            ever: BTreeMap::new(),
         }
     }
 
     /// A write was acknowledged.
     pub(crate) fn wrote(&mut self, changes: Vec<Change>, is_synced: bool) {
+        self.note(&changes);
         self.now.apply(&changes);
         self.tail.push(changes);
         if is_synced {
@@ -131,7 +135,23 @@ impl Model {
 
     /// A write failed: nobody reads before the recovery, which may find it or not.
     pub(crate) fn wrote_perhaps(&mut self, changes: Vec<Change>) {
+        self.note(&changes);
         self.tail.push(changes);
+    }
+
+    fn note(&mut self, changes: &[Change]) {
+        for change in changes {
+            if let Change::Put { keyspace, key, value } = change {
+                let values = self.ever.entry((*keyspace, Bytes::clone(key))).or_default();
+                values.push(Bytes::clone(value));
+            }
+        }
+    }
+
+    /// Whether `value` was written to `key` at any time.
+    pub(crate) fn was_ever(&self, keyspace: usize, key: &Bytes, value: &[u8]) -> bool {
+        let values = self.ever.get(&(keyspace, Bytes::clone(key)));
+        values.is_some_and(|values| values.iter().any(|v| **v == *value))
     }
 
     /// A keyspace was dropped and made anew, durably; the writes to others stay as unsynced as they

@@ -1,6 +1,7 @@
 //! The operations of one life.
 
 use super::Store;
+use super::backup;
 use super::cursor::{Cursor, Trouble};
 use super::model::{Bytes, Change, Model, State, describe, key_in_words};
 use crate::rig::{Ending, Rig, chain, draw_len};
@@ -9,7 +10,7 @@ use imbrex_clockwork::Prng;
 use std::sync::Arc;
 
 /// How many keys there are; few, so that versions pile up.
-const KEY_COUNT: u64 = 240;
+pub(crate) const KEY_COUNT: u64 = 240;
 
 /// What a life mostly does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,18 +82,19 @@ impl<'a> Life<'a> {
             96 => self.check(rig),
             97 => self.come_to_rest(rig),
             98 => self.drop_keyspace(rig, model),
+            _ if rig.prng.chance(1, 2) => self.back_up(rig, model),
             _ => self.look_around(rig, model),
         }
     }
 
     fn write_one(&mut self, rig: &mut Rig, model: &mut Model) -> Result<(), String> {
-        let change = self.draw_change(rig, model);
+        let change = draw_change(rig, model, self.mood);
         self.write(rig, model, vec![change])
     }
 
     fn write_batch(&mut self, rig: &mut Rig, model: &mut Model) -> Result<(), String> {
         let count = 1 + draw_len(&mut rig.prng, 1, 6);
-        let changes = (0..count).map(|_| self.draw_change(rig, model)).collect();
+        let changes = (0..count).map(|_| draw_change(rig, model, self.mood)).collect();
         self.write(rig, model, changes)
     }
 
@@ -104,7 +106,7 @@ impl<'a> Life<'a> {
     ) -> Result<(), String> {
         let sync = rig.prng.chance(1, 8);
         rig.say(format!("write{} {}", if sync { " sync" } else { "" }, in_words(&changes)));
-        let outcome = self.write_through_api(&changes, sync);
+        let outcome = write(self.store, &changes, sync);
         match outcome {
             Ok(()) => {
                 model.wrote(changes, sync);
@@ -116,35 +118,6 @@ impl<'a> Life<'a> {
                 model.wrote_perhaps(changes);
                 self.is_over = true;
                 Ok(())
-            }
-        }
-    }
-
-    /// A single change goes the short way where there is one.
-    fn write_through_api(&self, changes: &[Change], sync: bool) -> Result<(), EngineError> {
-        let keyspaces = &self.store.keyspaces;
-        let options = WriteOptions { sync };
-        match changes {
-            [Change::Put { keyspace, key, value }] => {
-                keyspaces[*keyspace].put_with(key, value, options)
-            }
-            [Change::Delete { keyspace, key }] => keyspaces[*keyspace].delete_with(key, options),
-            _ => {
-                let mut batch = WriteBatch::new();
-                for change in changes {
-                    match change {
-                        Change::Put { keyspace, key, value } => {
-                            batch.put(&keyspaces[*keyspace], key, value)?;
-                        }
-                        Change::Delete { keyspace, key } => {
-                            batch.delete(&keyspaces[*keyspace], key)?;
-                        }
-                        Change::DeleteRange { keyspace, start, end } => {
-                            batch.delete_range(&keyspaces[*keyspace], start, end)?;
-                        }
-                    }
-                }
-                self.store.db.write(batch, options)
             }
         }
     }
@@ -166,7 +139,7 @@ impl<'a> Life<'a> {
             let (start, end) = (Bytes::from(&b"k0"[..]), Bytes::from(&b"k9"[..]));
             let change = Change::DeleteRange { keyspace, start, end };
             rig.say(format!("make room: {}", in_words(std::slice::from_ref(&change))));
-            match self.write_through_api(std::slice::from_ref(&change), false) {
+            match write(self.store, std::slice::from_ref(&change), false) {
                 Ok(()) => model.wrote(vec![change], false),
                 Err(error) if error.is_no_space() => {
                     return Err(format!("a delete was refused: {}", chain(&error)));
@@ -387,6 +360,24 @@ impl<'a> Life<'a> {
         Ok(())
     }
 
+    /// Copies the store to a drive of its own and reads it back there.
+    fn back_up(&mut self, rig: &mut Rig, model: &mut Model) -> Result<(), String> {
+        rig.say("back up".to_string());
+        match backup::compare(rig, self.store, model) {
+            Ok(()) => Ok(()),
+            Err(Trouble::Wrong(what)) => Err(what),
+            Err(Trouble::Store(error)) if error.is_no_space() => {
+                rig.say(format!("back up: {}", chain(&error)));
+                Ok(())
+            }
+            Err(Trouble::Store(error)) => {
+                rig.excuse("back up", &error)?;
+                self.is_over = true;
+                Ok(())
+            }
+        }
+    }
+
     fn check(&mut self, rig: &mut Rig) -> Result<(), String> {
         rig.say("check".to_string());
         match self.store.db.check() {
@@ -498,48 +489,82 @@ impl<'a> Life<'a> {
             Err(error) => rig.excuse("approximate size", &error),
         }
     }
+}
 
-    fn draw_change(&self, rig: &mut Rig, model: &mut Model) -> Change {
-        let keyspace = draw_keyspace(&mut rig.prng, model);
-        let prng = &mut rig.prng;
-        let choice = prng.below(100);
-        let (deletes, range_deletes) = match self.mood {
-            Mood::Mixed => (20, 3),
-            Mood::Overwrite => (5, 1),
-            Mood::Delete => (60, 10),
-            Mood::Fill => (2, 0),
-        };
-        if choice < range_deletes {
-            let (a, b) = (draw_key(prng), draw_key(prng));
-            return Change::DeleteRange {
-                keyspace,
-                start: Arc::clone((&a).min(&b)),
-                end: Arc::clone((&a).max(&b)),
-            };
+/// Writes `changes`; a single one goes the short way where there is one.
+pub(crate) fn write(store: &Store, changes: &[Change], sync: bool) -> Result<(), EngineError> {
+    let keyspaces = &store.keyspaces;
+    let options = WriteOptions { sync };
+    match changes {
+        [Change::Put { keyspace, key, value }] => {
+            keyspaces[*keyspace].put_with(key, value, options)
         }
-        let key = match self.mood {
-            Mood::Overwrite => key_of(prng.below(6)),
-            _ => draw_key(prng),
-        };
-        if choice < range_deletes + deletes {
-            return Change::Delete { keyspace, key };
+        [Change::Delete { keyspace, key }] => keyspaces[*keyspace].delete_with(key, options),
+        _ => {
+            let mut batch = WriteBatch::new();
+            for change in changes {
+                match change {
+                    Change::Put { keyspace, key, value } => {
+                        batch.put(&keyspaces[*keyspace], key, value)?;
+                    }
+                    Change::Delete { keyspace, key } => {
+                        batch.delete(&keyspaces[*keyspace], key)?;
+                    }
+                    Change::DeleteRange { keyspace, start, end } => {
+                        batch.delete_range(&keyspaces[*keyspace], start, end)?;
+                    }
+                }
+            }
+            store.db.write(batch, options)
         }
-        let len = match self.mood {
-            Mood::Fill => 1 << (10 + prng.below(6)),
-            _ => match prng.below(20) {
-                0..=12 => prng.below(60),
-                13..=18 => prng.below(1500),
-                _ => prng.below(30_000),
-            },
-        };
-        let mut value = format!("v{}.", model.next_value()).into_bytes();
-        let head_len = value.len();
-        value.resize(head_len + len as usize, b'.');
-        if prng.chance(1, 2) {
-            prng.fill(&mut value[head_len..]);
-        }
-        Change::Put { keyspace, key, value: value.into() }
     }
+}
+
+/// A change of any kind.
+pub(crate) fn draw_any_change(rig: &mut Rig, model: &mut Model) -> Change {
+    draw_change(rig, model, Mood::Mixed)
+}
+
+fn draw_change(rig: &mut Rig, model: &mut Model, mood: Mood) -> Change {
+    let keyspace = draw_keyspace(&mut rig.prng, model);
+    let prng = &mut rig.prng;
+    let choice = prng.below(100);
+    let (deletes, range_deletes) = match mood {
+        Mood::Mixed => (20, 3),
+        Mood::Overwrite => (5, 1),
+        Mood::Delete => (60, 10),
+        Mood::Fill => (2, 0),
+    };
+    if choice < range_deletes {
+        let (a, b) = (draw_key(prng), draw_key(prng));
+        return Change::DeleteRange {
+            keyspace,
+            start: Arc::clone((&a).min(&b)),
+            end: Arc::clone((&a).max(&b)),
+        };
+    }
+    let key = match mood {
+        Mood::Overwrite => key_of(prng.below(6)),
+        _ => draw_key(prng),
+    };
+    if choice < range_deletes + deletes {
+        return Change::Delete { keyspace, key };
+    }
+    let len = match mood {
+        Mood::Fill => 1 << (10 + prng.below(6)),
+        _ => match prng.below(20) {
+            0..=12 => prng.below(60),
+            13..=18 => prng.below(1500),
+            _ => prng.below(30_000),
+        },
+    };
+    let mut value = format!("v{}.", model.next_value()).into_bytes();
+    let head_len = value.len();
+    value.resize(head_len + len as usize, b'.');
+    if prng.chance(1, 2) {
+        prng.fill(&mut value[head_len..]);
+    }
+    Change::Put { keyspace, key, value: value.into() }
 }
 
 fn draw_keyspace(prng: &mut Prng, model: &Model) -> usize {
@@ -553,7 +578,7 @@ pub(crate) fn draw_key(prng: &mut Prng) -> Bytes {
 }
 
 /// Key number `n`: prefixes of each other, long ones, and bytes beyond ASCII among them.
-fn key_of(n: u64) -> Bytes {
+pub(crate) fn key_of(n: u64) -> Bytes {
     let mut key = format!("k{:03}", n / 3).into_bytes();
     match n % 3 {
         0 => {}
