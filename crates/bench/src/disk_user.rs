@@ -47,7 +47,7 @@ pub struct DiskUserOptions {
     /// The drive's profile
     #[arg(long, default_value = "st13125nm007")]
     pub drive: String,
-    /// Placement of files [default: what fits the drive]
+    /// The layout [default: the usual one of such a drive]
     #[arg(long)]
     pub layout: Option<String>,
     /// Bytes that a scan reads of each sorted run after a seek
@@ -118,17 +118,16 @@ pub fn disk_user(
         seed: options.seed,
         // Tables are not compressed, so that 4 KB are 4 KB on the disk; the memory that stands for
         // the disk compresses, so that 10 GB fit.
-        compression_type: CompressionType::None,
+        compression_type: Some(CompressionType::None),
         compression_ratio: 0.05,
         // The same share of the data is cached at every scale.
-        cache_size: ByteCount((CACHE_LEN_BYTES * options.scale.min(1.0)) as u64),
+        cache_size: Some(ByteCount((CACHE_LEN_BYTES * options.scale.min(1.0)) as u64)),
         // 16 KiB cost a head 0.07 ms more than 4 KiB, and the index of four times as many keys fits.
         block_size: Some(ByteCount(16 << 10)),
         seek_nexts: ROWS_PER_SEEK - 1,
         readahead_size: Some(ByteCount(options.readahead_size.0)),
-        drive: options.drive.clone(),
+        drive: Some(options.drive.clone()),
         layout: options.layout.clone(),
-        capacity: None::<ByteCount>,
         ..BenchOptions::new()
     };
     let task = |name: &str| name.parse::<Task>().map_err(BenchError::Options);

@@ -3,6 +3,7 @@
 use imbrex::EngineError;
 use imbrex_disk::DiskError;
 use imbrex_files::FilesError;
+use imbrex_layouts::LayoutError;
 
 /// An error of a benchmark run; the failing layer's own error, where there is one, is its source.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +39,16 @@ pub enum BenchError {
         #[source]
         source: FilesError,
     },
+    /// No such layout, or it failed.
+    #[error("{source}")]
+    Layout {
+        /// The error of the layouts.
+        #[source]
+        source: LayoutError,
+    },
+    /// Somebody asked for an end before it was reached.
+    #[error("stopped before the end")]
+    Stopped,
     /// The store failed.
     #[error("{what}: {source}")]
     Engine {
@@ -47,4 +58,10 @@ pub enum BenchError {
         #[source]
         source: EngineError,
     },
+}
+
+impl BenchError {
+    pub(crate) fn layout(source: LayoutError) -> BenchError {
+        BenchError::Layout { source }
+    }
 }

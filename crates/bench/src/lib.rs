@@ -29,6 +29,7 @@
 
 mod client;
 mod disk_user;
+mod drive;
 mod error;
 mod host;
 mod latency;
@@ -40,6 +41,7 @@ mod watch;
 mod workload;
 
 pub use disk_user::{BareDrive, DiskUserOptions, DiskUserReport, DiskUserRow, disk_user};
+pub use drive::{DriveShape, layout_for, read_profile};
 pub use error::BenchError;
 pub use latency::LatencySummary;
 pub use options::{BenchOptions, ByteCount, CompressionType, Mode};

@@ -4,6 +4,7 @@
 //! repeatable: `--seed` has a fixed default, and a write benchmark is by default followed by a
 //! flush and by waiting for the background work it caused (`--settle=false` for db_bench's way).
 
+use crate::drive::DriveShape;
 use crate::workload::Task;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -50,27 +51,27 @@ pub struct BenchOptions {
     #[arg(long = "compression_ratio", alias = "compression-ratio", default_value_t = 0.5)]
     pub compression_ratio: f64,
 
-    /// Compression of tables
-    #[arg(long = "compression_type", alias = "compression-type", default_value = "lz4")]
-    pub compression_type: CompressionType,
+    /// Compression of tables: none, lz4 or zstd [default: the layout's]
+    #[arg(long = "compression_type", alias = "compression-type")]
+    pub compression_type: Option<CompressionType>,
 
-    /// Bytes of the block cache (K, M, G understood)
-    #[arg(long = "cache_size", alias = "cache-size", default_value = "64M")]
-    pub cache_size: ByteCount,
+    /// Bytes of the block cache (K, M, G understood) [default: the layout's]
+    #[arg(long = "cache_size", alias = "cache-size")]
+    pub cache_size: Option<ByteCount>,
 
-    /// Bytes of one memtable
-    #[arg(long = "write_buffer_size", alias = "write-buffer-size", default_value = "64M")]
-    pub write_buffer_size: ByteCount,
+    /// Bytes of one memtable [default: the layout's]
+    #[arg(long = "write_buffer_size", alias = "write-buffer-size")]
+    pub write_buffer_size: Option<ByteCount>,
 
-    /// Bits of filter a key; 0 for none
-    #[arg(long = "bloom_bits", alias = "bloom-bits", default_value_t = 10)]
-    pub bloom_bits: u32,
+    /// Bits of filter a key; 0 for none [default: the layout's]
+    #[arg(long = "bloom_bits", alias = "bloom-bits")]
+    pub bloom_bits: Option<u32>,
 
-    /// Bytes of a data block before compression [default: the engine's]
+    /// Bytes of a data block before compression [default: the layout's]
     #[arg(long = "block_size", alias = "block-size")]
     pub block_size: Option<ByteCount>,
 
-    /// Bytes of a table [default: the engine's]
+    /// Bytes of a table [default: the layout's]
     #[arg(long = "target_file_size_base", alias = "target-file-size-base")]
     pub target_file_size_base: Option<ByteCount>,
 
@@ -103,18 +104,18 @@ pub struct BenchOptions {
     #[arg(long, default_value = "virtual")]
     pub mode: Mode,
 
-    /// The drive: a profile's name, emulated in memory, or the path of an image made by
-    /// `imbrex drive create`
-    #[arg(long, default_value = "hc620")]
-    pub drive: String,
-
-    /// Bytes of an emulated drive [default: the profile's own]
+    /// The drive: a profile's name or TOML file, emulated in memory, or the path of an image made
+    /// by `imbrex drive create` [default: hc620, or what the layout is for]
     #[arg(long)]
-    pub capacity: Option<ByteCount>,
+    pub drive: Option<String>,
 
-    /// Placement of files: first-fit, log-structured or zone-per-level [default: what fits the
-    /// drive]
-    #[arg(long)]
+    /// How it differs from the real one
+    #[command(flatten)]
+    pub shape: DriveShape,
+
+    /// The layout; `imbrex layouts` lists them [default: the usual one of such a drive, or what the
+    /// image holds]
+    #[arg(long, value_name = "NAME")]
     pub layout: Option<String>,
 
     /// Whether the emulated disk moves: without mechanics no time is modelled

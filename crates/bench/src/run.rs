@@ -65,7 +65,7 @@ pub fn run_watched(
         }
     }
     let setup = Setup {
-        drive: options.drive.clone(),
+        drive: stand.drive_name().to_string(),
         capacity_bytes: stand.capacity_bytes(),
         layout: stand.layout().to_string(),
         mode: options.mode,

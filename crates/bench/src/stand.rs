@@ -1,19 +1,21 @@
 //! The stand: a drive, the file layer, a store on it, and the time they live in.
 //!
 //! ```text
-//!   Db -> Files (placement) -> SimDisk (rule x mechanics x memory or a sparse file)
-//!    \________ Runtime: virtual world, or threads
+//!   Layout: Db -> Files (placement) -> [translation] -> SimDisk (memory or a sparse file)
+//!            \________ Runtime: virtual world, or threads
 //! ```
 
+use crate::drive::layout_for;
 use crate::error::BenchError;
 use crate::host;
-use crate::options::{BenchOptions, CompressionType, Mode};
+use crate::options::{BenchOptions, ByteCount, CompressionType, Mode};
 use crate::report::{DriveFigures, EngineFigures, HostFigures, SpaceFigures};
-use imbrex::{CompactionLine, Compression, Db, Keyspace, KeyspaceOptions, Metrics, Options};
+use imbrex::{CompactionLine, Compression, Db, Keyspace, Metrics, Options};
 use imbrex_clockwork::{Clock, Order, Runtime, VirtualWorld};
-use imbrex_disk::{Counters, Disk, Geometry, Rule};
-use imbrex_disk_sim::{OpenOptions, Profile, ProfileError, SimDisk};
-use imbrex_files::{FileLayer, Files, FormatOptions, PlacementKind};
+use imbrex_disk::{Counters, Disk};
+use imbrex_disk_sim::{OpenOptions, SimDisk};
+use imbrex_files::Files;
+use imbrex_layouts::{Layout, LayoutError, Stack, mount};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -27,11 +29,9 @@ const GUEST_KEYSPACE: &str = "bench";
 pub(crate) struct Stand {
     runtime: Runtime,
     world: Option<Arc<VirtualWorld>>,
-    disk: Arc<dyn Disk>,
-    files: Arc<dyn Files>,
-    db: Db,
+    stack: Stack,
     keyspace: Keyspace,
-    layout: String,
+    drive_name: String,
     origin: Origin,
 }
 
@@ -66,43 +66,37 @@ impl Stand {
             }
             Mode::Threads => (Runtime::threads(WORKER_COUNT), None),
         };
-        let (origin, disk) = open_drive(options, &runtime)?;
-        let disk: Arc<dyn Disk> = Arc::new(disk);
-        let layer = match origin {
-            Origin::UsersImage => FileLayer::open(Arc::clone(&disk), &runtime),
-            Origin::Memory | Origin::NewImage(_) => {
-                let placement = placement(options, disk.geometry())?;
-                FileLayer::format(Arc::clone(&disk), &FormatOptions::new(placement), &runtime)
+        let layout = options.layout.as_deref().map(Layout::by_name).transpose();
+        let layout = layout.map_err(BenchError::layout)?;
+        let drive = open_drive(options, layout, &runtime)?;
+        let geometry = *drive.disk.geometry();
+        let disk: Arc<dyn Disk> = Arc::new(drive.disk);
+        let stack = if drive.origin == Origin::UsersImage {
+            let mounted = mount(disk, &runtime).map_err(BenchError::layout)?;
+            if let Some(asked) = layout.filter(|asked| *asked != mounted.layout) {
+                let (recorded, asked) = (mounted.layout.name().to_owned(), asked.name());
+                return Err(BenchError::layout(LayoutError::Other { recorded, asked }));
             }
+            let usual = mounted.layout.recipe(&geometry).options;
+            mounted.open_db(&runtime, store_options(options, usual))
+        } else {
+            let layout = layout_for(&geometry, layout)?;
+            let mut recipe = layout.recipe(&geometry);
+            recipe.options = store_options(options, recipe.options);
+            layout.format_with(disk, &runtime, &recipe, 0)
         }
-        .map_err(|source| BenchError::Files { what: "opening the file layer".into(), source })?;
-        let layout = layer.placement_name().to_string();
-        runtime.scheduler.spawn(layer.clean_job());
-        let files: Arc<dyn Files> = Arc::new(layer);
-        let failed = |source| BenchError::Engine { what: "opening the store".into(), source };
-        let store = store_options(options);
-        let db = Db::open(Arc::clone(&files), runtime.clone(), store.clone()).map_err(failed)?;
-        let keyspace = match origin {
-            Origin::Memory | Origin::NewImage(_) => db.default_keyspace(),
-            Origin::UsersImage if db.keyspace_names().iter().any(|n| n == GUEST_KEYSPACE) => {
-                db.keyspace(GUEST_KEYSPACE).map_err(failed)?
-            }
-            Origin::UsersImage => {
-                db.create_keyspace(GUEST_KEYSPACE, store.keyspace).map_err(failed)?
-            }
-        };
-        Ok(Stand { runtime, world, disk, files, db, keyspace, layout, origin })
+        .map_err(BenchError::layout)?;
+        let keyspace = keyspace(&stack, options, &drive.origin)?;
+        let Drive { name: drive_name, origin, .. } = drive;
+        Ok(Stand { runtime, world, stack, keyspace, drive_name, origin })
     }
 
     /// A stand like this one whose store holds nothing of a benchmark.
     pub(crate) fn emptied(mut self, options: &BenchOptions) -> Result<Stand, BenchError> {
         if self.origin == Origin::UsersImage {
             let failed = |source| BenchError::Engine { what: "emptying the store".into(), source };
-            self.db.drop_keyspace(GUEST_KEYSPACE).map_err(failed)?;
-            self.keyspace = self
-                .db
-                .create_keyspace(GUEST_KEYSPACE, store_options(options).keyspace)
-                .map_err(failed)?;
+            self.stack.db.drop_keyspace(GUEST_KEYSPACE).map_err(failed)?;
+            self.keyspace = keyspace(&self.stack, options, &self.origin)?;
             return Ok(self);
         }
         let origin = self.origin.clone();
@@ -119,10 +113,7 @@ impl Stand {
     /// Closes the store.
     pub(crate) fn close(self) -> Result<(), BenchError> {
         drop(self.keyspace);
-        let closed = self
-            .db
-            .close()
-            .map_err(|source| BenchError::Engine { what: "closing the store".into(), source });
+        let closed = self.stack.close().map_err(BenchError::layout);
         if let Some(world) = &self.world {
             // Jobs hold the runtime that holds them; without this the memory would stay.
             world.drop_jobs();
@@ -131,7 +122,7 @@ impl Stand {
     }
 
     pub(crate) fn db(&self) -> &Db {
-        &self.db
+        &self.stack.db
     }
 
     pub(crate) fn keyspace(&self) -> &Keyspace {
@@ -148,21 +139,25 @@ impl Stand {
         self.world.as_deref()
     }
 
-    pub(crate) fn layout(&self) -> &str {
-        &self.layout
+    pub(crate) fn layout(&self) -> Layout {
+        self.stack.layout
+    }
+
+    pub(crate) fn drive_name(&self) -> &str {
+        &self.drive_name
     }
 
     pub(crate) fn capacity_bytes(&self) -> u64 {
-        self.disk.geometry().len().bytes()
+        self.stack.drive.geometry().len().bytes()
     }
 
     /// Reads all counters.
     pub(crate) fn reading(&self) -> Reading {
-        let space = self.files.space();
+        let space = self.stack.files.space();
         Reading {
             now_ns: self.clock().now_ns(),
-            metrics: self.db.metrics(),
-            counters: self.disk.counters(),
+            metrics: self.stack.db.metrics(),
+            counters: self.stack.counters(),
             space: SpaceFigures {
                 capacity_bytes: space.capacity_bytes,
                 occupied_bytes: space.live_bytes + space.dead_bytes,
@@ -175,39 +170,45 @@ impl Stand {
     }
 }
 
-/// The profile that `options` name, cut to the capacity asked for.
-fn profile(options: &BenchOptions) -> Result<Profile, BenchError> {
-    let failed = |source: ProfileError| drive_error(&options.drive, source);
-    let profile = Profile::by_name(&options.drive).map_err(failed)?;
-    match options.capacity {
-        Some(capacity) => profile.scaled(capacity.0).map_err(failed),
-        None => Ok(profile),
-    }
+/// An emulated drive, and where it comes from.
+struct Drive {
+    name: String,
+    origin: Origin,
+    disk: SimDisk,
 }
 
-fn open_drive(options: &BenchOptions, runtime: &Runtime) -> Result<(Origin, SimDisk), BenchError> {
-    let path = Path::new(&options.drive);
-    if path.exists() {
+fn open_drive(
+    options: &BenchOptions,
+    layout: Option<Layout>,
+    runtime: &Runtime,
+) -> Result<Drive, BenchError> {
+    let image = options.drive.as_deref().filter(|name| {
+        let path = Path::new(name);
+        path.exists() && !name.ends_with(".toml")
+    });
+    if let Some(name) = image {
         let open =
             OpenOptions::default().clock(Arc::clone(&runtime.clock)).mechanics(options.mechanics);
-        let disk = SimDisk::open_image(path, open).map_err(|e| drive_error(&options.drive, e))?;
-        return Ok((Origin::UsersImage, disk));
+        let disk = SimDisk::open_image(Path::new(name), open).map_err(|e| drive_error(name, e))?;
+        return Ok(Drive { name: name.to_owned(), origin: Origin::UsersImage, disk });
     }
-    let profile = profile(options)?;
+    let profile = options.shape.profile(options.drive.as_deref(), layout)?;
+    layout_for(&profile.geometry(), layout)?;
+    let name = profile.name().to_owned();
     let builder = SimDisk::builder(profile.geometry())
         .profile(profile)
         .mechanics(options.mechanics)
         .clock(Arc::clone(&runtime.clock));
     match &options.image {
         None => {
-            let disk = builder.memory().map_err(|e| drive_error(&options.drive, e))?;
-            Ok((Origin::Memory, disk))
+            let disk = builder.memory().map_err(|e| drive_error(&name, e))?;
+            Ok(Drive { name, origin: Origin::Memory, disk })
         }
         Some(path) => {
             let disk = builder
                 .create_image(path, "bench", options.seed)
-                .map_err(|e| drive_error(&options.drive, e))?;
-            Ok((Origin::NewImage(path.clone()), disk))
+                .map_err(|e| drive_error(&name, e))?;
+            Ok(Drive { name, origin: Origin::NewImage(path.clone()), disk })
         }
     }
 }
@@ -217,12 +218,13 @@ pub(crate) fn bare_drive(
     options: &BenchOptions,
 ) -> Result<(SimDisk, Arc<VirtualWorld>), BenchError> {
     let (runtime, world) = Runtime::virtual_time(Order::SmallestTime);
-    let profile = profile(options)?;
+    let profile = options.shape.profile(options.drive.as_deref(), None)?;
+    let name = profile.name().to_owned();
     let disk = SimDisk::builder(profile.geometry())
         .profile(profile)
         .clock(runtime.clock)
         .memory()
-        .map_err(|e| drive_error(&options.drive, e))?;
+        .map_err(|e| drive_error(&name, e))?;
     Ok((disk, world))
 }
 
@@ -230,41 +232,43 @@ fn drive_error(drive: &str, source: impl std::error::Error + Send + Sync + 'stat
     BenchError::Drive { drive: drive.to_string(), source: Box::new(source) }
 }
 
-/// The placement that `options` name, or one that makes the best of the drive.
-fn placement(options: &BenchOptions, geometry: &Geometry) -> Result<PlacementKind, BenchError> {
-    let by_default = match geometry.rule() {
-        Rule::AtPointer(_) => "zone-per-level",
-        _ => "first-fit",
-    };
-    let name = options.layout.as_deref().unwrap_or(by_default);
-    PlacementKind::by_name(name).ok_or_else(|| {
-        let known: Vec<&str> = PlacementKind::names().collect();
-        BenchError::Options(format!("--layout {name}: there are {}", known.join(", ")))
-    })
+/// The keyspace to work on: a drive of our own is all ours.
+fn keyspace(
+    stack: &Stack,
+    options: &BenchOptions,
+    origin: &Origin,
+) -> Result<Keyspace, BenchError> {
+    let failed = |source| BenchError::Engine { what: "opening the store".into(), source };
+    if *origin != Origin::UsersImage {
+        return Ok(stack.db.default_keyspace());
+    }
+    if stack.db.keyspace_names().iter().any(|name| name == GUEST_KEYSPACE) {
+        return stack.db.keyspace(GUEST_KEYSPACE).map_err(failed);
+    }
+    let usual = stack.layout.recipe(stack.drive.geometry()).options;
+    stack.db.create_keyspace(GUEST_KEYSPACE, store_options(options, usual).keyspace).map_err(failed)
 }
 
-fn store_options(options: &BenchOptions) -> Options {
-    let mut keyspace = KeyspaceOptions {
-        compression: match options.compression_type {
+/// What the flags say, and the layout's own numbers where they say nothing.
+fn store_options(options: &BenchOptions, usual: Options) -> Options {
+    let mut store = usual;
+    let set = |to: &mut u64, from: Option<ByteCount>| *to = from.map_or(*to, |bytes| bytes.0);
+    set(&mut store.memtable_len_bytes, options.write_buffer_size);
+    set(&mut store.block_cache_len_bytes, options.cache_size);
+    let keyspace = &mut store.keyspace;
+    set(&mut keyspace.table_len_bytes, options.target_file_size_base);
+    if let Some(compression) = options.compression_type {
+        keyspace.compression = match compression {
             CompressionType::None => Compression::None,
             CompressionType::Lz4 => Compression::Lz4,
             CompressionType::Zstd => Compression::Zstd,
-        },
-        filter_bits_per_key: options.bloom_bits,
-        ..KeyspaceOptions::default()
-    };
+        };
+    }
+    keyspace.filter_bits_per_key = options.bloom_bits.unwrap_or(keyspace.filter_bits_per_key);
     if let Some(bytes) = options.block_size {
         keyspace.block_len_bytes = u32::try_from(bytes.0).unwrap_or(u32::MAX);
     }
-    if let Some(bytes) = options.target_file_size_base {
-        keyspace.table_len_bytes = bytes.0;
-    }
-    Options {
-        memtable_len_bytes: options.write_buffer_size.0,
-        block_cache_len_bytes: options.cache_size.0,
-        keyspace,
-        ..Options::default()
-    }
+    store
 }
 
 impl Reading {

@@ -5,14 +5,14 @@ use crate::byte_size::{ByteSize, grouped};
 use crate::error::{CliError, Context, Exit};
 use crate::output::Report;
 use crate::progress::{Progress, Unit};
-use crate::store::StoreArgs;
+use crate::store::DriveArgs;
 use serde_json::json;
 
 /// Arguments of `imbrex check`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct CheckArgs {
     #[command(flatten)]
-    store: StoreArgs,
+    store: DriveArgs,
 }
 
 impl CheckArgs {

@@ -12,10 +12,12 @@ use crate::error::{CliError, Context, Exit};
 use crate::key;
 use crate::zones::{svg, text};
 use imbrex::{Db, Keyspace, KeyspaceOptions, Metrics, Options, WriteBatch, WriteOptions};
+use imbrex_bench::{ByteCount, DriveShape};
 use imbrex_clockwork::{Prng, Runtime};
 use imbrex_disk::{Blocks, Counters, Disk, Geometry, GeometrySpec, Rule};
-use imbrex_disk_sim::{Profile, SimDisk};
-use imbrex_files::{FileLayer, FormatOptions, PlacementKind};
+use imbrex_disk_sim::SimDisk;
+use imbrex_files::FileLayer;
+use imbrex_layouts::{Layout, Recipe, Stack, mount};
 use records::Collection;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,6 +29,9 @@ pub(crate) struct DemoArgs {
     /// which is removed at the end
     #[arg(long)]
     dir: Option<PathBuf>,
+    /// How the store lies on the drive; `imbrex layouts` lists them
+    #[arg(long, value_name = "NAME", default_value = "leveled-zones")]
+    layout: String,
     /// Decides what the power cut takes
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -38,6 +43,8 @@ const CAPACITY_BYTES: u64 = 8 << 30;
 /// A store on the demo's drive, between two power cuts.
 struct Stand {
     disk: Arc<SimDisk>,
+    /// What the files lie on: the drive, or a translation over it.
+    below: Arc<dyn Disk>,
     files: FileLayer,
     db: Db,
 }
@@ -63,12 +70,13 @@ impl DemoArgs {
             }
         };
         let path = dir.join("demo.imbrex");
-        let stand = create(&path, session)?;
+        let layout = Layout::by_name(&self.layout).context(|| "cannot use --layout")?;
+        let stand = create(&path, layout, session)?;
         let collections = load(&stand, session)?;
         read(&stand, &collections, session)?;
         delete(&stand, &collections, session)?;
         stand.db.wait_idle().context(|| "background work failed")?;
-        let cost = (stand.db.metrics(), stand.disk.counters());
+        let cost = (stand.db.metrics(), stand.below.counters());
         let stand = power_cut(stand, self.seed, session)?;
         show(&stand, &path, session)?;
         show_cost(&cost.0, &cost.1, session)?;
@@ -88,25 +96,19 @@ impl DemoArgs {
     }
 }
 
-/// Small memtables and tables, so that a few records already make levels.
-fn options() -> Options {
-    Options { memtable_len_bytes: 1 << 20, keyspace: keyspace_options(), ..Options::default() }
+/// Memtables and tables of a 64th of their usual length, so that a few records already make levels.
+const SHRUNK_BY: u64 = 64;
+
+fn options(layout: Layout, geometry: &Geometry) -> Options {
+    let mut options = layout.recipe(geometry).shrunk(SHRUNK_BY).options;
+    options.keyspace.level_factor = 4;
+    options
 }
 
-fn keyspace_options() -> KeyspaceOptions {
-    KeyspaceOptions {
-        table_len_bytes: 256 << 10,
-        base_level_len_bytes: 1 << 20,
-        level_factor: 4,
-        ..KeyspaceOptions::default()
-    }
-}
-
-fn create(path: &Path, session: &mut Session) -> Result<Stand, CliError> {
+fn create(path: &Path, layout: Layout, session: &mut Session) -> Result<Stand, CliError> {
     session.out.line("1. A drive\n")?;
-    let profile = Profile::by_name("hc620")
-        .and_then(|profile| profile.scaled(CAPACITY_BYTES))
-        .context(|| "cannot use profile hc620")?;
+    let shape = DriveShape { capacity: Some(ByteCount(CAPACITY_BYTES)), ..DriveShape::default() };
+    let profile = shape.profile(None, Some(layout)).context(|| "cannot make the drive")?;
     let geometry = without_conventional_zones(profile.geometry())?;
     let title = profile.title().to_owned();
     let disk = SimDisk::builder(geometry)
@@ -117,21 +119,36 @@ fn create(path: &Path, session: &mut Session) -> Result<Stand, CliError> {
         .context(|| "cannot create drive")?;
     let disk = Arc::new(disk);
     let runtime = Runtime::threads(2);
-    let placement = PlacementKind::by_name("zone-per-level")
-        .ok_or_else(|| CliError::new(Exit::Store, "layout zone-per-level is missing"))?;
     let drive = Arc::clone(&disk) as Arc<dyn Disk>;
-    let files = FileLayer::format(drive, &FormatOptions::new(placement), &runtime)
+    let recipe = Recipe { options: options(layout, &geometry), ..layout.recipe(&geometry) };
+    let stack = layout
+        .format_with(drive, &runtime, &recipe, 0)
         .context(|| format!("cannot format {}", path.display()))?;
-    let stand = open(disk, files, runtime)?;
     session.out.line(format!(
-        "   {}\n   {title}, cut down to {}\n   {} zones of 256 MiB, each of which takes writes only at \
-         its write pointer\n   on the host: {}",
+        "   {}\n   {title}, cut down to {}\n   {}\n   on the host: {}\n   layout {layout}: {}",
         path.display(),
         ByteSize(geometry.len().bytes()),
-        geometry.zone_count(),
-        ByteSize(stand.disk.stored_bytes().context(|| "cannot measure the drive")?)
+        recording(&geometry),
+        ByteSize(disk.stored_bytes().context(|| "cannot measure the drive")?),
+        layout.summary()
     ))?;
-    Ok(stand)
+    Ok(Stand::new(disk, stack))
+}
+
+/// What a write may do on the drive, in words.
+fn recording(geometry: &Geometry) -> String {
+    match geometry.rule() {
+        Rule::AtPointer(zones) => format!(
+            "{} zones of {}, each of which takes writes only at its write pointer",
+            geometry.zone_count(),
+            ByteSize(zones.zone_len.bytes())
+        ),
+        Rule::IsolationDistance(tracks) => format!(
+            "shingled tracks: a write destroys the {} that follow it",
+            ByteSize(tracks.track_len.bytes() * u64::from(tracks.overlap_tracks))
+        ),
+        rule => format!("{}: it takes writes anywhere", rule.name()),
+    }
 }
 
 /// The real drive has one conventional zone in a hundred; cut down to 32 zones it has none, and
@@ -144,11 +161,27 @@ fn without_conventional_zones(geometry: Geometry) -> Result<Geometry, CliError> 
     Geometry::new(GeometrySpec { len: geometry.len(), rule }).context(|| "cannot make the drive")
 }
 
-fn open(disk: Arc<SimDisk>, files: FileLayer, runtime: Runtime) -> Result<Stand, CliError> {
-    runtime.scheduler.spawn(files.clean_job());
-    let db = Db::open(Arc::new(files.clone()), runtime, options())
-        .context(|| "cannot open the store")?;
-    Ok(Stand { disk, files, db })
+impl Stand {
+    fn new(disk: Arc<SimDisk>, stack: Stack) -> Stand {
+        let Stack { disk: below, files, db, .. } = stack;
+        Stand { disk, below, files, db }
+    }
+
+    /// Opens what `disk` holds.
+    fn open(disk: Arc<SimDisk>) -> Result<Stand, CliError> {
+        let runtime = Runtime::threads(2);
+        let drive = Arc::clone(&disk) as Arc<dyn Disk>;
+        let geometry = *drive.geometry();
+        let mounted = mount(drive, &runtime).context(|| "cannot recover the files")?;
+        let options = options(mounted.layout, &geometry);
+        let stack = mounted.open_db(&runtime, options).context(|| "cannot recover the store")?;
+        Ok(Stand::new(disk, stack))
+    }
+
+    /// The options of a new keyspace: those of the default one.
+    fn keyspace_options(&self) -> KeyspaceOptions {
+        self.db.default_keyspace().options().clone()
+    }
 }
 
 fn load(stand: &Stand, session: &mut Session) -> Result<Vec<Collection>, CliError> {
@@ -157,7 +190,7 @@ fn load(stand: &Stand, session: &mut Session) -> Result<Vec<Collection>, CliErro
     for collection in &collections {
         let keyspace = stand
             .db
-            .create_keyspace(collection.name, keyspace_options())
+            .create_keyspace(collection.name, stand.keyspace_options())
             .context(|| format!("cannot create keyspace {}", collection.name))?;
         let mut batch = WriteBatch::new();
         let mut len_bytes = 0;
@@ -279,7 +312,7 @@ fn power_cut(stand: Stand, seed: u64, session: &mut Session) -> Result<Stand, Cl
     session.out.line("\n5. A power cut\n")?;
     let trial = stand
         .db
-        .create_keyspace("trial", keyspace_options())
+        .create_keyspace("trial", stand.keyspace_options())
         .context(|| "cannot create keyspace trial")?;
     let value = |n: u32| format!("write number {n} {}", "=".repeat(n as usize % 200));
     for n in 0..SYNCED_COUNT + UNSYNCED_COUNT {
@@ -289,14 +322,11 @@ fn power_cut(stand: Stand, seed: u64, session: &mut Session) -> Result<Stand, Cl
         }
     }
     stand.disk.cut_power();
-    let Stand { disk, files, db } = stand;
-    drop((trial, db, files));
+    let Stand { disk, below, files, db } = stand;
+    drop((trial, db, files, below));
     let cycle =
         disk.power_cycle(&mut Prng::new(seed)).context(|| "cannot turn the power on again")?;
-    let runtime = Runtime::threads(2);
-    let drive = Arc::clone(&disk) as Arc<dyn Disk>;
-    let files = FileLayer::open(drive, &runtime).context(|| "cannot recover the files")?;
-    let stand = open(disk, files, runtime)?;
+    let stand = Stand::open(disk)?;
 
     let trial = keyspace(&stand, "trial")?;
     let mut found_count = 0;
@@ -329,12 +359,12 @@ fn power_cut(stand: Stand, seed: u64, session: &mut Session) -> Result<Stand, Cl
 fn show(stand: &Stand, path: &Path, session: &mut Session) -> Result<(), CliError> {
     session.out.line("\n6. The drive\n")?;
     stand.db.flush().context(|| "cannot flush")?;
-    let map = drive::map(&stand.disk, &stand.files, text::CELL_COUNT_MAX);
+    let map = drive::map(&*stand.below, &stand.files, text::CELL_COUNT_MAX);
     for line in text::draw(&map).lines() {
         session.out.line(format!("   {line}").trim_end())?;
     }
     let picture = path.with_extension("svg");
-    let map = drive::map(&stand.disk, &stand.files, svg::CELL_COUNT_MAX);
+    let map = drive::map(&*stand.below, &stand.files, svg::CELL_COUNT_MAX);
     drive::write_svg(&picture, path, &stand.disk, &map)?;
     Ok(())
 }

@@ -4,14 +4,15 @@ use crate::Session;
 use crate::byte_size::{ByteSize, grouped};
 use crate::error::{CliError, Context, Exit};
 use crate::output::{Report, Table};
-use crate::store::{open_disk, open_files, options};
+use crate::store::{DriveArgs, layout_named};
 use crate::zones::{ZoneMap, svg, text};
 use clap::Subcommand;
-use imbrex::Db;
+use imbrex_bench::{BenchError, DriveShape, layout_for, read_profile};
 use imbrex_clockwork::{Runtime, entropy_u64};
-use imbrex_disk::{Disk, Geometry};
-use imbrex_disk_sim::{Profile, SimDisk, measure};
-use imbrex_files::{FileLayer, FilesError, FormatOptions, PlacementKind};
+use imbrex_disk::{Disk, Geometry, Rule};
+use imbrex_disk_sim::{SimDisk, measure};
+use imbrex_files::{FileLayer, FilesError};
+use imbrex_layouts::{Layout, LayoutError, Stack};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -45,16 +46,13 @@ pub(crate) struct CreateArgs {
     /// Where to make the image; nothing may be there yet
     path: PathBuf,
     /// The drive to emulate: hc620, st13125nm007, st1000dm003, or a profile of your own (TOML)
-    #[arg(long, default_value = "hc620", value_name = "NAME|FILE")]
-    profile: String,
-    /// A smaller drive of the same make; without it the full length of the real one
-    #[arg(long, value_name = "SIZE")]
-    capacity: Option<ByteSize>,
-    /// Other zones than the real drive's, for small drives
-    #[arg(long, value_name = "SIZE")]
-    zone_len: Option<ByteSize>,
-    /// How files are placed: zone-per-level, log-structured, first-fit; without it what suits the
-    /// drive
+    /// [default: hc620, or what the layout is for]
+    #[arg(long, value_name = "NAME|FILE")]
+    profile: Option<String>,
+    #[command(flatten)]
+    shape: DriveShape,
+    /// How the store lies on the drive; `imbrex layouts` lists them [default: the usual one of such
+    /// a drive]
     #[arg(long, value_name = "NAME")]
     layout: Option<String>,
     /// Do not model how long the drive takes
@@ -68,15 +66,11 @@ pub(crate) struct CreateArgs {
 
 impl CreateArgs {
     fn run(self, session: &mut Session) -> Result<(), CliError> {
-        let profile = self.scaled_profile()?;
+        session.out.is_json()?;
+        let asked = layout_named(self.layout.as_deref())?;
+        let profile = self.shape.profile(self.profile.as_deref(), asked).map_err(wrong)?;
         let geometry = profile.geometry();
-        let layout = match &self.layout {
-            Some(name) => PlacementKind::by_name(name).ok_or_else(|| {
-                let known: Vec<_> = PlacementKind::names().collect();
-                CliError::usage(format!("no layout {name:?}; there are {}", known.join(", ")))
-            })?,
-            None => default_layout(&geometry)?,
-        };
+        let layout = layout_for(&geometry, asked).map_err(wrong)?;
         let shown = self.path.display().to_string();
         let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
         if let Some(parent) = parent.filter(|parent| !parent.is_dir()) {
@@ -85,9 +79,10 @@ impl CreateArgs {
                 format!("cannot create drive: {shown}: {parent} is no directory; make it");
             return Err(CliError::new(Exit::Store, message));
         }
+        let title = profile.title().to_owned();
         let mut builder = SimDisk::builder(geometry);
         if !self.no_timing {
-            builder = builder.profile(profile.clone());
+            builder = builder.profile(profile);
         }
         let seed = self.seed.unwrap_or_else(entropy_u64);
         let disk = builder.create_image(&self.path, "", seed).context(|| "cannot create drive")?;
@@ -98,62 +93,28 @@ impl CreateArgs {
         }
         let mut report = Report::default();
         report.row("drive", shown.as_str(), shown.as_str());
-        describe(&mut report, profile.title(), &geometry);
-        report.row("layout", layout.to_string(), layout.to_string());
+        describe(&mut report, &title, &geometry);
+        report.row("layout", layout.name(), layout.name());
         session.out.report(&report)
     }
-
-    fn scaled_profile(&self) -> Result<Profile, CliError> {
-        let wrong =
-            |error| CliError::usage(CliError::of("cannot create drive", &error).to_string());
-        let mut profile = profile(&self.profile)?;
-        if let Some(ByteSize(len_bytes)) = self.zone_len {
-            let len = imbrex_disk::Blocks::holding(len_bytes);
-            profile = profile.with_zone_len(len).map_err(wrong)?;
-        }
-        match self.capacity {
-            Some(ByteSize(len_bytes)) => profile.scaled(len_bytes).map_err(wrong),
-            None => Ok(profile),
-        }
-    }
 }
 
-/// The layout that suits a drive: by level where there are zones to tell levels apart.
-fn default_layout(geometry: &Geometry) -> Result<PlacementKind, CliError> {
-    let name = if geometry.zones().is_some() { "zone-per-level" } else { "first-fit" };
-    PlacementKind::by_name(name)
-        .ok_or_else(|| CliError::usage(format!("layout {name:?} is missing; choose with --layout")))
-}
-
-/// A profile by name, or from a TOML file.
-pub(crate) fn profile(name: &str) -> Result<Profile, CliError> {
-    let wrong = |error| CliError::usage(CliError::of("cannot use profile", &error).to_string());
-    if !name.ends_with(".toml") {
-        return Profile::by_name(name).map_err(wrong);
-    }
-    let text = std::fs::read_to_string(name).context(|| format!("cannot read profile {name}"))?;
-    Profile::from_toml(&text).map_err(wrong)
+/// The command line asks for a drive that cannot be.
+fn wrong(error: BenchError) -> CliError {
+    CliError::usage(CliError::of("cannot create drive", &error).to_string())
 }
 
 /// An empty store on an empty drive.
-fn format(
-    disk: Arc<SimDisk>,
-    placement: PlacementKind,
-    format_id: u64,
-    shown: &str,
-) -> Result<(), CliError> {
+fn format(disk: Arc<SimDisk>, layout: Layout, format_id: u64, shown: &str) -> Result<(), CliError> {
     let runtime = Runtime::threads(1);
-    let format = FormatOptions {
-        layout_name: placement.to_string(),
-        format_id,
-        ..FormatOptions::new(placement)
-    };
-    let files =
-        FileLayer::format(disk, &format, &runtime).context(|| format!("cannot format {shown}"))?;
-    let options = options(&files);
-    let db = Db::open(Arc::new(files), runtime, options)
-        .context(|| format!("cannot make a store on {shown}"))?;
-    db.close().context(|| format!("cannot make a store on {shown}"))
+    let recipe = layout.recipe(disk.geometry());
+    let made = layout.format_with(disk, &runtime, &recipe, format_id);
+    made.and_then(Stack::close).map_err(|error| {
+        let is_misfit =
+            matches!(&error, LayoutError::Files { source: FilesError::Unsuitable { .. }, .. });
+        let error = CliError::of(format!("cannot make a store on {shown}"), &error);
+        if is_misfit { CliError::usage(error.to_string()) } else { error }
+    })
 }
 
 fn describe(report: &mut Report, title: &str, geometry: &Geometry) {
@@ -161,6 +122,20 @@ fn describe(report: &mut Report, title: &str, geometry: &Geometry) {
     let len_bytes = geometry.len().bytes();
     report.row("capacity", ByteSize(len_bytes).to_string(), len_bytes);
     report.row("recording", geometry.rule().name(), geometry.rule().name());
+    if let Rule::IsolationDistance(tracks) = geometry.rule() {
+        let track_len_bytes = tracks.track_len.bytes();
+        let overlap_bytes = track_len_bytes * u64::from(tracks.overlap_tracks);
+        report.row(
+            "tracks",
+            format!(
+                "of {}; a write destroys the {} that follow, {}",
+                ByteSize(track_len_bytes),
+                tracks.overlap_tracks,
+                ByteSize(overlap_bytes)
+            ),
+            json!({ "len_bytes": track_len_bytes, "overlap_count": tracks.overlap_tracks }),
+        );
+    }
     let Some(zones) = geometry.zones() else { return };
     let zone_count = u64::from(geometry.zone_count());
     let zone_len_bytes = zones.zone_len.bytes();
@@ -187,20 +162,20 @@ fn describe(report: &mut Report, title: &str, geometry: &Geometry) {
 /// Arguments of `imbrex drive info`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct InfoArgs {
-    /// The drive image
-    drive: PathBuf,
+    #[command(flatten)]
+    drive: DriveArgs,
 }
 
 impl InfoArgs {
     fn run(self, session: &mut Session) -> Result<(), CliError> {
         session.out.is_json()?;
-        let shown = self.drive.display().to_string();
-        let disk = Arc::new(open_disk(&self.drive)?);
+        let shown = self.drive.shown();
+        let (disk, mounted) = self.drive.mount(&Runtime::threads(1))?;
         let mut report = Report::default();
         report.row("drive", shown.as_str(), shown.as_str());
         let image = disk.image().cloned();
         let title = match &image {
-            Some(image) if !image.profile_name.is_empty() => profile(&image.profile_name)
+            Some(image) if !image.profile_name.is_empty() => read_profile(&image.profile_name)
                 .map_or_else(|_| image.profile_name.clone(), |p| p.title().to_owned()),
             _ => "emulated, without timing".to_owned(),
         };
@@ -211,11 +186,20 @@ impl InfoArgs {
         }
         let stored_bytes = disk.stored_bytes().context(|| format!("cannot measure {shown}"))?;
         report.row("on the host", ByteSize(stored_bytes).to_string(), stored_bytes);
-        let runtime = Runtime::threads(1);
-        let files = open_files(&self.drive, &disk, &runtime)?;
-        report.row("layout", files.placement_name(), files.placement_name());
-        space(&mut report, &files);
-        session.out.report(&report)
+        match mounted {
+            Ok(mounted) => {
+                let layout = mounted.layout;
+                report.row("layout", layout.name(), layout.name());
+                report.row("placement", layout.placement(), layout.placement());
+                space(&mut report, &mounted.files);
+                session.out.report(&report)
+            }
+            Err(error) => {
+                // The drive itself could be described.
+                session.out.report(&report)?;
+                Err(self.drive.cannot_open(&error))
+            }
+        }
     }
 }
 
@@ -246,7 +230,9 @@ pub(crate) struct BenchArgs {
 impl BenchArgs {
     fn run(self, session: &mut Session) -> Result<(), CliError> {
         let is_json = session.out.is_json()?;
-        let profile = profile(&self.profile)?;
+        let profile = read_profile(&self.profile).map_err(|error| {
+            CliError::usage(CliError::of("cannot use profile", &error).to_string())
+        })?;
         let measured = measure(&profile).context(|| format!("cannot measure {}", self.profile))?;
         if is_json {
             let figures: Vec<_> = measured
@@ -291,8 +277,8 @@ impl BenchArgs {
 /// Arguments of `imbrex drive zones`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct ZonesArgs {
-    /// The drive image
-    drive: PathBuf,
+    #[command(flatten)]
+    drive: DriveArgs,
     /// Write the picture to this file, as SVG
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
@@ -301,22 +287,19 @@ pub(crate) struct ZonesArgs {
 impl ZonesArgs {
     fn run(self, session: &mut Session) -> Result<(), CliError> {
         let is_json = session.out.is_json()?;
-        let disk = Arc::new(open_disk(&self.drive)?);
-        let files = match FileLayer::open(Arc::clone(&disk) as _, &Runtime::threads(1)) {
-            Ok(files) => Some(files),
+        let (disk, mounted) = self.drive.mount(&Runtime::threads(1))?;
+        let mounted = match mounted {
+            Ok(mounted) => Some(mounted),
             // The drive itself can still be drawn.
-            Err(FilesError::NotFormatted { .. }) => None,
-            Err(error) => {
-                let what = format!("cannot open the files on {}", self.drive.display());
-                return Err(CliError::of(what, &error));
-            }
+            Err(LayoutError::Files { source: FilesError::NotFormatted { .. }, .. }) => None,
+            Err(error) => return Err(self.drive.cannot_open(&error)),
         };
-        let map = |cell_count_max| match &files {
-            Some(files) => map(&disk, files, cell_count_max),
+        let map = |cell_count_max| match &mounted {
+            Some(mounted) => map(&*mounted.disk, &mounted.files, cell_count_max),
             None => ZoneMap::of_report(disk.geometry(), &disk.report_zones(), cell_count_max),
         };
         if let Some(path) = &self.svg {
-            write_svg(path, &self.drive, &disk, &map(svg::CELL_COUNT_MAX))?;
+            write_svg(path, &self.drive.drive, &disk, &map(svg::CELL_COUNT_MAX))?;
             return session.out.line(format!("{}: written", path.display()));
         }
         if is_json {
@@ -327,7 +310,7 @@ impl ZonesArgs {
 }
 
 /// The picture of an open drive.
-pub(crate) fn map(disk: &SimDisk, files: &FileLayer, cell_count_max: usize) -> ZoneMap {
+pub(crate) fn map(disk: &dyn Disk, files: &FileLayer, cell_count_max: usize) -> ZoneMap {
     ZoneMap::of_files(disk.geometry(), &files.zone_map(), cell_count_max)
 }
 

@@ -5,20 +5,19 @@ use crate::byte_size::{ByteSize, grouped};
 use crate::error::{CliError, Context, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::{Output, Table};
-use crate::store::{open_disk, open_files};
+use crate::store::DriveArgs;
 use imbrex::{DumpSink, EngineError, dump_log, dump_records, dump_table};
 use imbrex_clockwork::Runtime;
 use imbrex_disk::Disk;
 use imbrex_files::{FileInfo, FileKind, FileLayer, Files, describe_catalog};
 use serde_json::json;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Arguments of `imbrex dump`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct DumpArgs {
-    /// The drive image
-    drive: PathBuf,
+    #[command(flatten)]
+    drive: DriveArgs,
     /// A file's name, or image, catalog, versions; without it the files are listed
     what: Option<String>,
 }
@@ -26,8 +25,9 @@ pub(crate) struct DumpArgs {
 impl DumpArgs {
     pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
         let is_json = session.out.is_json()?;
-        let shown = self.drive.display().to_string();
-        let disk = Arc::new(open_disk(&self.drive)?);
+        let shown = self.drive.shown();
+        let (disk, mounted) = self.drive.mount(&Runtime::threads(1))?;
+        let open = || mounted.as_ref().map_err(|error| self.drive.cannot_open(error));
         let interrupt = session.interrupt.clone();
         let mut lines = Lines { out: &mut session.out, is_json, interrupt: &interrupt };
         match self.what.as_deref() {
@@ -41,16 +41,18 @@ impl DumpArgs {
                 )
             }
             Some("catalog") => {
-                let words = describe_catalog(&*disk)
+                // Also of a drive whose files do not open: what is wrong there may be seen here.
+                let below = mounted.as_ref().map_or(disk as Arc<dyn Disk>, |m| Arc::clone(&m.disk));
+                let words = describe_catalog(&*below)
                     .context(|| format!("cannot read the catalog of {shown}"))?;
                 lines.all(words)
             }
             Some("versions") => {
-                let files = open_files(&self.drive, &disk, &Runtime::threads(1))?;
+                let files = &open()?.files;
                 lines.engine(&shown, |sink| dump_records(&files.app_records(), sink))
             }
             Some(name) => {
-                let files = open_files(&self.drive, &disk, &Runtime::threads(1))?;
+                let files = &open()?.files;
                 let file = files.list(name).into_iter().find(|file| file.name == name);
                 let file = file.ok_or_else(|| {
                     let message = format!(
@@ -58,10 +60,10 @@ impl DumpArgs {
                     );
                     CliError::new(Exit::NotFound, message)
                 })?;
-                dump_file(&files, &file, &mut lines)
+                dump_file(files, &file, &mut lines)
             }
             None => {
-                let files = open_files(&self.drive, &disk, &Runtime::threads(1))?;
+                let files = &open()?.files;
                 list(&files.list(""), session)
             }
         }

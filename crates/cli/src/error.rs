@@ -4,6 +4,7 @@ use imbrex::EngineError;
 use imbrex_disk::DiskError;
 use imbrex_disk_sim::ImageError;
 use imbrex_files::FilesError;
+use imbrex_layouts::LayoutError;
 use std::error::Error;
 use std::fmt;
 
@@ -128,6 +129,11 @@ fn exit_of(error: &(dyn Error + 'static)) -> Exit {
                 );
         if damaged {
             return Exit::Corrupt;
+        }
+        if let Some(LayoutError::Unknown { .. } | LayoutError::Unsuitable { .. }) =
+            cause.downcast_ref::<LayoutError>()
+        {
+            return Exit::Usage;
         }
         match cause.downcast_ref::<EngineError>() {
             Some(EngineError::KeyLen { .. } | EngineError::ValueLen { .. }) => {

@@ -12,7 +12,7 @@ use crate::error::{CliError, Context};
 use crate::key;
 use crate::output::Report;
 use crate::progress::{Progress, Unit};
-use crate::store::{KeyspaceArgs, Store, StoreArgs};
+use crate::store::{DriveArgs, KeyspaceArgs, Store};
 use clap::ValueEnum;
 use imbrex::{
     KEY_LEN_BYTES_MAX, Keyspace, KeyspaceOptions, VALUE_LEN_BYTES_MAX, WriteBatch, WriteOptions,
@@ -46,7 +46,7 @@ enum OnError {
 #[derive(clap::Args, Debug)]
 pub(crate) struct LoadArgs {
     #[command(flatten)]
-    store: StoreArgs,
+    store: DriveArgs,
     /// The records; `-` is standard input. Compression (zstd, gzip) is noticed
     file: PathBuf,
     /// What the lines are; without it the file's name tells (.csv, .tsv, else JSON)

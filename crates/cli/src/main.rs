@@ -22,6 +22,7 @@ mod dump;
 mod error;
 mod interrupt;
 mod key;
+mod layouts;
 mod load;
 mod measure;
 mod output;
@@ -78,6 +79,8 @@ enum Command {
     Dump(dump::DumpArgs),
     /// Measure the store, with db_bench's names
     Bench(measure::BenchArgs),
+    /// List the layouts: how a store lies on a drive, by name
+    Layouts(layouts::LayoutsArgs),
     /// Show it all in half a minute: a drive, real records, a power cut, the zone map
     Demo(demo::DemoArgs),
     /// Print a completion script for a shell
@@ -118,6 +121,7 @@ fn run(args: Args) -> Result<(), CliError> {
         Command::Check(args) => args.run(session_ref),
         Command::Dump(args) => args.run(session_ref),
         Command::Bench(args) => args.run(session_ref),
+        Command::Layouts(args) => args.run(session_ref),
         Command::Demo(args) => args.run(session_ref),
         Command::Completions(args) => args.run(session_ref),
         Command::Man => completions::manual(session_ref),

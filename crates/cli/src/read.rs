@@ -5,14 +5,14 @@ use crate::error::{CliError, Context, Exit};
 use crate::key::{self, KeyNotation, entry_json, to_hex};
 use crate::output::{Format, Output};
 use crate::progress::{Progress, Unit};
-use crate::store::{KeyspaceArgs, Store, StoreArgs};
+use crate::store::{DriveArgs, KeyspaceArgs, Store};
 use imbrex::{Iter, ReadOptions, prefix_end};
 
 /// Arguments of `imbrex get`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct GetArgs {
     #[command(flatten)]
-    store: StoreArgs,
+    store: DriveArgs,
     /// The key
     key: String,
     #[command(flatten)]
@@ -55,7 +55,7 @@ impl GetArgs {
 #[derive(clap::Args, Debug)]
 pub(crate) struct ScanArgs {
     #[command(flatten)]
-    store: StoreArgs,
+    store: DriveArgs,
     /// Only keys that start with this
     #[arg(long, conflicts_with_all = ["from", "to"])]
     prefix: Option<String>,

@@ -5,39 +5,39 @@ use crate::byte_size::{ByteSize, grouped};
 use crate::drive;
 use crate::error::CliError;
 use crate::output::Report;
-use crate::store::StoreArgs;
-use imbrex::{Db, Metrics};
-use imbrex_disk::{Counters, Disk};
-use imbrex_disk_sim::SimDisk;
-use imbrex_files::{FileLayer, FilesStats};
+use crate::store::{DriveArgs, Store};
+use imbrex::Metrics;
+use imbrex_disk::Counters;
+use imbrex_files::FilesStats;
 use serde_json::json;
 
 /// Arguments of `imbrex stats`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct StatsArgs {
     #[command(flatten)]
-    store: StoreArgs,
+    store: DriveArgs,
 }
 
 impl StatsArgs {
     pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
         session.out.is_json()?;
         self.store.open()?.with(|store| {
-            let report = report(&store.db, &store.files, &store.disk);
+            let report = report(store);
             session.out.report(&report)
         })
     }
 }
 
 /// Everything that is counted, from the keys down to the tracks.
-pub(crate) fn report(db: &Db, files: &FileLayer, disk: &SimDisk) -> Report {
+fn report(store: &Store) -> Report {
     let mut report = Report::default();
-    let metrics = db.metrics();
+    report.row("layout", store.layout.name(), store.layout.name());
+    let metrics = store.db.metrics();
     levels(&mut report, &metrics);
-    drive::space(&mut report, files);
+    drive::space(&mut report, &store.files);
     engine(&mut report, &metrics);
-    file_layer(&mut report, &files.stats());
-    drive_counters(&mut report, &disk.counters(), &metrics);
+    file_layer(&mut report, &store.files.stats());
+    drive_counters(&mut report, &store.disk.counters(), &metrics);
     report
 }
 
@@ -117,6 +117,8 @@ fn drive_counters(report: &mut Report, counters: &Counters, metrics: &Metrics) {
     bytes(report, "read bytes", counters.read_bytes);
     count(report, "writes", counters.writes);
     bytes(report, "written bytes", counters.written_bytes);
+    bytes(report, "read by translation", counters.added_read_bytes);
+    bytes(report, "written by translation", counters.added_written_bytes);
     count(report, "flushes", counters.flushes);
     count(report, "seeks", counters.seeks);
     let busy_s = counters.busy_ns as f64 / 1e9;

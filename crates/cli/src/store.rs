@@ -1,11 +1,12 @@
-//! The stack put together: a store on the file layer on an emulated drive, in an image file.
+//! The stack put together: a store, as the layout that its drive records, in an image file.
 
 use crate::error::{CliError, Context};
-use imbrex::{Db, Keyspace, Options};
+use imbrex::{Db, Keyspace};
 use imbrex_clockwork::Runtime;
 use imbrex_disk::Disk;
 use imbrex_disk_sim::{OpenOptions, SimDisk};
-use imbrex_files::{FileLayer, Files};
+use imbrex_files::FileLayer;
+use imbrex_layouts::{Layout, LayoutError, Mounted, Stack, mount};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,17 +16,22 @@ const WORKER_COUNT: usize = 2;
 /// An open store and what it lies on.
 pub(crate) struct Store {
     pub(crate) path: PathBuf,
-    pub(crate) disk: Arc<SimDisk>,
+    pub(crate) layout: Layout,
+    /// What the files lie on: the drive, or a translation over it.
+    pub(crate) disk: Arc<dyn Disk>,
     pub(crate) files: FileLayer,
     pub(crate) db: Db,
     pub(crate) runtime: Runtime,
 }
 
-/// Arguments that name a store.
+/// Arguments that name a drive that is there.
 #[derive(clap::Args, Debug)]
-pub(crate) struct StoreArgs {
+pub(crate) struct DriveArgs {
     /// The drive image
     pub(crate) drive: PathBuf,
+    /// Refuse the drive if it holds another layout than this; without it, it opens as what it holds
+    #[arg(long, value_name = "NAME")]
+    layout: Option<String>,
 }
 
 /// Arguments that name a keyspace of a store.
@@ -36,23 +42,56 @@ pub(crate) struct KeyspaceArgs {
     pub(crate) keyspace: Option<String>,
 }
 
-impl StoreArgs {
+/// The layout called `name`, if one is named.
+pub(crate) fn layout_named(name: Option<&str>) -> Result<Option<Layout>, CliError> {
+    let layout = name.map(Layout::by_name).transpose();
+    layout.map_err(|error| CliError::of("cannot use --layout", &error))
+}
+
+impl DriveArgs {
+    /// For messages.
+    pub(crate) fn shown(&self) -> String {
+        self.drive.display().to_string()
+    }
+
+    /// Opens the drive and the store on it.
     pub(crate) fn open(&self) -> Result<Store, CliError> {
-        Store::open(&self.drive)
+        let runtime = Runtime::threads(WORKER_COUNT);
+        let (_, mounted) = self.mount(&runtime)?;
+        let stack = mounted
+            .map_err(|error| self.cannot_open(&error))?
+            .open(&runtime)
+            .map_err(|error| self.cannot_open(&error))?;
+        let Stack { layout, disk, files, db, .. } = stack;
+        Ok(Store { path: self.drive.clone(), layout, disk, files, db, runtime })
+    }
+
+    /// The drive, and its files or why they do not open.
+    #[expect(clippy::type_complexity, reason = "a drive that opens may hold no files that do")]
+    pub(crate) fn mount(
+        &self,
+        runtime: &Runtime,
+    ) -> Result<(Arc<SimDisk>, Result<Mounted, LayoutError>), CliError> {
+        // A name that is none is told before a drive is touched.
+        let asked = layout_named(self.layout.as_deref())?;
+        let disk = Arc::new(open_disk(&self.drive)?);
+        let mounted = mount(Arc::clone(&disk) as Arc<dyn Disk>, runtime);
+        let mounted = mounted.and_then(|mounted| match asked {
+            Some(asked) if asked != mounted.layout => {
+                let recorded = mounted.layout.name().to_owned();
+                Err(LayoutError::Other { recorded, asked: asked.name() })
+            }
+            _ => Ok(mounted),
+        });
+        Ok((disk, mounted))
+    }
+
+    pub(crate) fn cannot_open(&self, error: &LayoutError) -> CliError {
+        CliError::of(format!("cannot open {}", self.shown()), error)
     }
 }
 
 impl Store {
-    pub(crate) fn open(path: &Path) -> Result<Store, CliError> {
-        let runtime = Runtime::threads(WORKER_COUNT);
-        let disk = Arc::new(open_disk(path)?);
-        let files = open_files(path, &disk, &runtime)?;
-        let options = options(&files);
-        let db = Db::open(Arc::new(files.clone()), runtime.clone(), options)
-            .context(|| format!("cannot open the store on {}", path.display()))?;
-        Ok(Store { path: path.to_path_buf(), disk, files, db, runtime })
-    }
-
     /// The keyspace that `args` names.
     pub(crate) fn keyspace(&self, args: &KeyspaceArgs) -> Result<Keyspace, CliError> {
         let Some(name) = &args.keyspace else { return Ok(self.db.default_keyspace()) };
@@ -78,29 +117,7 @@ impl Store {
     }
 }
 
-/// The engine's options, with memtables that a small drive has room for: a store keeps free what
-/// it holds in memory.
-pub(crate) fn options(files: &FileLayer) -> Options {
-    let default = Options::default();
-    let share = files.space().capacity_bytes / 64;
-    let memtable_len_bytes = share.clamp(64 << 10, default.memtable_len_bytes);
-    Options { memtable_len_bytes, ..default }
-}
-
 /// Opens the drive image at `path`.
-pub(crate) fn open_disk(path: &Path) -> Result<SimDisk, CliError> {
+fn open_disk(path: &Path) -> Result<SimDisk, CliError> {
     SimDisk::open_image(path, OpenOptions::default()).context(|| "cannot open drive")
-}
-
-/// Opens the file layer on `disk`, with its cleaning at work.
-pub(crate) fn open_files(
-    path: &Path,
-    disk: &Arc<SimDisk>,
-    runtime: &Runtime,
-) -> Result<FileLayer, CliError> {
-    let disk: Arc<dyn Disk> = Arc::clone(disk) as Arc<dyn Disk>;
-    let files = FileLayer::open(disk, runtime)
-        .context(|| format!("cannot open the files on {}", path.display()))?;
-    runtime.scheduler.spawn(files.clean_job());
-    Ok(files)
 }

@@ -7,7 +7,7 @@ use crate::interrupt::Stdin;
 use crate::key::{self, KeyNotation};
 use crate::output::Report;
 use crate::progress::{Progress, Unit};
-use crate::store::{KeyspaceArgs, StoreArgs};
+use crate::store::{DriveArgs, KeyspaceArgs};
 use imbrex::{EngineError, VALUE_LEN_BYTES_MAX, WriteBatch, WriteOptions, prefix_end};
 use std::io::Read;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use std::path::PathBuf;
 #[derive(clap::Args, Debug)]
 pub(crate) struct PutArgs {
     #[command(flatten)]
-    store: StoreArgs,
+    store: DriveArgs,
     /// The key
     key: String,
     /// The value; without it the value is read from standard input
@@ -71,7 +71,7 @@ impl PutArgs {
 #[command(group = clap::ArgGroup::new("which").required(true).multiple(true).args(["keys", "prefix", "from", "to"]))]
 pub(crate) struct DeleteArgs {
     #[command(flatten)]
-    store: StoreArgs,
+    store: DriveArgs,
     /// The keys; one that is not there is no error
     #[arg(value_name = "KEY")]
     keys: Vec<String>,
@@ -134,7 +134,7 @@ impl DeleteArgs {
 #[derive(clap::Args, Debug)]
 pub(crate) struct CompactArgs {
     #[command(flatten)]
-    store: StoreArgs,
+    store: DriveArgs,
     #[command(flatten)]
     keyspace: KeyspaceArgs,
 }

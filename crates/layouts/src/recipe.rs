@@ -47,6 +47,12 @@ impl Recording {
     pub fn matches(self, rule: &Rule) -> bool {
         self.name() == rule.name()
     }
+
+    /// Which kind a drive under `rule` is; `None` for one that no layout is for.
+    pub fn of(rule: &Rule) -> Option<Recording> {
+        let all = [Recording::Conventional, Recording::Zoned, Recording::Shingled];
+        all.into_iter().find(|recording| recording.matches(rule))
+    }
 }
 
 /// The parts of a layout, fitted to one drive.

@@ -12,9 +12,9 @@ fn small(benchmarks: &str) -> BenchOptions {
         benchmarks: benchmarks.split(',').map(|b| b.parse().expect("a known name")).collect(),
         num: 3000,
         value_size: 400,
-        write_buffer_size: ByteCount(128 << 10),
+        write_buffer_size: Some(ByteCount(128 << 10)),
         target_file_size_base: Some(ByteCount(64 << 10)),
-        cache_size: ByteCount(64 << 10),
+        cache_size: Some(ByteCount(64 << 10)),
         ..BenchOptions::new()
     }
 }
@@ -143,7 +143,7 @@ fn nonsense_is_refused_with_its_name() {
         run(&options, &mut |_| ()).unwrap_err().to_string()
     };
     assert!(error(|o| o.num = 0).contains("--num"));
-    assert!(error(|o| o.drive = "no-such-drive".into()).contains("no-such-drive"));
+    assert!(error(|o| o.drive = Some("no-such-drive".into())).contains("no-such-drive"));
     assert!(error(|o| o.layout = Some("no-such-layout".into())).contains("no-such-layout"));
 }
 

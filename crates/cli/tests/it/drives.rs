@@ -38,39 +38,6 @@ fn the_same_seed_makes_the_same_image() {
 }
 
 #[test]
-fn each_layout_and_profile_makes_a_working_store() {
-    let dir = tempfile::tempdir().unwrap();
-    for (profile, layout) in [
-        ("hc620", "zone-per-level"),
-        ("hc620", "log-structured"),
-        ("st13125nm007", "zone-per-level"),
-        ("st1000dm003", "first-fit"),
-    ] {
-        let path = dir.path().join(format!("{profile}-{layout}"));
-        let path = path.to_str().unwrap();
-        imbrex(&[
-            "drive",
-            "create",
-            path,
-            "--profile",
-            profile,
-            "--layout",
-            layout,
-            "--capacity",
-            "4GiB",
-        ])
-        .ok();
-        imbrex(&["put", path, "k", "v"]).ok();
-        assert_eq!(imbrex(&["get", path, "k"]).ok(), "v");
-        imbrex(&["check", path]).ok();
-        assert!(imbrex(&["drive", "info", path]).ok().contains(layout));
-    }
-    let path = dir.path().join("x");
-    imbrex(&["drive", "create", path.to_str().unwrap(), "--layout", "nosuch"])
-        .fails(2, &["nosuch", "zone-per-level"]);
-}
-
-#[test]
 fn a_profile_is_measured_beside_its_published_figures() {
     let measured = imbrex(&["drive", "bench", "hc620", "--format", "json"]).json();
     let figures = measured["figures"].as_array().unwrap();

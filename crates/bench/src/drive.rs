@@ -1,0 +1,283 @@
+//! Which emulated drive to make: a real drive's profile, cut to size, recorded as asked.
+//!
+//! ```text
+//!   --layout sealdb                          what that layout is for: raw shingled tracks
+//!   --profile hc620 --capacity 8GiB          as the real one records, smaller
+//!   --rule shingled --overlap-tracks 4       as said, with the mechanics of the profile
+//! ```
+//!
+//! What is said counts, then the profile that is named, then what the layout is for, then `hc620`.
+//! Flags that mean nothing to the drive are refused, not ignored.
+
+use crate::error::BenchError;
+use crate::options::ByteCount;
+use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Geometry, Rule, ShingleSpec, ZoneSpec};
+use imbrex_disk_sim::{Profile, ProfileError, SEALDB_SHINGLE};
+use imbrex_layouts::{Layout, Recording};
+
+/// The usual profile of each kind of drive.
+const ZONED_PROFILE: &str = "hc620";
+const CONVENTIONAL_PROFILE: &str = "st1000dm003";
+
+/// Zones on a drive whose real model has none: those of the `hc620`, of which one in a hundred is
+/// conventional.
+const ZONE_LEN_BYTES: u64 = 256 << 20;
+const ZONES_PER_CONVENTIONAL: u64 = 100;
+const CONVENTIONAL_ZONE_COUNT_MIN: u64 = 2;
+const OPEN_ZONE_LIMIT: u32 = 128;
+
+/// How a drive differs from the real one of its profile.
+#[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
+pub struct DriveShape {
+    /// How the drive records: conventional, zoned or shingled [default: as the real one does, or as
+    /// the layout needs it]
+    #[arg(long, value_name = "RULE", value_parser = recording)]
+    pub rule: Option<Recording>,
+
+    /// A smaller drive of the same make [default: the full length of the real one]
+    #[arg(long, value_name = "SIZE")]
+    pub capacity: Option<ByteCount>,
+
+    /// Zoned drives: zones of another length than the real drive's
+    #[arg(long = "zone-len", alias = "zone_len", value_name = "SIZE")]
+    pub zone_len: Option<ByteCount>,
+
+    /// Shingled drives: the length of a track
+    #[arg(long = "track-len", alias = "track_len", value_name = "SIZE")]
+    pub track_len: Option<ByteCount>,
+
+    /// Shingled drives: how many of the following tracks a write destroys
+    #[arg(long = "overlap-tracks", alias = "overlap_tracks", value_name = "COUNT")]
+    pub overlap_tracks: Option<u32>,
+}
+
+/// A kind of drive, by name.
+fn recording(name: &str) -> Result<Recording, String> {
+    let known = [Recording::Conventional, Recording::Zoned, Recording::Shingled];
+    known.into_iter().find(|recording| recording.name() == name).ok_or_else(|| {
+        let names: Vec<_> = known.iter().map(|recording| recording.name()).collect();
+        format!("{name:?} is no rule of a drive; there are {}", names.join(", "))
+    })
+}
+
+impl DriveShape {
+    /// The profile called `name` (or the one that suits), in this shape; to be formatted as `layout`,
+    /// if that is known already.
+    ///
+    /// # Errors
+    /// [`BenchError::Drive`]: no such profile, or not such a drive of it; [`BenchError::Options`]:
+    /// flags that contradict each other.
+    pub fn profile(
+        &self,
+        name: Option<&str>,
+        layout: Option<Layout>,
+    ) -> Result<Profile, BenchError> {
+        let by_layout = layout.filter(|_| name.is_none()).map(Layout::recording);
+        let wanted = self.rule.or(by_layout);
+        let name = name.unwrap_or(match wanted {
+            None | Some(Recording::Zoned) => ZONED_PROFILE,
+            Some(Recording::Conventional | Recording::Shingled) => CONVENTIONAL_PROFILE,
+        });
+        let profile = read_profile(name)?;
+        let own = Recording::of(profile.geometry().rule());
+        let recording = wanted.or(own);
+        self.check(recording)?;
+        let shaped = match recording {
+            Some(recording) if Some(recording) != own => self.recorded(&profile, recording),
+            _ => self.cut(&profile),
+        };
+        shaped.map_err(|source| failed(name, source))
+    }
+
+    /// The drive records as the real one does.
+    fn cut(&self, profile: &Profile) -> Result<Profile, ProfileError> {
+        let profile = match self.zone_len {
+            Some(len) => profile.with_zone_len(Blocks::holding(len.0))?,
+            None => profile.clone(),
+        };
+        let profile = match self.capacity {
+            Some(capacity) => profile.scaled(capacity.0)?,
+            None => profile,
+        };
+        match *profile.geometry().rule() {
+            Rule::IsolationDistance(own) if self.has_tracks() => {
+                profile.with_rule(Rule::IsolationDistance(self.tracks(own)))
+            }
+            _ => Ok(profile),
+        }
+    }
+
+    /// The drive records as another one.
+    fn recorded(&self, profile: &Profile, recording: Recording) -> Result<Profile, ProfileError> {
+        // Without its own rule first: its zones are no measure of the new one.
+        let bare = profile.with_rule(Rule::Anywhere)?;
+        let len_bytes = self.capacity.map_or(bare.geometry().len().bytes(), |capacity| capacity.0);
+        match recording {
+            Recording::Conventional => bare.scaled(len_bytes),
+            Recording::Shingled => {
+                let tracks = self.tracks(SEALDB_SHINGLE);
+                bare.scaled(len_bytes)?.with_rule(Rule::IsolationDistance(tracks))
+            }
+            Recording::Zoned => {
+                let zone_len_bytes = self.zone_len.map_or(ZONE_LEN_BYTES, |len| len.0);
+                let zone_len = Blocks::holding(zone_len_bytes.max(BLOCK_LEN_BYTES as u64));
+                let zone_count = len_bytes / zone_len.bytes();
+                let conventional = (zone_count / ZONES_PER_CONVENTIONAL)
+                    .max(CONVENTIONAL_ZONE_COUNT_MIN.min(zone_count));
+                let rule = Rule::AtPointer(ZoneSpec {
+                    zone_len,
+                    zone_capacity: zone_len,
+                    conventional_zone_count: u32::try_from(conventional).unwrap_or(u32::MAX),
+                    open_zone_limit: Some(OPEN_ZONE_LIMIT),
+                    active_zone_limit: None,
+                    strict_reads: true,
+                });
+                bare.scaled(zone_count * zone_len.bytes())?.with_rule(rule)
+            }
+        }
+    }
+
+    fn has_tracks(&self) -> bool {
+        self.track_len.is_some() || self.overlap_tracks.is_some()
+    }
+
+    fn tracks(&self, usual: ShingleSpec) -> ShingleSpec {
+        ShingleSpec {
+            track_len: self.track_len.map_or(usual.track_len, |len| Blocks::holding(len.0)),
+            overlap_tracks: self.overlap_tracks.unwrap_or(usual.overlap_tracks),
+        }
+    }
+
+    /// Refuses what means nothing to such a drive.
+    fn check(&self, recording: Option<Recording>) -> Result<(), BenchError> {
+        let name = recording.map_or("another kind of", Recording::name);
+        let flags = [
+            ("--zone-len", self.zone_len.is_some(), Recording::Zoned),
+            ("--track-len", self.track_len.is_some(), Recording::Shingled),
+            ("--overlap-tracks", self.overlap_tracks.is_some(), Recording::Shingled),
+        ];
+        for (flag, is_there, needed) in flags {
+            if is_there && recording != Some(needed) {
+                let needed = needed.name();
+                return Err(BenchError::Options(format!(
+                    "{flag} is for {needed} drives and this one is {name}; leave it out, or pass \
+                     --rule {needed}"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The layout to format a drive of `geometry` as: `layout` if that is said, else the usual one.
+///
+/// # Errors
+/// [`BenchError::Layout`]: the layout cannot use the drive, or none can.
+pub fn layout_for(geometry: &Geometry, layout: Option<Layout>) -> Result<Layout, BenchError> {
+    let Some(layout) = layout.or_else(|| Layout::default_for(geometry.rule())) else {
+        let name = geometry.rule().name();
+        return Err(BenchError::Options(format!("no layout is for {name} drives")));
+    };
+    match layout.suits(geometry) {
+        Ok(()) => Ok(layout),
+        Err(reason) => Err(BenchError::layout(imbrex_layouts::LayoutError::Unsuitable {
+            layout: layout.name(),
+            reason,
+        })),
+    }
+}
+
+/// A profile by name, or from a TOML file.
+///
+/// # Errors
+/// [`BenchError::Drive`].
+pub fn read_profile(name: &str) -> Result<Profile, BenchError> {
+    if !name.ends_with(".toml") {
+        return Profile::by_name(name).map_err(|source| failed(name, source));
+    }
+    let text = std::fs::read_to_string(name).map_err(|source| failed(name, source))?;
+    Profile::from_toml(&text).map_err(|source| failed(name, source))
+}
+
+fn failed(drive: &str, source: impl std::error::Error + Send + Sync + 'static) -> BenchError {
+    BenchError::Drive { drive: drive.to_owned(), source: Box::new(source) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(change: impl FnOnce(&mut DriveShape)) -> DriveShape {
+        let mut shape = DriveShape { capacity: Some(ByteCount(8 << 30)), ..DriveShape::default() };
+        change(&mut shape);
+        shape
+    }
+
+    fn rule(shape: &DriveShape, name: Option<&str>, layout: Option<&str>) -> Rule {
+        let layout = layout.map(|name| Layout::by_name(name).unwrap());
+        *shape.profile(name, layout).unwrap().geometry().rule()
+    }
+
+    #[test]
+    fn what_is_said_counts_then_the_profile_then_the_layout() {
+        let plain = shape(|_| ());
+        let shingled = shape(|s| s.rule = Some(Recording::Shingled));
+        assert_eq!(rule(&plain, None, None).name(), "zoned");
+        assert_eq!(rule(&plain, None, Some("leveldb-cmr")).name(), "conventional");
+        assert_eq!(rule(&plain, Some("hc620"), Some("leveldb-cmr")).name(), "zoned");
+        assert_eq!(rule(&shingled, Some("hc620"), Some("leveldb-cmr")).name(), "shingled");
+        assert_eq!(rule(&shingled, None, None), Rule::IsolationDistance(SEALDB_SHINGLE));
+    }
+
+    #[test]
+    fn every_profile_takes_every_rule_in_every_size() {
+        for name in Profile::names() {
+            for recording in [Recording::Conventional, Recording::Zoned, Recording::Shingled] {
+                for capacity in [Some(ByteCount(4 << 30)), None] {
+                    let shape = DriveShape { rule: Some(recording), capacity, ..shape(|_| ()) };
+                    let profile = shape.profile(Some(name), None).unwrap();
+                    assert_eq!(profile.geometry().rule().name(), recording.name(), "{name}");
+                    let full = read_profile(name).unwrap().geometry().len().bytes();
+                    let asked = capacity.map_or(full, |capacity| capacity.0);
+                    let got = profile.geometry().len().bytes();
+                    assert!(got <= asked && got > asked - ZONE_LEN_BYTES, "{name}: {got} {asked}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn lengths_of_zones_and_tracks_are_as_said() {
+        let zones = shape(|s| {
+            s.rule = Some(Recording::Zoned);
+            s.zone_len = Some(ByteCount(40 << 20));
+        });
+        let profile = zones.profile(Some("st1000dm003"), None).unwrap();
+        assert_eq!(profile.geometry().zones().unwrap().zone_len.bytes(), 40 << 20);
+        assert_eq!(profile.geometry().zone_count(), 204);
+        let tracks = shape(|s| {
+            s.rule = Some(Recording::Shingled);
+            (s.track_len, s.overlap_tracks) = (Some(ByteCount(1 << 20)), Some(4));
+        });
+        let want = ShingleSpec { track_len: Blocks::new(256), overlap_tracks: 4 };
+        assert_eq!(rule(&tracks, None, None), Rule::IsolationDistance(want));
+    }
+
+    #[test]
+    fn what_means_nothing_is_refused() {
+        let refused = |shape: DriveShape, want: &str| {
+            let error = shape.profile(None, None).unwrap_err().to_string();
+            assert!(error.contains(want), "{error}");
+        };
+        refused(shape(|s| s.track_len = Some(ByteCount(4096))), "--rule shingled");
+        refused(
+            shape(|s| {
+                s.rule = Some(Recording::Conventional);
+                s.zone_len = Some(ByteCount(1 << 20));
+            }),
+            "--zone-len is for zoned drives and this one is conventional",
+        );
+        refused(shape(|s| s.capacity = Some(ByteCount(1 << 10))), "1024");
+        assert!(recording("shingeled").unwrap_err().contains("shingled"));
+    }
+}

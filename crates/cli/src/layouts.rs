@@ -1,0 +1,39 @@
+//! `layouts`: what a drive can be formatted as, one line each.
+
+use crate::Session;
+use crate::error::CliError;
+use crate::output::Table;
+use imbrex_layouts::Layout;
+use serde_json::json;
+
+/// Arguments of `imbrex layouts`.
+#[derive(clap::Args, Debug)]
+pub(crate) struct LayoutsArgs {}
+
+impl LayoutsArgs {
+    pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
+        if session.out.is_json()? {
+            let layouts: Vec<_> = Layout::all()
+                .map(|layout| {
+                    json!({
+                        "name": layout.name(),
+                        "recording": layout.recording().name(),
+                        "placement": layout.placement(),
+                        "summary": layout.summary(),
+                        "source": layout.source(),
+                    })
+                })
+                .collect();
+            return session.out.json(&json!(layouts));
+        }
+        let mut table = Table::new(&["layout", "drive", "what it is"]);
+        for layout in Layout::all() {
+            table.row(vec![
+                layout.name().to_owned(),
+                layout.recording().name().to_owned(),
+                layout.summary().to_owned(),
+            ]);
+        }
+        session.out.bytes(table.text().as_bytes())
+    }
+}

@@ -1,0 +1,230 @@
+//! Layouts: each makes a working store on a drive that suits it, and every misuse is told.
+
+use crate::{Ran, copy_sparse, imbrex, imbrex_with, json_lines, value};
+use std::path::{Path, PathBuf};
+
+/// What `imbrex layouts` lists: names, and the drives they are for.
+fn layouts() -> Vec<(String, String)> {
+    let listed = imbrex(&["layouts", "--format", "json"]).json();
+    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+    listed
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|layout| (text(&layout["name"]), text(&layout["recording"])))
+        .collect()
+}
+
+/// A directory of drives.
+struct Shelf {
+    dir: tempfile::TempDir,
+}
+
+impl Shelf {
+    fn new() -> Shelf {
+        Shelf { dir: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn create(&self, name: &str, args: &[&str]) -> Ran {
+        let path = self.path(name);
+        imbrex(&[&["drive", "create", path.to_str().unwrap(), "--no-timing"], args].concat())
+    }
+}
+
+fn on(command: &[&str], path: &Path, args: &[&str]) -> Ran {
+    imbrex(&[command, &[path.to_str().unwrap()], args].concat())
+}
+
+fn load(path: &Path, count: usize, round: usize, args: &[&str]) -> Ran {
+    let text = json_lines(count, round);
+    imbrex_with(text.as_bytes(), &[&["load", path.to_str().unwrap(), "-"], args].concat())
+}
+
+#[test]
+fn they_are_listed_one_line_each() {
+    let text = imbrex(&["layouts"]).ok();
+    let layouts = layouts();
+    assert_eq!(text.lines().count(), layouts.len() + 1, "{text}");
+    for ((name, recording), line) in layouts.iter().zip(text.lines().skip(1)) {
+        assert!(line.starts_with(name.as_str()) && line.contains(recording.as_str()), "{line}");
+    }
+}
+
+#[test]
+fn each_makes_a_store_that_reopens_checks_and_draws() {
+    const COUNT: usize = 2_000;
+    let shelf = Shelf::new();
+    for (layout, recording) in layouts() {
+        let layout = layout.as_str();
+        let path = shelf.path(layout);
+        shelf.create(layout, &["--layout", layout, "--capacity", "8GiB"]).ok();
+        for round in 0..2 {
+            load(&path, COUNT, round, &["--layout", layout]).ok();
+        }
+        on(&["delete"], &path, &["key000000"]).ok();
+        on(&["compact"], &path, &["--layout", layout]).ok();
+        let scanned = on(&["scan"], &path, &[]).ok();
+        let expected: String =
+            (1..COUNT).map(|n| format!("key{n:06}\t{}\n", value(n, 1))).collect();
+        assert!(scanned == expected, "{layout}");
+        on(&["check"], &path, &["--layout", layout]).ok();
+        let info = on(&["drive", "info"], &path, &["--format", "json"]).json();
+        assert_eq!((&info["layout"], &info["recording"]), (&layout.into(), &recording.into()));
+        assert_eq!(on(&["stats"], &path, &["--format", "json"]).json()["layout"], layout);
+        assert!(on(&["dump"], &path, &["catalog"]).ok().contains(layout));
+        on(&["drive", "zones"], &path, &["--layout", layout]).ok();
+        let svg = shelf.path("picture.svg");
+        on(&["drive", "zones"], &path, &["--svg", svg.to_str().unwrap()]).ok();
+        assert!(std::fs::read_to_string(svg).unwrap().contains(layout));
+        std::fs::remove_file(path).unwrap();
+    }
+}
+
+#[test]
+fn a_drive_opens_as_what_it_holds_and_as_nothing_else() {
+    let shelf = Shelf::new();
+    let path = shelf.path("d");
+    shelf.create("d", &["--layout", "leveldb-greedy", "--capacity", "4GiB"]).ok();
+    on(&["put"], &path, &["k", "v"]).ok();
+    let before = shelf.path("before");
+    copy_sparse(&path, &before);
+    for (command, args) in [
+        (&["get"][..], &["k"][..]),
+        (&["put"], &["k", "w"]),
+        (&["delete"], &["k"]),
+        (&["scan"], &[]),
+        (&["stats"], &[]),
+        (&["compact"], &[]),
+        (&["check"], &[]),
+        (&["dump"], &[]),
+        (&["drive", "info"], &[]),
+        (&["drive", "zones"], &[]),
+    ] {
+        let args = [args, &["--layout", "leveled-zones"]].concat();
+        let line = on(command, &path, &args).fails(
+            4,
+            &["holds layout leveldb-greedy, not leveled-zones", "open it as leveldb-greedy"],
+        );
+        assert!(line.contains(path.to_str().unwrap()), "{line}");
+    }
+    load(&path, 10, 0, &["--layout", "leveled-zones"]).fails(4, &["holds layout leveldb-greedy"]);
+    let same = std::fs::read(&path).unwrap() == std::fs::read(&before).unwrap();
+    assert!(same, "a refused drive is not touched");
+    assert_eq!(on(&["get"], &path, &["k", "--layout", "leveldb-greedy"]).ok(), "v");
+}
+
+#[test]
+fn a_name_that_is_none_is_told_with_the_nearest_and_all() {
+    let shelf = Shelf::new();
+    let nearest = ["no layout \"leveldb-gredy\"", "did you mean leveldb-greedy?", "leveled-zones"];
+    shelf.create("d", &["--layout", "leveldb-gredy"]).fails(2, &nearest);
+    assert!(!shelf.path("d").exists());
+    // Before any drive is touched: there is none.
+    on(&["get"], &shelf.path("d"), &["k", "--layout", "leveldb-gredy"]).fails(2, &nearest);
+    imbrex(&["bench", "--layout", "leveldb-gredy"]).fails(2, &nearest);
+    imbrex(&["demo", "--layout", "leveldb-gredy"]).fails(2, &nearest);
+    shelf.create("d", &["--layout", "a house of cards"]).fails(2, &["there are leveled-zones"]);
+}
+
+#[test]
+fn a_drive_that_cannot_carry_it_is_refused_with_what_would_do() {
+    let shelf = Shelf::new();
+    for (profile, layout, parts) in [
+        (
+            "st1000dm003",
+            "leveldb-greedy",
+            ["for zoned drives and this one is conventional", "leveldb-cmr"],
+        ),
+        (
+            "hc620",
+            "leveldb-cmr",
+            ["for conventional drives and this one is zoned", "leveldb-greedy"],
+        ),
+    ] {
+        let args = ["--profile", profile, "--layout", layout, "--capacity", "4GiB"];
+        shelf.create("d", &args).fails(2, &parts);
+        assert!(!shelf.path("d").exists());
+    }
+    // The same drives under another rule will do.
+    let args = ["--profile", "hc620", "--rule", "conventional", "--layout", "leveldb-cmr"];
+    shelf.create("cmr", &[&args[..], &["--capacity", "1GiB"]].concat()).ok();
+    shelf.create("d", &["--rule", "shingeled"]).fails_clap_with("there are conventional, zoned");
+    shelf.create("d", &["--track-len", "1MiB"]).fails(2, &["--track-len is for shingled drives"]);
+    shelf
+        .create("d", &["--layout", "leveldb-cmr", "--zone-len", "1MiB"])
+        .fails(2, &["--zone-len is for zoned drives"]);
+}
+
+#[test]
+fn a_drive_too_small_is_refused_when_it_is_made_or_works() {
+    let shelf = Shelf::new();
+    let (mut refused_count, mut made_count) = (0, 0);
+    for (layout, recording) in layouts() {
+        let mut sizes = vec![("1MiB", "1MiB"), ("16MiB", "1MiB"), ("64MiB", "4MiB")];
+        sizes.extend([("1GiB", "256MiB"), ("1GiB", "64MiB"), ("3GiB", "64MiB")]);
+        for (capacity, zone_len) in sizes {
+            let what = format!("{layout}, {capacity}, zones of {zone_len}");
+            let mut args = vec!["--layout", layout.as_str(), "--capacity", capacity];
+            if recording == "zoned" {
+                args.extend(["--zone-len", zone_len]);
+            }
+            let path = shelf.path("small");
+            let made = shelf.create("small", &args);
+            assert!(matches!(made.code, Some(0 | 2)), "{what}: {}", made.stderr);
+            if made.code == Some(2) {
+                made.fails(2, &["cannot"]);
+                assert!(!path.exists(), "{what}");
+                refused_count += 1;
+                continue;
+            }
+            made_count += 1;
+            on(&["put"], &path, &["first", "1"]).ok();
+            let loaded = load(&path, 5_000, 0, &[]);
+            match loaded.code {
+                Some(0) => _ = loaded.ok(),
+                _ => _ = loaded.fails(4, &["no space", "larger drive"]),
+            }
+            assert_eq!(on(&["get"], &path, &["first"]).ok(), "1", "{what}");
+            on(&["check"], &path, &[]).ok();
+            on(&["delete"], &path, &["--prefix", "key"]).ok();
+            on(&["put"], &path, &["last", "1"]).ok();
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+    assert!(refused_count > 0 && made_count > 0, "{refused_count} refused, {made_count} made");
+}
+
+#[test]
+fn benchmarks_run_on_each() {
+    for (layout, _) in layouts() {
+        let args = ["--benchmarks=fillrandom,readrandom", "--num=2000", "--capacity=8GiB"];
+        let layout_arg = format!("--layout={layout}");
+        let report =
+            imbrex(&[&["bench", "--format=json", layout_arg.as_str()], &args[..]].concat()).json();
+        assert_eq!(report["setup"]["layout"], layout.as_str());
+        assert_eq!(report["runs"][1]["ops"], 2000);
+    }
+    let shelf = Shelf::new();
+    shelf.create("d", &["--layout", "leveldb-greedy", "--capacity", "4GiB"]).ok();
+    let drive = format!("--drive={}", shelf.path("d").display());
+    let report = imbrex(&["bench", "--num=1000", "--format=json", &drive]).json();
+    assert_eq!(report["setup"]["layout"], "leveldb-greedy");
+    imbrex(&["bench", "--num=1000", &drive, "--layout=leveled-zones"])
+        .fails(4, &["holds layout leveldb-greedy"]);
+}
+
+impl Ran {
+    #[track_caller]
+    fn fails_clap_with(self, part: &str) {
+        assert_eq!(self.code, Some(2), "{}", self.stderr);
+        assert!(
+            self.stderr.starts_with("error: ") && self.stderr.contains(part),
+            "{}",
+            self.stderr
+        );
+    }
+}
