@@ -108,12 +108,20 @@ fn wrong(error: BenchError) -> CliError {
 fn format(disk: Arc<SimDisk>, layout: Layout, format_id: u64, shown: &str) -> Result<(), CliError> {
     let runtime = Runtime::threads(1);
     let recipe = layout.recipe(disk.geometry());
-    let made = layout.format_with(disk, &runtime, &recipe, format_id);
-    made.and_then(Stack::close).map_err(|error| {
+    let what = || format!("cannot make a store on {shown}");
+    let stack = layout.format_with(disk, &runtime, &recipe, format_id).map_err(|error| {
         let is_misfit =
             matches!(&error, LayoutError::Files { source: FilesError::Unsuitable { .. }, .. });
-        let error = CliError::of(format!("cannot make a store on {shown}"), &error);
+        let error = CliError::of(what(), &error);
         if is_misfit { CliError::usage(error.to_string()) } else { error }
+    })?;
+    let room = stack.db.check_room();
+    stack.close().context(what)?;
+    room.map_err(|error| {
+        CliError::usage(format!(
+            "{}: it is too small for layout {layout}: {error}, or shorter zones",
+            what()
+        ))
     })
 }
 

@@ -261,6 +261,15 @@ impl Db {
         store.check_poison()
     }
 
+    /// Whether a put would find room now, on the drive and in its catalog.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSpace`]: how much must stay free, and how much is.
+    pub fn check_room(&self) -> Result<(), EngineError> {
+        let store = self.store();
+        if store.refresh_space() { Ok(()) } else { Err(store.no_space()) }
+    }
+
     /// What the store did since it was opened, and what it holds.
     pub fn metrics(&self) -> Metrics {
         self.store().metrics()

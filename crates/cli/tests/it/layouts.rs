@@ -88,7 +88,8 @@ fn each_makes_a_store_that_reopens_checks_and_draws() {
 fn a_drive_opens_as_what_it_holds_and_as_nothing_else() {
     let shelf = Shelf::new();
     let path = shelf.path("d");
-    shelf.create("d", &["--layout", "leveldb-greedy", "--capacity", "4GiB"]).ok();
+    let small = ["--capacity", "64MiB", "--zone-len", "1MiB"];
+    shelf.create("d", &[&small[..], &["--layout", "leveldb-greedy"]].concat()).ok();
     on(&["put"], &path, &["k", "v"]).ok();
     let before = shelf.path("before");
     copy_sparse(&path, &before);
