@@ -12,7 +12,7 @@ use imbrex_clockwork::{Runtime, entropy_u64};
 use imbrex_disk::{Disk, Geometry, Rule};
 use imbrex_disk_sim::{SimDisk, measure};
 use imbrex_files::{FileLayer, FilesError};
-use imbrex_layouts::{Layout, LayoutError, Stack};
+use imbrex_layouts::{Layout, LayoutError};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -67,7 +67,6 @@ impl DriveArgs {
     }
 
     /// The drive, and its files or why they do not open.
-    #[expect(clippy::type_complexity, reason = "a drive that opens may hold no files that do")]
     pub(crate) fn mount(
         &self,
         runtime: &Runtime,
