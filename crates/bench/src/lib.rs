@@ -24,6 +24,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! [`repro`] runs published figures again: `imbrex repro`.
+//!
 //! Not here: rival stores, which `rivals/` measures on one workload with this one (feature
 //! `rivals`; its README says how).
 
@@ -31,14 +33,17 @@ mod client;
 mod disk_user;
 mod drive;
 mod error;
+mod exact;
 mod host;
 mod latency;
 mod options;
 mod report;
+pub mod repro;
 mod run;
 mod stand;
 mod watch;
 mod workload;
+mod ycsb;
 
 pub use disk_user::{BareDrive, DiskUserOptions, DiskUserReport, DiskUserRow, disk_user};
 pub use drive::{DriveShape, layout_for, read_profile};
@@ -51,3 +56,4 @@ pub use report::{
 pub use run::{run, run_watched};
 pub use watch::{Phase, RunProgress, RunWatch};
 pub use workload::{Benchmark, Task};
+pub use ycsb::YcsbWorkload;

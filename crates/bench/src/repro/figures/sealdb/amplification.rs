@@ -1,0 +1,39 @@
+//! Figure 12: write amplification of the store, of the drive, and of both.
+
+use super::{STORES, equal_reads, random};
+use crate::repro::figures::{need, over};
+use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, Totals};
+
+pub(in super::super) const FIGURE_12: Figure = Figure {
+    name: "sealdb-12",
+    title: "write amplification of three stores",
+    paper: "SEALDB, figure 12: 100 GB random load",
+    runs: |size| STORES.iter().map(|s| random(size, s)).chain([equal_reads(size)]).collect(),
+    page: |size, results| {
+        let mut page = Page::default();
+        let totals: Vec<Totals> = STORES
+            .iter()
+            .map(|store| {
+                let run = need(&mut page, results, &random(size, store));
+                run.and_then(|run| run.load()).map_or(Totals::default(), |load| load.totals)
+            })
+            .collect();
+        let of = |f: fn(&Totals) -> f64| totals.iter().map(f).collect::<Vec<f64>>();
+        let wa = of(Totals::write_amp_ratio);
+        let awa = of(Totals::added_write_amp_ratio);
+        let mwa = of(Totals::multiplied_write_amp_ratio);
+        page.claims = vec![
+            Claim::new("MWA, LevelDB over SEALDB", Better::Larger, 6.70, over(mwa[0], mwa[2]), "x"),
+            Claim::new("AWA of SEALDB", Better::Same, 1.0, awa[2], ""),
+            Claim::new("AWA of SMRDB", Better::Same, 1.0, awa[1], ""),
+            Claim::new("WA, SEALDB over LevelDB", Better::Same, 1.0, over(wa[2], wa[0]), "x"),
+            Claim::shown("WA, SMRDB over LevelDB (the paper: below 1)", over(wa[1], wa[0]), "x"),
+        ];
+        let groups = STORES.map(str::to_owned).to_vec();
+        let y = || Axis::linear("times");
+        let both = vec![("WA".to_owned(), wa), ("AWA".to_owned(), awa)];
+        page.charts.push(Chart::bars("(a) WA and AWA", groups.clone(), y(), both));
+        page.charts.push(Chart::bars("(b) MWA", groups, y(), vec![("MWA".to_owned(), mwa)]));
+        page
+    },
+};

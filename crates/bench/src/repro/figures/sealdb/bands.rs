@@ -1,0 +1,82 @@
+//! Figure 3: what fixed bands make of LevelDB's scattered tables.
+
+use super::{drive, LOAD_BYTES, PREFIX_BYTES_MIN, VALUE_LEN_BYTES};
+use crate::repro::figures::{GB, MIB, mean, merges, need, output_runs};
+use crate::repro::spec::{LoadOrder, Phase, RunSpec, Size, Tune};
+use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, Table};
+
+const BAND_LENS_MIB: [u64; 5] = [20, 30, 40, 50, 60];
+
+pub(in super::super) const FIGURE_3: Figure = Figure {
+    name: "sealdb-3",
+    title: "tables and bands a compaction writes to, and its amplification, by band length",
+    paper: "SEALDB, figure 3: LevelDB on emulated drives with bands of 20 to 60 MB",
+    runs: |size| {
+        let whole = BAND_LENS_MIB.iter().map(|&mib| run(size, mib, true));
+        whole.chain([run(size, 40, false)]).collect()
+    },
+    page: |size, results| {
+        let mut page = Page::default();
+        let (mut groups, mut tables, mut bands) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut wa, mut mwa) = (Vec::new(), Vec::new());
+        let mut table = Table::new(
+            "40 MB bands by what a rewrite reads back",
+            &["read back", "WA", "AWA", "MWA", "MB read to rewrite"],
+        );
+        for &mib in &BAND_LENS_MIB {
+            let Some(found) = need(&mut page, results, &run(size, mib, true)) else { continue };
+            let Some(load) = found.load() else { continue };
+            let band = mib * MIB;
+            let lines: Vec<_> = merges(&found.lines).collect();
+            groups.push(format!("{mib} MB"));
+            tables.push(mean(lines.iter().map(|line| line.output_table_count as f64)));
+            bands.push(mean(lines.iter().map(|line| {
+                let runs = output_runs(line);
+                let touched = runs.iter().flat_map(|&(at, len)| at / band..=(at + len - 1) / band);
+                touched.collect::<std::collections::BTreeSet<u64>>().len() as f64
+            })));
+            wa.push(load.totals.write_amp_ratio());
+            mwa.push(load.totals.multiplied_write_amp_ratio());
+        }
+        for reads_whole in [true, false] {
+            let Some(found) = need(&mut page, results, &run(size, 40, reads_whole)) else { continue };
+            let Some(load) = found.load() else { continue };
+            let name = if reads_whole { "the whole band" } else { "to the end of valid data" };
+            let t = load.totals;
+            let read = t.added_read_bytes as f64 / 1e6;
+            table.row(name, &[
+                t.write_amp_ratio(),
+                t.added_write_amp_ratio(),
+                t.multiplied_write_amp_ratio(),
+                read,
+            ]);
+        }
+        if let Some(at) = groups.iter().position(|name| name == "40 MB") {
+            let claim = |what: &str, paper, ours| Claim::new(what, Better::Same, paper, ours, "");
+            page.claims.push(claim("tables written by a compaction, 40 MB bands", 9.83, tables[at]));
+            page.claims.push(claim("bands that they lie in", 6.22, bands[at]));
+            page.claims.push(claim("WA", 9.83, wa[at]));
+            page.claims.push(claim("MWA", 52.85, mwa[at]));
+            page.claims.push(claim("AWA = MWA / WA", 5.38, mwa[at] / wa[at].max(0.01)));
+        }
+        let y = Axis::linear("mean of a compaction");
+        let counts = vec![("tables".to_owned(), tables), ("bands".to_owned(), bands)];
+        page.charts.push(Chart::bars("(a) tables and bands", groups.clone(), y, counts));
+        let y = Axis::linear("times the user's bytes");
+        let amps = vec![("WA".to_owned(), wa), ("MWA".to_owned(), mwa)];
+        page.charts.push(Chart::bars("(b) amplification", groups, y, amps));
+        page.tables.push(table);
+        page
+    },
+};
+
+fn run(size: &Size, band_mib: u64, reads_whole: bool) -> RunSpec {
+    let bytes = size.bytes(10 * GB).max(PREFIX_BYTES_MIN.min(size.bytes(LOAD_BYTES)));
+    let load = Phase::load(LoadOrder::Random, bytes, VALUE_LEN_BYTES);
+    let tune = Tune {
+        band_len_bytes: Some(band_mib * MIB),
+        reads_whole_band: Some(reads_whole),
+        ..Tune::default()
+    };
+    RunSpec::new("leveldb-banded", drive(size, "leveldb-banded"), vec![load]).tuned(tune)
+}

@@ -1,0 +1,59 @@
+//! Figure 13: what dynamic bands leave between them.
+
+use super::{prefix, random};
+use crate::repro::figures::{GB, megabytes, need, over};
+use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, Series, Table};
+
+pub(in super::super) const FIGURE_13: Figure = Figure {
+    name: "sealdb-13",
+    title: "fragments between dynamic bands",
+    paper: "SEALDB, figure 13: 40 GB random load; fragments are free runs below the mean set",
+    runs: |size| vec![random(size, "sealdb")],
+    page: |size, results| {
+        let mut page = Page::default();
+        let share = prefix(size, 40 * GB);
+        let Some(run) = need(&mut page, results, &random(size, "sealdb")) else { return page };
+        let Some(load) = run.load() else { return page };
+        let Some(state) = load.at_share(share) else { return page };
+        let space = state.space;
+        let occupied = space.reach_bytes.max(1) as f64;
+        page.claims.push(Claim::new(
+            "fragments, as a share of the space occupied",
+            Better::Smaller,
+            9.32,
+            100.0 * space.fragment_bytes as f64 / occupied,
+            "%",
+        ));
+        page.claims.push(Claim::shown(
+            "dead members of half-dead sets and fragments together",
+            100.0 * (space.occupied_bytes.saturating_sub(space.valid_bytes)) as f64 / occupied,
+            "%",
+        ));
+        let mut table = Table::new("space, MB", &["", "MB"]);
+        table.row("loaded", &[megabytes(state.totals.user_bytes)]);
+        table.row("valid", &[megabytes(space.valid_bytes)]);
+        table.row("not free", &[megabytes(space.occupied_bytes)]);
+        table.row("highest address used", &[megabytes(space.reach_bytes)]);
+        table.row("fragments", &[megabytes(space.fragment_bytes)]);
+        table.row("fragments, number", &[space.fragment_count as f64]);
+        page.tables.push(table);
+        let points = |f: fn(&crate::repro::SpaceState) -> u64| {
+            let states = load.milestones.iter();
+            states.map(|m| (megabytes(m.totals.user_bytes), megabytes(f(&m.space)))).collect()
+        };
+        let series = vec![
+            Series::new("valid", points(|s| s.valid_bytes)),
+            Series::new("not free", points(|s| s.occupied_bytes)),
+            Series::new("highest address", points(|s| s.reach_bytes)),
+            Series::new("fragments", points(|s| s.fragment_bytes)),
+        ];
+        let x = Axis::linear("MB loaded");
+        page.charts.push(Chart::lines("space over the load", x, Axis::linear("MB"), series));
+        let ratio = over(space.occupied_bytes as f64, space.valid_bytes as f64);
+        page.notes.push(format!(
+            "Not free is {ratio:.2} times the valid data: dead tables of sets that are not all dead \
+             count as not free until the last one dies."
+        ));
+        page
+    },
+};

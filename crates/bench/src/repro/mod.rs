@@ -1,0 +1,252 @@
+//! Published figures, run again: one command a figure, the paper's value beside ours.
+//!
+//! ```text
+//!   Figure {runs, page}  --runs-->  RunSpec, RunSpec, ...    each distinct one is carried out once
+//!                                        |                    (two at a time, in virtual time)
+//!                        <--Results------+
+//!                        --page-->  claims, charts, tables, notes  -->  table | JSON | HTML
+//! ```
+//!
+//! A figure is a small declarative file in `figures`: what to run, what to compare with, how to
+//! draw. It never measures anything itself, and no figure of a paper other than the claimed value
+//! occurs in it: every number of ours comes from the stack's own counters.
+//!
+//! `scale` is a share of the paper's sizes: data and drive shrink together, so that the same share
+//! of the drive is used and seeks span the same share of the arm's stroke; tables, bands and memory
+//! keep their size.
+//!
+//! Invariants
+//!   R1  Same figures, same size: the same bytes of JSON and HTML, on any machine, with any number of
+//!       workers.
+//!   R2  A run that could not be made is named with its reason; the others are shown.
+
+mod chart;
+mod drive;
+mod execute;
+mod figures;
+mod html;
+mod page;
+mod results;
+mod spec;
+
+pub use chart::{Axis, Chart, ChartKind, Series};
+pub use page::{Better, Claim, Page, Table, Verdict};
+pub use results::{Milestone, PhaseResult, Results, RunResult, SpaceState, Totals};
+pub use spec::{DriveRule, DriveSpec, LoadOrder, Phase, RunSpec, Size, Tune};
+
+use crate::error::BenchError;
+use execute::execute;
+use imbrex_clockwork::fan_out;
+use serde::Serialize;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The scale of `imbrex repro` when none is asked for: minutes rather than hours.
+pub const SCALE_DEFAULT: f64 = 0.02;
+
+/// One figure or table of a paper.
+#[derive(Clone, Copy)]
+pub struct Figure {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it shows.
+    pub title: &'static str,
+    /// Where it was published.
+    pub paper: &'static str,
+    /// What it needs.
+    runs: fn(&Size) -> Vec<RunSpec>,
+    /// What it says, given what the runs found.
+    page: fn(&Size, &Results) -> Page,
+}
+
+impl std::fmt::Debug for Figure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Figure({})", self.name)
+    }
+}
+
+/// All figures, paper by paper.
+pub fn figures() -> &'static [Figure] {
+    figures::ALL
+}
+
+/// The figures that `name` means: one of them, a paper (`sealdb`), or `all`.
+///
+/// # Errors
+/// [`BenchError::Options`]: there is none; the message lists what there is.
+pub fn figures_named(name: &str) -> Result<Vec<Figure>, BenchError> {
+    let is_paper = |figure: &&Figure| {
+        figure.name.strip_prefix(name).is_some_and(|rest| rest.starts_with('-'))
+    };
+    let found: Vec<Figure> = match name {
+        "all" => figures().to_vec(),
+        _ => match figures().iter().find(|figure| figure.name == name) {
+            Some(figure) => vec![*figure],
+            None => figures().iter().filter(is_paper).copied().collect(),
+        },
+    };
+    if found.is_empty() {
+        let names: Vec<&str> = figures().iter().map(|f| f.name).collect();
+        return Err(BenchError::Options(format!(
+            "no figure {name:?}; there are all, sealdb, thesis, geardb, {}",
+            names.join(", ")
+        )));
+    }
+    Ok(found)
+}
+
+/// How far a reproduction is; read by whoever shows it.
+#[derive(Debug, Default)]
+pub struct Watch {
+    op_count: AtomicU64,
+    ops_done: AtomicU64,
+    running: Mutex<Vec<String>>,
+}
+
+impl Watch {
+    /// Operations of all runs together; 0 until they are known.
+    pub fn op_count(&self) -> u64 {
+        self.op_count.load(Ordering::Relaxed)
+    }
+
+    /// Operations done.
+    pub fn ops_done(&self) -> u64 {
+        self.ops_done.load(Ordering::Relaxed)
+    }
+
+    /// The runs at work.
+    pub fn running(&self) -> Vec<String> {
+        self.running().clone()
+    }
+
+    fn running(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
+        self.running.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// What a reproduction came to.
+#[derive(Clone, Debug, Serialize)]
+pub struct Reproduction {
+    /// At which size.
+    pub size: Size,
+    /// The figures, in the order asked for.
+    pub figures: Vec<FigurePage>,
+}
+
+/// One figure's outcome.
+#[derive(Clone, Debug, Serialize)]
+pub struct FigurePage {
+    /// Its name.
+    pub name: &'static str,
+    /// What it shows.
+    pub title: &'static str,
+    /// Where it was published.
+    pub paper: &'static str,
+    /// What it came to.
+    pub page: Page,
+}
+
+/// Runs what `figures` need at `size`, each distinct run once and `jobs` at a time, and writes their
+/// pages. `is_stopped` is asked between two operations of every run.
+///
+/// # Errors
+/// [`BenchError::Options`] for a scale outside 0 to 1; [`BenchError::Stopped`].
+pub fn repro(
+    figures: &[Figure],
+    size: Size,
+    jobs: usize,
+    watch: &Watch,
+    is_stopped: &(dyn Fn() -> bool + Sync),
+) -> Result<Reproduction, BenchError> {
+    if !(size.scale > 0.0 && size.scale <= 1.0) {
+        let message = format!("--scale is {}; it is more than 0 and at most 1", size.scale);
+        return Err(BenchError::Options(message));
+    }
+    let mut specs: Vec<RunSpec> = Vec::new();
+    for spec in figures.iter().flat_map(|figure| (figure.runs)(&size)) {
+        let spec = RunSpec { seed: size.seed, ..spec };
+        if !specs.contains(&spec) {
+            specs.push(spec);
+        }
+    }
+    // The longest first: the last worker to finish then has little left alone.
+    specs.sort_by_key(|spec| std::cmp::Reverse(spec.op_count()));
+    watch.op_count.store(specs.iter().map(RunSpec::op_count).sum(), Ordering::Relaxed);
+    let found = fan_out(jobs.max(1), &specs, |spec| {
+        let label = spec.label();
+        watch.running().push(label.clone());
+        let result = execute(spec, &watch.ops_done, is_stopped);
+        let mut running = watch.running();
+        if let Some(at) = running.iter().position(|l| *l == label) {
+            running.remove(at);
+        }
+        result
+    });
+    let mut results = Results::default();
+    for (spec, result) in specs.into_iter().zip(found) {
+        if matches!(result, Err(BenchError::Stopped)) {
+            return Err(BenchError::Stopped);
+        }
+        results.insert(spec, result.map_err(|error| with_causes(&error)));
+    }
+    let pages = figures.iter().map(|figure| FigurePage {
+        name: figure.name,
+        title: figure.title,
+        paper: figure.paper,
+        page: (figure.page)(&size, &results),
+    });
+    Ok(Reproduction { size, figures: pages.collect() })
+}
+
+fn with_causes(error: &BenchError) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
+impl Reproduction {
+    /// Everything as JSON, ending in a line feed.
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self)
+            .expect("a reproduction is numbers, strings and lists");
+        text.push('\n');
+        text
+    }
+
+    /// One page for a browser, with nothing outside of it.
+    pub fn to_html(&self) -> String {
+        html::page(self)
+    }
+
+    /// Tables for a terminal.
+    pub fn to_text(&self) -> String {
+        let mut text = String::new();
+        for figure in &self.figures {
+            text.push_str(&format!("{}: {} ({})\n", figure.name, figure.title, figure.paper));
+            text.push_str(&figure.page.text());
+            text.push('\n');
+        }
+        text
+    }
+
+    /// How many claims came out how: met, exceeded, missed.
+    pub fn verdicts(&self) -> (usize, usize, usize) {
+        let claims = self.figures.iter().flat_map(|f| &f.page.claims);
+        claims.fold((0, 0, 0), |(met, exceeded, missed), claim| match claim.verdict {
+            Verdict::Met => (met + 1, exceeded, missed),
+            Verdict::Exceeded => (met, exceeded + 1, missed),
+            Verdict::Missed => (met, exceeded, missed + 1),
+            Verdict::Shown => (met, exceeded, missed),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

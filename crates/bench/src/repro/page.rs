@@ -1,0 +1,217 @@
+//! A figure's outcome: claims side by side, conditions, pictures, words.
+
+use super::chart::{Chart, short};
+use serde::Serialize;
+
+/// What a figure came to.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Page {
+    /// The paper's values beside ours.
+    pub claims: Vec<Claim>,
+    /// Figures without a counterpart in the paper, and the conditions compared.
+    pub tables: Vec<Table>,
+    /// Pictures in the paper's form.
+    pub charts: Vec<Chart>,
+    /// What a reader must know to judge the numbers.
+    pub notes: Vec<String>,
+    /// Runs that could not be made, and why.
+    pub missing: Vec<String>,
+}
+
+/// One claim of a paper, and what was found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Claim {
+    /// What is claimed.
+    pub what: String,
+    /// The paper's value; none where the paper draws it without a number.
+    pub paper: Option<f64>,
+    /// Ours.
+    pub ours: f64,
+    /// The unit of both.
+    pub unit: String,
+    /// Ours as a share of the paper's.
+    pub ratio: Option<f64>,
+    /// How it came out.
+    pub verdict: Verdict,
+}
+
+/// How a claim came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Within the tolerance of the paper's value, on the right side of it.
+    Met,
+    /// Better than the paper's value by more than the tolerance.
+    Exceeded,
+    /// Worse; the figure's notes say which condition carries the claim.
+    Missed,
+    /// The paper has no number to hold it against.
+    Shown,
+}
+
+/// Which side of the paper's value is the better one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// The larger.
+    Larger,
+    /// The smaller.
+    Smaller,
+    /// Neither: it should come out the same.
+    Same,
+}
+
+/// Ours may be so much worse than the paper's value and still meet it: papers round.
+const TOLERANCE: f64 = 0.05;
+
+impl Claim {
+    /// A claim with the paper's value.
+    pub fn new(what: impl Into<String>, better: Better, paper: f64, ours: f64, unit: &str) -> Claim {
+        let ratio = if paper == 0.0 { f64::NAN } else { ours / paper };
+        let verdict = match better {
+            _ if !ratio.is_finite() || ours == 0.0 => Verdict::Missed,
+            Better::Larger if ratio > 1.0 + TOLERANCE => Verdict::Exceeded,
+            Better::Larger if ratio >= 1.0 - TOLERANCE => Verdict::Met,
+            Better::Smaller if ratio < 1.0 - TOLERANCE => Verdict::Exceeded,
+            Better::Smaller if ratio <= 1.0 + TOLERANCE => Verdict::Met,
+            Better::Same if (ratio - 1.0).abs() <= TOLERANCE => Verdict::Met,
+            _ => Verdict::Missed,
+        };
+        let ratio = Some(ratio).filter(|r| r.is_finite());
+        Claim { what: what.into(), paper: Some(paper), ours, unit: unit.to_owned(), ratio, verdict }
+    }
+
+    /// A value that the paper shows without a number.
+    pub fn shown(what: impl Into<String>, ours: f64, unit: &str) -> Claim {
+        let unit = unit.to_owned();
+        let (paper, ratio) = (None, None);
+        Claim { what: what.into(), paper, ours, unit, ratio, verdict: Verdict::Shown }
+    }
+}
+
+impl Verdict {
+    /// One word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Met => "met",
+            Verdict::Exceeded => "exceeded",
+            Verdict::Missed => "missed",
+            Verdict::Shown => "shown",
+        }
+    }
+}
+
+/// Rows of text under a heading.
+#[derive(Clone, Debug, Serialize)]
+pub struct Table {
+    /// What it tells.
+    pub title: String,
+    /// Names of the columns.
+    pub header: Vec<String>,
+    /// The rows.
+    pub rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// An empty table.
+    pub fn new(title: impl Into<String>, header: &[&str]) -> Table {
+        let header = header.iter().map(|&cell| cell.to_owned()).collect();
+        Table { title: title.into(), header, rows: Vec::new() }
+    }
+
+    /// Adds a row that starts with a name and goes on with numbers.
+    pub fn row(&mut self, name: impl Into<String>, values: &[f64]) {
+        let mut cells = vec![name.into()];
+        cells.extend(values.iter().map(|v| short(*v)));
+        self.rows.push(cells);
+    }
+
+    /// Lines for a terminal, columns aligned.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let all: Vec<&Vec<String>> = std::iter::once(&self.header).chain(&self.rows).collect();
+        let columns = all.iter().map(|row| row.len()).max().unwrap_or(0);
+        let width = |c: usize| {
+            all.iter().filter_map(|row| row.get(c)).map(|cell| cell.chars().count()).max()
+        };
+        let widths: Vec<usize> = (0..columns).map(|c| width(c).unwrap_or(0)).collect();
+        all.iter()
+            .map(|row| {
+                let cells = row.iter().zip(&widths).enumerate().map(|(c, (cell, width))| {
+                    if c == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+                });
+                cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+            })
+            .collect()
+    }
+}
+
+impl Page {
+    /// The claims as a table.
+    pub(crate) fn claim_table(&self) -> Table {
+        let mut table = Table::new("claims", &["claim", "paper", "ours", "ratio", "unit", ""]);
+        for claim in &self.claims {
+            let or_dash = |value: Option<f64>| value.map_or("-".to_owned(), short);
+            table.rows.push(vec![
+                claim.what.clone(),
+                or_dash(claim.paper),
+                short(claim.ours),
+                or_dash(claim.ratio),
+                claim.unit.clone(),
+                claim.verdict.word().to_owned(),
+            ]);
+        }
+        table
+    }
+
+    /// The page for a terminal.
+    pub(crate) fn text(&self) -> String {
+        let mut out = String::new();
+        let mut add = |lines: Vec<String>| {
+            for line in lines {
+                out.push_str("  ");
+                out.push_str(&line);
+                out.push('\n');
+            }
+        };
+        if !self.claims.is_empty() {
+            add(self.claim_table().lines());
+        }
+        for table in &self.tables {
+            add(vec![String::new(), format!("{}:", table.title)]);
+            add(table.lines());
+        }
+        for note in &self.notes {
+            add(vec![String::new(), note.clone()]);
+        }
+        for missing in &self.missing {
+            add(vec![format!("not run: {missing}")]);
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verdicts_follow_the_better_side() {
+        let verdict = |better, paper, ours| Claim::new("", better, paper, ours, "x").verdict;
+        assert_eq!(verdict(Better::Larger, 3.42, 3.40), Verdict::Met);
+        assert_eq!(verdict(Better::Larger, 3.42, 4.0), Verdict::Exceeded);
+        assert_eq!(verdict(Better::Larger, 3.42, 3.0), Verdict::Missed);
+        assert_eq!(verdict(Better::Smaller, 9.32, 5.0), Verdict::Exceeded);
+        assert_eq!(verdict(Better::Smaller, 9.32, 12.0), Verdict::Missed);
+        assert_eq!(verdict(Better::Same, 1.0, 1.0), Verdict::Met);
+        assert_eq!(verdict(Better::Same, 1.0, 2.0), Verdict::Missed);
+        assert_eq!(verdict(Better::Smaller, 5.0, 0.0), Verdict::Missed, "nothing was measured");
+        assert_eq!(Claim::shown("", 1.0, "x").verdict, Verdict::Shown);
+    }
+
+    #[test]
+    fn tables_line_up() {
+        let mut table = Table::new("t", &["layout", "MB"]);
+        table.row("sealdb", &[1234.0]);
+        table.row("gear", &[1.5]);
+        assert_eq!(table.lines(), ["layout    MB", "sealdb  1234", "gear     1.5"]);
+    }
+}

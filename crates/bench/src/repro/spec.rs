@@ -1,0 +1,225 @@
+//! What a figure runs: a drive, a layout, and a list of phases; plain data that can be compared.
+//!
+//! Figures name runs and never perform them, so that two figures that need the same run share one:
+//! a load of 100 GB has milestones at 10 and 40 GB, and three figures are read off it.
+
+use crate::ycsb::YcsbWorkload;
+use serde::Serialize;
+
+/// One run: everything that decides its outcome.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct RunSpec {
+    /// The layout's name.
+    pub layout: &'static str,
+    /// The drive.
+    pub drive: DriveSpec,
+    /// What differs from the layout's own options.
+    pub tune: Tune,
+    /// What is done, in order, on one store.
+    pub phases: Vec<Phase>,
+    /// The seed.
+    pub seed: u64,
+}
+
+/// The drive of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct DriveSpec {
+    /// Whose mechanics.
+    pub profile: &'static str,
+    /// Under which rule.
+    pub rule: DriveRule,
+    /// How long it is: with less on it than the real drive the arm still sweeps all of it.
+    pub len_bytes: u64,
+    /// How much of it, from its start, may be used; all of it where this is no less.
+    pub part_bytes: u64,
+}
+
+impl DriveSpec {
+    /// A drive that is used from end to end.
+    pub fn whole(profile: &'static str, rule: DriveRule, len_bytes: u64) -> DriveSpec {
+        DriveSpec { profile, rule, len_bytes, part_bytes: len_bytes }
+    }
+
+    /// The same drive, restricted to its first `part_bytes`.
+    pub fn part(self, part_bytes: u64) -> DriveSpec {
+        DriveSpec { part_bytes, ..self }
+    }
+}
+
+/// The rule of a drive, whatever the real drive's is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DriveRule {
+    /// Written anywhere.
+    Conventional,
+    /// Host-managed zones of this length.
+    Zoned {
+        /// The length of a zone.
+        zone_len_bytes: u64,
+    },
+    /// Raw shingled tracks.
+    Shingled {
+        /// How far a write destroys what follows it.
+        isolation_len_bytes: u64,
+    },
+}
+
+/// Deviations from a layout's own options; `None` leaves the layout's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Tune {
+    /// One memtable.
+    pub memtable_len_bytes: Option<u64>,
+    /// One table.
+    pub table_len_bytes: Option<u64>,
+    /// How much a compaction reads at a time.
+    pub compaction_read_len_bytes: Option<u64>,
+    /// How much of the log is kept before it is written.
+    pub log_frame_len_bytes: Option<u64>,
+    /// Filter bits a key.
+    pub filter_bits_per_key: Option<u32>,
+    /// Level 1's length.
+    pub base_level_len_bytes: Option<u64>,
+    /// Level 0: compact, slow down, stop.
+    pub l0_run_counts: Option<(u32, u32, u32)>,
+    /// The length of a fixed band of a translated drive.
+    pub band_len_bytes: Option<u64>,
+    /// Whether a translated drive reads all of a band before it rewrites it.
+    pub reads_whole_band: Option<bool>,
+}
+
+/// In which order a load writes its keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LoadOrder {
+    /// From the first key to the last.
+    Sequential,
+    /// Each key drawn anew, as db_bench's `fillrandom`: about 37 % are never drawn, others twice.
+    Random,
+    /// Every key once, in random order: as YCSB loads.
+    Once,
+}
+
+/// One phase of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Puts, then the background work that they caused.
+    Load {
+        /// In which order.
+        order: LoadOrder,
+        /// How many, over as many keys.
+        count: u64,
+        /// Bytes a value.
+        value_len_bytes: usize,
+        /// A sync after so many puts; 0 for none.
+        sync_every: u64,
+        /// State is noted so many times, evenly over the load.
+        milestone_count: u32,
+    },
+    /// Gets of random keys of the load.
+    ReadRandom {
+        /// How many.
+        count: u64,
+    },
+    /// One iterator from the first key on.
+    ReadSequential {
+        /// How many entries at most.
+        count: u64,
+    },
+    /// A core workload over a load of [`LoadOrder::Once`].
+    Ycsb {
+        /// Which.
+        workload: YcsbWorkload,
+        /// How many operations.
+        count: u64,
+        /// Whether each write is synced.
+        sync: bool,
+    },
+}
+
+impl Phase {
+    /// A load without syncs.
+    pub fn load(order: LoadOrder, bytes: u64, value_len_bytes: usize) -> Phase {
+        let count = (bytes / (KEY_LEN_BYTES + value_len_bytes) as u64).max(1);
+        Phase::Load { order, count, value_len_bytes, sync_every: 0, milestone_count: 40 }
+    }
+
+    /// The same load with a sync after every so many puts.
+    pub fn synced(self, every: u64) -> Phase {
+        match self {
+            Phase::Load { order, count, value_len_bytes, milestone_count, .. } => {
+                Phase::Load { order, count, value_len_bytes, sync_every: every, milestone_count }
+            }
+            other => other,
+        }
+    }
+
+    /// How many operations it has: what progress counts.
+    pub fn op_count(&self) -> u64 {
+        match *self {
+            Phase::Load { count, .. }
+            | Phase::ReadRandom { count }
+            | Phase::ReadSequential { count }
+            | Phase::Ycsb { count, .. } => count,
+        }
+    }
+}
+
+/// Bytes a key in all three papers.
+pub const KEY_LEN_BYTES: usize = 16;
+
+impl RunSpec {
+    /// A run of `layout` on `drive` with the layout's own options.
+    pub fn new(layout: &'static str, drive: DriveSpec, phases: Vec<Phase>) -> RunSpec {
+        RunSpec { layout, drive, tune: Tune::default(), phases, seed: 1 }
+    }
+
+    /// The same run with these deviations.
+    pub fn tuned(self, tune: Tune) -> RunSpec {
+        RunSpec { tune, ..self }
+    }
+
+    /// How many operations it has.
+    pub fn op_count(&self) -> u64 {
+        self.phases.iter().map(Phase::op_count).sum()
+    }
+
+    /// The run in a few words, for progress and messages.
+    pub fn label(&self) -> String {
+        let phases: Vec<String> = self
+            .phases
+            .iter()
+            .map(|phase| match phase {
+                Phase::Load { order: LoadOrder::Sequential, .. } => "sequential load".to_owned(),
+                Phase::Load { .. } => "random load".to_owned(),
+                Phase::ReadRandom { .. } => "random reads".to_owned(),
+                Phase::ReadSequential { .. } => "sequential reads".to_owned(),
+                Phase::Ycsb { workload, .. } => format!("YCSB {workload}"),
+            })
+            .collect();
+        format!("{}: {}", self.layout, phases.join(", "))
+    }
+}
+
+/// How large and from which seed figures are run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Size {
+    /// Share of the paper's sizes, above 0 and at most 1.
+    pub scale: f64,
+    /// The seed of every run.
+    pub seed: u64,
+}
+
+impl Size {
+    /// `bytes` of the paper's at this scale, whole megabytes and at least four.
+    pub fn bytes(&self, bytes: u64) -> u64 {
+        const MB: u64 = 1_000_000;
+        let scaled = bytes as f64 * self.scale / MB as f64;
+        (scaled.round() as u64).max(4) * MB
+    }
+
+    /// `count` of the paper's at this scale, at least `min`.
+    pub fn count(&self, count: u64, min: u64) -> u64 {
+        ((count as f64 * self.scale).round() as u64).max(min)
+    }
+}

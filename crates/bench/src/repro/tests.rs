@@ -1,0 +1,96 @@
+//! The list of figures, small runs twice, and pages that are well-formed.
+
+use super::*;
+
+/// The figures and tables of the three documents.
+const WANTED: [&str; 26] = [
+    "sealdb-2",
+    "sealdb-3",
+    "sealdb-table-2",
+    "sealdb-8",
+    "sealdb-9",
+    "sealdb-10",
+    "sealdb-11",
+    "sealdb-12",
+    "sealdb-13",
+    "sealdb-14",
+    "thesis-3.9",
+    "thesis-3.10",
+    "thesis-3.11",
+    "thesis-3.12",
+    "thesis-3.13",
+    "thesis-3.14",
+    "thesis-3.15",
+    "thesis-3.16",
+    "thesis-3.17",
+    "geardb-gc-time",
+    "geardb-gc-utilisation",
+    "geardb-load",
+    "geardb-micro",
+    "geardb-breakdown",
+    "geardb-compaction",
+    "geardb-zones",
+];
+
+const TINY: Size = Size { scale: 0.0003, seed: 3 };
+
+fn run(names: &[&str], jobs: usize) -> Reproduction {
+    let figures: Vec<Figure> =
+        names.iter().flat_map(|name| figures_named(name).unwrap()).collect();
+    repro(&figures, TINY, jobs, &Watch::default(), &|| false).unwrap()
+}
+
+#[test]
+fn every_figure_of_the_three_documents_is_there() {
+    let names: Vec<&str> = figures().iter().map(|figure| figure.name).collect();
+    assert_eq!(names, WANTED);
+    assert_eq!(figures_named("all").unwrap().len(), WANTED.len());
+    assert_eq!(figures_named("sealdb").unwrap().len(), 10);
+    assert_eq!(figures_named("thesis-3.9").unwrap().len(), 1);
+}
+
+#[test]
+fn an_unknown_figure_lists_those_there_are() {
+    let error = figures_named("sealdb-99").unwrap_err().to_string();
+    assert!(error.contains("sealdb-99") && error.contains("geardb-zones"), "{error}");
+    assert!(figures_named("").is_err());
+    let wrong = Size { scale: 1.5, seed: 1 };
+    let error = repro(&[], wrong, 1, &Watch::default(), &|| false).unwrap_err().to_string();
+    assert!(error.contains("--scale is 1.5"), "{error}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_whatever_the_number_of_workers() {
+    let names = ["sealdb-2", "geardb-gc-utilisation", "thesis-3.14"];
+    let (one, two) = (run(&names, 1), run(&names, 2));
+    assert_eq!(one.to_json(), two.to_json());
+    assert_eq!(one.to_html(), two.to_html());
+    let other = Size { seed: 4, ..TINY };
+    let figures = figures_named("sealdb-2").unwrap();
+    let other = repro(&figures, other, 1, &Watch::default(), &|| false).unwrap();
+    assert_ne!(one.to_json(), other.to_json());
+}
+
+#[test]
+fn pages_are_well_formed_and_say_what_could_not_be_run() {
+    let reproduction = run(&["sealdb-2", "sealdb-table-2"], 1);
+    let html = reproduction.to_html();
+    chart::tests::assert_well_formed(html.strip_prefix("<!DOCTYPE html>\n").unwrap());
+    assert!(html.contains("<svg") && html.contains("id=\"sealdb-2\""));
+    let text = reproduction.to_text();
+    assert!(text.contains("sequential read") && text.contains("169"), "{text}");
+    // A page of results that are not there names what is missing and does not panic.
+    for figure in figures() {
+        let page = (figure.page)(&TINY, &Results::default());
+        let needs_none = (figure.runs)(&TINY).is_empty();
+        assert_eq!(page.missing.is_empty(), needs_none, "{}", figure.name);
+        page.charts.iter().for_each(|chart| chart::tests::assert_well_formed(&chart.to_svg()));
+    }
+}
+
+#[test]
+fn a_run_can_be_stopped() {
+    let figures = figures_named("sealdb-2").unwrap();
+    let stopped = repro(&figures, TINY, 1, &Watch::default(), &|| true);
+    assert!(matches!(stopped, Err(BenchError::Stopped)));
+}
