@@ -28,6 +28,7 @@ mod measure;
 mod output;
 mod progress;
 mod read;
+mod repro;
 mod stats;
 mod store;
 mod write;
@@ -81,6 +82,8 @@ enum Command {
     Bench(measure::BenchArgs),
     /// List the layouts: how a store lies on a drive, by name
     Layouts(layouts::LayoutsArgs),
+    /// Run published figures again: the paper's value, ours, the ratio, the picture
+    Repro(repro::ReproArgs),
     /// Show it all in half a minute: a drive, real records, a power cut, the zone map
     Demo(demo::DemoArgs),
     /// Print a completion script for a shell
@@ -122,6 +125,7 @@ fn run(args: Args) -> Result<(), CliError> {
         Command::Dump(args) => args.run(session_ref),
         Command::Bench(args) => args.run(session_ref),
         Command::Layouts(args) => args.run(session_ref),
+        Command::Repro(args) => args.run(session_ref),
         Command::Demo(args) => args.run(session_ref),
         Command::Completions(args) => args.run(session_ref),
         Command::Man => completions::manual(session_ref),

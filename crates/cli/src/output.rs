@@ -19,6 +19,8 @@ pub(crate) enum Format {
     Raw,
     /// `get` and `scan`: hexadecimal.
     Hex,
+    /// `repro`: one page for a browser, with nothing outside of it.
+    Html,
 }
 
 /// Standard output.
@@ -40,6 +42,18 @@ impl Output {
             Some(Format::Raw | Format::Hex) => Err(CliError::usage(
                 "--format raw and hex are for get and scan; use table or json here",
             )),
+            Some(Format::Html) => {
+                Err(CliError::usage("--format html is for repro; use table or json here"))
+            }
+        }
+    }
+
+    /// How figures should be shown: as a table, JSON or HTML.
+    pub(crate) fn page_format(&self) -> Result<Format, CliError> {
+        match self.format {
+            Some(Format::Html) => Ok(Format::Html),
+            _ if self.is_json()? => Ok(Format::Json),
+            _ => Ok(Format::Table),
         }
     }
 

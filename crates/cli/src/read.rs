@@ -38,7 +38,7 @@ impl GetArgs {
                     session.out.line(line)
                 }
                 Format::Hex => session.out.line(to_hex(&value)),
-                Format::Raw | Format::Table => {
+                Format::Raw | Format::Table | Format::Html => {
                     session.out.bytes(&value)?;
                     // A file or a pipe gets the exact bytes; a person gets a prompt of its own.
                     if session.out.is_terminal() && value.last() != Some(&b'\n') {
@@ -160,7 +160,7 @@ fn print_entry(out: &mut Output, key: &[u8], value: Option<&[u8]>) -> Result<(),
             }
             out.bytes(b"\n")
         }
-        Format::Raw | Format::Table => {
+        Format::Raw | Format::Table | Format::Html => {
             out.bytes(key)?;
             if let Some(value) = value {
                 out.bytes(b"\t")?;

@@ -3,20 +3,13 @@
 //! A recipe is taken from its layout ([`crate::Layout::recipe`]), fitted to the drive, and may be
 //! adjusted before it is used: a figure asks for another read unit, a test for small tables.
 //!
-//! The numbers of the baseline are LevelDB 1.19's: memtable and tables of 4 MB, level 0 at 4 / 8 /
-//! 12 runs, level 1 of 10 MB, each next one ten times as long, victims in the round of keys, a table
-//! overlaps ten of the grandparents' at most. How much compaction reads at a time is part of a
-//! layout because on a disk it decides much: 128 KB where a file system's read-ahead does it, a
-//! whole table where the store knows where its tables lie.
+//! The engine's part comes from its presets (`imbrex::Options::leveldb_1_19()` and its like); here is
+//! only what depends on the drive. How much compaction reads at a time is part of a layout because
+//! on a disk it decides much: 128 KB where a file system's read-ahead does it, whole tables where
+//! the store knows where its tables lie.
 
-use imbrex::{CompactionKind, Compression, KeyspaceOptions, Options, VictimGrowth, VictimOrder};
+use imbrex::Options;
 use imbrex_disk::{Geometry, Rule};
-
-/// 4 MB: LevelDB's tables and memtables in all three papers.
-const LEVELDB_TABLE_LEN_BYTES: u64 = 4 << 20;
-
-/// What ext4 reads ahead for LevelDB: the kernel's default.
-const FILE_SYSTEM_READ_LEN_BYTES: usize = 128 << 10;
 
 /// Of a drive, the share that one memtable may be long: a store keeps free what it holds in memory.
 const MEMTABLE_SHARE: u64 = 64;
@@ -100,26 +93,5 @@ pub(crate) fn default_engine(_: &Geometry) -> Options {
 
 /// LevelDB 1.19 through a file system.
 pub(crate) fn leveldb(_: &Geometry) -> Options {
-    Options {
-        memtable_len_bytes: LEVELDB_TABLE_LEN_BYTES,
-        block_cache_len_bytes: 8 << 20,
-        compaction_read_len_bytes: FILE_SYSTEM_READ_LEN_BYTES,
-        keyspace: KeyspaceOptions {
-            table_len_bytes: LEVELDB_TABLE_LEN_BYTES,
-            block_len_bytes: 4096,
-            compression: Compression::None,
-            filter_bits_per_key: 10,
-            compaction: CompactionKind::Leveled,
-            l0_compact_run_count: 4,
-            l0_slowdown_run_count: 8,
-            l0_stop_run_count: 12,
-            base_level_len_bytes: 10 << 20,
-            level_factor: 10,
-            grandparent_table_count_max: 10,
-            victim_order: VictimOrder::RoundRobin,
-            victim_growth: VictimGrowth::Single,
-            ..KeyspaceOptions::default()
-        },
-        ..Options::default()
-    }
+    Options::leveldb_1_19()
 }

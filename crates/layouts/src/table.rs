@@ -65,6 +65,14 @@ const TABLE: &[Entry] = &[
         source: "GearDB, Ldb-Greedy",
         summary: "LevelDB over one log of zones; the zone with most dead data is cleaned first",
     },
+    Entry {
+        name: "leveldb-zones",
+        recording: Zoned,
+        placement: "zone-per-level",
+        engine: leveldb,
+        source: "the baseline that GearDB leaves out",
+        summary: "LevelDB with zones of each level apart, cleaned like one log",
+    },
 ];
 
 /// Names under which drives were formatted before there were layouts.

@@ -4,8 +4,8 @@ use super::spec::{DriveRule, DriveSpec};
 use crate::error::BenchError;
 use imbrex_clockwork::Runtime;
 use imbrex_disk::{
-    BlockRange, Blocks, Counters, Disk, DiskError, Geometry, GeometrySpec, Lba, Persist, ReadRequest,
-    Rule, ShingleSpec, ZoneAction, ZoneId, ZoneInfo, ZoneSpec,
+    BlockRange, Blocks, Counters, Disk, DiskError, Geometry, GeometrySpec, Lba, Persist,
+    ReadRequest, Rule, ShingleSpec, ZoneAction, ZoneId, ZoneInfo, ZoneSpec,
 };
 use imbrex_disk_sim::{Profile, SimDisk};
 use std::sync::Arc;

@@ -9,8 +9,8 @@
 //! touched for a while, 64 KiB at a time, to about a sixtieth; tables themselves are not compressed,
 //! so the store and the modelled disk move every byte.
 
-use super::results::{Milestone, PhaseResult, RunResult, SpaceState, Totals};
 use super::drive::drive;
+use super::results::{Milestone, PhaseResult, RunResult, SpaceState, Totals};
 use super::spec::{KEY_LEN_BYTES, LoadOrder, Phase, RunSpec, Tune};
 use crate::error::BenchError;
 use crate::latency::Latencies;
@@ -29,9 +29,10 @@ const LINE_COUNT_MAX: usize = usize::MAX;
 /// How often progress is told.
 const OPS_PER_TICK: u64 = 256;
 
-/// Carries `spec` out; `ops_done` grows as it goes, and `is_stopped` is asked as often.
+/// Carries `spec` out from `seed`; `ops_done` grows as it goes, and `is_stopped` is asked as often.
 pub(super) fn execute(
     spec: &RunSpec,
+    seed: u64,
     ops_done: &AtomicU64,
     is_stopped: &dyn Fn() -> bool,
 ) -> Result<RunResult, BenchError> {
@@ -39,7 +40,7 @@ pub(super) fn execute(
     if is_stopped() {
         return Err(BenchError::Stopped);
     }
-    let mut bench = Bench::new(spec)?;
+    let mut bench = Bench::new(spec, seed)?;
     let phases: Result<Vec<PhaseResult>, BenchError> =
         spec.phases.iter().map(|phase| bench.run(*phase, watched)).collect();
     let lines = bench.stack.db.metrics().compactions;
@@ -77,16 +78,15 @@ struct Loaded {
 }
 
 impl Bench {
-    fn new(spec: &RunSpec) -> Result<Bench, BenchError> {
+    fn new(spec: &RunSpec, seed: u64) -> Result<Bench, BenchError> {
         let layout = Layout::by_name(spec.layout).map_err(BenchError::layout)?;
         let (runtime, world) = Runtime::virtual_time(Order::SmallestTime);
         let drive = drive(&spec.drive, &runtime)?;
         let geometry = *drive.geometry();
         let mut recipe = layout.recipe(&geometry);
         tune(&mut recipe, &spec.tune);
-        let stack = layout
-            .format_with(drive, &runtime, &recipe, spec.seed)
-            .map_err(BenchError::layout)?;
+        let stack =
+            layout.format_with(drive, &runtime, &recipe, seed).map_err(BenchError::layout)?;
         let keyspace = stack.db.default_keyspace();
         let loaded = Loaded { order: LoadOrder::Sequential, key_count: 0, value_len_bytes: 0 };
         Ok(Bench {
@@ -94,7 +94,7 @@ impl Bench {
             world,
             stack,
             keyspace,
-            seed: Prng::new(spec.seed),
+            seed: Prng::new(seed),
             is_zoned: geometry.zones().is_some(),
             loaded,
             reach_bytes: 0,
@@ -311,7 +311,7 @@ impl Bench {
         let (count, bytes) = merges
             .filter(|line| line.output_table_count > 0)
             .fold((0, 0), |(count, bytes), line| (count + 1, bytes + line.out_len_bytes));
-        let mean_set_bytes = if count == 0 { 0 } else { bytes / count };
+        let mean_set_bytes = bytes.checked_div(count).unwrap_or(0);
         Milestone {
             ops,
             totals: Totals { user_bytes, ..self.totals() },
@@ -351,9 +351,9 @@ impl Bench {
             return Vec::new();
         }
         let zones = self.stack.files.zone_map();
-        let used = zones
-            .iter()
-            .filter(|zone| zone.kind == ZoneUseKind::Files && zone.live_bytes + zone.dead_bytes > 0);
+        let used = zones.iter().filter(|zone| {
+            zone.kind == ZoneUseKind::Files && zone.live_bytes + zone.dead_bytes > 0
+        });
         used.map(|zone| (zone.live_bytes * 1000 / zone.range.len.bytes().max(1)) as u32).collect()
     }
 }

@@ -42,7 +42,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The scale of `imbrex repro` when none is asked for: minutes rather than hours.
-pub const SCALE_DEFAULT: f64 = 0.02;
+pub const SCALE_DEFAULT: f64 = 0.05;
 
 /// One figure or table of a paper.
 #[derive(Clone, Copy)]
@@ -75,9 +75,8 @@ pub fn figures() -> &'static [Figure] {
 /// # Errors
 /// [`BenchError::Options`]: there is none; the message lists what there is.
 pub fn figures_named(name: &str) -> Result<Vec<Figure>, BenchError> {
-    let is_paper = |figure: &&Figure| {
-        figure.name.strip_prefix(name).is_some_and(|rest| rest.starts_with('-'))
-    };
+    let is_paper =
+        |figure: &&Figure| figure.name.strip_prefix(name).is_some_and(|rest| rest.starts_with('-'));
     let found: Vec<Figure> = match name {
         "all" => figures().to_vec(),
         _ => match figures().iter().find(|figure| figure.name == name) {
@@ -114,12 +113,12 @@ impl Watch {
         self.ops_done.load(Ordering::Relaxed)
     }
 
-    /// The runs at work.
+    /// The runs at work, in a few words each.
     pub fn running(&self) -> Vec<String> {
-        self.running().clone()
+        self.lock().clone()
     }
 
-    fn running(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
         self.running.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
@@ -164,7 +163,6 @@ pub fn repro(
     }
     let mut specs: Vec<RunSpec> = Vec::new();
     for spec in figures.iter().flat_map(|figure| (figure.runs)(&size)) {
-        let spec = RunSpec { seed: size.seed, ..spec };
         if !specs.contains(&spec) {
             specs.push(spec);
         }
@@ -174,9 +172,9 @@ pub fn repro(
     watch.op_count.store(specs.iter().map(RunSpec::op_count).sum(), Ordering::Relaxed);
     let found = fan_out(jobs.max(1), &specs, |spec| {
         let label = spec.label();
-        watch.running().push(label.clone());
-        let result = execute(spec, &watch.ops_done, is_stopped);
-        let mut running = watch.running();
+        watch.lock().push(label.clone());
+        let result = execute(spec, size.seed, &watch.ops_done, is_stopped);
+        let mut running = watch.lock();
         if let Some(at) = running.iter().position(|l| *l == label) {
             running.remove(at);
         }

@@ -65,7 +65,13 @@ const TOLERANCE: f64 = 0.05;
 
 impl Claim {
     /// A claim with the paper's value.
-    pub fn new(what: impl Into<String>, better: Better, paper: f64, ours: f64, unit: &str) -> Claim {
+    pub fn new(
+        what: impl Into<String>,
+        better: Better,
+        paper: f64,
+        ours: f64,
+        unit: &str,
+    ) -> Claim {
         let ratio = if paper == 0.0 { f64::NAN } else { ours / paper };
         let verdict = match better {
             _ if !ratio.is_finite() || ours == 0.0 => Verdict::Missed,

@@ -192,7 +192,8 @@ impl RunResult {
 
     /// The compactions that ended within the first `share` of the load.
     pub fn lines_until(&self, share: f64) -> &[CompactionLine] {
-        let end = self.load().and_then(|l| l.at_share(share)).map_or(self.lines.len(), |m| m.line_count);
+        let end =
+            self.load().and_then(|l| l.at_share(share)).map_or(self.lines.len(), |m| m.line_count);
         &self.lines[..end.min(self.lines.len())]
     }
 }
@@ -206,10 +207,6 @@ pub struct Results {
 impl Results {
     pub(crate) fn insert(&mut self, spec: RunSpec, result: Result<RunResult, String>) {
         self.runs.insert(spec, result);
-    }
-
-    pub(crate) fn has(&self, spec: &RunSpec) -> bool {
-        self.runs.contains_key(spec)
     }
 
     /// What `spec` found.

@@ -6,7 +6,7 @@
 use crate::ycsb::YcsbWorkload;
 use serde::Serialize;
 
-/// One run: everything that decides its outcome.
+/// One run: everything that decides its outcome but the seed, which all runs share.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct RunSpec {
     /// The layout's name.
@@ -17,8 +17,6 @@ pub struct RunSpec {
     pub tune: Tune,
     /// What is done, in order, on one store.
     pub phases: Vec<Phase>,
-    /// The seed.
-    pub seed: u64,
 }
 
 /// The drive of a run.
@@ -166,12 +164,12 @@ impl Phase {
 }
 
 /// Bytes a key in all three papers.
-pub const KEY_LEN_BYTES: usize = 16;
+pub(super) const KEY_LEN_BYTES: usize = 16;
 
 impl RunSpec {
     /// A run of `layout` on `drive` with the layout's own options.
     pub fn new(layout: &'static str, drive: DriveSpec, phases: Vec<Phase>) -> RunSpec {
-        RunSpec { layout, drive, tune: Tune::default(), phases, seed: 1 }
+        RunSpec { layout, drive, tune: Tune::default(), phases }
     }
 
     /// The same run with these deviations.

@@ -35,8 +35,7 @@ const WANTED: [&str; 26] = [
 const TINY: Size = Size { scale: 0.0003, seed: 3 };
 
 fn run(names: &[&str], jobs: usize) -> Reproduction {
-    let figures: Vec<Figure> =
-        names.iter().flat_map(|name| figures_named(name).unwrap()).collect();
+    let figures: Vec<Figure> = names.iter().flat_map(|name| figures_named(name).unwrap()).collect();
     repro(&figures, TINY, jobs, &Watch::default(), &|| false).unwrap()
 }
 

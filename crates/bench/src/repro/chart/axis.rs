@@ -23,9 +23,8 @@ impl Scale {
         to: f64,
     ) -> Scale {
         let usable = values.filter(|v| v.is_finite() && (!is_log || *v > 0.0));
-        let (low, high) = usable.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| {
-            (low.min(v), high.max(v))
-        });
+        let (low, high) = usable
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)));
         let (low, high) = if low > high { (0.0, 1.0) } else { (low, high) };
         if is_log { Scale::log(low, high, from, to) } else { Scale::linear(low, high, from, to) }
     }

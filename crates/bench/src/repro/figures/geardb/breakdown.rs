@@ -2,7 +2,7 @@
 
 use super::{STORES, conditions, random};
 use crate::repro::figures::{merges, need, seconds};
-use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, RunResult, Table};
+use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, Table};
 
 pub(in super::super) const BREAKDOWN: Figure = Figure {
     name: "geardb-breakdown",
@@ -31,7 +31,11 @@ pub(in super::super) const BREAKDOWN: Figure = Figure {
                 part.push(value);
             }
             if store == "gear" {
-                page.claims.push(Claim::shown("GearDB: time in cleaning (the paper: none)", cleaning, "s"));
+                page.claims.push(Claim::shown(
+                    "GearDB: time in cleaning (the paper: none)",
+                    cleaning,
+                    "s",
+                ));
             }
         }
         if parts[1].iter().all(|s| *s > 0.0) {

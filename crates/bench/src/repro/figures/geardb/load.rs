@@ -35,19 +35,23 @@ pub(in super::super) const LOAD: Figure = Figure {
             let space = load.milestones.last().map(|m| m.space).unwrap_or_default();
             let full = over(space.valid_bytes as f64, space.occupied_bytes as f64) * 100.0;
             let moved = load.totals.cleaned_bytes as f64 / 1e6;
-            table.row(spec.layout, &[
-                load.ops_per_second(),
-                load.settled_ops_per_second(),
-                full,
-                load.totals.write_amp_ratio(),
-                load.totals.added_write_amp_ratio(),
-                moved,
-            ]);
+            table.row(
+                spec.layout,
+                &[
+                    load.ops_per_second(),
+                    load.settled_ops_per_second(),
+                    full,
+                    load.totals.write_amp_ratio(),
+                    load.totals.added_write_amp_ratio(),
+                    moved,
+                ],
+            );
             rates.push(load.ops_per_second());
             fulls.push(full);
             cleaned.push(moved);
         }
-        let claim = |what: &str, paper, ours, unit| Claim::new(what, Better::Larger, paper, ours, unit);
+        let claim =
+            |what: &str, paper, ours, unit| Claim::new(what, Better::Larger, paper, ours, unit);
         page.claims = vec![
             claim("random load, GearDB over greedy", 1.71, over(rates[0], rates[1]), "x"),
             claim("random load, GearDB over cost-benefit", 1.73, over(rates[0], rates[2]), "x"),

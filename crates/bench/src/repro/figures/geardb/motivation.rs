@@ -62,7 +62,8 @@ pub(in super::super) const CLEANING_UTILISATION: Figure = Figure {
         let mut series = Vec::new();
         for store in CLEANERS {
             let found = need(&mut page, results, &random(size, store));
-            let Some(last) = found.and_then(RunResult::load).and_then(|l| l.milestones.last()) else {
+            let Some(last) = found.and_then(RunResult::load).and_then(|l| l.milestones.last())
+            else {
                 continue;
             };
             let zones = &last.zone_valid_permille;

@@ -1,6 +1,6 @@
 //! Figure 3: what fixed bands make of LevelDB's scattered tables.
 
-use super::{drive, LOAD_BYTES, PREFIX_BYTES_MIN, VALUE_LEN_BYTES};
+use super::{LOAD_BYTES, PREFIX_BYTES_MIN, VALUE_LEN_BYTES, drive};
 use crate::repro::figures::{GB, MIB, mean, merges, need, output_runs};
 use crate::repro::spec::{LoadOrder, Phase, RunSpec, Size, Tune};
 use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, Table};
@@ -39,21 +39,30 @@ pub(in super::super) const FIGURE_3: Figure = Figure {
             mwa.push(load.totals.multiplied_write_amp_ratio());
         }
         for reads_whole in [true, false] {
-            let Some(found) = need(&mut page, results, &run(size, 40, reads_whole)) else { continue };
+            let Some(found) = need(&mut page, results, &run(size, 40, reads_whole)) else {
+                continue;
+            };
             let Some(load) = found.load() else { continue };
             let name = if reads_whole { "the whole band" } else { "to the end of valid data" };
             let t = load.totals;
             let read = t.added_read_bytes as f64 / 1e6;
-            table.row(name, &[
-                t.write_amp_ratio(),
-                t.added_write_amp_ratio(),
-                t.multiplied_write_amp_ratio(),
-                read,
-            ]);
+            table.row(
+                name,
+                &[
+                    t.write_amp_ratio(),
+                    t.added_write_amp_ratio(),
+                    t.multiplied_write_amp_ratio(),
+                    read,
+                ],
+            );
         }
         if let Some(at) = groups.iter().position(|name| name == "40 MB") {
             let claim = |what: &str, paper, ours| Claim::new(what, Better::Same, paper, ours, "");
-            page.claims.push(claim("tables written by a compaction, 40 MB bands", 9.83, tables[at]));
+            page.claims.push(claim(
+                "tables written by a compaction, 40 MB bands",
+                9.83,
+                tables[at],
+            ));
             page.claims.push(claim("bands that they lie in", 6.22, bands[at]));
             page.claims.push(claim("WA", 9.83, wa[at]));
             page.claims.push(claim("MWA", 52.85, mwa[at]));

@@ -32,7 +32,11 @@ pub(in super::super) const FIGURE_14: Figure = Figure {
             Claim::new("sets' part of the gain, random write", Better::Same, 41.0, part(0), "%"),
             Claim::new("sets' part of the gain, random read", Better::Same, 50.0, part(3), "%"),
             Claim::shown("sets' part of the gain, sequential read", part(2), "%"),
-            Claim::shown("sequential write, sets over LevelDB", over(rates[1][1], rates[0][1]), "x"),
+            Claim::shown(
+                "sequential write, sets over LevelDB",
+                over(rates[1][1], rates[0][1]),
+                "x",
+            ),
         ];
         let times = |of: &[f64; 4]| of.iter().zip(rates[0]).map(|(r, b)| over(*r, b)).collect();
         let series = STORES.iter().zip(&rates).map(|(s, of)| (s.to_string(), times(of)));

@@ -84,7 +84,8 @@ fn scattered(size: &Size, results: &Results, spec: RunSpec) -> (Page, Option<Sca
     });
     let series = vec![Series::new(spec.layout, points.collect())];
     let loaded = state.totals.user_bytes;
-    let title = format!("{}: tables of each compaction, {} MB loaded", spec.layout, loaded / 1_000_000);
+    let title =
+        format!("{}: tables of each compaction, {} MB loaded", spec.layout, loaded / 1_000_000);
     let y = Axis::linear("address, MB");
     page.charts.push(Chart::scatter(title, Axis::linear("compaction"), y, series));
     if size.bytes(LOAD_BYTES) < 10 * GB * 10 {

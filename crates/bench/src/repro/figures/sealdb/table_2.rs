@@ -24,7 +24,8 @@ pub(in super::super) const TABLE_2: Figure = Figure {
                 return page;
             }
         };
-        let rows: [(fn(&Workload) -> bool, &str, f64); 4] = [
+        type Is = fn(&Workload) -> bool;
+        let rows: [(Is, &str, f64); 4] = [
             (|w| *w == Workload::SequentialReadOuter, "sequential read", 169.0),
             (|w| *w == Workload::SequentialWriteOuter, "sequential write", 155.0),
             (|w| matches!(w, Workload::RandomRead { .. }), "random read, 4 KB", 64.0),

@@ -28,7 +28,8 @@ pub(in super::super) const FIGURE_3_15: Figure = Figure {
         }
         let last = BAND_LENS_MIB.len() - 1;
         for (store, rates) in &rows {
-            let what = format!("{store}, bands of {} over {} MB", BAND_LENS_MIB[last], BAND_LENS_MIB[0]);
+            let what =
+                format!("{store}, bands of {} over {} MB", BAND_LENS_MIB[last], BAND_LENS_MIB[0]);
             let ours = over(rates[last], rates[0]);
             page.claims.push(Claim::new(what, Better::Larger, 1.0, ours, "x"));
         }

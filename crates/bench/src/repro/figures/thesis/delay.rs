@@ -15,9 +15,8 @@ pub(in super::super) const FIGURE_3_13: Figure = Figure {
     runs: |size| COMPACT_RUN_COUNTS.iter().map(|&count| run(size, count)).collect(),
     page: |size, results| {
         let mut page = Page::default();
-        let mb = |phase: Option<&PhaseResult>| {
-            phase.map_or(0.0, |p| p.ops_per_second() * 4096.0 / 1e6)
-        };
+        let mb =
+            |phase: Option<&PhaseResult>| phase.map_or(0.0, |p| p.ops_per_second() * 4096.0 / 1e6);
         let (mut puts, mut gets) = (Vec::new(), Vec::new());
         for count in COMPACT_RUN_COUNTS {
             let found = need(&mut page, results, &run(size, count));

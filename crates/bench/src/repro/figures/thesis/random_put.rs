@@ -22,9 +22,8 @@ pub(in super::super) const FIGURE_3_11: Figure = Figure {
     page: |size, results| {
         let mut page = Page::default();
         let runs = found(&mut page, size, results);
-        let mb = |phase: Option<&PhaseResult>| {
-            phase.map_or(0.0, |p| p.ops_per_second() * 4096.0 / 1e6)
-        };
+        let mb =
+            |phase: Option<&PhaseResult>| phase.map_or(0.0, |p| p.ops_per_second() * 4096.0 / 1e6);
         let puts: Vec<f64> = runs.iter().map(|r| mb(r.and_then(RunResult::load))).collect();
         let gets: Vec<f64> =
             runs.iter().map(|r| mb(r.and_then(RunResult::read_sequential))).collect();

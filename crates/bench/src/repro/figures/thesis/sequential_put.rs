@@ -45,7 +45,8 @@ pub(in super::super) const FIGURE_3_9: Figure = Figure {
                 rates.push((format!("{store}, {len} B"), row));
             }
         }
-        let smaller = (0..VALUE_LENS_BYTES.len()).map(|at| over(rates[3 + at].1[0], rates[at].1[0]));
+        let smaller =
+            (0..VALUE_LENS_BYTES.len()).map(|at| over(rates[3 + at].1[0], rates[at].1[0]));
         for (len, ratio) in VALUE_LENS_BYTES.iter().zip(smaller) {
             let what = format!("a sync a put, {len} B values, SMRDB over LevelDB");
             page.claims.push(Claim::new(what, Better::Larger, 1.0, ratio, "x"));

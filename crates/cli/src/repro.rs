@@ -1,0 +1,113 @@
+//! `repro`: published figures, run again; the work is the crate `imbrex-bench`'s.
+
+use crate::Session;
+use crate::error::{CliError, Context};
+use crate::output::{Format, Table};
+use crate::progress::{Progress, Unit};
+use imbrex_bench::BenchError;
+use imbrex_bench::repro::{
+    Figure, Reproduction, SCALE_DEFAULT, Size, Watch, figures, figures_named, repro,
+};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// Arguments of `imbrex repro`.
+#[derive(clap::Args, Debug)]
+pub(crate) struct ReproArgs {
+    /// A figure such as sealdb-8; a paper: sealdb, thesis, geardb; all; or list
+    figure: String,
+    /// Share of the paper's sizes, up to 1: data and drive shrink together
+    #[arg(long, default_value_t = SCALE_DEFAULT)]
+    scale: f64,
+    /// The same seed gives the same numbers and pictures on any machine
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Runs at a time, each on one core and in memory of its own
+    #[arg(long, default_value_t = 2)]
+    jobs: usize,
+    /// Write the page (HTML), the numbers (JSON) and every picture (SVG) into this directory
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+/// Where `repro all` puts its page if nobody says.
+const OUT_DEFAULT: &str = "repro";
+
+impl ReproArgs {
+    pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
+        if self.figure == "list" {
+            return list(session);
+        }
+        let figures = figures_named(&self.figure).map_err(failed)?;
+        let size = Size { scale: self.scale, seed: self.seed };
+        let reproduction = self.reproduce(&figures, size, session)?;
+        match session.out.page_format()? {
+            Format::Json => session.out.bytes(reproduction.to_json().as_bytes())?,
+            Format::Html => session.out.bytes(reproduction.to_html().as_bytes())?,
+            _ => session.out.bytes(reproduction.to_text().as_bytes())?,
+        }
+        let out = self.out.or_else(|| (self.figure == "all").then(|| OUT_DEFAULT.into()));
+        let Some(dir) = out else { return Ok(()) };
+        write(&dir, &self.figure, &reproduction)?;
+        let (met, exceeded, missed) = reproduction.verdicts();
+        let page = dir.join(format!("{}.html", self.figure));
+        eprintln!("{met} claims met, {exceeded} exceeded, {missed} missed; see {}", page.display());
+        Ok(())
+    }
+
+    fn reproduce(
+        &self,
+        figures: &[Figure],
+        size: Size,
+        session: &Session,
+    ) -> Result<Reproduction, CliError> {
+        let watch = Watch::default();
+        let progress = Progress::new("reproducing", Unit::Items, None);
+        let interrupt = session.interrupt.clone();
+        let is_stopped = || {
+            progress.set_of(watch.ops_done(), Some(watch.op_count()));
+            interrupt.is_asked()
+        };
+        repro(figures, size, self.jobs, &watch, &is_stopped).map_err(failed)
+    }
+}
+
+fn failed(error: BenchError) -> CliError {
+    match error {
+        BenchError::Options(fault) => CliError::usage(fault),
+        BenchError::Stopped => CliError::interrupted(),
+        error => CliError::of("cannot reproduce", &error),
+    }
+}
+
+fn list(session: &mut Session) -> Result<(), CliError> {
+    if session.out.is_json()? {
+        let all: Vec<_> = figures()
+            .iter()
+            .map(|f| json!({ "name": f.name, "title": f.title, "paper": f.paper }))
+            .collect();
+        return session.out.json(&json!(all));
+    }
+    let mut table = Table::new(&["figure", "shows", "published"]);
+    for figure in figures() {
+        table.row(vec![figure.name.into(), figure.title.into(), figure.paper.into()]);
+    }
+    session.out.bytes(table.text().as_bytes())
+}
+
+/// Writes the page, the numbers and the pictures.
+fn write(dir: &Path, name: &str, reproduction: &Reproduction) -> Result<(), CliError> {
+    std::fs::create_dir_all(dir).context(|| format!("cannot make {}", dir.display()))?;
+    let put = |name: String, text: String| {
+        let path = dir.join(name);
+        std::fs::write(&path, text).context(|| format!("cannot write {}", path.display()))
+    };
+    put(format!("{name}.html"), reproduction.to_html())?;
+    put(format!("{name}.json"), reproduction.to_json())?;
+    for figure in &reproduction.figures {
+        for (at, chart) in figure.page.charts.iter().enumerate() {
+            put(format!("{}-{}.svg", figure.name, at + 1), chart.to_svg())?;
+        }
+    }
+    Ok(())
+}
