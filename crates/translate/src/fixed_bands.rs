@@ -1,0 +1,484 @@
+//! Fixed bands with read-modify-write: a disk that takes writes anywhere, over raw shingled tracks.
+//!
+//! ```text
+//!     band          valid data         free      guard
+//!     | vvvvvvvvvvvvvvvvvvvvvvvvvvvvvv ......... ggggg |  next band
+//!                 ^ write here:        ^ write here: straight through
+//!                 read the rest back, modify, write it again
+//! ```
+//!
+//! A block of the host is *valid* from its first write until it is discarded; the layer remembers
+//! which are, as runs. A write that destroys nothing valid (an append, or an overwrite with nothing
+//! valid behind it in the band) goes straight through. Any other reads the valid blocks that it
+//! would destroy, and writes them again behind its own.
+//!
+//! With [`Staging::Journaled`] a power cut during a rewrite loses nothing:
+//!
+//! ```text
+//!     1. the new content of the rest of the band -> a staging slot;  flush
+//!     2. a record of the rewrite, with a checksum -> the journal;    through
+//!     3. the new content -> the band;                                flush
+//!     4. "done" -> the journal, with the next records
+//! ```
+//!
+//! Cut before 2 the band is as it was; cut after it, opening does step 3 again. Two slots take turns:
+//! when one is written again, the flush of step 1 of the rewrite in between has made its "done"
+//! durable.
+//!
+//! Invariants
+//!   F1  No valid block is ever destroyed outside of a rewrite that has its copy.
+//!   F2  What a flush acknowledged is valid after any crash, and reads back.
+//!   F3  A block that is not valid reads as zeros, and the disk below holds nothing there that would
+//!       have to be kept.
+//!   F4  At most one rewrite is under way, and the next begins after its end is durable or known.
+//!
+//! Memory: the valid runs (bounded by [`BandOptions::run_count_max`]) and, during a rewrite, one band.
+//! Source: drive-managed disks as SEALDB (section II-B, table II) and SMRDB emulate them.
+//! Not here: which files share a band (`files`), what the platter does (`disk-sim`).
+
+mod below;
+mod error;
+mod format;
+mod journal;
+mod layout;
+mod plan;
+mod recover;
+mod runs;
+
+pub use below::BandCounters;
+pub use error::BandsError;
+
+use below::{Below, Purpose};
+use error::during;
+use format::{Record, Rewrite};
+use imbrex_disk::{
+    BLOCK_LEN_BYTES, BlockRange, Blocks, Counters, Disk, DiskError, Geometry, Lba, Persist,
+    ReadRequest, ZoneAction, ZoneId, ZoneInfo,
+};
+use journal::{Change, Journal};
+use layout::{Layout, Region};
+use plan::{Plan, plan_write};
+use runs::Runs;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+pub(crate) const MIB: u64 = 1 << 20;
+
+/// How much of a band a rewrite reads back; only what is valid is ever read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadBack {
+    /// From the write to the end of the band's valid data.
+    ToEndOfValid = 1,
+    /// All of the band, which is then written from its start.
+    WholeBand = 2,
+}
+
+/// Whether a rewrite can be finished after a power cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Staging {
+    /// Yes: what is rewritten lies in a staging slot first.
+    Journaled = 1,
+    /// **Unsafe**: a power cut during a rewrite destroys what was valid behind it. The published
+    /// emulations had no journal; this is for reproducing their figures beside honest ones.
+    None = 2,
+}
+
+/// How bands are made. The drive remembers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BandOptions {
+    /// How much of the host's data a band holds, its guard not included: up to 80 MiB.
+    pub band_len: Blocks,
+    /// How much a rewrite reads back.
+    pub read_back: ReadBack,
+    /// Whether a rewrite is staged first.
+    pub staging: Staging,
+    /// Names the bands on this drive, for their journal. Any number.
+    pub id: u64,
+    /// Runs of valid blocks remembered at most: where there would be more, blocks between two runs
+    /// count as valid, which costs rewrites and loses nothing. 0 chooses by the drive's length.
+    pub run_count_max: u64,
+}
+
+impl Default for BandOptions {
+    /// Bands of 40 MB, SEALDB's default.
+    fn default() -> BandOptions {
+        BandOptions {
+            band_len: Blocks::holding(40 * MIB),
+            read_back: ReadBack::ToEndOfValid,
+            staging: Staging::Journaled,
+            id: 0,
+            run_count_max: 0,
+        }
+    }
+}
+
+/// A disk that takes writes anywhere, over raw shingled tracks; see the module's documentation.
+#[derive(Debug)]
+pub struct FixedBands {
+    layout: Layout,
+    below: Below,
+    state: RwLock<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    valid: Runs,
+    journal: Journal,
+    next_seq: u64,
+    /// A request failed when something was half done: what is durable is unknown.
+    is_poisoned: bool,
+    /// The band whose rewrite failed: its content is in the slot and cannot be read here.
+    torn: Option<BlockRange>,
+}
+
+impl FixedBands {
+    /// Makes bands on `disk`, whose content is given up.
+    ///
+    /// # Errors
+    /// [`BandsError::WrongRule`], [`BandsError::Option`], [`BandsError::TooSmall`],
+    /// [`BandsError::Disk`].
+    pub fn format(disk: Arc<dyn Disk>, options: &BandOptions) -> Result<FixedBands, BandsError> {
+        let layout = Layout::plan(disk.geometry(), options)?;
+        let below = Below::new(disk);
+        let epoch = recover::last_epoch(&below, &layout).map_err(during("looking for old logs"))?;
+        let superblock = layout.superblock.encode();
+        let whole = Region { start: imbrex_disk::Pba::new(0), len: layout.superblock.inner_len };
+        let make = || {
+            below.discard(whole)?;
+            let journal = Journal::begin(&below, &layout, 0, epoch + 1, &Runs::default())?;
+            // The superblocks last: without them there are no bands.
+            for at in layout.superblocks {
+                below.write(at, &superblock, Persist::Through, Purpose::Log)?;
+            }
+            Ok(journal)
+        };
+        let journal = make().map_err(during("writing the first checkpoint"))?;
+        Ok(FixedBands::new(layout, below, Runs::default(), journal, 0))
+    }
+
+    /// Opens the bands on `disk`: finishes a rewrite that a power cut stopped, and writes a
+    /// checkpoint.
+    ///
+    /// # Errors
+    /// [`BandsError`] says what is damaged. The drive can be opened again.
+    pub fn open(disk: Arc<dyn Disk>) -> Result<FixedBands, BandsError> {
+        let below = Below::new(disk);
+        let recovered = recover::recover(&below)?;
+        let recover::Recovered { layout, valid, journal, next_seq } = recovered;
+        Ok(FixedBands::new(layout, below, valid, journal, next_seq))
+    }
+
+    fn new(
+        layout: Layout,
+        below: Below,
+        valid: Runs,
+        journal: Journal,
+        next_seq: u64,
+    ) -> FixedBands {
+        let state = State { valid, journal, next_seq, is_poisoned: false, torn: None };
+        FixedBands { layout, below, state: RwLock::new(state) }
+    }
+
+    /// How the bands were made.
+    pub fn options(&self) -> BandOptions {
+        let format::Superblock { band_len, read_back, staging, id, run_count_max, .. } =
+            self.layout.superblock;
+        BandOptions { band_len, read_back, staging, id, run_count_max }
+    }
+
+    /// How many bands there are.
+    pub fn band_count(&self) -> u64 {
+        self.layout.superblock.band_count
+    }
+
+    /// What the bands did of their own accord.
+    pub fn band_counters(&self) -> BandCounters {
+        self.below.band_counters()
+    }
+
+    /// How many blocks are valid.
+    pub fn valid(&self) -> Blocks {
+        self.read_state().valid.iter().map(|run| run.len).sum()
+    }
+
+    fn read_state(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The state, of a disk that still takes writes.
+    fn write_state(&self) -> Result<RwLockWriteGuard<'_, State>, DiskError> {
+        let state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        if state.is_poisoned { Err(DiskError::Poisoned) } else { Ok(state) }
+    }
+
+    fn request(&self, at: Lba, len_bytes: usize) -> Result<BlockRange, DiskError> {
+        if len_bytes == 0 || !len_bytes.is_multiple_of(BLOCK_LEN_BYTES) {
+            return Err(DiskError::NotBlocks { at, len_bytes });
+        }
+        let range = BlockRange::new(at, Blocks::holding(len_bytes as u64));
+        self.check_range(range).map(|()| range)
+    }
+
+    fn check_range(&self, range: BlockRange) -> Result<(), DiskError> {
+        match self.layout.geometry.holds(range) {
+            true => Ok(()),
+            false => Err(DiskError::OutOfRange { range, len: self.layout.geometry.len() }),
+        }
+    }
+
+    /// Makes sure that the journal takes what a request may add.
+    fn make_room(&self, state: &mut State) -> Result<(), DiskError> {
+        let State { journal, valid, is_poisoned, .. } = state;
+        if journal.is_long() {
+            journal
+                .write_out(&self.below, &self.layout, Persist::Cached)
+                .inspect_err(|_| *is_poisoned = true)?;
+        }
+        if !journal.is_full(&self.layout) {
+            return Ok(());
+        }
+        journal.turn(&self.below, &self.layout, valid).inspect_err(|_| *is_poisoned = true)
+    }
+
+    /// Makes everything durable.
+    fn flush_all(&self, state: &mut State) -> Result<(), DiskError> {
+        let flush = |state: &mut State| {
+            state.journal.write_out(&self.below, &self.layout, Persist::Cached)?;
+            self.below.flush()
+        };
+        flush(state).inspect_err(|_| state.is_poisoned = true)?;
+        state.journal.flushed();
+        Ok(())
+    }
+
+    /// Writes within one band.
+    fn write_part(
+        &self,
+        state: &mut State,
+        write: BlockRange,
+        data: &[u8],
+        persist: Persist,
+    ) -> Result<(), DiskError> {
+        self.make_room(state)?;
+        match plan_write(&self.layout, &state.valid, write) {
+            Plan::Direct => {
+                let at = self.layout.locate(write.start);
+                self.below.write(at, data, persist, Purpose::Direct)?;
+                self.make_valid(state, write);
+            }
+            Plan::Rewrite { read, pieces } => {
+                self.rewrite(state, write, data, &read, pieces)?;
+                // Its pieces went through the cache.
+                return if persist == Persist::Through { self.flush_all(state) } else { Ok(()) };
+            }
+        }
+        if persist == Persist::Through && state.journal.has_news() {
+            self.flush_all(state)?;
+        }
+        Ok(())
+    }
+
+    fn make_valid(&self, state: &mut State, write: BlockRange) {
+        if state.valid.holds(write) {
+            return;
+        }
+        let mut range = write;
+        let band = self.layout.band_of(write.start);
+        let is_apart = !state.valid.touches(write)
+            && (state.valid.count() as u64) >= self.layout.superblock.run_count_max;
+        if is_apart {
+            // Too many runs: the blocks between this one and its neighbour count as valid.
+            let head = BlockRange::new(band.start, write.start - band.start);
+            let tail = BlockRange::new(write.end(), band.end() - write.end());
+            if let Some(left_end) = state.valid.end_within(head) {
+                range = BlockRange::new(left_end, write.end() - left_end);
+            } else if let Some(right) = state.valid.within(tail).next() {
+                range = BlockRange::new(write.start, right.end() - write.start);
+            }
+        }
+        state.valid.insert(range);
+        state.journal.note(Change::Valid, range);
+    }
+
+    /// Reads the valid rest of the band, and writes it again behind `data`.
+    fn rewrite(
+        &self,
+        state: &mut State,
+        write: BlockRange,
+        data: &[u8],
+        read: &[BlockRange],
+        pieces: Vec<BlockRange>,
+    ) -> Result<(), DiskError> {
+        let image = self.image_of(write, data, read, &pieces)?;
+        let is_journaled = self.layout.superblock.staging == Staging::Journaled;
+        let seq = state.next_seq;
+        if is_journaled {
+            let rewrite = Rewrite {
+                seq,
+                slot: (seq % 2) as u32,
+                crc: crc32c::crc32c(&image),
+                pieces: pieces.clone(),
+            };
+            self.stage(state, &image, rewrite).inspect_err(|_| state.is_poisoned = true)?;
+            state.next_seq += 1;
+        }
+        let host_bytes = data.len() as u64;
+        let write_band = match self.layout.superblock.staging {
+            Staging::Journaled => recover::rewrite_from_slot,
+            Staging::None => recover::write_pieces,
+        };
+        let done = write_band(&self.below, &self.layout, &pieces, &image, host_bytes);
+        if let Err(error) = done {
+            state.is_poisoned = true;
+            state.torn = Some(self.layout.band_of(write.start));
+            return Err(error);
+        }
+        self.below.count_rewrite();
+        self.make_valid(state, write);
+        if is_journaled {
+            state.journal.flushed();
+            state.journal.push(&Record::Done { seq });
+        }
+        Ok(())
+    }
+
+    /// The new content of `pieces`, one after another.
+    fn image_of(
+        &self,
+        write: BlockRange,
+        data: &[u8],
+        read: &[BlockRange],
+        pieces: &[BlockRange],
+    ) -> Result<Vec<u8>, DiskError> {
+        let len: Blocks = pieces.iter().map(|piece| piece.len).sum();
+        let mut image = vec![0; len.bytes() as usize];
+        let mut requests = Vec::with_capacity(read.len());
+        let mut rest = &mut image[..];
+        let mut sources: Vec<(BlockRange, bool)> = read.iter().map(|&run| (run, false)).collect();
+        sources.push((write, true));
+        sources.sort_unstable_by_key(|(run, _)| run.start);
+        for (run, is_own) in sources {
+            let (buf, behind) = rest.split_at_mut(run.len.bytes() as usize);
+            rest = behind;
+            if is_own {
+                buf.copy_from_slice(data);
+            } else {
+                let at = Lba::new(self.layout.locate(run.start).get());
+                requests.push(ReadRequest { at, buf });
+            }
+        }
+        assert!(rest.is_empty(), "the pieces are what is read and the write");
+        if !requests.is_empty() {
+            self.below.read_back(&mut requests)?;
+        }
+        Ok(image)
+    }
+
+    /// Steps 1 and 2 of a rewrite.
+    fn stage(&self, state: &mut State, image: &[u8], rewrite: Rewrite) -> Result<(), DiskError> {
+        let slot = self.layout.slots[rewrite.slot as usize];
+        state.journal.write_out(&self.below, &self.layout, Persist::Cached)?;
+        self.below.discard(slot)?;
+        self.below.write(slot.start, image, Persist::Cached, Purpose::Stage)?;
+        self.below.flush()?;
+        state.journal.flushed();
+        state.journal.push(&Record::Rewrite(rewrite));
+        state.journal.write_out(&self.below, &self.layout, Persist::Through)
+    }
+}
+
+impl Disk for FixedBands {
+    fn geometry(&self) -> &Geometry {
+        &self.layout.geometry
+    }
+
+    fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
+        self.read_batch(&mut [ReadRequest { at, buf }])
+    }
+
+    fn read_batch(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
+        let state = self.read_state();
+        let mut parts = Vec::with_capacity(requests.len());
+        for request in requests.iter_mut() {
+            let range = self.request(request.at, request.buf.len())?;
+            if state.torn.is_some_and(|band| band.overlaps(range)) {
+                return Err(DiskError::Poisoned);
+            }
+            let (mut at, mut rest) = (range.start, &mut *request.buf);
+            let runs = state.valid.within(range);
+            for run in runs.flat_map(|run| self.layout.by_band(run)) {
+                let (blank, behind) = rest.split_at_mut((run.start - at).bytes() as usize);
+                blank.fill(0);
+                let (buf, behind) = behind.split_at_mut(run.len.bytes() as usize);
+                let at_below = Lba::new(self.layout.locate(run.start).get());
+                parts.push(ReadRequest { at: at_below, buf });
+                (at, rest) = (run.end(), behind);
+            }
+            rest.fill(0);
+        }
+        match parts.is_empty() {
+            true => Ok(()),
+            false => self.below.read_batch(&mut parts),
+        }
+    }
+
+    fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
+        let range = self.request(at, data.len())?;
+        let mut state = self.write_state()?;
+        let mut rest = data;
+        for part in self.layout.by_band(range) {
+            let (own, behind) = rest.split_at(part.len.bytes() as usize);
+            rest = behind;
+            self.write_part(&mut state, part, own, persist)?;
+        }
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<(), DiskError> {
+        let mut state = self.write_state()?;
+        self.make_room(&mut state)?;
+        self.flush_all(&mut state)
+    }
+
+    fn discard(&self, range: BlockRange) -> Result<(), DiskError> {
+        self.check_range(range)?;
+        let mut state = self.write_state()?;
+        let held: Vec<BlockRange> =
+            state.valid.within(range).flat_map(|run| self.layout.by_band(run)).collect();
+        for run in held {
+            self.make_room(&mut state)?;
+            let before = state.valid.count() as u64;
+            if before >= self.layout.superblock.run_count_max {
+                // A hint that would cost a run more than are remembered.
+                let is_middle = run.start.get() > 0
+                    && state.valid.holds(BlockRange::new(
+                        Lba::new(run.start.get() - 1),
+                        run.len + Blocks::new(2),
+                    ));
+                if is_middle {
+                    continue;
+                }
+            }
+            state.valid.remove(run);
+            state.journal.note(Change::Dead, run);
+            self.below.discard(Region { start: self.layout.locate(run.start), len: run.len })?;
+        }
+        Ok(())
+    }
+
+    fn zone(&self, _zone: ZoneId) -> Option<ZoneInfo> {
+        None
+    }
+
+    fn manage_zone(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError> {
+        let reason = "the disk has no zones".to_owned();
+        Err(DiskError::NoSuchZone { zone, action, reason })
+    }
+
+    fn counters(&self) -> Counters {
+        self.below.counters()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,172 @@
+//! The drive below, by PBA, and what the layer itself moves on it.
+
+use super::layout::Region;
+use imbrex_disk::{
+    BLOCK_LEN_BYTES, BlockRange, Blocks, Counters, Disk, DiskError, Lba, Pba, Persist, ReadRequest,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// What the bands did of their own accord; subtract two readings to get an interval.
+///
+/// `added_written_bytes` of [`Counters`] is the sum of `rewritten_bytes`, `staged_bytes` and
+/// `log_bytes`; `added_read_bytes` is `read_back_bytes` and what recovery read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BandCounters {
+    /// Writes, or parts of writes in one band, that went straight through.
+    pub direct_writes: u64,
+    /// Read-modify-writes of a band.
+    pub rewrites: u64,
+    /// Bytes read back for rewrites.
+    pub read_back_bytes: u64,
+    /// Bytes of rewrites that the host did not ask to write: what had been read back.
+    pub rewritten_bytes: u64,
+    /// Bytes staged before rewrites; zero with [`Staging::None`](super::Staging::None).
+    pub staged_bytes: u64,
+    /// Bytes of superblocks and journal.
+    pub log_bytes: u64,
+}
+
+/// Why the layer writes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Purpose {
+    /// The host's own bytes, straight through.
+    Direct,
+    /// A rewrite, of which so many bytes are the host's.
+    Rewrite { host_bytes: u64 },
+    /// The staging of a rewrite.
+    Stage,
+    /// Superblock or journal.
+    Log,
+}
+
+/// The drive below.
+#[derive(Debug)]
+pub(crate) struct Below {
+    disk: Arc<dyn Disk>,
+    direct_writes: AtomicU64,
+    rewrites: AtomicU64,
+    read_back_bytes: AtomicU64,
+    recovery_read_bytes: AtomicU64,
+    rewritten_bytes: AtomicU64,
+    staged_bytes: AtomicU64,
+    log_bytes: AtomicU64,
+}
+
+impl Below {
+    pub(crate) fn new(disk: Arc<dyn Disk>) -> Below {
+        Below {
+            disk,
+            direct_writes: AtomicU64::new(0),
+            rewrites: AtomicU64::new(0),
+            read_back_bytes: AtomicU64::new(0),
+            recovery_read_bytes: AtomicU64::new(0),
+            rewritten_bytes: AtomicU64::new(0),
+            staged_bytes: AtomicU64::new(0),
+            log_bytes: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn disk(&self) -> &Arc<dyn Disk> {
+        &self.disk
+    }
+
+    /// Reads for the host.
+    pub(crate) fn read_batch(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
+        self.disk.read_batch(requests)
+    }
+
+    /// Reads back for a rewrite.
+    pub(crate) fn read_back(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
+        let len: usize = requests.iter().map(|request| request.buf.len()).sum();
+        self.disk.read_batch(requests)?;
+        self.read_back_bytes.fetch_add(len as u64, Relaxed);
+        Ok(())
+    }
+
+    /// Reads while opening. A block that is destroyed was never acknowledged: it reads as zeros.
+    pub(crate) fn read_for_recovery(&self, at: Pba, buf: &mut [u8]) -> Result<(), DiskError> {
+        self.recovery_read_bytes.fetch_add(buf.len() as u64, Relaxed);
+        match self.disk.read(Lba::new(at.get()), buf) {
+            Err(DiskError::Destroyed { .. }) => {}
+            other => return other,
+        }
+        for (index, block) in (0..).zip(buf.chunks_exact_mut(BLOCK_LEN_BYTES)) {
+            match self.disk.read(Lba::new(at.get() + index), block) {
+                Err(DiskError::Destroyed { .. }) => block.fill(0),
+                other => other?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The first destroyed run of what `buf` would hold. Blocks that cannot be read for another
+    /// reason are left for the host to find.
+    pub(crate) fn look(&self, at: Pba, buf: &mut [u8]) -> Result<Option<Region>, DiskError> {
+        self.recovery_read_bytes.fetch_add(buf.len() as u64, Relaxed);
+        match self.disk.read(Lba::new(at.get()), buf) {
+            Ok(()) | Err(DiskError::Medium { .. }) => Ok(None),
+            Err(DiskError::Destroyed { range, .. }) => {
+                Ok(Some(Region { start: Pba::new(range.start.get()), len: range.len }))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(crate) fn write(
+        &self,
+        at: Pba,
+        data: &[u8],
+        persist: Persist,
+        purpose: Purpose,
+    ) -> Result<(), DiskError> {
+        self.disk.write(Lba::new(at.get()), data, persist)?;
+        let len = data.len() as u64;
+        match purpose {
+            Purpose::Direct => self.direct_writes.fetch_add(1, Relaxed),
+            Purpose::Rewrite { host_bytes } => {
+                self.rewritten_bytes.fetch_add(len - host_bytes, Relaxed)
+            }
+            Purpose::Stage => self.staged_bytes.fetch_add(len, Relaxed),
+            Purpose::Log => self.log_bytes.fetch_add(len, Relaxed),
+        };
+        Ok(())
+    }
+
+    pub(crate) fn flush(&self) -> Result<(), DiskError> {
+        self.disk.flush()
+    }
+
+    pub(crate) fn discard(&self, region: Region) -> Result<(), DiskError> {
+        self.disk.discard(BlockRange::new(Lba::new(region.start.get()), region.len))
+    }
+
+    pub(crate) fn count_rewrite(&self) {
+        self.rewrites.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn band_counters(&self) -> BandCounters {
+        BandCounters {
+            direct_writes: self.direct_writes.load(Relaxed),
+            rewrites: self.rewrites.load(Relaxed),
+            read_back_bytes: self.read_back_bytes.load(Relaxed),
+            rewritten_bytes: self.rewritten_bytes.load(Relaxed),
+            staged_bytes: self.staged_bytes.load(Relaxed),
+            log_bytes: self.log_bytes.load(Relaxed),
+        }
+    }
+
+    pub(crate) fn counters(&self) -> Counters {
+        let own = self.band_counters();
+        let mut counters = self.disk.counters();
+        counters.added_read_bytes += own.read_back_bytes + self.recovery_read_bytes.load(Relaxed);
+        counters.added_written_bytes += own.rewritten_bytes + own.staged_bytes + own.log_bytes;
+        counters
+    }
+}
+
+/// So many bytes as blocks.
+pub(crate) fn blocks_of(bytes: &[u8]) -> Blocks {
+    Blocks::holding(bytes.len() as u64)
+}

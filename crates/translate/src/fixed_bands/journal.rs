@@ -1,0 +1,203 @@
+//! The journal: which blocks are valid, and which rewrite is under way.
+//!
+//! ```text
+//!     log region:   | header: epoch | checkpoint ... end | records since then ... |  unwritten |
+//!                                                          valid, dead, rewrite, done, synced
+//! ```
+//!
+//! Two regions take turns: when one is full, the other gets a checkpoint under the next epoch, and
+//! counts once its end is there. Until then the old region is whole, so that at every moment one of
+//! the two can be read.
+//!
+//! Invariants
+//!   J1  A record is written only after the data it tells of was handed to the disk below: who finds
+//!       the record and no `synced` behind it must look whether the data came too.
+//!   J2  Before a checkpoint is written, all records before it are durable in the old region: if the
+//!       checkpoint cannot be read, the old region says the same.
+//!   J3  There is always room for the record of a rewrite, and for its end.
+
+use super::below::{Below, Purpose, blocks_of};
+use super::format::{Record, Superblock, encode_region_header};
+use super::layout::{FRAME_LEN_BYTES, Layout, RUNS_PER_RECORD, Region};
+use super::runs::Runs;
+use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Persist};
+use imbrex_record_log::Encoder;
+
+/// Records kept in memory until a flush asks for them, about.
+const UNWRITTEN_LEN_BYTES_MAX: usize = 256 << 10;
+
+/// Whether blocks became valid or dead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    Valid,
+    Dead,
+}
+
+/// The end of the log that records are appended to.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    region: usize,
+    epoch: u64,
+    encoder: Encoder,
+    /// Blocks of the log handed to the disk below.
+    written: Blocks,
+    /// The newest change, which may still grow.
+    pending: Option<(Change, BlockRange)>,
+    /// Records were written since the last flush.
+    is_unflushed: bool,
+    /// What was written is durable, and the log does not say so yet.
+    owes_synced: bool,
+    buffer: Vec<u8>,
+}
+
+impl Journal {
+    /// Writes a checkpoint of `valid` into `region` under `epoch`, durable on return, and goes on
+    /// behind it. Every record before it is durable elsewhere (J2).
+    pub(crate) fn begin(
+        below: &Below,
+        layout: &Layout,
+        region: usize,
+        epoch: u64,
+        valid: &Runs,
+    ) -> Result<Journal, DiskError> {
+        let Superblock { id, .. } = layout.superblock;
+        let mut journal = Journal {
+            region,
+            epoch,
+            encoder: Encoder::with_frame_len(log_id(id, epoch), FRAME_LEN_BYTES),
+            written: Blocks::ZERO,
+            pending: None,
+            is_unflushed: false,
+            owes_synced: false,
+            buffer: Vec::new(),
+        };
+        let runs: Vec<BlockRange> = valid.iter().collect();
+        for part in runs.chunks(RUNS_PER_RECORD) {
+            journal.push(&Record::Valid(part.to_vec()));
+        }
+        journal.push(&Record::CheckpointEnd { run_count: runs.len() as u64 });
+        let Region { start, .. } = layout.logs[region];
+        below.discard(layout.logs[region])?;
+        let header = encode_region_header(id, epoch);
+        below.write(start, &header, Persist::Cached, Purpose::Log)?;
+        journal.write_out(below, layout, Persist::Cached)?;
+        below.flush()?;
+        journal.flushed();
+        Ok(journal)
+    }
+
+    /// A journal under the next epoch in the other region.
+    pub(crate) fn turn(
+        &mut self,
+        below: &Below,
+        layout: &Layout,
+        valid: &Runs,
+    ) -> Result<(), DiskError> {
+        self.write_out(below, layout, Persist::Cached)?;
+        below.flush()?;
+        *self = Journal::begin(below, layout, 1 - self.region, self.epoch + 1, valid)?;
+        Ok(())
+    }
+
+    /// Whether the region has no room left for more than a rewrite (J3).
+    pub(crate) fn is_full(&self, layout: &Layout) -> bool {
+        // The open frame, and the records that may still be pending.
+        let open = Blocks::new(2 * (FRAME_LEN_BYTES / BLOCK_LEN_BYTES) as u64 + 1);
+        let used = Blocks::new(1 + self.encoder.end_blocks()) + open;
+        used + layout.log_reserve() > layout.logs[self.region].len
+    }
+
+    #[cfg(test)]
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    #[cfg(test)]
+    pub(crate) fn region_index(&self) -> usize {
+        self.region
+    }
+
+    /// Whether records that no flush asked for yet take more memory than they should.
+    pub(crate) fn is_long(&self) -> bool {
+        self.encoder.ready_len_bytes() > UNWRITTEN_LEN_BYTES_MAX
+    }
+
+    /// Notes that `range` became valid or dead; neighbours become one record.
+    pub(crate) fn note(&mut self, change: Change, range: BlockRange) {
+        if let Some((pending_change, pending)) = &mut self.pending
+            && *pending_change == change
+            && pending.end() == range.start
+        {
+            pending.len += range.len;
+            return;
+        }
+        self.settle();
+        self.pending = Some((change, range));
+    }
+
+    /// Appends a record.
+    pub(crate) fn push(&mut self, record: &Record) {
+        self.settle();
+        if std::mem::take(&mut self.owes_synced) {
+            self.push_bytes(&Record::Synced);
+        }
+        self.push_bytes(record);
+    }
+
+    fn push_bytes(&mut self, record: &Record) {
+        self.encoder.push(&[&record.encode()]).expect("a record has less than 4 GiB");
+    }
+
+    fn settle(&mut self) {
+        match self.pending.take() {
+            Some((Change::Valid, range)) => self.push(&Record::Valid(vec![range])),
+            Some((Change::Dead, range)) => self.push(&Record::Dead(vec![range])),
+            None => {}
+        }
+    }
+
+    /// Whether a flush would make a record durable.
+    pub(crate) fn has_news(&self) -> bool {
+        self.pending.is_some() || self.is_unflushed || !self.is_written()
+    }
+
+    fn is_written(&self) -> bool {
+        self.encoder.is_sealed() && self.encoder.ready_len_bytes() == 0
+    }
+
+    /// Hands every record to the disk below.
+    pub(crate) fn write_out(
+        &mut self,
+        below: &Below,
+        layout: &Layout,
+        persist: Persist,
+    ) -> Result<(), DiskError> {
+        self.settle();
+        if self.is_written() {
+            return Ok(());
+        }
+        self.encoder.seal();
+        self.encoder.take_ready(&mut self.buffer);
+        let Region { start, len } = layout.logs[self.region];
+        let at = start + Blocks::new(1) + self.written;
+        let end = Blocks::new(1) + self.written + blocks_of(&self.buffer);
+        assert!(end <= len, "J3: the log outgrew its region: {end} of {len}");
+        self.is_unflushed |= persist == Persist::Cached;
+        self.written += blocks_of(&self.buffer);
+        below.write(at, &self.buffer, persist, Purpose::Log)
+    }
+
+    /// Everything that was written out is durable.
+    pub(crate) fn flushed(&mut self) {
+        if std::mem::take(&mut self.is_unflushed) {
+            self.owes_synced = true;
+        }
+        self.encoder.mark_durable(self.written.get());
+    }
+}
+
+/// A log's id names its drive and epoch, so that frames of an earlier one are never taken for its.
+pub(crate) fn log_id(id: u64, epoch: u64) -> u64 {
+    // The odd multiplier of SplitMix64: epochs of one drive get ids far apart.
+    id.wrapping_add(epoch.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}

@@ -1,0 +1,258 @@
+//! Where everything lies on the drive below, and where a block of the host's lies.
+//!
+//! ```text
+//!   | super 0 |g| super 1 |g| log 0 |g| log 1 |g| slot 0 |g| slot 1 |g| band 0 |g| band 1 |g| ...
+//!                                                                                 g = guard
+//! ```
+//!
+//! Invariants
+//!   B1  Every region begins with a track and ends with a guard of `overlap_tracks`: a write in one
+//!       reaches no other.
+
+use super::error::BandsError;
+use super::format::{Record, Superblock};
+use super::{BandOptions, MIB};
+use imbrex_disk::{
+    BLOCK_LEN_BYTES, BlockRange, Blocks, Geometry, GeometrySpec, Lba, Pba, Rule, ShingleSpec,
+};
+
+/// Log blocks that a checkpoint does not need: a thousandth of the drive, within these.
+const LOG_ROOM_BLOCKS_MIN: u64 = 32;
+const LOG_ROOM_BLOCKS_MAX: u64 = 4096;
+
+/// Runs remembered at most, one for every so many blocks, within these.
+const BLOCKS_PER_RUN: u64 = 32;
+const RUN_COUNT_MIN: u64 = 64;
+const RUN_COUNT_MAX: u64 = 1 << 18;
+
+/// Frames of the log are this long: short, because a flush closes one.
+pub(crate) const FRAME_LEN_BYTES: usize = 4 * BLOCK_LEN_BYTES;
+
+/// What a record takes besides itself: its length, and its share of frame headers.
+const RECORD_OVERHEAD_BYTES: u64 = 16;
+
+/// Runs in one record of a checkpoint.
+pub(crate) const RUNS_PER_RECORD: usize = 512;
+
+/// A run of blocks on the drive below.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Region {
+    pub(crate) start: Pba,
+    pub(crate) len: Blocks,
+}
+
+/// The drive below, divided.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    pub(crate) superblock: Superblock,
+    pub(crate) superblocks: [Pba; 2],
+    pub(crate) logs: [Region; 2],
+    pub(crate) slots: [Region; 2],
+    /// What the host sees.
+    pub(crate) geometry: Geometry,
+    inner: Geometry,
+    first_band: Pba,
+    stride: Blocks,
+}
+
+impl Layout {
+    /// Divides `inner` as `options` say.
+    pub(crate) fn plan(inner: &Geometry, options: &BandOptions) -> Result<Layout, BandsError> {
+        let shingle = shingle_of(inner)?;
+        let len = inner.len().get();
+        let band_len = options.band_len.get();
+        let longest = (80 * MIB) / BLOCK_LEN_BYTES as u64;
+        let check = |what, got, min, max| match min <= got && got <= max {
+            true => Ok(()),
+            false => Err(BandsError::Option { what, got, min, max }),
+        };
+        check("band_len in blocks", band_len, 1, longest)?;
+        let run_count_max = match options.run_count_max {
+            0 => (len / BLOCKS_PER_RUN).clamp(RUN_COUNT_MIN, RUN_COUNT_MAX),
+            count => count,
+        };
+        check("run_count_max", run_count_max, 2, 1 << 32)?;
+        let records = (run_count_max / RUNS_PER_RECORD as u64 + 2) * RECORD_OVERHEAD_BYTES;
+        let checkpoint = framed_blocks(Record::len_bytes_max(run_count_max) + records);
+        let room = (len / 1000).clamp(LOG_ROOM_BLOCKS_MIN, LOG_ROOM_BLOCKS_MAX);
+        let superblock = Superblock {
+            id: options.id,
+            inner_len: inner.len(),
+            track_len: shingle.track_len,
+            overlap_tracks: shingle.overlap_tracks,
+            band_len: options.band_len,
+            band_count: 0,
+            log_len: Blocks::new(1 + checkpoint + rewrite_blocks(band_len, run_count_max) + room),
+            run_count_max,
+            read_back: options.read_back,
+            staging: options.staging,
+        };
+        let needed = Cursor::new(&superblock).bands(1).0;
+        let got = len / shingle.track_len.get();
+        if got < needed {
+            return Err(BandsError::TooSmall { got, needed });
+        }
+        let stride = Cursor::tracks_of(&superblock, superblock.band_len);
+        let band_count = 1 + (got - needed) / stride;
+        Layout::of(inner, Superblock { band_count, ..superblock })
+    }
+
+    /// The layout that a superblock describes, on the drive it is said to be on.
+    pub(crate) fn of(inner: &Geometry, superblock: Superblock) -> Result<Layout, BandsError> {
+        let shingle = shingle_of(inner)?;
+        let told = GeometrySpec {
+            len: superblock.inner_len,
+            rule: Rule::IsolationDistance(ShingleSpec {
+                track_len: superblock.track_len,
+                overlap_tracks: superblock.overlap_tracks,
+            }),
+        };
+        if Geometry::new(told).ok() != Some(*inner) {
+            let tracks = |len: Blocks, track_len: Blocks, overlap: u32| {
+                format!("{len} in tracks of {track_len}, {overlap} overlapping")
+            };
+            let Superblock { inner_len, track_len, overlap_tracks, .. } = superblock;
+            return Err(BandsError::Geometry {
+                expected: tracks(inner_len, track_len, overlap_tracks),
+                got: tracks(inner.len(), shingle.track_len, shingle.overlap_tracks),
+            });
+        }
+        let damaged = |field: &'static str| BandsError::Damaged {
+            structure: "superblock",
+            detail: format!("field {field} is out of range"),
+        };
+        let longest = (80 * MIB) / BLOCK_LEN_BYTES as u64;
+        let Superblock { band_len, band_count, log_len, run_count_max, .. } = superblock;
+        if band_len.is_zero() || band_len.get() > longest {
+            return Err(damaged("band_len_blocks"));
+        }
+        if band_count == 0 || band_count > inner.len().get() {
+            return Err(damaged("band_count"));
+        }
+        let log_min = rewrite_blocks(band_len.get(), run_count_max.min(1 << 32)) + 2;
+        if run_count_max > 1 << 32 || log_len.get() < log_min || log_len > inner.len() {
+            return Err(damaged("log_len_blocks"));
+        }
+        let mut cursor = Cursor::new(&superblock);
+        let (tracks, first_band) = cursor.bands(band_count);
+        if tracks > inner.len().get() / shingle.track_len.get() {
+            return Err(damaged("band_count"));
+        }
+        let len = Blocks::new(band_count * band_len.get());
+        let geometry = Geometry::new(GeometrySpec { len, rule: Rule::Anywhere })
+            .map_err(|_| damaged("band_count"))?;
+        let stride = Cursor::tracks_of(&superblock, band_len) * shingle.track_len.get();
+        let region = |start, len| Region { start, len };
+        Ok(Layout {
+            superblocks: [cursor.starts[0], cursor.starts[1]],
+            logs: [region(cursor.starts[2], log_len), region(cursor.starts[3], log_len)],
+            slots: [region(cursor.starts[4], band_len), region(cursor.starts[5], band_len)],
+            geometry,
+            inner: *inner,
+            first_band,
+            stride: Blocks::new(stride),
+            superblock,
+        })
+    }
+
+    /// Where the host's block `at` lies.
+    pub(crate) fn locate(&self, at: Lba) -> Pba {
+        let band_len = self.superblock.band_len.get();
+        let (band, offset) = (at.get() / band_len, at.get() % band_len);
+        self.first_band + Blocks::new(band * self.stride.get() + offset)
+    }
+
+    /// The band that holds `at`.
+    pub(crate) fn band_of(&self, at: Lba) -> BlockRange {
+        let band_len = self.superblock.band_len;
+        BlockRange::new(Lba::new(at.get() - at.get() % band_len.get()), band_len)
+    }
+
+    /// `range` cut at the ends of bands.
+    pub(crate) fn by_band(&self, range: BlockRange) -> impl Iterator<Item = BlockRange> + '_ {
+        let (mut at, end) = (range.start, range.end());
+        std::iter::from_fn(move || {
+            (at < end).then(|| {
+                let part_end = self.band_of(at).end().min(end);
+                let part = BlockRange::new(at, part_end - at);
+                at = part_end;
+                part
+            })
+        })
+    }
+
+    /// The host's blocks of the same band that a write of `write` destroys, itself not included.
+    pub(crate) fn reach(&self, write: BlockRange) -> BlockRange {
+        let at = Lba::new(self.locate(write.start).get());
+        let reach = self.inner.reach(BlockRange::new(at, write.len));
+        let start = write.start + (reach.start - at);
+        let end = (start + reach.len).min(self.band_of(write.start).end());
+        BlockRange::new(start.min(end), end - start.min(end))
+    }
+
+    /// The part of `write` that a track of `write` destroys before it is written: behind its first
+    /// track.
+    pub(crate) fn own_reach(&self, write: BlockRange) -> BlockRange {
+        let first = self.reach(BlockRange::new(write.start, Blocks::new(1)));
+        let start = if first.len.is_zero() { write.end() } else { first.start.min(write.end()) };
+        BlockRange::new(start, write.end() - start)
+    }
+
+    /// How many blocks a record of a rewrite and what may go with it take in the log.
+    pub(crate) fn log_reserve(&self) -> Blocks {
+        let Superblock { band_len, run_count_max, .. } = self.superblock;
+        Blocks::new(rewrite_blocks(band_len.get(), run_count_max))
+    }
+}
+
+/// Lays regions one after another, each on whole tracks and with its guard.
+struct Cursor<'a> {
+    superblock: &'a Superblock,
+    track: u64,
+    starts: Vec<Pba>,
+}
+
+impl Cursor<'_> {
+    fn new(superblock: &Superblock) -> Cursor<'_> {
+        let mut cursor = Cursor { superblock, track: 0, starts: Vec::new() };
+        let Superblock { band_len, log_len, .. } = *superblock;
+        for len in [Blocks::new(1), Blocks::new(1), log_len, log_len, band_len, band_len] {
+            cursor.starts.push(cursor.here());
+            cursor.track += Cursor::tracks_of(superblock, len);
+        }
+        cursor
+    }
+
+    fn here(&self) -> Pba {
+        Pba::new(self.track * self.superblock.track_len.get())
+    }
+
+    fn tracks_of(superblock: &Superblock, len: Blocks) -> u64 {
+        len.get().div_ceil(superblock.track_len.get()) + u64::from(superblock.overlap_tracks)
+    }
+
+    /// How many tracks all takes with `band_count` bands, and where these begin.
+    fn bands(&mut self, band_count: u64) -> (u64, Pba) {
+        let stride = Cursor::tracks_of(self.superblock, self.superblock.band_len);
+        (self.track.saturating_add(band_count.saturating_mul(stride)), self.here())
+    }
+}
+
+fn shingle_of(inner: &Geometry) -> Result<ShingleSpec, BandsError> {
+    match inner.rule() {
+        Rule::IsolationDistance(shingle) => Ok(*shingle),
+        other => Err(BandsError::WrongRule { got: other.name() }),
+    }
+}
+
+/// What a rewrite's record takes, and the small ones around it, with the frame that is open.
+fn rewrite_blocks(band_len: u64, run_count_max: u64) -> u64 {
+    let piece_count = (band_len / 2 + 1).min(run_count_max + 1);
+    framed_blocks(Record::len_bytes_max(piece_count) + 8 * RECORD_OVERHEAD_BYTES) + 8
+}
+
+/// Blocks of frames that hold `len_bytes` of records.
+fn framed_blocks(len_bytes: u64) -> u64 {
+    let payload = FRAME_LEN_BYTES as u64 - 64;
+    len_bytes.div_ceil(payload) * (FRAME_LEN_BYTES / BLOCK_LEN_BYTES) as u64
+}

@@ -1,0 +1,314 @@
+//! Opening: what the journal says, made true again.
+//!
+//! ```text
+//!   superblock -> the newer log with a whole checkpoint -> runs, a rewrite under way, unsynced runs
+//!      1. write the rewrite's pieces from its slot to the band        (again, if the power goes)
+//!      2. look which unsynced runs were destroyed on their way: they are not valid
+//!      3. checkpoint in the other region; discard what is not valid
+//! ```
+//!
+//! Until the checkpoint of step 3 is whole the next opening reads the same log and does the same.
+
+use super::Staging;
+use super::below::{Below, Purpose};
+use super::error::{BandsError, during};
+use super::format::{
+    Block, FORMAT_VERSION, Fault, Record, Rewrite, Superblock, decode_region_header,
+};
+use super::journal::{Journal, log_id};
+use super::layout::{Layout, Region};
+use super::runs::Runs;
+use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Lba, Persist};
+use imbrex_record_log::{Decoder, End, Extent};
+
+/// How much is looked at in one read.
+const LOOK_LEN: Blocks = Blocks::new(256);
+
+/// What one log says.
+#[derive(Debug, Default)]
+struct Told {
+    valid: Runs,
+    /// Valid by records that nothing calls synced.
+    unsynced: Runs,
+    rewrite: Option<Rewrite>,
+    next_seq: u64,
+    is_checkpoint_whole: bool,
+}
+
+/// Bands, recovered.
+#[derive(Debug)]
+pub(crate) struct Recovered {
+    pub(crate) layout: Layout,
+    pub(crate) valid: Runs,
+    pub(crate) journal: Journal,
+    pub(crate) next_seq: u64,
+}
+
+/// Opens the bands on the drive below.
+pub(crate) fn recover(below: &Below) -> Result<Recovered, BandsError> {
+    let layout = Layout::of(below.disk().geometry(), read_superblock(below)?)?;
+    let (region, epoch, mut told) = read_logs(below, &layout)?;
+    if let Some(rewrite) = told.rewrite.take() {
+        replay(below, &layout, &rewrite)?;
+        for &piece in &rewrite.pieces {
+            told.valid.insert(piece);
+            told.unsynced.remove(piece);
+        }
+    }
+    if layout.superblock.staging == Staging::Journaled {
+        drop_destroyed(below, &layout, &mut told).map_err(during("looking at unsynced blocks"))?;
+    }
+    let journal = Journal::begin(below, &layout, 1 - region, epoch + 1, &told.valid)
+        .map_err(during("writing a checkpoint"))?;
+    let whole = BlockRange::new(Lba::new(0), layout.geometry.len());
+    for gap in told.valid.gaps(whole) {
+        for part in layout.by_band(gap) {
+            below
+                .discard(Region { start: layout.locate(part.start), len: part.len })
+                .map_err(during("discarding what is not valid"))?;
+        }
+    }
+    Ok(Recovered { layout, valid: told.valid, journal, next_seq: told.next_seq })
+}
+
+/// The highest epoch that any log on the drive ever had; 0 where there is none of drive `id`.
+pub(crate) fn last_epoch(below: &Below, layout: &Layout) -> Result<u64, DiskError> {
+    let mut last = 0;
+    for log in layout.logs {
+        let mut block: Block = [0; BLOCK_LEN_BYTES];
+        below.read_for_recovery(log.start, &mut block)?;
+        last = last.max(decode_region_header(layout.superblock.id, &block).unwrap_or(0));
+    }
+    Ok(last)
+}
+
+fn read_superblock(below: &Below) -> Result<Superblock, BandsError> {
+    let geometry = below.disk().geometry();
+    let imbrex_disk::Rule::IsolationDistance(shingle) = geometry.rule() else {
+        return Err(BandsError::WrongRule { got: geometry.rule().name() });
+    };
+    // The second copy lies behind the first one's guard: both places follow from the drive.
+    let second = shingle.track_len.get() * (1 + u64::from(shingle.overlap_tracks));
+    let mut fault = Fault::None;
+    for at in [0, second] {
+        let range = BlockRange::new(Lba::new(at), Blocks::new(1));
+        if !geometry.holds(range) {
+            continue;
+        }
+        let mut block: Block = [0; BLOCK_LEN_BYTES];
+        match below.read_for_recovery(imbrex_disk::Pba::new(at), &mut block) {
+            Err(DiskError::Medium { .. }) => continue,
+            other => other.map_err(during("reading a superblock"))?,
+        }
+        match Superblock::decode(&block) {
+            Ok(superblock) => return Ok(superblock),
+            Err(Fault::None) => {}
+            Err(other) => fault = other,
+        }
+    }
+    Err(match fault {
+        Fault::None => BandsError::NotBands,
+        Fault::Version { got } => BandsError::Version { expected: FORMAT_VERSION, got },
+        Fault::Field { field } => BandsError::Damaged {
+            structure: "superblock",
+            detail: format!("field {field} is out of range"),
+        },
+    })
+}
+
+/// The region and content of the log that counts, and the highest epoch there ever was.
+fn read_logs(below: &Below, layout: &Layout) -> Result<(usize, u64, Told), BandsError> {
+    let mut epochs = Vec::new();
+    for (region, log) in layout.logs.iter().enumerate() {
+        let mut block: Block = [0; BLOCK_LEN_BYTES];
+        below
+            .read_for_recovery(log.start, &mut block)
+            .map_err(during("reading the head of the journal"))?;
+        epochs.extend(decode_region_header(layout.superblock.id, &block).map(|e| (e, region)));
+    }
+    epochs.sort_unstable();
+    let last_epoch = epochs.last().map_or(0, |&(epoch, _)| epoch);
+    for &(epoch, region) in epochs.iter().rev() {
+        let told = read_log(below, layout, region, epoch)?;
+        // A checkpoint without its end was being written when the power went (J2).
+        if told.is_checkpoint_whole {
+            return Ok((region, last_epoch, told));
+        }
+    }
+    Err(journal_damaged(format!("none of its two regions holds a whole checkpoint: {epochs:?}")))
+}
+
+fn read_log(below: &Below, layout: &Layout, region: usize, epoch: u64) -> Result<Told, BandsError> {
+    let Region { start, len } = layout.logs[region];
+    let first = start + Blocks::new(1);
+    let extent = Extent {
+        log_id: log_id(layout.superblock.id, epoch),
+        len_blocks: (len - Blocks::new(1)).get(),
+        durable_blocks: 0,
+    };
+    let read = |offset: u64, buf: &mut [u8]| {
+        below.read_for_recovery(first + Blocks::new(offset / BLOCK_LEN_BYTES as u64), buf)
+    };
+    let mut decoder = Decoder::new(extent, read);
+    let mut told = Told::default();
+    while let Some(record) = decoder.next_record().map_err(during("reading the journal"))? {
+        let at = record.position;
+        let take = Record::decode(record.bytes).ok_or("it is no record of this version".to_owned());
+        take.and_then(|record| told.take(layout, record)).map_err(|why| {
+            journal_damaged(format!("record at {at:?} of region {region}: {why}"))
+        })?;
+    }
+    match decoder.end() {
+        Some(end @ (End::Corrupt { .. } | End::Version { .. })) => {
+            Err(journal_damaged(format!("region {region}: {end}")))
+        }
+        _ => Ok(told),
+    }
+}
+
+fn journal_damaged(detail: String) -> BandsError {
+    BandsError::Damaged { structure: "journal", detail }
+}
+
+impl Told {
+    fn take(&mut self, layout: &Layout, record: Record) -> Result<(), String> {
+        let whole = layout.geometry.len();
+        let check = |runs: &[BlockRange]| {
+            let outside = runs.iter().find(|run| run.end().get() > whole.get());
+            outside.map_or(Ok(()), |run| Err(format!("blocks {run} lie past the end")))
+        };
+        match record {
+            Record::Valid(runs) => {
+                check(&runs)?;
+                for run in runs {
+                    self.valid.insert(run);
+                    self.unsynced.insert(run);
+                }
+            }
+            Record::Dead(runs) => {
+                check(&runs)?;
+                for run in runs {
+                    self.valid.remove(run);
+                    self.unsynced.remove(run);
+                }
+            }
+            Record::Rewrite(rewrite) => {
+                check_rewrite(layout, &rewrite)?;
+                self.next_seq = rewrite.seq.checked_add(1).ok_or("its number is too large")?;
+                if let Some(open) = self.rewrite.replace(rewrite) {
+                    return Err(format!("rewrite {} had not ended", open.seq));
+                }
+            }
+            Record::Done { seq } => match self.rewrite.take() {
+                Some(rewrite) if rewrite.seq == seq => {}
+                _ => return Err(format!("rewrite {seq} ends and had not begun")),
+            },
+            Record::Synced => self.unsynced = Runs::default(),
+            Record::CheckpointEnd { run_count } => {
+                let got = self.valid.count() as u64;
+                if self.is_checkpoint_whole || got != run_count {
+                    return Err(format!("a checkpoint of {run_count} runs ends, but has {got}"));
+                }
+                self.is_checkpoint_whole = true;
+                self.unsynced = Runs::default();
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_rewrite(layout: &Layout, rewrite: &Rewrite) -> Result<(), String> {
+    let Some(first) = rewrite.pieces.first() else { return Err("it has no pieces".to_owned()) };
+    if first.start.get() >= layout.geometry.len().get() || rewrite.slot > 1 {
+        return Err("its first piece or its slot does not exist".to_owned());
+    }
+    let band = layout.band_of(first.start);
+    let ascends = rewrite.pieces.windows(2).all(|pair| pair[0].end() < pair[1].start);
+    match ascends && rewrite.pieces.iter().all(|piece| piece.end() <= band.end()) {
+        true => Ok(()),
+        false => Err("its pieces are not a part of one band, in order".to_owned()),
+    }
+}
+
+/// Finishes a rewrite that was under way.
+fn replay(below: &Below, layout: &Layout, rewrite: &Rewrite) -> Result<(), BandsError> {
+    let len: Blocks = rewrite.pieces.iter().map(|piece| piece.len).sum();
+    let mut image = vec![0; len.bytes() as usize];
+    below
+        .read_for_recovery(layout.slots[rewrite.slot as usize].start, &mut image)
+        .map_err(during("reading a staged rewrite"))?;
+    // The record was written after its slot had been flushed.
+    let got = crc32c::crc32c(&image);
+    if got != rewrite.crc {
+        return Err(BandsError::Damaged {
+            structure: "staged rewrite",
+            detail: format!(
+                "rewrite {} of blocks {}: checksum {got:#010x}, expected {:#010x}",
+                rewrite.seq, rewrite.pieces[0], rewrite.crc
+            ),
+        });
+    }
+    rewrite_from_slot(below, layout, &rewrite.pieces, &image, 0)
+        .map_err(during("finishing a rewrite"))
+}
+
+/// Step 3 of a rewrite whose slot and record are durable.
+pub(crate) fn rewrite_from_slot(
+    below: &Below,
+    layout: &Layout,
+    pieces: &[BlockRange],
+    image: &[u8],
+    host_bytes: u64,
+) -> Result<(), DiskError> {
+    // The slot has it all: a disk that refuses to destroy must know that it may.
+    let first = pieces[0].start;
+    let len = layout.band_of(first).end() - first;
+    below.discard(Region { start: layout.locate(first), len })?;
+    write_pieces(below, layout, pieces, image, host_bytes)?;
+    below.flush()
+}
+
+/// Writes the pieces of a rewrite to their band, in order. Of `image`, `host_bytes` are the host's.
+pub(crate) fn write_pieces(
+    below: &Below,
+    layout: &Layout,
+    pieces: &[BlockRange],
+    image: &[u8],
+    mut host_bytes: u64,
+) -> Result<(), DiskError> {
+    let mut rest = image;
+    for piece in pieces {
+        let (data, behind) = rest.split_at(piece.len.bytes() as usize);
+        rest = behind;
+        let own = host_bytes.min(data.len() as u64);
+        host_bytes -= own;
+        let purpose = Purpose::Rewrite { host_bytes: own };
+        below.write(layout.locate(piece.start), data, Persist::Cached, purpose)?;
+    }
+    Ok(())
+}
+
+/// Takes out of the valid runs what a power cut destroyed on its way: nobody was promised it.
+///
+/// Without staging a rewrite may have destroyed what *was* promised: then it stays valid, and reading
+/// it says that it is destroyed.
+fn drop_destroyed(below: &Below, layout: &Layout, told: &mut Told) -> Result<(), DiskError> {
+    let unsynced: Vec<BlockRange> = told.unsynced.iter().collect();
+    let mut buf = vec![0; LOOK_LEN.bytes() as usize];
+    for run in unsynced.iter().flat_map(|&run| layout.by_band(run).collect::<Vec<_>>()) {
+        let mut at = run.start;
+        while at < run.end() {
+            let len = (run.end() - at).min(LOOK_LEN);
+            let below_at = layout.locate(at);
+            match below.look(below_at, &mut buf[..len.bytes() as usize])? {
+                None => at += len,
+                Some(destroyed) => {
+                    let start = at + (destroyed.start - below_at);
+                    told.valid.remove(BlockRange::new(start, destroyed.len));
+                    at = start + destroyed.len;
+                }
+            }
+        }
+    }
+    Ok(())
+}
