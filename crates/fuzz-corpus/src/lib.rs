@@ -11,6 +11,7 @@
 //! function says what it asserts.
 
 mod catalog;
+mod fixed_bands;
 mod image;
 mod record_log;
 mod store;
@@ -33,6 +34,7 @@ pub const TARGETS: &[Target] = &[
     record_log::TARGET,
     image::TARGET,
     catalog::TARGET,
+    fixed_bands::TARGET,
     store::TABLE,
     store::BATCH,
     store::VERSIONS,

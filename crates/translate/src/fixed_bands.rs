@@ -369,7 +369,8 @@ impl FixedBands {
         }
         assert!(rest.is_empty(), "the pieces are what is read and the write");
         if !requests.is_empty() {
-            self.below.read_back(&mut requests)?;
+            let result = self.below.read_back(&mut requests);
+            result.map_err(|error| self.layout.told_to_host(error))?;
         }
         Ok(image)
     }
@@ -418,7 +419,10 @@ impl Disk for FixedBands {
         }
         match parts.is_empty() {
             true => Ok(()),
-            false => self.below.read_batch(&mut parts),
+            false => {
+                let result = self.below.read_batch(&mut parts);
+                result.map_err(|error| self.layout.told_to_host(error))
+            }
         }
     }
 

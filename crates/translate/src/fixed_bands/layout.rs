@@ -13,7 +13,8 @@ use super::error::BandsError;
 use super::format::{Record, Superblock};
 use super::{BandOptions, MIB};
 use imbrex_disk::{
-    BLOCK_LEN_BYTES, BlockRange, Blocks, Geometry, GeometrySpec, Lba, Pba, Rule, ShingleSpec,
+    BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Geometry, GeometrySpec, Lba, Pba, Rule,
+    ShingleSpec,
 };
 
 /// Log blocks that a checkpoint does not need: a thousandth of the drive, within these.
@@ -160,6 +161,33 @@ impl Layout {
         let band_len = self.superblock.band_len.get();
         let (band, offset) = (at.get() / band_len, at.get() % band_len);
         self.first_band + Blocks::new(band * self.stride.get() + offset)
+    }
+
+    /// Which block of the host lies at `at`; `None` for guards and all that lies before the bands.
+    pub(crate) fn host_block(&self, at: Pba) -> Option<Lba> {
+        let from_first = at.get().checked_sub(self.first_band.get())?;
+        let (band, offset) = (from_first / self.stride.get(), from_first % self.stride.get());
+        let Superblock { band_len, band_count, .. } = self.superblock;
+        let is_held = band < band_count && offset < band_len.get();
+        is_held.then(|| Lba::new(band * band_len.get() + offset))
+    }
+
+    /// The error of the drive below, told in the host's blocks where it names any.
+    pub(crate) fn told_to_host(&self, error: DiskError) -> DiskError {
+        let host_run = |range: BlockRange| {
+            let start = self.host_block(Pba::new(range.start.get()))?;
+            Some(BlockRange::new(start, range.len.min(self.band_of(start).end() - start)))
+        };
+        match error {
+            DiskError::Medium { at } => {
+                DiskError::Medium { at: self.host_block(Pba::new(at.get())).unwrap_or(at) }
+            }
+            DiskError::Destroyed { range, by } => DiskError::Destroyed {
+                range: host_run(range).unwrap_or(range),
+                by: by.and_then(host_run),
+            },
+            other => other,
+        }
     }
 
     /// The band that holds `at`.

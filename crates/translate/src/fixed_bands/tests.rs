@@ -296,3 +296,27 @@ fn amplification_follows_from_the_counters() {
     assert_eq!(counters.added_read_bytes, 48 * block);
     assert_eq!(counters.written_bytes, drive.counters().written_bytes - before.written_bytes);
 }
+
+#[test]
+fn every_block_lies_where_it_is_found_and_errors_name_the_hosts_blocks() {
+    let (drive, bands) = filled();
+    let len = bands.geometry().len().get();
+    let mut found: Vec<u64> = Vec::new();
+    for at in 0..800 {
+        let Some(host) = bands.layout.host_block(imbrex_disk::Pba::new(at)) else { continue };
+        assert_eq!(bands.layout.locate(host).get(), at);
+        found.push(host.get());
+    }
+    assert_eq!(found, (0..len).collect::<Vec<_>>());
+    let below = Lba::new(bands.layout.locate(Lba::new(20)).get());
+    drive.damage(BlockRange::new(below, Blocks::new(1)));
+    let error = fills(&bands, 10, 20).unwrap_err();
+    assert_eq!(error, "lba 20 cannot be read: medium error; restore the data from a copy");
+    // A rewrite that cannot read everything back changes nothing.
+    let error = bands.write(Lba::new(16), &blocks(9, 1), Persist::Cached).unwrap_err();
+    assert!(matches!(error, DiskError::Medium { at } if at == Lba::new(20)), "{error}");
+    assert_eq!(fills(&bands, 16, 4).unwrap(), [17; 4]);
+    bands.discard(range(20, 1)).unwrap();
+    bands.write(Lba::new(16), &blocks(9, 1), Persist::Cached).unwrap();
+    assert_eq!(fills(&bands, 16, 6).unwrap(), [9, 17, 17, 17, 0, 17]);
+}
