@@ -127,7 +127,7 @@ fn rewrite_last(situation: &Situation<'_>, level: u8, wanted: Vec<Arc<TableSlot>
 }
 
 /// How urgent each level is: 1024 is just so.
-fn scores(situation: &Situation<'_>) -> Vec<(u64, u8)> {
+pub(super) fn scores(situation: &Situation<'_>) -> Vec<(u64, u8)> {
     let levels = &situation.version.levels;
     let mut scores = vec![(runs_score(situation), 0)];
     for (level, tables) in levels.iter().enumerate().take(LEVEL_COUNT - 1).skip(1) {
@@ -161,7 +161,7 @@ pub(crate) fn target_len_bytes(options: &KeyspaceOptions, level: u8) -> u64 {
 }
 
 /// Level 0 into level 1: what overlaps nothing moves; if nothing does, all is merged.
-fn plan_runs(situation: &Situation<'_>) -> Option<Plan> {
+pub(super) fn plan_runs(situation: &Situation<'_>) -> Option<Plan> {
     let level_0 = &situation.version.levels[0];
     let reason = Reason::Runs { run_count: level_0.runs.len() };
     if is_single(situation) {
@@ -298,7 +298,7 @@ fn overlap_len_bytes(level: &Level, range: &KeyRange) -> u64 {
 
 /// How many of `tables`, which are neighbours, go down together: at least one, no busy one after
 /// the first, no more than wanted, and together with what they overlap not too much.
-fn fitting(
+pub(super) fn fitting(
     situation: &Situation<'_>,
     level: u8,
     tables: &[Arc<TableSlot>],
@@ -329,7 +329,7 @@ fn fitting(
 }
 
 /// Tables that are mostly deletes, or hold a range tombstone, go down to what they hide.
-fn plan_deletes(situation: &Situation<'_>) -> Option<Plan> {
+pub(super) fn plan_deletes(situation: &Situation<'_>) -> Option<Plan> {
     let is_worth_it = |table: &TableSlot| {
         let meta = &table.meta;
         let hides_much = meta.range_tombstone_count > 0
@@ -382,7 +382,7 @@ fn close_level_0(level_0: &Level, victims: Vec<Arc<TableSlot>>) -> Vec<Arc<Table
 
 /// The plan for `victims` of `level`, with what they overlap in the next; `None` if a running
 /// compaction is in the way.
-fn build(
+pub(super) fn build(
     situation: &Situation<'_>,
     level: u8,
     victims: Vec<Arc<TableSlot>>,

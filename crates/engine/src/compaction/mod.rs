@@ -19,6 +19,7 @@
 //! Sources: LevelDB's leveled compaction (round-robin victims, trivial moves, the limit on
 //! grandparents); RocksDB's choice of the victim with the least overlap.
 
+pub(crate) mod gear;
 pub(crate) mod job;
 pub(crate) mod leveled;
 pub(crate) mod output;
@@ -27,6 +28,7 @@ pub(crate) mod sinks;
 pub(crate) mod task;
 #[cfg(test)]
 mod tests;
+pub(crate) mod turn;
 mod way;
 
 use crate::batch::KeyspaceId;
@@ -227,13 +229,13 @@ pub(crate) type Windows = [BTreeSet<TableId>; LEVEL_COUNT];
 pub(crate) struct UnitId(pub(crate) u64);
 
 /// What a policy may ask about a table beyond its metadata.
-#[allow(dead_code, reason = "asked by gear and SMRDB")]
 pub(crate) trait TableFacts: fmt::Debug {
     /// The reclaim unit that the table begins in; `None` where the placement has none.
     fn unit_of(&self, table: &TableSlot) -> Option<UnitId>;
 
     /// What the table says about itself; `None` if it cannot be read. Cost: opens the table, a few
     /// reads the first time.
+    #[allow(dead_code, reason = "asked by SMRDB")]
     fn properties(&self, table: &TableSlot) -> Option<TableProperties>;
 }
 
@@ -251,7 +253,6 @@ impl Plans {
 
 /// What a policy looks at.
 #[derive(Debug)]
-#[allow(dead_code, reason = "windows and facts are for gear and SMRDB")]
 pub(crate) struct Situation<'a> {
     pub(crate) version: &'a Version,
     pub(crate) options: &'a KeyspaceOptions,
@@ -336,6 +337,6 @@ pub(crate) enum ManualPlan {
 pub(crate) fn policy(kind: CompactionKind) -> &'static dyn Policy {
     match kind {
         CompactionKind::Leveled => &leveled::Leveled,
-        CompactionKind::Gear => &leveled::Leveled,
+        CompactionKind::Gear => &gear::Gear,
     }
 }

@@ -42,7 +42,6 @@ pub(crate) struct Routes {
     by_level: [Vec<Segment>; LEVEL_COUNT],
 }
 
-#[allow(dead_code, reason = "set by gear")]
 impl Routes {
     /// Sets the segments of `level`; neighbours with equal routes become one.
     pub(crate) fn set(&mut self, level: u8, mut segments: Vec<Segment>) {
