@@ -1,15 +1,21 @@
 //! The check of a whole store: every block, every level, every reference.
 
 use crate::EngineError;
+use crate::compaction::job::RunView;
+use crate::iter::InternalIter;
 use crate::key::Seq;
+use crate::merge::MergingIter;
 use crate::store::Store;
-use crate::table::Table;
+use crate::table::{LevelIter, Table, TableReadOptions};
 use crate::version::edit::LogId;
-use crate::version::state::StoreState;
+use crate::version::state::{KeyspaceEntry, StoreState};
 use crate::watch::{Progress, Watch, ask};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
+
+/// After so many bytes of entries whoever watches is asked.
+const ASK_LEN_BYTES: u64 = 1 << 20;
 
 /// What a check looked at, and what it found wrong.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,7 +67,8 @@ pub(crate) fn check(store: &Store, watch: &mut Watch<'_>) -> Result<CheckReport,
     check_references(&state, store.visible(), &names, &mut report);
     check_logs(&state, &names, &mut report);
     let tables = state.keyspaces.values().flat_map(|entry| entry.version.tables());
-    let total_bytes = tables.map(|slot| slot.meta.len_bytes).sum();
+    // Once table by table, once in order of key.
+    let total_bytes = 2 * tables.map(|slot| slot.meta.len_bytes).sum::<u64>();
     for entry in state.keyspaces.values() {
         let name = &entry.record.name;
         if let Err(violation) = entry.version.check() {
@@ -93,7 +100,70 @@ pub(crate) fn check(store: &Store, watch: &mut Watch<'_>) -> Result<CheckReport,
             }
         }
     }
+    // What is damaged cannot be read in order.
+    if report.is_sound() {
+        let mut done_bytes = report.table_len_bytes;
+        for entry in state.keyspaces.values() {
+            let tables_len_bytes: u64 = entry.version.tables().map(|t| t.meta.len_bytes).sum();
+            let mut ask = |read_bytes: u64| {
+                let done_bytes = done_bytes + read_bytes.min(tables_len_bytes);
+                ask(watch, "check", Progress { done_bytes, total_bytes })
+            };
+            let finding = check_order(store, entry, &mut ask)?;
+            report.findings.extend(finding);
+            done_bytes += tables_len_bytes;
+        }
+    }
     Ok(report)
+}
+
+/// The first key of which an older run or a deeper level has a newer write (V2).
+fn check_order(
+    store: &Store,
+    entry: &KeyspaceEntry,
+    ask: &mut dyn FnMut(u64) -> Result<(), EngineError>,
+) -> Result<Option<String>, EngineError> {
+    let read = TableReadOptions {
+        fill_cache: false,
+        read_ahead_bytes: store.options.compaction_read_len_bytes,
+        sequential: true,
+        ..TableReadOptions::default()
+    };
+    let runs = entry.version.levels.iter().flat_map(|level| &level.runs);
+    let sources = runs.map(|run| {
+        let cache = Arc::clone(&store.cache);
+        LevelIter::new(RunView { tables: run.tables.clone(), cache }, read)
+    });
+    let mut merged = MergingIter::new(sources.collect());
+    merged.seek_to_first()?;
+    let mut user_key = Vec::new();
+    let (mut oldest_run, mut read_bytes, mut asked_bytes) = (0, 0, 0);
+    while merged.valid() {
+        let key = merged.key();
+        if key.user_key != &user_key[..] {
+            user_key.clear();
+            user_key.extend_from_slice(key.user_key);
+            oldest_run = 0;
+        }
+        // From the newest write of a key to the oldest, runs only get older.
+        let run = merged.current_source();
+        if run < oldest_run {
+            let (name, key, seq) =
+                (&entry.record.name, user_key.escape_ascii(), key.trailer.seq().0);
+            return Ok(Some(format!(
+                "keyspace {name:?}: V2: write {seq} of key {key} is in a newer run than a later one"
+            )));
+        }
+        oldest_run = run;
+        read_bytes += (user_key.len() + merged.value().len()) as u64;
+        if read_bytes - asked_bytes >= ASK_LEN_BYTES {
+            asked_bytes = read_bytes;
+            ask(read_bytes)?;
+            store.runtime.scheduler.yield_now();
+        }
+        merged.next()?;
+    }
+    Ok(None)
 }
 
 /// Every table is there and wanted, no number is beyond the counter, and no write beyond the newest.

@@ -9,7 +9,8 @@
 //! Invariants
 //!   O1  At one key the outputs' levels do not fall as the entries' levels rise: what is newer
 //!       stays above (V2).
-//!   O2  Where a short run may stay above, the output it would stay in gets nothing else.
+//!   O2  A short run stays in the output before the one it would go to; no table that stays there
+//!       has its keys.
 //!
 //! Not here: who decides the segments (`gear`).
 
@@ -24,7 +25,7 @@ pub(crate) struct Route {
     /// No table that stays below that output has the key: a delete has nothing left to hide.
     pub(crate) is_bottom: bool,
     /// Where a run goes that comes out much shorter than a table, because tables that stay enclose
-    /// it.
+    /// it: the output before.
     pub(crate) short_to: Option<usize>,
 }
 

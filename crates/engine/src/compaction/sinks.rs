@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Invariants
-//!   N1  An output gets its entries in key order. What waits for one output and goes to another
-//!       does so before that one gets a later key (O2).
+//!   N1  An output gets its entries in key order. What waits for one output and may go to another
+//!       goes there before that one gets a later key.
 //!   N2  Less than half a table waits for each output.
 
 use super::output::{OutputSpec, OutputWriter, Outputs};
@@ -29,6 +29,7 @@ struct Sink {
     waiting: Vec<Entry>,
     waiting_len_bytes: u64,
     /// Where those go that wait, if they remain too few.
+    /// The sink before this one.
     short_to: usize,
     /// From so many bytes on a run is worth a table.
     enough_len_bytes: u64,
@@ -85,6 +86,9 @@ impl Sinks {
     ) -> Result<(), EngineError> {
         let is_first = self.begun != Some(route.output);
         self.begun = Some(route.output);
+        if self.waiting_count > 0 {
+            self.let_pass(store, route.output)?;
+        }
         if let Some(short_to) = route.short_to
             && self.may_wait
         {
@@ -105,6 +109,16 @@ impl Sinks {
             }
         }
         self.add_now(store, route.output, is_first, (user_key, trailer), value)
+    }
+
+    /// Before sink `at` gets another key: what waits and may go there instead goes now (N1).
+    fn let_pass(&mut self, store: &Store, at: usize) -> Result<(), EngineError> {
+        let other = at + 1;
+        let is_due = |sink: &Sink| !sink.waiting.is_empty() && sink.short_to == at;
+        if self.sinks.get(other).is_some_and(is_due) {
+            self.send_elsewhere(store, other)?;
+        }
+        Ok(())
     }
 
     #[inline]

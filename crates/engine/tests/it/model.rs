@@ -1,14 +1,15 @@
 //! Seeded operations against a `BTreeMap`, interleaved with background steps, with reopening.
 
-use crate::stage::{Stage, key, seeded, small, small_keyspace};
-use imbrex::{Db, ReadOptions, Snapshot, WriteBatch, WriteOptions};
-use imbrex_clockwork::Prng;
+use crate::stage::{Stage, key, seeded, small, small_gear, small_keyspace, with_zones};
+use imbrex::{Db, Options, ReadOptions, Snapshot, WriteBatch, WriteOptions};
+use imbrex_clockwork::{Order, Prng};
 use std::collections::BTreeMap;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
 struct Run {
     stage: Stage,
+    options: Options,
     db: Option<Db>,
     map: Map,
     held: Vec<(Snapshot, Map)>,
@@ -20,9 +21,23 @@ impl Run {
     fn new(seed: u64) -> Run {
         let stage = seeded(128, seed);
         let db = stage.create(small());
+        Run::on(stage, db, small(), seed)
+    }
+
+    /// Gear compaction on zones of 512 KiB, one level each.
+    fn with_gear(seed: u64) -> Run {
+        let order = Order::Seeded(Prng::new(seed).derive("order"));
+        let stage = with_zones(200, 128, order);
+        let files = stage.format_with("zone-per-level");
+        let db = Db::open(files, stage.runtime.clone(), small_gear()).unwrap();
+        Run::on(stage, db, small_gear(), seed)
+    }
+
+    fn on(stage: Stage, db: Db, options: Options, seed: u64) -> Run {
         let prng = Prng::new(seed).derive("operations");
         Run {
             stage,
+            options,
             db: Some(db),
             map: Map::new(),
             held: Vec::new(),
@@ -165,7 +180,7 @@ impl Run {
         self.held.clear();
         self.db.take().unwrap().close().unwrap();
         self.stage.world.drop_jobs();
-        self.db = Some(self.stage.reopen(small()).unwrap());
+        self.db = Some(self.stage.reopen(self.options.clone()).unwrap());
         self.compare();
     }
 
@@ -193,6 +208,43 @@ fn a_store_is_a_map() {
         let report = run.db().check().unwrap();
         assert!(report.is_sound(), "seed {seed}: {report}");
     }
+}
+
+/// Gear compaction on zones of one level: every seed fills four levels and more, so that windows
+/// below the second matter; the check after every few steps includes the order of levels (V2).
+#[test]
+fn a_store_in_gear_is_a_map() {
+    let steps: u64 = std::env::var("STEPS").map_or(1200, |s| s.parse().unwrap());
+    let seeds: u64 = std::env::var("SEEDS").map_or(12, |s| s.parse().unwrap());
+    let mut level_max = 0;
+    for seed in 0..seeds {
+        let mut run = Run::with_gear(seed);
+        run.key_count = 500 + (seed % 4) * 1500;
+        for step in 0..steps {
+            // More writes between the rare commands, so that levels fill.
+            if run.prng.chance(2, 3) {
+                run.batch()
+            } else {
+                run.step()
+            }
+            if step % 100 == 99 {
+                run.compare();
+                let report = run.db().check().unwrap();
+                assert!(report.is_sound(), "seed {seed}, step {step}: {report}");
+            }
+        }
+        let metrics = run.db().metrics();
+        let levels = &metrics.keyspaces[0].levels;
+        level_max = levels.iter().map(|level| level.level).fold(level_max, u8::max);
+        let several = |line: &&imbrex::CompactionLine| {
+            let levels: std::collections::BTreeSet<_> =
+                line.outputs.iter().map(|output| output.level).collect();
+            levels.len() > 1
+        };
+        eprintln!("seed {seed}: {} to several", metrics.compactions.iter().filter(several).count());
+        eprintln!("{metrics}");
+    }
+    assert!(level_max >= 4, "the deepest level is {level_max}");
 }
 
 /// The same seed is the same run: trace of the scheduler, image of the drive, metrics.

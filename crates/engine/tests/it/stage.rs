@@ -1,6 +1,6 @@
 //! A drive, a file layer on it, a world in which both live, and small options.
 
-use imbrex::{Compression, Db, EngineError, KeyspaceOptions, Options};
+use imbrex::{CompactionKind, Compression, Db, EngineError, KeyspaceOptions, Options};
 use imbrex_clockwork::{Order, Prng, Runtime, VirtualWorld};
 use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Rule, ZoneSpec};
 use imbrex_disk_sim::SimDisk;
@@ -15,17 +15,22 @@ pub(crate) struct Stage {
 
 /// Zones of 1 MiB with a volatile cache of 2 MiB before them.
 pub(crate) fn zoned(zone_count: u64, order: Order) -> Stage {
+    with_zones(zone_count, 256, order)
+}
+
+/// Zones of any length, with a volatile cache of 2 MiB before them.
+pub(crate) fn with_zones(zone_count: u64, zone_len_blocks: u64, order: Order) -> Stage {
     let zones = ZoneSpec {
-        zone_len: Blocks::new(256),
-        zone_capacity: Blocks::new(256),
+        zone_len: Blocks::new(zone_len_blocks),
+        zone_capacity: Blocks::new(zone_len_blocks),
         conventional_zone_count: 2,
         open_zone_limit: Some(14),
         active_zone_limit: Some(14),
         strict_reads: true,
     };
     let rule = Rule::AtPointer(zones);
-    let geometry =
-        Geometry::new(GeometrySpec { len: Blocks::new(zone_count * 256), rule }).unwrap();
+    let len = Blocks::new(zone_count * zone_len_blocks);
+    let geometry = Geometry::new(GeometrySpec { len, rule }).unwrap();
     let disk = SimDisk::builder(geometry).write_cache(Blocks::new(512)).memory().unwrap();
     let (runtime, world) = Runtime::virtual_time(order);
     Stage { disk: Arc::new(disk), world, runtime }
@@ -37,7 +42,11 @@ pub(crate) fn seeded(zone_count: u64, seed: u64) -> Stage {
 
 impl Stage {
     pub(crate) fn format(&self) -> Arc<dyn Files> {
-        let placement = PlacementKind::by_name("log-structured").unwrap();
+        self.format_with("log-structured")
+    }
+
+    pub(crate) fn format_with(&self, placement: &str) -> Arc<FileLayer> {
+        let placement = PlacementKind::by_name(placement).unwrap();
         let disk = Arc::clone(&self.disk) as Arc<dyn Disk>;
         let layer = FileLayer::format(disk, &FormatOptions::new(placement), &self.runtime).unwrap();
         self.runtime.scheduler.spawn(layer.clean_job());
@@ -93,6 +102,20 @@ pub(crate) fn small_keyspace() -> KeyspaceOptions {
         l0_stop_run_count: 9,
         ..KeyspaceOptions::default()
     }
+}
+
+/// Gear compaction with levels so short that windows below the second one matter.
+pub(crate) fn small_gear() -> Options {
+    let keyspace = KeyspaceOptions {
+        compaction: CompactionKind::Gear,
+        table_len_bytes: 4 << 10,
+        block_len_bytes: 512,
+        compression: Compression::None,
+        base_level_len_bytes: 12 << 10,
+        level_factor: 3,
+        ..small_keyspace()
+    };
+    Options { memtable_len_bytes: 12 << 10, keyspace, ..small() }
 }
 
 /// A key of the model: few enough that they meet again.
