@@ -10,10 +10,9 @@
 //!
 //! A gear is a level, its window the sector that meshes with the level above. A level that is too
 //! long is turned: some of its tables are merged with what they overlap in the window of the level
-//! below, and while that one is too long with what comes in, the merge goes on into the window of
-//! the next (`turn`). What would have to go into tables outside the windows stays above them. So
-//! tables die in windows only, and a zone that was once in a window is soon wholly dead: nothing has
-//! to be cleaned.
+//! below, and that goes on into the window of the next, as far as something overlaps (`turn`). What
+//! would have to go into tables outside the windows stays above them. So tables die in windows only,
+//! and a zone that was once in a window is soon wholly dead: nothing has to be cleaned.
 //!
 //! Invariants
 //!   W1  A window changes only by losing tables, until it has none; then it is chosen anew from the
@@ -115,7 +114,7 @@ fn plan_turn(situation: &Situation<'_>, level: u8) -> Option<Plan> {
 /// A table over which the next level has nothing, with its neighbours of that kind.
 fn move_down(situation: &Situation<'_>, level: u8, at: usize) -> Option<Plan> {
     let tables = &situation.version.levels[usize::from(level)].runs.first()?.tables[at..];
-    let excess = excess_len_bytes(situation, level, 0);
+    let excess = excess_len_bytes(situation, level);
     let len = leveled::fitting(situation, level, tables, excess);
     leveled::build(situation, level, tables[..len].to_vec(), Reason::Len { level })
 }
@@ -134,7 +133,7 @@ fn turn_from(
     if overlapped(below, &tables[at..=at], window).is_empty() {
         return None;
     }
-    let excess = excess_len_bytes(situation, level, 0);
+    let excess = excess_len_bytes(situation, level);
     let limit = situation.options.table_len_bytes.saturating_mul(VICTIMS_TABLE_COUNT_MAX);
     let len_of = |tables: &[Arc<TableSlot>]| -> u64 {
         let taken = overlapped(below, tables, window);
@@ -164,8 +163,8 @@ fn turn_from(
     Some(turn.plan(situation, reason))
 }
 
-/// What a turn takes that begins with `victims`: what they overlap in the window below, and so on
-/// while the level reached is too long with what comes in, or one level only.
+/// What a turn takes that begins with `victims`: what they overlap in the window below, what that
+/// overlaps in the next, and so on; or one level only.
 fn take(
     situation: &Situation<'_>,
     level: u8,
@@ -180,23 +179,21 @@ fn take(
         if from.is_empty() {
             break;
         }
-        let incoming_len_bytes: u64 = from.iter().map(|table| table.meta.len_bytes).sum();
         let next = usize::from(reached) + 1;
         let below = overlapped(&situation.version.levels[next], from, &windows[next]);
         taken.push(below);
         reached += 1;
-        if is_shallow || excess_len_bytes(situation, reached, incoming_len_bytes) == 0 {
+        if is_shallow {
             break;
         }
     }
     Turn { level, taken }
 }
 
-/// By how much a level is too long if `incoming_len_bytes` come in.
-fn excess_len_bytes(situation: &Situation<'_>, level: u8, incoming_len_bytes: u64) -> u64 {
+/// By how much a level is too long.
+fn excess_len_bytes(situation: &Situation<'_>, level: u8) -> u64 {
     let len_bytes = situation.version.levels[usize::from(level)].len_bytes();
-    let target = leveled::target_len_bytes(situation.options, level);
-    (len_bytes + incoming_len_bytes).saturating_sub(target)
+    len_bytes.saturating_sub(leveled::target_len_bytes(situation.options, level))
 }
 
 /// The tables of `level` in `window` that overlap any of `tables`, in key order.

@@ -421,8 +421,8 @@ impl Store {
 }
 
 impl TableFacts for Store {
-    fn unit_of(&self, table: &TableSlot) -> Option<UnitId> {
-        Some(UnitId(table.file()?.extents().first()?.start.get() / 256))
+    fn unit_of(&self, _table: &TableSlot) -> Option<UnitId> {
+        None
     }
 
     fn properties(&self, table: &TableSlot) -> Option<TableProperties> {

@@ -4,6 +4,7 @@
 mod basic;
 mod crowded;
 mod found;
+mod gear;
 mod model;
 mod power_cut;
 mod stage;
