@@ -23,15 +23,14 @@
 //! A window is kept in memory as a set of tables, not of zones: zones are reused. After reopening it
 //! is chosen anew; the rest of the old one is the oldest there is, so it is about the same.
 //!
-//! Where no placement tells units apart, each table is one.
-//!
 //! Source: GearDB (FAST 2019). Deviations: docs/decisions/0010-gear-compaction.md.
 
 use super::leveled::{self, Leveled};
 use super::turn::{Turn, has_below};
-use super::{ManualPlan, ManualRange, Plan, Policy, Pressure, Reason, Situation, UnitId, Windows};
+use super::{ManualPlan, ManualRange, Plan, Policy, Pressure, Reason, Situation, Windows};
 use crate::options::KeyspaceOptions;
 use crate::version::{Level, TableId, TableSlot, Version};
+use imbrex_files::UnitId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -44,6 +43,18 @@ const WHOLE_LEVEL_MAX: u8 = 2;
 /// About how many tables' worth the victims of a turn and what they overlap in the first window come
 /// to at most.
 const VICTIMS_TABLE_COUNT_MAX: u64 = 50;
+
+/// Where the placement has no units, tables count as one if their numbers are about so near: what
+/// was written together, about as many tables as a zone has in the paper. Single tables would make
+/// windows with holes everywhere, and turns that hardly move anything.
+const AGE_UNIT_LEN: u64 = 64;
+
+/// What empties as a whole, of the placement or in its stead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Unit {
+    Of(UnitId),
+    Age(u64),
+}
 
 /// The policy.
 #[derive(Clone, Copy, Debug)]
@@ -248,15 +259,16 @@ fn widened(
 
 /// The tables of a level by the units they lie in, the unit with the oldest table first.
 fn units_by_age(situation: &Situation<'_>, level: &Level) -> Vec<BTreeSet<TableId>> {
-    let mut units: BTreeMap<UnitId, BTreeSet<TableId>> = BTreeMap::new();
-    let mut all = Vec::new();
+    let mut units: BTreeMap<Unit, BTreeSet<TableId>> = BTreeMap::new();
     for table in level.tables() {
-        match situation.facts.unit_of(table) {
-            Some(unit) => _ = units.entry(unit).or_default().insert(table.meta.id),
-            None => all.push(BTreeSet::from([table.meta.id])),
-        }
+        let id = table.meta.id;
+        let unit = match situation.facts.unit_of(table) {
+            Some(unit) => Unit::Of(unit),
+            None => Unit::Age(id.0 / AGE_UNIT_LEN),
+        };
+        units.entry(unit).or_default().insert(id);
     }
-    all.extend(units.into_values());
-    all.sort_by_key(|unit| unit.first().copied());
-    all
+    let mut units: Vec<_> = units.into_values().collect();
+    units.sort_by_key(|unit| unit.first().copied());
+    units
 }

@@ -9,7 +9,7 @@ use super::output::{OutputSpec, Outputs};
 use super::routes::Router;
 use super::task::{MergeSpec, MergeTask};
 use super::way::Way;
-use super::{KeyspacePlans, ManualPlan, ManualRange, Plan, Situation, TableFacts, UnitId, Work};
+use super::{KeyspacePlans, ManualPlan, ManualRange, Plan, Situation, TableFacts, Work};
 use super::{Output, policy};
 use crate::EngineError;
 use crate::cache::BlockCache;
@@ -24,7 +24,7 @@ use crate::version::{KeyRange, TableSlot, Version};
 use crate::watch::Watch;
 use bytes::Bytes;
 use imbrex_clockwork::{Budget, Job, Step};
-use imbrex_files::{CommitKind, GroupId};
+use imbrex_files::{CommitKind, GroupId, UnitId};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -421,8 +421,8 @@ impl Store {
 }
 
 impl TableFacts for Store {
-    fn unit_of(&self, _table: &TableSlot) -> Option<UnitId> {
-        None
+    fn unit_of(&self, table: &TableSlot) -> Option<UnitId> {
+        self.files.unit_of(&table.meta.id.file_name())
     }
 
     fn properties(&self, table: &TableSlot) -> Option<TableProperties> {

@@ -36,6 +36,7 @@ use crate::options::{CompactionKind, KeyspaceOptions};
 use crate::table::TableProperties;
 use crate::version::{KeyRange, LEVEL_COUNT, RunId, TableId, TableSlot, Version};
 use bytes::Bytes;
+use imbrex_files::UnitId;
 use routes::Routes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -223,10 +224,6 @@ pub(crate) struct KeyspacePlans {
 /// Per level, the tables that gear compaction empties next; forgotten when the store closes, and
 /// chosen anew by the same rule.
 pub(crate) type Windows = [BTreeSet<TableId>; LEVEL_COUNT];
-
-/// What placement reclaims as a whole: a zone, a band. Opaque here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct UnitId(pub(crate) u64);
 
 /// What a policy may ask about a table beyond its metadata.
 pub(crate) trait TableFacts: fmt::Debug {

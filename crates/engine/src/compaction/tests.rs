@@ -2,8 +2,9 @@
 //!
 //! `version` sets the tables, a line each: `L0 run=9 id=10 a..f mb=16 [deletes=n]
 //! [tombstones=n] [unit=n]`;
-//! `plan` prints the next plan; with `apply` it is carried out on paper (a merge yields one table
-//! over its inputs' range); with `start` it keeps running.
+//! `plan` prints the next plan, and where its routes lead; with `apply` it is carried out on paper (a
+//! merge yields one table over its inputs' range; with routes, each input is its two end keys, and
+//! goes where they go); with `start` it keeps running. `windows` prints what gear chose.
 
 use super::*;
 use crate::key::Seq;
@@ -87,7 +88,9 @@ impl Paper {
         for table in plan.tables() {
             self.version.remove(table.meta.id).unwrap();
         }
-        if plan.work == Work::Move {
+        if let Some(routes) = &plan.routes {
+            self.apply_routes(plan, routes);
+        } else if plan.work == Work::Move {
             for table in plan.tables() {
                 self.version.insert(plan.output().level, plan.output().run, Arc::clone(table));
             }
@@ -99,6 +102,69 @@ impl Paper {
             self.version.insert(plan.output().level, plan.output().run, TableSlot::new(meta));
         }
         self.version.check().unwrap();
+    }
+
+    /// Each output level gets the end keys that are routed to it, in tables that end before those
+    /// that stay.
+    fn apply_routes(&mut self, plan: &Plan, routes: &Routes) {
+        let mut keys: BTreeMap<(usize, Bytes), u64> = BTreeMap::new();
+        for input in &plan.inputs {
+            for table in &input.tables {
+                let ends = BTreeSet::from([&table.meta.smallest, &table.meta.largest]);
+                let len_bytes = table.meta.len_bytes / ends.len() as u64;
+                for key in ends {
+                    let output = routes.at(input.level, key).output;
+                    *keys.entry((output, key.clone())).or_default() += len_bytes;
+                }
+            }
+        }
+        for (at, output) in plan.outputs.iter().enumerate() {
+            let keys = keys.iter().filter(|((to, _), _)| *to == at);
+            let mut tables: BTreeMap<usize, TableMeta> = BTreeMap::new();
+            for ((_, key), len_bytes) in keys {
+                let passed = output.staying.partition_point(|t| t.meta.smallest <= *key);
+                let table = tables.entry(passed).or_insert_with(|| {
+                    let text = std::str::from_utf8(key).unwrap();
+                    meta(self.next_id + passed as u64, text, text, 0)
+                });
+                table.largest = key.clone();
+                table.len_bytes += len_bytes;
+            }
+            self.next_id += output.staying.len() as u64 + 1;
+            for (_, meta) in tables {
+                self.version.insert(output.level, output.run, TableSlot::new(meta));
+            }
+        }
+    }
+
+    fn show_windows(&self) -> String {
+        let mut out = String::new();
+        for (level, window) in self.windows.iter().enumerate().filter(|(_, w)| !w.is_empty()) {
+            write!(out, "L{level}:").unwrap();
+            window.iter().for_each(|id| write!(out, " {id}").unwrap());
+            out.push('\n');
+        }
+        out
+    }
+}
+
+/// A line a level: `from L2: L3, f.. L2, k.. L3 or L2 (bottom)`.
+fn show_routes(plan: &Plan, out: &mut String) {
+    let Some(routes) = &plan.routes else { return };
+    for output in &plan.outputs {
+        write!(out, "  from L{}:", output.level).unwrap();
+        for (index, segment) in routes.of_level(output.level).iter().enumerate() {
+            if index > 0 {
+                write!(out, ", {}..", segment.start.escape_ascii()).unwrap();
+            }
+            let route = segment.route;
+            write!(out, " L{}", plan.outputs[route.output].level).unwrap();
+            if let Some(short_to) = route.short_to {
+                write!(out, " or L{}", plan.outputs[short_to].level).unwrap();
+            }
+            out.push_str(if route.is_bottom { " (bottom)" } else { "" });
+        }
+        out.push('\n');
     }
 }
 
@@ -129,6 +195,7 @@ fn option(options: &mut KeyspaceOptions, line: &str) {
         "factor" => options.level_factor = number() as u32,
         "l0" => options.l0_compact_run_count = number() as u32,
         "grandparents" => options.grandparent_table_count_max = number() as u32,
+        "compaction" if value == "gear" => options.compaction = CompactionKind::Gear,
         "victim" if value == "round-robin" => options.victim_order = VictimOrder::RoundRobin,
         "growth" if value == "single" => options.victim_growth = VictimGrowth::Single,
         "like" if value == "leveldb" => *options = KeyspaceOptions::leveldb_1_19(),
@@ -154,7 +221,7 @@ fn scripts() {
                 "room" => paper.room_mb = Some(case.args["mb"][0].parse().unwrap()),
                 "show" => out = paper.version.to_string(),
                 "plan" => {
-                    let policy = policy(CompactionKind::Leveled);
+                    let policy = policy(paper.options.compaction);
                     let times = case.args.get("times").map_or(1, |n| n[0].parse().unwrap());
                     for _ in 0..times {
                         let Some(plan) = policy.plan(&paper.situation()) else {
@@ -162,6 +229,10 @@ fn scripts() {
                             break;
                         };
                         writeln!(out, "{plan}").unwrap();
+                        show_routes(&plan, &mut out);
+                        if let Some(windows) = &plan.windows {
+                            paper.windows = (**windows).clone();
+                        }
                         if case.args.contains_key("apply") {
                             paper.apply(&plan);
                         }
@@ -170,9 +241,10 @@ fn scripts() {
                         }
                     }
                 }
+                "windows" => out = paper.show_windows(),
                 "manual" => out = manual(&mut paper),
                 "pressure" => {
-                    let policy = policy(CompactionKind::Leveled);
+                    let policy = policy(paper.options.compaction);
                     writeln!(out, "{:?}", policy.pressure(&paper.version, &paper.options)).unwrap();
                 }
                 other => panic!("no directive {other}"),
@@ -191,7 +263,7 @@ fn manual(paper: &mut Paper) -> String {
     for level in 0..LEVEL_COUNT as u8 - 1 {
         let mut after: Option<Bytes> = None;
         loop {
-            let policy = policy(CompactionKind::Leveled);
+            let policy = policy(paper.options.compaction);
             match policy.plan_manual(&paper.situation(), level, &range, after.as_deref()) {
                 ManualPlan::Run(plan) => {
                     writeln!(out, "{plan}").unwrap();

@@ -1,13 +1,14 @@
 //! Gear compaction on zones of one level each: zones empty themselves.
 
-use crate::stage::{Stage, small, with_zones};
-use imbrex::{CompactionKind, Compression, Db, KeyspaceOptions, Options, VictimOrder};
+use crate::stage::{Stage, small, small_gear, with_zones};
+use imbrex::{CompactionKind, Compression, Db, EngineError, KeyspaceOptions, Options, VictimOrder};
 use imbrex_clockwork::{Order, Prng};
 use imbrex_files::{FileLayer, ZoneUseKind};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// LevelDB's shape, 256 times smaller: tables of 16 KiB, 64 of them a zone of 1 MiB.
-fn options(compaction: CompactionKind) -> Options {
+/// LevelDB's shape, 256 times smaller: tables of 16 KiB, 64 of them in a zone of 1 MiB.
+fn like_leveldb(compaction: CompactionKind) -> Options {
     let keyspace = KeyspaceOptions {
         compaction,
         table_len_bytes: 16 << 10,
@@ -24,83 +25,154 @@ fn options(compaction: CompactionKind) -> Options {
     Options { memtable_len_bytes: 16 << 10, keyspace, ..small() }
 }
 
-struct Loaded {
-    stage: Stage,
+fn stage(zone_count: u64) -> Stage {
+    with_zones(zone_count, 256, Order::Seeded(Prng::new(7).derive("order")))
+}
+
+struct Store {
+    /// Its world runs the jobs.
+    _stage: Stage,
     files: Arc<FileLayer>,
     db: Db,
 }
 
-fn load(compaction: CompactionKind, placement: &str, zone_count: u64, len_bytes: u64) -> Loaded {
-    let stage = with_zones(zone_count, 256, Order::Seeded(Prng::new(7).derive("order")));
+fn create(zone_count: u64, placement: &str, options: Options) -> Store {
+    let stage = stage(zone_count);
     let files = stage.format_with(placement);
-    let db = Db::open(Arc::clone(&files) as _, stage.runtime.clone(), options(compaction)).unwrap();
+    let db = Db::open(Arc::clone(&files) as _, stage.runtime.clone(), options).unwrap();
+    Store { _stage: stage, files, db }
+}
+
+/// Puts in random order, as many as there are keys; each key that was drawn is in the result.
+fn load(db: &Db, len_bytes: u64) -> BTreeSet<String> {
     let mut prng = Prng::new(7).derive("load");
     let mut value = vec![0; 500];
-    let keyspace = db.default_keyspace();
     let count = len_bytes / 516;
+    let mut keys = BTreeSet::new();
     for _ in 0..count {
         prng.fill(&mut value);
         let key = format!("{:016}", prng.below(count));
-        keyspace.put(key, &value).unwrap();
+        db.default_keyspace().put(&key, &value).unwrap();
+        keys.insert(key);
     }
     db.wait_idle().unwrap();
-    Loaded { stage, files, db }
+    keys
+}
+
+/// How well zones of tables are used, each: live bytes as a share of what is written.
+fn utilisation_ratios(files: &FileLayer) -> Vec<f64> {
+    let map = files.zone_map().into_iter();
+    let tables = map.filter(|zone| zone.kind == ZoneUseKind::Files && zone.log_bytes == 0);
+    let ratios = tables.filter_map(|zone| {
+        let used_bytes = zone.live_bytes + zone.dead_bytes;
+        (used_bytes > 0).then(|| zone.live_bytes as f64 / used_bytes as f64)
+    });
+    ratios.collect()
+}
+
+/// GearDB's claim: no cleaning, and zones nearly full or nearly empty, where a log over all levels
+/// has to clean. The bounds are far from what comes out: 0.81 and 22 of 24 zones at 64 zones.
+#[test]
+fn a_random_load_needs_no_cleaning() {
+    let gear = create(64, "zone-per-level", like_leveldb(CompactionKind::Gear));
+    let keys = load(&gear.db, 16 << 20);
+    let stats = gear.files.stats();
+    assert_eq!((stats.cleaned_zones, stats.cleaning_moved_bytes), (0, 0));
+    let ratios = utilisation_ratios(&gear.files);
+    let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
+    let split = ratios.iter().filter(|&&ratio| !(0.25..0.75).contains(&ratio)).count();
+    println!("zone utilisation {mean:.2}, {split} of {} zones full or empty", ratios.len());
+    assert!(split * 5 >= ratios.len() * 4, "zones half empty: {ratios:.2?}");
+    assert!(gear.db.check().unwrap().is_sound());
+    let entries = gear.db.default_keyspace().range::<&[u8]>(..).unwrap();
+    assert!(entries.map(|e| e.unwrap().0).eq(keys.iter().map(|key| key.as_bytes())));
+
+    let leveled = create(64, "log-structured", like_leveldb(CompactionKind::Leveled));
+    load(&leveled.db, 16 << 20);
+    assert!(leveled.files.stats().cleaned_zones > 0, "the drive is too large to compare");
+    let (ours, theirs) = (gear.db.metrics(), leveled.db.metrics());
+    assert!(ours.compaction_out_bytes < theirs.compaction_out_bytes);
 }
 
 #[test]
-fn experiment() {
-    let mb: u64 = std::env::var("MB").map_or(16, |s| s.parse().unwrap());
-    let zones: u64 = std::env::var("ZONES").map_or(64, |s| s.parse().unwrap());
-    for (kind, placement) in [
-        (CompactionKind::Gear, "zone-per-level"),
-        (CompactionKind::Leveled, "zone-per-level"),
-        (CompactionKind::Leveled, "log-structured"),
-    ] {
-        let loaded = load(kind, placement, zones, mb << 20);
-        let stats = loaded.files.stats();
-        let metrics = loaded.db.metrics();
-        let map = loaded.files.zone_map();
-        let (mut live, mut dead, mut hist) = (0, 0, [0; 11]);
-        for zone in map.iter().filter(|z| z.kind == ZoneUseKind::Files) {
-            let used = zone.live_bytes + zone.dead_bytes;
-            if used > 0 && zone.log_bytes == 0 {
-                live += zone.live_bytes;
-                dead += zone.dead_bytes;
-                hist[(zone.live_bytes * 10 / used) as usize] += 1;
-            }
-        }
-        println!(
-            "{kind:?} {placement}: wa {:.2} cleaned {} moved {} live {} dead {} util {:.3} {hist:?}",
-            metrics.write_amp_ratio,
-            stats.cleaned_zones,
-            stats.cleaning_moved_bytes,
-            live >> 10,
-            dead >> 10,
-            live as f64 / (live + dead) as f64
-        );
-        println!("{metrics}");
-        let mut small = [0; 5];
-        for line in loaded.db.property("levels").unwrap().lines() {
-            let _ = line;
-        }
-        for line in &metrics.compactions {
-            for o in &line.outputs {
-                small[(o.len_bytes * 4 / (16 << 10)).min(4) as usize] += 1;
-            }
-        }
-        println!("table lens by quarter {small:?}; sizes of the last turns:");
-        for line in
-            metrics.compactions.iter().rev().filter(|l| l.level > 0 && l.in_len_bytes > 0).take(6)
-        {
-            let by: Vec<_> = (0..7).map(|l| line.out_len_bytes_of(l) >> 10).collect();
-            println!(
-                "   L{} in {} tables {} KB out {:?}",
-                line.level,
-                line.input_table_count,
-                line.in_len_bytes >> 10,
-                by
-            );
-        }
-        let _ = &loaded.stage;
+fn a_sequential_load_only_moves() {
+    let store = create(64, "zone-per-level", like_leveldb(CompactionKind::Gear));
+    for n in 0..20_000_u64 {
+        store.db.default_keyspace().put(format!("{n:016}"), [7; 500]).unwrap();
     }
+    store.db.wait_idle().unwrap();
+    let metrics = store.db.metrics();
+    assert_eq!(metrics.compaction_out_bytes, 0, "{metrics}");
+    assert_eq!(store.files.stats().cleaning_moved_bytes, 0);
+}
+
+/// A compaction says which tables it wrote to which level, and where.
+#[test]
+fn a_turn_writes_to_several_levels_and_says_where() {
+    let store = create(200, "zone-per-level", small_gear());
+    load(&store.db, 2 << 20);
+    let lines = store.db.metrics().compactions;
+    let level_count = |line: &imbrex::CompactionLine| {
+        (0..7).filter(|&level| line.out_len_bytes_of(level) > 0).count()
+    };
+    assert!(lines.iter().any(|line| level_count(line) >= 3), "no turn went through three levels");
+    for line in &lines {
+        let out_len_bytes: u64 = (0..7).map(|level| line.out_len_bytes_of(level)).sum();
+        assert_eq!(out_len_bytes, line.out_len_bytes, "{}", line.plan);
+        for table in &line.outputs {
+            let blocks: u64 = table.extents.iter().map(|(_, block_count)| block_count).sum();
+            assert_eq!(blocks, table.len_bytes.div_ceil(4096), "{}", line.plan);
+        }
+    }
+}
+
+/// A drive that fills up in the middle of a turn refuses writes; everything stays readable, and
+/// deletes with a manual compaction make room.
+#[test]
+fn a_full_drive_stays_readable_and_comes_back() {
+    let keyspace = KeyspaceOptions {
+        table_len_bytes: 64 << 10,
+        base_level_len_bytes: 256 << 10,
+        level_factor: 4,
+        ..like_leveldb(CompactionKind::Gear).keyspace
+    };
+    let options = Options { memtable_len_bytes: 128 << 10, keyspace, ..small() };
+    let store = create(48, "zone-per-level", options);
+    let ks = store.db.default_keyspace();
+    let mut prng = Prng::new(3).derive("fill");
+    let mut value = vec![0; 2000];
+    let mut map = BTreeMap::new();
+    let refused = loop {
+        prng.fill(&mut value);
+        let key = prng.below(1 << 40).to_be_bytes();
+        match ks.put(key, &value) {
+            Ok(()) => _ = map.insert(key, value.clone()),
+            Err(error) => break error,
+        }
+        assert!(map.len() < 40_000, "48 MiB never fill up");
+    };
+    assert!(matches!(refused, EngineError::NoSpace { .. }), "{refused}");
+    assert!(map.len() > 5000, "only {} of 2 kB fitted on 48 MiB", map.len());
+    let same = |map: &BTreeMap<[u8; 8], Vec<u8>>| {
+        let entries = ks.range::<&[u8]>(..).unwrap().map(Result::unwrap);
+        entries.eq(map.iter().map(|(key, value)| (key.to_vec().into(), value.clone().into())))
+    };
+    assert!(same(&map));
+    assert!(store.db.check().unwrap().is_sound());
+    let gone: Vec<_> = map.keys().copied().step_by(4).collect();
+    map.retain(|key, _| gone.binary_search(key).is_ok());
+    for entry in ks.range::<&[u8]>(..).unwrap() {
+        let (key, _) = entry.unwrap();
+        if !map.contains_key(&key[..]) {
+            ks.delete(&key).unwrap();
+        }
+    }
+    ks.compact_range(None, None).unwrap();
+    for _ in 0..map.len() {
+        let key = prng.below(1 << 40).to_be_bytes();
+        ks.put(key, &value).unwrap();
+        map.insert(key, value.clone());
+    }
+    assert!(same(&map));
+    assert!(store.db.check().unwrap().is_sound());
 }

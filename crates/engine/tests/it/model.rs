@@ -1,7 +1,7 @@
 //! Seeded operations against a `BTreeMap`, interleaved with background steps, with reopening.
 
 use crate::stage::{Stage, key, seeded, small, small_gear, small_keyspace, with_zones};
-use imbrex::{Db, Options, ReadOptions, Snapshot, WriteBatch, WriteOptions};
+use imbrex::{CompactionLine, Db, Options, ReadOptions, Snapshot, WriteBatch, WriteOptions};
 use imbrex_clockwork::{Order, Prng};
 use std::collections::BTreeMap;
 
@@ -210,22 +210,20 @@ fn a_store_is_a_map() {
     }
 }
 
-/// Gear compaction on zones of one level: every seed fills four levels and more, so that windows
+/// Gear compaction on zones of one level: every seed fills five levels or so, so that windows
 /// below the second matter; the check after every few steps includes the order of levels (V2).
 #[test]
 fn a_store_in_gear_is_a_map() {
-    let steps: u64 = std::env::var("STEPS").map_or(1200, |s| s.parse().unwrap());
-    let seeds: u64 = std::env::var("SEEDS").map_or(12, |s| s.parse().unwrap());
-    let mut level_max = 0;
-    for seed in 0..seeds {
+    let mut turn_count = 0;
+    for seed in 0..8 {
         let mut run = Run::with_gear(seed);
         run.key_count = 500 + (seed % 4) * 1500;
-        for step in 0..steps {
+        for step in 0..1200 {
             // More writes between the rare commands, so that levels fill.
             if run.prng.chance(2, 3) {
-                run.batch()
+                run.batch();
             } else {
-                run.step()
+                run.step();
             }
             if step % 100 == 99 {
                 run.compare();
@@ -233,18 +231,14 @@ fn a_store_in_gear_is_a_map() {
                 assert!(report.is_sound(), "seed {seed}, step {step}: {report}");
             }
         }
-        let metrics = run.db().metrics();
-        let levels = &metrics.keyspaces[0].levels;
-        level_max = levels.iter().map(|level| level.level).fold(level_max, u8::max);
-        let several = |line: &&imbrex::CompactionLine| {
-            let levels: std::collections::BTreeSet<_> =
-                line.outputs.iter().map(|output| output.level).collect();
-            levels.len() > 1
+        let several_levels = |line: &&CompactionLine| {
+            let mut levels = line.outputs.iter().map(|output| output.level);
+            let first = levels.next();
+            levels.any(|level| Some(level) != first)
         };
-        eprintln!("seed {seed}: {} to several", metrics.compactions.iter().filter(several).count());
-        eprintln!("{metrics}");
+        turn_count += run.db().metrics().compactions.iter().filter(several_levels).count();
     }
-    assert!(level_max >= 4, "the deepest level is {level_max}");
+    assert!(turn_count > 500, "only {turn_count} turns wrote to several levels");
 }
 
 /// The same seed is the same run: trace of the scheduler, image of the drive, metrics.
