@@ -232,7 +232,7 @@ pub(crate) trait TableFacts: fmt::Debug {
 
     /// What the table says about itself; `None` if it cannot be read. Cost: opens the table, a few
     /// reads the first time.
-    #[allow(dead_code, reason = "asked by SMRDB")]
+    #[expect(dead_code, reason = "asked by SMRDB")]
     fn properties(&self, table: &TableSlot) -> Option<TableProperties>;
 }
 
