@@ -15,10 +15,10 @@
 //! and a zone that was once in a window is soon wholly dead: nothing has to be cleaned.
 //!
 //! Invariants
-//!   W1  A window changes only by losing tables, until it has none; then it is chosen anew from the
+//!   X1  A window changes only by losing tables, until it has none; then it is chosen anew from the
 //!       oldest reclaim units. It grows by the next oldest unit only where nothing above overlaps
 //!       it: compaction would stand still.
-//!   W2  One turn runs at a time, and nothing else of the keyspace beside it.
+//!   X2  One turn runs at a time, and nothing else of the keyspace beside it.
 //!
 //! A window is kept in memory as a set of tables, not of zones: zones are reused. After reopening it
 //! is chosen anew; the rest of the old one is the oldest there is, so it is about the same.
@@ -62,7 +62,7 @@ pub(crate) struct Gear;
 
 impl Policy for Gear {
     fn plan(&self, situation: &Situation<'_>) -> Option<Plan> {
-        // W2.
+        // X2.
         if !situation.busy.is_idle() {
             return None;
         }
@@ -116,7 +116,7 @@ fn plan_turn(situation: &Situation<'_>, level: u8) -> Option<Plan> {
                 return Some(plan);
             }
         }
-        // Nothing above overlaps the window, or nothing fits: W1.
+        // Nothing above overlaps the window, or nothing fits: X1.
         let wider = widened(situation, below, window)?;
         windows[usize::from(level) + 1] = wider;
     }
@@ -225,7 +225,7 @@ fn overlapped(
     found
 }
 
-/// The windows as they are; where one is empty, the next (W1).
+/// The windows as they are; where one is empty, the next (X1).
 fn current_windows(situation: &Situation<'_>) -> Windows {
     let mut windows = Windows::default();
     for (number, window) in windows.iter_mut().enumerate() {
