@@ -18,7 +18,7 @@
 //!   X1  A window changes only by losing tables, until it has none; then it is chosen anew from the
 //!       oldest reclaim units. It grows by the next oldest unit only where nothing above overlaps
 //!       it: compaction would stand still.
-//!   X2  One turn runs at a time, and nothing else of the keyspace beside it.
+//!   X2  One turn runs at a time, and no other compaction of the keyspace beside it.
 //!
 //! A window is kept in memory as a set of tables, not of zones: zones are reused. After reopening it
 //! is chosen anew; the rest of the old one is the oldest there is, so it is about the same.
@@ -108,7 +108,10 @@ fn plan_turn(situation: &Situation<'_>, level: u8) -> Option<Plan> {
         let window = &windows[usize::from(level) + 1];
         for at in (start..tables.len()).chain(0..start) {
             if below.overlapping(&tables[at].meta.range()).is_empty() {
-                return move_down(situation, level, at);
+                match move_down(situation, level, at) {
+                    None => continue,
+                    down => return down,
+                }
             }
             let plan = turn_from(situation, level, at, window, &windows);
             if let Some(mut plan) = plan {
@@ -128,6 +131,7 @@ fn move_down(situation: &Situation<'_>, level: u8, at: usize) -> Option<Plan> {
     let excess = excess_len_bytes(situation, level);
     let len = leveled::fitting(situation, level, tables, excess);
     leveled::build(situation, level, tables[..len].to_vec(), Reason::Len { level })
+        .filter(|plan| situation.fits(plan))
 }
 
 /// A turn that begins with table `at` of `level`; `None` if it overlaps nothing of the window, or

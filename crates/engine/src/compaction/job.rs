@@ -514,3 +514,6 @@ impl Drop for CompactionJob {
         self.store.job_count.fetch_sub(1, Ordering::AcqRel);
     }
 }
+
+#[cfg(test)]
+mod tests;
