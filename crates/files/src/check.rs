@@ -5,6 +5,7 @@ use crate::catalog::{CatalogImage, read_image};
 use crate::layer::FileLayer;
 use crate::space::{ZoneRole, ZoneSpace};
 use imbrex_disk::{BlockRange, Blocks, Disk, ZoneId, ZoneKind, ZoneState};
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// What [`FileLayer::check`] looked at and found.
@@ -68,9 +69,14 @@ impl FileLayer {
         let live = self.inner.committer.lock();
         let map = self.inner.space.with(|map| map.clone());
         let mut ranges: Vec<(BlockRange, u64)> = Vec::new();
+        let spans: BTreeSet<BlockRange> = map.spans().map(|(span, _)| span).collect();
         let mut named = vec![Blocks::ZERO; map.zones().len()];
         for file in live.namespace.files() {
             report.file_count += 1;
+            if let Some(span) = file.span.filter(|span| !spans.contains(span)) {
+                let problem = "it is not accounted for";
+                report.find("span", format!("{}, {span}", file.id), problem.to_owned());
+            }
             for extent in &file.extents {
                 report.extent_count += 1;
                 let range = extent.range();
@@ -84,6 +90,12 @@ impl FileLayer {
                         let problem = format!("outside what {} has handed out", zone.id);
                         report.find("extent", format!("{}, {range}", file.id), problem);
                     }
+                }
+                let is_inside =
+                    |span: BlockRange| span.start <= range.start && range.end() <= span.end();
+                if file.span.is_some_and(|span| !is_inside(span)) {
+                    let problem = "outside the span of its file".to_owned();
+                    report.find("extent", format!("{}, {range}", file.id), problem);
                 }
                 ranges.push((range, file.id.0));
             }

@@ -119,13 +119,11 @@ impl Inner {
             .space
             .with(|map| {
                 let plan = self.placement.plan(map, &[request])?;
-                let extents = plan.into_iter().next().unwrap_or_default();
-                let lane = self.placement.lane(&request);
-                let hold = |e: &Extent| Arc::new(self.space.take(map, e.range(), lane, id.0));
-                Ok(Placed { holds: extents.iter().map(hold).collect(), extents: extents.into() })
+                Ok(self.take_plan(map, plan, &[request], &[id]))
             })
             .map_err(Inner::no_space)?;
-        let mut turns = Turns::new(&self.space, std::slice::from_ref(&placed));
+        let mut turns = Turns::new(&self.space, &placed);
+        let placed = placed.into_iter().next().expect("a plan answers every request");
         self.write_chunks(&placed.extents, vec![data], &mut turns).map_err(|source| {
             FilesError::Disk { what: format!("moving blocks {from} to clean their zone"), source }
         })?;
@@ -221,7 +219,7 @@ impl Cleaning {
             holds.iter().for_each(|hold| hold.set_named(true));
             holds.extend(kept);
             edits.push(Edit::Move { id: body.id, extents: extents.clone() });
-            body.placed.store(Arc::new(Placed { extents: extents.into(), holds }));
+            body.placed.store(Arc::new(Placed { extents: extents.into(), span: None, holds }));
             graves.left.push((base, left)); // M2
         }
         if edits.is_empty() {

@@ -1,9 +1,7 @@
 //! From a [`Commit`] to the edits that it means, checked against the namespace before any applies.
 
 use crate::api::{AppRecord, Commit, FilesError};
-use crate::catalog::{
-    APP_COST_BYTES, EXTENT_COST_BYTES, Edit, FILE_COST_BYTES, FileRecord, Namespace,
-};
+use crate::catalog::{APP_COST_BYTES, Edit, FILE_COST_BYTES, FileRecord, Namespace};
 use crate::commit::Graves;
 use crate::file::FileBody;
 use crate::layer::Inner;
@@ -128,8 +126,7 @@ impl<'a> Draft<'a> {
     fn add(&mut self, name: String, file: FileRecord) -> Result<(), FilesError> {
         self.need_free(&name)?;
         self.exists.insert(name.clone(), true);
-        self.growth_bytes +=
-            FILE_COST_BYTES + name.len() as u64 + EXTENT_COST_BYTES * file.extents.len() as u64;
+        self.growth_bytes += FILE_COST_BYTES + name.len() as u64 + file.extents_cost_bytes();
         self.edits.push(Edit::Add { name, file });
         Ok(())
     }

@@ -21,6 +21,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug)]
 pub(crate) struct Placed {
     pub(crate) extents: Box<[Extent]>,
+    /// The run that it shares with others, if it does.
+    pub(crate) span: Option<BlockRange>,
     pub(crate) holds: Vec<Arc<Hold>>,
 }
 

@@ -13,7 +13,7 @@ use crate::api::{
     SpaceUse, UnitId,
 };
 use crate::catalog::{
-    CatalogStore, Header, NAME_LEN_BYTES_MAX, Shape, read_image, regions, sequences,
+    CatalogStore, Header, NAME_LEN_BYTES_MAX, Region, Shape, read_image, regions, sequences,
 };
 use crate::clean::CleanJob;
 use crate::commit::Committer;
@@ -24,7 +24,7 @@ use crate::placement::{Placement, PlacementKind, PlacementOptions, Urgency};
 use crate::report::Counts;
 use crate::space::{NoSpace, Space};
 use imbrex_clockwork::{Job, Runtime};
-use imbrex_disk::{Disk, DiskError, ZoneAction, ZoneKind, ZoneState};
+use imbrex_disk::{Disk, DiskError, Lba, ZoneAction, ZoneKind, ZoneState};
 use parking_lot::Mutex;
 use std::any::Any;
 use std::sync::Arc;
@@ -116,6 +116,17 @@ impl FileLayer {
                 return Err(unsuitable(reason));
             }
         }
+        if geometry.zones().is_none() {
+            let start = regions.iter().map(Region::reserved_end).max().unwrap_or_default();
+            let room = geometry.len().saturating_sub(start - Lba::new(0));
+            let needed = placement.room_needed(&geometry);
+            if room < needed {
+                return Err(unsuitable(format!(
+                    "it has {room} for files, and {needed} are needed for a few tables with their \
+                     guards; use a larger drive or shorter tables"
+                )));
+            }
+        }
         if options.layout_name.len() > NAME_LEN_BYTES_MAX {
             return Err(unsuitable("the layout's name is longer than 64 bytes".to_owned()));
         }
@@ -172,7 +183,13 @@ impl FileLayer {
         placement
             .suits(disk.geometry())
             .map_err(|reason| FilesError::Unsuitable { placement: name, reason })?;
-        let (space, bodies) = mount(&*disk, &image.regions, &mut namespace, &*placement)?;
+        let (space, bodies) = mount(
+            &*disk,
+            &image.regions,
+            &mut namespace,
+            &*placement,
+            &image.header.placement_options,
+        )?;
         let layout_name = image.header.layout.clone();
         let format_id = image.header.format_id;
         let store =
@@ -230,16 +247,22 @@ impl Inner {
                 .map_err(|source| FilesError::Disk { what: format!("resetting {zone}"), source })?;
             self.counts.reset_zone();
         }
+        self.finish_zones()?;
+        let runs = self.space.with(|map| map.begin_discard());
+        let result = runs.iter().try_for_each(|&run| self.disk.discard(run));
+        self.space.with(|map| map.was_discarded(&runs));
+        result.map_err(|source| FilesError::Disk { what: "discarding free blocks".into(), source })
+    }
+
+    /// Keeps within the drive's limit on active zones.
+    pub(crate) fn finish_zones(&self) -> Result<(), FilesError> {
         while let Some(zone) = self.space.with(|map| map.zone_to_finish()) {
             self.disk
                 .manage_zone(zone, ZoneAction::Finish)
                 .map_err(|source| FilesError::Disk { what: format!("finishing {zone}"), source })?;
             self.space.with(|map| map.was_finished(zone));
         }
-        let runs = self.space.with(|map| map.begin_discard());
-        let result = runs.iter().try_for_each(|&run| self.disk.discard(run));
-        self.space.with(|map| map.was_discarded(&runs));
-        result.map_err(|source| FilesError::Disk { what: "discarding free blocks".into(), source })
+        Ok(())
     }
 
     /// Wakes the cleaner if the policy wants it.

@@ -30,6 +30,7 @@ mod placement;
 mod report;
 mod room;
 mod space;
+mod space_report;
 mod spare_chunks;
 
 pub use api::{
@@ -42,6 +43,7 @@ pub use layer::{FileLayer, FormatOptions};
 pub use placement::{PlacementKind, PlacementOptions};
 pub use report::{FilesStats, ZoneUse, ZoneUseKind};
 pub use room::{CatalogUse, CommitKind};
+pub use space_report::SpaceReport;
 
 #[cfg(test)]
 mod tests;

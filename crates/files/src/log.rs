@@ -63,6 +63,7 @@ impl LogState {
             |range: &BlockRange| Extent { start: range.start, len_bytes: range.len.bytes() };
         Placed {
             extents: self.runs.iter().map(|(range, _)| extent(range)).collect(),
+            span: None,
             holds: self.runs.iter().map(|(_, hold)| Arc::clone(hold)).collect(),
         }
     }
@@ -87,6 +88,7 @@ impl Inner {
             group: hints.group,
             stream: hints.stream,
             is_open: true,
+            span: None,
             extents: body.placed.load().extents.to_vec(),
         };
         // From here on dropping the log gives its run back.
@@ -125,6 +127,9 @@ impl Inner {
                 let range = self.placement.plan_log(map, hints, owned)?;
                 let hold = self.space.take(map, range, Lane::Log, id.0);
                 map.set_owned(range, true);
+                if self.placement.keeps_files_apart() {
+                    map.seal(range);
+                }
                 Ok((range, Arc::new(hold)))
             });
             match planned {

@@ -6,16 +6,20 @@
 //! ```
 //!
 //! A log that was open when the power went is ended here: in a sequential zone the write pointer
-//! says where, elsewhere it keeps all that it owned. What disagrees is damage and named: an extent
-//! past the disk, in the catalog's place, above a write pointer, or shared by two files.
+//! says where, on a shingled drive what its last write destroyed, elsewhere it keeps all that it
+//! owned. What disagrees is damage and named: an extent
+//! past the disk, in the catalog's place, above a write pointer, in another file's span, or shared by
+//! two files.
 
 use crate::api::{FileKind, FilesError};
 use crate::catalog::{Edit, FileId, FileRecord, Misfit, Namespace, Region};
 use crate::extent::Extent;
 use crate::file::{FileBody, Placed};
-use crate::placement::{FileRequest, Placement};
+use crate::placement::{FileRequest, Placement, PlacementOptions};
 use crate::space::{Lane, Space, SpaceMap, ZoneRole, ZoneSpace};
-use imbrex_disk::{BlockRange, Blocks, Disk, Lba, ZoneId, ZoneInfo, ZoneKind, ZoneState};
+use imbrex_disk::{
+    BlockRange, Blocks, Disk, DiskError, Lba, Rule, ZoneId, ZoneInfo, ZoneKind, ZoneState,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -36,19 +40,30 @@ pub(crate) fn mount(
     regions: &[Region; 2],
     namespace: &mut Namespace,
     placement: &dyn Placement,
+    options: &PlacementOptions,
 ) -> Result<(Arc<Space>, Bodies), FilesError> {
     let mut zones: Vec<ZoneSpace> =
         disk.report_zones().iter().map(|info| zone_space(info, regions)).collect();
     end_logs(disk, &zones, namespace)?;
     let held = check_extents(disk, regions, &zones, namespace)?;
     let map = if zones.is_empty() {
-        let end = regions.iter().flat_map(|r| r.pieces()).map(|p| p.end()).max();
-        let start = end.unwrap_or_default();
+        let start = regions.iter().map(Region::reserved_end).max().unwrap_or_default();
         let len = Blocks::new(disk.geometry().len().get() - start.get());
-        let mut map = SpaceMap::without_zones(BlockRange::new(start, len));
-        held.iter().for_each(|&(range, id)| map.take(range, Lane::Fresh(0), id.0));
+        let usable = BlockRange::new(start, len);
+        let mut map = SpaceMap::without_zones(disk.geometry(), usable, options.unit_len);
+        check_spans(namespace, usable, &held)?.iter().for_each(|&span| map.open_span(span));
+        held.iter().for_each(|&(range, id)| map.restore(range, id.0));
+        map.distrust_free_runs();
         map
     } else {
+        if let Some(file) = namespace.files().find(|file| file.span.is_some()) {
+            let reason = "it lies in a span, but the disk has zones".to_owned();
+            return Err(FilesError::Corrupt {
+                structure: "extent",
+                place: file.id.to_string(),
+                reason,
+            });
+        }
         hold_zones(disk, &mut zones, &held, namespace, placement);
         let limits = disk.geometry().zones();
         let budget = limits.and_then(|z| match (z.open_zone_limit, z.active_zone_limit) {
@@ -63,6 +78,7 @@ pub(crate) fn mount(
         let hold = |e: &Extent| Arc::new(space.hold_named(e.range()));
         let placed = Placed {
             extents: file.extents.clone().into(),
+            span: file.span,
             holds: file.extents.iter().map(hold).collect(),
         };
         (file.id, FileBody::new(file.id, placed, file.len_bytes()))
@@ -125,7 +141,7 @@ fn end_logs(
                     let written = zone.next.get().saturating_sub(extent.start.get());
                     extent.len_bytes.min(Blocks::new(written).bytes())
                 }
-                _ => extent.len_bytes,
+                _ => readable_len_bytes(disk, extent)?,
             };
             if len_bytes > 0 {
                 extents.push(Extent { start: extent.start, len_bytes });
@@ -139,6 +155,74 @@ fn end_logs(
         })?;
     }
     Ok(())
+}
+
+/// How much of an open log's extent can be read: on a drive whose tracks overlap, the last write
+/// destroyed what lay behind it.
+fn readable_len_bytes(disk: &dyn Disk, extent: &Extent) -> Result<u64, FilesError> {
+    if !matches!(disk.geometry().rule(), Rule::IsolationDistance(_)) {
+        return Ok(extent.len_bytes);
+    }
+    let range = extent.range();
+    let mut at = range.start;
+    let mut piece = vec![0; 1 << 20];
+    while at < range.end() {
+        let len = (range.end() - at).min(Blocks::holding(piece.len() as u64));
+        match disk.read(at, &mut piece[..len.bytes() as usize]) {
+            Ok(()) => at += len,
+            Err(DiskError::Destroyed { range: lost, .. }) => {
+                return Ok((lost.start - range.start).bytes().min(extent.len_bytes));
+            }
+            // Whoever reads the log meets the error again, with the log's name.
+            Err(DiskError::Medium { .. }) => return Ok(extent.len_bytes),
+            Err(source) => {
+                let what = format!("looking for the end of the log at {extent}");
+                return Err(FilesError::Disk { what, source });
+            }
+        }
+    }
+    Ok(extent.len_bytes)
+}
+
+/// All spans in order of address, checked against the files in them and those that are not.
+fn check_spans(
+    namespace: &Namespace,
+    usable: BlockRange,
+    held: &[(BlockRange, FileId)],
+) -> Result<Vec<BlockRange>, FilesError> {
+    let corrupt =
+        |place: String, reason: String| FilesError::Corrupt { structure: "span", place, reason };
+    let inside = |range: BlockRange, outer: BlockRange| {
+        outer.start <= range.start && range.end() <= outer.end()
+    };
+    let mut spans: Vec<BlockRange> = namespace.files().filter_map(|file| file.span).collect();
+    spans.sort();
+    spans.dedup();
+    if let Some(pair) = spans.windows(2).find(|pair| pair[0].overlaps(pair[1])) {
+        let place = format!("blocks {} and {}", pair[0], pair[1]);
+        return Err(corrupt(place, "two spans share blocks".to_owned()));
+    }
+    if let Some(span) = spans.iter().find(|&&span| !inside(span, usable)) {
+        let reason = format!("files may lie in {usable} only");
+        return Err(corrupt(format!("blocks {span}"), reason));
+    }
+    for (range, id) in held {
+        let named = namespace.file(*id).and_then(|file| file.span);
+        let after = spans.partition_point(|span| span.start <= range.start);
+        let around = after.checked_sub(1).map(|index| spans[index]);
+        let around = around.filter(|span| range.start < span.end());
+        let next = spans.get(after).filter(|span| range.overlaps(**span));
+        let is_right = match (named, around) {
+            (Some(named), _) => inside(*range, named),
+            (None, None) => next.is_none(),
+            (None, Some(_)) => false,
+        };
+        if !is_right {
+            let reason = format!("{id} lies there, and the span that it names is {named:?}");
+            return Err(corrupt(format!("blocks {range}"), reason));
+        }
+    }
+    Ok(spans)
 }
 
 /// All held ranges in order of address, checked against the disk, the pointers and each other.
@@ -161,7 +245,11 @@ fn check_extents(
                 let len = disk.geometry().len();
                 return Err(corrupt(extent, format!("the disk has only {len}")));
             }
-            if regions.iter().flat_map(Region::pieces).any(|piece| piece.overlaps(range)) {
+            let is_catalogs = |region: &Region| {
+                region.pieces().iter().any(|piece| piece.overlaps(range))
+                    || (zones.is_empty() && range.start < region.reserved_end())
+            };
+            if regions.iter().any(is_catalogs) {
                 return Err(corrupt(extent, "the catalog lies there".to_owned()));
             }
             let Some(zone) = zone_of(disk, zones, extent.start).map(|id| &zones[id]) else {
@@ -205,6 +293,7 @@ fn hold_zones(
         zone.held += range.len;
         zone.named += range.len;
         zone.youngest = zone.youngest.max(id.0);
+        zone.sealed = placement.keeps_files_apart();
         if zone.kind == ZoneKind::Conventional {
             zone.next = zone.next.max(range.end());
             zone.written = zone.next;

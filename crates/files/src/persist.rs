@@ -9,8 +9,8 @@ use crate::extent::Extent;
 use crate::file::{FileBody, Placed};
 use crate::layer::Inner;
 use crate::names;
-use crate::placement::FileRequest;
-use crate::space::Space;
+use crate::placement::{FileRequest, Planned};
+use crate::space::{Space, SpaceMap};
 use crate::spare_chunks;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Persist};
 use std::any::Any;
@@ -34,6 +34,7 @@ impl PersistedFile {
             group: self.hints.group,
             stream: self.hints.stream,
             is_open: false,
+            span: self.body.placed.load().span,
             extents: self.body.placed.load().extents.to_vec(),
         }
     }
@@ -80,6 +81,9 @@ impl Inner {
             let (name, hints, len_bytes, chunks) = file.into_parts();
             self.write_chunks(&placed.extents, chunks, &mut turns)
                 .map_err(|source| FilesError::Disk { what: format!("writing {name:?}"), source })?;
+            if self.placement.keeps_files_apart() {
+                self.finish_zones()?;
+            }
             let body = FileBody::new(id, placed, len_bytes);
             self.counts.wrote(len_bytes);
             persisted.push(Box::new(PersistedFile {
@@ -102,23 +106,44 @@ impl Inner {
             let planned = self.space.with(|map| {
                 let plan = self.placement.plan(map, requests)?;
                 assert!(plan.len() == requests.len(), "a plan answers every request");
-                let taken =
-                    plan.into_iter().zip(requests).zip(ids).map(|((extents, request), id)| {
-                        let lane = self.placement.lane(request);
-                        let hold =
-                            |e: &Extent| Arc::new(self.space.take(map, e.range(), lane, id.0));
-                        Placed {
-                            holds: extents.iter().map(hold).collect(),
-                            extents: extents.into(),
-                        }
-                    });
-                Ok(taken.collect::<Vec<_>>())
+                Ok(self.take_plan(map, plan, requests, ids))
             });
             match planned {
                 Ok(placed) => return Ok(placed),
                 Err(no_space) => self.make_room(no_space)?,
             }
         }
+    }
+
+    /// Takes what a plan for `requests`, of files `ids`, chose on `map`, which is locked since.
+    pub(crate) fn take_plan(
+        &self,
+        map: &mut SpaceMap,
+        plan: Vec<Planned>,
+        requests: &[FileRequest],
+        ids: &[FileId],
+    ) -> Vec<Placed> {
+        let mut opened = None;
+        let take = |((planned, request), id): ((Planned, &FileRequest), &FileId)| {
+            let Planned { extents, span } = planned;
+            if let Some(span) = span
+                && opened != Some(span)
+            {
+                map.open_span(span);
+                opened = Some(span);
+            }
+            let lane = self.placement.lane(request);
+            let mut hold = |extent: &Extent| {
+                let hold = self.space.take(map, extent.range(), lane, id.0);
+                if self.placement.keeps_files_apart() {
+                    map.seal(extent.range());
+                }
+                Arc::new(hold)
+            };
+            let holds = extents.iter().map(&mut hold).collect();
+            Placed { extents: extents.into(), span, holds }
+        };
+        plan.into_iter().zip(requests).zip(ids).map(take).collect()
     }
 
     /// Writes the chunks of a file to its extents, in order, each extent in its zone's turn.

@@ -4,7 +4,7 @@ use super::state::{Edit, FileId, FileRecord};
 use crate::api::{FileKind, GroupId};
 use crate::extent::Extent;
 use crate::placement::PlacementOptions;
-use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Geometry, Lba, Rule};
+use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Geometry, Lba, Rule};
 
 pub(crate) const MAGIC_BYTES: [u8; 8] = *b"IMBXCAT\n";
 pub(crate) const FORMAT_VERSION: u32 = 1;
@@ -38,6 +38,7 @@ const _: () = assert!(RESERVED_2 == 240 && RESERVED_2 < CRC);
 
 const FLAG_GROUP: u8 = 1;
 const FLAG_OPEN: u8 = 2;
+const FLAG_SPAN: u8 = 4;
 
 /// The geometry as the header keeps it, to be compared with the drive's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,9 +215,14 @@ fn encode_edit(edit: &Edit, out: &mut Vec<u8>) {
             out.push(kind_to_byte(file.kind));
             out.push(file.level);
             let group = if file.group.is_some() { FLAG_GROUP } else { 0 };
-            out.push(group | if file.is_open { FLAG_OPEN } else { 0 });
+            let span = if file.span.is_some() { FLAG_SPAN } else { 0 };
+            out.push(group | span | if file.is_open { FLAG_OPEN } else { 0 });
             out.extend_from_slice(&file.group.map_or(0, |GroupId(g)| g).to_le_bytes());
             out.extend_from_slice(&file.stream.to_le_bytes());
+            if let Some(span) = file.span {
+                out.extend_from_slice(&span.start.get().to_le_bytes());
+                out.extend_from_slice(&span.len.get().to_le_bytes());
+            }
             put_extents(&file.extents, out);
         }
         Edit::Remove { name } => {
@@ -302,17 +308,18 @@ fn decode_add(input: &mut Input<'_>) -> Result<Edit, String> {
     let flags = input.u8()?;
     let group = input.u64()?;
     let stream = input.u32()?;
-    let extents = input.extents()?;
-    if flags & !(FLAG_GROUP | FLAG_OPEN) != 0 {
-        return Err(format!("flags {flags:#04x} of {name:?}; bits 0 and 1 are known"));
+    if flags & !(FLAG_GROUP | FLAG_OPEN | FLAG_SPAN) != 0 {
+        return Err(format!("flags {flags:#04x} of {name:?}; bits 0 to 2 are known"));
     }
+    let span = if flags & FLAG_SPAN != 0 { Some(input.span()?) } else { None };
+    let extents = input.extents()?;
     let group = match (flags & FLAG_GROUP != 0, group) {
         (true, group) => Some(GroupId(group)),
         (false, 0) => None,
         (false, group) => return Err(format!("group {group} of {name:?} without its flag")),
     };
     let is_open = flags & FLAG_OPEN != 0;
-    let file = FileRecord { id, kind, level, group, stream, is_open, extents };
+    let file = FileRecord { id, kind, level, group, stream, is_open, span, extents };
     Ok(Edit::Add { name, file })
 }
 
@@ -402,6 +409,16 @@ impl<'a> Input<'a> {
             return Err(format!("extent of {len_bytes} bytes at block {start} is no extent"));
         }
         Ok(Extent { start: Lba::new(start), len_bytes })
+    }
+
+    fn span(&mut self) -> Result<BlockRange, String> {
+        let (start, len) = (self.u64()?, self.u64()?);
+        let end_bytes =
+            start.checked_add(len).and_then(|end| end.checked_mul(BLOCK_LEN_BYTES as u64));
+        if len == 0 || end_bytes.is_none() {
+            return Err(format!("span of {len} blocks at block {start} is no span"));
+        }
+        Ok(BlockRange::new(Lba::new(start), Blocks::new(len)))
     }
 
     fn extents(&mut self) -> Result<Vec<Extent>, String> {

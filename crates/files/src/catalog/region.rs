@@ -5,11 +5,15 @@
 //!   zones, some       | A | B | rest of the conventional zones | sequential zones ...
 //!   conventional
 //!   all sequential    | A: whole zones | B: whole zones | files ...
+//!   shingled          | A: header | guard | body, log | guard | B: header | guard | ... | files ...
 //! ```
+//!
+//! Where tracks overlap a region is two bands: the header's track, which is rewritten in place, and the
+//! rest, which is discarded and rewritten from its start. Behind each lies a guard.
 
 use imbrex_disk::{
-    BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Geometry, Lba, Persist, ZoneAction,
-    ZoneId, ZoneState,
+    BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Geometry, Lba, Persist, Rule,
+    ShingleSpec, ZoneAction, ZoneId, ZoneState,
 };
 
 /// The share of the disk that a region takes is one in so many.
@@ -30,6 +34,10 @@ pub(crate) struct Region {
     pieces: Vec<BlockRange>,
     /// The zones behind the pieces, where they are sequential.
     zones: Vec<ZoneId>,
+    /// What follows the last piece and must stay blank.
+    guard_len: Blocks,
+    /// What a rewrite would destroy, and so must be discarded first.
+    discards: Vec<BlockRange>,
 }
 
 /// The two regions of a disk of this geometry; else why there is no room for them.
@@ -41,9 +49,24 @@ pub(crate) fn regions(geometry: &Geometry) -> Result<[Region; 2], String> {
         [0, len].map(|start| Region {
             pieces: vec![BlockRange::new(Lba::new(start), Blocks::new(len))],
             zones: Vec::new(),
+            guard_len: Blocks::ZERO,
+            discards: Vec::new(),
         })
     };
     let too_small = || format!("the drive has {disk_len} blocks, too few for a catalog and files");
+    if let Rule::IsolationDistance(shingle) = geometry.rule() {
+        let a = Region::shingled(Lba::new(0), Blocks::new(len), shingle);
+        let b = Region::shingled(a.reserved_end(), Blocks::new(len), shingle);
+        let end = b.reserved_end().get();
+        return if 4 * end <= disk_len {
+            Ok([a, b])
+        } else {
+            Err(format!(
+                "the drive has {disk_len} blocks, of which a catalog with its guards takes {end}; \
+                 at least four times as many are needed"
+            ))
+        };
+    }
     let Some(zones) = geometry.zones() else {
         return if 8 * len <= disk_len { Ok(side_by_side(len)) } else { Err(too_small()) };
     };
@@ -54,7 +77,12 @@ pub(crate) fn regions(geometry: &Geometry) -> Result<[Region; 2], String> {
     }
     let mut next_zone = zones.conventional_zone_count;
     let mut region = || -> Result<Region, String> {
-        let mut region = Region { pieces: Vec::new(), zones: Vec::new() };
+        let mut region = Region {
+            pieces: Vec::new(),
+            zones: Vec::new(),
+            guard_len: Blocks::ZERO,
+            discards: Vec::new(),
+        };
         while region.len().get() < len {
             let zone = ZoneId(next_zone);
             let range = geometry.zone_range(zone).ok_or_else(too_small)?;
@@ -69,6 +97,26 @@ pub(crate) fn regions(geometry: &Geometry) -> Result<[Region; 2], String> {
 }
 
 impl Region {
+    /// A region of at least `len` blocks on overlapping tracks, from the start of a track on.
+    fn shingled(start: Lba, len: Blocks, shingle: &ShingleSpec) -> Region {
+        let track_len = shingle.track_len.get();
+        let guard_len = shingle.isolation_len();
+        let body_start = start + shingle.track_len + guard_len;
+        let body_len = Blocks::new((len.get() - 1).next_multiple_of(track_len));
+        let header = BlockRange::new(start, Blocks::new(1));
+        let body = BlockRange::new(body_start, body_len);
+        let behind_header = BlockRange::new(header.end(), body.start - header.end());
+        let body_and_guard = BlockRange::new(body.start, body.len + guard_len);
+        let discards = vec![behind_header, body_and_guard];
+        Region { pieces: vec![header, body], zones: Vec::new(), guard_len, discards }
+    }
+
+    /// The first block behind it that files may use.
+    pub(crate) fn reserved_end(&self) -> Lba {
+        let end = self.pieces.iter().map(|piece| piece.end()).max().unwrap_or_default();
+        end + self.guard_len
+    }
+
     /// How many blocks it has.
     pub(crate) fn len(&self) -> Blocks {
         self.pieces.iter().map(|p| p.len).sum()
@@ -122,7 +170,10 @@ impl Region {
         let mut rest = buf;
         for range in self.ranges(at, Blocks::holding(rest.len() as u64)) {
             let (now, later) = rest.split_at_mut(range.len.bytes() as usize);
-            disk.read(range.start, now)?;
+            match disk.read(range.start, now) {
+                Err(DiskError::Destroyed { .. }) => read_remains(disk, range.start, now)?,
+                result => result?,
+            }
             rest = later;
         }
         Ok(())
@@ -159,7 +210,12 @@ impl Region {
                 .iter()
                 .try_for_each(|&zone| disk.manage_zone(zone, ZoneAction::Reset));
         }
-        self.write(disk, Blocks::ZERO, &[0; BLOCK_LEN_BYTES], Persist::Through)
+        // Where tracks overlap, what lies behind the header is blank before and after.
+        if let Some(behind_header) = self.discards.first() {
+            disk.discard(*behind_header)?;
+        }
+        self.write(disk, Blocks::ZERO, &[0; BLOCK_LEN_BYTES], Persist::Through)?;
+        self.discards.iter().skip(1).try_for_each(|&range| disk.discard(range))
     }
 
     /// The runs on the disk behind `len` blocks from `at` on.
@@ -178,4 +234,17 @@ impl Region {
         }
         ranges
     }
+}
+
+/// Reads blocks some of which are destroyed: those as zeros, which no record decodes from.
+fn read_remains(disk: &dyn Disk, start: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
+    let mut at = start;
+    for block in buf.chunks_mut(BLOCK_LEN_BYTES) {
+        match disk.read(at, block) {
+            Err(DiskError::Destroyed { .. }) => block.fill(0),
+            result => result?,
+        }
+        at += Blocks::new(1);
+    }
+    Ok(())
 }

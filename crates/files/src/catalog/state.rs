@@ -8,6 +8,7 @@
 
 use crate::api::{FileKind, GroupId, Hints};
 use crate::extent::Extent;
+use imbrex_disk::BlockRange;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Bound;
@@ -32,10 +33,19 @@ pub(crate) struct FileRecord {
     pub(crate) stream: u32,
     /// A log being written: its last extent is all that it owns, not all that it wrote.
     pub(crate) is_open: bool,
+    /// The run that it shares with other files and that is given back as a whole, as long as one of
+    /// them lives in it.
+    pub(crate) span: Option<BlockRange>,
     pub(crate) extents: Vec<Extent>,
 }
 
 impl FileRecord {
+    /// What its extents and its span take in a checkpoint.
+    pub(crate) fn extents_cost_bytes(&self) -> u64 {
+        let span_cost_bytes = if self.span.is_some() { SPAN_COST_BYTES } else { 0 };
+        span_cost_bytes + EXTENT_COST_BYTES * self.extents.len() as u64
+    }
+
     /// The file's length, or for an open log what it owns.
     pub(crate) fn len_bytes(&self) -> u64 {
         self.extents.iter().map(|e| e.len_bytes).sum()
@@ -85,7 +95,7 @@ pub(crate) enum Edit {
         id: FileId,
         extents: Vec<Extent>,
     },
-    /// Cleaning moved a file.
+    /// Cleaning moved a file; it is in no span any more.
     Move {
         id: FileId,
         extents: Vec<Extent>,
@@ -113,6 +123,7 @@ pub(crate) struct Namespace {
 pub(crate) const FILE_COST_BYTES: u64 = 40;
 pub(crate) const EXTENT_COST_BYTES: u64 = 16;
 pub(crate) const APP_COST_BYTES: u64 = 5;
+const SPAN_COST_BYTES: u64 = 16;
 
 impl Namespace {
     pub(crate) fn id_of(&self, name: &str) -> Option<FileId> {
@@ -147,8 +158,8 @@ impl Namespace {
         let Some((file, name_count)) = self.id_of(name).and_then(|id| self.files.get(&id)) else {
             return 0;
         };
-        let extent_count = if *name_count == 1 { file.extents.len() as u64 } else { 0 };
-        FILE_COST_BYTES + name.len() as u64 + EXTENT_COST_BYTES * extent_count
+        let extents = if *name_count == 1 { file.extents_cost_bytes() } else { 0 };
+        FILE_COST_BYTES + name.len() as u64 + extents
     }
 
     /// What the application records take in a checkpoint.
@@ -227,8 +238,7 @@ impl Namespace {
         if self.files.contains_key(&file.id) {
             return Err(Misfit(format!("{} is added twice", file.id)));
         }
-        self.encoded_len_bytes +=
-            FILE_COST_BYTES + name.len() as u64 + EXTENT_COST_BYTES * file.extents.len() as u64;
+        self.encoded_len_bytes += FILE_COST_BYTES + name.len() as u64 + file.extents_cost_bytes();
         self.names.insert(name, file.id);
         self.files.insert(file.id, (file, 1));
         Ok(())
@@ -244,8 +254,7 @@ impl Namespace {
             return Ok(None);
         }
         let gone = self.files.remove(&id).map(|(file, _)| file);
-        let extents = gone.as_ref().map_or(0, |file| file.extents.len() as u64);
-        self.encoded_len_bytes -= EXTENT_COST_BYTES * extents;
+        self.encoded_len_bytes -= gone.as_ref().map_or(0, FileRecord::extents_cost_bytes);
         Ok(gone)
     }
 
@@ -276,12 +285,13 @@ impl Namespace {
 
     fn settle(&mut self, id: FileId, extents: Vec<Extent>, ends: bool) -> Result<(), Misfit> {
         let file = self.file_mut(id)?;
-        let before = file.extents.len() as u64;
-        let after = extents.len() as u64;
+        let before = file.extents_cost_bytes();
         file.extents = extents;
+        file.span = None;
         file.is_open &= !ends;
-        self.encoded_len_bytes += EXTENT_COST_BYTES * after;
-        self.encoded_len_bytes -= EXTENT_COST_BYTES * before;
+        let after = file.extents_cost_bytes();
+        self.encoded_len_bytes += after;
+        self.encoded_len_bytes -= before;
         Ok(())
     }
 
@@ -309,6 +319,9 @@ impl fmt::Display for Edit {
                 }
                 if file.is_open {
                     f.write_str(" open")?;
+                }
+                if let Some(span) = file.span {
+                    write!(f, " of span {span}")?;
                 }
                 write_extents(f, &file.extents)
             }

@@ -8,7 +8,7 @@ use crate::api::{FileKind, GroupId};
 use crate::extent::Extent;
 use crate::placement::PlacementOptions;
 use imbrex_clockwork::Prng;
-use imbrex_disk::{Blocks, Lba};
+use imbrex_disk::{BlockRange, Blocks, Lba};
 
 fn header() -> Header {
     Header {
@@ -39,11 +39,18 @@ fn file(id: u64, extents: &[(u64, u64)]) -> FileRecord {
         group: Some(GroupId(17)),
         stream: 2,
         is_open: false,
+        span: None,
         extents: extents
             .iter()
             .map(|&(start, len_bytes)| Extent { start: Lba::new(start), len_bytes })
             .collect(),
     }
+}
+
+/// A file of a set.
+fn member(id: u64) -> FileRecord {
+    let span = BlockRange::new(Lba::new(500), Blocks::new(20));
+    FileRecord { span: Some(span), ..file(id, &[(505, 5000)]) }
 }
 
 fn one_of_each() -> Vec<Edit> {
@@ -55,6 +62,7 @@ fn one_of_each() -> Vec<Edit> {
             name: name("wal"),
             file: FileRecord { is_open: true, group: None, kind: FileKind::Log, ..file(2, &[]) },
         },
+        Edit::Add { name: name("set"), file: member(3) },
         Edit::Grow { id: FileId(2), extent },
         Edit::Finish { id: FileId(2), extents: vec![extent] },
         Edit::Link { existing: name("a"), name: name("b") },
@@ -92,12 +100,16 @@ fn edits_are_these_bytes() {
     let edits = [
         Edit::Add { name: "a".to_owned(), file: file(1, &[(100, 5000)]) },
         Edit::SetLevel { name: "a".to_owned(), level: 4 },
+        Edit::Add { name: "s".to_owned(), file: member(3) },
     ];
-    let mut golden = vec![2, 0, 0, 0];
+    let mut golden = vec![3, 0, 0, 0];
     golden.extend([1, 1, 0, b'a', 1, 0, 0, 0, 0, 0, 0, 0, 2, 3, 1, 17, 0, 0, 0, 0, 0, 0, 0]);
     golden.extend([2, 0, 0, 0, 1, 0, 0, 0, 100, 0, 0, 0, 0, 0, 0, 0, 0x88, 0x13]);
     golden.extend([0, 0, 0, 0, 0, 0]);
     golden.extend([5, 1, 0, b'a', 4]);
+    golden.extend([1, 1, 0, b's', 3, 0, 0, 0, 0, 0, 0, 0, 2, 3, 5, 17, 0, 0, 0, 0, 0, 0, 0]);
+    golden.extend([2, 0, 0, 0, 0xf4, 1, 0, 0, 0, 0, 0, 0, 20, 0, 0, 0, 0, 0, 0, 0]);
+    golden.extend([1, 0, 0, 0, 0xf9, 1, 0, 0, 0, 0, 0, 0, 0x88, 0x13, 0, 0, 0, 0, 0, 0]);
     assert_eq!(encode_edits(&edits), golden);
 }
 
@@ -174,6 +186,14 @@ fn a_removed_namespace_weighs_nothing() {
     let add = |id, name: &str| Edit::Add { name: name.into(), file: file(id, &[(1, 1), (2, 2)]) };
     namespace.apply(add(1, "a")).unwrap();
     namespace.apply(add(2, "b")).unwrap();
+    for (id, name) in [(3, "s"), (4, "t")] {
+        namespace.apply(Edit::Add { name: name.into(), file: member(id) }).unwrap();
+    }
+    let extents = vec![Extent { start: Lba::new(9), len_bytes: 5000 }];
+    namespace.apply(Edit::Move { id: FileId(4), extents }).unwrap();
+    assert_eq!(namespace.file(FileId(4)).unwrap().span, None);
+    namespace.apply(Edit::Remove { name: "s".into() }).unwrap();
+    namespace.apply(Edit::Remove { name: "t".into() }).unwrap();
     namespace.apply(Edit::Link { existing: "a".into(), name: "c".into() }).unwrap();
     let gone = namespace.apply(Edit::Rename { from: "c".into(), to: "b".into() }).unwrap();
     assert_eq!(gone.map(|file| file.id), Some(FileId(2)));

@@ -12,9 +12,9 @@
 //!
 //! Conventional zones are few and can be rewritten: logs take them first, tables last.
 
-use super::{FileRequest, admit};
+use super::{FileRequest, Planned, admit};
 use crate::api::Hints;
-use crate::extent::{Extent, fill};
+use crate::extent::fill;
 use crate::space::{Lane, NoSpace, SpaceMap, ZoneSpace};
 use imbrex_disk::ZoneKind::{self, Conventional, SequentialRequired};
 use imbrex_disk::{BlockRange, Blocks, Geometry, Lba, Rule};
@@ -28,7 +28,11 @@ pub(super) fn suits(geometry: &Geometry) -> Result<(), String> {
     let zones = match geometry.rule() {
         Rule::AtPointer(zones) => zones,
         other => {
-            return Err(format!("the drive is {} and has no zones; use first-fit", other.name()));
+            let instead = match other {
+                Rule::IsolationDistance(_) => "dynamic-bands",
+                _ => "first-fit",
+            };
+            return Err(format!("the drive is {} and has no zones; use {instead}", other.name()));
         }
     };
     let budget = zones.active_zone_limit.or(zones.open_zone_limit);
@@ -47,7 +51,7 @@ pub(super) fn plan(
     space: &SpaceMap,
     files: &[FileRequest],
     lane_of: &dyn Fn(&FileRequest) -> Lane,
-) -> Result<Vec<Vec<Extent>>, NoSpace> {
+) -> Result<Vec<Planned>, NoSpace> {
     admit(space, files)?;
     let mut draft = Draft::new(space);
     files
@@ -56,7 +60,7 @@ pub(super) fn plan(
             let ranges = draft
                 .place(lane_of(file), file.blocks())
                 .ok_or(NoSpace { needed: file.blocks(), free: space.free_for(file.claim()) })?;
-            Ok(fill(&ranges, file.len_bytes))
+            Ok(Planned::alone(fill(&ranges, file.len_bytes)))
         })
         .collect()
 }

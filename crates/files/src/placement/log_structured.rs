@@ -15,9 +15,8 @@
 //! Source: the baselines of GearDB (LevelDB over one log of zones, greedy and cost-benefit cleaning
 //! below 20 % free); cost-benefit as in the log-structured file system of Rosenblum and Ousterhout.
 
-use super::{FileRequest, Placement, PlacementOptions, Urgency, lanes};
+use super::{FileRequest, Placement, PlacementOptions, Planned, Urgency, lanes};
 use crate::api::Hints;
-use crate::extent::Extent;
 use crate::space::{Lane, NoSpace, SpaceMap, ZoneSpace};
 use imbrex_disk::{BlockRange, Blocks, Geometry};
 use std::cmp::Reverse;
@@ -77,7 +76,7 @@ impl Placement for LogStructured {
         if file.is_moved { Lane::Cold(0) } else { Lane::Fresh(0) }
     }
 
-    fn plan(&self, space: &SpaceMap, files: &[FileRequest]) -> Result<Vec<Vec<Extent>>, NoSpace> {
+    fn plan(&self, space: &SpaceMap, files: &[FileRequest]) -> Result<Vec<Planned>, NoSpace> {
         lanes::plan(space, files, &|file| self.lane(file))
     }
 

@@ -11,17 +11,23 @@
 //! together, so that a policy may lay a group side by side.
 //!
 //! To add a policy: one file with a type that implements [`Placement`], and one line in [`TABLE`].
-//! A policy that thinks in zones builds on `lanes`; one that thinks in tracks or bands looks at
-//! [`SpaceMap::runs`] and the disk's geometry.
+//! A policy that thinks in zones builds on `lanes`; one that thinks in runs of blocks on `draft`, for
+//! which the map computes what a drive's tracks allow.
 
+mod band_per_table;
+mod draft;
+mod dynamic_bands;
 mod first_fit;
+mod growing;
 mod lanes;
 mod log_structured;
+mod sets;
 mod zone_per_level;
 
 use crate::api::Hints;
 use crate::extent::Extent;
-use crate::space::{Claim, Lane, NoSpace, SpaceMap};
+use crate::space::{CLASS_LEN, Claim, Lane, NoSpace, SpaceMap};
+use draft::Draft;
 use imbrex_disk::{BlockRange, Blocks, Geometry};
 use log_structured::{LogStructured, Victim};
 use std::fmt::Debug;
@@ -54,6 +60,22 @@ impl FileRequest {
     }
 }
 
+/// Where a file goes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Planned {
+    /// Its extents, in order.
+    pub extents: Vec<Extent>,
+    /// The run that it shares with its neighbours in the plan, who name the same, and that is given
+    /// back as a whole; `None` if every extent is given back by itself, or with its zone.
+    pub span: Option<BlockRange>,
+}
+
+impl Planned {
+    fn alone(extents: Vec<Extent>) -> Planned {
+        Planned { extents, span: None }
+    }
+}
+
 /// Why a policy is asked what to reclaim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
@@ -74,14 +96,25 @@ pub trait Placement: Send + Sync + Debug {
     /// The reason, for [`FilesError::Unsuitable`](crate::FilesError::Unsuitable).
     fn suits(&self, geometry: &Geometry) -> Result<(), String>;
 
+    /// How much room for files it needs at least on a disk of this geometry without zones.
+    fn room_needed(&self, geometry: &Geometry) -> Blocks {
+        let _ = geometry;
+        Blocks::ZERO
+    }
+
     /// Which files share an open zone with this one; means nothing on a disk without zones.
     fn lane(&self, file: &FileRequest) -> Lane;
+
+    /// Whether no two files may share a zone: what a file leaves of its zones stays unused.
+    fn keeps_files_apart(&self) -> bool {
+        false
+    }
 
     /// Chooses extents for all of `files`, in order. In a zone they start at its `next` block.
     ///
     /// # Errors
     /// [`NoSpace`]: nothing is planned, not even a part.
-    fn plan(&self, space: &SpaceMap, files: &[FileRequest]) -> Result<Vec<Vec<Extent>>, NoSpace>;
+    fn plan(&self, space: &SpaceMap, files: &[FileRequest]) -> Result<Vec<Planned>, NoSpace>;
 
     /// Chooses a run for a log that starts or goes on, `owned` long so far: the rest of a zone, or
     /// a piece of a free run. The log gives back what it does not use.
@@ -131,6 +164,10 @@ impl PlacementOptions {
         Ok(())
     }
 
+    fn unit_len(&self) -> Blocks {
+        if self.unit_len.is_zero() { CLASS_LEN } else { self.unit_len }
+    }
+
     pub(crate) fn free_percent_or(&self, own: u8) -> u8 {
         if self.free_percent_least == 0 { own } else { self.free_percent_least }
     }
@@ -144,6 +181,9 @@ type Build = fn(&PlacementOptions) -> Box<dyn Placement>;
 /// One line a policy: its name, and what makes it.
 const TABLE: &[(&str, Build)] = &[
     (first_fit::NAME, |_| Box::new(first_fit::FirstFit)),
+    (sets::NAME, |o| Box::new(sets::Sets::new(o))),
+    (dynamic_bands::NAME, |o| Box::new(dynamic_bands::DynamicBands::new(o))),
+    (band_per_table::NAME, |_| Box::new(band_per_table::BandPerTable)),
     (log_structured::GREEDY, |o| Box::new(LogStructured::new(Victim::Greedy, o))),
     (log_structured::COST_BENEFIT, |o| Box::new(LogStructured::new(Victim::CostBenefit, o))),
     (zone_per_level::NAME, |o| Box::new(ZonePerLevel::new(o))),
@@ -182,6 +222,9 @@ impl std::fmt::Display for PlacementKind {
     }
 }
 
+/// What a drive must hold: a log, its successor, a set being written and one that it replaces.
+const UNITS_NEEDED: u64 = 4;
+
 /// Checks that the space for `files` is there, each by its own claim.
 fn admit(space: &SpaceMap, files: &[FileRequest]) -> Result<(), NoSpace> {
     let needed: Blocks = files.iter().map(FileRequest::blocks).sum();
@@ -195,5 +238,7 @@ fn admit(space: &SpaceMap, files: &[FileRequest]) -> Result<(), NoSpace> {
     space.admit(needed, claim)
 }
 
+#[cfg(test)]
+mod band_tests;
 #[cfg(test)]
 mod tests;

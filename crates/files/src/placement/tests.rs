@@ -4,7 +4,7 @@ use super::{FileRequest, PlacementKind, PlacementOptions, Urgency};
 use crate::api::{FileKind, Hints};
 use crate::space::tests::{empty_zones, map, range};
 use crate::space::{Lane, NoSpace, SpaceMap};
-use imbrex_disk::{Blocks, Lba, ZoneKind};
+use imbrex_disk::{Blocks, Geometry, GeometrySpec, Lba, Rule, ZoneKind};
 
 fn request(blocks: u64, level: u8) -> FileRequest {
     let hints = Hints { level, ..Hints::new(FileKind::Table) };
@@ -23,7 +23,8 @@ fn place(policy: &str, map: &mut SpaceMap, files: &[FileRequest]) -> String {
         Err(NoSpace { needed, free }) => format!("no space: {} of {}", needed.get(), free.get()),
         Ok(plan) => {
             let mut out = Vec::new();
-            for (extents, file) in plan.iter().zip(files) {
+            for (planned, file) in plan.iter().zip(files) {
+                let extents = &planned.extents;
                 for extent in extents {
                     map.take(extent.range(), policy.lane(file), 1);
                     let end = extent.range().end();
@@ -103,12 +104,15 @@ fn logs_keep_apart_from_tables() {
 
 #[test]
 fn first_fit_fills_holes_and_splits_when_it_must() {
-    let mut map = SpaceMap::without_zones(range(100, 1000));
+    let spec = GeometrySpec { len: Blocks::new(1100), rule: Rule::Anywhere };
+    let geometry = Geometry::new(spec).unwrap();
+    let mut map = SpaceMap::without_zones(&geometry, range(100, 1000), Blocks::new(8));
     let place = |map: &mut SpaceMap, blocks: u64| {
         let policy = PlacementKind::by_name("first-fit").unwrap().build();
         let plan = policy.plan(map, &[request(blocks, 0)]).unwrap();
-        plan[0].iter().for_each(|extent| map.take(extent.range(), Lane::Fresh(0), 1));
-        plan[0].iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+        let extents = &plan[0].extents;
+        extents.iter().for_each(|extent| map.take(extent.range(), Lane::Fresh(0), 1));
+        extents.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
     };
     assert_eq!(place(&mut map, 300), "100..400");
     assert_eq!(place(&mut map, 300), "400..700");
@@ -219,7 +223,16 @@ fn zones_of_levels_are_cleaned_only_when_hardly_more_than_the_reserve_is_free() 
 #[test]
 fn policies_are_found_by_name() {
     let names: Vec<_> = PlacementKind::names().collect();
-    assert_eq!(names, ["first-fit", "log-structured", "log-cost-benefit", "zone-per-level"]);
+    let known = [
+        "first-fit",
+        "sets",
+        "dynamic-bands",
+        "band-per-table",
+        "log-structured",
+        "log-cost-benefit",
+        "zone-per-level",
+    ];
+    assert_eq!(names, known);
     for name in names {
         let kind = PlacementKind::by_name(name).unwrap();
         assert_eq!((kind.name(), kind.build().name()), (name, name));

@@ -11,9 +11,8 @@
 //! moves stays in zones of its level, apart from fresh files.
 //! Source: GearDB ("each zone only serves tables from one level").
 
-use super::{FileRequest, Placement, PlacementOptions, Urgency, lanes};
+use super::{FileRequest, Placement, PlacementOptions, Planned, Urgency, lanes};
 use crate::api::Hints;
-use crate::extent::Extent;
 use crate::space::{Lane, NoSpace, SpaceMap};
 use imbrex_disk::{BlockRange, Blocks, Geometry};
 
@@ -47,7 +46,7 @@ impl Placement for ZonePerLevel {
         if file.is_moved { Lane::Cold(level) } else { Lane::Fresh(level) }
     }
 
-    fn plan(&self, space: &SpaceMap, files: &[FileRequest]) -> Result<Vec<Vec<Extent>>, NoSpace> {
+    fn plan(&self, space: &SpaceMap, files: &[FileRequest]) -> Result<Vec<Planned>, NoSpace> {
         lanes::plan(space, files, &|file| self.lane(file))
     }
 

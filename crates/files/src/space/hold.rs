@@ -1,7 +1,7 @@
 //! Holds: the claim on a run of blocks as a value, and the order of writes within a zone.
 
 use super::{Lane, SpaceMap};
-use imbrex_disk::{BlockRange, Blocks, Lba, ZoneKind};
+use imbrex_disk::{BlockRange, Blocks, Lba};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 
@@ -51,37 +51,24 @@ impl Space {
         Hold { space: Arc::clone(self), start: range.start, state: Mutex::new(state) }
     }
 
-    /// Waits until the zone of `range` is written up to its start; `false` if an earlier write in
-    /// the zone failed, so that it never will be.
+    /// Waits until what was placed before `range` in its zone, or in reach of it, is written; `false`
+    /// if an earlier write in the zone failed, so that it never will be.
     ///
-    /// Cannot deadlock: plans take their ranges of all zones under one lock, so the order of two
-    /// plans is the same in every zone that they share.
+    /// Cannot deadlock: plans take their ranges under one lock, and wait only for older plans.
     pub(crate) fn wait_turn(&self, range: BlockRange) -> bool {
         let mut map = self.map.lock();
         loop {
-            match map.zone_at(range.start) {
-                None => return true,
-                Some(zone) if zone.kind == ZoneKind::Conventional => return true,
-                Some(zone) if zone.failed => return false,
-                Some(zone) if zone.written == range.start => return true,
-                Some(_) => self.written.wait(&mut map),
+            match map.is_turn_of(range) {
+                Some(true) => return true,
+                Some(false) => self.written.wait(&mut map),
+                None => return false,
             }
         }
     }
 
     /// `range` was written, or failed to be.
     pub(crate) fn end_turn(&self, range: BlockRange, done: bool) {
-        let mut map = self.map.lock();
-        if map.zone_at(range.start).is_some() {
-            map.change(range.start, |zone| {
-                if done {
-                    zone.written = zone.written.max(range.end());
-                } else {
-                    zone.failed = true;
-                }
-            });
-        }
-        drop(map);
+        self.map.lock().end_turn(range, done);
         self.written.notify_all();
     }
 }

@@ -3,12 +3,13 @@
 //! ```text
 //!   zone     | held | dead | held |  free: only from `next` on  |
 //!            start                next                          end
-//!   no zones | held |  free run  | held | free run | ...
+//!   no zones | held |  free run  | held | free run | ...         see `unzoned`
 //! ```
 //!
 //! A block is *held* while anything may read or write it: a file of the catalog, a reader, a file
 //! that is persisted but not committed. A [`Hold`] is that claim as a value: dropped, the blocks
-//! are dead (in a zone) or free (without zones). A zone whose last hold is gone is reset as a whole.
+//! are dead (in a zone or a span) or free. A zone or a span whose last hold is gone is free as a
+//! whole.
 //!
 //! Invariants
 //!   S1  `start <= written <= next <= end` in every zone; nobody writes but at `written`.
@@ -23,13 +24,16 @@
 
 mod hold;
 mod runs;
+mod spans;
+mod unzoned;
 mod zones;
 
 pub(crate) use hold::{Hold, Space};
-pub(crate) use runs::FreeRuns;
+pub(crate) use runs::{CLASS_LEN, Fit, FreeRuns};
+use unzoned::Unzoned;
 pub(crate) use zones::{Lane, ZoneRole, ZoneSpace};
 
-use imbrex_disk::{BlockRange, Blocks, Lba, ZoneId, ZoneKind};
+use imbrex_disk::{BlockRange, Blocks, Geometry, Lba, ZoneId, ZoneKind};
 use std::collections::BTreeSet;
 
 /// Who asks for space, and how deep into the reserve it may go.
@@ -42,6 +46,9 @@ pub enum Claim {
     /// Cleaning itself.
     Cleaning,
 }
+
+/// So many zones should be left to begin: more than one compaction writes at a time.
+const ACTIVE_ZONES_SPARE: usize = 16;
 
 /// A plan did not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,9 +64,8 @@ pub struct NoSpace {
 pub struct SpaceMap {
     zone_len: Blocks,
     zones: Vec<ZoneSpace>,
-    runs: FreeRuns,
-    /// Runs given back, waiting to be discarded before they are free.
-    given_back: Vec<BlockRange>,
+    /// `None` on a disk with zones.
+    unzoned: Option<Unzoned>,
     /// Conventional zones come first; this many are.
     conventional_count: u32,
     now: u64,
@@ -76,18 +82,30 @@ pub struct SpaceMap {
 }
 
 impl SpaceMap {
-    /// The map of a disk without zones whose blocks in `usable` are all free.
+    /// The map of a disk without zones whose blocks in `usable` are all free; free runs are listed
+    /// by their size in units of `class_len`.
     ///
-    /// The reserve is 2 % of the space, at least 1 MiB and at most an eighth.
-    pub fn without_zones(usable: BlockRange) -> SpaceMap {
-        let mut runs = FreeRuns::default();
-        runs.give(usable);
+    /// The reserve is 2 % of the space, at least 1 MiB and at most an eighth; where tracks overlap,
+    /// cleaning keeps up to a unit of it.
+    pub fn without_zones(geometry: &Geometry, usable: BlockRange, class_len: Blocks) -> SpaceMap {
+        let class_len = if class_len.is_zero() { CLASS_LEN } else { class_len };
+        let unzoned = Unzoned::new(*geometry, usable, class_len);
+        let mut map = SpaceMap::empty();
         let least = Blocks::holding(1 << 20).get().max(usable.len.get() / 50);
+        map.capacity = usable.len;
+        map.reserve = Blocks::new(least.min(usable.len.get() / 8));
+        if unzoned.runs.is_shingled() {
+            map.cleaning_floor = class_len.min(Blocks::new(map.reserve.get() / 2));
+        }
+        map.unzoned = Some(unzoned);
+        map
+    }
+
+    fn empty() -> SpaceMap {
         SpaceMap {
             zone_len: Blocks::ZERO,
             zones: Vec::new(),
-            runs,
-            given_back: Vec::new(),
+            unzoned: None,
             conventional_count: 0,
             now: 0,
             empty: BTreeSet::new(),
@@ -95,10 +113,10 @@ impl SpaceMap {
             active: BTreeSet::new(),
             dead: BTreeSet::new(),
             active_zone_budget: None,
-            capacity: usable.len,
-            reserve: Blocks::new(least.min(usable.len.get() / 8)),
+            capacity: Blocks::ZERO,
+            reserve: Blocks::ZERO,
             cleaning_floor: Blocks::ZERO,
-            free: usable.len,
+            free: Blocks::ZERO,
             held: Blocks::ZERO,
         }
     }
@@ -111,7 +129,7 @@ impl SpaceMap {
         zones: Vec<ZoneSpace>,
         active_zone_budget: Option<u32>,
     ) -> SpaceMap {
-        let mut map = SpaceMap::without_zones(BlockRange::default());
+        let mut map = SpaceMap::empty();
         map.zone_len = zone_len;
         map.active_zone_budget = active_zone_budget;
         let usable = || zones.iter().filter(|z| z.role == ZoneRole::Data).map(|z| z.capacity);
@@ -158,7 +176,10 @@ impl SpaceMap {
 
     /// The number of the piece of disk that holds `at` and is given back as a whole, if it is in one.
     pub fn unit_at(&self, at: Lba) -> Option<u64> {
-        self.zone_at(at).map(|zone| u64::from(zone.id.0))
+        match &self.unzoned {
+            None => self.zone_at(at).map(|zone| u64::from(zone.id.0)),
+            Some(unzoned) => unzoned.spans.holding(at).map(|span| span.start.get()),
+        }
     }
 
     /// The drive's own time: how many files were begun on it. No clock says how long that took.
@@ -178,8 +199,38 @@ impl SpaceMap {
     }
 
     /// The free runs of a disk without zones.
+    ///
+    /// # Panics
+    /// On a disk with zones: a policy for one kind of disk was let onto the other.
     pub fn runs(&self) -> &FreeRuns {
-        &self.runs
+        &self.unzoned.as_ref().expect("the policy suits the disk").runs
+    }
+
+    /// How many spans there are, and how long all of them are.
+    pub fn sets(&self) -> (u64, Blocks) {
+        self.unzoned.as_ref().map_or((0, Blocks::ZERO), |unzoned| {
+            (unzoned.spans.count() as u64, unzoned.spans.len())
+        })
+    }
+
+    /// All spans in order of address, each with how much of it is dead.
+    pub fn spans(&self) -> impl Iterator<Item = (BlockRange, Blocks)> + '_ {
+        self.unzoned.iter().flat_map(|unzoned| unzoned.spans.iter())
+    }
+
+    /// What open logs keep blank behind them.
+    pub fn guarded(&self) -> Blocks {
+        self.unzoned.as_ref().map_or(Blocks::ZERO, Unzoned::guarded)
+    }
+
+    /// From the first block that files may use to the end of the last that they do, without zones.
+    pub fn address_len(&self) -> Blocks {
+        self.unzoned.as_ref().map_or(Blocks::ZERO, Unzoned::address_len)
+    }
+
+    /// The span with most dead blocks whose files can all be moved.
+    pub fn deadest_span(&self) -> Option<BlockRange> {
+        self.unzoned.as_ref()?.spans.deadest()
     }
 
     /// All that files could ever use.
@@ -189,7 +240,7 @@ impl SpaceMap {
 
     /// What can be written, the reserve included.
     pub fn free(&self) -> Blocks {
-        self.free
+        self.unzoned.as_ref().map_or(self.free, Unzoned::free)
     }
 
     /// What is held.
@@ -202,14 +253,17 @@ impl SpaceMap {
         self.reserve
     }
 
-    /// Dead blocks in zones that still hold something.
+    /// Dead blocks in zones and spans that still hold something.
     pub fn dead(&self) -> Blocks {
+        if let Some(unzoned) = &self.unzoned {
+            return unzoned.spans.dead();
+        }
         self.zones.iter().filter(|z| !z.held.is_zero()).map(ZoneSpace::dead).sum()
     }
 
     /// What `claim` may use.
     pub fn free_for(&self, claim: Claim) -> Blocks {
-        self.free.saturating_sub(match claim {
+        self.free().saturating_sub(match claim {
             Claim::Normal => self.reserve,
             Claim::Reserve => self.cleaning_floor,
             Claim::Cleaning => Blocks::ZERO,
@@ -230,9 +284,8 @@ impl SpaceMap {
     /// `born` is when the file was begun that goes there, in the time of [`SpaceMap::now`].
     pub(crate) fn take(&mut self, range: BlockRange, lane: Lane, born: u64) {
         self.now = self.now.max(born);
-        if self.zone_len.is_zero() {
-            self.runs.take(range);
-            self.free -= range.len;
+        if let Some(unzoned) = &mut self.unzoned {
+            unzoned.take(range, lane == Lane::Log);
             self.held += range.len;
             return;
         }
@@ -250,16 +303,35 @@ impl SpaceMap {
         self.held += range.len;
     }
 
+    /// Makes `range`, out of a free run, a span: files are taken in it, and it is given back whole.
+    ///
+    /// The caller takes at least one file in it before anybody else looks.
+    pub(crate) fn open_span(&mut self, range: BlockRange) {
+        self.unzoned.as_mut().expect("only disks without zones have spans").open_span(range);
+    }
+
+    /// Takes `range` for a file that was there when the disk was opened.
+    pub(crate) fn restore(&mut self, range: BlockRange, born: u64) {
+        self.now = self.now.max(born);
+        self.unzoned.as_mut().expect("zones are made with what they hold").restore(range);
+        self.held += range.len;
+    }
+
+    /// Says that all files are restored: nothing is known about what the free runs hold.
+    pub(crate) fn distrust_free_runs(&mut self) {
+        if let Some(unzoned) = &mut self.unzoned {
+            unzoned.distrust_free_runs();
+        }
+    }
+
     /// Gives back a range that was held.
     pub(crate) fn give(&mut self, range: BlockRange, named: bool) {
         if range.len.is_zero() {
             return;
         }
         self.held -= range.len;
-        if self.zone_len.is_zero() {
-            self.given_back.push(range);
-            self.free += range.len;
-            return;
+        if let Some(unzoned) = &mut self.unzoned {
+            return unzoned.give(range, named);
         }
         self.change(range.start, |zone| {
             zone.held -= range.len;
@@ -271,7 +343,13 @@ impl SpaceMap {
 
     /// Adds to or takes from the named blocks of the zone that holds `range`.
     pub(crate) fn set_named(&mut self, range: BlockRange, named: bool) {
-        if range.len.is_zero() || self.zone_len.is_zero() {
+        if range.len.is_zero() {
+            return;
+        }
+        if let Some(unzoned) = &mut self.unzoned {
+            if unzoned.spans.holding(range.start).is_some() {
+                unzoned.spans.set_named(range, named);
+            }
             return;
         }
         self.change(range.start, |zone| {
@@ -286,7 +364,7 @@ impl SpaceMap {
     /// Gives back `rest`, the unwritten tail of a run that starts at `start`: a zone's pointer moves
     /// back to where the writes ended.
     pub(crate) fn shrink(&mut self, start: Lba, rest: BlockRange, named: bool) {
-        if self.zone_len.is_zero() {
+        if self.unzoned.is_some() {
             return self.give(rest, named);
         }
         self.held -= rest.len;
@@ -298,27 +376,39 @@ impl SpaceMap {
             assert!(zone.next == rest.end(), "S1: only the last run of {} shrinks", zone.id);
             zone.next = rest.start;
             zone.written = rest.start;
+            zone.sealed &= zone.start < zone.next;
         });
     }
 
-    /// Says whether an open log keeps the zone of `range` for itself.
+    /// Says whether an open log keeps the zone of `range`, or the guard behind it, for itself.
     pub(crate) fn set_owned(&mut self, range: BlockRange, owned: bool) {
-        if !self.zone_len.is_zero() {
-            self.change(range.start, |zone| zone.owned = owned);
+        match &mut self.unzoned {
+            None => self.change(range.start, |zone| zone.owned = owned),
+            Some(unzoned) if !owned => unzoned.drop_guard(range.start),
+            Some(_) => {}
         }
     }
 
-    /// Says whether cleaning is emptying the zone of `range`.
+    /// Says that nothing more goes into the zone of `range` until it is reset.
+    pub(crate) fn seal(&mut self, range: BlockRange) {
+        if self.unzoned.is_none() && !range.len.is_zero() {
+            self.change(range.start, |zone| zone.sealed = true);
+        }
+    }
+
+    /// Says whether cleaning is emptying the zone or span of `range`.
     pub(crate) fn set_cleaning(&mut self, range: BlockRange, cleaning: bool) {
-        if !self.zone_len.is_zero() {
-            self.change(range.start, |zone| zone.cleaning = cleaning);
+        match &mut self.unzoned {
+            None => self.change(range.start, |zone| zone.cleaning = cleaning),
+            Some(unzoned) => unzoned.spans.set_cleaning(range, cleaning),
         }
     }
 
-    /// Says that something in the zone of `range` cannot be moved, until the zone is reset.
+    /// Says that something in the zone or span of `range` cannot be moved, until all of it is dead.
     pub(crate) fn set_pinned(&mut self, range: BlockRange) {
-        if !self.zone_len.is_zero() {
-            self.change(range.start, |zone| zone.pinned = true);
+        match &mut self.unzoned {
+            None => self.change(range.start, |zone| zone.pinned = true),
+            Some(unzoned) => unzoned.spans.set_pinned(range),
         }
     }
 
@@ -354,6 +444,7 @@ impl SpaceMap {
             if done {
                 zone.failed = false;
                 zone.pinned = false;
+                zone.sealed = false;
                 zone.next = zone.start;
                 zone.written = zone.start;
                 zone.lane = None;
@@ -363,14 +454,23 @@ impl SpaceMap {
         });
     }
 
-    /// A zone to be finished because more zones are active than the drive allows: a power cut takes
+    /// A zone to be finished because as many zones are active as the drive allows, or nearly: a
+    /// sealed one first, which takes no more anyway. Beyond the limit, any one: a power cut takes
     /// back what was not flushed, so that zones that were full are partly written again.
     pub(crate) fn zone_to_finish(&self) -> Option<ZoneId> {
         let budget = self.active_zone_budget? as usize;
+        let active = || self.active.iter().map(|&id| &self.zones[id as usize]);
+        let is_quiet = |zone: &&ZoneSpace| zone.written == zone.next && zone.start < zone.next;
+        if budget < self.active.len() + ACTIVE_ZONES_SPARE {
+            let is_done = |zone: &&ZoneSpace| zone.sealed && !zone.owned && !zone.failed;
+            if let Some(zone) = active().filter(is_quiet).find(is_done) {
+                return Some(zone.id);
+            }
+        }
         if self.active.len() <= budget {
             return None;
         }
-        let quiet = self.partial_zones().filter(|zone| zone.written == zone.next);
+        let quiet = self.partial_zones().filter(is_quiet);
         quiet.min_by_key(|zone| zone.room()).map(|zone| zone.id)
     }
 
@@ -386,31 +486,64 @@ impl SpaceMap {
     /// Runs that were given back and may be discarded; the caller returns them with
     /// [`SpaceMap::was_discarded`].
     pub(crate) fn begin_discard(&mut self) -> Vec<BlockRange> {
-        std::mem::take(&mut self.given_back)
+        self.unzoned.as_mut().map(Unzoned::begin_discard).unwrap_or_default()
     }
 
     /// The runs are free to be used again.
     pub(crate) fn was_discarded(&mut self, ranges: &[BlockRange]) {
-        ranges.iter().for_each(|&range| self.runs.give(range));
+        if let Some(unzoned) = &mut self.unzoned {
+            unzoned.was_discarded(ranges);
+        }
+    }
+
+    /// Whether what is placed at `range` may be written now: nothing that was placed before and is
+    /// not yet written would destroy it, and in a zone the pointer is there. `None` if that will
+    /// never be: an earlier write in the zone failed.
+    pub(crate) fn is_turn_of(&self, range: BlockRange) -> Option<bool> {
+        if let Some(unzoned) = &self.unzoned {
+            return Some(unzoned.is_turn_of(range));
+        }
+        match self.zone_at(range.start) {
+            Some(zone) if zone.kind == ZoneKind::SequentialRequired => {
+                (!zone.failed).then_some(zone.written == range.start)
+            }
+            _ => Some(true),
+        }
+    }
+
+    /// What was placed at `range` is written, or was given up.
+    pub(crate) fn end_turn(&mut self, range: BlockRange, done: bool) {
+        if let Some(unzoned) = &mut self.unzoned {
+            return unzoned.end_turn(range);
+        }
+        if self.zone_at(range.start).is_some() {
+            self.change(range.start, |zone| {
+                if done {
+                    zone.written = zone.written.max(range.end());
+                } else {
+                    zone.failed = true;
+                }
+            });
+        }
     }
 
     /// The first violation of S1 to S3, in words.
     pub fn check(&self) -> Result<(), String> {
+        if let Some(unzoned) = &self.unzoned {
+            return unzoned.check();
+        }
         for zone in &self.zones {
             zone.check()?;
         }
         let zone_free: Blocks = self.zones.iter().map(ZoneSpace::free).sum();
-        let back: Blocks = self.given_back.iter().map(|r| r.len).sum();
-        let free = zone_free + back + self.runs.len();
-        // Runs on their way through a discard are counted as free but are in neither list.
-        if free > self.free || (!self.zone_len.is_zero() && free != self.free) {
-            return Err(format!("S3: free is {}, but the parts add up to {free}", self.free));
+        if zone_free != self.free {
+            return Err(format!("S3: free is {}, but the zones add up to {zone_free}", self.free));
         }
         let held: Blocks = self.zones.iter().map(|z| z.held).sum();
-        if !self.zone_len.is_zero() && held != self.held {
+        if held != self.held {
             return Err(format!("S3: held is {}, but the zones hold {held}", self.held));
         }
-        self.runs.check()
+        Ok(())
     }
 
     fn refile(&mut self, id: u32) {

@@ -1,16 +1,89 @@
-//! Free runs of a disk without zones: kept apart, merged where they touch.
+//! Free runs of a disk without zones: kept apart, merged where they touch, listed by size.
+//!
+//! ```text
+//!   by address    [40..90]  [200..204]  [500..4000]  [9000..end
+//!   by size       class 0: 40, 200        class 3: 500        class 70: 9000
+//! ```
+//!
+//! A run's *size* is how much of it can be written at its start. On a drive whose tracks overlap that
+//! is less than its length: what is valid behind it must stay out of the write's reach. A run that
+//! reaches the end of the disk has nothing behind it.
+//!
+//! ```text
+//!   | free run                              | valid
+//!   | can be written        | guard: k tracks and what is left of the last |
+//!   ^ start                 ^ start of the track that lies k before that of the run's end
+//! ```
+//!
+//! Runs of one size class, a multiple of the length of a table, are a list in order of address. Both
+//! searches look up classes in order, so they cost the logarithm of the number of runs, plus the
+//! length of one list for those that may or may not be large enough.
+//!
+//! Source: the free space list of SEALDB (section III-B), an array of lists by size in units of a
+//! table, found by binary search.
 
-use imbrex_disk::{BlockRange, Blocks, Lba};
-use std::collections::BTreeMap;
+use imbrex_disk::{BlockRange, Blocks, Geometry, Lba, Rule};
+use std::collections::{BTreeMap, BTreeSet};
 
-/// The free runs, by address. No two of them touch.
-#[derive(Clone, Debug, Default)]
+/// The length of a size class unless the format says otherwise: 4 MiB, a table of LevelDB.
+pub(crate) const CLASS_LEN: Blocks = Blocks::new(1024);
+
+/// What is too short to be worth an extent is one in so many of a class.
+const CLASS_PER_CRUMB: u64 = 4;
+
+/// How many runs of a class are looked at before a larger class is used.
+const LIST_LOOK_COUNT_MAX: usize = 32;
+
+/// The free runs, by address and by size. No two of them touch.
+#[derive(Clone, Debug)]
 pub struct FreeRuns {
     by_start: BTreeMap<Lba, Blocks>,
+    classes: BTreeMap<u64, BTreeSet<Lba>>,
+    class_len: Blocks,
+    overlap: Option<Overlap>,
     len: Blocks,
+    size: Blocks,
+}
+
+/// Tracks that overlap.
+#[derive(Clone, Copy, Debug)]
+struct Overlap {
+    track_len: u64,
+    overlap_tracks: u64,
+    disk_end: Lba,
+}
+
+/// Which of the runs that are large enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fit {
+    /// The one with the lowest address.
+    Lowest,
+    /// One of the smallest class that has one; the run at the end of the disk last.
+    Tightest,
 }
 
 impl FreeRuns {
+    /// No runs, of a disk of `geometry`.
+    pub(crate) fn new(geometry: &Geometry, class_len: Blocks) -> FreeRuns {
+        let overlap = match geometry.rule() {
+            Rule::IsolationDistance(shingle) => Some(Overlap {
+                track_len: shingle.track_len.get(),
+                overlap_tracks: u64::from(shingle.overlap_tracks),
+                disk_end: Lba::new(geometry.len().get()),
+            }),
+            _ => None,
+        };
+        let class_len = if class_len.is_zero() { CLASS_LEN } else { class_len };
+        FreeRuns {
+            by_start: BTreeMap::new(),
+            classes: BTreeMap::new(),
+            class_len,
+            overlap,
+            len: Blocks::ZERO,
+            size: Blocks::ZERO,
+        }
+    }
+
     /// The runs in order of address.
     pub fn iter(&self) -> impl Iterator<Item = BlockRange> + '_ {
         self.by_start.iter().map(|(&start, &len)| BlockRange::new(start, len))
@@ -21,9 +94,50 @@ impl FreeRuns {
         self.len
     }
 
-    /// Whether nothing is free.
-    pub fn is_empty(&self) -> bool {
-        self.len.is_zero()
+    /// How many blocks can be written: the sizes of all runs.
+    pub fn size(&self) -> Blocks {
+        self.size
+    }
+
+    /// The length of a size class.
+    pub(crate) fn class_len(&self) -> Blocks {
+        self.class_len
+    }
+
+    /// The run with the highest address.
+    pub(crate) fn last(&self) -> Option<BlockRange> {
+        self.by_start.last_key_value().map(|(&start, &len)| BlockRange::new(start, len))
+    }
+
+    /// Whether a write reaches beyond its end.
+    pub(crate) fn is_shingled(&self) -> bool {
+        self.overlap.is_some()
+    }
+
+    /// How much of `run` can be written from its start on; nothing if that is a crumb.
+    pub(crate) fn size_of(&self, run: BlockRange) -> Blocks {
+        let size = run.len - self.guard_of(run);
+        if self.is_shingled() && size < self.crumb() { Blocks::ZERO } else { size }
+    }
+
+    /// How much of `run`, at its end, must stay blank for the sake of what lies behind it.
+    pub(crate) fn guard_of(&self, run: BlockRange) -> Blocks {
+        let Some(overlap) = self.overlap else { return Blocks::ZERO };
+        if overlap.disk_end <= run.end() {
+            return Blocks::ZERO;
+        }
+        let track = (run.end().get() / overlap.track_len).saturating_sub(overlap.overlap_tracks);
+        let guard_start = Lba::new(track * overlap.track_len);
+        if run.start < guard_start { run.end() - guard_start } else { run.len }
+    }
+
+    /// Whether nothing lies behind `run`: it ends with the disk.
+    pub(crate) fn is_frontier(&self, run: BlockRange) -> bool {
+        self.overlap.is_some_and(|overlap| overlap.disk_end <= run.end())
+    }
+
+    fn crumb(&self) -> Blocks {
+        Blocks::new((self.class_len.get() / CLASS_PER_CRUMB).max(1))
     }
 
     /// The run that holds all of `range`.
@@ -33,20 +147,77 @@ impl FreeRuns {
         (range.end() <= run.end()).then_some(run)
     }
 
+    /// A run of at least `size`, of which `used` says how much of its start is spoken for.
+    pub(crate) fn find(
+        &self,
+        size: Blocks,
+        fit: Fit,
+        used: &BTreeMap<Lba, Blocks>,
+    ) -> Option<BlockRange> {
+        let left = |start: Lba| {
+            let run = BlockRange::new(start, self.by_start[&start]);
+            let skip = used.get(&start).copied().unwrap_or_default().min(run.len);
+            BlockRange::new(start + skip, run.len - skip)
+        };
+        let fits = |run: &BlockRange| size <= self.size_of(*run) && !run.len.is_zero();
+        let least_class = size.get() / self.class_len.get();
+        let mut lists = self.classes.range(least_class..);
+        match fit {
+            Fit::Lowest => lists
+                .filter_map(|(_, list)| list.iter().map(|&start| left(start)).find(fits))
+                .min_by_key(|run| run.start),
+            Fit::Tightest => {
+                let in_list = |list: &BTreeSet<Lba>| {
+                    let runs = list.iter().take(LIST_LOOK_COUNT_MAX).map(|&start| left(start));
+                    runs.filter(|run| !self.is_frontier(*run)).find(fits)
+                };
+                let frontier = || {
+                    let (&start, _) = self.by_start.last_key_value()?;
+                    Some(left(start)).filter(fits)
+                };
+                lists.find_map(|(_, list)| in_list(list)).or_else(frontier)
+            }
+        }
+    }
+
+    /// The run of the largest class that has room left, and how much.
+    pub(crate) fn largest(&self, used: &BTreeMap<Lba, Blocks>) -> Option<(BlockRange, Blocks)> {
+        let left = |(&start, &len): (&Lba, &Blocks)| {
+            let skip = used.get(&start).copied().unwrap_or_default().min(len);
+            let run = BlockRange::new(start + skip, len - skip);
+            (run, self.size_of(run))
+        };
+        let in_list = |list: &BTreeSet<Lba>| {
+            let runs = list.iter().filter_map(|start| self.by_start.get_key_value(start)).map(left);
+            let key = |(run, size): &(BlockRange, Blocks)| (*size, std::cmp::Reverse(run.start));
+            runs.filter(|(_, size)| !size.is_zero()).max_by_key(key)
+        };
+        // What is spoken for may make the largest class's runs smaller than the next one's.
+        let untouched = self.classes.values().rev().find_map(in_list);
+        let touched = used.keys().filter_map(|start| self.by_start.get_key_value(start)).map(left);
+        let touched = touched.filter(|(_, size)| !size.is_zero()).max_by_key(|(_, size)| *size);
+        match (untouched, touched) {
+            (Some(a), Some(b)) => Some(if a.1 < b.1 { b } else { a }),
+            (a, b) => a.or(b),
+        }
+    }
+
     /// Takes `range` out of the run that holds it.
     ///
     /// # Panics
     /// If no run holds it: the planner chose what is not free.
     pub(crate) fn take(&mut self, range: BlockRange) {
+        if range.len.is_zero() {
+            return;
+        }
         let run = self.holding(range).expect("a plan takes only what is free");
-        self.by_start.remove(&run.start);
+        self.remove(run);
         if run.start < range.start {
-            self.by_start.insert(run.start, range.start - run.start);
+            self.insert(BlockRange::new(run.start, range.start - run.start));
         }
         if range.end() < run.end() {
-            self.by_start.insert(range.end(), run.end() - range.end());
+            self.insert(BlockRange::new(range.end(), run.end() - range.end()));
         }
-        self.len -= range.len;
     }
 
     /// Adds `range`, merged with the runs that it touches.
@@ -62,19 +233,43 @@ impl FreeRuns {
             let before = BlockRange::new(start, len);
             assert!(before.end() <= range.start, "S4: blocks {range} were free already");
             if before.end() == range.start {
-                self.by_start.remove(&start);
+                self.remove(before);
                 merged = BlockRange::new(start, len + range.len);
             }
         }
         if let Some((&start, &len)) = self.by_start.range(range.start..).next() {
             assert!(range.end() <= start, "S4: blocks {range} were free already");
             if start == range.end() {
-                self.by_start.remove(&start);
+                self.remove(BlockRange::new(start, len));
                 merged.len += len;
             }
         }
-        self.by_start.insert(merged.start, merged.len);
-        self.len += range.len;
+        self.insert(merged);
+    }
+
+    fn insert(&mut self, run: BlockRange) {
+        let size = self.size_of(run);
+        self.by_start.insert(run.start, run.len);
+        self.classes.entry(self.class_of(size)).or_default().insert(run.start);
+        self.len += run.len;
+        self.size += size;
+    }
+
+    fn remove(&mut self, run: BlockRange) {
+        let size = self.size_of(run);
+        let class = self.class_of(size);
+        self.by_start.remove(&run.start);
+        let list = self.classes.get_mut(&class).expect("every run is in the list of its class");
+        list.remove(&run.start);
+        if list.is_empty() {
+            self.classes.remove(&class);
+        }
+        self.len -= run.len;
+        self.size -= size;
+    }
+
+    fn class_of(&self, size: Blocks) -> u64 {
+        size.get() / self.class_len.get()
     }
 
     /// The first violation, in words.
@@ -85,8 +280,23 @@ impl FreeRuns {
                 return Err(format!("free runs touch or overlap at {}", run.start));
             }
             end = Some(run.end());
+            let class = self.class_of(self.size_of(run));
+            if !self.classes.get(&class).is_some_and(|list| list.contains(&run.start)) {
+                return Err(format!("free run {run} is not in the list of its class, {class}"));
+            }
         }
-        let sum: Blocks = self.iter().map(|r| r.len).sum();
-        if sum == self.len { Ok(()) } else { Err(format!("free runs: {sum}, not {}", self.len)) }
+        let listed: usize = self.classes.values().map(BTreeSet::len).sum();
+        if listed != self.by_start.len() {
+            return Err(format!(
+                "{listed} free runs are listed, but {} exist",
+                self.by_start.len()
+            ));
+        }
+        let len: Blocks = self.iter().map(|r| r.len).sum();
+        let size: Blocks = self.iter().map(|r| self.size_of(r)).sum();
+        if (len, size) != (self.len, self.size) {
+            return Err(format!("free runs: {len} and {size}, not {} and {}", self.len, self.size));
+        }
+        Ok(())
     }
 }

@@ -1,7 +1,10 @@
 //! The map's bookkeeping.
 
-use super::{Claim, FreeRuns, Lane, NoSpace, SpaceMap, ZoneRole, ZoneSpace};
-use imbrex_disk::{BlockRange, Blocks, Lba, ZoneId, ZoneKind};
+use super::{Claim, Fit, FreeRuns, Lane, NoSpace, SpaceMap, ZoneRole, ZoneSpace};
+use imbrex_disk::{
+    BlockRange, Blocks, Geometry, GeometrySpec, Lba, Rule, ShingleSpec, ZoneId, ZoneKind,
+};
+use std::collections::BTreeMap;
 
 pub(crate) fn range(start: u64, len: u64) -> BlockRange {
     BlockRange::new(Lba::new(start), Blocks::new(len))
@@ -25,9 +28,24 @@ fn runs(runs: &FreeRuns) -> Vec<(u64, u64)> {
     runs.iter().map(|run| (run.start.get(), run.len.get())).collect()
 }
 
+/// A disk without zones, all of it free.
+pub(crate) fn unzoned(rule: Rule, len: u64, class_len: u64) -> SpaceMap {
+    let geometry = Geometry::new(GeometrySpec { len: Blocks::new(len), rule }).unwrap();
+    SpaceMap::without_zones(&geometry, range(0, len), Blocks::new(class_len))
+}
+
+pub(crate) fn shingled(track_len: u64, overlap_tracks: u32) -> Rule {
+    Rule::IsolationDistance(ShingleSpec { track_len: Blocks::new(track_len), overlap_tracks })
+}
+
+fn free_runs(rule: Rule, class_len: u64) -> FreeRuns {
+    let geometry = Geometry::new(GeometrySpec { len: Blocks::new(1000), rule }).unwrap();
+    FreeRuns::new(&geometry, Blocks::new(class_len))
+}
+
 #[test]
 fn runs_merge_with_their_neighbours() {
-    let mut free = FreeRuns::default();
+    let mut free = free_runs(Rule::Anywhere, 8);
     free.give(range(10, 10));
     free.give(range(30, 10));
     free.give(range(20, 10));
@@ -42,7 +60,7 @@ fn runs_merge_with_their_neighbours() {
 #[test]
 #[should_panic(expected = "S4: blocks 12..14 were free already")]
 fn nothing_is_given_back_twice() {
-    let mut free = FreeRuns::default();
+    let mut free = free_runs(Rule::Anywhere, 8);
     free.give(range(10, 10));
     free.give(range(12, 2));
 }
@@ -102,5 +120,86 @@ fn a_log_gives_back_what_it_did_not_write() {
     map.set_owned(range(0, 64), false);
     assert_eq!((map.free().get(), map.held().get()), (507, 5));
     assert_eq!(map.partial_zones().next().unwrap().next, Lba::new(5));
+    map.check().unwrap();
+}
+
+#[test]
+fn what_fits_a_hole_leaves_its_guard() {
+    let mut free = free_runs(shingled(10, 2), 4);
+    free.give(range(100, 100));
+    free.give(range(305, 60));
+    free.give(range(500, 25));
+    free.give(range(900, 100));
+    let size = |start, len| free.size_of(range(start, len)).get();
+    // Two tracks before the track of the first valid block; the rest of that track is lost, too.
+    assert_eq!((size(100, 100), size(305, 60)), (80, 35));
+    // Too short for anything, and the end of the disk, behind which nothing lies.
+    assert_eq!((size(500, 25), size(500, 29), size(900, 100)), (0, 0, 100));
+    let find = |len, fit| free.find(Blocks::new(len), fit, &BTreeMap::new());
+    assert_eq!(find(35, Fit::Tightest), Some(range(305, 60)));
+    assert_eq!(find(36, Fit::Tightest), Some(range(100, 100)));
+    assert_eq!(find(36, Fit::Lowest), Some(range(100, 100)));
+    assert_eq!(find(81, Fit::Tightest), Some(range(900, 100)));
+    assert_eq!(find(101, Fit::Tightest), None);
+    let used = BTreeMap::from([(Lba::new(100), Blocks::new(50))]);
+    assert_eq!(free.find(Blocks::new(36), Fit::Tightest, &used), Some(range(900, 100)));
+    assert_eq!(free.find(Blocks::new(30), Fit::Lowest, &used), Some(range(150, 50)));
+    assert_eq!(free.size().get(), 80 + 35 + 100);
+    free.check().unwrap();
+}
+
+#[test]
+fn an_open_log_keeps_its_guard_blank() {
+    let mut map = unzoned(shingled(10, 2), 200, 4);
+    map.take(range(0, 15), Lane::Log, 1);
+    map.set_owned(range(0, 15), true);
+    // To the end of the track that holds its last block, and two more.
+    assert_eq!((map.guarded().get(), map.free().get()), (25, 160));
+    map.take(range(40, 20), Lane::Fresh(0), 2);
+    map.shrink(Lba::new(0), range(5, 10), false);
+    map.set_owned(range(0, 15), false);
+    let back = map.begin_discard();
+    map.was_discarded(&back);
+    // 5..40 are free again; what is written there may reach 40 but no farther.
+    assert_eq!((map.guarded().get(), map.free().get()), (0, 15 + 140));
+    map.check().unwrap();
+}
+
+#[test]
+fn what_lies_in_reach_is_written_later() {
+    let mut map = unzoned(shingled(10, 1), 300, 4);
+    map.take(range(0, 15), Lane::Fresh(0), 1);
+    map.take(range(15, 10), Lane::Fresh(0), 2);
+    map.take(range(25, 10), Lane::Fresh(0), 3);
+    map.take(range(60, 10), Lane::Fresh(0), 4);
+    assert_eq!(map.is_turn_of(range(0, 15)), Some(true));
+    assert_eq!(map.is_turn_of(range(15, 10)), Some(false));
+    assert_eq!(map.is_turn_of(range(25, 10)), Some(false));
+    assert_eq!(map.is_turn_of(range(60, 10)), Some(true));
+    map.end_turn(range(0, 15), true);
+    assert_eq!(map.is_turn_of(range(15, 10)), Some(true));
+    map.end_turn(range(15, 10), false);
+    assert_eq!(map.is_turn_of(range(25, 10)), Some(true));
+}
+
+#[test]
+fn a_span_comes_back_whole() {
+    let mut map = unzoned(Rule::Anywhere, 300, 8);
+    map.open_span(range(100, 30));
+    map.take(range(100, 10), Lane::Fresh(0), 1);
+    map.take(range(110, 20), Lane::Fresh(0), 2);
+    map.set_named(range(100, 10), true);
+    map.set_named(range(110, 20), true);
+    assert_eq!((map.free().get(), map.dead().get(), map.held().get()), (270, 0, 30));
+    assert_eq!((map.unit_at(Lba::new(120)), map.unit_at(Lba::new(130))), (Some(100), None));
+    map.give(range(100, 10), true);
+    assert_eq!((map.free().get(), map.dead().get(), map.held().get()), (270, 10, 20));
+    assert_eq!(map.deadest_span(), Some(range(100, 30)));
+    map.set_cleaning(range(100, 30), true);
+    assert_eq!(map.deadest_span(), None);
+    map.set_cleaning(range(100, 30), false);
+    map.give(range(110, 20), true);
+    assert_eq!((map.free().get(), map.dead().get(), map.held().get()), (300, 0, 0));
+    assert_eq!(map.begin_discard(), [range(100, 30)]);
     map.check().unwrap();
 }

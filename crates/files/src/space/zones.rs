@@ -51,6 +51,8 @@ pub struct ZoneSpace {
     ///
     /// [`SpaceMap::now`]: super::SpaceMap::now
     pub youngest: u64,
+    /// Whether nothing more goes into it until it is reset: the policy keeps files apart.
+    pub sealed: bool,
     /// Whether an open log keeps it for itself.
     pub owned: bool,
     /// Whether it is being emptied by cleaning.
@@ -78,6 +80,7 @@ impl ZoneSpace {
             named: Blocks::ZERO,
             lane: None,
             youngest: 0,
+            sealed: false,
             owned: false,
             cleaning: false,
             pinned: false,
@@ -93,12 +96,16 @@ impl ZoneSpace {
 
     /// What is left to hand out.
     pub fn room(&self) -> Blocks {
-        self.end() - self.next
+        if self.sealed { Blocks::ZERO } else { self.end() - self.next }
     }
 
-    /// What is written and not held.
+    /// What is written, or given up, and not held.
     pub fn dead(&self) -> Blocks {
-        if self.role == ZoneRole::Data { self.handed_out() - self.held } else { Blocks::ZERO }
+        match (self.role, self.sealed) {
+            (ZoneRole::Data, true) => self.capacity - self.held,
+            (ZoneRole::Data, false) => self.handed_out() - self.held,
+            _ => Blocks::ZERO,
+        }
     }
 
     /// What can be written in it, now or after the reset that it is due.
@@ -162,7 +169,8 @@ impl ZoneSpace {
     }
 
     pub(super) fn takes_more(&self) -> bool {
-        self.is_usable() && self.start < self.next && self.next < self.end() && !self.held.is_zero()
+        let is_begun = self.start < self.next && self.next < self.end();
+        self.is_usable() && is_begun && !self.sealed && !self.held.is_zero()
     }
 
     /// Whether the drive counts it against its limit of active zones.

@@ -1,14 +1,14 @@
 //! The interpreter of `testdata/`: one drive, one file layer, commands in words.
 //!
-//! `disk zones=N len=N [conventional=N] [active=N] [cache=N]` or `disk blocks=N [cache=N]`, then
-//! `format NAME`, `persist` and `commit` (a line an operation), `log`, `append`, `finish`, `hold`,
+//! `disk zones=N len=N [conventional=N] [active=N] [cache=N]`, `disk blocks=N [cache=N]` or
+//! `disk blocks=N track=N overlap=N [cache=N]`, then `format NAME [unit=N]`, `persist` and `commit` (a line an operation), `log`, `append`, `finish`, `hold`,
 //! `release`, `clean`, `reopen`, `power-cut`; each answers with a picture of the drive, or `list`,
-//! `space`, `catalog`, `stats`, `verify`, `check`.
+//! `space`, `report`, `catalog`, `stats`, `verify`, `check`.
 
-use super::stage::{Stage, Zones, content, conventional, table, verify, zoned};
+use super::stage::{Stage, Zones, content, conventional, shingled, table, verify, zoned};
 use crate::{
-    AppRecord, Commit, FileBuffer, FileKind, FileLayer, FileReader, Files, FilesError, Hints,
-    LogWriter, Persisted, ZoneUse, ZoneUseKind,
+    AppRecord, Commit, FileBuffer, FileKind, FileLayer, FileReader, Files, FilesError, GroupId,
+    Hints, LogWriter, Persisted, PlacementOptions, ZoneUse, ZoneUseKind,
 };
 use imbrex_disk::{Blocks, ZoneState};
 use std::collections::BTreeMap;
@@ -62,7 +62,9 @@ impl Script {
             }
             "format" => {
                 self.files = None;
-                self.files = Some(self.stage().format(&bare())?);
+                let unit_len = Blocks::new(number("unit").unwrap_or(0));
+                let options = PlacementOptions { unit_len, ..PlacementOptions::default() };
+                self.files = Some(self.stage().format_with(&bare(), options)?);
                 let job = self.files().clean_job();
                 self.stage().runtime.scheduler.spawn(job);
             }
@@ -103,6 +105,7 @@ impl Script {
             "power-cut" => self.reopen(Some(number("seed").unwrap_or(0)))?,
             "list" => return Ok(self.list()),
             "space" => return Ok(self.space()),
+            "report" => return Ok(self.report(number("set"))),
             "verify" => return Ok(self.verify()),
             "catalog" => return Ok(self.files().describe_catalog()?.join("\n") + "\n"),
             "app" => return Ok(self.app()),
@@ -118,7 +121,7 @@ impl Script {
         Ok(out)
     }
 
-    /// Lines `NAME blocks=N [level=N] [kind=log] [reserve] [pad=BYTES]`, written together.
+    /// Lines `NAME blocks=N [bytes=N] [level=N] [group=N] [reserve]`, written together.
     fn persist(&mut self, input: &str) -> Result<(), FilesError> {
         let mut buffers = Vec::new();
         for line in input.lines() {
@@ -132,6 +135,7 @@ impl Script {
                     ("blocks", n) => len_bytes += Blocks::new(n.parse().unwrap()).bytes() as usize,
                     ("bytes", n) => len_bytes += n.parse::<usize>().unwrap(),
                     ("level", n) => hints.level = n.parse().unwrap(),
+                    ("group", n) => hints.group = Some(GroupId(n.parse().unwrap())),
                     ("reserve", _) => hints.may_use_reserve = true,
                     other => panic!("no such hint: {other:?}"),
                 }
@@ -216,6 +220,32 @@ impl Script {
         )
     }
 
+    fn report(&self, set_blocks: Option<u64>) -> String {
+        let report = self.files().space_report(set_blocks.map(|n| Blocks::new(n).bytes()));
+        let blocks = |bytes: u64| bytes / 4096;
+        let mut out = format!(
+            "valid {} dead but held {} fragments {} in {} guards {} free {} of {}, {} addresses\n",
+            blocks(report.valid_bytes),
+            blocks(report.dead_held_bytes),
+            blocks(report.fragment_bytes),
+            report.fragment_count,
+            blocks(report.guard_bytes),
+            blocks(report.free_bytes),
+            blocks(report.capacity_bytes),
+            blocks(report.address_bytes),
+        );
+        if report.set_count > 0 {
+            let mean = blocks(report.set_len_bytes_mean);
+            let _ = writeln!(out, "sets {}, mean {mean}", report.set_count);
+        }
+        if !report.zone_utilisation_ratios.is_empty() {
+            let percent = |ratio: &f64| format!("{:.0}", ratio * 100.0);
+            let percents: Vec<_> = report.zone_utilisation_ratios.iter().map(percent).collect();
+            let _ = writeln!(out, "zones {} %", percents.join(" "));
+        }
+        out
+    }
+
     /// Every file against its content; a renamed or linked file is told by `was:` in its name.
     fn verify(&self) -> String {
         let mut out = String::new();
@@ -262,6 +292,10 @@ impl Script {
 
 fn script_stage(number: &dyn Fn(&str) -> Option<u64>) -> Stage {
     let cache = number("cache").unwrap_or(0);
+    if let Some(track_len) = number("track") {
+        let blocks = number("blocks").expect("tracks have blocks");
+        return shingled(blocks, track_len, number("overlap").unwrap_or(1) as u32, cache);
+    }
     let Some(count) = number("zones") else {
         return conventional(number("blocks").expect("blocks or zones"), cache);
     };

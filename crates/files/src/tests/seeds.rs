@@ -1,7 +1,7 @@
 //! Seeded stories on small drives that fill up: writes, removals, logs, readers, cleaning, power
 //! cuts, against a model of what must be there.
 
-use super::stage::{Stage, assert_sound, content, stage, table};
+use super::stage::{Stage, assert_sound, content, member, shingled, stage};
 use crate::{
     AppRecord, Commit, FileKind, FileLayer, FileReader, Files, FilesError, Hints, LogWriter,
     Persisted,
@@ -38,6 +38,8 @@ struct Run {
     name_count: u64,
 }
 
+const DRIVE_COUNT: u64 = 12;
+
 fn drive(kind: u64) -> (Stage, &'static str) {
     let zoned = |conventional: u32, capacity: u64, limit: Option<u32>| {
         let spec = ZoneSpec {
@@ -55,14 +57,21 @@ fn drive(kind: u64) -> (Stage, &'static str) {
         1 => (zoned(1, 64, None), "zone-per-level"),
         2 => (zoned(0, 50, Some(7)), "zone-per-level"),
         3 => (zoned(3, 64, Some(5)), "log-structured"),
-        _ => (zoned(0, 64, None), "log-structured"),
+        4 => (zoned(0, 64, None), "log-structured"),
+        5 => (zoned(2, 64, None), "log-cost-benefit"),
+        6 => (stage(900, Rule::Anywhere, 256), "sets"),
+        7 => (shingled(1500, 8, 2, 256), "dynamic-bands"),
+        8 => (shingled(1300, 5, 1, 0), "dynamic-bands"),
+        9 => (shingled(1700, 16, 3, 256), "dynamic-bands"),
+        10 => (zoned(1, 64, None), "band-per-table"),
+        _ => (zoned(0, 50, Some(7)), "band-per-table"),
     }
 }
 
 impl Run {
     fn new(seed: u64) -> Run {
-        let (stage, placement) = drive(seed % 5);
-        let files = stage.format(placement).unwrap();
+        let (stage, placement) = drive(seed % DRIVE_COUNT);
+        let files = stage.format_small(placement).unwrap();
         Run {
             job: files.clean_job(),
             stage,
@@ -121,7 +130,7 @@ impl Run {
         for _ in 0..count {
             let name = self.new_name("t");
             let (blocks, level) = (self.prng.below(40), self.prng.below(4) as u8);
-            buffers.push(table(&name, blocks, level));
+            buffers.push(member(&name, blocks, level, self.name_count / 4));
         }
         let lens: Vec<u64> = buffers.iter().map(|b| b.len_bytes() / 4096).collect();
         let persisted = self.files.persist(buffers)?;
@@ -313,7 +322,7 @@ fn run(seed: u64) {
 #[test]
 fn seeded_stories_with_power_cuts() {
     let seeds = std::env::var("FILES_SEEDS").ok().and_then(|text| text.parse().ok());
-    for seed in 0..seeds.unwrap_or(60) {
+    for seed in 0..seeds.unwrap_or(120) {
         let result = std::panic::catch_unwind(|| run(seed));
         if let Err(panic) = result {
             eprintln!("failed with seed {seed}");

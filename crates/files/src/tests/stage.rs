@@ -1,10 +1,13 @@
 //! A drive with a file layer on it, and files whose content follows from their names.
 
 use crate::{
-    Commit, FileBuffer, FileKind, FileLayer, Files, FilesError, FormatOptions, Hints, PlacementKind,
+    Commit, FileBuffer, FileKind, FileLayer, Files, FilesError, FormatOptions, GroupId, Hints,
+    PlacementKind, PlacementOptions,
 };
 use imbrex_clockwork::{Order, Prng, Runtime, VirtualWorld};
-use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, Geometry, GeometrySpec, Rule, ZoneSpec};
+use imbrex_disk::{
+    BLOCK_LEN_BYTES, Blocks, Disk, Geometry, GeometrySpec, Rule, ShingleSpec, ZoneSpec,
+};
 use imbrex_disk_sim::SimDisk;
 use std::sync::Arc;
 
@@ -40,9 +43,16 @@ pub(crate) fn conventional(blocks: u64, cache: u64) -> Stage {
     stage(blocks, Rule::Anywhere, cache)
 }
 
+/// A drive whose tracks overlap, and that refuses to destroy what is valid.
+pub(crate) fn shingled(blocks: u64, track_len: u64, overlap_tracks: u32, cache: u64) -> Stage {
+    let spec = ShingleSpec { track_len: Blocks::new(track_len), overlap_tracks };
+    stage(blocks, Rule::IsolationDistance(spec), cache)
+}
+
 pub(crate) fn stage(blocks: u64, rule: Rule, cache: u64) -> Stage {
     let geometry = Geometry::new(GeometrySpec { len: Blocks::new(blocks), rule }).unwrap();
-    let disk = SimDisk::builder(geometry).write_cache(Blocks::new(cache)).memory().unwrap();
+    let builder = SimDisk::builder(geometry).write_cache(Blocks::new(cache));
+    let disk = builder.refuse_destroying().memory().unwrap();
     let (runtime, world) = Runtime::virtual_time(Order::SmallestTime);
     Stage { disk: Arc::new(disk), world, runtime }
 }
@@ -53,8 +63,26 @@ impl Stage {
     }
 
     pub(crate) fn format(&self, placement: &str) -> Result<FileLayer, FilesError> {
+        self.format_with(placement, PlacementOptions::default())
+    }
+
+    /// Formats for tables of some blocks instead of 4 MiB.
+    pub(crate) fn format_small(&self, placement: &str) -> Result<FileLayer, FilesError> {
+        let unit_len = Blocks::new(16);
+        self.format_with(placement, PlacementOptions { unit_len, ..PlacementOptions::default() })
+    }
+
+    pub(crate) fn format_with(
+        &self,
+        placement: &str,
+        placement_options: PlacementOptions,
+    ) -> Result<FileLayer, FilesError> {
         let placement = PlacementKind::by_name(placement).expect("a known placement");
-        let options = FormatOptions { layout_name: "test".into(), ..FormatOptions::new(placement) };
+        let options = FormatOptions {
+            layout_name: "test".into(),
+            placement_options,
+            ..FormatOptions::new(placement)
+        };
         FileLayer::format(self.disk(), &options, &self.runtime)
     }
 
@@ -79,6 +107,15 @@ pub(crate) fn content(tag: &str, len_bytes: usize) -> Vec<u8> {
 
 pub(crate) fn table(name: &str, blocks: u64, level: u8) -> FileBuffer {
     let hints = Hints { level, ..Hints::new(FileKind::Table) };
+    let mut buffer = FileBuffer::new(name, hints);
+    buffer.append(&content(name, Blocks::new(blocks).bytes() as usize));
+    buffer
+}
+
+/// A table that belongs to a group.
+pub(crate) fn member(name: &str, blocks: u64, level: u8, group: u64) -> FileBuffer {
+    let group = Some(GroupId(group));
+    let hints = Hints { level, group, ..Hints::new(FileKind::Table) };
     let mut buffer = FileBuffer::new(name, hints);
     buffer.append(&content(name, Blocks::new(blocks).bytes() as usize));
     buffer

@@ -1,0 +1,91 @@
+//! Band per table: a table has its band, which is a zone, for itself.
+//!
+//! ```text
+//!   zone 4 [ table 17 ......|  ]   zone 5 [ table 18 .......| ]   zone 6 [ log .. >     ]
+//!   table 17 is removed: zone 4 is reset as a whole, nothing is ever moved
+//! ```
+//!
+//! Tables are made as long as a zone, so that little is lost; what a table leaves of its zone stays
+//! unused as long as it lives. A longer table takes as many zones as it needs, a log whole zones, one
+//! after the other. Conventional zones are few: logs take them first, tables last.
+//!
+//! Source: SMRDB (thesis, chapter 3): one table a band, bands of 40 to 80 MB.
+
+use super::{FileRequest, Placement, Planned, Urgency, lanes};
+use crate::api::Hints;
+use crate::extent::fill;
+use crate::space::{Claim, Lane, NoSpace, SpaceMap, ZoneSpace};
+use imbrex_disk::ZoneKind::{Conventional, SequentialRequired};
+use imbrex_disk::{BlockRange, Blocks, Geometry};
+
+pub(super) const NAME: &str = "band-per-table";
+
+#[derive(Debug)]
+pub(super) struct BandPerTable;
+
+impl Placement for BandPerTable {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn suits(&self, geometry: &Geometry) -> Result<(), String> {
+        lanes::suits(geometry)
+    }
+
+    fn lane(&self, _file: &FileRequest) -> Lane {
+        Lane::Fresh(0)
+    }
+
+    fn keeps_files_apart(&self) -> bool {
+        true
+    }
+
+    fn plan(&self, space: &SpaceMap, files: &[FileRequest]) -> Result<Vec<Planned>, NoSpace> {
+        // A zone is finished as soon as its table is written, so that the drive's limit on active
+        // zones counts those being written only, however many tables a plan has.
+        let sequential = space.empty_zones(SequentialRequired);
+        let mut zones = sequential.chain(space.empty_zones(Conventional));
+        let mut taken = Blocks::ZERO;
+        let mut plan = Vec::with_capacity(files.len());
+        for file in files {
+            let mut left = file.blocks();
+            let mut ranges = Vec::new();
+            while !left.is_zero() {
+                let free = space.free_for(file.claim());
+                let needed = taken + left;
+                let zone = zones.next().ok_or(NoSpace { needed, free })?;
+                // A zone that is begun is used up: that much must be free, not just what is written.
+                taken += zone.capacity;
+                if free < taken {
+                    return Err(NoSpace { needed: needed.max(taken), free });
+                }
+                let range = BlockRange::new(zone.next, zone.room().min(left));
+                left -= range.len;
+                ranges.push(range);
+            }
+            plan.push(Planned::alone(fill(&ranges, file.len_bytes)));
+        }
+        Ok(plan)
+    }
+
+    fn plan_log(
+        &self,
+        space: &SpaceMap,
+        hints: &Hints,
+        _owned: Blocks,
+    ) -> Result<BlockRange, NoSpace> {
+        let claim = if hints.may_use_reserve { Claim::Reserve } else { Claim::Normal };
+        let free = space.free_for(claim);
+        let rest = |zone: &ZoneSpace| BlockRange::new(zone.next, zone.room());
+        let sequential = || space.empty_zones(SequentialRequired).next();
+        match space.empty_zones(Conventional).next().or_else(sequential).map(rest) {
+            Some(range) if range.len <= free => Ok(range),
+            Some(range) => Err(NoSpace { needed: range.len, free }),
+            None => Err(NoSpace { needed: Blocks::new(1), free }),
+        }
+    }
+
+    fn plan_reclaim(&self, _space: &SpaceMap, _urgency: Urgency) -> Option<BlockRange> {
+        None
+    }
+}

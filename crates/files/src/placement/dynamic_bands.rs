@@ -1,0 +1,93 @@
+//! Dynamic bands: sets appended on a raw shingled drive, and into the holes that dead sets leave.
+//!
+//! ```text
+//!   1  | set 1 | set 2 | set 3 |                              >  append at the frontier
+//!   2  | free  | set 2 | set 3 |                                 set 1 is dead
+//!   3  | set 4 |guard| set 2 | set 3 |                           inserted: it fits with its guard
+//!   4  | set 4 | set 5 |guard| set 2 | set 3 |                   set 5 needs no guard from set 4
+//!        \____ band ___/     \____ band ____/                    a band ends where a guard begins
+//! ```
+//!
+//! A write destroys the tracks that follow it, so nothing valid may lie there. Appending is always
+//! safe. A hole takes what leaves a guard before the valid data behind the hole: the last track
+//! written and `overlap_tracks` more, computed from the drive's geometry (SEALDB allows for 4 MB). What
+//! is left of the hole stays free, and the next set goes directly behind the last one: only the last
+//! write before valid data has a guard.
+//!
+//! Holes are kept in lists by how much fits, in classes of one table's length; a set takes one of the
+//! smallest class that holds it, and is appended at the frontier if none does. What is too short for
+//! anything is a *fragment* until a neighbour dies and it coalesces.
+//!
+//! A set that fits no hole and not the rest of the drive is cut, as in `sets`; and only when that
+//! does not help either are the living members of a half-dead set moved.
+//!
+//! Invariants: U1 to U3 of `space::unzoned`.
+//! Source: SEALDB, sections III-B and III-C. Ours are the exact guard, the cutting, and the moving.
+
+use super::{
+    FileRequest, Placement, PlacementOptions, Planned, UNITS_NEEDED, Urgency, growing, sets,
+};
+use crate::api::Hints;
+use crate::space::{Fit, Lane, NoSpace, SpaceMap};
+use imbrex_disk::{BlockRange, Blocks, Geometry, Rule};
+
+pub(super) const NAME: &str = "dynamic-bands";
+
+#[derive(Debug)]
+pub(super) struct DynamicBands {
+    unit_len: Blocks,
+}
+
+impl DynamicBands {
+    pub(super) fn new(options: &PlacementOptions) -> DynamicBands {
+        DynamicBands { unit_len: options.unit_len() }
+    }
+}
+
+impl Placement for DynamicBands {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn suits(&self, geometry: &Geometry) -> Result<(), String> {
+        match geometry.rule() {
+            Rule::IsolationDistance(_) => Ok(()),
+            Rule::Anywhere => Err("the drive is conventional and needs no bands; use sets or \
+                 first-fit"
+                .to_owned()),
+            other => Err(format!(
+                "the drive is {}, and bands of chosen length need a raw shingled one",
+                other.name()
+            )),
+        }
+    }
+
+    fn room_needed(&self, geometry: &Geometry) -> Blocks {
+        let guard_len = match geometry.rule() {
+            Rule::IsolationDistance(shingle) => shingle.track_len + shingle.isolation_len(),
+            _ => Blocks::ZERO,
+        };
+        Blocks::new(UNITS_NEEDED * (self.unit_len + guard_len).get())
+    }
+
+    fn lane(&self, _file: &FileRequest) -> Lane {
+        Lane::Fresh(0)
+    }
+
+    fn plan(&self, space: &SpaceMap, files: &[FileRequest]) -> Result<Vec<Planned>, NoSpace> {
+        sets::plan(space, files, Fit::Tightest)
+    }
+
+    fn plan_log(
+        &self,
+        space: &SpaceMap,
+        hints: &Hints,
+        owned: Blocks,
+    ) -> Result<BlockRange, NoSpace> {
+        growing::plan_log(space, hints, owned, Fit::Tightest)
+    }
+
+    fn plan_reclaim(&self, space: &SpaceMap, urgency: Urgency) -> Option<BlockRange> {
+        sets::plan_reclaim(space, urgency)
+    }
+}

@@ -1,0 +1,35 @@
+//! Room for logs on a disk without zones: pieces that double, so that their number stays small.
+
+use super::FileRequest;
+use crate::api::Hints;
+use crate::space::{Fit, NoSpace, SpaceMap};
+use imbrex_disk::{BlockRange, Blocks};
+
+/// The first piece of a log of unknown length: 1 MiB.
+const PIECE_BLOCKS_MIN: u64 = 256;
+/// The longest piece of a log: 64 MiB, so that no more than that is held idle.
+const PIECE_BLOCKS_MAX: u64 = 16_384;
+
+/// Chooses the next piece for a log that is `owned` long.
+pub(super) fn plan_log(
+    space: &SpaceMap,
+    hints: &Hints,
+    owned: Blocks,
+    fit: Fit,
+) -> Result<BlockRange, NoSpace> {
+    let claim = FileRequest { len_bytes: 1, hints: *hints, is_moved: false }.claim();
+    let expected = Blocks::holding(hints.expected_len_bytes.unwrap_or(0)).saturating_sub(owned);
+    // Doubling keeps the number of pieces, and so of catalog records, logarithmic.
+    let wanted = expected.get().max(owned.get()).clamp(PIECE_BLOCKS_MIN, PIECE_BLOCKS_MAX);
+    let mut len = Blocks::new(wanted.min(space.free_for(claim).get() / 4).max(1));
+    space.admit(len, claim)?;
+    loop {
+        if let Some(run) = space.runs().find(len, fit, &Default::default()) {
+            return Ok(BlockRange::new(run.start, len));
+        }
+        if len.get() == 1 {
+            return Err(NoSpace { needed: len, free: space.free_for(claim) });
+        }
+        len = Blocks::new(len.get() / 2);
+    }
+}

@@ -1,0 +1,171 @@
+//! Sets: the tables of one compaction lie side by side and give their space back together.
+//!
+//! ```text
+//!   persist [a b c | d]     | set: a b c |  free  | d |       one read serves the whole set
+//!   a, c removed            | .  b  .    |  free  | d |       the space stays with the set
+//!   b removed               |      free           | d |       now it comes back, as one run
+//! ```
+//!
+//! Files of one `persist` with the same group, of level 2 and below, are a set: one run of blocks,
+//! in order, remembered in the catalog as a *span* that every member names. Tables of levels 0 and 1
+//! and lone files are sets of one, and so is a file that cleaning has moved.
+//!
+//! A set goes to the first free run, by address, that holds it. If no run does, it is cut into as few
+//! sets as the runs allow, and a file that no run holds into extents: full drives get slower, not
+//! stuck. Nothing is moved but as a last resort: when a write does not fit, the living members of the
+//! set with most dead blocks go elsewhere, so that its space comes back.
+//!
+//! Source: SEALDB, section III-A. There the dead members of a set wait for the rest without a way
+//! out; moving them is ours.
+
+use super::{
+    Draft, FileRequest, Placement, PlacementOptions, Planned, UNITS_NEEDED, Urgency, admit, growing,
+};
+use crate::api::{GroupId, Hints};
+use crate::extent::{Extent, fill};
+use crate::space::{Fit, Lane, NoSpace, SpaceMap};
+use imbrex_disk::{BlockRange, Blocks, Geometry, Rule};
+
+pub(super) const NAME: &str = "sets";
+
+/// Tables above this level overlap each other, so that no compaction takes a group of them whole.
+const SET_LEVEL_MIN: u8 = 2;
+
+#[derive(Debug)]
+pub(super) struct Sets {
+    unit_len: Blocks,
+}
+
+impl Sets {
+    pub(super) fn new(options: &PlacementOptions) -> Sets {
+        Sets { unit_len: options.unit_len() }
+    }
+}
+
+impl Placement for Sets {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn suits(&self, geometry: &Geometry) -> Result<(), String> {
+        match geometry.rule() {
+            Rule::Anywhere => Ok(()),
+            Rule::IsolationDistance(_) => {
+                Err("the drive is shingled, and sets are placed without guards; use dynamic-bands"
+                    .to_owned())
+            }
+            other => Err(format!(
+                "the drive is {}, and sets are placed anywhere; use a conventional drive",
+                other.name()
+            )),
+        }
+    }
+
+    fn room_needed(&self, _geometry: &Geometry) -> Blocks {
+        Blocks::new(UNITS_NEEDED * self.unit_len.get())
+    }
+
+    fn lane(&self, _file: &FileRequest) -> Lane {
+        Lane::Fresh(0)
+    }
+
+    fn plan(&self, space: &SpaceMap, files: &[FileRequest]) -> Result<Vec<Planned>, NoSpace> {
+        plan(space, files, Fit::Lowest)
+    }
+
+    fn plan_log(
+        &self,
+        space: &SpaceMap,
+        hints: &Hints,
+        owned: Blocks,
+    ) -> Result<BlockRange, NoSpace> {
+        growing::plan_log(space, hints, owned, Fit::Lowest)
+    }
+
+    fn plan_reclaim(&self, space: &SpaceMap, urgency: Urgency) -> Option<BlockRange> {
+        plan_reclaim(space, urgency)
+    }
+}
+
+/// The set whose living members are moved: the one with most dead blocks, and only in need.
+pub(super) fn plan_reclaim(space: &SpaceMap, urgency: Urgency) -> Option<BlockRange> {
+    match urgency {
+        Urgency::NoSpace => space.deadest_span(),
+        Urgency::Background => None,
+    }
+}
+
+/// Plans `files`: those of one set in one run that suits `fit`, if there is one.
+pub(super) fn plan(
+    space: &SpaceMap,
+    files: &[FileRequest],
+    fit: Fit,
+) -> Result<Vec<Planned>, NoSpace> {
+    admit(space, files)?;
+    let mut draft = Draft::new(space, fit);
+    let mut plan = Vec::with_capacity(files.len());
+    let mut rest = files;
+    while let Some(first) = rest.first() {
+        let same = |file: &&FileRequest| set_of(file).is_some() && set_of(file) == set_of(first);
+        let member_count = rest.iter().take_while(same).count().max(1);
+        let (members, later) = rest.split_at(member_count);
+        place_set(&mut draft, members, &mut plan)
+            .ok_or_else(|| NoSpace { needed: blocks(members), free: space.runs().size() })?;
+        rest = later;
+    }
+    Ok(plan)
+}
+
+/// Which set a file belongs to; `None` for a set of its own.
+fn set_of(file: &FileRequest) -> Option<GroupId> {
+    file.hints.group.filter(|_| SET_LEVEL_MIN <= file.hints.level && !file.is_moved)
+}
+
+fn blocks(files: &[FileRequest]) -> Blocks {
+    files.iter().map(FileRequest::blocks).sum()
+}
+
+/// Places the members of a set: in one run, else in the longest ones that there are.
+fn place_set(
+    draft: &mut Draft<'_>,
+    members: &[FileRequest],
+    plan: &mut Vec<Planned>,
+) -> Option<()> {
+    let mut rest = members;
+    while let Some(first) = rest.first() {
+        let fitting = match draft.whole(blocks(rest)) {
+            Some(run) => Some((run, rest.len())),
+            None => {
+                let longest = draft.longest();
+                let fits = |&count: &usize| blocks(&rest[..count]) <= longest;
+                let count = (1..rest.len()).rev().find(fits);
+                count.and_then(|count| Some((draft.whole(blocks(&rest[..count]))?, count)))
+            }
+        };
+        let Some((run, count)) = fitting else {
+            let ranges = draft.pieces(first.blocks())?;
+            plan.push(Planned::alone(fill(&ranges, first.len_bytes)));
+            rest = &rest[1..];
+            continue;
+        };
+        let (now, later) = rest.split_at(count);
+        side_by_side(run, now, plan);
+        rest = later;
+    }
+    Some(())
+}
+
+/// Cuts `run` into the extents of `members`, which fill it.
+fn side_by_side(run: BlockRange, members: &[FileRequest], plan: &mut Vec<Planned>) {
+    let is_shared = members.iter().filter(|file| file.len_bytes > 0).count() > 1;
+    let mut at = run.start;
+    for file in members {
+        let mut extents = Vec::new();
+        if file.len_bytes > 0 {
+            extents.push(Extent { start: at, len_bytes: file.len_bytes });
+            at += file.blocks();
+        }
+        let span = (is_shared && file.len_bytes > 0).then_some(run);
+        plan.push(Planned { extents, span });
+    }
+}

@@ -1,0 +1,189 @@
+//! Spans: runs of blocks that are given back as a whole, when the last of them is dead.
+//!
+//! ```text
+//!   span      | table | table (dead) | table |      one set: written together, read together
+//!             ^ 2/3 held: the dead third stays until the other two are dead or moved
+//! ```
+//!
+//! A file that was placed in a span names it in the catalog, so that after a power cut the space of
+//! its dead neighbours is still spoken for.
+//!
+//! Invariants
+//!   P1  No two spans overlap; a file that names a span lies in it, and no other file does.
+//!   P2  A span of which nothing is held is no span any more.
+
+use imbrex_disk::{BlockRange, Blocks, Lba};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The spans of one disk without zones.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Spans {
+    by_start: BTreeMap<Lba, Span>,
+    /// Those with dead blocks: how many, and where.
+    by_dead: BTreeSet<(Blocks, Reverse<Lba>)>,
+    len: Blocks,
+    dead: Blocks,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    len: Blocks,
+    held: Blocks,
+    named: Blocks,
+    cleaning: bool,
+    pinned: bool,
+}
+
+impl Span {
+    fn dead(&self) -> Blocks {
+        self.len - self.held
+    }
+}
+
+impl Spans {
+    /// The spans in order of address, each with how much of it is dead.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (BlockRange, Blocks)> + '_ {
+        self.by_start.iter().map(|(&start, span)| (BlockRange::new(start, span.len), span.dead()))
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.by_start.len()
+    }
+
+    /// How long all of them are.
+    pub(crate) fn len(&self) -> Blocks {
+        self.len
+    }
+
+    /// How much of them is dead.
+    pub(crate) fn dead(&self) -> Blocks {
+        self.dead
+    }
+
+    /// The span that holds `at`.
+    pub(crate) fn holding(&self, at: Lba) -> Option<BlockRange> {
+        let (&start, span) = self.by_start.range(..=at).next_back()?;
+        let range = BlockRange::new(start, span.len);
+        range.contains(at).then_some(range)
+    }
+
+    /// The span with most dead blocks whose files can all be moved; ties go to the lower one.
+    pub(crate) fn deadest(&self) -> Option<BlockRange> {
+        let found = self.by_dead.iter().rev().find(|(_, Reverse(start))| {
+            let span = &self.by_start[start];
+            span.held == span.named && !span.cleaning && !span.pinned
+        });
+        found.map(|(_, Reverse(start))| BlockRange::new(*start, self.by_start[start].len))
+    }
+
+    /// A new span, nothing of it held yet.
+    pub(crate) fn open(&mut self, range: BlockRange) {
+        assert!(!range.len.is_zero(), "a span has blocks");
+        let (len, held, named) = (range.len, Blocks::ZERO, Blocks::ZERO);
+        let span = Span { len, held, named, cleaning: false, pinned: false };
+        let before = self.by_start.insert(range.start, span);
+        assert!(before.is_none(), "P1: two spans at {}", range.start);
+        self.len += len;
+        self.dead += len;
+        self.by_dead.insert((len, Reverse(range.start)));
+    }
+
+    /// A file holds `range` of the span that holds it.
+    pub(crate) fn hold(&mut self, range: BlockRange, named: bool) {
+        self.change(range, |span| {
+            span.held += range.len;
+            if named {
+                span.named += range.len;
+            }
+            assert!(span.held <= span.len, "P1: the files of span {range} lie apart");
+        });
+    }
+
+    /// A file gives `range` up; the whole span if that was the last of it (P2).
+    pub(crate) fn give(&mut self, range: BlockRange, named: bool) -> Option<BlockRange> {
+        let (whole, is_dead) = self.change(range, |span| {
+            span.held -= range.len;
+            if named {
+                span.named -= range.len;
+            }
+            span.held.is_zero()
+        });
+        if !is_dead {
+            return None;
+        }
+        self.by_start.remove(&whole.start);
+        self.by_dead.remove(&(whole.len, Reverse(whole.start)));
+        self.dead -= whole.len;
+        self.len -= whole.len;
+        Some(whole)
+    }
+
+    pub(crate) fn set_named(&mut self, range: BlockRange, named: bool) {
+        self.change(range, |span| {
+            if named {
+                span.named += range.len;
+            } else {
+                span.named -= range.len;
+            }
+        });
+    }
+
+    pub(crate) fn set_cleaning(&mut self, victim: BlockRange, cleaning: bool) {
+        if let Some(span) = self.by_start.get_mut(&victim.start) {
+            span.cleaning = cleaning;
+        }
+    }
+
+    pub(crate) fn set_pinned(&mut self, victim: BlockRange) {
+        if let Some(span) = self.by_start.get_mut(&victim.start) {
+            span.pinned = true;
+        }
+    }
+
+    /// Changes the span that holds `range`, and says which that is.
+    fn change<T>(
+        &mut self,
+        range: BlockRange,
+        edit: impl FnOnce(&mut Span) -> T,
+    ) -> (BlockRange, T) {
+        let found = self.by_start.range_mut(..=range.start).next_back();
+        let (&start, span) = found.expect("the caller looked the span up");
+        let whole = BlockRange::new(start, span.len);
+        assert!(range.end() <= whole.end(), "P1: blocks {range} leave their span {whole}");
+        let before = span.dead();
+        let result = edit(span);
+        let after = span.dead();
+        if before != after {
+            self.by_dead.remove(&(before, Reverse(start)));
+            if !after.is_zero() {
+                self.by_dead.insert((after, Reverse(start)));
+            }
+            self.dead += after;
+            self.dead -= before;
+        }
+        (whole, result)
+    }
+
+    /// The first violation of P1 and P2, in words.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let mut end = Lba::new(0);
+        for (&start, span) in &self.by_start {
+            if start < end {
+                return Err(format!("P1: the span at {start} begins inside the one before"));
+            }
+            end = start + span.len;
+            if span.named > span.held || span.held > span.len {
+                let Span { len, held, named, .. } = span;
+                return Err(format!("P1: span {start}: {named} named of {held} held of {len}"));
+            }
+        }
+        let dead: Blocks = self.by_start.values().map(Span::dead).sum();
+        let listed: Blocks = self.by_dead.iter().map(|(dead, _)| *dead).sum();
+        if (dead, listed) != (self.dead, self.dead) {
+            return Err(format!("spans: {dead} dead, {listed} listed, not {}", self.dead));
+        }
+        Ok(())
+    }
+}
