@@ -195,6 +195,10 @@ fn check_spans(
     let inside = |range: BlockRange, outer: BlockRange| {
         outer.start <= range.start && range.end() <= outer.end()
     };
+    let is_nowhere = |file: &&FileRecord| file.span.is_some() && file.extents.is_empty();
+    if let Some(file) = namespace.files().find(is_nowhere) {
+        return Err(corrupt(file.id.to_string(), "it names a span but has no blocks".to_owned()));
+    }
     let mut spans: Vec<BlockRange> = namespace.files().filter_map(|file| file.span).collect();
     spans.sort();
     spans.dedup();

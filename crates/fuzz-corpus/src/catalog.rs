@@ -5,8 +5,8 @@ use imbrex_clockwork::{Order, Runtime};
 use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, Lba, Persist};
 use imbrex_disk_sim::SimDisk;
 use imbrex_files::{
-    AppRecord, Commit, FileBuffer, FileKind, FileLayer, Files, FormatOptions, Hints, PlacementKind,
-    describe_catalog,
+    AppRecord, Commit, FileBuffer, FileKind, FileLayer, Files, FormatOptions, GroupId, Hints,
+    PlacementKind, PlacementOptions, describe_catalog,
 };
 use std::sync::Arc;
 
@@ -35,16 +35,26 @@ fn feed(bytes: &[u8]) {
 }
 
 fn seeds() -> Vec<(&'static str, Vec<u8>)> {
-    vec![("empty", regions(|_| ())), ("files", regions(write_files))]
+    vec![
+        ("empty", regions("first-fit", |_| ())),
+        ("files", regions("first-fit", write_files)),
+        ("sets", regions("sets", write_sets)),
+    ]
 }
 
-fn regions(write: impl FnOnce(&FileLayer)) -> Vec<u8> {
+fn regions(placement: &str, write: impl FnOnce(&FileLayer)) -> Vec<u8> {
     let disk = Arc::new(SimDisk::tiny_conventional(DISK_LEN));
     let (runtime, _world) = Runtime::virtual_time(Order::SmallestTime);
-    let placement = PlacementKind::by_name("first-fit").expect("first-fit comes with the crate");
+    let placement = PlacementKind::by_name(placement).expect("it comes with the crate");
     let drive = Arc::clone(&disk) as Arc<dyn Disk>;
-    let files = FileLayer::format(drive, &FormatOptions::new(placement), &runtime)
-        .expect("the drive suits the placement");
+    let placement_options =
+        PlacementOptions { unit_len: Blocks::new(16), ..PlacementOptions::default() };
+    let options = match placement.name() {
+        "sets" => FormatOptions { placement_options, ..FormatOptions::new(placement) },
+        _ => FormatOptions::new(placement),
+    };
+    let files =
+        FileLayer::format(drive, &options, &runtime).expect("the drive suits the placement");
     write(&files);
     drop(files);
     let mut bytes = vec![0; REGIONS_LEN_BYTES];
@@ -52,6 +62,23 @@ fn regions(write: impl FnOnce(&FileLayer)) -> Vec<u8> {
     let len = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     bytes.truncate(len);
     bytes
+}
+
+/// A set of three tables, one of them dead, and one that stands alone.
+fn write_sets(files: &FileLayer) {
+    let group = Some(GroupId(7));
+    let hints = Hints { level: 2, group, ..Hints::new(FileKind::Table) };
+    let table = |name: &str, hints| {
+        let mut buffer = FileBuffer::new(name, hints);
+        buffer.append(&[3; 9000]);
+        buffer
+    };
+    let mut tables: Vec<FileBuffer> = ["a", "b", "c"].map(|name| table(name, hints)).into();
+    tables.push(table("d", Hints::new(FileKind::Table)));
+    let add = files.persist(tables).expect("there is room");
+    files.commit(Commit { add, ..Commit::default() }).expect("the names are free");
+    let remove = vec!["b".to_owned()];
+    files.commit(Commit { remove, ..Commit::default() }).expect("the file is there");
 }
 
 fn write_files(files: &FileLayer) {

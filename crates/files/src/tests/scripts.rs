@@ -61,12 +61,9 @@ impl Script {
                 return Ok("ok\n".to_owned());
             }
             "format" => {
-                self.files = None;
                 let unit_len = Blocks::new(number("unit").unwrap_or(0));
                 let options = PlacementOptions { unit_len, ..PlacementOptions::default() };
-                self.files = Some(self.stage().format_with(&bare(), options)?);
-                let job = self.files().clean_job();
-                self.stage().runtime.scheduler.spawn(job);
+                self.format(&bare(), options)?;
             }
             "persist" => self.persist(&case.input)?,
             "abandon" => self.persisted.clear(),
@@ -119,6 +116,14 @@ impl Script {
             let _ = writeln!(out, "WRONG: {finding}");
         }
         Ok(out)
+    }
+
+    fn format(&mut self, placement: &str, options: PlacementOptions) -> Result<(), FilesError> {
+        self.files = None;
+        self.files = Some(self.stage().format_with(placement, options)?);
+        let job = self.files().clean_job();
+        self.stage().runtime.scheduler.spawn(job);
+        Ok(())
     }
 
     /// Lines `NAME blocks=N [bytes=N] [level=N] [group=N] [reserve]`, written together.
