@@ -38,7 +38,7 @@ pub struct DriveShape {
     #[arg(long, value_name = "SIZE")]
     pub capacity: Option<ByteCount>,
 
-    /// Zoned drives: zones of another length than the real drive's
+    /// Zoned drives: the length of a zone [default: the real drive's, or what the layout is for]
     #[arg(long = "zone-len", alias = "zone_len", value_name = "SIZE")]
     pub zone_len: Option<ByteCount>,
 
@@ -82,9 +82,14 @@ impl DriveShape {
         let own = Recording::of(profile.geometry().rule());
         let recording = wanted.or(own);
         self.check(recording)?;
+        let mut shape = self.clone();
+        if recording == Some(Recording::Zoned) {
+            let usual = layout.and_then(Layout::usual_zone_len_bytes).map(ByteCount);
+            shape.zone_len = shape.zone_len.or(usual);
+        }
         let shaped = match recording {
-            Some(recording) if Some(recording) != own => self.recorded(&profile, recording),
-            _ => self.cut(&profile),
+            Some(recording) if Some(recording) != own => shape.recorded(&profile, recording),
+            _ => shape.cut(&profile),
         };
         shaped.map_err(|source| failed(name, source))
     }

@@ -18,7 +18,7 @@ pub(crate) struct CheckArgs {
 impl CheckArgs {
     pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
         session.out.is_json()?;
-        self.store.open()?.with(|store| {
+        self.store.open_quiet()?.with(|store| {
             let shown = store.path.display();
             let files =
                 store.files.check().context(|| format!("cannot check the files on {shown}"))?;

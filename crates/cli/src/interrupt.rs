@@ -4,42 +4,30 @@
 //! survives a power cut.
 
 use crate::error::{CliError, Context, Exit};
-use imbrex_clockwork::Scheduler;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, Read};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Whether somebody wants us to stop; clones share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interrupt {
     asked: Arc<AtomicBool>,
-    /// Who may sleep while work goes on elsewhere, and should look up.
-    sleepers: Arc<Mutex<Vec<Weak<dyn Scheduler>>>>,
 }
 
 impl Interrupt {
     /// Listens to SIGINT, SIGTERM and SIGHUP from now on.
     pub(crate) fn listen() -> Result<Interrupt, CliError> {
         let interrupt = Interrupt::default();
-        let heard = interrupt.clone();
-        // Called on a thread of its own, so that it may take locks.
+        let asked = Arc::clone(&interrupt.asked);
         ctrlc::set_handler(move || {
-            if heard.asked.swap(true, Ordering::SeqCst) {
+            if asked.swap(true, Ordering::SeqCst) {
                 std::process::exit(i32::from(Exit::Interrupted as u8));
             }
-            let sleepers = heard.sleepers.lock().unwrap_or_else(PoisonError::into_inner);
-            sleepers.iter().filter_map(Weak::upgrade).for_each(|sleeper| sleeper.notify());
         })
         .context(|| "cannot listen to Ctrl-C")?;
         Ok(interrupt)
-    }
-
-    /// Who waits through `scheduler` is woken when somebody wants us to stop.
-    pub(crate) fn wakes(&self, scheduler: &Arc<dyn Scheduler>) {
-        let mut sleepers = self.sleepers.lock().unwrap_or_else(PoisonError::into_inner);
-        sleepers.push(Arc::downgrade(scheduler));
     }
 
     /// Whether a long call is to go on.

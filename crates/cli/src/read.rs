@@ -24,7 +24,7 @@ pub(crate) struct GetArgs {
 impl GetArgs {
     pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
         let key = self.notation.bytes(&self.key)?;
-        self.store.open()?.with(|store| {
+        self.store.open_quiet()?.with(|store| {
             let keyspace = store.keyspace(&self.keyspace)?;
             let value = keyspace
                 .get(&key)
@@ -83,7 +83,7 @@ pub(crate) struct ScanArgs {
 impl ScanArgs {
     pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
         let (lower, upper) = self.bounds()?;
-        self.store.open()?.with(|store| self.print(store, session, lower, upper))
+        self.store.open_quiet()?.with(|store| self.print(store, session, lower, upper))
     }
 
     /// The first key, and the first key past the last.

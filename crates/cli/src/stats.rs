@@ -21,7 +21,7 @@ pub(crate) struct StatsArgs {
 impl StatsArgs {
     pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
         session.out.is_json()?;
-        self.store.open()?.with(|store| {
+        self.store.open_quiet()?.with(|store| {
             let report = report(store);
             session.out.report(&report)
         })

@@ -1,7 +1,7 @@
 //! The stack put together: a store, as the layout that its drive records, in an image file.
 
 use crate::error::{CliError, Context};
-use imbrex::{Db, Keyspace};
+use imbrex::{Db, Keyspace, Options};
 use imbrex_clockwork::Runtime;
 use imbrex_disk::Disk;
 use imbrex_disk_sim::{OpenOptions, SimDisk};
@@ -21,7 +21,6 @@ pub(crate) struct Store {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) files: FileLayer,
     pub(crate) db: Db,
-    pub(crate) runtime: Runtime,
 }
 
 /// Arguments that name a drive that is there.
@@ -54,16 +53,26 @@ impl DriveArgs {
         self.drive.display().to_string()
     }
 
-    /// Opens the drive and the store on it.
+    /// Opens the drive and the store on it, to write: flushes and compactions go on behind.
     pub(crate) fn open(&self) -> Result<Store, CliError> {
+        self.open_with(true)
+    }
+
+    /// Opens the drive and the store on it, to look at it or to work on it alone: nothing happens
+    /// behind the command, so a check sees a store that stands still, and a compaction waits for none.
+    pub(crate) fn open_quiet(&self) -> Result<Store, CliError> {
+        self.open_with(false)
+    }
+
+    fn open_with(&self, background_work: bool) -> Result<Store, CliError> {
         let runtime = Runtime::threads(WORKER_COUNT);
         let (_, mounted) = self.mount(&runtime)?;
-        let stack = mounted
-            .map_err(|error| self.cannot_open(&error))?
-            .open(&runtime)
-            .map_err(|error| self.cannot_open(&error))?;
+        let mounted = mounted.map_err(|error| self.cannot_open(&error))?;
+        let usual = mounted.layout.recipe(mounted.drive.geometry()).options;
+        let options = Options { background_work, ..usual };
+        let stack = mounted.open_db(&runtime, options).map_err(|error| self.cannot_open(&error))?;
         let Stack { layout, disk, files, db, .. } = stack;
-        Ok(Store { path: self.drive.clone(), layout, disk, files, db, runtime })
+        Ok(Store { path: self.drive.clone(), layout, disk, files, db })
     }
 
     /// The drive, and its files or why they do not open.

@@ -141,9 +141,8 @@ pub(crate) struct CompactArgs {
 
 impl CompactArgs {
     pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
-        self.store.open()?.with(|store| {
+        self.store.open_quiet()?.with(|store| {
             let keyspace = store.keyspace(&self.keyspace)?;
-            session.interrupt.wakes(&store.runtime.scheduler);
             let progress = Progress::new("compacting", Unit::Bytes, None);
             let done =
                 keyspace.compact_range_with(None, None, &mut progress.watch(&session.interrupt));

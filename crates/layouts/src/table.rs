@@ -152,6 +152,15 @@ impl Layout {
         self.0.placement
     }
 
+    /// How long zones should be on a drive made for it; `None`: as long as the real drive's.
+    ///
+    /// Where a table has a band of its own, the band is as long as the tables of the paper.
+    ///
+    /// Source: SMRDB, thesis chapter 3: bands of 40 MB (or 80).
+    pub fn usual_zone_len_bytes(self) -> Option<u64> {
+        (self.0.placement == "band-per-table").then_some(40 << 20)
+    }
+
     /// Whether it can live on a drive of `geometry`.
     ///
     /// # Errors
