@@ -5,7 +5,8 @@
 //! - *Power cut.* Power may go while any write, flush, reset or finish is on its way. What had
 //!   returned and was flushed is kept. Of what was not flushed, the operation on its way included,
 //!   any part may be on the platter: in a sequential zone a prefix in whole blocks, elsewhere each
-//!   block on its own, so that a write of several blocks may be torn. A block itself is never a
+//!   block on its own, so that a write of several blocks may be torn. Where tracks overlap each block
+//!   that is on the platter has destroyed what it reaches. A block itself is never a
 //!   mixture. A reset on its way happened or did not. Every layer that acknowledges a sync must
 //!   survive it.
 //! - *I/O error.* Any request may fail once, or a kind of request for good. A failed write has

@@ -28,7 +28,9 @@ pub struct ReadRequest<'a> {
 /// Durability: a write is readable on return and durable after the next successful [`flush`], or on
 /// return with [`Persist::Through`]. Before that a power cut may lose it, or keep only some of its
 /// blocks. In a sequential zone what survives is a prefix of what was written, in whole blocks;
-/// elsewhere unflushed writes may survive in any combination.
+/// elsewhere unflushed writes may survive in any combination. Under a raw rule what survives has
+/// destroyed what it reaches, so that a torn write over several tracks may lose, on the later ones,
+/// both what was there and what was to come.
 ///
 /// [`flush`]: Disk::flush
 pub trait Disk: Send + Sync + std::fmt::Debug {
@@ -63,8 +65,8 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// [`DiskError::OutOfRange`], [`DiskError::NotBlocks`], [`DiskError::NotAtWritePointer`],
-    /// [`DiskError::ZoneBoundary`], [`DiskError::ZoneNotWritable`], [`DiskError::TooManyZones`]:
-    /// nothing was written. [`DiskError::PowerLost`], [`DiskError::Host`]: a part may be.
+    /// [`DiskError::ZoneBoundary`], [`DiskError::ZoneNotWritable`], [`DiskError::TooManyZones`],
+    /// [`DiskError::WouldDestroy`]: nothing was written. [`DiskError::PowerLost`], [`DiskError::Host`]: a part may be.
     fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError>;
 
     /// Makes every write that has returned durable.

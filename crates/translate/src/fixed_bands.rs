@@ -12,6 +12,9 @@
 //! valid behind it in the band) goes straight through. Any other reads the valid blocks that it
 //! would destroy, and writes them again behind its own.
 //!
+//! Writes that need a rewrite and follow one another are gathered, as a drive does in its write
+//! cache: a table that comes in pieces of 1 MiB is one rewrite.
+//!
 //! With [`Staging::Journaled`] a power cut during a rewrite loses nothing:
 //!
 //! ```text
@@ -32,7 +35,8 @@
 //!       have to be kept.
 //!   F4  At most one rewrite is under way, and the next begins after its end is durable or known.
 //!
-//! Memory: the valid runs (bounded by [`BandOptions::run_count_max`]) and, during a rewrite, one band.
+//! Memory: the valid runs (bounded by [`BandOptions::run_count_max`]), what was gathered, and during a
+//! rewrite one band.
 //! Source: drive-managed disks as SEALDB (section II-B, table II) and SMRDB emulate them.
 //! Not here: which files share a band (`files`), what the platter does (`disk-sim`).
 
@@ -92,6 +96,10 @@ pub struct BandOptions {
     pub read_back: ReadBack,
     /// Whether a rewrite is staged first.
     pub staging: Staging,
+    /// Cached writes that follow one another and need a rewrite wait for each other in memory, up to
+    /// so many blocks of one band, until a flush or another rewrite: a host that writes a file in
+    /// pieces pays for one rewrite. At most one band waits. 0 rewrites at once.
+    pub gather_len: Blocks,
     /// Names the bands on this drive, for their journal. Any number.
     pub id: u64,
     /// Runs of valid blocks remembered at most: where there would be more, blocks between two runs
@@ -100,12 +108,13 @@ pub struct BandOptions {
 }
 
 impl Default for BandOptions {
-    /// Bands of 40 MB, SEALDB's default.
+    /// Bands of 40 MB, SEALDB's default; writes are gathered up to a band.
     fn default() -> BandOptions {
         BandOptions {
             band_len: Blocks::holding(40 * MIB),
             read_back: ReadBack::ToEndOfValid,
             staging: Staging::Journaled,
+            gather_len: Blocks::holding(40 * MIB),
             id: 0,
             run_count_max: 0,
         }
@@ -125,10 +134,34 @@ struct State {
     valid: Runs,
     journal: Journal,
     next_seq: u64,
+    /// A write that waits for more before its band is rewritten.
+    waiting: Option<Waiting>,
     /// A request failed when something was half done: what is durable is unknown.
     is_poisoned: bool,
     /// The band whose rewrite failed: its content is in the slot and cannot be read here.
     torn: Option<BlockRange>,
+}
+
+/// Blocks that were acknowledged and are in memory only, as in a drive's write cache.
+#[derive(Debug)]
+struct Waiting {
+    range: BlockRange,
+    data: Vec<u8>,
+}
+
+impl Waiting {
+    /// Lays what waits over what was read.
+    fn overlay(&self, request: &mut ReadRequest<'_>) {
+        let len = Blocks::holding(request.buf.len() as u64);
+        let start = self.range.start.max(request.at);
+        let end = self.range.end().min(request.at + len);
+        if start < end {
+            let bytes = |from: Lba, to: Lba| (to - from).bytes() as usize;
+            request.buf[bytes(request.at, start)..bytes(request.at, end)].copy_from_slice(
+                &self.data[bytes(self.range.start, start)..bytes(self.range.start, end)],
+            );
+        }
+    }
 }
 
 impl FixedBands {
@@ -175,15 +208,17 @@ impl FixedBands {
         journal: Journal,
         next_seq: u64,
     ) -> FixedBands {
-        let state = State { valid, journal, next_seq, is_poisoned: false, torn: None };
+        let state =
+            State { valid, journal, next_seq, waiting: None, is_poisoned: false, torn: None };
         FixedBands { layout, below, state: RwLock::new(state) }
     }
 
     /// How the bands were made.
     pub fn options(&self) -> BandOptions {
-        let format::Superblock { band_len, read_back, staging, id, run_count_max, .. } =
-            self.layout.superblock;
-        BandOptions { band_len, read_back, staging, id, run_count_max }
+        let format::Superblock {
+            band_len, read_back, staging, gather_len, id, run_count_max, ..
+        } = self.layout.superblock;
+        BandOptions { band_len, read_back, staging, gather_len, id, run_count_max }
     }
 
     /// How many bands there are.
@@ -196,7 +231,7 @@ impl FixedBands {
         self.below.band_counters()
     }
 
-    /// How many blocks are valid.
+    /// How many blocks are valid, not counting those that wait for their rewrite.
     pub fn valid(&self) -> Blocks {
         self.read_state().valid.iter().map(|run| run.len).sum()
     }
@@ -259,8 +294,17 @@ impl FixedBands {
         data: &[u8],
         persist: Persist,
     ) -> Result<(), DiskError> {
+        if self.join(state, write, data, persist)? {
+            return Ok(());
+        }
         self.make_room(state)?;
         match plan_write(&self.layout, &state.valid, write) {
+            Plan::Rewrite { .. }
+                if persist == Persist::Cached && write.len < self.layout.superblock.gather_len =>
+            {
+                self.release(state)?;
+                state.waiting = Some(Waiting { range: write, data: data.to_vec() });
+            }
             Plan::Direct => {
                 let at = self.layout.locate(write.start);
                 self.below.write(at, data, persist, Purpose::Direct)?;
@@ -276,6 +320,54 @@ impl FixedBands {
             self.flush_all(state)?;
         }
         Ok(())
+    }
+
+    /// Adds a write to the one that waits in its band; false if it must be done on its own, and then
+    /// nothing waits in its band.
+    fn join(
+        &self,
+        state: &mut State,
+        write: BlockRange,
+        data: &[u8],
+        persist: Persist,
+    ) -> Result<bool, DiskError> {
+        let Some(waiting) = &mut state.waiting else { return Ok(false) };
+        let band = self.layout.band_of(waiting.range.start);
+        if !band.contains(write.start) {
+            return Ok(false);
+        }
+        let len = waiting.range.len + write.len;
+        let follows = waiting.range.end() == write.start && persist == Persist::Cached;
+        if !follows || len > self.layout.superblock.gather_len {
+            return self.release(state).map(|()| false);
+        }
+        waiting.range.len = len;
+        waiting.data.extend_from_slice(data);
+        if write.end() == band.end() {
+            self.release(state)?;
+        }
+        Ok(true)
+    }
+
+    /// Writes what waits. If it cannot be done it goes on waiting.
+    fn release(&self, state: &mut State) -> Result<(), DiskError> {
+        let Some(Waiting { range, data }) = state.waiting.take() else { return Ok(()) };
+        let done = self.make_room(state).and_then(|()| {
+            // What was discarded meanwhile need not be read back any more.
+            match plan_write(&self.layout, &state.valid, range) {
+                Plan::Direct => {
+                    let at = self.layout.locate(range.start);
+                    self.below.write(at, &data, Persist::Cached, Purpose::Direct)?;
+                    self.make_valid(state, range);
+                    Ok(())
+                }
+                Plan::Rewrite { read, pieces } => self.rewrite(state, range, &data, &read, pieces),
+            }
+        });
+        if done.is_err() {
+            state.waiting = Some(Waiting { range, data });
+        }
+        done
     }
 
     fn make_valid(&self, state: &mut State, write: BlockRange) {
@@ -417,13 +509,14 @@ impl Disk for FixedBands {
             }
             rest.fill(0);
         }
-        match parts.is_empty() {
-            true => Ok(()),
-            false => {
-                let result = self.below.read_batch(&mut parts);
-                result.map_err(|error| self.layout.told_to_host(error))
-            }
+        if !parts.is_empty() {
+            let result = self.below.read_batch(&mut parts);
+            result.map_err(|error| self.layout.told_to_host(error))?;
         }
+        if let Some(waiting) = &state.waiting {
+            requests.iter_mut().for_each(|request| waiting.overlay(request));
+        }
+        Ok(())
     }
 
     fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
@@ -440,6 +533,7 @@ impl Disk for FixedBands {
 
     fn flush(&self) -> Result<(), DiskError> {
         let mut state = self.write_state()?;
+        self.release(&mut state)?;
         self.make_room(&mut state)?;
         self.flush_all(&mut state)
     }
@@ -447,6 +541,15 @@ impl Disk for FixedBands {
     fn discard(&self, range: BlockRange) -> Result<(), DiskError> {
         self.check_range(range)?;
         let mut state = self.write_state()?;
+        match &state.waiting {
+            Some(waiting)
+                if range.start <= waiting.range.start && waiting.range.end() <= range.end() =>
+            {
+                state.waiting = None;
+            }
+            Some(waiting) if waiting.range.overlaps(range) => self.release(&mut state)?,
+            _ => {}
+        }
         let held: Vec<BlockRange> =
             state.valid.within(range).flat_map(|run| self.layout.by_band(run)).collect();
         for run in held {

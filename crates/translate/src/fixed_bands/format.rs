@@ -18,9 +18,10 @@ const BAND_LEN: usize = TRACK_LEN + 8;
 const BAND_COUNT: usize = BAND_LEN + 8;
 const LOG_LEN: usize = BAND_COUNT + 8;
 const RUN_COUNT_MAX: usize = LOG_LEN + 8;
-const RESERVED: usize = RUN_COUNT_MAX + 8;
+const GATHER_LEN: usize = RUN_COUNT_MAX + 8;
+const RESERVED: usize = GATHER_LEN + 8;
 const CRC: usize = BLOCK_LEN_BYTES - 4;
-const _: () = assert!(RESERVED == 80 && RESERVED <= CRC);
+const _: () = assert!(RESERVED == 88 && RESERVED <= CRC);
 
 const REGION_ID: usize = 16;
 const REGION_EPOCH: usize = REGION_ID + 8;
@@ -50,6 +51,7 @@ pub(crate) struct Superblock {
     pub(crate) band_count: u64,
     pub(crate) log_len: Blocks,
     pub(crate) run_count_max: u64,
+    pub(crate) gather_len: Blocks,
     pub(crate) read_back: ReadBack,
     pub(crate) staging: Staging,
 }
@@ -81,6 +83,7 @@ impl Superblock {
             (BAND_COUNT, self.band_count),
             (LOG_LEN, self.log_len.get()),
             (RUN_COUNT_MAX, self.run_count_max),
+            (GATHER_LEN, self.gather_len.get()),
         ] {
             put_u64(&mut bytes, at, value);
         }
@@ -110,6 +113,7 @@ impl Superblock {
             band_count: get_u64(bytes, BAND_COUNT),
             log_len: Blocks::new(get_u64(bytes, LOG_LEN)),
             run_count_max: get_u64(bytes, RUN_COUNT_MAX),
+            gather_len: Blocks::new(get_u64(bytes, GATHER_LEN)),
             read_back: match get_u32(bytes, READ_BACK) {
                 1 => ReadBack::ToEndOfValid,
                 2 => ReadBack::WholeBand,

@@ -85,6 +85,7 @@ impl Layout {
             band_count: 0,
             log_len: Blocks::new(1 + checkpoint + rewrite_blocks(band_len, run_count_max) + room),
             run_count_max,
+            gather_len: options.gather_len,
             read_back: options.read_back,
             staging: options.staging,
         };

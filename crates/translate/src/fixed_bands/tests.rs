@@ -13,7 +13,8 @@ fn shingled(len: u64, track_len: u64, overlap_tracks: u32) -> Geometry {
 }
 
 fn options(band_len: u64) -> BandOptions {
-    BandOptions { band_len: Blocks::new(band_len), id: 77, ..BandOptions::default() }
+    let gather_len = Blocks::ZERO;
+    BandOptions { band_len: Blocks::new(band_len), id: 77, gather_len, ..BandOptions::default() }
 }
 
 fn range(start: u64, len: u64) -> BlockRange {
@@ -50,6 +51,7 @@ impl Story {
             );
             let drive = Arc::new(SimDisk::builder(geometry).memory().unwrap());
             let mut options = options(number("band").unwrap_or(16));
+            options.gather_len = Blocks::new(number("gather").unwrap_or(0));
             if arg("staging").as_deref() == Some("none") {
                 options.staging = Staging::None;
             }
@@ -319,4 +321,27 @@ fn every_block_lies_where_it_is_found_and_errors_name_the_hosts_blocks() {
     bands.discard(range(20, 1)).unwrap();
     bands.write(Lba::new(16), &blocks(9, 1), Persist::Cached).unwrap();
     assert_eq!(fills(&bands, 16, 6).unwrap(), [9, 17, 17, 17, 0, 17]);
+}
+
+#[test]
+fn what_waits_and_cannot_be_done_is_told_by_the_flush_and_goes_on_waiting() {
+    let (drive, bands) = filled();
+    drop(bands);
+    let mut options = options(16);
+    options.gather_len = Blocks::new(16);
+    let bands = FixedBands::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+    bands.write(Lba::new(16), &blocks(1, 12), Persist::Through).unwrap();
+    let bad = Lba::new(bands.layout.locate(Lba::new(25)).get());
+    drive.damage(BlockRange::new(bad, Blocks::new(1)));
+    bands.write(Lba::new(16), &blocks(2, 2), Persist::Cached).unwrap();
+    for _ in 0..2 {
+        let error = bands.flush().unwrap_err();
+        assert!(matches!(error, DiskError::Medium { at } if at == Lba::new(25)), "{error}");
+        assert_eq!(fills(&bands, 16, 3).unwrap(), [2, 2, 1]);
+    }
+    bands.discard(range(25, 1)).unwrap();
+    bands.flush().unwrap();
+    drop(bands);
+    let bands = FixedBands::open(drive).unwrap();
+    assert_eq!(fills(&bands, 16, 12).unwrap(), [2, 2, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1]);
 }

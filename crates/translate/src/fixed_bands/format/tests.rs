@@ -10,6 +10,7 @@ fn superblock() -> Superblock {
         band_count: 80,
         log_len: Blocks::new(0x0456),
         run_count_max: 0x8000,
+        gather_len: Blocks::new(0x0400),
         read_back: ReadBack::WholeBand,
         staging: Staging::Journaled,
     }
@@ -50,9 +51,10 @@ fn golden_bytes() {
         "5000000000000000", // band_count
         "5604000000000000", // log_len_blocks
         "0080000000000000", // run_count_max
+        "0004000000000000", // gather_len_blocks
     );
-    assert_eq!(hex(&bytes[..80]), expected);
-    assert!(bytes[80..4092].iter().all(|&b| b == 0), "nothing outside the fields");
+    assert_eq!(hex(&bytes[..88]), expected);
+    assert!(bytes[88..4092].iter().all(|&b| b == 0), "nothing outside the fields");
     let header = encode_region_header(5, 6);
     let expected = "494d424c4f47310a010000000000000005000000000000000600000000000000";
     assert_eq!(hex(&header[..32]), expected);

@@ -27,6 +27,7 @@ struct Run {
     bands: Option<FixedBands>,
     model: Model,
     next_stamp: u64,
+    next_at: u64,
     prng: Prng,
     told: String,
 }
@@ -63,6 +64,7 @@ impl Run {
         let drive = Arc::new(builder.memory().unwrap());
         let mut options = options(band);
         (options.staging, options.read_back) = (shape.staging, shape.read_back);
+        options.gather_len = Blocks::new([0, 5, 1_000][prng.derive("gather").below(3) as usize]);
         let bands = FixedBands::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
         let len = bands.geometry().len().get().min(4 * band) as usize;
         Run {
@@ -70,6 +72,7 @@ impl Run {
             bands: Some(bands),
             model: Model { may_be: vec![vec![0]; len] },
             next_stamp: 1,
+            next_at: 0,
             prng,
             told: format!("seed {seed} {shape:?}"),
         }
@@ -86,9 +89,12 @@ impl Run {
     /// One request; false if the power went.
     fn step(&mut self) -> bool {
         let len = self.model.may_be.len() as u64;
-        let at = self.prng.below(len);
+        // A third of all requests go on where the last one ended.
+        let goes_on = self.prng.chance(1, 3) && self.next_at < len;
+        let at = if goes_on { self.next_at } else { self.prng.below(len) };
         let most = [1, 4, 30][self.prng.below(3) as usize];
         let range = range(at, 1 + self.prng.below((len - at).min(most)));
+        self.next_at = range.end().get();
         match self.prng.below(12) {
             0 => {
                 let on = has_power(self.bands().flush(), &self.told);
