@@ -176,9 +176,23 @@ impl Inner {
                 let len = Blocks::new(slice_len.min(len - start));
                 let range = BlockRange::new(Lba::new(start), len);
                 let state = ZoneState::NoPointer;
-                unused(slice as u32, range, ZoneUseKind::Files, state, Blocks::ZERO)
+                unused(slice as u32, range, ZoneUseKind::Files, state, len)
             });
-            return slices.collect();
+            let mut slices: Vec<ZoneUse> = slices.collect();
+            // Neither free nor the catalog's: held by a file, or dead in a set that is not.
+            for blank in self.space.with(|map| map.blank_runs()) {
+                let first = slices.partition_point(|slice| slice.range.end() <= blank.start);
+                let touched = slices[first..].iter_mut();
+                for slice in touched.take_while(|slice| slice.range.overlaps(blank)) {
+                    let start = slice.range.start.max(blank.start);
+                    let len = slice.range.end().min(blank.end()) - start;
+                    slice.dead_bytes -= len.bytes();
+                }
+            }
+            for slice in &mut slices {
+                slice.dead_bytes = slice.dead_bytes.saturating_sub(slice.catalog_bytes);
+            }
+            return slices;
         }
         zones
             .iter()

@@ -57,7 +57,10 @@ impl FileLayer {
     ///
     /// Cost: a look at every zone, free run and set.
     pub fn space_report(&self, set_len_bytes: Option<u64>) -> SpaceReport {
-        let map = self.inner.space.with(|map| map.clone());
+        let mut map = self.inner.space.with(|map| map.clone());
+        // As if what was given back were discarded already, so that runs touch their neighbours.
+        let back = map.begin_discard();
+        map.was_discarded(&back);
         if map.zones().is_empty() { unzoned(&map, set_len_bytes) } else { zoned(&map) }
     }
 }

@@ -7,7 +7,7 @@ use crate::sweep::Cuts;
 use imbrex_clockwork::{Budget, Order, Prng, Runtime, VirtualWorld};
 use imbrex_disk::{Blocks, Disk};
 use imbrex_disk_sim::{FailAt, FaultPlan, Profile, SimDisk};
-use imbrex_files::{FileLayer, FilesError, FormatOptions, PlacementKind};
+use imbrex_files::{FileLayer, FilesError, FormatOptions, PlacementKind, PlacementOptions};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -91,8 +91,10 @@ impl Rig {
             // As long as the disk: nothing is durable before its flush.
             .write_cache(if setup.chance(9, 10) { scenario.geometry().len() } else { Blocks::ZERO })
             .event_log()
+            // Where tracks overlap, whoever would destroy valid data is told at once.
+            .refuse_destroying()
             .memory()
-            .expect("both rules of the scenarios are simulated");
+            .expect("the rules of the scenarios are simulated");
         let disk = Arc::new(disk);
         Rig {
             scenario,
@@ -125,7 +127,11 @@ impl Rig {
     pub(crate) fn format(&mut self) -> Result<(), String> {
         let name = self.scenario.placement;
         let placement = PlacementKind::by_name(name).ok_or(format!("no placement {name}"))?;
-        FileLayer::format(self.leash(), &FormatOptions::new(placement), &self.runtime)
+        // Tables of some blocks, not of 4 MiB.
+        let placement_options =
+            PlacementOptions { unit_len: Blocks::new(16), ..PlacementOptions::default() };
+        let options = FormatOptions { placement_options, ..FormatOptions::new(placement) };
+        FileLayer::format(self.leash(), &options, &self.runtime)
             .map(drop)
             .map_err(|error| format!("format: {}", chain(&error)))
     }

@@ -1,6 +1,6 @@
 //! The named combinations of drive, placement and target that a seed can be run on.
 
-use imbrex_disk::{Blocks, Geometry, GeometrySpec, Rule, ZoneSpec};
+use imbrex_disk::{Blocks, Geometry, GeometrySpec, Rule, ShingleSpec, ZoneSpec};
 
 /// What is tortured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub(crate) enum Drive {
     Zoned { conventional_zone_count: u32 },
     /// No zones.
     Conventional,
+    /// Raw tracks, which a write to the ones before destroys.
+    Shingled { track_len: Blocks, overlap_tracks: u32 },
 }
 
 /// A named combination.
@@ -96,6 +98,38 @@ impl Scenario {
             zone_count: 48,
         },
         Scenario {
+            name: "files-cost-benefit",
+            about: "the file layer on one log of zones, cleaned where it pays most",
+            target: Target::Files,
+            drive: Drive::Zoned { conventional_zone_count: 1 },
+            placement: "log-cost-benefit",
+            zone_count: 40,
+        },
+        Scenario {
+            name: "files-band-per-table",
+            about: "the file layer with a zone for each table",
+            target: Target::Files,
+            drive: Drive::Zoned { conventional_zone_count: 2 },
+            placement: "band-per-table",
+            zone_count: 48,
+        },
+        Scenario {
+            name: "files-sets",
+            about: "the file layer on a conventional drive, tables of a group side by side",
+            target: Target::Files,
+            drive: Drive::Conventional,
+            placement: "sets",
+            zone_count: 32,
+        },
+        Scenario {
+            name: "files-dynamic-bands",
+            about: "the file layer on raw shingled tracks that refuse to be destroyed",
+            target: Target::Files,
+            drive: Drive::Shingled { track_len: Blocks::new(8), overlap_tracks: 2 },
+            placement: "dynamic-bands",
+            zone_count: 48,
+        },
+        Scenario {
             name: "files-conventional",
             about: "the file layer on a conventional drive",
             target: Target::Files,
@@ -115,6 +149,9 @@ impl Scenario {
         let len = Blocks::new(self.zone_count * ZONE_LEN.get());
         let rule = match self.drive {
             Drive::Conventional => Rule::Anywhere,
+            Drive::Shingled { track_len, overlap_tracks } => {
+                Rule::IsolationDistance(ShingleSpec { track_len, overlap_tracks })
+            }
             Drive::Zoned { conventional_zone_count } => Rule::AtPointer(ZoneSpec {
                 zone_len: ZONE_LEN,
                 // A few blocks short, as real drives may be: addresses jump at zone ends.

@@ -223,6 +223,11 @@ impl SpaceMap {
         self.unzoned.as_ref().map_or(Blocks::ZERO, Unzoned::guarded)
     }
 
+    /// The runs of a disk without zones in which nothing lies, and nothing is about to.
+    pub fn blank_runs(&self) -> Vec<BlockRange> {
+        self.unzoned.as_ref().map(Unzoned::blank_runs).unwrap_or_default()
+    }
+
     /// From the first block that files may use to the end of the last that they do, without zones.
     pub fn address_len(&self) -> Blocks {
         self.unzoned.as_ref().map_or(Blocks::ZERO, Unzoned::address_len)

@@ -74,6 +74,12 @@ impl Unzoned {
         last.map_or(disk_end, |run| run.start) - self.start
     }
 
+    /// Where nothing lies: free runs, those on their way to become free, and guards.
+    pub(super) fn blank_runs(&self) -> Vec<BlockRange> {
+        let back = self.given_back.iter().copied();
+        self.runs.iter().chain(back).chain(self.guards.values().copied()).collect()
+    }
+
     /// The end of what a write of `range` destroys.
     fn reach_end(&self, range: BlockRange) -> Lba {
         let reach = self.geometry.reach(range);

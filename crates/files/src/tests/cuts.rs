@@ -4,7 +4,9 @@
 //! the change on its way (F1); every file reads back (F2); a log holds what was synced; the check
 //! finds nothing; and the drive can be written again.
 
-use super::stage::{Stage, Zones, assert_sound, content, conventional, put, table, verify, zoned};
+use super::stage::{
+    Stage, Zones, assert_sound, content, conventional, member, put, shingled, table, verify, zoned,
+};
 use crate::{AppRecord, Commit, FileKind, FileLayer, Files, FilesError, Hints, LogWriter};
 use imbrex_disk::Blocks;
 use imbrex_disk_sim::FaultPlan;
@@ -52,6 +54,39 @@ const STORY: &[Op] = &[
     Op::Swap { remove: &["e"], add: ("g", 10, 1), app: "more" },
     Op::Clean,
     Op::Apps(3),
+];
+
+/// Sets that die in parts, holes that are split, filled and coalesce, logs between them.
+const BANDS: &[Op] = &[
+    Op::Log("w1"),
+    Op::Append("w1", 3),
+    Op::Put(&[("a", 30, 2), ("b", 20, 2), ("c", 30, 2)]),
+    Op::Put(&[("d", 25, 2), ("e", 25, 2)]),
+    Op::Swap { remove: &["a", "c"], add: ("f", 40, 1), app: "half dead" },
+    Op::Append("w1", 20),
+    Op::Swap { remove: &["b"], add: ("g", 8, 1), app: "a hole" },
+    Op::Put(&[("h", 20, 2), ("i", 16, 2)]),
+    Op::Put(&[("j", 10, 2)]),
+    Op::Finish("w1"),
+    Op::Log("w2"),
+    Op::Append("w2", 5),
+    Op::Swap { remove: &["w1", "h"], add: ("k", 12, 3), app: "half dead again" },
+    Op::Apps(34),
+    Op::Swap { remove: &["i", "d"], add: ("l", 9, 1), app: "coalesced" },
+    Op::Put(&[("m", 30, 3), ("n", 30, 3)]),
+    Op::Append("w2", 30),
+    Op::Clean,
+];
+
+/// A full drive of half-dead sets, whose living members must move to make room.
+const HALF_DEAD: &[Op] = &[
+    Op::Put(&[("a", 60, 2), ("b", 20, 2), ("c", 60, 2)]),
+    Op::Put(&[("d", 60, 2), ("e", 20, 2), ("f", 60, 2)]),
+    Op::Put(&[("g", 60, 2), ("h", 20, 2), ("i", 60, 2)]),
+    Op::Swap { remove: &["a", "c", "d", "f"], add: ("j", 10, 1), app: "half dead" },
+    Op::Put(&[("k", 110, 3), ("l", 110, 3)]),
+    Op::Rename("b", "b2"),
+    Op::Put(&[("m", 15, 1)]),
 ];
 
 impl Model {
@@ -157,7 +192,8 @@ fn perform(
 ) -> Result<(), FilesError> {
     match op {
         Op::Put(tables) => {
-            let buffers = tables.iter().map(|&(name, blocks, level)| table(name, blocks, level));
+            let buffers =
+                tables.iter().map(|&(name, blocks, level)| member(name, blocks, level, 1));
             let add = files.persist(buffers.collect())?;
             files.commit(Commit { add, ..Commit::default() })
         }
@@ -200,29 +236,35 @@ fn perform(
 }
 
 fn start(stage: &Stage, placement: &str) -> FileLayer {
-    let files = stage.format(placement).unwrap();
+    let files = stage.format_small(placement).unwrap();
     stage.runtime.scheduler.spawn(files.clean_job());
     files
 }
 
 /// The device events of the whole story on such a stage.
-fn event_count(make: &dyn Fn() -> Stage, placement: &str) -> u64 {
+fn event_count(make: &dyn Fn() -> Stage, placement: &str, story: &[Op]) -> u64 {
     let stage = make();
     let files = start(&stage, placement);
     stage.disk.set_faults(FaultPlan::default());
-    let (models, result) = play(&stage, &files, STORY);
+    let (models, result) = play(&stage, &files, story);
     result.unwrap();
     assert!(models[0].matches(&files), "the story itself");
+    let moves = files.stats().cleaned_zones > 0;
+    assert!(moves || !std::ptr::eq(story, HALF_DEAD), "nothing was moved on {placement}");
     assert_sound(&files);
     stage.disk.fault_event_count()
 }
 
 fn cut_everywhere(make: &dyn Fn() -> Stage, placement: &str) {
-    for cut in 0..event_count(make, placement) {
+    cut_story(make, placement, STORY);
+}
+
+fn cut_story(make: &dyn Fn() -> Stage, placement: &str, story: &[Op]) {
+    for cut in 0..event_count(make, placement, story) {
         let stage = make();
         let files = start(&stage, placement);
         stage.disk.set_faults(FaultPlan { power_cut_after: Some(cut), ..FaultPlan::default() });
-        let (states, _) = play(&stage, &files, STORY);
+        let (states, _) = play(&stage, &files, story);
         drop(files);
         stage.world.drop_jobs();
         stage.power_cycle(cut);
@@ -281,14 +323,41 @@ fn on_a_conventional_drive() {
 }
 
 #[test]
+fn on_a_band_per_table() {
+    let zones = Zones { count: 14, len: 70, conventional: 1, active_limit: Some(6) };
+    cut_everywhere(&|| zoned(zones, 512), "band-per-table");
+}
+
+#[test]
+fn on_sets() {
+    cut_story(&|| conventional(900, 512), "sets", BANDS);
+}
+
+#[test]
+fn on_dynamic_bands() {
+    cut_story(&|| shingled(1600, 8, 2, 512), "dynamic-bands", BANDS);
+}
+
+#[test]
+fn while_half_dead_sets_are_moved() {
+    cut_story(&|| conventional(620, 512), "sets", HALF_DEAD);
+    cut_story(&|| shingled(840, 4, 1, 512), "dynamic-bands", HALF_DEAD);
+}
+
+#[test]
 fn while_formatting() {
+    cut_formatting(&|| zoned(SMALL, 512), "zone-per-level");
+    cut_formatting(&|| shingled(1600, 8, 2, 512), "dynamic-bands");
+}
+
+fn cut_formatting(make: &dyn Fn() -> Stage, placement: &str) {
     for cut in 0..12 {
-        let stage = zoned(SMALL, 512);
-        let files = start(&stage, "zone-per-level");
+        let stage = make();
+        let files = start(&stage, placement);
         put(&files, "old", 3, 1).unwrap();
         drop(files);
         stage.disk.set_faults(FaultPlan { power_cut_after: Some(cut), ..FaultPlan::default() });
-        let formatted = stage.format("zone-per-level").is_ok();
+        let formatted = stage.format_small(placement).is_ok();
         stage.power_cycle(cut);
         match stage.open() {
             Ok(files) if formatted => assert!(files.list("").is_empty()),
@@ -297,7 +366,7 @@ fn while_formatting() {
             Err(FilesError::NotFormatted { .. }) if !formatted => {}
             Err(error) => panic!("cut at event {cut}: {error}"),
         }
-        stage.format("zone-per-level").unwrap();
+        stage.format_small(placement).unwrap();
     }
 }
 

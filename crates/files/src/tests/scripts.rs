@@ -8,9 +8,9 @@
 use super::stage::{Stage, Zones, content, conventional, shingled, table, verify, zoned};
 use crate::{
     AppRecord, Commit, FileBuffer, FileKind, FileLayer, FileReader, Files, FilesError, GroupId,
-    Hints, LogWriter, Persisted, PlacementOptions, ZoneUse, ZoneUseKind,
+    Hints, LogWriter, Persisted, PlacementOptions, ZoneUseKind,
 };
-use imbrex_disk::{Blocks, ZoneState};
+use imbrex_disk::{Blocks, Disk, Lba, ZoneState};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -111,7 +111,7 @@ impl Script {
             other => panic!("no such command: {other}"),
         }
         let report = self.files().check()?;
-        let mut out = picture(&self.files().zone_map());
+        let mut out = picture(self.files());
         for finding in report.findings {
             let _ = writeln!(out, "WRONG: {finding}");
         }
@@ -314,9 +314,13 @@ fn script_stage(number: &dyn Fn(&str) -> Option<u64>) -> Stage {
 }
 
 /// A line a zone that is not empty: what lives in it, and how much of it is dead.
-fn picture(uses: &[ZoneUse]) -> String {
+fn picture(files: &FileLayer) -> String {
+    let uses = files.zone_map();
     let mut out = String::new();
-    for zone in uses {
+    if files.disk().geometry().zones().is_none() {
+        return picture_of_runs(files);
+    }
+    for zone in &uses {
         let blocks = |bytes: u64| bytes / 4096;
         if zone.live_bytes + zone.dead_bytes == 0 || zone.kind == ZoneUseKind::Catalog {
             continue;
@@ -337,4 +341,36 @@ fn picture(uses: &[ZoneUse]) -> String {
         let _ = writeln!(out, " dead {}", blocks(zone.dead_bytes));
     }
     if out.is_empty() { "nothing\n".to_owned() } else { out }
+}
+
+/// A line a run without zones: a set, a file, or what is free and how much of that can be written.
+fn picture_of_runs(files: &FileLayer) -> String {
+    let mut map = files.inner.space.with(|map| map.clone());
+    let back = map.begin_discard();
+    map.was_discarded(&back);
+    let mut lines: Vec<(Lba, u8, String)> = Vec::new();
+    let mut sets: BTreeMap<Lba, String> = BTreeMap::new();
+    let set_ranges: Vec<_> = map.spans().collect();
+    for file in files.list("") {
+        for range in &file.extents {
+            let inside = set_ranges.iter().find(|(set, _)| set.contains(range.start));
+            match inside {
+                Some((set, _)) => {
+                    let _ = write!(sets.entry(set.start).or_default(), " {} {range}", file.name);
+                }
+                None => lines.push((range.start, 1, format!("{range} {}", file.name))),
+            }
+        }
+    }
+    for (set, dead) in &set_ranges {
+        let members = sets.remove(&set.start).unwrap_or_default();
+        let line = format!("{set} set:{members}, dead {}", dead.get());
+        lines.push((set.start, 0, line));
+    }
+    for run in map.runs().iter() {
+        let size = map.runs().size_of(run).get();
+        lines.push((run.start, 2, format!("{run} free, {size} fit")));
+    }
+    lines.sort();
+    lines.into_iter().fold(String::new(), |out, (.., line)| out + &line + "\n")
 }
