@@ -127,7 +127,7 @@ impl Scenario {
             target: Target::Files,
             drive: Drive::Shingled { track_len: Blocks::new(8), overlap_tracks: 2 },
             placement: "dynamic-bands",
-            zone_count: 48,
+            zone_count: 30,
         },
         Scenario {
             name: "files-conventional",

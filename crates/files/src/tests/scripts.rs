@@ -10,7 +10,7 @@ use crate::{
     AppRecord, Commit, FileBuffer, FileKind, FileLayer, FileReader, Files, FilesError, GroupId,
     Hints, LogWriter, Persisted, PlacementOptions, ZoneUseKind,
 };
-use imbrex_disk::{Blocks, Disk, Lba, ZoneState};
+use imbrex_disk::{Blocks, Lba, ZoneState};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
