@@ -69,6 +69,8 @@ pub(crate) struct Tally {
     pub(crate) background_bytes: AtomicU64,
     pub(crate) flush_count: AtomicU64,
     pub(crate) flush_out_bytes: AtomicU64,
+    /// Compactions that could not read and were tried again.
+    pub(crate) read_failure_count: AtomicU64,
     /// From the start of each flush to its commit.
     pub(crate) flush_ns: AtomicU64,
     pub(crate) compactions: Mutex<CompactionLog>,
@@ -180,6 +182,8 @@ pub struct Metrics {
     pub compaction_count: u64,
     /// Compactions that only moved tables to another level.
     pub move_count: u64,
+    /// Compactions that could not read a table and were tried again.
+    pub compaction_read_failure_count: u64,
     /// Read by compactions.
     pub compaction_in_bytes: u64,
     /// Written by compactions.
@@ -233,6 +237,8 @@ impl Store {
         }
         metrics.flush_count = self.tally.flush_count.load(Ordering::Relaxed);
         metrics.flush_out_bytes = self.tally.flush_out_bytes.load(Ordering::Relaxed);
+        metrics.compaction_read_failure_count =
+            self.tally.read_failure_count.load(Ordering::Relaxed);
         metrics.flush_total_ns = self.tally.flush_ns.load(Ordering::Relaxed);
         {
             let log = self.tally.compactions.lock();

@@ -7,12 +7,14 @@
 //! ```
 //!
 //! Invariants
-//!   O1  Recovery changes the drive by one commit: a power cut during it leaves what was there.
+//!   O1  Recovery changes the drive by one commit: a power cut during it leaves what was there. Where
+//!       the drive has no room for all tables beside all logs it is one commit a log, each of which
+//!       leaves a store that is recovered as if the logs that are gone had been flushed in time.
 //!   O2  When a store has been opened no log of before is left, so a torn one is never continued
 //!       (W4) and no log is ever replayed twice into different tables.
 
 use crate::EngineError;
-use crate::batch::KeyspaceId;
+use crate::batch::{BatchView, KeyspaceId};
 use crate::compaction::output::Outputs;
 use crate::flush::flush_task;
 use crate::key::Seq;
@@ -22,7 +24,7 @@ use crate::store::{Change, RecordLens, Start, Store};
 use crate::version::edit::{Counters, KeyspaceRecord, LogId, VersionEdit};
 use crate::version::format::{self, FORMAT_VERSION_KNOWN, Malformed, RecordKind};
 use crate::version::state::StoreState;
-use crate::wal::{LogSource, replay};
+use crate::wal::{LogSource, Replayed, replay};
 use imbrex_clockwork::Runtime;
 use imbrex_files::{AppRecord, Commit, CommitKind, Files};
 use std::collections::{BTreeMap, BTreeSet};
@@ -143,37 +145,83 @@ pub(crate) fn attach(
 fn replay_logs(store: &Store, recovery: &mut Recovery) -> Result<(), EngineError> {
     let state = store.state();
     let (logs, remove) = find_files(store, &state)?;
-    let (ids, logs): (Vec<_>, Vec<_>) = logs.into_iter().unzip();
-    recovery.log_count = logs.len();
-    recovery.leftover_count = remove.len() - logs.len();
-    if let Some(LogId(newest)) = ids.last() {
+    recovery.log_count = logs.ids.len();
+    recovery.leftover_count = remove.len() - logs.ids.len();
+    if let Some(LogId(newest)) = logs.ids.last() {
         store.reserve_ids(newest.saturating_add(1));
     }
-    let mut rebuild = Rebuild { store, slots: BTreeMap::new(), outputs: Vec::new() };
-    let floors: BTreeMap<_, _> =
-        state.keyspaces.iter().map(|(&id, entry)| (id, entry.log_floor)).collect();
     let flushed = Seq(state.counters.last_seq);
-    let replayed = replay(&logs, Some(flushed), &mut |index, batch| {
-        let log = ids[index];
-        for (seq, op) in batch.ops() {
-            // A keyspace without a floor was dropped; what is below its floor is in tables.
-            if floors.get(&op.keyspace).is_some_and(|&floor| log >= floor) {
-                rebuild.apply(op.keyspace, |slot| slot.insert(op.kind, op.key, seq, op.value))?;
-            }
+    let replayed = match replay_at_once(store, &logs, &remove, flushed, recovery) {
+        Err(error) if error.is_no_space() && logs.ids.len() > 1 => {
+            replay_one_by_one(store, &logs, remove, flushed, recovery)?
         }
-        Ok(())
-    })?;
+        done => done?,
+    };
     recovery.batch_count = replayed.batch_count;
     recovery.torn = replayed
         .cut
         .map(|cut| format!("{} was torn at offset {}: {}", cut.file, cut.offset, cut.reason));
     let last_seq = replayed.last_seq.unwrap_or(flushed).max(flushed);
-    let outputs = rebuild.finish()?;
-    recovery.table_count = outputs.iter().map(|output| output.added.len()).sum();
     store.publish(last_seq);
     store.writer.lock().next_seq = Seq(last_seq.0 + 1);
+    Ok(())
+}
+
+/// All logs in one commit.
+fn replay_at_once(
+    store: &Store,
+    logs: &Logs,
+    remove: &[String],
+    flushed: Seq,
+    recovery: &mut Recovery,
+) -> Result<Replayed, EngineError> {
+    let mut rebuild = Rebuild::new(store);
+    let replayed = replay(&logs.sources, Some(flushed), &mut |index, batch| {
+        rebuild.apply_batch(logs.ids[index], batch)
+    })?;
+    let outputs = rebuild.finish()?;
+    let last_seq = replayed.last_seq.unwrap_or(flushed).max(flushed);
+    recovery.table_count = commit_tables(store, outputs, remove.to_vec(), last_seq)?;
+    Ok(replayed)
+}
+
+/// The drive has no room for the tables of all logs beside the logs: one commit a log, oldest first,
+/// which makes room for the next (O1).
+fn replay_one_by_one(
+    store: &Store,
+    logs: &Logs,
+    mut remove: Vec<String>,
+    flushed: Seq,
+    recovery: &mut Recovery,
+) -> Result<Replayed, EngineError> {
+    // All of them are looked at before any goes: a log that is torn must be the last.
+    let replayed = replay(&logs.sources, Some(flushed), &mut |_, _| Ok(()))?;
+    remove.retain(|name| LogId::of_file_name(name).is_none());
+    recovery.table_count = 0;
+    let mut last_seq = flushed;
+    for (&id, source) in logs.ids.iter().zip(&logs.sources) {
+        let mut rebuild = Rebuild::new(store);
+        let one = replay(std::slice::from_ref(source), Some(last_seq), &mut |_, batch| {
+            rebuild.apply_batch(id, batch)
+        })?;
+        let outputs = rebuild.finish()?;
+        last_seq = one.last_seq.unwrap_or(last_seq).max(last_seq);
+        let mut remove = std::mem::take(&mut remove);
+        remove.push(id.file_name());
+        recovery.table_count += commit_tables(store, outputs, remove, last_seq)?;
+    }
+    Ok(replayed)
+}
+
+/// Commits what logs were made into, and that they are gone; returns how many tables there are.
+fn commit_tables(
+    store: &Store,
+    outputs: Vec<Outputs>,
+    remove: Vec<String>,
+    last_seq: Seq,
+) -> Result<usize, EngineError> {
     if remove.is_empty() && outputs.is_empty() {
-        return Ok(());
+        return Ok(0);
     }
     let kind = CommitKind::Recovery;
     let mut change = Change { remove, last_seq, kind, ..Change::default() };
@@ -181,10 +229,16 @@ fn replay_logs(store: &Store, recovery: &mut Recovery) -> Result<(), EngineError
         change.edit.tables_added.extend(output.added);
         change.add.extend(output.files);
     }
-    store.commit(change)
+    let table_count = change.add.len();
+    store.commit(change)?;
+    Ok(table_count)
 }
 
-type Logs = Vec<(LogId, LogSource)>;
+/// The logs that a store was left with, oldest first.
+struct Logs {
+    ids: Vec<LogId>,
+    sources: Vec<LogSource>,
+}
 
 /// The logs to replay, oldest first, and all files that will not be needed afterwards.
 fn find_files(store: &Store, state: &StoreState) -> Result<(Logs, Vec<String>), EngineError> {
@@ -210,17 +264,36 @@ fn find_files(store: &Store, state: &StoreState) -> Result<(Logs, Vec<String>), 
         }
     }
     logs.sort_by_key(|(id, _)| *id);
-    Ok((logs, remove))
+    let (ids, sources) = logs.into_iter().unzip();
+    Ok((Logs { ids, sources }, remove))
 }
 
 /// Memtables that are filled again, and the tables of those that grew full.
 struct Rebuild<'a> {
     store: &'a Store,
+    /// Where the log of each keyspace begins.
+    floors: BTreeMap<KeyspaceId, LogId>,
     slots: BTreeMap<KeyspaceId, Arc<MemSlot>>,
     outputs: Vec<Outputs>,
 }
 
-impl Rebuild<'_> {
+impl<'a> Rebuild<'a> {
+    fn new(store: &'a Store) -> Rebuild<'a> {
+        let state = store.state();
+        let floors = state.keyspaces.iter().map(|(&id, entry)| (id, entry.log_floor)).collect();
+        Rebuild { store, floors, slots: BTreeMap::new(), outputs: Vec::new() }
+    }
+
+    fn apply_batch(&mut self, log: LogId, batch: BatchView<'_>) -> Result<(), EngineError> {
+        for (seq, op) in batch.ops() {
+            // A keyspace without a floor was dropped; what is below its floor is in tables.
+            if self.floors.get(&op.keyspace).is_some_and(|&floor| log >= floor) {
+                self.apply(op.keyspace, |slot| slot.insert(op.kind, op.key, seq, op.value))?;
+            }
+        }
+        Ok(())
+    }
+
     fn apply(
         &mut self,
         keyspace: KeyspaceId,

@@ -179,6 +179,11 @@ impl Running {
         Ok(true)
     }
 
+    /// Whether the step that failed failed at reading.
+    fn has_read_failed(&self) -> bool {
+        self.task.as_ref().is_some_and(MergeTask::has_read_failed)
+    }
+
     /// How many entries it has merged.
     fn entry_count(&self) -> u64 {
         self.task.as_ref().map_or(0, |task| task.entry_counts().0)
@@ -372,8 +377,18 @@ impl Store {
         Ok(next)
     }
 
-    /// Without space the next try is a smaller one.
-    fn compaction_failed(&self, plan: &Plan, error: EngineError) -> EngineError {
+    /// Without space the next try is a smaller one. What could not be read is read again: an error of
+    /// the drive may pass, and a compaction that only read has changed nothing.
+    fn compaction_failed(
+        &self,
+        plan: &Plan,
+        error: EngineError,
+        has_read_failed: bool,
+    ) -> EngineError {
+        if has_read_failed && self.plans.lock().may_read_again(plan) {
+            self.tally.read_failure_count.fetch_add(1, Ordering::Relaxed);
+            return error;
+        }
         if !error.is_no_space() || plan.work == Work::Move {
             return self.failed(error);
         }
@@ -389,8 +404,13 @@ impl Store {
         plan: Plan,
         way: &mut Way<'_, '_>,
     ) -> Result<(), EngineError> {
+        let mut has_read_failed = true;
         let done = Running::start(self, Arc::clone(keyspace), plan.clone()).and_then(|mut run| {
-            while !run.step(self, imbrex_clockwork::BUDGET_DEFAULT.io_bytes)? {
+            has_read_failed = false;
+            while !run
+                .step(self, imbrex_clockwork::BUDGET_DEFAULT.io_bytes)
+                .inspect_err(|_| has_read_failed = run.has_read_failed())?
+            {
                 self.check_open()?;
                 self.runtime.scheduler.yield_now();
                 way.within(&plan, run.entry_count())?;
@@ -398,7 +418,7 @@ impl Store {
             way.passed(&plan);
             Ok(())
         });
-        let done = done.map_err(|error| self.compaction_failed(&plan, error));
+        let done = done.map_err(|error| self.compaction_failed(&plan, error, has_read_failed));
         self.end_compaction(keyspace, plan);
         done
     }
@@ -470,7 +490,13 @@ impl CompactionJob {
         if self.current.is_none() {
             let Some((keyspace, plan)) = store.next_compaction() else { return Ok(Step::Wait) };
             let started = Running::start(store, Arc::clone(&keyspace), plan.clone());
-            self.current = Some(started.inspect_err(|_| store.end_compaction(&keyspace, plan))?);
+            match started {
+                Ok(run) => self.current = Some(run),
+                Err(error) => {
+                    let _ = store.compaction_failed(&plan, error, true);
+                    store.end_compaction(&keyspace, plan);
+                }
+            }
             return Ok(Step::More);
         }
         let Some(run) = &mut self.current else { return Ok(Step::More) };
@@ -497,9 +523,8 @@ impl Job for CompactionJob {
             Ok(step) => step,
             Err(error) => {
                 let store = Arc::clone(&self.store);
-                match &self.current {
-                    Some(run) => _ = store.compaction_failed(&run.plan, error),
-                    None => _ = store.failed(error),
+                if let Some(run) = &self.current {
+                    let _ = store.compaction_failed(&run.plan, error, run.has_read_failed());
                 }
                 self.let_go();
                 Step::Wait

@@ -211,6 +211,8 @@ pub(crate) struct Plans {
     pub(crate) keyspaces: BTreeMap<KeyspaceId, KeyspacePlans>,
     /// Whether a memtable is being flushed.
     pub(crate) is_flushing: bool,
+    /// How often reading failed, by the first table of the plan.
+    read_failures: BTreeMap<TableId, u32>,
 }
 
 /// Which compactions of a keyspace run, and where its rounds go on.
@@ -236,7 +238,18 @@ pub(crate) trait TableFacts: fmt::Debug {
     fn properties(&self, table: &TableSlot) -> Option<TableProperties>;
 }
 
+/// How often a compaction that cannot read its inputs is tried before the store gives up.
+const READ_TRY_COUNT_MAX: u32 = 3;
+
 impl Plans {
+    /// Notes that reading the inputs of `plan` failed; whether it may be tried again.
+    pub(crate) fn may_read_again(&mut self, plan: &Plan) -> bool {
+        let Some(first) = plan.tables().next() else { return false };
+        let count = self.read_failures.entry(first.meta.id).or_default();
+        *count += 1;
+        *count < READ_TRY_COUNT_MAX
+    }
+
     /// Whether no compaction of keyspace `id` and no flush runs.
     pub(crate) fn is_idle_for(&self, id: KeyspaceId) -> bool {
         !self.is_flushing && self.keyspaces.get(&id).is_none_or(|plans| plans.busy.is_idle())

@@ -132,6 +132,8 @@ pub(crate) struct MergeTask<I> {
     /// The stripe of the newest entry of `user_key` that was met last.
     stripe: Option<usize>,
     is_started: bool,
+    /// The step that failed failed at reading.
+    has_read_failed: bool,
     entry_count: u64,
     dropped_count: u64,
 }
@@ -163,6 +165,7 @@ impl<I: SourcedIter> MergeTask<I> {
             user_key: Vec::new(),
             stripe: None,
             is_started: false,
+            has_read_failed: false,
             entry_count: 0,
             dropped_count: 0,
         }
@@ -171,7 +174,7 @@ impl<I: SourcedIter> MergeTask<I> {
     /// Merges about `len_bytes` of entries; true when there are no more.
     pub(crate) fn step(&mut self, store: &Store, len_bytes: u64) -> Result<bool, EngineError> {
         if !self.is_started {
-            self.iter.seek_to_first()?;
+            self.read(I::seek_to_first)?;
             self.is_started = true;
         }
         let mut done_bytes = 0;
@@ -180,9 +183,22 @@ impl<I: SourcedIter> MergeTask<I> {
                 return Ok(false);
             }
             done_bytes += self.merge_one(store)?;
-            self.iter.next()?;
+            self.read(I::next)?;
         }
         Ok(true)
+    }
+
+    #[inline]
+    fn read(
+        &mut self,
+        go: impl FnOnce(&mut I) -> Result<(), EngineError>,
+    ) -> Result<(), EngineError> {
+        go(&mut self.iter).inspect_err(|_| self.has_read_failed = true)
+    }
+
+    /// Whether the step that failed failed at reading: then nothing is in doubt.
+    pub(crate) fn has_read_failed(&self) -> bool {
+        self.has_read_failed
     }
 
     /// Keeps or drops the current entry; returns its length.

@@ -5,6 +5,7 @@ mod basic;
 mod crowded;
 mod found;
 mod gear;
+mod hardship;
 mod model;
 mod power_cut;
 mod stage;

@@ -1,0 +1,130 @@
+//! A drive that is full to the brim when a store is opened, and one that now and then cannot read.
+
+use crate::stage::{key, seeded, small};
+use imbrex::{Db, EngineError, KeyspaceOptions, Options};
+use imbrex_clockwork::{Order, Prng, Runtime};
+use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Rule};
+use imbrex_disk_sim::{FailAt, FaultPlan, SimDisk};
+use imbrex_files::{Commit, FileBuffer, FileKind, FileLayer, Files, FormatOptions, Hints};
+use imbrex_files::{FilesError, PlacementKind};
+use std::sync::Arc;
+
+/// Fills what the store leaves of the drive, and takes away again what two memtables take.
+fn fill_with_ballast(files: &dyn Files) {
+    let hints = Hints { may_use_reserve: true, ..Hints::new(FileKind::Other) };
+    let mut names = Vec::new();
+    for piece_len_bytes in [64 << 10, 4 << 10] {
+        loop {
+            let name = format!("ballast-{}", names.len());
+            let mut file = FileBuffer::new(&name, hints);
+            file.append(&vec![7; piece_len_bytes]);
+            match files.persist(vec![file]) {
+                Ok(add) => files.commit(Commit { add, ..Commit::default() }).unwrap(),
+                Err(FilesError::NoSpace { .. }) => break,
+                Err(error) => panic!("{error}"),
+            }
+            names.push(name);
+        }
+    }
+    names.truncate(2);
+    files.commit(Commit { remove: names, ..Commit::default() }).unwrap();
+}
+
+/// A store is killed with eight memtables in its logs, on a drive that has room for two: the tables
+/// of all logs do not fit beside the logs, and the recovery had to have room for all of them at once.
+/// Now each log makes room for the next, and the power may go between any two.
+#[test]
+fn a_store_on_a_full_drive_is_opened() {
+    let (runtime, world) = Runtime::virtual_time(Order::SmallestTime);
+    let geometry = GeometrySpec { len: Blocks::new(2560), rule: Rule::Anywhere };
+    let disk = SimDisk::builder(Geometry::new(geometry).unwrap()).write_cache(Blocks::new(64));
+    let disk = Arc::new(disk.memory().unwrap());
+    let as_disk = || Arc::clone(&disk) as Arc<dyn Disk>;
+    let placement = FormatOptions::new(PlacementKind::by_name("first-fit").unwrap());
+    let files = FileLayer::format(as_disk(), &placement, &runtime).unwrap();
+    let keyspace = KeyspaceOptions { table_len_bytes: 256 << 10, ..small().keyspace };
+    let options = || Options {
+        background_work: false,
+        immutable_memtable_count_max: 16,
+        keyspace: keyspace.clone(),
+        ..small()
+    };
+    let db = Db::open(Arc::new(files.clone()), runtime.clone(), options()).unwrap();
+    let mut prng = Prng::new(1);
+    let mut values = Vec::new();
+    for n in 0..500 {
+        let mut value = vec![0; 1000];
+        prng.fill(&mut value);
+        db.default_keyspace().put(key(n), &value).unwrap();
+        values.push(value);
+    }
+    db.sync().unwrap();
+    fill_with_ballast(&files);
+    let mut cut_count = 0;
+    let mut db = Some(db);
+    let recovered = loop {
+        disk.cut_power();
+        world.drop_jobs();
+        drop(db.take());
+        disk.power_cycle(&mut prng).unwrap();
+        let files: Arc<dyn Files> = Arc::new(FileLayer::open(as_disk(), &runtime).unwrap());
+        let power_cut_after = (cut_count < 12).then_some(cut_count * 3);
+        disk.set_faults(FaultPlan { power_cut_after, ..FaultPlan::default() });
+        match Db::open(files, runtime.clone(), options()) {
+            Ok(db) => break db,
+            Err(error) => assert!(power_cut_after.is_some(), "{error}"),
+        }
+        cut_count += 1;
+    };
+    assert!(cut_count > 4, "only {cut_count} cuts");
+    for (n, value) in values.iter().enumerate() {
+        let got = recovered.default_keyspace().get(key(n as u64)).unwrap();
+        assert_eq!(got.as_deref(), Some(&value[..]), "key {n}");
+    }
+    let report = recovered.check().unwrap();
+    let findings: Vec<_> =
+        report.findings.iter().filter(|finding| !finding.contains("ballast")).collect();
+    assert!(findings.is_empty(), "{findings:?}");
+}
+
+fn write_until_error(db: &Db, prng: &mut Prng, count: u64) -> Result<(), EngineError> {
+    let mut value = [0; 500];
+    for _ in 0..count {
+        prng.fill(&mut value);
+        db.default_keyspace().put(key(prng.below(2000)), value)?;
+    }
+    Ok(())
+}
+
+/// One read of a compaction fails, as a drive's may. That used to end all writing until the store was
+/// opened again, although nothing was in doubt; now the compaction is made again.
+#[test]
+fn a_compaction_that_cannot_read_is_made_again() {
+    let mut failure_count = 0;
+    for seed in 0..8 {
+        let stage = seeded(60, seed);
+        let mut prng = Prng::new(seed);
+        let db = stage.create(small());
+        write_until_error(&db, &mut prng, 1000).unwrap();
+        let fail_read = Some(FailAt { after: prng.below(20), sticky: false });
+        stage.disk.set_faults(FaultPlan { fail_read, ..FaultPlan::default() });
+        write_until_error(&db, &mut prng, 2000).unwrap();
+        db.wait_idle().unwrap();
+        assert!(db.check().unwrap().is_sound(), "seed {seed}");
+        failure_count += db.metrics().compaction_read_failure_count;
+    }
+    assert!(failure_count > 3, "only {failure_count} compactions met the failure");
+}
+
+/// A drive that never reads again is not tried without end.
+#[test]
+fn a_compaction_that_can_never_read_stops_the_store() {
+    let stage = seeded(60, 1);
+    let mut prng = Prng::new(1);
+    let db = stage.create(small());
+    let fail_read = Some(FailAt { after: 0, sticky: true });
+    stage.disk.set_faults(FaultPlan { fail_read, ..FaultPlan::default() });
+    let error = write_until_error(&db, &mut prng, 20_000).unwrap_err();
+    assert!(matches!(error, EngineError::Poisoned { .. }), "{error}");
+    assert_eq!(db.metrics().compaction_read_failure_count, 2);
+}
