@@ -1,8 +1,8 @@
 //! Why a layout could not be chosen, put on a drive, or opened.
 
 use imbrex::EngineError;
-use imbrex_disk::DiskError;
 use imbrex_files::FilesError;
+use imbrex_translate::BandsError;
 
 /// An error of this crate; the failing layer's own error, where there is one, is its source.
 #[derive(Debug, thiserror::Error)]
@@ -45,14 +45,14 @@ pub enum LayoutError {
         /// The name recorded in the drive.
         recorded: String,
     },
-    /// The translation layer below the files failed.
+    /// The bands below the files cannot be made or opened.
     #[error("{what}: {source}")]
-    Disk {
+    Bands {
         /// What was being done.
         what: &'static str,
-        /// Its error.
+        /// Their error.
         #[source]
-        source: DiskError,
+        source: BandsError,
     },
     /// The file layer failed.
     #[error("{what}: {source}")]

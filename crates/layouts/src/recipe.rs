@@ -8,12 +8,19 @@
 //! on a disk it decides much: 128 KB where a file system's read-ahead does it, whole tables where
 //! the store knows where its tables lie.
 
-use imbrex::Options;
-use imbrex_disk::{Geometry, Rule};
+use imbrex::{CompactionKind, Options};
+use imbrex_disk::{Blocks, Geometry, Rule};
+use imbrex_translate::BandOptions;
 
 /// Of a drive, the share that one memtable may be long: a store keeps free what it holds in memory.
 const MEMTABLE_SHARE: u64 = 64;
 const MEMTABLE_LEN_BYTES_MIN: u64 = 64 << 10;
+
+/// A table with its index and footer, in one read.
+const WHOLE_TABLE_LEN_BYTES: usize = 8 << 20;
+
+/// SMRDB's bands, where the drive does not say.
+const BAND_LEN_BYTES: u64 = 40 << 20;
 
 /// Which kind of drive a layout is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,6 +58,8 @@ impl Recording {
 /// The parts of a layout, fitted to one drive.
 #[derive(Clone, Debug)]
 pub struct Recipe {
+    /// Fixed bands over the drive, where the layout has them.
+    pub bands: Option<BandOptions>,
     /// The placement policy, by name.
     pub placement: &'static str,
     /// The engine's options; those of its default keyspace are written down at format.
@@ -62,6 +71,9 @@ impl Recipe {
     /// above what the parts need to work at all.
     pub fn shrunk(mut self, divisor: u64) -> Recipe {
         let by = |len_bytes: u64, min: u64| (len_bytes / divisor.max(1)).max(min);
+        if let Some(bands) = &mut self.bands {
+            bands.band_len = Blocks::holding(by(bands.band_len.bytes(), 64 << 10));
+        }
         let options = &mut self.options;
         options.memtable_len_bytes = by(options.memtable_len_bytes, 16 << 10);
         options.log_len_bytes_max = by(options.log_len_bytes_max, 64 << 10);
@@ -94,4 +106,22 @@ pub(crate) fn default_engine(_: &Geometry) -> Options {
 /// LevelDB 1.19 through a file system.
 pub(crate) fn leveldb(_: &Geometry) -> Options {
     Options::leveldb_1_19()
+}
+
+/// GearDB: LevelDB's sizes, compaction in windows, whole tables read.
+pub(crate) fn gear(_: &Geometry) -> Options {
+    let mut options = Options::leveldb_1_19();
+    options.compaction_read_len_bytes = WHOLE_TABLE_LEN_BYTES;
+    options.keyspace.compaction = CompactionKind::Gear;
+    options
+}
+
+/// SMRDB with LevelDB's levels.
+pub(crate) fn smrdb_leveled(geometry: &Geometry) -> Options {
+    Options::smrdb_leveled(band_len_bytes(geometry))
+}
+
+/// What a table of a band of its own may be long.
+fn band_len_bytes(geometry: &Geometry) -> u64 {
+    geometry.zones().map_or(BAND_LEN_BYTES, |zones| zones.zone_capacity.bytes())
 }

@@ -13,6 +13,7 @@ use imbrex::{Db, Options};
 use imbrex_clockwork::Runtime;
 use imbrex_disk::{Counters, Disk};
 use imbrex_files::{FileLayer, FormatOptions};
+use imbrex_translate::{BandsError, FixedBands};
 use std::fmt;
 use std::sync::Arc;
 
@@ -66,7 +67,15 @@ impl Layout {
     ) -> Result<Stack, LayoutError> {
         let unsuitable = |reason| LayoutError::Unsuitable { layout: self.name(), reason };
         self.suits(drive.geometry()).map_err(unsuitable)?;
-        let disk = Arc::clone(&drive);
+        let disk = match &recipe.bands {
+            None => Arc::clone(&drive),
+            Some(options) => {
+                let mut options = *options;
+                options.id = format_id;
+                let bands = FixedBands::format(Arc::clone(&drive), &options);
+                Arc::new(bands.map_err(failed("making fixed bands"))?) as Arc<dyn Disk>
+            }
+        };
         let format = FormatOptions {
             layout_name: self.name().to_owned(),
             format_id,
@@ -110,11 +119,19 @@ impl Layout {
 /// # Errors
 /// [`LayoutError::Foreign`]; [`LayoutError::Files`] where it holds no files or damaged ones.
 pub fn mount(drive: Arc<dyn Disk>, runtime: &Runtime) -> Result<Mounted, LayoutError> {
-    let disk = Arc::clone(&drive);
+    let disk = match FixedBands::open(Arc::clone(&drive)) {
+        Ok(bands) => Arc::new(bands) as Arc<dyn Disk>,
+        Err(BandsError::NotBands | BandsError::WrongRule { .. }) => Arc::clone(&drive),
+        Err(error) => return Err(failed("opening fixed bands")(error)),
+    };
     let files = FileLayer::open(Arc::clone(&disk), runtime)
         .map_err(|source| LayoutError::Files { what: "opening the files", source })?;
     let layout = Layout::recorded(files.layout_name(), files.placement_name())?;
     Ok(Mounted { layout, drive, disk, files })
+}
+
+fn failed(what: &'static str) -> impl FnOnce(BandsError) -> LayoutError {
+    move |source| LayoutError::Bands { what, source }
 }
 
 impl Mounted {

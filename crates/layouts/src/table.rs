@@ -4,15 +4,19 @@
 //! `engine::compaction`) and one entry here; `docs/layouts.md` walks through it.
 
 use crate::error::{LayoutError, nearest};
-use crate::recipe::{EngineOptions, Recipe, Recording, default_engine, leveldb};
-use imbrex_disk::{Geometry, Rule};
+use crate::recipe::{
+    EngineOptions, Recipe, Recording, default_engine, gear, leveldb, smrdb_leveled,
+};
+use imbrex_disk::{Geometry, GeometrySpec, Rule};
 use imbrex_files::PlacementKind;
+use imbrex_translate::BandOptions;
 use std::fmt;
 
 /// One layout.
 struct Entry {
     name: &'static str,
     recording: Recording,
+    over: Over,
     /// A policy of `files`.
     placement: &'static str,
     engine: EngineOptions,
@@ -22,12 +26,22 @@ struct Entry {
     summary: &'static str,
 }
 
-use Recording::{Conventional, Zoned};
+/// What lies between the drive and the files.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Over {
+    Drive,
+    /// Fixed bands with read-modify-write: the drive then takes writes anywhere.
+    FixedBands,
+}
+
+use Over::{Drive, FixedBands};
+use Recording::{Conventional, Shingled, Zoned};
 
 const TABLE: &[Entry] = &[
     Entry {
         name: "leveled-zones",
         recording: Zoned,
+        over: Drive,
         placement: "zone-per-level",
         engine: default_engine,
         source: "Imbrex",
@@ -36,6 +50,7 @@ const TABLE: &[Entry] = &[
     Entry {
         name: "leveled-log",
         recording: Zoned,
+        over: Drive,
         placement: "log-structured",
         engine: default_engine,
         source: "Imbrex",
@@ -44,6 +59,7 @@ const TABLE: &[Entry] = &[
     Entry {
         name: "leveled-first-fit",
         recording: Conventional,
+        over: Drive,
         placement: "first-fit",
         engine: default_engine,
         source: "Imbrex",
@@ -52,22 +68,61 @@ const TABLE: &[Entry] = &[
     Entry {
         name: "leveldb-cmr",
         recording: Conventional,
+        over: Drive,
         placement: "first-fit",
         engine: leveldb,
         source: "LevelDB 1.19; the baseline of SEALDB fig. 2",
         summary: "LevelDB on a conventional disk: tables scattered first fit, as by a file system",
     },
     Entry {
+        name: "leveldb-banded",
+        recording: Shingled,
+        over: FixedBands,
+        placement: "first-fit",
+        engine: leveldb,
+        source: "SEALDB, LevelDB of fig. 3, 8 and 12",
+        summary: "LevelDB on fixed bands that are read, modified and rewritten, as in a drive-managed disk",
+    },
+    Entry {
+        name: "smrdb-leveled",
+        recording: Zoned,
+        over: Drive,
+        placement: "band-per-table",
+        engine: smrdb_leveled,
+        source: "Pitchumani's thesis, chapter 3: SMRDB-LOC",
+        summary: "a table a band; LevelDB's levels",
+    },
+    Entry {
         name: "leveldb-greedy",
         recording: Zoned,
+        over: Drive,
         placement: "log-structured",
         engine: leveldb,
         source: "GearDB, Ldb-Greedy",
         summary: "LevelDB over one log of zones; the zone with most dead data is cleaned first",
     },
     Entry {
+        name: "leveldb-cb",
+        recording: Zoned,
+        over: Drive,
+        placement: "log-cost-benefit",
+        engine: leveldb,
+        source: "GearDB, Ldb-CB",
+        summary: "LevelDB over one log of zones; the oldest and emptiest zone is cleaned first",
+    },
+    Entry {
+        name: "gear",
+        recording: Zoned,
+        over: Drive,
+        placement: "zone-per-level",
+        engine: gear,
+        source: "GearDB",
+        summary: "each level in zones of its own; compaction in windows that empty whole zones",
+    },
+    Entry {
         name: "leveldb-zones",
         recording: Zoned,
+        over: Drive,
         placement: "zone-per-level",
         engine: leveldb,
         source: "the baseline that GearDB leaves out",
@@ -182,14 +237,25 @@ impl Layout {
                 rule.name(),
             ));
         }
-        self.policy().build().suits(geometry)
+        self.policy().build().suits(&self.above(geometry))
+    }
+
+    /// What the files see of a drive of `geometry`: it, or bands that take writes anywhere. How many
+    /// bands there is room for is theirs to say.
+    fn above(self, geometry: &Geometry) -> Geometry {
+        match self.0.over {
+            Drive => *geometry,
+            FixedBands => Geometry::new(GeometrySpec { len: geometry.len(), rule: Rule::Anywhere })
+                .expect("as long as a geometry that was checked"),
+        }
     }
 
     /// Its parts, fitted to a drive of `geometry`; they may be adjusted before
     /// [`Layout::format_with`].
     pub fn recipe(self, geometry: &Geometry) -> Recipe {
         let options = (self.0.engine)(geometry);
-        Recipe { placement: self.0.placement, options }.fitted(geometry)
+        let bands = (self.0.over == FixedBands).then(BandOptions::default);
+        Recipe { bands, placement: self.0.placement, options }.fitted(geometry)
     }
 
     pub(crate) fn policy(self) -> PlacementKind {

@@ -2,7 +2,7 @@
 
 use crate::{Layout, LayoutError, Recording, mount};
 use imbrex_clockwork::{Order, Runtime};
-use imbrex_disk::{Blocks, Disk};
+use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Rule, ShingleSpec};
 use imbrex_disk_sim::SimDisk;
 use imbrex_files::{FileLayer, FormatOptions, PlacementKind};
 use std::sync::Arc;
@@ -12,7 +12,12 @@ fn small_drive(recording: Recording) -> Arc<dyn Disk> {
     match recording {
         Recording::Conventional => Arc::new(SimDisk::tiny_conventional(Blocks::new(16 << 10))),
         Recording::Zoned => Arc::new(SimDisk::tiny_zoned(64, Blocks::new(256))),
-        Recording::Shingled => unreachable!("no layout is for raw shingled drives yet"),
+        Recording::Shingled => {
+            let shingle = ShingleSpec { track_len: Blocks::new(16), overlap_tracks: 4 };
+            let rule = Rule::IsolationDistance(shingle);
+            let spec = GeometrySpec { len: Blocks::new(16 << 10), rule };
+            Arc::new(SimDisk::builder(Geometry::new(spec).unwrap()).memory().unwrap())
+        }
     }
 }
 

@@ -18,8 +18,10 @@ use crate::workload::Permutation;
 use crate::ycsb::{YcsbOp, YcsbStream, scatter};
 use imbrex::{EngineError, Iter, Keyspace, ReadOptions, WriteOptions};
 use imbrex_clockwork::{Clock, Order, Prng, Runtime, VirtualWorld};
-use imbrex_files::{Files, ZoneUseKind};
+use imbrex_disk::Blocks;
+use imbrex_files::ZoneUseKind;
 use imbrex_layouts::{Layout, Recipe, Stack};
+use imbrex_translate::{ReadBack, Staging};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -307,42 +309,31 @@ impl Bench {
 
     fn milestone(&mut self, ops: u64, user_bytes: u64) -> Milestone {
         let metrics = self.stack.db.metrics();
-        let merges = metrics.compactions.iter().filter(|line| line.level > 0);
-        let (count, bytes) = merges
-            .filter(|line| line.output_table_count > 0)
-            .fold((0, 0), |(count, bytes), line| (count + 1, bytes + line.out_len_bytes));
-        let mean_set_bytes = bytes.checked_div(count).unwrap_or(0);
         Milestone {
             ops,
             totals: Totals { user_bytes, ..self.totals() },
-            space: self.space(mean_set_bytes),
+            space: self.space(),
             zone_valid_permille: self.zone_valid_permille(),
             line_count: metrics.compactions.len(),
         }
     }
 
-    fn space(&mut self, mean_set_bytes: u64) -> SpaceState {
-        let space = self.stack.files.space();
-        let mut extents: Vec<(u64, u64)> = self
-            .stack
-            .files
-            .list("")
-            .iter()
-            .flat_map(|file| &file.extents)
-            .map(|run| (run.start.bytes(), run.end().bytes()))
-            .collect();
-        extents.sort_unstable();
-        let last = extents.last().map_or(0, |&(_, end)| end);
-        self.reach_bytes = self.reach_bytes.max(last);
-        let gaps = extents.windows(2).map(|pair| pair[1].0.saturating_sub(pair[0].1));
-        let small: Vec<u64> = gaps.filter(|&gap| 0 < gap && gap < mean_set_bytes).collect();
+    fn space(&mut self) -> SpaceState {
+        let report = self.stack.files.space_report(None);
+        self.reach_bytes = self.reach_bytes.max(report.address_bytes);
         SpaceState {
-            capacity_bytes: space.capacity_bytes,
-            valid_bytes: space.live_bytes,
-            occupied_bytes: space.live_bytes + space.dead_bytes,
+            capacity_bytes: report.capacity_bytes,
+            valid_bytes: report.valid_bytes,
+            dead_bytes: report.dead_held_bytes,
+            occupied_bytes: match self.is_zoned {
+                true => report.address_bytes,
+                false => report.occupied_bytes(),
+            },
             reach_bytes: self.reach_bytes,
-            fragment_bytes: small.iter().sum(),
-            fragment_count: small.len() as u64,
+            fragment_bytes: report.fragment_bytes,
+            fragment_count: report.fragment_count,
+            guard_bytes: report.guard_bytes,
+            mean_set_bytes: report.set_len_bytes_mean,
         }
     }
 
@@ -435,6 +426,15 @@ impl<'a> Tally<'a> {
 fn tune(recipe: &mut Recipe, tune: &Tune) {
     let options = &mut recipe.options;
     options.compaction_line_count_max = LINE_COUNT_MAX;
+    if let Some(bands) = &mut recipe.bands {
+        if let Some(bytes) = tune.band_len_bytes {
+            bands.band_len = Blocks::holding(bytes);
+        }
+        bands.staging = if tune.is_staged { Staging::Journaled } else { Staging::None };
+        if tune.reads_whole_band {
+            bands.read_back = ReadBack::WholeBand;
+        }
+    }
     let set = |to: &mut u64, from: Option<u64>| *to = from.unwrap_or(*to);
     set(&mut options.memtable_len_bytes, tune.memtable_len_bytes);
     let as_usize = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);

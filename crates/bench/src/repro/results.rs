@@ -95,14 +95,21 @@ pub struct SpaceState {
     pub capacity_bytes: u64,
     /// Held by live files.
     pub valid_bytes: u64,
-    /// Not free: valid, dead, and what cannot be reused.
+    /// Dead, and given back only when the zone or the set is: cleaning or time brings it back.
+    pub dead_bytes: u64,
+    /// What cannot be written until something dies: valid, dead and fragments; on a drive with
+    /// zones, whole zones.
     pub occupied_bytes: u64,
-    /// The highest byte that a table ever reached since the run began.
+    /// The longest stretch, from the first byte for files, that was ever used.
     pub reach_bytes: u64,
     /// In free runs shorter than the mean set.
     pub fragment_bytes: u64,
-    /// Free runs shorter than the mean set.
+    /// How many such runs there are.
     pub fragment_count: u64,
+    /// Kept blank because a write there would destroy valid data.
+    pub guard_bytes: u64,
+    /// How long sets are on average; 0 without sets.
+    pub mean_set_bytes: u64,
 }
 
 /// State at one moment of a load.

@@ -81,8 +81,10 @@ pub struct Tune {
     pub l0_run_counts: Option<(u32, u32, u32)>,
     /// The length of a fixed band of a translated drive.
     pub band_len_bytes: Option<u64>,
-    /// Whether a translated drive reads all of a band before it rewrites it.
-    pub reads_whole_band: Option<bool>,
+    /// Whether a translated drive rewrites all of a band, not only what follows the write.
+    pub reads_whole_band: bool,
+    /// Whether a translated drive survives a power cut in a rewrite, as no published emulation does.
+    pub is_staged: bool,
 }
 
 /// In which order a load writes its keys.

@@ -19,7 +19,16 @@ pub(in super::super) const LOAD: Figure = Figure {
         let mut page = Page::default();
         let mut table = Table::new(
             "random load",
-            &["store", "puts/s", "puts/s settled", "utilisation %", "WA", "AWA", "MB cleaned"],
+            &[
+                "store",
+                "puts/s",
+                "puts/s settled",
+                "valid % of zones",
+                "valid % of written",
+                "WA",
+                "AWA",
+                "MB cleaned",
+            ],
         );
         let (mut rates, mut fulls, mut cleaned) = (Vec::new(), Vec::new(), Vec::new());
         let mut names: Vec<RunSpec> = STORES.iter().map(|store| random(size, store)).collect();
@@ -41,6 +50,8 @@ pub(in super::super) const LOAD: Figure = Figure {
                     load.ops_per_second(),
                     load.settled_ops_per_second(),
                     full,
+                    over(space.valid_bytes as f64, (space.valid_bytes + space.dead_bytes) as f64)
+                        * 100.0,
                     load.totals.write_amp_ratio(),
                     load.totals.added_write_amp_ratio(),
                     moved,

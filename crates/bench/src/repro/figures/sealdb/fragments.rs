@@ -25,14 +25,16 @@ pub(in super::super) const FIGURE_13: Figure = Figure {
             "%",
         ));
         page.claims.push(Claim::shown(
-            "dead members of half-dead sets and fragments together",
-            100.0 * (space.occupied_bytes.saturating_sub(space.valid_bytes)) as f64 / occupied,
+            "dead members of half-dead sets, which the paper leaves out",
+            100.0 * space.dead_bytes as f64 / occupied,
             "%",
         ));
         let mut table = Table::new("space, MB", &["", "MB"]);
         table.row("loaded", &[megabytes(state.totals.user_bytes)]);
         table.row("valid", &[megabytes(space.valid_bytes)]);
-        table.row("not free", &[megabytes(space.occupied_bytes)]);
+        table.row("dead members of half-dead sets", &[megabytes(space.dead_bytes)]);
+        table.row("guards, some of them in fragments", &[megabytes(space.guard_bytes)]);
+        table.row("mean set", &[megabytes(space.mean_set_bytes)]);
         table.row("highest address used", &[megabytes(space.reach_bytes)]);
         table.row("fragments", &[megabytes(space.fragment_bytes)]);
         table.row("fragments, number", &[space.fragment_count as f64]);
@@ -43,7 +45,7 @@ pub(in super::super) const FIGURE_13: Figure = Figure {
         };
         let series = vec![
             Series::new("valid", points(|s| s.valid_bytes)),
-            Series::new("not free", points(|s| s.occupied_bytes)),
+            Series::new("dead, held", points(|s| s.dead_bytes)),
             Series::new("highest address", points(|s| s.reach_bytes)),
             Series::new("fragments", points(|s| s.fragment_bytes)),
         ];
@@ -51,8 +53,8 @@ pub(in super::super) const FIGURE_13: Figure = Figure {
         page.charts.push(Chart::lines("space over the load", x, Axis::linear("MB"), series));
         let ratio = over(space.occupied_bytes as f64, space.valid_bytes as f64);
         page.notes.push(format!(
-            "Not free is {ratio:.2} times the valid data: dead tables of sets that are not all dead \
-             count as not free until the last one dies."
+            "Valid data, dead members of half-dead sets and fragments are {ratio:.2} times the valid \
+             data: dead tables of a set come back only when the last one dies."
         ));
         page
     },
