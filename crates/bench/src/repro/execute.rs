@@ -113,7 +113,7 @@ impl Bench {
     }
 
     fn run(&mut self, phase: Phase, watched: Watched<'_>) -> Result<PhaseResult, BenchError> {
-        let context = |source| BenchError::Engine { what: format!("{phase:?}"), source };
+        let context = |source| BenchError::Engine { what: phase.label(), source };
         let before = self.totals();
         let mut tally = Tally::new(before.at_ns, watched);
         match phase {

@@ -191,7 +191,7 @@ pub fn repro(
         name: figure.name,
         title: figure.title,
         paper: figure.paper,
-        page: (figure.page)(&size, &results),
+        page: (figure.page)(&size, &results).without_the_unmeasured(),
     });
     Ok(Reproduction { size, figures: pages.collect() })
 }

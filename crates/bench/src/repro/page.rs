@@ -151,6 +151,14 @@ impl Table {
 }
 
 impl Page {
+    /// The page without claims that runs which could not be made would have to answer.
+    pub(super) fn without_the_unmeasured(mut self) -> Page {
+        if !self.missing.is_empty() {
+            self.claims.retain(|claim| claim.ours.is_finite() && claim.ours != 0.0);
+        }
+        self
+    }
+
     /// The claims as a table.
     pub(crate) fn claim_table(&self) -> Table {
         let mut table = Table::new("claims", &["claim", "paper", "ours", "ratio", "unit", ""]);

@@ -154,6 +154,17 @@ impl Phase {
         }
     }
 
+    /// The phase in two words.
+    pub fn label(&self) -> String {
+        match self {
+            Phase::Load { order: LoadOrder::Sequential, .. } => "sequential load".to_owned(),
+            Phase::Load { .. } => "random load".to_owned(),
+            Phase::ReadRandom { .. } => "random reads".to_owned(),
+            Phase::ReadSequential { .. } => "sequential reads".to_owned(),
+            Phase::Ycsb { workload, .. } => format!("YCSB {workload}"),
+        }
+    }
+
     /// How many operations it has: what progress counts.
     pub fn op_count(&self) -> u64 {
         match *self {
@@ -186,17 +197,7 @@ impl RunSpec {
 
     /// The run in a few words, for progress and messages.
     pub fn label(&self) -> String {
-        let phases: Vec<String> = self
-            .phases
-            .iter()
-            .map(|phase| match phase {
-                Phase::Load { order: LoadOrder::Sequential, .. } => "sequential load".to_owned(),
-                Phase::Load { .. } => "random load".to_owned(),
-                Phase::ReadRandom { .. } => "random reads".to_owned(),
-                Phase::ReadSequential { .. } => "sequential reads".to_owned(),
-                Phase::Ycsb { workload, .. } => format!("YCSB {workload}"),
-            })
-            .collect();
+        let phases: Vec<String> = self.phases.iter().map(Phase::label).collect();
         format!("{}: {}", self.layout, phases.join(", "))
     }
 }

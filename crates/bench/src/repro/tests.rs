@@ -60,7 +60,7 @@ fn an_unknown_figure_lists_those_there_are() {
 
 #[test]
 fn the_same_seed_gives_the_same_bytes_whatever_the_number_of_workers() {
-    let names = ["sealdb-2", "geardb-gc-utilisation", "thesis-3.14"];
+    let names = ["sealdb-2", "sealdb-3", "thesis-3.17"];
     let (one, two) = (run(&names, 1), run(&names, 2));
     assert_eq!(one.to_json(), two.to_json());
     assert_eq!(one.to_html(), two.to_html());

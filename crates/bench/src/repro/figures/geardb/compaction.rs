@@ -56,5 +56,5 @@ pub(in super::super) const COMPACTION: Figure = Figure {
 };
 
 fn scale_of(size: &Size) -> f64 {
-    size.bytes(super::LOAD_BYTES) as f64 / super::LOAD_BYTES as f64
+    super::sized(size).bytes(super::LOAD_BYTES) as f64 / super::LOAD_BYTES as f64
 }

@@ -10,6 +10,7 @@
 //! motivation, whose valid data reach 70 to 80 % of the space, every key once.
 //!
 //! At a small scale zones of 256 MiB would be too few to draw: they shrink, to no less than 32 MiB.
+//! Below a fiftieth of the paper's sizes even those are too few, so that is the least.
 
 pub(super) mod breakdown;
 pub(super) mod compaction;
@@ -29,19 +30,29 @@ const PART_BYTES: u64 = 100 * GB;
 const DRIVE_BYTES: u64 = 13_000 * GB;
 const READS: u64 = 100_000;
 
+const SCALE_LEAST: f64 = 0.02;
+
+/// The sizes of this paper's figures.
+fn sized(asked: &Size) -> Size {
+    Size { scale: asked.scale.max(SCALE_LEAST), ..*asked }
+}
+
 fn zone_len_bytes(size: &Size) -> u64 {
+    let size = sized(size);
     let wanted = 256.0 * size.scale * 4.0;
     let mib = [32, 64, 128].into_iter().find(|&mib| mib as f64 >= wanted).unwrap_or(256);
     mib * MIB
 }
 
 fn drive(size: &Size) -> DriveSpec {
+    let size = &sized(size);
     let rule = DriveRule::Zoned { zone_len_bytes: zone_len_bytes(size) };
     let whole = DriveSpec::whole("st13125nm007", rule, size.bytes(DRIVE_BYTES));
     whole.part(size.bytes(PART_BYTES))
 }
 
 fn random(size: &Size, layout: &'static str) -> RunSpec {
+    let size = &sized(size);
     let phases = vec![
         Phase::load(LoadOrder::Random, size.bytes(LOAD_BYTES), VALUE_LEN_BYTES),
         Phase::ReadRandom { count: size.count(READS, 2_000) },
@@ -51,11 +62,13 @@ fn random(size: &Size, layout: &'static str) -> RunSpec {
 }
 
 fn sequential(size: &Size, layout: &'static str) -> RunSpec {
+    let size = &sized(size);
     let load = Phase::load(LoadOrder::Sequential, size.bytes(LOAD_BYTES), VALUE_LEN_BYTES);
     RunSpec::new(layout, drive(size), vec![load])
 }
 
 fn conditions(size: &Size) -> String {
+    let size = &sized(size);
     format!(
         "Zones of {} MiB, {} MB of the drive in use, cleaning below 20 % free; {} MB loaded.",
         zone_len_bytes(size) / MIB,

@@ -84,6 +84,7 @@ pub(in super::super) const CLEANING_UTILISATION: Figure = Figure {
 };
 
 fn crowded(size: &Size, layout: &'static str) -> RunSpec {
+    let size = &super::sized(size);
     let load = Phase::load(LoadOrder::Once, size.bytes(LOAD_BYTES), VALUE_LEN_BYTES);
     RunSpec::new(layout, drive(size), vec![load])
 }
