@@ -13,7 +13,9 @@ use imbrex_disk::{Disk, Geometry, Rule};
 use imbrex_disk_sim::{SimDisk, measure};
 use imbrex_files::{FileLayer, FilesError};
 use imbrex_layouts::{Layout, LayoutError};
+use imbrex_translate::BandsError;
 use serde_json::json;
+use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -110,10 +112,8 @@ fn format(disk: Arc<SimDisk>, layout: Layout, format_id: u64, shown: &str) -> Re
     let recipe = layout.recipe(disk.geometry());
     let what = || format!("cannot make a store on {shown}");
     let stack = layout.format_with(disk, &runtime, &recipe, format_id).map_err(|error| {
-        let is_misfit =
-            matches!(&error, LayoutError::Files { source: FilesError::Unsuitable { .. }, .. });
-        let error = CliError::of(what(), &error);
-        if is_misfit { CliError::usage(error.to_string()) } else { error }
+        let error_line = CliError::of(what(), &error);
+        if is_misfit(&error) { CliError::usage(error_line.to_string()) } else { error_line }
     })?;
     let room = stack.db.check_room();
     stack.close().context(what)?;
@@ -123,6 +123,22 @@ fn format(disk: Arc<SimDisk>, layout: Layout, format_id: u64, shown: &str) -> Re
             what()
         ))
     })
+}
+
+/// Whether the drive is no drive for the layout, rather than broken.
+fn is_misfit(error: &(dyn Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(cause) = next {
+        let files = cause.downcast_ref::<FilesError>();
+        let bands = cause.downcast_ref::<BandsError>();
+        if matches!(files, Some(FilesError::Unsuitable { .. }))
+            || matches!(bands, Some(BandsError::TooSmall { .. } | BandsError::Option { .. }))
+        {
+            return true;
+        }
+        next = cause.source();
+    }
+    false
 }
 
 fn describe(report: &mut Report, title: &str, geometry: &Geometry) {
@@ -303,7 +319,15 @@ impl ZonesArgs {
             Err(error) => return Err(self.drive.cannot_open(&error)),
         };
         let map = |cell_count_max| match &mounted {
-            Some(mounted) => map(&*mounted.disk, &mounted.files, cell_count_max),
+            Some(mounted) => {
+                let mut map = map(&*mounted.disk, &mounted.files, cell_count_max);
+                let (drive, below) = (mounted.drive.geometry().rule(), mounted.disk.geometry());
+                if drive != below.rule() {
+                    let (drive, below) = (drive.name(), below.rule().name());
+                    map.recording = format!("{below}, by translation over a {drive} drive");
+                }
+                map
+            }
             None => ZoneMap::of_report(disk.geometry(), &disk.report_zones(), cell_count_max),
         };
         if let Some(path) = &self.svg {

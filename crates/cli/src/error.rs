@@ -5,6 +5,7 @@ use imbrex_disk::DiskError;
 use imbrex_disk_sim::ImageError;
 use imbrex_files::FilesError;
 use imbrex_layouts::LayoutError;
+use imbrex_translate::BandsError;
 use std::error::Error;
 use std::fmt;
 
@@ -119,6 +120,7 @@ fn exit_of(error: &(dyn Error + 'static)) -> Exit {
                 cause.downcast_ref::<DiskError>(),
                 Some(DiskError::Medium { .. } | DiskError::Destroyed { .. })
             ) || matches!(cause.downcast_ref::<EngineError>(), Some(EngineError::Corrupt { .. }))
+                || matches!(cause.downcast_ref::<BandsError>(), Some(BandsError::Damaged { .. }))
                 || matches!(
                     cause.downcast_ref::<ImageError>(),
                     Some(

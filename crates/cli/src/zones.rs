@@ -13,7 +13,7 @@ pub(crate) mod svg;
 pub(crate) mod text;
 
 use crate::byte_size::{ByteSize, grouped};
-use imbrex_disk::{Geometry, ZoneInfo, ZoneState};
+use imbrex_disk::{Geometry, Rule, ZoneInfo, ZoneState};
 use imbrex_files::ZoneUse;
 use std::collections::BTreeMap;
 
@@ -38,6 +38,8 @@ impl Content {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum CellState {
     Conventional,
+    /// A slice of raw shingled tracks.
+    Shingled,
     Empty,
     Open,
     Closed,
@@ -47,9 +49,12 @@ pub(crate) enum CellState {
 }
 
 impl CellState {
-    fn of(state: ZoneState) -> CellState {
+    fn of(state: ZoneState, geometry: &Geometry) -> CellState {
         match state {
-            ZoneState::NoPointer => CellState::Conventional,
+            ZoneState::NoPointer => match geometry.rule() {
+                Rule::IsolationDistance(_) => CellState::Shingled,
+                _ => CellState::Conventional,
+            },
             ZoneState::Empty => CellState::Empty,
             ZoneState::Open { .. } => CellState::Open,
             ZoneState::Closed { .. } => CellState::Closed,
@@ -62,6 +67,7 @@ impl CellState {
     pub(crate) fn name(self) -> &'static str {
         match self {
             CellState::Conventional => "conventional",
+            CellState::Shingled => "shingled",
             CellState::Empty => "empty",
             CellState::Open => "open",
             CellState::Closed => "closed",
@@ -75,7 +81,7 @@ impl CellState {
     fn rank(self) -> u8 {
         match self {
             CellState::Empty => 0,
-            CellState::Conventional => 1,
+            CellState::Conventional | CellState::Shingled => 1,
             CellState::Full => 2,
             CellState::Closed => 3,
             CellState::Open => 4,
@@ -139,6 +145,8 @@ pub(crate) struct ZoneMap {
     pub(crate) zone_len_bytes: u64,
     /// How many zones are in each state; empty on a drive without zones.
     pub(crate) state_counts: BTreeMap<CellState, u32>,
+    /// How a drive without zones records, in words.
+    pub(crate) recording: String,
 }
 
 impl ZoneMap {
@@ -161,7 +169,7 @@ impl ZoneMap {
         let cell = |zone: &ZoneInfo| Cell {
             zone: zone.zone.0,
             zone_count: 1,
-            state: CellState::of(zone.state),
+            state: CellState::of(zone.state, geometry),
             capacity_bytes: zone.capacity.bytes(),
             written_bytes: match zone.state {
                 ZoneState::Full => zone.capacity.bytes(),
@@ -185,7 +193,9 @@ impl ZoneMap {
             None => cells.first().map_or(0, |cell| cell.capacity_bytes),
         };
         let zone_count = cells.len() as u32;
-        ZoneMap { cells: merge(cells, cell_count_max), zone_count, zone_len_bytes, state_counts }
+        let recording = geometry.rule().name().to_owned();
+        let cells = merge(cells, cell_count_max);
+        ZoneMap { cells, zone_count, zone_len_bytes, state_counts, recording }
     }
 
     /// Live bytes by content, over the whole drive.
@@ -210,7 +220,10 @@ impl ZoneMap {
     pub(crate) fn headline(&self) -> String {
         let len = ByteSize(self.zone_len_bytes);
         if self.state_counts.is_empty() {
-            return format!("conventional, drawn as {} slices of {len}", self.zone_count);
+            return match self.zone_count {
+                0 => format!("{}, without files", self.recording),
+                count => format!("{}, drawn as {count} slices of {len}", self.recording),
+            };
         }
         let states: Vec<_> = self
             .state_counts
@@ -238,7 +251,7 @@ fn used_cell(geometry: &Geometry, zone_use: &ZoneUse) -> Cell {
     Cell {
         zone: zone_use.zone,
         zone_count: 1,
-        state: CellState::of(zone_use.state),
+        state: CellState::of(zone_use.state, geometry),
         capacity_bytes: capacity.bytes(),
         // A log's space is handed out before the write pointer gets there.
         written_bytes: written_bytes.max(zone_use.live_bytes),
