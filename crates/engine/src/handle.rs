@@ -218,8 +218,13 @@ impl Keyspace {
             tombstones.push(Arc::new(table.range_tombstones().clone()));
         }
         for (level, runs) in view.version.levels.iter().enumerate() {
-            for (run_at, run) in runs.runs.iter().enumerate() {
-                match &run.tables[..] {
+            let run_count = runs.cover().map_or(runs.runs.len(), |cover| cover.lanes().len());
+            for run_at in 0..run_count {
+                let tables = match runs.cover() {
+                    Some(cover) => &cover.lanes()[run_at],
+                    None => &runs.runs[run_at].tables,
+                };
+                match &tables[..] {
                     [slot] => entries.push(Box::new(slot.open(&store.cache)?.iter(read))),
                     _ => {
                         let run = RunOfView {

@@ -21,9 +21,9 @@ use crate::options::{KeyspaceOptions, Options};
 use crate::room::{LONG_KEY_LEN_BYTES, long_key_len_bytes};
 use crate::store::gate;
 use crate::table::{TableLookup, key_hash};
-use crate::version::Version;
 use crate::version::edit::LogId;
 use crate::version::state::KeyspaceEntry;
+use crate::version::{TableSlot, Version};
 use arc_swap::{ArcSwap, Guard};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -259,24 +259,46 @@ impl SuperVersion {
         }
         let hash = key_hash(user_key);
         for level in &self.version.levels {
+            if let Some(cover) = level.cover() {
+                for slot in cover.at(user_key) {
+                    match ask_table(slot, (user_key, hash), snapshot, cache)? {
+                        Verdict::Silent => {}
+                        Verdict::Deleted => return Ok(None),
+                        Verdict::Value(value) => return Ok(Some(value)),
+                    }
+                }
+                continue;
+            }
             for run in &level.runs {
                 let Some(slot) = run.find(user_key) else { continue };
-                let table = slot.open(cache)?;
-                let cover = match slot.meta.range_tombstone_count {
-                    0 => None,
-                    _ => table.range_tombstones().max_seq_covering(user_key, snapshot),
-                };
-                match (table.get(user_key, hash, snapshot)?, cover) {
-                    (TableLookup::Missing, None) => {}
-                    (TableLookup::Value { value, seq }, cover) if Some(seq) > cover => {
-                        return Ok(Some(value));
-                    }
-                    _ => return Ok(None),
+                match ask_table(slot, (user_key, hash), snapshot, cache)? {
+                    Verdict::Silent => {}
+                    Verdict::Deleted => return Ok(None),
+                    Verdict::Value(value) => return Ok(Some(value)),
                 }
             }
         }
         Ok(None)
     }
+}
+
+#[inline]
+fn ask_table(
+    slot: &TableSlot,
+    (user_key, hash): (&[u8], u64),
+    snapshot: Seq,
+    cache: &Arc<BlockCache>,
+) -> Result<Verdict, EngineError> {
+    let table = slot.open(cache)?;
+    let cover = match slot.meta.range_tombstone_count {
+        0 => None,
+        _ => table.range_tombstones().max_seq_covering(user_key, snapshot),
+    };
+    Ok(match (table.get(user_key, hash, snapshot)?, cover) {
+        (TableLookup::Missing, None) => Verdict::Silent,
+        (TableLookup::Value { value, seq }, cover) if Some(seq) > cover => Verdict::Value(value),
+        _ => Verdict::Deleted,
+    })
 }
 
 #[inline]

@@ -104,6 +104,13 @@ pub enum CompactionKind {
     /// Level 0 of overlapping runs, below it one sorted run a level, each larger by a factor.
     #[default]
     Leveled = 1,
+    /// As leveled, but tables that one compaction wrote to level 2 or below are stored as a set, and
+    /// victims come first from sets of which more is dead: SEALDB's. Made for placements that lay
+    /// sets contiguously.
+    SetAware = 2,
+    /// Two levels of overlapping tables, merged only where they are out of order: SMRDB's. Wants
+    /// tables as long as a band and [`KeyspaceOptions::histogram_len_bytes`].
+    Smrdb = 3,
     /// As leveled, but deeper levels are compacted a window of zones at a time, so that whole zones
     /// empty themselves; made for the placement `zone-per-level`.
     Gear = 4,
@@ -165,7 +172,7 @@ pub struct KeyspaceOptions {
     /// How long the byte histogram in each table may get; 0 for none. Only SMRDB's compaction asks
     /// for it, and it stays in memory while the table is open.
     pub histogram_len_bytes: u32,
-    /// How many tables of level 1 a table there may overlap before SMRDB's compaction merges some.
+    /// How many tables of level 1 may lie over one key before SMRDB's compaction merges some there.
     pub overlap_count_max: u32,
 }
 
@@ -186,7 +193,7 @@ impl Default for KeyspaceOptions {
             victim_order: VictimOrder::default(),
             victim_growth: VictimGrowth::default(),
             histogram_len_bytes: 0,
-            overlap_count_max: 10,
+            overlap_count_max: 16,
         }
     }
 }

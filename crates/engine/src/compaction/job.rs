@@ -49,7 +49,7 @@ impl SortedRun for RunView {
     }
 }
 
-/// A run of a version, for an iterator: nothing is copied.
+/// A run of a version, or a lane where a level has many runs, for an iterator: nothing is copied.
 #[derive(Clone, Debug)]
 pub(crate) struct RunOfView {
     pub(crate) version: Arc<Version>,
@@ -60,7 +60,11 @@ pub(crate) struct RunOfView {
 
 impl RunOfView {
     fn tables(&self) -> &[Arc<TableSlot>] {
-        &self.version.levels[self.level].runs[self.run].tables
+        let level = &self.version.levels[self.level];
+        match level.cover() {
+            Some(cover) => &cover.lanes()[self.run],
+            None => &level.runs[self.run].tables,
+        }
     }
 }
 
@@ -230,6 +234,15 @@ impl Running {
     }
 }
 
+/// Up to where a step of a manual compaction has done its level.
+fn reach(plan: &Plan) -> Option<Bytes> {
+    let input = plan.inputs.first()?;
+    if input.level == plan.output().level {
+        return Some(plan.range.largest.clone());
+    }
+    KeyRange::of(input.tables.iter().map(|slot| &slot.meta)).map(|range| range.largest)
+}
+
 /// The range tombstones of a table as a list.
 pub(crate) fn list_tombstones(from: &FragmentedTombstones, into: &mut Vec<RangeTombstone>) {
     for fragment in from.fragments() {
@@ -336,9 +349,8 @@ impl Store {
                     ManualPlan::LevelDone => break,
                     ManualPlan::Wait => self.wait_for_plans("a running compaction", &mut way)?,
                     ManualPlan::Run(plan) => {
-                        let victims = plan.inputs[0].tables.iter().map(|slot| &slot.meta);
-                        after =
-                            KeyRange::of(victims).filter(|_| level > 0).map(|range| range.largest);
+                        // Never back: where it was rewritten once, it is done.
+                        after = after.max(reach(&plan).filter(|_| level > 0));
                         self.run_here(keyspace, *plan, &mut way)?;
                     }
                 }

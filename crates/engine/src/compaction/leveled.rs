@@ -14,11 +14,13 @@
 //! With [`VictimGrowth::Single`] it does what LevelDB 1.19 does, one victim at a time from level 0 on:
 //! the baseline that the papers compare with.
 
+use super::set_aware;
 use super::{
     Input, ManualPlan, ManualRange, Output, Plan, Policy, Pressure, Reason, Situation, Work,
 };
-use crate::options::{KeyspaceOptions, VictimGrowth, VictimOrder};
+use crate::options::{CompactionKind, KeyspaceOptions, VictimGrowth, VictimOrder};
 use crate::version::{KeyRange, LEVEL_COUNT, Level, RunId, TableSlot, Version};
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 /// About how many tables' worth a compaction below level 0 reads at most: bounds the space that is
@@ -40,7 +42,7 @@ impl Policy for Leveled {
         let mut urgent = scores(situation);
         // Ratios as 1/1024ths: nothing that chooses is a float.
         urgent.retain(|&(score, _)| score >= 1024);
-        urgent.sort_by_key(|&(score, level)| (std::cmp::Reverse(score), level));
+        urgent.sort_by_key(|&(score, level)| (Reverse(score), level));
         urgent
             .iter()
             .find_map(|&(_, level)| match level {
@@ -281,7 +283,13 @@ fn victim_order(situation: &Situation<'_>, level: u8, tables: &[Arc<TableSlot>])
     });
     let round = (start..tables.len()).chain(0..start);
     let mut order: Vec<_> = round.filter(|&at| !situation.busy.has_table(&tables[at])).collect();
-    if situation.options.victim_order == VictimOrder::MinOverlap {
+    let has_sets = level >= set_aware::SET_LEVEL_MIN;
+    if has_sets && situation.options.compaction == CompactionKind::SetAware {
+        let dead = set_aware::dead_counts(situation.version);
+        order.sort_by_cached_key(|&at| {
+            Reverse(dead.get(&tables[at].meta.group).copied().unwrap_or_default())
+        });
+    } else if situation.options.victim_order == VictimOrder::MinOverlap {
         let below = &situation.version.levels[usize::from(level) + 1];
         order.sort_by_cached_key(|&at| {
             let meta = &tables[at].meta;

@@ -24,7 +24,10 @@ pub(crate) mod job;
 pub(crate) mod leveled;
 pub(crate) mod output;
 pub(crate) mod routes;
+pub(crate) mod sequentiality;
+pub(crate) mod set_aware;
 pub(crate) mod sinks;
+pub(crate) mod smrdb;
 pub(crate) mod task;
 #[cfg(test)]
 mod tests;
@@ -49,6 +52,8 @@ pub(crate) enum Reason {
     Runs { run_count: usize },
     /// A level is too long.
     Len { level: u8 },
+    /// Too many tables of a level lie over one key.
+    Overlaps { table_count: usize },
     /// Tables consist of deletes that hide data below.
     Deletes { level: u8 },
     /// Somebody asked for it.
@@ -60,6 +65,9 @@ impl fmt::Display for Reason {
         match self {
             Reason::Runs { run_count } => write!(f, "level 0 has {run_count} runs"),
             Reason::Len { level } => write!(f, "level {level} is too long"),
+            Reason::Overlaps { table_count } => {
+                write!(f, "{table_count} tables over one key")
+            }
             Reason::Deletes { level } => write!(f, "deletes in level {level}"),
             Reason::Manual => f.write_str("asked for"),
         }
@@ -234,7 +242,6 @@ pub(crate) trait TableFacts: fmt::Debug {
 
     /// What the table says about itself; `None` if it cannot be read. Cost: opens the table, a few
     /// reads the first time.
-    #[expect(dead_code, reason = "asked by SMRDB")]
     fn properties(&self, table: &TableSlot) -> Option<TableProperties>;
 }
 
@@ -347,6 +354,8 @@ pub(crate) enum ManualPlan {
 pub(crate) fn policy(kind: CompactionKind) -> &'static dyn Policy {
     match kind {
         CompactionKind::Leveled => &leveled::Leveled,
+        CompactionKind::SetAware => &set_aware::SetAware,
+        CompactionKind::Smrdb => &smrdb::Smrdb,
         CompactionKind::Gear => &gear::Gear,
     }
 }

@@ -1,7 +1,7 @@
 //! The planner as scripts: shapes of a tree, and the plans they give.
 //!
 //! `version` sets the tables, a line each: `L0 run=9 id=10 a..f mb=16 [deletes=n]
-//! [tombstones=n] [unit=n]`;
+//! [tombstones=n] [unit=n] [set=group/tables] [shares=a:2,c:1]` (where the bytes lie, in MB);
 //! `plan` prints the next plan, and where its routes lead; with `apply` it is carried out on paper (a
 //! merge yields one table over its inputs' range; with routes, each input is its two end keys, and
 //! goes where they go); with `start` it keeps running. `windows` prints what gear chose.
@@ -9,6 +9,7 @@
 use super::*;
 use crate::key::Seq;
 use crate::options::{VictimGrowth, VictimOrder};
+use crate::table::{Histogram, HistogramBuilder};
 use crate::version::TableMeta;
 use imbrex_files::GroupId;
 use std::fmt::Write;
@@ -20,23 +21,27 @@ struct Paper {
     busy: Busy,
     cursors: [Bytes; LEVEL_COUNT],
     windows: Windows,
-    units: Units,
+    facts: Facts,
     is_space_short: bool,
     room_mb: Option<u64>,
     next_id: u64,
 }
 
-/// The reclaim units that a script gave to tables.
+/// What a script said of tables beyond their metadata.
 #[derive(Debug, Default)]
-struct Units(BTreeMap<TableId, UnitId>);
+struct Facts {
+    units: BTreeMap<TableId, UnitId>,
+    histograms: BTreeMap<TableId, Arc<Histogram>>,
+}
 
-impl TableFacts for Units {
+impl TableFacts for Facts {
     fn unit_of(&self, table: &TableSlot) -> Option<UnitId> {
-        self.0.get(&table.meta.id).copied()
+        self.units.get(&table.meta.id).copied()
     }
 
-    fn properties(&self, _table: &TableSlot) -> Option<TableProperties> {
-        None
+    fn properties(&self, table: &TableSlot) -> Option<TableProperties> {
+        let histogram = Some(Arc::clone(self.histograms.get(&table.meta.id)?));
+        Some(TableProperties { histogram, ..TableProperties::default() })
     }
 }
 
@@ -48,7 +53,7 @@ impl Paper {
             busy: &self.busy,
             cursors: &self.cursors,
             windows: &self.windows,
-            facts: &self.units,
+            facts: &self.facts,
             is_space_short: self.is_space_short,
             room_len_bytes: self.room_mb.map_or(u64::MAX, |mb| mb << 20),
         }
@@ -59,12 +64,18 @@ impl Paper {
         let level: u8 = words.next().unwrap()[1..].parse().unwrap();
         let mut meta = meta(0, "a", "a", 1 << 20);
         let mut run = RunId::ONLY;
-        let mut unit = None;
+        let (mut unit, mut histogram) = (None, None);
         for word in words {
             match word.split_once('=') {
                 Some(("run", value)) => run = RunId(value.parse().unwrap()),
                 Some(("id", value)) => meta.id = TableId(value.parse().unwrap()),
                 Some(("unit", value)) => unit = Some(UnitId(value.parse().unwrap())),
+                Some(("set", value)) => {
+                    let (group, count) = value.split_once('/').unwrap();
+                    meta.group = GroupId(group.parse().unwrap());
+                    meta.group_table_count = count.parse().unwrap();
+                }
+                Some(("shares", value)) => histogram = Some(shares(value)),
                 Some(("mb", value)) => meta.len_bytes = value.parse::<u64>().unwrap() << 20,
                 Some(("deletes", value)) => meta.delete_count = value.parse().unwrap(),
                 Some(("tombstones", value)) => meta.range_tombstone_count = value.parse().unwrap(),
@@ -77,7 +88,8 @@ impl Paper {
             }
         }
         self.next_id = self.next_id.max(meta.id.0 + 1);
-        self.units.0.extend(unit.map(|unit| (meta.id, unit)));
+        self.facts.units.extend(unit.map(|unit| (meta.id, unit)));
+        self.facts.histograms.extend(histogram.map(|made| (meta.id, Arc::new(made))));
         self.version.insert(level, run, TableSlot::new(meta));
     }
 
@@ -186,6 +198,16 @@ fn meta(id: u64, smallest: &str, largest: &str, len_bytes: u64) -> TableMeta {
     }
 }
 
+/// `a:2,c:1`: 2 MB from a on, 1 MB from c on.
+fn shares(words: &str) -> Histogram {
+    let mut builder = HistogramBuilder::new(4096);
+    for word in words.split(',') {
+        let (start, mb) = word.split_once(':').unwrap();
+        builder.add(start.as_bytes(), start.len() - 1, false, mb.parse::<u64>().unwrap() << 20);
+    }
+    builder.finish()
+}
+
 fn option(options: &mut KeyspaceOptions, line: &str) {
     let (name, value) = line.split_once('=').unwrap();
     let number = || value.parse::<u64>().unwrap();
@@ -198,7 +220,10 @@ fn option(options: &mut KeyspaceOptions, line: &str) {
         "compaction" if value == "gear" => options.compaction = CompactionKind::Gear,
         "victim" if value == "round-robin" => options.victim_order = VictimOrder::RoundRobin,
         "growth" if value == "single" => options.victim_growth = VictimGrowth::Single,
+        "overlaps" => options.overlap_count_max = number() as u32,
         "like" if value == "leveldb" => *options = KeyspaceOptions::leveldb_1_19(),
+        "like" if value == "set-aware" => *options = KeyspaceOptions::set_aware(),
+        "like" if value == "smrdb" => *options = KeyspaceOptions::smrdb(4 << 20),
         other => panic!("no option {other}"),
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! All of them leave blocks uncompressed, so that lengths on the drive are the user's lengths.
 
-use super::{Compression, KeyspaceOptions, Options, VictimGrowth, VictimOrder};
+use super::{CompactionKind, Compression, KeyspaceOptions, Options, VictimGrowth, VictimOrder};
 
 impl Options {
     /// LevelDB 1.19 on a file system: memtable of 4 MiB, block cache of 8 MiB, and a compaction that
@@ -17,6 +17,22 @@ impl Options {
             keyspace: KeyspaceOptions::leveldb_1_19(),
             ..Options::default()
         }
+    }
+
+    /// SEALDB: [`Options::leveldb_1_19`] with sets, and tables that a compaction reads whole, one
+    /// after the other as they lie in their set. See [`KeyspaceOptions::set_aware`].
+    pub fn set_aware() -> Options {
+        Options {
+            // A table and what its blocks and index add, so that it is one read.
+            compaction_read_len_bytes: 8 << 20,
+            keyspace: KeyspaceOptions::set_aware(),
+            ..Options::leveldb_1_19()
+        }
+    }
+
+    /// SMRDB's own organisation, SMRDB-SOC. See [`KeyspaceOptions::smrdb`].
+    pub fn smrdb(band_len_bytes: u64) -> Options {
+        Options::of_bands(band_len_bytes, KeyspaceOptions::smrdb(band_len_bytes))
     }
 
     fn of_bands(band_len_bytes: u64, keyspace: KeyspaceOptions) -> Options {
@@ -56,6 +72,23 @@ impl KeyspaceOptions {
             victim_order: VictimOrder::RoundRobin,
             victim_growth: VictimGrowth::Single,
             ..KeyspaceOptions::default()
+        }
+    }
+
+    /// As [`KeyspaceOptions::leveldb_1_19`], with the sets of SEALDB.
+    pub fn set_aware() -> KeyspaceOptions {
+        KeyspaceOptions { compaction: CompactionKind::SetAware, ..KeyspaceOptions::leveldb_1_19() }
+    }
+
+    /// Tables as long as a band in two levels, filters and byte histograms; level 0 goes down at 4
+    /// runs, slows writes at 8 and stops them at 12, as in LevelDB.
+    pub fn smrdb(band_len_bytes: u64) -> KeyspaceOptions {
+        KeyspaceOptions {
+            compaction: CompactionKind::Smrdb,
+            table_len_bytes: table_len_bytes_in(band_len_bytes),
+            filter_bits_per_key: 10,
+            histogram_len_bytes: 4 << 10,
+            ..KeyspaceOptions::leveldb_1_19()
         }
     }
 

@@ -48,6 +48,11 @@ pub(crate) struct Histogram {
 }
 
 impl Histogram {
+    /// All of `len_bytes` in one share: what is known of a table without a histogram.
+    pub(crate) fn whole(len_bytes: u64) -> Histogram {
+        Histogram { lens_bytes: vec![len_bytes], ..Histogram::default() }
+    }
+
     /// How many shares there are.
     pub(crate) fn share_count(&self) -> usize {
         self.lens_bytes.len()

@@ -30,7 +30,9 @@ mod verify;
 
 pub(crate) use builder::{TableBuilder, TableOptions};
 pub(crate) use filter::key_hash;
-pub(crate) use histogram::HISTOGRAM_LEN_BYTES_MIN;
+#[cfg(test)]
+pub(crate) use histogram::HistogramBuilder;
+pub(crate) use histogram::{HISTOGRAM_LEN_BYTES_MIN, Histogram};
 pub(crate) use index::IndexPartition;
 pub(crate) use iter::TableReadOptions;
 pub(crate) use level_iter::{LevelIter, SortedRun};

@@ -250,6 +250,8 @@ fn take_keyspace(from: &mut Cursor<'_>) -> Result<KeyspaceRecord, Malformed> {
     };
     let compaction = match from.u8()? {
         1 => CompactionKind::Leveled,
+        2 => CompactionKind::SetAware,
+        3 => CompactionKind::Smrdb,
         4 => CompactionKind::Gear,
         other => return Err(from.bad(format!("compaction policy {other}"))),
     };

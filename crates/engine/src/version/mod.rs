@@ -17,6 +17,7 @@
 //!
 //! Not here: how edits become durable (`set`), who decides what to merge (`compaction`).
 
+pub(crate) mod cover;
 pub(crate) mod edit;
 pub(crate) mod format;
 pub(crate) mod state;
@@ -28,6 +29,7 @@ use crate::cache::BlockCache;
 use crate::key::Seq;
 use crate::table::Table;
 use bytes::Bytes;
+use cover::Cover;
 use imbrex_files::{FileReader, Files, GroupId};
 use std::cmp::Ordering;
 use std::fmt;
@@ -150,6 +152,14 @@ impl KeyRange {
         &self.largest[..] < start || (self.largest_excluded && self.largest[..] == *start)
     }
 
+    /// The first key behind it.
+    pub(crate) fn end(&self) -> Bytes {
+        match self.largest_excluded {
+            true => self.largest.clone(),
+            false => [&self.largest, &[0][..]].concat().into(),
+        }
+    }
+
     pub(crate) fn overlaps(&self, other: &KeyRange) -> bool {
         !self.ends_before(&other.smallest) && !other.ends_before(&self.smallest)
     }
@@ -251,9 +261,20 @@ impl Run {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Level {
     pub(crate) runs: Vec<Run>,
+    /// Made when it is first read by; forgotten when tables come or go.
+    cover: OnceLock<Arc<Cover>>,
 }
 
 impl Level {
+    /// The tables by key, if there are so many runs that reads go by that.
+    #[inline]
+    pub(crate) fn cover(&self) -> Option<&Cover> {
+        if !cover::is_crowded(&self.runs) {
+            return None;
+        }
+        Some(self.cover.get_or_init(|| Arc::new(Cover::new(&self.runs))))
+    }
+
     /// All tables, run by run.
     pub(crate) fn tables(&self) -> impl Iterator<Item = &Arc<TableSlot>> {
         self.runs.iter().flat_map(|run| &run.tables)
@@ -273,6 +294,7 @@ impl Level {
     }
 
     fn insert(&mut self, run: RunId, slot: Arc<TableSlot>) {
+        self.cover = OnceLock::new();
         let at = self.runs.partition_point(|r| r.id > run);
         if self.runs.get(at).is_none_or(|r| r.id != run) {
             self.runs.insert(at, Run { id: run, tables: Vec::new() });
@@ -283,6 +305,7 @@ impl Level {
     }
 
     fn remove(&mut self, id: TableId) -> Option<Arc<TableSlot>> {
+        self.cover = OnceLock::new();
         for run_at in 0..self.runs.len() {
             let tables = &mut self.runs[run_at].tables;
             if let Some(at) = tables.iter().position(|t| t.meta.id == id) {

@@ -7,6 +7,7 @@ mod found;
 mod gear;
 mod hardship;
 mod model;
+mod policies;
 mod power_cut;
 mod stage;
 mod threads;

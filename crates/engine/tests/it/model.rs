@@ -1,7 +1,10 @@
 //! Seeded operations against a `BTreeMap`, interleaved with background steps, with reopening.
 
+use crate::policies::policies;
 use crate::stage::{Stage, key, seeded, small, small_gear, small_keyspace, with_zones};
-use imbrex::{CompactionLine, Db, Options, ReadOptions, Snapshot, WriteBatch, WriteOptions};
+use imbrex::{
+    CompactionKind, CompactionLine, Db, Options, ReadOptions, Snapshot, WriteBatch, WriteOptions,
+};
 use imbrex_clockwork::{Order, Prng};
 use std::collections::BTreeMap;
 
@@ -19,9 +22,13 @@ struct Run {
 
 impl Run {
     fn new(seed: u64) -> Run {
+        Run::with(seed, small())
+    }
+
+    fn with(seed: u64, options: Options) -> Run {
         let stage = seeded(128, seed);
-        let db = stage.create(small());
-        Run::on(stage, db, small(), seed)
+        let db = stage.create(options.clone());
+        Run::on(stage, db, options, seed)
     }
 
     /// Gear compaction on zones of 512 KiB, one level each.
@@ -256,4 +263,34 @@ fn the_same_seed_is_the_same_run() {
     };
     assert_eq!(outcome(5), outcome(5));
     assert_ne!(outcome(5).1, outcome(6).1);
+}
+
+/// Under the papers' policies, with the order of all tables checked on the way.
+#[test]
+fn a_store_is_a_map_under_every_policy() {
+    for (name, options) in policies() {
+        for seed in 0..6 {
+            let mut run = Run::with(seed, options.clone());
+            for step in 0..1200 {
+                run.step();
+                if step % 40 == 39 {
+                    let report = run.db().check().unwrap();
+                    assert!(report.is_sound(), "{name}, seed {seed}, step {step}: {report}");
+                }
+                if step % 300 == 299 {
+                    run.compare();
+                }
+            }
+            run.db().default_keyspace().compact_range(None, None).unwrap();
+            run.compare();
+            let report = run.db().check().unwrap();
+            assert!(report.is_sound(), "{name}, seed {seed}: {report}");
+            if options.keyspace.compaction == CompactionKind::Smrdb {
+                let levels = &run.db().metrics().keyspaces[0].levels;
+                let runs: Vec<_> = levels.iter().map(|l| (l.level, l.run_count)).collect();
+                assert!(runs.iter().all(|run| *run == (1, 1)), "seed {seed}: {runs:?}");
+            }
+            run.reopen();
+        }
+    }
 }

@@ -1,0 +1,102 @@
+//! Sequentiality: how well a table is in order already, judged by where its bytes and those of others
+//! lie.
+//!
+//! ```text
+//!   table    |  share 0  |  share 1  |  share 2  |  share 3  |      equal bytes in each
+//!   others          .:::::::::::::.                    .
+//!   alone     no          no          yes         yes: next to nothing is inserted
+//! ```
+//!
+//! A share of another table is spread evenly over the shares of the table that it touches: the
+//! table's own keys are the measure of how far apart keys are. That errs to the safe side at the
+//! table's ends, where all of a share counts though part of it lies beside.
+//!
+//! Source: SMRDB (3.2.3 of the thesis), which leaves open what "insert" means; see
+//! `docs/decisions/0013-smrdb.md`.
+
+use crate::table::Histogram;
+
+/// A stretch counts as left alone by others if they have less than one part in so many of what the
+/// table has there: merging would copy much to insert next to nothing.
+const INSERT_RATIO: u64 = 8;
+
+/// A part of the whole, of 1024: nothing that chooses is a float.
+pub(crate) type Per1024 = u64;
+
+/// Where the bytes of a table lie.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spread<'a> {
+    pub(crate) smallest: &'a [u8],
+    pub(crate) largest: &'a [u8],
+    pub(crate) histogram: &'a Histogram,
+}
+
+impl<'a> Spread<'a> {
+    fn share_count(&self) -> usize {
+        self.histogram.share_count()
+    }
+
+    /// Where share `index` starts.
+    fn start(&self, index: usize) -> &'a [u8] {
+        self.histogram.start(index).unwrap_or(self.smallest)
+    }
+
+    /// How many shares start before `limit`, or at it. The first one always counts.
+    fn started(&self, limit: &[u8], or_at: bool) -> usize {
+        let (mut low, mut high) = (1, self.share_count());
+        while low < high {
+            let middle = (low + high) / 2;
+            let start = self.start(middle);
+            if start < limit || (or_at && start == limit) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    fn overlaps(&self, other: &Spread<'_>) -> bool {
+        self.smallest <= other.largest && other.smallest <= self.largest
+    }
+}
+
+/// The part of `table`'s bytes that lie in shares into which none of `others` would insert.
+pub(crate) fn sequentiality(table: Spread<'_>, others: &[Spread<'_>]) -> Per1024 {
+    let count = table.share_count();
+    let lens = (0..count).map(|index| table.histogram.share_len_bytes(index));
+    let total_len_bytes: u64 = lens.clone().sum();
+    if total_len_bytes == 0 {
+        return 1024;
+    }
+    // Differences: what begins at a share, less what ended before it.
+    let mut steps = vec![0i64; count + 1];
+    for other in others.iter().filter(|other| other.share_count() > 0 && table.overlaps(other)) {
+        let first = other.started(table.smallest, true) - 1;
+        for index in first..other.started(table.largest, true) {
+            let from = table.started(other.start(index), true) - 1;
+            let to = if index + 1 < other.share_count() {
+                table.started(other.start(index + 1), false)
+            } else {
+                table.started(other.largest, true)
+            };
+            let each = other.histogram.share_len_bytes(index) / (to - from) as u64;
+            let each = i64::try_from(each).unwrap_or(i64::MAX);
+            steps[from] = steps[from].saturating_add(each);
+            steps[to] = steps[to].saturating_sub(each);
+        }
+    }
+    let (mut inserted, mut alone_len_bytes) = (0i64, 0u64);
+    for (share_len_bytes, step) in lens.zip(&steps) {
+        inserted = inserted.saturating_add(*step);
+        let inserted = u64::try_from(inserted).unwrap_or(0);
+        if inserted.saturating_mul(INSERT_RATIO) < share_len_bytes {
+            alone_len_bytes += share_len_bytes;
+        }
+    }
+    let ratio = u128::from(alone_len_bytes) * 1024 / u128::from(total_len_bytes);
+    u64::try_from(ratio).unwrap_or(1024)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,159 @@
+//! The policies of the papers where it is tight: a full drive, a power cut after every stretch.
+
+use crate::stage::{key, seeded, small, small_keyspace};
+use imbrex::{CompactionKind, Db, KeyspaceOptions, Options, VictimGrowth, WriteOptions};
+use imbrex_clockwork::Prng;
+use std::collections::BTreeMap;
+
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Each policy with tiny tables and memtables, so that few writes make many tables.
+pub(crate) fn policies() -> [(&'static str, Options); 3] {
+    let with = |change: fn(&mut KeyspaceOptions)| {
+        let mut keyspace = KeyspaceOptions { table_len_bytes: 12 << 10, ..small_keyspace() };
+        change(&mut keyspace);
+        Options { memtable_len_bytes: 16 << 10, keyspace, ..small() }
+    };
+    [
+        ("single", with(|keyspace| keyspace.victim_growth = VictimGrowth::Single)),
+        (
+            "set-aware",
+            with(|keyspace| {
+                keyspace.compaction = CompactionKind::SetAware;
+                keyspace.victim_growth = VictimGrowth::Single;
+            }),
+        ),
+        (
+            "smrdb",
+            with(|keyspace| {
+                keyspace.compaction = CompactionKind::Smrdb;
+                keyspace.histogram_len_bytes = 4096;
+                keyspace.overlap_count_max = 4;
+            }),
+        ),
+    ]
+}
+
+fn value(prng: &mut Prng, len_bytes: u64) -> Vec<u8> {
+    let mut value = vec![0; len_bytes as usize];
+    prng.fill(&mut value);
+    value
+}
+
+fn compare(db: &Db, map: &Map, what: &str) {
+    let ks = db.default_keyspace();
+    let got: Map = ks
+        .range::<&[u8]>(..)
+        .unwrap()
+        .rev()
+        .map(|entry| entry.map(|(key, value)| (key.to_vec(), value.to_vec())).unwrap())
+        .collect();
+    assert!(got == *map, "{what}: {} entries, expected {}", got.len(), map.len());
+    for (key, value) in map.iter().step_by(7) {
+        assert_eq!(ks.get(key).unwrap().as_deref(), Some(&value[..]), "{what}: {key:?}");
+    }
+    let report = db.check().unwrap();
+    assert!(report.is_sound(), "{what}: {report}");
+}
+
+/// Until a put is refused; true if one was.
+fn fill(db: &Db, map: &mut Map, prng: &mut Prng, key_count: u64) -> bool {
+    for _ in 0..30_000 {
+        let (key, value) = (key(prng.below(key_count)), value(prng, 900));
+        match db.default_keyspace().put(&key, &value) {
+            Ok(()) => _ = map.insert(key, value),
+            Err(error) => {
+                assert!(error.is_no_space(), "{error}");
+                return true;
+            }
+        }
+    }
+    false
+}
+
+#[test]
+fn a_full_drive_takes_deletes_and_then_puts_again() {
+    for (name, options) in policies() {
+        let keyspace = KeyspaceOptions { table_len_bytes: 60 << 10, ..options.keyspace };
+        let options = Options { memtable_len_bytes: 64 << 10, keyspace, ..options };
+        let stage = seeded(24, 3);
+        let db = stage.create(options.clone());
+        let (mut map, mut prng) = (Map::new(), Prng::new(3));
+        assert!(fill(&db, &mut map, &mut prng, 40_000), "{name}: the drive never fills up");
+        compare(&db, &map, name);
+        // Nine in ten go, one by one.
+        for number in (0..40_000).filter(|number| number % 10 != 3) {
+            if map.remove(&key(number)).is_some() {
+                db.default_keyspace().delete(key(number)).unwrap();
+            }
+        }
+        db.wait_idle().unwrap();
+        compare(&db, &map, name);
+        let (db_key, db_value) = (key(1), value(&mut prng, 900));
+        db.default_keyspace().put(&db_key, &db_value).unwrap();
+        map.insert(db_key, db_value);
+        db.close().unwrap();
+        stage.world.drop_jobs();
+        compare(&stage.reopen(options).unwrap(), &map, name);
+    }
+}
+
+#[test]
+fn what_was_synced_survives_power_cuts() {
+    for (name, options) in policies() {
+        for seed in 0..3 {
+            let stage = seeded(96, seed);
+            let (mut map, mut prng) = (Map::new(), Prng::new(seed).derive("cuts"));
+            let mut db = stage.create(options.clone());
+            for _ in 0..12 {
+                stretch(&db, &mut map, &mut prng);
+                stage.crash(db, &mut prng);
+                db = stage.reopen(options.clone()).unwrap();
+                compare(&db, &map, name);
+            }
+        }
+    }
+}
+
+/// Some writes, each durable when it returns, and background work that the cut will meet.
+fn stretch(db: &Db, map: &mut Map, prng: &mut Prng) {
+    let ks = db.default_keyspace();
+    for _ in 0..200 {
+        let name = key(prng.below(600));
+        match prng.below(20) {
+            0..=14 => {
+                let value = value(prng, 400);
+                ks.put_with(&name, &value, WriteOptions::SYNC).unwrap();
+                map.insert(name, value);
+            }
+            15..=18 => {
+                ks.delete_with(&name, WriteOptions::SYNC).unwrap();
+                map.remove(&name);
+            }
+            _ => {
+                let to = key(prng.below(600)).max(name.clone());
+                ks.delete_range_with(&name..&to, WriteOptions::SYNC).unwrap();
+                map.retain(|key, _| *key < name || *key >= to);
+            }
+        }
+    }
+}
+
+/// Random overwrites of four times the data: what the organisation is made for.
+#[test]
+fn smrdb_writes_less_than_leveled_compaction_of_bands() {
+    let write_amp = |options: Options| {
+        let db = seeded(200, 1).create(options);
+        let mut prng = Prng::new(9);
+        for _ in 0..40_000 {
+            let (key, value) = (key(prng.below(10_000)), value(&mut prng, 240));
+            db.default_keyspace().put(key, value).unwrap();
+        }
+        db.metrics().write_amp_ratio
+    };
+    let band_len_bytes = 64 << 10;
+    let plain = |options: Options| Options { log_frame_len_bytes: 8 << 10, ..options };
+    let smrdb = write_amp(plain(Options::smrdb(band_len_bytes)));
+    let leveled = write_amp(plain(Options::smrdb_leveled(band_len_bytes)));
+    assert!(smrdb < leveled, "{smrdb:.2} and {leveled:.2} bytes written a byte");
+}
