@@ -29,10 +29,6 @@ use parking_lot::Mutex;
 use std::any::Any;
 use std::sync::Arc;
 
-/// The fewest zones for files that a zoned drive must have: two are the reserve, one takes a log,
-/// one takes tables.
-const DATA_ZONES_LEAST: usize = 4;
-
 /// How a disk is formatted; recorded on it and found again by [`FileLayer::open`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormatOptions {
@@ -110,9 +106,9 @@ impl FileLayer {
         let regions = regions(&geometry).map_err(unsuitable)?;
         if geometry.zones().is_some() {
             let count = data_zone_count(&*disk, &regions);
-            if count < DATA_ZONES_LEAST {
-                let reason =
-                    format!("it has {count} zones for files; {DATA_ZONES_LEAST} are needed");
+            let needed = placement.zones_needed();
+            if count < needed {
+                let reason = format!("it has {count} zones for files; {needed} are needed");
                 return Err(unsuitable(reason));
             }
         }

@@ -71,7 +71,11 @@ pub(crate) fn mount(
             (open, active) => open.or(active),
         });
         let zone_len = limits.map_or(Blocks::ZERO, |z| z.zone_len);
-        SpaceMap::with_zones(zone_len, zones, budget)
+        let mut map = SpaceMap::with_zones(zone_len, zones, budget);
+        if placement.keeps_files_apart() {
+            map.reserve_whole_zones();
+        }
+        map
     };
     let space = Space::new(map);
     let body = |file: &FileRecord| {

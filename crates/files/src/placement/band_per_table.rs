@@ -20,6 +20,9 @@ use imbrex_disk::{BlockRange, Blocks, Geometry};
 
 pub(super) const NAME: &str = "band-per-table";
 
+/// Half for what lives, half for what is written meanwhile.
+const ZONES_NEEDED: usize = 8;
+
 #[derive(Debug)]
 pub(super) struct BandPerTable;
 
@@ -30,6 +33,10 @@ impl Placement for BandPerTable {
 
     fn suits(&self, geometry: &Geometry) -> Result<(), String> {
         lanes::suits(geometry)
+    }
+
+    fn zones_needed(&self) -> usize {
+        ZONES_NEEDED
     }
 
     fn lane(&self, _file: &FileRequest) -> Lane {
@@ -74,7 +81,8 @@ impl Placement for BandPerTable {
         hints: &Hints,
         _owned: Blocks,
     ) -> Result<BlockRange, NoSpace> {
-        let claim = if hints.may_use_reserve { Claim::Reserve } else { Claim::Normal };
+        // Deletes and flushes that make room need a log first, so that logs get the last zones.
+        let claim = if hints.may_use_reserve { Claim::Cleaning } else { Claim::Normal };
         let free = space.free_for(claim);
         let rest = |zone: &ZoneSpace| BlockRange::new(zone.next, zone.room());
         let sequential = || space.empty_zones(SequentialRequired).next();

@@ -96,7 +96,7 @@ impl Placement for LogStructured {
                 if lanes::percent_free(space) >= u64::from(self.free_percent_least) {
                     return None;
                 }
-                let zone = space.zones().iter().map(|z| z.capacity).max()?;
+                let zone = space.zone_capacity();
                 self.choose(space, Blocks::new((zone.get() * DEAD_PERCENT_LEAST / 100).max(1)))
             }
         }

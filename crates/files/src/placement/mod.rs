@@ -102,6 +102,12 @@ pub trait Placement: Send + Sync + Debug {
         Blocks::ZERO
     }
 
+    /// How many zones for files a disk must have, if it has zones: two are the reserve, one takes a
+    /// log, one takes tables.
+    fn zones_needed(&self) -> usize {
+        4
+    }
+
     /// Which files share an open zone with this one; means nothing on a disk without zones.
     fn lane(&self, file: &FileRequest) -> Lane;
 

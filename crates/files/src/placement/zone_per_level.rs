@@ -63,7 +63,7 @@ impl Placement for ZonePerLevel {
         match urgency {
             Urgency::NoSpace => lanes::greediest(space, Blocks::new(1)),
             Urgency::Background => {
-                let zone = space.zones().iter().map(|zone| zone.capacity).max()?;
+                let zone = space.zone_capacity();
                 let enough = space.reserve().get() + FREE_ZONES_LEAST * zone.get();
                 let percent = u64::from(self.free_percent_least);
                 if enough <= space.free().get() && percent <= lanes::percent_free(space) {

@@ -50,6 +50,10 @@ pub enum Claim {
 /// So many zones should be left to begin: more than one compaction writes at a time.
 const ACTIVE_ZONES_SPARE: usize = 16;
 
+/// Where files share no zone, so many are the reserve: four tables of a compaction or of a flush of
+/// several memtables, as many that a second one writes meanwhile, and two logs.
+const APART_ZONES_RESERVED: u64 = 10;
+
 /// A plan did not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoSpace {
@@ -63,6 +67,7 @@ pub struct NoSpace {
 #[derive(Clone, Debug)]
 pub struct SpaceMap {
     zone_len: Blocks,
+    zone_capacity: Blocks,
     zones: Vec<ZoneSpace>,
     /// `None` on a disk with zones.
     unzoned: Option<Unzoned>,
@@ -79,6 +84,8 @@ pub struct SpaceMap {
     cleaning_floor: Blocks,
     free: Blocks,
     held: Blocks,
+    /// Dead blocks of zones that hold something.
+    dead_held: Blocks,
 }
 
 impl SpaceMap {
@@ -104,6 +111,7 @@ impl SpaceMap {
     fn empty() -> SpaceMap {
         SpaceMap {
             zone_len: Blocks::ZERO,
+            zone_capacity: Blocks::ZERO,
             zones: Vec::new(),
             unzoned: None,
             conventional_count: 0,
@@ -118,6 +126,7 @@ impl SpaceMap {
             cleaning_floor: Blocks::ZERO,
             free: Blocks::ZERO,
             held: Blocks::ZERO,
+            dead_held: Blocks::ZERO,
         }
     }
 
@@ -134,7 +143,8 @@ impl SpaceMap {
         map.active_zone_budget = active_zone_budget;
         let usable = || zones.iter().filter(|z| z.role == ZoneRole::Data).map(|z| z.capacity);
         map.capacity = usable().sum();
-        map.cleaning_floor = usable().max().unwrap_or_default();
+        map.zone_capacity = usable().max().unwrap_or_default();
+        map.cleaning_floor = map.zone_capacity;
         let two_zones = map.cleaning_floor.get() * 2;
         map.reserve = Blocks::new(two_zones.max(map.capacity.get() / 50));
         for zone in zones {
@@ -146,10 +156,20 @@ impl SpaceMap {
             map.now = map.now.max(zone.youngest);
             map.held += zone.held;
             map.free += zone.free();
+            map.dead_held += zone.dead_held();
             map.zones.push(zone);
             map.refile(id);
         }
         map
+    }
+
+    /// Makes the reserve as coarse as a policy needs that gives every file zones of its own: some for
+    /// the outputs of a compaction and the tables of a flush, of which the last two are kept for logs.
+    pub(crate) fn reserve_whole_zones(&mut self) {
+        let zone = self.zone_capacity;
+        let wanted = Blocks::new((APART_ZONES_RESERVED * zone.get()).min(self.capacity.get() / 4));
+        self.reserve = self.reserve.max(wanted);
+        self.cleaning_floor = Blocks::new((2 * zone.get()).min(self.reserve.get() / 2));
     }
 
     /// All zones, in order of address; empty on a disk without zones.
@@ -253,6 +273,11 @@ impl SpaceMap {
         self.held
     }
 
+    /// How much the largest zone for files holds.
+    pub fn zone_capacity(&self) -> Blocks {
+        self.zone_capacity
+    }
+
     /// What is kept for writes that make room.
     pub fn reserve(&self) -> Blocks {
         self.reserve
@@ -263,7 +288,7 @@ impl SpaceMap {
         if let Some(unzoned) = &self.unzoned {
             return unzoned.spans.dead();
         }
-        self.zones.iter().filter(|z| !z.held.is_zero()).map(ZoneSpace::dead).sum()
+        self.dead_held
     }
 
     /// What `claim` may use.
@@ -421,11 +446,12 @@ impl SpaceMap {
     pub(crate) fn change<T>(&mut self, at: Lba, edit: impl FnOnce(&mut ZoneSpace) -> T) -> T {
         let id = (at.get() / self.zone_len.get()) as u32;
         let zone = &mut self.zones[id as usize];
-        let free_before = zone.free();
+        let (free_before, dead_before) = (zone.free(), zone.dead_held());
         let result = edit(zone);
-        let free_after = zone.free();
-        self.free += free_after;
+        self.free += zone.free();
         self.free -= free_before;
+        self.dead_held += zone.dead_held();
+        self.dead_held -= dead_before;
         self.refile(id);
         result
     }
@@ -543,6 +569,11 @@ impl SpaceMap {
         let zone_free: Blocks = self.zones.iter().map(ZoneSpace::free).sum();
         if zone_free != self.free {
             return Err(format!("S3: free is {}, but the zones add up to {zone_free}", self.free));
+        }
+        let dead: Blocks = self.zones.iter().map(ZoneSpace::dead_held).sum();
+        if dead != self.dead_held {
+            let expected = self.dead_held;
+            return Err(format!("S3: {expected} are dead, but the zones add up to {dead}"));
         }
         let held: Blocks = self.zones.iter().map(|z| z.held).sum();
         if held != self.held {

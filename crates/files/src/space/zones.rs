@@ -108,6 +108,11 @@ impl ZoneSpace {
         }
     }
 
+    /// What is dead and stays in the way, because something in the zone is held.
+    pub fn dead_held(&self) -> Blocks {
+        if self.held.is_zero() { Blocks::ZERO } else { self.dead() }
+    }
+
     /// What can be written in it, now or after the reset that it is due.
     pub fn free(&self) -> Blocks {
         if self.role != ZoneRole::Data || self.owned {
