@@ -12,7 +12,7 @@
 //! Source: SMRDB (thesis, chapter 3): one table a band, bands of 40 to 80 MB.
 
 use super::{FileRequest, Placement, Planned, Urgency, lanes};
-use crate::api::Hints;
+use crate::api::{FileKind, Hints};
 use crate::extent::fill;
 use crate::space::{Claim, Lane, NoSpace, SpaceMap, ZoneSpace};
 use imbrex_disk::ZoneKind::{Conventional, SequentialRequired};
@@ -58,7 +58,7 @@ impl Placement for BandPerTable {
             let mut left = file.blocks();
             let mut ranges = Vec::new();
             while !left.is_zero() {
-                let free = space.free_for(file.claim());
+                let free = space.free_for(claim_of(&file.hints));
                 let needed = taken + left;
                 let zone = zones.next().ok_or(NoSpace { needed, free })?;
                 // A zone that is begun is used up: that much must be free, not just what is written.
@@ -81,9 +81,7 @@ impl Placement for BandPerTable {
         hints: &Hints,
         _owned: Blocks,
     ) -> Result<BlockRange, NoSpace> {
-        // Deletes and flushes that make room need a log first, so that logs get the last zones.
-        let claim = if hints.may_use_reserve { Claim::Cleaning } else { Claim::Normal };
-        let free = space.free_for(claim);
+        let free = space.free_for(claim_of(hints));
         let rest = |zone: &ZoneSpace| BlockRange::new(zone.next, zone.room());
         let sequential = || space.empty_zones(SequentialRequired).next();
         match space.empty_zones(Conventional).next().or_else(sequential).map(rest) {
@@ -95,5 +93,15 @@ impl Placement for BandPerTable {
 
     fn plan_reclaim(&self, _space: &SpaceMap, _urgency: Urgency) -> Option<BlockRange> {
         None
+    }
+}
+
+/// Nothing is cleaned, so that what cleaning would keep goes to those who cannot wait: a delete needs
+/// a log, and a store is opened only with a table in each lost log's place.
+fn claim_of(hints: &Hints) -> Claim {
+    match (hints.may_use_reserve, hints.kind == FileKind::Log || hints.level == 0) {
+        (true, true) => Claim::Cleaning,
+        (true, false) => Claim::Reserve,
+        (false, _) => Claim::Normal,
     }
 }

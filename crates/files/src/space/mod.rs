@@ -50,9 +50,10 @@ pub enum Claim {
 /// So many zones should be left to begin: more than one compaction writes at a time.
 const ACTIVE_ZONES_SPARE: usize = 16;
 
-/// Where files share no zone, so many are the reserve: four tables of a compaction or of a flush of
-/// several memtables, as many that a second one writes meanwhile, and two logs.
+/// Where files share no zone, so many are the reserve: four for the outputs of compactions, the rest
+/// for two logs and for the tables of a flush or recovery of several memtables.
 const APART_ZONES_RESERVED: u64 = 10;
+const APART_FLOOR_PERCENT: u64 = 60;
 
 /// A plan did not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,13 +164,13 @@ impl SpaceMap {
         map
     }
 
-    /// Makes the reserve as coarse as a policy needs that gives every file zones of its own: some for
-    /// the outputs of a compaction and the tables of a flush, of which the last two are kept for logs.
+    /// Makes the reserve as coarse as a policy needs that gives every file zones of its own: compaction
+    /// uses some of it, and leaves the rest to logs and to the tables that take their place.
     pub(crate) fn reserve_whole_zones(&mut self) {
         let zone = self.zone_capacity;
         let wanted = Blocks::new((APART_ZONES_RESERVED * zone.get()).min(self.capacity.get() / 4));
         self.reserve = self.reserve.max(wanted);
-        self.cleaning_floor = Blocks::new((2 * zone.get()).min(self.reserve.get() / 2));
+        self.cleaning_floor = Blocks::new(self.reserve.get() * APART_FLOOR_PERCENT / 100);
     }
 
     /// All zones, in order of address; empty on a disk without zones.
