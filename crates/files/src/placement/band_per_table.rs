@@ -23,6 +23,9 @@ pub(super) const NAME: &str = "band-per-table";
 /// Half for what lives, half for what is written meanwhile.
 const ZONES_NEEDED: usize = 8;
 
+/// So many of the last zones take logs only.
+const ZONES_FOR_LOGS: u64 = 2;
+
 #[derive(Debug)]
 pub(super) struct BandPerTable;
 
@@ -58,7 +61,7 @@ impl Placement for BandPerTable {
             let mut left = file.blocks();
             let mut ranges = Vec::new();
             while !left.is_zero() {
-                let free = space.free_for(claim_of(&file.hints));
+                let free = free_for(space, &file.hints);
                 let needed = taken + left;
                 let zone = zones.next().ok_or(NoSpace { needed, free })?;
                 // A zone that is begun is used up: that much must be free, not just what is written.
@@ -81,7 +84,7 @@ impl Placement for BandPerTable {
         hints: &Hints,
         _owned: Blocks,
     ) -> Result<BlockRange, NoSpace> {
-        let free = space.free_for(claim_of(hints));
+        let free = free_for(space, hints);
         let rest = |zone: &ZoneSpace| BlockRange::new(zone.next, zone.room());
         let sequential = || space.empty_zones(SequentialRequired).next();
         match space.empty_zones(Conventional).next().or_else(sequential).map(rest) {
@@ -96,12 +99,17 @@ impl Placement for BandPerTable {
     }
 }
 
-/// Nothing is cleaned, so that what cleaning would keep goes to those who cannot wait: a delete needs
-/// a log, and a store is opened only with a table in each lost log's place.
-fn claim_of(hints: &Hints) -> Claim {
-    match (hints.may_use_reserve, hints.kind == FileKind::Log || hints.level == 0) {
-        (true, true) => Claim::Cleaning,
-        (true, false) => Claim::Reserve,
-        (false, _) => Claim::Normal,
+/// What a file may use. Nothing is cleaned, so that what cleaning would keep goes to those who cannot
+/// wait: a store is opened only with a table of level 0 in each lost log's place, and a delete needs a
+/// log before all.
+fn free_for(space: &SpaceMap, hints: &Hints) -> Blocks {
+    match (hints.may_use_reserve, hints.kind, hints.level) {
+        (false, ..) => space.free_for(Claim::Normal),
+        (true, FileKind::Log, _) => space.free_for(Claim::Cleaning),
+        (true, _, 0) => {
+            let for_logs = Blocks::new(ZONES_FOR_LOGS * space.zone_capacity().get());
+            space.free_for(Claim::Cleaning).saturating_sub(for_logs)
+        }
+        (true, ..) => space.free_for(Claim::Reserve),
     }
 }
