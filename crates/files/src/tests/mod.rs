@@ -7,3 +7,4 @@ mod scripts;
 mod seeds;
 mod stage;
 mod threads;
+mod unsuitable;

@@ -1,0 +1,107 @@
+//! Drives that a placement cannot use, and spans that cannot be: refused with the reason and what
+//! would do.
+
+use super::stage::{Stage, Zones, conventional, member, put, shingled, zoned};
+use crate::catalog::{Edit, FileId, FileRecord};
+use crate::commit::Graves;
+use crate::extent::Extent;
+use crate::{Commit, FileKind, Files, FilesError};
+use imbrex_disk::{BlockRange, Blocks, Lba};
+
+fn refusal(stage: &Stage, placement: &str) -> String {
+    match stage.format(placement) {
+        Err(error @ FilesError::Unsuitable { .. }) => error.to_string(),
+        Err(error) => panic!("{placement}: {error}"),
+        Ok(_) => "suits".to_owned(),
+    }
+}
+
+#[track_caller]
+fn check(stage: &Stage, placement: &str, expected: &str) {
+    let reason = refusal(stage, placement);
+    assert!(reason.contains(expected), "{placement}: {reason}");
+}
+
+#[test]
+fn each_placement_names_the_drive_that_it_needs() {
+    let anywhere = conventional(8192, 0);
+    let tracks = shingled(16_384, 64, 2, 0);
+    let zones = zoned(Zones { count: 40, len: 64, conventional: 1, active_limit: None }, 0);
+    for placement in ["first-fit", "sets"] {
+        check(&anywhere, placement, "suits");
+        check(&tracks, placement, "dynamic-bands");
+        check(&zones, placement, "use a conventional drive");
+    }
+    check(&tracks, "dynamic-bands", "suits");
+    check(&anywhere, "dynamic-bands", "use sets or first-fit");
+    check(&zones, "dynamic-bands", "need a raw shingled one");
+    for placement in ["band-per-table", "log-structured", "log-cost-benefit", "zone-per-level"] {
+        check(&zones, placement, "suits");
+        check(&anywhere, placement, "use first-fit");
+        check(&tracks, placement, "use dynamic-bands");
+    }
+}
+
+#[test]
+fn a_drive_too_small_for_a_few_tables_and_guards_is_refused() {
+    check(&conventional(2048, 0), "sets", "use a larger drive or shorter tables");
+    // The same drive would do for shorter tables.
+    conventional(2048, 0).format_small("sets").unwrap();
+    check(&shingled(8192, 256, 4, 0), "dynamic-bands", "a catalog with its guards takes");
+    check(&shingled(5000, 64, 2, 0), "dynamic-bands", "use a larger drive or shorter tables");
+    let zones = zoned(Zones { count: 8, len: 64, conventional: 1, active_limit: None }, 0);
+    check(&zones, "band-per-table", "7 zones for files; 8 are needed");
+}
+
+/// What opening says of a catalog to which somebody added `file`.
+fn opening_with(file: FileRecord) -> String {
+    let stage = conventional(900, 0);
+    let files = stage.format_small("sets").unwrap();
+    let add = files.persist(vec![member("a", 10, 2, 1), member("b", 10, 2, 1)]).unwrap();
+    files.commit(Commit { add, ..Commit::default() }).unwrap();
+    put(&files, "c", 10, 1).unwrap();
+    let mut live = files.inner.committer.lock();
+    let edit = Edit::Add { name: "bad".to_owned(), file };
+    let ticket = live.enqueue(vec![edit], Graves::default(), false);
+    drop(live);
+    files.inner.committer.settle(ticket).unwrap();
+    match stage.open() {
+        Err(error @ FilesError::Corrupt { .. }) => error.to_string(),
+        Err(error) => panic!("{error}"),
+        Ok(_) => "opens".to_owned(),
+    }
+}
+
+fn record(span: Option<(u64, u64)>, extent: Option<(u64, u64)>) -> FileRecord {
+    let extent = extent.map(|(start, len)| {
+        let len_bytes = Blocks::new(len).bytes();
+        Extent { start: Lba::new(start), len_bytes }
+    });
+    FileRecord {
+        id: FileId(99),
+        kind: FileKind::Table,
+        level: 2,
+        group: None,
+        stream: 0,
+        is_open: false,
+        span: span.map(|(start, len)| BlockRange::new(Lba::new(start), Blocks::new(len))),
+        extents: extent.into_iter().collect(),
+    }
+}
+
+#[test]
+fn spans_that_contradict_each_other_are_damage() {
+    // Files begin at block 64: a and b are the span 64..84, c is 84..94.
+    let check = |span, extent, expected: &str| {
+        let got = opening_with(record(span, extent));
+        assert!(got.contains(expected), "{span:?} {extent:?}: {got}");
+    };
+    check(Some((200, 30)), Some((210, 20)), "opens");
+    check(Some((200, 30)), None, "names a span but has no blocks");
+    check(Some((80, 30)), Some((100, 5)), "two spans share blocks");
+    check(Some((200, 30)), Some((225, 10)), "file 99 lies there");
+    check(Some((90, 30)), Some((100, 5)), "file 3 lies there");
+    check(Some((40, 20)), Some((100, 5)), "files may lie in 64..900 only");
+    check(Some((800, 200)), Some((810, 5)), "files may lie in 64..900 only");
+    check(None, Some((83, 3)), "share blocks");
+}
