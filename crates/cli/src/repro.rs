@@ -40,13 +40,18 @@ impl ReproArgs {
         }
         let figures = figures_named(&self.figure).map_err(failed)?;
         let size = Size { scale: self.scale, seed: self.seed };
+        // What would fail in the end fails now: the runs may take an hour.
+        let format = session.out.page_format()?;
+        let out = self.out.clone().or_else(|| (self.figure == "all").then(|| OUT_DEFAULT.into()));
+        if let Some(dir) = &out {
+            std::fs::create_dir_all(dir).context(|| format!("cannot make {}", dir.display()))?;
+        }
         let reproduction = self.reproduce(&figures, size, session)?;
-        match session.out.page_format()? {
+        match format {
             Format::Json => session.out.bytes(reproduction.to_json().as_bytes())?,
             Format::Html => session.out.bytes(reproduction.to_html().as_bytes())?,
             _ => session.out.bytes(reproduction.to_text().as_bytes())?,
         }
-        let out = self.out.or_else(|| (self.figure == "all").then(|| OUT_DEFAULT.into()));
         let Some(dir) = out else { return Ok(()) };
         write(&dir, &self.figure, &reproduction)?;
         let (met, exceeded, missed) = reproduction.verdicts();
@@ -97,7 +102,6 @@ fn list(session: &mut Session) -> Result<(), CliError> {
 
 /// Writes the page, the numbers and the pictures.
 fn write(dir: &Path, name: &str, reproduction: &Reproduction) -> Result<(), CliError> {
-    std::fs::create_dir_all(dir).context(|| format!("cannot make {}", dir.display()))?;
     let put = |name: String, text: String| {
         let path = dir.join(name);
         std::fs::write(&path, text).context(|| format!("cannot write {}", path.display()))

@@ -5,6 +5,7 @@ mod bad_input;
 mod crash;
 mod drives;
 mod entries;
+mod figures;
 mod layouts;
 mod loading;
 mod manual;

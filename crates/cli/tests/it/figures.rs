@@ -1,0 +1,63 @@
+//! repro: what can be run again, what cannot, and an end before the end.
+
+use crate::{Ran, imbrex};
+use std::process::Stdio;
+
+#[test]
+fn figures_are_listed() {
+    let listed = imbrex(&["repro", "list", "--format", "json"]).json();
+    let text = imbrex(&["repro", "list"]).ok();
+    let figures = listed.as_array().unwrap();
+    assert_eq!(text.lines().count(), figures.len() + 1);
+    for figure in figures {
+        assert!(text.contains(figure["name"].as_str().unwrap()), "{figure}");
+    }
+}
+
+#[test]
+fn what_cannot_be_is_told_before_anything_runs() {
+    imbrex(&["repro", "sealdb-88"]).fails(2, &["no figure \"sealdb-88\"", "sealdb-8", "all"]);
+    for scale in ["0", "1.5", "NaN"] {
+        imbrex(&["repro", "sealdb-8", "--scale", scale]).fails(2, &["--scale is", "at most 1"]);
+    }
+    imbrex(&["repro", "all", "--format", "hex"]).fails(2, &["table or json"]);
+    imbrex(&["stats", "nowhere", "--format", "html"]).fails(2, &["html is for repro"]);
+    imbrex(&["repro", "sealdb", "--out", "/proc/nothing"]).fails(4, &["cannot make /proc/nothing"]);
+}
+
+#[test]
+fn a_figure_is_shown_in_every_form() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = |format: &str| {
+        let out = dir.path().to_str().unwrap();
+        imbrex(&["repro", "sealdb-table-2", "--scale=0.001", "--format", format, "--out", out])
+    };
+    let [first, second] = [0, 1].map(|_| run("json").json());
+    assert_eq!(first, second, "the same seed, the same numbers");
+    assert!(run("table").ok().contains("sealdb-table-2"));
+    let page = run("html").ok();
+    assert!(page.starts_with("<!DOCTYPE html>") && !page.contains("<script"), "{page}");
+    let written = std::fs::read_to_string(dir.path().join("sealdb-table-2.html")).unwrap();
+    assert!(written == page);
+}
+
+#[test]
+fn ctrl_c_ends_it() {
+    let mut child = crate::command()
+        .args(["repro", "sealdb-8", "--scale", "1"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The runs have threads of their own; who has some listens to signals already.
+    let tasks = format!("/proc/{}/task", child.id());
+    let thread_count = || std::fs::read_dir(&tasks).into_iter().flatten().count();
+    while thread_count() < 3 && child.try_wait().unwrap().is_none() {
+        std::thread::yield_now();
+    }
+    let pid = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let ran = crate::ran(child.wait_with_output().unwrap());
+    assert!(ran.stdout.is_empty());
+    Ran { ..ran }.fails(130, &["interrupted"]);
+}
