@@ -1,7 +1,7 @@
 //! Several threads at once: group commit, zones written side by side, reads under cleaning.
 
-use super::stage::{Zones, assert_sound, put, remove, verify, zoned};
-use crate::{FileKind, FileLayer, Files, FilesError, Hints};
+use super::stage::{Zones, assert_sound, content, member, put, remove, shingled, verify, zoned};
+use crate::{Commit, FileKind, FileLayer, Files, FilesError, Hints};
 use imbrex_clockwork::{Runtime, StillClock, ThreadScheduler, fan_out};
 use imbrex_disk::Blocks;
 use std::sync::Arc;
@@ -152,4 +152,41 @@ fn a_log_behind_a_table_waits_for_the_table() {
         }
     });
     assert_sound(&files);
+}
+
+/// Sets are placed side by side by several threads and written at the same time, each in pieces, with
+/// logs between them: who lies in whose reach is written later (U3), and the drive refuses what would
+/// destroy anything.
+#[test]
+fn bands_are_written_side_by_side() {
+    let stage = shingled(40_000, 32, 2, 0);
+    let files = stage.format_small("dynamic-bands").unwrap();
+    fan_out(4, &[0_u64, 1, 2, 3], |&worker| {
+        for round in 0..25 {
+            let name = |part: &str| format!("{worker}-{round}-{part}");
+            if worker == 0 {
+                let log = files.create_log(&name("log"), Hints::new(FileKind::Log)).unwrap();
+                for _ in 0..3 {
+                    log.append(&content("log", 40 * 4096)).unwrap();
+                }
+                log.finish().unwrap();
+            } else {
+                // Longer than one write.
+                let set = ["a", "b"].map(|part| member(&name(part), 200 + worker * 60, 2, worker));
+                let add = files.persist(set.into()).unwrap();
+                files.commit(Commit { add, ..Commit::default() }).unwrap();
+                verify(&files, &name("a"), &name("a")).unwrap();
+                verify(&files, &name("b"), &name("b")).unwrap();
+            }
+            if round >= 2 {
+                let old = |part: &str| format!("{worker}-{}-{part}", round - 2);
+                let parts: &[&str] = if worker == 0 { &["log"] } else { &["a", "b"] };
+                parts.iter().for_each(|part| remove(&files, &[&old(part)]).unwrap());
+            }
+        }
+    });
+    assert_sound(&files);
+    for file in files.list("").iter().filter(|file| file.kind == FileKind::Table) {
+        verify(&files, &file.name, &file.name).unwrap();
+    }
 }
