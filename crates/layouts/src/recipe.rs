@@ -19,6 +19,9 @@ const MEMTABLE_LEN_BYTES_MIN: u64 = 64 << 10;
 /// A table with its index and footer, in one read.
 const WHOLE_TABLE_LEN_BYTES: usize = 8 << 20;
 
+/// The placement whose tables are as long as the drive's zones.
+const BAND_PER_TABLE: &str = "band-per-table";
+
 /// SMRDB's bands, where the drive does not say.
 const BAND_LEN_BYTES: u64 = 40 << 20;
 
@@ -74,6 +77,10 @@ impl Recipe {
         if let Some(bands) = &mut self.bands {
             bands.band_len = Blocks::holding(by(bands.band_len.bytes(), 64 << 10));
         }
+        if self.placement == BAND_PER_TABLE {
+            // Tables are as long as the drive's bands: they shrink with the drive, not here.
+            return self;
+        }
         let options = &mut self.options;
         options.memtable_len_bytes = by(options.memtable_len_bytes, 16 << 10);
         options.log_len_bytes_max = by(options.log_len_bytes_max, 64 << 10);
@@ -114,6 +121,16 @@ pub(crate) fn gear(_: &Geometry) -> Options {
     options.compaction_read_len_bytes = WHOLE_TABLE_LEN_BYTES;
     options.keyspace.compaction = CompactionKind::Gear;
     options
+}
+
+/// SEALDB's sets, on whatever they are placed.
+pub(crate) fn sets(_: &Geometry) -> Options {
+    Options::set_aware()
+}
+
+/// SMRDB: a table a band, two levels of overlapping runs.
+pub(crate) fn smrdb(geometry: &Geometry) -> Options {
+    Options::smrdb(band_len_bytes(geometry))
 }
 
 /// SMRDB with LevelDB's levels.

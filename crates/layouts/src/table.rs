@@ -5,7 +5,7 @@
 
 use crate::error::{LayoutError, nearest};
 use crate::recipe::{
-    EngineOptions, Recipe, Recording, default_engine, gear, leveldb, smrdb_leveled,
+    EngineOptions, Recipe, Recording, default_engine, gear, leveldb, sets, smrdb, smrdb_leveled,
 };
 use imbrex_disk::{Geometry, GeometrySpec, Rule};
 use imbrex_files::PlacementKind;
@@ -84,6 +84,15 @@ const TABLE: &[Entry] = &[
         summary: "LevelDB on fixed bands that are read, modified and rewritten, as in a drive-managed disk",
     },
     Entry {
+        name: "smrdb",
+        recording: Zoned,
+        over: Drive,
+        placement: "band-per-table",
+        engine: smrdb,
+        source: "Pitchumani's thesis, chapter 3: SMRDB-SOC",
+        summary: "a table a band; two levels of overlapping runs, merged where they are least sequential",
+    },
+    Entry {
         name: "smrdb-leveled",
         recording: Zoned,
         over: Drive,
@@ -91,6 +100,24 @@ const TABLE: &[Entry] = &[
         engine: smrdb_leveled,
         source: "Pitchumani's thesis, chapter 3: SMRDB-LOC",
         summary: "a table a band; LevelDB's levels",
+    },
+    Entry {
+        name: "sealdb",
+        recording: Shingled,
+        over: Drive,
+        placement: "dynamic-bands",
+        engine: sets,
+        source: "SEALDB",
+        summary: "a compaction's tables as one set, in bands of chosen length between guards",
+    },
+    Entry {
+        name: "sets-banded",
+        recording: Shingled,
+        over: FixedBands,
+        placement: "sets",
+        engine: sets,
+        source: "SEALDB, fig. 14",
+        summary: "a compaction's tables as one set, on fixed bands",
     },
     Entry {
         name: "leveldb-greedy",
