@@ -30,10 +30,15 @@ impl Stall {
     }
 }
 
+/// How many compactions that failed are told of.
+const FAILURE_COUNT_MAX: usize = 16;
+
 /// The compactions so far.
 #[derive(Debug, Default)]
 pub(crate) struct CompactionLog {
     lines: VecDeque<CompactionLine>,
+    /// Plans that failed, in words, at most [`FAILURE_COUNT_MAX`] of the last ones.
+    failures: VecDeque<String>,
     count: u64,
     move_count: u64,
     in_len_bytes: u64,
@@ -50,6 +55,14 @@ impl CompactionLog {
         self.lines.push_back(line);
         while self.lines.len() > line_count_max {
             self.lines.pop_front();
+        }
+    }
+
+    /// Remembers a plan that failed.
+    pub(crate) fn note_failure(&mut self, plan: String) {
+        self.failures.push_back(plan);
+        while self.failures.len() > FAILURE_COUNT_MAX {
+            self.failures.pop_front();
         }
     }
 
@@ -215,6 +228,8 @@ pub struct Metrics {
     /// The last compactions, oldest first: as many as
     /// [`Options::compaction_line_count_max`](crate::Options::compaction_line_count_max).
     pub compactions: Vec<CompactionLine>,
+    /// The plans of the last compactions that failed, in words, oldest first.
+    pub failed_compactions: Vec<String>,
 }
 
 impl CompactionLine {
@@ -247,6 +262,7 @@ impl Store {
             metrics.compaction_in_bytes = log.in_len_bytes;
             metrics.compaction_out_bytes = log.out_len_bytes;
             metrics.compactions = log.lines.iter().cloned().collect();
+            metrics.failed_compactions = log.failures.iter().cloned().collect();
         }
         let written = metrics.flush_out_bytes + metrics.compaction_out_bytes;
         if metrics.user_bytes > 0 {

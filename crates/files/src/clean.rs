@@ -136,7 +136,8 @@ impl Cleaning {
     /// Copies about `budget_bytes`; `Ok(true)` once the victim is empty and the moves are durable.
     fn step(&mut self, inner: &Inner, budget_bytes: u64) -> Result<bool, FilesError> {
         let start_ns = inner.runtime.clock.now_ns();
-        let outcome = self.copy(inner, budget_bytes);
+        let outcome =
+            self.copy(inner, budget_bytes).inspect_err(|_| inner.counts.cleaning_failed());
         inner.counts.cleaned_for(inner.runtime.clock.now_ns().saturating_sub(start_ns));
         outcome
     }

@@ -23,6 +23,8 @@ pub struct FilesStats {
     pub file_written_bytes: u64,
     /// Zones emptied by cleaning.
     pub cleaned_zones: u64,
+    /// Times that cleaning stopped because the drive failed or had no room to move things to.
+    pub failed_cleanings: u64,
     /// Bytes that cleaning moved: what the layer wrote of its own accord.
     pub cleaning_moved_bytes: u64,
     /// How long cleaning took, waiting for the drive behind others included.
@@ -73,6 +75,7 @@ pub(crate) struct Counts {
     commits: AtomicU64,
     file_written_bytes: AtomicU64,
     cleaned_zones: AtomicU64,
+    failed_cleanings: AtomicU64,
     cleaning_moved_bytes: AtomicU64,
     cleaning_ns: AtomicU64,
     reset_zones: AtomicU64,
@@ -87,6 +90,9 @@ impl Counts {
     }
     pub(crate) fn cleaned_zone(&self) {
         self.cleaned_zones.fetch_add(1, Ordering::Relaxed);
+    }
+    pub(crate) fn cleaning_failed(&self) {
+        self.failed_cleanings.fetch_add(1, Ordering::Relaxed);
     }
     pub(crate) fn moved(&self, len_bytes: u64) {
         self.cleaning_moved_bytes.fetch_add(len_bytes, Ordering::Relaxed);
@@ -111,6 +117,7 @@ impl FileLayer {
             catalog_written_bytes: catalog.written_bytes,
             file_written_bytes: counts.file_written_bytes.load(Ordering::Relaxed),
             cleaned_zones: counts.cleaned_zones.load(Ordering::Relaxed),
+            failed_cleanings: counts.failed_cleanings.load(Ordering::Relaxed),
             cleaning_moved_bytes: counts.cleaning_moved_bytes.load(Ordering::Relaxed),
             cleaning_ns: counts.cleaning_ns.load(Ordering::Relaxed),
             reset_zones: counts.reset_zones.load(Ordering::Relaxed),

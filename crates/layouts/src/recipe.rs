@@ -10,6 +10,7 @@
 
 use imbrex::{CompactionKind, Options};
 use imbrex_disk::{Blocks, Geometry, Rule};
+use imbrex_files::PlacementOptions;
 use imbrex_translate::BandOptions;
 
 /// Of a drive, the share that one memtable may be long: a store keeps free what it holds in memory.
@@ -65,6 +66,8 @@ pub struct Recipe {
     pub bands: Option<BandOptions>,
     /// The placement policy, by name.
     pub placement: &'static str,
+    /// The policy's numbers, written down at format.
+    pub placement_options: PlacementOptions,
     /// The engine's options; those of its default keyspace are written down at format.
     pub options: Options,
 }
@@ -90,6 +93,7 @@ impl Recipe {
         let keyspace = &mut options.keyspace;
         keyspace.table_len_bytes = by(keyspace.table_len_bytes, 16 << 10);
         keyspace.base_level_len_bytes = by(keyspace.base_level_len_bytes, 32 << 10);
+        self.placement_options.unit_len = Blocks::holding(keyspace.table_len_bytes);
         self
     }
 

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   format   suits? -> [translation] -> FileLayer::format {placement, name} -> Db::open
+//!            \_____________________ format_files _______________________/
 //!   mount                               FileLayer::open -> the name recorded -> Layout
 //!   open     mount -> the same name?                                         -> Db::open
 //! ```
@@ -13,7 +14,7 @@ use imbrex::{Db, Options};
 use imbrex_clockwork::Runtime;
 use imbrex_disk::{Counters, Disk};
 use imbrex_files::{FileLayer, FormatOptions};
-use imbrex_translate::{BandsError, FixedBands};
+use imbrex_translate::{BandOptions, BandsError, FixedBands};
 use std::fmt;
 use std::sync::Arc;
 
@@ -24,7 +25,9 @@ pub struct Mounted {
     pub layout: Layout,
     /// The drive itself.
     pub drive: Arc<dyn Disk>,
-    /// What the files lie on: the drive, or the translation over it.
+    /// The bands over it, where the layout has them.
+    pub bands: Option<Arc<FixedBands>>,
+    /// What the files lie on: the drive, or the bands over it.
     pub disk: Arc<dyn Disk>,
     /// The files.
     pub files: FileLayer,
@@ -65,25 +68,40 @@ impl Layout {
         recipe: &Recipe,
         format_id: u64,
     ) -> Result<Stack, LayoutError> {
+        let mounted = self.format_files(drive, runtime, recipe, format_id)?;
+        mounted.open_db(runtime, recipe.options.clone())
+    }
+
+    /// The same without a store, which whoever opens it first makes.
+    ///
+    /// # Errors
+    /// As [`Layout::format`].
+    pub fn format_files(
+        self,
+        drive: Arc<dyn Disk>,
+        runtime: &Runtime,
+        recipe: &Recipe,
+        format_id: u64,
+    ) -> Result<Mounted, LayoutError> {
         let unsuitable = |reason| LayoutError::Unsuitable { layout: self.name(), reason };
         self.suits(drive.geometry()).map_err(unsuitable)?;
-        let disk = match &recipe.bands {
-            None => Arc::clone(&drive),
-            Some(options) => {
-                let mut options = *options;
-                options.id = format_id;
-                let bands = FixedBands::format(Arc::clone(&drive), &options);
-                Arc::new(bands.map_err(failed("making fixed bands"))?) as Arc<dyn Disk>
-            }
+        let make_bands = |options: &BandOptions| {
+            let mut options = *options;
+            options.id = format_id;
+            FixedBands::format(Arc::clone(&drive), &options).map(Arc::new)
         };
+        let bands = recipe.bands.as_ref().map(make_bands).transpose();
+        let bands = bands.map_err(failed("making fixed bands"))?;
+        let disk = above(&drive, bands.as_ref());
         let format = FormatOptions {
             layout_name: self.name().to_owned(),
             format_id,
+            placement_options: recipe.placement_options,
             ..FormatOptions::new(self.policy())
         };
         let files = FileLayer::format(Arc::clone(&disk), &format, runtime)
             .map_err(|source| LayoutError::Files { what: "formatting the drive", source })?;
-        Mounted { layout: self, drive, disk, files }.open_db(runtime, recipe.options.clone())
+        Ok(Mounted { layout: self, drive, bands, disk, files })
     }
 
     /// Opens the store on `drive`, which must be formatted as this layout.
@@ -119,15 +137,24 @@ impl Layout {
 /// # Errors
 /// [`LayoutError::Foreign`]; [`LayoutError::Files`] where it holds no files or damaged ones.
 pub fn mount(drive: Arc<dyn Disk>, runtime: &Runtime) -> Result<Mounted, LayoutError> {
-    let disk = match FixedBands::open(Arc::clone(&drive)) {
-        Ok(bands) => Arc::new(bands) as Arc<dyn Disk>,
-        Err(BandsError::NotBands | BandsError::WrongRule { .. }) => Arc::clone(&drive),
+    let bands = match FixedBands::open(Arc::clone(&drive)) {
+        Ok(bands) => Some(Arc::new(bands)),
+        Err(BandsError::NotBands | BandsError::WrongRule { .. }) => None,
         Err(error) => return Err(failed("opening fixed bands")(error)),
     };
+    let disk = above(&drive, bands.as_ref());
     let files = FileLayer::open(Arc::clone(&disk), runtime)
         .map_err(|source| LayoutError::Files { what: "opening the files", source })?;
     let layout = Layout::recorded(files.layout_name(), files.placement_name())?;
-    Ok(Mounted { layout, drive, disk, files })
+    Ok(Mounted { layout, drive, bands, disk, files })
+}
+
+/// What the files see.
+fn above(drive: &Arc<dyn Disk>, bands: Option<&Arc<FixedBands>>) -> Arc<dyn Disk> {
+    match bands {
+        Some(bands) => Arc::clone(bands) as Arc<dyn Disk>,
+        None => Arc::clone(drive),
+    }
 }
 
 fn failed(what: &'static str) -> impl FnOnce(BandsError) -> LayoutError {
@@ -149,7 +176,7 @@ impl Mounted {
     /// # Errors
     /// [`LayoutError::Engine`].
     pub fn open_db(self, runtime: &Runtime, options: Options) -> Result<Stack, LayoutError> {
-        let Mounted { layout, drive, disk, files } = self;
+        let Mounted { layout, drive, disk, files, .. } = self;
         let does_background_work = options.background_work;
         let db = Db::open(Arc::new(files.clone()), runtime.clone(), options)
             .map_err(|source| LayoutError::Engine { what: "opening the store", source })?;

@@ -8,7 +8,7 @@ use crate::recipe::{
     EngineOptions, Recipe, Recording, default_engine, gear, leveldb, sets, smrdb, smrdb_leveled,
 };
 use imbrex_disk::{Geometry, GeometrySpec, Rule};
-use imbrex_files::PlacementKind;
+use imbrex_files::{PlacementKind, PlacementOptions};
 use imbrex_translate::BandOptions;
 use std::fmt;
 
@@ -282,7 +282,8 @@ impl Layout {
     pub fn recipe(self, geometry: &Geometry) -> Recipe {
         let options = (self.0.engine)(geometry);
         let bands = (self.0.over == FixedBands).then(BandOptions::default);
-        Recipe { bands, placement: self.0.placement, options }.fitted(geometry)
+        let (placement, placement_options) = (self.0.placement, PlacementOptions::default());
+        Recipe { bands, placement, placement_options, options }.fitted(geometry)
     }
 
     pub(crate) fn policy(self) -> PlacementKind {

@@ -27,7 +27,7 @@ pub(crate) fn run(rig: &mut Rig) -> Result<(), String> {
         let files = recover(rig, &mut model)?;
         rig.begin_life();
         let ending = Life::new(&files).live(rig, &mut model)?;
-        rig.cleaned_zone_count += files.stats().cleaned_zones;
+        rig.note_life(&files);
         rig.kill(ending);
         drop(files);
         rig.reboot(ending)?;

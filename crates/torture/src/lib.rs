@@ -14,6 +14,10 @@
 //! next life finds must be the model after some prefix of what was acknowledged, which includes
 //! all that was synced. A *sweep* leaves the moments of the cuts not to the seed but takes them all.
 //!
+//! Every layout of the table (`imbrex-layouts`) has a scenario, on a drive of its kind and with its
+//! parts cut down until sets, gear turns, band rewrites and cleanings happen in every run; the
+//! summary says how many were cut in their midst.
+//!
 //! The last act of a store's run is damage that no flush protects from: a bit rots, a sector cannot be
 //! read, a write lands elsewhere. Then every answer must be right or an error.
 //!
@@ -35,7 +39,7 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 
-pub use report::{Failure, Report};
+pub use report::{Deeds, Failure, Report};
 pub use scenario::{Scenario, Target};
 pub use sweep::{Cuts, Sweep, sweep};
 

@@ -2,7 +2,7 @@
 
 use clap::Parser;
 use imbrex_clockwork::fan_out;
-use imbrex_torture::{Cuts, Failure, Report, Scenario, Sweep, run_cut, run_seed, sweep};
+use imbrex_torture::{Cuts, Deeds, Failure, Report, Scenario, Sweep, run_cut, run_seed, sweep};
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,6 +19,9 @@ struct Args {
     /// How many seeds to run; they take turns over the scenarios.
     #[arg(long, default_value_t = 200)]
     seeds: u64,
+    /// So many seeds for each scenario instead.
+    #[arg(long, conflicts_with_all = ["seed", "seeds"])]
+    each: Option<u64>,
     /// The first of them.
     #[arg(long, default_value = "0", value_parser = parse_seed)]
     first_seed: u64,
@@ -32,7 +35,8 @@ struct Args {
     /// With --cut: and again after so many device events of the recovery.
     #[arg(long, requires = "cut", default_value_t = 0)]
     cut_again: u64,
-    /// Only this scenario; may be given several times. See --list.
+    /// Only this scenario, or with a `*` at its end, all whose names begin so; may be given several
+    /// times. See --list.
     #[arg(long)]
     scenario: Vec<String>,
     /// Threads.
@@ -63,7 +67,7 @@ fn main() -> ExitCode {
 
 fn run(args: &Args) -> Result<(), String> {
     if args.list {
-        for scenario in Scenario::ALL {
+        for scenario in Scenario::all() {
             println!("{:22} {}", scenario.name, scenario.about);
         }
         return Ok(());
@@ -71,7 +75,7 @@ fn run(args: &Args) -> Result<(), String> {
     let scenarios = chosen(&args.scenario)?;
     let runs: Vec<(&'static Scenario, u64)> = match args.seed {
         Some(seed) => scenarios.iter().map(|&scenario| (scenario, seed)).collect(),
-        None => (0..args.seeds)
+        None => (0..args.each.map_or(args.seeds, |each| each * scenarios.len() as u64))
             .map(|i| {
                 (scenarios[(i % scenarios.len() as u64) as usize], args.first_seed.wrapping_add(i))
             })
@@ -138,8 +142,25 @@ fn tell_runs(args: &Args, outcomes: &[Result<Report, Failure>]) {
         sum(|r| r.cleaned_zone_count),
         sum(|r| r.no_space_count),
     );
+    tell_layouts(&clean);
     if args.seed.is_some() {
         clean.iter().for_each(|report| println!("{report:#?}"));
+    }
+}
+
+/// A line for each layout: that the power went in the midst of what it is about.
+fn tell_layouts(clean: &[&Report]) {
+    for scenario in Scenario::all().iter().filter(|scenario| scenario.layout().is_some()) {
+        let reports = clean.iter().filter(|report| report.scenario == scenario.name);
+        let (mut count, mut cleaned_zone_count, mut deeds) = (0, 0, Deeds::default());
+        for report in reports {
+            count += 1;
+            cleaned_zone_count += report.cleaned_zone_count;
+            deeds += report.deeds;
+        }
+        if count > 0 {
+            println!("{:24} {count} runs: {deeds}, {cleaned_zone_count} cleaned", scenario.name);
+        }
     }
 }
 
@@ -157,15 +178,21 @@ fn fail_by<T>(outcomes: &[Result<T, Failure>]) -> Result<(), String> {
 
 fn chosen(names: &[String]) -> Result<Vec<&'static Scenario>, String> {
     if names.is_empty() {
-        return Ok(Scenario::ALL.iter().collect());
+        return Ok(Scenario::all().iter().collect());
     }
-    names
-        .iter()
-        .map(|name| {
-            Scenario::by_name(name).ok_or_else(|| {
-                let known: Vec<&str> = Scenario::ALL.iter().map(|s| s.name).collect();
-                format!("no scenario named {name:?}; there are {}", known.join(", "))
-            })
-        })
-        .collect()
+    let mut chosen = Vec::new();
+    for name in names {
+        let count_before = chosen.len();
+        match name.strip_suffix('*') {
+            Some(head) => {
+                chosen.extend(Scenario::all().iter().filter(|s| s.name.starts_with(head)));
+            }
+            None => chosen.extend(Scenario::by_name(name)),
+        }
+        if chosen.len() == count_before {
+            let known: Vec<&str> = Scenario::all().iter().map(|s| s.name).collect();
+            return Err(format!("no scenario named {name:?}; there are {}", known.join(", ")));
+        }
+    }
+    Ok(chosen)
 }

@@ -1,11 +1,16 @@
 //! What a run came to: figures that two runs of a seed share, or a story and the line to replay it.
 
 use crate::sweep::Cuts;
+use imbrex::{CompactionKind, Metrics};
+use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::AddAssign;
 
 /// A clean run. Two runs of one seed give equal reports (R1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
+    /// The scenario.
+    pub scenario: &'static str,
     /// How many operations were done.
     pub operation_count: u64,
     /// Device events of the first life.
@@ -20,6 +25,8 @@ pub struct Report {
     pub no_space_count: u64,
     /// Zones that cleaning emptied.
     pub cleaned_zone_count: u64,
+    /// What the policies of the layout did.
+    pub deeds: Deeds,
     /// How many steps background jobs took.
     pub step_count: u64,
     /// Zone resets of the disk.
@@ -34,6 +41,129 @@ pub struct Report {
     pub clock_ns: u64,
     /// The number that the run's generator would have drawn next.
     pub next_random: u64,
+}
+
+/// What the policies did in a run, and in the midst of which of it they were stopped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Deeds {
+    /// Compactions, those that only moved tables included.
+    pub compaction_count: u64,
+    /// Those that only moved tables.
+    pub move_count: u64,
+    /// Compactions that wrote to several levels: gear turns.
+    pub turn_count: u64,
+    /// Sets of two tables and more that one compaction wrote.
+    pub set_count: u64,
+    /// Merges within one level: SMRDB's.
+    pub overlap_merge_count: u64,
+    /// Tables written before others that lie further on: holes that were filled, bands split.
+    pub insert_count: u64,
+    /// Bands that were read, modified and rewritten.
+    pub band_rewrite_count: u64,
+    /// Merges that were stopped in their midst by an error or for want of room.
+    pub cut_merge_count: u64,
+    /// Turns that were.
+    pub cut_turn_count: u64,
+    /// Merges of a set that were.
+    pub cut_set_count: u64,
+    /// Cleanings that were.
+    pub cut_cleaning_count: u64,
+    /// Rewrites of a band that were, and that opening finished.
+    pub cut_rewrite_count: u64,
+}
+
+impl Deeds {
+    /// Adds what a store did since it was opened.
+    pub(crate) fn note(&mut self, metrics: &Metrics, compaction: CompactionKind) {
+        self.compaction_count += metrics.compaction_count;
+        self.move_count += metrics.move_count;
+        let mut frontier = 0;
+        for line in &metrics.compactions {
+            let mut table_counts = BTreeMap::new();
+            for output in &line.outputs {
+                *table_counts.entry(output.level).or_insert(0) += 1;
+                let Some(&(start, len)) = output.extents.first() else { continue };
+                self.insert_count += u64::from(start < frontier);
+                frontier = frontier.max(start + len);
+            }
+            self.turn_count += u64::from(table_counts.len() > 1);
+            let is_set = |&(&level, &count): &(&u8, &u64)| level > 1 && count > 1;
+            if compaction == CompactionKind::SetAware {
+                self.set_count += table_counts.iter().filter(is_set).count() as u64;
+            }
+            let is_within = line.level > 0 && line.level == line.output_level;
+            self.overlap_merge_count += u64::from(is_within);
+        }
+        for plan in &metrics.failed_compactions {
+            self.note_cut(plan, compaction);
+        }
+    }
+
+    /// A plan in words: `merge L1[000002] L2[000001] -> L2 (bottom) L3: level 1 is ...`.
+    fn note_cut(&mut self, plan: &str, compaction: CompactionKind) {
+        let Some((_, outputs)) = plan.split_once(" -> ") else { return };
+        let outputs = outputs.split_once(": ").map_or(outputs, |(outputs, _)| outputs);
+        let levels: Vec<&str> = outputs.split(' ').filter(|word| word.starts_with('L')).collect();
+        self.cut_merge_count += u64::from(plan.starts_with("merge"));
+        self.cut_turn_count += u64::from(levels.len() > 1);
+        let is_set = compaction == CompactionKind::SetAware
+            && plan.starts_with("merge")
+            && levels.iter().any(|&level| level != "L0" && level != "L1");
+        self.cut_set_count += u64::from(is_set);
+    }
+}
+
+impl AddAssign for Deeds {
+    fn add_assign(&mut self, other: Deeds) {
+        let Deeds {
+            compaction_count,
+            move_count,
+            turn_count,
+            set_count,
+            overlap_merge_count,
+            insert_count,
+            band_rewrite_count,
+            cut_merge_count,
+            cut_turn_count,
+            cut_set_count,
+            cut_cleaning_count,
+            cut_rewrite_count,
+        } = other;
+        self.compaction_count += compaction_count;
+        self.move_count += move_count;
+        self.turn_count += turn_count;
+        self.set_count += set_count;
+        self.overlap_merge_count += overlap_merge_count;
+        self.insert_count += insert_count;
+        self.band_rewrite_count += band_rewrite_count;
+        self.cut_merge_count += cut_merge_count;
+        self.cut_turn_count += cut_turn_count;
+        self.cut_set_count += cut_set_count;
+        self.cut_cleaning_count += cut_cleaning_count;
+        self.cut_rewrite_count += cut_rewrite_count;
+    }
+}
+
+impl fmt::Display for Deeds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let merge_count = self.compaction_count - self.move_count;
+        write!(f, "{merge_count} merges ({} cut)", self.cut_merge_count)?;
+        write!(f, ", {} moves", self.move_count)?;
+        for (what, count, cut_count) in [
+            ("gear turns", self.turn_count, self.cut_turn_count),
+            ("sets", self.set_count, self.cut_set_count),
+            ("band rewrites", self.band_rewrite_count, self.cut_rewrite_count),
+        ] {
+            if count > 0 {
+                write!(f, ", {count} {what} ({cut_count} cut)")?;
+            }
+        }
+        if self.overlap_merge_count > 0 {
+            write!(f, ", {} merges within a level", self.overlap_merge_count)?;
+        }
+        write!(f, ", {} holes filled", self.insert_count)?;
+        write!(f, ", {} cleanings cut", self.cut_cleaning_count)
+    }
 }
 
 /// A broken promise.

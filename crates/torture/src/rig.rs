@@ -1,13 +1,15 @@
 //! The disk, the world and the weather of one run: what all targets share.
 
 use crate::leash::Leash;
-use crate::report::Report;
-use crate::scenario::Scenario;
+use crate::report::{Deeds, Report};
+use crate::scenario::{Scenario, UNIT_LEN};
 use crate::sweep::Cuts;
 use imbrex_clockwork::{Budget, Order, Prng, Runtime, VirtualWorld};
-use imbrex_disk::{Blocks, Disk};
+use imbrex_disk::{Blocks, Disk, Lba};
 use imbrex_disk_sim::{FailAt, FaultPlan, Profile, SimDisk};
-use imbrex_files::{FileLayer, FilesError, FormatOptions, PlacementKind, PlacementOptions};
+use imbrex_files::{FileLayer, FormatOptions, PlacementKind, PlacementOptions};
+use imbrex_layouts::{LayoutError, Mounted, mount};
+use imbrex_translate::FixedBands;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -58,6 +60,8 @@ pub(crate) struct Rig {
     pub(crate) scenario: &'static Scenario,
     pub(crate) disk: Arc<SimDisk>,
     leash: Arc<Leash>,
+    /// Between the disk and the files, in some layouts.
+    bands: Option<Arc<FixedBands>>,
     pub(crate) runtime: Runtime,
     pub(crate) world: Arc<VirtualWorld>,
     /// Draws operations.
@@ -74,6 +78,7 @@ pub(crate) struct Rig {
     io_error_count: u64,
     pub(crate) no_space_count: u64,
     pub(crate) cleaned_zone_count: u64,
+    pub(crate) deeds: Deeds,
     story: VecDeque<String>,
 }
 
@@ -100,6 +105,7 @@ impl Rig {
             scenario,
             leash: Arc::new(Leash::new(Arc::clone(&disk))),
             disk,
+            bands: None,
             runtime,
             world,
             prng: root.derive("operations"),
@@ -113,6 +119,7 @@ impl Rig {
             io_error_count: 0,
             no_space_count: 0,
             cleaned_zone_count: 0,
+            deeds: Deeds::default(),
             story: VecDeque::with_capacity(STORY_LEN),
         }
     }
@@ -123,13 +130,17 @@ impl Rig {
         Arc::clone(&self.leash) as Arc<dyn Disk>
     }
 
-    /// Formats the disk for the scenario's placement.
+    /// Formats the disk for the scenario's layout or placement.
     pub(crate) fn format(&mut self) -> Result<(), String> {
+        if let Some((layout, recipe)) = self.scenario.layout.zip(self.scenario.recipe()) {
+            let formatted = layout.format_files(self.leash(), &self.runtime, &recipe, 1);
+            return formatted.map(drop).map_err(|error| format!("format: {}", chain(&error)));
+        }
         let name = self.scenario.placement;
         let placement = PlacementKind::by_name(name).ok_or(format!("no placement {name}"))?;
         // Tables of some blocks, not of 4 MiB.
         let placement_options =
-            PlacementOptions { unit_len: Blocks::new(16), ..PlacementOptions::default() };
+            PlacementOptions { unit_len: UNIT_LEN, ..PlacementOptions::default() };
         let options = FormatOptions { placement_options, ..FormatOptions::new(placement) };
         FileLayer::format(self.leash(), &options, &self.runtime)
             .map(drop)
@@ -137,11 +148,38 @@ impl Rig {
     }
 
     /// Opens the file layer, with its cleaning in the background.
-    pub(crate) fn open_files(&mut self) -> Result<FileLayer, FilesError> {
+    pub(crate) fn open_files(&mut self) -> Result<FileLayer, LayoutError> {
         self.say("open the file layer".to_string());
-        let files = FileLayer::open(self.leash(), &self.runtime)?;
+        self.bands = None;
+        let files = match self.scenario.layout {
+            None => FileLayer::open(self.leash(), &self.runtime)
+                .map_err(|source| LayoutError::Files { what: "opening the files", source })?,
+            Some(tortured) => {
+                let Mounted { layout, bands, files, .. } = mount(self.leash(), &self.runtime)?;
+                assert_eq!(layout, tortured, "the drive forgot its layout");
+                // What opening did before anything was written.
+                let is_finished = |b: &Arc<FixedBands>| b.band_counters().rewritten_bytes > 0;
+                self.deeds.cut_rewrite_count += u64::from(bands.as_ref().is_some_and(is_finished));
+                self.bands = bands;
+                files
+            }
+        };
         self.runtime.scheduler.spawn(files.clean_job());
         Ok(files)
+    }
+
+    /// Notes what the file layer and what is below it did in a life that is over.
+    pub(crate) fn note_life(&mut self, files: &FileLayer) {
+        let stats = files.stats();
+        self.cleaned_zone_count += stats.cleaned_zones;
+        self.deeds.cut_cleaning_count += stats.failed_cleanings;
+        self.deeds.band_rewrite_count +=
+            self.bands.as_ref().map_or(0, |bands| bands.band_counters().rewrites);
+    }
+
+    /// Where a block of the files lies on the drive.
+    pub(crate) fn on_drive(&self, at: Lba) -> Lba {
+        self.bands.as_ref().map_or(at, |bands| Lba::new(bands.locate(at).get()))
     }
 
     /// Tells what is about to happen, for the story of a failure.
@@ -184,7 +222,10 @@ impl Rig {
 
     fn draw_weather(&mut self) {
         let prng = &mut self.fault_prng;
-        let after = draw_len(prng, 0, 9);
+        // Layouts show what they are about when there is something to compact and to clean: the
+        // power may go late.
+        let bits_end = if self.scenario.layout.is_some() { 12 } else { 9 };
+        let after = draw_len(prng, 0, bits_end);
         self.weather = match prng.below(10) {
             0..=2 => Weather::Fair,
             3..=7 => Weather::PowerCut { after },
@@ -324,6 +365,7 @@ impl Rig {
 
     pub(crate) fn report(&mut self) -> Result<Report, String> {
         Ok(Report {
+            scenario: self.scenario.name,
             operation_count: self.operation_count,
             life_event_count: self.life_event_count.unwrap_or_default(),
             life_count: self.life_count,
@@ -331,6 +373,7 @@ impl Rig {
             io_error_count: self.io_error_count,
             no_space_count: self.no_space_count,
             cleaned_zone_count: self.cleaned_zone_count,
+            deeds: self.deeds,
             step_count: self.world.step_count(),
             zone_reset_count: self.disk.counters().zone_resets,
             event_log_hash: self.disk.event_log_hash(),

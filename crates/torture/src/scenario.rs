@@ -1,6 +1,11 @@
-//! The named combinations of drive, placement and target that a seed can be run on.
+//! The named combinations of drive, placement and target that a seed can be run on: those written
+//! here, and one for every layout.
 
+use imbrex::{KeyspaceOptions, Options};
+use imbrex_clockwork::Prng;
 use imbrex_disk::{Blocks, Geometry, GeometrySpec, Rule, ShingleSpec, ZoneSpec};
+use imbrex_layouts::{Layout, Recipe, Recording};
+use std::sync::LazyLock;
 
 /// What is tortured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,129 +38,174 @@ pub struct Scenario {
     pub target: Target,
     pub(crate) drive: Drive,
     pub(crate) placement: &'static str,
+    /// Of the store; without one, the options of a run are drawn freely.
+    pub(crate) layout: Option<Layout>,
+    pub(crate) zone_len: Blocks,
     pub(crate) zone_count: u64,
 }
 
 const ZONE_LEN: Blocks = Blocks::new(64);
+/// Where every table has a zone of its own.
+const SHORT_ZONE_LEN: Blocks = Blocks::new(32);
+/// Fixed bands, and what placements count by.
+const BAND_LEN: Blocks = Blocks::new(64);
+pub(crate) const UNIT_LEN: Blocks = Blocks::new(16);
+
+/// Real drives have 16 tracks of overlap and more; two make guards that a small drive can afford.
+const SHINGLES: Drive = Drive::Shingled { track_len: Blocks::new(8), overlap_tracks: 2 };
+
+/// What most scenarios share.
+const DEFAULTS: Scenario = Scenario {
+    name: "",
+    about: "",
+    target: Target::Store,
+    drive: Drive::Conventional,
+    placement: "first-fit",
+    layout: None,
+    zone_len: ZONE_LEN,
+    zone_count: 48,
+};
+
+static ALL: LazyLock<Vec<Scenario>> =
+    LazyLock::new(|| BY_HAND.iter().copied().chain(Layout::all().map(of_layout)).collect());
+
+const BY_HAND: &[Scenario] = &[
+    Scenario {
+        name: "zoned-small",
+        about: "the store on host-managed zones, some conventional, greedy cleaning",
+        drive: Drive::Zoned { conventional_zone_count: 3 },
+        placement: "log-structured",
+        ..DEFAULTS
+    },
+    Scenario {
+        name: "zoned-levels",
+        about: "the store on host-managed zones, a zone holds tables of one level",
+        drive: Drive::Zoned { conventional_zone_count: 3 },
+        placement: "zone-per-level",
+        ..DEFAULTS
+    },
+    Scenario {
+        name: "all-sequential",
+        about: "the store on a drive without a conventional zone",
+        drive: Drive::Zoned { conventional_zone_count: 0 },
+        placement: "log-structured",
+        ..DEFAULTS
+    },
+    Scenario { name: "conventional", about: "the store on a conventional drive", ..DEFAULTS },
+    Scenario {
+        name: "full-drive",
+        about: "the store on zones that are too few for it, so that writes are refused",
+        drive: Drive::Zoned { conventional_zone_count: 3 },
+        placement: "log-structured",
+        zone_count: 20,
+        ..DEFAULTS
+    },
+    Scenario {
+        name: "files-zoned",
+        about: "the file layer on host-managed zones, some conventional",
+        target: Target::Files,
+        drive: Drive::Zoned { conventional_zone_count: 3 },
+        placement: "log-structured",
+        ..DEFAULTS
+    },
+    Scenario {
+        name: "files-all-sequential",
+        about: "the file layer on a drive without a conventional zone",
+        target: Target::Files,
+        drive: Drive::Zoned { conventional_zone_count: 0 },
+        placement: "zone-per-level",
+        ..DEFAULTS
+    },
+    Scenario {
+        name: "files-cost-benefit",
+        about: "the file layer on one log of zones, cleaned where it pays most",
+        target: Target::Files,
+        drive: Drive::Zoned { conventional_zone_count: 1 },
+        placement: "log-cost-benefit",
+        zone_count: 40,
+        ..DEFAULTS
+    },
+    Scenario {
+        name: "files-band-per-table",
+        about: "the file layer with a zone for each table",
+        target: Target::Files,
+        drive: Drive::Zoned { conventional_zone_count: 2 },
+        placement: "band-per-table",
+        ..DEFAULTS
+    },
+    Scenario {
+        name: "files-sets",
+        about: "the file layer on a conventional drive, tables of a group side by side",
+        target: Target::Files,
+        placement: "sets",
+        zone_count: 32,
+        ..DEFAULTS
+    },
+    Scenario {
+        name: "files-dynamic-bands",
+        about: "the file layer on raw shingled tracks that refuse to be destroyed",
+        target: Target::Files,
+        drive: SHINGLES,
+        placement: "dynamic-bands",
+        zone_count: 30,
+        ..DEFAULTS
+    },
+    Scenario {
+        name: "files-conventional",
+        about: "the file layer on a conventional drive",
+        target: Target::Files,
+        ..DEFAULTS
+    },
+];
+
+/// Tortures what a line of the table of layouts makes, on a small drive of its kind.
+fn of_layout(layout: Layout) -> Scenario {
+    let has_short_zones = layout.usual_zone_len_bytes().is_some();
+    Scenario {
+        // Once for each layout, and as long as the program runs.
+        name: format!("layout-{layout}").leak(),
+        about: layout.summary(),
+        drive: match layout.recording() {
+            Recording::Conventional => Drive::Conventional,
+            Recording::Zoned => Drive::Zoned { conventional_zone_count: 3 },
+            Recording::Shingled => SHINGLES,
+        },
+        placement: layout.placement(),
+        layout: Some(layout),
+        zone_len: if has_short_zones { SHORT_ZONE_LEN } else { ZONE_LEN },
+        zone_count: if has_short_zones { 120 } else { 52 },
+        ..DEFAULTS
+    }
+}
 
 impl Scenario {
-    /// All scenarios.
-    pub const ALL: &'static [Scenario] = &[
-        Scenario {
-            name: "zoned-small",
-            about: "the store on host-managed zones, some conventional, greedy cleaning",
-            target: Target::Store,
-            drive: Drive::Zoned { conventional_zone_count: 3 },
-            placement: "log-structured",
-            zone_count: 48,
-        },
-        Scenario {
-            name: "zoned-levels",
-            about: "the store on host-managed zones, a zone holds tables of one level",
-            target: Target::Store,
-            drive: Drive::Zoned { conventional_zone_count: 3 },
-            placement: "zone-per-level",
-            zone_count: 48,
-        },
-        Scenario {
-            name: "all-sequential",
-            about: "the store on a drive without a conventional zone",
-            target: Target::Store,
-            drive: Drive::Zoned { conventional_zone_count: 0 },
-            placement: "log-structured",
-            zone_count: 48,
-        },
-        Scenario {
-            name: "conventional",
-            about: "the store on a conventional drive",
-            target: Target::Store,
-            drive: Drive::Conventional,
-            placement: "first-fit",
-            zone_count: 48,
-        },
-        Scenario {
-            name: "full-drive",
-            about: "the store on zones that are too few for it, so that writes are refused",
-            target: Target::Store,
-            drive: Drive::Zoned { conventional_zone_count: 3 },
-            placement: "log-structured",
-            zone_count: 20,
-        },
-        Scenario {
-            name: "files-zoned",
-            about: "the file layer on host-managed zones, some conventional",
-            target: Target::Files,
-            drive: Drive::Zoned { conventional_zone_count: 3 },
-            placement: "log-structured",
-            zone_count: 48,
-        },
-        Scenario {
-            name: "files-all-sequential",
-            about: "the file layer on a drive without a conventional zone",
-            target: Target::Files,
-            drive: Drive::Zoned { conventional_zone_count: 0 },
-            placement: "zone-per-level",
-            zone_count: 48,
-        },
-        Scenario {
-            name: "files-cost-benefit",
-            about: "the file layer on one log of zones, cleaned where it pays most",
-            target: Target::Files,
-            drive: Drive::Zoned { conventional_zone_count: 1 },
-            placement: "log-cost-benefit",
-            zone_count: 40,
-        },
-        Scenario {
-            name: "files-band-per-table",
-            about: "the file layer with a zone for each table",
-            target: Target::Files,
-            drive: Drive::Zoned { conventional_zone_count: 2 },
-            placement: "band-per-table",
-            zone_count: 48,
-        },
-        Scenario {
-            name: "files-sets",
-            about: "the file layer on a conventional drive, tables of a group side by side",
-            target: Target::Files,
-            drive: Drive::Conventional,
-            placement: "sets",
-            zone_count: 32,
-        },
-        Scenario {
-            name: "files-dynamic-bands",
-            about: "the file layer on raw shingled tracks that refuse to be destroyed",
-            target: Target::Files,
-            drive: Drive::Shingled { track_len: Blocks::new(8), overlap_tracks: 2 },
-            placement: "dynamic-bands",
-            zone_count: 30,
-        },
-        Scenario {
-            name: "files-conventional",
-            about: "the file layer on a conventional drive",
-            target: Target::Files,
-            drive: Drive::Conventional,
-            placement: "first-fit",
-            zone_count: 48,
-        },
-    ];
+    /// All scenarios: those written by hand, then the layouts in the order of their table.
+    pub fn all() -> &'static [Scenario] {
+        &ALL
+    }
 
     /// The scenario called `name`.
     pub fn by_name(name: &str) -> Option<&'static Scenario> {
-        Scenario::ALL.iter().find(|scenario| scenario.name == name)
+        ALL.iter().find(|scenario| scenario.name == name)
+    }
+
+    /// The layout it is of.
+    pub fn layout(&self) -> Option<Layout> {
+        self.layout
     }
 
     /// The drive: small, so that every seed fills, cleans and resets it many times.
     pub(crate) fn geometry(&self) -> Geometry {
-        let len = Blocks::new(self.zone_count * ZONE_LEN.get());
+        let len = Blocks::new(self.zone_count * self.zone_len.get());
         let rule = match self.drive {
             Drive::Conventional => Rule::Anywhere,
             Drive::Shingled { track_len, overlap_tracks } => {
                 Rule::IsolationDistance(ShingleSpec { track_len, overlap_tracks })
             }
             Drive::Zoned { conventional_zone_count } => Rule::AtPointer(ZoneSpec {
-                zone_len: ZONE_LEN,
+                zone_len: self.zone_len,
                 // A few blocks short, as real drives may be: addresses jump at zone ends.
-                zone_capacity: ZONE_LEN - Blocks::new(3),
+                zone_capacity: self.zone_len - Blocks::new(3),
                 conventional_zone_count,
                 open_zone_limit: Some(12),
                 active_zone_limit: Some(14),
@@ -163,5 +213,40 @@ impl Scenario {
             }),
         };
         Geometry::new(GeometrySpec { len, rule }).expect("a geometry written by hand")
+    }
+
+    /// The parts of its layout, cut down to its drive.
+    pub(crate) fn recipe(&self) -> Option<Recipe> {
+        let geometry = self.geometry();
+        let mut recipe = self.layout?.recipe(&geometry);
+        // Tables of some blocks, not of 4 MiB.
+        recipe.placement_options.unit_len = UNIT_LEN;
+        if let Some(bands) = &mut recipe.bands {
+            (bands.band_len, bands.gather_len) = (BAND_LEN, BAND_LEN);
+        }
+        Some(recipe)
+    }
+
+    /// Of options drawn freely, makes those of its layout: lengths stay as drawn, what is done stays
+    /// as the layout does it.
+    pub(crate) fn fit(&self, drawn: Options, prng: &mut Prng) -> Options {
+        let Some(recipe) = self.recipe() else { return drawn };
+        let theirs = recipe.options.keyspace;
+        let mut options = drawn;
+        options.keyspace = KeyspaceOptions {
+            compaction: theirs.compaction,
+            compression: theirs.compression,
+            filter_bits_per_key: theirs.filter_bits_per_key,
+            victim_order: theirs.victim_order,
+            victim_growth: theirs.victim_growth,
+            histogram_len_bytes: theirs.histogram_len_bytes,
+            overlap_count_max: 1 + prng.below(4) as u32,
+            ..options.keyspace
+        };
+        if self.zone_len == SHORT_ZONE_LEN {
+            // A table a zone, or two a zone and a half: what is longer than a zone takes several.
+            options.keyspace.table_len_bytes = theirs.table_len_bytes >> prng.below(3);
+        }
+        options
     }
 }

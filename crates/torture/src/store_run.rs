@@ -15,6 +15,7 @@ use crate::rig::{Ending, Rig, Weather, chain};
 use imbrex::{Compression, Db, EngineError, Keyspace, KeyspaceOptions, Options, ReadOptions};
 use imbrex_clockwork::Prng;
 use imbrex_files::FileLayer;
+use imbrex_layouts::LayoutError;
 use model::{Bytes, Map, Model, State};
 use operations::Life;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ pub(crate) fn run(rig: &mut Rig) -> Result<(), String> {
         let mut store = recover(rig, &mut model, ending)?;
         rig.begin_life();
         ending = Life::new(&mut store).live(rig, &mut model)?;
-        rig.cleaned_zone_count += store.files.stats().cleaned_zones;
+        note_life(rig, &store);
         ending = end_life(rig, store, &mut model, ending)?;
     }
     let store = recover(rig, &mut model, ending)?;
@@ -41,8 +42,16 @@ pub(crate) fn run(rig: &mut Rig) -> Result<(), String> {
         return Err(format!("after background work came to rest: {difference}"));
     }
     store.check()?;
+    note_life(rig, &store);
     end_life(rig, store, &mut model, Ending::Close)?;
     if rig.has_last_act() { damage::run(rig, &mut model) } else { Ok(()) }
+}
+
+/// Notes what the store did in a life that is over.
+fn note_life(rig: &mut Rig, store: &Store) {
+    rig.note_life(&store.files);
+    let compaction = store.keyspaces[0].options().compaction;
+    rig.deeds.note(&store.db.metrics(), compaction);
 }
 
 /// Ends a life in the way that was drawn; returns the ending that counts.
@@ -81,12 +90,14 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    pub(crate) fn open(rig: &mut Rig, options: &Options) -> Result<Store, EngineError> {
-        let files = rig.open_files().map_err(|source| EngineError::Files {
-            what: "opening the file layer".to_string(),
-            source,
-        })?;
+    pub(crate) fn open(rig: &mut Rig, options: &Options) -> Result<Store, LayoutError> {
+        let files = rig.open_files()?;
         rig.say("open the store".to_string());
+        Store::open_on(files, rig, options)
+            .map_err(|source| LayoutError::Engine { what: "opening the store", source })
+    }
+
+    fn open_on(files: FileLayer, rig: &Rig, options: &Options) -> Result<Store, EngineError> {
         let db = Db::open(Arc::new(files.clone()), rig.runtime.clone(), options.clone())?;
         let mut keyspaces = vec![db.default_keyspace()];
         for name in KEYSPACES {
@@ -134,7 +145,7 @@ impl Store {
 /// Opens the store, through power cuts, and compares what it found with the model.
 fn recover(rig: &mut Rig, model: &mut Model, ending: Ending) -> Result<Store, String> {
     // A store may be opened with other options each time; those of keyspaces are written down.
-    let options = draw_options(&mut rig.prng);
+    let options = draw_options(rig);
     for attempt in 0.. {
         if attempt < 3 {
             rig.begin_recovery(attempt);
@@ -163,7 +174,12 @@ fn recover(rig: &mut Rig, model: &mut Model, ending: Ending) -> Result<Store, St
 }
 
 /// Everything tiny, so that flushes, compactions and new logs happen all the time.
-fn draw_options(prng: &mut Prng) -> Options {
+fn draw_options(rig: &mut Rig) -> Options {
+    let options = draw_lengths(&mut rig.prng);
+    rig.scenario.fit(options, &mut rig.prng)
+}
+
+fn draw_lengths(prng: &mut Prng) -> Options {
     // Not smaller: the catalog of so small a drive holds some hundred tables.
     let table_len_bytes = 16_384 << prng.below(3);
     Options {

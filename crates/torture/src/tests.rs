@@ -1,11 +1,12 @@
 //! Same seed, same run; and a few seeds of every scenario on each test run.
 
-use crate::{Scenario, run_seed, sweep};
+use crate::{Deeds, Scenario, run_seed, sweep};
+use imbrex_layouts::Layout;
 use std::collections::BTreeSet;
 
 #[test]
 fn same_seed_same_run() {
-    for scenario in Scenario::ALL {
+    for scenario in Scenario::all() {
         let runs = [(); 2].map(|()| run_seed(scenario, 0x5eed).unwrap_or_else(|f| panic!("{f}")));
         assert_eq!(runs[0], runs[1], "{}", scenario.name);
         let other = run_seed(scenario, 0x5eee).unwrap_or_else(|f| panic!("{f}"));
@@ -16,7 +17,7 @@ fn same_seed_same_run() {
 #[test]
 fn a_few_seeds_are_clean() {
     for seed in 0..4 {
-        for scenario in Scenario::ALL {
+        for scenario in Scenario::all() {
             if let Err(failure) = run_seed(scenario, seed) {
                 panic!("{failure}");
             }
@@ -26,16 +27,60 @@ fn a_few_seeds_are_clean() {
 
 #[test]
 fn a_few_sweeps_are_clean_and_cut_where_they_say() {
-    for scenario in Scenario::ALL {
+    for scenario in Scenario::all() {
         let swept = sweep(scenario, 3, 150).unwrap_or_else(|failure| panic!("{failure}"));
         assert_eq!(swept.run_count, (swept.event_count - 3).div_ceil(150), "{}", scenario.name);
         assert!(swept.power_cut_count >= swept.run_count, "{}: {swept:?}", scenario.name);
     }
 }
 
+/// What a layout is about happens in its runs, and the power goes in its midst.
+#[test]
+fn every_step_of_the_layouts_is_cut() {
+    type Count = fn(&Deeds) -> u64;
+    let told: [(&str, &[(&str, Count)]); 6] = [
+        ("layout-gear", &[("turns", |d| d.turn_count), ("cut turns", |d| d.cut_turn_count)]),
+        (
+            "layout-sealdb",
+            &[
+                ("sets", |d| d.set_count),
+                ("cut sets", |d| d.cut_set_count),
+                ("band splits", |d| d.insert_count),
+            ],
+        ),
+        ("layout-sets-banded", &[("sets", |d| d.set_count)]),
+        (
+            "layout-leveldb-banded",
+            &[("rewrites", |d| d.band_rewrite_count), ("cut ones", |d| d.cut_rewrite_count)],
+        ),
+        ("layout-leveldb-greedy", &[("cut cleanings", |d| d.cut_cleaning_count)]),
+        ("layout-smrdb", &[("merges within level 1", |d| d.overlap_merge_count)]),
+    ];
+    for (name, counts) in told {
+        let scenario = Scenario::by_name(name).unwrap();
+        let mut deeds = Deeds::default();
+        let is_missing = |deeds: &Deeds| counts.iter().find(|(_, count)| count(deeds) == 0);
+        let mut seed = 0;
+        while let Some((what, _)) = is_missing(&deeds) {
+            assert!(seed < 400, "{name}: no {what} in {seed} seeds: {deeds}");
+            let report = run_seed(scenario, seed).unwrap_or_else(|failure| panic!("{failure}"));
+            deeds += report.deeds;
+            seed += 1;
+        }
+    }
+}
+
+#[test]
+fn every_layout_has_a_scenario() {
+    for layout in Layout::all() {
+        let name = format!("layout-{layout}");
+        assert_eq!(Scenario::by_name(&name).unwrap().layout(), Some(layout));
+    }
+}
+
 #[test]
 fn names_are_unique() {
-    let names: BTreeSet<&str> = Scenario::ALL.iter().map(|scenario| scenario.name).collect();
-    assert_eq!(names.len(), Scenario::ALL.len());
+    let names: BTreeSet<&str> = Scenario::all().iter().map(|scenario| scenario.name).collect();
+    assert_eq!(names.len(), Scenario::all().len());
     assert!(names.iter().all(|name| Scenario::by_name(name).is_some()));
 }

@@ -56,7 +56,7 @@ use below::{Below, Purpose};
 use error::during;
 use format::{Record, Rewrite};
 use imbrex_disk::{
-    BLOCK_LEN_BYTES, BlockRange, Blocks, Counters, Disk, DiskError, Geometry, Lba, Persist,
+    BLOCK_LEN_BYTES, BlockRange, Blocks, Counters, Disk, DiskError, Geometry, Lba, Pba, Persist,
     ReadRequest, ZoneAction, ZoneId, ZoneInfo,
 };
 use journal::{Change, Journal};
@@ -224,6 +224,11 @@ impl FixedBands {
     /// How many bands there are.
     pub fn band_count(&self) -> u64 {
         self.layout.superblock.band_count
+    }
+
+    /// Where the host's block `at` lies on the drive below: for tools that look at it there.
+    pub fn locate(&self, at: Lba) -> Pba {
+        self.layout.locate(at)
     }
 
     /// What the bands did of their own accord.

@@ -397,6 +397,7 @@ impl Store {
         error: EngineError,
         has_read_failed: bool,
     ) -> EngineError {
+        self.tally.compactions.lock().note_failure(plan.to_string());
         if has_read_failed && self.plans.lock().may_read_again(plan) {
             self.tally.read_failure_count.fetch_add(1, Ordering::Relaxed);
             return error;

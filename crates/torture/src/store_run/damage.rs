@@ -36,7 +36,7 @@ fn damage_a_table(rig: &mut Rig, model: &Model, rots: bool) -> Result<(), String
     let nth = rig.prng.below(tables.len() as u64) as usize;
     let table = &tables[nth];
     let offset = rig.prng.below(table.len_bytes);
-    let block = block_at(table, offset)?;
+    let block = rig.on_drive(block_at(table, offset)?);
     if rots {
         let bit = rig.prng.below(8) as u32;
         rig.say(format!("flip bit {bit} of byte {offset} of {}", table.name));
@@ -47,7 +47,7 @@ fn damage_a_table(rig: &mut Rig, model: &Model, rots: bool) -> Result<(), String
         rig.disk.damage(BlockRange::new(block, Blocks::new(1)));
     }
     // A compaction that meets the damage stops the store before anybody has asked for it.
-    let options = Options { background_work: false, ..draw_options(&mut rig.prng) };
+    let options = Options { background_work: false, ..draw_options(rig) };
     let Some(store) = open(rig, &options) else { return Ok(()) };
     if let Ok(true) = store.db.check().map(|report| report.is_sound()) {
         return Err("the check of a damaged store found nothing".to_string());
@@ -57,7 +57,7 @@ fn damage_a_table(rig: &mut Rig, model: &Model, rots: bool) -> Result<(), String
 
 /// Writes while one write of the disk lands elsewhere; reads everything before and after a restart.
 fn misdirect_a_write(rig: &mut Rig, model: &mut Model) -> Result<(), String> {
-    let options = draw_options(&mut rig.prng);
+    let options = draw_options(rig);
     let Some(store) = open(rig, &options) else {
         return Err("the store does not open before anything was damaged".to_string());
     };
@@ -93,7 +93,7 @@ fn misdirect_a_write(rig: &mut Rig, model: &mut Model) -> Result<(), String> {
     rig.kill(Ending::Kill);
     drop(store);
     rig.reboot(Ending::Kill)?;
-    let options = Options { background_work: false, ..draw_options(&mut rig.prng) };
+    let options = Options { background_work: false, ..draw_options(rig) };
     let Some(store) = open(rig, &options) else { return Ok(()) };
     for (index, keyspace) in store.keyspaces.iter().enumerate() {
         for n in 0..super::operations::KEY_COUNT {

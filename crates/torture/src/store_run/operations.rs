@@ -7,6 +7,8 @@ use super::model::{Bytes, Change, Model, State, describe, key_in_words};
 use crate::rig::{Ending, Rig, chain, draw_len};
 use imbrex::{Db, EngineError, ReadOptions, Snapshot, WriteBatch, WriteOptions};
 use imbrex_clockwork::Prng;
+use imbrex_files::Files;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How many keys there are; few, so that versions pile up.
@@ -142,7 +144,8 @@ impl<'a> Life<'a> {
             match write(self.store, std::slice::from_ref(&change), false) {
                 Ok(()) => model.wrote(vec![change], false),
                 Err(error) if error.is_no_space() => {
-                    return Err(format!("a delete was refused: {}", chain(&error)));
+                    let held = self.held_in_words();
+                    return Err(format!("a delete was refused: {}; {held}", chain(&error)));
                 }
                 Err(error) => {
                     rig.excuse("delete", &error)?;
@@ -153,6 +156,18 @@ impl<'a> Life<'a> {
             }
         }
         self.compact(rig, model)
+    }
+
+    /// What holds the space.
+    fn held_in_words(&self) -> String {
+        let mut blocks: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+        for file in self.store.files.list("") {
+            let (count, len) = blocks.entry(format!("{:?} {}", file.kind, file.level)).or_default();
+            *count += 1;
+            *len += file.extents.iter().map(|extent| extent.len.get()).sum::<u64>();
+        }
+        let space = self.store.files.space();
+        format!("{space:?}; by kind and level, count and blocks: {blocks:?}")
     }
 
     fn get(&mut self, rig: &mut Rig, model: &Model) -> Result<(), String> {
