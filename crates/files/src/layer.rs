@@ -72,6 +72,9 @@ pub(crate) struct Inner {
     pub(crate) counts: Counts,
     /// Held by a writer that cleans because it has no room.
     pub(crate) cleaning: Mutex<()>,
+    /// Held while dead space is made writable: until then nobody can use it, and who looked at the
+    /// map meanwhile would find no room.
+    reclaiming: Mutex<()>,
     layout_name: String,
     format_id: u64,
 }
@@ -199,6 +202,7 @@ impl FileLayer {
             committer,
             counts: Counts::default(),
             cleaning: Mutex::new(()),
+            reclaiming: Mutex::new(()),
             layout_name,
             format_id,
         };
@@ -233,6 +237,7 @@ impl Inner {
     /// keeps within the drive's limit on active zones.
     pub(crate) fn reclaim(&self) -> Result<(), FilesError> {
         self.committer.lock().check()?;
+        let _reclaiming = self.reclaiming.lock();
         while let Some((zone, kind, range)) = self.space.with(|map| map.begin_reset()) {
             let result = match kind {
                 ZoneKind::SequentialRequired => self.disk.manage_zone(zone, ZoneAction::Reset),

@@ -3,8 +3,12 @@
 use super::stage::{Zones, assert_sound, content, member, put, remove, shingled, verify, zoned};
 use crate::{Commit, FileKind, FileLayer, Files, FilesError, Hints};
 use imbrex_clockwork::{Runtime, StillClock, ThreadScheduler, fan_out};
-use imbrex_disk::Blocks;
-use std::sync::Arc;
+use imbrex_disk::{
+    BlockRange, Blocks, Counters, Disk, DiskError, Geometry, Lba, Persist, ReadRequest, ZoneAction,
+    ZoneId, ZoneInfo,
+};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
 
 fn threads() -> (Runtime, Arc<ThreadScheduler>) {
     let scheduler = Arc::new(ThreadScheduler::new(1));
@@ -189,4 +193,72 @@ fn bands_are_written_side_by_side() {
     for file in files.list("").iter().filter(|file| file.kind == FileKind::Table) {
         verify(&files, &file.name, &file.name).unwrap();
     }
+}
+
+/// A disk whose first discard waits until another thread is there, and then takes its time.
+#[derive(Debug)]
+struct SlowDiscard {
+    disk: Arc<dyn Disk>,
+    other_is_there: Barrier,
+    is_first: AtomicBool,
+}
+
+impl Disk for SlowDiscard {
+    fn geometry(&self) -> &Geometry {
+        self.disk.geometry()
+    }
+    fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
+        self.disk.read(at, buf)
+    }
+    fn read_batch(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
+        self.disk.read_batch(requests)
+    }
+    fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
+        self.disk.write(at, data, persist)
+    }
+    fn flush(&self) -> Result<(), DiskError> {
+        self.disk.flush()
+    }
+    fn discard(&self, range: BlockRange) -> Result<(), DiskError> {
+        if self.is_first.swap(false, Ordering::SeqCst) {
+            self.other_is_there.wait();
+            (0..30).for_each(|_| std::thread::yield_now());
+        }
+        self.disk.discard(range)
+    }
+    fn zone(&self, zone: ZoneId) -> Option<ZoneInfo> {
+        self.disk.zone(zone)
+    }
+    fn report_zones(&self) -> Vec<ZoneInfo> {
+        self.disk.report_zones()
+    }
+    fn manage_zone(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError> {
+        self.disk.manage_zone(zone, action)
+    }
+    fn counters(&self) -> Counters {
+        self.disk.counters()
+    }
+}
+
+/// A shingled drive that was just opened discards all its free space before it writes. Who came
+/// second found that space in nobody's hands and was told that an empty drive is full.
+#[test]
+fn who_comes_second_waits_for_the_space_that_is_being_discarded() {
+    let stage = shingled(1 << 14, 8, 2, 0);
+    stage.format("dynamic-bands").unwrap();
+    let disk = Arc::new(SlowDiscard {
+        disk: stage.disk(),
+        other_is_there: Barrier::new(2),
+        is_first: AtomicBool::new(true),
+    });
+    let files = FileLayer::open(Arc::clone(&disk) as Arc<dyn Disk>, &threads().0).unwrap();
+    fan_out(2, &["first", "second"], |&name| {
+        if name == "second" {
+            disk.other_is_there.wait();
+        }
+        let log = files.create_log(name, Hints::new(FileKind::Log)).unwrap();
+        log.append(&[1; 4096]).unwrap();
+        log.finish().unwrap();
+    });
+    assert_sound(&files);
 }
