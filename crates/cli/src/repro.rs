@@ -25,7 +25,7 @@ pub(crate) struct ReproArgs {
     /// Runs at a time, each on one core and in memory of its own
     #[arg(long, default_value_t = 2)]
     jobs: usize,
-    /// Write the page (HTML), the numbers (JSON) and every picture (SVG) into this directory
+    /// Write the page (HTML), the numbers (JSON, Markdown) and every picture (SVG) into this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
@@ -108,6 +108,7 @@ fn write(dir: &Path, name: &str, reproduction: &Reproduction) -> Result<(), CliE
     };
     put(format!("{name}.html"), reproduction.to_html())?;
     put(format!("{name}.json"), reproduction.to_json())?;
+    put(format!("{name}.md"), reproduction.to_markdown())?;
     for figure in &reproduction.figures {
         for (at, chart) in figure.page.charts.iter().enumerate() {
             put(format!("{}-{}.svg", figure.name, at + 1), chart.to_svg())?;

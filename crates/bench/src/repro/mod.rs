@@ -25,6 +25,7 @@ mod drive;
 mod execute;
 mod figures;
 mod html;
+mod markdown;
 mod page;
 mod results;
 mod spec;
@@ -42,7 +43,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The scale of `imbrex repro` when none is asked for: minutes rather than hours.
-pub const SCALE_DEFAULT: f64 = 0.05;
+pub const SCALE_DEFAULT: f64 = 0.02;
 
 /// One figure or table of a paper.
 #[derive(Clone, Copy)]
@@ -221,6 +222,11 @@ impl Reproduction {
     /// One page for a browser, with nothing outside of it.
     pub fn to_html(&self) -> String {
         html::page(self)
+    }
+
+    /// The claims and notes as Markdown, as `docs/results` keeps them.
+    pub fn to_markdown(&self) -> String {
+        markdown::page(self)
     }
 
     /// Tables for a terminal.

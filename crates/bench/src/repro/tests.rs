@@ -76,6 +76,8 @@ fn pages_are_well_formed_and_say_what_could_not_be_run() {
     let html = reproduction.to_html();
     chart::tests::assert_well_formed(html.strip_prefix("<!DOCTYPE html>\n").unwrap());
     assert!(html.contains("<svg") && html.contains("id=\"sealdb-2\""));
+    let markdown = reproduction.to_markdown();
+    assert!(markdown.contains("### sealdb-table-2") && markdown.contains("|---|"), "{markdown}");
     let text = reproduction.to_text();
     assert!(text.contains("sequential read") && text.contains("169"), "{text}");
     // A page of results that are not there names what is missing and does not panic.

@@ -2,7 +2,8 @@
 
 use super::{STORES, conditions, random, sequential};
 use crate::repro::chart::short;
-use crate::repro::figures::{need, over};
+use crate::repro::figures::{MIB, need, over};
+use crate::repro::spec::Tune;
 use crate::repro::{
     Axis, Better, Chart, Claim, Figure, Page, PhaseResult, RunResult, RunSpec, Size, Table,
 };
@@ -13,7 +14,7 @@ pub(in super::super) const LOAD: Figure = Figure {
     paper: "GearDB, what it has achieved: 1.7 times LevelDB, 90 % utilisation",
     runs: |size| {
         let stores = STORES.iter().map(|store| random(size, store));
-        stores.chain([by_level(size)]).collect()
+        stores.chain([by_level(size)]).chain(equal_reads(size)).collect()
     },
     page: |size, results| {
         let mut page = Page::default();
@@ -33,6 +34,7 @@ pub(in super::super) const LOAD: Figure = Figure {
         let (mut rates, mut fulls, mut cleaned) = (Vec::new(), Vec::new(), Vec::new());
         let mut names: Vec<RunSpec> = STORES.iter().map(|store| random(size, store)).collect();
         names.push(by_level(size));
+        names.extend(equal_reads(size));
         for spec in &names {
             let found = need(&mut page, results, spec);
             let Some(load) = found.and_then(RunResult::load) else {
@@ -44,8 +46,12 @@ pub(in super::super) const LOAD: Figure = Figure {
             let space = load.milestones.last().map(|m| m.space).unwrap_or_default();
             let full = over(space.valid_bytes as f64, space.occupied_bytes as f64) * 100.0;
             let moved = load.totals.cleaned_bytes as f64 / 1e6;
+            let unit = spec.tune.compaction_read_len_bytes.unwrap_or(match spec.layout {
+                "gear" => 8 * MIB,
+                _ => 128 << 10,
+            });
             table.row(
-                spec.layout,
+                format!("{}, reads {} KB", spec.layout, unit >> 10),
                 &[
                     load.ops_per_second(),
                     load.settled_ops_per_second(),
@@ -74,8 +80,20 @@ pub(in super::super) const LOAD: Figure = Figure {
                 over(rates[0], rates[3]),
                 "x",
             ),
+            Claim::shown(
+                "random load, GearDB over greedy, both compact with 8 MB reads",
+                over(rates[0], rates[5]),
+                "x",
+            ),
+            Claim::shown(
+                "random load, GearDB over greedy, both compact with 128 KB reads",
+                over(rates[4], rates[1]),
+                "x",
+            ),
         ];
-        let groups = names.iter().map(|s| s.layout.to_owned()).collect();
+        let mut groups: Vec<String> = names.iter().map(|s| s.layout.to_owned()).collect();
+        groups[4] = "gear, 128 KB".to_owned();
+        groups[5] = "greedy, 8 MB".to_owned();
         let y = Axis::linear("puts/s");
         page.charts.push(Chart::bars("random load", groups, y, vec![("puts/s".to_owned(), rates)]));
         page.tables.push(table);
@@ -130,6 +148,15 @@ pub(in super::super) const MICRO: Figure = Figure {
         page
     },
 };
+
+/// Either store with the other's read unit of compaction.
+fn equal_reads(size: &Size) -> [RunSpec; 2] {
+    let reads = |layout, bytes| {
+        let tune = Tune { compaction_read_len_bytes: Some(bytes), ..Tune::default() };
+        random(size, layout).tuned(tune)
+    };
+    [reads("gear", 128 << 10), reads("leveldb-greedy", 8 * MIB)]
+}
 
 fn by_level(size: &Size) -> RunSpec {
     random(size, "leveldb-zones")

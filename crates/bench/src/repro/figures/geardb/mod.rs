@@ -7,7 +7,7 @@
 //! The slides do not say how large the restricted part is. With 100 GB, cleaning below 20 % free
 //! keeps 80 GB occupied; a load that draws its keys at random leaves 63 % of 80 GB valid, and that
 //! is the utilisation of 60 % that they report. So evaluation uses 100 GB and random keys, and the
-//! motivation, whose valid data reach 70 to 80 % of the space, every key once.
+//! motivation, whose valid data reach 70 to 80 % of the space, every key once in 110 GB.
 //!
 //! At a small scale zones of 256 MiB would be too few to draw: they shrink, to no less than 32 MiB.
 //! Below a fiftieth of the paper's sizes even those are too few, so that is the least.
@@ -44,11 +44,14 @@ fn zone_len_bytes(size: &Size) -> u64 {
     mib * MIB
 }
 
-fn drive(size: &Size) -> DriveSpec {
+/// The part that is used for data of which nothing is overwritten.
+const CROWDED_PART_BYTES: u64 = 110 * GB;
+
+fn drive(size: &Size, part_bytes: u64) -> DriveSpec {
     let size = &sized(size);
     let rule = DriveRule::Zoned { zone_len_bytes: zone_len_bytes(size) };
     let whole = DriveSpec::whole("st13125nm007", rule, size.bytes(DRIVE_BYTES));
-    whole.part(size.bytes(PART_BYTES))
+    whole.part(size.bytes(part_bytes))
 }
 
 fn random(size: &Size, layout: &'static str) -> RunSpec {
@@ -58,13 +61,13 @@ fn random(size: &Size, layout: &'static str) -> RunSpec {
         Phase::ReadRandom { count: size.count(READS, 2_000) },
         Phase::ReadSequential { count: size.count(READS, 20_000) },
     ];
-    RunSpec::new(layout, drive(size), phases)
+    RunSpec::new(layout, drive(size, PART_BYTES), phases)
 }
 
 fn sequential(size: &Size, layout: &'static str) -> RunSpec {
     let size = &sized(size);
     let load = Phase::load(LoadOrder::Sequential, size.bytes(LOAD_BYTES), VALUE_LEN_BYTES);
-    RunSpec::new(layout, drive(size), vec![load])
+    RunSpec::new(layout, drive(size, PART_BYTES), vec![load])
 }
 
 fn conditions(size: &Size) -> String {

@@ -1,6 +1,6 @@
 //! The motivation: what cleaning costs a log of zones, and how badly it fills them.
 
-use super::{LOAD_BYTES, VALUE_LEN_BYTES, conditions, drive, random};
+use super::{CROWDED_PART_BYTES, LOAD_BYTES, VALUE_LEN_BYTES, conditions, drive, random};
 use crate::repro::figures::{need, over};
 use crate::repro::spec::{LoadOrder, Phase, RunSpec, Size};
 use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, RunResult, Series};
@@ -44,7 +44,7 @@ pub(in super::super) const CLEANING_TIME: Figure = Figure {
         page.charts.push(Chart::lines("cleaning while loading", x, y, series));
         page.notes.push(conditions(size));
         page.notes.push(
-            "Every key once, so that the valid data grow with the load. Time in cleaning is the \
+            "Every key once, into 1.375 times the data, so that the valid data grow with the load. Time in cleaning is the \
              cleaner's own time by the modelled clock, waiting for the head included."
                 .to_owned(),
         );
@@ -86,5 +86,5 @@ pub(in super::super) const CLEANING_UTILISATION: Figure = Figure {
 fn crowded(size: &Size, layout: &'static str) -> RunSpec {
     let size = &super::sized(size);
     let load = Phase::load(LoadOrder::Once, size.bytes(LOAD_BYTES), VALUE_LEN_BYTES);
-    RunSpec::new(layout, drive(size), vec![load])
+    RunSpec::new(layout, drive(size, CROWDED_PART_BYTES), vec![load])
 }
