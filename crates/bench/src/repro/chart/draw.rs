@@ -112,14 +112,21 @@ fn scatter(svg: &mut String, chart: &Chart, xs: &Scale, ys: &Scale) {
             .iter()
             .map(|&(x, y)| ((xs.at(x) * 2.0).round() as i64, (ys.at(y) * 2.0).round() as i64))
             .collect();
+        // A few dots must be seen, many must not hide each other.
+        let width = match spots.len() {
+            0..500 => "4",
+            500..3000 => "2.5",
+            _ => "1.5",
+        };
         let mut path = String::new();
         for (x, y) in spots {
-            let _ = write!(path, "M{} {}h1", px(x as f64 / 2.0), px(y as f64 / 2.0));
+            let _ = write!(path, "M{} {}h0", px(x as f64 / 2.0), px(y as f64 / 2.0));
         }
         let colour = colour(index);
         let _ = writeln!(
             svg,
-            "<path d=\"{path}\" stroke=\"{colour}\" stroke-width=\"1.5\" stroke-opacity=\"0.7\"/>"
+            "<path d=\"{path}\" stroke=\"{colour}\" stroke-width=\"{width}\" \
+             stroke-linecap=\"round\" stroke-opacity=\"0.7\"/>"
         );
     }
 }
