@@ -184,7 +184,7 @@ impl Default for KeyspaceOptions {
             compression: Compression::Lz4,
             filter_bits_per_key: 10,
             compaction: CompactionKind::Leveled,
-            l0_compact_run_count: 4,
+            l0_compact_run_count: 5,
             l0_slowdown_run_count: 12,
             l0_stop_run_count: 20,
             base_level_len_bytes: 256 << 20,
