@@ -24,6 +24,13 @@ impl Cargo {
         Cargo { command, shown: "cargo".to_owned() }
     }
 
+    /// `cargo` of another toolchain. The one that runs us knows no toolchains: rustup's does.
+    fn of_toolchain(root: &Path, toolchain: &str) -> Cargo {
+        let mut command = Command::new("rustup");
+        command.args(["run", toolchain, "cargo"]).current_dir(root).env_remove("CARGO");
+        Cargo { command, shown: format!("rustup run {toolchain} cargo") }
+    }
+
     pub(crate) fn args<'a>(mut self, args: impl IntoIterator<Item = &'a str>) -> Cargo {
         for arg in args {
             self.shown.push(' ');
@@ -98,7 +105,9 @@ pub(crate) fn fuzz(root: &Path, target: Option<&str>, seconds: u64) -> Result<()
     let corpus = format!("fuzz/corpus/{target}");
     std::fs::create_dir_all(root.join(&corpus)).context("cannot create fuzz/corpus")?;
     let time = format!("-max_total_time={seconds}");
-    Cargo::new(root).args(["+nightly", "fuzz", "run", target, &corpus, &seeds, "--", &time]).run()
+    Cargo::of_toolchain(root, "nightly")
+        .args(["fuzz", "run", target, &corpus, &seeds, "--", &time])
+        .run()
 }
 
 fn fuzz_targets(root: &Path) -> Result<Vec<String>> {
