@@ -39,7 +39,14 @@ const STEPS: &[Step] = &[
     }),
     ("sweeps", |root| {
         let torture = ["run", "--release", "--package", "imbrex-torture", "--"];
-        shown(Cargo::new(root).args(torture).args(["--seeds", "160", "--every", "25"]))
+        shown(Cargo::new(root).args(torture).args([
+            "--seeds",
+            "160",
+            "--every",
+            "25",
+            "--cuts-max",
+            "30",
+        ]))
     }),
     ("demo", |root| shown(Cargo::new(root).args(["run", "--release", "--", "demo"]))),
 ];

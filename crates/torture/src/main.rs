@@ -29,6 +29,9 @@ struct Args {
     /// device event and a second one during the recovery.
     #[arg(long)]
     every: Option<u64>,
+    /// With --every: at most so many runs a seed, spread over its life.
+    #[arg(long, default_value_t = u64::MAX, hide_default_value = true)]
+    cuts_max: u64,
     /// With --seed: only the run of a sweep whose power goes after so many device events.
     #[arg(long, requires = "seed", conflicts_with = "every")]
     cut: Option<u64>,
@@ -82,7 +85,9 @@ fn run(args: &Args) -> Result<(), String> {
             .collect(),
     };
     if let Some(every) = args.every {
-        let outcomes = fan_out_shown(args, &runs, |scenario, seed| sweep(scenario, seed, every));
+        let outcomes = fan_out_shown(args, &runs, |scenario, seed| {
+            sweep(scenario, seed, every, args.cuts_max)
+        });
         tell_sweeps(&outcomes);
         return fail_by(&outcomes);
     }

@@ -9,7 +9,8 @@
 //!
 //! A device event is a write, a flush, a reset or a finish. One seed is one life, so each run is the
 //! fair run up to its cut. Where the sweep begins follows from the seed: many seeds with one `every`
-//! cut at all events modulo `every`.
+//! cut at all events modulo `every`. A life with so many events that there would be more runs than
+//! asked for is cut less often, but all along.
 
 use crate::rig::Forecast;
 use crate::{Failure, Scenario, run};
@@ -40,13 +41,18 @@ pub struct Sweep {
 }
 
 /// Runs one seed of one scenario once in fair weather and then with a cut at every `every`-th device
-/// event.
+/// event, in `run_count_max` runs at most.
 ///
 /// # Errors
 /// [`Failure`], with the cut that shows it.
-pub fn sweep(scenario: &'static Scenario, seed: u64, every: u64) -> Result<Sweep, Failure> {
-    let every = every.max(1);
+pub fn sweep(
+    scenario: &'static Scenario,
+    seed: u64,
+    every: u64,
+    run_count_max: u64,
+) -> Result<Sweep, Failure> {
     let fair = run(scenario, seed, Forecast::Fair)?;
+    let every = every.max(fair.life_event_count.div_ceil(run_count_max.max(1))).max(1);
     let mut sweep = Sweep { event_count: fair.life_event_count, ..Sweep::default() };
     let mut at = seed % every;
     while at < sweep.event_count {
