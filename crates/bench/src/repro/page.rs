@@ -43,7 +43,7 @@ pub enum Verdict {
     Met,
     /// Better than the paper's value by more than the tolerance.
     Exceeded,
-    /// Worse; the figure's notes say which condition carries the claim.
+    /// Worse by more than the tolerance.
     Missed,
     /// The paper has no number to hold it against.
     Shown,

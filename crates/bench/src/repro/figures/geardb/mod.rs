@@ -73,7 +73,8 @@ fn sequential(size: &Size, layout: &'static str) -> RunSpec {
 fn conditions(size: &Size) -> String {
     let size = &sized(size);
     format!(
-        "Zones of {} MiB, {} MB of the drive in use, cleaning below 20 % free; {} MB loaded.",
+        "Zones of {} MiB, {} MB of the drive in use, cleaning below 20 % free; {} MB loaded. How much \
+         space the paper left is our guess, made so that LevelDB's utilisation comes near its 60 %.",
         zone_len_bytes(size) / MIB,
         size.bytes(PART_BYTES) / 1_000_000,
         size.bytes(LOAD_BYTES) / 1_000_000

@@ -79,9 +79,9 @@ pub(in super::super) const FIGURE_3: Figure = Figure {
         page.charts.push(Chart::bars("(b) amplification", groups, y, amps));
         page.tables.push(table);
         page.notes.push(
-            "The paper's 5.38 is what rewriting the rest of a 40 MB band for a 4 MB table gives on \
-             average; a rewrite of the whole band would be near ten. A band that must survive a power \
-             cut in the middle of a rewrite writes the rest twice; the paper's emulator does not."
+            "The paper does not say how much of a band its emulator rewrites; 5.38 is nearer to the rest \
+             of it than to the whole. A band that must survive a power cut in the middle of a rewrite \
+             writes the rest twice."
                 .to_owned(),
         );
         page

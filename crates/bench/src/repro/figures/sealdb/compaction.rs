@@ -71,7 +71,7 @@ pub(in super::super) const FIGURE_10: Figure = Figure {
         page.tables.push(table);
         page.notes.push(
             "701 s for 900 MB is 1.3 MB/s, less than a hundredth of what the paper's disk streams: \
-             its SMRDB must have read its inputs in small pieces."
+             its SMRDB may have read its inputs in small pieces."
                 .to_owned(),
         );
         page
