@@ -28,13 +28,13 @@ const STEPS: &[Step] = &[
         let torture = ["run", "--release", "--package", "imbrex-torture", "--", "--seeds", "2000"];
         shown(Cargo::new(root).args(torture))
     }),
-    // With the step before, 1,000 seeds each. `smrdb-leveled` waits for its open bug
+    // With the step before, 180 seeds each. `smrdb-leveled` waits for its open bug
     // (docs/results/torture.md).
     ("layouts", |root| {
         let torture = ["run", "--release", "--package", "imbrex-torture", "--"];
         let levels = ["--scenario", "layout-le*", "--scenario", "layout-gear"];
         let others = ["--scenario", "layout-se*", "--scenario", "layout-smrdb"];
-        let seeds = ["--each", "920", "--first-seed", "2000"];
+        let seeds = ["--each", "100", "--first-seed", "11300"];
         shown(Cargo::new(root).args(torture).args(levels).args(others).args(seeds))
     }),
     ("sweeps", |root| {
