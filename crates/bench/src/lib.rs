@@ -33,7 +33,6 @@ mod client;
 mod disk_user;
 mod drive;
 mod error;
-mod exact;
 mod host;
 mod latency;
 mod options;

@@ -16,8 +16,8 @@
 //! Sources: YCSB's `workloada` to `workloadf` and its generators; the zipfian one is Gray et al.,
 //! "Quickly generating billion-record synthetic databases" (SIGMOD 1994).
 
-use crate::exact::pow;
 use imbrex_clockwork::Prng;
+use libm::pow;
 use serde::Serialize;
 use std::fmt;
 

@@ -113,6 +113,11 @@ impl Store {
     pub(crate) fn flush_all(&self) -> Result<(), EngineError> {
         self.runtime.scheduler.yield_now();
         self.check_poison()?;
+        // A log may cost the drive a whole zone: no other is begun while what waits finds no place.
+        while self.has_flush_due() && !self.may_try_to_write() {
+            self.check_open()?;
+            self.flush_here()?;
+        }
         let mut writer = self.writer.lock();
         self.check_open()?;
         let all = self.all_keyspaces();

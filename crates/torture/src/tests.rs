@@ -71,6 +71,15 @@ fn every_step_of_the_layouts_is_cut() {
     }
 }
 
+/// Where every file takes a whole zone, a log costs as much as a table. A flush ended the log and began
+/// another even while memtables waited for a place, until there was no zone left, not even for a
+/// delete.
+#[test]
+fn a_flush_without_room_begins_no_log() {
+    let scenario = Scenario::by_name("layout-smrdb-leveled").unwrap();
+    run_seed(scenario, 0x9d20).unwrap_or_else(|failure| panic!("{failure}"));
+}
+
 #[test]
 fn every_layout_has_a_scenario() {
     for layout in Layout::all() {

@@ -66,12 +66,9 @@ impl Policy for Gear {
         if !situation.busy.is_idle() {
             return None;
         }
-        let mut urgent = leveled::scores(situation);
-        urgent.retain(|&(score, _)| score >= 1024);
-        urgent.sort_by_key(|&(score, level)| (std::cmp::Reverse(score), level));
-        urgent
-            .iter()
-            .find_map(|&(_, level)| match level {
+        leveled::urgent_levels(situation)
+            .into_iter()
+            .find_map(|level| match level {
                 0 => leveled::plan_runs(situation),
                 _ => plan_turn(situation, level),
             })

@@ -39,13 +39,9 @@ pub(crate) struct Leveled;
 
 impl Policy for Leveled {
     fn plan(&self, situation: &Situation<'_>) -> Option<Plan> {
-        let mut urgent = scores(situation);
-        // Ratios as 1/1024ths: nothing that chooses is a float.
-        urgent.retain(|&(score, _)| score >= 1024);
-        urgent.sort_by_key(|&(score, level)| (Reverse(score), level));
-        urgent
-            .iter()
-            .find_map(|&(_, level)| match level {
+        urgent_levels(situation)
+            .into_iter()
+            .find_map(|level| match level {
                 0 => plan_runs(situation),
                 _ => plan_len(situation, level),
             })
@@ -128,8 +124,17 @@ fn rewrite_last(situation: &Situation<'_>, level: u8, wanted: Vec<Arc<TableSlot>
     ManualPlan::Run(Box::new(plan))
 }
 
+/// The levels that are due, the most urgent first.
+pub(crate) fn urgent_levels(situation: &Situation<'_>) -> Vec<u8> {
+    let mut urgent = scores(situation);
+    // Ratios as 1/1024ths: nothing that chooses is a float.
+    urgent.retain(|&(score, _)| score >= 1024);
+    urgent.sort_by_key(|&(score, level)| (Reverse(score), level));
+    urgent.into_iter().map(|(_, level)| level).collect()
+}
+
 /// How urgent each level is: 1024 is just so.
-pub(super) fn scores(situation: &Situation<'_>) -> Vec<(u64, u8)> {
+fn scores(situation: &Situation<'_>) -> Vec<(u64, u8)> {
     let levels = &situation.version.levels;
     let mut scores = vec![(runs_score(situation), 0)];
     for (level, tables) in levels.iter().enumerate().take(LEVEL_COUNT - 1).skip(1) {
@@ -338,13 +343,7 @@ pub(super) fn fitting(
 
 /// Tables that are mostly deletes, or hold a range tombstone, go down to what they hide.
 pub(super) fn plan_deletes(situation: &Situation<'_>) -> Option<Plan> {
-    let is_worth_it = |table: &TableSlot| {
-        let meta = &table.meta;
-        let hides_much = meta.range_tombstone_count > 0
-            || meta.delete_count.saturating_mul(2) >= meta.entry_count;
-        let hides_some = meta.delete_count > 0 || meta.range_tombstone_count > 0;
-        if situation.is_space_short { hides_some } else { hides_much && hides_some }
-    };
+    let is_worth_it = |table: &TableSlot| situation.is_mostly_deletes(&table.meta);
     (0..LEVEL_COUNT as u8 - 1).find_map(|level| {
         let tables = situation.version.levels[usize::from(level)].tables();
         tables

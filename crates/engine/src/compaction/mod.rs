@@ -37,7 +37,7 @@ mod way;
 use crate::batch::KeyspaceId;
 use crate::options::{CompactionKind, KeyspaceOptions};
 use crate::table::TableProperties;
-use crate::version::{KeyRange, LEVEL_COUNT, RunId, TableId, TableSlot, Version};
+use crate::version::{KeyRange, LEVEL_COUNT, RunId, TableId, TableMeta, TableSlot, Version};
 use bytes::Bytes;
 use imbrex_files::UnitId;
 use routes::Routes;
@@ -289,6 +289,15 @@ impl Situation<'_> {
     /// Whether the drive has room for the outputs beside the inputs.
     fn fits(&self, plan: &Plan) -> bool {
         plan.work == Work::Move || plan.len_bytes() <= self.room_len_bytes
+    }
+
+    /// Whether a table has so many deletes that it should go down to what they hide; where space is
+    /// short, any will do.
+    fn is_mostly_deletes(&self, table: &TableMeta) -> bool {
+        let hides_some = table.delete_count > 0 || table.range_tombstone_count > 0;
+        let hides_much = table.range_tombstone_count > 0
+            || table.delete_count.saturating_mul(2) >= table.entry_count;
+        hides_some && (hides_much || self.is_space_short)
     }
 }
 

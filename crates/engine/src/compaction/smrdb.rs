@@ -314,12 +314,7 @@ fn overlap_counts(level: &Level) -> Vec<(usize, Placed)> {
 /// A table of deletes goes down to what it hides: from level 0 as always, in level 1 by a merge with
 /// all that is older below it.
 fn plan_deletes(situation: &Situation<'_>) -> Option<Plan> {
-    let is_worth_it = |meta: &TableMeta| {
-        let hides_some = meta.delete_count > 0 || meta.range_tombstone_count > 0;
-        let hides_much = meta.range_tombstone_count > 0
-            || meta.delete_count.saturating_mul(2) >= meta.entry_count;
-        hides_some && (hides_much || situation.is_space_short)
-    };
+    let is_worth_it = |meta: &TableMeta| situation.is_mostly_deletes(meta);
     let [level_0, level_1, ..] = &situation.version.levels;
     let hides_below = |(run, table): &Placed| {
         let range = table.meta.range();

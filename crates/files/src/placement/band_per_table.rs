@@ -14,7 +14,7 @@
 use super::{FileRequest, Placement, Planned, Urgency, lanes};
 use crate::api::{FileKind, Hints};
 use crate::extent::fill;
-use crate::space::{Claim, Lane, NoSpace, SpaceMap, ZoneSpace};
+use crate::space::{Claim, NoSpace, SpaceMap, ZoneSpace};
 use imbrex_disk::ZoneKind::{Conventional, SequentialRequired};
 use imbrex_disk::{BlockRange, Blocks, Geometry};
 
@@ -40,10 +40,6 @@ impl Placement for BandPerTable {
 
     fn zones_needed(&self) -> usize {
         ZONES_NEEDED
-    }
-
-    fn lane(&self, _file: &FileRequest) -> Lane {
-        Lane::Fresh(0)
     }
 
     fn keeps_files_apart(&self) -> bool {

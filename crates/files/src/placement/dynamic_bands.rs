@@ -28,7 +28,7 @@ use super::{
     FileRequest, Placement, PlacementOptions, Planned, UNITS_NEEDED, Urgency, growing, sets,
 };
 use crate::api::Hints;
-use crate::space::{Fit, Lane, NoSpace, SpaceMap};
+use crate::space::{Fit, NoSpace, SpaceMap};
 use imbrex_disk::{BlockRange, Blocks, Geometry, Rule};
 
 pub(super) const NAME: &str = "dynamic-bands";
@@ -68,10 +68,6 @@ impl Placement for DynamicBands {
             _ => Blocks::ZERO,
         };
         Blocks::new(UNITS_NEEDED * (self.unit_len + guard_len).get())
-    }
-
-    fn lane(&self, _file: &FileRequest) -> Lane {
-        Lane::Fresh(0)
     }
 
     fn plan(&self, space: &SpaceMap, files: &[FileRequest]) -> Result<Vec<Planned>, NoSpace> {

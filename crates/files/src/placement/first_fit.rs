@@ -11,7 +11,7 @@
 use super::{Draft, FileRequest, Placement, Planned, Urgency, admit, growing};
 use crate::api::Hints;
 use crate::extent::fill;
-use crate::space::{Fit, Lane, NoSpace, SpaceMap};
+use crate::space::{Fit, NoSpace, SpaceMap};
 use imbrex_disk::{BlockRange, Blocks, Geometry, Rule};
 
 pub(super) const NAME: &str = "first-fit";
@@ -37,10 +37,6 @@ impl Placement for FirstFit {
                 other.name()
             )),
         }
-    }
-
-    fn lane(&self, _file: &FileRequest) -> Lane {
-        Lane::Fresh(0)
     }
 
     fn plan(&self, space: &SpaceMap, files: &[FileRequest]) -> Result<Vec<Planned>, NoSpace> {

@@ -109,7 +109,9 @@ pub trait Placement: Send + Sync + Debug {
     }
 
     /// Which files share an open zone with this one; means nothing on a disk without zones.
-    fn lane(&self, file: &FileRequest) -> Lane;
+    fn lane(&self, _file: &FileRequest) -> Lane {
+        Lane::Fresh(0)
+    }
 
     /// Whether no two files may share a zone: what a file leaves of its zones stays unused.
     fn keeps_files_apart(&self) -> bool {

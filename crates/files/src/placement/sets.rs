@@ -23,7 +23,7 @@ use super::{
 };
 use crate::api::{GroupId, Hints};
 use crate::extent::{Extent, fill};
-use crate::space::{Fit, Lane, NoSpace, SpaceMap};
+use crate::space::{Fit, NoSpace, SpaceMap};
 use imbrex_disk::{BlockRange, Blocks, Geometry, Rule};
 
 pub(super) const NAME: &str = "sets";
@@ -63,10 +63,6 @@ impl Placement for Sets {
 
     fn room_needed(&self, _geometry: &Geometry) -> Blocks {
         Blocks::new(UNITS_NEEDED * self.unit_len.get())
-    }
-
-    fn lane(&self, _file: &FileRequest) -> Lane {
-        Lane::Fresh(0)
     }
 
     fn plan(&self, space: &SpaceMap, files: &[FileRequest]) -> Result<Vec<Planned>, NoSpace> {

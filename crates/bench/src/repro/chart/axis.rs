@@ -1,6 +1,6 @@
 //! From values to pixels, and where the ticks go.
 
-use crate::exact::log10;
+use libm::log10;
 
 /// How one axis maps values to pixels.
 #[derive(Clone, Debug)]
