@@ -11,13 +11,14 @@
 
 use crate::error::BenchError;
 use crate::options::ByteCount;
-use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Geometry, Rule, ShingleSpec, ZoneSpec};
-use imbrex_disk_sim::{Profile, ProfileError, SEALDB_SHINGLE};
+use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Geometry, NeighbourSpec, Rule, ShingleSpec, ZoneSpec};
+use imbrex_disk_sim::{KVIMR_TRACKS, Profile, ProfileError, SEALDB_SHINGLE};
 use imbrex_layouts::{Layout, Recording};
 
 /// The usual profile of each kind of drive.
 const ZONED_PROFILE: &str = "hc620";
 const CONVENTIONAL_PROFILE: &str = "st1000dm003";
+const INTERLACED_PROFILE: &str = "st500dm002";
 
 /// Zones on a drive whose real model has none: those of the `hc620`, of which one in a hundred is
 /// conventional.
@@ -29,8 +30,8 @@ const OPEN_ZONE_LIMIT: u32 = 128;
 /// How a drive differs from the real one of its profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
 pub struct DriveShape {
-    /// How the drive records: conventional, zoned or shingled [default: as the real one does, or as
-    /// the layout needs it]
+    /// How the drive records: conventional, zoned, shingled or interlaced [default: as the real one
+    /// does, or as the layout needs it]
     #[arg(long, value_name = "RULE", value_parser = recording)]
     pub rule: Option<Recording>,
 
@@ -42,18 +43,22 @@ pub struct DriveShape {
     #[arg(long = "zone-len", alias = "zone_len", value_name = "SIZE")]
     pub zone_len: Option<ByteCount>,
 
-    /// Shingled drives: the length of a track
+    /// Shingled drives: the length of a track; interlaced ones: of a bottom track
     #[arg(long = "track-len", alias = "track_len", value_name = "SIZE")]
     pub track_len: Option<ByteCount>,
 
     /// Shingled drives: how many of the following tracks a write destroys
     #[arg(long = "overlap-tracks", alias = "overlap_tracks", value_name = "COUNT")]
     pub overlap_tracks: Option<u32>,
+
+    /// Interlaced drives: the length of a top track [default: as long as a bottom one]
+    #[arg(long = "top-track-len", alias = "top_track_len", value_name = "SIZE")]
+    pub top_track_len: Option<ByteCount>,
 }
 
 /// A kind of drive, by name.
 fn recording(name: &str) -> Result<Recording, String> {
-    let known = [Recording::Conventional, Recording::Zoned, Recording::Shingled];
+    let known = Recording::all();
     known.into_iter().find(|recording| recording.name() == name).ok_or_else(|| {
         let names: Vec<_> = known.iter().map(|recording| recording.name()).collect();
         format!("{name:?} is no rule of a drive; there are {}", names.join(", "))
@@ -77,6 +82,7 @@ impl DriveShape {
         let name = name.unwrap_or(match wanted {
             None | Some(Recording::Zoned) => ZONED_PROFILE,
             Some(Recording::Conventional | Recording::Shingled) => CONVENTIONAL_PROFILE,
+            Some(Recording::Interlaced) => INTERLACED_PROFILE,
         });
         let profile = read_profile(name)?;
         let own = Recording::of(profile.geometry().rule());
@@ -108,6 +114,9 @@ impl DriveShape {
             Rule::IsolationDistance(own) if self.has_tracks() => {
                 profile.with_rule(Rule::IsolationDistance(self.tracks(own)))
             }
+            Rule::Neighbours(own) if self.has_tracks() => {
+                profile.with_rule(Rule::Neighbours(self.interlaced(own)))
+            }
             _ => Ok(profile),
         }
     }
@@ -122,6 +131,10 @@ impl DriveShape {
             Recording::Shingled => {
                 let tracks = self.tracks(SEALDB_SHINGLE);
                 bare.scaled(len_bytes)?.with_rule(Rule::IsolationDistance(tracks))
+            }
+            Recording::Interlaced => {
+                let tracks = self.interlaced(KVIMR_TRACKS);
+                bare.scaled(len_bytes)?.with_rule(Rule::Neighbours(tracks))
             }
             Recording::Zoned => {
                 let zone_len_bytes = self.zone_len.map_or(ZONE_LEN_BYTES, |len| len.0);
@@ -143,7 +156,16 @@ impl DriveShape {
     }
 
     fn has_tracks(&self) -> bool {
-        self.track_len.is_some() || self.overlap_tracks.is_some()
+        self.track_len.is_some() || self.overlap_tracks.is_some() || self.top_track_len.is_some()
+    }
+
+    fn interlaced(&self, usual: NeighbourSpec) -> NeighbourSpec {
+        let bottom = self.track_len.map(|len| Blocks::holding(len.0));
+        let top = self.top_track_len.map(|len| Blocks::holding(len.0)).or(bottom);
+        NeighbourSpec {
+            bottom_track_len: bottom.unwrap_or(usual.bottom_track_len),
+            top_track_len: top.unwrap_or(usual.top_track_len),
+        }
     }
 
     fn tracks(&self, usual: ShingleSpec) -> ShingleSpec {
@@ -157,16 +179,23 @@ impl DriveShape {
     fn check(&self, recording: Option<Recording>) -> Result<(), BenchError> {
         let name = recording.map_or("another kind of", Recording::name);
         let flags = [
-            ("--zone-len", self.zone_len.is_some(), Recording::Zoned),
-            ("--track-len", self.track_len.is_some(), Recording::Shingled),
-            ("--overlap-tracks", self.overlap_tracks.is_some(), Recording::Shingled),
+            ("--zone-len", self.zone_len.is_some(), &[Recording::Zoned][..]),
+            (
+                "--track-len",
+                self.track_len.is_some(),
+                &[Recording::Shingled, Recording::Interlaced],
+            ),
+            ("--overlap-tracks", self.overlap_tracks.is_some(), &[Recording::Shingled]),
+            ("--top-track-len", self.top_track_len.is_some(), &[Recording::Interlaced]),
         ];
         for (flag, is_there, needed) in flags {
-            if is_there && recording != Some(needed) {
-                let needed = needed.name();
+            if is_there && recording.is_none_or(|recording| !needed.contains(&recording)) {
+                let names: Vec<&str> = needed.iter().map(|needed| needed.name()).collect();
                 return Err(BenchError::Options(format!(
-                    "{flag} is for {needed} drives and this one is {name}; leave it out, or pass \
-                     --rule {needed}"
+                    "{flag} is for {} drives and this one is {name}; leave it out, or pass \
+                     --rule {}",
+                    names.join(" and "),
+                    names[0],
                 )));
             }
         }
@@ -237,7 +266,7 @@ mod tests {
     #[test]
     fn every_profile_takes_every_rule_in_every_size() {
         for name in Profile::names() {
-            for recording in [Recording::Conventional, Recording::Zoned, Recording::Shingled] {
+            for recording in Recording::all() {
                 for capacity in [Some(ByteCount(4 << 30)), None] {
                     let shape = DriveShape { rule: Some(recording), capacity, ..shape(|_| ()) };
                     let profile = shape.profile(Some(name), None).unwrap();
@@ -266,6 +295,18 @@ mod tests {
         });
         let want = ShingleSpec { track_len: Blocks::new(256), overlap_tracks: 4 };
         assert_eq!(rule(&tracks, None, None), Rule::IsolationDistance(want));
+        let pairs = shape(|s| {
+            s.rule = Some(Recording::Interlaced);
+            s.track_len = Some(ByteCount(1 << 20));
+            s.top_track_len = Some(ByteCount(800 << 10));
+        });
+        let want =
+            NeighbourSpec { bottom_track_len: Blocks::new(256), top_track_len: Blocks::new(200) };
+        assert_eq!(rule(&pairs, None, None), Rule::Neighbours(want));
+        let usual = shape(|s| s.rule = Some(Recording::Interlaced));
+        for name in [None, Some("st1000dm003"), Some("st500dm002")] {
+            assert_eq!(rule(&usual, name, None), Rule::Neighbours(KVIMR_TRACKS));
+        }
     }
 
     #[test]
@@ -275,6 +316,7 @@ mod tests {
             assert!(error.contains(want), "{error}");
         };
         refused(shape(|s| s.track_len = Some(ByteCount(4096))), "--rule shingled");
+        refused(shape(|s| s.top_track_len = Some(ByteCount(4096))), "--rule interlaced");
         refused(
             shape(|s| {
                 s.rule = Some(Recording::Conventional);

@@ -147,7 +147,11 @@ fn recording(geometry: &Geometry) -> String {
             "shingled tracks: a write destroys the {} that follow it",
             ByteSize(tracks.track_len.bytes() * u64::from(tracks.overlap_tracks))
         ),
-        rule => format!("{}: it takes writes anywhere", rule.name()),
+        Rule::Neighbours(tracks) => format!(
+            "interlaced tracks of {}: a write to a bottom one destroys its two top neighbours",
+            ByteSize(tracks.bottom_track_len.bytes())
+        ),
+        Rule::Anywhere => "conventional: it takes writes anywhere".to_owned(),
     }
 }
 

@@ -47,7 +47,7 @@ impl DriveCommand {
 pub(crate) struct CreateArgs {
     /// Where to make the image; nothing may be there yet
     path: PathBuf,
-    /// The drive to emulate: hc620, st13125nm007, st1000dm003, or a profile of your own (TOML)
+    /// The drive to emulate: hc620, st13125nm007, st1000dm003, st500dm002, or a profile of your own (TOML)
     /// [default: hc620, or what the layout is for]
     #[arg(long, value_name = "NAME|FILE")]
     profile: Option<String>,
@@ -160,6 +160,19 @@ fn describe(report: &mut Report, title: &str, geometry: &Geometry) {
             json!({ "len_bytes": track_len_bytes, "overlap_count": tracks.overlap_tracks }),
         );
     }
+    if let Some(tracks) = geometry.interlaced() {
+        let (bottom, top) = (tracks.bottom_track_len.bytes(), tracks.top_track_len.bytes());
+        report.row(
+            "tracks",
+            format!(
+                "bottom ones of {}, top ones of {}; a write to a bottom one destroys its two \
+                 neighbours",
+                ByteSize(bottom),
+                ByteSize(top)
+            ),
+            json!({ "bottom_len_bytes": bottom, "top_len_bytes": top }),
+        );
+    }
     let Some(zones) = geometry.zones() else { return };
     let zone_count = u64::from(geometry.zone_count());
     let zone_len_bytes = zones.zone_len.bytes();
@@ -246,7 +259,7 @@ pub(crate) fn space(report: &mut Report, files: &FileLayer) {
 /// Arguments of `imbrex drive bench`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct BenchArgs {
-    /// hc620, st13125nm007, st1000dm003, or a TOML file
+    /// hc620, st13125nm007, st1000dm003, st500dm002, or a TOML file
     #[arg(default_value = "hc620", value_name = "PROFILE")]
     profile: String,
 }

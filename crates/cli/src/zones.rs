@@ -40,6 +40,8 @@ pub(crate) enum CellState {
     Conventional,
     /// A slice of raw shingled tracks.
     Shingled,
+    /// A slice of raw interlaced tracks.
+    Interlaced,
     Empty,
     Open,
     Closed,
@@ -53,6 +55,7 @@ impl CellState {
         match state {
             ZoneState::NoPointer => match geometry.rule() {
                 Rule::IsolationDistance(_) => CellState::Shingled,
+                Rule::Neighbours(_) => CellState::Interlaced,
                 _ => CellState::Conventional,
             },
             ZoneState::Empty => CellState::Empty,
@@ -68,6 +71,7 @@ impl CellState {
         match self {
             CellState::Conventional => "conventional",
             CellState::Shingled => "shingled",
+            CellState::Interlaced => "interlaced",
             CellState::Empty => "empty",
             CellState::Open => "open",
             CellState::Closed => "closed",
@@ -81,7 +85,7 @@ impl CellState {
     fn rank(self) -> u8 {
         match self {
             CellState::Empty => 0,
-            CellState::Conventional | CellState::Shingled => 1,
+            CellState::Conventional | CellState::Shingled | CellState::Interlaced => 1,
             CellState::Full => 2,
             CellState::Closed => 3,
             CellState::Open => 4,

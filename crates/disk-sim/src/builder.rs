@@ -5,7 +5,7 @@ use crate::disk::Parts;
 use crate::rule::RuleState;
 use crate::{ImageError, Profile, ProfileError, SimDisk};
 use imbrex_clockwork::{Clock, Prng, StillClock};
-use imbrex_disk::{Blocks, Geometry, GeometrySpec, Rule, ShingleSpec, ZoneSpec};
+use imbrex_disk::{Blocks, Geometry, GeometrySpec, NeighbourSpec, Rule, ShingleSpec, ZoneSpec};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,12 +13,6 @@ use std::sync::Arc;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The geometry asks for a rule that this simulator does not have yet.
-    #[error("the {rule} rule is not simulated yet; use a conventional, a zoned or a shingled one")]
-    RuleNotSimulated {
-        /// The rule's name.
-        rule: &'static str,
-    },
     /// The geometry has more zones than the simulator keeps.
     #[error("the drive has {got} zones; at most {bound} are simulated, so make them longer")]
     TooManyZones {
@@ -30,7 +24,7 @@ pub enum BuildError {
     /// The zones could not be read back from the backing.
     #[error("reading the zone states")]
     Zones(#[source] imbrex_disk::DiskError),
-    /// The marks of a shingled drive's blocks could not be read back from the backing.
+    /// The marks of the blocks of overlapping tracks could not be read back from the backing.
     #[error("reading which blocks are destroyed")]
     Tracks(#[source] imbrex_disk::DiskError),
     /// The image's drive profile is not one.
@@ -108,7 +102,7 @@ impl SimDiskBuilder {
     /// A disk in memory, all zeros.
     ///
     /// # Errors
-    /// [`BuildError::RuleNotSimulated`].
+    /// [`BuildError::TooManyZones`].
     pub fn memory(self) -> Result<SimDisk, BuildError> {
         self.build(Box::new(MemoryBacking::new()))
     }
@@ -289,11 +283,27 @@ impl SimDisk {
         let geometry = Geometry::new(GeometrySpec { len, rule }).expect("tracks fit the disk");
         SimDisk::builder(geometry).memory().expect("the shingled rule is simulated")
     }
+
+    /// A small interlaced disk in memory for tests: no write cache, no mechanics.
+    ///
+    /// # Panics
+    /// If a length is zero.
+    pub fn tiny_interlaced(len: Blocks, tracks: NeighbourSpec) -> SimDisk {
+        let rule = Rule::Neighbours(tracks);
+        let geometry = Geometry::new(GeometrySpec { len, rule }).expect("no track is empty");
+        SimDisk::builder(geometry).memory().expect("the interlaced rule is simulated")
+    }
 }
 
 /// A geometry in words, as an error message needs it: everything that may differ.
 fn describe(geometry: &Geometry) -> String {
     let len = geometry.len();
+    if let Some(NeighbourSpec { bottom_track_len, top_track_len }) = geometry.interlaced() {
+        return format!(
+            "an interlaced drive of {len} in bottom tracks of {bottom_track_len} and top tracks of \
+             {top_track_len}"
+        );
+    }
     if let Rule::IsolationDistance(shingle) = geometry.rule() {
         let ShingleSpec { track_len, overlap_tracks } = shingle;
         return format!(

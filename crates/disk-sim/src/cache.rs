@@ -143,9 +143,10 @@ impl WriteCache {
         Some(BlockRange::new(Lba::new(block), Blocks::new(1)))
     }
 
-    /// A write and what it destroys, as one run.
+    /// A write and what it destroys, as one run, with what is spared between them.
     fn footprint(&self, write: BlockRange) -> BlockRange {
-        BlockRange::new(write.start, self.geometry.reach(write).end() - write.start)
+        let [before, behind] = self.geometry.reach_around(write);
+        BlockRange::new(before.start, behind.end() - before.start)
     }
 
     fn operation(&self, seq: u64) -> Option<&Pending> {

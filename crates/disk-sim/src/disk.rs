@@ -16,7 +16,7 @@
 
 mod ordered;
 
-use crate::backing::{Backing, Durable, ShingledBacking};
+use crate::backing::{Backing, Durable, OverlappingBacking};
 use crate::cache::WriteCache;
 use crate::event_log::{Event, EventHash};
 use crate::fault::{FaultPlan, FaultState};
@@ -90,7 +90,7 @@ impl SimDisk {
         let backing: Box<dyn Backing> = match rule.tracks() {
             None => parts.backing,
             Some(table) => Box::new(
-                ShingledBacking::new(parts.backing, Arc::clone(table))
+                OverlappingBacking::new(parts.backing, Arc::clone(table))
                     .map_err(BuildError::Tracks)?,
             ),
         };
@@ -198,7 +198,7 @@ impl SimDisk {
         Ok(outcome)
     }
 
-    /// A hash of every stored block, every zone's durable state, every mark of a shingled track and
+    /// A hash of every stored block, every zone's durable state, every mark of an overlapping track and
     /// the unflushed writes.
     ///
     /// # Errors
@@ -370,12 +370,20 @@ impl SimDisk {
         let (true, Some(table)) = (self.refuse_destroying, self.rule.tracks()) else {
             return Ok(());
         };
-        let reach = table.reach(write);
-        let on_platter = table.read().marked(reach, Mark::Valid).first().copied();
-        match on_platter.or_else(|| desk.cache.first_held(reach)) {
-            Some(valid) => Err(DiskError::WouldDestroy { write, valid }),
-            None => Ok(()),
+        let tracks = table.read();
+        for part in table.parts(write) {
+            // What the write itself wrote before this part is as lost as anything else.
+            let own = BlockRange::new(write.start, part.start - write.start);
+            for reach in table.reach(part) {
+                let on_platter = tracks.marked(reach, Mark::Valid).first().copied();
+                let in_cache = || desk.cache.first_held(reach);
+                let in_write = || own.overlaps(reach).then_some(own);
+                if let Some(valid) = on_platter.or_else(in_cache).or_else(in_write) {
+                    return Err(DiskError::WouldDestroy { write, valid });
+                }
+            }
         }
+        Ok(())
     }
 
     fn poison(&self, error: DiskError) -> DiskError {
@@ -519,4 +527,4 @@ mod tests;
 mod model_tests;
 
 #[cfg(test)]
-mod shingled_model_tests;
+mod overlapping_model_tests;

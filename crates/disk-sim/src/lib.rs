@@ -27,7 +27,7 @@
 //! Architecture invariants
 //!   S1  A request that breaks the rule is refused with a typed error and changes nothing.
 //!   S2  A disk without mechanics, write cache and faults serves requests without a common lock:
-//!       a read takes none, a write only its zone's. On a shingled disk a write takes all tracks.
+//!       a read takes none, a write only its zone's. Where tracks overlap a write takes all of them.
 //!   S3  Same calls, same seed: same bytes, same times, same event log.
 //!
 //! Sources: ZBC (INCITS 536); see docs/papers.md for the drives.
@@ -52,4 +52,4 @@ pub use disk::{SimDisk, ZoneFailure};
 pub use fault::{FailAt, FaultPlan, Misdirect};
 pub use image_error::ImageError;
 pub use measure::{Figure, MeasureError, Measurement, measure};
-pub use profile::{Profile, ProfileError, PublishedFigure, SEALDB_SHINGLE, Workload};
+pub use profile::{KVIMR_TRACKS, Profile, ProfileError, PublishedFigure, SEALDB_SHINGLE, Workload};

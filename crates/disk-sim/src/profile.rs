@@ -1,6 +1,6 @@
 //! Drive profiles: the geometry, the mechanics and the published figures of real drives.
 //!
-//! A profile is a TOML text; each number carries its source in a comment. Three come with the
+//! A profile is a TOML text; each number carries its source in a comment. Four come with the
 //! crate, others are read from a text of the user's ([`Profile::from_toml`]).
 //!
 //! | name | drive |
@@ -8,6 +8,7 @@
 //! | `st1000dm003` | Seagate Desktop HDD, 1 TB, conventional: the drive under SEALDB's figures |
 //! | `st13125nm007` | Seagate, 13 TB, host-managed: the drive under GearDB's figures |
 //! | `hc620` | Western Digital Ultrastar DC HC620, 15 TB, host-managed |
+//! | `st500dm002` | Seagate Desktop HDD, its first 100 GB as interlaced tracks: the drive of KVIMR |
 //!
 //! Scaling ([`Profile::scaled`]) gives the same drive with less on it: rotation, track lengths and
 //! seek curve stay, but there are fewer tracks, and the arm's whole stroke covers them. The first
@@ -16,13 +17,16 @@
 //! sees what one that fills the same share of the full drive would see.
 
 use crate::mechanics::{ElectronicsSpec, Mechanics, PlatterSpec, SeekSpec};
-use imbrex_disk::{Blocks, Geometry, GeometryError, GeometrySpec, Rule, ShingleSpec, ZoneSpec};
+use imbrex_disk::{
+    Blocks, Geometry, GeometryError, GeometrySpec, NeighbourSpec, Rule, ShingleSpec, ZoneSpec,
+};
 use serde::Deserialize;
 
-const BUILT_IN: [(&str, &str); 3] = [
+const BUILT_IN: [(&str, &str); 4] = [
     ("st1000dm003", include_str!("../profiles/st1000dm003.toml")),
     ("st13125nm007", include_str!("../profiles/st13125nm007.toml")),
     ("hc620", include_str!("../profiles/hc620.toml")),
+    ("st500dm002", include_str!("../profiles/st500dm002.toml")),
 ];
 
 /// The tracks of SEALDB's emulated drive: a write destroys the 4 MB that follow it, so a guard is as
@@ -34,14 +38,20 @@ const BUILT_IN: [(&str, &str); 3] = [
 pub const SEALDB_SHINGLE: ShingleSpec =
     ShingleSpec { track_len: Blocks::new(64), overlap_tracks: 16 };
 
+/// The tracks of KVIMR's emulated drive: 2 MB each, bottom and top in turn.
+///
+/// Source: KVIMR, section 4.1.
+pub const KVIMR_TRACKS: NeighbourSpec =
+    NeighbourSpec { bottom_track_len: Blocks::new(512), top_track_len: Blocks::new(512) };
+
 /// A profile that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProfileError {
     /// No profile of that name comes with the program.
     #[error(
-        "no drive profile named {name:?}; there are st1000dm003, st13125nm007, hc620, or give a \
-         TOML file"
+        "no drive profile named {name:?}; there are st1000dm003, st13125nm007, hc620, st500dm002, \
+         or give a TOML file"
     )]
     Unknown {
         /// The name.
@@ -149,8 +159,10 @@ struct GeometryText {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TracksText {
-    track_len_blocks: u64,
-    overlap_tracks: u32,
+    track_len_blocks: Option<u64>,
+    overlap_tracks: Option<u32>,
+    bottom_track_len_blocks: Option<u64>,
+    top_track_len_blocks: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -333,11 +345,33 @@ fn scaled_conventional(count: u32, unit_count: u64, full_count: u64) -> u32 {
 }
 
 fn rule_of(geometry: &GeometryText) -> Result<Rule, ProfileError> {
-    match (geometry.rule.as_str(), &geometry.zones, &geometry.tracks) {
+    match (geometry.rule.as_str(), &geometry.zones, geometry.tracks.as_ref()) {
         ("conventional", None, None) => Ok(Rule::Anywhere),
-        ("shingled", None, Some(tracks)) => Ok(Rule::IsolationDistance(ShingleSpec {
-            track_len: Blocks::new(tracks.track_len_blocks),
-            overlap_tracks: tracks.overlap_tracks,
+        (
+            "shingled",
+            None,
+            Some(&TracksText {
+                track_len_blocks: Some(track_len),
+                overlap_tracks: Some(overlap_tracks),
+                bottom_track_len_blocks: None,
+                top_track_len_blocks: None,
+            }),
+        ) => Ok(Rule::IsolationDistance(ShingleSpec {
+            track_len: Blocks::new(track_len),
+            overlap_tracks,
+        })),
+        (
+            "interlaced",
+            None,
+            Some(&TracksText {
+                track_len_blocks: None,
+                overlap_tracks: None,
+                bottom_track_len_blocks: Some(bottom_track_len),
+                top_track_len_blocks: Some(top_track_len),
+            }),
+        ) => Ok(Rule::Neighbours(NeighbourSpec {
+            bottom_track_len: Blocks::new(bottom_track_len),
+            top_track_len: Blocks::new(top_track_len),
         })),
         ("zoned", Some(zones), None) => Ok(Rule::AtPointer(ZoneSpec {
             zone_len: Blocks::new(zones.zone_len_blocks),
@@ -351,7 +385,8 @@ fn rule_of(geometry: &GeometryText) -> Result<Rule, ProfileError> {
             field: "geometry.rule",
             got: rule.to_owned(),
             expected: "\"conventional\", \"zoned\" with a table geometry.zones, \"shingled\" with a \
-                       table geometry.tracks",
+                       table geometry.tracks of track_len_blocks and overlap_tracks, \
+                       \"interlaced\" with one of bottom_track_len_blocks and top_track_len_blocks",
         }),
     }
 }

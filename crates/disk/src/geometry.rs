@@ -1,6 +1,7 @@
 //! Geometry: how long a disk is and under which rule it writes. Checked once, at the door.
 
 use crate::{BlockRange, Blocks, GeometryError, Lba, ZoneId};
+use std::fmt;
 
 /// Host-managed zones: conventional zones first, then sequential-write-required zones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +42,45 @@ impl ShingleSpec {
 pub struct NeighbourSpec {
     /// Length of a bottom (even, wide) track.
     pub bottom_track_len: Blocks,
-    /// Length of a top (odd, narrow) track.
+    /// Length of a top (odd, narrow) track: about 0.8 of a bottom one, or as long.
     pub top_track_len: Blocks,
+}
+
+impl NeighbourSpec {
+    /// The track that holds block `block`.
+    fn track_of(&self, block: u64) -> TrackId {
+        let (bottom, pair) = (self.bottom_track_len.get(), self.pair_len());
+        TrackId(2 * (block / pair) + u64::from(bottom <= block % pair))
+    }
+
+    /// The first block of `track`, or the largest number there is.
+    fn track_start(&self, track: u64) -> u64 {
+        let start = (track / 2).saturating_mul(self.pair_len());
+        start.saturating_add(if track.is_multiple_of(2) { 0 } else { self.bottom_track_len.get() })
+    }
+
+    /// The length of a bottom track and the top track behind it.
+    fn pair_len(&self) -> u64 {
+        self.bottom_track_len.get().saturating_add(self.top_track_len.get())
+    }
+}
+
+/// The number of a track of an interlaced disk, counted from its start: even ones lie at the
+/// bottom, odd ones on top of their two neighbours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TrackId(pub u64);
+
+impl TrackId {
+    /// Whether it overlaps its neighbours; else they overlap it.
+    pub const fn is_top(self) -> bool {
+        !self.0.is_multiple_of(2)
+    }
+}
+
+impl fmt::Display for TrackId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} track {}", if self.is_top() { "top" } else { "bottom" }, self.0)
+    }
 }
 
 /// What a write may do and what it destroys.
@@ -185,8 +223,99 @@ impl Geometry {
         }
     }
 
-    /// What a write of `write` destroys besides what it writes; empty (at the write's end) under the
-    /// rules by which a write destroys nothing that follows it.
+    /// The tracks, where the rule is [`Rule::Neighbours`].
+    pub fn interlaced(&self) -> Option<&NeighbourSpec> {
+        match &self.spec.rule {
+            Rule::Neighbours(tracks) => Some(tracks),
+            _ => None,
+        }
+    }
+
+    /// How many interlaced tracks, the last of which may be shorter; 0 under the other rules.
+    pub fn track_count(&self) -> u64 {
+        let last = Lba::new(self.len().get() - 1);
+        self.track_of(last).map_or(0, |track| track.0 + 1)
+    }
+
+    /// The interlaced track that holds `at`, where the rule has them and the disk holds `at`.
+    pub fn track_of(&self, at: Lba) -> Option<TrackId> {
+        let tracks = self.interlaced()?;
+        (at.get() < self.len().get()).then(|| tracks.track_of(at.get()))
+    }
+
+    /// The blocks of an interlaced track; `None` past the last one.
+    pub fn track_range(&self, track: TrackId) -> Option<BlockRange> {
+        let tracks = self.interlaced()?;
+        let (start, end) =
+            (tracks.track_start(track.0), tracks.track_start(track.0.saturating_add(1)));
+        let len = self.len().get();
+        (start < len).then(|| BlockRange::new(Lba::new(start), Blocks::new(end.min(len) - start)))
+    }
+
+    /// What a write to `track` destroys: the top tracks before and behind a bottom one. Empty where
+    /// there is none, as it is for a top track.
+    pub fn tracks_above(&self, track: TrackId) -> [BlockRange; 2] {
+        let nothing = BlockRange::default();
+        if track.is_top() {
+            return [nothing; 2];
+        }
+        let before = track.0.checked_sub(1).and_then(|top| self.track_range(TrackId(top)));
+        let behind = self.track_range(TrackId(track.0.saturating_add(1)));
+        [before.unwrap_or(nothing), behind.unwrap_or(nothing)]
+    }
+
+    /// The parts of a write that destroy as one: its interlaced tracks, in ascending order, or all
+    /// of it under the other rules. A part may destroy what an earlier one wrote.
+    pub fn write_parts(&self, write: BlockRange) -> impl Iterator<Item = BlockRange> + '_ {
+        let mut at = write.start;
+        std::iter::from_fn(move || {
+            if at >= write.end() {
+                return None;
+            }
+            let track = self.track_of(at).and_then(|track| self.track_range(track));
+            let end = track.map_or(write.end(), |track| track.end().min(write.end()));
+            let part = BlockRange::new(at, end - at);
+            at = end;
+            Some(part)
+        })
+    }
+
+    /// What a write of `write` destroys besides what it writes: what lies before it, and what lies
+    /// behind it. Either may be empty.
+    ///
+    /// ```text
+    ///     top t - 1       bottom t        top t + 1
+    ///     xxxxxxxxxxxx    ....[written]   xxxxxxxxxxxx     the rest of its own track is spared
+    /// ```
+    ///
+    /// A write to a bottom track, however short, destroys both tracks that overlap it, wholly: that
+    /// is what a host must reckon with, who does not know where on the circle a block lies. On
+    /// shingled tracks nothing lies before, and [`Geometry::reach`] behind.
+    pub fn reach_around(&self, write: BlockRange) -> [BlockRange; 2] {
+        let mut before = BlockRange::new(write.start, Blocks::ZERO);
+        if self.interlaced().is_none() {
+            return [before, self.reach(write)];
+        }
+        let mut behind = BlockRange::new(write.end(), Blocks::ZERO);
+        let bottoms = self.write_parts(write).filter_map(|part| self.track_of(part.start));
+        for above in bottoms.flat_map(|track| self.tracks_above(track)) {
+            if above.len.is_zero() {
+                continue;
+            }
+            if above.start < before.start {
+                let end = above.end().min(write.start);
+                before = BlockRange::new(above.start, end - above.start);
+            }
+            if behind.end() < above.end() {
+                let start = above.start.max(write.end());
+                behind = BlockRange::new(start, above.end() - start);
+            }
+        }
+        [before, behind]
+    }
+
+    /// What a write of `write` destroys behind it on shingled tracks; empty (at the write's end)
+    /// under the other rules.
     ///
     /// ```text
     ///     track t0        track t0 + 1 = t1    t1 + 1 ... t1 + overlap_tracks

@@ -33,6 +33,6 @@ mod zone;
 pub use address::{BLOCK_LEN_BYTES, BlockRange, Blocks, Lba, Pba, ZoneId};
 pub use counters::Counters;
 pub use error::{DiskError, GeometryError};
-pub use geometry::{Geometry, GeometrySpec, NeighbourSpec, Rule, ShingleSpec, ZoneSpec};
+pub use geometry::{Geometry, GeometrySpec, NeighbourSpec, Rule, ShingleSpec, TrackId, ZoneSpec};
 pub use request::{Disk, Persist, ReadRequest};
 pub use zone::{ZoneAction, ZoneInfo, ZoneKind, ZoneState};

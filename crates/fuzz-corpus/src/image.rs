@@ -3,8 +3,8 @@
 use crate::Target;
 use imbrex_clockwork::Prng;
 use imbrex_disk::{
-    BLOCK_LEN_BYTES, Blocks, Disk, Geometry, GeometrySpec, Lba, Persist, Rule, ShingleSpec,
-    ZoneSpec,
+    BLOCK_LEN_BYTES, Blocks, Disk, Geometry, GeometrySpec, Lba, NeighbourSpec, Persist, Rule,
+    ShingleSpec, ZoneSpec,
 };
 use imbrex_disk_sim::{OpenOptions, SimDisk};
 use std::io::Write;
@@ -38,10 +38,12 @@ fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         strict_reads: true,
     };
     let tracks = ShingleSpec { track_len: Blocks::new(8), overlap_tracks: 1 };
+    let pairs = NeighbourSpec { bottom_track_len: Blocks::new(10), top_track_len: Blocks::new(8) };
     vec![
         ("zoned", head(Rule::AtPointer(zones))),
         ("conventional", head(Rule::Anywhere)),
         ("shingled", head(Rule::IsolationDistance(tracks))),
+        ("interlaced", head(Rule::Neighbours(pairs))),
     ]
 }
 

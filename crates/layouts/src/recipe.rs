@@ -35,6 +35,8 @@ pub enum Recording {
     Zoned,
     /// Raw shingled tracks.
     Shingled,
+    /// Raw interlaced tracks.
+    Interlaced,
 }
 
 impl Recording {
@@ -44,7 +46,13 @@ impl Recording {
             Recording::Conventional => "conventional",
             Recording::Zoned => "zoned",
             Recording::Shingled => "shingled",
+            Recording::Interlaced => "interlaced",
         }
+    }
+
+    /// All kinds.
+    pub fn all() -> [Recording; 4] {
+        [Recording::Conventional, Recording::Zoned, Recording::Shingled, Recording::Interlaced]
     }
 
     /// Whether a drive under `rule` is one.
@@ -54,8 +62,7 @@ impl Recording {
 
     /// Which kind a drive under `rule` is; `None` for one that no layout is for.
     pub fn of(rule: &Rule) -> Option<Recording> {
-        let all = [Recording::Conventional, Recording::Zoned, Recording::Shingled];
-        all.into_iter().find(|recording| recording.matches(rule))
+        Recording::all().into_iter().find(|recording| recording.matches(rule))
     }
 }
 

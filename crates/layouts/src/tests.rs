@@ -2,7 +2,7 @@
 
 use crate::{Layout, LayoutError, Recording, mount};
 use imbrex_clockwork::{Order, Runtime};
-use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Rule, ShingleSpec};
+use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, NeighbourSpec, Rule, ShingleSpec};
 use imbrex_disk_sim::SimDisk;
 use imbrex_files::{FileLayer, FormatOptions, PlacementKind};
 use std::sync::Arc;
@@ -12,6 +12,10 @@ fn small_drive(recording: Recording) -> Arc<dyn Disk> {
     match recording {
         Recording::Conventional => Arc::new(SimDisk::tiny_conventional(Blocks::new(16 << 10))),
         Recording::Zoned => Arc::new(SimDisk::tiny_zoned(64, Blocks::new(256))),
+        Recording::Interlaced => Arc::new(SimDisk::tiny_interlaced(
+            Blocks::new(16 << 10),
+            NeighbourSpec { bottom_track_len: Blocks::new(20), top_track_len: Blocks::new(16) },
+        )),
         Recording::Shingled => {
             let shingle = ShingleSpec { track_len: Blocks::new(16), overlap_tracks: 4 };
             let rule = Rule::IsolationDistance(shingle);

@@ -3,7 +3,7 @@
 
 use imbrex::{KeyspaceOptions, Options};
 use imbrex_clockwork::Prng;
-use imbrex_disk::{Blocks, Geometry, GeometrySpec, Rule, ShingleSpec, ZoneSpec};
+use imbrex_disk::{Blocks, Geometry, GeometrySpec, NeighbourSpec, Rule, ShingleSpec, ZoneSpec};
 use imbrex_layouts::{Layout, Recipe, Recording};
 use std::sync::LazyLock;
 
@@ -25,6 +25,8 @@ pub(crate) enum Drive {
     Conventional,
     /// Raw tracks, which a write to the ones before destroys.
     Shingled { track_len: Blocks, overlap_tracks: u32 },
+    /// Raw tracks, bottom and top in turn.
+    Interlaced { bottom_track_len: Blocks, top_track_len: Blocks },
 }
 
 /// A named combination.
@@ -53,6 +55,10 @@ pub(crate) const UNIT_LEN: Blocks = Blocks::new(16);
 
 /// Real drives have 16 tracks of overlap and more; two make guards that a small drive can afford.
 const SHINGLES: Drive = Drive::Shingled { track_len: Blocks::new(8), overlap_tracks: 2 };
+
+/// Top tracks are shorter, and neither length divides the drive.
+const PAIRS: Drive =
+    Drive::Interlaced { bottom_track_len: Blocks::new(10), top_track_len: Blocks::new(8) };
 
 /// What most scenarios share.
 const DEFAULTS: Scenario = Scenario {
@@ -169,6 +175,7 @@ fn of_layout(layout: Layout) -> Scenario {
             Recording::Conventional => Drive::Conventional,
             Recording::Zoned => Drive::Zoned { conventional_zone_count: 3 },
             Recording::Shingled => SHINGLES,
+            Recording::Interlaced => PAIRS,
         },
         placement: layout.placement(),
         layout: Some(layout),
@@ -201,6 +208,9 @@ impl Scenario {
             Drive::Conventional => Rule::Anywhere,
             Drive::Shingled { track_len, overlap_tracks } => {
                 Rule::IsolationDistance(ShingleSpec { track_len, overlap_tracks })
+            }
+            Drive::Interlaced { bottom_track_len, top_track_len } => {
+                Rule::Neighbours(NeighbourSpec { bottom_track_len, top_track_len })
             }
             Drive::Zoned { conventional_zone_count } => Rule::AtPointer(ZoneSpec {
                 zone_len: self.zone_len,

@@ -145,6 +145,7 @@ fn frame(state: CellState) -> (&'static str, f64, &'static str) {
     match state {
         CellState::Conventional => ("#a08c5b", 1.5, ""),
         CellState::Shingled => ("#5b7fa0", 1.5, ""),
+        CellState::Interlaced => ("#6f8f5b", 1.5, ""),
         CellState::Empty => ("#dcd6c9", 1.0, ""),
         CellState::Open => ("#1b7f4d", 2.5, ""),
         CellState::Closed => ("#1b7f4d", 1.5, "4 3"),

@@ -46,8 +46,8 @@ pub(crate) fn draw(map: &ZoneMap) -> String {
         text.push('\n');
     }
     text.push_str(
-        "\nstate  C conventional  S shingled  . empty  o open  c closed  F full  R read-only  \
-         X offline\n\
+        "\nstate  C conventional  S shingled  I interlaced  . empty  o open  c closed  F full  \
+         R read-only  X offline\n\
          holds  0-9 level of most live data  L log  k catalog  x only dead data\n\n",
     );
     text.push_str(&use_table(map));
@@ -64,6 +64,7 @@ fn state_char(cell: &Cell) -> char {
     match cell.state {
         CellState::Conventional => 'C',
         CellState::Shingled => 'S',
+        CellState::Interlaced => 'I',
         CellState::Empty => '.',
         CellState::Open => 'o',
         CellState::Closed => 'c',

@@ -11,7 +11,7 @@
 //!   I3  A read or a write is one system call on an open file: no lock, no allocation.
 //!
 //! Not here: the layout (`image_format`), the meaning of a zone record or a mark (`rule`), the order
-//! in which blocks and marks are written (`shingled`).
+//! in which blocks and marks are written (`overlapping`).
 
 mod tracks;
 

@@ -2,12 +2,14 @@
 
 use crate::rule::{Mark, ZoneMark, ZoneRecord};
 use imbrex_disk::{
-    BLOCK_LEN_BYTES, Blocks, Geometry, GeometrySpec, Rule, ShingleSpec, ZoneId, ZoneSpec,
+    BLOCK_LEN_BYTES, Blocks, Geometry, GeometrySpec, NeighbourSpec, Rule, ShingleSpec, ZoneId,
+    ZoneSpec,
 };
 
 /// The newest version this program reads and writes; an image has the oldest that can say what it is.
-pub(crate) const FORMAT_VERSION: u32 = 2;
+pub(crate) const FORMAT_VERSION: u32 = 3;
 const FORMAT_VERSION_WITHOUT_TRACKS: u32 = 1;
+const FORMAT_VERSION_OF_SHINGLES: u32 = 2;
 pub(crate) const MAGIC: [u8; 8] = *b"IMBREXDK";
 
 const RULE: usize = 12;
@@ -27,9 +29,11 @@ const LABEL: usize = PROFILE_CRC + 4;
 const PROFILE_NAME: usize = LABEL + NAME_LEN_BYTES_MAX;
 const TRACK_LEN: usize = PROFILE_NAME + NAME_LEN_BYTES_MAX;
 const OVERLAP: usize = TRACK_LEN + 8;
-const RESERVED: usize = OVERLAP + 4;
+const RESERVED_1: usize = OVERLAP + 4;
+const TOP_TRACK_LEN: usize = RESERVED_1 + 4;
+const RESERVED: usize = TOP_TRACK_LEN + 8;
 const CRC: usize = HEADER_LEN_BYTES - 4;
-const _: () = assert!(TRACK_LEN == 216 && RESERVED <= CRC);
+const _: () = assert!(TRACK_LEN == 216 && TOP_TRACK_LEN == 232 && RESERVED <= CRC);
 
 /// Length of a label or a profile's name, at most.
 pub(crate) const NAME_LEN_BYTES_MAX: usize = 64;
@@ -46,6 +50,7 @@ const ZONE_RECORD_CRC: usize = ZONE_RECORD_LEN_BYTES - 4;
 const RULE_CONVENTIONAL: u32 = 1;
 const RULE_ZONED: u32 = 2;
 const RULE_SHINGLED: u32 = 3;
+const RULE_INTERLACED: u32 = 4;
 const FLAG_STRICT_READS: u32 = 1;
 
 /// What the header says.
@@ -76,7 +81,7 @@ pub(crate) enum HeaderFault {
 /// Where the data begin in an image of `geometry`.
 pub(crate) fn data_offset_bytes(geometry: &Geometry) -> u64 {
     let table_len = match geometry.rule() {
-        Rule::IsolationDistance(_) => geometry.len().get(),
+        Rule::IsolationDistance(_) | Rule::Neighbours(_) => geometry.len().get(),
         _ => u64::from(geometry.zone_count()) * ZONE_RECORD_LEN_BYTES as u64,
     };
     (ZONE_TABLE_OFFSET + table_len).next_multiple_of(DATA_ALIGNMENT_BYTES)
@@ -113,6 +118,11 @@ impl Header {
             put_u64(&mut bytes, TRACK_LEN, shingle.track_len.get());
             put_u32(&mut bytes, OVERLAP, shingle.overlap_tracks);
         }
+        if let Some(tracks) = self.geometry.interlaced() {
+            put_u32(&mut bytes, RULE, RULE_INTERLACED);
+            put_u64(&mut bytes, TRACK_LEN, tracks.bottom_track_len.get());
+            put_u64(&mut bytes, TOP_TRACK_LEN, tracks.top_track_len.get());
+        }
         put_u64(&mut bytes, WRITE_CACHE, self.write_cache.get());
         put_u64(&mut bytes, DATA_OFFSET, data_offset_bytes(&self.geometry));
         put_u32(&mut bytes, PROFILE_LEN, self.profile_len_bytes);
@@ -138,7 +148,8 @@ impl Header {
             (true, false) => return Err(HeaderFault::Checksum { expected, got }),
             (false, _) => return Err(HeaderFault::Version { got: version }),
         }
-        if bytes[RESERVED..CRC].iter().any(|&b| b != 0) {
+        let is_zero = |range: std::ops::Range<usize>| bytes[range].iter().all(|&b| b == 0);
+        if !is_zero(RESERVED_1..TOP_TRACK_LEN) || !is_zero(RESERVED..CRC) {
             return Err(HeaderFault::Field { field: "reserved" });
         }
         let geometry = decode_geometry(bytes)?;
@@ -170,8 +181,9 @@ impl Header {
 
 fn version_of(rule: &Rule) -> u32 {
     match rule {
-        Rule::IsolationDistance(_) => FORMAT_VERSION,
-        _ => FORMAT_VERSION_WITHOUT_TRACKS,
+        Rule::Neighbours(_) => FORMAT_VERSION,
+        Rule::IsolationDistance(_) => FORMAT_VERSION_OF_SHINGLES,
+        Rule::Anywhere | Rule::AtPointer(_) => FORMAT_VERSION_WITHOUT_TRACKS,
     }
 }
 
@@ -179,8 +191,15 @@ fn decode_geometry(bytes: &[u8]) -> Result<Geometry, HeaderFault> {
     let flags = get_u32(bytes, FLAGS);
     let is_zero = |range: std::ops::Range<usize>| bytes[range].iter().all(|&b| b == 0);
     let rule = get_u32(bytes, RULE);
-    if rule != RULE_SHINGLED && !is_zero(TRACK_LEN..RESERVED) {
+    let has_tracks = matches!(rule, RULE_SHINGLED | RULE_INTERLACED);
+    if !has_tracks && !is_zero(TRACK_LEN..RESERVED) {
         return Err(HeaderFault::Field { field: "track_len_blocks" });
+    }
+    if rule == RULE_SHINGLED && !is_zero(TOP_TRACK_LEN..RESERVED) {
+        return Err(HeaderFault::Field { field: "top_track_len_blocks" });
+    }
+    if rule == RULE_INTERLACED && !is_zero(OVERLAP..RESERVED_1) {
+        return Err(HeaderFault::Field { field: "overlap_tracks" });
     }
     let rule = match rule {
         RULE_CONVENTIONAL if is_zero(ZONE_LEN..WRITE_CACHE) => Rule::Anywhere,
@@ -188,7 +207,11 @@ fn decode_geometry(bytes: &[u8]) -> Result<Geometry, HeaderFault> {
             track_len: Blocks::new(get_u64(bytes, TRACK_LEN)),
             overlap_tracks: get_u32(bytes, OVERLAP),
         }),
-        RULE_CONVENTIONAL | RULE_SHINGLED => {
+        RULE_INTERLACED if is_zero(ZONE_LEN..WRITE_CACHE) => Rule::Neighbours(NeighbourSpec {
+            bottom_track_len: Blocks::new(get_u64(bytes, TRACK_LEN)),
+            top_track_len: Blocks::new(get_u64(bytes, TOP_TRACK_LEN)),
+        }),
+        RULE_CONVENTIONAL | RULE_SHINGLED | RULE_INTERLACED => {
             return Err(HeaderFault::Field { field: "zone_len_blocks" });
         }
         RULE_ZONED if flags & !FLAG_STRICT_READS != 0 => {

@@ -4,7 +4,7 @@
 //!     SimDisk --(Backing)--> memory.rs   64 KiB chunks, zeros elided, cold ones compressed
 //!                       \--> image.rs    one sparse file that survives the process
 //!
-//!     shingled.rs stands before either where tracks overlap: a write destroys what follows it
+//!     overlapping.rs stands before either where tracks overlap: a write destroys others tracks
 //! ```
 //!
 //! The two at the bottom know blocks, zone records and marks and no rule: what they are told to
@@ -13,12 +13,12 @@
 mod image;
 pub(crate) mod image_format;
 mod memory;
-mod shingled;
+mod overlapping;
 
 pub use image::ImageInfo;
 pub(crate) use image::{ImageBacking, NewImage};
 pub(crate) use memory::MemoryBacking;
-pub(crate) use shingled::ShingledBacking;
+pub(crate) use overlapping::OverlappingBacking;
 
 use crate::rule::{Mark, ZoneRecord};
 use imbrex_disk::{BlockRange, DiskError, Lba, ZoneId};
@@ -55,7 +55,7 @@ pub(crate) trait Backing: Send + Sync + std::fmt::Debug {
     /// What was last remembered for `zone`; an empty zone if nothing was.
     fn zone(&self, zone: ZoneId) -> Result<ZoneRecord, DiskError>;
 
-    /// Remembers a mark, or none, for every block of `range` of a shingled drive. A backing that
+    /// Remembers a mark, or none, for every block of `range` of a drive whose tracks overlap. A backing that
     /// ends with its process has nothing to remember: the rule's table is there as long.
     fn set_marks(
         &self,

@@ -1,6 +1,6 @@
 use super::*;
 use crate::{FailAt, Misdirect};
-use imbrex_disk::{GeometrySpec, Rule, ShingleSpec, ZoneSpec};
+use imbrex_disk::{GeometrySpec, NeighbourSpec, Rule, ShingleSpec, ZoneSpec};
 use std::fmt::Write as _;
 
 fn block(fill: u8) -> Vec<u8> {
@@ -86,7 +86,12 @@ fn script_disk(arg: &dyn Fn(&str) -> Option<u64>) -> SimDisk {
     if let Some(track_len) = arg("track-len") {
         let track_len = Blocks::new(track_len);
         let overlap_tracks = arg("overlap").unwrap_or(1) as u32;
-        let rule = Rule::IsolationDistance(ShingleSpec { track_len, overlap_tracks });
+        let rule = match arg("top-track-len").map(Blocks::new) {
+            None => Rule::IsolationDistance(ShingleSpec { track_len, overlap_tracks }),
+            Some(top_track_len) => {
+                Rule::Neighbours(NeighbourSpec { bottom_track_len: track_len, top_track_len })
+            }
+        };
         let len = Blocks::new(arg("len").unwrap_or(8 * track_len.get()));
         let geometry = Geometry::new(GeometrySpec { len, rule }).unwrap();
         let cache = Blocks::new(arg("cache").unwrap_or(0));
@@ -124,15 +129,31 @@ fn answer(disk: &SimDisk, result: Result<(), DiskError>) -> String {
 
 /// One character a block of the platter: `v` valid, `x` destroyed, `.` blank; tracks apart.
 fn track_picture(disk: &SimDisk, table: &crate::rule::TrackTable) -> String {
-    let Rule::IsolationDistance(shingle) = disk.geometry().rule() else { unreachable!() };
+    let geometry = disk.geometry();
+    let track_len = match geometry.rule() {
+        Rule::IsolationDistance(shingle) => shingle.track_len,
+        _ => geometry.len(),
+    };
     let whole = BlockRange::new(Lba::new(0), disk.geometry().len());
     let mut blocks = vec!['.'; whole.len.get() as usize];
     for (run, mark) in table.read().runs_in(whole) {
         let range = run.start.get() as usize..run.end().get() as usize;
         blocks[range].fill(if mark == Mark::Valid { 'v' } else { 'x' });
     }
-    let tracks: Vec<String> =
-        blocks.chunks(shingle.track_len.get() as usize).map(|t| t.iter().collect()).collect();
+    let part = |range: BlockRange| {
+        blocks[range.start.get() as usize..range.end().get() as usize].iter().collect::<String>()
+    };
+    let tracks: Vec<String> = geometry
+        .write_parts(whole)
+        .flat_map(|run| {
+            let starts = (run.start.get()..run.end().get()).step_by(track_len.get() as usize);
+            starts.map(move |start| {
+                let len = track_len.min(run.end() - Lba::new(start));
+                BlockRange::new(Lba::new(start), len)
+            })
+        })
+        .map(part)
+        .collect();
     tracks.join(" ") + "\n"
 }
 
@@ -161,19 +182,16 @@ fn zone_scripts() {
 }
 
 #[test]
-fn shingled_scripts() {
+fn overlapping_scripts() {
     run_script(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/shingled"));
+    run_script(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/interlaced"));
 }
 
 #[test]
 fn what_is_not_simulated_is_refused_clearly() {
-    let rule = Rule::Neighbours(imbrex_disk::NeighbourSpec {
-        bottom_track_len: Blocks::new(4),
-        top_track_len: Blocks::new(4),
-    });
-    let geometry = Geometry::new(GeometrySpec { len: Blocks::new(64), rule }).unwrap();
+    let geometry = Geometry::new(zoned((1 << 22) + 1, 1)).unwrap();
     let error = SimDisk::builder(geometry).memory().expect_err("not simulated");
-    assert!(error.to_string().starts_with("the interlaced rule is not simulated yet"), "{error}");
+    assert!(error.to_string().starts_with("the drive has 4194305 zones"), "{error}");
 }
 
 #[test]

@@ -40,6 +40,9 @@ fn the_drives_have_their_published_shape() {
     assert_eq!(st13.len().bytes() / 1_000_000_000, 12_999);
     let st1 = Profile::by_name("st1000dm003").unwrap().geometry();
     assert_eq!(st1.len().bytes(), 1_000_204_886_016);
+    let st5 = Profile::by_name("st500dm002").unwrap().geometry();
+    assert_eq!(st5.interlaced(), Some(&crate::KVIMR_TRACKS));
+    assert_eq!((st5.len().bytes() >> 20, st5.track_count()), (95_368, 47_684), "100 GB");
 }
 
 #[test]
@@ -99,6 +102,9 @@ fn a_shingled_profile_can_be_written_as_toml() {
     let shingled = text.replace("rule = \"conventional\"", tracks);
     let rule = *Profile::from_toml(&shingled).unwrap().geometry().rule();
     assert_eq!(rule, Rule::IsolationDistance(crate::SEALDB_SHINGLE));
+    let interlaced = shingled.replace("\"shingled\"", "\"interlaced\"");
+    let error = Profile::from_toml(&interlaced).unwrap_err().to_string();
+    assert!(error.contains("\"interlaced\" with one of bottom_track_len_blocks"), "{error}");
     let error = Profile::from_toml(&text.replace("\"conventional\"", "\"shingled\"")).unwrap_err();
     assert!(error.to_string().contains("\"shingled\" with a table geometry.tracks"), "{error}");
 }

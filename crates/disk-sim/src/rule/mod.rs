@@ -5,15 +5,13 @@
 //!                 |  refused: typed error,                             |
 //!                 v  nothing changed                                   v
 //!     rule:      Anywhere                Zoned (zoned.rs: pointers, open and active zones)
-//!                Shingled (shingled.rs: takes any write; `backing::shingled` destroys)
+//!                Tracks (tracks.rs: takes any write; `backing::overlapping` destroys)
 //! ```
 
-mod shingled;
+mod tracks;
 mod zoned;
 
-#[cfg(test)]
-pub(crate) use shingled::Tracks;
-pub(crate) use shingled::{Mark, TrackTable};
+pub(crate) use tracks::{Mark, TrackTable, Tracks};
 pub(crate) use zoned::{ZoneMark, ZoneRecord, ZoneTable};
 
 use crate::BuildError;
@@ -27,8 +25,8 @@ pub(crate) enum RuleState {
     Anywhere,
     /// Host-managed zones.
     Zoned(ZoneTable),
-    /// Raw shingled tracks.
-    Shingled(Arc<TrackTable>),
+    /// Raw shingled or interlaced tracks.
+    Tracks(Arc<TrackTable>),
 }
 
 /// How much of a read lies on written blocks.
@@ -53,10 +51,9 @@ impl RuleState {
                 Err(BuildError::TooManyZones { got: geometry.zone_count(), bound: ZONE_COUNT_MAX })
             }
             Rule::AtPointer(spec) => Ok(RuleState::Zoned(ZoneTable::new(*geometry, *spec))),
-            Rule::IsolationDistance(_) => {
-                Ok(RuleState::Shingled(Arc::new(TrackTable::new(*geometry))))
+            Rule::IsolationDistance(_) | Rule::Neighbours(_) => {
+                Ok(RuleState::Tracks(Arc::new(TrackTable::new(*geometry))))
             }
-            raw @ Rule::Neighbours(_) => Err(BuildError::RuleNotSimulated { rule: raw.name() }),
         }
     }
 
@@ -64,14 +61,14 @@ impl RuleState {
     pub(crate) fn zones(&self) -> Option<&ZoneTable> {
         match self {
             RuleState::Zoned(table) => Some(table),
-            RuleState::Anywhere | RuleState::Shingled(_) => None,
+            RuleState::Anywhere | RuleState::Tracks(_) => None,
         }
     }
 
     /// The tracks, where they overlap.
     pub(crate) fn tracks(&self) -> Option<&Arc<TrackTable>> {
         match self {
-            RuleState::Shingled(table) => Some(table),
+            RuleState::Tracks(table) => Some(table),
             RuleState::Anywhere | RuleState::Zoned(_) => None,
         }
     }
@@ -80,7 +77,7 @@ impl RuleState {
     pub(crate) fn check_read(&self, range: BlockRange) -> Result<Readable, DiskError> {
         match self {
             // What is destroyed is for the platter to say: the write cache may hold it anew.
-            RuleState::Anywhere | RuleState::Shingled(_) => Ok(Readable::Whole),
+            RuleState::Anywhere | RuleState::Tracks(_) => Ok(Readable::Whole),
             RuleState::Zoned(table) => table.check_read(range),
         }
     }
@@ -88,7 +85,7 @@ impl RuleState {
     /// Whether `range` may be written now; makes its zone open. `Some` for a sequential zone.
     pub(crate) fn begin_write(&self, range: BlockRange) -> Result<Option<ZoneId>, DiskError> {
         match self {
-            RuleState::Anywhere | RuleState::Shingled(_) => Ok(None),
+            RuleState::Anywhere | RuleState::Tracks(_) => Ok(None),
             RuleState::Zoned(table) => table.begin_write(range),
         }
     }

@@ -92,3 +92,58 @@ fn conventional_writes_reach_nothing() {
     let reach = Geometry::new(spec).unwrap().reach(BlockRange::new(Lba::new(3), Blocks::new(9)));
     assert_eq!(reach.to_string(), "12..12");
 }
+
+fn interlaced(len: u64, bottom: u64, top: u64) -> Geometry {
+    let rule = Rule::Neighbours(NeighbourSpec {
+        bottom_track_len: Blocks::new(bottom),
+        top_track_len: Blocks::new(top),
+    });
+    Geometry::new(GeometrySpec { len: Blocks::new(len), rule }).unwrap()
+}
+
+fn range(start: u64, end: u64) -> BlockRange {
+    BlockRange::new(Lba::new(start), Blocks::new(end - start))
+}
+
+#[test]
+fn interlaced_tracks_tile_the_disk_bottom_first() {
+    // 0..10 bottom, 10..18 top, 18..28 bottom, 28..36 top, 36..40 bottom, cut off.
+    let geometry = interlaced(40, 10, 8);
+    assert_eq!(geometry.track_count(), 5);
+    let tracks: Vec<_> = (0..6).map(|t| geometry.track_range(TrackId(t))).collect();
+    let expected =
+        [range(0, 10), range(10, 18), range(18, 28), range(28, 36), range(36, 40)].map(Some);
+    assert_eq!(tracks[..5], expected);
+    assert_eq!(tracks[5], None);
+    for at in 0..40 {
+        let track = geometry.track_of(Lba::new(at)).unwrap();
+        assert!(geometry.track_range(track).unwrap().contains(Lba::new(at)), "{at}");
+    }
+    assert_eq!(geometry.track_of(Lba::new(40)), None);
+    assert_eq!(TrackId(3).to_string(), "top track 3");
+    assert_eq!(zoned(300, |_| {}).unwrap().track_count(), 0);
+    // The largest numbers do not overflow.
+    let far = interlaced(u64::MAX, u64::MAX, u64::MAX);
+    assert_eq!(far.track_range(TrackId(0)).unwrap().len.get(), u64::MAX);
+    assert_eq!(far.track_range(TrackId(u64::MAX)), None);
+}
+
+#[test]
+fn a_bottom_write_reaches_the_two_tracks_above_it_and_a_top_write_none() {
+    let geometry = interlaced(46, 10, 8);
+    let check = |write: BlockRange, before: Option<BlockRange>, behind: Option<BlockRange>| {
+        let got = geometry.reach_around(write).map(|r| (!r.len.is_zero()).then_some(r));
+        assert_eq!(got, [before, behind], "{write}");
+    };
+    check(range(12, 17), None, None);
+    check(range(20, 21), Some(range(10, 18)), Some(range(28, 36)));
+    check(range(18, 28), Some(range(10, 18)), Some(range(28, 36)));
+    check(range(0, 1), None, Some(range(10, 18)));
+    check(range(36, 46), Some(range(28, 36)), None);
+    // Over several tracks: what lies outside of the write.
+    check(range(12, 20), Some(range(10, 12)), Some(range(28, 36)));
+    check(range(25, 30), Some(range(10, 18)), Some(range(30, 36)));
+    check(range(3, 40), None, None);
+    let parts: Vec<BlockRange> = geometry.write_parts(range(3, 40)).collect();
+    assert_eq!(parts, [range(3, 10), range(10, 18), range(18, 28), range(28, 36), range(36, 40)]);
+}

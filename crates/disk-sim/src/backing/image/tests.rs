@@ -172,11 +172,9 @@ fn wrong_paths_are_told_apart() {
         error.expect_err("label").to_string(),
         "label is 65 bytes long; at most 64 fit into a drive image"
     );
-    let tracks = NeighbourSpec { bottom_track_len: Blocks::new(1), top_track_len: Blocks::new(1) };
-    let rule = Rule::Neighbours(tracks);
-    let raw = Geometry::new(GeometrySpec { len: Blocks::new(9), rule }).unwrap();
-    let path = directory.path().join("raw.img");
-    let error = SimDisk::builder(raw).create_image(&path, "", 1).expect_err("not simulated");
+    let path = directory.path().join("many.img");
+    let many = geometry((1 << 22) + 1);
+    let error = SimDisk::builder(many).create_image(&path, "", 1).expect_err("not simulated");
     assert!(matches!(error, ImageError::Build { .. }));
     assert!(!path.exists(), "nothing is left behind");
 }
@@ -210,10 +208,10 @@ fn another_geometry_and_another_version_are_refused() {
     assert!(error.contains("1792 blocks in 7 zones"), "{error}");
     let options = OpenOptions::default().expect_geometry(geometry(6));
     drop(SimDisk::open_image(&path, options).unwrap());
-    patch(&path, 8, &3_u32.to_le_bytes());
+    patch(&path, 8, &4_u32.to_le_bytes());
     assert_eq!(
         message(&path),
-        "IMAGE: drive image of format version 3, but this program reads versions up to 2; \
+        "IMAGE: drive image of format version 4, but this program reads versions up to 3; \
          use the program that wrote it"
     );
 }
@@ -416,6 +414,33 @@ fn destroyed_blocks_stay_destroyed_after_reopening() {
     let expect = OpenOptions::default().expect_geometry(geometry(6));
     let error = SimDisk::open_image(&path, expect).unwrap_err().to_string();
     assert!(error.contains("holds a shingled drive of 1536 blocks in tracks of 64"), "{error}");
+}
+
+#[test]
+fn an_interlaced_image_keeps_its_tracks_and_what_was_destroyed() {
+    let (_directory, path) = scratch();
+    let tracks = NeighbourSpec { bottom_track_len: Blocks::new(10), top_track_len: Blocks::new(8) };
+    let rule = Rule::Neighbours(tracks);
+    let geometry = Geometry::new(GeometrySpec { len: Blocks::new(90), rule }).unwrap();
+    let disk = SimDisk::builder(geometry).create_image(&path, "interlaced", 1).unwrap();
+    for at in [0, 18, 36, 10, 28] {
+        let track = geometry.track_of(Lba::new(at)).unwrap();
+        let len = geometry.track_range(track).unwrap().len.bytes() as usize;
+        disk.write(Lba::new(at), &vec![1 + at as u8; len], Persist::Cached).unwrap();
+    }
+    disk.write(Lba::new(20), &[7; BLOCK_LEN_BYTES], Persist::Through).unwrap();
+    assert_eq!(disk.counters().destroyed_bytes, 16 * BLOCK_LEN_BYTES as u64);
+    let (before, hash) = (marked(&disk), disk.image_hash().unwrap());
+    drop(disk);
+    let disk = open(&path).unwrap();
+    assert_eq!(disk.geometry(), &geometry);
+    assert_eq!((marked(&disk), disk.image_hash().unwrap()), (before, hash));
+    drop(disk);
+    let other = OpenOptions::default().expect_geometry(shingled());
+    let error = SimDisk::open_image(&path, other).unwrap_err().to_string();
+    let expected =
+        "an interlaced drive of 90 blocks in bottom tracks of 10 blocks and top tracks of 8";
+    assert!(error.contains(expected), "{error}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The track map of a shingled drive's image: one byte a block, holes where nothing is marked.
+//! The track map of an image whose tracks overlap: one byte a block, holes where nothing is marked.
 
 use super::{ImageBacking, LockedFile, format, host};
 use crate::ImageError;
@@ -97,7 +97,7 @@ impl ImageBacking {
 
 /// Whether an image of `geometry` has a track map.
 pub(super) fn has_tracks(geometry: &Geometry) -> bool {
-    matches!(geometry.rule(), Rule::IsolationDistance(_))
+    matches!(geometry.rule(), Rule::IsolationDistance(_) | Rule::Neighbours(_))
 }
 
 /// Shows the bytes of the map up to `end`, without the holes.

@@ -93,7 +93,7 @@ fn garbage_with_a_good_checksum_never_panics() {
     for _ in 0..20_000 {
         let mut bytes = good;
         for _ in 0..1 + prng.below(6) {
-            let at = 12 + prng.below(212) as usize;
+            let at = 12 + prng.below(232) as usize;
             bytes[at] = prng.next_u64() as u8;
         }
         let crc = crc32c::crc32c(&bytes[..CRC]);
@@ -140,7 +140,46 @@ fn a_shingled_header_has_version_2_and_its_tracks() {
     assert_eq!(refused(8, 1), field("format_version"), "version 1 had no tracks");
     assert_eq!(refused(12, 1), field("track_len_blocks"), "a conventional drive has no tracks");
     assert_eq!(refused(216, 0), field("geometry"));
-    assert_eq!(refused(8, 3), HeaderFault::Version { got: 3 });
+    assert_eq!(refused(8, 3), field("format_version"), "version 3 came with interlaced tracks");
+    assert_eq!(refused(8, 4), HeaderFault::Version { got: 4 });
+    assert_eq!(refused(12, 4), field("overlap_tracks"), "an interlaced drive has no overlap");
+    assert_eq!(refused(232, 1), field("top_track_len_blocks"), "a shingled one has one length");
+}
+
+#[test]
+fn an_interlaced_header_has_version_3_and_both_lengths() {
+    let rule = Rule::Neighbours(NeighbourSpec {
+        bottom_track_len: Blocks::new(512),
+        top_track_len: Blocks::new(410),
+    });
+    let spec = GeometrySpec { len: Blocks::new(3 << 20), rule };
+    let header = Header { geometry: Geometry::new(spec).unwrap(), ..header() };
+    let bytes = header.encode();
+    let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
+    assert_eq!(hex(&bytes[8..16]), "0300000004000000", "version and rule");
+    assert!(bytes[32..64].iter().all(|&b| b == 0), "no zones");
+    assert_eq!(hex(&bytes[72..80]), "0000400000000000", "data_offset_bytes: as where shingled");
+    assert_eq!(
+        hex(&bytes[216..240]),
+        "000200000000000000000000000000009a01000000000000",
+        "track_len_blocks, no overlap, reserved, top_track_len_blocks"
+    );
+    assert!(bytes[240..4092].iter().all(|&b| b == 0), "nothing outside the fields");
+    assert_eq!(Header::decode(&bytes), Ok(header));
+    let refused = |at: usize, byte: u8| {
+        let mut bytes = bytes;
+        bytes[at] = byte;
+        let crc = crc32c::crc32c(&bytes[..CRC]);
+        put_u32(&mut bytes, CRC, crc);
+        Header::decode(&bytes).unwrap_err()
+    };
+    let field = |field| HeaderFault::Field { field };
+    assert_eq!(refused(8, 2), field("format_version"), "version 2 had shingled tracks only");
+    assert_eq!(refused(12, 3), field("top_track_len_blocks"));
+    assert_eq!(refused(224, 1), field("overlap_tracks"));
+    assert_eq!(refused(228, 1), field("reserved"));
+    assert_eq!(refused(240, 1), field("reserved"));
+    assert_eq!(refused(217, 0), field("geometry"), "a track of no block");
 }
 
 #[test]

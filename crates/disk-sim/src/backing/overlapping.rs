@@ -1,4 +1,4 @@
-//! The shingled platter: a backing on which a write destroys what the overlapping tracks held.
+//! Overlapping tracks: a backing on which a write destroys what the tracks that overlap its own held.
 //!
 //! ```text
 //!     write:  1. mark what is lost   2. store the blocks   3. mark the blocks valid   4. forget the lost
@@ -17,31 +17,57 @@
 
 use super::{Backing, Durable};
 use crate::ImageInfo;
-use crate::rule::{Mark, TrackTable, ZoneRecord};
+use crate::rule::{Mark, TrackTable, Tracks, ZoneRecord};
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Lba, ZoneId};
 use std::sync::Arc;
 
 /// A platter with overlapping tracks.
 #[derive(Debug)]
-pub(crate) struct ShingledBacking {
+pub(crate) struct OverlappingBacking {
     inner: Box<dyn Backing>,
     table: Arc<TrackTable>,
 }
 
-impl ShingledBacking {
+impl OverlappingBacking {
     /// Fills `table` with what `inner` remembers of its tracks.
     pub(crate) fn new(
         inner: Box<dyn Backing>,
         table: Arc<TrackTable>,
-    ) -> Result<ShingledBacking, DiskError> {
+    ) -> Result<OverlappingBacking, DiskError> {
         let mut tracks = table.write();
         inner.for_each_mark(&mut |range, mark| tracks.set(range, Some(mark)))?;
         drop(tracks);
-        Ok(ShingledBacking { inner, table })
+        Ok(OverlappingBacking { inner, table })
     }
 }
 
-impl Backing for ShingledBacking {
+impl OverlappingBacking {
+    /// Writes a part of `write` that destroys as one.
+    fn write_part(
+        &self,
+        tracks: &mut Tracks,
+        part: BlockRange,
+        data: &[u8],
+        write: BlockRange,
+        durable: Durable,
+    ) -> Result<(), DiskError> {
+        let reach = self.table.reach(part);
+        let lost: Vec<BlockRange> =
+            reach.iter().flat_map(|&reach| tracks.marked(reach, Mark::Valid)).collect();
+        for &run in &lost {
+            self.inner.set_marks(run, Some(Mark::Destroyed), durable)?;
+            tracks.destroy(run, write);
+        }
+        self.inner.write(part.start, data, durable)?;
+        for gap in tracks.not_marked(part, Mark::Valid) {
+            self.inner.set_marks(gap, Some(Mark::Valid), durable)?;
+        }
+        tracks.set(part, Some(Mark::Valid));
+        lost.iter().try_for_each(|&run| self.inner.zero(run))
+    }
+}
+
+impl Backing for OverlappingBacking {
     fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
         let range = BlockRange::new(at, Blocks::holding(buf.len() as u64));
         let tracks = self.table.read();
@@ -59,19 +85,13 @@ impl Backing for ShingledBacking {
     }
 
     fn write(&self, at: Lba, data: &[u8], durable: Durable) -> Result<(), DiskError> {
-        let range = BlockRange::new(at, Blocks::holding(data.len() as u64));
+        let write = BlockRange::new(at, Blocks::holding(data.len() as u64));
         let mut tracks = self.table.write();
-        let lost = tracks.marked(self.table.reach(range), Mark::Valid);
-        for &run in &lost {
-            self.inner.set_marks(run, Some(Mark::Destroyed), durable)?;
-            tracks.destroy(run, range);
-        }
-        self.inner.write(at, data, durable)?;
-        for gap in tracks.not_marked(range, Mark::Valid) {
-            self.inner.set_marks(gap, Some(Mark::Valid), durable)?;
-        }
-        tracks.set(range, Some(Mark::Valid));
-        lost.iter().try_for_each(|&run| self.inner.zero(run))
+        self.table.parts(write).try_for_each(|part| {
+            let from = (part.start - at).bytes() as usize;
+            let data = &data[from..from + part.len.bytes() as usize];
+            self.write_part(&mut tracks, part, data, write, durable)
+        })
     }
 
     fn overwrite_unnoticed(&self, at: Lba, block: &[u8]) -> Result<(), DiskError> {

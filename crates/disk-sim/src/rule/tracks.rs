@@ -1,10 +1,16 @@
-//! Raw shingled tracks: which blocks hold data, and which a write to an overlapping track destroyed.
+//! Raw tracks, shingled or interlaced: which blocks hold data, and which a write to an overlapping
+//! track destroyed.
 //!
 //! ```text
 //!     track 0        track 1        track 2        track 3        (overlap_tracks = 1)
 //!     vvvvvvvvvvvv   vvvvvvvvvvvv   vvvvvvvvvvvv   ............
 //!                       ^ write of one block
 //!     vvvvvvvvvvvv   vvvWvvvvvvvv   xxxxxxxxxxxx   ............   v valid, x destroyed, . blank
+//!
+//!     bottom 0       top 1          bottom 2       top 3          interlaced
+//!     vvvvvvvvvvvv   vvvvvvvvvv     vvvvvvvvvvvv   vvvvvvvvvv
+//!                                      ^ write of one block
+//!     vvvvvvvvvvvv   xxxxxxxxxx     vvvWvvvvvvvv   xxxxxxxxxx     a write to a top one spares all
 //! ```
 //!
 //! A block is *blank* (never written, or discarded since: it reads as zeros), *valid*, or
@@ -13,11 +19,13 @@
 //!
 //! Invariants
 //!   T1  Runs do not overlap, and two runs of one mark never touch: the table is as short as can be.
-//!   T2  After a write, no valid block lies in its reach ([`Geometry::reach`]).
+//!   T2  After a write within one track, no valid block lies in its reach
+//!       ([`Geometry::reach_around`]). A write over several is as many writes, in ascending order.
 //!
-//! Memory: one entry a run, whatever its length. Source: SEALDB, section II-A; Caveat-Scriptor.
+//! Memory: one entry a run, whatever its length. Source: SEALDB, section II-A; Caveat-Scriptor;
+//! for interlaced tracks KVIMR, section 2.2.
 //! Not here: when a write reaches the platter (`cache`), the order of its steps
-//! (`backing::shingled`).
+//! (`backing::overlapping`).
 
 use imbrex_disk::{BlockRange, Blocks, DiskError, Geometry, Lba};
 use std::collections::{BTreeMap, VecDeque};
@@ -59,9 +67,14 @@ impl TrackTable {
         TrackTable { geometry, tracks: RwLock::default() }
     }
 
-    /// What a write of `write` destroys besides itself.
-    pub(crate) fn reach(&self, write: BlockRange) -> BlockRange {
-        self.geometry.reach(write)
+    /// The parts of a write, in the order in which they destroy.
+    pub(crate) fn parts(&self, write: BlockRange) -> impl Iterator<Item = BlockRange> + '_ {
+        self.geometry.write_parts(write)
+    }
+
+    /// What a part of a write destroys besides itself.
+    pub(crate) fn reach(&self, part: BlockRange) -> [BlockRange; 2] {
+        self.geometry.reach_around(part)
     }
 
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, Tracks> {
