@@ -54,9 +54,8 @@ impl ReproArgs {
         }
         let Some(dir) = out else { return Ok(()) };
         write(&dir, &self.figure, &reproduction)?;
-        let (met, exceeded, missed) = reproduction.verdicts();
         let page = dir.join(format!("{}.html", self.figure));
-        eprintln!("{met} claims met, {exceeded} exceeded, {missed} missed; see {}", page.display());
+        eprintln!("{}; see {}", reproduction.verdicts(), page.display());
         Ok(())
     }
 

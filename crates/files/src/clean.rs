@@ -135,10 +135,13 @@ impl Inner {
 impl Cleaning {
     /// Copies about `budget_bytes`; `Ok(true)` once the victim is empty and the moves are durable.
     fn step(&mut self, inner: &Inner, budget_bytes: u64) -> Result<bool, FilesError> {
-        let start_ns = inner.runtime.clock.now_ns();
+        let state = || (inner.runtime.clock.now_ns(), inner.disk.counters().busy_ns);
+        let (start_ns, start_busy_ns) = state();
         let outcome =
             self.copy(inner, budget_bytes).inspect_err(|_| inner.counts.cleaning_failed());
-        inner.counts.cleaned_for(inner.runtime.clock.now_ns().saturating_sub(start_ns));
+        let (end_ns, end_busy_ns) = state();
+        let busy_ns = end_busy_ns.saturating_sub(start_busy_ns);
+        inner.counts.cleaned_for(end_ns.saturating_sub(start_ns), busy_ns);
         outcome
     }
 

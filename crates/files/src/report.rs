@@ -29,6 +29,10 @@ pub struct FilesStats {
     pub cleaning_moved_bytes: u64,
     /// How long cleaning took, waiting for the drive behind others included.
     pub cleaning_ns: u64,
+    /// How long the drive itself worked while cleaning ran, by its own counter: without the waiting.
+    /// What the drive does meanwhile for earlier writes counts too, and what it does later for the
+    /// cleaner's does not; with threads, others' work counts as well. 0 on a drive without mechanics.
+    pub cleaning_busy_ns: u64,
     /// Zones reset.
     pub reset_zones: u64,
 }
@@ -78,6 +82,7 @@ pub(crate) struct Counts {
     failed_cleanings: AtomicU64,
     cleaning_moved_bytes: AtomicU64,
     cleaning_ns: AtomicU64,
+    cleaning_busy_ns: AtomicU64,
     reset_zones: AtomicU64,
 }
 
@@ -97,8 +102,9 @@ impl Counts {
     pub(crate) fn moved(&self, len_bytes: u64) {
         self.cleaning_moved_bytes.fetch_add(len_bytes, Ordering::Relaxed);
     }
-    pub(crate) fn cleaned_for(&self, ns: u64) {
+    pub(crate) fn cleaned_for(&self, ns: u64, busy_ns: u64) {
         self.cleaning_ns.fetch_add(ns, Ordering::Relaxed);
+        self.cleaning_busy_ns.fetch_add(busy_ns, Ordering::Relaxed);
     }
     pub(crate) fn reset_zone(&self) {
         self.reset_zones.fetch_add(1, Ordering::Relaxed);
@@ -120,6 +126,7 @@ impl FileLayer {
             failed_cleanings: counts.failed_cleanings.load(Ordering::Relaxed),
             cleaning_moved_bytes: counts.cleaning_moved_bytes.load(Ordering::Relaxed),
             cleaning_ns: counts.cleaning_ns.load(Ordering::Relaxed),
+            cleaning_busy_ns: counts.cleaning_busy_ns.load(Ordering::Relaxed),
             reset_zones: counts.reset_zones.load(Ordering::Relaxed),
         }
     }

@@ -10,13 +10,13 @@
 //! so the store and the modelled disk move every byte.
 
 use super::drive::drive;
-use super::results::{Milestone, PhaseResult, RunResult, SpaceState, Totals};
+use super::results::{LevelState, Milestone, PhaseResult, RunResult, SpaceState, Totals};
 use super::spec::{KEY_LEN_BYTES, LoadOrder, Phase, RunSpec, Tune};
 use crate::error::BenchError;
 use crate::latency::Latencies;
 use crate::workload::Permutation;
 use crate::ycsb::{YcsbOp, YcsbStream, scatter};
-use imbrex::{EngineError, Iter, Keyspace, ReadOptions, WriteOptions};
+use imbrex::{Compression, EngineError, Iter, Keyspace, ReadOptions, WriteOptions};
 use imbrex_clockwork::{Clock, Order, Prng, Runtime, VirtualWorld};
 use imbrex_disk::Blocks;
 use imbrex_files::ZoneUseKind;
@@ -65,6 +65,7 @@ struct Bench {
     stack: Stack,
     keyspace: Keyspace,
     seed: Prng,
+    compresses: bool,
     is_zoned: bool,
     /// What the last load wrote.
     loaded: Loaded,
@@ -97,6 +98,7 @@ impl Bench {
             stack,
             keyspace,
             seed: Prng::new(seed),
+            compresses: spec.tune.compresses,
             is_zoned: geometry.zones().is_some(),
             loaded,
             reach_bytes: 0,
@@ -115,6 +117,7 @@ impl Bench {
     fn run(&mut self, phase: Phase, watched: Watched<'_>) -> Result<PhaseResult, BenchError> {
         let context = |source| BenchError::Engine { what: phase.label(), source };
         let before = self.totals();
+        let levels = self.levels();
         let mut tally = Tally::new(before.at_ns, watched);
         match phase {
             Phase::Load { order, count, value_len_bytes, sync_every, milestone_count } => {
@@ -122,7 +125,9 @@ impl Bench {
                 self.load(sync_every, milestone_count, &mut tally)
             }
             Phase::ReadRandom { count } => self.read_random(count, &mut tally),
-            Phase::ReadSequential { count } => self.read_sequential(count, &mut tally),
+            Phase::ReadSequential { count, read_ahead_len_bytes } => {
+                self.read_sequential(count, read_ahead_len_bytes, &mut tally)
+            }
             Phase::Ycsb { workload, count, sync } => {
                 let prng = self.seed.derive(&format!("ycsb {workload}"));
                 let mut stream = YcsbStream::new(workload, prng, self.loaded.key_count);
@@ -154,6 +159,7 @@ impl Bench {
             latency: tally.latencies.summary(),
             totals,
             milestones: tally.milestones,
+            levels,
         })
     }
 
@@ -166,7 +172,7 @@ impl Bench {
         let Loaded { order, key_count: count, value_len_bytes } = self.loaded;
         let mut prng = self.seed.derive("load");
         let permutation = Permutation::new(&mut self.seed.derive("order"), count);
-        let mut value = Value::new(value_len_bytes);
+        let mut value = Value::new(value_len_bytes, self.compresses);
         let mut noted = 0;
         for op in 0..count {
             let number = match order {
@@ -214,8 +220,15 @@ impl Bench {
         Ok(())
     }
 
-    fn read_sequential(&self, count: u64, tally: &mut Tally<'_>) -> Result<(), EngineError> {
-        let mut cursor = self.keyspace.iter(ReadOptions::default())?;
+    fn read_sequential(
+        &self,
+        count: u64,
+        read_ahead_bytes: usize,
+        tally: &mut Tally<'_>,
+    ) -> Result<(), EngineError> {
+        // What the reads before left in the cache is left out: it would be another phase's work.
+        let options = ReadOptions { read_ahead_bytes, fill_cache: false, ..ReadOptions::default() };
+        let mut cursor = self.keyspace.iter(options)?;
         cursor.seek_to_first()?;
         while cursor.valid() && tally.ops < count && !tally.is_stopped {
             tally.found += 1;
@@ -233,7 +246,7 @@ impl Bench {
         tally: &mut Tally<'_>,
     ) -> Result<(), EngineError> {
         let Loaded { order, value_len_bytes, .. } = self.loaded;
-        let mut value = Value::new(value_len_bytes);
+        let mut value = Value::new(value_len_bytes, self.compresses);
         for op in 0..count {
             match stream.next_op() {
                 YcsbOp::Read(number) => self.read(number, tally)?,
@@ -295,9 +308,12 @@ impl Bench {
             compaction_in_bytes: metrics.compaction_in_bytes,
             compaction_out_bytes: metrics.compaction_out_bytes,
             compaction_count: metrics.compaction_count - metrics.move_count,
+            move_count: metrics.move_count,
+            commit_count: files.commits,
             stall_ns: metrics.stall_stop.total_ns + metrics.stall_slowdown.total_ns,
             cleaned_bytes: files.cleaning_moved_bytes,
-            cleaning_ns: files.cleaning_ns,
+            cleaning_busy_ns: files.cleaning_busy_ns,
+            drive_reads: counters.reads,
             drive_read_bytes: counters.read_bytes,
             drive_written_bytes: counters.written_bytes,
             added_read_bytes: counters.added_read_bytes,
@@ -305,6 +321,19 @@ impl Bench {
             seeks: counters.seeks,
             busy_ns: counters.busy_ns,
         }
+    }
+
+    fn levels(&self) -> Vec<LevelState> {
+        let metrics = self.stack.db.metrics();
+        let levels = metrics.keyspaces.iter().flat_map(|keyspace| &keyspace.levels);
+        levels
+            .map(|level| LevelState {
+                level: level.level,
+                run_count: level.run_count,
+                table_count: level.table_count,
+                len_bytes: level.len_bytes,
+            })
+            .collect()
     }
 
     fn milestone(&mut self, ops: u64, user_bytes: u64) -> Milestone {
@@ -360,11 +389,17 @@ fn key(number: u64, order: LoadOrder) -> [u8; KEY_LEN_BYTES] {
 /// A value being made: who it is of, and filling.
 struct Value {
     buf: Vec<u8>,
+    /// How much of it, from its start, nothing compresses.
+    noise_len_bytes: usize,
 }
 
 impl Value {
-    fn new(len_bytes: usize) -> Value {
-        Value { buf: vec![0; len_bytes.max(16)] }
+    fn new(len_bytes: usize, is_half_noise: bool) -> Value {
+        let len_bytes = len_bytes.max(16);
+        Value {
+            buf: vec![0; len_bytes],
+            noise_len_bytes: if is_half_noise { len_bytes / 2 } else { 0 },
+        }
     }
 
     fn of(&mut self, number: u64, op: u64) -> &[u8] {
@@ -372,6 +407,13 @@ impl Value {
         self.buf[8..16].copy_from_slice(&op.to_le_bytes());
         // Another byte for another key, so that two values are never the same page of a host.
         self.buf[16..].fill((scatter(number) >> 56) as u8);
+        if self.noise_len_bytes > 16 {
+            let words = self.buf[16..self.noise_len_bytes].chunks_exact_mut(8);
+            for (at, word) in words.enumerate() {
+                let noise = scatter(scatter(number) ^ scatter(op) ^ at as u64);
+                word.copy_from_slice(&noise.to_le_bytes());
+            }
+        }
         &self.buf
     }
 }
@@ -445,6 +487,9 @@ fn tune(recipe: &mut Recipe, tune: &Tune) {
         options.log_frame_len_bytes = as_usize(bytes);
     }
     let keyspace = &mut options.keyspace;
+    if tune.compresses {
+        keyspace.compression = Compression::Lz4;
+    }
     set(&mut keyspace.table_len_bytes, tune.table_len_bytes);
     set(&mut keyspace.base_level_len_bytes, tune.base_level_len_bytes);
     if let Some(bits) = tune.filter_bits_per_key {

@@ -13,7 +13,7 @@ th,td{padding:.15rem .7rem;text-align:right;border-bottom:1px solid #8884}\
 th:first-child,td:first-child{text-align:left}\
 caption{text-align:left;font-weight:600;padding:.2rem 0}\
 .charts{display:flex;flex-wrap:wrap;gap:1rem}.charts svg{width:34rem;max-width:100%}\
-.paper{color:#888}.met{color:#080}.exceeded{color:#06c}.missed{color:#c30}\
+.paper{color:#888}.met{color:#080}.exceeded{color:#06c}.explained{color:#a60}.missed{color:#c30}\
 nav{columns:3 14rem;font-size:.9rem}nav a{display:block}";
 
 /// The page of `reproduction`.
@@ -24,15 +24,14 @@ pub(super) fn page(reproduction: &Reproduction) -> String {
          <body>\n<h1>Published figures, run again</h1>\n"
     );
     let size = reproduction.size;
-    let (met, exceeded, missed) = reproduction.verdicts();
     let _ = writeln!(
         out,
         "<p>imbrex {}, scale {} of the papers' sizes, seed {}; virtual time on emulated drives: the \
-         same command gives the same page on any machine. Of the claims {met} are met, {exceeded} \
-         exceeded, {missed} missed.</p>",
+         same command gives the same page on any machine. Of all that has a number: {}.</p>",
         env!("CARGO_PKG_VERSION"),
         size.scale,
-        size.seed
+        size.seed,
+        reproduction.verdicts()
     );
     out.push_str("<nav>\n");
     for figure in &reproduction.figures {
@@ -70,7 +69,7 @@ fn section(out: &mut String, figure: &FigurePage) {
         page.charts.iter().for_each(|chart| out.push_str(&chart.to_svg()));
         out.push_str("</div>\n");
     }
-    page.tables.iter().for_each(|t| table(out, t));
+    page.further_tables().for_each(|t| table(out, &t));
     for note in &page.notes {
         let _ = writeln!(out, "<p>{}</p>", escape(note));
     }
@@ -90,7 +89,7 @@ fn table(out: &mut String, table: &Table) {
         out.push_str("<tr>");
         for cell in row {
             let class = match cell.as_str() {
-                "met" | "exceeded" | "missed" => format!(" class=\"{cell}\""),
+                "met" | "exceeded" | "explained" | "missed" => format!(" class=\"{cell}\""),
                 _ => String::new(),
             };
             let _ = write!(out, "<td{class}>{}</td>", escape(cell));

@@ -5,12 +5,12 @@ use std::fmt::Write;
 
 /// The claims, tables and notes of `reproduction`, a heading a figure.
 pub(super) fn page(reproduction: &Reproduction) -> String {
-    let (met, exceeded, missed) = reproduction.verdicts();
     let size = reproduction.size;
     let mut out = format!(
-        "Scale {} of the papers' sizes, seed {}: {met} claims met, {exceeded} exceeded, {missed} \
-         missed.\n",
-        size.scale, size.seed
+        "Scale {} of the papers' sizes, seed {}: {}.\n",
+        size.scale,
+        size.seed,
+        reproduction.verdicts()
     );
     for figure in &reproduction.figures {
         section(&mut out, figure);
@@ -24,9 +24,9 @@ fn section(out: &mut String, figure: &FigurePage) {
     if !page.claims.is_empty() {
         table(out, &page.claim_table());
     }
-    for more in &page.tables {
+    for more in page.further_tables() {
         let _ = writeln!(out, "\nIn numbers: {}.", more.title);
-        table(out, more);
+        table(out, &more);
     }
     for note in &page.notes {
         let _ = writeln!(out, "\n{note}");

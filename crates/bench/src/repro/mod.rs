@@ -31,8 +31,8 @@ mod results;
 mod spec;
 
 pub use chart::{Axis, Chart, ChartKind, Series};
-pub use page::{Better, Claim, Page, Table, Verdict};
-pub use results::{Milestone, PhaseResult, Results, RunResult, SpaceState, Totals};
+pub use page::{Better, Claim, Elsewhere, Page, Table, Verdict};
+pub use results::{LevelState, Milestone, PhaseResult, Results, RunResult, SpaceState, Totals};
 pub use spec::{DriveRule, DriveSpec, LoadOrder, Phase, RunSpec, Size, Tune};
 
 use crate::error::BenchError;
@@ -240,15 +240,20 @@ impl Reproduction {
         text
     }
 
-    /// How many claims came out how: met, exceeded, missed.
-    pub fn verdicts(&self) -> (usize, usize, usize) {
-        let claims = self.figures.iter().flat_map(|f| &f.page.claims);
-        claims.fold((0, 0, 0), |(met, exceeded, missed), claim| match claim.verdict {
-            Verdict::Met => (met + 1, exceeded, missed),
-            Verdict::Exceeded => (met, exceeded + 1, missed),
-            Verdict::Missed => (met, exceeded, missed + 1),
-            Verdict::Shown => (met, exceeded, missed),
-        })
+    /// How many claims came out how, in words.
+    pub fn verdicts(&self) -> String {
+        let count = |verdict: Verdict| {
+            let claims = self.figures.iter().flat_map(|figure| &figure.page.claims);
+            claims.filter(|claim| claim.verdict == verdict).count()
+        };
+        format!(
+            "{} claims met, {} exceeded, {} missed and explained by a condition measured here, {} \
+             missed",
+            count(Verdict::Met),
+            count(Verdict::Exceeded),
+            count(Verdict::Explained),
+            count(Verdict::Missed)
+        )
     }
 }
 

@@ -33,6 +33,22 @@ pub struct Claim {
     pub ratio: Option<f64>,
     /// How it came out.
     pub verdict: Verdict,
+    /// The same claim as measured under other conditions.
+    pub elsewhere: Vec<Elsewhere>,
+    #[serde(skip)]
+    better: Better,
+}
+
+/// A claim measured again, or read off differently, under another condition of the same run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Elsewhere {
+    /// Which condition.
+    pub condition: String,
+    /// What the claim comes to there.
+    pub value: f64,
+    /// Whether this condition carries the claim: there it is met or exceeded, or, where it should be
+    /// the same, the paper's value lies between ours and the one there.
+    pub carries: bool,
 }
 
 /// How a claim came out.
@@ -43,7 +59,9 @@ pub enum Verdict {
     Met,
     /// Better than the paper's value by more than the tolerance.
     Exceeded,
-    /// Worse by more than the tolerance.
+    /// Worse by more than the tolerance, and a condition that was measured as well carries it.
+    Explained,
+    /// Worse by more than the tolerance; nothing measured says why.
     Missed,
     /// The paper has no number to hold it against.
     Shown,
@@ -72,25 +90,62 @@ impl Claim {
         ours: f64,
         unit: &str,
     ) -> Claim {
-        let ratio = if paper == 0.0 { f64::NAN } else { ours / paper };
-        let verdict = match better {
-            _ if !ratio.is_finite() || ours == 0.0 => Verdict::Missed,
-            Better::Larger if ratio > 1.0 + TOLERANCE => Verdict::Exceeded,
-            Better::Larger if ratio >= 1.0 - TOLERANCE => Verdict::Met,
-            Better::Smaller if ratio < 1.0 - TOLERANCE => Verdict::Exceeded,
-            Better::Smaller if ratio <= 1.0 + TOLERANCE => Verdict::Met,
-            Better::Same if (ratio - 1.0).abs() <= TOLERANCE => Verdict::Met,
-            _ => Verdict::Missed,
-        };
-        let ratio = Some(ratio).filter(|r| r.is_finite());
-        Claim { what: what.into(), paper: Some(paper), ours, unit: unit.to_owned(), ratio, verdict }
+        Claim {
+            what: what.into(),
+            paper: Some(paper),
+            ours,
+            unit: unit.to_owned(),
+            ratio: Some(ours / paper).filter(|r| r.is_finite()),
+            verdict: judge(better, paper, ours),
+            elsewhere: Vec::new(),
+            better,
+        }
     }
 
     /// A value that the paper shows without a number.
     pub fn shown(what: impl Into<String>, ours: f64, unit: &str) -> Claim {
-        let unit = unit.to_owned();
-        let (paper, ratio) = (None, None);
-        Claim { what: what.into(), paper, ours, unit, ratio, verdict: Verdict::Shown }
+        Claim {
+            what: what.into(),
+            paper: None,
+            ours,
+            unit: unit.to_owned(),
+            ratio: None,
+            verdict: Verdict::Shown,
+            elsewhere: Vec::new(),
+            better: Better::Same,
+        }
+    }
+
+    /// The claim, and what it comes to under `condition`; nothing is added where that was not
+    /// measured, which leaves 0 or no number.
+    pub fn under(mut self, condition: impl Into<String>, value: f64) -> Claim {
+        if !value.is_finite() || value == 0.0 {
+            return self;
+        }
+        let carries = self.paper.is_some_and(|paper| {
+            let is_between = (self.ours - paper) * (value - paper) <= 0.0;
+            judge(self.better, paper, value) != Verdict::Missed
+                || self.better == Better::Same && is_between
+        });
+        if carries && self.verdict == Verdict::Missed && self.ours != 0.0 {
+            self.verdict = Verdict::Explained;
+        }
+        self.elsewhere.push(Elsewhere { condition: condition.into(), value, carries });
+        self
+    }
+}
+
+/// How a value comes out against the paper's.
+fn judge(better: Better, paper: f64, ours: f64) -> Verdict {
+    let ratio = ours / paper;
+    match better {
+        _ if !ratio.is_finite() || ours == 0.0 => Verdict::Missed,
+        Better::Larger if ratio > 1.0 + TOLERANCE => Verdict::Exceeded,
+        Better::Larger if ratio >= 1.0 - TOLERANCE => Verdict::Met,
+        Better::Smaller if ratio < 1.0 - TOLERANCE => Verdict::Exceeded,
+        Better::Smaller if ratio <= 1.0 + TOLERANCE => Verdict::Met,
+        Better::Same if (ratio - 1.0).abs() <= TOLERANCE => Verdict::Met,
+        _ => Verdict::Missed,
     }
 }
 
@@ -100,6 +155,7 @@ impl Verdict {
         match self {
             Verdict::Met => "met",
             Verdict::Exceeded => "exceeded",
+            Verdict::Explained => "explained",
             Verdict::Missed => "missed",
             Verdict::Shown => "shown",
         }
@@ -176,6 +232,29 @@ impl Page {
         table
     }
 
+    /// The claims under other conditions, if there are any.
+    pub(crate) fn condition_table(&self) -> Option<Table> {
+        let title = "the same claims under other conditions";
+        let mut table = Table::new(title, &["claim", "condition", "paper", "there", ""]);
+        for claim in &self.claims {
+            for other in &claim.elsewhere {
+                table.rows.push(vec![
+                    claim.what.clone(),
+                    other.condition.clone(),
+                    claim.paper.map_or("-".to_owned(), short),
+                    short(other.value),
+                    if other.carries { "carries it" } else { "" }.to_owned(),
+                ]);
+            }
+        }
+        Some(table).filter(|table| !table.rows.is_empty())
+    }
+
+    /// All tables but that of the claims.
+    pub(crate) fn further_tables(&self) -> impl Iterator<Item = Table> {
+        self.condition_table().into_iter().chain(self.tables.iter().cloned())
+    }
+
     /// The page for a terminal.
     pub(crate) fn text(&self) -> String {
         let mut out = String::new();
@@ -189,7 +268,7 @@ impl Page {
         if !self.claims.is_empty() {
             add(self.claim_table().lines());
         }
-        for table in &self.tables {
+        for table in self.further_tables() {
             add(vec![String::new(), format!("{}:", table.title)]);
             add(table.lines());
         }
@@ -219,6 +298,32 @@ mod tests {
         assert_eq!(verdict(Better::Same, 1.0, 2.0), Verdict::Missed);
         assert_eq!(verdict(Better::Smaller, 5.0, 0.0), Verdict::Missed, "nothing was measured");
         assert_eq!(Claim::shown("", 1.0, "x").verdict, Verdict::Shown);
+    }
+
+    #[test]
+    fn a_missed_claim_is_explained_by_a_condition_that_carries_it_and_by_nothing_else() {
+        let claim = |better, ours| Claim::new("", better, 2.0, ours, "x");
+        let verdict = |claim: Claim| (claim.verdict, claim.elsewhere.last().map(|e| e.carries));
+        let missed = claim(Better::Larger, 1.0);
+        assert_eq!(
+            verdict(missed.clone().under("a", 1.5)),
+            (Verdict::Missed, Some(false)),
+            "nearer, and still missed"
+        );
+        assert_eq!(verdict(missed.clone().under("a", 1.95)), (Verdict::Explained, Some(true)));
+        assert_eq!(verdict(missed.clone().under("a", 0.0)), (Verdict::Missed, None), "not run");
+        assert_eq!(verdict(missed.under("a", f64::NAN)), (Verdict::Missed, None));
+        let met = claim(Better::Larger, 2.0).under("a", 5.0);
+        assert_eq!(verdict(met), (Verdict::Met, Some(true)));
+        let same = claim(Better::Same, 1.0);
+        assert_eq!(verdict(same.clone().under("a", 1.8)), (Verdict::Missed, Some(false)));
+        assert_eq!(verdict(same.under("a", 3.0)), (Verdict::Explained, Some(true)), "between");
+        let unmeasured = claim(Better::Smaller, 0.0).under("a", 1.0);
+        assert_eq!(unmeasured.verdict, Verdict::Missed, "nothing of ours to explain");
+        assert_eq!(
+            verdict(Claim::shown("", 1.0, "x").under("a", 2.0)),
+            (Verdict::Shown, Some(false))
+        );
     }
 
     #[test]

@@ -25,12 +25,18 @@ pub struct Totals {
     pub compaction_out_bytes: u64,
     /// Compactions, without moves.
     pub compaction_count: u64,
+    /// Compactions that only moved tables to another level.
+    pub move_count: u64,
+    /// Commits of the file layer made durable, without those of logs and cleaning.
+    pub commit_count: u64,
     /// Time that writers waited for background work.
     pub stall_ns: u64,
     /// Moved by cleaning.
     pub cleaned_bytes: u64,
-    /// How long cleaning took.
-    pub cleaning_ns: u64,
+    /// How long the drive worked while cleaning ran.
+    pub cleaning_busy_ns: u64,
+    /// Read requests to the drive.
+    pub drive_reads: u64,
     /// Bytes that the drive read.
     pub drive_read_bytes: u64,
     /// Bytes that the drive wrote.
@@ -57,9 +63,12 @@ impl std::ops::Sub for Totals {
             compaction_in_bytes: self.compaction_in_bytes - before.compaction_in_bytes,
             compaction_out_bytes: self.compaction_out_bytes - before.compaction_out_bytes,
             compaction_count: self.compaction_count - before.compaction_count,
+            move_count: self.move_count - before.move_count,
+            commit_count: self.commit_count - before.commit_count,
             stall_ns: self.stall_ns - before.stall_ns,
             cleaned_bytes: self.cleaned_bytes - before.cleaned_bytes,
-            cleaning_ns: self.cleaning_ns - before.cleaning_ns,
+            cleaning_busy_ns: self.cleaning_busy_ns - before.cleaning_busy_ns,
+            drive_reads: self.drive_reads - before.drive_reads,
             drive_read_bytes: self.drive_read_bytes - before.drive_read_bytes,
             drive_written_bytes: self.drive_written_bytes - before.drive_written_bytes,
             added_read_bytes: self.added_read_bytes - before.added_read_bytes,
@@ -146,6 +155,21 @@ pub struct PhaseResult {
     pub totals: Totals,
     /// States, for a load.
     pub milestones: Vec<Milestone>,
+    /// The levels when the phase began.
+    pub levels: Vec<LevelState>,
+}
+
+/// A level that has tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct LevelState {
+    /// Which.
+    pub level: u8,
+    /// Sorted runs.
+    pub run_count: usize,
+    /// Tables.
+    pub table_count: usize,
+    /// How long they are together.
+    pub len_bytes: u64,
 }
 
 impl PhaseResult {
@@ -192,9 +216,15 @@ impl RunResult {
         self.phase(|p| matches!(p, Phase::ReadRandom { .. }))
     }
 
-    /// Sequential reads.
-    pub fn read_sequential(&self) -> Option<&PhaseResult> {
-        self.phase(|p| matches!(p, Phase::ReadSequential { .. }))
+    /// Sequential reads with so much read ahead.
+    pub fn read_sequential(&self, read_ahead: usize) -> Option<&PhaseResult> {
+        let is = |p: &Phase| match p {
+            Phase::ReadSequential { read_ahead_len_bytes, .. } => {
+                *read_ahead_len_bytes == read_ahead
+            }
+            _ => false,
+        };
+        self.phase(is)
     }
 
     /// The compactions that ended within the first `share` of the load.

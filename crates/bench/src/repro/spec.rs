@@ -85,6 +85,40 @@ pub struct Tune {
     pub reads_whole_band: bool,
     /// Whether a translated drive survives a power cut in a rewrite, as no published emulation does.
     pub is_staged: bool,
+    /// Whether tables are compressed, and values made to shrink to half, as db_bench's are.
+    pub compresses: bool,
+}
+
+impl Tune {
+    /// With another read unit of compaction.
+    pub fn compaction_reads(self, len_bytes: u64) -> Tune {
+        Tune { compaction_read_len_bytes: Some(len_bytes), ..self }
+    }
+
+    /// With so many filter bits a key.
+    pub fn filters(self, bits_per_key: u32) -> Tune {
+        Tune { filter_bits_per_key: Some(bits_per_key), ..self }
+    }
+
+    /// The deviations in words; none for none.
+    fn words(&self) -> Vec<String> {
+        let kib = |what: &str, bytes: Option<u64>| bytes.map(|b| format!("{what} {} KB", b >> 10));
+        let flag = |what: &str, is: bool| is.then(|| what.to_owned());
+        let words = [
+            kib("memtable", self.memtable_len_bytes),
+            kib("tables", self.table_len_bytes),
+            kib("compaction reads", self.compaction_read_len_bytes),
+            kib("log frames", self.log_frame_len_bytes),
+            self.filter_bits_per_key.map(|bits| format!("filters of {bits} bits")),
+            kib("level 1", self.base_level_len_bytes),
+            self.l0_run_counts.map(|(start, _, _)| format!("level 0 down at {start}")),
+            kib("bands", self.band_len_bytes),
+            flag("rewrites whole bands", self.reads_whole_band),
+            flag("rewrites safely", self.is_staged),
+            flag("compressed", self.compresses),
+        ];
+        words.into_iter().flatten().collect()
+    }
 }
 
 /// In which order a load writes its keys.
@@ -125,6 +159,8 @@ pub enum Phase {
     ReadSequential {
         /// How many entries at most.
         count: u64,
+        /// How far each sorted run is read ahead once the iterator moves on steadily.
+        read_ahead_len_bytes: usize,
     },
     /// A core workload over a load of [`LoadOrder::Once`].
     Ycsb {
@@ -154,6 +190,12 @@ impl Phase {
         }
     }
 
+    /// Sequential reads of `count` entries, by the file's read-ahead and then by whole tables.
+    pub fn read_sequential(count: u64) -> [Phase; 2] {
+        [FILE_READ_AHEAD_LEN_BYTES, TABLE_READ_AHEAD_LEN_BYTES]
+            .map(|read_ahead_len_bytes| Phase::ReadSequential { count, read_ahead_len_bytes })
+    }
+
     /// The phase in two words.
     pub fn label(&self) -> String {
         match self {
@@ -170,11 +212,18 @@ impl Phase {
         match *self {
             Phase::Load { count, .. }
             | Phase::ReadRandom { count }
-            | Phase::ReadSequential { count }
+            | Phase::ReadSequential { count, .. }
             | Phase::Ycsb { count, .. } => count,
         }
     }
 }
+
+/// How far Linux reads a file ahead when nobody tells it otherwise: what the papers' stores that go
+/// through a file system read at a time.
+pub(super) const FILE_READ_AHEAD_LEN_BYTES: usize = 128 << 10;
+
+/// Reading ahead by whole tables.
+pub(super) const TABLE_READ_AHEAD_LEN_BYTES: usize = 4 << 20;
 
 /// Bytes a key in all three papers.
 pub(super) const KEY_LEN_BYTES: usize = 16;
@@ -195,10 +244,24 @@ impl RunSpec {
         self.phases.iter().map(Phase::op_count).sum()
     }
 
+    /// What its first load writes: keys and values.
+    pub fn loaded_bytes(&self) -> u64 {
+        let loads = self.phases.iter().filter_map(|phase| match *phase {
+            Phase::Load { count, value_len_bytes, .. } => {
+                Some(count * (KEY_LEN_BYTES + value_len_bytes) as u64)
+            }
+            _ => None,
+        });
+        loads.take(1).sum()
+    }
+
     /// The run in a few words, for progress and messages.
     pub fn label(&self) -> String {
         let phases: Vec<String> = self.phases.iter().map(Phase::label).collect();
-        format!("{}: {}", self.layout, phases.join(", "))
+        let words = self.tune.words();
+        let tune =
+            if words.is_empty() { String::new() } else { format!(" ({})", words.join(", ")) };
+        format!("{}{tune}: {}", self.layout, phases.join(", "))
     }
 }
 

@@ -6,7 +6,8 @@ mod geardb;
 mod sealdb;
 mod thesis;
 
-use super::results::{Results, RunResult};
+use super::chart::short;
+use super::results::{LevelState, PhaseResult, Results, RunResult};
 use super::spec::RunSpec;
 use super::{Figure, Page};
 use imbrex::CompactionLine;
@@ -85,6 +86,54 @@ fn output_runs(line: &CompactionLine) -> Vec<(u64, u64)> {
 fn mean(values: impl Iterator<Item = f64>) -> f64 {
     let (count, sum) = values.fold((0_u64, 0.0), |(count, sum), value| (count + 1, sum + value));
     if count == 0 { 0.0 } else { sum / count as f64 }
+}
+
+/// What a measure that was `quarter` after a quarter of a load and `whole` after all of it comes to
+/// at the paper's length, if every doubling adds what the last two added in the mean: levels of an
+/// LSM-tree grow with the logarithm of what is loaded. No number where the load is the paper's.
+fn grown(loaded_bytes: u64, paper_bytes: u64, quarter: f64, whole: f64) -> f64 {
+    let doublings = libm::log2(paper_bytes as f64 / loaded_bytes.max(1) as f64);
+    if doublings < 0.5 { f64::NAN } else { whole + (whole - quarter) / 2.0 * doublings }
+}
+
+/// Names the condition of [`grown`].
+fn growth_to(paper_bytes: u64, quarter: f64, whole: f64) -> String {
+    format!(
+        "from {} to {} over the last three quarters of the load; growing on so, at {} GB",
+        short(quarter),
+        short(whole),
+        paper_bytes / GB
+    )
+}
+
+/// What reads cost: the columns of [`read_cost`].
+const READ_COST: [&str; 6] = [
+    "store",
+    "runs in level 0",
+    "runs in all",
+    "disk reads an operation",
+    "ms a disk read",
+    "operations/s",
+];
+
+/// What the reads of `phase` cost, and of how many sorted runs.
+fn read_cost(phase: &PhaseResult) -> [f64; 5] {
+    let runs = |levels: &mut dyn Iterator<Item = &LevelState>| levels.map(|l| l.run_count).sum();
+    let in_level_0: usize = runs(&mut phase.levels.iter().filter(|level| level.level == 0));
+    let in_all: usize = runs(&mut phase.levels.iter());
+    let reads = phase.totals.drive_reads as f64;
+    [
+        in_level_0 as f64,
+        in_all as f64,
+        over(reads, phase.ops as f64),
+        over(phase.totals.busy_ns as f64 / 1e6, reads),
+        phase.ops_per_second(),
+    ]
+}
+
+/// Operations per second; 0 where nothing was measured.
+fn rate(phase: Option<&PhaseResult>) -> f64 {
+    phase.map_or(0.0, PhaseResult::ops_per_second)
 }
 
 fn seconds(ns: u64) -> f64 {

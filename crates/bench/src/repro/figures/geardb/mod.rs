@@ -19,7 +19,7 @@ pub(super) mod motivation;
 pub(super) mod zones;
 
 use super::{GB, MIB};
-use crate::repro::spec::{DriveRule, DriveSpec, LoadOrder, Phase, RunSpec, Size};
+use crate::repro::spec::{DriveRule, DriveSpec, LoadOrder, Phase, RunSpec, Size, Tune};
 
 const STORES: [&str; 3] = ["gear", "leveldb-greedy", "leveldb-cb"];
 
@@ -56,12 +56,27 @@ fn drive(size: &Size, part_bytes: u64) -> DriveSpec {
 
 fn random(size: &Size, layout: &'static str) -> RunSpec {
     let size = &sized(size);
-    let phases = vec![
+    let mut phases = vec![
         Phase::load(LoadOrder::Random, size.bytes(LOAD_BYTES), VALUE_LEN_BYTES),
         Phase::ReadRandom { count: size.count(READS, 2_000) },
-        Phase::ReadSequential { count: size.count(READS, 20_000) },
     ];
+    phases.extend(Phase::read_sequential(size.count(READS, 20_000)));
     RunSpec::new(layout, drive(size, PART_BYTES), phases)
+}
+
+/// The same load and no reads, with a tenth more space.
+fn roomy(size: &Size, layout: &'static str) -> RunSpec {
+    let mut spec = random(size, layout);
+    spec.phases.truncate(1);
+    RunSpec { drive: drive(size, CROWDED_PART_BYTES), ..spec }
+}
+
+/// Either store with the other's read unit of compaction; and with filters, which change no put.
+fn equal_reads(size: &Size) -> [RunSpec; 2] {
+    let reads = |layout, bytes| {
+        random(size, layout).tuned(Tune::default().compaction_reads(bytes).filters(10))
+    };
+    [reads("gear", 128 << 10), reads("leveldb-greedy", 8 * MIB)]
 }
 
 fn sequential(size: &Size, layout: &'static str) -> RunSpec {
@@ -79,4 +94,9 @@ fn conditions(size: &Size) -> String {
         size.bytes(PART_BYTES) / 1_000_000,
         size.bytes(LOAD_BYTES) / 1_000_000
     )
+}
+
+/// The baseline that the paper leaves out.
+fn by_level(size: &Size) -> RunSpec {
+    random(size, "leveldb-zones")
 }

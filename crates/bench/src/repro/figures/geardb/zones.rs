@@ -31,7 +31,14 @@ pub(in super::super) const ZONES: Figure = Figure {
                 cells.push(format!("{full:.1} ({})", zones.len()));
                 if store == "gear" {
                     let what = format!("GearDB after {gb} GB");
-                    page.claims.push(Claim::new(what, Better::Larger, 90.0, full, "%"));
+                    let written = (space.valid_bytes + space.dead_bytes) as f64;
+                    let of_written = 100.0 * over(space.valid_bytes as f64, written);
+                    page.claims.push(
+                        Claim::new(what, Better::Larger, 90.0, full, "%").under(
+                            "of what is written, without the ends of open zones",
+                            of_written,
+                        ),
+                    );
                 }
                 let points = zones.iter().enumerate();
                 let points = points.map(|(zone, v)| (zone as f64, f64::from(*v) / 10.0)).collect();

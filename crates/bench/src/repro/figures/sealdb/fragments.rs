@@ -1,8 +1,8 @@
 //! Figure 13: what dynamic bands leave between them.
 
 use super::{prefix, random};
-use crate::repro::figures::{GB, megabytes, need, over};
-use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, Series, Table};
+use crate::repro::figures::{GB, grown, growth_to, megabytes, need, over};
+use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, Series, SpaceState, Table};
 
 pub(in super::super) const FIGURE_13: Figure = Figure {
     name: "sealdb-13",
@@ -17,13 +17,17 @@ pub(in super::super) const FIGURE_13: Figure = Figure {
         let Some(state) = load.at_share(share) else { return page };
         let space = state.space;
         let occupied = space.reach_bytes.max(1) as f64;
-        page.claims.push(Claim::new(
-            "fragments, as a share of the space occupied",
-            Better::Smaller,
-            9.32,
-            100.0 * space.fragment_bytes as f64 / occupied,
-            "%",
-        ));
+        let fragments = |space: &SpaceState| {
+            100.0 * over(space.fragment_bytes as f64, space.reach_bytes as f64)
+        };
+        let before = load.at_share(share / 4.0).map_or(0.0, |state| fragments(&state.space));
+        let now = fragments(&space);
+        let at_paper = grown(state.totals.user_bytes, 40 * GB, before, now);
+        let what = "fragments, as a share of the space occupied";
+        page.claims.push(
+            Claim::new(what, Better::Smaller, 9.32, now, "%")
+                .under(growth_to(40 * GB, before, now), at_paper),
+        );
         page.claims.push(Claim::shown(
             "dead members of half-dead sets, which the paper leaves out",
             100.0 * space.dead_bytes as f64 / occupied,
@@ -39,7 +43,7 @@ pub(in super::super) const FIGURE_13: Figure = Figure {
         table.row("fragments", &[megabytes(space.fragment_bytes)]);
         table.row("fragments, number", &[space.fragment_count as f64]);
         page.tables.push(table);
-        let points = |f: fn(&crate::repro::SpaceState) -> u64| {
+        let points = |f: fn(&SpaceState) -> u64| {
             let states = load.milestones.iter();
             states.map(|m| (megabytes(m.totals.user_bytes), megabytes(f(&m.space)))).collect()
         };

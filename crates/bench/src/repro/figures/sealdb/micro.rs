@@ -1,10 +1,12 @@
 //! Figure 8: loads and reads, normalised to LevelDB on fixed bands.
 
-use super::{STORES, equal_reads, random, sequential};
+use super::{
+    STORES, block_reads_smrdb, compressed, file_reads_smrdb, filtered, large_reads, random,
+    sequential,
+};
 use crate::repro::chart::short;
-use crate::repro::figures::{need, over};
-use crate::repro::results::PhaseResult;
-use crate::repro::spec::RunSpec;
+use crate::repro::figures::{READ_COST, need, over, rate, read_cost};
+use crate::repro::spec::{FILE_READ_AHEAD_LEN_BYTES, RunSpec, TABLE_READ_AHEAD_LEN_BYTES};
 use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, Results, RunResult, Size, Table};
 
 pub(in super::super) const FIGURE_8: Figure = Figure {
@@ -13,47 +15,123 @@ pub(in super::super) const FIGURE_8: Figure = Figure {
     paper: "SEALDB, figure 8: 100 GB loads, 100 thousand reads",
     runs: |size| {
         let loads = STORES.iter().flat_map(|s| [random(size, s), sequential(size, s)]);
-        loads.chain([equal_reads(size), random(size, "leveldb-cmr")]).collect()
+        loads.chain(variants(size).into_iter().map(|(_, spec)| spec)).collect()
     },
     page: |size, results| {
         let mut page = Page::default();
-        let rates: Vec<[f64; 4]> =
-            STORES.iter().map(|store| rates(&mut page, size, results, store)).collect();
-        let claim = |what: &str, paper, a: f64, b: f64| {
-            Claim::new(what, Better::Larger, paper, over(a, b), "x")
-        };
-        let [leveldb, smrdb, sealdb] = [rates[0], rates[1], rates[2]];
-        page.claims = vec![
-            claim("random load, SEALDB over LevelDB", 3.42, sealdb[0], leveldb[0]),
-            claim("random load, SEALDB over SMRDB", 1.67, sealdb[0], smrdb[0]),
-            claim("sequential read, SEALDB over LevelDB", 3.96, sealdb[2], leveldb[2]),
-            claim("random read, SEALDB over LevelDB", 1.80, sealdb[3], leveldb[3]),
-            claim("random read, SEALDB over SMRDB", 1.80, sealdb[3], smrdb[3]),
-        ];
-        page.charts.push(normalised(&rates));
-        page.tables.push(conditions(&mut page.missing, size, results));
+        let stores: Vec<Rates> =
+            STORES.iter().map(|s| Rates::of(&mut page, results, &random(size, s))).collect();
+        let others: Vec<Rates> =
+            variants(size).iter().map(|(_, spec)| Rates::of(&mut page, results, spec)).collect();
+        page.claims = claims(&stores, &others);
+        let bars: Vec<[f64; 4]> = STORES
+            .iter()
+            .zip(&stores)
+            .map(|(store, rates)| {
+                let in_order = need(&mut page, results, &sequential(size, store));
+                let in_order = rate(in_order.and_then(RunResult::load));
+                [rates.put, in_order, rates.scan_of(store), rates.get]
+            })
+            .collect();
+        page.charts.push(normalised(&bars));
+        page.tables.push(loads(size, results));
+        page.tables.push(gets(size, results));
+        page.tables.push(scans(size, results));
         page.notes.push(
             "Throughput is counted up to the last put's return, as db_bench does. Settled, in the \
-             table, counts the compactions that a load leaves behind as well."
+             table, counts the compactions that a load leaves behind as well. A sequential read of \
+             LevelDB reads 128 KB ahead, as Linux does for a file; one of the stores that know where \
+             their tables lie, 4 MB."
                 .to_owned(),
         );
         page
     },
 };
 
-const GROUPS: [&str; 4] = ["random write", "sequential write", "sequential read", "random read"];
-
-fn rates(page: &mut Page, size: &Size, results: &Results, store: &'static str) -> [f64; 4] {
-    let rate = |phase: Option<&PhaseResult>| phase.map_or(0.0, PhaseResult::ops_per_second);
-    let random = need(page, results, &random(size, store));
-    let sequential = need(page, results, &sequential(size, store));
+/// The runs under other conditions, in the order of [`Other`].
+fn variants(size: &Size) -> [(&'static str, RunSpec); 7] {
     [
-        rate(random.and_then(RunResult::load)),
-        rate(sequential.and_then(RunResult::load)),
-        rate(random.and_then(RunResult::read_sequential)),
-        rate(random.and_then(RunResult::read_random)),
+        ("filters", large_reads(size, "leveldb-banded")),
+        ("", random(size, "leveldb-cmr")),
+        ("filters", large_reads(size, "leveldb-cmr")),
+        ("no filters", file_reads_smrdb(size)),
+        ("", block_reads_smrdb(size)),
+        ("filters", filtered(size)),
+        ("compressed", compressed(size)),
     ]
 }
+
+/// Where [`variants`] has what.
+#[derive(Clone, Copy)]
+enum Other {
+    Banded4M,
+    Cmr,
+    Cmr4M,
+    SmrdbFile,
+    SmrdbBlock,
+    SealdbFilters,
+    SealdbCompressed,
+}
+
+/// Operations per second of one run.
+#[derive(Clone, Copy, Default)]
+struct Rates {
+    put: f64,
+    get: f64,
+    file_scan: f64,
+    table_scan: f64,
+}
+
+impl Rates {
+    fn of(page: &mut Page, results: &Results, spec: &RunSpec) -> Rates {
+        let Some(run) = need(page, results, spec) else { return Rates::default() };
+        Rates {
+            put: rate(run.load()),
+            get: rate(run.read_random()),
+            file_scan: rate(run.read_sequential(FILE_READ_AHEAD_LEN_BYTES)),
+            table_scan: rate(run.read_sequential(TABLE_READ_AHEAD_LEN_BYTES)),
+        }
+    }
+
+    /// Sequential reads by the unit of the paper's store.
+    fn scan_of(&self, store: &str) -> f64 {
+        if store == "leveldb-banded" { self.file_scan } else { self.table_scan }
+    }
+}
+
+fn claims(stores: &[Rates], others: &[Rates]) -> Vec<Claim> {
+    let [leveldb, smrdb, sealdb] = [stores[0], stores[1], stores[2]];
+    let other = |which: Other| others[which as usize];
+    let claim = |what: &str, paper, a: f64, b: f64| {
+        Claim::new(what, Better::Larger, paper, over(a, b), "x")
+    };
+    let put_over = |which: Other| over(sealdb.put, other(which).put);
+    let filters = other(Other::SealdbFilters).get;
+    let shrunk = other(Other::SealdbCompressed);
+    let shrinks = "values shrink to half and SEALDB alone compresses";
+    vec![
+        claim("random load, SEALDB over LevelDB", 3.42, sealdb.put, leveldb.put)
+            .under("LevelDB compacts 4 MB at a time", put_over(Other::Banded4M))
+            .under("LevelDB on a conventional disk", put_over(Other::Cmr))
+            .under("LevelDB on a conventional disk, 4 MB at a time", put_over(Other::Cmr4M))
+            .under(shrinks, over(shrunk.put, leveldb.put)),
+        claim("random load, SEALDB over SMRDB", 1.67, sealdb.put, smrdb.put)
+            .under("SMRDB compacts 128 KB at a time", put_over(Other::SmrdbFile))
+            .under("SMRDB compacts 4 KB at a time", put_over(Other::SmrdbBlock)),
+        claim("sequential read, SEALDB over LevelDB", 3.96, sealdb.table_scan, leveldb.file_scan)
+            .under("both read 128 KB ahead", over(sealdb.file_scan, leveldb.file_scan))
+            .under("both read 4 MB ahead", over(sealdb.table_scan, leveldb.table_scan))
+            .under(shrinks, over(shrunk.table_scan, leveldb.file_scan)),
+        claim("random read, SEALDB over LevelDB", 1.80, sealdb.get, leveldb.get)
+            .under("both have filters", over(filters, other(Other::Banded4M).get))
+            .under(shrinks, over(shrunk.get, leveldb.get)),
+        claim("random read, SEALDB over SMRDB", 1.80, sealdb.get, smrdb.get)
+            .under("neither has filters", over(sealdb.get, other(Other::SmrdbFile).get))
+            .under("both have filters", over(filters, smrdb.get)),
+    ]
+}
+
+const GROUPS: [&str; 4] = ["random write", "sequential write", "sequential read", "random read"];
 
 fn normalised(rates: &[[f64; 4]]) -> Chart {
     let heights = |of: &[f64; 4]| of.iter().zip(rates[0]).map(|(r, base)| over(*r, base)).collect();
@@ -64,33 +142,60 @@ fn normalised(rates: &[[f64; 4]]) -> Chart {
     Chart::bars(title, groups, Axis::linear("times LevelDB's"), series.collect()).labelled(labels)
 }
 
-/// The paper's conditions and equal ones, beside each other.
-fn conditions(missing: &mut Vec<String>, size: &Size, results: &Results) -> Table {
+/// All runs, those of the paper's conditions first.
+fn all(size: &Size) -> Vec<(String, RunSpec)> {
+    let stores = STORES.map(|store| (store.to_owned(), random(size, store)));
+    let named = |(what, spec): (&str, RunSpec)| match what {
+        "" => (spec.layout.to_owned(), spec),
+        what => (format!("{}, {what}", spec.layout), spec),
+    };
+    stores.into_iter().chain(variants(size).map(named)).collect()
+}
+
+fn loads(size: &Size, results: &Results) -> Table {
     let mut table = Table::new(
         "random load by what a compaction reads at a time",
         &["store", "read unit", "puts/s", "puts/s settled", "WA", "AWA", "seeks"],
     );
-    let rows: [(&str, RunSpec); 5] = [
-        ("128 KB", random(size, "leveldb-banded")),
-        ("4 MB", equal_reads(size)),
-        ("128 KB", random(size, "leveldb-cmr")),
-        ("whole tables", random(size, "smrdb")),
-        ("whole tables", random(size, "sealdb")),
-    ];
-    for (unit, spec) in rows {
-        let Some(load) = results.get(&spec).ok().and_then(RunResult::load) else {
-            missing.push(format!("{} with {unit} reads", spec.layout));
-            continue;
+    for (name, spec) in all(size) {
+        let Some(load) = results.get(&spec).ok().and_then(RunResult::load) else { continue };
+        let unit = match (spec.tune.compaction_read_len_bytes, spec.layout) {
+            (Some(bytes), _) => format!("{} KB", bytes >> 10),
+            (None, "sealdb") => "whole tables".to_owned(),
+            (None, "smrdb") => "4096 KB".to_owned(),
+            (None, _) => "128 KB".to_owned(),
         };
         table.rows.push(vec![
-            spec.layout.to_owned(),
-            unit.to_owned(),
+            name,
+            unit,
             short(load.ops_per_second()),
             short(load.settled_ops_per_second()),
             short(load.totals.write_amp_ratio()),
             short(load.totals.added_write_amp_ratio()),
             load.totals.seeks.to_string(),
         ]);
+    }
+    table
+}
+
+fn gets(size: &Size, results: &Results) -> Table {
+    let mut table = Table::new("random reads by sorted runs and filters", &READ_COST);
+    for (name, spec) in all(size) {
+        let reads = results.get(&spec).ok().and_then(RunResult::read_random);
+        if let Some(reads) = reads {
+            table.row(name, &read_cost(reads));
+        }
+    }
+    table
+}
+
+fn scans(size: &Size, results: &Results) -> Table {
+    let header = ["store", "128 KB ahead", "4 MB ahead"];
+    let mut table = Table::new("sequential reads, entries/s by read-ahead", &header);
+    for (name, spec) in all(size) {
+        let Ok(run) = results.get(&spec) else { continue };
+        let units = [FILE_READ_AHEAD_LEN_BYTES, TABLE_READ_AHEAD_LEN_BYTES];
+        table.row(name, &units.map(|unit| rate(run.read_sequential(unit))));
     }
     table
 }

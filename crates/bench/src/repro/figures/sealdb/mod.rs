@@ -2,6 +2,9 @@
 //!
 //! Setting of the paper: a Seagate ST1000DM003 as the mechanics of every emulated drive; keys of 16
 //! bytes, values of 4 KB, tables of 4 MB, bands of 40 MB; 25 million entries (100 GB) loaded.
+//!
+//! Beside the paper's conditions stand equal ones. Two of them share a run where neither can touch
+//! what the other is for: filters change no put, and a compaction's read unit changes no get.
 
 pub(super) mod amplification;
 pub(super) mod bands;
@@ -30,6 +33,12 @@ const READS: u64 = 100_000;
 /// Figures of a part of the load take at least this much of it: less has no third level.
 const PREFIX_BYTES_MIN: u64 = GB;
 
+/// A filter as SMRDB's.
+const FILTER_BITS_PER_KEY: u32 = 10;
+
+/// What does not compress stays in the memory of the machine that emulates: no more is loaded of it.
+const COMPRESSED_BYTES_MAX: u64 = 10 * GB;
+
 /// The drive that `layout` lives on, `band_len_bytes` a band.
 fn drive(size: &Size, layout: &str) -> DriveSpec {
     let rule = match layout {
@@ -42,11 +51,15 @@ fn drive(size: &Size, layout: &str) -> DriveSpec {
 
 /// The random load of 100 GB, then reads over it.
 fn random(size: &Size, layout: &'static str) -> RunSpec {
-    let phases = vec![
-        Phase::load(LoadOrder::Random, size.bytes(LOAD_BYTES), VALUE_LEN_BYTES),
+    random_of(size, layout, size.bytes(LOAD_BYTES))
+}
+
+fn random_of(size: &Size, layout: &'static str, bytes: u64) -> RunSpec {
+    let mut phases = vec![
+        Phase::load(LoadOrder::Random, bytes, VALUE_LEN_BYTES),
         Phase::ReadRandom { count: size.count(READS, 2_000) },
-        Phase::ReadSequential { count: size.count(READS, 20_000) },
     ];
+    phases.extend(Phase::read_sequential(size.count(READS, 20_000)));
     RunSpec::new(layout, drive(size, layout), phases)
 }
 
@@ -64,14 +77,40 @@ fn ycsb_run(size: &Size, layout: &'static str) -> RunSpec {
     RunSpec::new(layout, drive(size, layout), phases)
 }
 
-/// LevelDB as no paper runs it: compaction reads whole tables, as SEALDB's does.
-fn equal_reads(size: &Size) -> RunSpec {
-    let tune = Tune { compaction_read_len_bytes: Some(4 * MIB), ..Tune::default() };
-    random(size, "leveldb-banded").tuned(tune)
+/// LevelDB as no paper runs it: compaction reads whole tables, as SEALDB's does; and filters.
+fn large_reads(size: &Size, layout: &'static str) -> RunSpec {
+    let tune = Tune::default().compaction_reads(4 * MIB).filters(FILTER_BITS_PER_KEY);
+    random(size, layout).tuned(tune)
+}
+
+/// SEALDB with filters.
+fn filtered(size: &Size) -> RunSpec {
+    random(size, "sealdb").tuned(Tune::default().filters(FILTER_BITS_PER_KEY))
+}
+
+/// SMRDB that compacts 128 KB at a time, as through a file system; and has no filters.
+fn file_reads_smrdb(size: &Size) -> RunSpec {
+    random(size, "smrdb").tuned(Tune::default().compaction_reads(128 << 10).filters(0))
+}
+
+/// SMRDB that compacts a block at a time, one after the other, as a store without a file system and
+/// without a buffer of its own would.
+fn block_reads_smrdb(size: &Size) -> RunSpec {
+    random(size, "smrdb").tuned(Tune::default().compaction_reads(4 << 10))
+}
+
+/// SEALDB with compressed tables, and values that shrink to half.
+fn compressed(size: &Size) -> RunSpec {
+    let bytes = size.bytes(LOAD_BYTES).min(COMPRESSED_BYTES_MAX);
+    random_of(size, "sealdb", bytes).tuned(Tune { compresses: true, ..Tune::default() })
 }
 
 /// The share of the load of [`random`] that a figure of its first `bytes` is read off.
 fn prefix(size: &Size, bytes: u64) -> f64 {
-    let least = PREFIX_BYTES_MIN as f64 / size.bytes(LOAD_BYTES) as f64;
-    (bytes as f64 / LOAD_BYTES as f64).max(least).min(1.0)
+    prefix_of(size.bytes(LOAD_BYTES), (bytes as f64 * size.scale) as u64)
+}
+
+/// The share of a load of `loaded_bytes` that is its first `bytes`, or what a third level needs.
+fn prefix_of(loaded_bytes: u64, bytes: u64) -> f64 {
+    (bytes.max(PREFIX_BYTES_MIN) as f64 / loaded_bytes.max(1) as f64).min(1.0)
 }

@@ -2,7 +2,7 @@
 
 use super::{BAND_LEN_BYTES, random};
 use crate::repro::figures::{need, over};
-use crate::repro::spec::{RunSpec, Size, Tune};
+use crate::repro::spec::{FILE_READ_AHEAD_LEN_BYTES, RunSpec, Size, Tune};
 use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, PhaseResult, RunResult};
 
 /// Runs in level 0 that start a compaction; writes slow down at twice as many.
@@ -21,7 +21,7 @@ pub(in super::super) const FIGURE_3_13: Figure = Figure {
         for count in COMPACT_RUN_COUNTS {
             let found = need(&mut page, results, &run(size, count));
             puts.push(mb(found.and_then(RunResult::load)));
-            gets.push(mb(found.and_then(RunResult::read_sequential)));
+            gets.push(mb(found.and_then(|run| run.read_sequential(FILE_READ_AHEAD_LEN_BYTES))));
         }
         let last = COMPACT_RUN_COUNTS.len() - 1;
         page.claims.push(Claim::new(

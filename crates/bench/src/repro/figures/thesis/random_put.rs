@@ -1,17 +1,40 @@
 //! Figures 3.11 and 3.12: random puts, sequential gets after them, and what compaction moved.
 
-use super::{BAND_LEN_BYTES, STORES, random};
-use crate::repro::figures::{megabytes, merges, need, over, seconds};
+use super::{BAND_LEN_BYTES, STORES, file_reads, large_reads, random};
+use crate::repro::figures::{megabytes, merges, need, over, rate, seconds};
+use crate::repro::spec::{FILE_READ_AHEAD_LEN_BYTES, TABLE_READ_AHEAD_LEN_BYTES};
 use crate::repro::{
-    Axis, Better, Chart, Claim, Figure, Page, PhaseResult, Results, RunResult, RunSpec, Size, Table,
+    Axis, Better, Chart, Claim, Figure, Page, Results, RunResult, RunSpec, Size, Table,
 };
 
-fn runs(size: &Size) -> Vec<RunSpec> {
-    STORES.iter().map(|store| random(size, store, BAND_LEN_BYTES)).collect()
+/// The three stores with their own read units, and then with each other's.
+fn all(size: &Size) -> [(&'static str, RunSpec); 6] {
+    [
+        ("128 KB", random(size, STORES[0], BAND_LEN_BYTES)),
+        ("4 MB", random(size, STORES[1], BAND_LEN_BYTES)),
+        ("4 MB", random(size, STORES[2], BAND_LEN_BYTES)),
+        ("4 MB", large_reads(size)),
+        ("128 KB", file_reads(size, STORES[1])),
+        ("128 KB", file_reads(size, STORES[2])),
+    ]
 }
 
-fn found<'a>(page: &mut Page, size: &Size, results: &'a Results) -> Vec<Option<&'a RunResult>> {
-    STORES.iter().map(|s| need(page, results, &random(size, s, BAND_LEN_BYTES))).collect()
+fn runs(size: &Size) -> Vec<RunSpec> {
+    all(size).into_iter().map(|(_, spec)| spec).collect()
+}
+
+/// Both units, to say which of two stores is ahead at equal ones.
+const EQUAL: [&str; 2] = ["all compact 128 KB at a time", "all compact 4 MB at a time"];
+
+/// A measure of each run of [`all`] as a ratio of two stores: as they are, at 128 KB, at 4 MB.
+fn ratios(of: &[f64], a: usize, b: usize) -> [f64; 3] {
+    // LevelDB, LOC and SOC at each unit, by their place in `all`.
+    let (small, large) = ([0, 4, 5], [3, 1, 2]);
+    [over(of[a], of[b]), over(of[small[a]], of[small[b]]), over(of[large[a]], of[large[b]])]
+}
+
+fn claim(what: &str, better: Better, [own, small, large]: [f64; 3]) -> Claim {
+    Claim::new(what, better, 1.0, own, "x").under(EQUAL[0], small).under(EQUAL[1], large)
 }
 
 pub(in super::super) const FIGURE_3_11: Figure = Figure {
@@ -21,24 +44,40 @@ pub(in super::super) const FIGURE_3_11: Figure = Figure {
     runs,
     page: |size, results| {
         let mut page = Page::default();
-        let runs = found(&mut page, size, results);
-        let mb =
-            |phase: Option<&PhaseResult>| phase.map_or(0.0, |p| p.ops_per_second() * 4096.0 / 1e6);
-        let puts: Vec<f64> = runs.iter().map(|r| mb(r.and_then(RunResult::load))).collect();
-        let gets: Vec<f64> =
-            runs.iter().map(|r| mb(r.and_then(RunResult::read_sequential))).collect();
-        let claim = |what: &str, better, ours| Claim::new(what, better, 1.0, ours, "x");
+        let mut table = Table::new(
+            "MB/s of values",
+            &["store", "compaction reads", "random put", "get, 128 KB ahead", "get, 4 MB ahead"],
+        );
+        let (mut puts, mut gets, mut far_gets) = (Vec::new(), Vec::new(), Vec::new());
+        for (unit, spec) in all(size) {
+            let found = need(&mut page, results, &spec);
+            let mb = |rate: f64| rate * 4096.0 / 1e6;
+            let scan = |ahead: usize| found.map_or(0.0, |run| rate(run.read_sequential(ahead)));
+            puts.push(mb(rate(found.and_then(RunResult::load))));
+            gets.push(mb(scan(FILE_READ_AHEAD_LEN_BYTES)));
+            far_gets.push(mb(scan(TABLE_READ_AHEAD_LEN_BYTES)));
+            let at = puts.len() - 1;
+            table.row(spec.layout, &[puts[at], gets[at], far_gets[at]]);
+            table.rows[at].insert(1, unit.to_owned());
+        }
+        let put = |a, b| ratios(&puts, a, b);
+        let get = |what: &str, a: usize, b: usize| {
+            Claim::new(what, Better::Larger, 1.0, over(gets[a], gets[b]), "x")
+                .under("both read 4 MB ahead", over(far_gets[a], far_gets[b]))
+        };
         page.claims = vec![
-            claim("random put, SOC over LevelDB", Better::Larger, over(puts[2], puts[0])),
-            claim("random put, SOC over LOC", Better::Larger, over(puts[2], puts[1])),
-            claim("random put, LOC over LevelDB", Better::Smaller, over(puts[1], puts[0])),
-            claim("sequential get, SOC over LevelDB", Better::Larger, over(gets[2], gets[0])),
-            claim("sequential get, SOC over LOC", Better::Larger, over(gets[2], gets[1])),
+            claim("random put, SOC over LevelDB", Better::Larger, put(2, 0)),
+            claim("random put, SOC over LOC", Better::Larger, put(2, 1)),
+            claim("random put, LOC over LevelDB", Better::Smaller, put(1, 0)),
+            get("sequential get, SOC over LevelDB", 2, 0),
+            get("sequential get, SOC over LOC", 2, 1),
         ];
         let groups = vec!["random put".to_owned(), "sequential get".to_owned()];
         let series = STORES.iter().zip(puts.iter().zip(&gets));
         let series = series.map(|(s, (put, get))| (s.to_string(), vec![*put, *get])).collect();
         page.charts.push(Chart::bars("throughput", groups, Axis::linear("MB/s"), series));
+        page.tables.push(table);
+        page.tables.push(runs_at_the_end(size, results));
         page.notes.push(
             "The thesis draws these bars and says which is higher; 1 stands for the other store."
                 .to_owned(),
@@ -47,6 +86,20 @@ pub(in super::super) const FIGURE_3_11: Figure = Figure {
     },
 };
 
+/// How many sorted runs a sequential get has to merge.
+fn runs_at_the_end(size: &Size, results: &Results) -> Table {
+    let mut table = Table::new("sorted runs when the gets begin", &["store", "level 0", "deeper"]);
+    for store in STORES {
+        let Ok(run) = results.get(&random(size, store, BAND_LEN_BYTES)) else { continue };
+        let Some(gets) = run.read_sequential(FILE_READ_AHEAD_LEN_BYTES) else { continue };
+        let count = |deep: bool| -> usize {
+            gets.levels.iter().filter(|l| (l.level > 0) == deep).map(|l| l.run_count).sum()
+        };
+        table.row(store, &[count(false) as f64, count(true) as f64]);
+    }
+    table
+}
+
 pub(in super::super) const FIGURE_3_12: Figure = Figure {
     name: "thesis-3.12",
     title: "compaction: time, bytes read and written",
@@ -54,38 +107,42 @@ pub(in super::super) const FIGURE_3_12: Figure = Figure {
     runs,
     page: |size, results| {
         let mut page = Page::default();
-        let runs = found(&mut page, size, results);
-        let mut table =
-            Table::new("compaction", &["store", "count", "seconds", "MB read", "MB written", "WA"]);
-        let mut rows: Vec<[f64; 3]> = Vec::new();
-        for (store, run) in STORES.iter().zip(&runs) {
-            let Some((run, load)) = run.and_then(|run| Some((run, run.load()?))) else {
-                rows.push([0.0; 3]);
+        let header = ["store", "reads", "count", "seconds", "MB read", "MB written", "WA"];
+        let mut table = Table::new("compaction", &header);
+        let mut columns: [Vec<f64>; 3] = Default::default();
+        for (unit, spec) in all(size) {
+            let found = need(&mut page, results, &spec);
+            let Some((run, load)) = found.and_then(|run| Some((run, run.load()?))) else {
+                columns.iter_mut().for_each(|column| column.push(0.0));
                 continue;
             };
             let took = merges(&run.lines).map(|l| seconds(l.end_ns - l.start_ns)).sum();
-            let (read, written) = (
-                megabytes(load.totals.compaction_in_bytes),
-                megabytes(load.totals.compaction_out_bytes),
-            );
-            rows.push([took, read, written]);
+            let t = load.totals;
+            let row = [took, megabytes(t.compaction_in_bytes), megabytes(t.compaction_out_bytes)];
+            columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
             let count = merges(&run.lines).count() as f64;
-            table.row(*store, &[count, took, read, written, load.totals.write_amp_ratio()]);
+            table.row(spec.layout, &[count, row[0], row[1], row[2], t.write_amp_ratio()]);
+            let last = table.rows.len() - 1;
+            table.rows[last].insert(1, unit.to_owned());
         }
-        let ratio = |i: usize, a: usize, b: usize| over(rows[a][i], rows[b][i]);
-        let claim = |what: &str, ours| Claim::new(what, Better::Smaller, 1.0, ours, "x");
+        let [took, read, written] = &columns;
         page.claims = vec![
-            claim("compaction time, SOC over LevelDB", ratio(0, 2, 0)),
-            claim("compaction time, SOC over LOC", ratio(0, 2, 1)),
-            claim("compaction bytes written, SOC over LevelDB", ratio(2, 2, 0)),
-            claim("compaction bytes written, SOC over LOC", ratio(2, 2, 1)),
-            claim("compaction bytes read, SOC over LOC", ratio(1, 2, 1)),
+            claim("compaction time, SOC over LevelDB", Better::Smaller, ratios(took, 2, 0)),
+            claim("compaction time, SOC over LOC", Better::Smaller, ratios(took, 2, 1)),
+            claim(
+                "compaction bytes written, SOC over LevelDB",
+                Better::Smaller,
+                ratios(written, 2, 0),
+            ),
+            claim("compaction bytes written, SOC over LOC", Better::Smaller, ratios(written, 2, 1)),
+            claim("compaction bytes read, SOC over LOC", Better::Smaller, ratios(read, 2, 1)),
         ];
         let groups = || STORES.map(str::to_owned).to_vec();
-        let column = |i: usize| rows.iter().map(|row| row[i]).collect::<Vec<f64>>();
-        let time = vec![("compaction".to_owned(), column(0))];
+        let of_stores = |column: &[f64]| column[..STORES.len()].to_vec();
+        let time = vec![("compaction".to_owned(), of_stores(took))];
         page.charts.push(Chart::bars("time", groups(), Axis::linear("seconds"), time));
-        let bytes = vec![("read".to_owned(), column(1)), ("written".to_owned(), column(2))];
+        let bytes =
+            vec![("read".to_owned(), of_stores(read)), ("written".to_owned(), of_stores(written))];
         page.charts.push(Chart::bars("bytes", groups(), Axis::linear("MB"), bytes));
         page.tables.push(table);
         page
