@@ -46,6 +46,7 @@ const STEPS: &[Step] = &[
             "30",
         ]))
     }),
+    ("adapters", |root| crate::adapters::run(root, true)),
     ("demo", |root| shown(Cargo::new(root).args(["run", "--release", "--", "demo"]))),
 ];
 

@@ -3,6 +3,7 @@
 //! Each chore is a line of `cargo` that nobody should have to remember. `ci` is exactly what CI
 //! runs, so a green `cargo xtask ci` at home is a green one there.
 
+mod adapters;
 mod cargo;
 mod ci;
 mod tidy;
@@ -46,6 +47,10 @@ enum Chore {
         #[arg(long, default_value_t = 60, value_name = "SECONDS")]
         seconds: u64,
     },
+    /// Builds the adapters for the system's databases and tests them with the programs they ship.
+    ///
+    /// Installs what is missing where it may; else it fails, naming the packages.
+    Adapters,
     /// Runs `imbrex bench`, optimised. All arguments go to it.
     Bench {
         /// Arguments for `imbrex bench`, such as `--benchmarks=fillrandom --num 100000`.
@@ -75,6 +80,7 @@ fn run() -> Result<()> {
             .args(args.iter().map(String::as_str))
             .run(),
         Chore::Fuzz { target, seconds } => cargo::fuzz(&root, target.as_deref(), seconds),
+        Chore::Adapters => adapters::run(&root, false),
         Chore::Bench { args } => cargo::Cargo::new(&root)
             .args(["run", "--release", "--package", "imbrex-cli", "--", "bench"])
             .args(args.iter().map(String::as_str))

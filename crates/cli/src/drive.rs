@@ -60,6 +60,9 @@ pub(crate) struct CreateArgs {
     /// Do not model how long the drive takes
     #[arg(long)]
     no_timing: bool,
+    /// Make no store on it: the drive is for a database that `imbrex run` puts there
+    #[arg(long)]
+    no_store: bool,
     /// Decides the image's id and the format's, so that the same command makes the same image;
     /// without it both are drawn from the operating system
     #[arg(long)]
@@ -88,7 +91,13 @@ impl CreateArgs {
         }
         let seed = self.seed.unwrap_or_else(entropy_u64);
         let disk = builder.create_image(&self.path, "", seed).context(|| "cannot create drive")?;
-        if let Err(error) = format(Arc::new(disk), layout, seed, &shown) {
+        let disk = Arc::new(disk);
+        let formatted = if self.no_store {
+            format_files(disk, layout, seed, &shown)
+        } else {
+            format(disk, layout, seed, &shown)
+        };
+        if let Err(error) = formatted {
             // The file is ours and holds nothing yet.
             let _ = std::fs::remove_file(&self.path);
             return Err(error);
@@ -111,10 +120,9 @@ fn format(disk: Arc<SimDisk>, layout: Layout, format_id: u64, shown: &str) -> Re
     let runtime = Runtime::threads(1);
     let recipe = layout.recipe(disk.geometry());
     let what = || format!("cannot make a store on {shown}");
-    let stack = layout.format_with(disk, &runtime, &recipe, format_id).map_err(|error| {
-        let error_line = CliError::of(what(), &error);
-        if is_misfit(&error) { CliError::usage(error_line.to_string()) } else { error_line }
-    })?;
+    let stack = layout
+        .format_with(disk, &runtime, &recipe, format_id)
+        .map_err(|error| cannot_format(what(), &error))?;
     let room = stack.db.check_room();
     stack.close().context(what)?;
     room.map_err(|error| {
@@ -123,6 +131,24 @@ fn format(disk: Arc<SimDisk>, layout: Layout, format_id: u64, shown: &str) -> Re
             what()
         ))
     })
+}
+
+/// Room for files, and none of them, on an empty drive.
+fn format_files(
+    disk: Arc<SimDisk>,
+    layout: Layout,
+    format_id: u64,
+    shown: &str,
+) -> Result<(), CliError> {
+    let recipe = layout.recipe(disk.geometry());
+    let formatted = layout.format_files(disk, &Runtime::threads(1), &recipe, format_id);
+    let what = format!("cannot format {shown}");
+    formatted.map(drop).map_err(|error| cannot_format(what, &error))
+}
+
+fn cannot_format(what: String, error: &LayoutError) -> CliError {
+    let error_line = CliError::of(what, error);
+    if is_misfit(error) { CliError::usage(error_line.to_string()) } else { error_line }
 }
 
 /// Whether the drive is no drive for the layout, rather than broken.

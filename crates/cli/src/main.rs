@@ -29,6 +29,7 @@ mod output;
 mod progress;
 mod read;
 mod repro;
+mod run;
 mod stats;
 mod store;
 mod write;
@@ -84,6 +85,8 @@ enum Command {
     Layouts(layouts::LayoutsArgs),
     /// Run published figures again: the paper's value, ours, the ratio, the picture
     Repro(repro::ReproArgs),
+    /// Run an unmodified RocksDB program with its databases on a drive
+    Run(run::RunArgs),
     /// Show it all in half a minute: a drive, real records, a power cut, the zone map
     Demo(demo::DemoArgs),
     /// Print a completion script for a shell
@@ -126,6 +129,7 @@ fn run(args: Args) -> Result<(), CliError> {
         Command::Bench(args) => args.run(session_ref),
         Command::Layouts(args) => args.run(session_ref),
         Command::Repro(args) => args.run(session_ref),
+        Command::Run(args) => args.run(session_ref),
         Command::Demo(args) => args.run(session_ref),
         Command::Completions(args) => args.run(session_ref),
         Command::Man => completions::manual(session_ref),

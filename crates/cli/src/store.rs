@@ -48,6 +48,10 @@ pub(crate) fn layout_named(name: Option<&str>) -> Result<Option<Layout>, CliErro
 }
 
 impl DriveArgs {
+    pub(crate) fn new(drive: PathBuf, layout: Option<String>) -> DriveArgs {
+        DriveArgs { drive, layout }
+    }
+
     /// For messages.
     pub(crate) fn shown(&self) -> String {
         self.drive.display().to_string()

@@ -12,7 +12,8 @@
 //!
 //! Invariants
 //!   C1  Nothing outside this crate reads a wall clock, starts a thread or draws ambient randomness;
-//!       of the latter there is one door, [`entropy_u64`], for the command line alone.
+//!       of the latter there is one door, [`entropy_u64`], for the command line alone, and of the date one,
+//!       [`unix_time_s`], for the C API.
 //!   C2  In the virtual world the order of events depends on the seed and the calls alone.
 //!   C3  A job's `step` never waits: it returns [`Step::Wait`] and is stepped again after a notify.
 //!   C4  A caller of [`Scheduler::yield_now`] or [`Scheduler::wait_until`] holds no lock that a job
@@ -24,6 +25,7 @@ mod prng;
 mod scheduler;
 mod threads;
 mod virtual_world;
+mod wall;
 
 pub use clock::{Clock, StillClock};
 pub use entropy::entropy_u64;
@@ -31,3 +33,4 @@ pub use prng::Prng;
 pub use scheduler::{BUDGET_DEFAULT, Budget, Job, Runtime, Scheduler, Stalled, Step};
 pub use threads::{ThreadScheduler, WallClock, fan_out};
 pub use virtual_world::{ClientId, Order, VirtualWorld};
+pub use wall::unix_time_s;

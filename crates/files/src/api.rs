@@ -126,6 +126,12 @@ impl FileBuffer {
         &self.hints
     }
 
+    /// The same bytes under another name and with other hints: a writer may learn both only when it
+    /// has the bytes.
+    pub fn renamed(self, name: impl Into<String>, hints: Hints) -> FileBuffer {
+        FileBuffer { name: name.into(), hints, ..self }
+    }
+
     /// Name, hints, length and pieces: for the implementation of [`Files::persist`].
     pub(crate) fn into_parts(self) -> (String, Hints, u64, Vec<Vec<u8>>) {
         (self.name, self.hints, self.len_bytes, self.chunks)

@@ -1,0 +1,113 @@
+#include "drive.h"
+
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+
+#include "levels.h"
+
+namespace imbrex_rocksdb {
+namespace {
+
+// The drive of this process, for the exit: a process has one, or the last one opened is told about.
+std::mutex last_mutex;
+std::weak_ptr<Drive>* last_drive = nullptr;
+
+// Writes what happened to the file named by IMBREX_REPORT, as one JSON object.
+void Report(imbrex_drive* drive) {
+  const char* path = getenv("IMBREX_REPORT");
+  if (path == nullptr) return;
+  imbrex_drive_stats stats;
+  if (imbrex_drive_get_stats(drive, &stats) != IMBREX_STATUS_OK) return;
+  FILE* out = fopen(path, "w");
+  if (out == nullptr) return;
+  Counts counts = LevelBook::Get().counts();
+  fprintf(out,
+          "{\"database\":\"rocksdb\",\"tables\":%" PRIu64 ",\"right\":%" PRIu64 ",\"wrong\":%" PRIu64
+          ",\"unknown\":%" PRIu64 ",\"by_listener\":%" PRIu64 ",\"by_lifetime\":%" PRIu64
+          ",\"moved\":%" PRIu64,
+          counts.tables, counts.right, counts.wrong, counts.unknown, counts.by_listener,
+          counts.by_lifetime, counts.moved);
+  fprintf(out,
+          ",\"capacity_bytes\":%" PRIu64 ",\"live_bytes\":%" PRIu64 ",\"dead_bytes\":%" PRIu64
+          ",\"reads\":%" PRIu64 ",\"writes\":%" PRIu64 ",\"flushes\":%" PRIu64 ",\"seeks\":%" PRIu64
+          ",\"read_bytes\":%" PRIu64 ",\"written_bytes\":%" PRIu64 ",\"added_read_bytes\":%" PRIu64
+          ",\"added_written_bytes\":%" PRIu64 ",\"busy_ns\":%" PRIu64 "}\n",
+          stats.capacity_bytes, stats.live_bytes, stats.dead_bytes, stats.reads, stats.writes,
+          stats.flushes, stats.seeks, stats.read_bytes, stats.written_bytes, stats.added_read_bytes,
+          stats.added_written_bytes, stats.busy_ns);
+  fclose(out);
+}
+
+// RocksDB's file systems live in static objects, whose destructors may come too late or never.
+void AtExit() {
+  std::shared_ptr<Drive> drive;
+  {
+    std::lock_guard<std::mutex> lock(last_mutex);
+    if (last_drive != nullptr) drive = last_drive->lock();
+  }
+  if (drive == nullptr) return;
+  if (imbrex_drive_sync(drive->get()) != IMBREX_STATUS_OK) {
+    fprintf(stderr, "imbrex: cannot sync the drive at exit: %s\n", imbrex_last_error());
+  }
+  Report(drive->get());
+}
+
+}  // namespace
+
+IOStatus Translate(imbrex_status status, const std::string& path) {
+  if (status == IMBREX_STATUS_OK) return IOStatus::OK();
+  std::string why = imbrex_last_error();
+  switch (status) {
+    case IMBREX_STATUS_NOT_FOUND:
+      return IOStatus::PathNotFound(path, why);
+    case IMBREX_STATUS_NO_SPACE:
+      return IOStatus::NoSpace(path, why);
+    case IMBREX_STATUS_CORRUPT:
+      return IOStatus::Corruption(path, why);
+    case IMBREX_STATUS_INVALID:
+      return IOStatus::InvalidArgument(path, why);
+    default:
+      return IOStatus::IOError(path, why);
+  }
+}
+
+bool ParseUri(const std::string& text, Uri* uri) {
+  const std::string scheme = "imbrex://";
+  if (text.compare(0, scheme.size(), scheme) != 0) return false;
+  size_t question = text.find('?', scheme.size());
+  uri->image = text.substr(scheme.size(), question - scheme.size());
+  uri->layout.clear();
+  if (question == std::string::npos) return !uri->image.empty();
+  std::string query = text.substr(question + 1);
+  // RocksDB takes a text with one '=' for an option and its value, so ':' will do as well.
+  const std::string key = "layout";
+  if (query.compare(0, key.size(), key) != 0 || query.size() < key.size() + 2) return false;
+  char sign = query[key.size()];
+  uri->layout = query.substr(key.size() + 1);
+  return !uri->image.empty() && (sign == '=' || sign == ':');
+}
+
+IOStatus Drive::Open(const Uri& uri, std::shared_ptr<Drive>* drive) {
+  imbrex_drive* opened = nullptr;
+  const char* layout = uri.layout.empty() ? nullptr : uri.layout.c_str();
+  imbrex_status status = imbrex_drive_open(uri.image.c_str(), layout, &opened);
+  if (status != IMBREX_STATUS_OK) return Translate(status, uri.image);
+  drive->reset(new Drive(opened));
+  std::lock_guard<std::mutex> lock(last_mutex);
+  if (last_drive == nullptr) {
+    last_drive = new std::weak_ptr<Drive>();
+    atexit(AtExit);
+  }
+  *last_drive = *drive;
+  return IOStatus::OK();
+}
+
+Drive::~Drive() {
+  imbrex_drive_sync(drive_);
+  Report(drive_);
+  imbrex_drive_close(drive_);
+}
+
+}  // namespace imbrex_rocksdb

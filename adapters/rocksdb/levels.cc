@@ -1,0 +1,104 @@
+#include "levels.h"
+
+#include <vector>
+
+namespace imbrex_rocksdb {
+
+LevelBook& LevelBook::Get() {
+  // Never destroyed: threads of RocksDB outlive static destructors.
+  static LevelBook* book = new LevelBook();
+  return *book;
+}
+
+void LevelBook::Expect(const std::string& path, int level) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  tables_[path].expected = level;
+}
+
+void LevelBook::Created(const std::string& path) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  Table& table = tables_[path];
+  int expected = table.expected;
+  table = Table();
+  table.expected = expected;
+  table.created = true;
+}
+
+int LevelBook::Known(const std::string& path, int guess) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  Table& table = tables_[path];
+  if (table.expected >= 0) {
+    table.source = Source::kListener;
+    table.known = table.expected;
+  } else if (guess >= 0) {
+    table.source = Source::kLifetime;
+    table.known = guess;
+  }
+  return table.known;
+}
+
+bool LevelBook::Truth(const std::string& path, int level) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  auto found = tables_.find(path);
+  if (found == tables_.end()) {
+    // A table from before this process: the file layer knows best what it was told.
+    tables_[path].level = level;
+    return true;
+  }
+  Table& table = found->second;
+  if (table.level == level) return false;
+  if (table.level >= 0) {
+    if (table.created) counts_.moved++;
+  } else if (table.created) {
+    counts_.tables++;
+    if (table.source == Source::kUnknown) {
+      counts_.unknown++;
+    } else if (table.known != level) {
+      counts_.wrong++;
+    } else {
+      counts_.right++;
+      (table.source == Source::kListener ? counts_.by_listener : counts_.by_lifetime)++;
+    }
+  }
+  table.level = level;
+  return table.known != level;
+}
+
+void LevelBook::Deleted(const std::string& path) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  tables_.erase(path);
+}
+
+void LevelBook::Renamed(const std::string& from, const std::string& to) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  auto found = tables_.find(from);
+  if (found == tables_.end()) return;
+  Table table = found->second;
+  tables_.erase(found);
+  tables_[to] = table;
+}
+
+Counts LevelBook::counts() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return counts_;
+}
+
+std::string Normal(const std::string& path) {
+  std::vector<std::string> parts;
+  for (size_t at = 0; at <= path.size();) {
+    size_t end = path.find('/', at);
+    if (end == std::string::npos) end = path.size();
+    std::string part = path.substr(at, end - at);
+    if (part == "..") {
+      if (!parts.empty()) parts.pop_back();
+    } else if (!part.empty() && part != ".") {
+      parts.push_back(part);
+    }
+    at = end + 1;
+  }
+  std::string normal;
+  for (const std::string& part : parts) normal += "/" + part;
+  return normal.empty() ? "/" : normal;
+}
+
+}  // namespace imbrex_rocksdb

@@ -1,0 +1,35 @@
+// The MANIFEST, read as it is written: which table is of which level.
+//
+//   bytes appended -> blocks of 32 KiB -> fragments -> records -> version edits -> AddFile(number, level)
+//
+// Format: RocksDB's log_format.h and version_edit.h, 7.8. What is not understood is skipped, up to the
+// next record: this reader informs placement, it recovers nothing.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace imbrex_rocksdb {
+
+class ManifestReader {
+ public:
+  using Found = std::function<void(uint64_t number, int level)>;
+
+  explicit ManifestReader(Found found) : found_(std::move(found)) {}
+
+  // The next bytes of the file.
+  void Append(const char* data, size_t size);
+
+ private:
+  void Fragment(int type, const char* data, size_t size);
+  void Edit(const std::string& record);
+
+  Found found_;
+  std::string pending_;       // of the block at hand, not yet a whole fragment
+  size_t block_offset_ = 0;   // of pending_ in its block
+  std::string record_;
+  bool in_record_ = false;
+};
+
+}  // namespace imbrex_rocksdb

@@ -1,0 +1,144 @@
+// What makes an unmodified program use a drive: preloaded, this library registers the file system, and
+// stands in front of DBImpl::Open to listen to which level each table is written for, and to put the
+// databases of programs that know no URIs on the drive.
+
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "file_system.h"
+#include "levels.h"
+#include "rocksdb/db.h"
+#include "rocksdb/listener.h"
+#include "rocksdb/utilities/object_registry.h"
+
+namespace imbrex_rocksdb {
+namespace {
+
+using ROCKSDB_NAMESPACE::CompactionJobInfo;
+using ROCKSDB_NAMESPACE::DB;
+using ROCKSDB_NAMESPACE::EventListener;
+using ROCKSDB_NAMESPACE::ObjectLibrary;
+using ROCKSDB_NAMESPACE::TableFileCreationBriefInfo;
+using ROCKSDB_NAMESPACE::TableFileCreationReason;
+
+// A compaction says where its output goes before it creates any; subcompactions share its number.
+class LevelListener : public EventListener {
+ public:
+  void OnCompactionBegin(DB* db, const CompactionJobInfo& info) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    jobs_[{db->GetName(), info.job_id}] = info.output_level;
+  }
+
+  void OnCompactionCompleted(DB* db, const CompactionJobInfo& info) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    jobs_.erase({db->GetName(), info.job_id});
+  }
+
+  void OnTableFileCreationStarted(const TableFileCreationBriefInfo& info) override {
+    int level = 0;
+    if (info.reason == TableFileCreationReason::kCompaction) {
+      std::lock_guard<std::mutex> lock(mutex_);
+      auto job = jobs_.find({info.db_name, info.job_id});
+      if (job == jobs_.end()) return;
+      level = job->second;
+    } else if (info.reason == TableFileCreationReason::kMisc) {
+      return;
+    }
+    LevelBook::Get().Expect(Normal(info.file_path), level);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::pair<std::string, int>, int> jobs_;
+};
+
+// The environment of IMBREX_URI, which `imbrex run` sets for programs that cannot be told otherwise; null
+// without it. Opened once, and never closed before the process ends.
+ROCKSDB_NAMESPACE::Env* ToldEnv() {
+  static ROCKSDB_NAMESPACE::Env* const env = []() -> ROCKSDB_NAMESPACE::Env* {
+    const char* uri = getenv("IMBREX_URI");
+    if (uri == nullptr) return nullptr;
+    std::unique_ptr<FileSystem> opened;
+    IOStatus status = OpenFileSystem(uri, &opened);
+    if (!status.ok()) {
+      fprintf(stderr, "imbrex: %s\n", status.ToString().c_str());
+      exit(4);
+    }
+    std::shared_ptr<FileSystem> file_system(std::move(opened));
+    return ROCKSDB_NAMESPACE::NewCompositeEnv(file_system).release();
+  }();
+  return env;
+}
+
+// Registering needs no drive and opens none: that waits for a URI.
+int Register() {
+  const auto pattern = ObjectLibrary::PatternEntry("imbrex", false).AddSeparator("://", false);
+  ObjectLibrary::Default()->AddFactory<FileSystem>(
+      pattern, [](const std::string& uri, std::unique_ptr<FileSystem>* guard, std::string* error) {
+        IOStatus status = OpenFileSystem(uri, guard);
+        if (!status.ok()) {
+          *error = status.ToString();
+          // Debian's tools go on without a file system and crash without a word: say it for them.
+          fprintf(stderr, "imbrex: %s\n", status.ToString().c_str());
+          if (getenv("IMBREX_RUN") != nullptr) exit(4);
+        }
+        return guard->get();
+      });
+  return 0;
+}
+
+const int registered = Register();
+
+}  // namespace
+
+// What a database opened by this program shall be opened with instead of `asked`.
+ROCKSDB_NAMESPACE::DBOptions Hooked(const ROCKSDB_NAMESPACE::DBOptions& asked) {
+  ROCKSDB_NAMESPACE::DBOptions options = asked;
+  options.listeners.push_back(std::make_shared<LevelListener>());
+  if (options.env == ROCKSDB_NAMESPACE::Env::Default() && ToldEnv() != nullptr) {
+    options.env = ToldEnv();
+  }
+  return options;
+}
+
+}  // namespace imbrex_rocksdb
+
+namespace ROCKSDB_NAMESPACE {
+
+// RocksDB's own class, of which this program needs one function: the one all ways to open a database
+// for writing lead to.
+class DBImpl {
+ public:
+  static Status Open(const DBOptions& db_options, const std::string& name,
+                     const std::vector<ColumnFamilyDescriptor>& column_families,
+                     std::vector<ColumnFamilyHandle*>* handles, DB** db, const bool seq_per_batch,
+                     const bool batch_per_txn);
+};
+
+__attribute__((visibility("default"))) Status DBImpl::Open(
+    const DBOptions& db_options, const std::string& name,
+    const std::vector<ColumnFamilyDescriptor>& column_families,
+    std::vector<ColumnFamilyHandle*>* handles, DB** db, const bool seq_per_batch,
+    const bool batch_per_txn) {
+  using OpenFunction =
+      Status (*)(const DBOptions&, const std::string&, const std::vector<ColumnFamilyDescriptor>&,
+                 std::vector<ColumnFamilyHandle*>*, DB**, bool, bool);
+  static const OpenFunction real = [] {
+    Dl_info self;
+    if (dladdr(reinterpret_cast<void*>(&DBImpl::Open), &self) == 0) return OpenFunction();
+    return reinterpret_cast<OpenFunction>(dlsym(RTLD_NEXT, self.dli_sname));
+  }();
+  if (real == nullptr) {
+    return Status::NotSupported("imbrex", "this librocksdb has no DBImpl::Open to stand before");
+  }
+  return real(imbrex_rocksdb::Hooked(db_options), name, column_families, handles, db, seq_per_batch, batch_per_txn);
+}
+
+}  // namespace ROCKSDB_NAMESPACE

@@ -1,0 +1,244 @@
+//! Drives: an image, what it is formatted as, and the file system on it.
+//!
+//! A process opens a drive once, however often it is asked to: the handles share it, and the last of
+//! them, or of the files open on it, closes it.
+
+use crate::status::{Failure, Status, guard};
+use crate::strings::{give, handle, put, take, text};
+use imbrex_clockwork::{Runtime, unix_time_s};
+use imbrex_disk::Disk;
+use imbrex_disk_sim::{ImageError, OpenOptions, SimDisk};
+use imbrex_filesystem::{FileSystem, FsOptions};
+use imbrex_layouts::{Layout, LayoutError, mount};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::ffi::c_char;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+/// One thread cleans where the layout has to.
+const WORKER_COUNT: usize = 1;
+
+/// A drive that is open.
+#[derive(Debug)]
+pub struct Drive {
+    shared: Arc<Shared>,
+}
+
+/// What all handles of a drive share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) fs: FileSystem,
+    layout: Layout,
+    /// What the files lie on.
+    disk: Arc<dyn Disk>,
+    /// A panic went through it (A3).
+    has_panicked: AtomicBool,
+}
+
+/// The drives that this process has open.
+static OPEN: Mutex<BTreeMap<PathBuf, Weak<Shared>>> = Mutex::new(BTreeMap::new());
+
+impl Drive {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+}
+
+impl Shared {
+    /// Runs a call that may write, unless something is broken already.
+    pub(crate) fn writing<T>(
+        &self,
+        call: impl FnOnce(&FileSystem) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        if self.has_panicked.load(Ordering::Acquire) {
+            let message = "refused: an earlier call met a bug; close the drive and open it again";
+            return Err(Failure::new(Status::Bug, message));
+        }
+        let armed = Armed(&self.has_panicked);
+        let result = call(&self.fs);
+        std::mem::forget(armed);
+        result
+    }
+}
+
+/// Notes a panic on its way out.
+struct Armed<'a>(&'a AtomicBool);
+
+impl Drop for Armed<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Who wants to know whether it works calls `imbrex_drive_sync` first.
+        let _ = self.writing(|fs| Ok(fs.sync_all()?));
+    }
+}
+
+fn open(path: &Path, layout: Option<&str>) -> Result<Arc<Shared>, Failure> {
+    let shown = path.display();
+    let asked = layout.map(Layout::by_name).transpose();
+    let asked = asked.map_err(|error| Failure::of(Status::Invalid, "", &error))?;
+    let mut drives = OPEN.lock();
+    let key = path.canonicalize().map_err(|error| {
+        let status = match error.kind() {
+            std::io::ErrorKind::NotFound => Status::NotFound,
+            _ => Status::Io,
+        };
+        let hint = if status == Status::NotFound {
+            "; `imbrex drive create --no-store` makes a drive"
+        } else {
+            ""
+        };
+        Failure::new(status, format!("cannot open drive {shown}: {error}{hint}"))
+    })?;
+    let shared = match drives.get(&key).and_then(Weak::upgrade) {
+        Some(shared) => shared,
+        None => {
+            let shared = Arc::new(open_image(path)?);
+            drives.retain(|_, drive| drive.strong_count() > 0);
+            drives.insert(key, Arc::downgrade(&shared));
+            shared
+        }
+    };
+    match asked {
+        Some(asked) if asked != shared.layout => {
+            let recorded = shared.layout.name().to_owned();
+            let error = LayoutError::Other { recorded, asked: asked.name() };
+            Err(Failure::of(Status::Unsupported, &format!("cannot open drive {shown}: "), &error))
+        }
+        _ => Ok(shared),
+    }
+}
+
+fn open_image(path: &Path) -> Result<Shared, Failure> {
+    let what = format!("cannot open drive {}: ", path.display());
+    let disk = SimDisk::open_image(path, OpenOptions::default()).map_err(|error| {
+        let status = match &error {
+            ImageError::InUse { .. } => Status::Busy,
+            ImageError::Host { .. } => Status::Io,
+            _ => Status::Unsupported,
+        };
+        Failure::of(status, &what, &error)
+    })?;
+    let runtime = Runtime::threads(WORKER_COUNT);
+    let mounted = mount(Arc::new(disk), &runtime)
+        .map_err(|error| Failure::of(Status::Unsupported, &what, &error))?;
+    let files = Arc::new(mounted.files.clone());
+    let fs = FileSystem::open(files, FsOptions { unix_time_s }).map_err(|error| {
+        let failure = Failure::from(error);
+        Failure::new(failure.status, format!("{what}{}", failure.message))
+    })?;
+    runtime.scheduler.spawn(mounted.files.clean_job());
+    let (layout, disk) = (mounted.layout, mounted.disk);
+    Ok(Shared { fs, layout, disk, has_panicked: AtomicBool::new(false) })
+}
+
+/// Opens the drive whose image is the file `image_path`, made by `imbrex drive create --no-store`.
+///
+/// `layout` names the layout that it must be formatted as; NULL takes any. Give the drive back with
+/// imbrex_drive_close().
+///
+/// Errors: IMBREX_STATUS_NOT_FOUND, IMBREX_STATUS_BUSY, IMBREX_STATUS_UNSUPPORTED, IMBREX_STATUS_CORRUPT, IMBREX_STATUS_IO.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_drive_open(
+    image_path: *const c_char,
+    layout: *const c_char,
+    out: *mut *mut Drive,
+) -> Status {
+    guard(|| {
+        // SAFETY: strings and an out parameter, as the header's conventions say.
+        unsafe {
+            let layout = if layout.is_null() { None } else { Some(text(layout, "the layout")?) };
+            let shared = open(Path::new(text(image_path, "the image's path")?), layout)?;
+            give(out, Drive { shared })
+        }
+    })
+}
+
+/// Makes everything durable: all bytes appended to any file, and all names.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_drive_sync(drive: *const Drive) -> Status {
+    guard(|| {
+        // SAFETY: a handle, as the header's conventions say.
+        let drive = unsafe { handle(drive, "the drive")? };
+        drive.shared.writing(|fs| Ok(fs.sync_all()?))
+    })
+}
+
+/// Makes everything durable and takes the handle back.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_drive_close(drive: *mut Drive) -> Status {
+    guard(|| {
+        // SAFETY: a handle that is not used again, as the header's conventions say.
+        let Some(drive) = (unsafe { take(drive) }) else { return Ok(()) };
+        drive.shared.writing(|fs| Ok(fs.sync_all()?))
+    })
+}
+
+/// What a drive holds and what it has done since it was opened.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DriveStats {
+    /// All that files could ever use.
+    pub capacity_bytes: u64,
+    /// Held by files.
+    pub live_bytes: u64,
+    /// Dead, in zones and bands that are not free yet.
+    pub dead_bytes: u64,
+    /// Can be written now.
+    pub free_bytes: u64,
+    /// Requests to read.
+    pub reads: u64,
+    /// Requests to write.
+    pub writes: u64,
+    /// Flushes of the drive's cache.
+    pub flushes: u64,
+    /// Seeks of the arm.
+    pub seeks: u64,
+    /// Bytes read from the platter.
+    pub read_bytes: u64,
+    /// Bytes written to the platter.
+    pub written_bytes: u64,
+    /// Of these, what the recording added: read-modify-write.
+    pub added_read_bytes: u64,
+    /// The same of what was written.
+    pub added_written_bytes: u64,
+    /// How long the modelled drive was busy.
+    pub busy_ns: u64,
+}
+
+/// Tells what the drive holds and has done.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_drive_get_stats(
+    drive: *const Drive,
+    out: *mut DriveStats,
+) -> Status {
+    guard(|| {
+        // SAFETY: a handle, as the header's conventions say.
+        let drive = unsafe { handle(drive, "the drive")? };
+        let space = drive.shared.fs.files().space();
+        let counters = drive.shared.disk.counters();
+        let stats = DriveStats {
+            capacity_bytes: space.capacity_bytes,
+            live_bytes: space.live_bytes,
+            dead_bytes: space.dead_bytes,
+            free_bytes: space.free_bytes,
+            reads: counters.reads,
+            writes: counters.writes,
+            flushes: counters.flushes,
+            seeks: counters.seeks,
+            read_bytes: counters.read_bytes,
+            written_bytes: counters.written_bytes,
+            added_read_bytes: counters.added_read_bytes,
+            added_written_bytes: counters.added_written_bytes,
+            busy_ns: counters.busy_ns,
+        };
+        // SAFETY: an out parameter, as the header's conventions say.
+        unsafe { put(out, stats) }
+    })
+}

@@ -1,0 +1,279 @@
+//! Open files.
+
+use crate::drive::{Drive, Shared};
+use crate::status::{Failure, Status, guard};
+use crate::strings::{bytes, give, handle, need_out, put, take, text};
+use crate::{KIND_LOG, KIND_METADATA, KIND_OTHER, KIND_TABLE};
+use imbrex_files::{FileKind, GroupId};
+use std::ffi::c_char;
+use std::sync::Arc;
+
+/// What is known about how a file will be used. Fill it with zeros, then set `kind` and what is known.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Hints {
+    /// IMBREX_KIND_LOG, IMBREX_KIND_TABLE, IMBREX_KIND_METADATA or IMBREX_KIND_OTHER.
+    pub kind: u8,
+    /// The level of a table in its LSM-tree, 0 the youngest.
+    pub level: u8,
+    /// Not 0: may use the reserve that lets a full drive be emptied (compaction outputs, manifests).
+    pub may_use_reserve: u8,
+    /// Zero.
+    pub reserved: u8,
+    /// Files of one stream are expected to die together; 0 if nothing is known.
+    pub stream: u32,
+    /// Which compaction writes it; 0 if nothing is known.
+    pub group: u64,
+    /// How long it will get; 0 if nothing is known.
+    pub expected_len_bytes: u64,
+}
+
+impl Hints {
+    pub(crate) fn checked(&self) -> Result<imbrex_files::Hints, Failure> {
+        let kind = match self.kind {
+            KIND_LOG => FileKind::Log,
+            KIND_TABLE => FileKind::Table,
+            KIND_METADATA => FileKind::Metadata,
+            KIND_OTHER => FileKind::Other,
+            kind => {
+                let message = format!("{kind} is no kind of file; 1 to 4 are");
+                return Err(Failure::new(Status::Invalid, message));
+            }
+        };
+        Ok(imbrex_files::Hints {
+            level: self.level,
+            group: (self.group != 0).then_some(GroupId(self.group)),
+            stream: self.stream,
+            expected_len_bytes: (self.expected_len_bytes != 0).then_some(self.expected_len_bytes),
+            may_use_reserve: self.may_use_reserve != 0,
+            ..imbrex_files::Hints::new(kind)
+        })
+    }
+}
+
+/// The hints at `hints`; NULL for none.
+///
+/// # Safety
+/// NULL or hints.
+pub(crate) unsafe fn hints_at(hints: *const Hints) -> Result<imbrex_files::Hints, Failure> {
+    if hints.is_null() {
+        return Ok(imbrex_files::Hints::new(FileKind::Other));
+    }
+    // SAFETY: not NULL, and the rest is the caller's promise.
+    unsafe { *hints }.checked()
+}
+
+/// A file open for writing.
+#[derive(Debug)]
+pub struct Writer {
+    // Before the drive: closing the file needs it.
+    writer: imbrex_filesystem::Writer,
+    shared: Arc<Shared>,
+}
+
+/// A file open for reading.
+#[derive(Debug)]
+pub struct Reader {
+    reader: imbrex_filesystem::Reader,
+    _shared: Arc<Shared>,
+}
+
+/// Makes an empty file at `path`, in a directory that is there, and opens it for writing.
+///
+/// A file that was there loses the name; who has it open may go on reading. `hints` may be NULL. Give
+/// the writer back with imbrex_writer_close().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_writer_create(
+    drive: *const Drive,
+    path: *const c_char,
+    hints: *const Hints,
+    out: *mut *mut Writer,
+) -> Status {
+    guard(|| {
+        need_out(out)?;
+        // SAFETY: a handle, a string and hints, as the header's conventions say.
+        let (drive, path, hints) =
+            unsafe { (handle(drive, "the drive")?, text(path, "the path")?, hints_at(hints)?) };
+        let shared = Arc::clone(drive.shared());
+        let writer = shared.writing(|fs| Ok(fs.create(path, hints)?))?;
+        // SAFETY: an out parameter, as the header's conventions say.
+        unsafe { give(out, Writer { writer, shared }) }
+    })
+}
+
+/// Opens an existing file to append to it. Give the writer back with imbrex_writer_close().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_writer_open(
+    drive: *const Drive,
+    path: *const c_char,
+    out: *mut *mut Writer,
+) -> Status {
+    guard(|| {
+        need_out(out)?;
+        // SAFETY: a handle and a string, as the header's conventions say.
+        let (drive, path) = unsafe { (handle(drive, "the drive")?, text(path, "the path")?) };
+        let shared = Arc::clone(drive.shared());
+        let writer = shared.writing(|fs| Ok(fs.append_to(path)?))?;
+        // SAFETY: an out parameter, as the header's conventions say.
+        unsafe { give(out, Writer { writer, shared }) }
+    })
+}
+
+/// Appends `len_bytes` bytes. Cost: a copy; a call costs tens of nanoseconds more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_writer_append(
+    writer: *const Writer,
+    data: *const u8,
+    len_bytes: usize,
+) -> Status {
+    guard(|| {
+        // SAFETY: a handle and a buffer, as the header's conventions say.
+        let (writer, data) = unsafe { (handle(writer, "the writer")?, bytes(data, len_bytes)?) };
+        writer.shared.writing(|_| Ok(writer.writer.append(data)?))
+    })
+}
+
+/// Writes `len_bytes` bytes at `offset`: at the end of the file an append; anywhere else the file is
+/// taken into memory, at most 1 GiB of it, and written anew by the next sync.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_writer_write_at(
+    writer: *const Writer,
+    offset: u64,
+    data: *const u8,
+    len_bytes: usize,
+) -> Status {
+    guard(|| {
+        // SAFETY: a handle and a buffer, as the header's conventions say.
+        let (writer, data) = unsafe { (handle(writer, "the writer")?, bytes(data, len_bytes)?) };
+        writer.shared.writing(|_| Ok(writer.writer.write_at(offset, data)?))
+    })
+}
+
+/// Makes the file's bytes and its name durable, and every change of names before that.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_writer_sync(writer: *const Writer) -> Status {
+    guard(|| {
+        // SAFETY: a handle, as the header's conventions say.
+        let writer = unsafe { handle(writer, "the writer")? };
+        writer.shared.writing(|_| Ok(writer.writer.sync()?))
+    })
+}
+
+/// Cuts the file to `len_bytes`, or lengthens it by zeros. Durable after the next sync.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_writer_truncate(writer: *const Writer, len_bytes: u64) -> Status {
+    guard(|| {
+        // SAFETY: a handle, as the header's conventions say.
+        let writer = unsafe { handle(writer, "the writer")? };
+        writer.shared.writing(|_| Ok(writer.writer.truncate(len_bytes)?))
+    })
+}
+
+/// Tells how the file will be used. A table is placed when it is synced or closed: until then it may
+/// still be told its level.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_writer_set_hints(
+    writer: *const Writer,
+    hints: *const Hints,
+) -> Status {
+    guard(|| {
+        // SAFETY: a handle and hints, as the header's conventions say.
+        let (writer, hints) = unsafe { (handle(writer, "the writer")?, hints_at(hints)?) };
+        writer.writer.set_hints(hints);
+        Ok(())
+    })
+}
+
+/// The file's length.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_writer_len(writer: *const Writer, out: *mut u64) -> Status {
+    guard(|| {
+        // SAFETY: a handle and an out parameter, as the header's conventions say.
+        unsafe { put(out, handle(writer, "the writer")?.writer.len_bytes()) }
+    })
+}
+
+/// Closes the file: what was appended is stored, but durable only after a sync. Takes the writer back.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_writer_close(writer: *mut Writer) -> Status {
+    guard(|| {
+        // SAFETY: a handle that is not used again, as the header's conventions say.
+        let Some(writer) = (unsafe { take(writer) }) else { return Ok(()) };
+        let Writer { writer, shared } = *writer;
+        shared.writing(|_| Ok(writer.close()?))
+    })
+}
+
+/// Opens a file for reading. What is appended later can be read as well; what is removed or replaced
+/// meanwhile stays readable. Give the reader back with imbrex_reader_close().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_reader_open(
+    drive: *const Drive,
+    path: *const c_char,
+    out: *mut *mut Reader,
+) -> Status {
+    guard(|| {
+        need_out(out)?;
+        // SAFETY: a handle and a string, as the header's conventions say.
+        let (drive, path) = unsafe { (handle(drive, "the drive")?, text(path, "the path")?) };
+        let shared = Arc::clone(drive.shared());
+        let reader = shared.fs.open_read(path)?;
+        // SAFETY: an out parameter, as the header's conventions say.
+        unsafe { give(out, Reader { reader, _shared: shared }) }
+    })
+}
+
+/// Reads `len_bytes` bytes from `offset` into `buffer`, fewer at the end of the file, and says how many.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_reader_read_at(
+    reader: *const Reader,
+    offset: u64,
+    buffer: *mut u8,
+    len_bytes: usize,
+    out_len_bytes: *mut usize,
+) -> Status {
+    guard(|| {
+        need_out(out_len_bytes)?;
+        // SAFETY: a handle, as the header's conventions say.
+        let reader = unsafe { handle(reader, "the reader")? };
+        let len_bytes = if buffer.is_null() { 0 } else { len_bytes };
+        let buffer = if len_bytes == 0 {
+            &mut []
+        } else {
+            // SAFETY: not NULL; that it is as long as that, and nobody else's, is the caller's promise.
+            // It may be uninitialised: it is filled before it is read, by code that only copies into it.
+            unsafe { std::slice::from_raw_parts_mut(buffer, len_bytes) }
+        };
+        let got = reader.reader.read_at(offset, buffer)?;
+        // SAFETY: an out parameter, as the header's conventions say.
+        unsafe { put(out_len_bytes, got) }
+    })
+}
+
+/// The file's length now.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_reader_len(reader: *const Reader, out: *mut u64) -> Status {
+    guard(|| {
+        // SAFETY: a handle and an out parameter, as the header's conventions say.
+        unsafe { put(out, handle(reader, "the reader")?.reader.len_bytes()) }
+    })
+}
+
+/// A number that no other file of the drive has, had or will have: for caches.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_reader_id(reader: *const Reader, out: *mut u64) -> Status {
+    guard(|| {
+        // SAFETY: a handle and an out parameter, as the header's conventions say.
+        unsafe { put(out, handle(reader, "the reader")?.reader.unique_id()) }
+    })
+}
+
+/// Takes the reader back.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_reader_close(reader: *mut Reader) -> Status {
+    guard(|| {
+        // SAFETY: a handle that is not used again, as the header's conventions say.
+        drop(unsafe { take(reader) });
+        Ok(())
+    })
+}

@@ -1,0 +1,212 @@
+//! Paths: what may be done with them without opening a file.
+
+use crate::drive::Drive;
+use crate::file::{Hints, hints_at};
+use crate::status::{Failure, Status, guard};
+use crate::strings::{give, handle, need_out, put, take, text};
+use imbrex_filesystem::FileSystem;
+use std::ffi::{CString, c_char};
+
+/// Runs `call` on a drive and a path.
+///
+/// # Safety
+/// A handle and a string, as the header's conventions say.
+unsafe fn on_path(
+    drive: *const Drive,
+    path: *const c_char,
+    call: impl FnOnce(&FileSystem, &str) -> Result<(), Failure>,
+) -> Status {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let (drive, path) = unsafe { (handle(drive, "the drive")?, text(path, "the path")?) };
+        drive.shared().writing(|fs| call(fs, path))
+    })
+}
+
+/// Takes a path from its file, which goes with its last path. Who has it open may go on.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_unlink(drive: *const Drive, path: *const c_char) -> Status {
+    // SAFETY: a handle and a string, as the header's conventions say.
+    unsafe { on_path(drive, path, |fs, path| Ok(fs.unlink(path)?)) }
+}
+
+/// Gives a file or a directory another path. A file that is there is replaced, atomically, and by
+/// content that is there after a power cut; an empty directory may be replaced by a directory.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_rename(
+    drive: *const Drive,
+    from: *const c_char,
+    to: *const c_char,
+) -> Status {
+    // SAFETY: a handle and strings, as the header's conventions say.
+    unsafe { on_path(drive, from, |fs, from| Ok(fs.rename(from, text(to, "the new path")?)?)) }
+}
+
+/// Gives a file one more path.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_link(
+    drive: *const Drive,
+    existing: *const c_char,
+    path: *const c_char,
+) -> Status {
+    // SAFETY: a handle and strings, as the header's conventions say.
+    unsafe { on_path(drive, existing, |fs, from| Ok(fs.link(from, text(path, "the new path")?)?)) }
+}
+
+/// Tells that a table belongs to another level now, without being rewritten.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_set_level(
+    drive: *const Drive,
+    path: *const c_char,
+    level: u8,
+) -> Status {
+    // SAFETY: a handle and a string, as the header's conventions say.
+    unsafe { on_path(drive, path, |fs, path| Ok(fs.set_level(path, level)?)) }
+}
+
+/// Makes a directory. `with_parents` makes those above it too, and takes one that is there for good.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_make_dir(
+    drive: *const Drive,
+    path: *const c_char,
+    with_parents: bool,
+) -> Status {
+    // SAFETY: a handle and a string, as the header's conventions say.
+    unsafe {
+        on_path(drive, path, |fs, path| {
+            let made = if with_parents { fs.make_dirs(path) } else { fs.make_dir(path) };
+            Ok(made?)
+        })
+    }
+}
+
+/// Removes an empty directory.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_remove_dir(drive: *const Drive, path: *const c_char) -> Status {
+    // SAFETY: a handle and a string, as the header's conventions say.
+    unsafe { on_path(drive, path, |fs, path| Ok(fs.remove_dir(path)?)) }
+}
+
+/// Makes every change of names so far durable: what fsync of a directory is for.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_sync_names(drive: *const Drive) -> Status {
+    guard(|| {
+        // SAFETY: a handle, as the header's conventions say.
+        let drive = unsafe { handle(drive, "the drive")? };
+        drive.shared().writing(|fs| Ok(fs.sync_names()?))
+    })
+}
+
+/// Locks a path for this process, making an empty file if there is none.
+///
+/// Errors: IMBREX_STATUS_LOCKED if this process holds it already. Other processes cannot open the drive.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_lock(drive: *const Drive, path: *const c_char) -> Status {
+    let hints = Hints {
+        kind: crate::KIND_METADATA,
+        level: 0,
+        may_use_reserve: 0,
+        reserved: 0,
+        stream: 0,
+        group: 0,
+        expected_len_bytes: 0,
+    };
+    // SAFETY: a handle and a string, as the header's conventions say.
+    unsafe { on_path(drive, path, |fs, path| Ok(fs.lock(path, hints_at(&raw const hints)?)?)) }
+}
+
+/// Gives a lock back.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_unlock(drive: *const Drive, path: *const c_char) -> Status {
+    // SAFETY: a handle and a string, as the header's conventions say.
+    unsafe { on_path(drive, path, |fs, path| Ok(fs.unlock(path)?)) }
+}
+
+/// What there is at a path.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FileStat {
+    /// Whether it is a directory.
+    pub is_dir: bool,
+    /// The level of a table, as told last.
+    pub level: u8,
+    /// How many paths lead to it.
+    pub link_count: u32,
+    /// The length of a file.
+    pub len_bytes: u64,
+    /// When its content last changed on the drive, in seconds since 1970.
+    pub mtime_s: u64,
+}
+
+/// Tells what there is at a path.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_stat(
+    drive: *const Drive,
+    path: *const c_char,
+    out: *mut FileStat,
+) -> Status {
+    guard(|| {
+        // SAFETY: a handle and a string, as the header's conventions say.
+        let (drive, path) = unsafe { (handle(drive, "the drive")?, text(path, "the path")?) };
+        let found = drive.shared().fs.metadata(path)?;
+        let stat = FileStat {
+            is_dir: found.is_dir,
+            level: found.level,
+            link_count: found.link_count,
+            len_bytes: found.len_bytes,
+            mtime_s: found.mtime_s,
+        };
+        // SAFETY: an out parameter, as the header's conventions say.
+        unsafe { put(out, stat) }
+    })
+}
+
+/// The names in a directory.
+#[derive(Debug)]
+pub struct Names {
+    names: Vec<CString>,
+}
+
+/// Lists the names in a directory, in order. Give the listing back with imbrex_names_close().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_list(
+    drive: *const Drive,
+    path: *const c_char,
+    out: *mut *mut Names,
+) -> Status {
+    guard(|| {
+        need_out(out)?;
+        // SAFETY: a handle and a string, as the header's conventions say.
+        let (drive, path) = unsafe { (handle(drive, "the drive")?, text(path, "the path")?) };
+        let entries = drive.shared().fs.list(path)?;
+        let name = |entry: imbrex_filesystem::DirEntry| CString::new(entry.name).ok();
+        let names = entries.into_iter().filter_map(name).collect();
+        // SAFETY: an out parameter, as the header's conventions say.
+        unsafe { give(out, Names { names }) }
+    })
+}
+
+/// How many names there are; 0 for NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_names_count(names: *const Names) -> usize {
+    // SAFETY: a handle, as the header's conventions say.
+    unsafe { names.as_ref() }.map_or(0, |names| names.names.len())
+}
+
+/// Name number `index`, which belongs to the listing; NULL if there are not so many.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_names_get(names: *const Names, index: usize) -> *const c_char {
+    // SAFETY: a handle, as the header's conventions say.
+    let names = unsafe { names.as_ref() };
+    names.and_then(|names| names.names.get(index)).map_or(std::ptr::null(), |name| name.as_ptr())
+}
+
+/// Takes the listing back.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_names_close(names: *mut Names) -> Status {
+    guard(|| {
+        // SAFETY: a handle that is not used again, as the header's conventions say.
+        drop(unsafe { take(names) });
+        Ok(())
+    })
+}

@@ -1,0 +1,159 @@
+//! Status codes, the thread's last error, and the guard around every call (A1).
+
+use imbrex_filesystem::FsError;
+use std::any::Any;
+use std::cell::RefCell;
+use std::error::Error;
+use std::ffi::{CString, c_char};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// What became of a call. The numbers never change.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Done.
+    Ok = 0,
+    /// No such file or directory.
+    NotFound = 1,
+    /// The name is taken.
+    Exists = 2,
+    /// A file where a directory is needed.
+    NotADirectory = 3,
+    /// A directory where a file is needed.
+    IsADirectory = 4,
+    /// The directory holds something.
+    NotEmpty = 5,
+    /// An argument that cannot be: NULL, no UTF-8, no path, no kind.
+    Invalid = 6,
+    /// The lock is held.
+    Locked = 7,
+    /// Another process has the drive open.
+    Busy = 8,
+    /// The drive is full; what was asked for has not happened.
+    NoSpace = 9,
+    /// Something on the drive is damaged.
+    Corrupt = 10,
+    /// The drive failed.
+    Io = 11,
+    /// The drive holds something else, another layout, or was written by a newer program.
+    Unsupported = 12,
+    /// An earlier failure left unknown what is durable; close the drive and open it again.
+    Poisoned = 13,
+    /// A bug in this library; the drive takes no more writes.
+    Bug = 14,
+}
+
+/// A status and its story.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) status: Status,
+    pub(crate) message: String,
+}
+
+impl Failure {
+    pub(crate) fn new(status: Status, message: impl Into<String>) -> Failure {
+        Failure { status, message: message.into() }
+    }
+
+    /// A failure of a layer below, with all its causes.
+    pub(crate) fn of(status: Status, what: &str, error: &dyn Error) -> Failure {
+        let mut message = format!("{what}{error}");
+        let mut next = error.source();
+        while let Some(cause) = next {
+            let cause_text = cause.to_string();
+            if !message.ends_with(&cause_text) {
+                message.push_str(": ");
+                message.push_str(&cause_text);
+            }
+            next = cause.source();
+        }
+        Failure { status, message }
+    }
+}
+
+impl From<FsError> for Failure {
+    fn from(error: FsError) -> Failure {
+        let status = match &error {
+            FsError::NotFound { .. } => Status::NotFound,
+            FsError::Exists { .. } => Status::Exists,
+            FsError::NotADirectory { .. } => Status::NotADirectory,
+            FsError::IsADirectory { .. } => Status::IsADirectory,
+            FsError::NotEmpty { .. } => Status::NotEmpty,
+            FsError::BadPath { .. } | FsError::TooLong { .. } => Status::Invalid,
+            FsError::Locked { .. } => Status::Locked,
+            FsError::Damaged { .. } | FsError::Corrupt { .. } => Status::Corrupt,
+            FsError::Foreign { .. } | FsError::Version { .. } => Status::Unsupported,
+            FsError::Poisoned { .. } => Status::Poisoned,
+            _ if error.is_no_space() => Status::NoSpace,
+            _ => Status::Io,
+        };
+        Failure::of(status, "", &error)
+    }
+}
+
+thread_local! {
+    static LAST_ERROR: RefCell<CString> = RefCell::default();
+}
+
+/// Runs `call` so that no panic leaves it (A1); keeps what went wrong for [`imbrex_last_error`].
+pub(crate) fn guard(call: impl FnOnce() -> Result<(), Failure>) -> Status {
+    // What a panic leaves half done below is locked out by A3.
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(Ok(())) => Status::Ok,
+        Ok(Err(failure)) => remember(failure),
+        Err(panic) => {
+            let what = panic_text(&*panic);
+            remember(Failure::new(Status::Bug, format!("a bug in imbrex: {what}")))
+        }
+    }
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("a panic without words")
+}
+
+fn remember(failure: Failure) -> Status {
+    let message = failure.message.replace('\0', "\\0");
+    let message = CString::new(message).expect("NULs are replaced a line before");
+    // A thread that is ending has no last error any more.
+    let _ = LAST_ERROR.try_with(|last| *last.borrow_mut() = message);
+    failure.status
+}
+
+/// Why the calling thread's last failed call failed, in words; empty if none has.
+///
+/// The text is good until the thread's next failed call.
+#[unsafe(no_mangle)]
+pub extern "C" fn imbrex_last_error() -> *const c_char {
+    LAST_ERROR.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
+}
+
+/// The version of this library, such as "0.1.0".
+#[unsafe(no_mangle)]
+pub extern "C" fn imbrex_version() -> *const c_char {
+    const VERSION: &[u8] = concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes();
+    VERSION.as_ptr().cast()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CStr;
+
+    #[test]
+    fn a_panic_becomes_a_status_with_its_text() {
+        let status = guard(|| panic!("out of {}", "cheese"));
+        assert_eq!(status, Status::Bug);
+        // SAFETY: the text is this thread's and no call has failed since.
+        let text = unsafe { CStr::from_ptr(imbrex_last_error()) };
+        assert_eq!(text.to_str().unwrap(), "a bug in imbrex: out of cheese");
+        assert_eq!(guard(|| Err(Failure::new(Status::Io, "nul \0 in it"))), Status::Io);
+        // SAFETY: as above.
+        let text = unsafe { CStr::from_ptr(imbrex_last_error()) };
+        assert_eq!(text.to_str().unwrap(), "nul \\0 in it");
+    }
+}

@@ -1,0 +1,68 @@
+//! A program in C, compiled by the system's compiler against the header and the shared library.
+
+use super::drives::make;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Where cargo put the shared library of this build.
+fn library_dir() -> PathBuf {
+    let exe = std::env::current_exe().unwrap();
+    let deps = exe.parent().unwrap();
+    let dirs = [deps.parent().unwrap(), deps];
+    let dir = dirs.into_iter().find(|dir| dir.join("libimbrex_capi.so").is_file());
+    dir.expect("cargo builds the shared library with the tests").to_owned()
+}
+
+fn compiler() -> Option<&'static str> {
+    let works = |name: &&str| Command::new(name).arg("--version").output().is_ok();
+    ["cc", "gcc", "clang"].into_iter().find(works)
+}
+
+fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let said = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(output.status.success(), "{command:?}: {}\n{said}", output.status);
+    said
+}
+
+fn compile(compiler: &str, language: &[&str], to: &Path) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut command = Command::new(compiler);
+    command.args(language).args(["-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]);
+    command.arg("-I").arg(root.join("include")).arg("-o").arg(to);
+    command.args([
+        "-x",
+        language[0].split_once("=c").map_or(
+            "c",
+            |(_, rest)| {
+                if rest.starts_with("++") { "c++" } else { "c" }
+            },
+        ),
+    ]);
+    command.arg(root.join("tests/it/story.c")).arg("-x").arg("none");
+    let dir = library_dir();
+    command.arg("-L").arg(&dir).arg(format!("-Wl,-rpath,{}", dir.display()));
+    run(command.args(["-limbrex_capi", "-lpthread"]));
+}
+
+#[test]
+fn works_from_c_and_from_cxx() {
+    let Some(compiler) = compiler() else {
+        println!("SKIPPED: no C compiler here (cc, gcc or clang); the C ABI was not tested");
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    for (language, layout) in [("-std=c11", "leveled-zones"), ("-std=c++17", "leveled-first-fit")] {
+        let (program, drive) = (dir.path().join("story"), dir.path().join(layout));
+        compile(compiler, &[language], &program);
+        make(&drive, layout);
+        let said = run(Command::new(&program).arg(&drive).arg("write"));
+        assert_eq!(said, "written\n");
+        let said = run(Command::new(&program).arg(&drive).arg("read"));
+        assert_eq!(said, "read\n");
+    }
+}

@@ -1,0 +1,109 @@
+//! Drives that are made, opened, refused.
+
+use imbrex_capi::{
+    Drive, Status, imbrex_drive_close, imbrex_drive_open, imbrex_last_error, imbrex_make_dir,
+};
+use imbrex_clockwork::Runtime;
+use imbrex_disk::{Blocks, Geometry, GeometrySpec, Rule, ZoneSpec};
+use imbrex_disk_sim::SimDisk;
+use imbrex_layouts::Layout;
+use std::ffi::{CStr, CString};
+use std::path::Path;
+use std::sync::Arc;
+
+/// An image of an emulated zoned drive of 512 MiB, with nothing but files on it.
+pub(crate) fn make(path: &Path, layout: &str) {
+    make_with(path, layout, false);
+}
+
+fn make_with(path: &Path, layout: &str, store: bool) {
+    let layout = Layout::by_name(layout).unwrap();
+    let zone_len = Blocks::new(2048);
+    let zones = ZoneSpec {
+        zone_len,
+        zone_capacity: zone_len,
+        conventional_zone_count: 1,
+        open_zone_limit: Some(32),
+        active_zone_limit: Some(32),
+        strict_reads: true,
+    };
+    let rule = match layout.recording() {
+        imbrex_layouts::Recording::Zoned => Rule::AtPointer(zones),
+        _ => Rule::Anywhere,
+    };
+    let geometry = Geometry::new(GeometrySpec { len: Blocks::new(2048 * 64), rule }).unwrap();
+    let disk = Arc::new(SimDisk::builder(geometry).create_image(path, "", 1).unwrap());
+    let runtime = Runtime::threads(1);
+    let recipe = layout.recipe(&geometry);
+    if store {
+        layout.format_with(disk, &runtime, &recipe, 7).unwrap().close().unwrap();
+    } else {
+        layout.format_files(disk, &runtime, &recipe, 7).unwrap();
+    }
+}
+
+fn open(path: &Path, layout: Option<&str>) -> (Status, *mut Drive) {
+    let path = CString::new(path.to_str().unwrap()).unwrap();
+    let layout = layout.map(|name| CString::new(name).unwrap());
+    let layout = layout.as_ref().map_or(std::ptr::null(), |name| name.as_ptr());
+    let mut drive = std::ptr::null_mut();
+    // SAFETY: strings and an out parameter that live as long as the call.
+    let status = unsafe { imbrex_drive_open(path.as_ptr(), layout, &raw mut drive) };
+    (status, drive)
+}
+
+fn last_error() -> String {
+    // SAFETY: the text is this thread's, and copied before its next call.
+    unsafe { CStr::from_ptr(imbrex_last_error()) }.to_string_lossy().into_owned()
+}
+
+fn check(path: &Path, layout: Option<&str>, expected: Status, says: &str) {
+    let (status, _) = open(path, layout);
+    assert_eq!(status, expected, "{}", last_error());
+    assert!(last_error().contains(says), "{:?} does not say {says:?}", last_error());
+}
+
+#[test]
+fn a_drive_that_cannot_be_opened_says_why() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    check(&at("none"), None, Status::NotFound, "imbrex drive create --no-store");
+    std::fs::write(at("text"), "no drive at all").unwrap();
+    check(&at("text"), None, Status::Unsupported, "cannot open drive");
+    make(&at("drive"), "leveled-zones");
+    check(&at("drive"), Some("leveled-log"), Status::Unsupported, "leveled-zones");
+    check(&at("drive"), Some("leveled-zone"), Status::Invalid, "leveled-zones");
+    make_with(&at("store"), "leveled-zones", true);
+    check(&at("store"), None, Status::Unsupported, "another store");
+    let blank = SimDisk::builder(
+        Geometry::new(GeometrySpec { len: Blocks::new(4096), rule: Rule::Anywhere }).unwrap(),
+    );
+    blank.create_image(&at("blank"), "", 1).unwrap();
+    check(&at("blank"), None, Status::Unsupported, "no file layer");
+}
+
+#[test]
+fn a_process_shares_a_drive_and_keeps_others_away() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("drive");
+    make(&path, "leveled-first-fit");
+    let (status, one) = open(&path, None);
+    assert_eq!(status, Status::Ok, "{}", last_error());
+    let (status, two) = open(&path, Some("leveled-first-fit"));
+    assert_eq!(status, Status::Ok, "{}", last_error());
+    // What another process would meet.
+    let error = SimDisk::open_image(&path, Default::default()).unwrap_err();
+    assert!(matches!(error, imbrex_disk_sim::ImageError::InUse { .. }), "{error}");
+    // SAFETY: handles that are open, and given back once.
+    unsafe {
+        assert_eq!(imbrex_make_dir(one, c"/db".as_ptr(), false), Status::Ok);
+        assert_eq!(imbrex_make_dir(two, c"db".as_ptr(), false), Status::Exists);
+        assert_eq!(imbrex_make_dir(two, c"db".as_ptr(), true), Status::Ok);
+        assert_eq!(imbrex_make_dir(two, std::ptr::null(), true), Status::Invalid);
+        assert_eq!(imbrex_make_dir(std::ptr::null(), c"db".as_ptr(), true), Status::Invalid);
+        assert_eq!(imbrex_drive_close(one), Status::Ok);
+        assert_eq!(imbrex_drive_close(two), Status::Ok);
+        assert_eq!(imbrex_drive_close(std::ptr::null_mut()), Status::Ok);
+    }
+    SimDisk::open_image(&path, Default::default()).unwrap();
+}

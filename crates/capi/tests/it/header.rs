@@ -1,0 +1,27 @@
+//! The header is what the code says: `REWRITE=1` writes it anew.
+
+use std::path::Path;
+
+#[test]
+fn is_as_the_code_says() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut config = cbindgen::Config::from_file(root.join("cbindgen.toml")).unwrap();
+    config.header = Some(std::fs::read_to_string(root.join("src/conventions.txt")).unwrap());
+    let sources = ["lib", "status", "drive", "file", "names"];
+    let builder = sources.iter().fold(cbindgen::Builder::new(), |builder, name| {
+        builder.with_src(root.join("src").join(name).with_extension("rs"))
+    });
+    let mut text = Vec::new();
+    builder.with_config(config).generate().unwrap().write(&mut text);
+    let text = String::from_utf8(text).unwrap();
+    let path = root.join("include/imbrex.h");
+    if std::env::var_os("REWRITE").is_some() {
+        std::fs::write(&path, &text).unwrap();
+    }
+    let committed = std::fs::read_to_string(&path).unwrap_or_default();
+    let first = committed.lines().zip(text.lines()).position(|(a, b)| a != b);
+    assert!(
+        committed == text,
+        "include/imbrex.h differs from line {first:?} on; REWRITE=1 cargo test -p imbrex-capi"
+    );
+}

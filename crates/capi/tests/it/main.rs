@@ -1,0 +1,6 @@
+//! Tests through the C ABI: the header, a C program, and drives that cannot be opened.
+#![expect(clippy::unwrap_used, reason = "a helper fails as its test does")]
+
+mod c_program;
+mod drives;
+mod header;

@@ -1,0 +1,151 @@
+/* What a database does, through the C API: "write", and in another process "read". */
+
+#include "imbrex.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static imbrex_drive *drive;
+
+static void need(imbrex_status got, imbrex_status expected, int line) {
+  if (got != expected) {
+    fprintf(stderr, "line %d: status %d, expected %d: %s\n", line, (int)got, (int)expected,
+            imbrex_last_error());
+    exit(1);
+  }
+}
+
+#define OK(call) need(call, IMBREX_STATUS_OK, __LINE__)
+#define FAILS(status, call) need(call, status, __LINE__)
+#define TRUE(what) \
+  do { \
+    if (!(what)) { \
+      fprintf(stderr, "line %d: %s\n", __LINE__, #what); \
+      exit(1); \
+    } \
+  } while (0)
+
+static const uint8_t *bytes(const char *text) { return (const uint8_t *)text; }
+
+static void put(const char *path, uint8_t kind, const char *text) {
+  imbrex_hints hints;
+  imbrex_writer *writer = NULL;
+  memset(&hints, 0, sizeof hints);
+  hints.kind = kind;
+  OK(imbrex_writer_create(drive, path, &hints, &writer));
+  OK(imbrex_writer_append(writer, bytes(text), strlen(text)));
+  OK(imbrex_writer_sync(writer));
+  OK(imbrex_writer_close(writer));
+}
+
+static void expect(const char *path, const char *text) {
+  imbrex_reader *reader = NULL;
+  uint8_t buffer[256];
+  size_t got = 0;
+  OK(imbrex_reader_open(drive, path, &reader));
+  OK(imbrex_reader_read_at(reader, 0, buffer, sizeof buffer, &got));
+  TRUE(got == strlen(text) && memcmp(buffer, text, got) == 0);
+  OK(imbrex_reader_read_at(reader, 1000000, buffer, sizeof buffer, &got));
+  TRUE(got == 0);
+  OK(imbrex_reader_close(reader));
+}
+
+/* Each thread appends to a log of its own, in small pieces. */
+static void *append_many(void *number) {
+  char path[64];
+  imbrex_hints hints;
+  imbrex_writer *writer = NULL;
+  uint64_t len = 0;
+  int i;
+  memset(&hints, 0, sizeof hints);
+  hints.kind = IMBREX_KIND_LOG;
+  snprintf(path, sizeof path, "/db/%d.log", *(int *)number);
+  OK(imbrex_writer_create(drive, path, &hints, &writer));
+  for (i = 0; i < 50000; i++) {
+    OK(imbrex_writer_append(writer, bytes("sixteen bytes..."), 16));
+    if (i % 10000 == 0) OK(imbrex_writer_sync(writer));
+  }
+  OK(imbrex_writer_len(writer, &len));
+  TRUE(len == 800000);
+  OK(imbrex_writer_sync(writer));
+  OK(imbrex_writer_close(writer));
+  return NULL;
+}
+
+static void write_story(void) {
+  pthread_t threads[3];
+  int numbers[3] = {1, 2, 3};
+  int i;
+  imbrex_writer *writer = NULL;
+  imbrex_drive_stats stats;
+  FAILS(IMBREX_STATUS_NOT_FOUND, imbrex_writer_create(drive, "/db/x", NULL, &writer));
+  TRUE(strstr(imbrex_last_error(), "/db") != NULL);
+  FAILS(IMBREX_STATUS_INVALID, imbrex_writer_create(drive, NULL, NULL, &writer));
+  FAILS(IMBREX_STATUS_INVALID, imbrex_writer_append(NULL, bytes("x"), 1));
+  FAILS(IMBREX_STATUS_INVALID, imbrex_make_dir(drive, "\xff\xfe", true));
+  OK(imbrex_make_dir(drive, "/db/lost", true));
+  OK(imbrex_lock(drive, "/db/LOCK"));
+  FAILS(IMBREX_STATUS_LOCKED, imbrex_lock(drive, "/db/LOCK"));
+  for (i = 0; i < 3; i++) TRUE(pthread_create(&threads[i], NULL, append_many, &numbers[i]) == 0);
+  for (i = 0; i < 3; i++) TRUE(pthread_join(threads[i], NULL) == 0);
+  put("/db/CURRENT", IMBREX_KIND_METADATA, "MANIFEST-1\n");
+  put("/db/000001.dbtmp", IMBREX_KIND_OTHER, "MANIFEST-2\n");
+  OK(imbrex_rename(drive, "/db/000001.dbtmp", "/db/CURRENT"));
+  put("/db/000002.sst", IMBREX_KIND_TABLE, "a small table");
+  OK(imbrex_set_level(drive, "/db/000002.sst", 3));
+  OK(imbrex_link(drive, "/db/000002.sst", "/db/linked"));
+  OK(imbrex_unlink(drive, "/db/000002.sst"));
+  OK(imbrex_writer_open(drive, "/db/linked", &writer));
+  OK(imbrex_writer_append(writer, bytes(" and more"), 9));
+  OK(imbrex_writer_write_at(writer, 2, bytes("SMALL"), 5));
+  OK(imbrex_writer_truncate(writer, 18));
+  OK(imbrex_writer_close(writer));
+  FAILS(IMBREX_STATUS_NOT_EMPTY, imbrex_remove_dir(drive, "/db"));
+  OK(imbrex_remove_dir(drive, "/db/lost"));
+  OK(imbrex_sync_names(drive));
+  OK(imbrex_drive_get_stats(drive, &stats));
+  TRUE(stats.written_bytes >= 2400000 && stats.free_bytes > 0);
+  OK(imbrex_unlock(drive, "/db/LOCK"));
+  puts("written");
+}
+
+static void read_story(void) {
+  imbrex_names *names = NULL;
+  imbrex_file_stat stat;
+  imbrex_reader *reader = NULL;
+  uint8_t *all = (uint8_t *)malloc(800000);
+  size_t got = 0, i;
+  uint64_t id = 0;
+  OK(imbrex_list(drive, "/db", &names));
+  TRUE(imbrex_names_count(names) == 6);
+  TRUE(strcmp(imbrex_names_get(names, 0), "1.log") == 0);
+  TRUE(imbrex_names_get(names, 6) == NULL);
+  OK(imbrex_names_close(names));
+  expect("/db/CURRENT", "MANIFEST-2\n");
+  expect("/db/linked", "a SMALL table and ");
+  OK(imbrex_stat(drive, "/db/3.log", &stat));
+  TRUE(stat.len_bytes == 800000 && !stat.is_dir && stat.link_count == 1 && stat.mtime_s > 0);
+  OK(imbrex_stat(drive, "/db", &stat));
+  TRUE(stat.is_dir);
+  FAILS(IMBREX_STATUS_NOT_FOUND, imbrex_stat(drive, "/db/nothing", &stat));
+  OK(imbrex_reader_open(drive, "/db/2.log", &reader));
+  OK(imbrex_reader_id(reader, &id));
+  TRUE(id != 0);
+  OK(imbrex_reader_read_at(reader, 0, all, 800000, &got));
+  TRUE(got == 800000);
+  for (i = 0; i < got; i += 16) TRUE(memcmp(all + i, "sixteen bytes...", 16) == 0);
+  OK(imbrex_reader_close(reader));
+  free(all);
+  puts("read");
+}
+
+int main(int argc, char **argv) {
+  TRUE(argc == 3 && strlen(imbrex_version()) > 0);
+  OK(imbrex_drive_open(argv[1], NULL, &drive));
+  if (strcmp(argv[2], "write") == 0) write_story();
+  if (strcmp(argv[2], "read") == 0) read_story();
+  OK(imbrex_drive_close(drive));
+  return 0;
+}

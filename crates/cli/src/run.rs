@@ -1,0 +1,159 @@
+//! `run`: a foreign database's program, unmodified, on a drive.
+//!
+//! ```text
+//!   drive openable, empty or with a file system?     before anything runs
+//!   program: found? dynamic? loads librocksdb, of the adapter's version?
+//!   LD_PRELOAD=adapter PROGRAM ARGS --fs_uri=imbrex://DRIVE
+//!   did it open a database on the drive?             the adapter's report says so, or its absence
+//! ```
+
+mod program;
+
+use crate::Session;
+use crate::byte_size::{ByteSize, grouped};
+use crate::error::{CliError, Context, Exit};
+use crate::output::Report;
+use crate::store::DriveArgs;
+use imbrex_clockwork::{Runtime, unix_time_s};
+use imbrex_filesystem::{FileSystem, FsOptions};
+use program::Program;
+use serde_json::Value;
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::sync::Arc;
+
+/// The adapter's file.
+const ADAPTER: &str = "libimbrex_rocksdb.so";
+/// RocksDB's own programs take the file system as an argument.
+const TAKE_FS_URI: [&str; 3] = ["db_bench", "ldb", "sst_dump"];
+
+/// Arguments of `imbrex run`.
+#[derive(clap::Args, Debug)]
+pub(crate) struct RunArgs {
+    /// The drive, made by `imbrex drive create --no-store`
+    #[arg(long, value_name = "IMAGE")]
+    drive: PathBuf,
+    /// Refuse the drive if it holds another layout than this
+    #[arg(long, value_name = "NAME")]
+    layout: Option<String>,
+    /// The adapter to preload [default: libimbrex_rocksdb.so beside this program, in ../adapters or in
+    /// ../lib]
+    #[arg(long, value_name = "FILE", env = "IMBREX_ADAPTER")]
+    adapter: Option<PathBuf>,
+    /// Say afterwards what the drive did and how well levels were known
+    #[arg(long)]
+    stats: bool,
+    /// The program and its arguments; paths of databases are paths on the drive
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    program: Vec<OsString>,
+}
+
+impl RunArgs {
+    pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
+        let (name, args) = self.program.split_first().expect("clap requires a program");
+        let adapter = self.find_adapter()?;
+        let program = Program::find(name)?;
+        program.check_hookable(&adapter)?;
+        let drive = self.check_drive()?;
+        let report = tempfile::NamedTempFile::new().context(|| "cannot make a report")?;
+        let uri = match &self.layout {
+            Some(layout) => format!("imbrex://{}?layout={layout}", drive.display()),
+            None => format!("imbrex://{}", drive.display()),
+        };
+        let mut command = Command::new(program.path());
+        command.args(args);
+        let is_told = args.iter().any(|arg| {
+            let arg = arg.to_string_lossy();
+            arg.starts_with("--fs_uri") || arg.starts_with("--env_uri")
+        });
+        if !is_told && TAKE_FS_URI.contains(&program.name()) {
+            command.arg(format!("--fs_uri={uri}"));
+        }
+        command.env("LD_PRELOAD", program::with_preload(&adapter));
+        command.env("IMBREX_RUN", "1").env("IMBREX_URI", &uri);
+        command.env("IMBREX_REPORT", report.path());
+        let status = command.status().context(|| format!("cannot run {}", program.shown()))?;
+        let text = std::fs::read_to_string(report.path()).unwrap_or_default();
+        match serde_json::from_str::<Value>(&text) {
+            Ok(found) if self.stats => session.out.report(&stats(&found))?,
+            Ok(_) => {}
+            Err(_) => eprintln!(
+                "imbrex: {} ended without opening a database on the drive, or was killed",
+                program.shown()
+            ),
+        }
+        pass_on(status, session)
+    }
+
+    /// Opens the drive and closes it again, so that what is wrong with it is told in words.
+    fn check_drive(&self) -> Result<PathBuf, CliError> {
+        let args = DriveArgs::new(self.drive.clone(), self.layout.clone());
+        let (_, mounted) = args.mount(&Runtime::threads(1))?;
+        let mounted = mounted.map_err(|error| args.cannot_open(&error))?;
+        FileSystem::open(Arc::new(mounted.files), FsOptions { unix_time_s })
+            .context(|| format!("cannot use {}", args.shown()))?;
+        self.drive.canonicalize().context(|| format!("cannot find {}", args.shown()))
+    }
+
+    fn find_adapter(&self) -> Result<PathBuf, CliError> {
+        let missing = |places: String| {
+            let message = format!(
+                "cannot find the adapter for RocksDB ({places}); `cargo xtask adapters` builds it, \
+                 --adapter names it"
+            );
+            CliError::new(Exit::Store, message)
+        };
+        let here = std::env::current_exe().context(|| "cannot find this program")?;
+        let dir = here.parent().unwrap_or(Path::new("."));
+        let places: Vec<PathBuf> = match &self.adapter {
+            Some(adapter) => vec![adapter.clone()],
+            None => [".", "../adapters", "../lib"].map(|to| dir.join(to).join(ADAPTER)).to_vec(),
+        };
+        let found = places.iter().find_map(|place| place.canonicalize().ok());
+        let shown = |place: &PathBuf| place.display().to_string();
+        found.ok_or_else(|| missing(places.iter().map(shown).collect::<Vec<_>>().join(", ")))
+    }
+}
+
+/// Ends as the program did.
+fn pass_on(status: ExitStatus, session: &mut Session) -> Result<(), CliError> {
+    if status.success() {
+        return Ok(());
+    }
+    session.out.flush()?;
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    std::process::exit(code.unwrap_or(1));
+}
+
+fn stats(found: &Value) -> Report {
+    let number = |name: &str| found[name].as_u64().unwrap_or(0);
+    let mut report = Report::default();
+    report.section("levels known when tables were placed");
+    for (name, key) in [
+        ("tables", "tables"),
+        ("right", "right"),
+        ("wrong", "wrong"),
+        ("unknown", "unknown"),
+        ("moved afterwards", "moved"),
+    ] {
+        report.row(name, grouped(number(key)), number(key));
+    }
+    report.section("drive");
+    for (name, key) in [
+        ("read", "read_bytes"),
+        ("written", "written_bytes"),
+        ("added by the recording", "added_written_bytes"),
+        ("held by files", "live_bytes"),
+        ("capacity", "capacity_bytes"),
+    ] {
+        report.row(name, ByteSize(number(key)).to_string(), number(key));
+    }
+    for (name, key) in [("reads", "reads"), ("writes", "writes"), ("flushes", "flushes")] {
+        report.row(name, grouped(number(key)), number(key));
+    }
+    let busy_s = number("busy_ns") as f64 / 1e9;
+    report.row("busy", format!("{busy_s:.1} s"), number("busy_ns"));
+    report
+}

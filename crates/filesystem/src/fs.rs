@@ -1,0 +1,432 @@
+//! [`FileSystem`]: what may be done with paths.
+
+use crate::error::FsError;
+use crate::handle::{Reader, Writer};
+use crate::journal::{Journal, Live};
+use crate::mount::mount;
+use crate::node::Node;
+use crate::path::{file_key, key, parent, shown};
+use crate::tree::{Change, Entry, NodeId, SegmentRecord};
+use imbrex_files::{Files, Hints};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// How a file system is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct FsOptions {
+    /// The time for files' times of change, in seconds since 1970.
+    pub unix_time_s: fn() -> u64,
+}
+
+/// A file system on one drive; cheap to clone, safe to share between threads.
+#[derive(Clone, Debug)]
+pub struct FileSystem {
+    inner: Arc<Inner>,
+}
+
+/// What all handles share.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) files: Arc<dyn Files>,
+    pub(crate) journal: Journal,
+    pub(crate) options: FsOptions,
+}
+
+/// What there is at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metadata {
+    /// Whether it is a directory.
+    pub is_dir: bool,
+    /// The length of a file.
+    pub len_bytes: u64,
+    /// When its content last changed on the drive, in seconds since 1970.
+    pub mtime_s: u64,
+    /// Its level, as told last.
+    pub level: u8,
+    /// How many paths lead to it.
+    pub link_count: u32,
+}
+
+/// A name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirEntry {
+    /// The name, without the directory.
+    pub name: String,
+    /// Whether it is a directory.
+    pub is_dir: bool,
+}
+
+impl FileSystem {
+    /// Opens the file system on `files`; on an empty drive it is empty. Writes nothing.
+    ///
+    /// # Errors
+    /// [`FsError::Foreign`], [`FsError::Version`], [`FsError::Corrupt`], [`FsError::Files`].
+    pub fn open(files: Arc<dyn Files>, options: FsOptions) -> Result<FileSystem, FsError> {
+        let live = mount(&*files)?;
+        let journal = Journal::new(Arc::clone(&files), live);
+        Ok(FileSystem { inner: Arc::new(Inner { files, journal, options }) })
+    }
+
+    /// Makes an empty file at `path` in an existing directory, for writing; a file that is there loses
+    /// the name.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`] (the directory), [`FsError::IsADirectory`], [`FsError::Files`] for want of
+    /// space in the catalog.
+    pub fn create(&self, path: &str, hints: Hints) -> Result<Writer, FsError> {
+        let path = file_key(path)?;
+        self.admit_growth()?;
+        let mtime_s = (self.inner.options.unix_time_s)();
+        let mut live = self.inner.journal.lock();
+        live.check()?;
+        need_dir(&live, parent(&path))?;
+        if live.tree.entry(&path) == Some(Entry::Dir) {
+            return Err(FsError::IsADirectory { path: shown(&path) });
+        }
+        note_dead(&mut live, &path);
+        let id = NodeId(live.new_id());
+        let node = Node::new(id, &shown(&path), hints, Vec::new());
+        let seq = live.change(Change::Create { path, node: id, kind: hints.kind, mtime_s });
+        node.seq.store(seq, Ordering::Release);
+        live.nodes.insert(id, Arc::clone(&node));
+        drop(live);
+        Ok(Writer::new(&self.inner, node))
+    }
+
+    /// Opens an existing file to append to it.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`], [`FsError::IsADirectory`].
+    pub fn append_to(&self, path: &str) -> Result<Writer, FsError> {
+        Ok(Writer::new(&self.inner, self.node(path)?))
+    }
+
+    /// Opens a file for reading; what is appended later can be read as well.
+    ///
+    /// # Errors
+    /// As [`FileSystem::append_to`].
+    pub fn open_read(&self, path: &str) -> Result<Reader, FsError> {
+        Ok(Reader::new(self.node(path)?))
+    }
+
+    fn node(&self, path: &str) -> Result<Arc<Node>, FsError> {
+        let path = file_key(path)?;
+        let live = self.inner.journal.lock();
+        match live.tree.entry(&path) {
+            Some(Entry::File(id)) => Ok(Arc::clone(&live.nodes[&id])),
+            Some(Entry::Dir) => Err(FsError::IsADirectory { path: shown(&path) }),
+            None => Err(missing(&live, &path)),
+        }
+    }
+
+    /// What there is at `path`.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`].
+    pub fn metadata(&self, path: &str) -> Result<Metadata, FsError> {
+        let key = key(path)?;
+        let live = self.inner.journal.lock();
+        let (node, record) = match live.tree.entry(&key) {
+            None => return Err(missing(&live, &key)),
+            Some(Entry::Dir) => {
+                let (len_bytes, mtime_s, level, link_count) = (0, 0, 0, 1);
+                return Ok(Metadata { is_dir: true, len_bytes, mtime_s, level, link_count });
+            }
+            Some(Entry::File(id)) => (Arc::clone(&live.nodes[&id]), live.tree.node(id)),
+        };
+        let (mtime_s, link_count) = record.map_or((0, 0), |r| (r.mtime_s, r.links));
+        drop(live);
+        let state = node.state.lock();
+        let (len_bytes, level) = (state.len_bytes(), state.hints.level);
+        Ok(Metadata { is_dir: false, len_bytes, mtime_s, level, link_count })
+    }
+
+    /// The names in directory `path`, in order.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`], [`FsError::NotADirectory`].
+    pub fn list(&self, path: &str) -> Result<Vec<DirEntry>, FsError> {
+        let key = key(path)?;
+        let live = self.inner.journal.lock();
+        need_dir(&live, &key)?;
+        let entry = |(name, entry)| DirEntry { name, is_dir: entry == Entry::Dir };
+        Ok(live.tree.children(&key).into_iter().map(entry).collect())
+    }
+
+    /// Makes a directory in an existing one.
+    ///
+    /// # Errors
+    /// [`FsError::Exists`], [`FsError::NotFound`] (the one above).
+    pub fn make_dir(&self, path: &str) -> Result<(), FsError> {
+        let path = key(path)?;
+        self.admit_growth()?;
+        let mut live = self.inner.journal.lock();
+        live.check()?;
+        if live.tree.entry(&path).is_some() {
+            return Err(FsError::Exists { path: shown(&path) });
+        }
+        need_dir(&live, parent(&path))?;
+        live.change(Change::MakeDir { path });
+        Ok(())
+    }
+
+    /// Makes a directory and those above it that are missing; one that is there is good.
+    ///
+    /// # Errors
+    /// [`FsError::NotADirectory`].
+    pub fn make_dirs(&self, path: &str) -> Result<(), FsError> {
+        let whole = key(path)?;
+        self.admit_growth()?;
+        let mut live = self.inner.journal.lock();
+        live.check()?;
+        let ends = whole.match_indices('/').map(|(at, _)| at).chain([whole.len()]);
+        for path in ends.map(|end| &whole[..end]) {
+            match live.tree.entry(path) {
+                Some(Entry::Dir) => {}
+                Some(Entry::File(_)) => return Err(FsError::NotADirectory { path: shown(path) }),
+                None => {
+                    live.change(Change::MakeDir { path: path.to_owned() });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// [`FsError::NotEmpty`], [`FsError::NotFound`], [`FsError::NotADirectory`].
+    pub fn remove_dir(&self, path: &str) -> Result<(), FsError> {
+        let path = key(path)?;
+        let mut live = self.inner.journal.lock();
+        live.check()?;
+        need_dir(&live, &path)?;
+        if path.is_empty() || !live.tree.is_empty_dir(&path) {
+            return Err(FsError::NotEmpty { path: shown(&path) });
+        }
+        live.change(Change::RemoveDir { path });
+        Ok(())
+    }
+
+    /// Takes `path` from its file, which goes with its last path; who has it open may go on.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`], [`FsError::IsADirectory`].
+    pub fn unlink(&self, path: &str) -> Result<(), FsError> {
+        let path = file_key(path)?;
+        let mut live = self.inner.journal.lock();
+        live.check()?;
+        match live.tree.entry(&path) {
+            Some(Entry::File(_)) => {}
+            Some(Entry::Dir) => return Err(FsError::IsADirectory { path: shown(&path) }),
+            None => return Err(missing(&live, &path)),
+        }
+        note_dead(&mut live, &path);
+        live.change(Change::Unlink { path });
+        self.commit_if_due(live)
+    }
+
+    /// Gives a file or directory another path; a file that is there is replaced, atomically and by
+    /// content that will be there after a power cut (V3).
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`], [`FsError::IsADirectory`], [`FsError::NotADirectory`],
+    /// [`FsError::NotEmpty`], [`FsError::BadPath`] (a directory into itself), [`FsError::Files`].
+    pub fn rename(&self, from: &str, to: &str) -> Result<(), FsError> {
+        let (from, to) = (file_key(from)?, file_key(to)?);
+        let mut live = self.inner.journal.lock();
+        live.check()?;
+        let source = check_rename(&live, &from, &to)?;
+        if let (Some(node), Some(_)) = (&source, live.tree.entry(&to)) {
+            drop(live);
+            self.inner.flush_log(node)?;
+            live = self.inner.journal.lock();
+            live.check()?;
+            check_rename(&live, &from, &to)?;
+        }
+        if from != to {
+            note_dead(&mut live, &to);
+        }
+        let path = shown(&to);
+        let seq = live.change(Change::Rename { from, to });
+        if let Some(node) = &source {
+            node.seq.store(seq, Ordering::Release);
+        }
+        self.commit_if_due(live)?;
+        if let Some(node) = source {
+            node.state.lock().path = path;
+        }
+        Ok(())
+    }
+
+    /// Gives the file at `existing` one more path.
+    ///
+    /// # Errors
+    /// [`FsError::Exists`], [`FsError::NotFound`], [`FsError::IsADirectory`].
+    pub fn link(&self, existing: &str, path: &str) -> Result<(), FsError> {
+        let (existing, path) = (file_key(existing)?, file_key(path)?);
+        self.admit_growth()?;
+        let mut live = self.inner.journal.lock();
+        live.check()?;
+        let node = match live.tree.entry(&existing) {
+            Some(Entry::File(node)) => node,
+            Some(Entry::Dir) => return Err(FsError::IsADirectory { path: shown(&existing) }),
+            None => return Err(missing(&live, &existing)),
+        };
+        if live.tree.entry(&path).is_some() {
+            return Err(FsError::Exists { path: shown(&path) });
+        }
+        need_dir(&live, parent(&path))?;
+        let seq = live.change(Change::Link { path, node });
+        live.nodes[&node].seq.store(seq, Ordering::Release);
+        Ok(())
+    }
+
+    /// Tells that a file belongs to another level now; what is stored is not moved.
+    ///
+    /// # Errors
+    /// As [`FileSystem::append_to`].
+    pub fn set_level(&self, path: &str, level: u8) -> Result<(), FsError> {
+        let node = self.node(path)?;
+        let mut state = node.state.lock();
+        if state.hints.level == level {
+            return Ok(());
+        }
+        state.hints.level = level;
+        let stores: Vec<_> = state.records().iter().filter_map(SegmentRecord::store).collect();
+        let mut live = self.inner.journal.lock();
+        if live.tree.node(node.id).is_some() {
+            stores.into_iter().for_each(|store| live.set_level(store, level));
+        }
+        Ok(())
+    }
+
+    /// Locks `path` for this process; on the drive only an empty file shows it. Other processes are
+    /// kept away by the drive itself.
+    ///
+    /// # Errors
+    /// [`FsError::Locked`]; else as [`FileSystem::create`].
+    pub fn lock(&self, path: &str, hints: Hints) -> Result<(), FsError> {
+        let key = file_key(path)?;
+        if !self.inner.journal.lock().locks.insert(key.clone()) {
+            return Err(FsError::Locked { path: shown(&key) });
+        }
+        let exists = self.metadata(path).is_ok();
+        let made = if exists { Ok(()) } else { self.create(path, hints).map(drop) };
+        if made.is_err() {
+            self.inner.journal.lock().locks.remove(&key);
+        }
+        made
+    }
+
+    /// Gives a lock back.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`]: nobody has it.
+    pub fn unlock(&self, path: &str) -> Result<(), FsError> {
+        let key = file_key(path)?;
+        let held = self.inner.journal.lock().locks.remove(&key);
+        if held { Ok(()) } else { Err(FsError::NotFound { path: shown(&key) }) }
+    }
+
+    /// Makes every change of names so far durable.
+    ///
+    /// # Errors
+    /// [`FsError::Files`], [`FsError::Poisoned`].
+    pub fn sync_names(&self) -> Result<(), FsError> {
+        let upto = self.inner.journal.lock().applied();
+        self.inner.journal.commit(upto)
+    }
+
+    /// Makes everything durable, whoever has it open.
+    ///
+    /// # Errors
+    /// The first failure; the other files are tried all the same.
+    pub fn sync_all(&self) -> Result<(), FsError> {
+        let nodes: Vec<Arc<Node>> = self.inner.journal.lock().nodes.values().cloned().collect();
+        let mut result = Ok(());
+        for node in nodes {
+            result = result.and(self.inner.flush_log(&node));
+        }
+        result.and(self.sync_names())
+    }
+
+    /// The file layer below.
+    pub fn files(&self) -> &Arc<dyn Files> {
+        &self.inner.files
+    }
+
+    /// Refuses to begin anything new when the catalog is nearly full, unless removals that wait make
+    /// room.
+    fn admit_growth(&self) -> Result<(), FsError> {
+        if !self.inner.files.space().catalog.is_crowded() {
+            return Ok(());
+        }
+        self.sync_names()?;
+        let catalog = self.inner.files.space().catalog;
+        if !catalog.is_crowded() {
+            return Ok(());
+        }
+        Err(FsError::Files {
+            what: "making a name: the drive's catalog is nearly full".to_owned(),
+            source: imbrex_files::FilesError::NoSpace { needed_bytes: 1, free_bytes: 0 },
+        })
+    }
+
+    fn commit_if_due(&self, live: parking_lot::MutexGuard<'_, Live>) -> Result<(), FsError> {
+        let (is_due, upto) = (live.is_commit_due(), live.applied());
+        drop(live);
+        if is_due { self.inner.journal.commit(upto) } else { Ok(()) }
+    }
+}
+
+fn missing(live: &Live, path: &str) -> FsError {
+    let mut above = parent(path);
+    while live.tree.entry(above).is_none() {
+        above = parent(above);
+    }
+    match live.tree.entry(above) {
+        Some(Entry::File(_)) => FsError::NotADirectory { path: shown(above) },
+        _ => FsError::NotFound { path: shown(path) },
+    }
+}
+
+fn need_dir(live: &Live, path: &str) -> Result<(), FsError> {
+    match live.tree.entry(path) {
+        Some(Entry::Dir) => Ok(()),
+        Some(Entry::File(_)) => Err(FsError::NotADirectory { path: shown(path) }),
+        None => Err(missing(live, path)),
+    }
+}
+
+/// Whether `from` may become `to`; the file that moves, if it is one.
+fn check_rename(live: &Live, from: &str, to: &str) -> Result<Option<Arc<Node>>, FsError> {
+    let moved = live.tree.entry(from).ok_or_else(|| missing(live, from))?;
+    need_dir(live, parent(to))?;
+    match (moved, live.tree.entry(to)) {
+        (Entry::File(id), None | Some(Entry::File(_))) => Ok(Some(Arc::clone(&live.nodes[&id]))),
+        (Entry::File(_), Some(Entry::Dir)) => Err(FsError::IsADirectory { path: shown(to) }),
+        (Entry::Dir, Some(Entry::File(_))) => Err(FsError::NotADirectory { path: shown(to) }),
+        (Entry::Dir, Some(Entry::Dir)) if from != to && !live.tree.is_empty_dir(to) => {
+            Err(FsError::NotEmpty { path: shown(to) })
+        }
+        (Entry::Dir, _) if to.strip_prefix(from).is_some_and(|rest| rest.starts_with('/')) => {
+            let reason = "a directory cannot move into itself";
+            Err(FsError::BadPath { path: shown(to), reason })
+        }
+        (Entry::Dir, _) => Ok(None),
+    }
+}
+
+/// Counts what goes with the last path of the file at `path`.
+fn note_dead(live: &mut Live, path: &str) {
+    let Some(Entry::File(id)) = live.tree.entry(path) else { return };
+    let Some(record) = live.tree.node(id).filter(|record| record.links == 1) else { return };
+    let len_bytes = |segment: &SegmentRecord| match segment {
+        SegmentRecord::Inline(_) => 0,
+        SegmentRecord::Table { len_bytes, .. } => *len_bytes,
+        SegmentRecord::Log { len_bytes, .. } => len_bytes.unwrap_or(0),
+    };
+    let dead = record.segments.iter().map(len_bytes).sum();
+    live.note_dead(dead);
+}

@@ -1,0 +1,235 @@
+//! Open files: a [`Writer`] that appends, a [`Reader`] that reads anywhere.
+
+use crate::error::FsError;
+use crate::fs::Inner;
+use crate::log_cursor::LogCursor;
+use crate::node::{Body, Node, Tail, read_stored};
+use crate::tree::StoreId;
+use imbrex_files::{FileKind, Hints};
+use parking_lot::Mutex;
+use std::fmt;
+use std::sync::Arc;
+
+/// A file open for writing. Dropped, it is closed, and a failure to store its tail is not told.
+pub struct Writer {
+    inner: Arc<Inner>,
+    node: Arc<Node>,
+    is_closed: bool,
+}
+
+impl Writer {
+    pub(crate) fn new(inner: &Arc<Inner>, node: Arc<Node>) -> Writer {
+        node.state.lock().writer_count += 1;
+        Writer { inner: Arc::clone(inner), node, is_closed: false }
+    }
+
+    /// Appends `data`. Readable on return; durable after [`Writer::sync`].
+    ///
+    /// Cost: a copy; for a log one write of 256 KiB now and then.
+    ///
+    /// # Errors
+    /// [`FsError::Files`] (for want of space nothing was appended), [`FsError::Lost`].
+    pub fn append(&self, data: &[u8]) -> Result<(), FsError> {
+        self.inner.append(&self.node, &mut self.node.state.lock(), data)
+    }
+
+    /// Writes `data` at `offset`; a gap before it is filled with zeros.
+    ///
+    /// At the end of the file it is an append. Anywhere else the whole file is taken into memory and
+    /// written anew by the next [`Writer::sync`]; a power cut before that leaves the old content.
+    ///
+    /// # Errors
+    /// As [`Writer::append`]; [`FsError::TooLong`].
+    pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), FsError> {
+        let mut state = self.node.state.lock();
+        let len_bytes = state.len_bytes();
+        if offset == len_bytes {
+            return self.inner.append(&self.node, &mut state, data);
+        }
+        state.check_whole()?;
+        let end = offset.saturating_add(data.len() as u64);
+        self.inner.take_whole(&mut state, len_bytes.max(end))?;
+        if let Tail::Whole(bytes) = &mut state.tail {
+            bytes[offset as usize..end as usize].copy_from_slice(data);
+        }
+        Ok(())
+    }
+
+    /// Cuts the file to `len_bytes`, or lengthens it by zeros. Durable after [`Writer::sync`].
+    ///
+    /// # Errors
+    /// [`FsError::TooLong`] where the file would have to be rewritten.
+    pub fn truncate(&self, len_bytes: u64) -> Result<(), FsError> {
+        let mut state = self.node.state.lock();
+        state.check_whole()?;
+        if len_bytes == state.len_bytes() {
+            return Ok(());
+        }
+        if len_bytes > state.stored_len_bytes || matches!(state.tail, Tail::Whole(_)) {
+            return self.inner.take_whole(&mut state, len_bytes);
+        }
+        // Stored segments are cut by saying so.
+        self.inner.end_log(&self.node, &mut state)?;
+        state.tail = Tail::Empty;
+        let segments = Arc::make_mut(&mut state.segments);
+        segments.retain(|segment| segment.start < len_bytes);
+        if let Some(last) = segments.last_mut() {
+            last.len_bytes = last.len_bytes.min(len_bytes - last.start);
+        }
+        state.stored_len_bytes = len_bytes;
+        self.inner.publish(&self.node, &state, None);
+        Ok(())
+    }
+
+    /// Tells how the file will be used; what is stored already stays where it is.
+    ///
+    /// A table is placed when it is synced or closed, so its level may be told until then.
+    pub fn set_hints(&self, hints: Hints) {
+        let mut state = self.node.state.lock();
+        // What there is of the tail was begun as one kind.
+        let kind = if matches!(state.tail, Tail::Empty) { hints.kind } else { state.hints.kind };
+        state.hints = Hints { kind, ..hints };
+    }
+
+    /// Makes all that was appended durable, and the file's name.
+    ///
+    /// Cost: for a log that is durable by name one write and one flush of the drive; else one commit
+    /// of the catalog.
+    ///
+    /// # Errors
+    /// [`FsError::Files`]; what is durable is unknown, except after a lack of space.
+    pub fn sync(&self) -> Result<(), FsError> {
+        self.inner.sync(&self.node)
+    }
+
+    /// Stores what was appended, without making it durable, and gives back what a log keeps for its
+    /// growth.
+    ///
+    /// # Errors
+    /// As [`Writer::append`].
+    pub fn close(mut self) -> Result<(), FsError> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), FsError> {
+        if std::mem::replace(&mut self.is_closed, true) {
+            return Ok(());
+        }
+        let mut state = self.node.state.lock();
+        state.writer_count -= 1;
+        if state.writer_count > 0 {
+            return Ok(());
+        }
+        self.inner.write_out(&self.node, &mut state)?;
+        self.inner.end_log(&self.node, &mut state)
+    }
+
+    /// The file's length.
+    pub fn len_bytes(&self) -> u64 {
+        self.node.state.lock().len_bytes()
+    }
+
+    /// What the file holds, as its creator said.
+    pub fn kind(&self) -> FileKind {
+        self.node.state.lock().hints.kind
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        let _ = self.end();
+    }
+}
+
+impl fmt::Debug for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer").field("node", &self.node.id).finish_non_exhaustive()
+    }
+}
+
+/// A file open for reading; it stays readable when its name is removed or replaced.
+pub struct Reader {
+    node: Arc<Node>,
+    cursor: Mutex<(Option<LogCursor>, Vec<u8>)>,
+}
+
+impl Reader {
+    pub(crate) fn new(node: Arc<Node>) -> Reader {
+        Reader { node, cursor: Mutex::new((None, Vec::new())) }
+    }
+
+    /// Fills `out` from `offset` as far as the file reaches, and says how far.
+    ///
+    /// Threads that share a reader may read at once, except from a log, which is read forward best.
+    ///
+    /// # Errors
+    /// [`FsError::Damaged`], [`FsError::Lost`], [`FsError::Files`].
+    pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize, FsError> {
+        let (segments, path, stored_len, total) = {
+            let state = self.node.state.lock();
+            state.check_whole()?;
+            let total = state.len_bytes().saturating_sub(offset).min(out.len() as u64) as usize;
+            let stored = state.stored_len_bytes.saturating_sub(offset).min(total as u64) as usize;
+            if stored < total {
+                let behind = offset + stored as u64 - state.stored_len_bytes;
+                state.tail.copy(behind, &mut out[stored..total]);
+            }
+            (Arc::clone(&state.segments), state.path.clone(), stored, total)
+        };
+        if total < out.len() {
+            check_damage(&segments, &path)?;
+        }
+        let out = &mut out[..stored_len];
+        match self.cursor.try_lock() {
+            Some(mut guard) => {
+                let (cursor, scratch) = &mut *guard;
+                read_stored(&segments, &path, offset, out, cursor, scratch)?;
+            }
+            None => {
+                read_stored(&segments, &path, offset, out, &mut None, &mut Vec::new())?;
+            }
+        }
+        Ok(total)
+    }
+
+    /// The file's length now.
+    pub fn len_bytes(&self) -> u64 {
+        self.node.state.lock().len_bytes()
+    }
+
+    /// A number that no other file of this drive has or will have.
+    pub fn unique_id(&self) -> u64 {
+        self.node.id.0
+    }
+
+    /// The stored files that hold it, by name, for tools.
+    pub fn stores(&self) -> Vec<String> {
+        let segments = Arc::clone(&self.node.state.lock().segments);
+        let store = |body: &Body| match *body {
+            Body::Inline(_) => None,
+            Body::Table { store, .. } | Body::Log { store, .. } => Some(store),
+        };
+        segments.iter().filter_map(|segment| store(&segment.body)).map(StoreId::name).collect()
+    }
+}
+
+/// The end of a log that was damaged is no end of file.
+fn check_damage(segments: &[crate::node::Segment], path: &str) -> Result<(), FsError> {
+    match segments.last() {
+        Some(last) => match &last.body {
+            Body::Log { damage: Some(reason), .. } => Err(FsError::Damaged {
+                path: path.to_owned(),
+                offset: last.end(),
+                reason: reason.to_string(),
+            }),
+            _ => Ok(()),
+        },
+        None => Ok(()),
+    }
+}
+
+impl fmt::Debug for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reader").field("node", &self.node.id).finish_non_exhaustive()
+    }
+}

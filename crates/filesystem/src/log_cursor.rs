@@ -1,0 +1,117 @@
+//! Reading a log segment: its bytes are the records of a `record-log`, one behind another.
+//!
+//! A cursor goes forward, as whoever reads a log does; going back starts again at the beginning. So
+//! nothing has to be kept in memory about where which byte lies.
+
+use crate::error::FsError;
+use crate::tree::StoreId;
+use imbrex_files::{FileReader, FilesError};
+use imbrex_record_log::{BLOCK_LEN_BYTES, Decoder, End, Extent};
+use std::fmt;
+use std::sync::Arc;
+
+type Fetch = Box<dyn FnMut(u64, &mut [u8]) -> Result<(), FilesError> + Send>;
+
+/// A place in a log.
+pub(crate) struct LogCursor {
+    store: StoreId,
+    log_id: u64,
+    reader: Arc<dyn FileReader>,
+    decoder: Decoder<Fetch>,
+    /// The record at hand, and where in the log's bytes it begins.
+    record: Vec<u8>,
+    record_start: u64,
+}
+
+impl fmt::Debug for LogCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LogCursor({}, record at {})", self.store.name(), self.record_start)
+    }
+}
+
+fn decoder(log_id: u64, reader: &Arc<dyn FileReader>) -> Decoder<Fetch> {
+    let len_blocks = reader.len_bytes() / BLOCK_LEN_BYTES as u64;
+    let extent = Extent { log_id, len_blocks, durable_blocks: 0 };
+    let reader = Arc::clone(reader);
+    let mut scratch = Vec::new();
+    Decoder::new(
+        extent,
+        Box::new(move |offset, buf: &mut [u8]| {
+            buf.copy_from_slice(reader.read_at(offset, buf.len(), &mut scratch)?);
+            Ok(())
+        }),
+    )
+}
+
+impl LogCursor {
+    pub(crate) fn new(store: StoreId, log_id: u64, reader: &Arc<dyn FileReader>) -> LogCursor {
+        LogCursor {
+            store,
+            log_id,
+            reader: Arc::clone(reader),
+            decoder: decoder(log_id, reader),
+            record: Vec::new(),
+            record_start: 0,
+        }
+    }
+
+    /// Whether it is a cursor of that log and not beyond `offset`.
+    pub(crate) fn can_read(&self, store: StoreId, offset: u64) -> bool {
+        self.store == store && self.record_start <= offset
+    }
+
+    /// Fills `out` from `offset`, at or after the record at hand. `base` is where in the file the log
+    /// begins, for messages.
+    pub(crate) fn read(
+        &mut self,
+        path: &str,
+        base: u64,
+        mut offset: u64,
+        mut out: &mut [u8],
+    ) -> Result<(), FsError> {
+        let mut is_fresh = false;
+        while !out.is_empty() {
+            let inside = (offset - self.record_start) as usize;
+            if let Some(rest) = self.record.get(inside..).filter(|rest| !rest.is_empty()) {
+                let now = rest.len().min(out.len());
+                out[..now].copy_from_slice(&rest[..now]);
+                out = &mut out[now..];
+                offset += now as u64;
+                continue;
+            }
+            let failed = |source| FsError::Files { what: format!("reading {path}"), source };
+            let end = self.record_start + self.record.len() as u64;
+            if let Some(record) = self.decoder.next_record().map_err(failed)? {
+                self.record.clear();
+                self.record.extend_from_slice(record.bytes);
+                self.record_start = end;
+            } else if is_fresh {
+                let reason = self.decoder.end().map_or_else(String::new, End::to_string);
+                return Err(FsError::Damaged { path: path.into(), offset: base + end, reason });
+            } else {
+                // The log has grown since the cursor was made.
+                is_fresh = true;
+                *self = LogCursor::new(self.store, self.log_id, &self.reader);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How many bytes a log holds, and what is wrong with it if it holds less than it should.
+pub(crate) fn measure(
+    log_id: u64,
+    reader: &Arc<dyn FileReader>,
+) -> Result<(u64, Option<String>), FilesError> {
+    let mut decoder = decoder(log_id, reader);
+    let mut len_bytes = 0;
+    while let Some(record) = decoder.next_record()? {
+        len_bytes += record.bytes.len() as u64;
+    }
+    let end = decoder.end().expect("a decoder that has no more records knows its end");
+    let damage = match end {
+        End::Clean { .. } | End::Torn { .. } => None,
+        End::Corrupt { .. } | End::Version { .. } => Some(end.to_string()),
+    };
+    Ok((len_bytes, damage))
+}

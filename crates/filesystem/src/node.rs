@@ -1,0 +1,242 @@
+//! A file while the drive is open: what is stored of it, and its tail in memory.
+//!
+//! ```text
+//!   segments   | inline | log ......... |      immutable list, shared with reads under way
+//!   tail                                | bytes appended since |
+//!   0                         stored_len_bytes          len_bytes
+//! ```
+
+use crate::error::FsError;
+use crate::log_cursor::LogCursor;
+use crate::tree::{NodeId, SegmentRecord, StoreId};
+use imbrex_files::{FileBuffer, FileKind, FileReader, Hints, LogWriter};
+use imbrex_record_log::Encoder;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+/// A file of the tree, or one that lost its last path and is still open.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) id: NodeId,
+    pub(crate) state: Mutex<NodeState>,
+    /// The last change of the tree that its name or content needs.
+    pub(crate) seq: AtomicU64,
+    /// It has no path any more.
+    pub(crate) is_gone: AtomicBool,
+}
+
+/// What the lock of a [`Node`] guards.
+#[derive(Debug)]
+pub(crate) struct NodeState {
+    /// The path it was opened by last, for messages.
+    pub(crate) path: String,
+    pub(crate) hints: Hints,
+    pub(crate) segments: Arc<Vec<Segment>>,
+    pub(crate) stored_len_bytes: u64,
+    pub(crate) tail: Tail,
+    /// The log that the last segment is, while it can grow.
+    pub(crate) log: Option<OpenLog>,
+    pub(crate) writer_count: u32,
+    /// Why bytes of it are lost.
+    pub(crate) lost: Option<String>,
+}
+
+/// What was appended and is not stored yet.
+#[derive(Debug)]
+pub(crate) enum Tail {
+    Empty,
+    /// Will be a table, or inline.
+    Table(FileBuffer),
+    /// Will be appended to a log, or lie inline. The first `pushed` bytes are in the log's encoder
+    /// already: an append of it failed for want of space.
+    Log {
+        bytes: Vec<u8>,
+        pushed: usize,
+    },
+    /// All of the file, in memory because it is rewritten.
+    Whole(Vec<u8>),
+}
+
+impl Tail {
+    pub(crate) fn len_bytes(&self) -> u64 {
+        match self {
+            Tail::Empty => 0,
+            Tail::Table(buffer) => buffer.len_bytes(),
+            Tail::Log { bytes, .. } | Tail::Whole(bytes) => bytes.len() as u64,
+        }
+    }
+
+    /// Fills `out` from `offset` of the tail, which holds as much.
+    pub(crate) fn copy(&self, offset: u64, out: &mut [u8]) {
+        let (mut at, mut done) = (offset as usize, 0);
+        match self {
+            Tail::Empty => assert!(out.is_empty(), "an empty tail has nothing to copy"),
+            Tail::Log { bytes, .. } | Tail::Whole(bytes) => {
+                out.copy_from_slice(&bytes[at..at + out.len()]);
+            }
+            Tail::Table(buffer) => {
+                while done < out.len() {
+                    let chunk = &buffer.chunks()[at / FileBuffer::CHUNK_LEN_BYTES];
+                    let inside = at % FileBuffer::CHUNK_LEN_BYTES;
+                    let now = (chunk.len() - inside).min(out.len() - done);
+                    out[done..done + now].copy_from_slice(&chunk[inside..inside + now]);
+                    done += now;
+                    at += now;
+                }
+            }
+        }
+    }
+}
+
+/// A log segment that can grow.
+#[derive(Debug)]
+pub(crate) struct OpenLog {
+    pub(crate) writer: Arc<dyn LogWriter>,
+    pub(crate) encoder: Encoder,
+    pub(crate) is_synced: bool,
+}
+
+/// A piece of a file that is stored.
+#[derive(Clone, Debug)]
+pub(crate) struct Segment {
+    pub(crate) start: u64,
+    pub(crate) len_bytes: u64,
+    pub(crate) body: Body,
+}
+
+/// Where a segment's bytes are.
+#[derive(Clone, Debug)]
+pub(crate) enum Body {
+    Inline(Arc<[u8]>),
+    Table { store: StoreId, reader: Arc<dyn FileReader> },
+    Log { store: StoreId, log_id: u64, reader: Arc<dyn FileReader>, damage: Option<Arc<str>> },
+}
+
+impl Segment {
+    pub(crate) fn end(&self) -> u64 {
+        self.start + self.len_bytes
+    }
+
+    fn record(&self, grows: bool) -> SegmentRecord {
+        match &self.body {
+            Body::Inline(bytes) => SegmentRecord::Inline(bytes[..self.len_bytes as usize].to_vec()),
+            Body::Table { store, .. } => {
+                SegmentRecord::Table { store: *store, len_bytes: self.len_bytes }
+            }
+            Body::Log { store, .. } => {
+                let len_bytes = (!grows).then_some(self.len_bytes);
+                SegmentRecord::Log { store: *store, len_bytes }
+            }
+        }
+    }
+}
+
+impl Node {
+    pub(crate) fn new(id: NodeId, path: &str, hints: Hints, segments: Vec<Segment>) -> Arc<Node> {
+        let stored_len_bytes = segments.last().map_or(0, Segment::end);
+        let state = NodeState {
+            path: path.to_owned(),
+            hints,
+            segments: Arc::new(segments),
+            stored_len_bytes,
+            tail: Tail::Empty,
+            log: None,
+            writer_count: 0,
+            lost: None,
+        };
+        Arc::new(Node {
+            id,
+            state: Mutex::new(state),
+            seq: AtomicU64::new(0),
+            is_gone: AtomicBool::new(false),
+        })
+    }
+}
+
+impl NodeState {
+    pub(crate) fn len_bytes(&self) -> u64 {
+        self.stored_len_bytes + self.tail.len_bytes()
+    }
+
+    pub(crate) fn records(&self) -> Vec<SegmentRecord> {
+        let last = self.segments.len().wrapping_sub(1);
+        let grows = |index| index == last && self.log.is_some();
+        self.segments.iter().enumerate().map(|(index, s)| s.record(grows(index))).collect()
+    }
+
+    /// Adds a segment behind those there are.
+    pub(crate) fn push_segment(&mut self, len_bytes: u64, body: Body) {
+        let start = self.stored_len_bytes;
+        Arc::make_mut(&mut self.segments).push(Segment { start, len_bytes, body });
+        self.stored_len_bytes += len_bytes;
+    }
+
+    /// Leaves the file without stored bytes.
+    pub(crate) fn clear_segments(&mut self) {
+        self.segments = Arc::default();
+        self.stored_len_bytes = 0;
+        self.log = None;
+    }
+
+    /// Whether what is appended next goes to a log.
+    pub(crate) fn appends_to_log(&self) -> bool {
+        match self.hints.kind {
+            FileKind::Log => true,
+            FileKind::Table => false,
+            // Synced before, and still growing: not a table after all.
+            FileKind::Metadata | FileKind::Other => !self.segments.is_empty(),
+        }
+    }
+
+    /// Whether nothing of it is a file of the file layer.
+    pub(crate) fn is_inline(&self) -> bool {
+        self.segments.iter().all(|segment| matches!(segment.body, Body::Inline(_)))
+    }
+
+    pub(crate) fn check_whole(&self) -> Result<(), FsError> {
+        match &self.lost {
+            None => Ok(()),
+            Some(reason) => Err(FsError::Lost { path: self.path.clone(), reason: reason.clone() }),
+        }
+    }
+}
+
+/// Fills `out` from `offset` of the stored bytes `segments`, which hold as much.
+pub(crate) fn read_stored(
+    segments: &[Segment],
+    path: &str,
+    mut offset: u64,
+    mut out: &mut [u8],
+    cursor: &mut Option<LogCursor>,
+    scratch: &mut Vec<u8>,
+) -> Result<(), FsError> {
+    let first = segments.partition_point(|segment| segment.end() <= offset);
+    for segment in &segments[first..] {
+        if out.is_empty() {
+            break;
+        }
+        let inside = offset - segment.start;
+        let now_len = (segment.len_bytes - inside).min(out.len() as u64) as usize;
+        let (now, later) = out.split_at_mut(now_len);
+        match &segment.body {
+            Body::Inline(bytes) => now.copy_from_slice(&bytes[inside as usize..][..now_len]),
+            Body::Table { reader, .. } => {
+                let failed = |source| FsError::Files { what: format!("reading {path}"), source };
+                now.copy_from_slice(reader.read_at(inside, now_len, scratch).map_err(failed)?);
+            }
+            Body::Log { store, log_id, reader, .. } => {
+                let usable = cursor.as_ref().is_some_and(|c| c.can_read(*store, inside));
+                let mut taken = cursor.take().filter(|_| usable);
+                let cursor_now =
+                    taken.get_or_insert_with(|| LogCursor::new(*store, *log_id, reader));
+                cursor_now.read(path, segment.start, inside, now)?;
+                *cursor = taken;
+            }
+        }
+        offset += now_len as u64;
+        out = later;
+    }
+    assert!(out.is_empty(), "a read lies within the stored bytes");
+    Ok(())
+}

@@ -1,0 +1,317 @@
+//! What each call does, without accidents.
+
+use super::stage::{
+    NOW_S, Stage, content, conventional, large, log, metadata, other, read_all, shingled, table,
+    zoned,
+};
+use crate::{FileSystem, FsError, INLINE_LEN_BYTES_MAX};
+use imbrex_disk::Disk;
+use imbrex_files::{Files, Hints};
+
+fn write(fs: &FileSystem, path: &str, hints: Hints, bytes: &[u8]) {
+    let writer = fs.create(path, hints).unwrap();
+    writer.append(bytes).unwrap();
+    writer.sync().unwrap();
+    writer.close().unwrap();
+}
+
+fn reopened(stage: &Stage, fs: FileSystem) -> FileSystem {
+    fs.sync_all().unwrap();
+    drop(fs);
+    stage.open().unwrap()
+}
+
+#[test]
+fn files_of_every_kind_and_length_come_back() {
+    for stage in [zoned(), conventional(), shingled()] {
+        let fs = stage.open().unwrap();
+        fs.make_dirs("/db/deep").unwrap();
+        let kinds = [log(), table(1), table(3), metadata(), other()];
+        let lens = [0, 1, 4096, 4097, 30_000];
+        let mut written = Vec::new();
+        for (kind, hints) in kinds.into_iter().enumerate() {
+            for len in lens {
+                let path = format!("/db/deep/{kind}-{len}");
+                let bytes = content(kind as u64 * 1000 + len as u64, len);
+                let writer = fs.create(&path, hints).unwrap();
+                bytes.chunks(777).for_each(|piece| writer.append(piece).unwrap());
+                assert_eq!(read_all(&fs, &path).unwrap(), bytes, "{path} in memory");
+                writer.sync().unwrap();
+                assert_eq!(read_all(&fs, &path).unwrap(), bytes, "{path} synced");
+                writer.close().unwrap();
+                written.push((path, bytes));
+            }
+        }
+        let fs = reopened(&stage, fs);
+        assert_eq!(fs.list("/db/deep").unwrap().len(), written.len());
+        for (path, bytes) in &written {
+            assert_eq!(&read_all(&fs, path).unwrap(), bytes, "{path} reopened");
+            assert_eq!(fs.metadata(path).unwrap().len_bytes, bytes.len() as u64);
+            assert_eq!(fs.metadata(path).unwrap().mtime_s, NOW_S);
+            fs.unlink(path).unwrap();
+        }
+        fs.sync_names().unwrap();
+        assert!(fs.files().list("").is_empty(), "nothing is stored for files that are gone");
+        stage.assert_sound();
+    }
+}
+
+#[test]
+fn reads_anywhere_see_what_was_appended() {
+    for hints in [log(), table(2), other()] {
+        let stage = conventional();
+        let fs = stage.open().unwrap();
+        let writer = fs.create("/f", hints).unwrap();
+        let bytes = content(1, 60_000);
+        let reader = fs.open_read("/f").unwrap();
+        for (index, piece) in bytes.chunks(6_000).enumerate() {
+            writer.append(piece).unwrap();
+            if index % 3 == 2 {
+                writer.sync().unwrap();
+            }
+            let len = (index + 1) * 6_000;
+            for offset in [0, len / 3, len - 5_999, len - 1, len, len + 7, len / 2, 17] {
+                let mut out = [0; 6_100];
+                let got = reader.read_at(offset as u64, &mut out).unwrap();
+                let expected = &bytes[offset.min(len)..len.min(offset + out.len())];
+                assert_eq!(&out[..got], expected, "{offset} of {len}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sync_of_a_known_log_writes_no_catalog() {
+    let stage = conventional();
+    let fs = stage.open().unwrap();
+    let writer = fs.create("/wal", log()).unwrap();
+    writer.append(&content(1, 5_000)).unwrap();
+    writer.sync().unwrap();
+    let before = stage.disk.counters();
+    writer.append(b"tiny").unwrap();
+    writer.sync().unwrap();
+    let after = stage.disk.counters();
+    assert_eq!(after.written_bytes - before.written_bytes, 4096);
+    assert_eq!(after.flushes - before.flushes, 1);
+    writer.sync().unwrap();
+    assert_eq!(stage.disk.counters().flushes, after.flushes, "nothing to sync");
+}
+
+#[test]
+fn thousands_of_small_files_take_no_blocks_of_their_own() {
+    let stage = large();
+    let fs = stage.open().unwrap();
+    fs.make_dir("/small").unwrap();
+    for index in 0..3_000u64 {
+        write(&fs, &format!("/small/{index:05}"), other(), &index.to_le_bytes());
+    }
+    assert!(fs.files().list("").is_empty());
+    let fs = reopened(&stage, fs);
+    let names = fs.list("/small").unwrap();
+    assert_eq!(names.len(), 3_000);
+    assert_eq!(read_all(&fs, "/small/02999").unwrap(), 2_999u64.to_le_bytes());
+}
+
+#[test]
+fn inline_bytes_keep_to_their_share_of_the_catalog() {
+    let stage = conventional();
+    let fs = stage.open().unwrap();
+    let bytes = content(1, INLINE_LEN_BYTES_MAX as usize);
+    for index in 0..12 {
+        write(&fs, &format!("/{index}"), table(1), &bytes);
+    }
+    assert!(!fs.files().list("").is_empty(), "the later ones lie in blocks");
+    for index in 0..12 {
+        assert_eq!(read_all(&fs, &format!("/{index}")).unwrap(), bytes);
+    }
+}
+
+#[test]
+fn names_behave_as_in_posix() {
+    let stage = conventional();
+    let fs = stage.open().unwrap();
+    let create = |path: &str| fs.create(path, other()).map(drop);
+    assert!(matches!(create("/a/b"), Err(FsError::NotFound { .. })));
+    fs.make_dir("/a").unwrap();
+    create("/a/b").unwrap();
+    assert!(matches!(create("/a/b/c"), Err(FsError::NotADirectory { .. })));
+    assert!(matches!(create("/a"), Err(FsError::IsADirectory { .. })));
+    assert!(matches!(fs.make_dir("/a"), Err(FsError::Exists { .. })));
+    assert!(matches!(fs.make_dirs("/a/b/c"), Err(FsError::NotADirectory { .. })));
+    assert!(matches!(fs.remove_dir("/a"), Err(FsError::NotEmpty { .. })));
+    assert!(matches!(fs.unlink("/a"), Err(FsError::IsADirectory { .. })));
+    assert!(matches!(fs.unlink("/x"), Err(FsError::NotFound { .. })));
+    assert!(matches!(fs.open_read("/a/b/c"), Err(FsError::NotADirectory { .. })));
+    assert!(matches!(fs.rename("/a", "/a/c"), Err(FsError::BadPath { .. })));
+    assert!(matches!(fs.rename("/a/b", "/a"), Err(FsError::IsADirectory { .. })));
+    assert!(matches!(fs.rename("/a", "/a/b"), Err(FsError::NotADirectory { .. })));
+    assert!(matches!(fs.list("/a/b"), Err(FsError::NotADirectory { .. })));
+    assert!(matches!(fs.link("/a", "/l"), Err(FsError::IsADirectory { .. })));
+    assert!(matches!(fs.unlock("/a/LOCK"), Err(FsError::NotFound { .. })));
+    fs.lock("/a/LOCK", other()).unwrap();
+    assert!(matches!(fs.lock("/a/LOCK", other()), Err(FsError::Locked { .. })));
+    fs.unlock("/a/LOCK").unwrap();
+    fs.make_dirs("/c/d").unwrap();
+    fs.rename("/a", "/c/d").unwrap();
+    assert_eq!(fs.metadata("/c/d/b").unwrap().link_count, 1);
+    assert!(fs.metadata("/a").is_err());
+    fs.link("/c/d/b", "/b2").unwrap();
+    assert_eq!(fs.metadata("/c/d/b").unwrap().link_count, 2);
+    fs.rename("/b2", "/c/d/b").unwrap();
+    assert!(fs.metadata("/b2").is_ok(), "two names of one file: rename does nothing, as in POSIX");
+    let hostile = ["\0", "/x\0y", &"n".repeat(300), &"/deep".repeat(1000)];
+    assert!(hostile.iter().all(|path| matches!(create(path), Err(FsError::BadPath { .. }))));
+    for path in ["/new\nline", "/a'b\"c", "/ ", "/-rf", "/..a", "/\u{202e}txt"] {
+        create(path).unwrap();
+    }
+    let fs = reopened(&stage, fs.clone());
+    assert!(fs.metadata("/new\nline").is_ok());
+}
+
+#[test]
+fn who_reads_a_removed_file_may_go_on() {
+    for hints in [log(), table(1)] {
+        let stage = zoned();
+        let fs = stage.open().unwrap();
+        let bytes = content(5, 20_000);
+        write(&fs, "/f", hints, &bytes);
+        let reader = fs.open_read("/f").unwrap();
+        fs.unlink("/f").unwrap();
+        write(&fs, "/f", hints, b"another");
+        fs.sync_all().unwrap();
+        let mut out = vec![0; bytes.len()];
+        assert_eq!(reader.read_at(0, &mut out).unwrap(), bytes.len());
+        assert_eq!(out, bytes);
+        assert_eq!(read_all(&fs, "/f").unwrap(), b"another");
+    }
+}
+
+#[test]
+fn truncating_and_writing_anywhere() {
+    for hints in [log(), table(1), other()] {
+        let stage = conventional();
+        let fs = stage.open().unwrap();
+        let mut bytes = content(9, 20_000);
+        write(&fs, "/f", hints, &bytes);
+        let writer = fs.append_to("/f").unwrap();
+        writer.truncate(12_345).unwrap();
+        bytes.truncate(12_345);
+        assert_eq!(read_all(&fs, "/f").unwrap(), bytes);
+        writer.append(b"behind the cut").unwrap();
+        bytes.extend_from_slice(b"behind the cut");
+        writer.sync().unwrap();
+        writer.write_at(100, b"in the middle").unwrap();
+        bytes[100..113].copy_from_slice(b"in the middle");
+        writer.write_at(14_000, b"beyond a gap").unwrap();
+        bytes.resize(14_000, 0);
+        bytes.extend_from_slice(b"beyond a gap");
+        assert_eq!(read_all(&fs, "/f").unwrap(), bytes);
+        writer.close().unwrap();
+        let fs = reopened(&stage, fs);
+        assert_eq!(read_all(&fs, "/f").unwrap(), bytes);
+        let writer = fs.append_to("/f").unwrap();
+        writer.truncate(0).unwrap();
+        writer.truncate(3).unwrap();
+        writer.close().unwrap();
+        let fs = reopened(&stage, fs);
+        assert_eq!(read_all(&fs, "/f").unwrap(), [0; 3]);
+        let grows = fs.append_to("/f").unwrap().truncate(2 << 30);
+        assert!(matches!(grows, Err(FsError::TooLong { .. })));
+    }
+}
+
+#[test]
+fn a_level_may_be_told_until_the_table_is_placed_and_changed_after() {
+    let stage = zoned();
+    let fs = stage.open().unwrap();
+    let writer = fs.create("/t", table(0)).unwrap();
+    writer.append(&content(1, 10_000)).unwrap();
+    writer.set_hints(table(3));
+    writer.sync().unwrap();
+    assert_eq!(fs.files().list("fs/")[0].level, 3);
+    drop(writer);
+    fs.set_level("/t", 4).unwrap();
+    let fs = reopened(&stage, fs);
+    assert_eq!(fs.files().list("fs/")[0].level, 4);
+    assert_eq!(fs.metadata("/t").unwrap().level, 4);
+}
+
+#[test]
+fn a_full_drive_says_so_and_removals_make_room() {
+    for stage in [zoned(), conventional()] {
+        let fs = stage.open().unwrap();
+        let bytes = content(3, 200_000);
+        let fill = |index: usize| {
+            let writer = fs.create(&format!("/{index}"), table(1))?;
+            writer.append(&bytes)?;
+            writer.sync()
+        };
+        let (full_at, error) =
+            (0..).find_map(|index| fill(index).err().map(|error| (index, error))).unwrap();
+        assert!(error.is_no_space(), "{error}");
+        assert!(full_at > 8, "{full_at}");
+        assert!(matches!(read_all(&fs, &format!("/{full_at}")), Err(FsError::Lost { .. })));
+        (0..=full_at).for_each(|index| fs.unlink(&format!("/{index}")).unwrap());
+        // Nobody made the removals durable: the next write does.
+        (0..full_at - 2).for_each(|index| fill(index).unwrap());
+        assert_eq!(read_all(&fs, "/0").unwrap(), bytes);
+    }
+}
+
+#[test]
+fn a_log_that_finds_no_room_goes_on_when_there_is_some() {
+    let stage = conventional();
+    let fs = stage.open().unwrap();
+    let table_bytes = content(1, 4_500_000);
+    write(&fs, "/big", table(1), &table_bytes);
+    let writer = fs.create("/log", log()).unwrap();
+    let bytes = content(2, 3_000_000);
+    let mut written = 0;
+    let refused = bytes.chunks(50_000).any(|piece| {
+        let result = writer.append(piece).and_then(|()| writer.sync());
+        written += piece.len();
+        result.is_err_and(|error| error.is_no_space())
+    });
+    assert!(refused);
+    fs.unlink("/big").unwrap();
+    writer.sync().unwrap();
+    writer.append(&bytes[written..]).unwrap();
+    writer.close().unwrap();
+    let fs = reopened(&stage, fs);
+    assert_eq!(read_all(&fs, "/log").unwrap(), bytes);
+}
+
+#[test]
+fn a_drive_that_holds_something_else_is_refused() {
+    let stage = conventional();
+    let files = stage.files();
+    let app = Some(imbrex_files::AppRecord::Append(b"IXVE and so on".to_vec()));
+    files.commit(imbrex_files::Commit { app, ..Default::default() }).unwrap();
+    let error = stage.open().unwrap_err();
+    assert!(matches!(error, FsError::Foreign { .. }), "{error}");
+}
+
+#[test]
+fn a_table_is_cut_into_pieces_and_threads_share_a_file_system() {
+    let stage = large();
+    let fs = stage.open().unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4u64 {
+            let fs = &fs;
+            scope.spawn(move || {
+                for index in 0..20u64 {
+                    let tag = thread * 100 + index;
+                    let hints = if index % 2 == 0 { table(1) } else { log() };
+                    write(fs, &format!("/{tag}"), hints, &content(tag, 50_000));
+                    if index > 4 {
+                        fs.unlink(&format!("/{}", tag - 5)).unwrap();
+                    }
+                }
+            });
+        }
+    });
+    let fs = reopened(&stage, fs);
+    assert_eq!(fs.list("/").unwrap().len(), 20);
+    assert_eq!(read_all(&fs, "/319").unwrap(), content(319, 50_000));
+    stage.assert_sound();
+}

@@ -1,0 +1,250 @@
+//! Writing out: what a file's tail becomes, and making it durable.
+
+use crate::error::FsError;
+use crate::fs::Inner;
+use crate::node::{Body, Node, NodeState, OpenLog, Tail};
+use crate::tree::{Change, StoreId};
+use crate::{INLINE_LEN_BYTES_MAX, REWRITE_LEN_BYTES_MAX, SEGMENT_LEN_BYTES_MAX};
+use imbrex_files::{FileBuffer, FileKind, Hints, Persisted};
+use imbrex_record_log::Encoder;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A log's tail goes to the disk when it is so long: a write that a disk streams, and little to lose.
+const LOG_PIECE_LEN_BYTES: usize = 256 << 10;
+
+/// The id of the log in store `store`, on a drive of this format.
+pub(crate) fn log_id(format_id: u64, store: StoreId) -> u64 {
+    format_id.wrapping_add(store.0.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
+impl Inner {
+    /// Appends `data` to the file, in memory unless its tail got long.
+    pub(crate) fn append(
+        &self,
+        node: &Node,
+        state: &mut NodeState,
+        data: &[u8],
+    ) -> Result<(), FsError> {
+        state.check_whole()?;
+        let is_long = match &state.tail {
+            Tail::Empty | Tail::Whole(_) => false,
+            Tail::Table(buffer) => buffer.len_bytes() >= SEGMENT_LEN_BYTES_MAX,
+            Tail::Log { bytes, .. } => bytes.len() >= LOG_PIECE_LEN_BYTES,
+        };
+        if is_long {
+            self.write_out(node, state)?;
+        }
+        if let Tail::Empty = state.tail {
+            state.tail = if state.appends_to_log() {
+                Tail::Log { bytes: Vec::new(), pushed: 0 }
+            } else {
+                Tail::Table(FileBuffer::new("", state.hints))
+            };
+        }
+        match &mut state.tail {
+            Tail::Empty => unreachable!("chosen above"),
+            Tail::Table(buffer) => buffer.append(data),
+            Tail::Log { bytes, .. } => bytes.extend_from_slice(data),
+            Tail::Whole(bytes) => {
+                let len_bytes = (bytes.len() + data.len()) as u64;
+                check_rewrite(&state.path, len_bytes)?;
+                bytes.extend_from_slice(data);
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores the tail: readable as before, durable after a flush or a commit.
+    pub(crate) fn write_out(&self, node: &Node, state: &mut NodeState) -> Result<(), FsError> {
+        state.check_whole()?;
+        if node.is_gone.load(Ordering::Acquire) && state.log.is_none() {
+            return Ok(()); // Nobody will find it again: memory is good enough.
+        }
+        match &state.tail {
+            Tail::Empty => Ok(()),
+            _ if self.may_be_inline(state) => self.write_inline(node, state),
+            Tail::Log { .. } => self.write_log(node, state),
+            Tail::Table(_) | Tail::Whole(_) => self.write_table(node, state),
+        }
+    }
+
+    fn may_be_inline(&self, state: &NodeState) -> bool {
+        let len_bytes = state.len_bytes();
+        state.is_inline()
+            && len_bytes <= INLINE_LEN_BYTES_MAX
+            && self.journal.lock().tree.inline_len_bytes() + len_bytes
+                <= self.journal.inline_len_bytes_max()
+    }
+
+    fn write_inline(&self, node: &Node, state: &mut NodeState) -> Result<(), FsError> {
+        let mut bytes = vec![0; state.len_bytes() as usize];
+        let (stored, tail) = bytes.split_at_mut(state.stored_len_bytes as usize);
+        for segment in state.segments.iter() {
+            let Body::Inline(body) = &segment.body else { unreachable!("asked before") };
+            let (start, end) = (segment.start as usize, segment.end() as usize);
+            stored[start..end].copy_from_slice(&body[..end - start]);
+        }
+        state.tail.copy(0, tail);
+        state.clear_segments();
+        state.tail = Tail::Empty;
+        state.push_segment(bytes.len() as u64, Body::Inline(bytes.into()));
+        self.publish(node, state, None);
+        Ok(())
+    }
+
+    fn write_table(&self, node: &Node, state: &mut NodeState) -> Result<(), FsError> {
+        let len_bytes = state.tail.len_bytes();
+        self.journal.make_room(len_bytes)?;
+        let store = StoreId(self.journal.lock().new_id());
+        let hints = Hints { expected_len_bytes: Some(len_bytes), ..state.hints };
+        let is_rewrite = matches!(state.tail, Tail::Whole(_));
+        let buffer = match std::mem::replace(&mut state.tail, Tail::Empty) {
+            Tail::Table(buffer) => buffer.renamed(store.name(), hints),
+            Tail::Whole(bytes) => {
+                let mut buffer = FileBuffer::new(store.name(), hints);
+                buffer.append(&bytes);
+                buffer
+            }
+            Tail::Empty | Tail::Log { .. } => unreachable!("asked before"),
+        };
+        let persisted = self.files.persist(vec![buffer]).and_then(|mut files| {
+            let file = files.pop().expect("one file for one buffer");
+            let reader = self.files.open_persisted(&*file)?;
+            Ok((file, reader))
+        });
+        let (file, reader) = persisted.map_err(|source| {
+            state.lost = Some(source.to_string());
+            FsError::Files { what: format!("writing {}", state.path), source }
+        })?;
+        if is_rewrite {
+            state.clear_segments();
+        }
+        state.log = None;
+        state.push_segment(len_bytes, Body::Table { store, reader });
+        self.publish(node, state, Some(file));
+        Ok(())
+    }
+
+    fn write_log(&self, node: &Node, state: &mut NodeState) -> Result<(), FsError> {
+        self.journal.make_room(state.tail.len_bytes())?;
+        if state.log.is_none() {
+            self.begin_log(node, state)?;
+        }
+        let NodeState { path, log, tail, segments, stored_len_bytes, .. } = state;
+        let (Some(log), Tail::Log { bytes, pushed }) = (log, tail) else {
+            unreachable!("begun above")
+        };
+        let failed = |source| FsError::Files { what: format!("appending to {path}"), source };
+        let segment = Arc::make_mut(segments).last_mut().expect("a log that is open is a segment");
+        // What an append before left, for want of space, goes first and alone.
+        while !bytes.is_empty() {
+            if *pushed == 0 {
+                let pushing = log.encoder.push(&[bytes]);
+                pushing.expect("an append of 4 GiB does not fit the memory of a tail");
+                log.encoder.seal();
+                *pushed = bytes.len();
+            }
+            log.writer.append(log.encoder.ready()).map_err(failed)?;
+            log.encoder.clear_ready();
+            log.is_synced = false;
+            segment.len_bytes += *pushed as u64;
+            *stored_len_bytes += *pushed as u64;
+            bytes.drain(..std::mem::take(pushed));
+        }
+        Ok(())
+    }
+
+    fn begin_log(&self, node: &Node, state: &mut NodeState) -> Result<(), FsError> {
+        let store = StoreId(self.journal.lock().new_id());
+        let log_id = log_id(self.files.format_id(), store);
+        let hints = Hints { kind: FileKind::Log, ..state.hints };
+        let failed = |source| FsError::Files { what: "creating a log".to_owned(), source };
+        let writer = self.files.create_log(&store.name(), hints).map_err(failed)?;
+        let reader = self.files.open(&store.name()).map_err(failed)?;
+        state.log = Some(OpenLog { writer, encoder: Encoder::new(log_id), is_synced: true });
+        state.push_segment(0, Body::Log { store, log_id, reader, damage: None });
+        self.publish(node, state, None);
+        Ok(())
+    }
+
+    /// Puts the file's segments into the tree, if it is still there.
+    pub(crate) fn publish(&self, node: &Node, state: &NodeState, add: Option<Box<dyn Persisted>>) {
+        let mtime_s = (self.options.unix_time_s)();
+        let mut live = self.journal.lock();
+        if live.tree.node(node.id).is_none() {
+            return;
+        }
+        let change = Change::SetBody { node: node.id, mtime_s, segments: state.records() };
+        let seq = match add {
+            Some(add) => live.change_adding(change, add),
+            None => live.change(change),
+        };
+        node.seq.store(seq, Ordering::Release);
+    }
+
+    /// Flushes the file's log, if it has appended since the last time.
+    pub(crate) fn flush_log(&self, node: &Node) -> Result<(), FsError> {
+        let (path, writer, end_blocks) = {
+            let mut state = node.state.lock();
+            self.write_out(node, &mut state)?;
+            match &state.log {
+                Some(log) if !log.is_synced => {
+                    (state.path.clone(), Arc::clone(&log.writer), log.encoder.end_blocks())
+                }
+                _ => return Ok(()),
+            }
+        };
+        // Without the lock: others may append meanwhile.
+        let failed = |source| FsError::Files { what: format!("syncing {path}"), source };
+        writer.sync().map_err(failed)?;
+        if let Some(log) = &mut node.state.lock().log
+            && Arc::ptr_eq(&log.writer, &writer)
+        {
+            log.encoder.mark_durable(end_blocks);
+            log.is_synced |= log.encoder.end_blocks() == end_blocks;
+        }
+        Ok(())
+    }
+
+    /// Makes the file's content and name durable (V2).
+    pub(crate) fn sync(&self, node: &Node) -> Result<(), FsError> {
+        self.flush_log(node)?;
+        self.journal.commit(node.seq.load(Ordering::Acquire))
+    }
+
+    /// Ends the open log, whose length is then known.
+    pub(crate) fn end_log(&self, node: &Node, state: &mut NodeState) -> Result<(), FsError> {
+        let Some(log) = state.log.take() else { return Ok(()) };
+        self.publish(node, state, None);
+        let failed = |source| FsError::Files { what: format!("closing {}", state.path), source };
+        log.writer.finish().map_err(failed)
+    }
+
+    /// Takes all of the file into memory, to be rewritten as `len_bytes` bytes.
+    pub(crate) fn take_whole(&self, state: &mut NodeState, len_bytes: u64) -> Result<(), FsError> {
+        check_rewrite(&state.path, len_bytes.max(state.len_bytes()))?;
+        if !matches!(state.tail, Tail::Whole(_)) {
+            let mut bytes = vec![0; state.len_bytes() as usize];
+            let (stored, tail) = bytes.split_at_mut(state.stored_len_bytes as usize);
+            let (mut cursor, mut scratch) = (None, Vec::new());
+            let (segments, path) = (&state.segments, &state.path);
+            crate::node::read_stored(segments, path, 0, stored, &mut cursor, &mut scratch)?;
+            state.tail.copy(0, tail);
+            state.clear_segments();
+            state.tail = Tail::Whole(bytes);
+        }
+        if let Tail::Whole(bytes) = &mut state.tail {
+            bytes.resize(len_bytes as usize, 0);
+        }
+        Ok(())
+    }
+}
+
+fn check_rewrite(path: &str, len_bytes: u64) -> Result<(), FsError> {
+    let max_bytes = REWRITE_LEN_BYTES_MAX;
+    if len_bytes <= max_bytes {
+        return Ok(());
+    }
+    Err(FsError::TooLong { path: path.to_owned(), len_bytes, max_bytes })
+}

@@ -1,0 +1,195 @@
+//! The adapters: built against the system's databases, and tested with the programs they ship.
+//!
+//! What is missing is installed where that needs no question (root on Debian), else it is named and the
+//! tests are skipped, loudly: a green run that tested nothing must not look like one that did.
+
+use crate::cargo::Cargo;
+use anyhow::{Context, Result, bail, ensure};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What the RocksDB adapter and its tests need: a file that is there with it, and its package.
+const NEEDS: [(&str, &str); 4] = [
+    ("/usr/include/rocksdb/file_system.h", "librocksdb-dev"),
+    ("/usr/bin/db_bench", "rocksdb-tools"),
+    ("/usr/bin/c++", "g++"),
+    ("/usr/bin/make", "make"),
+];
+
+/// A layout for each kind of drive, and how its drive is made.
+const DRIVES: [(&str, &[&str]); 3] = [
+    ("leveled-zones", &["--zone-len", "64MiB"]),
+    ("leveled-first-fit", &["--rule", "conventional"]),
+    ("sealdb", &[]),
+];
+
+/// Tables by the thousand in seconds: everything small, two jobs side by side, subcompactions.
+const LOAD: [&str; 10] = [
+    "--value_size=200",
+    "--write_buffer_size=262144",
+    "--target_file_size_base=131072",
+    "--max_bytes_for_level_base=1048576",
+    "--max_background_jobs=4",
+    "--subcompactions=2",
+    "--compression_type=none",
+    "--num=150000",
+    "--reads=2000",
+    "--seed=7",
+];
+
+/// Builds the adapters and tests them; `may_skip` decides whether missing packages end the run.
+pub(crate) fn run(root: &Path, may_skip: bool) -> Result<()> {
+    let missing = missing_packages();
+    if !missing.is_empty() && !install(&missing) {
+        let what = format!("not installed: {}", missing.join(", "));
+        ensure!(may_skip, "{what}; apt-get install {}", missing.join(" "));
+        println!("SKIPPED: the RocksDB adapter was neither built nor tested; {what}");
+        println!("         apt-get install {}", missing.join(" "));
+        return Ok(());
+    }
+    let build = ["build", "--release", "--package", "imbrex-capi", "--package", "imbrex-cli"];
+    Cargo::new(root).args(build).run()?;
+    let status = Command::new("make")
+        .args(["-C", "adapters/rocksdb", "-j2"])
+        .current_dir(root)
+        .status()
+        .context("cannot start make")?;
+    ensure!(status.success(), "building the RocksDB adapter failed");
+    let dir = root.join("target/adapters/test");
+    for (layout, options) in DRIVES {
+        let session = Session::new(root, &dir, layout, options)?;
+        session.story().with_context(|| format!("RocksDB on {layout}"))?;
+    }
+    std::fs::remove_dir_all(&dir).context("cannot remove the test drives")
+}
+
+fn missing_packages() -> Vec<&'static str> {
+    NEEDS.iter().filter(|(file, _)| !Path::new(file).exists()).map(|(_, name)| *name).collect()
+}
+
+/// Whether the packages could be installed without asking anybody.
+fn install(packages: &[&str]) -> bool {
+    println!("installing {}", packages.join(", "));
+    let done = Command::new("apt-get")
+        .args(["install", "-y", "-qq"])
+        .args(packages)
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .status();
+    done.is_ok_and(|status| status.success()) && missing_packages().is_empty()
+}
+
+/// A drive, and the programs run on it.
+struct Session {
+    imbrex: PathBuf,
+    drive: PathBuf,
+    layout: &'static str,
+}
+
+impl Session {
+    fn new(root: &Path, dir: &Path, layout: &'static str, options: &[&str]) -> Result<Session> {
+        std::fs::create_dir_all(dir).context("cannot make a directory for test drives")?;
+        let imbrex = root.join("target/release/imbrex");
+        let drive = dir.join(layout);
+        let _ = std::fs::remove_file(&drive);
+        let status = Command::new(&imbrex)
+            .args(["drive", "create", "--no-store", "--layout", layout, "--capacity", "4GiB"])
+            .args(options)
+            .arg(&drive)
+            .stdout(Stdio::null())
+            .status()
+            .context("cannot start imbrex")?;
+        ensure!(status.success(), "cannot make a drive for {layout}");
+        Ok(Session { imbrex, drive, layout })
+    }
+
+    /// Runs a program on the drive; returns its exit code and all that it said.
+    fn try_run(&self, options: &[&str], program: &[&str]) -> Result<(i32, String)> {
+        let output = Command::new(&self.imbrex)
+            .args(["run", "--layout", self.layout, "--drive"])
+            .arg(&self.drive)
+            .args(options)
+            .arg("--")
+            .args(program)
+            .stdin(Stdio::null())
+            .output()
+            .with_context(|| format!("cannot run {}", program.join(" ")))?;
+        let said = [output.stdout, output.stderr].concat();
+        Ok((output.status.code().unwrap_or(-1), String::from_utf8_lossy(&said).into_owned()))
+    }
+
+    /// Runs a program that must succeed and say `expected`.
+    fn run(&self, program: &[&str], expected: &str) -> Result<String> {
+        let (code, said) = self.try_run(&["--stats"], program)?;
+        if code != 0 || !said.contains(expected) {
+            bail!("`{}` ended with {code}, expected {expected:?}:\n{said}", program.join(" "));
+        }
+        println!("  {:<18} {}", self.layout, program[..program.len().min(4)].join(" "));
+        Ok(said)
+    }
+
+    fn bench(&self, db: &str, benchmarks: &str, more: &[&str], expected: &str) -> Result<String> {
+        let db = format!("--db={db}");
+        let benchmarks = format!("--benchmarks={benchmarks}");
+        let mut program = vec!["db_bench", &benchmarks, &db];
+        program.extend(LOAD);
+        program.extend(more);
+        self.run(&program, expected)
+    }
+
+    /// What a user of RocksDB does with a database, and what must not go wrong.
+    fn story(&self) -> Result<()> {
+        let said = self.bench("/db", "fillrandom,readrandom,deleterandom", &[], "fillrandom")?;
+        check_levels(&said)?;
+        let old = ["--use_existing_db=1"];
+        let said = self.bench("/db", "overwrite,readseq,seekrandom", &old, "readseq")?;
+        check_levels(&said)?;
+        let universal = ["--compaction_style=1"];
+        check_levels(&self.bench("/deep/universal", "fillrandom", &universal, "fillrandom")?)?;
+        self.bench("/db", "fillsync", &["--use_existing_db=1", "--writes=200"], "fillsync")?;
+        let uri = format!("--backup_fs_uri=imbrex://{}", self.drive.display());
+        for db in ["--db=/db", "--db=/deep/universal"] {
+            self.run(&["ldb", db, "checkconsistency"], "OK")?;
+        }
+        self.run(&["ldb", "--db=/db", "checkpoint", "--checkpoint_dir=/ck"], "OK")?;
+        self.run(&["ldb", "--db=/db", "backup", "--backup_dir=/bk", &uri], "OK")?;
+        self.run(&["ldb", "--db=/rs", "restore", "--backup_dir=/bk", &uri], "OK")?;
+        for db in ["--db=/ck", "--db=/rs"] {
+            self.run(&["ldb", db, "checkconsistency"], "OK")?;
+            self.run(&["ldb", db, "scan", "--max_keys=3", "--hex"], "0x")?;
+        }
+        self.run(&["sst_dump", "--file=/ck", "--command=verify"], "The file is ok")?;
+        self.bad_input()
+    }
+
+    /// What cannot work must say why.
+    fn bad_input(&self) -> Result<()> {
+        for (program, expected) in [
+            (["ldb", "--db=/nowhere", "scan"], "/nowhere"),
+            (["true", "", ""], "does not load librocksdb"),
+            (["no-such-program", "", ""], "cannot find program"),
+        ] {
+            let (code, said) = self.try_run(&[], &program)?;
+            ensure!(code != 0 && said.contains(expected), "{program:?}: {code}: {said}");
+        }
+        let (code, said) = self.try_run(&["--adapter", "/nowhere"], &["ldb", "--help"])?;
+        ensure!(code == 4 && said.contains("cannot find the adapter"), "{code}: {said}");
+        Ok(())
+    }
+}
+
+/// At least 99.9 % of the tables were of the level that was known when they were placed.
+fn check_levels(said: &str) -> Result<()> {
+    let number = |name: &str| -> Result<u64> {
+        let line = said.lines().find(|line| line.trim_start().starts_with(name));
+        let digits: String =
+            line.unwrap_or_default().chars().filter(char::is_ascii_digit).collect();
+        digits.parse().with_context(|| format!("no count of {name} in:\n{said}"))
+    };
+    let (tables, right) = (number("tables")?, number("right")?);
+    ensure!(tables > 100, "only {tables} tables were made");
+    ensure!(right * 1000 >= tables * 999, "levels right: {right} of {tables}");
+    println!("  {:<18} levels right: {right} of {tables}", "");
+    Ok(())
+}
