@@ -11,9 +11,10 @@
 use crate::api::{FileReader, FilesError};
 use crate::catalog::FileId;
 use crate::extent::Extent;
+use crate::rewrite::Source;
 use crate::space::Hold;
 use arc_swap::ArcSwap;
-use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, Lba, ReadRequest};
+use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Lba, ReadRequest};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -58,7 +59,7 @@ impl FileBody {
 /// A file open for reading.
 #[derive(Debug)]
 pub(crate) struct Reader {
-    disk: Arc<dyn Disk>,
+    source: Source,
     body: Arc<FileBody>,
     name: String,
 }
@@ -79,8 +80,8 @@ impl Piece {
 }
 
 impl Reader {
-    pub(crate) fn new(disk: Arc<dyn Disk>, body: Arc<FileBody>, name: String) -> Arc<Reader> {
-        Arc::new(Reader { disk, body, name })
+    pub(crate) fn new(source: Source, body: Arc<FileBody>, name: String) -> Arc<Reader> {
+        Arc::new(Reader { source, body, name })
     }
 
     fn check(&self, offset: u64, len_bytes: usize) -> Result<(), FilesError> {
@@ -116,7 +117,7 @@ impl Reader {
             requests.push(ReadRequest { at: piece.at, buf });
             rest = later;
         }
-        self.disk.read_batch(&mut requests).map_err(|e| self.failed(offset, e))?;
+        self.source.read_batch(&mut requests).map_err(|e| self.failed(offset, e))?;
         let (mut from, mut to) = (0, 0);
         for piece in &pieces {
             let start = from + piece.skip;
@@ -155,7 +156,7 @@ impl FileReader for Reader {
                 scratch.resize(blocks_len, 0);
             }
             let buf = &mut scratch[..blocks_len];
-            self.disk.read(piece.at, buf).map_err(|e| self.failed(offset, e))?;
+            self.source.read(piece.at, buf).map_err(|e| self.failed(offset, e))?;
             return Ok(&scratch[piece.skip..piece.skip + len_bytes]);
         }
         self.read_pieces(&placed.extents, offset, len_bytes, scratch)?;
@@ -179,7 +180,7 @@ impl FileReader for Reader {
             .collect();
         if !requests.is_empty() {
             let first = ranges.first().map_or(0, |range| range.0);
-            self.disk.read_batch(&mut requests).map_err(|e| self.failed(first, e))?;
+            self.source.read_batch(&mut requests).map_err(|e| self.failed(first, e))?;
         }
         let mut buffers = buffers.into_iter();
         let assemble = |pieces: &Vec<Piece>| {

@@ -13,7 +13,7 @@ use crate::api::{
     SpaceUse, UnitId,
 };
 use crate::catalog::{
-    CatalogStore, Header, NAME_LEN_BYTES_MAX, Region, Shape, read_image, regions, sequences,
+    CatalogStore, Header, NAME_LEN_BYTES_MAX, Shape, read_image, regions, sequences,
 };
 use crate::clean::CleanJob;
 use crate::commit::Committer;
@@ -22,6 +22,7 @@ use crate::mount::{data_zone_count, mount};
 use crate::persist::PersistedFile;
 use crate::placement::{Placement, PlacementKind, PlacementOptions, Urgency};
 use crate::report::Counts;
+use crate::rewrite::{Rewriter, Source, files_start};
 use crate::space::{NoSpace, Space};
 use imbrex_clockwork::{Job, Runtime};
 use imbrex_disk::{Disk, DiskError, Lba, ZoneAction, ZoneKind, ZoneState};
@@ -65,6 +66,10 @@ pub struct FileLayer {
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) disk: Arc<dyn Disk>,
+    /// Where files are read.
+    pub(crate) source: Source,
+    /// Writes tables, where tracks lie on top of others.
+    pub(crate) rewriter: Option<Rewriter>,
     pub(crate) runtime: Runtime,
     pub(crate) placement: Box<dyn Placement>,
     pub(crate) space: Arc<Space>,
@@ -116,7 +121,8 @@ impl FileLayer {
             }
         }
         if geometry.zones().is_none() {
-            let start = regions.iter().map(Region::reserved_end).max().unwrap_or_default();
+            let unit_len = options.placement_options.unit_len;
+            let start = files_start(&geometry, &regions, unit_len).map_err(unsuitable)?;
             let room = geometry.len().saturating_sub(start - Lba::new(0));
             let needed = placement.room_needed(&geometry);
             if room < needed {
@@ -164,7 +170,8 @@ impl FileLayer {
         FileLayer::open(disk, runtime)
     }
 
-    /// Opens a formatted disk. Writes nothing: the first change does.
+    /// Opens a formatted disk. Writes nothing: the first change does; but on interlaced tracks what a
+    /// power cut left in the backup region is moved back.
     ///
     /// # Errors
     /// [`FilesError::NotFormatted`], [`FilesError::Version`], [`FilesError::Corrupt`],
@@ -182,6 +189,17 @@ impl FileLayer {
         placement
             .suits(disk.geometry())
             .map_err(|reason| FilesError::Unsuitable { placement: name, reason })?;
+        let rewriter = Rewriter::new(
+            &disk,
+            &image.regions,
+            image.header.placement_options.unit_len,
+            image.header.format_id,
+            placement.rewriting(),
+        )
+        .map_err(|reason| FilesError::NotFormatted { reason })?;
+        if let Some(rewriter) = &rewriter {
+            rewriter.recover()?;
+        }
         let (space, bodies) = mount(
             &*disk,
             &image.regions,
@@ -194,8 +212,11 @@ impl FileLayer {
         let store =
             CatalogStore::new(Arc::clone(&disk), image.regions, image.current, image.header);
         let committer = Committer::new(Arc::clone(&disk), namespace, bodies, store);
+        let detours = rewriter.as_ref().map(|rewriter| Arc::clone(rewriter.detours()));
         let inner = Inner {
+            source: Source::new(Arc::clone(&disk), detours),
             disk,
+            rewriter,
             runtime: runtime.clone(),
             placement,
             space,
@@ -292,7 +313,7 @@ impl Inner {
             .map(Arc::clone)
             .ok_or_else(|| FilesError::NotFound { name: name.to_owned() })?;
         drop(live);
-        Ok(Reader::new(Arc::clone(&self.disk), body, name.to_owned()))
+        Ok(Reader::new(self.source.clone(), body, name.to_owned()))
     }
 }
 
@@ -305,8 +326,8 @@ impl Files for FileLayer {
         let any: &dyn Any = file;
         match any.downcast_ref::<PersistedFile>() {
             Some(file) => {
-                let disk = Arc::clone(&self.inner.disk);
-                Ok(Reader::new(disk, Arc::clone(&file.body), file.name.clone()))
+                let source = self.inner.source.clone();
+                Ok(Reader::new(source, Arc::clone(&file.body), file.name.clone()))
             }
             None => Err(FilesError::NotFound { name: file.name().to_owned() }),
         }

@@ -28,6 +28,7 @@ mod names;
 mod persist;
 mod placement;
 mod report;
+mod rewrite;
 mod room;
 mod space;
 mod space_report;

@@ -3,6 +3,7 @@
 //! ```text
 //!   zone      | older log (finished) | this log ....... >        | kept for this log |
 //!   no zones  | piece 1: 1 MiB | ... | piece 2: 1 MiB | ... | piece 3: 2 MiB ... |
+//!   tracks    the same, each piece cut into top tracks
 //! ```
 //!
 //! A log owns a run of blocks from the moment that the catalog says so, and appends without telling
@@ -78,8 +79,9 @@ impl Inner {
         names::check(name)?;
         self.reclaim()?;
         let id = self.committer.new_id();
-        let run = self.allocate_log(&hints, Blocks::ZERO, id)?;
-        let state = LogState { runs: vec![run], written: Blocks::ZERO, is_finished: false };
+        let runs = self.allocate_log(&hints, Blocks::ZERO, id)?;
+        let run_count = runs.len() as u64;
+        let state = LogState { runs, written: Blocks::ZERO, is_finished: false };
         let body = FileBody::new(id, state.placed(), 0);
         let record = FileRecord {
             id: body.id,
@@ -105,7 +107,7 @@ impl Inner {
         if live.namespace.id_of(name).is_some() {
             return Err(FilesError::Exists { name: name.to_owned() });
         }
-        let cost_bytes = FILE_COST_BYTES + name.len() as u64 + EXTENT_COST_BYTES;
+        let cost_bytes = FILE_COST_BYTES + name.len() as u64 + run_count * EXTENT_COST_BYTES;
         self.committer.admit(&live, cost_bytes, commit_kind(&hints))?;
         body.set_named(true);
         live.bodies.insert(body.id, body);
@@ -121,19 +123,22 @@ impl Inner {
         hints: &Hints,
         owned: Blocks,
         id: FileId,
-    ) -> Result<(BlockRange, Arc<Hold>), FilesError> {
+    ) -> Result<Vec<(BlockRange, Arc<Hold>)>, FilesError> {
         loop {
             let planned = self.space.with(|map| {
-                let range = self.placement.plan_log(map, hints, owned)?;
-                let hold = self.space.take(map, range, Lane::Log, id.0);
-                map.set_owned(range, true);
-                if self.placement.keeps_files_apart() {
-                    map.seal(range);
-                }
-                Ok((range, Arc::new(hold)))
+                let pieces = self.placement.plan_log_pieces(map, hints, owned)?;
+                let take = |range: BlockRange| {
+                    let hold = self.space.take(map, range, Lane::Log, id.0);
+                    map.set_owned(range, true);
+                    if self.placement.keeps_files_apart() {
+                        map.seal(range);
+                    }
+                    (range, Arc::new(hold))
+                };
+                Ok(pieces.into_iter().map(take).collect())
             });
             match planned {
-                Ok(run) => return Ok(run),
+                Ok(runs) => return Ok(runs),
                 Err(no_space) => self.make_room(no_space)?,
             }
         }
@@ -153,17 +158,22 @@ impl LogFile {
             error
         };
         self.inner.reclaim()?;
-        let (range, hold) = self.inner.allocate_log(&self.hints, state.owned(), self.body.id)?;
-        let extent = Extent { start: range.start, len_bytes: range.len.bytes() };
+        let runs = self.inner.allocate_log(&self.hints, state.owned(), self.body.id)?;
+        let grow = |(range, _): &(BlockRange, Arc<Hold>)| {
+            let extent = Extent { start: range.start, len_bytes: range.len.bytes() };
+            Edit::Grow { id: self.body.id, extent }
+        };
+        let edits: Vec<Edit> = runs.iter().map(grow).collect();
         let mut live = self.inner.committer.lock();
-        let admitted =
-            self.inner.committer.admit(&live, EXTENT_COST_BYTES, commit_kind(&self.hints));
+        let cost_bytes = runs.len() as u64 * EXTENT_COST_BYTES;
+        let admitted = self.inner.committer.admit(&live, cost_bytes, commit_kind(&self.hints));
         if let Err(error) = admitted {
             drop(live);
-            self.inner.space.with(|map| map.set_owned(range, false));
+            let ranges = runs.iter().map(|(range, _)| *range);
+            ranges.for_each(|range| self.inner.space.with(|map| map.set_owned(range, false)));
             return Err(error);
         }
-        state.runs.push((range, hold));
+        state.runs.extend(runs);
         if !live.bodies.contains_key(&self.body.id) {
             self.body.placed.store(Arc::new(state.placed()));
             return Ok(());
@@ -171,8 +181,7 @@ impl LogFile {
         live.check().map_err(unknown)?; // O4
         state.runs.iter().for_each(|(_, hold)| hold.set_named(true));
         self.body.placed.store(Arc::new(state.placed()));
-        let edit = Edit::Grow { id: self.body.id, extent };
-        let ticket = live.enqueue(vec![edit], Graves::default(), true);
+        let ticket = live.enqueue(edits, Graves::default(), true);
         drop(live);
         self.inner.committer.settle(ticket).map_err(unknown)
     }

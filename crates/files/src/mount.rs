@@ -16,9 +16,10 @@ use crate::catalog::{Edit, FileId, FileRecord, Misfit, Namespace, Region};
 use crate::extent::Extent;
 use crate::file::{FileBody, Placed};
 use crate::placement::{FileRequest, Placement, PlacementOptions};
+use crate::rewrite::files_start;
 use crate::space::{Lane, Space, SpaceMap, ZoneRole, ZoneSpace};
 use imbrex_disk::{
-    BlockRange, Blocks, Disk, DiskError, Lba, Rule, ZoneId, ZoneInfo, ZoneKind, ZoneState,
+    BlockRange, Blocks, Disk, DiskError, Geometry, Lba, Rule, ZoneId, ZoneInfo, ZoneKind, ZoneState,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -46,10 +47,9 @@ pub(crate) fn mount(
         disk.report_zones().iter().map(|info| zone_space(info, regions)).collect();
     end_logs(disk, &zones, namespace)?;
     let held = check_extents(disk, regions, &zones, namespace)?;
+    check_tracks(disk.geometry(), &held)?;
     let map = if zones.is_empty() {
-        let start = regions.iter().map(Region::reserved_end).max().unwrap_or_default();
-        let len = Blocks::new(disk.geometry().len().get() - start.get());
-        let usable = BlockRange::new(start, len);
+        let usable = file_area(disk.geometry(), regions, options)?;
         let mut map = SpaceMap::without_zones(disk.geometry(), usable, options.unit_len);
         check_spans(namespace, usable, &held)?.iter().for_each(|&span| map.open_span(span));
         held.iter().for_each(|&(range, id)| map.restore(range, id.0));
@@ -89,6 +89,17 @@ pub(crate) fn mount(
     };
     let bodies = namespace.files().map(body).collect();
     Ok((space, bodies))
+}
+
+/// Where files may lie on a disk without zones.
+fn file_area(
+    geometry: &Geometry,
+    regions: &[Region; 2],
+    options: &PlacementOptions,
+) -> Result<BlockRange, FilesError> {
+    let start = files_start(geometry, regions, options.unit_len)
+        .map_err(|reason| FilesError::NotFormatted { reason })?;
+    Ok(BlockRange::new(start, Blocks::new(geometry.len().get().saturating_sub(start.get()))))
 }
 
 /// A zone as the drive reports it, with nothing held.
@@ -164,7 +175,7 @@ fn end_logs(
 /// How much of an open log's extent can be read: on a drive whose tracks overlap, the last write
 /// destroyed what lay behind it.
 fn readable_len_bytes(disk: &dyn Disk, extent: &Extent) -> Result<u64, FilesError> {
-    if !matches!(disk.geometry().rule(), Rule::IsolationDistance(_)) {
+    if !matches!(disk.geometry().rule(), Rule::IsolationDistance(_) | Rule::Neighbours(_)) {
         return Ok(extent.len_bytes);
     }
     let range = extent.range();
@@ -285,6 +296,23 @@ fn check_extents(
         });
     }
     Ok(held)
+}
+
+/// On interlaced tracks no extent lies in two, and none in those that are kept for the backup.
+fn check_tracks(geometry: &Geometry, held: &[(BlockRange, FileId)]) -> Result<(), FilesError> {
+    if geometry.interlaced().is_none() {
+        return Ok(());
+    }
+    for (range, id) in held {
+        if geometry.write_parts(*range).count() > 1 {
+            return Err(FilesError::Corrupt {
+                structure: "extent",
+                place: format!("blocks {range}"),
+                reason: format!("{id} lies there, over more than one track"),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// Counts what files hold into the zones, and finds out whose lane each zone is.

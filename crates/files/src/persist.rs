@@ -1,7 +1,8 @@
 //! Writing table-like files: plan all, then write each where the plan says.
 //!
 //! Two callers whose plans lie in different zones write at the same time; in one zone the order is
-//! that of the plans, because a zone takes writes at its pointer only.
+//! that of the plans, because a zone takes writes at its pointer only. On interlaced tracks one caller
+//! writes at a time, by `rewrite`: the plan's neighbours are backed up and moved back where they live.
 
 use crate::api::{FileBuffer, FilesError, Hints, Persisted};
 use crate::catalog::{FileId, FileRecord};
@@ -10,11 +11,15 @@ use crate::file::{FileBody, Placed};
 use crate::layer::Inner;
 use crate::names;
 use crate::placement::{FileRequest, Planned};
+use crate::rewrite::{Content, Rewriter, TrackFile, Written};
 use crate::space::{Space, SpaceMap};
 use crate::spare_chunks;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Persist};
 use std::any::Any;
 use std::sync::Arc;
+
+/// For each extent of a planned file, what lives above it.
+type Above = Vec<Vec<BlockRange>>;
 
 /// A file written but not committed.
 #[derive(Debug)]
@@ -64,6 +69,7 @@ impl Inner {
         files: Vec<FileBuffer>,
     ) -> Result<Vec<Box<dyn Persisted>>, FilesError> {
         files.iter().try_for_each(|file| names::check(file.name()))?;
+        let turn = self.rewriter.as_ref().map(Rewriter::turn);
         self.reclaim()?;
         let requests: Vec<FileRequest> = files
             .iter()
@@ -74,7 +80,10 @@ impl Inner {
             })
             .collect();
         let ids: Vec<FileId> = files.iter().map(|_| self.committer.new_id()).collect();
-        let placed = self.allocate(&requests, &ids)?;
+        let (placed, above) = self.allocate(&requests, &ids)?;
+        if let (Some(rewriter), Some(_turn)) = (&self.rewriter, turn) {
+            return self.persist_tracks(rewriter, files, placed, &above, &ids);
+        }
         let mut turns = Turns::new(&self.space, &placed);
         let mut persisted: Vec<Box<dyn Persisted>> = Vec::with_capacity(files.len());
         for ((file, placed), id) in files.into_iter().zip(placed).zip(ids) {
@@ -84,16 +93,57 @@ impl Inner {
             if self.placement.keeps_files_apart() {
                 self.finish_zones()?;
             }
-            let body = FileBody::new(id, placed, len_bytes);
-            self.counts.wrote(len_bytes);
-            persisted.push(Box::new(PersistedFile {
-                name,
-                hints,
-                body,
-                space: Arc::clone(&self.space),
-            }));
+            persisted.push(self.persisted(name, hints, placed, len_bytes, id));
         }
         Ok(persisted)
+    }
+
+    fn persisted(
+        &self,
+        name: String,
+        hints: Hints,
+        placed: Placed,
+        len_bytes: u64,
+        id: FileId,
+    ) -> Box<dyn Persisted> {
+        let body = FileBody::new(id, placed, len_bytes);
+        self.counts.wrote(len_bytes);
+        Box::new(PersistedFile { name, hints, body, space: Arc::clone(&self.space) })
+    }
+
+    /// Writes what was placed on interlaced tracks, one file after the other.
+    fn persist_tracks(
+        &self,
+        rewriter: &Rewriter,
+        files: Vec<FileBuffer>,
+        placed: Vec<Placed>,
+        above: &[Above],
+        ids: &[FileId],
+    ) -> Result<Vec<Box<dyn Persisted>>, FilesError> {
+        // Whatever happens, who waits for these writes waits no longer than this call.
+        let turns = Turns::new(&self.space, &placed);
+        let pinned: Vec<BlockRange> = above.iter().flatten().flatten().copied().collect();
+        let mut written = Written::default();
+        let mut persisted = Vec::with_capacity(files.len());
+        let mut outcome = Ok(());
+        for (((file, placed), above), &id) in files.into_iter().zip(placed).zip(above).zip(ids) {
+            let (name, hints, len_bytes, chunks) = file.into_parts();
+            let content = Content::new(chunks);
+            let file = TrackFile { extents: &placed.extents, above, content: &content };
+            if let Err(source) = rewriter.write(&file, &mut written, &self.counts) {
+                outcome = Err(FilesError::Disk { what: format!("writing {name:?}"), source });
+                break;
+            }
+            content.spare();
+            persisted.push(self.persisted(name, hints, placed, len_bytes, id));
+        }
+        // A backup that could not be moved back will be at the next opening: until then what was in
+        // it stays where it is (W3).
+        if !rewriter.has_failed() {
+            self.space.with(|map| map.unpin(&pinned));
+        }
+        drop(turns);
+        outcome.map(|()| persisted)
     }
 
     /// Plans `requests` and takes what the plan chose; cleans where it does not fit otherwise.
@@ -101,12 +151,21 @@ impl Inner {
         &self,
         requests: &[FileRequest],
         ids: &[FileId],
-    ) -> Result<Vec<Placed>, FilesError> {
+    ) -> Result<(Vec<Placed>, Vec<Above>), FilesError> {
         loop {
+            let largest_level =
+                self.rewriter.as_ref().map(|_| self.committer.lock().namespace.largest_level());
             let planned = self.space.with(|map| {
+                if let Some(level) = largest_level {
+                    map.set_largest_level(level);
+                }
                 let plan = self.placement.plan(map, requests)?;
                 assert!(plan.len() == requests.len(), "a plan answers every request");
-                Ok(self.take_plan(map, plan, requests, ids))
+                let above = |extent: &Extent| map.live_above(extent.range());
+                let of_file = |planned: &Planned| planned.extents.iter().map(above).collect();
+                let above: Vec<Above> = plan.iter().map(of_file).collect();
+                above.iter().flatten().for_each(|ranges| map.pin(ranges));
+                Ok((self.take_plan(map, plan, requests, ids), above))
             });
             match planned {
                 Ok(placed) => return Ok(placed),

@@ -35,6 +35,14 @@ pub struct FilesStats {
     pub cleaning_busy_ns: u64,
     /// Zones reset.
     pub reset_zones: u64,
+    /// Times that bottom tracks were written below live data.
+    pub rewrites: u64,
+    /// Top tracks that were backed up and moved back for it.
+    pub rewritten_tracks: u64,
+    /// Bytes that were moved back; as many were backed up.
+    pub rewritten_bytes: u64,
+    /// Syncs that writing tables to interlaced tracks asked for, besides those of commits.
+    pub track_syncs: u64,
 }
 
 /// What a piece of the disk is used for.
@@ -84,6 +92,10 @@ pub(crate) struct Counts {
     cleaning_ns: AtomicU64,
     cleaning_busy_ns: AtomicU64,
     reset_zones: AtomicU64,
+    rewrites: AtomicU64,
+    rewritten_tracks: AtomicU64,
+    rewritten_bytes: AtomicU64,
+    track_syncs: AtomicU64,
 }
 
 impl Counts {
@@ -109,6 +121,14 @@ impl Counts {
     pub(crate) fn reset_zone(&self) {
         self.reset_zones.fetch_add(1, Ordering::Relaxed);
     }
+    pub(crate) fn rewrote(&self, track_count: u64, len_bytes: u64) {
+        self.rewrites.fetch_add(1, Ordering::Relaxed);
+        self.rewritten_tracks.fetch_add(track_count, Ordering::Relaxed);
+        self.rewritten_bytes.fetch_add(len_bytes, Ordering::Relaxed);
+    }
+    pub(crate) fn synced_tracks(&self) {
+        self.track_syncs.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 impl FileLayer {
@@ -128,6 +148,10 @@ impl FileLayer {
             cleaning_ns: counts.cleaning_ns.load(Ordering::Relaxed),
             cleaning_busy_ns: counts.cleaning_busy_ns.load(Ordering::Relaxed),
             reset_zones: counts.reset_zones.load(Ordering::Relaxed),
+            rewrites: counts.rewrites.load(Ordering::Relaxed),
+            rewritten_tracks: counts.rewritten_tracks.load(Ordering::Relaxed),
+            rewritten_bytes: counts.rewritten_bytes.load(Ordering::Relaxed),
+            track_syncs: counts.track_syncs.load(Ordering::Relaxed),
         }
     }
 
@@ -164,13 +188,20 @@ impl Inner {
     /// The zones or slices with nothing live; `dead_bytes` is all that is handed out.
     fn empty_uses(&self) -> Vec<ZoneUse> {
         let zones: Vec<ZoneSpace> = self.space.with(|map| map.zones().to_vec());
+        // On interlaced tracks all before the files is for the catalog's sake, or for the backup's.
+        let reserved = self
+            .rewriter
+            .as_ref()
+            .map(|rewriter| [BlockRange::new(Lba::new(0), rewriter.files_start() - Lba::new(0))]);
+        let catalog_pieces = match &reserved {
+            Some(all) => &all[..],
+            None => self.committer.catalog_pieces(),
+        };
         let unused = |zone, range, kind, state, handed_out: Blocks| ZoneUse {
             zone,
             range,
             kind,
-            catalog_bytes: self
-                .committer
-                .catalog_pieces()
+            catalog_bytes: catalog_pieces
                 .iter()
                 .filter(|piece| piece.overlaps(range))
                 .map(|piece| piece.end().min(range.end()) - piece.start.max(range.start))

@@ -6,14 +6,18 @@
 //!   conventional
 //!   all sequential    | A: whole zones | B: whole zones | files ...
 //!   shingled          | A: header | guard | body, log | guard | B: header | guard | ... | files ...
+//!   interlaced, top      | A | A |...| B | B |...| backup |...| files ...
+//!            bottom     |   |   |   |   |   |   |        |   | unused: a write would destroy them
 //! ```
 //!
 //! Where tracks overlap a region is two bands: the header's track, which is rewritten in place, and the
-//! rest, which is discarded and rewritten from its start. Behind each lies a guard.
+//! rest, which is discarded and rewritten from its start. Behind each lies a guard. Where they are
+//! interlaced a region is a row of top tracks, which are written freely; the bottom tracks between them,
+//! and the one behind, stay unused. The backup region (`rewrite`) follows in the same way.
 
 use imbrex_disk::{
     BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Geometry, Lba, Persist, Rule,
-    ShingleSpec, ZoneAction, ZoneId, ZoneState,
+    ShingleSpec, TrackId, ZoneAction, ZoneId, ZoneState,
 };
 
 /// The share of the disk that a region takes is one in so many.
@@ -67,6 +71,21 @@ pub(crate) fn regions(geometry: &Geometry) -> Result<[Region; 2], String> {
             ))
         };
     }
+    if geometry.interlaced().is_some() {
+        let a = Region::of_top_tracks(geometry, Lba::new(0), Blocks::new(len));
+        let b = a
+            .as_ref()
+            .and_then(|a| Region::of_top_tracks(geometry, a.reserved_end(), Blocks::new(len)));
+        return match (a, b) {
+            (Some(a), Some(b)) if b.reserved_end().get().saturating_mul(4) <= disk_len => {
+                Ok([a, b])
+            }
+            _ => Err(format!(
+                "the drive has {disk_len} blocks, less than four times what a catalog in top \
+                 tracks takes"
+            )),
+        };
+    }
     let Some(zones) = geometry.zones() else {
         return if 8 * len <= disk_len { Ok(side_by_side(len)) } else { Err(too_small()) };
     };
@@ -97,6 +116,27 @@ pub(crate) fn regions(geometry: &Geometry) -> Result<[Region; 2], String> {
 }
 
 impl Region {
+    /// A region of at least `len` blocks in the top tracks from `start` on, each below an unused
+    /// bottom track, as is the one behind the last; `None` if the disk is too short.
+    pub(crate) fn of_top_tracks(geometry: &Geometry, start: Lba, len: Blocks) -> Option<Region> {
+        let mut track = geometry.track_of(start)?;
+        let mut pieces: Vec<BlockRange> = Vec::new();
+        let mut missing = len;
+        while !missing.is_zero() {
+            let range = geometry.track_range(track)?;
+            if track.is_top() {
+                let piece = BlockRange::new(range.start, range.len.min(missing));
+                missing -= piece.len;
+                pieces.push(piece);
+            }
+            track = TrackId(track.0 + 1);
+        }
+        // Up to the next top track: what is left of the last one, and the bottom track behind it.
+        let end = pieces.last()?.end();
+        let next = geometry.track_range(TrackId(track.0 + 1))?.start;
+        Some(Region { pieces, zones: Vec::new(), guard_len: next - end, discards: Vec::new() })
+    }
+
     /// A region of at least `len` blocks on overlapping tracks, from the start of a track on.
     fn shingled(start: Lba, len: Blocks, shingle: &ShingleSpec) -> Region {
         let track_len = shingle.track_len.get();

@@ -116,6 +116,8 @@ pub(crate) struct Namespace {
     app: Vec<Vec<u8>>,
     /// About how long a checkpoint of all this is.
     encoded_len_bytes: u64,
+    /// How many tables each level has.
+    table_counts: BTreeMap<u8, u64>,
 }
 
 /// What a name, an extent and an application record take in a checkpoint at most, besides their own
@@ -172,6 +174,19 @@ impl Namespace {
         self.encoded_len_bytes
     }
 
+    /// The largest level that has a table; 0 if there is none.
+    pub(crate) fn largest_level(&self) -> u8 {
+        self.table_counts.last_key_value().map_or(0, |(level, _)| *level)
+    }
+
+    fn count_table(&mut self, level: u8, is_one_more: bool) {
+        let count = self.table_counts.entry(level).or_default();
+        *count = if is_one_more { *count + 1 } else { *count - 1 };
+        if *count == 0 {
+            self.table_counts.remove(&level);
+        }
+    }
+
     /// The least id that no file ever had, as far as this namespace tells.
     pub(crate) fn next_id(&self) -> u64 {
         self.files.last_key_value().map_or(1, |(id, _)| id.0 + 1)
@@ -186,7 +201,12 @@ impl Namespace {
             Edit::Link { existing, name } => self.link(&existing, name).map(|()| None),
             Edit::SetLevel { name, level } => {
                 let id = self.need(&name)?;
-                self.file_mut(id)?.level = level;
+                let file = self.file_mut(id)?;
+                let before = std::mem::replace(&mut file.level, level);
+                if file.kind == FileKind::Table {
+                    self.count_table(before, false);
+                    self.count_table(level, true);
+                }
                 Ok(None)
             }
             Edit::Grow { id, extent } => {
@@ -239,6 +259,9 @@ impl Namespace {
             return Err(Misfit(format!("{} is added twice", file.id)));
         }
         self.encoded_len_bytes += FILE_COST_BYTES + name.len() as u64 + file.extents_cost_bytes();
+        if file.kind == FileKind::Table {
+            self.count_table(file.level, true);
+        }
         self.names.insert(name, file.id);
         self.files.insert(file.id, (file, 1));
         Ok(())
@@ -255,6 +278,9 @@ impl Namespace {
         }
         let gone = self.files.remove(&id).map(|(file, _)| file);
         self.encoded_len_bytes -= gone.as_ref().map_or(0, FileRecord::extents_cost_bytes);
+        if let Some(table) = gone.as_ref().filter(|file| file.kind == FileKind::Table) {
+            self.count_table(table.level, false);
+        }
         Ok(gone)
     }
 

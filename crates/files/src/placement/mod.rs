@@ -12,7 +12,7 @@
 //!
 //! To add a policy: one file with a type that implements [`Placement`], and one line in [`TABLE`].
 //! A policy that thinks in zones builds on `lanes`; one that thinks in runs of blocks on `draft`, for
-//! which the map computes what a drive's tracks allow.
+//! which the map computes what a drive's tracks allow; one that thinks in interlaced tracks on `tracks`.
 
 mod band_per_table;
 mod draft;
@@ -22,6 +22,9 @@ mod growing;
 mod lanes;
 mod log_structured;
 mod sets;
+mod track_order;
+mod track_tiers;
+mod tracks;
 mod zone_per_level;
 
 use crate::api::Hints;
@@ -31,6 +34,8 @@ use draft::Draft;
 use imbrex_disk::{BlockRange, Blocks, Geometry};
 use log_structured::{LogStructured, Victim};
 use std::fmt::Debug;
+use track_order::{Order, TrackOrder};
+use track_tiers::TrackTiers;
 use zone_per_level::ZonePerLevel;
 
 /// A file to be placed.
@@ -85,6 +90,15 @@ pub enum Urgency {
     NoSpace,
 }
 
+/// How a bottom track of an interlaced disk is written below live data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rewriting {
+    /// Track by track.
+    Naive,
+    /// All tracks of a table together.
+    Merged,
+}
+
 /// A policy. All calls are pure.
 pub trait Placement: Send + Sync + Debug {
     /// Its name, as users write it and the catalog records it.
@@ -118,6 +132,11 @@ pub trait Placement: Send + Sync + Debug {
         false
     }
 
+    /// How tracks with live data above them are written; means nothing where none lie above others.
+    fn rewriting(&self) -> Rewriting {
+        Rewriting::Merged
+    }
+
     /// Chooses extents for all of `files`, in order. In a zone they start at its `next` block.
     ///
     /// # Errors
@@ -135,6 +154,20 @@ pub trait Placement: Send + Sync + Debug {
         hints: &Hints,
         owned: Blocks,
     ) -> Result<BlockRange, NoSpace>;
+
+    /// The same as several runs, where a single one would be too short to be worth a record of the
+    /// catalog.
+    ///
+    /// # Errors
+    /// [`NoSpace`].
+    fn plan_log_pieces(
+        &self,
+        space: &SpaceMap,
+        hints: &Hints,
+        owned: Blocks,
+    ) -> Result<Vec<BlockRange>, NoSpace> {
+        self.plan_log(space, hints, owned).map(|run| vec![run])
+    }
 
     /// Chooses the next run of blocks whose live extents should move elsewhere; `None` if nothing
     /// is worth it.
@@ -195,6 +228,10 @@ const TABLE: &[(&str, Build)] = &[
     (log_structured::GREEDY, |o| Box::new(LogStructured::new(Victim::Greedy, o))),
     (log_structured::COST_BENEFIT, |o| Box::new(LogStructured::new(Victim::CostBenefit, o))),
     (zone_per_level::NAME, |o| Box::new(ZonePerLevel::new(o))),
+    (track_order::SEQUENTIAL, |o| Box::new(TrackOrder::new(Order::Sequential, o))),
+    (track_order::THREE_PHASE, |o| Box::new(TrackOrder::new(Order::ThreePhase, o))),
+    (track_tiers::NAIVE, |o| Box::new(TrackTiers::new(Rewriting::Naive, o))),
+    (track_tiers::MERGED, |o| Box::new(TrackTiers::new(Rewriting::Merged, o))),
 ];
 
 impl PlacementKind {

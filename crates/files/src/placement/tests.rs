@@ -231,6 +231,10 @@ fn policies_are_found_by_name() {
         "log-structured",
         "log-cost-benefit",
         "zone-per-level",
+        "track-sequential",
+        "track-three-phase",
+        "track-tiers-naive",
+        "track-tiers",
     ];
     assert_eq!(names, known);
     for name in names {

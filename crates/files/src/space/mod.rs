@@ -25,11 +25,13 @@
 mod hold;
 mod runs;
 mod spans;
+mod tracks;
 mod unzoned;
 mod zones;
 
 pub(crate) use hold::{Hold, Space};
 pub(crate) use runs::{CLASS_LEN, Fit, FreeRuns};
+pub(crate) use tracks::{Tier, TrackMap};
 use unzoned::Unzoned;
 pub(crate) use zones::{Lane, ZoneRole, ZoneSpace};
 
@@ -94,7 +96,7 @@ impl SpaceMap {
     /// by their size in units of `class_len`.
     ///
     /// The reserve is 2 % of the space, at least 1 MiB and at most an eighth; where tracks overlap,
-    /// cleaning keeps up to a unit of it.
+    /// cleaning keeps up to a unit of it, and where they are interlaced, logs keep half.
     pub fn without_zones(geometry: &Geometry, usable: BlockRange, class_len: Blocks) -> SpaceMap {
         let class_len = if class_len.is_zero() { CLASS_LEN } else { class_len };
         let unzoned = Unzoned::new(*geometry, usable, class_len);
@@ -104,6 +106,10 @@ impl SpaceMap {
         map.reserve = Blocks::new(least.min(usable.len.get() / 8));
         if unzoned.runs.is_shingled() {
             map.cleaning_floor = class_len.min(Blocks::new(map.reserve.get() / 2));
+        }
+        if unzoned.tracks.is_some() {
+            // For logs, which can go to top tracks only: tables leave it, compaction's too.
+            map.cleaning_floor = Blocks::new(map.reserve.get() / 2);
         }
         map.unzoned = Some(unzoned);
         map
@@ -227,6 +233,46 @@ impl SpaceMap {
         &self.unzoned.as_ref().expect("the policy suits the disk").runs
     }
 
+    /// The tracks of an interlaced disk.
+    ///
+    /// # Panics
+    /// On another disk: a policy for one kind of disk was let onto the other.
+    pub fn tracks(&self) -> &TrackMap {
+        let tracks = self.unzoned.as_ref().and_then(|unzoned| unzoned.tracks.as_ref());
+        tracks.expect("the policy suits the disk")
+    }
+
+    /// What tables leave of the top tracks of an interlaced disk, for logs.
+    pub fn kept_for_logs(&self) -> Blocks {
+        self.cleaning_floor
+    }
+
+    /// What lives on top of a write to `range`, on an interlaced disk.
+    pub(crate) fn live_above(&self, range: BlockRange) -> Vec<BlockRange> {
+        self.unzoned.as_ref().map_or_else(Vec::new, |unzoned| unzoned.live_above(range))
+    }
+
+    /// Says that `ranges` will be moved back where they are, whatever becomes of them (U4).
+    pub(crate) fn pin(&mut self, ranges: &[BlockRange]) {
+        if let Some(unzoned) = &mut self.unzoned {
+            unzoned.pin(ranges);
+        }
+    }
+
+    /// Takes back what [`SpaceMap::pin`] said.
+    pub(crate) fn unpin(&mut self, ranges: &[BlockRange]) {
+        if let Some(unzoned) = &mut self.unzoned {
+            unzoned.unpin(ranges);
+        }
+    }
+
+    /// Says which is the largest level that has a table.
+    pub(crate) fn set_largest_level(&mut self, level: u8) {
+        if let Some(tracks) = self.unzoned.as_mut().and_then(|unzoned| unzoned.tracks.as_mut()) {
+            tracks.set_largest_level(level);
+        }
+    }
+
     /// How many spans there are, and how long all of them are.
     pub fn sets(&self) -> (u64, Blocks) {
         self.unzoned.as_ref().map_or((0, Blocks::ZERO), |unzoned| {
@@ -316,7 +362,7 @@ impl SpaceMap {
     pub(crate) fn take(&mut self, range: BlockRange, lane: Lane, born: u64) {
         self.now = self.now.max(born);
         if let Some(unzoned) = &mut self.unzoned {
-            unzoned.take(range, lane == Lane::Log);
+            unzoned.take(range, lane == Lane::Log, born);
             self.held += range.len;
             return;
         }
@@ -344,7 +390,7 @@ impl SpaceMap {
     /// Takes `range` for a file that was there when the disk was opened.
     pub(crate) fn restore(&mut self, range: BlockRange, born: u64) {
         self.now = self.now.max(born);
-        self.unzoned.as_mut().expect("zones are made with what they hold").restore(range);
+        self.unzoned.as_mut().expect("zones are made with what they hold").restore(range, born);
         self.held += range.len;
     }
 
@@ -415,8 +461,7 @@ impl SpaceMap {
     pub(crate) fn set_owned(&mut self, range: BlockRange, owned: bool) {
         match &mut self.unzoned {
             None => self.change(range.start, |zone| zone.owned = owned),
-            Some(unzoned) if !owned => unzoned.drop_guard(range.start),
-            Some(_) => {}
+            Some(unzoned) => unzoned.set_owned(range, owned),
         }
     }
 

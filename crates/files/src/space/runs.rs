@@ -140,6 +140,16 @@ impl FreeRuns {
         Blocks::new((self.class_len.get() / CLASS_PER_CRUMB).max(1))
     }
 
+    /// The free parts of `range`, in order.
+    pub fn parts_in(&self, range: BlockRange) -> impl Iterator<Item = BlockRange> + '_ {
+        let before = self.by_start.range(..range.start).next_back();
+        let inside = self.by_start.range(range.start..range.end().max(range.start));
+        before.into_iter().chain(inside).filter_map(move |(&start, &len)| {
+            let (from, to) = (start.max(range.start), (start + len).min(range.end()));
+            (from < to).then(|| BlockRange::new(from, to - from))
+        })
+    }
+
     /// The run that holds all of `range`.
     pub fn holding(&self, range: BlockRange) -> Option<BlockRange> {
         let (&start, &len) = self.by_start.range(..=range.start).next_back()?;

@@ -17,9 +17,18 @@
 //!
 //! A run given back is discarded before it is free: for the drive its old content is valid until
 //! then, and a drive that refuses to destroy valid data would refuse the next write near it.
+//!
+//! On interlaced tracks a write reaches the tracks on top, which may hold anything: whoever writes
+//! there backs up what lives and moves it back (`rewrite`). Two rules are added for it:
+//!
+//!   U4  What a writer has said that it will move back is not discarded, and so not used again, before
+//!       it is done, also if it dies meanwhile.
+//!   U5  An open log is written after the tables below it that were placed before it, and no table is
+//!       placed below it (I2 of `tracks`).
 
+use super::tracks::TrackMap;
 use super::{FreeRuns, spans::Spans};
-use imbrex_disk::{BlockRange, Blocks, Geometry, Lba};
+use imbrex_disk::{BlockRange, Blocks, Geometry, Lba, Rule};
 use std::collections::BTreeMap;
 
 /// The space of a disk without zones.
@@ -38,28 +47,111 @@ pub(crate) struct Unzoned {
     guarded: Blocks,
     /// What is placed and not yet written, on a drive where that matters (U3).
     under_way: BTreeMap<Lba, Blocks>,
+    /// On their way through being discarded.
+    discarding: Vec<BlockRange>,
+    /// What is being moved away and back (U4).
+    pinned: Vec<BlockRange>,
+    pub(super) tracks: Option<TrackMap>,
 }
 
 impl Unzoned {
     pub(super) fn new(geometry: Geometry, usable: BlockRange, class_len: Blocks) -> Unzoned {
-        let mut runs = FreeRuns::new(&geometry, class_len);
-        runs.give(usable);
-        Unzoned {
+        let mut unzoned = Unzoned {
             geometry,
             start: usable.start,
-            runs,
+            runs: FreeRuns::new(&geometry, class_len),
             spans: Spans::default(),
             given_back: Vec::new(),
             given_back_size: Blocks::ZERO,
             guards: BTreeMap::new(),
             guarded: Blocks::ZERO,
             under_way: BTreeMap::new(),
+            discarding: Vec::new(),
+            pinned: Vec::new(),
+            tracks: TrackMap::new(&geometry, usable),
+        };
+        unzoned.give_run(usable);
+        unzoned
+    }
+
+    /// Whether a write destroys more than what it replaces.
+    fn is_raw(&self) -> bool {
+        matches!(self.geometry.rule(), Rule::IsolationDistance(_) | Rule::Neighbours(_))
+    }
+
+    fn take_run(&mut self, range: BlockRange) {
+        self.runs.take(range);
+        if let Some(tracks) = self.tracks.as_mut().filter(|_| !range.len.is_zero()) {
+            tracks.changed(range, false, &self.runs);
+        }
+    }
+
+    fn give_run(&mut self, range: BlockRange) {
+        self.runs.give(range);
+        if let Some(tracks) = self.tracks.as_mut().filter(|_| !range.len.is_zero()) {
+            tracks.changed(range, true, &self.runs);
         }
     }
 
     /// What can be written.
     pub(super) fn free(&self) -> Blocks {
-        self.runs.size() + self.given_back_size
+        let blocked = self.tracks.as_ref().map_or(Blocks::ZERO, TrackMap::blocked_free);
+        (self.runs.size() + self.given_back_size).saturating_sub(blocked)
+    }
+
+    /// What lives on top of a write to `range`: it must be backed up before and moved back after.
+    /// Nothing but on interlaced tracks.
+    pub(super) fn live_above(&self, range: BlockRange) -> Vec<BlockRange> {
+        if self.tracks.is_none() {
+            return Vec::new();
+        }
+        let reach = self.geometry.reach_around(range);
+        reach.into_iter().flat_map(|top| self.live_in(top)).collect()
+    }
+
+    /// The parts of `range` that are neither free nor about to be.
+    fn live_in(&self, range: BlockRange) -> Vec<BlockRange> {
+        let dying = self.given_back.iter().chain(&self.discarding).filter_map(|dead| {
+            let start = dead.start.max(range.start);
+            let end = dead.end().min(range.end());
+            (start < end).then(|| BlockRange::new(start, end - start))
+        });
+        let mut blank: Vec<BlockRange> = self.runs.parts_in(range).chain(dying).collect();
+        blank.sort();
+        let mut live = Vec::new();
+        let mut at = range.start;
+        for part in blank {
+            if at < part.start {
+                live.push(BlockRange::new(at, part.start - at));
+            }
+            at = at.max(part.end());
+        }
+        if at < range.end() {
+            live.push(BlockRange::new(at, range.end() - at));
+        }
+        live
+    }
+
+    pub(super) fn pin(&mut self, ranges: &[BlockRange]) {
+        self.pinned.extend(ranges);
+    }
+
+    pub(super) fn unpin(&mut self, ranges: &[BlockRange]) {
+        for range in ranges {
+            if let Some(index) = self.pinned.iter().position(|pinned| pinned == range) {
+                self.pinned.swap_remove(index);
+            }
+        }
+    }
+
+    /// Says whether an open log owns `range`.
+    pub(super) fn set_owned(&mut self, range: BlockRange, owned: bool) {
+        match &mut self.tracks {
+            Some(tracks) if owned => tracks.open_log(range, &self.runs),
+            Some(tracks) => tracks.close_log(range.start, &self.runs),
+            None if owned => {}
+            None => self.drop_guard(range.start),
+        }
     }
 
     /// What open logs keep blank behind them.
@@ -87,46 +179,54 @@ impl Unzoned {
     }
 
     pub(super) fn open_span(&mut self, range: BlockRange) {
-        self.runs.take(range);
+        self.take_run(range);
         self.spans.open(range);
     }
 
     /// A file that was there when the disk was opened.
-    pub(super) fn restore(&mut self, range: BlockRange) {
+    pub(super) fn restore(&mut self, range: BlockRange, born: u64) {
         if self.spans.holding(range.start).is_some() {
             self.spans.hold(range, true);
         } else {
-            self.runs.take(range);
+            self.take_run(range);
+        }
+        if let Some(tracks) = &mut self.tracks {
+            tracks.note_taken(range, born);
         }
     }
 
     /// Whatever is free may hold what a power cut left: it is discarded before it is used.
     pub(super) fn distrust_free_runs(&mut self) {
-        if self.runs.is_shingled() {
+        if self.is_raw() {
             let runs: Vec<BlockRange> = self.runs.iter().collect();
             for run in runs {
-                self.runs.take(run);
+                self.take_run(run);
                 self.give_back(run);
             }
         }
     }
 
-    pub(super) fn take(&mut self, range: BlockRange, is_log: bool) {
+    pub(super) fn take(&mut self, range: BlockRange, is_log: bool, born: u64) {
         if range.len.is_zero() {
             return;
         }
         if self.spans.holding(range.start).is_some() {
             self.spans.hold(range, false);
         } else {
-            self.runs.take(range);
+            self.take_run(range);
         }
-        if !self.runs.is_shingled() {
+        if !self.is_raw() {
             return;
         }
-        if is_log {
+        if let Some(tracks) = &mut self.tracks {
+            if !is_log {
+                self.under_way.insert(range.start, range.len);
+                tracks.note_taken(range, born);
+            }
+        } else if is_log {
             let end = self.reach_end(range);
             let guard = BlockRange::new(range.end(), end - range.end());
-            self.runs.take(guard);
+            self.take_run(guard);
             self.guarded += guard.len;
             self.guards.insert(range.start, guard);
         } else {
@@ -138,12 +238,16 @@ impl Unzoned {
     pub(super) fn drop_guard(&mut self, start: Lba) {
         if let Some(guard) = self.guards.remove(&start) {
             self.guarded -= guard.len;
-            self.runs.give(guard);
+            self.give_run(guard);
         }
     }
 
     /// Whether nothing that is not yet written may destroy a block of `range` (U3).
     pub(super) fn is_turn_of(&self, range: BlockRange) -> bool {
+        if self.tracks.is_some() {
+            let reach = |(&start, &len)| self.geometry.reach_around(BlockRange::new(start, len));
+            return !self.under_way.iter().flat_map(reach).any(|top| top.overlaps(range));
+        }
         self.under_way
             .range(..range.start)
             .all(|(&start, &len)| self.reach_end(BlockRange::new(start, len)) <= range.start)
@@ -167,20 +271,29 @@ impl Unzoned {
     }
 
     pub(super) fn begin_discard(&mut self) -> Vec<BlockRange> {
-        std::mem::take(&mut self.given_back)
+        let is_pinned = |range: &BlockRange| self.pinned.iter().any(|pin| pin.overlaps(*range));
+        let (later, now): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.given_back).into_iter().partition(is_pinned);
+        self.given_back = later;
+        self.discarding.extend(&now);
+        now
     }
 
     pub(super) fn was_discarded(&mut self, ranges: &[BlockRange]) {
         for &range in ranges {
             self.given_back_size -= self.runs.size_of(range);
-            self.runs.give(range);
+            self.give_run(range);
         }
+        self.discarding.retain(|range| !ranges.contains(range));
     }
 
     /// The first violation, in words.
     pub(super) fn check(&self) -> Result<(), String> {
         self.runs.check()?;
         self.spans.check()?;
+        if let Some(tracks) = &self.tracks {
+            tracks.check(&self.runs)?;
+        }
         let free = || self.runs.iter().chain(self.given_back.iter().copied());
         let covered = |range: BlockRange| free().any(|run| run.overlaps(range));
         if let Some((span, _)) = self.spans.iter().find(|(span, _)| covered(*span)) {

@@ -5,7 +5,8 @@
 //! finds nothing; and the drive can be written again.
 
 use super::stage::{
-    Stage, Zones, assert_sound, content, conventional, member, put, shingled, table, verify, zoned,
+    Stage, Zones, assert_sound, content, conventional, interlaced, member, put, shingled, table,
+    verify, zoned,
 };
 use crate::{AppRecord, Commit, FileKind, FileLayer, Files, FilesError, Hints, LogWriter};
 use imbrex_disk::Blocks;
@@ -344,8 +345,64 @@ fn while_half_dead_sets_are_moved() {
     cut_story(&|| shingled(840, 4, 1, 512), "dynamic-bands", HALF_DEAD);
 }
 
+/// Tables of two levels that fill both tiers, die, and are followed by others under what lives on
+/// top of them; logs between them.
+const TRACKS: &[Op] = &[
+    Op::Log("w1"),
+    Op::Append("w1", 3),
+    Op::Put(&[("a", 60, 2), ("b", 90, 2), ("c", 30, 2)]),
+    Op::Put(&[("d", 40, 1), ("e", 50, 0)]),
+    Op::Append("w1", 20),
+    Op::Put(&[("f", 120, 2), ("g", 60, 2)]),
+    Op::Put(&[("h", 70, 1), ("i", 90, 0)]),
+    Op::Swap { remove: &["b", "g"], add: ("j", 85, 2), app: "below what lives" },
+    Op::Finish("w1"),
+    Op::Log("w2"),
+    Op::Append("w2", 5),
+    Op::Swap { remove: &["w1", "e"], add: ("k", 80, 2), app: "again" },
+    Op::Put(&[("l", 55, 2), ("m", 20, 1)]),
+    Op::Apps(10),
+    Op::Swap { remove: &["a", "d"], add: ("n", 90, 2), app: "more" },
+    Op::Put(&[("p", 60, 2)]),
+    Op::Append("w2", 30),
+    Op::Swap { remove: &["c", "i"], add: ("o", 30, 2), app: "last" },
+];
+
+/// Cuts the story everywhere; what is on top must have been moved for it.
+fn cut_tracks(placement: &str) {
+    let make = || interlaced(1400, 10, 8, 512);
+    let stage = make();
+    let files = start(&stage, placement);
+    let (_, result) = play(&stage, &files, TRACKS);
+    result.unwrap();
+    let stats = files.stats();
+    assert!(stats.rewrites > 2 && stats.rewritten_tracks >= stats.rewrites, "{stats:?}");
+    cut_story(&make, placement, TRACKS);
+}
+
+#[test]
+fn on_tracks_in_sequence() {
+    cut_tracks("track-sequential");
+}
+
+#[test]
+fn on_tracks_in_three_phases() {
+    cut_tracks("track-three-phase");
+}
+
+#[test]
+fn on_tiers_of_tracks_one_by_one() {
+    cut_tracks("track-tiers-naive");
+}
+
+#[test]
+fn on_tiers_of_tracks_merged() {
+    cut_tracks("track-tiers");
+}
+
 #[test]
 fn while_formatting() {
+    cut_formatting(&|| interlaced(1500, 10, 8, 512), "track-tiers");
     cut_formatting(&|| zoned(SMALL, 512), "zone-per-level");
     cut_formatting(&|| shingled(1600, 8, 2, 512), "dynamic-bands");
 }

@@ -1,7 +1,7 @@
 //! Seeded stories on small drives that fill up: writes, removals, logs, readers, cleaning, power
 //! cuts, against a model of what must be there.
 
-use super::stage::{Stage, assert_sound, content, member, shingled, stage};
+use super::stage::{Stage, assert_sound, content, interlaced, member, shingled, stage};
 use crate::{
     AppRecord, Commit, FileKind, FileLayer, FileReader, Files, FilesError, Hints, LogWriter,
     Persisted,
@@ -38,7 +38,7 @@ struct Run {
     name_count: u64,
 }
 
-const DRIVE_COUNT: u64 = 12;
+const DRIVE_COUNT: u64 = 17;
 
 fn drive(kind: u64) -> (Stage, &'static str) {
     let zoned = |conventional: u32, capacity: u64, limit: Option<u32>| {
@@ -64,7 +64,12 @@ fn drive(kind: u64) -> (Stage, &'static str) {
         8 => (shingled(1300, 5, 1, 0), "dynamic-bands"),
         9 => (shingled(1700, 16, 3, 256), "dynamic-bands"),
         10 => (zoned(1, 64, None), "band-per-table"),
-        _ => (zoned(0, 50, Some(7)), "band-per-table"),
+        11 => (zoned(0, 50, Some(7)), "band-per-table"),
+        12 => (interlaced(1500, 10, 8, 256), "track-sequential"),
+        13 => (interlaced(1500, 10, 8, 256), "track-three-phase"),
+        14 => (interlaced(1500, 12, 12, 0), "track-tiers-naive"),
+        15 => (interlaced(1700, 16, 13, 256), "track-tiers"),
+        _ => (interlaced(1300, 6, 5, 64), "track-tiers"),
     }
 }
 

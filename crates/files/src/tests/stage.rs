@@ -6,7 +6,8 @@ use crate::{
 };
 use imbrex_clockwork::{Order, Prng, Runtime, VirtualWorld};
 use imbrex_disk::{
-    BLOCK_LEN_BYTES, Blocks, Disk, Geometry, GeometrySpec, Rule, ShingleSpec, ZoneSpec,
+    BLOCK_LEN_BYTES, Blocks, Disk, Geometry, GeometrySpec, NeighbourSpec, Rule, ShingleSpec,
+    ZoneSpec,
 };
 use imbrex_disk_sim::SimDisk;
 use std::sync::Arc;
@@ -47,6 +48,13 @@ pub(crate) fn conventional(blocks: u64, cache: u64) -> Stage {
 pub(crate) fn shingled(blocks: u64, track_len: u64, overlap_tracks: u32, cache: u64) -> Stage {
     let spec = ShingleSpec { track_len: Blocks::new(track_len), overlap_tracks };
     stage(blocks, Rule::IsolationDistance(spec), cache)
+}
+
+/// A drive of bottom and top tracks that refuses to destroy what is valid.
+pub(crate) fn interlaced(blocks: u64, bottom: u64, top: u64, cache: u64) -> Stage {
+    let spec =
+        NeighbourSpec { bottom_track_len: Blocks::new(bottom), top_track_len: Blocks::new(top) };
+    stage(blocks, Rule::Neighbours(spec), cache)
 }
 
 pub(crate) fn stage(blocks: u64, rule: Rule, cache: u64) -> Stage {

@@ -1,0 +1,107 @@
+//! Tracks in an order that knows no levels: one after the other, or in three phases.
+//!
+//! ```text
+//!   sequential      1  2  3  4  5  6  7 ...          each bottom track lies below the top one before it
+//!   three phases    bottom 2  4  6  8 ...            until no bottom track is empty
+//!                   top    1     5     9 ...         then every other top track
+//!                   top       3     7    11 ...      then the rest
+//! ```
+//!
+//! Both go on behind the track taken last and begin again at the start of the disk. In three phases a
+//! bottom track that becomes free is taken first again, whatever lies above it by then.
+//!
+//! Source: the baselines of KVIMR, *Seq* and *3Phase* (section 4.1); three phases: Gao and others.
+
+use super::tracks::{self, Draft};
+use super::{FileRequest, Placement, PlacementOptions, Planned, Rewriting, UNITS_NEEDED, Urgency};
+use crate::api::Hints;
+use crate::space::{NoSpace, SpaceMap, Tier};
+use imbrex_disk::{BlockRange, Blocks, Geometry};
+
+pub(super) const SEQUENTIAL: &str = "track-sequential";
+pub(super) const THREE_PHASE: &str = "track-three-phase";
+
+/// Which order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    Sequential,
+    ThreePhase,
+}
+
+#[derive(Debug)]
+pub(super) struct TrackOrder {
+    order: Order,
+    unit_len: Blocks,
+}
+
+impl TrackOrder {
+    pub(super) fn new(order: Order, options: &PlacementOptions) -> TrackOrder {
+        TrackOrder { order, unit_len: options.unit_len() }
+    }
+
+    fn next(&self, draft: &Draft<'_>) -> Option<u64> {
+        let [even, odd] = draft.map().empty_tops();
+        let bottoms = draft.map().empty_bottoms();
+        match self.order {
+            Order::Sequential if draft.may_take_tops() => {
+                draft.next_of(&[bottoms, even, odd], draft.last_of_all())
+            }
+            Order::Sequential => draft.next_in(bottoms, draft.last_of_all()),
+            Order::ThreePhase => {
+                let top = |set| {
+                    let may = draft.may_take_tops();
+                    may.then(|| draft.next_in(set, draft.last(Tier::Top))).flatten()
+                };
+                let bottom = draft.next_in(bottoms, draft.last(Tier::Bottom));
+                bottom.or_else(|| top(even)).or_else(|| top(odd))
+            }
+        }
+    }
+}
+
+impl Placement for TrackOrder {
+    fn name(&self) -> &'static str {
+        match self.order {
+            Order::Sequential => SEQUENTIAL,
+            Order::ThreePhase => THREE_PHASE,
+        }
+    }
+
+    fn suits(&self, geometry: &Geometry) -> Result<(), String> {
+        tracks::suits(geometry)
+    }
+
+    fn room_needed(&self, geometry: &Geometry) -> Blocks {
+        tracks::room_needed(geometry, UNITS_NEEDED, self.unit_len)
+    }
+
+    fn rewriting(&self) -> Rewriting {
+        Rewriting::Naive
+    }
+
+    fn plan(&self, space: &SpaceMap, files: &[FileRequest]) -> Result<Vec<Planned>, NoSpace> {
+        tracks::plan(space, files, &|draft, _| self.next(draft))
+    }
+
+    fn plan_log(
+        &self,
+        space: &SpaceMap,
+        hints: &Hints,
+        owned: Blocks,
+    ) -> Result<BlockRange, NoSpace> {
+        tracks::plan_log(space, hints, owned).map(|pieces| pieces[0])
+    }
+
+    fn plan_log_pieces(
+        &self,
+        space: &SpaceMap,
+        hints: &Hints,
+        owned: Blocks,
+    ) -> Result<Vec<BlockRange>, NoSpace> {
+        tracks::plan_log(space, hints, owned)
+    }
+
+    fn plan_reclaim(&self, _space: &SpaceMap, _urgency: Urgency) -> Option<BlockRange> {
+        None
+    }
+}

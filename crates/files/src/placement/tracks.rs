@@ -1,0 +1,288 @@
+//! Placing files on interlaced tracks: what all policies of tracks share.
+//!
+//! ```text
+//!   a table of 3.5 tracks   | track | track | track | half |      a track belongs to one table
+//!   logs, small files       pieces of top tracks
+//!   nearly full             whatever is free, in pieces: top tracks first
+//! ```
+//!
+//! A policy says which empty track is next; here the tracks are filled, and it is seen to it that
+//! logs find top tracks: they grow by pieces, and a piece in a bottom track would be a rewrite each time.
+//! Which tracks may be handed out at all is the map's to say (`space::tracks`).
+
+use super::{FileRequest, Planned, admit};
+use crate::api::{FileKind, Hints};
+use crate::extent::fill;
+use crate::space::{Claim, NoSpace, SpaceMap, Tier, TrackMap};
+use imbrex_disk::{BlockRange, Blocks, Geometry, Lba, Rule, TrackId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The first piece of a log of unknown length: 1 MiB.
+const LOG_PIECE_BLOCKS_MIN: u64 = 256;
+/// The longest: 64 MiB, so that no more than that is held idle.
+const LOG_PIECE_BLOCKS_MAX: u64 = 16_384;
+/// How many broken tracks are looked at for a short file.
+const LOOK_COUNT_MAX: usize = 64;
+
+/// Whether a policy of tracks can live on the disk.
+pub(super) fn suits(geometry: &Geometry) -> Result<(), String> {
+    match geometry.rule() {
+        Rule::Neighbours(_) => Ok(()),
+        other => {
+            let instead = match other {
+                Rule::Anywhere => "first-fit or sets",
+                Rule::AtPointer(_) => "zone-per-level or log-structured",
+                _ => "dynamic-bands",
+            };
+            Err(format!(
+                "the drive is {}, and its tracks are not interlaced; use {instead}",
+                other.name()
+            ))
+        }
+    }
+}
+
+/// How much room for files a drive needs for a few tables of `unit_len` with what they leave of
+/// their last tracks.
+pub(super) fn room_needed(geometry: &Geometry, unit_count: u64, unit_len: Blocks) -> Blocks {
+    let Some(tracks) = geometry.interlaced() else { return Blocks::ZERO };
+    let pair = tracks.bottom_track_len.get().saturating_add(tracks.top_track_len.get());
+    Blocks::new(unit_count.saturating_mul(unit_len.get().saturating_add(pair)))
+}
+
+/// A plan in the making.
+pub(super) struct Draft<'a> {
+    space: &'a SpaceMap,
+    tracks: &'a TrackMap,
+    /// Tracks that the plan has taken.
+    used: BTreeSet<u64>,
+    /// Free pieces that it has taken a part of: where they end, and where what is left begins.
+    cut: BTreeMap<Lba, Lba>,
+    /// How much of top tracks tables may still take.
+    tops_left: Blocks,
+    last: [u64; 2],
+    last_of_all: u64,
+}
+
+/// Plans `files`: each takes the track that `next` names, again and again.
+pub(super) fn plan(
+    space: &SpaceMap,
+    files: &[FileRequest],
+    next: &dyn Fn(&Draft<'_>, &FileRequest) -> Option<u64>,
+) -> Result<Vec<Planned>, NoSpace> {
+    admit(space, files)?;
+    let mut draft = Draft::new(space);
+    files
+        .iter()
+        .map(|file| {
+            let ranges = draft
+                .place(file, next)
+                .ok_or_else(|| NoSpace { needed: file.blocks(), free: draft.left() })?;
+            Ok(Planned::alone(fill(&ranges, file.len_bytes)))
+        })
+        .collect()
+}
+
+impl<'a> Draft<'a> {
+    fn new(space: &'a SpaceMap) -> Draft<'a> {
+        let tracks = space.tracks();
+        Draft {
+            space,
+            tracks,
+            used: BTreeSet::new(),
+            cut: BTreeMap::new(),
+            tops_left: tracks.free_tops().saturating_sub(space.kept_for_logs()),
+            last: [tracks.last(Tier::Bottom), tracks.last(Tier::Top)],
+            last_of_all: tracks.last_of_all(),
+        }
+    }
+
+    /// The track that was taken last, by this plan or before it.
+    pub(super) fn last(&self, tier: Tier) -> u64 {
+        self.last[tier as usize]
+    }
+
+    pub(super) fn last_of_all(&self) -> u64 {
+        self.last_of_all
+    }
+
+    pub(super) fn map(&self) -> &TrackMap {
+        self.tracks
+    }
+
+    /// Whether a table may take a top track.
+    pub(super) fn may_take_tops(&self) -> bool {
+        !self.tops_left.is_zero()
+    }
+
+    /// The first track of `set` behind `after`, else the first of all.
+    pub(super) fn next_in(&self, set: &BTreeSet<u64>, after: u64) -> Option<u64> {
+        let is_left = |track: &&u64| !self.used.contains(track);
+        let behind = set.range(after..).find(is_left);
+        behind.or_else(|| set.range(..after).find(is_left)).copied()
+    }
+
+    /// The first track behind `after` in any of `sets`, else the first of all.
+    pub(super) fn next_of(&self, sets: &[&BTreeSet<u64>], after: u64) -> Option<u64> {
+        let found = sets.iter().filter_map(|set| self.next_in(set, after));
+        found.min_by_key(|&track| (track < after, track))
+    }
+
+    /// The track of `set` nearest to `to`.
+    pub(super) fn nearest_in(&self, set: &BTreeSet<u64>, to: u64) -> Option<u64> {
+        let is_left = |track: &&u64| !self.used.contains(track);
+        let above = set.range(to..).find(is_left).copied();
+        let below = set.range(..to).rev().find(is_left).copied();
+        above.into_iter().chain(below).min_by_key(|track| track.abs_diff(to))
+    }
+
+    fn place(
+        &mut self,
+        file: &FileRequest,
+        next: &dyn Fn(&Draft<'_>, &FileRequest) -> Option<u64>,
+    ) -> Option<Vec<BlockRange>> {
+        let mut left = file.blocks();
+        let mut ranges = Vec::new();
+        while !left.is_zero() {
+            let is_short = file.hints.kind != FileKind::Table && ranges.is_empty();
+            let range = None
+                .or_else(|| if is_short { self.short(left) } else { None })
+                .or_else(|| self.whole(next(self, file)?, left))
+                .or_else(|| self.piece(Tier::Top, left))
+                .or_else(|| self.piece(Tier::Bottom, left))?;
+            left -= range.len;
+            ranges.push(range);
+        }
+        Some(ranges)
+    }
+
+    /// The start of an empty track.
+    fn whole(&mut self, track: u64, left: Blocks) -> Option<BlockRange> {
+        let range = self.tracks.range(TrackId(track))?;
+        let mut range = BlockRange::new(range.start, range.len.min(left));
+        let tier = Tier::of(TrackId(track));
+        if tier == Tier::Top {
+            range.len = range.len.min(self.tops_left);
+            self.tops_left -= range.len;
+        }
+        self.used.insert(track);
+        self.last[tier as usize] = track;
+        self.last_of_all = track;
+        Some(range)
+    }
+
+    /// A piece of a broken top track that holds all of a short file.
+    fn short(&mut self, len: Blocks) -> Option<BlockRange> {
+        if self.tops_left < len {
+            return None;
+        }
+        let broken = self.tracks.partial(Tier::Top).iter().take(LOOK_COUNT_MAX);
+        let free = broken.flat_map(|&track| self.free_in(track));
+        let found = free.filter(|piece| len <= piece.len).min_by_key(|piece| piece.len)?;
+        self.tops_left -= len;
+        Some(self.cut(found, len))
+    }
+
+    /// The longest piece of a broken track, up to `left`; of an empty one where no policy wanted it.
+    fn piece(&mut self, tier: Tier, left: Blocks) -> Option<BlockRange> {
+        let wanted = match tier {
+            Tier::Top => left.min(self.tops_left),
+            Tier::Bottom => left,
+        };
+        if wanted.is_zero() {
+            return None;
+        }
+        let mut best: Option<BlockRange> = None;
+        for &track in self.tracks.partial(tier) {
+            for piece in self.free_in(track) {
+                if best.is_none_or(|best| best.len < piece.len) {
+                    best = Some(piece);
+                }
+            }
+            if best.is_some_and(|best| wanted <= best.len) {
+                break;
+            }
+        }
+        let best = best?;
+        let range = self.cut(best, wanted.min(best.len));
+        if tier == Tier::Top {
+            self.tops_left -= range.len;
+        }
+        Some(range)
+    }
+
+    /// The free pieces of a track that the plan has left.
+    fn free_in(&self, track: u64) -> Vec<BlockRange> {
+        let range = self.tracks.range(TrackId(track)).unwrap_or_default();
+        let left = |piece: BlockRange| {
+            let start = self.cut.get(&piece.end()).copied().unwrap_or(piece.start);
+            BlockRange::new(start, piece.end() - start)
+        };
+        let pieces = self.space.runs().parts_in(range).map(left);
+        pieces.filter(|piece| !piece.len.is_zero()).collect()
+    }
+
+    fn cut(&mut self, piece: BlockRange, len: Blocks) -> BlockRange {
+        self.cut.insert(piece.end(), piece.start + len);
+        BlockRange::new(piece.start, len)
+    }
+
+    /// How much the plan has left, roughly.
+    fn left(&self) -> Blocks {
+        self.space.free_for(Claim::Reserve)
+    }
+}
+
+/// Chooses pieces of top tracks for a log that is `owned` long: the lowest empty tracks, so that logs
+/// stay together and block few bottom tracks; broken ones where no track is empty. Such as need not
+/// wait for a table below them come first.
+pub(super) fn plan_log(
+    space: &SpaceMap,
+    hints: &Hints,
+    owned: Blocks,
+) -> Result<Vec<BlockRange>, NoSpace> {
+    let claim = if hints.may_use_reserve { Claim::Cleaning } else { Claim::Normal };
+    let tracks = space.tracks();
+    let expected = Blocks::holding(hints.expected_len_bytes.unwrap_or(0)).saturating_sub(owned);
+    // Doubling keeps the number of growths, and so of catalog records, logarithmic.
+    let wanted = expected.get().max(owned.get()).clamp(LOG_PIECE_BLOCKS_MIN, LOG_PIECE_BLOCKS_MAX);
+    let free = space.free_for(claim).min(tracks.free_tops());
+    let mut missing = Blocks::new(wanted.min(free.get() / 4).max(1));
+    space.admit(missing, claim)?;
+    let [even, odd] = tracks.empty_tops();
+    let mut empty = (even.iter().peekable(), odd.iter().peekable());
+    let in_order = std::iter::from_fn(|| match (empty.0.peek(), empty.1.peek()) {
+        (Some(a), Some(b)) if a < b => empty.0.next(),
+        (_, Some(_)) => empty.1.next(),
+        _ => empty.0.next(),
+    });
+    let candidates = in_order.chain(tracks.partial(Tier::Top));
+    let mut ranges = Vec::new();
+    let mut later = Vec::new();
+    for &track in candidates {
+        if missing.is_zero() {
+            break;
+        }
+        let range = tracks.range(TrackId(track)).unwrap_or_default();
+        for piece in space.runs().parts_in(range) {
+            if space.is_turn_of(piece) != Some(true) {
+                later.push(piece);
+            } else {
+                take_piece(piece, &mut missing, &mut ranges);
+            }
+        }
+    }
+    later.into_iter().for_each(|piece| take_piece(piece, &mut missing, &mut ranges));
+    if ranges.is_empty() {
+        return Err(NoSpace { needed: missing, free: tracks.free_tops() });
+    }
+    Ok(ranges)
+}
+
+fn take_piece(piece: BlockRange, missing: &mut Blocks, ranges: &mut Vec<BlockRange>) {
+    let len = piece.len.min(*missing);
+    if !len.is_zero() {
+        *missing -= len;
+        ranges.push(BlockRange::new(piece.start, len));
+    }
+}

@@ -1,0 +1,99 @@
+//! Detours: while a track is moved away and back, its readers read the backup.
+//!
+//! ```text
+//!   read 100..164    detours: 120..140 is at 8 in the backup region
+//!   -> disk 100..120, backup 8..28, disk 140..164
+//! ```
+//!
+//! A reader holds the list as long as its read takes, so that nothing is destroyed under it.
+
+use super::backup::Saved;
+use crate::catalog::Region;
+use imbrex_disk::{BlockRange, Blocks, Disk, DiskError, Lba, ReadRequest};
+use parking_lot::RwLock;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Which blocks are to be read in the backup region, and where there.
+#[derive(Debug)]
+pub(crate) struct Detours {
+    region: Region,
+    /// First block -> how many, and how far into the region.
+    open: RwLock<BTreeMap<Lba, (Blocks, Blocks)>>,
+}
+
+impl Detours {
+    pub(crate) fn new(region: Region) -> Arc<Detours> {
+        Arc::new(Detours { region, open: RwLock::default() })
+    }
+
+    /// Sends readers to the backup; on return nobody reads the blocks themselves any more.
+    pub(crate) fn open(&self, saved: &[Saved]) {
+        let mut open = self.open.write();
+        open.extend(saved.iter().map(|s| (s.home.start, (s.home.len, s.offset))));
+    }
+
+    /// Sends readers home again.
+    pub(crate) fn close(&self) {
+        self.open.write().clear();
+    }
+
+    fn read(
+        &self,
+        disk: &dyn Disk,
+        open: &BTreeMap<Lba, (Blocks, Blocks)>,
+        request: &mut ReadRequest<'_>,
+    ) -> Result<(), DiskError> {
+        let range = BlockRange::new(request.at, Blocks::holding(request.buf.len() as u64));
+        let mut at = range.start;
+        let mut rest = &mut *request.buf;
+        while at < range.end() {
+            let before = open.range(..=at).next_back();
+            let around = before.filter(|(start, (len, _))| at < **start + *len);
+            let end = match around {
+                Some((&start, &(len, _))) => start + len,
+                None => open.range(at..).next().map_or(range.end(), |(&start, _)| start),
+            };
+            let len = end.min(range.end()) - at;
+            let (now, later) = rest.split_at_mut(len.bytes() as usize);
+            match around {
+                Some((&start, &(_, offset))) => {
+                    self.region.read(disk, offset + (at - start), now)?;
+                }
+                None => disk.read(at, now)?,
+            }
+            at += len;
+            rest = later;
+        }
+        Ok(())
+    }
+}
+
+/// Where the bytes of files are read.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    disk: Arc<dyn Disk>,
+    detours: Option<Arc<Detours>>,
+}
+
+impl Source {
+    pub(crate) fn new(disk: Arc<dyn Disk>, detours: Option<Arc<Detours>>) -> Source {
+        Source { disk, detours }
+    }
+
+    pub(crate) fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
+        if self.detours.is_none() {
+            return self.disk.read(at, buf);
+        }
+        self.read_batch(&mut [ReadRequest { at, buf }])
+    }
+
+    pub(crate) fn read_batch(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
+        let Some(detours) = &self.detours else { return self.disk.read_batch(requests) };
+        let open = detours.open.read();
+        if open.is_empty() {
+            return self.disk.read_batch(requests);
+        }
+        requests.iter_mut().try_for_each(|request| detours.read(&*self.disk, &open, request))
+    }
+}

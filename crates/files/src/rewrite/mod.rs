@@ -1,0 +1,366 @@
+//! Rewriting tracks: writing a bottom track of an interlaced disk without losing what lies on top.
+//!
+//! ```text
+//!   top       1 live     3 live                 1 lost     3 lost       1 live     3 live
+//!   bottom          2                               2 new                     2 new
+//!   backup    -                                 1, 3                    forgotten
+//!             --- back up, sync ---> write 2, sync ---> move back, sync --->
+//! ```
+//!
+//! *Naive*: the tracks of a table in order, each bottom track with live data above backed up, written
+//! and moved back by itself: three syncs each, one more where a neighbour is not synced yet. *Merged*:
+//! all such bottom tracks of a table together, then the other bottom tracks, then the top ones: at most
+//! five syncs a table, of which the last is that of its commit, and no top track moved twice.
+//!
+//! What is to be moved away was chosen under the lock under which the tracks were planned
+//! (`space::unzoned`); nothing is chosen here. Meanwhile readers of the moved files read the backup
+//! (`detour`), and writers of tables wait: there is one backup region, and one head.
+//!
+//! Invariants
+//!   W1  A bottom track is written only after all that lives above it is in the backup, synced, or
+//!       nothing lives there. What is on top is discarded first: for the drive nothing is lost.
+//!   W2  The backup counts from the sync behind it until it is retired; it is retired after the sync
+//!       behind the move back, and before what was moved may be given back (U4). A table that goes
+//!       there later is committed with a flush, which makes the retirement durable first: so a backup
+//!       found at opening holds what lay there last, or what belongs to nobody.
+//!   W3  A rewrite that fails is undone: what was backed up is moved back. If that fails too, readers
+//!       stay with the backup, and no table is written until the disk is opened again.
+//!
+//! Source: KVIMR, section 3.3, algorithms 1 and 2. Ours are the readers' detour, the checksums that
+//! decide at opening, and that data already dead are not backed up.
+
+mod backup;
+mod detour;
+mod format;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use backup::files_start;
+pub(crate) use detour::Source;
+
+use crate::api::{FileBuffer, FilesError};
+use crate::catalog::Region;
+use crate::extent::Extent;
+use crate::placement::Rewriting;
+use crate::report::Counts;
+use crate::spare_chunks;
+use backup::Backup;
+use detour::Detours;
+use imbrex_disk::{
+    BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Geometry, Lba, Persist, TrackId,
+};
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Writes tables to the tracks of an interlaced disk.
+#[derive(Debug)]
+pub(crate) struct Rewriter {
+    disk: Arc<dyn Disk>,
+    backup: Mutex<Backup>,
+    detours: Arc<Detours>,
+    turn: Mutex<()>,
+    /// W3: something could not be moved back.
+    failed: AtomicBool,
+    how: Rewriting,
+    files_start: Lba,
+}
+
+/// A table and where it goes.
+pub(crate) struct TrackFile<'a> {
+    pub(crate) extents: &'a [Extent],
+    /// For each extent what lived above it when it was planned.
+    pub(crate) above: &'a [Vec<BlockRange>],
+    pub(crate) content: &'a Content,
+}
+
+impl Rewriter {
+    /// For a disk whose catalog lies in `regions`; `None` where no track lies on another.
+    ///
+    /// # Errors
+    /// Why there is no room for a backup region.
+    pub(crate) fn new(
+        disk: &Arc<dyn Disk>,
+        regions: &[Region; 2],
+        unit_len: Blocks,
+        format_id: u64,
+        how: Rewriting,
+    ) -> Result<Option<Rewriter>, String> {
+        if disk.geometry().interlaced().is_none() {
+            return Ok(None);
+        }
+        let backup = Backup::new(disk.geometry(), regions, unit_len, format_id)?;
+        Ok(Some(Rewriter {
+            disk: Arc::clone(disk),
+            files_start: files_start(disk.geometry(), regions, unit_len)?,
+            detours: Detours::new(backup.region().clone()),
+            backup: Mutex::new(backup),
+            turn: Mutex::new(()),
+            failed: AtomicBool::new(false),
+            how,
+        }))
+    }
+
+    /// Whether something could not be moved back (W3).
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+
+    /// Waits until no other table is being written.
+    pub(crate) fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock()
+    }
+
+    pub(crate) fn detours(&self) -> &Arc<Detours> {
+        &self.detours
+    }
+
+    /// The first block that files may use.
+    pub(crate) fn files_start(&self) -> Lba {
+        self.files_start
+    }
+
+    /// Completes a rewrite that a power cut interrupted.
+    ///
+    /// # Errors
+    /// [`FilesError::Corrupt`], [`FilesError::Disk`].
+    pub(crate) fn recover(&self) -> Result<(), FilesError> {
+        self.backup.lock().recover(&*self.disk, self.files_start)
+    }
+
+    /// Writes `file`; `written` holds what of this batch lies in top tracks already, and gets its own.
+    ///
+    /// Everything but the last sync is done on return: the commit's flush is the last one.
+    pub(crate) fn write(
+        &self,
+        file: &TrackFile<'_>,
+        written: &mut Written,
+        counts: &Counts,
+    ) -> Result<(), DiskError> {
+        if self.failed.load(Ordering::Acquire) {
+            return Err(DiskError::Poisoned);
+        }
+        match self.how {
+            Rewriting::Naive => self.write_in_order(file, written, counts),
+            Rewriting::Merged => self.write_merged(file, written, counts),
+        }
+    }
+
+    /// Track by track, as they come (KVIMR's algorithm 1).
+    fn write_in_order(
+        &self,
+        file: &TrackFile<'_>,
+        written: &mut Written,
+        counts: &Counts,
+    ) -> Result<(), DiskError> {
+        for index in 0..file.extents.len() {
+            let track = self.track(file, index);
+            if written.is_unsynced_near(track) {
+                self.sync(written, counts)?;
+            }
+            let live = written.live(file, index, self.disk.geometry());
+            if live.is_empty() {
+                self.write_extent(file, index)?;
+                written.note(file.extents[index].range(), track);
+            } else {
+                self.rewrite(file, &[index], live, counts)?;
+                written.is_synced();
+            }
+        }
+        Ok(())
+    }
+
+    /// What needs a rewrite at once, then the other bottom tracks, then the top ones (algorithm 2).
+    fn write_merged(
+        &self,
+        file: &TrackFile<'_>,
+        written: &mut Written,
+        counts: &Counts,
+    ) -> Result<(), DiskError> {
+        let (tops, bottoms): (Vec<usize>, Vec<usize>) =
+            (0..file.extents.len()).partition(|&index| self.track(file, index).is_top());
+        let mut quiet = Vec::new();
+        let mut batch: Vec<usize> = Vec::new();
+        let mut batch_live: Vec<BlockRange> = Vec::new();
+        for index in bottoms {
+            let live = written.live(file, index, self.disk.geometry());
+            if live.is_empty() {
+                quiet.push(index);
+                continue;
+            }
+            let joined = join(batch_live.iter().copied().chain(live.iter().copied()));
+            if !batch.is_empty() && !self.backup.lock().holds(&joined) {
+                self.rewrite(file, &batch, std::mem::take(&mut batch_live), counts)?;
+                batch.clear();
+                batch_live = join(live.into_iter());
+            } else {
+                batch_live = joined;
+            }
+            batch.push(index);
+        }
+        if !batch.is_empty() {
+            self.rewrite(file, &batch, batch_live, counts)?;
+            written.is_synced();
+        }
+        for &index in &quiet {
+            self.write_extent(file, index)?;
+            written.note(file.extents[index].range(), self.track(file, index));
+        }
+        if tops.iter().any(|&index| written.is_unsynced_near(self.track(file, index))) {
+            self.sync(written, counts)?;
+        }
+        for &index in &tops {
+            self.write_extent(file, index)?;
+            written.note(file.extents[index].range(), self.track(file, index));
+        }
+        Ok(())
+    }
+
+    /// Backs up `live`, writes the bottom tracks of `indices`, and moves `live` back (W1).
+    fn rewrite(
+        &self,
+        file: &TrackFile<'_>,
+        indices: &[usize],
+        live: Vec<BlockRange>,
+        counts: &Counts,
+    ) -> Result<(), DiskError> {
+        let mut backup = self.backup.lock();
+        let saved = backup.save(&*self.disk, &live)?;
+        self.flush(counts)?;
+        self.detours.open(&saved);
+        let written = indices
+            .iter()
+            .try_for_each(|&index| self.write_extent(file, index))
+            .and_then(|()| self.flush(counts));
+        // Whether that succeeded or not (W3).
+        let moved = backup.put_back(&*self.disk, &saved).and_then(|()| self.flush(counts));
+        if let Err(error) = moved {
+            self.failed.store(true, Ordering::Release);
+            return Err(error);
+        }
+        self.detours.close();
+        let tracks: BTreeSet<Option<TrackId>> =
+            live.iter().map(|range| self.disk.geometry().track_of(range.start)).collect();
+        counts.rewrote(tracks.len() as u64, live.iter().map(|range| range.len.bytes()).sum());
+        // Not retired, it would be moved back over whatever comes next (W2).
+        backup.retire(&*self.disk).inspect_err(|_| self.failed.store(true, Ordering::Release))?;
+        written
+    }
+
+    fn write_extent(&self, file: &TrackFile<'_>, index: usize) -> Result<(), DiskError> {
+        let extent = &file.extents[index];
+        for top in self.disk.geometry().tracks_above(self.track(file, index)) {
+            if !top.len.is_zero() {
+                self.disk.discard(top)?;
+            }
+        }
+        let before: u64 = file.extents[..index].iter().map(|e| e.blocks().get()).sum();
+        file.content.write(&*self.disk, extent.range(), Blocks::new(before))
+    }
+
+    fn track(&self, file: &TrackFile<'_>, index: usize) -> TrackId {
+        let range = file.extents[index].range();
+        let geometry = self.disk.geometry();
+        let track = geometry.track_of(range.start).expect("a plan lies on the disk");
+        let end = geometry.track_range(track).map(BlockRange::end);
+        assert!(end.is_some_and(|end| range.end() <= end), "an extent lies in one track");
+        track
+    }
+
+    fn sync(&self, written: &mut Written, counts: &Counts) -> Result<(), DiskError> {
+        written.is_synced();
+        self.flush(counts)
+    }
+
+    fn flush(&self, counts: &Counts) -> Result<(), DiskError> {
+        counts.synced_tracks();
+        self.disk.flush()
+    }
+}
+
+/// What a batch of tables has written so far.
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    /// In top tracks: what a later bottom track would destroy.
+    tops: Vec<BlockRange>,
+    /// Tracks written since the last sync.
+    unsynced: BTreeSet<TrackId>,
+}
+
+impl Written {
+    fn note(&mut self, range: BlockRange, track: TrackId) {
+        if track.is_top() {
+            self.tops.push(range);
+        }
+        self.unsynced.insert(track);
+    }
+
+    fn is_synced(&mut self) {
+        self.unsynced.clear();
+    }
+
+    fn is_unsynced_near(&self, track: TrackId) -> bool {
+        let before = track.0.checked_sub(1).is_some_and(|t| self.unsynced.contains(&TrackId(t)));
+        before || self.unsynced.contains(&TrackId(track.0 + 1))
+    }
+
+    /// What lives above an extent: what did when it was planned, and what the batch wrote since.
+    fn live(&self, file: &TrackFile<'_>, index: usize, geometry: &Geometry) -> Vec<BlockRange> {
+        let reach = geometry.reach_around(file.extents[index].range());
+        let own = self.tops.iter().copied().filter(|top| reach.iter().any(|r| r.overlaps(*top)));
+        join(file.above[index].iter().copied().chain(own))
+    }
+}
+
+/// The ranges in order, each once, those that touch in one track joined.
+fn join(ranges: impl Iterator<Item = BlockRange>) -> Vec<BlockRange> {
+    let mut sorted: Vec<BlockRange> = ranges.filter(|range| !range.len.is_zero()).collect();
+    sorted.sort();
+    let mut joined: Vec<BlockRange> = Vec::with_capacity(sorted.len());
+    for range in sorted {
+        match joined.last_mut() {
+            Some(last) if range.start <= last.end() => {
+                let end = last.end().max(range.end());
+                last.len = end - last.start;
+            }
+            _ => joined.push(range),
+        }
+    }
+    joined
+}
+
+/// The bytes of a table, in whole blocks.
+pub(crate) struct Content {
+    chunks: Vec<Vec<u8>>,
+}
+
+impl Content {
+    pub(crate) fn new(mut chunks: Vec<Vec<u8>>) -> Content {
+        if let Some(last) = chunks.last_mut() {
+            last.resize(last.len().next_multiple_of(BLOCK_LEN_BYTES), 0);
+        }
+        Content { chunks }
+    }
+
+    /// Writes what begins `skip` blocks into the table to `range`.
+    fn write(&self, disk: &dyn Disk, range: BlockRange, skip: Blocks) -> Result<(), DiskError> {
+        let mut from = skip.bytes() as usize;
+        let mut at = range.start;
+        while at < range.end() {
+            let chunk = self.chunks.get(from / FileBuffer::CHUNK_LEN_BYTES);
+            let chunk = chunk.expect("the extents hold the chunks and no more");
+            let rest = &chunk[from % FileBuffer::CHUNK_LEN_BYTES..];
+            let len = rest.len().min((range.end() - at).bytes() as usize);
+            disk.write(at, &rest[..len], Persist::Cached)?;
+            at += Blocks::holding(len as u64);
+            from += len;
+        }
+        Ok(())
+    }
+
+    /// Gives the memory back.
+    pub(crate) fn spare(self) {
+        spare_chunks::give(self.chunks);
+    }
+}

@@ -1,0 +1,287 @@
+//! The tracks of an interlaced disk: which are empty, and what lies on top of which.
+//!
+//! ```text
+//!   top      1 |files |  3 | log > |  5 |        |  7 |        |
+//!   bottom        2 |      |  4 |      |  6 |       |   8 |  ...
+//!                   |         |         |             ` quiet: nothing lies above it
+//!                   |         |         ` blocked: an open log is being written above it
+//!                   |         ` blocked
+//!                   ` empty, but a write destroys what is in 1: it must be backed up and moved back
+//! ```
+//!
+//! An index over the free runs, kept so that a policy finds the next track in the logarithm of their
+//! number. It decides nothing.
+//!
+//! Invariants
+//!   I1  What is listed agrees with the free runs: a track is empty if all of it is free.
+//!   I2  No bottom track is handed out while an open log is written above it: a log does not wait
+//!       for tables, and nobody moves what is being appended.
+//!
+//! Source: KVIMR, section 3.1 (the bitmap of tracks).
+
+use super::FreeRuns;
+use imbrex_disk::{BlockRange, Blocks, Geometry, Lba, TrackId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Where a track lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tier {
+    /// Even tracks: a write destroys what lies on top.
+    Bottom,
+    /// Odd tracks: written freely.
+    Top,
+}
+
+impl Tier {
+    pub(crate) fn of(track: TrackId) -> Tier {
+        if track.is_top() { Tier::Top } else { Tier::Bottom }
+    }
+}
+
+/// The tracks that files may use.
+#[derive(Clone, Debug)]
+pub struct TrackMap {
+    geometry: Geometry,
+    usable: BlockRange,
+    empty_bottoms: BTreeSet<u64>,
+    /// Every other top track, and the others.
+    empty_tops: [BTreeSet<u64>; 2],
+    quiet_bottoms: BTreeSet<u64>,
+    partial_bottoms: BTreeSet<u64>,
+    partial_tops: BTreeSet<u64>,
+    /// What open logs own, by its start.
+    open_logs: BTreeMap<Lba, Blocks>,
+    /// Free blocks of blocked bottom tracks, by track.
+    blocked: BTreeMap<u64, Blocks>,
+    blocked_free: Blocks,
+    free_tops: Blocks,
+    /// Where the youngest file of each tier ends, and of which file that is.
+    last: [u64; 2],
+    last_of_all: u64,
+    youngest: u64,
+    largest_level: u8,
+}
+
+impl TrackMap {
+    /// The tracks of `usable`, which begins and ends with one; nothing of it is free yet.
+    pub(crate) fn new(geometry: &Geometry, usable: BlockRange) -> Option<TrackMap> {
+        let first = geometry.track_of(usable.start)?.0;
+        Some(TrackMap {
+            geometry: *geometry,
+            usable,
+            empty_bottoms: BTreeSet::new(),
+            empty_tops: [BTreeSet::new(), BTreeSet::new()],
+            quiet_bottoms: BTreeSet::new(),
+            partial_bottoms: BTreeSet::new(),
+            partial_tops: BTreeSet::new(),
+            open_logs: BTreeMap::new(),
+            blocked: BTreeMap::new(),
+            blocked_free: Blocks::ZERO,
+            free_tops: Blocks::ZERO,
+            last: [first; 2],
+            last_of_all: first,
+            youngest: 0,
+            largest_level: 0,
+        })
+    }
+
+    /// The part of a track that files may use.
+    pub fn range(&self, track: TrackId) -> Option<BlockRange> {
+        let range = self.geometry.track_range(track)?;
+        let start = range.start.max(self.usable.start);
+        let end = range.end().min(self.usable.end());
+        (start < end).then(|| BlockRange::new(start, end - start))
+    }
+
+    /// Empty bottom tracks; blocked ones are not among them.
+    pub fn empty_bottoms(&self) -> &BTreeSet<u64> {
+        &self.empty_bottoms
+    }
+
+    /// Empty top tracks: every other one, and the others.
+    pub fn empty_tops(&self) -> [&BTreeSet<u64>; 2] {
+        self.empty_tops.each_ref()
+    }
+
+    /// Empty bottom tracks that can be written without a rewrite.
+    pub fn quiet_bottoms(&self) -> &BTreeSet<u64> {
+        &self.quiet_bottoms
+    }
+
+    /// Tracks of a tier that are free in part.
+    pub fn partial(&self, tier: Tier) -> &BTreeSet<u64> {
+        match tier {
+            Tier::Bottom => &self.partial_bottoms,
+            Tier::Top => &self.partial_tops,
+        }
+    }
+
+    /// The track of a tier that was taken last by a table.
+    pub fn last(&self, tier: Tier) -> u64 {
+        self.last[tier as usize]
+    }
+
+    /// The track that was taken last by a table.
+    pub fn last_of_all(&self) -> u64 {
+        self.last_of_all
+    }
+
+    /// Free blocks of top tracks.
+    pub fn free_tops(&self) -> Blocks {
+        self.free_tops
+    }
+
+    /// Free blocks that nobody may use while logs are written above them.
+    pub(crate) fn blocked_free(&self) -> Blocks {
+        self.blocked_free
+    }
+
+    /// The largest level of a table that there is.
+    pub fn largest_level(&self) -> u8 {
+        self.largest_level
+    }
+
+    pub(crate) fn set_largest_level(&mut self, level: u8) {
+        self.largest_level = level;
+    }
+
+    /// Notes where a table went that was begun as the `born`th file.
+    pub(crate) fn note_taken(&mut self, range: BlockRange, born: u64) {
+        if born < self.youngest {
+            return;
+        }
+        self.youngest = born;
+        if let Some(track) = self.geometry.track_of(range.start) {
+            self.last[Tier::of(track) as usize] = track.0;
+            self.last_of_all = track.0;
+        }
+    }
+
+    /// An open log owns `range`, in one top track.
+    pub(crate) fn open_log(&mut self, range: BlockRange, runs: &FreeRuns) {
+        self.open_logs.insert(range.start, range.len);
+        self.refile(range, runs);
+    }
+
+    /// The open log that owned the run from `start` on does so no more.
+    pub(crate) fn close_log(&mut self, start: Lba, runs: &FreeRuns) {
+        if let Some(len) = self.open_logs.remove(&start) {
+            self.refile(BlockRange::new(start, len.max(Blocks::new(1))), runs);
+        }
+    }
+
+    /// `range` was taken from the free runs, or given to them.
+    pub(crate) fn changed(&mut self, range: BlockRange, is_free: bool, runs: &FreeRuns) {
+        for part in self.geometry.write_parts(range) {
+            if self.geometry.track_of(part.start).is_some_and(TrackId::is_top) {
+                if is_free {
+                    self.free_tops += part.len;
+                } else {
+                    self.free_tops -= part.len;
+                }
+            }
+        }
+        self.refile(range, runs);
+    }
+
+    /// Lists the tracks of `range` and their neighbours anew.
+    fn refile(&mut self, range: BlockRange, runs: &FreeRuns) {
+        let last = Lba::new(range.end().get().saturating_sub(1));
+        let (Some(first), Some(last)) =
+            (self.geometry.track_of(range.start), self.geometry.track_of(last))
+        else {
+            return;
+        };
+        for track in first.0.saturating_sub(1)..=last.0 + 1 {
+            if self.range(TrackId(track)).is_some() {
+                self.refile_track(TrackId(track), runs);
+            }
+        }
+    }
+
+    fn refile_track(&mut self, track: TrackId, runs: &FreeRuns) {
+        let Listing { is_empty, is_partial, is_quiet, blocked_free } = self.look(track, runs);
+        let file = |set: &mut BTreeSet<u64>, is_in: bool| {
+            if is_in {
+                set.insert(track.0);
+            } else {
+                set.remove(&track.0);
+            }
+        };
+        if track.is_top() {
+            file(&mut self.empty_tops[parity(track)], is_empty);
+            file(&mut self.partial_tops, is_partial);
+            return;
+        }
+        file(&mut self.empty_bottoms, is_empty);
+        file(&mut self.partial_bottoms, is_partial);
+        file(&mut self.quiet_bottoms, is_quiet);
+        let before = match blocked_free {
+            Some(free) => self.blocked.insert(track.0, free),
+            None => self.blocked.remove(&track.0),
+        };
+        self.blocked_free += blocked_free.unwrap_or_default();
+        self.blocked_free -= before.unwrap_or_default();
+    }
+
+    /// What a track is, by the free runs.
+    fn look(&self, track: TrackId, runs: &FreeRuns) -> Listing {
+        let Some(range) = self.range(track) else { return Listing::default() };
+        let free: Blocks = runs.parts_in(range).map(|part| part.len).sum();
+        let is_empty = free == range.len;
+        let is_partial = !free.is_zero() && !is_empty;
+        let above = || self.geometry.tracks_above(track).into_iter().filter(|r| !r.len.is_zero());
+        let is_logs = |top: BlockRange| self.open_logs.range(top.start..top.end()).next().is_some();
+        if above().any(is_logs) {
+            return Listing { blocked_free: Some(free), ..Listing::default() };
+        }
+        let is_quiet = is_empty && above().all(|top| runs.holding(top).is_some());
+        Listing { is_empty, is_partial, is_quiet, blocked_free: None }
+    }
+
+    /// The first violation of I1, in words.
+    pub(crate) fn check(&self, runs: &FreeRuns) -> Result<(), String> {
+        let count = self.geometry.track_count();
+        let mut free_tops = Blocks::ZERO;
+        for track in (0..count).map(TrackId) {
+            let Some(range) = self.range(track) else { continue };
+            let empty = match track.is_top() {
+                true => &self.empty_tops[parity(track)],
+                false => &self.empty_bottoms,
+            };
+            let listed = Listing {
+                is_empty: empty.contains(&track.0),
+                is_partial: self.partial(Tier::of(track)).contains(&track.0),
+                is_quiet: self.quiet_bottoms.contains(&track.0),
+                blocked_free: self.blocked.get(&track.0).copied(),
+            };
+            let expected = self.look(track, runs);
+            let expected = Listing { is_quiet: expected.is_quiet && !track.is_top(), ..expected };
+            if listed != expected {
+                return Err(format!("I1: {track} is {expected:?}, but listed as {listed:?}"));
+            }
+            if track.is_top() {
+                free_tops += runs.parts_in(range).map(|part| part.len).sum();
+            }
+        }
+        if free_tops != self.free_tops {
+            return Err(format!("I1: {free_tops} of top tracks are free, not {}", self.free_tops));
+        }
+        Ok(())
+    }
+}
+
+/// What a track is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Listing {
+    is_empty: bool,
+    is_partial: bool,
+    is_quiet: bool,
+    /// How much of it is free, if an open log lies above it.
+    blocked_free: Option<Blocks>,
+}
+
+/// Of every two top tracks that follow each other, one has 0 and one has 1.
+fn parity(top: TrackId) -> usize {
+    (top.0 / 2 % 2) as usize
+}
