@@ -108,6 +108,10 @@ fn file_layer(report: &mut Report, stats: &FilesStats) {
     bytes(report, "file bytes", stats.file_written_bytes);
     count(report, "cleaned zones", stats.cleaned_zones);
     bytes(report, "moved by cleaning", stats.cleaning_moved_bytes);
+    if stats.track_syncs > 0 {
+        count(report, "rewritten tracks", stats.rewritten_tracks);
+        count(report, "syncs for tracks", stats.track_syncs);
+    }
     count(report, "reset zones", stats.reset_zones);
 }
 

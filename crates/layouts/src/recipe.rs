@@ -126,6 +126,25 @@ pub(crate) fn leveldb(_: &Geometry) -> Options {
     Options::leveldb_1_19()
 }
 
+/// KVIMR's RocksDB: tables and memtables of 64 MB, level 1 of 256 MB, filters of 10 bits, 2 MB read at a
+/// time; on a small drive tables of a thousandth of it, and all else in proportion.
+///
+/// Source: KVIMR, section 4.1.
+pub(crate) fn kvimr(geometry: &Geometry) -> Options {
+    let table_len_bytes = (geometry.len().bytes() / 1024).clamp(1 << 20, 64 << 20);
+    let mut options = Options::leveldb_1_19();
+    options.memtable_len_bytes = table_len_bytes;
+    options.log_len_bytes_max = 4 * table_len_bytes;
+    options.compaction_read_len_bytes = 2 << 20;
+    let keyspace = &mut options.keyspace;
+    keyspace.table_len_bytes = table_len_bytes;
+    keyspace.base_level_len_bytes = 4 * table_len_bytes;
+    keyspace.filter_bits_per_key = 10;
+    keyspace.l0_slowdown_run_count = 20;
+    keyspace.l0_stop_run_count = 36;
+    options
+}
+
 /// GearDB: LevelDB's sizes, compaction in windows, whole tables read.
 pub(crate) fn gear(_: &Geometry) -> Options {
     let mut options = Options::leveldb_1_19();

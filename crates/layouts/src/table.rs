@@ -5,9 +5,10 @@
 
 use crate::error::{LayoutError, nearest};
 use crate::recipe::{
-    EngineOptions, Recipe, Recording, default_engine, gear, leveldb, sets, smrdb, smrdb_leveled,
+    EngineOptions, Recipe, Recording, default_engine, gear, kvimr, leveldb, sets, smrdb,
+    smrdb_leveled,
 };
-use imbrex_disk::{Geometry, GeometrySpec, Rule};
+use imbrex_disk::{Blocks, Geometry, GeometrySpec, Rule};
 use imbrex_files::{PlacementKind, PlacementOptions};
 use imbrex_translate::BandOptions;
 use std::fmt;
@@ -35,7 +36,7 @@ enum Over {
 }
 
 use Over::{Drive, FixedBands};
-use Recording::{Conventional, Shingled, Zoned};
+use Recording::{Conventional, Interlaced, Shingled, Zoned};
 
 const TABLE: &[Entry] = &[
     Entry {
@@ -154,6 +155,42 @@ const TABLE: &[Entry] = &[
         engine: leveldb,
         source: "the baseline that GearDB leaves out",
         summary: "LevelDB with zones of each level apart, cleaned like one log",
+    },
+    Entry {
+        name: "imr-m",
+        recording: Interlaced,
+        over: Drive,
+        placement: "track-tiers",
+        engine: kvimr,
+        source: "KVIMR, KVIMR-M",
+        summary: "the largest level in bottom tracks, all others on top; rewrites merged by table",
+    },
+    Entry {
+        name: "imr-n",
+        recording: Interlaced,
+        over: Drive,
+        placement: "track-tiers-naive",
+        engine: kvimr,
+        source: "KVIMR, KVIMR-N",
+        summary: "the largest level in bottom tracks, all others on top; rewrites track by track",
+    },
+    Entry {
+        name: "imr-3phase",
+        recording: Interlaced,
+        over: Drive,
+        placement: "track-three-phase",
+        engine: kvimr,
+        source: "KVIMR, 3Phase",
+        summary: "bottom tracks first, then every other top track, then the rest",
+    },
+    Entry {
+        name: "imr-seq",
+        recording: Interlaced,
+        over: Drive,
+        placement: "track-sequential",
+        engine: kvimr,
+        source: "KVIMR, Seq",
+        summary: "one track after the other, bottom and top in turn",
     },
 ];
 
@@ -282,7 +319,12 @@ impl Layout {
     pub fn recipe(self, geometry: &Geometry) -> Recipe {
         let options = (self.0.engine)(geometry);
         let bands = (self.0.over == FixedBands).then(BandOptions::default);
-        let (placement, placement_options) = (self.0.placement, PlacementOptions::default());
+        let placement = self.0.placement;
+        let mut placement_options = PlacementOptions::default();
+        if self.recording() == Interlaced {
+            // The backup region holds two tables.
+            placement_options.unit_len = Blocks::holding(options.keyspace.table_len_bytes);
+        }
         Recipe { bands, placement, placement_options, options }.fitted(geometry)
     }
 

@@ -98,6 +98,12 @@ fn a_layout_on_the_wrong_drive_says_which_would_do() {
     let error = layout.format(Arc::clone(&drive), &runtime()).unwrap_err().to_string();
     assert!(error.contains("zoned") && error.contains("conventional"), "{error}");
     assert!(error.contains("leveldb-cmr"), "{error}");
+    let tracks = Layout::by_name("imr-m").unwrap();
+    let error = tracks.format(Arc::clone(&drive), &runtime()).unwrap_err().to_string();
+    assert!(error.contains("it is for interlaced drives and this one is conventional"), "{error}");
+    let interlaced = small_drive(Recording::Interlaced);
+    let error = layout.format(interlaced, &runtime()).unwrap_err().to_string();
+    assert!(error.contains("there are imr-m, imr-n, imr-3phase, imr-seq"), "{error}");
     let nothing = mount(drive, &runtime()).unwrap_err();
     assert!(matches!(nothing, LayoutError::Files { .. }), "nothing was written: {nothing}");
 }
@@ -127,4 +133,6 @@ fn the_usual_layout_of_a_drive_is_the_first_of_its_kind() {
     assert_eq!(Layout::default_for(&rule).unwrap().name(), "leveled-zones");
     let rule = *small_drive(Recording::Conventional).geometry().rule();
     assert_eq!(Layout::default_for(&rule).unwrap().name(), "leveled-first-fit");
+    let rule = *small_drive(Recording::Interlaced).geometry().rule();
+    assert_eq!(Layout::default_for(&rule).unwrap().name(), "imr-m");
 }

@@ -157,6 +157,24 @@ const BY_HAND: &[Scenario] = &[
         ..DEFAULTS
     },
     Scenario {
+        name: "files-tracks",
+        about: "the file layer on raw interlaced tracks that refuse to be destroyed",
+        target: Target::Files,
+        drive: PAIRS,
+        placement: "track-tiers",
+        zone_count: 24,
+        ..DEFAULTS
+    },
+    Scenario {
+        name: "files-tracks-in-order",
+        about: "the same, one track after the other, each rewritten by itself",
+        target: Target::Files,
+        drive: PAIRS,
+        placement: "track-sequential",
+        zone_count: 24,
+        ..DEFAULTS
+    },
+    Scenario {
         name: "files-conventional",
         about: "the file layer on a conventional drive",
         target: Target::Files,

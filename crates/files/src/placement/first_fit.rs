@@ -32,6 +32,11 @@ impl Placement for FirstFit {
                  place; use dynamic-bands, or fixed bands under it"
                     .to_owned())
             }
+            Rule::Neighbours(_) => {
+                Err("the drive is interlaced, and first fit overwrites in place; \
+                 use a conventional drive, or track-tiers"
+                    .to_owned())
+            }
             other => Err(format!(
                 "the drive is {}, and first fit overwrites in place; use a conventional drive",
                 other.name()

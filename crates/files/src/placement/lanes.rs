@@ -30,6 +30,7 @@ pub(super) fn suits(geometry: &Geometry) -> Result<(), String> {
         other => {
             let instead = match other {
                 Rule::IsolationDistance(_) => "dynamic-bands",
+                Rule::Neighbours(_) => "track-tiers",
                 _ => "first-fit",
             };
             return Err(format!("the drive is {} and has no zones; use {instead}", other.name()));

@@ -1,1 +1,238 @@
-use super::*;
+//! The backup header's bytes, what opening makes of a backup, readers and failures during a rewrite.
+
+use super::format::Header;
+use crate::tests::stage::{Stage, assert_sound, content, interlaced, put, remove, table, verify};
+use crate::{Commit, FileLayer, Files, FilesError, PlacementOptions};
+use imbrex_clockwork::Prng;
+use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, Lba, Persist};
+use imbrex_disk_sim::{FailAt, FaultPlan};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+fn header() -> Header {
+    let home = |start, len| BlockRange::new(Lba::new(start), Blocks::new(len));
+    Header {
+        format_id: 0x1122_3344_5566_7788,
+        number: 3,
+        data_crc32c: 0xAABB_CCDD,
+        homes: vec![home(0x0102, 8), home(0x0203, 1)],
+    }
+}
+
+#[test]
+fn golden_bytes() {
+    let bytes = header().encode();
+    let hex: String = bytes[..72].iter().map(|b| format!("{b:02x}")).collect();
+    let expected = concat!(
+        "494d425842414b0a", // magic
+        "01000000",         // version
+        "02000000",         // entry_count
+        "8877665544332211", // format_id
+        "0300000000000000", // number
+        "ddccbbaa",         // data_crc32c
+        "00000000",         // reserved
+        "0201000000000000", // home_start
+        "0800000000000000", // len_blocks
+        "0302000000000000",
+        "0100000000000000",
+    );
+    assert_eq!(hex, expected);
+    assert_eq!(bytes.len(), BLOCK_LEN_BYTES);
+    assert!(bytes[76..].iter().all(|&b| b == 0), "nothing outside the fields");
+    assert_eq!(Header::decode(&bytes), Some(header()));
+}
+
+#[test]
+fn every_flipped_bit_and_every_truncation_is_noticed() {
+    let homes = (0..300).map(|i| BlockRange::new(Lba::new(2 * i), Blocks::new(1))).collect();
+    let whole = Header { homes, ..header() };
+    let bytes = whole.encode();
+    assert_eq!(bytes.len(), 2 * BLOCK_LEN_BYTES);
+    assert_eq!(Header::decode(&bytes), Some(whole));
+    for at in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 1 << (at % 8);
+        assert_eq!(Header::decode(&damaged), None, "byte {at}");
+    }
+    for len in 0..bytes.len() {
+        assert_eq!(Header::decode(&bytes[..len]), None, "{len} bytes");
+    }
+}
+
+#[test]
+fn garbage_with_a_good_checksum_never_panics() {
+    let mut prng = Prng::new(5);
+    let good = header().encode();
+    let mut accepted = 0;
+    for _ in 0..20_000 {
+        let mut bytes = good.clone();
+        for _ in 0..1 + prng.below(4) {
+            bytes[prng.below(72) as usize] = prng.next_u64() as u8;
+        }
+        let crc = crc32c::crc32c(&bytes[..72]);
+        bytes[72..76].copy_from_slice(&crc.to_le_bytes());
+        if let Some(header) = Header::decode(&bytes) {
+            assert_eq!(header.encode(), bytes, "what is accepted is what would be written");
+            accepted += 1;
+        }
+    }
+    assert!(accepted > 100, "{accepted}");
+    let mut noise = vec![0; BLOCK_LEN_BYTES];
+    prng.fill(&mut noise);
+    assert_eq!(Header::decode(&noise), None);
+    assert_eq!(Header::decode(&[0; BLOCK_LEN_BYTES]), None);
+}
+
+/// A drive on which the next table of level 2 needs a rewrite: `low` was below `top`. The backup
+/// region holds two tracks.
+fn below_what_lives() -> (Stage, FileLayer) {
+    below(720, 16, 128)
+}
+
+fn below(blocks: u64, unit_len: u64, rest: u64) -> (Stage, FileLayer) {
+    let stage = interlaced(blocks, 16, 16, 0);
+    let unit_len = Blocks::new(unit_len);
+    let options = PlacementOptions { unit_len, ..PlacementOptions::default() };
+    let files = stage.format_with("track-tiers", options).unwrap();
+    put(&files, "low", 112, 2).unwrap();
+    put(&files, "rest", rest, 2).unwrap();
+    put(&files, "top", 128, 1).unwrap();
+    remove(&files, &["low"]).unwrap();
+    assert_eq!(files.stats().rewrites, 0);
+    (stage, files)
+}
+
+#[test]
+fn a_table_takes_five_syncs_at_most_and_moves_no_track_twice() {
+    let (stage, files) = below(1200, 112, 176);
+    let before = stage.disk.counters();
+    put(&files, "new", 110, 2).unwrap();
+    let stats = files.stats();
+    assert_eq!((stats.rewrites, stats.rewritten_tracks, stats.track_syncs), (1, 8, 3));
+    // Three, and the one of the commit.
+    assert_eq!((stage.disk.counters() - before).flushes, 4);
+    for name in ["new", "rest", "top"] {
+        verify(&files, name, name).unwrap();
+    }
+    assert_eq!(stage.disk.counters().destroyed_bytes, 0, "all was discarded before");
+}
+
+#[test]
+fn a_batch_longer_than_the_backup_region_is_cut() {
+    let (_stage, files) = below_what_lives();
+    // The table is written in as many parts as it takes.
+    put(&files, "new", 110, 2).unwrap();
+    let stats = files.stats();
+    assert_eq!((stats.rewrites, stats.rewritten_tracks, stats.track_syncs), (7, 14, 21));
+}
+
+/// Of every write of a rewrite one fails: what was backed up is moved back, or readers stay with the
+/// backup; nothing is lost, now or after opening.
+#[test]
+fn a_rewrite_that_fails_is_undone() {
+    let mut outcomes = [0; 3];
+    for sticky in [false, true] {
+        for after in (0..260).step_by(3) {
+            let (stage, files) = below_what_lives();
+            let fail_write = Some(FailAt { after, sticky });
+            stage.disk.set_faults(FaultPlan { fail_write, ..FaultPlan::default() });
+            let result = put(&files, "new", 110, 2);
+            stage.disk.set_faults(FaultPlan::default());
+            for name in ["rest", "top"] {
+                verify(&files, name, name).unwrap_or_else(|e| panic!("{after} {sticky}: {e}"));
+            }
+            let again = put(&files, "again", 20, 2);
+            outcomes[match (&result, &again) {
+                (Ok(()), _) => 0,
+                (Err(_), Ok(())) => 1,
+                (Err(_), Err(FilesError::Disk { .. } | FilesError::Poisoned)) => 2,
+                other => panic!("{after} {sticky}: {other:?}"),
+            }] += 1;
+            drop(files);
+            let files = stage.open().unwrap();
+            for name in ["rest", "top"] {
+                verify(&files, name, name).unwrap_or_else(|e| panic!("{after} {sticky}: {e}"));
+            }
+            put(&files, "last", 20, 2).unwrap();
+            verify(&files, "last", "last").unwrap();
+            assert_sound(&files);
+        }
+    }
+    assert!(outcomes.iter().all(|&count| count > 0), "{outcomes:?}");
+}
+
+/// Opening twice, or after a backup that nothing needed, changes nothing.
+#[test]
+fn a_stale_backup_is_not_moved_back() {
+    let (stage, files) = below_what_lives();
+    put(&files, "new", 110, 2).unwrap();
+    remove(&files, &["top"]).unwrap();
+    put(&files, "other", 128, 1).unwrap();
+    drop(files);
+    for seed in 0..3 {
+        stage.disk.cut_power();
+        stage.power_cycle(seed);
+        let files = stage.open().unwrap();
+        for name in ["new", "rest", "other"] {
+            verify(&files, name, name).unwrap();
+        }
+        assert_sound(&files);
+    }
+}
+
+#[test]
+fn a_backup_that_names_what_it_may_not_is_damage() {
+    let (stage, files) = below_what_lives();
+    let rewriter = files.inner.rewriter.as_ref().unwrap();
+    let start = rewriter.backup.lock().region().pieces()[0].start;
+    let open_with = |homes: Vec<BlockRange>| {
+        let header = Header { format_id: files.format_id(), homes, ..header() };
+        stage.disk.write(start, &header.encode(), Persist::Through).unwrap();
+        match stage.open() {
+            Err(error @ FilesError::Corrupt { .. }) => error.to_string(),
+            Err(error) => panic!("{error}"),
+            Ok(_) => "opens".to_owned(),
+        }
+    };
+    let home = |start: u64, len: u64| vec![BlockRange::new(Lba::new(start), Blocks::new(len))];
+    let check = |got: String, expected: &str| assert!(got.contains(expected), "{got}");
+    check(open_with(home(256, 16)), "blocks 256..272 are no part of a top track of files");
+    check(open_with(home(16, 16)), "blocks 16..32 are no part of a top track of files");
+    check(open_with(home(250, 10)), "blocks 250..260 are no part of a top track of files");
+    check(open_with(home(10_000, 1)), "no part of a top track");
+    check(open_with(home(240, 400)), "more than the region holds");
+    check(open_with(home(240, 16)), "opens");
+}
+
+/// Readers read on while tracks under them are moved away and back.
+#[test]
+fn readers_see_nothing_of_a_rewrite() {
+    let (_stage, files) = below_what_lives();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let read = || {
+            let mut count = 0_u64;
+            let readers = ["top", "rest"].map(|name| (name, files.open(name).unwrap()));
+            let mut scratch = Vec::new();
+            while !is_over.load(Ordering::Relaxed) || count < 10 {
+                for (name, reader) in &readers {
+                    let len_bytes = reader.len_bytes() as usize;
+                    let got = reader.read_at(0, len_bytes, &mut scratch).unwrap();
+                    assert!(got == content(name, len_bytes), "{name} differs");
+                }
+                count += 1;
+            }
+        };
+        let threads = [scope.spawn(read), scope.spawn(read)];
+        for round in 0..20 {
+            let name = format!("t{round}");
+            let add = files.persist(vec![table(&name, 100, 2)]).unwrap();
+            files.commit(Commit { add, ..Commit::default() }).unwrap();
+            verify(&files, &name, &name).unwrap();
+            remove(&files, &[&name]).unwrap();
+        }
+        is_over.store(true, Ordering::Relaxed);
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+    assert!(files.stats().rewrites >= 20);
+    assert_sound(&files);
+}

@@ -5,6 +5,6 @@ mod cuts;
 mod damage;
 mod scripts;
 mod seeds;
-mod stage;
+pub(crate) mod stage;
 mod threads;
 mod unsuitable;

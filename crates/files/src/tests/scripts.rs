@@ -1,16 +1,18 @@
 //! The interpreter of `testdata/`: one drive, one file layer, commands in words.
 //!
-//! `disk zones=N len=N [conventional=N] [active=N] [cache=N]`, `disk blocks=N [cache=N]` or
-//! `disk blocks=N track=N overlap=N [cache=N]`, then `format NAME [unit=N]`, `persist` and `commit` (a line an operation), `log`, `append`, `finish`, `hold`,
+//! `disk zones=N len=N [conventional=N] [active=N] [cache=N]`, `disk blocks=N [cache=N]`,
+//! `disk blocks=N track=N overlap=N [cache=N]` or `disk blocks=N bottom=N top=N [cache=N]`, then `format NAME [unit=N]`, `persist` and `commit` (a line an operation), `log`, `append`, `finish`, `hold`,
 //! `release`, `clean`, `reopen`, `power-cut`; each answers with a picture of the drive, or `list`,
 //! `space`, `report`, `catalog`, `stats`, `verify`, `check`.
 
-use super::stage::{Stage, Zones, content, conventional, shingled, table, verify, zoned};
+use super::stage::{
+    Stage, Zones, content, conventional, interlaced, shingled, table, verify, zoned,
+};
 use crate::{
     AppRecord, Commit, FileBuffer, FileKind, FileLayer, FileReader, Files, FilesError, GroupId,
     Hints, LogWriter, Persisted, PlacementOptions, ZoneUseKind,
 };
-use imbrex_disk::{Blocks, Lba, ZoneState};
+use imbrex_disk::{Blocks, Disk, Lba, TrackId, ZoneState};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -284,6 +286,15 @@ impl Script {
 
     fn stats(&self) -> String {
         let stats = self.files().stats();
+        if self.stage().disk.geometry().interlaced().is_some() {
+            return format!(
+                "rewrites {} of {} tracks, {} blocks; syncs {} besides those of commits\n",
+                stats.rewrites,
+                stats.rewritten_tracks,
+                stats.rewritten_bytes / 4096,
+                stats.track_syncs
+            );
+        }
         format!(
             "commits {} checkpoints {} cleaned zones {} moved blocks {} reset zones {}\n",
             stats.commits,
@@ -297,6 +308,9 @@ impl Script {
 
 fn script_stage(number: &dyn Fn(&str) -> Option<u64>) -> Stage {
     let cache = number("cache").unwrap_or(0);
+    if let (Some(bottom), Some(top)) = (number("bottom"), number("top")) {
+        return interlaced(number("blocks").expect("tracks have blocks"), bottom, top, cache);
+    }
     if let Some(track_len) = number("track") {
         let blocks = number("blocks").expect("tracks have blocks");
         return shingled(blocks, track_len, number("overlap").unwrap_or(1) as u32, cache);
@@ -317,6 +331,9 @@ fn script_stage(number: &dyn Fn(&str) -> Option<u64>) -> Stage {
 fn picture(files: &FileLayer) -> String {
     let uses = files.zone_map();
     let mut out = String::new();
+    if files.disk().geometry().interlaced().is_some() {
+        return picture_of_tracks(files);
+    }
     if files.disk().geometry().zones().is_none() {
         return picture_of_runs(files);
     }
@@ -341,6 +358,31 @@ fn picture(files: &FileLayer) -> String {
         let _ = writeln!(out, " dead {}", blocks(zone.dead_bytes));
     }
     if out.is_empty() { "nothing\n".to_owned() } else { out }
+}
+
+/// The top tracks above the bottom ones: which files lie in each, a dot where nothing does.
+fn picture_of_tracks(files: &FileLayer) -> String {
+    let geometry = *files.disk().geometry();
+    let mut holds: BTreeMap<TrackId, String> = BTreeMap::new();
+    for file in files.list("") {
+        let mut tracks: Vec<TrackId> =
+            file.extents.iter().filter_map(|range| geometry.track_of(range.start)).collect();
+        tracks.dedup();
+        for track in tracks {
+            holds.entry(track).or_default().push_str(&file.name);
+        }
+    }
+    let start = files.inner.rewriter.as_ref().expect("tracks are rewritten").files_start();
+    let first = geometry.track_of(start).expect("it is on the disk").0;
+    let row = |is_top: bool| {
+        let tracks = (first..geometry.track_count()).map(TrackId);
+        let cells = tracks.filter(|track| track.is_top() == is_top).map(|track| {
+            let held = holds.get(&track).map_or(".", String::as_str);
+            format!("{:>3} {held:<3}", track.0)
+        });
+        cells.collect::<Vec<_>>().join("").trim_end().to_owned()
+    };
+    format!("top     {}\nbottom     {}\n", row(true), row(false))
 }
 
 /// A line a run without zones: a set, a file, or what is free and how much of that can be written.

@@ -1,7 +1,7 @@
 //! Drives that a placement cannot use, and spans that cannot be: refused with the reason and what
 //! would do.
 
-use super::stage::{Stage, Zones, conventional, member, put, shingled, zoned};
+use super::stage::{Stage, Zones, conventional, interlaced, member, put, shingled, zoned};
 use crate::catalog::{Edit, FileId, FileRecord};
 use crate::commit::Graves;
 use crate::extent::Extent;
@@ -27,6 +27,17 @@ fn each_placement_names_the_drive_that_it_needs() {
     let anywhere = conventional(8192, 0);
     let tracks = shingled(16_384, 64, 2, 0);
     let zones = zoned(Zones { count: 40, len: 64, conventional: 1, active_limit: None }, 0);
+    let pairs = interlaced(16_384, 64, 50, 0);
+    for placement in ["track-sequential", "track-three-phase", "track-tiers-naive", "track-tiers"] {
+        check(&pairs, placement, "suits");
+        check(&anywhere, placement, "the drive is conventional, and its tracks are not interlaced");
+        check(&tracks, placement, "use dynamic-bands");
+        check(&zones, placement, "use zone-per-level");
+    }
+    check(&pairs, "first-fit", "use a conventional drive");
+    check(&pairs, "sets", "use a conventional drive");
+    check(&pairs, "dynamic-bands", "need a raw shingled one");
+    check(&pairs, "log-structured", "has no zones; use track-tiers");
     for placement in ["first-fit", "sets"] {
         check(&anywhere, placement, "suits");
         check(&tracks, placement, "dynamic-bands");
@@ -49,6 +60,10 @@ fn a_drive_too_small_for_a_few_tables_and_guards_is_refused() {
     conventional(2048, 0).format_small("sets").unwrap();
     check(&shingled(8192, 256, 4, 0), "dynamic-bands", "a catalog with its guards takes");
     check(&shingled(5000, 64, 2, 0), "dynamic-bands", "use a larger drive or shorter tables");
+    check(&interlaced(400, 64, 64, 0), "track-tiers", "a catalog in top tracks takes");
+    check(&interlaced(3000, 64, 64, 0), "track-tiers", "too few for a catalog and a backup region");
+    check(&interlaced(8192, 64, 64, 0), "track-tiers", "use a larger drive or shorter tables");
+    interlaced(3000, 64, 64, 0).format_small("track-tiers").unwrap();
     let zones = zoned(Zones { count: 8, len: 64, conventional: 1, active_limit: None }, 0);
     check(&zones, "band-per-table", "7 zones for files; 8 are needed");
 }
