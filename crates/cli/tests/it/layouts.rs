@@ -154,7 +154,9 @@ fn a_drive_that_cannot_carry_it_is_refused_with_what_would_do() {
     let args = ["--profile", "hc620", "--rule", "conventional", "--layout", "leveldb-cmr"];
     shelf.create("cmr", &[&args[..], &["--capacity", "1GiB"]].concat()).ok();
     shelf.create("d", &["--rule", "shingeled"]).fails_clap_with("there are conventional, zoned");
-    shelf.create("d", &["--track-len", "1MiB"]).fails(2, &["--track-len is for shingled drives"]);
+    shelf
+        .create("d", &["--track-len", "1MiB"])
+        .fails(2, &["--track-len is for shingled and interlaced drives"]);
     shelf
         .create("d", &["--layout", "leveldb-cmr", "--zone-len", "1MiB"])
         .fails(2, &["--zone-len is for zoned drives"]);
