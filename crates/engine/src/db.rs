@@ -248,9 +248,7 @@ impl Db {
             asked = ask(watch, "waiting for background work", progress);
             asked.is_err()
                 || store.gate() & (gate::POISONED | gate::CLOSED) != 0
-                || (store.plans.lock().is_idle()
-                    && !(store.has_flush_due() && store.may_try_to_write())
-                    && !store.has_compaction_due())
+                || store.is_at_rest()
         };
         if store.options.background_work {
             let waited = store.runtime.scheduler.wait_until(&mut ready);

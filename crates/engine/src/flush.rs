@@ -4,7 +4,7 @@
 //! flushed before it (V2).
 
 use crate::EngineError;
-use crate::compaction::output::OutputSpec;
+use crate::compaction::output::{OutputSpec, Source};
 use crate::compaction::task::{MergeSpec, MergeTask};
 use crate::keyspace::{KeyspaceState, MemSlot};
 use crate::memtable::MemtableIter;
@@ -31,6 +31,7 @@ pub(crate) fn flush_task(
     store: &Store,
     keyspace: &KeyspaceState,
     slot: &MemSlot,
+    source: Source,
 ) -> MergeTask<MemtableIter> {
     let group = store.new_id();
     let spec = OutputSpec {
@@ -44,6 +45,7 @@ pub(crate) fn flush_task(
         staying: Vec::new(),
         tombstones: FragmentedTombstones::default(),
         is_together: false,
+        source,
     };
     let tombstones = slot.mem.range_tombstones().into_iter().map(|t| (0, t)).collect();
     let snapshots = store.snapshots.list();
@@ -94,7 +96,7 @@ impl Store {
         let (_, keyspace, slot) = waiting.min_by_key(|(log, keyspace, _)| (*log, keyspace.id))?;
         plans.is_flushing = true;
         drop(plans);
-        let task = Some(flush_task(self, &keyspace, &slot));
+        let task = Some(flush_task(self, &keyspace, &slot, Source::Memory));
         Some(Flush { keyspace, slot, task, start_ns: self.runtime.clock.now_ns() })
     }
 

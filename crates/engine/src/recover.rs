@@ -15,7 +15,7 @@
 
 use crate::EngineError;
 use crate::batch::{BatchView, KeyspaceId};
-use crate::compaction::output::Outputs;
+use crate::compaction::output::{Outputs, Source};
 use crate::flush::flush_task;
 use crate::key::Seq;
 use crate::keyspace::MemSlot;
@@ -274,6 +274,9 @@ struct Rebuild<'a> {
     /// Where the log of each keyspace begins.
     floors: BTreeMap<KeyspaceId, LogId>,
     slots: BTreeMap<KeyspaceId, Arc<MemSlot>>,
+    /// No less than what the drive takes for a table: who opens a store with smaller memtables than
+    /// it was left with finds room for no more tables.
+    memtable_len_bytes: u64,
     outputs: Vec<Outputs>,
 }
 
@@ -281,7 +284,9 @@ impl<'a> Rebuild<'a> {
     fn new(store: &'a Store) -> Rebuild<'a> {
         let state = store.state();
         let floors = state.keyspaces.iter().map(|(&id, entry)| (id, entry.log_floor)).collect();
-        Rebuild { store, floors, slots: BTreeMap::new(), outputs: Vec::new() }
+        let grain_bytes = store.files.space().grain_bytes;
+        let memtable_len_bytes = store.options.memtable_len_bytes.max(grain_bytes);
+        Rebuild { store, floors, slots: BTreeMap::new(), memtable_len_bytes, outputs: Vec::new() }
     }
 
     fn apply_batch(&mut self, log: LogId, batch: BatchView<'_>) -> Result<(), EngineError> {
@@ -301,7 +306,7 @@ impl<'a> Rebuild<'a> {
     ) -> Result<(), EngineError> {
         let slot = self.slots.entry(keyspace).or_insert_with(MemSlot::new);
         insert(slot);
-        if slot.mem.len_bytes() as u64 >= self.store.options.memtable_len_bytes {
+        if slot.mem.len_bytes() as u64 >= self.memtable_len_bytes {
             self.flush(keyspace)?;
         }
         Ok(())
@@ -311,7 +316,7 @@ impl<'a> Rebuild<'a> {
         let Some(slot) = self.slots.remove(&id) else { return Ok(()) };
         let Some(keyspace) = self.store.keyspace(id) else { return Ok(()) };
         slot.mem.freeze();
-        let mut task = flush_task(self.store, &keyspace, &slot);
+        let mut task = flush_task(self.store, &keyspace, &slot, Source::Logs);
         while !task.step(self.store, u64::MAX)? {}
         self.outputs.push(task.finish(self.store)?);
         Ok(())

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   puts      while the drive has room for memtables and the catalog for their tables
-//!   deletes   while the catalog has room for what a recovery would add; they bring space back
+//!   deletes   while both have room for what a recovery would add; they bring space back
 //!   flushes, compactions   when there is more room than at the last one that failed
 //! ```
 //!
@@ -11,8 +11,13 @@
 //! of its tables. A store that is killed is opened by one commit that adds all of them: whoever writes
 //! is refused before that commit could be.
 //!
+//! Where a table takes whole zones of its own (`SpaceUse::grain_bytes`), what a memtable costs has
+//! little to do with its length: each that is not empty is counted as the tables that it becomes, and
+//! compaction leaves that much alone. Elsewhere the reserve of the file layer is long enough.
+//!
 //! Invariants
-//!   R1  Nothing is acknowledged whose tables the catalog could not take at the next opening.
+//!   R1  Nothing is acknowledged whose tables the catalog could not take at the next opening, or the
+//!       drive where tables take whole zones.
 //!   R2  A background write that failed for want of space is tried again when there is more of it, and
 //!       not before: jobs that wake each other would never rest.
 //!
@@ -30,12 +35,39 @@ use std::sync::atomic::Ordering;
 const TABLE_COST_BYTES: u64 = 300;
 /// Keys longer than this are counted one by one, because tables are named by their keys.
 pub(crate) const LONG_KEY_LEN_BYTES: usize = 256;
+/// So many logs must find a place beside the tables: one that is written, and its successor.
+const LOGS_KEPT: u64 = 2;
+/// And so many of a compaction that merges short tables into one: deletes leave that much.
+const OUTPUTS_KEPT: u64 = 1;
 
 /// How much was free when a write failed for want of space.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FullAt {
     free_bytes: u64,
     catalog_used_bytes: u64,
+}
+
+/// What the outputs of a compaction may take before its inputs are released.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    /// Those of any compaction.
+    pub(crate) len_bytes: u64,
+    /// Those of one that gives back more zones than it takes.
+    pub(crate) gaining_len_bytes: u64,
+    /// What a table takes at least where tables share no zone, else 0.
+    pub(crate) grain_bytes: u64,
+}
+
+impl Room {
+    /// For a compaction that gains space, or for any.
+    pub(crate) fn of(&self, is_gaining: bool) -> u64 {
+        if is_gaining { self.gaining_len_bytes } else { self.len_bytes }
+    }
+
+    /// Room without end.
+    #[cfg(test)]
+    pub(crate) const UNBOUNDED: Room =
+        Room { len_bytes: u64::MAX, gaining_len_bytes: u64::MAX, grain_bytes: 0 };
 }
 
 /// The keys of an operation that are counted one by one; a range delete has two.
@@ -69,7 +101,9 @@ impl Store {
         let memtables = self.options.free_memtable_count_min * self.options.memtable_len_bytes;
         // On zones, the log and each level's tables begin whole zones, however little they need:
         // the reserve's own length is the file layer's word on how coarse space is.
-        memtables.max(self.files.space().reserve_bytes)
+        let space = self.files.space();
+        let in_memory = self.kept_bytes(space.grain_bytes) + space.grain_bytes;
+        memtables.max(space.reserve_bytes).max(in_memory)
     }
 
     /// What user data may still use.
@@ -79,9 +113,61 @@ impl Store {
     }
 
     /// How much a compaction may write before its inputs are released.
-    pub(crate) fn room_len_bytes(&self) -> u64 {
+    pub(crate) fn room(&self) -> Room {
         let room_max_bytes = self.room_max_bytes.load(Ordering::Acquire);
-        self.files.space().free_bytes.min(room_max_bytes)
+        let room = self.room_beside_memory();
+        Room {
+            len_bytes: room.len_bytes.min(room_max_bytes),
+            gaining_len_bytes: room.gaining_len_bytes.min(room_max_bytes),
+            ..room
+        }
+    }
+
+    fn room_beside_memory(&self) -> Room {
+        let space = self.files.space();
+        let grain_bytes = space.grain_bytes;
+        let all_bytes = space.free_bytes.saturating_sub(self.kept_bytes(grain_bytes));
+        // What is written may bring nothing back while somebody holds the inputs. So what a delete in
+        // each keyspace needs is left alone.
+        let deletes = self.keyspaces.read().len() as u64 + 1 + OUTPUTS_KEPT;
+        let len_bytes = all_bytes.saturating_sub(deletes * grain_bytes);
+        Room { len_bytes, gaining_len_bytes: all_bytes, grain_bytes }
+    }
+
+    /// Whether there is still room for tables so long of a compaction.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSpace`].
+    pub(crate) fn check_room_for_outputs(
+        &self,
+        lens_bytes: impl Iterator<Item = u64>,
+        is_gaining: bool,
+    ) -> Result<(), EngineError> {
+        let grain_bytes = self.files.space().grain_bytes;
+        if grain_bytes == 0 {
+            return Ok(());
+        }
+        // What compactions take may be what puts and deletes are let in for.
+        self.refresh_space();
+        let needed_bytes = lens_bytes.map(|len| len.next_multiple_of(grain_bytes)).sum();
+        let free_bytes = self.room_beside_memory().of(is_gaining);
+        if needed_bytes <= free_bytes {
+            return Ok(());
+        }
+        Err(EngineError::NoSpace { place: "on the drive", needed_bytes, free_bytes })
+    }
+
+    /// What must stay free for the tables of all memtables and for logs, where each takes
+    /// `grain_bytes` at least.
+    fn kept_bytes(&self, grain_bytes: u64) -> u64 {
+        if grain_bytes == 0 {
+            return 0;
+        }
+        let tables = self.in_memory(|keyspace, slot| {
+            let len_bytes = slot.mem.len_bytes() as u64;
+            1 + len_bytes / keyspace.options.table_len_bytes + len_bytes / grain_bytes
+        });
+        (tables + LOGS_KEPT) * grain_bytes
     }
 
     /// Looks at the space on the drive and in its catalog: true if there is enough for puts.
@@ -104,13 +190,21 @@ impl Store {
     /// # Errors
     /// [`EngineError::NoSpace`].
     pub(crate) fn check_recoverable(&self, more_bytes: u64) -> Result<(), EngineError> {
+        let space = self.files.space();
         let needed_bytes = self.catalog_need_bytes() + 2 * more_bytes;
-        let free_bytes = self.files.space().catalog.free_bytes(CommitKind::Recovery);
-        if needed_bytes <= free_bytes {
-            return Ok(());
+        let free_bytes = space.catalog.free_bytes(CommitKind::Recovery);
+        if needed_bytes > free_bytes {
+            self.set_gate(gate::LOW_SPACE);
+            return Err(EngineError::NoSpace { place: "in the catalog", needed_bytes, free_bytes });
         }
-        self.set_gate(gate::LOW_SPACE);
-        Err(EngineError::NoSpace { place: "in the catalog", needed_bytes, free_bytes })
+        let more_bytes = (1 + OUTPUTS_KEPT) * space.grain_bytes;
+        let needed_bytes = self.kept_bytes(space.grain_bytes) + more_bytes;
+        if needed_bytes > space.free_bytes {
+            self.set_gate(gate::LOW_SPACE);
+            let free_bytes = space.free_bytes;
+            return Err(EngineError::NoSpace { place: "on the drive", needed_bytes, free_bytes });
+        }
+        Ok(())
     }
 
     /// What keeps puts out.
@@ -131,21 +225,27 @@ impl Store {
     /// How much longer the catalog gets at most by the tables of what is in memory, and of one more
     /// memtable.
     fn catalog_need_bytes(&self) -> u64 {
-        let keyspaces = self.keyspaces.read();
         let table_cost_bytes = TABLE_COST_BYTES + 2 * LONG_KEY_LEN_BYTES as u64;
         let tables = |keyspace: &KeyspaceState, len_bytes: u64| {
             (1 + len_bytes / keyspace.options.table_len_bytes) * table_cost_bytes
         };
-        let slot_cost = |keyspace: &KeyspaceState, slot: &MemSlot| match slot.mem.is_empty() {
-            true => 0,
-            false => tables(keyspace, slot.mem.len_bytes() as u64) + 2 * slot.long_key_len_bytes(),
-        };
-        let in_memory = keyspaces.values().map(|keyspace| {
+        let in_memory = self.in_memory(|keyspace, slot| {
+            tables(keyspace, slot.mem.len_bytes() as u64) + 2 * slot.long_key_len_bytes()
+        });
+        let keyspaces = self.keyspaces.read();
+        let next = keyspaces.values().map(|k| tables(k, self.options.memtable_len_bytes)).max();
+        in_memory + next.unwrap_or_default()
+    }
+
+    /// What the memtables that are not empty cost together.
+    fn in_memory(&self, cost: impl Fn(&KeyspaceState, &MemSlot) -> u64) -> u64 {
+        let keyspaces = self.keyspaces.read();
+        let costs = keyspaces.values().map(|keyspace| {
             let view = keyspace.view();
             let slots = view.immutables.iter().chain([&view.active]);
-            slots.map(|slot| slot_cost(keyspace, slot)).sum::<u64>()
+            let filled = slots.filter(|slot| !slot.mem.is_empty());
+            filled.map(|slot| cost(keyspace, slot)).sum::<u64>()
         });
-        let next = keyspaces.values().map(|k| tables(k, self.options.memtable_len_bytes)).max();
-        in_memory.sum::<u64>() + next.unwrap_or_default()
+        costs.sum()
     }
 }

@@ -20,7 +20,7 @@ use crate::room::{LONG_KEY_LEN_BYTES, long_key_len_bytes};
 use crate::store::{Store, gate};
 use crate::version::edit::LogId;
 use crate::wal::{Wal, WalPosition};
-use imbrex_files::{FileKind, Hints};
+use imbrex_files::{CommitKind, FileKind, Hints};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -242,7 +242,7 @@ impl Store {
         let name = id.file_name();
         let hints = Hints {
             expected_len_bytes: Some(self.options.memtable_len_bytes),
-            may_use_reserve: true,
+            purpose: CommitKind::Upkeep,
             ..Hints::new(FileKind::Log)
         };
         let created = self.files.create_log(&name, hints);
@@ -272,7 +272,7 @@ impl Store {
                 return Err(self.no_space());
             }
             if is_short {
-                self.check_recoverable(0)?;
+                self.wait_for_room()?;
             }
             if now & gate::STOP != 0 && !is_short {
                 self.wait_while(gate::STOP)?;
@@ -283,6 +283,20 @@ impl Store {
             }
             return Ok(());
         }
+    }
+
+    /// Lets a delete wait as long as there is hope that it finds room.
+    fn wait_for_room(&self) -> Result<(), EngineError> {
+        let Err(refusal) = self.check_recoverable(0) else { return Ok(()) };
+        let ends = gate::POISONED | gate::CLOSED;
+        let has_room = || self.check_recoverable(0).is_ok();
+        let mut ready = || has_room() || self.gate() & ends != 0 || self.is_at_rest();
+        if self.options.background_work && self.runtime.scheduler.wait_until(&mut ready).is_ok() {
+            self.check_open()?;
+            self.check_poison()?;
+            return self.check_recoverable(0);
+        }
+        Err(refusal)
     }
 
     fn wait_while(&self, bits: usize) -> Result<(), EngineError> {

@@ -51,9 +51,9 @@ pub struct Hints {
     pub stream: u32,
     /// How long it will get, if known before it is written.
     pub expected_len_bytes: Option<u64>,
-    /// Whether the write may use the reserve that is kept for deletes and compaction, so that a
+    /// What it is written for, and so how deep into the reserve it may go, which is kept so that a
     /// full drive can be emptied.
-    pub may_use_reserve: bool,
+    pub purpose: CommitKind,
 }
 
 impl Hints {
@@ -65,7 +65,7 @@ impl Hints {
             group: None,
             stream: 0,
             expected_len_bytes: None,
-            may_use_reserve: false,
+            purpose: CommitKind::Ordinary,
         }
     }
 }
@@ -283,8 +283,10 @@ pub struct SpaceUse {
     pub dead_bytes: u64,
     /// Can be written now. No more than the reserve when the catalog is nearly full.
     pub free_bytes: u64,
-    /// The part of `free_bytes` kept for writes with `may_use_reserve`.
+    /// The part of `free_bytes` kept for writes that are not [`CommitKind::Ordinary`].
     pub reserve_bytes: u64,
+    /// What a new file takes at least, however short it is, where files share no zone; else 0.
+    pub grain_bytes: u64,
     /// How full the catalog is: it may be full before the drive is.
     pub catalog: CatalogUse,
 }
@@ -344,6 +346,9 @@ pub trait Files: Send + Sync + Debug {
 
     /// How the space is used now.
     fn space(&self) -> SpaceUse;
+
+    /// How many names the file has: more than one if it was linked, none if there is no such file.
+    fn name_count(&self, name: &str) -> usize;
 
     /// The unit in which the first byte of a file lies; `None` if there is no such file, if it is
     /// empty, or if the disk gives space back piece by piece.

@@ -364,6 +364,10 @@ impl Files for FileLayer {
         self.inner.committer.lock().namespace.app_records().to_vec()
     }
 
+    fn name_count(&self, name: &str) -> usize {
+        self.inner.committer.lock().namespace.name_count(name)
+    }
+
     fn unit_of(&self, name: &str) -> Option<UnitId> {
         let live = self.inner.committer.lock();
         let file = live.namespace.file(live.namespace.id_of(name)?)?;
@@ -387,6 +391,7 @@ impl Files for FileLayer {
                 // Blocks that no catalog can name are not free for just anybody.
                 free_bytes: if catalog.is_crowded() { reserve } else { map.free() }.bytes(),
                 reserve_bytes: reserve.bytes(),
+                grain_bytes: map.grain().bytes(),
                 catalog,
             }
         })

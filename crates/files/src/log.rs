@@ -25,7 +25,6 @@ use crate::extent::{Extent, fill};
 use crate::file::{FileBody, Placed};
 use crate::layer::Inner;
 use crate::names;
-use crate::room::CommitKind;
 use crate::space::{Hold, Lane};
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Persist};
 use parking_lot::Mutex;
@@ -108,7 +107,7 @@ impl Inner {
             return Err(FilesError::Exists { name: name.to_owned() });
         }
         let cost_bytes = FILE_COST_BYTES + name.len() as u64 + run_count * EXTENT_COST_BYTES;
-        self.committer.admit(&live, cost_bytes, commit_kind(&hints))?;
+        self.committer.admit(&live, cost_bytes, hints.purpose)?;
         body.set_named(true);
         live.bodies.insert(body.id, body);
         let edit = Edit::Add { name: name.to_owned(), file: record };
@@ -145,11 +144,6 @@ impl Inner {
     }
 }
 
-/// How far a log with these hints may fill the catalog.
-fn commit_kind(hints: &Hints) -> CommitKind {
-    if hints.may_use_reserve { CommitKind::Upkeep } else { CommitKind::Ordinary }
-}
-
 impl LogFile {
     /// Gets one more run, in the catalog before it is used (O1).
     fn grow(&self, state: &mut LogState) -> Result<(), FilesError> {
@@ -166,7 +160,7 @@ impl LogFile {
         let edits: Vec<Edit> = runs.iter().map(grow).collect();
         let mut live = self.inner.committer.lock();
         let cost_bytes = runs.len() as u64 * EXTENT_COST_BYTES;
-        let admitted = self.inner.committer.admit(&live, cost_bytes, commit_kind(&self.hints));
+        let admitted = self.inner.committer.admit(&live, cost_bytes, self.hints.purpose);
         if let Err(error) = admitted {
             drop(live);
             let ranges = runs.iter().map(|(range, _)| *range);

@@ -167,7 +167,7 @@ fn turn_from(
     let several = take(situation, level, &tables[at..at + len], windows, false);
     let one = || take(situation, level, &tables[at..=at], windows, false);
     let shallow = || take(situation, level, &tables[at..=at], windows, true);
-    let fits = |turn: &Turn| turn.len_bytes() <= situation.room_len_bytes;
+    let fits = |turn: &Turn| turn.len_bytes() <= situation.room.len_bytes;
     let turn = Some(several)
         .filter(fits)
         .or_else(|| Some(one()).filter(fits))

@@ -5,7 +5,7 @@
 //!          a plan in hand  -> merge a stretch  -> more, or commit and let go
 //! ```
 
-use super::output::{OutputSpec, Outputs};
+use super::output::{OutputSpec, Outputs, Source};
 use super::routes::Router;
 use super::task::{MergeSpec, MergeTask};
 use super::way::Way;
@@ -17,6 +17,7 @@ use crate::keyspace::KeyspaceState;
 use crate::merge::MergingIter;
 use crate::metrics::CompactionLine;
 use crate::range_del::{FragmentedTombstones, RangeTombstone};
+use crate::room::Room;
 use crate::store::{Change, Store, gate};
 use crate::table::{LevelIter, SortedRun, Table, TableProperties, TableReadOptions};
 use crate::version::edit::{TableAdd, VersionEdit};
@@ -134,14 +135,23 @@ impl Running {
         let spec = MergeSpec {
             snapshots: store.snapshots.list(),
             tombstones,
-            outputs: self.plan.outputs.iter().map(|output| self.output_spec(output)).collect(),
+            outputs: self
+                .plan
+                .outputs
+                .iter()
+                .map(|output| self.output_spec(store, output))
+                .collect(),
             router: self.plan.routes.clone().map(|routes| Router::new(routes, levels)),
         };
         Ok(MergeTask::new(MergingIter::new(sources.collect()), spec))
     }
 
-    fn output_spec(&self, output: &Output) -> OutputSpec {
+    fn output_spec(&self, store: &Store, output: &Output) -> OutputSpec {
+        let grain_bytes = store.files.space().grain_bytes;
+        let table_len_bytes = self.keyspace.options.table_len_bytes;
+        let is_gaining = self.plan.is_gaining(grain_bytes, table_len_bytes, store);
         OutputSpec {
+            source: Source::Tables { is_gaining },
             keyspace: self.keyspace.id,
             level: output.level,
             run: output.run,
@@ -265,9 +275,9 @@ impl Store {
             if keyspace.is_dropped.load(Ordering::Acquire) {
                 continue;
             }
-            let room_len_bytes = self.room_len_bytes();
+            let room = self.room();
             let state = plans.keyspaces.entry(keyspace.id).or_default();
-            if let Some(plan) = self.plan(&keyspace, state, room_len_bytes) {
+            if let Some(plan) = self.plan(&keyspace, state, room) {
                 state.start(&plan);
                 self.is_blocked.store(false, Ordering::Release);
                 return Some((keyspace, plan));
@@ -287,12 +297,7 @@ impl Store {
         None
     }
 
-    fn plan(
-        &self,
-        keyspace: &KeyspaceState,
-        state: &KeyspacePlans,
-        room_len_bytes: u64,
-    ) -> Option<Plan> {
+    fn plan(&self, keyspace: &KeyspaceState, state: &KeyspacePlans, room: Room) -> Option<Plan> {
         // After the lock: who finished a plan installed its version before (P2).
         let view = keyspace.view_arc();
         let plan = policy(keyspace.options.compaction).plan(&Situation {
@@ -303,20 +308,27 @@ impl Store {
             windows: &state.windows,
             facts: self,
             is_space_short: self.gate() & gate::LOW_SPACE != 0,
-            room_len_bytes,
+            room,
         });
         // A move needs no room on the drive, but some in the catalog: not again as long as the last
         // one failed for want of it.
         plan.filter(|plan| plan.work != Work::Move || self.may_try_to_write())
     }
 
+    /// Whether nothing runs in the background, and nothing is due that the drive has room for.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.plans.lock().is_idle()
+            && !(self.has_flush_due() && self.may_try_to_write())
+            && !self.has_compaction_due()
+    }
+
     /// Whether any compaction is due that the drive has room for.
-    pub(crate) fn has_compaction_due(&self) -> bool {
+    fn has_compaction_due(&self) -> bool {
         let mut plans = self.plans.lock();
-        let room_len_bytes = self.room_len_bytes();
+        let room = self.room();
         self.all_keyspaces().into_iter().any(|keyspace| {
             let state = plans.keyspaces.entry(keyspace.id).or_default();
-            self.plan(&keyspace, state, room_len_bytes).is_some()
+            self.plan(&keyspace, state, room).is_some()
         })
     }
 
@@ -379,7 +391,7 @@ impl Store {
             windows: &state.windows,
             facts: self,
             is_space_short: false,
-            room_len_bytes: self.room_len_bytes(),
+            room: self.room(),
         };
         let policy = policy(keyspace.options.compaction);
         let next = policy.plan_manual(&situation, level, range, after);
@@ -393,6 +405,7 @@ impl Store {
     /// the drive may pass, and a compaction that only read has changed nothing.
     fn compaction_failed(
         &self,
+        keyspace: &KeyspaceState,
         plan: &Plan,
         error: EngineError,
         has_read_failed: bool,
@@ -405,7 +418,8 @@ impl Store {
         if !error.is_no_space() || plan.work == Work::Move {
             return self.failed(error);
         }
-        let half = plan.len_bytes() / 2;
+        let grain_bytes = self.files.space().grain_bytes;
+        let half = plan.cost_bytes(grain_bytes, keyspace.options.table_len_bytes) / 2;
         self.room_max_bytes.fetch_min(half, Ordering::AcqRel);
         self.set_gate(gate::LOW_SPACE);
         error
@@ -431,7 +445,8 @@ impl Store {
             way.passed(&plan);
             Ok(())
         });
-        let done = done.map_err(|error| self.compaction_failed(&plan, error, has_read_failed));
+        let done =
+            done.map_err(|error| self.compaction_failed(keyspace, &plan, error, has_read_failed));
         self.end_compaction(keyspace, plan);
         done
     }
@@ -456,6 +471,10 @@ impl Store {
 impl TableFacts for Store {
     fn unit_of(&self, table: &TableSlot) -> Option<UnitId> {
         self.files.unit_of(&table.meta.id.file_name())
+    }
+
+    fn is_kept(&self, table: &TableSlot) -> bool {
+        self.files.name_count(&table.meta.id.file_name()) > 1
     }
 
     fn properties(&self, table: &TableSlot) -> Option<TableProperties> {
@@ -506,7 +525,7 @@ impl CompactionJob {
             match started {
                 Ok(run) => self.current = Some(run),
                 Err(error) => {
-                    let _ = store.compaction_failed(&plan, error, true);
+                    let _ = store.compaction_failed(&keyspace, &plan, error, true);
                     store.end_compaction(&keyspace, plan);
                 }
             }
@@ -537,7 +556,12 @@ impl Job for CompactionJob {
             Err(error) => {
                 let store = Arc::clone(&self.store);
                 if let Some(run) = &self.current {
-                    let _ = store.compaction_failed(&run.plan, error, run.has_read_failed());
+                    let _ = store.compaction_failed(
+                        &run.keyspace,
+                        &run.plan,
+                        error,
+                        run.has_read_failed(),
+                    );
                 }
                 self.let_go();
                 Step::Wait

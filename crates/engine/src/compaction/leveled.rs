@@ -19,7 +19,7 @@ use super::{
     Input, ManualPlan, ManualRange, Output, Plan, Policy, Pressure, Reason, Situation, Work,
 };
 use crate::options::{CompactionKind, KeyspaceOptions, VictimGrowth, VictimOrder};
-use crate::version::{KeyRange, LEVEL_COUNT, Level, RunId, TableSlot, Version};
+use crate::version::{KeyRange, LEVEL_COUNT, Level, Run, RunId, TableSlot, Version};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -48,6 +48,11 @@ impl Policy for Leveled {
             .or_else(|| {
                 let waits = is_single(situation) && !situation.is_space_short;
                 if waits { None } else { plan_deletes(situation) }
+            })
+            .or_else(|| {
+                let reason = Reason::Runs { run_count: situation.version.levels[0].runs.len() };
+                let is_due = situation.is_space_short;
+                if is_due { plan_within_level_0(situation, reason) } else { None }
             })
     }
 
@@ -227,7 +232,8 @@ fn expanded(
 }
 
 /// `victims` of level 0 with all they overlap there; where the drive has no room for that, one
-/// table of the oldest run: nothing older is in its way (P3), and it needs the least.
+/// table of the oldest run: nothing older is in its way (P3), and it needs the least. Where not even
+/// that fits, runs that follow one another become one, if zones come back by it.
 fn plan_level_0(
     situation: &Situation<'_>,
     victims: Vec<Arc<TableSlot>>,
@@ -241,7 +247,30 @@ fn plan_level_0(
     let oldest = &level_0.runs.last()?.tables;
     let mut small =
         oldest.iter().filter_map(|table| build(situation, 0, vec![Arc::clone(table)], reason));
-    small.find(|plan| situation.fits(plan))
+    small.find(|plan| situation.fits(plan)).or_else(|| plan_within_level_0(situation, reason))
+}
+
+/// The oldest runs of level 0 that follow one another and whose merge into one brings back zones.
+fn plan_within_level_0(situation: &Situation<'_>, reason: Reason) -> Option<Plan> {
+    let runs = &situation.version.levels[0].runs;
+    let merged = |from: usize, to: usize| {
+        let victims: Vec<_> = runs[from..to].iter().flat_map(|run| &run.tables).cloned().collect();
+        let mut plan = make(situation, Work::Merge, 0, victims, Vec::new(), reason);
+        let output = &mut plan.outputs[0];
+        (output.level, output.run, output.is_bottom) = (0, runs[from].id, false);
+        output.grandparents.clear();
+        plan
+    };
+    let is_busy = |run: &Run| run.tables.iter().any(|table| situation.busy.has_table(table));
+    // Newest first, as the level has them.
+    (1..=runs.len()).rev().find_map(|to| {
+        let free_count = runs[..to].iter().rev().take_while(|run| !is_busy(run)).count();
+        let plans = (2..=free_count).map(|count| merged(to - count, to));
+        plans
+            .take_while(|plan| situation.fits(plan))
+            .filter(|plan| situation.is_gaining(plan))
+            .last()
+    })
 }
 
 /// Whether nothing in level 0 and level 1 overlaps `table`, nor what is being written there.
@@ -318,7 +347,7 @@ pub(super) fn fitting(
     wanted_len_bytes: u64,
 ) -> usize {
     let limit = situation.options.table_len_bytes.saturating_mul(COMPACTION_TABLE_COUNT_MAX);
-    let limit = limit.min(situation.room_len_bytes);
+    let limit = limit.min(situation.room.len_bytes);
     let below = &situation.version.levels[usize::from(level) + 1];
     let mut range = tables[0].meta.range();
     let mut len_bytes = tables[0].meta.len_bytes;

@@ -36,6 +36,7 @@ mod way;
 
 use crate::batch::KeyspaceId;
 use crate::options::{CompactionKind, KeyspaceOptions};
+use crate::room::Room;
 use crate::table::TableProperties;
 use crate::version::{KeyRange, LEVEL_COUNT, RunId, TableId, TableMeta, TableSlot, Version};
 use bytes::Bytes;
@@ -141,6 +142,24 @@ impl Plan {
     pub(crate) fn len_bytes(&self) -> u64 {
         self.tables().map(|table| table.meta.len_bytes).sum()
     }
+
+    /// What its outputs take before its inputs are released, where a table takes `grain_bytes` at
+    /// least.
+    fn cost_bytes(&self, grain_bytes: u64, table_len_bytes: u64) -> u64 {
+        if grain_bytes == 0 {
+            return self.len_bytes();
+        }
+        // The last table of a run is short, and runs are cut for the sake of those below.
+        let short_count = if self.output().level == 0 { 1 } else { 2 };
+        (short_count + self.len_bytes() / table_len_bytes.min(grain_bytes)) * grain_bytes
+    }
+
+    /// Whether it gives back more zones than it takes, where a table takes whole ones.
+    fn is_gaining(&self, grain_bytes: u64, table_len_bytes: u64, facts: &dyn TableFacts) -> bool {
+        let freed = self.tables().filter(|table| !facts.is_kept(table));
+        let freed = freed.map(|table| table.meta.len_bytes.next_multiple_of(grain_bytes));
+        grain_bytes > 0 && freed.sum::<u64>() > self.cost_bytes(grain_bytes, table_len_bytes)
+    }
 }
 
 impl fmt::Display for Plan {
@@ -240,6 +259,9 @@ pub(crate) trait TableFacts: fmt::Debug {
     /// The reclaim unit that the table begins in; `None` where the placement has none.
     fn unit_of(&self, table: &TableSlot) -> Option<UnitId>;
 
+    /// Whether a checkpoint keeps the table: its space does not come back when it is merged.
+    fn is_kept(&self, table: &TableSlot) -> bool;
+
     /// What the table says about itself; `None` if it cannot be read. Cost: opens the table, a few
     /// reads the first time.
     fn properties(&self, table: &TableSlot) -> Option<TableProperties>;
@@ -282,13 +304,19 @@ pub(crate) struct Situation<'a> {
     /// Space is short: deletes are to reach what they hide, whatever it costs.
     pub(crate) is_space_short: bool,
     /// What the outputs of a merge may take before its inputs are released.
-    pub(crate) room_len_bytes: u64,
+    pub(crate) room: Room,
 }
 
 impl Situation<'_> {
     /// Whether the drive has room for the outputs beside the inputs.
     fn fits(&self, plan: &Plan) -> bool {
-        plan.work == Work::Move || plan.len_bytes() <= self.room_len_bytes
+        let table_len_bytes = self.options.table_len_bytes;
+        let cost_bytes = plan.cost_bytes(self.room.grain_bytes, table_len_bytes);
+        plan.work == Work::Move || cost_bytes <= self.room.of(self.is_gaining(plan))
+    }
+
+    fn is_gaining(&self, plan: &Plan) -> bool {
+        plan.is_gaining(self.room.grain_bytes, self.options.table_len_bytes, self.facts)
     }
 
     /// Whether a table has so many deletes that it should go down to what they hide; where space is

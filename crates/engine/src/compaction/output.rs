@@ -18,7 +18,7 @@ use crate::table::{TableBuilder, TableOptions};
 use crate::version::edit::TableAdd;
 use crate::version::{RunId, TableId, TableMeta, TableSlot};
 use bytes::Bytes;
-use imbrex_files::{FileBuffer, FileKind, GroupId, Hints, Persisted};
+use imbrex_files::{CommitKind, FileBuffer, FileKind, GroupId, Hints, Persisted};
 use std::sync::Arc;
 
 /// Where the outputs of a merge go, and what they look like.
@@ -38,6 +38,27 @@ pub(crate) struct OutputSpec {
     pub(crate) tombstones: FragmentedTombstones,
     /// Whether all tables are persisted in one go.
     pub(crate) is_together: bool,
+    pub(crate) source: Source,
+}
+
+/// Where entries come from, which decides how much of the drive must stay free beside them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// A memtable: room was kept for it.
+    Memory,
+    /// Logs, as a store is opened.
+    Logs,
+    /// Other tables, which can wait; `is_gaining` if zones come back by it.
+    Tables { is_gaining: bool },
+}
+
+impl Source {
+    fn purpose(self) -> CommitKind {
+        match self {
+            Source::Memory | Source::Tables { .. } => CommitKind::Upkeep,
+            Source::Logs => CommitKind::Recovery,
+        }
+    }
 }
 
 /// Writes tables one after the other; only one is in memory at a time, unless they are to be
@@ -145,7 +166,7 @@ impl OutputWriter {
             level: self.spec.level,
             group: Some(self.spec.group),
             stream: self.spec.keyspace.0,
-            may_use_reserve: true,
+            purpose: self.spec.source.purpose(),
             ..Hints::new(FileKind::Table)
         };
         let options = &self.spec.options;
@@ -216,6 +237,9 @@ impl OutputWriter {
     fn persist(&mut self, store: &Store) -> Result<(), EngineError> {
         let held = std::mem::take(&mut self.held);
         let Some(first) = held.first() else { return Ok(()) };
+        if let Source::Tables { is_gaining } = self.spec.source {
+            store.check_room_for_outputs(held.iter().map(FileBuffer::len_bytes), is_gaining)?;
+        }
         let what = format!("write {} tables from {} on", held.len(), first.name());
         self.files.extend(store.files.persist(held).map_err(EngineError::files(what))?);
         Ok(())

@@ -1,7 +1,8 @@
 //! The planner as scripts: shapes of a tree, and the plans they give.
 //!
 //! `version` sets the tables, a line each: `L0 run=9 id=10 a..f mb=16 [deletes=n]
-//! [tombstones=n] [unit=n] [set=group/tables] [shares=a:2,c:1]` (where the bytes lie, in MB);
+//! [tombstones=n] [unit=n] [set=group/tables] [shares=a:2,c:1]
+//! [kept=yes]` (where the bytes lie, in MB; a checkpoint keeps it);
 //! `plan` prints the next plan, and where its routes lead; with `apply` it is carried out on paper (a
 //! merge yields one table over its inputs' range; with routes, each input is its two end keys, and
 //! goes where they go); with `start` it keeps running. `windows` prints what gear chose.
@@ -9,6 +10,7 @@
 use super::*;
 use crate::key::Seq;
 use crate::options::{VictimGrowth, VictimOrder};
+use crate::room::Room;
 use crate::table::{Histogram, HistogramBuilder};
 use crate::version::TableMeta;
 use imbrex_files::GroupId;
@@ -23,7 +25,7 @@ struct Paper {
     windows: Windows,
     facts: Facts,
     is_space_short: bool,
-    room_mb: Option<u64>,
+    room: Option<Room>,
     next_id: u64,
 }
 
@@ -32,11 +34,16 @@ struct Paper {
 struct Facts {
     units: BTreeMap<TableId, UnitId>,
     histograms: BTreeMap<TableId, Arc<Histogram>>,
+    kept: BTreeSet<TableId>,
 }
 
 impl TableFacts for Facts {
     fn unit_of(&self, table: &TableSlot) -> Option<UnitId> {
         self.units.get(&table.meta.id).copied()
+    }
+
+    fn is_kept(&self, table: &TableSlot) -> bool {
+        self.kept.contains(&table.meta.id)
     }
 
     fn properties(&self, table: &TableSlot) -> Option<TableProperties> {
@@ -55,7 +62,7 @@ impl Paper {
             windows: &self.windows,
             facts: &self.facts,
             is_space_short: self.is_space_short,
-            room_len_bytes: self.room_mb.map_or(u64::MAX, |mb| mb << 20),
+            room: self.room.unwrap_or(Room::UNBOUNDED),
         }
     }
 
@@ -75,6 +82,7 @@ impl Paper {
                     meta.group = GroupId(group.parse().unwrap());
                     meta.group_table_count = count.parse().unwrap();
                 }
+                Some(("kept", _)) => _ = self.facts.kept.insert(meta.id),
                 Some(("shares", value)) => histogram = Some(shares(value)),
                 Some(("mb", value)) => meta.len_bytes = value.parse::<u64>().unwrap() << 20,
                 Some(("deletes", value)) => meta.delete_count = value.parse().unwrap(),
@@ -245,7 +253,17 @@ fn scripts() {
                     out = paper.version.check().err().unwrap_or_default();
                 }
                 "space-short" => paper.is_space_short = true,
-                "room" => paper.room_mb = Some(case.args["mb"][0].parse().unwrap()),
+                "room" => {
+                    let number = |name: &str| {
+                        case.args.get(name).map(|n| n[0].parse::<u64>().unwrap() << 20)
+                    };
+                    let len_bytes = number("mb").unwrap();
+                    paper.room = Some(Room {
+                        len_bytes,
+                        gaining_len_bytes: number("gaining").unwrap_or(len_bytes),
+                        grain_bytes: number("grain").unwrap_or_default(),
+                    });
+                }
                 "show" => out = paper.version.to_string(),
                 "plan" => {
                     let policy = policy(paper.options.compaction);

@@ -5,13 +5,15 @@ use imbrex::{Db, EngineError, KeyspaceOptions, Options};
 use imbrex_clockwork::{Order, Prng, Runtime};
 use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Rule};
 use imbrex_disk_sim::{FailAt, FaultPlan, SimDisk};
-use imbrex_files::{Commit, FileBuffer, FileKind, FileLayer, Files, FormatOptions, Hints};
+use imbrex_files::{
+    Commit, CommitKind, FileBuffer, FileKind, FileLayer, Files, FormatOptions, Hints,
+};
 use imbrex_files::{FilesError, PlacementKind};
 use std::sync::Arc;
 
 /// Fills what the store leaves of the drive, and takes away again what two memtables take.
 fn fill_with_ballast(files: &dyn Files) {
-    let hints = Hints { may_use_reserve: true, ..Hints::new(FileKind::Other) };
+    let hints = Hints { purpose: CommitKind::Upkeep, ..Hints::new(FileKind::Other) };
     let mut names = Vec::new();
     for piece_len_bytes in [64 << 10, 4 << 10] {
         loop {

@@ -155,6 +155,12 @@ impl Namespace {
         &self.app
     }
 
+    /// How many names the file has that has this one.
+    pub(crate) fn name_count(&self, name: &str) -> usize {
+        let file = self.id_of(name).and_then(|id| self.files.get(&id));
+        file.map_or(0, |(_, name_count)| *name_count as usize)
+    }
+
     /// What goes from a checkpoint with this name: an extent with the last name of its file only.
     pub(crate) fn cost_of_name(&self, name: &str) -> u64 {
         let Some((file, name_count)) = self.id_of(name).and_then(|id| self.files.get(&id)) else {

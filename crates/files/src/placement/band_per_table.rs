@@ -14,6 +14,7 @@
 use super::{FileRequest, Placement, Planned, Urgency, lanes};
 use crate::api::{FileKind, Hints};
 use crate::extent::fill;
+use crate::room::CommitKind;
 use crate::space::{Claim, NoSpace, SpaceMap, ZoneSpace};
 use imbrex_disk::ZoneKind::{Conventional, SequentialRequired};
 use imbrex_disk::{BlockRange, Blocks, Geometry};
@@ -96,16 +97,16 @@ impl Placement for BandPerTable {
 }
 
 /// What a file may use. Nothing is cleaned, so that what cleaning would keep goes to those who cannot
-/// wait: a store is opened only with a table of level 0 in each lost log's place, and a delete needs a
-/// log before all.
+/// wait: a store is opened only with tables of level 0 in its logs' place, which begins no log, and a
+/// delete needs a log before all.
 fn free_for(space: &SpaceMap, hints: &Hints) -> Blocks {
-    match (hints.may_use_reserve, hints.kind, hints.level) {
-        (false, ..) => space.free_for(Claim::Normal),
-        (true, FileKind::Log, _) => space.free_for(Claim::Cleaning),
-        (true, _, 0) => {
+    match (hints.purpose, hints.kind, hints.level) {
+        (CommitKind::Ordinary, ..) => space.free_for(Claim::Normal),
+        (CommitKind::Recovery, ..) | (_, FileKind::Log, _) => space.free_for(Claim::Cleaning),
+        (CommitKind::Upkeep, _, 0) => {
             let for_logs = Blocks::new(ZONES_FOR_LOGS * space.zone_capacity().get());
             space.free_for(Claim::Cleaning).saturating_sub(for_logs)
         }
-        (true, ..) => space.free_for(Claim::Reserve),
+        (CommitKind::Upkeep, ..) => space.free_for(Claim::Reserve),
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{FileRequest, Placement, PlacementKind, PlacementOptions, Planned, Urgency};
 use crate::api::{FileKind, GroupId, Hints};
+use crate::room::CommitKind;
 use crate::space::tests::{empty_zones, range, shingled, unzoned};
 use crate::space::{Lane, NoSpace, SpaceMap};
 use imbrex_clockwork::Prng;
@@ -87,7 +88,7 @@ fn a_group_is_laid_side_by_side_and_comes_back_whole() {
 fn a_set_that_no_run_holds_is_cut() {
     let mut map = unzoned(Rule::Anywhere, 1020, 4);
     let with_reserve = |file: FileRequest| FileRequest {
-        hints: Hints { may_use_reserve: true, ..file.hints },
+        hints: Hints { purpose: CommitKind::Upkeep, ..file.hints },
         ..file
     };
     for _ in 0..10 {
@@ -159,7 +160,7 @@ fn a_table_has_its_band_for_itself() {
     assert_eq!(place(&mut map, &[table(1, 1, 1), table(1, 1, 1)]), "320..321 384..385");
     assert_eq!(place(&mut map, &[table(1, 1, 1)]), "no space: 64 of 0");
     let log = policy("band-per-table");
-    let hints = Hints { may_use_reserve: true, ..Hints::new(FileKind::Log) };
+    let hints = Hints { purpose: CommitKind::Upkeep, ..Hints::new(FileKind::Log) };
     assert_eq!(log.plan_log(&map, &hints, Blocks::ZERO), Ok(range(0, 64)));
     assert_eq!(log.plan_reclaim(&map, Urgency::NoSpace), None);
     map.give(range(128, 10), false);

@@ -29,6 +29,7 @@ mod zone_per_level;
 
 use crate::api::Hints;
 use crate::extent::Extent;
+use crate::room::CommitKind;
 use crate::space::{CLASS_LEN, Claim, Lane, NoSpace, SpaceMap};
 use draft::Draft;
 use imbrex_disk::{BlockRange, Blocks, Geometry};
@@ -57,10 +58,10 @@ impl FileRequest {
 
     /// How deep into the reserve it may go.
     pub fn claim(&self) -> Claim {
-        match (self.is_moved, self.hints.may_use_reserve) {
+        match (self.is_moved, self.hints.purpose) {
             (true, _) => Claim::Cleaning,
-            (false, true) => Claim::Reserve,
-            (false, false) => Claim::Normal,
+            (false, CommitKind::Ordinary) => Claim::Normal,
+            (false, CommitKind::Upkeep | CommitKind::Recovery) => Claim::Reserve,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{FileRequest, PlacementKind, PlacementOptions, Urgency};
 use crate::api::{FileKind, Hints};
+use crate::room::CommitKind;
 use crate::space::tests::{empty_zones, map, range};
 use crate::space::{Lane, NoSpace, SpaceMap};
 use imbrex_disk::{Blocks, Geometry, GeometrySpec, Lba, Rule, ZoneKind};
@@ -13,7 +14,7 @@ fn request(blocks: u64, level: u8) -> FileRequest {
 
 fn reserve(blocks: u64, level: u8) -> FileRequest {
     let request = request(blocks, level);
-    FileRequest { hints: Hints { may_use_reserve: true, ..request.hints }, ..request }
+    FileRequest { hints: Hints { purpose: CommitKind::Upkeep, ..request.hints }, ..request }
 }
 
 /// Plans and takes; the picture of where each file lies, or the refusal.

@@ -13,6 +13,7 @@
 use super::{FileRequest, Planned, admit};
 use crate::api::{FileKind, Hints};
 use crate::extent::fill;
+use crate::room::CommitKind;
 use crate::space::{Claim, NoSpace, SpaceMap, Tier, TrackMap};
 use imbrex_disk::{BlockRange, Blocks, Geometry, Lba, Rule, TrackId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -241,7 +242,10 @@ pub(super) fn plan_log(
     hints: &Hints,
     owned: Blocks,
 ) -> Result<Vec<BlockRange>, NoSpace> {
-    let claim = if hints.may_use_reserve { Claim::Cleaning } else { Claim::Normal };
+    let claim = match hints.purpose {
+        CommitKind::Ordinary => Claim::Normal,
+        CommitKind::Upkeep | CommitKind::Recovery => Claim::Cleaning,
+    };
     let tracks = space.tracks();
     let expected = Blocks::holding(hints.expected_len_bytes.unwrap_or(0)).saturating_sub(owned);
     // Doubling keeps the number of growths, and so of catalog records, logarithmic.

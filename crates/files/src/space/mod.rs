@@ -52,10 +52,10 @@ pub enum Claim {
 /// So many zones should be left to begin: more than one compaction writes at a time.
 const ACTIVE_ZONES_SPARE: usize = 16;
 
-/// Where files share no zone, so many are the reserve: four for the outputs of compactions, the rest
-/// for two logs and for the tables of a flush or recovery of several memtables.
+/// Where files share no zone, so many are the reserve, a fifth of it for logs alone. Who writes counts
+/// in zones what of the rest its memtables and compactions may take.
 const APART_ZONES_RESERVED: u64 = 10;
-const APART_FLOOR_PERCENT: u64 = 60;
+const APART_FLOOR_PERCENT: u64 = 20;
 
 /// A plan did not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +84,8 @@ pub struct SpaceMap {
     active_zone_budget: Option<u32>,
     capacity: Blocks,
     reserve: Blocks,
+    /// What a file takes at least where files share no zone.
+    grain: Blocks,
     cleaning_floor: Blocks,
     free: Blocks,
     held: Blocks,
@@ -130,6 +132,7 @@ impl SpaceMap {
             active_zone_budget: None,
             capacity: Blocks::ZERO,
             reserve: Blocks::ZERO,
+            grain: Blocks::ZERO,
             cleaning_floor: Blocks::ZERO,
             free: Blocks::ZERO,
             held: Blocks::ZERO,
@@ -174,6 +177,7 @@ impl SpaceMap {
     /// uses some of it, and leaves the rest to logs and to the tables that take their place.
     pub(crate) fn reserve_whole_zones(&mut self) {
         let zone = self.zone_capacity;
+        self.grain = zone;
         let wanted = Blocks::new((APART_ZONES_RESERVED * zone.get()).min(self.capacity.get() / 4));
         self.reserve = self.reserve.max(wanted);
         self.cleaning_floor = Blocks::new(self.reserve.get() * APART_FLOOR_PERCENT / 100);
@@ -328,6 +332,11 @@ impl SpaceMap {
     /// What is kept for writes that make room.
     pub fn reserve(&self) -> Blocks {
         self.reserve
+    }
+
+    /// What a new file takes at least, however short it is, where files share no zone; else zero.
+    pub fn grain(&self) -> Blocks {
+        self.grain
     }
 
     /// Dead blocks in zones and spans that still hold something.

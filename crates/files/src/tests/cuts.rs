@@ -8,6 +8,7 @@ use super::stage::{
     Stage, Zones, assert_sound, content, conventional, interlaced, member, put, shingled, table,
     verify, zoned,
 };
+use crate::CommitKind;
 use crate::{AppRecord, Commit, FileKind, FileLayer, Files, FilesError, Hints, LogWriter};
 use imbrex_disk::Blocks;
 use imbrex_disk_sim::FaultPlan;
@@ -217,7 +218,7 @@ fn perform(
             files.commit(Commit { app, ..Commit::default() })
         }
         Op::Log(name) => {
-            let hints = Hints { may_use_reserve: true, ..Hints::new(FileKind::Log) };
+            let hints = Hints { purpose: CommitKind::Upkeep, ..Hints::new(FileKind::Log) };
             files.create_log(name, hints).map(|log| drop(logs.insert(name, log)))
         }
         Op::Append(name, blocks) => {

@@ -8,6 +8,7 @@
 use super::stage::{
     Stage, Zones, content, conventional, interlaced, shingled, table, verify, zoned,
 };
+use crate::CommitKind;
 use crate::{
     AppRecord, Commit, FileBuffer, FileKind, FileLayer, FileReader, Files, FilesError, GroupId,
     Hints, LogWriter, Persisted, PlacementOptions, ZoneUseKind,
@@ -72,7 +73,9 @@ impl Script {
             "commit" => self.commit(&case.input)?,
             "log" => {
                 let mut hints = Hints::new(FileKind::Log);
-                hints.may_use_reserve = number("reserve").is_some();
+                if number("reserve").is_some() {
+                    hints.purpose = CommitKind::Upkeep;
+                }
                 let name = bare();
                 let log = self.files().create_log(&name, hints)?;
                 self.logs.insert(name, log);
@@ -143,7 +146,7 @@ impl Script {
                     ("bytes", n) => len_bytes += n.parse::<usize>().unwrap(),
                     ("level", n) => hints.level = n.parse().unwrap(),
                     ("group", n) => hints.group = Some(GroupId(n.parse().unwrap())),
-                    ("reserve", _) => hints.may_use_reserve = true,
+                    ("reserve", _) => hints.purpose = CommitKind::Upkeep,
                     other => panic!("no such hint: {other:?}"),
                 }
             }

@@ -2,6 +2,7 @@
 //! cuts, against a model of what must be there.
 
 use super::stage::{Stage, assert_sound, content, interlaced, member, shingled, stage};
+use crate::CommitKind;
 use crate::{
     AppRecord, Commit, FileKind, FileLayer, FileReader, Files, FilesError, Hints, LogWriter,
     Persisted,
@@ -208,7 +209,7 @@ impl Run {
     fn create_log(&mut self, next: &mut Model) -> Result<(), FilesError> {
         let name = self.new_name("w");
         next.files.insert(name.clone(), Expected { tag: name.clone(), blocks: 0, is_log: true });
-        let hints = Hints { may_use_reserve: true, ..Hints::new(FileKind::Log) };
+        let hints = Hints { purpose: CommitKind::Upkeep, ..Hints::new(FileKind::Log) };
         let log = self.files.create_log(&name, hints)?;
         self.logs.insert(name, log);
         Ok(())

@@ -1,6 +1,7 @@
 //! Several threads at once: group commit, zones written side by side, reads under cleaning.
 
 use super::stage::{Zones, assert_sound, content, member, put, remove, shingled, verify, zoned};
+use crate::CommitKind;
 use crate::{Commit, FileKind, FileLayer, Files, FilesError, Hints};
 use imbrex_clockwork::{Runtime, StillClock, ThreadScheduler, fan_out};
 use imbrex_disk::{
@@ -140,7 +141,7 @@ fn a_log_behind_a_table_waits_for_the_table() {
         for round in 0..150 {
             let name = format!("{worker}-{round}");
             let written = if worker == 0 {
-                let hints = Hints { may_use_reserve: true, ..Hints::new(FileKind::Log) };
+                let hints = Hints { purpose: CommitKind::Upkeep, ..Hints::new(FileKind::Log) };
                 files.create_log(&name, hints).and_then(|log| {
                     log.append(&[round; 3 * 4096])?;
                     log.finish()

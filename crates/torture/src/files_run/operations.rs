@@ -83,7 +83,9 @@ impl<'a> Life<'a> {
             (hints.level, hints.group) = (level, group);
             hints.stream = rig.prng.below(3) as u32;
             hints.expected_len_bytes = rig.prng.chance(1, 2).then_some(len);
-            hints.may_use_reserve = rig.prng.chance(1, 8);
+            if rig.prng.chance(1, 8) {
+                hints.purpose = CommitKind::Upkeep;
+            }
             let mut buffer = FileBuffer::new(format!("t{:03}", rig.prng.below(400)), hints);
             bytes.chunks(10_000).for_each(|chunk| buffer.append(chunk));
             buffers.push(buffer);
@@ -227,7 +229,9 @@ impl<'a> Life<'a> {
         }
         let name = format!("log{:02}", rig.prng.below(30));
         let mut hints = Hints::new(FileKind::Log);
-        hints.may_use_reserve = rig.prng.chance(1, 2);
+        if rig.prng.chance(1, 2) {
+            hints.purpose = CommitKind::Upkeep;
+        }
         rig.say(format!("create log {name}"));
         let id = model.new_id();
         let inode = Inode { kind: FileKind::Log, level: 0, group: None, content: Content::Log(id) };

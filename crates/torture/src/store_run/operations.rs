@@ -141,7 +141,14 @@ impl<'a> Life<'a> {
             let (start, end) = (Bytes::from(&b"k0"[..]), Bytes::from(&b"k9"[..]));
             let change = Change::DeleteRange { keyspace, start, end };
             rig.say(format!("make room: {}", in_words(std::slice::from_ref(&change))));
-            match write(self.store, std::slice::from_ref(&change), false) {
+            let mut written = write(self.store, std::slice::from_ref(&change), false);
+            // What a checkpoint keeps no delete brings back: then it is the checkpoint that must go.
+            if matches!(&written, Err(error) if error.is_no_space())
+                && self.drop_checkpoints(rig)?
+            {
+                written = write(self.store, std::slice::from_ref(&change), false);
+            }
+            match written {
                 Ok(()) => model.wrote(vec![change], false),
                 Err(error) if error.is_no_space() => {
                     let held = self.held_in_words();
@@ -156,6 +163,18 @@ impl<'a> Life<'a> {
             }
         }
         self.compact(rig, model)
+    }
+
+    /// Deletes all checkpoints; false if there was none.
+    fn drop_checkpoints(&self, rig: &mut Rig) -> Result<bool, String> {
+        let names = self.store.db.checkpoints();
+        for name in &names {
+            rig.say(format!("make room: delete checkpoint {name}"));
+            if let Err(error) = self.store.db.delete_checkpoint(name) {
+                rig.excuse("delete a checkpoint", &error)?;
+            }
+        }
+        Ok(!names.is_empty())
     }
 
     /// What holds the space.

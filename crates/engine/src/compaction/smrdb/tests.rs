@@ -4,6 +4,7 @@
 use super::*;
 use crate::compaction::{Busy, KeyspacePlans, TableFacts, UnitId};
 use crate::key::Seq;
+use crate::room::Room;
 use crate::table::TableProperties;
 use imbrex_clockwork::Prng;
 use imbrex_files::GroupId;
@@ -14,6 +15,10 @@ struct NoFacts;
 impl TableFacts for NoFacts {
     fn unit_of(&self, _table: &TableSlot) -> Option<UnitId> {
         None
+    }
+
+    fn is_kept(&self, _table: &TableSlot) -> bool {
+        false
     }
 
     fn properties(&self, _table: &TableSlot) -> Option<TableProperties> {
@@ -51,7 +56,7 @@ impl Tree {
             windows: &self.plans.windows,
             facts: &NoFacts,
             is_space_short: false,
-            room_len_bytes: u64::MAX,
+            room: Room::UNBOUNDED,
         }
     }
 
