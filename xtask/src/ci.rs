@@ -28,11 +28,10 @@ const STEPS: &[Step] = &[
         let torture = ["run", "--release", "--package", "imbrex-torture", "--", "--seeds", "2000"];
         shown(Cargo::new(root).args(torture))
     }),
-    // More of what the step before has few of. Not all seeds of `smrdb-leveled` are clean yet
-    // (docs/results/torture.md); these are.
+    // More of what the step before has few of.
     ("layouts", |root| {
         let torture = ["run", "--release", "--package", "imbrex-torture", "--"];
-        let layouts = ["--scenario", "layout-*", "--each", "100", "--first-seed", "11300"];
+        let layouts = ["--scenario", "layout-*", "--each", "1000", "--first-seed", "100000"];
         shown(Cargo::new(root).args(torture).args(layouts))
     }),
     ("sweeps", |root| {

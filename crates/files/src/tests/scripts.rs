@@ -73,9 +73,8 @@ impl Script {
             "commit" => self.commit(&case.input)?,
             "log" => {
                 let mut hints = Hints::new(FileKind::Log);
-                if number("reserve").is_some() {
-                    hints.purpose = CommitKind::Upkeep;
-                }
+                hints.purpose =
+                    number("reserve").map_or(CommitKind::Ordinary, |_| CommitKind::Upkeep);
                 let name = bare();
                 let log = self.files().create_log(&name, hints)?;
                 self.logs.insert(name, log);
