@@ -4,7 +4,7 @@ use crate::drive::{Drive, Shared};
 use crate::status::{Failure, Status, guard};
 use crate::strings::{bytes, give, handle, need_out, put, take, text};
 use crate::{KIND_LOG, KIND_METADATA, KIND_OTHER, KIND_TABLE};
-use imbrex_files::{FileKind, GroupId};
+use imbrex_files::{CommitKind, FileKind, GroupId};
 use std::ffi::c_char;
 use std::sync::Arc;
 
@@ -40,12 +40,16 @@ impl Hints {
                 return Err(Failure::new(Status::Invalid, message));
             }
         };
+        let purpose = match self.may_use_reserve {
+            0 => CommitKind::Ordinary,
+            _ => CommitKind::Upkeep,
+        };
         Ok(imbrex_files::Hints {
             level: self.level,
             group: (self.group != 0).then_some(GroupId(self.group)),
             stream: self.stream,
             expected_len_bytes: (self.expected_len_bytes != 0).then_some(self.expected_len_bytes),
-            may_use_reserve: self.may_use_reserve != 0,
+            purpose,
             ..imbrex_files::Hints::new(kind)
         })
     }
