@@ -2,8 +2,6 @@
 
 #include <cstring>
 
-#include "levels.h"
-
 namespace imbrex_rocksdb {
 namespace {
 
@@ -15,15 +13,12 @@ class Lock : public FileLock {
 
 }  // namespace
 
-IOStatus OpenFileSystem(const std::string& text, std::unique_ptr<FileSystem>* result) {
-  Uri uri;
-  if (!ParseUri(text, &uri)) {
-    return IOStatus::InvalidArgument(text, "is not imbrex://DRIVE or imbrex://DRIVE?layout=NAME");
-  }
-  std::shared_ptr<Drive> drive;
-  IOStatus status = Drive::Open(uri, &drive);
-  if (status.ok()) result->reset(new ImbrexFileSystem(text, drive));
-  return status;
+IOStatus OpenFileSystem(const std::string& uri, std::unique_ptr<FileSystem>* result) {
+  std::string error;
+  std::shared_ptr<Drive> drive = Drive::Open(uri, &error);
+  if (drive == nullptr) return IOStatus::IOError(uri, error);
+  result->reset(new ImbrexFileSystem(uri, drive));
+  return IOStatus::OK();
 }
 
 IOStatus ImbrexFileSystem::Stat(const std::string& path, imbrex_file_stat* stat) {

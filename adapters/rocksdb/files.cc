@@ -3,8 +3,6 @@
 #include <cstdio>
 #include <cstring>
 
-#include "levels.h"
-
 namespace imbrex_rocksdb {
 namespace {
 
@@ -37,6 +35,23 @@ std::string TablePath(const std::string& manifest, uint64_t number) {
 }
 
 }  // namespace
+
+IOStatus Translate(imbrex_status status, const std::string& path) {
+  if (status == IMBREX_STATUS_OK) return IOStatus::OK();
+  std::string why = imbrex_last_error();
+  switch (status) {
+    case IMBREX_STATUS_NOT_FOUND:
+      return IOStatus::PathNotFound(path, why);
+    case IMBREX_STATUS_NO_SPACE:
+      return IOStatus::NoSpace(path, why);
+    case IMBREX_STATUS_CORRUPT:
+      return IOStatus::Corruption(path, why);
+    case IMBREX_STATUS_INVALID:
+      return IOStatus::InvalidArgument(path, why);
+    default:
+      return IOStatus::IOError(path, why);
+  }
+}
 
 FileClass ClassOf(const std::string& path) {
   std::string name = path.substr(path.rfind('/') + 1);

@@ -5,8 +5,10 @@
 #include <memory>
 #include <string>
 
-#include "drive.h"
-#include "manifest.h"
+#include "../levels/drive.h"
+#include "../levels/levels.h"
+#include "../levels/manifest.h"
+#include "rocksdb/io_status.h"
 #include "rocksdb/file_system.h"
 
 namespace imbrex_rocksdb {
@@ -20,7 +22,16 @@ using ROCKSDB_NAMESPACE::FSSequentialFile;
 using ROCKSDB_NAMESPACE::FSWritableFile;
 using ROCKSDB_NAMESPACE::IODebugContext;
 using ROCKSDB_NAMESPACE::IOOptions;
+using ROCKSDB_NAMESPACE::IOStatus;
 using ROCKSDB_NAMESPACE::Slice;
+
+using imbrex_levels::Drive;
+using imbrex_levels::LevelBook;
+using imbrex_levels::ManifestReader;
+using imbrex_levels::Normal;
+
+// What became of a call on the file `path`, in RocksDB's words.
+IOStatus Translate(imbrex_status status, const std::string& path);
 
 // What a file's name says it is.
 enum class FileClass { kTable, kWal, kManifest, kInfoLog, kMetadata, kOther };

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "file_system.h"
-#include "levels.h"
 #include "rocksdb/db.h"
 #include "rocksdb/listener.h"
 #include "rocksdb/utilities/object_registry.h"
@@ -102,6 +101,8 @@ const int registered = Register();
 ROCKSDB_NAMESPACE::DBOptions Hooked(const ROCKSDB_NAMESPACE::DBOptions& asked) {
   ROCKSDB_NAMESPACE::DBOptions options = asked;
   options.listeners.push_back(std::make_shared<LevelListener>());
+  // RocksDB leaves reading ahead to the kernel, which a drive without a page cache has not.
+  if (options.compaction_readahead_size == 0) options.compaction_readahead_size = 2 << 20;
   if (options.env == ROCKSDB_NAMESPACE::Env::Default() && ToldEnv() != nullptr) {
     options.env = ToldEnv();
   }

@@ -8,19 +8,21 @@ use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What the RocksDB adapter and its tests need: a file that is there with it, and its package.
-const NEEDS: [(&str, &str); 4] = [
+/// What the adapters and their tests need: a file that is there with it, and its package.
+const NEEDS: [(&str, &str); 5] = [
     ("/usr/include/rocksdb/file_system.h", "librocksdb-dev"),
+    ("/usr/include/leveldb/env.h", "libleveldb-dev"),
     ("/usr/bin/db_bench", "rocksdb-tools"),
     ("/usr/bin/c++", "g++"),
     ("/usr/bin/make", "make"),
 ];
 
 /// A layout for each kind of drive, and how its drive is made.
-const DRIVES: [(&str, &[&str]); 3] = [
+const DRIVES: [(&str, &[&str]); 4] = [
     ("leveled-zones", &["--zone-len", "64MiB"]),
     ("leveled-first-fit", &["--rule", "conventional"]),
     ("sealdb", &[]),
+    ("imr-m", &[]),
 ];
 
 /// Tables by the thousand in seconds: everything small, two jobs side by side, subcompactions.
@@ -43,22 +45,21 @@ pub(crate) fn run(root: &Path, may_skip: bool) -> Result<()> {
     if !missing.is_empty() && !install(&missing) {
         let what = format!("not installed: {}", missing.join(", "));
         ensure!(may_skip, "{what}; apt-get install {}", missing.join(" "));
-        println!("SKIPPED: the RocksDB adapter was neither built nor tested; {what}");
+        println!("SKIPPED: the adapters were neither built nor tested; {what}");
         println!("         apt-get install {}", missing.join(" "));
         return Ok(());
     }
     let build = ["build", "--release", "--package", "imbrex-capi", "--package", "imbrex-cli"];
     Cargo::new(root).args(build).run()?;
-    let status = Command::new("make")
-        .args(["-C", "adapters/rocksdb", "-j2"])
-        .current_dir(root)
-        .status()
-        .context("cannot start make")?;
-    ensure!(status.success(), "building the RocksDB adapter failed");
+    for adapter in ["adapters/rocksdb", "adapters/leveldb"] {
+        let make = Command::new("make").args(["-C", adapter, "-j2"]).current_dir(root).status();
+        ensure!(make.context("cannot start make")?.success(), "building {adapter} failed");
+    }
     let dir = root.join("target/adapters/test");
     for (layout, options) in DRIVES {
         let session = Session::new(root, &dir, layout, options)?;
         session.story().with_context(|| format!("RocksDB on {layout}"))?;
+        session.leveldb_story().with_context(|| format!("LevelDB on {layout}"))?;
     }
     std::fs::remove_dir_all(&dir).context("cannot remove the test drives")
 }
@@ -83,6 +84,8 @@ fn install(packages: &[&str]) -> bool {
 /// A drive, and the programs run on it.
 struct Session {
     imbrex: PathBuf,
+    /// Where the adapters are, and the programs for tests.
+    adapters: PathBuf,
     drive: PathBuf,
     layout: &'static str,
 }
@@ -101,7 +104,8 @@ impl Session {
             .status()
             .context("cannot start imbrex")?;
         ensure!(status.success(), "cannot make a drive for {layout}");
-        Ok(Session { imbrex, drive, layout })
+        let adapters = root.join("target/adapters");
+        Ok(Session { imbrex, adapters, drive, layout })
     }
 
     /// Runs a program on the drive; returns its exit code and all that it said.
@@ -160,14 +164,53 @@ impl Session {
             self.run(&["ldb", db, "scan", "--max_keys=3", "--hex"], "0x")?;
         }
         self.run(&["sst_dump", "--file=/ck", "--command=verify"], "The file is ok")?;
+        self.killed()?;
         self.bad_input()
+    }
+
+    /// A program that is killed while it writes, flushes and compacts finds what it had synced, and of
+    /// the rest a prefix.
+    fn killed(&self) -> Result<()> {
+        let program = &self.program("crash_program")?;
+        let mut synced = "0".to_owned();
+        for kill_after_ms in ["150", "700", "400", "1500", "2500", "1000"] {
+            let write = [program, "/crash", "5", "1000000", kill_after_ms];
+            let (code, said) = self.try_run(&[], &write)?;
+            ensure!(code == 137, "expected to be killed, ended with {code}:\n{said}");
+            if let Some(last) = said.lines().filter_map(|l| l.strip_prefix("synced ")).next_back() {
+                synced = last.to_owned();
+            }
+            self.run(&[program, "/crash", "5", "verify", &synced], "verified")?;
+        }
+        println!("  {:<18} killed 6 times, {synced} writes synced, none lost", "");
+        Ok(())
+    }
+
+    /// The path of a program for tests.
+    fn program(&self, name: &str) -> Result<String> {
+        let path = self.adapters.join(name).into_os_string().into_string();
+        path.map_err(|path| anyhow::anyhow!("{} is not UTF-8", path.display()))
+    }
+
+    /// LevelDB: a load, killed now and then; what was synced is there, levels are right.
+    fn leveldb_story(&self) -> Result<()> {
+        let program = &self.program("load_program")?;
+        check_levels(&self.run(&[program, "/level", "40000"], "synced 39951")?)?;
+        self.run(&[program, "/level", "verify", "40000"], "verified 40000")?;
+        for kill_after_ms in ["200", "900", "500"] {
+            let (code, said) = self.try_run(&[], &[program, "/level", "1000000", kill_after_ms])?;
+            ensure!(code == 137, "expected to be killed, ended with {code}:\n{said}");
+            let synced = said.lines().filter_map(|l| l.strip_prefix("synced ")).next_back();
+            self.run(&[program, "/level", "verify", synced.unwrap_or("40000")], "verified")?;
+        }
+        Ok(())
     }
 
     /// What cannot work must say why.
     fn bad_input(&self) -> Result<()> {
         for (program, expected) in [
             (["ldb", "--db=/nowhere", "scan"], "/nowhere"),
-            (["true", "", ""], "does not load librocksdb"),
+            (["true", "", ""], "loads neither librocksdb nor libleveldb"),
             (["no-such-program", "", ""], "cannot find program"),
         ] {
             let (code, said) = self.try_run(&[], &program)?;

@@ -85,7 +85,7 @@ enum Command {
     Layouts(layouts::LayoutsArgs),
     /// Run published figures again: the paper's value, ours, the ratio, the picture
     Repro(repro::ReproArgs),
-    /// Run an unmodified RocksDB program with its databases on a drive
+    /// Run an unmodified RocksDB or LevelDB program with its databases on a drive
     Run(run::RunArgs),
     /// Show it all in half a minute: a drive, real records, a power cut, the zone map
     Demo(demo::DemoArgs),

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   drive openable, empty or with a file system?     before anything runs
-//!   program: found? dynamic? loads librocksdb, of the adapter's version?
-//!   LD_PRELOAD=adapter PROGRAM ARGS --fs_uri=imbrex://DRIVE
+//!   program: found? dynamic? loads librocksdb or libleveldb, of the adapter's version?
+//!   LD_PRELOAD=adapter IMBREX_URI=imbrex://DRIVE PROGRAM ARGS
 //!   did it open a database on the drive?             the adapter's report says so, or its absence
 //! ```
 
@@ -24,8 +24,30 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 
-/// The adapter's file.
-const ADAPTER: &str = "libimbrex_rocksdb.so";
+/// The databases that there are adapters for.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Database {
+    Rocksdb,
+    Leveldb,
+}
+
+impl Database {
+    /// How the names of its libraries begin.
+    pub(crate) fn library(self) -> &'static str {
+        match self {
+            Database::Rocksdb => "librocksdb.so",
+            Database::Leveldb => "libleveldb.so",
+        }
+    }
+
+    fn adapter(self) -> &'static str {
+        match self {
+            Database::Rocksdb => "libimbrex_rocksdb.so",
+            Database::Leveldb => "libimbrex_leveldb.so",
+        }
+    }
+}
+
 /// RocksDB's own programs take the file system as an argument.
 const TAKE_FS_URI: [&str; 3] = ["db_bench", "ldb", "sst_dump"];
 
@@ -38,8 +60,11 @@ pub(crate) struct RunArgs {
     /// Refuse the drive if it holds another layout than this
     #[arg(long, value_name = "NAME")]
     layout: Option<String>,
-    /// The adapter to preload [default: libimbrex_rocksdb.so beside this program, in ../adapters or in
-    /// ../lib]
+    /// Which database the program has, if it loads it only while it runs, as Python does
+    #[arg(long, value_enum)]
+    database: Option<Database>,
+    /// The adapter to preload [default: libimbrex_rocksdb.so or libimbrex_leveldb.so beside this
+    /// program, in ../adapters or in ../lib]
     #[arg(long, value_name = "FILE", env = "IMBREX_ADAPTER")]
     adapter: Option<PathBuf>,
     /// Say afterwards what the drive did and how well levels were known
@@ -53,10 +78,11 @@ pub(crate) struct RunArgs {
 impl RunArgs {
     pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
         let (name, args) = self.program.split_first().expect("clap requires a program");
-        let adapter = self.find_adapter()?;
-        let program = Program::find(name)?;
-        program.check_hookable(&adapter)?;
         let drive = self.check_drive()?;
+        let program = Program::find(name)?;
+        let (database, library) = program.database(self.database)?;
+        let adapter = self.find_adapter(database)?;
+        program.check_preload(&adapter, database, library.as_deref())?;
         let report = tempfile::NamedTempFile::new().context(|| "cannot make a report")?;
         let uri = match &self.layout {
             Some(layout) => format!("imbrex://{}?layout={layout}", drive.display()),
@@ -97,11 +123,12 @@ impl RunArgs {
         self.drive.canonicalize().context(|| format!("cannot find {}", args.shown()))
     }
 
-    fn find_adapter(&self) -> Result<PathBuf, CliError> {
+    fn find_adapter(&self, database: Database) -> Result<PathBuf, CliError> {
         let missing = |places: String| {
             let message = format!(
-                "cannot find the adapter for RocksDB ({places}); `cargo xtask adapters` builds it, \
-                 --adapter names it"
+                "cannot find the adapter {} ({places}); `cargo xtask adapters` builds it, --adapter \
+                 names it",
+                database.adapter()
             );
             CliError::new(Exit::Store, message)
         };
@@ -109,7 +136,9 @@ impl RunArgs {
         let dir = here.parent().unwrap_or(Path::new("."));
         let places: Vec<PathBuf> = match &self.adapter {
             Some(adapter) => vec![adapter.clone()],
-            None => [".", "../adapters", "../lib"].map(|to| dir.join(to).join(ADAPTER)).to_vec(),
+            None => [".", "../adapters", "../lib"]
+                .map(|to| dir.join(to).join(database.adapter()))
+                .to_vec(),
         };
         let found = places.iter().find_map(|place| place.canonicalize().ok());
         let shown = |place: &PathBuf| place.display().to_string();
@@ -133,6 +162,7 @@ fn stats(found: &Value) -> Report {
     report.section("levels known when tables were placed");
     for (name, key) in [
         ("tables", "tables"),
+        ("flushes besides", "flushed"),
         ("right", "right"),
         ("wrong", "wrong"),
         ("unknown", "unknown"),

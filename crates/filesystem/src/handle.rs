@@ -2,8 +2,8 @@
 
 use crate::error::FsError;
 use crate::fs::Inner;
-use crate::log_cursor::LogCursor;
 use crate::node::{Body, Node, Tail, read_stored};
+use crate::read_ahead::ReadState;
 use crate::tree::StoreId;
 use imbrex_files::{FileKind, Hints};
 use parking_lot::Mutex;
@@ -71,6 +71,7 @@ impl Writer {
         // Stored segments are cut by saying so.
         self.inner.end_log(&self.node, &mut state)?;
         state.tail = Tail::Empty;
+        state.generation += 1;
         let segments = Arc::make_mut(&mut state.segments);
         segments.retain(|segment| segment.start < len_bytes);
         if let Some(last) = segments.last_mut() {
@@ -150,12 +151,12 @@ impl fmt::Debug for Writer {
 /// A file open for reading; it stays readable when its name is removed or replaced.
 pub struct Reader {
     node: Arc<Node>,
-    cursor: Mutex<(Option<LogCursor>, Vec<u8>)>,
+    reads: Mutex<ReadState>,
 }
 
 impl Reader {
     pub(crate) fn new(node: Arc<Node>) -> Reader {
-        Reader { node, cursor: Mutex::new((None, Vec::new())) }
+        Reader { node, reads: Mutex::default() }
     }
 
     /// Fills `out` from `offset` as far as the file reaches, and says how far.
@@ -165,7 +166,7 @@ impl Reader {
     /// # Errors
     /// [`FsError::Damaged`], [`FsError::Lost`], [`FsError::Files`].
     pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize, FsError> {
-        let (segments, path, stored_len, total) = {
+        let (segments, generation, path, stored_len, total) = {
             let state = self.node.state.lock();
             state.check_whole()?;
             let total = state.len_bytes().saturating_sub(offset).min(out.len() as u64) as usize;
@@ -174,20 +175,16 @@ impl Reader {
                 let behind = offset + stored as u64 - state.stored_len_bytes;
                 state.tail.copy(behind, &mut out[stored..total]);
             }
-            (Arc::clone(&state.segments), state.path.clone(), stored, total)
+            let segments = Arc::clone(&state.segments);
+            (segments, state.generation, state.path.clone(), stored, total)
         };
         if total < out.len() {
             check_damage(&segments, &path)?;
         }
         let out = &mut out[..stored_len];
-        match self.cursor.try_lock() {
-            Some(mut guard) => {
-                let (cursor, scratch) = &mut *guard;
-                read_stored(&segments, &path, offset, out, cursor, scratch)?;
-            }
-            None => {
-                read_stored(&segments, &path, offset, out, &mut None, &mut Vec::new())?;
-            }
+        match self.reads.try_lock() {
+            Some(mut reads) => reads.read(&segments, generation, &path, offset, out)?,
+            None => read_stored(&segments, &path, offset, out, &mut None, &mut Vec::new())?,
         }
         Ok(total)
     }

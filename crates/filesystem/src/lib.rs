@@ -64,6 +64,7 @@ mod log_cursor;
 mod mount;
 mod node;
 mod path;
+mod read_ahead;
 mod tree;
 mod write_out;
 

@@ -33,6 +33,8 @@ pub(crate) struct NodeState {
     pub(crate) path: String,
     pub(crate) hints: Hints,
     pub(crate) segments: Arc<Vec<Segment>>,
+    /// Counts what changed stored bytes; appending does not.
+    pub(crate) generation: u64,
     pub(crate) stored_len_bytes: u64,
     pub(crate) tail: Tail,
     /// The log that the last segment is, while it can grow.
@@ -139,6 +141,7 @@ impl Node {
             path: path.to_owned(),
             hints,
             segments: Arc::new(segments),
+            generation: 0,
             stored_len_bytes,
             tail: Tail::Empty,
             log: None,
@@ -175,6 +178,7 @@ impl NodeState {
     /// Leaves the file without stored bytes.
     pub(crate) fn clear_segments(&mut self) {
         self.segments = Arc::default();
+        self.generation += 1;
         self.stored_len_bytes = 0;
         self.log = None;
     }

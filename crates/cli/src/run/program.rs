@@ -1,9 +1,10 @@
-//! Whether a program can be hooked: found, dynamic, and of the adapter's RocksDB.
+//! Whether a program can be hooked: found, dynamic, and of the adapter's database.
 //!
 //! A preloaded library that does not take effect is worse than none: the program would put its database
 //! elsewhere, or, as Debian's tools, crash without a word. So everything that can be known before is
 //! asked before.
 
+use super::Database;
 use crate::error::{CliError, Context, Exit};
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
@@ -55,47 +56,68 @@ impl Program {
         self.path.display().to_string()
     }
 
-    /// Whether preloading `adapter` will have an effect.
-    pub(super) fn check_hookable(&self, adapter: &Path) -> Result<(), CliError> {
+    /// The database that it has, with the library of it that it loads; else why nothing can be slipped
+    /// in front of one. What it loads only while it runs must be `told`.
+    pub(super) fn database(
+        &self,
+        told: Option<Database>,
+    ) -> Result<(Database, Option<String>), CliError> {
         let shown = self.shown();
-        let cannot = |why: String| {
-            CliError::new(Exit::Store, format!("cannot put {shown} on the drive: {why}"))
-        };
         let mut head = Vec::new();
         let file = std::fs::File::open(&self.path).context(|| format!("cannot read {shown}"))?;
         file.take(4096).read_to_end(&mut head).context(|| format!("cannot read {shown}"))?;
         match linkage(&head) {
             Linkage::Dynamic => {}
             Linkage::Static => {
-                return Err(cannot("it is statically linked, so nothing can be preloaded".into()));
+                return Err(self.cannot("it is statically linked, so nothing can be preloaded"));
             }
             Linkage::Script => {
-                let why = "it is a script; give the program that it starts";
-                return Err(cannot(why.into()));
+                return Err(self.cannot("it is a script; give the program that it starts"));
             }
-            Linkage::Unknown => return Err(cannot("it is no program of this system".into())),
+            Linkage::Unknown => return Err(self.cannot("it is no program of this system")),
         }
         let own = libraries(&self.path, None).context(|| format!("cannot look into {shown}"))?;
-        let Some(its) = rocksdb(&own) else {
-            return Err(cannot(
-                "it does not load librocksdb; it is no RocksDB program, or has RocksDB linked in"
-                    .into(),
-            ));
-        };
+        let known = told.map_or(vec![Database::Rocksdb, Database::Leveldb], |told| vec![told]);
+        let loaded = known.into_iter().find_map(|database| {
+            let library = own.iter().find_map(|line| soname(line, database))?;
+            Some((database, Some(library)))
+        });
+        loaded.or_else(|| told.map(|told| (told, None))).ok_or_else(|| {
+            self.cannot(
+                "it loads neither librocksdb nor libleveldb: it has no such database, has it linked \
+                 in, or loads it later (--database)",
+            )
+        })
+    }
+
+    /// Whether preloading `adapter` has an effect on the program, which loads the library `its`.
+    pub(super) fn check_preload(
+        &self,
+        adapter: &Path,
+        database: Database,
+        its: Option<&str>,
+    ) -> Result<(), CliError> {
         let hooked = libraries(&self.path, Some(adapter));
-        let hooked = hooked.context(|| format!("cannot look into {shown}"))?;
+        let hooked = hooked.context(|| format!("cannot look into {}", self.shown()))?;
         let adapter_shown = adapter.display().to_string();
         if let Some(line) = hooked.iter().find(|line| line.contains("not found")) {
-            return Err(cannot(format!("a library is missing: {}", line.trim())));
+            return Err(self.cannot(&format!("a library is missing: {}", line.trim())));
         }
         if !hooked.iter().any(|line| line.contains(&adapter_shown)) {
-            return Err(cannot(format!("the dynamic loader does not take {adapter_shown}")));
+            let why = format!("the dynamic loader does not take {adapter_shown} as a library");
+            return Err(self.cannot(&why));
         }
-        let versions: Vec<String> = hooked.iter().filter_map(|line| soname(line)).collect();
-        match versions.iter().find(|version| **version != its) {
-            Some(ours) => Err(cannot(format!("it uses {its}, and the adapter is for {ours}"))),
+        let mut versions = hooked.iter().filter_map(|line| soname(line, database));
+        match its.and_then(|its| Some((its, versions.find(|version| version != its)?))) {
+            Some((its, ours)) => {
+                Err(self.cannot(&format!("it uses {its}, and the adapter {ours}")))
+            }
             None => Ok(()),
         }
+    }
+
+    fn cannot(&self, why: &str) -> CliError {
+        CliError::new(Exit::Store, format!("cannot put {} on the drive: {why}", self.shown()))
     }
 }
 
@@ -121,14 +143,10 @@ fn libraries(program: &Path, preload: Option<&Path>) -> std::io::Result<Vec<Stri
 }
 
 /// `librocksdb.so.7.8` in a line of [`libraries`].
-fn soname(line: &str) -> Option<String> {
+fn soname(line: &str, database: Database) -> Option<String> {
     let name = line.split_whitespace().next()?;
     let name = name.rsplit('/').next()?;
-    name.starts_with("librocksdb.so").then(|| name.to_owned())
-}
-
-fn rocksdb(lines: &[String]) -> Option<String> {
-    lines.iter().find_map(|line| soname(line))
+    name.starts_with(database.library()).then(|| name.to_owned())
 }
 
 /// Source: ELF, gABI chapters 4 and 5: a program with a segment PT_INTERP is loaded by its loader.
@@ -180,8 +198,10 @@ mod tests {
     #[test]
     fn a_librocksdb_is_found_among_libraries() {
         let line = "\tlibrocksdb.so.7.8 => /lib/librocksdb.so.7.8 (0x00007f)";
-        assert_eq!(soname(line).as_deref(), Some("librocksdb.so.7.8"));
-        assert_eq!(soname("\tlibc.so.6 => /lib/libc.so.6 (0x00007f)"), None);
-        assert_eq!(soname(""), None);
+        let rocksdb = |line| soname(line, Database::Rocksdb);
+        assert_eq!(rocksdb(line).as_deref(), Some("librocksdb.so.7.8"));
+        assert_eq!(rocksdb("\tlibc.so.6 => /lib/libc.so.6 (0x00007f)"), None);
+        assert_eq!(rocksdb(""), None);
+        assert_eq!(soname(line, Database::Leveldb), None);
     }
 }

@@ -6,6 +6,7 @@ mod crash;
 mod drives;
 mod entries;
 mod figures;
+mod foreign;
 mod layouts;
 mod loading;
 mod manual;

@@ -81,6 +81,37 @@ fn reads_anywhere_see_what_was_appended() {
 }
 
 #[test]
+fn a_file_read_from_front_to_back_is_read_ahead() {
+    let stage = large();
+    let fs = stage.open().unwrap();
+    let bytes = content(4, 1 << 20);
+    write(&fs, "/t", table(1), &bytes);
+    let reader = fs.open_read("/t").unwrap();
+    let before = stage.disk.counters().reads;
+    let mut out = [0; 4_101];
+    for (index, expected) in bytes.chunks(out.len()).enumerate() {
+        let offset = (index * out.len()) as u64;
+        let got = reader.read_at(offset, &mut out).unwrap();
+        assert_eq!(&out[..got], expected);
+        // Somebody else looks up a key meanwhile.
+        let elsewhere = (index * 777_777) % (1 << 19);
+        reader.read_at(elsewhere as u64, &mut out[..100]).unwrap();
+        assert_eq!(out[..100], bytes[elsewhere..elsewhere + 100]);
+    }
+    let strays = bytes.len().div_ceil(out.len()) as u64;
+    let reads = stage.disk.counters().reads - before;
+    assert!(reads <= strays + 9, "{reads} reads for {strays} strays and 8 times 128 KiB");
+    // What is cut off and written anew is not what was read ahead.
+    let writer = fs.append_to("/t").unwrap();
+    reader.read_at(0, &mut out).unwrap();
+    writer.truncate(2_000).unwrap();
+    writer.append(&content(5, 3_000)).unwrap();
+    writer.sync().unwrap();
+    let got = reader.read_at(0, &mut out).unwrap();
+    assert_eq!(out[..got], [&bytes[..2_000], &content(5, 3_000)[..got - 2_000]].concat());
+}
+
+#[test]
 fn a_sync_of_a_known_log_writes_no_catalog() {
     let stage = conventional();
     let fs = stage.open().unwrap();

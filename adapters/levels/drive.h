@@ -1,18 +1,12 @@
-// A drive and what a call on it came to, in RocksDB's words.
+// A drive of this process, found by its URI, synced before the process ends.
 #pragma once
 
 #include <memory>
 #include <string>
 
 #include "imbrex.h"
-#include "rocksdb/io_status.h"
 
-namespace imbrex_rocksdb {
-
-using ROCKSDB_NAMESPACE::IOStatus;
-
-// What became of a call on the file `path`.
-IOStatus Translate(imbrex_status status, const std::string& path);
+namespace imbrex_levels {
 
 // imbrex://DRIVE or imbrex://DRIVE?layout=NAME
 struct Uri {
@@ -21,10 +15,11 @@ struct Uri {
 };
 bool ParseUri(const std::string& text, Uri* uri);
 
-// An open drive. Closed with the last file or file system on it; synced before the process exits.
+// An open drive. Closed with the last file or file system on it.
 class Drive {
  public:
-  static IOStatus Open(const Uri& uri, std::shared_ptr<Drive>* drive);
+  // Null if it cannot be opened; imbrex_last_error() says why, or `error` that the URI is none.
+  static std::shared_ptr<Drive> Open(const std::string& uri, std::string* error);
   ~Drive();
 
   Drive(const Drive&) = delete;
@@ -38,4 +33,4 @@ class Drive {
   imbrex_drive* drive_;
 };
 
-}  // namespace imbrex_rocksdb
+}  // namespace imbrex_levels

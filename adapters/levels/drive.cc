@@ -7,7 +7,7 @@
 
 #include "levels.h"
 
-namespace imbrex_rocksdb {
+namespace imbrex_levels {
 namespace {
 
 // The drive of this process, for the exit: a process has one, or the last one opened is told about.
@@ -24,11 +24,11 @@ void Report(imbrex_drive* drive) {
   if (out == nullptr) return;
   Counts counts = LevelBook::Get().counts();
   fprintf(out,
-          "{\"database\":\"rocksdb\",\"tables\":%" PRIu64 ",\"right\":%" PRIu64 ",\"wrong\":%" PRIu64
-          ",\"unknown\":%" PRIu64 ",\"by_listener\":%" PRIu64 ",\"by_lifetime\":%" PRIu64
+          "{\"tables\":%" PRIu64 ",\"right\":%" PRIu64 ",\"wrong\":%" PRIu64
+          ",\"unknown\":%" PRIu64 ",\"guessed\":%" PRIu64 ",\"flushed\":%" PRIu64
           ",\"moved\":%" PRIu64,
-          counts.tables, counts.right, counts.wrong, counts.unknown, counts.by_listener,
-          counts.by_lifetime, counts.moved);
+          counts.tables, counts.right, counts.wrong, counts.unknown, counts.guessed, counts.flushed,
+          counts.moved);
   fprintf(out,
           ",\"capacity_bytes\":%" PRIu64 ",\"live_bytes\":%" PRIu64 ",\"dead_bytes\":%" PRIu64
           ",\"reads\":%" PRIu64 ",\"writes\":%" PRIu64 ",\"flushes\":%" PRIu64 ",\"seeks\":%" PRIu64
@@ -40,7 +40,7 @@ void Report(imbrex_drive* drive) {
   fclose(out);
 }
 
-// RocksDB's file systems live in static objects, whose destructors may come too late or never.
+// Databases keep file systems in static objects, whose destructors may come too late or never.
 void AtExit() {
   std::shared_ptr<Drive> drive;
   {
@@ -55,23 +55,6 @@ void AtExit() {
 }
 
 }  // namespace
-
-IOStatus Translate(imbrex_status status, const std::string& path) {
-  if (status == IMBREX_STATUS_OK) return IOStatus::OK();
-  std::string why = imbrex_last_error();
-  switch (status) {
-    case IMBREX_STATUS_NOT_FOUND:
-      return IOStatus::PathNotFound(path, why);
-    case IMBREX_STATUS_NO_SPACE:
-      return IOStatus::NoSpace(path, why);
-    case IMBREX_STATUS_CORRUPT:
-      return IOStatus::Corruption(path, why);
-    case IMBREX_STATUS_INVALID:
-      return IOStatus::InvalidArgument(path, why);
-    default:
-      return IOStatus::IOError(path, why);
-  }
-}
 
 bool ParseUri(const std::string& text, Uri* uri) {
   const std::string scheme = "imbrex://";
@@ -89,19 +72,26 @@ bool ParseUri(const std::string& text, Uri* uri) {
   return !uri->image.empty() && (sign == '=' || sign == ':');
 }
 
-IOStatus Drive::Open(const Uri& uri, std::shared_ptr<Drive>* drive) {
+std::shared_ptr<Drive> Drive::Open(const std::string& text, std::string* error) {
+  Uri uri;
+  if (!ParseUri(text, &uri)) {
+    *error = text + " is not imbrex://DRIVE or imbrex://DRIVE?layout=NAME";
+    return nullptr;
+  }
   imbrex_drive* opened = nullptr;
   const char* layout = uri.layout.empty() ? nullptr : uri.layout.c_str();
-  imbrex_status status = imbrex_drive_open(uri.image.c_str(), layout, &opened);
-  if (status != IMBREX_STATUS_OK) return Translate(status, uri.image);
-  drive->reset(new Drive(opened));
+  if (imbrex_drive_open(uri.image.c_str(), layout, &opened) != IMBREX_STATUS_OK) {
+    *error = imbrex_last_error();
+    return nullptr;
+  }
+  std::shared_ptr<Drive> drive(new Drive(opened));
   std::lock_guard<std::mutex> lock(last_mutex);
   if (last_drive == nullptr) {
     last_drive = new std::weak_ptr<Drive>();
     atexit(AtExit);
   }
-  *last_drive = *drive;
-  return IOStatus::OK();
+  *last_drive = drive;
+  return drive;
 }
 
 Drive::~Drive() {
@@ -110,4 +100,4 @@ Drive::~Drive() {
   imbrex_drive_close(drive_);
 }
 
-}  // namespace imbrex_rocksdb
+}  // namespace imbrex_levels

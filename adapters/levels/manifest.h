@@ -2,7 +2,7 @@
 //
 //   bytes appended -> blocks of 32 KiB -> fragments -> records -> version edits -> AddFile(number, level)
 //
-// Format: RocksDB's log_format.h and version_edit.h, 7.8. What is not understood is skipped, up to the
+// Format: log_format.h and version_edit.h of RocksDB 7.8, of which LevelDB 1.23's is a part. What is not understood is skipped, up to the
 // next record: this reader informs placement, it recovers nothing.
 #pragma once
 
@@ -10,7 +10,7 @@
 #include <functional>
 #include <string>
 
-namespace imbrex_rocksdb {
+namespace imbrex_levels {
 
 class ManifestReader {
  public:
@@ -32,4 +32,4 @@ class ManifestReader {
   bool in_record_ = false;
 };
 
-}  // namespace imbrex_rocksdb
+}  // namespace imbrex_levels

@@ -1,6 +1,6 @@
 #include "manifest.h"
 
-namespace imbrex_rocksdb {
+namespace imbrex_levels {
 namespace {
 
 constexpr size_t kBlockSize = 32768;
@@ -165,4 +165,4 @@ void ManifestReader::Edit(const std::string& record) {
   }
 }
 
-}  // namespace imbrex_rocksdb
+}  // namespace imbrex_levels

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-namespace imbrex_rocksdb {
+namespace imbrex_levels {
 
 LevelBook& LevelBook::Get() {
   // Never destroyed: threads of RocksDB outlive static destructors.
@@ -12,28 +12,32 @@ LevelBook& LevelBook::Get() {
 
 void LevelBook::Expect(const std::string& path, int level) {
   std::lock_guard<std::mutex> lock(mutex_);
-  tables_[path].expected = level;
+  Table& table = tables_[path];
+  table.expected = level;
+  table.flush = false;
+}
+
+void LevelBook::ExpectFlush(const std::string& path) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  Table& table = tables_[path];
+  table.expected = 0;
+  table.flush = true;
 }
 
 void LevelBook::Created(const std::string& path) {
   std::lock_guard<std::mutex> lock(mutex_);
   Table& table = tables_[path];
-  int expected = table.expected;
-  table = Table();
-  table.expected = expected;
-  table.created = true;
+  Table fresh;
+  fresh.expected = table.expected;
+  fresh.flush = table.flush;
+  fresh.created = true;
+  table = fresh;
 }
 
 int LevelBook::Known(const std::string& path, int guess) {
   std::lock_guard<std::mutex> lock(mutex_);
   Table& table = tables_[path];
-  if (table.expected >= 0) {
-    table.source = Source::kListener;
-    table.known = table.expected;
-  } else if (guess >= 0) {
-    table.source = Source::kLifetime;
-    table.known = guess;
-  }
+  table.known = table.expected >= 0 ? table.expected : guess;
   return table.known;
 }
 
@@ -49,15 +53,17 @@ bool LevelBook::Truth(const std::string& path, int level) {
   if (table.level == level) return false;
   if (table.level >= 0) {
     if (table.created) counts_.moved++;
+  } else if (table.created && table.flush) {
+    counts_.flushed++;
   } else if (table.created) {
     counts_.tables++;
-    if (table.source == Source::kUnknown) {
+    if (table.known < 0) {
       counts_.unknown++;
     } else if (table.known != level) {
       counts_.wrong++;
     } else {
       counts_.right++;
-      (table.source == Source::kListener ? counts_.by_listener : counts_.by_lifetime)++;
+      if (table.expected < 0) counts_.guessed++;
     }
   }
   table.level = level;
@@ -101,4 +107,4 @@ std::string Normal(const std::string& path) {
   return normal.empty() ? "/" : normal;
 }
 
-}  // namespace imbrex_rocksdb
+}  // namespace imbrex_levels

@@ -1,0 +1,40 @@
+// LevelDB's info log, written to the drive, and read on the way: it is where LevelDB tells levels.
+//
+//   "Level-0 table #N: started"           table N is a flush: level 0 to 2, decided when it is written
+//   "Compacting a@L + b@L+1 files"         what this thread creates from here on is of level L+1
+//   "Compacted ..."                       until here
+//
+// Kept per thread: two databases of a process share the thread that compacts, one after the other.
+#pragma once
+
+#include <cstdarg>
+#include <memory>
+#include <string>
+
+#include "../levels/drive.h"
+#include "leveldb/env.h"
+
+namespace imbrex_leveldb {
+
+class InfoLog : public leveldb::Logger {
+ public:
+  // `writer` is the log's file, open; `path` its path.
+  InfoLog(std::shared_ptr<imbrex_levels::Drive> drive, const std::string& path,
+          imbrex_writer* writer);
+  ~InfoLog() override;
+
+  void Logv(const char* format, std::va_list arguments) override;
+
+ private:
+  std::shared_ptr<imbrex_levels::Drive> drive_;
+  std::string directory_;
+  imbrex_writer* writer_;
+};
+
+// A table is created at `path`, by this thread: tells the book what the info log said about it.
+void TableCreated(const std::string& path);
+
+// "/db/000012.ldb"
+std::string TablePath(const std::string& directory, uint64_t number);
+
+}  // namespace imbrex_leveldb

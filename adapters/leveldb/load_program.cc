@@ -1,0 +1,119 @@
+// A program that knows nothing of drives: it loads a LevelDB database at random, reads it back, and may
+// be killed meanwhile. Run by `cargo xtask adapters` on a drive.
+//
+//   load_program DB COUNT [KILL_AFTER_MS]   puts COUNT keys, some synced: "synced N"
+//   load_program DB verify SYNCED            every write up to SYNCED is there, and of the rest a prefix
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+
+#include "leveldb/db.h"
+#include "leveldb/write_batch.h"
+
+namespace {
+
+void Need(const leveldb::Status& status, const char* what) {
+  if (status.ok()) return;
+  fprintf(stderr, "%s: %s\n", what, status.ToString().c_str());
+  exit(1);
+}
+
+std::unique_ptr<leveldb::DB> Open(const char* path) {
+  leveldb::Options options;
+  options.create_if_missing = true;
+  options.write_buffer_size = 64 << 10;
+  options.max_file_size = 1 << 20;
+  options.paranoid_checks = true;
+  options.compression = leveldb::kNoCompression;
+  leveldb::DB* db = nullptr;
+  Need(leveldb::DB::Open(options, path, &db), "open");
+  return std::unique_ptr<leveldb::DB>(db);
+}
+
+std::string Key(uint64_t index) {
+  std::mt19937_64 random(index);
+  return "key" + std::to_string(random() % 20000);
+}
+
+std::string Value(uint64_t index) {
+  return std::to_string(index) + std::string(200 + index % 300, static_cast<char>('a' + index % 26));
+}
+
+uint64_t Written(leveldb::DB* db) {
+  std::string at;
+  leveldb::Status status = db->Get(leveldb::ReadOptions(), "at", &at);
+  if (status.IsNotFound()) return 0;
+  Need(status, "get");
+  return strtoull(at.c_str(), nullptr, 10) + 1;
+}
+
+int Verify(const char* path, uint64_t synced) {
+  std::unique_ptr<leveldb::DB> db = Open(path);
+  uint64_t written = Written(db.get());
+  if (written < synced) {
+    fprintf(stderr, "LOST: %llu writes were synced, %llu are there\n",
+            static_cast<unsigned long long>(synced), static_cast<unsigned long long>(written));
+    return 1;
+  }
+  std::map<std::string, std::string> expected, found;
+  for (uint64_t index = 0; index < written; index++) expected[Key(index)] = Value(index);
+  if (written > 0) expected["at"] = std::to_string(written - 1);
+  leveldb::ReadOptions options;
+  options.verify_checksums = true;
+  std::unique_ptr<leveldb::Iterator> it(db->NewIterator(options));
+  for (it->SeekToFirst(); it->Valid(); it->Next()) {
+    found[it->key().ToString()] = it->value().ToString();
+  }
+  Need(it->status(), "scan");
+  if (found != expected) {
+    fprintf(stderr, "DIFFERS: %zu keys found, %zu expected\n", found.size(), expected.size());
+    return 1;
+  }
+  printf("verified %llu writes\n", static_cast<unsigned long long>(written));
+  return 0;
+}
+
+int Write(const char* path, uint64_t count, int kill_after_ms) {
+  std::unique_ptr<leveldb::DB> db = Open(path);
+  if (kill_after_ms > 0) {
+    std::thread([kill_after_ms] {
+      usleep(static_cast<useconds_t>(kill_after_ms) * 1000);
+      kill(getpid(), SIGKILL);
+    }).detach();
+  }
+  uint64_t start = Written(db.get());
+  for (uint64_t index = start; index < start + count; index++) {
+    leveldb::WriteBatch batch;
+    batch.Put(Key(index), Value(index));
+    batch.Put("at", std::to_string(index));
+    leveldb::WriteOptions options;
+    options.sync = index % 50 == 0;
+    Need(db->Write(options, &batch), "write");
+    if (options.sync) {
+      printf("synced %llu\n", static_cast<unsigned long long>(index + 1));
+      fflush(stdout);
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 3) {
+    fprintf(stderr, "usage: load_program DB (COUNT [KILL_AFTER_MS] | verify SYNCED)\n");
+    return 2;
+  }
+  const char* last = argc > 3 ? argv[3] : "0";
+  if (strcmp(argv[2], "verify") == 0) return Verify(argv[1], strtoull(last, nullptr, 10));
+  return Write(argv[1], strtoull(argv[2], nullptr, 10), atoi(last));
+}

@@ -1,0 +1,66 @@
+// Levels: which level a table belongs to, told as early and as exactly as a database lets anyone know.
+//
+//   word        the database said so before it created the table            exact
+//   guess       a hint on the open file                                      wrong now and then
+//   manifest    every record appended to the MANIFEST                        the truth, afterwards
+//
+// A table is placed when it is synced or closed, so what is known by then is in time. What was known is
+// kept beside what the MANIFEST says later, and counted.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+
+namespace imbrex_levels {
+
+struct Counts {
+  uint64_t tables = 0;   // created here with a level to be known, and named by a MANIFEST
+  uint64_t right = 0;    // level known when placed == level of the first AddFile
+  uint64_t wrong = 0;
+  uint64_t unknown = 0;  // nothing was known
+  uint64_t guessed = 0;  // of the right ones, those that no word was given for
+  uint64_t flushed = 0;  // flushes whose level the database decides after writing them; not in `tables`
+  uint64_t moved = 0;    // levels that changed afterwards, without a rewrite
+};
+
+// One for a process, because listeners and file systems do not know each other. Thread-safe.
+class LevelBook {
+ public:
+  static LevelBook& Get();
+
+  // The database's word about a file that is about to be created.
+  void Expect(const std::string& path, int level);
+  // The same, that its level is decided only after it is written; the youngest is a good place for it.
+  void ExpectFlush(const std::string& path);
+  // A table is created at `path`: whatever had this name is forgotten, but not the word about it.
+  void Created(const std::string& path);
+  // What is known of the level; `guess` is what a hint says, or -1. Called once more when the
+  // table is placed: the last answer counts.
+  int Known(const std::string& path, int guess);
+  // A MANIFEST says that the table is of this level. Whether the file layer should be told.
+  bool Truth(const std::string& path, int level);
+  void Deleted(const std::string& path);
+  void Renamed(const std::string& from, const std::string& to);
+
+  Counts counts() const;
+
+ private:
+  struct Table {
+    int expected = -1;  // by the database's word
+    int known = -1;     // when it was placed
+    int level = -1;     // by the MANIFEST
+    bool created = false;
+    bool flush = false;
+  };
+
+  mutable std::mutex mutex_;
+  std::map<std::string, Table> tables_;
+  Counts counts_;
+};
+
+// "/a//b/./c" and "/a/b/c" name one file.
+std::string Normal(const std::string& path);
+
+}  // namespace imbrex_levels

@@ -1,0 +1,87 @@
+//! Reading ahead, as a kernel does for a file that is read from front to back: databases count on it.
+//!
+//! ```text
+//!   stream    ... | used | ahead ........ |       128 KiB, when a read continues the one before it
+//!   reads in between that go elsewhere are served as they come, and leave the stream alone
+//! ```
+//!
+//! A disk takes as long to find 4 KiB as to read two megabytes; LevelDB compacts by blocks of 4 KiB.
+
+use crate::error::FsError;
+use crate::log_cursor::LogCursor;
+use crate::node::{Segment, read_stored};
+
+/// How much is read at once. Source: Linux's default for a block device.
+const AHEAD_LEN_BYTES: u64 = 128 << 10;
+/// So many reads elsewhere, and the stream is over: its memory is given back.
+const STRAYS_MAX: u32 = 64;
+
+/// What a reader remembers between reads.
+#[derive(Debug, Default)]
+pub(crate) struct ReadState {
+    cursor: Option<LogCursor>,
+    scratch: Vec<u8>,
+    /// Read ahead, from `start` on, of the file as it was in `generation`.
+    ahead: Vec<u8>,
+    start: u64,
+    generation: u64,
+    /// Where the stream goes on, and where the last read ended.
+    next: u64,
+    last_end: u64,
+    strays: u32,
+}
+
+impl ReadState {
+    /// Fills `out` from `offset` of the stored bytes `segments`, which hold as much.
+    pub(crate) fn read(
+        &mut self,
+        segments: &[Segment],
+        generation: u64,
+        path: &str,
+        offset: u64,
+        out: &mut [u8],
+    ) -> Result<(), FsError> {
+        let end = offset + out.len() as u64;
+        if self.generation != generation {
+            self.forget();
+            self.generation = generation;
+        }
+        let is_stream = offset == self.next || offset == self.last_end;
+        self.last_end = end;
+        if self.start <= offset && end <= self.start + self.ahead.len() as u64 {
+            let inside = (offset - self.start) as usize;
+            out.copy_from_slice(&self.ahead[inside..][..out.len()]);
+            if is_stream {
+                self.next = end;
+                self.strays = 0;
+            }
+            return Ok(());
+        }
+        let (cursor, scratch) = (&mut self.cursor, &mut self.scratch);
+        if !is_stream || out.len() as u64 >= AHEAD_LEN_BYTES {
+            self.strays += 1;
+            if self.strays > STRAYS_MAX {
+                self.ahead = Vec::new();
+            }
+            return read_stored(segments, path, offset, out, cursor, scratch);
+        }
+        let stored_len_bytes = segments.last().map_or(0, Segment::end);
+        let len_bytes = AHEAD_LEN_BYTES.min(stored_len_bytes - offset);
+        // Nothing is ahead while the read may fail.
+        let mut ahead = std::mem::take(&mut self.ahead);
+        ahead.resize(len_bytes as usize, 0);
+        let read = read_stored(segments, path, offset, &mut ahead, cursor, scratch);
+        if read.is_err() {
+            // Something behind what is asked for may be damaged.
+            return read_stored(segments, path, offset, out, &mut None, &mut self.scratch);
+        }
+        out.copy_from_slice(&ahead[..out.len()]);
+        (self.ahead, self.start, self.next, self.strays) = (ahead, offset, end, 0);
+        Ok(())
+    }
+
+    fn forget(&mut self) {
+        self.ahead = Vec::new();
+        self.cursor = None;
+    }
+}
