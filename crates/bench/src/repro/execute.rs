@@ -66,6 +66,7 @@ struct Bench {
     keyspace: Keyspace,
     seed: Prng,
     compresses: bool,
+    rests: bool,
     is_zoned: bool,
     /// What the last load wrote.
     loaded: Loaded,
@@ -99,6 +100,7 @@ impl Bench {
             keyspace,
             seed: Prng::new(seed),
             compresses: spec.tune.compresses,
+            rests: !spec.tune.without_rest,
             is_zoned: geometry.zones().is_some(),
             loaded,
             reach_bytes: 0,
@@ -141,7 +143,9 @@ impl Bench {
             return Err(BenchError::Stopped);
         }
         let ended_ns = self.now_ns();
-        self.stack.db.wait_idle().map_err(context)?;
+        if self.rests {
+            self.stack.db.wait_idle().map_err(context)?;
+        }
         tally.flush();
         let after = self.totals();
         let mut totals = after - before;
@@ -202,12 +206,20 @@ impl Bench {
         for _ in 0..count {
             let number = prng.below(self.loaded.key_count);
             self.read(number, tally)?;
+            self.let_others_work();
             tally.note(self.now_ns());
             if tally.is_stopped {
                 break;
             }
         }
         Ok(())
+    }
+
+    /// A get does not hand over to background jobs as a put does: it has nothing to ask of them.
+    fn let_others_work(&self) {
+        if !self.rests {
+            self.runtime.scheduler.yield_now();
+        }
     }
 
     fn read(&self, number: u64, tally: &mut Tally<'_>) -> Result<(), EngineError> {
@@ -268,6 +280,7 @@ impl Bench {
                     self.put(number, op, sync, &mut value, tally)?;
                 }
             }
+            self.let_others_work();
             tally.note(self.now_ns());
             if tally.is_stopped {
                 break;

@@ -87,6 +87,9 @@ pub struct Tune {
     pub is_staged: bool,
     /// Whether tables are compressed, and values made to shrink to half, as db_bench's are.
     pub compresses: bool,
+    /// Whether phases follow each other at once, while the compactions that a load leaves behind go
+    /// on; else a phase begins when the store is at rest.
+    pub without_rest: bool,
 }
 
 impl Tune {
@@ -98,6 +101,11 @@ impl Tune {
     /// With so many filter bits a key.
     pub fn filters(self, bits_per_key: u32) -> Tune {
         Tune { filter_bits_per_key: Some(bits_per_key), ..self }
+    }
+
+    /// With phases that do not wait for what the one before left to do.
+    pub fn without_rest(self) -> Tune {
+        Tune { without_rest: true, ..self }
     }
 
     /// The deviations in words; none for none.
@@ -116,6 +124,7 @@ impl Tune {
             flag("rewrites whole bands", self.reads_whole_band),
             flag("rewrites safely", self.is_staged),
             flag("compressed", self.compresses),
+            flag("without rest", self.without_rest),
         ];
         words.into_iter().flatten().collect()
     }

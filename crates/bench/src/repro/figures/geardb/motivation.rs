@@ -1,7 +1,7 @@
 //! The motivation: what cleaning costs a log of zones, and how badly it fills them.
 
 use super::{CROWDED_PART_BYTES, LOAD_BYTES, VALUE_LEN_BYTES, conditions, drive, random, roomy};
-use crate::repro::figures::{MIB, mean, megabytes, need, over, seconds};
+use crate::repro::figures::{GB, MIB, mean, megabytes, need, over, seconds};
 use crate::repro::spec::{LoadOrder, Phase, RunSpec, Size, Tune};
 use crate::repro::{
     Axis, Better, Chart, Claim, Figure, Page, PhaseResult, RunResult, Series, Table,
@@ -21,7 +21,7 @@ pub(in super::super) const CLEANING_TIME: Figure = Figure {
         let mut page = Page::default();
         let mut series = Vec::new();
         let mut table = Table::new(
-            "the whole load, with data valid to 73 % at its end",
+            "the whole load, which ends with 70 to 73 % valid",
             &["store", "load s", "disk busy s", "in cleaning s", "MB moved", "MB/s moved"],
         );
         let mut share = |page: &mut Page, name: &str, spec: RunSpec| {
@@ -129,14 +129,22 @@ pub(in super::super) const CLEANING_UTILISATION: Figure = Figure {
 };
 
 fn crowded(size: &Size, layout: &'static str) -> RunSpec {
+    crowded_by(size, layout, LOAD_BYTES)
+}
+
+fn crowded_by(size: &Size, layout: &'static str, bytes: u64) -> RunSpec {
     let size = &super::sized(size);
-    let load = Phase::load(LoadOrder::Once, size.bytes(LOAD_BYTES), VALUE_LEN_BYTES);
+    let load = Phase::load(LoadOrder::Once, size.bytes(bytes), VALUE_LEN_BYTES);
     RunSpec::new(layout, drive(size, CROWDED_PART_BYTES), vec![load])
 }
 
-/// Greedy cleaning under compaction that reads as GearDB's.
+/// Greedy cleaning under compaction that reads as GearDB's. With all 80 GB the cleaner falls behind,
+/// and puts are refused; with these the valid data still reach 70 % of the space.
+const FASTER_LOAD_BYTES: u64 = 77 * GB;
+
 fn large_reads(size: &Size) -> RunSpec {
-    crowded(size, "leveldb-greedy").tuned(Tune::default().compaction_reads(8 * MIB))
+    crowded_by(size, "leveldb-greedy", FASTER_LOAD_BYTES)
+        .tuned(Tune::default().compaction_reads(8 * MIB))
 }
 
 fn crowded_by_level(size: &Size) -> RunSpec {

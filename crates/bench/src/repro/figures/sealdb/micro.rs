@@ -2,7 +2,7 @@
 
 use super::{
     STORES, block_reads_smrdb, compressed, file_reads_smrdb, filtered, large_reads, random,
-    sequential,
+    restless, sequential,
 };
 use crate::repro::chart::short;
 use crate::repro::figures::{READ_COST, need, over, rate, read_cost};
@@ -49,7 +49,7 @@ pub(in super::super) const FIGURE_8: Figure = Figure {
 };
 
 /// The runs under other conditions, in the order of [`Other`].
-fn variants(size: &Size) -> [(&'static str, RunSpec); 7] {
+fn variants(size: &Size) -> [(&'static str, RunSpec); 9] {
     [
         ("filters", large_reads(size, "leveldb-banded")),
         ("", random(size, "leveldb-cmr")),
@@ -58,6 +58,8 @@ fn variants(size: &Size) -> [(&'static str, RunSpec); 7] {
         ("", block_reads_smrdb(size)),
         ("filters", filtered(size)),
         ("compressed", compressed(size)),
+        ("at once", restless(size, "leveldb-banded")),
+        ("at once", restless(size, "sealdb")),
     ]
 }
 
@@ -71,6 +73,8 @@ enum Other {
     SmrdbBlock,
     SealdbFilters,
     SealdbCompressed,
+    BandedAtOnce,
+    SealdbAtOnce,
 }
 
 /// Operations per second of one run.
@@ -108,6 +112,7 @@ fn claims(stores: &[Rates], others: &[Rates]) -> Vec<Claim> {
     let put_over = |which: Other| over(sealdb.put, other(which).put);
     let filters = other(Other::SealdbFilters).get;
     let shrunk = other(Other::SealdbCompressed);
+    let at_once = over(other(Other::SealdbAtOnce).get, other(Other::BandedAtOnce).get);
     let shrinks = "values shrink to half and SEALDB alone compresses";
     vec![
         claim("random load, SEALDB over LevelDB", 3.42, sealdb.put, leveldb.put)
@@ -124,6 +129,7 @@ fn claims(stores: &[Rates], others: &[Rates]) -> Vec<Claim> {
             .under(shrinks, over(shrunk.table_scan, leveldb.file_scan)),
         claim("random read, SEALDB over LevelDB", 1.80, sealdb.get, leveldb.get)
             .under("both have filters", over(filters, other(Other::Banded4M).get))
+            .under("gets begin when the last put returns", at_once)
             .under(shrinks, over(shrunk.get, leveldb.get)),
         claim("random read, SEALDB over SMRDB", 1.80, sealdb.get, smrdb.get)
             .under("neither has filters", over(sealdb.get, other(Other::SmrdbFile).get))

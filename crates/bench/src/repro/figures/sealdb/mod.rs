@@ -88,6 +88,13 @@ fn filtered(size: &Size) -> RunSpec {
     random(size, "sealdb").tuned(Tune::default().filters(FILTER_BITS_PER_KEY))
 }
 
+/// The random load, and gets that begin when its last put returns.
+fn restless(size: &Size, layout: &'static str) -> RunSpec {
+    let mut spec = random(size, layout).tuned(Tune::default().without_rest());
+    spec.phases.truncate(2);
+    spec
+}
+
 /// SMRDB that compacts 128 KB at a time, as through a file system; and has no filters.
 fn file_reads_smrdb(size: &Size) -> RunSpec {
     random(size, "smrdb").tuned(Tune::default().compaction_reads(128 << 10).filters(0))

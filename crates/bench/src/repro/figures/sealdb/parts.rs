@@ -1,10 +1,12 @@
 //! Figure 14: how much of the gain is the sets', and how much the dynamic bands'.
 
-use super::{large_reads, random, sequential};
+use super::{LOAD_BYTES, large_reads, random, sequential};
 use crate::repro::chart::short;
-use crate::repro::figures::{READ_COST, need, over, rate, read_cost};
+use crate::repro::figures::{READ_COST, grown, growth_to, need, over, rate, read_cost, seconds};
 use crate::repro::spec::TABLE_READ_AHEAD_LEN_BYTES;
-use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, Results, RunResult, Size, Table};
+use crate::repro::{
+    Axis, Better, Chart, Claim, Figure, Page, Results, RunResult, RunSpec, Size, Table,
+};
 
 const STORES: [&str; 3] = ["leveldb-banded", "sets-banded", "sealdb"];
 
@@ -36,9 +38,13 @@ pub(in super::super) const FIGURE_14: Figure = Figure {
         let part_of = |from: f64, sets: f64, to: f64| over(sets - from, to - from) * 100.0;
         let part = |i: usize| part_of(rates[0][i], rates[1][i], rates[2][i]);
         let put_part = part_of(large, rates[1][0], rates[2][0]);
+        let early = STORES.map(|store| early_rate(results, &random(size, store)));
+        let early = part_of(early[0], early[1], early[2]);
+        let at_paper = grown(size.bytes(LOAD_BYTES), LOAD_BYTES, early, part(0));
         page.claims = vec![
             Claim::new("sets' part of the gain, random write", Better::Same, 41.0, part(0), "%")
-                .under("LevelDB compacts 4 MB at a time too", put_part),
+                .under("LevelDB compacts 4 MB at a time too", put_part)
+                .under(growth_to(LOAD_BYTES, early, part(0)), at_paper),
             Claim::new("sets' part of the gain, random read", Better::Same, 50.0, part(3), "%"),
             Claim::shown("sets' part of the gain, sequential read", part(2), "%"),
             Claim::shown(
@@ -86,4 +92,11 @@ fn gets(size: &Size, results: &Results) -> Table {
         }
     }
     table
+}
+
+/// Puts a second of the first quarter of a load.
+fn early_rate(results: &Results, spec: &RunSpec) -> f64 {
+    let load = results.get(spec).ok().and_then(RunResult::load);
+    load.and_then(|load| load.at_share(0.25))
+        .map_or(0.0, |state| over(state.ops as f64, seconds(state.totals.at_ns)))
 }
