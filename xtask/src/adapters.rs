@@ -151,7 +151,7 @@ impl Session {
         check_levels(&said)?;
         let universal = ["--compaction_style=1"];
         check_levels(&self.bench("/deep/universal", "fillrandom", &universal, "fillrandom")?)?;
-        self.bench("/db", "fillsync", &["--use_existing_db=1", "--writes=200"], "fillsync")?;
+        self.bench("/sync", "fillsync", &["--num=2000"], "fillsync")?;
         let uri = format!("--backup_fs_uri=imbrex://{}", self.drive.display());
         for db in ["--db=/db", "--db=/deep/universal"] {
             self.run(&["ldb", db, "checkconsistency"], "OK")?;

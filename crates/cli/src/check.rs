@@ -6,7 +6,10 @@ use crate::error::{CliError, Context, Exit};
 use crate::output::Report;
 use crate::progress::{Progress, Unit};
 use crate::store::DriveArgs;
+use imbrex_clockwork::{Runtime, unix_time_s};
+use imbrex_filesystem::{FileSystem, FsOptions, holds_file_system};
 use serde_json::json;
+use std::sync::Arc;
 
 /// Arguments of `imbrex check`.
 #[derive(clap::Args, Debug)]
@@ -18,6 +21,9 @@ pub(crate) struct CheckArgs {
 impl CheckArgs {
     pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
         session.out.is_json()?;
+        if let Some(found) = self.check_foreign(session)? {
+            return Ok(found);
+        }
         self.store.open_quiet()?.with(|store| {
             let shown = store.path.display();
             let files =
@@ -70,5 +76,34 @@ impl CheckArgs {
                 ),
             ))
         })
+    }
+
+    /// Checks the files of a drive that holds another database's; `None` if it holds a store.
+    fn check_foreign(&self, session: &mut Session) -> Result<Option<()>, CliError> {
+        let (_, mounted) = self.store.mount(&Runtime::threads(1))?;
+        let mounted = mounted.map_err(|error| self.store.cannot_open(&error))?;
+        if !holds_file_system(&mounted.files) {
+            return Ok(None);
+        }
+        let shown = self.store.shown();
+        let what = || format!("cannot check the files on {shown}");
+        let found = mounted.files.check().context(what)?;
+        FileSystem::open(Arc::new(mounted.files), FsOptions { unix_time_s }).context(what)?;
+        let mut report = Report::default();
+        report.section("checked");
+        report.row("files of another database", grouped(found.file_count), found.file_count);
+        report.row("extents", grouped(found.extent_count), found.extent_count);
+        report.section("result");
+        let findings: Vec<String> = found.findings.iter().map(ToString::to_string).collect();
+        let result = match findings.len() {
+            0 => "nothing is wrong with the files; their content is the database's".to_owned(),
+            count => format!("{count} things are wrong"),
+        };
+        report.row("findings", result, json!(findings));
+        session.out.report(&report)?;
+        match findings.first() {
+            None => Ok(Some(())),
+            Some(first) => Err(CliError::new(Exit::Corrupt, format!("{shown}: {first}"))),
+        }
     }
 }

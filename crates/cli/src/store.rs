@@ -1,11 +1,12 @@
 //! The stack put together: a store, as the layout that its drive records, in an image file.
 
-use crate::error::{CliError, Context};
+use crate::error::{CliError, Context, Exit};
 use imbrex::{Db, Keyspace, Options};
 use imbrex_clockwork::Runtime;
 use imbrex_disk::Disk;
 use imbrex_disk_sim::{OpenOptions, SimDisk};
 use imbrex_files::FileLayer;
+use imbrex_filesystem::holds_file_system;
 use imbrex_layouts::{Layout, LayoutError, Mounted, Stack, mount};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -72,6 +73,14 @@ impl DriveArgs {
         let runtime = Runtime::threads(WORKER_COUNT);
         let (_, mounted) = self.mount(&runtime)?;
         let mounted = mounted.map_err(|error| self.cannot_open(&error))?;
+        if holds_file_system(&mounted.files) {
+            let message = format!(
+                "cannot open {}: it holds no store, but files of another database; `imbrex run` \
+                 starts programs on it",
+                self.shown()
+            );
+            return Err(CliError::new(Exit::Store, message));
+        }
         let usual = mounted.layout.recipe(mounted.drive.geometry()).options;
         let options = Options { background_work, ..usual };
         let stack = mounted.open_db(&runtime, options).map_err(|error| self.cannot_open(&error))?;

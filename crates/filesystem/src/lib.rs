@@ -71,6 +71,7 @@ mod write_out;
 pub use error::FsError;
 pub use fs::{DirEntry, FileSystem, FsOptions, Metadata};
 pub use handle::{Reader, Writer};
+pub use mount::holds_file_system;
 
 #[cfg(doc)]
 use imbrex_files::{FileKind, Files};

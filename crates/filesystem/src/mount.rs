@@ -41,6 +41,11 @@ fn tree_of(records: &[Vec<u8>]) -> Result<(Tree, u64), FsError> {
     Ok((tree, next_id))
 }
 
+/// Whether a file system is on `files`, sound or not: told by the first record alone.
+pub fn holds_file_system(files: &dyn Files) -> bool {
+    files.app_records().first().is_some_and(|record| decode(record) != Err(Malformed::Foreign))
+}
+
 /// The state of a file system on `files`.
 pub(crate) fn mount(files: &dyn Files) -> Result<Live, FsError> {
     let records = files.app_records();

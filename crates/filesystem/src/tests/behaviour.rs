@@ -4,7 +4,7 @@ use super::stage::{
     NOW_S, Stage, content, conventional, large, log, metadata, other, read_all, shingled, table,
     zoned,
 };
-use crate::{FileSystem, FsError, INLINE_LEN_BYTES_MAX};
+use crate::{FileSystem, FsError, INLINE_LEN_BYTES_MAX, holds_file_system};
 use imbrex_disk::Disk;
 use imbrex_files::{Files, Hints};
 
@@ -320,6 +320,13 @@ fn a_drive_that_holds_something_else_is_refused() {
     files.commit(imbrex_files::Commit { app, ..Default::default() }).unwrap();
     let error = stage.open().unwrap_err();
     assert!(matches!(error, FsError::Foreign { .. }), "{error}");
+    assert!(!holds_file_system(&stage.files()));
+    let stage = conventional();
+    assert!(!holds_file_system(&stage.files()), "an empty drive holds nothing");
+    let fs = stage.open().unwrap();
+    write(&fs, "/f", other(), b"x");
+    drop(fs);
+    assert!(holds_file_system(&stage.files()));
 }
 
 #[test]
