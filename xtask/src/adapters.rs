@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// What the adapters and their tests need: a file that is there with it, and its package.
-const NEEDS: [(&str, &str); 5] = [
+const NEEDS: [(&str, &str); 6] = [
     ("/usr/include/rocksdb/file_system.h", "librocksdb-dev"),
     ("/usr/include/leveldb/env.h", "libleveldb-dev"),
     ("/usr/bin/db_bench", "rocksdb-tools"),
+    ("/usr/lib/python3/dist-packages/plyvel", "python3-plyvel"),
     ("/usr/bin/c++", "g++"),
     ("/usr/bin/make", "make"),
 ];
@@ -83,6 +84,7 @@ fn install(packages: &[&str]) -> bool {
 
 /// A drive, and the programs run on it.
 struct Session {
+    root: PathBuf,
     imbrex: PathBuf,
     /// Where the adapters are, and the programs for tests.
     adapters: PathBuf,
@@ -105,7 +107,8 @@ impl Session {
             .context("cannot start imbrex")?;
         ensure!(status.success(), "cannot make a drive for {layout}");
         let adapters = root.join("target/adapters");
-        Ok(Session { imbrex, adapters, drive, layout })
+        let root = root.to_owned();
+        Ok(Session { root, imbrex, adapters, drive, layout })
     }
 
     /// Runs a program on the drive; returns its exit code and all that it said.
@@ -116,6 +119,7 @@ impl Session {
             .args(options)
             .arg("--")
             .args(program)
+            .current_dir(&self.root)
             .stdin(Stdio::null())
             .output()
             .with_context(|| format!("cannot run {}", program.join(" ")))?;
@@ -203,6 +207,10 @@ impl Session {
             let synced = said.lines().filter_map(|l| l.strip_prefix("synced ")).next_back();
             self.run(&[program, "/level", "verify", synced.unwrap_or("40000")], "verified")?;
         }
+        // Python loads LevelDB only while it runs, so it must be told.
+        let python = ["/usr/bin/python3", "adapters/leveldb/plyvel_program.py"];
+        let (code, said) = self.try_run(&["--database", "leveldb"], &python)?;
+        ensure!(code == 0 && said.contains("plyvel: "), "plyvel: {code}:\n{said}");
         Ok(())
     }
 

@@ -54,3 +54,24 @@ fn a_drive_that_cannot_take_a_database() {
     run(&drive.path(), &other, "true").fails(4, &["leveled-zones", "leveled-log"]);
     run(&drive.path(), &["--layout", "leveled-zone"], "true").fails(2, &["leveled-zones"]);
 }
+
+#[test]
+fn a_drive_that_holds_another_databases_files() {
+    let drive = Drive::new();
+    let bare = drive.beside("bare");
+    let create = ["drive", "create", "--no-store", "--capacity", "4GiB", "--no-timing"];
+    imbrex(&[&create[..], &[bare.to_str().unwrap()]].concat()).ok();
+    let disk = imbrex_disk_sim::SimDisk::open_image(&bare, Default::default()).unwrap();
+    let runtime = imbrex_clockwork::Runtime::threads(1);
+    let mounted = imbrex_layouts::mount(std::sync::Arc::new(disk), &runtime).unwrap();
+    let options = imbrex_filesystem::FsOptions { unix_time_s: || 0 };
+    let fs = imbrex_filesystem::FileSystem::open(std::sync::Arc::new(mounted.files), options);
+    let fs = fs.unwrap();
+    fs.make_dir("/db").unwrap();
+    fs.sync_all().unwrap();
+    drop((fs, mounted.disk, mounted.drive, runtime));
+    let path = bare.to_str().unwrap();
+    imbrex(&["get", path, "k"]).fails(4, &["files of another database", "imbrex run"]);
+    assert!(imbrex(&["check", path]).ok().contains("nothing is wrong with the files"));
+    run(&bare, &[], "true").fails(4, &["loads neither"]);
+}
