@@ -50,8 +50,10 @@ pub fn holds_file_system(files: &dyn Files) -> bool {
 pub(crate) fn mount(files: &dyn Files) -> Result<Live, FsError> {
     let records = files.app_records();
     let stored = files.list("");
-    if records.is_empty() && !stored.is_empty() {
-        let reason = format!("it holds {} files that no tree names", stored.len());
+    // A crash before the first commit may have left stores alone.
+    let strange = stored.iter().find(|info| StoreId::of_name(&info.name).is_none());
+    if let (true, Some(strange)) = (records.is_empty(), strange) {
+        let reason = format!("it holds {:?}, which no tree names", strange.name);
         return Err(FsError::Foreign { reason });
     }
     let (tree, mut next_id) = tree_of(&records)?;

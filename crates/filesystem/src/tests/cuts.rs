@@ -157,3 +157,11 @@ fn random_stories() {
         cut_everywhere(make, &story, &format!("seed {seed}, {name}"), 7);
     }
 }
+
+/// A log was created, which is durable by itself, and then the power went before the first record of
+/// the tree: the drive was taken for another store's, because it held files and no tree.
+#[test]
+fn a_log_before_the_first_commit() {
+    let story = [Step::Create("/a", log()), Step::Append("/a", 300_000), Step::Sync("/a")];
+    cut_everywhere(&conventional, &story, "the first log", 1);
+}
