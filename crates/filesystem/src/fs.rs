@@ -254,7 +254,7 @@ impl FileSystem {
         }
         self.commit_if_due(live)?;
         if let Some(node) = source {
-            node.state.lock().path = path;
+            node.state.lock().path = path.into();
         }
         Ok(())
     }

@@ -30,7 +30,7 @@ pub(crate) struct Node {
 #[derive(Debug)]
 pub(crate) struct NodeState {
     /// The path it was opened by last, for messages.
-    pub(crate) path: String,
+    pub(crate) path: Arc<str>,
     pub(crate) hints: Hints,
     pub(crate) segments: Arc<Vec<Segment>>,
     /// Counts what changed stored bytes; appending does not.
@@ -138,7 +138,7 @@ impl Node {
     pub(crate) fn new(id: NodeId, path: &str, hints: Hints, segments: Vec<Segment>) -> Arc<Node> {
         let stored_len_bytes = segments.last().map_or(0, Segment::end);
         let state = NodeState {
-            path: path.to_owned(),
+            path: path.into(),
             hints,
             segments: Arc::new(segments),
             generation: 0,
@@ -201,7 +201,9 @@ impl NodeState {
     pub(crate) fn check_whole(&self) -> Result<(), FsError> {
         match &self.lost {
             None => Ok(()),
-            Some(reason) => Err(FsError::Lost { path: self.path.clone(), reason: reason.clone() }),
+            Some(reason) => {
+                Err(FsError::Lost { path: self.path.to_string(), reason: reason.clone() })
+            }
         }
     }
 }

@@ -1,8 +1,8 @@
 //! What each call does, without accidents.
 
 use super::stage::{
-    NOW_S, Stage, content, conventional, large, log, metadata, other, read_all, shingled, table,
-    zoned,
+    NOW_S, Stage, content, conventional, interlaced, large, log, metadata, other, read_all,
+    shingled, table, zoned,
 };
 use crate::{FileSystem, FsError, INLINE_LEN_BYTES_MAX, holds_file_system};
 use imbrex_disk::Disk;
@@ -23,7 +23,7 @@ fn reopened(stage: &Stage, fs: FileSystem) -> FileSystem {
 
 #[test]
 fn files_of_every_kind_and_length_come_back() {
-    for stage in [zoned(), conventional(), shingled()] {
+    for stage in [zoned(), conventional(), shingled(), interlaced()] {
         let fs = stage.open().unwrap();
         fs.make_dirs("/db/deep").unwrap();
         let kinds = [log(), table(1), table(3), metadata(), other()];

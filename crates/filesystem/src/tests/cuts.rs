@@ -1,6 +1,8 @@
 //! The plug is pulled at every device event of a story, and again in what follows the recovery.
 
-use super::stage::{Stage, conventional, log, metadata, other, read_all, shingled, table, zoned};
+use super::stage::{
+    Stage, conventional, interlaced, log, metadata, other, read_all, shingled, table, zoned,
+};
 use super::story::{Model, Player, Step, random_story};
 use crate::FileSystem;
 use imbrex_disk_sim::FaultPlan;
@@ -146,12 +148,18 @@ fn a_database_on_overlapping_tracks() {
 }
 
 #[test]
+fn a_database_on_interlaced_tracks() {
+    cut_everywhere(&interlaced, &database(), "interlaced", 1);
+}
+
+#[test]
 fn random_stories() {
     for seed in 0..60 {
         let story = random_story(seed, 60);
-        let (make, name): (&dyn Fn() -> Stage, _) = match seed % 3 {
+        let (make, name): (&dyn Fn() -> Stage, _) = match seed % 4 {
             0 => (&zoned, "zoned"),
             1 => (&conventional, "conventional"),
+            2 => (&interlaced, "interlaced"),
             _ => (&shingled, "shingled"),
         };
         cut_everywhere(make, &story, &format!("seed {seed}, {name}"), 7);

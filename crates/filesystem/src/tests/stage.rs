@@ -2,7 +2,9 @@
 
 use crate::{FileSystem, FsError, FsOptions};
 use imbrex_clockwork::{Order, Prng, Runtime, VirtualWorld};
-use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Rule, ShingleSpec, ZoneSpec};
+use imbrex_disk::{
+    Blocks, Disk, Geometry, GeometrySpec, NeighbourSpec, Rule, ShingleSpec, ZoneSpec,
+};
 use imbrex_disk_sim::SimDisk;
 use imbrex_files::{FileKind, FileLayer, FormatOptions, Hints, PlacementKind, PlacementOptions};
 use std::sync::Arc;
@@ -35,6 +37,12 @@ pub(crate) fn conventional() -> Stage {
 pub(crate) fn shingled() -> Stage {
     let spec = ShingleSpec { track_len: Blocks::new(8), overlap_tracks: 2 };
     stage(3000, Rule::IsolationDistance(spec), "dynamic-bands")
+}
+
+pub(crate) fn interlaced() -> Stage {
+    let (bottom_track_len, top_track_len) = (Blocks::new(8), Blocks::new(6));
+    let spec = NeighbourSpec { bottom_track_len, top_track_len };
+    stage(2800, Rule::Neighbours(spec), "track-tiers")
 }
 
 pub(crate) fn large() -> Stage {
