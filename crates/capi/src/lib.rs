@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Invariants
-//!   A1  Every exported function runs inside [`status::guard`]: what comes out is a status.
+//!   A1  Every exported function runs inside `status::guard`: what comes out is a status.
 //!   A2  A handle is a `Box` made into a pointer, and nothing else ever is.
 //!   A3  After a panic below it, a drive takes no more writes: its invariants may not hold.
 //!
