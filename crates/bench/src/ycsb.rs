@@ -27,7 +27,7 @@ const THETA: f64 = 0.99;
 /// The longest scan of workload E.
 const SCAN_LEN_MAX: u64 = 100;
 
-/// One of the six core workloads.
+/// One of the six core workloads, or a mix of reads and updates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum YcsbWorkload {
     /// Update heavy.
@@ -42,6 +42,11 @@ pub enum YcsbWorkload {
     E,
     /// Read-modify-write.
     F,
+    /// Reads and updates in another share than those; not a core workload.
+    Mix {
+        /// How many of a hundred are reads.
+        read_percent: u8,
+    },
 }
 
 impl YcsbWorkload {
@@ -59,6 +64,9 @@ impl YcsbWorkload {
 impl fmt::Display for YcsbWorkload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
+            YcsbWorkload::Mix { read_percent } => {
+                return write!(f, "R{read_percent}:W{}", 100 - read_percent.min(&100));
+            }
             YcsbWorkload::A => "A",
             YcsbWorkload::B => "B",
             YcsbWorkload::C => "C",
@@ -120,6 +128,10 @@ impl YcsbStream {
             YcsbWorkload::E => self.insert(),
             YcsbWorkload::F if percent < 50 => YcsbOp::Read(self.scrambled()),
             YcsbWorkload::F => YcsbOp::ReadModifyWrite(self.scrambled()),
+            YcsbWorkload::Mix { read_percent } if percent < u64::from(read_percent) => {
+                YcsbOp::Read(self.scrambled())
+            }
+            YcsbWorkload::Mix { .. } => YcsbOp::Update(self.scrambled()),
         }
     }
 
@@ -216,7 +228,8 @@ mod tests {
 
     #[test]
     fn mixes_are_as_the_workload_says() {
-        for workload in YcsbWorkload::ALL {
+        let mixes = [10, 90].map(|read_percent| YcsbWorkload::Mix { read_percent });
+        for workload in YcsbWorkload::ALL.into_iter().chain(mixes) {
             let mut stream = YcsbStream::new(workload, Prng::new(3), 1000);
             let ops: Vec<YcsbOp> = (0..10_000).map(|_| stream.next_op()).collect();
             let share = |wanted: fn(&YcsbOp) -> bool| ops.iter().filter(|op| wanted(op)).count();
@@ -227,6 +240,10 @@ mod tests {
                 YcsbWorkload::B | YcsbWorkload::D => assert!((9_400..9_600).contains(&reads)),
                 YcsbWorkload::C => assert_eq!(reads, 10_000),
                 YcsbWorkload::E => assert_eq!(reads, 0),
+                YcsbWorkload::Mix { read_percent } => {
+                    assert!(reads.abs_diff(100 * usize::from(read_percent)) < 200);
+                    assert_eq!(workload.to_string().len(), "R90:W10".len());
+                }
             }
             assert_eq!(stream.record_count(), 1000 + inserts as u64);
             for op in ops {

@@ -131,7 +131,9 @@ pub(crate) fn leveldb(_: &Geometry) -> Options {
 ///
 /// Source: KVIMR, section 4.1.
 pub(crate) fn kvimr(geometry: &Geometry) -> Options {
-    let table_len_bytes = (geometry.len().bytes() / 1024).clamp(1 << 20, 64 << 20);
+    let tracks_len_bytes = (geometry.len().bytes() / 1024).clamp(2 << 20, 64 << 20);
+    // With its index and filter a table still fits its tracks, each of which belongs to one table.
+    let table_len_bytes = tracks_len_bytes - tracks_len_bytes / 32;
     let mut options = Options::leveldb_1_19();
     options.memtable_len_bytes = table_len_bytes;
     options.log_len_bytes_max = 4 * table_len_bytes;

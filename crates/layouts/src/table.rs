@@ -157,6 +157,15 @@ const TABLE: &[Entry] = &[
         summary: "LevelDB with zones of each level apart, cleaned like one log",
     },
     Entry {
+        name: "kvimr-cmr",
+        recording: Conventional,
+        over: Drive,
+        placement: "first-fit",
+        engine: kvimr,
+        source: "KVIMR, CMR",
+        summary: "the store of the layouts of tracks on a conventional drive, where nothing overlaps",
+    },
+    Entry {
         name: "imr-m",
         recording: Interlaced,
         over: Drive,

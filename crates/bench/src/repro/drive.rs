@@ -4,8 +4,8 @@ use super::spec::{DriveRule, DriveSpec};
 use crate::error::BenchError;
 use imbrex_clockwork::Runtime;
 use imbrex_disk::{
-    BlockRange, Blocks, Counters, Disk, DiskError, Geometry, GeometrySpec, Lba, Persist,
-    ReadRequest, Rule, ShingleSpec, ZoneAction, ZoneId, ZoneInfo, ZoneSpec,
+    BlockRange, Blocks, Counters, Disk, DiskError, Geometry, GeometrySpec, Lba, NeighbourSpec,
+    Persist, ReadRequest, Rule, ShingleSpec, ZoneAction, ZoneId, ZoneInfo, ZoneSpec,
 };
 use imbrex_disk_sim::{Profile, SimDisk};
 use std::sync::Arc;
@@ -60,6 +60,13 @@ fn geometry(rule: DriveRule, len_bytes: u64) -> Result<Geometry, imbrex_disk::Ge
             track_len: Blocks::holding(TRACK_LEN_BYTES),
             overlap_tracks: isolation_len_bytes.div_ceil(TRACK_LEN_BYTES) as u32,
         }),
+        DriveRule::Interlaced { track_len_bytes } => {
+            let track_len = Blocks::holding(track_len_bytes);
+            Rule::Neighbours(NeighbourSpec {
+                bottom_track_len: track_len,
+                top_track_len: track_len,
+            })
+        }
     };
     Geometry::new(GeometrySpec { len, rule })
 }

@@ -18,7 +18,7 @@ use crate::workload::Permutation;
 use crate::ycsb::{YcsbOp, YcsbStream, scatter};
 use imbrex::{Compression, EngineError, Iter, Keyspace, ReadOptions, WriteOptions};
 use imbrex_clockwork::{Clock, Order, Prng, Runtime, VirtualWorld};
-use imbrex_disk::Blocks;
+use imbrex_disk::{Blocks, Geometry};
 use imbrex_files::ZoneUseKind;
 use imbrex_layouts::{Layout, Recipe, Stack};
 use imbrex_translate::{ReadBack, Staging};
@@ -88,7 +88,7 @@ impl Bench {
         let drive = drive(&spec.drive, &runtime)?;
         let geometry = *drive.geometry();
         let mut recipe = layout.recipe(&geometry);
-        tune(&mut recipe, &spec.tune);
+        tune(&mut recipe, &spec.tune, &geometry);
         let stack =
             layout.format_with(drive, &runtime, &recipe, seed).map_err(BenchError::layout)?;
         let keyspace = stack.db.default_keyspace();
@@ -333,6 +333,8 @@ impl Bench {
             added_written_bytes: counters.added_written_bytes,
             seeks: counters.seeks,
             busy_ns: counters.busy_ns,
+            rewritten_tracks: files.rewritten_tracks,
+            track_syncs: files.track_syncs,
         }
     }
 
@@ -478,7 +480,7 @@ impl<'a> Tally<'a> {
     }
 }
 
-fn tune(recipe: &mut Recipe, tune: &Tune) {
+fn tune(recipe: &mut Recipe, tune: &Tune, geometry: &Geometry) {
     let options = &mut recipe.options;
     options.compaction_line_count_max = LINE_COUNT_MAX;
     if let Some(bands) = &mut recipe.bands {
@@ -504,6 +506,10 @@ fn tune(recipe: &mut Recipe, tune: &Tune) {
         keyspace.compression = Compression::Lz4;
     }
     set(&mut keyspace.table_len_bytes, tune.table_len_bytes);
+    if geometry.interlaced().is_some() {
+        // The backup region holds two tables.
+        recipe.placement_options.unit_len = Blocks::holding(keyspace.table_len_bytes);
+    }
     set(&mut keyspace.base_level_len_bytes, tune.base_level_len_bytes);
     if let Some(bits) = tune.filter_bits_per_key {
         keyspace.filter_bits_per_key = bits;

@@ -88,7 +88,7 @@ pub fn figures_named(name: &str) -> Result<Vec<Figure>, BenchError> {
     if found.is_empty() {
         let names: Vec<&str> = figures().iter().map(|f| f.name).collect();
         return Err(BenchError::Options(format!(
-            "no figure {name:?}; there are all, sealdb, thesis, geardb, {}",
+            "no figure {name:?}; there are all, sealdb, thesis, geardb, kvimr, {}",
             names.join(", ")
         )));
     }

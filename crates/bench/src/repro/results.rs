@@ -49,6 +49,10 @@ pub struct Totals {
     pub seeks: u64,
     /// How long the drive was busy.
     pub busy_ns: u64,
+    /// Top tracks that were backed up and moved back.
+    pub rewritten_tracks: u64,
+    /// Syncs that writing tables to tracks asked for, besides those of commits.
+    pub track_syncs: u64,
 }
 
 impl std::ops::Sub for Totals {
@@ -75,6 +79,8 @@ impl std::ops::Sub for Totals {
             added_written_bytes: self.added_written_bytes - before.added_written_bytes,
             seeks: self.seeks - before.seeks,
             busy_ns: self.busy_ns - before.busy_ns,
+            rewritten_tracks: self.rewritten_tracks - before.rewritten_tracks,
+            track_syncs: self.track_syncs - before.track_syncs,
         }
     }
 }

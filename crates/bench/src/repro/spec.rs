@@ -60,6 +60,11 @@ pub enum DriveRule {
         /// How far a write destroys what follows it.
         isolation_len_bytes: u64,
     },
+    /// Raw interlaced tracks, bottom and top ones of this length.
+    Interlaced {
+        /// The length of a track.
+        track_len_bytes: u64,
+    },
 }
 
 /// Deviations from a layout's own options; `None` leaves the layout's.

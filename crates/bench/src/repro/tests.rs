@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// The figures and tables of the three documents.
-const WANTED: [&str; 26] = [
+/// The figures and tables of the four documents.
+const WANTED: [&str; 31] = [
     "sealdb-2",
     "sealdb-3",
     "sealdb-table-2",
@@ -30,6 +30,11 @@ const WANTED: [&str; 26] = [
     "geardb-breakdown",
     "geardb-compaction",
     "geardb-zones",
+    "kvimr-2",
+    "kvimr-5",
+    "kvimr-6",
+    "kvimr-7",
+    "kvimr-8",
 ];
 
 const TINY: Size = Size { scale: 0.0003, seed: 3 };
@@ -40,12 +45,13 @@ fn run(names: &[&str], jobs: usize) -> Reproduction {
 }
 
 #[test]
-fn every_figure_of_the_three_documents_is_there() {
+fn every_figure_of_the_four_documents_is_there() {
     let names: Vec<&str> = figures().iter().map(|figure| figure.name).collect();
     assert_eq!(names, WANTED);
     assert_eq!(figures_named("all").unwrap().len(), WANTED.len());
     assert_eq!(figures_named("sealdb").unwrap().len(), 10);
     assert_eq!(figures_named("thesis-3.9").unwrap().len(), 1);
+    assert_eq!(figures_named("kvimr").unwrap().len(), 5);
 }
 
 #[test]

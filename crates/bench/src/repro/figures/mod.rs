@@ -3,6 +3,7 @@
 //! To add one: a `Figure` constant in a file of its paper's folder, and one line in [`ALL`].
 
 mod geardb;
+mod kvimr;
 mod sealdb;
 mod thesis;
 
@@ -44,6 +45,11 @@ pub(super) const ALL: &[Figure] = &[
     geardb::breakdown::BREAKDOWN,
     geardb::compaction::COMPACTION,
     geardb::zones::ZONES,
+    kvimr::motivation::FIGURE_2,
+    kvimr::load::FIGURE_5,
+    kvimr::load::FIGURE_6,
+    kvimr::mixes::FIGURE_7,
+    kvimr::table_len::FIGURE_8,
 ];
 
 /// What `spec` found; if nothing, `page` tells why.
