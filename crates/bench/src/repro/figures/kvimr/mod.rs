@@ -10,9 +10,10 @@
 //!
 //! At a small scale tables of 64 MB would leave no levels. They shrink with the drive, but less than it,
 //! and to no less than four tracks, because how many tracks a table has is what merging is about;
-//! memtables shrink with the drive, to no less than a track: level 0 would fill it. Level 1 is the
-//! paper's level 1, 2 or 3, scaled as the drive is, so that the largest level has the paper's share of it:
-//! whether it finds place in the bottom tracks decides. Tracks stay as long as they are. At every scale a table ends a thirty-second before whole tracks, so
+//! memtables shrink with them, and level 0 stops writers at 12 runs instead of 36, which would fill the
+//! drive. Level 1 is the paper's level 1, 2 or 3, scaled as the drive is, so that the largest level has
+//! the paper's share of it: whether it finds place in the bottom tracks decides. Tracks stay as long as
+//! they are. At every scale a table ends a thirty-second before whole tracks, so
 //! that its index and filter do not cost it another one.
 
 pub(super) mod load;
@@ -74,11 +75,12 @@ fn spec_of(size: &Size, layout: &'static str, table_bytes: u64, phases: Vec<Phas
         _ => DriveRule::Interlaced { track_len_bytes: TRACK_LEN_BYTES },
     };
     let drive = DriveSpec::whole("st500dm002", rule, sized(size).bytes(DRIVE_BYTES));
-    let memtable = ((TABLE_LEN_BYTES as f64 * sized(size).scale) as u64).max(TRACK_LEN_BYTES);
+    let usual = table_len_bytes(size, TABLE_LEN_BYTES);
     let tune = Tune {
-        memtable_len_bytes: Some(within_tracks(memtable)),
+        memtable_len_bytes: Some(within_tracks(usual)),
         table_len_bytes: Some(within_tracks(table_len_bytes(size, table_bytes))),
         base_level_len_bytes: Some(base_level_len_bytes(size)),
+        l0_run_counts: (usual < TABLE_LEN_BYTES).then_some((4, 8, 12)),
         ..Tune::default()
     };
     RunSpec::new(layout, drive, phases).tuned(tune)
