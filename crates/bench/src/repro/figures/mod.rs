@@ -96,15 +96,13 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
 
 /// What a measure that was `quarter` after a quarter of a load and `whole` after all of it comes to
 /// at the paper's length, if every doubling adds what the last two added in the mean: levels of an
-/// LSM-tree grow with the logarithm of what is loaded. No number where the load is the paper's, or
-/// where there was nothing to measure after a quarter.
+/// LSM-tree grow with the logarithm of what is loaded. No number where the load is the paper's, where
+/// there was nothing to measure after a quarter, or where something shrinks so fast that it would
+/// come to nothing.
 fn grown(loaded_bytes: u64, paper_bytes: u64, quarter: f64, whole: f64) -> f64 {
     let doublings = libm::log2(paper_bytes as f64 / loaded_bytes.max(1) as f64);
-    if doublings < 0.5 || quarter == 0.0 {
-        f64::NAN
-    } else {
-        whole + (whole - quarter) / 2.0 * doublings
-    }
+    let there = whole + (whole - quarter) / 2.0 * doublings;
+    if doublings < 0.5 || quarter == 0.0 || there <= 0.0 { f64::NAN } else { there }
 }
 
 /// Names the condition of [`grown`].

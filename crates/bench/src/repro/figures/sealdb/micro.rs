@@ -201,6 +201,9 @@ fn scans(size: &Size, results: &Results) -> Table {
     for (name, spec) in all(size) {
         let Ok(run) = results.get(&spec) else { continue };
         let units = [FILE_READ_AHEAD_LEN_BYTES, TABLE_READ_AHEAD_LEN_BYTES];
+        if units.iter().all(|&unit| run.read_sequential(unit).is_none()) {
+            continue;
+        }
         table.row(name, &units.map(|unit| rate(run.read_sequential(unit))));
     }
     table
