@@ -20,6 +20,9 @@ const MEMTABLE_LEN_BYTES_MIN: u64 = 64 << 10;
 /// A table with its index and footer, in one read.
 const WHOLE_TABLE_LEN_BYTES: usize = 8 << 20;
 
+/// On a drive shorter than this, level 0 of 36 memtables would be most of it.
+const KVIMR_LEN_BYTES_MIN: u64 = 8 << 30;
+
 /// The placement whose tables are as long as the drive's zones.
 const BAND_PER_TABLE: &str = "band-per-table";
 
@@ -142,8 +145,10 @@ pub(crate) fn kvimr(geometry: &Geometry) -> Options {
     keyspace.table_len_bytes = table_len_bytes;
     keyspace.base_level_len_bytes = 4 * table_len_bytes;
     keyspace.filter_bits_per_key = 10;
-    keyspace.l0_slowdown_run_count = 20;
-    keyspace.l0_stop_run_count = 36;
+    if KVIMR_LEN_BYTES_MIN <= geometry.len().bytes() {
+        keyspace.l0_slowdown_run_count = 20;
+        keyspace.l0_stop_run_count = 36;
+    }
     options
 }
 
