@@ -106,6 +106,24 @@ impl Store {
         memtables.max(space.reserve_bytes).max(in_memory)
     }
 
+    /// Whether there is room for a write that is longer than a memtable: for its log, and for its
+    /// table beside those of what is in memory.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSpace`].
+    pub(crate) fn check_long_write(&self, len_bytes: u64) -> Result<(), EngineError> {
+        if len_bytes <= self.options.memtable_len_bytes {
+            return Ok(());
+        }
+        let in_memory = self.in_memory(|_, slot| slot.mem.len_bytes() as u64);
+        let needed_bytes = self.needed_bytes().max(in_memory) + 2 * len_bytes;
+        let free_bytes = self.free_bytes();
+        if needed_bytes <= free_bytes {
+            return Ok(());
+        }
+        Err(EngineError::NoSpace { place: "on the drive", needed_bytes, free_bytes })
+    }
+
     /// What user data may still use.
     pub(crate) fn free_bytes(&self) -> u64 {
         let space = self.files.space();

@@ -73,6 +73,9 @@ impl Store {
         if self.gate() != 0 {
             self.pass_gate(kind == Kind::Put, len_bytes as u64)?;
         }
+        if kind == Kind::Put {
+            self.check_long_write(len_bytes as u64)?;
+        }
         let mut writer = self.writer.lock();
         // After the lock: a close and the drop of a keyspace wait for it.
         self.check_open()?;
@@ -104,9 +107,13 @@ impl Store {
         if batch.is_empty() {
             return if options.sync { self.sync() } else { Ok(()) };
         }
-        if self.gate() != 0 {
+        let len_bytes = batch.len_bytes() as u64;
+        if self.gate() != 0 || len_bytes > self.options.memtable_len_bytes {
             let has_put = batch.view().ops().any(|(_, op)| op.kind == Kind::Put);
-            self.pass_gate(has_put, batch.len_bytes() as u64)?;
+            self.pass_gate(has_put, len_bytes)?;
+            if has_put {
+                self.check_long_write(len_bytes)?;
+            }
         }
         let mut writer = self.writer.lock();
         self.check_open()?;
