@@ -1,7 +1,7 @@
 //! A drive that is full to the brim when a store is opened, and one that now and then cannot read.
 
 use crate::stage::{key, seeded, small};
-use imbrex::{Db, EngineError, KeyspaceOptions, Options};
+use imbrex::{Db, EngineError, KeyspaceOptions, Options, WriteBatch, WriteOptions};
 use imbrex_clockwork::{Order, Prng, Runtime};
 use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Rule};
 use imbrex_disk_sim::{FailAt, FaultPlan, SimDisk};
@@ -129,4 +129,42 @@ fn a_compaction_that_can_never_read_stops_the_store() {
     let error = write_until_error(&db, &mut prng, 20_000).unwrap_err();
     assert!(matches!(error, EngineError::Poisoned { .. }), "{error}");
     assert_eq!(db.metrics().compaction_read_failure_count, 2);
+}
+
+/// Batches much longer than a memtable go in whole, as one log and one memtable each. The last used to
+/// take the room that the table of the one before needed, and the store was not opened again.
+#[test]
+fn a_batch_longer_than_a_memtable_leaves_room_for_the_one_before() {
+    let (runtime, world) = Runtime::virtual_time(Order::SmallestTime);
+    let geometry = GeometrySpec { len: Blocks::new(512), rule: Rule::Anywhere };
+    let disk = SimDisk::builder(Geometry::new(geometry).unwrap());
+    let disk = Arc::new(disk.memory().unwrap());
+    let as_disk = || Arc::clone(&disk) as Arc<dyn Disk>;
+    let placement = FormatOptions::new(PlacementKind::by_name("first-fit").unwrap());
+    let files = FileLayer::format(as_disk(), &placement, &runtime).unwrap();
+    let options =
+        || Options { background_work: false, immutable_memtable_count_max: 16, ..small() };
+    let db = Db::open(Arc::new(files), runtime.clone(), options()).unwrap();
+    let mut prng = Prng::new(1);
+    let mut written = 0;
+    let refused = loop {
+        let mut batch = WriteBatch::new();
+        for n in 0..100 {
+            let mut value = vec![0; 2000];
+            prng.fill(&mut value);
+            batch.put(db.default_keyspace(), key(written * 100 + n), &value).unwrap();
+        }
+        match db.write(batch, WriteOptions::SYNC) {
+            Ok(()) => written += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(refused.is_no_space() && written > 0, "{written} written: {refused}");
+    world.drop_jobs();
+    drop(db);
+    let files: Arc<dyn Files> = Arc::new(FileLayer::open(as_disk(), &runtime).unwrap());
+    let db = Db::open(files, runtime, options()).unwrap();
+    for n in 0..written * 100 {
+        assert!(db.default_keyspace().get(&key(n)).unwrap().is_some(), "key {n} is lost");
+    }
 }
