@@ -152,7 +152,7 @@ fn a_batch_longer_than_a_memtable_leaves_room_for_the_one_before() {
         for n in 0..100 {
             let mut value = vec![0; 2000];
             prng.fill(&mut value);
-            batch.put(db.default_keyspace(), key(written * 100 + n), &value).unwrap();
+            batch.put(db.default_keyspace(), key(written * 100 + n), value).unwrap();
         }
         match db.write(batch, WriteOptions::SYNC) {
             Ok(()) => written += 1,
