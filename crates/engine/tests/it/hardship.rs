@@ -165,6 +165,6 @@ fn a_batch_longer_than_a_memtable_leaves_room_for_the_one_before() {
     let files: Arc<dyn Files> = Arc::new(FileLayer::open(as_disk(), &runtime).unwrap());
     let db = Db::open(files, runtime, options()).unwrap();
     for n in 0..written * 100 {
-        assert!(db.default_keyspace().get(&key(n)).unwrap().is_some(), "key {n} is lost");
+        assert!(db.default_keyspace().get(key(n)).unwrap().is_some(), "key {n} is lost");
     }
 }
