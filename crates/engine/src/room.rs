@@ -107,7 +107,8 @@ impl Store {
     }
 
     /// Whether there is room for a write that is longer than a memtable: for its log, and for its
-    /// table beside those of what is in memory.
+    /// table beside those of what is in memory. The caller holds the writer: two such writes at a time
+    /// would each be let in for the same room.
     ///
     /// # Errors
     /// [`EngineError::NoSpace`].

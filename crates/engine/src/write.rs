@@ -73,14 +73,14 @@ impl Store {
         if self.gate() != 0 {
             self.pass_gate(kind == Kind::Put, len_bytes as u64)?;
         }
-        if kind == Kind::Put {
-            self.check_long_write(len_bytes as u64)?;
-        }
         let mut writer = self.writer.lock();
         // After the lock: a close and the drop of a keyspace wait for it.
         self.check_open()?;
         self.make_room(&mut writer, keyspace)?;
         keyspace.check_exists()?;
+        if kind == Kind::Put {
+            self.check_long_write(len_bytes as u64)?;
+        }
         if key.len() > LONG_KEY_LEN_BYTES || kind == Kind::RangeDelete {
             self.check_long_keys(long_key_len_bytes(kind, key, value))?;
         }
@@ -107,19 +107,17 @@ impl Store {
         if batch.is_empty() {
             return if options.sync { self.sync() } else { Ok(()) };
         }
-        let len_bytes = batch.len_bytes() as u64;
-        if self.gate() != 0 || len_bytes > self.options.memtable_len_bytes {
+        if self.gate() != 0 {
             let has_put = batch.view().ops().any(|(_, op)| op.kind == Kind::Put);
-            self.pass_gate(has_put, len_bytes)?;
-            if has_put {
-                self.check_long_write(len_bytes)?;
-            }
+            self.pass_gate(has_put, batch.len_bytes() as u64)?;
         }
         let mut writer = self.writer.lock();
         self.check_open()?;
         let mut touched: Vec<Arc<KeyspaceState>> = Vec::new();
         let mut long_keys_len_bytes = 0;
+        let mut has_put = false;
         for (_, op) in batch.view().ops() {
+            has_put |= op.kind == Kind::Put;
             long_keys_len_bytes += long_key_len_bytes(op.kind, op.key, op.value);
             if touched.iter().all(|keyspace| keyspace.id != op.keyspace) {
                 touched.push(self.existing(op.keyspace)?);
@@ -129,6 +127,9 @@ impl Store {
             self.make_room(&mut writer, keyspace)?;
         }
         self.check_long_keys(long_keys_len_bytes)?;
+        if has_put {
+            self.check_long_write(batch.len_bytes() as u64)?;
+        }
         let first_seq = writer.next_seq;
         let (wal, position) = self.log(&writer, &[batch.encode(first_seq)])?;
         let wal = options.sync.then(|| Arc::clone(wal));

@@ -11,7 +11,7 @@
 //!
 //! Source: SMRDB (thesis, chapter 3): one table a band, bands of 40 to 80 MB.
 
-use super::{FileRequest, Placement, Planned, Urgency, lanes};
+use super::{FileRequest, Placement, Planned, lanes};
 use crate::api::{FileKind, Hints};
 use crate::extent::fill;
 use crate::room::CommitKind;
@@ -89,10 +89,6 @@ impl Placement for BandPerTable {
             Some(range) => Err(NoSpace { needed: range.len, free }),
             None => Err(NoSpace { needed: Blocks::new(1), free }),
         }
-    }
-
-    fn plan_reclaim(&self, _space: &SpaceMap, _urgency: Urgency) -> Option<BlockRange> {
-        None
     }
 }
 

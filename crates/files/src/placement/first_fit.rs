@@ -8,7 +8,7 @@
 //! A file that no single run holds is split over runs, in order of address. Nothing is ever moved.
 //! Source: the baseline under LevelDB in the SEALDB paper (figure 2: tables scatter).
 
-use super::{Draft, FileRequest, Placement, Planned, Urgency, admit, growing};
+use super::{Draft, FileRequest, Placement, Planned, admit, growing};
 use crate::api::Hints;
 use crate::extent::fill;
 use crate::space::{Fit, NoSpace, SpaceMap};
@@ -65,9 +65,5 @@ impl Placement for FirstFit {
         owned: Blocks,
     ) -> Result<BlockRange, NoSpace> {
         growing::plan_log(space, hints, owned, Fit::Lowest)
-    }
-
-    fn plan_reclaim(&self, _space: &SpaceMap, _urgency: Urgency) -> Option<BlockRange> {
-        None
     }
 }

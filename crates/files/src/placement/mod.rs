@@ -172,7 +172,9 @@ pub trait Placement: Send + Sync + Debug {
 
     /// Chooses the next run of blocks whose live extents should move elsewhere; `None` if nothing
     /// is worth it.
-    fn plan_reclaim(&self, space: &SpaceMap, urgency: Urgency) -> Option<BlockRange>;
+    fn plan_reclaim(&self, _space: &SpaceMap, _urgency: Urgency) -> Option<BlockRange> {
+        None
+    }
 }
 
 /// A policy by name.

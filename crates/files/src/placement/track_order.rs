@@ -13,7 +13,7 @@
 //! Source: the baselines of KVIMR, *Seq* and *3Phase* (section 4.1); three phases: Gao and others.
 
 use super::tracks::{self, Draft};
-use super::{FileRequest, Placement, PlacementOptions, Planned, Rewriting, UNITS_NEEDED, Urgency};
+use super::{FileRequest, Placement, PlacementOptions, Planned, Rewriting, UNITS_NEEDED};
 use crate::api::Hints;
 use crate::space::{NoSpace, SpaceMap, Tier};
 use imbrex_disk::{BlockRange, Blocks, Geometry};
@@ -99,9 +99,5 @@ impl Placement for TrackOrder {
         owned: Blocks,
     ) -> Result<Vec<BlockRange>, NoSpace> {
         tracks::plan_log(space, hints, owned)
-    }
-
-    fn plan_reclaim(&self, _space: &SpaceMap, _urgency: Urgency) -> Option<BlockRange> {
-        None
     }
 }

@@ -14,7 +14,7 @@
 //! Source: KVIMR, section 3.2 (level based bi-tiering, relaxed-sequential allocation).
 
 use super::tracks::{self, Draft};
-use super::{FileRequest, Placement, PlacementOptions, Planned, Rewriting, UNITS_NEEDED, Urgency};
+use super::{FileRequest, Placement, PlacementOptions, Planned, Rewriting, UNITS_NEEDED};
 use crate::api::{FileKind, Hints};
 use crate::space::{NoSpace, SpaceMap, Tier};
 use imbrex_disk::{BlockRange, Blocks, Geometry};
@@ -94,9 +94,5 @@ impl Placement for TrackTiers {
         owned: Blocks,
     ) -> Result<Vec<BlockRange>, NoSpace> {
         tracks::plan_log(space, hints, owned)
-    }
-
-    fn plan_reclaim(&self, _space: &SpaceMap, _urgency: Urgency) -> Option<BlockRange> {
-        None
     }
 }
