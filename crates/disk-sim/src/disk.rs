@@ -18,7 +18,7 @@ mod ordered;
 
 use crate::backing::{Backing, Durable, OverlappingBacking};
 use crate::cache::WriteCache;
-use crate::event_log::{Event, EventHash};
+use crate::event_log::{Event, EventHash, EventLog};
 use crate::fault::{FaultPlan, FaultState};
 use crate::mechanics::Mechanics;
 use crate::rule::{Mark, Readable, RuleState, ZoneMark, ZoneRecord};
@@ -65,7 +65,7 @@ struct Desk {
     cache: WriteCache,
     faults: FaultState,
     mechanics: Option<Mechanics>,
-    log: EventHash,
+    log: EventLog,
 }
 
 /// What a disk is made of.
@@ -107,7 +107,7 @@ impl SimDisk {
                 cache: WriteCache::new(parts.write_cache, parts.geometry),
                 faults: FaultState::default(),
                 mechanics: parts.mechanics,
-                log: EventHash::new(),
+                log: EventLog::new(parts.event_log),
             }),
         };
         disk.load_zones().map_err(BuildError::Zones)?;
@@ -175,7 +175,7 @@ impl SimDisk {
         self.ordered.store(true, Ordering::Release);
         let mut desk = self.desk();
         self.health.store(HEALTH_NO_POWER, Ordering::Release);
-        desk.log.event(Event::PowerCut, 0, 0, 0, self.clock.now_ns());
+        desk.log.event(Event::PowerCut, 0, 0, self.clock.now_ns());
     }
 
     /// Cuts the power if it is on, decides what of the unflushed writes survives, and turns the
@@ -193,7 +193,7 @@ impl SimDisk {
             mechanics.power_cut();
         }
         let (survived, lost) = (outcome.survived.get(), outcome.lost.get());
-        desk.log.event(Event::PowerOn, survived, lost, 0, self.clock.now_ns());
+        desk.log.event(Event::PowerOn, survived, lost, self.clock.now_ns());
         self.health.store(HEALTH_GOOD, Ordering::Release);
         Ok(outcome)
     }
@@ -224,11 +224,11 @@ impl SimDisk {
         Ok(hash.get())
     }
 
-    /// The running hash over all requests, their data and the times at which they were served;
-    /// only an ordered disk keeps it (see [`SimDiskBuilder::event_log`]).
+    /// The running hash over all requests, what was written and the times at which they were served;
+    /// `None` where it is not kept (see [`SimDiskBuilder::event_log`]).
     ///
     /// [`SimDiskBuilder::event_log`]: crate::SimDiskBuilder::event_log
-    pub fn event_log_hash(&self) -> u64 {
+    pub fn event_log_hash(&self) -> Option<u64> {
         self.desk().log.get()
     }
 

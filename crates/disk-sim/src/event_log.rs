@@ -1,4 +1,6 @@
 //! A running hash over everything a disk was asked and when it answered: two runs of one seed agree.
+//!
+//! What a read returned is not in it: the writes and the faults before it decide that, and they are.
 
 /// What kind of event; the numbers go into the hash.
 #[derive(Clone, Copy, Debug)]
@@ -21,11 +23,6 @@ impl EventHash {
         EventHash(0x496d_6272_6578_2121)
     }
 
-    /// Takes in one event: its kind, two words of arguments, a checksum of its data, its end.
-    pub(crate) fn event(&mut self, event: Event, at: u64, len: u64, data_crc: u32, end_ns: u64) {
-        self.words(&[event as u64, at, len, u64::from(data_crc), end_ns]);
-    }
-
     /// Takes in plain words.
     pub(crate) fn words(&mut self, words: &[u64]) {
         for &word in words {
@@ -39,5 +36,32 @@ impl EventHash {
 
     pub(crate) fn get(self) -> u64 {
         self.0
+    }
+}
+
+/// The hash, where it is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EventLog(Option<EventHash>);
+
+impl EventLog {
+    pub(crate) fn new(is_kept: bool) -> EventLog {
+        EventLog(is_kept.then(EventHash::new))
+    }
+
+    /// Takes in one event: its kind, two words of arguments, its end.
+    pub(crate) fn event(&mut self, event: Event, at: u64, len: u64, end_ns: u64) {
+        self.event_of(event, at, len, &[], end_ns);
+    }
+
+    /// Takes in one event with its data.
+    pub(crate) fn event_of(&mut self, event: Event, at: u64, len: u64, data: &[u8], end_ns: u64) {
+        if let Some(hash) = &mut self.0 {
+            hash.words(&[event as u64, at, len, u64::from(crc32c::crc32c(data)), end_ns]);
+        }
+    }
+
+    /// `None` where it is not kept.
+    pub(crate) fn get(self) -> Option<u64> {
+        self.0.map(EventHash::get)
     }
 }

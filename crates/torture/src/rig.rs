@@ -376,7 +376,7 @@ impl Rig {
             deeds: self.deeds,
             step_count: self.world.step_count(),
             zone_reset_count: self.disk.counters().zone_resets,
-            event_log_hash: self.disk.event_log_hash(),
+            event_log_hash: self.disk.event_log_hash().expect("the rig asks for it"),
             image_hash: self.disk.image_hash().map_err(|error| error.to_string())?,
             trace_hash: self.world.trace_hash(),
             clock_ns: self.runtime.clock.now_ns(),

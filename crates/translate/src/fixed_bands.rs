@@ -63,6 +63,7 @@ use journal::{Change, Journal};
 use layout::{Layout, Region};
 use plan::{Plan, plan_write};
 use runs::Runs;
+use std::mem;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 pub(crate) const MIB: u64 = 1 << 20;
@@ -136,6 +137,8 @@ struct State {
     next_seq: u64,
     /// A write that waits for more before its band is rewritten.
     waiting: Option<Waiting>,
+    /// The buffer of the last rewrite, any bytes: a band's worth of memory is not cheap to come by.
+    image: Vec<u8>,
     /// A request failed when something was half done: what is durable is unknown.
     is_poisoned: bool,
     /// The band whose rewrite failed: its content is in the slot and cannot be read here.
@@ -208,9 +211,16 @@ impl FixedBands {
         journal: Journal,
         next_seq: u64,
     ) -> FixedBands {
-        let state =
-            State { valid, journal, next_seq, waiting: None, is_poisoned: false, torn: None };
-        FixedBands { layout, below, state: RwLock::new(state) }
+        let state = RwLock::new(State {
+            valid,
+            journal,
+            next_seq,
+            waiting: None,
+            image: Vec::new(),
+            is_poisoned: false,
+            torn: None,
+        });
+        FixedBands { layout, below, state }
     }
 
     /// How the bands were made.
@@ -406,7 +416,8 @@ impl FixedBands {
         read: &[BlockRange],
         pieces: Vec<BlockRange>,
     ) -> Result<(), DiskError> {
-        let image = self.image_of(write, data, read, &pieces)?;
+        let mut image = mem::take(&mut state.image);
+        self.fill_image(&mut image, write, data, read, &pieces)?;
         let is_journaled = self.layout.superblock.staging == Staging::Journaled;
         let seq = state.next_seq;
         if is_journaled {
@@ -436,19 +447,21 @@ impl FixedBands {
             state.journal.flushed();
             state.journal.push(&Record::Done { seq });
         }
+        state.image = image;
         Ok(())
     }
 
-    /// The new content of `pieces`, one after another.
-    fn image_of(
+    /// Makes `image` the new content of `pieces`, one after another.
+    fn fill_image(
         &self,
+        image: &mut Vec<u8>,
         write: BlockRange,
         data: &[u8],
         read: &[BlockRange],
         pieces: &[BlockRange],
-    ) -> Result<Vec<u8>, DiskError> {
+    ) -> Result<(), DiskError> {
         let len: Blocks = pieces.iter().map(|piece| piece.len).sum();
-        let mut image = vec![0; len.bytes() as usize];
+        image.resize(len.bytes() as usize, 0);
         let mut requests = Vec::with_capacity(read.len());
         let mut rest = &mut image[..];
         let mut sources: Vec<(BlockRange, bool)> = read.iter().map(|&run| (run, false)).collect();
@@ -469,7 +482,7 @@ impl FixedBands {
             let result = self.below.read_back(&mut requests);
             result.map_err(|error| self.layout.told_to_host(error))?;
         }
-        Ok(image)
+        Ok(())
     }
 
     /// Steps 1 and 2 of a rewrite.

@@ -7,13 +7,18 @@
 //!       packed   LZ4, or the bytes themselves where LZ4 does not shrink them
 //! ```
 //!
+//! A whole chunk is unpacked straight into the reader's buffer and stays packed: what reads much
+//! at once reads it once.
+//!
 //! Invariants
 //!   M1  A shard has at most `HOT_CHUNK_COUNT_MAX` hot chunks, each in its queue exactly once.
 //!   M2  No chunk of zeros outlives its eviction.
+//!   M3  A spare buffer holds old bytes: whoever takes one overwrites all of it.
 
 use super::{Backing, Durable};
 use crate::rule::ZoneRecord;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Lba, ZoneId};
+use lz4::block::{CompressionMode, compress_bound, compress_to_buffer, decompress_to_buffer};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -26,6 +31,12 @@ const SHARD_COUNT: u64 = 16;
 /// Hot chunks of one shard: 16 shards x 32 chunks x 64 KiB = 32 MiB uncompressed at most.
 const HOT_CHUNK_COUNT_MAX: usize = 32;
 
+/// Spare buffers of one shard: 16 shards x 4 x 64 KiB = 4 MiB at most.
+const SPARE_COUNT_MAX: usize = 4;
+
+/// LZ4's trade of size for speed: half-compressible values shrink as far as at 1.
+const LZ4_ACCELERATION: i32 = 8;
+
 /// A platter in memory.
 #[derive(Debug)]
 pub(crate) struct MemoryBacking {
@@ -37,6 +48,9 @@ pub(crate) struct MemoryBacking {
 struct Shard {
     chunks: BTreeMap<u64, Chunk>,
     hot: VecDeque<u64>,
+    spare: Vec<Box<[u8]>>,
+    /// Where a chunk is packed, before it is known how long it gets.
+    packing: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -89,11 +103,7 @@ fn pieces(at: Lba, len_bytes: usize) -> impl Iterator<Item = (u64, usize, std::o
 impl Backing for MemoryBacking {
     fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
         for (chunk, offset, piece) in pieces(at, buf.len()) {
-            let out = &mut buf[piece];
-            match self.shard(chunk).heat(chunk) {
-                Some(bytes) => out.copy_from_slice(&bytes[offset..offset + out.len()]),
-                None => out.fill(0),
-            }
+            self.shard(chunk).load(chunk, offset, &mut buf[piece]);
         }
         Ok(())
     }
@@ -178,29 +188,62 @@ impl Backing for MemoryBacking {
 }
 
 impl Shard {
+    fn load(&mut self, chunk: u64, offset: usize, out: &mut [u8]) {
+        if out.len() == CHUNK_LEN_BYTES
+            && let Some(Chunk::Cold(packed)) = self.chunks.get(&chunk)
+        {
+            return packed.unpack(out);
+        }
+        match self.heat(chunk) {
+            Some(bytes) => out.copy_from_slice(&bytes[offset..offset + out.len()]),
+            None => out.fill(0),
+        }
+    }
+
     /// The bytes of `chunk`, uncompressed and hot; `None` where they are all zeros.
-    fn heat(&mut self, chunk: u64) -> Option<&mut Box<[u8]>> {
-        if let Chunk::Cold(packed) = self.chunks.get(&chunk)? {
-            let bytes = packed.unpack();
+    fn heat(&mut self, chunk: u64) -> Option<&[u8]> {
+        if let Chunk::Cold(_) = self.chunks.get(&chunk)? {
+            let mut bytes = self.buffer();
             let Some(Chunk::Cold(packed)) = self.chunks.remove(&chunk) else { return None };
+            packed.unpack(&mut bytes);
             self.insert_hot(chunk, bytes, Some(packed));
         }
-        match self.chunks.get_mut(&chunk)? {
+        match self.chunks.get(&chunk)? {
             Chunk::Hot { bytes, .. } => Some(bytes),
             Chunk::Cold(_) => None,
         }
     }
 
     fn store(&mut self, chunk: u64, offset: usize, data: &[u8]) {
-        if self.heat(chunk).is_none() {
-            if data.iter().all(|&b| b == 0) {
-                return;
-            }
-            self.insert_hot(chunk, vec![0; CHUNK_LEN_BYTES].into_boxed_slice(), None);
+        let end = offset + data.len();
+        if data.len() < CHUNK_LEN_BYTES {
+            self.heat(chunk);
         }
-        if let Some(Chunk::Hot { bytes, packed }) = self.chunks.get_mut(&chunk) {
-            bytes[offset..offset + data.len()].copy_from_slice(data);
-            *packed = None;
+        match self.chunks.get_mut(&chunk) {
+            Some(Chunk::Hot { bytes, packed }) => {
+                bytes[offset..end].copy_from_slice(data);
+                *packed = None;
+            }
+            None if data.iter().all(|&b| b == 0) => {}
+            // Only a write of the whole chunk finds it cold.
+            Some(Chunk::Cold(_)) | None => {
+                let mut bytes = self.buffer();
+                bytes[..offset].fill(0);
+                bytes[offset..end].copy_from_slice(data);
+                bytes[end..].fill(0);
+                self.insert_hot(chunk, bytes, None);
+            }
+        }
+    }
+
+    /// A chunk's worth of any bytes (M3).
+    fn buffer(&mut self) -> Box<[u8]> {
+        self.spare.pop().unwrap_or_else(|| vec![0; CHUNK_LEN_BYTES].into_boxed_slice())
+    }
+
+    fn give_back(&mut self, bytes: Box<[u8]>) {
+        if self.spare.len() < SPARE_COUNT_MAX {
+            self.spare.push(bytes);
         }
     }
 
@@ -217,9 +260,28 @@ impl Shard {
 
     fn cool(&mut self, chunk: u64) {
         let Some(Chunk::Hot { bytes, packed }) = self.chunks.remove(&chunk) else { return };
-        if let Some(packed) = packed.or_else(|| Packed::pack(bytes)) {
+        if let Some(packed) = packed {
+            self.give_back(bytes);
             self.chunks.insert(chunk, Chunk::Cold(packed));
+        } else if bytes.iter().all(|&b| b == 0) {
+            // M2: absent.
+            self.give_back(bytes);
+        } else if let Some(packed) = self.pack(&bytes) {
+            self.give_back(bytes);
+            self.chunks.insert(chunk, Chunk::Cold(packed));
+        } else {
+            self.chunks.insert(chunk, Chunk::Cold(Packed::Plain(bytes)));
         }
+    }
+
+    /// `bytes` by LZ4; `None` where that saves less than a sixteenth.
+    fn pack(&mut self, bytes: &[u8]) -> Option<Packed> {
+        if self.packing.is_empty() {
+            self.packing = vec![0; compress_bound(CHUNK_LEN_BYTES).ok()?];
+        }
+        let mode = CompressionMode::FAST(LZ4_ACCELERATION);
+        let len = compress_to_buffer(bytes, Some(mode), false, &mut self.packing).ok()?;
+        (len < CHUNK_LEN_BYTES * 15 / 16).then(|| Packed::Lz4(self.packing[..len].into()))
     }
 
     fn drop_chunks(&mut self, first: u64, end: u64) {
@@ -228,7 +290,9 @@ impl Shard {
         }
         self.hot.retain(|chunk| !(first <= *chunk && *chunk < end));
         while let Some((&chunk, _)) = self.chunks.range(first..end).next() {
-            self.chunks.remove(&chunk);
+            if let Some(Chunk::Hot { bytes, .. }) = self.chunks.remove(&chunk) {
+                self.give_back(bytes);
+            }
         }
     }
 }
@@ -243,25 +307,14 @@ impl Chunk {
 }
 
 impl Packed {
-    /// The packed form of `bytes`; `None` where they are all zeros (M2).
-    fn pack(bytes: Box<[u8]>) -> Option<Packed> {
-        if bytes.iter().all(|&b| b == 0) {
-            return None;
-        }
-        let packed = lz4_flex::block::compress(&bytes);
-        if packed.len() < CHUNK_LEN_BYTES * 15 / 16 {
-            Some(Packed::Lz4(packed.into_boxed_slice()))
-        } else {
-            Some(Packed::Plain(bytes))
-        }
-    }
-
-    fn unpack(&self) -> Box<[u8]> {
+    fn unpack(&self, out: &mut [u8]) {
         match self {
-            Packed::Lz4(packed) => lz4_flex::block::decompress(packed, CHUNK_LEN_BYTES)
-                .expect("packed by `pack` and never handed out")
-                .into_boxed_slice(),
-            Packed::Plain(bytes) => bytes.clone(),
+            Packed::Lz4(packed) => {
+                let len = decompress_to_buffer(packed, Some(CHUNK_LEN_BYTES as i32), out)
+                    .expect("packed by `pack` and never handed out");
+                assert_eq!(len, CHUNK_LEN_BYTES, "a chunk was packed");
+            }
+            Packed::Plain(bytes) => out.copy_from_slice(bytes),
         }
     }
 }

@@ -27,8 +27,7 @@ impl SimDisk {
             mechanics.read_queue(now_ns, queue)
         });
         for request in requests.iter() {
-            let crc = crc32c::crc32c(request.buf);
-            desk.log.event(Event::Read, request.at.get(), range_of(request).len.get(), crc, end_ns);
+            desk.log.event(Event::Read, request.at.get(), range_of(request).len.get(), end_ns);
         }
         self.clock.advance_to_ns(end_ns);
         Ok(())
@@ -99,8 +98,7 @@ impl SimDisk {
             let (block, len) = block_and_len(range);
             mechanics.write(now_ns, block, len, persist == Persist::Through)
         });
-        let crc = crc32c::crc32c(data);
-        desk.log.event(Event::Write, range.start.get(), range.len.get(), crc, end_ns);
+        desk.log.event_of(Event::Write, range.start.get(), range.len.get(), data, end_ns);
         self.clock.advance_to_ns(end_ns);
         Ok(())
     }
@@ -144,7 +142,7 @@ impl SimDisk {
             desk.cache.push(operation);
         }
         self.health.store(HEALTH_NO_POWER, Ordering::Release);
-        desk.log.event(Event::PowerCut, 0, 0, 0, self.clock.now_ns());
+        desk.log.event(Event::PowerCut, 0, 0, self.clock.now_ns());
         DiskError::PowerLost
     }
 
@@ -165,7 +163,7 @@ impl SimDisk {
             .map_err(|error| self.poison(error))?;
         self.tally.flush();
         let end_ns = self.serve(&mut desk, |mechanics, now_ns| mechanics.flush(now_ns));
-        desk.log.event(Event::Flush, 0, 0, 0, end_ns);
+        desk.log.event(Event::Flush, 0, 0, end_ns);
         self.clock.advance_to_ns(end_ns);
         Ok(())
     }
@@ -176,7 +174,7 @@ impl SimDisk {
         desk.faults.check_len(range)?;
         desk.cache.destage_touching(range, None, &*self.backing)?;
         self.discard_stored(range)?;
-        desk.log.event(Event::Discard, range.start.get(), range.len.get(), 0, self.clock.now_ns());
+        desk.log.event(Event::Discard, range.start.get(), range.len.get(), self.clock.now_ns());
         Ok(())
     }
 
@@ -223,7 +221,7 @@ impl SimDisk {
         let end_ns = self.serve(&mut desk, |mechanics, now_ns| {
             mechanics.command(now_ns, forgotten.0, forgotten.1)
         });
-        desk.log.event(Event::Zone, u64::from(zone.0), action_number(action), 0, end_ns);
+        desk.log.event(Event::Zone, u64::from(zone.0), action_number(action), end_ns);
         self.clock.advance_to_ns(end_ns);
         table.apply_action(zone, action)
     }

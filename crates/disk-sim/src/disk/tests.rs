@@ -403,7 +403,10 @@ fn a_short_device_refuses_its_missing_end() {
 #[test]
 fn the_same_seed_gives_the_same_hashes() {
     let run = |seed: u64| {
-        let disk = cached(zoned(6, 16), 8);
+        let builder = SimDisk::builder(Geometry::new(zoned(6, 16)).unwrap())
+            .write_cache(Blocks::new(8))
+            .event_log();
+        let disk = builder.memory().unwrap();
         let mut prng = Prng::new(seed);
         for _ in 0..300 {
             let zone = ZoneId(1 + prng.below(5) as u32);
@@ -441,7 +444,7 @@ fn a_disk_with_mechanics_moves_the_clock_and_repeats_exactly() {
         let profile = crate::Profile::by_name("hc620").unwrap().scaled(4 << 30).unwrap();
         let clock = Arc::new(TestClock::default());
         let builder = SimDisk::builder(profile.geometry()).profile(profile).clock(clock.clone());
-        let disk = builder.write_cache(Blocks::new(1_000)).memory().unwrap();
+        let disk = builder.write_cache(Blocks::new(1_000)).event_log().memory().unwrap();
         let mut prng = Prng::new(seed);
         for _ in 0..500 {
             let zone = ZoneId(2 + prng.below(14) as u32);
