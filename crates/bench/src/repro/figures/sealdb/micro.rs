@@ -2,7 +2,7 @@
 
 use super::{
     STORES, block_reads_smrdb, compressed, file_reads_smrdb, filtered, large_reads, random,
-    restless, sequential,
+    restless, restless_of, sequential,
 };
 use crate::repro::chart::short;
 use crate::repro::figures::{READ_COST, need, over, rate, read_cost};
@@ -49,7 +49,7 @@ pub(in super::super) const FIGURE_8: Figure = Figure {
 };
 
 /// The runs under other conditions, in the order of [`Other`].
-fn variants(size: &Size) -> [(&'static str, RunSpec); 9] {
+fn variants(size: &Size) -> [(&'static str, RunSpec); 10] {
     [
         ("filters", large_reads(size, "leveldb-banded")),
         ("", random(size, "leveldb-cmr")),
@@ -60,6 +60,7 @@ fn variants(size: &Size) -> [(&'static str, RunSpec); 9] {
         ("compressed", compressed(size)),
         ("at once", restless(size, "leveldb-banded")),
         ("at once", restless(size, "sealdb")),
+        ("no filters, at once", restless_of(file_reads_smrdb(size))),
     ]
 }
 
@@ -75,6 +76,7 @@ enum Other {
     SealdbCompressed,
     BandedAtOnce,
     SealdbAtOnce,
+    SmrdbAtOnce,
 }
 
 /// Operations per second of one run.
@@ -133,6 +135,10 @@ fn claims(stores: &[Rates], others: &[Rates]) -> Vec<Claim> {
             .under(shrinks, over(shrunk.get, leveldb.get)),
         claim("random read, SEALDB over SMRDB", 1.80, sealdb.get, smrdb.get)
             .under("neither has filters", over(sealdb.get, other(Other::SmrdbFile).get))
+            .under(
+                "neither has filters, gets begin when the last put returns",
+                over(other(Other::SealdbAtOnce).get, other(Other::SmrdbAtOnce).get),
+            )
             .under("both have filters", over(filters, smrdb.get)),
     ]
 }

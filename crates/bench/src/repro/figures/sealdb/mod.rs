@@ -71,7 +71,11 @@ fn sequential(size: &Size, layout: &'static str) -> RunSpec {
 
 /// A load of every key once, then the six core workloads.
 fn ycsb_run(size: &Size, layout: &'static str) -> RunSpec {
-    let mut phases = vec![Phase::load(LoadOrder::Once, size.bytes(LOAD_BYTES), VALUE_LEN_BYTES)];
+    ycsb_run_of(size, layout, size.bytes(LOAD_BYTES))
+}
+
+fn ycsb_run_of(size: &Size, layout: &'static str, bytes: u64) -> RunSpec {
+    let mut phases = vec![Phase::load(LoadOrder::Once, bytes, VALUE_LEN_BYTES)];
     let count = size.count(READS, 2_000);
     phases.extend(YcsbWorkload::ALL.map(|workload| Phase::Ycsb { workload, count, sync: false }));
     RunSpec::new(layout, drive(size, layout), phases)
@@ -90,7 +94,11 @@ fn filtered(size: &Size) -> RunSpec {
 
 /// The random load, and gets that begin when its last put returns.
 fn restless(size: &Size, layout: &'static str) -> RunSpec {
-    let mut spec = random(size, layout).tuned(Tune::default().without_rest());
+    restless_of(random(size, layout))
+}
+
+fn restless_of(mut spec: RunSpec) -> RunSpec {
+    spec.tune = spec.tune.without_rest();
     spec.phases.truncate(2);
     spec
 }
@@ -110,6 +118,13 @@ fn block_reads_smrdb(size: &Size) -> RunSpec {
 fn compressed(size: &Size) -> RunSpec {
     let bytes = size.bytes(LOAD_BYTES).min(COMPRESSED_BYTES_MAX);
     random_of(size, "sealdb", bytes).tuned(Tune { compresses: true, ..Tune::default() })
+}
+
+/// SEALDB with compressed tables and filters, before YCSB.
+fn ycsb_compressed(size: &Size) -> RunSpec {
+    let bytes = size.bytes(LOAD_BYTES).min(COMPRESSED_BYTES_MAX);
+    let tune = Tune { compresses: true, ..Tune::default() }.filters(FILTER_BITS_PER_KEY);
+    ycsb_run_of(size, "sealdb", bytes).tuned(tune)
 }
 
 /// The share of the load of [`random`] that a figure of its first `bytes` is read off.
