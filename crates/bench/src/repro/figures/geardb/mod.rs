@@ -71,6 +71,16 @@ fn roomy(size: &Size, layout: &'static str) -> RunSpec {
     RunSpec { drive: drive(size, CROWDED_PART_BYTES), ..spec }
 }
 
+/// GearDB's load in zones a quarter as long: at a small scale as many as the paper has at some.
+fn many_zones(size: &Size) -> RunSpec {
+    let size = &sized(size);
+    let mut spec = random(size, "gear");
+    spec.phases.truncate(1);
+    let rule = DriveRule::Zoned { zone_len_bytes: zone_len_bytes(size) / 4 };
+    let whole = DriveSpec::whole("st13125nm007", rule, size.bytes(DRIVE_BYTES));
+    RunSpec { drive: whole.part(size.bytes(PART_BYTES)), ..spec }
+}
+
 /// Either store with the other's read unit of compaction; and with filters, which change no put.
 fn equal_reads(size: &Size) -> [RunSpec; 2] {
     let reads = |layout, bytes| {

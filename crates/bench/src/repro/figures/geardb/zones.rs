@@ -1,6 +1,6 @@
 //! How full each zone is after 20, 40, 60 and 80 GB.
 
-use super::{STORES, conditions, random};
+use super::{STORES, conditions, many_zones, random};
 use crate::repro::figures::{need, over};
 use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, RunResult, Series, Table};
 
@@ -10,7 +10,7 @@ pub(in super::super) const ZONES: Figure = Figure {
     name: "geardb-zones",
     title: "zone utilisation after 20, 40, 60 and 80 GB",
     paper: "GearDB, space efficiency: bars and CDF, nearly 90 %",
-    runs: |size| STORES.iter().map(|store| random(size, store)).collect(),
+    runs: |size| STORES.iter().map(|store| random(size, store)).chain([many_zones(size)]).collect(),
     page: |size, results| {
         let mut page = Page::default();
         let mut table = Table::new(
@@ -19,6 +19,7 @@ pub(in super::super) const ZONES: Figure = Figure {
         );
         let mut bars = LOADED_GB.map(|_| Vec::new());
         let mut cdfs = LOADED_GB.map(|_| Vec::new());
+        let more = need(&mut page, results, &many_zones(size)).and_then(RunResult::load);
         for store in STORES {
             let found = need(&mut page, results, &random(size, store));
             let Some(load) = found.and_then(RunResult::load) else { continue };
@@ -33,11 +34,15 @@ pub(in super::super) const ZONES: Figure = Figure {
                     let what = format!("GearDB after {gb} GB");
                     let written = (space.valid_bytes + space.dead_bytes) as f64;
                     let of_written = 100.0 * over(space.valid_bytes as f64, written);
+                    let more = more.and_then(|load| load.at_share(f64::from(*gb) / 80.0));
+                    let of_more = more.map_or(0.0, |state| {
+                        let space = state.space;
+                        over(space.valid_bytes as f64, space.occupied_bytes as f64) * 100.0
+                    });
                     page.claims.push(
-                        Claim::new(what, Better::Larger, 90.0, full, "%").under(
-                            "of what is written, without the ends of open zones",
-                            of_written,
-                        ),
+                        Claim::new(what, Better::Larger, 90.0, full, "%")
+                            .under("of what is written, without the ends of open zones", of_written)
+                            .under("zones a quarter as long, four times as many", of_more),
                     );
                 }
                 let points = zones.iter().enumerate();

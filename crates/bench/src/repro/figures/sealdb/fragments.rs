@@ -1,14 +1,16 @@
 //! Figure 13: what dynamic bands leave between them.
 
-use super::{prefix, random};
+use super::{narrow_guards, prefix, random};
 use crate::repro::figures::{GB, grown, growth_to, megabytes, need, over};
-use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, Series, SpaceState, Table};
+use crate::repro::{
+    Axis, Better, Chart, Claim, Figure, Page, RunResult, Series, SpaceState, Table,
+};
 
 pub(in super::super) const FIGURE_13: Figure = Figure {
     name: "sealdb-13",
     title: "fragments between dynamic bands",
     paper: "SEALDB, figure 13: 40 GB random load; fragments are free runs below the mean set",
-    runs: |size| vec![random(size, "sealdb")],
+    runs: |size| vec![random(size, "sealdb"), narrow_guards(size)],
     page: |size, results| {
         let mut page = Page::default();
         let share = prefix(size, 40 * GB);
@@ -23,10 +25,14 @@ pub(in super::super) const FIGURE_13: Figure = Figure {
         let before = load.at_share(share / 4.0).map_or(0.0, |state| fragments(&state.space));
         let now = fragments(&space);
         let at_paper = grown(state.totals.user_bytes, 40 * GB, before, now);
+        let narrow = need(&mut page, results, &narrow_guards(size)).and_then(RunResult::load);
+        let narrow = narrow.and_then(|load| load.at_share(share));
+        let narrow = narrow.map_or(0.0, |state| fragments(&state.space));
         let what = "fragments, as a share of the space occupied";
         page.claims.push(
             Claim::new(what, Better::Smaller, 9.32, now, "%")
-                .under(growth_to(40 * GB, before, now), at_paper),
+                .under(growth_to(40 * GB, before, now), at_paper)
+                .under("guards of 2 MB: to our sets as the paper's to its own", narrow),
         );
         page.claims.push(Claim::shown(
             "dead members of half-dead sets, which the paper leaves out",

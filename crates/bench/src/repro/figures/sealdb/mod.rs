@@ -103,6 +103,14 @@ fn restless_of(mut spec: RunSpec) -> RunSpec {
     spec
 }
 
+/// The random load of SEALDB where a write destroys half as much.
+fn narrow_guards(size: &Size) -> RunSpec {
+    let mut spec = random(size, "sealdb");
+    spec.phases.truncate(1);
+    let rule = DriveRule::Shingled { isolation_len_bytes: GUARD_LEN_BYTES / 2 };
+    RunSpec { drive: DriveSpec::whole("st1000dm003", rule, size.bytes(DRIVE_BYTES)), ..spec }
+}
+
 /// SMRDB that compacts 128 KB at a time, as through a file system; and has no filters.
 fn file_reads_smrdb(size: &Size) -> RunSpec {
     random(size, "smrdb").tuned(Tune::default().compaction_reads(128 << 10).filters(0))
