@@ -117,12 +117,8 @@ fn claims(found: &RunResult, [tables, bands, wa, mwa]: [f64; 4], whole: f64) -> 
         claim.under(growth_to(LOADED_BYTES, before, now), at_paper)
     };
     let awa = mwa / wa.max(0.01);
-    // Ten times the level above, as all levels are after a load as long as the paper's.
-    let into_full = merges(found.lines_until(1.0)).filter(|line| line.output_level == 2);
-    let into_full = mean(into_full.map(|line| line.output_table_count as f64));
     vec![
-        grows(claim("tables written by a compaction, 40 MB bands", 9.83, tables), quarter.tables)
-            .under("into level 2 alone, which is full", into_full),
+        grows(claim("tables written by a compaction, 40 MB bands", 9.83, tables), quarter.tables),
         grows(claim("bands that they lie in", 6.22, bands), quarter.bands),
         grows(claim("WA", 9.83, wa), wa_quarter),
         claim("MWA", 52.85, mwa)

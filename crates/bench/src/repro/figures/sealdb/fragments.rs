@@ -32,7 +32,7 @@ pub(in super::super) const FIGURE_13: Figure = Figure {
         page.claims.push(
             Claim::new(what, Better::Smaller, 9.32, now, "%")
                 .under(growth_to(40 * GB, before, now), at_paper)
-                .under("guards of 2 MB: to our sets as the paper's to its own", narrow),
+                .under("guards of 2 MB instead of 4", narrow),
         );
         page.claims.push(Claim::shown(
             "dead members of half-dead sets, which the paper leaves out",
