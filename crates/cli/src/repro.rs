@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// Arguments of `imbrex repro`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct ReproArgs {
-    /// A figure such as sealdb-8; a paper: sealdb, thesis, geardb; all; or list
+    /// A figure such as sealdb-8; a paper: sealdb, thesis, geardb, kvimr; all; or list
     figure: String,
     /// Share of the paper's sizes, up to 1: data and drive shrink together
     #[arg(long, default_value_t = SCALE_DEFAULT)]

@@ -1,13 +1,18 @@
 //! The drive of a run: emulated in memory, under any rule, whole or restricted to its first part.
 
+mod flash;
+mod phases;
+
 use super::spec::{DriveRule, DriveSpec};
 use crate::error::BenchError;
+use flash::Flash;
 use imbrex_clockwork::Runtime;
 use imbrex_disk::{
     BlockRange, Blocks, Counters, Disk, DiskError, Geometry, GeometrySpec, Lba, NeighbourSpec,
     Persist, ReadRequest, Rule, ShingleSpec, ZoneAction, ZoneId, ZoneInfo, ZoneSpec,
 };
 use imbrex_disk_sim::{Profile, SimDisk};
+use phases::Phases;
 use std::sync::Arc;
 
 /// Conventional zones at the start of a zoned drive: one for each copy of the catalog.
@@ -32,17 +37,24 @@ pub(super) fn drive(spec: &DriveSpec, runtime: &Runtime) -> Result<Arc<dyn Disk>
         .clock(Arc::clone(&runtime.clock))
         .memory()
         .map_err(|e| failed(e.into()))?;
-    if spec.part_bytes >= spec.len_bytes {
-        return Ok(Arc::new(disk));
+    let mut drive: Arc<dyn Disk> = Arc::new(disk);
+    if spec.part_bytes < spec.len_bytes {
+        let geometry = geometry(spec.rule, spec.part_bytes).map_err(|e| failed(e.into()))?;
+        drive = Arc::new(Part { disk: drive, geometry });
     }
-    let geometry = geometry(spec.rule, spec.part_bytes).map_err(|e| failed(e.into()))?;
-    Ok(Arc::new(Part { disk, geometry }))
+    if let DriveRule::Phased { track_len_bytes } = spec.rule {
+        drive = Arc::new(Phases::new(drive, Blocks::holding(track_len_bytes)));
+    }
+    if spec.logs_on_flash {
+        drive = Arc::new(Flash::new(drive).map_err(|e| failed(e.into()))?);
+    }
+    Ok(drive)
 }
 
 fn geometry(rule: DriveRule, len_bytes: u64) -> Result<Geometry, imbrex_disk::GeometryError> {
     let mut len = Blocks::holding(len_bytes);
     let rule = match rule {
-        DriveRule::Conventional => Rule::Anywhere,
+        DriveRule::Conventional | DriveRule::Phased { .. } => Rule::Anywhere,
         DriveRule::Zoned { zone_len_bytes } => {
             let zone_len = Blocks::holding(zone_len_bytes);
             let zone_count = len.get().div_ceil(zone_len.get());
@@ -74,7 +86,7 @@ fn geometry(rule: DriveRule, len_bytes: u64) -> Result<Geometry, imbrex_disk::Ge
 /// The first part of a drive: what lies behind it is never used, but the arm knows it is there.
 #[derive(Debug)]
 struct Part {
-    disk: SimDisk,
+    disk: Arc<dyn Disk>,
     geometry: Geometry,
 }
 

@@ -142,14 +142,15 @@ impl Bench {
         if tally.is_stopped {
             return Err(BenchError::Stopped);
         }
-        let ended_ns = self.now_ns();
+        let ended = self.totals();
         if self.rests {
             self.stack.db.wait_idle().map_err(context)?;
         }
         tally.flush();
         let after = self.totals();
-        let mut totals = after - before;
-        totals.user_bytes = tally.user_bytes;
+        let user_bytes = tally.user_bytes;
+        let totals = Totals { user_bytes, ..after - before };
+        let totals_at_last_op = Totals { user_bytes, ..ended - before };
         if let Some(last) = tally.milestones.last_mut() {
             // What the load left to do is part of it.
             *last = self.milestone(tally.ops, last.totals.user_bytes);
@@ -158,10 +159,11 @@ impl Bench {
             phase,
             ops: tally.ops,
             found: tally.found,
-            elapsed_ns: ended_ns - before.at_ns,
-            settled_ns: after.at_ns - before.at_ns,
+            elapsed_ns: totals_at_last_op.at_ns,
+            settled_ns: totals.at_ns,
             latency: tally.latencies.summary(),
             totals,
+            totals_at_last_op,
             milestones: tally.milestones,
             levels,
         })

@@ -159,6 +159,8 @@ pub struct PhaseResult {
     pub latency: LatencySummary,
     /// What the phase added to all counters, background work included.
     pub totals: Totals,
+    /// What it had added when its last operation ended.
+    pub totals_at_last_op: Totals,
     /// States, for a load.
     pub milestones: Vec<Milestone>,
     /// The levels when the phase began.

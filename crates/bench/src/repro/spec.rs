@@ -30,17 +30,37 @@ pub struct DriveSpec {
     pub len_bytes: u64,
     /// How much of it, from its start, may be used; all of it where this is no less.
     pub part_bytes: u64,
+    /// Whether logs and the catalog lie on a flash device beside it, which takes no time.
+    pub logs_on_flash: bool,
 }
 
 impl DriveSpec {
     /// A drive that is used from end to end.
     pub fn whole(profile: &'static str, rule: DriveRule, len_bytes: u64) -> DriveSpec {
-        DriveSpec { profile, rule, len_bytes, part_bytes: len_bytes }
+        DriveSpec { profile, rule, len_bytes, part_bytes: len_bytes, logs_on_flash: false }
     }
 
     /// The same drive, restricted to its first `part_bytes`.
     pub fn part(self, part_bytes: u64) -> DriveSpec {
         DriveSpec { part_bytes, ..self }
+    }
+
+    /// The same drive, with a flash device for logs and the catalog.
+    pub fn with_logs_on_flash(self) -> DriveSpec {
+        DriveSpec { logs_on_flash: true, ..self }
+    }
+
+    /// What tells it from another drive for the same layout, in words; none for none.
+    fn words(&self) -> Vec<String> {
+        let rule = match self.rule {
+            DriveRule::Phased { .. } => Some("in three phases".to_owned()),
+            DriveRule::Interlaced { track_len_bytes } => {
+                Some(format!("tracks of {} KB", track_len_bytes >> 10))
+            }
+            _ => None,
+        };
+        let flash = self.logs_on_flash.then(|| "logs on flash".to_owned());
+        rule.into_iter().chain(flash).collect()
     }
 }
 
@@ -50,6 +70,12 @@ impl DriveSpec {
 pub enum DriveRule {
     /// Written anywhere.
     Conventional,
+    /// Written anywhere, and its addresses run over tracks of this length in three phases: every
+    /// other track, every other of the rest, the rest.
+    Phased {
+        /// The length of a track.
+        track_len_bytes: u64,
+    },
     /// Host-managed zones of this length.
     Zoned {
         /// The length of a zone.
@@ -272,7 +298,7 @@ impl RunSpec {
     /// The run in a few words, for progress and messages.
     pub fn label(&self) -> String {
         let phases: Vec<String> = self.phases.iter().map(Phase::label).collect();
-        let words = self.tune.words();
+        let words = [self.drive.words(), self.tune.words()].concat();
         let tune =
             if words.is_empty() { String::new() } else { format!(" ({})", words.join(", ")) };
         format!("{}{tune}: {}", self.layout, phases.join(", "))

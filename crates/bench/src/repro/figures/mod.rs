@@ -50,6 +50,7 @@ pub(super) const ALL: &[Figure] = &[
     kvimr::load::FIGURE_6,
     kvimr::mixes::FIGURE_7,
     kvimr::table_len::FIGURE_8,
+    kvimr::fill::FILL,
 ];
 
 /// What `spec` found; if nothing, `page` tells why.

@@ -2,11 +2,11 @@
 //!
 //! Setting of the paper: RocksDB on 100 GB of a conventional ST500DM002, cut into tracks of 2 MB, which
 //! are written as if they were interlaced; 75 million pairs of 1 KB, every key once in random order;
-//! tables and memtables of 64 MB, level 1 of 256 MB, filters of 10 bits, compactions that read 2 MB. The
-//! paper keeps log and manifest on an SSD; here they lie on the drive, on all five stores.
+//! tables and memtables of 64 MB, level 1 of 256 MB, filters of 10 bits, compactions that read 2 MB. Log
+//! and manifest lie on an SSD: here a flash device takes what is written in short pieces, and no time.
+//! Its *CMR* is the conventional drive with tracks allocated in three phases.
 //!
-//! Our engine stands for RocksDB: leveled, one victim at a time. The paper's CMR allocates tracks in
-//! three phases on the conventional drive, ours first fit, which does the same where nothing overlaps.
+//! Our engine stands for RocksDB: leveled, one victim at a time, one compaction at a time.
 //!
 //! At a small scale tables of 64 MB would leave no levels. They shrink with the drive, but less than it,
 //! and to no less than four tracks, because how many tracks a table has is what merging is about;
@@ -15,24 +15,31 @@
 //! the paper's share of it: whether it finds place in the bottom tracks decides. Tracks stay as long as
 //! they are. At every scale a table ends a thirty-second before whole tracks, so
 //! that its index and filter do not cost it another one.
+//!
+//! Beside the paper's setting stand others, each a [`Setting`] of the same load.
 
+pub(super) mod fill;
 pub(super) mod load;
 pub(super) mod mixes;
 pub(super) mod motivation;
 pub(super) mod table_len;
 
-use super::{GB, MIB, need};
+use super::{GB, MIB, need, over, seconds};
 use crate::repro::spec::{DriveRule, DriveSpec, LoadOrder, Phase, RunSpec, Size, Tune};
-use crate::repro::{Page, PhaseResult, Results, RunResult};
+use crate::repro::{Milestone, Page, PhaseResult, Results, RunResult, Totals};
+use crate::ycsb::YcsbWorkload;
 
 /// The paper's schemes, slowest first, and the drive on which nothing overlaps.
-const STORES: [&str; 5] = ["imr-seq", "imr-3phase", "imr-n", "imr-m", "kvimr-cmr"];
+const STORES: [&str; 5] = ["imr-seq", "imr-3phase", "imr-n", "imr-m", CMR];
+const CMR: &str = "kvimr-cmr";
 const NAMES: [&str; 5] = ["Seq", "3Phase", "KVIMR-N", "KVIMR-M", "CMR"];
 
 const DRIVE_BYTES: u64 = 100 * GB;
 /// A pair is 1 KB, 16 bytes of it the key.
 const VALUE_LEN_BYTES: usize = 1008;
 const LOAD_BYTES: u64 = 75_000_000 * 1024;
+const MIX_OPS: u64 = 7_500_000;
+const READ_PERCENTS: [u8; 3] = [90, 50, 10];
 const TRACK_LEN_BYTES: u64 = 2 * MIB;
 const TABLE_LEN_BYTES: u64 = 64 * MIB;
 const TABLE_LEN_BYTES_MIN: u64 = 8 * MIB;
@@ -68,13 +75,46 @@ fn within_tracks(len_bytes: u64) -> u64 {
     len_bytes - len_bytes / 32
 }
 
-/// A store with tables as long as the paper's `table_bytes`.
-fn spec_of(size: &Size, layout: &'static str, table_bytes: u64, phases: Vec<Phase>) -> RunSpec {
-    let rule = match layout {
-        "kvimr-cmr" => DriveRule::Conventional,
-        _ => DriveRule::Interlaced { track_len_bytes: TRACK_LEN_BYTES },
+/// How a load differs from the paper's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Setting {
+    /// Not at all.
+    Paper,
+    /// Log and catalog lie on the drive too, as in our own store.
+    LogsOnDrive,
+    /// Tracks are an eighth as long, so that a table has as many as the paper's.
+    ShortTracks,
+    /// CMR fills the lowest free addresses, whatever would be a track.
+    FirstFit,
+}
+
+/// `setting` in words.
+const LOGS_ON_DRIVE: &str = "log and catalog on the drive too";
+const SHORT_TRACKS: &str = "32 tracks a table, of 256 KB";
+const FIRST_FIT: &str = "CMR places first fit";
+const AT_REST: &str = "with what the load leaves to do";
+
+/// What `layout` does with tables as long as the paper's `table_bytes`.
+fn spec_of(
+    size: &Size,
+    layout: &'static str,
+    setting: Setting,
+    table_bytes: u64,
+    phases: Vec<Phase>,
+) -> RunSpec {
+    let track_len_bytes = match setting {
+        Setting::ShortTracks => TRACK_LEN_BYTES / 8,
+        _ => TRACK_LEN_BYTES,
     };
-    let drive = DriveSpec::whole("st500dm002", rule, sized(size).bytes(DRIVE_BYTES));
+    let rule = match layout {
+        CMR if setting == Setting::FirstFit => DriveRule::Conventional,
+        CMR => DriveRule::Phased { track_len_bytes },
+        _ => DriveRule::Interlaced { track_len_bytes },
+    };
+    let mut drive = DriveSpec::whole("st500dm002", rule, sized(size).bytes(DRIVE_BYTES));
+    if setting != Setting::LogsOnDrive {
+        drive = drive.with_logs_on_flash();
+    }
     let usual = table_len_bytes(size, TABLE_LEN_BYTES);
     let tune = Tune {
         memtable_len_bytes: Some(within_tracks(usual)),
@@ -90,65 +130,155 @@ fn load_phase(size: &Size) -> Phase {
     Phase::load(LoadOrder::Once, sized(size).bytes(LOAD_BYTES), VALUE_LEN_BYTES)
 }
 
-/// The paper's load.
+/// The paper's load, and its mixes of reads and writes one after the other: one run for four figures.
 fn load(size: &Size, layout: &'static str) -> RunSpec {
-    spec_of(size, layout, TABLE_LEN_BYTES, vec![load_phase(size)])
+    let count = sized(size).count(MIX_OPS, 10_000);
+    let mixes = READ_PERCENTS.map(|read_percent| Phase::Ycsb {
+        workload: YcsbWorkload::Mix { read_percent },
+        count,
+        sync: false,
+    });
+    let phases = [load_phase(size)].into_iter().chain(mixes).collect();
+    spec_of(size, layout, Setting::Paper, TABLE_LEN_BYTES, phases)
 }
 
-/// What a load came to.
-#[derive(Clone, Copy, Debug, Default)]
-struct Loaded {
-    rate: f64,
+/// The load alone, in another setting.
+fn load_in(size: &Size, layout: &'static str, setting: Setting) -> RunSpec {
+    spec_of(size, layout, setting, TABLE_LEN_BYTES, vec![load_phase(size)])
+}
+
+/// What was counted up to some moment.
+#[derive(Clone, Copy, Debug)]
+struct Counts {
     compactions: f64,
     compaction_s: f64,
     rewritten_tracks: f64,
-    syncs: f64,
+    /// Those that writing tables asks for.
+    track_syncs: f64,
+    /// One a commit: the last sync of a table, or of several.
+    commits: f64,
 }
 
-impl Loaded {
-    fn of(run: &RunResult, load: &PhaseResult) -> Loaded {
-        let merges = super::merges(&run.lines);
-        let ns: u64 = merges.map(|line| line.end_ns.saturating_sub(line.start_ns)).sum();
-        let totals = load.totals;
-        Loaded {
-            rate: load.ops_per_second(),
+impl Counts {
+    const NONE: Counts = Counts {
+        compactions: f64::NAN,
+        compaction_s: f64::NAN,
+        rewritten_tracks: f64::NAN,
+        track_syncs: f64::NAN,
+        commits: f64::NAN,
+    };
+
+    fn of(run: &RunResult, totals: &Totals, until_ns: u64) -> Counts {
+        let done = super::merges(&run.lines).filter(|line| line.end_ns <= until_ns);
+        let ns: u64 = done.map(|line| line.end_ns.saturating_sub(line.start_ns)).sum();
+        Counts {
             compactions: totals.compaction_count as f64,
-            compaction_s: ns as f64 / 1e9,
+            compaction_s: seconds(ns),
             rewritten_tracks: totals.rewritten_tracks as f64,
-            // The last sync of a table is that of its commit.
-            syncs: (totals.track_syncs + totals.commit_count) as f64,
+            track_syncs: totals.track_syncs as f64,
+            commits: totals.commit_count as f64,
         }
     }
 
+    fn syncs(&self) -> f64 {
+        self.track_syncs + self.commits
+    }
+
     fn seconds_each(&self) -> f64 {
-        super::over(self.compaction_s, self.compactions)
+        over(self.compaction_s, self.compactions)
     }
 }
 
-/// The five stores' loads; nothing measured where a run is missing.
+/// What a load came to.
+#[derive(Clone, Copy, Debug)]
+struct Loaded {
+    /// Puts a second, up to the last one.
+    rate: f64,
+    /// Of the last eighth of them.
+    rate_at_end: f64,
+    /// Up to the last put.
+    put: Counts,
+    /// Until the store is at rest.
+    rest: Counts,
+}
+
+impl Loaded {
+    const NONE: Loaded =
+        Loaded { rate: 0.0, rate_at_end: 0.0, put: Counts::NONE, rest: Counts::NONE };
+
+    fn of(run: &RunResult, load: &PhaseResult) -> Loaded {
+        let start_ns = start_ns(load);
+        let put_ns = start_ns + load.elapsed_ns;
+        Loaded {
+            rate: load.ops_per_second(),
+            rate_at_end: rate_between(load, 0.875, 1.0),
+            put: Counts::of(run, &load.totals_at_last_op, put_ns),
+            rest: Counts::of(run, &load.totals, start_ns + load.settled_ns),
+        }
+    }
+}
+
+/// When a load began.
+fn start_ns(load: &PhaseResult) -> u64 {
+    let end_ns = load.milestones.last().map_or(0, |m| m.totals.at_ns);
+    end_ns.saturating_sub(load.settled_ns)
+}
+
+/// The states of a load, the last one when the last put returned and not when the store was at rest.
+fn milestones(load: &PhaseResult) -> Vec<Milestone> {
+    let mut milestones = load.milestones.clone();
+    let at_ns = start_ns(load) + load.elapsed_ns;
+    if let Some(last) = milestones.last_mut() {
+        last.totals = Totals { at_ns, ..load.totals_at_last_op };
+    }
+    milestones
+}
+
+/// Puts a second between two shares of a load.
+fn rate_between(load: &PhaseResult, from: f64, to: f64) -> f64 {
+    let milestones = milestones(load);
+    let at = |share: f64| {
+        let wanted = (load.ops as f64 * share).round() as u64;
+        let found = milestones.iter().find(|m| wanted <= m.ops);
+        let of = |m: &Milestone| (m.ops, m.totals.at_ns);
+        if wanted == 0 { Some((0, start_ns(load))) } else { found.map(of) }
+    };
+    let (Some((first, from_ns)), Some((last, to_ns))) = (at(from), at(to)) else { return 0.0 };
+    over(last.saturating_sub(first) as f64, seconds(to_ns.saturating_sub(from_ns)))
+}
+
+/// What the load of `spec` came to; nothing where the run is missing.
+fn loaded(page: &mut Page, results: &Results, spec: &RunSpec) -> Loaded {
+    let run = need(page, results, spec);
+    let load = run.and_then(|run| Some((run, run.load()?)));
+    load.map_or(Loaded::NONE, |(run, load)| Loaded::of(run, load))
+}
+
+/// The five stores' loads in the paper's setting.
 fn loads(page: &mut Page, size: &Size, results: &Results) -> [Loaded; 5] {
-    STORES.map(|store| {
-        let run = need(page, results, &load(size, store));
-        let load = run.and_then(|run| Some((run, run.load()?)));
-        load.map_or_else(Loaded::default, |(run, load)| Loaded::of(run, load))
-    })
+    STORES.map(|store| loaded(page, results, &load(size, store)))
+}
+
+/// The five stores' loads with log and catalog on the drive.
+fn loads_with_logs(page: &mut Page, size: &Size, results: &Results) -> [Loaded; 5] {
+    STORES.map(|store| loaded(page, results, &load_in(size, store, Setting::LogsOnDrive)))
 }
 
 /// By how many percent `ours` is below `theirs`.
 fn percent_below(ours: f64, theirs: f64) -> f64 {
-    if theirs == 0.0 { 0.0 } else { (1.0 - ours / theirs) * 100.0 }
+    if theirs == 0.0 { f64::NAN } else { (1.0 - ours / theirs) * 100.0 }
 }
 
 /// By how many percent `ours` is above `theirs`.
 fn percent_above(ours: f64, theirs: f64) -> f64 {
-    if theirs == 0.0 { 0.0 } else { (ours / theirs - 1.0) * 100.0 }
+    if theirs == 0.0 { f64::NAN } else { (ours / theirs - 1.0) * 100.0 }
 }
 
 fn conditions(size: &Size) -> String {
     let sized = sized(size);
     format!(
         "A drive of {} MB in tracks of 2 MB, {} MB loaded, tables of {} MB, level 1 of {} MB. The log \
-         lies on the drive too; the paper's on an SSD.",
+         and the catalog lie on a flash device that takes no time; the paper's on an SSD.",
         sized.bytes(DRIVE_BYTES) / 1_000_000,
         sized.bytes(LOAD_BYTES) / 1_000_000,
         table_len_bytes(size, TABLE_LEN_BYTES) / MIB,

@@ -1,0 +1,171 @@
+//! A conventional drive whose addresses run over its tracks in three phases.
+//!
+//! ```text
+//!   addresses   0  1  2  3 | 4  5 | 6  7      tracks of a length that the drive knows nothing of
+//!   tracks      0  2  4  6 | 1  5 | 3  7      every other one, every other of the rest, the rest
+//! ```
+//!
+//! Whoever fills it from its first address on does what a scheme of three phases does on interlaced
+//! tracks, and nothing overlaps: it pays for the skipped tracks and for no rewrite.
+//!
+//! Source: the drive *CMR* of KVIMR, section 2.3.
+
+use imbrex_disk::{
+    BlockRange, Blocks, Counters, Disk, DiskError, Geometry, Lba, Persist, ReadRequest, ZoneAction,
+    ZoneId, ZoneInfo,
+};
+use std::sync::Arc;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Phases {
+    disk: Arc<dyn Disk>,
+    track_len: Blocks,
+    track_count: u64,
+}
+
+/// A part of a request that lies in one track: where, and how long.
+type Piece = (Lba, Blocks);
+
+impl Phases {
+    /// Over `disk`, in tracks of `track_len`; what is left behind the last whole track stays there.
+    pub(super) fn new(disk: Arc<dyn Disk>, track_len: Blocks) -> Phases {
+        let track_count = disk.geometry().len().get() / track_len.get().max(1);
+        Phases { disk, track_len, track_count }
+    }
+
+    /// The track that the addresses of number `index` lie in.
+    fn track(&self, index: u64) -> u64 {
+        let bottom_count = self.track_count.div_ceil(2);
+        let first_top_count = (self.track_count - bottom_count).div_ceil(2);
+        match index {
+            _ if self.track_count <= index => index,
+            _ if index < bottom_count => 2 * index,
+            _ if index - bottom_count < first_top_count => 4 * (index - bottom_count) + 1,
+            _ => 4 * (index - bottom_count - first_top_count) + 3,
+        }
+    }
+
+    /// The parts of a request, in its order.
+    fn pieces(&self, range: BlockRange) -> Vec<Piece> {
+        let track_len = self.track_len.get();
+        let mut pieces = Vec::new();
+        let mut at = range.start.get();
+        let end = range.end().get();
+        while at < end {
+            let (index, offset) = (at / track_len, at % track_len);
+            let len = (track_len - offset).min(end - at);
+            pieces.push((Lba::new(self.track(index) * track_len + offset), Blocks::new(len)));
+            at += len;
+        }
+        pieces
+    }
+
+    fn range(at: Lba, len_bytes: usize) -> BlockRange {
+        BlockRange::new(at, Blocks::holding(len_bytes as u64))
+    }
+}
+
+impl Disk for Phases {
+    fn geometry(&self) -> &Geometry {
+        self.disk.geometry()
+    }
+
+    fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
+        self.read_batch(&mut [ReadRequest { at, buf }])
+    }
+
+    fn read_batch(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
+        let mut parts = Vec::new();
+        for request in requests {
+            let mut rest = &mut *request.buf;
+            for (at, len) in self.pieces(Self::range(request.at, rest.len())) {
+                let (buf, after) = rest.split_at_mut((len.bytes() as usize).min(rest.len()));
+                parts.push(ReadRequest { at, buf });
+                rest = after;
+            }
+        }
+        match &mut parts[..] {
+            [only] => self.disk.read(only.at, only.buf),
+            parts => self.disk.read_batch(parts),
+        }
+    }
+
+    fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
+        let mut rest = data;
+        for (at, len) in self.pieces(Self::range(at, data.len())) {
+            let (now, after) = rest.split_at((len.bytes() as usize).min(rest.len()));
+            self.disk.write(at, now, persist)?;
+            rest = after;
+        }
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<(), DiskError> {
+        self.disk.flush()
+    }
+
+    fn discard(&self, range: BlockRange) -> Result<(), DiskError> {
+        let mut pieces = self.pieces(range).into_iter();
+        pieces.try_for_each(|(at, len)| self.disk.discard(BlockRange::new(at, len)))
+    }
+
+    fn zone(&self, _zone: ZoneId) -> Option<ZoneInfo> {
+        None
+    }
+
+    fn manage_zone(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError> {
+        self.disk.manage_zone(zone, action)
+    }
+
+    fn counters(&self) -> Counters {
+        self.disk.counters()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use imbrex_disk::{BLOCK_LEN_BYTES, GeometrySpec, Rule};
+    use imbrex_disk_sim::SimDisk;
+
+    fn phases(track_count: u64, track_len: u64) -> Phases {
+        // A block is left over behind the last track.
+        let len = Blocks::new(track_count * track_len + 1);
+        let geometry = Geometry::new(GeometrySpec { len, rule: Rule::Anywhere }).unwrap();
+        Phases::new(Arc::new(SimDisk::builder(geometry).memory().unwrap()), Blocks::new(track_len))
+    }
+
+    #[test]
+    fn every_track_is_somebodys_and_the_first_phase_is_every_other_one() {
+        for track_count in 1..20 {
+            let disk = phases(track_count, 2);
+            let mut tracks: Vec<u64> = (0..track_count).map(|index| disk.track(index)).collect();
+            let bottoms = tracks[..tracks.len().div_ceil(2)].iter();
+            assert!(bottoms.enumerate().all(|(at, &track)| track == 2 * at as u64), "{tracks:?}");
+            tracks.sort_unstable();
+            assert_eq!(tracks, (0..track_count).collect::<Vec<u64>>());
+            assert_eq!(disk.track(track_count), track_count, "what is left over stays");
+        }
+        let disk = phases(8, 2);
+        let order: Vec<u64> = (0..8).map(|index| disk.track(index)).collect();
+        assert_eq!(order, [0, 2, 4, 6, 1, 5, 3, 7]);
+    }
+
+    #[test]
+    fn what_was_written_across_tracks_is_read_back() {
+        let disk = phases(8, 2);
+        let data: Vec<u8> = (0..17 * BLOCK_LEN_BYTES).map(|i| (i / 100 % 251) as u8).collect();
+        disk.write(Lba::new(0), &data, Persist::Cached).unwrap();
+        for (at, count) in [(0, 17), (1, 3), (5, 8), (16, 1)] {
+            let mut found = vec![0; count * BLOCK_LEN_BYTES];
+            disk.read(Lba::new(at), &mut found).unwrap();
+            let from = at as usize * BLOCK_LEN_BYTES;
+            assert_eq!(found, data[from..from + found.len()], "{count} blocks at {at}");
+        }
+        let mut second = vec![0; BLOCK_LEN_BYTES];
+        disk.disk.read(Lba::new(4), &mut second).unwrap();
+        assert_eq!(second, data[2 * BLOCK_LEN_BYTES..][..BLOCK_LEN_BYTES], "track 2");
+        disk.discard(BlockRange::new(Lba::new(3), Blocks::new(5))).unwrap();
+    }
+}
