@@ -4,11 +4,11 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 
 #include "../levels/levels.h"
 #include "../levels/manifest.h"
 #include "info_log.h"
+#include "names.h"
 
 namespace imbrex_leveldb {
 namespace {
@@ -19,50 +19,6 @@ using imbrex_levels::ManifestReader;
 using imbrex_levels::Normal;
 using leveldb::Slice;
 using leveldb::Status;
-
-// What became of a call on the file `path`.
-Status Translate(imbrex_status status, const std::string& path) {
-  switch (status) {
-    case IMBREX_STATUS_OK:
-      return Status::OK();
-    case IMBREX_STATUS_NOT_FOUND:
-      return Status::NotFound(path, imbrex_last_error());
-    case IMBREX_STATUS_CORRUPT:
-      return Status::Corruption(path, imbrex_last_error());
-    case IMBREX_STATUS_INVALID:
-      return Status::InvalidArgument(path, imbrex_last_error());
-    default:
-      return Status::IOError(path, imbrex_last_error());
-  }
-}
-
-bool EndsWith(const std::string& text, const char* end) {
-  size_t size = strlen(end);
-  return text.size() >= size && text.compare(text.size() - size, size, end) == 0;
-}
-
-std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
-bool IsTable(const std::string& path) { return EndsWith(path, ".ldb") || EndsWith(path, ".sst"); }
-
-bool IsManifest(const std::string& path) { return BaseName(path).compare(0, 9, "MANIFEST-") == 0; }
-
-imbrex_hints HintsOf(const std::string& path) {
-  imbrex_hints hints;
-  memset(&hints, 0, sizeof hints);
-  std::string name = BaseName(path);
-  if (IsTable(path)) {
-    hints.kind = IMBREX_KIND_TABLE;
-  } else if (IsManifest(path)) {
-    hints.kind = IMBREX_KIND_LOG;
-    hints.may_use_reserve = 1;  // Without it nothing can be deleted.
-  } else if (EndsWith(path, ".log") || name == "LOG") {
-    hints.kind = IMBREX_KIND_LOG;
-  } else {
-    hints.kind = IMBREX_KIND_METADATA;
-  }
-  return hints;
-}
 
 class Sequential : public leveldb::SequentialFile {
  public:
@@ -116,12 +72,7 @@ class Writable : public leveldb::WritableFile {
   Writable(std::shared_ptr<Drive> drive, std::string path, imbrex_writer* writer)
       : drive_(std::move(drive)), path_(std::move(path)), writer_(writer) {
     if (IsTable(path_)) TableCreated(path_);
-    if (!IsManifest(path_)) return;
-    manifest_.reset(new ManifestReader([this](uint64_t number, int level) {
-      std::string table = TablePath(path_.substr(0, path_.rfind('/')), number);
-      if (!LevelBook::Get().Truth(table, level)) return;
-      imbrex_set_level(drive_->get(), table.c_str(), static_cast<uint8_t>(level));
-    }));
+    manifest_ = ReadManifest(drive_, path_);
   }
   ~Writable() override {
     if (writer_ != nullptr) Close();
@@ -198,6 +149,7 @@ Status ImbrexEnv::NewWritableFile(const std::string& path, leveldb::WritableFile
   return Translate(status, path);
 }
 
+#ifndef IMBREX_HYPERLEVELDB
 Status ImbrexEnv::NewAppendableFile(const std::string& path, leveldb::WritableFile** result) {
   imbrex_writer* writer = nullptr;
   imbrex_status status = imbrex_writer_open(drive_->get(), path.c_str(), &writer);
@@ -205,6 +157,7 @@ Status ImbrexEnv::NewAppendableFile(const std::string& path, leveldb::WritableFi
   *result = status == IMBREX_STATUS_OK ? new Writable(drive_, Normal(path), writer) : nullptr;
   return Translate(status, path);
 }
+#endif
 
 bool ImbrexEnv::FileExists(const std::string& path) {
   imbrex_file_stat stat;
@@ -221,7 +174,7 @@ Status ImbrexEnv::GetChildren(const std::string& path, std::vector<std::string>*
   return Translate(status, path);
 }
 
-Status ImbrexEnv::RemoveFile(const std::string& path) {
+Status ImbrexEnv::IMBREX_REMOVE_FILE(const std::string& path) {
   imbrex_status status = imbrex_unlink(drive_->get(), path.c_str());
   if (status == IMBREX_STATUS_OK) LevelBook::Get().Deleted(Normal(path));
   return Translate(status, path);
@@ -231,7 +184,7 @@ Status ImbrexEnv::CreateDir(const std::string& path) {
   return Translate(imbrex_make_dir(drive_->get(), path.c_str(), true), path);
 }
 
-Status ImbrexEnv::RemoveDir(const std::string& path) {
+Status ImbrexEnv::IMBREX_REMOVE_DIR(const std::string& path) {
   return Translate(imbrex_remove_dir(drive_->get(), path.c_str()), path);
 }
 
@@ -284,7 +237,7 @@ __attribute__((visibility("default"))) Env* Env::Default() {
       real = reinterpret_cast<Env* (*)()>(dlsym(RTLD_NEXT, self.dli_sname));
     }
     if (real == nullptr) {
-      fprintf(stderr, "imbrex: this libleveldb has no Env::Default to stand before\n");
+      fprintf(stderr, "imbrex: no Env::Default of LevelDB to stand before\n");
       exit(4);
     }
     const char* uri = getenv("IMBREX_URI");

@@ -53,7 +53,7 @@ void Learn(const std::string& directory, const std::string& line) {
 
 std::string TablePath(const std::string& directory, uint64_t number) {
   char name[32];
-  snprintf(name, sizeof name, "/%06llu.ldb", static_cast<unsigned long long>(number));
+  snprintf(name, sizeof name, "/%06llu" IMBREX_TABLE_SUFFIX, static_cast<unsigned long long>(number));
   return Normal(directory + name);
 }
 

@@ -4,7 +4,8 @@
 //   "Compacting a@L + b@L+1 files"         what this thread creates from here on is of level L+1
 //   "Compacted ..."                       until here
 //
-// Kept per thread: two databases of a process share the thread that compacts, one after the other.
+// Kept per thread: two databases of a process share LevelDB's thread that compacts, one after the other;
+// HyperLevelDB has a thread to flush and one to compact for each.
 #pragma once
 
 #include <cstdarg>
@@ -12,7 +13,7 @@
 #include <string>
 
 #include "../levels/drive.h"
-#include "leveldb/env.h"
+#include "dialect.h"
 
 namespace imbrex_leveldb {
 
@@ -34,7 +35,7 @@ class InfoLog : public leveldb::Logger {
 // A table is created at `path`, by this thread: tells the book what the info log said about it.
 void TableCreated(const std::string& path);
 
-// "/db/000012.ldb"
+// "/db/000012.ldb", in HyperLevelDB "/db/000012.sst"
 std::string TablePath(const std::string& directory, uint64_t number);
 
 }  // namespace imbrex_leveldb

@@ -3,6 +3,8 @@
 //! What is missing is installed where that needs no question (root on Debian), else it is named and the
 //! tests are skipped, loudly: a green run that tested nothing must not look like one that did.
 
+mod hyperleveldb;
+
 use crate::cargo::Cargo;
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
@@ -40,8 +42,17 @@ const LOAD: [&str; 10] = [
     "--seed=7",
 ];
 
-/// Builds the adapters and tests them; `may_skip` decides whether missing packages end the run.
-pub(crate) fn run(root: &Path, may_skip: bool) -> Result<()> {
+/// The databases that there are adapters for.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Database {
+    Rocksdb,
+    Leveldb,
+    Hyperleveldb,
+}
+
+/// Builds the adapters, all or that of `only`, and tests them; `may_skip` decides whether missing
+/// packages end the run. HyperLevelDB, which is no package, is skipped where it is not installed.
+pub(crate) fn run(root: &Path, may_skip: bool, only: Option<Database>) -> Result<()> {
     let missing = missing_packages();
     if !missing.is_empty() && !install(&missing) {
         let what = format!("not installed: {}", missing.join(", "));
@@ -52,17 +63,44 @@ pub(crate) fn run(root: &Path, may_skip: bool) -> Result<()> {
     }
     let build = ["build", "--release", "--package", "imbrex-capi", "--package", "imbrex-cli"];
     Cargo::new(root).args(build).run()?;
-    for adapter in ["adapters/rocksdb", "adapters/leveldb"] {
-        let make = Command::new("make").args(["-C", adapter, "-j2"]).current_dir(root).status();
-        ensure!(make.context("cannot start make")?.success(), "building {adapter} failed");
+    let is_asked = |database| only.is_none_or(|only| only == database);
+    let (rocksdb, leveldb) = (is_asked(Database::Rocksdb), is_asked(Database::Leveldb));
+    let hyperleveldb = if is_asked(Database::Hyperleveldb) { hyperleveldb::find()? } else { None };
+    if rocksdb {
+        make(root, "adapters/rocksdb", None)?;
+    }
+    if leveldb {
+        make(root, "adapters/leveldb", None)?;
+    }
+    if let Some(prefix) = &hyperleveldb {
+        make(root, "adapters/hyperleveldb", Some(prefix))?;
     }
     let dir = root.join("target/adapters/test");
     for (layout, options) in DRIVES {
         let session = Session::new(root, &dir, layout, options)?;
-        session.story().with_context(|| format!("RocksDB on {layout}"))?;
-        session.leveldb_story().with_context(|| format!("LevelDB on {layout}"))?;
+        if rocksdb {
+            session.story().with_context(|| format!("RocksDB on {layout}"))?;
+        }
+        if leveldb {
+            session.leveldb_story().with_context(|| format!("LevelDB on {layout}"))?;
+        }
+        if let Some(prefix) = &hyperleveldb {
+            let story = session.hyperleveldb_story(prefix);
+            story.with_context(|| format!("HyperLevelDB on {layout}"))?;
+        }
     }
     std::fs::remove_dir_all(&dir).context("cannot remove the test drives")
+}
+
+/// Builds an adapter, against what is installed under `prefix` where that must be said.
+fn make(root: &Path, adapter: &str, prefix: Option<&Path>) -> Result<()> {
+    let mut make = Command::new("make");
+    make.args(["-C", adapter, "-j2"]).current_dir(root);
+    if let Some(prefix) = prefix {
+        make.arg(format!("HYPERLEVELDB={}", prefix.display()));
+    }
+    ensure!(make.status().context("cannot start make")?.success(), "building {adapter} failed");
+    Ok(())
 }
 
 fn missing_packages() -> Vec<&'static str> {
@@ -218,7 +256,7 @@ impl Session {
     fn bad_input(&self) -> Result<()> {
         for (program, expected) in [
             (["ldb", "--db=/nowhere", "scan"], "/nowhere"),
-            (["true", "", ""], "loads neither librocksdb nor libleveldb"),
+            (["true", "", ""], "loads neither librocksdb, libleveldb nor"),
             (["no-such-program", "", ""], "cannot find program"),
         ] {
             let (code, said) = self.try_run(&[], &program)?;

@@ -45,7 +45,7 @@ const STEPS: &[Step] = &[
             "30",
         ]))
     }),
-    ("adapters", |root| crate::adapters::run(root, true)),
+    ("adapters", |root| crate::adapters::run(root, true, None)),
     ("demo", |root| shown(Cargo::new(root).args(["run", "--release", "--", "demo"]))),
 ];
 

@@ -49,8 +49,13 @@ enum Chore {
     },
     /// Builds the adapters for the system's databases and tests them with the programs they ship.
     ///
-    /// Installs what is missing where it may; else it fails, naming the packages.
-    Adapters,
+    /// Installs what is missing where it may; else it fails, naming the packages. HyperLevelDB is not
+    /// packaged: IMBREX_HYPERLEVELDB names the prefix of an installed one.
+    Adapters {
+        /// Only this database's.
+        #[arg(long, value_name = "DATABASE")]
+        only: Option<adapters::Database>,
+    },
     /// Runs `imbrex bench`, optimised. All arguments go to it.
     Bench {
         /// Arguments for `imbrex bench`, such as `--benchmarks=fillrandom --num 100000`.
@@ -80,7 +85,7 @@ fn run() -> Result<()> {
             .args(args.iter().map(String::as_str))
             .run(),
         Chore::Fuzz { target, seconds } => cargo::fuzz(&root, target.as_deref(), seconds),
-        Chore::Adapters => adapters::run(&root, false),
+        Chore::Adapters { only } => adapters::run(&root, false, only),
         Chore::Bench { args } => cargo::Cargo::new(&root)
             .args(["run", "--release", "--package", "imbrex-cli", "--", "bench"])
             .args(args.iter().map(String::as_str))

@@ -330,7 +330,23 @@ enum imbrex_status imbrex_writer_write_at(const struct imbrex_writer *writer,
                                           size_t len_bytes);
 
 /*
- Makes the file's bytes and its name durable, and every change of names before that.
+ Writes `len_bytes` bytes at `offset`, for logs that many threads write at places of their own: each
+ byte once, in any order. What lies behind a hole waits in memory, at most 1 GiB behind the file's
+ end, and is the file's when the hole is filled. imbrex_writer_sync() then waits for the holes below
+ what was written before it, so whoever fills one must not wait for that sync;
+ imbrex_writer_close() fills them with zeros.
+
+ Errors: IMBREX_STATUS_INVALID for a byte that is written already, or is too far away; any other, as
+ of imbrex_writer_append(), leaves a hole for good, and every later call for the file's bytes fails.
+ */
+enum imbrex_status imbrex_writer_fill_at(const struct imbrex_writer *writer,
+                                         uint64_t offset,
+                                         const uint8_t *data,
+                                         size_t len_bytes);
+
+/*
+ Makes the file's bytes and its name durable, and every change of names before that. Waits for holes
+ that imbrex_writer_fill_at() left.
  */
 enum imbrex_status imbrex_writer_sync(const struct imbrex_writer *writer);
 
@@ -561,7 +577,23 @@ enum imbrex_status imbrex_writer_write_at(const struct imbrex_writer *writer,
                                           size_t len_bytes);
 
 /*
- Makes the file's bytes and its name durable, and every change of names before that.
+ Writes `len_bytes` bytes at `offset`, for logs that many threads write at places of their own: each
+ byte once, in any order. What lies behind a hole waits in memory, at most 1 GiB behind the file's
+ end, and is the file's when the hole is filled. imbrex_writer_sync() then waits for the holes below
+ what was written before it, so whoever fills one must not wait for that sync;
+ imbrex_writer_close() fills them with zeros.
+
+ Errors: IMBREX_STATUS_INVALID for a byte that is written already, or is too far away; any other, as
+ of imbrex_writer_append(), leaves a hole for good, and every later call for the file's bytes fails.
+ */
+enum imbrex_status imbrex_writer_fill_at(const struct imbrex_writer *writer,
+                                         uint64_t offset,
+                                         const uint8_t *data,
+                                         size_t len_bytes);
+
+/*
+ Makes the file's bytes and its name durable, and every change of names before that. Waits for holes
+ that imbrex_writer_fill_at() left.
  */
 enum imbrex_status imbrex_writer_sync(const struct imbrex_writer *writer);
 

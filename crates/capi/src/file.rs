@@ -153,7 +153,30 @@ pub unsafe extern "C" fn imbrex_writer_write_at(
     })
 }
 
-/// Makes the file's bytes and its name durable, and every change of names before that.
+/// Writes `len_bytes` bytes at `offset`, for logs that many threads write at places of their own: each
+/// byte once, in any order. What lies behind a hole waits in memory, at most 1 GiB behind the file's
+/// end, and is the file's when the hole is filled. imbrex_writer_sync() then waits for the holes below
+/// what was written before it, so whoever fills one must not wait for that sync;
+/// imbrex_writer_close() fills them with zeros.
+///
+/// Errors: IMBREX_STATUS_INVALID for a byte that is written already, or is too far away; any other, as
+/// of imbrex_writer_append(), leaves a hole for good, and every later call for the file's bytes fails.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_writer_fill_at(
+    writer: *const Writer,
+    offset: u64,
+    data: *const u8,
+    len_bytes: usize,
+) -> Status {
+    guard(|| {
+        // SAFETY: a handle and a buffer, as the header's conventions say.
+        let (writer, data) = unsafe { (handle(writer, "the writer")?, bytes(data, len_bytes)?) };
+        writer.shared.writing(|_| Ok(writer.writer.fill_at(offset, data)?))
+    })
+}
+
+/// Makes the file's bytes and its name durable, and every change of names before that. Waits for holes
+/// that imbrex_writer_fill_at() left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_writer_sync(writer: *const Writer) -> Status {
     guard(|| {

@@ -79,7 +79,10 @@ impl From<FsError> for Failure {
             FsError::NotADirectory { .. } => Status::NotADirectory,
             FsError::IsADirectory { .. } => Status::IsADirectory,
             FsError::NotEmpty { .. } => Status::NotEmpty,
-            FsError::BadPath { .. } | FsError::TooLong { .. } => Status::Invalid,
+            FsError::BadPath { .. }
+            | FsError::TooLong { .. }
+            | FsError::TooFar { .. }
+            | FsError::WrittenTwice { .. } => Status::Invalid,
             FsError::Locked { .. } => Status::Locked,
             FsError::Damaged { .. } | FsError::Corrupt { .. } => Status::Corrupt,
             FsError::Foreign { .. } | FsError::Version { .. } => Status::Unsupported,

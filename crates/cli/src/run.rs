@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   drive openable, empty or with a file system?     before anything runs
-//!   program: found? dynamic? loads librocksdb or libleveldb, of the adapter's version?
+//!   program: found? dynamic? loads librocksdb, libleveldb or libhyperleveldb, of the adapter's version?
 //!   LD_PRELOAD=adapter IMBREX_URI=imbrex://DRIVE PROGRAM ARGS
 //!   did it open a database on the drive?             the adapter's report says so, or its absence
 //! ```
@@ -29,14 +29,20 @@ use std::sync::Arc;
 pub(crate) enum Database {
     Rocksdb,
     Leveldb,
+    Hyperleveldb,
 }
 
 impl Database {
+    /// In the order in which they are looked for.
+    pub(crate) const ALL: [Database; 3] =
+        [Database::Rocksdb, Database::Leveldb, Database::Hyperleveldb];
+
     /// How the names of its libraries begin.
     pub(crate) fn library(self) -> &'static str {
         match self {
             Database::Rocksdb => "librocksdb.so",
             Database::Leveldb => "libleveldb.so",
+            Database::Hyperleveldb => "libhyperleveldb.so",
         }
     }
 
@@ -44,6 +50,7 @@ impl Database {
         match self {
             Database::Rocksdb => "libimbrex_rocksdb.so",
             Database::Leveldb => "libimbrex_leveldb.so",
+            Database::Hyperleveldb => "libimbrex_hyperleveldb.so",
         }
     }
 }
@@ -63,8 +70,8 @@ pub(crate) struct RunArgs {
     /// Which database the program has, if it loads it only while it runs, as Python does
     #[arg(long, value_enum)]
     database: Option<Database>,
-    /// The adapter to preload [default: libimbrex_rocksdb.so or libimbrex_leveldb.so beside this
-    /// program, in ../adapters or in ../lib]
+    /// The adapter to preload [default: libimbrex_rocksdb.so, libimbrex_leveldb.so or
+    /// libimbrex_hyperleveldb.so beside this program, in ../adapters or in ../lib]
     #[arg(long, value_name = "FILE", env = "IMBREX_ADAPTER")]
     adapter: Option<PathBuf>,
     /// Say afterwards what the drive did and how well levels were known
@@ -94,7 +101,8 @@ impl RunArgs {
             let arg = arg.to_string_lossy();
             arg.starts_with("--fs_uri") || arg.starts_with("--env_uri")
         });
-        if !is_told && TAKE_FS_URI.contains(&program.name()) {
+        let takes_uri = database == Database::Rocksdb && !is_told;
+        if takes_uri && TAKE_FS_URI.contains(&program.name()) {
             command.arg(format!("--fs_uri={uri}"));
         }
         command.env("LD_PRELOAD", program::with_preload(&adapter));
@@ -126,9 +134,13 @@ impl RunArgs {
     fn find_adapter(&self, database: Database) -> Result<PathBuf, CliError> {
         let missing = |places: String| {
             let message = format!(
-                "cannot find the adapter {} ({places}); `cargo xtask adapters` builds it, --adapter \
+                "cannot find the adapter {} ({places}); `cargo xtask adapters` builds it{}, --adapter \
                  names it",
-                database.adapter()
+                database.adapter(),
+                match database {
+                    Database::Hyperleveldb => " where HyperLevelDB is installed",
+                    Database::Rocksdb | Database::Leveldb => "",
+                }
             );
             CliError::new(Exit::Store, message)
         };

@@ -63,6 +63,27 @@ pub enum FsError {
         /// The most that is taken.
         max_bytes: u64,
     },
+    /// A piece of a file that is written in any order, too far behind a hole to wait in memory.
+    #[error(
+        "{path}: bytes up to {end} wait for those before them; only up to {max_bytes} can, until a \
+         hole is filled"
+    )]
+    TooFar {
+        /// The path.
+        path: String,
+        /// Where the piece ends.
+        end: u64,
+        /// The furthest that is taken now.
+        max_bytes: u64,
+    },
+    /// A file that is written in any order takes each byte once.
+    #[error("{path}: byte {offset} and what follows is written already; each byte is written once")]
+    WrittenTwice {
+        /// The path.
+        path: String,
+        /// Where the second write begins.
+        offset: u64,
+    },
     /// A log that had been durable is damaged: what follows is lost.
     #[error("{path}: damaged at byte {offset}: {reason}")]
     Damaged {

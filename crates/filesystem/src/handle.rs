@@ -3,6 +3,7 @@
 use crate::error::FsError;
 use crate::fs::Inner;
 use crate::node::{Body, Node, Tail, read_stored};
+use crate::pieces::Pieces;
 use crate::read_ahead::ReadState;
 use crate::tree::StoreId;
 use imbrex_files::{FileKind, Hints};
@@ -14,13 +15,14 @@ use std::sync::Arc;
 pub struct Writer {
     inner: Arc<Inner>,
     node: Arc<Node>,
+    pub(crate) pieces: Pieces,
     is_closed: bool,
 }
 
 impl Writer {
     pub(crate) fn new(inner: &Arc<Inner>, node: Arc<Node>) -> Writer {
         node.state.lock().writer_count += 1;
-        Writer { inner: Arc::clone(inner), node, is_closed: false }
+        Writer { inner: Arc::clone(inner), node, pieces: Pieces::default(), is_closed: false }
     }
 
     /// Appends `data`. Readable on return; durable after [`Writer::sync`].
@@ -98,8 +100,10 @@ impl Writer {
     /// of the catalog.
     ///
     /// # Errors
-    /// [`FsError::Files`]; what is durable is unknown, except after a lack of space.
+    /// [`FsError::Files`]; what is durable is unknown, except after a lack of space. [`FsError::Lost`]
+    /// where a hole will not be filled ([`Writer::fill_at`]).
     pub fn sync(&self) -> Result<(), FsError> {
+        self.await_holes()?;
         self.inner.sync(&self.node)
     }
 
@@ -116,8 +120,10 @@ impl Writer {
         if std::mem::replace(&mut self.is_closed, true) {
             return Ok(());
         }
+        let filled = self.fill_holes();
         let mut state = self.node.state.lock();
         state.writer_count -= 1;
+        filled?;
         if state.writer_count > 0 {
             return Ok(());
         }
@@ -128,6 +134,10 @@ impl Writer {
     /// The file's length.
     pub fn len_bytes(&self) -> u64 {
         self.node.state.lock().len_bytes()
+    }
+
+    pub(crate) fn path(&self) -> String {
+        self.node.state.lock().path.to_string()
     }
 
     /// What the file holds, as its creator said.

@@ -29,7 +29,8 @@
 //!   kind that is synced again and again goes on as a log.
 //!
 //! A table longer than [`SEGMENT_LEN_BYTES_MAX`] is written in pieces of that length. A file written at a
-//! position, or truncated in its tail, is taken into memory and written anew as a whole.
+//! position, or truncated in its tail, is taken into memory and written anew as a whole. A log that threads
+//! write in any order, each byte once, is put in order in memory ([`Writer::fill_at`]).
 //!
 //! # After a power cut
 //!
@@ -64,6 +65,7 @@ mod log_cursor;
 mod mount;
 mod node;
 mod path;
+mod pieces;
 mod read_ahead;
 mod tree;
 mod write_out;
@@ -82,7 +84,8 @@ pub const INLINE_LEN_BYTES_MAX: u64 = 4096;
 /// The longest piece in which a table is buffered and placed.
 pub const SEGMENT_LEN_BYTES_MAX: u64 = 256 << 20;
 
-/// The longest file that may be written at a position or truncated in its tail.
+/// The longest file that may be written at a position or truncated in its tail; and how far behind its
+/// end a file that is written in any order takes what comes before its turn.
 pub const REWRITE_LEN_BYTES_MAX: u64 = 1 << 30;
 
 #[cfg(test)]

@@ -77,15 +77,15 @@ impl Program {
             Linkage::Unknown => return Err(self.cannot("it is no program of this system")),
         }
         let own = libraries(&self.path, None).context(|| format!("cannot look into {shown}"))?;
-        let known = told.map_or(vec![Database::Rocksdb, Database::Leveldb], |told| vec![told]);
+        let known = told.map_or(Database::ALL.to_vec(), |told| vec![told]);
         let loaded = known.into_iter().find_map(|database| {
             let library = own.iter().find_map(|line| soname(line, database))?;
             Some((database, Some(library)))
         });
         loaded.or_else(|| told.map(|told| (told, None))).ok_or_else(|| {
             self.cannot(
-                "it loads neither librocksdb nor libleveldb: it has no such database, has it linked \
-                 in, or loads it later (--database)",
+                "it loads neither librocksdb, libleveldb nor libhyperleveldb: it has no such database, \
+                 has it linked in, or loads it later (--database)",
             )
         })
     }
@@ -203,5 +203,9 @@ mod tests {
         assert_eq!(rocksdb("\tlibc.so.6 => /lib/libc.so.6 (0x00007f)"), None);
         assert_eq!(rocksdb(""), None);
         assert_eq!(soname(line, Database::Leveldb), None);
+        // One namespace, two libraries, and one name ends as the other.
+        let line = "\tlibhyperleveldb.so.0 => /opt/lib/libhyperleveldb.so.0 (0x00007f)";
+        assert_eq!(soname(line, Database::Leveldb), None);
+        assert_eq!(soname(line, Database::Hyperleveldb).as_deref(), Some("libhyperleveldb.so.0"));
     }
 }

@@ -34,9 +34,13 @@ fn a_program_that_cannot_be_hooked() {
     let create = ["drive", "create", "--no-store", "--capacity", "4GiB", "--no-timing"];
     imbrex(&[&create[..], &[bare.to_str().unwrap()]].concat()).ok();
     run(&bare, &[], "no-such-program").fails(2, &["cannot find program no-such-program"]);
-    run(&bare, &[], "true").fails(4, &["/true", "loads neither librocksdb nor libleveldb"]);
+    run(&bare, &[], "true").fails(4, &["/true", "loads neither librocksdb, libleveldb nor"]);
     let told = ["--database", "leveldb", "--adapter", "/nowhere"];
     run(&bare, &told, "true").fails(4, &["cannot find the adapter libimbrex_leveldb.so"]);
+    let told = ["--database", "hyperleveldb", "--adapter", "/nowhere"];
+    let says =
+        ["cannot find the adapter libimbrex_hyperleveldb.so", "where HyperLevelDB is installed"];
+    run(&bare, &told, "true").fails(4, &says);
     let script = program(&drive.beside("script"), b"#!/bin/sh\nexit 0\n");
     run(&bare, &[], &script).fails(4, &[&script, "is a script"]);
     let fixed = program(&drive.beside("fixed"), &static_elf());

@@ -1,5 +1,6 @@
 //! Tests on simulated drives of every rule.
 
+mod any_order;
 mod behaviour;
 mod bytes;
 mod cuts;

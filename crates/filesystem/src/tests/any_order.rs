@@ -1,0 +1,187 @@
+//! A log that threads write at places of their own, and its power cuts.
+
+use super::stage::{
+    Stage, content, conventional, interlaced, large, log, read_all, shingled, zoned,
+};
+use crate::{FileSystem, FsError, REWRITE_LEN_BYTES_MAX, Writer};
+use imbrex_clockwork::Prng;
+use imbrex_disk_sim::FaultPlan;
+use parking_lot::Mutex;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The ranges of a log of about `len_bytes`, as counters give them out: headers of 7 bytes and payloads.
+fn ranges(prng: &mut Prng, len_bytes: usize) -> Vec<Range<usize>> {
+    let mut ranges = Vec::new();
+    let mut at = 0;
+    while at < len_bytes {
+        for len in [7, 1 + prng.below(3_000) as usize] {
+            ranges.push(at..at + len);
+            at += len;
+        }
+    }
+    ranges
+}
+
+fn fill(writer: &Writer, bytes: &[u8], range: &Range<usize>) -> Result<(), FsError> {
+    writer.fill_at(range.start as u64, &bytes[range.clone()])
+}
+
+#[test]
+fn any_order_makes_the_same_file() {
+    for (seed, stage) in [zoned(), conventional(), shingled(), interlaced()].iter().enumerate() {
+        let fs = stage.open().unwrap();
+        let mut prng = Prng::new(seed as u64).derive("any order");
+        let mut ranges = ranges(&mut prng, 300_000);
+        let bytes = content(1, ranges.last().unwrap().end);
+        // As threads do it: nobody is far ahead.
+        for at in 0..ranges.len() {
+            let with = (at + prng.below(12) as usize).min(ranges.len() - 1);
+            ranges.swap(at, with);
+        }
+        let writer = fs.create("/log", log()).unwrap();
+        for (index, range) in ranges.iter().enumerate() {
+            fill(&writer, &bytes, range).unwrap();
+            let end = writer.len_bytes() as usize;
+            let is_hole = ranges[index + 1..].iter().any(|late| late.start == end);
+            assert!(is_hole || end == bytes.len(), "the file ends where a hole begins");
+            // Alone, a sync must not meet a hole: nobody would fill it.
+            let reach = ranges[..=index].iter().map(|range| range.end).max();
+            if reach == Some(end) {
+                writer.sync().unwrap();
+                assert_eq!(read_all(&fs, "/log").unwrap(), bytes[..end]);
+            }
+        }
+        writer.sync().unwrap();
+        writer.close().unwrap();
+        assert_eq!(read_all(&fs, "/log").unwrap(), bytes);
+        drop(fs);
+        assert_eq!(read_all(&stage.open().unwrap(), "/log").unwrap(), bytes, "reopened");
+        stage.assert_sound();
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused_and_changes_nothing() {
+    let stage = conventional();
+    let fs = stage.open().unwrap();
+    let writer = fs.create("/log", log()).unwrap();
+    writer.fill_at(0, b"abc").unwrap();
+    writer.fill_at(7, b"hij").unwrap();
+    writer.fill_at(5, b"f").unwrap();
+    for (offset, data) in
+        [(0, &b"x"[..]), (2, b"xy"), (7, b"x"), (9, b"xyz"), (4, b"xy"), (6, b"xy")]
+    {
+        let error = writer.fill_at(offset, data).unwrap_err();
+        assert!(matches!(error, FsError::WrittenTwice { .. }), "{offset}: {error}");
+    }
+    for offset in [REWRITE_LEN_BYTES_MAX + 3, u64::MAX] {
+        let error = writer.fill_at(offset, b"x").unwrap_err();
+        assert!(matches!(error, FsError::TooFar { .. }), "{offset}: {error}");
+    }
+    writer.fill_at(1, b"").unwrap();
+    assert_eq!(read_all(&fs, "/log").unwrap(), b"abc", "nothing behind a hole is the file's");
+    fs.sync_all().unwrap();
+    writer.fill_at(3, b"de").unwrap();
+    assert_eq!(read_all(&fs, "/log").unwrap(), b"abcdef");
+    // Closing, nobody will come any more: zeros, as in POSIX.
+    writer.close().unwrap();
+    assert_eq!(read_all(&fs, "/log").unwrap(), b"abcdef\0hij");
+    // Bytes that others appended are the file's; pieces in their place are not.
+    let writer = fs.append_to("/log").unwrap();
+    writer.fill_at(12, b"mnop").unwrap();
+    writer.append(b"kl.n").unwrap();
+    writer.close().unwrap();
+    assert_eq!(read_all(&fs, "/log").unwrap(), b"abcdef\0hijkl.nop");
+}
+
+#[test]
+fn a_hole_that_cannot_be_filled_ends_every_wait() {
+    let stage = conventional();
+    let fs = stage.open().unwrap();
+    let writer = fs.create("/log", log()).unwrap();
+    writer.append(&content(3, 300_000)).unwrap();
+    writer.fill_at(300_002, b"behind").unwrap();
+    stage.disk.set_faults(FaultPlan { power_cut_after: Some(0), ..FaultPlan::default() });
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| writer.sync().unwrap_err());
+        let error = writer.fill_at(300_000, b"xx").unwrap_err();
+        assert!(matches!(error, FsError::Files { .. }), "{error}");
+        let error = waiting.join().unwrap();
+        assert!(matches!(error, FsError::Lost { .. }), "{error}");
+    });
+    let error = writer.fill_at(300_000, b"xx").unwrap_err();
+    assert!(matches!(error, FsError::Lost { .. }), "{error}");
+    assert!(writer.close().is_err());
+}
+
+/// Threads that take ranges from a counter, write them and sync now and then, until the power goes or
+/// the log is full; returns how much had been made durable, by their word.
+fn write_by_threads(fs: &FileSystem, bytes: &[u8]) -> u64 {
+    let Ok(writer) = fs.create("/log", log()) else { return 0 };
+    let (next, durable) = (AtomicU64::new(0), Mutex::new(0u64));
+    std::thread::scope(|scope| {
+        for thread in 0..4u64 {
+            let (writer, next, durable) = (&writer, &next, &durable);
+            scope.spawn(move || {
+                let mut prng = Prng::new(thread);
+                loop {
+                    let len = 8 + prng.below(2_000);
+                    let start = next.fetch_add(len, Ordering::Relaxed) as usize;
+                    let end = start + len as usize;
+                    if end > bytes.len() {
+                        return;
+                    }
+                    for range in [start..start + 7, start + 7..end] {
+                        if fill(writer, bytes, &range).is_err() {
+                            return;
+                        }
+                    }
+                    if prng.below(6) == 0 {
+                        if writer.sync().is_err() {
+                            return;
+                        }
+                        let mut durable = durable.lock();
+                        *durable = (*durable).max(end as u64);
+                    }
+                }
+            });
+        }
+    });
+    let durable = durable.lock();
+    *durable
+}
+
+fn cut_under_threads(make: fn() -> Stage, cut: u64, bytes: &[u8]) {
+    let stage = make();
+    let fs = stage.open().unwrap();
+    let faults = FaultPlan { power_cut_after: Some(cut), ..FaultPlan::default() };
+    stage.disk.set_faults(faults);
+    let durable = write_by_threads(&fs, bytes);
+    drop(fs);
+    stage.power_cycle(cut);
+    let fs = stage.open().unwrap();
+    let found = read_all(&fs, "/log").unwrap_or_default();
+    assert!(found.len() as u64 >= durable, "cut {cut}: {} of {durable} synced", found.len());
+    assert!(bytes.starts_with(&found), "cut {cut}: a hole, or foreign bytes");
+}
+
+/// What was synced is there, and everything below it: there is no hole to stop a reader.
+#[test]
+fn threads_write_and_the_power_goes() {
+    let bytes = content(5, 200_000);
+    for make in [zoned, conventional, shingled, interlaced] {
+        (0..200).step_by(17).for_each(|cut| cut_under_threads(make, cut, &bytes));
+    }
+}
+
+#[test]
+fn threads_write_a_log_together() {
+    let stage = large();
+    let fs = stage.open().unwrap();
+    let bytes = content(6, 2_000_000);
+    let durable = write_by_threads(&fs, &bytes);
+    let found = read_all(&fs, "/log").unwrap();
+    assert!(found.len() as u64 >= durable && durable > 1_000_000, "{durable}, {}", found.len());
+    assert!(bytes.starts_with(&found));
+}
