@@ -7,7 +7,6 @@
 // in order, and the Sync waits for it: behind a hole a record is lost to HyperLevelDB's reader, which
 // skips the rest of a 32 KiB block at zeros.
 #include <atomic>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -16,6 +15,7 @@
 
 #include "../leveldb/env.h"
 #include "../leveldb/names.h"
+#include "../levels/levels.h"
 
 namespace imbrex_leveldb {
 namespace {
