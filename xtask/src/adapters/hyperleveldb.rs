@@ -57,6 +57,10 @@ impl Session {
             note_synced(&said, &mut synced)?;
             self.verify_threads(program, &synced)?;
         }
+        // Closed before anything was flushed: all of it comes from a log that has its writer's hole.
+        // On HyperLevelDB's own Env this finds none of the 51 writes.
+        self.run(&[program, "/skip", "1", "60"], "synced 0 51")?;
+        self.run(&[program, "/skip", "1", "verify", "60"], "verified 60 writes")?;
         let sum: u64 = synced.iter().sum();
         println!("  {:<18} killed 3 times, {sum} writes synced, none lost", "");
         self.hyperleveldb_bench(prefix)
