@@ -123,12 +123,12 @@ impl Writer {
         let filled = self.fill_holes();
         let mut state = self.node.state.lock();
         state.writer_count -= 1;
-        filled?;
         if state.writer_count > 0 {
-            return Ok(());
+            return filled;
         }
-        self.inner.write_out(&self.node, &mut state)?;
-        self.inner.end_log(&self.node, &mut state)
+        // A hole that stays is no reason to lose what lies before it.
+        let stored = self.inner.write_out(&self.node, &mut state);
+        filled.and(stored.and_then(|()| self.inner.end_log(&self.node, &mut state)))
     }
 
     /// The file's length.
