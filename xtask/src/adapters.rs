@@ -77,7 +77,7 @@ pub(crate) fn run(root: &Path, may_skip: bool, only: Option<Database>) -> Result
     }
     let dir = root.join("target/adapters/test");
     for (layout, options) in DRIVES {
-        let session = Session::new(root, &dir, layout, options)?;
+        let mut session = Session::new(root, &dir, layout, options)?;
         if rocksdb {
             session.story().with_context(|| format!("RocksDB on {layout}"))?;
         }
@@ -85,6 +85,7 @@ pub(crate) fn run(root: &Path, may_skip: bool, only: Option<Database>) -> Result
             session.leveldb_story().with_context(|| format!("LevelDB on {layout}"))?;
         }
         if let Some(prefix) = &hyperleveldb {
+            session.libraries = Some(prefix.join("lib"));
             let story = session.hyperleveldb_story(prefix);
             story.with_context(|| format!("HyperLevelDB on {layout}"))?;
         }
@@ -128,6 +129,8 @@ struct Session {
     adapters: PathBuf,
     drive: PathBuf,
     layout: &'static str,
+    /// Where a library lies that the system does not know of.
+    libraries: Option<PathBuf>,
 }
 
 impl Session {
@@ -146,12 +149,16 @@ impl Session {
         ensure!(status.success(), "cannot make a drive for {layout}");
         let adapters = root.join("target/adapters");
         let root = root.to_owned();
-        Ok(Session { root, imbrex, adapters, drive, layout })
+        Ok(Session { root, imbrex, adapters, drive, layout, libraries: None })
     }
 
     /// Runs a program on the drive; returns its exit code and all that it said.
     fn try_run(&self, options: &[&str], program: &[&str]) -> Result<(i32, String)> {
-        let output = Command::new(&self.imbrex)
+        let mut command = Command::new(&self.imbrex);
+        if let Some(libraries) = &self.libraries {
+            command.env("LD_LIBRARY_PATH", libraries);
+        }
+        let output = command
             .args(["run", "--layout", self.layout, "--drive"])
             .arg(&self.drive)
             .args(options)
