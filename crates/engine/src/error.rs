@@ -94,9 +94,10 @@ pub enum EngineError {
          delete data and compact, or use a larger drive"
     )]
     NoSpace {
-        /// What is nearly full: "on the drive", "in the catalog".
+        /// What is nearly full, "on the drive" or "in the catalog"; or "for a compaction" that all
+        /// writes wait for.
         place: &'static str,
-        /// What must stay free for what is in memory already.
+        /// What must stay free for what is in memory already, or for that compaction.
         needed_bytes: u64,
         /// What is free.
         free_bytes: u64,

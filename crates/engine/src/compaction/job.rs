@@ -332,6 +332,18 @@ impl Store {
         })
     }
 
+    /// What the compaction would write that is due, whatever the drive has room for.
+    pub(crate) fn due_compaction_cost_bytes(&self) -> Option<u64> {
+        let mut plans = self.plans.lock();
+        let grain_bytes = self.files.space().grain_bytes;
+        let room = Room { len_bytes: u64::MAX, gaining_len_bytes: u64::MAX, grain_bytes };
+        self.all_keyspaces().into_iter().find_map(|keyspace| {
+            let state = plans.keyspaces.entry(keyspace.id).or_default();
+            let plan = self.plan(&keyspace, state, room)?;
+            Some(plan.cost_bytes(grain_bytes, keyspace.options.table_len_bytes))
+        })
+    }
+
     fn end_compaction(&self, keyspace: &KeyspaceState, plan: Plan) {
         let mut plans = self.plans.lock();
         plans.keyspaces.entry(keyspace.id).or_default().busy.finish(&plan);

@@ -168,3 +168,29 @@ fn a_batch_longer_than_a_memtable_leaves_room_for_the_one_before() {
         assert!(db.default_keyspace().get(key(n)).unwrap().is_some(), "key {n} is lost");
     }
 }
+
+/// A drive on which memtables find room, and the compaction that level 0 waits for does not, because
+/// all of level 1 is one table: what is said to be needed is more than what is said to be free.
+#[test]
+fn a_store_that_waits_for_a_compaction_says_what_it_needs() {
+    let stage = seeded(40, 5);
+    let files = stage.format();
+    let keyspace = KeyspaceOptions {
+        table_len_bytes: 32 << 20,
+        base_level_len_bytes: 64 << 20,
+        ..small().keyspace
+    };
+    let options = Options { memtable_len_bytes: 512 << 10, keyspace, ..small() };
+    let db = Db::open(files, stage.runtime.clone(), options).unwrap();
+    let mut prng = Prng::new(5);
+    let mut value = [0; 900];
+    let refusal = (0..100_000).find_map(|n| {
+        prng.fill(&mut value);
+        db.default_keyspace().put(key((n * 7919) % 50_000), value).err()
+    });
+    let Some(EngineError::NoSpace { place, needed_bytes, free_bytes }) = refusal else {
+        panic!("{refusal:?}");
+    };
+    assert_eq!(place, "for a compaction", "{needed_bytes} needed, {free_bytes} free");
+    assert!(needed_bytes > free_bytes, "{needed_bytes} needed, {free_bytes} free");
+}
