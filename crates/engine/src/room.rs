@@ -235,9 +235,11 @@ impl Store {
             return EngineError::NoSpace { place: "in the catalog", needed_bytes, free_bytes };
         }
         let (needed_bytes, free_bytes) = (self.needed_bytes(), self.free_bytes());
-        if needed_bytes <= free_bytes && self.is_blocked.load(Ordering::Acquire) {
+        if needed_bytes <= free_bytes
+            && self.is_blocked.load(Ordering::Acquire)
+            && let Some(needed_bytes) = self.due_compaction_cost_bytes()
+        {
             let free_bytes = self.room().len_bytes;
-            let needed_bytes = self.due_compaction_cost_bytes().unwrap_or(free_bytes + 1);
             return EngineError::NoSpace { place: "for a compaction", needed_bytes, free_bytes };
         }
         EngineError::NoSpace { place: "on the drive", needed_bytes, free_bytes }

@@ -315,6 +315,11 @@ pub struct Size {
 }
 
 impl Size {
+    /// The same with no less of the paper's sizes than `scale_least`.
+    pub fn at_least(self, scale_least: f64) -> Size {
+        Size { scale: self.scale.max(scale_least), ..self }
+    }
+
     /// `bytes` of the paper's at this scale, whole megabytes and at least four.
     pub fn bytes(&self, bytes: u64) -> u64 {
         const MB: u64 = 1_000_000;

@@ -106,6 +106,7 @@ impl Disk for Flash {
     }
 
     fn flush(&self) -> Result<(), DiskError> {
+        self.flash.flush()?;
         self.disk.flush()
     }
 

@@ -34,7 +34,7 @@ const SCALE_LEAST: f64 = 0.02;
 
 /// The sizes of this paper's figures.
 fn sized(asked: &Size) -> Size {
-    Size { scale: asked.scale.max(SCALE_LEAST), ..*asked }
+    asked.at_least(SCALE_LEAST)
 }
 
 fn zone_len_bytes(size: &Size) -> u64 {
@@ -48,8 +48,12 @@ fn zone_len_bytes(size: &Size) -> u64 {
 const CROWDED_PART_BYTES: u64 = 110 * GB;
 
 fn drive(size: &Size, part_bytes: u64) -> DriveSpec {
+    drive_in_zones(size, part_bytes, zone_len_bytes(size))
+}
+
+fn drive_in_zones(size: &Size, part_bytes: u64, zone_len_bytes: u64) -> DriveSpec {
     let size = &sized(size);
-    let rule = DriveRule::Zoned { zone_len_bytes: zone_len_bytes(size) };
+    let rule = DriveRule::Zoned { zone_len_bytes };
     let whole = DriveSpec::whole("st13125nm007", rule, size.bytes(DRIVE_BYTES));
     whole.part(size.bytes(part_bytes))
 }
@@ -73,12 +77,9 @@ fn roomy(size: &Size, layout: &'static str) -> RunSpec {
 
 /// GearDB's load in zones a quarter as long: at a small scale as many as the paper has at some.
 fn many_zones(size: &Size) -> RunSpec {
-    let size = &sized(size);
     let mut spec = random(size, "gear");
     spec.phases.truncate(1);
-    let rule = DriveRule::Zoned { zone_len_bytes: zone_len_bytes(size) / 4 };
-    let whole = DriveSpec::whole("st13125nm007", rule, size.bytes(DRIVE_BYTES));
-    RunSpec { drive: whole.part(size.bytes(PART_BYTES)), ..spec }
+    RunSpec { drive: drive_in_zones(size, PART_BYTES, zone_len_bytes(size) / 4), ..spec }
 }
 
 /// Either store with the other's read unit of compaction; and with filters, which change no put.

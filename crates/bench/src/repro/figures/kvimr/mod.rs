@@ -51,7 +51,7 @@ const SCALE_LEAST: f64 = 0.02;
 
 /// The sizes of this paper's figures.
 fn sized(asked: &Size) -> Size {
-    Size { scale: asked.scale.max(SCALE_LEAST), ..*asked }
+    asked.at_least(SCALE_LEAST)
 }
 
 /// `bytes` of the paper's tables at this scale, whole tracks.

@@ -46,6 +46,10 @@ fn drive(size: &Size, layout: &str) -> DriveSpec {
         "smrdb" | "smrdb-leveled" => DriveRule::Zoned { zone_len_bytes: BAND_LEN_BYTES },
         _ => DriveRule::Shingled { isolation_len_bytes: GUARD_LEN_BYTES },
     };
+    drive_by(size, rule)
+}
+
+fn drive_by(size: &Size, rule: DriveRule) -> DriveSpec {
     DriveSpec::whole("st1000dm003", rule, size.bytes(DRIVE_BYTES))
 }
 
@@ -108,7 +112,7 @@ fn narrow_guards(size: &Size) -> RunSpec {
     let mut spec = random(size, "sealdb");
     spec.phases.truncate(1);
     let rule = DriveRule::Shingled { isolation_len_bytes: GUARD_LEN_BYTES / 2 };
-    RunSpec { drive: DriveSpec::whole("st1000dm003", rule, size.bytes(DRIVE_BYTES)), ..spec }
+    RunSpec { drive: drive_by(size, rule), ..spec }
 }
 
 /// SMRDB that compacts 128 KB at a time, as through a file system; and has no filters.
