@@ -54,22 +54,46 @@ void AtExit() {
   Report(drive->get());
 }
 
+// One parameter of a URI into `uri`; false if it is none.
+bool ParseParameter(const std::string& text, Uri* uri) {
+  // RocksDB takes a text with one '=' for an option and its value, so ':' will do as well.
+  size_t sign = text.find_first_of("=:");
+  if (sign == std::string::npos || sign + 1 == text.size()) return false;
+  std::string key = text.substr(0, sign), value = text.substr(sign + 1);
+  if (key == "layout") {
+    uri->layout = value;
+    return true;
+  }
+  char* end = nullptr;
+  uint64_t number = strtoull(value.c_str(), &end, 10);
+  if (*end != '\0') return false;
+  if (key == "cut-after") {
+    uri->cut.after_event_count = number;
+    uri->has_cut = true;
+  } else if (key == "cut-seed") {
+    uri->cut.seed = number;
+  } else if (key == "cache") {
+    uri->cut.cache_bytes = number;
+  } else {
+    return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 bool ParseUri(const std::string& text, Uri* uri) {
   const std::string scheme = "imbrex://";
   if (text.compare(0, scheme.size(), scheme) != 0) return false;
   size_t question = text.find('?', scheme.size());
+  *uri = Uri();
   uri->image = text.substr(scheme.size(), question - scheme.size());
-  uri->layout.clear();
-  if (question == std::string::npos) return !uri->image.empty();
-  std::string query = text.substr(question + 1);
-  // RocksDB takes a text with one '=' for an option and its value, so ':' will do as well.
-  const std::string key = "layout";
-  if (query.compare(0, key.size(), key) != 0 || query.size() < key.size() + 2) return false;
-  char sign = query[key.size()];
-  uri->layout = query.substr(key.size() + 1);
-  return !uri->image.empty() && (sign == '=' || sign == ':');
+  while (question != std::string::npos) {
+    size_t end = text.find('&', question + 1);
+    if (!ParseParameter(text.substr(question + 1, end - question - 1), uri)) return false;
+    question = end;
+  }
+  return !uri->image.empty();
 }
 
 std::shared_ptr<Drive> Drive::Open(const std::string& text, std::string* error) {
@@ -80,7 +104,10 @@ std::shared_ptr<Drive> Drive::Open(const std::string& text, std::string* error) 
   }
   imbrex_drive* opened = nullptr;
   const char* layout = uri.layout.empty() ? nullptr : uri.layout.c_str();
-  if (imbrex_drive_open(uri.image.c_str(), layout, &opened) != IMBREX_STATUS_OK) {
+  imbrex_status status =
+      uri.has_cut ? imbrex_drive_open_for_power_cut(uri.image.c_str(), layout, &uri.cut, &opened)
+                  : imbrex_drive_open(uri.image.c_str(), layout, &opened);
+  if (status != IMBREX_STATUS_OK) {
     *error = imbrex_last_error();
     return nullptr;
   }

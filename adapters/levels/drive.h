@@ -8,10 +8,13 @@
 
 namespace imbrex_levels {
 
-// imbrex://DRIVE or imbrex://DRIVE?layout=NAME
+// imbrex://DRIVE?layout=NAME, or without the layout. For tests, an emulated drive that loses its power:
+// imbrex://DRIVE?layout=NAME&cut-after=EVENTS&cut-seed=SEED&cache=BYTES, see imbrex_drive_open_for_power_cut().
 struct Uri {
   std::string image;
   std::string layout;
+  bool has_cut = false;
+  imbrex_power_cut cut = {0, 0, 16 << 20};
 };
 bool ParseUri(const std::string& text, Uri* uri);
 

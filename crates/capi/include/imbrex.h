@@ -146,6 +146,24 @@ typedef struct imbrex_reader imbrex_reader;
 typedef struct imbrex_writer imbrex_writer;
 
 /*
+ A power cut that an emulated drive shall meet, for tests.
+ */
+typedef struct imbrex_power_cut {
+  /*
+   So many writes, flushes and resets of zones complete; the next is on its way.
+   */
+  uint64_t after_event_count;
+  /*
+   Decides what of the unflushed writes is on the platter.
+   */
+  uint64_t seed;
+  /*
+   The drive's volatile write cache.
+   */
+  uint64_t cache_bytes;
+} imbrex_power_cut;
+
+/*
  What a drive holds and what it has done since it was opened.
  */
 typedef struct imbrex_drive_stats {
@@ -278,6 +296,21 @@ extern "C" {
 enum imbrex_status imbrex_drive_open(const char *image_path,
                                      const char *layout,
                                      struct imbrex_drive **out);
+
+/*
+ Opens an emulated drive that loses its power at a chosen event: a facility for tests.
+
+ As imbrex_drive_open(), but writes stay in the drive's volatile cache until they are flushed, and once
+ `cut` comes every call that needs the drive fails. The image is then what such a drive holds when
+ the power is back: of what was not flushed any part, in any order, writes torn. A process that dies
+ before loses the whole cache.
+
+ Errors: as imbrex_drive_open(); IMBREX_STATUS_BUSY also if this process has the drive open.
+ */
+enum imbrex_status imbrex_drive_open_for_power_cut(const char *image_path,
+                                                   const char *layout,
+                                                   const struct imbrex_power_cut *cut,
+                                                   struct imbrex_drive **out);
 
 /*
  Makes everything durable: all bytes appended to any file, and all names.

@@ -5,8 +5,8 @@
 
 use crate::status::{Failure, Status, guard};
 use crate::strings::{give, handle, put, take, text};
-use imbrex_clockwork::{Runtime, unix_time_s};
-use imbrex_disk::Disk;
+use imbrex_clockwork::{Prng, Runtime, unix_time_s};
+use imbrex_disk::{Blocks, Disk};
 use imbrex_disk_sim::{ImageError, OpenOptions, SimDisk};
 use imbrex_filesystem::{FileSystem, FsOptions};
 use imbrex_layouts::{Layout, LayoutError, mount};
@@ -79,7 +79,7 @@ impl Drop for Shared {
     }
 }
 
-fn open(path: &Path, layout: Option<&str>) -> Result<Arc<Shared>, Failure> {
+fn open(path: &Path, layout: Option<&str>, cut: Option<PowerCut>) -> Result<Arc<Shared>, Failure> {
     let shown = path.display();
     let asked = layout.map(Layout::by_name).transpose();
     let asked = asked.map_err(|error| Failure::of(Status::Invalid, "", &error))?;
@@ -97,9 +97,13 @@ fn open(path: &Path, layout: Option<&str>) -> Result<Arc<Shared>, Failure> {
         Failure::new(status, format!("cannot open drive {shown}: {error}{hint}"))
     })?;
     let shared = match drives.get(&key).and_then(Weak::upgrade) {
+        Some(_) if cut.is_some() => {
+            let message = format!("drive {shown} is open already, without that power cut");
+            return Err(Failure::new(Status::Busy, message));
+        }
         Some(shared) => shared,
         None => {
-            let shared = Arc::new(open_image(path)?);
+            let shared = Arc::new(open_image(path, cut)?);
             drives.retain(|_, drive| drive.strong_count() > 0);
             drives.insert(key, Arc::downgrade(&shared));
             shared
@@ -115,9 +119,13 @@ fn open(path: &Path, layout: Option<&str>) -> Result<Arc<Shared>, Failure> {
     }
 }
 
-fn open_image(path: &Path) -> Result<Shared, Failure> {
+fn open_image(path: &Path, cut: Option<PowerCut>) -> Result<Shared, Failure> {
     let what = format!("cannot open drive {}: ", path.display());
-    let disk = SimDisk::open_image(path, OpenOptions::default()).map_err(|error| {
+    let options = match cut {
+        None => OpenOptions::default(),
+        Some(cut) => OpenOptions::default().write_cache(Blocks::holding(cut.cache_bytes)),
+    };
+    let disk = SimDisk::open_image(path, options).map_err(|error| {
         let status = match &error {
             ImageError::InUse { .. } => Status::Busy,
             ImageError::Host { .. } => Status::Io,
@@ -125,6 +133,9 @@ fn open_image(path: &Path) -> Result<Shared, Failure> {
         };
         Failure::of(status, &what, &error)
     })?;
+    if let Some(cut) = cut {
+        disk.lose_power_after(cut.after_event_count, Prng::new(cut.seed));
+    }
     let runtime = Runtime::threads(WORKER_COUNT);
     let mounted = mount(Arc::new(disk), &runtime)
         .map_err(|error| Failure::of(Status::Unsupported, &what, &error))?;
@@ -154,8 +165,46 @@ pub unsafe extern "C" fn imbrex_drive_open(
         // SAFETY: strings and an out parameter, as the header's conventions say.
         unsafe {
             let layout = if layout.is_null() { None } else { Some(text(layout, "the layout")?) };
-            let shared = open(Path::new(text(image_path, "the image's path")?), layout)?;
+            let shared = open(Path::new(text(image_path, "the image's path")?), layout, None)?;
             give(out, Drive { shared })
+        }
+    })
+}
+
+/// A power cut that an emulated drive shall meet, for tests.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct PowerCut {
+    /// So many writes, flushes and resets of zones complete; the next is on its way.
+    pub after_event_count: u64,
+    /// Decides what of the unflushed writes is on the platter.
+    pub seed: u64,
+    /// The drive's volatile write cache.
+    pub cache_bytes: u64,
+}
+
+/// Opens an emulated drive that loses its power at a chosen event: a facility for tests.
+///
+/// As imbrex_drive_open(), but writes stay in the drive's volatile cache until they are flushed, and once
+/// `cut` comes every call that needs the drive fails. The image is then what such a drive holds when
+/// the power is back: of what was not flushed any part, in any order, writes torn. A process that dies
+/// before loses the whole cache.
+///
+/// Errors: as imbrex_drive_open(); IMBREX_STATUS_BUSY also if this process has the drive open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_drive_open_for_power_cut(
+    image_path: *const c_char,
+    layout: *const c_char,
+    cut: *const PowerCut,
+    out: *mut *mut Drive,
+) -> Status {
+    guard(|| {
+        // SAFETY: strings, a struct to read and an out parameter, as the header's conventions say.
+        unsafe {
+            let layout = if layout.is_null() { None } else { Some(text(layout, "the layout")?) };
+            let cut = handle(cut, "the power cut")?;
+            let path = Path::new(text(image_path, "the image's path")?);
+            give(out, Drive { shared: open(path, layout, Some(*cut))? })
         }
     })
 }

@@ -66,6 +66,8 @@ struct Desk {
     faults: FaultState,
     mechanics: Option<Mechanics>,
     log: EventLog,
+    /// Decides at a power cut what is on the platter, where that shall not wait for the power.
+    at_cut: Option<Prng>,
 }
 
 /// What a disk is made of.
@@ -108,6 +110,7 @@ impl SimDisk {
                 faults: FaultState::default(),
                 mechanics: parts.mechanics,
                 log: EventLog::new(parts.event_log),
+                at_cut: None,
             }),
         };
         disk.load_zones().map_err(BuildError::Zones)?;
@@ -176,6 +179,20 @@ impl SimDisk {
         let mut desk = self.desk();
         self.health.store(HEALTH_NO_POWER, Ordering::Release);
         desk.log.event(Event::PowerCut, 0, 0, self.clock.now_ns());
+    }
+
+    /// Loses the power for good once `event_count` device events have completed, while the next is on
+    /// its way. What of the unflushed writes is on the platter is decided by `prng` at that moment, so
+    /// that a process that opens the image afterwards finds a drive after a power cut.
+    ///
+    /// Replaces the faults that were set before. For tests of what runs above, in a process that knows
+    /// nothing of it.
+    pub fn lose_power_after(&self, event_count: u64, prng: Prng) {
+        self.ordered.store(true, Ordering::Release);
+        let mut desk = self.desk();
+        let power_cut_after = Some(event_count);
+        desk.faults.set_plan(FaultPlan { power_cut_after, ..FaultPlan::default() });
+        desk.at_cut = Some(prng);
     }
 
     /// Cuts the power if it is on, decides what of the unflushed writes survives, and turns the

@@ -1,7 +1,8 @@
 //! Drives that are made, opened, refused.
 
 use imbrex_capi::{
-    Drive, Status, imbrex_drive_close, imbrex_drive_open, imbrex_last_error, imbrex_make_dir,
+    Drive, PowerCut, Status, imbrex_drive_close, imbrex_drive_open,
+    imbrex_drive_open_for_power_cut, imbrex_last_error, imbrex_make_dir, imbrex_sync_names,
 };
 use imbrex_clockwork::Runtime;
 use imbrex_disk::{Blocks, Geometry, GeometrySpec, Rule, ZoneSpec};
@@ -106,4 +107,51 @@ fn a_process_shares_a_drive_and_keeps_others_away() {
         assert_eq!(imbrex_drive_close(std::ptr::null_mut()), Status::Ok);
     }
     SimDisk::open_image(&path, Default::default()).unwrap();
+}
+
+/// A file that was synced before the power went is there, one that was not may be; until the image is
+/// opened again nothing works.
+#[test]
+fn a_drive_that_loses_its_power() {
+    let dir = tempfile::tempdir().unwrap();
+    for after_event_count in 0..40 {
+        let path = dir.path().join(format!("drive{after_event_count}"));
+        make(&path, "leveled-zones");
+        let cut = PowerCut { after_event_count, seed: after_event_count, cache_bytes: 1 << 20 };
+        let c_path = CString::new(path.to_str().unwrap()).unwrap();
+        let mut drive = std::ptr::null_mut();
+        let mut synced = Vec::new();
+        // SAFETY: strings, handles that are open, and out parameters that live as long as the call.
+        unsafe {
+            let (path, out) = (c_path.as_ptr(), &raw mut drive);
+            let status =
+                imbrex_drive_open_for_power_cut(path, std::ptr::null(), &raw const cut, out);
+            assert_eq!(status, Status::Ok, "{}", last_error());
+            let again =
+                imbrex_drive_open_for_power_cut(path, std::ptr::null(), &raw const cut, out);
+            assert_eq!(again, Status::Busy);
+            for name in 0..50 {
+                let name = CString::new(format!("{name}")).unwrap();
+                if imbrex_make_dir(drive, name.as_ptr(), false) != Status::Ok
+                    || imbrex_sync_names(drive) != Status::Ok
+                {
+                    break;
+                }
+                synced.push(name);
+            }
+            assert!(synced.len() < 50, "the power went long ago");
+            assert_ne!(imbrex_sync_names(drive), Status::Ok);
+            assert_ne!(imbrex_drive_close(drive), Status::Ok);
+            let (status, drive) = open(&path_of(&c_path), None);
+            assert_eq!(status, Status::Ok, "{}", last_error());
+            for name in synced {
+                assert_eq!(imbrex_make_dir(drive, name.as_ptr(), false), Status::Exists);
+            }
+            assert_eq!(imbrex_drive_close(drive), Status::Ok);
+        }
+    }
+}
+
+fn path_of(path: &CStr) -> std::path::PathBuf {
+    path.to_str().unwrap().into()
 }

@@ -143,7 +143,9 @@ impl SimDisk {
         }
         self.health.store(HEALTH_NO_POWER, Ordering::Release);
         desk.log.event(Event::PowerCut, 0, 0, self.clock.now_ns());
-        DiskError::PowerLost
+        let Desk { cache, at_cut, .. } = desk;
+        let settled = at_cut.take().map(|mut prng| cache.power_cut(&*self.backing, &mut prng));
+        settled.and_then(Result::err).unwrap_or(DiskError::PowerLost)
     }
 
     pub(super) fn flush_ordered(&self) -> Result<(), DiskError> {

@@ -539,3 +539,64 @@ fn a_killed_process_leaves_a_shingled_drive_that_keeps_what_was_acknowledged() {
         model = found;
     }
 }
+
+/// What a write cache held when its process died, nobody will find.
+#[test]
+fn unflushed_writes_of_a_write_cache_go_with_the_process() {
+    let (_directory, path) = scratch();
+    create(&path);
+    let cached = || OpenOptions::default().write_cache(Blocks::new(64));
+    let disk = SimDisk::open_image(&path, cached()).unwrap();
+    disk.write(Lba::new(3), &[1; BLOCK_LEN_BYTES], Persist::Cached).unwrap();
+    disk.write(Lba::new(256), &[1; 2 * BLOCK_LEN_BYTES], Persist::Cached).unwrap();
+    disk.flush().unwrap();
+    disk.write(Lba::new(3), &[2; BLOCK_LEN_BYTES], Persist::Cached).unwrap();
+    disk.write(Lba::new(258), &[2; BLOCK_LEN_BYTES], Persist::Cached).unwrap();
+    drop(disk);
+    let disk = open(&path).unwrap();
+    let mut block = [0; BLOCK_LEN_BYTES];
+    disk.read(Lba::new(3), &mut block).unwrap();
+    assert_eq!(block, [1; BLOCK_LEN_BYTES]);
+    let pointer = disk.zone(ZoneId(1)).unwrap().state.write_pointer(Lba::new(256));
+    assert_eq!(pointer, Some(Lba::new(258)));
+}
+
+/// What another process finds after the power was lost for good: all that was flushed, and of the other
+/// writes, that on its way included, blocks at will in conventional space and a prefix in a zone.
+#[test]
+fn an_image_after_the_power_was_lost() {
+    let (mut flushed_only, mut torn, mut whole, mut zone_lens) = (0, 0, 0, Vec::new());
+    for seed in 0..60 {
+        let (_directory, path) = scratch();
+        create(&path);
+        let cached = OpenOptions::default().write_cache(Blocks::new(64));
+        let disk = SimDisk::open_image(&path, cached).unwrap();
+        disk.lose_power_after(4, Prng::new(seed));
+        disk.write(Lba::new(0), &[1; 4 * BLOCK_LEN_BYTES], Persist::Cached).unwrap();
+        disk.write(Lba::new(256), &[1; BLOCK_LEN_BYTES], Persist::Cached).unwrap();
+        disk.flush().unwrap();
+        disk.write(Lba::new(0), &[2; 4 * BLOCK_LEN_BYTES], Persist::Cached).unwrap();
+        let on_its_way = disk.write(Lba::new(257), &[2; 3 * BLOCK_LEN_BYTES], Persist::Cached);
+        assert!(matches!(on_its_way, Err(DiskError::PowerLost)));
+        let mut blocks = [0; 4 * BLOCK_LEN_BYTES];
+        assert!(matches!(disk.read(Lba::new(0), &mut blocks), Err(DiskError::PowerLost)));
+        assert!(matches!(disk.flush(), Err(DiskError::PowerLost)));
+        drop(disk);
+        let disk = open(&path).unwrap();
+        disk.read(Lba::new(0), &mut blocks).unwrap();
+        assert!(blocks.chunks(BLOCK_LEN_BYTES).all(|b| b.iter().all(|&byte| byte == b[0])));
+        let new = blocks.chunks(BLOCK_LEN_BYTES).filter(|block| block[0] == 2).count();
+        assert!(blocks.iter().all(|&byte| byte == 1 || byte == 2), "seed {seed}");
+        match new {
+            0 => flushed_only += 1,
+            4 => whole += 1,
+            _ => torn += 1,
+        }
+        let pointer = disk.zone(ZoneId(1)).unwrap().state.write_pointer(Lba::new(256)).unwrap();
+        zone_lens.push((pointer - Lba::new(256)).get());
+    }
+    assert!(flushed_only > 5 && torn > 5 && whole > 5, "{flushed_only} {torn} {whole}");
+    zone_lens.sort_unstable();
+    zone_lens.dedup();
+    assert_eq!(zone_lens, [1, 2, 3, 4]);
+}
