@@ -6,6 +6,7 @@
 mod hyperleveldb;
 
 use crate::cargo::Cargo;
+use crate::stress;
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -61,8 +62,7 @@ pub(crate) fn run(root: &Path, may_skip: bool, only: Option<Database>) -> Result
         println!("         apt-get install {}", missing.join(" "));
         return Ok(());
     }
-    let build = ["build", "--release", "--package", "imbrex-capi", "--package", "imbrex-cli"];
-    Cargo::new(root).args(build).run()?;
+    build_stack(root)?;
     let is_asked = |database| only.is_none_or(|only| only == database);
     let (rocksdb, leveldb) = (is_asked(Database::Rocksdb), is_asked(Database::Leveldb));
     let hyperleveldb = if is_asked(Database::Hyperleveldb) { hyperleveldb::find()? } else { None };
@@ -80,6 +80,7 @@ pub(crate) fn run(root: &Path, may_skip: bool, only: Option<Database>) -> Result
         let mut session = Session::new(root, &dir, layout, options)?;
         if rocksdb {
             session.story().with_context(|| format!("RocksDB on {layout}"))?;
+            stress::shortly(root, &dir, layout)?;
         }
         if leveldb {
             session.leveldb_story().with_context(|| format!("LevelDB on {layout}"))?;
@@ -91,6 +92,20 @@ pub(crate) fn run(root: &Path, may_skip: bool, only: Option<Database>) -> Result
         }
     }
     std::fs::remove_dir_all(&dir).context("cannot remove the test drives")
+}
+
+/// Builds RocksDB's adapter and the programs that test it.
+pub(crate) fn build_rocksdb(root: &Path) -> Result<()> {
+    let missing = missing_packages();
+    ensure!(missing.is_empty() || install(&missing), "apt-get install {}", missing.join(" "));
+    build_stack(root)?;
+    make(root, "adapters/rocksdb", None)
+}
+
+/// What adapters are linked with, and the command that runs programs with them.
+fn build_stack(root: &Path) -> Result<()> {
+    let build = ["build", "--release", "--package", "imbrex-capi", "--package", "imbrex-cli"];
+    Cargo::new(root).args(build).run()
 }
 
 /// Builds an adapter, against what is installed under `prefix` where that must be said.

@@ -6,6 +6,7 @@
 mod adapters;
 mod cargo;
 mod ci;
+mod stress;
 mod tidy;
 
 use anyhow::Result;
@@ -56,6 +57,9 @@ enum Chore {
         #[arg(long, value_name = "DATABASE")]
         only: Option<adapters::Database>,
     },
+    /// Runs RocksDB on emulated drives, killed and cut off from its power at random, and checks that
+    /// nothing is lost.
+    Stress(stress::StressArgs),
     /// Runs `imbrex bench`, optimised. All arguments go to it.
     Bench {
         /// Arguments for `imbrex bench`, such as `--benchmarks=fillrandom --num 100000`.
@@ -86,6 +90,7 @@ fn run() -> Result<()> {
             .run(),
         Chore::Fuzz { target, seconds } => cargo::fuzz(&root, target.as_deref(), seconds),
         Chore::Adapters { only } => adapters::run(&root, false, only),
+        Chore::Stress(args) => stress::run(&root, &args),
         Chore::Bench { args } => cargo::Cargo::new(&root)
             .args(["run", "--release", "--package", "imbrex-cli", "--", "bench"])
             .args(args.iter().map(String::as_str))

@@ -1,0 +1,207 @@
+//! `stress`: RocksDB on emulated drives, killed and cut off from its power again and again.
+//!
+//! ```text
+//!   seed, layout:  a new drive, then life after life of adapters/rocksdb/stress_program.cc
+//!     killed    by signal 9 once it has said that it did so many batches; half of the time with what the
+//!               drive's cache had not flushed
+//!     cut       the drive loses its power at a device event, some of its cache kept; the program sees
+//!               every call fail, and ends
+//!     closed    the program ends by itself
+//!   each life first judges what the one before left
+//! ```
+//!
+//! A seed decides the options, the batches and the kinds of death, not how threads interleave: a failure
+//! need not come again, so the drive is kept as it was before the life that failed.
+//!
+//! Not here: what is expected of the database (`stress_state.h`), what a power cut leaves (`disk-sim`).
+
+mod life;
+
+use crate::adapters;
+use anyhow::{Context, Result, bail, ensure};
+use life::{Death, Life, Random};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The layouts, and how their drives are made: so small that their space is used again and again.
+const DRIVES: [(&str, &[&str]); 6] = [
+    ("leveled-zones", &["--capacity", "256MiB", "--zone-len", "1MiB"]),
+    ("leveled-first-fit", &["--capacity", "128MiB", "--rule", "conventional"]),
+    ("sealdb", &["--capacity", "256MiB"]),
+    ("imr-m", &["--capacity", "256MiB"]),
+    ("imr-3phase", &["--capacity", "256MiB"]),
+    ("leveled-log", &["--capacity", "256MiB", "--zone-len", "1MiB"]),
+];
+
+/// How often a program is started on one drive.
+const LIVES: u64 = 16;
+
+/// Arguments of `cargo xtask stress`.
+#[derive(clap::Args)]
+pub(crate) struct StressArgs {
+    /// How many seeds to run on each layout
+    #[arg(long, default_value_t = 5, conflicts_with_all = ["minutes", "seed"])]
+    seeds: u64,
+    /// Run seeds until so many minutes have passed
+    #[arg(long, conflicts_with = "seed")]
+    minutes: Option<u64>,
+    /// The first seed
+    #[arg(long, default_value_t = 1, conflicts_with = "seed")]
+    first_seed: u64,
+    /// Only this seed
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Only this layout
+    #[arg(long, value_name = "NAME")]
+    layout: Option<String>,
+    /// Where the drives lie; best in memory [default: target/stress]
+    #[arg(long)]
+    dir: Option<PathBuf>,
+}
+
+/// What was done on one layout.
+#[derive(Default)]
+struct Tally {
+    seeds: u64,
+    batches: u64,
+    killed: u64,
+    killed_with_cache: u64,
+    cut: u64,
+    cut_in_recovery: u64,
+    closed: u64,
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Tally { seeds, batches, killed, killed_with_cache, cut, cut_in_recovery, closed } =
+            self;
+        write!(
+            f,
+            "{seeds} seeds, {batches} batches there at the end, killed {killed} times, with the \
+             drive's cache {killed_with_cache}, power cut {cut} times, {cut_in_recovery} of them while \
+             opening, closed {closed} times"
+        )
+    }
+}
+
+/// Builds what is needed and runs what `args` ask for.
+pub(crate) fn run(root: &Path, args: &StressArgs) -> Result<()> {
+    adapters::build_rocksdb(root)?;
+    let drives: Vec<_> = DRIVES
+        .into_iter()
+        .filter(|(name, _)| args.layout.as_deref().is_none_or(|only| only == *name))
+        .collect();
+    let names = DRIVES.map(|(name, _)| name).join(", ");
+    ensure!(!drives.is_empty(), "no such layout here; there are {names}");
+    let dir = args.dir.clone().unwrap_or_else(|| root.join("target/stress"));
+    let first_seed = args.seed.unwrap_or(args.first_seed);
+    let end_seed = match (args.seed, args.minutes) {
+        (Some(seed), _) => seed + 1,
+        (None, Some(_)) => u64::MAX,
+        (None, None) => first_seed + args.seeds,
+    };
+    let limit = args.minutes.map(|minutes| Duration::from_secs(minutes * 60));
+    let start = now();
+    let mut tallies: Vec<_> = drives.iter().map(|(name, _)| (*name, Tally::default())).collect();
+    'seeds: for seed in first_seed..end_seed {
+        for ((layout, options), (_, tally)) in drives.iter().zip(&mut tallies) {
+            if limit.is_some_and(|limit| start.elapsed() >= limit) {
+                break 'seeds;
+            }
+            run_seed(root, &dir, layout, options, (seed, LIVES), tally)?;
+        }
+        if seed % 10 == 0 {
+            println!("seed {seed}, {} s: nothing found", start.elapsed().as_secs());
+        }
+    }
+    for (layout, tally) in tallies {
+        println!("  {layout:<18} {tally}");
+    }
+    std::fs::remove_dir_all(&dir).context("cannot remove the test drives")
+}
+
+/// A few lives on one layout, as a part of `cargo xtask adapters`.
+pub(crate) fn shortly(root: &Path, dir: &Path, layout: &str) -> Result<()> {
+    let (layout, options) =
+        DRIVES.into_iter().find(|(name, _)| *name == layout).context("a layout without a drive")?;
+    let mut tally = Tally::default();
+    for seed in 1..=2 {
+        run_seed(root, &dir.join("stress"), layout, options, (seed, 8), &mut tally)?;
+    }
+    println!("  {layout:<18} {tally}");
+    Ok(())
+}
+
+/// One drive, from its making to its last life.
+fn run_seed(
+    root: &Path,
+    dir: &Path,
+    layout: &str,
+    options: &[&str],
+    (seed, lives): (u64, u64),
+    tally: &mut Tally,
+) -> Result<()> {
+    if dir.exists() {
+        std::fs::remove_dir_all(dir).with_context(|| format!("cannot empty {}", dir.display()))?;
+    }
+    std::fs::create_dir_all(dir.join("expected")).context("cannot make a directory for drives")?;
+    let drive = dir.join("drive");
+    let status = Command::new(root.join("target/release/imbrex"))
+        .args(["drive", "create", "--no-store", "--layout", layout, "--seed", "1"])
+        .args(options)
+        .arg(&drive)
+        .stdout(Stdio::null())
+        .status()
+        .context("cannot start imbrex")?;
+    ensure!(status.success(), "cannot make a drive for {layout}");
+    let mut random = Random::new(seed);
+    let mut batches = 0;
+    for number in 0..lives {
+        let death = if number + 1 == lives { Death::AtOnce } else { Death::draw(&mut random) };
+        copy(&[&drive, &dir.join("expected")], &dir.join("before"))?;
+        let life = Life { root, dir, layout, seed, death: death.clone() };
+        let end = life.live()?;
+        if let Some(reason) = end.failure {
+            bail!(
+                "RocksDB on {layout}, seed {seed}, life {number} ({death:?}): {reason}\n{}\n\
+                 kept: {} as it was before this life, the drive, what was expected and what it said\n\
+                 again, if threads interleave alike: cargo xtask stress --seed {seed} --layout {layout}",
+                end.said,
+                dir.join("before").display(),
+            );
+        }
+        batches = end.verified.unwrap_or(batches);
+        match death {
+            _ if end.is_closed => tally.closed += 1,
+            Death::Cut { .. } if end.verified.is_none() => {
+                tally.cut += 1;
+                tally.cut_in_recovery += 1;
+            }
+            Death::Cut { .. } => tally.cut += 1,
+            Death::Killed { has_cache: true, .. } => tally.killed_with_cache += 1,
+            Death::Killed { .. } | Death::Closed { .. } | Death::AtOnce => tally.killed += 1,
+        }
+    }
+    tally.seeds += 1;
+    tally.batches += batches;
+    Ok(())
+}
+
+/// Copies files and directories, sparse, into the directory `to`.
+fn copy(from: &[&Path], to: &Path) -> Result<()> {
+    if to.exists() {
+        std::fs::remove_dir_all(to).with_context(|| format!("cannot empty {}", to.display()))?;
+    }
+    std::fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
+    let mut cp = Command::new("cp");
+    let status = cp.args(["-r", "--sparse=always"]).args(from).arg(to).status();
+    ensure!(status.context("cannot start cp")?.success(), "cannot copy to {}", to.display());
+    Ok(())
+}
+
+#[expect(clippy::disallowed_methods, reason = "a person says how long to go on")]
+fn now() -> Instant {
+    Instant::now()
+}

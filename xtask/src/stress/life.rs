@@ -1,0 +1,185 @@
+//! One life of the program: how it ends, and what it said.
+
+use anyhow::{Context, Result};
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+
+/// SplitMix64: the seed's own numbers.
+#[derive(Debug)]
+pub(super) struct Random(u64);
+
+impl Random {
+    pub(super) fn new(seed: u64) -> Random {
+        // Mixed first: streams that begin one step apart would be one stream.
+        Random(mixed(seed))
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mixed(self.0)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    /// Below a power of two that is drawn first, so that small numbers are as likely as large ones.
+    fn below_some(&mut self, bits_max: u64) -> u64 {
+        let bits = self.below(bits_max + 1);
+        self.below(1 << bits)
+    }
+}
+
+fn mixed(z: u64) -> u64 {
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// How a life shall end.
+#[derive(Clone, Debug)]
+pub(super) enum Death {
+    /// Killed after so many batches, 0 while it opens the database; with the drive's cache or not.
+    Killed { after_batches: u64, has_cache: bool },
+    /// The power goes at this device event.
+    Cut { after_events: u64, seed: u64, cache_bytes: u64 },
+    /// Nothing happens to it.
+    Closed { batches: u64 },
+    /// It judges what is there and closes.
+    AtOnce,
+}
+
+impl Death {
+    pub(super) fn draw(random: &mut Random) -> Death {
+        let cache_bytes = 4096 << (2 * random.below(8));
+        match random.below(20) {
+            0..=7 => Death::Killed {
+                after_batches: random.below_some(13),
+                has_cache: random.below(2) == 0,
+            },
+            8..=17 => Death::Cut {
+                after_events: random.below_some(13),
+                seed: random.next() >> 1,
+                cache_bytes,
+            },
+            _ => Death::Closed { batches: random.below_some(12) },
+        }
+    }
+
+    /// The drive's address: with its cache, and the power cut that it shall meet.
+    fn uri(&self, drive: &Path, layout: &str) -> String {
+        let uri = format!("imbrex://{}?layout={layout}", drive.display());
+        match self {
+            Death::Cut { after_events, seed, cache_bytes } => {
+                format!("{uri}&cut-after={after_events}&cut-seed={seed}&cache={cache_bytes}")
+            }
+            Death::Killed { has_cache: true, .. } => format!("{uri}&cut-after={}", u64::MAX),
+            Death::Killed { .. } | Death::Closed { .. } | Death::AtOnce => uri,
+        }
+    }
+
+    /// How many batches it does if nothing ends it.
+    fn batches(&self) -> u64 {
+        match self {
+            Death::Killed { .. } => u64::MAX,
+            Death::Cut { .. } => 30_000,
+            Death::Closed { batches } => *batches,
+            Death::AtOnce => 0,
+        }
+    }
+}
+
+/// What became of a life.
+pub(super) struct End {
+    /// Why it did not end as it should.
+    pub(super) failure: Option<String>,
+    /// Its last lines.
+    pub(super) said: String,
+    /// It closed the database, and the drive.
+    pub(super) is_closed: bool,
+    /// How many batches it found, if it came to that.
+    pub(super) verified: Option<u64>,
+}
+
+/// A life that is to come.
+pub(super) struct Life<'a> {
+    pub(super) root: &'a Path,
+    pub(super) dir: &'a Path,
+    pub(super) layout: &'a str,
+    pub(super) seed: u64,
+    pub(super) death: Death,
+}
+
+impl Life<'_> {
+    pub(super) fn live(&self) -> Result<End> {
+        let adapters = self.root.join("target/adapters");
+        let (expected, errors) = (self.dir.join("expected"), self.dir.join("errors"));
+        let mut child = Command::new(adapters.join("stress_program"))
+            .arg("/db")
+            .arg(&expected)
+            .arg(self.seed.to_string())
+            .arg(self.death.batches().to_string())
+            .env("LD_PRELOAD", adapters.join("libimbrex_rocksdb.so"))
+            .env("IMBREX_URI", self.death.uri(&self.dir.join("drive"), self.layout))
+            .env("IMBREX_RUN", "1")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(File::create(&errors).context("cannot make a file")?)
+            .spawn()
+            .context("cannot start stress_program")?;
+        let stdout = child.stdout.take().context("its output is a pipe")?;
+        let (mut said, mut verified) = (Vec::new(), None);
+        for line in BufReader::new(stdout).lines() {
+            let line = line.context("reading what it says")?;
+            if self.is_due(&line) {
+                child.kill().context("cannot kill it")?;
+            }
+            if let Some(count) = line.strip_prefix("verified ") {
+                verified = count.split(' ').next().and_then(|count| count.parse().ok());
+            }
+            if !line.starts_with("at ") {
+                said.push(line);
+            }
+        }
+        let status = child.wait().context("cannot wait for it")?;
+        said.push(std::fs::read_to_string(&errors).context("reading its errors")?);
+        let said = said.join("\n");
+        let is_closed = status.success() && !said.contains("imbrex: cannot sync");
+        if is_closed {
+            File::create(expected.join("whole")).context("cannot make a file")?;
+        }
+        Ok(End { failure: self.judge(status, &said), said, is_closed, verified })
+    }
+
+    /// Whether a line says that it is time to die.
+    fn is_due(&self, line: &str) -> bool {
+        let Death::Killed { after_batches, .. } = self.death else { return false };
+        match line.strip_prefix("at ").map(str::parse::<u64>) {
+            Some(Ok(at)) => after_batches > 0 && at >= after_batches,
+            _ => after_batches == 0 && line == "opening",
+        }
+    }
+
+    fn judge(&self, status: ExitStatus, said: &str) -> Option<String> {
+        // What the file layer says of a drive whose power is gone, and of itself afterwards.
+        let signs = ["the disk has no power", "refused: a", "what is durable is unknown"];
+        let is_cut = signs.iter().any(|sign| said.contains(sign));
+        // Debian's RocksDB has its assertions on, and some of them say that no write ever fails. What
+        // fails them without a power cut shows where none is.
+        let is_asserted = said.contains("stress_program: ./") && status.signal() == Some(6);
+        let is_expected = match self.death {
+            _ if said.contains("WRONG") || said.contains("a bug in imbrex") => false,
+            Death::Killed { .. } => status.signal() == Some(9),
+            Death::Cut { .. } => {
+                status.success() || is_asserted || (is_cut && status.code().is_some())
+            }
+            Death::Closed { .. } | Death::AtOnce => {
+                status.success() && !said.contains("imbrex: cannot sync")
+            }
+        };
+        (!is_expected).then(|| format!("it ended with {status}"))
+    }
+}
