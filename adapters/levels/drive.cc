@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
+#include <utility>
 
 #include "levels.h"
 
@@ -23,20 +24,43 @@ void Report(imbrex_drive* drive) {
   FILE* out = fopen(path, "w");
   if (out == nullptr) return;
   Counts counts = LevelBook::Get().counts();
-  fprintf(out,
-          "{\"tables\":%" PRIu64 ",\"right\":%" PRIu64 ",\"wrong\":%" PRIu64
-          ",\"unknown\":%" PRIu64 ",\"guessed\":%" PRIu64 ",\"flushed\":%" PRIu64
-          ",\"moved\":%" PRIu64,
-          counts.tables, counts.right, counts.wrong, counts.unknown, counts.guessed, counts.flushed,
-          counts.moved);
-  fprintf(out,
-          ",\"capacity_bytes\":%" PRIu64 ",\"live_bytes\":%" PRIu64 ",\"dead_bytes\":%" PRIu64
-          ",\"reads\":%" PRIu64 ",\"writes\":%" PRIu64 ",\"flushes\":%" PRIu64 ",\"seeks\":%" PRIu64
-          ",\"read_bytes\":%" PRIu64 ",\"written_bytes\":%" PRIu64 ",\"added_read_bytes\":%" PRIu64
-          ",\"added_written_bytes\":%" PRIu64 ",\"busy_ns\":%" PRIu64 "}\n",
-          stats.capacity_bytes, stats.live_bytes, stats.dead_bytes, stats.reads, stats.writes,
-          stats.flushes, stats.seeks, stats.read_bytes, stats.written_bytes, stats.added_read_bytes,
-          stats.added_written_bytes, stats.busy_ns);
+  const std::pair<const char*, uint64_t> numbers[] = {
+      {"tables", counts.tables},
+      {"right", counts.right},
+      {"wrong", counts.wrong},
+      {"unknown", counts.unknown},
+      {"guessed", counts.guessed},
+      {"flushed", counts.flushed},
+      {"moved", counts.moved},
+      {"capacity_bytes", stats.capacity_bytes},
+      {"live_bytes", stats.live_bytes},
+      {"dead_bytes", stats.dead_bytes},
+      {"free_bytes", stats.free_bytes},
+      {"reads", stats.reads},
+      {"writes", stats.writes},
+      {"flushes", stats.flushes},
+      {"seeks", stats.seeks},
+      {"read_bytes", stats.read_bytes},
+      {"written_bytes", stats.written_bytes},
+      {"added_read_bytes", stats.added_read_bytes},
+      {"added_written_bytes", stats.added_written_bytes},
+      {"busy_ns", stats.busy_ns},
+      {"file_written_bytes", stats.file_written_bytes},
+      {"catalog_written_bytes", stats.catalog_written_bytes},
+      {"commits", stats.commits},
+      {"cleaned_zones", stats.cleaned_zones},
+      {"cleaning_moved_bytes", stats.cleaning_moved_bytes},
+      {"reset_zones", stats.reset_zones},
+      {"rewritten_tracks", stats.rewritten_tracks},
+      {"rewritten_bytes", stats.rewritten_bytes},
+      {"track_syncs", stats.track_syncs},
+  };
+  const char* before = "{";
+  for (const auto& number : numbers) {
+    fprintf(out, "%s\"%s\":%" PRIu64, before, number.first, number.second);
+    before = ",";
+  }
+  fputs("}\n", out);
   fclose(out);
 }
 

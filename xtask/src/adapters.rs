@@ -3,11 +3,14 @@
 //! What is missing is installed where that needs no question (root on Debian), else it is named and the
 //! tests are skipped, loudly: a green run that tested nothing must not look like one that did.
 
+pub(crate) mod counters;
 mod hyperleveldb;
 
 use crate::cargo::Cargo;
+use crate::databases;
 use crate::stress;
 use anyhow::{Context, Result, bail, ensure};
+use counters::Counters;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -23,10 +26,10 @@ const NEEDS: [(&str, &str); 6] = [
 
 /// A layout for each kind of drive, and how its drive is made.
 const DRIVES: [(&str, &[&str]); 4] = [
-    ("leveled-zones", &["--zone-len", "64MiB"]),
-    ("leveled-first-fit", &["--rule", "conventional"]),
-    ("sealdb", &[]),
-    ("imr-m", &[]),
+    ("leveled-zones", &["--capacity", "4GiB", "--zone-len", "64MiB"]),
+    ("leveled-first-fit", &["--capacity", "4GiB", "--rule", "conventional"]),
+    ("sealdb", &["--capacity", "4GiB"]),
+    ("imr-m", &["--capacity", "4GiB"]),
 ];
 
 /// Tables by the thousand in seconds: everything small, two jobs side by side, subcompactions.
@@ -51,16 +54,49 @@ pub(crate) enum Database {
     Hyperleveldb,
 }
 
+/// What was built, and for which databases.
+pub(crate) struct Built {
+    pub(crate) root: PathBuf,
+    pub(crate) rocksdb: bool,
+    pub(crate) leveldb: bool,
+    /// Where HyperLevelDB is installed.
+    pub(crate) hyperleveldb: Option<PathBuf>,
+}
+
 /// Builds the adapters, all or that of `only`, and tests them; `may_skip` decides whether missing
 /// packages end the run. HyperLevelDB, which is no package, is skipped where it is not installed.
 pub(crate) fn run(root: &Path, may_skip: bool, only: Option<Database>) -> Result<()> {
+    let Some(built) = build(root, may_skip, only)? else { return Ok(()) };
+    let dir = root.join("target/adapters/test");
+    for (layout, options) in DRIVES {
+        let mut session = Session::new(root, &dir, layout, options)?;
+        if built.rocksdb {
+            session.story().with_context(|| format!("RocksDB on {layout}"))?;
+            stress::shortly(root, &dir, layout)?;
+        }
+        if built.leveldb {
+            session.leveldb_story().with_context(|| format!("LevelDB on {layout}"))?;
+        }
+        if let Some(prefix) = &built.hyperleveldb {
+            session.libraries = Some(prefix.join("lib"));
+            let story = session.hyperleveldb_story(prefix);
+            story.with_context(|| format!("HyperLevelDB on {layout}"))?;
+        }
+    }
+    databases::test(&built, &dir)?;
+    std::fs::remove_dir_all(&dir).context("cannot remove the test drives")
+}
+
+/// Builds `imbrex` and the adapters, all or that of `only`. `None`, and says so, where packages are
+/// missing and `may_skip`.
+pub(crate) fn build(root: &Path, may_skip: bool, only: Option<Database>) -> Result<Option<Built>> {
     let missing = missing_packages();
     if !missing.is_empty() && !install(&missing) {
         let what = format!("not installed: {}", missing.join(", "));
         ensure!(may_skip, "{what}; apt-get install {}", missing.join(" "));
         println!("SKIPPED: the adapters were neither built nor tested; {what}");
         println!("         apt-get install {}", missing.join(" "));
-        return Ok(());
+        return Ok(None);
     }
     build_stack(root)?;
     let is_asked = |database| only.is_none_or(|only| only == database);
@@ -75,23 +111,7 @@ pub(crate) fn run(root: &Path, may_skip: bool, only: Option<Database>) -> Result
     if let Some(prefix) = &hyperleveldb {
         make(root, "adapters/hyperleveldb", Some(prefix))?;
     }
-    let dir = root.join("target/adapters/test");
-    for (layout, options) in DRIVES {
-        let mut session = Session::new(root, &dir, layout, options)?;
-        if rocksdb {
-            session.story().with_context(|| format!("RocksDB on {layout}"))?;
-            stress::shortly(root, &dir, layout)?;
-        }
-        if leveldb {
-            session.leveldb_story().with_context(|| format!("LevelDB on {layout}"))?;
-        }
-        if let Some(prefix) = &hyperleveldb {
-            session.libraries = Some(prefix.join("lib"));
-            let story = session.hyperleveldb_story(prefix);
-            story.with_context(|| format!("HyperLevelDB on {layout}"))?;
-        }
-    }
-    std::fs::remove_dir_all(&dir).context("cannot remove the test drives")
+    Ok(Some(Built { root: root.to_owned(), rocksdb, leveldb, hyperleveldb }))
 }
 
 /// Builds RocksDB's adapter and the programs that test it.
@@ -137,7 +157,7 @@ fn install(packages: &[&str]) -> bool {
 }
 
 /// A drive, and the programs run on it.
-struct Session {
+pub(crate) struct Session {
     root: PathBuf,
     imbrex: PathBuf,
     /// Where the adapters are, and the programs for tests.
@@ -145,17 +165,23 @@ struct Session {
     drive: PathBuf,
     layout: &'static str,
     /// Where a library lies that the system does not know of.
-    libraries: Option<PathBuf>,
+    pub(crate) libraries: Option<PathBuf>,
 }
 
 impl Session {
-    fn new(root: &Path, dir: &Path, layout: &'static str, options: &[&str]) -> Result<Session> {
+    /// With an empty drive for `layout` in `dir`, made as `options` of `imbrex drive create` say.
+    pub(crate) fn new(
+        root: &Path,
+        dir: &Path,
+        layout: &'static str,
+        options: &[&str],
+    ) -> Result<Session> {
         std::fs::create_dir_all(dir).context("cannot make a directory for test drives")?;
         let imbrex = root.join("target/release/imbrex");
         let drive = dir.join(layout);
         let _ = std::fs::remove_file(&drive);
         let status = Command::new(&imbrex)
-            .args(["drive", "create", "--no-store", "--layout", layout, "--capacity", "4GiB"])
+            .args(["drive", "create", "--no-store", "--layout", layout])
             .args(options)
             .arg(&drive)
             .stdout(Stdio::null())
@@ -195,6 +221,23 @@ impl Session {
         }
         println!("  {:<18} {}", self.layout, program[..program.len().min(4)].join(" "));
         Ok(said)
+    }
+
+    /// Runs a program that must succeed; returns what the drive did for it.
+    pub(crate) fn measure(&self, program: &[&str]) -> Result<Counters> {
+        let report = self.drive.with_extension("report");
+        let shown = report.display().to_string();
+        let (code, said) = self.try_run(&["--report", &shown], program)?;
+        ensure!(code == 0, "`{}` ended with {code}:\n{said}", program.join(" "));
+        let text = std::fs::read_to_string(&report);
+        Counters::parse(&text.with_context(|| format!("cannot read {shown}"))?)
+    }
+
+    /// Ends with the drive.
+    pub(crate) fn remove_drive(self) -> Result<()> {
+        std::fs::remove_file(&self.drive).context("cannot remove a drive")?;
+        let _ = std::fs::remove_file(self.drive.with_extension("report"));
+        Ok(())
     }
 
     fn bench(&self, db: &str, benchmarks: &str, more: &[&str], expected: &str) -> Result<String> {
@@ -251,7 +294,7 @@ impl Session {
     }
 
     /// The path of a program for tests.
-    fn program(&self, name: &str) -> Result<String> {
+    pub(crate) fn program(&self, name: &str) -> Result<String> {
         let path = self.adapters.join(name).into_os_string().into_string();
         path.map_err(|path| anyhow::anyhow!("{} is not UTF-8", path.display()))
     }

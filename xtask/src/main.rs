@@ -6,6 +6,7 @@
 mod adapters;
 mod cargo;
 mod ci;
+mod databases;
 mod stress;
 mod tidy;
 
@@ -57,6 +58,10 @@ enum Chore {
         #[arg(long, value_name = "DATABASE")]
         only: Option<adapters::Database>,
     },
+    /// Loads the databases themselves on emulated drives and prints what the drives did, as Markdown.
+    ///
+    /// Uses the adapters, and builds them as `adapters` does.
+    Databases(databases::Args),
     /// Runs RocksDB on emulated drives, killed and cut off from its power at random, and checks that
     /// nothing is lost.
     Stress(stress::StressArgs),
@@ -90,6 +95,7 @@ fn run() -> Result<()> {
             .run(),
         Chore::Fuzz { target, seconds } => cargo::fuzz(&root, target.as_deref(), seconds),
         Chore::Adapters { only } => adapters::run(&root, false, only),
+        Chore::Databases(args) => databases::run(&root, &args),
         Chore::Stress(args) => stress::run(&root, &args),
         Chore::Bench { args } => cargo::Cargo::new(&root)
             .args(["run", "--release", "--package", "imbrex-cli", "--", "bench"])

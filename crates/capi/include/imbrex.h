@@ -219,6 +219,43 @@ typedef struct imbrex_drive_stats {
    How long the modelled drive was busy.
    */
   uint64_t busy_ns;
+  /*
+   Bytes written for files: tables, and logs as framed. What the drive wrote beyond them is the
+   catalog's, cleaning's and rewriting's.
+   */
+  uint64_t file_written_bytes;
+  /*
+   Bytes written to the catalog.
+   */
+  uint64_t catalog_written_bytes;
+  /*
+   Commits: each syncs the drive.
+   */
+  uint64_t commits;
+  /*
+   Zones and bands emptied by cleaning.
+   */
+  uint64_t cleaned_zones;
+  /*
+   Bytes that cleaning moved for it.
+   */
+  uint64_t cleaning_moved_bytes;
+  /*
+   Zones reset, most of them without being cleaned.
+   */
+  uint64_t reset_zones;
+  /*
+   Top tracks backed up and moved back because bottom tracks below them were written.
+   */
+  uint64_t rewritten_tracks;
+  /*
+   Bytes moved back; as many were backed up.
+   */
+  uint64_t rewritten_bytes;
+  /*
+   Syncs that writing to interlaced tracks asked for, besides those of commits.
+   */
+  uint64_t track_syncs;
 } imbrex_drive_stats;
 
 /*

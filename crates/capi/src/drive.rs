@@ -8,6 +8,7 @@ use crate::strings::{give, handle, put, take, text};
 use imbrex_clockwork::{Prng, Runtime, unix_time_s};
 use imbrex_disk::{Blocks, Disk};
 use imbrex_disk_sim::{ImageError, OpenOptions, SimDisk};
+use imbrex_files::FileLayer;
 use imbrex_filesystem::{FileSystem, FsOptions};
 use imbrex_layouts::{Layout, LayoutError, mount};
 use parking_lot::Mutex;
@@ -33,6 +34,8 @@ pub(crate) struct Shared {
     layout: Layout,
     /// What the files lie on.
     disk: Arc<dyn Disk>,
+    /// The files, for their counters.
+    layer: FileLayer,
     /// A panic went through it (A3).
     has_panicked: AtomicBool,
 }
@@ -145,8 +148,8 @@ fn open_image(path: &Path, cut: Option<PowerCut>) -> Result<Shared, Failure> {
         Failure::new(failure.status, format!("{what}{}", failure.message))
     })?;
     runtime.scheduler.spawn(mounted.files.clean_job());
-    let (layout, disk) = (mounted.layout, mounted.disk);
-    Ok(Shared { fs, layout, disk, has_panicked: AtomicBool::new(false) })
+    let (layout, disk, layer) = (mounted.layout, mounted.disk, mounted.files);
+    Ok(Shared { fs, layout, disk, layer, has_panicked: AtomicBool::new(false) })
 }
 
 /// Opens the drive whose image is the file `image_path`, made by `imbrex drive create --no-store`.
@@ -259,6 +262,25 @@ pub struct DriveStats {
     pub added_written_bytes: u64,
     /// How long the modelled drive was busy.
     pub busy_ns: u64,
+    /// Bytes written for files: tables, and logs as framed. What the drive wrote beyond them is the
+    /// catalog's, cleaning's and rewriting's.
+    pub file_written_bytes: u64,
+    /// Bytes written to the catalog.
+    pub catalog_written_bytes: u64,
+    /// Commits: each syncs the drive.
+    pub commits: u64,
+    /// Zones and bands emptied by cleaning.
+    pub cleaned_zones: u64,
+    /// Bytes that cleaning moved for it.
+    pub cleaning_moved_bytes: u64,
+    /// Zones reset, most of them without being cleaned.
+    pub reset_zones: u64,
+    /// Top tracks backed up and moved back because bottom tracks below them were written.
+    pub rewritten_tracks: u64,
+    /// Bytes moved back; as many were backed up.
+    pub rewritten_bytes: u64,
+    /// Syncs that writing to interlaced tracks asked for, besides those of commits.
+    pub track_syncs: u64,
 }
 
 /// Tells what the drive holds and has done.
@@ -272,6 +294,7 @@ pub unsafe extern "C" fn imbrex_drive_get_stats(
         let drive = unsafe { handle(drive, "the drive")? };
         let space = drive.shared.fs.files().space();
         let counters = drive.shared.disk.counters();
+        let files = drive.shared.layer.stats();
         let stats = DriveStats {
             capacity_bytes: space.capacity_bytes,
             live_bytes: space.live_bytes,
@@ -286,6 +309,15 @@ pub unsafe extern "C" fn imbrex_drive_get_stats(
             added_read_bytes: counters.added_read_bytes,
             added_written_bytes: counters.added_written_bytes,
             busy_ns: counters.busy_ns,
+            file_written_bytes: files.file_written_bytes,
+            catalog_written_bytes: files.catalog_written_bytes,
+            commits: files.commits,
+            cleaned_zones: files.cleaned_zones,
+            cleaning_moved_bytes: files.cleaning_moved_bytes,
+            reset_zones: files.reset_zones,
+            rewritten_tracks: files.rewritten_tracks,
+            rewritten_bytes: files.rewritten_bytes,
+            track_syncs: files.track_syncs,
         };
         // SAFETY: an out parameter, as the header's conventions say.
         unsafe { put(out, stats) }

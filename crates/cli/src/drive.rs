@@ -7,9 +7,9 @@ use crate::output::{Report, Table};
 use crate::store::{DriveArgs, layout_named};
 use crate::zones::{ZoneMap, svg, text};
 use clap::Subcommand;
-use imbrex_bench::{BenchError, DriveShape, layout_for, read_profile};
+use imbrex_bench::{BenchError, ByteCount, DriveShape, layout_for, read_profile};
 use imbrex_clockwork::{Runtime, entropy_u64};
-use imbrex_disk::{Disk, Geometry, Rule};
+use imbrex_disk::{Blocks, Disk, Geometry, Rule};
 use imbrex_disk_sim::{SimDisk, measure};
 use imbrex_files::{FileLayer, FilesError};
 use imbrex_layouts::{Layout, LayoutError};
@@ -63,6 +63,10 @@ pub(crate) struct CreateArgs {
     /// Make no store on it: the drive is for a database that `imbrex run` puts there
     #[arg(long)]
     no_store: bool,
+    /// How long that database's tables are at most, where the layout must keep room by it: interlaced
+    /// drives rewrite the tracks of two such tables together [default: the layout's own]
+    #[arg(long, value_name = "SIZE", requires = "no_store")]
+    table_len: Option<ByteCount>,
     /// Decides the image's id and the format's, so that the same command makes the same image;
     /// without it both are drawn from the operating system
     #[arg(long)]
@@ -93,7 +97,7 @@ impl CreateArgs {
         let disk = builder.create_image(&self.path, "", seed).context(|| "cannot create drive")?;
         let disk = Arc::new(disk);
         let formatted = if self.no_store {
-            format_files(disk, layout, seed, &shown)
+            format_files(disk, layout, self.table_len, seed, &shown)
         } else {
             format(disk, layout, seed, &shown)
         };
@@ -137,10 +141,14 @@ fn format(disk: Arc<SimDisk>, layout: Layout, format_id: u64, shown: &str) -> Re
 fn format_files(
     disk: Arc<SimDisk>,
     layout: Layout,
+    table_len: Option<ByteCount>,
     format_id: u64,
     shown: &str,
 ) -> Result<(), CliError> {
-    let recipe = layout.recipe(disk.geometry());
+    let mut recipe = layout.recipe(disk.geometry());
+    if let Some(ByteCount(len_bytes)) = table_len {
+        recipe.placement_options.unit_len = Blocks::holding(len_bytes);
+    }
     let formatted = layout.format_files(disk, &Runtime::threads(1), &recipe, format_id);
     let what = format!("cannot format {shown}");
     formatted.map(drop).map_err(|error| cannot_format(what, &error))

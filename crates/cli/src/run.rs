@@ -77,6 +77,9 @@ pub(crate) struct RunArgs {
     /// Say afterwards what the drive did and how well levels were known
     #[arg(long)]
     stats: bool,
+    /// Write the same to this file, as one JSON object; nothing where no database was opened
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
     /// The program and its arguments; paths of databases are paths on the drive
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     program: Vec<OsString>,
@@ -110,6 +113,9 @@ impl RunArgs {
         command.env("IMBREX_REPORT", report.path());
         let status = command.status().context(|| format!("cannot run {}", program.shown()))?;
         let text = std::fs::read_to_string(report.path()).unwrap_or_default();
+        if let Some(path) = &self.report {
+            std::fs::write(path, &text).context(|| format!("cannot write {}", path.display()))?;
+        }
         match serde_json::from_str::<Value>(&text) {
             Ok(found) if self.stats => session.out.report(&stats(&found))?,
             Ok(_) => {}
@@ -170,6 +176,7 @@ fn pass_on(status: ExitStatus, session: &mut Session) -> Result<(), CliError> {
 
 fn stats(found: &Value) -> Report {
     let number = |name: &str| found[name].as_u64().unwrap_or(0);
+    let bytes = |name: &str| ByteSize(number(name)).to_string();
     let mut report = Report::default();
     report.section("levels known when tables were placed");
     for (name, key) in [
@@ -190,12 +197,25 @@ fn stats(found: &Value) -> Report {
         ("held by files", "live_bytes"),
         ("capacity", "capacity_bytes"),
     ] {
-        report.row(name, ByteSize(number(key)).to_string(), number(key));
+        report.row(name, bytes(key), number(key));
     }
-    for (name, key) in [("reads", "reads"), ("writes", "writes"), ("flushes", "flushes")] {
-        report.row(name, grouped(number(key)), number(key));
+    for name in ["reads", "writes", "flushes", "seeks"] {
+        report.row(name, grouped(number(name)), number(name));
     }
     let busy_s = number("busy_ns") as f64 / 1e9;
     report.row("busy", format!("{busy_s:.1} s"), number("busy_ns"));
+    report.section("files");
+    report.row("written", bytes("file_written_bytes"), number("file_written_bytes"));
+    let moved = "cleaning_moved_bytes";
+    report.row("moved by cleaning", bytes(moved), number(moved));
+    for (name, key) in [
+        ("zones cleaned", "cleaned_zones"),
+        ("zones reset", "reset_zones"),
+        ("tracks rewritten", "rewritten_tracks"),
+        ("syncs for it", "track_syncs"),
+        ("commits", "commits"),
+    ] {
+        report.row(name, grouped(number(key)), number(key));
+    }
     report
 }

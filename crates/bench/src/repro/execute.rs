@@ -11,12 +11,14 @@
 
 use super::drive::drive;
 use super::results::{LevelState, Milestone, PhaseResult, RunResult, SpaceState, Totals};
-use super::spec::{KEY_LEN_BYTES, LoadOrder, Phase, RunSpec, Tune};
+use super::spec::{KEY_LEN_BYTES, LoadOrder, Phase, RunSpec, Tune, Victims};
 use crate::error::BenchError;
 use crate::latency::Latencies;
 use crate::workload::Permutation;
 use crate::ycsb::{YcsbOp, YcsbStream, scatter};
-use imbrex::{Compression, EngineError, Iter, Keyspace, ReadOptions, WriteOptions};
+use imbrex::{
+    Compression, EngineError, Iter, Keyspace, ReadOptions, VictimGrowth, VictimOrder, WriteOptions,
+};
 use imbrex_clockwork::{Clock, Order, Prng, Runtime, VirtualWorld};
 use imbrex_disk::{Blocks, Geometry};
 use imbrex_files::ZoneUseKind;
@@ -515,6 +517,15 @@ fn tune(recipe: &mut Recipe, tune: &Tune, geometry: &Geometry) {
     set(&mut keyspace.base_level_len_bytes, tune.base_level_len_bytes);
     if let Some(bits) = tune.filter_bits_per_key {
         keyspace.filter_bits_per_key = bits;
+    }
+    if let Some(bytes) = tune.block_len_bytes {
+        keyspace.block_len_bytes = bytes;
+    }
+    if let Some(victims) = tune.victims {
+        (keyspace.victim_order, keyspace.victim_growth) = match victims {
+            Victims::RoundRobin => (VictimOrder::RoundRobin, VictimGrowth::Single),
+            Victims::MinOverlap => (VictimOrder::MinOverlap, VictimGrowth::Neighbours),
+        };
     }
     if let Some((compact, slowdown, stop)) = tune.l0_run_counts {
         keyspace.l0_compact_run_count = compact;

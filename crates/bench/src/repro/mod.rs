@@ -33,7 +33,7 @@ mod spec;
 pub use chart::{Axis, Chart, ChartKind, Series};
 pub use page::{Better, Claim, Elsewhere, Page, Table, Verdict};
 pub use results::{LevelState, Milestone, PhaseResult, Results, RunResult, SpaceState, Totals};
-pub use spec::{DriveRule, DriveSpec, LoadOrder, Phase, RunSpec, Size, Tune};
+pub use spec::{DriveRule, DriveSpec, LoadOrder, Phase, RunSpec, Size, Tune, Victims};
 
 use crate::error::BenchError;
 use execute::execute;

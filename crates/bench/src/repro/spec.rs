@@ -106,6 +106,10 @@ pub struct Tune {
     pub log_frame_len_bytes: Option<u64>,
     /// Filter bits a key.
     pub filter_bits_per_key: Option<u32>,
+    /// One block of a table.
+    pub block_len_bytes: Option<u32>,
+    /// Which tables go down first, and how many together.
+    pub victims: Option<Victims>,
     /// Level 1's length.
     pub base_level_len_bytes: Option<u64>,
     /// Level 0: compact, slow down, stop.
@@ -121,6 +125,17 @@ pub struct Tune {
     /// Whether phases follow each other at once, while the compactions that a load leaves behind go
     /// on; else a phase begins when the store is at rest.
     pub without_rest: bool,
+}
+
+/// How compaction chooses what goes down: the names of [`imbrex::VictimOrder`] and
+/// [`imbrex::VictimGrowth`], paired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Victims {
+    /// LevelDB's: round and round by key, one at a time.
+    RoundRobin,
+    /// Neighbours that overlap least of the next level, several at a time.
+    MinOverlap,
 }
 
 impl Tune {
@@ -149,6 +164,11 @@ impl Tune {
             kib("compaction reads", self.compaction_read_len_bytes),
             kib("log frames", self.log_frame_len_bytes),
             self.filter_bits_per_key.map(|bits| format!("filters of {bits} bits")),
+            kib("blocks", self.block_len_bytes.map(u64::from)),
+            self.victims.map(|victims| match victims {
+                Victims::RoundRobin => "victims by key".to_owned(),
+                Victims::MinOverlap => "victims that overlap least".to_owned(),
+            }),
             kib("level 1", self.base_level_len_bytes),
             self.l0_run_counts.map(|(start, _, _)| format!("level 0 down at {start}")),
             kib("bands", self.band_len_bytes),

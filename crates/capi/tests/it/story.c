@@ -125,6 +125,7 @@ static void write_story(void) {
   OK(imbrex_sync_names(drive));
   OK(imbrex_drive_get_stats(drive, &stats));
   TRUE(stats.written_bytes >= 2400000 && stats.free_bytes > 0);
+  TRUE(stats.file_written_bytes >= 2400000 && stats.commits > 0);
   OK(imbrex_unlock(drive, "/db/LOCK"));
   puts("written");
 }

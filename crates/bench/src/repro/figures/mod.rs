@@ -50,6 +50,7 @@ pub(super) const ALL: &[Figure] = &[
     kvimr::load::FIGURE_6,
     kvimr::mixes::FIGURE_7,
     kvimr::table_len::FIGURE_8,
+    kvimr::databases::FIGURE_9,
     kvimr::fill::FILL,
 ];
 

@@ -18,6 +18,7 @@
 //!
 //! Beside the paper's setting stand others, each a [`Setting`] of the same load.
 
+pub(super) mod databases;
 pub(super) mod fill;
 pub(super) mod load;
 pub(super) mod mixes;

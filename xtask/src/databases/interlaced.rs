@@ -1,0 +1,285 @@
+//! KVIMR's load on the three databases: pairs of 1 KB, practically every key once, in random order.
+//!
+//! The load is made in two parts, and the database closed in between: all of it but the last eighth, and that
+//! eighth, when the drive is nearly as full as it gets. Counted until the database is closed, which ends
+//! compactions that are under way.
+
+use super::{PAIR_LEN_BYTES, db_bench, header, mean, measure, row, with_range, within};
+use crate::adapters::counters::Counters;
+use crate::adapters::{Built, Database, Session};
+use anyhow::{Result, ensure};
+use std::path::Path;
+
+/// The paper's schemes, slowest first, and a drive on which nothing overlaps.
+const SCHEMES: [(&str, &str); 5] = [
+    ("Seq", "imr-seq"),
+    ("3Phase", "imr-3phase"),
+    ("KVIMR-N", "imr-n"),
+    ("KVIMR-M", "imr-m"),
+    ("CMR, first fit", "kvimr-cmr"),
+];
+
+/// A drive and a load, scaled together.
+struct Scale {
+    drive: &'static str,
+    track_len_bytes: u64,
+    table_len_bytes: u64,
+    base_level_len_bytes: u64,
+    load_len_bytes: u64,
+    /// How long the tables are that HyperLevelDB makes.
+    hyper_table_len_bytes: u64,
+}
+
+const MIB: u64 = 1 << 20;
+
+/// As the figures of `imbrex repro kvimr` at their usual scale: a fiftieth of the paper's drive and load.
+const RUN: Scale = Scale {
+    drive: "2GB",
+    track_len_bytes: 2 * MIB,
+    table_len_bytes: 8 * MIB,
+    base_level_len_bytes: 51 * MIB,
+    load_len_bytes: 1_536_000_000,
+    hyper_table_len_bytes: 64 * MIB,
+};
+
+/// LevelDB's and HyperLevelDB's levels cannot be set: with twice the load the largest level of LevelDB holds
+/// about the share of it that it holds in the paper, 60 %.
+const RUN_OF_FIXED_LEVELS: Scale = Scale { drive: "4GB", load_len_bytes: 3_072_000_000, ..RUN };
+
+const TEST: Scale = Scale {
+    drive: "256MiB",
+    track_len_bytes: MIB / 4,
+    table_len_bytes: MIB,
+    base_level_len_bytes: 8 * MIB,
+    load_len_bytes: 200_000_000,
+    hyper_table_len_bytes: 64 * MIB,
+};
+
+/// A database and how it is run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Store {
+    database: Database,
+    /// Whether it keeps a log; only RocksDB can do without.
+    has_log: bool,
+}
+
+/// What a load came to.
+struct Loaded {
+    pairs: f64,
+    all: Counters,
+    last_eighth: Counters,
+}
+
+impl Loaded {
+    /// Pairs a second of the drive's time.
+    fn rate(&self) -> Result<f64> {
+        Ok(self.pairs / (self.all.get("busy_ns")? / 1e9))
+    }
+
+    fn rate_at_end(&self) -> Result<f64> {
+        Ok(self.pairs / 8.0 / (self.last_eighth.get("busy_ns")? / 1e9))
+    }
+}
+
+/// Loads a fresh drive once.
+fn load(
+    built: &Built,
+    dir: &Path,
+    scale: &Scale,
+    store: Store,
+    layout: &'static str,
+    run: u32,
+) -> Result<Loaded> {
+    let hyper = store.database == Database::Hyperleveldb;
+    let table_len = if hyper { scale.hyper_table_len_bytes } else { scale.table_len_bytes };
+    let (track_len, table_len) = (scale.track_len_bytes.to_string(), table_len.to_string());
+    let profile = ["--profile", "st500dm002", "--capacity", scale.drive, "--seed", "1"];
+    let tracks = ["--track-len", &track_len, "--table-len", &table_len];
+    let kind: &[&str] = if layout == "kvimr-cmr" { &["--rule", "conventional"] } else { &tracks };
+    let mut session = Session::new(&built.root, dir, layout, &[&profile, kind].concat())?;
+    if let (true, Some(prefix)) = (hyper, &built.hyperleveldb) {
+        session.libraries = Some(prefix.join("lib"));
+    }
+    let pairs = scale.load_len_bytes / PAIR_LEN_BYTES;
+    let (first, last) = (pairs - pairs / 8, pairs / 8);
+    let part =
+        |at: u64, count: u64| measure(&session, &program(&session, scale, store, run, at, count)?);
+    let early = part(0, first)?;
+    let last_eighth = part(first, last)?;
+    session.remove_drive()?;
+    let all = early.then(&last_eighth);
+    Ok(Loaded { pairs: pairs as f64, all, last_eighth })
+}
+
+/// What loads `count` pairs from number `at` on.
+fn program(
+    session: &Session,
+    scale: &Scale,
+    store: Store,
+    run: u32,
+    at: u64,
+    count: u64,
+) -> Result<Vec<String>> {
+    let table_len_bytes = within(scale.table_len_bytes);
+    let name = match store.database {
+        Database::Rocksdb => {
+            let more = [
+                // `fillrandom` begins with an empty database; they are alike else.
+                format!("--benchmarks={}", if at > 0 { "overwrite" } else { "fillrandom" }),
+                // Keys are drawn: of so many, hardly one comes twice.
+                format!("--num={}", 1_u64 << 40),
+                format!("--writes={count}"),
+                format!("--seed={}", 1 + 2 * run + u32::from(at > 0)),
+                format!("--use_existing_db={}", u32::from(at > 0)),
+                format!("--disable_wal={}", u32::from(!store.has_log)),
+            ];
+            return Ok(db_bench(table_len_bytes, scale.base_level_len_bytes, &more));
+        }
+        Database::Leveldb => "pairs_program",
+        Database::Hyperleveldb => "hyperleveldb/pairs_program",
+    };
+    // Whole blocks make a table: it still ends before whole tracks do.
+    let block_len_bytes = within(scale.track_len_bytes);
+    let first = u64::from(run) * scale.load_len_bytes + at;
+    let numbers = [first, count, table_len_bytes, block_len_bytes].map(|number| number.to_string());
+    let named = [session.program(name)?, "/db".to_owned()];
+    Ok(named.into_iter().chain(numbers).collect())
+}
+
+/// Measures what is built.
+pub(super) fn run(built: &Built, dir: &Path, runs: u32) -> Result<()> {
+    let store = |database, has_log| Store { database, has_log };
+    if built.rocksdb {
+        compare(built, dir, &RUN, store(Database::Rocksdb, true), runs)?;
+        compare(built, dir, &RUN, store(Database::Rocksdb, false), runs)?;
+    }
+    if built.leveldb {
+        compare(built, dir, &RUN_OF_FIXED_LEVELS, store(Database::Leveldb, true), runs)?;
+    }
+    if built.hyperleveldb.is_some() {
+        compare(built, dir, &RUN_OF_FIXED_LEVELS, store(Database::Hyperleveldb, true), runs)?;
+    }
+    Ok(())
+}
+
+/// What the paper has: of RocksDB, and the least that KVIMR-N and KVIMR-M are above Seq and 3Phase of each.
+const PAPER_ROCKSDB: [(&str, usize, usize, f64); 4] = [
+    ("KVIMR-N over Seq", 2, 0, 2.21),
+    ("KVIMR-N over 3Phase", 2, 1, 1.44),
+    ("KVIMR-M over 3Phase", 3, 1, 1.55),
+    ("KVIMR-M over KVIMR-N", 3, 2, 1.07),
+];
+const PAPER_LEVELDB: [f64; 2] = [1.5543, 1.2116];
+const PAPER_HYPERLEVELDB: [f64; 2] = [1.6041, 1.2359];
+
+/// One database under all schemes, as two tables.
+fn compare(built: &Built, dir: &Path, scale: &Scale, store: Store, runs: u32) -> Result<()> {
+    let name = match store.database {
+        Database::Rocksdb if !store.has_log => "RocksDB without its log",
+        Database::Rocksdb => "RocksDB",
+        Database::Leveldb => "LevelDB",
+        Database::Hyperleveldb => "HyperLevelDB",
+    };
+    println!(
+        "\n{name}: {} MB on a drive of {}, {runs} run(s).\n",
+        scale.load_len_bytes / 1_000_000,
+        scale.drive
+    );
+    header(&[
+        "scheme",
+        "pairs/s of the drive's time",
+        "of the last eighth",
+        "rewritten tracks",
+        "syncs of rewrites",
+        "commits",
+        "seeks",
+        "read, GB",
+        "written, GB",
+        "full, %",
+    ]);
+    let mut rates = Vec::new();
+    for (scheme, layout) in SCHEMES {
+        let loads = (0..runs).map(|run| load(built, dir, scale, store, layout, run));
+        let loads = loads.collect::<Result<Vec<Loaded>>>()?;
+        let each = |of: &dyn Fn(&Loaded) -> Result<f64>| {
+            loads.iter().map(of).collect::<Result<Vec<f64>>>()
+        };
+        let count = |name: &'static str| each(&move |load| load.all.get(name));
+        let (all, end) = (each(&Loaded::rate)?, each(&Loaded::rate_at_end)?);
+        let full =
+            each(
+                &|load| Ok(100.0 * load.all.get("live_bytes")? / load.all.get("capacity_bytes")?),
+            )?;
+        row(&[
+            scheme.to_owned(),
+            with_range(&all),
+            with_range(&end),
+            with_range(&count("rewritten_tracks")?),
+            with_range(&count("track_syncs")?),
+            format!("{:.0}", mean(&count("commits")?)),
+            format!("{:.0}", mean(&count("seeks")?)),
+            format!("{:.1}", mean(&count("read_bytes")?) / 1e9),
+            format!("{:.1}", mean(&count("written_bytes")?) / 1e9),
+            format!("{:.0}", mean(&full)),
+        ]);
+        rates.push((mean(&all), mean(&end)));
+    }
+    ratios(store, &rates);
+    Ok(())
+}
+
+/// The means held against each other, beside the paper's.
+fn ratios(store: Store, rates: &[(f64, f64)]) {
+    println!();
+    header(&["throughput", "paper", "here", "paper, at the end", "here, of the last eighth"]);
+    let over = |a: usize, b: usize| (rates[a].0 / rates[b].0, rates[a].1 / rates[b].1);
+    let show = |what: &str, paper: Option<f64>, at_end: Option<f64>, (all, end): (f64, f64)| {
+        let or_none = |value: Option<f64>| value.map_or(String::new(), |v| format!("{v:.2}"));
+        let cells = [or_none(paper), format!("{all:.2}"), or_none(at_end), format!("{end:.2}")];
+        row(&[&[what.to_owned()], &cells[..]].concat());
+    };
+    let at_end = |a: usize, b: usize| match (store.database, a, b) {
+        (Database::Rocksdb, 3, 1) => Some(2.17),
+        (Database::Rocksdb, 3, 2) => Some(1.26),
+        _ => None,
+    };
+    for (what, a, b, paper) in PAPER_ROCKSDB {
+        let paper = (store.database == Database::Rocksdb).then_some(paper);
+        show(what, paper, at_end(a, b), over(a, b));
+    }
+    let least = |other| {
+        let (naive, merged) = (over(2, other), over(3, other));
+        (naive.0.min(merged.0), naive.1.min(merged.1))
+    };
+    let papers = match store.database {
+        Database::Rocksdb => [None, None],
+        Database::Leveldb => PAPER_LEVELDB.map(Some),
+        Database::Hyperleveldb => PAPER_HYPERLEVELDB.map(Some),
+    };
+    show("the lesser of both over Seq", papers[0], None, least(0));
+    show("the lesser of both over 3Phase", papers[1], None, least(1));
+    show("KVIMR-M over CMR, first fit", None, None, over(3, 4));
+}
+
+/// On a small drive, with each database: what merges rewrites by level rewrites less than what knows none.
+pub(super) fn test(built: &Built, dir: &Path) -> Result<()> {
+    let mut stores = Vec::new();
+    if built.rocksdb {
+        stores.push((Database::Rocksdb, "RocksDB"));
+    }
+    if built.leveldb {
+        stores.push((Database::Leveldb, "LevelDB"));
+    }
+    for (database, name) in stores {
+        let store = Store { database, has_log: true };
+        let count = |layout| load(built, dir, &TEST, store, layout, 0)?.all.get("rewritten_tracks");
+        let (phases, merged) = (count("imr-3phase")?, count("imr-m")?);
+        println!("  {name}: imr-m rewrote {merged} tracks, imr-3phase {phases}");
+        ensure!(phases > 0.0, "{name} on imr-3phase rewrote no track: the test tests nothing");
+        ensure!(
+            merged < phases,
+            "{name}: imr-m rewrote {merged} tracks, imr-3phase {phases}: it knows no levels"
+        );
+    }
+    Ok(())
+}
