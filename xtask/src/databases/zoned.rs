@@ -22,7 +22,7 @@ const PAIR_PERCENTS: [u64; 4] = [42, 58, 66, 74];
 
 /// A drive in zones, and tables of a quarter of one, as 64 MB are of 256 MB.
 struct Scale {
-    drive: &'static str,
+    drive_len_mib: u64,
     zone_len: &'static str,
     table_len_bytes: u64,
     base_level_len_bytes: u64,
@@ -31,14 +31,14 @@ struct Scale {
 const MIB: u64 = 1 << 20;
 
 const RUN: Scale = Scale {
-    drive: "2GiB",
-    zone_len: "16MiB",
-    table_len_bytes: 4_000_000,
-    base_level_len_bytes: 16 * MIB,
+    drive_len_mib: 1024,
+    zone_len: "8MiB",
+    table_len_bytes: 2_000_000,
+    base_level_len_bytes: 8 * MIB,
 };
 
 const TEST: Scale = Scale {
-    drive: "512MiB",
+    drive_len_mib: 512,
     zone_len: "4MiB",
     table_len_bytes: 1_000_000,
     base_level_len_bytes: 4 * MIB,
@@ -82,7 +82,8 @@ fn load(
     pairs: u64,
     run: u32,
 ) -> Result<Outcome> {
-    let options = ["--capacity", scale.drive, "--zone-len", scale.zone_len, "--seed", "1"];
+    let capacity = format!("{}MiB", scale.drive_len_mib);
+    let options = ["--capacity", &capacity, "--zone-len", scale.zone_len, "--seed", "1"];
     let session = Session::new(&built.root, dir, layout, &options)?;
     let part = |benchmark: &str, is_old: u32, seed: u32| {
         let more = [
@@ -100,14 +101,14 @@ fn load(
     Ok(Outcome { load, overwrite })
 }
 
-/// How many pairs of 1 KB take `percent` of the drive.
-fn pairs(drive_len_bytes: u64, percent: u64) -> u64 {
-    drive_len_bytes / super::PAIR_LEN_BYTES * percent / 100
+/// How many pairs take `percent` of the drive.
+fn pairs(scale: &Scale, percent: u64) -> u64 {
+    scale.drive_len_mib * MIB / super::PAIR_LEN_BYTES * percent / 100
 }
 
 /// Every layout, order and fill, as one table.
 pub(super) fn run(built: &Built, dir: &Path, runs: u32) -> Result<()> {
-    println!("\nRocksDB on a drive of {} in zones of {}.\n", RUN.drive, RUN.zone_len);
+    println!("\nRocksDB on a drive of {} MiB in zones of {}.\n", RUN.drive_len_mib, RUN.zone_len);
     header(&[
         "placement",
         "tables go down by",
@@ -124,7 +125,7 @@ pub(super) fn run(built: &Built, dir: &Path, runs: u32) -> Result<()> {
         for (order_name, order) in ORDERS {
             for percent in PAIR_PERCENTS {
                 for run in 0..runs {
-                    let count = pairs(2 << 30, percent);
+                    let count = pairs(&RUN, percent);
                     let name = [placement, order_name].map(str::to_owned);
                     let found = load(built, dir, &RUN, layout, order, count, run);
                     let cells = match &found {
@@ -166,7 +167,7 @@ fn cells(outcome: &Outcome, pairs: u64) -> Result<Vec<String>> {
 
 /// On a small drive: a zone per level cleans nothing where one log of zones does.
 pub(super) fn test(built: &Built, dir: &Path) -> Result<()> {
-    let count = pairs(512 * MIB, 45);
+    let count = pairs(&TEST, 45);
     let of = |layout| {
         let outcome = load(built, dir, &TEST, layout, ORDERS[0].1, count, 0)?;
         Amplification::of(&outcome.load.then(&outcome.overwrite))
