@@ -98,7 +98,7 @@ impl Table {
     fn describe_blocks(&self, line: &mut dyn FnMut(&str)) -> Result<(), EngineError> {
         let mut scratch = Vec::new();
         for index in 0..self.top_index.len() {
-            let partition = self.partition(index, false)?;
+            let partition = self.partition(index)?;
             let handle = self.top_index.handle(index);
             let (count, len) = (partition.len(), handle.len_bytes);
             let reach = shown_separator(self.top_index.separator(index));

@@ -1,6 +1,7 @@
 //! An iterator over one table, in both directions.
 //!
-//! Blocks come from the cache where they are cached; the others are read with growing read-ahead.
+//! Blocks come from the cache where they are cached; the others are read with growing read-ahead, and so
+//! are partitions of the index: one by one, each would take the head away from the data.
 //! What is read after a seek is offered to the cache, if the options allow, but not after 256 KiB of
 //! it: a long scan would only push out what point reads need. What the cache does not take goes
 //! through buffers that are reused; an uncompressed block is not even copied.
@@ -42,6 +43,9 @@ impl Default for TableReadOptions {
     }
 }
 
+/// How much of the index is read ahead at most: that of some 40 MB of data.
+const INDEX_AHEAD_LEN_BYTES: usize = 256 << 10;
+
 /// How much a scan may put into the cache after a seek.
 const CACHED_SCAN_LEN_BYTES: u64 = 256 << 10;
 
@@ -72,6 +76,7 @@ pub(crate) struct TableIter {
     owned: Vec<u8>,
     cursor: BlockCursor,
     read_ahead: ReadAhead,
+    index_read_ahead: ReadAhead,
     /// How much was passed since the last seek, as stored.
     scanned_len_bytes: u64,
     /// How much of that was not in the cache.
@@ -97,6 +102,10 @@ impl TableIter {
                     options.read_ahead_bytes_min
                 },
                 options.read_ahead_bytes,
+            ),
+            index_read_ahead: ReadAhead::new(
+                if options.sequential { INDEX_AHEAD_LEN_BYTES } else { 0 },
+                INDEX_AHEAD_LEN_BYTES,
             ),
             scanned_len_bytes: 0,
             missed_len_bytes: 0,
@@ -136,7 +145,8 @@ impl TableIter {
         if self.partition.is_none() || self.partition_index != index {
             self.partition = None;
             let fill_cache = self.options.fill_cache && !self.options.sequential;
-            self.partition = Some(self.table.partition(index, fill_cache)?);
+            let ahead = &mut self.index_read_ahead;
+            self.partition = Some(self.table.partition_ahead(index, fill_cache, ahead)?);
             self.partition_index = index;
         }
         Ok(true)
@@ -257,6 +267,7 @@ impl TableIter {
         self.scanned_len_bytes = 0;
         self.missed_len_bytes = 0;
         self.read_ahead.restart();
+        self.index_read_ahead.restart();
     }
 }
 

@@ -12,7 +12,7 @@ const FIRST_AHEAD_LEN_BYTES: usize = 16 << 10;
 const GROWTH: usize = 2;
 
 thread_local! {
-    /// The buffer of the iterator that was dropped last. A fresh one would cost more than a short
+    /// The longest buffer of iterators that were dropped. A fresh one would cost more than a short
     /// scan: the system has to clear every page of it.
     static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
@@ -124,7 +124,10 @@ impl Drop for ReadAhead {
         if self.scratch.capacity() <= SPARE_LEN_BYTES_MAX {
             let scratch = std::mem::take(&mut self.scratch);
             // When the thread is ending there is nobody to keep it for.
-            let _ = SPARE.try_with(|spare| spare.set(scratch));
+            let _ = SPARE.try_with(|spare| {
+                let kept = spare.take();
+                spare.set(if kept.capacity() < scratch.capacity() { scratch } else { kept });
+            });
         }
     }
 }

@@ -8,6 +8,7 @@ use super::format::{
 use super::index::IndexPartition;
 use super::iter::{TableIter, TableReadOptions};
 use super::properties::TableProperties;
+use super::read_ahead::ReadAhead;
 use super::tombstones;
 use crate::EngineError;
 use crate::cache::{BlockCache, CacheId};
@@ -19,8 +20,11 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What is read first of a file: enough for footer, top index and properties of most tables.
-const TAIL_LEN_BYTES: u64 = 8 << 10;
+/// What is read first of a file, a sixty-fourth of it within these bounds: enough for footer, top index,
+/// properties and filter of most tables, because a second read would cost a disk another turn.
+const TAIL_SHARE: u64 = 64;
+const TAIL_LEN_BYTES_MIN: u64 = 8 << 10;
+const TAIL_LEN_BYTES_MAX: u64 = 1 << 20;
 
 /// What a table knows about a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,11 +103,12 @@ impl Table {
         let footer_at = len_bytes.checked_sub(FOOTER_LEN_BYTES as u64).ok_or_else(|| {
             corrupt("table footer", file.name(), 0, format!("a file of {len_bytes} bytes"))
         })?;
-        let mut tail_at = len_bytes.saturating_sub(TAIL_LEN_BYTES);
+        let tail_len_bytes = (len_bytes / TAIL_SHARE).clamp(TAIL_LEN_BYTES_MIN, TAIL_LEN_BYTES_MAX);
+        let mut tail_at = len_bytes.saturating_sub(tail_len_bytes);
         let mut tail = read_range(&*file, "table footer", tail_at..len_bytes, &mut scratch)?;
         let footer = Footer::decode(&tail[tail.len() - FOOTER_LEN_BYTES..], len_bytes)
             .map_err(|reason| corrupt("table footer", file.name(), footer_at, reason))?;
-        let is_small = footer.index_len_bytes <= TAIL_LEN_BYTES;
+        let is_small = footer.index_len_bytes <= TAIL_LEN_BYTES_MIN;
         let start = if is_small { footer.data_len_bytes } else { footer.filter().offset };
         if start < tail_at {
             tail_at = start;
@@ -260,7 +265,7 @@ impl Table {
                 if index == self.top_index.len() {
                     return Ok(None);
                 }
-                Ok(find(&*self.partition(index, true)?))
+                Ok(find(&*self.partition(index)?))
             }
         }
     }
@@ -281,25 +286,54 @@ impl Table {
     }
 
     /// Index partition `index`, from memory if it is there.
-    pub(super) fn partition(
+    pub(super) fn partition(&self, index: usize) -> Result<Arc<IndexPartition>, EngineError> {
+        if let Some(partition) = self.partition_in_memory(index) {
+            return Ok(partition);
+        }
+        let handle = self.top_index.handle(index);
+        let partition =
+            SCRATCH.with_borrow_mut(|scratch| self.read_partition(handle, &mut scratch.stored))?;
+        Ok(self.cache_partition(handle, partition))
+    }
+
+    /// Index partition `index` if nothing must be read for it.
+    fn partition_in_memory(&self, index: usize) -> Option<Arc<IndexPartition>> {
+        let cached = || self.cache.get_index(self.cache_id, self.top_index.handle(index).offset);
+        self.sole_partition.clone().or_else(cached)
+    }
+
+    fn cache_partition(
+        &self,
+        handle: BlockHandle,
+        partition: IndexPartition,
+    ) -> Arc<IndexPartition> {
+        let partition = Arc::new(partition);
+        self.cache.insert_index(self.cache_id, handle.offset, Arc::clone(&partition));
+        partition
+    }
+
+    /// The same for who goes through the table in order: partitions are read several at a time.
+    pub(super) fn partition_ahead(
         &self,
         index: usize,
         fill_cache: bool,
+        read_ahead: &mut ReadAhead,
     ) -> Result<Arc<IndexPartition>, EngineError> {
-        if let Some(partition) = &self.sole_partition {
-            return Ok(Arc::clone(partition));
-        }
         let handle = self.top_index.handle(index);
-        if let Some(partition) = self.cache.get_index(self.cache_id, handle.offset) {
+        if let Some(partition) = self.partition_in_memory(index) {
+            read_ahead.skip(handle.offset..handle.end());
             return Ok(partition);
         }
-        let partition =
-            SCRATCH.with_borrow_mut(|scratch| self.read_partition(handle, &mut scratch.stored))?;
-        let partition = Arc::new(partition);
+        let (offset, len_bytes) = (handle.offset, handle.len_bytes as usize);
+        let index_end = self.footer.data_len_bytes + self.footer.index_len_bytes;
+        let range = read_ahead
+            .read(&*self.file, offset, len_bytes, index_end)
+            .map_err(|e| cannot_read("index partition", self.name(), offset, e))?;
+        let partition = self.decode_partition(handle, read_ahead.bytes(range))?;
         if fill_cache {
-            self.cache.insert_index(self.cache_id, handle.offset, Arc::clone(&partition));
+            return Ok(self.cache_partition(handle, partition));
         }
-        Ok(partition)
+        Ok(Arc::new(partition))
     }
 
     pub(super) fn read_partition(
@@ -309,6 +343,14 @@ impl Table {
     ) -> Result<IndexPartition, EngineError> {
         let range = handle.offset..handle.end();
         let stored = read_range(&*self.file, "index partition", range, scratch)?;
+        self.decode_partition(handle, stored)
+    }
+
+    fn decode_partition(
+        &self,
+        handle: BlockHandle,
+        stored: &[u8],
+    ) -> Result<IndexPartition, EngineError> {
         let damaged = |reason| corrupt("index partition", self.name(), handle.offset, reason);
         let partition = decode_part(self.footer.table_id, handle, stored, IndexPartition::decode)
             .map_err(damaged)?;
