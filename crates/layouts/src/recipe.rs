@@ -23,6 +23,10 @@ const WHOLE_TABLE_LEN_BYTES: usize = 8 << 20;
 /// On a drive shorter than this, level 0 of 36 memtables would be most of it.
 const KVIMR_LEN_BYTES_MIN: u64 = 8 << 30;
 
+/// What is kept of tracks for a table's end: a share of them, but at least 16 KiB.
+const TABLE_END_SHARE: u64 = 512;
+const TABLE_END_LEN_BYTES_MIN: u64 = 16 << 10;
+
 /// The placement whose tables are as long as the drive's zones.
 const BAND_PER_TABLE: &str = "band-per-table";
 
@@ -136,7 +140,7 @@ pub(crate) fn leveldb(_: &Geometry) -> Options {
 pub(crate) fn kvimr(geometry: &Geometry) -> Options {
     let tracks_len_bytes = (geometry.len().bytes() / 1024).clamp(2 << 20, 64 << 20);
     // With its index and filter a table still fits its tracks, each of which belongs to one table.
-    let table_len_bytes = tracks_len_bytes - tracks_len_bytes / 32;
+    let table_len_bytes = table_len_bytes_in(tracks_len_bytes);
     let mut options = Options::leveldb_1_19();
     options.memtable_len_bytes = table_len_bytes;
     options.log_len_bytes_max = 4 * table_len_bytes;
@@ -150,6 +154,13 @@ pub(crate) fn kvimr(geometry: &Geometry) -> Options {
         keyspace.l0_stop_run_count = 36;
     }
     options
+}
+
+/// How long a table may get so that it fits `tracks_len_bytes` with its last entry, the list of its
+/// partitions and its properties, which are not counted before it ends. What it leaves of its last
+/// track is lost: a piece of a track is not worth what its rewrite costs.
+pub fn table_len_bytes_in(tracks_len_bytes: u64) -> u64 {
+    tracks_len_bytes - (tracks_len_bytes / TABLE_END_SHARE).max(TABLE_END_LEN_BYTES_MIN)
 }
 
 /// GearDB: LevelDB's sizes, compaction in windows, whole tables read.

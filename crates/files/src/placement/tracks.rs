@@ -24,6 +24,8 @@ const LOG_PIECE_BLOCKS_MIN: u64 = 256;
 const LOG_PIECE_BLOCKS_MAX: u64 = 16_384;
 /// How many broken tracks are looked at for a short file.
 const LOOK_COUNT_MAX: usize = 64;
+/// How many are looked at for the cheapest piece of a table, if one was found.
+const PIECE_LOOK_COUNT: usize = 4096;
 
 /// Whether a policy of tracks can live on the disk.
 pub(super) fn suits(geometry: &Geometry) -> Result<(), String> {
@@ -63,6 +65,24 @@ pub(super) struct Draft<'a> {
     tops_left: Blocks,
     last: [u64; 2],
     last_of_all: u64,
+}
+
+/// A free piece of a broken track, how much of it would be used, and what that moves.
+struct Piece {
+    range: BlockRange,
+    len: Blocks,
+    moved: Blocks,
+}
+
+impl Piece {
+    /// Whether it moves less for its length; of equals, whether it is longer.
+    fn is_cheaper_than(&self, other: &Piece) -> bool {
+        let price = |of: &Piece, against: &Piece| {
+            u128::from((of.moved + of.len).get()) * u128::from(against.len.get())
+        };
+        let (own, theirs) = (price(self, other), price(other, self));
+        own < theirs || own == theirs && other.len < self.len
+    }
 }
 
 /// Plans `files`: each takes the track that `next` names, again and again.
@@ -184,7 +204,8 @@ impl<'a> Draft<'a> {
         Some(self.cut(found, len))
     }
 
-    /// The longest piece of a broken track, up to `left`; of an empty one where no policy wanted it.
+    /// A piece of a broken track, up to `left`: of top tracks the longest, of bottom ones that whose write
+    /// moves least for its length. However short it is, a bottom piece costs the tracks above it.
     fn piece(&mut self, tier: Tier, left: Blocks) -> Option<BlockRange> {
         let wanted = match tier {
             Tier::Top => left.min(self.tops_left),
@@ -193,23 +214,34 @@ impl<'a> Draft<'a> {
         if wanted.is_zero() {
             return None;
         }
-        let mut best: Option<BlockRange> = None;
-        for &track in self.tracks.partial(tier) {
-            for piece in self.free_in(track) {
-                if best.is_none_or(|best| best.len < piece.len) {
-                    best = Some(piece);
+        let mut best: Option<Piece> = None;
+        for (looked_at, &track) in self.tracks.partial(tier).iter().enumerate() {
+            let moved = match tier {
+                Tier::Top => Blocks::ZERO,
+                Tier::Bottom => self.moved_for(track),
+            };
+            for range in self.free_in(track) {
+                let found = Piece { range, len: range.len.min(wanted), moved };
+                if best.as_ref().is_none_or(|best| found.is_cheaper_than(best)) {
+                    best = Some(found);
                 }
             }
-            if best.is_some_and(|best| wanted <= best.len) {
+            let is_whole = |best: &Piece| tier == Tier::Top && best.len == wanted;
+            if best.as_ref().is_some_and(|best| is_whole(best) || PIECE_LOOK_COUNT <= looked_at) {
                 break;
             }
         }
-        let best = best?;
-        let range = self.cut(best, wanted.min(best.len));
+        let Piece { range, len, .. } = best?;
         if tier == Tier::Top {
-            self.tops_left -= range.len;
+            self.tops_left -= len;
         }
-        Some(range)
+        Some(self.cut(range, len))
+    }
+
+    /// How much a write to a bottom track moves away and back, as things were before the plan.
+    fn moved_for(&self, track: u64) -> Blocks {
+        let range = self.tracks.range(TrackId(track)).unwrap_or_default();
+        self.space.live_above(range).iter().map(|live| live.len).sum()
     }
 
     /// The free pieces of a track that the plan has left.

@@ -13,8 +13,7 @@
 //! memtables shrink with them, and level 0 stops writers at 12 runs instead of 36, which would fill the
 //! drive. Level 1 is the paper's level 1, 2 or 3, scaled as the drive is, so that the largest level has
 //! the paper's share of it: whether it finds place in the bottom tracks decides. Tracks stay as long as
-//! they are. At every scale a table ends a thirty-second before whole tracks, so
-//! that its index and filter do not cost it another one.
+//! they are. At every scale a table ends just before whole tracks, so that its end costs it no other.
 //!
 //! Beside the paper's setting stand others, each a [`Setting`] of the same load.
 
@@ -29,6 +28,7 @@ use super::{GB, MIB, need, over, seconds};
 use crate::repro::spec::{DriveRule, DriveSpec, LoadOrder, Phase, RunSpec, Size, Tune};
 use crate::repro::{Milestone, Page, PhaseResult, Results, RunResult, Totals};
 use crate::ycsb::YcsbWorkload;
+use imbrex_layouts::table_len_bytes_in;
 
 /// The paper's schemes, slowest first, and the drive on which nothing overlaps.
 const STORES: [&str; 5] = ["imr-seq", "imr-3phase", "imr-n", "imr-m", CMR];
@@ -69,11 +69,6 @@ fn base_level_len_bytes(size: &Size) -> u64 {
         len_bytes *= 10;
     }
     len_bytes
-}
-
-/// What a table may hold so that with its index and filter it fits `len_bytes`.
-fn within_tracks(len_bytes: u64) -> u64 {
-    len_bytes - len_bytes / 32
 }
 
 /// How a load differs from the paper's.
@@ -118,8 +113,8 @@ fn spec_of(
     }
     let usual = table_len_bytes(size, TABLE_LEN_BYTES);
     let tune = Tune {
-        memtable_len_bytes: Some(within_tracks(usual)),
-        table_len_bytes: Some(within_tracks(table_len_bytes(size, table_bytes))),
+        memtable_len_bytes: Some(table_len_bytes_in(usual)),
+        table_len_bytes: Some(table_len_bytes_in(table_len_bytes(size, table_bytes))),
         base_level_len_bytes: Some(base_level_len_bytes(size)),
         l0_run_counts: (usual < TABLE_LEN_BYTES).then_some((4, 8, 12)),
         ..Tune::default()
