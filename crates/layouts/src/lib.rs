@@ -47,7 +47,7 @@ mod stack;
 mod table;
 
 pub use error::LayoutError;
-pub use recipe::{Recipe, Recording, table_len_bytes_in};
+pub use recipe::{Recipe, Recording, table_len_bytes_in, unit_len};
 pub use stack::{Mounted, Stack, mount};
 pub use table::Layout;
 

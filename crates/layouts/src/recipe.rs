@@ -163,6 +163,14 @@ pub fn table_len_bytes_in(tracks_len_bytes: u64) -> u64 {
     tracks_len_bytes - (tracks_len_bytes / TABLE_END_SHARE).max(TABLE_END_LEN_BYTES_MIN)
 }
 
+/// The unit of placement on interlaced tracks: those that a table of `table_len_bytes` takes. The backup
+/// region holds two, so that a table needs one rewrite at most; on other drives a table's length.
+pub fn unit_len(geometry: &Geometry, table_len_bytes: u64) -> Blocks {
+    let len = Blocks::holding(table_len_bytes);
+    let top_len = geometry.interlaced().map_or(1, |tracks| tracks.top_track_len.get());
+    Blocks::new(len.get().next_multiple_of(top_len.max(1)))
+}
+
 /// GearDB: LevelDB's sizes, compaction in windows, whole tables read.
 pub(crate) fn gear(_: &Geometry) -> Options {
     let mut options = Options::leveldb_1_19();

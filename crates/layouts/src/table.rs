@@ -6,9 +6,9 @@
 use crate::error::{LayoutError, nearest};
 use crate::recipe::{
     EngineOptions, Recipe, Recording, default_engine, gear, kvimr, leveldb, sets, smrdb,
-    smrdb_leveled,
+    smrdb_leveled, unit_len,
 };
-use imbrex_disk::{Blocks, Geometry, GeometrySpec, Rule};
+use imbrex_disk::{Geometry, GeometrySpec, Rule};
 use imbrex_files::{PlacementKind, PlacementOptions};
 use imbrex_translate::BandOptions;
 use std::fmt;
@@ -331,8 +331,7 @@ impl Layout {
         let placement = self.0.placement;
         let mut placement_options = PlacementOptions::default();
         if self.recording() == Interlaced {
-            // The backup region holds two tables.
-            placement_options.unit_len = Blocks::holding(options.keyspace.table_len_bytes);
+            placement_options.unit_len = unit_len(geometry, options.keyspace.table_len_bytes);
         }
         Recipe { bands, placement, placement_options, options }.fitted(geometry)
     }

@@ -22,7 +22,7 @@ use imbrex::{
 use imbrex_clockwork::{Clock, Order, Prng, Runtime, VirtualWorld};
 use imbrex_disk::{Blocks, Geometry};
 use imbrex_files::ZoneUseKind;
-use imbrex_layouts::{Layout, Recipe, Stack};
+use imbrex_layouts::{Layout, Recipe, Stack, unit_len};
 use imbrex_translate::{ReadBack, Staging};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -511,8 +511,7 @@ fn tune(recipe: &mut Recipe, tune: &Tune, geometry: &Geometry) {
     }
     set(&mut keyspace.table_len_bytes, tune.table_len_bytes);
     if geometry.interlaced().is_some() {
-        // The backup region holds two tables.
-        recipe.placement_options.unit_len = Blocks::holding(keyspace.table_len_bytes);
+        recipe.placement_options.unit_len = unit_len(geometry, keyspace.table_len_bytes);
     }
     set(&mut keyspace.base_level_len_bytes, tune.base_level_len_bytes);
     if let Some(bits) = tune.filter_bits_per_key {

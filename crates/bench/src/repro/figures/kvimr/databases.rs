@@ -10,7 +10,7 @@
 
 use super::{
     NAMES, STORES, Setting, TABLE_LEN_BYTES, TRACK_LEN_BYTES, conditions, load_phase, loaded,
-    percent_above, percent_below, spec_of, within_tracks,
+    percent_above, percent_below, spec_of, table_len_bytes_in,
 };
 use crate::repro::spec::{RunSpec, Size, Tune, Victims};
 use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, Table};
@@ -27,7 +27,7 @@ fn run(size: &Size, layout: &'static str, victims: Victims) -> RunSpec {
     let spec = spec_of(size, layout, Setting::Paper, TABLE_LEN_BYTES, phases);
     let tune = Tune {
         // Whole blocks make a table: it still ends before whole tracks do.
-        block_len_bytes: u32::try_from(within_tracks(TRACK_LEN_BYTES)).ok(),
+        block_len_bytes: u32::try_from(table_len_bytes_in(TRACK_LEN_BYTES)).ok(),
         victims: Some(victims),
         ..spec.tune
     };
