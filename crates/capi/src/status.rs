@@ -6,6 +6,7 @@ use std::cell::RefCell;
 use std::error::Error;
 use std::ffi::{CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// What became of a call. The numbers never change.
 #[repr(C)]
@@ -98,6 +99,10 @@ thread_local! {
     static LAST_ERROR: RefCell<CString> = RefCell::default();
 }
 
+/// The same for a thread that is ending and has no memory of its own any more, as the one that runs what
+/// was given to `atexit`. Few calls are made so late; their texts are never freed, as somebody may read.
+static LAST_WORDS: AtomicPtr<c_char> = AtomicPtr::new(std::ptr::null_mut());
+
 /// Runs `call` so that no panic leaves it (A1); keeps what went wrong for [`imbrex_last_error`].
 pub(crate) fn guard(call: impl FnOnce() -> Result<(), Failure>) -> Status {
     // What a panic leaves half done below is locked out by A3.
@@ -122,8 +127,11 @@ fn panic_text(panic: &(dyn Any + Send)) -> &str {
 fn remember(failure: Failure) -> Status {
     let message = failure.message.replace('\0', "\\0");
     let message = CString::new(message).expect("NULs are replaced a line before");
-    // A thread that is ending has no last error any more.
-    let _ = LAST_ERROR.try_with(|last| *last.borrow_mut() = message);
+    let mut message = Some(message);
+    let kept = LAST_ERROR.try_with(|last| *last.borrow_mut() = message.take().unwrap_or_default());
+    if let (Err(_), Some(message)) = (kept, message) {
+        LAST_WORDS.store(message.into_raw(), Ordering::Release);
+    }
     failure.status
 }
 
@@ -132,7 +140,10 @@ fn remember(failure: Failure) -> Status {
 /// The text is good until the thread's next failed call.
 #[unsafe(no_mangle)]
 pub extern "C" fn imbrex_last_error() -> *const c_char {
-    LAST_ERROR.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
+    LAST_ERROR.try_with(|last| last.borrow().as_ptr()).unwrap_or_else(|_| {
+        let words = LAST_WORDS.load(Ordering::Acquire);
+        if words.is_null() { c"".as_ptr() } else { words }
+    })
 }
 
 /// The version of this library, such as "0.1.0".

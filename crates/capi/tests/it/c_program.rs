@@ -61,8 +61,8 @@ fn works_from_c_and_from_cxx() {
         compile(compiler, &[language], &program);
         make(&drive, layout);
         let said = run(Command::new(&program).arg(&drive).arg("write"));
-        assert_eq!(said, "written\n");
+        assert_eq!(said, "written\nthe drive is NULL\n");
         let said = run(Command::new(&program).arg(&drive).arg("read"));
-        assert_eq!(said, "read\n");
+        assert_eq!(said, "read\nthe drive is NULL\n");
     }
 }

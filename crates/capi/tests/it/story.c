@@ -161,8 +161,14 @@ static void read_story(void) {
   puts("read");
 }
 
+/* Runs when the thread's own memory is gone already. */
+static void last_words(void) {
+  imbrex_file_stat stat;
+  if (imbrex_stat(NULL, "/db", &stat) == IMBREX_STATUS_INVALID) puts(imbrex_last_error());
+}
+
 int main(int argc, char **argv) {
-  TRUE(argc == 3 && strlen(imbrex_version()) > 0);
+  TRUE(argc == 3 && atexit(last_words) == 0 && strlen(imbrex_version()) > 0);
   OK(imbrex_drive_open(argv[1], NULL, &drive));
   if (strcmp(argv[2], "write") == 0) write_story();
   if (strcmp(argv[2], "read") == 0) read_story();
