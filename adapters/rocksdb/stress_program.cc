@@ -18,11 +18,11 @@
 #include <thread>
 #include <vector>
 
+#include "../stress/state.h"
 #include "rocksdb/db.h"
 #include "rocksdb/utilities/backup_engine.h"
 #include "rocksdb/utilities/checkpoint.h"
 #include "rocksdb/write_batch.h"
-#include "stress_state.h"
 #include "stress_store.h"
 
 namespace stress {
@@ -255,8 +255,7 @@ int Failed(const char* doing, const Status& status) {
 int Main(const std::string& path, const std::string& dir, uint64_t seed, uint64_t batch_count) {
   Expectation expectation(dir, seed);
   expectation.Load();
-  uint64_t opening = 0;
-  for (const ThreadState& state : expectation.states) opening += state.batches;
+  uint64_t opening = expectation.BatchCount();
   Run run;
   run.path = path, run.seed = seed, run.opening = opening, run.batch_count = batch_count;
   Say("opening\n");
@@ -268,9 +267,7 @@ int Main(const std::string& path, const std::string& dir, uint64_t seed, uint64_
   unlink(whole.c_str());
   std::array<Journal, kThreads> journals;
   expectation.Begin(&journals);
-  uint64_t there = 0;
-  for (const ThreadState& state : expectation.states) there += state.batches;
-  Say("verified %llu batches\n", static_cast<unsigned long long>(there));
+  Say("verified %llu batches\n", static_cast<unsigned long long>(expectation.BatchCount()));
   std::vector<std::unique_ptr<Worker>> workers;
   std::vector<std::thread> threads;
   for (int thread = 0; thread < kThreads; thread++) {

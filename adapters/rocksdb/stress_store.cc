@@ -1,9 +1,5 @@
 #include "stress_store.h"
 
-#include <unistd.h>
-
-#include <cstdarg>
-#include <cstdio>
 #include <memory>
 
 #include "rocksdb/convenience.h"
@@ -15,9 +11,6 @@ namespace {
 
 using rocksdb::DB;
 using rocksdb::Status;
-
-// A run that takes longer between two signs of life hangs.
-constexpr unsigned kPatience_s = 300;
 
 rocksdb::ColumnFamilyOptions FamilyOptions(Random* seed, Random* run, int family) {
   rocksdb::ColumnFamilyOptions options;
@@ -85,20 +78,6 @@ std::vector<rocksdb::ColumnFamilyDescriptor> Families(Random* fixed, Random* run
 }
 
 }  // namespace
-
-void Say(const char* format, ...) {
-  va_list args;
-  va_start(args, format);
-  vprintf(format, args);
-  va_end(args);
-  fflush(stdout);
-  alarm(kPatience_s);
-}
-
-void Wrong(const std::string& what) {
-  Say("WRONG: %s\n", what.c_str());
-  _exit(1);
-}
 
 Status Open(const std::string& path, uint64_t seed, uint64_t opening, Store* store) {
   Random fixed(seed, 100, 0), run(seed, 101, opening);

@@ -5,15 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "../stress/state.h"
 #include "rocksdb/db.h"
-#include "stress_state.h"
 
 namespace stress {
-
-// Says something to who started the program, and that it is alive.
-void Say(const char* format, ...);
-// Ends the program: the database is not as it must be.
-[[noreturn]] void Wrong(const std::string& what);
 
 // An open database and its column families.
 struct Store {

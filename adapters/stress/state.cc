@@ -1,14 +1,18 @@
-#include "stress_state.h"
+#include "state.h"
 
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 
 namespace stress {
 namespace {
+
+// A run that takes longer between two signs of life hangs.
+constexpr unsigned kPatience_s = 300;
 
 constexpr uint64_t kMagic = 0x3165736162;  // "base1"
 
@@ -55,6 +59,20 @@ std::string Fill(Random* random) {
 }
 
 }  // namespace
+
+void Say(const char* format, ...) {
+  va_list args;
+  va_start(args, format);
+  vprintf(format, args);
+  va_end(args);
+  fflush(stdout);
+  alarm(kPatience_s);
+}
+
+void Wrong(const std::string& what) {
+  Say("WRONG: %s\n", what.c_str());
+  _exit(1);
+}
 
 const char* const kFamilyNames[kFamilies] = {"default", "single", "merge"};
 
@@ -159,6 +177,12 @@ void Expectation::Load() {
     histories_[thread] = Read(thread);
   }
   fclose(in);
+}
+
+uint64_t Expectation::BatchCount() const {
+  uint64_t count = 0;
+  for (const ThreadState& state : states) count += state.batches;
+  return count;
 }
 
 Expectation::History Expectation::Read(int thread) const {

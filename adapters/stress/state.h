@@ -19,10 +19,15 @@
 
 namespace stress {
 
+// Says something to who started the program, and that it is alive: it ends if it says nothing for long.
+void Say(const char* format, ...);
+// Ends the program: the database is not as it must be.
+[[noreturn]] void Wrong(const std::string& what);
+
 constexpr int kThreads = 4;
 constexpr int kFamilies = 3;
 
-// Column families: each has a way to write that does not mix with the others'.
+// Column families, or what stands for them: each is written in ways that do not mix with the others'.
 enum Family { kPlain = 0, kSingle = 1, kMerge = 2 };
 extern const char* const kFamilyNames[kFamilies];
 
@@ -102,6 +107,9 @@ class Expectation {
   void Begin(std::array<Journal, kThreads>* journals);
 
   std::array<ThreadState, kThreads> states;
+
+  // How many batches `states` have together.
+  uint64_t BatchCount() const;
 
  private:
   struct Batch {

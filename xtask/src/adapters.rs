@@ -72,10 +72,11 @@ pub(crate) fn run(root: &Path, may_skip: bool, only: Option<Database>) -> Result
         let mut session = Session::new(root, &dir, layout, options)?;
         if built.rocksdb {
             session.story().with_context(|| format!("RocksDB on {layout}"))?;
-            stress::shortly(root, &dir, layout)?;
+            stress::shortly(root, &dir, stress::Database::Rocksdb, layout)?;
         }
         if built.leveldb {
             session.leveldb_story().with_context(|| format!("LevelDB on {layout}"))?;
+            stress::shortly(root, &dir, stress::Database::Leveldb, layout)?;
         }
         if let Some(prefix) = &built.hyperleveldb {
             session.libraries = Some(prefix.join("lib"));
@@ -98,7 +99,8 @@ pub(crate) fn build(root: &Path, may_skip: bool, only: Option<Database>) -> Resu
         println!("         apt-get install {}", missing.join(" "));
         return Ok(None);
     }
-    build_stack(root)?;
+    let build = ["build", "--release", "--package", "imbrex-capi", "--package", "imbrex-cli"];
+    Cargo::new(root).args(build).run()?;
     let is_asked = |database| only.is_none_or(|only| only == database);
     let (rocksdb, leveldb) = (is_asked(Database::Rocksdb), is_asked(Database::Leveldb));
     let hyperleveldb = if is_asked(Database::Hyperleveldb) { hyperleveldb::find()? } else { None };
@@ -112,20 +114,6 @@ pub(crate) fn build(root: &Path, may_skip: bool, only: Option<Database>) -> Resu
         make(root, "adapters/hyperleveldb", Some(prefix))?;
     }
     Ok(Some(Built { root: root.to_owned(), rocksdb, leveldb, hyperleveldb }))
-}
-
-/// Builds RocksDB's adapter and the programs that test it.
-pub(crate) fn build_rocksdb(root: &Path) -> Result<()> {
-    let missing = missing_packages();
-    ensure!(missing.is_empty() || install(&missing), "apt-get install {}", missing.join(" "));
-    build_stack(root)?;
-    make(root, "adapters/rocksdb", None)
-}
-
-/// What adapters are linked with, and the command that runs programs with them.
-fn build_stack(root: &Path) -> Result<()> {
-    let build = ["build", "--release", "--package", "imbrex-capi", "--package", "imbrex-cli"];
-    Cargo::new(root).args(build).run()
 }
 
 /// Builds an adapter, against what is installed under `prefix` where that must be said.

@@ -62,8 +62,8 @@ enum Chore {
     ///
     /// Uses the adapters, and builds them as `adapters` does.
     Databases(databases::Args),
-    /// Runs RocksDB on emulated drives, killed and cut off from its power at random, and checks that
-    /// nothing is lost.
+    /// Runs RocksDB or LevelDB on emulated drives, killed and cut off from their power at random, and
+    /// checks that nothing is lost.
     Stress(stress::StressArgs),
     /// Runs `imbrex bench`, optimised. All arguments go to it.
     Bench {

@@ -1,7 +1,7 @@
-//! `stress`: RocksDB on emulated drives, killed and cut off from its power again and again.
+//! `stress`: RocksDB and LevelDB on emulated drives, killed and cut off from its power again and again.
 //!
 //! ```text
-//!   seed, layout:  a new drive, then life after life of adapters/rocksdb/stress_program.cc
+//!   seed, layout:  a new drive, then life after life of adapters/{rocksdb,leveldb}/stress_program.cc
 //!     killed    by signal 9 once it has said that it did so many batches; half of the time with what the
 //!               drive's cache had not flushed
 //!     cut       the drive loses its power at a device event, some of its cache kept; the program sees
@@ -13,7 +13,7 @@
 //! A seed decides the options, the batches and the kinds of death, not how threads interleave: a failure
 //! need not come again, so the drive is kept as it was before the life that failed.
 //!
-//! Not here: what is expected of the database (`stress_state.h`), what a power cut leaves (`disk-sim`).
+//! Not here: what is expected of the database (`adapters/stress/state.h`), what a power cut leaves (`disk-sim`).
 
 mod life;
 
@@ -29,7 +29,8 @@ use std::time::{Duration, Instant};
 const DRIVES: [(&str, &[&str]); 6] = [
     ("leveled-zones", &["--capacity", "256MiB", "--zone-len", "1MiB"]),
     ("leveled-first-fit", &["--capacity", "128MiB", "--rule", "conventional"]),
-    ("sealdb", &["--capacity", "256MiB"]),
+    // Tables here are a hundredth of SEALDB's, and so must be the guards between them.
+    ("sealdb", &["--capacity", "512MiB", "--track-len", "64KiB", "--overlap-tracks", "4"]),
     ("imr-m", &["--capacity", "256MiB"]),
     ("imr-3phase", &["--capacity", "256MiB"]),
     ("leveled-log", &["--capacity", "256MiB", "--zone-len", "1MiB"]),
@@ -37,6 +38,31 @@ const DRIVES: [(&str, &[&str]); 6] = [
 
 /// How often a program is started on one drive.
 const LIVES: u64 = 16;
+
+/// The databases that there is a program for.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Database {
+    Rocksdb,
+    Leveldb,
+}
+
+impl Database {
+    /// The program, and the adapter's library that it is run with.
+    fn programs(self) -> (&'static str, &'static str) {
+        match self {
+            Database::Rocksdb => ("stress_program", "libimbrex_rocksdb.so"),
+            Database::Leveldb => ("leveldb_stress", "libimbrex_leveldb.so"),
+        }
+    }
+
+    /// Whose adapter it needs.
+    fn adapter(self) -> adapters::Database {
+        match self {
+            Database::Rocksdb => adapters::Database::Rocksdb,
+            Database::Leveldb => adapters::Database::Leveldb,
+        }
+    }
+}
 
 /// Arguments of `cargo xtask stress`.
 #[derive(clap::Args)]
@@ -53,6 +79,9 @@ pub(crate) struct StressArgs {
     /// Only this seed
     #[arg(long)]
     seed: Option<u64>,
+    /// The database
+    #[arg(long, value_enum, default_value = "rocksdb")]
+    database: Database,
     /// Only this layout
     #[arg(long, value_name = "NAME")]
     layout: Option<String>,
@@ -88,7 +117,7 @@ impl fmt::Display for Tally {
 
 /// Builds what is needed and runs what `args` ask for.
 pub(crate) fn run(root: &Path, args: &StressArgs) -> Result<()> {
-    adapters::build_rocksdb(root)?;
+    adapters::build(root, false, Some(args.database.adapter()))?;
     let drives: Vec<_> = DRIVES
         .into_iter()
         .filter(|(name, _)| args.layout.as_deref().is_none_or(|only| only == *name))
@@ -110,7 +139,8 @@ pub(crate) fn run(root: &Path, args: &StressArgs) -> Result<()> {
             if limit.is_some_and(|limit| start.elapsed() >= limit) {
                 break 'seeds;
             }
-            run_seed(root, &dir, layout, options, (seed, LIVES), tally)?;
+            let drive = Drive { root, dir: &dir, database: args.database, layout, options };
+            drive.run(seed, LIVES, tally)?;
         }
         if seed % 10 == 0 {
             println!("seed {seed}, {} s: nothing found", start.elapsed().as_secs());
@@ -123,70 +153,88 @@ pub(crate) fn run(root: &Path, args: &StressArgs) -> Result<()> {
 }
 
 /// A few lives on one layout, as a part of `cargo xtask adapters`.
-pub(crate) fn shortly(root: &Path, dir: &Path, layout: &str) -> Result<()> {
+pub(crate) fn shortly(root: &Path, dir: &Path, database: Database, layout: &str) -> Result<()> {
     let (layout, options) =
         DRIVES.into_iter().find(|(name, _)| *name == layout).context("a layout without a drive")?;
     let mut tally = Tally::default();
+    let drive = Drive { root, dir: &dir.join("stress"), database, layout, options };
     for seed in 1..=2 {
-        run_seed(root, &dir.join("stress"), layout, options, (seed, 8), &mut tally)?;
+        drive.run(seed, 8, &mut tally)?;
     }
-    println!("  {layout:<18} {tally}");
+    println!("  {layout:<18} {database:?}: {tally}");
     Ok(())
 }
 
-/// One drive, from its making to its last life.
-fn run_seed(
-    root: &Path,
-    dir: &Path,
-    layout: &str,
-    options: &[&str],
-    (seed, lives): (u64, u64),
-    tally: &mut Tally,
-) -> Result<()> {
-    if dir.exists() {
-        std::fs::remove_dir_all(dir).with_context(|| format!("cannot empty {}", dir.display()))?;
+/// What a seed is run on.
+struct Drive<'a> {
+    root: &'a Path,
+    dir: &'a Path,
+    database: Database,
+    layout: &'static str,
+    options: &'static [&'static str],
+}
+
+impl Drive<'_> {
+    /// Makes the drive, empty, and a directory for what is expected of it.
+    fn make(&self) -> Result<PathBuf> {
+        let dir = self.dir;
+        if dir.exists() {
+            std::fs::remove_dir_all(dir)
+                .with_context(|| format!("cannot empty {}", dir.display()))?;
+        }
+        std::fs::create_dir_all(dir.join("expected"))
+            .context("cannot make a directory for drives")?;
+        let drive = dir.join("drive");
+        let status = Command::new(self.root.join("target/release/imbrex"))
+            .args(["drive", "create", "--no-store", "--layout", self.layout, "--seed", "1"])
+            .args(self.options)
+            .arg(&drive)
+            .stdout(Stdio::null())
+            .status()
+            .context("cannot start imbrex")?;
+        ensure!(status.success(), "cannot make a drive for {}", self.layout);
+        Ok(drive)
     }
-    std::fs::create_dir_all(dir.join("expected")).context("cannot make a directory for drives")?;
-    let drive = dir.join("drive");
-    let status = Command::new(root.join("target/release/imbrex"))
-        .args(["drive", "create", "--no-store", "--layout", layout, "--seed", "1"])
-        .args(options)
-        .arg(&drive)
-        .stdout(Stdio::null())
-        .status()
-        .context("cannot start imbrex")?;
-    ensure!(status.success(), "cannot make a drive for {layout}");
-    let mut random = Random::new(seed);
-    let mut batches = 0;
-    for number in 0..lives {
-        let death = if number + 1 == lives { Death::AtOnce } else { Death::draw(&mut random) };
-        copy(&[&drive, &dir.join("expected")], &dir.join("before"))?;
-        let life = Life { root, dir, layout, seed, death: death.clone() };
-        let end = life.live()?;
-        if let Some(reason) = end.failure {
-            bail!(
-                "RocksDB on {layout}, seed {seed}, life {number} ({death:?}): {reason}\n{}\n\
+
+    fn run(&self, seed: u64, lives: u64, tally: &mut Tally) -> Result<()> {
+        let drive = self.make()?;
+        let mut random = Random::new(seed);
+        let mut batches = 0;
+        for number in 0..lives {
+            let death = if number + 1 == lives { Death::AtOnce } else { Death::draw(&mut random) };
+            copy(&[&drive, &self.dir.join("expected")], &self.dir.join("before"))?;
+            let (dir, layout) = (self.dir, self.layout);
+            let programs = self.database.programs();
+            let life = Life { root: self.root, dir, layout, programs, seed, death: death.clone() };
+            let end = life.live()?;
+            if let Some(reason) = end.failure {
+                bail!(
+                    "{:?} on {layout}, seed {seed}, life {number} ({death:?}): {reason}\n{}\n\
                  kept: {} as it was before this life, the drive, what was expected and what it said\n\
-                 again, if threads interleave alike: cargo xtask stress --seed {seed} --layout {layout}",
-                end.said,
-                dir.join("before").display(),
-            );
-        }
-        batches = end.verified.unwrap_or(batches);
-        match death {
-            _ if end.is_closed => tally.closed += 1,
-            Death::Cut { .. } if end.verified.is_none() => {
-                tally.cut += 1;
-                tally.cut_in_recovery += 1;
+                 again, if threads interleave alike: cargo xtask stress --seed {seed} --layout {layout} \
+                 --database {}",
+                    self.database,
+                    end.said,
+                    dir.join("before").display(),
+                    format!("{:?}", self.database).to_lowercase(),
+                );
             }
-            Death::Cut { .. } => tally.cut += 1,
-            Death::Killed { has_cache: true, .. } => tally.killed_with_cache += 1,
-            Death::Killed { .. } | Death::Closed { .. } | Death::AtOnce => tally.killed += 1,
+            batches = end.verified.unwrap_or(batches);
+            match death {
+                _ if end.is_closed => tally.closed += 1,
+                Death::Cut { .. } if end.verified.is_none() => {
+                    tally.cut += 1;
+                    tally.cut_in_recovery += 1;
+                }
+                Death::Cut { .. } => tally.cut += 1,
+                Death::Killed { has_cache: true, .. } => tally.killed_with_cache += 1,
+                Death::Killed { .. } | Death::Closed { .. } | Death::AtOnce => tally.killed += 1,
+            }
         }
+        tally.seeds += 1;
+        tally.batches += batches;
+        Ok(())
     }
-    tally.seeds += 1;
-    tally.batches += batches;
-    Ok(())
 }
 
 /// Copies files and directories, sparse, into the directory `to`.

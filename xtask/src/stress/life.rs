@@ -109,6 +109,8 @@ pub(super) struct Life<'a> {
     pub(super) root: &'a Path,
     pub(super) dir: &'a Path,
     pub(super) layout: &'a str,
+    /// The program, and the library to preload.
+    pub(super) programs: (&'a str, &'a str),
     pub(super) seed: u64,
     pub(super) death: Death,
 }
@@ -117,19 +119,19 @@ impl Life<'_> {
     pub(super) fn live(&self) -> Result<End> {
         let adapters = self.root.join("target/adapters");
         let (expected, errors) = (self.dir.join("expected"), self.dir.join("errors"));
-        let mut child = Command::new(adapters.join("stress_program"))
+        let mut child = Command::new(adapters.join(self.programs.0))
             .arg("/db")
             .arg(&expected)
             .arg(self.seed.to_string())
             .arg(self.death.batches().to_string())
-            .env("LD_PRELOAD", adapters.join("libimbrex_rocksdb.so"))
+            .env("LD_PRELOAD", adapters.join(self.programs.1))
             .env("IMBREX_URI", self.death.uri(&self.dir.join("drive"), self.layout))
             .env("IMBREX_RUN", "1")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(File::create(&errors).context("cannot make a file")?)
             .spawn()
-            .context("cannot start stress_program")?;
+            .context("cannot start the program")?;
         let stdout = child.stdout.take().context("its output is a pipe")?;
         let (mut said, mut verified) = (Vec::new(), None);
         for line in BufReader::new(stdout).lines() {
