@@ -63,9 +63,9 @@ fn table_len_bytes(size: &Size, paper_bytes: u64) -> u64 {
 }
 
 /// Of the paper's levels, scaled, the first that is at least four tables long.
-fn base_level_len_bytes(size: &Size) -> u64 {
+fn base_level_len_bytes(size: &Size, table_len_bytes: u64) -> u64 {
     let mut len_bytes = (4.0 * TABLE_LEN_BYTES as f64 * sized(size).scale) as u64;
-    while len_bytes < 4 * table_len_bytes(size, TABLE_LEN_BYTES) {
+    while len_bytes < 4 * table_len_bytes {
         len_bytes *= 10;
     }
     len_bytes
@@ -115,7 +115,7 @@ fn spec_of(
     let tune = Tune {
         memtable_len_bytes: Some(table_len_bytes_in(usual)),
         table_len_bytes: Some(table_len_bytes_in(table_len_bytes(size, table_bytes))),
-        base_level_len_bytes: Some(base_level_len_bytes(size)),
+        base_level_len_bytes: Some(base_level_len_bytes(size, usual)),
         l0_run_counts: (usual < TABLE_LEN_BYTES).then_some((4, 8, 12)),
         ..Tune::default()
     };
@@ -271,13 +271,16 @@ fn percent_above(ours: f64, theirs: f64) -> f64 {
 }
 
 fn conditions(size: &Size) -> String {
-    let sized = sized(size);
+    conditions_with(size, sized(size).bytes(LOAD_BYTES), table_len_bytes(size, TABLE_LEN_BYTES))
+}
+
+fn conditions_with(size: &Size, loaded_bytes: u64, table_len_bytes: u64) -> String {
     format!(
         "A drive of {} MB in tracks of 2 MB, {} MB loaded, tables of {} MB, level 1 of {} MB. The log \
          and the catalog lie on a flash device that takes no time; the paper's on an SSD.",
-        sized.bytes(DRIVE_BYTES) / 1_000_000,
-        sized.bytes(LOAD_BYTES) / 1_000_000,
-        table_len_bytes(size, TABLE_LEN_BYTES) / MIB,
-        base_level_len_bytes(size) / MIB,
+        sized(size).bytes(DRIVE_BYTES) / 1_000_000,
+        loaded_bytes / 1_000_000,
+        table_len_bytes / MIB,
+        base_level_len_bytes(size, table_len_bytes) / MIB,
     )
 }
