@@ -22,6 +22,12 @@
 //! [`Lba`]: imbrex_disk::Lba
 //! [`Pba`]: imbrex_disk::Pba
 
+mod driver;
 mod fixed_bands;
 
+pub use driver::{
+    Cleaning, CleaningOrder, EvictionOrder, MapRun, MapSpec, Mapping, MappingError, PbaRange,
+    Piece, Regions, RunFields, SectorRange, TableMapping, TableWrite, ZoneContent, ZoneFill,
+    candidates, choose,
+};
 pub use fixed_bands::{BandCounters, BandOptions, BandsError, FixedBands, ReadBack, Staging};

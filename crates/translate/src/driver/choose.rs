@@ -1,0 +1,248 @@
+//! Which zones to clean: those whose valid data, put together, need the fewest mapping nodes.
+//!
+//! ```text
+//!     zone 3   aaa.....cc......      zone 7   ...bb....      zone 9   .zz....xx..
+//!     LBA      0..3    5..7                   3..5                    90..92  40..42
+//!
+//!     cleaned together, 3 and 7 become one run, 0..7: three nodes are now one, R(3,7) = 2
+//!     3 and 9 stay four runs:                                                  R(3,9) = 0
+//! ```
+//!
+//! The mapping nodes of a zone are runs of LBAs; cleaning writes the runs of all chosen zones in the
+//! order of their LBAs, and runs that touch become one node. R(i,j) is how many nodes fewer there
+//! are if zones i and j are cleaned together, R(i,i) if only i is.
+//!
+//! No LBA is valid in two zones, so a run has at most one neighbour behind it, and it is a fact about
+//! two zones alone whether two runs touch. Hence the reduction of a set of zones is the sum of R(i,i)
+//! and of what each pair adds, and one pass over the sorted runs of all candidates finds the matrix.
+//!
+//! The paper takes the best pair first and then, one by one, "the zone with the largest R(k,j)" for
+//! the zones j already chosen. We take the zone that reduces the union most, which is what its
+//! equation 3 asks for, and R(i,i) where one zone is all that is wanted.
+//!
+//! Why not just the most garbage: on a disk the time of a cleaning is mostly that of reading a zone
+//! through, whether much or little of it is valid.
+//!
+//! Invariants
+//!   H1  The same zones in any order give the same choice: ties go to the zone with less valid data,
+//!       then to the lower number.
+//!
+//! Source: section II-C of the paper, tables II and III.
+//! Not here: reading the valid data and writing it again. A zone without any valid data needs no
+//! cleaning but a reset, at once; [`candidates`] leaves it out.
+
+use imbrex_disk::{BlockRange, Blocks, ZoneId};
+
+/// How to choose zones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CleaningOrder {
+    /// Of the `candidate_count` zones with the least valid data those that merge the most nodes.
+    MostMerged {
+        /// The paper's n_c, 20.
+        candidate_count: usize,
+        /// The paper's n_r, 2 or 3.
+        chosen_count: usize,
+    },
+    /// The zones with the least valid data: the baseline.
+    MostGarbage {
+        /// The paper's n_r, 2.
+        chosen_count: usize,
+    },
+}
+
+impl CleaningOrder {
+    /// How many zones a cleaning takes.
+    pub fn chosen_count(self) -> usize {
+        match self {
+            CleaningOrder::MostMerged { chosen_count, .. }
+            | CleaningOrder::MostGarbage { chosen_count } => chosen_count,
+        }
+    }
+
+    /// How many zones [`choose`] has to see.
+    pub fn candidate_count(self) -> usize {
+        match self {
+            CleaningOrder::MostMerged { candidate_count, chosen_count } => {
+                candidate_count.max(chosen_count)
+            }
+            CleaningOrder::MostGarbage { chosen_count } => chosen_count,
+        }
+    }
+}
+
+/// How full a sealed zone is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZoneFill {
+    /// Which zone.
+    pub zone: ZoneId,
+    /// How much was written to it.
+    pub written: Blocks,
+    /// How much of that is valid.
+    pub valid: Blocks,
+}
+
+/// What is valid in a candidate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ZoneContent {
+    /// Which zone.
+    pub zone: ZoneId,
+    /// How much was written to it.
+    pub written: Blocks,
+    /// The LBAs of its mapping nodes, in any order: in that of their PBAs, say. None overlaps
+    /// another, of this zone or of any other.
+    pub runs: Vec<BlockRange>,
+}
+
+impl ZoneContent {
+    /// How much is valid.
+    pub fn valid(&self) -> Blocks {
+        self.runs.iter().map(|run| run.len).sum()
+    }
+}
+
+/// Zones to clean together, and what it gives.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cleaning {
+    /// The zones, in the order in which they were chosen.
+    pub zones: Vec<ZoneId>,
+    /// How many mapping nodes they have now.
+    pub nodes: u64,
+    /// How many fewer they will have (table II).
+    pub merged_nodes: u64,
+    /// How much was written to them.
+    pub written: Blocks,
+    /// How much of that has to be moved.
+    pub valid: Blocks,
+}
+
+impl Cleaning {
+    /// How much space it frees.
+    pub fn garbage(&self) -> Blocks {
+        self.written.saturating_sub(self.valid)
+    }
+
+    /// Garbage per thousand blocks written (table III); 0 where nothing was written.
+    pub fn garbage_permille(&self) -> u64 {
+        (self.garbage().get() * 1000).checked_div(self.written.get()).unwrap_or(0)
+    }
+}
+
+/// The zones whose content [`choose`] wants to see: those with the least valid data but some.
+pub fn candidates(order: CleaningOrder, sealed: impl IntoIterator<Item = ZoneFill>) -> Vec<ZoneId> {
+    let mut zones: Vec<(Blocks, ZoneId)> = sealed
+        .into_iter()
+        .filter(|fill| !fill.valid.is_zero())
+        .map(|fill| (fill.valid, fill.zone))
+        .collect();
+    let count = order.candidate_count();
+    if count < zones.len() {
+        if count > 0 {
+            zones.select_nth_unstable(count - 1);
+        }
+        zones.truncate(count);
+    }
+    zones.sort_unstable();
+    zones.into_iter().map(|(_, zone)| zone).collect()
+}
+
+/// Chooses of `candidates` the zones to clean; fewer than wanted where there are fewer.
+///
+/// Cost: the runs of all candidates are sorted once.
+pub fn choose(order: CleaningOrder, candidates: &[ZoneContent]) -> Cleaning {
+    let mut zones: Vec<(Blocks, &ZoneContent)> =
+        candidates.iter().map(|content| (content.valid(), content)).collect();
+    zones.sort_unstable_by_key(|&(valid, content)| (valid, content.zone));
+    zones.truncate(order.candidate_count());
+
+    let merges = Merges::count(zones.iter().map(|&(_, content)| content.runs.as_slice()));
+    let chosen = match order {
+        CleaningOrder::MostGarbage { chosen_count } => (0..chosen_count.min(zones.len())).collect(),
+        CleaningOrder::MostMerged { chosen_count, .. } => merges.best(chosen_count),
+    };
+    let mut cleaning = Cleaning { merged_nodes: merges.of(&chosen), ..Cleaning::default() };
+    for &index in &chosen {
+        let (valid, content) = zones[index];
+        cleaning.zones.push(content.zone);
+        cleaning.nodes += content.runs.len() as u64;
+        cleaning.written += content.written;
+        cleaning.valid += valid;
+    }
+    cleaning
+}
+
+/// How many pairs of touching runs each pair of zones has.
+struct Merges {
+    zone_count: usize,
+    /// Row by row; symmetric, with each zone's own pairs on the diagonal.
+    pairs: Vec<u64>,
+}
+
+impl Merges {
+    fn count<'a>(zones: impl Iterator<Item = &'a [BlockRange]>) -> Merges {
+        let mut zone_count = 0;
+        let mut runs: Vec<(u64, u64, usize)> = Vec::new();
+        for (index, zone) in zones.enumerate() {
+            zone_count = index + 1;
+            runs.extend(zone.iter().map(|run| (run.start.get(), run.end().get(), index)));
+        }
+        // Stable, because it is the one that makes use of sorted stretches.
+        runs.sort_by_key(|&(start, ..)| start);
+        let mut pairs = vec![0; zone_count * zone_count];
+        for pair in runs.windows(2) {
+            let ((_, end, a), (start, _, b)) = (pair[0], pair[1]);
+            if end == start {
+                pairs[a * zone_count + b] += 1;
+                if a != b {
+                    pairs[b * zone_count + a] += 1;
+                }
+            }
+        }
+        Merges { zone_count, pairs }
+    }
+
+    fn between(&self, a: usize, b: usize) -> u64 {
+        self.pairs[a * self.zone_count + b]
+    }
+
+    /// How many nodes fewer if `zones` are cleaned together.
+    fn of(&self, zones: &[usize]) -> u64 {
+        let with_earlier = |(index, &a): (usize, &usize)| -> u64 {
+            zones[..=index].iter().map(|&b| self.between(a, b)).sum()
+        };
+        zones.iter().enumerate().map(with_earlier).sum()
+    }
+
+    /// The best zone or the best pair, then greedily; lower indexes where it makes no difference.
+    fn best(&self, chosen_count: usize) -> Vec<usize> {
+        let all = 0..self.zone_count;
+        let mut chosen: Vec<usize> = Vec::new();
+        if chosen_count >= 2 && self.zone_count >= 2 {
+            let pairs = all.clone().flat_map(|a| (a + 1..self.zone_count).map(move |b| [a, b]));
+            chosen.extend(first_of_most(pairs, |pair| self.of(pair)).into_iter().flatten());
+        }
+        while chosen.len() < chosen_count.min(self.zone_count) {
+            let others = all.clone().filter(|zone| !chosen.contains(zone));
+            let gain = |&zone: &usize| {
+                let with_chosen: u64 = chosen.iter().map(|&b| self.between(zone, b)).sum();
+                self.between(zone, zone) + with_chosen
+            };
+            chosen.extend(first_of_most(others, gain));
+        }
+        chosen
+    }
+}
+
+/// The first of the items that have the most.
+fn first_of_most<T>(items: impl Iterator<Item = T>, most: impl Fn(&T) -> u64) -> Option<T> {
+    let mut best: Option<(u64, T)> = None;
+    for item in items {
+        let value = most(&item);
+        if best.as_ref().is_none_or(|&(so_far, _)| so_far < value) {
+            best = Some((value, item));
+        }
+    }
+    best.map(|(_, item)| item)
+}
+
+#[cfg(test)]
+mod tests;

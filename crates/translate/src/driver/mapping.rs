@@ -1,0 +1,590 @@
+//! The mapping from LBA to PBA, one node for each run that is contiguous in both.
+//!
+//! ```text
+//!     LBA   100                 200        320       420 430
+//!            |------ node ------|           |-- node --|  |-- node --|
+//!     PBA   5000 .. 5099                   900 .. 999     7000 ..
+//!
+//!     set 120..170 -> 8100
+//!
+//!     LBA   100  120    170     200
+//!            |----|------|------|          three nodes where one was;
+//!     PBA   5000  8100   5070              displaced: 5020..5070
+//! ```
+//!
+//! Its memory goes by how fragmented the mapping is, not by the size of the drive. Nodes are kept in
+//! two orders: by LBA to translate, by PBA so that cleaning finds what is valid in a zone.
+//!
+//! The paper's tree is a red-black tree of nodes with a key, a length and an address, which with
+//! pointers, colour and the allocator's header are 56 bytes or so, in one order. Here both orders
+//! together take about 35 bytes a node (`packed`): 30 million nodes are about a gigabyte.
+//!
+//! A node lies in one zone: runs that are contiguous across the end of a zone stay two nodes. This
+//! is the one deviation from the paper's count of nodes, at most one for each zone.
+//!
+//! Invariants
+//!   M1  No LBA has two nodes, and no PBA has.
+//!   M2  Nodes that are contiguous in LBA, and in PBA within a zone, are one.
+//!   M3  Both orders have the same nodes.
+//!   M4  A zone's counts of valid blocks and of nodes are those of its nodes.
+//!
+//! Cost: O(log n) for a node, and for each that is displaced.
+//! Source: section II-B of the paper; its figure 4 is in the tests.
+//! Not here: how the mapping survives a power cut (`checkpoint`, `journal`), what the write buffer
+//! has that is newer (`buffer`).
+
+mod packed;
+mod table;
+
+pub use table::{SectorRange, TableMapping, TableWrite};
+
+use imbrex_disk::{BlockRange, Blocks, Lba, Pba, ZoneId};
+use packed::{ADDRESS_END, Builder, PackedRuns, Run};
+use std::fmt;
+
+/// A half-open run of blocks on the drive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PbaRange {
+    /// The first block.
+    pub start: Pba,
+    /// How many blocks.
+    pub len: Blocks,
+}
+
+impl PbaRange {
+    /// The first block behind the run.
+    pub fn end(self) -> Pba {
+        self.start + self.len
+    }
+}
+
+impl fmt::Display for PbaRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}..{}", self.start.get(), self.end().get())
+    }
+}
+
+/// A node of the mapping: a run contiguous in LBA and in PBA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MapRun {
+    /// The first block, as the host names it.
+    pub start: Lba,
+    /// Where it lies.
+    pub at: Pba,
+    /// How many blocks.
+    pub len: Blocks,
+}
+
+impl MapRun {
+    /// The run as the host names it.
+    pub fn range(self) -> BlockRange {
+        BlockRange::new(self.start, self.len)
+    }
+
+    /// The run on the drive.
+    pub fn place(self) -> PbaRange {
+        PbaRange { start: self.at, len: self.len }
+    }
+}
+
+impl fmt::Display for MapRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} -> {}", self.range(), self.at.get())
+    }
+}
+
+/// A part of what was looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Which blocks.
+    pub range: BlockRange,
+    /// Where the first of them lies; `None` where nothing is mapped.
+    pub at: Option<Pba>,
+}
+
+/// What a mapping maps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MapSpec {
+    /// How many LBAs there are.
+    pub len: Blocks,
+    /// The length of a zone of the drive below.
+    pub zone_len: Blocks,
+    /// How many zones that drive has.
+    pub zone_count: u32,
+}
+
+/// A run that no mapping takes. Nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MappingError {
+    /// A drive that is too large, or without zones.
+    #[error("{what} is {got}; a mapping takes from 1 to {max}")]
+    Spec {
+        /// Which field, or what follows from them.
+        what: &'static str,
+        /// Its value.
+        got: u64,
+        /// The most it may be.
+        max: u64,
+    },
+    /// A run that has no block, or ends behind the disk or the drive.
+    #[error("run {run} is empty, or ends behind block {len} of the disk or {drive_len} below")]
+    OutOfRange {
+        /// The run.
+        run: RunFields,
+        /// How many LBAs there are.
+        len: u64,
+        /// How many PBAs there are.
+        drive_len: u64,
+    },
+    /// A node that lies in two zones.
+    #[error("run {run} crosses the end of a zone; zones are of {zone_len} blocks")]
+    ZoneBoundary {
+        /// The run.
+        run: RunFields,
+        /// The length of a zone.
+        zone_len: u64,
+    },
+    /// A node that does not lie behind the one before it.
+    #[error("run {run} does not lie behind the run before it, which ends at lba {previous_end}")]
+    OutOfOrder {
+        /// The run.
+        run: RunFields,
+        /// Where the run before it ends.
+        previous_end: u64,
+    },
+    /// Two LBAs would have one PBA.
+    #[error("run {run} lies where {owner} lies")]
+    PbaTaken {
+        /// The run.
+        run: RunFields,
+        /// The node that lies there.
+        owner: RunFields,
+    },
+}
+
+/// A run in an error: any numbers, also those of a damaged checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunFields {
+    /// The first LBA.
+    pub lba: u64,
+    /// The first PBA.
+    pub pba: u64,
+    /// How many blocks.
+    pub len: u64,
+}
+
+impl fmt::Display for RunFields {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "of {} blocks from lba {} at pba {}", self.len, self.lba, self.pba)
+    }
+}
+
+/// The mapping of a drive; see the module.
+#[derive(Clone, Debug)]
+pub struct Mapping {
+    spec: MapSpec,
+    by_lba: PackedRuns,
+    by_pba: PackedRuns,
+    zones: Vec<ZoneCount>,
+    mapped: u64,
+    /// Kept between calls, so that an overwrite allocates nothing for it.
+    scratch: Vec<Run>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct ZoneCount {
+    valid: u32,
+    nodes: u32,
+}
+
+impl Mapping {
+    /// Maps nothing.
+    ///
+    /// # Errors
+    /// [`MappingError::Spec`]: `zone_len` is 2^32 blocks or more, or the disk or the drive 2^48.
+    pub fn new(spec: MapSpec) -> Result<Mapping, MappingError> {
+        check_spec(spec)?;
+        Ok(Mapping {
+            spec,
+            by_lba: PackedRuns::default(),
+            by_pba: PackedRuns::default(),
+            zones: vec![ZoneCount::default(); spec.zone_count as usize],
+            mapped: 0,
+            scratch: Vec::new(),
+        })
+    }
+
+    /// Builds the mapping of `nodes`, which ascend by LBA. Neighbours that are one run become one.
+    ///
+    /// # Errors
+    /// The first node that no mapping takes; of two at one PBA, the one behind in the zone.
+    pub fn from_sorted(
+        spec: MapSpec,
+        nodes: impl IntoIterator<Item = MapRun>,
+    ) -> Result<Mapping, MappingError> {
+        let mut mapping = Mapping::new(spec)?;
+        let mut zones: Vec<Vec<Run>> = vec![Vec::new(); spec.zone_count as usize];
+        let mut builder = Builder::default();
+        for node in nodes {
+            let run = mapping.node_of(node)?;
+            let previous_end = builder.last().map_or(0, Run::end);
+            if run.key < previous_end {
+                return Err(MappingError::OutOfOrder { run: fields(run), previous_end });
+            }
+            let zone = mapping.zone_index(run.value);
+            match builder.last().filter(|&last| mapping.is_one_run(last, run)) {
+                Some(last) => {
+                    builder.lengthen_last(last.len + run.len);
+                    zones[zone].pop();
+                    zones[zone].push(Run { len: last.len + run.len, ..last }.flipped());
+                }
+                None => {
+                    builder.push(run);
+                    zones[zone].push(run.flipped());
+                }
+            }
+            mapping.mapped += u64::from(run.len);
+        }
+        mapping.by_lba = builder.finish();
+        let mut builder = Builder::default();
+        for (count, mut runs) in mapping.zones.iter_mut().zip(zones) {
+            runs.sort_unstable();
+            for run in runs {
+                if let Some(owner) = builder.last().filter(|last| run.key < last.end()) {
+                    let (run, owner) = (fields(run.flipped()), fields(owner.flipped()));
+                    return Err(MappingError::PbaTaken { run, owner });
+                }
+                builder.push(run);
+                count.valid += run.len;
+                count.nodes += 1;
+            }
+        }
+        mapping.by_pba = builder.finish();
+        Ok(mapping)
+    }
+
+    /// What it maps.
+    pub fn spec(&self) -> MapSpec {
+        self.spec
+    }
+
+    /// How many nodes.
+    pub fn node_count(&self) -> usize {
+        self.by_lba.count()
+    }
+
+    /// How many blocks are mapped.
+    pub fn mapped(&self) -> Blocks {
+        Blocks::new(self.mapped)
+    }
+
+    /// How many blocks of a zone are mapped; none past the last zone.
+    pub fn valid(&self, zone: ZoneId) -> Blocks {
+        Blocks::new(self.zones.get(zone.0 as usize).map_or(0, |count| u64::from(count.valid)))
+    }
+
+    /// How many nodes lie in a zone; none past the last zone.
+    pub fn nodes_in(&self, zone: ZoneId) -> usize {
+        self.zones.get(zone.0 as usize).map_or(0, |count| count.nodes as usize)
+    }
+
+    /// How much memory it takes: what the leaves of both orders have reserved, with the allocator's
+    /// header of each, the index above them at the usual fill of a B-tree, and the counts of the
+    /// zones.
+    pub fn memory_bytes(&self) -> u64 {
+        self.by_lba.memory_bytes()
+            + self.by_pba.memory_bytes()
+            + (self.zones.capacity() * size_of::<ZoneCount>()) as u64
+            + (self.scratch.capacity() * size_of::<Run>()) as u64
+    }
+
+    /// Maps `range` to the blocks from `at`, and gives back where it lay before, in the order of
+    /// LBAs. What crosses the end of a zone becomes a node in each.
+    ///
+    /// # Errors
+    /// [`MappingError::OutOfRange`], and [`MappingError::PbaTaken`] where blocks from `at` are those
+    /// of LBAs outside `range`. Mapping again what is mapped so already is no error: a journal that
+    /// is replayed twice does.
+    pub fn set(&mut self, range: BlockRange, at: Pba) -> Result<Vec<PbaRange>, MappingError> {
+        let run = self.checked(MapRun { start: range.start, at, len: range.len })?;
+        if let Some(owner) = self.other_owner(run) {
+            return Err(MappingError::PbaTaken { run, owner: fields(owner.flipped()) });
+        }
+        let displaced = self.unset(range);
+        let (mut lba, mut pba, end) = (run.lba, run.pba, run.lba + run.len);
+        while lba < end {
+            let zone_end = (self.zone_index(pba) as u64 + 1) * self.spec.zone_len.get();
+            let len = (end - lba).min(zone_end - pba);
+            self.add(Run { key: lba, value: pba, len: short(len) });
+            (lba, pba) = (lba + len, pba + len);
+        }
+        Ok(displaced)
+    }
+
+    /// Maps `range` to nothing, and gives back where it lay, in the order of LBAs.
+    pub fn unset(&mut self, range: BlockRange) -> Vec<PbaRange> {
+        let mut displaced = Vec::new();
+        if range.len.is_zero() {
+            return displaced;
+        }
+        let (start, end) = (range.start.get(), range.end().get());
+        if let Some(left) = self.by_lba.last_at(start)
+            && left.key < start
+            && start < left.end()
+        {
+            let kept = short(start - left.key);
+            self.by_lba.set_len(left.key, kept);
+            self.by_pba.set_len(left.value, kept);
+            let cut = Run { key: start, value: left.value + u64::from(kept), len: left.len - kept };
+            self.count_out(cut, 0);
+            displaced.push(self.cut_off(cut, end));
+        }
+        let mut taken = std::mem::take(&mut self.scratch);
+        self.by_lba.take(start, end, &mut taken);
+        for run in taken.drain(..) {
+            self.by_pba.remove(run.value);
+            self.count_out(run, 1);
+            displaced.push(self.cut_off(run, end));
+        }
+        taken.shrink_to(SCRATCH_LEN_KEPT);
+        self.scratch = taken;
+        displaced
+    }
+
+    /// Where the blocks of `range` lie: all of it, in order, cut at the ends of nodes.
+    pub fn lookup(&self, range: BlockRange) -> impl Iterator<Item = Piece> + '_ {
+        let (start, end) = (range.start.get(), range.end().get());
+        let left = self.by_lba.last_at(start).filter(|run| run.key < start && start < run.end());
+        let mut runs = left.into_iter().chain(self.by_lba.range(start, end)).peekable();
+        let mut lba = start;
+        std::iter::from_fn(move || {
+            if end <= lba {
+                return None;
+            }
+            let (at, piece_end) = match runs.next_if(|run| run.key <= lba) {
+                Some(run) => (Some(Pba::new(run.value + (lba - run.key))), run.end().min(end)),
+                None => (None, runs.peek().map_or(end, |run| run.key)),
+            };
+            let range = BlockRange::new(Lba::new(lba), Blocks::new(piece_end - lba));
+            lba = piece_end;
+            Some(Piece { range, at })
+        })
+    }
+
+    /// All nodes, in the order of LBAs.
+    pub fn iter(&self) -> impl Iterator<Item = MapRun> + '_ {
+        self.runs_from(Lba::new(0))
+    }
+
+    /// The nodes that begin at `start` or behind it, in the order of LBAs: a checkpoint that is
+    /// written in parts goes on behind its last node.
+    pub fn runs_from(&self, start: Lba) -> impl Iterator<Item = MapRun> + '_ {
+        self.by_lba.range(start.get(), ADDRESS_END).map(node)
+    }
+
+    /// The nodes that lie in `zone`, in the order of PBAs.
+    pub fn runs_in(&self, zone: ZoneId) -> impl Iterator<Item = MapRun> + '_ {
+        let zone_len = self.spec.zone_len.get();
+        let start = u64::from(zone.0) * zone_len;
+        self.by_pba.range(start, start + zone_len).map(|run| node(run.flipped()))
+    }
+
+    /// The first node, by PBA, that has blocks of `place`.
+    pub fn owner(&self, place: PbaRange) -> Option<MapRun> {
+        let (start, end) = (place.start.get(), place.end().get());
+        let left = self.by_pba.last_at(start).filter(|run| start < run.end());
+        let first = left.or_else(|| self.by_pba.range(start, end).next());
+        first.filter(|_| start < end).map(|run| node(run.flipped()))
+    }
+
+    /// Checks M1 to M4, and the containers.
+    ///
+    /// # Errors
+    /// The first violation, in words.
+    pub fn check(&self) -> Result<(), String> {
+        self.by_lba.check()?;
+        self.by_pba.check()?;
+        let mut previous: Option<Run> = None;
+        for run in self.by_lba.range(0, ADDRESS_END) {
+            self.node_of(node(run)).map_err(|error| format!("M1: {error}"))?;
+            if let Some(previous) = previous {
+                if run.key < previous.end() {
+                    return Err(format!("M1: {} overlaps {}", node(run), node(previous)));
+                }
+                if self.is_one_run(previous, run) {
+                    return Err(format!("M2: {} and {} are one run", node(previous), node(run)));
+                }
+            }
+            if self.by_pba.last_at(run.value) != Some(run.flipped()) {
+                return Err(format!("M3: {} is not in the order of PBAs", node(run)));
+            }
+            previous = Some(run);
+        }
+        if self.by_lba.count() != self.by_pba.count() {
+            let counts = (self.by_lba.count(), self.by_pba.count());
+            return Err(format!("M3: the orders have {counts:?} nodes"));
+        }
+        let mut zones = vec![ZoneCount::default(); self.zones.len()];
+        let mut previous_end = 0;
+        for run in self.by_pba.range(0, ADDRESS_END) {
+            if run.key < previous_end {
+                return Err(format!("M1: {} lies on the node before it", node(run.flipped())));
+            }
+            previous_end = run.end();
+            let count = &mut zones[self.zone_index(run.key)];
+            *count = ZoneCount { valid: count.valid + run.len, nodes: count.nodes + 1 };
+        }
+        if let Some(zone) = (0..zones.len()).find(|&zone| zones[zone] != self.zones[zone]) {
+            let (got, counted) = (zones[zone], self.zones[zone]);
+            return Err(format!("M4: zone {zone} has {got:?}, counted {counted:?}"));
+        }
+        let sum: u64 = zones.iter().map(|count| u64::from(count.valid)).sum();
+        if sum != self.mapped {
+            return Err(format!("M4: {sum} blocks are mapped, counted {}", self.mapped));
+        }
+        Ok(())
+    }
+
+    /// Adds a run within a zone to where nothing is mapped, and merges it with its neighbours.
+    fn add(&mut self, run: Run) {
+        self.count_in(run);
+        let mut run = run;
+        if let Some(right) = self.by_lba.last_at(run.end())
+            && self.is_one_run(run, right)
+        {
+            self.by_lba.remove(right.key);
+            self.by_pba.remove(right.value);
+            self.count_node_out(right);
+            run.len += right.len;
+        }
+        match self.by_lba.last_at(run.key).filter(|&left| self.is_one_run(left, run)) {
+            Some(left) => {
+                self.by_lba.set_len(left.key, left.len + run.len);
+                self.by_pba.set_len(left.value, left.len + run.len);
+            }
+            None => self.insert(run),
+        }
+    }
+
+    /// Adds a node to both orders.
+    fn insert(&mut self, run: Run) {
+        self.by_lba.insert(run);
+        self.by_pba.insert(run.flipped());
+        let zone = self.zone_index(run.value);
+        self.zones[zone].nodes += 1;
+    }
+
+    /// Puts back what of `run`, just taken out, lies behind `end`, and says where the rest lay.
+    fn cut_off(&mut self, run: Run, end: u64) -> PbaRange {
+        let len = short(run.end().min(end) - run.key);
+        if len < run.len {
+            let rest = Run { key: end, value: run.value + u64::from(len), len: run.len - len };
+            self.count_in(rest);
+            self.insert(rest);
+        }
+        PbaRange { start: Pba::new(run.value), len: Blocks::new(u64::from(len)) }
+    }
+
+    fn count_in(&mut self, run: Run) {
+        let zone = self.zone_index(run.value);
+        self.zones[zone].valid += run.len;
+        self.mapped += u64::from(run.len);
+    }
+
+    fn count_out(&mut self, run: Run, nodes: u32) {
+        let zone = self.zone_index(run.value);
+        let count = &mut self.zones[zone];
+        count.valid -= run.len;
+        count.nodes -= nodes;
+        self.mapped -= u64::from(run.len);
+    }
+
+    fn count_node_out(&mut self, run: Run) {
+        let zone = self.zone_index(run.value);
+        self.zones[zone].nodes -= 1;
+    }
+
+    /// Whether `right` goes on where `left` ends, in both addresses and in the same zone.
+    fn is_one_run(&self, left: Run, right: Run) -> bool {
+        left.end() == right.key
+            && left.value + u64::from(left.len) == right.value
+            && self.zone_index(left.value) == self.zone_index(right.value)
+    }
+
+    /// A node with blocks where `run` is to lie, that are not those of LBAs of `run`; by PBA.
+    fn other_owner(&self, run: RunFields) -> Option<Run> {
+        let (start, end) = (run.pba, run.pba + run.len);
+        let left = self.by_pba.last_at(start).filter(|left| left.key < start && start < left.end());
+        left.into_iter().chain(self.by_pba.range(start, end)).find(|owner| {
+            let (from, to) = (owner.key.max(start), owner.end().min(end));
+            let lba = owner.value + (from - owner.key);
+            lba < run.lba || run.lba + run.len < lba + (to - from)
+        })
+    }
+
+    fn zone_index(&self, pba: u64) -> usize {
+        (pba / self.spec.zone_len.get()) as usize
+    }
+
+    fn checked(&self, run: MapRun) -> Result<RunFields, MappingError> {
+        let run = RunFields { lba: run.start.get(), pba: run.at.get(), len: run.len.get() };
+        let (len, drive_len) = (self.spec.len.get(), drive_len(self.spec));
+        let fits = |start: u64, len: u64| start.checked_add(run.len).is_some_and(|end| end <= len);
+        if run.len == 0 || !fits(run.lba, len) || !fits(run.pba, drive_len) {
+            return Err(MappingError::OutOfRange { run, len, drive_len });
+        }
+        Ok(run)
+    }
+
+    /// The run of a node that a mapping may have.
+    fn node_of(&self, node: MapRun) -> Result<Run, MappingError> {
+        let run = self.checked(node)?;
+        if self.zone_index(run.pba) != self.zone_index(run.pba + run.len - 1) {
+            return Err(MappingError::ZoneBoundary { run, zone_len: self.spec.zone_len.get() });
+        }
+        Ok(Run { key: run.lba, value: run.pba, len: short(run.len) })
+    }
+}
+
+/// How many runs of scratch space a mapping keeps.
+const SCRATCH_LEN_KEPT: usize = 1024;
+
+fn check_spec(spec: MapSpec) -> Result<(), MappingError> {
+    for (what, got, max) in [
+        ("len", spec.len.get(), ADDRESS_END - 1),
+        ("zone_len", spec.zone_len.get(), u64::from(u32::MAX)),
+        ("zone_count", u64::from(spec.zone_count), u64::from(u32::MAX)),
+    ] {
+        if got == 0 || max < got {
+            return Err(MappingError::Spec { what, got, max });
+        }
+    }
+    let (got, max) = (drive_len(spec), ADDRESS_END - 1);
+    let what = "zone_len * zone_count";
+    if max < got { Err(MappingError::Spec { what, got, max }) } else { Ok(()) }
+}
+
+/// How many PBAs there are; neither factor has more than 32 bits.
+fn drive_len(spec: MapSpec) -> u64 {
+    spec.zone_len.get() * u64::from(spec.zone_count)
+}
+
+fn short(len: u64) -> u32 {
+    u32::try_from(len).expect("a run within a zone has less than 2^32 blocks")
+}
+
+fn node(run: Run) -> MapRun {
+    MapRun {
+        start: Lba::new(run.key),
+        at: Pba::new(run.value),
+        len: Blocks::new(u64::from(run.len)),
+    }
+}
+
+fn fields(run: Run) -> RunFields {
+    RunFields { lba: run.key, pba: run.value, len: u64::from(run.len) }
+}
+
+#[cfg(test)]
+mod tests;

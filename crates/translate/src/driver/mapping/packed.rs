@@ -1,0 +1,343 @@
+//! Runs in the order of one address, 16 bytes each: the container of both orders of a mapping.
+//!
+//! ```text
+//!     index   base 0        base 4100              base 90000
+//!               |             |                      |
+//!     leaf    [3 9 40 ..]   [4100 4180 5000 ...]   [90020 ...]     up to 128 runs each, sorted
+//! ```
+//!
+//! A standard B-tree of `(u64, u64, u64)` takes about 35 bytes for one order of a map written in
+//! random order. Here leaves grow by eight runs at a time, so that nearly all of a leaf is used:
+//! about 17.5 bytes a run. A run is two words: 48 bits for each address, 32 for the length.
+//!
+//! Invariants
+//!   K1  The runs of a leaf ascend, and lie at or above the leaf's base and below the next base.
+//!   K2  No leaf is empty or longer than [`LEAF_LEN_MAX`].
+//!   K3  The count, and the room of all leaves, are what the leaves say.
+
+use std::collections::BTreeMap;
+use std::mem;
+
+/// The first address that does not fit.
+pub(super) const ADDRESS_END: u64 = 1 << 48;
+
+const LEAF_LEN_MAX: usize = 128;
+/// A leaf this short joins a neighbour if the two are no longer than [`LEAF_LEN_JOINED_MAX`].
+const LEAF_LEN_LOW: usize = 32;
+const LEAF_LEN_JOINED_MAX: usize = 96;
+/// What a bulk build fills, so that the first inserts find room.
+const LEAF_LEN_BUILT: usize = 112;
+const GROWTH: usize = 8;
+/// An entry of the index at 69 % fill, and the allocator's header of the leaf.
+const LEAF_OVERHEAD_BYTES: usize = (size_of::<u64>() + size_of::<Vec<Packed>>()) * 100 / 69 + 16;
+
+/// A run: `len` blocks from `key` in the order's address, from `value` in the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Run {
+    pub(super) key: u64,
+    pub(super) value: u64,
+    pub(super) len: u32,
+}
+
+impl Run {
+    pub(super) fn end(self) -> u64 {
+        self.key + u64::from(self.len)
+    }
+
+    /// The same run in the other order.
+    pub(super) fn flipped(self) -> Run {
+        Run { key: self.value, value: self.key, len: self.len }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Packed([u64; 2]);
+
+impl Packed {
+    fn new(run: Run) -> Packed {
+        let len = u64::from(run.len);
+        Packed([run.key << 16 | len >> 16, run.value << 16 | len & 0xffff])
+    }
+
+    fn key(self) -> u64 {
+        self.0[0] >> 16
+    }
+
+    fn run(self) -> Run {
+        let len = (self.0[0] & 0xffff) << 16 | self.0[1] & 0xffff;
+        Run { key: self.key(), value: self.0[1] >> 16, len: len as u32 }
+    }
+}
+
+/// Runs by key; keys differ.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PackedRuns {
+    leaves: BTreeMap<u64, Vec<Packed>>,
+    count: usize,
+    /// The sum of the leaves' capacities.
+    room: usize,
+}
+
+impl PackedRuns {
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    pub(super) fn memory_bytes(&self) -> u64 {
+        (self.room * size_of::<Packed>() + self.leaves.len() * LEAF_OVERHEAD_BYTES) as u64
+    }
+
+    /// The run with the highest key at or below `key`.
+    pub(super) fn last_at(&self, key: u64) -> Option<Run> {
+        // At most two leaves: a leaf whose base lies below `key` may begin above it.
+        self.leaves.range(..=key).rev().find_map(|(_, leaf)| {
+            let count = leaf.partition_point(|packed| packed.key() <= key);
+            count.checked_sub(1).map(|index| leaf[index].run())
+        })
+    }
+
+    /// The runs with keys from `start` up to `end`, in order.
+    pub(super) fn range(&self, start: u64, end: u64) -> impl Iterator<Item = Run> + '_ {
+        let base = self.leaves.range(..=start).next_back().map_or(start, |(&base, _)| base);
+        let leaves = self.leaves.range(base..end.max(base));
+        leaves
+            .flat_map(move |(_, leaf)| {
+                let from = leaf.partition_point(|packed| packed.key() < start);
+                leaf[from..].iter().map(|packed| packed.run())
+            })
+            .take_while(move |run| run.key < end)
+    }
+
+    /// Adds a run whose key is not there.
+    pub(super) fn insert(&mut self, run: Run) {
+        self.count += 1;
+        let Some((&base, _)) = self.leaves.range(..=run.key).next_back() else {
+            // Below all bases, or the first of all: the first leaf reaches down to 0.
+            match self.leaves.first_entry().filter(|first| first.get().len() < LEAF_LEN_MAX) {
+                Some(first) => {
+                    let mut leaf = first.remove();
+                    self.room += put(&mut leaf, 0, run);
+                    self.leaves.insert(0, leaf);
+                }
+                None => self.add_leaf(0, run),
+            }
+            return;
+        };
+        let leaf = self.leaves.get_mut(&base).expect("the base was just found");
+        let index = leaf.partition_point(|packed| packed.key() < run.key);
+        if leaf.len() < LEAF_LEN_MAX {
+            self.room += put(leaf, index, run);
+        } else if index == LEAF_LEN_MAX {
+            self.insert_behind(base, run);
+        } else if index == 0 {
+            self.insert_before(base, run);
+        } else {
+            let room = leaf.capacity();
+            let mut right = leaf.split_off(LEAF_LEN_MAX / 2);
+            leaf.shrink_to(LEAF_LEN_MAX / 2 + GROWTH);
+            self.room = self.room + leaf.capacity() + right.capacity() - room;
+            self.room += match index.checked_sub(LEAF_LEN_MAX / 2) {
+                Some(index) if index > 0 => put(&mut right, index, run),
+                _ => put(leaf, index, run),
+            };
+            self.leaves.insert(right[0].key(), right);
+        }
+    }
+
+    /// Adds a run behind a full leaf: to the front of the next if that has room. So runs that come
+    /// in ascending order fill their leaves.
+    fn insert_behind(&mut self, base: u64, run: Run) {
+        let next = self.leaves.range(base + 1..).next();
+        match next.filter(|(_, leaf)| leaf.len() < LEAF_LEN_MAX).map(|(&next, _)| next) {
+            Some(next) => {
+                let mut leaf = self.leaves.remove(&next).expect("the base was just found");
+                self.room += put(&mut leaf, 0, run);
+                self.leaves.insert(run.key, leaf);
+            }
+            None => self.add_leaf(run.key, run),
+        }
+    }
+
+    /// Adds a run before the first of a full leaf: to the end of the one before it if that has room.
+    /// So runs that come in descending order fill their leaves.
+    fn insert_before(&mut self, base: u64, run: Run) {
+        let full = self.leaves.remove(&base).expect("the base was just found");
+        self.leaves.insert(full[0].key(), full);
+        match self.leaves.range_mut(..base).next_back() {
+            Some((_, leaf)) if leaf.len() < LEAF_LEN_MAX => {
+                self.room += put(leaf, leaf.len(), run);
+            }
+            _ => self.add_leaf(base, run),
+        }
+    }
+
+    fn add_leaf(&mut self, base: u64, run: Run) {
+        let mut leaf = Vec::new();
+        self.room += put(&mut leaf, 0, run);
+        self.leaves.insert(base, leaf);
+    }
+
+    /// Sets the length of the run at `key`, which is there.
+    pub(super) fn set_len(&mut self, key: u64, len: u32) {
+        let (_, leaf) = self.leaves.range_mut(..=key).next_back().expect("the run is there");
+        let index = leaf.binary_search_by_key(&key, |packed| packed.key());
+        let packed = &mut leaf[index.expect("the run is there")];
+        *packed = Packed::new(Run { len, ..packed.run() });
+    }
+
+    /// Takes out the run at `key`, which is there.
+    pub(super) fn remove(&mut self, key: u64) {
+        let (&base, leaf) = self.leaves.range_mut(..=key).next_back().expect("the run is there");
+        let index = leaf.binary_search_by_key(&key, |packed| packed.key());
+        leaf.remove(index.expect("the run is there"));
+        self.count -= 1;
+        self.tidy(base);
+    }
+
+    /// Takes out the runs with keys from `start` up to `end`, and appends them to `taken`.
+    pub(super) fn take(&mut self, start: u64, end: u64, taken: &mut Vec<Run>) {
+        let before = taken.len();
+        let mut from = self.leaves.range(..=start).next_back().map_or(start, |(&base, _)| base);
+        // Only the first and the last leaf can keep something.
+        let mut kept = [None; 2];
+        while let Some((&base, leaf)) = self.leaves.range_mut(from..end.max(from)).next() {
+            let low = leaf.partition_point(|packed| packed.key() < start);
+            let high = leaf.partition_point(|packed| packed.key() < end);
+            taken.extend(leaf.drain(low..high).map(Packed::run));
+            if leaf.is_empty() {
+                self.drop_leaf(base);
+            } else if low < high {
+                kept = [kept[1], Some(base)];
+            }
+            from = base + 1;
+        }
+        self.count -= taken.len() - before;
+        for base in kept.into_iter().flatten() {
+            self.tidy(base);
+        }
+    }
+
+    /// Drops the leaf at `base` if it is empty, joins it with a neighbour if it is short, and gives
+    /// back memory that it does not need.
+    fn tidy(&mut self, base: u64) {
+        let Some(len) = self.leaves.get(&base).map(Vec::len) else { return };
+        if len == 0 {
+            self.drop_leaf(base);
+            return;
+        }
+        if len < LEAF_LEN_LOW {
+            let fits = |&(_, leaf): &(&u64, &Vec<Packed>)| leaf.len() + len <= LEAF_LEN_JOINED_MAX;
+            let next = self.leaves.range(base + 1..).next().filter(fits).map(|(&next, _)| next);
+            let left = self.leaves.range(..base).next_back().filter(fits).map(|(&left, _)| left);
+            if let Some((left, right)) = next.map(|next| (base, next)).or(left.map(|l| (l, base))) {
+                let mut behind = self.drop_leaf(right);
+                let leaf = self.leaves.get_mut(&left).expect("the base was just found");
+                let room = leaf.capacity();
+                if room < leaf.len() + behind.len() {
+                    leaf.reserve_exact(behind.len() + GROWTH);
+                }
+                leaf.append(&mut behind);
+                self.room = self.room + leaf.capacity() - room;
+            }
+        }
+        if let Some(leaf) = self.leaves.get_mut(&base)
+            && leaf.len() + 2 * GROWTH < leaf.capacity()
+        {
+            let room = leaf.capacity();
+            leaf.shrink_to(leaf.len() + GROWTH);
+            self.room = self.room + leaf.capacity() - room;
+        }
+    }
+
+    fn drop_leaf(&mut self, base: u64) -> Vec<Packed> {
+        let leaf = self.leaves.remove(&base).expect("the base was just found");
+        self.room -= leaf.capacity();
+        leaf
+    }
+
+    /// Checks K1 to K3.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let (mut count, mut room) = (0, 0);
+        let mut previous = None;
+        for (&base, leaf) in &self.leaves {
+            if leaf.is_empty() || LEAF_LEN_MAX < leaf.len() {
+                return Err(format!("K2: the leaf at {base} has {} runs", leaf.len()));
+            }
+            if previous.is_some_and(|previous| base <= previous) {
+                return Err(format!("K1: a run at {previous:?} lies before the leaf at {base}"));
+            }
+            for packed in leaf {
+                let key = packed.key();
+                if key < base || previous.is_some_and(|previous| key <= previous) {
+                    return Err(format!("K1: a run at {key} follows one at {previous:?}"));
+                }
+                previous = Some(key);
+            }
+            count += leaf.len();
+            room += leaf.capacity();
+        }
+        if (count, room) != (self.count, self.room) {
+            let counted = (self.count, self.room);
+            return Err(format!("K3: runs and room are {:?}, counted {counted:?}", (count, room)));
+        }
+        Ok(())
+    }
+}
+
+/// Inserts into a leaf with room, and says by how much it grew.
+fn put(leaf: &mut Vec<Packed>, index: usize, run: Run) -> usize {
+    let room = leaf.capacity();
+    if leaf.len() == room {
+        leaf.reserve_exact(GROWTH.min(LEAF_LEN_MAX - room));
+    }
+    leaf.insert(index, Packed::new(run));
+    leaf.capacity() - room
+}
+
+/// Builds the container from runs that come in order.
+#[derive(Debug, Default)]
+pub(super) struct Builder {
+    built: PackedRuns,
+    leaf: Vec<Packed>,
+}
+
+impl Builder {
+    pub(super) fn push(&mut self, run: Run) {
+        if self.leaf.len() == LEAF_LEN_BUILT {
+            self.end_leaf();
+        }
+        if self.leaf.is_empty() {
+            self.leaf.reserve_exact(LEAF_LEN_BUILT);
+        }
+        self.leaf.push(Packed::new(run));
+    }
+
+    /// The run last pushed, to be looked at or made longer.
+    pub(super) fn last(&self) -> Option<Run> {
+        self.leaf.last().map(|packed| packed.run())
+    }
+
+    pub(super) fn lengthen_last(&mut self, len: u32) {
+        if let Some(packed) = self.leaf.last_mut() {
+            *packed = Packed::new(Run { len, ..packed.run() });
+        }
+    }
+
+    fn end_leaf(&mut self) {
+        let mut leaf = mem::take(&mut self.leaf);
+        leaf.shrink_to_fit();
+        if let Some(first) = leaf.first() {
+            self.built.count += leaf.len();
+            self.built.room += leaf.capacity();
+            self.built.leaves.insert(first.key(), leaf);
+        }
+    }
+
+    pub(super) fn finish(mut self) -> PackedRuns {
+        self.end_leaf();
+        self.built
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,265 @@
+//! What the write buffer holds, as ranges: which of them to evict next, and which cover a range.
+//!
+//! ```text
+//!     LargestRegion                       LeastRecentlyWritten
+//!     held    ....rrrrrrrr......rrr..     ....1114444.......233..
+//!     write          wwww                        wwww
+//!     held    ....rrrrrrrrrrr...rrr..     ....1115555.......233..   the victim is 1
+//!                 ^ the victim                           (and of what was 4, nothing is left)
+//! ```
+//!
+//! [`EvictionOrder::LargestRegion`] is the paper's LBA-size tree: what overlaps or touches is one
+//! region, and the victim is the longest region. Here it is two B-trees, by start and by length,
+//! instead of one red-black tree with sizes in it: the longest is then found without a walk.
+//!
+//! [`EvictionOrder::LeastRecentlyWritten`] is the baseline that results are compared with, and it
+//! means exactly this. The data of each write are an entry of their own, however close their
+//! neighbours are; the entry last written is the newest. What a write overwrites leaves the older
+//! entries, whose rest keeps its age; an entry cut in two becomes two entries of the same age. The
+//! victim is the oldest entry, of two equally old ones the one with the lower address. Reads make
+//! nothing newer. Entries that are neighbours and are evicted one after another lie next to each
+//! other on the drive, and the mapping merges them: so the baseline does not suffer for requests
+//! that a sequential writer cut.
+//!
+//! Invariants
+//!   E1  Entries do not overlap; with `LargestRegion` they do not touch either.
+//!   E2  Each entry is in the order of eviction once, and nothing else is.
+//!   E3  The total is the sum of the entries.
+//!
+//! Cost: O(log n) for a write, and for each entry that it merges or cuts.
+//! Source: section II-A of the paper; sizes of its figure 2 are in the tests.
+//! Not here: the bytes (`buffer`), how much may be held, and when to evict.
+
+use imbrex_disk::{BlockRange, Blocks, Lba};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What leaves the write buffer first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EvictionOrder {
+    /// The longest region; of equally long ones that with the lowest address.
+    LargestRegion,
+    /// What was written longest ago, request by request: the baseline.
+    LeastRecentlyWritten,
+}
+
+/// The ranges that the write buffer holds; see the module for what an entry is.
+#[derive(Clone, Debug)]
+pub struct Regions {
+    order: EvictionOrder,
+    entries: BTreeMap<u64, Entry>,
+    /// `(rank, start)`: the lowest is evicted first.
+    by_rank: BTreeSet<(u64, u64)>,
+    total: u64,
+    next_stamp: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    len: u64,
+    rank: u64,
+}
+
+impl Regions {
+    /// Holds nothing.
+    pub fn new(order: EvictionOrder) -> Regions {
+        Regions {
+            order,
+            entries: BTreeMap::new(),
+            by_rank: BTreeSet::new(),
+            total: 0,
+            next_stamp: 0,
+        }
+    }
+
+    /// What leaves first.
+    pub fn order(&self) -> EvictionOrder {
+        self.order
+    }
+
+    /// How many blocks all entries have.
+    pub fn total(&self) -> Blocks {
+        Blocks::new(self.total)
+    }
+
+    /// How many entries.
+    pub fn count(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether nothing is held.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// About how much memory this takes: the items of both trees at the fill of random inserts.
+    pub fn memory_bytes(&self) -> u64 {
+        const ENTRY_BYTES: u64 = (size_of::<(u64, Entry)>() + size_of::<(u64, u64)>()) as u64;
+        // A node of the standard B-tree is 69 % full on average.
+        self.entries.len() as u64 * ENTRY_BYTES * 100 / 69
+    }
+
+    /// Takes in what a request wrote, and says how many of its blocks were not held before.
+    pub fn insert(&mut self, written: BlockRange) -> Blocks {
+        if written.len.is_zero() {
+            return Blocks::ZERO;
+        }
+        let before = self.total;
+        let (mut start, mut end) = (written.start.get(), written.end().get());
+        match self.order {
+            EvictionOrder::LargestRegion => {
+                if let Some((&left, entry)) = self.entries.range(..start).next_back()
+                    && start <= left + entry.len
+                {
+                    if end <= left + entry.len {
+                        return Blocks::ZERO;
+                    }
+                    start = left;
+                    end = end.max(left + entry.len);
+                }
+                while let Some((&next, entry)) = self.entries.range(start..=end).next() {
+                    end = end.max(next + entry.len);
+                    self.take(next);
+                }
+            }
+            EvictionOrder::LeastRecentlyWritten => {
+                self.remove(written);
+            }
+        }
+        let stamp = self.next_stamp;
+        self.next_stamp += 1;
+        self.put(start, end, stamp);
+        // What `LeastRecentlyWritten` removed above came back: the difference is what is new.
+        Blocks::new(self.total - before)
+    }
+
+    /// Drops a range, evicted or trimmed, and says how many blocks of it were held.
+    pub fn remove(&mut self, range: BlockRange) -> Blocks {
+        if range.len.is_zero() {
+            return Blocks::ZERO;
+        }
+        let before = self.total;
+        let (start, end) = (range.start.get(), range.end().get());
+        if let Some((&left, &entry)) = self.entries.range(..start).next_back()
+            && start < left + entry.len
+        {
+            self.take(left);
+            self.put(left, start, entry.rank);
+            self.put(end, left + entry.len, entry.rank);
+        }
+        while let Some((&next, &entry)) = self.entries.range(start..end).next() {
+            self.take(next);
+            self.put(end, next + entry.len, entry.rank);
+        }
+        Blocks::new(before - self.total)
+    }
+
+    /// What to evict next.
+    pub fn victim(&self) -> Option<BlockRange> {
+        self.victims().next()
+    }
+
+    /// All entries in the order of their eviction.
+    pub fn victims(&self) -> impl Iterator<Item = BlockRange> + '_ {
+        self.by_rank.iter().map(|&(_, start)| run(start, start + self.entries[&start].len))
+    }
+
+    /// All entries by address.
+    pub fn iter(&self) -> impl Iterator<Item = BlockRange> + '_ {
+        self.entries.iter().map(|(&start, entry)| run(start, start + entry.len))
+    }
+
+    /// The entries that share a block with `range`, whole and by address.
+    pub fn touching(&self, range: BlockRange) -> impl Iterator<Item = BlockRange> + '_ {
+        let (start, end) = (range.start.get(), range.end().get());
+        let left = self.entries.range(..start).next_back();
+        let left = left.filter(|&(&left, entry)| start < left + entry.len && start < end);
+        let inside = self.entries.range(start..end.max(start));
+        left.into_iter().chain(inside).map(|(&start, entry)| run(start, start + entry.len))
+    }
+
+    /// The parts of `range` that are held, by address. Neighbours are not merged.
+    pub fn within(&self, range: BlockRange) -> impl Iterator<Item = BlockRange> + '_ {
+        self.touching(range).map(move |entry| {
+            let (start, end) = (entry.start.max(range.start), entry.end().min(range.end()));
+            BlockRange::new(start, end - start)
+        })
+    }
+
+    /// The fewest entries that hold whatever is held of `ranges`, each once and by address: what
+    /// must be evicted so that a journal zone with the copies of `ranges` is free.
+    pub fn covering(&self, ranges: impl IntoIterator<Item = BlockRange>) -> Vec<BlockRange> {
+        let starts: BTreeSet<Lba> = ranges
+            .into_iter()
+            .flat_map(|range| self.touching(range))
+            .map(|entry| entry.start)
+            .collect();
+        let whole = |start: Lba| run(start.get(), start.get() + self.entries[&start.get()].len);
+        starts.into_iter().map(whole).collect()
+    }
+
+    /// Checks E1 to E3.
+    ///
+    /// # Errors
+    /// The first violation, in words.
+    pub fn check(&self) -> Result<(), String> {
+        let mut previous_end = None;
+        for entry in self.iter() {
+            let is_apart = match (previous_end, self.order) {
+                (None, _) => true,
+                (Some(end), EvictionOrder::LargestRegion) => end < entry.start,
+                (Some(end), EvictionOrder::LeastRecentlyWritten) => end <= entry.start,
+            };
+            if !is_apart || entry.len.is_zero() {
+                return Err(format!("E1: entry {entry} follows one that ends at {previous_end:?}"));
+            }
+            previous_end = Some(entry.end());
+        }
+        for (&start, entry) in &self.entries {
+            let is_right = match self.order {
+                EvictionOrder::LargestRegion => entry.rank == u64::MAX - entry.len,
+                EvictionOrder::LeastRecentlyWritten => entry.rank < self.next_stamp,
+            };
+            if !is_right || !self.by_rank.contains(&(entry.rank, start)) {
+                return Err(format!("E2: the entry at {start} has the wrong rank {}", entry.rank));
+            }
+        }
+        if self.by_rank.len() != self.entries.len() {
+            let (ranks, entries) = (self.by_rank.len(), self.entries.len());
+            return Err(format!("E2: {ranks} ranks of {entries} entries"));
+        }
+        let sum: Blocks = self.iter().map(|entry| entry.len).sum();
+        if sum != self.total() {
+            return Err(format!("E3: the entries have {sum}, the total says {}", self.total()));
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, start: u64) {
+        if let Some(entry) = self.entries.remove(&start) {
+            self.by_rank.remove(&(entry.rank, start));
+            self.total -= entry.len;
+        }
+    }
+
+    /// Adds the entry `start..end` unless it is empty.
+    fn put(&mut self, start: u64, end: u64, stamp: u64) {
+        if end <= start {
+            return;
+        }
+        let len = end - start;
+        let rank = match self.order {
+            EvictionOrder::LargestRegion => u64::MAX - len,
+            EvictionOrder::LeastRecentlyWritten => stamp,
+        };
+        self.entries.insert(start, Entry { len, rank });
+        self.by_rank.insert((rank, start));
+        self.total += len;
+    }
+}
+
+fn run(start: u64, end: u64) -> BlockRange {
+    BlockRange::new(Lba::new(start), Blocks::new(end - start))
+}
+
+#[cfg(test)]
+mod tests;
