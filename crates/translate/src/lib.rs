@@ -27,7 +27,7 @@ mod fixed_bands;
 
 pub use driver::{
     Cleaning, CleaningOrder, EvictionOrder, MapRun, MapSpec, Mapping, MappingError, PbaRange,
-    Piece, Regions, RunFields, SectorRange, TableMapping, TableWrite, ZoneContent, ZoneFill,
-    candidates, choose,
+    Piece, Regions, SectorRange, TableMapping, TableWrite, ZoneContent, ZoneFill, candidates,
+    choose,
 };
 pub use fixed_bands::{BandCounters, BandOptions, BandsError, FixedBands, ReadBack, Staging};

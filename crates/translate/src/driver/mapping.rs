@@ -89,7 +89,8 @@ impl MapRun {
 
 impl fmt::Display for MapRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} -> {}", self.range(), self.at.get())
+        // No ends: the run may be one of a damaged checkpoint, with any numbers.
+        write!(f, "{} from {} at {}", self.len, self.start, self.at)
     }
 }
 
@@ -128,56 +129,41 @@ pub enum MappingError {
         max: u64,
     },
     /// A run that has no block, or ends behind the disk or the drive.
-    #[error("run {run} is empty, or ends behind block {len} of the disk or {drive_len} below")]
+    #[error("node of {run} is empty, or ends behind block {len} of the disk or {drive_len} below")]
     OutOfRange {
         /// The run.
-        run: RunFields,
+        run: MapRun,
         /// How many LBAs there are.
         len: u64,
         /// How many PBAs there are.
         drive_len: u64,
     },
     /// A node that lies in two zones.
-    #[error("run {run} crosses the end of a zone; zones are of {zone_len} blocks")]
+    #[error("node of {run} crosses the end of a zone; zones are of {zone_len} blocks")]
     ZoneBoundary {
         /// The run.
-        run: RunFields,
+        run: MapRun,
         /// The length of a zone.
         zone_len: u64,
     },
     /// A node that does not lie behind the one before it.
-    #[error("run {run} does not lie behind the run before it, which ends at lba {previous_end}")]
+    #[error(
+        "node of {run} does not lie behind the one before it, which ends at lba {previous_end}"
+    )]
     OutOfOrder {
         /// The run.
-        run: RunFields,
+        run: MapRun,
         /// Where the run before it ends.
         previous_end: u64,
     },
     /// Two LBAs would have one PBA.
-    #[error("run {run} lies where {owner} lies")]
+    #[error("node of {run} lies where {owner} lie")]
     PbaTaken {
         /// The run.
-        run: RunFields,
+        run: MapRun,
         /// The node that lies there.
-        owner: RunFields,
+        owner: MapRun,
     },
-}
-
-/// A run in an error: any numbers, also those of a damaged checkpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RunFields {
-    /// The first LBA.
-    pub lba: u64,
-    /// The first PBA.
-    pub pba: u64,
-    /// How many blocks.
-    pub len: u64,
-}
-
-impl fmt::Display for RunFields {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "of {} blocks from lba {} at pba {}", self.len, self.lba, self.pba)
-    }
 }
 
 /// The mapping of a drive; see the module.
@@ -226,11 +212,11 @@ impl Mapping {
         let mut mapping = Mapping::new(spec)?;
         let mut zones: Vec<Vec<Run>> = vec![Vec::new(); spec.zone_count as usize];
         let mut builder = Builder::default();
-        for node in nodes {
-            let run = mapping.node_of(node)?;
+        for given in nodes {
+            let run = mapping.node_of(given)?;
             let previous_end = builder.last().map_or(0, Run::end);
             if run.key < previous_end {
-                return Err(MappingError::OutOfOrder { run: fields(run), previous_end });
+                return Err(MappingError::OutOfOrder { run: given, previous_end });
             }
             let zone = mapping.zone_index(run.value);
             match builder.last().filter(|&last| mapping.is_one_run(last, run)) {
@@ -252,7 +238,7 @@ impl Mapping {
             runs.sort_unstable();
             for run in runs {
                 if let Some(owner) = builder.last().filter(|last| run.key < last.end()) {
-                    let (run, owner) = (fields(run.flipped()), fields(owner.flipped()));
+                    let (run, owner) = (node(run.flipped()), node(owner.flipped()));
                     return Err(MappingError::PbaTaken { run, owner });
                 }
                 builder.push(run);
@@ -307,12 +293,13 @@ impl Mapping {
     /// of LBAs outside `range`. Mapping again what is mapped so already is no error: a journal that
     /// is replayed twice does.
     pub fn set(&mut self, range: BlockRange, at: Pba) -> Result<Vec<PbaRange>, MappingError> {
-        let run = self.checked(MapRun { start: range.start, at, len: range.len })?;
+        let run = MapRun { start: range.start, at, len: range.len };
+        self.check_range(run)?;
         if let Some(owner) = self.other_owner(run) {
-            return Err(MappingError::PbaTaken { run, owner: fields(owner.flipped()) });
+            return Err(MappingError::PbaTaken { run, owner: node(owner.flipped()) });
         }
         let displaced = self.unset(range);
-        let (mut lba, mut pba, end) = (run.lba, run.pba, run.lba + run.len);
+        let (mut lba, mut pba, end) = (range.start.get(), at.get(), range.end().get());
         while lba < end {
             let zone_end = (self.zone_index(pba) as u64 + 1) * self.spec.zone_len.get();
             let len = (end - lba).min(zone_end - pba);
@@ -329,6 +316,9 @@ impl Mapping {
             return displaced;
         }
         let (start, end) = (range.start.get(), range.end().get());
+        if self.by_lba.last_at(end - 1).is_none_or(|last| last.end() <= start) {
+            return displaced;
+        }
         if let Some(left) = self.by_lba.last_at(start)
             && left.key < start
             && start < left.end()
@@ -450,15 +440,18 @@ impl Mapping {
     fn add(&mut self, run: Run) {
         self.count_in(run);
         let mut run = run;
-        if let Some(right) = self.by_lba.last_at(run.end())
-            && self.is_one_run(run, right)
-        {
-            self.by_lba.remove(right.key);
-            self.by_pba.remove(right.value);
-            self.count_node_out(right);
-            run.len += right.len;
+        let mut left = self.by_lba.last_at(run.end());
+        if let Some(right) = left.filter(|right| right.key == run.end()) {
+            left = run.key.checked_sub(1).and_then(|before| self.by_lba.last_at(before));
+            if self.is_one_run(run, right) {
+                self.by_lba.remove(right.key);
+                self.by_pba.remove(right.value);
+                let zone = self.zone_index(right.value);
+                self.zones[zone].nodes -= 1;
+                run.len += right.len;
+            }
         }
-        match self.by_lba.last_at(run.key).filter(|&left| self.is_one_run(left, run)) {
+        match left.filter(|&left| self.is_one_run(left, run)) {
             Some(left) => {
                 self.by_lba.set_len(left.key, left.len + run.len);
                 self.by_pba.set_len(left.value, left.len + run.len);
@@ -500,11 +493,6 @@ impl Mapping {
         self.mapped -= u64::from(run.len);
     }
 
-    fn count_node_out(&mut self, run: Run) {
-        let zone = self.zone_index(run.value);
-        self.zones[zone].nodes -= 1;
-    }
-
     /// Whether `right` goes on where `left` ends, in both addresses and in the same zone.
     fn is_one_run(&self, left: Run, right: Run) -> bool {
         left.end() == right.key
@@ -513,13 +501,15 @@ impl Mapping {
     }
 
     /// A node with blocks where `run` is to lie, that are not those of LBAs of `run`; by PBA.
-    fn other_owner(&self, run: RunFields) -> Option<Run> {
-        let (start, end) = (run.pba, run.pba + run.len);
+    fn other_owner(&self, run: MapRun) -> Option<Run> {
+        let (start, end) = (run.at.get(), run.place().end().get());
+        let (lba_start, lba_end) = (run.start.get(), run.range().end().get());
+        self.by_pba.last_at(end - 1).filter(|last| start < last.end())?;
         let left = self.by_pba.last_at(start).filter(|left| left.key < start && start < left.end());
         left.into_iter().chain(self.by_pba.range(start, end)).find(|owner| {
             let (from, to) = (owner.key.max(start), owner.end().min(end));
             let lba = owner.value + (from - owner.key);
-            lba < run.lba || run.lba + run.len < lba + (to - from)
+            lba < lba_start || lba_end < lba + (to - from)
         })
     }
 
@@ -527,23 +517,24 @@ impl Mapping {
         (pba / self.spec.zone_len.get()) as usize
     }
 
-    fn checked(&self, run: MapRun) -> Result<RunFields, MappingError> {
-        let run = RunFields { lba: run.start.get(), pba: run.at.get(), len: run.len.get() };
+    fn check_range(&self, run: MapRun) -> Result<(), MappingError> {
         let (len, drive_len) = (self.spec.len.get(), drive_len(self.spec));
-        let fits = |start: u64, len: u64| start.checked_add(run.len).is_some_and(|end| end <= len);
-        if run.len == 0 || !fits(run.lba, len) || !fits(run.pba, drive_len) {
+        let fits =
+            |start: u64, len: u64| start.checked_add(run.len.get()).is_some_and(|end| end <= len);
+        if run.len.is_zero() || !fits(run.start.get(), len) || !fits(run.at.get(), drive_len) {
             return Err(MappingError::OutOfRange { run, len, drive_len });
         }
-        Ok(run)
+        Ok(())
     }
 
     /// The run of a node that a mapping may have.
-    fn node_of(&self, node: MapRun) -> Result<Run, MappingError> {
-        let run = self.checked(node)?;
-        if self.zone_index(run.pba) != self.zone_index(run.pba + run.len - 1) {
+    fn node_of(&self, run: MapRun) -> Result<Run, MappingError> {
+        self.check_range(run)?;
+        let (pba, len) = (run.at.get(), run.len.get());
+        if self.zone_index(pba) != self.zone_index(pba + len - 1) {
             return Err(MappingError::ZoneBoundary { run, zone_len: self.spec.zone_len.get() });
         }
-        Ok(Run { key: run.lba, value: run.pba, len: short(run.len) })
+        Ok(Run { key: run.start.get(), value: pba, len: short(len) })
     }
 }
 
@@ -580,10 +571,6 @@ fn node(run: Run) -> MapRun {
         at: Pba::new(run.value),
         len: Blocks::new(u64::from(run.len)),
     }
-}
-
-fn fields(run: Run) -> RunFields {
-    RunFields { lba: run.key, pba: run.value, len: u64::from(run.len) }
 }
 
 #[cfg(test)]

@@ -21,7 +21,6 @@ mod regions;
 
 pub use choose::{Cleaning, CleaningOrder, ZoneContent, ZoneFill, candidates, choose};
 pub use mapping::{
-    MapRun, MapSpec, Mapping, MappingError, PbaRange, Piece, RunFields, SectorRange, TableMapping,
-    TableWrite,
+    MapRun, MapSpec, Mapping, MappingError, PbaRange, Piece, SectorRange, TableMapping, TableWrite,
 };
 pub use regions::{EvictionOrder, Regions};

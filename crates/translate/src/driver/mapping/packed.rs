@@ -111,19 +111,10 @@ impl PackedRuns {
     /// Adds a run whose key is not there.
     pub(super) fn insert(&mut self, run: Run) {
         self.count += 1;
-        let Some((&base, _)) = self.leaves.range(..=run.key).next_back() else {
-            // Below all bases, or the first of all: the first leaf reaches down to 0.
-            match self.leaves.first_entry().filter(|first| first.get().len() < LEAF_LEN_MAX) {
-                Some(first) => {
-                    let mut leaf = first.remove();
-                    self.room += put(&mut leaf, 0, run);
-                    self.leaves.insert(0, leaf);
-                }
-                None => self.add_leaf(0, run),
-            }
+        let Some((&base, leaf)) = self.leaves.range_mut(..=run.key).next_back() else {
+            self.insert_first(run);
             return;
         };
-        let leaf = self.leaves.get_mut(&base).expect("the base was just found");
         let index = leaf.partition_point(|packed| packed.key() < run.key);
         if leaf.len() < LEAF_LEN_MAX {
             self.room += put(leaf, index, run);
@@ -141,6 +132,18 @@ impl PackedRuns {
                 _ => put(leaf, index, run),
             };
             self.leaves.insert(right[0].key(), right);
+        }
+    }
+
+    /// Adds a run below all bases, or the first of all: the first leaf then reaches down to 0.
+    fn insert_first(&mut self, run: Run) {
+        match self.leaves.first_entry().filter(|first| first.get().len() < LEAF_LEN_MAX) {
+            Some(first) => {
+                let mut leaf = first.remove();
+                self.room += put(&mut leaf, 0, run);
+                self.leaves.insert(0, leaf);
+            }
+            None => self.add_leaf(0, run),
         }
     }
 
