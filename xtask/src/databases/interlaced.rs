@@ -42,9 +42,13 @@ const RUN: Scale = Scale {
     hyper_table_len_bytes: 64 * MIB,
 };
 
-/// LevelDB's and HyperLevelDB's levels cannot be set: with twice the load the largest level of LevelDB holds
-/// about the share of it that it holds in the paper, 60 %.
-const RUN_OF_FIXED_LEVELS: Scale = Scale { drive: "4GB", load_len_bytes: 3_072_000_000, ..RUN };
+/// LevelDB's levels cannot be set: with twice the load the largest of them holds about the share that it
+/// holds in the paper, 60 %.
+const RUN_LEVELDB: Scale = Scale { drive: "4GB", load_len_bytes: 3_072_000_000, ..RUN };
+
+/// Nor can HyperLevelDB's, which are longer, and which it compacts up to half a GB at a time: that must
+/// find room.
+const RUN_HYPERLEVELDB: Scale = Scale { drive: "3GB", load_len_bytes: 2_304_000_000, ..RUN };
 
 const TEST: Scale = Scale {
     drive: "256MiB",
@@ -170,10 +174,10 @@ pub(super) fn run(built: &Built, dir: &Path, runs: u32) -> Result<()> {
         }
     }
     if built.leveldb {
-        compare(built, dir, &RUN_OF_FIXED_LEVELS, LEVELDB, runs)?;
+        compare(built, dir, &RUN_LEVELDB, LEVELDB, runs)?;
     }
     if built.hyperleveldb.is_some() {
-        compare(built, dir, &RUN_OF_FIXED_LEVELS, HYPERLEVELDB, runs)?;
+        compare(built, dir, &RUN_HYPERLEVELDB, HYPERLEVELDB, runs)?;
     }
     Ok(())
 }
