@@ -119,7 +119,8 @@ pub(crate) fn build(root: &Path, may_skip: bool, only: Option<Database>) -> Resu
 /// Builds an adapter, against what is installed under `prefix` where that must be said.
 fn make(root: &Path, adapter: &str, prefix: Option<&Path>) -> Result<()> {
     let mut make = Command::new("make");
-    make.args(["-C", adapter, "-j2"]).current_dir(root);
+    // What a chore prints on standard output is its result.
+    make.args(["-C", adapter, "-j2"]).current_dir(root).stdout(std::io::stderr());
     if let Some(prefix) = prefix {
         make.arg(format!("HYPERLEVELDB={}", prefix.display()));
     }
