@@ -40,6 +40,9 @@ pub(crate) struct Args {
     /// How often each load is run.
     #[arg(long, default_value_t = 1)]
     runs: u32,
+    /// How long the zoned drive is, in MiB: in zones of 8 MiB, so a longer one has more of them.
+    #[arg(long, default_value_t = 1024, value_name = "MIB")]
+    zoned_mib: u64,
     /// Where to make the drives, of 2 to 4 GB each; nothing is left there [default: under target].
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -55,7 +58,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<()> {
     let dir = args.dir.clone().unwrap_or_else(|| root.join("target/adapters/databases"));
     match args.figure {
         Figure::Interlaced => interlaced::run(&built, &dir, args.runs),
-        Figure::Zoned => zoned::run(&built, &dir, args.runs),
+        Figure::Zoned => zoned::run(&built, &dir, args.runs, args.zoned_mib),
         Figure::Test => test(&built, &dir),
     }
 }

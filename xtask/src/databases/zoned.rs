@@ -30,12 +30,18 @@ struct Scale {
 
 const MIB: u64 = 1 << 20;
 
-const RUN: Scale = Scale {
-    drive_len_mib: 2048,
-    zone_len: "8MiB",
-    table_len_bytes: 2_000_000,
-    base_level_len_bytes: 16 * MIB,
-};
+impl Scale {
+    /// In zones of 8 MiB, of which a longer drive has more.
+    fn run(drive_len_mib: u64) -> Scale {
+        Scale {
+            drive_len_mib,
+            zone_len: "8MiB",
+            table_len_bytes: 2_000_000,
+            // So that three levels hold what fits.
+            base_level_len_bytes: drive_len_mib * MIB / 128,
+        }
+    }
+}
 
 const TEST: Scale = Scale {
     drive_len_mib: 512,
@@ -107,8 +113,12 @@ fn pairs(scale: &Scale, percent: u64) -> u64 {
 }
 
 /// Every layout, order and fill, as one table.
-pub(super) fn run(built: &Built, dir: &Path, runs: u32) -> Result<()> {
-    println!("\nRocksDB on a drive of {} MiB in zones of {}.\n", RUN.drive_len_mib, RUN.zone_len);
+pub(super) fn run(built: &Built, dir: &Path, runs: u32, drive_len_mib: u64) -> Result<()> {
+    let scale = Scale::run(drive_len_mib);
+    println!(
+        "\nRocksDB on a drive of {} MiB in zones of {}.\n",
+        scale.drive_len_mib, scale.zone_len
+    );
     header(&[
         "placement",
         "tables go down by",
@@ -125,9 +135,9 @@ pub(super) fn run(built: &Built, dir: &Path, runs: u32) -> Result<()> {
         for (order_name, order) in ORDERS {
             for percent in PAIR_PERCENTS {
                 for run in 0..runs {
-                    let count = pairs(&RUN, percent);
+                    let count = pairs(&scale, percent);
                     let name = [placement, order_name].map(str::to_owned);
-                    let found = load(built, dir, &RUN, layout, order, count, run);
+                    let found = load(built, dir, &scale, layout, order, count, run);
                     let cells = match &found {
                         Ok(outcome) => cells(outcome, count)?,
                         // What does not fit ends the program: the row says so.
