@@ -51,11 +51,11 @@ const RUN_LEVELDB: Scale = Scale { drive: "4GB", load_len_bytes: 3_072_000_000, 
 const RUN_HYPERLEVELDB: Scale = Scale { drive: "3GB", load_len_bytes: 2_304_000_000, ..RUN };
 
 const TEST: Scale = Scale {
-    drive: "256MiB",
-    track_len_bytes: MIB / 4,
-    table_len_bytes: MIB,
-    base_level_len_bytes: 8 * MIB,
-    load_len_bytes: 200_000_000,
+    drive: "128MiB",
+    track_len_bytes: MIB / 8,
+    table_len_bytes: MIB / 2,
+    base_level_len_bytes: 4 * MIB,
+    load_len_bytes: 88_000_000,
     hyper_table_len_bytes: 64 * MIB,
 };
 

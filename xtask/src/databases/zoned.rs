@@ -44,10 +44,10 @@ impl Scale {
 }
 
 const TEST: Scale = Scale {
-    drive_len_mib: 512,
-    zone_len: "4MiB",
-    table_len_bytes: 1_000_000,
-    base_level_len_bytes: 4 * MIB,
+    drive_len_mib: 256,
+    zone_len: "2MiB",
+    table_len_bytes: 500_000,
+    base_level_len_bytes: 2 * MIB,
 };
 
 /// What a load and its overwrites came to.
@@ -195,7 +195,7 @@ pub(super) fn test(built: &Built, dir: &Path) -> Result<()> {
         "{} zones were cleaned though the drive was not full",
         zones.cleaned_zones
     );
-    ensure!(zones.device < 1.02, "the drive wrote {:.3} times what it was given", zones.device);
+    ensure!(zones.device < 1.03, "the drive wrote {:.3} times what it was given", zones.device);
     ensure!(log.cleaned_zones > 0.0, "one log of zones cleaned none: the test tests nothing");
     Ok(())
 }
