@@ -73,6 +73,13 @@ Status Scan(DB* db, int family, int thread, const ReadOptions& options, bool bac
   return it->status();
 }
 
+// What is read counts only from a drive that can still be written.
+Status IsAlive(DB* db) {
+  leveldb::WriteOptions options;
+  options.sync = true;
+  return db->Put(options, "probe", "");
+}
+
 // What all threads share.
 struct Run {
   std::unique_ptr<DB> db;
@@ -151,8 +158,8 @@ class Worker {
     bool is_there = at != state_->tables[family].end();
     if (!status.ok() && !status.IsNotFound()) return status;
     if (status.ok() != is_there || (is_there && at->second != value)) {
-      Wrong("get of " + key + " in " + kFamilyNames[family] + ": " + status.ToString() + " " +
-            value.substr(0, 40));
+      return Mismatch("get of " + key + " in " + kFamilyNames[family] + ": " + status.ToString() +
+                      " " + value.substr(0, 40));
     }
     return Status::OK();
   }
@@ -161,9 +168,15 @@ class Worker {
     Table found;
     Status status = Scan(db_, family, thread_, options, backwards, &found);
     if (status.ok() && found != expected) {
-      Wrong("scan of thread " + std::to_string(thread_) + " in " + kFamilyNames[family] + ": " +
-            Difference(expected, found));
+      return Mismatch("scan of thread " + std::to_string(thread_) + " in " + kFamilyNames[family] +
+                      ": " + Difference(expected, found));
     }
+    return status;
+  }
+
+  Status Mismatch(const std::string& what) {
+    Status status = IsAlive(db_);
+    if (status.ok()) Wrong(what);
     return status;
   }
 
@@ -201,8 +214,10 @@ Status JudgeAll(DB* db, bool is_whole, Expectation* expectation) {
     }
   }
   std::string reason = expectation->Judge(found, is_whole);
-  if (!reason.empty()) Wrong(reason);
-  return Status::OK();
+  if (reason.empty()) return Status::OK();
+  Status status = IsAlive(db);
+  if (status.ok()) Wrong(reason);
+  return status;
 }
 
 int Failed(const char* doing, const Status& status) {
@@ -246,6 +261,7 @@ int main(int argc, char** argv) {
     fprintf(stderr, "usage: leveldb_stress DB DIR SEED BATCHES\n");
     return 2;
   }
+  stress::TellOfCrashes();
   return stress::Main(argv[1], argv[2], strtoull(argv[3], nullptr, 10),
                       strtoull(argv[4], nullptr, 10));
 }

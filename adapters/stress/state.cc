@@ -1,6 +1,8 @@
 #include "state.h"
 
+#include <execinfo.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -72,6 +74,15 @@ void Say(const char* format, ...) {
 void Wrong(const std::string& what) {
   Say("WRONG: %s\n", what.c_str());
   _exit(1);
+}
+
+void TellOfCrashes() {
+  signal(SIGSEGV, [](int number) {
+    void* frames[40];
+    backtrace_symbols_fd(frames, backtrace(frames, 40), STDERR_FILENO);
+    signal(number, SIG_DFL);
+    raise(number);
+  });
 }
 
 const char* const kFamilyNames[kFamilies] = {"default", "single", "merge"};

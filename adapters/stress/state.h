@@ -24,6 +24,9 @@ void Say(const char* format, ...);
 // Ends the program: the database is not as it must be.
 [[noreturn]] void Wrong(const std::string& what);
 
+// From now on a crash says whose code it happened in.
+void TellOfCrashes();
+
 constexpr int kThreads = 4;
 constexpr int kFamilies = 3;
 

@@ -7,6 +7,7 @@
 //!     cut       the drive loses its power at a device event, some of its cache kept; the program sees
 //!               every call fail, and ends
 //!     closed    the program ends by itself
+//!     full      the drive is, which on a tight one may end a life before its time
 //!   each life first judges what the one before left
 //! ```
 //!
@@ -25,15 +26,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The layouts, and how their drives are made: so small that their space is used again and again.
-const DRIVES: [(&str, &[&str]); 6] = [
-    ("leveled-zones", &["--capacity", "256MiB", "--zone-len", "1MiB"]),
-    ("leveled-first-fit", &["--capacity", "128MiB", "--rule", "conventional"]),
+/// The layouts, how many MiB their drives have, and how else they are made: so small that their space is
+/// used again and again. Every fourth seed has a quarter of it: what is written may fill it.
+const DRIVES: [(&str, u64, &[&str]); 6] = [
+    ("leveled-zones", 256, &["--zone-len", "1MiB"]),
+    ("leveled-first-fit", 128, &["--rule", "conventional"]),
     // Tables here are a hundredth of SEALDB's, and so must be the guards between them.
-    ("sealdb", &["--capacity", "512MiB", "--track-len", "64KiB", "--overlap-tracks", "4"]),
-    ("imr-m", &["--capacity", "256MiB"]),
-    ("imr-3phase", &["--capacity", "256MiB"]),
-    ("leveled-log", &["--capacity", "256MiB", "--zone-len", "1MiB"]),
+    ("sealdb", 512, &["--track-len", "64KiB", "--overlap-tracks", "4"]),
+    ("imr-m", 256, &[]),
+    ("imr-3phase", 256, &[]),
+    ("leveled-log", 256, &["--zone-len", "1MiB"]),
 ];
 
 /// How often a program is started on one drive.
@@ -100,17 +102,18 @@ struct Tally {
     cut: u64,
     cut_in_recovery: u64,
     closed: u64,
+    full: u64,
 }
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Tally { seeds, batches, killed, killed_with_cache, cut, cut_in_recovery, closed } =
-            self;
+        let Tally { seeds, batches, killed, killed_with_cache, cut, .. } = self;
+        let Tally { cut_in_recovery, closed, full, .. } = self;
         write!(
             f,
             "{seeds} seeds, {batches} batches there at the end, killed {killed} times, with the \
              drive's cache {killed_with_cache}, power cut {cut} times, {cut_in_recovery} of them while \
-             opening, closed {closed} times"
+             opening, closed {closed} times, full {full} times"
         )
     }
 }
@@ -120,9 +123,9 @@ pub(crate) fn run(root: &Path, args: &StressArgs) -> Result<()> {
     adapters::build(root, false, Some(args.database.adapter()))?;
     let drives: Vec<_> = DRIVES
         .into_iter()
-        .filter(|(name, _)| args.layout.as_deref().is_none_or(|only| only == *name))
+        .filter(|(name, ..)| args.layout.as_deref().is_none_or(|only| only == *name))
         .collect();
-    let names = DRIVES.map(|(name, _)| name).join(", ");
+    let names = DRIVES.map(|(name, ..)| name).join(", ");
     ensure!(!drives.is_empty(), "no such layout here; there are {names}");
     let dir = args.dir.clone().unwrap_or_else(|| root.join("target/stress"));
     let first_seed = args.seed.unwrap_or(args.first_seed);
@@ -133,13 +136,13 @@ pub(crate) fn run(root: &Path, args: &StressArgs) -> Result<()> {
     };
     let limit = args.minutes.map(|minutes| Duration::from_secs(minutes * 60));
     let start = now();
-    let mut tallies: Vec<_> = drives.iter().map(|(name, _)| (*name, Tally::default())).collect();
+    let mut tallies: Vec<_> = drives.iter().map(|drive| (drive.0, Tally::default())).collect();
     'seeds: for seed in first_seed..end_seed {
-        for ((layout, options), (_, tally)) in drives.iter().zip(&mut tallies) {
+        for (&kind, (_, tally)) in drives.iter().zip(&mut tallies) {
             if limit.is_some_and(|limit| start.elapsed() >= limit) {
                 break 'seeds;
             }
-            let drive = Drive { root, dir: &dir, database: args.database, layout, options };
+            let drive = Drive { root, dir: &dir, database: args.database, kind };
             drive.run(seed, LIVES, tally)?;
         }
         if seed % 10 == 0 {
@@ -154,10 +157,10 @@ pub(crate) fn run(root: &Path, args: &StressArgs) -> Result<()> {
 
 /// A few lives on one layout, as a part of `cargo xtask adapters`.
 pub(crate) fn shortly(root: &Path, dir: &Path, database: Database, layout: &str) -> Result<()> {
-    let (layout, options) =
-        DRIVES.into_iter().find(|(name, _)| *name == layout).context("a layout without a drive")?;
+    let kind = DRIVES.into_iter().find(|(name, ..)| *name == layout);
+    let kind = kind.context("a layout without a drive")?;
     let mut tally = Tally::default();
-    let drive = Drive { root, dir: &dir.join("stress"), database, layout, options };
+    let drive = Drive { root, dir: &dir.join("stress"), database, kind };
     for seed in 1..=2 {
         drive.run(seed, 8, &mut tally)?;
     }
@@ -170,13 +173,16 @@ struct Drive<'a> {
     root: &'a Path,
     dir: &'a Path,
     database: Database,
-    layout: &'static str,
-    options: &'static [&'static str],
+    /// A line of [`DRIVES`].
+    kind: (&'static str, u64, &'static [&'static str]),
 }
 
 impl Drive<'_> {
     /// Makes the drive, empty, and a directory for what is expected of it.
-    fn make(&self) -> Result<PathBuf> {
+    fn make(&self, seed: u64) -> Result<PathBuf> {
+        let (layout, capacity_mib, options) = self.kind;
+        let share = if seed.is_multiple_of(4) { 4 } else { 1 };
+        let capacity = format!("{}MiB", capacity_mib / share);
         let dir = self.dir;
         if dir.exists() {
             std::fs::remove_dir_all(dir)
@@ -186,42 +192,49 @@ impl Drive<'_> {
             .context("cannot make a directory for drives")?;
         let drive = dir.join("drive");
         let status = Command::new(self.root.join("target/release/imbrex"))
-            .args(["drive", "create", "--no-store", "--layout", self.layout, "--seed", "1"])
-            .args(self.options)
+            .args(["drive", "create", "--no-store", "--layout", layout, "--seed", "1"])
+            .args(["--capacity", &capacity])
+            .args(options)
             .arg(&drive)
             .stdout(Stdio::null())
             .status()
             .context("cannot start imbrex")?;
-        ensure!(status.success(), "cannot make a drive for {}", self.layout);
+        ensure!(status.success(), "cannot make a drive for {layout}");
         Ok(drive)
     }
 
     fn run(&self, seed: u64, lives: u64, tally: &mut Tally) -> Result<()> {
-        let drive = self.make()?;
+        let drive = self.make(seed)?;
         let mut random = Random::new(seed);
         let mut batches = 0;
+        let mut before = Vec::new();
         for number in 0..lives {
             let death = if number + 1 == lives { Death::AtOnce } else { Death::draw(&mut random) };
             copy(&[&drive, &self.dir.join("expected")], &self.dir.join("before"))?;
-            let (dir, layout) = (self.dir, self.layout);
+            let (dir, layout) = (self.dir, self.kind.0);
             let programs = self.database.programs();
             let life = Life { root: self.root, dir, layout, programs, seed, death: death.clone() };
             let end = life.live()?;
             if let Some(reason) = end.failure {
                 bail!(
                     "{:?} on {layout}, seed {seed}, life {number} ({death:?}): {reason}\n{}\n\
+                 before: {}\n\
                  kept: {} as it was before this life, the drive, what was expected and what it said\n\
                  again, if threads interleave alike: cargo xtask stress --seed {seed} --layout {layout} \
                  --database {}",
                     self.database,
                     end.said,
+                    before.join(", "),
                     dir.join("before").display(),
                     format!("{:?}", self.database).to_lowercase(),
                 );
             }
             batches = end.verified.unwrap_or(batches);
+            let how = if end.is_full { "full" } else { death.name() };
+            before.push(if end.is_closed { "closed" } else { how });
             match death {
                 _ if end.is_closed => tally.closed += 1,
+                _ if end.is_full => tally.full += 1,
                 Death::Cut { .. } if end.verified.is_none() => {
                     tally.cut += 1;
                     tally.cut_in_recovery += 1;
