@@ -73,11 +73,14 @@ Status Scan(DB* db, int family, int thread, const ReadOptions& options, bool bac
   return it->status();
 }
 
-// What is read counts only from a drive that can still be written.
-Status IsAlive(DB* db) {
+// After a wrong answer: it is one only if the drive can still be written.
+Status ProbeAfter(const std::string& wrong, DB* db) {
   leveldb::WriteOptions options;
   options.sync = true;
-  return db->Put(options, "probe", "");
+  Status status = db->Put(options, "probe", "");
+  if (status.ok()) Wrong(wrong);
+  Say("not counted, the drive failed: %s\n", wrong.c_str());
+  return status;
 }
 
 // What all threads share.
@@ -175,9 +178,7 @@ class Worker {
   }
 
   Status Mismatch(const std::string& what) {
-    Status status = IsAlive(db_);
-    if (status.ok()) Wrong(what);
-    return status;
+    return ProbeAfter(what, db_);
   }
 
   // Looks at the snapshot that it took before, and takes another.
@@ -215,9 +216,7 @@ Status JudgeAll(DB* db, bool is_whole, Expectation* expectation) {
   }
   std::string reason = expectation->Judge(found, is_whole);
   if (reason.empty()) return Status::OK();
-  Status status = IsAlive(db);
-  if (status.ok()) Wrong(reason);
-  return status;
+  return ProbeAfter(reason, db);
 }
 
 int Failed(const char* doing, const Status& status) {

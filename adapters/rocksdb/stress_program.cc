@@ -33,12 +33,15 @@ using rocksdb::DB;
 using rocksdb::ReadOptions;
 using rocksdb::Status;
 
-// Whether the drive can still be written. What was read is not what was written only if it can:
-// RocksDB before 8.7 skips, in a scan, a table whose first block cannot be read.
-Status IsAlive(DB* db) {
+// After a wrong answer: it is one only if the drive can still be written. RocksDB before 8.7 skips, in a
+// scan, a table whose first block cannot be read.
+Status ProbeAfter(const std::string& wrong, DB* db) {
   rocksdb::WriteOptions options;
   options.sync = true;
-  return db->Put(options, "probe", "");
+  Status status = db->Put(options, "probe", "");
+  if (status.ok()) Wrong(wrong);
+  Say("not counted, the drive failed: %s\n", wrong.c_str());
+  return status;
 }
 
 // What all threads share.
@@ -144,9 +147,7 @@ class Worker {
 
   Status Mismatch(const std::string& what) {
     doing_ = "write after a wrong answer";
-    Status status = IsAlive(db_);
-    if (status.ok()) Wrong(what);
-    return status;
+    return ProbeAfter(what, db_);
   }
 
   // Looks at the snapshot that it took before, and takes another.
@@ -247,9 +248,7 @@ Status JudgeAll(const Store& store, bool is_whole, Expectation* expectation) {
   }
   std::string reason = expectation->Judge(found, is_whole);
   if (reason.empty()) return Status::OK();
-  Status status = IsAlive(store.db);
-  if (status.ok()) Wrong(reason);
-  return status;
+  return ProbeAfter(reason, store.db);
 }
 
 int Failed(const char* doing, const Status& status) {
