@@ -162,7 +162,7 @@ pub(crate) fn shortly(root: &Path, dir: &Path, database: Database, layout: &str)
     let mut tally = Tally::default();
     let drive = Drive { root, dir: &dir.join("stress"), database, kind };
     for seed in 1..=2 {
-        drive.run(seed, 8, &mut tally)?;
+        drive.run(seed, 6, &mut tally)?;
     }
     println!("  {layout:<18} {database:?}: {tally}");
     Ok(())
