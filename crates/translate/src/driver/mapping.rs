@@ -17,7 +17,8 @@
 //!
 //! The paper's tree is a red-black tree of nodes with a key, a length and an address, which with
 //! pointers, colour and the allocator's header are 56 bytes or so, in one order. Here both orders
-//! together take about 35 bytes a node (`packed`): 30 million nodes are about a gigabyte.
+//! together take about 35 bytes a node (`packed`): 30 million nodes, written in random order, are
+//! accounted as 1.05 GB, and the process grew by 1.2 GB, since leaves that grow leave holes.
 //!
 //! A node lies in one zone: runs that are contiguous across the end of a zone stay two nodes. This
 //! is the one deviation from the paper's count of nodes, at most one for each zone.
@@ -309,6 +310,30 @@ impl Mapping {
         Ok(displaced)
     }
 
+    /// Maps to the blocks from `to` what still lies where `from` says, and says how much that is.
+    /// What was written or trimmed since stays as it is: cleaning copies without holding up writes.
+    ///
+    /// # Errors
+    /// As [`Mapping::set`].
+    pub fn relocate(&mut self, from: MapRun, to: Pba) -> Result<Blocks, MappingError> {
+        self.check_range(from)?;
+        self.check_range(MapRun { at: to, ..from })?;
+        let is_there = |piece: &Piece| piece.at == Some(from.at + (piece.range.start - from.start));
+        let there: Vec<BlockRange> =
+            self.lookup(from.range()).filter(is_there).map(|piece| piece.range).collect();
+        let target = |range: BlockRange| to + (range.start - from.start);
+        for &range in &there {
+            let run = MapRun { start: range.start, at: target(range), len: range.len };
+            if let Some(owner) = self.other_owner(run) {
+                return Err(MappingError::PbaTaken { run, owner: node(owner.flipped()) });
+            }
+        }
+        for &range in &there {
+            self.set(range, target(range))?;
+        }
+        Ok(there.iter().map(|range| range.len).sum())
+    }
+
     /// Maps `range` to nothing, and gives back where it lay, in the order of LBAs.
     pub fn unset(&mut self, range: BlockRange) -> Vec<PbaRange> {
         let mut displaced = Vec::new();
@@ -346,7 +371,9 @@ impl Mapping {
     pub fn lookup(&self, range: BlockRange) -> impl Iterator<Item = Piece> + '_ {
         let (start, end) = (range.start.get(), range.end().get());
         let left = self.by_lba.last_at(start).filter(|run| run.key < start && start < run.end());
-        let mut runs = left.into_iter().chain(self.by_lba.range(start, end)).peekable();
+        let is_all = left.is_some_and(|left| end <= left.end());
+        let inside = (!is_all).then(|| self.by_lba.range(start, end)).into_iter().flatten();
+        let mut runs = left.into_iter().chain(inside).peekable();
         let mut lba = start;
         std::iter::from_fn(move || {
             if end <= lba {
