@@ -2,12 +2,15 @@
 //! another.
 //!
 //! ```text
-//!     files, engine            "write these blocks anywhere"
-//!   ======= trait Disk =============================================
-//!     FixedBands               append, or read-modify-write of a band
-//!   ======= trait Disk =============================================
-//!     a raw shingled drive     destroys the tracks that follow a write
+//!     files, engine            "write these blocks anywhere"        a file system, by serve
+//!   ======= trait Disk ==================================================================
+//!     FixedBands               append, or read-modify-write         Driver
+//!   ======= trait Disk ==================================================================
+//!     a raw shingled drive     destroys the tracks that follow      a host-managed drive
 //! ```
+//!
+//! [`Driver`] makes a block device of a host-managed drive: what a file system can live on that knows of
+//! no zones.
 //!
 //! [`FixedBands`] is what a drive-managed shingled disk does at its simplest, and what SEALDB's
 //! baselines run on: bands of one length, each ended by a guard, and a read-modify-write where a
@@ -26,8 +29,8 @@ mod driver;
 mod fixed_bands;
 
 pub use driver::{
-    Cleaning, CleaningOrder, EvictionOrder, MapRun, MapSpec, Mapping, MappingError, PbaRange,
-    Piece, Regions, SectorRange, TableMapping, TableWrite, ZoneContent, ZoneFill, candidates,
-    choose,
+    Cleaning, CleaningOrder, Driver, DriverCounters, DriverError, DriverOptions, EvictionOrder,
+    MapRun, MapSpec, Mapping, MappingError, PbaRange, Piece, Regions, SectorRange, TableMapping,
+    TableWrite, ZoneContent, ZoneFill, candidates, choose,
 };
 pub use fixed_bands::{BandCounters, BandOptions, BandsError, FixedBands, ReadBack, Staging};

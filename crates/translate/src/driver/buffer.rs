@@ -57,6 +57,7 @@ impl Buffer {
     }
 
     /// Whether it holds nothing.
+    #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -167,6 +168,7 @@ impl Buffer {
     ///
     /// # Errors
     /// The violation, in words.
+    #[cfg(test)]
     pub(crate) fn check(&self) -> Result<(), String> {
         let mut sum = 0;
         for (number, chunk) in &self.chunks {
@@ -220,6 +222,7 @@ impl JournalIndex {
     }
 
     /// How many blocks of all zones are active.
+    #[cfg(test)]
     pub(crate) fn total(&self) -> Blocks {
         self.copies.mapped()
     }
@@ -253,6 +256,7 @@ impl JournalIndex {
     ///
     /// # Errors
     /// The first violation, in words.
+    #[cfg(test)]
     pub(crate) fn check(&self) -> Result<(), String> {
         self.copies.check()
     }

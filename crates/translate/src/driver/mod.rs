@@ -1,26 +1,233 @@
-//! The parts of a block device over a host-managed drive.
+//! A block device that is written anywhere, over a host-managed zoned drive.
 //!
 //! ```text
 //!     write ---> write buffer ---- evict ----> data zones ---- clean ----> data zones
 //!                regions, buffer               mapping        choose
-//!                    |
-//!                    +--> journal zones (what the buffer holds survives a power cut)
+//!                    |  group                     |
+//!                    +--------> journal zones <---+ records of what moved where
+//!                                    |
+//!                                    +---- superseded by ----> checkpoint: mapping, buffer's copies
 //! ```
 //!
 //! The host's writes gather in memory until contiguous regions grow, and the largest is evicted
 //! first: so the map from [`Lba`](imbrex_disk::Lba) to [`Pba`](imbrex_disk::Pba) stays short, and it
 //! has one node for each run. Cleaning picks the zones whose valid data merge the most nodes.
 //!
-//! Source: "On the Design of SMR HDD Block Device Driver" (Hao and others).
+//! A write is durable after a flush, as on any disk with a cache: a flush writes to the journal what is
+//! not yet there, and flushes the drive. The paper leaves out how the map survives a power cut; here
+//! the journal tells of evictions and moves too, and a checkpoint of the map frees its zones.
+//!
+//! Invariants
+//!   K1  What was flushed is in the journal, or in a data zone of which the journal or a checkpoint tells.
+//!   K2  A journal zone is reset only when no data in it are active and a durable checkpoint is
+//!       younger than its last entry.
+//!   K3  A data zone is reset only when nothing valid is in it and a durable record or checkpoint says so.
+//!   K4  A checkpoint counts from its superblock on, which is written when all it speaks of is durable.
+//!   K5  The host never gets the last free zones: cleaning, checkpoints and a full journal have them.
+//!
+//! Work is done in steps of 4 MiB, as many as the host's writes ask for ([`Driver::work`] does more when
+//! nobody asks for anything). The zones' data have no checksums: a drive that returns wrong data
+//! without an error is not noticed.
+//!
+//! Source: "On the Design of SMR HDD Block Device Driver" (Hao and others). Ours is all that makes it
+//! survive power cuts.
 
-#[cfg_attr(not(test), expect(dead_code, reason = "the driver that calls it is being built"))]
 mod buffer;
+mod checkpoint;
 mod choose;
+mod clean;
+mod error;
+mod format;
+mod journal;
 mod mapping;
+mod open;
+mod options;
+mod pool;
 mod regions;
+mod state;
+#[cfg(test)]
+mod tests;
 
 pub use choose::{Cleaning, CleaningOrder, ZoneContent, ZoneFill, candidates, choose};
+pub use error::DriverError;
 pub use mapping::{
     MapRun, MapSpec, Mapping, MappingError, PbaRange, Piece, SectorRange, TableMapping, TableWrite,
 };
+pub use options::{DriverCounters, DriverOptions};
 pub use regions::{EvictionOrder, Regions};
+
+use imbrex_disk::{
+    BLOCK_LEN_BYTES, BlockRange, Blocks, Counters, Disk, DiskError, Geometry, GeometrySpec, Lba,
+    Persist, ReadRequest, Rule, ZoneAction, ZoneId, ZoneInfo,
+};
+use state::State;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A block device; see the module.
+#[derive(Debug)]
+pub struct Driver {
+    geometry: Geometry,
+    state: Mutex<State>,
+}
+
+impl Driver {
+    /// Makes an empty device on `disk`; what was there is lost.
+    ///
+    /// # Errors
+    /// [`DriverError`]: a disk without zones or with too few, an impossible option, a failing disk.
+    pub fn format(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<Driver, DriverError> {
+        Driver::of(open::format(disk, options)?)
+    }
+
+    /// Opens the device on `disk`, whatever a power cut left.
+    ///
+    /// Cost: the map and what the write buffer held are read, and a checkpoint is written.
+    ///
+    /// # Errors
+    /// [`DriverError`]: no device, one of another version or drive, a damaged one, a failing disk.
+    pub fn open(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<Driver, DriverError> {
+        Driver::of(open::open(disk, options)?)
+    }
+
+    fn of(state: State) -> Result<Driver, DriverError> {
+        let len = state.superblock.len;
+        let geometry = Geometry::new(GeometrySpec { len, rule: Rule::Anywhere });
+        let geometry = geometry.map_err(|error| DriverError::Damaged {
+            structure: "superblock",
+            detail: error.to_string(),
+        })?;
+        Ok(Driver { geometry, state: Mutex::new(state) })
+    }
+
+    /// Sets how much the write buffer may hold from now on; what is too much is evicted as the host
+    /// writes on, or by [`Driver::work`].
+    pub fn set_buffer_len(&self, len: Blocks) {
+        self.state().buffer.set_capacity(len.max(Blocks::new(1)));
+    }
+
+    /// Does a step of the work that is due; false if none is. For times when the host is quiet.
+    ///
+    /// # Errors
+    /// As [`Disk::write`].
+    pub fn work(&self) -> Result<bool, DiskError> {
+        self.change(|state| state.work_step().map(|done| done > 0))
+    }
+
+    /// Writes a checkpoint, so that opening has little to replay; durable on return.
+    ///
+    /// # Errors
+    /// As [`Disk::flush`].
+    pub fn checkpoint(&self) -> Result<(), DiskError> {
+        self.change(|state| {
+            state.flush()?;
+            state.checkpoint_now()
+        })
+    }
+
+    /// What it did since it was opened.
+    pub fn driver_counters(&self) -> DriverCounters {
+        let state = self.state();
+        DriverCounters {
+            mapping_nodes: state.map.node_count() as u64,
+            mapping_bytes: state.map.memory_bytes(),
+            buffered_blocks: state.buffer.len().get(),
+            buffer_bytes: state.buffer.memory_bytes()
+                + state.regions.memory_bytes()
+                + state.pending.memory_bytes()
+                + state.copies.memory_bytes(),
+            free_zones: state.pool.free() as u64,
+            ..state.counters
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the state; after an error nobody knows what is durable.
+    fn change<T>(
+        &self,
+        what: impl FnOnce(&mut State) -> Result<T, DiskError>,
+    ) -> Result<T, DiskError> {
+        let mut state = self.state();
+        if state.is_poisoned {
+            return Err(DiskError::Poisoned);
+        }
+        // A panic on the way leaves it poisoned too.
+        state.is_poisoned = true;
+        let outcome = what(&mut state);
+        state.is_poisoned = outcome.is_err();
+        outcome
+    }
+
+    fn request(&self, at: Lba, len_bytes: usize) -> Result<BlockRange, DiskError> {
+        if len_bytes == 0 || !len_bytes.is_multiple_of(BLOCK_LEN_BYTES) {
+            return Err(DiskError::NotBlocks { at, len_bytes });
+        }
+        self.check(BlockRange::new(at, Blocks::holding(len_bytes as u64)))
+    }
+
+    fn check(&self, range: BlockRange) -> Result<BlockRange, DiskError> {
+        let len = self.geometry.len();
+        if self.geometry.holds(range) {
+            Ok(range)
+        } else {
+            Err(DiskError::OutOfRange { range, len })
+        }
+    }
+}
+
+impl Disk for Driver {
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
+        self.read_batch(&mut [ReadRequest { at, buf }])
+    }
+
+    fn read_batch(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
+        for request in requests.iter() {
+            self.request(request.at, request.buf.len())?;
+        }
+        self.state().read(requests)
+    }
+
+    fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
+        self.request(at, data.len())?;
+        self.change(|state| {
+            state.write(at, data)?;
+            if persist == Persist::Through { state.flush() } else { Ok(()) }
+        })
+    }
+
+    fn flush(&self) -> Result<(), DiskError> {
+        self.change(State::flush)
+    }
+
+    fn discard(&self, range: BlockRange) -> Result<(), DiskError> {
+        self.check(range)?;
+        if range.len.is_zero() {
+            return Ok(());
+        }
+        self.change(|state| state.trim(range))
+    }
+
+    fn zone(&self, _zone: ZoneId) -> Option<ZoneInfo> {
+        None
+    }
+
+    fn manage_zone(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError> {
+        Err(DiskError::NoSuchZone { zone, action, reason: "the disk has no zones".to_owned() })
+    }
+
+    fn counters(&self) -> Counters {
+        let state = self.state();
+        let mut counters = state.disk.counters();
+        let own = &state.counters;
+        let added = own.journal_blocks + own.checkpoint_blocks + own.moved_blocks;
+        counters.added_written_bytes += Blocks::new(added).bytes();
+        counters.added_read_bytes += Blocks::new(own.moved_blocks).bytes();
+        counters
+    }
+}

@@ -1,0 +1,91 @@
+//! Why a drive cannot be made a block device, or its block device cannot be opened.
+
+use super::mapping::MappingError;
+use imbrex_disk::DiskError;
+
+/// A block device that cannot be made or opened. A failed open has changed nothing that matters: it
+/// can be tried again.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DriverError {
+    /// The disk below has no zones.
+    #[error("the block driver needs a host-managed zoned drive, but this one is {got}")]
+    WrongRule {
+        /// The rule's name.
+        got: &'static str,
+    },
+    /// An option that no device can have.
+    #[error("{what} is {got}; it must be between {min} and {max}")]
+    Option {
+        /// The option.
+        what: &'static str,
+        /// Its value.
+        got: u64,
+        /// The least it may be.
+        min: u64,
+        /// The most it may be.
+        max: u64,
+    },
+    /// The disk below has too few zones that can be written.
+    #[error(
+        "the drive has {got} sequential zones that can be written; superblock, journal and what \
+         cleaning needs are {needed}"
+    )]
+    TooSmall {
+        /// How many it has.
+        got: u64,
+        /// How many are needed.
+        needed: u64,
+    },
+    /// No superblock is there.
+    #[error(
+        "no block device on this drive: no superblock is in its first two zones; format it first"
+    )]
+    NotFormatted,
+    /// Written by another version.
+    #[error(
+        "a block device of format version {got}, but this program reads version {expected}; use the \
+         program that wrote it"
+    )]
+    Version {
+        /// The version this program reads.
+        expected: u32,
+        /// The drive's version.
+        got: u32,
+    },
+    /// The superblock belongs to a drive of another geometry.
+    #[error("the superblock tells of {expected}, but the drive is {got}; was it copied?")]
+    Geometry {
+        /// What the superblock says.
+        expected: String,
+        /// What the disk below says.
+        got: String,
+    },
+    /// A structure fails its check: where data lie is unknown.
+    #[error("{structure} is damaged: {detail}; restore the drive from a copy")]
+    Damaged {
+        /// "superblock", "checkpoint", "journal".
+        structure: &'static str,
+        /// What was found.
+        detail: String,
+    },
+    /// The disk below failed.
+    #[error("block driver: {doing}")]
+    Disk {
+        /// What was being done.
+        doing: &'static str,
+        /// Why it failed.
+        #[source]
+        source: DiskError,
+    },
+}
+
+/// Adds what was being done.
+pub(super) fn during(doing: &'static str) -> impl FnOnce(DiskError) -> DriverError {
+    move |source| DriverError::Disk { doing, source }
+}
+
+/// A structure that tells of what no drive has.
+pub(super) fn damaged(structure: &'static str) -> impl FnOnce(MappingError) -> DriverError {
+    move |error| DriverError::Damaged { structure, detail: error.to_string() }
+}

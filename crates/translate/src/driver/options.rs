@@ -1,0 +1,105 @@
+//! What a block device is asked to be, and what it did.
+
+use super::choose::CleaningOrder;
+use super::error::DriverError;
+use super::regions::EvictionOrder;
+use imbrex_disk::Blocks;
+
+/// How to make and run a block device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DriverOptions {
+    /// Of the device, in every structure; another one for every format, so that what an earlier one
+    /// left is not taken for this one's. Only read when formatting.
+    pub id: u64,
+    /// How much the write buffer may hold.
+    pub buffer_len: Blocks,
+    /// What leaves the write buffer first.
+    pub eviction: EvictionOrder,
+    /// Which zones are cleaned first.
+    pub cleaning: CleaningOrder,
+    /// Zones for the journal, or 0: as many as hold twice the write buffer, at least four. Only read
+    /// when formatting.
+    pub journal_zone_count: u32,
+    /// What of the data zones the host does not get, in percent: from it cleaning lives. Only read
+    /// when formatting.
+    pub spare_percent: u64,
+    /// Writes of so much or more go to the data zones at once.
+    pub bypass_len: Blocks,
+}
+
+impl Default for DriverOptions {
+    fn default() -> DriverOptions {
+        DriverOptions {
+            id: 0,
+            buffer_len: Blocks::holding(512 << 20),
+            eviction: EvictionOrder::LargestRegion,
+            cleaning: CleaningOrder::MostMerged { candidate_count: 20, chosen_count: 2 },
+            journal_zone_count: 0,
+            spare_percent: 7,
+            bypass_len: Blocks::holding(16 << 20),
+        }
+    }
+}
+
+impl DriverOptions {
+    pub(super) fn check(&self) -> Result<(), DriverError> {
+        for (what, got, min, max) in [
+            ("the write buffer's length in blocks", self.buffer_len.get(), 1, 1 << 32),
+            ("the spare share in percent", self.spare_percent, 1, 80),
+            ("the length of writes that bypass the buffer", self.bypass_len.get(), 1, u64::MAX),
+            ("zones cleaned at once", self.cleaning.chosen_count() as u64, 1, 8),
+            ("zones looked at for cleaning", self.cleaning.candidate_count() as u64, 1, 1000),
+        ] {
+            if !(min..=max).contains(&got) {
+                return Err(DriverError::Option { what, got, min, max });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a block device did since it was opened, and what it holds now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DriverCounters {
+    /// Blocks that the host wrote.
+    pub host_blocks: u64,
+    /// Of those, blocks that bypassed the write buffer.
+    pub bypassed_blocks: u64,
+    /// Runs evicted from the write buffer.
+    pub evicted_runs: u64,
+    /// Their blocks.
+    pub evicted_blocks: u64,
+    /// Blocks written to the journal, headers included.
+    pub journal_blocks: u64,
+    /// Checkpoints completed.
+    pub checkpoints: u64,
+    /// Their blocks, superblocks included.
+    pub checkpoint_blocks: u64,
+    /// Cleanings completed.
+    pub cleanings: u64,
+    /// Zones that they emptied.
+    pub cleaned_zones: u64,
+    /// Blocks that they moved.
+    pub moved_blocks: u64,
+    /// Mapping nodes that they merged (table II).
+    pub merged_nodes: u64,
+    /// Blocks written to the zones that they chose, and of those the garbage (table III).
+    pub cleaned_written_blocks: u64,
+    /// See `cleaned_written_blocks`.
+    pub cleaned_garbage_blocks: u64,
+    /// Journal entries replayed at opening.
+    pub replayed_entries: u64,
+    /// Of those, records whose data had not reached the platter.
+    pub ignored_records: u64,
+    /// Nodes of the mapping, now.
+    pub mapping_nodes: u64,
+    /// Memory of the mapping, now.
+    pub mapping_bytes: u64,
+    /// Blocks in the write buffer, now.
+    pub buffered_blocks: u64,
+    /// Memory of the write buffer with its indices, now.
+    pub buffer_bytes: u64,
+    /// Zones that could take data, now.
+    pub free_zones: u64,
+}

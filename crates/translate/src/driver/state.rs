@@ -1,0 +1,578 @@
+//! What the driver holds, and what it does with it: admit, evict, journal, keep pace. All of it under one
+//! lock. Cleaning is in `clean`, checkpoints are in `checkpoint`.
+
+use super::buffer::{Buffer, JournalIndex};
+use super::checkpoint::Writing;
+use super::clean::Cleaning;
+use super::format::{self, RECORD_COUNT_MAX, Record, Superblock, encode_header};
+use super::journal::{Journal, JournalUse};
+use super::mapping::{Mapping, MappingError, PbaRange};
+use super::options::{DriverCounters, DriverOptions};
+use super::pool::{Pool, Use};
+use super::regions::{EvictionOrder, Regions};
+use imbrex_disk::{
+    BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Lba, Pba, Persist, ReadRequest, ZoneId,
+};
+use std::sync::Arc;
+
+/// How much the host writes before it goes to the journal, if nobody asks for it earlier.
+const GROUP_LEN: Blocks = Blocks::new(256);
+/// The most data of one journal entry.
+const ENTRY_DATA_LEN_MAX: u64 = 1024;
+/// What one step of work moves at most: 4 MiB, some 30 ms of a disk.
+pub(super) const STEP_LEN: u64 = 1024;
+/// Records that wait at most before they are journaled.
+const WAITING_RECORD_COUNT_MAX: usize = 4096;
+/// Of the write buffer and of the journal, what may be in use before work begins (the paper's 90 %).
+const WATERMARK_PERMILLE: u64 = 900;
+/// Zones that only cleaning, checkpoints and a full journal may take, besides those of two checkpoints.
+const RESERVE_ZONE_COUNT: usize = 4;
+/// Cleaning begins when so many more are free than the reserve.
+const CLEAN_AHEAD_ZONE_COUNT: usize = 2;
+/// The blocks of a zone that take superblocks.
+pub(super) const SUPERBLOCK_COUNT: u64 = 1024;
+
+/// Where superblocks go.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    pub(super) zone: u32,
+    pub(super) next: u64,
+}
+
+/// Everything that changes.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) options: DriverOptions,
+    pub(super) superblock: Superblock,
+    pub(super) slot: Slot,
+    pub(super) map: Mapping,
+    pub(super) buffer: Buffer,
+    pub(super) regions: Regions,
+    pub(super) copies: JournalIndex,
+    /// What is in the buffer and not yet in the journal.
+    pub(super) pending: Regions,
+    /// What is not yet in the journal of what else happened.
+    pub(super) records: Vec<Record>,
+    pub(super) journal: Journal,
+    pub(super) seq: u64,
+    pub(super) pool: Pool,
+    /// The zones being written: what is evicted, and what cleaning moves.
+    pub(super) open: [Option<ZoneId>; 2],
+    pub(super) evicting: Option<BlockRange>,
+    pub(super) cleaning: Option<Cleaning>,
+    pub(super) writing: Option<Writing>,
+    pub(super) counters: DriverCounters,
+    pub(super) is_poisoned: bool,
+    /// The journal is full and being emptied: nothing may be written to it meanwhile.
+    is_emptying_journal: bool,
+}
+
+/// Whose data a zone takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stream {
+    Host = 0,
+    Cleaning = 1,
+}
+
+/// Our own accounting is wrong: said as the error of a disk that cannot go on.
+pub(super) fn broken(error: &MappingError) -> DiskError {
+    no_room(format!("the block driver's map refuses a run: {error}"))
+}
+
+pub(super) fn no_room(what: String) -> DiskError {
+    DiskError::Host { what, source: std::io::Error::from(std::io::ErrorKind::StorageFull) }
+}
+
+impl State {
+    #[expect(clippy::too_many_arguments, reason = "what opening has found out, once")]
+    pub(super) fn new(
+        disk: Arc<dyn Disk>,
+        options: &DriverOptions,
+        superblock: Superblock,
+        slot: Slot,
+        map: Mapping,
+        copies: JournalIndex,
+        journal: Journal,
+        pool: Pool,
+    ) -> State {
+        State {
+            disk,
+            superblock,
+            slot,
+            map,
+            buffer: Buffer::new(options.buffer_len),
+            regions: Regions::new(options.eviction),
+            copies,
+            pending: Regions::new(EvictionOrder::LargestRegion),
+            records: Vec::new(),
+            journal,
+            seq: 1,
+            pool,
+            open: [None; 2],
+            evicting: None,
+            cleaning: None,
+            writing: None,
+            counters: DriverCounters::default(),
+            is_poisoned: false,
+            is_emptying_journal: false,
+            options: options.clone(),
+        }
+    }
+
+    // What the host asks for.
+
+    pub(super) fn write(&mut self, at: Lba, data: &[u8]) -> Result<(), DiskError> {
+        let range = BlockRange::new(at, Blocks::holding(data.len() as u64));
+        self.counters.host_blocks += range.len.get();
+        if self.options.bypass_len <= range.len || self.buffer.capacity() < range.len {
+            self.counters.bypassed_blocks += range.len.get();
+            self.put_away(range, data)?;
+        } else {
+            while self.buffer.capacity() < self.buffer.len() + range.len {
+                self.evict_step()?;
+            }
+            self.buffer.write(at, data);
+            self.regions.insert(range);
+            self.pending.insert(range);
+        }
+        if GROUP_LEN <= self.pending.total() || WAITING_RECORD_COUNT_MAX <= self.records.len() {
+            self.commit()?;
+        }
+        self.pace(range.len)
+    }
+
+    pub(super) fn read(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
+        let mut parts = Vec::new();
+        for request in requests.iter_mut() {
+            let range = BlockRange::new(request.at, Blocks::holding(request.buf.len() as u64));
+            let (mut at, mut rest) = (range.start, &mut *request.buf);
+            let held: Vec<BlockRange> = self.regions.within(range).collect();
+            let ends = held.iter().map(|run| run.start).chain([range.end()]);
+            let starts = [range.start].into_iter().chain(held.iter().map(|run| run.end()));
+            for (start, end) in starts.zip(ends) {
+                for piece in self.map.lookup(BlockRange::new(start, end - start)) {
+                    let (_, behind) = rest.split_at_mut((piece.range.start - at).bytes() as usize);
+                    let (buf, behind) = behind.split_at_mut(piece.range.len.bytes() as usize);
+                    match piece.at {
+                        Some(pba) => parts.push(ReadRequest { at: Lba::new(pba.get()), buf }),
+                        None => buf.fill(0),
+                    }
+                    (at, rest) = (piece.range.end(), behind);
+                }
+            }
+        }
+        if !parts.is_empty() {
+            self.disk.read_batch(&mut parts).map_err(|error| self.told_to_host(error))?;
+        }
+        drop(parts);
+        for request in requests.iter_mut() {
+            self.buffer.read_over(request.at, request.buf);
+        }
+        Ok(())
+    }
+
+    pub(super) fn trim(&mut self, range: BlockRange) -> Result<(), DiskError> {
+        self.forget(range);
+        let displaced = self.map.unset(range);
+        self.note_displaced(&displaced);
+        self.records.push(Record::Trimmed { range });
+        if WAITING_RECORD_COUNT_MAX <= self.records.len() {
+            self.commit()?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn flush(&mut self) -> Result<(), DiskError> {
+        self.commit()?;
+        self.flush_drive()
+    }
+
+    pub(super) fn flush_drive(&mut self) -> Result<(), DiskError> {
+        self.disk.flush()?;
+        if self.records.is_empty() {
+            self.pool.promote(Use::Recorded, Use::Resettable);
+        }
+        Ok(())
+    }
+
+    /// An error of the drive below, with the host's address.
+    pub(super) fn told_to_host(&self, error: DiskError) -> DiskError {
+        match error {
+            DiskError::Medium { at } => {
+                let place = PbaRange { start: Pba::new(at.get()), len: Blocks::new(1) };
+                let owner = self.map.owner(place);
+                let lba = owner.map_or(at, |run| run.start + (place.start - run.at));
+                DiskError::Medium { at: lba }
+            }
+            other => other,
+        }
+    }
+
+    // The write buffer.
+
+    /// The buffer does not hold `range` any more.
+    fn forget(&mut self, range: BlockRange) {
+        self.buffer.remove(range);
+        self.regions.remove(range);
+        self.pending.remove(range);
+        self.copies.forget(range);
+    }
+
+    /// Evicts a piece of the next victim.
+    fn evict_step(&mut self) -> Result<u64, DiskError> {
+        let rest = self.evicting.take().and_then(|rest| self.regions.within(rest).next());
+        let Some(victim) = rest.or_else(|| self.regions.victim()) else { return Ok(0) };
+        let len = Blocks::new(victim.len.get().min(STEP_LEN));
+        let behind = victim.start + len;
+        if behind < victim.end() {
+            self.evicting = Some(BlockRange::new(behind, victim.end() - behind));
+        }
+        self.evict(&[BlockRange::new(victim.start, len)])
+    }
+
+    /// Evicts regions, which are written one behind the other by one request.
+    fn evict(&mut self, regions: &[BlockRange]) -> Result<u64, DiskError> {
+        let mut data = Vec::new();
+        for &region in regions {
+            self.buffer.append_to(region, &mut data);
+        }
+        let mut rest = &data[..];
+        let mut left = regions.iter().copied();
+        let mut current = left.next();
+        while let Some(region) = current {
+            let (zone, at, room) = self.place(Stream::Host)?;
+            let fits = rest.len().min(room.bytes() as usize);
+            self.disk.write(Lba::new(at.get()), &rest[..fits], Persist::Cached)?;
+            let mut place = PbaRange { start: at, len: Blocks::holding(fits as u64) };
+            self.pool.advance(zone, place.len);
+            rest = &rest[fits..];
+            let mut unplaced = Some(region);
+            while let Some(region) = unplaced.filter(|_| !place.len.is_zero()) {
+                let len = Blocks::new(region.len.get().min(place.len.get()));
+                self.evicted(BlockRange::new(region.start, len), place.start)?;
+                place = PbaRange { start: place.start + len, len: place.len - len };
+                let behind = BlockRange::new(region.start + len, region.len - len);
+                unplaced = if behind.len.is_zero() { left.next() } else { Some(behind) };
+            }
+            current = unplaced;
+            self.seal_if_full(zone);
+        }
+        Ok((data.len() / BLOCK_LEN_BYTES) as u64)
+    }
+
+    /// `range` lies in a data zone now.
+    fn evicted(&mut self, range: BlockRange, at: Pba) -> Result<(), DiskError> {
+        self.forget(range);
+        self.counters.evicted_runs += 1;
+        self.counters.evicted_blocks += range.len.get();
+        self.map_to(range, at)?;
+        self.records.push(Record::Evicted { range, at });
+        Ok(())
+    }
+
+    /// Writes what the host gave past the buffer.
+    fn put_away(&mut self, range: BlockRange, data: &[u8]) -> Result<(), DiskError> {
+        let (mut start, mut rest) = (range.start, data);
+        while !rest.is_empty() {
+            let (zone, at, room) = self.place(Stream::Host)?;
+            let fits = rest.len().min(room.bytes() as usize);
+            self.disk.write(Lba::new(at.get()), &rest[..fits], Persist::Cached)?;
+            let part = BlockRange::new(start, Blocks::holding(fits as u64));
+            self.pool.advance(zone, part.len);
+            self.forget(part);
+            self.map_to(part, at)?;
+            self.records.push(Record::Evicted { range: part, at });
+            self.seal_if_full(zone);
+            (start, rest) = (part.end(), &rest[fits..]);
+        }
+        Ok(())
+    }
+
+    pub(super) fn map_to(&mut self, range: BlockRange, at: Pba) -> Result<(), DiskError> {
+        let displaced = self.map.set(range, at).map_err(|error| broken(&error))?;
+        self.note_displaced(&displaced);
+        Ok(())
+    }
+
+    fn note_displaced(&mut self, displaced: &[PbaRange]) {
+        for place in displaced {
+            if let Some(slot) = self.pool.zone_of(place.start)
+                && slot.used == Use::Sealed
+                && self.map.valid(slot.zone).is_zero()
+            {
+                let zone = slot.zone;
+                self.pool.set(zone, Use::Emptied);
+            }
+        }
+    }
+
+    pub(super) fn seal_if_full(&mut self, zone: ZoneId) {
+        if self.pool.rest(zone).1.is_zero() {
+            let is_empty = self.map.valid(zone).is_zero();
+            self.pool.set(zone, if is_empty { Use::Emptied } else { Use::Sealed });
+            self.open.iter_mut().filter(|open| **open == Some(zone)).for_each(|open| *open = None);
+        }
+    }
+
+    // The data zones.
+
+    /// Where the next blocks of a stream go, and how many fit there.
+    pub(super) fn place(&mut self, stream: Stream) -> Result<(ZoneId, Pba, Blocks), DiskError> {
+        if self.open[stream as usize].is_none() {
+            if stream == Stream::Host && !self.is_emptying_journal {
+                self.make_room(self.reserve())?;
+            }
+            // Making room may have opened one, to empty the journal.
+            if self.open[stream as usize].is_none() {
+                self.open[stream as usize] = Some(self.take_zone(Use::Open)?);
+            }
+        }
+        let zone = self.open[stream as usize].expect("opened above");
+        let (at, room) = self.pool.rest(zone);
+        Ok((zone, at, room))
+    }
+
+    fn reserve(&self) -> usize {
+        RESERVE_ZONE_COUNT + 2 * self.superblock.checkpoint.zones.len().max(1)
+    }
+
+    fn take_zone(&mut self, used: Use) -> Result<ZoneId, DiskError> {
+        if self.pool.free() == 0 && !self.is_emptying_journal {
+            self.reclaim()?;
+        }
+        let taken = self.pool.take(&*self.disk, used)?;
+        taken.ok_or_else(|| no_room("no zone of the drive is free for the block driver".to_owned()))
+    }
+
+    /// Sees to it that more than `kept` zones are free.
+    fn make_room(&mut self, kept: usize) -> Result<(), DiskError> {
+        while self.pool.free() <= kept {
+            if self.pool.count(Use::Emptied) + self.pool.count(Use::Recorded) > 0 {
+                self.reclaim()?;
+            } else if self.clean_step(true)? == 0 {
+                return Err(no_room("the block driver finds no zone to clean".to_owned()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes zones resettable in which nothing is valid: a record, and a flush.
+    fn reclaim(&mut self) -> Result<(), DiskError> {
+        for zone in self.pool.promote(Use::Emptied, Use::Recorded) {
+            self.records.push(Record::Emptied { zone });
+        }
+        self.flush()
+    }
+
+    // The journal.
+
+    /// Writes to the journal what is not yet there. Not durable before the drive's flush.
+    pub(super) fn commit(&mut self) -> Result<(), DiskError> {
+        // An entry is no more than half of a short zone.
+        let quarter = self.journal.zone_len().get() / 4;
+        let record_count_max = format::record_count(Blocks::new(quarter)).min(RECORD_COUNT_MAX);
+        loop {
+            let count = self.records.len().min(record_count_max / 2);
+            let records: Vec<Record> = self.records.drain(..count).collect();
+            let mut data = Vec::new();
+            let mut ranges = Vec::new();
+            if self.records.is_empty() {
+                let mut room = ENTRY_DATA_LEN_MAX.min(quarter);
+                for range in self.pending.iter() {
+                    if room == 0 || record_count_max <= records.len() + ranges.len() {
+                        break;
+                    }
+                    let part = BlockRange::new(range.start, Blocks::new(range.len.get().min(room)));
+                    room -= part.len.get();
+                    self.buffer.append_to(part, &mut data);
+                    ranges.push(part);
+                }
+            }
+            if records.is_empty() && ranges.is_empty() {
+                return Ok(());
+            }
+            let header_len = format::header_len(records.len() + ranges.len());
+            let len = header_len + Blocks::holding(data.len() as u64);
+            if self.journal.room() < len && !self.turn_journal()? {
+                continue;
+            }
+            self.write_entry(records, &ranges, &data)?;
+        }
+    }
+
+    fn write_entry(
+        &mut self,
+        mut records: Vec<Record>,
+        ranges: &[BlockRange],
+        data: &[u8],
+    ) -> Result<(), DiskError> {
+        let header_len = format::header_len(records.len() + ranges.len());
+        let start = self.journal.next();
+        let mut at = start + header_len;
+        for &range in ranges {
+            records.push(Record::Data { range, at });
+            at += range.len;
+        }
+        let mut bytes = encode_header(self.superblock.id, self.seq, start, &records, data);
+        bytes.extend_from_slice(data);
+        self.disk.write(Lba::new(start.get()), &bytes, Persist::Cached)?;
+        let len = Blocks::holding(bytes.len() as u64);
+        self.journal.advance(len);
+        self.counters.journal_blocks += len.get();
+        self.seq += 1;
+        for record in &records {
+            if let Record::Data { range, at } = *record {
+                self.copies.record(range, at).map_err(|error| broken(&error))?;
+                self.pending.remove(range);
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on in a free journal zone. If there is none, one is emptied first, and a checkpoint holds
+    /// what has happened: then false says that there may be nothing left to write.
+    fn turn_journal(&mut self) -> Result<bool, DiskError> {
+        if self.journal.turn(&*self.disk)? {
+            return Ok(true);
+        }
+        self.is_emptying_journal = true;
+        if let Some(zone) = self.least_active() {
+            let ranges: Vec<BlockRange> = self.copies.ranges_in(zone).collect();
+            for batch in ranges.chunks(64) {
+                self.evict(batch)?;
+            }
+        }
+        self.checkpoint_now()?;
+        // The checkpoint says all that they would, and that the zones are empty.
+        self.records.clear();
+        self.pool.promote(Use::Emptied, Use::Resettable);
+        self.pool.promote(Use::Recorded, Use::Resettable);
+        self.is_emptying_journal = false;
+        Ok(false)
+    }
+
+    fn least_active(&self) -> Option<ZoneId> {
+        self.copies.least_active(self.journal.sealed().map(|zone| zone.zone))
+    }
+
+    /// Evicts some of the regions that a journal zone is kept for.
+    fn recycle_step(&mut self, zone: ZoneId) -> Result<u64, DiskError> {
+        let mut wanted = Vec::new();
+        let mut total = 0;
+        for range in self.copies.ranges_in(zone) {
+            wanted.push(range);
+            total += range.len.get();
+            if STEP_LEN <= total {
+                break;
+            }
+        }
+        let regions = self.regions.covering(wanted);
+        // A long region goes piece by piece, so that no step is long.
+        let pieces = regions.into_iter().flat_map(|region| {
+            let starts = (0..region.len.get()).step_by(STEP_LEN as usize);
+            starts.map(move |from| {
+                let len = (region.len.get() - from).min(STEP_LEN);
+                BlockRange::new(region.start + Blocks::new(from), Blocks::new(len))
+            })
+        });
+        let mut batch = Vec::new();
+        let mut batch_len = 0;
+        for piece in pieces {
+            if STEP_LEN < batch_len + piece.len.get() && !batch.is_empty() {
+                break;
+            }
+            batch_len += piece.len.get();
+            batch.push(piece);
+        }
+        self.evict(&batch)
+    }
+
+    // The pace.
+
+    /// Does as much work as `written` blocks ask for.
+    fn pace(&mut self, written: Blocks) -> Result<(), DiskError> {
+        let mut budget = (3 * written.get()).max(64);
+        while budget > 0 {
+            let done = self.work_step()?;
+            if done == 0 {
+                break;
+            }
+            budget = budget.saturating_sub(done);
+        }
+        Ok(())
+    }
+
+    /// A step of what is due; says how many blocks it moved, 0 if nothing is due.
+    pub(super) fn work_step(&mut self) -> Result<u64, DiskError> {
+        if self.writing.is_some() {
+            return self.checkpoint_step();
+        }
+        let sealed = self.journal.count(JournalUse::Sealed);
+        let free = self.journal.count(JournalUse::Free);
+        let zone_count = self.journal.zones.len();
+        if free * 2 <= zone_count {
+            let idle = self.journal.sealed().filter(|z| self.copies.active(z.zone).is_zero());
+            if idle.count() > 0 {
+                self.begin_checkpoint()?;
+                return self.checkpoint_step();
+            }
+        }
+        if !self.buffer.excess(WATERMARK_PERMILLE).is_zero() {
+            return self.evict_step();
+        }
+        if WATERMARK_PERMILLE * zone_count as u64 <= 1000 * (sealed as u64 + 2)
+            && let Some(zone) = self.least_active()
+            && !self.copies.active(zone).is_zero()
+        {
+            return self.recycle_step(zone);
+        }
+        if self.pool.free() <= self.reserve() + CLEAN_AHEAD_ZONE_COUNT {
+            if self.pool.count(Use::Emptied) > 0 {
+                self.reclaim()?;
+                return Ok(1);
+            }
+            return self.clean_step(false);
+        }
+        Ok(0)
+    }
+
+    /// Checks that the parts agree.
+    ///
+    /// # Errors
+    /// The first violation, in words.
+    #[cfg(test)]
+    pub(super) fn check(&self) -> Result<(), String> {
+        self.map.check()?;
+        self.buffer.check()?;
+        self.regions.check()?;
+        self.pending.check()?;
+        self.copies.check()?;
+        if self.regions.total() != self.buffer.len() {
+            return Err(format!(
+                "{} buffered, {} in regions",
+                self.buffer.len(),
+                self.regions.total()
+            ));
+        }
+        for region in self.regions.iter() {
+            let copied: Blocks = self.copies.copies_of(region).map(|(range, _)| range.len).sum();
+            let pending: Blocks = self.pending.within(region).map(|range| range.len).sum();
+            if copied + pending < region.len {
+                return Err(format!("K1: {region} is neither in the journal nor about to be"));
+            }
+        }
+        for slot in self.pool.iter() {
+            let valid = self.map.valid(slot.zone);
+            let may_hold = matches!(slot.used, Use::Open | Use::Sealed);
+            if !may_hold && !valid.is_zero() {
+                return Err(format!("K3: {} is {:?} and holds {valid}", slot.zone, slot.used));
+            }
+            let owned = self.open.contains(&Some(slot.zone));
+            if (slot.used == Use::Open) != owned {
+                return Err(format!("{} is {:?}, but owned: {owned}", slot.zone, slot.used));
+            }
+        }
+        Ok(())
+    }
+}

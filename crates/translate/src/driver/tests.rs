@@ -1,0 +1,243 @@
+//! The driver over an emulated zoned drive that loses what was not flushed, against a model of what each
+//! block may be.
+
+use super::*;
+use imbrex_clockwork::Prng;
+use imbrex_disk::ZoneSpec;
+use imbrex_disk_sim::{FaultPlan, SimDisk};
+
+fn range(start: u64, len: u64) -> BlockRange {
+    BlockRange::new(Lba::new(start), Blocks::new(len))
+}
+
+/// A drive of short zones, the first of them conventional or none.
+fn zoned(zone_count: u64, zone_len: u64, conventional_zone_count: u32) -> Geometry {
+    let rule = Rule::AtPointer(ZoneSpec {
+        zone_len: Blocks::new(zone_len),
+        zone_capacity: Blocks::new(zone_len - zone_len / 8),
+        conventional_zone_count,
+        open_zone_limit: Some(8),
+        active_zone_limit: None,
+        strict_reads: true,
+    });
+    Geometry::new(GeometrySpec { len: Blocks::new(zone_count * zone_len), rule }).unwrap()
+}
+
+fn options(buffer_len: u64) -> DriverOptions {
+    DriverOptions {
+        id: 77,
+        buffer_len: Blocks::new(buffer_len),
+        journal_zone_count: 4,
+        bypass_len: Blocks::new(40),
+        ..DriverOptions::default()
+    }
+}
+
+/// For every block: all that a power cut may leave of it, as stamps; the last is what it is now.
+struct Model {
+    may_be: Vec<Vec<u64>>,
+}
+
+impl Model {
+    fn blocks(&mut self, range: BlockRange) -> &mut [Vec<u64>] {
+        &mut self.may_be[range.start.get() as usize..range.end().get() as usize]
+    }
+
+    fn settle(&mut self) {
+        for may_be in &mut self.may_be {
+            may_be.drain(..may_be.len() - 1);
+        }
+    }
+}
+
+/// A drive, the device on it, and what it should hold.
+struct Run {
+    drive: Arc<SimDisk>,
+    driver: Option<Driver>,
+    options: DriverOptions,
+    model: Model,
+    next_stamp: u64,
+    next_at: u64,
+    prng: Prng,
+    told: String,
+}
+
+fn has_power(result: Result<(), DiskError>, told: &str) -> bool {
+    match result {
+        Ok(()) => true,
+        Err(DiskError::PowerLost) => false,
+        Err(error) => panic!("{told}: {error:?}"),
+    }
+}
+
+impl Run {
+    fn new(seed: u64) -> Run {
+        let prng = Prng::new(seed);
+        let mut shape = prng.derive("shape");
+        let zone_len = [32, 64, 200][shape.below(3) as usize];
+        let geometry = zoned(40, zone_len, [0, 2, 3][shape.below(3) as usize]);
+        let cache = Blocks::new([0, 9, 100, 10_000][shape.below(4) as usize]);
+        let drive = Arc::new(SimDisk::builder(geometry).write_cache(cache).memory().unwrap());
+        let mut options = options([6, 30, 120][shape.below(3) as usize]);
+        if shape.chance(1, 3) {
+            options.eviction = EvictionOrder::LeastRecentlyWritten;
+        }
+        if shape.chance(1, 3) {
+            options.cleaning = CleaningOrder::MostGarbage { chosen_count: 2 };
+        }
+        let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+        let len = driver.geometry().len().get() as usize;
+        Run {
+            drive,
+            driver: Some(driver),
+            options,
+            model: Model { may_be: vec![vec![0]; len] },
+            next_stamp: 1,
+            next_at: 0,
+            prng,
+            told: format!("seed {seed}, zones of {zone_len}, cache of {cache}"),
+        }
+    }
+
+    fn driver(&self) -> &Driver {
+        self.driver.as_ref().expect("opened")
+    }
+
+    /// One request; false if the power went.
+    fn step(&mut self) -> bool {
+        let len = self.model.may_be.len() as u64;
+        let goes_on = self.prng.chance(1, 3) && self.next_at < len;
+        // Most of the time in a fifth of the device, so that zones empty.
+        let within = if self.prng.chance(2, 3) { len / 5 } else { len };
+        let at = if goes_on { self.next_at } else { self.prng.below(within) };
+        let most = [1, 4, 30, 60][self.prng.below(4) as usize];
+        let range = range(at, 1 + self.prng.below((len - at).min(most)));
+        self.next_at = range.end().get();
+        match self.prng.below(16) {
+            0 => {
+                let on = has_power(self.driver().flush(), &self.told);
+                if on {
+                    self.model.settle();
+                }
+                on
+            }
+            1 => {
+                let on = has_power(self.driver().discard(range), &self.told);
+                self.model.blocks(range).iter_mut().for_each(|may_be| may_be.push(0));
+                on
+            }
+            2 => has_power(self.driver().work().map(drop), &self.told),
+            _ => {
+                let first = self.next_stamp;
+                self.next_stamp += range.len.get();
+                let block = |stamp: u64| stamp.to_le_bytes().repeat(BLOCK_LEN_BYTES / 8);
+                let data: Vec<u8> = (first..self.next_stamp).flat_map(block).collect();
+                let through = self.prng.chance(1, 12);
+                let persist = if through { Persist::Through } else { Persist::Cached };
+                let on = has_power(self.driver().write(range.start, &data, persist), &self.told);
+                for (may_be, stamp) in self.model.blocks(range).iter_mut().zip(first..) {
+                    may_be.push(stamp);
+                }
+                if on && through {
+                    self.model.settle();
+                }
+                on
+            }
+        }
+    }
+
+    fn stamps(&self, range: BlockRange) -> Vec<u64> {
+        let mut buf = vec![0xEE; range.len.bytes() as usize];
+        self.driver()
+            .read(range.start, &mut buf)
+            .unwrap_or_else(|error| panic!("{}: reading {range}: {error}", self.told));
+        let stamp = |block: &[u8]| {
+            assert_eq!(block[8..], block[..BLOCK_LEN_BYTES - 8], "a block is never a mixture");
+            u64::from_le_bytes(block[..8].try_into().unwrap())
+        };
+        buf.chunks(BLOCK_LEN_BYTES).map(stamp).collect()
+    }
+
+    fn check(&mut self) {
+        let at = self.prng.below(self.model.may_be.len() as u64);
+        let len = 1 + self.prng.below((self.model.may_be.len() as u64 - at).min(20));
+        let found = self.stamps(range(at, len));
+        let now = |may_be: &Vec<u64>| *may_be.last().unwrap();
+        let expected: Vec<u64> = self.model.blocks(range(at, len)).iter().map(now).collect();
+        assert_eq!(found, expected, "{} at {at}", self.told);
+    }
+
+    /// Turns the power on and opens, in spite of further power cuts.
+    fn recover(&mut self, cuts: u64) {
+        self.driver = None;
+        for attempt in 0.. {
+            self.drive.power_cycle(&mut self.prng).unwrap();
+            if attempt < cuts {
+                let power_cut_after = Some(self.prng.below(8));
+                self.drive.set_faults(FaultPlan { power_cut_after, ..FaultPlan::default() });
+            }
+            match Driver::open(Arc::clone(&self.drive) as Arc<dyn Disk>, &self.options) {
+                Ok(driver) => {
+                    self.drive.set_faults(FaultPlan::default());
+                    self.driver = Some(driver);
+                    break;
+                }
+                Err(DriverError::Disk { source: DiskError::PowerLost, .. }) => {}
+                Err(error) => panic!("{}: {error:?}", self.told),
+            }
+        }
+        let all = range(0, self.model.may_be.len() as u64);
+        for (at, found) in self.stamps(all).into_iter().enumerate() {
+            let may_be = &mut self.model.may_be[at];
+            assert!(may_be.contains(&found), "{}: block {at}: {found} of {may_be:?}", self.told);
+            *may_be = vec![found];
+        }
+        self.driver().state().check().unwrap_or_else(|broken| panic!("{}: {broken}", self.told));
+    }
+}
+
+#[test]
+fn what_was_flushed_survives_power_cuts_anywhere() {
+    let mut counters = DriverCounters::default();
+    let (mut cleanings, mut ignored, mut checkpoints) = (0, 0, 0);
+    let seeds = std::env::var("SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(40);
+    for seed in 0..seeds {
+        let mut run = Run::new(seed);
+        for _ in 0..8 {
+            let power_cut_after = Some(run.prng.below(400));
+            run.drive.set_faults(FaultPlan { power_cut_after, ..FaultPlan::default() });
+            while run.step() {
+                run.check();
+            }
+            counters = run.driver().driver_counters();
+            cleanings += counters.cleanings;
+            checkpoints += counters.checkpoints;
+            let cuts = run.prng.below(4);
+            run.recover(cuts);
+            ignored += run.driver().driver_counters().ignored_records;
+        }
+    }
+    assert!(cleanings > 10, "{cleanings}");
+    assert!(ignored > 10, "{ignored}");
+    assert!(checkpoints > 100, "{checkpoints}");
+    assert!(counters.host_blocks > 0);
+}
+
+#[test]
+fn a_device_written_many_times_over_never_runs_out() {
+    for seed in 0..6 {
+        let mut run = Run::new(seed);
+        for step in 0..3_000 {
+            assert!(run.step());
+            if step % 50 == 0 {
+                run.check();
+            }
+        }
+        run.driver().state().check().unwrap();
+        run.driver().flush().unwrap();
+        run.model.settle();
+        let counters = run.driver().driver_counters();
+        assert!(counters.cleanings > 0, "{}: {counters:?}", run.told);
+        run.recover(0);
+    }
+}
