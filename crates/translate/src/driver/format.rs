@@ -435,3 +435,6 @@ fn get_u32(bytes: &[u8], at: usize) -> u32 {
 fn get_u64(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
+
+#[cfg(test)]
+mod tests;
