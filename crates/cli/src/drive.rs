@@ -63,6 +63,9 @@ pub(crate) struct CreateArgs {
     /// Make no store on it: the drive is for a database that `imbrex run` puts there
     #[arg(long)]
     no_store: bool,
+    /// Make nothing on it at all: a blank conventional drive is what `imbrex serve` gives to others
+    #[arg(long, conflicts_with_all = ["no_store", "layout"])]
+    blank: bool,
     /// How long that database's tables are at most, where the layout must keep room by it: interlaced
     /// drives rewrite the tracks of two such tables together [default: the layout's own]
     #[arg(long, value_name = "SIZE", requires = "no_store")]
@@ -79,7 +82,8 @@ impl CreateArgs {
         let asked = layout_named(self.layout.as_deref())?;
         let profile = self.shape.profile(self.profile.as_deref(), asked).map_err(wrong)?;
         let geometry = profile.geometry();
-        let layout = layout_for(&geometry, asked).map_err(wrong)?;
+        let layout =
+            if self.blank { None } else { Some(layout_for(&geometry, asked).map_err(wrong)?) };
         let shown = self.path.display().to_string();
         let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
         if let Some(parent) = parent.filter(|parent| !parent.is_dir()) {
@@ -96,10 +100,12 @@ impl CreateArgs {
         let seed = self.seed.unwrap_or_else(entropy_u64);
         let disk = builder.create_image(&self.path, "", seed).context(|| "cannot create drive")?;
         let disk = Arc::new(disk);
-        let formatted = if self.no_store {
-            format_files(disk, layout, self.table_len, seed, &shown)
-        } else {
-            format(disk, layout, seed, &shown)
+        let formatted = match layout {
+            None => Ok(()),
+            Some(layout) if self.no_store => {
+                format_files(disk, layout, self.table_len, seed, &shown)
+            }
+            Some(layout) => format(disk, layout, seed, &shown),
         };
         if let Err(error) = formatted {
             // The file is ours and holds nothing yet.
@@ -109,7 +115,8 @@ impl CreateArgs {
         let mut report = Report::default();
         report.row("drive", shown.as_str(), shown.as_str());
         describe(&mut report, &title, &geometry);
-        report.row("layout", layout.name(), layout.name());
+        let holds = layout.map_or("none: it is blank", Layout::name);
+        report.row("layout", holds, layout.map(Layout::name));
         session.out.report(&report)
     }
 }

@@ -5,29 +5,54 @@
 
 use crate::error::{CliError, Context, Exit};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::fmt;
 use std::io::{self, Read};
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Whether somebody wants us to stop; clones share it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Interrupt {
     asked: Arc<AtomicBool>,
+    then: Arc<Mutex<Then>>,
 }
+
+/// What a signal does besides asking.
+type Then = Option<Box<dyn FnOnce() + Send>>;
 
 impl Interrupt {
     /// Listens to SIGINT, SIGTERM and SIGHUP from now on.
     pub(crate) fn listen() -> Result<Interrupt, CliError> {
         let interrupt = Interrupt::default();
-        let asked = Arc::clone(&interrupt.asked);
+        let signalled = interrupt.clone();
         ctrlc::set_handler(move || {
-            if asked.swap(true, Ordering::SeqCst) {
+            if signalled.asked.swap(true, Ordering::SeqCst) {
                 std::process::exit(i32::from(Exit::Interrupted as u8));
             }
+            signalled.act();
         })
         .context(|| "cannot listen to Ctrl-C")?;
         Ok(interrupt)
+    }
+
+    /// Does `then` as soon as somebody wants us to stop: for what waits and cannot look.
+    pub(crate) fn when_asked(&self, then: impl FnOnce() + Send + 'static) {
+        *self.then() = Some(Box::new(then));
+        if self.is_asked() {
+            self.act();
+        }
+    }
+
+    fn act(&self) {
+        let then = self.then().take();
+        if let Some(then) = then {
+            then();
+        }
+    }
+
+    fn then(&self) -> MutexGuard<'_, Then> {
+        self.then.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a long call is to go on.
@@ -42,6 +67,12 @@ impl Interrupt {
     /// An error if somebody wants us to stop.
     pub(crate) fn check(&self) -> Result<(), CliError> {
         if self.is_asked() { Err(CliError::interrupted()) } else { Ok(()) }
+    }
+}
+
+impl fmt::Debug for Interrupt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Interrupt").field("asked", &self.asked).finish_non_exhaustive()
     }
 }
 

@@ -30,6 +30,7 @@ mod progress;
 mod read;
 mod repro;
 mod run;
+mod serve;
 mod stats;
 mod store;
 mod write;
@@ -87,6 +88,8 @@ enum Command {
     Repro(repro::ReproArgs),
     /// Run an unmodified RocksDB or LevelDB program with its databases on a drive
     Run(run::RunArgs),
+    /// Serve a drive as a network block device: to QEMU, nbd-client, nbdcopy, fio
+    Serve(serve::ServeArgs),
     /// Show it all in half a minute: a drive, real records, a power cut, the zone map
     Demo(demo::DemoArgs),
     /// Print a completion script for a shell
@@ -130,6 +133,7 @@ fn run(args: Args) -> Result<(), CliError> {
         Command::Layouts(args) => args.run(session_ref),
         Command::Repro(args) => args.run(session_ref),
         Command::Run(args) => args.run(session_ref),
+        Command::Serve(args) => args.run(session_ref),
         Command::Demo(args) => args.run(session_ref),
         Command::Completions(args) => args.run(session_ref),
         Command::Man => completions::manual(session_ref),

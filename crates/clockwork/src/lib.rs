@@ -9,6 +9,7 @@
 //!
 //! Background work is a [`Job`]: a value with a resumable `step`. The thread scheduler loops over
 //! `step` on a worker thread; the virtual world interleaves the steps of all actors on one thread.
+//! What blocks on a peer is no job: a server's connections have a [`Crew`] of threads.
 //!
 //! Invariants
 //!   C1  Nothing outside this crate reads a wall clock, starts a thread or draws ambient randomness;
@@ -20,6 +21,7 @@
 //!       takes: in the virtual world the job runs inside that call, on the caller's stack.
 
 mod clock;
+mod crew;
 mod entropy;
 mod prng;
 mod scheduler;
@@ -28,6 +30,7 @@ mod virtual_world;
 mod wall;
 
 pub use clock::{Clock, StillClock};
+pub use crew::Crew;
 pub use entropy::entropy_u64;
 pub use prng::Prng;
 pub use scheduler::{BUDGET_DEFAULT, Budget, Job, Runtime, Scheduler, Stalled, Step};

@@ -12,7 +12,7 @@
 //!   T2  No lock of the scheduler is held while a job's step, a job's drop or a `ready` runs.
 //!   T3  A panic stays in its job: the worker goes on, the job is dropped, its story is kept.
 //!
-//! The only module that reads a clock or starts a thread.
+//! The only module that reads a clock, and beside `crew` the only one that starts a thread.
 
 use crate::scheduler::BUDGET_DEFAULT;
 use crate::{Budget, Clock, Job, Runtime, Scheduler, Stalled, Step};
@@ -295,7 +295,7 @@ where
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-fn panic_message(payload: &(dyn Any + Send)) -> String {
+pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().map(ToString::to_string);
     text.or_else(|| payload.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "a panic without a message".to_string())

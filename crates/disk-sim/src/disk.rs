@@ -26,8 +26,8 @@ use crate::tally::Tally;
 use crate::{BuildError, ImageInfo, PowerCycle};
 use imbrex_clockwork::{Clock, Prng};
 use imbrex_disk::{
-    BLOCK_LEN_BYTES, BlockRange, Blocks, Counters, Disk, DiskError, Geometry, Lba, Persist,
-    ReadRequest, ZoneAction, ZoneId, ZoneInfo,
+    BLOCK_LEN_BYTES, BlockRange, Blocks, Counters, Disk, DiskError, Geometry, Known, Lba, Persist,
+    ReadRequest, Rule, ZoneAction, ZoneId, ZoneInfo,
 };
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -494,6 +494,26 @@ impl Disk for SimDisk {
             return self.discard_ordered(range);
         }
         self.discard_stored(range)
+    }
+
+    fn known(&self, range: BlockRange) -> (Known, Blocks) {
+        if *self.geometry.rule() != Rule::Anywhere {
+            return (Known::Nothing, range.len);
+        }
+        let mut range = range;
+        if self.is_ordered()
+            && let Some(held) = self.desk().cache.first_held(range)
+        {
+            // What is in the write cache is told by no backing.
+            if held.start <= range.start {
+                return (Known::Nothing, held.end().min(range.end()) - range.start);
+            }
+            range.len = held.start - range.start;
+        }
+        match self.backing.stored(range) {
+            (true, len) => (Known::Nothing, len),
+            (false, len) => (Known::Unwritten, len),
+        }
     }
 
     fn zone(&self, zone: ZoneId) -> Option<ZoneInfo> {

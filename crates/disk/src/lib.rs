@@ -34,5 +34,5 @@ pub use address::{BLOCK_LEN_BYTES, BlockRange, Blocks, Lba, Pba, ZoneId};
 pub use counters::Counters;
 pub use error::{DiskError, GeometryError};
 pub use geometry::{Geometry, GeometrySpec, NeighbourSpec, Rule, ShingleSpec, TrackId, ZoneSpec};
-pub use request::{Disk, Persist, ReadRequest};
+pub use request::{Disk, Known, Persist, ReadRequest, write_zero_blocks};
 pub use zone::{ZoneAction, ZoneInfo, ZoneKind, ZoneState};

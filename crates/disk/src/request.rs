@@ -1,6 +1,9 @@
 //! The trait [`Disk`]: what every layer below the file layer offers.
 
-use crate::{BlockRange, Counters, DiskError, Geometry, Lba, ZoneAction, ZoneId, ZoneInfo};
+use crate::{
+    BLOCK_LEN_BYTES, BlockRange, Blocks, Counters, DiskError, Geometry, Lba, ZoneAction, ZoneId,
+    ZoneInfo,
+};
 
 /// When a write must have reached the platter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +21,17 @@ pub struct ReadRequest<'a> {
     pub at: Lba,
     /// Where the data go; a positive multiple of `BLOCK_LEN_BYTES`.
     pub buf: &'a mut [u8],
+}
+
+/// What a disk knows of blocks without reading them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// Nothing: they must be read.
+    Nothing,
+    /// They were written, and read as zeros.
+    Zero,
+    /// They were never written, or discarded; they take no room, and read as zeros until written.
+    Unwritten,
 }
 
 /// A disk: blocks by LBA under one rule, told by its geometry.
@@ -84,6 +98,26 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
     /// [`DiskError::OutOfRange`], [`DiskError::PowerLost`], [`DiskError::Host`].
     fn discard(&self, range: BlockRange) -> Result<(), DiskError>;
 
+    /// Makes `range` read as zeros, as a write of as many zeros would; a disk that maps its blocks may
+    /// give their room back instead.
+    ///
+    /// # Errors
+    /// As [`Disk::write`].
+    fn write_zeroes(&self, range: BlockRange, persist: Persist) -> Result<(), DiskError> {
+        write_zero_blocks(self, range, persist)
+    }
+
+    /// Whether [`Disk::write_zeroes`] costs less than writing the zeros.
+    fn zeroes_are_cheap(&self) -> bool {
+        false
+    }
+
+    /// What the disk knows of the first block of `range`, and for how many blocks of `range`, at
+    /// least one, that is so. Cost: memory, not the medium. `range` lies on the disk and is not empty.
+    fn known(&self, range: BlockRange) -> (Known, Blocks) {
+        (Known::Nothing, range.len)
+    }
+
     /// The report of one zone; `None` past the last zone or on a disk without zones.
     fn zone(&self, zone: ZoneId) -> Option<ZoneInfo>;
 
@@ -105,4 +139,24 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
 
     /// What the disk did so far.
     fn counters(&self) -> Counters;
+}
+
+/// Writes zeros over `range`, in order, a megabyte at a time.
+///
+/// # Errors
+/// As [`Disk::write`]; what lies before the failed piece is written.
+pub fn write_zero_blocks<D: Disk + ?Sized>(
+    disk: &D,
+    range: BlockRange,
+    persist: Persist,
+) -> Result<(), DiskError> {
+    const PIECE: Blocks = Blocks::new(256);
+    let zeros = vec![0; range.len.min(PIECE).bytes() as usize];
+    let mut at = range.start;
+    while at < range.end() {
+        let len = PIECE.min(range.end() - at);
+        disk.write(at, &zeros[..len.get() as usize * BLOCK_LEN_BYTES], persist)?;
+        at += len;
+    }
+    Ok(())
 }

@@ -243,6 +243,25 @@ impl Backing for ImageBacking {
         }
     }
 
+    fn stored(&self, range: BlockRange) -> (bool, Blocks) {
+        let (start, end) = (self.offset(range.start), self.offset(range.end()));
+        let block_len = BLOCK_LEN_BYTES as u64;
+        let blocks_to = |offset: u64| Blocks::new((offset.min(end) - start) / block_len);
+        let whole = (true, range.len);
+        // Partly stored blocks, on a host with blocks of its own, count as stored.
+        match rustix::fs::seek(&*self.file, SeekFrom::Data(start)) {
+            Ok(data) if data >= start + block_len => (false, blocks_to(data)),
+            Ok(_) => match rustix::fs::seek(&*self.file, SeekFrom::Hole(start)) {
+                Ok(hole) => {
+                    (true, blocks_to(hole.next_multiple_of(block_len).max(start + block_len)))
+                }
+                Err(_) => whole,
+            },
+            Err(Errno::NXIO) => (false, range.len),
+            Err(_) => whole,
+        }
+    }
+
     fn set_zone(
         &self,
         zone: ZoneId,

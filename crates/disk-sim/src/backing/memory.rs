@@ -141,6 +141,17 @@ impl Backing for MemoryBacking {
         Ok(())
     }
 
+    fn stored(&self, range: BlockRange) -> (bool, Blocks) {
+        let is_there = |chunk: u64| self.shard(chunk).chunks.contains_key(&chunk);
+        let first = range.start.get() / CHUNK_LEN_BLOCKS;
+        // The caller holds up nobody for long: 4,096 chunks are 256 MiB.
+        let last = ((range.end().get() - 1) / CHUNK_LEN_BLOCKS).min(first + 4096);
+        let is_stored = is_there(first);
+        let alike = (first + 1..=last).find(|&chunk| is_there(chunk) != is_stored);
+        let end = alike.unwrap_or(last + 1) * CHUNK_LEN_BLOCKS;
+        (is_stored, Blocks::new(end.min(range.end().get()) - range.start.get()))
+    }
+
     fn set_zone(
         &self,
         zone: ZoneId,

@@ -21,7 +21,7 @@ pub(crate) use memory::MemoryBacking;
 pub(crate) use overlapping::OverlappingBacking;
 
 use crate::rule::{Mark, ZoneRecord};
-use imbrex_disk::{BlockRange, DiskError, Lba, ZoneId};
+use imbrex_disk::{BlockRange, Blocks, DiskError, Lba, ZoneId};
 
 /// Whether bytes must be durable on the host when a call returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +47,12 @@ pub(crate) trait Backing: Send + Sync + std::fmt::Debug {
 
     /// Makes `range` read as zeros and gives its space back.
     fn zero(&self, range: BlockRange) -> Result<(), DiskError>;
+
+    /// Whether the first block of `range`, which is not empty, takes room, and for how many blocks of
+    /// `range` that is so. What takes none reads as zeros.
+    fn stored(&self, range: BlockRange) -> (bool, Blocks) {
+        (true, range.len)
+    }
 
     /// Remembers what holds for `zone`.
     fn set_zone(&self, zone: ZoneId, record: ZoneRecord, durable: Durable)

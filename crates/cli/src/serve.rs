@@ -1,0 +1,228 @@
+//! `serve`: a conventional drive as a network block device.
+
+use crate::Session;
+use crate::byte_size::{ByteSize, grouped};
+use crate::error::{CliError, Context, Exit};
+use crate::interrupt::Interrupt;
+use crate::output::Report;
+use crate::store::DriveArgs;
+use imbrex_bench::ByteCount;
+use imbrex_clockwork::{Runtime, WallClock};
+use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Rule};
+use imbrex_disk_sim::SimDisk;
+use imbrex_files::FilesError;
+use imbrex_layouts::LayoutError;
+use imbrex_serve::nbd::{
+    Counts, Export, ListenError, Listener, Reach, ServeError, Server, ServerOptions, Tls, TlsFiles,
+};
+use imbrex_serve::{DeviceError, SectorDevice, SectorLen};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Arguments of `imbrex serve`.
+#[derive(clap::Args, Debug)]
+#[command(group = clap::ArgGroup::new("what").required(true))]
+#[command(group = clap::ArgGroup::new("where").required(true))]
+pub(crate) struct ServeArgs {
+    /// The drive image: a conventional one without a store (`imbrex drive create --blank`)
+    #[arg(long, value_name = "IMAGE", group = "what")]
+    drive: Option<PathBuf>,
+    /// Instead of a drive image: an empty conventional drive of that size in memory, gone at the end
+    #[arg(long, value_name = "SIZE", group = "what")]
+    memory: Option<ByteCount>,
+    /// Listen at a socket of this path, which only you may connect to
+    #[arg(long, value_name = "PATH", group = "where")]
+    socket: Option<PathBuf>,
+    /// Listen at this address, such as 127.0.0.1:10809; port 0 takes a free one
+    #[arg(long, value_name = "ADDR:PORT", group = "where")]
+    listen: Option<String>,
+    /// Let --listen name an address that other machines can reach
+    #[arg(long, requires = "listen")]
+    allow_remote: bool,
+    /// The name that clients ask for; they may also ask for none
+    #[arg(long, value_name = "EXPORT", default_value = "")]
+    name: String,
+    /// Refuse every change
+    #[arg(long)]
+    read_only: bool,
+    /// The unit of requests; shorter ones than a block cost a read
+    #[arg(long, value_name = "BYTES", default_value = "512", value_parser = ["512", "4096"])]
+    sector_size: String,
+    /// Most clients at a time
+    #[arg(long, value_name = "COUNT", default_value_t = 64)]
+    connections: u16,
+    /// Offer TLS with this certificate (PEM), and those that it is signed by
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The certificate's private key (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Turn away clients that do without TLS
+    #[arg(long, requires = "tls_cert")]
+    tls_require: bool,
+    /// Turn away clients without a certificate that one of these has signed (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_require")]
+    tls_client_ca: Option<PathBuf>,
+}
+
+impl ServeArgs {
+    pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
+        let is_json = session.out.is_json()?;
+        let tls = self.tls()?;
+        let listener = self.listener()?;
+        let disk = self.disk()?;
+        let shown = self.shown();
+        let cannot = |error: DeviceError| cannot_serve(&shown, &error);
+        let sector_len =
+            if self.sector_size == "4096" { SectorLen::Bytes4096 } else { SectorLen::Bytes512 };
+        let device =
+            SectorDevice::new(Arc::clone(&disk) as Arc<dyn Disk>, sector_len).map_err(cannot)?;
+        let len_bytes = disk.geometry().len().bytes();
+        let export = Export {
+            name: self.name.clone(),
+            description: format!("{shown}, {}", ByteSize(len_bytes)),
+            device: Arc::new(device),
+            is_read_only: self.read_only,
+        };
+        let mut options = ServerOptions::new(Arc::new(WallClock::new()));
+        options.connection_count_max = usize::from(self.connections);
+        options.tls = tls;
+        let is_sealed = options.tls.is_some();
+        let server = Server::new(export, options).context(|| format!("cannot serve {shown}"))?;
+        if listener.has_replaced() {
+            eprintln!("imbrex: {listener}: replaced the socket that a dead server left");
+        }
+        let is_open = listener.address().is_some_and(|address| !address.ip().is_loopback());
+        if is_open && !self.tls_require {
+            let who = if is_sealed { "may read and write it without TLS" } else { "may write it" };
+            eprintln!("imbrex: warning: whoever reaches {listener} {who}");
+        }
+        if !is_json {
+            let url = self.url(&listener);
+            session.out.line(format!("serving {shown}, {}, at {url}", ByteSize(len_bytes)))?;
+            session.out.line("Ctrl-C ends it")?;
+            session.out.flush()?;
+        }
+        let served = serve(&server, &listener, &session.interrupt);
+        let report = report(&shown, server.counts(), &*disk);
+        session.out.report(&report)?;
+        let panics = server.panics();
+        if let Some(story) = panics.first() {
+            return Err(CliError::new(Exit::Store, format!("a connection panicked: {story}")));
+        }
+        served.context(|| format!("serving {shown}"))
+    }
+
+    fn shown(&self) -> String {
+        match &self.drive {
+            Some(path) => path.display().to_string(),
+            None => "a drive in memory".to_owned(),
+        }
+    }
+
+    fn tls(&self) -> Result<Option<Tls>, CliError> {
+        let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) else {
+            return Ok(None);
+        };
+        let client_authority = self.tls_client_ca.as_deref();
+        let files = TlsFiles { certificate, key, client_authority, is_required: self.tls_require };
+        Tls::load(&files).context(|| "cannot offer TLS").map(Some)
+    }
+
+    fn listener(&self) -> Result<Listener, CliError> {
+        let reach = if self.allow_remote { Reach::Anywhere } else { Reach::Loopback };
+        let bound = match (&self.socket, &self.listen) {
+            (Some(path), _) => Listener::unix(path),
+            (None, Some(address)) => Listener::tcp(resolved(address)?, reach),
+            (None, None) => return Err(CliError::usage("say --socket or --listen")),
+        };
+        bound.map_err(|error| match error {
+            ListenError::Remote { .. } => CliError::usage(format!(
+                "cannot listen: {error}; --allow-remote asks for it, and --tls-require makes it safe"
+            )),
+            error => CliError::of("cannot listen", &error),
+        })
+    }
+
+    /// The drive, which holds nothing that a client must not write over.
+    fn disk(&self) -> Result<Arc<SimDisk>, CliError> {
+        if let Some(ByteCount(len_bytes)) = self.memory {
+            let spec = GeometrySpec { len: Blocks::new(len_bytes / 4096), rule: Rule::Anywhere };
+            let geometry = Geometry::new(spec)
+                .map_err(|error| CliError::usage(format!("cannot use --memory: {error}")))?;
+            let disk = SimDisk::builder(geometry).memory();
+            return disk.context(|| "cannot make a drive in memory").map(Arc::new);
+        }
+        let path = self.drive.clone().ok_or_else(|| CliError::usage("say --drive or --memory"))?;
+        let shown = path.display().to_string();
+        let (disk, mounted) = DriveArgs::new(path, None).mount(&Runtime::threads(1))?;
+        let rule = disk.geometry().rule();
+        if *rule != Rule::Anywhere {
+            return Err(cannot_serve(&shown, &DeviceError::Rule { rule: rule.name() }));
+        }
+        match mounted {
+            Err(LayoutError::Files { source: FilesError::NotFormatted { .. }, .. }) => Ok(disk),
+            _ if self.read_only => Ok(disk),
+            _ => Err(CliError::new(
+                Exit::Store,
+                format!(
+                    "cannot serve {shown}: it holds a store, or room for one, which clients would \
+                     write over; `imbrex drive create --blank` makes a drive for them, --read-only \
+                     shows this one as it is"
+                ),
+            )),
+        }
+    }
+
+    fn url(&self, listener: &Listener) -> String {
+        let (name, scheme) = (&self.name, if self.tls_require { "nbds" } else { "nbd" });
+        match listener.address() {
+            Some(address) => format!("{scheme}://{address}/{name}"),
+            None => format!("{scheme}+unix:///{name}?socket={listener}"),
+        }
+    }
+}
+
+fn cannot_serve(shown: &str, error: &DeviceError) -> CliError {
+    CliError::of(format!("cannot serve {shown}"), error)
+}
+
+fn resolved(address: &str) -> Result<SocketAddr, CliError> {
+    let wrong = |detail: String| {
+        CliError::usage(format!(
+            "cannot listen at {address:?}: {detail}; say it as 127.0.0.1:10809"
+        ))
+    };
+    let mut found = address.to_socket_addrs().map_err(|error| wrong(error.to_string()))?;
+    found.next().ok_or_else(|| wrong("it is no address".to_owned()))
+}
+
+fn serve(server: &Server, listener: &Listener, interrupt: &Interrupt) -> Result<(), ServeError> {
+    let stopper = server.stopper();
+    interrupt.when_asked(move || stopper.stop());
+    server.serve(listener)
+}
+
+/// What was served, and what it cost the drive.
+fn report(shown: &str, counts: Counts, disk: &dyn Disk) -> Report {
+    let mut report = Report::default();
+    report.row("served", shown, shown);
+    let mut number = |name: &str, count: u64| report.row(name, grouped(count), count);
+    number("connections", counts.connections);
+    number("turned away", counts.turned_away);
+    number("broken off", counts.broken_off);
+    number("reads", counts.reads);
+    number("writes", counts.writes);
+    number("flushes", counts.flushes);
+    number("trims", counts.trims);
+    number("zeroes", counts.zeroes);
+    number("status queries", counts.statuses);
+    number("errors", counts.errors);
+    for (name, bytes) in [("read", counts.read_bytes), ("written", counts.written_bytes)] {
+        report.row(name, ByteSize(bytes).to_string(), bytes);
+    }
+    let busy_ns = disk.counters().busy_ns;
+    report.row("drive busy", format!("{:.3} s", busy_ns as f64 / 1e9), busy_ns);
+    report
+}

@@ -1,0 +1,167 @@
+//! One connection: the handshake, then requests until somebody has enough.
+//!
+//! ```text
+//!   receive much --> whole requests, one after the other --> replies, sent together
+//!                        |
+//!                        +-- what may wait for the platter --> lanes
+//! ```
+//!
+//! Invariants
+//!   K1  Before the connection waits for its client every reply is sent.
+//!   K2  What a client can make the server keep is bounded: what is received at a time, one request
+//!       that is longer than that with its reply, and what lies in the lanes.
+//!   K3  Nothing that a client does ends more than its connection.
+
+use super::REQUEST_LEN_BYTES_MAX;
+use super::counts::count;
+use super::handshake::{Agreed, Outcome, shake_hands};
+use super::lanes::{LaneServe, Lanes};
+use super::protocol::{REQUEST_LEN_BYTES, Request, command, command_flag};
+use super::server::Shared;
+use super::stream::{Deadline, RECEIVE_LEN_BYTES, Receiver, Sender, Socket, halves};
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+
+/// Replies of this length are sent, whatever else is already received.
+const REPLIES_LEN_BYTES: usize = 256 << 10;
+
+/// Trims and zeros longer than this may take long, so others need not wait for them.
+const LONG_LEN_BYTES: u32 = 1 << 20;
+
+/// Serves one client to the end.
+pub(crate) fn serve(server: &Arc<Shared>, socket: Arc<Socket>) {
+    let clock = Arc::clone(&server.options.clock);
+    let at_ns = clock.now_ns().saturating_add(server.options.handshake_ns_max);
+    let (mut receiver, mut sender) = halves(socket, Some(Deadline { clock, at_ns }));
+    let export = &server.export;
+    let hands = shake_hands(&mut receiver, &mut sender, export, server.options.tls.as_ref());
+    let sender = Arc::new(sender);
+    let ended = match hands {
+        Ok(Outcome::Left) => Ok(()),
+        Ok(Outcome::Transmission(agreed)) => receiver.begin_transmission().and_then(|()| {
+            let lane_serve =
+                LaneServe { server: Arc::clone(server), agreed, sender: Arc::clone(&sender) };
+            let lanes = Lanes::new(lane_serve);
+            let mut connection = Connection {
+                server,
+                receiver,
+                sender: &sender,
+                agreed,
+                lanes,
+                replies: Vec::new(),
+            };
+            let ended = connection.transmission();
+            let sent = connection.send_replies();
+            connection.lanes.finish();
+            ended.and(sent)
+        }),
+        Err(error) => Err(error),
+    };
+    if ended.is_err() {
+        count(&server.tally.broken_off);
+    }
+    sender.close();
+}
+
+struct Connection<'a> {
+    server: &'a Arc<Shared>,
+    receiver: Receiver,
+    sender: &'a Sender,
+    agreed: Agreed,
+    lanes: Lanes<LaneServe>,
+    replies: Vec<u8>,
+}
+
+impl Connection<'_> {
+    /// Requests, until the client leaves or the server stops.
+    fn transmission(&mut self) -> io::Result<()> {
+        while !self.server.is_stopping() {
+            if self.replies.len() >= REPLIES_LEN_BYTES {
+                self.send_replies()?;
+            }
+            let Some(request) = self.request()? else { return Ok(()) };
+            if request.command == command::DISC {
+                return Ok(());
+            }
+            self.serve(request)?;
+        }
+        Ok(())
+    }
+
+    /// The next request; `None` where the client has closed its end between two.
+    fn request(&mut self) -> io::Result<Option<Request>> {
+        if !self.wait_for(REQUEST_LEN_BYTES)? {
+            return Ok(None);
+        }
+        let header = self.receiver.received().first_chunk().expect("it was waited for");
+        let request = Request::decode(header)
+            .ok_or_else(|| io::Error::new(ErrorKind::InvalidData, "no request starts like that"))?;
+        self.receiver.take(REQUEST_LEN_BYTES);
+        Ok(Some(request))
+    }
+
+    /// Waits until `len` bytes are received (K1); false at the end of all requests.
+    fn wait_for(&mut self, len: usize) -> io::Result<bool> {
+        if self.receiver.received().len() < len {
+            self.send_replies()?;
+        }
+        self.receiver.fill(len)
+    }
+
+    fn serve(&mut self, request: Request) -> io::Result<()> {
+        let len = request.payload_len_bytes() as usize;
+        let answerer = self.server.answerer(self.agreed);
+        if len > REQUEST_LEN_BYTES_MAX as usize {
+            self.send_replies()?;
+            self.receiver.skip(len as u64)?;
+            answerer.answer(&request, &[], &mut self.replies);
+            return Ok(());
+        }
+        if self.may_wait(&request) {
+            // The lane's reply may be ready before these would be sent.
+            self.send_replies()?;
+            let payload = self.receiver.read_vec(len)?;
+            return self.lanes.push(request, payload, self.server);
+        }
+        if len > RECEIVE_LEN_BYTES {
+            self.send_replies()?;
+            let payload = self.receiver.read_vec(len)?;
+            answerer.answer(&request, &payload, &mut self.replies);
+            return Ok(());
+        }
+        if len > 0 && !self.wait_for(len)? {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        answerer.answer(&request, &self.receiver.received()[..len], &mut self.replies);
+        self.receiver.take(len);
+        Ok(())
+    }
+
+    /// Whether others should not wait for it.
+    fn may_wait(&self, request: &Request) -> bool {
+        match request.command {
+            command::FLUSH => true,
+            command::READ => self.server.export.device.requests_wait(),
+            command::WRITE => {
+                request.has(command_flag::FUA) || self.server.export.device.requests_wait()
+            }
+            command::TRIM | command::WRITE_ZEROES => {
+                request.has(command_flag::FUA)
+                    || request.len_bytes > LONG_LEN_BYTES
+                    || self.server.export.device.requests_wait()
+            }
+            _ => false,
+        }
+    }
+
+    fn send_replies(&mut self) -> io::Result<()> {
+        if self.replies.is_empty() {
+            return Ok(());
+        }
+        let sent = self.sender.send(&self.replies);
+        self.replies.clear();
+        // K2: what one long read needed is not kept for the next short ones.
+        self.replies.shrink_to(2 * REPLIES_LEN_BYTES);
+        sent
+    }
+}

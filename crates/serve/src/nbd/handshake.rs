@@ -1,0 +1,360 @@
+//! The handshake: what client and server agree on before the first request.
+//!
+//! ```text
+//!   greeting, flags --> options, one at a time --> GO or EXPORT_NAME --> transmission
+//!                         |  STARTTLS: everything agreed on so far is forgotten
+//!                         +- ABORT, or anything that breaks the protocol: the end
+//! ```
+//!
+//! Invariants
+//!   H1  No option costs more memory than [`OPTION_LEN_BYTES_MAX`], whatever length it claims.
+//!   H2  Where TLS is required nothing about the export is told before it.
+//!   H3  A client has so many options and so much time, and then no more.
+
+use super::protocol::{
+    CONTEXT_ALLOCATION, CONTEXT_ALLOCATION_ID, CONTEXT_NAMESPACE, EXPORT_NAME_ZEROES_LEN_BYTES,
+    FLAG_FIXED_NEWSTYLE, FLAG_NO_ZEROES, Fields, MAGIC_OPTION, OPTION_HEADER_LEN_BYTES, Put,
+    greeting, info, option, option_reply, put_option_reply, transmission,
+};
+use super::stream::{Receiver, Sender};
+use super::{Export, REQUEST_LEN_BYTES_MAX, Tls};
+use std::io::{self, ErrorKind};
+
+/// The longest option that is looked at: a name and eight queries of the protocol's 4096 bytes.
+pub(crate) const OPTION_LEN_BYTES_MAX: u32 = 36 << 10;
+
+/// The longest option that is skipped with a polite answer; a longer one ends the connection.
+const OPTION_SKIPPED_LEN_BYTES_MAX: u32 = 1 << 20;
+
+/// How many options a client may try: there are eleven, and some are tried twice.
+const OPTION_COUNT_MAX: u32 = 256;
+
+/// What was agreed on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Agreed {
+    pub(crate) structured_replies: bool,
+    /// `base:allocation` was selected for the export that is served.
+    pub(crate) allocation: bool,
+}
+
+/// How a handshake ends when nothing is broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Transmission(Agreed),
+    /// The client has seen enough.
+    Left,
+}
+
+struct Handshake<'a> {
+    receiver: &'a mut Receiver,
+    sender: &'a mut Sender,
+    export: &'a Export,
+    tls: Option<&'a Tls>,
+    under_tls: bool,
+    is_fixed: bool,
+    no_zeroes: bool,
+    structured_replies: bool,
+    /// The name of the export for which `base:allocation` was selected.
+    allocation_of: Option<String>,
+}
+
+/// Goes through the handshake.
+///
+/// # Errors
+/// The connection failed, or the client broke the protocol: the connection is to be closed.
+pub(crate) fn shake_hands(
+    receiver: &mut Receiver,
+    sender: &mut Sender,
+    export: &Export,
+    tls: Option<&Tls>,
+) -> io::Result<Outcome> {
+    sender.send(&greeting())?;
+    if !receiver.fill(4)? {
+        return Ok(Outcome::Left);
+    }
+    let flags = Fields(receiver.received()).u32().expect("4 bytes are there");
+    receiver.take(4);
+    let known = u32::from(FLAG_FIXED_NEWSTYLE | FLAG_NO_ZEROES);
+    if flags & !known != 0 {
+        return Err(broken(format!("client flags {flags:#x}, of which only {known:#x} exist")));
+    }
+    let has = |flag: u16| flags & u32::from(flag) != 0;
+    let mut handshake = Handshake {
+        receiver,
+        sender,
+        export,
+        tls,
+        under_tls: false,
+        is_fixed: has(FLAG_FIXED_NEWSTYLE),
+        no_zeroes: has(FLAG_NO_ZEROES),
+        structured_replies: false,
+        allocation_of: None,
+    };
+    for _ in 0..OPTION_COUNT_MAX {
+        if let Some(outcome) = handshake.option()? {
+            return Ok(outcome);
+        }
+    }
+    Err(broken(format!("more than {OPTION_COUNT_MAX} options")))
+}
+
+fn broken(what: impl Into<String>) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, what.into())
+}
+
+impl Handshake<'_> {
+    /// Reads an option and answers it; the outcome if it was the last.
+    fn option(&mut self) -> io::Result<Option<Outcome>> {
+        if !self.receiver.fill(OPTION_HEADER_LEN_BYTES)? {
+            return Ok(Some(Outcome::Left));
+        }
+        let mut fields = Fields(&self.receiver.received()[..OPTION_HEADER_LEN_BYTES]);
+        let (magic, option, len) = (fields.u64(), fields.u32(), fields.u32());
+        let (Some(magic), Some(option), Some(len)) = (magic, option, len) else {
+            unreachable!("16 bytes are there");
+        };
+        self.receiver.take(OPTION_HEADER_LEN_BYTES);
+        if magic != MAGIC_OPTION {
+            return Err(broken(format!("an option starts with {magic:#x}")));
+        }
+        if len > OPTION_LEN_BYTES_MAX {
+            self.skip_oversized(option, len)?;
+            return Ok(None);
+        }
+        let data = self.receiver.read_vec(len as usize)?;
+        self.answer(option, &data)
+    }
+
+    /// H1: nothing of it is kept.
+    fn skip_oversized(&mut self, option: u32, len: u32) -> io::Result<()> {
+        if len > OPTION_SKIPPED_LEN_BYTES_MAX || option == option::EXPORT_NAME || !self.is_fixed {
+            return Err(broken(format!("option {option} of {len} bytes")));
+        }
+        self.receiver.skip(u64::from(len))?;
+        let message =
+            format!("an option may have {OPTION_LEN_BYTES_MAX} bytes, this one has {len}");
+        self.refuse(option, option_reply::ERR_TOO_BIG, &message)
+    }
+
+    fn answer(&mut self, option: u32, data: &[u8]) -> io::Result<Option<Outcome>> {
+        if !self.is_fixed && option != option::EXPORT_NAME {
+            return Err(broken(format!("option {option} of a client that knows only newstyle")));
+        }
+        let must_be_sealed = self.tls.is_some_and(|tls| tls.is_required) && !self.under_tls;
+        if must_be_sealed && !matches!(option, option::STARTTLS | option::ABORT) {
+            // H2.
+            if option == option::EXPORT_NAME {
+                return Err(broken("the client does without TLS, which is required"));
+            }
+            self.refuse(option, option_reply::ERR_TLS_REQD, "this server requires TLS")?;
+            return Ok(None);
+        }
+        match option {
+            option::EXPORT_NAME => return self.export_name(data).map(Some),
+            option::ABORT => {
+                // The client may be gone without waiting for this.
+                let _ = self.reply(option, option_reply::ACK, &[]);
+                return Ok(Some(Outcome::Left));
+            }
+            option::LIST => self.list(data)?,
+            option::STARTTLS => self.start_tls(data)?,
+            option::INFO | option::GO => return self.go(option, data),
+            option::STRUCTURED_REPLY => self.structured_reply(data)?,
+            option::LIST_META_CONTEXT | option::SET_META_CONTEXT => {
+                self.meta_context(option, data)?;
+            }
+            _ => self.refuse(option, option_reply::ERR_UNSUP, "this server has no such option")?,
+        }
+        Ok(None)
+    }
+
+    fn reply(&mut self, option: u32, reply: u32, data: &[u8]) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        put_option_reply(&mut bytes, option, reply, data);
+        self.sender.send(&bytes)
+    }
+
+    fn refuse(&mut self, option: u32, error: u32, message: &str) -> io::Result<()> {
+        self.reply(option, error, message.as_bytes())
+    }
+
+    fn malformed(&mut self, option: u32) -> io::Result<()> {
+        self.refuse(option, option_reply::ERR_INVALID, "the option's data are malformed")
+    }
+
+    /// Whether `name` means the export; the empty name is the default one's.
+    fn is_ours(&self, name: &str) -> bool {
+        name.is_empty() || name == self.export.name
+    }
+
+    fn unknown(&mut self, option: u32) -> io::Result<()> {
+        self.refuse(option, option_reply::ERR_UNKNOWN, "this server has no export of that name")
+    }
+
+    fn flags(&self) -> u16 {
+        let rotational =
+            if self.export.device.is_rotational() { transmission::ROTATIONAL } else { 0 };
+        let df = if self.structured_replies { transmission::SEND_DF } else { 0 };
+        // A flush covers the writes that any connection has been told of: it is one device.
+        let all = transmission::HAS_FLAGS
+            | transmission::SEND_FLUSH
+            | transmission::CAN_MULTI_CONN
+            | rotational
+            | df;
+        all | if self.export.is_read_only {
+            transmission::READ_ONLY
+        } else {
+            transmission::SEND_FUA
+                | transmission::SEND_TRIM
+                | transmission::SEND_WRITE_ZEROES
+                | transmission::SEND_FAST_ZERO
+        }
+    }
+
+    /// The old way into the transmission: it knows no refusal but the end.
+    fn export_name(&mut self, data: &[u8]) -> io::Result<Outcome> {
+        let name = std::str::from_utf8(data).map_err(|_| broken("an export's name is no text"))?;
+        if !self.is_ours(name) {
+            return Err(broken(format!("there is no export {name:?}")));
+        }
+        let mut bytes = Vec::new();
+        bytes.put_u64(self.export.device.len_bytes());
+        bytes.put_u16(self.flags());
+        if !self.no_zeroes {
+            bytes.extend_from_slice(&[0; EXPORT_NAME_ZEROES_LEN_BYTES]);
+        }
+        self.sender.send(&bytes)?;
+        Ok(Outcome::Transmission(self.agreed(name)))
+    }
+
+    fn agreed(&self, name: &str) -> Agreed {
+        let allocation = self.allocation_of.as_deref() == Some(name);
+        Agreed { structured_replies: self.structured_replies, allocation }
+    }
+
+    fn list(&mut self, data: &[u8]) -> io::Result<()> {
+        if !data.is_empty() {
+            return self.malformed(option::LIST);
+        }
+        let name = self.export.name.as_bytes();
+        let mut server = Vec::new();
+        server.put_u32(u32::try_from(name.len()).expect("checked when the server was made"));
+        server.extend_from_slice(name);
+        server.extend_from_slice(self.export.description.as_bytes());
+        self.reply(option::LIST, option_reply::SERVER, &server)?;
+        self.reply(option::LIST, option_reply::ACK, &[])
+    }
+
+    fn start_tls(&mut self, data: &[u8]) -> io::Result<()> {
+        let option = option::STARTTLS;
+        let Some(tls) = self.tls else {
+            return self.refuse(option, option_reply::ERR_UNSUP, "this server has no certificate");
+        };
+        if !data.is_empty() || self.under_tls {
+            return self.malformed(option);
+        }
+        self.reply(option, option_reply::ACK, &[])?;
+        self.receiver.start_tls(self.sender, &tls.config)?;
+        self.under_tls = true;
+        // Whoever was in between before TLS must not have had a say in what holds under it.
+        self.structured_replies = false;
+        self.allocation_of = None;
+        Ok(())
+    }
+
+    fn structured_reply(&mut self, data: &[u8]) -> io::Result<()> {
+        if !data.is_empty() || self.structured_replies {
+            return self.malformed(option::STRUCTURED_REPLY);
+        }
+        self.structured_replies = true;
+        self.reply(option::STRUCTURED_REPLY, option_reply::ACK, &[])
+    }
+
+    fn go(&mut self, option: u32, data: &[u8]) -> io::Result<Option<Outcome>> {
+        let Some((name, asked)) = parse_go(data) else {
+            self.malformed(option)?;
+            return Ok(None);
+        };
+        if !self.is_ours(name) {
+            self.unknown(option)?;
+            return Ok(None);
+        }
+        let device = &self.export.device;
+        let mut infos = vec![Vec::new(), Vec::new()];
+        infos[0].put_u16(info::EXPORT);
+        infos[0].put_u64(device.len_bytes());
+        infos[0].put_u16(self.flags());
+        // Told whether asked for or not: who does not ask may still look.
+        infos[1].put_u16(info::BLOCK_SIZE);
+        infos[1].put_u32(device.sector_len_bytes());
+        infos[1].put_u32(device.preferred_len_bytes());
+        infos[1].put_u32(REQUEST_LEN_BYTES_MAX);
+        for (kind, text) in
+            [(info::NAME, &self.export.name), (info::DESCRIPTION, &self.export.description)]
+        {
+            if asked.contains(&kind) {
+                let mut told = Vec::new();
+                told.put_u16(kind);
+                told.extend_from_slice(text.as_bytes());
+                infos.push(told);
+            }
+        }
+        for told in infos {
+            self.reply(option, option_reply::INFO, &told)?;
+        }
+        self.reply(option, option_reply::ACK, &[])?;
+        let agreed = self.agreed(name);
+        Ok((option == option::GO).then_some(Outcome::Transmission(agreed)))
+    }
+
+    fn meta_context(&mut self, option: u32, data: &[u8]) -> io::Result<()> {
+        let is_set = option == option::SET_META_CONTEXT;
+        if is_set {
+            // Also where it fails.
+            self.allocation_of = None;
+            if !self.structured_replies {
+                let message = "contexts need structured replies first";
+                return self.refuse(option, option_reply::ERR_INVALID, message);
+            }
+        }
+        let Some((name, queries)) = parse_queries(data) else { return self.malformed(option) };
+        if !self.is_ours(name) {
+            return self.unknown(option);
+        }
+        let is_wanted =
+            |query: &&str| *query == CONTEXT_ALLOCATION || !is_set && *query == CONTEXT_NAMESPACE;
+        let lists_all = !is_set && queries.is_empty();
+        if lists_all || queries.iter().any(is_wanted) {
+            let mut context = Vec::new();
+            context.put_u32(if is_set { CONTEXT_ALLOCATION_ID } else { 0 });
+            context.extend_from_slice(CONTEXT_ALLOCATION.as_bytes());
+            self.reply(option, option_reply::META_CONTEXT, &context)?;
+            if is_set {
+                self.allocation_of = Some(name.to_owned());
+            }
+        }
+        self.reply(option, option_reply::ACK, &[])
+    }
+}
+
+/// The name and the kinds of information that `INFO` or `GO` asks for.
+fn parse_go(data: &[u8]) -> Option<(&str, Vec<u16>)> {
+    let mut fields = Fields(data);
+    let name = fields.string()?;
+    let count = fields.u16()?;
+    let asked = (0..count).map(|_| fields.u16()).collect::<Option<_>>()?;
+    fields.is_empty().then_some((name, asked))
+}
+
+/// The name and the queries of an option about contexts.
+fn parse_queries(data: &[u8]) -> Option<(&str, Vec<&str>)> {
+    let mut fields = Fields(data);
+    let name = fields.string()?;
+    let count = fields.u32()?;
+    // As many as the data have, not as many as they claim.
+    let mut queries = Vec::new();
+    for _ in 0..count {
+        queries.push(fields.string()?);
+    }
+    fields.is_empty().then_some((name, queries))
+}

@@ -1,0 +1,203 @@
+//! Lanes: threads beside a connection's own, for its requests that wait for the platter.
+//!
+//! ```text
+//!   connection's thread:  receives, serves what only moves bytes, sends replies
+//!             | what may wait: flush, write through the cache, long zeros and trims
+//!             v
+//!   queue --> lane 0 .. lane 3:  serve, send the reply
+//! ```
+//!
+//! Invariants
+//!   L1  The requests in the queue and in the lanes carry and ask for at most
+//!       [`LANES_LEN_BYTES_MAX`] bytes together, or there is only one: a client that has more waits.
+//!   L2  When [`Lanes::finish`] returns, every request has been replied to, or a lane has panicked.
+
+use super::protocol::{Request, command};
+use super::server::Shared;
+use super::stream::Sender;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Threads of one connection: a flush, and what need not wait for it.
+const LANE_COUNT_MAX: usize = 4;
+
+/// How much memory the requests of one connection may take.
+const LANES_LEN_BYTES_MAX: u64 = 64 << 20;
+
+/// And how many there may be, however short.
+const REQUEST_COUNT_MAX: usize = 64;
+
+/// What a lane does: a request with what followed it, to the reply.
+pub(crate) trait Serve: Send + Sync + 'static {
+    /// Serves `request` and sends the reply.
+    fn serve(&self, request: &Request, payload: Vec<u8>);
+}
+
+/// The lanes of one connection.
+pub(crate) struct Lanes<S: Serve> {
+    shared: Arc<LanesShared<S>>,
+    lane_count: usize,
+}
+
+struct LanesShared<S: Serve> {
+    serve: S,
+    state: Mutex<State>,
+    /// Work for a lane, or the end.
+    queued: Condvar,
+    /// Room for the connection.
+    served: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<(Request, Vec<u8>)>,
+    idle_count: usize,
+    /// Requests in the queue and in the lanes, and what they weigh.
+    request_count: usize,
+    len_bytes: u64,
+    is_over: bool,
+}
+
+fn weight_bytes(request: &Request) -> u64 {
+    match request.command {
+        command::READ | command::WRITE => u64::from(request.len_bytes),
+        _ => 0,
+    }
+}
+
+impl<S: Serve> Lanes<S> {
+    pub(crate) fn new(serve: S) -> Lanes<S> {
+        let shared = LanesShared {
+            serve,
+            state: Mutex::default(),
+            queued: Condvar::new(),
+            served: Condvar::new(),
+        };
+        Lanes { shared: Arc::new(shared), lane_count: 0 }
+    }
+
+    /// Leaves `request` to a lane, when there is room (L1).
+    ///
+    /// # Errors
+    /// A lane has panicked: the connection is to be closed.
+    pub(crate) fn push(
+        &mut self,
+        request: Request,
+        payload: Vec<u8>,
+        server: &Arc<Shared>,
+    ) -> io::Result<()> {
+        let weight = weight_bytes(&request);
+        let mut state = self.shared.lock();
+        while !state.is_over
+            && state.request_count > 0
+            && (state.request_count >= REQUEST_COUNT_MAX
+                || state.len_bytes + weight > LANES_LEN_BYTES_MAX)
+        {
+            state = self.shared.served.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if state.is_over {
+            return Err(io::Error::other("a lane has panicked"));
+        }
+        state.request_count += 1;
+        state.len_bytes += weight;
+        state.queue.push_back((request, payload));
+        let is_short = state.idle_count < state.queue.len();
+        drop(state);
+        self.shared.queued.notify_one();
+        if is_short && self.lane_count < LANE_COUNT_MAX {
+            let shared = Arc::clone(&self.shared);
+            match server.crew.start("nbd lane", move || shared.work()) {
+                Ok(()) => self.lane_count += 1,
+                // No thread is left: this one does it, unless a lane is faster.
+                Err(_) if self.lane_count == 0 => self.shared.serve_one(self.shared.lock()),
+                Err(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until all is served, and ends the lanes.
+    pub(crate) fn finish(self) {
+        let mut state = self.shared.lock();
+        while !state.is_over && state.request_count > 0 {
+            state = self.shared.served.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl<S: Serve> Drop for Lanes<S> {
+    fn drop(&mut self) {
+        self.shared.end();
+    }
+}
+
+impl<S: Serve> LanesShared<S> {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn end(&self) {
+        self.lock().is_over = true;
+        self.queued.notify_all();
+        self.served.notify_all();
+    }
+
+    fn work(&self) {
+        let mut state = self.lock();
+        while !state.is_over {
+            if state.queue.is_empty() {
+                state.idle_count += 1;
+                state = self.queued.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state.idle_count -= 1;
+                continue;
+            }
+            self.serve_one(state);
+            state = self.lock();
+        }
+    }
+
+    fn serve_one(&self, mut state: MutexGuard<'_, State>) {
+        let Some((request, payload)) = state.queue.pop_front() else { return };
+        drop(state);
+        // L2 holds whatever happens in there.
+        let _done = Done { lanes: self, weight_bytes: weight_bytes(&request) };
+        self.serve.serve(&request, payload);
+    }
+}
+
+/// Takes a request off the account when it is served, also by a panic.
+struct Done<'a, S: Serve> {
+    lanes: &'a LanesShared<S>,
+    weight_bytes: u64,
+}
+
+impl<S: Serve> Drop for Done<'_, S> {
+    fn drop(&mut self) {
+        let mut state = self.lanes.lock();
+        state.request_count -= 1;
+        state.len_bytes -= self.weight_bytes;
+        drop(state);
+        self.lanes.served.notify_all();
+        if std::thread::panicking() {
+            self.lanes.end();
+        }
+    }
+}
+
+/// The serving of one connection, as its lanes do it.
+pub(crate) struct LaneServe {
+    pub(crate) server: Arc<Shared>,
+    pub(crate) agreed: super::handshake::Agreed,
+    pub(crate) sender: Arc<Sender>,
+}
+
+impl Serve for LaneServe {
+    fn serve(&self, request: &Request, payload: Vec<u8>) {
+        let mut reply = Vec::new();
+        self.server.answerer(self.agreed).answer(request, &payload, &mut reply);
+        drop(payload);
+        // Where it fails the connection's own thread finds its socket closed.
+        let _ = self.sender.send(&reply);
+    }
+}

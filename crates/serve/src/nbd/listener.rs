@@ -1,0 +1,204 @@
+//! Where a server listens: a socket in the file system, or a port.
+//!
+//! Invariants
+//!   E1  Nothing beyond this machine is listened to unless the caller says so.
+//!   E2  A socket in the file system is its owner's alone from the moment it exists.
+//!   E3  A path is taken over only from a socket that nobody listens on any more.
+
+use super::stream::Socket;
+use rustix::fs::{Mode, fchmod};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// How many clients may stand before the door.
+const BACKLOG: i32 = 128;
+
+/// Who may reach a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Programs on this machine.
+    Loopback,
+    /// Whoever can send a packet.
+    Anywhere,
+}
+
+/// A place to listen that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ListenError {
+    /// Somebody listens there.
+    #[error("{at} is in use: a server listens there; stop it or choose another")]
+    InUse {
+        /// The address or path.
+        at: String,
+    },
+    /// The path is there and is something else.
+    #[error("{} is there and no socket; choose another path", path.display())]
+    NoSocket {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The address is one that other machines reach.
+    #[error("{address} can be reached from other machines, and that was not asked for")]
+    Remote {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// The operating system refused.
+    #[error("cannot listen at {at}: {source}")]
+    Refused {
+        /// The address or path.
+        at: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// A bound socket; one in the file system goes with it.
+#[derive(Debug)]
+pub struct Listener {
+    socket: Bound,
+    replaced: bool,
+}
+
+#[derive(Debug)]
+enum Bound {
+    Tcp(TcpListener),
+    Unix { listener: UnixListener, path: PathBuf },
+}
+
+impl Listener {
+    /// A socket at `path`, which only the user that runs the server may connect to (E2). Takes the place
+    /// of a socket that a dead server left (E3).
+    ///
+    /// # Errors
+    /// [`ListenError`].
+    pub fn unix(path: &Path) -> Result<Listener, ListenError> {
+        let at = || path.display().to_string();
+        let refused = |source: io::Error| ListenError::Refused { at: at(), source };
+        let mut replaced = false;
+        let listener = match bind_unix(path) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse => {
+                let found = std::fs::symlink_metadata(path).map_err(refused)?;
+                if !found.file_type().is_socket() {
+                    return Err(ListenError::NoSocket { path: path.to_owned() });
+                }
+                match UnixStream::connect(path) {
+                    Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
+                    Err(error) => return Err(refused(error)),
+                    Ok(_) => return Err(ListenError::InUse { at: at() }),
+                }
+                std::fs::remove_file(path).map_err(refused)?;
+                replaced = true;
+                bind_unix(path).map_err(refused)?
+            }
+            bound => bound.map_err(refused)?,
+        };
+        Ok(Listener { socket: Bound::Unix { listener, path: path.to_owned() }, replaced })
+    }
+
+    /// The port of `address`; port 0 takes any that is free.
+    ///
+    /// # Errors
+    /// [`ListenError`].
+    pub fn tcp(address: SocketAddr, reach: Reach) -> Result<Listener, ListenError> {
+        if reach == Reach::Loopback && !is_loopback(address.ip()) {
+            return Err(ListenError::Remote { address });
+        }
+        let listener = TcpListener::bind(address).map_err(|source| match source.kind() {
+            ErrorKind::AddrInUse => ListenError::InUse { at: address.to_string() },
+            _ => ListenError::Refused { at: address.to_string(), source },
+        })?;
+        Ok(Listener { socket: Bound::Tcp(listener), replaced: false })
+    }
+
+    /// Whether a dead server's socket was in the way and is gone.
+    pub fn has_replaced(&self) -> bool {
+        self.replaced
+    }
+
+    /// The address that clients connect to; `None` for a socket in the file system.
+    pub fn address(&self) -> Option<SocketAddr> {
+        match &self.socket {
+            Bound::Tcp(listener) => listener.local_addr().ok(),
+            Bound::Unix { .. } => None,
+        }
+    }
+
+    pub(crate) fn set_nonblocking(&self) -> io::Result<()> {
+        match &self.socket {
+            Bound::Tcp(listener) => listener.set_nonblocking(true),
+            Bound::Unix { listener, .. } => listener.set_nonblocking(true),
+        }
+    }
+
+    pub(crate) fn accept(&self) -> io::Result<Socket> {
+        match &self.socket {
+            Bound::Tcp(listener) => {
+                let (socket, _) = listener.accept()?;
+                socket.set_nonblocking(false)?;
+                socket.set_nodelay(true)?;
+                // A peer that is gone without a word is noticed some day.
+                rustix::net::sockopt::set_socket_keepalive(&socket, true)?;
+                Ok(Socket::Tcp(socket))
+            }
+            Bound::Unix { listener, .. } => {
+                let (socket, _) = listener.accept()?;
+                socket.set_nonblocking(false)?;
+                Ok(Socket::Unix(socket))
+            }
+        }
+    }
+}
+
+fn is_loopback(ip: IpAddr) -> bool {
+    ip.to_canonical().is_loopback()
+}
+
+/// As [`UnixListener::bind`], but for E2: the mode is set before anybody can see the socket.
+fn bind_unix(path: &Path) -> io::Result<UnixListener> {
+    let address = SocketAddrUnix::new(path)?;
+    let flags = SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    rustix::net::bind(&socket, &address)?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok(UnixListener::from(socket))
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.socket {
+            Bound::Tcp(listener) => listener.as_fd(),
+            Bound::Unix { listener, .. } => listener.as_fd(),
+        }
+    }
+}
+
+impl fmt::Display for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.socket {
+            Bound::Tcp(listener) => match listener.local_addr() {
+                Ok(address) => write!(f, "{address}"),
+                Err(_) => f.write_str("a port"),
+            },
+            Bound::Unix { path, .. } => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Bound::Unix { path, .. } = &self.socket {
+            // Somebody may have removed it already.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}

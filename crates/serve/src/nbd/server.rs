@@ -1,0 +1,267 @@
+//! The server: listens, gives every client a thread, and stops when told to.
+//!
+//! ```text
+//!   serve():  poll --> accept --> a thread: connection.rs
+//!               |
+//!               +<-- Stopper --> no more requests; replies under way are sent; flush; the end
+//! ```
+//!
+//! Invariants
+//!   P1  A client that does nothing, or never reads, holds its own threads and nothing else.
+//!   P2  When `serve` returns, no thread of it is left and all that was written is flushed.
+
+use super::answer::Answerer;
+use super::connection;
+use super::counts::{Counts, Tally, count};
+use super::handshake::Agreed;
+use super::listener::Listener;
+use super::stream::Socket;
+use super::{Export, NAME_LEN_BYTES_MAX, ServerOptions};
+use crate::DeviceError;
+use imbrex_clockwork::Crew;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::fmt;
+use std::io::{self, ErrorKind, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+/// How long clients that never read may hold up the end.
+const STOP_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long to wait for something to be given back where the system has no sockets left.
+const NO_SOCKETS_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// Why a server cannot begin, or ended in another way than by being stopped.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// The export's name or description does not fit the protocol.
+    #[error("the export's {what} has {len_bytes} bytes; at most {bound_bytes} fit")]
+    TooLong {
+        /// "name" or "description".
+        what: &'static str,
+        /// Its length.
+        len_bytes: usize,
+        /// The longest there is.
+        bound_bytes: usize,
+    },
+    /// The operating system failed at what the server itself needs.
+    #[error("{what}: {source}")]
+    Host {
+        /// What was being done.
+        what: &'static str,
+        /// Why it failed.
+        #[source]
+        source: io::Error,
+    },
+    /// The last flush failed: what clients wrote since their own last flush may be lost.
+    #[error("the last flush failed: what was written since a client's own last flush may be lost")]
+    Flush(#[source] DeviceError),
+}
+
+/// A server of one export. See the module [`nbd`](super).
+#[derive(Debug)]
+pub struct Server {
+    shared: Arc<Shared>,
+}
+
+/// What the server, its connections and its stoppers share.
+pub(crate) struct Shared {
+    pub(crate) export: Export,
+    pub(crate) options: ServerOptions,
+    pub(crate) tally: Tally,
+    pub(crate) crew: Crew,
+    stopping: AtomicBool,
+    /// A byte from the one to the other ends the wait for clients.
+    wake: (UnixStream, UnixStream),
+    /// The sockets of those who are there.
+    open: Mutex<Vec<Weak<Socket>>>,
+}
+
+/// Ends a server from another thread.
+#[derive(Clone, Debug)]
+pub struct Stopper {
+    shared: Weak<Shared>,
+}
+
+impl Stopper {
+    /// Lets `serve` return, soon. Does nothing the second time.
+    pub fn stop(&self) {
+        if let Some(shared) = self.shared.upgrade()
+            && !shared.stopping.swap(true, Ordering::SeqCst)
+        {
+            // It takes one byte, and this is the first.
+            let _ = (&shared.wake.0).write(&[1]);
+        }
+    }
+}
+
+impl Server {
+    /// A server that serves nobody yet.
+    ///
+    /// # Errors
+    /// [`ServeError::TooLong`], [`ServeError::Host`].
+    pub fn new(export: Export, options: ServerOptions) -> Result<Server, ServeError> {
+        for (what, text) in [("name", &export.name), ("description", &export.description)] {
+            let (len_bytes, bound_bytes) = (text.len(), NAME_LEN_BYTES_MAX);
+            if len_bytes > bound_bytes {
+                return Err(ServeError::TooLong { what, len_bytes, bound_bytes });
+            }
+        }
+        let wake = UnixStream::pair().map_err(host("making a socket pair"))?;
+        let shared = Shared {
+            export,
+            options,
+            tally: Tally::default(),
+            crew: Crew::new(),
+            stopping: AtomicBool::new(false),
+            wake,
+            open: Mutex::default(),
+        };
+        Ok(Server { shared: Arc::new(shared) })
+    }
+
+    /// What ends [`Server::serve`].
+    pub fn stopper(&self) -> Stopper {
+        Stopper { shared: Arc::downgrade(&self.shared) }
+    }
+
+    /// What was done so far.
+    pub fn counts(&self) -> Counts {
+        self.shared.tally.counts()
+    }
+
+    /// What connections that panicked said: none should.
+    pub fn panics(&self) -> Vec<String> {
+        self.shared.crew.panics()
+    }
+
+    /// Serves everybody who connects to `listener`, until stopped. Then requests under way are finished,
+    /// connections are closed and the device is flushed (P2).
+    ///
+    /// # Errors
+    /// [`ServeError::Host`]: it could not go on listening. [`ServeError::Flush`].
+    pub fn serve(&self, listener: &Listener) -> Result<(), ServeError> {
+        let listened = self.listen(listener);
+        self.shared.stopping.store(true, Ordering::SeqCst);
+        self.shared.close_all();
+        let flushed = self.shared.export.device.flush();
+        listened.and(flushed.map_err(ServeError::Flush))
+    }
+
+    fn listen(&self, listener: &Listener) -> Result<(), ServeError> {
+        listener.set_nonblocking().map_err(host("listening"))?;
+        while !self.shared.is_stopping() {
+            let (wake, client) = (&self.shared.wake.1, listener);
+            let mut waited = [PollFd::new(wake, PollFlags::IN), PollFd::new(client, PollFlags::IN)];
+            match poll(&mut waited, None) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(host("waiting for clients")(error.into())),
+            }
+            if self.shared.is_stopping() {
+                return Ok(());
+            }
+            match listener.accept() {
+                Ok(socket) => self.shared.begin(socket),
+                // A client that left between the two, or none at all.
+                Err(error) if is_of_one_client(&error) => {}
+                // No descriptors, no memory: others have to go first.
+                Err(_) => {
+                    let mut wake = [PollFd::new(wake, PollFlags::IN)];
+                    let _ = poll(&mut wake, Some(&NO_SOCKETS_PAUSE));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Serves one client on a socket that is connected already, and returns when it has left.
+    #[cfg(test)]
+    pub(crate) fn serve_one(&self, socket: UnixStream) {
+        let socket = Arc::new(Socket::Unix(socket));
+        self.shared.enter(&socket);
+        count(&self.shared.tally.connections);
+        connection::serve(&self.shared, socket);
+    }
+}
+
+fn is_of_one_client(error: &io::Error) -> bool {
+    use ErrorKind::{
+        ConnectionAborted, ConnectionReset, Interrupted, PermissionDenied, WouldBlock,
+    };
+    matches!(
+        error.kind(),
+        WouldBlock | ConnectionAborted | ConnectionReset | Interrupted | PermissionDenied
+    )
+}
+
+fn host(what: &'static str) -> impl FnOnce(io::Error) -> ServeError {
+    move |source| ServeError::Host { what, source }
+}
+
+impl Shared {
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn answerer(&self, agreed: Agreed) -> Answerer<'_> {
+        Answerer { export: &self.export, agreed, tally: &self.tally }
+    }
+
+    /// Gives a client its thread; or none, where there are too many.
+    fn begin(self: &Arc<Self>, socket: Socket) {
+        count(&self.tally.connections);
+        let socket = Arc::new(socket);
+        let there_count = self.enter(&socket);
+        let shared = Arc::clone(self);
+        let connection_socket = Arc::clone(&socket);
+        let is_full = there_count > self.options.connection_count_max;
+        let started = !is_full
+            && self
+                .crew
+                .start("nbd connection", move || connection::serve(&shared, connection_socket))
+                .is_ok();
+        if !started {
+            count(&self.tally.turned_away);
+            socket.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Remembers a client's socket; how many there are now.
+    fn enter(&self, socket: &Arc<Socket>) -> usize {
+        let mut open = self.open();
+        open.retain(|socket| socket.strong_count() > 0);
+        open.push(Arc::downgrade(socket));
+        open.len()
+    }
+
+    fn open(&self) -> MutexGuard<'_, Vec<Weak<Socket>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends all connections: those that wait for a request at once, others after their replies, and
+    /// whoever does not read in time without them.
+    fn close_all(&self) {
+        for (how, patience) in [(Shutdown::Read, STOP_PATIENCE), (Shutdown::Both, Duration::MAX)] {
+            for socket in self.open().iter().filter_map(Weak::upgrade) {
+                socket.shutdown(how);
+            }
+            if self.crew.wait_idle(patience) {
+                return;
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("export", &self.export)
+            .field("counts", &self.tally.counts())
+            .field("crew", &self.crew)
+            .finish_non_exhaustive()
+    }
+}

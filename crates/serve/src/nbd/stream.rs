@@ -1,0 +1,335 @@
+//! One connection's bytes: a socket, plain or under TLS, in two halves that work side by side.
+//!
+//! ```text
+//!   socket --> Receiver  (one thread)        socket <-- Sender  (any thread, one reply at a time)
+//!                 \          TLS state behind a lock         /
+//! ```
+//!
+//! Invariants
+//!   N1  Neither half holds the TLS state while it waits for the socket.
+//!   N2  What a Sender sends stays together: no other reply gets between its bytes.
+//!   N3  What came in before TLS began is never read as if it had come after.
+
+use imbrex_clockwork::Clock;
+use rustls::ServerConnection;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How much is received at a time, and so how many short requests are served before their replies are
+/// sent together.
+pub(crate) const RECEIVE_LEN_BYTES: usize = 256 << 10;
+
+/// A connected socket.
+#[derive(Debug)]
+pub(crate) enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Socket {
+    pub(crate) fn shutdown(&self, how: Shutdown) {
+        // It fails where the peer was faster.
+        let _ = match self {
+            Socket::Tcp(socket) => socket.shutdown(how),
+            Socket::Unix(socket) => socket.shutdown(how),
+        };
+    }
+
+    fn set_timeouts(&self, after: Option<Duration>) -> io::Result<()> {
+        match self {
+            Socket::Tcp(socket) => {
+                socket.set_read_timeout(after).and_then(|()| socket.set_write_timeout(after))
+            }
+            Socket::Unix(socket) => {
+                socket.set_read_timeout(after).and_then(|()| socket.set_write_timeout(after))
+            }
+        }
+    }
+
+    fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let read = match self {
+                Socket::Tcp(socket) => { socket }.read(buf),
+                Socket::Unix(socket) => { socket }.read(buf),
+            };
+            match read {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                done => return done,
+            }
+        }
+    }
+
+    fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Socket::Tcp(socket) => { socket }.write_all(bytes),
+            Socket::Unix(socket) => { socket }.write_all(bytes),
+        }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Socket::Tcp(socket) => socket.as_fd(),
+            Socket::Unix(socket) => socket.as_fd(),
+        }
+    }
+}
+
+type TlsState = Arc<Mutex<ServerConnection>>;
+
+fn locked(state: &TlsState) -> MutexGuard<'_, ServerConnection> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Until when a client must have done what it is to do first.
+#[derive(Clone, Debug)]
+pub(crate) struct Deadline {
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) at_ns: u64,
+}
+
+impl Deadline {
+    fn left(&self) -> io::Result<Duration> {
+        match self.at_ns.saturating_sub(self.clock.now_ns()) {
+            0 => Err(ErrorKind::TimedOut.into()),
+            left_ns => Ok(Duration::from_nanos(left_ns)),
+        }
+    }
+}
+
+/// The receiving half. What is received and not yet taken is `buf[start..end]`.
+#[derive(Debug)]
+pub(crate) struct Receiver {
+    socket: Arc<Socket>,
+    tls: Option<TlsState>,
+    /// Received and not yet deciphered: `sealed[sealed_start..]`.
+    sealed: Vec<u8>,
+    sealed_start: usize,
+    buf: Vec<u8>,
+    start: usize,
+    end: usize,
+    deadline: Option<Deadline>,
+}
+
+/// The sending half.
+#[derive(Debug)]
+pub(crate) struct Sender {
+    socket: Arc<Socket>,
+    tls: Option<TlsState>,
+    /// Ciphered and about to be sent; its lock is what keeps a reply together (N2).
+    sealed: Mutex<Vec<u8>>,
+}
+
+/// The two halves of a connection on `socket`, which has until `deadline` to begin its transmission.
+pub(crate) fn halves(socket: Arc<Socket>, deadline: Option<Deadline>) -> (Receiver, Sender) {
+    let receiver = Receiver {
+        socket: Arc::clone(&socket),
+        tls: None,
+        sealed: Vec::new(),
+        sealed_start: 0,
+        buf: vec![0; RECEIVE_LEN_BYTES],
+        start: 0,
+        end: 0,
+        deadline,
+    };
+    (receiver, Sender { socket, tls: None, sealed: Mutex::default() })
+}
+
+impl Receiver {
+    /// What is received and not yet taken.
+    pub(crate) fn received(&self) -> &[u8] {
+        &self.buf[self.start..self.end]
+    }
+
+    /// Takes `len` bytes of what is received.
+    pub(crate) fn take(&mut self, len: usize) {
+        assert!(len <= self.end - self.start, "only what was received can be taken");
+        self.start += len;
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        }
+    }
+
+    /// Waits until `len` bytes, at most [`RECEIVE_LEN_BYTES`], are received; false where the peer
+    /// has closed its end before the first of them.
+    pub(crate) fn fill(&mut self, len: usize) -> io::Result<bool> {
+        assert!(len <= self.buf.len(), "longer bytes are received where they are to be");
+        while self.end - self.start < len {
+            if self.buf.len() - self.start < len {
+                self.buf.copy_within(self.start..self.end, 0);
+                (self.start, self.end) = (0, self.end - self.start);
+            }
+            let mut buf = std::mem::take(&mut self.buf);
+            let read = self.read(&mut buf[self.end..]);
+            self.buf = buf;
+            match read? {
+                0 if self.start == self.end => return Ok(false),
+                0 => return Err(ErrorKind::UnexpectedEof.into()),
+                read => self.end += read,
+            }
+        }
+        Ok(true)
+    }
+
+    /// Receives exactly `len` bytes. Room is made as they come: a promise of bytes costs nothing.
+    pub(crate) fn read_vec(&mut self, len: usize) -> io::Result<Vec<u8>> {
+        let first = len.min(self.end - self.start);
+        let mut bytes = self.buf[self.start..self.start + first].to_vec();
+        self.take(first);
+        while bytes.len() < len {
+            let have = bytes.len();
+            bytes.resize(have + (len - have).min(RECEIVE_LEN_BYTES.max(have)), 0);
+            let mut at = have;
+            while at < bytes.len() {
+                match self.read(&mut bytes[at..])? {
+                    0 => return Err(ErrorKind::UnexpectedEof.into()),
+                    read => at += read,
+                }
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Receives `len` bytes and forgets them.
+    pub(crate) fn skip(&mut self, mut len: u64) -> io::Result<()> {
+        while len > 0 {
+            if self.received().is_empty() && !self.fill(1)? {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+            let piece = len.min(self.received().len() as u64);
+            self.take(piece as usize);
+            len -= piece;
+        }
+        Ok(())
+    }
+
+    /// Some bytes, deciphered; 0 at the end.
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let Some(tls) = self.tls.clone() else { return self.read_socket(buf) };
+        loop {
+            match locked(&tls).reader().read(buf) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                done => return done,
+            }
+            // N1: the state is not held while the socket takes its time.
+            if !self.receive_sealed()? {
+                return Ok(0);
+            }
+            self.decipher(&mut locked(&tls))?;
+        }
+    }
+
+    /// Waits for something to decipher; false at the end.
+    fn receive_sealed(&mut self) -> io::Result<bool> {
+        if self.sealed_start < self.sealed.len() {
+            return Ok(true);
+        }
+        let mut sealed = std::mem::take(&mut self.sealed);
+        sealed.resize(RECEIVE_LEN_BYTES, 0);
+        let read = self.read_socket(&mut sealed)?;
+        sealed.truncate(read);
+        (self.sealed, self.sealed_start) = (sealed, 0);
+        Ok(read > 0)
+    }
+
+    /// Gives TLS some of what was received: it keeps little that nobody has read.
+    fn decipher(&mut self, tls: &mut ServerConnection) -> io::Result<()> {
+        let mut sealed = &self.sealed[self.sealed_start..];
+        let read = tls.read_tls(&mut sealed)?;
+        // It takes nothing any more once the peer has said goodbye.
+        self.sealed_start = if read == 0 { self.sealed.len() } else { self.sealed_start + read };
+        tls.process_new_packets().map_err(|error| invalid(&error)).map(drop)
+    }
+
+    fn read_socket(&self, buf: &mut [u8]) -> io::Result<usize> {
+        if let Some(deadline) = &self.deadline {
+            self.socket.set_timeouts(Some(deadline.left()?))?;
+        }
+        self.socket.read(buf)
+    }
+
+    /// The handshake is over: from now on the client may take its time.
+    pub(crate) fn begin_transmission(&mut self) -> io::Result<()> {
+        self.deadline = None;
+        self.socket.set_timeouts(None)
+    }
+
+    /// From here on everything is under TLS, in both directions.
+    pub(crate) fn start_tls(
+        &mut self,
+        sender: &mut Sender,
+        config: &Arc<rustls::ServerConfig>,
+    ) -> io::Result<()> {
+        if !self.received().is_empty() {
+            // N3: it was sent before the answer to the option, so by nobody who speaks TLS.
+            return Err(io::Error::new(ErrorKind::InvalidData, "bytes before the start of TLS"));
+        }
+        let mut tls = ServerConnection::new(Arc::clone(config)).map_err(|error| invalid(&error))?;
+        let mut result = Ok(());
+        while tls.is_handshaking() && result.is_ok() {
+            if tls.wants_write() {
+                let mut out = Vec::new();
+                tls.write_tls(&mut out)?;
+                self.socket.write_all(&out)?;
+            } else if self.receive_sealed()? {
+                result = self.decipher(&mut tls);
+            } else {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+        }
+        // The last flight, or the alert that says why there is none.
+        let mut out = Vec::new();
+        while tls.wants_write() {
+            tls.write_tls(&mut out)?;
+        }
+        self.socket.write_all(&out)?;
+        result?;
+        let state = Arc::new(Mutex::new(tls));
+        self.tls = Some(Arc::clone(&state));
+        sender.tls = Some(state);
+        Ok(())
+    }
+}
+
+fn invalid(error: &rustls::Error) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, format!("TLS: {error}"))
+}
+
+impl Sender {
+    /// Sends `bytes`, whole (N2).
+    pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<()> {
+        let mut sealed = self.sealed.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(tls) = &self.tls else { return self.socket.write_all(bytes) };
+        let mut left = bytes;
+        loop {
+            sealed.clear();
+            let mut tls = locked(tls);
+            let piece = tls.writer().write(left)?;
+            left = &left[piece..];
+            while tls.wants_write() {
+                tls.write_tls(&mut *sealed)?;
+            }
+            // N1: the state is not held while the socket takes its time.
+            drop(tls);
+            self.socket.write_all(&sealed)?;
+            if left.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Says goodbye under TLS, so that the client can tell an end from a cut, and closes.
+    pub(crate) fn close(&self) {
+        if let Some(tls) = &self.tls {
+            locked(tls).send_close_notify();
+            // The peer may be gone already.
+            let _ = self.send(&[]);
+        }
+        self.socket.shutdown(Shutdown::Both);
+    }
+}
