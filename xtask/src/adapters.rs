@@ -1,21 +1,19 @@
 //! The adapters: built against the system's databases, and tested with the programs they ship.
-//!
-//! What is missing is installed where that needs no question (root on Debian), else it is named and the
-//! tests are skipped, loudly: a green run that tested nothing must not look like one that did.
 
 pub(crate) mod counters;
 mod hyperleveldb;
 
 use crate::cargo::Cargo;
 use crate::databases;
+use crate::packages::{self, Need};
 use crate::stress;
 use anyhow::{Context, Result, bail, ensure};
 use counters::Counters;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What the adapters and their tests need: a file that is there with it, and its package.
-const NEEDS: [(&str, &str); 6] = [
+/// What the adapters and their tests need.
+const NEEDS: [Need; 6] = [
     ("/usr/include/rocksdb/file_system.h", "librocksdb-dev"),
     ("/usr/include/leveldb/env.h", "libleveldb-dev"),
     ("/usr/bin/db_bench", "rocksdb-tools"),
@@ -91,12 +89,8 @@ pub(crate) fn run(root: &Path, may_skip: bool, only: Option<Database>) -> Result
 /// Builds `imbrex` and the adapters, all or that of `only`. `None`, and says so, where packages are
 /// missing and `may_skip`.
 pub(crate) fn build(root: &Path, may_skip: bool, only: Option<Database>) -> Result<Option<Built>> {
-    let missing = missing_packages();
-    if !missing.is_empty() && !install(&missing) {
-        let what = format!("not installed: {}", missing.join(", "));
-        ensure!(may_skip, "{what}; apt-get install {}", missing.join(" "));
-        println!("SKIPPED: the adapters were neither built nor tested; {what}");
-        println!("         apt-get install {}", missing.join(" "));
+    let what = "the adapters were neither built nor tested";
+    if !packages::provide(&NEEDS, what, may_skip)? {
         return Ok(None);
     }
     let build = ["build", "--release", "--package", "imbrex-capi", "--package", "imbrex-cli"];
@@ -126,23 +120,6 @@ fn make(root: &Path, adapter: &str, prefix: Option<&Path>) -> Result<()> {
     }
     ensure!(make.status().context("cannot start make")?.success(), "building {adapter} failed");
     Ok(())
-}
-
-fn missing_packages() -> Vec<&'static str> {
-    NEEDS.iter().filter(|(file, _)| !Path::new(file).exists()).map(|(_, name)| *name).collect()
-}
-
-/// Whether the packages could be installed without asking anybody.
-fn install(packages: &[&str]) -> bool {
-    println!("installing {}", packages.join(", "));
-    let done = Command::new("apt-get")
-        .args(["install", "-y", "-qq"])
-        .args(packages)
-        .env("DEBIAN_FRONTEND", "noninteractive")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .status();
-    done.is_ok_and(|status| status.success()) && missing_packages().is_empty()
 }
 
 /// A drive, and the programs run on it.

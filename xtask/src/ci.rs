@@ -46,6 +46,7 @@ const STEPS: &[Step] = &[
         ]))
     }),
     ("adapters", |root| crate::adapters::run(root, true, None)),
+    ("block", |root| crate::block::run(root, true)),
     ("demo", |root| shown(Cargo::new(root).args(["run", "--release", "--", "demo"]))),
 ];
 

@@ -4,9 +4,11 @@
 //! runs, so a green `cargo xtask ci` at home is a green one there.
 
 mod adapters;
+mod block;
 mod cargo;
 mod ci;
 mod databases;
+mod packages;
 mod stress;
 mod tidy;
 
@@ -58,6 +60,10 @@ enum Chore {
         #[arg(long, value_name = "DATABASE")]
         only: Option<adapters::Database>,
     },
+    /// Tests `imbrex serve` with the network block device clients of the system.
+    ///
+    /// Installs what is missing where it may; else it fails, naming the packages.
+    Block,
     /// Loads the databases themselves on emulated drives and prints what the drives did, as Markdown.
     ///
     /// Uses the adapters, and builds them as `adapters` does.
@@ -95,6 +101,7 @@ fn run() -> Result<()> {
             .run(),
         Chore::Fuzz { target, seconds } => cargo::fuzz(&root, target.as_deref(), seconds),
         Chore::Adapters { only } => adapters::run(&root, false, only),
+        Chore::Block => block::run(&root, false),
         Chore::Databases(args) => databases::run(&root, &args),
         Chore::Stress(args) => stress::run(&root, &args),
         Chore::Bench { args } => cargo::Cargo::new(&root)

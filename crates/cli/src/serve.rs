@@ -151,7 +151,7 @@ impl ServeArgs {
             let spec = GeometrySpec { len: Blocks::new(len_bytes / 4096), rule: Rule::Anywhere };
             let geometry = Geometry::new(spec)
                 .map_err(|error| CliError::usage(format!("cannot use --memory: {error}")))?;
-            let disk = SimDisk::builder(geometry).memory();
+            let disk = SimDisk::builder(geometry).unpacked().memory();
             return disk.context(|| "cannot make a drive in memory").map(Arc::new);
         }
         let path = self.drive.clone().ok_or_else(|| CliError::usage("say --drive or --memory"))?;

@@ -42,6 +42,7 @@ pub struct SimDiskBuilder {
     pub(crate) profile: Option<Profile>,
     pub(crate) moves: bool,
     pub(crate) refuse_destroying: bool,
+    pub(crate) packs_memory: bool,
 }
 
 impl SimDiskBuilder {
@@ -54,7 +55,15 @@ impl SimDiskBuilder {
             profile: None,
             moves: true,
             refuse_destroying: false,
+            packs_memory: true,
         }
+    }
+
+    /// Keeps what a disk in memory holds as it is: it takes as much room as was written, and no request
+    /// waits for the packing of another's blocks.
+    pub fn unpacked(mut self) -> SimDiskBuilder {
+        self.packs_memory = false;
+        self
     }
 
     /// The drive's mechanics: requests take time. An image remembers them. The disk's geometry stays
@@ -104,7 +113,9 @@ impl SimDiskBuilder {
     /// # Errors
     /// [`BuildError::TooManyZones`].
     pub fn memory(self) -> Result<SimDisk, BuildError> {
-        self.build(Box::new(MemoryBacking::new()))
+        let backing =
+            if self.packs_memory { MemoryBacking::new() } else { MemoryBacking::unpacked() };
+        self.build(Box::new(backing))
     }
 
     /// A disk in a new image file at `path`, all zeros. `label` is at most 64 bytes; `seed` decides
@@ -235,6 +246,7 @@ impl SimDisk {
             write_cache: options.write_cache.unwrap_or(write_cache),
             event_log: options.event_log,
             refuse_destroying: options.refuse_destroying,
+            packs_memory: true,
         };
         builder.build(Box::new(image)).map_err(build)
     }

@@ -10,6 +10,7 @@ mod foreign;
 mod layouts;
 mod loading;
 mod manual;
+mod serving;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -11,7 +11,8 @@
 //! at once reads it once.
 //!
 //! Invariants
-//!   M1  A shard has at most `HOT_CHUNK_COUNT_MAX` hot chunks, each in its queue exactly once.
+//!   M1  A shard that packs has at most `HOT_CHUNK_COUNT_MAX` hot chunks, each in its queue exactly once;
+//!       one that does not has no queue, and all of its chunks are hot.
 //!   M2  No chunk of zeros outlives its eviction.
 //!   M3  A spare buffer holds old bytes: whoever takes one overwrites all of it.
 
@@ -47,6 +48,7 @@ pub(crate) struct MemoryBacking {
 #[derive(Debug, Default)]
 struct Shard {
     chunks: BTreeMap<u64, Chunk>,
+    keeps_hot: bool,
     hot: VecDeque<u64>,
     spare: Vec<Box<[u8]>>,
     /// Where a chunk is packed, before it is known how long it gets.
@@ -66,10 +68,19 @@ enum Packed {
 }
 
 impl MemoryBacking {
-    /// All zeros.
+    /// All zeros; packs what has not been touched for a while.
     pub(crate) fn new() -> MemoryBacking {
+        MemoryBacking::of_shards(Shard::default)
+    }
+
+    /// All zeros; keeps everything as it is.
+    pub(crate) fn unpacked() -> MemoryBacking {
+        MemoryBacking::of_shards(|| Shard { keeps_hot: true, ..Shard::default() })
+    }
+
+    fn of_shards(shard: fn() -> Shard) -> MemoryBacking {
         MemoryBacking {
-            shards: (0..SHARD_COUNT).map(|_| Mutex::default()).collect(),
+            shards: (0..SHARD_COUNT).map(|_| Mutex::new(shard())).collect(),
             zones: Mutex::default(),
         }
     }
@@ -259,6 +270,10 @@ impl Shard {
     }
 
     fn insert_hot(&mut self, chunk: u64, bytes: Box<[u8]>, packed: Option<Packed>) {
+        if self.keeps_hot {
+            self.chunks.insert(chunk, Chunk::Hot { bytes, packed });
+            return;
+        }
         if self.hot.len() >= HOT_CHUNK_COUNT_MAX
             && let Some(coldest) = self.hot.pop_front()
         {
@@ -336,8 +351,12 @@ mod tests {
     use imbrex_clockwork::Prng;
 
     #[test]
-    fn blocks_come_back_through_compression() {
-        let backing = MemoryBacking::new();
+    fn blocks_come_back_through_compression_and_without() {
+        blocks_come_back(MemoryBacking::new());
+        blocks_come_back(MemoryBacking::unpacked());
+    }
+
+    fn blocks_come_back(backing: MemoryBacking) {
         let mut prng = Prng::new(7);
         let mut model: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
         // 40,000 blocks are 2,500 chunks: five times what stays hot.

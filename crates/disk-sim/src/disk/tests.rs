@@ -470,3 +470,41 @@ fn a_disk_with_mechanics_moves_the_clock_and_repeats_exactly() {
     assert_eq!(run(1), run(1));
     assert_ne!(run(1).1, run(2).1);
 }
+
+/// What the disk says of all its blocks: runs of written and of unwritten ones.
+fn known(disk: &SimDisk) -> Vec<(bool, u64)> {
+    let end = Lba::new(0) + disk.geometry().len();
+    let mut runs: Vec<(bool, u64)> = Vec::new();
+    let mut at = Lba::new(0);
+    while at < end {
+        let (known, len) = disk.known(BlockRange::new(at, end - at));
+        assert!(!len.is_zero() && at + len <= end);
+        let is_written = known == Known::Nothing;
+        match runs.last_mut() {
+            Some((last, run)) if *last == is_written => *run += len.get(),
+            _ => runs.push((is_written, len.get())),
+        }
+        at += len;
+    }
+    runs
+}
+
+#[test]
+fn a_disk_knows_what_was_never_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let geometry = Geometry::new(anywhere(4096)).unwrap();
+    let image = || SimDisk::builder(geometry).create_image(&dir.path().join("d"), "", 7).unwrap();
+    for disk in [SimDisk::tiny_conventional(Blocks::new(4096)), image()] {
+        assert_eq!(known(&disk), [(false, 4096)]);
+        // Memory is kept by 16 blocks, and so may an image's host.
+        disk.write(Lba::new(64), &blocks(&[1; 64]), Persist::Cached).unwrap();
+        disk.write(Lba::new(4080), &blocks(&[1; 16]), Persist::Cached).unwrap();
+        assert_eq!(known(&disk), [(false, 64), (true, 64), (false, 3952), (true, 16)]);
+        disk.discard(BlockRange::new(Lba::new(64), Blocks::new(32))).unwrap();
+        assert_eq!(known(&disk), [(false, 96), (true, 32), (false, 3952), (true, 16)]);
+    }
+    let disk = cached(anywhere(64), 32);
+    disk.write(Lba::new(20), &blocks(&[1; 2]), Persist::Cached).unwrap();
+    assert_eq!(known(&disk), [(false, 20), (true, 2), (false, 42)], "in the write cache only");
+    assert_eq!(known(&SimDisk::tiny_zoned(4, Blocks::new(16))), [(true, 64)], "nothing is known");
+}

@@ -19,6 +19,7 @@ use super::lanes::{LaneServe, Lanes};
 use super::protocol::{REQUEST_LEN_BYTES, Request, command, command_flag};
 use super::server::Shared;
 use super::stream::{Deadline, RECEIVE_LEN_BYTES, Receiver, Sender, Socket, halves};
+use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
@@ -55,6 +56,8 @@ pub(crate) fn serve(server: &Arc<Shared>, socket: Arc<Socket>) {
             connection.lanes.finish();
             ended.and(sent)
         }),
+        // Who only knocks breaks nothing.
+        Err(error) if matches!(error.kind(), BrokenPipe | ConnectionReset) => Ok(()),
         Err(error) => Err(error),
     };
     if ended.is_err() {

@@ -1,1 +1,184 @@
+use super::*;
+use imbrex_clockwork::{Prng, fan_out};
+use imbrex_disk_sim::{FaultPlan, SimDisk};
 
+fn device(block_count: u64, sector_len: SectorLen) -> (Arc<SimDisk>, SectorDevice) {
+    let disk = Arc::new(SimDisk::tiny_conventional(Blocks::new(block_count)));
+    let device = SectorDevice::new(Arc::clone(&disk) as Arc<dyn Disk>, sector_len).unwrap();
+    (disk, device)
+}
+
+#[test]
+fn only_a_disk_that_writes_anywhere_will_do() {
+    let disk = Arc::new(SimDisk::tiny_zoned(4, Blocks::new(16)));
+    let error = SectorDevice::new(disk, SectorLen::Bytes512).unwrap_err();
+    assert!(error.to_string().contains("zoned"), "{error}");
+    assert!(error.to_string().contains("translation layer"), "{error}");
+}
+
+#[test]
+fn cuts_are_where_blocks_begin() {
+    let check = |start, len, expected: &[(u64, u64)]| {
+        let found: Vec<_> =
+            parts(ByteRange::new(start, len)).map(|p| (p.start_bytes, p.end_bytes())).collect();
+        assert_eq!(found, expected, "{start} {len}");
+    };
+    check(0, 4096, &[(0, 4096)]);
+    check(512, 512, &[(512, 1024)]);
+    check(0, 512, &[(0, 512)]);
+    check(3584, 512, &[(3584, 4096)]);
+    check(3584, 1024, &[(3584, 4096), (4096, 4608)]);
+    check(512, 12288, &[(512, 4096), (4096, 12288), (12288, 12800)]);
+}
+
+#[test]
+fn wrong_requests_change_nothing() {
+    for (sector_len, odd) in [(SectorLen::Bytes512, 100), (SectorLen::Bytes4096, 512)] {
+        let (disk, device) = device(4, sector_len);
+        let before = disk.image_hash().unwrap();
+        let data = [1; 8192];
+        for (at_bytes, len) in
+            [(odd, 4096), (0, odd as usize), (0, 0), (16384, 4096), (12288, 8192)]
+        {
+            device.write(at_bytes, &data[..len], Persist::Cached).unwrap_err();
+            device.read(at_bytes, &mut [0; 8192][..len]).unwrap_err();
+            let range = ByteRange::new(at_bytes, len as u64);
+            device.trim(range, Persist::Cached).unwrap_err();
+            device.write_zeroes(range, true, Persist::Cached).unwrap_err();
+            device.status(range).unwrap_err();
+        }
+        let past = ByteRange::new(u64::MAX - 4095, 4096);
+        assert!(matches!(device.check(past), Err(DeviceError::OutOfRange { .. })));
+        assert_eq!(disk.image_hash().unwrap(), before);
+    }
+}
+
+/// What every operation does to a plain array of bytes.
+fn against_a_model(seed: u64, sector_len: SectorLen) {
+    let (_, device) = device(16, sector_len);
+    let sector = u64::from(sector_len.bytes());
+    let sector_count = device.len_bytes() / sector;
+    let mut prng = Prng::new(seed);
+    let mut model = vec![0_u8; device.len_bytes() as usize];
+    // What was trimmed reads as anything.
+    let mut known = vec![true; model.len()];
+    for step in 0..300 {
+        let first = prng.below(sector_count);
+        let count = 1 + prng.below((sector_count - first).min(40));
+        let range = ByteRange::new(first * sector, count * sector);
+        let bytes = range.start_bytes as usize..range.end_bytes() as usize;
+        let persist = if prng.below(4) == 0 { Persist::Through } else { Persist::Cached };
+        match prng.below(6) {
+            0 | 1 => {
+                let data: Vec<u8> = bytes.clone().map(|_| prng.next_u64() as u8).collect();
+                device.write(range.start_bytes, &data, persist).unwrap();
+                model[bytes.clone()].copy_from_slice(&data);
+                known[bytes].fill(true);
+            }
+            2 => {
+                device.write_zeroes(range, prng.below(2) == 0, persist).unwrap();
+                model[bytes.clone()].fill(0);
+                known[bytes].fill(true);
+            }
+            3 if prng.below(2) == 0 => {
+                device.trim(range, persist).unwrap();
+                let (start, end) = (bytes.start.next_multiple_of(4096), bytes.end / 4096 * 4096);
+                if start < end {
+                    known[start..end].fill(false);
+                }
+            }
+            4 => device.flush().unwrap(),
+            _ => {
+                let mut read = vec![0; bytes.len()];
+                device.read(range.start_bytes, &mut read).unwrap();
+                for (at, got) in bytes.clone().zip(&read) {
+                    assert!(!known[at] || model[at] == *got, "seed {seed} step {step}: byte {at}");
+                }
+                let extent = device.status(range).unwrap();
+                assert!(0 < extent.len_bytes && extent.len_bytes <= range.len_bytes);
+                if extent.content != Content::Data {
+                    assert!(read[..extent.len_bytes as usize].iter().all(|&byte| byte == 0));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_operation_does_what_it_does_to_bytes() {
+    for seed in 0..60 {
+        against_a_model(seed, SectorLen::Bytes512);
+        against_a_model(seed, SectorLen::Bytes4096);
+    }
+}
+
+#[test]
+fn writers_of_one_block_keep_each_others_sectors() {
+    // Eight sectors a block, a writer for each: all write the same two blocks all the time.
+    for seed in 0..10 {
+        let (_, device) = device(2, SectorLen::Bytes512);
+        let writers: Vec<u64> = (0..8).collect();
+        let last = fan_out(8, &writers, |&writer| {
+            let mut prng = Prng::new(seed).derive(&format!("writer {writer}"));
+            let mut last = [0_u8; 2];
+            for _ in 0..200 {
+                let block = prng.below(2);
+                let at_bytes = block * 4096 + writer * 512;
+                let fill = prng.below(256) as u8;
+                if prng.below(8) == 0 {
+                    let range = ByteRange::new(at_bytes, 512);
+                    device.write_zeroes(range, true, Persist::Cached).unwrap();
+                    last[block as usize] = 0;
+                } else {
+                    device.write(at_bytes, &[fill; 512], Persist::Cached).unwrap();
+                    last[block as usize] = fill;
+                }
+                let mut read = [0; 512];
+                device.read(at_bytes, &mut read).unwrap();
+                assert_eq!(read, [last[block as usize]; 512], "B1: seed {seed}");
+            }
+            last
+        });
+        for (writer, last) in last.iter().enumerate() {
+            for (block, fill) in last.iter().enumerate() {
+                let mut read = [0; 512];
+                device.read((block * 4096 + writer * 512) as u64, &mut read).unwrap();
+                assert_eq!(read, [*fill; 512], "B1: seed {seed}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_cut_request_costs_one_read_batch_and_one_write() {
+    let (disk, device) = device(8, SectorLen::Bytes512);
+    device.write(512, &[1; 3 * 4096], Persist::Cached).unwrap();
+    let counters = disk.counters();
+    assert_eq!((counters.writes, counters.written_bytes), (1, 4 * 4096));
+    assert_eq!(counters.read_bytes, 2 * 4096);
+}
+
+#[test]
+fn a_flush_covers_what_was_written_and_a_failure_is_told() {
+    let (disk, device) = device(8, SectorLen::Bytes512);
+    disk.set_faults(FaultPlan { power_cut_after: Some(0), ..FaultPlan::default() });
+    device.write(0, &[1; 512], Persist::Cached).unwrap_err();
+    let error = device.flush().unwrap_err();
+    assert!(matches!(error, DeviceError::Disk { source: DiskError::PowerLost, .. }), "{error}");
+}
+
+#[test]
+fn what_was_never_written_is_a_hole_and_a_trim_makes_one() {
+    let (_, device) = device(64, SectorLen::Bytes512);
+    let whole = ByteRange::new(0, device.len_bytes());
+    let hole = |len_bytes| Extent { len_bytes, content: Content::Hole };
+    assert_eq!(device.status(whole).unwrap(), hole(whole.len_bytes));
+    // Memory is kept in chunks of 16 blocks.
+    device.write(16 * 4096, &[1; 512], Persist::Cached).unwrap();
+    assert_eq!(device.status(whole).unwrap(), hole(16 * 4096));
+    let inside = ByteRange::new(16 * 4096 + 512, 20 * 4096);
+    let expected = Extent { len_bytes: 16 * 4096 - 512, content: Content::Data };
+    assert_eq!(device.status(inside).unwrap(), expected);
+    device.trim(whole, Persist::Through).unwrap();
+    assert_eq!(device.status(whole).unwrap(), hole(whole.len_bytes));
+}

@@ -1,0 +1,154 @@
+//! `serve`: what it offers, what it refuses, how it ends.
+
+use crate::{command, imbrex};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Stdio};
+
+/// A blank drive, and room for a socket.
+struct Blank {
+    dir: tempfile::TempDir,
+}
+
+impl Blank {
+    fn new() -> Blank {
+        let blank = Blank { dir: tempfile::tempdir().unwrap() };
+        blank.create("d", "conventional");
+        blank
+    }
+
+    fn create(&self, name: &str, rule: &str) {
+        let path = self.path(name);
+        let shape = ["--rule", rule, "--capacity", "1GiB", "--no-timing"];
+        imbrex(&[&["drive", "create", "--blank", &path], &shape[..]].concat()).ok();
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.dir.path().join(name).to_str().unwrap().to_owned()
+    }
+}
+
+/// A server that has said where it is.
+struct Serving {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+    url: String,
+}
+
+fn serve(args: &[&str]) -> Serving {
+    let mut child = command()
+        .arg("serve")
+        .args(args)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    stdout.read_line(&mut line).unwrap();
+    let url = line.trim_end().rsplit_once(" at ").map(|(_, url)| url.to_owned());
+    Serving { child, stdout, url: url.unwrap_or_else(|| panic!("{line:?}")) }
+}
+
+impl Serving {
+    /// Ends it; its report.
+    fn stop(mut self) -> String {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        let mut report = String::new();
+        self.stdout.read_to_string(&mut report).unwrap();
+        assert_eq!(self.child.wait().unwrap().code(), Some(0), "{report}");
+        report
+    }
+}
+
+/// Says hello and goes.
+fn greeted(mut stream: impl Read + Write) {
+    let mut greeting = [0; 18];
+    stream.read_exact(&mut greeting).unwrap();
+    assert_eq!(&greeting[..16], b"NBDMAGICIHAVEOPT");
+    stream.write_all(&3_u32.to_be_bytes()).unwrap();
+}
+
+#[test]
+fn a_drive_is_served_until_somebody_ends_it() {
+    let blank = Blank::new();
+    let (drive, socket) = (blank.path("d"), blank.path("s"));
+    let serving = serve(&["--drive", &drive, "--socket", &socket, "--name", "disk"]);
+    assert_eq!(serving.url, format!("nbd+unix:///disk?socket={socket}"));
+    greeted(UnixStream::connect(&socket).unwrap());
+    let twice = imbrex(&["serve", "--drive", &drive, "--socket", &blank.path("t")]);
+    twice.fails(4, &["cannot open drive", "in use"]);
+    let same = imbrex(&["serve", "--memory", "1MiB", "--socket", &socket]);
+    same.fails(4, &[&socket, "a server listens there"]);
+    let report = serving.stop();
+    assert!(report.contains("connections"), "{report}");
+    assert!(!PathBuf::from(socket).exists());
+}
+
+#[test]
+fn a_port_is_served_and_a_dead_servers_socket_replaced() {
+    let serving = serve(&["--memory", "1MiB", "--listen", "127.0.0.1:0"]);
+    let address = serving.url.strip_prefix("nbd://").unwrap().trim_end_matches('/');
+    greeted(TcpStream::connect(address).unwrap());
+    serving.stop();
+    let blank = Blank::new();
+    let socket = blank.path("s");
+    drop(UnixListener::bind(&socket).unwrap());
+    let mut serving = serve(&["--memory", "1MiB", "--socket", &socket]);
+    greeted(UnixStream::connect(&socket).unwrap());
+    let mut stderr = serving.child.stderr.take().unwrap();
+    serving.stop();
+    let mut warning = String::new();
+    stderr.read_to_string(&mut warning).unwrap();
+    assert!(warning.contains("dead server"), "{warning}");
+}
+
+#[test]
+fn what_cannot_be_served_is_refused() {
+    let blank = Blank::new();
+    let (socket, store) = (blank.path("s"), blank.path("store"));
+    let at = |drive: &str| imbrex(&["serve", "--drive", drive, "--socket", &socket]);
+    at(&blank.path("none")).fails(4, &["none"]);
+    for rule in ["zoned", "shingled", "interlaced"] {
+        blank.create(rule, rule);
+        at(&blank.path(rule)).fails(4, &[rule, "translation layer"]);
+    }
+    let shape = ["--rule", "conventional", "--capacity", "1GiB", "--no-timing"];
+    imbrex(&[&["drive", "create", &store], &shape[..]].concat()).ok();
+    at(&store).fails(4, &["holds a store", "--blank", "--read-only"]);
+    serve(&["--drive", &store, "--socket", &socket, "--read-only"]).stop();
+    std::fs::write(&socket, "precious").unwrap();
+    at(&blank.path("d")).fails(4, &["no socket"]);
+    assert_eq!(std::fs::read(&socket).unwrap(), b"precious");
+}
+
+#[test]
+fn nothing_listens_beyond_this_machine_unless_asked() {
+    let listen = |address: &str, more: &[&str]| {
+        imbrex(&[&["serve", "--memory", "1MiB", "--listen", address], more].concat())
+    };
+    listen("0.0.0.0:0", &[]).fails(2, &["other machines", "--allow-remote"]);
+    listen("nonsense", &[]).fails(2, &["nonsense", "127.0.0.1:10809"]);
+    serve(&["--memory", "1MiB", "--listen", "0.0.0.0:0", "--allow-remote"]).stop();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    listen(&address, &[]).fails(4, &[&address, "in use"]);
+}
+
+#[test]
+fn arguments_that_make_no_sense_are_refused() {
+    imbrex(&["serve"]).fails_usage();
+    imbrex(&["serve", "--memory", "1MiB"]).fails_usage();
+    imbrex(&["serve", "--memory", "1MiB", "--drive", "d", "--socket", "s"]).fails_usage();
+    imbrex(&["serve", "--memory", "1MiB", "--socket", "s", "--tls-require"]).fails_usage();
+    imbrex(&["serve", "--memory", "100", "--socket", "s"]).fails(2, &["--memory"]);
+    let dir = tempfile::tempdir().unwrap();
+    let (socket, none) = (dir.path().join("s"), dir.path().join("none"));
+    let (socket, none) = (socket.to_str().unwrap(), none.to_str().unwrap());
+    let tls =
+        ["serve", "--memory", "1MiB", "--socket", socket, "--tls-cert", none, "--tls-key", none];
+    imbrex(&tls).fails(4, &["cannot offer TLS", none, "PEM"]);
+}

@@ -1,0 +1,143 @@
+//! Clients that break off, lie, or say anything at all.
+
+use super::*;
+use imbrex_clockwork::Prng;
+
+/// A whole conversation: what a client sends that does everything once.
+fn conversation() -> Vec<u8> {
+    let mut bytes = 3_u32.to_be_bytes().to_vec();
+    bytes.extend(option_bytes(option::STRUCTURED_REPLY, &[]));
+    bytes.extend(option_bytes(option::LIST, &[]));
+    bytes.extend(option_bytes(option::LIST_META_CONTEXT, &queries("", &["base:"])));
+    bytes.extend(option_bytes(option::SET_META_CONTEXT, &queries("disk", &["base:allocation"])));
+    bytes.extend(option_bytes(option::INFO, &go("disk", &[1, 2, 3])));
+    bytes.extend(option_bytes(option::GO, &go("disk", &[3])));
+    let request = |command, offset_bytes, len_bytes| {
+        Request { flags: 0, command, cookie: 5, offset_bytes, len_bytes }.encode()
+    };
+    bytes.extend(request(command::WRITE, 512, 1024));
+    bytes.extend([8; 1024]);
+    bytes.extend(request(command::READ, 0, 4096));
+    bytes.extend(request(command::FLUSH, 0, 0));
+    bytes.extend(request(command::BLOCK_STATUS, 0, 1 << 20));
+    bytes.extend(request(command::TRIM, 0, 4096));
+    bytes.extend(request(command::WRITE_ZEROES, 0, 4096));
+    bytes.extend(request(command::DISC, 0, 0));
+    bytes
+}
+
+/// Sends `bytes`, closes the sending end and reads to the end: the server lets go in any case.
+fn say(stand: &Stand, bytes: &[u8]) -> Vec<u8> {
+    let mut socket = stand.socket();
+    // The server may have had enough before the end.
+    let _ = socket.write_all(bytes);
+    let _ = socket.shutdown(Shutdown::Write);
+    let mut said = Vec::new();
+    let _ = socket.read_to_end(&mut said);
+    said
+}
+
+#[test]
+fn a_conversation_may_break_off_anywhere() {
+    let stand = Stand::new();
+    let whole = conversation();
+    let all = say(&stand, &whole);
+    for len in 0..whole.len() {
+        let said = say(&stand, &whole[..len]);
+        assert!(said.len() <= all.len() && said[..18] == all[..18], "after {len} bytes");
+    }
+    stand.check_alive();
+}
+
+#[test]
+fn any_bytes_end_a_connection_and_nothing_else() {
+    let stand = Stand::new();
+    let whole = conversation();
+    for seed in 0..600 {
+        let mut prng = Prng::new(seed);
+        let mut bytes = whole.clone();
+        match seed % 4 {
+            // A few bits flipped.
+            0 | 1 => {
+                for _ in 0..=prng.below(4) {
+                    let at = prng.below(bytes.len() as u64) as usize;
+                    bytes[at] ^= 1 << prng.below(8);
+                }
+            }
+            // A length or any other word that is a lie.
+            2 => {
+                let at = prng.below(bytes.len() as u64 - 4) as usize;
+                let lies = [0, 1, 0x7fff_ffff, u32::MAX, prng.next_u64() as u32];
+                let lie = lies[prng.below(5) as usize];
+                bytes[at..at + 4].copy_from_slice(&lie.to_be_bytes());
+            }
+            // Garbage behind a good beginning.
+            _ => {
+                bytes.truncate(prng.below(whole.len() as u64) as usize);
+                bytes.extend((0..prng.below(3000)).map(|_| prng.next_u64() as u8));
+            }
+        }
+        assert!(say(&stand, &bytes).len() >= 18, "seed {seed}");
+    }
+    stand.check_alive();
+}
+
+#[test]
+fn a_request_that_is_none_ends_only_its_own_connection() {
+    let stand = Stand::new();
+    let mut other = stand.client(false);
+    let mut client = stand.client(false);
+    client.send(&[0xee; 28]);
+    assert!(client.is_closed());
+    assert_eq!(other.read(0, 512).unwrap(), [0; 512]);
+    assert_eq!(stand.counts().broken_off, 1);
+}
+
+#[test]
+fn a_promise_of_bytes_costs_no_memory() {
+    let stand = Stand::new();
+    let clients: Vec<_> = (0..30)
+        .map(|_| {
+            let mut client = stand.client(false);
+            let request = client.request(0, command::WRITE, 0, REQUEST_LEN_BYTES_MAX);
+            client.send(&request.encode());
+            client.send(&[1; 100]);
+            client
+        })
+        .collect();
+    stand.check_alive();
+    drop(clients);
+}
+
+#[test]
+fn a_client_that_never_reads_holds_up_nobody_and_the_end_comes_in_spite_of_it() {
+    let stand = Stand::new();
+    let mut deaf = stand.client(false);
+    let request = deaf.request(0, command::READ, 0, 1 << 20).encode();
+    // Answers of 40 MiB: more than any socket keeps.
+    for _ in 0..40 {
+        deaf.send(&request);
+    }
+    stand.check_alive();
+    drop(deaf);
+    assert!(stand.crew.wait_idle(std::time::Duration::from_secs(60)), "P1");
+    assert_eq!(stand.counts().broken_off, 1);
+}
+
+#[test]
+fn clients_that_use_lanes_break_off_too() {
+    let device = MemoryDevice { requests_wait: true, ..MemoryDevice::of_sectors(2048) };
+    let stand = Stand::of(device, |_, _| {});
+    let whole = conversation();
+    for len in (0..whole.len()).rev().step_by(7) {
+        say(&stand, &whole[..len]);
+    }
+    let mut deaf = stand.client(false);
+    for _ in 0..40 {
+        let request = deaf.request(0, command::READ, 0, 1 << 20);
+        deaf.send(&request.encode());
+    }
+    drop(deaf);
+    stand.check_alive();
+    assert!(stand.crew.wait_idle(std::time::Duration::from_secs(60)), "L2");
+}

@@ -1,0 +1,142 @@
+//! Real sockets: paths, ports, too many clients, the end.
+
+use super::super::{ListenError, Listener, Reach};
+use super::*;
+use std::net::TcpStream;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+
+impl Stand {
+    /// Serves `listener` on a thread; the stopper ends it.
+    fn listen(&self, listener: Listener) {
+        let server = Arc::clone(&self.server);
+        self.crew.start("listening", move || server.serve(&listener).unwrap()).unwrap();
+    }
+}
+
+#[test]
+fn a_path_is_served_to_its_owner_and_is_gone_in_the_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s");
+    let stand = Stand::new();
+    let listener = Listener::unix(&path).unwrap();
+    assert!(!listener.has_replaced());
+    let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "E2");
+    stand.listen(listener);
+    let mut client = Client::on(UnixStream::connect(&path).unwrap());
+    client.greet(3);
+    client.go(true);
+    client.write(0, &[1; 512]).unwrap();
+    let in_use = Listener::unix(&path).unwrap_err();
+    assert!(matches!(in_use, ListenError::InUse { .. }), "{in_use}");
+    let mut idle = Client::on(UnixStream::connect(&path).unwrap());
+    idle.greet(3);
+    stand.server.stopper().stop();
+    stand.server.stopper().stop();
+    assert!(stand.crew.wait_idle(std::time::Duration::from_secs(60)), "P2");
+    assert!(client.is_closed() && idle.is_closed());
+    assert_eq!(stand.device.flush_count.load(Ordering::SeqCst), 1, "P2");
+    assert!(!path.exists());
+    assert_eq!(stand.counts().broken_off, 0);
+}
+
+#[test]
+fn a_dead_servers_socket_is_replaced_and_anything_else_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s");
+    drop(UnixListener::bind(&path).unwrap());
+    assert!(std::fs::metadata(&path).unwrap().file_type().is_socket());
+    let listener = Listener::unix(&path).unwrap();
+    assert!(listener.has_replaced(), "E3");
+    drop(listener);
+    std::fs::write(&path, "precious").unwrap();
+    let error = Listener::unix(&path).unwrap_err();
+    assert!(matches!(error, ListenError::NoSocket { .. }), "{error}");
+    assert_eq!(std::fs::read(&path).unwrap(), b"precious", "E3");
+    let nowhere = Listener::unix(&dir.path().join("no/s")).unwrap_err();
+    assert!(nowhere.to_string().contains("No such file"), "{nowhere}");
+    let long = Listener::unix(&dir.path().join("x".repeat(200))).unwrap_err();
+    assert!(matches!(long, ListenError::Refused { .. }), "{long}");
+}
+
+#[test]
+fn ports_are_this_machines_unless_asked_for() {
+    let remote = Listener::tcp("0.0.0.0:0".parse().unwrap(), Reach::Loopback).unwrap_err();
+    assert!(matches!(remote, ListenError::Remote { .. }), "E5: {remote}");
+    for mapped in ["[::]:0", "[::ffff:0.0.0.0]:0", "192.0.2.1:0"] {
+        Listener::tcp(mapped.parse().unwrap(), Reach::Loopback).unwrap_err();
+    }
+    let listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), Reach::Loopback).unwrap();
+    let address = listener.address().unwrap();
+    let in_use = Listener::tcp(address, Reach::Loopback).unwrap_err();
+    assert!(matches!(in_use, ListenError::InUse { .. }), "{in_use}");
+    let stand = Stand::new();
+    stand.listen(listener);
+    let mut client = Client::on(TcpStream::connect(address).unwrap());
+    client.greet(3);
+    client.go(false);
+    client.write(512, &[4; 4096]).unwrap();
+    assert_eq!(client.read(512, 4096).unwrap(), [4; 4096]);
+    stand.server.stopper().stop();
+    assert!(stand.crew.wait_idle(std::time::Duration::from_secs(60)));
+}
+
+#[test]
+fn one_client_too_many_is_turned_away_until_another_leaves() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s");
+    let stand = Stand::of(MemoryDevice::of_sectors(8), |_, options| {
+        options.connection_count_max = 2;
+    });
+    stand.listen(Listener::unix(&path).unwrap());
+    let connect = || Client::on(UnixStream::connect(&path).unwrap());
+    let (mut first, mut second) = (connect(), connect());
+    first.greet(3);
+    second.greet(3);
+    assert!(connect().is_closed());
+    assert_eq!(stand.counts().turned_away, 1);
+    first.refused(option::ABORT, &[]);
+    assert!(first.is_closed());
+    // Closed, and a moment later forgotten.
+    let mut third = loop {
+        let mut client = connect();
+        let mut greeted = [0; 18];
+        if client.stream.read_exact(&mut greeted).is_ok() {
+            break client;
+        }
+    };
+    third.send(&3_u32.to_be_bytes());
+    third.go(true);
+    stand.server.stopper().stop();
+}
+
+#[test]
+fn the_end_waits_for_requests_under_way_and_not_for_the_deaf() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s");
+    let stand = Stand::new();
+    stand.listen(Listener::unix(&path).unwrap());
+    let connect = || {
+        let mut client = Client::on(UnixStream::connect(&path).unwrap());
+        client.greet(3);
+        client.go(false);
+        client
+    };
+    let (mut client, mut deaf) = (connect(), connect());
+    stand.device.set_gate(true);
+    let flush = client.request(0, command::FLUSH, 0, 0);
+    client.send(&flush.encode());
+    // Answered after the flush was received, so that is under way.
+    client.read(0, 512).unwrap();
+    let long = deaf.request(0, command::READ, 0, 1 << 20).encode();
+    for _ in 0..40 {
+        deaf.send(&long);
+    }
+    stand.server.stopper().stop();
+    stand.device.set_gate(false);
+    assert_eq!(client.reply(0), (flush.cookie, Ok(Reply::default())));
+    assert!(client.is_closed());
+    assert!(stand.crew.wait_idle(std::time::Duration::from_secs(60)), "P2");
+    assert_eq!(stand.server.panics(), [""; 0]);
+}
