@@ -28,7 +28,7 @@ pub(super) struct Writing {
 }
 
 impl State {
-    pub(super) fn begin_checkpoint(&mut self) -> Result<(), DiskError> {
+    pub(super) fn begin_checkpoint(&mut self) {
         let mapped = self.map.iter().map(|run| Run { range: run.range(), at: run.at });
         let everything = BlockRange::new(Lba::new(0), self.superblock.len);
         let copies = self.copies.copies_of(everything);
@@ -38,8 +38,8 @@ impl State {
             self.superblock.id,
             self.seq,
             self.journal.next(),
-            mapped.collect::<Vec<_>>().into_iter(),
-            copies.into_iter(),
+            (self.map.node_count(), mapped),
+            &copies,
         );
         let crc = crc32c::crc32c(&bytes);
         let stored = Stored { zones: Vec::new(), len_bytes: bytes.len() as u64, crc };
@@ -47,7 +47,6 @@ impl State {
         let is_idle = |zone: &&JournalZone| self.copies.active(zone.zone).is_zero();
         let idle = self.journal.sealed().filter(is_idle).map(|zone| zone.zone).collect();
         self.writing = Some(Writing { bytes, stored, written: 0, idle });
-        Ok(())
     }
 
     /// Writes a piece of the checkpoint; says how many blocks.
@@ -125,7 +124,7 @@ impl State {
         while self.writing.is_some() {
             self.checkpoint_step()?;
         }
-        self.begin_checkpoint()?;
+        self.begin_checkpoint();
         while self.writing.is_some() {
             self.checkpoint_step()?;
         }

@@ -326,19 +326,18 @@ pub(super) fn encode_checkpoint(
     id: u64,
     seq: u64,
     next: Pba,
-    mapped: impl Iterator<Item = Run> + Clone,
-    copies: impl Iterator<Item = Run> + Clone,
+    mapped: (usize, impl Iterator<Item = Run>),
+    copies: &[Run],
 ) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend_from_slice(&CHECKPOINT_MAGIC);
     bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
     bytes.extend_from_slice(&[0; 4]);
-    for value in [id, seq, next.get(), mapped.clone().count() as u64, copies.clone().count() as u64]
-    {
+    for value in [id, seq, next.get(), mapped.0 as u64, copies.len() as u64] {
         bytes.extend_from_slice(&value.to_le_bytes());
     }
-    put_runs(&mut bytes, mapped);
-    put_runs(&mut bytes, copies);
+    put_runs(&mut bytes, mapped.1);
+    put_runs(&mut bytes, copies.iter().copied());
     bytes
 }
 

@@ -514,7 +514,7 @@ impl State {
         if free * 2 <= zone_count {
             let idle = self.journal.sealed().filter(|z| self.copies.active(z.zone).is_zero());
             if idle.count() > 0 {
-                self.begin_checkpoint()?;
+                self.begin_checkpoint();
                 return self.checkpoint_step();
             }
         }

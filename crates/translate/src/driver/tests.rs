@@ -241,3 +241,90 @@ fn a_device_written_many_times_over_never_runs_out() {
         run.recover(0);
     }
 }
+
+/// A device filled to its last block and written over and over: cleaning always finds room.
+#[test]
+fn a_full_device_goes_on() {
+    for (seed, order) in [
+        CleaningOrder::MostGarbage { chosen_count: 2 },
+        CleaningOrder::MostMerged { candidate_count: 20, chosen_count: 2 },
+        CleaningOrder::MostMerged { candidate_count: 20, chosen_count: 3 },
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let drive = Arc::new(SimDisk::builder(zoned(60, 64, 2)).memory().unwrap());
+        let options = DriverOptions { cleaning: order, ..options(60) };
+        let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+        let len = driver.geometry().len().get();
+        let mut stamps = vec![0u64; len as usize];
+        let mut prng = Prng::new(seed as u64);
+        let mut write = |at: u64, count: u64, stamp: u64| {
+            let data = stamp.to_le_bytes().repeat(count as usize * BLOCK_LEN_BYTES / 8);
+            driver.write(Lba::new(at), &data, Persist::Cached).unwrap();
+            stamps[at as usize..(at + count) as usize].fill(stamp);
+        };
+        (0..len).for_each(|at| write(at, 1, at + 1));
+        for round in 0..6 * len {
+            let at = prng.below(len);
+            let count = 1 + prng.below((len - at).min(5));
+            write(at, count, 1_000_000 + round);
+        }
+        driver.flush().unwrap();
+        driver.state().check().unwrap();
+        let counters = driver.driver_counters();
+        assert!(counters.cleanings > 20, "{counters:?}");
+        drop(driver);
+        let driver = Driver::open(drive as Arc<dyn Disk>, &options).unwrap();
+        let mut buf = vec![0; len as usize * BLOCK_LEN_BYTES];
+        driver.read(Lba::new(0), &mut buf).unwrap();
+        let stamp = |block: &[u8]| u64::from_le_bytes(block[..8].try_into().unwrap());
+        let found: Vec<u64> = buf.chunks(BLOCK_LEN_BYTES).map(stamp).collect();
+        assert!(found == stamps, "{order:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_opened_says_why() {
+    let open = |drive: &Arc<SimDisk>| {
+        Driver::open(Arc::clone(drive) as Arc<dyn Disk>, &options(30)).unwrap_err().to_string()
+    };
+    let plain = Geometry::new(GeometrySpec { len: Blocks::new(64), rule: Rule::Anywhere }).unwrap();
+    let plain = Arc::new(SimDisk::builder(plain).memory().unwrap());
+    assert_eq!(
+        open(&plain),
+        "the block driver needs a host-managed zoned drive, but this one is conventional"
+    );
+    let blank = Arc::new(SimDisk::builder(zoned(40, 64, 2)).memory().unwrap());
+    assert!(open(&blank).starts_with("no block device on this drive"), "{}", open(&blank));
+    let small = Arc::new(SimDisk::builder(zoned(12, 64, 2)).memory().unwrap());
+    let error = Driver::format(small as Arc<dyn Disk>, &options(30)).unwrap_err().to_string();
+    assert!(error.starts_with("the drive has 10 sequential zones"), "{error}");
+    let none = DriverOptions { buffer_len: Blocks::ZERO, ..options(30) };
+    let error = Driver::format(blank as Arc<dyn Disk>, &none).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "the write buffer's length in blocks is 0; it must be between 1 and 4294967296"
+    );
+}
+
+/// Any block of the newest checkpoint or superblock damaged: an error that names it, or the one before.
+#[test]
+fn damaged_structures_are_found() {
+    for seed in 0..12 {
+        let mut run = Run::new(seed);
+        (0..200).for_each(|_| assert!(run.step()));
+        run.driver().checkpoint().unwrap();
+        run.model.settle();
+        let zones = run.driver().state().superblock.checkpoint.zones.clone();
+        run.driver = None;
+        let start = run.drive.geometry().zone_range(zones[0]).unwrap().start;
+        let bit = run.prng.below(40 * 8) as u32;
+        run.drive.flip_bit(start, bit).unwrap();
+        let opened = Driver::open(Arc::clone(&run.drive) as Arc<dyn Disk>, &run.options);
+        match opened {
+            Err(DriverError::Damaged { structure: "checkpoint", .. }) => {}
+            other => panic!("{}: bit {bit}: {other:?}", run.told),
+        }
+    }
+}

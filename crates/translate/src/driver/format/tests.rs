@@ -35,7 +35,7 @@ fn header() -> Vec<u8> {
 fn checkpoint() -> Vec<u8> {
     let run = |start, len, at| Run { range: range(start, len), at: Pba::new(at) };
     let mapped = [run(0, 5, 900), run(5, 1, 100), run(1 << 40, 70_000, 3)];
-    encode_checkpoint(77, 13, Pba::new(131), mapped.into_iter(), [run(2, 2, 64)].into_iter())
+    encode_checkpoint(77, 13, Pba::new(131), (3, mapped.into_iter()), &[run(2, 2, 64)])
 }
 
 /// Bytes as the format page has them: these never change without a new version.
