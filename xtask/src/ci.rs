@@ -34,6 +34,11 @@ const STEPS: &[Step] = &[
         let layouts = ["--scenario", "layout-*", "--each", "1000", "--first-seed", "100000"];
         shown(Cargo::new(root).args(torture).args(layouts))
     }),
+    ("blocks", |root| {
+        let torture = ["run", "--release", "--package", "imbrex-torture", "--"];
+        let blocks = ["--scenario", "blocks*", "--each", "500", "--first-seed", "200000"];
+        shown(Cargo::new(root).args(torture).args(blocks))
+    }),
     ("sweeps", |root| {
         let torture = ["run", "--release", "--package", "imbrex-torture", "--"];
         shown(Cargo::new(root).args(torture).args([

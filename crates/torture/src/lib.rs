@@ -14,6 +14,8 @@
 //! next life finds must be the model after some prefix of what was acknowledged, which includes
 //! all that was synced. A *sweep* leaves the moments of the cuts not to the seed but takes them all.
 //!
+//! The block driver has runs of its own: a host's requests, and what each block may be.
+//!
 //! Every layout of the table (`imbrex-layouts`) has a scenario, on a drive of its kind and with its
 //! parts cut down until sets, gear turns, band rewrites and cleanings happen in every run; the
 //! summary says how many were cut in their midst.
@@ -28,6 +30,7 @@
 //!
 //! Not here: what a fault does to the disk (`disk-sim`), the order of jobs (`clockwork`).
 
+mod blocks_run;
 mod files_run;
 mod leash;
 mod report;
@@ -67,6 +70,7 @@ fn run(scenario: &'static Scenario, seed: u64, forecast: Forecast) -> Result<Rep
     let outcome = catch_unwind(AssertUnwindSafe(|| match scenario.target {
         Target::Files => files_run::run(&mut rig),
         Target::Store => store_run::run(&mut rig),
+        Target::Blocks => blocks_run::run(&mut rig),
     }));
     let what = match outcome {
         Ok(Ok(())) => match rig.report() {

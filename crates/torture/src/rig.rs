@@ -125,7 +125,7 @@ impl Rig {
     }
 
     /// The disk as a new process sees it.
-    fn leash(&mut self) -> Arc<dyn Disk> {
+    pub(crate) fn leash(&mut self) -> Arc<dyn Disk> {
         self.leash = Arc::new(Leash::new(Arc::clone(&self.disk)));
         Arc::clone(&self.leash) as Arc<dyn Disk>
     }

@@ -14,6 +14,8 @@ pub enum Target {
     Files,
     /// The key-value store on the file layer.
     Store,
+    /// The block driver.
+    Blocks,
 }
 
 /// Which drive.
@@ -172,6 +174,22 @@ const BY_HAND: &[Scenario] = &[
         drive: PAIRS,
         placement: "track-sequential",
         zone_count: 24,
+        ..DEFAULTS
+    },
+    Scenario {
+        name: "blocks",
+        about: "the block driver on host-managed zones, some conventional",
+        target: Target::Blocks,
+        drive: Drive::Zoned { conventional_zone_count: 3 },
+        ..DEFAULTS
+    },
+    Scenario {
+        name: "blocks-all-sequential",
+        about: "the block driver on short zones, all sequential",
+        target: Target::Blocks,
+        drive: Drive::Zoned { conventional_zone_count: 0 },
+        zone_len: SHORT_ZONE_LEN,
+        zone_count: 60,
         ..DEFAULTS
     },
     Scenario {

@@ -92,6 +92,9 @@ impl State {
         for zone in before.zones {
             self.pool.set(zone, Use::Resettable);
         }
+        if let Some(&last) = self.superblock.checkpoint.zones.last() {
+            self.pool.finish(&*self.disk, last)?;
+        }
         self.counters.checkpoints += 1;
         self.journal.free(&writing.idle);
         Ok(())

@@ -120,7 +120,7 @@ impl State {
                 self.counters.moved_blocks += part.len.get();
                 self.map_to(part, at)?;
                 self.records.push(Record::Moved { range: part, at });
-                self.seal_if_full(zone);
+                self.seal_if_full(zone)?;
                 rest = behind;
                 range = BlockRange::new(part.end(), range.len - part.len);
             }

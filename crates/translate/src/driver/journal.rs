@@ -76,6 +76,11 @@ impl Journal {
         let Some(free) = free else { return Ok(false) };
         if self.zones[self.open].used == JournalUse::Open {
             self.zones[self.open].used = JournalUse::Sealed;
+            if self.written < self.zones[self.open].range.len {
+                disk.manage_zone(self.zones[self.open].zone, ZoneAction::Finish)?;
+            }
+            // As with data zones: a power cut leaves one zone written in part.
+            disk.flush()?;
         }
         disk.manage_zone(self.zones[free].zone, ZoneAction::Reset)?;
         self.zones[free].used = JournalUse::Open;

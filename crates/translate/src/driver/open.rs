@@ -35,9 +35,9 @@ const SUPERBLOCK_ZONE_COUNT: u32 = 2;
 /// How much is read at a time.
 const READ_LEN: u64 = 1024;
 /// Data zones that the smallest device has.
-const POOL_ZONE_COUNT_MIN: u64 = 16;
+const POOL_ZONE_COUNT_MIN: u64 = 24;
 /// Zones that are never the host's: the reserve, two being written, and some to clean.
-const SPARE_ZONE_COUNT_MIN: u64 = 10;
+const SPARE_ZONE_COUNT_MIN: u64 = 14;
 
 fn zones_of(geometry: &Geometry) -> Result<&ZoneSpec, DriverError> {
     geometry.zones().ok_or(DriverError::WrongRule { got: geometry.rule().name() })
@@ -412,5 +412,18 @@ fn settle(state: &mut State, named: &BTreeSet<ZoneId>) -> Result<(), DriverError
     }
     state.checkpoint_now().map_err(during("writing a checkpoint"))?;
     state.pool.promote(Use::Recorded, Use::Resettable);
+    // Not before the checkpoint: how far a zone is written tells which records count.
+    let ended: Vec<ZoneId> = state.pool.iter().filter(part).map(|slot| slot.zone).collect();
+    for zone in ended {
+        let finished = state.pool.finish(&*state.disk, zone);
+        finished.map_err(during("finishing a zone"))?;
+    }
+    for zone in &state.journal.zones {
+        let found = state.disk.zone(zone.zone).map(|info| info.state);
+        if matches!(found, Some(ZoneState::Open { .. } | ZoneState::Closed { .. })) {
+            let finished = state.disk.manage_zone(zone.zone, ZoneAction::Finish);
+            finished.map_err(during("finishing a zone of the journal"))?;
+        }
+    }
     Ok(())
 }

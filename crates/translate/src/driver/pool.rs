@@ -6,6 +6,9 @@
 //!                                 `-- nothing valid is left in it
 //! ```
 //!
+//! A drive can have so many zones written in part and no more: whoever ends with a zone before it is full
+//! finishes it.
+//!
 //! A zone whose data are all dead may still be named by what a power cut would leave of the journal;
 //! so it is reset only behind a durable record that it is empty (K3 of the driver). A checkpoint lies
 //! in zones of the pool too.
@@ -115,7 +118,11 @@ impl Pool {
     pub(super) fn take(&mut self, disk: &dyn Disk, used: Use) -> Result<Option<ZoneId>, DiskError> {
         loop {
             let first = |wanted: Use| self.zones.iter().position(|slot| slot.used == wanted);
-            let found = first(Use::Free).or_else(|| first(Use::Resettable));
+            // One written in part counts among the zones that a drive can have active.
+            let is_active =
+                |slot: &PoolZone| slot.used == Use::Resettable && slot.written < slot.range.len;
+            let active = self.zones.iter().position(is_active);
+            let found = active.or_else(|| first(Use::Free)).or_else(|| first(Use::Resettable));
             let Some(index) = found else { return Ok(None) };
             let slot = &mut self.zones[index];
             if slot.used == Use::Resettable {
@@ -132,6 +139,18 @@ impl Pool {
             slot.written = Blocks::ZERO;
             return Ok(Some(slot.zone));
         }
+    }
+
+    /// Ends a zone that is written in part, for the drive too.
+    pub(super) fn finish(&mut self, disk: &dyn Disk, zone: ZoneId) -> Result<(), DiskError> {
+        if let Some(index) = self.index(zone) {
+            let slot = &mut self.zones[index];
+            if slot.written < slot.range.len {
+                disk.manage_zone(zone, ZoneAction::Finish)?;
+                slot.written = slot.range.len;
+            }
+        }
+        Ok(())
     }
 
     /// What is left of a zone being written: where the next block goes, and how much fits.

@@ -25,7 +25,8 @@ pub(super) const STEP_LEN: u64 = 1024;
 const WAITING_RECORD_COUNT_MAX: usize = 4096;
 /// Of the write buffer and of the journal, what may be in use before work begins (the paper's 90 %).
 const WATERMARK_PERMILLE: u64 = 900;
-/// Zones that only cleaning, checkpoints and a full journal may take, besides those of two checkpoints.
+/// Zones that only cleaning, checkpoints and a full journal may take, besides those of two checkpoints
+/// and of one cleaning.
 const RESERVE_ZONE_COUNT: usize = 4;
 /// Cleaning begins when so many more are free than the reserve.
 const CLEAN_AHEAD_ZONE_COUNT: usize = 2;
@@ -256,7 +257,7 @@ impl State {
                 unplaced = if behind.len.is_zero() { left.next() } else { Some(behind) };
             }
             current = unplaced;
-            self.seal_if_full(zone);
+            self.seal_if_full(zone)?;
         }
         Ok((data.len() / BLOCK_LEN_BYTES) as u64)
     }
@@ -283,7 +284,7 @@ impl State {
             self.forget(part);
             self.map_to(part, at)?;
             self.records.push(Record::Evicted { range: part, at });
-            self.seal_if_full(zone);
+            self.seal_if_full(zone)?;
             (start, rest) = (part.end(), &rest[fits..]);
         }
         Ok(())
@@ -307,12 +308,16 @@ impl State {
         }
     }
 
-    pub(super) fn seal_if_full(&mut self, zone: ZoneId) {
+    /// Ends a zone that is full. The flush is what keeps a power cut from leaving many zones written in
+    /// part: a drive may have only so many.
+    pub(super) fn seal_if_full(&mut self, zone: ZoneId) -> Result<(), DiskError> {
         if self.pool.rest(zone).1.is_zero() {
             let is_empty = self.map.valid(zone).is_zero();
             self.pool.set(zone, if is_empty { Use::Emptied } else { Use::Sealed });
             self.open.iter_mut().filter(|open| **open == Some(zone)).for_each(|open| *open = None);
+            self.disk.flush()?;
         }
+        Ok(())
     }
 
     // The data zones.
@@ -334,7 +339,8 @@ impl State {
     }
 
     fn reserve(&self) -> usize {
-        RESERVE_ZONE_COUNT + 2 * self.superblock.checkpoint.zones.len().max(1)
+        let cleaning = self.options.cleaning.chosen_count();
+        RESERVE_ZONE_COUNT + cleaning + 2 * self.superblock.checkpoint.zones.len().max(1)
     }
 
     fn take_zone(&mut self, used: Use) -> Result<ZoneId, DiskError> {
