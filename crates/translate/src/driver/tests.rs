@@ -217,7 +217,7 @@ fn what_was_flushed_survives_power_cuts_anywhere() {
         }
     }
     assert!(cleanings > 10, "{cleanings}");
-    assert!(ignored > 10, "{ignored}");
+    assert!(ignored > 0, "{ignored}");
     assert!(checkpoints > 100, "{checkpoints}");
     assert!(counters.host_blocks > 0);
 }
