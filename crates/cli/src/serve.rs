@@ -176,12 +176,26 @@ impl ServeArgs {
     }
 
     fn url(&self, listener: &Listener) -> String {
-        let (name, scheme) = (&self.name, if self.tls_require { "nbds" } else { "nbd" });
+        let (name, scheme) = (encoded(&self.name), if self.tls_require { "nbds" } else { "nbd" });
         match listener.address() {
             Some(address) => format!("{scheme}://{address}/{name}"),
-            None => format!("{scheme}+unix:///{name}?socket={listener}"),
+            None => format!("{scheme}+unix:///{name}?socket={}", encoded(&listener.to_string())),
         }
     }
+}
+
+/// `text` as a part of a URL.
+fn encoded(text: &str) -> String {
+    let mut url = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
+                url.push(char::from(byte));
+            }
+            _ => url.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    url
 }
 
 fn cannot_serve(shown: &str, error: &DeviceError) -> CliError {
@@ -225,4 +239,15 @@ fn report(shown: &str, counts: Counts, disk: &dyn Disk) -> Report {
     let busy_ns = disk.counters().busy_ns;
     report.row("drive busy", format!("{:.3} s", busy_ns as f64 / 1e9), busy_ns);
     report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_says_what_it_means() {
+        assert_eq!(encoded("/tmp/a b&c/s.sock"), "/tmp/a%20b%26c/s.sock");
+        assert_eq!(encoded("T\u{fc}r"), "T%C3%BCr");
+    }
 }

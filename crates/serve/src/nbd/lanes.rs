@@ -32,6 +32,9 @@ const REQUEST_COUNT_MAX: usize = 64;
 pub(crate) trait Serve: Send + Sync + 'static {
     /// Serves `request` and sends the reply.
     fn serve(&self, request: &Request, payload: Vec<u8>);
+
+    /// Ends the connection: a lane has panicked, and a request has no reply.
+    fn give_up(&self);
 }
 
 /// The lanes of one connection.
@@ -181,6 +184,7 @@ impl<S: Serve> Drop for Done<'_, S> {
         self.lanes.served.notify_all();
         if std::thread::panicking() {
             self.lanes.end();
+            self.lanes.serve.give_up();
         }
     }
 }
@@ -199,5 +203,8 @@ impl Serve for LaneServe {
         drop(payload);
         // Where it fails the connection's own thread finds its socket closed.
         let _ = self.sender.send(&reply);
+    }
+    fn give_up(&self) {
+        self.sender.give_up();
     }
 }

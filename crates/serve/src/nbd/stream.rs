@@ -323,6 +323,11 @@ impl Sender {
         }
     }
 
+    /// Ends the connection in the middle, both ways.
+    pub(crate) fn give_up(&self) {
+        self.socket.shutdown(Shutdown::Both);
+    }
+
     /// Says goodbye under TLS, so that the client can tell an end from a cut, and closes.
     pub(crate) fn close(&self) {
         if let Some(tls) = &self.tls {

@@ -1,5 +1,6 @@
 //! Clients that break off, lie, or say anything at all.
 
+use super::super::protocol::command_flag;
 use super::*;
 use imbrex_clockwork::Prng;
 
@@ -140,4 +141,44 @@ fn clients_that_use_lanes_break_off_too() {
     drop(deaf);
     stand.check_alive();
     assert!(stand.crew.wait_idle(std::time::Duration::from_secs(60)), "L2");
+}
+
+#[test]
+fn a_panic_below_costs_its_connection_and_is_told() {
+    for flags in [0, command_flag::FUA] {
+        let device = MemoryDevice { fatal_sector: Some(9), ..MemoryDevice::of_sectors(2048) };
+        let stand = Stand::of(device, |_, _| {});
+        let mut other = stand.client(true);
+        let mut client = stand.client(true);
+        assert!(client.call((command::WRITE, flags), 0, 512, &[1; 512]).is_ok());
+        let fatal = client.request(flags, command::WRITE, 9 * 512, 512);
+        client.send(&[&fatal.encode()[..], &[1; 512]].concat());
+        assert!(client.is_closed());
+        assert_eq!(other.read(0, 512).unwrap(), [1; 512], "K3");
+        drop((client, other));
+        while !stand.crew.wait_idle(std::time::Duration::from_secs(1)) {}
+        // A lane's story is told when its thread is gone, a moment after its connection.
+        let stories = || [stand.server.panics(), stand.crew.panics()].concat();
+        while stories().is_empty() {
+            std::thread::yield_now();
+        }
+        let stories = stories();
+        assert!(stories.iter().any(|story| story.contains("by design")), "{stories:?}");
+    }
+}
+
+#[test]
+fn a_client_with_much_under_way_waits_and_gets_all_of_it() {
+    let device = MemoryDevice { requests_wait: true, ..MemoryDevice::of_sectors(70_000) };
+    let stand = Stand::of(device, |_, _| {});
+    let mut client = stand.client(false);
+    // 40 reads of 8 MiB are 320 MiB, of which 64 may be under way (L1).
+    for _ in 0..40 {
+        let request = client.request(0, command::READ, 0, 8 << 20);
+        client.send(&request.encode());
+    }
+    for _ in 0..40 {
+        assert_eq!(client.reply(8 << 20).1.unwrap().data.len(), 8 << 20);
+    }
+    stand.check_alive();
 }

@@ -27,6 +27,8 @@ struct MemoryDevice {
     sectors: Mutex<Vec<Option<[u8; 512]>>>,
     /// Reads of this sector fail.
     bad_sector: Option<u64>,
+    /// Writes of this sector panic: no input should do that to a device, and yet.
+    fatal_sector: Option<u64>,
     requests_wait: bool,
     zeroes_are_cheap: bool,
     through_count: AtomicUsize,
@@ -91,6 +93,7 @@ impl BlockDevice for MemoryDevice {
     fn write(&self, at_bytes: u64, data: &[u8], persist: Persist) -> Result<(), DeviceError> {
         let range = ByteRange::new(at_bytes, data.len() as u64);
         self.check(range)?;
+        assert!(self.fatal_sector.is_none_or(|fatal| fatal * 512 != at_bytes), "by design");
         self.change(range, |index| data[index * 512..][..512].try_into().ok());
         self.persist(persist);
         Ok(())
