@@ -1,4 +1,5 @@
-//! `serve`: a conventional drive as a network block device.
+//! `serve`: a drive as a network block device: a conventional one as it is, a zoned one through the block
+//! driver, which turns writes anywhere into writes at the pointers.
 
 use crate::Session;
 use crate::byte_size::{ByteSize, grouped};
@@ -7,7 +8,7 @@ use crate::interrupt::Interrupt;
 use crate::output::Report;
 use crate::store::DriveArgs;
 use imbrex_bench::ByteCount;
-use imbrex_clockwork::{Runtime, WallClock};
+use imbrex_clockwork::{Runtime, WallClock, entropy_u64};
 use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Rule};
 use imbrex_disk_sim::SimDisk;
 use imbrex_files::FilesError;
@@ -16,6 +17,7 @@ use imbrex_serve::nbd::{
     Counts, Export, ListenError, Listener, Reach, ServeError, Server, ServerOptions, Tls, TlsFiles,
 };
 use imbrex_serve::{DeviceError, SectorDevice, SectorLen};
+use imbrex_translate::{Driver, DriverCounters, DriverError, DriverOptions};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,12 +27,18 @@ use std::sync::Arc;
 #[command(group = clap::ArgGroup::new("what").required(true))]
 #[command(group = clap::ArgGroup::new("where").required(true))]
 pub(crate) struct ServeArgs {
-    /// The drive image: a conventional one without a store (`imbrex drive create --blank`)
+    /// The drive image, conventional or zoned, without a store (`imbrex drive create --blank`)
     #[arg(long, value_name = "IMAGE", group = "what")]
     drive: Option<PathBuf>,
     /// Instead of a drive image: an empty conventional drive of that size in memory, gone at the end
     #[arg(long, value_name = "SIZE", group = "what")]
     memory: Option<ByteCount>,
+    /// Make a block device of a zoned drive that holds nothing yet
+    #[arg(long, requires = "drive")]
+    make: bool,
+    /// How much the write buffer of a zoned drive's block device may hold
+    #[arg(long, value_name = "SIZE", default_value = "512MiB")]
+    buffer: ByteCount,
     /// Listen at a socket of this path, which only you may connect to
     #[arg(long, value_name = "PATH", group = "where")]
     socket: Option<PathBuf>,
@@ -71,13 +79,12 @@ impl ServeArgs {
         let is_json = session.out.is_json()?;
         let tls = self.tls()?;
         let listener = self.listener()?;
-        let disk = self.disk()?;
+        let Served { drive, device: disk, driver } = self.disk()?;
         let shown = self.shown();
         let cannot = |error: DeviceError| cannot_serve(&shown, &error);
         let sector_len =
             if self.sector_size == "4096" { SectorLen::Bytes4096 } else { SectorLen::Bytes512 };
-        let device =
-            SectorDevice::new(Arc::clone(&disk) as Arc<dyn Disk>, sector_len).map_err(cannot)?;
+        let device = SectorDevice::new(Arc::clone(&disk), sector_len).map_err(cannot)?;
         let len_bytes = disk.geometry().len().bytes();
         let export = Export {
             name: self.name.clone(),
@@ -105,7 +112,14 @@ impl ServeArgs {
             session.out.flush()?;
         }
         let served = serve(&server, &listener, &session.interrupt);
-        let report = report(&shown, server.counts(), &*disk);
+        if let Some(driver) = &driver {
+            // Opening has then nothing to replay.
+            driver.checkpoint().context(|| format!("cannot close the block device on {shown}"))?;
+        }
+        let mut report = report(&shown, server.counts(), &*drive);
+        if let Some(driver) = &driver {
+            tell_driver(&mut report, &driver.driver_counters());
+        }
         session.out.report(&report)?;
         let panics = server.panics();
         if let Some(story) = panics.first() {
@@ -146,33 +160,65 @@ impl ServeArgs {
     }
 
     /// The drive, which holds nothing that a client must not write over.
-    fn disk(&self) -> Result<Arc<SimDisk>, CliError> {
+    fn disk(&self) -> Result<Served, CliError> {
         if let Some(ByteCount(len_bytes)) = self.memory {
             let spec = GeometrySpec { len: Blocks::new(len_bytes / 4096), rule: Rule::Anywhere };
             let geometry = Geometry::new(spec)
                 .map_err(|error| CliError::usage(format!("cannot use --memory: {error}")))?;
             let disk = SimDisk::builder(geometry).unpacked().memory();
-            return disk.context(|| "cannot make a drive in memory").map(Arc::new);
+            return disk
+                .context(|| "cannot make a drive in memory")
+                .map(Arc::new)
+                .map(Served::plain);
         }
         let path = self.drive.clone().ok_or_else(|| CliError::usage("say --drive or --memory"))?;
         let shown = path.display().to_string();
         let (disk, mounted) = DriveArgs::new(path, None).mount(&Runtime::threads(1))?;
-        let rule = disk.geometry().rule();
-        if *rule != Rule::Anywhere {
-            return Err(cannot_serve(&shown, &DeviceError::Rule { rule: rule.name() }));
-        }
-        match mounted {
-            Err(LayoutError::Files { source: FilesError::NotFormatted { .. }, .. }) => Ok(disk),
-            _ if self.read_only => Ok(disk),
-            _ => Err(CliError::new(
+        let rule = *disk.geometry().rule();
+        let is_blank = matches!(
+            mounted,
+            Err(LayoutError::Files { source: FilesError::NotFormatted { .. }, .. })
+        );
+        match rule {
+            Rule::Anywhere if is_blank || self.read_only => Ok(Served::plain(disk)),
+            Rule::AtPointer(_) if is_blank => self.driver(disk, &shown),
+            Rule::Anywhere | Rule::AtPointer(_) => Err(CliError::new(
                 Exit::Store,
                 format!(
                     "cannot serve {shown}: it holds a store, or room for one, which clients would \
-                     write over; `imbrex drive create --blank` makes a drive for them, --read-only \
-                     shows this one as it is"
+                     write over; `imbrex drive create --blank` makes a drive for them{}",
+                    if rule == Rule::Anywhere {
+                        ", --read-only shows this one as it is"
+                    } else {
+                        ""
+                    }
                 ),
             )),
+            rule => Err(cannot_serve(&shown, &DeviceError::Rule { rule: rule.name() })),
         }
+    }
+
+    /// The block device on a zoned drive; a new one if that was asked for and none is there.
+    fn driver(&self, drive: Arc<SimDisk>, shown: &str) -> Result<Served, CliError> {
+        let ByteCount(buffer_bytes) = self.buffer;
+        let options = DriverOptions {
+            id: entropy_u64(),
+            buffer_len: Blocks::holding(buffer_bytes),
+            ..DriverOptions::default()
+        };
+        let below = || Arc::clone(&drive) as Arc<dyn Disk>;
+        let opened = match Driver::open(below(), &options) {
+            Err(DriverError::NotFormatted) if self.make => Driver::format(below(), &options),
+            Err(DriverError::NotFormatted) => {
+                return Err(CliError::new(
+                    Exit::Store,
+                    format!("cannot serve {shown}: it holds no block device yet; --make makes one"),
+                ));
+            }
+            opened => opened,
+        };
+        let driver = Arc::new(opened.context(|| format!("cannot serve {shown}"))?);
+        Ok(Served { drive, device: Arc::clone(&driver) as Arc<dyn Disk>, driver: Some(driver) })
     }
 
     fn url(&self, listener: &Listener) -> String {
@@ -196,6 +242,34 @@ fn encoded(text: &str) -> String {
         }
     }
     url
+}
+
+/// What clients get, and what is below it.
+struct Served {
+    drive: Arc<SimDisk>,
+    device: Arc<dyn Disk>,
+    driver: Option<Arc<Driver>>,
+}
+
+impl Served {
+    fn plain(drive: Arc<SimDisk>) -> Served {
+        Served { device: Arc::clone(&drive) as Arc<dyn Disk>, drive, driver: None }
+    }
+}
+
+fn tell_driver(report: &mut Report, counters: &DriverCounters) {
+    let mut number = |name: &str, count: u64| report.row(name, grouped(count), count);
+    number("mapping nodes", counters.mapping_nodes);
+    number("evicted runs", counters.evicted_runs);
+    number("cleaned zones", counters.cleaned_zones);
+    number("checkpoints", counters.checkpoints);
+    let mut bytes = |name: &str, count: u64| {
+        let bytes = Blocks::new(count).bytes();
+        report.row(name, ByteSize(bytes).to_string(), bytes);
+    };
+    bytes("journaled", counters.journal_blocks);
+    bytes("evicted", counters.evicted_blocks);
+    bytes("moved by cleaning", counters.moved_blocks);
 }
 
 fn cannot_serve(shown: &str, error: &DeviceError) -> CliError {

@@ -112,7 +112,7 @@ fn what_cannot_be_served_is_refused() {
     let (socket, store) = (blank.path("s"), blank.path("store"));
     let at = |drive: &str| imbrex(&["serve", "--drive", drive, "--socket", &socket]);
     at(&blank.path("none")).fails(4, &["none"]);
-    for rule in ["zoned", "shingled", "interlaced"] {
+    for rule in ["shingled", "interlaced"] {
         blank.create(rule, rule);
         at(&blank.path(rule)).fails(4, &[rule, "translation layer"]);
     }
@@ -123,6 +123,28 @@ fn what_cannot_be_served_is_refused() {
     std::fs::write(&socket, "precious").unwrap();
     at(&blank.path("d")).fails(4, &["no socket"]);
     assert_eq!(std::fs::read(&socket).unwrap(), b"precious");
+}
+
+#[test]
+fn a_zoned_drive_is_served_through_the_block_driver() {
+    let blank = Blank::new();
+    let (drive, socket) = (blank.path("z"), blank.path("s"));
+    let shape = ["--rule", "zoned", "--zone-len", "1MiB", "--capacity", "64MiB", "--no-timing"];
+    imbrex(&[&["drive", "create", &drive, "--blank"], &shape[..]].concat()).ok();
+    let args = ["serve", "--drive", &drive, "--socket", &socket, "--buffer", "1MiB"];
+    imbrex(&args).fails(4, &["no block device yet", "--make"]);
+    let made = serve(&[&args[1..], &["--make"]].concat());
+    greeted(UnixStream::connect(&socket).unwrap());
+    let report = made.stop();
+    assert!(report.contains("checkpoints"), "{report}");
+    // It is there now: --make does not make it anew.
+    serve(&[&args[1..], &["--make"]].concat()).stop();
+    serve(&args[1..]).stop();
+    let small = blank.path("small");
+    let shape = ["--rule", "zoned", "--zone-len", "4MiB", "--capacity", "64MiB", "--no-timing"];
+    imbrex(&[&["drive", "create", &small, "--blank"], &shape[..]].concat()).ok();
+    let args = ["serve", "--drive", &small, "--socket", &socket, "--buffer", "1MiB", "--make"];
+    imbrex(&args).fails(4, &["sequential zones that can be written", "are"]);
 }
 
 #[test]

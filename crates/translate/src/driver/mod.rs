@@ -57,8 +57,8 @@ pub use options::{DriverCounters, DriverOptions};
 pub use regions::{EvictionOrder, Regions};
 
 use imbrex_disk::{
-    BLOCK_LEN_BYTES, BlockRange, Blocks, Counters, Disk, DiskError, Geometry, GeometrySpec, Lba,
-    Persist, ReadRequest, Rule, ZoneAction, ZoneId, ZoneInfo,
+    BLOCK_LEN_BYTES, BlockRange, Blocks, Counters, Disk, DiskError, Geometry, GeometrySpec, Known,
+    Lba, Persist, ReadRequest, Rule, ZoneAction, ZoneId, ZoneInfo,
 };
 use state::State;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -211,6 +211,20 @@ impl Disk for Driver {
             return Ok(());
         }
         self.change(|state| state.trim(range))
+    }
+
+    fn write_zeroes(&self, range: BlockRange, persist: Persist) -> Result<(), DiskError> {
+        self.discard(range)?;
+        if persist == Persist::Through { self.flush() } else { Ok(()) }
+    }
+
+    /// Nothing is written for them: what is not mapped reads as zeros.
+    fn zeroes_are_cheap(&self) -> bool {
+        true
+    }
+
+    fn known(&self, range: BlockRange) -> (Known, Blocks) {
+        self.state().known(range)
     }
 
     fn zone(&self, _zone: ZoneId) -> Option<ZoneInfo> {

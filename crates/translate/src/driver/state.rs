@@ -11,7 +11,8 @@ use super::options::{DriverCounters, DriverOptions};
 use super::pool::{Pool, Use};
 use super::regions::{EvictionOrder, Regions};
 use imbrex_disk::{
-    BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Lba, Pba, Persist, ReadRequest, ZoneId,
+    BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Known, Lba, Pba, Persist, ReadRequest,
+    ZoneId,
 };
 use std::sync::Arc;
 
@@ -171,6 +172,25 @@ impl State {
             self.buffer.read_over(request.at, request.buf);
         }
         Ok(())
+    }
+
+    /// What is known of the first block of `range`, and for how many more that is so.
+    pub(super) fn known(&self, range: BlockRange) -> (Known, Blocks) {
+        let held = self.regions.within(range).next();
+        let held_from = held.map_or(range.end(), |run| run.start);
+        if let Some(run) = held.filter(|run| run.start == range.start) {
+            return (Known::Nothing, run.len);
+        }
+        let unheld = BlockRange::new(range.start, held_from - range.start);
+        let mut pieces = self.map.lookup(unheld);
+        match pieces.next() {
+            Some(piece) if piece.at.is_none() => (Known::Unwritten, piece.range.len),
+            first => {
+                let mapped = pieces.take_while(|piece| piece.at.is_some());
+                let len = first.into_iter().chain(mapped).map(|piece| piece.range.len).sum();
+                (Known::Nothing, len)
+            }
+        }
     }
 
     pub(super) fn trim(&mut self, range: BlockRange) -> Result<(), DiskError> {

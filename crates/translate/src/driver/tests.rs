@@ -327,3 +327,32 @@ fn damaged_structures_are_found() {
         }
     }
 }
+
+#[test]
+fn what_takes_no_room_is_known() {
+    let drive = Arc::new(SimDisk::builder(zoned(40, 64, 2)).memory().unwrap());
+    let driver = Driver::format(drive as Arc<dyn Disk>, &options(30)).unwrap();
+    let written = vec![7; 10 * BLOCK_LEN_BYTES];
+    driver.write(Lba::new(100), &written, Persist::Cached).unwrap();
+    // Too long for the buffer: mapped at once.
+    driver.write(Lba::new(110), &vec![7; 50 * BLOCK_LEN_BYTES], Persist::Cached).unwrap();
+    let runs = |driver: &Driver| {
+        let (mut at, mut runs) = (0, Vec::new());
+        while at < 200 {
+            let (known, len) = driver.known(range(at, 200 - at));
+            assert!(!len.is_zero());
+            runs.push((at, known));
+            at += len.get();
+        }
+        runs
+    };
+    let (blank, data) = (Known::Unwritten, Known::Nothing);
+    assert_eq!(runs(&driver), [(0, blank), (100, data), (110, data), (160, blank)]);
+    assert!(driver.zeroes_are_cheap());
+    driver.write_zeroes(range(105, 15), Persist::Through).unwrap();
+    assert_eq!(runs(&driver), [(0, blank), (100, data), (105, blank), (120, data), (160, blank)]);
+    let mut buf = vec![1; 60 * BLOCK_LEN_BYTES];
+    driver.read(Lba::new(100), &mut buf).unwrap();
+    let bytes: Vec<u8> = buf.chunks(BLOCK_LEN_BYTES).map(|block| block[0]).collect();
+    assert_eq!(bytes, [vec![7; 5], vec![0; 15], vec![7; 40]].concat());
+}
