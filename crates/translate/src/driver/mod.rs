@@ -10,7 +10,7 @@
 //! ```
 //!
 //! The host's writes gather in memory until contiguous regions grow, and the largest is evicted
-//! first: so the map from [`Lba`](imbrex_disk::Lba) to [`Pba`](imbrex_disk::Pba) stays short, and it
+//! first: so the map from [`Lba`] to [`Pba`](imbrex_disk::Pba) stays short, and it
 //! has one node for each run. Cleaning picks the zones whose valid data merge the most nodes.
 //!
 //! A write is durable after a flush, as on any disk with a cache: a flush writes to the journal what is

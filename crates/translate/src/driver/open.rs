@@ -160,7 +160,9 @@ fn newest_superblock(disk: &dyn Disk) -> Result<(Superblock, Slot), DriverError>
     let mut newest: Option<(Superblock, Slot)> = None;
     let mut other_version = None;
     for zone in 0..SUPERBLOCK_ZONE_COUNT {
-        let Some(info) = disk.zone(ZoneId(zone)) else { continue };
+        // One that the drive has given up leaves the other.
+        let info = disk.zone(ZoneId(zone)).filter(|info| info.state != ZoneState::Offline);
+        let Some(info) = info else { continue };
         let written =
             info.state.write_pointer(info.start).map_or(info.capacity, |at| at - info.start);
         let count = written.get().min(SUPERBLOCK_COUNT);
