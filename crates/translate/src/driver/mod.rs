@@ -89,6 +89,22 @@ impl Driver {
         Driver::of(open::open(disk, options)?)
     }
 
+    /// Makes a device whose checkpoint has `nodes`, none of which holds data: for measuring what opening
+    /// one costs. It must not be written.
+    ///
+    /// # Errors
+    /// As [`Driver::format`], and nodes that no map takes.
+    #[cfg(feature = "micro-bench")]
+    pub fn format_with_map(
+        disk: Arc<dyn Disk>,
+        options: &DriverOptions,
+        nodes: impl IntoIterator<Item = MapRun>,
+    ) -> Result<(), DriverError> {
+        let mut state = open::format(disk, options)?;
+        state.map = Mapping::from_sorted(state.map.spec(), nodes).map_err(error::damaged("map"))?;
+        state.checkpoint_now().map_err(error::during("writing the checkpoint"))
+    }
+
     fn of(state: State) -> Result<Driver, DriverError> {
         let len = state.superblock.len;
         let geometry = Geometry::new(GeometrySpec { len, rule: Rule::Anywhere });

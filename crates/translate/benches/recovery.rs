@@ -1,0 +1,68 @@
+//! How long it takes to open the block device of a 14 TB drive, by the size of its map: what the drive
+//! takes in modelled time, and what the program takes in real time.
+//!
+//! `cargo bench -p imbrex-translate --features micro-bench --bench recovery [-- NODES...]`
+#![allow(missing_docs, reason = "a benchmark has no API")]
+#![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
+#![allow(clippy::unwrap_used, reason = "a benchmark may stop at the first failure")]
+
+use imbrex_clockwork::{Order, Prng, Runtime};
+use imbrex_disk::{BlockRange, Blocks, Disk, Geometry, GeometrySpec, Lba, Pba, Rule, ZoneSpec};
+use imbrex_disk_sim::{Profile, SimDisk};
+use imbrex_translate::{Driver, DriverOptions, MapRun};
+use std::sync::Arc;
+use std::time::Instant;
+
+const ZONE_LEN: u64 = (256 << 20) / 4096;
+const ZONE_COUNT: u64 = 52_156;
+/// Zones that are no data's: superblocks, journal, spare.
+const FIRST_ZONE: u64 = 10;
+
+/// So many runs, spread over the device, none where its neighbour in LBA is.
+fn nodes(count: u64, len: u64) -> impl Iterator<Item = MapRun> {
+    let step = len / count;
+    let mut prng = Prng::new(1);
+    (0..count).map(move |index| {
+        let mirrored = index ^ 0x3ff;
+        let slot = if mirrored < count { mirrored } else { index };
+        let at = FIRST_ZONE * ZONE_LEN + slot * step;
+        let room = (ZONE_LEN - at % ZONE_LEN).min(step - 1);
+        let len = (1 + prng.below(20)).min(room);
+        MapRun { start: Lba::new(index * step), at: Pba::new(at), len: Blocks::new(len) }
+    })
+}
+
+fn main() {
+    let asked: Vec<u64> = std::env::args().filter_map(|arg| arg.parse().ok()).collect();
+    let counts = if asked.is_empty() { vec![1_000_000, 10_000_000, 30_000_000] } else { asked };
+    println!("nodes       drive_s  program_s  map_mb");
+    for count in counts {
+        let (runtime, _world) = Runtime::virtual_time(Order::SmallestTime);
+        let rule = Rule::AtPointer(ZoneSpec {
+            zone_len: Blocks::new(ZONE_LEN),
+            zone_capacity: Blocks::new(ZONE_LEN),
+            conventional_zone_count: 0,
+            open_zone_limit: Some(128),
+            active_zone_limit: None,
+            strict_reads: true,
+        });
+        let len = Blocks::new(ZONE_COUNT * ZONE_LEN);
+        let geometry = Geometry::new(GeometrySpec { len, rule }).unwrap();
+        let disk = SimDisk::builder(geometry)
+            .profile(Profile::by_name("hc620").unwrap())
+            .clock(Arc::clone(&runtime.clock))
+            .memory()
+            .unwrap();
+        let disk: Arc<dyn Disk> = Arc::new(disk);
+        let options = DriverOptions { id: 1, ..DriverOptions::default() };
+        let device_len = BlockRange::new(Lba::new(0), len).len.get() * 9 / 10;
+        Driver::format_with_map(Arc::clone(&disk), &options, nodes(count, device_len)).unwrap();
+        let (drive, program) = (runtime.clock.now_ns(), Instant::now());
+        let driver = Driver::open(disk, &options).unwrap();
+        let program_s = program.elapsed().as_secs_f64();
+        let drive_s = (runtime.clock.now_ns() - drive) as f64 / 1e9;
+        let counters = driver.driver_counters();
+        let (found, map_mb) = (counters.mapping_nodes, counters.mapping_bytes / 1_000_000);
+        println!("{found:<10} {drive_s:>8.2} {program_s:>10.2} {map_mb:>7}");
+    }
+}
