@@ -10,16 +10,16 @@
 //! moved all the same: the buffer's copy may not be in the journal yet.
 
 use super::choose::{CleaningOrder, ZoneContent, ZoneFill, candidates, choose};
-use super::format::Record;
+use super::mapping::Piece;
 use super::pool::Use;
 use super::state::{STEP_LEN, State, Stream};
-use imbrex_disk::{BlockRange, Blocks, DiskError, Lba, Pba, Persist, ReadRequest, ZoneId};
+use imbrex_disk::{BlockRange, Blocks, DiskError, Lba, Pba, ReadRequest, ZoneId};
 
 /// A cleaning under way.
 #[derive(Debug)]
 pub(super) struct Cleaning {
     zones: Vec<ZoneId>,
-    /// What was valid in them, by LBA, and how far it is moved.
+    /// What was valid in them, by LBA, and how far it is moved: of the next one, what is left.
     runs: Vec<BlockRange>,
     next: usize,
 }
@@ -30,32 +30,45 @@ impl State {
         if self.cleaning.is_none() && !self.begin_cleaning(is_urgent) {
             return Ok(0);
         }
-        let Some(cleaning) = &mut self.cleaning else { return Ok(0) };
-        let mut runs: Vec<(BlockRange, Pba)> = Vec::new();
-        let mut total = 0;
-        while total < STEP_LEN && cleaning.next < cleaning.runs.len() {
-            let run = cleaning.runs[cleaning.next];
-            cleaning.next += 1;
-            for piece in self.map.lookup(run) {
+        let Some(mut cleaning) = self.cleaning.take() else { return Ok(0) };
+        let mut pieces = Vec::new();
+        let mut left = STEP_LEN;
+        while left > 0 && cleaning.next < cleaning.runs.len() {
+            let run = &mut cleaning.runs[cleaning.next];
+            let now = BlockRange::new(run.start, Blocks::new(run.len.get().min(left)));
+            left -= now.len.get();
+            *run = BlockRange::new(now.end(), run.len - now.len);
+            cleaning.next += usize::from(run.len.is_zero());
+            for piece in self.map.lookup(now) {
                 // What was written again meanwhile lies elsewhere.
-                let Some(at) = piece.at else { continue };
-                let zone = self.pool.zone_of(at).map(|slot| slot.zone);
+                let zone = piece.at.and_then(|at| self.pool.zone_of(at)).map(|slot| slot.zone);
                 if zone.is_some_and(|zone| cleaning.zones.contains(&zone)) {
-                    runs.push((piece.range, at));
-                    total += piece.range.len.get();
+                    pieces.push(piece);
                 }
             }
         }
-        self.move_runs(&runs)?;
-        let cleaning = self.cleaning.as_ref().expect("it was there");
-        if cleaning.next == cleaning.runs.len() {
-            let zones = cleaning.zones.clone();
-            self.cleaning = None;
+        let moved = STEP_LEN - left;
+        match self.read_pieces(&pieces) {
+            Ok(data) => {
+                let ranges: Vec<BlockRange> = pieces.iter().map(|piece| piece.range).collect();
+                self.append(Stream::Cleaning, &data, &ranges)?;
+            }
+            // It stays where it is, and the host is told when it asks for it.
+            Err(DiskError::Medium { at }) => {
+                let zone = self.pool.zone_of(Pba::new(at.get())).map(|slot| slot.zone);
+                zone.into_iter().for_each(|zone| self.pool.set(zone, Use::Unreadable));
+                return Ok(moved);
+            }
+            Err(error) => return Err(error),
+        }
+        if cleaning.next < cleaning.runs.len() {
+            self.cleaning = Some(cleaning);
+        } else {
             self.counters.cleanings += 1;
-            self.counters.cleaned_zones += zones.len() as u64;
+            self.counters.cleaned_zones += cleaning.zones.len() as u64;
             self.commit()?;
         }
-        Ok(total.max(1))
+        Ok(moved)
     }
 
     fn begin_cleaning(&mut self, is_urgent: bool) -> bool {
@@ -94,37 +107,20 @@ impl State {
         true
     }
 
-    fn move_runs(&mut self, runs: &[(BlockRange, Pba)]) -> Result<(), DiskError> {
-        let len: u64 = runs.iter().map(|(range, _)| range.len.bytes()).sum();
-        let mut data = vec![0; len as usize];
+    fn read_pieces(&self, pieces: &[Piece]) -> Result<Vec<u8>, DiskError> {
+        let len: Blocks = pieces.iter().map(|piece| piece.range.len).sum();
+        let mut data = vec![0; len.bytes() as usize];
         let mut rest = &mut data[..];
-        let mut requests = Vec::with_capacity(runs.len());
-        for &(range, at) in runs {
-            let (buf, behind) = rest.split_at_mut(range.len.bytes() as usize);
+        let mut requests = Vec::with_capacity(pieces.len());
+        for piece in pieces {
+            let (buf, behind) = rest.split_at_mut(piece.range.len.bytes() as usize);
+            let at = piece.at.expect("only what is mapped is moved");
             requests.push(ReadRequest { at: Lba::new(at.get()), buf });
             rest = behind;
         }
         if !requests.is_empty() {
-            self.disk.read_batch(&mut requests).map_err(|error| self.told_to_host(error))?;
+            self.disk.read_batch(&mut requests)?;
         }
-        drop(requests);
-        let mut rest = &data[..];
-        for &(range, _) in runs {
-            let mut range = range;
-            while !range.len.is_zero() {
-                let (zone, at, room) = self.place(Stream::Cleaning)?;
-                let part = BlockRange::new(range.start, range.len.min(room));
-                let (now, behind) = rest.split_at(part.len.bytes() as usize);
-                self.disk.write(Lba::new(at.get()), now, Persist::Cached)?;
-                self.pool.advance(zone, part.len);
-                self.counters.moved_blocks += part.len.get();
-                self.map_to(part, at)?;
-                self.records.push(Record::Moved { range: part, at });
-                self.seal_if_full(zone)?;
-                rest = behind;
-                range = BlockRange::new(part.end(), range.len - part.len);
-            }
-        }
-        Ok(())
+        Ok(data)
     }
 }

@@ -310,30 +310,6 @@ impl Mapping {
         Ok(displaced)
     }
 
-    /// Maps to the blocks from `to` what still lies where `from` says, and says how much that is.
-    /// What was written or trimmed since stays as it is: cleaning copies without holding up writes.
-    ///
-    /// # Errors
-    /// As [`Mapping::set`].
-    pub fn relocate(&mut self, from: MapRun, to: Pba) -> Result<Blocks, MappingError> {
-        self.check_range(from)?;
-        self.check_range(MapRun { at: to, ..from })?;
-        let is_there = |piece: &Piece| piece.at == Some(from.at + (piece.range.start - from.start));
-        let there: Vec<BlockRange> =
-            self.lookup(from.range()).filter(is_there).map(|piece| piece.range).collect();
-        let target = |range: BlockRange| to + (range.start - from.start);
-        for &range in &there {
-            let run = MapRun { start: range.start, at: target(range), len: range.len };
-            if let Some(owner) = self.other_owner(run) {
-                return Err(MappingError::PbaTaken { run, owner: node(owner.flipped()) });
-            }
-        }
-        for &range in &there {
-            self.set(range, target(range))?;
-        }
-        Ok(there.iter().map(|range| range.len).sum())
-    }
-
     /// Maps `range` to nothing, and gives back where it lay, in the order of LBAs.
     pub fn unset(&mut self, range: BlockRange) -> Vec<PbaRange> {
         let mut displaced = Vec::new();

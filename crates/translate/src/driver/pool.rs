@@ -32,6 +32,8 @@ pub(super) enum Use {
     Recorded,
     /// Blank for all that matters; it must be reset first.
     Resettable,
+    /// As sealed, but cleaning could not read all of it, so it is left alone until the device is opened again.
+    Unreadable,
     /// Holds a checkpoint.
     Checkpoint,
     /// The drive has given it up.

@@ -129,7 +129,7 @@ impl State {
         self.counters.host_blocks += range.len.get();
         if self.options.bypass_len <= range.len || self.buffer.capacity() < range.len {
             self.counters.bypassed_blocks += range.len.get();
-            self.put_away(range, data)?;
+            self.append(Stream::Host, data, &[range])?;
         } else {
             while self.buffer.capacity() < self.buffer.len() + range.len {
                 self.evict_step()?;
@@ -218,7 +218,7 @@ impl State {
     }
 
     /// An error of the drive below, with the host's address.
-    pub(super) fn told_to_host(&self, error: DiskError) -> DiskError {
+    fn told_to_host(&self, error: DiskError) -> DiskError {
         match error {
             DiskError::Medium { at } => {
                 let place = PbaRange { start: Pba::new(at.get()), len: Blocks::new(1) };
@@ -252,67 +252,63 @@ impl State {
         self.evict(&[BlockRange::new(victim.start, len)])
     }
 
-    /// Evicts regions, which are written one behind the other by one request.
+    /// Evicts regions, which are written one behind the other.
     fn evict(&mut self, regions: &[BlockRange]) -> Result<u64, DiskError> {
         let mut data = Vec::new();
         for &region in regions {
             self.buffer.append_to(region, &mut data);
         }
-        let mut rest = &data[..];
-        let mut left = regions.iter().copied();
-        let mut current = left.next();
-        while let Some(region) = current {
-            let (zone, at, room) = self.place(Stream::Host)?;
-            let fits = rest.len().min(room.bytes() as usize);
-            self.disk.write(Lba::new(at.get()), &rest[..fits], Persist::Cached)?;
-            let mut place = PbaRange { start: at, len: Blocks::holding(fits as u64) };
-            self.pool.advance(zone, place.len);
-            rest = &rest[fits..];
-            let mut unplaced = Some(region);
-            while let Some(region) = unplaced.filter(|_| !place.len.is_zero()) {
-                let len = Blocks::new(region.len.get().min(place.len.get()));
-                self.evicted(BlockRange::new(region.start, len), place.start)?;
-                place = PbaRange { start: place.start + len, len: place.len - len };
-                let behind = BlockRange::new(region.start + len, region.len - len);
-                unplaced = if behind.len.is_zero() { left.next() } else { Some(behind) };
+        let count = (data.len() / BLOCK_LEN_BYTES) as u64;
+        self.counters.evicted_runs += regions.len() as u64;
+        self.counters.evicted_blocks += count;
+        self.append(Stream::Host, &data, regions)?;
+        Ok(count)
+    }
+
+    /// Writes `data`, the content of `ranges` one behind the other, where a stream is, and maps them to it.
+    pub(super) fn append(
+        &mut self,
+        stream: Stream,
+        data: &[u8],
+        ranges: &[BlockRange],
+    ) -> Result<(), DiskError> {
+        let mut rest = data;
+        let mut ranges = ranges.iter().copied();
+        let mut unplaced = ranges.next();
+        while unplaced.is_some() {
+            let (zone, at, room) = self.place(stream)?;
+            let (now, behind) = rest.split_at(rest.len().min(room.bytes() as usize));
+            rest = behind;
+            self.disk.write(Lba::new(at.get()), now, Persist::Cached)?;
+            let mut left = PbaRange { start: at, len: Blocks::holding(now.len() as u64) };
+            self.pool.advance(zone, left.len);
+            while let Some(range) = unplaced.filter(|_| !left.len.is_zero()) {
+                let len = Blocks::new(range.len.get().min(left.len.get()));
+                self.put(stream, BlockRange::new(range.start, len), left.start)?;
+                left = PbaRange { start: left.start + len, len: left.len - len };
+                let behind = BlockRange::new(range.start + len, range.len - len);
+                unplaced = if behind.len.is_zero() { ranges.next() } else { Some(behind) };
             }
-            current = unplaced;
             self.seal_if_full(zone)?;
-        }
-        Ok((data.len() / BLOCK_LEN_BYTES) as u64)
-    }
-
-    /// `range` lies in a data zone now.
-    fn evicted(&mut self, range: BlockRange, at: Pba) -> Result<(), DiskError> {
-        self.forget(range);
-        self.counters.evicted_runs += 1;
-        self.counters.evicted_blocks += range.len.get();
-        self.map_to(range, at)?;
-        self.records.push(Record::Evicted { range, at });
-        Ok(())
-    }
-
-    /// Writes what the host gave past the buffer.
-    fn put_away(&mut self, range: BlockRange, data: &[u8]) -> Result<(), DiskError> {
-        let (mut start, mut rest) = (range.start, data);
-        while !rest.is_empty() {
-            let (zone, at, room) = self.place(Stream::Host)?;
-            let fits = rest.len().min(room.bytes() as usize);
-            self.disk.write(Lba::new(at.get()), &rest[..fits], Persist::Cached)?;
-            let part = BlockRange::new(start, Blocks::holding(fits as u64));
-            self.pool.advance(zone, part.len);
-            self.forget(part);
-            self.map_to(part, at)?;
-            self.records.push(Record::Evicted { range: part, at });
-            self.seal_if_full(zone)?;
-            (start, rest) = (part.end(), &rest[fits..]);
         }
         Ok(())
     }
 
-    pub(super) fn map_to(&mut self, range: BlockRange, at: Pba) -> Result<(), DiskError> {
+    /// `range` lies in a data zone now, by the host's writes or by cleaning.
+    fn put(&mut self, stream: Stream, range: BlockRange, at: Pba) -> Result<(), DiskError> {
+        let record = match stream {
+            Stream::Host => {
+                self.forget(range);
+                Record::Evicted { range, at }
+            }
+            Stream::Cleaning => {
+                self.counters.moved_blocks += range.len.get();
+                Record::Moved { range, at }
+            }
+        };
         let displaced = self.map.set(range, at).map_err(|error| broken(&error))?;
         self.note_displaced(&displaced);
+        self.records.push(record);
         Ok(())
     }
 
@@ -330,7 +326,7 @@ impl State {
 
     /// Ends a zone that is full. The flush is what keeps a power cut from leaving many zones written in
     /// part: a drive may have only so many.
-    pub(super) fn seal_if_full(&mut self, zone: ZoneId) -> Result<(), DiskError> {
+    fn seal_if_full(&mut self, zone: ZoneId) -> Result<(), DiskError> {
         if self.pool.rest(zone).1.is_zero() {
             let is_empty = self.map.valid(zone).is_zero();
             self.pool.set(zone, if is_empty { Use::Emptied } else { Use::Sealed });
@@ -343,7 +339,7 @@ impl State {
     // The data zones.
 
     /// Where the next blocks of a stream go, and how many fit there.
-    pub(super) fn place(&mut self, stream: Stream) -> Result<(ZoneId, Pba, Blocks), DiskError> {
+    fn place(&mut self, stream: Stream) -> Result<(ZoneId, Pba, Blocks), DiskError> {
         if self.open[stream as usize].is_none() {
             if stream == Stream::Host && !self.is_emptying_journal {
                 self.make_room(self.reserve())?;
@@ -590,7 +586,7 @@ impl State {
         }
         for slot in self.pool.iter() {
             let valid = self.map.valid(slot.zone);
-            let may_hold = matches!(slot.used, Use::Open | Use::Sealed);
+            let may_hold = matches!(slot.used, Use::Open | Use::Sealed | Use::Unreadable);
             if !may_hold && !valid.is_zero() {
                 return Err(format!("K3: {} is {:?} and holds {valid}", slot.zone, slot.used));
             }

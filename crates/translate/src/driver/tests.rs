@@ -356,3 +356,62 @@ fn what_takes_no_room_is_known() {
     let bytes: Vec<u8> = buf.chunks(BLOCK_LEN_BYTES).map(|block| block[0]).collect();
     assert_eq!(bytes, [vec![7; 5], vec![0; 15], vec![7; 40]].concat());
 }
+
+/// The device of `options` on a drive, filled in sequence, and then one of so many blocks written again.
+fn worn(drive: &Arc<SimDisk>, options: &DriverOptions, every: u64) -> Driver {
+    let driver = Driver::format(Arc::clone(drive) as Arc<dyn Disk>, options).unwrap();
+    let len = driver.geometry().len().get();
+    let write = |at: u64, count: u64| {
+        let data = vec![at as u8; Blocks::new(count).bytes() as usize];
+        driver.write(Lba::new(at), &data, Persist::Cached).unwrap();
+    };
+    (0..len / 20).for_each(|at| write(20 * at, 20));
+    (0..len / every).for_each(|at| write(every * at, 1));
+    driver
+}
+
+#[test]
+fn no_step_of_work_is_long() {
+    let drive = Arc::new(SimDisk::builder(zoned(38, 2_400, 0)).memory().unwrap());
+    let driver = worn(&drive, &options(3_000), 1_500);
+    let len = driver.geometry().len().get();
+    let mut prng = Prng::new(3);
+    for _ in 0..400 {
+        let at = prng.below(len - 30);
+        driver.write(Lba::new(at), &vec![9; 30 * BLOCK_LEN_BYTES], Persist::Cached).unwrap();
+        let mut before = driver.driver_counters();
+        while driver.work().unwrap() {
+            let now = driver.driver_counters();
+            let moved = now.moved_blocks - before.moved_blocks;
+            assert!(moved <= 1024, "{moved} blocks in a step");
+            before = now;
+        }
+    }
+    let counters = driver.driver_counters();
+    assert!(counters.cleanings > 2, "{counters:?}");
+}
+
+#[test]
+fn a_block_that_cannot_be_read_stops_neither_cleaning_nor_the_host() {
+    let drive = Arc::new(SimDisk::builder(zoned(60, 64, 2)).memory().unwrap());
+    let driver = worn(&drive, &options(60), 60);
+    let len = driver.geometry().len().get();
+    let place = driver.state().map.lookup(range(31, 1)).next().and_then(|piece| piece.at).unwrap();
+    drive.damage(BlockRange::new(Lba::new(place.get()), Blocks::new(1)));
+    let mut prng = Prng::new(4);
+    for _ in 0..4 * len {
+        let at = prng.below(len);
+        if at != 31 {
+            driver.write(Lba::new(at), &[1; BLOCK_LEN_BYTES], Persist::Cached).unwrap();
+        }
+    }
+    driver.flush().unwrap();
+    driver.state().check().unwrap();
+    assert_eq!(driver.state().pool.count(pool::Use::Unreadable), 1, "cleaning came across it");
+    let mut buf = vec![0; BLOCK_LEN_BYTES];
+    let error = driver.read(Lba::new(31), &mut buf).unwrap_err();
+    assert!(matches!(error, DiskError::Medium { at } if at == Lba::new(31)), "{error}");
+    driver.write(Lba::new(31), &[5; BLOCK_LEN_BYTES], Persist::Through).unwrap();
+    driver.read(Lba::new(31), &mut buf).unwrap();
+    assert_eq!(buf, [5; BLOCK_LEN_BYTES]);
+}

@@ -230,25 +230,6 @@ fn two_lbas_never_have_one_pba() {
 }
 
 #[test]
-fn cleaning_moves_only_what_still_lies_where_it_was_read() {
-    let mut mapping = figure_4();
-    mapping.set(range(120, 10), Pba::new(8000)).expect("room");
-    mapping.unset(range(190, 20));
-    let moved = mapping.relocate(run(100, 5000, 100), Pba::new(9000)).expect("room");
-    assert_eq!(moved.get(), 80);
-    let expected =
-        [(100, 20, 9000), (120, 10, 8000), (130, 60, 9030), (320, 100, 900), (430, 100, 7000)];
-    assert_eq!(nodes(&mapping), expected);
-    let again = mapping.relocate(run(100, 5000, 100), Pba::new(9000)).expect("a replay");
-    assert_eq!((again.get(), nodes(&mapping).as_slice()), (0, expected.as_slice()));
-    let taken = mapping.relocate(run(320, 900, 100), Pba::new(7090));
-    assert!(matches!(taken, Err(MappingError::PbaTaken { .. })), "{taken:?}");
-    let outside = mapping.relocate(run(320, 900, 100), Pba::new(19_950));
-    assert!(matches!(outside, Err(MappingError::OutOfRange { .. })), "{outside:?}");
-    assert_eq!(nodes(&mapping), expected, "nothing has changed");
-}
-
-#[test]
 fn runs_of_a_damaged_checkpoint_are_refused() {
     let spec = spec(1000, 100, 10);
     let build = |runs: &[MapRun]| Mapping::from_sorted(spec, runs.iter().copied());
