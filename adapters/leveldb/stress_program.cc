@@ -5,8 +5,12 @@
 //   leveldb_stress DB DIR SEED BATCHES     as adapters/rocksdb/stress_program.cc
 //
 // LevelDB has one column family, of which the key's first letter makes three; no merge, single delete or
-// delete of a range, for which there are puts and deletes. No ranges are compacted: LevelDB 1.23 crashes
-// when one that it compacts by hand meets an I/O error (`manual_compaction_` is null by then).
+// delete of a range, for which there are puts and deletes.
+//
+// Two faults of LevelDB 1.23 are kept away from (docs/results/stress.md):
+//   - it crashes when a compaction by hand meets an I/O error: no ranges are compacted;
+//   - what was deleted may come back if a snapshot was held: on a drive of an odd seed no snapshot is ever
+//     held, on one of an even seed nothing is ever deleted, but marked as gone.
 
 #include <unistd.h>
 
@@ -32,6 +36,15 @@ using leveldb::Status;
 
 std::string KeyIn(int family, const std::string& key) {
   return std::string(1, static_cast<char>('a' + family)) + key;
+}
+
+bool HoldsSnapshots(uint64_t seed) { return seed % 2 == 0; }
+
+// The value of what is gone from a drive of an even seed.
+const char kGone[] = "gone";
+
+void Delete(uint64_t seed, const std::string& key, leveldb::WriteBatch* batch) {
+  HoldsSnapshots(seed) ? batch->Put(key, kGone) : batch->Delete(key);
 }
 
 Status Open(const std::string& path, uint64_t seed, uint64_t opening, std::unique_ptr<DB>* db) {
@@ -67,7 +80,8 @@ Status Scan(DB* db, int family, int thread, const ReadOptions& options, bool bac
     if (!last.empty() && (backwards ? key >= last : key <= last)) {
       Wrong("iterator: " + key + " comes after " + last);
     }
-    (*table)[key.substr(1)] = it->value().ToString();
+    std::string value = it->value().ToString();
+    if (value != kGone) (*table)[key.substr(1)] = value;
     last = key;
   }
   return it->status();
@@ -127,10 +141,10 @@ class Worker {
       switch (op.kind) {
         case Op::kPut: batch.Put(KeyIn(op.family, op.key), op.value); break;
         case Op::kDelete:
-        case Op::kSingleDelete: batch.Delete(KeyIn(op.family, op.key)); break;
+        case Op::kSingleDelete: Delete(run_->seed, KeyIn(op.family, op.key), &batch); break;
         case Op::kDeleteRange:
           for (auto at = before.lower_bound(op.key); at != before.lower_bound(op.value); ++at) {
-            batch.Delete(KeyIn(op.family, at->first));
+            Delete(run_->seed, KeyIn(op.family, at->first), &batch);
           }
           break;
         case Op::kMergeInto:
@@ -154,13 +168,14 @@ class Worker {
     if (random->OneIn(60)) {
       return CheckScan(family, ReadOptions(), random->OneIn(2), state_->tables[family]);
     }
-    if (random->OneIn(100)) return CheckSnapshot();
+    if (random->OneIn(100) && HoldsSnapshots(run_->seed)) return CheckSnapshot();
     std::string key = Key(thread_, random->Below(kKeys)), value;
     Status status = db_->Get(ReadOptions(), KeyIn(family, key), &value);
     auto at = state_->tables[family].find(key);
     bool is_there = at != state_->tables[family].end();
     if (!status.ok() && !status.IsNotFound()) return status;
-    if (status.ok() != is_there || (is_there && at->second != value)) {
+    bool is_found = status.ok() && value != kGone;
+    if (is_found != is_there || (is_there && at->second != value)) {
       return Mismatch("get of " + key + " in " + kFamilyNames[family] + ": " + status.ToString() +
                       " " + value.substr(0, 40));
     }

@@ -100,8 +100,7 @@ impl ServeArgs {
         if listener.has_replaced() {
             eprintln!("imbrex: {listener}: replaced the socket that a dead server left");
         }
-        let is_open = listener.address().is_some_and(|address| !address.ip().is_loopback());
-        if is_open && !self.tls_require {
+        if listener.reach() == Reach::Anywhere && !self.tls_require {
             let who = if is_sealed { "may read and write it without TLS" } else { "may write it" };
             eprintln!("imbrex: warning: whoever reaches {listener} {who}");
         }

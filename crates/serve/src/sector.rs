@@ -91,17 +91,16 @@ impl SectorDevice {
     fn write_around(&self, cut: &Cut, fill: &[u8], persist: Persist) -> Result<(), DiskError> {
         let mut blocks = vec![0; cut.outer.len.bytes() as usize];
         let last_at = blocks.len() - BLOCK_LEN_BYTES;
-        let (is_head, is_tail) = (cut.inner.start != cut.outer.start, cut.is_tail_cut(fill.len()));
         if last_at == 0 {
             self.disk.read(cut.outer.start, &mut blocks)?;
         } else {
             let (before, last) = blocks.split_at_mut(last_at);
             let mut ends = Vec::with_capacity(2);
-            if is_head {
+            if cut.inner.start != cut.outer.start {
                 let buf = &mut before[..BLOCK_LEN_BYTES];
                 ends.push(ReadRequest { at: cut.outer.start, buf });
             }
-            if is_tail {
+            if cut.inner.end() != cut.outer.end() {
                 let at = cut.outer.end() - Blocks::new(1);
                 ends.push(ReadRequest { at, buf: last });
             }
@@ -149,10 +148,6 @@ impl Cut {
             inner: run(start.div_ceil(BLOCK), end / BLOCK),
             head_bytes: (start - outer_start * BLOCK) as usize,
         }
-    }
-
-    fn is_tail_cut(&self, len_bytes: usize) -> bool {
-        !(self.head_bytes + len_bytes).is_multiple_of(BLOCK_LEN_BYTES)
     }
 }
 
@@ -214,8 +209,8 @@ impl BlockDevice for SectorDevice {
     }
 
     fn flush(&self) -> Result<(), DeviceError> {
-        let what = || "flushing".to_owned();
-        self.disk.flush().map_err(|source| DeviceError::Disk { what: what(), source })
+        let failed = |source| DeviceError::Disk { what: "flushing".to_owned(), source };
+        self.disk.flush().map_err(failed)
     }
 
     fn trim(&self, range: ByteRange, persist: Persist) -> Result<(), DeviceError> {

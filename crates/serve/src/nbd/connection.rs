@@ -15,7 +15,7 @@
 use super::REQUEST_LEN_BYTES_MAX;
 use super::counts::count;
 use super::handshake::{Agreed, Outcome, shake_hands};
-use super::lanes::{LaneServe, Lanes};
+use super::lanes::Lanes;
 use super::protocol::{REQUEST_LEN_BYTES, Request, command, command_flag};
 use super::server::Shared;
 use super::stream::{Deadline, RECEIVE_LEN_BYTES, Receiver, Sender, Socket, halves};
@@ -40,9 +40,7 @@ pub(crate) fn serve(server: &Arc<Shared>, socket: Arc<Socket>) {
     let ended = match hands {
         Ok(Outcome::Left) => Ok(()),
         Ok(Outcome::Transmission(agreed)) => receiver.begin_transmission().and_then(|()| {
-            let lane_serve =
-                LaneServe { server: Arc::clone(server), agreed, sender: Arc::clone(&sender) };
-            let lanes = Lanes::new(lane_serve);
+            let lanes = Lanes::new(Arc::clone(server), agreed, Arc::clone(&sender));
             let mut connection = Connection {
                 server,
                 receiver,
@@ -71,7 +69,7 @@ struct Connection<'a> {
     receiver: Receiver,
     sender: &'a Sender,
     agreed: Agreed,
-    lanes: Lanes<LaneServe>,
+    lanes: Lanes,
     replies: Vec<u8>,
 }
 
@@ -124,7 +122,7 @@ impl Connection<'_> {
             // The lane's reply may be ready before these would be sent.
             self.send_replies()?;
             let payload = self.receiver.read_vec(len)?;
-            return self.lanes.push(request, payload, self.server);
+            return self.lanes.push(request, payload);
         }
         if len > RECEIVE_LEN_BYTES {
             self.send_replies()?;
@@ -142,16 +140,12 @@ impl Connection<'_> {
 
     /// Whether others should not wait for it.
     fn may_wait(&self, request: &Request) -> bool {
+        let is_long = request.len_bytes > LONG_LEN_BYTES;
         match request.command {
             command::FLUSH => true,
-            command::READ => self.server.export.device.requests_wait(),
-            command::WRITE => {
+            command::TRIM | command::WRITE_ZEROES if is_long => true,
+            command::READ | command::WRITE | command::TRIM | command::WRITE_ZEROES => {
                 request.has(command_flag::FUA) || self.server.export.device.requests_wait()
-            }
-            command::TRIM | command::WRITE_ZEROES => {
-                request.has(command_flag::FUA)
-                    || request.len_bytes > LONG_LEN_BYTES
-                    || self.server.export.device.requests_wait()
             }
             _ => false,
         }

@@ -12,6 +12,7 @@
 //!       [`LANES_LEN_BYTES_MAX`] bytes together, or there is only one: a client that has more waits.
 //!   L2  When [`Lanes::finish`] returns, every request has been replied to, or a lane has panicked.
 
+use super::handshake::Agreed;
 use super::protocol::{Request, command};
 use super::server::Shared;
 use super::stream::Sender;
@@ -28,23 +29,16 @@ const LANES_LEN_BYTES_MAX: u64 = 64 << 20;
 /// And how many there may be, however short.
 const REQUEST_COUNT_MAX: usize = 64;
 
-/// What a lane does: a request with what followed it, to the reply.
-pub(crate) trait Serve: Send + Sync + 'static {
-    /// Serves `request` and sends the reply.
-    fn serve(&self, request: &Request, payload: Vec<u8>);
-
-    /// Ends the connection: a lane has panicked, and a request has no reply.
-    fn give_up(&self);
-}
-
 /// The lanes of one connection.
-pub(crate) struct Lanes<S: Serve> {
-    shared: Arc<LanesShared<S>>,
+pub(crate) struct Lanes {
+    shared: Arc<LanesShared>,
     lane_count: usize,
 }
 
-struct LanesShared<S: Serve> {
-    serve: S,
+struct LanesShared {
+    server: Arc<Shared>,
+    agreed: Agreed,
+    sender: Arc<Sender>,
     state: Mutex<State>,
     /// Work for a lane, or the end.
     queued: Condvar,
@@ -69,10 +63,13 @@ fn weight_bytes(request: &Request) -> u64 {
     }
 }
 
-impl<S: Serve> Lanes<S> {
-    pub(crate) fn new(serve: S) -> Lanes<S> {
+impl Lanes {
+    /// No lane yet: they begin when there is work for them.
+    pub(crate) fn new(server: Arc<Shared>, agreed: Agreed, sender: Arc<Sender>) -> Lanes {
         let shared = LanesShared {
-            serve,
+            server,
+            agreed,
+            sender,
             state: Mutex::default(),
             queued: Condvar::new(),
             served: Condvar::new(),
@@ -84,12 +81,7 @@ impl<S: Serve> Lanes<S> {
     ///
     /// # Errors
     /// A lane has panicked: the connection is to be closed.
-    pub(crate) fn push(
-        &mut self,
-        request: Request,
-        payload: Vec<u8>,
-        server: &Arc<Shared>,
-    ) -> io::Result<()> {
+    pub(crate) fn push(&mut self, request: Request, payload: Vec<u8>) -> io::Result<()> {
         let weight = weight_bytes(&request);
         let mut state = self.shared.lock();
         while !state.is_over
@@ -110,7 +102,7 @@ impl<S: Serve> Lanes<S> {
         self.shared.queued.notify_one();
         if is_short && self.lane_count < LANE_COUNT_MAX {
             let shared = Arc::clone(&self.shared);
-            match server.crew.start("nbd lane", move || shared.work()) {
+            match self.shared.server.crew.start("nbd lane", move || shared.work()) {
                 Ok(()) => self.lane_count += 1,
                 // No thread is left: this one does it, unless a lane is faster.
                 Err(_) if self.lane_count == 0 => self.shared.serve_one(self.shared.lock()),
@@ -129,13 +121,13 @@ impl<S: Serve> Lanes<S> {
     }
 }
 
-impl<S: Serve> Drop for Lanes<S> {
+impl Drop for Lanes {
     fn drop(&mut self) {
         self.shared.end();
     }
 }
 
-impl<S: Serve> LanesShared<S> {
+impl LanesShared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -165,17 +157,21 @@ impl<S: Serve> LanesShared<S> {
         drop(state);
         // L2 holds whatever happens in there.
         let _done = Done { lanes: self, weight_bytes: weight_bytes(&request) };
-        self.serve.serve(&request, payload);
+        let mut reply = Vec::new();
+        self.server.answerer(self.agreed).answer(&request, &payload, &mut reply);
+        drop(payload);
+        // Where it fails the connection's own thread finds its socket closed.
+        let _ = self.sender.send(&reply);
     }
 }
 
 /// Takes a request off the account when it is served, also by a panic.
-struct Done<'a, S: Serve> {
-    lanes: &'a LanesShared<S>,
+struct Done<'a> {
+    lanes: &'a LanesShared,
     weight_bytes: u64,
 }
 
-impl<S: Serve> Drop for Done<'_, S> {
+impl Drop for Done<'_> {
     fn drop(&mut self) {
         let mut state = self.lanes.lock();
         state.request_count -= 1;
@@ -184,27 +180,7 @@ impl<S: Serve> Drop for Done<'_, S> {
         self.lanes.served.notify_all();
         if std::thread::panicking() {
             self.lanes.end();
-            self.lanes.serve.give_up();
+            self.lanes.sender.give_up();
         }
-    }
-}
-
-/// The serving of one connection, as its lanes do it.
-pub(crate) struct LaneServe {
-    pub(crate) server: Arc<Shared>,
-    pub(crate) agreed: super::handshake::Agreed,
-    pub(crate) sender: Arc<Sender>,
-}
-
-impl Serve for LaneServe {
-    fn serve(&self, request: &Request, payload: Vec<u8>) {
-        let mut reply = Vec::new();
-        self.server.answerer(self.agreed).answer(request, &payload, &mut reply);
-        drop(payload);
-        // Where it fails the connection's own thread finds its socket closed.
-        let _ = self.sender.send(&reply);
-    }
-    fn give_up(&self) {
-        self.sender.give_up();
     }
 }

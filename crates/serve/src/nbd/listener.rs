@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 /// How many clients may stand before the door.
 const BACKLOG: i32 = 128;
 
-/// Who may reach a port.
+/// From where a server can be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// Programs on this machine.
@@ -129,6 +129,17 @@ impl Listener {
         match &self.socket {
             Bound::Tcp(listener) => listener.local_addr().ok(),
             Bound::Unix { .. } => None,
+        }
+    }
+
+    /// From where it can be reached; a port whose address is unknown counts as anywhere.
+    pub fn reach(&self) -> Reach {
+        match &self.socket {
+            Bound::Unix { .. } => Reach::Loopback,
+            Bound::Tcp(listener) => match listener.local_addr() {
+                Ok(address) if is_loopback(address.ip()) => Reach::Loopback,
+                _ => Reach::Anywhere,
+            },
         }
     }
 

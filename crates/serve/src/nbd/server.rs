@@ -149,7 +149,8 @@ impl Server {
         self.shared.stopping.store(true, Ordering::SeqCst);
         self.shared.close_all();
         let flushed = self.shared.export.device.flush();
-        listened.and(flushed.map_err(ServeError::Flush))
+        // Of two failures, that which may have cost somebody's writes.
+        flushed.map_err(ServeError::Flush).and(listened)
     }
 
     fn listen(&self, listener: &Listener) -> Result<(), ServeError> {
