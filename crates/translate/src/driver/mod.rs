@@ -156,6 +156,12 @@ impl Driver {
         }
     }
 
+    /// What was evicted, or went past the write buffer, since the last call: in order, in pieces of at
+    /// most 4 MiB. Empty unless [`DriverOptions::lists_evictions`].
+    pub fn take_evictions(&self) -> Vec<BlockRange> {
+        std::mem::take(&mut self.state().evictions)
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

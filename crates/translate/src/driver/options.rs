@@ -25,6 +25,8 @@ pub struct DriverOptions {
     pub spare_percent: u64,
     /// Writes of so much or more go to the data zones at once.
     pub bypass_len: Blocks,
+    /// Whether to list what is evicted, for [`Driver::take_evictions`](super::Driver::take_evictions).
+    pub lists_evictions: bool,
 }
 
 impl Default for DriverOptions {
@@ -37,6 +39,7 @@ impl Default for DriverOptions {
             journal_zone_count: 0,
             spare_percent: 7,
             bypass_len: Blocks::holding(16 << 20),
+            lists_evictions: false,
         }
     }
 }

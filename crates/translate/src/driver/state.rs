@@ -65,6 +65,8 @@ pub(super) struct State {
     pub(super) cleaning: Option<Cleaning>,
     pub(super) writing: Option<Writing>,
     pub(super) counters: DriverCounters,
+    /// What went from memory to data zones, in order, if the options ask for the list.
+    pub(super) evictions: Vec<BlockRange>,
     pub(super) is_poisoned: bool,
     /// The journal is full and being emptied: nothing may be written to it meanwhile.
     is_emptying_journal: bool,
@@ -116,6 +118,7 @@ impl State {
             cleaning: None,
             writing: None,
             counters: DriverCounters::default(),
+            evictions: Vec::new(),
             is_poisoned: false,
             is_emptying_journal: false,
             options: options.clone(),
@@ -299,6 +302,9 @@ impl State {
         let record = match stream {
             Stream::Host => {
                 self.forget(range);
+                if self.options.lists_evictions {
+                    self.evictions.push(range);
+                }
                 Record::Evicted { range, at }
             }
             Stream::Cleaning => {

@@ -415,3 +415,26 @@ fn a_block_that_cannot_be_read_stops_neither_cleaning_nor_the_host() {
     driver.read(Lba::new(31), &mut buf).unwrap();
     assert_eq!(buf, [5; BLOCK_LEN_BYTES]);
 }
+
+#[test]
+fn evictions_are_listed_once_and_only_if_asked_for() {
+    for lists_evictions in [false, true] {
+        let drive = Arc::new(SimDisk::builder(zoned(40, 64, 2)).memory().unwrap());
+        let options = DriverOptions { lists_evictions, journal_zone_count: 10, ..options(30) };
+        let driver = Driver::format(drive, &options).unwrap();
+        let data = vec![7; 50 * BLOCK_LEN_BYTES];
+        let write = |at: u64, len: usize| {
+            let data = &data[..len * BLOCK_LEN_BYTES];
+            driver.write(Lba::new(at), data, Persist::Cached).unwrap();
+        };
+        write(100, 2);
+        write(0, 20);
+        write(200, 10);
+        write(300, 36);
+        let mut listed = driver.take_evictions();
+        listed.sort_unstable();
+        let wanted = if lists_evictions { vec![range(0, 20), range(300, 36)] } else { vec![] };
+        assert_eq!(listed, wanted, "the largest region, and what bypassed the buffer");
+        assert_eq!(driver.take_evictions(), []);
+    }
+}
