@@ -46,6 +46,24 @@ pub enum BenchError {
         #[source]
         source: LayoutError,
     },
+    /// A trace could not be read.
+    #[error(transparent)]
+    Trace(#[from] crate::trace::TraceError),
+    /// The block driver could not be made.
+    #[error("making the block device: {source}")]
+    Driver {
+        /// The driver's error.
+        #[source]
+        source: imbrex_translate::DriverError,
+    },
+    /// A block came back that is not the one asked for: a fault of ours.
+    #[error("block {at} of the device reads back as {got}; this is a bug of the block driver")]
+    WrongData {
+        /// The block asked for.
+        at: u64,
+        /// What it says it is.
+        got: u64,
+    },
     /// Somebody asked for an end before it was reached.
     #[error("stopped before the end")]
     Stopped,

@@ -24,7 +24,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`repro`] runs published figures again: `imbrex repro`.
+//! [`replay`] plays a block [`trace`] to the block driver: `imbrex replay`. [`repro`] runs published figures again: `imbrex repro`.
 //!
 //! Not here: rival stores, which `rivals/` measures on one workload with this one (feature
 //! `rivals`; its README says how).
@@ -36,10 +36,12 @@ mod error;
 mod host;
 mod latency;
 mod options;
+pub mod replay;
 mod report;
 pub mod repro;
 mod run;
 mod stand;
+pub mod trace;
 mod watch;
 mod workload;
 mod ycsb;

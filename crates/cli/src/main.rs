@@ -28,6 +28,7 @@ mod measure;
 mod output;
 mod progress;
 mod read;
+mod replay;
 mod repro;
 mod run;
 mod serve;
@@ -86,6 +87,8 @@ enum Command {
     Layouts(layouts::LayoutsArgs),
     /// Run published figures again: the paper's value, ours, the ratio, the picture
     Repro(repro::ReproArgs),
+    /// Play a block trace to the block driver over an emulated zoned drive, in virtual time
+    Replay(replay::ReplayArgs),
     /// Run an unmodified RocksDB or LevelDB program with its databases on a drive
     Run(run::RunArgs),
     /// Serve a drive as a network block device: to QEMU, nbd-client, nbdcopy, fio
@@ -132,6 +135,7 @@ fn run(args: Args) -> Result<(), CliError> {
         Command::Bench(args) => args.run(session_ref),
         Command::Layouts(args) => args.run(session_ref),
         Command::Repro(args) => args.run(session_ref),
+        Command::Replay(args) => args.run(session_ref),
         Command::Run(args) => args.run(session_ref),
         Command::Serve(args) => args.run(session_ref),
         Command::Demo(args) => args.run(session_ref),

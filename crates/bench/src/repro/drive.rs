@@ -25,7 +25,7 @@ const OPEN_ZONE_LIMIT: u32 = 128;
 const TRACK_LEN_BYTES: u64 = 1 << 20;
 
 /// An empty drive in memory.
-pub(super) fn drive(spec: &DriveSpec, runtime: &Runtime) -> Result<Arc<dyn Disk>, BenchError> {
+pub(crate) fn drive(spec: &DriveSpec, runtime: &Runtime) -> Result<Arc<dyn Disk>, BenchError> {
     let failed = |source: Box<dyn std::error::Error + Send + Sync>| BenchError::Drive {
         drive: spec.profile.to_owned(),
         source,

@@ -1,0 +1,343 @@
+//! The replay itself: drive, device, requests.
+
+use super::survey::{Plan, blocks};
+use super::{ReplayOptions, ReplayReport, Survey, TableFigures, Written};
+use crate::error::BenchError;
+use crate::latency::Latencies;
+use crate::repro::drive::drive;
+use crate::repro::{DriveRule, DriveSpec};
+use crate::trace::{TraceOp, TraceReader, TraceRequest};
+use imbrex_clockwork::{Order, Runtime};
+use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Lba, Persist};
+use imbrex_translate::{
+    Driver, DriverCounters, DriverError, DriverOptions, SectorRange, TableMapping,
+};
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+/// How often somebody is asked whether to go on.
+const REQUESTS_PER_TICK: u64 = 256;
+/// Data zones of the smallest device, and zones that are never the host's: the driver's own bounds.
+const DATA_ZONE_COUNT_MIN: u64 = 16;
+const SPARE_ZONE_COUNT_MIN: u64 = 10;
+/// Entries of the tables compared with.
+const ENTRY_SECTORS: [u64; 3] = [1, 10, 100];
+/// What is written before the clock starts, piece by piece.
+const PREFILL_LEN: u64 = 1024;
+
+pub(super) fn play(
+    trace: TraceReader,
+    survey: Survey,
+    plan: &Plan,
+    options: &ReplayOptions,
+    watch: &mut dyn FnMut(u64, Option<u64>) -> bool,
+) -> Result<ReplayReport, BenchError> {
+    let (runtime, _world) = Runtime::virtual_time(Order::SmallestTime);
+    let sizes = Sizes::of(plan, options);
+    let driver = make(&runtime, &sizes, plan, options)?;
+    let device_len = driver.geometry().len().get();
+    if device_len < plan.len {
+        return Err(BenchError::Options(format!(
+            "the trace addresses {} bytes, and the device over this drive has {}; pass a larger \
+             --drive-size, or --squeeze to leave out what is never touched",
+            Blocks::new(plan.len).bytes(),
+            Blocks::new(device_len).bytes()
+        )));
+    }
+    let before = driver.driver_counters();
+    let mut player = Player {
+        start_ns: runtime.clock.now_ns(),
+        runtime,
+        driver,
+        shift_bytes: survey.shift_bytes,
+        plan,
+        options,
+        buf: Vec::new(),
+        tables: tables(device_len),
+        last_evicted: None,
+        read_latencies: Latencies::new(),
+        write_latencies: Latencies::new(),
+        reads: 0,
+        writes: 0,
+        edge_blocks: 0,
+        write_stall_ns_max: 0,
+    };
+    let mut is_complete = true;
+    for (done, request) in (0..survey.requests).zip(trace) {
+        if done.is_multiple_of(REQUESTS_PER_TICK) && !watch(done, Some(survey.requests)) {
+            is_complete = false;
+            break;
+        }
+        player.request(request?)?;
+    }
+    player.count_evictions();
+    Ok(player.report(is_complete, survey, &sizes, before))
+}
+
+/// How long the device and the drive are.
+struct Sizes {
+    journal_zone_count: u64,
+    drive_bytes: u64,
+    prefilled_bytes: u64,
+}
+
+impl Sizes {
+    fn of(plan: &Plan, options: &ReplayOptions) -> Sizes {
+        let zone_len = Blocks::holding(options.zone_len_bytes).get();
+        let buffer_len = Blocks::holding(options.buffer_bytes).get();
+        let journal_zone_count = (2 * buffer_len).div_ceil(zone_len).max(4);
+        let used = plan.len.div_ceil(zone_len).max(1);
+        let spare = 100 - options.fill_percent;
+        let by_share = (used * 100).div_ceil(options.fill_percent) + 1;
+        let data = by_share.max(used + SPARE_ZONE_COUNT_MIN).max(DATA_ZONE_COUNT_MIN);
+        // The driver rounds its share down, so one zone more is always enough.
+        let data = if data * spare / 100 + used > data { data + 1 } else { data };
+        let needed = (data + journal_zone_count) * Blocks::new(zone_len).bytes();
+        Sizes {
+            journal_zone_count,
+            drive_bytes: options.drive_len_bytes.unwrap_or(needed),
+            prefilled_bytes: plan.prefill.iter().map(|run| run.len.bytes()).sum(),
+        }
+    }
+}
+
+/// A device on a new drive, with what the trace expects to find.
+fn make(
+    runtime: &Runtime,
+    sizes: &Sizes,
+    plan: &Plan,
+    options: &ReplayOptions,
+) -> Result<Driver, BenchError> {
+    let rule = DriveRule::Zoned { zone_len_bytes: options.zone_len_bytes };
+    let disk = drive(&DriveSpec::whole(options.profile, rule, sizes.drive_bytes), runtime)?;
+    let failed = |source: DriverError| BenchError::Driver { source };
+    let unbuffered = DriverOptions {
+        id: 1,
+        buffer_len: Blocks::new(1),
+        bypass_len: Blocks::new(1),
+        eviction: options.eviction,
+        cleaning: options.cleaning,
+        journal_zone_count: u32::try_from(sizes.journal_zone_count).unwrap_or(u32::MAX),
+        spare_percent: 100 - options.fill_percent,
+        lists_evictions: false,
+    };
+    let driver = Driver::format(Arc::clone(&disk), &unbuffered).map_err(failed)?;
+    let device_len = driver.geometry().len();
+    let mut buf = Vec::new();
+    for run in plan.prefill.iter().filter(|run| run.end().get() <= device_len.get()) {
+        let mut done = 0;
+        while done < run.len.get() {
+            let len = (run.len.get() - done).min(PREFILL_LEN);
+            let range = BlockRange::new(run.start + Blocks::new(done), Blocks::new(len));
+            mark(&mut buf, range);
+            driver.write(range.start, &buf, Persist::Cached).map_err(disk_error("filling"))?;
+            done += len;
+        }
+    }
+    driver.checkpoint().map_err(disk_error("filling"))?;
+    drop(driver);
+    let mut wanted = DriverOptions { lists_evictions: true, ..unbuffered };
+    if options.buffer_bytes > 0 {
+        wanted.buffer_len = Blocks::holding(options.buffer_bytes);
+        wanted.bypass_len = DriverOptions::default().bypass_len;
+    }
+    Driver::open(disk, &wanted).map_err(failed)
+}
+
+fn disk_error(what: &str) -> impl FnOnce(DiskError) -> BenchError + '_ {
+    move |source| BenchError::Disk { what: format!("{what} the block device"), source }
+}
+
+/// Blocks that say which they are.
+fn mark(buf: &mut Vec<u8>, range: BlockRange) {
+    buf.resize(range.len.bytes() as usize, 0);
+    for (block, lba) in buf.chunks_exact_mut(BLOCK_LEN_BYTES).zip(range.start.get()..) {
+        block[..8].copy_from_slice(&(lba + 1).to_le_bytes());
+    }
+}
+
+/// Says so if a block is another than asked for; a blank one is right where `may_be_blank`.
+fn check(buf: &[u8], start: Lba, may_be_blank: bool) -> Result<(), BenchError> {
+    for (block, at) in buf.chunks_exact(BLOCK_LEN_BYTES).zip(start.get()..) {
+        let mut mark = [0; 8];
+        mark.copy_from_slice(&block[..8]);
+        let got = u64::from_le_bytes(mark);
+        if got != at + 1 && !(may_be_blank && got == 0) {
+            return Err(BenchError::WrongData { at, got });
+        }
+    }
+    Ok(())
+}
+
+fn tables(device_len: u64) -> Vec<(TableMapping, TableFigures)> {
+    let sectors = SectorRange::from(BlockRange::new(Lba::new(0), Blocks::new(device_len))).len;
+    let entries = ENTRY_SECTORS.iter().filter_map(|&entry| NonZeroU64::new(entry));
+    let table = |entry: NonZeroU64| {
+        let table = TableMapping::new(sectors, entry);
+        let figures = TableFigures {
+            entry_sectors: entry.get(),
+            evicted_sectors: 0,
+            written_sectors: 0,
+            memory_bytes: table.memory_bytes(),
+        };
+        (table, figures)
+    };
+    entries.map(table).collect()
+}
+
+struct Player<'a> {
+    runtime: Runtime,
+    driver: Driver,
+    start_ns: u64,
+    shift_bytes: u64,
+    plan: &'a Plan,
+    options: &'a ReplayOptions,
+    buf: Vec<u8>,
+    tables: Vec<(TableMapping, TableFigures)>,
+    /// What was evicted last: what follows it may go on where it ends.
+    last_evicted: Option<BlockRange>,
+    read_latencies: Latencies,
+    write_latencies: Latencies,
+    reads: u64,
+    writes: u64,
+    edge_blocks: u64,
+    write_stall_ns_max: u64,
+}
+
+impl Player<'_> {
+    fn now_ns(&self) -> u64 {
+        self.runtime.clock.now_ns()
+    }
+
+    fn request(&mut self, request: TraceRequest) -> Result<(), BenchError> {
+        let after_ns = u128::from(request.at_ns) * u128::from(self.options.time_percent) / 100;
+        let arrival_ns = self.start_ns + u64::try_from(after_ns).unwrap_or(u64::MAX / 2);
+        while self.now_ns() < arrival_ns {
+            if !self.driver.work().map_err(disk_error("working on"))? {
+                self.runtime.clock.advance_to_ns(arrival_ns);
+            }
+        }
+        let in_trace = blocks(request, self.shift_bytes);
+        let start = Lba::new(self.plan.place(in_trace.start.get()));
+        let range = BlockRange::new(start, in_trace.len);
+        let begin_ns = self.now_ns();
+        match request.op {
+            TraceOp::Read => {
+                self.reads += 1;
+                self.read(range, false)?;
+                self.read_latencies.record(self.now_ns() - arrival_ns);
+            }
+            TraceOp::Write => {
+                self.writes += 1;
+                self.read_edges(request, range)?;
+                mark(&mut self.buf, range);
+                let through = self.options.writes_through;
+                let persist = if through { Persist::Through } else { Persist::Cached };
+                let written = self.driver.write(range.start, &self.buf, persist);
+                written.map_err(disk_error("writing to"))?;
+                self.write_latencies.record(self.now_ns() - arrival_ns);
+                self.write_stall_ns_max = self.write_stall_ns_max.max(self.now_ns() - begin_ns);
+                self.count_evictions();
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, range: BlockRange, may_be_blank: bool) -> Result<(), BenchError> {
+        self.buf.resize(range.len.bytes() as usize, 0);
+        self.driver.read(range.start, &mut self.buf).map_err(disk_error("reading"))?;
+        check(&self.buf, range.start, may_be_blank)
+    }
+
+    /// Reads the blocks of which a write has only a part.
+    fn read_edges(&mut self, request: TraceRequest, range: BlockRange) -> Result<(), BenchError> {
+        let block = BLOCK_LEN_BYTES as u64;
+        let first = request.offset_bytes + self.shift_bytes;
+        let head = !first.is_multiple_of(block);
+        let tail = !(first + request.len_bytes).is_multiple_of(block);
+        let last = Lba::new(range.end().get() - 1);
+        let wanted = [head.then_some(range.start), tail.then_some(last)];
+        let is_same = head && tail && range.len.get() == 1;
+        for at in wanted.into_iter().flatten().take(if is_same { 1 } else { 2 }) {
+            self.edge_blocks += 1;
+            self.read(BlockRange::new(at, Blocks::new(1)), true)?;
+        }
+        Ok(())
+    }
+
+    /// Asks the tables what they would have written for what was evicted.
+    fn count_evictions(&mut self) {
+        let mut last = self.last_evicted;
+        for piece in self.driver.take_evictions() {
+            last = match last {
+                Some(run) if run.end() == piece.start => {
+                    Some(BlockRange::new(run.start, run.len + piece.len))
+                }
+                Some(run) => {
+                    self.count_run(run);
+                    Some(piece)
+                }
+                None => Some(piece),
+            };
+        }
+        self.last_evicted = last;
+    }
+
+    fn count_run(&mut self, run: BlockRange) {
+        let sectors = SectorRange::from(run);
+        for (table, figures) in &mut self.tables {
+            figures.evicted_sectors += sectors.len;
+            figures.written_sectors += table.evict(sectors).written.len;
+        }
+    }
+
+    fn report(
+        mut self,
+        is_complete: bool,
+        survey: Survey,
+        sizes: &Sizes,
+        before: DriverCounters,
+    ) -> ReplayReport {
+        if let Some(run) = self.last_evicted.take() {
+            self.count_run(run);
+        }
+        let now = self.driver.driver_counters();
+        let bytes = |now: u64, before: u64| Blocks::new(now - before).bytes();
+        let share = |part: u64, all: u64| if all == 0 { 0.0 } else { part as f64 / all as f64 };
+        let cleanings = now.cleanings - before.cleanings;
+        ReplayReport {
+            is_complete,
+            survey,
+            device_bytes: self.driver.geometry().len().bytes(),
+            drive_bytes: sizes.drive_bytes,
+            prefilled_bytes: sizes.prefilled_bytes,
+            reads: self.reads,
+            writes: self.writes,
+            edge_blocks: self.edge_blocks,
+            elapsed_ns: self.now_ns() - self.start_ns,
+            read_latency: self.read_latencies.summary(),
+            write_latency: self.write_latencies.summary(),
+            write_stall_ns_max: self.write_stall_ns_max,
+            written: Written {
+                host_bytes: bytes(now.host_blocks, before.host_blocks),
+                journal_bytes: bytes(now.journal_blocks, before.journal_blocks),
+                evicted_bytes: bytes(
+                    now.evicted_blocks + now.bypassed_blocks,
+                    before.evicted_blocks + before.bypassed_blocks,
+                ),
+                moved_bytes: bytes(now.moved_blocks, before.moved_blocks),
+                checkpoint_bytes: bytes(now.checkpoint_blocks, before.checkpoint_blocks),
+            },
+            mapping_nodes: now.mapping_nodes,
+            mapping_bytes: now.mapping_bytes,
+            cleanings,
+            merged_nodes_mean: share(now.merged_nodes - before.merged_nodes, cleanings),
+            garbage_percent: 100.0
+                * share(
+                    now.cleaned_garbage_blocks - before.cleaned_garbage_blocks,
+                    now.cleaned_written_blocks - before.cleaned_written_blocks,
+                ),
+            tables: self.tables.into_iter().map(|(_, figures)| figures).collect(),
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! What a trace touches, found by reading it through once.
+
+use super::ReplayOptions;
+use crate::error::BenchError;
+use crate::trace::{TraceError, TraceOp, TraceReader, TraceRequest};
+use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Lba};
+use imbrex_translate::{EvictionOrder, Regions};
+use serde::Serialize;
+
+/// What a trace is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Survey {
+    /// Requests.
+    pub requests: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// When the last one came.
+    pub duration_ns: u64,
+    /// Different blocks, in bytes.
+    pub footprint_bytes: u64,
+    /// By how much all offsets were moved up, so that most requests begin at a block.
+    pub shift_bytes: u64,
+    /// Lines or records that were neither reads nor writes.
+    pub skipped: u64,
+    /// Requests that the file has behind later ones.
+    pub late: u64,
+}
+
+/// Where the trace's blocks lie on the device.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// `(first block of the trace, first block of the device)`, ascending; empty: as they are.
+    moves: Vec<(u64, u64)>,
+    /// Blocks that the device must have.
+    pub(super) len: u64,
+    /// What is read before it is written, on the device.
+    pub(super) prefill: Vec<BlockRange>,
+}
+
+impl Plan {
+    /// Where a block of the trace lies.
+    pub(super) fn place(&self, block: u64) -> u64 {
+        let behind = self.moves.partition_point(|&(from, _)| from <= block);
+        match behind.checked_sub(1).map(|index| self.moves[index]) {
+            Some((from, to)) => to + (block - from),
+            None => block,
+        }
+    }
+}
+
+/// How many requests tell how the trace lies to blocks.
+const SHIFT_REQUEST_COUNT: usize = 20_000;
+const SECTOR_LEN_BYTES: u64 = 512;
+const SECTORS_PER_BLOCK: usize = BLOCK_LEN_BYTES / SECTOR_LEN_BYTES as usize;
+
+/// By how much to move all offsets up: where more than half begin at one odd sector of a block.
+pub(super) fn shift(trace: TraceReader) -> Result<u64, TraceError> {
+    let (mut count, mut at_sector) = (0_u64, [0_u64; SECTORS_PER_BLOCK]);
+    for request in trace.take(SHIFT_REQUEST_COUNT) {
+        let within = request?.offset_bytes % BLOCK_LEN_BYTES as u64;
+        count += 1;
+        if within.is_multiple_of(SECTOR_LEN_BYTES) {
+            at_sector[(within / SECTOR_LEN_BYTES) as usize] += 1;
+        }
+    }
+    let most = (1..SECTORS_PER_BLOCK).max_by_key(|&sector| at_sector[sector]);
+    let found = most.filter(|&sector| count < 2 * at_sector[sector]);
+    Ok(found.map_or(0, |sector| (SECTORS_PER_BLOCK - sector) as u64 * SECTOR_LEN_BYTES))
+}
+
+/// The blocks that a request touches.
+pub(super) fn blocks(request: TraceRequest, shift_bytes: u64) -> BlockRange {
+    let block = BLOCK_LEN_BYTES as u64;
+    let start = (request.offset_bytes + shift_bytes) / block;
+    let end = (request.offset_bytes + shift_bytes + request.len_bytes).div_ceil(block);
+    BlockRange::new(Lba::new(start), Blocks::new(end - start))
+}
+
+/// How often somebody is asked whether to go on.
+const REQUESTS_PER_TICK: u64 = 4096;
+
+pub(super) fn survey(
+    mut trace: TraceReader,
+    shift_bytes: u64,
+    options: &ReplayOptions,
+    watch: &mut dyn FnMut(u64, Option<u64>) -> bool,
+) -> Result<(Survey, Plan), BenchError> {
+    let mut survey = Survey { shift_bytes, ..Survey::default() };
+    let regions = || Regions::new(EvictionOrder::LargestRegion);
+    let (mut touched, mut written, mut read_first) = (regions(), regions(), regions());
+    for request in trace.by_ref() {
+        if options.request_count_max <= survey.requests {
+            break;
+        }
+        let request = request?;
+        if survey.requests.is_multiple_of(REQUESTS_PER_TICK) && !watch(0, None) {
+            return Err(BenchError::Stopped);
+        }
+        survey.requests += 1;
+        survey.duration_ns = request.at_ns;
+        let range = blocks(request, shift_bytes);
+        touched.insert(range);
+        match request.op {
+            TraceOp::Write => {
+                survey.written_bytes += request.len_bytes;
+                written.insert(range);
+            }
+            TraceOp::Read => {
+                survey.read_bytes += request.len_bytes;
+                let held: Vec<BlockRange> = written.within(range).collect();
+                let ends = held.iter().map(|run| run.start).chain([range.end()]);
+                let starts = [range.start].into_iter().chain(held.iter().map(|run| run.end()));
+                for (start, end) in starts.zip(ends).filter(|(start, end)| start < end) {
+                    read_first.insert(BlockRange::new(start, end - start));
+                }
+            }
+        }
+    }
+    if survey.requests == 0 {
+        let path = options.path.display();
+        return Err(BenchError::Options(format!("trace {path} has no reads and no writes")));
+    }
+    (survey.skipped, survey.late) = (trace.skipped_count(), trace.late_count());
+    survey.footprint_bytes = touched.total().bytes();
+    let mut plan = Plan { moves: Vec::new(), len: 0, prefill: Vec::new() };
+    for region in touched.iter() {
+        if options.squeezes {
+            plan.moves.push((region.start.get(), plan.len));
+            // One block more, so that what was not contiguous does not become so.
+            plan.len += region.len.get() + 1;
+        } else {
+            plan.len = region.end().get();
+        }
+    }
+    let on_device =
+        |run: BlockRange| BlockRange::new(Lba::new(plan.place(run.start.get())), run.len);
+    plan.prefill = read_first.iter().map(on_device).collect();
+    Ok((survey, plan))
+}

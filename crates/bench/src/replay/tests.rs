@@ -1,0 +1,86 @@
+//! Small traces: the same twice, what is read first, edges, a stop, options that cannot be.
+
+use super::*;
+use imbrex_clockwork::Prng;
+use std::fmt::Write;
+
+fn options(dir: &tempfile::TempDir, text: &str) -> ReplayOptions {
+    let path = dir.path().join("trace.csv");
+    std::fs::write(&path, text).unwrap();
+    ReplayOptions {
+        path,
+        format: None,
+        buffer_bytes: 2 << 20,
+        eviction: EvictionOrder::LargestRegion,
+        cleaning: CleaningOrder::MostMerged { candidate_count: 20, chosen_count: 2 },
+        zone_len_bytes: 1 << 20,
+        profile: "st1000dm003",
+        drive_len_bytes: None,
+        fill_percent: 80,
+        squeezes: true,
+        time_percent: 100,
+        writes_through: false,
+        request_count_max: u64::MAX,
+    }
+}
+
+fn random(count: u64) -> String {
+    let mut prng = Prng::new(9);
+    let mut text = String::new();
+    for at in 0..count {
+        let op = if prng.chance(1, 4) { 'r' } else { 'w' };
+        let (offset, size) = (prng.below(30 << 8) << 12, (1 + prng.below(16)) << 12);
+        writeln!(text, "{},{op},{offset},{size}", at * 3000).unwrap();
+    }
+    text
+}
+
+#[test]
+fn the_same_trace_gives_the_same_report_and_an_order_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = options(&dir, &random(3000));
+    let json = |options: &ReplayOptions| {
+        let report = replay(options, &mut |_, _| true).unwrap();
+        assert!(report.is_complete && report.cleanings > 0, "{report:?}");
+        assert!(report.written.amplification() > 1.0);
+        serde_json::to_string(&report).unwrap()
+    };
+    let first = json(&options);
+    assert_eq!(first, json(&options));
+    options.eviction = EvictionOrder::LeastRecentlyWritten;
+    assert_ne!(first, json(&options));
+    options.buffer_bytes = 0;
+    json(&options);
+}
+
+#[test]
+fn edges_are_read_and_what_is_read_first_was_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "0,r,8192,4096\n10,w,100,50\n20,w,4000,200\n30,w,4096,4096\n";
+    let report = replay(&options(&dir, text), &mut |_, _| true).unwrap();
+    assert_eq!((report.prefilled_bytes, report.edge_blocks), (4096, 3));
+    assert_eq!((report.reads, report.writes, report.survey.footprint_bytes), (1, 3, 12288));
+    assert!(report.read_latency.max_ns > 0);
+    // A partition that begins at sector 63.
+    let report = replay(&options(&dir, "0,w,32256,4096\n1,w,36352,8192\n"), &mut |_, _| true);
+    let report = report.unwrap();
+    assert_eq!((report.survey.shift_bytes, report.edge_blocks), (512, 0));
+}
+
+#[test]
+fn a_stop_tells_what_was_measured_and_impossible_options_what_is_wrong() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = options(&dir, &random(2000));
+    let report = replay(&options, &mut |done, _| done < 512).unwrap();
+    assert!(!report.is_complete && report.reads + report.writes == 512, "{report:?}");
+    options.drive_len_bytes = Some(32 << 20);
+    let error = replay(&options, &mut |_, _| true).unwrap_err().to_string();
+    assert!(error.contains("--drive-size"), "{error}");
+    options.fill_percent = 99;
+    let error = replay(&options, &mut |_, _| true).unwrap_err().to_string();
+    assert!(error.contains("--fill is 99"), "{error}");
+    std::fs::write(&options.path, "time_us,op,offset_bytes,size_bytes\n").unwrap();
+    options.fill_percent = 80;
+    let error = replay(&options, &mut |_, _| true).unwrap_err().to_string();
+    assert!(error.contains("no reads and no writes"), "{error}");
+}

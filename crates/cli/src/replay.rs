@@ -1,0 +1,202 @@
+//! `replay`: a block trace through the block driver, in virtual time; the work is the crate
+//! `imbrex-bench`'s.
+
+use crate::Session;
+use crate::byte_size::ByteSize;
+use crate::error::CliError;
+use crate::output::Report;
+use crate::progress::{Progress, Unit};
+use clap::ValueEnum;
+use imbrex_bench::replay::{ReplayOptions, ReplayReport, replay};
+use imbrex_bench::trace::{TraceError, TraceFormat};
+use imbrex_bench::{BenchError, LatencySummary};
+use imbrex_disk_sim::Profile;
+use imbrex_translate::{CleaningOrder, EvictionOrder};
+use std::path::PathBuf;
+
+/// Arguments of `imbrex replay`.
+#[derive(clap::Args, Debug)]
+pub(crate) struct ReplayArgs {
+    /// The trace: CSV (time_us,op,offset_bytes,size_bytes), MSR Cambridge, SYSTOR '17 or CloudPhysics
+    /// vscsi; plain, .zst or .gz
+    trace: PathBuf,
+    /// How the trace is written; found out from its first bytes otherwise
+    #[arg(long, value_enum)]
+    trace_format: Option<TraceFormat>,
+    /// How much the write buffer may hold; 0 for none
+    #[arg(long, default_value = "512MiB")]
+    buffer: ByteSize,
+    /// What leaves the write buffer first
+    #[arg(long, value_enum, default_value = "largest")]
+    eviction: Eviction,
+    /// Which zones are cleaned: those that merge the most of the map, or those with the most garbage
+    #[arg(long, value_enum, default_value = "merged")]
+    cleaning: Cleaning,
+    /// A zone of the drive
+    #[arg(long, default_value = "256MiB")]
+    zone_len: ByteSize,
+    /// Whose mechanics the drive has: see `imbrex drive profiles`
+    #[arg(long, default_value = "st1000dm003")]
+    profile: String,
+    /// How long the drive is [default: as long as the trace's addresses need]
+    #[arg(long)]
+    drive_size: Option<ByteSize>,
+    /// How much of the data zones the trace's addresses may fill, in percent; cleaning lives on the rest
+    #[arg(long, default_value_t = 80)]
+    fill: u64,
+    /// Leave out addresses that the trace never touches
+    #[arg(long)]
+    squeeze: bool,
+    /// The trace's times in percent: 50 plays it twice as fast
+    #[arg(long, default_value_t = 100)]
+    time: u64,
+    /// Make each write durable before it returns
+    #[arg(long)]
+    write_through: bool,
+    /// No more requests than this
+    #[arg(long)]
+    limit: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Eviction {
+    /// The largest contiguous region
+    Largest,
+    /// What was written longest ago
+    Lru,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Cleaning {
+    /// Of the 20 zones with the most garbage the 2 that merge the most nodes of the map
+    Merged,
+    /// The 2 zones with the most garbage
+    Garbage,
+}
+
+impl ReplayArgs {
+    pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
+        let wanted = self.profile.as_str();
+        let profile = Profile::names().find(|name| name.eq_ignore_ascii_case(wanted));
+        let profile = profile.ok_or_else(|| {
+            let names: Vec<&str> = Profile::names().collect();
+            CliError::usage(format!("no drive profile {wanted:?}; there are {}", names.join(", ")))
+        })?;
+        let options = ReplayOptions {
+            path: self.trace,
+            format: self.trace_format,
+            buffer_bytes: self.buffer.0,
+            eviction: match self.eviction {
+                Eviction::Largest => EvictionOrder::LargestRegion,
+                Eviction::Lru => EvictionOrder::LeastRecentlyWritten,
+            },
+            cleaning: match self.cleaning {
+                Cleaning::Merged => {
+                    CleaningOrder::MostMerged { candidate_count: 20, chosen_count: 2 }
+                }
+                Cleaning::Garbage => CleaningOrder::MostGarbage { chosen_count: 2 },
+            },
+            zone_len_bytes: self.zone_len.0,
+            profile,
+            drive_len_bytes: self.drive_size.map(|size| size.0),
+            fill_percent: self.fill,
+            squeezes: self.squeeze,
+            time_percent: self.time,
+            writes_through: self.write_through,
+            request_count_max: self.limit.unwrap_or(u64::MAX),
+        };
+        // A format that nobody can print fails before the work, not after it.
+        session.out.is_json()?;
+        let progress = Progress::new("replaying", Unit::Items, None);
+        let interrupt = session.interrupt.clone();
+        let report = replay(&options, &mut |done, of| {
+            progress.set_of(done, of);
+            !interrupt.is_asked()
+        })
+        .map_err(failed)?;
+        drop(progress);
+        session.out.report(&shown(&report))?;
+        if report.is_complete { Ok(()) } else { Err(CliError::interrupted()) }
+    }
+}
+
+fn failed(error: BenchError) -> CliError {
+    match error {
+        BenchError::Options(fault) => CliError::usage(fault),
+        BenchError::Stopped => CliError::interrupted(),
+        BenchError::Trace(TraceError::Io { .. }) => CliError::of("cannot replay", &error),
+        BenchError::Trace(error) => CliError::data(error.to_string()),
+        error => CliError::of("cannot replay", &error),
+    }
+}
+
+fn size(report: &mut Report, name: &str, bytes: u64) {
+    report.row(name, ByteSize(bytes).to_string(), bytes);
+}
+
+fn count(report: &mut Report, name: &str, count: u64) {
+    report.row(name, count.to_string(), count);
+}
+
+fn number(report: &mut Report, name: &str, value: f64) {
+    report.row(name, format!("{value:.3}"), value);
+}
+
+fn ms(report: &mut Report, name: &str, ns: u64) {
+    let value = ns as f64 / 1e6;
+    report.row(name, format!("{value:.3} ms"), value);
+}
+
+fn latency(report: &mut Report, title: &str, latency: &LatencySummary) {
+    report.section(title);
+    ms(report, "mean", latency.mean_ns);
+    ms(report, "p50", latency.p50_ns);
+    ms(report, "p99", latency.p99_ns);
+    ms(report, "p99.9", latency.p999_ns);
+    ms(report, "max", latency.max_ns);
+}
+
+fn shown(of: &ReplayReport) -> Report {
+    let mut report = Report::default();
+    report.row("complete", if of.is_complete { "yes" } else { "no" }, of.is_complete);
+    report.section("Trace");
+    count(&mut report, "requests", of.survey.requests);
+    size(&mut report, "read", of.survey.read_bytes);
+    size(&mut report, "written", of.survey.written_bytes);
+    size(&mut report, "footprint", of.survey.footprint_bytes);
+    count(&mut report, "moved up by bytes", of.survey.shift_bytes);
+    count(&mut report, "skipped", of.survey.skipped);
+    count(&mut report, "late", of.survey.late);
+    report.section("Drive");
+    size(&mut report, "drive", of.drive_bytes);
+    size(&mut report, "device", of.device_bytes);
+    size(&mut report, "written before the start", of.prefilled_bytes);
+    report.section("Done");
+    count(&mut report, "reads", of.reads);
+    count(&mut report, "writes", of.writes);
+    count(&mut report, "edge blocks read", of.edge_blocks);
+    ms(&mut report, "elapsed", of.elapsed_ns);
+    latency(&mut report, "Read latency", &of.read_latency);
+    latency(&mut report, "Write latency", &of.write_latency);
+    ms(&mut report, "longest stall", of.write_stall_ns_max);
+    report.section("Written");
+    size(&mut report, "host", of.written.host_bytes);
+    size(&mut report, "journal", of.written.journal_bytes);
+    size(&mut report, "evicted", of.written.evicted_bytes);
+    size(&mut report, "cleaning", of.written.moved_bytes);
+    size(&mut report, "checkpoints", of.written.checkpoint_bytes);
+    number(&mut report, "write amplification", of.written.amplification());
+    report.section("Mapping");
+    count(&mut report, "nodes", of.mapping_nodes);
+    size(&mut report, "memory", of.mapping_bytes);
+    report.section("Cleaning");
+    count(&mut report, "cleanings", of.cleanings);
+    number(&mut report, "merged nodes each", of.merged_nodes_mean);
+    number(&mut report, "garbage percent", of.garbage_percent);
+    for table in &of.tables {
+        report.section(format!("Table of {} sectors an entry", table.entry_sectors));
+        size(&mut report, "memory", table.memory_bytes);
+        number(&mut report, "write amplification", table.amplification());
+    }
+    report
+}
