@@ -54,7 +54,7 @@ pub(crate) struct ReplayArgs {
     #[arg(long)]
     write_through: bool,
     /// No more requests than this
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
 }
 
@@ -142,18 +142,13 @@ fn number(report: &mut Report, name: &str, value: f64) {
     report.row(name, format!("{value:.3}"), value);
 }
 
-fn ms(report: &mut Report, name: &str, ns: u64) {
-    let value = ns as f64 / 1e6;
-    report.row(name, format!("{value:.3} ms"), value);
-}
-
 fn latency(report: &mut Report, title: &str, latency: &LatencySummary) {
     report.section(title);
-    ms(report, "mean", latency.mean_ns);
-    ms(report, "p50", latency.p50_ns);
-    ms(report, "p99", latency.p99_ns);
-    ms(report, "p99.9", latency.p999_ns);
-    ms(report, "max", latency.max_ns);
+    number(report, "mean ms", latency.mean_ns as f64 / 1e6);
+    number(report, "p50 ms", latency.p50_ns as f64 / 1e6);
+    number(report, "p99 ms", latency.p99_ns as f64 / 1e6);
+    number(report, "p99.9 ms", latency.p999_ns as f64 / 1e6);
+    number(report, "max ms", latency.max_ns as f64 / 1e6);
 }
 
 fn shown(of: &ReplayReport) -> Report {
@@ -175,10 +170,10 @@ fn shown(of: &ReplayReport) -> Report {
     count(&mut report, "reads", of.reads);
     count(&mut report, "writes", of.writes);
     count(&mut report, "edge blocks read", of.edge_blocks);
-    ms(&mut report, "elapsed", of.elapsed_ns);
+    number(&mut report, "elapsed s", of.elapsed_ns as f64 / 1e9);
     latency(&mut report, "Read latency", &of.read_latency);
     latency(&mut report, "Write latency", &of.write_latency);
-    ms(&mut report, "longest stall", of.write_stall_ns_max);
+    number(&mut report, "longest stall ms", of.write_stall_ns_max as f64 / 1e6);
     report.section("Written");
     size(&mut report, "host", of.written.host_bytes);
     size(&mut report, "journal", of.written.journal_bytes);
@@ -190,11 +185,13 @@ fn shown(of: &ReplayReport) -> Report {
     count(&mut report, "nodes", of.mapping_nodes);
     size(&mut report, "memory", of.mapping_bytes);
     report.section("Cleaning");
-    count(&mut report, "cleanings", of.cleanings);
+    count(&mut report, "in time", of.timely_cleanings);
+    count(&mut report, "urgent, by garbage alone", of.urgent_cleanings);
     number(&mut report, "merged nodes each", of.merged_nodes_mean);
     number(&mut report, "garbage percent", of.garbage_percent);
     for table in &of.tables {
-        report.section(format!("Table of {} sectors an entry", table.entry_sectors));
+        let sectors = if table.entry_sectors == 1 { "sector" } else { "sectors" };
+        report.section(format!("Table of {} {sectors} an entry", table.entry_sectors));
         size(&mut report, "memory", table.memory_bytes);
         number(&mut report, "write amplification", table.amplification());
     }

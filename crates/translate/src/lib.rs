@@ -30,7 +30,8 @@ mod fixed_bands;
 
 pub use driver::{
     Cleaning, CleaningOrder, Driver, DriverCounters, DriverError, DriverOptions, EvictionOrder,
-    MapRun, MapSpec, Mapping, MappingError, PbaRange, Piece, Regions, SectorRange, TableMapping,
-    TableWrite, ZoneContent, ZoneFill, candidates, choose,
+    MapRun, MapSpec, Mapping, MappingError, POOL_ZONE_COUNT_MIN, PbaRange, Piece, Regions,
+    SPARE_ZONE_COUNT_MIN, SectorRange, TableMapping, TableWrite, ZoneContent, ZoneFill, candidates,
+    choose,
 };
 pub use fixed_bands::{BandCounters, BandOptions, BandsError, FixedBands, ReadBack, Staging};

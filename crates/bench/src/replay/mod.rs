@@ -99,11 +99,13 @@ pub struct ReplayReport {
     pub mapping_nodes: u64,
     /// Memory of the mapping at the end.
     pub mapping_bytes: u64,
-    /// Cleanings completed.
-    pub cleanings: u64,
-    /// Mapping nodes that a cleaning merged, in the mean (table II).
+    /// Cleanings begun in time, by the order asked for.
+    pub timely_cleanings: u64,
+    /// Cleanings begun because hardly a zone was free: by garbage alone.
+    pub urgent_cleanings: u64,
+    /// Mapping nodes that a timely cleaning merged, in the mean (table II).
     pub merged_nodes_mean: f64,
-    /// Garbage in the zones chosen for cleaning, in percent (table III).
+    /// Garbage in the zones that timely cleanings chose, in percent (table III).
     pub garbage_percent: f64,
     /// What tables instead of the tree would have written (figures 7 and 8).
     pub tables: Vec<TableFigures>,

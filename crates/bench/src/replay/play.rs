@@ -10,20 +10,20 @@ use crate::trace::{TraceOp, TraceReader, TraceRequest};
 use imbrex_clockwork::{Order, Runtime};
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Lba, Persist};
 use imbrex_translate::{
-    Driver, DriverCounters, DriverError, DriverOptions, SectorRange, TableMapping,
+    Driver, DriverCounters, DriverError, DriverOptions, POOL_ZONE_COUNT_MIN, SPARE_ZONE_COUNT_MIN,
+    SectorRange, TableMapping,
 };
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
 /// How often somebody is asked whether to go on.
 const REQUESTS_PER_TICK: u64 = 256;
-/// Data zones of the smallest device, and zones that are never the host's: the driver's own bounds.
-const DATA_ZONE_COUNT_MIN: u64 = 16;
-const SPARE_ZONE_COUNT_MIN: u64 = 10;
 /// Entries of the tables compared with.
 const ENTRY_SECTORS: [u64; 3] = [1, 10, 100];
 /// What is written before the clock starts, piece by piece.
 const PREFILL_LEN: u64 = 1024;
+/// Zones of the largest drive that is made: of 256 MiB each they are 256 TiB.
+const DRIVE_ZONE_COUNT_MAX: u64 = 1 << 20;
 
 pub(super) fn play(
     trace: TraceReader,
@@ -33,7 +33,7 @@ pub(super) fn play(
     watch: &mut dyn FnMut(u64, Option<u64>) -> bool,
 ) -> Result<ReplayReport, BenchError> {
     let (runtime, _world) = Runtime::virtual_time(Order::SmallestTime);
-    let sizes = Sizes::of(plan, options);
+    let sizes = Sizes::of(plan, options)?;
     let driver = make(&runtime, &sizes, plan, options)?;
     let device_len = driver.geometry().len().get();
     if device_len < plan.len {
@@ -82,22 +82,30 @@ struct Sizes {
 }
 
 impl Sizes {
-    fn of(plan: &Plan, options: &ReplayOptions) -> Sizes {
+    fn of(plan: &Plan, options: &ReplayOptions) -> Result<Sizes, BenchError> {
         let zone_len = Blocks::holding(options.zone_len_bytes).get();
         let buffer_len = Blocks::holding(options.buffer_bytes).get();
         let journal_zone_count = (2 * buffer_len).div_ceil(zone_len).max(4);
         let used = plan.len.div_ceil(zone_len).max(1);
         let spare = 100 - options.fill_percent;
         let by_share = (used * 100).div_ceil(options.fill_percent) + 1;
-        let data = by_share.max(used + SPARE_ZONE_COUNT_MIN).max(DATA_ZONE_COUNT_MIN);
+        let data = by_share.max(used + SPARE_ZONE_COUNT_MIN).max(POOL_ZONE_COUNT_MIN);
         // The driver rounds its share down, so one zone more is always enough.
         let data = if data * spare / 100 + used > data { data + 1 } else { data };
-        let needed = (data + journal_zone_count) * Blocks::new(zone_len).bytes();
-        Sizes {
-            journal_zone_count,
-            drive_bytes: options.drive_len_bytes.unwrap_or(needed),
-            prefilled_bytes: plan.prefill.iter().map(|run| run.len.bytes()).sum(),
+        let asked = options.drive_len_bytes.map(|bytes| Blocks::holding(bytes).get() / zone_len);
+        let zone_count = asked.unwrap_or(data + journal_zone_count);
+        if zone_count > DRIVE_ZONE_COUNT_MAX {
+            return Err(BenchError::Options(format!(
+                "a drive for this has {zone_count} zones, and {DRIVE_ZONE_COUNT_MAX} are the most; \
+                 pass a larger --zone-len or a smaller --buffer, or --squeeze to leave out addresses \
+                 that the trace never touches"
+            )));
         }
+        Ok(Sizes {
+            journal_zone_count,
+            drive_bytes: zone_count * Blocks::new(zone_len).bytes(),
+            prefilled_bytes: plan.prefill.iter().map(|run| run.len.bytes()).sum(),
+        })
     }
 }
 
@@ -121,7 +129,12 @@ fn make(
         spare_percent: 100 - options.fill_percent,
         lists_evictions: false,
     };
-    let driver = Driver::format(Arc::clone(&disk), &unbuffered).map_err(failed)?;
+    let driver = match Driver::format(Arc::clone(&disk), &unbuffered) {
+        Err(error @ DriverError::TooSmall { .. }) if options.drive_len_bytes.is_some() => {
+            return Err(BenchError::Options(format!("{error}; pass a larger --drive-size")));
+        }
+        made => made.map_err(failed)?,
+    };
     let device_len = driver.geometry().len();
     let mut buf = Vec::new();
     for run in plan.prefill.iter().filter(|run| run.end().get() <= device_len.get()) {
@@ -304,7 +317,7 @@ impl Player<'_> {
         let now = self.driver.driver_counters();
         let bytes = |now: u64, before: u64| Blocks::new(now - before).bytes();
         let share = |part: u64, all: u64| if all == 0 { 0.0 } else { part as f64 / all as f64 };
-        let cleanings = now.cleanings - before.cleanings;
+        let timely_cleanings = now.timely_cleanings - before.timely_cleanings;
         ReplayReport {
             is_complete,
             survey,
@@ -330,8 +343,9 @@ impl Player<'_> {
             },
             mapping_nodes: now.mapping_nodes,
             mapping_bytes: now.mapping_bytes,
-            cleanings,
-            merged_nodes_mean: share(now.merged_nodes - before.merged_nodes, cleanings),
+            timely_cleanings,
+            urgent_cleanings: now.urgent_cleanings - before.urgent_cleanings,
+            merged_nodes_mean: share(now.merged_nodes - before.merged_nodes, timely_cleanings),
             garbage_percent: 100.0
                 * share(
                     now.cleaned_garbage_blocks - before.cleaned_garbage_blocks,

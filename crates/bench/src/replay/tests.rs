@@ -41,7 +41,7 @@ fn the_same_trace_gives_the_same_report_and_an_order_another() {
     let mut options = options(&dir, &random(3000));
     let json = |options: &ReplayOptions| {
         let report = replay(options, &mut |_, _| true).unwrap();
-        assert!(report.is_complete && report.cleanings > 0, "{report:?}");
+        assert!(report.is_complete && report.timely_cleanings > 0, "{report:?}");
         assert!(report.written.amplification() > 1.0);
         serde_json::to_string(&report).unwrap()
     };
@@ -76,6 +76,16 @@ fn a_stop_tells_what_was_measured_and_impossible_options_what_is_wrong() {
     options.drive_len_bytes = Some(32 << 20);
     let error = replay(&options, &mut |_, _| true).unwrap_err().to_string();
     assert!(error.contains("--drive-size"), "{error}");
+    options.drive_len_bytes = Some(8 << 20);
+    let error = replay(&options, &mut |_, _| true).unwrap_err().to_string();
+    assert!(error.contains("8 sequential zones"), "{error}");
+    options.drive_len_bytes = None;
+    for (buffer_bytes, text) in [(u64::MAX, "0,w,0,4096\n"), (0, "0,w,4611686018427387904,4096\n")]
+    {
+        let far = ReplayOptions { buffer_bytes, squeezes: false, ..self::options(&dir, text) };
+        let error = replay(&far, &mut |_, _| true).unwrap_err().to_string();
+        assert!(error.contains("zones, and 1048576 are the most"), "{error}");
+    }
     options.fill_percent = 99;
     let error = replay(&options, &mut |_, _| true).unwrap_err().to_string();
     assert!(error.contains("--fill is 99"), "{error}");

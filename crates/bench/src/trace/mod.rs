@@ -50,7 +50,7 @@ pub struct TraceRequest {
     pub op: TraceOp,
     /// Its first byte.
     pub offset_bytes: u64,
-    /// How many bytes, more than 0; the last is below 2^63.
+    /// How many bytes: 1 to 2^30, and the last of them below 2^63.
     pub len_bytes: u64,
 }
 
@@ -159,12 +159,17 @@ enum Parsed {
 
 /// The last byte of a request lies below this.
 const END_MAX: u64 = 1 << 63;
+/// No drive takes a longer request, and whoever replays one holds its bytes.
+const LEN_BYTES_MAX: u64 = 1 << 30;
 
-/// A request if it has bytes and an end that can be counted.
+/// A request if it has bytes, not too many, and an end that can be counted.
 fn request(at_ns: u64, op: TraceOp, offset_bytes: u64, len_bytes: u64) -> Result<Parsed, Fault> {
     let end = offset_bytes.checked_add(len_bytes).filter(|&end| end < END_MAX);
     match end {
         _ if len_bytes == 0 => Ok(Parsed::Skipped),
+        _ if len_bytes > LEN_BYTES_MAX => {
+            Err(Fault::new("a request of at most 2^30 bytes", format!("{len_bytes} bytes")))
+        }
         None => {
             let got = format!("offset {offset_bytes} and size {len_bytes}");
             Err(Fault::new("a request that ends below 2^63", got))

@@ -119,6 +119,7 @@ fn bad_lines_are_named() {
     fails(b"1,W,-1,512\n", "line 1: expected an offset in bytes, got \"-1\"");
     fails(b"1,W,0,5.2\n", "expected a size in bytes");
     fails(b"1,W,9223372036854775807,1\n", "below 2^63");
+    fails(b"1,W,0,1073741825\n", "at most 2^30 bytes, got \"1073741825 bytes\"");
     fails(b"1.0000000001,0,R,0,0,512\n", "expected a time in seconds");
     fails(b"", "no known format");
     fails(b"hello\n", "begins with \"hello\\n\"");

@@ -100,9 +100,14 @@ impl State {
         let chosen_contents = contents.into_iter().filter(|c| chosen.zones.contains(&c.zone));
         let mut runs: Vec<BlockRange> = chosen_contents.flat_map(|content| content.runs).collect();
         runs.sort_unstable();
-        self.counters.merged_nodes += chosen.merged_nodes;
-        self.counters.cleaned_written_blocks += chosen.written.get();
-        self.counters.cleaned_garbage_blocks += chosen.garbage().get();
+        if is_urgent {
+            self.counters.urgent_cleanings += 1;
+        } else {
+            self.counters.timely_cleanings += 1;
+            self.counters.merged_nodes += chosen.merged_nodes;
+            self.counters.cleaned_written_blocks += chosen.written.get();
+            self.counters.cleaned_garbage_blocks += chosen.garbage().get();
+        }
         self.cleaning = Some(Cleaning { zones: chosen.zones, runs, next: 0 });
         true
     }

@@ -53,6 +53,7 @@ pub use error::DriverError;
 pub use mapping::{
     MapRun, MapSpec, Mapping, MappingError, PbaRange, Piece, SectorRange, TableMapping, TableWrite,
 };
+pub use open::{POOL_ZONE_COUNT_MIN, SPARE_ZONE_COUNT_MIN};
 pub use options::{DriverCounters, DriverOptions};
 pub use regions::{EvictionOrder, Regions};
 

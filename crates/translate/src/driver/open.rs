@@ -35,9 +35,9 @@ const SUPERBLOCK_ZONE_COUNT: u32 = 2;
 /// How much is read at a time.
 const READ_LEN: u64 = 1024;
 /// Data zones that the smallest device has.
-const POOL_ZONE_COUNT_MIN: u64 = 24;
+pub const POOL_ZONE_COUNT_MIN: u64 = 24;
 /// Zones that are never the host's: the reserve, two being written, and some to clean.
-const SPARE_ZONE_COUNT_MIN: u64 = 14;
+pub const SPARE_ZONE_COUNT_MIN: u64 = 14;
 
 fn zones_of(geometry: &Geometry) -> Result<&ZoneSpec, DriverError> {
     geometry.zones().ok_or(DriverError::WrongRule { got: geometry.rule().name() })

@@ -85,6 +85,10 @@ pub struct DriverCounters {
     pub cleaned_zones: u64,
     /// Blocks that they moved.
     pub moved_blocks: u64,
+    /// Cleanings begun because hardly a zone was free: by garbage alone, whatever the order asked for.
+    pub urgent_cleanings: u64,
+    /// Cleanings begun in time, by the order asked for; what follows is of these alone.
+    pub timely_cleanings: u64,
     /// Mapping nodes that they merged (table II).
     pub merged_nodes: u64,
     /// Blocks written to the zones that they chose, and of those the garbage (table III).

@@ -273,6 +273,8 @@ fn a_full_device_goes_on() {
         driver.state().check().unwrap();
         let counters = driver.driver_counters();
         assert!(counters.cleanings > 20, "{counters:?}");
+        let begun = counters.urgent_cleanings + counters.timely_cleanings;
+        assert!(begun - counters.cleanings <= 1, "{counters:?}");
         drop(driver);
         let driver = Driver::open(drive as Arc<dyn Disk>, &options).unwrap();
         let mut buf = vec![0; len as usize * BLOCK_LEN_BYTES];
