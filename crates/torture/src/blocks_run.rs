@@ -6,7 +6,9 @@
 //! ```
 //!
 //! What must hold after a recovery: every block is what it was at the last flush that was acknowledged,
-//! or what was written or trimmed since. Nothing is damaged here: the driver's data have no checksums.
+//! or what was written or trimmed since.
+
+mod damage;
 
 use crate::rig::{Ending, Rig, chain};
 use imbrex_clockwork::Prng;
@@ -71,7 +73,8 @@ pub(crate) fn run(rig: &mut Rig) -> Result<(), String> {
         drop(driver);
         rig.reboot(ending)?;
     }
-    recover(rig, &options, &mut model).map(drop)
+    recover(rig, &options, &mut model).map(drop)?;
+    if rig.has_last_act() { damage::run(rig, &options, &mut model) } else { Ok(()) }
 }
 
 fn draw_options(rig: &mut Rig) -> DriverOptions {

@@ -26,6 +26,7 @@
 //! [`Pba`]: imbrex_disk::Pba
 
 mod driver;
+mod fields;
 mod fixed_bands;
 
 pub use driver::{

@@ -127,7 +127,7 @@ fn make(
         cleaning: options.cleaning,
         journal_zone_count: u32::try_from(sizes.journal_zone_count).unwrap_or(u32::MAX),
         spare_percent: 100 - options.fill_percent,
-        lists_evictions: false,
+        ..DriverOptions::default()
     };
     let driver = match Driver::format(Arc::clone(&disk), &unbuffered) {
         Err(error @ DriverError::TooSmall { .. }) if options.drive_len_bytes.is_some() => {

@@ -8,7 +8,7 @@
 //!
 //! Source: ours; the paper keeps the map in memory only.
 
-use super::format::{Run, Stored, encode_checkpoint};
+use super::format::{Checkpoint, Run, Stored, encode_checkpoint};
 use super::journal::JournalZone;
 use super::pool::Use;
 use super::state::{STEP_LEN, SUPERBLOCK_COUNT, Slot, State, no_room};
@@ -34,13 +34,25 @@ impl State {
         let copies = self.copies.copies_of(everything);
         let copies: Vec<Run> =
             copies.map(|(range, place)| Run { range, at: place.start }).collect();
-        let bytes = encode_checkpoint(
-            self.superblock.id,
-            self.seq,
-            self.journal.next(),
-            (self.map.node_count(), mapped),
-            &copies,
-        );
+        let places =
+            copies.iter().flat_map(|run| (0..run.range.len.get()).map(|n| run.at + Blocks::new(n)));
+        let checkpoint = Checkpoint {
+            seq: self.seq,
+            next: self.journal.next(),
+            copy_crcs: places.map(|at| self.journal.crc(at)).collect(),
+            copies,
+            lost: self.lost.iter().collect(),
+            generations: self
+                .pool
+                .iter()
+                .filter(|slot| slot.generation != 0)
+                .map(|slot| (slot.zone, slot.generation))
+                .collect(),
+            sums: self.summaries.open_sums(&self.pool),
+            mapped: Vec::new(),
+        };
+        let bytes =
+            encode_checkpoint(self.superblock.id, &checkpoint, (self.map.node_count(), mapped));
         let crc = crc32c::crc32c(&bytes);
         let stored = Stored { zones: Vec::new(), len_bytes: bytes.len() as u64, crc };
         // A zone that becomes idle later is not among them: this checkpoint speaks of its data.
@@ -53,25 +65,25 @@ impl State {
     pub(super) fn checkpoint_step(&mut self) -> Result<u64, DiskError> {
         let Some(mut writing) = self.writing.take() else { return Ok(0) };
         let block_count = Blocks::holding(writing.bytes.len() as u64).get();
-        let (zone, at, room) = match writing.stored.zones.last() {
-            Some(&zone) if !self.pool.rest(zone).1.is_zero() => {
-                let (at, room) = self.pool.rest(zone);
-                (zone, at, room)
-            }
-            _ => {
+        let last = writing.stored.zones.last().and_then(|&zone| self.pool.get(zone));
+        let zone = match last.filter(|slot| !slot.is_full()) {
+            Some(slot) => slot.zone,
+            None => {
                 let taken = self.pool.take(&*self.disk, Use::Checkpoint)?;
                 let zone = taken.ok_or_else(|| no_room("no zone for a checkpoint".to_owned()))?;
+                self.summaries.forget(zone);
                 writing.stored.zones.push(zone);
-                let (at, room) = self.pool.rest(zone);
-                (zone, at, room)
+                zone
             }
         };
+        let slot = *self.pool.get(zone).expect("one of the pool");
+        let (at, room) = (slot.start + slot.pointer, slot.capacity - slot.pointer);
         let count = (block_count - writing.written).min(room.get()).min(STEP_LEN);
         let from = writing.written as usize * BLOCK_LEN_BYTES;
         let to = (from + count as usize * BLOCK_LEN_BYTES).min(writing.bytes.len());
         let mut data = writing.bytes[from..to].to_vec();
         data.resize(count as usize * BLOCK_LEN_BYTES, 0);
-        self.disk.write(Lba::new(at.get()), &data, Persist::Cached)?;
+        self.disk.write(at, &data, Persist::Cached)?;
         self.pool.advance(zone, Blocks::new(count));
         self.counters.checkpoint_blocks += count;
         writing.written += count;

@@ -11,9 +11,10 @@
 
 use super::choose::{CleaningOrder, ZoneContent, ZoneFill, candidates, choose};
 use super::mapping::Piece;
-use super::pool::Use;
+use super::pool::{PoolZone, Use};
 use super::state::{STEP_LEN, State, Stream};
-use imbrex_disk::{BlockRange, Blocks, DiskError, Lba, Pba, ReadRequest, ZoneId};
+use super::summaries::Part;
+use imbrex_disk::{BlockRange, Blocks, DiskError, ZoneId};
 
 /// A cleaning under way.
 #[derive(Debug)]
@@ -55,7 +56,9 @@ impl State {
             }
             // It stays where it is, and the host is told when it asks for it.
             Err(DiskError::Medium { at }) => {
-                let zone = self.pool.zone_of(Pba::new(at.get())).map(|slot| slot.zone);
+                let piece = self.map.lookup(BlockRange::new(at, Blocks::new(1))).next();
+                let place = piece.and_then(|piece| piece.at);
+                let zone = place.and_then(|at| self.pool.zone_of(at)).map(|slot| slot.zone);
                 zone.into_iter().for_each(|zone| self.pool.set(zone, Use::Unreadable));
                 return Ok(moved);
             }
@@ -82,14 +85,14 @@ impl State {
         let sealed = self.pool.iter().filter(|slot| slot.used == Use::Sealed);
         let fills = sealed.map(|slot| ZoneFill {
             zone: slot.zone,
-            written: slot.written,
+            written: slot.written(),
             valid: self.map.valid(slot.zone),
         });
         let is_worth_it = |fill: &ZoneFill| fill.valid < fill.written;
         let found = candidates(order, fills.filter(is_worth_it));
         let content = |&zone: &ZoneId| ZoneContent {
             zone,
-            written: self.pool.get(zone).map_or(Blocks::ZERO, |slot| slot.written),
+            written: self.pool.get(zone).map_or(Blocks::ZERO, PoolZone::written),
             runs: self.map.runs_in(zone).map(|run| run.range()).collect(),
         };
         let contents: Vec<ZoneContent> = found.iter().map(content).collect();
@@ -112,20 +115,18 @@ impl State {
         true
     }
 
-    fn read_pieces(&self, pieces: &[Piece]) -> Result<Vec<u8>, DiskError> {
+    fn read_pieces(&mut self, pieces: &[Piece]) -> Result<Vec<u8>, DiskError> {
         let len: Blocks = pieces.iter().map(|piece| piece.range.len).sum();
         let mut data = vec![0; len.bytes() as usize];
         let mut rest = &mut data[..];
-        let mut requests = Vec::with_capacity(pieces.len());
+        let mut parts = Vec::with_capacity(pieces.len());
         for piece in pieces {
             let (buf, behind) = rest.split_at_mut(piece.range.len.bytes() as usize);
             let at = piece.at.expect("only what is mapped is moved");
-            requests.push(ReadRequest { at: Lba::new(at.get()), buf });
+            parts.push(Part { at, lba: piece.range.start, buf });
             rest = behind;
         }
-        if !requests.is_empty() {
-            self.disk.read_batch(&mut requests)?;
-        }
+        self.read_data(parts)?;
         Ok(data)
     }
 }

@@ -1,11 +1,13 @@
 #![doc = include_str!("../../../../docs/formats/block_driver.md")]
 
+use crate::fields::{get_u32, get_u64, put_u32, put_u64};
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Lba, Pba, ZoneId};
 
-pub(super) const FORMAT_VERSION: u32 = 1;
+pub(super) const FORMAT_VERSION: u32 = 2;
 const SUPERBLOCK_MAGIC: [u8; 8] = *b"IMSMRSB\n";
 const CHECKPOINT_MAGIC: [u8; 8] = *b"IMSMRCP\n";
 const ENTRY_MAGIC: [u8; 8] = *b"IMSMRJE\n";
+const SUMMARY_MAGIC: [u8; 8] = *b"IMSMRZS\n";
 
 /// One block of the format.
 pub(super) type Block = [u8; BLOCK_LEN_BYTES];
@@ -31,7 +33,6 @@ const HEADER_LEN: usize = 12;
 const ENTRY_SEQ: usize = 24;
 const RECORD_COUNT: usize = 32;
 const DATA_LEN: usize = 36;
-const DATA_CRC: usize = 40;
 const HEADER_CRC: usize = 44;
 const ENTRY_AT: usize = 48;
 const RECORDS: usize = 64;
@@ -146,6 +147,8 @@ pub(super) enum Record {
         range: BlockRange,
         /// In the entry.
         at: Pba,
+        /// Of its bytes.
+        crc: u32,
     },
     /// `range` left the write buffer, or passed it by, for the data zones.
     Evicted {
@@ -171,6 +174,39 @@ pub(super) enum Record {
         /// Which.
         zone: ZoneId,
     },
+    /// The zone is written from its start.
+    Opened {
+        /// Which.
+        zone: ZoneId,
+        /// Of what it holds from here on; in its summaries.
+        generation: u64,
+    },
+    /// The checksum of a block whose stretch has no summary yet.
+    Sum {
+        /// In a data zone.
+        at: Pba,
+        /// Its checksum.
+        sum: Sum,
+    },
+}
+
+/// The checksum of a block in a data zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sum {
+    /// Where it is the host's.
+    pub(super) lba: Lba,
+    /// Over that address and the content.
+    pub(super) crc: u32,
+}
+
+impl Sum {
+    /// Of a block that nobody reads.
+    pub(super) const NONE: Sum = Sum { lba: Lba::new(u64::MAX), crc: 0 };
+
+    pub(super) fn of(lba: Lba, block: &[u8]) -> Sum {
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&lba.get().to_le_bytes()), block);
+        Sum { lba, crc }
+    }
 }
 
 const DATA: u32 = 1;
@@ -178,21 +214,25 @@ const EVICTED: u32 = 2;
 const TRIMMED: u32 = 3;
 const MOVED: u32 = 4;
 const EMPTIED: u32 = 5;
+const OPENED: u32 = 6;
+const SUM: u32 = 7;
 
 impl Record {
     fn encode(&self) -> [u8; RECORD_LEN_BYTES] {
         let none = Pba::new(0);
-        let (kind, range, at) = match *self {
-            Record::Data { range, at } => (DATA, range, at),
-            Record::Evicted { range, at } => (EVICTED, range, at),
-            Record::Trimmed { range } => (TRIMMED, range, none),
-            Record::Moved { range, at } => (MOVED, range, at),
-            Record::Emptied { zone } => {
-                (EMPTIED, BlockRange::new(Lba::new(u64::from(zone.0)), Blocks::new(1)), none)
-            }
+        let of_zone = |zone: ZoneId| BlockRange::new(Lba::new(u64::from(zone.0)), Blocks::new(1));
+        let (kind, crc, range, at) = match *self {
+            Record::Data { range, at, crc } => (DATA, crc, range, at),
+            Record::Evicted { range, at } => (EVICTED, 0, range, at),
+            Record::Trimmed { range } => (TRIMMED, 0, range, none),
+            Record::Moved { range, at } => (MOVED, 0, range, at),
+            Record::Emptied { zone } => (EMPTIED, 0, of_zone(zone), none),
+            Record::Opened { zone, generation } => (OPENED, 0, of_zone(zone), Pba::new(generation)),
+            Record::Sum { at, sum } => (SUM, sum.crc, BlockRange::new(sum.lba, Blocks::new(1)), at),
         };
         let mut bytes = [0; RECORD_LEN_BYTES];
         put_u32(&mut bytes, 0, kind);
+        put_u32(&mut bytes, 4, crc);
         put_u64(&mut bytes, 8, range.start.get());
         put_u64(&mut bytes, 16, at.get());
         put_u64(&mut bytes, 24, range.len.get());
@@ -206,14 +246,16 @@ impl Record {
             return Err(format!("a record of {len} blocks from {start}"));
         }
         let range = BlockRange::new(Lba::new(start), Blocks::new(len));
+        let crc = get_u32(bytes, 4);
+        let zone = || u32::try_from(start).map(ZoneId).map_err(|_| format!("zone {start}"));
         match get_u32(bytes, 0) {
-            DATA => Ok(Record::Data { range, at }),
+            DATA => Ok(Record::Data { range, at, crc }),
             EVICTED => Ok(Record::Evicted { range, at }),
             TRIMMED => Ok(Record::Trimmed { range }),
             MOVED => Ok(Record::Moved { range, at }),
-            EMPTIED => u32::try_from(start)
-                .map(|zone| Record::Emptied { zone: ZoneId(zone) })
-                .map_err(|_| format!("zone {start}")),
+            EMPTIED => Ok(Record::Emptied { zone: zone()? }),
+            OPENED => Ok(Record::Opened { zone: zone()?, generation: at.get() }),
+            SUM => Ok(Record::Sum { at, sum: Sum { lba: range.start, crc } }),
             kind => Err(format!("a record of kind {kind}")),
         }
     }
@@ -222,13 +264,12 @@ impl Record {
 /// No drive has more blocks.
 const ADDRESS_END: u64 = 1 << 48;
 
-/// The header of a journal entry: what it tells, and how to check what follows it.
+/// The header of a journal entry: what it tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) seq: u64,
     pub(super) header_len: Blocks,
     pub(super) data_len: Blocks,
-    pub(super) data_crc: u32,
     pub(super) records: Vec<Record>,
 }
 
@@ -242,13 +283,13 @@ pub(super) fn record_count(header_len: Blocks) -> usize {
     (header_len.bytes() as usize).saturating_sub(RECORDS) / RECORD_LEN_BYTES
 }
 
-/// The header of an entry that lies at `at` and is followed by `data`.
+/// The header of an entry that lies at `at` and is followed by `data_len` blocks.
 pub(super) fn encode_header(
     id: u64,
     seq: u64,
     at: Pba,
     records: &[Record],
-    data: &[u8],
+    data_len: Blocks,
 ) -> Vec<u8> {
     let len = header_len(records.len());
     let mut bytes = vec![0; len.bytes() as usize];
@@ -258,8 +299,7 @@ pub(super) fn encode_header(
     put_u64(&mut bytes, ID, id);
     put_u64(&mut bytes, ENTRY_SEQ, seq);
     put_u32(&mut bytes, RECORD_COUNT, records.len() as u32);
-    put_u32(&mut bytes, DATA_LEN, (data.len() / BLOCK_LEN_BYTES) as u32);
-    put_u32(&mut bytes, DATA_CRC, crc32c::crc32c(data));
+    put_u32(&mut bytes, DATA_LEN, data_len.get() as u32);
     put_u64(&mut bytes, ENTRY_AT, at.get());
     for (record, slot) in records.iter().zip(bytes[RECORDS..].chunks_exact_mut(RECORD_LEN_BYTES)) {
         slot.copy_from_slice(&record.encode());
@@ -270,14 +310,13 @@ pub(super) fn encode_header(
 }
 
 /// How many blocks the header has whose first block this is; `None` if it is none of this device.
-pub(super) fn peek_header(id: u64, at: Pba, first: &[u8]) -> Option<(Blocks, u64)> {
+pub(super) fn peek_header(id: u64, at: Pba, first: &[u8]) -> Option<Blocks> {
     let is_header = first[..VERSION] == ENTRY_MAGIC
         && get_u32(first, VERSION) == FORMAT_VERSION
         && get_u64(first, ID) == id
         && get_u64(first, ENTRY_AT) == at.get();
     let len = u64::from(get_u32(first, HEADER_LEN));
-    (is_header && (1..=HEADER_LEN_MAX).contains(&len))
-        .then(|| (Blocks::new(len), get_u64(first, ENTRY_SEQ)))
+    (is_header && (1..=HEADER_LEN_MAX).contains(&len)).then(|| Blocks::new(len))
 }
 
 /// Decodes a whole header that [`peek_header`] knew; `Ok(None)` if its checksum fails: torn.
@@ -296,7 +335,6 @@ pub(super) fn decode_header(header: &[u8]) -> Result<Option<Entry>, String> {
         seq: get_u64(header, ENTRY_SEQ),
         header_len: Blocks::holding(header.len() as u64),
         data_len: Blocks::new(u64::from(get_u32(header, DATA_LEN))),
-        data_crc: get_u32(header, DATA_CRC),
         records: slots.map(Record::decode).collect::<Result<_, _>>()?,
     }))
 }
@@ -319,29 +357,51 @@ pub(super) struct Checkpoint {
     pub(super) mapped: Vec<Run>,
     /// What is in the write buffer and where the journal has it, by LBA.
     pub(super) copies: Vec<Run>,
+    /// The checksum of each block of `copies`.
+    pub(super) copy_crcs: Vec<u32>,
+    /// What the host wrote and the drive lost, by LBA.
+    pub(super) lost: Vec<BlockRange>,
+    /// The generations of the data zones that have one.
+    pub(super) generations: Vec<(ZoneId, u64)>,
+    /// Checksums of blocks whose stretch has no summary yet.
+    pub(super) sums: Vec<(Pba, Sum)>,
 }
 
-/// A checkpoint as bytes: fixed fields, then the runs as differences to the end of the one before.
+/// A checkpoint as bytes: fixed fields, then runs as differences to the end of the one before, then the
+/// rest. The mapping is `mapped`, not that of `checkpoint`: it may be long, and lies elsewhere.
 pub(super) fn encode_checkpoint(
     id: u64,
-    seq: u64,
-    next: Pba,
+    checkpoint: &Checkpoint,
     mapped: (usize, impl Iterator<Item = Run>),
-    copies: &[Run],
 ) -> Vec<u8> {
+    let Checkpoint { seq, next, copies, copy_crcs, lost, generations, sums, .. } = checkpoint;
     let mut bytes = Vec::new();
     bytes.extend_from_slice(&CHECKPOINT_MAGIC);
     bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
     bytes.extend_from_slice(&[0; 4]);
-    for value in [id, seq, next.get(), mapped.0 as u64, copies.len() as u64] {
+    let counts = [mapped.0, copies.len(), lost.len(), generations.len(), sums.len()];
+    let counts = counts.map(|count| count as u64);
+    for value in [id, *seq, next.get()].into_iter().chain(counts) {
         bytes.extend_from_slice(&value.to_le_bytes());
     }
     put_runs(&mut bytes, mapped.1);
     put_runs(&mut bytes, copies.iter().copied());
+    put_runs(&mut bytes, lost.iter().map(|&range| Run { range, at: Pba::new(0) }));
+    copy_crcs.iter().for_each(|crc| bytes.extend_from_slice(&crc.to_le_bytes()));
+    for (zone, generation) in generations {
+        bytes.extend_from_slice(&zone.0.to_le_bytes());
+        bytes.extend_from_slice(&generation.to_le_bytes());
+    }
+    for (at, sum) in sums {
+        bytes.extend_from_slice(&at.get().to_le_bytes());
+        bytes.extend_from_slice(&encode_sum(*sum));
+    }
     bytes
 }
 
-const CHECKPOINT_FIXED: usize = 16 + 5 * 8;
+const CHECKPOINT_FIXED: usize = 16 + 8 * 8;
+const GENERATION_LEN_BYTES: usize = 12;
+const SUM_LEN_BYTES: usize = 12;
 
 /// The opposite of [`encode_checkpoint`].
 ///
@@ -354,23 +414,102 @@ pub(super) fn decode_checkpoint(id: u64, bytes: &[u8]) -> Result<Checkpoint, Str
     if get_u32(bytes, VERSION) != FORMAT_VERSION || get_u64(bytes, 16) != id {
         return Err("it is of another version or device".to_owned());
     }
-    let (mapped_count, copy_count) = (get_u64(bytes, 40), get_u64(bytes, 48));
+    let count = |index: usize| get_u64(bytes, 40 + 8 * index);
     let mut rest = &bytes[CHECKPOINT_FIXED..];
-    let mapped = get_runs(&mut rest, mapped_count)?;
-    let copies = get_runs(&mut rest, copy_count)?;
+    let mapped = get_runs(&mut rest, count(0))?;
+    let copies = get_runs(&mut rest, count(1))?;
+    let lost = get_runs(&mut rest, count(2))?;
+    let copied: u128 = copies.iter().map(|run| u128::from(run.range.len.get())).sum();
+    let crcs = take_table(&mut rest, copied, 4)?;
+    let generations = take_table(&mut rest, count(3).into(), GENERATION_LEN_BYTES)?;
+    let sums = take_table(&mut rest, count(4).into(), 8 + SUM_LEN_BYTES)?;
     if !rest.is_empty() {
         return Err(format!("{} bytes too many", rest.len()));
     }
-    Ok(Checkpoint { seq: get_u64(bytes, 24), next: Pba::new(get_u64(bytes, 32)), mapped, copies })
+    Ok(Checkpoint {
+        seq: get_u64(bytes, 24),
+        next: Pba::new(get_u64(bytes, 32)),
+        mapped,
+        copies,
+        copy_crcs: crcs.map(|row| get_u32(row, 0)).collect(),
+        lost: lost.into_iter().map(|run| run.range).collect(),
+        generations: generations.map(|row| (ZoneId(get_u32(row, 0)), get_u64(row, 4))).collect(),
+        sums: sums.map(|row| (Pba::new(get_u64(row, 0)), decode_sum(&row[8..]))).collect(),
+    })
+}
+
+/// The next `count` rows of `row_len_bytes` each.
+fn take_table<'a>(
+    rest: &mut &'a [u8],
+    count: u128,
+    row_len_bytes: usize,
+) -> Result<impl Iterator<Item = &'a [u8]> + use<'a>, String> {
+    let len = count.checked_mul(row_len_bytes as u128).and_then(|len| usize::try_from(len).ok());
+    let split = len.and_then(|len| rest.split_at_checked(len));
+    let (table, behind) = split.ok_or_else(|| format!("it ends within a table of {count}"))?;
+    *rest = behind;
+    Ok(table.chunks_exact(row_len_bytes))
+}
+
+fn encode_sum(sum: Sum) -> [u8; SUM_LEN_BYTES] {
+    let mut bytes = [0; SUM_LEN_BYTES];
+    put_u64(&mut bytes, 0, sum.lba.get());
+    put_u32(&mut bytes, 8, sum.crc);
+    bytes
+}
+
+fn decode_sum(bytes: &[u8]) -> Sum {
+    Sum { lba: Lba::new(get_u64(bytes, 0)), crc: get_u32(bytes, 8) }
+}
+
+/// The data blocks of a stretch; a summary follows them.
+pub(super) const STRETCH_LEN: u64 = 127;
+const SUMMARY_COUNT: usize = 12;
+const SUMMARY_AT: usize = 24;
+const SUMMARY_GENERATION: usize = 32;
+const SUMS: usize = 64;
+const _: () = assert!(SUMS + STRETCH_LEN as usize * SUM_LEN_BYTES <= CRC);
+
+/// The summary that lies at `at`, of a zone of this generation.
+pub(super) fn encode_summary(id: u64, at: Lba, generation: u64, sums: &[Sum]) -> Block {
+    let mut bytes = [0; BLOCK_LEN_BYTES];
+    bytes[..VERSION].copy_from_slice(&SUMMARY_MAGIC);
+    put_u32(&mut bytes, VERSION, FORMAT_VERSION);
+    put_u32(&mut bytes, SUMMARY_COUNT, sums.len() as u32);
+    put_u64(&mut bytes, ID, id);
+    put_u64(&mut bytes, SUMMARY_AT, at.get());
+    put_u64(&mut bytes, SUMMARY_GENERATION, generation);
+    for (sum, slot) in sums.iter().zip(bytes[SUMS..CRC].chunks_exact_mut(SUM_LEN_BYTES)) {
+        slot.copy_from_slice(&encode_sum(*sum));
+    }
+    let crc = crc32c::crc32c(&bytes[..CRC]);
+    put_u32(&mut bytes, CRC, crc);
+    bytes
+}
+
+/// The checksums of a stretch; `None` if this is not the summary of that device, place and generation.
+pub(super) fn decode_summary(id: u64, at: Lba, generation: u64, bytes: &[u8]) -> Option<Vec<Sum>> {
+    let count = get_u32(bytes, SUMMARY_COUNT) as usize;
+    let is_summary = bytes[..VERSION] == SUMMARY_MAGIC
+        && get_u32(bytes, VERSION) == FORMAT_VERSION
+        && get_u64(bytes, ID) == id
+        && get_u64(bytes, SUMMARY_AT) == at.get()
+        && get_u64(bytes, SUMMARY_GENERATION) == generation
+        && crc32c::crc32c(&bytes[..CRC]) == get_u32(bytes, CRC)
+        && count as u64 <= STRETCH_LEN;
+    let slots = bytes[SUMS..CRC].chunks_exact(SUM_LEN_BYTES).take(count);
+    is_summary.then(|| slots.map(decode_sum).collect())
 }
 
 fn put_runs(bytes: &mut Vec<u8>, runs: impl Iterator<Item = Run>) {
+    let mut buffer = unsigned_varint::encode::u64_buffer();
     let (mut lba, mut pba) = (0, 0);
     for run in runs {
-        put_varint(bytes, run.range.start.get() - lba);
         let step = run.at.get().wrapping_sub(pba) as i64;
-        put_varint(bytes, ((step << 1) ^ (step >> 63)) as u64);
-        put_varint(bytes, run.range.len.get());
+        let zigzag = ((step << 1) ^ (step >> 63)) as u64;
+        for value in [run.range.start.get() - lba, zigzag, run.range.len.get()] {
+            bytes.extend_from_slice(unsigned_varint::encode::u64(value, &mut buffer));
+        }
         (lba, pba) = (run.range.end().get(), run.at.get() + run.range.len.get());
     }
 }
@@ -398,41 +537,10 @@ fn get_runs(rest: &mut &[u8], count: u64) -> Result<Vec<Run>, String> {
     Ok(runs)
 }
 
-fn put_varint(bytes: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        bytes.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    bytes.push(value as u8);
-}
-
 fn get_varint(rest: &mut &[u8]) -> Result<u64, String> {
-    let mut value = 0u64;
-    for shift in (0..64).step_by(7) {
-        let (&byte, behind) = rest.split_first().ok_or("it ends within a run")?;
-        *rest = behind;
-        value |= u64::from(byte & 0x7f) << shift;
-        if byte < 0x80 {
-            return Ok(value);
-        }
-    }
-    Err("a number of more than ten bytes".to_owned())
-}
-
-fn put_u32(bytes: &mut [u8], at: usize, value: u32) {
-    bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
-}
-
-fn put_u64(bytes: &mut [u8], at: usize, value: u64) {
-    bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
-}
-
-fn get_u32(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
-}
-
-fn get_u64(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+    let (value, behind) = unsigned_varint::decode::u64(rest).map_err(|error| error.to_string())?;
+    *rest = behind;
+    Ok(value)
 }
 
 #[cfg(test)]

@@ -8,7 +8,9 @@
 //!
 //! Source: section II-A of the paper. Not here: which data are active (`buffer`), what is written.
 
-use imbrex_disk::{BlockRange, Blocks, Disk, DiskError, Pba, ZoneAction, ZoneId};
+use imbrex_disk::{
+    BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Lba, Pba, ZoneAction, ZoneId,
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum JournalUse {
@@ -32,6 +34,8 @@ pub(super) struct Journal {
     /// The zone that is written, and how much of it is.
     open: usize,
     written: Blocks,
+    /// The checksums of the host's blocks in each zone; what lies between them has any number.
+    crcs: Vec<Vec<u32>>,
 }
 
 impl Journal {
@@ -39,7 +43,8 @@ impl Journal {
     pub(super) fn new(zones: Vec<(ZoneId, BlockRange)>) -> Journal {
         let zone = |(zone, range)| JournalZone { zone, range, used: JournalUse::Free };
         let zones: Vec<JournalZone> = zones.into_iter().map(zone).collect();
-        Journal { open: 0, written: zones[0].range.len, zones }
+        let crcs = vec![Vec::new(); zones.len()];
+        Journal { open: 0, written: zones[0].range.len, zones, crcs }
     }
 
     /// The length of the shortest zone.
@@ -76,11 +81,12 @@ impl Journal {
         let Some(free) = free else { return Ok(false) };
         if self.zones[self.open].used == JournalUse::Open {
             self.zones[self.open].used = JournalUse::Sealed;
+            // As with data zones: a power cut leaves one zone written in part. And before it is finished: nothing
+            // in a zone that is full may be missing.
+            disk.flush()?;
             if self.written < self.zones[self.open].range.len {
                 disk.manage_zone(self.zones[self.open].zone, ZoneAction::Finish)?;
             }
-            // As with data zones: a power cut leaves one zone written in part.
-            disk.flush()?;
         }
         disk.manage_zone(self.zones[free].zone, ZoneAction::Reset)?;
         self.zones[free].used = JournalUse::Open;
@@ -92,6 +98,39 @@ impl Journal {
     /// Notes that so many blocks were written.
     pub(super) fn advance(&mut self, len: Blocks) {
         self.written += len;
+    }
+
+    /// Notes what the host's blocks from `at` are.
+    pub(super) fn note(&mut self, at: Pba, data: &[u8]) {
+        let crcs = data.chunks_exact(BLOCK_LEN_BYTES).map(crc32c::crc32c);
+        self.note_crcs(at, crcs);
+    }
+
+    /// Notes the checksums of the host's blocks from `at`.
+    pub(super) fn note_crcs(&mut self, at: Pba, crcs: impl Iterator<Item = u32>) {
+        if let Some((zone, from)) = self.slot(at) {
+            let kept = &mut self.crcs[zone];
+            for (index, crc) in (from..).zip(crcs) {
+                kept.resize(kept.len().max(index + 1), 0);
+                kept[index] = crc;
+            }
+        }
+    }
+
+    /// The checksum of the host's block at `at`.
+    pub(super) fn crc(&self, at: Pba) -> u32 {
+        self.slot(at).and_then(|(zone, index)| self.crcs[zone].get(index).copied()).unwrap_or(0)
+    }
+
+    /// How much memory the checksums take.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        self.crcs.iter().map(|crcs| 4 * crcs.capacity() as u64).sum()
+    }
+
+    fn slot(&self, at: Pba) -> Option<(usize, usize)> {
+        let lba = Lba::new(at.get());
+        let zone = self.zones.iter().position(|zone| zone.range.contains(lba))?;
+        Some((zone, (lba - self.zones[zone].range.start).get() as usize))
     }
 
     /// Frees sealed zones that nobody needs.

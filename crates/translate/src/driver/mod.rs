@@ -25,9 +25,11 @@
 //!   K4  A checkpoint counts from its superblock on, which is written when all it speaks of is durable.
 //!   K5  The host never gets the last free zones: cleaning, checkpoints and a full journal have them.
 //!
+//!   K6  What is read is what was written, or an error: all that is stored has checksums, the host's data in
+//!       `summaries` and `journal`.
+//!
 //! Work is done in steps of 4 MiB, as many as the host's writes ask for ([`Driver::work`] does more when
-//! nobody asks for anything). The zones' data have no checksums: a drive that returns wrong data
-//! without an error is not noticed.
+//! nobody asks for anything).
 //!
 //! Source: "On the Design of SMR HDD Block Device Driver" (Hao and others). Ours is all that makes it
 //! survive power cuts.
@@ -45,6 +47,7 @@ mod options;
 mod pool;
 mod regions;
 mod state;
+mod summaries;
 #[cfg(test)]
 mod tests;
 
@@ -151,7 +154,10 @@ impl Driver {
             buffer_bytes: state.buffer.memory_bytes()
                 + state.regions.memory_bytes()
                 + state.pending.memory_bytes()
-                + state.copies.memory_bytes(),
+                + state.copies.memory_bytes()
+                + state.journal.memory_bytes()
+                + state.summaries.memory_bytes(),
+            lost_blocks: state.lost.total().get(),
             free_zones: state.pool.free() as u64,
             ..state.counters
         }
@@ -262,7 +268,8 @@ impl Disk for Driver {
         let state = self.state();
         let mut counters = state.disk.counters();
         let own = &state.counters;
-        let added = own.journal_blocks + own.checkpoint_blocks + own.moved_blocks;
+        let added =
+            own.journal_blocks + own.checkpoint_blocks + own.summary_blocks + own.moved_blocks;
         counters.added_written_bytes += Blocks::new(added).bytes();
         counters.added_read_bytes += Blocks::new(own.moved_blocks).bytes();
         counters

@@ -18,11 +18,12 @@ use super::format::{
     Checkpoint, Entry, FORMAT_VERSION, Fault, Record, Stored, Superblock, decode_checkpoint,
     decode_header, peek_header,
 };
-use super::journal::{Journal, JournalUse};
+use super::journal::{Journal, JournalUse, JournalZone};
 use super::mapping::{MapRun, MapSpec, Mapping, PbaRange};
 use super::options::DriverOptions;
-use super::pool::{Pool, Use};
+use super::pool::{Pool, PoolZone, Use, data_len};
 use super::state::{SUPERBLOCK_COUNT, Slot, State};
+use super::summaries::Told;
 use imbrex_disk::{
     BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Geometry, Lba, Pba, ZoneAction, ZoneId,
     ZoneKind, ZoneSpec, ZoneState,
@@ -76,7 +77,8 @@ pub(super) fn format(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<Sta
         return Err(DriverError::TooSmall { got: all.len() as u64, needed });
     }
     let journal_zone_count = wanted as u32;
-    let data: Vec<u64> = all[wanted as usize..].iter().map(|(_, range)| range.len.get()).collect();
+    let data = all[wanted as usize..].iter().map(|(_, range)| data_len(range.len).get());
+    let data: Vec<u64> = data.collect();
     let spare = (data.len() as u64 * options.spare_percent / 100).max(SPARE_ZONE_COUNT_MIN);
     let len = data[spare as usize..].iter().sum();
     for zone in disk.report_zones() {
@@ -130,6 +132,8 @@ fn behind(journal: &Journal) -> u32 {
 pub(super) fn open(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<State, DriverError> {
     options.check()?;
     zones_of(disk.geometry())?;
+    // After a kill the drive may tell of what a power cut would still take back.
+    disk.flush().map_err(during("flushing the drive"))?;
     let (superblock, slot) = newest_superblock(&*disk)?;
     check_geometry(&superblock, disk.geometry())?;
     let checkpoint = read_checkpoint(&*disk, &superblock)?;
@@ -138,65 +142,122 @@ pub(super) fn open(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<State
     let mapped = checkpoint.mapped.iter().copied().map(node);
     let map = Mapping::from_sorted(spec(&superblock), mapped).map_err(damaged("checkpoint"))?;
     let mut copies = JournalIndex::new(spec(&superblock)).map_err(damaged("checkpoint"))?;
+    let mut journal = Journal::new(journal_zones(&*disk, superblock.journal_zone_count));
+    let mut crcs = checkpoint.copy_crcs.iter().copied();
     for run in &checkpoint.copies {
         copies.record(run.range, run.at).map_err(damaged("checkpoint"))?;
+        journal.note_crcs(run.at, crcs.by_ref().take(run.range.len.get() as usize));
     }
-    let journal = Journal::new(journal_zones(&*disk, superblock.journal_zone_count));
     let pool = Pool::new(&*disk, behind(&journal));
     let mut state = State::new(disk, options, superblock, slot, map, copies, journal, pool);
     for zone in state.superblock.checkpoint.zones.clone() {
         state.pool.set(zone, Use::Checkpoint);
     }
-    let entries = read_journal(&state, &checkpoint)?;
-    state.seq = checkpoint.seq + entries.len() as u64;
+    for &range in &checkpoint.lost {
+        state.lost.insert(range);
+    }
+    for &(zone, generation) in &checkpoint.generations {
+        state.pool.set_generation(zone, generation);
+    }
+    let entries = read_journal(&mut state, &checkpoint)?;
+    // One more: a torn entry has the next number, and its zone may look written to the end later on.
+    state.seq = checkpoint.seq + entries.len() as u64 + 1;
     state.counters.replayed_entries = entries.len() as u64;
-    let named = replay(&mut state, entries)?;
+    let mut told = Told { sums: checkpoint.sums.into_iter().collect() };
+    let named = replay(&mut state, &mut told, entries)?;
+    for slot in state.pool.iter().filter(|slot| slot.generation != 0) {
+        let info = state.disk.zone(slot.zone);
+        let is_read_only = info.is_some_and(|info| info.state == ZoneState::ReadOnly);
+        state.summaries.resume(slot, is_read_only, &told);
+    }
     load_buffer(&mut state)?;
     settle(&mut state, &named)?;
     Ok(state)
 }
 
+/// What lies where a superblock may.
+enum Found {
+    Superblock(Box<Superblock>),
+    Version(u32),
+    Nothing,
+    /// Something was written there, and it is none.
+    Else,
+}
+
 fn newest_superblock(disk: &dyn Disk) -> Result<(Superblock, Slot), DriverError> {
-    let mut newest: Option<(Superblock, Slot)> = None;
+    let zones = [superblocks_in(disk, 0)?, superblocks_in(disk, 1)?];
+    let mut newest: Option<(&Superblock, Slot)> = None;
     let mut other_version = None;
-    for zone in 0..SUPERBLOCK_ZONE_COUNT {
-        // One that the drive has given up leaves the other.
-        let info = disk.zone(ZoneId(zone)).filter(|info| info.state != ZoneState::Offline);
-        let Some(info) = info else { continue };
-        let written =
-            info.state.write_pointer(info.start).map_or(info.capacity, |at| at - info.start);
-        let count = written.get().min(SUPERBLOCK_COUNT);
-        let mut block = vec![0; BLOCK_LEN_BYTES];
-        for next in 0..count {
-            match disk.read(info.start + Blocks::new(next), &mut block) {
-                Ok(()) => {}
-                Err(DiskError::Medium { .. }) => continue,
-                Err(error) => return Err(during("reading superblocks")(error)),
-            }
-            match Superblock::decode(&block) {
-                Ok(found) => {
-                    if newest.as_ref().is_none_or(|(newest, _)| newest.number < found.number) {
-                        newest = Some((found, Slot { zone, next: next + 1 }));
-                    }
+    for (zone, slots) in (0..).zip(&zones) {
+        for (next, slot) in (1..).zip(slots) {
+            match slot {
+                Found::Superblock(found)
+                    if newest.is_none_or(|(newest, _)| newest.number < found.number) =>
+                {
+                    newest = Some((found, Slot { zone, next }));
                 }
-                Err(Fault::Version { got }) => other_version = Some(got),
-                // In a conventional zone what follows was never written.
-                Err(Fault::None) if info.kind == ZoneKind::Conventional => break,
-                Err(Fault::None) => {}
+                Found::Version(got) => other_version = Some(*got),
+                _ => {}
             }
         }
-        if let Some((_, slot)) = newest.as_mut().filter(|(_, slot)| slot.zone == zone)
-            && info.kind == ZoneKind::SequentialRequired
-        {
-            // A torn superblock may lie behind it.
-            slot.next = written.get();
+    }
+    let Some((found, slot)) = newest else {
+        return Err(match other_version {
+            Some(got) => DriverError::Version { expected: FORMAT_VERSION, got },
+            None => DriverError::NotFormatted,
+        });
+    };
+    // A block is written or it is not: what follows the newest one and is none was a newer one.
+    let (here, other) = (&zones[slot.zone as usize], &zones[1 - slot.zone as usize]);
+    let is_last = disk
+        .geometry()
+        .zone_capacity(ZoneId(slot.zone))
+        .is_none_or(|capacity| SUPERBLOCK_COUNT.min(capacity.get()) <= slot.next);
+    // Where the other zone was not begun again, its second one is an older one too.
+    let is_begun = !matches!(other.get(1), Some(Found::Superblock(_)));
+    let next =
+        if is_last { other.first().filter(|_| is_begun) } else { here.get(slot.next as usize) };
+    if matches!(next, Some(Found::Else)) {
+        let detail = format!("behind number {} is one whose checksum fails", found.number);
+        return Err(DriverError::Damaged { structure: "superblock", detail });
+    }
+    Ok((found.clone(), slot))
+}
+
+/// What is in the slots of a superblock zone, as far as they are written.
+fn superblocks_in(disk: &dyn Disk, zone: u32) -> Result<Vec<Found>, DriverError> {
+    // One that the drive has given up leaves the other.
+    let info = disk.zone(ZoneId(zone)).filter(|info| info.state != ZoneState::Offline);
+    let Some(info) = info else { return Ok(Vec::new()) };
+    let written = info.state.write_pointer(info.start).map_or(info.capacity, |at| at - info.start);
+    let count = written.get().min(SUPERBLOCK_COUNT);
+    let mut bytes = vec![0; count as usize * BLOCK_LEN_BYTES];
+    let failed = during("reading superblocks");
+    let is_read = match count {
+        0 => true,
+        _ => match disk.read(info.start, &mut bytes) {
+            Ok(()) => true,
+            Err(DiskError::Medium { .. }) => false,
+            Err(error) => return Err(failed(error)),
+        },
+    };
+    let mut found = Vec::new();
+    for (next, block) in (0..).zip(bytes.chunks_exact_mut(BLOCK_LEN_BYTES)) {
+        if !is_read {
+            match disk.read(info.start + Blocks::new(next), block) {
+                Ok(()) => {}
+                Err(DiskError::Medium { .. }) => block.fill(0xFF),
+                Err(error) => return Err(failed(error)),
+            }
         }
+        found.push(match Superblock::decode(block) {
+            Ok(superblock) => Found::Superblock(Box::new(superblock)),
+            Err(Fault::Version { got }) => Found::Version(got),
+            Err(Fault::None) if block.iter().all(|&byte| byte == 0) => Found::Nothing,
+            Err(Fault::None) => Found::Else,
+        });
     }
-    match (newest, other_version) {
-        (Some(found), _) => Ok(found),
-        (None, Some(got)) => Err(DriverError::Version { expected: FORMAT_VERSION, got }),
-        (None, None) => Err(DriverError::NotFormatted),
-    }
+    Ok(found)
 }
 
 fn check_geometry(superblock: &Superblock, geometry: &Geometry) -> Result<(), DriverError> {
@@ -248,111 +309,207 @@ fn read_checkpoint(disk: &dyn Disk, superblock: &Superblock) -> Result<Checkpoin
     decode_checkpoint(superblock.id, &bytes).map_err(damage)
 }
 
+/// An entry, and what of its data the drive lost.
+struct Replayed {
+    entry: Entry,
+    lost: Vec<BlockRange>,
+}
+
+fn journal_damage(detail: String) -> DriverError {
+    DriverError::Damaged { structure: "journal", detail }
+}
+
 /// The entries behind a checkpoint, whole ones only.
-fn read_journal(state: &State, checkpoint: &Checkpoint) -> Result<Vec<Entry>, DriverError> {
+fn read_journal(state: &mut State, checkpoint: &Checkpoint) -> Result<Vec<Replayed>, DriverError> {
     let mut entries = Vec::new();
     let mut seq = checkpoint.seq;
     let mut at = checkpoint.next;
     loop {
-        match read_entry(state, at, seq)? {
-            Some(entry) => {
-                seq += 1;
-                at += entry.header_len + entry.data_len;
-                entries.push(entry);
+        if let Some(found) = read_entry(state, at, seq)? {
+            seq += 1;
+            let zone = journal_zone(state, at).map(|zone| zone.range);
+            at += found.entry.header_len + found.entry.data_len;
+            if found.entry.records.is_empty() && found.lost.is_empty() {
+                // It ended its zone.
+                at = zone.map_or(at, |range| Pba::new(range.end().get()));
             }
-            None => {
-                // What follows a torn entry, or a zone's last one, begins a zone.
-                let mut begun = None;
-                for zone in &state.journal.zones {
-                    let start = Pba::new(zone.range.start.get());
-                    if start != at && read_entry(state, start, seq)?.is_some() {
-                        begun = Some(start);
-                    }
+            entries.push(found);
+            continue;
+        }
+        // What follows a torn entry, or a zone's last one, begins a zone.
+        let starts = state.journal.zones.iter().map(|zone| Pba::new(zone.range.start.get()));
+        let (mut begun, mut later) = (None, None);
+        for start in starts.filter(|&start| start != at) {
+            match read_header(state, start)? {
+                Header::Whole(entry) if entry.seq == seq => begun = Some(start),
+                Header::Whole(entry) if seq < entry.seq => later = Some(entry.seq),
+                Header::Whole(_) | Header::Unwritten => {}
+                Header::Else => {
+                    let at = start.get();
+                    return Err(journal_damage(format!("no entry begins its zone at block {at}")));
                 }
-                match begun {
-                    Some(start) => at = start,
-                    None => return Ok(entries),
-                }
+            }
+        }
+        match (begun, later) {
+            (Some(start), _) => at = start,
+            (None, None) => return Ok(entries),
+            (None, Some(later)) => {
+                return Err(journal_damage(format!("entry {later} is there, {seq} is not")));
             }
         }
     }
 }
 
+/// What lies where an entry may begin.
+enum Header {
+    Whole(Entry),
+    /// Nothing was written there, or not all of it. What is behind the end of a zone that was finished early reads
+    /// as one byte again and again.
+    Unwritten,
+    /// Something else, or a header whose checksum fails, or one that cannot be read.
+    Else,
+}
+
+fn journal_zone(state: &State, at: Pba) -> Option<&JournalZone> {
+    state.journal.zones.iter().find(|zone| zone.range.contains(Lba::new(at.get())))
+}
+
+/// How far the zone of a block of the journal is written, by the drive; none outside of the journal.
+fn written_to(state: &State, at: Pba) -> Option<Lba> {
+    let zone = journal_zone(state, at)?;
+    match state.disk.zone(zone.zone)?.state {
+        ZoneState::Full | ZoneState::ReadOnly => Some(zone.range.end()),
+        other => Some(other.write_pointer(zone.range.start).unwrap_or(zone.range.start)),
+    }
+}
+
+/// Reads blocks of the journal: `Ok(None)` where the medium fails.
+fn read_blocks(state: &State, at: Pba, len: Blocks) -> Result<Option<Vec<u8>>, DriverError> {
+    let mut bytes = vec![0; len.bytes() as usize];
+    if len.is_zero() {
+        return Ok(Some(bytes));
+    }
+    match state.disk.read(Lba::new(at.get()), &mut bytes) {
+        Ok(()) => Ok(Some(bytes)),
+        Err(DiskError::Medium { .. }) => Ok(None),
+        Err(error) => Err(during("reading the journal")(error)),
+    }
+}
+
+fn read_header(state: &State, at: Pba) -> Result<Header, DriverError> {
+    let Some(written_to) = written_to(state, at) else { return Ok(Header::Unwritten) };
+    if written_to.get() <= at.get() {
+        return Ok(Header::Unwritten);
+    }
+    let Some(first) = read_blocks(state, at, Blocks::new(1))? else { return Ok(Header::Else) };
+    let Some(len) = peek_header(state.superblock.id, at, &first) else { return Ok(Header::Else) };
+    if written_to.get() < at.get() + len.get() {
+        return Ok(Header::Unwritten);
+    }
+    let Some(header) = read_blocks(state, at, len)? else { return Ok(Header::Else) };
+    Ok(decode_header(&header).map_err(journal_damage)?.map_or(Header::Else, Header::Whole))
+}
+
 /// The entry at `at` if it is number `seq` and whole.
-fn read_entry(state: &State, at: Pba, seq: u64) -> Result<Option<Entry>, DriverError> {
-    let inside = |zone: &&super::journal::JournalZone| zone.range.contains(Lba::new(at.get()));
-    let Some(zone) = state.journal.zones.iter().find(inside) else { return Ok(None) };
-    let written_to = match state.disk.zone(zone.zone).map(|info| info.state) {
-        Some(ZoneState::Full | ZoneState::ReadOnly) => zone.range.end(),
-        Some(other) => other.write_pointer(zone.range.start).unwrap_or(zone.range.start),
-        None => return Ok(None),
-    };
-    let read = |at: Pba, len: Blocks| -> Result<Option<Vec<u8>>, DriverError> {
-        if written_to.get() < at.get() + len.get() {
-            return Ok(None);
+///
+/// A power cut leaves a prefix of what was written to a zone. So what lies below the pointer and is not as it
+/// was written is damage.
+fn read_entry(state: &mut State, at: Pba, seq: u64) -> Result<Option<Replayed>, DriverError> {
+    let mut entry = match read_header(state, at)? {
+        Header::Whole(entry) if entry.seq == seq => entry,
+        Header::Unwritten => return Ok(None),
+        // Another life of the zone.
+        Header::Whole(_) if begins_zone(state, at) => return Ok(None),
+        Header::Whole(_) | Header::Else => {
+            return Err(journal_damage(format!("entry {seq} should begin at block {}", at.get())));
         }
-        if len.is_zero() {
-            return Ok(Some(Vec::new()));
-        }
-        let mut bytes = vec![0; len.bytes() as usize];
-        let read = state.disk.read(Lba::new(at.get()), &mut bytes);
-        read.map_err(during("reading the journal")).map(|()| Some(bytes))
     };
-    let Some(first) = read(at, Blocks::new(1))? else { return Ok(None) };
-    let Some((header_len, found)) = peek_header(state.superblock.id, at, &first) else {
-        return Ok(None);
-    };
-    if found != seq {
+    let start = at + entry.header_len;
+    if written_to(state, at).is_none_or(|end| end.get() < start.get() + entry.data_len.get()) {
         return Ok(None);
     }
-    let Some(header) = read(at, header_len)? else { return Ok(None) };
-    let damage = |detail| DriverError::Damaged { structure: "journal", detail };
-    let Some(entry) = decode_header(&header).map_err(damage)? else { return Ok(None) };
-    let Some(data) = read(at + header_len, entry.data_len)? else { return Ok(None) };
-    Ok((crc32c::crc32c(&data) == entry.data_crc).then_some(entry))
+    let data = read_blocks(state, start, entry.data_len)?;
+    let mut lost = Vec::new();
+    entry.records.retain(|record| {
+        let Record::Data { range, at, crc } = *record else { return true };
+        let bytes = data.as_ref().and_then(|data| {
+            let from = Blocks::new(at.get().checked_sub(start.get())?).bytes() as usize;
+            data.get(from..from.checked_add(range.len.bytes() as usize)?)
+        });
+        let whole = bytes.filter(|bytes| crc32c::crc32c(bytes) == crc);
+        whole.inspect(|bytes| state.journal.note(at, bytes)).is_some() || {
+            lost.push(range);
+            false
+        }
+    });
+    Ok(Some(Replayed { entry, lost }))
+}
+
+fn begins_zone(state: &State, at: Pba) -> bool {
+    journal_zone(state, at).is_some_and(|zone| zone.range.start.get() == at.get())
+}
+
+/// The host's newest content of `range` is gone.
+fn lose(state: &mut State, range: BlockRange) {
+    state.copies.forget(range);
+    state.lost.insert(range);
 }
 
 /// Does again what the journal says. The zones that records name which depend on how far they are
 /// written come back: until the next checkpoint they must stay as they are, for the next recovery.
-fn replay(state: &mut State, entries: Vec<Entry>) -> Result<BTreeSet<ZoneId>, DriverError> {
-    let records: Vec<Record> = entries.into_iter().flat_map(|entry| entry.records).collect();
-    let mut emptied: BTreeMap<ZoneId, usize> = BTreeMap::new();
-    for (index, record) in records.iter().enumerate() {
-        if let Record::Emptied { zone } = *record {
-            emptied.insert(zone, index);
+fn replay(
+    state: &mut State,
+    told: &mut Told,
+    entries: Vec<Replayed>,
+) -> Result<BTreeSet<ZoneId>, DriverError> {
+    let mut emptied: BTreeMap<ZoneId, (usize, usize)> = BTreeMap::new();
+    for (number, found) in entries.iter().enumerate() {
+        for (index, record) in found.entry.records.iter().enumerate() {
+            if let Record::Emptied { zone } = *record {
+                emptied.insert(zone, (number, index));
+            }
         }
     }
     let mut named = BTreeSet::new();
-    for (index, record) in records.into_iter().enumerate() {
-        let mut is_there = |at: Pba, len: Blocks| {
-            let zone = state.pool.zone_of(at).map(|slot| slot.zone);
-            let emptied = zone.and_then(|zone| emptied.get(&zone));
-            let is_older = emptied.is_some_and(|&last| index < last);
-            named.extend(zone.filter(|_| !is_older));
-            is_older || state.pool.has(at, len)
-        };
-        match record {
-            Record::Evicted { range, at } | Record::Moved { range, at }
-                if !is_there(at, range.len) =>
-            {
-                state.counters.ignored_records += 1;
+    for (number, found) in entries.into_iter().enumerate() {
+        for (index, record) in found.entry.records.into_iter().enumerate() {
+            let mut is_there = |told: &Told, at: Pba, len: Blocks| {
+                let slot = state.pool.zone_of(at);
+                let last = slot.and_then(|slot| emptied.get(&slot.zone));
+                let is_older = last.is_some_and(|&last| (number, index) < last);
+                named.extend(slot.map(|slot| slot.zone).filter(|_| !is_older));
+                is_older || slot.is_some_and(|slot| told.has(slot, at, len))
+            };
+            match record {
                 // Its blocks may be another's by now, or nobody's.
-                let _ = range;
+                Record::Evicted { range, at } | Record::Moved { range, at }
+                    if !is_there(told, at, range.len) =>
+                {
+                    state.counters.ignored_records += 1;
+                }
+                Record::Evicted { range, at } => {
+                    state.copies.forget(range);
+                    state.lost.remove(range);
+                    take_over(state, range, at)?;
+                }
+                Record::Moved { range, at } => take_over(state, range, at)?,
+                Record::Trimmed { range } => {
+                    state.copies.forget(range);
+                    state.lost.remove(range);
+                    state.map.unset(range);
+                }
+                Record::Data { range, at, .. } => {
+                    state.lost.remove(range);
+                    state.copies.record(range, at).map_err(damaged("journal"))?;
+                }
+                Record::Emptied { zone } => {
+                    state.pool.get(zone).into_iter().for_each(|slot| told.forget(slot));
+                }
+                Record::Opened { zone, generation } => state.pool.set_generation(zone, generation),
+                Record::Sum { at, sum } => drop(told.sums.insert(at, sum)),
             }
-            Record::Evicted { range, at } => {
-                state.copies.forget(range);
-                take_over(state, range, at)?;
-            }
-            Record::Moved { range, at } => take_over(state, range, at)?,
-            Record::Trimmed { range } => {
-                state.copies.forget(range);
-                state.map.unset(range);
-            }
-            Record::Data { range, at } => {
-                state.copies.record(range, at).map_err(damaged("journal"))?;
-            }
-            Record::Emptied { .. } => {}
         }
+        found.lost.into_iter().for_each(|range| lose(state, range));
     }
     Ok(named)
 }
@@ -377,33 +534,50 @@ fn load_buffer(state: &mut State) -> Result<(), DriverError> {
     let everything = BlockRange::new(Lba::new(0), state.superblock.len);
     let copies: Vec<_> = state.copies.copies_of(everything).collect();
     for (range, place) in copies {
-        let mut done = 0;
-        while done < range.len.get() {
-            let count = (range.len.get() - done).min(READ_LEN);
-            let mut bytes = vec![0; count as usize * BLOCK_LEN_BYTES];
-            let from = Lba::new(place.start.get() + done);
-            state.disk.read(from, &mut bytes).map_err(during("reading the write buffer back"))?;
-            state.buffer.write(range.start + Blocks::new(done), &bytes);
-            done += count;
+        for from in (0..range.len.get()).step_by(READ_LEN as usize) {
+            let len = Blocks::new((range.len.get() - from).min(READ_LEN));
+            let part = BlockRange::new(range.start + Blocks::new(from), len);
+            load_part(state, part, place.start + Blocks::new(from))?;
         }
-        state.regions.insert(range);
+    }
+    Ok(())
+}
+
+/// Reads back the copies of `range` from `at`: together, or one by one if the medium fails.
+fn load_part(state: &mut State, range: BlockRange, at: Pba) -> Result<(), DriverError> {
+    let Some(bytes) = read_blocks(state, at, range.len)? else {
+        if range.len == Blocks::new(1) {
+            lose(state, range);
+            return Ok(());
+        }
+        for index in (0..range.len.get()).map(Blocks::new) {
+            load_part(state, BlockRange::new(range.start + index, Blocks::new(1)), at + index)?;
+        }
+        return Ok(());
+    };
+    for (index, block) in (0..).map(Blocks::new).zip(bytes.chunks_exact(BLOCK_LEN_BYTES)) {
+        let lba = BlockRange::new(range.start + index, Blocks::new(1));
+        if crc32c::crc32c(block) == state.journal.crc(at + index) {
+            state.buffer.write(lba.start, block);
+            state.regions.insert(lba);
+        } else {
+            lose(state, lba);
+        }
     }
     Ok(())
 }
 
 /// Says what each zone is now, and writes that down before anything else is written.
 fn settle(state: &mut State, named: &BTreeSet<ZoneId>) -> Result<(), DriverError> {
-    let is_blank = |slot: &&super::pool::PoolZone| {
-        slot.used == Use::Sealed && state.map.valid(slot.zone).is_zero()
-    };
+    let is_blank =
+        |slot: &&PoolZone| slot.used == Use::Sealed && state.map.valid(slot.zone).is_zero();
     let blank: Vec<ZoneId> = state.pool.iter().filter(is_blank).map(|slot| slot.zone).collect();
     for zone in blank {
         let waits = named.contains(&zone);
         state.pool.set(zone, if waits { Use::Recorded } else { Use::Resettable });
     }
     // Zones that are written in part take what comes next.
-    let part =
-        |slot: &&super::pool::PoolZone| slot.used == Use::Sealed && slot.written < slot.range.len;
+    let part = |slot: &&PoolZone| slot.used == Use::Sealed && !slot.is_full();
     let open: Vec<ZoneId> = state.pool.iter().filter(part).map(|slot| slot.zone).take(2).collect();
     for (index, zone) in open.into_iter().enumerate() {
         state.pool.set(zone, Use::Open);
@@ -417,8 +591,7 @@ fn settle(state: &mut State, named: &BTreeSet<ZoneId>) -> Result<(), DriverError
     // Not before the checkpoint: how far a zone is written tells which records count.
     let ended: Vec<ZoneId> = state.pool.iter().filter(part).map(|slot| slot.zone).collect();
     for zone in ended {
-        let finished = state.pool.finish(&*state.disk, zone);
-        finished.map_err(during("finishing a zone"))?;
+        state.finish_data(zone).map_err(during("finishing a zone"))?;
     }
     for zone in &state.journal.zones {
         let found = state.disk.zone(zone.zone).map(|info| info.state);

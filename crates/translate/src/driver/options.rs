@@ -27,6 +27,9 @@ pub struct DriverOptions {
     pub bypass_len: Blocks,
     /// Whether to list what is evicted, for [`Driver::take_evictions`](super::Driver::take_evictions).
     pub lists_evictions: bool,
+    /// Summaries of data zones that are kept in memory, some 570 bytes each, for half a MiB of data: reading
+    /// where there is none takes another read of the drive.
+    pub kept_summary_count: usize,
 }
 
 impl Default for DriverOptions {
@@ -40,6 +43,7 @@ impl Default for DriverOptions {
             spare_percent: 7,
             bypass_len: Blocks::holding(16 << 20),
             lists_evictions: false,
+            kept_summary_count: 1 << 15,
         }
     }
 }
@@ -79,6 +83,10 @@ pub struct DriverCounters {
     pub checkpoints: u64,
     /// Their blocks, superblocks included.
     pub checkpoint_blocks: u64,
+    /// Summaries written.
+    pub summary_blocks: u64,
+    /// Reads that found a block to be another than was written there.
+    pub wrong_blocks: u64,
     /// Cleanings completed.
     pub cleanings: u64,
     /// Zones that they emptied.
@@ -107,6 +115,8 @@ pub struct DriverCounters {
     pub buffered_blocks: u64,
     /// Memory of the write buffer with its indices, now.
     pub buffer_bytes: u64,
+    /// Blocks that the drive lost before they left the journal, and nobody has written since, now.
+    pub lost_blocks: u64,
     /// Zones that could take data, now.
     pub free_zones: u64,
 }

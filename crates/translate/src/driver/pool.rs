@@ -12,10 +12,15 @@
 //! A zone whose data are all dead may still be named by what a power cut would leave of the journal;
 //! so it is reset only behind a durable record that it is empty (K3 of the driver). A checkpoint lies
 //! in zones of the pool too.
+//!
+//! A [`Pba`] counts the data blocks of its zone; where they lie among the summaries is told by
+//! [`PoolZone::place`].
 
-use imbrex_disk::{
-    BlockRange, Blocks, Disk, DiskError, Pba, ZoneAction, ZoneId, ZoneKind, ZoneState,
-};
+use super::format::STRETCH_LEN;
+use imbrex_disk::{Blocks, Disk, DiskError, Lba, Pba, ZoneAction, ZoneId, ZoneKind, ZoneState};
+
+/// A stretch with its summary.
+const SPAN: u64 = STRETCH_LEN + 1;
 
 /// What a data zone is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,13 +46,77 @@ pub(super) enum Use {
 }
 
 /// A zone of the pool.
+///
+/// ```text
+///     | 127 data blocks | summary | 127 data blocks | summary | data | summary |
+///                                       ^ pointer                              ^ capacity
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PoolZone {
     pub(super) zone: ZoneId,
-    pub(super) range: BlockRange,
+    pub(super) start: Lba,
+    pub(super) capacity: Blocks,
     pub(super) used: Use,
-    /// How much of it is written.
-    pub(super) written: Blocks,
+    /// How much of it is written, summaries included.
+    pub(super) pointer: Blocks,
+    /// Which of its lives this is; 0 if it holds no data.
+    pub(super) generation: u64,
+}
+
+impl PoolZone {
+    /// How many data blocks fit.
+    pub(super) fn len(&self) -> Blocks {
+        data_len(self.capacity)
+    }
+
+    /// How many data blocks are written.
+    pub(super) fn written(&self) -> Blocks {
+        let pointer = self.pointer.get();
+        let in_stretch = (pointer % SPAN).min(STRETCH_LEN);
+        Blocks::new(pointer / SPAN * STRETCH_LEN + in_stretch).min(self.len())
+    }
+
+    /// How many data blocks a summary of the zone tells of.
+    pub(super) fn summed(&self) -> Blocks {
+        let is_whole = self.pointer == self.capacity;
+        if is_whole { self.len() } else { Blocks::new(self.pointer.get() / SPAN * STRETCH_LEN) }
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.pointer == self.capacity
+    }
+
+    /// Whether a summary lies, or will lie, at a block of the zone.
+    pub(super) fn is_summary(&self, offset: Blocks) -> bool {
+        offset.get() % SPAN == STRETCH_LEN || offset + Blocks::new(1) == self.capacity
+    }
+
+    /// The number of a data block in its zone.
+    pub(super) fn index(&self, at: Pba) -> u64 {
+        at.get() - self.start.get()
+    }
+
+    /// The data block of that number.
+    pub(super) fn pba(&self, index: u64) -> Pba {
+        Pba::new(self.start.get() + index)
+    }
+
+    /// Where a data block lies on the drive.
+    pub(super) fn place(&self, at: Pba) -> Lba {
+        let index = self.index(at);
+        self.start + Blocks::new(index + index / STRETCH_LEN)
+    }
+
+    /// Where the summary lies that tells of a data block.
+    pub(super) fn summary_of(&self, at: Pba) -> Lba {
+        let offset = self.index(at) / STRETCH_LEN * SPAN + STRETCH_LEN;
+        self.start + Blocks::new(offset.min(self.capacity.get() - 1))
+    }
+}
+
+/// How many data blocks fit a zone of `capacity`.
+pub(super) fn data_len(capacity: Blocks) -> Blocks {
+    Blocks::new(capacity.get() - capacity.get().div_ceil(SPAN))
 }
 
 /// All of them, in order of their numbers.
@@ -62,8 +131,7 @@ impl Pool {
     pub(super) fn new(disk: &dyn Disk, first: u32) -> Pool {
         let zones = disk.report_zones().into_iter().skip(first as usize);
         let zones = zones.filter(|info| info.kind == ZoneKind::SequentialRequired).map(|info| {
-            let range = BlockRange::new(info.start, info.capacity);
-            let (used, written) = match info.state {
+            let (used, pointer) = match info.state {
                 ZoneState::Offline => (Use::Lost, Blocks::ZERO),
                 ZoneState::Empty => (Use::Free, Blocks::ZERO),
                 ZoneState::Full | ZoneState::ReadOnly | ZoneState::NoPointer => {
@@ -73,7 +141,8 @@ impl Pool {
                     (Use::Sealed, write_pointer - info.start)
                 }
             };
-            PoolZone { zone: info.zone, range, used, written }
+            let (zone, start, capacity) = (info.zone, info.start, info.capacity);
+            PoolZone { zone, start, capacity, used, pointer, generation: 0 }
         });
         Pool { zones: zones.collect() }
     }
@@ -90,9 +159,19 @@ impl Pool {
         self.zones.binary_search_by_key(&zone, |slot| slot.zone).ok()
     }
 
+    fn get_mut(&mut self, zone: ZoneId) -> Option<&mut PoolZone> {
+        self.index(zone).map(|index| &mut self.zones[index])
+    }
+
     pub(super) fn set(&mut self, zone: ZoneId, used: Use) {
-        if let Some(index) = self.index(zone) {
-            self.zones[index].used = used;
+        if let Some(slot) = self.get_mut(zone) {
+            slot.used = used;
+        }
+    }
+
+    pub(super) fn set_generation(&mut self, zone: ZoneId, generation: u64) {
+        if let Some(slot) = self.get_mut(zone) {
+            slot.generation = generation;
         }
     }
 
@@ -121,8 +200,7 @@ impl Pool {
         loop {
             let first = |wanted: Use| self.zones.iter().position(|slot| slot.used == wanted);
             // One written in part counts among the zones that a drive can have active.
-            let is_active =
-                |slot: &PoolZone| slot.used == Use::Resettable && slot.written < slot.range.len;
+            let is_active = |slot: &PoolZone| slot.used == Use::Resettable && !slot.is_full();
             let active = self.zones.iter().position(is_active);
             let found = active.or_else(|| first(Use::Free)).or_else(|| first(Use::Resettable));
             let Some(index) = found else { return Ok(None) };
@@ -138,47 +216,79 @@ impl Pool {
                 }
             }
             slot.used = used;
-            slot.written = Blocks::ZERO;
+            slot.pointer = Blocks::ZERO;
+            slot.generation = 0;
             return Ok(Some(slot.zone));
         }
     }
 
     /// Ends a zone that is written in part, for the drive too.
     pub(super) fn finish(&mut self, disk: &dyn Disk, zone: ZoneId) -> Result<(), DiskError> {
-        if let Some(index) = self.index(zone) {
-            let slot = &mut self.zones[index];
-            if slot.written < slot.range.len {
-                disk.manage_zone(zone, ZoneAction::Finish)?;
-                slot.written = slot.range.len;
-            }
+        if let Some(slot) = self.get_mut(zone).filter(|slot| !slot.is_full()) {
+            disk.manage_zone(zone, ZoneAction::Finish)?;
+            slot.pointer = slot.capacity;
         }
         Ok(())
     }
 
-    /// What is left of a zone being written: where the next block goes, and how much fits.
+    /// What is left of a zone being written: where the next data block goes, and how many fit.
     pub(super) fn rest(&self, zone: ZoneId) -> (Pba, Blocks) {
         let Some(slot) = self.get(zone) else { return (Pba::new(0), Blocks::ZERO) };
-        let next = slot.range.start + slot.written;
-        (Pba::new(next.get()), slot.range.len - slot.written)
+        (slot.pba(slot.written().get()), slot.len() - slot.written())
     }
 
-    /// Notes that so much was written to a zone.
+    /// Notes that so much was written to a zone, summaries included.
     pub(super) fn advance(&mut self, zone: ZoneId, len: Blocks) {
-        if let Some(index) = self.index(zone) {
-            self.zones[index].written += len;
+        if let Some(slot) = self.get_mut(zone) {
+            slot.pointer += len;
         }
     }
 
-    /// Which zone holds a block.
+    /// Which zone holds a data block.
     pub(super) fn zone_of(&self, at: Pba) -> Option<&PoolZone> {
-        let behind = self.zones.partition_point(|slot| slot.range.start.get() <= at.get());
+        let behind = self.zones.partition_point(|slot| slot.start.get() <= at.get());
         let slot = &self.zones[behind.checked_sub(1)?];
-        (at.get() < slot.range.end().get()).then_some(slot)
+        (slot.index(at) < slot.len().get()).then_some(slot)
     }
+}
 
-    /// Whether the drive has what a record says lies at `at`.
-    pub(super) fn has(&self, at: Pba, len: Blocks) -> bool {
-        let written_to = |slot: &PoolZone| slot.range.start.get() + slot.written.get();
-        self.zone_of(at).is_some_and(|slot| at.get() + len.get() <= written_to(slot))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every block of a zone is a summary or the place of one data block, whatever its capacity, and a
+    /// summary follows what it tells of.
+    #[test]
+    fn data_and_summaries_fill_a_zone() {
+        for capacity in [1, 2, 28, 127, 128, 129, 130, 255, 256, 257, 600] {
+            let mut slot = PoolZone {
+                zone: ZoneId(3),
+                start: Lba::new(1000),
+                capacity: Blocks::new(capacity),
+                used: Use::Sealed,
+                pointer: Blocks::ZERO,
+                generation: 1,
+            };
+            let mut indices = 0..slot.len().get();
+            let (mut written, mut summed) = (0, 0);
+            for offset in 0..capacity {
+                slot.pointer = Blocks::new(offset);
+                assert_eq!(slot.written().get(), written, "{offset} of {capacity}");
+                assert_eq!(slot.summed().get(), summed, "{offset} of {capacity}");
+                if slot.is_summary(slot.pointer) {
+                    for index in summed..written {
+                        assert_eq!(slot.summary_of(slot.pba(index)), slot.start + slot.pointer);
+                    }
+                    summed = written;
+                } else {
+                    let at = slot.pba(indices.next().unwrap());
+                    assert_eq!(slot.place(at), slot.start + slot.pointer, "{capacity}");
+                    written += 1;
+                }
+            }
+            slot.pointer = slot.capacity;
+            assert_eq!((slot.written().get(), slot.summed().get()), (written, written));
+            assert_eq!(indices.next(), None);
+        }
     }
 }

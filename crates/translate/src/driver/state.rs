@@ -8,8 +8,9 @@ use super::format::{self, RECORD_COUNT_MAX, Record, Superblock, encode_header};
 use super::journal::{Journal, JournalUse};
 use super::mapping::{Mapping, MappingError, PbaRange};
 use super::options::{DriverCounters, DriverOptions};
-use super::pool::{Pool, Use};
+use super::pool::{Pool, PoolZone, Use};
 use super::regions::{EvictionOrder, Regions};
+use super::summaries::{Part, Summaries};
 use imbrex_disk::{
     BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Known, Lba, Pba, Persist, ReadRequest,
     ZoneId,
@@ -59,6 +60,9 @@ pub(super) struct State {
     pub(super) journal: Journal,
     pub(super) seq: u64,
     pub(super) pool: Pool,
+    pub(super) summaries: Summaries,
+    /// What the host wrote and the drive lost before it left the journal.
+    pub(super) lost: Regions,
     /// The zones being written: what is evicted, and what cleaning moves.
     pub(super) open: [Option<ZoneId>; 2],
     pub(super) evicting: Option<BlockRange>,
@@ -100,6 +104,7 @@ impl State {
         journal: Journal,
         pool: Pool,
     ) -> State {
+        let id = superblock.id;
         State {
             disk,
             superblock,
@@ -113,6 +118,8 @@ impl State {
             journal,
             seq: 1,
             pool,
+            summaries: Summaries::new(id, options.kept_summary_count),
+            lost: Regions::new(EvictionOrder::LargestRegion),
             open: [None; 2],
             evicting: None,
             cleaning: None,
@@ -138,6 +145,7 @@ impl State {
                 self.evict_step()?;
             }
             self.buffer.write(at, data);
+            self.lost.remove(range);
             self.regions.insert(range);
             self.pending.insert(range);
         }
@@ -147,10 +155,13 @@ impl State {
         self.pace(range.len)
     }
 
-    pub(super) fn read(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
+    pub(super) fn read(&mut self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
         let mut parts = Vec::new();
         for request in requests.iter_mut() {
             let range = BlockRange::new(request.at, Blocks::holding(request.buf.len() as u64));
+            if let Some(lost) = self.lost.within(range).next() {
+                return Err(DiskError::Medium { at: lost.start });
+            }
             let (mut at, mut rest) = (range.start, &mut *request.buf);
             let held: Vec<BlockRange> = self.regions.within(range).collect();
             let ends = held.iter().map(|run| run.start).chain([range.end()]);
@@ -160,17 +171,14 @@ impl State {
                     let (_, behind) = rest.split_at_mut((piece.range.start - at).bytes() as usize);
                     let (buf, behind) = behind.split_at_mut(piece.range.len.bytes() as usize);
                     match piece.at {
-                        Some(pba) => parts.push(ReadRequest { at: Lba::new(pba.get()), buf }),
+                        Some(pba) => parts.push(Part { at: pba, lba: piece.range.start, buf }),
                         None => buf.fill(0),
                     }
                     (at, rest) = (piece.range.end(), behind);
                 }
             }
         }
-        if !parts.is_empty() {
-            self.disk.read_batch(&mut parts).map_err(|error| self.told_to_host(error))?;
-        }
-        drop(parts);
+        self.read_data(parts)?;
         for request in requests.iter_mut() {
             self.buffer.read_over(request.at, request.buf);
         }
@@ -179,7 +187,8 @@ impl State {
 
     /// What is known of the first block of `range`, and for how many more that is so.
     pub(super) fn known(&self, range: BlockRange) -> (Known, Blocks) {
-        let held = self.regions.within(range).next();
+        let lost = self.lost.within(range).next();
+        let held = self.regions.within(range).chain(lost).min_by_key(|run| run.start);
         let held_from = held.map_or(range.end(), |run| run.start);
         if let Some(run) = held.filter(|run| run.start == range.start) {
             return (Known::Nothing, run.len);
@@ -220,19 +229,6 @@ impl State {
         Ok(())
     }
 
-    /// An error of the drive below, with the host's address.
-    fn told_to_host(&self, error: DiskError) -> DiskError {
-        match error {
-            DiskError::Medium { at } => {
-                let place = PbaRange { start: Pba::new(at.get()), len: Blocks::new(1) };
-                let owner = self.map.owner(place);
-                let lba = owner.map_or(at, |run| run.start + (place.start - run.at));
-                DiskError::Medium { at: lba }
-            }
-            other => other,
-        }
-    }
-
     // The write buffer.
 
     /// The buffer does not hold `range` any more.
@@ -241,6 +237,7 @@ impl State {
         self.regions.remove(range);
         self.pending.remove(range);
         self.copies.forget(range);
+        self.lost.remove(range);
     }
 
     /// Evicts a piece of the next victim.
@@ -282,15 +279,21 @@ impl State {
             let (zone, at, room) = self.place(stream)?;
             let (now, behind) = rest.split_at(rest.len().min(room.bytes() as usize));
             rest = behind;
-            self.disk.write(Lba::new(at.get()), now, Persist::Cached)?;
+            let mut placed = Vec::new();
             let mut left = PbaRange { start: at, len: Blocks::holding(now.len() as u64) };
-            self.pool.advance(zone, left.len);
             while let Some(range) = unplaced.filter(|_| !left.len.is_zero()) {
-                let len = Blocks::new(range.len.get().min(left.len.get()));
-                self.put(stream, BlockRange::new(range.start, len), left.start)?;
+                let len = range.len.min(left.len);
+                placed.push((BlockRange::new(range.start, len), left.start));
                 left = PbaRange { start: left.start + len, len: left.len - len };
                 let behind = BlockRange::new(range.start + len, range.len - len);
                 unplaced = if behind.len.is_zero() { ranges.next() } else { Some(behind) };
+            }
+            let lbas = placed
+                .iter()
+                .flat_map(|(range, _)| (range.start.get()..range.end().get()).map(Lba::new));
+            self.write_data(zone, now, lbas)?;
+            for (range, at) in placed {
+                self.put(stream, range, at)?;
             }
             self.seal_if_full(zone)?;
         }
@@ -333,7 +336,7 @@ impl State {
     /// Ends a zone that is full. The flush is what keeps a power cut from leaving many zones written in
     /// part: a drive may have only so many.
     fn seal_if_full(&mut self, zone: ZoneId) -> Result<(), DiskError> {
-        if self.pool.rest(zone).1.is_zero() {
+        if self.pool.get(zone).is_some_and(PoolZone::is_full) {
             let is_empty = self.map.valid(zone).is_zero();
             self.pool.set(zone, if is_empty { Use::Emptied } else { Use::Sealed });
             self.open.iter_mut().filter(|open| **open == Some(zone)).for_each(|open| *open = None);
@@ -352,7 +355,10 @@ impl State {
             }
             // Making room may have opened one, to empty the journal.
             if self.open[stream as usize].is_none() {
-                self.open[stream as usize] = Some(self.take_zone(Use::Open)?);
+                let zone = self.take_zone(Use::Open)?;
+                self.pool.set_generation(zone, self.seq);
+                self.records.push(Record::Opened { zone, generation: self.seq });
+                self.open[stream as usize] = Some(zone);
             }
         }
         let zone = self.open[stream as usize].expect("opened above");
@@ -370,7 +376,10 @@ impl State {
             self.reclaim()?;
         }
         let taken = self.pool.take(&*self.disk, used)?;
-        taken.ok_or_else(|| no_room("no zone of the drive is free for the block driver".to_owned()))
+        let none = || no_room("no zone of the drive is free for the block driver".to_owned());
+        let zone = taken.ok_or_else(none)?;
+        self.summaries.forget(zone);
+        Ok(zone)
     }
 
     /// Sees to it that more than `kept` zones are free.
@@ -400,6 +409,9 @@ impl State {
         // An entry is no more than half of a short zone.
         let quarter = self.journal.zone_len().get() / 4;
         let record_count_max = format::record_count(Blocks::new(quarter)).min(RECORD_COUNT_MAX);
+        // S2: before the records of what they are the checksums of.
+        let untold = self.summaries.take_untold(&self.pool);
+        drop(self.records.splice(0..0, untold));
         loop {
             let count = self.records.len().min(record_count_max / 2);
             let records: Vec<Record> = self.records.drain(..count).collect();
@@ -438,19 +450,23 @@ impl State {
         let header_len = format::header_len(records.len() + ranges.len());
         let start = self.journal.next();
         let mut at = start + header_len;
+        let mut rest = data;
         for &range in ranges {
-            records.push(Record::Data { range, at });
-            at += range.len;
+            let (bytes, behind) = rest.split_at(range.len.bytes() as usize);
+            records.push(Record::Data { range, at, crc: crc32c::crc32c(bytes) });
+            (at, rest) = (at + range.len, behind);
         }
-        let mut bytes = encode_header(self.superblock.id, self.seq, start, &records, data);
+        let data_len = Blocks::holding(data.len() as u64);
+        let mut bytes = encode_header(self.superblock.id, self.seq, start, &records, data_len);
         bytes.extend_from_slice(data);
         self.disk.write(Lba::new(start.get()), &bytes, Persist::Cached)?;
         let len = Blocks::holding(bytes.len() as u64);
         self.journal.advance(len);
+        self.journal.note(start + header_len, data);
         self.counters.journal_blocks += len.get();
         self.seq += 1;
         for record in &records {
-            if let Record::Data { range, at } = *record {
+            if let Record::Data { range, at, .. } = *record {
                 self.copies.record(range, at).map_err(|error| broken(&error))?;
                 self.pending.remove(range);
             }
@@ -461,8 +477,12 @@ impl State {
     /// Goes on in a free journal zone. If there is none, one is emptied first, and a checkpoint holds
     /// what has happened: then false says that there may be nothing left to write.
     fn turn_journal(&mut self) -> Result<bool, DiskError> {
-        if self.journal.turn(&*self.disk)? {
-            return Ok(true);
+        if self.journal.count(JournalUse::Free) > 0 {
+            if !self.journal.room().is_zero() {
+                // It says that the zone ends here: what is missing behind another entry is damage.
+                self.write_entry(Vec::new(), &[], &[])?;
+            }
+            return self.journal.turn(&*self.disk);
         }
         self.is_emptying_journal = true;
         if let Some(zone) = self.least_active() {

@@ -1,6 +1,7 @@
 #![doc = include_str!("../../../../docs/formats/fixed_bands.md")]
 
 use super::{ReadBack, Staging};
+use crate::fields::{get_u32, get_u64, put_u32, put_u64};
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Lba};
 
 pub(crate) const FORMAT_VERSION: u32 = 1;
@@ -265,22 +266,6 @@ fn seal(bytes: &mut Block) {
 
 fn is_sealed(bytes: &Block) -> bool {
     get_u32(bytes, CRC) == crc32c::crc32c(&bytes[..CRC])
-}
-
-fn put_u32(bytes: &mut [u8], at: usize, value: u32) {
-    bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
-}
-
-fn put_u64(bytes: &mut [u8], at: usize, value: u64) {
-    bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
-}
-
-fn get_u32(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
-}
-
-fn get_u64(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
 }
 
 #[cfg(test)]

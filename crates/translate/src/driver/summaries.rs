@@ -1,0 +1,333 @@
+//! Checksums of the data zones: what is read is what was written there, or an error.
+//!
+//! ```text
+//!     data zone   | 127 blocks | summary | 127 blocks | summary | 40 blocks |    ...
+//!                       stretch                                   ^ open: its checksums are in
+//!                                                                   memory, and in the journal
+//! ```
+//!
+//! A summary has an address and a checksum for each block of its stretch, and the zone's generation. So
+//! a block that rotted, one that was written elsewhere, and one that another write landed on are found, as is
+//! a whole stretch of an earlier life of the zone.
+//!
+//! Invariants
+//!   S1  A mapped block lies in a stretch whose summary is written, or its checksum is in `open`.
+//!   S2  What of `open` is neither in the journal nor in the checkpoint is there before the record that maps
+//!       the block: no power cut leaves a mapped block without its checksum.
+//!
+//! Cost: one block in 128; a read of a stretch whose summary is not in memory reads it too, some 250 KiB
+//! further on.
+//!
+//! Not here: checksums of the journal (`format`, `journal`) and of checkpoints.
+
+use super::format::{Record, STRETCH_LEN, Sum, decode_summary, encode_summary};
+use super::pool::{Pool, PoolZone};
+use super::state::State;
+use imbrex_disk::{
+    BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Lba, Pba, Persist, ReadRequest, ZoneId,
+};
+use quick_cache::UnitWeighter;
+use quick_cache::unsync::{Cache, DefaultLifecycle};
+use std::collections::BTreeMap;
+use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::sync::Arc;
+
+/// A stretch without a summary.
+#[derive(Debug)]
+struct Stretch {
+    /// The number of its first block in the zone.
+    first: u64,
+    sums: Vec<Sum>,
+    /// How many of them are in the journal or about to be.
+    told_count: usize,
+}
+
+/// A summary in memory: where it lies, and the generation of its zone.
+type Key = (Lba, u64);
+type Crcs = Arc<[u32]>;
+type Kept = Cache<Key, Crcs, UnitWeighter, BuildHasherDefault<DefaultHasher>>;
+
+/// The checksums of the data zones, as far as they are in memory.
+#[derive(Debug)]
+pub(super) struct Summaries {
+    id: u64,
+    open: BTreeMap<ZoneId, Stretch>,
+    kept: Kept,
+}
+
+/// What recovery hears of stretches without a summary.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    pub(super) sums: BTreeMap<Pba, Sum>,
+}
+
+impl Told {
+    /// Whether the drive has the blocks from `at`, and their checksums are known.
+    pub(super) fn has(&self, slot: &PoolZone, at: Pba, len: Blocks) -> bool {
+        let (start, end) = (slot.index(at), slot.index(at).saturating_add(len.get()));
+        let mut unsummed = slot.summed().get().max(start)..end;
+        end <= slot.written().get() && unsummed.all(|n| self.sums.contains_key(&slot.pba(n)))
+    }
+
+    /// The zone was emptied: what was told of it is over.
+    pub(super) fn forget(&mut self, slot: &PoolZone) {
+        let inside = self.sums.range(slot.pba(0)..slot.pba(slot.len().get()));
+        let inside: Vec<Pba> = inside.map(|(&at, _)| at).collect();
+        for at in inside {
+            self.sums.remove(&at);
+        }
+    }
+
+    /// The number of the last block of a zone that was told of.
+    fn last_of(&self, slot: &PoolZone) -> Option<u64> {
+        let inside = self.sums.range(slot.pba(0)..slot.pba(slot.len().get()));
+        inside.last().map(|(&at, _)| slot.index(at))
+    }
+}
+
+/// What is to be read: the host's `lba` and what follows it, all of which lies in one node from `at`.
+pub(super) struct Part<'a> {
+    pub(super) at: Pba,
+    pub(super) lba: Lba,
+    pub(super) buf: &'a mut [u8],
+}
+
+/// The piece of a part that lies in one stretch.
+struct Piece {
+    lba: Lba,
+    place: BlockRange,
+    /// The first of its blocks in the stretch.
+    first: usize,
+    summary: Key,
+    crcs: Option<Crcs>,
+}
+
+impl Summaries {
+    /// Keeps so many summaries in memory at most.
+    pub(super) fn new(id: u64, kept_count: usize) -> Summaries {
+        let (weigher, hasher) = (UnitWeighter, BuildHasherDefault::default());
+        let lifecycle = DefaultLifecycle::default();
+        let kept = Cache::with(kept_count, kept_count as u64, weigher, hasher, lifecycle);
+        Summaries { id, open: BTreeMap::new(), kept }
+    }
+
+    /// `data` of the host's blocks `lbas` with the summaries among and behind them, as they go to the zone.
+    pub(super) fn frame(
+        &mut self,
+        slot: &PoolZone,
+        data: &[u8],
+        lbas: impl Iterator<Item = Lba>,
+    ) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(data.len() + data.len() / 64 + 2 * BLOCK_LEN_BYTES);
+        let mut pointer = slot.pointer;
+        let begun = Stretch { first: slot.written().get(), sums: Vec::new(), told_count: 0 };
+        let mut stretch = self.open.remove(&slot.zone).unwrap_or(begun);
+        let mut blocks = data.chunks_exact(BLOCK_LEN_BYTES).zip(lbas);
+        loop {
+            while pointer < slot.capacity && slot.is_summary(pointer) {
+                let at = slot.start + pointer;
+                let summary = encode_summary(self.id, at, slot.generation, &stretch.sums);
+                bytes.extend_from_slice(&summary);
+                self.kept.insert((at, slot.generation), crcs(&stretch.sums));
+                let first = stretch.first + stretch.sums.len() as u64;
+                stretch = Stretch { first, sums: Vec::new(), told_count: 0 };
+                pointer += Blocks::new(1);
+            }
+            let Some((block, lba)) = blocks.next() else { break };
+            stretch.sums.push(Sum::of(lba, block));
+            bytes.extend_from_slice(block);
+            pointer += Blocks::new(1);
+        }
+        if !stretch.sums.is_empty() {
+            self.open.insert(slot.zone, stretch);
+        }
+        bytes
+    }
+
+    /// Blocks of zeros that nobody reads, and the summary: what ends the open stretch of a zone.
+    pub(super) fn end(&mut self, slot: &PoolZone) -> Vec<u8> {
+        let Some(stretch) = self.open.get(&slot.zone) else { return Vec::new() };
+        let end = (stretch.first + STRETCH_LEN).min(slot.len().get());
+        let missing = end - slot.written().get();
+        let zeros = vec![0; Blocks::new(missing).bytes() as usize];
+        self.frame(slot, &zeros, std::iter::repeat(Sum::NONE.lba))
+    }
+
+    /// Records of the checksums that neither a summary nor the journal has.
+    pub(super) fn take_untold<'a>(
+        &'a mut self,
+        pool: &'a Pool,
+    ) -> impl Iterator<Item = Record> + 'a {
+        self.open.iter_mut().flat_map(|(zone, stretch)| {
+            let from = std::mem::replace(&mut stretch.told_count, stretch.sums.len());
+            let first = pool.get(*zone).map_or(Pba::new(0), |slot| slot.pba(stretch.first));
+            let numbered = stretch.sums.iter().enumerate().skip(from);
+            numbered.map(move |(index, &sum)| Record::Sum {
+                at: first + Blocks::new(index as u64),
+                sum,
+            })
+        })
+    }
+
+    /// All checksums that no summary has.
+    pub(super) fn open_sums(&self, pool: &Pool) -> Vec<(Pba, Sum)> {
+        let of_zone = |(zone, stretch): (&ZoneId, &Stretch)| {
+            let first = pool.get(*zone).map_or(Pba::new(0), |slot| slot.pba(stretch.first));
+            let numbered = (0u64..).zip(stretch.sums.clone());
+            numbered.map(move |(index, sum)| (first + Blocks::new(index), sum))
+        };
+        self.open.iter().flat_map(of_zone).collect()
+    }
+
+    /// Takes up what journal and checkpoint told of stretches without a summary.
+    pub(super) fn resume(&mut self, slot: &PoolZone, is_read_only: bool, told: &Told) {
+        let (mut first, mut written) = (slot.summed().get(), slot.written().get());
+        if is_read_only && let Some(last) = told.last_of(slot) {
+            // Such a zone has no pointer. A stretch that has a summary after all is no harm.
+            (first, written) = (last / STRETCH_LEN * STRETCH_LEN, last + 1);
+        }
+        if first < written {
+            let sum = |index| told.sums.get(&slot.pba(index)).copied().unwrap_or(Sum::NONE);
+            let sums: Vec<Sum> = (first..written).map(sum).collect();
+            self.open.insert(slot.zone, Stretch { first, told_count: sums.len(), sums });
+        }
+    }
+
+    /// Nothing of the zone is needed any more.
+    pub(super) fn forget(&mut self, zone: ZoneId) {
+        self.open.remove(&zone);
+    }
+
+    /// How much memory it takes.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        const ENTRY_BYTES: u64 = 4 * STRETCH_LEN + 64;
+        self.kept.len() as u64 * ENTRY_BYTES
+    }
+
+    /// The pieces of parts, and their bytes.
+    fn cut<'a>(&mut self, pool: &Pool, parts: Vec<Part<'a>>) -> Vec<(Piece, &'a mut [u8])> {
+        let mut pieces = Vec::new();
+        for part in parts {
+            let (mut at, mut lba, mut rest) = (part.at, part.lba, part.buf);
+            let slot = pool.zone_of(at).expect("only data zones are mapped");
+            while !rest.is_empty() {
+                let index = slot.index(at);
+                let left = STRETCH_LEN - index % STRETCH_LEN;
+                let len = Blocks::holding(rest.len() as u64).min(Blocks::new(left));
+                let (buf, behind) = rest.split_at_mut(len.bytes() as usize);
+                let has = |stretch: &&Stretch| {
+                    let end = stretch.first + stretch.sums.len() as u64;
+                    stretch.first <= index && index + len.get() <= end
+                };
+                let open = self.open.get(&slot.zone).filter(has);
+                let summary = (slot.summary_of(at), slot.generation);
+                let known = open.map(|stretch| crcs(&stretch.sums));
+                pieces.push((
+                    Piece {
+                        lba,
+                        place: BlockRange::new(slot.place(at), len),
+                        first: (index % STRETCH_LEN) as usize,
+                        summary,
+                        crcs: known.or_else(|| self.kept.get(&summary).cloned()),
+                    },
+                    buf,
+                ));
+                (at, lba, rest) = (at + len, lba + len, behind);
+            }
+        }
+        pieces
+    }
+}
+
+fn crcs(sums: &[Sum]) -> Crcs {
+    sums.iter().map(|sum| sum.crc).collect()
+}
+
+/// The first block of a piece that is not what was written there.
+fn first_wrong(piece: &Piece, buf: &[u8]) -> Option<Lba> {
+    let crcs = piece.crcs.as_ref().and_then(|crcs| crcs.get(piece.first..)).unwrap_or_default();
+    let mut blocks = buf.chunks_exact(BLOCK_LEN_BYTES).enumerate();
+    blocks.find_map(|(index, block)| {
+        let lba = piece.lba + Blocks::new(index as u64);
+        let is_right = crcs.get(index) == Some(&Sum::of(lba, block).crc);
+        (!is_right).then_some(lba)
+    })
+}
+
+impl State {
+    /// Writes `data`, the host's blocks `lbas`, at the pointer of a data zone, with the summaries.
+    pub(super) fn write_data(
+        &mut self,
+        zone: ZoneId,
+        data: &[u8],
+        lbas: impl Iterator<Item = Lba>,
+    ) -> Result<(), DiskError> {
+        let slot = *self.pool.get(zone).expect("a zone of the pool is written");
+        let bytes = self.summaries.frame(&slot, data, lbas);
+        self.counters.summary_blocks += ((bytes.len() - data.len()) / BLOCK_LEN_BYTES) as u64;
+        self.write_framed(&slot, &bytes)
+    }
+
+    /// Writes the summary of a zone that is given up in the middle, and ends it for the drive too.
+    pub(super) fn finish_data(&mut self, zone: ZoneId) -> Result<(), DiskError> {
+        let slot = *self.pool.get(zone).expect("a zone of the pool is ended");
+        let bytes = self.summaries.end(&slot);
+        if !bytes.is_empty() {
+            self.write_framed(&slot, &bytes)?;
+        }
+        self.pool.finish(&*self.disk, zone)
+    }
+
+    fn write_framed(&mut self, slot: &PoolZone, bytes: &[u8]) -> Result<(), DiskError> {
+        self.disk.write(slot.start + slot.pointer, bytes, Persist::Cached)?;
+        self.pool.advance(slot.zone, Blocks::holding(bytes.len() as u64));
+        Ok(())
+    }
+
+    /// Reads parts, and checks them.
+    ///
+    /// # Errors
+    /// [`DiskError::Medium`] with the host's address of the first block that is not what was written;
+    /// others as [`imbrex_disk::Disk::read_batch`].
+    pub(super) fn read_data(&mut self, parts: Vec<Part<'_>>) -> Result<(), DiskError> {
+        let mut pieces = self.summaries.cut(&self.pool, parts);
+        let missing = pieces.iter().filter(|(piece, _)| piece.crcs.is_none());
+        let mut summaries: BTreeMap<Key, Vec<u8>> =
+            missing.map(|(piece, _)| (piece.summary, vec![0; BLOCK_LEN_BYTES])).collect();
+        let data = pieces.iter_mut();
+        let mut requests: Vec<ReadRequest<'_>> =
+            data.map(|(piece, buf)| ReadRequest { at: piece.place.start, buf }).collect();
+        requests.extend(summaries.iter_mut().map(|(key, buf)| ReadRequest { at: key.0, buf }));
+        // A drive serves a batch in the order of its addresses.
+        requests.sort_by_key(|request| request.at);
+        if !requests.is_empty() {
+            let read = self.disk.read_batch(&mut requests);
+            read.map_err(|error| told_to_host(error, pieces.iter().map(|(piece, _)| piece)))?;
+        }
+        let mut fetched: BTreeMap<Key, Crcs> = BTreeMap::new();
+        for (key, bytes) in summaries {
+            if let Some(sums) = decode_summary(self.summaries.id, key.0, key.1, &bytes) {
+                self.summaries.kept.insert(key, crcs(&sums));
+                fetched.insert(key, crcs(&sums));
+            }
+        }
+        for (piece, buf) in &mut pieces {
+            piece.crcs = piece.crcs.take().or_else(|| fetched.get(&piece.summary).cloned());
+            if let Some(lba) = first_wrong(piece, buf) {
+                self.counters.wrong_blocks += 1;
+                return Err(DiskError::Medium { at: lba });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An error of the drive below, with the host's address.
+fn told_to_host<'a>(error: DiskError, mut pieces: impl Iterator<Item = &'a Piece>) -> DiskError {
+    let DiskError::Medium { at } = error else { return error };
+    let lba = pieces.find_map(|piece| {
+        let inside = piece.place.contains(at).then(|| piece.lba + (at - piece.place.start));
+        inside.or_else(|| (piece.summary.0 == at && piece.crcs.is_none()).then_some(piece.lba))
+    });
+    DiskError::Medium { at: lba.unwrap_or(at) }
+}
