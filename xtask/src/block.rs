@@ -7,6 +7,7 @@
 
 use crate::cargo::Cargo;
 use crate::packages::{self, Need};
+use crate::program::said;
 use anyhow::{Context, Result, ensure};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -277,15 +278,4 @@ impl Drop for Serving {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// Runs a program that must succeed; all that it said.
-fn said(command: &mut Command) -> Result<String> {
-    let shown = format!("{command:?}");
-    let output = command.stdin(Stdio::null()).output();
-    let output = output.with_context(|| format!("cannot start {shown}"))?;
-    let text = [output.stdout, output.stderr].concat();
-    let text = String::from_utf8_lossy(&text).into_owned();
-    ensure!(output.status.success(), "{shown} ended with {}:\n{text}", output.status);
-    Ok(text)
 }

@@ -8,7 +8,10 @@ mod block;
 mod cargo;
 mod ci;
 mod databases;
+mod filesystems;
 mod packages;
+mod program;
+mod random;
 mod stress;
 mod tidy;
 
@@ -64,6 +67,12 @@ enum Chore {
     ///
     /// Installs what is missing where it may; else it fails, naming the packages.
     Block,
+    /// Runs ext4, xfs and btrfs on the block device of a zoned drive that loses its power at random, and
+    /// checks that nothing is lost.
+    ///
+    /// Needs root, FUSE and loop devices. Installs what is missing where it may; else it fails, naming
+    /// the packages.
+    Filesystems(filesystems::FilesystemsArgs),
     /// Loads the databases themselves on emulated drives and prints what the drives did, as Markdown.
     ///
     /// Uses the adapters, and builds them as `adapters` does.
@@ -102,6 +111,7 @@ fn run() -> Result<()> {
         Chore::Fuzz { target, seconds } => cargo::fuzz(&root, target.as_deref(), seconds),
         Chore::Adapters { only } => adapters::run(&root, false, only),
         Chore::Block => block::run(&root, false),
+        Chore::Filesystems(args) => filesystems::run(&root, &args),
         Chore::Databases(args) => databases::run(&root, &args),
         Chore::Stress(args) => stress::run(&root, &args),
         Chore::Bench { args } => cargo::Cargo::new(&root)

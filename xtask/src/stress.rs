@@ -19,8 +19,9 @@
 mod life;
 
 use crate::adapters;
+use crate::random::Random;
 use anyhow::{Context, Result, bail, ensure};
-use life::{Death, Life, Random};
+use life::{Death, Life};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -6,7 +6,7 @@ use crate::byte_size::{ByteSize, grouped};
 use crate::error::{CliError, Context, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::Report;
-use crate::store::DriveArgs;
+use crate::store::{DriveArgs, PowerCut};
 use imbrex_bench::ByteCount;
 use imbrex_clockwork::{Runtime, WallClock, entropy_u64};
 use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Rule};
@@ -72,6 +72,15 @@ pub(crate) struct ServeArgs {
     /// Turn away clients without a certificate that one of these has signed (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_require")]
     tls_client_ca: Option<PathBuf>,
+    /// For tests: the drive loses its power at the event after so many writes, flushes and zone resets
+    #[arg(long, hide = true, value_name = "EVENTS", requires = "drive")]
+    cut_after: Option<u64>,
+    /// Decides what of the unflushed writes is on the platter then
+    #[arg(long, hide = true, value_name = "SEED", default_value_t = 1, requires = "cut_after")]
+    cut_seed: u64,
+    /// The drive's volatile cache until then
+    #[arg(long, hide = true, value_name = "SIZE", default_value = "4MiB", requires = "cut_after")]
+    cache: ByteCount,
 }
 
 impl ServeArgs {
@@ -112,8 +121,10 @@ impl ServeArgs {
         }
         let served = serve(&server, &listener, &session.interrupt);
         if let Some(driver) = &driver {
-            // Opening has then nothing to replay.
-            driver.checkpoint().context(|| format!("cannot close the block device on {shown}"))?;
+            // Opening has then nothing to replay. A driver that refuses knows not why; the drive may.
+            let closed =
+                driver.checkpoint().map_err(|refused| drive.flush().err().unwrap_or(refused));
+            closed.context(|| format!("cannot close the block device on {shown}"))?;
         }
         let mut report = report(&shown, server.counts(), &*drive);
         if let Some(driver) = &driver {
@@ -172,7 +183,13 @@ impl ServeArgs {
         }
         let path = self.drive.clone().ok_or_else(|| CliError::usage("say --drive or --memory"))?;
         let shown = path.display().to_string();
-        let (disk, mounted) = DriveArgs::new(path, None).mount(&Runtime::threads(1))?;
+        let cut = self.cut_after.map(|after_event_count| PowerCut {
+            after_event_count,
+            seed: self.cut_seed,
+            cache_bytes: self.cache.0,
+        });
+        let drive = DriveArgs::new(path, None).with_power_cut(cut);
+        let (disk, mounted) = drive.mount(&Runtime::threads(1))?;
         let rule = *disk.geometry().rule();
         let is_blank = matches!(
             mounted,

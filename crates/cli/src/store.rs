@@ -2,8 +2,8 @@
 
 use crate::error::{CliError, Context, Exit};
 use imbrex::{Db, Keyspace, Options};
-use imbrex_clockwork::Runtime;
-use imbrex_disk::Disk;
+use imbrex_clockwork::{Prng, Runtime};
+use imbrex_disk::{Blocks, Disk};
 use imbrex_disk_sim::{OpenOptions, SimDisk};
 use imbrex_files::FileLayer;
 use imbrex_filesystem::holds_file_system;
@@ -32,6 +32,19 @@ pub(crate) struct DriveArgs {
     /// Refuse the drive if it holds another layout than this; without it, it opens as what it holds
     #[arg(long, value_name = "NAME")]
     layout: Option<String>,
+    #[arg(skip)]
+    cut: Option<PowerCut>,
+}
+
+/// A power cut that an emulated drive shall meet, for tests: as `imbrex_drive_open_for_power_cut` has it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PowerCut {
+    /// So many writes, flushes and resets of zones complete; the next is on its way.
+    pub(crate) after_event_count: u64,
+    /// Decides what of the unflushed writes is on the platter.
+    pub(crate) seed: u64,
+    /// The drive's volatile write cache.
+    pub(crate) cache_bytes: u64,
 }
 
 /// Arguments that name a keyspace of a store.
@@ -50,7 +63,12 @@ pub(crate) fn layout_named(name: Option<&str>) -> Result<Option<Layout>, CliErro
 
 impl DriveArgs {
     pub(crate) fn new(drive: PathBuf, layout: Option<String>) -> DriveArgs {
-        DriveArgs { drive, layout }
+        DriveArgs { drive, layout, cut: None }
+    }
+
+    /// The same drive, which shall meet `cut`.
+    pub(crate) fn with_power_cut(self, cut: Option<PowerCut>) -> DriveArgs {
+        DriveArgs { cut, ..self }
     }
 
     /// For messages.
@@ -95,7 +113,7 @@ impl DriveArgs {
     ) -> Result<(Arc<SimDisk>, Result<Mounted, LayoutError>), CliError> {
         // A name that is none is told before a drive is touched.
         let asked = layout_named(self.layout.as_deref())?;
-        let disk = Arc::new(open_disk(&self.drive)?);
+        let disk = Arc::new(open_disk(&self.drive, self.cut)?);
         let mounted = mount(Arc::clone(&disk) as Arc<dyn Disk>, runtime);
         let mounted = mounted.and_then(|mounted| match asked {
             Some(asked) if asked != mounted.layout => {
@@ -139,6 +157,14 @@ impl Store {
 }
 
 /// Opens the drive image at `path`.
-fn open_disk(path: &Path) -> Result<SimDisk, CliError> {
-    SimDisk::open_image(path, OpenOptions::default()).context(|| "cannot open drive")
+fn open_disk(path: &Path, cut: Option<PowerCut>) -> Result<SimDisk, CliError> {
+    let mut options = OpenOptions::default();
+    if let Some(cut) = cut {
+        options = options.write_cache(Blocks::holding(cut.cache_bytes));
+    }
+    let disk = SimDisk::open_image(path, options).context(|| "cannot open drive")?;
+    if let Some(cut) = cut {
+        disk.lose_power_after(cut.after_event_count, Prng::new(cut.seed));
+    }
+    Ok(disk)
 }

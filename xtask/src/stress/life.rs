@@ -1,43 +1,12 @@
 //! One life of the program: how it ends, and what it said.
 
+use crate::random::Random;
 use anyhow::{Context, Result};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
-
-/// SplitMix64: the seed's own numbers.
-#[derive(Debug)]
-pub(super) struct Random(u64);
-
-impl Random {
-    pub(super) fn new(seed: u64) -> Random {
-        // Mixed first: streams that begin one step apart would be one stream.
-        Random(mixed(seed))
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mixed(self.0)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-
-    /// Below a power of two that is drawn first, so that small numbers are as likely as large ones.
-    fn below_some(&mut self, bits_max: u64) -> u64 {
-        let bits = self.below(bits_max + 1);
-        self.below(1 << bits)
-    }
-}
-
-fn mixed(z: u64) -> u64 {
-    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
 
 /// How a life shall end.
 #[derive(Clone, Debug)]

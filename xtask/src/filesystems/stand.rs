@@ -1,0 +1,229 @@
+//! A file system on a drive: all that lies between the two, put up and taken down.
+//!
+//! ```text
+//!   files -- mount -- /dev/loopN -- nbdfuse's file -- nbdfuse --NBD--> imbrex serve -- drive image
+//! ```
+//!
+//! What was put up is taken down whatever happens, top down, each by its own name or process.
+
+use super::kind::{Kind, Shape};
+use crate::program::said;
+use anyhow::{Context, Result, ensure};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+/// The drive: some hundreds of zones, and room for the smallest xfs.
+const CAPACITY: &str = "432MiB";
+const ZONE_LEN: &str = "1MiB";
+/// Small, so that it is evicted all the time.
+const BUFFER: &str = "8MiB";
+
+/// A power cut that the drive shall meet, counted from when it is opened.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cut {
+    pub(super) after_events: u64,
+    pub(super) seed: u64,
+    pub(super) cache_bytes: u64,
+}
+
+/// A file system, where it is mounted, and what it stands on.
+pub(super) struct Stand {
+    imbrex: PathBuf,
+    dir: PathBuf,
+    shape: Shape,
+    server: Option<(Child, BufReader<ChildStdout>)>,
+    url: String,
+    nbdfuse: Option<Child>,
+    device: Option<String>,
+    is_mounted: bool,
+}
+
+/// How the server ended.
+pub(super) struct Ended {
+    /// By itself when it was told to, having written everything.
+    pub(super) is_closed: bool,
+    /// The drive has lost its power.
+    pub(super) is_cut: bool,
+    pub(super) said: String,
+}
+
+impl Stand {
+    /// A stand with a new drive in `dir`.
+    pub(super) fn new(root: &Path, dir: &Path, shape: Shape, seed: u64) -> Result<Stand> {
+        for name in ["mount", "fuse"] {
+            std::fs::create_dir_all(dir.join(name)).context("cannot make a directory")?;
+        }
+        let stand = Stand {
+            imbrex: root.join("target/release/imbrex"),
+            dir: dir.to_owned(),
+            shape,
+            server: None,
+            url: String::new(),
+            nbdfuse: None,
+            device: None,
+            is_mounted: false,
+        };
+        let mut create = Command::new(&stand.imbrex);
+        create.args(["drive", "create", "--blank", "--rule", "zoned", "--no-timing"]);
+        create.args(["--capacity", CAPACITY, "--zone-len", ZONE_LEN, "--seed", &seed.to_string()]);
+        said(create.arg(stand.drive()))?;
+        Ok(stand)
+    }
+
+    pub(super) fn drive(&self) -> PathBuf {
+        self.dir.join("drive")
+    }
+
+    pub(super) fn mount_point(&self) -> PathBuf {
+        self.dir.join("mount")
+    }
+
+    fn fuse(&self) -> PathBuf {
+        self.dir.join("fuse")
+    }
+
+    fn errors(&self) -> PathBuf {
+        self.dir.join("errors")
+    }
+
+    /// Starts the server.
+    pub(super) fn serve(&mut self, cut: Option<Cut>) -> Result<()> {
+        let mut serve = Command::new(&self.imbrex);
+        serve.args(["serve", "--make", "--buffer", BUFFER, "--drive"]).arg(self.drive());
+        serve.arg("--socket").arg(self.dir.join("socket"));
+        serve.args(["--sector-size", &self.shape.sector_len.to_string()]);
+        if let Some(Cut { after_events, seed, cache_bytes }) = cut {
+            serve.args(["--cut-after", &after_events.to_string(), "--cut-seed", &seed.to_string()]);
+            serve.args(["--cache", &cache_bytes.to_string()]);
+        }
+        let errors = File::create(self.errors()).context("cannot make a file")?;
+        let serve = serve.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors);
+        let mut child = serve.spawn().context("cannot start imbrex")?;
+        let stdout = child.stdout.take().context("its output is a pipe")?;
+        let (_, stdout) = self.server.insert((child, BufReader::new(stdout)));
+        let mut line = String::new();
+        stdout.read_line(&mut line).context("cannot read what imbrex says")?;
+        let url = line.trim().rsplit_once(" at ").map(|(_, url)| url.to_owned());
+        self.url = url.with_context(|| format!("imbrex serve said {line:?}"))?;
+        Ok(())
+    }
+
+    /// Makes a block device of what the server gives.
+    pub(super) fn attach(&mut self) -> Result<()> {
+        let mut nbdfuse = Command::new("nbdfuse");
+        // It says when it is ready: it writes its number.
+        nbdfuse.args(["--pidfile", "/dev/stdout"]).arg(self.fuse()).arg(&self.url);
+        // It also says whenever a request fails.
+        let nbdfuse = nbdfuse.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = nbdfuse.spawn().context("cannot start nbdfuse")?;
+        let mut stdout = child.stdout.take().context("its output is a pipe")?;
+        self.nbdfuse = Some(child);
+        let said_count = stdout.read(&mut [0; 32]).context("cannot read what nbdfuse says")?;
+        ensure!(said_count > 0, "nbdfuse ended before it was ready");
+        let mut losetup = Command::new("losetup");
+        losetup.args(["--direct-io=on", "--sector-size", &self.shape.sector_len.to_string()]);
+        let shown = said(losetup.args(["--find", "--show"]).arg(self.fuse().join("nbd")))?;
+        let device = shown.lines().next().context("losetup named no device")?.to_owned();
+        let name = device.trim_start_matches("/dev/").to_owned();
+        self.device = Some(device);
+        // Else the host's cache would lie between: what it holds dies with nobody.
+        let direct = std::fs::read_to_string(format!("/sys/block/{name}/loop/dio"));
+        ensure!(direct.is_ok_and(|on| on.trim() == "1"), "{name} does no direct I/O");
+        Ok(())
+    }
+
+    fn device(&self) -> Result<&str> {
+        self.device.as_deref().context("there is no device")
+    }
+
+    /// Makes the file system.
+    pub(super) fn make(&self) -> Result<()> {
+        let line = self.shape.make();
+        let (program, args) = line.split_first().context("a command has a name")?;
+        said(Command::new(program).args(args).arg(self.device()?)).map(drop)
+    }
+
+    pub(super) fn mount(&mut self) -> Result<()> {
+        let mut mount = Command::new("mount");
+        mount.args(["-t", self.shape.kind.name(), "-o", self.shape.mount_options()]);
+        said(mount.arg(self.device()?).arg(self.mount_point()))?;
+        self.is_mounted = true;
+        Ok(())
+    }
+
+    pub(super) fn unmount(&mut self) -> Result<()> {
+        said(Command::new("umount").arg(self.mount_point()))?;
+        self.is_mounted = false;
+        Ok(())
+    }
+
+    /// Gives back all that the file system has no use for.
+    pub(super) fn trim(&self) -> Result<()> {
+        said(Command::new("sync").arg("--file-system").arg(self.mount_point()))?;
+        said(Command::new("fstrim").arg(self.mount_point())).map(drop)
+    }
+
+    /// Looks for damage in the file system, which is not mounted.
+    pub(super) fn check(&self) -> Result<()> {
+        let (program, args) = self.shape.kind.check().split_first().context("a name")?;
+        said(Command::new(program).args(args).arg(self.device()?)).map(drop)
+    }
+
+    /// Takes down what is up.
+    ///
+    /// # Errors
+    /// What could not be taken down, and is left.
+    pub(super) fn take_down(&mut self) -> Result<Ended> {
+        let mut left = Vec::new();
+        if self.is_mounted
+            && let Err(error) = self.unmount()
+        {
+            left.push(error);
+            let _ = said(Command::new("umount").arg("--lazy").arg(self.mount_point()));
+            self.is_mounted = false;
+        }
+        if let Some(device) = self.device.take() {
+            if self.shape.kind == Kind::Btrfs {
+                // It remembers devices by what is on them, and would take an older state for another one.
+                let _ = said(Command::new("btrfs").args(["device", "scan", "--forget", &device]));
+            }
+            left.extend(said(Command::new("losetup").args(["--detach", &device])).err());
+        }
+        if let Some(mut nbdfuse) = self.nbdfuse.take() {
+            // It ends when its file system is gone.
+            let mut umount = Command::new("umount");
+            if let Err(error) = said(umount.arg("--lazy").arg(self.fuse())) {
+                // It may have ended before.
+                let _ = nbdfuse.kill();
+                left.push(error);
+            }
+            nbdfuse.wait().context("cannot wait for nbdfuse")?;
+        }
+        let mut ended = Ended { is_closed: false, is_cut: false, said: String::new() };
+        if let Some((mut child, mut stdout)) = self.server.take() {
+            if child.try_wait().context("cannot ask for imbrex")?.is_none() {
+                said(Command::new("kill").args(["-TERM", &child.id().to_string()]))?;
+            }
+            stdout.read_to_string(&mut ended.said).context("cannot read what imbrex says")?;
+            let status = child.wait().context("cannot wait for imbrex")?;
+            let errors = std::fs::read_to_string(self.errors());
+            ended.said.push_str(&errors.context("cannot read imbrex's errors")?);
+            ended.is_cut = ended.said.contains("the disk has no power");
+            ended.is_closed = status.success();
+        }
+        match left.into_iter().next() {
+            Some(error) => Err(error),
+            None => Ok(ended),
+        }
+    }
+}
+
+impl Drop for Stand {
+    fn drop(&mut self) {
+        if let Err(error) = self.take_down() {
+            eprintln!("xtask: cannot take down what stood in {}: {error:#}", self.dir.display());
+        }
+    }
+}
