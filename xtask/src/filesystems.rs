@@ -48,7 +48,7 @@ const NEEDS: [Need; 5] = [
 const WRITER_COUNT: u64 = 4;
 
 /// Of the files that fill the file system, one in so many stays.
-const FILLER_KEPT_OF: usize = 3;
+const FILLER_KEPT_OF: usize = 2;
 
 /// A drive is used for so many power cuts.
 const CUTS_OF_DRIVE: u64 = 10;
@@ -175,9 +175,9 @@ impl Death {
     fn draw(random: &mut Random) -> Death {
         // To open the device, to mount and to check takes some dozens of events.
         let after_events = match random.below(12) {
-            0..=3 => random.below_some(7),
-            4..=7 => 64 + random.below_some(12),
-            8..=10 => random.below(1 << 14),
+            0..=2 => random.below_some(7),
+            3..=7 => 64 + random.below_some(12),
+            8..=10 => random.below(1 << 13),
             _ => return Death::Closed { changes: random.below_some(11) },
         };
         let cache_bytes = 4096 << (2 * random.below(8));
@@ -191,6 +191,8 @@ struct Tally {
     drives: u64,
     cuts: [u64; 6],
     closed: u64,
+    /// By the lives that closed; the others cannot tell.
+    cleaned_zones: u64,
     written: Written,
     found: Found,
 }
@@ -218,15 +220,15 @@ impl fmt::Display for Tally {
         let Tally {
             drives, cuts: [opening, mounting, judging, checking, writing, closing], ..
         } = self;
-        let Tally { closed, written, found, cuts, .. } = self;
+        let Tally { closed, cleaned_zones, written, found, cuts, .. } = self;
         let Written { changes, syncs, synced_bytes, trims } = written;
         let Found { files, bytes, lost_bytes, zero_bytes } = found;
         let mib = |bytes: &u64| bytes >> 20;
         write!(
             f,
             "{drives} drives, {} power cuts (opening {opening}, mounting {mounting}, judging {judging}, \
-             checking {checking}, writing {writing}, closing {closing}), closed {closed} times; {changes} \
-             changes, {syncs} syncs of {} MiB, {trims} times trimmed; judged {files} files of {} MiB; \
+             checking {checking}, writing {writing}, closing {closing}), closed {closed} times, \
+             after cleaning {cleaned_zones} zones; {changes} changes, {syncs} syncs of {} MiB, {trims} times trimmed; judged {files} files of {} MiB; \
              {} KiB that nobody had synced were gone, {zero_bytes} bytes of them zeros",
             cuts.iter().sum::<u64>(),
             mib(synced_bytes),
@@ -277,14 +279,18 @@ impl Drives<'_> {
         let mut lives =
             Lives { stand, shape, seed, trees: Vec::new(), number: 0, before: Vec::new(), tally };
         let lived = lives.all(cuts);
+        let Lives { number, before, .. } = lives;
+        if INTERRUPTED.load(Ordering::SeqCst) {
+            std::fs::remove_dir_all(&self.dir).context("cannot remove the test drive")?;
+            bail!("interrupted");
+        }
         lived.with_context(|| {
             format!(
-                "{} on {shape:?}, seed {seed}, life {}\nbefore: {}\nkept: {} has the drive, and as \
-                 `before` the drive before this life\nagain, if threads interleave alike: cargo xtask \
-                 filesystems {} --seed {seed}",
+                "{} on {shape:?}, seed {seed}, life {number}\nbefore: {}\nkept: {} has the drive, and \
+                 as `before` the drive before this life\nagain, if threads interleave alike: cargo \
+                 xtask filesystems {} --seed {seed}",
                 self.kind.name(),
-                lives.number,
-                lives.before.join(", "),
+                before.join(", "),
                 self.dir.display(),
                 self.kind.name(),
             )
@@ -386,11 +392,15 @@ impl Lives<'_> {
                 self.before.push(format!("cut while {phase:?}").to_lowercase());
             }
             ended => {
-                worked.with_context(|| format!("{phase:?}").to_lowercase())?;
+                let said = match &ended {
+                    Ok(ended) if !ended.is_closed => format!("; imbrex serve: {}", ended.said),
+                    Ok(_) | Err(_) => String::new(),
+                };
+                worked.with_context(|| format!("{phase:?}{said}"))?;
                 let ended = ended?;
-                let errors = ended.said.lines().find(|line| line.starts_with("errors"));
-                let is_fine = errors.is_some_and(|line| line.ends_with(" 0")) && ended.is_closed;
+                let is_fine = ended.is_closed && ended.told("errors") == Some(0);
                 ensure!(is_fine, "imbrex serve said:\n{}", ended.said);
+                self.tally.cleaned_zones += ended.told("cleaned zones").unwrap_or(0);
                 self.trees.iter_mut().for_each(Tree::settle);
                 self.tally.closed += 1;
                 self.before.push("closed".to_owned());

@@ -49,6 +49,14 @@ pub(super) struct Ended {
     pub(super) said: String,
 }
 
+impl Ended {
+    /// A number of the server's report.
+    pub(super) fn told(&self, name: &str) -> Option<u64> {
+        let row = self.said.lines().find_map(|line| line.strip_prefix(name))?;
+        row.replace(' ', "").parse().ok()
+    }
+}
+
 impl Stand {
     /// A stand with a new drive in `dir`.
     pub(super) fn new(root: &Path, dir: &Path, shape: Shape, seed: u64) -> Result<Stand> {

@@ -139,6 +139,8 @@ fn a_zoned_drive_is_served_through_the_block_driver() {
     assert!(report.contains("checkpoints"), "{report}");
     // It is there now: --make does not make it anew.
     serve(&[&args[1..], &["--make"]].concat()).stop();
+    // Nor does a power cut while it opens end it.
+    imbrex(&[&args[..], &["--cut-after", "0"]].concat()).fails(4, &["the disk has no power"]);
     serve(&args[1..]).stop();
     let small = blank.path("small");
     let shape = ["--rule", "zoned", "--zone-len", "4MiB", "--capacity", "64MiB", "--no-timing"];
