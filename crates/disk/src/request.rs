@@ -107,6 +107,15 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
         write_zero_blocks(self, range, persist)
     }
 
+    /// Does a step of what the disk does of its own accord, for times when nobody asks for anything; false if
+    /// nothing is due.
+    ///
+    /// # Errors
+    /// As [`Disk::write`].
+    fn work(&self) -> Result<bool, DiskError> {
+        Ok(false)
+    }
+
     /// Whether [`Disk::write_zeroes`] costs less than writing the zeros.
     fn zeroes_are_cheap(&self) -> bool {
         false

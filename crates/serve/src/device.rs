@@ -123,6 +123,12 @@ pub trait BlockDevice: Send + Sync + fmt::Debug {
         false
     }
 
+    /// Does a step of what the device does of its own accord, for times when nobody asks for anything; false if
+    /// nothing is due, or it failed: the next request will tell.
+    fn work(&self) -> bool {
+        false
+    }
+
     /// Reads `buf.len()` bytes from `at_bytes`. What was never written reads as zeros.
     ///
     /// # Errors

@@ -208,6 +208,10 @@ impl BlockDevice for SectorDevice {
         written.map_err(failed("writing", range))
     }
 
+    fn work(&self) -> bool {
+        self.disk.work().unwrap_or(false)
+    }
+
     fn flush(&self) -> Result<(), DeviceError> {
         let failed = |source| DeviceError::Disk { what: "flushing".to_owned(), source };
         self.disk.flush().map_err(failed)

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   serve():  poll --> accept --> a thread: connection.rs
-//!               |
+//!               |`--- nobody asked for anything for 100 ms --> a step of the device's own work, and again
 //!               +<-- Stopper --> no more requests; replies under way are sent; flush; the end
 //! ```
 //!
@@ -30,6 +30,10 @@ use std::time::Duration;
 
 /// How long clients that never read may hold up the end.
 const STOP_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long clients are quiet before the device may work for itself.
+const QUIET_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+const NO_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// How long to wait for something to be given back where the system has no sockets left.
 const NO_SOCKETS_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
@@ -155,10 +159,18 @@ impl Server {
 
     fn listen(&self, listener: &Listener) -> Result<(), ServeError> {
         listener.set_nonblocking().map_err(host("listening"))?;
+        let (mut counts, mut is_working) = (self.counts(), false);
         while !self.shared.is_stopping() {
             let (wake, client) = (&self.shared.wake.1, listener);
             let mut waited = [PollFd::new(wake, PollFlags::IN), PollFd::new(client, PollFlags::IN)];
-            match poll(&mut waited, None) {
+            let patience = if is_working { NO_PAUSE } else { QUIET_PAUSE };
+            match poll(&mut waited, Some(&patience)) {
+                // Nobody came. If nobody asked for anything either, the device may work.
+                Ok(0) => {
+                    let before = std::mem::replace(&mut counts, self.counts());
+                    is_working = counts == before && self.shared.export.device.work();
+                    continue;
+                }
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(host("waiting for clients")(error.into())),
             }

@@ -28,7 +28,7 @@
 //!   K6  What is read is what was written, or an error: all that is stored has checksums, the host's data in
 //!       `summaries` and `journal`.
 //!
-//! Work is done in steps of 4 MiB, as many as the host's writes ask for ([`Driver::work`] does more when
+//! Work is done in steps of 4 MiB, as many as the host's writes ask for ([`Disk::work`] does more when
 //! nobody asks for anything).
 //!
 //! Source: "On the Design of SMR HDD Block Device Driver" (Hao and others). Ours is all that makes it
@@ -120,17 +120,9 @@ impl Driver {
     }
 
     /// Sets how much the write buffer may hold from now on; what is too much is evicted as the host
-    /// writes on, or by [`Driver::work`].
+    /// writes on, or by [`Disk::work`].
     pub fn set_buffer_len(&self, len: Blocks) {
         self.state().buffer.set_capacity(len.max(Blocks::new(1)));
-    }
-
-    /// Does a step of the work that is due; false if none is. For times when the host is quiet.
-    ///
-    /// # Errors
-    /// As [`Disk::write`].
-    pub fn work(&self) -> Result<bool, DiskError> {
-        self.change(|state| state.work_step().map(|done| done > 0))
     }
 
     /// Writes a checkpoint, so that opening has little to replay; durable on return.
@@ -245,6 +237,10 @@ impl Disk for Driver {
     fn write_zeroes(&self, range: BlockRange, persist: Persist) -> Result<(), DiskError> {
         self.discard(range)?;
         if persist == Persist::Through { self.flush() } else { Ok(()) }
+    }
+
+    fn work(&self) -> Result<bool, DiskError> {
+        self.change(|state| state.work_step().map(|done| done > 0))
     }
 
     /// Nothing is written for them: what is not mapped reads as zeros.

@@ -140,3 +140,24 @@ fn the_end_waits_for_requests_under_way_and_not_for_the_deaf() {
     assert!(stand.crew.wait_idle(std::time::Duration::from_secs(60)), "P2");
     assert_eq!(stand.server.panics(), [""; 0]);
 }
+
+#[test]
+fn the_device_works_while_clients_are_quiet_and_they_are_served_then() {
+    let device = MemoryDevice::of_sectors(2048);
+    let (worked, all_worked) = std::sync::mpsc::channel();
+    *device.worked.lock().unwrap() = Some(worked);
+    device.work_count.store(5, Ordering::SeqCst);
+    let stand = Stand::of(device, |_, _| {});
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s");
+    stand.listen(Listener::unix(&path).unwrap());
+    let mut client = Client::on(UnixStream::connect(&path).unwrap());
+    client.greet(3);
+    client.go(true);
+    all_worked.recv().unwrap();
+    assert_eq!(stand.device.work_count.load(Ordering::SeqCst), 0);
+    client.write(0, &[1; 512]).unwrap();
+    assert_eq!(client.read(0, 512).unwrap(), [1; 512]);
+    stand.server.stopper().stop();
+    assert!(stand.crew.wait_idle(std::time::Duration::from_secs(60)), "P2");
+}

@@ -33,6 +33,9 @@ struct MemoryDevice {
     zeroes_are_cheap: bool,
     through_count: AtomicUsize,
     flush_count: AtomicUsize,
+    /// Steps of work that are due, and whom to tell that none is.
+    work_count: AtomicUsize,
+    worked: Mutex<Option<std::sync::mpsc::Sender<()>>>,
     /// Flushes wait while it is closed.
     gate_closed: Mutex<bool>,
     gate: Condvar,
@@ -72,6 +75,14 @@ impl BlockDevice for MemoryDevice {
     }
     fn requests_wait(&self) -> bool {
         self.requests_wait
+    }
+    fn work(&self) -> bool {
+        let less = |count: usize| count.checked_sub(1);
+        let is_due = self.work_count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok();
+        if let Some(worked) = self.worked.lock().unwrap().take_if(|_| !is_due) {
+            worked.send(()).unwrap();
+        }
+        is_due
     }
     fn read(&self, at_bytes: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
         let range = ByteRange::new(at_bytes, buf.len() as u64);

@@ -1,0 +1,125 @@
+//! How long the block device keeps its host waiting when the drive is nearly full and nobody pauses: modelled
+//! time of each request, one at a time, the next one when the last has returned.
+//!
+//! The device is filled whole, then 1 GiB of buffer takes 70 % writes and 30 % reads of 4 KiB (60 %), 64 KiB (30 %) and
+//! 1 MiB (10 %), four fifths of them to a fifth of the device, a flush after each thousand, until a third of the
+//! device's length has been written.
+//!
+//! `cargo bench -p imbrex-translate --bench stalls [-- GIB]`
+#![allow(missing_docs, reason = "a benchmark has no API")]
+#![allow(clippy::unwrap_used, reason = "a benchmark may stop at the first failure")]
+
+use imbrex_clockwork::{Order, Prng, Runtime};
+use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Lba, Persist, Rule, ZoneSpec};
+use imbrex_disk_sim::{Profile, SimDisk};
+use imbrex_translate::{Driver, DriverOptions};
+use std::sync::Arc;
+
+const ZONE_LEN: u64 = (256 << 20) / 4096;
+const FILL_LEN: u64 = 1024;
+
+/// Modelled times of one kind of request, in ns.
+#[derive(Default)]
+struct Times(Vec<u64>);
+
+impl Times {
+    fn permille_ms(&mut self, permille: usize) -> f64 {
+        self.0.sort_unstable();
+        let last = self.0.len().saturating_sub(1);
+        self.0.get(last * permille / 1000).map_or(0.0, |&ns| ns as f64 / 1e6)
+    }
+}
+
+/// A device whose every block is written.
+fn full_device(runtime: &Runtime, zone_count: u64, full_percent: u64) -> Driver {
+    let rule = Rule::AtPointer(ZoneSpec {
+        zone_len: Blocks::new(ZONE_LEN),
+        zone_capacity: Blocks::new(ZONE_LEN),
+        conventional_zone_count: 2,
+        open_zone_limit: Some(128),
+        active_zone_limit: None,
+        strict_reads: true,
+    });
+    let len = Blocks::new(zone_count * ZONE_LEN);
+    let geometry = Geometry::new(GeometrySpec { len, rule }).unwrap();
+    let disk = SimDisk::builder(geometry)
+        .profile(Profile::by_name("hc620").unwrap())
+        .clock(Arc::clone(&runtime.clock))
+        .memory()
+        .unwrap();
+    let options = DriverOptions {
+        id: 1,
+        buffer_len: Blocks::holding(1 << 30),
+        spare_percent: 100 - full_percent,
+        ..DriverOptions::default()
+    };
+    let driver = Driver::format(Arc::new(disk), &options).unwrap();
+    let device_len = driver.geometry().len().get();
+    let data = vec![7; Blocks::new(FILL_LEN).bytes() as usize];
+    for at in (0..device_len - FILL_LEN).step_by(FILL_LEN as usize) {
+        driver.write(Lba::new(at), &data, Persist::Cached).unwrap();
+    }
+    driver.flush().unwrap();
+    driver
+}
+
+fn run(zone_count: u64, full_percent: u64) {
+    let (runtime, _world) = Runtime::virtual_time(Order::SmallestTime);
+    let driver = full_device(&runtime, zone_count, full_percent);
+    let device_len = driver.geometry().len().get();
+    let data = vec![7; Blocks::new(FILL_LEN).bytes() as usize];
+    let mut prng = Prng::new(full_percent);
+    let (mut writes, mut reads, mut flushes) =
+        (Times::default(), Times::default(), Times::default());
+    let (mut written, mut buf) = (0, vec![0; data.len()]);
+    let (before, start_ns) = (driver.driver_counters(), runtime.clock.now_ns());
+    for number in 1.. {
+        let blocks = [1, 1, 1, 1, 1, 1, 16, 16, 16, 256][prng.below(10) as usize];
+        let part = if prng.chance(4, 5) { device_len / 5 } else { device_len };
+        let at = Lba::new(prng.below(part - blocks));
+        let bytes = Blocks::new(blocks).bytes() as usize;
+        let from_ns = runtime.clock.now_ns();
+        let times = if prng.chance(7, 10) {
+            driver.write(at, &data[..bytes], Persist::Cached).unwrap();
+            written += blocks;
+            &mut writes
+        } else {
+            driver.read(at, &mut buf[..bytes]).unwrap();
+            &mut reads
+        };
+        times.0.push(runtime.clock.now_ns() - from_ns);
+        if number % 1000 == 0 {
+            let from_ns = runtime.clock.now_ns();
+            driver.flush().unwrap();
+            flushes.0.push(runtime.clock.now_ns() - from_ns);
+        }
+        if device_len / 3 <= written {
+            break;
+        }
+    }
+    let now = driver.driver_counters();
+    let seconds = (runtime.clock.now_ns() - start_ns) as f64 / 1e9;
+    println!(
+        "{full_percent:>6} {:>8} {:>9.1} {:>9.1} {:>9.1} {:>9.1} {:>9.1} {:>9.1} {:>6.1} {:>9} {:>9} {:>6.2}",
+        writes.0.len(),
+        writes.permille_ms(500),
+        writes.permille_ms(990),
+        writes.permille_ms(999),
+        writes.permille_ms(1000),
+        reads.permille_ms(1000),
+        flushes.permille_ms(1000),
+        Blocks::new(written).bytes() as f64 / 1e6 / seconds,
+        now.timely_cleanings - before.timely_cleanings,
+        now.cleanings - before.cleanings - (now.timely_cleanings - before.timely_cleanings),
+        1.0 + (now.moved_blocks - before.moved_blocks) as f64 / written as f64,
+    );
+}
+
+fn main() {
+    let asked = std::env::args().find_map(|arg| arg.parse().ok());
+    let zone_count = asked.unwrap_or(64) * 4;
+    println!(
+        "full_%   writes    p50_ms    p99_ms  p99.9_ms    max_ms read_max  flush_max   mb_s    timely    urgent  moved"
+    );
+    [80, 95].into_iter().for_each(|full_percent| run(zone_count, full_percent));
+}
