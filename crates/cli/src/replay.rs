@@ -8,7 +8,7 @@ use crate::output::Report;
 use crate::progress::{Progress, Unit};
 use clap::ValueEnum;
 use imbrex_bench::replay::{ReplayOptions, ReplayReport, replay};
-use imbrex_bench::trace::{TraceError, TraceFormat};
+use imbrex_bench::trace::{TraceError, TraceFormat, TraceSource};
 use imbrex_bench::{BenchError, LatencySummary};
 use imbrex_disk_sim::Profile;
 use imbrex_translate::{CleaningOrder, EvictionOrder};
@@ -83,8 +83,7 @@ impl ReplayArgs {
             CliError::usage(format!("no drive profile {wanted:?}; there are {}", names.join(", ")))
         })?;
         let options = ReplayOptions {
-            path: self.trace,
-            format: self.trace_format,
+            trace: TraceSource::File { path: self.trace, format: self.trace_format },
             buffer_bytes: self.buffer.0,
             eviction: match self.eviction {
                 Eviction::Largest => EvictionOrder::LargestRegion,

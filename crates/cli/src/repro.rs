@@ -6,7 +6,7 @@ use crate::output::{Format, Table};
 use crate::progress::{Progress, Unit};
 use imbrex_bench::BenchError;
 use imbrex_bench::repro::{
-    Figure, Reproduction, SCALE_DEFAULT, Size, Watch, figures, figures_named, repro,
+    Figure, GivenTrace, Reproduction, SCALE_DEFAULT, Size, Watch, figures, figures_named, repro,
 };
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// Arguments of `imbrex repro`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct ReproArgs {
-    /// A figure such as sealdb-8; a paper: sealdb, thesis, geardb, kvimr; all; or list
+    /// A figure such as sealdb-8; a paper: sealdb, thesis, geardb, kvimr, driver; all; or list
     figure: String,
     /// Share of the paper's sizes, up to 1: data and drive shrink together
     #[arg(long, default_value_t = SCALE_DEFAULT)]
@@ -22,6 +22,10 @@ pub(crate) struct ReproArgs {
     /// The same seed gives the same numbers and pictures on any machine
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// A block trace for the figures of the block driver: LUN0=FILE in place of the synthetic one, or
+    /// another name for one more; may be repeated
+    #[arg(long = "trace", value_name = "NAME=FILE", value_parser = given_name)]
+    traces: Vec<(String, PathBuf)>,
     /// Runs at a time, each on one core and in memory of its own
     #[arg(long, default_value_t = 2)]
     jobs: usize,
@@ -39,7 +43,10 @@ impl ReproArgs {
             return list(session);
         }
         let figures = figures_named(&self.figure).map_err(failed)?;
-        let size = Size { scale: self.scale, seed: self.seed };
+        let open = |(name, path): &(String, PathBuf)| GivenTrace::open(name, path.clone());
+        let traces: Result<Vec<GivenTrace>, BenchError> = self.traces.iter().map(open).collect();
+        let traces = traces.map_err(failed)?.leak();
+        let size = Size { scale: self.scale, seed: self.seed, traces };
         // What would fail in the end fails now: the runs may take an hour.
         let format = session.out.page_format()?;
         let out = self.out.clone().or_else(|| (self.figure == "all").then(|| OUT_DEFAULT.into()));
@@ -76,10 +83,21 @@ impl ReproArgs {
     }
 }
 
+/// `NAME=FILE`.
+fn given_name(text: &str) -> Result<(String, PathBuf), String> {
+    match text.split_once('=') {
+        Some((name, path)) if !name.is_empty() && !path.is_empty() => {
+            Ok((name.to_owned(), PathBuf::from(path)))
+        }
+        _ => Err("a trace is given as NAME=FILE, such as LUN0=lun0.csv.gz".to_owned()),
+    }
+}
+
 fn failed(error: BenchError) -> CliError {
     match error {
         BenchError::Options(fault) => CliError::usage(fault),
         BenchError::Stopped => CliError::interrupted(),
+        BenchError::Trace(error) => CliError::of("cannot read a trace", &error),
         error => CliError::of("cannot reproduce", &error),
     }
 }

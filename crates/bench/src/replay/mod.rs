@@ -30,18 +30,15 @@ pub use survey::Survey;
 
 use crate::error::BenchError;
 use crate::latency::LatencySummary;
-use crate::trace::{TraceFormat, TraceReader};
+use crate::trace::TraceSource;
 use imbrex_translate::{CleaningOrder, EvictionOrder};
 use serde::Serialize;
-use std::path::PathBuf;
 
 /// What to replay, and on what.
 #[derive(Clone, Debug)]
 pub struct ReplayOptions {
     /// The trace.
-    pub path: PathBuf,
-    /// How it is written; found out if `None`.
-    pub format: Option<TraceFormat>,
+    pub trace: TraceSource,
     /// How much the write buffer may hold; 0 for none.
     pub buffer_bytes: u64,
     /// What leaves it first.
@@ -64,6 +61,27 @@ pub struct ReplayOptions {
     pub writes_through: bool,
     /// No more requests than this.
     pub request_count_max: u64,
+}
+
+impl ReplayOptions {
+    /// The paper's: 512 MiB by the largest region, two of twenty zones of 256 MiB, all of the trace at
+    /// its own times, on a drive of which it fills four fifths.
+    pub fn new(trace: TraceSource) -> ReplayOptions {
+        ReplayOptions {
+            trace,
+            buffer_bytes: 512 << 20,
+            eviction: EvictionOrder::LargestRegion,
+            cleaning: CleaningOrder::MostMerged { candidate_count: 20, chosen_count: 2 },
+            zone_len_bytes: 256 << 20,
+            profile: "st1000dm003",
+            drive_len_bytes: None,
+            fill_percent: 80,
+            squeezes: false,
+            time_percent: 100,
+            writes_through: false,
+            request_count_max: u64::MAX,
+        }
+    }
 }
 
 /// What a replay came to.
@@ -176,10 +194,17 @@ pub fn replay(
         let message = format!("--fill is {}; from 20 to 95 percent", options.fill_percent);
         return Err(BenchError::Options(message));
     }
-    let open = || TraceReader::open(&options.path, options.format);
-    let shift_bytes = survey::shift(open()?)?;
-    let (survey, plan) = survey::survey(open()?, shift_bytes, options, watch)?;
-    play::play(open()?, survey, &plan, options, watch)
+    let (survey, plan) = survey::survey(options, watch)?;
+    play::play(options.trace.open()?, survey, &plan, options, watch)
+}
+
+/// Reads a trace through, and says what it is.
+///
+/// # Errors
+/// [`BenchError::Trace`]; [`BenchError::Options`]: it has no requests.
+pub fn survey(trace: &TraceSource) -> Result<Survey, BenchError> {
+    let options = ReplayOptions::new(trace.clone());
+    survey::survey(&options, &mut |_, _| true).map(|(survey, _)| survey)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::ReplayOptions;
 use crate::error::BenchError;
-use crate::trace::{TraceError, TraceOp, TraceReader, TraceRequest};
+use crate::trace::{TraceError, TraceOp, TraceReader, TraceRequest, TraceSource};
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Lba};
 use imbrex_translate::{EvictionOrder, Regions};
 use serde::Serialize;
@@ -82,11 +82,11 @@ pub(super) fn blocks(request: TraceRequest, shift_bytes: u64) -> BlockRange {
 const REQUESTS_PER_TICK: u64 = 4096;
 
 pub(super) fn survey(
-    mut trace: TraceReader,
-    shift_bytes: u64,
     options: &ReplayOptions,
     watch: &mut dyn FnMut(u64, Option<u64>) -> bool,
 ) -> Result<(Survey, Plan), BenchError> {
+    let shift_bytes = shift(options.trace.open()?)?;
+    let mut trace = options.trace.open()?;
     let mut survey = Survey { shift_bytes, ..Survey::default() };
     let regions = || Regions::new(EvictionOrder::LargestRegion);
     let (mut touched, mut written, mut read_first) = (regions(), regions(), regions());
@@ -119,12 +119,17 @@ pub(super) fn survey(
         }
     }
     if survey.requests == 0 {
-        let path = options.path.display();
-        return Err(BenchError::Options(format!("trace {path} has no reads and no writes")));
+        let message = format!("{} has no reads and no writes", options.trace);
+        return Err(BenchError::Options(message));
     }
     (survey.skipped, survey.late) = (trace.skipped_count(), trace.late_count());
     survey.footprint_bytes = touched.total().bytes();
     let mut plan = Plan { moves: Vec::new(), len: 0, prefill: Vec::new() };
+    if let TraceSource::Made { shape, .. } = &options.trace {
+        plan.len = Blocks::holding(shape.end_bytes()).get();
+        plan.prefill = vec![BlockRange::new(Lba::new(0), Blocks::new(plan.len))];
+        return Ok((survey, plan));
+    }
     for region in touched.iter() {
         if options.squeezes {
             plan.moves.push((region.start.get(), plan.len));

@@ -8,19 +8,10 @@ fn options(dir: &tempfile::TempDir, text: &str) -> ReplayOptions {
     let path = dir.path().join("trace.csv");
     std::fs::write(&path, text).unwrap();
     ReplayOptions {
-        path,
-        format: None,
         buffer_bytes: 2 << 20,
-        eviction: EvictionOrder::LargestRegion,
-        cleaning: CleaningOrder::MostMerged { candidate_count: 20, chosen_count: 2 },
         zone_len_bytes: 1 << 20,
-        profile: "st1000dm003",
-        drive_len_bytes: None,
-        fill_percent: 80,
         squeezes: true,
-        time_percent: 100,
-        writes_through: false,
-        request_count_max: u64::MAX,
+        ..ReplayOptions::new(TraceSource::File { path, format: None })
     }
 }
 
@@ -89,7 +80,7 @@ fn a_stop_tells_what_was_measured_and_impossible_options_what_is_wrong() {
     options.fill_percent = 99;
     let error = replay(&options, &mut |_, _| true).unwrap_err().to_string();
     assert!(error.contains("--fill is 99"), "{error}");
-    std::fs::write(&options.path, "time_us,op,offset_bytes,size_bytes\n").unwrap();
+    std::fs::write(dir.path().join("trace.csv"), "time_us,op,offset_bytes,size_bytes\n").unwrap();
     options.fill_percent = 80;
     let error = replay(&options, &mut |_, _| true).unwrap_err().to_string();
     assert!(error.contains("no reads and no writes"), "{error}");

@@ -27,17 +27,20 @@ mod figures;
 mod html;
 mod markdown;
 mod page;
+mod replays;
 mod results;
 mod spec;
 
 pub use chart::{Axis, Chart, ChartKind, Series};
 pub use page::{Better, Claim, Elsewhere, Page, Table, Verdict};
+pub use replays::{Cleans, GivenTrace, ReplaySpec, ReplayTrace};
 pub use results::{LevelState, Milestone, PhaseResult, Results, RunResult, SpaceState, Totals};
 pub use spec::{DriveRule, DriveSpec, LoadOrder, Phase, RunSpec, Size, Tune, Victims};
 
 use crate::error::BenchError;
 use execute::execute;
 use imbrex_clockwork::fan_out;
+use results::Outcome;
 use serde::Serialize;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -55,9 +58,50 @@ pub struct Figure {
     /// Where it was published.
     pub paper: &'static str,
     /// What it needs.
-    runs: fn(&Size) -> Vec<RunSpec>,
+    runs: Runs,
     /// What it says, given what the runs found.
     page: fn(&Size, &Results) -> Page,
+}
+
+/// What a figure runs.
+#[derive(Clone, Copy)]
+enum Runs {
+    /// Stores.
+    Stores(fn(&Size) -> Vec<RunSpec>),
+    /// Block traces.
+    Replays(fn(&Size) -> Vec<ReplaySpec>),
+}
+
+impl Runs {
+    fn works(self, size: &Size) -> Vec<Work> {
+        match self {
+            Runs::Stores(runs) => runs(size).into_iter().map(Work::Store).collect(),
+            Runs::Replays(runs) => runs(size).into_iter().map(Work::Replay).collect(),
+        }
+    }
+}
+
+/// One run of either kind.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Work {
+    Store(RunSpec),
+    Replay(ReplaySpec),
+}
+
+impl Work {
+    fn op_count(&self) -> u64 {
+        match self {
+            Work::Store(spec) => spec.op_count(),
+            Work::Replay(spec) => spec.op_count(),
+        }
+    }
+
+    fn label(&self) -> String {
+        match self {
+            Work::Store(spec) => spec.label(),
+            Work::Replay(spec) => spec.label(),
+        }
+    }
 }
 
 impl std::fmt::Debug for Figure {
@@ -88,7 +132,7 @@ pub fn figures_named(name: &str) -> Result<Vec<Figure>, BenchError> {
     if found.is_empty() {
         let names: Vec<&str> = figures().iter().map(|f| f.name).collect();
         return Err(BenchError::Options(format!(
-            "no figure {name:?}; there are all, sealdb, thesis, geardb, kvimr, {}",
+            "no figure {name:?}; there are all, sealdb, thesis, geardb, kvimr, driver, {}",
             names.join(", ")
         )));
     }
@@ -162,19 +206,25 @@ pub fn repro(
         let message = format!("--scale is {}; it is more than 0 and at most 1", size.scale);
         return Err(BenchError::Options(message));
     }
-    let mut specs: Vec<RunSpec> = Vec::new();
-    for spec in figures.iter().flat_map(|figure| (figure.runs)(&size)) {
-        if !specs.contains(&spec) {
-            specs.push(spec);
+    let mut works: Vec<Work> = Vec::new();
+    for work in figures.iter().flat_map(|figure| figure.runs.works(&size)) {
+        if !works.contains(&work) {
+            works.push(work);
         }
     }
     // The longest first: the last worker to finish then has little left alone.
-    specs.sort_by_key(|spec| std::cmp::Reverse(spec.op_count()));
-    watch.op_count.store(specs.iter().map(RunSpec::op_count).sum(), Ordering::Relaxed);
-    let found = fan_out(jobs.max(1), &specs, |spec| {
-        let label = spec.label();
+    works.sort_by_key(|work| std::cmp::Reverse(work.op_count()));
+    watch.op_count.store(works.iter().map(Work::op_count).sum(), Ordering::Relaxed);
+    let found = fan_out(jobs.max(1), &works, |work| {
+        let label = work.label();
         watch.lock().push(label.clone());
-        let result = execute(spec, size.seed, &watch.ops_done, is_stopped);
+        let result = match work {
+            Work::Store(spec) => {
+                execute(spec, size.seed, &watch.ops_done, is_stopped).map(Outcome::Store)
+            }
+            Work::Replay(spec) => replays::execute(spec, size.seed, &watch.ops_done, is_stopped)
+                .map(|report| Outcome::Replay(Box::new(report))),
+        };
         let mut running = watch.lock();
         if let Some(at) = running.iter().position(|l| *l == label) {
             running.remove(at);
@@ -182,11 +232,11 @@ pub fn repro(
         result
     });
     let mut results = Results::default();
-    for (spec, result) in specs.into_iter().zip(found) {
+    for (work, result) in works.into_iter().zip(found) {
         if matches!(result, Err(BenchError::Stopped)) {
             return Err(BenchError::Stopped);
         }
-        results.insert(spec, result.map_err(|error| with_causes(&error)));
+        results.insert(work, result.map_err(|error| with_causes(&error)));
     }
     let pages = figures.iter().map(|figure| FigurePage {
         name: figure.name,

@@ -1,7 +1,10 @@
 //! What runs found: counters of every phase, states at milestones, one line a compaction.
 
+use super::Work;
+use super::replays::ReplaySpec;
 use super::spec::{Phase, RunSpec};
 use crate::latency::LatencySummary;
+use crate::replay::ReplayReport;
 use imbrex::CompactionLine;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -243,15 +246,22 @@ impl RunResult {
     }
 }
 
+/// What one run of either kind found.
+#[derive(Clone, Debug)]
+pub(super) enum Outcome {
+    Store(RunResult),
+    Replay(Box<ReplayReport>),
+}
+
 /// The results of all runs that were asked for; a run that could not be made has its reason.
 #[derive(Clone, Debug, Default)]
 pub struct Results {
-    runs: BTreeMap<RunSpec, Result<RunResult, String>>,
+    found: BTreeMap<Work, Result<Outcome, String>>,
 }
 
 impl Results {
-    pub(crate) fn insert(&mut self, spec: RunSpec, result: Result<RunResult, String>) {
-        self.runs.insert(spec, result);
+    pub(super) fn insert(&mut self, work: Work, result: Result<Outcome, String>) {
+        self.found.insert(work, result);
     }
 
     /// What `spec` found.
@@ -259,9 +269,26 @@ impl Results {
     /// # Errors
     /// Why there is nothing.
     pub fn get(&self, spec: &RunSpec) -> Result<&RunResult, String> {
-        match self.runs.get(spec) {
-            Some(Ok(result)) => Ok(result),
-            Some(Err(reason)) => Err(reason.clone()),
+        match self.outcome(Work::Store(spec.clone()))? {
+            Outcome::Store(result) => Ok(result),
+            Outcome::Replay(_) => Err("it is a replay".to_owned()),
+        }
+    }
+
+    /// What the replay `spec` found.
+    ///
+    /// # Errors
+    /// Why there is nothing.
+    pub fn replay(&self, spec: &ReplaySpec) -> Result<&ReplayReport, String> {
+        match self.outcome(Work::Replay(*spec))? {
+            Outcome::Replay(report) => Ok(report),
+            Outcome::Store(_) => Err("it is a store".to_owned()),
+        }
+    }
+
+    fn outcome(&self, work: Work) -> Result<&Outcome, String> {
+        match self.found.get(&work) {
+            Some(found) => found.as_ref().map_err(String::clone),
             None => Err("it was not run".to_owned()),
         }
     }

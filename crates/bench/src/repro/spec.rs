@@ -3,6 +3,7 @@
 //! Figures name runs and never perform them, so that two figures that need the same run share one:
 //! a load of 100 GB has milestones at 10 and 40 GB, and three figures are read off it.
 
+use super::replays::GivenTrace;
 use crate::ycsb::YcsbWorkload;
 use serde::Serialize;
 
@@ -332,6 +333,9 @@ pub struct Size {
     pub scale: f64,
     /// The seed of every run.
     pub seed: u64,
+    /// Traces that the user has, for the figures of the block driver.
+    #[serde(skip_serializing_if = "<[GivenTrace]>::is_empty")]
+    pub traces: &'static [GivenTrace],
 }
 
 impl Size {

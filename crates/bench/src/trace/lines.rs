@@ -53,8 +53,7 @@ impl Lines {
             }
             let text = String::from_utf8_lossy(&self.buf);
             let text = text.trim_end_matches(['\n', '\r']);
-            let is_header = self.line == 1 && is_header(text);
-            if text.is_empty() || is_header {
+            if text.is_empty() || is_header(text) {
                 continue;
             }
             return Some(parse(self.format, text).map_err(|fault| TraceError::Line {
@@ -67,6 +66,7 @@ impl Lines {
     }
 }
 
+/// SYSTOR's hours are a file each, and whoever joins them has such a line in front of each.
 fn is_header(text: &str) -> bool {
     text.starts_with("time_us,") || text.starts_with("Timestamp,")
 }

@@ -21,12 +21,18 @@
 //!
 //! Sources: the README files of the MSR Cambridge and SYSTOR '17 traces; the record layout in
 //! libCacheSim's vscsi reader; `docs/block_traces.md` for ours.
+//! Traces are made too, of a given shape ([`Shape`]).
+//!
 //! Not here: what is done with the requests (`replay`).
 
 mod lines;
+mod made;
 mod vscsi;
 
+pub use made::{Shape, Sizes, WriteOrder};
+
 use lines::Lines;
+use made::Made;
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -181,12 +187,57 @@ fn request(at_ns: u64, op: TraceOp, offset_bytes: u64, len_bytes: u64) -> Result
 enum Pieces {
     Lines(Lines),
     Records(Records),
+    Made(Box<Made>),
+}
+
+/// Where a trace comes from: it can be read more than once.
+#[derive(Clone, Debug)]
+pub enum TraceSource {
+    /// A file.
+    File {
+        /// Which.
+        path: PathBuf,
+        /// How it is written; found out if `None`.
+        format: Option<TraceFormat>,
+    },
+    /// Made as it is read.
+    Made {
+        /// What it looks like.
+        shape: Shape,
+        /// Of what it draws.
+        seed: u64,
+    },
+}
+
+impl TraceSource {
+    /// Its requests, from the first.
+    ///
+    /// # Errors
+    /// As [`TraceReader::open`].
+    pub fn open(&self) -> Result<TraceReader, TraceError> {
+        match self {
+            TraceSource::File { path, format } => TraceReader::open(path, *format),
+            TraceSource::Made { shape, seed } => {
+                let pieces = Pieces::Made(Box::new(Made::new(*shape, *seed)));
+                Ok(TraceReader::over(pieces, None))
+            }
+        }
+    }
+}
+
+impl fmt::Display for TraceSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TraceSource::File { path, .. } => write!(f, "trace {}", path.display()),
+            TraceSource::Made { shape, .. } => write!(f, "synthetic {}", shape.name),
+        }
+    }
 }
 
 /// The requests of a file, one by one; the first error is the last item.
 pub struct TraceReader {
     pieces: Pieces,
-    format: TraceFormat,
+    format: Option<TraceFormat>,
     start_ns: Option<u64>,
     last_ns: u64,
     skipped_count: u64,
@@ -196,7 +247,7 @@ pub struct TraceReader {
 
 impl fmt::Debug for TraceReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "TraceReader({})", self.format)
+        write!(f, "TraceReader({:?})", self.format)
     }
 }
 
@@ -238,7 +289,11 @@ impl TraceReader {
             }
             _ => Pieces::Lines(Lines::new(path, from, format)),
         };
-        Ok(TraceReader {
+        Ok(TraceReader::over(pieces, Some(format)))
+    }
+
+    fn over(pieces: Pieces, format: Option<TraceFormat>) -> TraceReader {
+        TraceReader {
             pieces,
             format,
             start_ns: None,
@@ -246,11 +301,11 @@ impl TraceReader {
             skipped_count: 0,
             late_count: 0,
             has_failed: false,
-        })
+        }
     }
 
-    /// How the file is written.
-    pub fn format(&self) -> TraceFormat {
+    /// How the file is written, if it is one.
+    pub fn format(&self) -> Option<TraceFormat> {
         self.format
     }
 
@@ -273,6 +328,7 @@ impl Iterator for TraceReader {
             let piece = match &mut self.pieces {
                 Pieces::Lines(lines) => lines.next_piece(),
                 Pieces::Records(records) => records.next_piece(),
+                Pieces::Made(made) => made.next().map(|request| Ok(Parsed::Request(request))),
             };
             match piece? {
                 Ok(Parsed::Skipped) => self.skipped_count += 1,

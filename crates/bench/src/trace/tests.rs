@@ -57,6 +57,7 @@ fn systor_with_blank_types_and_late_requests() {
     let text = "Timestamp,Response,IOType,LUN,Offset,Size\n\
                 1456135200.013118000,0.001,W,0,4096,4096\n\
                 1456135200.013,0.001,,0,1,1\n\
+                Timestamp,Response,IOType,LUN,Offset,Size\n\
                 1456135199.5,0.001,R,0,8192,512\n\
                 1456135201.013118,0.001,R,0,0,0\n";
     let bytes = Box::new(io::Cursor::new(text.as_bytes().to_vec()));
@@ -64,7 +65,7 @@ fn systor_with_blank_types_and_late_requests() {
     let all: Vec<TraceRequest> = reader.by_ref().map(Result::unwrap).collect();
     assert_eq!(all, [wanted(0, TraceOp::Write, 4096, 4096), wanted(0, TraceOp::Read, 8192, 512)]);
     assert_eq!((reader.skipped_count(), reader.late_count()), (2, 1));
-    assert_eq!(reader.format(), TraceFormat::Systor);
+    assert_eq!(reader.format(), Some(TraceFormat::Systor));
 }
 
 fn record(version: u16, command: u16, len: u32, block: u64, at_us: u64) -> Vec<u8> {

@@ -2,6 +2,7 @@
 //!
 //! To add one: a `Figure` constant in a file of its paper's folder, and one line in [`ALL`].
 
+mod driver;
 mod geardb;
 mod kvimr;
 mod sealdb;
@@ -52,6 +53,13 @@ pub(super) const ALL: &[Figure] = &[
     kvimr::table_len::FIGURE_8,
     kvimr::databases::FIGURE_9,
     kvimr::fill::FILL,
+    driver::latency::FIGURE_5,
+    driver::latency::FIGURE_6,
+    driver::tables::FIGURE_7,
+    driver::tables::FIGURE_8,
+    driver::mapping::TABLE_1,
+    driver::cleaning::TABLE_2,
+    driver::cleaning::TABLE_3,
 ];
 
 /// What `spec` found; if nothing, `page` tells why.

@@ -2,13 +2,13 @@
 
 use super::{STORES, conditions, random};
 use crate::repro::figures::{merges, need, seconds};
-use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, Table};
+use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, Runs, Table};
 
 pub(in super::super) const BREAKDOWN: Figure = Figure {
     name: "geardb-breakdown",
     title: "the random load's time by operation",
     paper: "GearDB, why it performs better: load time broken down",
-    runs: |size| STORES.iter().map(|store| random(size, store)).collect(),
+    runs: Runs::Stores(|size| STORES.iter().map(|store| random(size, store)).collect()),
     page: |size, results| {
         let mut page = Page::default();
         let mut table = Table::new(

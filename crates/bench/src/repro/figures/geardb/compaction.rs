@@ -2,13 +2,13 @@
 
 use super::{STORES, conditions, random};
 use crate::repro::figures::{mean, merges, need, over, seconds};
-use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, Series, Size, Table};
+use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, Runs, Series, Size, Table};
 
 pub(in super::super) const COMPACTION: Figure = Figure {
     name: "geardb-compaction",
     title: "each compaction's latency",
     paper: "GearDB, compaction efficiency: over 5000 compactions fewer, 55 % of the latency",
-    runs: |size| STORES.iter().map(|store| random(size, store)).collect(),
+    runs: Runs::Stores(|size| STORES.iter().map(|store| random(size, store)).collect()),
     page: |size, results| {
         let mut page = Page::default();
         let mut table =

@@ -5,7 +5,8 @@ use crate::repro::chart::short;
 use crate::repro::figures::{MIB, READ_COST, megabytes, need, over, rate, read_cost, seconds};
 use crate::repro::spec::{FILE_READ_AHEAD_LEN_BYTES, TABLE_READ_AHEAD_LEN_BYTES};
 use crate::repro::{
-    Axis, Better, Chart, Claim, Figure, Page, PhaseResult, Results, RunResult, RunSpec, Size, Table,
+    Axis, Better, Chart, Claim, Figure, Page, PhaseResult, Results, RunResult, RunSpec, Runs, Size,
+    Table,
 };
 
 /// The paper's stores, and then the same under other conditions.
@@ -76,7 +77,7 @@ pub(in super::super) const LOAD: Figure = Figure {
     name: "geardb-load",
     title: "random load and space utilisation",
     paper: "GearDB, what it has achieved: 1.7 times LevelDB, 90 % utilisation",
-    runs: |size| all(size).into_iter().map(|(_, spec)| spec).collect(),
+    runs: Runs::Stores(|size| all(size).into_iter().map(|(_, spec)| spec).collect()),
     page: |size, results| {
         let mut page = Page::default();
         let mut table = Table::new("random load", &LOAD_HEADER);
@@ -131,10 +132,10 @@ pub(in super::super) const MICRO: Figure = Figure {
     name: "geardb-micro",
     title: "random and sequential writes and reads",
     paper: "GearDB, write and read performance",
-    runs: |size| {
+    runs: Runs::Stores(|size| {
         let stores = STORES.iter().flat_map(|s| [random(size, s), sequential(size, s)]);
         stores.chain(equal_reads(size)).collect()
-    },
+    }),
     page: |size, results| {
         let mut page = Page::default();
         let mut rows: Vec<[f64; 4]> = Vec::new();

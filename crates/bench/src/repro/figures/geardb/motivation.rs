@@ -4,7 +4,7 @@ use super::{CROWDED_PART_BYTES, LOAD_BYTES, VALUE_LEN_BYTES, conditions, drive, 
 use crate::repro::figures::{GB, MIB, mean, megabytes, need, over, seconds};
 use crate::repro::spec::{LoadOrder, Phase, RunSpec, Size, Tune};
 use crate::repro::{
-    Axis, Better, Chart, Claim, Figure, Page, PhaseResult, RunResult, Series, Table,
+    Axis, Better, Chart, Claim, Figure, Page, PhaseResult, RunResult, Runs, Series, Table,
 };
 
 const CLEANERS: [&str; 2] = ["leveldb-greedy", "leveldb-cb"];
@@ -13,10 +13,10 @@ pub(in super::super) const CLEANING_TIME: Figure = Figure {
     name: "geardb-gc-time",
     title: "time spent on cleaning as valid data grow",
     paper: "GearDB, motivation: 80 GB loaded into restricted space",
-    runs: |size| {
+    runs: Runs::Stores(|size| {
         let stores = CLEANERS.iter().map(|store| crowded(size, store));
         stores.chain([large_reads(size), crowded_by_level(size)]).collect()
-    },
+    }),
     page: |size, results| {
         let mut page = Page::default();
         let mut series = Vec::new();
@@ -92,10 +92,10 @@ pub(in super::super) const CLEANING_UTILISATION: Figure = Figure {
     name: "geardb-gc-utilisation",
     title: "how full the zones of a cleaned log are",
     paper: "GearDB, motivation: 85 % of zones are 45 to 80 % full; 60 % over all",
-    runs: |size| {
+    runs: Runs::Stores(|size| {
         let spaces = |store: &&'static str| [random(size, store), roomy(size, store)];
         CLEANERS.iter().flat_map(spaces).collect()
-    },
+    }),
     page: |size, results| {
         let mut page = Page::default();
         let mut series = Vec::new();

@@ -2,7 +2,7 @@
 
 use super::{STORES, conditions, many_zones, random};
 use crate::repro::figures::{need, over};
-use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, RunResult, Series, Table};
+use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, RunResult, Runs, Series, Table};
 
 const LOADED_GB: [u32; 4] = [20, 40, 60, 80];
 
@@ -10,7 +10,9 @@ pub(in super::super) const ZONES: Figure = Figure {
     name: "geardb-zones",
     title: "zone utilisation after 20, 40, 60 and 80 GB",
     paper: "GearDB, space efficiency: bars and CDF, nearly 90 %",
-    runs: |size| STORES.iter().map(|store| random(size, store)).chain([many_zones(size)]).collect(),
+    runs: Runs::Stores(|size| {
+        STORES.iter().map(|store| random(size, store)).chain([many_zones(size)]).collect()
+    }),
     page: |size, results| {
         let mut page = Page::default();
         let mut table = Table::new(

@@ -13,7 +13,7 @@ use super::{
     percent_above, percent_below, spec_of, table_len_bytes_in,
 };
 use crate::repro::spec::{RunSpec, Size, Tune, Victims};
-use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, Table};
+use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, Runs, Table};
 
 /// A database, how it chooses, and by how many percent the paper has KVIMR at least above Seq and
 /// above 3Phase on it.
@@ -38,12 +38,12 @@ pub(in super::super) const FIGURE_9: Figure = Figure {
     name: "kvimr-9",
     title: "loading LevelDB and HyperLevelDB",
     paper: "KVIMR, figure 9",
-    runs: |size| {
+    runs: Runs::Stores(|size| {
         let all = DATABASES
             .iter()
             .flat_map(|(_, victims, ..)| STORES.iter().map(|store| run(size, store, *victims)));
         all.collect()
-    },
+    }),
     page: |size, results| {
         let mut page = Page::default();
         let header = ["scheme", "puts/s", "rewritten tracks", "syncs of rewrites", "compactions"];

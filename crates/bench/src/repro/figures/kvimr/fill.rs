@@ -15,7 +15,7 @@ use super::{
 use crate::repro::figures::{need, over};
 use crate::repro::spec::{RunSpec, Size};
 use crate::repro::{
-    Axis, Better, Chart, Claim, Figure, Page, PhaseResult, RunResult, Series, Table,
+    Axis, Better, Chart, Claim, Figure, Page, PhaseResult, RunResult, Runs, Series, Table,
 };
 
 /// 3Phase, KVIMR-M, CMR.
@@ -72,7 +72,7 @@ pub(in super::super) const FILL: Figure = Figure {
     name: "kvimr-fill",
     title: "loading until hardly anything is free",
     paper: "KVIMR, sections 4.2.1 and 4.2.2, at fills that the paper does not reach",
-    runs: |size| RIVALS.map(|at| run(size, STORES[at])).to_vec(),
+    runs: Runs::Stores(|size| RIVALS.map(|at| run(size, STORES[at])).to_vec()),
     page: |size, results| {
         let mut page = Page::default();
         let fills = fills(size);

@@ -8,14 +8,14 @@ use super::{
 use crate::repro::figures::{need, over, seconds};
 use crate::repro::{
     Axis, Better, Chart, Claim, Figure, Milestone, Page, PhaseResult, Results, RunResult, RunSpec,
-    Series, Size, Table,
+    Runs, Series, Size, Table,
 };
 
 pub(in super::super) const FIGURE_5: Figure = Figure {
     name: "kvimr-5",
     title: "loading: throughput, compactions, rewrites and syncs",
     paper: "KVIMR, figure 5",
-    runs,
+    runs: Runs::Stores(runs),
     page: |size, results| {
         let mut page = Page::default();
         let found = Found::of(&mut page, size, results);
@@ -198,10 +198,10 @@ pub(in super::super) const FIGURE_6: Figure = Figure {
     name: "kvimr-6",
     title: "loading, as the drive fills",
     paper: "KVIMR, figure 6",
-    runs: |size| {
+    runs: Runs::Stores(|size| {
         let logs = STORES.iter().map(|store| load_in(size, store, Setting::LogsOnDrive));
         STORES.iter().map(|store| load(size, store)).chain(logs).collect()
-    },
+    }),
     page: |size, results| {
         let mut page = Page::default();
         let logs = loads_with_logs(&mut page, size, results).map(|of| of.rate_at_end);

@@ -3,7 +3,7 @@
 use super::{NAMES, READ_PERCENTS, STORES, conditions, load, percent_above};
 use crate::repro::figures::{READ_COST, need, over, read_cost};
 use crate::repro::spec::Phase;
-use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, Table};
+use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, Runs, Table};
 use crate::ycsb::YcsbWorkload;
 
 /// Of the least improvement over Seq and 3Phase.
@@ -13,7 +13,7 @@ pub(in super::super) const FIGURE_7: Figure = Figure {
     name: "kvimr-7",
     title: "reads and writes mixed, after the load",
     paper: "KVIMR, figure 7: 7.5 million zipfian operations",
-    runs: |size| STORES.iter().map(|store| load(size, store)).collect(),
+    runs: Runs::Stores(|size| STORES.iter().map(|store| load(size, store)).collect()),
     page: |size, results| {
         let mut page = Page::default();
         let mut rates = [[0.0; 3]; 5];

@@ -5,17 +5,17 @@ use super::{
     loaded, loads, loads_with_logs, percent_below,
 };
 use crate::repro::figures::over;
-use crate::repro::{Axis, Better, Chart, Claim, Figure, Page};
+use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, Runs};
 
 pub(in super::super) const FIGURE_2: Figure = Figure {
     name: "kvimr-2",
     title: "loading in sequence, in three phases, and without overlap",
     paper: "KVIMR, figure 2",
-    runs: |size| {
+    runs: Runs::Stores(|size| {
         let logs = STORES.map(|store| load_in(size, store, Setting::LogsOnDrive));
         let runs = STORES.iter().map(|store| load(size, store)).chain(logs);
         runs.chain([load_in(size, CMR, Setting::FirstFit)]).collect()
-    },
+    }),
     page: |size, results| {
         let mut page = Page::default();
         let paper = loads(&mut page, size, results);

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::repro::figures::MIB;
 use crate::repro::spec::{RunSpec, Size};
-use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, Table};
+use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, Runs, Table};
 
 /// The paper's, of which ours shrink at a small scale.
 const TABLE_LENS_MIB: [u64; 4] = [64, 128, 256, 512];
@@ -25,10 +25,10 @@ pub(in super::super) const FIGURE_8: Figure = Figure {
     name: "kvimr-8",
     title: "loading, by the length of tables",
     paper: "KVIMR, figure 8",
-    runs: |size| {
+    runs: Runs::Stores(|size| {
         let of = |at: usize| TABLE_LENS_MIB.map(|mib| run(size, STORES[at], mib));
         RIVALS.into_iter().flat_map(of).collect()
-    },
+    }),
     page: |size, results| {
         let mut page = Page::default();
         let found = RIVALS.map(|at| {

@@ -4,13 +4,13 @@ use super::bands::whole_bands;
 use super::{STORES, large_reads, random, restless};
 use crate::repro::chart::short;
 use crate::repro::figures::{need, over};
-use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, Totals};
+use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, Runs, Totals};
 
 pub(in super::super) const FIGURE_12: Figure = Figure {
     name: "sealdb-12",
     title: "write amplification of three stores",
     paper: "SEALDB, figure 12: 100 GB random load",
-    runs: |size| {
+    runs: Runs::Stores(|size| {
         let others = [
             large_reads(size, "leveldb-banded"),
             whole_bands(size),
@@ -18,7 +18,7 @@ pub(in super::super) const FIGURE_12: Figure = Figure {
             restless(size, "sealdb"),
         ];
         STORES.iter().map(|s| random(size, s)).chain(others).collect()
-    },
+    }),
     page: |size, results| {
         let mut page = Page::default();
         let totals: Vec<Totals> = STORES

@@ -3,7 +3,7 @@
 use super::{LOAD_BYTES, PREFIX_BYTES_MIN, VALUE_LEN_BYTES, drive};
 use crate::repro::figures::{GB, MIB, grown, growth_to, mean, merges, need, output_runs};
 use crate::repro::spec::{LoadOrder, Phase, RunSpec, Size, Tune};
-use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, RunResult, Table};
+use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, RunResult, Runs, Table};
 
 const BAND_LENS_MIB: [u64; 5] = [20, 30, 40, 50, 60];
 
@@ -11,10 +11,10 @@ pub(in super::super) const FIGURE_3: Figure = Figure {
     name: "sealdb-3",
     title: "tables and bands a compaction writes to, and its amplification, by band length",
     paper: "SEALDB, figure 3: LevelDB on emulated drives with bands of 20 to 60 MB",
-    runs: |size| {
+    runs: Runs::Stores(|size| {
         let lens = BAND_LENS_MIB.iter().map(|&mib| run(size, mib, Rewrite::Rest));
         lens.chain([run(size, 40, Rewrite::Whole), run(size, 40, Rewrite::Staged)]).collect()
-    },
+    }),
     page: |size, results| {
         let mut page = Page::default();
         let (mut groups, mut tables, mut bands) = (Vec::new(), Vec::new(), Vec::new());

@@ -3,17 +3,18 @@
 use super::{STORES, block_reads_smrdb, file_reads_smrdb, prefix, random};
 use crate::repro::figures::{GB, grown, growth_to, mean, megabytes, merges, need, over, seconds};
 use crate::repro::{
-    Axis, Better, Chart, Claim, Figure, Page, Results, RunResult, RunSpec, Series, Size, Table,
+    Axis, Better, Chart, Claim, Figure, Page, Results, RunResult, RunSpec, Runs, Series, Size,
+    Table,
 };
 
 pub(in super::super) const FIGURE_10: Figure = Figure {
     name: "sealdb-10",
     title: "each compaction's latency, and the mean amount of data",
     paper: "SEALDB, figure 10: the first 40 GB of the random load",
-    runs: |size| {
+    runs: Runs::Stores(|size| {
         let others = [file_reads_smrdb(size), block_reads_smrdb(size)];
         STORES.iter().map(|store| random(size, store)).chain(others).collect()
-    },
+    }),
     page: |size, results| {
         let mut page = Page::default();
         let mut table = Table::new(

@@ -3,14 +3,14 @@
 use super::{narrow_guards, prefix, random};
 use crate::repro::figures::{GB, grown, growth_to, megabytes, need, over};
 use crate::repro::{
-    Axis, Better, Chart, Claim, Figure, Page, RunResult, Series, SpaceState, Table,
+    Axis, Better, Chart, Claim, Figure, Page, RunResult, Runs, Series, SpaceState, Table,
 };
 
 pub(in super::super) const FIGURE_13: Figure = Figure {
     name: "sealdb-13",
     title: "fragments between dynamic bands",
     paper: "SEALDB, figure 13: 40 GB random load; fragments are free runs below the mean set",
-    runs: |size| vec![random(size, "sealdb"), narrow_guards(size)],
+    runs: Runs::Stores(|size| vec![random(size, "sealdb"), narrow_guards(size)]),
     page: |size, results| {
         let mut page = Page::default();
         let share = prefix(size, 40 * GB);

@@ -7,16 +7,18 @@ use super::{
 use crate::repro::chart::short;
 use crate::repro::figures::{READ_COST, need, over, rate, read_cost};
 use crate::repro::spec::{FILE_READ_AHEAD_LEN_BYTES, RunSpec, TABLE_READ_AHEAD_LEN_BYTES};
-use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, Results, RunResult, Size, Table};
+use crate::repro::{
+    Axis, Better, Chart, Claim, Figure, Page, Results, RunResult, Runs, Size, Table,
+};
 
 pub(in super::super) const FIGURE_8: Figure = Figure {
     name: "sealdb-8",
     title: "loads and reads of three stores",
     paper: "SEALDB, figure 8: 100 GB loads, 100 thousand reads",
-    runs: |size| {
+    runs: Runs::Stores(|size| {
         let loads = STORES.iter().flat_map(|s| [random(size, s), sequential(size, s)]);
         loads.chain(variants(size).into_iter().map(|(_, spec)| spec)).collect()
-    },
+    }),
     page: |size, results| {
         let mut page = Page::default();
         let stores: Vec<Rates> =

@@ -5,7 +5,7 @@ use crate::repro::chart::short;
 use crate::repro::figures::{READ_COST, grown, growth_to, need, over, rate, read_cost, seconds};
 use crate::repro::spec::TABLE_READ_AHEAD_LEN_BYTES;
 use crate::repro::{
-    Axis, Better, Chart, Claim, Figure, Page, Results, RunResult, RunSpec, Size, Table,
+    Axis, Better, Chart, Claim, Figure, Page, Results, RunResult, RunSpec, Runs, Size, Table,
 };
 
 const STORES: [&str; 3] = ["leveldb-banded", "sets-banded", "sealdb"];
@@ -14,10 +14,10 @@ pub(in super::super) const FIGURE_14: Figure = Figure {
     name: "sealdb-14",
     title: "LevelDB, LevelDB with sets, and SEALDB",
     paper: "SEALDB, figure 14",
-    runs: |size| {
+    runs: Runs::Stores(|size| {
         let all = STORES.iter().flat_map(|s| [random(size, s), sequential(size, s)]);
         all.chain([large_reads(size, "leveldb-banded")]).collect()
-    },
+    }),
     page: |size, results| {
         let mut page = Page::default();
         let mut rates: Vec<[f64; 4]> = Vec::new();

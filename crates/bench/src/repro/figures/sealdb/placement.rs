@@ -3,13 +3,13 @@
 use super::{LOAD_BYTES, PREFIX_BYTES_MIN, compressed, prefix_of, random, random_of};
 use crate::repro::figures::{GB, mean, megabytes, merges, need, output_runs};
 use crate::repro::spec::{RunSpec, Size};
-use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, Results, Series};
+use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, Results, Runs, Series};
 
 pub(in super::super) const FIGURE_2: Figure = Figure {
     name: "sealdb-2",
     title: "where LevelDB's tables lie, compaction by compaction",
     paper: "SEALDB, figure 2: 10 GB random load, LevelDB on Ext4 and a conventional disk",
-    runs: |size| vec![random(size, "leveldb-cmr"), own_load(size, "leveldb-cmr")],
+    runs: Runs::Stores(|size| vec![random(size, "leveldb-cmr"), own_load(size, "leveldb-cmr")]),
     page: |size, results| {
         let (mut page, ours) = scattered(size, results, random(size, "leveldb-cmr"));
         let Some(ours) = ours else { return page };
@@ -49,7 +49,9 @@ pub(in super::super) const FIGURE_11: Figure = Figure {
     name: "sealdb-11",
     title: "where SEALDB's sets lie, compaction by compaction",
     paper: "SEALDB, figure 11: 10 GB random load",
-    runs: |size| vec![random(size, "sealdb"), own_load(size, "sealdb"), compressed(size)],
+    runs: Runs::Stores(|size| {
+        vec![random(size, "sealdb"), own_load(size, "sealdb"), compressed(size)]
+    }),
     page: |size, results| {
         let (mut page, ours) = scattered(size, results, random(size, "sealdb"));
         let Some(ours) = ours else { return page };

@@ -1,13 +1,13 @@
 //! Table II: what the disk under all of it does.
 
-use crate::repro::{Better, Claim, Figure, Page};
+use crate::repro::{Better, Claim, Figure, Page, Runs};
 use imbrex_disk_sim::{Profile, Workload, measure};
 
 pub(in super::super) const TABLE_2: Figure = Figure {
     name: "sealdb-table-2",
     title: "the disk: sequential and random, read and written",
     paper: "SEALDB, table II: Seagate ST1000DM003",
-    runs: |_| Vec::new(),
+    runs: Runs::Stores(|_| Vec::new()),
     page: |_, _| {
         let mut page = Page::default();
         let measured = match Profile::by_name("st1000dm003") {

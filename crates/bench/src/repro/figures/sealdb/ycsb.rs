@@ -4,14 +4,14 @@ use super::{FILTER_BITS_PER_KEY, STORES, ycsb_compressed, ycsb_run};
 use crate::repro::chart::short;
 use crate::repro::figures::{READ_COST, need, over, read_cost};
 use crate::repro::spec::{Phase, RunSpec, Size, Tune};
-use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, PhaseResult, RunResult, Table};
+use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, PhaseResult, RunResult, Runs, Table};
 use crate::ycsb::YcsbWorkload;
 
 pub(in super::super) const FIGURE_9: Figure = Figure {
     name: "sealdb-9",
     title: "YCSB on three stores",
     paper: "SEALDB, figure 9: 25 million entries loaded, 100 thousand operations a workload",
-    runs: |size| all(size).to_vec(),
+    runs: Runs::Stores(|size| all(size).to_vec()),
     page: |size, results| {
         let mut page = Page::default();
         let mut table = Table::new("what an operation of workload C costs, reads only", &READ_COST);

@@ -2,7 +2,7 @@
 
 use super::random;
 use crate::repro::figures::{MIB, need, over};
-use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, PhaseResult, RunResult};
+use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, PhaseResult, RunResult, Runs};
 
 const STORES: [&str; 2] = ["smrdb-leveled", "smrdb"];
 const BAND_LENS_MIB: [u64; 4] = [20, 40, 80, 160];
@@ -11,10 +11,10 @@ pub(in super::super) const FIGURE_3_15: Figure = Figure {
     name: "thesis-3.15",
     title: "random puts by band length",
     paper: "thesis, figure 3.15",
-    runs: |size| {
+    runs: Runs::Stores(|size| {
         let all = STORES.iter().flat_map(|s| BAND_LENS_MIB.map(|mib| (*s, mib)));
         all.map(|(s, mib)| random(size, s, mib * MIB)).collect()
-    },
+    }),
     page: |size, results| {
         let mut page = Page::default();
         let mut rows = Vec::new();

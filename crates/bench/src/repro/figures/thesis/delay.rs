@@ -3,7 +3,7 @@
 use super::{BAND_LEN_BYTES, random};
 use crate::repro::figures::{need, over};
 use crate::repro::spec::{FILE_READ_AHEAD_LEN_BYTES, RunSpec, Size, Tune};
-use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, PhaseResult, RunResult};
+use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, PhaseResult, RunResult, Runs};
 
 /// Runs in level 0 that start a compaction; writes slow down at twice as many.
 const COMPACT_RUN_COUNTS: [u32; 4] = [4, 6, 8, 12];
@@ -12,7 +12,7 @@ pub(in super::super) const FIGURE_3_13: Figure = Figure {
     name: "thesis-3.13",
     title: "random puts as compaction is delayed",
     paper: "thesis, figure 3.13: level 0 triggers of SMRDB-SOC varied",
-    runs: |size| COMPACT_RUN_COUNTS.iter().map(|&count| run(size, count)).collect(),
+    runs: Runs::Stores(|size| COMPACT_RUN_COUNTS.iter().map(|&count| run(size, count)).collect()),
     page: |size, results| {
         let mut page = Page::default();
         let mb =

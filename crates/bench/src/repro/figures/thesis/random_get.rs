@@ -6,7 +6,7 @@ use super::{
 };
 use crate::repro::figures::{READ_COST, need, over, read_cost};
 use crate::repro::spec::{LoadOrder, Phase, RunSpec, Size};
-use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, Results, RunResult, Table};
+use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, Results, RunResult, Runs, Table};
 
 const STORES: [&str; 2] = ["leveldb-cmr", "smrdb"];
 
@@ -14,11 +14,11 @@ pub(in super::super) const FIGURE_3_14: Figure = Figure {
     name: "thesis-3.14",
     title: "latency of random gets after sequential and random puts",
     paper: "thesis, figure 3.14",
-    runs: |size| {
+    runs: Runs::Stores(|size| {
         let runs = STORES.iter();
         let all = runs.flat_map(|s| [in_order(size, s), random(size, s, BAND_LEN_BYTES)]);
         all.chain([file_reads(size, "smrdb"), large_reads(size)]).collect()
-    },
+    }),
     page: |size, results| {
         let mut page = Page::default();
         let mut latency = |spec: &RunSpec| {

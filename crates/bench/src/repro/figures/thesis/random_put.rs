@@ -4,7 +4,7 @@ use super::{BAND_LEN_BYTES, STORES, file_reads, large_reads, random};
 use crate::repro::figures::{megabytes, merges, need, over, rate, seconds};
 use crate::repro::spec::{FILE_READ_AHEAD_LEN_BYTES, TABLE_READ_AHEAD_LEN_BYTES};
 use crate::repro::{
-    Axis, Better, Chart, Claim, Figure, Page, Results, RunResult, RunSpec, Size, Table,
+    Axis, Better, Chart, Claim, Figure, Page, Results, RunResult, RunSpec, Runs, Size, Table,
 };
 
 /// The three stores with their own read units, and then with each other's.
@@ -41,7 +41,7 @@ pub(in super::super) const FIGURE_3_11: Figure = Figure {
     name: "thesis-3.11",
     title: "random puts, and sequential gets after them",
     paper: "thesis, figure 3.11: 11 GB of random puts, no syncs",
-    runs,
+    runs: Runs::Stores(runs),
     page: |size, results| {
         let mut page = Page::default();
         let mut table = Table::new(
@@ -115,7 +115,7 @@ pub(in super::super) const FIGURE_3_12: Figure = Figure {
     name: "thesis-3.12",
     title: "compaction: time, bytes read and written",
     paper: "thesis, figure 3.12: 11 GB of random puts",
-    runs,
+    runs: Runs::Stores(runs),
     page: |size, results| {
         let mut page = Page::default();
         let header = ["store", "reads", "count", "seconds", "MB read", "MB written", "WA"];

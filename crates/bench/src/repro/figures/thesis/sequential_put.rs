@@ -4,7 +4,7 @@ use super::{BAND_LEN_BYTES, drive, size, tune};
 use crate::repro::chart::short;
 use crate::repro::figures::{GB, need, over};
 use crate::repro::spec::{LoadOrder, Phase, RunSpec, Size, Tune};
-use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, PhaseResult, Table};
+use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, PhaseResult, Runs, Table};
 
 const STORES: [&str; 2] = ["leveldb-cmr", "smrdb"];
 const VALUE_LENS_BYTES: [usize; 3] = [100, 4096, 100 << 10];
@@ -22,10 +22,10 @@ pub(in super::super) const FIGURE_3_9: Figure = Figure {
     name: "thesis-3.9",
     title: "sequential puts by value size and sync interval",
     paper: "thesis, figure 3.9: 10 GB, values of 100 B, 4 KB and 100 KB",
-    runs: |size| {
+    runs: Runs::Stores(|size| {
         let all = STORES.iter().flat_map(|s| VALUE_LENS_BYTES.map(|len| (*s, len)));
         all.flat_map(|(s, len)| SYNC_EVERY.map(|every| run(size, s, len, every))).collect()
-    },
+    }),
     page: |size, results| {
         let mut page = Page::default();
         let mut table = Table::new(
@@ -73,7 +73,7 @@ pub(in super::super) const FIGURE_3_10: Figure = Figure {
     name: "thesis-3.10",
     title: "what the log costs a sequential load",
     paper: "thesis, figure 3.10: 100 KB values, no syncs",
-    runs: |size| STORES.iter().map(|store| run(size, store, 100 << 10, 0)).collect(),
+    runs: Runs::Stores(|size| STORES.iter().map(|store| run(size, store, 100 << 10, 0)).collect()),
     page: |size, results| {
         let mut page = Page::default();
         let mut series = Vec::new();

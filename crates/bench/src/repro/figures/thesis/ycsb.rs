@@ -4,7 +4,9 @@ use super::{BAND_LEN_BYTES, VALUE_LEN_BYTES, drive, random, size, tune};
 use crate::repro::chart::short;
 use crate::repro::figures::{need, over, seconds};
 use crate::repro::spec::{LoadOrder, Phase, RunSpec, Size};
-use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, PhaseResult, RunResult, Series};
+use crate::repro::{
+    Axis, Better, Chart, Claim, Figure, Page, PhaseResult, RunResult, Runs, Series,
+};
 use crate::ycsb::YcsbWorkload;
 
 const STORES: [&str; 2] = ["leveldb-cmr", "smrdb"];
@@ -17,7 +19,7 @@ pub(in super::super) const FIGURE_3_16: Figure = Figure {
     name: "thesis-3.16",
     title: "YCSB: load, update heavy, read heavy, read latest",
     paper: "thesis, figure 3.16: 2 million entries, 200 thousand operations, every write synced",
-    runs: |size| STORES.iter().map(|store| run(size, store)).collect(),
+    runs: Runs::Stores(|size| STORES.iter().map(|store| run(size, store)).collect()),
     page: |size, results| {
         let mut page = Page::default();
         let mut rows: Vec<Vec<f64>> = Vec::new();
@@ -46,10 +48,10 @@ pub(in super::super) const FIGURE_3_17: Figure = Figure {
     name: "thesis-3.17",
     title: "YCSB's load over time",
     paper: "thesis, figure 3.17",
-    runs: |size| {
+    runs: Runs::Stores(|size| {
         let unsynced = STORES.iter().map(|store| random(size, store, BAND_LEN_BYTES));
         STORES.iter().map(|store| run(size, store)).chain(unsynced).collect()
-    },
+    }),
     page: |size, results| {
         let mut page = Page::default();
         let (mut series, mut took) = (Vec::new(), Vec::new());

@@ -1,0 +1,171 @@
+//! "On the Design of SMR HDD Block Device Driver" (Hao et al.): the replays that its figures share.
+//!
+//! Setting of the paper: ten hours of three LUNs of the SYSTOR '17 traces and of five benchmarks of
+//! HiBench 7.0, zones of 256 MB, write buffers of 0 to 5 GB. The traces are not ours to give away, so
+//! by default each is made, of a shape that the paper itself implies (`shapes`; decision 24); whoever
+//! has one passes it: `--trace LUN0=FILE`. A trace of another name is shown without the paper's values.
+//!
+//! Footprint, write buffer and the number of files and of streams shrink together; requests, files and
+//! turns keep their length. At `--scale 0.02` LUN0 has 2.5 GB.
+//!
+//! Every figure reads off the same replays: a buffer of each length, by LRU and by the largest region.
+
+pub(super) mod cleaning;
+pub(super) mod latency;
+pub(super) mod mapping;
+mod shapes;
+pub(super) mod tables;
+
+use super::{GB, MIB};
+use crate::replay::ReplayReport;
+use crate::repro::chart::short;
+use crate::repro::{Cleans, Page, ReplaySpec, ReplayTrace, Results, Size, Table};
+use imbrex_translate::EvictionOrder;
+use shapes::{PAPER, PaperTrace};
+
+/// Write buffers of the paper, in bytes, and their names.
+const BUFFERS: [(u64, &str); 4] =
+    [(0, "0"), (512 * MIB, "512 MB"), (1024 * MIB, "1 GB"), (5 * 1024 * MIB, "5 GB")];
+/// The columns of a buffer of 1 GB and of 5 GB.
+const AT_1_GB: usize = 2;
+const AT_5_GB: usize = 3;
+const ZONE_LEN_BYTES: u64 = 256 * MIB;
+/// Zones shrink half as much as all else, because a run of the mapping ends with its zone.
+const ZONE_SHARE: f64 = 2.0;
+/// A given trace that is none of the paper's is scaled as if it were LUN0.
+const FOOTPRINT_BYTES: u64 = 125 * GB;
+/// How much of the data zones a given trace fills.
+const GIVEN_FILL_PERCENT: u64 = 80;
+
+/// A trace of the paper's, made or given, or another that was given.
+struct Subject {
+    trace: ReplayTrace,
+    paper: Option<&'static PaperTrace>,
+    /// Its share of the paper's sizes.
+    scale: f64,
+    fill_percent: u64,
+}
+
+/// The paper's traces, each given or made, and then what else was given.
+fn subjects(size: &Size) -> Vec<Subject> {
+    let named = |name: &str| size.traces.iter().find(|t| t.name.eq_ignore_ascii_case(name));
+    let papers = PAPER.iter().map(|paper| match named(paper.name) {
+        Some(given) => Subject::given(ReplayTrace::Given(*given), Some(paper)),
+        None => {
+            let shape = paper.shape(shapes::scale(size));
+            Subject {
+                trace: ReplayTrace::Made(shape),
+                paper: Some(paper),
+                scale: shapes::scale(size),
+                fill_percent: paper.fill_percent(&shape),
+            }
+        }
+    });
+    let is_paper = |name: &str| PAPER.iter().any(|paper| paper.name.eq_ignore_ascii_case(name));
+    let others = size.traces.iter().filter(|given| !is_paper(given.name));
+    papers.chain(others.map(|given| Subject::given(ReplayTrace::Given(*given), None))).collect()
+}
+
+impl Subject {
+    fn given(trace: ReplayTrace, paper: Option<&'static PaperTrace>) -> Subject {
+        let whole = paper.map_or(FOOTPRINT_BYTES, PaperTrace::footprint_bytes);
+        let scale = trace.footprint_bytes() as f64 / whole as f64;
+        Subject { trace, paper, scale, fill_percent: GIVEN_FILL_PERCENT }
+    }
+
+    /// Its name, and whether it is made.
+    fn name(&self) -> String {
+        match self.trace {
+            ReplayTrace::Made(shape) => format!("{} (synthetic)", shape.name),
+            ReplayTrace::Given(given) => given.name.to_owned(),
+        }
+    }
+
+    /// A replay with the buffer of this column.
+    fn spec(&self, column: usize, evicts: EvictionOrder, cleans: Cleans) -> ReplaySpec {
+        let (buffer_bytes, _) = BUFFERS[column];
+        let zone_scale = (self.scale * ZONE_SHARE).min(1.0);
+        let zone_mib = (ZONE_LEN_BYTES as f64 * zone_scale) as u64 / MIB;
+        ReplaySpec {
+            trace: self.trace,
+            buffer_bytes: (buffer_bytes as f64 * self.scale) as u64 / 4096 * 4096,
+            // Without a buffer nothing is evicted, in whatever order.
+            evicts: if column == 0 { EvictionOrder::LargestRegion } else { evicts },
+            cleans,
+            zone_len_bytes: zone_mib.max(1) * MIB,
+            fill_percent: self.fill_percent,
+        }
+    }
+
+    /// Every buffer, one order.
+    fn row(&self, evicts: EvictionOrder, cleans: Cleans) -> [ReplaySpec; 4] {
+        std::array::from_fn(|column| self.spec(column, evicts, cleans))
+    }
+
+    fn lru(&self) -> [ReplaySpec; 4] {
+        self.row(EvictionOrder::LeastRecentlyWritten, Cleans::MostMerged)
+    }
+
+    fn ours(&self) -> [ReplaySpec; 4] {
+        self.row(EvictionOrder::LargestRegion, Cleans::MostMerged)
+    }
+}
+
+/// Every buffer, by LRU and by the largest region.
+fn eviction_runs(size: &Size) -> Vec<ReplaySpec> {
+    subjects(size).iter().flat_map(|subject| [subject.lru(), subject.ours()].concat()).collect()
+}
+
+/// What `of` says of each replay; no number for one that was not made, and `page` tells why.
+fn values(
+    page: &mut Page,
+    results: &Results,
+    specs: &[ReplaySpec; 4],
+    of: impl Fn(&ReplayReport) -> f64,
+) -> [f64; 4] {
+    specs.map(|spec| match results.replay(&spec) {
+        Ok(report) => of(report),
+        Err(reason) => {
+            let missing = format!("{}: {reason}", spec.label());
+            if !page.missing.contains(&missing) {
+                page.missing.push(missing);
+            }
+            f64::NAN
+        }
+    })
+}
+
+/// A table with a column for each buffer.
+fn table(title: &str, what: &str) -> Table {
+    let mut header = vec!["trace", what];
+    header.extend(BUFFERS.map(|(_, name)| name));
+    Table::new(title, &header)
+}
+
+/// Adds a row to it; what was not measured is a dash.
+fn add(table: &mut Table, name: &str, what: &str, values: &[f64]) {
+    let cells = values.iter().map(|v| if v.is_finite() { short(*v) } else { "-".to_owned() });
+    table.rows.push([name.to_owned(), what.to_owned()].into_iter().chain(cells).collect());
+}
+
+/// By how many percent `ours` lies below `other`.
+fn percent_below(ours: f64, other: f64) -> f64 {
+    if other > 0.0 { 100.0 * (1.0 - ours / other) } else { f64::NAN }
+}
+
+/// What was replayed, for the notes of a page.
+fn conditions(size: &Size) -> String {
+    let given: Vec<&str> = size.traces.iter().map(|given| given.name).collect();
+    let given = match given.as_slice() {
+        [] => String::new(),
+        names => format!(" Given as files: {}.", names.join(", ")),
+    };
+    format!(
+        "Synthetic traces are made of the shape that the paper implies (decision 24), at {} of its sizes; \
+         buffers are named by the paper's length. Open loop in virtual time.{given}",
+        short(shapes::scale(size))
+    )
+}
+
+#[cfg(test)]
+mod tests;

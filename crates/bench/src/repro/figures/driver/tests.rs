@@ -1,0 +1,93 @@
+//! Shapes as the paper's tables imply them, given traces in their place, and figures end to end.
+
+use super::*;
+use crate::repro::{GivenTrace, Watch, figures_named, repro};
+use crate::trace::WriteOrder;
+use std::fmt::Write;
+
+const SIZE: Size = Size { scale: 0.02, seed: 1, traces: &[] };
+
+#[test]
+fn shapes_have_what_table_1_implies() {
+    let shape = |name: &str| {
+        let paper = PAPER.iter().find(|paper| paper.name == name).unwrap();
+        paper.shape(0.02)
+    };
+    let lun0 = shape("LUN0");
+    assert_eq!(lun0.footprint_bytes, 2_500_000_000);
+    // 17 nodes a file, 67 KB a node.
+    let nodes = 17 * lun0.written_file_count();
+    let run_bytes = lun0.footprint_bytes / nodes;
+    assert!((64_000..72_000).contains(&run_bytes), "{run_bytes}");
+    let kmeans = shape("Kmeans");
+    let WriteOrder::Streams { count, turn_bytes } = kmeans.order else { panic!("{kmeans:?}") };
+    assert!((480_000..500_000).contains(&turn_bytes), "half of 983 KB: {turn_bytes}");
+    assert_eq!(count, 15, "a 50th of 737");
+    for subject in subjects(&SIZE) {
+        let ReplayTrace::Made(shape) = subject.trace else { panic!("nothing was given") };
+        assert!(shape.request_count > 0 && shape.written_permille <= 500, "{shape:?}");
+        assert!((20..=95).contains(&subject.fill_percent), "{}", subject.fill_percent);
+    }
+}
+
+#[test]
+fn buffers_and_zones_shrink_and_without_a_buffer_orders_are_one() {
+    let all = subjects(&SIZE);
+    let [none, half, _, most] = all[0].lru();
+    assert_eq!(none, all[0].ours()[0]);
+    assert_eq!((none.buffer_bytes, none.zone_len_bytes), (0, 10 * MIB));
+    assert_eq!(half.buffer_bytes, 10_735_616, "a 50th, whole blocks");
+    assert_eq!(most.buffer_bytes, 107_372_544);
+}
+
+fn given(dir: &tempfile::TempDir, name: &str) -> GivenTrace {
+    let mut text = String::new();
+    let mut prng = imbrex_clockwork::Prng::new(7);
+    for at in 0..4000 {
+        let op = if prng.chance(1, 3) { 'r' } else { 'w' };
+        writeln!(text, "{},{op},{},4096", at * 9000, prng.below(6000) << 12).unwrap();
+    }
+    let path = dir.path().join(name);
+    std::fs::write(&path, text).unwrap();
+    GivenTrace::open(name, path).unwrap()
+}
+
+#[test]
+fn given_traces_stand_for_the_papers_or_for_themselves_and_are_run() {
+    let dir = tempfile::tempdir().unwrap();
+    // Every trace of the paper's is given, so that nothing is made: this takes a second.
+    let names = PAPER.iter().map(|paper| paper.name.to_lowercase()).chain(["vm".to_owned()]);
+    let traces: Vec<GivenTrace> = names.map(|name| given(&dir, &name)).collect();
+    let size = Size { traces: traces.leak(), ..SIZE };
+    let all = subjects(&size);
+    assert_eq!((all.len(), all[8].name().as_str()), (9, "vm"));
+    assert!(all[0].paper.is_some() && all[8].paper.is_none());
+    let figures = figures_named("driver").unwrap();
+    assert_eq!(figures.len(), 7);
+    let done = repro(&figures, size, 2, &Watch::default(), &|| false).unwrap();
+    for figure in &done.figures {
+        assert!(figure.page.missing.is_empty(), "{}: {:?}", figure.name, figure.page.missing);
+    }
+    let text = done.to_text();
+    assert!(text.contains("vm, mean at 5 GB below LRU") && !text.contains("synthetic)"), "{text}");
+    let json = done.to_json();
+    assert!(!json.contains(dir.path().to_str().unwrap()), "no path of the machine is on the page");
+}
+
+#[test]
+fn a_made_trace_goes_through_a_figure() {
+    let subject = &subjects(&Size { scale: 0.0, ..SIZE })[0];
+    let mut page = Page::default();
+    let mut results = Results::default();
+    let specs = subject.ours();
+    for spec in [specs[0], specs[3]] {
+        let found = crate::repro::replays::execute(&spec, 1, &Default::default(), &|| false);
+        let outcome = crate::repro::Outcome::Replay(Box::new(found.unwrap()));
+        results.insert(crate::repro::Work::Replay(spec), Ok(outcome));
+    }
+    let nodes = values(&mut page, &results, &specs, |report| report.mapping_nodes as f64);
+    assert!(nodes[0] > nodes[3] && nodes[3] > 0.0, "a buffer keeps runs together: {nodes:?}");
+    assert!(nodes[1].is_nan() && page.missing.len() == 2, "{:?}", page.missing);
+    let prefilled = results.replay(&specs[0]).unwrap().prefilled_bytes;
+    assert_eq!(prefilled, subject.trace.footprint_bytes() / 65536 * 65536);
+}
