@@ -62,6 +62,12 @@ pub enum WriteOrder {
     /// Each write goes to any file, and there to the next place of a random order; four of five go to
     /// a fifth of the files.
     Scattered,
+    /// The same, but only so many files are written at once; when one is written through, another takes
+    /// its place, four of five times one of that fifth.
+    Gathered {
+        /// How many.
+        count: u64,
+    },
     /// So many files are written at once, each from its start to its end, by turns of such a mean
     /// length; then another file takes its place.
     Streams {
@@ -124,7 +130,7 @@ impl Made {
         let by_rank = Permutation::new(&mut prng, file_count);
         let open = match shape.order {
             WriteOrder::Scattered => Vec::new(),
-            WriteOrder::Streams { count, .. } => {
+            WriteOrder::Gathered { count } | WriteOrder::Streams { count, .. } => {
                 (0..count.clamp(1, file_count)).map(|at| by_rank.at(at) as usize).collect()
             }
         };
@@ -168,7 +174,7 @@ impl Made {
         let len = self.len_of(self.shape.read_sizes);
         let start = if self.prng.chance(self.shape.read_written_percent, 100) {
             let file = match self.shape.order {
-                WriteOrder::Scattered => self.pick_written(),
+                WriteOrder::Scattered | WriteOrder::Gathered { .. } => self.pick_written(),
                 WriteOrder::Streams { .. } => self.prng.below(self.files.len() as u64) as usize,
             };
             self.start_of(file)
@@ -181,13 +187,25 @@ impl Made {
 
     fn scattered_write(&mut self) -> (u64, u64) {
         let len = self.len_of(self.shape.write_sizes);
-        let file = self.pick_written();
+        let slot = self.prng.below(self.open.len().max(1) as u64) as usize;
+        let file = match self.open.get(slot) {
+            Some(&open) => open,
+            None => self.pick_written(),
+        };
         let blocks = self.file_blocks();
         let (begun, done) = self.files[file];
         let mut order = Prng::new(begun).derive(&format!("{} {file}", self.shape.name));
         let at = Permutation::new(&mut order, blocks).at(done);
         let place = at.min(blocks - len);
-        self.files[file] = if done + len < blocks { (begun, done + len) } else { (begun + 1, 0) };
+        self.files[file] = (begun, done + len);
+        if blocks <= done + len {
+            self.files[file] = (begun + 1, 0);
+            if !self.open.is_empty() {
+                let picked = self.pick_written();
+                self.open[slot] =
+                    if self.open.contains(&picked) { self.another_file(slot) } else { picked };
+            }
+        }
         (self.start_of(file) + place * BLOCK, len * BLOCK)
     }
 
@@ -209,17 +227,17 @@ impl Made {
         if done + len == blocks {
             self.files[file] = (begun + 1, 0);
             self.turn.left = 0;
-            self.open[self.turn.stream] = self.another_file();
+            self.open[self.turn.stream] = self.another_file(self.turn.stream);
         }
         (at, len * BLOCK)
     }
 
-    /// A file that is not being written, or the one that just was if there is no other.
-    fn another_file(&mut self) -> usize {
+    /// A file that is not being written, or the one in `slot` if there is no other.
+    fn another_file(&mut self, slot: usize) -> usize {
         let closed: Vec<usize> =
             (0..self.files.len()).filter(|file| !self.open.contains(file)).collect();
         match closed.len() {
-            0 => self.open[self.turn.stream],
+            0 => self.open[slot],
             count => closed[self.prng.below(count as u64) as usize],
         }
     }
@@ -236,7 +254,7 @@ impl Iterator for Made {
         let is_read = self.prng.chance(self.shape.read_percent, 100);
         let (offset_bytes, len_bytes) = match (is_read, self.shape.order) {
             (true, _) => self.read(),
-            (false, WriteOrder::Scattered) => self.scattered_write(),
+            (false, WriteOrder::Scattered | WriteOrder::Gathered { .. }) => self.scattered_write(),
             (false, WriteOrder::Streams { turn_bytes, .. }) => self.stream_write(turn_bytes),
         };
         let op = if is_read { TraceOp::Read } else { TraceOp::Write };
@@ -339,6 +357,20 @@ mod tests {
         blocks.dedup();
         let all_blocks = SCATTERED.written_footprint_bytes() / BLOCK;
         assert!(blocks.len() as u64 * 10 > all_blocks * 8, "{} of {all_blocks}", blocks.len());
+    }
+
+    #[test]
+    fn gathered_writes_finish_a_file_before_another_is_begun() {
+        let shape = Shape { order: WriteOrder::Gathered { count: 20 }, ..SCATTERED };
+        let all = check(shape);
+        let mut unfinished = std::collections::BTreeMap::<u64, u64>::new();
+        for request in all.iter().filter(|request| request.op == TraceOp::Write) {
+            let blocks = unfinished.entry(request.offset_bytes / shape.file_len_bytes).or_default();
+            *blocks += request.len_bytes / BLOCK;
+            // 16 blocks, of which the last write may have some that were written before.
+            unfinished.retain(|_, blocks| *blocks < 16);
+            assert!(unfinished.len() <= 20, "{unfinished:?}");
+        }
     }
 
     #[test]

@@ -36,10 +36,10 @@ pub(in super::super) const TABLE_2: Figure = Figure {
                     let theirs = over(paper.merged[1][column], paper.merged[0][column]);
                     let times = over(most[column], garbage[column]);
                     let what = format!("{}, buffer {}", subject.name(), BUFFERS[column].1);
-                    page.claims.push(match theirs > 0.0 {
-                        true => Claim::new(what, Better::Larger, theirs, times, "x"),
-                        false => Claim::shown(what, times, "x"),
-                    });
+                    // Without a cleaning, or one that merges anything, there is nothing to divide.
+                    if theirs > 0.0 && times > 0.0 {
+                        page.claims.push(Claim::new(what, Better::Larger, theirs, times, "x"));
+                    }
                 }
             }
             for ((_, order), values) in ORDERS.iter().zip([garbage, most]) {
@@ -52,7 +52,7 @@ pub(in super::super) const TABLE_2: Figure = Figure {
         page.notes.push(
             "The claims are nodes merged by the paper's order over those by its baseline: how many one merges \
              depends on how long a zone is. Urgent cleanings, when hardly a zone is free, go by garbage alone \
-             in both orders; they are counted apart, and not in these means. 0: no cleaning merged any."
+             in both orders; they are counted apart, and not in these means. A dash: nothing had to be cleaned in time."
                 .to_owned(),
         );
         page
@@ -84,7 +84,9 @@ pub(in super::super) const TABLE_3: Figure = Figure {
                     let share = |rates: [[f64; 4]; 2]| over(rates[1][column], rates[0][column]);
                     let what = format!("{}, buffer {}", subject.name(), BUFFERS[column].1);
                     let (theirs, ours) = (share(paper.garbage), share(found));
-                    page.claims.push(Claim::new(what, Better::Larger, theirs, ours, "x"));
+                    if ours > 0.0 {
+                        page.claims.push(Claim::new(what, Better::Larger, theirs, ours, "x"));
+                    }
                 }
             }
         }

@@ -1,11 +1,8 @@
 //! Table I: memory of the mapping tree by the write buffer's length.
 
 use super::shapes::scale;
-use super::{AT_5_GB, BUFFERS, add, conditions, subjects, table, values};
+use super::{BUFFERS, add, conditions, subjects, table, values};
 use crate::repro::{Better, Claim, Figure, Page, ReplaySpec, Runs, Size};
-
-/// The column that the shapes of streams are fitted to; those of scattered writes to the first.
-const AT_512_MB: usize = 1;
 
 fn runs(size: &Size) -> Vec<ReplaySpec> {
     subjects(size).iter().flat_map(super::Subject::ours).collect()
@@ -28,7 +25,7 @@ pub(in super::super) const TABLE_1: Figure = Figure {
             add(&mut memory, &subject.name(), "ours", &ours);
             if let Some(paper) = subject.paper {
                 add(&mut memory, &subject.name(), "paper", &paper.map_mb);
-                for column in [0, AT_512_MB, AT_5_GB] {
+                for column in paper.unfitted_columns() {
                     let what = format!("{}, buffer {}", subject.name(), BUFFERS[column].1);
                     let (theirs, ours) = (paper.map_mb[column], ours[column]);
                     page.claims.push(Claim::new(what, Better::Smaller, theirs, ours, "MB"));

@@ -20,6 +20,7 @@ use super::{GB, MIB};
 use crate::replay::ReplayReport;
 use crate::repro::chart::short;
 use crate::repro::{Cleans, Page, ReplaySpec, ReplayTrace, Results, Size, Table};
+use crate::trace::Shape;
 use imbrex_translate::EvictionOrder;
 use shapes::{PAPER, PaperTrace};
 
@@ -44,6 +45,27 @@ struct Subject {
     /// Its share of the paper's sizes.
     scale: f64,
     fill_percent: u64,
+}
+
+/// A condition under which a claim is measured again, on synthetic traces.
+#[derive(Clone, Copy)]
+enum Condition {
+    Fast,
+    ReadsOfWritten,
+    Gathered,
+}
+
+const CONDITIONS: [Condition; 3] =
+    [Condition::Fast, Condition::ReadsOfWritten, Condition::Gathered];
+
+impl Condition {
+    fn words(self) -> &'static str {
+        match self {
+            Condition::Fast => "requests twice as fast",
+            Condition::ReadsOfWritten => "every read where writes go",
+            Condition::Gathered => "file after file: fewer written at once",
+        }
+    }
 }
 
 /// The paper's traces, each given or made, and then what else was given.
@@ -81,6 +103,17 @@ impl Subject {
         }
     }
 
+    /// The same under a condition, if its trace is made and the condition another one.
+    fn under(&self, condition: Condition) -> Option<Subject> {
+        let ReplayTrace::Made(shape) = self.trace else { return None };
+        let shape = match condition {
+            Condition::Fast => Shape { interval_ns: shape.interval_ns / 2, ..shape },
+            Condition::ReadsOfWritten => Shape { read_written_percent: 100, ..shape },
+            Condition::Gathered => PaperTrace::gathered(shape, self.scale)?,
+        };
+        Some(Subject { trace: ReplayTrace::Made(shape), ..*self })
+    }
+
     /// A replay with the buffer of this column.
     fn spec(&self, column: usize, evicts: EvictionOrder, cleans: Cleans) -> ReplaySpec {
         let (buffer_bytes, _) = BUFFERS[column];
@@ -116,14 +149,14 @@ fn eviction_runs(size: &Size) -> Vec<ReplaySpec> {
     subjects(size).iter().flat_map(|subject| [subject.lru(), subject.ours()].concat()).collect()
 }
 
-/// What `of` says of each replay; no number for one that was not made, and `page` tells why.
-fn values(
+/// What `of` says of a replay; no number for one that was not made, and `page` tells why.
+fn value(
     page: &mut Page,
     results: &Results,
-    specs: &[ReplaySpec; 4],
+    spec: &ReplaySpec,
     of: impl Fn(&ReplayReport) -> f64,
-) -> [f64; 4] {
-    specs.map(|spec| match results.replay(&spec) {
+) -> f64 {
+    match results.replay(spec) {
         Ok(report) => of(report),
         Err(reason) => {
             let missing = format!("{}: {reason}", spec.label());
@@ -132,7 +165,17 @@ fn values(
             }
             f64::NAN
         }
-    })
+    }
+}
+
+/// The same of every buffer.
+fn values(
+    page: &mut Page,
+    results: &Results,
+    specs: &[ReplaySpec; 4],
+    of: impl Fn(&ReplayReport) -> f64,
+) -> [f64; 4] {
+    specs.map(|spec| value(page, results, &spec, &of))
 }
 
 /// A table with a column for each buffer.

@@ -140,6 +140,14 @@ impl PaperTrace {
         self.footprint_gb * GB
     }
 
+    /// Columns of table I that its shape is not fitted to.
+    pub(super) fn unfitted_columns(&self) -> std::ops::Range<usize> {
+        match self.kind {
+            Kind::Systor => 1..4,
+            Kind::HiBench => 2..4,
+        }
+    }
+
     /// What a node of table I covers, in the column of this buffer.
     fn run_bytes(&self, column: usize) -> f64 {
         self.footprint_bytes() as f64 * NODE_BYTES / (self.map_mb[column] * 1e6)
@@ -152,6 +160,15 @@ impl PaperTrace {
             Kind::Systor => self.systor(footprint_bytes),
             Kind::HiBench => self.hibench(footprint_bytes, scale),
         }
+    }
+
+    /// The same trace with writes gathered, if they are scattered: with so many files at once a region
+    /// of a buffer of 1 GB has 38 KB, as the 2.3 of figure 8 implies.
+    pub(super) fn gathered(shape: Shape, scale: f64) -> Option<Shape> {
+        const REGION_BYTES: f64 = 38_000.0;
+        let count = (2.0 * (1024 * MIB) as f64 / REGION_BYTES * scale) as u64;
+        let order = WriteOrder::Gathered { count };
+        (shape.order == WriteOrder::Scattered).then_some(Shape { order, ..shape })
     }
 
     /// How much of the data zones its addresses fill.

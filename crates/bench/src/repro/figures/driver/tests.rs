@@ -43,9 +43,9 @@ fn buffers_and_zones_shrink_and_without_a_buffer_orders_are_one() {
 fn given(dir: &tempfile::TempDir, name: &str) -> GivenTrace {
     let mut text = String::new();
     let mut prng = imbrex_clockwork::Prng::new(7);
-    for at in 0..4000 {
+    for at in 0..500 {
         let op = if prng.chance(1, 3) { 'r' } else { 'w' };
-        writeln!(text, "{},{op},{},4096", at * 9000, prng.below(6000) << 12).unwrap();
+        writeln!(text, "{},{op},{},4096", at * 9000, prng.below(800) << 12).unwrap();
     }
     let path = dir.path().join(name);
     std::fs::write(&path, text).unwrap();
