@@ -124,6 +124,9 @@ fn failed(error: BenchError) -> CliError {
         BenchError::Options(fault) => CliError::usage(fault),
         BenchError::Stopped => CliError::interrupted(),
         BenchError::Trace(TraceError::Io { .. }) => CliError::of("cannot replay", &error),
+        BenchError::Trace(error @ TraceError::Unknown { .. }) => {
+            CliError::data(format!("{error}; say which with --trace-format"))
+        }
         BenchError::Trace(error) => CliError::data(error.to_string()),
         error => CliError::of("cannot replay", &error),
     }

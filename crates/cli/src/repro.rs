@@ -8,6 +8,7 @@ use imbrex_bench::BenchError;
 use imbrex_bench::repro::{
     Figure, GivenTrace, Reproduction, SCALE_DEFAULT, Size, Watch, figures, figures_named, repro,
 };
+use imbrex_bench::trace::TraceError;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -97,7 +98,8 @@ fn failed(error: BenchError) -> CliError {
     match error {
         BenchError::Options(fault) => CliError::usage(fault),
         BenchError::Stopped => CliError::interrupted(),
-        BenchError::Trace(error) => CliError::of("cannot read a trace", &error),
+        BenchError::Trace(TraceError::Io { .. }) => CliError::of("cannot reproduce", &error),
+        BenchError::Trace(error) => CliError::data(error.to_string()),
         error => CliError::of("cannot reproduce", &error),
     }
 }

@@ -103,7 +103,7 @@ pub enum TraceError {
     /// No format that we know begins so.
     #[error(
         "trace {path}: no known format begins with {got:?}; expected a line of CSV (ours, MSR \
-         Cambridge, SYSTOR '17) or vscsi records; say which with --trace-format"
+         Cambridge, SYSTOR '17) or vscsi records"
     )]
     Unknown {
         /// The file.

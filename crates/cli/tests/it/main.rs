@@ -10,6 +10,7 @@ mod foreign;
 mod layouts;
 mod loading;
 mod manual;
+mod replay;
 mod serving;
 
 use std::io::Write;

@@ -1,0 +1,55 @@
+//! replay: a trace through the block driver, and traces and options that cannot be.
+
+use crate::imbrex;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+/// 400 writes of 8 KiB over 4 MiB, and as many reads.
+fn trace(dir: &tempfile::TempDir) -> PathBuf {
+    let mut text = "time_us,op,offset_bytes,size_bytes\n".to_owned();
+    for at in 0..400_u64 {
+        let place = (at * 37 % 512) * 8192;
+        writeln!(text, "{},W,{place},8192\n{},R,{place},4096", at * 20_000, at * 20_000 + 9_000)
+            .unwrap();
+    }
+    let path = dir.path().join("trace.csv");
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+#[test]
+fn a_trace_is_replayed_the_same_twice() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = trace(&dir);
+    let args = ["replay", path.to_str().unwrap(), "--zone-len", "1MiB", "--buffer", "1MiB"];
+    let [first, second] =
+        [0, 1].map(|_| imbrex(&[&args[..], &["--format", "json"]].concat()).json());
+    assert_eq!(first, second);
+    assert_eq!(first["complete"], true);
+    assert_eq!(
+        (first["done"]["reads"].as_u64(), first["done"]["writes"].as_u64()),
+        (Some(400), Some(400))
+    );
+    let text = imbrex(&args).ok();
+    assert!(text.contains("Read latency\n") && text.contains("p99 ms"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_replayed_says_why() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = trace(&dir);
+    let good = path.to_str().unwrap();
+    let bad = dir.path().join("bad.csv");
+    let bad = bad.to_str().unwrap();
+    std::fs::write(bad, "1,W,0,512\nhello\n").unwrap();
+    imbrex(&["replay", "/nonexistent"]).fails(4, &["trace /nonexistent", "No such file"]);
+    imbrex(&["replay", bad]).fails(3, &["line 2", "time_us,op,offset_bytes,size_bytes", "hello"]);
+    std::fs::write(bad, "hello\n").unwrap();
+    imbrex(&["replay", bad]).fails(3, &["no known format begins with", "--trace-format"]);
+    imbrex(&["replay", good, "--fill", "99"]).fails(2, &["--fill is 99"]);
+    imbrex(&["replay", good, "--zone-len", "1KiB"]).fails(2, &["zones of 1024 bytes"]);
+    imbrex(&["replay", good, "--drive-size", "1GiB"]).fails(2, &["larger --drive-size"]);
+    imbrex(&["repro", "driver-5", "--trace", &format!("LUN0={bad}")])
+        .fails(3, &["no known format"]);
+    imbrex(&["repro", "driver-5", "--trace", "LUN0=/nonexistent"]).fails(4, &["/nonexistent"]);
+}
