@@ -182,6 +182,7 @@ fn shown(of: &ReplayReport) -> Report {
     size(&mut report, "evicted", of.written.evicted_bytes);
     size(&mut report, "cleaning", of.written.moved_bytes);
     size(&mut report, "checkpoints", of.written.checkpoint_bytes);
+    size(&mut report, "summaries", of.written.summary_bytes);
     number(&mut report, "write amplification", of.written.amplification());
     report.section("Mapping");
     count(&mut report, "nodes", of.mapping_nodes);

@@ -142,13 +142,18 @@ pub struct Written {
     pub moved_bytes: u64,
     /// Checkpoints.
     pub checkpoint_bytes: u64,
+    /// Summaries of data zones, with their checksums.
+    pub summary_bytes: u64,
 }
 
 impl Written {
     /// Bytes written for each byte of the host's.
     pub fn amplification(&self) -> f64 {
-        let all =
-            self.journal_bytes + self.evicted_bytes + self.moved_bytes + self.checkpoint_bytes;
+        let all = self.journal_bytes
+            + self.evicted_bytes
+            + self.moved_bytes
+            + self.checkpoint_bytes
+            + self.summary_bytes;
         if self.host_bytes == 0 { 0.0 } else { all as f64 / self.host_bytes as f64 }
     }
 }

@@ -340,6 +340,7 @@ impl Player<'_> {
                 ),
                 moved_bytes: bytes(now.moved_blocks, before.moved_blocks),
                 checkpoint_bytes: bytes(now.checkpoint_blocks, before.checkpoint_blocks),
+                summary_bytes: bytes(now.summary_blocks, before.summary_blocks),
             },
             mapping_nodes: now.mapping_nodes,
             mapping_bytes: now.mapping_bytes,

@@ -2,7 +2,7 @@
 //!
 //! Setting of the paper: ten hours of three LUNs of the SYSTOR '17 traces and of five benchmarks of
 //! HiBench 7.0, zones of 256 MB, write buffers of 0 to 5 GB. The traces are not ours to give away, so
-//! by default each is made, of a shape that the paper itself implies (`shapes`; decision 24); whoever
+//! by default each is made, of a shape that the paper itself implies (`shapes`; decision 25); whoever
 //! has one passes it: `--trace LUN0=FILE`. A trace of another name is shown without the paper's values.
 //!
 //! Footprint, write buffer and the number of files and of streams shrink together; requests, files and
@@ -204,7 +204,7 @@ fn conditions(size: &Size) -> String {
         names => format!(" Given as files: {}.", names.join(", ")),
     };
     format!(
-        "Synthetic traces are made of the shape that the paper implies (decision 24), at {} of its sizes; \
+        "Synthetic traces are made of the shape that the paper implies (decision 25), at {} of its sizes; \
          buffers are named by the paper's length. Open loop in virtual time.{given}",
         short(shapes::scale(size))
     )
