@@ -11,7 +11,7 @@ use imbrex_clockwork::{Order, Runtime};
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Lba, Persist};
 use imbrex_translate::{
     Driver, DriverCounters, DriverError, DriverOptions, POOL_ZONE_COUNT_MIN, SPARE_ZONE_COUNT_MIN,
-    SectorRange, TableMapping,
+    SectorRange, TableMapping, zone_data_len,
 };
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -86,7 +86,7 @@ impl Sizes {
         let zone_len = Blocks::holding(options.zone_len_bytes).get();
         let buffer_len = Blocks::holding(options.buffer_bytes).get();
         let journal_zone_count = (2 * buffer_len).div_ceil(zone_len).max(4);
-        let used = plan.len.div_ceil(zone_len).max(1);
+        let used = plan.len.div_ceil(zone_data_len(Blocks::new(zone_len)).get()).max(1);
         let spare = 100 - options.fill_percent;
         let by_share = (used * 100).div_ceil(options.fill_percent) + 1;
         let data = by_share.max(used + SPARE_ZONE_COUNT_MIN).max(POOL_ZONE_COUNT_MIN);

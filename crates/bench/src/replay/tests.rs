@@ -85,3 +85,17 @@ fn a_stop_tells_what_was_measured_and_impossible_options_what_is_wrong() {
     let error = replay(&options, &mut |_, _| true).unwrap_err().to_string();
     assert!(error.contains("no reads and no writes"), "{error}");
 }
+
+#[test]
+fn the_drive_has_room_for_what_the_trace_addresses_whatever_its_length() {
+    let dir = tempfile::tempdir().unwrap();
+    for blocks in (1..=60).map(|at| at * 1111) {
+        let text = format!("0,w,0,4096\n1,w,{},4096\n", (blocks - 1) << 12);
+        for fill_percent in [30, 80, 95] {
+            let unsqueezed =
+                ReplayOptions { squeezes: false, fill_percent, ..options(&dir, &text) };
+            let report = replay(&unsqueezed, &mut |_, _| true).unwrap();
+            assert!(report.device_bytes >= blocks << 12, "{blocks} at {fill_percent} %");
+        }
+    }
+}

@@ -58,6 +58,7 @@ pub use mapping::{
 };
 pub use open::{POOL_ZONE_COUNT_MIN, SPARE_ZONE_COUNT_MIN};
 pub use options::{DriverCounters, DriverOptions};
+pub use pool::data_len as zone_data_len;
 pub use regions::{EvictionOrder, Regions};
 
 use imbrex_disk::{

@@ -115,7 +115,7 @@ impl PoolZone {
 }
 
 /// How many data blocks fit a zone of `capacity`.
-pub(super) fn data_len(capacity: Blocks) -> Blocks {
+pub fn data_len(capacity: Blocks) -> Blocks {
     Blocks::new(capacity.get() - capacity.get().div_ceil(SPAN))
 }
 
