@@ -152,7 +152,6 @@ struct Tally {
     drives: u64,
     cuts: [u64; 6],
     closed: u64,
-    /// By the lives that closed; the others cannot tell.
     cleaned_zones: u64,
     written: Written,
     found: Found,
@@ -188,9 +187,9 @@ impl fmt::Display for Tally {
         write!(
             f,
             "{drives} drives, {} power cuts (opening {opening}, mounting {mounting}, judging {judging}, \
-             checking {checking}, writing {writing}, closing {closing}), closed {closed} times, \
-             after cleaning {cleaned_zones} zones; {changes} changes, {syncs} syncs of {} MiB, {trims} times trimmed; judged {files} files of {} MiB; \
-             {} KiB that nobody had synced were gone, {zero_bytes} bytes of them zeros",
+             checking {checking}, writing {writing}, closing {closing}), closed {closed} times; \
+             {cleaned_zones} zones cleaned, {changes} changes, {syncs} syncs of {} MiB, {trims} times \
+             trimmed; judged {files} files of {} MiB; {} KiB that nobody had synced were gone, {zero_bytes} bytes of them zeros",
             cuts.iter().sum::<u64>(),
             mib(synced_bytes),
             mib(bytes),

@@ -120,17 +120,16 @@ impl ServeArgs {
             session.out.flush()?;
         }
         let served = serve(&server, &listener, &session.interrupt);
-        if let Some(driver) = &driver {
-            // Opening has then nothing to replay. A driver that refuses knows not why; the drive may.
-            let closed =
-                driver.checkpoint().map_err(|refused| drive.flush().err().unwrap_or(refused));
-            closed.context(|| format!("cannot close the block device on {shown}"))?;
-        }
+        // Opening has then nothing to replay. A driver that refuses knows not why; the drive may.
+        let closed = driver.as_ref().map_or(Ok(()), |driver| {
+            driver.checkpoint().map_err(|refused| drive.flush().err().unwrap_or(refused))
+        });
         let mut report = report(&shown, server.counts(), &*drive);
         if let Some(driver) = &driver {
             tell_driver(&mut report, &driver.driver_counters());
         }
         session.out.report(&report)?;
+        closed.context(|| format!("cannot close the block device on {shown}"))?;
         let panics = server.panics();
         if let Some(story) = panics.first() {
             return Err(CliError::new(Exit::Store, format!("a connection panicked: {story}")));

@@ -3,7 +3,7 @@
 use super::kind::Shape;
 use super::stand::{Cut, Stand};
 use super::tree::Tree;
-use super::writer::{Writer, Written};
+use super::writer::{PROBES, Writer, Written};
 use super::{Tally, is_interrupted};
 use crate::program::said;
 use crate::random::Random;
@@ -12,9 +12,6 @@ use std::io;
 use std::process::Command;
 
 const WRITER_COUNT: u64 = 4;
-
-/// Of the files that fill the file system, one in so many stays.
-const FILLER_KEPT_OF: usize = 2;
 
 /// A life ends by itself after so many changes, if no power cut comes before.
 const CHANGES_MAX: u64 = 20_000;
@@ -93,6 +90,7 @@ impl Lives<'_> {
         self.stand.make()?;
         self.stand.mount()?;
         let mount = self.stand.mount_point();
+        std::fs::create_dir(mount.join(PROBES)).context("writing")?;
         self.trees.push(Tree::new(0, "filler".to_owned(), block_len));
         for number in 1..=WRITER_COUNT {
             let mut tree = Tree::new(number, format!("writer-{number}"), block_len);
@@ -100,7 +98,7 @@ impl Lives<'_> {
             self.trees.push(tree);
         }
         let mut filler = Writer::new(&mut self.trees[0], &mount, 0);
-        filler.fill(FILLER_KEPT_OF).context("filling it")?;
+        filler.fill(|index| index % 8 < 3 + self.seed % 3).context("filling it")?;
         self.stand.trim()?;
         self.judge()?;
         self.stand.unmount()?;
@@ -148,6 +146,9 @@ impl Lives<'_> {
         if is_interrupted() {
             bail!("interrupted");
         }
+        if let Ok(ended) = &ended {
+            self.tally.cleaned_zones += ended.told("cleaned zones").unwrap_or(0);
+        }
         match ended {
             Ok(ended) if ended.is_cut && cut.is_some() => {
                 self.tally.cuts[phase as usize] += 1;
@@ -162,7 +163,6 @@ impl Lives<'_> {
                 let ended = ended?;
                 let is_fine = ended.is_closed && ended.told("errors") == Some(0);
                 ensure!(is_fine, "imbrex serve said:\n{}", ended.said);
-                self.tally.cleaned_zones += ended.told("cleaned zones").unwrap_or(0);
                 self.trees.iter_mut().for_each(Tree::settle);
                 self.tally.closed += 1;
                 self.before.push("closed".to_owned());
@@ -177,7 +177,8 @@ impl Lives<'_> {
         for entry in std::fs::read_dir(&mount).context("cannot list the mounted directory")? {
             let name = entry.context("cannot list the mounted directory")?.file_name();
             let is_known = self.trees.iter().any(|tree| *tree.name == *name);
-            ensure!(is_known || name == "lost+found", "{name:?} was never made");
+            let is_known = is_known || name == PROBES || name == "lost+found";
+            ensure!(is_known, "{name:?} was never made");
         }
         for tree in &mut self.trees {
             let (there, found) = tree.judge(&mount.join(&tree.name))?;
