@@ -9,11 +9,12 @@
 //! Source: ours; the paper keeps the map in memory only.
 
 use super::format::{Checkpoint, Run, Stored, encode_checkpoint};
-use super::journal::JournalZone;
+use super::journal::{JournalUse, JournalZone};
 use super::pool::Use;
-use super::state::{STEP_LEN, SUPERBLOCK_COUNT, Slot, State, no_room};
+use super::state::{STEP_LEN, SUPERBLOCK_COUNT, State, no_room};
 use imbrex_disk::{
     BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Lba, Persist, ZoneAction, ZoneId, ZoneKind,
+    ZoneState,
 };
 
 /// A checkpoint under way.
@@ -36,18 +37,22 @@ impl State {
             copies.map(|(range, place)| Run { range, at: place.start }).collect();
         let places =
             copies.iter().flat_map(|run| (0..run.range.len.get()).map(|n| run.at + Blocks::new(n)));
+        let living = self.pool.iter().filter(|slot| slot.generation != 0);
+        let living = living.map(|slot| (slot.zone, slot.generation));
+        // Nothing but copies is needed of a zone that is not open, and they are in memory.
+        let is_gone = |zone: &&JournalZone| {
+            let state = self.disk.zone(zone.zone).map(|info| info.state);
+            zone.used != JournalUse::Open && state == Some(ZoneState::Offline)
+        };
+        let given_up = self.journal.zones.iter().filter(is_gone);
+        let given_up = given_up.map(|zone| (zone.zone, 0));
         let checkpoint = Checkpoint {
             seq: self.seq,
             next: self.journal.next(),
             copy_crcs: places.map(|at| self.journal.crc(at)).collect(),
             copies,
             lost: self.lost.iter().collect(),
-            generations: self
-                .pool
-                .iter()
-                .filter(|slot| slot.generation != 0)
-                .map(|slot| (slot.zone, slot.generation))
-                .collect(),
+            generations: living.chain(given_up).collect(),
             sums: self.summaries.open_sums(&self.pool),
             mapped: Vec::new(),
         };
@@ -112,20 +117,45 @@ impl State {
         Ok(())
     }
 
+    /// Writes the superblock to both zones, one after the other: at any moment one of them has a whole one.
     fn write_superblock(&mut self) -> Result<(), DiskError> {
-        let geometry = *self.disk.geometry();
-        let mut range = geometry.zone_range(ZoneId(self.slot.zone)).unwrap_or_default();
-        let capacity = geometry.zone_capacity(ZoneId(self.slot.zone)).unwrap_or_default();
-        if SUPERBLOCK_COUNT.min(capacity.get()) <= self.slot.next {
-            self.slot = Slot { zone: 1 - self.slot.zone, next: 0 };
-            range = geometry.zone_range(ZoneId(self.slot.zone)).unwrap_or_default();
-            self.reset_superblocks(ZoneId(self.slot.zone))?;
+        let bytes = self.superblock.encode();
+        for index in 0..self.slots.len() {
+            let Some(next) = self.slots[index] else { continue };
+            match self.write_to_slot(ZoneId(index as u32), next, &bytes[..]) {
+                Ok(next) => {
+                    self.slots[index] = Some(next);
+                    self.counters.checkpoint_blocks += 1;
+                    self.flush_drive()?;
+                }
+                Err(DiskError::ZoneNotWritable { .. } | DiskError::Offline { .. }) => {
+                    self.slots[index] = None;
+                }
+                Err(error) => return Err(error),
+            }
         }
-        let at = range.start + Blocks::new(self.slot.next);
-        self.disk.write(at, &self.superblock.encode()[..], Persist::Cached)?;
-        self.slot.next += 1;
-        self.counters.checkpoint_blocks += 1;
-        self.flush_drive()
+        if self.slots == [None; 2] {
+            return Err(no_room("the drive has given up both zones of superblocks".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Writes a superblock to a slot, or to the first one if the zone is full; says which comes next.
+    fn write_to_slot(&self, zone: ZoneId, next: u64, bytes: &[u8]) -> Result<u64, DiskError> {
+        let geometry = self.disk.geometry();
+        let start = geometry.zone_range(zone).unwrap_or_default().start;
+        let capacity = geometry.zone_capacity(zone).unwrap_or_default();
+        let mut slot = next;
+        if SUPERBLOCK_COUNT.min(capacity.get()) <= next {
+            if self.slots.contains(&None) {
+                let what = "the last zone of superblocks is full, and the other one is gone";
+                return Err(no_room(what.to_owned()));
+            }
+            self.reset_superblocks(zone)?;
+            slot = 0;
+        }
+        self.disk.write(start + Blocks::new(slot), bytes, Persist::Cached)?;
+        Ok(slot + 1)
     }
 
     fn reset_superblocks(&self, zone: ZoneId) -> Result<(), DiskError> {

@@ -18,6 +18,8 @@ pub(super) enum JournalUse {
     Free,
     Open,
     Sealed,
+    /// The drive has given it up; what it holds may be readable.
+    Lost,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -76,9 +78,9 @@ impl Journal {
 
     /// Seals what is open and goes on in a free zone; false if there is none.
     pub(super) fn turn(&mut self, disk: &dyn Disk) -> Result<bool, DiskError> {
-        let after = (1..=self.zones.len()).map(|step| (self.open + step) % self.zones.len());
-        let free = after.into_iter().find(|&at| self.zones[at].used == JournalUse::Free);
-        let Some(free) = free else { return Ok(false) };
+        if self.count(JournalUse::Free) == 0 {
+            return Ok(false);
+        }
         if self.zones[self.open].used == JournalUse::Open {
             self.zones[self.open].used = JournalUse::Sealed;
             // As with data zones: a power cut leaves one zone written in part. And before it is finished: nothing
@@ -88,11 +90,26 @@ impl Journal {
                 disk.manage_zone(self.zones[self.open].zone, ZoneAction::Finish)?;
             }
         }
-        disk.manage_zone(self.zones[free].zone, ZoneAction::Reset)?;
-        self.zones[free].used = JournalUse::Open;
-        self.open = free;
-        self.written = Blocks::ZERO;
-        Ok(true)
+        let (open, count) = (self.open, self.zones.len());
+        for at in (1..=count).map(|step| (open + step) % count) {
+            let zone = &mut self.zones[at];
+            if zone.used != JournalUse::Free {
+                continue;
+            }
+            match disk.manage_zone(zone.zone, ZoneAction::Reset) {
+                Ok(()) => {}
+                Err(DiskError::ZoneNotWritable { .. } | DiskError::Offline { .. }) => {
+                    zone.used = JournalUse::Lost;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            }
+            zone.used = JournalUse::Open;
+            self.open = at;
+            self.written = Blocks::ZERO;
+            return Ok(true);
+        }
+        Ok(false)
     }
 
     /// Notes that so many blocks were written.

@@ -22,7 +22,7 @@ use super::journal::{Journal, JournalUse, JournalZone};
 use super::mapping::{MapRun, MapSpec, Mapping, PbaRange};
 use super::options::DriverOptions;
 use super::pool::{Pool, PoolZone, Use, data_len};
-use super::state::{SUPERBLOCK_COUNT, Slot, State};
+use super::state::{SUPERBLOCK_COUNT, Slots, State};
 use super::summaries::Told;
 use imbrex_disk::{
     BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Geometry, Lba, Pba, ZoneAction, ZoneId,
@@ -72,6 +72,16 @@ pub(super) fn format(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<Sta
         0 => (2 * options.buffer_len.get()).div_ceil(capacity.max(1)).max(4),
         count => u64::from(count).max(2),
     };
+    let is_dead = |(zone, _): &&(ZoneId, BlockRange)| {
+        let found = disk.zone(*zone).map(|info| info.state);
+        matches!(found, Some(ZoneState::Offline | ZoneState::ReadOnly))
+    };
+    // The journal has the first zones, whatever their state.
+    let wanted = (wanted..).find(|&count| {
+        let first = &all[..all.len().min(count as usize)];
+        all.len() < count as usize || wanted <= count - first.iter().filter(is_dead).count() as u64
+    });
+    let wanted = wanted.unwrap_or(all.len() as u64 + 1);
     let needed = wanted + POOL_ZONE_COUNT_MIN + u64::from(SUPERBLOCK_ZONE_COUNT);
     if (all.len() as u64) < wanted + POOL_ZONE_COUNT_MIN || capacity < 16 {
         return Err(DriverError::TooSmall { got: all.len() as u64, needed });
@@ -102,8 +112,8 @@ pub(super) fn format(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<Sta
     let copies = JournalIndex::new(spec(&superblock)).map_err(damaged("geometry"))?;
     let journal = Journal::new(journal_zones(&*disk, journal_zone_count));
     let pool = Pool::new(&*disk, behind(&journal));
-    let slot = Slot { zone: 0, next: 0 };
-    let mut state = State::new(disk, options, superblock, slot, map, copies, journal, pool);
+    let slots = [Some(0), Some(0)];
+    let mut state = State::new(disk, options, superblock, slots, map, copies, journal, pool);
     clear_conventional(&state)?;
     state.checkpoint_now().map_err(during("writing the first checkpoint"))?;
     Ok(state)
@@ -134,7 +144,7 @@ pub(super) fn open(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<State
     zones_of(disk.geometry())?;
     // After a kill the drive may tell of what a power cut would still take back.
     disk.flush().map_err(during("flushing the drive"))?;
-    let (superblock, slot) = newest_superblock(&*disk)?;
+    let (superblock, slots) = newest_superblock(&*disk)?;
     check_geometry(&superblock, disk.geometry())?;
     let checkpoint = read_checkpoint(&*disk, &superblock)?;
     let node =
@@ -149,7 +159,7 @@ pub(super) fn open(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<State
         journal.note_crcs(run.at, crcs.by_ref().take(run.range.len.get() as usize));
     }
     let pool = Pool::new(&*disk, behind(&journal));
-    let mut state = State::new(disk, options, superblock, slot, map, copies, journal, pool);
+    let mut state = State::new(disk, options, superblock, slots, map, copies, journal, pool);
     for zone in state.superblock.checkpoint.zones.clone() {
         state.pool.set(zone, Use::Checkpoint);
     }
@@ -159,6 +169,7 @@ pub(super) fn open(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<State
     for &(zone, generation) in &checkpoint.generations {
         state.pool.set_generation(zone, generation);
     }
+    check_journal_zones(&mut state, &checkpoint)?;
     let entries = read_journal(&mut state, &checkpoint)?;
     // One more: a torn entry has the next number, and its zone may look written to the end later on.
     state.seq = checkpoint.seq + entries.len() as u64 + 1;
@@ -176,6 +187,7 @@ pub(super) fn open(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<State
 }
 
 /// What lies where a superblock may.
+#[derive(PartialEq, Eq)]
 enum Found {
     Superblock(Box<Superblock>),
     Version(u32),
@@ -184,51 +196,60 @@ enum Found {
     Else,
 }
 
-fn newest_superblock(disk: &dyn Disk) -> Result<(Superblock, Slot), DriverError> {
+fn newest_superblock(disk: &dyn Disk) -> Result<(Superblock, Slots), DriverError> {
     let zones = [superblocks_in(disk, 0)?, superblocks_in(disk, 1)?];
-    let mut newest: Option<(&Superblock, Slot)> = None;
-    let mut other_version = None;
-    for (zone, slots) in (0..).zip(&zones) {
-        for (next, slot) in (1..).zip(slots) {
-            match slot {
-                Found::Superblock(found)
-                    if newest.is_none_or(|(newest, _)| newest.number < found.number) =>
-                {
-                    newest = Some((found, Slot { zone, next }));
-                }
-                Found::Version(got) => other_version = Some(*got),
-                _ => {}
-            }
-        }
-    }
-    let Some((found, slot)) = newest else {
-        return Err(match other_version {
+    let all = || zones.iter().flatten().flatten();
+    let found = all().filter_map(|found| match found {
+        Found::Superblock(superblock) => Some(superblock),
+        _ => None,
+    });
+    let Some(newest) = found.max_by_key(|superblock| superblock.number) else {
+        let version = all().find_map(|found| match found {
+            Found::Version(got) => Some(*got),
+            _ => None,
+        });
+        return Err(match version {
             Some(got) => DriverError::Version { expected: FORMAT_VERSION, got },
+            None if zones.contains(&None) => DriverError::Damaged {
+                structure: "superblock",
+                detail: "zone 0 or 1 is offline, and the other has none".to_owned(),
+            },
             None => DriverError::NotFormatted,
         });
     };
-    // A block is written or it is not: what follows the newest one and is none was a newer one.
-    let (here, other) = (&zones[slot.zone as usize], &zones[1 - slot.zone as usize]);
-    let is_last = disk
-        .geometry()
-        .zone_capacity(ZoneId(slot.zone))
-        .is_none_or(|capacity| SUPERBLOCK_COUNT.min(capacity.get()) <= slot.next);
-    // Where the other zone was not begun again, its second one is an older one too.
-    let is_begun = !matches!(other.get(1), Some(Found::Superblock(_)));
-    let next =
-        if is_last { other.first().filter(|_| is_begun) } else { here.get(slot.next as usize) };
-    if matches!(next, Some(Found::Else)) {
-        let detail = format!("behind number {} is one whose checksum fails", found.number);
+    // A block is written or it is not: what follows the newest one and is none was a newer one. It counted if
+    // it was written to both.
+    let is_followed = |slots: &Option<Vec<Found>>| {
+        let Some(slots) = slots else { return true };
+        let mut behind = slots.iter().skip_while(|found| number_of(found) != Some(newest.number));
+        behind.next().is_some() && behind.next() == Some(&Found::Else)
+    };
+    if zones.iter().all(is_followed) {
+        let detail = format!("what follows number {} is none", newest.number);
         return Err(DriverError::Damaged { structure: "superblock", detail });
     }
-    Ok((found.clone(), slot))
+    let next = |zone: u32| {
+        let slots = zones[zone as usize].as_ref()?;
+        let last = (0u64..).zip(slots).filter(|(_, found)| number_of(found).is_some());
+        let last = last.max_by_key(|(_, found)| number_of(found)).map_or(0, |(slot, _)| slot + 1);
+        let is_sequential = disk.zone(ZoneId(zone))?.kind == ZoneKind::SequentialRequired;
+        Some(if is_sequential { slots.len() as u64 } else { last })
+    };
+    Ok(((**newest).clone(), [next(0), next(1)]))
+}
+
+fn number_of(found: &Found) -> Option<u64> {
+    match found {
+        Found::Superblock(superblock) => Some(superblock.number),
+        _ => None,
+    }
 }
 
 /// What is in the slots of a superblock zone, as far as they are written.
-fn superblocks_in(disk: &dyn Disk, zone: u32) -> Result<Vec<Found>, DriverError> {
+fn superblocks_in(disk: &dyn Disk, zone: u32) -> Result<Option<Vec<Found>>, DriverError> {
     // One that the drive has given up leaves the other.
     let info = disk.zone(ZoneId(zone)).filter(|info| info.state != ZoneState::Offline);
-    let Some(info) = info else { return Ok(Vec::new()) };
+    let Some(info) = info else { return Ok(None) };
     let written = info.state.write_pointer(info.start).map_or(info.capacity, |at| at - info.start);
     let count = written.get().min(SUPERBLOCK_COUNT);
     let mut bytes = vec![0; count as usize * BLOCK_LEN_BYTES];
@@ -237,7 +258,7 @@ fn superblocks_in(disk: &dyn Disk, zone: u32) -> Result<Vec<Found>, DriverError>
         0 => true,
         _ => match disk.read(info.start, &mut bytes) {
             Ok(()) => true,
-            Err(DiskError::Medium { .. }) => false,
+            Err(DiskError::Medium { .. } | DiskError::ReadAbovePointer { .. }) => false,
             Err(error) => return Err(failed(error)),
         },
     };
@@ -247,6 +268,8 @@ fn superblocks_in(disk: &dyn Disk, zone: u32) -> Result<Vec<Found>, DriverError>
             match disk.read(info.start + Blocks::new(next), block) {
                 Ok(()) => {}
                 Err(DiskError::Medium { .. }) => block.fill(0xFF),
+                // One that was given up has no pointer, but an end all the same.
+                Err(DiskError::ReadAbovePointer { .. }) => break,
                 Err(error) => return Err(failed(error)),
             }
         }
@@ -257,7 +280,7 @@ fn superblocks_in(disk: &dyn Disk, zone: u32) -> Result<Vec<Found>, DriverError>
             Err(Fault::None) => Found::Else,
         });
     }
-    Ok(found)
+    Ok(Some(found))
 }
 
 fn check_geometry(superblock: &Superblock, geometry: &Geometry) -> Result<(), DriverError> {
@@ -307,6 +330,24 @@ fn read_checkpoint(disk: &dyn Disk, superblock: &Superblock) -> Result<Checkpoin
         return Err(damage("its checksum fails".to_owned()));
     }
     decode_checkpoint(superblock.id, &bytes).map_err(damage)
+}
+
+/// Marks the zones of the journal that the drive has given up.
+///
+/// # Errors
+/// One is offline that the checkpoint counts on: it may hold what was written last.
+fn check_journal_zones(state: &mut State, checkpoint: &Checkpoint) -> Result<(), DriverError> {
+    for zone in &mut state.journal.zones {
+        let found = state.disk.zone(zone.zone).map(|info| info.state);
+        if matches!(found, Some(ZoneState::Offline | ZoneState::ReadOnly)) {
+            zone.used = JournalUse::Lost;
+        }
+        let is_known = checkpoint.generations.contains(&(zone.zone, 0));
+        if found == Some(ZoneState::Offline) && !is_known {
+            return Err(journal_damage(format!("{} is offline", zone.zone)));
+        }
+    }
+    Ok(())
 }
 
 /// An entry, and what of its data the drive lost.
@@ -378,9 +419,24 @@ fn journal_zone(state: &State, at: Pba) -> Option<&JournalZone> {
 fn written_to(state: &State, at: Pba) -> Option<Lba> {
     let zone = journal_zone(state, at)?;
     match state.disk.zone(zone.zone)?.state {
-        ZoneState::Full | ZoneState::ReadOnly => Some(zone.range.end()),
+        ZoneState::Full => Some(zone.range.end()),
+        ZoneState::ReadOnly => Some(end_of_read_only(state, zone)),
         other => Some(other.write_pointer(zone.range.start).unwrap_or(zone.range.start)),
     }
+}
+
+/// A zone that is read-only has no pointer: it ends where a drive refuses to read, or else counts as full.
+fn end_of_read_only(state: &State, zone: &JournalZone) -> Lba {
+    let mut block = vec![0; BLOCK_LEN_BYTES];
+    let (mut low, mut high) = (0, zone.range.len.get());
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match state.disk.read(zone.range.start + Blocks::new(middle), &mut block) {
+            Err(DiskError::ReadAbovePointer { .. }) => high = middle,
+            _ => low = middle + 1,
+        }
+    }
+    zone.range.start + Blocks::new(low)
 }
 
 /// Reads blocks of the journal: `Ok(None)` where the medium fails.
@@ -391,7 +447,7 @@ fn read_blocks(state: &State, at: Pba, len: Blocks) -> Result<Option<Vec<u8>>, D
     }
     match state.disk.read(Lba::new(at.get()), &mut bytes) {
         Ok(()) => Ok(Some(bytes)),
-        Err(DiskError::Medium { .. }) => Ok(None),
+        Err(DiskError::Medium { .. } | DiskError::Offline { .. }) => Ok(None),
         Err(error) => Err(during("reading the journal")(error)),
     }
 }
@@ -478,7 +534,9 @@ fn replay(
                 let last = slot.and_then(|slot| emptied.get(&slot.zone));
                 let is_older = last.is_some_and(|&last| (number, index) < last);
                 named.extend(slot.map(|slot| slot.zone).filter(|_| !is_older));
-                is_older || slot.is_some_and(|slot| told.has(slot, at, len))
+                // What an offline zone held is gone: to ignore the record would bring back older content.
+                is_older
+                    || slot.is_some_and(|slot| slot.used == Use::Lost || told.has(slot, at, len))
             };
             match record {
                 // Its blocks may be another's by now, or nobody's.
@@ -583,9 +641,8 @@ fn settle(state: &mut State, named: &BTreeSet<ZoneId>) -> Result<(), DriverError
         state.pool.set(zone, Use::Open);
         state.open[index] = Some(zone);
     }
-    for zone in &mut state.journal.zones {
-        zone.used = JournalUse::Sealed;
-    }
+    let living = state.journal.zones.iter_mut().filter(|zone| zone.used != JournalUse::Lost);
+    living.for_each(|zone| zone.used = JournalUse::Sealed);
     state.checkpoint_now().map_err(during("writing a checkpoint"))?;
     state.pool.promote(Use::Recorded, Use::Resettable);
     // Not before the checkpoint: how far a zone is written tells which records count.

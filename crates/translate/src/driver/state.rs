@@ -35,12 +35,8 @@ const CLEAN_AHEAD_ZONE_COUNT: usize = 2;
 /// The blocks of a zone that take superblocks.
 pub(super) const SUPERBLOCK_COUNT: u64 = 1024;
 
-/// Where superblocks go.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Slot {
-    pub(super) zone: u32,
-    pub(super) next: u64,
-}
+/// Where the next superblock goes in each of its zones; none where the drive has given it up.
+pub(super) type Slots = [Option<u64>; 2];
 
 /// Everything that changes.
 #[derive(Debug)]
@@ -48,7 +44,7 @@ pub(super) struct State {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) options: DriverOptions,
     pub(super) superblock: Superblock,
-    pub(super) slot: Slot,
+    pub(super) slots: Slots,
     pub(super) map: Mapping,
     pub(super) buffer: Buffer,
     pub(super) regions: Regions,
@@ -98,7 +94,7 @@ impl State {
         disk: Arc<dyn Disk>,
         options: &DriverOptions,
         superblock: Superblock,
-        slot: Slot,
+        slots: Slots,
         map: Mapping,
         copies: JournalIndex,
         journal: Journal,
@@ -108,7 +104,7 @@ impl State {
         State {
             disk,
             superblock,
-            slot,
+            slots,
             map,
             buffer: Buffer::new(options.buffer_len),
             regions: Regions::new(options.eviction),
@@ -482,7 +478,12 @@ impl State {
                 // It says that the zone ends here: what is missing behind another entry is damage.
                 self.write_entry(Vec::new(), &[], &[])?;
             }
-            return self.journal.turn(&*self.disk);
+            if self.journal.turn(&*self.disk)? {
+                return Ok(true);
+            }
+        }
+        if self.journal.count(JournalUse::Lost) == self.journal.zones.len() {
+            return Err(no_room("the drive has given up every zone of the journal".to_owned()));
         }
         self.is_emptying_journal = true;
         if let Some(zone) = self.least_active() {

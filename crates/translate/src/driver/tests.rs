@@ -4,7 +4,7 @@
 use super::*;
 use imbrex_clockwork::Prng;
 use imbrex_disk::ZoneSpec;
-use imbrex_disk_sim::{FaultPlan, SimDisk};
+use imbrex_disk_sim::{FaultPlan, SimDisk, ZoneFailure};
 
 fn range(start: u64, len: u64) -> BlockRange {
     BlockRange::new(Lba::new(start), Blocks::new(len))
@@ -601,4 +601,97 @@ fn a_rotten_header_in_the_journal_is_no_end_of_it() {
         error.starts_with("journal is damaged: no entry begins its zone at block 600"),
         "{error}"
     );
+}
+
+/// A zone that the drive gives up, of each kind. A read-only one costs nothing; an offline one costs what it held, or
+/// the device where that was the journal's end. Work goes on, at once or when the device is opened again.
+#[test]
+fn zones_that_the_drive_gives_up() {
+    use journal::JournalUse;
+    use pool::Use;
+    for failure in [ZoneFailure::ReadOnly, ZoneFailure::Offline] {
+        for role in
+            ["open", "sealed", "free", "journal", "free journal", "superblocks", "checkpoint"]
+        {
+            let told = format!("{role} zone, {failure:?}");
+            let drive = Arc::new(SimDisk::builder(zoned(60, 200, 0)).memory().unwrap());
+            let options = options(100);
+            let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+            let write = |driver: &Driver, at: u64| {
+                let data: Vec<u8> =
+                    (at..at + 5).flat_map(|at| [at as u8; BLOCK_LEN_BYTES]).collect();
+                driver.write(Lba::new(at), &data, Persist::Cached)
+            };
+            let write_all = |driver: &Driver, first: u64| {
+                (first..1000).step_by(5).try_for_each(|at| write(driver, at))?;
+                driver.checkpoint()
+            };
+            (0..1000).step_by(5).for_each(|at| write(&driver, at).unwrap());
+            driver.flush().unwrap();
+            let zone = {
+                let state = driver.state();
+                let data = |used| state.pool.iter().find(|slot| slot.used == used).unwrap().zone;
+                let mut journal = state.journal.zones.iter();
+                let mut journal = |used| journal.find(|zone| zone.used == used).unwrap().zone;
+                match role {
+                    "open" => state.open[0].unwrap(),
+                    "sealed" => data(Use::Sealed),
+                    "free" => data(Use::Free),
+                    "journal" => journal(JournalUse::Open),
+                    "free journal" => journal(JournalUse::Free),
+                    "superblocks" => ZoneId(0),
+                    _ => state.superblock.checkpoint.zones[0],
+                }
+            };
+            drive.fail_zone(zone, failure).unwrap();
+            let went_on = write_all(&driver, 900);
+            let is_written = matches!(role, "open" | "free" | "journal");
+            assert!(went_on.is_ok() || is_written, "{told}: {went_on:?}");
+            drop(driver);
+            let opened = Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
+            if (role, failure) == ("journal", ZoneFailure::Offline) {
+                let error = opened.err().unwrap().to_string();
+                assert_eq!(
+                    error,
+                    format!("journal is damaged: {zone} is offline; restore the drive from a copy")
+                );
+                continue;
+            }
+            let driver = opened.unwrap_or_else(|error| panic!("{told}: {error}"));
+            let mut buf = [0; BLOCK_LEN_BYTES];
+            let mut gone_count = 0;
+            for at in 0..1000 {
+                match driver.read(Lba::new(at), &mut buf) {
+                    Ok(()) => assert!(buf == [at as u8; BLOCK_LEN_BYTES], "{told}: block {at}"),
+                    Err(DiskError::Offline { zone: told }) if told == zone => gone_count += 1,
+                    Err(error) => panic!("{told}: block {at}: {error}"),
+                }
+            }
+            let may_be_gone = failure == ZoneFailure::Offline && matches!(role, "open" | "sealed");
+            assert_eq!(gone_count > 0, may_be_gone, "{told}: {gone_count} blocks are gone");
+            for first in (0..5).cycle().take(20) {
+                write_all(&driver, first).unwrap_or_else(|error| panic!("{told}: then {error}"));
+            }
+        }
+    }
+}
+
+/// One copy of the newest superblock is enough.
+#[test]
+fn a_rotten_superblock_has_a_twin() {
+    for conventional in [0, 2] {
+        let drive = Arc::new(SimDisk::builder(zoned(60, 200, conventional)).memory().unwrap());
+        let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options(100)).unwrap();
+        (0..200).for_each(|_| driver.checkpoint().unwrap());
+        let newest = |driver: &Driver| driver.state().slots.map(|next| next.unwrap() - 1);
+        let rot = |zone: u64, slot: u64| drive.flip_bit(Lba::new(200 * zone + slot), 700).unwrap();
+        rot(0, newest(&driver)[0]);
+        drop(driver);
+        let open = || Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options(100));
+        let [first, second] = newest(&open().unwrap());
+        rot(0, first);
+        rot(1, second);
+        let error = open().err().unwrap().to_string();
+        assert!(error.starts_with("superblock is damaged: what follows number"), "{error}");
+    }
 }
