@@ -110,7 +110,8 @@ fn run(zone_count: u64, full_percent: u64) {
         flushes.permille_ms(1000),
         Blocks::new(written).bytes() as f64 / 1e6 / seconds,
         now.timely_cleanings - before.timely_cleanings,
-        now.cleanings - before.cleanings - (now.timely_cleanings - before.timely_cleanings),
+        (now.cleanings - before.cleanings)
+            .saturating_sub(now.timely_cleanings - before.timely_cleanings),
         1.0 + (now.moved_blocks - before.moved_blocks) as f64 / written as f64,
     );
 }

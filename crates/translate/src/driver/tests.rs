@@ -688,7 +688,10 @@ fn a_rotten_superblock_has_a_twin() {
         rot(0, newest(&driver)[0]);
         drop(driver);
         let open = || Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options(100));
-        let [first, second] = newest(&open().unwrap());
+        let driver = open().unwrap();
+        driver.checkpoint().unwrap();
+        let [first, second] = newest(&driver);
+        drop(driver);
         rot(0, first);
         rot(1, second);
         let error = open().err().unwrap().to_string();
