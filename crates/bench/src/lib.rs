@@ -26,9 +26,12 @@
 //!
 //! [`replay`] plays a block [`trace`] to the block driver: `imbrex replay`. [`repro`] runs published figures again: `imbrex repro`.
 //!
+//! [`arrivals`] says when each operation of an open-loop run is due.
+//!
 //! Not here: rival stores, which `rivals/` measures on one workload with this one (feature
 //! `rivals`; its README says how).
 
+pub mod arrivals;
 mod client;
 mod disk_user;
 mod drive;

@@ -350,7 +350,7 @@ impl Iterator for TraceReader {
 }
 
 /// The bytes themselves, whatever they were packed with.
-fn decompressed(bytes: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
+pub(crate) fn decompressed(bytes: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
     const ZSTD: &[u8] = &[0x28, 0xB5, 0x2F, 0xFD];
     const GZIP: &[u8] = &[0x1F, 0x8B];
     let mut bytes = BufReader::new(bytes);

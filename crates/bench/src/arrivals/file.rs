@@ -1,0 +1,138 @@
+//! A recorded series: a file with a time a line.
+
+use super::{ArrivalError, LEN_NS_MAX};
+use crate::trace::decompressed;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A line longer than this is no time.
+const LINE_LEN_BYTES_MAX: u64 = 256;
+const EXPECTED: &str = "a time below 2^62 ns, digits and at most one point";
+
+/// The first lines that say in which unit the times are, and how many decimals that leaves.
+const HEADERS: [(&str, u32); 4] = [("time_ns", 0), ("time_us", 3), ("time_ms", 6), ("time_s", 9)];
+
+/// The series in a file, counted from its first operation.
+///
+/// # Errors
+/// As [`ArrivalReader`] gives them, and [`ArrivalError::Empty`].
+pub fn read_recorded(path: &Path) -> Result<Arc<[u64]>, ArrivalError> {
+    let io_error = |source| ArrivalError::Io { path: path.to_owned(), source };
+    let file = std::fs::File::open(path).map_err(io_error)?;
+    let mut times = ArrivalReader::new(path, Box::new(file))?.collect::<Result<Vec<u64>, _>>()?;
+    let first = *times.first().ok_or_else(|| ArrivalError::Empty { path: path.to_owned() })?;
+    times.iter_mut().for_each(|at| *at -= first);
+    Ok(times.into())
+}
+
+/// The times of a file in nanoseconds, one by one; the first error is the last item.
+///
+/// A file may be packed with zstd or gzip. Its format is in `docs/arrivals.md`.
+pub struct ArrivalReader {
+    path: PathBuf,
+    from: Box<dyn BufRead>,
+    line: u64,
+    decimal_count: u32,
+    last_ns: u64,
+    has_failed: bool,
+    buf: Vec<u8>,
+}
+
+impl std::fmt::Debug for ArrivalReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ArrivalReader({}, line {})", self.path.display(), self.line)
+    }
+}
+
+impl ArrivalReader {
+    /// Reads what `bytes` gives; `path` names it in errors.
+    ///
+    /// # Errors
+    /// [`ArrivalError::Io`].
+    pub fn new(path: &Path, bytes: Box<dyn Read + Send>) -> Result<ArrivalReader, ArrivalError> {
+        let from = decompressed(bytes)
+            .map_err(|source| ArrivalError::Io { path: path.to_owned(), source })?;
+        Ok(ArrivalReader {
+            path: path.to_owned(),
+            from: Box::new(BufReader::with_capacity(1 << 16, from)),
+            line: 0,
+            decimal_count: 0,
+            last_ns: 0,
+            has_failed: false,
+            buf: Vec::new(),
+        })
+    }
+
+    fn next_time(&mut self) -> Option<Result<u64, ArrivalError>> {
+        loop {
+            self.buf.clear();
+            self.line += 1;
+            let mut bounded = self.from.by_ref().take(LINE_LEN_BYTES_MAX);
+            match bounded.read_until(b'\n', &mut self.buf) {
+                Ok(0) => return None,
+                Ok(_) => {}
+                Err(source) => {
+                    return Some(Err(ArrivalError::Io { path: self.path.clone(), source }));
+                }
+            }
+            let text = self.buf.trim_ascii();
+            let header = HEADERS.iter().find(|(name, _)| name.as_bytes() == text);
+            if let (1, Some(&(_, decimal_count))) = (self.line, header) {
+                self.decimal_count = decimal_count;
+                continue;
+            }
+            let path = || self.path.clone();
+            let line = self.line;
+            if text.is_empty() {
+                return Some(Err(ArrivalError::Gap { path: path(), line }));
+            }
+            let Some(got_ns) = nanoseconds(text, self.decimal_count) else {
+                let got = String::from_utf8_lossy(&text[..text.len().min(60)]).into_owned();
+                return Some(Err(ArrivalError::Line {
+                    path: path(),
+                    line,
+                    expected: EXPECTED,
+                    got,
+                }));
+            };
+            let before_ns = std::mem::replace(&mut self.last_ns, got_ns);
+            if got_ns < before_ns {
+                let error = ArrivalError::Disorder { path: path(), line, before_ns, got_ns };
+                return Some(Err(error));
+            }
+            return Some(Ok(got_ns));
+        }
+    }
+}
+
+impl Iterator for ArrivalReader {
+    type Item = Result<u64, ArrivalError>;
+
+    fn next(&mut self) -> Option<Result<u64, ArrivalError>> {
+        if self.has_failed {
+            return None;
+        }
+        let item = self.next_time();
+        self.has_failed = !matches!(item, Some(Ok(_)));
+        item
+    }
+}
+
+/// Digits with at most one point, so many decimals of which are whole nanoseconds; what is finer is
+/// cut off.
+fn nanoseconds(text: &[u8], decimal_count: u32) -> Option<u64> {
+    let mut parts = text.splitn(2, |&byte| byte == b'.');
+    let (whole, fraction) = (parts.next()?, parts.next().unwrap_or_default());
+    if whole.is_empty() || !fraction.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let decimals = fraction.iter().copied().chain(std::iter::repeat(b'0'));
+    let digits = whole.iter().copied().chain(decimals.take(decimal_count as usize));
+    let mut ns: u64 = 0;
+    for digit in digits {
+        let digit = digit.is_ascii_digit().then_some(u64::from(digit.wrapping_sub(b'0')))?;
+        ns = ns.checked_mul(10)?.checked_add(digit)?;
+    }
+    (ns < LEN_NS_MAX).then_some(ns)
+}
