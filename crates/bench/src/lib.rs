@@ -44,6 +44,7 @@ mod report;
 pub mod repro;
 mod run;
 mod stand;
+pub mod statistics;
 pub mod trace;
 mod watch;
 mod workload;

@@ -1,0 +1,44 @@
+//! The periodogram: how much of a series' variance is at which frequency; near 0 it goes as f^(1-2H).
+
+use super::line::slope;
+use realfft::RealFftPlanner;
+use std::f64::consts::PI;
+
+/// The estimate is read off the lowest tenth of the frequencies.
+const LOWEST_PART: usize = 10;
+
+/// Squares of the Fourier transform at the frequencies `2 pi k / len`, from `k = 1` up to below the
+/// highest, where it would be real.
+#[derive(Debug)]
+pub(super) struct Periodogram {
+    pub(super) len: usize,
+    pub(super) power: Vec<f64>,
+}
+
+impl Periodogram {
+    pub(super) fn of(deviations: &[f64]) -> Periodogram {
+        let len = deviations.len();
+        let transform = RealFftPlanner::<f64>::new().plan_fft_forward(len);
+        let mut input = deviations.to_vec();
+        let mut output = transform.make_output_vec();
+        transform
+            .process(&mut input, &mut output)
+            .expect("both lists have the lengths that the plan gave");
+        let scale = 1.0 / (2.0 * PI * len as f64);
+        let power = output[1..len.div_ceil(2)].iter().map(|c| c.norm_sqr() * scale).collect();
+        Periodogram { len, power }
+    }
+
+    /// The angle of the frequency at `at`, more than 0 and less than pi.
+    pub(super) fn frequency(&self, at: usize) -> f64 {
+        2.0 * PI * (at + 1) as f64 / self.len as f64
+    }
+
+    pub(super) fn exponent(&self) -> f64 {
+        let lowest = self.power.iter().take(self.power.len() / LOWEST_PART).enumerate();
+        let points = lowest
+            .filter(|(_, power)| **power > 0.0)
+            .map(|(at, power)| (libm::log(self.frequency(at)), libm::log(*power)));
+        (1.0 - slope(&points.collect::<Vec<_>>())) / 2.0
+    }
+}
