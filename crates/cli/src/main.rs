@@ -13,6 +13,7 @@
 //!   U1  No input makes it panic; no failure ends without a line that says what, where, what now.
 //!   U2  A command that was interrupted has closed the store as one that ended.
 
+mod arrivals;
 mod byte_size;
 mod check;
 mod completions;
@@ -89,6 +90,8 @@ enum Command {
     Repro(repro::ReproArgs),
     /// Play a block trace to the block driver over an emulated zoned drive, in virtual time
     Replay(replay::ReplayArgs),
+    /// Print when the operations of an open-loop run are due, or tell what a series is like
+    Arrivals(arrivals::ArrivalsArgs),
     /// Run an unmodified RocksDB or LevelDB program with its databases on a drive
     Run(run::RunArgs),
     /// Serve a drive as a network block device: to QEMU, nbd-client, nbdcopy, fio
@@ -136,6 +139,7 @@ fn run(args: Args) -> Result<(), CliError> {
         Command::Layouts(args) => args.run(session_ref),
         Command::Repro(args) => args.run(session_ref),
         Command::Replay(args) => args.run(session_ref),
+        Command::Arrivals(args) => args.run(session_ref),
         Command::Run(args) => args.run(session_ref),
         Command::Serve(args) => args.run(session_ref),
         Command::Demo(args) => args.run(session_ref),

@@ -100,6 +100,21 @@ pub enum ArrivalError {
         /// How long.
         seconds: f64,
     },
+    /// A bin of no time.
+    #[error("bins of 0 s; a bin is at least a nanosecond long")]
+    Bin,
+    /// More bins than are kept.
+    #[error(
+        "bins of {} s over {} s are too many; at most 10000000 are kept: take longer ones",
+        *bin_ns as f64 / 1e9,
+        *len_ns as f64 / 1e9
+    )]
+    TooManyBins {
+        /// The bin.
+        bin_ns: u64,
+        /// From the first arrival to this one.
+        len_ns: u64,
+    },
     /// A file that cannot be read.
     #[error("arrivals {path}: {source}")]
     Io {

@@ -22,8 +22,9 @@
 //! Sources: the three models and their properties, Pitchumani, thesis, 4.1 and table 4.1; the b-model,
 //! Wang and others (ICDE 2002).
 //!
-//! Not here: who waits for the times (`runner` of YCSB), what a series looks like (`statistics`).
+//! Not here: who waits for the times, and the statistics of any series (`statistics`).
 
+mod analysis;
 mod cascade;
 mod diurnal;
 mod elementary;
@@ -33,6 +34,7 @@ mod gaps;
 mod properties;
 mod series;
 
+pub use analysis::{ArrivalAnalyser, ArrivalAnalysis, Correlation, SeriesFigures};
 pub use error::ArrivalError;
 pub use file::{ArrivalReader, read_recorded};
 pub use series::ArrivalSeries;

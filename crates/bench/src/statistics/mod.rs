@@ -34,7 +34,7 @@ mod periodogram;
 mod rescaled_range;
 mod whittle;
 
-pub use autocorrelation::autocorrelation;
+pub use autocorrelation::autocorrelations;
 
 use periodogram::Periodogram;
 use serde::Serialize;

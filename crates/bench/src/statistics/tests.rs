@@ -32,14 +32,14 @@ fn noise_of_a_known_exponent_is_found_out() {
 fn margins_hold_in_about_nineteen_of_twenty_cases() {
     for exponent in [0.5, 0.9] {
         let (mut abry_veitch, mut whittle) = (0, 0);
-        for seed in 0..60 {
+        for seed in 0..40 {
             let found = hurst_exponents(&fractional_noise(2048, exponent, seed)).unwrap();
             let holds = |h: Hurst| u32::from((h.exponent - exponent).abs() <= h.margin.unwrap());
             abry_veitch += holds(found[3]);
             whittle += holds(found[4]);
         }
-        assert!(abry_veitch >= 51 && whittle >= 51, "{exponent}: {abry_veitch}, {whittle}");
-        assert!(abry_veitch < 60 && whittle < 60, "{exponent}: {abry_veitch}, {whittle}");
+        assert!(abry_veitch >= 34 && whittle >= 34, "{exponent}: {abry_veitch}, {whittle}");
+        assert!(abry_veitch < 40 && whittle < 40, "{exponent}: {abry_veitch}, {whittle}");
     }
 }
 
@@ -67,7 +67,7 @@ fn other_packages_say_the_same() {
         match words[0] {
             "autocorrelation" => {
                 let lag = words[1].parse().unwrap();
-                check(autocorrelation(&series, lag).unwrap(), number(2), 1e-10);
+                check(autocorrelations(&series, &[lag])[0].unwrap(), number(2), 1e-10);
             }
             "aggregate_variance" => {
                 check(of(Estimator::AggregateVariance).exponent, number(1), 1e-8);
@@ -106,11 +106,11 @@ fn there_is_no_estimate_of_what_is_short_or_does_not_vary() {
     assert!(hurst_exponents(&[]).is_none());
     assert!(hurst_exponents(&[0.1; 5000]).is_none());
     assert!(hurst_exponents(&[f64::NAN; 5000]).is_none());
-    assert_eq!(autocorrelation(&noise, LEN_MIN), None);
-    assert_eq!(autocorrelation(&[0.1; 3], 1), None);
-    assert!((autocorrelation(&noise, 0).unwrap() - 1.0).abs() < 1e-12);
+    assert_eq!(autocorrelations(&noise, &[LEN_MIN, usize::MAX]), [None, None]);
+    assert_eq!(autocorrelations(&[0.1; 3], &[1]), [None]);
+    assert!((autocorrelations(&noise, &[0])[0].unwrap() - 1.0).abs() < 1e-12);
     let by_turns: Vec<f64> = (0..100).map(|i| f64::from(i % 2)).collect();
-    assert!((autocorrelation(&by_turns, 1).unwrap() + 1.0).abs() < 1e-12);
+    assert!((autocorrelations(&by_turns, &[1])[0].unwrap() + 1.0).abs() < 1e-12);
 }
 
 #[test]

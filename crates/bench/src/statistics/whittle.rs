@@ -10,7 +10,7 @@
 //! four thousand densities.
 //!
 //! Sources: Beran, "Statistics for long-memory processes" (1994), 6.1; the sum's tail by the midpoint
-//! rule, as Paxson's (1997), with its first correction.
+//! rule, as Paxson's (1997), with two corrections.
 
 use super::abry_veitch::DEVIATIONS_OF_95_PERCENT;
 use super::periodogram::Periodogram;
@@ -22,7 +22,7 @@ const TOLERANCE: f64 = 1e-6;
 /// Neighbours of up to this share of their frequency are taken together.
 const GROUP_WIDTH: f64 = 1.0 / 256.0;
 /// Terms of the density's sum before its tail.
-const TERM_COUNT: u32 = 8;
+const TERM_COUNT: u32 = 4;
 
 /// Neighbouring frequencies.
 #[derive(Debug)]
@@ -90,8 +90,11 @@ pub(super) fn density(frequency: f64, exponent: f64) -> f64 {
     let turn = 2.0 * PI * (f64::from(TERM_COUNT) + 0.5);
     for edge in [turn + frequency, turn - frequency] {
         let at_edge = libm::pow(edge, power);
-        // The integral from the edge on, and the midpoint rule's correction, f' / 24.
-        sum += edge * at_edge / (4.0 * PI * exponent) + 2.0 * PI * power * at_edge / edge / 24.0;
+        // The integral from the edge on, and two corrections: f' / 24 - 7 f''' / 5760.
+        let step = 2.0 * PI / edge;
+        let first = power * step / 24.0;
+        let third = power * (power - 1.0) * (power - 2.0) * step * step * step;
+        sum += at_edge * (edge / (4.0 * PI * exponent) + first - 7.0 / 5760.0 * third);
     }
     (1.0 - libm::cos(frequency)) * sum
 }

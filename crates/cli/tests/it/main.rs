@@ -1,6 +1,7 @@
 //! The command `imbrex` as a user runs it: a process, its output, its exit code.
 #![expect(clippy::unwrap_used, reason = "a helper fails as its test does")]
 
+mod arrivals;
 mod bad_input;
 mod crash;
 mod drives;

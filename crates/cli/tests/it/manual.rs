@@ -8,7 +8,7 @@ fn every_command_has_help_and_the_manual_names_it() {
     let help = imbrex(&["--help"]).ok();
     for command in [
         "load", "get", "put", "delete", "scan", "stats", "compact", "check", "dump", "bench",
-        "layouts", "repro", "demo",
+        "layouts", "repro", "arrivals", "demo",
     ] {
         assert!(help.contains(&format!("  {command} ")), "{command}");
         assert!(manual.contains(&format!(".SS imbrex {command}")), "{command}");

@@ -1,0 +1,246 @@
+//! `arrivals`: when the operations of an open-loop run are due, and what a series of arrivals is like;
+//! the work is the crate `imbrex-bench`'s.
+
+use crate::Session;
+use crate::error::{CliError, Context};
+use crate::interrupt::Stdin;
+use crate::output::{Report, Table};
+use crate::progress::{Progress, Unit};
+use imbrex_bench::arrivals::{
+    ArrivalAnalyser, ArrivalAnalysis, ArrivalEnd, ArrivalError, ArrivalModel, ArrivalReader,
+    SeriesFigures,
+};
+use imbrex_bench::statistics::{Estimator, LEN_MIN};
+use serde_json::json;
+use std::fmt::Write;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Arguments of `imbrex arrivals`.
+#[derive(clap::Args, Debug)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct ArrivalsArgs {
+    #[command(subcommand)]
+    command: Option<ArrivalsCommand>,
+    /// How arrivals are distributed: constant, poisson, selfsimilar, diurnal or recorded
+    #[arg(long, required = true)]
+    model: Option<String>,
+    /// Operations a second, in the mean
+    #[arg(long, required_unless_present = "file", allow_negative_numbers = true)]
+    rate: Option<f64>,
+    /// How long the series is
+    #[arg(long, required_unless_present_any = ["operations", "file"], conflicts_with = "operations", allow_negative_numbers = true)]
+    seconds: Option<f64>,
+    /// How many operations it has
+    #[arg(long)]
+    operations: Option<u64>,
+    /// The same seed gives the same series on any machine
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// selfsimilar: the share of one half of any interval, between 0.5 and 1 [default: 0.65]
+    #[arg(long)]
+    bias: Option<String>,
+    /// diurnal: operations a second above and below the mean
+    #[arg(long)]
+    modulation: Option<String>,
+    /// diurnal: minutes from one high to the next [default: 15]
+    #[arg(long, value_name = "MINUTES")]
+    cycle_length: Option<String>,
+    /// diurnal: of the gaps: constant, uniform, exponential or pareto [default: pareto]
+    #[arg(long)]
+    distribution: Option<String>,
+    /// diurnal: Pareto's shape, more than 1 [default: 1.5]
+    #[arg(long)]
+    shape: Option<String>,
+    /// recorded: a file with a time a line, plain, .zst or .gz
+    #[arg(long)]
+    file: Option<String>,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum ArrivalsCommand {
+    /// Tell what a series is like: its rate, autocorrelation and Hurst exponent by five estimators
+    Analyse(AnalyseArgs),
+}
+
+/// Arguments of `imbrex arrivals analyse`.
+#[derive(clap::Args, Debug)]
+struct AnalyseArgs {
+    /// A time a line, as `imbrex arrivals` prints it, plain, .zst or .gz; - for standard input
+    file: PathBuf,
+    /// Seconds of a bin in which arrivals are counted
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    bin: f64,
+    /// At which lags the autocorrelation is told
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 5, 10, 100, 1000])]
+    lags: Vec<usize>,
+}
+
+/// Interrupts and progress are looked at once in so many times.
+const LOOK_EVERY: u64 = 1 << 16;
+
+impl ArrivalsArgs {
+    pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
+        match &self.command {
+            Some(ArrivalsCommand::Analyse(args)) => args.run(session),
+            None => self.print(session),
+        }
+    }
+
+    /// The value of a property, as an option has it.
+    fn property(&self, key: &str) -> Option<String> {
+        let option = match key {
+            "arrivalgenerator" => &self.model,
+            "ss.bias" => &self.bias,
+            "diurnal.modulation" => &self.modulation,
+            "diurnal.cyclelength" => &self.cycle_length,
+            "diurnal.distribution" => &self.distribution,
+            "diurnal.distribution.shape" => &self.shape,
+            "recorded.file" => &self.file,
+            _ => &None,
+        };
+        option.clone()
+    }
+
+    fn print(&self, session: &mut Session) -> Result<(), CliError> {
+        let is_json = session.out.is_json()?;
+        let model = ArrivalModel::from_properties(&|key| self.property(key)).map_err(failed)?;
+        // A recorded series needs neither.
+        let rate = self.rate.unwrap_or(1.0);
+        let end = match (self.seconds, self.operations) {
+            (Some(seconds), _) => ArrivalEnd::Duration { ns: nanoseconds("--seconds", seconds)? },
+            (None, Some(operations)) => ArrivalEnd::Operations(operations),
+            (None, None) => ArrivalEnd::Duration { ns: u64::MAX },
+        };
+        let series = model.series(rate, end, self.seed).map_err(failed)?;
+        if is_json {
+            let head = json!({ "model": model.to_string(), "rate_per_s": self.rate });
+            let head = head.to_string();
+            let head = head.trim_end_matches('}');
+            session
+                .out
+                .bytes(format!("{head},\"seed\":{},\"times_ns\":[", self.seed).as_bytes())?;
+        } else {
+            session.out.line("time_ns")?;
+        }
+        let mut text = String::new();
+        for (at, at_ns) in (0_u64..).zip(series) {
+            if at % LOOK_EVERY == 0 {
+                session.interrupt.check()?;
+            }
+            text.clear();
+            let between = if is_json && at > 0 { ",\n" } else { "" };
+            let after = if is_json { "" } else { "\n" };
+            let _ = write!(text, "{between}{at_ns}{after}");
+            session.out.bytes(text.as_bytes())?;
+        }
+        if is_json { session.out.line("]}") } else { Ok(()) }
+    }
+}
+
+impl AnalyseArgs {
+    fn run(&self, session: &mut Session) -> Result<(), CliError> {
+        let is_json = session.out.is_json()?;
+        let mut analyser = ArrivalAnalyser::new(nanoseconds("--bin", self.bin)?).map_err(failed)?;
+        let progress = Progress::new("reading", Unit::Items, None);
+        let mut count = 0;
+        for at_ns in self.open(session)? {
+            analyser.push(at_ns.map_err(failed)?).map_err(failed)?;
+            count += 1;
+            if count % LOOK_EVERY == 0 {
+                session.interrupt.check()?;
+                progress.set(count);
+            }
+        }
+        session.interrupt.check()?;
+        if count == 0 {
+            return Err(failed(ArrivalError::Empty { path: self.name().to_owned() }));
+        }
+        let analysis = analyser.finish(&self.lags);
+        drop(progress);
+        if is_json {
+            let value = serde_json::to_value(&analysis).context(|| "cannot write JSON")?;
+            return session.out.json(&value);
+        }
+        session.out.report(&summary(&analysis))?;
+        session.out.line("")?;
+        session.out.bytes(figures(&analysis).text().as_bytes())?;
+        if analysis.gaps.hurst.is_none() || analysis.counts.hurst.is_none() {
+            let note = format!(
+                "\na dash: all values are the same, or fewer than the lag; no Hurst exponent below \
+                 {LEN_MIN} values"
+            );
+            session.out.line(note)?;
+        }
+        Ok(())
+    }
+
+    /// What errors call the file.
+    fn name(&self) -> &Path {
+        if self.file == Path::new("-") { Path::new("standard input") } else { &self.file }
+    }
+
+    fn open(&self, session: &Session) -> Result<ArrivalReader, CliError> {
+        let bytes: Box<dyn Read + Send> = if self.file == Path::new("-") {
+            Box::new(Stdin::new(session.interrupt.clone()))
+        } else {
+            let io_error = |source| ArrivalError::Io { path: self.file.clone(), source };
+            Box::new(File::open(&self.file).map_err(io_error).map_err(failed)?)
+        };
+        ArrivalReader::new(self.name(), bytes).map_err(failed)
+    }
+}
+
+fn failed(error: ArrivalError) -> CliError {
+    match error {
+        ArrivalError::Io { .. } => CliError::of("cannot read", &error),
+        ArrivalError::Empty { .. }
+        | ArrivalError::Gap { .. }
+        | ArrivalError::Line { .. }
+        | ArrivalError::Disorder { .. } => CliError::data(error.to_string()),
+        error => CliError::usage(error.to_string()),
+    }
+}
+
+fn nanoseconds(option: &str, seconds: f64) -> Result<u64, CliError> {
+    if (0.0..=1e9).contains(&seconds) {
+        return Ok((seconds * 1e9).round() as u64);
+    }
+    Err(CliError::usage(format!("{option} is {seconds}; it is 0 to 1000000000 seconds")))
+}
+
+fn summary(analysis: &ArrivalAnalysis) -> Report {
+    let mut report = Report::default();
+    report.row("operations", analysis.operations.to_string(), analysis.operations);
+    report.row("seconds", format!("{:.3}", analysis.seconds), analysis.seconds);
+    report.row("a second", format!("{:.3}", analysis.rate_per_s), analysis.rate_per_s);
+    report
+}
+
+fn figures(analysis: &ArrivalAnalysis) -> Table {
+    let counts = format!("counts in {} s", analysis.bin_ns as f64 / 1e9);
+    let mut table = Table::new(&["", "gaps, us", &counts]);
+    let (gaps, counts) = (&analysis.gaps, &analysis.counts);
+    let mut row = |name: String, of: &dyn Fn(&SeriesFigures) -> f64, gap_unit: f64, digits| {
+        let cell = |value: f64| match value {
+            value if value.is_finite() => format!("{value:.digits$}"),
+            _ => "-".to_owned(),
+        };
+        table.row(vec![name, cell(of(gaps) / gap_unit), cell(of(counts))]);
+    };
+    row("values".to_owned(), &|of| of.values as f64, 1.0, 0);
+    row("mean".to_owned(), &|of| of.mean, 1e3, 3);
+    row("standard deviation".to_owned(), &|of| of.deviation, 1e3, 3);
+    row("least".to_owned(), &|of| of.min, 1e3, 3);
+    row("most".to_owned(), &|of| of.max, 1e3, 3);
+    for (at, correlation) in gaps.autocorrelation.iter().enumerate() {
+        let value = |of: &SeriesFigures| of.autocorrelation[at].value.unwrap_or(f64::NAN);
+        row(format!("autocorrelation at {}", correlation.lag), &value, 1.0, 4);
+    }
+    for (at, by) in Estimator::ALL.into_iter().enumerate() {
+        let value = |of: &SeriesFigures| of.hurst.map_or(f64::NAN, |all| all[at].exponent);
+        row(format!("Hurst exponent, {}", by.name()), &value, 1.0, 3);
+    }
+    table
+}
