@@ -110,24 +110,26 @@ pub fn disk_user(
     if num == 0 {
         return Err(BenchError::Options(format!("--scale {}: no data", options.scale)));
     }
+    let mut stand = BenchOptions::new().stand;
+    // Tables are not compressed, so that 4 KB are 4 KB on the disk; the memory that stands for
+    // the disk compresses, so that 10 GB fit.
+    stand.compression_type = Some(CompressionType::None);
+    // The same share of the data is cached at every scale.
+    stand.cache_size = Some(ByteCount((CACHE_LEN_BYTES * options.scale.min(1.0)) as u64));
+    // 16 KiB cost a head 0.07 ms more than 4 KiB, and the index of four times as many keys fits.
+    stand.block_size = Some(ByteCount(16 << 10));
+    stand.drive = Some(options.drive.clone());
+    stand.layout.clone_from(&options.layout);
     let bench = |benchmarks: Vec<Task>| BenchOptions {
         benchmarks,
         num,
         key_size: KEY_LEN_BYTES,
         value_size: VALUE_LEN_BYTES,
         seed: options.seed,
-        // Tables are not compressed, so that 4 KB are 4 KB on the disk; the memory that stands for
-        // the disk compresses, so that 10 GB fit.
-        compression_type: Some(CompressionType::None),
         compression_ratio: 0.05,
-        // The same share of the data is cached at every scale.
-        cache_size: Some(ByteCount((CACHE_LEN_BYTES * options.scale.min(1.0)) as u64)),
-        // 16 KiB cost a head 0.07 ms more than 4 KiB, and the index of four times as many keys fits.
-        block_size: Some(ByteCount(16 << 10)),
         seek_nexts: ROWS_PER_SEEK - 1,
         readahead_size: Some(ByteCount(options.readahead_size.0)),
-        drive: Some(options.drive.clone()),
-        layout: options.layout.clone(),
+        stand: stand.clone(),
         ..BenchOptions::new()
     };
     let task = |name: &str| name.parse::<Task>().map_err(BenchError::Options);
@@ -167,7 +169,7 @@ pub fn disk_user(
 fn measure_bare_drive(options: &BenchOptions, len_bytes: u64) -> Result<BareDrive, BenchError> {
     const PIECE_LEN_BYTES: usize = 1 << 20;
     const RANDOM_READ_COUNT: u64 = 10_000;
-    let (disk, clock) = bare_drive(options)?;
+    let (disk, clock) = bare_drive(&options.stand)?;
     let context = |source: DiskError| BenchError::Disk { what: "bare drive".into(), source };
     let zones = disk.geometry().zones();
     let start = zones.map_or(0, |z| u64::from(z.conventional_zone_count) * z.zone_len.get());

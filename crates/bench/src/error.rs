@@ -46,6 +46,21 @@ pub enum BenchError {
         #[source]
         source: LayoutError,
     },
+    /// What was measured could not be written.
+    #[error("{}: {source}", path.display())]
+    Output {
+        /// The file.
+        path: std::path::PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A property of YCSB's makes no sense.
+    #[error(transparent)]
+    Property(#[from] crate::ycsb::PropertyError),
+    /// There is no such series of arrivals.
+    #[error(transparent)]
+    Arrivals(#[from] crate::arrivals::ArrivalError),
     /// A trace could not be read.
     #[error(transparent)]
     Trace(#[from] crate::trace::TraceError),

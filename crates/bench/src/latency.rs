@@ -27,6 +27,25 @@ impl Latencies {
         self.histogram.add(&other.histogram).expect("both have the same bounds");
     }
 
+    pub(crate) fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    /// 0 if there are none.
+    pub(crate) fn mean_ns(&self) -> f64 {
+        self.histogram.mean()
+    }
+
+    /// 0 if there are none.
+    pub(crate) fn min_ns(&self) -> u64 {
+        if self.histogram.is_empty() { 0 } else { self.histogram.min() }
+    }
+
+    /// So many percent were at least this fast.
+    pub(crate) fn at_ns(&self, percent: f64) -> u64 {
+        self.histogram.value_at_percentile(percent)
+    }
+
     pub(crate) fn summary(&self) -> LatencySummary {
         let at = |percent: f64| self.histogram.value_at_percentile(percent);
         LatencySummary {

@@ -48,13 +48,13 @@ pub mod statistics;
 pub mod trace;
 mod watch;
 mod workload;
-mod ycsb;
+pub mod ycsb;
 
 pub use disk_user::{BareDrive, DiskUserOptions, DiskUserReport, DiskUserRow, disk_user};
 pub use drive::{DriveShape, layout_for, read_profile};
 pub use error::BenchError;
 pub use latency::LatencySummary;
-pub use options::{BenchOptions, ByteCount, CompressionType, Mode};
+pub use options::{BenchOptions, ByteCount, CompressionType, Mode, StandOptions};
 pub use report::{
     DriveFigures, EngineFigures, HostFigures, Report, RunReport, Setup, SpaceFigures,
 };

@@ -1,4 +1,5 @@
-//! What to run and on what: the flags of `imbrex bench`, under db_bench's names where it has them.
+//! What to run and on what: the flags of `imbrex bench`, under db_bench's names where it has them, and
+//! those that `imbrex ycsb` shares ([`StandOptions`]).
 //!
 //! A flag that db_bench has means here what it means there, with two differences that make a run
 //! repeatable: `--seed` has a fixed default, and a write benchmark is by default followed by a
@@ -51,30 +52,6 @@ pub struct BenchOptions {
     #[arg(long = "compression_ratio", alias = "compression-ratio", default_value_t = 0.5)]
     pub compression_ratio: f64,
 
-    /// Compression of tables: none, lz4 or zstd [default: the layout's]
-    #[arg(long = "compression_type", alias = "compression-type")]
-    pub compression_type: Option<CompressionType>,
-
-    /// Bytes of the block cache (K, M, G understood) [default: the layout's]
-    #[arg(long = "cache_size", alias = "cache-size")]
-    pub cache_size: Option<ByteCount>,
-
-    /// Bytes of one memtable [default: the layout's]
-    #[arg(long = "write_buffer_size", alias = "write-buffer-size")]
-    pub write_buffer_size: Option<ByteCount>,
-
-    /// Bits of filter a key; 0 for none [default: the layout's]
-    #[arg(long = "bloom_bits", alias = "bloom-bits")]
-    pub bloom_bits: Option<u32>,
-
-    /// Bytes of a data block before compression [default: the layout's]
-    #[arg(long = "block_size", alias = "block-size")]
-    pub block_size: Option<ByteCount>,
-
-    /// Bytes of a table [default: the layout's]
-    #[arg(long = "target_file_size_base", alias = "target-file-size-base")]
-    pub target_file_size_base: Option<ByteCount>,
-
     /// Sync the log at every write
     #[arg(long)]
     pub sync: bool,
@@ -103,6 +80,38 @@ pub struct BenchOptions {
     /// Whose time counts: virtual (a modelled disk, deterministic) or threads (this machine)
     #[arg(long, default_value = "virtual")]
     pub mode: Mode,
+
+    /// What it runs on
+    #[command(flatten)]
+    pub stand: StandOptions,
+}
+
+/// What a benchmark runs on: a drive, a layout, and the store's own options.
+#[derive(Clone, Debug, clap::Args)]
+pub struct StandOptions {
+    /// Compression of tables: none, lz4 or zstd [default: the layout's]
+    #[arg(long = "compression_type", alias = "compression-type")]
+    pub compression_type: Option<CompressionType>,
+
+    /// Bytes of the block cache (K, M, G understood) [default: the layout's]
+    #[arg(long = "cache_size", alias = "cache-size")]
+    pub cache_size: Option<ByteCount>,
+
+    /// Bytes of one memtable [default: the layout's]
+    #[arg(long = "write_buffer_size", alias = "write-buffer-size")]
+    pub write_buffer_size: Option<ByteCount>,
+
+    /// Bits of filter a key; 0 for none [default: the layout's]
+    #[arg(long = "bloom_bits", alias = "bloom-bits")]
+    pub bloom_bits: Option<u32>,
+
+    /// Bytes of a data block before compression [default: the layout's]
+    #[arg(long = "block_size", alias = "block-size")]
+    pub block_size: Option<ByteCount>,
+
+    /// Bytes of a table [default: the layout's]
+    #[arg(long = "target_file_size_base", alias = "target-file-size-base")]
+    pub target_file_size_base: Option<ByteCount>,
 
     /// The drive: a profile's name or TOML file, emulated in memory, or the path of an image made
     /// by `imbrex drive create` [default: hc620, or what the layout is for]

@@ -81,6 +81,21 @@ pub struct RunReport {
     pub compactions: Vec<CompactionLine>,
 }
 
+/// What store, drive and machine did for a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct StoreFigures {
+    /// What the engine wrote and read.
+    pub engine: EngineFigures,
+    /// What the disk did.
+    pub drive: DriveFigures,
+    /// The drive's space afterwards.
+    pub space: SpaceFigures,
+    /// What this machine spent; threads mode only.
+    pub host: Option<HostFigures>,
+    /// The compactions that ran, the last thousand or so.
+    pub compactions: Vec<CompactionLine>,
+}
+
 /// Bytes through the engine, and what they were for.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct EngineFigures {
@@ -218,87 +233,91 @@ impl fmt::Display for RunReport {
             Bytes(self.written_bytes),
             Bytes(self.read_bytes)
         )?;
-        self.fmt_latency(f)?;
-        self.fmt_bytes(f)?;
-        self.fmt_state(f)
+        writeln!(f, "  latency   {}", self.latency)?;
+        let settled_ns = self.settled_ns;
+        let (engine, drive, space) = (&self.engine, &self.drive, &self.space);
+        fmt_store(f, settled_ns, engine, drive, space, self.host.as_ref())
     }
 }
 
-impl RunReport {
-    fn fmt_latency(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let l = &self.latency;
-        writeln!(
-            f,
-            "  latency   mean {}  p50 {}  p90 {}  p99 {}  p99.9 {}  p99.99 {}  max {}",
-            Time(l.mean_ns),
-            Time(l.p50_ns),
-            Time(l.p90_ns),
-            Time(l.p99_ns),
-            Time(l.p999_ns),
-            Time(l.p9999_ns),
-            Time(l.max_ns)
-        )
+/// What the store, its drive and its memory have to say: the last lines of every run, without the
+/// line feed at the end.
+pub(crate) fn fmt_store(
+    f: &mut fmt::Formatter<'_>,
+    settled_ns: u64,
+    e: &EngineFigures,
+    d: &DriveFigures,
+    s: &SpaceFigures,
+    host: Option<&HostFigures>,
+) -> fmt::Result {
+    writeln!(
+        f,
+        "  engine    log {}  flush {} ({})  compaction in {} out {} ({})  stalled {}  settled {}",
+        Bytes(e.log_bytes),
+        Bytes(e.flush_bytes),
+        e.flush_count,
+        Bytes(e.compaction_in_bytes),
+        Bytes(e.compaction_out_bytes),
+        e.compaction_count,
+        Time(e.stall_ns),
+        Time(settled_ns),
+    )?;
+    writeln!(
+        f,
+        "  drive     read {} ({})  written {} ({})  added {} + {}  seeks {}  flushes {}  busy {}",
+        Bytes(d.read_bytes),
+        d.reads,
+        Bytes(d.written_bytes),
+        d.writes,
+        Bytes(d.added_read_bytes),
+        Bytes(d.added_written_bytes),
+        d.seeks,
+        d.flushes,
+        Time(d.busy_ns)
+    )?;
+    writeln!(
+        f,
+        "  amplified WA {:.2}  AWA {:.2}  MWA {:.2}",
+        e.write_amp_ratio, d.added_write_amp_ratio, d.multiplied_write_amp_ratio
+    )?;
+    writeln!(
+        f,
+        "  space     occupied {}  valid {}  utilisation {:.1} %",
+        Bytes(s.occupied_bytes),
+        Bytes(s.valid_bytes),
+        s.utilisation_ratio * 100.0
+    )?;
+    write!(
+        f,
+        "  memory    memtables {}  block cache {}  filters and indexes {}",
+        Bytes(e.memtable_bytes),
+        Bytes(e.block_cache_bytes),
+        Bytes(e.table_memory_bytes)
+    )?;
+    match host.and_then(|host| host.anonymous_bytes) {
+        Some(bytes) => write!(f, "  anonymous {}", Bytes(bytes)),
+        None => Ok(()),
     }
+}
 
-    fn fmt_bytes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (e, d) = (&self.engine, &self.drive);
-        writeln!(
-            f,
-            "  engine    log {}  flush {} ({})  compaction in {} out {} ({})  stalled {}  settled {}",
-            Bytes(e.log_bytes),
-            Bytes(e.flush_bytes),
-            e.flush_count,
-            Bytes(e.compaction_in_bytes),
-            Bytes(e.compaction_out_bytes),
-            e.compaction_count,
-            Time(e.stall_ns),
-            Time(self.settled_ns),
-        )?;
-        writeln!(
-            f,
-            "  drive     read {} ({})  written {} ({})  added {} + {}  seeks {}  flushes {}  busy {}",
-            Bytes(d.read_bytes),
-            d.reads,
-            Bytes(d.written_bytes),
-            d.writes,
-            Bytes(d.added_read_bytes),
-            Bytes(d.added_written_bytes),
-            d.seeks,
-            d.flushes,
-            Time(d.busy_ns)
-        )
-    }
-
-    fn fmt_state(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (e, d, s) = (&self.engine, &self.drive, &self.space);
-        writeln!(
-            f,
-            "  amplified WA {:.2}  AWA {:.2}  MWA {:.2}",
-            e.write_amp_ratio, d.added_write_amp_ratio, d.multiplied_write_amp_ratio
-        )?;
-        writeln!(
-            f,
-            "  space     occupied {}  valid {}  utilisation {:.1} %",
-            Bytes(s.occupied_bytes),
-            Bytes(s.valid_bytes),
-            s.utilisation_ratio * 100.0
-        )?;
+impl fmt::Display for LatencySummary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "  memory    memtables {}  block cache {}  filters and indexes {}",
-            Bytes(e.memtable_bytes),
-            Bytes(e.block_cache_bytes),
-            Bytes(e.table_memory_bytes)
-        )?;
-        match self.host.and_then(|host| host.anonymous_bytes) {
-            Some(bytes) => write!(f, "  anonymous {}", Bytes(bytes)),
-            None => Ok(()),
-        }
+            "mean {}  p50 {}  p90 {}  p99 {}  p99.9 {}  p99.99 {}  max {}",
+            Time(self.mean_ns),
+            Time(self.p50_ns),
+            Time(self.p90_ns),
+            Time(self.p99_ns),
+            Time(self.p999_ns),
+            Time(self.p9999_ns),
+            Time(self.max_ns)
+        )
     }
 }
 
 /// Bytes for people: three digits and a binary unit.
-struct Bytes(u64);
+pub(crate) struct Bytes(pub(crate) u64);
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -307,7 +326,7 @@ impl fmt::Display for Bytes {
 }
 
 /// Nanoseconds for people: three digits and a unit.
-struct Time(u64);
+pub(crate) struct Time(pub(crate) u64);
 
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -10,7 +10,7 @@
 use crate::client::{Client, Tally};
 use crate::error::BenchError;
 use crate::options::{BenchOptions, Mode};
-use crate::report::{Report, RunReport, Setup};
+use crate::report::{Report, RunReport, Setup, StoreFigures};
 use crate::stand::{Reading, Stand};
 use crate::watch::{RunWatch, Watcher};
 use crate::workload::{Benchmark, Task};
@@ -47,13 +47,13 @@ pub fn run_watched(
     if let Some(fault) = options.fault() {
         return Err(BenchError::Options(fault));
     }
-    let mut stand = Stand::new(options)?;
+    let mut stand = Stand::new(options.plan())?;
     let mut runs = Vec::new();
     let mut is_interrupted = false;
     let count = options.benchmarks.len();
     for (&task, number) in options.benchmarks.iter().zip(1..) {
         if task.benchmark.is_fresh() && !options.use_existing_db && number > 1 {
-            stand = stand.emptied(options)?;
+            stand = stand.emptied(options.plan())?;
         }
         let mut watcher = Watcher::new(watch, task.benchmark, (number, count));
         let report = run_one(&stand, task, options, &mut watcher)?;
@@ -126,7 +126,7 @@ fn run_one(
 }
 
 /// That it was told to stop is no failure.
-fn unless_stopped(result: Result<(), EngineError>) -> Result<(), EngineError> {
+pub(crate) fn unless_stopped(result: Result<(), EngineError>) -> Result<(), EngineError> {
     match result {
         Err(EngineError::Stopped { .. }) => Ok(()),
         result => result,
@@ -237,20 +237,8 @@ fn figures(
     options: &BenchOptions,
 ) -> RunReport {
     let elapsed_ns = ended_ns - before.now_ns;
-    let per_second = |ns: u64| if ns == 0 { 0.0 } else { tally.ops as f64 * 1e9 / ns as f64 };
-    let mut engine = after.engine_since(before);
-    let stored_bytes = engine.flush_bytes + engine.compaction_out_bytes;
-    engine.write_amp_ratio = ratio(stored_bytes, tally.written_bytes, 0.0);
-    let mut drive = after.drive_since(before);
-    drive.ops_per_disk_second = per_second(drive.busy_ns);
-    let told_bytes = drive.written_bytes - drive.added_written_bytes;
-    drive.added_write_amp_ratio = ratio(drive.written_bytes, told_bytes, 1.0);
-    drive.multiplied_write_amp_ratio = engine.write_amp_ratio * drive.added_write_amp_ratio;
-    let host = (options.mode == Mode::Threads).then(|| {
-        let mut host = after.host_since(before);
-        host.ops_per_cpu_second = per_second(host.cpu_ns);
-        host
-    });
+    let figures = store_figures(tally.ops, tally.written_bytes, (before, after), options.mode);
+    let StoreFigures { engine, drive, space, host, compactions } = figures;
     RunReport {
         benchmark: benchmark.to_string(),
         interrupted: false,
@@ -260,14 +248,42 @@ fn figures(
         read_bytes: tally.read_bytes,
         elapsed_ns,
         settled_ns: after.now_ns - before.now_ns,
-        ops_per_second: per_second(elapsed_ns),
+        ops_per_second: per_second(tally.ops, elapsed_ns),
         latency: tally.latencies.summary(),
         engine,
         drive,
-        space: after.space,
+        space,
         host,
-        compactions: after.compactions_since(before),
+        compactions,
     }
+}
+
+/// What store, drive and machine did between two readings for `ops` operations that wrote so much.
+pub(crate) fn store_figures(
+    ops: u64,
+    written_bytes: u64,
+    (before, after): (&Reading, &Reading),
+    mode: Mode,
+) -> StoreFigures {
+    let mut engine = after.engine_since(before);
+    let stored_bytes = engine.flush_bytes + engine.compaction_out_bytes;
+    engine.write_amp_ratio = ratio(stored_bytes, written_bytes, 0.0);
+    let mut drive = after.drive_since(before);
+    drive.ops_per_disk_second = per_second(ops, drive.busy_ns);
+    let told_bytes = drive.written_bytes - drive.added_written_bytes;
+    drive.added_write_amp_ratio = ratio(drive.written_bytes, told_bytes, 1.0);
+    drive.multiplied_write_amp_ratio = engine.write_amp_ratio * drive.added_write_amp_ratio;
+    let host = (mode == Mode::Threads).then(|| {
+        let mut host = after.host_since(before);
+        host.ops_per_cpu_second = per_second(ops, host.cpu_ns);
+        host
+    });
+    let (space, compactions) = (after.space, after.compactions_since(before));
+    StoreFigures { engine, drive, space, host, compactions }
+}
+
+pub(crate) fn per_second(ops: u64, ns: u64) -> f64 {
+    if ns == 0 { 0.0 } else { ops as f64 * 1e9 / ns as f64 }
 }
 
 /// `part / whole`, or `otherwise` if there is no whole.

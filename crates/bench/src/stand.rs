@@ -8,7 +8,7 @@
 use crate::drive::layout_for;
 use crate::error::BenchError;
 use crate::host;
-use crate::options::{BenchOptions, ByteCount, CompressionType, Mode};
+use crate::options::{BenchOptions, ByteCount, CompressionType, Mode, StandOptions};
 use crate::report::{DriveFigures, EngineFigures, HostFigures, SpaceFigures};
 use imbrex::{CompactionLine, Compression, Db, Keyspace, Metrics, Options};
 use imbrex_clockwork::{Clock, Order, Runtime, VirtualWorld};
@@ -24,6 +24,33 @@ const WORKER_COUNT: usize = 2;
 
 /// The keyspace that benchmarks use on a drive of the user's, whose other data stay untouched.
 const GUEST_KEYSPACE: &str = "bench";
+
+/// What to make a stand of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StandPlan<'a> {
+    pub(crate) options: &'a StandOptions,
+    pub(crate) mode: Mode,
+    pub(crate) seed: u64,
+    pub(crate) room: Room<'a>,
+}
+
+/// Which keyspace of the store is used.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Room<'a> {
+    /// All of a drive of our own; on one of the user's a keyspace that no one else uses.
+    Bench,
+    /// The one of that name, made if need be.
+    Table(&'a str),
+    /// The one of that name; a drive of the user's that does not have it is refused.
+    LoadedTable(&'a str),
+}
+
+impl BenchOptions {
+    pub(crate) fn plan(&self) -> StandPlan<'_> {
+        let (options, mode, seed) = (&self.stand, self.mode, self.seed);
+        StandPlan { options, mode, seed, room: Room::Bench }
+    }
+}
 
 /// A drive with a store on it.
 pub(crate) struct Stand {
@@ -58,8 +85,9 @@ pub(crate) struct Reading {
 
 impl Stand {
     /// A fresh drive with an empty store, or what `options.drive` holds if it is an image.
-    pub(crate) fn new(options: &BenchOptions) -> Result<Stand, BenchError> {
-        let (runtime, world) = match options.mode {
+    pub(crate) fn new(plan: StandPlan<'_>) -> Result<Stand, BenchError> {
+        let options = plan.options;
+        let (runtime, world) = match plan.mode {
             Mode::Virtual => {
                 let (runtime, world) = Runtime::virtual_time(Order::SmallestTime);
                 (runtime, Some(world))
@@ -68,7 +96,7 @@ impl Stand {
         };
         let layout = options.layout.as_deref().map(Layout::by_name).transpose();
         let layout = layout.map_err(BenchError::layout)?;
-        let drive = open_drive(options, layout, &runtime)?;
+        let drive = open_drive(plan, layout, &runtime)?;
         let geometry = *drive.disk.geometry();
         let disk: Arc<dyn Disk> = Arc::new(drive.disk);
         let stack = if drive.origin == Origin::UsersImage {
@@ -86,17 +114,17 @@ impl Stand {
             layout.format_with(disk, &runtime, &recipe, 0)
         }
         .map_err(BenchError::layout)?;
-        let keyspace = keyspace(&stack, options, &drive.origin)?;
+        let keyspace = keyspace(&stack, plan, &drive.origin)?;
         let Drive { name: drive_name, origin, .. } = drive;
         Ok(Stand { runtime, world, stack, keyspace, drive_name, origin })
     }
 
     /// A stand like this one whose store holds nothing of a benchmark.
-    pub(crate) fn emptied(mut self, options: &BenchOptions) -> Result<Stand, BenchError> {
+    pub(crate) fn emptied(mut self, plan: StandPlan<'_>) -> Result<Stand, BenchError> {
         if self.origin == Origin::UsersImage {
             let failed = |source| BenchError::Engine { what: "emptying the store".into(), source };
             self.stack.db.drop_keyspace(GUEST_KEYSPACE).map_err(failed)?;
-            self.keyspace = keyspace(&self.stack, options, &self.origin)?;
+            self.keyspace = keyspace(&self.stack, plan, &self.origin)?;
             return Ok(self);
         }
         let origin = self.origin.clone();
@@ -107,7 +135,7 @@ impl Stand {
                 source: source.into(),
             })?;
         }
-        Stand::new(options)
+        Stand::new(plan)
     }
 
     /// Closes the store.
@@ -119,6 +147,11 @@ impl Stand {
             world.drop_jobs();
         }
         closed
+    }
+
+    /// Whether the drive was there before, with what it holds.
+    pub(crate) fn was_there(&self) -> bool {
+        self.origin == Origin::UsersImage
     }
 
     pub(crate) fn db(&self) -> &Db {
@@ -178,10 +211,11 @@ struct Drive {
 }
 
 fn open_drive(
-    options: &BenchOptions,
+    plan: StandPlan<'_>,
     layout: Option<Layout>,
     runtime: &Runtime,
 ) -> Result<Drive, BenchError> {
+    let options = plan.options;
     let image = options.drive.as_deref().filter(|name| {
         let path = Path::new(name);
         path.exists() && !name.ends_with(".toml")
@@ -206,7 +240,7 @@ fn open_drive(
         }
         Some(path) => {
             let disk = builder
-                .create_image(path, "bench", options.seed)
+                .create_image(path, "bench", plan.seed)
                 .map_err(|e| drive_error(&name, e))?;
             Ok(Drive { name, origin: Origin::NewImage(path.clone()), disk })
         }
@@ -215,7 +249,7 @@ fn open_drive(
 
 /// A drive in memory with its mechanics and a clock of its own, with nothing on it.
 pub(crate) fn bare_drive(
-    options: &BenchOptions,
+    options: &StandOptions,
 ) -> Result<(SimDisk, Arc<VirtualWorld>), BenchError> {
     let (runtime, world) = Runtime::virtual_time(Order::SmallestTime);
     let profile = options.shape.profile(options.drive.as_deref(), None)?;
@@ -232,25 +266,28 @@ fn drive_error(drive: &str, source: impl std::error::Error + Send + Sync + 'stat
     BenchError::Drive { drive: drive.to_string(), source: Box::new(source) }
 }
 
-/// The keyspace to work on: a drive of our own is all ours.
-fn keyspace(
-    stack: &Stack,
-    options: &BenchOptions,
-    origin: &Origin,
-) -> Result<Keyspace, BenchError> {
+/// The keyspace to work on.
+fn keyspace(stack: &Stack, plan: StandPlan<'_>, origin: &Origin) -> Result<Keyspace, BenchError> {
     let failed = |source| BenchError::Engine { what: "opening the store".into(), source };
-    if *origin != Origin::UsersImage {
-        return Ok(stack.db.default_keyspace());
+    let name = match plan.room {
+        Room::Bench if *origin != Origin::UsersImage => return Ok(stack.db.default_keyspace()),
+        Room::Bench => GUEST_KEYSPACE,
+        Room::Table(name) | Room::LoadedTable(name) => name,
+    };
+    let is_there = stack.db.keyspace_names().iter().any(|known| known == name);
+    if is_there {
+        return stack.db.keyspace(name).map_err(failed);
     }
-    if stack.db.keyspace_names().iter().any(|name| name == GUEST_KEYSPACE) {
-        return stack.db.keyspace(GUEST_KEYSPACE).map_err(failed);
+    if matches!(plan.room, Room::LoadedTable(_)) && *origin == Origin::UsersImage {
+        let what = format!("the drive has no table {name:?}; load it first");
+        return Err(BenchError::Options(what));
     }
     let usual = stack.layout.recipe(stack.drive.geometry()).options;
-    stack.db.create_keyspace(GUEST_KEYSPACE, store_options(options, usual).keyspace).map_err(failed)
+    stack.db.create_keyspace(name, store_options(plan.options, usual).keyspace).map_err(failed)
 }
 
 /// What the flags say, and the layout's own numbers where they say nothing.
-fn store_options(options: &BenchOptions, usual: Options) -> Options {
+fn store_options(options: &StandOptions, usual: Options) -> Options {
     let mut store = usual;
     let set = |to: &mut u64, from: Option<ByteCount>| *to = from.map_or(*to, |bytes| bytes.0);
     set(&mut store.memtable_len_bytes, options.write_buffer_size);

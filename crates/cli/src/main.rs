@@ -36,6 +36,7 @@ mod serve;
 mod stats;
 mod store;
 mod write;
+mod ycsb;
 mod zones;
 
 use clap::{Parser, Subcommand};
@@ -84,6 +85,9 @@ enum Command {
     Dump(dump::DumpArgs),
     /// Measure the store, with db_bench's names
     Bench(measure::BenchArgs),
+    /// Measure a store with YCSB's workloads, from its own property files
+    #[command(subcommand)]
+    Ycsb(ycsb::YcsbCommand),
     /// List the layouts: how a store lies on a drive, by name
     Layouts(layouts::LayoutsArgs),
     /// Run published figures again: the paper's value, ours, the ratio, the picture
@@ -136,6 +140,7 @@ fn run(args: Args) -> Result<(), CliError> {
         Command::Check(args) => args.run(session_ref),
         Command::Dump(args) => args.run(session_ref),
         Command::Bench(args) => args.run(session_ref),
+        Command::Ycsb(command) => command.run(session_ref),
         Command::Layouts(args) => args.run(session_ref),
         Command::Repro(args) => args.run(session_ref),
         Command::Replay(args) => args.run(session_ref),

@@ -34,6 +34,11 @@ impl Output {
         Output { to: BufWriter::with_capacity(1 << 16, io::stdout().lock()), format }
     }
 
+    /// Whether somebody has said how to print.
+    pub(crate) fn is_chosen(&self) -> bool {
+        self.format.is_some()
+    }
+
     /// Whether a report should be JSON.
     pub(crate) fn is_json(&self) -> Result<bool, CliError> {
         match self.format {

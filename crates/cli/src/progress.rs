@@ -6,8 +6,8 @@ use indicatif::{ProgressState, ProgressStyle};
 use std::fmt::{self, Write};
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// What is counted.
@@ -30,6 +30,8 @@ struct Way {
     position: AtomicU64,
     /// [`UNKNOWN`] where nobody knows.
     total: AtomicU64,
+    /// What else there is to say, at the end of the line.
+    also: Mutex<Option<String>>,
 }
 
 /// No total.
@@ -44,7 +46,7 @@ impl Progress {
     /// Work that tells its position with [`Progress::set`]; `total` is the end, where it is known.
     pub(crate) fn new(what: impl Into<String>, unit: Unit, total: Option<u64>) -> Progress {
         let total = AtomicU64::new(total.unwrap_or(UNKNOWN));
-        let way = Arc::new(Way { position: AtomicU64::new(0), total });
+        let way = Arc::new(Way { position: AtomicU64::new(0), total, also: Mutex::new(None) });
         let (seen, what) = (Arc::clone(&way), what.into());
         let line = move |state: &ProgressState, out: &mut dyn Write| {
             if state.elapsed() >= SHOWN_AFTER {
@@ -53,6 +55,9 @@ impl Progress {
                 let total = (total != UNKNOWN).then_some(total);
                 // A terminal that cannot be written to is no reason to stop the work.
                 let _ = write_line(out, &what, unit, total, position, state.elapsed());
+                if let Some(also) = &*seen.also.lock().unwrap_or_else(PoisonError::into_inner) {
+                    let _ = write!(out, ", {also}");
+                }
             }
         };
         let style = ProgressStyle::with_template("{line}")
@@ -77,6 +82,16 @@ impl Progress {
     pub(crate) fn set_of(&self, position: u64, total: Option<u64>) {
         self.way.total.store(total.unwrap_or(UNKNOWN), Ordering::Relaxed);
         self.set(position);
+    }
+
+    /// What the line says at its end.
+    pub(crate) fn tell(&self, also: Option<String>) {
+        *self.way.also.lock().unwrap_or_else(PoisonError::into_inner) = also;
+    }
+
+    /// Prints a line of its own to standard error, above the bar if there is one.
+    pub(crate) fn line(&self, text: &str) {
+        self.bar.suspend(|| eprintln!("{text}"));
     }
 
     /// For a long call of the store: shows how far it is, and stops it when `interrupt` says so.

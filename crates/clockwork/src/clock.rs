@@ -8,8 +8,16 @@ pub trait Clock: Send + Sync + Debug {
     fn now_ns(&self) -> u64;
 
     /// Moves the caller's time on to `at_ns`, if that is later: a simulated disk calls it when a
-    /// request is served. A wall clock ignores it, because nothing is ever slept.
+    /// request is served. A wall clock ignores it: a modelled disk keeps nobody waiting.
     fn advance_to_ns(&self, at_ns: u64);
+
+    /// Returns when it is `at_ns`, or at once if it is later. For load generators alone, which have a
+    /// schedule to keep: whoever waits for something to happen uses `Scheduler::wait_until`.
+    ///
+    /// In the virtual world time moves on; on a wall clock the thread sleeps and, at the end, spins.
+    fn wait_until_ns(&self, at_ns: u64) {
+        self.advance_to_ns(at_ns);
+    }
 }
 
 /// A clock that always says 0 and never moves: for a disk whose time nobody asks for.

@@ -12,7 +12,7 @@
 //!   T2  No lock of the scheduler is held while a job's step, a job's drop or a `ready` runs.
 //!   T3  A panic stays in its job: the worker goes on, the job is dropped, its story is kept.
 //!
-//! The only module that reads a clock, and beside `crew` the only one that starts a thread.
+//! The only module that reads a clock, beside `punctual`, and beside `crew` the only one that starts a thread.
 
 use crate::scheduler::BUDGET_DEFAULT;
 use crate::{Budget, Clock, Job, Runtime, Scheduler, Stalled, Step};
@@ -23,7 +23,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The real time since the clock was made.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +50,11 @@ impl Clock for WallClock {
         u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
     fn advance_to_ns(&self, _at_ns: u64) {}
+    fn wait_until_ns(&self, at_ns: u64) {
+        // So far ahead that the clock has no such moment: nobody lives to see the difference.
+        const CENTURY_NS: u64 = 3_155_760_000_000_000_000;
+        crate::punctual::wait_until(self.start + Duration::from_nanos(at_ns.min(CENTURY_NS)));
+    }
 }
 
 impl Runtime {

@@ -1,7 +1,7 @@
 //! The one door for the date: what other programs want to see beside a file's name.
 //!
-//! Nothing that a run decides may follow from it, so the C API alone calls it, on whose file system
-//! foreign databases ask when a file was changed.
+//! Nothing that a run decides may follow from it. The C API calls it, on whose file system foreign
+//! databases ask when a file was changed, and the status line of YCSB, which begins with the date.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -134,7 +134,7 @@ impl Bench {
             }
             Phase::Ycsb { workload, count, sync } => {
                 let prng = self.seed.derive(&format!("ycsb {workload}"));
-                let mut stream = YcsbStream::new(workload, prng, self.loaded.key_count);
+                let mut stream = workload.stream(prng, self.loaded.key_count);
                 let outcome = self.ycsb(&mut stream, count, sync, &mut tally);
                 self.loaded.key_count = stream.record_count();
                 outcome
@@ -264,7 +264,8 @@ impl Bench {
         let Loaded { order, value_len_bytes, .. } = self.loaded;
         let mut value = Value::new(value_len_bytes, self.compresses);
         for op in 0..count {
-            match stream.next_op() {
+            let next = stream.next_op();
+            match next {
                 YcsbOp::Read(number) => self.read(number, tally)?,
                 YcsbOp::Scan(number, len) => {
                     let mut cursor: Iter = self.keyspace.iter(ReadOptions::default())?;
@@ -284,6 +285,7 @@ impl Bench {
                     self.put(number, op, sync, &mut value, tally)?;
                 }
             }
+            stream.ended(next);
             self.let_others_work();
             tally.note(self.now_ns());
             if tally.is_stopped {

@@ -8,15 +8,16 @@ use std::ops::ControlFlow;
 
 /// Small enough for a test, large enough for flushes and compactions.
 fn small(benchmarks: &str) -> BenchOptions {
-    BenchOptions {
+    let mut options = BenchOptions {
         benchmarks: benchmarks.split(',').map(|b| b.parse().expect("a known name")).collect(),
         num: 3000,
         value_size: 400,
-        write_buffer_size: Some(ByteCount(128 << 10)),
-        target_file_size_base: Some(ByteCount(64 << 10)),
-        cache_size: Some(ByteCount(64 << 10)),
         ..BenchOptions::new()
-    }
+    };
+    options.stand.write_buffer_size = Some(ByteCount(128 << 10));
+    options.stand.target_file_size_base = Some(ByteCount(64 << 10));
+    options.stand.cache_size = Some(ByteCount(64 << 10));
+    options
 }
 
 fn report(options: &BenchOptions) -> Report {
@@ -143,8 +144,8 @@ fn nonsense_is_refused_with_its_name() {
         run(&options, &mut |_| ()).unwrap_err().to_string()
     };
     assert!(error(|o| o.num = 0).contains("--num"));
-    assert!(error(|o| o.drive = Some("no-such-drive".into())).contains("no-such-drive"));
-    assert!(error(|o| o.layout = Some("no-such-layout".into())).contains("no-such-layout"));
+    assert!(error(|o| o.stand.drive = Some("no-such-drive".into())).contains("no-such-drive"));
+    assert!(error(|o| o.stand.layout = Some("no-such-layout".into())).contains("no-such-layout"));
 }
 
 #[test]

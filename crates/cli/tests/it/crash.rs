@@ -174,3 +174,27 @@ fn ctrl_c_ends_a_benchmark_with_the_figures_so_far() {
         std::fs::remove_file(image).unwrap();
     }
 }
+
+#[test]
+fn ctrl_c_ends_a_ycsb_load_with_what_was_measured() {
+    let dir = tempfile::tempdir().unwrap();
+    let image = dir.path().join("ycsb.imbrex");
+    for (mode, pace) in [("virtual", "table=t"), ("threads", "arrivalgenerator=poisson")] {
+        let mut child = crate::command()
+            .args(["ycsb", "load", "-p", "recordcount=1000000000", "-p", "table=t", "-p", pace])
+            .args(["--target=1000", &format!("--mode={mode}"), "--capacity=64G", "--image"])
+            .arg(&image)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        wait_until_open(&mut child, &image);
+        signal(&child, "-INT");
+        let ran = crate::ran(child.wait_with_output().unwrap());
+        let output = String::from_utf8(ran.stdout.clone()).unwrap();
+        assert!(output.starts_with("[OVERALL], RunTime(ms), "), "{output}");
+        Ran { stdout: Vec::new(), ..ran }.fails(130, &["interrupted", "closed cleanly"]);
+        crate::imbrex(&["check", image.to_str().unwrap()]).ok();
+        std::fs::remove_file(&image).unwrap();
+    }
+}

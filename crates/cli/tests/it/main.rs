@@ -13,6 +13,7 @@ mod loading;
 mod manual;
 mod replay;
 mod serving;
+mod ycsb;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -8,7 +8,7 @@ fn every_command_has_help_and_the_manual_names_it() {
     let help = imbrex(&["--help"]).ok();
     for command in [
         "load", "get", "put", "delete", "scan", "stats", "compact", "check", "dump", "bench",
-        "layouts", "repro", "arrivals", "demo",
+        "ycsb", "layouts", "repro", "arrivals", "demo",
     ] {
         assert!(help.contains(&format!("  {command} ")), "{command}");
         assert!(manual.contains(&format!(".SS imbrex {command}")), "{command}");
@@ -18,6 +18,11 @@ fn every_command_has_help_and_the_manual_names_it() {
     for command in ["create", "info", "bench", "zones"] {
         imbrex(&["drive", command, "--help"]).ok();
         assert!(manual.contains(&format!(".SS imbrex drive {command}")), "{command}");
+    }
+    for command in ["load", "run"] {
+        let own = imbrex(&["ycsb", command, "--help"]).ok();
+        assert!(own.contains("-P, --properties <FILE>"), "{own}");
+        assert!(manual.contains(&format!(".SS imbrex ycsb {command}")), "{command}");
     }
     assert!(help.contains("130  interrupted"));
     assert!(manual.contains(".SH EXIT STATUS"));

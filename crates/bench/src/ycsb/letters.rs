@@ -1,0 +1,185 @@
+//! The core workloads by their letters, as the published figures use them.
+//!
+//! ```text
+//!   workload   operations                       records are chosen
+//!   A          50 % read, 50 % update           zipfian over scattered ranks
+//!   B          95 % read, 5 % update            zipfian over scattered ranks
+//!   C          100 % read                       zipfian over scattered ranks
+//!   D          95 % read, 5 % insert            latest: zipfian from the newest back
+//!   E          95 % scan (1 to 100), 5 % insert zipfian over scattered ranks
+//!   F          50 % read, 50 % read-modify-write zipfian over scattered ranks
+//! ```
+//!
+//! YCSB's own property files differ in one thing: there the ranks are ten billion, whatever the
+//! number of records, and hashed with FNV. Here there are as many ranks as records, so that the
+//! hottest record of a small store is as hot as the law says.
+
+use super::keys::{InsertSequence, KeyChooser};
+use super::lengths::Lengths;
+use super::stream::{Mix, OpKind, YcsbStream};
+use super::zipf::Zipfian;
+use imbrex_clockwork::Prng;
+use serde::Serialize;
+use std::fmt;
+use std::sync::Arc;
+
+/// The longest scan of workload E.
+const SCAN_LEN_MAX: u64 = 100;
+
+/// One of the six core workloads, or a mix of reads and updates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum YcsbWorkload {
+    /// Update heavy.
+    A,
+    /// Read mostly.
+    B,
+    /// Read only.
+    C,
+    /// Read latest.
+    D,
+    /// Short ranges.
+    E,
+    /// Read-modify-write.
+    F,
+    /// Reads and updates in another share than those; not a core workload.
+    Mix {
+        /// How many of a hundred are reads.
+        read_percent: u8,
+    },
+}
+
+impl YcsbWorkload {
+    /// All six, in order.
+    pub const ALL: [YcsbWorkload; 6] = [
+        YcsbWorkload::A,
+        YcsbWorkload::B,
+        YcsbWorkload::C,
+        YcsbWorkload::D,
+        YcsbWorkload::E,
+        YcsbWorkload::F,
+    ];
+}
+
+impl fmt::Display for YcsbWorkload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            YcsbWorkload::Mix { read_percent } => {
+                return write!(f, "R{read_percent}:W{}", 100 - read_percent.min(&100));
+            }
+            YcsbWorkload::A => "A",
+            YcsbWorkload::B => "B",
+            YcsbWorkload::C => "C",
+            YcsbWorkload::D => "D",
+            YcsbWorkload::E => "E",
+            YcsbWorkload::F => "F",
+        })
+    }
+}
+
+impl YcsbWorkload {
+    /// Its operations over a store that holds `record_count` records, from a seed.
+    pub(crate) fn stream(self, prng: Prng, record_count: u64) -> YcsbStream {
+        let ranks = Zipfian::new(record_count.max(1));
+        let keys = match self {
+            YcsbWorkload::D => KeyChooser::Latest(ranks),
+            _ => KeyChooser::Scattered(ranks),
+        };
+        YcsbStream {
+            mix: self.mix(),
+            keys,
+            scan_lengths: Lengths::Uniform { min: 1, max: SCAN_LEN_MAX },
+            records: Arc::new(InsertSequence::new(record_count.max(1))),
+            prng,
+        }
+    }
+
+    fn mix(self) -> Mix {
+        let (first, percent, second) = match self {
+            YcsbWorkload::A => (OpKind::Read, 50, OpKind::Update),
+            YcsbWorkload::B => (OpKind::Read, 95, OpKind::Update),
+            YcsbWorkload::C => (OpKind::Read, 100, OpKind::Update),
+            YcsbWorkload::D => (OpKind::Read, 95, OpKind::Insert),
+            YcsbWorkload::E => (OpKind::Scan, 95, OpKind::Insert),
+            YcsbWorkload::F => (OpKind::Read, 50, OpKind::ReadModifyWrite),
+            YcsbWorkload::Mix { read_percent } => {
+                (OpKind::Read, u64::from(read_percent.min(100)), OpKind::Update)
+            }
+        };
+        Mix::new(&[(first, percent), (second, 100 - percent)])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::stream::YcsbOp;
+    use super::*;
+
+    #[test]
+    fn mixes_are_as_the_workload_says() {
+        let mixes = [10, 90].map(|read_percent| YcsbWorkload::Mix { read_percent });
+        for workload in YcsbWorkload::ALL.into_iter().chain(mixes) {
+            let mut stream = workload.stream(Prng::new(3), 1000);
+            let mut next = || {
+                let op = stream.next_op();
+                stream.ended(op);
+                (op, stream.record_count())
+            };
+            let ops: Vec<(YcsbOp, u64)> = (0..10_000).map(|_| next()).collect();
+            let share = |kind| ops.iter().filter(|(op, _)| op.kind() == kind).count();
+            let reads = share(OpKind::Read);
+            match workload {
+                YcsbWorkload::A | YcsbWorkload::F => assert!((4_800..5_200).contains(&reads)),
+                YcsbWorkload::B | YcsbWorkload::D => assert!((9_400..9_600).contains(&reads)),
+                YcsbWorkload::C => assert_eq!(reads, 10_000),
+                YcsbWorkload::E => assert_eq!(reads, 0),
+                YcsbWorkload::Mix { read_percent } => {
+                    assert!(reads.abs_diff(100 * usize::from(read_percent)) < 200);
+                    assert_eq!(workload.to_string().len(), "R90:W10".len());
+                }
+            }
+            assert_eq!(ops[9_999].1, 1000 + share(OpKind::Insert) as u64);
+            assert!(ops.iter().all(|(op, record_count)| op.record() < *record_count), "K1");
+        }
+    }
+
+    #[test]
+    fn latest_prefers_what_came_last() {
+        let mut stream = YcsbWorkload::D.stream(Prng::new(5), 10_000);
+        let near_the_end = (0..1000)
+            .filter(|_| {
+                let op = stream.next_op();
+                stream.ended(op);
+                op.record() + 100 >= stream.record_count()
+            })
+            .count();
+        assert!(near_the_end > 450, "{near_the_end}");
+    }
+
+    /// The figures in docs/results came from these very operations.
+    #[test]
+    fn streams_are_what_they_always_were() {
+        let said = |workload: YcsbWorkload| {
+            let mut stream = workload.stream(Prng::new(1), 1000);
+            let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+            for _ in 0..5_000 {
+                let op = stream.next_op();
+                stream.ended(op);
+                for byte in format!("{op:?}").bytes() {
+                    hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+                }
+            }
+            hash
+        };
+        let got = YcsbWorkload::ALL.map(said);
+        assert_eq!(got, GOLDEN, "{got:#x?}");
+    }
+
+    const GOLDEN: [u64; 6] = [
+        0x7c5e_70e5_188a_5355,
+        0x0a2d_2b9c_3157_22d4,
+        0xcf80_b035_6fd9_f087,
+        0x3955_20d7_6030_77e7,
+        0x3216_124b_41f4_4165,
+        0xe962_e65c_2276_9da9,
+    ];
+}

@@ -1,0 +1,310 @@
+//! What operations took: by kind, from their own start (service) and from when they should have started (response).
+//!
+//! ```text
+//!   should start      starts                ends
+//!      |---- waits -----|----- service -----|
+//!      |------------- response -------------|      YCSB calls it "intended"
+//! ```
+//!
+//! A client keeps its own; at the end all are added up.
+
+use super::settings::{MeasureKind, MeasurePlan};
+use crate::latency::Latencies;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// What is measured under a name of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Measured {
+    Read,
+    Update,
+    Insert,
+    Scan,
+    /// Beside the read and the update that it consists of.
+    ReadModifyWrite,
+    /// Comparing what was read with what should have been there.
+    Verify,
+    Cleanup,
+}
+
+impl Measured {
+    /// YCSB's name.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Measured::Read => "READ",
+            Measured::Update => "UPDATE",
+            Measured::Insert => "INSERT",
+            Measured::Scan => "SCAN",
+            Measured::ReadModifyWrite => "READ-MODIFY-WRITE",
+            Measured::Verify => "VERIFY",
+            Measured::Cleanup => "CLEANUP",
+        }
+    }
+}
+
+/// How an operation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Status {
+    Ok,
+    NotFound,
+    Error,
+    /// What was read is not what was written.
+    UnexpectedState,
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Status::Ok => "OK",
+            Status::NotFound => "NOT_FOUND",
+            Status::Error => "ERROR",
+            Status::UnexpectedState => "UNEXPECTED_STATE",
+        })
+    }
+}
+
+/// One operation that has ended; times in nanoseconds of the run's clock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Done {
+    /// When it should have started.
+    pub(crate) intended_ns: u64,
+    pub(crate) start_ns: u64,
+    pub(crate) end_ns: u64,
+}
+
+impl Done {
+    fn service_ns(self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+
+    fn response_ns(self) -> u64 {
+        self.end_ns.saturating_sub(self.intended_ns)
+    }
+}
+
+/// Latencies counted both ways.
+#[derive(Clone, Debug)]
+pub(crate) struct Both {
+    pub(crate) service: Latencies,
+    pub(crate) response: Latencies,
+}
+
+impl Both {
+    pub(crate) fn new() -> Both {
+        Both { service: Latencies::new(), response: Latencies::new() }
+    }
+
+    fn record(&mut self, done: Done) {
+        self.service.record(done.service_ns());
+        self.response.record(done.response_ns());
+    }
+
+    pub(crate) fn add(&mut self, other: &Both) {
+        self.service.add(&other.service);
+        self.response.add(&other.response);
+    }
+}
+
+/// What YCSB's older kinds of measurement keep.
+#[derive(Clone, Debug)]
+pub(crate) enum Older {
+    None,
+    /// How many took so many whole milliseconds; how many longer; the squares of microseconds.
+    Buckets {
+        counts: Vec<u64>,
+        overflow: u64,
+        square_sum_us: f64,
+    },
+    /// Microseconds and operations of each stretch of so many milliseconds.
+    TimeSeries {
+        granularity_ms: u64,
+        units: BTreeMap<u64, (u64, u64)>,
+    },
+    /// When each ended, in milliseconds from the start, and its microseconds.
+    Raw(Vec<(u64, u64)>),
+}
+
+impl Older {
+    fn new(plan: &MeasurePlan) -> Older {
+        match plan.kind {
+            MeasureKind::Hdr => Older::None,
+            MeasureKind::Buckets | MeasureKind::HdrAndBuckets => Older::Buckets {
+                counts: vec![0; plan.bucket_count],
+                overflow: 0,
+                square_sum_us: 0.0,
+            },
+            MeasureKind::TimeSeries => {
+                let granularity_ms = plan.granularity_ms;
+                Older::TimeSeries { granularity_ms, units: BTreeMap::new() }
+            }
+            MeasureKind::Raw | MeasureKind::HdrAndRaw => Older::Raw(Vec::new()),
+        }
+    }
+
+    fn record(&mut self, at_ms: u64, took_us: u64) {
+        match self {
+            Older::None => {}
+            Older::Buckets { counts, overflow, square_sum_us } => {
+                let bucket = usize::try_from(took_us / 1000).unwrap_or(usize::MAX);
+                *counts.get_mut(bucket).unwrap_or(overflow) += 1;
+                *square_sum_us += took_us as f64 * took_us as f64;
+            }
+            Older::TimeSeries { granularity_ms, units } => {
+                let unit = units.entry(at_ms / *granularity_ms * *granularity_ms).or_default();
+                unit.0 += took_us;
+                unit.1 += 1;
+            }
+            Older::Raw(points) => points.push((at_ms, took_us)),
+        }
+    }
+
+    fn add(&mut self, other: &Older) {
+        match (self, other) {
+            (
+                Older::Buckets { counts, overflow, square_sum_us },
+                Older::Buckets { counts: c, overflow: o, square_sum_us: s },
+            ) => {
+                counts.iter_mut().zip(c).for_each(|(count, more)| *count += more);
+                *overflow += o;
+                *square_sum_us += s;
+            }
+            (Older::TimeSeries { units, .. }, Older::TimeSeries { units: more, .. }) => {
+                for (at, (sum, count)) in more {
+                    let unit = units.entry(*at).or_default();
+                    unit.0 += sum;
+                    unit.1 += count;
+                }
+            }
+            (Older::Raw(points), Older::Raw(more)) => {
+                points.extend(more);
+                points.sort_unstable();
+            }
+            _ => {}
+        }
+    }
+}
+
+/// All of one name.
+#[derive(Clone, Debug)]
+pub(crate) struct Series {
+    pub(crate) both: Both,
+    pub(crate) service_older: Older,
+    pub(crate) response_older: Older,
+    pub(crate) returns: BTreeMap<Status, u64>,
+    /// Since the last status line, if there are any.
+    since_status: Option<Box<Both>>,
+}
+
+impl Series {
+    fn new(plan: &MeasurePlan) -> Series {
+        Series {
+            both: Both::new(),
+            service_older: Older::new(plan),
+            response_older: Older::new(plan),
+            returns: BTreeMap::new(),
+            since_status: plan.has_status.then(|| Box::new(Both::new())),
+        }
+    }
+}
+
+/// What one client has measured, or all of them.
+#[derive(Clone, Debug)]
+pub(crate) struct Measurements {
+    plan: Arc<MeasurePlan>,
+    /// When the run began.
+    began_ns: u64,
+    /// Under each name, and under it with `-FAILED` behind.
+    series: BTreeMap<(Measured, bool), Series>,
+    /// Whole operations of whatever kind.
+    pub(crate) all: Both,
+    pub(crate) ops: u64,
+    /// What the store said when it first failed.
+    pub(crate) first_error: Option<String>,
+}
+
+impl Measurements {
+    pub(crate) fn new(plan: &Arc<MeasurePlan>, began_ns: u64) -> Measurements {
+        Measurements {
+            plan: Arc::clone(plan),
+            began_ns,
+            series: BTreeMap::new(),
+            all: Both::new(),
+            ops: 0,
+            first_error: None,
+        }
+    }
+
+    /// Something under a name has ended with `status`.
+    pub(crate) fn record(&mut self, what: Measured, status: Status, done: Done) {
+        let began_ns = self.began_ns;
+        let is_ok = status == Status::Ok;
+        let series = self.of(what, !is_ok);
+        series.both.record(done);
+        if let Some(since) = &mut series.since_status {
+            since.record(done);
+        }
+        let at_ms = done.end_ns.saturating_sub(began_ns) / 1_000_000;
+        series.service_older.record(at_ms, done.service_ns() / 1000);
+        series.response_older.record(at_ms, done.response_ns() / 1000);
+        // YCSB counts how often what came back under the plain name, but neither of the whole
+        // read-modify-write nor of the cleanup.
+        if !matches!(what, Measured::ReadModifyWrite | Measured::Cleanup) {
+            *self.of(what, false).returns.entry(status).or_default() += 1;
+        }
+    }
+
+    /// The store failed; the first failure is kept.
+    pub(crate) fn failed(&mut self, error: &dyn fmt::Display) {
+        self.first_error.get_or_insert_with(|| error.to_string());
+    }
+
+    /// A whole operation has ended.
+    pub(crate) fn record_whole(&mut self, done: Done) {
+        self.all.record(done);
+        self.ops += 1;
+    }
+
+    pub(crate) fn add(&mut self, other: &Measurements) {
+        self.all.add(&other.all);
+        self.ops += other.ops;
+        if self.first_error.is_none() {
+            self.first_error.clone_from(&other.first_error);
+        }
+        for (&(what, has_failed), theirs) in &other.series {
+            let ours = self.of(what, has_failed);
+            ours.both.add(&theirs.both);
+            ours.service_older.add(&theirs.service_older);
+            ours.response_older.add(&theirs.response_older);
+            for (status, count) in &theirs.returns {
+                *ours.returns.entry(*status).or_default() += count;
+            }
+        }
+    }
+
+    /// Each name with what happened since the last call.
+    pub(crate) fn take_since_status(&mut self) -> Vec<((Measured, bool), Both)> {
+        let taken = self.series.iter_mut().filter_map(|(name, series)| {
+            let since = series.since_status.as_mut()?;
+            Some((*name, std::mem::replace(&mut **since, Both::new())))
+        });
+        taken.collect()
+    }
+
+    /// In order of name.
+    pub(crate) fn series(&self) -> impl Iterator<Item = (String, &Series)> {
+        self.series
+            .iter()
+            .map(|(&(what, has_failed), series)| (full_name(what, has_failed), series))
+    }
+
+    fn of(&mut self, what: Measured, has_failed: bool) -> &mut Series {
+        let plan = &self.plan;
+        self.series.entry((what, has_failed)).or_insert_with(|| Series::new(plan))
+    }
+}
+
+/// `READ`, or `READ-FAILED`.
+pub(crate) fn full_name(what: Measured, has_failed: bool) -> String {
+    format!("{}{}", what.name(), if has_failed { "-FAILED" } else { "" })
+}

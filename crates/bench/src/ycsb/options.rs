@@ -1,0 +1,107 @@
+//! The flags of `imbrex ycsb`, under YCSB's names where it has them.
+
+use super::properties::{Properties, PropertyError};
+use crate::options::{Mode, StandOptions};
+use std::path::PathBuf;
+
+/// The options of one `imbrex ycsb load` or `run`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct YcsbOptions {
+    /// A property file; of several the later ones count
+    #[arg(short = 'P', long = "properties", value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+
+    /// A property, which overrides those of files: recordcount=100000
+    #[arg(short = 'p', long = "property", value_name = "KEY=VALUE")]
+    pub assignments: Vec<String>,
+
+    /// Print a status line every ten seconds, or as the property status.interval says
+    #[arg(short = 's', long)]
+    pub status: bool,
+
+    /// What status lines begin with
+    #[arg(short = 'l', long)]
+    pub label: Option<String>,
+
+    /// Clients at work at once; the property threadcount
+    #[arg(long)]
+    pub threads: Option<u32>,
+
+    /// Operations a second of all clients together; the property target [default: as many as they
+    /// can]
+    #[arg(long)]
+    pub target: Option<u64>,
+
+    /// The store: imbrex, or a Redis server as redis://HOST:PORT or unix:///PATH; the property db
+    /// [default: imbrex]
+    #[arg(long, value_name = "STORE")]
+    pub db: Option<String>,
+
+    /// The seed: in virtual time the same seed gives the same figures
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+
+    /// Whose time counts: virtual (a modelled disk, deterministic) or threads (this machine)
+    /// [default: virtual, and threads with a server]
+    #[arg(long)]
+    pub mode: Option<Mode>,
+
+    /// Sync the log at every write
+    #[arg(long)]
+    pub sync: bool,
+
+    /// After the last operation flush, and wait for the background work that they caused
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
+    pub settle: bool,
+
+    /// What our own store runs on
+    #[command(flatten)]
+    pub stand: StandOptions,
+}
+
+impl YcsbOptions {
+    /// The options with every flag at its default.
+    pub fn new() -> YcsbOptions {
+        #[derive(Debug, clap::Parser)]
+        struct Only {
+            #[command(flatten)]
+            options: YcsbOptions,
+        }
+        <Only as clap::Parser>::parse_from(["ycsb"]).options
+    }
+
+    /// All properties: those of the files, and over them those of the flags.
+    ///
+    /// # Errors
+    /// [`PropertyError`]: a file cannot be read, or is none; an argument is no property.
+    pub fn read_properties(&self) -> Result<Properties, PropertyError> {
+        let mut properties = Properties::new();
+        for file in &self.files {
+            properties.read_file(file)?;
+        }
+        for assignment in &self.assignments {
+            properties.assign(assignment)?;
+        }
+        if self.status {
+            properties.set("status", "true");
+        }
+        let flags = [
+            ("label", self.label.clone()),
+            ("threadcount", self.threads.map(|count| count.to_string())),
+            ("target", self.target.map(|rate| rate.to_string())),
+            ("db", self.db.clone()),
+        ];
+        for (key, value) in flags {
+            if let Some(value) = value {
+                properties.set(key, value);
+            }
+        }
+        Ok(properties)
+    }
+}
+
+impl Default for YcsbOptions {
+    fn default() -> YcsbOptions {
+        YcsbOptions::new()
+    }
+}

@@ -1,0 +1,207 @@
+//! When a client starts its next operation.
+//!
+//! ```text
+//!   back to back   |op |op      |op |            at once, as YCSB does without a target
+//!   target         |op |  |op      ||op |  |op   every tick of its own; late ones follow at once
+//!   open loop      a    b c         d            arrivals, which no store can hold up
+//!     client 1     |op a    ||op c  |            the first that is free takes the next one
+//!     client 2          |op b |     |op d |
+//! ```
+//!
+//! Invariants
+//!   S1  Operation k of an open loop starts at its intended time or when the first client is free, whichever
+//!       is later; none is left out because the store is slow.
+//!   S2  Waiting for a client is part of the response time, and never of the service time.
+//!
+//! The schedule of an open loop is kept if of the operations for which a client waited 99 % start at most
+//! [`KEPT_WITHIN_NS`] late. Whether it was is part of the report: under a machine that has other
+//! things to do no program can promise it.
+
+use crate::latency::{Latencies, LatencySummary};
+use imbrex_clockwork::Clock;
+use serde::Serialize;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// How late operations may start for a schedule to be kept.
+pub const KEPT_WITHIN_NS: u64 = 50_000;
+
+/// How long a client waits without looking whether it is to stop.
+const SLICE_NS: u64 = 100_000_000;
+
+/// More arrivals than anybody counts after the end.
+const UNSTARTED_MAX: u64 = 10_000_000;
+
+/// Intended start times in nanoseconds from the start of the run, never decreasing.
+pub(crate) type Arrivals = Box<dyn Iterator<Item = u64> + Send>;
+
+/// How all clients of a run go on.
+pub(crate) enum Pace {
+    BackToBack,
+    /// Each client has a tick.
+    Target {
+        tick_ns: u64,
+    },
+    Open(Mutex<Arrivals>),
+}
+
+/// What all clients share of time.
+pub(crate) struct Timing<'a> {
+    pub(crate) clock: &'a dyn Clock,
+    pub(crate) pace: Pace,
+    pub(crate) began_ns: u64,
+    /// No operation starts from here on.
+    pub(crate) deadline_ns: u64,
+    is_stopped: AtomicBool,
+    /// Arrivals taken, and when the last of them was intended, from the start of the run.
+    pub(crate) arrived_count: AtomicU64,
+    pub(crate) arrived_until_ns: AtomicU64,
+}
+
+/// One client's place in time.
+#[derive(Debug)]
+pub(crate) struct Beat {
+    /// When its ticks began.
+    began_ns: u64,
+    ops: u64,
+    lateness: Latencies,
+    queued_count: u64,
+    queued_ns_max: u64,
+}
+
+impl<'a> Timing<'a> {
+    pub(crate) fn new(
+        clock: &'a dyn Clock,
+        pace: Pace,
+        began_ns: u64,
+        deadline_ns: u64,
+    ) -> Timing<'a> {
+        Timing {
+            clock,
+            pace,
+            began_ns,
+            deadline_ns,
+            is_stopped: AtomicBool::new(false),
+            arrived_count: AtomicU64::new(0),
+            arrived_until_ns: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn stop(&self) {
+        self.is_stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits until `at_ns`; false if it was stopped, or the deadline came before.
+    pub(crate) fn wait(&self, at_ns: u64) -> bool {
+        loop {
+            let now_ns = self.clock.now_ns();
+            if self.is_stopped() || now_ns >= self.deadline_ns {
+                return false;
+            }
+            if now_ns >= at_ns {
+                return true;
+            }
+            let slice_end_ns = now_ns.saturating_add(SLICE_NS);
+            self.clock.wait_until_ns(at_ns.min(slice_end_ns).min(self.deadline_ns));
+        }
+    }
+
+    /// Waits for the next operation of a client; when it should have started, or `None` at the end.
+    pub(crate) fn next(&self, beat: &mut Beat) -> Option<u64> {
+        let free_ns = self.clock.now_ns();
+        let intended_ns = match &self.pace {
+            Pace::BackToBack => free_ns,
+            Pace::Target { .. } if beat.ops == 0 => beat.began_ns.max(free_ns),
+            Pace::Target { tick_ns } => beat.began_ns + beat.ops.saturating_mul(*tick_ns),
+            Pace::Open(arrivals) => {
+                let mut arrivals = arrivals.lock().unwrap_or_else(PoisonError::into_inner);
+                let after_ns = arrivals.next()?;
+                // Under the lock, so that they belong together and the later one counts.
+                self.arrived_count.fetch_add(1, Ordering::Relaxed);
+                self.arrived_until_ns.store(after_ns, Ordering::Relaxed);
+                self.began_ns.saturating_add(after_ns)
+            }
+        };
+        if !self.wait(intended_ns) {
+            return None;
+        }
+        beat.ops += 1;
+        if intended_ns > free_ns {
+            beat.lateness.record(self.clock.now_ns() - intended_ns);
+        } else if intended_ns < free_ns {
+            beat.queued_count += 1;
+            beat.queued_ns_max = beat.queued_ns_max.max(free_ns - intended_ns);
+        }
+        Some(intended_ns)
+    }
+
+    /// Arrivals that were due at `ended_ns` and that nobody started.
+    fn unstarted_count(&self, ended_ns: u64) -> u64 {
+        let Pace::Open(arrivals) = &self.pace else { return 0 };
+        let mut arrivals = arrivals.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = |after_ns: &u64| self.began_ns.saturating_add(*after_ns) < ended_ns;
+        arrivals.by_ref().take(UNSTARTED_MAX as usize).take_while(due).count() as u64
+    }
+}
+
+impl Beat {
+    /// The ticks begin now.
+    pub(crate) fn new(now_ns: u64) -> Beat {
+        let lateness = Latencies::new();
+        Beat { began_ns: now_ns, ops: 0, lateness, queued_count: 0, queued_ns_max: 0 }
+    }
+}
+
+/// How well a schedule was kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct ScheduleFigures {
+    /// Operations that a schedule called for a second, up to the last one that was started.
+    pub offered_per_second: f64,
+    /// Operations for which a client was free and waited.
+    pub waited_count: u64,
+    /// How late those started.
+    pub lateness: LatencySummary,
+    /// Whether 99 % of them started within 50 us.
+    pub is_kept: bool,
+    /// Operations that came while all clients were busy.
+    pub queued_count: u64,
+    /// How long one of them waited for a client at most.
+    pub queued_ns_max: u64,
+    /// Operations that were due before the end and never started.
+    pub unstarted_count: u64,
+}
+
+impl ScheduleFigures {
+    /// What became of the schedule by `ended_ns`; none without one.
+    pub(crate) fn of(
+        timing: &Timing<'_>,
+        beats: &[Beat],
+        ended_ns: u64,
+    ) -> Option<ScheduleFigures> {
+        let offered_per_second = match &timing.pace {
+            Pace::BackToBack => return None,
+            Pace::Target { tick_ns } => beats.len() as f64 * 1e9 / *tick_ns as f64,
+            Pace::Open(_) => {
+                let count = timing.arrived_count.load(Ordering::Relaxed) as f64;
+                let until_ns = timing.arrived_until_ns.load(Ordering::Relaxed);
+                count * 1e9 / until_ns.max(1) as f64
+            }
+        };
+        let mut lateness = Latencies::new();
+        beats.iter().for_each(|beat| lateness.add(&beat.lateness));
+        let summary = lateness.summary();
+        Some(ScheduleFigures {
+            offered_per_second,
+            waited_count: lateness.count(),
+            lateness: summary,
+            is_kept: summary.p99_ns <= KEPT_WITHIN_NS,
+            queued_count: beats.iter().map(|beat| beat.queued_count).sum(),
+            queued_ns_max: beats.iter().map(|beat| beat.queued_ns_max).max().unwrap_or(0),
+            unstarted_count: timing.unstarted_count(ended_ns),
+        })
+    }
+}

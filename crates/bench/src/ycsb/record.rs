@@ -1,0 +1,82 @@
+//! A record: named fields, and how they become one value of the store.
+
+pub(crate) mod format;
+
+use bytes::Bytes;
+use std::sync::Arc;
+
+/// The fields of one record, or some of them, in order of their names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    fields: Vec<(Arc<str>, Bytes)>,
+}
+
+impl Record {
+    /// A record of `fields`; where a name comes twice the later one counts.
+    pub fn new(mut fields: Vec<(Arc<str>, Bytes)>) -> Record {
+        if !fields.is_sorted_by(|(a, _), (b, _)| a < b) {
+            fields.reverse();
+            fields.sort_by(|(a, _), (b, _)| a.cmp(b));
+            fields.dedup_by(|(later, _), (earlier, _)| later == earlier);
+        }
+        Record { fields }
+    }
+
+    /// Names and values, in order of the names.
+    pub fn fields(&self) -> &[(Arc<str>, Bytes)] {
+        &self.fields
+    }
+
+    /// Bytes of all values.
+    pub fn len_bytes(&self) -> u64 {
+        self.fields.iter().map(|(_, value)| value.len() as u64).sum()
+    }
+
+    /// Replaces and adds what `newer` has.
+    pub fn merge(&mut self, newer: &Record) {
+        for (name, value) in &newer.fields {
+            match self.fields.binary_search_by(|(n, _)| n.cmp(name)) {
+                Ok(at) => self.fields[at].1 = value.clone(),
+                Err(at) => self.fields.insert(at, (Arc::clone(name), value.clone())),
+            }
+        }
+    }
+}
+
+/// Which fields of a record are wanted.
+#[derive(Clone, Copy, Debug)]
+pub enum Wanted<'a> {
+    /// All there are.
+    All,
+    /// These, in order of their bytes.
+    Named(&'a [Arc<str>]),
+}
+
+impl Wanted<'_> {
+    /// Whether the field `name` is wanted.
+    pub fn has(&self, name: &str) -> bool {
+        match self {
+            Wanted::All => true,
+            Wanted::Named(names) => names.binary_search_by(|n| (**n).cmp(name)).is_ok(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(fields: &[(&str, &'static str)]) -> Record {
+        Record::new(fields.iter().map(|&(name, value)| (name.into(), value.into())).collect())
+    }
+
+    #[test]
+    fn fields_are_in_order_and_the_later_one_counts() {
+        let got = record(&[("b", "1"), ("a", "2"), ("b", "3")]);
+        assert_eq!(got, record(&[("a", "2"), ("b", "3")]));
+        assert_eq!(got.len_bytes(), 2);
+        let mut merged = got;
+        merged.merge(&record(&[("a", "new"), ("aa", "more")]));
+        assert_eq!(merged, record(&[("a", "new"), ("aa", "more"), ("b", "3")]));
+    }
+}

@@ -1,0 +1,200 @@
+//! What a YCSB run reports beside YCSB's own output: latencies counted both ways, how the schedule was
+//! kept, and, of our own store, what engine and drive did.
+
+use super::export::YcsbOutput;
+use super::measure::Measurements;
+use super::pace::ScheduleFigures;
+use crate::latency::LatencySummary;
+use crate::options::Mode;
+use crate::report::{Bytes, StoreFigures, Time, fmt_store};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What one `imbrex ycsb load` or `run` found.
+#[derive(Clone, Debug, Serialize)]
+pub struct YcsbReport {
+    /// What it ran, and on what.
+    pub setup: YcsbSetup,
+    /// Whether somebody ended it before its time.
+    pub interrupted: bool,
+    /// Why it ended before its time, if the store was lost or a load was given up.
+    pub failure: Option<String>,
+    /// What the store said when it first refused an operation.
+    pub first_error: Option<String>,
+    /// Operations done.
+    pub ops: u64,
+    /// From the first operation's start to the last one's end.
+    pub elapsed_ns: u64,
+    /// The same to the end of the background work.
+    pub settled_ns: u64,
+    /// Operations per second of the clock, up to the last operation's end.
+    pub ops_per_second: f64,
+    /// Of whole operations, from their own start.
+    pub service: LatencySummary,
+    /// Of whole operations, from when they should have started.
+    pub response: LatencySummary,
+    /// The same by kind, under YCSB's names.
+    pub operations: Vec<OperationFigures>,
+    /// How the schedule was kept, if there was one.
+    pub schedule: Option<ScheduleFigures>,
+    /// Keys and values handed to our own store.
+    pub written_bytes: u64,
+    /// Keys and values handed out by it.
+    pub read_bytes: u64,
+    /// What our own store and its drive did.
+    pub store: Option<StoreFigures>,
+    /// What YCSB would print.
+    #[serde(skip)]
+    pub output: YcsbOutput,
+}
+
+/// What was run, and on what.
+#[derive(Clone, Debug, Serialize)]
+pub struct YcsbSetup {
+    /// `load` or `run`.
+    pub phase: &'static str,
+    /// The store: `imbrex`, or a server's address.
+    pub db: String,
+    /// The drive's profile or image, of our own store.
+    pub drive: Option<String>,
+    /// Its capacity in bytes.
+    pub capacity_bytes: Option<u64>,
+    /// How files are placed there.
+    pub layout: Option<String>,
+    /// Whose clock.
+    pub mode: Mode,
+    /// The seed.
+    pub seed: u64,
+    /// Clients.
+    pub threads: u32,
+    /// Records after the load.
+    pub record_count: u64,
+    /// Whether the run had to load them first, unmeasured.
+    pub loaded_first: bool,
+    /// When operations came: `back to back`, a target, or a model of arrivals.
+    pub pace: String,
+}
+
+/// What operations of one kind took.
+#[derive(Clone, Debug, Serialize)]
+pub struct OperationFigures {
+    /// YCSB's name.
+    pub name: String,
+    /// How many there were.
+    pub count: u64,
+    /// What came back how often.
+    pub returns: BTreeMap<String, u64>,
+    /// From their own start.
+    pub service: LatencySummary,
+    /// From when they should have started.
+    pub response: LatencySummary,
+}
+
+impl OperationFigures {
+    pub(crate) fn all(measured: &Measurements) -> Vec<OperationFigures> {
+        let of = measured.series().map(|(name, series)| OperationFigures {
+            name,
+            count: series.both.service.count(),
+            returns: series.returns.iter().map(|(k, count)| (k.to_string(), *count)).collect(),
+            service: series.both.service.summary(),
+            response: series.both.response.summary(),
+        });
+        of.collect()
+    }
+}
+
+impl YcsbReport {
+    /// The report as JSON, ending in a line feed.
+    pub fn to_json(&self) -> String {
+        let mut text =
+            serde_json::to_string_pretty(self).expect("a report is numbers, strings and lists");
+        text.push('\n');
+        text
+    }
+}
+
+impl fmt::Display for YcsbSetup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} records on {}", self.phase, self.record_count, self.db)?;
+        if let (Some(drive), Some(bytes), Some(layout)) =
+            (&self.drive, self.capacity_bytes, &self.layout)
+        {
+            write!(f, ", {drive} of {}, {layout}", Bytes(bytes))?;
+        }
+        let time = match self.mode {
+            Mode::Virtual => "virtual time",
+            Mode::Threads => "this machine's time",
+        };
+        write!(f, "; {} clients, {}, seed {}; {time}", self.threads, self.pace, self.seed)
+    }
+}
+
+/// The tables for people.
+impl fmt::Display for YcsbReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}\n", self.setup)?;
+        write!(f, "{} ops", self.ops)?;
+        if self.interrupted {
+            f.write_str(" (interrupted)")?;
+        }
+        write!(f, " in {}, {:.0} ops/s", Time(self.elapsed_ns), self.ops_per_second)?;
+        if let Some(drive) = self.store.as_ref().map(|store| &store.drive) {
+            if drive.busy_ns > 0 {
+                write!(f, ", {:.1} ops per disk-second", drive.ops_per_disk_second)?;
+            }
+            let (written, read) = (Bytes(self.written_bytes), Bytes(self.read_bytes));
+            write!(f, ", user bytes written {written} read {read}")?;
+        }
+        writeln!(f)?;
+        writeln!(f, "  service   {}", self.service)?;
+        if self.schedule.is_some() {
+            writeln!(f, "  response  {}", self.response)?;
+        }
+        for operation in self.operations.iter().filter(|operation| operation.name != "CLEANUP") {
+            write!(f, "  {} {}", operation.name, operation.count)?;
+            for (status, count) in &operation.returns {
+                write!(f, "  {status} {count}")?;
+            }
+            writeln!(f)?;
+            writeln!(f, "    service   {}", operation.service)?;
+            if self.schedule.is_some() {
+                writeln!(f, "    response  {}", operation.response)?;
+            }
+        }
+        if let Some(schedule) = &self.schedule {
+            schedule.fmt(f, self.setup.mode)?;
+        }
+        if let Some(store) = &self.store {
+            let StoreFigures { engine, drive, space, host, .. } = store;
+            fmt_store(f, self.settled_ns, engine, drive, space, host.as_ref())?;
+            writeln!(f)?;
+        }
+        if let Some(error) = &self.first_error {
+            writeln!(f, "  refused   {error}")?;
+        }
+        Ok(())
+    }
+}
+
+impl ScheduleFigures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>, mode: Mode) -> fmt::Result {
+        write!(
+            f,
+            "  schedule  {:.0} ops/s asked for; {} found a client free",
+            self.offered_per_second, self.waited_count
+        )?;
+        if mode == Mode::Threads && self.waited_count > 0 {
+            let l = &self.lateness;
+            let (p50, p99, max) = (Time(l.p50_ns), Time(l.p99_ns), Time(l.max_ns));
+            let kept = if self.is_kept { "kept" } else { "NOT kept (p99 over 50 us)" };
+            write!(f, " and started late by p50 {p50}  p99 {p99}  max {max}: {kept}")?;
+        }
+        let longest = Time(self.queued_ns_max);
+        write!(f, "; {} found all busy, for up to {longest}", self.queued_count)?;
+        if self.unstarted_count > 0 {
+            write!(f, "; {} were due and never started", self.unstarted_count)?;
+        }
+        writeln!(f)
+    }
+}

@@ -1,0 +1,491 @@
+//! Runs a load or a run: opens the store, lets clients work, and collects what they measured.
+//!
+//! ```text
+//!   properties -> CoreWorkload, Settings
+//!   store      -> ours on a drive (virtual time, or threads), or a server (threads)
+//!   run on a drive made just now: load first, unmeasured, and let the store settle
+//!   clients    -> virtual: the one with the smallest local time goes next; threads: all at once
+//!                 an observer beside them tells progress and status
+//!   settle     -> figures -> report
+//! ```
+
+use super::client::{Shared, Work, YcsbClient};
+use super::core::CoreWorkload;
+use super::export::YcsbOutput;
+use super::keys::InsertSequence;
+use super::measure::Measurements;
+use super::options::YcsbOptions;
+use super::own::{OwnStore, Stripes};
+use super::pace::{Arrivals, Beat, Pace, ScheduleFigures, Timing};
+use super::properties::{Properties, PropertyError};
+use super::report::{OperationFigures, YcsbReport, YcsbSetup};
+use super::settings::Settings;
+use super::status::{Observer, YcsbProgress, YcsbWatch};
+use super::store::{RecordStore, StoreError, Traffic};
+use crate::arrivals::{ArrivalEnd, ArrivalModel};
+use crate::error::BenchError;
+use crate::options::Mode;
+use crate::run::{per_second, store_figures, unless_stopped};
+use crate::stand::{Room, Stand, StandPlan};
+use crate::watch::Phase;
+use imbrex::WriteOptions;
+use imbrex_clockwork::{Clock, Prng, VirtualWorld, fan_out};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How often the observer looks at the clients on threads.
+const LOOK_EVERY_NS: u64 = 50_000_000;
+
+/// How often it looks in virtual time.
+const LOOK_EVERY_STEPS: u64 = 64;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// What to do with the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum YcsbPhase {
+    /// Insert the records.
+    Load,
+    /// Do the operations.
+    Run,
+}
+
+/// Loads records or runs operations, as `properties` say, on the store that `options` say.
+///
+/// A run on a drive that is made for it loads the records first, unmeasured. What was done until
+/// the store was lost, or somebody wanted no more, is reported as well.
+///
+/// # Errors
+/// [`BenchError::Property`], [`BenchError::Arrivals`]: a property makes no sense; [`BenchError::Options`]: the options
+/// contradict themselves; anything that drive, store or server refuse at the start or at the end.
+pub fn ycsb(
+    options: &YcsbOptions,
+    phase: YcsbPhase,
+    properties: &Properties,
+    watch: YcsbWatch<'_>,
+) -> Result<YcsbReport, BenchError> {
+    let workload = CoreWorkload::new(properties)?;
+    let is_open = properties.get("arrivalgenerator").is_some();
+    let settings = Settings::new(properties, is_open)?;
+    let run = Run { options, workload: &workload, settings: &settings, watch };
+    let arrivals = if is_open { Some(run.arrivals(phase, properties)?) } else { None };
+    match properties.get("db") {
+        None | Some("imbrex") => run.on_own(phase, arrivals),
+        Some(_) => Err(properties.wrong("db", "expected imbrex").into()),
+    }
+}
+
+/// One load or run to be done.
+#[derive(Clone, Copy)]
+struct Run<'a> {
+    options: &'a YcsbOptions,
+    workload: &'a CoreWorkload,
+    settings: &'a Settings,
+    watch: YcsbWatch<'a>,
+}
+
+/// What the clients did.
+struct Worked {
+    measured: Measurements,
+    traffic: Traffic,
+    schedule: Option<ScheduleFigures>,
+    threads: u32,
+    pace: String,
+    began_ns: u64,
+    ended_ns: u64,
+    is_stopped: bool,
+    failure: Option<String>,
+}
+
+/// Where time and stores come from.
+struct Ground<'a> {
+    clock: &'a dyn Clock,
+    world: Option<&'a VirtualWorld>,
+    /// A store for one more client.
+    connect: &'a dyn Fn() -> Result<Box<dyn RecordStore>, BenchError>,
+}
+
+impl Run<'_> {
+    /// The schedule that the properties describe.
+    fn arrivals(
+        self,
+        phase: YcsbPhase,
+        properties: &Properties,
+    ) -> Result<(Arrivals, String), BenchError> {
+        let get = |key: &str| properties.get(key).map(str::to_owned);
+        let model = ArrivalModel::from_properties(&get)?;
+        let rate = self.settings.target_per_s;
+        let is_recorded = matches!(model, ArrivalModel::Recorded(_));
+        if rate == 0 && !is_recorded {
+            let what = format!("{model} arrivals need the property target: operations a second");
+            return Err(PropertyError::Contradiction(what).into());
+        }
+        let end = match (self.asked_ops(phase), self.settings.max_execution_s) {
+            (ops @ 1.., _) => ArrivalEnd::Operations(ops),
+            (0, seconds @ 1..) => ArrivalEnd::Duration { ns: seconds.saturating_mul(SECOND_NS) },
+            (0, 0) => {
+                let what = "arrivals need an end: the property operationcount or maxexecutiontime";
+                return Err(PropertyError::Contradiction(what.to_owned()).into());
+            }
+        };
+        let series = model.series(rate.max(1) as f64, end, self.options.seed)?;
+        let name = match is_recorded {
+            true => format!("arrivals: {model}"),
+            false => format!("arrivals: {model}, {rate} ops/s"),
+        };
+        Ok((Box::new(series), name))
+    }
+
+    /// How many operations all clients are to do; 0 for no end.
+    fn asked_ops(self, phase: YcsbPhase) -> u64 {
+        match phase {
+            YcsbPhase::Load => self.workload.insert_count,
+            YcsbPhase::Run => self.workload.operation_count,
+        }
+    }
+
+    /// On our own store, which `arrivals` may pace.
+    fn on_own(
+        self,
+        phase: YcsbPhase,
+        arrivals: Option<(Arrivals, String)>,
+    ) -> Result<YcsbReport, BenchError> {
+        let options = self.options;
+        let mode = options.mode.unwrap_or(Mode::Virtual);
+        let table = self.workload.table.as_str();
+        let room = match phase {
+            YcsbPhase::Load => Room::Table(table),
+            YcsbPhase::Run => Room::LoadedTable(table),
+        };
+        let stand =
+            Stand::new(StandPlan { options: &options.stand, mode, seed: options.seed, room })?;
+        let stripes = Stripes::new();
+        let field_count = self.workload.field_names.len();
+        let connect = || {
+            let write = WriteOptions { sync: options.sync };
+            let keyspace = stand.keyspace().clone();
+            let store = OwnStore::new(keyspace, write, field_count, stripes.clone());
+            Ok(Box::new(store) as Box<dyn RecordStore>)
+        };
+        let ground = Ground { clock: stand.clock(), world: stand.world(), connect: &connect };
+        let loads_first = phase == YcsbPhase::Run && !stand.was_there();
+        let mut is_stopped = false;
+        if loads_first {
+            let loaded = self.work(YcsbPhase::Load, None, true, &ground)?;
+            if let Some(failure) = loaded.failure {
+                return Err(BenchError::Options(format!("loading the records first: {failure}")));
+            }
+            is_stopped = loaded.is_stopped || !self.settle(&stand, true)?;
+        }
+        let before = stand.reading();
+        let worked = match is_stopped {
+            true => self.nothing(&ground),
+            false => self.work(phase, arrivals, false, &ground)?,
+        };
+        let is_whole = worked.failure.is_none() && !worked.is_stopped;
+        let mut interrupted = worked.is_stopped;
+        if options.settle && is_whole && worked.traffic.written_bytes > 0 {
+            interrupted |= !self.settle(&stand, phase == YcsbPhase::Load)?;
+        }
+        let after = stand.reading();
+        let setup = YcsbSetup {
+            phase: phase.name(),
+            db: "imbrex".to_owned(),
+            drive: Some(stand.drive_name().to_owned()),
+            capacity_bytes: Some(stand.capacity_bytes()),
+            layout: Some(stand.layout().to_string()),
+            mode,
+            seed: options.seed,
+            threads: worked.threads,
+            record_count: self.workload.record_count,
+            loaded_first: loads_first,
+            pace: worked.pace.clone(),
+        };
+        let written_bytes = worked.traffic.written_bytes;
+        let figures = store_figures(worked.measured.ops, written_bytes, (&before, &after), mode);
+        let mut report = self.report(setup, worked, after.now_ns);
+        report.store = Some(figures);
+        report.interrupted |= interrupted;
+        let closed = stand.close();
+        // A store that was lost may not close well either; what was lost is the news.
+        if report.failure.is_none() {
+            closed?;
+        }
+        Ok(report)
+    }
+
+    /// Lets the store do what it has still to do; false if somebody wanted no more.
+    fn settle(self, stand: &Stand, is_load: bool) -> Result<bool, BenchError> {
+        let failed = |source| BenchError::Engine { what: "settling".into(), source };
+        let mut is_stopped = false;
+        stand.db().flush().map_err(failed)?;
+        let settled = stand.db().wait_idle_with(&mut |progress| {
+            let flow = (self.watch.progress)(&YcsbProgress {
+                is_load,
+                phase: Phase::Background,
+                done: progress.done_bytes,
+                total: (progress.total_bytes > 0).then_some(progress.total_bytes),
+                arrivals_per_second: None,
+            });
+            is_stopped |= flow.is_break();
+            flow
+        });
+        unless_stopped(settled).map_err(failed)?;
+        Ok(!is_stopped)
+    }
+
+    /// That nothing was done, because somebody wanted no more before it began.
+    fn nothing(self, ground: &Ground<'_>) -> Worked {
+        let now_ns = ground.clock.now_ns();
+        Worked {
+            measured: Measurements::new(&Arc::new(self.settings.measure.clone()), now_ns),
+            traffic: Traffic::default(),
+            schedule: None,
+            threads: 0,
+            pace: "not begun".to_owned(),
+            began_ns: now_ns,
+            ended_ns: now_ns,
+            is_stopped: true,
+            failure: None,
+        }
+    }
+
+    fn report(self, setup: YcsbSetup, worked: Worked, settled_ns: u64) -> YcsbReport {
+        let Worked { measured, traffic, began_ns, ended_ns, .. } = worked;
+        let elapsed_ns = ended_ns - began_ns;
+        YcsbReport {
+            setup,
+            interrupted: worked.is_stopped,
+            failure: worked.failure,
+            first_error: measured.first_error.clone(),
+            ops: measured.ops,
+            elapsed_ns,
+            settled_ns: settled_ns.saturating_sub(began_ns),
+            ops_per_second: per_second(measured.ops, elapsed_ns),
+            service: measured.all.service.summary(),
+            response: measured.all.response.summary(),
+            operations: OperationFigures::all(&measured),
+            schedule: worked.schedule,
+            written_bytes: traffic.written_bytes,
+            read_bytes: traffic.read_bytes,
+            store: None,
+            output: YcsbOutput::new(&self.settings.measure, &measured, elapsed_ns),
+        }
+    }
+
+    /// Lets clients do `phase`; `is_first` loads for a run, as fast as it can.
+    fn work(
+        self,
+        phase: YcsbPhase,
+        arrivals: Option<(Arrivals, String)>,
+        is_first: bool,
+        ground: &Ground<'_>,
+    ) -> Result<Worked, BenchError> {
+        let asked_ops = self.asked_ops(phase);
+        let threads = self.client_count(asked_ops);
+        let (pace, pace_name) = self.pace(threads, arrivals, is_first);
+        let began_ns = ground.clock.now_ns();
+        let limit_ns = match self.settings.max_execution_s {
+            1.. if !is_first => self.settings.max_execution_s.saturating_mul(SECOND_NS),
+            _ => u64::MAX,
+        };
+        let timing = Timing::new(ground.clock, pace, began_ns, began_ns.saturating_add(limit_ns));
+        let plan = Arc::new(self.settings.measure.clone());
+        let measured: Vec<Mutex<Measurements>> =
+            (0..threads).map(|_| Mutex::new(Measurements::new(&plan, began_ns))).collect();
+        let shared = Shared { workload: self.workload, timing: &timing, warn: self.watch.warn };
+        let mut clients = self.clients(phase, asked_ops, &shared, ground, &measured)?;
+        let told = (phase == YcsbPhase::Load, (asked_ops > 0).then_some(asked_ops));
+        let observer = Observer::new(&timing, &measured, self.settings, self.watch, told);
+        let (ended_ns, outcome) = match ground.world {
+            Some(world) => take_turns(world, &mut clients, &observer),
+            None => race(&mut clients, &observer),
+        };
+        let (beats, traffics): (Vec<Beat>, Vec<Traffic>) =
+            clients.into_iter().map(YcsbClient::finish).unzip();
+        observer.end(ended_ns);
+        let mut all = Measurements::new(&plan, began_ns);
+        for client in &measured {
+            all.add(&client.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+        let is_stopped = timing.is_stopped() && outcome.is_ok();
+        let is_cut = is_stopped || ended_ns >= timing.deadline_ns;
+        let lost = outcome.err().map(|error| error.to_string());
+        let failure = match phase {
+            YcsbPhase::Load if !is_cut => lost.or_else(|| self.gap(&all, asked_ops)),
+            _ => lost,
+        };
+        let sum = |of: fn(&Traffic) -> u64| traffics.iter().map(of).sum();
+        Ok(Worked {
+            measured: all,
+            traffic: Traffic {
+                written_bytes: sum(|traffic| traffic.written_bytes),
+                read_bytes: sum(|traffic| traffic.read_bytes),
+            },
+            schedule: ScheduleFigures::of(&timing, &beats, ended_ns),
+            threads: u32::try_from(threads).unwrap_or(u32::MAX),
+            pace: pace_name,
+            began_ns,
+            ended_ns,
+            is_stopped,
+            failure,
+        })
+    }
+
+    /// As many as the properties ask for, but no more than there are operations.
+    fn client_count(self, asked_ops: u64) -> u64 {
+        let threads = u64::from(self.settings.thread_count);
+        if asked_ops == 0 || threads <= asked_ops {
+            return threads;
+        }
+        (self.watch.warn)(&format!(
+            "threadcount is {threads}, and there are {asked_ops} operations: so many clients do them"
+        ));
+        asked_ops
+    }
+
+    /// The clients, each with its share of the operations; in an open loop who is free takes one.
+    fn clients<'a>(
+        self,
+        phase: YcsbPhase,
+        asked_ops: u64,
+        shared: &'a Shared<'a>,
+        ground: &Ground<'_>,
+        measured: &'a [Mutex<Measurements>],
+    ) -> Result<Vec<YcsbClient<'a>>, BenchError> {
+        let workload = shared.workload;
+        let seed = Prng::new(self.options.seed).derive(phase.name());
+        let numbers = Arc::new(InsertSequence::new(match phase {
+            YcsbPhase::Load => workload.insert_start,
+            YcsbPhase::Run => workload.record_count,
+        }));
+        let threads = measured.len() as u64;
+        let has_shares = asked_ops > 0 && !matches!(shared.timing.pace, Pace::Open(_));
+        let client = |(index, measured): (u32, &'a Mutex<Measurements>)| {
+            let work = match phase {
+                YcsbPhase::Load => Work::Load(Arc::clone(&numbers)),
+                YcsbPhase::Run => {
+                    let prng = seed.derive(&format!("ycsb operations client {index}"));
+                    Work::Run(workload.stream(Arc::clone(&numbers), prng))
+                }
+            };
+            let share = asked_ops / threads + u64::from(u64::from(index) < asked_ops % threads);
+            let ops = if has_shares { share } else { u64::MAX };
+            let store = (ground.connect)()?;
+            Ok(YcsbClient::new(index, shared, store, work, ops, &seed, measured))
+        };
+        (0..).zip(measured).map(client).collect()
+    }
+
+    /// What a load left out, unless it was told not to mind.
+    fn gap(self, measured: &Measurements, asked_ops: u64) -> Option<String> {
+        if self.workload.retry.keeps_going || measured.ops >= asked_ops {
+            return None;
+        }
+        let refusal = measured.first_error.as_deref().unwrap_or("the arrivals ended");
+        Some(format!("{} of {asked_ops} records: {refusal}", measured.ops))
+    }
+
+    fn pace(
+        self,
+        threads: u64,
+        arrivals: Option<(Arrivals, String)>,
+        is_first: bool,
+    ) -> (Pace, String) {
+        match (arrivals, self.settings.target_per_s) {
+            (Some((arrivals, name)), _) => (Pace::Open(Mutex::new(arrivals)), name),
+            (None, 1..) if !is_first => {
+                let target = self.settings.target_per_s;
+                let tick_ns = threads.saturating_mul(SECOND_NS) / target;
+                (Pace::Target { tick_ns: tick_ns.max(1) }, format!("target {target} ops/s"))
+            }
+            _ => (Pace::BackToBack, "back to back".to_owned()),
+        }
+    }
+}
+
+impl YcsbPhase {
+    fn name(self) -> &'static str {
+        match self {
+            YcsbPhase::Load => "load",
+            YcsbPhase::Run => "run",
+        }
+    }
+}
+
+/// Virtual mode: the client with the smallest local time goes next. When the last one ended, and
+/// whether the store was lost.
+fn take_turns(
+    world: &VirtualWorld,
+    clients: &mut [YcsbClient<'_>],
+    observer: &Observer<'_>,
+) -> (u64, Result<(), StoreError>) {
+    let actors: Vec<_> =
+        (0..clients.len()).map(|index| world.client(&format!("client {index}"))).collect();
+    let mut at_work: Vec<usize> = (0..clients.len()).collect();
+    let mut ended_ns = observer.timing.began_ns;
+    let mut outcome = Ok(());
+    let mut steps = 0_u64;
+    observer.look(ended_ns);
+    while let Some((at, index)) = at_work
+        .iter()
+        .copied()
+        .enumerate()
+        .min_by_key(|&(_, index)| (world.client_now_ns(actors[index]), index))
+    {
+        let step = world.as_client(actors[index], || clients[index].step());
+        let now_ns = world.client_now_ns(actors[index]);
+        ended_ns = ended_ns.max(now_ns);
+        if !matches!(step, Ok(true)) {
+            at_work.remove(at);
+        }
+        if let Err(error) = step {
+            observer.timing.stop();
+            outcome = outcome.and(Err(error));
+        }
+        steps += 1;
+        if steps.is_multiple_of(LOOK_EVERY_STEPS) {
+            observer.look(now_ns);
+        }
+    }
+    observer.timing.clock.advance_to_ns(ended_ns);
+    (ended_ns, outcome)
+}
+
+/// Threads mode: each client on a thread of its own, and the observer on one more.
+fn race(clients: &mut [YcsbClient<'_>], observer: &Observer<'_>) -> (u64, Result<(), StoreError>) {
+    let clock = observer.timing.clock;
+    let at_work_count = AtomicUsize::new(clients.len());
+    let ended_ns = AtomicU64::new(observer.timing.began_ns);
+    let mut places: Vec<Option<Mutex<&mut YcsbClient<'_>>>> =
+        clients.iter_mut().map(|client| Some(Mutex::new(client))).collect();
+    places.push(None);
+    let outcomes = fan_out(places.len(), &places, |place| {
+        let Some(client) = place else {
+            while at_work_count.load(Ordering::Relaxed) > 0 {
+                observer.look(clock.now_ns());
+                clock.wait_until_ns(clock.now_ns() + LOOK_EVERY_NS);
+            }
+            return Ok(());
+        };
+        let mut client = client.lock().unwrap_or_else(PoisonError::into_inner);
+        let outcome = loop {
+            match client.step() {
+                Ok(true) => {}
+                Ok(false) => break Ok(()),
+                Err(error) => {
+                    observer.timing.stop();
+                    break Err(error);
+                }
+            }
+        };
+        ended_ns.fetch_max(clock.now_ns(), Ordering::Relaxed);
+        at_work_count.fetch_sub(1, Ordering::Relaxed);
+        outcome
+    });
+    let outcome = outcomes.into_iter().fold(Ok(()), Result::and);
+    (ended_ns.load(Ordering::Relaxed), outcome)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,332 @@
+//! Runs against stores whose time is known, so that every latency is.
+
+use super::*;
+use crate::ycsb::record::{Record, Wanted};
+use imbrex_clockwork::{Order, WallClock};
+use std::ops::ControlFlow;
+
+/// A store that takes so long for everything, and stands still from one moment to another.
+struct Steady {
+    clock: Arc<dyn Clock>,
+    takes_ns: u64,
+    stall_ns: std::ops::Range<u64>,
+    /// From this operation on everything fails.
+    fails_from: u64,
+    is_lost: bool,
+    ops: Arc<AtomicU64>,
+}
+
+impl Steady {
+    fn work(&self, key: &str) -> Result<(), StoreError> {
+        let now_ns = self.clock.now_ns();
+        let start_ns = if self.stall_ns.contains(&now_ns) { self.stall_ns.end } else { now_ns };
+        self.clock.advance_to_ns(start_ns + self.takes_ns);
+        let op = self.ops.fetch_add(1, Ordering::Relaxed);
+        match op < self.fails_from {
+            true => Ok(()),
+            false if self.is_lost => Err(StoreError::lost("touch", key, "it is gone")),
+            false => Err(StoreError::refused("touch", key, "not today")),
+        }
+    }
+}
+
+impl RecordStore for Steady {
+    fn read(&mut self, key: &str, _: Wanted<'_>) -> Result<Option<Record>, StoreError> {
+        self.work(key).map(|()| Some(Record::default()))
+    }
+    fn scan(&mut self, key: &str, _: u64, _: Wanted<'_>) -> Result<Vec<Record>, StoreError> {
+        self.work(key).map(|()| Vec::new())
+    }
+    fn insert(&mut self, key: &str, _: &Record) -> Result<(), StoreError> {
+        self.work(key)
+    }
+    fn update(&mut self, key: &str, _: &Record) -> Result<bool, StoreError> {
+        self.work(key).map(|()| true)
+    }
+    fn delete(&mut self, key: &str) -> Result<bool, StoreError> {
+        self.work(key).map(|()| true)
+    }
+}
+
+/// What a run came to, and what it warned of.
+struct Outcome {
+    worked: Worked,
+    report: YcsbReport,
+    warnings: Vec<String>,
+}
+
+impl Outcome {
+    fn of(&self, name: &str) -> &OperationFigures {
+        self.report.operations.iter().find(|operation| operation.name == name).unwrap()
+    }
+}
+
+const MS: u64 = 1_000_000;
+
+struct Story<'a> {
+    phase: YcsbPhase,
+    properties: &'a str,
+    arrivals: Option<Vec<u64>>,
+    takes_ns: u64,
+    stall_ns: std::ops::Range<u64>,
+    fails_from: u64,
+    is_lost: bool,
+}
+
+impl Default for Story<'_> {
+    fn default() -> Self {
+        Story {
+            phase: YcsbPhase::Run,
+            properties: "",
+            arrivals: None,
+            takes_ns: MS,
+            stall_ns: 0..0,
+            fails_from: u64::MAX,
+            is_lost: false,
+        }
+    }
+}
+
+impl Story<'_> {
+    fn told(self) -> Outcome {
+        let world = Arc::new(VirtualWorld::new(Order::SmallestTime));
+        let clock = Arc::clone(&world) as Arc<dyn Clock>;
+        self.on(clock, Some(&world))
+    }
+
+    fn on(self, clock: Arc<dyn Clock>, world: Option<&VirtualWorld>) -> Outcome {
+        let mut properties = Properties::new();
+        let text = format!("recordcount=100\n{}", self.properties);
+        properties.read(std::path::Path::new("story"), text.as_bytes()).unwrap();
+        let workload = CoreWorkload::new(&properties).unwrap();
+        let settings = Settings::new(&properties, self.arrivals.is_some()).unwrap();
+        let options = YcsbOptions::new();
+        let warnings = Mutex::new(Vec::new());
+        let warn = |text: &str| warnings.lock().unwrap().push(text.to_owned());
+        let watch =
+            YcsbWatch { warn: &warn, status: &|_| (), progress: &|_| ControlFlow::Continue(()) };
+        let run = Run { options: &options, workload: &workload, settings: &settings, watch };
+        let ops = Arc::new(AtomicU64::new(0));
+        let connect = || {
+            Ok(Box::new(Steady {
+                clock: Arc::clone(&clock),
+                takes_ns: self.takes_ns,
+                stall_ns: self.stall_ns.clone(),
+                fails_from: self.fails_from,
+                is_lost: self.is_lost,
+                ops: Arc::clone(&ops),
+            }) as Box<dyn RecordStore>)
+        };
+        let ground = Ground { clock: &*clock, world, connect: &connect };
+        let arrivals = self.arrivals.map(|series| {
+            (Box::new(series.into_iter()) as Arrivals, "as the story has it".to_owned())
+        });
+        let worked = run.work(self.phase, arrivals, false, &ground).unwrap();
+        let setup = YcsbSetup {
+            phase: self.phase.name(),
+            db: "steady".to_owned(),
+            drive: None,
+            capacity_bytes: None,
+            layout: None,
+            mode: if world.is_some() { Mode::Virtual } else { Mode::Threads },
+            seed: 1,
+            threads: worked.threads,
+            record_count: 100,
+            loaded_first: false,
+            pace: worked.pace.clone(),
+        };
+        let again = Worked {
+            measured: worked.measured.clone(),
+            pace: String::new(),
+            failure: worked.failure.clone(),
+            ..worked
+        };
+        let report = run.report(setup, worked, 0);
+        let warnings = warnings.into_inner().unwrap();
+        Outcome { worked: again, report, warnings }
+    }
+}
+
+fn every(gap_ns: u64, count: u64) -> Option<Vec<u64>> {
+    Some((0..count).map(|at| at * gap_ns).collect())
+}
+
+/// Whether a latency is what it should be, to the histogram's three digits.
+fn near(got_ns: u64, want_ns: u64) -> bool {
+    got_ns.abs_diff(want_ns) * 500 <= want_ns
+}
+
+#[test]
+fn back_to_back_the_next_operation_waits_for_the_last_one() {
+    let stall_ns = 100 * MS..600 * MS;
+    let told = Story { properties: "operationcount=1000", stall_ns, ..Story::default() }.told();
+    assert_eq!(told.report.ops, 1000);
+    assert_eq!(told.report.elapsed_ns, 1500 * MS);
+    // One operation in a thousand saw half a second of standstill.
+    assert_eq!(
+        (told.report.service.p99_ns, told.report.response),
+        (told.report.service.p50_ns, told.report.service)
+    );
+    assert!(near(told.report.service.max_ns, 501 * MS));
+    assert_eq!(told.report.schedule, None);
+}
+
+#[test]
+fn a_schedule_shows_what_a_stalled_store_costs() {
+    // An operation every 10 ms; the store stands still from 100 ms to 600 ms.
+    let stall_ns = 100 * MS..600 * MS;
+    let told = Story { arrivals: every(10 * MS, 1000), stall_ns, ..Story::default() }.told();
+    let report = &told.report;
+    assert_eq!(report.ops, 1000);
+    assert!(near(report.service.p99_ns, MS), "S2: {:?}", report.service);
+    assert!(near(report.service.max_ns, 501 * MS));
+    // Fifty-odd operations came meanwhile: 5 % of all.
+    assert!(near(report.response.p90_ns, MS), "{:?}", report.response);
+    assert!(report.response.p99_ns > 400 * MS, "{:?}", report.response);
+    let schedule = report.schedule.unwrap();
+    assert!((50..62).contains(&schedule.queued_count), "{schedule:?}");
+    assert!(near(schedule.queued_ns_max, 491 * MS), "{schedule:?}");
+    assert_eq!((schedule.lateness.max_ns, schedule.is_kept), (0, true));
+    assert_eq!(schedule.unstarted_count, 0);
+    assert_eq!(report.elapsed_ns, 9_991 * MS, "S1: the schedule does not move");
+    let text = report.output.text();
+    assert!(text.contains("[READ], ") && text.contains("[Intended-READ], "), "{text}");
+}
+
+#[test]
+fn a_saturated_store_has_a_queue_that_grows() {
+    // Twice as many operations as two clients can do.
+    let properties = "threadcount=2";
+    let gap_ns = MS / 4;
+    let told = Story { arrivals: every(gap_ns, 4000), properties, ..Story::default() }.told();
+    let report = &told.report;
+    assert!(near(report.service.max_ns, MS), "{:?}", report.service);
+    // The k-th starts at k / 2 ms although it was due at k / 4 ms.
+    assert!(near(report.response.p50_ns, 501 * MS), "{:?}", report.response);
+    assert!(near(report.response.max_ns, 1000 * MS), "{:?}", report.response);
+    assert_eq!(
+        report.elapsed_ns,
+        2000 * MS + gap_ns,
+        "the second client has to wait for its first"
+    );
+    assert!((report.ops_per_second - 2000.0).abs() < 1.0);
+    assert!((report.schedule.unwrap().offered_per_second - 4000.0).abs() < 2.0);
+}
+
+#[test]
+fn a_deadline_tells_of_what_was_never_started() {
+    let properties = "maxexecutiontime=1";
+    let told = Story { arrivals: every(MS / 2, 1 << 20), properties, ..Story::default() }.told();
+    assert_eq!(told.report.ops, 1000);
+    let schedule = told.report.schedule.unwrap();
+    // 2000 were due; one was taken and found the deadline.
+    assert!((998..=1000).contains(&schedule.unstarted_count), "{schedule:?}");
+    assert!(!told.report.interrupted);
+}
+
+#[test]
+fn several_clients_take_arrivals_in_order_and_at_once() {
+    let burst = Some(vec![5 * MS; 8]);
+    let told = Story { arrivals: burst, properties: "threadcount=8", ..Story::default() }.told();
+    assert_eq!(told.report.elapsed_ns, 6 * MS, "all eight at the same time");
+    assert!(near(told.report.response.max_ns, MS));
+    let burst = Some(vec![5 * MS; 8]);
+    let told = Story { arrivals: burst, properties: "threadcount=2", ..Story::default() }.told();
+    assert_eq!(told.report.elapsed_ns, 9 * MS, "two at a time");
+    assert!(near(told.report.response.max_ns, 4 * MS));
+}
+
+#[test]
+fn a_target_throttles_each_client() {
+    let properties = "operationcount=1000\nthreadcount=4\ntarget=2000";
+    let told = Story { properties, takes_ns: MS / 10, ..Story::default() }.told();
+    assert!((1980.0..2020.0).contains(&told.report.ops_per_second), "{}", told.report);
+    assert!(told.report.output.text().contains("[READ], "));
+    // A stall is caught up with: each client has its ticks, whatever became of the ones before.
+    let stall_ns = 100 * MS..200 * MS;
+    let told = Story { properties, takes_ns: MS / 10, stall_ns, ..Story::default() }.told();
+    assert!((1980.0..2020.0).contains(&told.report.ops_per_second), "{}", told.report);
+    assert!(told.report.response.p99_ns > 50 * MS && told.report.service.p99_ns < MS);
+}
+
+#[test]
+fn refused_operations_are_counted_and_the_run_goes_on() {
+    let properties = "operationcount=100\nreadproportion=1\nupdateproportion=0";
+    let told = Story { properties, fails_from: 60, ..Story::default() }.told();
+    assert_eq!(told.report.ops, 100);
+    assert_eq!(told.of("READ").returns["OK"], 60);
+    assert_eq!(told.of("READ").returns["ERROR"], 40);
+    assert_eq!((told.of("READ").count, told.of("READ-FAILED").count), (60, 40));
+    let error = told.report.first_error.unwrap();
+    assert!(error.starts_with("touch user") && error.ends_with("not today"), "{error}");
+    assert_eq!(told.report.failure, None);
+}
+
+#[test]
+fn a_lost_store_ends_the_run_with_what_was_measured() {
+    let properties = "operationcount=100000\nthreadcount=3";
+    let told = Story { properties, fails_from: 60, is_lost: true, ..Story::default() }.told();
+    assert_eq!(told.report.ops, 60);
+    assert!(told.report.failure.unwrap().contains("it is gone"));
+    assert!(!told.worked.is_stopped, "nobody asked for it");
+}
+
+#[test]
+fn a_load_inserts_every_record_or_says_what_it_did_not() {
+    let story = |properties| Story { phase: YcsbPhase::Load, properties, ..Story::default() };
+    let told = story("threadcount=7").told();
+    assert_eq!((told.report.ops, told.of("INSERT").returns["OK"]), (100, 100));
+    let told = story("insertstart=30\ninsertcount=50\nthreadcount=60").told();
+    assert_eq!((told.report.ops, told.worked.threads), (50, 50));
+    assert!(told.warnings[0].contains("threadcount is 60"), "{:?}", told.warnings);
+
+    let told = Story { fails_from: 10, ..story("") }.told();
+    assert_eq!(told.of("INSERT").returns["OK"], 10);
+    assert!(told.warnings[0].contains("client 0 ends"), "{:?}", told.warnings);
+    let failure = told.report.failure.unwrap();
+    assert!(failure.contains("of 100 records") && failure.contains("not today"), "{failure}");
+}
+
+#[test]
+fn a_load_tries_again_as_long_as_it_should() {
+    let properties = "core_workload_insertion_retry_limit=2\n\
+                      core_workload_insertion_keep_going_on_error=true\nrecordcount=3";
+    let load = Story { phase: YcsbPhase::Load, properties, fails_from: 1, ..Story::default() };
+    let told = load.told();
+    assert_eq!(told.of("INSERT").returns["ERROR"], 6, "three attempts for each of two records");
+    assert_eq!((told.report.ops, told.report.failure), (3, None));
+    // Four pauses of three seconds, each a fifth more or less.
+    let elapsed_s = told.report.elapsed_ns / 1_000_000_000;
+    assert!((9..=15).contains(&elapsed_s), "{elapsed_s}");
+}
+
+#[test]
+fn threads_keep_to_the_schedule_and_say_how_well() {
+    let clock = Arc::new(WallClock::new());
+    let properties = "threadcount=3";
+    let story = Story { arrivals: every(MS / 2, 100), properties, ..Story::default() };
+    let told = story.on(clock, None);
+    let schedule = told.report.schedule.unwrap();
+    assert_eq!(told.report.ops, 100);
+    assert!(told.report.elapsed_ns >= 99 * MS / 2, "nothing starts early");
+    assert_eq!(schedule.is_kept, schedule.lateness.p99_ns <= 50_000);
+    assert!(schedule.waited_count > 0);
+    let text = told.report.to_string();
+    assert!(text.contains(if schedule.is_kept { ": kept" } else { "NOT kept" }), "{text}");
+}
+
+#[test]
+fn the_same_seed_is_the_same_run() {
+    let told = || {
+        let properties = "threadcount=5\nscanproportion=0.1\ninsertproportion=0.1\n\
+                          readmodifywriteproportion=0.2\nrequestdistribution=latest";
+        Story { arrivals: every(MS / 7, 2000), properties, ..Story::default() }.told()
+    };
+    let (one, two) = (told(), told());
+    assert_eq!(one.report.to_json(), two.report.to_json());
+    assert_eq!(one.report.output.text(), two.report.output.text());
+    let both = one.of("READ-MODIFY-WRITE").count;
+    let updates: u64 = one.of("UPDATE").count;
+    assert!(updates > both, "the update of a read-modify-write counts as one too");
+    assert_eq!(one.worked.measured.first_error, None);
+}

@@ -1,0 +1,129 @@
+//! `ycsb load` and `ycsb run`: YCSB's core workload on our store or on a server; the work is the crate
+//! `imbrex-bench`'s.
+
+use crate::Session;
+use crate::error::{CliError, Context, Exit};
+use crate::progress::{Progress, Unit};
+use clap::Subcommand;
+use imbrex_bench::ycsb::{PropertyError, YcsbOptions, YcsbPhase, YcsbProgress, YcsbWatch, ycsb};
+use imbrex_bench::{BenchError, Phase};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// YCSB's two phases.
+#[derive(Debug, Subcommand)]
+pub(crate) enum YcsbCommand {
+    /// Insert the records that the properties describe
+    Load(YcsbArgs),
+    /// Do operations on records; on a drive that is made for it, load them first
+    Run(YcsbArgs),
+}
+
+/// Arguments of both.
+#[derive(clap::Args, Debug)]
+pub(crate) struct YcsbArgs {
+    #[command(flatten)]
+    options: YcsbOptions,
+}
+
+/// The bar of what goes on now: loading, running, and the work that they leave behind.
+#[derive(Debug, Default)]
+struct Bars {
+    shown: Mutex<Option<(bool, Phase, Progress)>>,
+}
+
+impl Bars {
+    fn lock(&self) -> MutexGuard<'_, Option<(bool, Phase, Progress)>> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn show(&self, at: &YcsbProgress) {
+        let mut shown = self.lock();
+        let now = (at.is_load, at.phase);
+        if shown.as_ref().is_none_or(|(is_load, phase, _)| (*is_load, *phase) != now) {
+            let unit = match at.phase {
+                Phase::Operations => Unit::Items,
+                Phase::Background => Unit::Bytes,
+            };
+            let what = match now {
+                (true, Phase::Operations) => "loading",
+                (false, Phase::Operations) => "running",
+                (_, Phase::Background) => "background work",
+            };
+            // The one before goes first, so that no two share the line.
+            drop(shown.take());
+            *shown = Some((at.is_load, at.phase, Progress::new(what, unit, at.total)));
+        }
+        if let Some((_, _, progress)) = &*shown {
+            progress.set_of(at.done, at.total);
+            progress.tell(at.arrivals_per_second.map(|rate| format!("arrivals {rate:.0}/s")));
+        }
+    }
+
+    /// Prints a line above the bar.
+    fn line(&self, text: &str) {
+        match &*self.lock() {
+            Some((_, _, progress)) => progress.line(text),
+            None => eprintln!("{text}"),
+        }
+    }
+
+    fn clear(&self) {
+        drop(self.lock().take());
+    }
+}
+
+impl YcsbCommand {
+    pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
+        let (phase, options) = match self {
+            YcsbCommand::Load(args) => (YcsbPhase::Load, args.options),
+            YcsbCommand::Run(args) => (YcsbPhase::Run, args.options),
+        };
+        // YCSB's own output unless a format of ours is asked for.
+        let is_ours = session.out.is_chosen();
+        let is_json = session.out.is_json()?;
+        let properties = options.read_properties().map_err(|error| failed(error.into()))?;
+        let bars = Bars::default();
+        let warn = |text: &str| bars.line(&format!("imbrex: warning: {text}"));
+        for property in properties.unknown() {
+            warn(&format!("property {property} is not known here and changes nothing"));
+        }
+        let interrupt = session.interrupt.clone();
+        let progress = |at: &YcsbProgress| {
+            bars.show(at);
+            interrupt.flow()
+        };
+        let status = |text: &str| bars.line(text);
+        let watch = YcsbWatch { warn: &warn, status: &status, progress: &progress };
+        let report = ycsb(&options, phase, &properties, watch);
+        bars.clear();
+        let report = report.map_err(failed)?;
+        let printed = report.output.save().context(|| "cannot write what was measured")?;
+        if is_json {
+            session.out.json(&serde_json::to_value(&report).context(|| "cannot write JSON")?)?;
+        } else if is_ours {
+            session.out.bytes(report.to_string().as_bytes())?;
+        } else {
+            session.out.bytes(printed.as_bytes())?;
+        }
+        match &report.failure {
+            Some(failure) => {
+                let message = format!("ended early, and the figures say what was done: {failure}");
+                Err(CliError::new(Exit::Store, message))
+            }
+            None if report.interrupted => Err(CliError::interrupted()),
+            None => Ok(()),
+        }
+    }
+}
+
+fn failed(error: BenchError) -> CliError {
+    match error {
+        BenchError::Options(fault) => CliError::usage(fault),
+        BenchError::Property(
+            error @ (PropertyError::File { .. } | PropertyError::Syntax { .. }),
+        ) => CliError::data(error.to_string()),
+        BenchError::Property(error) => CliError::usage(error.to_string()),
+        BenchError::Arrivals(error) => CliError::usage(error.to_string()),
+        error => CliError::of("cannot measure", &error),
+    }
+}

@@ -1,0 +1,199 @@
+//! ycsb: property files as YCSB has them, a load and a run on one drive, and what cannot be run.
+
+use crate::{Drive, Ran, imbrex};
+use std::path::Path;
+
+/// Property sets that ask for what YCSB's six workloads ask for.
+const WORKLOADS: [(&str, &str); 6] = [
+    ("a", "readproportion=0.5\nupdateproportion=0.5\nrequestdistribution=zipfian\n"),
+    ("b", "readproportion=0.95\nupdateproportion=0.05\nrequestdistribution=zipfian\n"),
+    ("c", "readproportion=1.0\nupdateproportion=0\nrequestdistribution=zipfian\n"),
+    (
+        "d",
+        "readproportion = 0.95\nupdateproportion: 0\ninsertproportion 0.05\n\
+         requestdistribution=latest\n",
+    ),
+    (
+        "e",
+        "readproportion=0\nupdateproportion=0\nscanproportion=0.95\ninsertproportion=0.05\n\
+         requestdistribution=zipfian\nmaxscanlength=100\nscanlengthdistribution=uniform\n",
+    ),
+    (
+        "f",
+        "readproportion=0.5\nupdateproportion=0\nreadmodifywriteproportion=0.5\n\
+         requestdistribution=zipfian\n",
+    ),
+];
+
+fn write(dir: &Path, name: &str, text: &str) -> String {
+    let path = dir.join(name);
+    let all = format!(
+        "# {name}\nrecordcount=300\noperationcount=600\n\
+                       workload=site.ycsb.workloads.CoreWorkload\n{text}"
+    );
+    std::fs::write(&path, all).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// The number that follows `[metric], measurement, `.
+#[track_caller]
+fn number(output: &str, metric: &str, measurement: &str) -> f64 {
+    let start = format!("[{metric}], {measurement}, ");
+    let line = output.lines().find_map(|line| line.strip_prefix(&start));
+    line.unwrap_or_else(|| panic!("no {start:?} in: {output}")).parse().unwrap()
+}
+
+#[test]
+fn each_workload_runs_in_both_kinds_of_time() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, text) in WORKLOADS {
+        let file = write(dir.path(), name, text);
+        for mode in ["virtual", "threads"] {
+            let args = ["ycsb", "run", "-P", &file, "--threads", "3", "--mode", mode];
+            let output = imbrex(&args).ok();
+            assert!(output.starts_with("[OVERALL], RunTime(ms), "), "{output}");
+            assert!(!output.contains("NOT_FOUND") && !output.contains("ERROR"), "{name}: {output}");
+            let returned: f64 = output
+                .lines()
+                .filter_map(|line| line.split_once("], Return=OK, "))
+                .map(|(_, count)| count.parse::<f64>().unwrap())
+                .sum();
+            let twice =
+                if name == "f" { number(&output, "READ-MODIFY-WRITE", "Operations") } else { 0.0 };
+            assert_eq!(returned, 600.0 + twice, "{name}: {output}");
+            assert_eq!(number(&output, "CLEANUP", "Operations"), 3.0);
+            assert!(number(&output, "OVERALL", "Throughput(ops/sec)") > 0.0);
+        }
+    }
+}
+
+#[test]
+fn in_virtual_time_a_seed_is_a_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = write(dir.path(), "d", WORKLOADS[3].1);
+    let run = |more: &[&str]| -> Vec<u8> {
+        let args = ["ycsb", "run", "-P", &file, "--threads", "4", "--format", "json"];
+        let ran = imbrex(&[&args[..], more].concat());
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        ran.stdout
+    };
+    let open = ["-p", "arrivalgenerator=selfsimilar", "--target", "200"];
+    for more in [&[][..], &open[..]] {
+        assert!(run(more) == run(more), "{more:?}");
+        assert!(run(more) != run(&[more, &["--seed", "2"]].concat()), "{more:?}");
+    }
+}
+
+#[test]
+fn what_was_loaded_into_an_image_is_there_for_later_runs() {
+    let drive = Drive::new();
+    let file = write(drive.dir.path(), "a", WORKLOADS[0].1);
+    let on = |phase: &str, more: &[&str]| -> Ran {
+        imbrex(&[&["ycsb", phase, "-P", &file, "--drive", drive.path_str()], more].concat())
+    };
+    on("run", &[]).fails(2, &["no table \"usertable\"", "load it first"]);
+    let whole = ["-p", "dataintegrity=true"];
+    let loaded = on("load", &whole).ok();
+    assert_eq!(number(&loaded, "INSERT", "Return=OK"), 300.0);
+    let ran = on("run", &[&whole[..], &["--mode=threads", "--threads=2"]].concat()).ok();
+    let reads = number(&ran, "READ", "Return=OK");
+    assert_eq!(number(&ran, "VERIFY", "Return=OK"), reads);
+    // Updates kept to the form; what is expected to be longer is not what was written.
+    let ran = on("run", &[&whole[..], &["-p", "fieldlength=101"]].concat()).ok();
+    assert!(number(&ran, "VERIFY", "Return=UNEXPECTED_STATE") > 0.0, "{ran}");
+    let more = on("run", &["-p", "recordcount=600", "-p", "requestdistribution=uniform"]).ok();
+    let missing = number(&more, "READ", "Return=NOT_FOUND");
+    assert!((100.0..200.0).contains(&missing), "half of them are not there: {missing}");
+    on("run", &["-p", "table=other"]).fails(2, &["no table \"other\""]);
+    let listed =
+        imbrex(&["scan", drive.path_str(), "--keyspace", "usertable", "--limit", "1"]).ok();
+    assert!(listed.contains("user"), "{listed}");
+}
+
+#[test]
+fn a_schedule_is_told_in_every_form() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = write(dir.path(), "b", WORKLOADS[1].1);
+    let args = ["ycsb", "run", "-P", &file, "-p", "arrivalgenerator=poisson", "--target", "100"];
+    let output = imbrex(&args).ok();
+    let (service, response) = (
+        number(&output, "READ", "AverageLatency(us)"),
+        number(&output, "Intended-READ", "AverageLatency(us)"),
+    );
+    assert!(response > service, "{output}");
+    let report = imbrex(&[&args[..], &["--format", "json"]].concat()).json();
+    let schedule = &report["schedule"];
+    assert_eq!(report["ops"], 600);
+    assert!((80.0..120.0).contains(&schedule["offered_per_second"].as_f64().unwrap()));
+    assert_eq!(schedule["is_kept"], true);
+    assert!(report["response"]["mean_ns"].as_u64() > report["service"]["mean_ns"].as_u64());
+    let text = imbrex(&[&args[..], &["--format", "table"]].concat()).ok();
+    assert!(text.contains("arrivals: poisson, 100 ops/s"), "{text}");
+    assert!(text.contains("  schedule  ") && text.contains("    response  "), "{text}");
+}
+
+#[test]
+fn status_and_files_as_ycsb_has_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = write(dir.path(), "a", WORKLOADS[0].1);
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (export, raw) = (path("out.json"), path("raw.csv"));
+    let ran = imbrex(&[
+        "ycsb",
+        "run",
+        "-P",
+        &file,
+        "-s",
+        "-l",
+        "mine ",
+        "-p",
+        "status.interval=1",
+        "-p",
+        &format!("exportfile={export}"),
+        "-p",
+        "exporter=site.ycsb.measurements.exporter.JSONArrayMeasurementsExporter",
+        "-p",
+        "measurementtype=hdrhistogram+raw",
+        "-p",
+        &format!("measurement.raw.output_file={raw}"),
+    ]);
+    let status: Vec<&str> = ran.stderr.lines().filter(|line| line.starts_with("mine 2")).collect();
+    assert!(status[0].contains(" 0 sec: 0 operations; "), "{status:?}");
+    let last = status.last().unwrap();
+    assert!(last.contains(" sec: 600 operations; ") && last.contains("[READ: Count="), "{last}");
+    assert_eq!(ran.ok(), "", "all of it went to files");
+    let exported: Vec<serde_json::Value> =
+        serde_json::from_str(&std::fs::read_to_string(export).unwrap()).unwrap();
+    assert!(exported.iter().any(|line| line["metric"] == "HdrREAD"));
+    let raw = std::fs::read_to_string(raw).unwrap();
+    assert_eq!(raw.lines().filter(|line| !line.contains("latency raw data")).count(), 601);
+}
+
+#[test]
+fn what_cannot_be_run_says_why() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = write(dir.path(), "a", WORKLOADS[0].1);
+    let bad = |args: &[&str]| imbrex(&[&["ycsb", "run", "-P", &file], args].concat());
+    imbrex(&["ycsb", "run"]).fails(2, &["recordcount"]);
+    imbrex(&["ycsb", "run", "-P", "/nonexistent"]).fails(3, &["/nonexistent", "No such file"]);
+    let damaged = write(dir.path(), "damaged", "table=\\u12\n");
+    imbrex(&["ycsb", "run", "-P", &damaged]).fails(3, &["damaged", "line 5"]);
+    let many = write(dir.path(), "many", "fieldcount=many\n");
+    imbrex(&["ycsb", "run", "-P", &many]).fails(2, &["many:5: fieldcount=many", "whole number"]);
+    bad(&["-p", "recordcount"]).fails(2, &["\"recordcount\"", "key=value"]);
+    bad(&["-p", "workload=site.ycsb.workloads.RestWorkload"]).fails(2, &["CoreWorkload"]);
+    bad(&["-p", "requestdistribution=gauss"]).fails(2, &["requestdistribution=gauss", "zipfian"]);
+    bad(&["--threads", "0"]).fails(2, &["threadcount=0"]);
+    bad(&["-p", "arrivalgenerator=poisson"]).fails(2, &["poisson", "target"]);
+    bad(&["-p", "arrivalgenerator=bursty", "--target", "5"]).fails(2, &["bursty", "selfsimilar"]);
+    bad(&["-p", "arrivalgenerator=selfsimilar", "-p", "ss.bias=0.5", "--target", "5"])
+        .fails(2, &["bias of 0.5"]);
+    bad(&["-p", "arrivalgenerator=poisson", "-p", "operationcount=0", "--target", "5"])
+        .fails(2, &["maxexecutiontime"]);
+    bad(&["-p", "exportfile=/nonexistent/out"]).fails(4, &["/nonexistent/out"]);
+    bad(&["--db", "site.ycsb.db.MongoDbClient"]).fails(2, &["MongoDbClient", "imbrex"]);
+    bad(&["--drive", "nosuch"]).fails(4, &["nosuch"]);
+    let warned = bad(&["-p", "opreationcount=5"]);
+    assert!(warned.stderr.contains("opreationcount (command line)"), "{}", warned.stderr);
+    warned.ok();
+}
