@@ -16,6 +16,7 @@
 
 use crate::room::{CatalogUse, CommitKind};
 use crate::spare_chunks;
+use crate::tiers::FlashError;
 use imbrex_disk::{BlockRange, DiskError};
 use std::any::Any;
 use std::fmt::Debug;
@@ -38,6 +39,16 @@ pub enum FileKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupId(pub u64);
 
+/// Which drive of a pair a file should lie on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Tier {
+    /// The drive whose catalog decides; where there is only one drive, that.
+    #[default]
+    Main,
+    /// The flash drive beside it, as long as it has room.
+    Fast,
+}
+
 /// What the writer knows about a file and the placement may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hints {
@@ -54,6 +65,8 @@ pub struct Hints {
     /// What it is written for, and so how deep into the reserve it may go, which is kept so that a
     /// full drive can be emptied.
     pub purpose: CommitKind,
+    /// Which drive it should lie on; only [`TieredFiles`](crate::TieredFiles) has two.
+    pub tier: Tier,
 }
 
 impl Hints {
@@ -66,6 +79,7 @@ impl Hints {
             stream: 0,
             expected_len_bytes: None,
             purpose: CommitKind::Ordinary,
+            tier: Tier::Main,
         }
     }
 }
@@ -267,7 +281,9 @@ pub struct FileInfo {
     pub level: u8,
     /// Which compaction wrote it.
     pub group: Option<GroupId>,
-    /// Where it lies, in order.
+    /// The drive that it lies on.
+    pub tier: Tier,
+    /// Where it lies on that drive, in order.
     pub extents: Vec<BlockRange>,
 }
 
@@ -452,6 +468,9 @@ pub enum FilesError {
         /// Why not, and what would do.
         reason: String,
     },
+    /// The flash drive beside the disk is missing, or not the one that belongs to it.
+    #[error(transparent)]
+    Flash(#[from] FlashError),
     /// A commit failed earlier, so what is durable is unknown.
     #[error("refused: an earlier write of the catalog failed; close the store and open it again")]
     Poisoned,

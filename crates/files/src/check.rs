@@ -1,7 +1,7 @@
 //! Checking a file layer against its disk, and its catalog in words.
 
 use crate::api::FilesError;
-use crate::catalog::{CatalogImage, read_image};
+use crate::catalog::{CatalogImage, Misfit, read_image};
 use crate::layer::FileLayer;
 use crate::space::{ZoneRole, ZoneSpace};
 use imbrex_disk::{BlockRange, Blocks, Disk, ZoneId, ZoneKind, ZoneState};
@@ -145,8 +145,13 @@ impl FileLayer {
         };
         match image.namespace() {
             Err(error) => report.find("catalog", "disk".to_owned(), error.to_string()),
-            Ok(on_disk) => {
+            Ok(mut on_disk) => {
                 let live = self.inner.committer.lock();
+                for edit in &live.deferred {
+                    if let Err(Misfit(reason)) = on_disk.apply(edit.clone()) {
+                        report.find("catalog", "edits not written yet".to_owned(), reason);
+                    }
+                }
                 let is_same = names(&on_disk) == names(&live.namespace)
                     && on_disk.app_records() == live.namespace.app_records();
                 if !is_same {
@@ -168,7 +173,7 @@ impl FileLayer {
 }
 
 impl CheckReport {
-    fn find(&mut self, structure: &'static str, place: String, problem: String) {
+    pub(crate) fn find(&mut self, structure: &'static str, place: String, problem: String) {
         self.findings.push(Finding { structure, place, problem });
     }
 }

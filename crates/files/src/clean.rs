@@ -231,7 +231,7 @@ impl Cleaning {
         }
         let ticket = live.enqueue(edits, graves, true);
         drop(live);
-        inner.committer.settle(ticket)
+        inner.committer.settle(ticket).map(drop)
     }
 }
 

@@ -46,6 +46,7 @@ pub(crate) struct Live {
     pub(crate) bodies: BTreeMap<FileId, Arc<FileBody>>,
     /// Edits that need not be durable by themselves: they go ahead of the next record.
     pub(crate) deferred: Vec<Edit>,
+    deferred_needs_flush: bool,
     queue: Vec<Vec<u8>>,
     queue_needs_flush: bool,
     queued: u64,
@@ -61,6 +62,8 @@ pub(crate) struct Graves {
     pub(crate) bodies: Vec<Arc<FileBody>>,
     /// Where files lay before they moved, and what of that they have left.
     pub(crate) left: Vec<(Arc<Placed>, Vec<Arc<Hold>>)>,
+    /// Files without a name that lie on the flash drive beside.
+    pub(crate) beside: Vec<FileId>,
 }
 
 /// A record that is applied and queued.
@@ -83,6 +86,7 @@ impl Committer {
             namespace,
             bodies,
             deferred: Vec::new(),
+            deferred_needs_flush: false,
             queue: Vec::new(),
             queue_needs_flush: false,
             queued: 0,
@@ -149,16 +153,22 @@ impl Committer {
         }
     }
 
-    /// Waits until the record of `ticket` is durable, writing it if nobody else does.
-    pub(crate) fn settle(&self, ticket: Ticket) -> Result<(), FilesError> {
+    /// No file will get an id up to `last`: somebody has it already.
+    pub(crate) fn reserve_id(&self, last: FileId) {
+        self.next_file_id.fetch_max(last.0.saturating_add(1), Ordering::Relaxed);
+    }
+
+    /// Waits until the record of `ticket` is durable, writing it if nobody else does. Returns the
+    /// files that it has left without a name on the flash drive beside.
+    pub(crate) fn settle(&self, ticket: Ticket) -> Result<Vec<FileId>, FilesError> {
         let mut live = self.live.lock();
         loop {
             if live.durable >= ticket.number {
                 drop(live);
-                let Graves { bodies, left } = ticket.graves;
+                let Graves { bodies, left, beside } = ticket.graves;
                 bodies.iter().for_each(|body| body.set_named(false));
                 left.iter().flat_map(|(_, holds)| holds).for_each(|hold| hold.set_named(false));
-                return Ok(());
+                return Ok(beside);
             }
             if live.poisoned {
                 // The old state may be the durable one: its blocks are never given back.
@@ -207,6 +217,7 @@ impl Committer {
             let mut live = self.live.lock();
             let (_, _, upto) = live.take_queue();
             live.deferred.clear();
+            live.deferred_needs_flush = false;
             (encode_edits(&live.namespace.snapshot()), upto)
         };
         let (needed_bytes, free_bytes) = (body.len() as u64, store.body_len_bytes_max());
@@ -237,11 +248,13 @@ impl Live {
         mut graves: Graves,
         needs_flush: bool,
     ) -> Ticket {
-        self.queue_needs_flush |= needs_flush || !self.deferred.is_empty();
+        self.queue_needs_flush |= needs_flush || self.deferred_needs_flush;
+        self.deferred_needs_flush = false;
         let mut record = std::mem::take(&mut self.deferred);
         for edit in &edits {
             match self.namespace.apply(edit.clone()) {
                 Ok(None) => {}
+                Ok(Some(gone)) if gone.is_beside => graves.beside.push(gone.id),
                 Ok(Some(gone)) => graves.bodies.extend(self.bodies.remove(&gone.id)),
                 Err(Misfit(reason)) => unreachable!("edits are checked before: {reason}"),
             }
@@ -252,8 +265,9 @@ impl Live {
         Ticket { number: self.queued, graves }
     }
 
-    /// Applies an edit whose record may wait for the next commit.
-    pub(crate) fn defer(&mut self, edit: Edit) {
+    /// Applies an edit whose record may wait for the next commit; `needs_flush` as above.
+    pub(crate) fn defer(&mut self, edit: Edit, needs_flush: bool) {
+        self.deferred_needs_flush |= needs_flush;
         match self.namespace.apply(edit.clone()) {
             Ok(_) => self.deferred.push(edit),
             Err(Misfit(reason)) => unreachable!("the edit was checked before: {reason}"),

@@ -1,7 +1,7 @@
 //! From a [`Commit`] to the edits that it means, checked against the namespace before any applies.
 
 use crate::api::{AppRecord, Commit, FilesError};
-use crate::catalog::{APP_COST_BYTES, Edit, FILE_COST_BYTES, FileRecord, Namespace};
+use crate::catalog::{APP_COST_BYTES, Edit, FILE_COST_BYTES, FileId, FileRecord, Namespace};
 use crate::commit::Graves;
 use crate::file::FileBody;
 use crate::layer::Inner;
@@ -10,8 +10,36 @@ use crate::persist::PersistedFile;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// What a commit adds on the flash drive beside, where it is durable already.
+#[derive(Debug, Default)]
+pub(crate) struct BesideAdds {
+    /// Names, with records that have no blocks.
+    pub(crate) files: Vec<(String, FileRecord)>,
+    /// That the flash drive has made so many commits.
+    pub(crate) pair: Option<Edit>,
+}
+
+/// What became of a commit that is durable.
+#[derive(Debug, Default)]
+pub(crate) struct Settled {
+    /// Files that it has left without a name on the flash drive beside.
+    pub(crate) gone_beside: Vec<FileId>,
+    /// The age of the flash drive that the catalog tells from now on.
+    pub(crate) flash_age: u64,
+}
+
 impl Inner {
-    pub(crate) fn commit(&self, mut commit: Commit) -> Result<(), FilesError> {
+    pub(crate) fn commit(&self, commit: Commit) -> Result<(), FilesError> {
+        self.commit_beside(commit, BesideAdds::default()).map(drop)
+    }
+
+    /// The same with files on the flash drive beside. If it fails and the catalog is not poisoned
+    /// nothing has changed.
+    pub(crate) fn commit_beside(
+        &self,
+        mut commit: Commit,
+        beside: BesideAdds,
+    ) -> Result<Settled, FilesError> {
         let added = std::mem::take(&mut commit.add)
             .into_iter()
             .map(|file| {
@@ -39,13 +67,17 @@ impl Inner {
             draft.add(file.name.clone(), record)?;
             bodies.push(Arc::clone(&file.body));
         }
+        for (name, record) in beside.files {
+            draft.add(name, record)?;
+        }
+        draft.edits.extend(beside.pair);
         let kind = commit.kind;
         draft.finish(commit)?;
         let growth_bytes = draft.growth_bytes.saturating_sub(draft.shrink_bytes);
         let edits = draft.edits;
         self.committer.admit(&live, growth_bytes, kind)?;
         if edits.is_empty() {
-            return Ok(());
+            return Ok(Settled::default());
         }
         let needs_flush = !bodies.is_empty();
         for body in bodies {
@@ -53,13 +85,14 @@ impl Inner {
             live.bodies.insert(body.id, body);
         }
         let ticket = live.enqueue(edits, Graves::default(), needs_flush);
+        let flash_age = live.namespace.pair().map_or(0, |pair| pair.age);
         drop(live);
-        self.committer.settle(ticket)?;
+        let gone_beside = self.committer.settle(ticket)?;
         self.counts.commit();
         // The commit is durable; a zone that cannot be reset has left the free space, no more.
         let _ = self.reclaim();
         self.wake_cleaner();
-        Ok(())
+        Ok(Settled { gone_beside, flash_age })
     }
 }
 

@@ -10,51 +10,24 @@
 
 use crate::api::{
     Commit, FileBuffer, FileInfo, FileReader, Files, FilesError, Hints, LogWriter, Persisted,
-    SpaceUse, UnitId,
+    SpaceUse, Tier, UnitId,
 };
-use crate::catalog::{
-    CatalogStore, Header, NAME_LEN_BYTES_MAX, Shape, read_image, regions, sequences,
-};
+use crate::catalog::{CatalogStore, Pair, read_image};
 use crate::clean::CleanJob;
 use crate::commit::Committer;
 use crate::file::Reader;
-use crate::mount::{data_zone_count, mount};
+use crate::mount::mount;
 use crate::persist::PersistedFile;
-use crate::placement::{Placement, PlacementKind, PlacementOptions, Urgency};
+use crate::placement::{Placement, PlacementKind, Urgency};
 use crate::report::Counts;
-use crate::rewrite::{Rewriter, Source, files_start};
+use crate::rewrite::{Rewriter, Source};
 use crate::space::{NoSpace, Space};
+use crate::tiers::{FLASH_LAYOUT_NAME, FlashError};
 use imbrex_clockwork::{Job, Runtime};
-use imbrex_disk::{Disk, DiskError, Lba, ZoneAction, ZoneKind, ZoneState};
+use imbrex_disk::{Disk, ZoneAction, ZoneKind};
 use parking_lot::Mutex;
 use std::any::Any;
 use std::sync::Arc;
-
-/// How a disk is formatted; recorded on it and found again by [`FileLayer::open`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FormatOptions {
-    /// The policy that places files.
-    pub placement: PlacementKind,
-    /// Numbers for the policy, recorded with its name.
-    pub placement_options: PlacementOptions,
-    /// The layout's name, at most 64 bytes; opaque here.
-    pub layout_name: String,
-    /// Tells this format of the drive from others; any number will do. On a drive that had a catalog
-    /// before it is mixed with the number of that.
-    pub format_id: u64,
-}
-
-impl FormatOptions {
-    /// Options with an empty layout name and a format id of 0.
-    pub fn new(placement: PlacementKind) -> FormatOptions {
-        FormatOptions {
-            placement,
-            placement_options: PlacementOptions::default(),
-            layout_name: String::new(),
-            format_id: 0,
-        }
-    }
-}
 
 /// An append-only file namespace on one disk; cheap to clone.
 #[derive(Clone, Debug)]
@@ -84,99 +57,30 @@ pub(crate) struct Inner {
     format_id: u64,
 }
 
-/// What tells this format of a drive from others: as chosen on a drive without a catalog, and never
-/// the same again on one that had `sequence` checkpoints.
-fn format_id(chosen: u64, sequence: u64) -> u64 {
-    chosen ^ sequence.wrapping_mul(0x9e37_79b9_7f4a_7c15)
-}
-
 impl FileLayer {
-    /// Formats `disk`, whatever it held, and opens it.
-    ///
-    /// Every sequential zone is reset. A power cut in between leaves the old files or no catalog.
-    ///
-    /// # Errors
-    /// [`FilesError::Unsuitable`]: the policy cannot live on this drive; nothing was written.
-    /// [`FilesError::Disk`].
-    pub fn format(
-        disk: Arc<dyn Disk>,
-        options: &FormatOptions,
-        runtime: &Runtime,
-    ) -> Result<FileLayer, FilesError> {
-        let placement = options.placement.build_with(&options.placement_options);
-        let unsuitable = |reason: String| FilesError::Unsuitable {
-            placement: placement.name().to_owned(),
-            reason,
-        };
-        let geometry = *disk.geometry();
-        options.placement_options.check().map_err(unsuitable)?;
-        placement.suits(&geometry).map_err(unsuitable)?;
-        let regions = regions(&geometry).map_err(unsuitable)?;
-        if geometry.zones().is_some() {
-            let count = data_zone_count(&*disk, &regions);
-            let needed = placement.zones_needed();
-            if count < needed {
-                let reason = format!("it has {count} zones for files; {needed} are needed");
-                return Err(unsuitable(reason));
-            }
-        }
-        if geometry.zones().is_none() {
-            let unit_len = options.placement_options.unit_len;
-            let start = files_start(&geometry, &regions, unit_len).map_err(unsuitable)?;
-            let room = geometry.len().saturating_sub(start - Lba::new(0));
-            let needed = placement.room_needed(&geometry);
-            if room < needed {
-                return Err(unsuitable(format!(
-                    "it has {room} for files, and {needed} are needed for a few tables with their \
-                     guards; use a larger drive or shorter tables"
-                )));
-            }
-        }
-        if options.layout_name.len() > NAME_LEN_BYTES_MAX {
-            return Err(unsuitable("the layout's name is longer than 64 bytes".to_owned()));
-        }
-        let failed = |source: DiskError| FilesError::Disk {
-            what: "formatting the drive".to_owned(),
-            source,
-        };
-        let [a, b] = sequences(&*disk, &regions);
-        // The catalog in use goes last: a cut in between must not bring the one before it back.
-        let order = if a < b { [0, 1] } else { [1, 0] };
-        order.iter().try_for_each(|&i| regions[i].clear(&*disk)).map_err(failed)?;
-        let sequence = a.max(b);
-        for info in disk.report_zones() {
-            let untouched = matches!(
-                info.state,
-                ZoneState::NoPointer | ZoneState::Empty | ZoneState::ReadOnly | ZoneState::Offline
-            );
-            if !untouched {
-                disk.manage_zone(info.zone, ZoneAction::Reset).map_err(failed)?;
-            }
-        }
-        let header = Header {
-            shape: Shape::of(&geometry),
-            sequence,
-            log_id: 0,
-            body_len_bytes: 0,
-            body_crc32c: 0,
-            placement: placement.name().to_owned(),
-            placement_options: options.placement_options,
-            layout: options.layout_name.clone(),
-            next_file_id: 1,
-            format_id: format_id(options.format_id, sequence),
-        };
-        let mut store = CatalogStore::new(Arc::clone(&disk), regions, 1, header);
-        store.checkpoint(crate::catalog::encode_edits(&[]), 1).map_err(failed)?;
-        FileLayer::open(disk, runtime)
-    }
-
     /// Opens a formatted disk. Writes nothing: the first change does; but on interlaced tracks what a
     /// power cut left in the backup region is moved back.
     ///
     /// # Errors
     /// [`FilesError::NotFormatted`], [`FilesError::Version`], [`FilesError::Corrupt`],
-    /// [`FilesError::Unsuitable`] (a policy this program does not know), [`FilesError::Disk`].
+    /// [`FilesError::Unsuitable`] (a policy this program does not know), [`FilesError::Disk`];
+    /// [`FilesError::Flash`]: the drive is one of a pair, which [`TieredFiles`](crate::TieredFiles) opens.
     pub fn open(disk: Arc<dyn Disk>, runtime: &Runtime) -> Result<FileLayer, FilesError> {
+        let files = FileLayer::open_any(disk, runtime)?;
+        if files.layout_name() == FLASH_LAYOUT_NAME {
+            return Err(FlashError::Alone.into());
+        }
+        match files.pair() {
+            Some(pair) => Err(FlashError::NotGiven { flash_id: pair.flash_id }.into()),
+            None => Ok(files),
+        }
+    }
+
+    /// The same of a drive that may be one of a pair.
+    pub(crate) fn open_any(
+        disk: Arc<dyn Disk>,
+        runtime: &Runtime,
+    ) -> Result<FileLayer, FilesError> {
         let image = read_image(&*disk)?;
         let mut namespace = image.namespace()?;
         let name = image.header.placement.clone();
@@ -228,6 +132,11 @@ impl FileLayer {
             format_id,
         };
         Ok(FileLayer { inner: Arc::new(inner) })
+    }
+
+    /// What the drive records about a flash drive beside it.
+    pub(crate) fn pair(&self) -> Option<Pair> {
+        self.inner.committer.lock().namespace.pair().cloned()
     }
 
     /// The disk below.
@@ -304,16 +213,22 @@ impl Inner {
         }
     }
 
-    fn open_file(&self, name: &str) -> Result<Arc<dyn FileReader>, FilesError> {
+    /// Opens the file called `name`; messages call it `shown`.
+    pub(crate) fn open_file(
+        &self,
+        name: &str,
+        shown: &str,
+    ) -> Result<Arc<dyn FileReader>, FilesError> {
         let live = self.committer.lock();
-        let body = live
-            .namespace
-            .id_of(name)
-            .and_then(|id| live.bodies.get(&id))
-            .map(Arc::clone)
-            .ok_or_else(|| FilesError::NotFound { name: name.to_owned() })?;
+        let id = live.namespace.id_of(name);
+        let body = id.and_then(|id| live.bodies.get(&id)).map(Arc::clone);
+        let is_beside = id.is_some_and(|id| live.namespace.is_beside(id));
         drop(live);
-        Ok(Reader::new(self.source.clone(), body, name.to_owned()))
+        match body {
+            Some(body) => Ok(Reader::new(self.source.clone(), body, shown.to_owned())),
+            None if is_beside => Err(FlashError::OnFlash { name: shown.to_owned() }.into()),
+            None => Err(FilesError::NotFound { name: shown.to_owned() }),
+        }
     }
 }
 
@@ -338,7 +253,7 @@ impl Files for FileLayer {
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn FileReader>, FilesError> {
-        self.inner.open_file(name)
+        self.inner.open_file(name, name)
     }
 
     fn commit(&self, commit: Commit) -> Result<(), FilesError> {
@@ -355,6 +270,7 @@ impl Files for FileLayer {
                 kind: file.kind,
                 level: file.level,
                 group: file.group,
+                tier: if file.is_beside { Tier::Fast } else { Tier::Main },
                 extents: file.extents.iter().map(|e| e.range()).collect(),
             })
             .collect()

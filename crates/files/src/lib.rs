@@ -8,10 +8,11 @@
 //!   disk       blocks under one rule
 //! ```
 //!
-//! [`FileLayer`] is the implementation of [`Files`]; [`api`](Files) is the contract. Reading order:
+//! [`FileLayer`] is the implementation of [`Files`] over one disk, [`TieredFiles`] the one over a disk
+//! and a flash drive beside it; [`api`](Files) is the contract. Reading order:
 //! a file is buffered by its writer, placed (`placement`, on the map in `space`), written
 //! (`persist`, `log`), named (`edits`, `commit`, `catalog`), read (`file`), moved (`clean`), and
-//! found again after a power cut (`catalog::recover`, `mount`).
+//! found again after a power cut (`catalog::recover`, `mount`); `tiers` puts two drives together.
 
 mod api;
 mod catalog;
@@ -21,6 +22,7 @@ mod commit;
 mod edits;
 mod extent;
 mod file;
+mod formatting;
 mod layer;
 mod log;
 mod mount;
@@ -33,18 +35,21 @@ mod room;
 mod space;
 mod space_report;
 mod spare_chunks;
+mod tiers;
 
 pub use api::{
     AppRecord, Commit, FileBuffer, FileInfo, FileKind, FileReader, Files, FilesError, GroupId,
-    Hints, LogWriter, Persisted, SpaceUse, UnitId,
+    Hints, LogWriter, Persisted, SpaceUse, Tier, UnitId,
 };
 pub use check::{CheckReport, Finding, describe_catalog};
 pub use extent::Extent;
-pub use layer::{FileLayer, FormatOptions};
+pub use formatting::FormatOptions;
+pub use layer::FileLayer;
 pub use placement::{PlacementKind, PlacementOptions};
 pub use report::{FilesStats, ZoneUse, ZoneUseKind};
 pub use room::{CatalogUse, CommitKind};
 pub use space_report::SpaceReport;
+pub use tiers::{FLASH_LAYOUT_NAME, FlashError, FlashOptions, TierStats, TieredFiles};
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

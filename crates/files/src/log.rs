@@ -89,6 +89,7 @@ impl Inner {
             group: hints.group,
             stream: hints.stream,
             is_open: true,
+            is_beside: false,
             span: None,
             extents: body.placed.load().extents.to_vec(),
         };
@@ -177,7 +178,7 @@ impl LogFile {
         self.body.placed.store(Arc::new(state.placed()));
         let ticket = live.enqueue(edits, Graves::default(), true);
         drop(live);
-        self.inner.committer.settle(ticket).map_err(unknown)
+        self.inner.committer.settle(ticket).map(drop).map_err(unknown)
     }
 
     fn write(&self, state: &mut LogState, data: &[u8]) -> Result<(), DiskError> {
@@ -236,7 +237,7 @@ impl LogFile {
         let mut live = self.inner.committer.lock();
         self.body.placed.store(Arc::new(state.placed()));
         if live.check().is_ok() && live.bodies.contains_key(&self.body.id) {
-            live.defer(Edit::Finish { id: self.body.id, extents });
+            live.defer(Edit::Finish { id: self.body.id, extents }, true);
         }
         drop(live);
         // Only now may another log start behind this one (O2).

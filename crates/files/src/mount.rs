@@ -87,7 +87,7 @@ pub(crate) fn mount(
         };
         (file.id, FileBody::new(file.id, placed, file.len_bytes()))
     };
-    let bodies = namespace.files().map(body).collect();
+    let bodies = namespace.files().filter(|file| !file.is_beside).map(body).collect();
     Ok((space, bodies))
 }
 

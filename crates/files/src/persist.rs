@@ -39,6 +39,7 @@ impl PersistedFile {
             group: self.hints.group,
             stream: self.hints.stream,
             is_open: false,
+            is_beside: false,
             span: self.body.placed.load().span,
             extents: self.body.placed.load().extents.to_vec(),
         }
@@ -63,11 +64,33 @@ impl Persisted for PersistedFile {
     }
 }
 
+/// Files that were not written, for lack of room or else.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    pub(crate) error: FilesError,
+    /// All of them, if none was touched.
+    pub(crate) files: Vec<FileBuffer>,
+}
+
+impl From<FilesError> for Refused {
+    fn from(error: FilesError) -> Refused {
+        Refused { error, files: Vec::new() }
+    }
+}
+
 impl Inner {
     pub(crate) fn persist(
         &self,
         files: Vec<FileBuffer>,
     ) -> Result<Vec<Box<dyn Persisted>>, FilesError> {
+        self.persist_or_return(files).map_err(|refused| refused.error)
+    }
+
+    /// The same, but files for which there is no room come back.
+    pub(crate) fn persist_or_return(
+        &self,
+        files: Vec<FileBuffer>,
+    ) -> Result<Vec<Box<dyn Persisted>>, Refused> {
         files.iter().try_for_each(|file| names::check(file.name()))?;
         let turn = self.rewriter.as_ref().map(Rewriter::turn);
         self.reclaim()?;
@@ -80,9 +103,12 @@ impl Inner {
             })
             .collect();
         let ids: Vec<FileId> = files.iter().map(|_| self.committer.new_id()).collect();
-        let (placed, above) = self.allocate(&requests, &ids)?;
+        let (placed, above) = match self.allocate(&requests, &ids) {
+            Ok(allocated) => allocated,
+            Err(error) => return Err(Refused { error, files }),
+        };
         if let (Some(rewriter), Some(_turn)) = (&self.rewriter, turn) {
-            return self.persist_tracks(rewriter, files, placed, &above, &ids);
+            return Ok(self.persist_tracks(rewriter, files, placed, &above, &ids)?);
         }
         let mut turns = Turns::new(&self.space, &placed);
         let mut persisted: Vec<Box<dyn Persisted>> = Vec::with_capacity(files.len());

@@ -5,8 +5,8 @@ use imbrex_clockwork::{Order, Runtime};
 use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, Lba, Persist};
 use imbrex_disk_sim::SimDisk;
 use imbrex_files::{
-    AppRecord, Commit, FileBuffer, FileKind, FileLayer, Files, FormatOptions, GroupId, Hints,
-    PlacementKind, PlacementOptions, describe_catalog,
+    AppRecord, Commit, FileBuffer, FileKind, FileLayer, Files, FlashOptions, FormatOptions,
+    GroupId, Hints, PlacementKind, PlacementOptions, Tier, TieredFiles, describe_catalog,
 };
 use std::sync::Arc;
 
@@ -26,7 +26,11 @@ fn feed(bytes: &[u8]) {
     }
     let _ = describe_catalog(&disk);
     let (runtime, _world) = Runtime::virtual_time(Order::SmallestTime);
-    let Ok(files) = FileLayer::open(Arc::new(disk), &runtime) else { return };
+    let disk: Arc<dyn Disk> = Arc::new(disk);
+    if let Ok(files) = TieredFiles::open_without_flash(Arc::clone(&disk), &runtime) {
+        let _ = (files.check(), files.list(""));
+    }
+    let Ok(files) = FileLayer::open(disk, &runtime) else { return };
     let _ = files.check();
     for file in files.list("") {
         let reader = files.open(&file.name).expect("a listed file opens");
@@ -39,7 +43,34 @@ fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         ("empty", regions("first-fit", |_| ())),
         ("files", regions("first-fit", write_files)),
         ("sets", regions("sets", write_sets)),
+        ("pair", pair_regions()),
     ]
+}
+
+/// The main drive of a pair, with a log on flash, one that is gone, and one that is swept.
+fn pair_regions() -> Vec<u8> {
+    let main = Arc::new(SimDisk::tiny_conventional(DISK_LEN));
+    let flash = Arc::new(SimDisk::tiny_conventional(DISK_LEN));
+    let (runtime, _world) = Runtime::virtual_time(Order::SmallestTime);
+    let placement = PlacementKind::by_name("first-fit").expect("it comes with the crate");
+    let files = TieredFiles::format(
+        Arc::clone(&main) as Arc<dyn Disk>,
+        flash,
+        &FormatOptions::new(placement),
+        &FlashOptions::default(),
+        &runtime,
+    )
+    .expect("the drives suit the placement");
+    let hints = Hints { tier: Tier::Fast, ..Hints::new(FileKind::Log) };
+    for name in ["000001.log", "000002.log", "000003.log"] {
+        files.create_log(name, hints).expect("there is room and the name is free");
+    }
+    for name in ["000001.log", "000002.log"] {
+        let remove = vec![name.to_owned()];
+        files.commit(Commit { remove, ..Commit::default() }).expect("the file is there");
+    }
+    drop(files);
+    regions_of(&main)
 }
 
 fn regions(placement: &str, write: impl FnOnce(&FileLayer)) -> Vec<u8> {
@@ -57,6 +88,10 @@ fn regions(placement: &str, write: impl FnOnce(&FileLayer)) -> Vec<u8> {
         FileLayer::format(drive, &options, &runtime).expect("the drive suits the placement");
     write(&files);
     drop(files);
+    regions_of(&disk)
+}
+
+fn regions_of(disk: &SimDisk) -> Vec<u8> {
     let mut bytes = vec![0; REGIONS_LEN_BYTES];
     disk.read(Lba::new(0), &mut bytes).expect("the disk has no faults");
     let len = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);

@@ -7,7 +7,10 @@ use crate::placement::PlacementOptions;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Geometry, Lba, Rule};
 
 pub(crate) const MAGIC_BYTES: [u8; 8] = *b"IMBXCAT\n";
-pub(crate) const FORMAT_VERSION: u32 = 1;
+/// The newest version: of a drive with a flash drive beside it. All others are of version 1, which
+/// knows no edits 11 to 13.
+pub(crate) const FORMAT_VERSION: u32 = 2;
+const FORMAT_VERSION_ALONE: u32 = 1;
 pub(crate) const NAME_LEN_BYTES_MAX: usize = 64;
 /// The longest name of a file.
 pub(crate) const FILE_NAME_LEN_BYTES_MAX: usize = 1024;
@@ -39,6 +42,7 @@ const _: () = assert!(RESERVED_2 == 240 && RESERVED_2 < CRC);
 const FLAG_GROUP: u8 = 1;
 const FLAG_OPEN: u8 = 2;
 const FLAG_SPAN: u8 = 4;
+const FLAG_BESIDE: u8 = 8;
 
 /// The geometry as the header keeps it, to be compared with the drive's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +79,8 @@ impl Shape {
 /// The header of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
+    /// Whether a flash drive lies beside the drive, and files of the catalog on it.
+    pub(crate) is_paired: bool,
     pub(crate) shape: Shape,
     pub(crate) sequence: u64,
     pub(crate) log_id: u64,
@@ -107,7 +113,8 @@ impl Header {
         let mut block = vec![0; BLOCK_LEN_BYTES];
         let mut put = |at: usize, bytes: &[u8]| block[at..at + bytes.len()].copy_from_slice(bytes);
         put(MAGIC, &MAGIC_BYTES);
-        put(VERSION, &FORMAT_VERSION.to_le_bytes());
+        let version = if self.is_paired { FORMAT_VERSION } else { FORMAT_VERSION_ALONE };
+        put(VERSION, &version.to_le_bytes());
         put(RULE, &self.shape.rule.to_le_bytes());
         put(SEQUENCE, &self.sequence.to_le_bytes());
         put(LOG_ID, &self.log_id.to_le_bytes());
@@ -150,7 +157,7 @@ impl Header {
             )));
         }
         let version = u32_at(block, VERSION);
-        if version != FORMAT_VERSION {
+        if !(FORMAT_VERSION_ALONE..=FORMAT_VERSION).contains(&version) {
             return Err(HeaderFlaw::Version(version));
         }
         let zero = |at: std::ops::Range<usize>| block[at].iter().all(|&byte| byte == 0);
@@ -174,6 +181,7 @@ impl Header {
         };
         placement_options.check().map_err(|reason| damaged(&reason))?;
         let header = Header {
+            is_paired: version == FORMAT_VERSION,
             shape: Shape {
                 rule: u32_at(block, RULE),
                 disk_len_blocks: u64_at(block, DISK_LEN),
@@ -208,23 +216,7 @@ pub(crate) fn encode_edits(edits: &[Edit]) -> Vec<u8> {
 
 fn encode_edit(edit: &Edit, out: &mut Vec<u8>) {
     match edit {
-        Edit::Add { name, file } => {
-            out.push(1);
-            put_name(name, out);
-            out.extend_from_slice(&file.id.0.to_le_bytes());
-            out.push(kind_to_byte(file.kind));
-            out.push(file.level);
-            let group = if file.group.is_some() { FLAG_GROUP } else { 0 };
-            let span = if file.span.is_some() { FLAG_SPAN } else { 0 };
-            out.push(group | span | if file.is_open { FLAG_OPEN } else { 0 });
-            out.extend_from_slice(&file.group.map_or(0, |GroupId(g)| g).to_le_bytes());
-            out.extend_from_slice(&file.stream.to_le_bytes());
-            if let Some(span) = file.span {
-                out.extend_from_slice(&span.start.get().to_le_bytes());
-                out.extend_from_slice(&span.len.get().to_le_bytes());
-            }
-            put_extents(&file.extents, out);
-        }
+        Edit::Add { name, file } => encode_add(name, file, out),
         Edit::Remove { name } => {
             out.push(2);
             put_name(name, out);
@@ -267,7 +259,39 @@ fn encode_edit(edit: &Edit, out: &mut Vec<u8>) {
             out.push(10);
             put_bytes(record, out);
         }
+        Edit::Pair { flash_id, age } => {
+            out.push(11);
+            out.extend_from_slice(&flash_id.to_le_bytes());
+            out.extend_from_slice(&age.to_le_bytes());
+        }
+        Edit::Gone { id } => {
+            out.push(12);
+            out.extend_from_slice(&id.0.to_le_bytes());
+        }
+        Edit::Swept { id } => {
+            out.push(13);
+            out.extend_from_slice(&id.0.to_le_bytes());
+        }
     }
+}
+
+fn encode_add(name: &str, file: &FileRecord, out: &mut Vec<u8>) {
+    out.push(1);
+    put_name(name, out);
+    out.extend_from_slice(&file.id.0.to_le_bytes());
+    out.push(kind_to_byte(file.kind));
+    out.push(file.level);
+    let group = if file.group.is_some() { FLAG_GROUP } else { 0 };
+    let span = if file.span.is_some() { FLAG_SPAN } else { 0 };
+    let beside = if file.is_beside { FLAG_BESIDE } else { 0 };
+    out.push(group | span | beside | if file.is_open { FLAG_OPEN } else { 0 });
+    out.extend_from_slice(&file.group.map_or(0, |GroupId(g)| g).to_le_bytes());
+    out.extend_from_slice(&file.stream.to_le_bytes());
+    if let Some(span) = file.span {
+        out.extend_from_slice(&span.start.get().to_le_bytes());
+        out.extend_from_slice(&span.len.get().to_le_bytes());
+    }
+    put_extents(&file.extents, out);
 }
 
 /// Decodes a list of edits. Never panics, and allocates no more than a few times `bytes`.
@@ -296,7 +320,10 @@ fn decode_edit(input: &mut Input<'_>) -> Result<Edit, String> {
         8 => Edit::Move { id: FileId(input.u64()?), extents: input.extents()? },
         9 => Edit::AppAppend(input.bytes()?),
         10 => Edit::AppReplace(input.bytes()?),
-        tag => return Err(format!("edit tag {tag} at byte {}; 1 to 10 are known", input.at - 1)),
+        11 => Edit::Pair { flash_id: input.u64()?, age: input.u64()? },
+        12 => Edit::Gone { id: FileId(input.u64()?) },
+        13 => Edit::Swept { id: FileId(input.u64()?) },
+        tag => return Err(format!("edit tag {tag} at byte {}; 1 to 13 are known", input.at - 1)),
     })
 }
 
@@ -308,8 +335,8 @@ fn decode_add(input: &mut Input<'_>) -> Result<Edit, String> {
     let flags = input.u8()?;
     let group = input.u64()?;
     let stream = input.u32()?;
-    if flags & !(FLAG_GROUP | FLAG_OPEN | FLAG_SPAN) != 0 {
-        return Err(format!("flags {flags:#04x} of {name:?}; bits 0 to 2 are known"));
+    if flags & !(FLAG_GROUP | FLAG_OPEN | FLAG_SPAN | FLAG_BESIDE) != 0 {
+        return Err(format!("flags {flags:#04x} of {name:?}; bits 0 to 3 are known"));
     }
     let span = if flags & FLAG_SPAN != 0 { Some(input.span()?) } else { None };
     let extents = input.extents()?;
@@ -319,7 +346,11 @@ fn decode_add(input: &mut Input<'_>) -> Result<Edit, String> {
         (false, group) => return Err(format!("group {group} of {name:?} without its flag")),
     };
     let is_open = flags & FLAG_OPEN != 0;
-    let file = FileRecord { id, kind, level, group, stream, is_open, span, extents };
+    let is_beside = flags & FLAG_BESIDE != 0;
+    if is_beside && (is_open || span.is_some() || !extents.is_empty()) {
+        return Err(format!("{name:?} lies on the flash drive, but has blocks here"));
+    }
+    let file = FileRecord { id, kind, level, group, stream, is_open, is_beside, span, extents };
     Ok(Edit::Add { name, file })
 }
 

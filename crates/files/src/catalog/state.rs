@@ -5,11 +5,13 @@
 //! Invariants
 //!   N1  Every name leads to a file; a file without a name is gone.
 //!   N2  A file id is never used twice.
+//!   N3  A file that lies beside, on the flash drive, has no blocks here; without a name it is
+//!       remembered as gone until it is swept there.
 
 use crate::api::{FileKind, GroupId, Hints};
 use crate::extent::Extent;
 use imbrex_disk::BlockRange;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Bound;
 
@@ -33,6 +35,8 @@ pub(crate) struct FileRecord {
     pub(crate) stream: u32,
     /// A log being written: its last extent is all that it owns, not all that it wrote.
     pub(crate) is_open: bool,
+    /// It lies on the flash drive beside this one, which knows it by its id.
+    pub(crate) is_beside: bool,
     /// The run that it shares with other files and that is given back as a whole, as long as one of
     /// them lives in it.
     pub(crate) span: Option<BlockRange>,
@@ -102,6 +106,30 @@ pub(crate) enum Edit {
     },
     AppAppend(Vec<u8>),
     AppReplace(Vec<u8>),
+    /// Which flash drive lies beside this one, and that it has made so many commits at least.
+    Pair {
+        flash_id: u64,
+        age: u64,
+    },
+    /// In checkpoints: a file beside lost its last name and is not swept yet.
+    Gone {
+        id: FileId,
+    },
+    /// The flash drive has removed a file that was gone.
+    Swept {
+        id: FileId,
+    },
+}
+
+/// What a namespace knows about the flash drive beside its drive.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Pair {
+    /// The format id of the flash drive.
+    pub(crate) flash_id: u64,
+    /// How many commits it has made at least.
+    pub(crate) age: u64,
+    /// Files there without a name, to be removed (N3).
+    pub(crate) gone: BTreeSet<FileId>,
 }
 
 /// An edit that does not fit the namespace: the catalog contradicts itself.
@@ -118,6 +146,8 @@ pub(crate) struct Namespace {
     encoded_len_bytes: u64,
     /// How many tables each level has.
     table_counts: BTreeMap<u8, u64>,
+    /// The flash drive beside it, if there is one.
+    pair: Option<Pair>,
 }
 
 /// What a name, an extent and an application record take in a checkpoint at most, besides their own
@@ -126,6 +156,8 @@ pub(crate) const FILE_COST_BYTES: u64 = 40;
 pub(crate) const EXTENT_COST_BYTES: u64 = 16;
 pub(crate) const APP_COST_BYTES: u64 = 5;
 const SPAN_COST_BYTES: u64 = 16;
+const PAIR_COST_BYTES: u64 = 17;
+const GONE_COST_BYTES: u64 = 9;
 
 impl Namespace {
     pub(crate) fn id_of(&self, name: &str) -> Option<FileId> {
@@ -134,6 +166,11 @@ impl Namespace {
 
     pub(crate) fn file(&self, id: FileId) -> Option<&FileRecord> {
         self.files.get(&id).map(|(file, _)| file)
+    }
+
+    /// Whether the file lies on the flash drive beside.
+    pub(crate) fn is_beside(&self, id: FileId) -> bool {
+        self.file(id).is_some_and(|file| file.is_beside)
     }
 
     pub(crate) fn files(&self) -> impl Iterator<Item = &FileRecord> {
@@ -167,7 +204,13 @@ impl Namespace {
             return 0;
         };
         let extents = if *name_count == 1 { file.extents_cost_bytes() } else { 0 };
-        FILE_COST_BYTES + name.len() as u64 + extents
+        let gone = if *name_count == 1 && file.is_beside { GONE_COST_BYTES } else { 0 };
+        FILE_COST_BYTES + name.len() as u64 + extents - gone
+    }
+
+    /// The flash drive beside it, if there is one.
+    pub(crate) fn pair(&self) -> Option<&Pair> {
+        self.pair.as_ref()
     }
 
     /// What the application records take in a checkpoint.
@@ -195,7 +238,9 @@ impl Namespace {
 
     /// The least id that no file ever had, as far as this namespace tells.
     pub(crate) fn next_id(&self) -> u64 {
-        self.files.last_key_value().map_or(1, |(id, _)| id.0 + 1)
+        let gone = self.pair.as_ref().and_then(|pair| pair.gone.last());
+        let last = self.files.last_key_value().map(|(id, _)| id);
+        last.max(gone).map_or(1, |id| id.0.saturating_add(1))
     }
 
     /// Applies `edit` and returns the file that lost its last name, if one did.
@@ -238,6 +283,25 @@ impl Namespace {
                 self.app = vec![record];
                 Ok(None)
             }
+            Edit::Pair { flash_id, age } => {
+                let cost_bytes = if self.pair.is_none() { PAIR_COST_BYTES } else { 0 };
+                let pair = self.pair.get_or_insert_with(|| Pair { flash_id, ..Pair::default() });
+                if pair.flash_id != flash_id {
+                    return Err(Misfit(format!("flash drive {flash_id:016x} beside another one")));
+                }
+                pair.age = pair.age.max(age);
+                self.encoded_len_bytes += cost_bytes;
+                Ok(None)
+            }
+            Edit::Gone { id } => self.lose(id).map(|()| None),
+            Edit::Swept { id } => {
+                let pair = self.pair.as_mut().ok_or_else(no_pair)?;
+                if !pair.gone.remove(&id) {
+                    return Err(Misfit(format!("{id} is swept, but was not gone")));
+                }
+                self.encoded_len_bytes -= GONE_COST_BYTES;
+                Ok(None)
+            }
         }
     }
 
@@ -245,6 +309,10 @@ impl Namespace {
     pub(crate) fn snapshot(&self) -> Vec<Edit> {
         let mut first_names = BTreeMap::new();
         let mut edits = Vec::with_capacity(self.names.len() + self.app.len());
+        if let Some(Pair { flash_id, age, gone }) = &self.pair {
+            edits.push(Edit::Pair { flash_id: *flash_id, age: *age });
+            edits.extend(gone.iter().map(|&id| Edit::Gone { id }));
+        }
         for (name, id) in &self.names {
             if let Some(existing) = first_names.get(id) {
                 edits.push(Edit::Link { existing: String::clone(existing), name: name.clone() });
@@ -263,6 +331,9 @@ impl Namespace {
         }
         if self.files.contains_key(&file.id) {
             return Err(Misfit(format!("{} is added twice", file.id)));
+        }
+        if file.is_beside && self.pair.is_none() {
+            return Err(no_pair());
         }
         self.encoded_len_bytes += FILE_COST_BYTES + name.len() as u64 + file.extents_cost_bytes();
         if file.kind == FileKind::Table {
@@ -287,7 +358,20 @@ impl Namespace {
         if let Some(table) = gone.as_ref().filter(|file| file.kind == FileKind::Table) {
             self.count_table(table.level, false);
         }
+        if gone.as_ref().is_some_and(|file| file.is_beside) {
+            self.lose(id)?;
+        }
         Ok(gone)
+    }
+
+    /// A file beside has no name any more (N3).
+    fn lose(&mut self, id: FileId) -> Result<(), Misfit> {
+        let pair = self.pair.as_mut().ok_or_else(no_pair)?;
+        if self.files.contains_key(&id) || !pair.gone.insert(id) {
+            return Err(Misfit(format!("{id} is gone twice")));
+        }
+        self.encoded_len_bytes += GONE_COST_BYTES;
+        Ok(())
     }
 
     fn rename(&mut self, from: &str, to: String) -> Result<Option<FileRecord>, Misfit> {
@@ -317,6 +401,9 @@ impl Namespace {
 
     fn settle(&mut self, id: FileId, extents: Vec<Extent>, ends: bool) -> Result<(), Misfit> {
         let file = self.file_mut(id)?;
+        if file.is_beside {
+            return Err(Misfit(format!("{id} lies beside and has no blocks here")));
+        }
         let before = file.extents_cost_bytes();
         file.extents = extents;
         file.span = None;
@@ -336,6 +423,10 @@ impl Namespace {
     }
 }
 
+fn no_pair() -> Misfit {
+    Misfit("a file lies beside, but no flash drive is named".to_owned())
+}
+
 fn no_file(id: FileId) -> Misfit {
     Misfit(format!("{id} is changed, but does not exist"))
 }
@@ -351,6 +442,9 @@ impl fmt::Display for Edit {
                 }
                 if file.is_open {
                     f.write_str(" open")?;
+                }
+                if file.is_beside {
+                    return f.write_str(" on flash");
                 }
                 if let Some(span) = file.span {
                     write!(f, " of span {span}")?;
@@ -374,6 +468,11 @@ impl fmt::Display for Edit {
             Edit::AppReplace(record) => {
                 write!(f, "application record of {} bytes, replacing all before", record.len())
             }
+            Edit::Pair { flash_id, age } => {
+                write!(f, "flash drive {flash_id:016x} has made {age} commits")
+            }
+            Edit::Gone { id } => write!(f, "{id} is to be removed on flash"),
+            Edit::Swept { id } => write!(f, "{id} is removed on flash"),
         }
     }
 }

@@ -12,6 +12,7 @@ use imbrex_disk::{BlockRange, Blocks, Lba};
 
 fn header() -> Header {
     Header {
+        is_paired: false,
         shape: Shape {
             rule: 2,
             disk_len_blocks: 0x0102_0304,
@@ -39,6 +40,7 @@ fn file(id: u64, extents: &[(u64, u64)]) -> FileRecord {
         group: Some(GroupId(17)),
         stream: 2,
         is_open: false,
+        is_beside: false,
         span: None,
         extents: extents
             .iter()
@@ -51,6 +53,11 @@ fn file(id: u64, extents: &[(u64, u64)]) -> FileRecord {
 fn member(id: u64) -> FileRecord {
     let span = BlockRange::new(Lba::new(500), Blocks::new(20));
     FileRecord { span: Some(span), ..file(id, &[(505, 5000)]) }
+}
+
+/// A file on the flash drive.
+fn beside(id: u64) -> FileRecord {
+    FileRecord { is_beside: true, ..file(id, &[]) }
 }
 
 fn one_of_each() -> Vec<Edit> {
@@ -71,6 +78,13 @@ fn one_of_each() -> Vec<Edit> {
         Edit::Move { id: FileId(1), extents: vec![Extent { start: Lba::new(7), len_bytes: 5000 }] },
         Edit::AppAppend(b"one".to_vec()),
         Edit::AppReplace(b"all".to_vec()),
+        Edit::Pair { flash_id: 77, age: 3 },
+        Edit::Add { name: name("fast"), file: beside(4) },
+        Edit::Add { name: name("faster"), file: beside(5) },
+        Edit::Remove { name: name("fast") },
+        Edit::Gone { id: FileId(6) },
+        Edit::Swept { id: FileId(6) },
+        Edit::Pair { flash_id: 77, age: 5 },
         Edit::Remove { name: name("a") },
     ]
 }
@@ -111,6 +125,50 @@ fn edits_are_these_bytes() {
     golden.extend([2, 0, 0, 0, 0xf4, 1, 0, 0, 0, 0, 0, 0, 20, 0, 0, 0, 0, 0, 0, 0]);
     golden.extend([1, 0, 0, 0, 0xf9, 1, 0, 0, 0, 0, 0, 0, 0x88, 0x13, 0, 0, 0, 0, 0, 0]);
     assert_eq!(encode_edits(&edits), golden);
+}
+
+#[test]
+fn a_pair_is_these_bytes() {
+    let block = Header { is_paired: true, ..header() }.encode();
+    assert_eq!(block[8..12], [2, 0, 0, 0]);
+    assert!(Header::decode(&block).unwrap().is_paired);
+    let edits = [
+        Edit::Pair { flash_id: 0x0102, age: 9 },
+        Edit::Add { name: "f".to_owned(), file: beside(3) },
+        Edit::Gone { id: FileId(4) },
+        Edit::Swept { id: FileId(4) },
+    ];
+    let mut golden = vec![4, 0, 0, 0, 11, 2, 1, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0];
+    golden.extend([1, 1, 0, b'f', 3, 0, 0, 0, 0, 0, 0, 0, 2, 3, 9, 17, 0, 0, 0, 0, 0, 0, 0]);
+    golden.extend([2, 0, 0, 0, 0, 0, 0, 0]);
+    golden.extend([12, 4, 0, 0, 0, 0, 0, 0, 0, 13, 4, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(encode_edits(&edits), golden);
+}
+
+#[test]
+fn a_file_beside_is_gone_before_it_is_swept() {
+    let mut namespace = Namespace::default();
+    let lone = Edit::Add { name: "f".to_owned(), file: beside(3) };
+    assert!(namespace.apply(lone.clone()).is_err(), "no flash drive is named");
+    namespace.apply(Edit::Pair { flash_id: 1, age: 5 }).unwrap();
+    namespace.apply(Edit::Pair { flash_id: 1, age: 4 }).unwrap();
+    assert!(namespace.apply(Edit::Pair { flash_id: 2, age: 6 }).is_err());
+    namespace.apply(lone).unwrap();
+    let extent = Extent { start: Lba::new(300), len_bytes: 8192 };
+    assert!(namespace.apply(Edit::Move { id: FileId(3), extents: vec![extent] }).is_err());
+    assert!(namespace.apply(Edit::Gone { id: FileId(3) }).is_err(), "it has a name");
+    let link = Edit::Link { existing: "f".to_owned(), name: "g".to_owned() };
+    namespace.apply(link).unwrap();
+    namespace.apply(Edit::Remove { name: "f".to_owned() }).unwrap();
+    assert!(namespace.apply(Edit::Swept { id: FileId(3) }).is_err(), "g is left");
+    let cost_bytes = namespace.cost_of_name("g");
+    let before_bytes = namespace.encoded_len_bytes();
+    namespace.apply(Edit::Remove { name: "g".to_owned() }).unwrap();
+    assert_eq!(before_bytes - namespace.encoded_len_bytes(), cost_bytes);
+    let pair = namespace.pair().unwrap();
+    assert_eq!((pair.age, pair.gone.len(), namespace.next_id()), (5, 1, 4));
+    namespace.apply(Edit::Swept { id: FileId(3) }).unwrap();
+    assert!(namespace.apply(Edit::Swept { id: FileId(3) }).is_err());
 }
 
 #[test]
@@ -157,10 +215,10 @@ fn garbage_never_decodes_to_a_panic() {
 #[test]
 fn a_future_version_says_so() {
     let mut block = header().encode();
-    block[8] = 2;
+    block[8] = 3;
     let crc = crc32c::crc32c(&block[..4092]);
     block[4092..].copy_from_slice(&crc.to_le_bytes());
-    assert_eq!(Header::decode(&block), Err(HeaderFlaw::Version(2)));
+    assert_eq!(Header::decode(&block), Err(HeaderFlaw::Version(3)));
 }
 
 #[test]

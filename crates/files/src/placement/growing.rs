@@ -1,7 +1,7 @@
 //! Room for logs on a disk without zones: pieces that double, so that their number stays small.
 
 use super::FileRequest;
-use crate::api::Hints;
+use crate::api::{Hints, Tier};
 use crate::space::{Fit, NoSpace, SpaceMap};
 use imbrex_disk::{BlockRange, Blocks};
 
@@ -19,8 +19,12 @@ pub(super) fn plan_log(
 ) -> Result<BlockRange, NoSpace> {
     let claim = FileRequest { len_bytes: 1, hints: *hints, is_moved: false }.claim();
     let expected = Blocks::holding(hints.expected_len_bytes.unwrap_or(0)).saturating_sub(owned);
-    // Doubling keeps the number of pieces, and so of catalog records, logarithmic.
-    let wanted = expected.get().max(owned.get()).clamp(PIECE_BLOCKS_MIN, PIECE_BLOCKS_MAX);
+    let wanted = match hints.tier {
+        // Beside others that were promised their room a log takes what it is expected to miss.
+        Tier::Fast if !expected.is_zero() => expected.get().min(PIECE_BLOCKS_MAX),
+        // Doubling keeps the number of pieces, and so of catalog records, logarithmic.
+        _ => expected.get().max(owned.get()).clamp(PIECE_BLOCKS_MIN, PIECE_BLOCKS_MAX),
+    };
     let mut len = Blocks::new(wanted.min(space.free_for(claim).get() / 4).max(1));
     space.admit(len, claim)?;
     loop {

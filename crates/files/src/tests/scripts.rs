@@ -30,13 +30,20 @@ struct Script {
 
 #[test]
 fn scripts() {
-    datadriven::walk("testdata", |file| {
-        let mut script = Script::default();
-        file.run(|case| match script.run(case) {
-            Ok(text) => text,
-            Err(error) => format!("error: {error}\n"),
+    for folder in std::fs::read_dir("testdata").unwrap() {
+        let folder = folder.unwrap();
+        // Pairs of drives have an interpreter of their own.
+        if folder.file_name() == "pairs" {
+            continue;
+        }
+        datadriven::walk(folder.path().to_str().unwrap(), |file| {
+            let mut script = Script::default();
+            file.run(|case| match script.run(case) {
+                Ok(text) => text,
+                Err(error) => format!("error: {error}\n"),
+            });
         });
-    });
+    }
 }
 
 impl Script {

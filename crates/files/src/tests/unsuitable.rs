@@ -99,6 +99,7 @@ fn record(span: Option<(u64, u64)>, extent: Option<(u64, u64)>) -> FileRecord {
         group: None,
         stream: 0,
         is_open: false,
+        is_beside: false,
         span: span.map(|(start, len)| BlockRange::new(Lba::new(start), Blocks::new(len))),
         extents: extent.into_iter().collect(),
     }

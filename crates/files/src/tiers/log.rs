@@ -1,0 +1,98 @@
+//! Logs on flash, and the room that they were promised (T6).
+
+use super::format::number;
+use super::{Flash, Promise};
+use crate::api::{FilesError, LogWriter};
+use crate::catalog::FileId;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A log on flash being written.
+#[derive(Debug)]
+pub(super) struct FlashLog {
+    flash: Arc<Flash>,
+    id: FileId,
+    log: Arc<dyn LogWriter>,
+}
+
+impl FlashLog {
+    /// The log `id`, to which room was promised.
+    pub(super) fn new(flash: &Arc<Flash>, id: FileId, log: Arc<dyn LogWriter>) -> FlashLog {
+        if let Some(promise) = flash.promises.lock().get_mut(&id) {
+            promise.is_created = true;
+        }
+        FlashLog { flash: Arc::clone(flash), id, log }
+    }
+}
+
+impl LogWriter for FlashLog {
+    fn append(&self, data: &[u8]) -> Result<u64, FilesError> {
+        let offset = self.log.append(data).map_err(Flash::failed)?;
+        self.flash.counts.written_bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
+        Ok(offset)
+    }
+
+    fn sync(&self) -> Result<(), FilesError> {
+        self.log.sync().map_err(Flash::failed)
+    }
+
+    fn len_bytes(&self) -> u64 {
+        self.log.len_bytes()
+    }
+
+    fn finish(&self) -> Result<(), FilesError> {
+        self.log.finish()?;
+        self.flash.keep_promise(self.id);
+        Ok(())
+    }
+}
+
+impl Drop for FlashLog {
+    fn drop(&mut self) {
+        self.flash.keep_promise(self.id);
+    }
+}
+
+impl Flash {
+    /// Promises room for a log of `expected_len_bytes`, if there is so much beside the others.
+    pub(super) fn promise(&self, id: FileId, expected_len_bytes: u64) -> bool {
+        let mut promises = self.promises.lock();
+        let has_room = self.promised_bytes(&promises) + expected_len_bytes <= self.free_bytes();
+        if has_room {
+            promises.insert(id, Promise { expected_len_bytes, is_created: false });
+        }
+        has_room
+    }
+
+    /// Whether files of `len_bytes` fit beside what was promised.
+    pub(super) fn fits(&self, len_bytes: u64) -> bool {
+        self.promised_bytes(&self.promises.lock()) + len_bytes <= self.free_bytes()
+    }
+
+    /// The log has got what it was promised, or needs it no more.
+    pub(super) fn keep_promise(&self, id: FileId) {
+        self.promises.lock().remove(&id);
+    }
+
+    fn free_bytes(&self) -> u64 {
+        use crate::api::Files;
+        self.files.space().free_bytes
+    }
+
+    /// What logs being written may still take, besides the blocks that they own.
+    fn promised_bytes(&self, promises: &BTreeMap<FileId, Promise>) -> u64 {
+        let live = self.files.inner.committer.lock();
+        let left = |(&id, promise): (&FileId, &Promise)| {
+            let prefix = number(id);
+            let owned = live.namespace.list(&prefix).next().map(|(_, log)| log.len_bytes());
+            match owned {
+                Some(owned_bytes) => promise.expected_len_bytes.saturating_sub(owned_bytes),
+                // Removed while it is written, it needs no more.
+                None if promise.is_created => 0,
+                None => promise.expected_len_bytes,
+            }
+        };
+        promises.iter().map(left).sum()
+    }
+}

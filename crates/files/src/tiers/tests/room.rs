@@ -1,0 +1,126 @@
+//! Flash that is full: main takes what it cannot, and a log gets what it was promised.
+
+use super::stage::{Pair, hints};
+use crate::tests::stage::content;
+use crate::{Commit, FileBuffer, FileKind, Files, FilesError, Hints, LogWriter, Tier, TieredFiles};
+use imbrex_disk::Blocks;
+use std::sync::Arc;
+
+fn log_of(files: &TieredFiles, name: &str, blocks: u64) -> Arc<dyn LogWriter> {
+    let expected_len_bytes = Some(Blocks::new(blocks).bytes());
+    let hints = Hints { expected_len_bytes, ..hints(FileKind::Log, Tier::Fast) };
+    files.create_log(name, hints).unwrap()
+}
+
+fn fill(log: &dyn LogWriter, blocks: u64) {
+    for _ in 0..blocks {
+        log.append(&[7; 4096]).unwrap();
+    }
+}
+
+fn tier_of(files: &TieredFiles, name: &str) -> Tier {
+    files.list(name)[0].tier
+}
+
+fn buffer(name: &str, blocks: u64, tier: Tier) -> FileBuffer {
+    let mut buffer = FileBuffer::new(name, hints(FileKind::Table, tier));
+    buffer.append(&content(name, Blocks::new(blocks).bytes() as usize));
+    buffer
+}
+
+#[test]
+fn a_log_gets_the_room_that_it_was_promised() {
+    let pair = Pair::small();
+    let files = pair.format().unwrap();
+    // 236 blocks are for files.
+    let first = log_of(&files, "w1", 150);
+    let second = log_of(&files, "w2", 100);
+    assert_eq!((tier_of(&files, "w1"), tier_of(&files, "w2")), (Tier::Fast, Tier::Main));
+    let third = log_of(&files, "w3", 80);
+    assert_eq!(tier_of(&files, "w3"), Tier::Fast);
+    fill(&*third, 80);
+    fill(&*first, 150);
+    assert_eq!(files.tier_stats().unwrap().fallbacks, 1);
+    // What w3 did not use of its promise is free again when it ends.
+    drop((first, second));
+    third.finish().unwrap();
+    let remove = vec!["w1".to_owned()];
+    files.commit(Commit { remove, ..Commit::default() }).unwrap();
+    let fourth = log_of(&files, "w4", 150);
+    assert_eq!(tier_of(&files, "w4"), Tier::Fast);
+    fill(&*fourth, 150);
+    assert!(files.check().unwrap().findings.is_empty());
+}
+
+#[test]
+fn tables_that_flash_has_no_room_for_go_to_main_in_their_order() {
+    let pair = Pair::small();
+    let files = pair.format().unwrap();
+    let log = log_of(&files, "w", 200);
+    let buffers = vec![
+        buffer("a", 30, Tier::Main),
+        buffer("b", 30, Tier::Fast),
+        buffer("c", 5, Tier::Main),
+        buffer("d", 30, Tier::Fast),
+    ];
+    let add = files.persist(buffers).unwrap();
+    let names: Vec<_> = add.iter().map(|file| file.name().to_owned()).collect();
+    assert_eq!(names, ["a", "b", "c", "d"]);
+    files.commit(Commit { add, ..Commit::default() }).unwrap();
+    assert!(files.list("").iter().all(|info| (info.tier == Tier::Fast) == (info.name == "w")));
+    let stats = files.tier_stats().unwrap();
+    assert_eq!((stats.fallbacks, stats.fallback_bytes), (2, 60 * 4096));
+    drop(log);
+
+    let mut scratch = Vec::new();
+    for (name, blocks) in [("a", 30), ("b", 30), ("c", 5), ("d", 30)] {
+        let len_bytes = blocks * 4096;
+        let reader = files.open(name).unwrap();
+        let got = reader.read_at(0, len_bytes, &mut scratch).unwrap();
+        assert_eq!(got, content(name, len_bytes));
+    }
+}
+
+#[test]
+fn a_commit_that_is_refused_leaves_nothing_on_flash() {
+    let pair = Pair::small();
+    let files = pair.format().unwrap();
+    let add = files.persist(vec![buffer("a", 3, Tier::Fast)]).unwrap();
+    let unread = files.open_persisted(&*add[0]).unwrap();
+    let mut scratch = Vec::new();
+    assert_eq!(unread.read_at(0, 4096, &mut scratch).unwrap(), content("a", 4096));
+    files.commit(Commit { add, ..Commit::default() }).unwrap();
+    let add = files.persist(vec![buffer("a", 3, Tier::Fast), buffer("b", 3, Tier::Main)]).unwrap();
+    let refused = files.commit(Commit { add, ..Commit::default() });
+    assert!(matches!(refused, Err(FilesError::Exists { name }) if name == "a"));
+    assert_eq!(files.tier_stats().unwrap().file_count, 1);
+    assert_eq!(files.list("").len(), 1);
+    assert!(matches!(
+        files.create_log("a", hints(FileKind::Log, Tier::Fast)),
+        Err(FilesError::Exists { .. })
+    ));
+    assert_eq!(files.tier_stats().unwrap().file_count, 1);
+    assert!(files.check().unwrap().findings.is_empty());
+}
+
+#[test]
+fn a_reader_keeps_what_it_reads_on_flash() {
+    let pair = Pair::small();
+    let files = pair.format().unwrap();
+    let add = files.persist(vec![buffer("a", 200, Tier::Fast)]).unwrap();
+    files.commit(Commit { add, ..Commit::default() }).unwrap();
+    let reader = files.open("a").unwrap();
+    files.commit(Commit { remove: vec!["a".into()], ..Commit::default() }).unwrap();
+    assert_eq!(files.tier_stats().unwrap().file_count, 0);
+    // Its room is not free before the reader is gone (F3).
+    let add = files.persist(vec![buffer("b", 100, Tier::Fast)]).unwrap();
+    files.commit(Commit { add, ..Commit::default() }).unwrap();
+    assert_eq!(tier_of(&files, "b"), Tier::Main);
+    let mut scratch = Vec::new();
+    let got = reader.read_at(0, 200 * 4096, &mut scratch).unwrap();
+    assert!(got == content("a", 200 * 4096));
+    drop(reader);
+    let add = files.persist(vec![buffer("c", 100, Tier::Fast)]).unwrap();
+    files.commit(Commit { add, ..Commit::default() }).unwrap();
+    assert_eq!(tier_of(&files, "c"), Tier::Fast);
+}

@@ -1,0 +1,89 @@
+//! Two small drives with a pair on them.
+
+use crate::tests::stage::{Stage, Zones, conventional, zoned};
+use crate::{
+    FileKind, FilesError, FlashOptions, FormatOptions, Hints, PlacementKind, Tier, TieredFiles,
+};
+use imbrex_clockwork::Prng;
+use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, Lba, Persist};
+use imbrex_disk_sim::SimDisk;
+use std::sync::Arc;
+
+/// A zoned drive and a flash drive beside it; the world is the main drive's.
+pub(super) struct Pair {
+    pub(super) main: Stage,
+    pub(super) flash: Arc<SimDisk>,
+}
+
+/// Which of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Main,
+    Flash,
+}
+
+impl Pair {
+    pub(super) fn new(zones: Zones, flash_blocks: u64, cache: u64) -> Pair {
+        Pair { main: zoned(zones, cache), flash: conventional(flash_blocks, cache).disk }
+    }
+
+    pub(super) fn small() -> Pair {
+        let zones = Zones { count: 14, len: 64, conventional: 1, active_limit: None };
+        Pair::new(zones, 300, 256)
+    }
+
+    pub(super) fn disk(&self, side: Side) -> &SimDisk {
+        match side {
+            Side::Main => &self.main.disk,
+            Side::Flash => &self.flash,
+        }
+    }
+
+    pub(super) fn flash(&self) -> Arc<dyn Disk> {
+        Arc::clone(&self.flash) as Arc<dyn Disk>
+    }
+
+    pub(super) fn format(&self) -> Result<TieredFiles, FilesError> {
+        self.format_for_logs(0)
+    }
+
+    pub(super) fn format_for_logs(
+        &self,
+        log_len_bytes_max: u64,
+    ) -> Result<TieredFiles, FilesError> {
+        let placement = PlacementKind::by_name("zone-per-level").unwrap();
+        let options = FormatOptions {
+            layout_name: "test".into(),
+            format_id: 7,
+            ..FormatOptions::new(placement)
+        };
+        let flash = FlashOptions { log_len_bytes_max };
+        TieredFiles::format(self.main.disk(), self.flash(), &options, &flash, &self.main.runtime)
+    }
+
+    pub(super) fn open(&self) -> Result<TieredFiles, FilesError> {
+        TieredFiles::open(self.main.disk(), self.flash(), &self.main.runtime)
+    }
+
+    pub(super) fn power_cycle(&self, side: Side, seed: u64) {
+        self.disk(side).power_cycle(&mut Prng::new(seed)).unwrap();
+    }
+}
+
+pub(super) fn hints(kind: FileKind, tier: Tier) -> Hints {
+    let purpose = crate::CommitKind::Upkeep;
+    Hints { tier, purpose, ..Hints::new(kind) }
+}
+
+/// Another drive with the same blocks, as a copy that an operator made.
+pub(super) fn copy(disk: &SimDisk) -> Arc<SimDisk> {
+    let len = disk.geometry().len();
+    let other = conventional(len.get(), 0).disk;
+    let mut block = vec![0; BLOCK_LEN_BYTES];
+    for at in 0..len.get() {
+        disk.read(Lba::new(at), &mut block).unwrap();
+        other.write(Lba::new(at), &block, Persist::Through).unwrap();
+    }
+    assert_eq!(other.geometry().len(), Blocks::new(len.get()));
+    other
+}

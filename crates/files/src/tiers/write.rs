@@ -1,0 +1,290 @@
+//! Changes of a pair: files placed on the drive that they are for, and the three steps of a commit.
+
+use super::format::{PairRecord, log_name, number};
+use super::log::FlashLog;
+use super::{Flash, TieredFiles, Turn};
+use crate::api::{
+    AppRecord, Commit, FileBuffer, Files, FilesError, Hints, LogWriter, Persisted, Tier,
+};
+use crate::catalog::{Edit, FILE_COST_BYTES, FILE_NAME_LEN_BYTES_MAX, FileId, FileRecord};
+use crate::edits::BesideAdds;
+use crate::names;
+use crate::persist::Refused;
+use crate::room::CommitKind;
+use imbrex_disk::{BlockRange, Blocks};
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A file written to flash but not committed.
+#[derive(Debug)]
+pub(super) struct FlashFile {
+    name: String,
+    hints: Hints,
+    id: FileId,
+    pub(super) written: Box<dyn Persisted>,
+}
+
+impl Persisted for FlashFile {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn len_bytes(&self) -> u64 {
+        self.written.len_bytes()
+    }
+
+    fn extents(&self) -> Vec<BlockRange> {
+        self.written.extents()
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any + Send> {
+        self
+    }
+}
+
+/// Hints for the drive itself: flash has no reserve to keep, because nothing there makes room.
+fn on_flash(hints: &Hints) -> Hints {
+    Hints { purpose: hints.purpose.max(CommitKind::Upkeep), ..*hints }
+}
+
+/// What main's catalog says of a file on flash.
+fn record(id: FileId, hints: &Hints) -> FileRecord {
+    FileRecord {
+        id,
+        kind: hints.kind,
+        level: hints.level,
+        group: hints.group,
+        stream: hints.stream,
+        is_open: false,
+        is_beside: true,
+        span: None,
+        extents: Vec::new(),
+    }
+}
+
+impl TieredFiles {
+    pub(super) fn persist_on_both(
+        &self,
+        files: Vec<FileBuffer>,
+    ) -> Result<Vec<Box<dyn Persisted>>, FilesError> {
+        let flash = self.writable()?;
+        files.iter().try_for_each(|file| names::check(file.name()))?;
+        let is_fast: Vec<bool> = files.iter().map(|file| file.hints().tier == Tier::Fast).collect();
+        let (fast, main): (Vec<_>, Vec<_>) =
+            files.into_iter().partition(|file| file.hints().tier == Tier::Fast);
+        let (mut on_flash, mut on_main) = (Vec::new(), main);
+        if !fast.is_empty() {
+            match self.persist_on_flash(flash, fast) {
+                Ok(written) => on_flash = written,
+                Err(Refused { error: FilesError::NoSpace { .. }, files }) if !files.is_empty() => {
+                    // In the order in which they came, as the placement wants to see them.
+                    let (mut fast, mut main) = (files.into_iter(), on_main.into_iter());
+                    let next = |&is_fast: &bool| if is_fast { fast.next() } else { main.next() };
+                    on_main = is_fast.iter().filter_map(next).collect();
+                    return self.main.persist(on_main);
+                }
+                Err(refused) => return Err(Flash::failed(refused.error)),
+            }
+        }
+        let on_main = if on_main.is_empty() { Vec::new() } else { self.main.persist(on_main)? };
+        let (mut fast, mut main) = (on_flash.into_iter(), on_main.into_iter());
+        let next = |&is_fast: &bool| if is_fast { fast.next() } else { main.next() };
+        Ok(is_fast.iter().filter_map(next).collect())
+    }
+
+    /// Writes files to flash; those for which it has no room come back.
+    fn persist_on_flash(
+        &self,
+        flash: &Arc<Flash>,
+        files: Vec<FileBuffer>,
+    ) -> Result<Vec<Box<dyn Persisted>>, Refused> {
+        let len_bytes = files.iter().map(|file| Blocks::holding(file.len_bytes()).bytes()).sum();
+        let asked: Vec<(String, Hints, FileId)> = files
+            .iter()
+            .map(|file| (file.name().to_owned(), *file.hints(), self.main.inner.committer.new_id()))
+            .collect();
+        let rename = |(file, (_, hints, id)): (FileBuffer, &(String, Hints, FileId))| {
+            file.renamed(number(*id), on_flash(hints))
+        };
+        let written = if flash.fits(len_bytes) {
+            let numbered = files.into_iter().zip(&asked).map(rename).collect();
+            flash.files.inner.persist_or_return(numbered)
+        } else {
+            let free_bytes = flash.files.space().free_bytes;
+            Err(Refused {
+                error: FilesError::NoSpace { needed_bytes: len_bytes, free_bytes },
+                files,
+            })
+        };
+        match written {
+            Ok(written) => {
+                let counts = &flash.counts;
+                counts.tables.fetch_add(written.len() as u64, Ordering::Relaxed);
+                counts.written_bytes.fetch_add(len_bytes, Ordering::Relaxed);
+                let flash_file = |((name, hints, id), written)| -> Box<dyn Persisted> {
+                    Box::new(FlashFile { name, hints, id, written })
+                };
+                Ok(asked.into_iter().zip(written).map(flash_file).collect())
+            }
+            Err(Refused { error, files }) => {
+                flash.fall_back(files.len(), len_bytes);
+                let named = files.into_iter().zip(asked);
+                let rename = |(file, (name, hints, _)): (FileBuffer, _)| file.renamed(name, hints);
+                Err(Refused { error, files: named.map(rename).collect() })
+            }
+        }
+    }
+
+    /// Creates a log on flash (T3); `None` if flash has no room for it.
+    pub(super) fn create_on_flash(
+        &self,
+        flash: &Arc<Flash>,
+        name: &str,
+        hints: Hints,
+    ) -> Result<Option<Arc<dyn LogWriter>>, FilesError> {
+        names::check(name)?;
+        let committer = &self.main.inner.committer;
+        let id = {
+            let live = committer.lock();
+            live.check()?;
+            if live.namespace.id_of(name).is_some() {
+                return Err(FilesError::Exists { name: name.to_owned() });
+            }
+            committer.admit(&live, FILE_COST_BYTES + name.len() as u64, hints.purpose)?;
+            committer.new_id()
+        };
+        let flash_name = log_name(id, name);
+        let expected_len_bytes = hints.expected_len_bytes.unwrap_or(0);
+        if FILE_NAME_LEN_BYTES_MAX < flash_name.len() || !flash.promise(id, expected_len_bytes) {
+            flash.fall_back(1, 0);
+            return Ok(None);
+        }
+        let log = match flash.files.create_log(&flash_name, on_flash(&hints)) {
+            Ok(log) => FlashLog::new(flash, id, log),
+            Err(error) => {
+                flash.keep_promise(id);
+                if !matches!(error, FilesError::NoSpace { .. }) {
+                    return Err(Flash::failed(error));
+                }
+                flash.fall_back(1, 0);
+                return Ok(None);
+            }
+        };
+        let mut live = committer.lock();
+        live.check()?;
+        if live.namespace.id_of(name).is_some() {
+            drop(live);
+            flash.turn.lock().to_remove.insert(id);
+            return Err(FilesError::Exists { name: name.to_owned() });
+        }
+        let edit = Edit::Add { name: name.to_owned(), file: record(id, &hints) };
+        live.defer(edit, false);
+        flash.counts.logs.fetch_add(1, Ordering::Relaxed);
+        Ok(Some(Arc::new(log)))
+    }
+
+    pub(super) fn commit_on_both(&self, mut commit: Commit) -> Result<(), FilesError> {
+        let flash = self.writable()?;
+        let is_on_flash = |file: &dyn Persisted| (file as &dyn Any).is::<FlashFile>();
+        let add = std::mem::take(&mut commit.add).into_iter();
+        let (on_flash, on_main): (Vec<_>, Vec<_>) = add.partition(|file| is_on_flash(&**file));
+        commit.add = on_main;
+        let mut beside = BesideAdds::default();
+        let mut added = Vec::new();
+        if !on_flash.is_empty() {
+            let kind = commit.kind.max(CommitKind::Upkeep);
+            let mut step = Commit { kind, ..Commit::default() };
+            for file in on_flash {
+                let file = file.into_any().downcast::<FlashFile>();
+                let FlashFile { name, hints, id, written } =
+                    *file.expect("they were sorted by type");
+                beside.files.push((name, record(id, &hints)));
+                added.push(id);
+                step.add.push(written);
+            }
+            let age = flash.turn.lock().commit(flash, step)?;
+            beside.pair = Some(Edit::Pair { flash_id: flash.files.format_id(), age });
+        }
+        let synced = self.sync_renamed(flash, &commit);
+        match synced.and_then(|()| self.main.inner.commit_beside(commit, beside)) {
+            Ok(settled) => {
+                let mut turn = flash.turn.lock();
+                turn.main_age = turn.main_age.max(settled.flash_age);
+                turn.to_remove.extend(settled.gone_beside);
+                drop(turn);
+                // The commit is durable; what is not removed now is when the drives are opened again.
+                let _ = self.sweep(flash);
+                Ok(())
+            }
+            Err(error) => {
+                // Unless nobody knows what is durable, nothing has changed on main.
+                if self.main.inner.committer.lock().check().is_ok() {
+                    flash.turn.lock().to_remove.extend(added);
+                    let _ = self.sweep(flash);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes durable what is on flash and gets another name: a log that a table is going to need (T2).
+    fn sync_renamed(&self, flash: &Flash, commit: &Commit) -> Result<(), FilesError> {
+        let live = self.main.inner.committer.lock();
+        let is_beside = |(from, _): &(String, String)| {
+            live.namespace.id_of(from).is_some_and(|id| live.namespace.is_beside(id))
+        };
+        let is_any = commit.rename.iter().chain(&commit.link).any(is_beside);
+        drop(live);
+        if !is_any {
+            return Ok(());
+        }
+        let what = || "syncing files of the flash drive that get another name".to_owned();
+        flash.files.disk().flush().map_err(|source| FilesError::Disk { what: what(), source })
+    }
+
+    /// Removes on flash what nobody names, and has main told with its next record.
+    fn sweep(&self, flash: &Flash) -> Result<(), FilesError> {
+        let mut turn = flash.turn.lock();
+        if turn.to_remove.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<FileId> = turn.to_remove.iter().copied().collect();
+        let remove = ids.iter().filter_map(|&id| flash.name_of(id)).collect();
+        let step = Commit { remove, kind: CommitKind::Upkeep, ..Commit::default() };
+        let age = turn.commit(flash, step)?;
+        turn.to_remove.clear();
+        let mut live = self.main.inner.committer.lock();
+        live.check()?;
+        for id in ids {
+            if live.namespace.pair().is_some_and(|pair| pair.gone.contains(&id)) {
+                live.defer(Edit::Swept { id }, false);
+            }
+        }
+        live.defer(Edit::Pair { flash_id: flash.files.format_id(), age }, false);
+        Ok(())
+    }
+}
+
+impl Turn {
+    /// Makes `commit` durable on flash, which is one commit older then; returns its age.
+    fn commit(&mut self, flash: &Flash, commit: Commit) -> Result<u64, FilesError> {
+        let record = PairRecord {
+            main_id: flash.main_id,
+            flash_id: flash.files.format_id(),
+            age: self.age + 1,
+            main_age: self.main_age,
+        };
+        let app = Some(AppRecord::Replace(record.encode()));
+        flash.files.commit(Commit { app, ..commit }).map_err(Flash::failed)?;
+        self.age = record.age;
+        Ok(self.age)
+    }
+}
+
+impl Flash {
+    fn fall_back(&self, count: usize, len_bytes: u64) {
+        self.counts.fallbacks.fetch_add(count as u64, Ordering::Relaxed);
+        self.counts.fallback_bytes.fetch_add(len_bytes, Ordering::Relaxed);
+    }
+}
