@@ -47,7 +47,7 @@ impl DriveCommand {
 pub(crate) struct CreateArgs {
     /// Where to make the image; nothing may be there yet
     path: PathBuf,
-    /// The drive to emulate: hc620, st13125nm007, st1000dm003, st500dm002, or a profile of your own (TOML)
+    /// The drive to emulate: hc620, st13125nm007, st1000dm003, st500dm002, ssd120, or a profile of your own (TOML)
     /// [default: hc620, or what the layout is for]
     #[arg(long, value_name = "NAME|FILE")]
     profile: Option<String>,
@@ -300,7 +300,7 @@ pub(crate) fn space(report: &mut Report, files: &FileLayer) {
 /// Arguments of `imbrex drive bench`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct BenchArgs {
-    /// hc620, st13125nm007, st1000dm003, st500dm002, or a TOML file
+    /// hc620, st13125nm007, st1000dm003, st500dm002, ssd120, or a TOML file
     #[arg(default_value = "hc620", value_name = "PROFILE")]
     profile: String,
 }

@@ -44,6 +44,7 @@ mod mechanics;
 mod profile;
 mod rule;
 mod tally;
+mod wear;
 
 pub use backing::ImageInfo;
 pub use builder::{BuildError, OpenOptions, SimDiskBuilder};
@@ -53,3 +54,4 @@ pub use fault::{FailAt, FaultPlan, Misdirect};
 pub use image_error::ImageError;
 pub use measure::{Figure, MeasureError, Measurement, measure};
 pub use profile::{KVIMR_TRACKS, Profile, ProfileError, PublishedFigure, SEALDB_SHINGLE, Workload};
+pub use wear::{FLASH_WRITE_CYCLES, flash_life_bytes, flash_wear_ratio};

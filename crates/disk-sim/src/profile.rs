@@ -1,6 +1,6 @@
 //! Drive profiles: the geometry, the mechanics and the published figures of real drives.
 //!
-//! A profile is a TOML text; each number carries its source in a comment. Four come with the
+//! A profile is a TOML text; each number carries its source in a comment. Five come with the
 //! crate, others are read from a text of the user's ([`Profile::from_toml`]).
 //!
 //! | name | drive |
@@ -9,6 +9,7 @@
 //! | `st13125nm007` | Seagate, 13 TB, host-managed: the drive under GearDB's figures |
 //! | `hc620` | Western Digital Ultrastar DC HC620, 15 TB, host-managed |
 //! | `st500dm002` | Seagate Desktop HDD, its first 100 GB as interlaced tracks: the drive of KVIMR |
+//! | `ssd120` | a SATA solid-state drive, 120 GB: what writes are offloaded to in Pitchumani's thesis |
 //!
 //! Scaling ([`Profile::scaled`]) gives the same drive with less on it: rotation, track lengths and
 //! seek curve stay, but there are fewer tracks, and the arm's whole stroke covers them. The first
@@ -22,11 +23,12 @@ use imbrex_disk::{
 };
 use serde::Deserialize;
 
-const BUILT_IN: [(&str, &str); 4] = [
+const BUILT_IN: [(&str, &str); 5] = [
     ("st1000dm003", include_str!("../profiles/st1000dm003.toml")),
     ("st13125nm007", include_str!("../profiles/st13125nm007.toml")),
     ("hc620", include_str!("../profiles/hc620.toml")),
     ("st500dm002", include_str!("../profiles/st500dm002.toml")),
+    ("ssd120", include_str!("../profiles/ssd120.toml")),
 ];
 
 /// The tracks of SEALDB's emulated drive: a write destroys the 4 MB that follow it, so a guard is as
@@ -51,7 +53,7 @@ pub enum ProfileError {
     /// No profile of that name comes with the program.
     #[error(
         "no drive profile named {name:?}; there are st1000dm003, st13125nm007, hc620, st500dm002, \
-         or give a TOML file"
+         ssd120, or give a TOML file"
     )]
     Unknown {
         /// The name.
@@ -424,7 +426,8 @@ fn check(profile: &ProfileText) -> Result<(), ProfileError> {
     let ProfileText { platter, seek, electronics, .. } = profile;
     // 2^46 blocks are 2^58 bytes; every product of times below stays within 64 bits.
     within("geometry.len_blocks", profile.geometry.len_blocks, 1, 1 << 46)?;
-    within("platter.revolutions_per_minute", platter.revolutions_per_minute, 60, 60_000)?;
+    // The most is for flash, which has no platter: a page for a track.
+    within("platter.revolutions_per_minute", platter.revolutions_per_minute, 60, 60_000_000)?;
     within("platter.head_count", platter.head_count, 1, 1_000)?;
     within("platter.bit_zone_count", platter.bit_zone_count, 1, 10_000)?;
     within("platter.outer_track_blocks", platter.outer_track_blocks, 1, 1_000_000)?;

@@ -16,6 +16,22 @@ fn published_figures_are_met_within_ten_percent() {
 }
 
 #[test]
+fn a_solid_state_drive_does_not_seek() {
+    let measurement = measure(&Profile::by_name("ssd120").unwrap()).unwrap();
+    for figure in measurement.figures {
+        let (least, most) = match figure.workload {
+            Workload::SequentialReadOuter | Workload::SequentialReadInner => (475.0, 525.0),
+            Workload::SequentialWriteOuter | Workload::SequentialWriteInner => (430.0, 470.0),
+            // 0.1 ms each.
+            Workload::RandomRead { .. } => (9_500.0, 10_500.0),
+            Workload::RandomWrite { .. } => (10_000.0, 60_000.0),
+        };
+        let measured = figure.measured;
+        assert!((least..=most).contains(&measured), "{}: {measured}", figure.workload);
+    }
+}
+
+#[test]
 fn measuring_twice_gives_the_same_bits() {
     let profile = Profile::by_name("st1000dm003").unwrap();
     assert_eq!(measure(&profile).unwrap(), measure(&profile).unwrap());
