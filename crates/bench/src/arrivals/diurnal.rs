@@ -61,8 +61,8 @@ impl Diurnal {
     /// How long it takes until there was room for so many operations.
     fn pass(&mut self, mut operations: f64) -> f64 {
         let mut gap_ns = 0.0;
-        let cycles = (operations / self.operations_per_cycle).floor();
-        if cycles >= 1.0 {
+        if operations >= self.operations_per_cycle {
+            let cycles = (operations / self.operations_per_cycle).floor();
             operations -= cycles * self.operations_per_cycle;
             gap_ns = cycles * self.cycle_len_ns;
         }

@@ -9,6 +9,17 @@ use std::f64::consts::{LN_2, SQRT_2};
 /// The upper bits of [`LN_2`], so that a small multiple of it is exact; and the rest.
 const LN_2_HIGH: f64 = 6.931_471_803_691_238e-1;
 const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
+/// 1 / n! for n = 0 to 13.
+const EXP_TERMS: [f64; 14] = {
+    let (mut terms, mut factorial) = ([1.0; 14], 1.0);
+    let mut n = 1;
+    while n < terms.len() {
+        factorial *= n as f64;
+        terms[n] = 1.0 / factorial;
+        n += 1;
+    }
+    terms
+};
 const FRACTION_BITS: u32 = 52;
 const EXPONENT_BIAS: i64 = 1023;
 
@@ -35,9 +46,9 @@ pub(super) fn ln(x: f64) -> f64 {
 pub(super) fn exp(x: f64) -> f64 {
     let k = (x / LN_2 + 0.5).floor();
     let r = (x - k * LN_2_HIGH) - k * LN_2_LOW;
-    let mut sum = 1.0;
-    for n in (1..=16).rev() {
-        sum = 1.0 + r * sum / f64::from(n);
+    let mut sum = 0.0;
+    for term in EXP_TERMS.iter().rev() {
+        sum = sum * r + term;
     }
     sum * f64::from_bits(((k as i64 + EXPONENT_BIAS) as u64) << FRACTION_BITS)
 }

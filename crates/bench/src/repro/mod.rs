@@ -20,6 +20,7 @@
 //!       workers.
 //!   R2  A run that could not be made is named with its reason; the others are shown.
 
+mod arrivals;
 mod chart;
 pub(crate) mod drive;
 mod execute;
@@ -31,6 +32,7 @@ mod replays;
 mod results;
 mod spec;
 
+pub use arrivals::{ArrivalReport, ArrivalSource, ArrivalSpec};
 pub use chart::{Axis, Chart, ChartKind, Series};
 pub use page::{Better, Claim, Elsewhere, Page, Table, Verdict};
 pub use replays::{Cleans, GivenTrace, ReplaySpec, ReplayTrace};
@@ -70,6 +72,8 @@ enum Runs {
     Stores(fn(&Size) -> Vec<RunSpec>),
     /// Block traces.
     Replays(fn(&Size) -> Vec<ReplaySpec>),
+    /// Series of arrivals.
+    Arrivals(fn(&Size) -> Vec<ArrivalSpec>),
 }
 
 impl Runs {
@@ -77,15 +81,17 @@ impl Runs {
         match self {
             Runs::Stores(runs) => runs(size).into_iter().map(Work::Store).collect(),
             Runs::Replays(runs) => runs(size).into_iter().map(Work::Replay).collect(),
+            Runs::Arrivals(runs) => runs(size).into_iter().map(Work::Arrivals).collect(),
         }
     }
 }
 
-/// One run of either kind.
+/// One run of any kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Work {
     Store(RunSpec),
     Replay(ReplaySpec),
+    Arrivals(ArrivalSpec),
 }
 
 impl Work {
@@ -93,6 +99,7 @@ impl Work {
         match self {
             Work::Store(spec) => spec.op_count(),
             Work::Replay(spec) => spec.op_count(),
+            Work::Arrivals(spec) => spec.op_count(),
         }
     }
 
@@ -100,6 +107,7 @@ impl Work {
         match self {
             Work::Store(spec) => spec.label(),
             Work::Replay(spec) => spec.label(),
+            Work::Arrivals(spec) => spec.label(),
         }
     }
 }
@@ -224,6 +232,8 @@ pub fn repro(
             }
             Work::Replay(spec) => replays::execute(spec, size.seed, &watch.ops_done, is_stopped)
                 .map(|report| Outcome::Replay(Box::new(report))),
+            Work::Arrivals(spec) => arrivals::execute(spec, size.seed, &watch.ops_done, is_stopped)
+                .map(|report| Outcome::Arrivals(Box::new(report))),
         };
         let mut running = watch.lock();
         if let Some(at) = running.iter().position(|l| *l == label) {

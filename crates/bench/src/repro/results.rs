@@ -1,6 +1,7 @@
 //! What runs found: counters of every phase, states at milestones, one line a compaction.
 
 use super::Work;
+use super::arrivals::{ArrivalReport, ArrivalSpec};
 use super::replays::ReplaySpec;
 use super::spec::{Phase, RunSpec};
 use crate::latency::LatencySummary;
@@ -246,11 +247,12 @@ impl RunResult {
     }
 }
 
-/// What one run of either kind found.
+/// What one run of any kind found.
 #[derive(Clone, Debug)]
 pub(super) enum Outcome {
     Store(RunResult),
     Replay(Box<ReplayReport>),
+    Arrivals(Box<ArrivalReport>),
 }
 
 /// The results of all runs that were asked for; a run that could not be made has its reason.
@@ -271,7 +273,7 @@ impl Results {
     pub fn get(&self, spec: &RunSpec) -> Result<&RunResult, String> {
         match self.outcome(Work::Store(spec.clone()))? {
             Outcome::Store(result) => Ok(result),
-            Outcome::Replay(_) => Err("it is a replay".to_owned()),
+            _ => Err("it is no store".to_owned()),
         }
     }
 
@@ -282,7 +284,18 @@ impl Results {
     pub fn replay(&self, spec: &ReplaySpec) -> Result<&ReplayReport, String> {
         match self.outcome(Work::Replay(*spec))? {
             Outcome::Replay(report) => Ok(report),
-            Outcome::Store(_) => Err("it is a store".to_owned()),
+            _ => Err("it is no replay".to_owned()),
+        }
+    }
+
+    /// What the series `spec` came to.
+    ///
+    /// # Errors
+    /// Why there is nothing.
+    pub fn arrivals(&self, spec: &ArrivalSpec) -> Result<&ArrivalReport, String> {
+        match self.outcome(Work::Arrivals(*spec))? {
+            Outcome::Arrivals(report) => Ok(report),
+            _ => Err("it is no series".to_owned()),
         }
     }
 

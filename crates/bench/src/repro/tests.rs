@@ -3,7 +3,7 @@
 use super::*;
 
 /// The figures and tables of the five documents.
-const WANTED: [&str; 40] = [
+const WANTED: [&str; 46] = [
     "sealdb-2",
     "sealdb-3",
     "sealdb-table-2",
@@ -23,6 +23,12 @@ const WANTED: [&str; 40] = [
     "thesis-3.15",
     "thesis-3.16",
     "thesis-3.17",
+    "thesis-4.5",
+    "thesis-4.6",
+    "thesis-4.7",
+    "thesis-4.8",
+    "thesis-4.9",
+    "thesis-table-4.2",
     "geardb-gc-time",
     "geardb-gc-utilisation",
     "geardb-load",
@@ -102,6 +108,23 @@ fn pages_are_well_formed_and_say_what_could_not_be_run() {
         assert_eq!(page.missing.is_empty(), needs_none, "{}", figure.name);
         page.charts.iter().for_each(|chart| chart::tests::assert_well_formed(&chart.to_svg()));
     }
+}
+
+#[test]
+fn arrivals_are_drawn_at_three_time_scales() {
+    let reproduction = run(&["thesis-4.5", "thesis-4.7", "thesis-4.9"], 2);
+    for figure in &reproduction.figures {
+        let wanted = if figure.name == "thesis-4.9" { 2 } else { 3 };
+        assert_eq!(figure.page.charts.len(), wanted, "{}", figure.name);
+        assert_eq!(figure.page.missing, Vec::<String>::new());
+        for chart in &figure.page.charts {
+            chart::tests::assert_well_formed(&chart.to_svg());
+            assert!(chart.series.iter().all(|series| series.points.len() >= 50), "{}", chart.title);
+        }
+    }
+    let claims = &reproduction.figures[2].page.claims;
+    let poisson = claims.iter().find(|claim| claim.what == "Poisson, gaps at lag 1").unwrap();
+    assert!(poisson.ours.abs() < 0.05, "{poisson:?}");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! SMRDB (Pitchumani, thesis, chapter 3; SYSTOR 2015): the runs that its figures share.
+//! SMRDB (Pitchumani, thesis, chapter 3; SYSTOR 2015): the runs that its figures share; and arrivals,
+//! chapter 4, which share none with them.
 //!
 //! Setting of the thesis: a 3 TB 7200 rpm disk behind USB 3, written in bands of 80 MB; keys of 16
 //! bytes, values of 4 KB, memtables of 80 MB for all stores. Stand-in here: the mechanics of the
@@ -12,8 +13,10 @@
 //! reads of its own: so the thesis' conditions are 128 KB for all, and the layouts' own 4 MB beside
 //! them. (Through a block device the kernel may have read less.)
 
+pub(super) mod arrivals;
 pub(super) mod band_len;
 pub(super) mod delay;
+pub(super) mod hurst;
 pub(super) mod random_get;
 pub(super) mod random_put;
 pub(super) mod sequential_put;
