@@ -6,6 +6,17 @@
 //!     write    aaabbcc               to a zone of cleaning's own: one node where three were
 //! ```
 //!
+//! Cleaning keeps pace with the host, so that it never waits for a zone as a whole:
+//!
+//! ```text
+//!     room      what the host can still evict before it is down to the reserve
+//!     price     valid / garbage of the zones being cleaned: blocks moved for each block of room
+//!     a write of n blocks owes   n * price * (room at which cleaning begins / room)
+//! ```
+//!
+//! With just enough room a block pays for the room that it takes; with less of it, for more. A debt is paid by
+//! whole steps, and what one write cannot pay the next ones do.
+//!
 //! What the host wrote again meanwhile stays where it is then. A block that the write buffer has newer is
 //! moved all the same: the buffer's copy may not be in the journal yet.
 
@@ -16,16 +27,80 @@ use super::state::{STEP_LEN, State, Stream};
 use super::summaries::Part;
 use imbrex_disk::{BlockRange, Blocks, DiskError, ZoneId};
 
+/// Cleaning begins when so many more zones are free than the reserve.
+const CLEAN_AHEAD_ZONE_COUNT: usize = 1;
+/// What cleaning does at most for one write: so much, or so many times the write's length, or so many times when
+/// no more than a sixteenth of a zone is left of the room.
+const PAID_LEN_MAX: u64 = 6 * STEP_LEN;
+const PAID_FACTOR: u64 = 24;
+const PAID_FACTOR_MAX: u64 = 32;
+const LAST_ROOM_SHARE: u64 = 16;
+/// With less garbage than that in the best zone only space counts: then it is read as it lies, which takes a
+/// disk a third of the time.
+const RARE_GARBAGE_PERMILLE: u64 = 250;
+
+/// How far cleaning is behind the host.
+#[derive(Debug, Default)]
+pub(super) struct Debt {
+    /// Blocks to move.
+    blocks: u64,
+    /// Zones that the cleaning under way has taken for what it moves.
+    pub(super) taken_zones: usize,
+}
+
 /// A cleaning under way.
 #[derive(Debug)]
 pub(super) struct Cleaning {
     zones: Vec<ZoneId>,
-    /// What was valid in them, by LBA, and how far it is moved: of the next one, what is left.
+    /// What was valid in them when they were chosen, and what not.
+    valid: Blocks,
+    garbage: Blocks,
+    /// What was valid in them, by LBA or, where only space counts, as it lies; of the next one, what is left.
     runs: Vec<BlockRange>,
     next: usize,
 }
 
 impl State {
+    /// Cleans as much as `written` blocks of the host ask for; see the module.
+    pub(super) fn clean_apace(&mut self, written: Blocks) -> Result<(), DiskError> {
+        let Some(cleaning) = &self.cleaning else {
+            return self.room_step().map(|_| ());
+        };
+        let zone_len = self.superblock.zone_len.get();
+        let spare = self.pool.free().saturating_sub(self.reserve()) as u64;
+        let in_zone =
+            self.open[Stream::Host as usize].map_or(0, |zone| self.pool.rest(zone).1.get());
+        let room = u128::from(in_zone + spare * zone_len).max(1);
+        let room_at_start = u128::from(CLEAN_AHEAD_ZONE_COUNT as u64 * zone_len);
+        let garbage = u128::from(cleaning.garbage.get()).max(1);
+        let owed = u128::from(written.get()) * u128::from(cleaning.valid.get()) * room_at_start
+            / (garbage * room);
+        let is_last = room < u128::from(zone_len / LAST_ROOM_SHARE);
+        let factor = if is_last { PAID_FACTOR_MAX } else { PAID_FACTOR };
+        let most = PAID_LEN_MAX.max(factor * written.get());
+        self.debt.blocks = self.debt.blocks.saturating_add(u64::try_from(owed).unwrap_or(u64::MAX));
+        let mut paid = 0;
+        while STEP_LEN <= self.debt.blocks && paid < most && self.cleaning.is_some() {
+            let done = self.clean_step(false)?;
+            self.debt.blocks = self.debt.blocks.saturating_sub(done);
+            paid += done;
+        }
+        Ok(())
+    }
+
+    /// A step towards more free zones, if there are few.
+    pub(super) fn room_step(&mut self) -> Result<u64, DiskError> {
+        if self.reserve() + CLEAN_AHEAD_ZONE_COUNT < self.pool.free() {
+            self.debt.blocks = 0;
+            return Ok(0);
+        }
+        if self.pool.count(Use::Emptied) > 0 {
+            self.reclaim()?;
+            return Ok(1);
+        }
+        self.clean_step(false)
+    }
+
     /// Moves a piece of what is valid in the zones being cleaned; says how many blocks it read.
     pub(super) fn clean_step(&mut self, is_urgent: bool) -> Result<u64, DiskError> {
         if self.cleaning.is_none() && !self.begin_cleaning(is_urgent) {
@@ -60,6 +135,7 @@ impl State {
                 let place = piece.and_then(|piece| piece.at);
                 let zone = place.and_then(|at| self.pool.zone_of(at)).map(|slot| slot.zone);
                 zone.into_iter().for_each(|zone| self.pool.set(zone, Use::Unreadable));
+                self.debt.taken_zones = 0;
                 return Ok(moved);
             }
             Err(error) => return Err(error),
@@ -69,27 +145,31 @@ impl State {
         } else {
             self.counters.cleanings += 1;
             self.counters.cleaned_zones += cleaning.zones.len() as u64;
+            self.debt.taken_zones = 0;
             self.commit()?;
         }
         Ok(moved)
     }
 
     fn begin_cleaning(&mut self, is_urgent: bool) -> bool {
-        let order = match self.options.cleaning {
-            // Only space counts now.
-            CleaningOrder::MostMerged { chosen_count, .. } if is_urgent => {
-                CleaningOrder::MostGarbage { chosen_count }
-            }
-            order => order,
-        };
         let sealed = self.pool.iter().filter(|slot| slot.used == Use::Sealed);
         let fills = sealed.map(|slot| ZoneFill {
             zone: slot.zone,
             written: slot.written(),
             valid: self.map.valid(slot.zone),
         });
-        let is_worth_it = |fill: &ZoneFill| fill.valid < fill.written;
-        let found = candidates(order, fills.filter(is_worth_it));
+        let fills: Vec<ZoneFill> = fills.filter(|fill| fill.valid < fill.written).collect();
+        let has_garbage = |fill: &ZoneFill| {
+            RARE_GARBAGE_PERMILLE * fill.written.get() <= 1000 * (fill.written - fill.valid).get()
+        };
+        let is_urgent = is_urgent || !fills.iter().any(has_garbage);
+        let chosen_count = self.options.cleaning.chosen_count();
+        let order = if is_urgent {
+            CleaningOrder::MostGarbage { chosen_count }
+        } else {
+            self.options.cleaning
+        };
+        let found = candidates(order, fills);
         let content = |&zone: &ZoneId| ZoneContent {
             zone,
             written: self.pool.get(zone).map_or(Blocks::ZERO, PoolZone::written),
@@ -102,16 +182,17 @@ impl State {
         }
         let chosen_contents = contents.into_iter().filter(|c| chosen.zones.contains(&c.zone));
         let mut runs: Vec<BlockRange> = chosen_contents.flat_map(|content| content.runs).collect();
-        runs.sort_unstable();
         if is_urgent {
             self.counters.urgent_cleanings += 1;
         } else {
+            runs.sort_unstable();
             self.counters.timely_cleanings += 1;
             self.counters.merged_nodes += chosen.merged_nodes;
             self.counters.cleaned_written_blocks += chosen.written.get();
             self.counters.cleaned_garbage_blocks += chosen.garbage().get();
         }
-        self.cleaning = Some(Cleaning { zones: chosen.zones, runs, next: 0 });
+        let (valid, garbage) = (chosen.valid, chosen.garbage());
+        self.cleaning = Some(Cleaning { zones: chosen.zones, valid, garbage, runs, next: 0 });
         true
     }
 

@@ -627,12 +627,15 @@ fn load_part(state: &mut State, range: BlockRange, at: Pba) -> Result<(), Driver
 
 /// Says what each zone is now, and writes that down before anything else is written.
 fn settle(state: &mut State, named: &BTreeSet<ZoneId>) -> Result<(), DriverError> {
-    let is_blank =
-        |slot: &&PoolZone| slot.used == Use::Sealed && state.map.valid(slot.zone).is_zero();
-    let blank: Vec<ZoneId> = state.pool.iter().filter(is_blank).map(|slot| slot.zone).collect();
-    for zone in blank {
-        let waits = named.contains(&zone);
-        state.pool.set(zone, if waits { Use::Recorded } else { Use::Resettable });
+    for slot in state.pool.iter().copied().collect::<Vec<_>>() {
+        let is_blank = slot.used == Use::Sealed && state.map.valid(slot.zone).is_zero();
+        // One that is named may be empty: its data did not reach the platter, and what is written there now would
+        // be taken for them if this recovery is cut short.
+        if named.contains(&slot.zone) && (is_blank || slot.used == Use::Free) {
+            state.pool.set(slot.zone, Use::Recorded);
+        } else if is_blank {
+            state.pool.set(slot.zone, Use::Resettable);
+        }
     }
     // Zones that are written in part take what comes next.
     let part = |slot: &&PoolZone| slot.used == Use::Sealed && !slot.is_full();

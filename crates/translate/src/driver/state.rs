@@ -3,7 +3,7 @@
 
 use super::buffer::{Buffer, JournalIndex};
 use super::checkpoint::Writing;
-use super::clean::Cleaning;
+use super::clean::{Cleaning, Debt};
 use super::format::{self, RECORD_COUNT_MAX, Record, Superblock, encode_header};
 use super::journal::{Journal, JournalUse};
 use super::mapping::{Mapping, MappingError, PbaRange};
@@ -30,8 +30,6 @@ const WATERMARK_PERMILLE: u64 = 900;
 /// Zones that only cleaning, checkpoints and a full journal may take, besides those of two checkpoints
 /// and of one cleaning.
 const RESERVE_ZONE_COUNT: usize = 4;
-/// Cleaning begins when so many more are free than the reserve.
-const CLEAN_AHEAD_ZONE_COUNT: usize = 2;
 /// The blocks of a zone that take superblocks.
 pub(super) const SUPERBLOCK_COUNT: u64 = 1024;
 
@@ -63,6 +61,8 @@ pub(super) struct State {
     pub(super) open: [Option<ZoneId>; 2],
     pub(super) evicting: Option<BlockRange>,
     pub(super) cleaning: Option<Cleaning>,
+    /// What cleaning owes the host's writes; see [`State::clean_apace`].
+    pub(super) debt: Debt,
     pub(super) writing: Option<Writing>,
     pub(super) counters: DriverCounters,
     /// What went from memory to data zones, in order, if the options ask for the list.
@@ -119,6 +119,7 @@ impl State {
             open: [None; 2],
             evicting: None,
             cleaning: None,
+            debt: Debt::default(),
             writing: None,
             counters: DriverCounters::default(),
             evictions: Vec::new(),
@@ -347,11 +348,12 @@ impl State {
     fn place(&mut self, stream: Stream) -> Result<(ZoneId, Pba, Blocks), DiskError> {
         if self.open[stream as usize].is_none() {
             if stream == Stream::Host && !self.is_emptying_journal {
-                self.make_room(self.reserve())?;
+                self.make_room()?;
             }
             // Making room may have opened one, to empty the journal.
             if self.open[stream as usize].is_none() {
                 let zone = self.take_zone(Use::Open)?;
+                self.debt.taken_zones += usize::from(stream == Stream::Cleaning);
                 self.pool.set_generation(zone, self.seq);
                 self.records.push(Record::Opened { zone, generation: self.seq });
                 self.open[stream as usize] = Some(zone);
@@ -362,8 +364,9 @@ impl State {
         Ok((zone, at, room))
     }
 
-    fn reserve(&self) -> usize {
-        let cleaning = self.options.cleaning.chosen_count();
+    /// Zones that the host does not get. A cleaning under way has some of its own already.
+    pub(super) fn reserve(&self) -> usize {
+        let cleaning = self.options.cleaning.chosen_count().saturating_sub(self.debt.taken_zones);
         RESERVE_ZONE_COUNT + cleaning + 2 * self.superblock.checkpoint.zones.len().max(1)
     }
 
@@ -378,9 +381,9 @@ impl State {
         Ok(zone)
     }
 
-    /// Sees to it that more than `kept` zones are free.
-    fn make_room(&mut self, kept: usize) -> Result<(), DiskError> {
-        while self.pool.free() <= kept {
+    /// Sees to it that more zones are free than the reserve.
+    fn make_room(&mut self) -> Result<(), DiskError> {
+        while self.pool.free() <= self.reserve() {
             if self.pool.count(Use::Emptied) + self.pool.count(Use::Recorded) > 0 {
                 self.reclaim()?;
             } else if self.clean_step(true)? == 0 {
@@ -391,7 +394,7 @@ impl State {
     }
 
     /// Makes zones resettable in which nothing is valid: a record, and a flush.
-    fn reclaim(&mut self) -> Result<(), DiskError> {
+    pub(super) fn reclaim(&mut self) -> Result<(), DiskError> {
         for zone in self.pool.promote(Use::Emptied, Use::Recorded) {
             self.records.push(Record::Emptied { zone });
         }
@@ -543,17 +546,25 @@ impl State {
     fn pace(&mut self, written: Blocks) -> Result<(), DiskError> {
         let mut budget = (3 * written.get()).max(64);
         while budget > 0 {
-            let done = self.work_step()?;
+            let done = self.memory_step()?;
             if done == 0 {
                 break;
             }
             budget = budget.saturating_sub(done);
         }
-        Ok(())
+        self.clean_apace(written)
     }
 
     /// A step of what is due; says how many blocks it moved, 0 if nothing is due.
     pub(super) fn work_step(&mut self) -> Result<u64, DiskError> {
+        match self.memory_step()? {
+            0 => self.room_step(),
+            done => Ok(done),
+        }
+    }
+
+    /// A step of what the write buffer and the journal ask for.
+    fn memory_step(&mut self) -> Result<u64, DiskError> {
         if self.writing.is_some() {
             return self.checkpoint_step();
         }
@@ -575,13 +586,6 @@ impl State {
             && !self.copies.active(zone).is_zero()
         {
             return self.recycle_step(zone);
-        }
-        if self.pool.free() <= self.reserve() + CLEAN_AHEAD_ZONE_COUNT {
-            if self.pool.count(Use::Emptied) > 0 {
-                self.reclaim()?;
-                return Ok(1);
-            }
-            return self.clean_step(false);
         }
         Ok(0)
     }
