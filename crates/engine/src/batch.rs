@@ -204,9 +204,14 @@ impl<'a> SingleOp<'a> {
         let mut value_len = [0; VARINT_LEN_MAX];
         let value_len_len = match kind {
             Kind::Delete => 0,
-            Kind::Put | Kind::RangeDelete => put_varint(&mut value_len, 0, len_of(value)),
+            _ => put_varint(&mut value_len, 0, len_of(value)),
         };
         SingleOp { head, head_len, key, value_len, value_len_len, value }
+    }
+
+    /// Where in the record the value begins.
+    pub(crate) fn value_offset(&self) -> u64 {
+        (self.head_len + self.key.len() + self.value_len_len) as u64
     }
 
     /// The record's pieces, in order.
@@ -252,6 +257,8 @@ pub(crate) struct Op<'a> {
     pub(crate) key: &'a [u8],
     /// The value; the end of a range delete; empty for a delete.
     pub(crate) value: &'a [u8],
+    /// Where in the batch's bytes that begins.
+    pub(crate) value_offset: u64,
 }
 
 /// Why bytes are not a batch: where, and what is wrong there.
@@ -377,11 +384,13 @@ impl<'a> Reader<'a> {
             }
             Kind::Delete => &[],
             Kind::RangeDelete => self.key()?,
+            Kind::PutAt => return Err(damage("unknown kind of operation")),
         };
         if kind == Kind::RangeDelete && key >= value {
             return Err(damage("range that does not end after its start"));
         }
-        Ok(Op { keyspace, kind, key, value })
+        let value_offset = (self.at - value.len()) as u64;
+        Ok(Op { keyspace, kind, key, value, value_offset })
     }
 
     fn key(&mut self) -> Result<&'a [u8], BatchDamage> {

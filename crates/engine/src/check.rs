@@ -155,7 +155,7 @@ fn check_order(
             )));
         }
         oldest_run = run;
-        read_bytes += (user_key.len() + merged.value().len()) as u64;
+        read_bytes += (user_key.len() + merged.value_len()) as u64;
         if read_bytes - asked_bytes >= ASK_LEN_BYTES {
             asked_bytes = read_bytes;
             ask(read_bytes)?;

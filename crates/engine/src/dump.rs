@@ -33,7 +33,7 @@ const SHOWN_LEN_BYTES_MAX: usize = 60;
 /// # Errors
 /// [`EngineError::Corrupt`], [`EngineError::Files`]; the lines before it stand.
 pub fn dump_table(file: Arc<dyn FileReader>, sink: DumpSink<'_>) -> Result<(), EngineError> {
-    Table::open(file, Arc::new(BlockCache::new(0)))?.describe(true, sink)
+    Table::open_any(file, Arc::new(BlockCache::new(0)))?.describe(true, sink)
 }
 
 /// Tells what the log in `file` holds: every batch and operation, and how the log ends.
@@ -90,7 +90,7 @@ pub fn dump_log(
 
 fn batch_lines(offset: u64, batch: &BatchView<'_>, sink: DumpSink<'_>) {
     sink(&format!("batch of {} in the frame at byte {offset}", batch.op_count()));
-    for (seq, Op { keyspace, kind, key, value }) in batch.ops() {
+    for (seq, Op { keyspace, kind, key, value, .. }) in batch.ops() {
         let line = operation(seq, Some(kind), key, value);
         sink(&format!("  keyspace {} {line}", keyspace.0));
     }
@@ -173,7 +173,7 @@ fn operation(seq: Seq, kind: Option<Kind>, key: &[u8], value: &[u8]) -> String {
         Some(Kind::Put) => format!("#{seq} put {key} = {}", shown(value)),
         Some(Kind::Delete) => format!("#{seq} delete {key}"),
         Some(Kind::RangeDelete) => format!("#{seq} delete {key}..{}", shown(value)),
-        None => format!("#{seq} of no known kind: {key}"),
+        Some(Kind::PutAt) | None => format!("#{seq} of no known kind: {key}"),
     }
 }
 

@@ -46,6 +46,7 @@ pub(crate) fn flush_task(
         tombstones: FragmentedTombstones::default(),
         is_together: false,
         source,
+        band: slot.band().filter(|_| source == Source::Memory).cloned(),
     };
     let tombstones = slot.mem.range_tombstones().into_iter().map(|t| (0, t)).collect();
     let snapshots = store.snapshots.list();
@@ -63,7 +64,8 @@ impl Flush {
         let outputs = task.finish(store)?;
         let out_len_bytes = outputs.len_bytes();
         let kind = CommitKind::Upkeep;
-        let mut change = Change { add: outputs.files, kind, ..Change::default() };
+        let mut change =
+            Change { add: outputs.files, bands: outputs.bands, kind, ..Change::default() };
         change.edit.tables_added = outputs.added;
         let floor: LogId = self.slot.end_log();
         change.edit.log_floors.push((self.keyspace.id, floor));

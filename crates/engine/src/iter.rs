@@ -32,6 +32,16 @@ pub(crate) trait InternalIter: Send {
     /// The entry's key.
     fn key(&self) -> InternalKey<'_>;
 
-    /// The entry's value.
+    /// Sees to it that [`InternalIter::value`] has the entry's value. Only while `valid`.
+    fn load_value(&mut self) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    /// The entry's value. Only after [`InternalIter::load_value`].
     fn value(&self) -> &[u8];
+
+    /// How long the entry's value is.
+    fn value_len(&self) -> usize {
+        self.value().len()
+    }
 }

@@ -32,6 +32,8 @@ pub(crate) enum Kind {
     Delete = 2,
     /// No key in `[key, value)` has a value.
     RangeDelete = 3,
+    /// The key has a value, and this entry of a table says where in its file (`table::values`).
+    PutAt = 4,
 }
 
 impl Kind {
@@ -41,6 +43,7 @@ impl Kind {
             1 => Some(Kind::Put),
             2 => Some(Kind::Delete),
             3 => Some(Kind::RangeDelete),
+            4 => Some(Kind::PutAt),
             _ => None,
         }
     }

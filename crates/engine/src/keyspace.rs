@@ -12,6 +12,7 @@
 //!       at or below that number which the super version lacks is newer than everything it has.
 
 use crate::EngineError;
+use crate::band::Band;
 use crate::batch::KeyspaceId;
 use crate::cache::BlockCache;
 use crate::compaction::{Pressure, policy};
@@ -24,11 +25,13 @@ use crate::table::{TableLookup, key_hash};
 use crate::version::edit::LogId;
 use crate::version::state::KeyspaceEntry;
 use crate::version::{TableSlot, Version};
+use crate::wal::Wal;
 use arc_swap::{ArcSwap, Guard};
 use bytes::Bytes;
+use imbrex_record_log::Place;
 use parking_lot::Mutex;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 const NO_LOG: u64 = u64::MAX;
 
@@ -42,6 +45,8 @@ pub(crate) struct MemSlot {
     end_log: AtomicU64,
     /// Its long keys together: tables are named by their keys.
     long_key_len_bytes: AtomicU64,
+    /// Where its values lie in its log, if that is to become a table.
+    band: OnceLock<Arc<Band>>,
 }
 
 impl MemSlot {
@@ -51,7 +56,19 @@ impl MemSlot {
             first_log: AtomicU64::new(NO_LOG),
             end_log: AtomicU64::new(NO_LOG),
             long_key_len_bytes: AtomicU64::new(0),
+            band: OnceLock::new(),
         })
+    }
+
+    /// The log that can become a table, if there is one.
+    pub(crate) fn band(&self) -> Option<&Arc<Band>> {
+        self.band.get().filter(|band| band.is_sound())
+    }
+
+    /// Notes where in log `log` the value of a write begins.
+    pub(crate) fn note_place(&self, log: LogId, wal: &Arc<Wal>, seq: Seq, place: Place) {
+        let band = self.band.get_or_init(|| Arc::new(Band::new(log, Arc::clone(wal))));
+        band.note(log, seq, place);
     }
 
     /// The oldest log with a write of this memtable; `None` while it is empty.
@@ -101,6 +118,7 @@ impl MemSlot {
         match kind {
             Kind::Put | Kind::Delete => self.mem.insert(key, Trailer::new(seq, kind), value),
             Kind::RangeDelete => self.mem.insert_range_tombstone(key, value, seq),
+            Kind::PutAt => unreachable!("only tables say where a value lies"),
         }
     }
 }

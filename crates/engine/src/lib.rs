@@ -72,6 +72,7 @@
 //! # Durability
 #![doc = include_str!("../../../docs/durability.md")]
 
+mod band;
 mod batch;
 mod cache;
 mod check;

@@ -48,8 +48,14 @@ impl<I: InternalIter + ?Sized> InternalIter for Box<I> {
     fn key(&self) -> InternalKey<'_> {
         (**self).key()
     }
+    fn load_value(&mut self) -> Result<(), EngineError> {
+        (**self).load_value()
+    }
     fn value(&self) -> &[u8] {
         (**self).value()
+    }
+    fn value_len(&self) -> usize {
+        (**self).value_len()
     }
 }
 
@@ -272,8 +278,19 @@ impl<I: InternalIter> InternalIter for MergingIter<I> {
     }
 
     #[inline]
+    fn load_value(&mut self) -> Result<(), EngineError> {
+        let source = &mut self.sources[self.heap[0].source as usize];
+        source.load_value().inspect_err(|_| self.heap.clear())
+    }
+
+    #[inline]
     fn value(&self) -> &[u8] {
         self.sources[self.heap[0].source as usize].value()
+    }
+
+    #[inline]
+    fn value_len(&self) -> usize {
+        self.sources[self.heap[0].source as usize].value_len()
     }
 }
 

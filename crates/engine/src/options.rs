@@ -29,6 +29,11 @@ pub struct Options {
     /// How much of the log is kept in memory before it goes to its file: what a crash takes of the
     /// writes that were not synced, at most.
     pub log_frame_len_bytes: usize,
+    /// Whether a log that is full becomes a table of level 0 as it lies, instead of its memtable being
+    /// written again: writes cost half until the first compaction, reads of what was not
+    /// compacted yet cost a seek for every value. For stores with one keyspace: a log with the writes of several is
+    /// flushed as usual.
+    pub logs_are_tables: bool,
     /// Memory for cached data blocks.
     pub block_cache_len_bytes: u64,
     /// Compactions that may run at a time, besides one flush. A disk has one head: two would send it
@@ -55,6 +60,7 @@ impl Default for Options {
             immutable_memtable_count_max: 1,
             log_len_bytes_max: 256 << 20,
             log_frame_len_bytes: 64 << 10,
+            logs_are_tables: false,
             block_cache_len_bytes: 64 << 20,
             max_background_jobs: 1,
             compaction_read_len_bytes: 1 << 20,

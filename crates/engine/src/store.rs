@@ -31,6 +31,7 @@ use crate::metrics::Tally;
 use crate::options::Options;
 use crate::room::FullAt;
 use crate::snapshot::Snapshots;
+use crate::version::TableId;
 use crate::version::edit::{Counters, LogId, VersionEdit};
 use crate::version::format::{self, RecordKind};
 use crate::version::state::StoreState;
@@ -137,6 +138,8 @@ pub(crate) struct Change {
     pub(crate) remove: Vec<String>,
     pub(crate) link: Vec<(String, String)>,
     pub(crate) level: Vec<(String, u8)>,
+    /// Logs that become tables.
+    pub(crate) bands: Vec<(LogId, TableId)>,
     /// Memtables that are in tables with this change.
     pub(crate) flushed: Vec<(KeyspaceId, Arc<MemSlot>)>,
     /// Logs that are removed end with this write at the latest.
@@ -280,14 +283,22 @@ impl Store {
         }
         let (record, lens) =
             versions.record(&edit, &state, &self.files.space().catalog, change.kind);
+        let (mut rename, mut link) = (Vec::new(), change.link);
+        for (log, table) in change.bands {
+            let names = (log.file_name(), table.file_name());
+            // Who replays logs needs all of them, also those that hold nothing for him.
+            let is_needed = !remove.contains(&names.0);
+            remove.retain(|name| *name != names.0);
+            if is_needed { &mut link } else { &mut rename }.push(names);
+        }
         let commit = Commit {
             remove,
-            link: change.link,
+            rename,
+            link,
             add: change.add,
             level: change.level,
             app: Some(record),
             kind: change.kind,
-            ..Commit::default()
         };
         self.files.commit(commit).map_err(|source| self.files_failed("commit", source))?;
         for add in &edit.tables_added {

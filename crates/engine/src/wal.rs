@@ -28,7 +28,7 @@ pub(crate) use replay::{LogSource, Replayed, replay};
 
 use crate::EngineError;
 use imbrex_files::{FilesError, LogWriter};
-use imbrex_record_log::{BLOCK_LEN_BYTES, Encoder, RecordTooLong, Resume};
+use imbrex_record_log::{BLOCK_LEN_BYTES, Encoder, Place, RecordTooLong, Resume};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 
@@ -57,6 +57,7 @@ pub(crate) struct Wal {
     name: String,
     log_id: u64,
     log: Arc<dyn LogWriter>,
+    frame_len_bytes: usize,
     tail: Mutex<Tail>,
     /// Held while somebody syncs: those who wait for it find their records synced as well.
     durable: Mutex<WalPosition>,
@@ -93,10 +94,11 @@ impl Wal {
             is_closed: false,
         };
         let durable = Mutex::new(WalPosition::default());
-        Wal { name, log_id, log, tail: Mutex::new(tail), durable }
+        Wal { name, log_id, log, frame_len_bytes, tail: Mutex::new(tail), durable }
     }
 
-    /// Appends one record made of `parts` and returns how far the log reaches with it.
+    /// Appends one record made of `parts` and returns how far the log reaches with it, and where its
+    /// content begins.
     ///
     /// It is in memory on return; durable after [`Wal::sync_to`]. Cost: one copy, and one write for
     /// every full frame.
@@ -104,7 +106,7 @@ impl Wal {
     /// # Errors
     /// [`EngineError::Files`]: the record is not in the log; after a lack of space the log can go on,
     /// after anything else it takes no more writes and the store must be opened again.
-    pub(crate) fn append(&self, parts: &[&[u8]]) -> Result<WalPosition, EngineError> {
+    pub(crate) fn append(&self, parts: &[&[u8]]) -> Result<(WalPosition, Place), EngineError> {
         let mut tail = self.open_tail()?;
         // Before the record is pushed: once it is, it can no longer be refused.
         self.hand_on(&mut tail)?;
@@ -112,12 +114,15 @@ impl Wal {
         let too_long = |RecordTooLong { .. }| EngineError::BatchLen {
             max_bytes: crate::batch::BATCH_LEN_BYTES_MAX,
         };
+        let place;
         if len_bytes <= PIECEWISE_LEN_BYTES {
+            place = tail.encoder.place_of_next(len_bytes as u64);
             tail.encoder.push(parts).map_err(too_long)?;
         } else {
             // What is in memory goes first, so that failing halfway costs this record alone.
             tail.encoder.seal();
             self.hand_on(&mut tail)?;
+            place = tail.encoder.place_of_next(len_bytes as u64);
             let mut append = |bytes: &[u8]| self.log.append(bytes).map(|_| ());
             let pushed = tail.encoder.push_to(parts, &mut append).map_err(too_long)?;
             if let Err(source) = pushed {
@@ -127,7 +132,7 @@ impl Wal {
         }
         tail.position.0 += 1;
         tail.is_restart_due = false;
-        Ok(tail.position)
+        Ok((tail.position, place))
     }
 
     /// Makes all records up to `position` durable; those that were appended meanwhile as well.
@@ -171,6 +176,15 @@ impl Wal {
     /// # Errors
     /// As [`Wal::sync_to`]: the successor must not be created.
     pub(crate) fn finish(&self) -> Result<(), EngineError> {
+        self.close()?;
+        self.log.finish().map_err(|source| self.failed(source))
+    }
+
+    /// As [`Wal::finish`], but something else may be appended to the file.
+    ///
+    /// # Errors
+    /// As [`Wal::finish`].
+    pub(crate) fn close(&self) -> Result<(), EngineError> {
         let mut tail = self.open_tail()?;
         if tail.is_restart_due {
             // An empty record, which replay skips: its frame says that the half record is none.
@@ -180,7 +194,22 @@ impl Wal {
         drop(tail);
         self.sync()?;
         self.tail.lock().is_closed = true;
-        self.log.finish().map_err(|source| self.failed(source))
+        Ok(())
+    }
+
+    /// Its file.
+    pub(crate) fn file(&self) -> &dyn LogWriter {
+        &*self.log
+    }
+
+    /// How long its frames are, but for the last one before a sync.
+    pub(crate) fn frame_len_bytes(&self) -> usize {
+        self.frame_len_bytes
+    }
+
+    /// Whether it went on behind half a record: then frames have other lengths from there on.
+    pub(crate) fn was_restarted(&self) -> bool {
+        self.tail.lock().incarnation > 0
     }
 
     /// How far the log reaches.

@@ -21,6 +21,7 @@ use crate::store::{Store, gate};
 use crate::version::edit::LogId;
 use crate::wal::{Wal, WalPosition};
 use imbrex_files::{CommitKind, FileKind, Hints};
+use imbrex_record_log::Place;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -38,6 +39,9 @@ pub(crate) struct Writer {
     pub(crate) op_count: u64,
     /// What the logs before this one wrote.
     finished_log_bytes: u64,
+    /// Whose writes the log has, and whether it has those of others too.
+    log_owner: Option<KeyspaceId>,
+    is_log_shared: bool,
 }
 
 impl Writer {
@@ -49,7 +53,14 @@ impl Writer {
             user_bytes: 0,
             op_count: 0,
             finished_log_bytes: 0,
+            log_owner: None,
+            is_log_shared: false,
         }
+    }
+
+    /// Notes that the log has writes of `keyspace`.
+    fn note_owner(&mut self, keyspace: KeyspaceId) {
+        self.is_log_shared |= *self.log_owner.get_or_insert(keyspace) != keyspace;
     }
 
     /// All that was written to logs.
@@ -86,10 +97,15 @@ impl Store {
         }
         let seq = writer.next_seq;
         let op = SingleOp::new(seq, keyspace.id, kind, key, value);
-        let (wal, position) = self.log(&writer, &op.parts())?;
-        let wal = options.sync.then(|| Arc::clone(wal));
+        let (wal, position, content) = self.log(&writer, &op.parts())?;
         let view = keyspace.view();
         view.active.note_log(writer.log);
+        if self.options.logs_are_tables {
+            let place = content.advanced(op.value_offset(), wal.frame_len_bytes());
+            view.active.note_place(writer.log, wal, seq, place);
+        }
+        let wal = options.sync.then(|| Arc::clone(wal));
+        writer.note_owner(keyspace.id);
         view.active.insert(kind, key, seq, value);
         self.end_write(&mut writer, seq, 1, len_bytes);
         drop(view);
@@ -131,21 +147,26 @@ impl Store {
             self.check_long_write(batch.len_bytes() as u64)?;
         }
         let first_seq = writer.next_seq;
-        let (wal, position) = self.log(&writer, &[batch.encode(first_seq)])?;
-        let wal = options.sync.then(|| Arc::clone(wal));
+        let (wal, position, content) = self.log(&writer, &[batch.encode(first_seq)])?;
+        let (wal, log) = (Arc::clone(wal), writer.log);
         let mut len_bytes = 0;
         let mut last_seq = first_seq;
         for (seq, op) in batch.view().ops() {
             let keyspace = touched.iter().find(|keyspace| keyspace.id == op.keyspace);
             let view = keyspace.expect("every keyspace of the batch was looked up").view();
-            view.active.note_log(writer.log);
+            view.active.note_log(log);
+            if self.options.logs_are_tables {
+                let place = content.advanced(op.value_offset, wal.frame_len_bytes());
+                view.active.note_place(log, &wal, seq, place);
+            }
+            writer.note_owner(op.keyspace);
             view.active.insert(op.kind, op.key, seq, op.value);
             len_bytes += op.key.len() + op.value.len();
             last_seq = seq;
         }
         self.end_write(&mut writer, last_seq, batch.len() as u64, len_bytes);
         drop(writer);
-        wal.map_or(Ok(()), |wal| self.sync_to(&wal, position))
+        if options.sync { self.sync_to(&wal, position) } else { Ok(()) }
     }
 
     fn check_long_keys(&self, len_bytes: u64) -> Result<(), EngineError> {
@@ -160,10 +181,10 @@ impl Store {
         &self,
         writer: &'w Writer,
         parts: &[&[u8]],
-    ) -> Result<(&'w Arc<Wal>, WalPosition), EngineError> {
+    ) -> Result<(&'w Arc<Wal>, WalPosition, Place), EngineError> {
         let wal = writer.wal.as_ref().expect("make_room left a log to write to");
         match wal.append(parts) {
-            Ok(position) => Ok((wal, position)),
+            Ok((position, content)) => Ok((wal, position, content)),
             // A batch that is too long for any log is its writer's affair.
             Err(error @ EngineError::BatchLen { .. }) => Err(error),
             Err(error) => Err(self.failed(error)),
@@ -215,15 +236,24 @@ impl Store {
         which: &dyn Fn(&KeyspaceState) -> bool,
     ) -> Result<(), EngineError> {
         if let Some(wal) = &writer.wal {
-            wal.finish().map_err(|error| self.failed(error))?;
+            let becomes_table = self.options.logs_are_tables && !writer.is_log_shared;
+            let ended = if becomes_table { wal.close() } else { wal.finish() };
+            ended.map_err(|error| self.failed(error))?;
             writer.finished_log_bytes += wal.len_bytes();
             self.end_log(writer.log, wal.len_bytes());
             writer.wal = None;
         }
+        let was_shared = writer.is_log_shared;
         self.start_log(writer)?;
         let keeps_old_logs = self.log_keepers();
         for keyspace in self.all_keyspaces() {
-            let is_due = which(&keyspace) || keeps_old_logs.contains(&keyspace.id);
+            // A band has the writes of one memtable, so that both end together (B1).
+            let is_due = which(&keyspace)
+                || keeps_old_logs.contains(&keyspace.id)
+                || self.options.logs_are_tables;
+            if was_shared && let Some(band) = keyspace.view().active.band() {
+                band.spoil();
+            }
             if is_due && !keyspace.view().active.mem.is_empty() {
                 keyspace.rotate(writer.log);
             }
@@ -259,6 +289,7 @@ impl Store {
         let wal = Wal::new(name, log, frame_id, self.options.log_frame_len_bytes);
         writer.wal = Some(Arc::new(wal));
         writer.log = id;
+        (writer.log_owner, writer.is_log_shared) = (None, false);
         self.add_log(id, writer.next_seq);
         Ok(())
     }

@@ -35,6 +35,7 @@ mod room;
 mod space;
 mod space_report;
 mod spare_chunks;
+mod tail;
 mod tiers;
 
 pub use api::{
@@ -49,6 +50,7 @@ pub use placement::{PlacementKind, PlacementOptions};
 pub use report::{FilesStats, ZoneUse, ZoneUseKind};
 pub use room::{CatalogUse, CommitKind};
 pub use space_report::SpaceReport;
+pub use tail::tail_of;
 pub use tiers::{FLASH_LAYOUT_NAME, FlashError, FlashOptions, TierStats, TieredFiles};
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use crate::format::{
     BLOCK_LEN_BYTES, FRAME_LEN_BYTES_DEFAULT, FRAME_LEN_BYTES_MAX, HEADER_LEN_BYTES, Header,
     RECORD_LEN_BYTES_MAX, VARINT_LEN_BYTES_MAX, put_varint,
 };
+use crate::place::Place;
 
 /// How many ready bytes [`Encoder::push_to`] collects before it hands them on.
 const HAND_ON_LEN_BYTES: usize = 1 << 20;
@@ -123,6 +124,15 @@ impl Encoder {
             }
         }
         Ok(Ok(()))
+    }
+
+    /// Where the content of a record of `len_bytes` will begin if it is pushed next.
+    pub fn place_of_next(&self, len_bytes: u64) -> Place {
+        let offset =
+            if self.is_sealed() { HEADER_LEN_BYTES } else { self.buffer.len() - self.frame_start };
+        let start = Place { frame_blocks: self.position_blocks, offset_bytes: offset as u32 };
+        let varint_len = put_varint(len_bytes, &mut [0; VARINT_LEN_BYTES_MAX]);
+        start.advanced(varint_len as u64, self.frame_len_bytes)
     }
 
     /// Closes the open frame, if there is one, padded to whole blocks: everything pushed is ready.

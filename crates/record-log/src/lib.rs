@@ -39,6 +39,7 @@
 mod decoder;
 mod encoder;
 mod format;
+mod place;
 
 #[cfg(test)]
 mod tests;
@@ -48,3 +49,4 @@ pub use encoder::{Encoder, RecordTooLong};
 pub use format::{
     BLOCK_LEN_BYTES, FRAME_LEN_BYTES_DEFAULT, FRAME_LEN_BYTES_MAX, RECORD_LEN_BYTES_MAX,
 };
+pub use place::Place;

@@ -341,3 +341,32 @@ fn a_failed_read_can_be_repeated() {
     }
     assert_eq!(got, records.len() - 1);
 }
+
+#[test]
+fn a_part_of_a_record_is_found_by_its_place() {
+    let mut bytes = Bytes(5);
+    for frame_len in [BLOCK_LEN_BYTES, 2 * BLOCK_LEN_BYTES, 16 * BLOCK_LEN_BYTES] {
+        let (mut log, mut parts) = (Vec::new(), Vec::new());
+        let mut encoder = Encoder::with_frame_len(LOG_ID, frame_len);
+        for number in 0..200 {
+            let len = [0, 1, 127, 128, 4000, 4040, 9000, 70_000][bytes.next() as usize % 8];
+            let record = bytes.vec(len);
+            let content = encoder.place_of_next(len as u64);
+            encoder.push(&[&record]).unwrap();
+            let from = bytes.next() as usize % (len + 1);
+            let part = &record[from..from + bytes.next() as usize % (len - from + 1)];
+            parts.push((content.advanced(from as u64, frame_len), part.to_vec()));
+            if number % 7 == 0 {
+                encoder.seal();
+            }
+        }
+        encoder.seal();
+        drain(&mut encoder, &mut log);
+        for (place, part) in parts {
+            let ranges = place.ranges(part.len() as u64, frame_len);
+            let found: Vec<&[u8]> =
+                ranges.map(|range| &log[range.start as usize..range.end as usize]).collect();
+            assert_eq!(found.concat(), part, "{place:?}, frames of {frame_len}");
+        }
+    }
+}

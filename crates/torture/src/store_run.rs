@@ -190,6 +190,7 @@ fn draw_lengths(prng: &mut Prng) -> Options {
         block_cache_len_bytes: prng.below(4) * 16_384,
         max_background_jobs: 1 + prng.below(3) as usize,
         compaction_read_len_bytes: 4096 << prng.below(4),
+        logs_are_tables: prng.chance(1, 4),
         keyspace: KeyspaceOptions {
             table_len_bytes,
             block_len_bytes: 512 << prng.below(4),

@@ -38,9 +38,9 @@ fn operations_come_back_with_their_sequence_numbers() {
     assert_eq!(view.first_seq(), Seq(10));
     assert_eq!(view.op_count(), 4);
     assert_eq!(ops.len(), 4);
-    let apple = Op { keyspace: KS, kind: Kind::Put, key: b"apple", value: b"red" };
+    let apple = Op { keyspace: KS, kind: Kind::Put, key: b"apple", value: b"red", ..ops[0].1 };
     assert_eq!(ops[0], (Seq(10), apple));
-    let range = Op { keyspace: KS, kind: Kind::RangeDelete, key: b"c", value: b"d" };
+    let range = Op { keyspace: KS, kind: Kind::RangeDelete, key: b"c", value: b"d", ..ops[2].1 };
     assert_eq!(ops[2], (Seq(12), range));
     assert_eq!(ops[3].1.key.len(), 200);
 }

@@ -162,6 +162,7 @@ impl Running {
             staying: output.staying.clone(),
             tombstones: FragmentedTombstones::default(),
             is_together: self.plan.outputs_together,
+            band: None,
         }
     }
 

@@ -277,7 +277,9 @@ fn plan_within_level_0(situation: &Situation<'_>, reason: Reason) -> Option<Plan
 fn is_lonely(situation: &Situation<'_>, table: &Arc<TableSlot>) -> bool {
     let range = table.meta.range();
     let levels = &situation.version.levels;
-    !situation.busy.has_table(table)
+    // What lies in the order of its writes is written again, in order, before it goes down.
+    !table.meta.is_logged
+        && !situation.busy.has_table(table)
         && !situation.busy.writes_to(1, &range)
         && levels[0]
             .runs

@@ -8,14 +8,15 @@
 //! ```
 
 use crate::EngineError;
+use crate::band::Band;
 use crate::batch::KeyspaceId;
-use crate::key::Trailer;
+use crate::key::{Kind, Trailer};
 use crate::metrics::OutputTable;
 use crate::options::KeyspaceOptions;
 use crate::range_del::FragmentedTombstones;
 use crate::store::Store;
-use crate::table::{TableBuilder, TableOptions};
-use crate::version::edit::TableAdd;
+use crate::table::{INLINE_LEN_BYTES_MAX, TableBuilder, TableOptions, ValuePlace};
+use crate::version::edit::{LogId, TableAdd};
 use crate::version::{RunId, TableId, TableMeta, TableSlot};
 use bytes::Bytes;
 use imbrex_files::{CommitKind, FileBuffer, FileKind, GroupId, Hints, Persisted};
@@ -39,6 +40,8 @@ pub(crate) struct OutputSpec {
     /// Whether all tables are persisted in one go.
     pub(crate) is_together: bool,
     pub(crate) source: Source,
+    /// The log that the only table ends, if its values stay there.
+    pub(crate) band: Option<Arc<Band>>,
 }
 
 /// Where entries come from, which decides how much of the drive must stay free beside them.
@@ -78,6 +81,13 @@ pub(crate) struct OutputWriter {
     /// Finished tables that are persisted with the others.
     held: Vec<FileBuffer>,
     files: Vec<Box<dyn Persisted>>,
+    bands: Vec<(LogId, TableId)>,
+    log_len_bytes: u64,
+}
+
+/// Whether an entry's value stays in the log.
+fn is_worth_a_place(trailer: Trailer, value: &[u8]) -> bool {
+    trailer.kind() == Some(Kind::Put) && INLINE_LEN_BYTES_MAX < value.len()
 }
 
 impl OutputWriter {
@@ -94,6 +104,8 @@ impl OutputWriter {
             added: Vec::new(),
             held: Vec::new(),
             files: Vec::new(),
+            bands: Vec::new(),
+            log_len_bytes: 0,
         }
     }
 
@@ -117,7 +129,8 @@ impl OutputWriter {
             self.pass_staying(store)?;
         }
         let Some(builder) = &self.builder else { return Ok(()) };
-        let is_full = builder.len_bytes_estimate() >= self.spec.options.table_len_bytes;
+        let is_long = builder.len_bytes_estimate() >= self.spec.options.table_len_bytes;
+        let is_full = is_long && self.spec.band.is_none();
         let has_grandparents = self.grandparent_at < self.spec.grandparents.len();
         if is_full || (has_grandparents && self.overlaps_enough(user_key)) {
             self.finish_table(store, Some(user_key))?;
@@ -157,7 +170,14 @@ impl OutputWriter {
             self.last_key.extend_from_slice(user_key);
         }
         let builder = self.builder.as_mut().expect("a table was started above");
-        builder.add(user_key, trailer, value);
+        let place = match &self.spec.band {
+            Some(band) if is_worth_a_place(trailer, value) => band.place_of(trailer.seq()),
+            _ => None,
+        };
+        match place.and_then(|place| ValuePlace::of(user_key, value, place)) {
+            Some(value) => builder.add_at(user_key, trailer.seq(), value),
+            None => builder.add(user_key, trailer, value),
+        }
     }
 
     fn start_table(&mut self, store: &Store) {
@@ -176,6 +196,7 @@ impl OutputWriter {
             compression: options.compression,
             filter_bits_per_key: options.filter_bits_per_key,
             histogram_len_bytes: options.histogram_len_bytes as usize,
+            log_frame_len_bytes: self.spec.band.as_ref().map_or(0, |band| band.frame_len_bytes()),
             ..TableOptions::default()
         };
         let file = FileBuffer::new(self.table.file_name(), hints);
@@ -205,9 +226,14 @@ impl OutputWriter {
         let (file, properties) = builder.finish();
         let largest = Bytes::from(properties.largest_user_key);
         let is_point = has_points && self.last_key == largest;
+        let len_bytes = match &self.spec.band {
+            Some(band) => band.complete(&file)?,
+            None => file.len_bytes(),
+        };
         let meta = TableMeta {
             id: self.table,
-            len_bytes: file.len_bytes(),
+            len_bytes,
+            is_logged: self.spec.band.is_some(),
             smallest: Bytes::from(properties.smallest_user_key),
             largest_excluded: end.is_some_and(|end| end == largest) && !is_point,
             largest,
@@ -221,7 +247,13 @@ impl OutputWriter {
             // Known at the end: `Sinks::finish`.
             group_table_count: 0,
         };
-        self.held.push(file);
+        match &self.spec.band {
+            Some(band) => {
+                self.bands.push((band.log(), self.table));
+                self.log_len_bytes += len_bytes.saturating_sub(file.len_bytes());
+            }
+            None => self.held.push(file),
+        }
         if !self.spec.is_together {
             self.persist(store)?;
         }
@@ -252,7 +284,8 @@ impl OutputWriter {
         }
         self.finish_table(store, None)?;
         self.persist(store)?;
-        Ok(Outputs { added: self.added, files: self.files })
+        let OutputWriter { added, files, bands, log_len_bytes, .. } = self;
+        Ok(Outputs { added, files, bands, log_len_bytes })
     }
 }
 
@@ -261,11 +294,17 @@ impl OutputWriter {
 pub(crate) struct Outputs {
     pub(crate) added: Vec<TableAdd>,
     pub(crate) files: Vec<Box<dyn Persisted>>,
+    /// Logs that are tables already.
+    pub(crate) bands: Vec<(LogId, TableId)>,
+    /// How long those were before.
+    pub(crate) log_len_bytes: u64,
 }
 
 impl Outputs {
+    /// How much was written.
     pub(crate) fn len_bytes(&self) -> u64 {
-        self.added.iter().map(|add| add.meta.len_bytes).sum()
+        let len_bytes: u64 = self.added.iter().map(|add| add.meta.len_bytes).sum();
+        len_bytes - self.log_len_bytes
     }
 
     /// What was written where, for the log of compactions.

@@ -177,6 +177,8 @@ impl Sinks {
             let outputs = sink.writer.finish(store)?;
             all.added.extend(outputs.added);
             all.files.extend(outputs.files);
+            all.bands.extend(outputs.bands);
+            all.log_len_bytes += outputs.log_len_bytes;
         }
         let group_table_count = all.added.len() as u32;
         for add in &mut all.added {

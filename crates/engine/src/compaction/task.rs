@@ -209,7 +209,7 @@ impl<I: SourcedIter> MergeTask<I> {
             None => self.route,
             Some(router) => router.route(self.iter.source(), key.user_key),
         };
-        let len_bytes = (key.user_key.len() + self.iter.value().len()) as u64;
+        let len_bytes = (key.user_key.len() + self.iter.value_len()) as u64;
         self.entry_count += 1;
         if self.entry_count == 1 || key.user_key != &self.user_key[..] {
             self.user_key.clear();
@@ -238,6 +238,8 @@ impl<I: SourcedIter> MergeTask<I> {
             (true, Some(Kind::Put)) if may_lose_age => Trailer::new(Seq(0), Kind::Put),
             _ => key.trailer,
         };
+        self.read(I::load_value)?;
+        let key = self.iter.key();
         self.sinks.add(store, route, (key.user_key, trailer), self.iter.value())?;
         Ok(len_bytes)
     }

@@ -203,6 +203,7 @@ fn meta(id: u64, smallest: &str, largest: &str, len_bytes: u64) -> TableMeta {
         raw_len_bytes: len_bytes,
         group: GroupId(1),
         group_table_count: 1,
+        is_logged: false,
     }
 }
 

@@ -241,6 +241,7 @@ impl Iter {
             self.key.clear();
             self.key.extend_from_slice(user_key);
             if is_live {
+                self.merged.load_value()?;
                 self.state = State::Forward;
                 break;
             }
@@ -268,6 +269,7 @@ impl Iter {
                 if is_found {
                     self.key.clear();
                     self.key.extend_from_slice(user_key);
+                    self.merged.load_value()?;
                     self.value.clear();
                     self.value.extend_from_slice(self.merged.value());
                 }

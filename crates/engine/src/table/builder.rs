@@ -10,6 +10,7 @@ use super::histogram::HistogramBuilder;
 use super::index::{IndexBuilder, separator};
 use super::properties::TableProperties;
 use super::tombstones;
+use super::values::{PLACE_LEN_BYTES, ValuePlace};
 use crate::compression::Compressor;
 use crate::key::{Kind, Seq, Trailer};
 use crate::options::Compression;
@@ -34,6 +35,8 @@ pub(crate) struct TableOptions {
     pub(crate) index_partition_len_bytes: usize,
     /// How long the byte histogram may get; 0: none.
     pub(crate) histogram_len_bytes: usize,
+    /// How long the frames are of the log that the file begins with; 0: none.
+    pub(crate) log_frame_len_bytes: usize,
 }
 
 impl Default for TableOptions {
@@ -46,6 +49,7 @@ impl Default for TableOptions {
             filter_bits_per_key: 10,
             index_partition_len_bytes: 4 << 10,
             histogram_len_bytes: 0,
+            log_frame_len_bytes: 0,
         }
     }
 }
@@ -98,10 +102,18 @@ impl TableBuilder {
                 table_id: options.table_id,
                 filter_bits_per_key: options.filter_bits_per_key.into(),
                 smallest_seq: Seq::MAX,
+                log_frame_len_bytes: options.log_frame_len_bytes as u64,
                 ..TableProperties::default()
             },
             options,
         }
+    }
+
+    /// Adds the entry of a value that lies in the log before the table.
+    pub(crate) fn add_at(&mut self, user_key: &[u8], seq: Seq, value: ValuePlace) {
+        self.add(user_key, Trailer::new(seq, Kind::PutAt), &value.encode());
+        self.properties.raw_value_len_bytes +=
+            u64::from(value.len_bytes).saturating_sub(PLACE_LEN_BYTES as u64);
     }
 
     /// Adds an entry; it must sort after the one added before.

@@ -87,6 +87,12 @@ impl Table {
         let (keys, values) = (p.raw_key_len_bytes, p.raw_value_len_bytes);
         line(&format!("  raw bytes          {keys} of keys, {values} of values"));
         line(&format!("  filter             {} bits a key", p.filter_bits_per_key));
+        if let Some(values) = &self.values {
+            line(&format!(
+                "  values             in a log of {} bytes before it",
+                values.len_bytes()
+            ));
+        }
         if let Some(histogram) = &p.histogram {
             let count = histogram.share_count();
             let lens = (0..count).map(|index| histogram.share_len_bytes(index));
@@ -127,6 +133,7 @@ impl Table {
             self.iter(TableReadOptions { fill_cache: false, ..TableReadOptions::default() });
         iter.seek_to_first()?;
         while iter.valid() {
+            iter.load_value()?;
             let key = iter.key();
             let (user_key, seq) = (shown(key.user_key), key.trailer.seq().0);
             match key.trailer.kind() {

@@ -104,6 +104,19 @@ impl Footer {
     /// # Errors
     /// What is wrong with it, in words.
     pub(crate) fn decode(bytes: &[u8], file_len_bytes: u64) -> Result<Footer, String> {
+        let footer = Footer::parse(bytes)?;
+        let sum = footer.file_len_bytes()?;
+        if sum != file_len_bytes {
+            return Err(format!("parts of {sum} bytes in a file of {file_len_bytes}"));
+        }
+        Ok(footer)
+    }
+
+    /// The footer of a table whose length is not known.
+    ///
+    /// # Errors
+    /// As [`Footer::decode`].
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Footer, String> {
         let bytes: &[u8; FOOTER_LEN_BYTES] = bytes
             .try_into()
             .map_err(|_| format!("{} bytes where a footer has {FOOTER_LEN_BYTES}", bytes.len()))?;
@@ -124,7 +137,7 @@ impl Footer {
             return Err("reserved bytes are not zero".into());
         }
         let field = |at| read_u64(bytes, at).unwrap_or(0);
-        let footer = Footer {
+        Ok(Footer {
             table_id: field(TABLE_ID_AT),
             data_len_bytes: field(DATA_LEN_AT),
             index_len_bytes: field(INDEX_LEN_AT),
@@ -132,21 +145,25 @@ impl Footer {
             tombstones_len_bytes: field(TOMBSTONES_LEN_AT),
             properties_len_bytes: field(PROPERTIES_LEN_AT),
             top_index_len_bytes: field(TOP_INDEX_LEN_AT),
-        };
+        })
+    }
+
+    /// How long the table is.
+    ///
+    /// # Errors
+    /// No file is that long.
+    pub(crate) fn file_len_bytes(&self) -> Result<u64, String> {
         let parts = [
-            footer.data_len_bytes,
-            footer.index_len_bytes,
-            footer.filter_len_bytes,
-            footer.tombstones_len_bytes,
-            footer.properties_len_bytes,
-            footer.top_index_len_bytes,
+            self.data_len_bytes,
+            self.index_len_bytes,
+            self.filter_len_bytes,
+            self.tombstones_len_bytes,
+            self.properties_len_bytes,
+            self.top_index_len_bytes,
             FOOTER_LEN_BYTES as u64,
         ];
         let sum = parts.iter().try_fold(0u64, |sum, &part| sum.checked_add(part));
-        if sum != Some(file_len_bytes) {
-            return Err(format!("parts of {sum:?} bytes in a file of {file_len_bytes}"));
-        }
-        Ok(footer)
+        sum.ok_or_else(|| format!("parts of {parts:?} bytes"))
     }
 }
 

@@ -11,9 +11,10 @@ use super::format::BlockHandle;
 use super::index::IndexPartition;
 use super::read_ahead::ReadAhead;
 use super::reader::{Table, cannot_read};
+use super::values::ValuePlace;
 use crate::EngineError;
 use crate::iter::InternalIter;
-use crate::key::InternalKey;
+use crate::key::{InternalKey, Kind, Trailer};
 use bytes::Bytes;
 use std::ops::Range;
 use std::sync::Arc;
@@ -81,6 +82,10 @@ pub(crate) struct TableIter {
     scanned_len_bytes: u64,
     /// How much of that was not in the cache.
     missed_len_bytes: u64,
+    /// A value that lies in the log, loaded.
+    logged: Vec<u8>,
+    /// All of the log, where that is read at once.
+    log: Option<Vec<u8>>,
 }
 
 impl TableIter {
@@ -109,8 +114,36 @@ impl TableIter {
             ),
             scanned_len_bytes: 0,
             missed_len_bytes: 0,
+            logged: Vec::new(),
+            log: None,
             options,
         }
+    }
+
+    /// What the block has as the value.
+    #[inline]
+    fn entry(&self) -> &[u8] {
+        &self.block()[self.cursor.value_range()]
+    }
+
+    /// Whether that is a place in the log.
+    #[inline]
+    fn is_logged(&self) -> bool {
+        self.table.values.is_some() && self.cursor.trailer().kind() == Some(Kind::PutAt)
+    }
+
+    #[cold]
+    fn load_logged(&mut self) -> Result<(), EngineError> {
+        let Some(values) = &self.table.values else { return Ok(()) };
+        let is_at_once =
+            self.options.sequential && values.len_bytes() <= self.options.read_ahead_bytes as u64;
+        if is_at_once && self.log.is_none() {
+            self.log = Some(values.read_all()?);
+        }
+        let block = bytes_of(&self.place, &self.shared, &self.owned, &self.read_ahead);
+        let key = self.cursor.key(block).user_key;
+        let entry = &block[self.cursor.value_range()];
+        values.read(key, entry, self.log.as_deref(), &mut self.logged)
     }
 
     #[inline]
@@ -338,11 +371,29 @@ impl InternalIter for TableIter {
 
     #[inline]
     fn key(&self) -> InternalKey<'_> {
-        self.cursor.key(self.block())
+        let key = self.cursor.key(self.block());
+        if self.table.values.is_some() && key.trailer.kind() == Some(Kind::PutAt) {
+            return InternalKey::new(key.user_key, Trailer::new(key.trailer.seq(), Kind::Put));
+        }
+        key
+    }
+
+    #[inline]
+    fn load_value(&mut self) -> Result<(), EngineError> {
+        if self.is_logged() { self.load_logged() } else { Ok(()) }
     }
 
     #[inline]
     fn value(&self) -> &[u8] {
-        &self.block()[self.cursor.value_range()]
+        if self.is_logged() { &self.logged } else { self.entry() }
+    }
+
+    #[inline]
+    fn value_len(&self) -> usize {
+        if self.is_logged() {
+            ValuePlace::decode(self.entry()).map_or(0, |value| value.len_bytes as usize)
+        } else {
+            self.entry().len()
+        }
     }
 }

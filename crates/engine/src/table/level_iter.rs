@@ -175,7 +175,17 @@ impl<R: SortedRun> InternalIter for LevelIter<R> {
     }
 
     #[inline]
+    fn load_value(&mut self) -> Result<(), EngineError> {
+        self.current_mut().load_value()
+    }
+
+    #[inline]
     fn value(&self) -> &[u8] {
         self.current().value()
+    }
+
+    #[inline]
+    fn value_len(&self) -> usize {
+        self.current().value_len()
     }
 }

@@ -25,6 +25,7 @@ mod properties;
 mod read_ahead;
 mod reader;
 mod tombstones;
+mod values;
 mod varint;
 mod verify;
 
@@ -38,6 +39,7 @@ pub(crate) use iter::TableReadOptions;
 pub(crate) use level_iter::{LevelIter, SortedRun};
 pub(crate) use properties::TableProperties;
 pub(crate) use reader::{Table, TableLookup};
+pub(crate) use values::{INLINE_LEN_BYTES_MAX, ValuePlace};
 
 #[cfg(feature = "micro-bench")]
 pub(crate) mod micro;

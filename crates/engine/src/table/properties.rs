@@ -44,6 +44,8 @@ pub(crate) struct TableProperties {
     pub(crate) filter_bits_per_key: u64,
     /// Where its bytes lie, if its writer was told to note it.
     pub(crate) histogram: Option<Arc<Histogram>>,
+    /// How long the frames are of the log that the file begins with; 0 if it begins with none.
+    pub(crate) log_frame_len_bytes: u64,
 }
 
 /// Tags are on the disk: never renumbered, never reused, never zero.
@@ -62,6 +64,7 @@ const INDEX_PARTITION_COUNT: u16 = 12;
 const FILTER_BITS_PER_KEY: u16 = 13;
 const TABLE_ID: u16 = 14;
 const HISTOGRAM: u16 = 15;
+const LOG_FRAME_LEN_BYTES: u16 = 16;
 
 const FIELD_HEADER_LEN_BYTES: usize = 2 + 4;
 
@@ -89,6 +92,9 @@ impl TableProperties {
         put(TABLE_ID, &self.table_id.to_le_bytes());
         if let Some(histogram) = &self.histogram {
             put(HISTOGRAM, &histogram.encode());
+        }
+        if self.log_frame_len_bytes > 0 {
+            put(LOG_FRAME_LEN_BYTES, &self.log_frame_len_bytes.to_le_bytes());
         }
         out
     }
@@ -142,6 +148,7 @@ impl TableProperties {
             INDEX_PARTITION_COUNT => self.index_partition_count = number()?,
             FILTER_BITS_PER_KEY => self.filter_bits_per_key = number()?,
             TABLE_ID => self.table_id = number()?,
+            LOG_FRAME_LEN_BYTES => self.log_frame_len_bytes = number()?,
             HISTOGRAM => self.histogram = Some(Arc::new(Histogram::decode(value)?)),
             _ => {}
         }

@@ -10,12 +10,14 @@ use super::iter::{TableIter, TableReadOptions};
 use super::properties::TableProperties;
 use super::read_ahead::ReadAhead;
 use super::tombstones;
+use super::values::{self, Values};
 use crate::EngineError;
 use crate::cache::{BlockCache, CacheId};
 use crate::key::{InternalKey, Kind, Seq, Trailer};
 use crate::range_del::FragmentedTombstones;
 use bytes::Bytes;
 use imbrex_files::{FileReader, FilesError};
+use imbrex_record_log::BLOCK_LEN_BYTES;
 use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
@@ -58,6 +60,8 @@ pub(crate) struct Table {
     pub(super) filter: Option<Filter>,
     tombstones: FragmentedTombstones,
     pub(super) properties: TableProperties,
+    /// The log that the file begins with, where the table has one.
+    pub(super) values: Option<Values>,
 }
 
 /// Buffers of a thread's point reads: small, used again and again, and therefore hot.
@@ -98,6 +102,54 @@ impl Table {
         file: Arc<dyn FileReader>,
         cache: Arc<BlockCache>,
     ) -> Result<Arc<Table>, EngineError> {
+        let table = Table::open_file(file, cache)?;
+        if table.properties.log_frame_len_bytes > 0 {
+            return Err(corrupt(
+                "table",
+                table.name(),
+                0,
+                "its values lie in a log that is not there",
+            ));
+        }
+        Ok(Arc::new(table))
+    }
+
+    /// Opens a table of which nobody says whether it is at the end of a log.
+    ///
+    /// # Errors
+    /// As [`Table::open`].
+    pub(crate) fn open_any(
+        file: Arc<dyn FileReader>,
+        cache: Arc<BlockCache>,
+    ) -> Result<Arc<Table>, EngineError> {
+        let (values_len_bytes, _) = values::tail_of(Arc::clone(&file))?;
+        if values_len_bytes == 0 {
+            Table::open(file, cache)
+        } else {
+            Table::open_logged(file, cache)
+        }
+    }
+
+    /// Opens a table at the end of a log that has its values.
+    ///
+    /// # Errors
+    /// As [`Table::open`].
+    pub(crate) fn open_logged(
+        file: Arc<dyn FileReader>,
+        cache: Arc<BlockCache>,
+    ) -> Result<Arc<Table>, EngineError> {
+        let (values_len_bytes, tail) = values::tail_of(Arc::clone(&file))?;
+        let mut table = Table::open_file(tail, cache)?;
+        let frame_len_bytes = table.properties.log_frame_len_bytes as usize;
+        if !frame_len_bytes.is_multiple_of(BLOCK_LEN_BYTES) || frame_len_bytes == 0 {
+            let reason = format!("its values lie in a log with frames of {frame_len_bytes} bytes");
+            return Err(corrupt("table", table.name(), 0, reason));
+        }
+        table.values = Some(Values::new(file, values_len_bytes, frame_len_bytes));
+        Ok(Arc::new(table))
+    }
+
+    fn open_file(file: Arc<dyn FileReader>, cache: Arc<BlockCache>) -> Result<Table, EngineError> {
         let len_bytes = file.len_bytes();
         let mut scratch = Vec::new();
         let footer_at = len_bytes.checked_sub(FOOTER_LEN_BYTES as u64).ok_or_else(|| {
@@ -140,13 +192,14 @@ impl Table {
             filter,
             tombstones,
             properties,
+            values: None,
             file,
         };
         if table.top_index.len() == 1 {
             let handle = table.top_index.handle(0);
             table.sole_partition = Some(Arc::new(table.read_partition(handle, &mut scratch)?));
         }
-        Ok(Arc::new(table))
+        Ok(table)
     }
 
     /// The properties its writer left.
@@ -206,6 +259,9 @@ impl Table {
 
     fn get_unfiltered(&self, user_key: &[u8], snapshot: Seq) -> Result<TableLookup, EngineError> {
         let target = InternalKey::new(user_key, Trailer::seek(snapshot));
+        if let Some(values) = &self.values {
+            return self.get_logged(values, target);
+        }
         let Some(handle) = self.find_block(target)? else { return Ok(TableLookup::Missing) };
         if let Some(block) = self.cached_data_block(handle.offset) {
             let found = self.search(handle, &block, target)?;
@@ -231,6 +287,36 @@ impl Table {
             let found = self.search(handle, block, target)?;
             Ok(lookup(found, |value| Bytes::copy_from_slice(&block[value])))
         })
+    }
+
+    /// What an entry says whose value lies in the log.
+    #[cold]
+    fn get_logged(
+        &self,
+        values: &Values,
+        target: InternalKey<'_>,
+    ) -> Result<TableLookup, EngineError> {
+        let Some(handle) = self.find_block(target)? else { return Ok(TableLookup::Missing) };
+        let block = match self.cached_data_block(handle.offset) {
+            Some(block) => block,
+            None => {
+                let mut stored = Vec::new();
+                let range = handle.offset..handle.end();
+                let bytes = read_range(&*self.file, "data block", range, &mut stored)?;
+                let block = self.stored_data_block(handle.offset, bytes)?;
+                let block = self.raw_data_block(handle.offset, block)?;
+                self.cache_data_block(handle.offset, block.clone());
+                block
+            }
+        };
+        let found = self.search(handle, &block, target)?;
+        let Some((trailer, range)) = found.clone() else { return Ok(TableLookup::Missing) };
+        if trailer.kind() != Some(Kind::PutAt) {
+            return Ok(lookup(found, |value| block.slice(value)));
+        }
+        let mut value = Vec::new();
+        values.read(target.user_key, &block[range], None, &mut value)?;
+        Ok(TableLookup::Value { value: Bytes::from(value), seq: trailer.seq() })
     }
 
     /// The entry of `block` that `target` asks for.

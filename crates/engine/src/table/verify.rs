@@ -11,6 +11,7 @@ use super::index::IndexPartition;
 use super::properties::TableProperties;
 use super::read_ahead::ReadAhead;
 use super::reader::{Table, cannot_read, read_range};
+use super::values::Values;
 use crate::EngineError;
 use crate::key::{InternalKey, Kind, Seq, Trailer};
 
@@ -43,6 +44,7 @@ impl Table {
     ) -> Result<TableReport, EngineError> {
         self.verify_metadata()?;
         let mut walk = Walk::new(self);
+        walk.log = self.values.as_ref().map(Values::read_all).transpose()?;
         for index in 0..self.top_index.len() {
             walk.partition(index)?;
             verified_until(walk.end)?;
@@ -89,6 +91,8 @@ struct Walk<'a> {
     seen: TableProperties,
     /// What the shares of the byte histogram come to, up to the one that goes on.
     shares_len_bytes: Vec<u64>,
+    /// The log with the values, where the table has one.
+    log: Option<Vec<u8>>,
 }
 
 impl<'a> Walk<'a> {
@@ -103,6 +107,7 @@ impl<'a> Walk<'a> {
             end: 0,
             seen: TableProperties { smallest_seq: Seq::MAX, ..TableProperties::default() },
             shares_len_bytes: Vec::new(),
+            log: None,
         }
     }
 
@@ -172,10 +177,11 @@ impl<'a> Walk<'a> {
             if !table.may_contain(key_hash(key.user_key)) {
                 return Err(damaged("a key is unknown to the filter"));
             }
-            let value_len_bytes = self.cursor.value_range().len() as u64;
+            let entry = &raw[self.cursor.value_range()];
+            let value_len_bytes = self.value_len_bytes(key, entry)?;
             count(&mut self.seen, key, value_len_bytes);
             if let Some(histogram) = &table.properties().histogram {
-                let len_bytes = key.user_key.len() as u64 + value_len_bytes;
+                let len_bytes = (key.user_key.len() + entry.len()) as u64;
                 add_to_share(&mut self.shares_len_bytes, histogram, key.user_key, len_bytes);
             }
             let before = self.before.get_or_insert((Vec::new(), Trailer(0)));
@@ -186,6 +192,24 @@ impl<'a> Walk<'a> {
         }
         self.raw = raw;
         Ok(())
+    }
+
+    /// How long the value of an entry is, which is read where it lies in the log.
+    fn value_len_bytes(&self, key: InternalKey<'_>, entry: &[u8]) -> Result<u64, EngineError> {
+        if key.trailer.kind() != Some(Kind::PutAt) {
+            return Ok(entry.len() as u64);
+        }
+        let Some(values) = &self.table.values else {
+            return Err(corrupt(
+                "table",
+                self.table.name(),
+                0,
+                "a value in a log, but there is none",
+            ));
+        };
+        let mut value = Vec::new();
+        values.read(key.user_key, entry, self.log.as_deref(), &mut value)?;
+        Ok(value.len() as u64)
     }
 
     /// Compares what was seen with what the properties say.
@@ -215,6 +239,7 @@ impl<'a> Walk<'a> {
         seen.range_tombstone_count = said.range_tombstone_count;
         seen.filter_bits_per_key = said.filter_bits_per_key;
         seen.table_id = table.footer.table_id;
+        seen.log_frame_len_bytes = said.log_frame_len_bytes;
         seen.histogram.clone_from(&said.histogram);
         let lens = |h: &Histogram| (0..h.share_count()).map(|i| h.share_len_bytes(i)).collect();
         let expected: Vec<u64> = said.histogram.as_deref().map_or_else(Vec::new, lens);

@@ -37,6 +37,7 @@ const TAG_CHECKPOINT_CREATED: u8 = 7;
 const TAG_CHECKPOINT_DROPPED: u8 = 8;
 
 const FLAG_LARGEST_EXCLUDED: u8 = 1;
+const FLAG_LOGGED: u8 = 2;
 
 /// Why bytes are no version edit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,7 +135,8 @@ fn put_keyspace(out: &mut Vec<u8>, record: &KeyspaceRecord) {
 
 fn put_table(out: &mut Vec<u8>, add: &TableAdd) {
     let meta = &add.meta;
-    let flags = if meta.largest_excluded { FLAG_LARGEST_EXCLUDED } else { 0 };
+    let flags = if meta.largest_excluded { FLAG_LARGEST_EXCLUDED } else { 0 }
+        | if meta.is_logged { FLAG_LOGGED } else { 0 };
     out.extend_from_slice(&add.keyspace.0.to_le_bytes());
     out.extend_from_slice(&[add.level, flags, 0, 0]);
     for number in [
@@ -292,7 +294,7 @@ fn take_table(from: &mut Cursor<'_>) -> Result<TableAdd, Malformed> {
     let keyspace = KeyspaceId(from.u32()?);
     let level = from.u8()?;
     let flags = from.u8()?;
-    if flags & !FLAG_LARGEST_EXCLUDED != 0 {
+    if flags & !(FLAG_LARGEST_EXCLUDED | FLAG_LOGGED) != 0 {
         return Err(from.bad(format!("unknown flags {flags:#04x}")));
     }
     from.zeroes(2)?;
@@ -326,6 +328,7 @@ fn take_table(from: &mut Cursor<'_>) -> Result<TableAdd, Malformed> {
         raw_len_bytes,
         group,
         group_table_count,
+        is_logged: flags & FLAG_LOGGED != 0,
     };
     Ok(TableAdd { keyspace, level, run, meta })
 }

@@ -85,6 +85,8 @@ pub(crate) struct TableMeta {
     pub(crate) group: GroupId,
     /// How many tables that one wrote: with those still there, how many of them are dead.
     pub(crate) group_table_count: u32,
+    /// It began as a log, which has its values (`band`).
+    pub(crate) is_logged: bool,
 }
 
 impl TableMeta {
@@ -214,7 +216,8 @@ impl TableSlot {
             return Ok(table);
         }
         let file = self.file.get().expect("a version's tables are attached when it is installed");
-        let table = Table::open(Arc::clone(file), Arc::clone(cache))?;
+        let open = if self.meta.is_logged { Table::open_logged } else { Table::open };
+        let table = open(Arc::clone(file), Arc::clone(cache))?;
         Ok(self.table.get_or_init(|| table))
     }
 

@@ -20,6 +20,7 @@ fn meta(id: u64, smallest: &'static str, largest: &'static str) -> TableMeta {
         raw_len_bytes: 6,
         group: GroupId(7),
         group_table_count: 8,
+        is_logged: false,
     }
 }
 

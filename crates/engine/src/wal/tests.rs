@@ -95,7 +95,8 @@ fn source(number: u64, bytes: &[u8]) -> LogSource {
 
 fn put(wal: &Wal, seq: u64, value_len: usize) -> Result<WalPosition, EngineError> {
     let value = vec![seq as u8; value_len];
-    wal.append(&SingleOp::new(Seq(seq), KS, Kind::Put, b"key", &value).parts())
+    let op = SingleOp::new(Seq(seq), KS, Kind::Put, b"key", &value);
+    wal.append(&op.parts()).map(|(position, _)| position)
 }
 
 /// The numbers of the writes that come back, and how the replay ended.
@@ -134,7 +135,7 @@ fn what_was_synced_comes_back() {
     let mut batch = WriteBatch::new();
     batch.delete(KS, b"a").unwrap();
     batch.delete_range(KS, b"a", b"b").unwrap();
-    let position = wal.append(&[batch.encode(Seq(41))]).unwrap();
+    let (position, _) = wal.append(&[batch.encode(Seq(41))]).unwrap();
     wal.sync_to(position).unwrap();
     let state = log.state.lock().clone();
     let (seqs, end) = replayed(&[source(3, &state.bytes[..state.durable_len])]);
@@ -156,7 +157,7 @@ fn a_sync_serves_all_who_wait() {
             scope.spawn(|| {
                 for _ in 0..50 {
                     let batch = SingleOp::new(Seq(3), KS, Kind::Delete, b"k", b"");
-                    let position = wal.append(&batch.parts()).unwrap();
+                    let (position, _) = wal.append(&batch.parts()).unwrap();
                     wal.sync_to(position).unwrap();
                     assert!(*wal.durable.lock() >= position);
                 }

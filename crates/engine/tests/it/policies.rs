@@ -8,13 +8,14 @@ use std::collections::BTreeMap;
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Each policy with tiny tables and memtables, so that few writes make many tables.
-pub(crate) fn policies() -> [(&'static str, Options); 3] {
+pub(crate) fn policies() -> [(&'static str, Options); 4] {
     let with = |change: fn(&mut KeyspaceOptions)| {
         let mut keyspace = KeyspaceOptions { table_len_bytes: 12 << 10, ..small_keyspace() };
         change(&mut keyspace);
         Options { memtable_len_bytes: 16 << 10, keyspace, ..small() }
     };
     [
+        ("bands", Options { logs_are_tables: true, ..small() }),
         ("single", with(|keyspace| keyspace.victim_growth = VictimGrowth::Single)),
         (
             "set-aware",

@@ -132,7 +132,11 @@ fn a_crash_takes_a_suffix_of_unsynced_writes_at_most() {
         let stage = seeded(96, seed);
         let mut prng = Prng::new(seed).derive("power cuts");
         // Every fourth in gear, so that cuts fall into turns.
-        let options = if seed % 4 == 3 { small_gear() } else { small() };
+        let options = match seed % 4 {
+            1 => Options { logs_are_tables: true, ..small() },
+            3 => small_gear(),
+            _ => small(),
+        };
         let mut db = stage.create(options.clone());
         let mut allowed = Allowed { states: vec![Map::new()] };
         for cycle in 0..6 {

@@ -75,6 +75,7 @@ impl Tree {
             raw_len_bytes: 1 << 20,
             group: GroupId(1),
             group_table_count: 1,
+            is_logged: false,
         };
         self.next_id += 1;
         self.version.insert(level, RunId(run), TableSlot::new(meta));

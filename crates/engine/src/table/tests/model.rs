@@ -44,6 +44,7 @@ fn random_options(prng: &mut Prng) -> TableOptions {
         filter_bits_per_key: prng.below(12) as u32,
         index_partition_len_bytes: [1, 200, 16 << 10][prng.below(3) as usize],
         histogram_len_bytes: [0, HISTOGRAM_LEN_BYTES_MIN, 4096][prng.below(3) as usize],
+        log_frame_len_bytes: 0,
     }
 }
 

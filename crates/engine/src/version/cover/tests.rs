@@ -19,6 +19,7 @@ fn table(id: u64, from: u64, to: u64, largest_excluded: bool) -> Arc<TableSlot> 
         raw_len_bytes: 1,
         group: GroupId(1),
         group_table_count: 1,
+        is_logged: false,
     })
 }
 

@@ -1,0 +1,112 @@
+//! Logged bands: a log that is full becomes a table of level 0 as it lies, and is not written again.
+//!
+//! ```text
+//!   000007.log   | batches, in the order of the writes |        the memtable has the same, sorted
+//!   flush        | batches ........................... | 0 0 | keys and places, filter, footer |
+//!   000012.tbl   the same file by another name               '---------- a table ------------'
+//! ```
+//!
+//! Writes go to the drive once before the first compaction, not twice. The price is paid by who reads: the values of a
+//! band lie in the order in which they were written (`table::values`).
+//!
+//! Invariants
+//!   B1  A band holds the writes of one memtable and no others; a log that more than one memtable wrote to is
+//!       flushed as any other.
+//!   B2  All of the file is durable before the commit that makes it a table.
+//!   B3  What cannot become a band (no room behind the log, a log that was restarted) is flushed from
+//!       memory: nothing depends on a band.
+//!
+//! Source: the first level of the thesis' chapter 5 (figure 5.4). Not here: which writes go to which drive
+//! (`write`), reading (`table`).
+
+use crate::EngineError;
+use crate::key::Seq;
+use crate::version::edit::LogId;
+use crate::wal::Wal;
+use imbrex_files::{FileBuffer, FilesError};
+use imbrex_record_log::{BLOCK_LEN_BYTES, Place};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How much is appended at a time.
+const PIECE_LEN_BYTES: usize = 1 << 20;
+
+/// The log of a memtable, and where in it the values lie.
+#[derive(Debug)]
+pub(crate) struct Band {
+    log: LogId,
+    wal: Arc<Wal>,
+    /// By number of the write, ascending.
+    places: Mutex<Vec<(Seq, Place)>>,
+    is_spoiled: AtomicBool,
+}
+
+impl Band {
+    /// Nothing of `log` yet.
+    pub(crate) fn new(log: LogId, wal: Arc<Wal>) -> Band {
+        Band { log, wal, places: Mutex::default(), is_spoiled: AtomicBool::new(false) }
+    }
+
+    /// The log that becomes a table.
+    pub(crate) fn log(&self) -> LogId {
+        self.log
+    }
+
+    /// How long the frames of its log are.
+    pub(crate) fn frame_len_bytes(&self) -> usize {
+        self.wal.frame_len_bytes()
+    }
+
+    /// Notes where in `log` the value of a write begins.
+    pub(crate) fn note(&self, log: LogId, seq: Seq, place: Place) {
+        if log == self.log {
+            self.places.lock().push((seq, place));
+        } else {
+            self.spoil();
+        }
+    }
+
+    /// It cannot become a table (B3).
+    pub(crate) fn spoil(&self) {
+        self.is_spoiled.store(true, Ordering::Release);
+    }
+
+    /// Whether it can become a table, as far as is known.
+    pub(crate) fn is_sound(&self) -> bool {
+        !self.is_spoiled.load(Ordering::Acquire) && !self.wal.was_restarted()
+    }
+
+    /// Where the value of a write begins.
+    pub(crate) fn place_of(&self, seq: Seq) -> Option<Place> {
+        let places = self.places.lock();
+        let index = places.binary_search_by_key(&seq, |&(seq, _)| seq).ok()?;
+        Some(places[index].1)
+    }
+
+    /// Puts `table` behind the log and ends the file; returns how long it is. Durable on return.
+    ///
+    /// # Errors
+    /// [`EngineError::Files`]; the band is spoiled then.
+    pub(crate) fn complete(&self, table: &FileBuffer) -> Result<u64, EngineError> {
+        let len_bytes = self.append(table).inspect_err(|_| self.spoil());
+        let what = format!("make the log {} into {}", self.log.file_name(), table.name());
+        len_bytes.map_err(EngineError::files(what))
+    }
+
+    fn append(&self, table: &FileBuffer) -> Result<u64, FilesError> {
+        let log = self.wal.file();
+        // The footer is found from the end of the file.
+        let padded = (table.len_bytes() as usize).next_multiple_of(BLOCK_LEN_BYTES);
+        let mut bytes = vec![0; padded - table.len_bytes() as usize];
+        for chunk in table.chunks() {
+            bytes.extend_from_slice(chunk);
+        }
+        for piece in bytes.chunks(PIECE_LEN_BYTES) {
+            log.append(piece)?;
+        }
+        log.sync()?;
+        log.finish()?;
+        Ok(log.len_bytes())
+    }
+}

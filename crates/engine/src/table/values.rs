@@ -1,0 +1,174 @@
+//! The values of a table that lie elsewhere in its file: in the log that it began as (`band`).
+//!
+//! ```text
+//!   | frames of a log ............................. | 0 | data blocks | index | ... | footer |
+//!          ^ value of "b"        ^ value of "a"           a -> place, b -> place
+//! ```
+//!
+//! An entry of such a table holds a place: frame u32, offset in it u32, length u32, checksum u32. The checksum is over
+//! value and key, so that a value of another key, or of another time, is noticed.
+//!
+//! Cost: a read of its own for every value, except where all of them are read at once.
+
+use super::format::{FOOTER_LEN_BYTES, Footer, corrupt};
+use super::reader::cannot_read;
+use crate::EngineError;
+use imbrex_files::{FileReader, FilesError};
+use imbrex_record_log::Place;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Values up to this length stay with their keys.
+pub(crate) const INLINE_LEN_BYTES_MAX: usize = 64;
+
+/// How much is read at a time where all values are read.
+const PIECE_LEN_BYTES: u64 = 1 << 20;
+
+/// Where a value lies, as an entry says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ValuePlace {
+    place: Place,
+    pub(crate) len_bytes: u32,
+    crc: u32,
+}
+
+/// How long an encoded place is.
+pub(crate) const PLACE_LEN_BYTES: usize = 16;
+
+impl ValuePlace {
+    /// The place of `value` of `user_key`; `None` if the log is too long to say it.
+    pub(crate) fn of(user_key: &[u8], value: &[u8], place: Place) -> Option<ValuePlace> {
+        u32::try_from(place.frame_blocks).ok()?;
+        let len_bytes = u32::try_from(value.len()).ok()?;
+        Some(ValuePlace { place, len_bytes, crc: crc_of(user_key, value) })
+    }
+
+    pub(crate) fn encode(self) -> [u8; PLACE_LEN_BYTES] {
+        let fields =
+            [self.place.frame_blocks as u32, self.place.offset_bytes, self.len_bytes, self.crc];
+        let mut out = [0; PLACE_LEN_BYTES];
+        for (at, field) in out.chunks_exact_mut(4).zip(fields) {
+            at.copy_from_slice(&field.to_le_bytes());
+        }
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Option<ValuePlace> {
+        let bytes: &[u8; PLACE_LEN_BYTES] = bytes.try_into().ok()?;
+        let field = |at| u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+        let place = Place { frame_blocks: u64::from(field(0)), offset_bytes: field(4) };
+        Some(ValuePlace { place, len_bytes: field(8), crc: field(12) })
+    }
+}
+
+fn crc_of(user_key: &[u8], value: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(value), user_key)
+}
+
+/// The values of one table.
+#[derive(Debug)]
+pub(crate) struct Values {
+    file: Arc<dyn FileReader>,
+    /// Where the table itself begins.
+    len_bytes: u64,
+    frame_len_bytes: usize,
+}
+
+impl Values {
+    /// Before byte `len_bytes` of `file`, in frames of `frame_len_bytes`.
+    pub(super) fn new(file: Arc<dyn FileReader>, len_bytes: u64, frame_len_bytes: usize) -> Values {
+        Values { file, len_bytes, frame_len_bytes }
+    }
+
+    /// How long they are together, with the log's own bytes among them.
+    pub(crate) fn len_bytes(&self) -> u64 {
+        self.len_bytes
+    }
+
+    /// Reads all of them.
+    ///
+    /// # Errors
+    /// [`EngineError::Files`].
+    pub(super) fn read_all(&self) -> Result<Vec<u8>, EngineError> {
+        let mut all = Vec::with_capacity(self.len_bytes as usize);
+        let mut scratch = Vec::new();
+        while (all.len() as u64) < self.len_bytes {
+            let at = all.len() as u64;
+            let len = PIECE_LEN_BYTES.min(self.len_bytes - at) as usize;
+            let read = self.file.read_at(at, len, &mut scratch);
+            all.extend_from_slice(read.map_err(|source| self.cannot_read(at, source))?);
+        }
+        Ok(all)
+    }
+
+    /// The value of `user_key` into `out`: from `all` of them if they were read, else from the file.
+    ///
+    /// # Errors
+    /// [`EngineError::Corrupt`]: it is not what was written. [`EngineError::Files`].
+    pub(super) fn read(
+        &self,
+        user_key: &[u8],
+        entry: &[u8],
+        all: Option<&[u8]>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), EngineError> {
+        out.clear();
+        let damaged = |at, reason: &str| corrupt("value", self.file.name(), at, reason);
+        let Some(value) = ValuePlace::decode(entry) else {
+            return Err(damaged(0, "its entry is not a place in the log"));
+        };
+        let at = value.place.offset();
+        let len_bytes = u64::from(value.len_bytes);
+        if self.len_bytes < at || self.len_bytes - at < len_bytes {
+            return Err(damaged(at, "its place lies outside the log"));
+        }
+        let ranges: Vec<Range<u64>> = value.place.ranges(len_bytes, self.frame_len_bytes).collect();
+        let end = ranges.last().map_or(at, |range| range.end);
+        if self.len_bytes < end {
+            return Err(damaged(at, "its place lies outside the log"));
+        }
+        let mut scratch = Vec::new();
+        let bytes = match all {
+            Some(all) => &all[at as usize..end as usize],
+            None if at == end => &[],
+            None => {
+                let read = self.file.read_at(at, (end - at) as usize, &mut scratch);
+                read.map_err(|source| self.cannot_read(at, source))?
+            }
+        };
+        for range in ranges {
+            out.extend_from_slice(&bytes[(range.start - at) as usize..(range.end - at) as usize]);
+        }
+        if crc_of(user_key, out) != value.crc {
+            return Err(damaged(at, "its checksum does not match"));
+        }
+        Ok(())
+    }
+
+    fn cannot_read(&self, at: u64, source: FilesError) -> EngineError {
+        cannot_read("value", self.file.name(), at, source)
+    }
+}
+
+/// Where in `file` the table begins that ends with it, and that table as a file of its own.
+///
+/// # Errors
+/// [`EngineError::Corrupt`], [`EngineError::Files`].
+pub(super) fn tail_of(
+    file: Arc<dyn FileReader>,
+) -> Result<(u64, Arc<dyn FileReader>), EngineError> {
+    let len_bytes = file.len_bytes();
+    let damaged = |reason: String| corrupt("table footer", file.name(), len_bytes, reason);
+    let at = len_bytes.checked_sub(FOOTER_LEN_BYTES as u64);
+    let at = at.ok_or_else(|| damaged(format!("a file of {len_bytes} bytes")))?;
+    let mut scratch = Vec::new();
+    let bytes = file
+        .read_at(at, FOOTER_LEN_BYTES, &mut scratch)
+        .map_err(|source| cannot_read("table footer", file.name(), at, source))?;
+    let table_len = Footer::parse(bytes).and_then(|footer| footer.file_len_bytes());
+    let table_len = table_len.map_err(damaged)?;
+    let start = len_bytes.checked_sub(table_len);
+    let start =
+        start.ok_or_else(|| damaged(format!("parts of {table_len} bytes in {len_bytes}")))?;
+    Ok((start, imbrex_files::tail_of(file, start)))
+}

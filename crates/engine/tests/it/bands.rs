@@ -1,0 +1,210 @@
+//! Logs that become tables: the values stay where they were written first.
+
+use crate::stage::{Stage, key, seeded, small, zoned};
+use imbrex::{Db, KeyspaceOptions, Options, ReadOptions, WriteBatch, WriteOptions};
+use imbrex_clockwork::{Order, Prng};
+use imbrex_files::Files;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// No compaction by itself: what is written stays in bands.
+fn banded() -> Options {
+    let keyspace = KeyspaceOptions {
+        l0_compact_run_count: 100,
+        l0_slowdown_run_count: 100,
+        l0_stop_run_count: 100,
+        ..small().keyspace
+    };
+    Options { logs_are_tables: true, keyspace, ..small() }
+}
+
+fn create(options: Options) -> (Stage, Arc<dyn Files>, Db) {
+    let stage = zoned(128, Order::SmallestTime);
+    let files = stage.format();
+    let db = Db::open(Arc::clone(&files), stage.runtime.clone(), options).unwrap();
+    (stage, files, db)
+}
+
+/// Short and long values (frames have 8 KiB), batches, deletes.
+fn load(db: &Db, map: &mut Map, count: u64) {
+    let mut prng = Prng::new(3).derive("values");
+    let ks = db.default_keyspace();
+    for _ in 0..count {
+        let mut batch = WriteBatch::new();
+        for _ in 0..=prng.below(4) {
+            let key = key(prng.below(2000));
+            if prng.chance(1, 10) {
+                batch.delete(&ks, &key).unwrap();
+                map.remove(&key);
+                continue;
+            }
+            let len = [10, 64, 65, 900, 900, 900, 5000, 30_000][prng.below(8) as usize];
+            let mut value = vec![0; len];
+            prng.fill(&mut value);
+            batch.put(&ks, &key, &value).unwrap();
+            map.insert(key, value);
+        }
+        db.write(batch, WriteOptions { sync: prng.chance(1, 9) }).unwrap();
+    }
+}
+
+fn compare(db: &Db, map: &Map) {
+    let ks = db.default_keyspace();
+    let entries = || ks.range::<&[u8]>(..).unwrap().map(Result::unwrap);
+    assert!(entries().eq(map.iter().map(|(k, v)| (k.clone().into(), v.clone().into()))));
+    let back: Vec<_> = entries().rev().map(|(key, _)| key).collect();
+    assert!(back.iter().rev().eq(map.keys()));
+    for number in (0..2000).step_by(7) {
+        let key = key(number);
+        assert_eq!(ks.get(&key).unwrap().as_deref(), map.get(&key).map(Vec::as_slice));
+    }
+}
+
+#[test]
+fn what_lies_in_bands_is_read_scanned_compacted_and_found_again() {
+    let (stage, files, db) = create(banded());
+    let mut map = Map::new();
+    load(&db, &mut map, 400);
+    db.flush().unwrap();
+    let metrics = db.metrics();
+    let level_0 = &metrics.keyspaces[0].levels[0];
+    assert!(level_0.run_count > 5, "{level_0:?}");
+    // Each value is on the drive once: the tables are the logs, and little was added to them.
+    assert!(metrics.flush_out_bytes * 10 < metrics.user_bytes, "{metrics:?}");
+    assert!(files.list("").iter().all(|file| !file.name.ends_with(".log") || file.len_bytes == 0));
+    compare(&db, &map);
+    let report = db.check().unwrap();
+    assert!(report.is_sound(), "{report}");
+    let snapshot = db.snapshot();
+    let (first, value) = map.iter().next().map(|(k, v)| (k.clone(), v.clone())).unwrap();
+    db.default_keyspace().delete_range(key(0)..key(500)).unwrap();
+    map.retain(|k, _| *k >= key(500));
+    db.flush().unwrap();
+    compare(&db, &map);
+    let mut iter = db
+        .default_keyspace()
+        .iter(ReadOptions { snapshot: Some(&snapshot), ..ReadOptions::default() })
+        .unwrap();
+    iter.seek_to_first().unwrap();
+    assert_eq!((iter.key(), iter.value()), (&first[..], &value[..]));
+    drop(iter);
+    drop(snapshot);
+    db.close().unwrap();
+    drop(files);
+    stage.world.drop_jobs();
+
+    let db = stage.reopen(banded()).unwrap();
+    assert_eq!(db.recovery().table_count, 0, "bands need no replay");
+    compare(&db, &map);
+    db.default_keyspace().compact_range(None, None).unwrap();
+    compare(&db, &map);
+    let level_0 = db.metrics().keyspaces[0].levels.iter().find(|level| level.level == 0).cloned();
+    assert!(level_0.is_none_or(|level| level.table_count == 0));
+    let report = db.check().unwrap();
+    assert!(report.is_sound(), "{report}");
+}
+
+/// A log with the writes of two keyspaces cannot be a table of either.
+#[test]
+fn a_shared_log_is_flushed_as_ever() {
+    let (stage, files, db) = create(banded());
+    let other = db.create_keyspace("other", banded().keyspace).unwrap();
+    let mut map = Map::new();
+    for number in 0..600 {
+        let value = vec![number as u8; 700];
+        db.default_keyspace().put(key(number), &value).unwrap();
+        if number % 100 == 50 {
+            other.put(key(number), &value).unwrap();
+        }
+        map.insert(key(number), value);
+    }
+    db.flush().unwrap();
+    compare(&db, &map);
+    assert_eq!(other.get(key(150)).unwrap().unwrap()[..], [150; 700]);
+    db.close().unwrap();
+    drop(files);
+    stage.world.drop_jobs();
+    let db = stage.reopen(banded()).unwrap();
+    compare(&db, &map);
+    let report = db.check().unwrap();
+    assert!(report.is_sound(), "{report}");
+}
+
+/// A value that rotted is an error, and the others are there.
+#[test]
+fn a_rotten_value_is_never_returned() {
+    let (stage, files, db) = create(banded());
+    let mut map = Map::new();
+    load(&db, &mut map, 60);
+    db.flush().unwrap();
+    let table = files.list("").into_iter().find(|file| file.name.ends_with(".tbl")).unwrap();
+    let first = table.extents[0].start;
+    let (mut lost_count, ks) = (0, db.default_keyspace());
+    for bit in (0..40).map(|n| n * 800 + 1) {
+        stage.disk.flip_bit(first, bit).unwrap();
+        let mut lost_now = 0;
+        for (key, value) in &map {
+            match ks.get(key) {
+                Ok(found) => assert_eq!(found.as_deref(), Some(&value[..])),
+                Err(error) => {
+                    assert!(error.to_string().contains("checksum"), "{error}");
+                    lost_now += 1;
+                }
+            }
+        }
+        assert!(lost_now <= 1, "{lost_now} keys are gone");
+        assert!(lost_now == 0 || !db.check().unwrap().is_sound());
+        lost_count += lost_now;
+        stage.disk.flip_bit(first, bit).unwrap();
+    }
+    assert!(lost_count > 2, "{lost_count} values were hit");
+    compare(&db, &map);
+}
+
+/// Power is cut anywhere, also between the end of a log and the commit that makes it a table.
+#[test]
+fn a_band_is_there_or_its_log_is() {
+    for seed in 0..40 {
+        let stage = seeded(128, seed);
+        let mut prng = Prng::new(seed).derive("cuts");
+        let options = Options { logs_are_tables: true, ..small() };
+        let mut db = stage.create(options.clone());
+        let mut map = Map::new();
+        for _ in 0..4 {
+            let power_cut_after = Some(prng.below(60));
+            let plan = imbrex_disk_sim::FaultPlan {
+                power_cut_after,
+                ..imbrex_disk_sim::FaultPlan::default()
+            };
+            stage.disk.set_faults(plan);
+            let mut unsure: Option<(Vec<u8>, Vec<u8>)> = None;
+            for _ in 0..2000 {
+                let (key, value) = (key(prng.below(400)), vec![prng.below(256) as u8; 700]);
+                let sync = WriteOptions { sync: true };
+                if db.default_keyspace().put_with(&key, &value, sync).is_err() {
+                    unsure = Some((key, value));
+                    break;
+                }
+                map.insert(key, value);
+            }
+            stage.crash(db, &mut prng);
+            stage.disk.set_faults(imbrex_disk_sim::FaultPlan::default());
+            db = stage.reopen(options.clone()).unwrap();
+            if let Some((key, value)) = unsure {
+                let found = db.default_keyspace().get(&key).unwrap();
+                if found.as_deref() == Some(&value[..]) {
+                    map.insert(key, value);
+                }
+            }
+            let ks = db.default_keyspace();
+            for (key, value) in &map {
+                let found = ks.get(key).unwrap();
+                assert_eq!(found.as_deref(), Some(&value[..]), "seed {seed}: {key:?}");
+            }
+            let report = db.check().unwrap();
+            assert!(report.is_sound(), "seed {seed}: {report}");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Where a record's bytes lie in the log: for who reads a part of a record without the rest.
+//!
+//! ```text
+//!   | header | ... varint content con | header | tent ...        frames of one length, all of them full
+//!                         ^ place
+//! ```
+//!
+//! Only a frame that ends with a record may be shorter than the others ([`crate::Encoder::seal`]), so the bytes of one
+//! record go from frame to full frame.
+
+use crate::format::{BLOCK_LEN_BYTES, HEADER_LEN_BYTES};
+use std::ops::Range;
+
+/// Where a byte of a record's content lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Where in the log its frame begins.
+    pub frame_blocks: u64,
+    /// Its offset in the frame.
+    pub offset_bytes: u32,
+}
+
+impl Place {
+    /// The place `len_bytes` further on in the same record, whose frames have `frame_len_bytes`.
+    pub fn advanced(self, len_bytes: u64, frame_len_bytes: usize) -> Place {
+        let frame_len = frame_len_bytes as u64;
+        let room = frame_len.saturating_sub(u64::from(self.offset_bytes));
+        if len_bytes < room {
+            return Place { offset_bytes: self.offset_bytes + len_bytes as u32, ..self };
+        }
+        let payload_len = frame_len - HEADER_LEN_BYTES as u64;
+        let (frames, rest) = ((len_bytes - room) / payload_len, (len_bytes - room) % payload_len);
+        Place {
+            frame_blocks: self.frame_blocks + (1 + frames) * (frame_len / BLOCK_LEN_BYTES as u64),
+            offset_bytes: (HEADER_LEN_BYTES as u64 + rest) as u32,
+        }
+    }
+
+    /// Its offset in the log.
+    pub fn offset(self) -> u64 {
+        self.frame_blocks * BLOCK_LEN_BYTES as u64 + u64::from(self.offset_bytes)
+    }
+
+    /// Where in the log the `len_bytes` from here on lie, in order.
+    pub fn ranges(
+        self,
+        len_bytes: u64,
+        frame_len_bytes: usize,
+    ) -> impl Iterator<Item = Range<u64>> {
+        let (mut at, mut left) = (self, len_bytes);
+        std::iter::from_fn(move || {
+            let room = (frame_len_bytes as u64).saturating_sub(u64::from(at.offset_bytes));
+            let now = left.min(room);
+            if now == 0 {
+                return None;
+            }
+            let range = at.offset()..at.offset() + now;
+            at = at.advanced(now, frame_len_bytes);
+            left -= now;
+            Some(range)
+        })
+    }
+}
