@@ -1,15 +1,6 @@
 //! The models by YCSB-style properties: the keys of the thesis' table 4.1, and a file.
 //!
-//! | property | means | if it is not there |
-//! |---|---|---|
-//! | `arrivalgenerator` | `constant`, `poisson`, `selfsimilar`, `diurnal`, `recorded` | `constant` |
-//! | `ss.bias` | the b-model's bias | 0.65 |
-//! | `diurnal.modulation` | operations a second above and below the mean | an error |
-//! | `diurnal.cyclelength` | minutes from one high to the next | 15 |
-//! | `diurnal.distribution` | of gaps: `constant`, `uniform`, `exponential`, `pareto` | `pareto` |
-//! | `diurnal.distribution.shape` | Pareto's | 1.5 |
-//! | `recorded.file` | the series | an error |
-//!
+//! `docs/arrivals.md` has the table.
 //! What stands for a missing one is what the thesis runs its workloads with (4.3.4, table 5.1).
 
 use super::{ArrivalError, ArrivalModel, Interarrival, read_recorded};

@@ -266,6 +266,26 @@ fn gaps_disorder_and_noise_are_named_by_their_line() {
 }
 
 #[test]
+fn noise_is_never_more_than_an_error() {
+    const LETTERS: &[u8] = b"0123456789999..\n\n\r -e_times\xff\0";
+    let mut prng = imbrex_clockwork::Prng::new(1);
+    for _ in 0..2000 {
+        let len = prng.below(60) as usize;
+        let mut letter = || LETTERS[prng.below(LETTERS.len() as u64) as usize];
+        let mut bytes: Vec<u8> = (0..len).map(|_| letter()).collect();
+        if len.is_multiple_of(2) {
+            bytes.splice(0..0, *b"time_s\n");
+        }
+        let Ok(all) = ArrivalReader::new("s".as_ref(), Box::new(std::io::Cursor::new(bytes)))
+        else {
+            continue;
+        };
+        let times: Vec<u64> = all.filter_map(Result::ok).collect();
+        assert!(times.is_sorted() && times.iter().all(|&at_ns| at_ns < LEN_NS_MAX));
+    }
+}
+
+#[test]
 fn a_recorded_file_counts_from_its_first_operation() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("series.txt");

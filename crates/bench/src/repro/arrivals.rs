@@ -72,7 +72,7 @@ pub struct ArrivalReport {
     pub few_gaps: SeriesFigures,
     /// The first [`GAPS_MANY`].
     pub many_gaps: SeriesFigures,
-    /// As many gaps as the few if each second's arrivals lay anywhere within it.
+    /// As many if each second's arrivals lay anywhere within it.
     pub shuffled_gaps: SeriesFigures,
     /// Arrivals a second, with the autocorrelation up to half of them.
     pub whole: SeriesFigures,
@@ -197,14 +197,14 @@ fn shuffled_gaps(seconds: &[f64], seed: u64) -> Vec<f64> {
     let mut prng = Prng::new(seed).derive("anywhere within a second");
     let mut times: Vec<u64> = Vec::new();
     for (second, count) in (0..).zip(seconds) {
-        if times.len() > GAPS_FEW {
+        if times.len() > GAPS_MANY {
             break;
         }
         let start = times.len();
         times.extend((0..*count as u64).map(|_| second * SECOND_NS + prng.below(SECOND_NS)));
         times[start..].sort_unstable();
     }
-    times.truncate(GAPS_FEW + 1);
+    times.truncate(GAPS_MANY + 1);
     times.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect()
 }
 

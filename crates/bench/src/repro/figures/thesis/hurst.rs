@@ -133,5 +133,5 @@ fn under_gaps(claim: Claim, row: &Row, report: &ArrivalReport, at: usize) -> Cla
     if !matches!(row.source, ArrivalSource::SelfSimilar { .. }) {
         return claim;
     }
-    claim.under("halved down to a second", exponent(&report.shuffled_gaps, at))
+    claim.under("100,000 gaps, halved down to a second", exponent(&report.shuffled_gaps, at))
 }
