@@ -19,6 +19,13 @@ use imbrex_layouts::{Layout, Recording};
 const ZONED_PROFILE: &str = "hc620";
 const CONVENTIONAL_PROFILE: &str = "st1000dm003";
 const INTERLACED_PROFILE: &str = "st500dm002";
+/// The flash drive beside one.
+const FLASH_PROFILE: &str = "ssd120";
+
+/// Flash is so small a share of the drive beside it: 40 GB of 8 TB; but some logs must fit. Source:
+/// Pitchumani's thesis, figure 5.3.
+const FLASH_SHARE: u64 = 200;
+const FLASH_LOG_COUNT_MIN: u64 = 16;
 
 /// Zones on a drive whose real model has none: those of the `hc620`, of which one in a hundred is
 /// conventional.
@@ -219,6 +226,27 @@ pub fn layout_for(geometry: &Geometry, layout: Option<Layout>) -> Result<Layout,
             reason,
         })),
     }
+}
+
+/// The flash drive to make beside a drive of `geometry` that is formatted as `layout`: `asked` long, or
+/// the usual share; `None` where the layout has none.
+///
+/// # Errors
+/// [`BenchError::Drive`]: flash cannot be as long as asked.
+pub fn flash_profile(
+    layout: Layout,
+    geometry: &Geometry,
+    asked: Option<ByteCount>,
+) -> Result<Option<Profile>, BenchError> {
+    let Some(flash) = layout.recipe(geometry).flash else {
+        return Ok(None);
+    };
+    let profile = read_profile(FLASH_PROFILE)?;
+    let full_bytes = profile.geometry().len().bytes();
+    let share_bytes = geometry.len().bytes() / FLASH_SHARE;
+    let usual_bytes = share_bytes.max(FLASH_LOG_COUNT_MIN * flash.log_len_bytes_max);
+    let len_bytes = asked.map_or(usual_bytes.min(full_bytes), |asked| asked.0);
+    profile.scaled(len_bytes).map(Some).map_err(|source| failed(FLASH_PROFILE, source))
 }
 
 /// A profile by name, or from a TOML file.

@@ -51,7 +51,7 @@ mod workload;
 pub mod ycsb;
 
 pub use disk_user::{BareDrive, DiskUserOptions, DiskUserReport, DiskUserRow, disk_user};
-pub use drive::{DriveShape, layout_for, read_profile};
+pub use drive::{DriveShape, flash_profile, layout_for, read_profile};
 pub use error::BenchError;
 pub use latency::LatencySummary;
 pub use options::{BenchOptions, ByteCount, CompressionType, Mode, StandOptions};

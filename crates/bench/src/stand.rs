@@ -5,7 +5,7 @@
 //!            \________ Runtime: virtual world, or threads
 //! ```
 
-use crate::drive::layout_for;
+use crate::drive::{flash_profile, layout_for};
 use crate::error::BenchError;
 use crate::host;
 use crate::options::{BenchOptions, ByteCount, CompressionType, Mode, StandOptions};
@@ -15,7 +15,7 @@ use imbrex_clockwork::{Clock, Order, Runtime, VirtualWorld};
 use imbrex_disk::{Counters, Disk};
 use imbrex_disk_sim::{OpenOptions, SimDisk};
 use imbrex_files::Files;
-use imbrex_layouts::{Layout, LayoutError, Stack, mount};
+use imbrex_layouts::{Drives, Layout, LayoutError, Stack, mount};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -111,7 +111,17 @@ impl Stand {
             let layout = layout_for(&geometry, layout)?;
             let mut recipe = layout.recipe(&geometry);
             recipe.options = store_options(options, recipe.options);
-            layout.format_with(disk, &runtime, &recipe, 0)
+            let mut drives = Drives::from(disk);
+            if let Some(profile) = flash_profile(layout, &geometry, None)? {
+                let name = profile.name().to_owned();
+                let flash = SimDisk::builder(profile.geometry())
+                    .profile(profile)
+                    .mechanics(options.mechanics)
+                    .clock(Arc::clone(&runtime.clock));
+                let flash = flash.memory().map_err(|e| drive_error(&name, e))?;
+                drives = drives.with_flash(Arc::new(flash));
+            }
+            layout.format_with(drives, &runtime, &recipe, 0)
         }
         .map_err(BenchError::layout)?;
         let keyspace = keyspace(&stack, plan, &drive.origin)?;

@@ -26,8 +26,11 @@ impl CheckArgs {
         }
         self.store.open_quiet()?.with(|store| {
             let shown = store.path.display();
-            let files =
-                store.files.check().context(|| format!("cannot check the files on {shown}"))?;
+            let files = match &store.tiers {
+                Some(tiers) => tiers.check(),
+                None => store.files.check(),
+            };
+            let files = files.context(|| format!("cannot check the files on {shown}"))?;
             let progress = Progress::new("checking", Unit::Bytes, None);
             let engine = store
                 .db

@@ -107,6 +107,10 @@ fn options(layout: Layout, geometry: &Geometry) -> Options {
 
 fn create(path: &Path, layout: Layout, session: &mut Session) -> Result<Stand, CliError> {
     session.out.line("1. A drive\n")?;
+    if layout.takes_flash() {
+        let message = format!("the demo is of one drive, and {layout} takes two; choose another");
+        return Err(CliError::usage(message));
+    }
     let shape = DriveShape { capacity: Some(ByteCount(CAPACITY_BYTES)), ..DriveShape::default() };
     let profile = shape.profile(None, Some(layout)).context(|| "cannot make the drive")?;
     let geometry = without_conventional_zones(profile.geometry())?;

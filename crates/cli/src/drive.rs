@@ -7,12 +7,12 @@ use crate::output::{Report, Table};
 use crate::store::{DriveArgs, layout_named};
 use crate::zones::{ZoneMap, svg, text};
 use clap::Subcommand;
-use imbrex_bench::{BenchError, ByteCount, DriveShape, layout_for, read_profile};
+use imbrex_bench::{BenchError, ByteCount, DriveShape, flash_profile, layout_for, read_profile};
 use imbrex_clockwork::{Runtime, entropy_u64};
 use imbrex_disk::{Blocks, Disk, Geometry, Rule};
-use imbrex_disk_sim::{SimDisk, measure};
-use imbrex_files::{FileLayer, FilesError};
-use imbrex_layouts::{Layout, LayoutError};
+use imbrex_disk_sim::{Profile, SimDisk, measure};
+use imbrex_files::{FileLayer, FilesError, FlashError, SpaceUse, TierStats};
+use imbrex_layouts::{Drives, Layout, LayoutError, Mounted};
 use imbrex_translate::BandsError;
 use serde_json::json;
 use std::error::Error;
@@ -70,6 +70,13 @@ pub(crate) struct CreateArgs {
     /// drives rewrite the tracks of two such tables together [default: the layout's own]
     #[arg(long, value_name = "SIZE", requires = "no_store")]
     table_len: Option<ByteCount>,
+    /// Where to make the image of the flash drive beside it, if the layout has one; nothing may be
+    /// there yet
+    #[arg(long, value_name = "FILE")]
+    flash: Option<PathBuf>,
+    /// How long the flash drive is [default: a two-hundredth of the drive, and room for some logs]
+    #[arg(long, value_name = "SIZE", requires = "flash")]
+    flash_size: Option<ByteCount>,
     /// Decides the image's id and the format's, so that the same command makes the same image;
     /// without it both are drawn from the operating system
     #[arg(long)]
@@ -92,24 +99,30 @@ impl CreateArgs {
                 format!("cannot create drive: {shown}: {parent} is no directory; make it");
             return Err(CliError::new(Exit::Store, message));
         }
+        let flash_profile = self.flash_profile(layout, &geometry)?;
         let title = profile.title().to_owned();
-        let mut builder = SimDisk::builder(geometry);
-        if !self.no_timing {
-            builder = builder.profile(profile);
-        }
         let seed = self.seed.unwrap_or_else(entropy_u64);
-        let disk = builder.create_image(&self.path, "", seed).context(|| "cannot create drive")?;
-        let disk = Arc::new(disk);
-        let formatted = match layout {
+        let mut drives = Drives::from(self.make(&self.path, profile, seed)?);
+        let mut made = vec![&self.path];
+        let mut formatted = Ok(());
+        if let (Some(path), Some(profile)) = (&self.flash, flash_profile) {
+            // Another id than the drive's.
+            match self.make(path, profile, !seed) {
+                Ok(flash) => drives = drives.with_flash(flash),
+                Err(error) => formatted = Err(error),
+            }
+            made.extend(formatted.is_ok().then_some(path));
+        }
+        let formatted = formatted.and_then(|()| match layout {
             None => Ok(()),
             Some(layout) if self.no_store => {
-                format_files(disk, layout, self.table_len, seed, &shown)
+                format_files(drives, layout, self.table_len, seed, &shown)
             }
-            Some(layout) => format(disk, layout, seed, &shown),
-        };
+            Some(layout) => format(drives, layout, seed, &shown),
+        });
         if let Err(error) = formatted {
-            // The file is ours and holds nothing yet.
-            let _ = std::fs::remove_file(&self.path);
+            // The files are ours and hold nothing yet.
+            made.into_iter().for_each(|path| _ = std::fs::remove_file(path));
             return Err(error);
         }
         let mut report = Report::default();
@@ -117,7 +130,53 @@ impl CreateArgs {
         describe(&mut report, &title, &geometry);
         let holds = layout.map_or("none: it is blank", Layout::name);
         report.row("layout", holds, layout.map(Layout::name));
+        if let Some(flash) = &self.flash {
+            let flash = flash.display().to_string();
+            report.row("flash drive", flash.as_str(), flash.as_str());
+        }
         session.out.report(&report)
+    }
+
+    fn make(&self, path: &Path, profile: Profile, seed: u64) -> Result<Arc<SimDisk>, CliError> {
+        let mut builder = SimDisk::builder(profile.geometry());
+        if !self.no_timing {
+            builder = builder.profile(profile);
+        }
+        let disk = builder.create_image(path, "", seed).context(|| "cannot create drive")?;
+        Ok(Arc::new(disk))
+    }
+
+    /// The flash drive to make, if the layout has one; `--flash` says where.
+    fn flash_profile(
+        &self,
+        layout: Option<Layout>,
+        geometry: &Geometry,
+    ) -> Result<Option<Profile>, CliError> {
+        let takes_flash = layout.filter(|layout| layout.takes_flash());
+        match (takes_flash, &self.flash) {
+            (Some(layout), _) if self.no_store => Err(CliError::usage(format!(
+                "cannot create drive: {layout} takes a flash drive, which the databases of `imbrex \
+                 run` know nothing of; choose another layout, or leave --no-store away"
+            ))),
+            (Some(layout), Some(_)) => {
+                flash_profile(layout, geometry, self.flash_size).map_err(wrong)
+            }
+            (Some(layout), None) => Err(CliError::usage(format!(
+                "cannot create drive: {layout} takes a flash drive beside the drive; --flash FILE \
+                 says where to make it"
+            ))),
+            (None, Some(_)) => {
+                let holds = layout.map_or("a blank drive", Layout::name);
+                let with: Vec<_> =
+                    Layout::all().filter(|l| l.takes_flash()).map(Layout::name).collect();
+                let with = with.join(", ");
+                Err(CliError::usage(format!(
+                    "cannot create drive: {holds} has no use for a flash drive; leave --flash away, or \
+                     choose --layout {with}"
+                )))
+            }
+            (None, None) => Ok(None),
+        }
     }
 }
 
@@ -127,12 +186,12 @@ fn wrong(error: BenchError) -> CliError {
 }
 
 /// An empty store on an empty drive.
-fn format(disk: Arc<SimDisk>, layout: Layout, format_id: u64, shown: &str) -> Result<(), CliError> {
+fn format(drives: Drives, layout: Layout, format_id: u64, shown: &str) -> Result<(), CliError> {
     let runtime = Runtime::threads(1);
-    let recipe = layout.recipe(disk.geometry());
+    let recipe = layout.recipe(drives.main.geometry());
     let what = || format!("cannot make a store on {shown}");
     let stack = layout
-        .format_with(disk, &runtime, &recipe, format_id)
+        .format_with(drives, &runtime, &recipe, format_id)
         .map_err(|error| cannot_format(what(), &error))?;
     let room = stack.db.check_room();
     stack.close().context(what)?;
@@ -146,17 +205,17 @@ fn format(disk: Arc<SimDisk>, layout: Layout, format_id: u64, shown: &str) -> Re
 
 /// Room for files, and none of them, on an empty drive.
 fn format_files(
-    disk: Arc<SimDisk>,
+    drives: Drives,
     layout: Layout,
     table_len: Option<ByteCount>,
     format_id: u64,
     shown: &str,
 ) -> Result<(), CliError> {
-    let mut recipe = layout.recipe(disk.geometry());
+    let mut recipe = layout.recipe(drives.main.geometry());
     if let Some(ByteCount(len_bytes)) = table_len {
         recipe.placement_options.unit_len = Blocks::holding(len_bytes);
     }
-    let formatted = layout.format_files(disk, &Runtime::threads(1), &recipe, format_id);
+    let formatted = layout.format_files(drives, &Runtime::threads(1), &recipe, format_id);
     let what = format!("cannot format {shown}");
     formatted.map(drop).map_err(|error| cannot_format(what, &error))
 }
@@ -172,8 +231,10 @@ fn is_misfit(error: &(dyn Error + 'static)) -> bool {
     while let Some(cause) = next {
         let files = cause.downcast_ref::<FilesError>();
         let bands = cause.downcast_ref::<BandsError>();
-        if matches!(files, Some(FilesError::Unsuitable { .. }))
-            || matches!(bands, Some(BandsError::TooSmall { .. } | BandsError::Option { .. }))
+        if matches!(
+            files,
+            Some(FilesError::Unsuitable { .. } | FilesError::Flash(FlashError::TooSmall { .. }))
+        ) || matches!(bands, Some(BandsError::TooSmall { .. } | BandsError::Option { .. }))
         {
             return true;
         }
@@ -270,6 +331,9 @@ impl InfoArgs {
                 report.row("layout", layout.name(), layout.name());
                 report.row("placement", layout.placement(), layout.placement());
                 space(&mut report, &mounted.files);
+                if let Some(stats) = mounted.tiers.and_then(|tiers| tiers.tier_stats()) {
+                    flash_space(&mut report, &stats);
+                }
                 session.out.report(&report)
             }
             Err(error) => {
@@ -284,8 +348,18 @@ impl InfoArgs {
 /// How the space is used.
 pub(crate) fn space(report: &mut Report, files: &FileLayer) {
     use imbrex_files::Files;
-    let space = files.space();
     report.section("space");
+    space_rows(report, &files.space());
+}
+
+/// How the flash drive's space is used.
+pub(crate) fn flash_space(report: &mut Report, stats: &TierStats) {
+    report.section("flash");
+    report.row("files", grouped(stats.file_count), stats.file_count);
+    space_rows(report, &stats.space);
+}
+
+fn space_rows(report: &mut Report, space: &SpaceUse) {
     for (name, bytes) in [
         ("for files", space.capacity_bytes),
         ("live", space.live_bytes),
@@ -388,16 +462,30 @@ impl ZonesArgs {
             write_svg(path, &self.drive.drive, &disk, &map(svg::CELL_COUNT_MAX))?;
             return session.out.line(format!("{}: written", path.display()));
         }
+        let flash = mounted.as_ref().and_then(flash_map);
         if is_json {
-            return session.out.json(&zones_json(&map(usize::MAX)));
+            let mut zones = zones_json(&map(usize::MAX));
+            if let Some(flash) = &flash {
+                zones["flash"] = zones_json(flash);
+            }
+            return session.out.json(&zones);
         }
-        session.out.bytes(text::draw(&map(text::CELL_COUNT_MAX)).as_bytes())
+        session.out.bytes(text::draw(&map(text::CELL_COUNT_MAX)).as_bytes())?;
+        let Some(flash) = flash else { return Ok(()) };
+        session.out.line("\nflash")?;
+        session.out.bytes(text::draw(&flash).as_bytes())
     }
 }
 
 /// The picture of an open drive.
 pub(crate) fn map(disk: &dyn Disk, files: &FileLayer, cell_count_max: usize) -> ZoneMap {
     ZoneMap::of_files(disk.geometry(), &files.zone_map(), cell_count_max)
+}
+
+/// The picture of the flash drive beside it, where there is one.
+fn flash_map(mounted: &Mounted) -> Option<ZoneMap> {
+    let flash = mounted.tiers.as_ref()?.flash()?;
+    Some(map(&**flash.disk(), flash, text::CELL_COUNT_MAX))
 }
 
 pub(crate) fn write_svg(

@@ -9,7 +9,7 @@ use crate::store::DriveArgs;
 use imbrex::{DumpSink, EngineError, dump_log, dump_records, dump_table};
 use imbrex_clockwork::Runtime;
 use imbrex_disk::Disk;
-use imbrex_files::{FileInfo, FileKind, FileLayer, Files, describe_catalog};
+use imbrex_files::{FileInfo, FileKind, Files, Tier, describe_catalog};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -48,11 +48,11 @@ impl DumpArgs {
                 lines.all(words)
             }
             Some("versions") => {
-                let files = &open()?.files;
+                let files = open()?.all_files();
                 lines.engine(&shown, |sink| dump_records(&files.app_records(), sink))
             }
             Some(name) => {
-                let files = &open()?.files;
+                let files = open()?.all_files();
                 let file = files.list(name).into_iter().find(|file| file.name == name);
                 let file = file.ok_or_else(|| {
                     let message = format!(
@@ -60,17 +60,17 @@ impl DumpArgs {
                     );
                     CliError::new(Exit::NotFound, message)
                 })?;
-                dump_file(files, &file, &mut lines)
+                dump_file(&*files, &file, &mut lines)
             }
             None => {
-                let files = &open()?.files;
+                let files = open()?.all_files();
                 list(&files.list(""), session)
             }
         }
     }
 }
 
-fn dump_file(files: &FileLayer, file: &FileInfo, lines: &mut Lines<'_>) -> Result<(), CliError> {
+fn dump_file(files: &dyn Files, file: &FileInfo, lines: &mut Lines<'_>) -> Result<(), CliError> {
     let reader = files.open(&file.name).context(|| format!("cannot open {}", file.name))?;
     match file.kind {
         FileKind::Table => lines.engine(&file.name, |sink| dump_table(reader, sink)),
@@ -118,6 +118,10 @@ impl Lines<'_> {
     }
 }
 
+fn on_flash(file: &FileInfo) -> &'static str {
+    if file.tier == Tier::Fast { " on flash" } else { "" }
+}
+
 fn list(files: &[FileInfo], session: &mut Session) -> Result<(), CliError> {
     if session.out.is_json()? {
         let files: Vec<_> = files
@@ -132,6 +136,7 @@ fn list(files: &[FileInfo], session: &mut Session) -> Result<(), CliError> {
                     "name": file.name,
                     "kind": format!("{:?}", file.kind).to_lowercase(),
                     "level": file.level,
+                    "is_on_flash": file.tier == Tier::Fast,
                     "len_bytes": file.len_bytes,
                     "group": file.group.map(|group| group.0),
                     "extents_blocks": extents,
@@ -149,7 +154,7 @@ fn list(files: &[FileInfo], session: &mut Session) -> Result<(), CliError> {
             file.level.to_string(),
             ByteSize(file.len_bytes).to_string(),
             file.group.map_or_else(|| "-".to_owned(), |group| grouped(group.0)),
-            extents.join(" "),
+            format!("{}{}", extents.join(" "), on_flash(file)),
         ]);
     }
     session.out.bytes(table.text().as_bytes())?;

@@ -18,6 +18,7 @@ impl LayoutsArgs {
                     json!({
                         "name": layout.name(),
                         "recording": layout.recording().name(),
+                        "flash": layout.takes_flash(),
                         "placement": layout.placement(),
                         "summary": layout.summary(),
                         "source": layout.source(),
@@ -28,9 +29,10 @@ impl LayoutsArgs {
         }
         let mut table = Table::new(&["layout", "drive", "what it is"]);
         for layout in Layout::all() {
+            let flash = if layout.takes_flash() { ", flash" } else { "" };
             table.row(vec![
                 layout.name().to_owned(),
-                layout.recording().name().to_owned(),
+                format!("{}{flash}", layout.recording().name()),
                 layout.summary().to_owned(),
             ]);
         }

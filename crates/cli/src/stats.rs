@@ -8,6 +8,7 @@ use crate::output::Report;
 use crate::store::{DriveArgs, Store};
 use imbrex::Metrics;
 use imbrex_disk::Counters;
+use imbrex_disk_sim::flash_wear_ratio;
 use imbrex_files::FilesStats;
 use serde_json::json;
 
@@ -28,6 +29,24 @@ impl StatsArgs {
     }
 }
 
+/// What went to the flash drive, and what it holds.
+fn flash(report: &mut Report, store: &Store) {
+    let Some(tiers) = &store.tiers else { return };
+    let (Some(files), Some(stats)) = (tiers.flash(), tiers.tier_stats()) else { return };
+    drive::flash_space(report, &stats);
+    for (name, count) in [
+        ("logs begun there", stats.logs),
+        ("other files written there", stats.tables),
+        ("files it had no room for", stats.fallbacks),
+    ] {
+        report.row(name, grouped(count), count);
+    }
+    let written_bytes = files.disk().counters().written_bytes;
+    report.row("written to it", ByteSize(written_bytes).to_string(), written_bytes);
+    let wear_ratio = flash_wear_ratio(written_bytes, files.disk().geometry().len().bytes());
+    report.row("worn by that", format!("{:.6} %", wear_ratio * 100.0), json!(wear_ratio));
+}
+
 /// Everything that is counted, from the keys down to the tracks.
 fn report(store: &Store) -> Report {
     let mut report = Report::default();
@@ -37,6 +56,7 @@ fn report(store: &Store) -> Report {
     drive::space(&mut report, &store.files);
     engine(&mut report, &metrics);
     file_layer(&mut report, &store.files.stats());
+    flash(&mut report, store);
     drive_counters(&mut report, &store.disk.counters(), &metrics);
     report
 }

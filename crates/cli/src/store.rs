@@ -5,9 +5,10 @@ use imbrex::{Db, Keyspace, Options};
 use imbrex_clockwork::{Prng, Runtime};
 use imbrex_disk::{Blocks, Disk};
 use imbrex_disk_sim::{OpenOptions, SimDisk};
-use imbrex_files::FileLayer;
+use imbrex_files::{FileLayer, FilesError, FlashError, TieredFiles};
 use imbrex_filesystem::holds_file_system;
-use imbrex_layouts::{Layout, LayoutError, Mounted, Stack, mount};
+use imbrex_layouts::{Drives, Layout, LayoutError, Mounted, Stack, mount};
+use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,7 +21,10 @@ pub(crate) struct Store {
     pub(crate) layout: Layout,
     /// What the files lie on: the drive, or a translation over it.
     pub(crate) disk: Arc<dyn Disk>,
+    /// The drive's files.
     pub(crate) files: FileLayer,
+    /// They and those of the flash drive beside it, where there is one.
+    pub(crate) tiers: Option<TieredFiles>,
     pub(crate) db: Db,
 }
 
@@ -32,6 +36,12 @@ pub(crate) struct DriveArgs {
     /// Refuse the drive if it holds another layout than this; without it, it opens as what it holds
     #[arg(long, value_name = "NAME")]
     layout: Option<String>,
+    /// The image of the flash drive beside the drive, where its layout has one
+    #[arg(long, value_name = "FILE")]
+    flash: Option<PathBuf>,
+    /// Open the drive without its flash drive, to read what does not lie on flash
+    #[arg(long, conflicts_with = "flash")]
+    without_flash: bool,
     #[arg(skip)]
     cut: Option<PowerCut>,
 }
@@ -63,7 +73,7 @@ pub(crate) fn layout_named(name: Option<&str>) -> Result<Option<Layout>, CliErro
 
 impl DriveArgs {
     pub(crate) fn new(drive: PathBuf, layout: Option<String>) -> DriveArgs {
-        DriveArgs { drive, layout, cut: None }
+        DriveArgs { drive, layout, flash: None, without_flash: false, cut: None }
     }
 
     /// The same drive, which shall meet `cut`.
@@ -100,10 +110,11 @@ impl DriveArgs {
             return Err(CliError::new(Exit::Store, message));
         }
         let usual = mounted.layout.recipe(mounted.drive.geometry()).options;
+        let background_work = background_work && !self.without_flash;
         let options = Options { background_work, ..usual };
         let stack = mounted.open_db(&runtime, options).map_err(|error| self.cannot_open(&error))?;
-        let Stack { layout, disk, files, db, .. } = stack;
-        Ok(Store { path: self.drive.clone(), layout, disk, files, db })
+        let Stack { layout, disk, files, tiers, db, .. } = stack;
+        Ok(Store { path: self.drive.clone(), layout, disk, files, tiers, db })
     }
 
     /// The drive, and its files or why they do not open.
@@ -114,7 +125,13 @@ impl DriveArgs {
         // A name that is none is told before a drive is touched.
         let asked = layout_named(self.layout.as_deref())?;
         let disk = Arc::new(open_disk(&self.drive, self.cut)?);
-        let mounted = mount(Arc::clone(&disk) as Arc<dyn Disk>, runtime);
+        let mut drives = Drives::from(Arc::clone(&disk));
+        if let Some(flash) = &self.flash {
+            drives = drives.with_flash(Arc::new(open_disk(flash, None)?));
+        } else if self.without_flash {
+            drives = drives.without_flash();
+        }
+        let mounted = mount(drives, runtime);
         let mounted = mounted.and_then(|mounted| match asked {
             Some(asked) if asked != mounted.layout => {
                 let recorded = mounted.layout.name().to_owned();
@@ -126,7 +143,14 @@ impl DriveArgs {
     }
 
     pub(crate) fn cannot_open(&self, error: &LayoutError) -> CliError {
-        CliError::of(format!("cannot open {}", self.shown()), error)
+        let told = CliError::of(format!("cannot open {}", self.shown()), error);
+        let hint = match flash_error(error) {
+            Some(FlashError::NotGiven { .. }) => "--flash FILE names it, --without-flash leaves it",
+            Some(FlashError::NotPaired) => "leave --flash and --without-flash away",
+            Some(FlashError::OnFlash { .. } | FlashError::ReadOnly) => "--flash FILE names it",
+            _ => return told,
+        };
+        CliError::new(told.exit(), format!("{told}; {hint}"))
     }
 }
 
@@ -154,6 +178,18 @@ impl Store {
         closed?;
         Ok(value)
     }
+}
+
+/// What is wrong with the flash drive, if that is the matter.
+fn flash_error(error: &LayoutError) -> Option<&FlashError> {
+    let mut next: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(cause) = next {
+        if let Some(FilesError::Flash(error)) = cause.downcast_ref::<FilesError>() {
+            return Some(error);
+        }
+        next = cause.source();
+    }
+    None
 }
 
 /// Opens the drive image at `path`.

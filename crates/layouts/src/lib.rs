@@ -6,6 +6,8 @@
 //!                recipe: translation, placement, engine options        data, may be adjusted
 //!                  |
 //!   Stack:  Db -> FileLayer (placement) -> [translation] -> the drive
+//!           Db -> TieredFiles -> FileLayer (placement) -> the drive      beside flash
+//!                            \-> FileLayer (first fit) -> the flash drive
 //! ```
 //!
 //! A paper's store is a line of [`table`](Layout::all): nothing else in the tree knows which parts
@@ -41,11 +43,13 @@
 //! # Adding a layout
 #![doc = include_str!("../../../docs/layouts.md")]
 
+mod drives;
 mod error;
 mod recipe;
 mod stack;
 mod table;
 
+pub use drives::{Beside, Drives};
 pub use error::LayoutError;
 pub use recipe::{Recipe, Recording, table_len_bytes_in, unit_len};
 pub use stack::{Mounted, Stack, mount};

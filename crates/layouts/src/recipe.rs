@@ -10,7 +10,7 @@
 
 use imbrex::{CompactionKind, Options};
 use imbrex_disk::{Blocks, Geometry, Rule};
-use imbrex_files::PlacementOptions;
+use imbrex_files::{FlashOptions, PlacementOptions};
 use imbrex_translate::BandOptions;
 
 /// Of a drive, the share that one memtable may be long: a store keeps free what it holds in memory.
@@ -29,6 +29,12 @@ const TABLE_END_LEN_BYTES_MIN: u64 = 16 << 10;
 
 /// The placement whose tables are as long as the drive's zones.
 const BAND_PER_TABLE: &str = "band-per-table";
+
+/// The bands of write-offloading, and how many of them level 0 and level 1 each may have; a level is at
+/// most so small a share of the drive. Source: the thesis, section 5.3.
+pub(crate) const OFFLOAD_BAND_LEN_BYTES: u64 = 64 << 20;
+const OFFLOAD_LEVEL_BAND_COUNT: u64 = 10;
+const OFFLOAD_SHARE: u64 = 20;
 
 /// SMRDB's bands, where the drive does not say.
 const BAND_LEN_BYTES: u64 = 40 << 20;
@@ -78,6 +84,8 @@ impl Recording {
 pub struct Recipe {
     /// Fixed bands over the drive, where the layout has them.
     pub bands: Option<BandOptions>,
+    /// What the flash drive must be, where the layout has one.
+    pub flash: Option<FlashOptions>,
     /// The placement policy, by name.
     pub placement: &'static str,
     /// The policy's numbers, written down at format.
@@ -116,6 +124,11 @@ impl Recipe {
         let share = (geometry.len().bytes() / MEMTABLE_SHARE).max(MEMTABLE_LEN_BYTES_MIN);
         let memtable = &mut self.options.memtable_len_bytes;
         *memtable = share.min(*memtable);
+        if let Some(flash) = &mut self.flash {
+            // A log is as long as its memtable, and takes a band if it goes to the drive.
+            let band_len_bytes = band_len_bytes(geometry).min(OFFLOAD_BAND_LEN_BYTES);
+            flash.log_len_bytes_max = band_len_bytes.max(*memtable);
+        }
         self
     }
 }
@@ -192,6 +205,34 @@ pub(crate) fn smrdb(geometry: &Geometry) -> Options {
 /// SMRDB with LevelDB's levels.
 pub(crate) fn smrdb_leveled(geometry: &Geometry) -> Options {
     Options::smrdb_leveled(band_len_bytes(geometry))
+}
+
+/// SMRDB with three levels of bands, of 10, 10 and 100, and a memtable as long as a band; level 0
+/// neither slows writes down nor stops them. On a drive of fewer bands the levels are shorter, and it
+/// does.
+///
+/// Source: the thesis, section 5.3.
+pub(crate) fn offload(geometry: &Geometry) -> Options {
+    let band_len_bytes = band_len_bytes(geometry);
+    let memtable_band_len_bytes = band_len_bytes.min(OFFLOAD_BAND_LEN_BYTES);
+    let usual = Options::smrdb_leveled(memtable_band_len_bytes);
+    let mut options =
+        Options { keyspace: Options::smrdb_leveled(band_len_bytes).keyspace, ..usual };
+    let band_count = u64::from(geometry.zone_count());
+    let level_band_count = (band_count / OFFLOAD_SHARE).clamp(1, OFFLOAD_LEVEL_BAND_COUNT);
+    let keyspace = &mut options.keyspace;
+    keyspace.base_level_len_bytes = level_band_count * keyspace.table_len_bytes;
+    keyspace.level_factor = 10;
+    keyspace.l0_compact_run_count = level_band_count as u32;
+    if level_band_count == OFFLOAD_LEVEL_BAND_COUNT {
+        keyspace.l0_slowdown_run_count = u32::MAX;
+        keyspace.l0_stop_run_count = u32::MAX;
+    } else {
+        // LevelDB's own ratio.
+        keyspace.l0_slowdown_run_count = 2 * keyspace.l0_compact_run_count;
+        keyspace.l0_stop_run_count = 3 * keyspace.l0_compact_run_count;
+    }
+    options
 }
 
 /// What a table of a band of its own may be long.

@@ -7,13 +7,14 @@
 //!   open     mount -> the same name?                                         -> Db::open
 //! ```
 
+use crate::drives::{Beside, Drives};
 use crate::error::LayoutError;
 use crate::recipe::Recipe;
 use crate::table::Layout;
 use imbrex::{Db, Options};
 use imbrex_clockwork::Runtime;
 use imbrex_disk::{Counters, Disk};
-use imbrex_files::{FileLayer, FormatOptions};
+use imbrex_files::{FileLayer, Files, FormatOptions, TieredFiles};
 use imbrex_translate::{BandOptions, BandsError, FixedBands};
 use std::fmt;
 use std::sync::Arc;
@@ -29,8 +30,10 @@ pub struct Mounted {
     pub bands: Option<Arc<FixedBands>>,
     /// What the files lie on: the drive, or the bands over it.
     pub disk: Arc<dyn Disk>,
-    /// The files.
+    /// The drive's files.
     pub files: FileLayer,
+    /// They and those of the flash drive beside it, where the layout has one.
+    pub tiers: Option<TieredFiles>,
 }
 
 /// An open store and everything below it.
@@ -41,20 +44,27 @@ pub struct Stack {
     pub drive: Arc<dyn Disk>,
     /// What the files lie on: the drive, or the translation over it.
     pub disk: Arc<dyn Disk>,
-    /// The files.
+    /// The drive's files.
     pub files: FileLayer,
+    /// They and those of the flash drive beside it, where the layout has one.
+    pub tiers: Option<TieredFiles>,
     /// The store.
     pub db: Db,
 }
 
 impl Layout {
-    /// Formats `drive`, whatever it held, as this layout, and opens an empty store on it.
+    /// Formats `drives`, whatever they held, as this layout, and opens an empty store on them.
     ///
     /// # Errors
     /// [`LayoutError::Unsuitable`]: nothing was written. Else the failing layer's.
-    pub fn format(self, drive: Arc<dyn Disk>, runtime: &Runtime) -> Result<Stack, LayoutError> {
-        let recipe = self.recipe(drive.geometry());
-        self.format_with(drive, runtime, &recipe, 0)
+    pub fn format(
+        self,
+        drives: impl Into<Drives>,
+        runtime: &Runtime,
+    ) -> Result<Stack, LayoutError> {
+        let drives = drives.into();
+        let recipe = self.recipe(drives.main.geometry());
+        self.format_with(drives, runtime, &recipe, 0)
     }
 
     /// The same with an adjusted recipe; `format_id` tells this format of a drive from others.
@@ -63,12 +73,12 @@ impl Layout {
     /// As [`Layout::format`].
     pub fn format_with(
         self,
-        drive: Arc<dyn Disk>,
+        drives: impl Into<Drives>,
         runtime: &Runtime,
         recipe: &Recipe,
         format_id: u64,
     ) -> Result<Stack, LayoutError> {
-        let mounted = self.format_files(drive, runtime, recipe, format_id)?;
+        let mounted = self.format_files(drives, runtime, recipe, format_id)?;
         mounted.open_db(runtime, recipe.options.clone())
     }
 
@@ -78,13 +88,15 @@ impl Layout {
     /// As [`Layout::format`].
     pub fn format_files(
         self,
-        drive: Arc<dyn Disk>,
+        drives: impl Into<Drives>,
         runtime: &Runtime,
         recipe: &Recipe,
         format_id: u64,
     ) -> Result<Mounted, LayoutError> {
+        let Drives { main: drive, beside } = drives.into();
         let unsuitable = |reason| LayoutError::Unsuitable { layout: self.name(), reason };
         self.suits(drive.geometry()).map_err(unsuitable)?;
+        let flash = self.flash(beside).map_err(unsuitable)?;
         let make_bands = |options: &BandOptions| {
             let mut options = *options;
             options.id = format_id;
@@ -99,18 +111,41 @@ impl Layout {
             placement_options: recipe.placement_options,
             ..FormatOptions::new(self.policy())
         };
-        let files = FileLayer::format(Arc::clone(&disk), &format, runtime)
-            .map_err(|source| LayoutError::Files { what: "formatting the drive", source })?;
-        Ok(Mounted { layout: self, drive, bands, disk, files })
+        let failed = |source| LayoutError::Files { what: "formatting the drive", source };
+        if let Some(flash) = flash {
+            let options = recipe.flash.unwrap_or_default();
+            let tiers = TieredFiles::format(Arc::clone(&disk), flash, &format, &options, runtime);
+            return Ok(Mounted::of_tiers(self, drive, tiers.map_err(failed)?));
+        }
+        let files = FileLayer::format(Arc::clone(&disk), &format, runtime).map_err(failed)?;
+        Ok(Mounted { layout: self, drive, bands, disk, files, tiers: None })
     }
 
-    /// Opens the store on `drive`, which must be formatted as this layout.
+    /// The flash drive to format, where the layout has one.
+    fn flash(self, beside: Beside) -> Result<Option<Arc<dyn Disk>>, String> {
+        match (self.takes_flash(), beside) {
+            (true, Beside::Flash(flash)) => Ok(Some(flash)),
+            (true, _) => Err("it needs a flash drive beside the drive; give one".to_owned()),
+            (false, Beside::Nothing) => Ok(None),
+            (false, _) => {
+                let with: Vec<&str> =
+                    Layout::all().filter(|l| l.takes_flash()).map(Layout::name).collect();
+                let with = with.join(", ");
+                Err(format!(
+                    "it has no use for a flash drive beside the drive; give none, or choose {with}"
+                ))
+            }
+        }
+    }
+
+    /// Opens the store on `drives`, which must be formatted as this layout.
     ///
     /// # Errors
     /// [`LayoutError::Other`]: it is not. Else the failing layer's.
-    pub fn open(self, drive: Arc<dyn Disk>, runtime: &Runtime) -> Result<Stack, LayoutError> {
-        let recipe = self.recipe(drive.geometry());
-        self.open_with(drive, runtime, &recipe)
+    pub fn open(self, drives: impl Into<Drives>, runtime: &Runtime) -> Result<Stack, LayoutError> {
+        let drives = drives.into();
+        let recipe = self.recipe(drives.main.geometry());
+        self.open_with(drives, runtime, &recipe)
     }
 
     /// The same with an adjusted recipe; what the drive records is taken from the drive.
@@ -119,11 +154,11 @@ impl Layout {
     /// As [`Layout::open`].
     pub fn open_with(
         self,
-        drive: Arc<dyn Disk>,
+        drives: impl Into<Drives>,
         runtime: &Runtime,
         recipe: &Recipe,
     ) -> Result<Stack, LayoutError> {
-        let mounted = mount(drive, runtime)?;
+        let mounted = mount(drives, runtime)?;
         if mounted.layout != self {
             let recorded = mounted.layout.name().to_owned();
             return Err(LayoutError::Other { recorded, asked: self.name() });
@@ -132,21 +167,35 @@ impl Layout {
     }
 }
 
-/// Opens the files of a formatted drive, whichever layout it holds. Writes nothing.
+/// Opens the files of a formatted drive, whichever layout it holds, with those of the flash drive
+/// beside it. Writes nothing.
 ///
 /// # Errors
-/// [`LayoutError::Foreign`]; [`LayoutError::Files`] where it holds no files or damaged ones.
-pub fn mount(drive: Arc<dyn Disk>, runtime: &Runtime) -> Result<Mounted, LayoutError> {
+/// [`LayoutError::Foreign`]; [`LayoutError::Files`] where it holds no files or damaged ones, or where
+/// its flash drive is missing, another one's, or not wanted.
+pub fn mount(drives: impl Into<Drives>, runtime: &Runtime) -> Result<Mounted, LayoutError> {
+    let Drives { main: drive, beside } = drives.into();
+    let failed_files = |source| LayoutError::Files { what: "opening the files", source };
+    let tiers = match beside {
+        Beside::Nothing => None,
+        Beside::Flash(flash) => Some(TieredFiles::open(Arc::clone(&drive), flash, runtime)),
+        Beside::Missing => Some(TieredFiles::open_without_flash(Arc::clone(&drive), runtime)),
+    };
+    if let Some(tiers) = tiers {
+        let tiers = tiers.map_err(failed_files)?;
+        let (name, placement) = (tiers.main().layout_name(), tiers.main().placement_name());
+        let layout = Layout::recorded(name, placement)?;
+        return Ok(Mounted::of_tiers(layout, drive, tiers));
+    }
     let bands = match FixedBands::open(Arc::clone(&drive)) {
         Ok(bands) => Some(Arc::new(bands)),
         Err(BandsError::NotBands | BandsError::WrongRule { .. }) => None,
         Err(error) => return Err(failed("opening fixed bands")(error)),
     };
     let disk = above(&drive, bands.as_ref());
-    let files = FileLayer::open(Arc::clone(&disk), runtime)
-        .map_err(|source| LayoutError::Files { what: "opening the files", source })?;
+    let files = FileLayer::open(Arc::clone(&disk), runtime).map_err(failed_files)?;
     let layout = Layout::recorded(files.layout_name(), files.placement_name())?;
-    Ok(Mounted { layout, drive, bands, disk, files })
+    Ok(Mounted { layout, drive, bands, disk, files, tiers: None })
 }
 
 /// What the files see.
@@ -162,6 +211,19 @@ fn failed(what: &'static str) -> impl FnOnce(BandsError) -> LayoutError {
 }
 
 impl Mounted {
+    fn of_tiers(layout: Layout, drive: Arc<dyn Disk>, tiers: TieredFiles) -> Mounted {
+        let (disk, files) = (Arc::clone(&drive), tiers.main().clone());
+        Mounted { layout, drive, bands: None, disk, files, tiers: Some(tiers) }
+    }
+
+    /// All files, those of the flash drive too.
+    pub fn all_files(&self) -> Arc<dyn Files> {
+        match &self.tiers {
+            Some(tiers) => Arc::new(tiers.clone()),
+            None => Arc::new(self.files.clone()),
+        }
+    }
+
     /// Opens the store with the layout's own options.
     ///
     /// # Errors
@@ -176,14 +238,15 @@ impl Mounted {
     /// # Errors
     /// [`LayoutError::Engine`].
     pub fn open_db(self, runtime: &Runtime, options: Options) -> Result<Stack, LayoutError> {
-        let Mounted { layout, drive, disk, files, .. } = self;
+        let all_files = self.all_files();
+        let Mounted { layout, drive, disk, files, tiers, .. } = self;
         let does_background_work = options.background_work;
-        let db = Db::open(Arc::new(files.clone()), runtime.clone(), options)
+        let db = Db::open(all_files, runtime.clone(), options)
             .map_err(|source| LayoutError::Engine { what: "opening the store", source })?;
         if does_background_work {
             runtime.scheduler.spawn(files.clean_job());
         }
-        Ok(Stack { layout, drive, disk, files, db })
+        Ok(Stack { layout, drive, disk, files, tiers, db })
     }
 }
 

@@ -5,11 +5,11 @@
 
 use crate::error::{LayoutError, nearest};
 use crate::recipe::{
-    EngineOptions, Recipe, Recording, default_engine, gear, kvimr, leveldb, sets, smrdb,
-    smrdb_leveled, unit_len,
+    EngineOptions, OFFLOAD_BAND_LEN_BYTES, Recipe, Recording, default_engine, gear, kvimr, leveldb,
+    offload, sets, smrdb, smrdb_leveled, unit_len,
 };
 use imbrex_disk::{Geometry, GeometrySpec, Rule};
-use imbrex_files::{PlacementKind, PlacementOptions};
+use imbrex_files::{FlashOptions, PlacementKind, PlacementOptions};
 use imbrex_translate::BandOptions;
 use std::fmt;
 
@@ -33,9 +33,11 @@ enum Over {
     Drive,
     /// Fixed bands with read-modify-write: the drive then takes writes anywhere.
     FixedBands,
+    /// Nothing, but a flash drive lies beside the drive.
+    BesideFlash,
 }
 
-use Over::{Drive, FixedBands};
+use Over::{BesideFlash, Drive, FixedBands};
 use Recording::{Conventional, Interlaced, Shingled, Zoned};
 
 const TABLE: &[Entry] = &[
@@ -101,6 +103,15 @@ const TABLE: &[Entry] = &[
         engine: smrdb_leveled,
         source: "Pitchumani's thesis, chapter 3: SMRDB-LOC",
         summary: "a table a band; LevelDB's levels",
+    },
+    Entry {
+        name: "smrdb-offload",
+        recording: Zoned,
+        over: BesideFlash,
+        placement: "band-per-table",
+        engine: offload,
+        source: "Pitchumani's thesis, chapter 5",
+        summary: "a table a band, three levels; writes go to a flash drive while compaction runs",
     },
     Entry {
         name: "sealdb",
@@ -284,9 +295,18 @@ impl Layout {
     ///
     /// Where a table has a band of its own, the band is as long as the tables of the paper.
     ///
-    /// Source: SMRDB, thesis chapter 3: bands of 40 MB (or 80).
+    /// Source: SMRDB, thesis chapter 3: bands of 40 MB (or 80); chapter 5: of 64 MB.
     pub fn usual_zone_len_bytes(self) -> Option<u64> {
-        (self.0.placement == "band-per-table").then_some(40 << 20)
+        match (self.0.placement, self.0.over) {
+            ("band-per-table", BesideFlash) => Some(OFFLOAD_BAND_LEN_BYTES),
+            ("band-per-table", _) => Some(40 << 20),
+            _ => None,
+        }
+    }
+
+    /// Whether it stands on two drives: one of its kind and a flash drive beside it.
+    pub fn takes_flash(self) -> bool {
+        self.0.over == BesideFlash
     }
 
     /// Whether it can live on a drive of `geometry`.
@@ -317,7 +337,7 @@ impl Layout {
     /// bands there is room for is theirs to say.
     fn above(self, geometry: &Geometry) -> Geometry {
         match self.0.over {
-            Drive => *geometry,
+            Drive | BesideFlash => *geometry,
             FixedBands => Geometry::new(GeometrySpec { len: geometry.len(), rule: Rule::Anywhere })
                 .expect("as long as a geometry that was checked"),
         }
@@ -333,7 +353,8 @@ impl Layout {
         if self.recording() == Interlaced {
             placement_options.unit_len = unit_len(geometry, options.keyspace.table_len_bytes);
         }
-        Recipe { bands, placement, placement_options, options }.fitted(geometry)
+        let flash = self.takes_flash().then(FlashOptions::default);
+        Recipe { bands, flash, placement, placement_options, options }.fitted(geometry)
     }
 
     pub(crate) fn policy(self) -> PlacementKind {

@@ -1,8 +1,10 @@
 //! Every layout of the table on a small drive: format, write, reopen, and what is refused.
 
-use crate::{Layout, LayoutError, Recording, mount};
+use crate::{Drives, Layout, LayoutError, Recording, mount};
 use imbrex_clockwork::{Order, Runtime};
-use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, NeighbourSpec, Rule, ShingleSpec};
+use imbrex_disk::{
+    Blocks, Disk, Geometry, GeometrySpec, NeighbourSpec, Rule, ShingleSpec, ZoneSpec,
+};
 use imbrex_disk_sim::SimDisk;
 use imbrex_files::{FileLayer, FormatOptions, PlacementKind};
 use std::sync::Arc;
@@ -23,6 +25,16 @@ fn small_drive(recording: Recording) -> Arc<dyn Disk> {
             Arc::new(SimDisk::builder(Geometry::new(spec).unwrap()).memory().unwrap())
         }
     }
+}
+
+/// The drives that `layout` stands on.
+fn small_drives(layout: Layout) -> Drives {
+    let drives = Drives::from(small_drive(layout.recording()));
+    if layout.takes_flash() { drives.with_flash(small_flash()) } else { drives }
+}
+
+fn small_flash() -> Arc<dyn Disk> {
+    Arc::new(SimDisk::tiny_conventional(Blocks::new(1024)))
 }
 
 fn runtime() -> Runtime {
@@ -47,10 +59,11 @@ fn names_are_unique_and_every_part_exists() {
 #[test]
 fn every_layout_writes_reopens_and_refuses_the_others() {
     for layout in Layout::all() {
-        let drive = small_drive(layout.recording());
-        layout.suits(drive.geometry()).unwrap();
-        let recipe = layout.recipe(drive.geometry()).shrunk(64);
-        let stack = layout.format_with(Arc::clone(&drive), &runtime(), &recipe, 7).unwrap();
+        let drives = small_drives(layout);
+        let geometry = drives.main.geometry();
+        layout.suits(geometry).unwrap();
+        let recipe = layout.recipe(geometry).shrunk(64);
+        let stack = layout.format_with(drives.clone(), &runtime(), &recipe, 7).unwrap();
         let keys = stack.db.default_keyspace();
         // Three rounds over the same keys, so that flush and compaction have something to do.
         for round in 0..3_u32 {
@@ -64,11 +77,11 @@ fn every_layout_writes_reopens_and_refuses_the_others() {
         stack.close().unwrap();
 
         let other = Layout::all().find(|other| *other != layout).unwrap();
-        let refused = other.open(Arc::clone(&drive), &runtime()).unwrap_err();
+        let refused = other.open(drives.clone(), &runtime()).unwrap_err();
         assert!(matches!(refused, LayoutError::Other { .. }), "{layout}: {refused}");
         assert!(refused.to_string().contains(layout.name()), "{refused}");
 
-        let again = mount(drive, &runtime()).unwrap();
+        let again = mount(drives, &runtime()).unwrap();
         assert_eq!(again.layout, layout);
         let stack = again.open(&runtime()).unwrap();
         let keys = stack.db.default_keyspace();
@@ -135,4 +148,58 @@ fn the_usual_layout_of_a_drive_is_the_first_of_its_kind() {
     assert_eq!(Layout::default_for(&rule).unwrap().name(), "leveled-first-fit");
     let rule = *small_drive(Recording::Interlaced).geometry().rule();
     assert_eq!(Layout::default_for(&rule).unwrap().name(), "imr-m");
+}
+
+#[test]
+fn a_flash_drive_is_for_layouts_that_have_one() {
+    let offload = Layout::by_name("smrdb-offload").unwrap();
+    let drive = small_drive(Recording::Zoned);
+    let error = offload.format(Arc::clone(&drive), &runtime()).unwrap_err().to_string();
+    assert!(error.contains("it needs a flash drive beside the drive"), "{error}");
+    let plain = Layout::by_name("smrdb").unwrap();
+    let both = Drives::from(Arc::clone(&drive)).with_flash(small_flash());
+    let error = plain.format(both.clone(), &runtime()).unwrap_err().to_string();
+    assert!(error.contains("give none, or choose smrdb-offload"), "{error}");
+    let nothing = mount(Arc::clone(&drive), &runtime()).unwrap_err();
+    assert!(nothing.to_string().contains("no file layer"), "nothing was written: {nothing}");
+
+    let recipe = offload.recipe(drive.geometry());
+    let band_len_bytes = recipe.flash.unwrap().log_len_bytes_max;
+    assert_eq!(band_len_bytes, 1 << 20, "a zone of the drive");
+    let short = Arc::new(SimDisk::tiny_conventional(Blocks::new(256)));
+    let error =
+        offload.format(Drives::from(Arc::clone(&drive)).with_flash(short), &runtime()).unwrap_err();
+    assert!(error.to_string().contains("the flash drive is too small"), "{error}");
+
+    drop(offload.format(both.clone(), &runtime()).unwrap());
+    let alone = mount(Arc::clone(&drive), &runtime()).unwrap_err().to_string();
+    assert!(alone.contains("and none was given"), "{alone}");
+    assert!(mount(both.clone(), &runtime()).unwrap().tiers.unwrap().flash().is_some());
+    let read_only = mount(both.without_flash(), &runtime()).unwrap();
+    assert_eq!(read_only.layout, offload);
+    assert!(read_only.tiers.unwrap().flash().is_none());
+}
+
+#[test]
+fn write_offloading_has_the_bands_of_the_thesis() {
+    let zones = ZoneSpec {
+        zone_len: Blocks::new(16_384),
+        zone_capacity: Blocks::new(16_384),
+        conventional_zone_count: 2,
+        open_zone_limit: None,
+        active_zone_limit: None,
+        strict_reads: true,
+    };
+    // 160 GB, the drive of section 5.4.1.
+    let spec = GeometrySpec { len: Blocks::new(2_384 * 16_384), rule: Rule::AtPointer(zones) };
+    let layout = Layout::by_name("smrdb-offload").unwrap();
+    let recipe = layout.recipe(&Geometry::new(spec).unwrap());
+    let keyspace = &recipe.options.keyspace;
+    assert_eq!(recipe.flash.unwrap().log_len_bytes_max, 64 << 20);
+    assert_eq!(recipe.options.memtable_len_bytes, 60 << 20, "its log fits a band");
+    assert_eq!(keyspace.table_len_bytes, 63 << 20, "with its index it fits a band");
+    assert_eq!(keyspace.base_level_len_bytes, 10 * keyspace.table_len_bytes);
+    assert_eq!((keyspace.l0_compact_run_count, keyspace.level_factor), (10, 10));
+    assert_eq!(keyspace.l0_stop_run_count, u32::MAX);
+    assert_eq!(layout.usual_zone_len_bytes(), Some(64 << 20));
 }

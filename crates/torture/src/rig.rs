@@ -7,8 +7,8 @@ use crate::sweep::Cuts;
 use imbrex_clockwork::{Budget, Order, Prng, Runtime, VirtualWorld};
 use imbrex_disk::{Blocks, Disk, Lba};
 use imbrex_disk_sim::{FailAt, FaultPlan, Profile, SimDisk};
-use imbrex_files::{FileLayer, FormatOptions, PlacementKind, PlacementOptions};
-use imbrex_layouts::{LayoutError, Mounted, mount};
+use imbrex_files::{FileLayer, Files, FormatOptions, PlacementKind, PlacementOptions, TieredFiles};
+use imbrex_layouts::{Drives, LayoutError, Mounted, mount};
 use imbrex_translate::FixedBands;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -43,6 +43,24 @@ pub(crate) enum Forecast {
     Cuts(Cuts),
 }
 
+/// Which drives the weather is about, where there are two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Where {
+    Main,
+    Flash,
+    Both,
+}
+
+impl Where {
+    fn is_main(self) -> bool {
+        self != Where::Flash
+    }
+
+    fn is_flash(self) -> bool {
+        self != Where::Main
+    }
+}
+
 /// How a life ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
@@ -54,12 +72,22 @@ pub(crate) enum Ending {
     PowerCut,
 }
 
+/// A flash drive and the files of the pair, while they are open.
+#[derive(Debug)]
+struct Flash {
+    disk: Arc<SimDisk>,
+    leash: Arc<Leash>,
+    files: Option<TieredFiles>,
+}
+
 /// One run.
 #[derive(Debug)]
 pub(crate) struct Rig {
     pub(crate) scenario: &'static Scenario,
     pub(crate) disk: Arc<SimDisk>,
     leash: Arc<Leash>,
+    /// The drive beside it, in some layouts.
+    flash: Option<Flash>,
     /// Between the disk and the files, in some layouts.
     bands: Option<Arc<FixedBands>>,
     pub(crate) runtime: Runtime,
@@ -70,6 +98,8 @@ pub(crate) struct Rig {
     fault_prng: Prng,
     forecast: Forecast,
     weather: Weather,
+    /// Where the weather is.
+    whereabouts: Where,
     /// Device events of the first life, once it is over.
     life_event_count: Option<u64>,
     operation_count: u64,
@@ -90,6 +120,15 @@ impl Rig {
         let budget = Budget { io_bytes: 4096 << setup.below(9) };
         let world = Arc::new(VirtualWorld::with_budget(order, budget));
         let runtime = world.runtime();
+        let flash = scenario.flash_geometry().map(|geometry| {
+            let disk = SimDisk::builder(geometry)
+                .clock(Arc::clone(&runtime.clock))
+                .profile(Profile::by_name("ssd120").expect("a profile of the simulator"))
+                .write_cache(geometry.len())
+                .event_log();
+            let disk = Arc::new(disk.memory().expect("the rules of the scenarios are simulated"));
+            Flash { leash: Arc::new(Leash::new(Arc::clone(&disk))), disk, files: None }
+        });
         let disk = SimDisk::builder(scenario.geometry())
             .clock(Arc::clone(&runtime.clock))
             .profile(Profile::by_name("st1000dm003").expect("a profile of the simulator"))
@@ -105,6 +144,7 @@ impl Rig {
             scenario,
             leash: Arc::new(Leash::new(Arc::clone(&disk))),
             disk,
+            flash,
             bands: None,
             runtime,
             world,
@@ -112,6 +152,7 @@ impl Rig {
             fault_prng: root.derive("faults"),
             forecast,
             weather: Weather::Fair,
+            whereabouts: Where::Main,
             life_event_count: None,
             operation_count: 0,
             life_count: 0,
@@ -130,10 +171,27 @@ impl Rig {
         Arc::clone(&self.leash) as Arc<dyn Disk>
     }
 
+    /// The drives as a new process sees them.
+    fn drives(&mut self) -> Drives {
+        let drives = Drives::from(self.leash());
+        let Some(flash) = &mut self.flash else { return drives };
+        flash.files = None;
+        flash.leash = Arc::new(Leash::new(Arc::clone(&flash.disk)));
+        drives.with_flash(Arc::clone(&flash.leash) as Arc<dyn Disk>)
+    }
+
+    /// All files, those of the flash drive too.
+    pub(crate) fn all_files(&self, files: &FileLayer) -> Arc<dyn Files> {
+        match self.flash.as_ref().and_then(|flash| flash.files.clone()) {
+            Some(files) => Arc::new(files),
+            None => Arc::new(files.clone()),
+        }
+    }
+
     /// Formats the disk for the scenario's layout or placement.
     pub(crate) fn format(&mut self) -> Result<(), String> {
         if let Some((layout, recipe)) = self.scenario.layout.zip(self.scenario.recipe()) {
-            let formatted = layout.format_files(self.leash(), &self.runtime, &recipe, 1);
+            let formatted = layout.format_files(self.drives(), &self.runtime, &recipe, 1);
             return formatted.map(drop).map_err(|error| format!("format: {}", chain(&error)));
         }
         let name = self.scenario.placement;
@@ -155,7 +213,11 @@ impl Rig {
             None => FileLayer::open(self.leash(), &self.runtime)
                 .map_err(|source| LayoutError::Files { what: "opening the files", source })?,
             Some(tortured) => {
-                let Mounted { layout, bands, files, .. } = mount(self.leash(), &self.runtime)?;
+                let Mounted { layout, bands, files, tiers, .. } =
+                    mount(self.drives(), &self.runtime)?;
+                if let Some(flash) = &mut self.flash {
+                    flash.files = tiers;
+                }
                 assert_eq!(layout, tortured, "the drive forgot its layout");
                 // What opening did before anything was written.
                 let is_finished = |b: &Arc<FixedBands>| b.band_counters().rewritten_bytes > 0;
@@ -235,7 +297,17 @@ impl Rig {
                 _ => Weather::FlushError { after },
             },
         };
+        if self.flash.is_some() {
+            self.draw_whereabouts();
+        }
         self.set_weather(self.weather);
+    }
+
+    /// Either drive may be hit, or both.
+    fn draw_whereabouts(&mut self) {
+        let places = [Where::Main, Where::Flash, Where::Both];
+        self.whereabouts = places[self.fault_prng.below(3) as usize];
+        self.say(format!("on {:?}", self.whereabouts));
     }
 
     /// With some chance, lets the power go during the recovery that follows; it is attempt `attempt`.
@@ -252,6 +324,9 @@ impl Rig {
             0 => Weather::PowerCut { after: prng.below(12) },
             _ => Weather::Fair,
         };
+        if self.flash.is_some() {
+            self.draw_whereabouts();
+        }
         self.set_weather(weather);
     }
 
@@ -269,14 +344,43 @@ impl Rig {
             }
             Weather::FlushError { after } => plan.fail_flush = once(after),
         }
-        self.disk.set_faults(plan);
+        if let Some(flash) = &self.flash {
+            let is_hit = self.whereabouts.is_flash();
+            flash.disk.set_faults(if is_hit { plan.clone() } else { FaultPlan::default() });
+        }
+        let is_hit = self.flash.is_none() || self.whereabouts.is_main();
+        self.disk.set_faults(if is_hit { plan } else { FaultPlan::default() });
     }
 
-    /// Whether the power has gone.
+    /// Whether the power has gone, from either drive.
     pub(crate) fn is_dark(&self) -> bool {
+        self.is_main_dark() || self.is_flash_dark()
+    }
+
+    fn is_main_dark(&self) -> bool {
         match self.weather {
-            Weather::PowerCut { after } => self.disk.fault_event_count() > after,
+            Weather::PowerCut { after } if self.flash.is_none() || self.whereabouts.is_main() => {
+                self.disk.fault_event_count() > after
+            }
             _ => false,
+        }
+    }
+
+    fn is_flash_dark(&self) -> bool {
+        match (self.weather, &self.flash) {
+            (Weather::PowerCut { after }, Some(flash)) if self.whereabouts.is_flash() => {
+                flash.disk.fault_event_count() > after
+            }
+            _ => false,
+        }
+    }
+
+    /// Which drives lose their power at a power cut: both, unless one was hit alone.
+    fn without_power(&self) -> Where {
+        match (self.is_main_dark(), self.is_flash_dark()) {
+            (true, false) if self.flash.is_some() => Where::Main,
+            (false, true) => Where::Flash,
+            _ => Where::Both,
         }
     }
 
@@ -309,13 +413,20 @@ impl Rig {
             // A layer that gave up in the middle of a change does not settle its accounts.
             return Ok(());
         }
-        match files.check() {
+        let pair = self.flash.as_ref().and_then(|flash| flash.files.clone());
+        match pair.map_or_else(|| files.check(), |pair| pair.check()) {
             Err(error) => self.excuse("check", &error),
             Ok(report) => match report.findings.first() {
                 None => Ok(()),
                 Some(finding) => Err(format!("check: {finding}")),
             },
         }
+    }
+
+    /// The check of both drives against each other, where there are two.
+    pub(crate) fn check_pair(&mut self) -> Result<(), String> {
+        let pair = self.flash.as_ref().and_then(|flash| flash.files.clone());
+        pair.map_or(Ok(()), |pair| self.check_files(pair.main()))
     }
 
     /// How many lives there were, this one included.
@@ -338,10 +449,15 @@ impl Rig {
     /// The process is gone, or the power: nothing that is dropped from now on reaches the disk.
     pub(crate) fn kill(&mut self, ending: Ending) {
         if ending == Ending::PowerCut {
-            self.disk.cut_power();
+            let hit = self.without_power();
+            if hit.is_main() {
+                self.disk.cut_power();
+            }
+            self.flash.iter().filter(|_| hit.is_flash()).for_each(|flash| flash.disk.cut_power());
         }
         if ending != Ending::Close {
             self.leash.cut();
+            self.flash.iter().for_each(|flash| flash.leash.cut());
         }
     }
 
@@ -355,11 +471,27 @@ impl Rig {
         self.world.drop_jobs();
         if ending == Ending::PowerCut || self.is_dark() {
             self.power_cut_count += 1;
-            let left = self.disk.power_cycle(&mut self.fault_prng);
-            let left = left.map_err(|error| format!("power cycle: {error}"))?;
-            self.say(format!("power cut: {} survived, {} lost", left.survived, left.lost));
+            let hit = self.without_power();
+            if hit.is_main() {
+                let left = self.disk.power_cycle(&mut self.fault_prng);
+                let left = left.map_err(|error| format!("power cycle: {error}"))?;
+                self.say(format!("power cut: {} survived, {} lost", left.survived, left.lost));
+            }
+            if hit.is_flash() {
+                self.reboot_flash()?;
+            }
         }
+        self.flash.iter_mut().for_each(|flash| flash.files = None);
         self.set_weather(Weather::Fair);
+        Ok(())
+    }
+
+    /// The flash drive loses what it had not flushed.
+    fn reboot_flash(&mut self) -> Result<(), String> {
+        let Some(flash) = &self.flash else { return Ok(()) };
+        let left = flash.disk.power_cycle(&mut self.fault_prng);
+        let left = left.map_err(|error| format!("power cycle of flash: {error}"))?;
+        self.say(format!("and of flash: {} survived, {} lost", left.survived, left.lost));
         Ok(())
     }
 

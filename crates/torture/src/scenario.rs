@@ -261,6 +261,13 @@ impl Scenario {
         Geometry::new(GeometrySpec { len, rule }).expect("a geometry written by hand")
     }
 
+    /// The flash drive beside the drive, where its layout has one: a few logs fit.
+    pub(crate) fn flash_geometry(&self) -> Option<Geometry> {
+        let spec = GeometrySpec { len: Blocks::new(6 * UNIT_LEN.get() * 16), rule: Rule::Anywhere };
+        let takes_flash = self.layout.is_some_and(Layout::takes_flash);
+        takes_flash.then(|| Geometry::new(spec).expect("a geometry written by hand"))
+    }
+
     /// The parts of its layout, cut down to its drive.
     pub(crate) fn recipe(&self) -> Option<Recipe> {
         let geometry = self.geometry();

@@ -18,7 +18,6 @@ use imbrex_files::FileLayer;
 use imbrex_layouts::LayoutError;
 use model::{Bytes, Map, Model, State};
 use operations::Life;
-use std::sync::Arc;
 
 /// The default keyspace and two more.
 const KEYSPACES: [&str; 2] = ["beta", "gamma"];
@@ -98,7 +97,7 @@ impl Store {
     }
 
     fn open_on(files: FileLayer, rig: &Rig, options: &Options) -> Result<Store, EngineError> {
-        let db = Db::open(Arc::new(files.clone()), rig.runtime.clone(), options.clone())?;
+        let db = Db::open(rig.all_files(&files), rig.runtime.clone(), options.clone())?;
         let mut keyspaces = vec![db.default_keyspace()];
         for name in KEYSPACES {
             let keyspace = match db.keyspace(name) {
@@ -160,6 +159,7 @@ fn recover(rig: &mut Rig, model: &mut Model, ending: Ending) -> Result<Store, St
                     rig.say(format!("{lost} unsynced writes are gone"));
                 }
                 store.check()?;
+                rig.check_pair()?;
                 return Ok(store);
             }
             Ok(store) => {

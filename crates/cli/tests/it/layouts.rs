@@ -3,15 +3,18 @@
 use crate::{Ran, copy_sparse, imbrex, imbrex_with, json_lines, value};
 use std::path::{Path, PathBuf};
 
-/// What `imbrex layouts` lists: names, and the drives they are for.
-fn layouts() -> Vec<(String, String)> {
+/// What `imbrex layouts` lists: names, the drives they are for, and whether they take flash.
+fn layouts() -> Vec<(String, String, bool)> {
     let listed = imbrex(&["layouts", "--format", "json"]).json();
     let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
     listed
         .as_array()
         .unwrap()
         .iter()
-        .map(|layout| (text(&layout["name"]), text(&layout["recording"])))
+        .map(|layout| {
+            let takes_flash = layout["flash"].as_bool().unwrap();
+            (text(&layout["name"]), text(&layout["recording"]), takes_flash)
+        })
         .collect()
 }
 
@@ -49,7 +52,7 @@ fn they_are_listed_one_line_each() {
     let text = imbrex(&["layouts"]).ok();
     let layouts = layouts();
     assert_eq!(text.lines().count(), layouts.len() + 1, "{text}");
-    for ((name, recording), line) in layouts.iter().zip(text.lines().skip(1)) {
+    for ((name, recording, _), line) in layouts.iter().zip(text.lines().skip(1)) {
         assert!(line.starts_with(name.as_str()) && line.contains(recording.as_str()), "{line}");
     }
 }
@@ -58,12 +61,18 @@ fn they_are_listed_one_line_each() {
 fn each_makes_a_store_that_reopens_checks_and_draws() {
     const COUNT: usize = 2_000;
     let shelf = Shelf::new();
-    for (layout, recording) in layouts() {
+    let flash = shelf.path("flash");
+    for (layout, recording, takes_flash) in layouts() {
         let layout = layout.as_str();
         let path = shelf.path(layout);
-        shelf.create(layout, &["--layout", layout, "--capacity", "8GiB"]).ok();
+        let with: &[&str] = if takes_flash { &["--flash", flash.to_str().unwrap()] } else { &[] };
+        let as_layout = [with, &["--layout", layout]].concat();
+        let on = |command: &[&str], path: &Path, args: &[&str]| {
+            on(command, path, &[with, args].concat())
+        };
+        shelf.create(layout, &[&as_layout[..], &["--capacity", "8GiB"]].concat()).ok();
         for round in 0..2 {
-            load(&path, COUNT, round, &["--layout", layout]).ok();
+            load(&path, COUNT, round, &as_layout).ok();
         }
         on(&["delete"], &path, &["key000000"]).ok();
         on(&["compact"], &path, &["--layout", layout]).ok();
@@ -81,7 +90,62 @@ fn each_makes_a_store_that_reopens_checks_and_draws() {
         on(&["drive", "zones"], &path, &["--svg", svg.to_str().unwrap()]).ok();
         assert!(std::fs::read_to_string(svg).unwrap().contains(layout));
         std::fs::remove_file(path).unwrap();
+        if takes_flash {
+            std::fs::remove_file(&flash).unwrap();
+        }
     }
+}
+
+#[test]
+fn a_drive_with_flash_beside_it_opens_with_its_own_flash() {
+    let shelf = Shelf::new();
+    let (path, flash, other) = (shelf.path("d"), shelf.path("flash"), shelf.path("other"));
+    let with = |flash: &Path| ["--flash".to_owned(), flash.to_str().unwrap().to_owned()];
+    let create = |name: &str, args: &[&str]| {
+        let small = ["--layout", "smrdb-offload", "--capacity", "512MiB", "--zone-len", "4MiB"];
+        shelf.create(name, &[&small[..], args].concat())
+    };
+    let flash_arg = with(&flash);
+    let flash_arg: Vec<&str> = flash_arg.iter().map(String::as_str).collect();
+    create("d", &[]).fails(2, &["smrdb-offload takes a flash drive", "--flash FILE"]);
+    create("d", &[&flash_arg[..], &["--flash-size", "2MiB"]].concat())
+        .fails(2, &["the flash drive is too small", "4194304"]);
+    assert!(!path.exists() && !flash.exists(), "nothing is left of a drive that was not made");
+    shelf
+        .create("d", &[&flash_arg[..], &["--layout", "smrdb", "--capacity", "512MiB"]].concat())
+        .fails(2, &["smrdb has no use for a flash drive", "--layout smrdb-offload"]);
+    create("d", &flash_arg).ok();
+    let other_arg = with(&other);
+    let other_arg: Vec<&str> = other_arg.iter().map(String::as_str).collect();
+    create("d2", &other_arg).ok();
+
+    on(&["put"], &path, &[&flash_arg[..], &["k", "v"]].concat()).ok();
+    let line = on(&["get"], &path, &["k"]).fails(4, &["none was given", "--flash FILE names it"]);
+    assert!(line.contains("--without-flash"), "{line}");
+    on(&["get"], &path, &[&other_arg[..], &["k"]].concat()).fails(4, &["the wrong flash drive"]);
+    on(&["get"], &path, &["--flash", path.to_str().unwrap(), "k"]).fails(4, &["open"]);
+    on(&["get"], &flash, &["k"]).fails(4, &["it is the flash drive of a pair"]);
+    assert_eq!(on(&["get"], &path, &[&flash_arg[..], &["k"]].concat()).ok(), "v");
+    let both = [&flash_arg[..], &["--without-flash", "k"]].concat();
+    on(&["get"], &path, &both).fails_clap_with("cannot be used with");
+
+    let stats = on(&["stats"], &path, &[&flash_arg[..], &["--format", "json"]].concat()).json();
+    assert_eq!(stats["flash"]["files"], 0, "{stats}");
+    let zones = on(&["drive", "zones"], &path, &flash_arg).ok();
+    assert!(zones.contains("\nflash\n"), "{zones}");
+    on(&["check"], &path, &flash_arg).ok();
+    let info = on(&["drive", "info"], &path, &flash_arg).ok();
+    assert!(info.contains("flash"), "{info}");
+
+    // Without flash the drive is read, and nothing is written to it.
+    let before = shelf.path("before");
+    copy_sparse(&path, &before);
+    for command in [&["dump"][..], &["drive", "info"], &["drive", "zones"]] {
+        on(command, &path, &["--without-flash"]).ok();
+    }
+    on(&["put"], &path, &["--without-flash", "k", "w"]).fails(4, &["to be read only"]);
+    assert!(std::fs::read(&path).unwrap() == std::fs::read(&before).unwrap());
+    assert_eq!(on(&["get"], &path, &[&flash_arg[..], &["k"]].concat()).ok(), "v");
 }
 
 #[test]
@@ -166,7 +230,12 @@ fn a_drive_that_cannot_carry_it_is_refused_with_what_would_do() {
 fn a_drive_too_small_is_refused_when_it_is_made_or_works() {
     let shelf = Shelf::new();
     let (mut refused_count, mut made_count) = (0, 0);
-    for (layout, recording) in layouts() {
+    let flash = shelf.path("flash");
+    for (layout, recording, takes_flash) in layouts() {
+        let with: &[&str] = if takes_flash { &["--flash", flash.to_str().unwrap()] } else { &[] };
+        let on = |command: &[&str], path: &Path, args: &[&str]| {
+            on(command, path, &[with, args].concat())
+        };
         let sizes = [("1MiB", "1MiB"), ("16MiB", "1MiB"), ("1GiB", "256MiB"), ("1GiB", "64MiB")];
         for (capacity, zone_len) in sizes {
             let what = format!("{layout}, {capacity}, zones of {zone_len}");
@@ -174,6 +243,7 @@ fn a_drive_too_small_is_refused_when_it_is_made_or_works() {
             if recording == "zoned" {
                 args.extend(["--zone-len", zone_len]);
             }
+            args.extend(with);
             let path = shelf.path("small");
             let made = shelf.create("small", &args);
             assert!(matches!(made.code, Some(0 | 2)), "{what}: {}", made.stderr);
@@ -185,7 +255,7 @@ fn a_drive_too_small_is_refused_when_it_is_made_or_works() {
             }
             made_count += 1;
             on(&["put"], &path, &["first", "1"]).ok();
-            let loaded = load(&path, 5_000, 0, &[]);
+            let loaded = load(&path, 5_000, 0, with);
             match loaded.code {
                 Some(0) => _ = loaded.ok(),
                 _ => _ = loaded.fails(4, &["no space", "larger drive"]),
@@ -196,6 +266,9 @@ fn a_drive_too_small_is_refused_when_it_is_made_or_works() {
             on(&["compact"], &path, &[]).ok();
             on(&["put"], &path, &["last", "1"]).ok();
             std::fs::remove_file(path).unwrap();
+            if takes_flash {
+                std::fs::remove_file(&flash).unwrap();
+            }
         }
     }
     assert!(refused_count > 0 && made_count > 0, "{refused_count} refused, {made_count} made");
@@ -203,7 +276,7 @@ fn a_drive_too_small_is_refused_when_it_is_made_or_works() {
 
 #[test]
 fn benchmarks_run_on_each() {
-    for (layout, _) in layouts() {
+    for (layout, ..) in layouts() {
         let args = ["--benchmarks=fillrandom,readrandom", "--num=2000", "--capacity=8GiB"];
         let layout_arg = format!("--layout={layout}");
         let report =

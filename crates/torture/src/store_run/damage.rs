@@ -13,7 +13,7 @@ use crate::rig::{Ending, Rig, chain, draw_len};
 use imbrex::Options;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Lba};
 use imbrex_disk_sim::{FaultPlan, Misdirect};
-use imbrex_files::{FileInfo, Files};
+use imbrex_files::{FileInfo, Files, Tier};
 
 /// Draws the damage, does it, and looks at everything.
 pub(crate) fn run(rig: &mut Rig, model: &mut Model) -> Result<(), String> {
@@ -27,7 +27,8 @@ pub(crate) fn run(rig: &mut Rig, model: &mut Model) -> Result<(), String> {
 fn damage_a_table(rig: &mut Rig, model: &Model, rots: bool) -> Result<(), String> {
     let files = rig.open_files().map_err(|error| chain(&error))?;
     let mut tables = files.list("");
-    tables.retain(|file| file.name.ends_with(".tbl") && !file.name.contains('/'));
+    let is_table = |file: &FileInfo| file.name.ends_with(".tbl") && !file.name.contains('/');
+    tables.retain(|file| is_table(file) && file.tier == Tier::Main);
     drop(files);
     rig.world.drop_jobs();
     if tables.is_empty() {
