@@ -27,10 +27,10 @@ pub(crate) struct ArrivalsArgs {
     #[arg(long, required = true)]
     model: Option<String>,
     /// Operations a second, in the mean
-    #[arg(long, required_unless_present = "file", allow_negative_numbers = true)]
+    #[arg(long, allow_negative_numbers = true)]
     rate: Option<f64>,
     /// How long the series is
-    #[arg(long, required_unless_present_any = ["operations", "file"], conflicts_with = "operations", allow_negative_numbers = true)]
+    #[arg(long, conflicts_with = "operations", allow_negative_numbers = true)]
     seconds: Option<f64>,
     /// How many operations it has
     #[arg(long)]
@@ -103,9 +103,46 @@ impl ArrivalsArgs {
         option.clone()
     }
 
+    /// An option that another model has would be obeyed by none; and all but one need rate and end.
+    fn check_options(&self, model: &ArrivalModel) -> Result<(), CliError> {
+        let name = match model {
+            ArrivalModel::Constant => "constant",
+            ArrivalModel::Poisson => "poisson",
+            ArrivalModel::SelfSimilar { .. } => "selfsimilar",
+            ArrivalModel::Diurnal { .. } => "diurnal",
+            ArrivalModel::Recorded(_) => "recorded",
+        };
+        let options = [
+            ("--bias", &self.bias, "selfsimilar"),
+            ("--modulation", &self.modulation, "diurnal"),
+            ("--cycle-length", &self.cycle_length, "diurnal"),
+            ("--distribution", &self.distribution, "diurnal"),
+            ("--shape", &self.shape, "diurnal"),
+            ("--file", &self.file, "recorded"),
+        ];
+        let is_other =
+            |(_, value, of): &&(&str, &Option<String>, &str)| value.is_some() && *of != name;
+        if let Some((option, _, of)) = options.iter().find(is_other) {
+            let message = format!("{option} is for {of} arrivals; --model is {name}");
+            return Err(CliError::usage(message));
+        }
+        if name == "recorded" {
+            return Ok(());
+        }
+        if self.rate.is_none() {
+            return Err(CliError::usage(format!("{name} arrivals need --rate")));
+        }
+        if self.seconds.is_none() && self.operations.is_none() {
+            let message = format!("{name} arrivals need an end: --seconds or --operations");
+            return Err(CliError::usage(message));
+        }
+        Ok(())
+    }
+
     fn print(&self, session: &mut Session) -> Result<(), CliError> {
         let is_json = session.out.is_json()?;
         let model = ArrivalModel::from_properties(&|key| self.property(key)).map_err(failed)?;
+        self.check_options(&model)?;
         // A recorded series needs neither.
         let rate = self.rate.unwrap_or(1.0);
         let end = match (self.seconds, self.operations) {

@@ -90,7 +90,10 @@ fn what_cannot_be_says_why() {
         .fails(2, &["mean gap is infinite"]);
     let negative = ["arrivals", "--model", "poisson", "--rate", "1", "--seconds", "-1"];
     imbrex(&negative).fails(2, &["--seconds is -1"]);
-    imbrex(&["arrivals", "--model", "poisson", "--rate", "1"]).fails_usage();
+    imbrex(&["arrivals", "--model", "poisson", "--rate", "1"]).fails(2, &["--seconds or"]);
+    imbrex(&["arrivals", "--model", "poisson", "--seconds", "1"]).fails(2, &["need --rate"]);
+    with(&["--bias", "0.7"]).fails(2, &["--bias is for selfsimilar", "poisson"]);
+    with(&["--file", "x"]).fails(2, &["--file is for recorded"]);
     imbrex(&["arrivals", "--rate", "1", "--seconds", "1"]).fails_usage();
     with(&["--format", "raw"]).fails(2, &["use table or json"]);
     let analyse = |text: &str, more: &[&str]| {
