@@ -52,6 +52,7 @@ const STEPS: &[Step] = &[
     }),
     ("adapters", |root| crate::adapters::run(root, true, None)),
     ("block", |root| crate::block::run(root, true)),
+    ("ycsb", |root| crate::ycsb::run(root, true)),
     ("filesystems", crate::filesystems::shortly),
     ("demo", |root| shown(Cargo::new(root).args(["run", "--release", "--", "demo"]))),
 ];

@@ -14,6 +14,7 @@ mod program;
 mod random;
 mod stress;
 mod tidy;
+mod ycsb;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -80,6 +81,10 @@ enum Chore {
     /// Runs RocksDB or LevelDB on emulated drives, killed and cut off from their power at random, and
     /// checks that nothing is lost.
     Stress(stress::StressArgs),
+    /// Runs YCSB's workloads on the system's Redis server by `imbrex ycsb`.
+    ///
+    /// Installs what is missing where it may; else it fails, naming the packages.
+    Ycsb,
     /// Runs `imbrex bench`, optimised. All arguments go to it.
     Bench {
         /// Arguments for `imbrex bench`, such as `--benchmarks=fillrandom --num 100000`.
@@ -114,6 +119,7 @@ fn run() -> Result<()> {
         Chore::Filesystems(args) => filesystems::run(&root, &args),
         Chore::Databases(args) => databases::run(&root, &args),
         Chore::Stress(args) => stress::run(&root, &args),
+        Chore::Ycsb => ycsb::run(&root, false),
         Chore::Bench { args } => cargo::Cargo::new(&root)
             .args(["run", "--release", "--package", "imbrex-cli", "--", "bench"])
             .args(args.iter().map(String::as_str))

@@ -46,6 +46,15 @@ pub enum BenchError {
         #[source]
         source: LayoutError,
     },
+    /// A server cannot be reached.
+    #[error("{address}: {source}")]
+    Server {
+        /// Where it should be.
+        address: String,
+        /// Why not.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// What was measured could not be written.
     #[error("{}: {source}", path.display())]
     Output {

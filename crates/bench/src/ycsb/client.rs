@@ -6,7 +6,7 @@
 use super::core::CoreWorkload;
 use super::keys::InsertSequence;
 use super::measure::{Done, Measured, Measurements, Status};
-use super::pace::{Beat, Timing};
+use super::pace::{Beat, Pace, Timing};
 use super::record::{Record, Wanted};
 use super::store::{RecordStore, StoreError, Traffic};
 use super::stream::{YcsbOp, YcsbStream};
@@ -59,7 +59,7 @@ impl<'a> YcsbClient<'a> {
         let own = |what: &str| seed.derive(&format!("ycsb {what} client {index}"));
         let mut prng = own("delays");
         let mut began_ns = shared.timing.clock.now_ns();
-        if let super::pace::Pace::Target { tick_ns } = shared.timing.pace {
+        if let Pace::Target { tick_ns } = shared.timing.pace {
             // As YCSB does it for rates up to one a millisecond: so that not all start together.
             if tick_ns >= 1_000_000 {
                 began_ns += prng.below(tick_ns);
@@ -213,13 +213,13 @@ impl<'a> YcsbClient<'a> {
     }
 
     /// The fields to ask for by name; none for all without naming them.
-    fn names(&mut self, is_part_of_more: bool) -> Option<Vec<Arc<str>>> {
+    fn names(&mut self, is_part_of_more: bool) -> Option<Arc<[Arc<str>]>> {
         let workload = self.shared.workload;
         if !workload.reads_all_fields {
-            return Some(vec![self.fields.any_name()]);
+            return Some(Arc::from([self.fields.any_name()]));
         }
         let by_name = workload.verifies || workload.reads_by_name;
-        (by_name && !is_part_of_more).then(|| workload.field_names.to_vec())
+        (by_name && !is_part_of_more).then(|| Arc::clone(&workload.field_names))
     }
 
     fn read(

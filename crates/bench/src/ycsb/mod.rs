@@ -23,6 +23,7 @@ mod own;
 mod pace;
 mod properties;
 mod record;
+mod redis;
 mod report;
 mod run;
 mod settings;

@@ -18,6 +18,7 @@ use super::options::YcsbOptions;
 use super::own::{OwnStore, Stripes};
 use super::pace::{Arrivals, Beat, Pace, ScheduleFigures, Timing};
 use super::properties::{Properties, PropertyError};
+use super::redis::RedisServer;
 use super::report::{OperationFigures, YcsbReport, YcsbSetup};
 use super::settings::Settings;
 use super::status::{Observer, YcsbProgress, YcsbWatch};
@@ -29,7 +30,7 @@ use crate::run::{per_second, store_figures, unless_stopped};
 use crate::stand::{Room, Stand, StandPlan};
 use crate::watch::Phase;
 use imbrex::WriteOptions;
-use imbrex_clockwork::{Clock, Prng, VirtualWorld, fan_out};
+use imbrex_clockwork::{Clock, Prng, VirtualWorld, WallClock, fan_out};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -69,10 +70,34 @@ pub fn ycsb(
     let settings = Settings::new(properties, is_open)?;
     let run = Run { options, workload: &workload, settings: &settings, watch };
     let arrivals = if is_open { Some(run.arrivals(phase, properties)?) } else { None };
-    match properties.get("db") {
-        None | Some("imbrex") => run.on_own(phase, arrivals),
-        Some(_) => Err(properties.wrong("db", "expected imbrex").into()),
+    match server(properties)? {
+        None => run.on_own(phase, arrivals),
+        Some(server) => run.on_server(phase, arrivals, &server),
     }
+}
+
+/// The server that the property `db` names; none for our own store.
+fn server(properties: &Properties) -> Result<Option<RedisServer>, BenchError> {
+    let url = match properties.get("db") {
+        None | Some("imbrex") => return Ok(None),
+        // YCSB's class, with the properties of YCSB's binding.
+        Some("redis" | "site.ycsb.db.RedisClient") => {
+            let host = properties.get("redis.host").unwrap_or("127.0.0.1");
+            let port = properties.number("redis.port", 6379, (1, 65_535))?;
+            let server = RedisServer::new(&format!("redis://{host}:{port}"))?;
+            return Ok(Some(match properties.get("redis.password") {
+                Some(password) => server.with_password(password),
+                None => server,
+            }));
+        }
+        Some(url) if url.contains("://") => url,
+        Some(_) => {
+            let known =
+                "expected imbrex, redis (with redis.host), redis://HOST:PORT or unix:///PATH";
+            return Err(properties.wrong("db", known).into());
+        }
+    };
+    RedisServer::new(url).map(Some)
 }
 
 /// One load or run to be done.
@@ -212,6 +237,50 @@ impl Run<'_> {
             closed?;
         }
         Ok(report)
+    }
+
+    /// On a server, in this machine's time.
+    fn on_server(
+        self,
+        phase: YcsbPhase,
+        arrivals: Option<(Arrivals, String)>,
+        server: &RedisServer,
+    ) -> Result<YcsbReport, BenchError> {
+        let options = self.options;
+        if options.mode == Some(Mode::Virtual) {
+            let what = "--mode virtual is for our own store: a server lives in real time";
+            return Err(BenchError::Options(what.to_owned()));
+        }
+        let stand = &options.stand;
+        let flags = [
+            ("--drive", stand.drive.is_some()),
+            ("--image", stand.image.is_some()),
+            ("--layout", stand.layout.is_some()),
+            ("--sync", options.sync),
+        ];
+        if let Some((flag, _)) = flags.iter().find(|(_, is_there)| *is_there) {
+            let what = format!("{flag} is for our own store, and this run is on a server");
+            return Err(BenchError::Options(what));
+        }
+        let clock = WallClock::new();
+        let connect = || Ok(Box::new(server.connect()?) as Box<dyn RecordStore>);
+        let ground = Ground { clock: &clock, world: None, connect: &connect };
+        let worked = self.work(phase, arrivals, false, &ground)?;
+        let setup = YcsbSetup {
+            phase: phase.name(),
+            db: server.address(),
+            drive: None,
+            capacity_bytes: None,
+            layout: None,
+            mode: Mode::Threads,
+            seed: options.seed,
+            threads: worked.threads,
+            record_count: self.workload.record_count,
+            loaded_first: false,
+            pace: worked.pace.clone(),
+        };
+        let ended_ns = worked.ended_ns;
+        Ok(self.report(setup, worked, ended_ns))
     }
 
     /// Lets the store do what it has still to do; false if somebody wanted no more.

@@ -192,6 +192,10 @@ fn what_cannot_be_run_says_why() {
         .fails(2, &["maxexecutiontime"]);
     bad(&["-p", "exportfile=/nonexistent/out"]).fails(4, &["/nonexistent/out"]);
     bad(&["--db", "site.ycsb.db.MongoDbClient"]).fails(2, &["MongoDbClient", "imbrex"]);
+    bad(&["--db", "unix:///nonexistent/s"]).fails(4, &["unix:///nonexistent/s", "No such file"]);
+    bad(&["--db", "redis://127.0.0.1:1", "--mode", "virtual"]).fails(2, &["--mode virtual"]);
+    bad(&["--db", "redis", "--layout", "sealdb"]).fails(2, &["--layout is for our own store"]);
+    bad(&["--db", "redis", "-p", "redis.port=0"]).fails(2, &["redis.port=0"]);
     bad(&["--drive", "nosuch"]).fails(4, &["nosuch"]);
     let warned = bad(&["-p", "opreationcount=5"]);
     assert!(warned.stderr.contains("opreationcount (command line)"), "{}", warned.stderr);
