@@ -33,8 +33,10 @@
 //! Invariants
 //!   T1  A name lies on exactly one drive, and main's catalog says on which. A commit is durable when
 //!       its record on main is; before that none of it is (F1).
-//!   T2  What main's catalog names on flash is durable there before main's record is (F2). What is
-//!       removed on flash is nameless on main durably before (F3).
+//!   T2  What main's catalog names on flash is durable there before main's record is (F2): tables with
+//!       the commit that adds them, a log with the one that gives it another name, by which time it
+//!       should be finished, so that its end is durable too. What is removed on flash is nameless on
+//!       main durably before (F3).
 //!   T3  A log created on flash is durable on return, though main hears of it with its next record
 //!       only: an ordinary write that is offloaded waits for flash alone.
 //!   T4  Each drive records the other's format id: another drive is refused. Flash counts its commits,

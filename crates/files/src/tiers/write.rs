@@ -228,7 +228,8 @@ impl TieredFiles {
         }
     }
 
-    /// Makes durable what is on flash and gets another name: a log that a table is going to need (T2).
+    /// Makes durable what is on flash and gets another name: a log that a table is going to need, and
+    /// where it ended (T2).
     fn sync_renamed(&self, flash: &Flash, commit: &Commit) -> Result<(), FilesError> {
         let live = self.main.inner.committer.lock();
         let is_beside = |(from, _): &(String, String)| {
@@ -239,8 +240,14 @@ impl TieredFiles {
         if !is_any {
             return Ok(());
         }
-        let what = || "syncing files of the flash drive that get another name".to_owned();
-        flash.files.disk().flush().map_err(|source| FilesError::Disk { what: what(), source })
+        let what = "syncing files of the flash drive that get another name".to_owned();
+        flash.files.disk().flush().map_err(|source| FilesError::Disk { what, source })?;
+        let is_told = flash.files.inner.committer.lock().deferred.is_empty();
+        if is_told {
+            return Ok(());
+        }
+        let step = Commit { kind: CommitKind::Upkeep, ..Commit::default() };
+        flash.turn.lock().commit(flash, step).map(drop)
     }
 
     /// Removes on flash what nobody names, and has main told with its next record.

@@ -47,7 +47,10 @@ struct Expected {
     blocks: u64,
     /// How much of a log was appended.
     appended: u64,
+    /// Of its length only the least is known.
     is_log: bool,
+    /// It was open when the power went: where it ended is not known.
+    is_cut_off: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,13 +62,15 @@ struct Model {
 }
 
 fn table(blocks: u64, tag: &str) -> Expected {
-    Expected { tag: tag.to_owned(), blocks, appended: blocks, is_log: false }
+    let is_log = false;
+    Expected { tag: tag.to_owned(), blocks, appended: blocks, is_log, is_cut_off: false }
 }
 
 impl Model {
     fn named_anew(&self, mut file: Expected) -> Expected {
         if self.fast.contains(&file.tag) {
             file.blocks = file.appended;
+            file.is_log = file.is_cut_off;
         }
         file
     }
@@ -273,7 +278,9 @@ impl Play<'_> {
         };
         self.model = found.clone();
         // What was not synced may be gone, and nobody appends to these logs any more.
-        self.model.files.values_mut().for_each(|file| file.appended = file.blocks);
+        for file in self.model.files.values_mut() {
+            (file.appended, file.is_cut_off) = (file.blocks, file.is_log);
+        }
         self.assert_sound();
     }
 
