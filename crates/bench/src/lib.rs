@@ -26,7 +26,8 @@
 //!
 //! [`replay`] plays a block [`trace`] to the block driver: `imbrex replay`. [`repro`] runs published figures again: `imbrex repro`.
 //!
-//! [`arrivals`] says when each operation of an open-loop run is due.
+//! [`arrivals`] says when each operation of an open-loop run is due; [`ycsb`] is `imbrex ycsb`, YCSB's workloads on our
+//! store or on a server, in such a loop or in YCSB's own.
 //!
 //! Not here: rival stores, which `rivals/` measures on one workload with this one (feature
 //! `rivals`; its README says how).

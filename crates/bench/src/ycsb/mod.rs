@@ -1,15 +1,33 @@
-//! YCSB: its core workload from its own property files.
+//! YCSB: its core workload from its own property files, in a closed or an open loop.
 //!
 //! ```text
-//!   -P workloads/a -p k=v --> Properties --> CoreWorkload
-//!                                               |  keys: which record     lengths: how long
-//!                                               |  values: which fields   stream: which operation
+//!   -P workloads/a -p k=v --> Properties --> CoreWorkload (core)     Settings
+//!                                |              |  keys    which record       clients, target,
+//!        arrivals (open loop)  <-+              |  lengths how long           what is measured
+//!                |                              |  values  which fields
+//!                v                              v  stream  which operation
+//!   run:     Timing (pace)  --when-->  YcsbClient  --record, fields-->  RecordStore (store)
+//!                                        |  Measurements                  own    our store: a record is a value
+//!                                        v                                redis  a server
+//!                            YcsbReport, YcsbOutput (export), status lines
 //! ```
 //!
 //! One implementation serves the property files and the published figures: [`YcsbWorkload`] names a
 //! mix and a distribution as the figures use them.
 //!
-//! Sources: YCSB's CoreWorkload and generators (`site.ycsb:core`), read and not copied.
+//! Invariants, each where it is kept
+//!   K1  (`keys`) No operation is for a record whose insertion has not ended.
+//!   O1  (`own`) Two clients that update fields of one record at the same time both have their way.
+//!   S1  (`pace`) Operation k of an open loop starts at its intended time, or when the first client is free,
+//!       whichever is later.
+//!   S2  (`pace`) Waiting for a client is part of the response time, and never of the service time.
+//!
+//! In virtual time, properties and seed decide every byte of a report.
+//!
+//! Sources: YCSB's CoreWorkload, generators, client and measurements (`site.ycsb:core`), read and not
+//! copied. `docs/ycsb.md` has the properties, and what differs.
+//!
+//! Not here: models of arrivals ([`crate::arrivals`]).
 
 mod client;
 mod core;
