@@ -22,6 +22,12 @@ pub enum Step {
     More,
     /// Nothing to do until somebody calls [`Scheduler::notify`].
     Wait,
+    /// As [`Step::Wait`], but the job looks again by itself when so much time has passed. Nobody waits for it:
+    /// a caller for whom only such jobs could do something is stalled.
+    WaitFor {
+        /// How long, in ns.
+        ns: u64,
+    },
     /// Finished: the scheduler drops the job.
     Done,
 }

@@ -4,7 +4,7 @@
 //!   spawn ---> runnable (first in, first out) ---> a worker steps it ---> Done: dropped
 //!                  ^   ^                                |      |
 //!                  |   +------------- More -------------+      | Wait
-//!                  +---------------- notify ------------- parked
+//!                  +---------- notify, or time passed --- parked
 //! ```
 //!
 //! Invariants
@@ -83,10 +83,15 @@ struct Shared {
     budget: Budget,
 }
 
+/// No job is parked for longer: a day.
+const LONG_NS: u64 = 86_400_000_000_000;
+
 #[derive(Default)]
 struct State {
     runnable: VecDeque<Box<dyn Job>>,
     parked: Vec<Box<dyn Job>>,
+    /// Parked until a moment.
+    timed: Vec<(Instant, Box<dyn Job>)>,
     /// Counts notifies; who looked under an older count must look again (T1).
     generation: u64,
     stepping_count: usize,
@@ -128,7 +133,8 @@ impl ThreadScheduler {
     pub fn stop(&self) {
         let mut state = self.shared.lock();
         state.is_stopping = true;
-        let jobs = (std::mem::take(&mut state.runnable), std::mem::take(&mut state.parked));
+        let parked = (std::mem::take(&mut state.parked), std::mem::take(&mut state.timed));
+        let jobs = (std::mem::take(&mut state.runnable), parked);
         drop(state);
         self.shared.runnable.notify_all();
         self.shared.changed.notify_all();
@@ -195,9 +201,34 @@ impl fmt::Debug for ThreadScheduler {
         f.debug_struct("ThreadScheduler")
             .field("runnable", &state.runnable.iter().map(|job| job.name()).collect::<Vec<_>>())
             .field("parked", &state.parked.iter().map(|job| job.name()).collect::<Vec<_>>())
+            .field("timed", &state.timed.iter().map(|(_, job)| job.name()).collect::<Vec<_>>())
             .field("stepping_count", &state.stepping_count)
             .field("panics", &state.panics)
             .finish_non_exhaustive()
+    }
+}
+
+impl State {
+    /// Lets jobs run whose moment has come.
+    #[expect(clippy::disallowed_methods, reason = "real time decides when they run")]
+    fn wake_timed(&mut self) {
+        let now = Instant::now();
+        for (until, job) in std::mem::take(&mut self.timed) {
+            if until <= now { self.runnable.push_back(job) } else { self.timed.push((until, job)) }
+        }
+    }
+
+    /// How long until the first of them may run.
+    #[expect(clippy::disallowed_methods, reason = "real time decides when they run")]
+    fn time_left(&self) -> Option<Duration> {
+        let first = self.timed.iter().map(|(until, _)| *until).min()?;
+        Some(first.saturating_duration_since(Instant::now()))
+    }
+
+    /// Parks a job that looks again in `ns`.
+    #[expect(clippy::disallowed_methods, reason = "real time decides when it runs")]
+    fn park_for(&mut self, ns: u64, job: Box<dyn Job>) {
+        self.timed.push((Instant::now() + Duration::from_nanos(ns.min(LONG_NS)), job));
     }
 }
 
@@ -210,8 +241,9 @@ impl Shared {
         let mut state = self.lock();
         state.generation += 1;
         let parked = std::mem::take(&mut state.parked);
-        let woke_any = !parked.is_empty();
-        state.runnable.extend(parked);
+        let timed = std::mem::take(&mut state.timed);
+        let woke_any = !parked.is_empty() || !timed.is_empty();
+        state.runnable.extend(parked.into_iter().chain(timed.into_iter().map(|(_, job)| job)));
         drop(state);
         if woke_any {
             self.runnable.notify_all();
@@ -226,8 +258,17 @@ impl Shared {
             if state.is_stopping {
                 return;
             }
+            if !state.timed.is_empty() {
+                state.wake_timed();
+            }
             let Some(mut job) = state.runnable.pop_front() else {
-                state = ignore_poison(self.runnable.wait(state));
+                state = match state.time_left() {
+                    None => ignore_poison(self.runnable.wait(state)),
+                    Some(left) => {
+                        let waited = self.runnable.wait_timeout(state, left);
+                        waited.unwrap_or_else(PoisonError::into_inner).0
+                    }
+                };
                 continue;
             };
             let generation = state.generation;
@@ -237,10 +278,14 @@ impl Shared {
             let outcome = catch_unwind(AssertUnwindSafe(|| job.step(self.budget)));
             state = self.lock();
             state.stepping_count -= 1;
-            let is_kept = matches!(outcome, Ok(Step::More | Step::Wait)) && !state.is_stopping;
+            let is_kept = !matches!(outcome, Ok(Step::Done) | Err(_)) && !state.is_stopping;
             match outcome {
                 Ok(Step::Wait) if is_kept && state.generation == generation => {
                     state.parked.push(job);
+                    continue;
+                }
+                Ok(Step::WaitFor { ns }) if is_kept && state.generation == generation => {
+                    state.park_for(ns, job);
                     continue;
                 }
                 Ok(_) if is_kept => {

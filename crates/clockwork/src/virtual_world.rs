@@ -64,7 +64,11 @@ struct Actor {
 enum Role {
     Client,
     Runnable(Box<dyn Job>),
-    Waiting(Box<dyn Job>),
+    Waiting {
+        job: Box<dyn Job>,
+        /// When it looks again by itself.
+        until_ns: Option<u64>,
+    },
     /// Taken out to be stepped (V2); `is_dropped` once somebody has given all jobs up.
     Stepping {
         is_dropped: bool,
@@ -145,7 +149,7 @@ impl VirtualWorld {
         for actor in &mut self.lock().actors {
             match std::mem::replace(&mut actor.role, Role::Done) {
                 Role::Client => actor.role = Role::Client,
-                Role::Runnable(job) | Role::Waiting(job) => jobs.push(job),
+                Role::Runnable(job) | Role::Waiting { job, .. } => jobs.push(job),
                 Role::Stepping { .. } => actor.role = Role::Stepping { is_dropped: true },
                 Role::Done => {}
             }
@@ -170,9 +174,15 @@ impl VirtualWorld {
         let mut state = self.lock();
         let id = state.choose(until_ns)?;
         let stepping = Role::Stepping { is_dropped: false };
-        let Role::Runnable(mut job) = std::mem::replace(&mut state.actors[id].role, stepping)
-        else {
-            unreachable!("V3: only runnable jobs are chosen");
+        let role = std::mem::replace(&mut state.actors[id].role, stepping);
+        let mut job = match role {
+            Role::Runnable(job) => job,
+            Role::Waiting { job, until_ns } => {
+                let local_ns = &mut state.actors[id].local_ns;
+                *local_ns = until_ns.unwrap_or_default().max(*local_ns);
+                job
+            }
+            _ => unreachable!("V3: only jobs that may run are chosen"),
         };
         let caller = std::mem::replace(&mut state.running, id);
         let generation = state.generation;
@@ -188,8 +198,14 @@ impl VirtualWorld {
         let (role, dead) = match step {
             _ if is_dropped => (Role::Done, Some(job)),
             Step::Done => (Role::Done, Some(job)),
-            Step::Wait if state.generation == generation => (Role::Waiting(job), None),
-            Step::Wait | Step::More => (Role::Runnable(job), None),
+            Step::Wait | Step::WaitFor { .. } if state.generation == generation => {
+                let until_ns = match step {
+                    Step::WaitFor { ns } => Some(end_ns.saturating_add(ns)),
+                    _ => None,
+                };
+                (Role::Waiting { job, until_ns }, None)
+            }
+            _ => (Role::Runnable(job), None),
         };
         state.actors[id].role = role;
         drop(state);
@@ -206,7 +222,15 @@ impl VirtualWorld {
 impl State {
     /// The next job to step (V3).
     fn choose(&mut self, until_ns: Option<u64>) -> Option<usize> {
-        let is_runnable = |actor: &Actor| matches!(actor.role, Role::Runnable(_));
+        let now_ns = self.actors[self.running].local_ns;
+        // Who only waits for time to pass runs when it has, and holds nobody up.
+        let is_runnable = |actor: &Actor| match &actor.role {
+            Role::Runnable(_) => true,
+            Role::Waiting { until_ns: Some(wake_ns), .. } => {
+                until_ns.is_some() && actor.local_ns.max(*wake_ns) <= now_ns
+            }
+            _ => false,
+        };
         match &mut self.order {
             Order::SmallestTime => {
                 let runnable = self.actors.iter().enumerate().filter(|(_, a)| is_runnable(a));
@@ -231,6 +255,7 @@ impl State {
             Step::More => 1,
             Step::Wait => 2,
             Step::Done => 3,
+            Step::WaitFor { .. } => 4,
         };
         for word in [id, end_ns, outcome] {
             self.trace_hash = (self.trace_hash ^ word).wrapping_mul(0x0000_0100_0000_01b3);
@@ -279,8 +304,9 @@ impl Scheduler for VirtualWorld {
         };
         match seeded_steps {
             Some(count) => {
+                let until_ns = self.now_ns();
                 for _ in 0..count {
-                    if self.step_one(None).is_none() {
+                    if self.step_one(Some(until_ns)).is_none() {
                         return;
                     }
                 }
@@ -306,12 +332,12 @@ impl Scheduler for VirtualWorld {
         state.generation += 1;
         let now_ns = state.actors[state.running].local_ns;
         for actor in &mut state.actors {
-            if matches!(actor.role, Role::Waiting(_)) {
-                let Role::Waiting(job) = std::mem::replace(&mut actor.role, Role::Done) else {
-                    unreachable!("matched above");
-                };
-                actor.role = Role::Runnable(job);
-                actor.local_ns = actor.local_ns.max(now_ns);
+            match std::mem::replace(&mut actor.role, Role::Done) {
+                Role::Waiting { job, .. } => {
+                    actor.role = Role::Runnable(job);
+                    actor.local_ns = actor.local_ns.max(now_ns);
+                }
+                role => actor.role = role,
             }
         }
     }
@@ -326,7 +352,7 @@ impl fmt::Debug for VirtualWorld {
             let role = match actor.role {
                 Role::Client => "client",
                 Role::Runnable(_) => "runnable",
-                Role::Waiting(_) => "waiting",
+                Role::Waiting { .. } => "waiting",
                 Role::Stepping { .. } => "stepping",
                 Role::Done => continue,
             };

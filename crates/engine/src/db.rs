@@ -8,6 +8,7 @@ use crate::flush::FlushJob;
 use crate::handle::Keyspace;
 use crate::keyspace::KeyspaceState;
 use crate::metrics::Metrics;
+use crate::offload::EagerJob;
 use crate::options::{KeyspaceOptions, Options, WriteOptions};
 use crate::recover::{DEFAULT_KEYSPACE, Recovery, recover};
 use crate::snapshot::Snapshot;
@@ -62,6 +63,9 @@ impl Db {
         if store.options.background_work && writes {
             let scheduler = &store.runtime.scheduler;
             scheduler.spawn(Box::new(FlushJob::new(Arc::clone(&store))));
+            if store.options.eager_after_ns > 0 {
+                scheduler.spawn(Box::new(EagerJob::new(Arc::clone(&store))));
+            }
             for _ in 0..store.options.max_background_jobs {
                 scheduler.spawn(Box::new(CompactionJob::new(Arc::clone(&store))));
             }

@@ -90,6 +90,7 @@ mod keyspace;
 mod memtable;
 mod merge;
 mod metrics;
+mod offload;
 mod options;
 mod range_del;
 mod read;

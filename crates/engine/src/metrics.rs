@@ -173,6 +173,8 @@ pub struct KeyspaceMetrics {
     pub immutable_memtable_count: usize,
     /// The levels that have tables.
     pub levels: Vec<LevelMetrics>,
+    /// Of level 0, what lies in the order of its writes.
+    pub unsorted_len_bytes: u64,
 }
 
 /// What the store did since it was opened, and what it holds.
@@ -185,6 +187,8 @@ pub struct Metrics {
     pub user_op_count: u64,
     /// Written to logs.
     pub log_bytes: u64,
+    /// Of that, written to logs begun while a compaction ran, which go to a flash drive where there is one.
+    pub offloaded_bytes: u64,
     /// Flushes.
     pub flush_count: u64,
     /// Written by flushes.
@@ -249,6 +253,7 @@ impl Store {
             metrics.user_bytes = writer.user_bytes;
             metrics.user_op_count = writer.op_count;
             metrics.log_bytes = writer.log_bytes();
+            metrics.offloaded_bytes = writer.offloaded_bytes();
         }
         metrics.flush_count = self.tally.flush_count.load(Ordering::Relaxed);
         metrics.flush_out_bytes = self.tally.flush_out_bytes.load(Ordering::Relaxed);
@@ -285,6 +290,8 @@ impl Store {
             let slots = view.immutables.iter().chain([&view.active]);
             let memtable_len_bytes = slots.map(|slot| slot.mem.len_bytes() as u64).sum();
             metrics.memtable_len_bytes += memtable_len_bytes;
+            let logged = view.version.levels[0].tables().filter(|slot| slot.meta.is_logged);
+            let unsorted_len_bytes = logged.map(|slot| slot.meta.len_bytes).sum();
             let levels = view.version.levels.iter().enumerate();
             metrics.keyspaces.push(KeyspaceMetrics {
                 name: keyspace.name.clone(),
@@ -300,6 +307,7 @@ impl Store {
                         entry_count: level.tables().map(|slot| slot.meta.entry_count).sum(),
                     })
                     .collect(),
+                unsorted_len_bytes,
             });
         }
         metrics

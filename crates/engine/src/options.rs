@@ -34,6 +34,10 @@ pub struct Options {
     /// compacted yet cost a seek for every value. For stores with one keyspace: a log with the writes of several is
     /// flushed as usual.
     pub logs_are_tables: bool,
+    /// Whether logs go to the flash drive while a compaction runs (`offload`): for files on two drives.
+    pub offloads: bool,
+    /// When no compaction has run for so long, what is not due yet is compacted too; 0 for never.
+    pub eager_after_ns: u64,
     /// Memory for cached data blocks.
     pub block_cache_len_bytes: u64,
     /// Compactions that may run at a time, besides one flush. A disk has one head: two would send it
@@ -61,6 +65,8 @@ impl Default for Options {
             log_len_bytes_max: 256 << 20,
             log_frame_len_bytes: 64 << 10,
             logs_are_tables: false,
+            offloads: false,
+            eager_after_ns: 0,
             block_cache_len_bytes: 64 << 20,
             max_background_jobs: 1,
             compaction_read_len_bytes: 1 << 20,

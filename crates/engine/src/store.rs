@@ -28,6 +28,7 @@ use crate::compaction::Plans;
 use crate::key::Seq;
 use crate::keyspace::{KeyspaceState, MemSlot};
 use crate::metrics::Tally;
+use crate::offload::Compacting;
 use crate::options::Options;
 use crate::room::FullAt;
 use crate::snapshot::Snapshots;
@@ -94,6 +95,7 @@ pub(crate) struct Store {
     /// How many background jobs there are; a close waits for them.
     pub(crate) job_count: AtomicUsize,
     pub(crate) is_closing: AtomicBool,
+    pub(crate) compacting: Compacting,
 }
 
 /// A log that still exists.
@@ -191,6 +193,7 @@ impl Store {
             is_blocked: AtomicBool::new(false),
             job_count: AtomicUsize::new(0),
             is_closing: AtomicBool::new(false),
+            compacting: Compacting::default(),
             files,
             runtime,
             options,

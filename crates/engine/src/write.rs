@@ -20,7 +20,7 @@ use crate::room::{LONG_KEY_LEN_BYTES, long_key_len_bytes};
 use crate::store::{Store, gate};
 use crate::version::edit::LogId;
 use crate::wal::{Wal, WalPosition};
-use imbrex_files::{CommitKind, FileKind, Hints};
+use imbrex_files::{CommitKind, FileKind, Hints, Tier};
 use imbrex_record_log::Place;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -42,6 +42,10 @@ pub(crate) struct Writer {
     /// Whose writes the log has, and whether it has those of others too.
     log_owner: Option<KeyspaceId>,
     is_log_shared: bool,
+    /// Where the log was asked to be.
+    tier: Tier,
+    /// What logs wrote that were asked to be on flash, without this one.
+    finished_offloaded_bytes: u64,
 }
 
 impl Writer {
@@ -55,7 +59,16 @@ impl Writer {
             finished_log_bytes: 0,
             log_owner: None,
             is_log_shared: false,
+            tier: Tier::Main,
+            finished_offloaded_bytes: 0,
         }
+    }
+
+    /// What was written to logs that were begun while a compaction ran.
+    pub(crate) fn offloaded_bytes(&self) -> u64 {
+        let now_bytes = self.wal.as_ref().map_or(0, |wal| wal.len_bytes());
+        let is_offloaded = self.tier == Tier::Fast;
+        self.finished_offloaded_bytes + if is_offloaded { now_bytes } else { 0 }
     }
 
     /// Notes that the log has writes of `keyspace`.
@@ -215,10 +228,11 @@ impl Store {
             return self.start_log(writer);
         }
         let view = keyspace.view();
-        if (view.active.mem.len_bytes() as u64) < self.options.memtable_len_bytes {
+        let is_full = self.options.memtable_len_bytes <= view.active.mem.len_bytes() as u64;
+        let has_room = view.immutables.len() < self.options.immutable_memtable_count_max;
+        if !is_full && (!has_room || !self.options.offloads || writer.tier == self.wanted_tier()) {
             return Ok(());
         }
-        let has_room = view.immutables.len() < self.options.immutable_memtable_count_max;
         drop(view);
         if has_room {
             self.rotate(writer, &|other| other.id == keyspace.id)?;
@@ -240,6 +254,9 @@ impl Store {
             let ended = if becomes_table { wal.close() } else { wal.finish() };
             ended.map_err(|error| self.failed(error))?;
             writer.finished_log_bytes += wal.len_bytes();
+            if writer.tier == Tier::Fast {
+                writer.finished_offloaded_bytes += wal.len_bytes();
+            }
             self.end_log(writer.log, wal.len_bytes());
             writer.wal = None;
         }
@@ -278,7 +295,9 @@ impl Store {
     fn start_log(&self, writer: &mut Writer) -> Result<(), EngineError> {
         let id = LogId(self.new_id());
         let name = id.file_name();
+        let tier = self.wanted_tier();
         let hints = Hints {
+            tier,
             expected_len_bytes: Some(self.options.memtable_len_bytes),
             purpose: CommitKind::Upkeep,
             ..Hints::new(FileKind::Log)
@@ -289,7 +308,7 @@ impl Store {
         let wal = Wal::new(name, log, frame_id, self.options.log_frame_len_bytes);
         writer.wal = Some(Arc::new(wal));
         writer.log = id;
-        (writer.log_owner, writer.is_log_shared) = (None, false);
+        (writer.log_owner, writer.is_log_shared, writer.tier) = (None, false, tier);
         self.add_log(id, writer.next_seq);
         Ok(())
     }

@@ -27,6 +27,7 @@ mod layer;
 mod log;
 mod mount;
 mod names;
+mod part;
 mod persist;
 mod placement;
 mod report;
@@ -35,7 +36,6 @@ mod room;
 mod space;
 mod space_report;
 mod spare_chunks;
-mod tail;
 mod tiers;
 
 pub use api::{
@@ -46,11 +46,11 @@ pub use check::{CheckReport, Finding, describe_catalog};
 pub use extent::Extent;
 pub use formatting::FormatOptions;
 pub use layer::FileLayer;
+pub use part::part_of;
 pub use placement::{PlacementKind, PlacementOptions};
 pub use report::{FilesStats, ZoneUse, ZoneUseKind};
 pub use room::{CatalogUse, CommitKind};
 pub use space_report::SpaceReport;
-pub use tail::tail_of;
 pub use tiers::{FLASH_LAYOUT_NAME, FlashError, FlashOptions, TierStats, TieredFiles};
 
 #[cfg(test)]

@@ -139,3 +139,28 @@ fn a_wall_clock_is_not_moved_by_others() {
     assert!(now_ns < 3_600_000_000_000, "an hour has not passed");
     assert!(now_ns <= clock.now_ns());
 }
+
+/// Looks at the time again and again, and counts.
+struct Checker(Arc<AtomicU64>, Arc<ThreadScheduler>);
+
+impl Job for Checker {
+    fn name(&self) -> &'static str {
+        "check"
+    }
+    fn step(&mut self, _budget: Budget) -> Step {
+        if self.0.fetch_add(1, SeqCst) < 3 {
+            return Step::WaitFor { ns: 1000 };
+        }
+        self.1.notify();
+        Step::Done
+    }
+}
+
+#[test]
+fn a_job_that_waits_for_time_is_stepped_without_a_notify() {
+    let scheduler = Arc::new(ThreadScheduler::new(1));
+    let count = Arc::new(AtomicU64::new(0));
+    scheduler.spawn(Box::new(Checker(Arc::clone(&count), Arc::clone(&scheduler))));
+    scheduler.wait_until(&mut || count.load(SeqCst) == 4).unwrap();
+    scheduler.stop();
+}

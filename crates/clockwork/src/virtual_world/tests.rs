@@ -184,3 +184,45 @@ fn same_seed_same_trace() {
     hashes.dedup();
     assert_eq!(hashes.len(), runs.len(), "each seed is a run of its own");
 }
+
+/// Works 5 ns whenever it looks, and looks again 100 ns later.
+struct Checker {
+    world: Arc<VirtualWorld>,
+    log: Log,
+}
+
+impl Job for Checker {
+    fn name(&self) -> &'static str {
+        "check"
+    }
+    fn step(&mut self, _budget: Budget) -> Step {
+        let start_ns = self.world.now_ns();
+        self.world.advance_to_ns(start_ns + 5);
+        self.log.lock().unwrap().push(format!("check {start_ns}"));
+        Step::WaitFor { ns: 100 }
+    }
+}
+
+#[test]
+fn a_job_that_waits_for_time_runs_when_it_has_passed_and_holds_nobody_up() {
+    let (runtime, world) = Runtime::virtual_time(Order::SmallestTime);
+    let log = Log::default();
+    world.spawn(Box::new(Checker { world: Arc::clone(&world), log: Arc::clone(&log) }));
+    world.yield_now();
+    assert_eq!(take(&log), ["check 0"]);
+    runtime.clock.advance_to_ns(104);
+    world.yield_now();
+    assert_eq!(take(&log), [""; 0]);
+    runtime.clock.advance_to_ns(320);
+    world.yield_now();
+    assert_eq!(take(&log), ["check 105", "check 210", "check 315"]);
+    // Nobody waits for it, and whoever needs somebody to act learns that nobody will.
+    world.run_until_idle();
+    assert_eq!(runtime.scheduler.wait_until(&mut || false), Err(Stalled));
+    assert_eq!(take(&log), [""; 0]);
+    // A notify wakes it early.
+    runtime.clock.advance_to_ns(330);
+    world.notify();
+    world.yield_now();
+    assert_eq!(take(&log), ["check 330"]);
+}

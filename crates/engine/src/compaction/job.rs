@@ -280,6 +280,7 @@ impl Store {
             let state = plans.keyspaces.entry(keyspace.id).or_default();
             if let Some(plan) = self.plan(&keyspace, state, room) {
                 state.start(&plan);
+                self.compacting.begin();
                 self.is_blocked.store(false, Ordering::Release);
                 return Some((keyspace, plan));
             }
@@ -287,7 +288,11 @@ impl Store {
             // only not have begun yet.
             is_blocked |= state.busy.is_idle() && keyspace.is_held_up_by_compaction();
         }
-        let is_blocked = is_blocked && plans.is_idle();
+        let is_idle = plans.is_idle();
+        if is_idle {
+            self.compacting.rest();
+        }
+        let is_blocked = is_blocked && is_idle;
         let was_blocked = self.is_blocked.swap(is_blocked, Ordering::AcqRel);
         drop(plans);
         // Once, when it begins: a job that wakes itself at every look would never rest.
@@ -309,6 +314,7 @@ impl Store {
             windows: &state.windows,
             facts: self,
             is_space_short: self.gate() & gate::LOW_SPACE != 0,
+            is_eager: self.compacting.is_eager(),
             room,
         });
         // A move needs no room on the drive, but some in the catalog: not again as long as the last
@@ -350,6 +356,7 @@ impl Store {
         plans.keyspaces.entry(keyspace.id).or_default().busy.finish(&plan);
         drop(plans);
         drop(plan);
+        self.compacting.note_end(self.runtime.clock.now_ns());
         self.refresh_space();
         self.runtime.scheduler.notify();
     }
@@ -404,12 +411,14 @@ impl Store {
             windows: &state.windows,
             facts: self,
             is_space_short: false,
+            is_eager: false,
             room: self.room(),
         };
         let policy = policy(keyspace.options.compaction);
         let next = policy.plan_manual(&situation, level, range, after);
         if let ManualPlan::Run(plan) = &next {
             state.start(plan);
+            self.compacting.begin();
         }
         Ok(next)
     }
@@ -461,6 +470,9 @@ impl Store {
         let done =
             done.map_err(|error| self.compaction_failed(keyspace, &plan, error, has_read_failed));
         self.end_compaction(keyspace, plan);
+        if self.plans.lock().is_idle() {
+            self.compacting.rest();
+        }
         done
     }
 

@@ -148,7 +148,8 @@ fn scores(situation: &Situation<'_>) -> Vec<(u64, u8)> {
             .filter(|table| !situation.busy.has_table(table))
             .map(|table| table.meta.len_bytes)
             .sum();
-        let target = target_len_bytes(situation.options, level as u8);
+        let full = target_len_bytes(situation.options, level as u8);
+        let target = if situation.is_eager { (full / 2).max(1) } else { full };
         let score = u128::from(idle_len_bytes) * 1024 / u128::from(target);
         // Just full is not too long.
         let score = if idle_len_bytes > target { score } else { 0 };
@@ -161,7 +162,8 @@ fn scores(situation: &Situation<'_>) -> Vec<(u64, u8)> {
 /// would else wait for what never comes.
 fn runs_score(situation: &Situation<'_>) -> u64 {
     let options = situation.options;
-    let due_count = u64::from(options.l0_compact_run_count.min(options.l0_slowdown_run_count));
+    let full = u64::from(options.l0_compact_run_count.min(options.l0_slowdown_run_count));
+    let due_count = if situation.is_eager { 1 } else { full };
     let run_count = situation.version.levels[0].runs.len() as u64;
     if run_count >= due_count { run_count * 1024 / due_count.max(1) } else { 0 }
 }

@@ -303,6 +303,8 @@ pub(crate) struct Situation<'a> {
     pub(crate) facts: &'a dyn TableFacts,
     /// Space is short: deletes are to reach what they hide, whatever it costs.
     pub(crate) is_space_short: bool,
+    /// The drive is idle: what is half due counts as due.
+    pub(crate) is_eager: bool,
     /// What the outputs of a merge may take before its inputs are released.
     pub(crate) room: Room,
 }

@@ -25,6 +25,7 @@ struct Paper {
     windows: Windows,
     facts: Facts,
     is_space_short: bool,
+    is_eager: bool,
     room: Option<Room>,
     next_id: u64,
 }
@@ -62,6 +63,7 @@ impl Paper {
             windows: &self.windows,
             facts: &self.facts,
             is_space_short: self.is_space_short,
+            is_eager: self.is_eager,
             room: self.room.unwrap_or(Room::UNBOUNDED),
         }
     }
@@ -254,6 +256,7 @@ fn scripts() {
                     out = paper.version.check().err().unwrap_or_default();
                 }
                 "space-short" => paper.is_space_short = true,
+                "eager" => paper.is_eager = true,
                 "room" => {
                     let number = |name: &str| {
                         case.args.get(name).map(|n| n[0].parse::<u64>().unwrap() << 20)

@@ -170,5 +170,5 @@ pub(super) fn tail_of(
     let start = len_bytes.checked_sub(table_len);
     let start =
         start.ok_or_else(|| damaged(format!("parts of {table_len} bytes in {len_bytes}")))?;
-    Ok((start, imbrex_files::tail_of(file, start)))
+    Ok((start, imbrex_files::part_of(file, start..len_bytes)))
 }

@@ -189,7 +189,9 @@ impl TableSlot {
             let what = format!("open table {name}");
             let file = files.open(name).map_err(EngineError::files(what))?;
             let got_bytes = file.len_bytes();
-            if got_bytes != self.meta.len_bytes {
+            // How long a log is may be known only roughly.
+            let is_rough = self.meta.is_logged && self.meta.len_bytes <= got_bytes;
+            if !is_rough && got_bytes != self.meta.len_bytes {
                 return Err(EngineError::Corrupt {
                     structure: "table",
                     file: name.to_owned(),
@@ -200,7 +202,9 @@ impl TableSlot {
                     ),
                 });
             }
-            let _ = self.file.set(file);
+            let is_longer = self.meta.len_bytes < got_bytes;
+            let part = |file| imbrex_files::part_of(file, 0..self.meta.len_bytes);
+            let _ = self.file.set(if is_longer { part(file) } else { file });
         }
         Ok(())
     }

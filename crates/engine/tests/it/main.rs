@@ -8,6 +8,7 @@ mod found;
 mod gear;
 mod hardship;
 mod model;
+mod offload;
 mod policies;
 mod power_cut;
 mod stage;

@@ -56,6 +56,7 @@ impl Tree {
             windows: &self.plans.windows,
             facts: &NoFacts,
             is_space_short: false,
+            is_eager: false,
             room: Room::UNBOUNDED,
         }
     }

@@ -1,0 +1,107 @@
+//! Write-offloading: who writes while a compaction runs writes to the flash drive.
+//!
+//! ```text
+//!   main drive   log | log |        compaction: reads, writes        | log |
+//!   flash drive            | log | log | log | log | log | log | log |
+//! ```
+//!
+//! A disk has one head: what is written while a compaction runs takes it away from the compaction, and the
+//! compaction from what is written. So the log ends when a compaction begins, and goes on on flash
+//! until none runs and none is due ([`crate::Options::offloads`]). With logs that are tables (`band`) what was offloaded stays on
+//! flash until it is compacted to the disk.
+//!
+//! While nobody has compacted for a while, the disk is idle, and what the next burst would have to wait for is done
+//! now: level 0 goes down whatever it holds, and the other levels from half of their length on
+//! ([`crate::Options::eager_after_ns`]).
+//!
+//! Source: the thesis' chapter 5.2 and 5.3. Not here: which drive a file lies on, and what happens when flash is full
+//! (`imbrex_files::TieredFiles`).
+
+use crate::store::Store;
+use imbrex_clockwork::{Budget, Job, Step};
+use imbrex_files::Tier;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// How often a period of idleness is looked for in its own length.
+const LOOKS_PER_PERIOD: u64 = 4;
+
+/// Whether a compaction runs, and when the last one ended.
+#[derive(Debug, Default)]
+pub(crate) struct Compacting {
+    is_running: AtomicBool,
+    ended_ns: AtomicU64,
+    is_eager: AtomicBool,
+}
+
+impl Compacting {
+    /// A compaction begins.
+    pub(crate) fn begin(&self) {
+        self.is_running.store(true, Ordering::Release);
+        self.is_eager.store(false, Ordering::Release);
+    }
+
+    /// One ended; others may run or be due.
+    pub(crate) fn note_end(&self, now_ns: u64) {
+        self.ended_ns.store(now_ns, Ordering::Release);
+    }
+
+    /// None runs, and none is due.
+    pub(crate) fn rest(&self) {
+        self.is_running.store(false, Ordering::Release);
+    }
+
+    /// Whether to compact what is not due yet.
+    pub(crate) fn is_eager(&self) -> bool {
+        self.is_eager.load(Ordering::Acquire)
+    }
+}
+
+impl Store {
+    /// Where a log should be begun now.
+    pub(crate) fn wanted_tier(&self) -> Tier {
+        let is_running = self.compacting.is_running.load(Ordering::Acquire);
+        if self.options.offloads && is_running { Tier::Fast } else { Tier::Main }
+    }
+}
+
+/// Looks from time to time whether nobody has compacted for a while, until the store closes.
+#[derive(Debug)]
+pub(crate) struct EagerJob {
+    store: Arc<Store>,
+}
+
+impl EagerJob {
+    pub(crate) fn new(store: Arc<Store>) -> EagerJob {
+        store.job_count.fetch_add(1, Ordering::AcqRel);
+        EagerJob { store }
+    }
+}
+
+impl Job for EagerJob {
+    fn name(&self) -> &'static str {
+        "look for idleness"
+    }
+
+    fn step(&mut self, _budget: Budget) -> Step {
+        let store = &self.store;
+        if store.is_closing.load(Ordering::Acquire) {
+            return Step::Done;
+        }
+        let compacting = &store.compacting;
+        let after_ns = store.options.eager_after_ns;
+        let since_ns = compacting.ended_ns.load(Ordering::Acquire);
+        let idle_ns = store.runtime.clock.now_ns().saturating_sub(since_ns);
+        let is_idle = !compacting.is_running.load(Ordering::Acquire) && after_ns <= idle_ns;
+        if is_idle && !compacting.is_eager.swap(true, Ordering::AcqRel) {
+            store.runtime.scheduler.notify();
+        }
+        Step::WaitFor { ns: after_ns / LOOKS_PER_PERIOD }
+    }
+}
+
+impl Drop for EagerJob {
+    fn drop(&mut self) {
+        self.store.job_count.fetch_sub(1, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,210 @@
+//! Write-offloading: a store on a zoned drive and a flash drive, either of which may lose power first.
+
+use crate::stage::{key, small};
+use imbrex::{Db, EngineError, KeyspaceOptions, Options, WriteOptions};
+use imbrex_clockwork::{Order, Prng, Runtime, VirtualWorld};
+use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Rule, ZoneSpec};
+use imbrex_disk_sim::{FaultPlan, Profile, SimDisk};
+use imbrex_files::{Files, FlashOptions, FormatOptions, PlacementKind, TieredFiles};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Zones of 1 MiB, and a flash drive of 32 MiB; both with a volatile cache.
+struct Pair {
+    main: Arc<SimDisk>,
+    flash: Arc<SimDisk>,
+    world: Arc<VirtualWorld>,
+    runtime: Runtime,
+}
+
+impl Pair {
+    fn new(order: Order) -> Pair {
+        let (runtime, world) = Runtime::virtual_time(order);
+        let zones = ZoneSpec {
+            zone_len: Blocks::new(256),
+            zone_capacity: Blocks::new(256),
+            conventional_zone_count: 2,
+            open_zone_limit: Some(14),
+            active_zone_limit: Some(14),
+            strict_reads: true,
+        };
+        let drive = |len, rule, profile| {
+            let geometry = Geometry::new(GeometrySpec { len: Blocks::new(len), rule }).unwrap();
+            let disk = SimDisk::builder(geometry)
+                .profile(Profile::by_name(profile).unwrap())
+                .clock(Arc::clone(&runtime.clock))
+                .write_cache(Blocks::new(256));
+            Arc::new(disk.memory().unwrap())
+        };
+        let main = drive(400 * 256, Rule::AtPointer(zones), "hc620");
+        let flash = drive(32 * 256, Rule::Anywhere, "ssd120");
+        Pair { main, flash, world, runtime }
+    }
+
+    fn create(&self, options: Options) -> (Arc<TieredFiles>, Db) {
+        let placement = PlacementKind::by_name("log-structured").unwrap();
+        let files = TieredFiles::format(
+            Arc::clone(&self.main) as Arc<dyn Disk>,
+            Arc::clone(&self.flash) as Arc<dyn Disk>,
+            &FormatOptions::new(placement),
+            &FlashOptions { log_len_bytes_max: 1 << 20 },
+            &self.runtime,
+        );
+        self.open_on(Arc::new(files.unwrap()), options).unwrap()
+    }
+
+    fn reopen(&self, options: Options) -> Result<(Arc<TieredFiles>, Db), EngineError> {
+        let (main, flash) = (Arc::clone(&self.main), Arc::clone(&self.flash));
+        let files = TieredFiles::open(main, flash, &self.runtime);
+        self.open_on(Arc::new(files.unwrap()), options)
+    }
+
+    fn open_on(
+        &self,
+        files: Arc<TieredFiles>,
+        options: Options,
+    ) -> Result<(Arc<TieredFiles>, Db), EngineError> {
+        self.runtime.scheduler.spawn(files.main().clean_job());
+        let db = Db::open(Arc::clone(&files) as _, self.runtime.clone(), options)?;
+        Ok((files, db))
+    }
+
+    /// Kills the process and one drive's power; the other's cache is lost too, or not.
+    fn crash(&self, db: Db, prng: &mut Prng) {
+        self.main.cut_power();
+        self.flash.cut_power();
+        self.world.drop_jobs();
+        drop(db);
+        self.main.power_cycle(prng).unwrap();
+        self.flash.power_cycle(prng).unwrap();
+        self.main.set_faults(FaultPlan::default());
+        self.flash.set_faults(FaultPlan::default());
+    }
+}
+
+fn offloading() -> Options {
+    let keyspace = KeyspaceOptions {
+        l0_compact_run_count: 4,
+        l0_slowdown_run_count: 1000,
+        l0_stop_run_count: 1000,
+        ..small().keyspace
+    };
+    Options { logs_are_tables: true, offloads: true, keyspace, ..small() }
+}
+
+fn contents(db: &Db) -> Map {
+    let entries = db.default_keyspace().range::<&[u8]>(..).unwrap();
+    entries.map(|entry| entry.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap()).collect()
+}
+
+#[test]
+fn writes_go_to_flash_while_a_compaction_runs_and_only_then() {
+    let pair = Pair::new(Order::SmallestTime);
+    let (files, db) = pair.create(offloading());
+    let (ks, mut prng, mut map) = (db.default_keyspace(), Prng::new(1), Map::new());
+    let mut put = |map: &mut Map| {
+        let mut value = vec![0; 900];
+        prng.fill(&mut value);
+        let key = key(prng.below(3000));
+        ks.put(&key, &value).unwrap();
+        map.insert(key, value);
+    };
+    // Nothing is compacted yet.
+    for _ in 0..150 {
+        put(&mut map);
+    }
+    assert_eq!(db.metrics().offloaded_bytes, 0);
+    assert_eq!(files.tier_stats().unwrap().logs, 0);
+    for _ in 0..3000 {
+        put(&mut map);
+        pair.runtime.clock.advance_to_ns(pair.runtime.clock.now_ns() + 100_000);
+    }
+    let metrics = db.metrics();
+    let stats = files.tier_stats().unwrap();
+    assert!(metrics.compaction_count > 3, "{metrics:?}");
+    assert!(stats.logs > 3, "{stats:?}");
+    let share_percent = metrics.offloaded_bytes * 100 / metrics.log_bytes;
+    assert!((10..100).contains(&share_percent), "{share_percent} % offloaded");
+    assert!(contents(&db) == map);
+    // What was compacted has left flash.
+    db.flush().unwrap();
+    ks.compact_range(None, None).unwrap();
+    db.wait_idle().unwrap();
+    let names: Vec<_> = files.flash().unwrap().list("").into_iter().map(|f| f.name).collect();
+    assert!(names.len() <= 1, "{names:?}");
+    assert_eq!(db.metrics().keyspaces[0].unsorted_len_bytes, 0);
+    assert!(contents(&db) == map);
+    let report = db.check().unwrap();
+    assert!(report.is_sound(), "{report}");
+}
+
+#[test]
+fn what_was_synced_survives_whichever_drive_loses_power_first() {
+    let mut cut_counts = [0; 2];
+    for seed in 0..60 {
+        let order = Order::Seeded(Prng::new(seed).derive("order"));
+        let pair = Pair::new(order);
+        let mut prng = Prng::new(seed).derive("cuts");
+        let (mut files, mut db) = pair.create(offloading());
+        let mut map = Map::new();
+        for _ in 0..4 {
+            let plan = FaultPlan { power_cut_after: Some(prng.below(300)), ..FaultPlan::default() };
+            let is_flash_first = prng.chance(1, 2);
+            let first = if is_flash_first { &pair.flash } else { &pair.main };
+            first.set_faults(plan);
+            let mut unsure = None;
+            for _ in 0..1500 {
+                let (key, value) = (key(prng.below(300)), vec![prng.below(256) as u8; 700]);
+                let sync = WriteOptions { sync: true };
+                if db.default_keyspace().put_with(&key, &value, sync).is_err() {
+                    unsure = Some((key, value));
+                    cut_counts[usize::from(is_flash_first)] += 1;
+                    break;
+                }
+                map.insert(key, value);
+            }
+            pair.crash(db, &mut prng);
+            drop(files);
+            (files, db) = pair.reopen(offloading()).unwrap();
+            if let Some((key, value)) = unsure {
+                let found = db.default_keyspace().get(&key).unwrap();
+                if found.as_deref() == Some(&value[..]) {
+                    map.insert(key, value);
+                }
+            }
+            assert!(contents(&db) == map, "seed {seed}");
+            let report = db.check().unwrap();
+            assert!(report.is_sound(), "seed {seed}: {report}");
+        }
+    }
+    assert!(cut_counts.iter().all(|&count| count > 20), "{cut_counts:?}");
+}
+
+#[test]
+fn an_idle_drive_compacts_what_is_not_due_yet() {
+    let pair = Pair::new(Order::SmallestTime);
+    let options = Options { eager_after_ns: 2_000_000_000, ..offloading() };
+    let (_files, db) = pair.create(options);
+    let ks = db.default_keyspace();
+    for number in 0..200 {
+        ks.put(key(number), [7; 700]).unwrap();
+    }
+    db.flush().unwrap();
+    let level_0_runs = || {
+        let levels = db.metrics().keyspaces[0].levels.clone();
+        levels.iter().find(|level| level.level == 0).map_or(0, |level| level.run_count)
+    };
+    let run_count = level_0_runs();
+    assert!((1..4).contains(&run_count), "{run_count}");
+    let read_after_s = |seconds: u64| {
+        let now_ns = pair.runtime.clock.now_ns();
+        pair.runtime.clock.advance_to_ns(now_ns + seconds * 1_000_000_000);
+        ks.put(key(1), [8; 10]).unwrap();
+    };
+    read_after_s(1);
+    assert_eq!(level_0_runs(), run_count);
+    (0..4).for_each(|_| read_after_s(1));
+    assert_eq!(level_0_runs(), 0);
+}
