@@ -33,6 +33,9 @@ const BAND_PER_TABLE: &str = "band-per-table";
 /// The bands of write-offloading, and how many of them level 0 and level 1 each may have; a level is at
 /// most so small a share of the drive. Source: the thesis, section 5.3.
 pub(crate) const OFFLOAD_BAND_LEN_BYTES: u64 = 64 << 20;
+
+/// How long a drive with offloading is idle before it compacts ahead; the thesis only says "a while".
+const EAGER_AFTER_NS: u64 = 5_000_000_000;
 const OFFLOAD_LEVEL_BAND_COUNT: u64 = 10;
 const OFFLOAD_SHARE: u64 = 20;
 
@@ -232,6 +235,10 @@ pub(crate) fn offload(geometry: &Geometry) -> Options {
         keyspace.l0_slowdown_run_count = 2 * keyspace.l0_compact_run_count;
         keyspace.l0_stop_run_count = 3 * keyspace.l0_compact_run_count;
     }
+    // What a memtable leaves of a band is for the index behind its log.
+    options.logs_are_tables = true;
+    options.offloads = true;
+    options.eager_after_ns = EAGER_AFTER_NS;
     options
 }
 

@@ -127,6 +127,12 @@ impl Header {
     }
 }
 
+/// The id of the log of which `block` begins a frame, if it does; nothing is verified.
+pub fn log_id_of(block: &[u8]) -> Option<u64> {
+    let is_frame = block.len() >= HEADER_LEN_BYTES && block[MAGIC..CRC] == MAGIC_BYTES;
+    is_frame.then(|| u64_at(block, LOG_ID))
+}
+
 /// The length of the frame that holds a payload of `payload_len_bytes`.
 pub(crate) fn frame_len_bytes(payload_len_bytes: usize) -> usize {
     (HEADER_LEN_BYTES + payload_len_bytes).next_multiple_of(BLOCK_LEN_BYTES)

@@ -47,6 +47,6 @@ mod tests;
 pub use decoder::{Decoder, End, Extent, Flaw, Position, Record, Resume};
 pub use encoder::{Encoder, RecordTooLong};
 pub use format::{
-    BLOCK_LEN_BYTES, FRAME_LEN_BYTES_DEFAULT, FRAME_LEN_BYTES_MAX, RECORD_LEN_BYTES_MAX,
+    BLOCK_LEN_BYTES, FRAME_LEN_BYTES_DEFAULT, FRAME_LEN_BYTES_MAX, RECORD_LEN_BYTES_MAX, log_id_of,
 };
 pub use place::Place;

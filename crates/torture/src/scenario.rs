@@ -286,6 +286,11 @@ impl Scenario {
         let Some(recipe) = self.recipe() else { return drawn };
         let theirs = recipe.options.keyspace;
         let mut options = drawn;
+        options.offloads = recipe.options.offloads;
+        options.logs_are_tables |= recipe.options.logs_are_tables;
+        if recipe.options.eager_after_ns > 0 {
+            options.eager_after_ns = 1 << prng.below(30);
+        }
         options.keyspace = KeyspaceOptions {
             compaction: theirs.compaction,
             compression: theirs.compression,

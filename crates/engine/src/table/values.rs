@@ -14,7 +14,8 @@ use super::format::{FOOTER_LEN_BYTES, Footer, corrupt};
 use super::reader::cannot_read;
 use crate::EngineError;
 use imbrex_files::{FileReader, FilesError};
-use imbrex_record_log::Place;
+use imbrex_record_log::{BLOCK_LEN_BYTES, Decoder, End, Extent, Place, log_id_of};
+use std::convert::Infallible;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -99,6 +100,34 @@ impl Values {
             all.extend_from_slice(read.map_err(|source| self.cannot_read(at, source))?);
         }
         Ok(all)
+    }
+
+    /// Checks every byte of `all`, which [`Values::read_all`] read: whole frames, and zeros behind them.
+    ///
+    /// # Errors
+    /// [`EngineError::Corrupt`].
+    pub(super) fn verify(&self, all: &[u8]) -> Result<(), EngineError> {
+        let damaged = |at: u64, reason: &str| Err(corrupt("log", self.file.name(), at, reason));
+        let (frames, zeros) = all.split_at(all.len() - all.len() % BLOCK_LEN_BYTES);
+        if zeros.iter().any(|&byte| byte != 0) {
+            return damaged(frames.len() as u64, "what lies between it and its table is not zero");
+        }
+        let Some(log_id) = log_id_of(frames) else {
+            return if frames.is_empty() { Ok(()) } else { damaged(0, "no frame begins it") };
+        };
+        let len_blocks = (frames.len() / BLOCK_LEN_BYTES) as u64;
+        let read = |offset: u64, buf: &mut [u8]| -> Result<(), Infallible> {
+            buf.copy_from_slice(&frames[offset as usize..][..buf.len()]);
+            Ok(())
+        };
+        let extent = Extent { log_id, len_blocks, durable_blocks: len_blocks };
+        let mut decoder = Decoder::new(extent, read);
+        while let Ok(Some(_)) = decoder.next_record() {}
+        match decoder.end() {
+            Some(End::Clean { at_blocks }) if *at_blocks == len_blocks => Ok(()),
+            Some(end) => damaged(0, &end.to_string()),
+            None => damaged(0, "it has no end"),
+        }
     }
 
     /// The value of `user_key` into `out`: from `all` of them if they were read, else from the file.

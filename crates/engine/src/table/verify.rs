@@ -11,7 +11,6 @@ use super::index::IndexPartition;
 use super::properties::TableProperties;
 use super::read_ahead::ReadAhead;
 use super::reader::{Table, cannot_read, read_range};
-use super::values::Values;
 use crate::EngineError;
 use crate::key::{InternalKey, Kind, Seq, Trailer};
 
@@ -44,7 +43,11 @@ impl Table {
     ) -> Result<TableReport, EngineError> {
         self.verify_metadata()?;
         let mut walk = Walk::new(self);
-        walk.log = self.values.as_ref().map(Values::read_all).transpose()?;
+        if let Some(values) = &self.values {
+            let log = values.read_all()?;
+            values.verify(&log)?;
+            walk.log = Some(log);
+        }
         for index in 0..self.top_index.len() {
             walk.partition(index)?;
             verified_until(walk.end)?;
