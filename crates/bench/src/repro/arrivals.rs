@@ -68,9 +68,9 @@ pub struct ArrivalReport {
     pub tenths: Vec<f64>,
     /// In each second of all.
     pub seconds: Vec<f64>,
-    /// The first [`GAPS_FEW`] gaps, with the autocorrelation up to [`GAP_LAGS`].
+    /// The first 10,000 gaps, with the autocorrelation up to 300.
     pub few_gaps: SeriesFigures,
-    /// The first [`GAPS_MANY`].
+    /// The first 100,000.
     pub many_gaps: SeriesFigures,
     /// As many if each second's arrivals lay anywhere within it.
     pub shuffled_gaps: SeriesFigures,
