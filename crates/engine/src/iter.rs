@@ -44,4 +44,9 @@ pub(crate) trait InternalIter: Send {
     fn value_len(&self) -> usize {
         self.value().len()
     }
+
+    /// How much transfer it costs to load the value, by time; 0 if that needs no read of its own.
+    fn load_cost_bytes(&self) -> u64 {
+        0
+    }
 }

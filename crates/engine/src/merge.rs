@@ -57,6 +57,9 @@ impl<I: InternalIter + ?Sized> InternalIter for Box<I> {
     fn value_len(&self) -> usize {
         (**self).value_len()
     }
+    fn load_cost_bytes(&self) -> u64 {
+        (**self).load_cost_bytes()
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -291,6 +294,11 @@ impl<I: InternalIter> InternalIter for MergingIter<I> {
     #[inline]
     fn value_len(&self) -> usize {
         self.sources[self.heap[0].source as usize].value_len()
+    }
+
+    #[inline]
+    fn load_cost_bytes(&self) -> u64 {
+        self.sources[self.heap[0].source as usize].load_cost_bytes()
     }
 }
 

@@ -157,6 +157,10 @@ impl Inner {
             let content = Content::new(chunks);
             let file = TrackFile { extents: &placed.extents, above, content: &content };
             if let Err(source) = rewriter.write(&file, &mut written, &self.counts) {
+                if rewriter.has_failed() {
+                    // The backup may have what these files wrote to top tracks, which will be free.
+                    self.space.with(|map| map.pin(written.tops()));
+                }
                 outcome = Err(FilesError::Disk { what: format!("writing {name:?}"), source });
                 break;
             }

@@ -201,7 +201,7 @@ impl<I: SourcedIter> MergeTask<I> {
         self.has_read_failed
     }
 
-    /// Keeps or drops the current entry; returns its length.
+    /// Keeps or drops the current entry; returns its length, and what reading it cost besides.
     #[inline]
     fn merge_one(&mut self, store: &Store) -> Result<u64, EngineError> {
         let key = self.iter.key();
@@ -238,10 +238,11 @@ impl<I: SourcedIter> MergeTask<I> {
             (true, Some(Kind::Put)) if may_lose_age => Trailer::new(Seq(0), Kind::Put),
             _ => key.trailer,
         };
+        let cost_bytes = self.iter.load_cost_bytes();
         self.read(I::load_value)?;
         let key = self.iter.key();
         self.sinks.add(store, route, (key.user_key, trailer), self.iter.value())?;
-        Ok(len_bytes)
+        Ok(len_bytes + cost_bytes)
     }
 
     #[inline]

@@ -11,7 +11,7 @@ use super::format::BlockHandle;
 use super::index::IndexPartition;
 use super::read_ahead::ReadAhead;
 use super::reader::{Table, cannot_read};
-use super::values::ValuePlace;
+use super::values::{ValuePlace, Values};
 use crate::EngineError;
 use crate::iter::InternalIter;
 use crate::key::{InternalKey, Kind, Trailer};
@@ -46,6 +46,9 @@ impl Default for TableReadOptions {
 
 /// How much of the index is read ahead at most: that of some 40 MB of data.
 const INDEX_AHEAD_LEN_BYTES: usize = 256 << 10;
+
+/// What a value that is read alone costs: half a turn of a disk, in transfer.
+const APART_COST_BYTES: u64 = 512 << 10;
 
 /// How much a scan may put into the cache after a seek.
 const CACHED_SCAN_LEN_BYTES: u64 = 256 << 10;
@@ -132,12 +135,17 @@ impl TableIter {
         self.table.values.is_some() && self.cursor.trailer().kind() == Some(Kind::PutAt)
     }
 
+    /// Whether all values are read with the first.
+    fn reads_log_at_once(&self) -> bool {
+        let values = self.table.values.as_ref();
+        let fits = |values: &Values| values.len_bytes() <= self.options.read_ahead_bytes as u64;
+        self.options.sequential && values.is_some_and(fits)
+    }
+
     #[cold]
     fn load_logged(&mut self) -> Result<(), EngineError> {
         let Some(values) = &self.table.values else { return Ok(()) };
-        let is_at_once =
-            self.options.sequential && values.len_bytes() <= self.options.read_ahead_bytes as u64;
-        if is_at_once && self.log.is_none() {
+        if self.reads_log_at_once() && self.log.is_none() {
             self.log = Some(values.read_all()?);
         }
         let block = bytes_of(&self.place, &self.shared, &self.owned, &self.read_ahead);
@@ -386,6 +394,12 @@ impl InternalIter for TableIter {
     #[inline]
     fn value(&self) -> &[u8] {
         if self.is_logged() { &self.logged } else { self.entry() }
+    }
+
+    #[inline]
+    fn load_cost_bytes(&self) -> u64 {
+        let is_apart = self.is_logged() && !self.reads_log_at_once();
+        if is_apart { APART_COST_BYTES } else { 0 }
     }
 
     #[inline]

@@ -188,4 +188,9 @@ impl<R: SortedRun> InternalIter for LevelIter<R> {
     fn value_len(&self) -> usize {
         self.current().value_len()
     }
+
+    #[inline]
+    fn load_cost_bytes(&self) -> u64 {
+        self.current().load_cost_bytes()
+    }
 }

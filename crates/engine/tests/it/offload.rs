@@ -117,13 +117,12 @@ fn writes_go_to_flash_while_a_compaction_runs_and_only_then() {
     }
     assert_eq!(db.metrics().offloaded_bytes, 0);
     assert_eq!(files.tier_stats().unwrap().logs, 0);
-    for _ in 0..3000 {
+    while db.metrics().compaction_count < 4 {
         put(&mut map);
         pair.runtime.clock.advance_to_ns(pair.runtime.clock.now_ns() + 100_000);
     }
     let metrics = db.metrics();
     let stats = files.tier_stats().unwrap();
-    assert!(metrics.compaction_count > 3, "{metrics:?}");
     assert!(stats.logs > 3, "{stats:?}");
     let share_percent = metrics.offloaded_bytes * 100 / metrics.log_bytes;
     assert!((10..100).contains(&share_percent), "{share_percent} % offloaded");

@@ -296,6 +296,11 @@ impl Written {
         self.unsynced.insert(track);
     }
 
+    /// What the batch has written to top tracks.
+    pub(crate) fn tops(&self) -> &[BlockRange] {
+        &self.tops
+    }
+
     fn is_synced(&mut self) {
         self.unsynced.clear();
     }
