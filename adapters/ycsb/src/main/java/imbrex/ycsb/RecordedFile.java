@@ -1,0 +1,124 @@
+package imbrex.ycsb;
+
+import java.io.BufferedInputStream;
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.InputStreamReader;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Arrays;
+import java.util.Map;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.zip.GZIPInputStream;
+
+/**
+ * A recorded series: a file with a time a line, plain or packed with gzip, as docs/arrivals.md has
+ * it.
+ *
+ * <p>Not here: zstd, which Java has no reader for.
+ */
+final class RecordedFile {
+  /** The first lines that say the unit, and how many decimals are whole nanoseconds then. */
+  private static final Map<String, Integer> DECIMAL_COUNTS =
+      Map.of("time_ns", 0, "time_us", 3, "time_ms", 6, "time_s", 9);
+
+  private static final Pattern TIME = Pattern.compile("([0-9]+)(?:\\.([0-9]*))?");
+  private static final int GOT_LEN_MAX = 60;
+  private static final byte[] GZIP = {0x1f, (byte) 0x8b};
+  private static final byte[] ZSTD = {0x28, (byte) 0xb5, 0x2f, (byte) 0xfd};
+
+  private final Path path;
+  private long[] timesNs = new long[1024];
+  private int count;
+
+  private RecordedFile(Path path) {
+    this.path = path;
+  }
+
+  /** The times of a file, counted from its first operation. */
+  static long[] read(Path path) throws ArrivalException {
+    RecordedFile file = new RecordedFile(path);
+    try (BufferedReader lines = new BufferedReader(
+        new InputStreamReader(file.unpacked(), StandardCharsets.ISO_8859_1))) {
+      file.readAll(lines);
+    } catch (IOException e) {
+      throw new ArrivalException("arrivals " + path + ": " + e, e);
+    }
+    if (file.count == 0) {
+      throw new ArrivalException("arrivals " + path + ": no time in it; expected one a line");
+    }
+    long firstNs = file.timesNs[0];
+    return Arrays.stream(file.timesNs, 0, file.count).map(at -> at - firstNs).toArray();
+  }
+
+  private InputStream unpacked() throws IOException, ArrivalException {
+    InputStream bytes = new BufferedInputStream(Files.newInputStream(path), 1 << 16);
+    bytes.mark(ZSTD.length);
+    byte[] head = bytes.readNBytes(ZSTD.length);
+    bytes.reset();
+    if (Arrays.equals(head, ZSTD)) {
+      bytes.close();
+      throw new ArrivalException(
+          "arrivals " + path + ": packed with zstd, which is not read here; unpack it first");
+    }
+    boolean isGzip = head.length >= 2 && Arrays.equals(head, 0, 2, GZIP, 0, 2);
+    return isGzip ? new GZIPInputStream(bytes, 1 << 16) : bytes;
+  }
+
+  private void readAll(BufferedReader lines) throws IOException, ArrivalException {
+    int decimalCount = 0;
+    long number = 0;
+    for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+      number += 1;
+      String text = line.strip();
+      if (number == 1 && DECIMAL_COUNTS.containsKey(text)) {
+        decimalCount = DECIMAL_COUNTS.get(text);
+        continue;
+      }
+      add(text, decimalCount, "arrivals " + path + ", line " + number + ": ");
+    }
+  }
+
+  private void add(String text, int decimalCount, String where) throws ArrivalException {
+    if (text.isEmpty()) {
+      throw new ArrivalException(
+          where + "the series has a gap; expected a time, got an empty line");
+    }
+    long atNs = nanoseconds(text, decimalCount);
+    if (atNs < 0) {
+      String got = text.substring(0, Math.min(text.length(), GOT_LEN_MAX));
+      throw new ArrivalException(
+          where + "expected a time below 2^62 ns, digits and at most one point, got \"" + got
+              + "\"");
+    }
+    if (count > 0 && atNs < timesNs[count - 1]) {
+      throw new ArrivalException(
+          where + "time goes back from " + timesNs[count - 1] + " ns to " + atNs
+              + " ns; sort the file first");
+    }
+    if (count == timesNs.length) {
+      timesNs = Arrays.copyOf(timesNs, count * 2);
+    }
+    timesNs[count] = atNs;
+    count += 1;
+  }
+
+  /** What is finer than a nanosecond is cut off; negative for what is no time. */
+  private static long nanoseconds(String text, int decimalCount) {
+    Matcher time = TIME.matcher(text);
+    if (!time.matches()) {
+      return -1;
+    }
+    String fraction = time.group(2) == null ? "" : time.group(2);
+    String padded = fraction + "0".repeat(Math.max(0, decimalCount - fraction.length()));
+    try {
+      long ns = Long.parseLong(time.group(1) + padded.substring(0, decimalCount));
+      return ns < ArrivalTimes.LEN_NS_MAX ? ns : -1;
+    } catch (NumberFormatException tooLong) {
+      return -1;
+    }
+  }
+}
