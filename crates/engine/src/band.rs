@@ -13,8 +13,8 @@
 //!   B1  A band holds the writes of one memtable and no others; a log that more than one memtable wrote to is
 //!       flushed as any other.
 //!   B2  All of the file is durable before the commit that makes it a table.
-//!   B3  What cannot become a band (no room behind the log, a log that was restarted) is flushed from
-//!       memory: nothing depends on a band.
+//!   B3  What cannot become a band (no room behind the log or in the catalog, a log that was restarted) is flushed
+//!       from memory: nothing depends on a band.
 //!
 //! Source: the first level of the thesis' chapter 5 (figure 5.4). Not here: which writes go to which drive
 //! (`write`), reading (`table`).
@@ -84,14 +84,15 @@ impl Band {
         Some(places[index].1)
     }
 
-    /// Puts `table` behind the log and ends the file; returns how long it is. Durable on return.
+    /// Puts `table` behind the log and ends the file; returns how long it is. Durable on return. Once only: should
+    /// this fail, or the commit that comes next, the memtable is flushed as any other (B3).
     ///
     /// # Errors
-    /// [`EngineError::Files`]; the band is spoiled then.
+    /// [`EngineError::Files`].
     pub(crate) fn complete(&self, table: &FileBuffer) -> Result<u64, EngineError> {
-        let len_bytes = self.append(table).inspect_err(|_| self.spoil());
+        self.spoil();
         let what = format!("make the log {} into {}", self.log.file_name(), table.name());
-        len_bytes.map_err(EngineError::files(what))
+        self.append(table).map_err(EngineError::files(what))
     }
 
     fn append(&self, table: &FileBuffer) -> Result<u64, FilesError> {

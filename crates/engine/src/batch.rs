@@ -204,7 +204,9 @@ impl<'a> SingleOp<'a> {
         let mut value_len = [0; VARINT_LEN_MAX];
         let value_len_len = match kind {
             Kind::Delete => 0,
-            _ => put_varint(&mut value_len, 0, len_of(value)),
+            Kind::Put | Kind::PutAt | Kind::RangeDelete => {
+                put_varint(&mut value_len, 0, len_of(value))
+            }
         };
         SingleOp { head, head_len, key, value_len, value_len_len, value }
     }

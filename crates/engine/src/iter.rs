@@ -32,9 +32,10 @@ pub(crate) trait InternalIter: Send {
     /// The entry's key.
     fn key(&self) -> InternalKey<'_>;
 
-    /// Sees to it that [`InternalIter::value`] has the entry's value. Only while `valid`.
-    fn load_value(&mut self) -> Result<(), EngineError> {
-        Ok(())
+    /// Sees to it that [`InternalIter::value`] has the entry's value, and says what that cost: 0, or for a
+    /// read of its own as much transfer as takes as long. Only while `valid`.
+    fn load_value(&mut self) -> Result<u64, EngineError> {
+        Ok(0)
     }
 
     /// The entry's value. Only after [`InternalIter::load_value`].
@@ -43,10 +44,5 @@ pub(crate) trait InternalIter: Send {
     /// How long the entry's value is.
     fn value_len(&self) -> usize {
         self.value().len()
-    }
-
-    /// How much transfer it costs to load the value, by time; 0 if that needs no read of its own.
-    fn load_cost_bytes(&self) -> u64 {
-        0
     }
 }

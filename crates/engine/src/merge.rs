@@ -48,7 +48,7 @@ impl<I: InternalIter + ?Sized> InternalIter for Box<I> {
     fn key(&self) -> InternalKey<'_> {
         (**self).key()
     }
-    fn load_value(&mut self) -> Result<(), EngineError> {
+    fn load_value(&mut self) -> Result<u64, EngineError> {
         (**self).load_value()
     }
     fn value(&self) -> &[u8] {
@@ -56,9 +56,6 @@ impl<I: InternalIter + ?Sized> InternalIter for Box<I> {
     }
     fn value_len(&self) -> usize {
         (**self).value_len()
-    }
-    fn load_cost_bytes(&self) -> u64 {
-        (**self).load_cost_bytes()
     }
 }
 
@@ -281,7 +278,7 @@ impl<I: InternalIter> InternalIter for MergingIter<I> {
     }
 
     #[inline]
-    fn load_value(&mut self) -> Result<(), EngineError> {
+    fn load_value(&mut self) -> Result<u64, EngineError> {
         let source = &mut self.sources[self.heap[0].source as usize];
         source.load_value().inspect_err(|_| self.heap.clear())
     }
@@ -294,11 +291,6 @@ impl<I: InternalIter> InternalIter for MergingIter<I> {
     #[inline]
     fn value_len(&self) -> usize {
         self.sources[self.heap[0].source as usize].value_len()
-    }
-
-    #[inline]
-    fn load_cost_bytes(&self) -> u64 {
-        self.sources[self.heap[0].source as usize].load_cost_bytes()
     }
 }
 

@@ -26,8 +26,9 @@ use imbrex_files::Tier;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// How often a period of idleness is looked for in its own length.
+/// How often a period of idleness is looked for in its own length, but not more often than each millisecond.
 const LOOKS_PER_PERIOD: u64 = 4;
+const LOOK_AFTER_NS_MIN: u64 = 1_000_000;
 
 /// Whether a compaction runs, and when the last one ended.
 #[derive(Debug, Default)]
@@ -99,7 +100,7 @@ impl Job for EagerJob {
         if is_idle && !compacting.is_eager.swap(true, Ordering::AcqRel) {
             store.runtime.scheduler.notify();
         }
-        Step::WaitFor { ns: after_ns / LOOKS_PER_PERIOD }
+        Step::WaitFor { ns: (after_ns / LOOKS_PER_PERIOD).max(LOOK_AFTER_NS_MIN) }
     }
 }
 

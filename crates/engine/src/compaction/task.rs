@@ -189,10 +189,10 @@ impl<I: SourcedIter> MergeTask<I> {
     }
 
     #[inline]
-    fn read(
+    fn read<T>(
         &mut self,
-        go: impl FnOnce(&mut I) -> Result<(), EngineError>,
-    ) -> Result<(), EngineError> {
+        go: impl FnOnce(&mut I) -> Result<T, EngineError>,
+    ) -> Result<T, EngineError> {
         go(&mut self.iter).inspect_err(|_| self.has_read_failed = true)
     }
 
@@ -238,8 +238,7 @@ impl<I: SourcedIter> MergeTask<I> {
             (true, Some(Kind::Put)) if may_lose_age => Trailer::new(Seq(0), Kind::Put),
             _ => key.trailer,
         };
-        let cost_bytes = self.iter.load_cost_bytes();
-        self.read(I::load_value)?;
+        let cost_bytes = self.read(I::load_value)?;
         let key = self.iter.key();
         self.sinks.add(store, route, (key.user_key, trailer), self.iter.value())?;
         Ok(len_bytes + cost_bytes)

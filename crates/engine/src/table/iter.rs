@@ -11,7 +11,7 @@ use super::format::BlockHandle;
 use super::index::IndexPartition;
 use super::read_ahead::ReadAhead;
 use super::reader::{Table, cannot_read};
-use super::values::{ValuePlace, Values};
+use super::values::ValuePlace;
 use crate::EngineError;
 use crate::iter::InternalIter;
 use crate::key::{InternalKey, Kind, Trailer};
@@ -135,23 +135,19 @@ impl TableIter {
         self.table.values.is_some() && self.cursor.trailer().kind() == Some(Kind::PutAt)
     }
 
-    /// Whether all values are read with the first.
-    fn reads_log_at_once(&self) -> bool {
-        let values = self.table.values.as_ref();
-        let fits = |values: &Values| values.len_bytes() <= self.options.read_ahead_bytes as u64;
-        self.options.sequential && values.is_some_and(fits)
-    }
-
     #[cold]
-    fn load_logged(&mut self) -> Result<(), EngineError> {
-        let Some(values) = &self.table.values else { return Ok(()) };
-        if self.reads_log_at_once() && self.log.is_none() {
+    fn load_logged(&mut self) -> Result<u64, EngineError> {
+        let Some(values) = &self.table.values else { return Ok(0) };
+        let is_at_once =
+            self.options.sequential && values.len_bytes() <= self.options.read_ahead_bytes as u64;
+        if is_at_once && self.log.is_none() {
             self.log = Some(values.read_all()?);
         }
         let block = bytes_of(&self.place, &self.shared, &self.owned, &self.read_ahead);
         let key = self.cursor.key(block).user_key;
         let entry = &block[self.cursor.value_range()];
-        values.read(key, entry, self.log.as_deref(), &mut self.logged)
+        values.read(key, entry, self.log.as_deref(), &mut self.logged)?;
+        Ok(if is_at_once { 0 } else { APART_COST_BYTES })
     }
 
     #[inline]
@@ -387,19 +383,13 @@ impl InternalIter for TableIter {
     }
 
     #[inline]
-    fn load_value(&mut self) -> Result<(), EngineError> {
-        if self.is_logged() { self.load_logged() } else { Ok(()) }
+    fn load_value(&mut self) -> Result<u64, EngineError> {
+        if self.is_logged() { self.load_logged() } else { Ok(0) }
     }
 
     #[inline]
     fn value(&self) -> &[u8] {
         if self.is_logged() { &self.logged } else { self.entry() }
-    }
-
-    #[inline]
-    fn load_cost_bytes(&self) -> u64 {
-        let is_apart = self.is_logged() && !self.reads_log_at_once();
-        if is_apart { APART_COST_BYTES } else { 0 }
     }
 
     #[inline]

@@ -175,7 +175,7 @@ impl<R: SortedRun> InternalIter for LevelIter<R> {
     }
 
     #[inline]
-    fn load_value(&mut self) -> Result<(), EngineError> {
+    fn load_value(&mut self) -> Result<u64, EngineError> {
         self.current_mut().load_value()
     }
 
@@ -187,10 +187,5 @@ impl<R: SortedRun> InternalIter for LevelIter<R> {
     #[inline]
     fn value_len(&self) -> usize {
         self.current().value_len()
-    }
-
-    #[inline]
-    fn load_cost_bytes(&self) -> u64 {
-        self.current().load_cost_bytes()
     }
 }

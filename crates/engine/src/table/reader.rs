@@ -78,21 +78,6 @@ thread_local! {
 /// A block longer than this is not read in the thread's buffers, which would stay that long.
 const SCRATCH_LEN_BYTES_MAX: usize = 128 << 10;
 
-/// The answer that an entry of a block gives.
-#[inline]
-fn lookup(
-    found: Option<(Trailer, Range<usize>)>,
-    value: impl FnOnce(Range<usize>) -> Bytes,
-) -> TableLookup {
-    match found {
-        None => TableLookup::Missing,
-        Some((trailer, range)) if trailer.kind() == Some(Kind::Put) => {
-            TableLookup::Value { value: value(range), seq: trailer.seq() }
-        }
-        Some((trailer, _)) => TableLookup::Deleted { seq: trailer.seq() },
-    }
-}
-
 impl Table {
     /// Opens a table: reads its footer, top index, filter, tombstones and properties.
     ///
@@ -259,13 +244,34 @@ impl Table {
 
     fn get_unfiltered(&self, user_key: &[u8], snapshot: Seq) -> Result<TableLookup, EngineError> {
         let target = InternalKey::new(user_key, Trailer::seek(snapshot));
-        if let Some(values) = &self.values {
-            return self.get_logged(values, target);
+        let Some((trailer, value)) = self.find_entry(target)? else {
+            return Ok(TableLookup::Missing);
+        };
+        let seq = trailer.seq();
+        match (trailer.kind(), &self.values) {
+            (Some(Kind::Put), _) => Ok(TableLookup::Value { value, seq }),
+            (Some(Kind::Delete), _) => Ok(TableLookup::Deleted { seq }),
+            (Some(Kind::PutAt), Some(values)) => {
+                let mut loaded = Vec::new();
+                values.read(user_key, &value, None, &mut loaded)?;
+                Ok(TableLookup::Value { value: Bytes::from(loaded), seq })
+            }
+            (kind, _) => {
+                let reason = format!("an entry of kind {kind:?}, which the table cannot have");
+                Err(corrupt("data block", self.name(), 0, reason))
+            }
         }
-        let Some(handle) = self.find_block(target)? else { return Ok(TableLookup::Missing) };
-        if let Some(block) = self.cached_data_block(handle.offset) {
+    }
+
+    /// The first entry of the user key at or after `target`, with what the block has as its value.
+    fn find_entry(&self, target: InternalKey<'_>) -> Result<Option<(Trailer, Bytes)>, EngineError> {
+        let Some(handle) = self.find_block(target)? else { return Ok(None) };
+        let shared = |block: Bytes| {
             let found = self.search(handle, &block, target)?;
-            return Ok(lookup(found, |value| block.slice(value)));
+            Ok(found.map(|(trailer, value)| (trailer, block.slice(value))))
+        };
+        if let Some(block) = self.cached_data_block(handle.offset) {
+            return shared(block);
         }
         SCRATCH.with_borrow_mut(|scratch| {
             let Scratch { stored, raw } = scratch;
@@ -280,43 +286,12 @@ impl Table {
                     *stored = Vec::new();
                 }
                 self.cache_data_block(handle.offset, block.clone());
-                let found = self.search(handle, &block, target)?;
-                return Ok(lookup(found, |value| block.slice(value)));
+                return shared(block);
             }
             let block = self.borrow_raw(handle.offset, block, raw)?;
             let found = self.search(handle, block, target)?;
-            Ok(lookup(found, |value| Bytes::copy_from_slice(&block[value])))
+            Ok(found.map(|(trailer, value)| (trailer, Bytes::copy_from_slice(&block[value]))))
         })
-    }
-
-    /// What an entry says whose value lies in the log.
-    #[cold]
-    fn get_logged(
-        &self,
-        values: &Values,
-        target: InternalKey<'_>,
-    ) -> Result<TableLookup, EngineError> {
-        let Some(handle) = self.find_block(target)? else { return Ok(TableLookup::Missing) };
-        let block = match self.cached_data_block(handle.offset) {
-            Some(block) => block,
-            None => {
-                let mut stored = Vec::new();
-                let range = handle.offset..handle.end();
-                let bytes = read_range(&*self.file, "data block", range, &mut stored)?;
-                let block = self.stored_data_block(handle.offset, bytes)?;
-                let block = self.raw_data_block(handle.offset, block)?;
-                self.cache_data_block(handle.offset, block.clone());
-                block
-            }
-        };
-        let found = self.search(handle, &block, target)?;
-        let Some((trailer, range)) = found.clone() else { return Ok(TableLookup::Missing) };
-        if trailer.kind() != Some(Kind::PutAt) {
-            return Ok(lookup(found, |value| block.slice(value)));
-        }
-        let mut value = Vec::new();
-        values.read(target.user_key, &block[range], None, &mut value)?;
-        Ok(TableLookup::Value { value: Bytes::from(value), seq: trailer.seq() })
     }
 
     /// The entry of `block` that `target` asks for.

@@ -3,9 +3,13 @@
 use crate::stage::{Stage, key, seeded, small, zoned};
 use imbrex::{Db, KeyspaceOptions, Options, ReadOptions, WriteBatch, WriteOptions};
 use imbrex_clockwork::{Order, Prng};
-use imbrex_files::Files;
+use imbrex_files::{
+    Commit, FileBuffer, FileInfo, FileReader, Files, FilesError, Hints, LogWriter, Persisted,
+    SpaceUse,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -130,6 +134,70 @@ fn a_shared_log_is_flushed_as_ever() {
     compare(&db, &map);
     let report = db.check().unwrap();
     assert!(report.is_sound(), "{report}");
+}
+
+/// Files whose catalog has no room for the first commit that makes a log a table.
+#[derive(Debug)]
+struct Crowded {
+    files: Arc<dyn Files>,
+    has_refused: AtomicBool,
+}
+
+impl Files for Crowded {
+    fn commit(&self, commit: Commit) -> Result<(), FilesError> {
+        if !commit.rename.is_empty() && !self.has_refused.swap(true, Ordering::SeqCst) {
+            return Err(FilesError::NoSpace { needed_bytes: 100, free_bytes: 0 });
+        }
+        self.files.commit(commit)
+    }
+    fn persist(&self, files: Vec<FileBuffer>) -> Result<Vec<Box<dyn Persisted>>, FilesError> {
+        self.files.persist(files)
+    }
+    fn open_persisted(&self, file: &dyn Persisted) -> Result<Arc<dyn FileReader>, FilesError> {
+        self.files.open_persisted(file)
+    }
+    fn create_log(&self, name: &str, hints: Hints) -> Result<Arc<dyn LogWriter>, FilesError> {
+        self.files.create_log(name, hints)
+    }
+    fn open(&self, name: &str) -> Result<Arc<dyn FileReader>, FilesError> {
+        self.files.open(name)
+    }
+    fn list(&self, prefix: &str) -> Vec<FileInfo> {
+        self.files.list(prefix)
+    }
+    fn app_records(&self) -> Vec<Vec<u8>> {
+        self.files.app_records()
+    }
+    fn space(&self) -> SpaceUse {
+        self.files.space()
+    }
+    fn name_count(&self, name: &str) -> usize {
+        self.files.name_count(name)
+    }
+    fn format_id(&self) -> u64 {
+        self.files.format_id()
+    }
+}
+
+/// The log is ended by then and takes no table any more, so the memtable is flushed from memory.
+#[test]
+fn a_band_without_room_in_the_catalog_is_flushed_as_ever() {
+    let stage = zoned(128, Order::SmallestTime);
+    let files = Crowded { files: stage.format(), has_refused: AtomicBool::new(false) };
+    let files = Arc::new(files);
+    let options = Options { background_work: false, ..banded() };
+    let db = Db::open(Arc::clone(&files) as _, stage.runtime, options).unwrap();
+    let mut map = Map::new();
+    load(&db, &mut map, 10);
+    let refusal = db.flush().unwrap_err();
+    assert!(refusal.is_no_space(), "{refusal}");
+    db.flush().unwrap();
+    assert_eq!(db.metrics().keyspaces[0].unsorted_len_bytes, 0, "it is no band");
+    compare(&db, &map);
+    load(&db, &mut map, 10);
+    db.flush().unwrap();
+    assert!(db.metrics().keyspaces[0].unsorted_len_bytes > 0, "the next one is");
+    compare(&db, &map);
 }
 
 /// A value that rotted is an error, and the others are there.
