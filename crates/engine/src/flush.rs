@@ -126,7 +126,7 @@ impl Store {
         self.check_open()?;
         let all = self.all_keyspaces();
         if all.iter().any(|keyspace| !keyspace.view().active.mem.is_empty()) {
-            self.rotate(&mut writer, &|_| true)?;
+            self.rotate(&mut writer, &|_| true, 0)?;
         }
         drop(writer);
         let awaited: Vec<_> =

@@ -14,8 +14,8 @@
 //! now: level 0 goes down whatever it holds, and the other levels from half of their length on
 //! ([`crate::Options::eager_after_ns`]).
 //!
-//! A log on flash is promised room for a memtable. One that a batch makes longer while flash is full refuses the
-//! write, a delete too, until a flush has made room there.
+//! A log on flash is promised room for a memtable. Before a write that would make it longer while flash is full
+//! the log ends, for which the promise suffices, and the next one begins on the disk.
 //!
 //! Source: the thesis' chapter 5.2 and 5.3. Not here: which drive a file lies on, and what happens when flash is full
 //! (`imbrex_files::TieredFiles`).

@@ -135,6 +135,12 @@ impl Wal {
         Ok((tail.position, place))
     }
 
+    /// Whether a record of `len_bytes` fits with all that is in memory, as far as the file layer promises room.
+    pub(crate) fn reserve(&self, len_bytes: usize) -> bool {
+        let len_bytes = self.tail.lock().encoder.len_bytes_with(len_bytes as u64);
+        self.log.reserve(len_bytes)
+    }
+
     /// Makes all records up to `position` durable; those that were appended meanwhile as well.
     ///
     /// Cost: one sync for all who ask at the same time.

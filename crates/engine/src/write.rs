@@ -100,7 +100,8 @@ impl Store {
         let mut writer = self.writer.lock();
         // After the lock: a close and the drop of a keyspace wait for it.
         self.check_open()?;
-        self.make_room(&mut writer, keyspace)?;
+        self.make_room(&mut writer, keyspace, len_bytes)?;
+        self.leave_full_flash(&mut writer, len_bytes)?;
         keyspace.check_exists()?;
         if kind == Kind::Put {
             self.check_long_write(len_bytes as u64)?;
@@ -153,8 +154,9 @@ impl Store {
             }
         }
         for keyspace in &touched {
-            self.make_room(&mut writer, keyspace)?;
+            self.make_room(&mut writer, keyspace, batch.len_bytes())?;
         }
+        self.leave_full_flash(&mut writer, batch.len_bytes())?;
         self.check_long_keys(long_keys_len_bytes)?;
         if has_put {
             self.check_long_write(batch.len_bytes() as u64)?;
@@ -222,10 +224,16 @@ impl Store {
         wal.map_or(Ok(()), |wal| wal.sync().map_err(|error| self.failed(error)))
     }
 
-    /// Sees to a log, and to an active memtable of `keyspace` that is not full if that is possible.
-    fn make_room(&self, writer: &mut Writer, keyspace: &KeyspaceState) -> Result<(), EngineError> {
+    /// Sees to a log, and to an active memtable of `keyspace` that is not full if that is possible, for a write of
+    /// `len_bytes`.
+    fn make_room(
+        &self,
+        writer: &mut Writer,
+        keyspace: &KeyspaceState,
+        len_bytes: usize,
+    ) -> Result<(), EngineError> {
         if writer.wal.is_none() {
-            return self.start_log(writer);
+            return self.start_log(writer, len_bytes);
         }
         let view = keyspace.view();
         let is_full = self.options.memtable_len_bytes <= view.active.mem.len_bytes() as u64;
@@ -235,19 +243,29 @@ impl Store {
         }
         drop(view);
         if has_room {
-            self.rotate(writer, &|other| other.id == keyspace.id)?;
+            self.rotate(writer, &|other| other.id == keyspace.id, len_bytes)?;
         }
         // When the memtable is full again and still nothing is flushed, the next writer waits.
         self.refresh_gate();
         Ok(())
     }
 
+    /// Ends a log on flash that has no room for a write of `len_bytes`, while what is in memory still fits.
+    fn leave_full_flash(&self, writer: &mut Writer, len_bytes: usize) -> Result<(), EngineError> {
+        let wal = writer.wal.as_ref().filter(|_| writer.tier == Tier::Fast);
+        if wal.is_none_or(|wal| wal.reserve(len_bytes)) {
+            return Ok(());
+        }
+        self.rotate(writer, &|_| false, len_bytes)
+    }
+
     /// Ends the log and the memtables of the keyspaces `which` says, and of those that keep logs
-    /// beyond the limit; begins new ones (E3).
+    /// beyond the limit; begins new ones (E3), with room for a first write of `len_bytes`.
     pub(crate) fn rotate(
         &self,
         writer: &mut Writer,
         which: &dyn Fn(&KeyspaceState) -> bool,
+        len_bytes: usize,
     ) -> Result<(), EngineError> {
         if let Some(wal) = &writer.wal {
             let becomes_table = self.options.logs_are_tables && !writer.is_log_shared;
@@ -261,7 +279,7 @@ impl Store {
             writer.wal = None;
         }
         let was_shared = writer.is_log_shared;
-        self.start_log(writer)?;
+        self.start_log(writer, len_bytes)?;
         let keeps_old_logs = self.log_keepers();
         for keyspace in self.all_keyspaces() {
             // A band has the writes of one memtable, so that both end together (B1).
@@ -292,13 +310,16 @@ impl Store {
         keyspaces.iter().filter(keeps).map(|keyspace| keyspace.id).collect()
     }
 
-    fn start_log(&self, writer: &mut Writer) -> Result<(), EngineError> {
+    fn start_log(&self, writer: &mut Writer, len_bytes: usize) -> Result<(), EngineError> {
         let id = LogId(self.new_id());
         let name = id.file_name();
         let tier = self.wanted_tier();
+        // Frames add less than a thirty-second.
+        let frame_len_bytes = self.options.log_frame_len_bytes as u64;
+        let first_len_bytes = len_bytes as u64 + len_bytes as u64 / 32 + frame_len_bytes;
         let hints = Hints {
             tier,
-            expected_len_bytes: Some(self.options.memtable_len_bytes),
+            expected_len_bytes: Some(self.options.memtable_len_bytes.max(first_len_bytes)),
             purpose: CommitKind::Upkeep,
             ..Hints::new(FileKind::Log)
         };

@@ -183,6 +183,14 @@ pub trait LogWriter: Send + Sync + Debug {
     /// [`FilesError::Disk`]: the log is then poisoned.
     fn append(&self, data: &[u8]) -> Result<u64, FilesError>;
 
+    /// Keeps room for the log to get as long as `len_bytes`, beyond [`Hints::expected_len_bytes`]; false if there
+    /// is none. Only a log that competes for room with others ([`crate::TieredFiles`]) answers false, any other one
+    /// always true, and may be refused an append all the same.
+    fn reserve(&self, len_bytes: u64) -> bool {
+        let _ = len_bytes;
+        true
+    }
+
     /// Makes everything appended before the call durable.
     ///
     /// # Errors

@@ -135,6 +135,13 @@ impl Encoder {
         start.advanced(varint_len as u64, self.frame_len_bytes)
     }
 
+    /// How long the log will be at most with a record of `len_bytes` pushed next and all frames closed.
+    pub fn len_bytes_with(&self, len_bytes: u64) -> u64 {
+        let end = self.place_of_next(len_bytes).advanced(len_bytes, self.frame_len_bytes);
+        // A long record may begin in a frame of its own (`seal` before it).
+        end.offset().next_multiple_of(BLOCK_LEN_BYTES as u64) + BLOCK_LEN_BYTES as u64
+    }
+
     /// Closes the open frame, if there is one, padded to whole blocks: everything pushed is ready.
     pub fn seal(&mut self) {
         if self.buffer.len() > self.frame_start {

@@ -1,7 +1,7 @@
 //! Write-offloading: a store on a zoned drive and a flash drive, either of which may lose power first.
 
 use crate::stage::{key, small};
-use imbrex::{Db, EngineError, KeyspaceOptions, Options, WriteOptions};
+use imbrex::{Db, EngineError, KeyspaceOptions, Options, WriteBatch, WriteOptions};
 use imbrex_clockwork::{Order, Prng, Runtime, VirtualWorld};
 use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Rule, ZoneSpec};
 use imbrex_disk_sim::{FaultPlan, Profile, SimDisk};
@@ -179,6 +179,33 @@ fn what_was_synced_survives_whichever_drive_loses_power_first() {
         }
     }
     assert!(cut_counts.iter().all(|&count| count > 20), "{cut_counts:?}");
+}
+
+/// Small synced writes, each a block of the log, and batches longer than a log was promised room for.
+#[test]
+fn no_write_is_refused_because_flash_is_full() {
+    let pair = Pair::new(Order::SmallestTime);
+    let (files, db) = pair.create(offloading());
+    let (ks, mut map) = (db.default_keyspace(), Map::new());
+    let mut prng = Prng::new(5);
+    let sync = WriteOptions { sync: true };
+    while files.tier_stats().unwrap().fallbacks < 10 {
+        let (key, value) = (key(prng.below(3000)), vec![prng.below(256) as u8; 60]);
+        ks.put_with(&key, &value, sync).unwrap();
+        map.insert(key, value);
+        if prng.chance(1, 50) {
+            let mut batch = WriteBatch::new();
+            for (key, value) in (0..700).map(|_| (self::key(prng.below(3000)), vec![3; 900])) {
+                batch.put(&ks, &key, &value).unwrap();
+                map.insert(key, value);
+            }
+            db.write(batch, WriteOptions::default()).unwrap();
+        }
+    }
+    assert!(contents(&db) == map);
+    drop((ks, db, files));
+    let (_files, db) = pair.reopen(offloading()).unwrap();
+    assert!(contents(&db) == map);
 }
 
 #[test]

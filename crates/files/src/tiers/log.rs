@@ -6,7 +6,10 @@ use crate::api::{FilesError, LogWriter};
 use crate::catalog::FileId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A log that gets longer than it was promised asks for so much of its length at a time.
+const RAISES_PER_LEN: u64 = 8;
 
 /// A log on flash being written.
 #[derive(Debug)]
@@ -14,15 +17,20 @@ pub(super) struct FlashLog {
     flash: Arc<Flash>,
     id: FileId,
     log: Arc<dyn LogWriter>,
+    /// How long it may get.
+    promised_bytes: AtomicU64,
 }
 
 impl FlashLog {
     /// The log `id`, to which room was promised.
     pub(super) fn new(flash: &Arc<Flash>, id: FileId, log: Arc<dyn LogWriter>) -> FlashLog {
+        let mut promised_bytes = 0;
         if let Some(promise) = flash.promises.lock().get_mut(&id) {
             promise.is_created = true;
+            promised_bytes = promise.expected_len_bytes;
         }
-        FlashLog { flash: Arc::clone(flash), id, log }
+        let promised_bytes = AtomicU64::new(promised_bytes);
+        FlashLog { flash: Arc::clone(flash), id, log, promised_bytes }
     }
 }
 
@@ -31,6 +39,19 @@ impl LogWriter for FlashLog {
         let offset = self.log.append(data).map_err(Flash::failed)?;
         self.flash.counts.written_bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
         Ok(offset)
+    }
+
+    fn reserve(&self, len_bytes: u64) -> bool {
+        let promised_bytes = self.promised_bytes.load(Ordering::Relaxed);
+        if len_bytes <= promised_bytes {
+            return true;
+        }
+        let wanted_bytes = len_bytes.max(promised_bytes + promised_bytes / RAISES_PER_LEN);
+        let is_raised = self.flash.raise_promise(self.id, wanted_bytes);
+        if is_raised {
+            self.promised_bytes.fetch_max(wanted_bytes, Ordering::Relaxed);
+        }
+        is_raised
     }
 
     fn sync(&self) -> Result<(), FilesError> {
@@ -61,6 +82,18 @@ impl Flash {
         let has_room = self.promised_bytes(&promises) + expected_len_bytes <= self.free_bytes();
         if has_room {
             promises.insert(id, Promise { expected_len_bytes, is_created: false });
+        }
+        has_room
+    }
+
+    /// Promises the log as much as `len_bytes` in all, if there is so much beside the others.
+    fn raise_promise(&self, id: FileId, len_bytes: u64) -> bool {
+        let mut promises = self.promises.lock();
+        let Some(promise) = promises.get_mut(&id) else { return false };
+        let before_bytes = std::mem::replace(&mut promise.expected_len_bytes, len_bytes);
+        let has_room = self.promised_bytes(&promises) <= self.free_bytes();
+        if let Some(promise) = promises.get_mut(&id).filter(|_| !has_room) {
+            promise.expected_len_bytes = before_bytes;
         }
         has_room
     }

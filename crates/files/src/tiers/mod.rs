@@ -44,7 +44,8 @@
 //!       drive that was set back to an older copy is refused.
 //!   T5  Opening writes nothing; what it found left over is removed with the first commit.
 //!   T6  A log begun on flash finds room there up to its expected length: what would not fit beside
-//!       the logs being written goes to main instead, and is counted.
+//!       the logs being written goes to main instead, and is counted. A log that gets longer asks first
+//!       ([`LogWriter::reserve`]): told that there is no room, its writer ends it while it still fits.
 //!   T7  Without its flash drive a store opens only if asked to, and nothing is written then; names
 //!       that lie on flash are listed and do not open.
 //!

@@ -53,6 +53,30 @@ fn a_log_gets_the_room_that_it_was_promised() {
 }
 
 #[test]
+fn a_log_that_gets_longer_asks_and_ends_within_its_promise() {
+    let pair = Pair::small();
+    let files = pair.format().unwrap();
+    let first = log_of(&files, "w1", 100);
+    fill(&*first, 100);
+    assert!(first.reserve(Blocks::new(120).bytes()));
+    fill(&*first, 20);
+    // 236 blocks are for files: what the first log may still take is not for the second.
+    let second = log_of(&files, "w2", 100);
+    assert_eq!(tier_of(&files, "w2"), Tier::Fast);
+    assert!(!first.reserve(Blocks::new(160).bytes()));
+    assert!(!second.reserve(Blocks::new(130).bytes()));
+    assert!(second.reserve(Blocks::new(100).bytes()));
+    fill(&*second, 100);
+    // What the first gives back is the second's for the asking.
+    first.finish().unwrap();
+    drop(first);
+    let remove = vec!["w1".to_owned()];
+    files.commit(Commit { remove, ..Commit::default() }).unwrap();
+    assert!(second.reserve(Blocks::new(200).bytes()));
+    fill(&*second, 100);
+}
+
+#[test]
 fn tables_that_flash_has_no_room_for_go_to_main_in_their_order() {
     let pair = Pair::small();
     let files = pair.format().unwrap();
