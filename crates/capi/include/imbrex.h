@@ -1,5 +1,5 @@
 /*
- * Imbrex: a file system for databases, on a disk whose tracks overlap.
+ * Imbrex: a file system for databases, or a store of keys and values, on a disk whose tracks overlap.
  *
  * Conventions
  *
@@ -8,21 +8,22 @@
  *               to out parameters, which are written only on success.
  *   Ownership   What an out parameter receives belongs to the caller, who gives it back to the call
  *               named in its comment, once; that call takes it also when it fails. Strings and buffers
- *               that are passed in belong to the caller and are not kept. A writer, a reader or a
- *               listing may outlive the imbrex_drive handle that it came from: the drive is closed when
- *               the last of them is.
+ *               that are passed in belong to the caller and are not kept. A writer, a reader, a listing
+ *               or a keyspace, a batch, a cursor may outlive the imbrex_drive or imbrex_store handle that
+ *               it came from: the drive is closed when the last of them is.
  *   Strings     NUL-terminated UTF-8. Paths are absolute or not, that is the same: there is no working
  *               directory, "a/b" is "/a/b". A name has at most 255 bytes, a path 4096.
  *   Lengths     In bytes, uint64_t in files and size_t in memory. NULL is good for a buffer of 0 bytes.
  *   Threads     Every call may be made from any thread, with any handle, at the same time as any other;
- *               only giving a handle back must be the last thing done with it. imbrex_last_error() is
- *               the thread's own.
+ *               only giving a handle back must be the last thing done with it, and a batch or a cursor
+ *               is used by one thread at a time. imbrex_last_error() is the thread's own.
  *   Durability  Nothing is durable before a sync says so: neither bytes nor names. A process that dies
  *               is a power cut, because what was appended and not synced lies in its memory. After one,
  *               a file holds a prefix of what was appended, at least what was synced; names are as they
  *               were at some moment, with every change up to the last sync that covered them; a rename
  *               replaced its target or did not. imbrex_writer_sync() covers the file's bytes, its name
- *               and every change of names before that.
+ *               and every change of names before that. Of a store, what was put or deleted with `sync`
+ *               is there after a power cut, and all that was written before it; of later writes a prefix.
  *   Processes   A drive is open in one process at a time; others get IMBREX_STATUS_BUSY. Within a process,
  *               opening it again gives another handle of the same drive.
  *   Bugs        No exception or panic leaves a call. After one inside, the drive refuses further writes
@@ -68,7 +69,7 @@ typedef enum imbrex_status {
    */
   IMBREX_STATUS_OK = 0,
   /*
-   No such file or directory.
+   No such file or directory, no such keyspace, or a key without a value.
    */
   IMBREX_STATUS_NOT_FOUND = 1,
   /*
@@ -88,7 +89,7 @@ typedef enum imbrex_status {
    */
   IMBREX_STATUS_NOT_EMPTY = 5,
   /*
-   An argument that cannot be: NULL, no UTF-8, no path, no kind.
+   An argument that cannot be: NULL, no UTF-8, no path, no kind, a key that is too long.
    */
   IMBREX_STATUS_INVALID = 6,
   /*
@@ -126,9 +127,24 @@ typedef enum imbrex_status {
 } imbrex_status;
 
 /*
+ Writes to any keyspaces of one store that take effect together, in order, or not at all.
+ */
+typedef struct imbrex_batch imbrex_batch;
+
+/*
+ A cursor over a keyspace as it was when the cursor was opened.
+ */
+typedef struct imbrex_cursor imbrex_cursor;
+
+/*
  A drive that is open.
  */
 typedef struct imbrex_drive imbrex_drive;
+
+/*
+ A keyspace that is open.
+ */
+typedef struct imbrex_keyspace imbrex_keyspace;
 
 /*
  The names in a directory.
@@ -141,9 +157,36 @@ typedef struct imbrex_names imbrex_names;
 typedef struct imbrex_reader imbrex_reader;
 
 /*
+ A store that is open.
+ */
+typedef struct imbrex_store imbrex_store;
+
+/*
  A file open for writing.
  */
 typedef struct imbrex_writer imbrex_writer;
+
+/*
+ Where a cursor stands. Key and value are the cursor's, until the next call with it.
+ */
+typedef struct imbrex_entry {
+  /*
+   NULL after the last entry, and then all else is 0.
+   */
+  const uint8_t *key;
+  /*
+   How long it is.
+   */
+  size_t key_len_bytes;
+  /*
+   Not NULL where there is a key, also if it is empty.
+   */
+  const uint8_t *value;
+  /*
+   How long it is.
+   */
+  size_t value_len_bytes;
+} imbrex_entry;
 
 /*
  A power cut that an emulated drive shall meet, for tests.
@@ -323,6 +366,31 @@ extern "C" {
 #endif // __cplusplus
 
 /*
+ Opens a cursor, which stands nowhere: seek first. It sees nothing that is written later, and keeps
+ what it sees from being freed. Give it back with imbrex_cursor_close().
+ */
+enum imbrex_status imbrex_cursor_open(const struct imbrex_keyspace *keyspace,
+                                      struct imbrex_cursor **out);
+
+/*
+ Moves to the first entry at or after a key, or to the first of all for a key of 0 bytes.
+ */
+enum imbrex_status imbrex_cursor_seek(struct imbrex_cursor *cursor,
+                                      const uint8_t *key,
+                                      size_t key_len_bytes,
+                                      struct imbrex_entry *out);
+
+/*
+ Moves to the next entry. A cursor that stands nowhere stays there.
+ */
+enum imbrex_status imbrex_cursor_next(struct imbrex_cursor *cursor, struct imbrex_entry *out);
+
+/*
+ Takes the cursor back, with the entry that it stands on.
+ */
+enum imbrex_status imbrex_cursor_close(struct imbrex_cursor *cursor);
+
+/*
  Opens the drive whose image is the file `image_path`, made by `imbrex drive create --no-store`.
 
  `layout` names the layout that it must be formatted as; NULL takes any. Give the drive back with
@@ -364,6 +432,79 @@ enum imbrex_status imbrex_drive_close(struct imbrex_drive *drive);
  */
 enum imbrex_status imbrex_drive_get_stats(const struct imbrex_drive *drive,
                                           struct imbrex_drive_stats *out);
+
+/*
+ From now on the key has that value: 1 byte to 64 KiB of key, up to 1 GiB of value.
+
+ With `sync` it is durable on return, and everything before it; without, a crash may take it, but only
+ with everything written after it.
+
+ Errors: IMBREX_STATUS_INVALID, IMBREX_STATUS_NO_SPACE, IMBREX_STATUS_POISONED, IMBREX_STATUS_IO.
+ */
+enum imbrex_status imbrex_put(const struct imbrex_keyspace *keyspace,
+                              const uint8_t *key,
+                              size_t key_len_bytes,
+                              const uint8_t *value,
+                              size_t value_len_bytes,
+                              bool sync);
+
+/*
+ From now on the key has no value; it need not have one. `sync` as in imbrex_put().
+ */
+enum imbrex_status imbrex_delete(const struct imbrex_keyspace *keyspace,
+                                 const uint8_t *key,
+                                 size_t key_len_bytes,
+                                 bool sync);
+
+/*
+ Reads the value of a key into `buffer`.
+
+ `out_len_bytes` gets the value's length. If that is more than `len_bytes`, `buffer` has only its
+ beginning: call again with a longer one, as the value may have changed meanwhile until it fits.
+
+ Errors: IMBREX_STATUS_NOT_FOUND if the key has no value, IMBREX_STATUS_INVALID, IMBREX_STATUS_CORRUPT, IMBREX_STATUS_IO.
+ */
+enum imbrex_status imbrex_get(const struct imbrex_keyspace *keyspace,
+                              const uint8_t *key,
+                              size_t key_len_bytes,
+                              uint8_t *buffer,
+                              size_t len_bytes,
+                              size_t *out_len_bytes);
+
+/*
+ Makes an empty batch. Give it back with imbrex_batch_close().
+ */
+enum imbrex_status imbrex_batch_open(struct imbrex_batch **out);
+
+/*
+ Adds what imbrex_put() does.
+
+ Errors: IMBREX_STATUS_INVALID, also for a keyspace of another store; nothing was added.
+ */
+enum imbrex_status imbrex_batch_put(struct imbrex_batch *batch,
+                                    const struct imbrex_keyspace *keyspace,
+                                    const uint8_t *key,
+                                    size_t key_len_bytes,
+                                    const uint8_t *value,
+                                    size_t value_len_bytes);
+
+/*
+ Adds what imbrex_delete() does. Errors: as imbrex_batch_put().
+ */
+enum imbrex_status imbrex_batch_delete(struct imbrex_batch *batch,
+                                       const struct imbrex_keyspace *keyspace,
+                                       const uint8_t *key,
+                                       size_t key_len_bytes);
+
+/*
+ Applies the batch and empties it; if it fails, the batch is as it was. `sync` as in imbrex_put().
+ */
+enum imbrex_status imbrex_batch_write(struct imbrex_batch *batch, bool sync);
+
+/*
+ Takes the batch back; what was not applied is forgotten.
+ */
+enum imbrex_status imbrex_batch_close(struct imbrex_batch *batch);
 
 /*
  Makes an empty file at `path`, in a directory that is there, and opens it for writing.
@@ -571,6 +712,73 @@ const char *imbrex_last_error(void);
  The version of this library, such as "0.1.0".
  */
 const char *imbrex_version(void);
+
+/*
+ Opens the store on the drive whose image is the file `image_path`, made by `imbrex drive create`.
+
+ `layout` names the layout that it must be formatted as; NULL takes any. A drive that has another one
+ beside it (flash) cannot be opened here. What a process that died had acknowledged with `sync` is
+ there. Give the store back with imbrex_store_close().
+
+ Cost: writes what the logs hold to tables.
+
+ Errors: IMBREX_STATUS_NOT_FOUND, IMBREX_STATUS_BUSY, IMBREX_STATUS_UNSUPPORTED, IMBREX_STATUS_CORRUPT, IMBREX_STATUS_IO.
+ */
+enum imbrex_status imbrex_store_open(const char *image_path,
+                                     const char *layout,
+                                     struct imbrex_store **out);
+
+/*
+ Makes everything written so far durable.
+ */
+enum imbrex_status imbrex_store_sync(const struct imbrex_store *store);
+
+/*
+ Writes what is in memory to tables, durably.
+ */
+enum imbrex_status imbrex_store_flush(const struct imbrex_store *store);
+
+/*
+ Returns when no background work is due: what is full is in tables, and they are in shape.
+ */
+enum imbrex_status imbrex_store_wait_idle(const struct imbrex_store *store);
+
+/*
+ A property of the store as text without a NUL: `stats`, `levels`, `write-amplification`,
+ `memtable-bytes`, `block-cache-bytes`, `last-sequence`, `snapshots` or `background-error`.
+
+ `out_len_bytes` gets its length. If that is more than `len_bytes`, `buffer` has only its beginning:
+ call again with a longer one.
+
+ Errors: IMBREX_STATUS_NOT_FOUND for any other name.
+ */
+enum imbrex_status imbrex_store_get_property(const struct imbrex_store *store,
+                                             const char *name,
+                                             uint8_t *buffer,
+                                             size_t len_bytes,
+                                             size_t *out_len_bytes);
+
+/*
+ Makes everything durable and takes the handle back.
+ */
+enum imbrex_status imbrex_store_close(struct imbrex_store *store);
+
+/*
+ Opens the keyspace `name`: an ordered map of its own in the store. With `create` it is made if there
+ is none, durably, with the options of the drive's layout. "default" is always there. Give it back with
+ imbrex_keyspace_close().
+
+ Errors: IMBREX_STATUS_NOT_FOUND.
+ */
+enum imbrex_status imbrex_keyspace_open(const struct imbrex_store *store,
+                                        const char *name,
+                                        bool create,
+                                        struct imbrex_keyspace **out);
+
+/*
+ Takes the keyspace back.
+ */
+enum imbrex_status imbrex_keyspace_close(struct imbrex_keyspace *keyspace);
 
 #ifdef __cplusplus
 }  // extern "C"

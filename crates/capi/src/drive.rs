@@ -3,20 +3,18 @@
 //! A process opens a drive once, however often it is asked to: the handles share it, and the last of
 //! them, or of the files open on it, closes it.
 
-use crate::status::{Failure, Status, guard};
+use crate::open::{Opened, Registry, check_layout, image_at, layout_named, open_disk};
+use crate::status::{Failure, Fuse, Status, guard};
 use crate::strings::{give, handle, put, take, text};
 use imbrex_clockwork::{Prng, Runtime, unix_time_s};
 use imbrex_disk::{Blocks, Disk};
-use imbrex_disk_sim::{ImageError, OpenOptions, SimDisk};
+use imbrex_disk_sim::OpenOptions;
 use imbrex_files::FileLayer;
 use imbrex_filesystem::{FileSystem, FsOptions};
-use imbrex_layouts::{Layout, LayoutError, mount};
-use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use imbrex_layouts::{Layout, mount};
 use std::ffi::c_char;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::path::Path;
+use std::sync::Arc;
 
 /// One thread cleans where the layout has to.
 const WORKER_COUNT: usize = 1;
@@ -24,7 +22,7 @@ const WORKER_COUNT: usize = 1;
 /// A drive that is open.
 #[derive(Debug)]
 pub struct Drive {
-    shared: Arc<Shared>,
+    shared: Arc<Opened<Shared>>,
 }
 
 /// What all handles of a drive share.
@@ -36,15 +34,14 @@ pub(crate) struct Shared {
     disk: Arc<dyn Disk>,
     /// The files, for their counters.
     layer: FileLayer,
-    /// A panic went through it (A3).
-    has_panicked: AtomicBool,
+    fuse: Fuse,
 }
 
 /// The drives that this process has open.
-static OPEN: Mutex<BTreeMap<PathBuf, Weak<Shared>>> = Mutex::new(BTreeMap::new());
+static OPEN: Registry<Shared> = Registry::new();
 
 impl Drive {
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
+    pub(crate) fn shared(&self) -> &Arc<Opened<Shared>> {
         &self.shared
     }
 }
@@ -55,23 +52,7 @@ impl Shared {
         &self,
         call: impl FnOnce(&FileSystem) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        if self.has_panicked.load(Ordering::Acquire) {
-            let message = "refused: an earlier call met a bug; close the drive and open it again";
-            return Err(Failure::new(Status::Bug, message));
-        }
-        let armed = Armed(&self.has_panicked);
-        let result = call(&self.fs);
-        std::mem::forget(armed);
-        result
-    }
-}
-
-/// Notes a panic on its way out.
-struct Armed<'a>(&'a AtomicBool);
-
-impl Drop for Armed<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
+        self.fuse.guard(|| call(&self.fs))
     }
 }
 
@@ -82,44 +63,20 @@ impl Drop for Shared {
     }
 }
 
-fn open(path: &Path, layout: Option<&str>, cut: Option<PowerCut>) -> Result<Arc<Shared>, Failure> {
-    let shown = path.display();
-    let asked = layout.map(Layout::by_name).transpose();
-    let asked = asked.map_err(|error| Failure::of(Status::Invalid, "", &error))?;
-    let mut drives = OPEN.lock();
-    let key = path.canonicalize().map_err(|error| {
-        let status = match error.kind() {
-            std::io::ErrorKind::NotFound => Status::NotFound,
-            _ => Status::Io,
-        };
-        let hint = if status == Status::NotFound {
-            "; `imbrex drive create --no-store` makes a drive"
-        } else {
-            ""
-        };
-        Failure::new(status, format!("cannot open drive {shown}: {error}{hint}"))
-    })?;
-    let shared = match drives.get(&key).and_then(Weak::upgrade) {
-        Some(_) if cut.is_some() => {
-            let message = format!("drive {shown} is open already, without that power cut");
-            return Err(Failure::new(Status::Busy, message));
-        }
-        Some(shared) => shared,
-        None => {
-            let shared = Arc::new(open_image(path, cut)?);
-            drives.retain(|_, drive| drive.strong_count() > 0);
-            drives.insert(key, Arc::downgrade(&shared));
-            shared
-        }
-    };
-    match asked {
-        Some(asked) if asked != shared.layout => {
-            let recorded = shared.layout.name().to_owned();
-            let error = LayoutError::Other { recorded, asked: asked.name() };
-            Err(Failure::of(Status::Unsupported, &format!("cannot open drive {shown}: "), &error))
-        }
-        _ => Ok(shared),
+fn open(
+    path: &Path,
+    layout: Option<&str>,
+    cut: Option<PowerCut>,
+) -> Result<Arc<Opened<Shared>>, Failure> {
+    let asked = layout_named(layout)?;
+    let image = image_at(path, "; `imbrex drive create --no-store` makes a drive")?;
+    let (shared, is_new) = OPEN.open(image, || open_image(path, cut))?;
+    if cut.is_some() && !is_new {
+        let message = format!("drive {} is open already, without that power cut", path.display());
+        return Err(Failure::new(Status::Busy, message));
     }
+    check_layout(path, shared.layout, asked)?;
+    Ok(shared)
 }
 
 fn open_image(path: &Path, cut: Option<PowerCut>) -> Result<Shared, Failure> {
@@ -128,14 +85,7 @@ fn open_image(path: &Path, cut: Option<PowerCut>) -> Result<Shared, Failure> {
         None => OpenOptions::default(),
         Some(cut) => OpenOptions::default().write_cache(Blocks::holding(cut.cache_bytes)),
     };
-    let disk = SimDisk::open_image(path, options).map_err(|error| {
-        let status = match &error {
-            ImageError::InUse { .. } => Status::Busy,
-            ImageError::Host { .. } => Status::Io,
-            _ => Status::Unsupported,
-        };
-        Failure::of(status, &what, &error)
-    })?;
+    let disk = open_disk(path, options, &what)?;
     if let Some(cut) = cut {
         disk.lose_power_after(cut.after_event_count, Prng::new(cut.seed));
     }
@@ -149,7 +99,7 @@ fn open_image(path: &Path, cut: Option<PowerCut>) -> Result<Shared, Failure> {
     })?;
     runtime.scheduler.spawn(mounted.files.clean_job());
     let (layout, disk, layer) = (mounted.layout, mounted.disk, mounted.files);
-    Ok(Shared { fs, layout, disk, layer, has_panicked: AtomicBool::new(false) })
+    Ok(Shared { fs, layout, disk, layer, fuse: Fuse::default() })
 }
 
 /// Opens the drive whose image is the file `image_path`, made by `imbrex drive create --no-store`.

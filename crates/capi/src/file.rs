@@ -1,6 +1,7 @@
 //! Open files.
 
 use crate::drive::{Drive, Shared};
+use crate::open::Opened;
 use crate::status::{Failure, Status, guard};
 use crate::strings::{bytes, give, handle, need_out, put, take, text};
 use crate::{KIND_LOG, KIND_METADATA, KIND_OTHER, KIND_TABLE};
@@ -72,14 +73,14 @@ pub(crate) unsafe fn hints_at(hints: *const Hints) -> Result<imbrex_files::Hints
 pub struct Writer {
     // Before the drive: closing the file needs it.
     writer: imbrex_filesystem::Writer,
-    shared: Arc<Shared>,
+    shared: Arc<Opened<Shared>>,
 }
 
 /// A file open for reading.
 #[derive(Debug)]
 pub struct Reader {
     reader: imbrex_filesystem::Reader,
-    _shared: Arc<Shared>,
+    _shared: Arc<Opened<Shared>>,
 }
 
 /// Makes an empty file at `path`, in a directory that is there, and opens it for writing.

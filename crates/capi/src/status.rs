@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::error::Error;
 use std::ffi::{CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 /// What became of a call. The numbers never change.
 #[repr(C)]
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 pub enum Status {
     /// Done.
     Ok = 0,
-    /// No such file or directory.
+    /// No such file or directory, no such keyspace, or a key without a value.
     NotFound = 1,
     /// The name is taken.
     Exists = 2,
@@ -24,7 +24,7 @@ pub enum Status {
     IsADirectory = 4,
     /// The directory holds something.
     NotEmpty = 5,
-    /// An argument that cannot be: NULL, no UTF-8, no path, no kind.
+    /// An argument that cannot be: NULL, no UTF-8, no path, no kind, a key that is too long.
     Invalid = 6,
     /// The lock is held.
     Locked = 7,
@@ -92,6 +92,33 @@ impl From<FsError> for Failure {
             _ => Status::Io,
         };
         Failure::of(status, "", &error)
+    }
+}
+
+/// Keeps writes away from what a panic went through (A3).
+#[derive(Debug, Default)]
+pub(crate) struct Fuse(AtomicBool);
+
+impl Fuse {
+    /// Runs a call that may write, unless something is broken already.
+    pub(crate) fn guard<T>(&self, call: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+        if self.0.load(Ordering::Acquire) {
+            let message = "refused: an earlier call met a bug; close the drive and open it again";
+            return Err(Failure::new(Status::Bug, message));
+        }
+        let armed = Armed(&self.0);
+        let result = call();
+        std::mem::forget(armed);
+        result
+    }
+}
+
+/// Notes a panic on its way out.
+struct Armed<'a>(&'a AtomicBool);
+
+impl Drop for Armed<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
     }
 }
 

@@ -44,6 +44,35 @@ pub(crate) unsafe fn handle<'a, T>(handle: *const T, what: &str) -> Result<&'a T
     unsafe { handle.as_ref() }.ok_or_else(|| null(what))
 }
 
+/// The handle at `handle`, for a call that changes what only one thread at a time uses.
+///
+/// # Safety
+/// As [`handle`], and no other call uses it meanwhile.
+pub(crate) unsafe fn handle_mut<'a, T>(handle: *mut T, what: &str) -> Result<&'a mut T, Failure> {
+    // SAFETY: the caller's promise.
+    unsafe { handle.as_mut() }.ok_or_else(|| null(what))
+}
+
+/// Copies as much of `from` to `buffer` as fits there, and says how long all of it is.
+///
+/// # Safety
+/// `out_len_bytes` as [`put`]; a buffer of `len_bytes` bytes, any pointer if that is 0.
+pub(crate) unsafe fn copy_out(
+    from: &[u8],
+    buffer: *mut u8,
+    len_bytes: usize,
+    out_len_bytes: *mut usize,
+) -> Result<(), Failure> {
+    need_out(out_len_bytes)?;
+    let count = from.len().min(len_bytes);
+    if count > 0 && !buffer.is_null() {
+        // SAFETY: both are that long; what comes from a store does not lie in the caller's memory.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), buffer, count) };
+    }
+    // SAFETY: the caller's promise.
+    unsafe { put(out_len_bytes, from.len()) }
+}
+
 /// Writes `value` to the out parameter `out`.
 ///
 /// # Safety

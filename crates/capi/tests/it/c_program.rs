@@ -1,6 +1,6 @@
 //! A program in C, compiled by the system's compiler against the header and the shared library.
 
-use super::drives::make;
+use super::drives::{make, make_with};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -64,5 +64,9 @@ fn works_from_c_and_from_cxx() {
         assert_eq!(said, "written\nthe drive is NULL\n");
         let said = run(Command::new(&program).arg(&drive).arg("read"));
         assert_eq!(said, "read\nthe drive is NULL\n");
+        let drive = drive.with_extension("store");
+        make_with(&drive, layout, true);
+        let said = run(Command::new(&program).arg(&drive).arg("store"));
+        assert_eq!(said, "stored\nthe drive is NULL\n");
     }
 }

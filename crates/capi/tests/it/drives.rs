@@ -17,7 +17,7 @@ pub(crate) fn make(path: &Path, layout: &str) {
     make_with(path, layout, false);
 }
 
-fn make_with(path: &Path, layout: &str, store: bool) {
+pub(crate) fn make_with(path: &Path, layout: &str, store: bool) {
     let layout = Layout::by_name(layout).unwrap();
     let zone_len = Blocks::new(2048);
     let zones = ZoneSpec {
@@ -53,9 +53,20 @@ fn open(path: &Path, layout: Option<&str>) -> (Status, *mut Drive) {
     (status, drive)
 }
 
-fn last_error() -> String {
+pub(crate) fn last_error() -> String {
     // SAFETY: the text is this thread's, and copied before its next call.
     unsafe { CStr::from_ptr(imbrex_last_error()) }.to_string_lossy().into_owned()
+}
+
+/// Makes a directory in the file system on a drive.
+pub(crate) fn fill(path: &Path) -> Status {
+    let (status, drive) = open(path, None);
+    assert_eq!(status, Status::Ok, "{}", last_error());
+    // SAFETY: a handle that is open, and given back once.
+    unsafe {
+        assert_eq!(imbrex_make_dir(drive, c"/db".as_ptr(), false), Status::Ok);
+        imbrex_drive_close(drive)
+    }
 }
 
 fn check(path: &Path, layout: Option<&str>, expected: Status, says: &str) {

@@ -1,6 +1,7 @@
-//! Tests through the C ABI: the header, a C program, and drives that cannot be opened.
+//! Tests through the C ABI: the header, a C program, drives that cannot be opened, stores.
 #![expect(clippy::unwrap_used, reason = "a helper fails as its test does")]
 
 mod c_program;
 mod drives;
 mod header;
+mod stores;

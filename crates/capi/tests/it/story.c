@@ -1,4 +1,4 @@
-/* What a database does, through the C API: "write", and in another process "read". */
+/* What a database does, through the C API: "write", in another process "read", on another drive "store". */
 
 #include "imbrex.h"
 
@@ -161,6 +161,43 @@ static void read_story(void) {
   puts("read");
 }
 
+/* Another drive, with a store on it: "store". */
+static void store_story(const char *path) {
+  imbrex_store *store = NULL;
+  imbrex_keyspace *fruit = NULL;
+  imbrex_batch *batch = NULL;
+  imbrex_cursor *cursor = NULL;
+  imbrex_entry entry;
+  uint8_t buffer[3];
+  size_t len = 0;
+  OK(imbrex_store_open(path, NULL, &store));
+  OK(imbrex_keyspace_open(store, "fruit", true, &fruit));
+  OK(imbrex_put(fruit, bytes("apple"), 5, bytes("green"), 5, true));
+  OK(imbrex_batch_open(&batch));
+  OK(imbrex_batch_put(batch, fruit, bytes("banana"), 6, bytes("yellow"), 6));
+  OK(imbrex_batch_put(batch, fruit, bytes("cherry"), 6, NULL, 0));
+  OK(imbrex_batch_write(batch, false));
+  OK(imbrex_batch_close(batch));
+  OK(imbrex_delete(fruit, bytes("apple"), 5, false));
+  OK(imbrex_get(fruit, bytes("banana"), 6, buffer, sizeof buffer, &len));
+  TRUE(len == 6 && memcmp(buffer, "yel", 3) == 0);
+  FAILS(IMBREX_STATUS_NOT_FOUND, imbrex_get(fruit, bytes("apple"), 5, NULL, 0, &len));
+  OK(imbrex_cursor_open(fruit, &cursor));
+  OK(imbrex_cursor_seek(cursor, NULL, 0, &entry));
+  TRUE(entry.key_len_bytes == 6 && memcmp(entry.key, "banana", 6) == 0);
+  TRUE(entry.value_len_bytes == 6 && memcmp(entry.value, "yellow", 6) == 0);
+  OK(imbrex_cursor_next(cursor, &entry));
+  TRUE(entry.key != NULL && entry.value != NULL && entry.value_len_bytes == 0);
+  OK(imbrex_cursor_seek(cursor, entry.key, entry.key_len_bytes, &entry));
+  TRUE(entry.key_len_bytes == 6 && memcmp(entry.key, "cherry", 6) == 0);
+  OK(imbrex_cursor_next(cursor, &entry));
+  TRUE(entry.key == NULL && entry.value == NULL && entry.key_len_bytes == 0);
+  OK(imbrex_cursor_close(cursor));
+  OK(imbrex_keyspace_close(fruit));
+  OK(imbrex_store_close(store));
+  puts("stored");
+}
+
 /* Runs when the thread's own memory is gone already. */
 static void last_words(void) {
   imbrex_file_stat stat;
@@ -169,6 +206,10 @@ static void last_words(void) {
 
 int main(int argc, char **argv) {
   TRUE(argc == 3 && atexit(last_words) == 0 && strlen(imbrex_version()) > 0);
+  if (strcmp(argv[2], "store") == 0) {
+    store_story(argv[1]);
+    return 0;
+  }
   OK(imbrex_drive_open(argv[1], NULL, &drive));
   if (strcmp(argv[2], "write") == 0) write_story();
   if (strcmp(argv[2], "read") == 0) read_story();

@@ -1,0 +1,259 @@
+package imbrex.ycsb;
+
+import com.sun.jna.Pointer;
+import java.nio.charset.StandardCharsets;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Properties;
+import java.util.Set;
+import java.util.SortedMap;
+import java.util.Vector;
+import java.util.function.Predicate;
+import site.ycsb.ByteArrayByteIterator;
+import site.ycsb.ByteIterator;
+import site.ycsb.Client;
+import site.ycsb.DB;
+import site.ycsb.DBException;
+import site.ycsb.Status;
+import site.ycsb.workloads.CoreWorkload;
+
+/**
+ * A binding of YCSB to our store: {@code -db imbrex.ycsb.ImbrexDb}.
+ *
+ * <p>A table is a keyspace and a record one value in it, in the form that `imbrex ycsb` uses too: each
+ * reads what the other has loaded. All clients of a process share one open store. README.md has the
+ * properties.
+ *
+ * <pre>
+ *   update of some fields    get, merge, put     under the lock of the key's stripe (J5)
+ *   update of all fields     put
+ * </pre>
+ */
+public final class ImbrexDb extends DB {
+  static final String DRIVE = "imbrex.drive";
+  static final String LIBRARY = "imbrex.library";
+  static final String SYNC = "imbrex.sync";
+
+  /** Where an imbrex_entry has what. */
+  private static final int ENTRY_KEY = 0;
+
+  private static final int ENTRY_VALUE = 16;
+  private static final int ENTRY_VALUE_LEN = 24;
+  private static final int ENTRY_LEN = 32;
+
+  private static final int KEY_LEN_USUAL = 256;
+  private static final int VALUE_LEN_USUAL = 16 << 10;
+
+  private SharedStore store;
+  private boolean mayCreate;
+  private byte sync;
+
+  /** An update of so many fields leaves nothing of what was there. */
+  private int fieldCount;
+
+  private NativeBuffer keyBuffer;
+  private NativeBuffer valueBuffer;
+  private NativeBuffer out;
+
+  @Override
+  public void init() throws DBException {
+    Properties properties = getProperties();
+    String drive = properties.getProperty(DRIVE);
+    if (drive == null) {
+      throw new DBException(
+          "Imbrex: property " + DRIVE + " is missing: the path of a drive's image, which "
+              + "`imbrex drive create` makes");
+    }
+    StoreLibrary.load(properties.getProperty(LIBRARY));
+    keyBuffer = new NativeBuffer(KEY_LEN_USUAL);
+    valueBuffer = new NativeBuffer(VALUE_LEN_USUAL);
+    out = new NativeBuffer(ENTRY_LEN);
+    sync = (byte) (Boolean.parseBoolean(properties.getProperty(SYNC, "false")) ? 1 : 0);
+    mayCreate = !Boolean.parseBoolean(
+        properties.getProperty(Client.DO_TRANSACTIONS_PROPERTY, "true"));
+    fieldCount = Integer.parseInt(properties.getProperty(
+        CoreWorkload.FIELD_COUNT_PROPERTY, CoreWorkload.FIELD_COUNT_PROPERTY_DEFAULT));
+    String table = properties.getProperty(
+        CoreWorkload.TABLENAME_PROPERTY, CoreWorkload.TABLENAME_PROPERTY_DEFAULT);
+    try {
+      store = SharedStore.open(drive);
+    } catch (StoreException e) {
+      throw new DBException("Imbrex: " + e.getMessage(), e);
+    }
+    try {
+      store.keyspace(table, mayCreate);
+    } catch (StoreException e) {
+      cleanup();
+      throw new DBException(
+          "Imbrex: the drive " + drive + " has no table \"" + table + "\"; load it first ("
+              + e.getMessage() + ")",
+          e);
+    }
+  }
+
+  @Override
+  public void cleanup() throws DBException {
+    try {
+      store.close();
+    } catch (StoreException e) {
+      throw new DBException("Imbrex: closing the store: " + e.getMessage(), e);
+    }
+  }
+
+  @Override
+  public Status read(
+      String table, String key, Set<String> fields, Map<String, ByteIterator> result) {
+    return done("read", key, () -> {
+      byte[] value = get(store.keyspace(table, mayCreate), key);
+      if (value == null) {
+        return Status.NOT_FOUND;
+      }
+      putAll(RecordFormat.decode(value, wanted(fields)), result);
+      return Status.OK;
+    });
+  }
+
+  @Override
+  public Status scan(
+      String table, String startKey, int recordCount, Set<String> fields,
+      Vector<HashMap<String, ByteIterator>> result) {
+    return done("scan from", startKey, () -> {
+      StoreLibrary.check(
+          StoreLibrary.imbrex_cursor_open(store.keyspace(table, mayCreate), out.address()));
+      long cursor = out.getLong(0);
+      try {
+        long keyLen = setKey(startKey);
+        StoreLibrary.check(StoreLibrary.imbrex_cursor_seek(
+            cursor, keyBuffer.address(), keyLen, out.address()));
+        while (result.size() < recordCount && out.getLong(ENTRY_KEY) != 0) {
+          byte[] value = new byte[Math.toIntExact(out.getLong(ENTRY_VALUE_LEN))];
+          new Pointer(out.getLong(ENTRY_VALUE)).read(0, value, 0, value.length);
+          HashMap<String, ByteIterator> record = new HashMap<>();
+          putAll(RecordFormat.decode(value, wanted(fields)), record);
+          result.add(record);
+          if (result.size() < recordCount) {
+            StoreLibrary.check(StoreLibrary.imbrex_cursor_next(cursor, out.address()));
+          }
+        }
+      } finally {
+        StoreLibrary.imbrex_cursor_close(cursor);
+      }
+      return Status.OK;
+    });
+  }
+
+  @Override
+  public Status insert(String table, String key, Map<String, ByteIterator> values) {
+    return done("insert", key, () -> {
+      put(store.keyspace(table, mayCreate), key, record(values));
+      return Status.OK;
+    });
+  }
+
+  @Override
+  public Status update(String table, String key, Map<String, ByteIterator> values) {
+    return done("update", key, () -> {
+      long keyspace = store.keyspace(table, mayCreate);
+      SortedMap<String, byte[]> changed = record(values);
+      if (changed.size() >= fieldCount) {
+        put(keyspace, key, changed);
+        return Status.OK;
+      }
+      synchronized (store.stripe(key)) {
+        byte[] value = get(keyspace, key);
+        if (value == null) {
+          return Status.NOT_FOUND;
+        }
+        SortedMap<String, byte[]> merged = RecordFormat.decode(value, name -> true);
+        merged.putAll(changed);
+        put(keyspace, key, merged);
+      }
+      return Status.OK;
+    });
+  }
+
+  @Override
+  public Status delete(String table, String key) {
+    return done("delete", key, () -> {
+      long keyLen = setKey(key);
+      StoreLibrary.check(StoreLibrary.imbrex_delete(
+          store.keyspace(table, mayCreate), keyBuffer.address(), keyLen, sync));
+      return Status.OK;
+    });
+  }
+
+  /** An operation on the store. */
+  private interface Operation {
+    Status run() throws StoreException, RecordFormat.RecordException;
+  }
+
+  /** What became of an operation, in YCSB's words; the first failure of all is told in full. */
+  private Status done(String what, String key, Operation operation) {
+    try {
+      return operation.run();
+    } catch (StoreException e) {
+      tell(what, key, e);
+      return e.isRefusal() ? Status.ERROR : Status.SERVICE_UNAVAILABLE;
+    } catch (RecordFormat.RecordException | IllegalArgumentException e) {
+      tell(what, key, e);
+      return Status.ERROR;
+    }
+  }
+
+  private void tell(String what, String key, Exception failure) {
+    if (store.tellsFailure()) {
+      String shown = key.length() <= 64 ? key : key.substring(0, 64) + "...";
+      System.err.println("Imbrex: " + what + " " + shown + ": " + failure.getMessage()
+          + " (later failures are counted, and not told)");
+    }
+  }
+
+  private static Predicate<String> wanted(Set<String> fields) {
+    return fields == null ? name -> true : fields::contains;
+  }
+
+  private static void putAll(SortedMap<String, byte[]> record, Map<String, ByteIterator> result) {
+    record.forEach((name, value) -> result.put(name, new ByteArrayByteIterator(value)));
+  }
+
+  private static SortedMap<String, byte[]> record(Map<String, ByteIterator> values) {
+    SortedMap<String, byte[]> record = RecordFormat.newRecord();
+    values.forEach((name, value) -> record.put(name, value.toArray()));
+    return record;
+  }
+
+  /** Puts a key where C sees it; how long it is. */
+  private long setKey(String key) {
+    byte[] bytes = key.getBytes(StandardCharsets.UTF_8);
+    keyBuffer.set(bytes);
+    return bytes.length;
+  }
+
+  private void put(long keyspace, String key, SortedMap<String, byte[]> record)
+      throws StoreException {
+    long keyLen = setKey(key);
+    byte[] value = RecordFormat.encode(record);
+    valueBuffer.set(value);
+    StoreLibrary.check(StoreLibrary.imbrex_put(
+        keyspace, keyBuffer.address(), keyLen, valueBuffer.address(), value.length, sync));
+  }
+
+  /** The value of a key; null if it has none. */
+  private byte[] get(long keyspace, String key) throws StoreException {
+    long keyLen = setKey(key);
+    while (true) {
+      int status = StoreLibrary.imbrex_get(
+          keyspace, keyBuffer.address(), keyLen, valueBuffer.address(), valueBuffer.len(),
+          out.address());
+      if (status == StoreLibrary.NOT_FOUND) {
+        return null;
+      }
+      StoreLibrary.check(status);
+      int len = Math.toIntExact(out.getLong(0));
+      if (len <= valueBuffer.len()) {
+        return valueBuffer.get(len);
+      }
+      valueBuffer.reserve(len);
+    }
+  }
+}

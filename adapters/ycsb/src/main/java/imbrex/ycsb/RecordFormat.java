@@ -1,0 +1,130 @@
+package imbrex.ycsb;
+
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.charset.CharacterCodingException;
+import java.nio.charset.StandardCharsets;
+import java.util.SortedMap;
+import java.util.TreeMap;
+import java.util.function.Predicate;
+
+/** The form of a record as a value of the store: docs/formats/ycsb_record.md. */
+final class RecordFormat {
+  private static final byte FORMAT_VERSION = 1;
+  private static final int RESERVED = 1;
+  private static final int FIELD_COUNT = RESERVED + 3;
+  private static final int FIELDS = FIELD_COUNT + 4;
+  private static final int LENGTHS = 4 + 4;
+
+  private RecordFormat() {}
+
+  /** Names and values, in the order of the names' bytes, which is not that of Java's strings. */
+  static SortedMap<String, byte[]> newRecord() {
+    return new TreeMap<>(RecordFormat::compare);
+  }
+
+  private static int compare(String one, String other) {
+    int len = Math.min(one.length(), other.length());
+    for (int i = 0; i < len; i++) {
+      char a = one.charAt(i);
+      char b = other.charAt(i);
+      if (a != b) {
+        // A surrogate is half of a character that lies past all characters of one unit.
+        boolean isPast = Character.isSurrogate(a);
+        return isPast == Character.isSurrogate(b) ? a - b : isPast ? 1 : -1;
+      }
+    }
+    return one.length() - other.length();
+  }
+
+  static byte[] encode(SortedMap<String, byte[]> record) {
+    byte[][] names = new byte[record.size()][];
+    long len = FIELDS;
+    int count = 0;
+    for (SortedMap.Entry<String, byte[]> field : record.entrySet()) {
+      names[count] = field.getKey().getBytes(StandardCharsets.UTF_8);
+      len += LENGTHS + names[count].length + (long) field.getValue().length;
+      count += 1;
+    }
+    if (len > Integer.MAX_VALUE) {
+      throw new IllegalArgumentException("a record of " + len + " bytes: expected less than 2 GiB");
+    }
+    ByteBuffer bytes = ByteBuffer.allocate((int) len).order(ByteOrder.LITTLE_ENDIAN);
+    bytes.put(FORMAT_VERSION).position(FIELD_COUNT).putInt(count);
+    int at = 0;
+    for (byte[] value : record.values()) {
+      bytes.putInt(names[at].length).putInt(value.length).put(names[at]).put(value);
+      at += 1;
+    }
+    return bytes.array();
+  }
+
+  /** The fields of {@code value} that are wanted; all of it is checked. */
+  static SortedMap<String, byte[]> decode(byte[] value, Predicate<String> isWanted)
+      throws RecordException {
+    ByteBuffer bytes = ByteBuffer.wrap(value).order(ByteOrder.LITTLE_ENDIAN);
+    need(bytes, FIELDS, "the header");
+    byte version = bytes.get();
+    if (version != FORMAT_VERSION) {
+      throw new RecordException(
+          "format version " + (version & 0xff) + ", expected " + FORMAT_VERSION);
+    }
+    if ((bytes.get() | bytes.get() | bytes.get()) != 0) {
+      throw new RecordException("reserved bytes are not zero");
+    }
+    int fieldCount = bytes.getInt();
+    SortedMap<String, byte[]> record = newRecord();
+    String lastName = null;
+    for (int field = 0; field != fieldCount; field++) {
+      need(bytes, LENGTHS, "the lengths of a field");
+      int nameLen = bytes.getInt();
+      int valueLen = bytes.getInt();
+      String name = name(bytes, nameLen);
+      if (name == null || lastName != null && compare(lastName, name) >= 0) {
+        throw new RecordException(
+            "the name of field " + Integer.toUnsignedString(field)
+                + " is not UTF-8, or not after the one before");
+      }
+      need(bytes, valueLen, "a value");
+      if (isWanted.test(name)) {
+        byte[] content = new byte[valueLen];
+        bytes.get(content);
+        record.put(name, content);
+      } else {
+        bytes.position(bytes.position() + valueLen);
+      }
+      lastName = name;
+    }
+    if (bytes.hasRemaining()) {
+      throw new RecordException(bytes.remaining() + " bytes after the last field");
+    }
+    return record;
+  }
+
+  private static void need(ByteBuffer bytes, int len, String what) throws RecordException {
+    if (len < 0 || bytes.remaining() < len) {
+      throw new RecordException("the value ends at byte " + bytes.limit() + ", inside of " + what);
+    }
+  }
+
+  /** The next name; null if it is no text. */
+  private static String name(ByteBuffer bytes, int len) throws RecordException {
+    need(bytes, len, "a name");
+    ByteBuffer text = bytes.slice(bytes.position(), len);
+    bytes.position(bytes.position() + len);
+    try {
+      return StandardCharsets.UTF_8.newDecoder().decode(text).toString();
+    } catch (CharacterCodingException e) {
+      return null;
+    }
+  }
+
+  /** A value that is no record; the message says why. */
+  static final class RecordException extends Exception {
+    private static final long serialVersionUID = 1L;
+
+    RecordException(String message) {
+      super(message);
+    }
+  }
+}

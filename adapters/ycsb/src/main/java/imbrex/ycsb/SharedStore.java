@@ -1,0 +1,99 @@
+package imbrex.ycsb;
+
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+
+/**
+ * The store of a drive as all clients of this process use it: the first one opens it, the last one
+ * closes it.
+ *
+ * <p>Invariants
+ *
+ * <ul>
+ *   <li>J4: handles are given back when no client is left that could use them.
+ *   <li>J5: two clients that update fields of one record at the same time both have their way.
+ * </ul>
+ */
+final class SharedStore {
+  /** Far more than there are clients, so that two seldom meet. */
+  private static final int STRIPE_COUNT = 1024;
+
+  private static final Map<String, SharedStore> OPEN = new ConcurrentHashMap<>();
+
+  private final String drive;
+  private final long handle;
+  private final Map<String, Long> keyspaces = new ConcurrentHashMap<>();
+  private final Object[] stripes = new Object[STRIPE_COUNT];
+  private int clientCount;
+  private boolean hasTold;
+
+  private SharedStore(String drive) throws StoreException {
+    NativeBuffer out = new NativeBuffer(Long.BYTES);
+    StoreLibrary.check(StoreLibrary.imbrex_store_open(drive, null, out.address()));
+    this.drive = drive;
+    handle = out.getLong(0);
+    for (int i = 0; i < STRIPE_COUNT; i++) {
+      stripes[i] = new Object();
+    }
+  }
+
+  /** The store on the drive at that path, for one client more. */
+  static SharedStore open(String drive) throws StoreException {
+    synchronized (OPEN) {
+      SharedStore store = OPEN.get(drive);
+      if (store == null) {
+        store = new SharedStore(drive);
+        OPEN.put(drive, store);
+      }
+      store.clientCount += 1;
+      return store;
+    }
+  }
+
+  /** For one client less. */
+  void close() throws StoreException {
+    synchronized (OPEN) {
+      clientCount -= 1;
+      if (clientCount > 0) {
+        return;
+      }
+      OPEN.remove(drive);
+      for (long keyspace : keyspaces.values()) {
+        StoreLibrary.imbrex_keyspace_close(keyspace);
+      }
+      StoreLibrary.check(StoreLibrary.imbrex_store_close(handle));
+    }
+  }
+
+  /** The keyspace of a table, made if it may be. */
+  long keyspace(String table, boolean create) throws StoreException {
+    Long known = keyspaces.get(table);
+    if (known != null) {
+      return known;
+    }
+    synchronized (keyspaces) {
+      known = keyspaces.get(table);
+      if (known == null) {
+        NativeBuffer out = new NativeBuffer(Long.BYTES);
+        byte mayCreate = (byte) (create ? 1 : 0);
+        StoreLibrary.check(
+            StoreLibrary.imbrex_keyspace_open(handle, table, mayCreate, out.address()));
+        known = out.getLong(0);
+        keyspaces.put(table, known);
+      }
+      return known;
+    }
+  }
+
+  /** What whoever changes a part of that record holds (J5). */
+  Object stripe(String key) {
+    return stripes[Math.floorMod(key.hashCode(), STRIPE_COUNT)];
+  }
+
+  /** Whether this is the first failure, which is told; the others are only counted by YCSB. */
+  synchronized boolean tellsFailure() {
+    boolean isFirst = !hasTold;
+    hasTold = true;
+    return isFirst;
+  }
+}

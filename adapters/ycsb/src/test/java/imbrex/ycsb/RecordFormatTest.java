@@ -1,0 +1,111 @@
+package imbrex.ycsb;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import imbrex.ycsb.RecordFormat.RecordException;
+import java.io.ByteArrayOutputStream;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.List;
+import java.util.SortedMap;
+import java.util.SplittableRandom;
+import org.junit.jupiter.api.Test;
+
+/** Records as values: the bytes of the golden test are those of crates/bench. */
+final class RecordFormatTest {
+  private static SortedMap<String, byte[]> sample() {
+    SortedMap<String, byte[]> record = RecordFormat.newRecord();
+    record.put("field10", bytes("ten"));
+    record.put("field0", bytes("zero"));
+    record.put("field1", bytes(""));
+    return record;
+  }
+
+  private static byte[] bytes(String latin) {
+    return latin.getBytes(StandardCharsets.ISO_8859_1);
+  }
+
+  private static String refusal(byte[] value) {
+    return assertThrows(RecordException.class, () -> RecordFormat.decode(value, name -> true))
+        .getMessage();
+  }
+
+  @Test
+  void goldenBytes() throws Exception {
+    ByteArrayOutputStream want = new ByteArrayOutputStream();
+    want.write(new byte[] {1, 0, 0, 0, 3, 0, 0, 0});
+    want.write(bytes("\6\0\0\0\4\0\0\0field0zero"));
+    want.write(bytes("\6\0\0\0\0\0\0\0field1"));
+    want.write(bytes("\7\0\0\0\3\0\0\0field10ten"));
+    byte[] got = RecordFormat.encode(sample());
+    assertArrayEquals(want.toByteArray(), got);
+    assertArrayEquals(got, RecordFormat.encode(RecordFormat.decode(got, name -> true)));
+    byte[] empty = RecordFormat.encode(RecordFormat.newRecord());
+    assertArrayEquals(new byte[] {1, 0, 0, 0, 0, 0, 0, 0}, empty);
+  }
+
+  @Test
+  void namesAreInTheOrderOfTheirBytes() throws Exception {
+    // In UTF-16 the second one, a pair of surrogates, comes before the last one.
+    List<String> names = List.of("\u00e9", "\uffee", "\ud83d\ude00");
+    SortedMap<String, byte[]> record = RecordFormat.newRecord();
+    names.forEach(name -> record.put(name, bytes("x")));
+    assertEquals(names, List.copyOf(record.keySet()));
+    byte[] value = RecordFormat.encode(record);
+    assertEquals(names, List.copyOf(RecordFormat.decode(value, name -> true).keySet()));
+  }
+
+  @Test
+  void onlyTheWantedFieldsComeBack() throws Exception {
+    byte[] value = RecordFormat.encode(sample());
+    SortedMap<String, byte[]> got = RecordFormat.decode(value, "field10"::equals);
+    assertEquals(List.of("field10"), List.copyOf(got.keySet()));
+    assertArrayEquals(bytes("ten"), got.get("field10"));
+  }
+
+  @Test
+  void whatIsNoRecordIsRefused() {
+    byte[] valid = RecordFormat.encode(sample());
+    for (int len = 0; len < valid.length; len++) {
+      refusal(Arrays.copyOf(valid, len));
+    }
+    assertEquals("1 bytes after the last field", refusal(Arrays.copyOf(valid, valid.length + 1)));
+    assertEquals("format version 2, expected 1", refusal(damaged(valid, 0, 2)));
+    assertEquals("reserved bytes are not zero", refusal(damaged(valid, 2, 1)));
+    assertEquals(
+        "the name of field 0 is not UTF-8, or not after the one before",
+        refusal(damaged(valid, 16, 0xff)));
+    assertEquals(
+        "the name of field 1 is not UTF-8, or not after the one before",
+        refusal(damaged(valid, 21, '9')));
+    assertEquals(
+        "the value ends at byte " + valid.length + ", inside of a name",
+        refusal(damaged(valid, 11, 0x80)));
+  }
+
+  private static byte[] damaged(byte[] valid, int at, int value) {
+    byte[] bytes = valid.clone();
+    bytes[at] = (byte) value;
+    return bytes;
+  }
+
+  @Test
+  void garbageIsToldOrMeansItself() {
+    SplittableRandom random = new SplittableRandom(4);
+    byte[] valid = RecordFormat.encode(sample());
+    for (int round = 0; round < 20_000; round++) {
+      byte[] bytes = Arrays.copyOf(valid, round % 2 == 0 ? random.nextInt(valid.length + 1)
+          : valid.length);
+      for (int flips = random.nextInt(4); flips > 0 && bytes.length > 0; flips--) {
+        bytes[random.nextInt(bytes.length)] ^= (byte) (1 << random.nextInt(8));
+      }
+      try {
+        assertArrayEquals(bytes, RecordFormat.encode(RecordFormat.decode(bytes, name -> true)));
+      } catch (RecordException refused) {
+        // What most of them are.
+      }
+    }
+  }
+}

@@ -1,0 +1,173 @@
+//! Entries of a keyspace, one by one or in batches.
+
+use crate::open::Opened;
+use crate::status::{Failure, Status, guard};
+use crate::store::{Keyspace, Shared};
+use crate::strings::{bytes, copy_out, give, handle, handle_mut, need_out, take};
+use imbrex::{WriteBatch, WriteOptions};
+use std::sync::Arc;
+
+/// From now on the key has that value: 1 byte to 64 KiB of key, up to 1 GiB of value.
+///
+/// With `sync` it is durable on return, and everything before it; without, a crash may take it, but only
+/// with everything written after it.
+///
+/// Errors: IMBREX_STATUS_INVALID, IMBREX_STATUS_NO_SPACE, IMBREX_STATUS_POISONED, IMBREX_STATUS_IO.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_put(
+    keyspace: *const Keyspace,
+    key: *const u8,
+    key_len_bytes: usize,
+    value: *const u8,
+    value_len_bytes: usize,
+    sync: bool,
+) -> Status {
+    guard(|| {
+        // SAFETY: a handle and buffers, as the header's conventions say.
+        let (keyspace, key, value) = unsafe {
+            let keyspace = handle(keyspace, "the keyspace")?;
+            (keyspace, bytes(key, key_len_bytes)?, bytes(value, value_len_bytes)?)
+        };
+        let options = WriteOptions { sync };
+        keyspace.shared.writing(|_| Ok(keyspace.inner.put_with(key, value, options)?))
+    })
+}
+
+/// From now on the key has no value; it need not have one. `sync` as in imbrex_put().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_delete(
+    keyspace: *const Keyspace,
+    key: *const u8,
+    key_len_bytes: usize,
+    sync: bool,
+) -> Status {
+    guard(|| {
+        // SAFETY: a handle and a buffer, as the header's conventions say.
+        let (keyspace, key) =
+            unsafe { (handle(keyspace, "the keyspace")?, bytes(key, key_len_bytes)?) };
+        let options = WriteOptions { sync };
+        keyspace.shared.writing(|_| Ok(keyspace.inner.delete_with(key, options)?))
+    })
+}
+
+/// Reads the value of a key into `buffer`.
+///
+/// `out_len_bytes` gets the value's length. If that is more than `len_bytes`, `buffer` has only its
+/// beginning: call again with a longer one, as the value may have changed meanwhile until it fits.
+///
+/// Errors: IMBREX_STATUS_NOT_FOUND if the key has no value, IMBREX_STATUS_INVALID, IMBREX_STATUS_CORRUPT, IMBREX_STATUS_IO.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_get(
+    keyspace: *const Keyspace,
+    key: *const u8,
+    key_len_bytes: usize,
+    buffer: *mut u8,
+    len_bytes: usize,
+    out_len_bytes: *mut usize,
+) -> Status {
+    guard(|| {
+        need_out(out_len_bytes)?;
+        // SAFETY: a handle and a buffer, as the header's conventions say.
+        let (keyspace, key) =
+            unsafe { (handle(keyspace, "the keyspace")?, bytes(key, key_len_bytes)?) };
+        let value = keyspace.inner.get(key)?;
+        let value = value.ok_or_else(|| Failure::new(Status::NotFound, "the key has no value"))?;
+        // SAFETY: a buffer and an out parameter, as the header's conventions say.
+        unsafe { copy_out(&value, buffer, len_bytes, out_len_bytes) }
+    })
+}
+
+/// Writes to any keyspaces of one store that take effect together, in order, or not at all.
+#[derive(Debug)]
+pub struct Batch {
+    writes: WriteBatch,
+    /// Whose keyspaces they are, once there is one.
+    shared: Option<Arc<Opened<Shared>>>,
+}
+
+impl Batch {
+    /// Adds what `add` adds for `keyspace`.
+    fn add(
+        &mut self,
+        keyspace: &Keyspace,
+        add: impl FnOnce(&mut WriteBatch) -> Result<(), imbrex::EngineError>,
+    ) -> Result<(), Failure> {
+        let shared = self.shared.get_or_insert_with(|| Arc::clone(&keyspace.shared));
+        if !Arc::ptr_eq(shared, &keyspace.shared) {
+            let message = "the keyspace is another store's than those in the batch";
+            return Err(Failure::new(Status::Invalid, message));
+        }
+        Ok(add(&mut self.writes)?)
+    }
+}
+
+/// Makes an empty batch. Give it back with imbrex_batch_close().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_batch_open(out: *mut *mut Batch) -> Status {
+    // SAFETY: an out parameter, as the header's conventions say.
+    guard(|| unsafe { give(out, Batch { writes: WriteBatch::new(), shared: None }) })
+}
+
+/// Adds what imbrex_put() does.
+///
+/// Errors: IMBREX_STATUS_INVALID, also for a keyspace of another store; nothing was added.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_batch_put(
+    batch: *mut Batch,
+    keyspace: *const Keyspace,
+    key: *const u8,
+    key_len_bytes: usize,
+    value: *const u8,
+    value_len_bytes: usize,
+) -> Status {
+    guard(|| {
+        // SAFETY: handles and buffers, as the header's conventions say.
+        let (batch, keyspace, key, value) = unsafe {
+            let (key, value) = (bytes(key, key_len_bytes)?, bytes(value, value_len_bytes)?);
+            (handle_mut(batch, "the batch")?, handle(keyspace, "the keyspace")?, key, value)
+        };
+        batch.add(keyspace, |writes| writes.put(&keyspace.inner, key, value))
+    })
+}
+
+/// Adds what imbrex_delete() does. Errors: as imbrex_batch_put().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_batch_delete(
+    batch: *mut Batch,
+    keyspace: *const Keyspace,
+    key: *const u8,
+    key_len_bytes: usize,
+) -> Status {
+    guard(|| {
+        // SAFETY: handles and a buffer, as the header's conventions say.
+        let (batch, keyspace, key) = unsafe {
+            let key = bytes(key, key_len_bytes)?;
+            (handle_mut(batch, "the batch")?, handle(keyspace, "the keyspace")?, key)
+        };
+        batch.add(keyspace, |writes| writes.delete(&keyspace.inner, key))
+    })
+}
+
+/// Applies the batch and empties it; if it fails, the batch is as it was. `sync` as in imbrex_put().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_batch_write(batch: *mut Batch, sync: bool) -> Status {
+    guard(|| {
+        // SAFETY: a handle, as the header's conventions say.
+        let batch = unsafe { handle_mut(batch, "the batch")? };
+        let Some(shared) = batch.shared.clone() else { return Ok(()) };
+        let options = WriteOptions { sync };
+        shared.writing(|db| Ok(db.write_and_clear(&mut batch.writes, options)?))?;
+        batch.shared = None;
+        Ok(())
+    })
+}
+
+/// Takes the batch back; what was not applied is forgotten.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_batch_close(batch: *mut Batch) -> Status {
+    guard(|| {
+        // SAFETY: a handle that is not used again, as the header's conventions say.
+        drop(unsafe { take(batch) });
+        Ok(())
+    })
+}

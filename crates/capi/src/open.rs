@@ -1,0 +1,131 @@
+//! What this process has open: each image once, however often it is asked for.
+//!
+//! ```text
+//!   open    there?  -> one more handle of it
+//!           closing -> wait until it is closed, then open
+//!           else    -> open
+//!   the last handle goes -> closed, then forgotten, then whoever waits may open
+//! ```
+//!
+//! Invariants
+//!   A4  An image is forgotten after it is closed: who opens it next never meets its own process in the way.
+
+use crate::status::{Failure, Status};
+use imbrex_disk_sim::{ImageError, OpenOptions, SimDisk};
+use imbrex_layouts::{Layout, LayoutError};
+use parking_lot::{Condvar, Mutex};
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+
+/// The images that are open, by their paths.
+#[derive(Debug)]
+pub(crate) struct Registry<T: 'static> {
+    open: Mutex<BTreeMap<PathBuf, Weak<Opened<T>>>>,
+    closed: Condvar,
+}
+
+/// An open image: what all its handles share.
+#[derive(Debug)]
+pub(crate) struct Opened<T: 'static> {
+    registry: &'static Registry<T>,
+    path: PathBuf,
+    /// There until it is dropped.
+    inner: Option<T>,
+}
+
+impl<T> Registry<T> {
+    pub(crate) const fn new() -> Registry<T> {
+        Registry { open: Mutex::new(BTreeMap::new()), closed: Condvar::new() }
+    }
+
+    /// What is open at `path` as [`image_at`] gave it, or what `open` makes of it; and whether it was made now.
+    pub(crate) fn open(
+        &'static self,
+        path: PathBuf,
+        open: impl FnOnce() -> Result<T, Failure>,
+    ) -> Result<(Arc<Opened<T>>, bool), Failure> {
+        let mut known = self.open.lock();
+        while let Some(there) = known.get(&path) {
+            if let Some(opened) = there.upgrade() {
+                return Ok((opened, false));
+            }
+            self.closed.wait(&mut known);
+        }
+        let inner = Some(open()?);
+        let opened = Arc::new(Opened { registry: self, path: path.clone(), inner });
+        known.insert(path, Arc::downgrade(&opened));
+        Ok((opened, true))
+    }
+}
+
+impl<T> Deref for Opened<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.inner.as_ref().expect("it is there until it is dropped")
+    }
+}
+
+impl<T> Drop for Opened<T> {
+    fn drop(&mut self) {
+        /// Forgets the image (A4), also if closing it panics.
+        struct Forget<'a, T: 'static>(&'a Opened<T>);
+        impl<T> Drop for Forget<'_, T> {
+            fn drop(&mut self) {
+                self.0.registry.open.lock().remove(&self.0.path);
+                self.0.registry.closed.notify_all();
+            }
+        }
+        let inner = self.inner.take();
+        let _forget = Forget(self);
+        drop(inner);
+    }
+}
+
+/// The one path of the image at `path`; `hint` says how to make one.
+pub(crate) fn image_at(path: &Path, hint: &str) -> Result<PathBuf, Failure> {
+    path.canonicalize().map_err(|error| {
+        let (status, hint) = match error.kind() {
+            std::io::ErrorKind::NotFound => (Status::NotFound, hint),
+            _ => (Status::Io, ""),
+        };
+        Failure::new(status, format!("cannot open drive {}: {error}{hint}", path.display()))
+    })
+}
+
+/// Opens the disk in an image; `what` begins what goes wrong.
+pub(crate) fn open_disk(path: &Path, options: OpenOptions, what: &str) -> Result<SimDisk, Failure> {
+    SimDisk::open_image(path, options).map_err(|error| {
+        let status = match &error {
+            ImageError::InUse { .. } => Status::Busy,
+            ImageError::Host { .. } => Status::Io,
+            _ => Status::Unsupported,
+        };
+        Failure::of(status, what, &error)
+    })
+}
+
+/// The layout of that name.
+pub(crate) fn layout_named(name: Option<&str>) -> Result<Option<Layout>, Failure> {
+    let asked = name.map(Layout::by_name).transpose();
+    asked.map_err(|error| Failure::of(Status::Invalid, "", &error))
+}
+
+/// Refuses a drive of layout `held` where `asked` is another.
+pub(crate) fn check_layout(
+    path: &Path,
+    held: Layout,
+    asked: Option<Layout>,
+) -> Result<(), Failure> {
+    match asked {
+        Some(asked) if asked != held => {
+            let recorded = held.name().to_owned();
+            let error = LayoutError::Other { recorded, asked: asked.name() };
+            let what = format!("cannot open drive {}: ", path.display());
+            Err(Failure::of(Status::Unsupported, &what, &error))
+        }
+        _ => Ok(()),
+    }
+}

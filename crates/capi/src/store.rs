@@ -1,0 +1,241 @@
+//! Stores: a drive whose files hold keys and values, and its keyspaces.
+//!
+//! A process opens a store once, as it does a drive: the handles share it, and the last of them, or of the
+//! keyspaces, batches and cursors of it, closes it.
+
+use crate::open::{Opened, Registry, check_layout, image_at, layout_named, open_disk};
+use crate::status::{Failure, Fuse, Status, guard};
+use crate::strings::{copy_out, give, handle, need_out, take, text};
+use imbrex::{Db, EngineError};
+use imbrex_clockwork::Runtime;
+use imbrex_disk_sim::OpenOptions;
+use imbrex_files::FilesError;
+use imbrex_layouts::{LayoutError, Stack, mount};
+use std::ffi::c_char;
+use std::path::Path;
+use std::sync::Arc;
+
+/// One flush and one compaction side by side.
+const WORKER_COUNT: usize = 2;
+
+/// A store that is open.
+#[derive(Debug)]
+pub struct Store {
+    shared: Arc<Opened<Shared>>,
+}
+
+/// A keyspace that is open.
+#[derive(Debug)]
+pub struct Keyspace {
+    // Before the store: letting go of it may need it.
+    pub(crate) inner: imbrex::Keyspace,
+    pub(crate) shared: Arc<Opened<Shared>>,
+}
+
+/// What all handles of a store share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    stack: Stack,
+    fuse: Fuse,
+}
+
+/// The stores that this process has open.
+static OPEN: Registry<Shared> = Registry::new();
+
+impl Shared {
+    /// Runs a call that may write, unless something is broken already.
+    pub(crate) fn writing<T>(
+        &self,
+        call: impl FnOnce(&Db) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        self.fuse.guard(|| call(&self.stack.db))
+    }
+}
+
+impl From<EngineError> for Failure {
+    fn from(error: EngineError) -> Failure {
+        let status = match &error {
+            _ if error.is_no_space() => Status::NoSpace,
+            EngineError::KeyLen { .. }
+            | EngineError::ValueLen { .. }
+            | EngineError::BatchLen { .. }
+            | EngineError::BadName { .. } => Status::Invalid,
+            EngineError::NoKeyspace { .. } => Status::NotFound,
+            EngineError::KeyspaceExists { .. } => Status::Exists,
+            EngineError::Corrupt { .. }
+            | EngineError::Files { source: FilesError::Corrupt { .. }, .. } => Status::Corrupt,
+            EngineError::Poisoned { .. }
+            | EngineError::Closed
+            | EngineError::Files { source: FilesError::Poisoned, .. } => Status::Poisoned,
+            EngineError::NoStore | EngineError::Version { .. } | EngineError::ReadOnly => {
+                Status::Unsupported
+            }
+            _ => Status::Io,
+        };
+        Failure::of(status, "", &error)
+    }
+}
+
+fn open_image(path: &Path) -> Result<Shared, Failure> {
+    let what = format!("cannot open drive {}: ", path.display());
+    let runtime = Runtime::threads(WORKER_COUNT);
+    let options = OpenOptions::default().clock(Arc::clone(&runtime.clock));
+    let disk = open_disk(path, options, &what)?;
+    let mounted = mount(Arc::new(disk), &runtime)
+        .map_err(|error| Failure::of(Status::Unsupported, &what, &error))?;
+    let stack = mounted.open(&runtime).map_err(|error| match error {
+        LayoutError::Engine { source, .. } => {
+            let failure = Failure::from(source);
+            Failure::new(failure.status, format!("{what}{}", failure.message))
+        }
+        error => Failure::of(Status::Unsupported, &what, &error),
+    })?;
+    Ok(Shared { stack, fuse: Fuse::default() })
+}
+
+/// Opens the store on the drive whose image is the file `image_path`, made by `imbrex drive create`.
+///
+/// `layout` names the layout that it must be formatted as; NULL takes any. A drive that has another one
+/// beside it (flash) cannot be opened here. What a process that died had acknowledged with `sync` is
+/// there. Give the store back with imbrex_store_close().
+///
+/// Cost: writes what the logs hold to tables.
+///
+/// Errors: IMBREX_STATUS_NOT_FOUND, IMBREX_STATUS_BUSY, IMBREX_STATUS_UNSUPPORTED, IMBREX_STATUS_CORRUPT, IMBREX_STATUS_IO.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_store_open(
+    image_path: *const c_char,
+    layout: *const c_char,
+    out: *mut *mut Store,
+) -> Status {
+    guard(|| {
+        need_out(out)?;
+        // SAFETY: strings, as the header's conventions say.
+        let (path, layout) = unsafe {
+            let layout = if layout.is_null() { None } else { Some(text(layout, "the layout")?) };
+            (Path::new(text(image_path, "the image's path")?), layout)
+        };
+        let asked = layout_named(layout)?;
+        let image = image_at(path, "; `imbrex drive create` makes a drive")?;
+        let (shared, _) = OPEN.open(image, || open_image(path))?;
+        check_layout(path, shared.stack.layout, asked)?;
+        // SAFETY: an out parameter, as the header's conventions say.
+        unsafe { give(out, Store { shared }) }
+    })
+}
+
+/// Makes everything written so far durable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_store_sync(store: *const Store) -> Status {
+    // SAFETY: a handle, as the header's conventions say.
+    unsafe { on_store(store, |db| Ok(db.sync()?)) }
+}
+
+/// Writes what is in memory to tables, durably.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_store_flush(store: *const Store) -> Status {
+    // SAFETY: a handle, as the header's conventions say.
+    unsafe { on_store(store, |db| Ok(db.flush()?)) }
+}
+
+/// Returns when no background work is due: what is full is in tables, and they are in shape.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_store_wait_idle(store: *const Store) -> Status {
+    // SAFETY: a handle, as the header's conventions say.
+    unsafe { on_store(store, |db| Ok(db.wait_idle()?)) }
+}
+
+/// Runs `call` on a store.
+///
+/// # Safety
+/// A handle, as the header's conventions say.
+unsafe fn on_store(store: *const Store, call: impl FnOnce(&Db) -> Result<(), Failure>) -> Status {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let store = unsafe { handle(store, "the store")? };
+        store.shared.writing(call)
+    })
+}
+
+/// A property of the store as text without a NUL: `stats`, `levels`, `write-amplification`,
+/// `memtable-bytes`, `block-cache-bytes`, `last-sequence`, `snapshots` or `background-error`.
+///
+/// `out_len_bytes` gets its length. If that is more than `len_bytes`, `buffer` has only its beginning:
+/// call again with a longer one.
+///
+/// Errors: IMBREX_STATUS_NOT_FOUND for any other name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_store_get_property(
+    store: *const Store,
+    name: *const c_char,
+    buffer: *mut u8,
+    len_bytes: usize,
+    out_len_bytes: *mut usize,
+) -> Status {
+    guard(|| {
+        // SAFETY: a handle and a string, as the header's conventions say.
+        let (store, name) = unsafe { (handle(store, "the store")?, text(name, "the name")?) };
+        let property = store.shared.stack.db.property(name).ok_or_else(|| {
+            Failure::new(Status::NotFound, format!("a store has no property {name:?}"))
+        })?;
+        // SAFETY: a buffer and an out parameter, as the header's conventions say.
+        unsafe { copy_out(property.as_bytes(), buffer, len_bytes, out_len_bytes) }
+    })
+}
+
+/// Makes everything durable and takes the handle back.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_store_close(store: *mut Store) -> Status {
+    guard(|| {
+        // SAFETY: a handle that is not used again, as the header's conventions say.
+        let Some(store) = (unsafe { take(store) }) else { return Ok(()) };
+        store.shared.writing(|db| Ok(db.sync()?))
+    })
+}
+
+/// Opens the keyspace `name`: an ordered map of its own in the store. With `create` it is made if there
+/// is none, durably, with the options of the drive's layout. "default" is always there. Give it back with
+/// imbrex_keyspace_close().
+///
+/// Errors: IMBREX_STATUS_NOT_FOUND.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_keyspace_open(
+    store: *const Store,
+    name: *const c_char,
+    create: bool,
+    out: *mut *mut Keyspace,
+) -> Status {
+    guard(|| {
+        need_out(out)?;
+        // SAFETY: a handle and a string, as the header's conventions say.
+        let (store, name) = unsafe { (handle(store, "the store")?, text(name, "the name")?) };
+        let shared = Arc::clone(&store.shared);
+        let inner = match shared.stack.db.keyspace(name) {
+            Err(EngineError::NoKeyspace { .. }) if create => shared.create(name)?,
+            found => found?,
+        };
+        // SAFETY: an out parameter, as the header's conventions say.
+        unsafe { give(out, Keyspace { inner, shared }) }
+    })
+}
+
+impl Shared {
+    fn create(&self, name: &str) -> Result<imbrex::Keyspace, Failure> {
+        let options = self.stack.layout.recipe(self.stack.drive.geometry()).options.keyspace;
+        self.writing(|db| match db.create_keyspace(name, options) {
+            // Another thread was faster.
+            Err(EngineError::KeyspaceExists { .. }) => Ok(db.keyspace(name)?),
+            made => Ok(made?),
+        })
+    }
+}
+
+/// Takes the keyspace back.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_keyspace_close(keyspace: *mut Keyspace) -> Status {
+    guard(|| {
+        // SAFETY: a handle that is not used again, as the header's conventions say.
+        drop(unsafe { take(keyspace) });
+        Ok(())
+    })
+}

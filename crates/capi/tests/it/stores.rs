@@ -1,0 +1,237 @@
+//! Stores through the C ABI: what they hold, who shares them, what is refused.
+
+use super::drives::{last_error, make, make_with};
+use imbrex_capi::{
+    Batch, Cursor, Entry, Keyspace, Status, Store, imbrex_batch_close, imbrex_batch_delete,
+    imbrex_batch_open, imbrex_batch_put, imbrex_batch_write, imbrex_cursor_close,
+    imbrex_cursor_next, imbrex_cursor_open, imbrex_cursor_seek, imbrex_delete, imbrex_get,
+    imbrex_keyspace_close, imbrex_keyspace_open, imbrex_put, imbrex_store_close,
+    imbrex_store_flush, imbrex_store_get_property, imbrex_store_open, imbrex_store_sync,
+    imbrex_store_wait_idle,
+};
+use imbrex_clockwork::fan_out;
+use imbrex_disk_sim::SimDisk;
+use std::ffi::{CStr, CString};
+use std::path::Path;
+use std::ptr::{null, null_mut};
+
+fn open_store(path: &Path) -> (Status, *mut Store) {
+    let path = CString::new(path.to_str().unwrap()).unwrap();
+    let mut store = null_mut();
+    // SAFETY: a string and an out parameter that live as long as the call.
+    let status = unsafe { imbrex_store_open(path.as_ptr(), null(), &raw mut store) };
+    (status, store)
+}
+
+/// A store on a new drive, or on the one that is there.
+fn store_at(path: &Path) -> *mut Store {
+    if !path.exists() {
+        make_with(path, "leveled-first-fit", true);
+    }
+    let (status, store) = open_store(path);
+    assert_eq!(status, Status::Ok, "{}", last_error());
+    store
+}
+
+fn keyspace_of(store: *mut Store, name: &CStr, create: bool) -> (Status, *mut Keyspace) {
+    let mut keyspace = null_mut();
+    // SAFETY: a handle that is open, a string, an out parameter.
+    let status = unsafe { imbrex_keyspace_open(store, name.as_ptr(), create, &raw mut keyspace) };
+    (status, keyspace)
+}
+
+/// Handles are shared by threads, as the header says.
+#[derive(Clone, Copy)]
+struct Shared(*mut Keyspace);
+// SAFETY: every call may be made from any thread with a keyspace's handle.
+unsafe impl Sync for Shared {}
+
+fn put(keyspace: *mut Keyspace, key: &[u8], value: &[u8], sync: bool) -> Status {
+    // SAFETY: a handle that is open, and buffers as long as said.
+    unsafe { imbrex_put(keyspace, key.as_ptr(), key.len(), value.as_ptr(), value.len(), sync) }
+}
+
+fn get(keyspace: *mut Keyspace, key: &[u8]) -> Result<Vec<u8>, Status> {
+    let mut buffer = vec![0; 4];
+    loop {
+        let mut len = 0;
+        // SAFETY: a handle that is open, and buffers as long as said.
+        let status = unsafe {
+            let (at, room) = (buffer.as_mut_ptr(), buffer.len());
+            imbrex_get(keyspace, key.as_ptr(), key.len(), at, room, &raw mut len)
+        };
+        match status {
+            Status::Ok if len > buffer.len() => buffer.resize(len, 0),
+            Status::Ok => return Ok(buffer[..len].to_vec()),
+            status => return Err(status),
+        }
+    }
+}
+
+fn keys_from(keyspace: *mut Keyspace, start: &[u8]) -> Vec<String> {
+    let mut cursor: *mut Cursor = null_mut();
+    let mut entry = Entry { key: null(), key_len_bytes: 0, value: null(), value_len_bytes: 0 };
+    let mut keys = Vec::new();
+    // SAFETY: handles that are open; an entry's bytes are the cursor's until its next call.
+    unsafe {
+        assert_eq!(imbrex_cursor_open(keyspace, &raw mut cursor), Status::Ok);
+        let mut status = imbrex_cursor_seek(cursor, start.as_ptr(), start.len(), &raw mut entry);
+        while status == Status::Ok && !entry.key.is_null() {
+            let key = std::slice::from_raw_parts(entry.key, entry.key_len_bytes);
+            keys.push(String::from_utf8_lossy(key).into_owned());
+            status = imbrex_cursor_next(cursor, &raw mut entry);
+        }
+        assert_eq!(status, Status::Ok, "{}", last_error());
+        assert_eq!(imbrex_cursor_next(cursor, &raw mut entry), Status::Ok, "it stays there");
+        assert!(entry.key.is_null());
+        assert_eq!(imbrex_cursor_close(cursor), Status::Ok);
+    }
+    keys
+}
+
+fn close(store: *mut Store, keyspaces: &[*mut Keyspace]) {
+    // SAFETY: handles that are open, and given back once.
+    unsafe {
+        assert_eq!(imbrex_store_close(store), Status::Ok, "{}", last_error());
+        for keyspace in keyspaces {
+            assert_eq!(imbrex_keyspace_close(*keyspace), Status::Ok);
+        }
+    }
+}
+
+#[test]
+fn what_was_put_is_there_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("drive");
+    let store = store_at(&path);
+    assert_eq!(keyspace_of(store, c"fruit", false).0, Status::NotFound);
+    let (_, fruit) = keyspace_of(store, c"fruit", true);
+    let (_, default) = keyspace_of(store, c"default", false);
+    assert_eq!(put(fruit, b"apple", b"red or green", false), Status::Ok);
+    assert_eq!(put(fruit, b"cherry", b"", true), Status::Ok);
+    assert_eq!(put(default, b"apple", b"a firm", false), Status::Ok);
+    assert_eq!(get(fruit, b"apple"), Ok(b"red or green".to_vec()));
+    assert_eq!(get(fruit, b"cherry"), Ok(vec![]));
+    assert_eq!(get(fruit, b"banana"), Err(Status::NotFound));
+    let long = vec![7; 1 << 20];
+    assert_eq!(put(fruit, b"melon", &long, false), Status::Ok);
+    close(store, &[default, fruit]);
+
+    let store = store_at(&path);
+    let (_, fruit) = keyspace_of(store, c"fruit", false);
+    assert_eq!(get(fruit, b"melon"), Ok(long));
+    assert_eq!(keys_from(fruit, b""), ["apple", "cherry", "melon"]);
+    assert_eq!(keys_from(fruit, b"b"), ["cherry", "melon"]);
+    assert_eq!(keys_from(fruit, b"n"), [""; 0]);
+    // SAFETY: handles that are open, and a buffer as long as said.
+    unsafe {
+        assert_eq!(imbrex_delete(fruit, b"cherry".as_ptr(), 6, true), Status::Ok);
+        assert_eq!(imbrex_store_sync(store), Status::Ok);
+        assert_eq!(imbrex_store_flush(store), Status::Ok);
+        assert_eq!(imbrex_store_wait_idle(store), Status::Ok);
+        let (mut text, mut len) = ([0_u8; 8], 0);
+        let name = c"last-sequence".as_ptr();
+        let got = imbrex_store_get_property(store, name, text.as_mut_ptr(), 8, &raw mut len);
+        assert_eq!((got, &text[..len]), (Status::Ok, &b"5"[..]));
+        let name = c"beauty".as_ptr();
+        let got = imbrex_store_get_property(store, name, text.as_mut_ptr(), 8, &raw mut len);
+        assert_eq!(got, Status::NotFound);
+    }
+    assert_eq!(keys_from(fruit, b""), ["apple", "melon"]);
+    close(store, &[fruit]);
+}
+
+#[test]
+fn a_batch_is_all_or_nothing_and_of_one_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let stores = ["one", "two"].map(|name| store_at(&dir.path().join(name)));
+    let [one, two] = stores.map(|store| keyspace_of(store, c"default", false).1);
+    assert_eq!(put(one, b"old", b"1", false), Status::Ok);
+    let mut batch: *mut Batch = null_mut();
+    let (key, value) = (b"new".as_ptr(), b"2".as_ptr());
+    // SAFETY: handles that are open, and buffers as long as said.
+    unsafe {
+        assert_eq!(imbrex_batch_open(&raw mut batch), Status::Ok);
+        assert_eq!(imbrex_batch_write(batch, true), Status::Ok, "nothing to do");
+        assert_eq!(imbrex_batch_put(batch, one, key, 3, value, 1), Status::Ok);
+        assert_eq!(imbrex_batch_delete(batch, one, b"old".as_ptr(), 3), Status::Ok);
+        assert_eq!(imbrex_batch_put(batch, two, key, 3, value, 1), Status::Invalid);
+        assert!(last_error().contains("another store"), "{}", last_error());
+        assert_eq!(imbrex_batch_put(batch, one, key, 0, value, 1), Status::Invalid);
+        assert_eq!(keys_from(one, b""), ["old"]);
+        assert_eq!(imbrex_batch_write(batch, true), Status::Ok);
+        assert_eq!(keys_from(one, b""), ["new"]);
+        assert_eq!(imbrex_batch_put(batch, two, key, 3, value, 1), Status::Ok, "it is empty");
+        assert_eq!(imbrex_batch_close(batch), Status::Ok);
+    }
+    assert_eq!(keys_from(two, b""), [""; 0]);
+    close(stores[0], &[one]);
+    close(stores[1], &[two]);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let check = |path: &Path, expected, says: &str| {
+        assert_eq!(open_store(path).0, expected, "{}", last_error());
+        assert!(last_error().contains(says), "{:?} does not say {says:?}", last_error());
+    };
+    check(&at("none"), Status::NotFound, "imbrex drive create");
+    std::fs::write(at("text"), "no drive at all").unwrap();
+    check(&at("text"), Status::Unsupported, "not an Imbrex drive image");
+    let store = store_at(&at("drive"));
+    let (_, keyspace) = keyspace_of(store, c"default", false);
+    let huge = vec![b'k'; (1 << 16) + 1];
+    assert_eq!(put(keyspace, &huge, b"", false), Status::Invalid);
+    assert!(last_error().contains("1 to 65536 bytes"), "{}", last_error());
+    assert_eq!(put(keyspace, &huge[1..], b"long", false), Status::Ok);
+    assert_eq!(get(keyspace, &huge[1..]), Ok(b"long".to_vec()));
+    assert_eq!(put(keyspace, b"", b"", false), Status::Invalid);
+    assert_eq!(get(keyspace, b""), Err(Status::Invalid));
+    assert_eq!(put(null_mut(), b"key", b"", false), Status::Invalid);
+    assert_eq!(keyspace_of(store, c"\n", true).0, Status::Invalid);
+    assert_eq!(keyspace_of(null_mut(), c"default", false).0, Status::Invalid);
+    close(store, &[keyspace]);
+    close(null_mut(), &[null_mut()]);
+    // What a file system is on is not a store, and is not made one.
+    make(&at("files"), "leveled-zones");
+    assert_eq!(super::drives::fill(&at("files")), Status::Ok);
+    check(&at("files"), Status::Corrupt, "files");
+}
+
+#[test]
+fn threads_share_a_store_that_is_closed_and_opened_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("drive");
+    let first = store_at(&path);
+    let (_, keyspace) = keyspace_of(first, c"default", false);
+    // What another process would meet.
+    let error = SimDisk::open_image(&path, Default::default()).unwrap_err();
+    assert!(matches!(error, imbrex_disk_sim::ImageError::InUse { .. }), "{error}");
+    // A keyspace keeps the store open.
+    close(first, &[]);
+    let shared = Shared(keyspace);
+    let writers: Vec<u32> = (0..8).collect();
+    fan_out(8, &writers, |writer| {
+        let shared = &shared;
+        for count in 0..200 {
+            let key = format!("{writer} {count:03}");
+            assert_eq!(put(shared.0, key.as_bytes(), key.as_bytes(), count % 50 == 0), Status::Ok);
+            assert_eq!(get(shared.0, key.as_bytes()), Ok(key.into_bytes()));
+        }
+    });
+    assert_eq!(keys_from(keyspace, b"").len(), 1600);
+    close(null_mut(), &[keyspace]);
+    // A4: whoever comes while somebody else closes waits.
+    fan_out(8, &writers, |writer| {
+        for _ in 0..10 {
+            let store = store_at(&path);
+            let (_, keyspace) = keyspace_of(store, c"default", false);
+            let key = format!("{writer} 199");
+            assert_eq!(get(keyspace, key.as_bytes()), Ok(key.into_bytes()));
+            close(store, &[keyspace]);
+        }
+    });
+    SimDisk::open_image(&path, Default::default()).unwrap();
+}
