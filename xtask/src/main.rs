@@ -81,16 +81,30 @@ enum Chore {
     /// Runs RocksDB or LevelDB on emulated drives, killed and cut off from their power at random, and
     /// checks that nothing is lost.
     Stress(stress::StressArgs),
-    /// Runs YCSB's workloads on the system's Redis server by `imbrex ycsb`.
+    /// Runs YCSB's workloads on the system's Redis server by `imbrex ycsb`, and the original YCSB on our
+    /// store: builds and tests adapters/ycsb, and lets one runner read what the other has loaded.
     ///
     /// Installs what is missing where it may; else it fails, naming the packages.
-    Ycsb,
+    Ycsb {
+        #[command(subcommand)]
+        what: Option<YcsbChore>,
+    },
     /// Runs `imbrex bench`, optimised. All arguments go to it.
     Bench {
         /// Arguments for `imbrex bench`, such as `--benchmarks=fillrandom --num 100000`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
         args: Vec<String>,
     },
+}
+
+/// What else is done with YCSB.
+#[derive(Subcommand)]
+enum YcsbChore {
+    /// Runs YCSB's own property files in both runners, on our store and on a Redis server, and prints what
+    /// they measured side by side, as Markdown.
+    ///
+    /// Takes about 80 s a round for each store at 8 s a run.
+    Compare(ycsb::compare::CompareArgs),
 }
 
 fn main() -> ExitCode {
@@ -119,7 +133,8 @@ fn run() -> Result<()> {
         Chore::Filesystems(args) => filesystems::run(&root, &args),
         Chore::Databases(args) => databases::run(&root, &args),
         Chore::Stress(args) => stress::run(&root, &args),
-        Chore::Ycsb => ycsb::run(&root, false),
+        Chore::Ycsb { what: None } => ycsb::run(&root, false),
+        Chore::Ycsb { what: Some(YcsbChore::Compare(args)) } => ycsb::compare::run(&root, &args),
         Chore::Bench { args } => cargo::Cargo::new(&root)
             .args(["run", "--release", "--package", "imbrex-cli", "--", "bench"])
             .args(args.iter().map(String::as_str))

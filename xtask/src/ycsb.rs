@@ -1,10 +1,14 @@
-//! YCSB's workloads on the system's Redis server: `imbrex ycsb` against what it did not write itself.
+//! YCSB against what we did not write: its workloads by `imbrex ycsb` on the system's Redis server, and the
+//! original YCSB on our store (`original`).
 //!
 //! ```text
 //!   redis-server on a unix socket   <--  imbrex ycsb load, run    six workloads, closed and open loop
 //!                                   <--  redis-cli                what was loaded is what YCSB loads
 //!                    killed in the middle of a run: the figures so far, and an error
 //! ```
+
+pub(crate) mod compare;
+mod original;
 
 use crate::cargo::Cargo;
 use crate::packages::{self, Need};
@@ -47,12 +51,24 @@ const WORKLOADS: [(&str, &[&str]); 6] = [
 
 const RECORD_COUNT: u64 = 2_000;
 
-/// Runs every workload; `may_skip` decides whether missing packages end the run.
+/// Runs everything; `may_skip` decides whether missing packages end the run.
 pub(crate) fn run(root: &Path, may_skip: bool) -> Result<()> {
+    on_redis(root, may_skip)?;
+    original::run(root, may_skip)
+}
+
+/// Builds `imbrex` and the C API, together: cargo would build what both need once for each choice of them.
+fn build(root: &Path) -> Result<()> {
+    let build = ["build", "--release", "--package", "imbrex-capi", "--package", "imbrex-cli"];
+    Cargo::new(root).args(build).run()
+}
+
+/// Every workload by `imbrex` on a server.
+fn on_redis(root: &Path, may_skip: bool) -> Result<()> {
     if !packages::provide(&NEEDS, "YCSB on a Redis server was not tested", may_skip)? {
         return Ok(());
     }
-    Cargo::new(root).args(["build", "--release", "--package", "imbrex-cli"]).run()?;
+    build(root)?;
     // A socket's path is short, and a clone may lie deep.
     let dir = tempfile::tempdir().context("cannot make a directory for a server")?;
     let imbrex = root.join("target/release/imbrex");
@@ -72,10 +88,16 @@ struct Server {
 
 impl Server {
     fn start(dir: &Path) -> Result<Server> {
+        Server::on_port(dir, 0)
+    }
+
+    /// One that also listens at a port of this machine, for clients that know no sockets of files; 0 for none.
+    fn on_port(dir: &Path, port: u16) -> Result<Server> {
         let socket = dir.join("redis.sock");
         let _ = std::fs::remove_file(&socket);
         let mut child = Command::new("redis-server")
-            .args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"])
+            .args(["--save", "", "--appendonly", "no", "--bind", "127.0.0.1"])
+            .args(["--port", &port.to_string(), "--unixsocket"])
             .arg(&socket)
             .current_dir(dir)
             .stdin(Stdio::null())

@@ -3,10 +3,10 @@
 //! A process opens a drive once, however often it is asked to: the handles share it, and the last of
 //! them, or of the files open on it, closes it.
 
-use crate::open::{Opened, Registry, check_layout, image_at, layout_named, open_disk};
+use crate::open::{Opened, Registry, Workers, check_layout, image_at, layout_named, open_disk};
 use crate::status::{Failure, Fuse, Status, guard};
 use crate::strings::{give, handle, put, take, text};
-use imbrex_clockwork::{Prng, Runtime, unix_time_s};
+use imbrex_clockwork::{Prng, unix_time_s};
 use imbrex_disk::{Blocks, Disk};
 use imbrex_disk_sim::OpenOptions;
 use imbrex_files::FileLayer;
@@ -35,6 +35,8 @@ pub(crate) struct Shared {
     /// The files, for their counters.
     layer: FileLayer,
     fuse: Fuse,
+    // After all that uses them.
+    _workers: Workers,
 }
 
 /// The drives that this process has open.
@@ -89,7 +91,7 @@ fn open_image(path: &Path, cut: Option<PowerCut>) -> Result<Shared, Failure> {
     if let Some(cut) = cut {
         disk.lose_power_after(cut.after_event_count, Prng::new(cut.seed));
     }
-    let runtime = Runtime::threads(WORKER_COUNT);
+    let (workers, runtime) = Workers::start(WORKER_COUNT);
     let mounted = mount(Arc::new(disk), &runtime)
         .map_err(|error| Failure::of(Status::Unsupported, &what, &error))?;
     let files = Arc::new(mounted.files.clone());
@@ -99,7 +101,7 @@ fn open_image(path: &Path, cut: Option<PowerCut>) -> Result<Shared, Failure> {
     })?;
     runtime.scheduler.spawn(mounted.files.clean_job());
     let (layout, disk, layer) = (mounted.layout, mounted.disk, mounted.files);
-    Ok(Shared { fs, layout, disk, layer, fuse: Fuse::default() })
+    Ok(Shared { fs, layout, disk, layer, fuse: Fuse::default(), _workers: workers })
 }
 
 /// Opens the drive whose image is the file `image_path`, made by `imbrex drive create --no-store`.

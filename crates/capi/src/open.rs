@@ -11,6 +11,7 @@
 //!   A4  An image is forgotten after it is closed: who opens it next never meets its own process in the way.
 
 use crate::status::{Failure, Status};
+use imbrex_clockwork::{Runtime, ThreadScheduler, WallClock};
 use imbrex_disk_sim::{ImageError, OpenOptions, SimDisk};
 use imbrex_layouts::{Layout, LayoutError};
 use parking_lot::{Condvar, Mutex};
@@ -81,6 +82,26 @@ impl<T> Drop for Opened<T> {
         let inner = self.inner.take();
         let _forget = Forget(self);
         drop(inner);
+    }
+}
+
+/// The threads for a drive's background work. Once dropped they have ended, and hold nothing of the drive:
+/// a job may hold its files for a moment longer than the store does (A4).
+#[derive(Debug)]
+pub(crate) struct Workers(Arc<ThreadScheduler>);
+
+impl Workers {
+    /// So many threads, and the runtime that uses them.
+    pub(crate) fn start(count: usize) -> (Workers, Runtime) {
+        let scheduler = Arc::new(ThreadScheduler::new(count));
+        let clock = Arc::new(WallClock::new());
+        (Workers(Arc::clone(&scheduler)), Runtime { clock, scheduler })
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.0.stop();
     }
 }
 

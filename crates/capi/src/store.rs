@@ -3,11 +3,10 @@
 //! A process opens a store once, as it does a drive: the handles share it, and the last of them, or of the
 //! keyspaces, batches and cursors of it, closes it.
 
-use crate::open::{Opened, Registry, check_layout, image_at, layout_named, open_disk};
+use crate::open::{Opened, Registry, Workers, check_layout, image_at, layout_named, open_disk};
 use crate::status::{Failure, Fuse, Status, guard};
 use crate::strings::{copy_out, give, handle, need_out, take, text};
 use imbrex::{Db, EngineError};
-use imbrex_clockwork::Runtime;
 use imbrex_disk_sim::OpenOptions;
 use imbrex_files::FilesError;
 use imbrex_layouts::{LayoutError, Stack, mount};
@@ -37,6 +36,8 @@ pub struct Keyspace {
 pub(crate) struct Shared {
     stack: Stack,
     fuse: Fuse,
+    // After all that uses them.
+    _workers: Workers,
 }
 
 /// The stores that this process has open.
@@ -78,7 +79,7 @@ impl From<EngineError> for Failure {
 
 fn open_image(path: &Path) -> Result<Shared, Failure> {
     let what = format!("cannot open drive {}: ", path.display());
-    let runtime = Runtime::threads(WORKER_COUNT);
+    let (workers, runtime) = Workers::start(WORKER_COUNT);
     let options = OpenOptions::default().clock(Arc::clone(&runtime.clock));
     let disk = open_disk(path, options, &what)?;
     let mounted = mount(Arc::new(disk), &runtime)
@@ -90,7 +91,7 @@ fn open_image(path: &Path) -> Result<Shared, Failure> {
         }
         error => Failure::of(Status::Unsupported, &what, &error),
     })?;
-    Ok(Shared { stack, fuse: Fuse::default() })
+    Ok(Shared { stack, fuse: Fuse::default(), _workers: workers })
 }
 
 /// Opens the store on the drive whose image is the file `image_path`, made by `imbrex drive create`.

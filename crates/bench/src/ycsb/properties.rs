@@ -262,6 +262,8 @@ impl Properties {
 /// What is read, here or by the arrivals; in order.
 const KNOWN: &[&str] = &[
     "arrivalgenerator",
+    "arrivals.rate",
+    "arrivals.seed",
     "core_workload_insertion_keep_going_on_error",
     "core_workload_insertion_retry_interval",
     "core_workload_insertion_retry_limit",
@@ -285,6 +287,9 @@ const KNOWN: &[&str] = &[
     "histogram.buckets",
     "hotspotdatafraction",
     "hotspotopnfraction",
+    "imbrex.drive",
+    "imbrex.library",
+    "imbrex.sync",
     "insertcount",
     "insertorder",
     "insertproportion",

@@ -31,6 +31,7 @@ use crate::stand::{Room, Stand, StandPlan};
 use crate::watch::Phase;
 use imbrex::WriteOptions;
 use imbrex_clockwork::{Clock, Prng, VirtualWorld, WallClock, fan_out};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -71,15 +72,34 @@ pub fn ycsb(
     let run = Run { options, workload: &workload, settings: &settings, watch };
     let arrivals = if is_open { Some(run.arrivals(phase, properties)?) } else { None };
     match server(properties)? {
-        None => run.on_own(phase, arrivals),
+        None => run.on_own(phase, arrivals, &own_options(options, properties)?),
         Some(server) => run.on_server(phase, arrivals, &server),
     }
+}
+
+/// What the flags say of our own store, and what properties say where the flags say nothing.
+fn own_options(
+    options: &YcsbOptions,
+    properties: &Properties,
+) -> Result<YcsbOptions, PropertyError> {
+    let mut own = options.clone();
+    own.sync |= properties.flag("imbrex.sync", false)?;
+    let stand = &mut own.stand;
+    if stand.drive.is_none() && stand.image.is_none() {
+        stand.drive = properties.get("imbrex.drive").map(str::to_owned);
+        if stand.drive.as_ref().is_some_and(|path| !Path::new(path).is_file()) {
+            let problem = "there is no such image; `imbrex drive create` makes one";
+            return Err(properties.wrong("imbrex.drive", problem));
+        }
+    }
+    Ok(own)
 }
 
 /// The server that the property `db` names; none for our own store.
 fn server(properties: &Properties) -> Result<Option<RedisServer>, BenchError> {
     let url = match properties.get("db") {
-        None | Some("imbrex") => return Ok(None),
+        // The second is our class for the original YCSB.
+        None | Some("imbrex" | "imbrex.ycsb.ImbrexDb") => return Ok(None),
         // YCSB's class, with the properties of YCSB's binding.
         Some("redis" | "site.ycsb.db.RedisClient") => {
             let host = properties.get("redis.host").unwrap_or("127.0.0.1");
@@ -139,12 +159,17 @@ impl Run<'_> {
     ) -> Result<(Arrivals, String), BenchError> {
         let get = |key: &str| properties.get(key).map(str::to_owned);
         let model = ArrivalModel::from_properties(&get)?;
-        let rate = self.settings.target_per_s;
+        let rate = self.arrival_rate(properties)?;
         let is_recorded = matches!(model, ArrivalModel::Recorded(_));
-        if rate == 0 && !is_recorded {
-            let what = format!("{model} arrivals need the property target: operations a second");
+        if rate.is_none() && !is_recorded {
+            let what = format!(
+                "{model} arrivals need the property arrivals.rate (or target): operations a second"
+            );
             return Err(PropertyError::Contradiction(what).into());
         }
+        let rate = rate.unwrap_or(1.0);
+        let expected = "a whole number from 0 to 2^64 - 1";
+        let seed = properties.parsed("arrivals.seed", self.options.seed, expected)?;
         let end = match (self.asked_ops(phase), self.settings.max_execution_s) {
             (ops @ 1.., _) => ArrivalEnd::Operations(ops),
             (0, seconds @ 1..) => ArrivalEnd::Duration { ns: seconds.saturating_mul(SECOND_NS) },
@@ -153,12 +178,29 @@ impl Run<'_> {
                 return Err(PropertyError::Contradiction(what.to_owned()).into());
             }
         };
-        let series = model.series(rate.max(1) as f64, end, self.options.seed)?;
+        let series = model.series(rate, end, seed)?;
         let name = match is_recorded {
             true => format!("arrivals: {model}"),
             false => format!("arrivals: {model}, {rate} ops/s"),
         };
         Ok((Box::new(series), name))
+    }
+
+    /// The mean rate of arrivals, under the name that the original YCSB leaves to workloads or under
+    /// the one that its clients know.
+    fn arrival_rate(self, properties: &Properties) -> Result<Option<f64>, PropertyError> {
+        let target = (self.settings.target_per_s > 0).then_some(self.settings.target_per_s as f64);
+        let rate = match properties.get("arrivals.rate") {
+            None => return Ok(target),
+            Some(_) => properties.parsed("arrivals.rate", 0.0, "operations a second")?,
+        };
+        match target {
+            None => Ok(Some(rate)),
+            Some(target) => Err(PropertyError::Contradiction(format!(
+                "arrivals.rate={rate} and target={target}: say one of them, arrivals.rate if the \
+                 original YCSB is to run it too"
+            ))),
+        }
     }
 
     /// How many operations all clients are to do; 0 for no end.
@@ -169,13 +211,13 @@ impl Run<'_> {
         }
     }
 
-    /// On our own store, which `arrivals` may pace.
+    /// On our own store as `options` have it, which `arrivals` may pace.
     fn on_own(
         self,
         phase: YcsbPhase,
         arrivals: Option<(Arrivals, String)>,
+        options: &YcsbOptions,
     ) -> Result<YcsbReport, BenchError> {
-        let options = self.options;
         let mode = options.mode.unwrap_or(Mode::Virtual);
         let table = self.workload.table.as_str();
         let room = match phase {

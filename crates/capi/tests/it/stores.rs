@@ -229,7 +229,8 @@ fn threads_share_a_store_that_is_closed_and_opened_again() {
             let store = store_at(&path);
             let (_, keyspace) = keyspace_of(store, c"default", false);
             let key = format!("{writer} 199");
-            assert_eq!(get(keyspace, key.as_bytes()), Ok(key.into_bytes()));
+            assert_eq!(get(keyspace, key.as_bytes()), Ok(key.clone().into_bytes()));
+            assert_eq!(put(keyspace, key.as_bytes(), key.as_bytes(), false), Status::Ok);
             close(store, &[keyspace]);
         }
     });

@@ -111,6 +111,35 @@ fn what_was_loaded_into_an_image_is_there_for_later_runs() {
 }
 
 #[test]
+fn a_file_for_the_original_ycsb_says_all_that_it_needs_here() {
+    let drive = Drive::new();
+    let whole = format!(
+        "{}workload=imbrex.ycsb.ArrivalWorkload\ndb=imbrex.ycsb.ImbrexDb\nimbrex.drive={}\n\
+         imbrex.library=/nowhere/lib.so\nimbrex.sync=true\narrivalgenerator=poisson\n\
+         arrivals.rate=100.5\narrivals.seed=7\n",
+        WORKLOADS[1].1,
+        drive.path_str()
+    );
+    let file = write(drive.dir.path(), "both", &whole);
+    imbrex(&["ycsb", "load", "-P", &file]).ok();
+    let run = |more: &[&str]| {
+        let ran = imbrex(&[&["ycsb", "run", "-P", &file, "--format", "json"], more].concat());
+        assert!(!ran.stderr.contains("warning"), "{}", ran.stderr);
+        ran.json()["schedule"]["offered_per_second"].as_f64().unwrap()
+    };
+    let offered = run(&[]);
+    assert!((80.0..125.0).contains(&offered), "{offered}");
+    assert_eq!(run(&["--seed", "2"]), offered, "the series has its own seed");
+    assert_ne!(run(&["-p", "arrivals.seed=8"]), offered);
+    let bad = |args: &[&str]| imbrex(&[&["ycsb", "run", "-P", &file], args].concat());
+    bad(&["--target", "5"]).fails(2, &["arrivals.rate=100.5", "target=5", "one of them"]);
+    bad(&["-p", "arrivals.rate=many"]).fails(2, &["arrivals.rate=many", "operations a second"]);
+    bad(&["-p", "arrivals.rate=0"]).fails(2, &["rate"]);
+    bad(&["-p", "arrivals.seed=-1"]).fails(2, &["arrivals.seed=-1", "2^64"]);
+    bad(&["-p", "imbrex.drive=/nowhere/d"]).fails(2, &["imbrex.drive=/nowhere/d", "create"]);
+}
+
+#[test]
 fn a_schedule_is_told_in_every_form() {
     let dir = tempfile::tempdir().unwrap();
     let file = write(dir.path(), "b", WORKLOADS[1].1);
@@ -184,7 +213,7 @@ fn what_cannot_be_run_says_why() {
     bad(&["-p", "workload=site.ycsb.workloads.RestWorkload"]).fails(2, &["CoreWorkload"]);
     bad(&["-p", "requestdistribution=gauss"]).fails(2, &["requestdistribution=gauss", "zipfian"]);
     bad(&["--threads", "0"]).fails(2, &["threadcount=0"]);
-    bad(&["-p", "arrivalgenerator=poisson"]).fails(2, &["poisson", "target"]);
+    bad(&["-p", "arrivalgenerator=poisson"]).fails(2, &["poisson", "arrivals.rate", "target"]);
     bad(&["-p", "arrivalgenerator=bursty", "--target", "5"]).fails(2, &["bursty", "selfsimilar"]);
     bad(&["-p", "arrivalgenerator=selfsimilar", "-p", "ss.bias=0.5", "--target", "5"])
         .fails(2, &["bias of 0.5"]);

@@ -19,7 +19,7 @@ final class StoreLibrary {
   static final int CORRUPT = 10;
 
   private static final String NAME = "imbrex_capi";
-  private static boolean isLoaded;
+  private static String loadedFrom;
 
   private StoreLibrary() {}
 
@@ -51,7 +51,8 @@ final class StoreLibrary {
 
   /** Loads the library, once; {@code path} is null where the system or JNA shall find it. */
   static synchronized void load(String path) throws DBException {
-    if (isLoaded) {
+    String what = path == null ? NAME : path;
+    if (what.equals(loadedFrom)) {
       return;
     }
     if (Native.POINTER_SIZE != Long.BYTES) {
@@ -59,9 +60,8 @@ final class StoreLibrary {
     }
     try {
       Map<String, Object> options = Map.of(Library.OPTION_STRING_ENCODING, "UTF-8");
-      String what = path == null ? NAME : path;
       Native.register(StoreLibrary.class, NativeLibrary.getInstance(what, options));
-      isLoaded = true;
+      loadedFrom = what;
     } catch (UnsatisfiedLinkError e) {
       String where = path == null ? "no property " + ImbrexDb.LIBRARY + " names it" : path;
       String why = String.valueOf(e.getMessage()).lines().findFirst().orElse("");

@@ -1,0 +1,413 @@
+//! The two runners side by side: `imbrex ycsb` and the original, YCSB's own six property files, our store
+//! and a Redis server. Prints Markdown.
+//!
+//! ```text
+//!   round      store      workload     runner, the first one changes from round to round
+//!   1 .. n  x  2       x  A .. F    x  imbrex, java     closed loop: operations a second
+//!                                                       open loop:   intended latencies, one series for both
+//! ```
+//!
+//! Every run starts from the same content: a copy of a drive that was loaded once, or a server loaded anew.
+//! Ratios are of two runs of one round; the noise is what the rounds of one runner differ by.
+//!
+//! Not here: YCSB's files and its Redis binding, which are taken from an unpacked release of it.
+
+use super::Server;
+use super::original::Original;
+use crate::packages;
+use crate::program::said;
+use anyhow::{Context, Result, ensure};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// How the runners are compared.
+#[derive(clap::Args, Debug)]
+pub(crate) struct CompareArgs {
+    /// An unpacked release of YCSB 0.17.0: its workloads/ and redis-binding/lib/ are used
+    #[arg(long, value_name = "DIR")]
+    ycsb: PathBuf,
+    /// How often each run is done
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// How long a run is meant to be
+    #[arg(long, default_value_t = 8)]
+    seconds: u64,
+    /// The port of this machine that a Redis server may use
+    #[arg(long, default_value_t = 16_379)]
+    port: u16,
+    /// Only this store: imbrex or redis
+    #[arg(long)]
+    only: Option<String>,
+}
+
+const THREADS: &str = "4";
+
+/// A store to compare the runners on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Store {
+    Imbrex,
+    Redis,
+}
+
+/// A workload: the operation whose latencies are told, and the rate of its open loop on either store.
+struct Workload {
+    letter: char,
+    operation: &'static str,
+    rate_per_s: u64,
+}
+
+const fn workload(letter: char, operation: &'static str, rate_per_s: u64) -> Workload {
+    Workload { letter, operation, rate_per_s }
+}
+
+const WORKLOADS: [Workload; 6] = [
+    workload('a', "READ", 1000),
+    workload('b', "READ", 1000),
+    workload('c', "READ", 1000),
+    workload('d', "READ", 1000),
+    // A scan of 50 records is 51 requests of a Redis server.
+    workload('e', "SCAN", 100),
+    workload('f', "READ", 1000),
+];
+
+const PERCENTILES: [(&str, &str); 3] = [("50", "50th"), ("95", "95th"), ("99", "99th")];
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Runner {
+    Imbrex,
+    Java,
+}
+
+/// What one run measured.
+#[derive(Clone, Debug, Default)]
+struct Figures {
+    /// As printed.
+    ops_per_s: f64,
+    /// The median of its seconds from the third on: without start and warm-up.
+    settled_ops_per_s: f64,
+    /// Intended, of the open loop.
+    percentiles_us: Vec<f64>,
+    /// Whether arrivals were started in time.
+    is_kept: bool,
+}
+
+/// Where it all happens.
+struct Ground<'a> {
+    args: &'a CompareArgs,
+    original: Original,
+    dir: PathBuf,
+    /// A drive that is loaded, to copy.
+    loaded: PathBuf,
+}
+
+/// Compares the runners and prints what came out.
+pub(crate) fn run(root: &Path, args: &CompareArgs) -> Result<()> {
+    let file = args.ycsb.join("workloads/workloada");
+    ensure!(file.is_file(), "no {}: --ycsb names an unpacked release of YCSB", file.display());
+    packages::provide(&super::NEEDS, "", false)?;
+    let original = Original::build(root, false)?.context("what is missing ends the run")?;
+    let dir = tempfile::tempdir().context("cannot make a directory for drives")?;
+    original.verified(&original.drive(&dir.path().join("tests"))?, false)?;
+    let loaded = original.drive(&dir.path().join("loaded"))?;
+    let ground = Ground { args, original, dir: dir.path().to_owned(), loaded };
+    let load = ["--drive".as_ref(), ground.loaded.as_os_str()];
+    said(ground.rust("load", 'a').args(load).args(["-p", "recordcount=100000"]))?;
+    for store in [Store::Imbrex, Store::Redis] {
+        if args.only.as_ref().is_some_and(|only| only != store.name()) {
+            continue;
+        }
+        let mut rows = Vec::new();
+        for workload in &WORKLOADS {
+            rows.push(ground.workload(store, workload)?);
+        }
+        print_rows(store, &rows);
+    }
+    Ok(())
+}
+
+/// All rounds of a workload: those of `imbrex`, and those of the original.
+struct Row<'a> {
+    workload: &'a Workload,
+    operation_count: u64,
+    rust: Vec<Figures>,
+    java: Vec<Figures>,
+}
+
+impl Row<'_> {
+    /// One figure of all rounds, as cells of a table.
+    fn compared(&self, of: impl Fn(&Figures) -> f64) -> String {
+        let rust: Vec<f64> = self.rust.iter().map(&of).collect();
+        let java: Vec<f64> = self.java.iter().map(&of).collect();
+        compared(&rust, &java)
+    }
+}
+
+impl Store {
+    fn name(self) -> &'static str {
+        match self {
+            Store::Imbrex => "imbrex",
+            Store::Redis => "redis",
+        }
+    }
+
+    fn record_count(self) -> u64 {
+        match self {
+            Store::Imbrex => 100_000,
+            Store::Redis => 20_000,
+        }
+    }
+}
+
+impl Ground<'_> {
+    fn file(&self, letter: char) -> PathBuf {
+        self.args.ycsb.join(format!("workloads/workload{letter}"))
+    }
+
+    fn rust(&self, phase: &str, letter: char) -> Command {
+        let mut rust = Command::new(&self.original.imbrex);
+        rust.args(["ycsb", phase, "--mode", "threads", "-P"]).arg(self.file(letter));
+        rust
+    }
+
+    fn workload<'a>(&self, store: Store, workload: &'a Workload) -> Result<Row<'a>> {
+        // As many operations as `imbrex` does in that time, for both.
+        let probe = self.one(store, workload, Runner::Imbrex, &["operationcount=4000"])?;
+        let rate = figure_of(&probe, "[OVERALL], Throughput(ops/sec), ")?;
+        let operation_count = (rate * self.args.seconds as f64) as u64 / 1000 * 1000 + 1000;
+        let mut row = Row { workload, operation_count, rust: Vec::new(), java: Vec::new() };
+        for round in 0..self.args.rounds {
+            let mut runners = [Runner::Imbrex, Runner::Java];
+            if round % 2 == 1 {
+                runners.reverse();
+            }
+            for runner in runners {
+                let figures = self.figures(store, workload, runner, operation_count)?;
+                match runner {
+                    Runner::Imbrex => row.rust.push(figures),
+                    Runner::Java => row.java.push(figures),
+                }
+            }
+            eprintln!(
+                "{} {} round {}: imbrex {:.0}/s, java {:.0}/s",
+                store.name(),
+                workload.letter,
+                round + 1,
+                row.rust[round].ops_per_s,
+                row.java[round].ops_per_s
+            );
+        }
+        Ok(row)
+    }
+
+    fn figures(
+        &self,
+        store: Store,
+        workload: &Workload,
+        runner: Runner,
+        operation_count: u64,
+    ) -> Result<Figures> {
+        let count = format!("operationcount={operation_count}");
+        let closed = self.one(store, workload, runner, &[&count, "status.interval=1"])?;
+        let open_count = format!("operationcount={}", workload.rate_per_s * self.args.seconds);
+        let rate = format!("arrivals.rate={}", workload.rate_per_s);
+        let open = [
+            open_count.as_str(),
+            rate.as_str(),
+            "workload=imbrex.ycsb.ArrivalWorkload",
+            "arrivalgenerator=poisson",
+            "measurement.interval=both",
+            "hdrhistogram.percentiles=50,95,99",
+        ];
+        let open = self.one(store, workload, runner, &open)?;
+        let percentile = |(_, name): &(&str, &str)| {
+            let start = format!("[Intended-{}], {name}PercentileLatency(us), ", workload.operation);
+            figure_of(&open, &start)
+        };
+        Ok(Figures {
+            ops_per_s: figure_of(&closed, "[OVERALL], Throughput(ops/sec), ")?,
+            settled_ops_per_s: settled(&closed),
+            percentiles_us: PERCENTILES.iter().map(percentile).collect::<Result<_>>()?,
+            is_kept: !open.contains("NOT kept"),
+        })
+    }
+
+    /// One run from the same content as ever; all that it said.
+    fn one(
+        &self,
+        store: Store,
+        workload: &Workload,
+        runner: Runner,
+        properties: &[&str],
+    ) -> Result<String> {
+        let mut server = None;
+        let drive = self.dir.join("drive");
+        let mut all = vec![format!("recordcount={}", store.record_count())];
+        match store {
+            Store::Imbrex => {
+                let mut copy = Command::new("cp");
+                said(copy.arg("--sparse=always").arg(&self.loaded).arg(&drive))?;
+            }
+            Store::Redis => {
+                server = Some(Server::on_port(&self.dir, self.args.port)?);
+                all.push("redis.host=127.0.0.1".to_owned());
+                all.push(format!("redis.port={}", self.args.port));
+                let mut load = self.rust("load", workload.letter);
+                said(with(load.args(["--db", "redis", "--threads", THREADS]), &all))?;
+            }
+        }
+        all.extend(properties.iter().map(|&property| property.to_owned()));
+        let mut command = match (runner, store) {
+            (Runner::Imbrex, _) => {
+                let mut rust = self.rust("run", workload.letter);
+                match store {
+                    Store::Imbrex => rust.arg("--drive").arg(&drive),
+                    Store::Redis => rust.args(["--db", "redis"]),
+                };
+                rust.args(["--settle", "false", "--threads", THREADS, "-s"]);
+                rust
+            }
+            (Runner::Java, store) => {
+                let mut java = match store {
+                    Store::Imbrex => self.original.java_on(&drive),
+                    Store::Redis => {
+                        let binding = self.args.ycsb.join("redis-binding/lib");
+                        let mut java = self.original.java(&format!(":{}/*", binding.display()));
+                        java.args(["-db", "site.ycsb.db.RedisClient"]);
+                        java
+                    }
+                };
+                java.args(["-t", "-threads", THREADS, "-s", "-P"]).arg(self.file(workload.letter));
+                java
+            }
+        };
+        let told = said(with(&mut command, &all));
+        drop(server);
+        let told = told?;
+        for bad in ["ERROR", "FAILED", "Exception"] {
+            ensure!(!told.contains(bad), "{command:?}:\n{told}");
+        }
+        Ok(told)
+    }
+}
+
+fn with<'a>(command: &'a mut Command, properties: &[String]) -> &'a mut Command {
+    for property in properties {
+        command.args(["-p", property]);
+    }
+    command
+}
+
+fn figure_of(told: &str, start: &str) -> Result<f64> {
+    let value = told.lines().find_map(|line| line.strip_prefix(start)?.trim().parse().ok());
+    value.with_context(|| format!("no {start:?} in:\n{told}"))
+}
+
+/// The median rate of the status lines from the third second on, without the last line, whose second is
+/// not whole.
+fn settled(told: &str) -> f64 {
+    let rates = told.lines().filter_map(|line| {
+        let (head, rest) = line.split_once(" sec: ")?;
+        let second: u64 = head.rsplit(' ').next()?.parse().ok()?;
+        let (_, rest) = rest.split_once(" operations; ")?;
+        let (rate, _) = rest.split_once(" current ops/sec")?;
+        Some((second, rate.parse::<f64>().ok()?))
+    });
+    let mut rates: Vec<(u64, f64)> = rates.collect();
+    rates.pop();
+    let rates: Vec<f64> = rates.into_iter().filter(|(s, _)| *s >= 3).map(|(_, r)| r).collect();
+    median(&rates)
+}
+
+/// The middle of the values; 0 for none.
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match sorted.len() {
+        0 => 0.0,
+        len if len % 2 == 1 => sorted[len / 2],
+        len => f64::midpoint(sorted[len / 2 - 1], sorted[len / 2]),
+    }
+}
+
+/// How far a value of one runner lies from its median, as a part of it, at most.
+fn spread(values: &[f64]) -> f64 {
+    let middle = median(values).max(f64::MIN_POSITIVE);
+    values.iter().map(|value| (value / middle - 1.0).abs()).fold(0.0, f64::max)
+}
+
+/// The two runners' medians, the ratio within rounds with its least and greatest, the noise of both, and
+/// whether the ratio differs from 1 by more.
+fn compared(rust: &[f64], java: &[f64]) -> String {
+    let ratios: Vec<f64> = rust.iter().zip(java).map(|(rust, java)| java / rust).collect();
+    let (least, most) = ratios
+        .iter()
+        .fold((f64::INFINITY, 0.0_f64), |(least, most), r| (least.min(*r), most.max(*r)));
+    let noise = spread(rust) + spread(java);
+    let is_within = (median(&ratios) - 1.0).abs() <= noise;
+    format!(
+        "{:.0} | {:.0} | {:.2} ({least:.2} to {most:.2}) | {:.0} % | {}",
+        median(rust),
+        median(java),
+        median(&ratios),
+        noise * 100.0,
+        if is_within { "yes" } else { "no" }
+    )
+}
+
+fn print_rows(store: Store, rows: &[Row<'_>]) {
+    let head = "| imbrex | java | java / imbrex | noise | within |";
+    println!("\n### {}: closed loop, operations a second\n", store.name());
+    println!("| workload | operations | of {head}\n|---|---|---|---|---|---|---|---|");
+    for row in rows {
+        let (letter, count) = (row.workload.letter.to_ascii_uppercase(), row.operation_count);
+        let whole = row.compared(|figures| figures.ops_per_s);
+        println!("| {letter} | {count} | the run | {whole} |");
+        let settled = row.compared(|figures| figures.settled_ops_per_s);
+        println!("| {letter} | {count} | its seconds from the third on | {settled} |");
+    }
+    println!("\n### {}: open loop, intended latency in us\n", store.name());
+    println!(
+        "| workload | arrivals/s | of | percentile {head}\n|---|---|---|---|---|---|---|---|---|"
+    );
+    for row in rows {
+        for (at, (percentile, _)) in PERCENTILES.iter().enumerate() {
+            println!(
+                "| {} | {} | {} | {percentile} | {} |",
+                row.workload.letter.to_ascii_uppercase(),
+                row.workload.rate_per_s,
+                row.workload.operation,
+                row.compared(|figures| figures.percentiles_us[at])
+            );
+        }
+    }
+    let all = rows.iter().flat_map(|row| row.rust.iter().chain(&row.java));
+    let late = all.filter(|figures| !figures.is_kept).count();
+    println!("\nOpen loops whose schedule was not kept to 50 us: {late}.");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_within_the_noise_is_told() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[4.0, 1.0]), 2.5);
+        assert!((spread(&[90.0, 100.0, 105.0]) - 0.1).abs() < 1e-9);
+        let told = compared(&[100.0, 102.0, 98.0], &[97.0, 99.0, 96.0]);
+        assert_eq!(told, "100 | 97 | 0.97 (0.97 to 0.98) | 4 % | yes");
+        let told = compared(&[100.0, 100.0], &[50.0, 50.0]);
+        assert_eq!(told, "100 | 50 | 0.50 (0.50 to 0.50) | 0 % | no");
+    }
+
+    #[test]
+    fn a_rate_is_that_of_whole_seconds_after_the_start() {
+        let line = |second, rate| {
+            format!(
+                "2026-11-21 10:33:09:383 {second} sec: 9 operations; {rate} current ops/sec; x\n"
+            )
+        };
+        let told = [line(1, 5), line(2, 50), line(3, 100), line(4, 120), line(4, 7)].concat();
+        assert_eq!(settled(&told), 110.0);
+    }
+}
