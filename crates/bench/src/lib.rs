@@ -27,11 +27,13 @@
 //! [`replay`] plays a block [`trace`] to the block driver: `imbrex replay`. [`repro`] runs published figures again: `imbrex repro`.
 //!
 //! [`arrivals`] says when each operation of an open-loop run is due; [`ycsb`] is `imbrex ycsb`, YCSB's workloads on our
-//! store or on a server, in such a loop or in YCSB's own.
+//! store or on a server, in such a loop or in YCSB's own. [`arrival_bench()`] puts all layouts beside each other in open
+//! loops: `imbrex bench arrivals`.
 //!
 //! Not here: rival stores, which `rivals/` measures on one workload with this one (feature
 //! `rivals`; its README says how).
 
+mod arrival_bench;
 pub mod arrivals;
 mod client;
 mod disk_user;
@@ -51,6 +53,10 @@ mod watch;
 mod workload;
 pub mod ycsb;
 
+pub use arrival_bench::{
+    ArrivalBenchOptions, ArrivalBenchProgress, ArrivalBenchReport, ArrivalBenchWatch, ArrivalRun,
+    arrival_bench,
+};
 pub use disk_user::{BareDrive, DiskUserOptions, DiskUserReport, DiskUserRow, disk_user};
 pub use drive::{DriveShape, flash_profile, layout_for, read_profile};
 pub use error::BenchError;

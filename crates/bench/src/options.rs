@@ -134,6 +134,11 @@ pub struct StandOptions {
     /// Keep the emulated drive in this new file instead of in memory
     #[arg(long)]
     pub image: Option<PathBuf>,
+
+    /// The flash drive beside it, where its layout has one: the image that belongs to --drive, or a new
+    /// file beside --image
+    #[arg(long, value_name = "FILE")]
+    pub flash: Option<PathBuf>,
 }
 
 impl BenchOptions {

@@ -5,18 +5,21 @@
 //!            \________ Runtime: virtual world, or threads
 //! ```
 
-use crate::drive::{flash_profile, layout_for};
+mod drives;
+
+pub(crate) use drives::bare_drive;
+
+use crate::drive::layout_for;
 use crate::error::BenchError;
 use crate::host;
 use crate::options::{BenchOptions, ByteCount, CompressionType, Mode, StandOptions};
 use crate::report::{DriveFigures, EngineFigures, HostFigures, SpaceFigures};
+use drives::{Origin, StandDrives};
 use imbrex::{CompactionLine, Compression, Db, Keyspace, Metrics, Options};
 use imbrex_clockwork::{Clock, Order, Runtime, VirtualWorld};
-use imbrex_disk::{Counters, Disk};
-use imbrex_disk_sim::{OpenOptions, SimDisk};
+use imbrex_disk::Counters;
 use imbrex_files::Files;
-use imbrex_layouts::{Drives, Layout, LayoutError, Stack, mount};
-use std::path::{Path, PathBuf};
+use imbrex_layouts::{Layout, LayoutError, Stack, mount};
 use std::sync::Arc;
 
 /// Threads for background work in threads mode: one flush and one compaction side by side.
@@ -62,17 +65,6 @@ pub(crate) struct Stand {
     origin: Origin,
 }
 
-/// Where the drive comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Origin {
-    /// Made for this run, in memory.
-    Memory,
-    /// Made for this run, in a file that stays.
-    NewImage(PathBuf),
-    /// Was there before.
-    UsersImage,
-}
-
 /// All counters at one moment.
 pub(crate) struct Reading {
     pub(crate) now_ns: u64,
@@ -96,11 +88,10 @@ impl Stand {
         };
         let layout = options.layout.as_deref().map(Layout::by_name).transpose();
         let layout = layout.map_err(BenchError::layout)?;
-        let drive = open_drive(plan, layout, &runtime)?;
-        let geometry = *drive.disk.geometry();
-        let disk: Arc<dyn Disk> = Arc::new(drive.disk);
-        let stack = if drive.origin == Origin::UsersImage {
-            let mounted = mount(disk, &runtime).map_err(BenchError::layout)?;
+        let StandDrives { name: drive_name, origin, geometry, drives } =
+            StandDrives::new(plan, layout, &runtime)?;
+        let stack = if origin == Origin::UsersImage {
+            let mounted = mount(drives, &runtime).map_err(BenchError::layout)?;
             if let Some(asked) = layout.filter(|asked| *asked != mounted.layout) {
                 let (recorded, asked) = (mounted.layout.name().to_owned(), asked.name());
                 return Err(BenchError::layout(LayoutError::Other { recorded, asked }));
@@ -111,21 +102,10 @@ impl Stand {
             let layout = layout_for(&geometry, layout)?;
             let mut recipe = layout.recipe(&geometry);
             recipe.options = store_options(options, recipe.options);
-            let mut drives = Drives::from(disk);
-            if let Some(profile) = flash_profile(layout, &geometry, None)? {
-                let name = profile.name().to_owned();
-                let flash = SimDisk::builder(profile.geometry())
-                    .profile(profile)
-                    .mechanics(options.mechanics)
-                    .clock(Arc::clone(&runtime.clock));
-                let flash = flash.memory().map_err(|e| drive_error(&name, e))?;
-                drives = drives.with_flash(Arc::new(flash));
-            }
             layout.format_with(drives, &runtime, &recipe, 0)
         }
         .map_err(BenchError::layout)?;
-        let keyspace = keyspace(&stack, plan, &drive.origin)?;
-        let Drive { name: drive_name, origin, .. } = drive;
+        let keyspace = keyspace(&stack, plan, &origin)?;
         Ok(Stand { runtime, world, stack, keyspace, drive_name, origin })
     }
 
@@ -139,12 +119,7 @@ impl Stand {
         }
         let origin = self.origin.clone();
         self.close()?;
-        if let Origin::NewImage(path) = origin {
-            std::fs::remove_file(&path).map_err(|source| BenchError::Drive {
-                drive: path.display().to_string(),
-                source: source.into(),
-            })?;
-        }
+        origin.remove()?;
         Stand::new(plan)
     }
 
@@ -211,69 +186,6 @@ impl Stand {
             anonymous_bytes: host::anonymous_bytes(),
         }
     }
-}
-
-/// An emulated drive, and where it comes from.
-struct Drive {
-    name: String,
-    origin: Origin,
-    disk: SimDisk,
-}
-
-fn open_drive(
-    plan: StandPlan<'_>,
-    layout: Option<Layout>,
-    runtime: &Runtime,
-) -> Result<Drive, BenchError> {
-    let options = plan.options;
-    let image = options.drive.as_deref().filter(|name| {
-        let path = Path::new(name);
-        path.exists() && !name.ends_with(".toml")
-    });
-    if let Some(name) = image {
-        let open =
-            OpenOptions::default().clock(Arc::clone(&runtime.clock)).mechanics(options.mechanics);
-        let disk = SimDisk::open_image(Path::new(name), open).map_err(|e| drive_error(name, e))?;
-        return Ok(Drive { name: name.to_owned(), origin: Origin::UsersImage, disk });
-    }
-    let profile = options.shape.profile(options.drive.as_deref(), layout)?;
-    layout_for(&profile.geometry(), layout)?;
-    let name = profile.name().to_owned();
-    let builder = SimDisk::builder(profile.geometry())
-        .profile(profile)
-        .mechanics(options.mechanics)
-        .clock(Arc::clone(&runtime.clock));
-    match &options.image {
-        None => {
-            let disk = builder.memory().map_err(|e| drive_error(&name, e))?;
-            Ok(Drive { name, origin: Origin::Memory, disk })
-        }
-        Some(path) => {
-            let disk = builder
-                .create_image(path, "bench", plan.seed)
-                .map_err(|e| drive_error(&name, e))?;
-            Ok(Drive { name, origin: Origin::NewImage(path.clone()), disk })
-        }
-    }
-}
-
-/// A drive in memory with its mechanics and a clock of its own, with nothing on it.
-pub(crate) fn bare_drive(
-    options: &StandOptions,
-) -> Result<(SimDisk, Arc<VirtualWorld>), BenchError> {
-    let (runtime, world) = Runtime::virtual_time(Order::SmallestTime);
-    let profile = options.shape.profile(options.drive.as_deref(), None)?;
-    let name = profile.name().to_owned();
-    let disk = SimDisk::builder(profile.geometry())
-        .profile(profile)
-        .clock(runtime.clock)
-        .memory()
-        .map_err(|e| drive_error(&name, e))?;
-    Ok((disk, world))
-}
-
-fn drive_error(drive: &str, source: impl std::error::Error + Send + Sync + 'static) -> BenchError {
-    BenchError::Drive { drive: drive.to_string(), source: Box::new(source) }
 }
 
 /// The keyspace to work on.

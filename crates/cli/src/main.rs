@@ -13,6 +13,7 @@
 //!   U1  No input makes it panic; no failure ends without a line that says what, where, what now.
 //!   U2  A command that was interrupted has closed the store as one that ended.
 
+mod arrival_bench;
 mod arrivals;
 mod byte_size;
 mod check;

@@ -1,6 +1,7 @@
 //! `bench`: the store measured, with db_bench's names; the work is the crate `imbrex-bench`'s.
 
 use crate::Session;
+use crate::arrival_bench::ArrivalBenchArgs;
 use crate::error::{CliError, Context};
 use crate::progress::{Progress, Unit};
 use imbrex_bench::{BenchError, BenchOptions, Phase, RunProgress, run_watched};
@@ -8,9 +9,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Arguments of `imbrex bench`.
 #[derive(clap::Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct BenchArgs {
+    #[command(subcommand)]
+    command: Option<BenchCommand>,
     #[command(flatten)]
     options: BenchOptions,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum BenchCommand {
+    /// Compare layouts under arrival models at several loads: how long operations wait
+    Arrivals(ArrivalBenchArgs),
 }
 
 /// The bar of what runs now: each benchmark has its own, and one more for the work it leaves behind.
@@ -61,6 +71,9 @@ fn title(at: &RunProgress) -> String {
 
 impl BenchArgs {
     pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
+        if let Some(BenchCommand::Arrivals(args)) = self.command {
+            return args.run(session);
+        }
         let is_json = session.out.is_json()?;
         let bars = Bars::default();
         let interrupt = session.interrupt.clone();

@@ -116,7 +116,7 @@ impl YcsbCommand {
     }
 }
 
-fn failed(error: BenchError) -> CliError {
+pub(crate) fn failed(error: BenchError) -> CliError {
     match error {
         BenchError::Options(fault) => CliError::usage(fault),
         BenchError::Property(

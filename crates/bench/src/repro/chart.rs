@@ -12,8 +12,8 @@
 mod axis;
 mod draw;
 
-pub(crate) use axis::short;
-pub(crate) use draw::escape;
+pub(crate) use axis::{Scale, short};
+pub(crate) use draw::{colour, escape, px, text};
 
 use serde::Serialize;
 

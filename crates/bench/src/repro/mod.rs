@@ -21,7 +21,7 @@
 //!   R2  A run that could not be made is named with its reason; the others are shown.
 
 mod arrivals;
-mod chart;
+pub(crate) mod chart;
 pub(crate) mod drive;
 mod execute;
 mod figures;

@@ -297,6 +297,7 @@ impl Run<'_> {
         let flags = [
             ("--drive", stand.drive.is_some()),
             ("--image", stand.image.is_some()),
+            ("--flash", stand.flash.is_some()),
             ("--layout", stand.layout.is_some()),
             ("--sync", options.sync),
         ];

@@ -149,6 +149,48 @@ fn nonsense_is_refused_with_its_name() {
 }
 
 #[test]
+fn a_flash_drive_stays_with_its_drive() {
+    let dir = tempfile::tempdir().unwrap();
+    let (drive, flash) = (dir.path().join("drive"), dir.path().join("flash"));
+    let offloaded = |change: &dyn Fn(&mut BenchOptions)| {
+        let mut options = small("fillrandom");
+        options.stand.layout = Some("smrdb-offload".into());
+        options.stand.shape.capacity = Some(ByteCount(4 << 30));
+        change(&mut options);
+        run(&options, &mut |_| ())
+    };
+    let error = |change: &dyn Fn(&mut BenchOptions)| offloaded(change).unwrap_err().to_string();
+    let (new, beside) = (Some(drive.clone()), Some(flash.clone()));
+    assert!(error(&|o| o.stand.image.clone_from(&new)).contains("--flash FILE"));
+    assert!(error(&|o| o.stand.flash.clone_from(&beside)).contains("in memory"));
+    let other = |o: &mut BenchOptions| {
+        o.stand.layout = Some("smrdb".into());
+        (o.stand.image, o.stand.flash) = (new.clone(), beside.clone());
+    };
+    assert!(error(&other).contains("no use for a flash drive"));
+    std::fs::write(&flash, "somebody's").unwrap();
+    let both = |o: &mut BenchOptions| {
+        (o.stand.image, o.stand.flash) = (new.clone(), beside.clone());
+    };
+    error(&both);
+    assert!(!drive.exists(), "nothing is left of a pair that was not made");
+    assert_eq!(std::fs::read(&flash).unwrap(), b"somebody's");
+    std::fs::remove_file(&flash).unwrap();
+    assert_eq!(offloaded(&both).unwrap().runs.len(), 1);
+    let again = |o: &mut BenchOptions| {
+        *o = BenchOptions { use_existing_db: true, ..small("fillrandom") };
+        o.stand.drive = Some(drive.display().to_string());
+    };
+    let alone = error(&again);
+    assert!(alone.contains("flash"), "{alone}");
+    let paired = |o: &mut BenchOptions| {
+        again(o);
+        o.stand.flash.clone_from(&beside);
+    };
+    assert_eq!(offloaded(&paired).unwrap().runs.len(), 1);
+}
+
+#[test]
 fn the_disk_user_gets_a_share_of_the_heads_best() {
     let options = DiskUserOptions {
         scale: 0.0005,

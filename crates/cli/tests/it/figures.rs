@@ -1,4 +1,4 @@
-//! repro: what can be run again, what cannot, and an end before the end.
+//! repro and bench arrivals: what can be run, what cannot, and an end before the end.
 
 use crate::{Ran, imbrex};
 use std::process::Stdio;
@@ -39,6 +39,29 @@ fn a_figure_is_shown_in_every_form() {
     assert!(page.starts_with("<!DOCTYPE html>") && !page.contains("<script"), "{page}");
     let written = std::fs::read_to_string(dir.path().join("sealdb-table-2.html")).unwrap();
     assert!(written == page);
+}
+
+#[test]
+fn layouts_stand_beside_each_other_under_arrivals() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("new").join("arrivals");
+    let shown = out.to_str().unwrap();
+    let run = |more: &[&str]| {
+        let small = ["--loads", "500,1000", "--operations", "300", "--capacity", "4G"];
+        let models = ["--models", "poisson,selfsimilar", "--layouts", "smrdb,smrdb-offload"];
+        imbrex(&[&["bench", "arrivals", "--out", shown], &small[..], &models, more].concat())
+    };
+    let table = run(&[]).ok();
+    assert_eq!(table.lines().filter(|line| line.starts_with("smrdb")).count(), 8, "{table}");
+    let written = |name: &str| std::fs::read_to_string(out.join(name)).unwrap();
+    assert_eq!(written("arrivals.txt"), table);
+    assert!(written("arrivals.svg").contains("smrdb-offload"));
+    let report = run(&["--format", "json"]).json();
+    assert_eq!(report["runs"].as_array().unwrap().len(), 8);
+    run(&["-p", "ss.bias=0.5"]).fails(2, &["bias"]);
+    run(&["-P", "nowhere"]).fails(3, &["nowhere"]);
+    imbrex(&["bench", "arrivals", "--out", "/proc/no"]).fails(4, &["cannot make /proc/no"]);
+    imbrex(&["bench", "arrivals", "--out", shown, "--models", "tidal"]).fails(2, &["tidal"]);
 }
 
 #[test]

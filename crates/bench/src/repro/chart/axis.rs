@@ -4,7 +4,7 @@ use libm::log10;
 
 /// How one axis maps values to pixels.
 #[derive(Clone, Debug)]
-pub(super) struct Scale {
+pub(crate) struct Scale {
     min: f64,
     max: f64,
     is_log: bool,
@@ -16,7 +16,7 @@ pub(super) struct Scale {
 
 impl Scale {
     /// A scale for `values` with round ends; a linear one starts at zero if nothing is negative.
-    pub(super) fn new(
+    pub(crate) fn new(
         values: impl Iterator<Item = f64>,
         is_log: bool,
         from: f64,
@@ -59,8 +59,13 @@ impl Scale {
         Scale { min, max, is_log: true, from, to, ticks }
     }
 
+    /// Where the ticks are.
+    pub(crate) fn ticks(&self) -> &[f64] {
+        &self.ticks
+    }
+
     /// The pixel of `value`, kept within the axis.
-    pub(super) fn at(&self, value: f64) -> f64 {
+    pub(crate) fn at(&self, value: f64) -> f64 {
         let share = if self.is_log {
             let value = value.max(self.min);
             (log10(value) - log10(self.min)) / (log10(self.max) - log10(self.min))

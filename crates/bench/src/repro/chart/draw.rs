@@ -219,11 +219,11 @@ fn label(series: &Series, group: usize, height: f64) -> String {
     series.labels.get(group).cloned().unwrap_or_else(|| short(height))
 }
 
-fn colour(index: usize) -> &'static str {
+pub(crate) fn colour(index: usize) -> &'static str {
     COLOURS[index % COLOURS.len()]
 }
 
-fn text(svg: &mut String, x: f64, y: f64, anchor: &str, size: u32, what: &str) {
+pub(crate) fn text(svg: &mut String, x: f64, y: f64, anchor: &str, size: u32, what: &str) {
     let _ = writeln!(
         svg,
         "<text x=\"{}\" y=\"{}\" text-anchor=\"{anchor}\" font-size=\"{size}\">{}</text>",
@@ -234,7 +234,7 @@ fn text(svg: &mut String, x: f64, y: f64, anchor: &str, size: u32, what: &str) {
 }
 
 /// A coordinate to a tenth of a pixel, as short as it can be written.
-fn px(value: f64) -> String {
+pub(crate) fn px(value: f64) -> String {
     let tenths = (value * 10.0).round() as i64;
     let (sign, tenths) = if tenths < 0 { ("-", -tenths) } else { ("", tenths) };
     match tenths % 10 {

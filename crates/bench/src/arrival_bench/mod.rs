@@ -1,0 +1,397 @@
+//! `imbrex bench arrivals`: layouts under arrival models at several loads, and how long operations waited.
+//!
+//! ```text
+//!   layouts x models x loads --> cells, each a fresh drive in a world of its own
+//!                                  |  YCSB in an open loop: inserts, or the operations of -P on loaded records
+//!                                ArrivalBenchReport: a row a cell; the picture (picture)
+//! ```
+//!
+//! A benchmark that sends the next operation when the last one returned asks less of a store that stands
+//! still. Here operations come when the model says, whatever the store does, and an operation's
+//! response time counts from then on. A cell's longest stall is the longest that one operation took from
+//! its own start; what a response time has beyond that is the queue before it.
+//!
+//! All cells of one model and load see the same series of arrivals, keys and values. In virtual time
+//! options and seed decide every figure.
+//!
+//! Source: the arrival models and open loop of Pitchumani's thesis, chapter 4; which layouts stand beside each
+//! other, at which loads, is ours.
+
+mod picture;
+
+use crate::arrivals::{ArrivalEnd, ArrivalModel};
+use crate::drive::DriveShape;
+use crate::error::BenchError;
+use crate::latency::LatencySummary;
+use crate::options::{ByteCount, StandOptions};
+use crate::watch::Phase;
+use crate::ycsb::{
+    Properties, PropertyError, YcsbOptions, YcsbPhase, YcsbProgress, YcsbReport, YcsbWatch, ycsb,
+};
+use imbrex_clockwork::fan_out;
+use imbrex_layouts::Layout;
+use serde::Serialize;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// The models, as the property `arrivalgenerator` names them.
+const MODELS: [&str; 4] = ["constant", "poisson", "selfsimilar", "diurnal"];
+
+/// A diurnal rate leaves its mean by so much of it, and a run has so many days.
+const MODULATION_PERCENT: u64 = 90;
+const DAYS_PER_RUN: f64 = 2.0;
+
+/// The options of one `imbrex bench arrivals`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ArrivalBenchOptions {
+    /// The layouts [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub layouts: Vec<String>,
+
+    /// The arrival models: constant, poisson, selfsimilar, diurnal
+    #[arg(long, value_delimiter = ',', value_name = "NAMES", default_values = MODELS)]
+    pub models: Vec<String>,
+
+    /// Operations a second, in the mean
+    #[arg(long, value_delimiter = ',', value_name = "RATES", default_value = "1000,2000,4000")]
+    pub loads: Vec<u64>,
+
+    /// Operations of each run
+    #[arg(long, default_value_t = 250_000)]
+    pub operations: u64,
+
+    /// Bytes a value, unless a property says otherwise
+    #[arg(long = "value_size", alias = "value-size", default_value_t = 4096)]
+    pub value_size: u64,
+
+    /// Clients at work at once
+    #[arg(long, default_value_t = 16)]
+    pub threads: u32,
+
+    /// A property file of YCSB: its operations on a store that was loaded before; of several the later ones count
+    /// [default: inserts at random keys]
+    #[arg(short = 'P', long = "properties", value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+
+    /// A property, of the workload or of a model: ss.bias=0.75
+    #[arg(short = 'p', long = "property", value_name = "KEY=VALUE")]
+    pub assignments: Vec<String>,
+
+    /// How long each drive is
+    #[arg(long, value_name = "SIZE", default_value = "32G")]
+    pub capacity: ByteCount,
+
+    /// The seed: the same seed gives the same figures
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+
+    /// Runs at a time, each on one core and in memory of its own
+    #[arg(long, default_value_t = 2)]
+    pub jobs: usize,
+}
+
+impl ArrivalBenchOptions {
+    /// The options with every flag at its default.
+    pub fn new() -> ArrivalBenchOptions {
+        #[derive(Debug, clap::Parser)]
+        struct Only {
+            #[command(flatten)]
+            options: ArrivalBenchOptions,
+        }
+        <Only as clap::Parser>::parse_from(["arrivals"]).options
+    }
+}
+
+impl Default for ArrivalBenchOptions {
+    fn default() -> ArrivalBenchOptions {
+        ArrivalBenchOptions::new()
+    }
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ArrivalBenchProgress {
+    /// Operations done, of all runs.
+    pub done: u64,
+    /// Operations to do.
+    pub total: u64,
+    /// How many operations arrive a second, at this moment of the run that tells it.
+    pub arrivals_per_second: Option<f64>,
+}
+
+/// Who is told, from any thread; `Break` ends it, and the report has the runs that were done.
+pub type ArrivalBenchWatch<'a> = &'a (dyn Fn(&ArrivalBenchProgress) -> ControlFlow<()> + Sync);
+
+/// What all runs came to.
+#[derive(Clone, Debug, Serialize)]
+pub struct ArrivalBenchReport {
+    /// What each operation was.
+    pub workload: String,
+    /// Operations of each run.
+    pub operations: u64,
+    /// Clients.
+    pub threads: u32,
+    /// How long each drive is.
+    pub capacity_bytes: u64,
+    /// The seed.
+    pub seed: u64,
+    /// Whether somebody ended it before its time.
+    pub interrupted: bool,
+    /// By layout, then model, then load, in the order asked for.
+    pub runs: Vec<ArrivalRun>,
+}
+
+/// What one layout did under one series of arrivals.
+#[derive(Clone, Debug, Serialize)]
+pub struct ArrivalRun {
+    /// The layout.
+    pub layout: &'static str,
+    /// The arrival model.
+    pub model: &'static str,
+    /// Operations a second that were to arrive.
+    pub load_per_s: u64,
+    /// Operations done.
+    pub ops: u64,
+    /// Operations a second, up to the last one's end.
+    pub ops_per_second: f64,
+    /// From when an operation should have started.
+    pub response: LatencySummary,
+    /// The longest that one took from its own start.
+    pub longest_stall_ns: u64,
+    /// Why it ended before its time, if the store was lost.
+    pub failure: Option<String>,
+}
+
+/// One run to be done.
+#[derive(Clone, Debug)]
+struct Cell {
+    layout: Layout,
+    model: &'static str,
+    load_per_s: u64,
+    index: usize,
+}
+
+/// Runs every layout under every model at every load.
+///
+/// Cost: a drive in memory for each run that goes on: all that it writes.
+///
+/// # Errors
+/// [`BenchError::Options`], [`BenchError::Property`], [`BenchError::Arrivals`], [`BenchError::Layout`]: what was asked
+/// makes no sense; before anything is run, as far as it can be told.
+pub fn arrival_bench(
+    options: &ArrivalBenchOptions,
+    watch: ArrivalBenchWatch<'_>,
+) -> Result<ArrivalBenchReport, BenchError> {
+    let cells = cells(options)?;
+    let bench = Bench {
+        options,
+        watch,
+        done: (0..cells.len()).map(|_| AtomicU64::new(0)).collect(),
+        is_stopped: AtomicBool::new(false),
+    };
+    cells.iter().try_for_each(|cell| bench.check(cell))?;
+    let results = fan_out(options.jobs.max(1), &cells, |cell| bench.run(cell));
+    let mut runs = Vec::new();
+    for result in results {
+        runs.extend(result?);
+    }
+    Ok(ArrivalBenchReport {
+        workload: bench.workload(),
+        operations: options.operations,
+        threads: options.threads,
+        capacity_bytes: options.capacity.0,
+        seed: options.seed,
+        interrupted: bench.is_stopped.load(Ordering::Relaxed),
+        runs,
+    })
+}
+
+fn cells(options: &ArrivalBenchOptions) -> Result<Vec<Cell>, BenchError> {
+    let wrong = |what: &str| BenchError::Options(what.to_owned());
+    if options.operations == 0 || options.threads == 0 || options.jobs == 0 {
+        return Err(wrong("--operations, --threads and --jobs are at least 1"));
+    }
+    if options.loads.is_empty() || options.loads.contains(&0) {
+        return Err(wrong("--loads are operations a second, at least 1 each"));
+    }
+    let layouts: Vec<Layout> = match options.layouts.is_empty() {
+        true => Layout::all().collect(),
+        false => {
+            let named = options.layouts.iter().map(|name| Layout::by_name(name));
+            named.collect::<Result<_, _>>().map_err(BenchError::layout)?
+        }
+    };
+    let model = |name: &String| {
+        let known = MODELS.into_iter().find(|known| known == name);
+        known.ok_or_else(|| {
+            let all = MODELS.join(", ");
+            BenchError::Options(format!("{name:?} is no arrival model here; there are {all}"))
+        })
+    };
+    let models = options.models.iter().map(model).collect::<Result<Vec<_>, _>>()?;
+    let mut cells = Vec::new();
+    for &layout in &layouts {
+        for &model in &models {
+            for &load_per_s in &options.loads {
+                cells.push(Cell { layout, model, load_per_s, index: cells.len() });
+            }
+        }
+    }
+    Ok(cells)
+}
+
+struct Bench<'a> {
+    options: &'a ArrivalBenchOptions,
+    watch: ArrivalBenchWatch<'a>,
+    /// Operations done, by cell.
+    done: Vec<AtomicU64>,
+    is_stopped: AtomicBool,
+}
+
+impl Bench<'_> {
+    fn phase(&self) -> YcsbPhase {
+        if self.options.files.is_empty() { YcsbPhase::Load } else { YcsbPhase::Run }
+    }
+
+    fn workload(&self) -> String {
+        match self.phase() {
+            YcsbPhase::Load => format!("inserts of {} bytes", self.options.value_size),
+            YcsbPhase::Run => {
+                let names = self.options.files.iter().map(|file| file.display().to_string());
+                names.collect::<Vec<_>>().join(" ")
+            }
+        }
+    }
+
+    /// What the cell runs: our own numbers, over them the files', over them those of the command line; arrivals
+    /// are the cell's.
+    fn properties(&self, cell: &Cell) -> Result<Properties, PropertyError> {
+        let options = self.options;
+        let (operations, load_per_s) = (options.operations, cell.load_per_s);
+        let run_len_s = operations as f64 / load_per_s as f64;
+        let usual = [
+            ("fieldcount", "1".to_owned()),
+            ("fieldlength", options.value_size.to_string()),
+            ("insertorder", "hashed".to_owned()),
+            ("recordcount", operations.to_string()),
+            ("diurnal.modulation", (load_per_s * MODULATION_PERCENT / 100).to_string()),
+            ("diurnal.cyclelength", (run_len_s / DAYS_PER_RUN / 60.0).to_string()),
+        ];
+        let mut properties = YcsbOptions {
+            files: options.files.clone(),
+            assignments: options.assignments.clone(),
+            ..YcsbOptions::new()
+        }
+        .read_properties()?;
+        for (key, value) in usual {
+            if properties.get(key).is_none() {
+                properties.set(key, value);
+            }
+        }
+        let own = [
+            ("arrivalgenerator", cell.model.to_owned()),
+            ("target", load_per_s.to_string()),
+            ("operationcount", operations.to_string()),
+            ("threadcount", options.threads.to_string()),
+        ];
+        for (key, value) in own {
+            properties.set(key, value);
+        }
+        Ok(properties)
+    }
+
+    /// Tells what makes no sense before the first run.
+    fn check(&self, cell: &Cell) -> Result<(), BenchError> {
+        let properties = self.properties(cell)?;
+        let model = ArrivalModel::from_properties(&|key| properties.get(key).map(str::to_owned))?;
+        model.series(cell.load_per_s as f64, ArrivalEnd::Operations(1), self.options.seed)?;
+        Ok(())
+    }
+
+    /// What the cell came to; nothing if somebody wants no more.
+    fn run(&self, cell: &Cell) -> Result<Option<ArrivalRun>, BenchError> {
+        if self.is_stopped.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let properties = self.properties(cell)?;
+        let mut options =
+            YcsbOptions { seed: self.options.seed, settle: false, ..YcsbOptions::new() };
+        let shape = DriveShape { capacity: Some(self.options.capacity), ..DriveShape::default() };
+        let layout = Some(cell.layout.name().to_owned());
+        options.stand = StandOptions { layout, shape, ..options.stand };
+        let progress = |at: &YcsbProgress| self.look(cell, at);
+        let watch = YcsbWatch { warn: &|_| (), status: &|_| (), progress: &progress };
+        let report = ycsb(&options, self.phase(), &properties, watch)?;
+        if report.interrupted {
+            return Ok(None);
+        }
+        self.done[cell.index].store(self.options.operations, Ordering::Relaxed);
+        Ok(Some(cell.of(&report)))
+    }
+
+    fn look(&self, cell: &Cell, at: &YcsbProgress) -> ControlFlow<()> {
+        let is_counted =
+            at.phase == Phase::Operations && at.is_load == (self.phase() == YcsbPhase::Load);
+        if is_counted {
+            self.done[cell.index].store(at.done, Ordering::Relaxed);
+        }
+        let progress = ArrivalBenchProgress {
+            done: self.done.iter().map(|done| done.load(Ordering::Relaxed)).sum(),
+            total: self.options.operations * self.done.len() as u64,
+            arrivals_per_second: at.arrivals_per_second,
+        };
+        let flow = (self.watch)(&progress);
+        if flow.is_break() {
+            self.is_stopped.store(true, Ordering::Relaxed);
+        }
+        flow
+    }
+}
+
+impl Cell {
+    fn of(&self, report: &YcsbReport) -> ArrivalRun {
+        ArrivalRun {
+            layout: self.layout.name(),
+            model: self.model,
+            load_per_s: self.load_per_s,
+            ops: report.ops,
+            ops_per_second: report.ops_per_second,
+            response: report.response,
+            longest_stall_ns: report.service.max_ns,
+            failure: report.failure.clone().or_else(|| report.first_error.clone()),
+        }
+    }
+}
+
+impl ArrivalBenchReport {
+    /// What was run, in a line.
+    pub fn title(&self) -> String {
+        format!(
+            "{} runs of {} {}, {} clients, drives of {} GiB, seed {}; virtual time",
+            self.runs.len(),
+            self.operations,
+            self.workload,
+            self.threads,
+            self.capacity_bytes >> 30,
+            self.seed
+        )
+    }
+
+    /// The report as JSON, ending in a line feed.
+    pub fn to_json(&self) -> String {
+        let mut text =
+            serde_json::to_string_pretty(self).expect("a report is numbers, strings and lists");
+        text.push('\n');
+        text
+    }
+
+    /// The picture: for each layout and load what half of the operations waited at most, 99 of a hundred, and so
+    /// on up to the longest wait; a panel a model.
+    pub fn to_svg(&self) -> String {
+        picture::draw(self)
+    }
+}
+
+#[cfg(test)]
+mod tests;

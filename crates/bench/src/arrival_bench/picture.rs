@@ -1,0 +1,126 @@
+//! The picture of a comparison: how long operations waited, one line a run.
+//!
+//! ```text
+//!              constant                      poisson
+//!   layout a   o--------|----|--|---x        o-----|---|------|--x       load 1
+//!              o------------|---|-----x      o---------|---|-------x     load 2
+//!                p50   p99 p99.9 p99.99 max, on a logarithmic axis
+//! ```
+
+use super::{ArrivalBenchReport, ArrivalRun};
+use crate::repro::chart::{Scale, colour, escape, px, short, text};
+use std::fmt::Write;
+
+const LEFT: f64 = 130.0;
+const TOP: f64 = 84.0;
+const PANEL: f64 = 250.0;
+const BETWEEN: f64 = 44.0;
+const LINE: f64 = 7.0;
+const ROW_GAP: f64 = 8.0;
+const BOTTOM: f64 = 44.0;
+
+/// The values in the order in which they first come.
+fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
+    let mut seen = Vec::new();
+    for value in values {
+        if !seen.contains(&value) {
+            seen.push(value);
+        }
+    }
+    seen
+}
+
+/// What waits for no disk takes no virtual time, which no logarithm shows: all that is shorter lies at the left end.
+const SHORTEST_NS: u64 = 10_000;
+
+/// From the shortest to the longest.
+fn waits_ms(run: &ArrivalRun) -> [f64; 5] {
+    let l = &run.response;
+    let waits_ns = [l.p50_ns, l.p99_ns, l.p999_ns, l.p9999_ns, l.max_ns];
+    waits_ns.map(|ns| ns.max(SHORTEST_NS) as f64 / 1e6)
+}
+
+pub(super) fn draw(report: &ArrivalBenchReport) -> String {
+    let layouts = distinct(report.runs.iter().map(|run| run.layout));
+    let models = distinct(report.runs.iter().map(|run| run.model));
+    let loads = distinct(report.runs.iter().map(|run| run.load_per_s));
+    let row_len = loads.len() as f64 * LINE + ROW_GAP;
+    let bottom = TOP + layouts.len() as f64 * row_len;
+    let width = LEFT + models.len().max(1) as f64 * (PANEL + BETWEEN);
+    let height = bottom + BOTTOM;
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" role=\"img\" \
+         font-family=\"sans-serif\" font-size=\"11\" fill=\"currentColor\">\n<title>{}</title>\n",
+        px(width),
+        px(height),
+        escape(&report.title())
+    );
+    text(
+        &mut svg,
+        LEFT,
+        18.0,
+        "start",
+        13,
+        "Response time, from when an operation should have started",
+    );
+    text(&mut svg, LEFT, 34.0, "start", 11, &report.title());
+    let mut x = LEFT;
+    for (index, load) in loads.iter().enumerate() {
+        let (at, colour) = (px(x), colour(index));
+        let _ = writeln!(
+            svg,
+            "<rect x=\"{at}\" y=\"43\" width=\"10\" height=\"10\" fill=\"{colour}\"/>"
+        );
+        text(&mut svg, x + 14.0, 52.0, "start", 11, &format!("{load} ops/s"));
+        x += 90.0;
+    }
+    text(&mut svg, x, 52.0, "start", 11, "dot p50, ticks p99, p99.9, p99.99, ring the longest");
+    for (row, layout) in layouts.iter().enumerate() {
+        let y = TOP + row as f64 * row_len + row_len / 2.0;
+        text(&mut svg, LEFT - 8.0, y, "end", 11, layout);
+    }
+    for (column, model) in models.iter().enumerate() {
+        let left = LEFT + column as f64 * (PANEL + BETWEEN);
+        let scale = Scale::new(report.runs.iter().flat_map(waits_ms), true, left, left + PANEL);
+        panel(&mut svg, &scale, (left, bottom), model);
+        for run in report.runs.iter().filter(|run| run.model == *model) {
+            let row = layouts.iter().position(|layout| *layout == run.layout).unwrap_or(0);
+            let line = loads.iter().position(|load| *load == run.load_per_s).unwrap_or(0);
+            let y = TOP + row as f64 * row_len + ROW_GAP / 2.0 + (line as f64 + 0.5) * LINE;
+            bar(&mut svg, &scale, y, colour(line), waits_ms(run));
+        }
+    }
+    svg.push_str("</svg>\n");
+    svg
+}
+
+fn panel(svg: &mut String, scale: &Scale, (left, bottom): (f64, f64), model: &str) {
+    text(svg, left + PANEL / 2.0, TOP - 12.0, "middle", 12, model);
+    for &tick in scale.ticks() {
+        let x = px(scale.at(tick));
+        let _ = writeln!(
+            svg,
+            "<path d=\"M{x} {}V{}\" stroke=\"currentColor\" stroke-opacity=\"0.15\"/>",
+            px(TOP),
+            px(bottom)
+        );
+        text(svg, scale.at(tick), bottom + 15.0, "middle", 10, &short(tick));
+    }
+    text(svg, left + PANEL / 2.0, bottom + 32.0, "middle", 11, "ms, 0.01 and less at the left end");
+}
+
+fn bar(svg: &mut String, scale: &Scale, y: f64, colour: &str, waits_ms: [f64; 5]) {
+    let [p50, p99, p999, p9999, longest] = waits_ms.map(|ms| scale.at(ms));
+    let line = px(y);
+    let mut path = format!("M{} {line}H{}", px(p50), px(longest));
+    for tick in [p99, p999, p9999] {
+        let _ = write!(path, "M{} {}v5", px(tick), px(y - 2.5));
+    }
+    let _ = writeln!(svg, "<path d=\"{path}\" stroke=\"{colour}\" fill=\"none\"/>");
+    let _ = writeln!(svg, "<circle cx=\"{}\" cy=\"{line}\" r=\"2.2\" fill=\"{colour}\"/>", px(p50));
+    let _ = writeln!(
+        svg,
+        "<circle cx=\"{}\" cy=\"{line}\" r=\"2.2\" fill=\"none\" stroke=\"{colour}\"/>",
+        px(longest)
+    );
+}

@@ -1,0 +1,159 @@
+//! The drives of a stand: images of the user's, or emulated ones made for the run.
+
+use super::StandPlan;
+use crate::drive::{flash_profile, layout_for};
+use crate::error::BenchError;
+use crate::options::StandOptions;
+use imbrex_clockwork::{Order, Runtime, VirtualWorld};
+use imbrex_disk::{Disk, Geometry};
+use imbrex_disk_sim::{OpenOptions, Profile, SimDisk};
+use imbrex_layouts::{Drives, Layout};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Where the drives come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// Made for this run, in memory.
+    Memory,
+    /// Made for this run, in files that stay.
+    NewImages(Vec<PathBuf>),
+    /// Were there before.
+    UsersImage,
+}
+
+impl Origin {
+    /// Removes what was made for this run. The drives are closed.
+    pub(super) fn remove(&self) -> Result<(), BenchError> {
+        let Origin::NewImages(paths) = self else { return Ok(()) };
+        let remove = |path: &PathBuf| {
+            std::fs::remove_file(path).map_err(|source| failed(&path.display().to_string(), source))
+        };
+        paths.iter().try_for_each(remove)
+    }
+}
+
+/// A drive, the flash drive beside it where the layout has one, and where they come from.
+pub(super) struct StandDrives {
+    pub(super) name: String,
+    pub(super) origin: Origin,
+    pub(super) geometry: Geometry,
+    pub(super) drives: Drives,
+}
+
+impl StandDrives {
+    pub(super) fn new(
+        plan: StandPlan<'_>,
+        layout: Option<Layout>,
+        runtime: &Runtime,
+    ) -> Result<StandDrives, BenchError> {
+        let name = plan.options.drive.as_deref();
+        match name.filter(|name| Path::new(name).exists() && !name.ends_with(".toml")) {
+            Some(image) => users(plan.options, image, runtime),
+            None => made(plan, layout, runtime),
+        }
+    }
+}
+
+fn users(
+    options: &StandOptions,
+    image: &str,
+    runtime: &Runtime,
+) -> Result<StandDrives, BenchError> {
+    let open = |path: &Path| {
+        let how =
+            OpenOptions::default().clock(Arc::clone(&runtime.clock)).mechanics(options.mechanics);
+        let disk = SimDisk::open_image(path, how);
+        disk.map_err(|source| failed(&path.display().to_string(), source))
+    };
+    let disk = open(Path::new(image))?;
+    let geometry = *disk.geometry();
+    let mut drives = Drives::from(Arc::new(disk) as Arc<dyn Disk>);
+    if let Some(flash) = &options.flash {
+        drives = drives.with_flash(Arc::new(open(flash)?));
+    }
+    Ok(StandDrives { name: image.to_owned(), origin: Origin::UsersImage, geometry, drives })
+}
+
+fn made(
+    plan: StandPlan<'_>,
+    layout: Option<Layout>,
+    runtime: &Runtime,
+) -> Result<StandDrives, BenchError> {
+    let options = plan.options;
+    let profile = options.shape.profile(options.drive.as_deref(), layout)?;
+    let geometry = profile.geometry();
+    let layout = layout_for(&geometry, layout)?;
+    check_flash(options, layout)?;
+    let flash = flash_profile(layout, &geometry, None)?;
+    let name = profile.name().to_owned();
+    let mut images = Vec::new();
+    let mut make = |profile: Profile, image: Option<&PathBuf>, seed| {
+        let name = profile.name().to_owned();
+        let builder = SimDisk::builder(profile.geometry())
+            .profile(profile)
+            .mechanics(options.mechanics)
+            .clock(Arc::clone(&runtime.clock));
+        let Some(path) = image else { return builder.memory().map_err(|e| failed(&name, e)) };
+        let disk = builder.create_image(path, "bench", seed).map_err(|e| failed(&name, e))?;
+        images.push(path.clone());
+        Ok(disk)
+    };
+    let made = make(profile, options.image.as_ref(), plan.seed).and_then(|disk| {
+        let drives = Drives::from(Arc::new(disk) as Arc<dyn Disk>);
+        // Another id than the drive's.
+        let flash =
+            flash.map(|flash| make(flash, options.flash.as_ref(), !plan.seed)).transpose()?;
+        Ok(match flash {
+            Some(flash) => drives.with_flash(Arc::new(flash)),
+            None => drives,
+        })
+    });
+    let origin = if images.is_empty() { Origin::Memory } else { Origin::NewImages(images) };
+    match made {
+        Ok(drives) => Ok(StandDrives { name, origin, geometry, drives }),
+        Err(error) => {
+            // The first of two files is ours and holds nothing yet.
+            origin.remove()?;
+            Err(error)
+        }
+    }
+}
+
+/// A new flash drive is kept where the drive is: both in memory or both in files.
+fn check_flash(options: &StandOptions, layout: Layout) -> Result<(), BenchError> {
+    let refused = |text: String| Err(BenchError::Options(text));
+    match (&options.flash, &options.image) {
+        (Some(_), _) if !layout.takes_flash() => {
+            refused(format!("{layout} has no use for a flash drive; leave --flash out"))
+        }
+        (Some(_), None) => refused(
+            "--flash is for a drive in a file; one in memory has its flash drive in memory too"
+                .into(),
+        ),
+        (None, Some(_)) if layout.takes_flash() => refused(format!(
+            "{layout} takes a flash drive, which must stay with the drive in --image; --flash FILE says \
+             where to keep it"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// A drive in memory with its mechanics and a clock of its own, with nothing on it.
+pub(crate) fn bare_drive(
+    options: &StandOptions,
+) -> Result<(SimDisk, Arc<VirtualWorld>), BenchError> {
+    let (runtime, world) = Runtime::virtual_time(Order::SmallestTime);
+    let profile = options.shape.profile(options.drive.as_deref(), None)?;
+    let name = profile.name().to_owned();
+    let disk = SimDisk::builder(profile.geometry())
+        .profile(profile)
+        .clock(runtime.clock)
+        .memory()
+        .map_err(|e| failed(&name, e))?;
+    Ok((disk, world))
+}
+
+fn failed(drive: &str, source: impl std::error::Error + Send + Sync + 'static) -> BenchError {
+    BenchError::Drive { drive: drive.to_owned(), source: Box::new(source) }
+}

@@ -1,0 +1,87 @@
+//! `bench arrivals`: all layouts under all arrival models at several loads; the work is the crate
+//! `imbrex-bench`'s.
+
+use crate::Session;
+use crate::error::{CliError, Context};
+use crate::output::Table;
+use crate::progress::{Progress, Unit};
+use imbrex_bench::{
+    ArrivalBenchOptions, ArrivalBenchProgress, ArrivalBenchReport, ArrivalRun, arrival_bench,
+};
+use std::path::PathBuf;
+
+/// Arguments of `imbrex bench arrivals`.
+#[derive(clap::Args, Debug)]
+pub(crate) struct ArrivalBenchArgs {
+    #[command(flatten)]
+    options: ArrivalBenchOptions,
+    /// Write the table (text), the numbers (JSON) and the picture (SVG) into this directory
+    #[arg(long, value_name = "DIR", default_value = "bench-arrivals")]
+    out: PathBuf,
+}
+
+impl ArrivalBenchArgs {
+    pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
+        // What would fail in the end fails now: the runs may take half an hour.
+        let is_json = session.out.is_json()?;
+        let dir = &self.out;
+        std::fs::create_dir_all(dir).context(|| format!("cannot make {}", dir.display()))?;
+        let progress = Progress::new("running", Unit::Items, None);
+        let interrupt = session.interrupt.clone();
+        let watch = |at: &ArrivalBenchProgress| {
+            progress.set_of(at.done, Some(at.total));
+            progress.tell(at.arrivals_per_second.map(|rate| format!("arrivals {rate:.0}/s")));
+            interrupt.flow()
+        };
+        let report = arrival_bench(&self.options, &watch);
+        drop(progress);
+        let report = report.map_err(crate::ycsb::failed)?;
+        let table = text(&report);
+        match is_json {
+            true => session.out.bytes(report.to_json().as_bytes())?,
+            false => session.out.bytes(table.as_bytes())?,
+        }
+        let put = |name: &str, text: &str| {
+            let path = dir.join(name);
+            std::fs::write(&path, text).context(|| format!("cannot write {}", path.display()))
+        };
+        put("arrivals.txt", &table)?;
+        put("arrivals.json", &report.to_json())?;
+        put("arrivals.svg", &report.to_svg())?;
+        eprintln!("the picture is {}", dir.join("arrivals.svg").display());
+        if report.interrupted { Err(CliError::interrupted()) } else { Ok(()) }
+    }
+}
+
+/// Milliseconds to a microsecond.
+fn ms(ns: u64) -> String {
+    format!("{:.3}", ns as f64 / 1e6)
+}
+
+fn row(run: &ArrivalRun) -> Vec<String> {
+    let l = &run.response;
+    let mut cells = vec![run.layout.to_owned(), run.model.to_owned(), run.load_per_s.to_string()];
+    cells.push(format!("{:.0}", run.ops_per_second));
+    cells.extend([l.p50_ns, l.p99_ns, l.p999_ns, l.p9999_ns, l.max_ns].map(ms));
+    cells.push(ms(run.longest_stall_ns));
+    cells.push(run.failure.clone().unwrap_or_default());
+    cells
+}
+
+fn text(report: &ArrivalBenchReport) -> String {
+    let mut table = Table::new(&[
+        "layout",
+        "model",
+        "ops/s asked",
+        "done",
+        "p50, ms",
+        "p99",
+        "p99.9",
+        "p99.99",
+        "longest",
+        "longest stall",
+        "",
+    ]);
+    report.runs.iter().for_each(|run| table.row(row(run)));
+    format!("{}\n\n{}", report.title(), table.text())
+}
