@@ -107,7 +107,12 @@ fn engine(report: &mut Report, metrics: &Metrics) {
     bytes(report, "compaction written", metrics.compaction_out_bytes);
     let ratio = metrics.write_amp_ratio;
     report.row("write amplification", format!("{ratio:.2}"), ratio);
-    for (name, stall) in [("stops", metrics.stall_stop), ("slowdowns", metrics.stall_slowdown)] {
+    let stalls = [
+        ("stops", metrics.stall_stop),
+        ("slowdowns", metrics.stall_slowdown),
+        ("offload delays", metrics.stall_offload),
+    ];
+    for (name, stall) in stalls {
         let seconds = stall.total_ns as f64 / 1e9;
         report.row(
             name,

@@ -11,8 +11,9 @@ pub trait Clock: Send + Sync + Debug {
     /// request is served. A wall clock ignores it: a modelled disk keeps nobody waiting.
     fn advance_to_ns(&self, at_ns: u64);
 
-    /// Returns when it is `at_ns`, or at once if it is later. For load generators alone, which have a
-    /// schedule to keep: whoever waits for something to happen uses `Scheduler::wait_until`.
+    /// Returns when it is `at_ns`, or at once if it is later. For load generators, which have a schedule to
+    /// keep, and for writes that are delayed by a fixed time: whoever waits for something to happen uses
+    /// `Scheduler::wait_until`.
     ///
     /// In the virtual world time moves on; on a wall clock the thread sleeps and, at the end, spins.
     fn wait_until_ns(&self, at_ns: u64) {

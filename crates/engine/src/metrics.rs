@@ -77,6 +77,7 @@ impl CompactionLog {
 pub(crate) struct Tally {
     pub(crate) stall_stop: Stall,
     pub(crate) stall_slowdown: Stall,
+    pub(crate) stall_offload: Stall,
     pub(crate) slowed_bytes: AtomicU64,
     /// Merged by compactions, before compression: what slowed writers wait for.
     pub(crate) background_bytes: AtomicU64,
@@ -211,6 +212,8 @@ pub struct Metrics {
     pub stall_stop: StallMetrics,
     /// Writes that were slowed down to the pace of compaction.
     pub stall_slowdown: StallMetrics,
+    /// Writes that were delayed because many files lie on the flash drive.
+    pub stall_offload: StallMetrics,
     /// Block cache: look-ups that found their block.
     pub cache_hit_count: u64,
     /// Block cache: look-ups that did not.
@@ -275,6 +278,7 @@ impl Store {
         }
         metrics.stall_stop = self.tally.stall_stop.metrics();
         metrics.stall_slowdown = self.tally.stall_slowdown.metrics();
+        metrics.stall_offload = self.tally.stall_offload.metrics();
         let cache = self.cache.metrics();
         metrics.cache_hit_count = cache.hit_count;
         metrics.cache_miss_count = cache.miss_count;
@@ -355,7 +359,12 @@ impl fmt::Display for Metrics {
             self.move_count
         )?;
         writeln!(f, "write amplification {:.2}", self.write_amp_ratio)?;
-        for (name, stall) in [("stop", self.stall_stop), ("slowdown", self.stall_slowdown)] {
+        let stalls = [
+            ("stop", self.stall_stop),
+            ("slowdown", self.stall_slowdown),
+            ("offload", self.stall_offload),
+        ];
+        for (name, stall) in stalls {
             let ms = stall.total_ns as f64 / 1e6;
             writeln!(f, "stall {name:<9} {} times, {ms:.1} ms", stall.count)?;
         }

@@ -14,10 +14,14 @@
 //! now: level 0 goes down whatever it holds, and the other levels from half of their length on
 //! ([`crate::Options::eager_after_ns`]).
 //!
+//! Flash takes writes faster than compaction takes them away again, so most of a long burst ends there. A store may
+//! delay each write while many files lie on flash, which lets more compactions run meanwhile
+//! ([`crate::Options::offload_delay_ns`]).
+//!
 //! A log on flash is promised room for a memtable. Before a write that would make it longer while flash is full
 //! the log ends, for which the promise suffices, and the next one begins on the disk.
 //!
-//! Source: the thesis' chapter 5.2 and 5.3. Not here: which drive a file lies on, and what happens when flash is full
+//! Source: the thesis' chapter 5.2, 5.3 and 5.4.2 (the delay). Not here: which drive a file lies on, and what happens when flash is full
 //! (`imbrex_files::TieredFiles`).
 
 use crate::store::Store;
@@ -66,6 +70,22 @@ impl Store {
     pub(crate) fn wanted_tier(&self) -> Tier {
         let is_running = self.compacting.is_running.load(Ordering::Acquire);
         if self.options.offloads && is_running { Tier::Fast } else { Tier::Main }
+    }
+
+    /// Whether more files lie on flash than writes should go on adding to at full speed.
+    pub(crate) fn is_flash_crowded(&self) -> bool {
+        let options = &self.options;
+        options.offloads
+            && options.offload_delay_ns > 0
+            && options.offloaded_file_count_max < self.files.flash_file_count()
+    }
+
+    /// Holds one write up for a while.
+    pub(crate) fn delay_offloading(&self) {
+        let clock = &self.runtime.clock;
+        let start_ns = clock.now_ns();
+        clock.wait_until_ns(start_ns.saturating_add(self.options.offload_delay_ns));
+        self.tally.stall_offload.note(clock.now_ns().saturating_sub(start_ns));
     }
 }
 

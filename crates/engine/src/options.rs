@@ -36,6 +36,11 @@ pub struct Options {
     pub logs_are_tables: bool,
     /// Whether logs go to the flash drive while a compaction runs (`offload`): for files on two drives.
     pub offloads: bool,
+    /// How long each write waits while more than [`Options::offloaded_file_count_max`] files lie on the flash drive;
+    /// 0 for never. It lets compaction take the files down before they fill flash.
+    pub offload_delay_ns: u64,
+    /// So many files may accumulate on the flash drive before writes are delayed; the log that is written is one.
+    pub offloaded_file_count_max: usize,
     /// When no compaction has run for so long, what is not due yet is compacted too; 0 for never.
     pub eager_after_ns: u64,
     /// Memory for cached data blocks.
@@ -66,6 +71,8 @@ impl Default for Options {
             log_frame_len_bytes: 64 << 10,
             logs_are_tables: false,
             offloads: false,
+            offload_delay_ns: 0,
+            offloaded_file_count_max: 10,
             eager_after_ns: 0,
             block_cache_len_bytes: 64 << 20,
             max_background_jobs: 1,

@@ -58,6 +58,8 @@ pub(crate) mod gate {
     pub(crate) const STOP: usize = 16;
     /// A view for reading only.
     pub(crate) const READ_ONLY: usize = 32;
+    /// So many files lie on the flash drive that each write is delayed.
+    pub(crate) const CROWDED: usize = 64;
 }
 
 /// Edits this long may pile up before a new snapshot replaces them, however short the snapshot is.
@@ -419,11 +421,14 @@ impl Store {
         for keyspace in self.keyspaces.read().values() {
             bits |= keyspace.pressure(&self.options);
         }
+        if self.is_flash_crowded() {
+            bits |= gate::CROWDED;
+        }
         if !self.options.background_work {
             bits = 0;
         }
-        let both = gate::SLOWDOWN | gate::STOP;
-        let update = |now: usize| Some(now & !both | bits);
+        let all = gate::SLOWDOWN | gate::STOP | gate::CROWDED;
+        let update = |now: usize| Some(now & !all | bits);
         let _ = self.gate.fetch_update(Ordering::AcqRel, Ordering::Acquire, update);
     }
 

@@ -245,7 +245,7 @@ impl Store {
         if has_room {
             self.rotate(writer, &|other| other.id == keyspace.id, len_bytes)?;
         }
-        // When the memtable is full again and still nothing is flushed, the next writer waits.
+        // Another log may lie on flash now. When the memtable is full again and still nothing is flushed, the next writer waits.
         self.refresh_gate();
         Ok(())
     }
@@ -360,6 +360,9 @@ impl Store {
             if now & gate::SLOWDOWN != 0 && !is_short {
                 self.slow_down(len_bytes)?;
             }
+            if now & gate::CROWDED != 0 && !is_short {
+                self.delay_offloading();
+            }
             return Ok(());
         }
     }
@@ -399,7 +402,7 @@ impl Store {
         let start_ns = self.runtime.clock.now_ns();
         let goal = self.tally.background_bytes.load(Ordering::Relaxed) + 2 * SLOWDOWN_STRIDE_BYTES;
         let mut ready = || {
-            self.gate() != gate::SLOWDOWN
+            self.gate() & !gate::CROWDED != gate::SLOWDOWN
                 || self.tally.background_bytes.load(Ordering::Relaxed) >= goal
         };
         let waited = self.runtime.scheduler.wait_until(&mut ready);

@@ -383,6 +383,11 @@ pub trait Files: Send + Sync + Debug {
         None
     }
 
+    /// How many files lie on the flash drive, which files on one drive do not have.
+    fn flash_file_count(&self) -> usize {
+        0
+    }
+
     /// Tells this format of the drive from those before it: what they left is still on the platter.
     fn format_id(&self) -> u64;
 }

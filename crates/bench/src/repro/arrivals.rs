@@ -13,11 +13,13 @@ use crate::arrivals::{
 };
 use crate::error::BenchError;
 use imbrex_clockwork::Prng;
+use serde::Serialize;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Where arrivals come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ArrivalSource {
     /// YCSB as it was: threads that wait for each operation and sleep when they are early.
     Original {
@@ -85,10 +87,10 @@ pub(super) const GAPS_MANY: usize = 100_000;
 /// The autocorrelation of gaps is drawn up to this lag.
 const GAP_LAGS: usize = 300;
 
-impl ArrivalSpec {
-    /// The series in a few words.
-    pub fn label(&self) -> String {
-        let source = match self.source {
+impl ArrivalSource {
+    /// The source in a few words.
+    pub fn label(self) -> String {
+        match self {
             ArrivalSource::Original { thread_count: 1 } => "1 thread".to_owned(),
             ArrivalSource::Original { thread_count } => format!("{thread_count} threads"),
             ArrivalSource::Constant => "constant".to_owned(),
@@ -99,17 +101,12 @@ impl ArrivalSpec {
             ArrivalSource::Diurnal { shape_percent, .. } => {
                 format!("diurnal, {}", shape_percent as f64 / 100.0)
             }
-        };
-        if self.number == 0 { source } else { format!("{source}, series {}", self.number + 1) }
+        }
     }
 
-    /// About how many arrivals it has: what progress counts.
-    pub fn op_count(&self) -> u64 {
-        self.rate_per_s * self.len_s
-    }
-
-    fn model(&self) -> Option<ArrivalModel> {
-        Some(match self.source {
+    /// Its model; none for the original, which is no series that is made before it is run.
+    pub(super) fn model(self) -> Option<ArrivalModel> {
+        Some(match self {
             ArrivalSource::Original { .. } => return None,
             ArrivalSource::Constant => ArrivalModel::Constant,
             ArrivalSource::Poisson => ArrivalModel::Poisson,
@@ -125,11 +122,24 @@ impl ArrivalSpec {
             }
         })
     }
+}
+
+impl ArrivalSpec {
+    /// The series in a few words.
+    pub fn label(&self) -> String {
+        let source = self.source.label();
+        if self.number == 0 { source } else { format!("{source}, series {}", self.number + 1) }
+    }
+
+    /// About how many arrivals it has: what progress counts.
+    pub fn op_count(&self) -> u64 {
+        self.rate_per_s * self.len_s
+    }
 
     fn times(&self, seed: u64) -> Result<Box<dyn Iterator<Item = u64>>, ArrivalError> {
         let ns = self.len_s * SECOND_NS;
         let seed = seed.wrapping_add(self.number);
-        Ok(match (self.model(), self.source) {
+        Ok(match (self.source.model(), self.source) {
             (Some(model), _) => {
                 let end = ArrivalEnd::Duration { ns };
                 Box::new(model.series(self.rate_per_s as f64, end, seed)?)

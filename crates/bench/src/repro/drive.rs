@@ -3,7 +3,7 @@
 mod flash;
 mod phases;
 
-use super::spec::{DriveRule, DriveSpec};
+use super::spec::{BesideSpec, DriveRule, DriveSpec};
 use crate::error::BenchError;
 use flash::Flash;
 use imbrex_clockwork::Runtime;
@@ -49,6 +49,15 @@ pub(crate) fn drive(spec: &DriveSpec, runtime: &Runtime) -> Result<Arc<dyn Disk>
         drive = Arc::new(Flash::new(drive).map_err(|e| failed(e.into()))?);
     }
     Ok(drive)
+}
+
+/// The empty drive beside one, in memory; none for none.
+pub(crate) fn beside(
+    spec: &DriveSpec,
+    runtime: &Runtime,
+) -> Result<Option<Arc<dyn Disk>>, BenchError> {
+    let Some(BesideSpec { profile, len_bytes }) = spec.beside else { return Ok(None) };
+    drive(&DriveSpec::whole(profile, DriveRule::Conventional, len_bytes), runtime).map(Some)
 }
 
 fn geometry(rule: DriveRule, len_bytes: u64) -> Result<Geometry, imbrex_disk::GeometryError> {

@@ -9,8 +9,12 @@
 //! touched for a while, 64 KiB at a time, to about a sixtieth; tables themselves are not compressed,
 //! so the store and the modelled disk move every byte.
 
-use super::drive::drive;
-use super::results::{LevelState, Milestone, PhaseResult, RunResult, SpaceState, Totals};
+mod clients;
+
+use super::drive::{beside, drive};
+use super::results::{
+    LevelState, Milestone, PhaseResult, RunResult, SpaceState, TierState, Totals,
+};
 use super::spec::{KEY_LEN_BYTES, LoadOrder, Phase, RunSpec, Tune, Victims};
 use crate::error::BenchError;
 use crate::latency::Latencies;
@@ -21,8 +25,8 @@ use imbrex::{
 };
 use imbrex_clockwork::{Clock, Order, Prng, Runtime, VirtualWorld};
 use imbrex_disk::{Blocks, Geometry};
-use imbrex_files::ZoneUseKind;
-use imbrex_layouts::{Layout, Recipe, Stack, unit_len};
+use imbrex_files::{TieredFiles, ZoneUseKind};
+use imbrex_layouts::{Drives, Layout, Recipe, Stack, unit_len};
 use imbrex_translate::{ReadBack, Staging};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -91,8 +95,12 @@ impl Bench {
         let geometry = *drive.geometry();
         let mut recipe = layout.recipe(&geometry);
         tune(&mut recipe, &spec.tune, &geometry);
+        let mut drives = Drives::from(drive);
+        if let Some(beside) = beside(&spec.drive, &runtime)? {
+            drives = drives.with_flash(beside);
+        }
         let stack =
-            layout.format_with(drive, &runtime, &recipe, seed).map_err(BenchError::layout)?;
+            layout.format_with(drives, &runtime, &recipe, seed).map_err(BenchError::layout)?;
         let keyspace = stack.db.default_keyspace();
         let loaded = Loaded { order: LoadOrder::Sequential, key_count: 0, value_len_bytes: 0 };
         Ok(Bench {
@@ -123,6 +131,7 @@ impl Bench {
         let before = self.totals();
         let levels = self.levels();
         let mut tally = Tally::new(before.at_ns, watched);
+        let mut offered = None;
         match phase {
             Phase::Load { order, count, value_len_bytes, sync_every, milestone_count } => {
                 self.loaded = Loaded { order, key_count: count, value_len_bytes };
@@ -139,12 +148,24 @@ impl Bench {
                 self.loaded.key_count = stream.record_count();
                 outcome
             }
+            Phase::Offer(offer) => {
+                let key_count = self.loaded.key_count;
+                let value_len_bytes = offer.value_len_bytes;
+                self.loaded = Loaded { order: LoadOrder::Once, key_count, value_len_bytes };
+                let prng = self.seed.derive(&format!("offer {key_count} {}", offer.label()));
+                let pace = self.pace(&offer, prng.clone().next_u64())?;
+                let mut stream = offer.workload.stream(prng, key_count);
+                let outcome = self.offer(&offer, pace, &mut stream, &mut tally);
+                self.loaded.key_count = stream.record_count();
+                outcome.map(|found| offered = Some(found))
+            }
         }
         .map_err(context)?;
         if tally.is_stopped {
             return Err(BenchError::Stopped);
         }
         let ended = self.totals();
+        let tiers = self.tiers();
         if self.rests {
             self.stack.db.wait_idle().map_err(context)?;
         }
@@ -168,6 +189,8 @@ impl Bench {
             totals_at_last_op,
             milestones: tally.milestones,
             levels,
+            tiers,
+            offered,
         })
     }
 
@@ -248,6 +271,7 @@ impl Bench {
         cursor.seek_to_first()?;
         while cursor.valid() && tally.ops < count && !tally.is_stopped {
             tally.found += 1;
+            self.let_others_work();
             tally.note(self.now_ns());
             cursor.next()?;
         }
@@ -261,35 +285,47 @@ impl Bench {
         sync: bool,
         tally: &mut Tally<'_>,
     ) -> Result<(), EngineError> {
-        let Loaded { order, value_len_bytes, .. } = self.loaded;
-        let mut value = Value::new(value_len_bytes, self.compresses);
+        let mut value = Value::new(self.loaded.value_len_bytes, self.compresses);
         for op in 0..count {
             let next = stream.next_op();
-            match next {
-                YcsbOp::Read(number) => self.read(number, tally)?,
-                YcsbOp::Scan(number, len) => {
-                    let mut cursor: Iter = self.keyspace.iter(ReadOptions::default())?;
-                    cursor.seek(&key(number, order)[..])?;
-                    for _ in 1..len {
-                        if !cursor.valid() {
-                            break;
-                        }
-                        cursor.next()?;
-                    }
-                }
-                YcsbOp::Update(number) | YcsbOp::Insert(number) => {
-                    self.put(number, op, sync, &mut value, tally)?;
-                }
-                YcsbOp::ReadModifyWrite(number) => {
-                    self.read(number, tally)?;
-                    self.put(number, op, sync, &mut value, tally)?;
-                }
-            }
+            self.do_one(next, op, sync, &mut value, tally)?;
             stream.ended(next);
             self.let_others_work();
             tally.note(self.now_ns());
             if tally.is_stopped {
                 break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Operation number `op` of a workload.
+    fn do_one(
+        &self,
+        next: YcsbOp,
+        op: u64,
+        sync: bool,
+        value: &mut Value,
+        tally: &mut Tally<'_>,
+    ) -> Result<(), EngineError> {
+        match next {
+            YcsbOp::Read(number) => self.read(number, tally)?,
+            YcsbOp::Scan(number, len) => {
+                let mut cursor: Iter = self.keyspace.iter(ReadOptions::default())?;
+                cursor.seek(&key(number, self.loaded.order)[..])?;
+                for _ in 1..len {
+                    if !cursor.valid() {
+                        break;
+                    }
+                    cursor.next()?;
+                }
+            }
+            YcsbOp::Update(number) | YcsbOp::Insert(number) => {
+                self.put(number, op, sync, value, tally)?;
+            }
+            YcsbOp::ReadModifyWrite(number) => {
+                self.read(number, tally)?;
+                self.put(number, op, sync, value, tally)?;
             }
         }
         Ok(())
@@ -322,6 +358,7 @@ impl Bench {
             at_ns: self.now_ns(),
             user_bytes: 0,
             log_bytes: metrics.log_bytes,
+            offloaded_bytes: metrics.offloaded_bytes,
             flush_bytes: metrics.flush_out_bytes,
             flush_ns: metrics.flush_total_ns,
             compaction_in_bytes: metrics.compaction_in_bytes,
@@ -329,7 +366,9 @@ impl Bench {
             compaction_count: metrics.compaction_count - metrics.move_count,
             move_count: metrics.move_count,
             commit_count: files.commits,
-            stall_ns: metrics.stall_stop.total_ns + metrics.stall_slowdown.total_ns,
+            stall_ns: metrics.stall_stop.total_ns
+                + metrics.stall_slowdown.total_ns
+                + metrics.stall_offload.total_ns,
             cleaned_bytes: files.cleaning_moved_bytes,
             cleaning_busy_ns: files.cleaning_busy_ns,
             drive_reads: counters.reads,
@@ -341,6 +380,18 @@ impl Bench {
             busy_ns: counters.busy_ns,
             rewritten_tracks: files.rewritten_tracks,
             track_syncs: files.track_syncs,
+        }
+    }
+
+    /// What lies unsorted, and what on the drive beside.
+    fn tiers(&self) -> TierState {
+        let metrics = self.stack.db.metrics();
+        let flash = self.stack.tiers.as_ref().and_then(TieredFiles::tier_stats);
+        TierState {
+            unsorted_bytes: metrics.keyspaces.iter().map(|k| k.unsorted_len_bytes).sum(),
+            beside_bytes: flash.map_or(0, |flash| flash.space.live_bytes),
+            beside_file_count: flash.map_or(0, |flash| flash.file_count),
+            fallback_count: flash.map_or(0, |flash| flash.fallbacks),
         }
     }
 
@@ -469,8 +520,14 @@ impl<'a> Tally<'a> {
 
     /// Notes that an operation ended.
     fn note(&mut self, now_ns: u64) {
-        self.latencies.record(now_ns - self.last_ns);
+        let took_ns = now_ns - self.last_ns;
         self.last_ns = now_ns;
+        self.note_taking(took_ns);
+    }
+
+    /// Notes that an operation took so long.
+    fn note_taking(&mut self, ns: u64) {
+        self.latencies.record(ns);
         self.ops += 1;
         self.untold += 1;
         if self.untold == OPS_PER_TICK {
@@ -504,6 +561,9 @@ fn tune(recipe: &mut Recipe, tune: &Tune, geometry: &Geometry) {
     if let Some(bytes) = tune.compaction_read_len_bytes {
         options.compaction_read_len_bytes = as_usize(bytes);
     }
+    set(&mut options.offload_delay_ns, tune.offload_delay_ns);
+    set(&mut options.eager_after_ns, tune.eager_after_ns);
+    options.offloads &= !tune.keeps_writes;
     if let Some(bytes) = tune.log_frame_len_bytes {
         options.log_frame_len_bytes = as_usize(bytes);
     }

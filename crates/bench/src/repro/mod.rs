@@ -27,6 +27,7 @@ mod execute;
 mod figures;
 mod html;
 mod markdown;
+mod offer;
 mod page;
 mod replays;
 mod results;
@@ -34,10 +35,13 @@ mod spec;
 
 pub use arrivals::{ArrivalReport, ArrivalSource, ArrivalSpec};
 pub use chart::{Axis, Chart, ChartKind, Series};
+pub use offer::{LatencyBins, Offer, Offered, OpenLoop, Trace};
 pub use page::{Better, Claim, Elsewhere, Page, Table, Verdict};
 pub use replays::{Cleans, GivenTrace, ReplaySpec, ReplayTrace};
-pub use results::{LevelState, Milestone, PhaseResult, Results, RunResult, SpaceState, Totals};
-pub use spec::{DriveRule, DriveSpec, LoadOrder, Phase, RunSpec, Size, Tune, Victims};
+pub use results::{
+    LevelState, Milestone, PhaseResult, Results, RunResult, SpaceState, TierState, Totals,
+};
+pub use spec::{BesideSpec, DriveRule, DriveSpec, LoadOrder, Phase, RunSpec, Size, Tune, Victims};
 
 use crate::error::BenchError;
 use execute::execute;

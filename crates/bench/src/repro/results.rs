@@ -2,6 +2,7 @@
 
 use super::Work;
 use super::arrivals::{ArrivalReport, ArrivalSpec};
+use super::offer::Offered;
 use super::replays::ReplaySpec;
 use super::spec::{Phase, RunSpec};
 use crate::latency::LatencySummary;
@@ -19,6 +20,8 @@ pub struct Totals {
     pub user_bytes: u64,
     /// Written to the log.
     pub log_bytes: u64,
+    /// Of that, written to logs begun while a compaction ran.
+    pub offloaded_bytes: u64,
     /// Written by flushes.
     pub flush_bytes: u64,
     /// How long flushes took.
@@ -66,6 +69,7 @@ impl std::ops::Sub for Totals {
             at_ns: self.at_ns - before.at_ns,
             user_bytes: self.user_bytes - before.user_bytes,
             log_bytes: self.log_bytes - before.log_bytes,
+            offloaded_bytes: self.offloaded_bytes - before.offloaded_bytes,
             flush_bytes: self.flush_bytes - before.flush_bytes,
             flush_ns: self.flush_ns - before.flush_ns,
             compaction_in_bytes: self.compaction_in_bytes - before.compaction_in_bytes,
@@ -169,6 +173,23 @@ pub struct PhaseResult {
     pub milestones: Vec<Milestone>,
     /// The levels when the phase began.
     pub levels: Vec<LevelState>,
+    /// What lay unsorted and beside when its last operation ended.
+    pub tiers: TierState,
+    /// What clients saw, where there were any.
+    pub offered: Option<Offered>,
+}
+
+/// What lies unsorted, and what on the drive beside.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct TierState {
+    /// Of level 0, what lies in the order of its writes, on either drive.
+    pub unsorted_bytes: u64,
+    /// On the drive beside.
+    pub beside_bytes: u64,
+    /// So many files.
+    pub beside_file_count: u64,
+    /// Files that were to lie there and lie on the main drive for want of room.
+    pub fallback_count: u64,
 }
 
 /// A level that has tables.

@@ -3,6 +3,7 @@
 //! Figures name runs and never perform them, so that two figures that need the same run share one:
 //! a load of 100 GB has milestones at 10 and 40 GB, and three figures are read off it.
 
+use super::offer::Offer;
 use super::replays::GivenTrace;
 use crate::ycsb::YcsbWorkload;
 use serde::Serialize;
@@ -33,12 +34,35 @@ pub struct DriveSpec {
     pub part_bytes: u64,
     /// Whether logs and the catalog lie on a flash device beside it, which takes no time.
     pub logs_on_flash: bool,
+    /// The drive beside it, for a layout that has one.
+    pub beside: Option<BesideSpec>,
+}
+
+/// A drive beside another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct BesideSpec {
+    /// Whose mechanics.
+    pub profile: &'static str,
+    /// How long it is.
+    pub len_bytes: u64,
 }
 
 impl DriveSpec {
     /// A drive that is used from end to end.
     pub fn whole(profile: &'static str, rule: DriveRule, len_bytes: u64) -> DriveSpec {
-        DriveSpec { profile, rule, len_bytes, part_bytes: len_bytes, logs_on_flash: false }
+        DriveSpec {
+            profile,
+            rule,
+            len_bytes,
+            part_bytes: len_bytes,
+            logs_on_flash: false,
+            beside: None,
+        }
+    }
+
+    /// The same drive with another one beside it.
+    pub fn beside(self, profile: &'static str, len_bytes: u64) -> DriveSpec {
+        DriveSpec { beside: Some(BesideSpec { profile, len_bytes }), ..self }
     }
 
     /// The same drive, restricted to its first `part_bytes`.
@@ -61,7 +85,8 @@ impl DriveSpec {
             _ => None,
         };
         let flash = self.logs_on_flash.then(|| "logs on flash".to_owned());
-        rule.into_iter().chain(flash).collect()
+        let beside = self.beside.map(|beside| format!("beside {}", beside.profile));
+        rule.into_iter().chain(flash).chain(beside).collect()
     }
 }
 
@@ -126,6 +151,12 @@ pub struct Tune {
     /// Whether phases follow each other at once, while the compactions that a load leaves behind go
     /// on; else a phase begins when the store is at rest.
     pub without_rest: bool,
+    /// Whether writes stay on the drive of a layout that offloads them.
+    pub keeps_writes: bool,
+    /// How long each write waits while many files lie on flash.
+    pub offload_delay_ns: Option<u64>,
+    /// How long a drive is idle before it compacts ahead.
+    pub eager_after_ns: Option<u64>,
 }
 
 /// How compaction chooses what goes down: the names of [`imbrex::VictimOrder`] and
@@ -177,6 +208,9 @@ impl Tune {
             flag("rewrites safely", self.is_staged),
             flag("compressed", self.compresses),
             flag("without rest", self.without_rest),
+            flag("nothing offloaded", self.keeps_writes),
+            self.offload_delay_ns.map(|ns| format!("delayed by {} us", ns / 1000)),
+            self.eager_after_ns.map(|ns| format!("idle after {} ms", ns / 1_000_000)),
         ];
         words.into_iter().flatten().collect()
     }
@@ -232,6 +266,8 @@ pub enum Phase {
         /// Whether each write is synced.
         sync: bool,
     },
+    /// What clients ask.
+    Offer(Offer),
 }
 
 impl Phase {
@@ -265,6 +301,7 @@ impl Phase {
             Phase::ReadRandom { .. } => "random reads".to_owned(),
             Phase::ReadSequential { .. } => "sequential reads".to_owned(),
             Phase::Ycsb { workload, .. } => format!("YCSB {workload}"),
+            Phase::Offer(offer) => offer.label(),
         }
     }
 
@@ -274,7 +311,8 @@ impl Phase {
             Phase::Load { count, .. }
             | Phase::ReadRandom { count }
             | Phase::ReadSequential { count, .. }
-            | Phase::Ycsb { count, .. } => count,
+            | Phase::Ycsb { count, .. }
+            | Phase::Offer(Offer { count, .. }) => count,
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 /// The figures and tables of the five documents.
-const WANTED: [&str; 46] = [
+const WANTED: [&str; 54] = [
     "sealdb-2",
     "sealdb-3",
     "sealdb-table-2",
@@ -29,6 +29,14 @@ const WANTED: [&str; 46] = [
     "thesis-4.8",
     "thesis-4.9",
     "thesis-table-4.2",
+    "thesis-4.10",
+    "thesis-5.3",
+    "thesis-5.5",
+    "thesis-5.6",
+    "thesis-5.7",
+    "thesis-5.8",
+    "thesis-5.9",
+    "thesis-table-5.1",
     "geardb-gc-time",
     "geardb-gc-utilisation",
     "geardb-load",

@@ -46,6 +46,14 @@ pub enum YcsbWorkload {
         /// How many of a hundred are reads.
         read_percent: u8,
     },
+    /// Inserts alone; not a core workload.
+    Inserts,
+    /// Scans of workload E's lengths from records chosen uniformly, and of what is left as many inserts as
+    /// updates; not a core workload.
+    Scans {
+        /// How many of a hundred are scans.
+        scan_percent: u8,
+    },
 }
 
 impl YcsbWorkload {
@@ -66,6 +74,11 @@ impl fmt::Display for YcsbWorkload {
             YcsbWorkload::Mix { read_percent } => {
                 return write!(f, "R{read_percent}:W{}", 100 - read_percent.min(&100));
             }
+            YcsbWorkload::Inserts => "inserts",
+            YcsbWorkload::Scans { scan_percent: 100 } => "scans",
+            YcsbWorkload::Scans { scan_percent } => {
+                return write!(f, "{scan_percent} % scans");
+            }
             YcsbWorkload::A => "A",
             YcsbWorkload::B => "B",
             YcsbWorkload::C => "C",
@@ -82,13 +95,19 @@ impl YcsbWorkload {
         let ranks = Zipfian::new(record_count.max(1));
         let keys = match self {
             YcsbWorkload::D => KeyChooser::Latest(ranks),
+            YcsbWorkload::Scans { .. } => {
+                KeyChooser::Uniform { first: 0, count: record_count.max(1) }
+            }
             _ => KeyChooser::Scattered(ranks),
         };
         YcsbStream {
             mix: self.mix(),
             keys,
             scan_lengths: Lengths::Uniform { min: 1, max: SCAN_LEN_MAX },
-            records: Arc::new(InsertSequence::new(record_count.max(1))),
+            records: Arc::new(InsertSequence::new(match self {
+                YcsbWorkload::Inserts => record_count,
+                _ => record_count.max(1),
+            })),
             prng,
         }
     }
@@ -104,6 +123,16 @@ impl YcsbWorkload {
             YcsbWorkload::Mix { read_percent } => {
                 (OpKind::Read, u64::from(read_percent.min(100)), OpKind::Update)
             }
+            YcsbWorkload::Inserts => (OpKind::Insert, 100, OpKind::Update),
+            YcsbWorkload::Scans { scan_percent } => {
+                let scan_percent = u64::from(scan_percent.min(100));
+                let rest = 100 - scan_percent;
+                return Mix::new(&[
+                    (OpKind::Scan, 2 * scan_percent),
+                    (OpKind::Insert, rest),
+                    (OpKind::Update, rest),
+                ]);
+            }
         };
         Mix::new(&[(first, percent), (second, 100 - percent)])
     }
@@ -117,6 +146,8 @@ mod tests {
     #[test]
     fn mixes_are_as_the_workload_says() {
         let mixes = [10, 90].map(|read_percent| YcsbWorkload::Mix { read_percent });
+        let scans = [70, 100].map(|scan_percent| YcsbWorkload::Scans { scan_percent });
+        let mixes = mixes.into_iter().chain(scans).chain([YcsbWorkload::Inserts]);
         for workload in YcsbWorkload::ALL.into_iter().chain(mixes) {
             let mut stream = workload.stream(Prng::new(3), 1000);
             let mut next = || {
@@ -132,6 +163,11 @@ mod tests {
                 YcsbWorkload::B | YcsbWorkload::D => assert!((9_400..9_600).contains(&reads)),
                 YcsbWorkload::C => assert_eq!(reads, 10_000),
                 YcsbWorkload::E => assert_eq!(reads, 0),
+                YcsbWorkload::Inserts => assert_eq!(share(OpKind::Insert), 10_000),
+                YcsbWorkload::Scans { scan_percent } => {
+                    assert!(share(OpKind::Scan).abs_diff(100 * usize::from(scan_percent)) < 200);
+                    assert!(share(OpKind::Insert).abs_diff(share(OpKind::Update)) < 200);
+                }
                 YcsbWorkload::Mix { read_percent } => {
                     assert!(reads.abs_diff(100 * usize::from(read_percent)) < 200);
                     assert_eq!(workload.to_string().len(), "R90:W10".len());

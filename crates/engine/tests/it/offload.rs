@@ -140,6 +140,44 @@ fn writes_go_to_flash_while_a_compaction_runs_and_only_then() {
 }
 
 #[test]
+fn writes_are_delayed_while_many_files_lie_on_flash() {
+    const DELAY_NS: u64 = 10_000;
+    let delayed = |offload_delay_ns, offloaded_file_count_max| {
+        let pair = Pair::new(Order::SmallestTime);
+        let options = Options { offload_delay_ns, offloaded_file_count_max, ..offloading() };
+        let (files, db) = pair.create(options);
+        let (ks, mut prng, mut file_count_max) = (db.default_keyspace(), Prng::new(1), 0);
+        for _ in 0..4000 {
+            let mut value = vec![0; 900];
+            prng.fill(&mut value);
+            let before = db.metrics().stall_offload;
+            let start_ns = pair.runtime.clock.now_ns();
+            ks.put(key(prng.below(3000)), &value).unwrap();
+            let after = db.metrics().stall_offload;
+            assert_eq!(after.total_ns, after.count * offload_delay_ns);
+            if before.count < after.count {
+                assert!(start_ns + offload_delay_ns <= pair.runtime.clock.now_ns());
+            }
+            file_count_max = file_count_max.max(files.flash_file_count());
+        }
+        let count = db.metrics().stall_offload.count;
+        db.flush().unwrap();
+        ks.compact_range(None, None).unwrap();
+        db.wait_idle().unwrap();
+        // Nobody waits once flash is empty again.
+        let rest_count = db.metrics().stall_offload.count;
+        ks.put("a", "b").unwrap();
+        assert_eq!(db.metrics().stall_offload.count, rest_count);
+        (count, file_count_max)
+    };
+    let (count, file_count) = delayed(DELAY_NS, 3);
+    assert!((1..4000).contains(&count) && file_count > 3, "{count} {file_count}");
+    let (count, file_count) = delayed(DELAY_NS, 1000);
+    assert!(count == 0 && file_count > 3, "{count} {file_count}");
+    assert_eq!(delayed(0, 3).0, 0);
+}
+
+#[test]
 fn what_was_synced_survives_whichever_drive_loses_power_first() {
     let mut cut_counts = [0; 2];
     for seed in 0..60 {

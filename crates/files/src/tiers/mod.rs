@@ -289,6 +289,11 @@ impl Files for TieredFiles {
         self.main.unit_of(name)
     }
 
+    fn flash_file_count(&self) -> usize {
+        let Some(flash) = &self.flash else { return 0 };
+        flash.files.inner.committer.lock().namespace.list("").count()
+    }
+
     fn format_id(&self) -> u64 {
         self.main.format_id()
     }

@@ -1,5 +1,5 @@
-//! SMRDB (Pitchumani, thesis, chapter 3; SYSTOR 2015): the runs that its figures share; and arrivals,
-//! chapter 4, which share none with them.
+//! SMRDB (Pitchumani, thesis, chapter 3; SYSTOR 2015): the runs that its figures share; and arrivals and
+//! write-offloading, chapters 4 and 5, which share none with them.
 //!
 //! Setting of the thesis: a 3 TB 7200 rpm disk behind USB 3, written in bands of 80 MB; keys of 16
 //! bytes, values of 4 KB, memtables of 80 MB for all stores. Stand-in here: the mechanics of the
@@ -16,7 +16,9 @@
 pub(super) mod arrivals;
 pub(super) mod band_len;
 pub(super) mod delay;
+pub(super) mod demonstration;
 pub(super) mod hurst;
+pub(super) mod offload;
 pub(super) mod random_get;
 pub(super) mod random_put;
 pub(super) mod sequential_put;
