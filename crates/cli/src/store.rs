@@ -1,7 +1,7 @@
 //! The stack put together: a store, as the layout that its drive records, in an image file.
 
 use crate::error::{CliError, Context, Exit};
-use imbrex::{Db, Keyspace, Options};
+use imbrex::{Db, Keyspace, OpenMode, Options};
 use imbrex_clockwork::{Prng, Runtime};
 use imbrex_disk::{Blocks, Disk};
 use imbrex_disk_sim::{OpenOptions, SimDisk};
@@ -110,9 +110,20 @@ impl DriveArgs {
             return Err(CliError::new(Exit::Store, message));
         }
         let usual = mounted.layout.recipe(mounted.drive.geometry()).options;
-        let background_work = background_work && !self.without_flash;
-        let options = Options { background_work, ..usual };
+        let open_mode = match self.without_flash {
+            true => OpenMode::ReadOnlyInPart,
+            false => OpenMode::ReadWrite,
+        };
+        let options = Options { background_work, open_mode, ..usual };
         let stack = mounted.open_db(&runtime, options).map_err(|error| self.cannot_open(&error))?;
+        if self.without_flash {
+            let missing = &stack.db.recovery().missing;
+            eprintln!(
+                "imbrex: warning: without the flash drive {} of its tables and logs are left out: what \
+                 is read may be older than what was written last",
+                missing.len()
+            );
+        }
         let Stack { layout, disk, files, tiers, db, .. } = stack;
         Ok(Store { path: self.drive.clone(), layout, disk, files, tiers, db })
     }

@@ -114,8 +114,8 @@ pub use metrics::{
     CompactionLine, KeyspaceMetrics, LevelMetrics, Metrics, OutputTable, StallMetrics,
 };
 pub use options::{
-    CompactionKind, Compression, KeyspaceOptions, Options, ReadOptions, VictimGrowth, VictimOrder,
-    WriteOptions,
+    CompactionKind, Compression, KeyspaceOptions, OpenMode, Options, ReadOptions, VictimGrowth,
+    VictimOrder, WriteOptions,
 };
 pub use read::{Entries, Iter, prefix_end};
 pub use recover::Recovery;

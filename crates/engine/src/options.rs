@@ -55,16 +55,33 @@ pub struct Options {
     pub free_memtable_count_min: u64,
     /// How many of the last compactions [`crate::Metrics::compactions`] tells of.
     pub compaction_line_count_max: usize,
+    /// Whether the store is opened to be written to, or only to be read.
+    pub open_mode: OpenMode,
     /// Whether the background jobs start by themselves; a tool that only looks switches it off.
     pub background_work: bool,
     /// The options of the default keyspace when the store is created.
     pub keyspace: KeyspaceOptions,
 }
 
+/// What a store is opened for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OpenMode {
+    /// Reads and writes.
+    #[default]
+    ReadWrite,
+    /// Reads alone: nothing on the drive changes, and what the logs hold stays in memory.
+    ReadOnly,
+    /// As [`OpenMode::ReadOnly`], without the tables and logs on a flash drive that is not there: reads find what lies
+    /// on the drive, which may be an older value, or one that was deleted. For what can be saved of a store
+    /// whose flash drive is lost; [`crate::Recovery::missing`] says what was left out.
+    ReadOnlyInPart,
+}
+
 impl Default for Options {
     fn default() -> Options {
         Options {
             create_if_missing: true,
+            open_mode: OpenMode::ReadWrite,
             memtable_len_bytes: 64 << 20,
             immutable_memtable_count_max: 1,
             log_len_bytes_max: 256 << 20,

@@ -10,7 +10,8 @@
 //!   O1  Recovery changes the drive by one commit: a power cut during it leaves what was there. Where
 //!       the drive has no room for all tables beside all logs it is one commit a log, each of which
 //!       leaves a store that is recovered as if the logs that are gone had been flushed in time.
-//!   O2  When a store has been opened no log of before is left, so a torn one is never continued
+//!       A store that is opened to be read alone changes nothing: what its logs hold stays in memory.
+//!   O2  When a store has been opened to be written to no log of before is left, so a torn one is never continued
 //!       (W4) and no log is ever replayed twice into different tables.
 
 use crate::EngineError;
@@ -19,14 +20,14 @@ use crate::compaction::output::{Outputs, Source};
 use crate::flush::flush_task;
 use crate::key::Seq;
 use crate::keyspace::MemSlot;
-use crate::options::Options;
+use crate::options::{OpenMode, Options};
 use crate::store::{Change, RecordLens, Start, Store};
 use crate::version::edit::{Counters, KeyspaceRecord, LogId, VersionEdit};
 use crate::version::format::{self, FORMAT_VERSION_KNOWN, Malformed, RecordKind};
 use crate::version::state::StoreState;
-use crate::wal::{LogSource, Replayed, replay};
+use crate::wal::{Cut, LogSource, Replayed, replay};
 use imbrex_clockwork::Runtime;
-use imbrex_files::{AppRecord, Commit, CommitKind, Files};
+use imbrex_files::{AppRecord, Commit, CommitKind, Files, FilesError, FlashError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -49,6 +50,18 @@ pub struct Recovery {
     pub torn: Option<String>,
     /// Files that belonged to nothing and were removed.
     pub leftover_count: usize,
+    /// The tables and logs that were left out ([`OpenMode::ReadOnlyInPart`]).
+    pub missing: Vec<String>,
+}
+
+impl Recovery {
+    fn note(&mut self, replayed: &Replayed) {
+        self.batch_count += replayed.batch_count;
+        let torn = replayed.cut.as_ref();
+        let words =
+            |cut: &Cut| format!("{} was torn at offset {}: {}", cut.file, cut.offset, cut.reason);
+        self.torn = torn.map(words).or_else(|| self.torn.take());
+    }
 }
 
 /// Opens the store in `files`, or makes one.
@@ -58,22 +71,28 @@ pub(crate) fn recover(
     options: Options,
 ) -> Result<(Store, Recovery), EngineError> {
     let mut recovery = Recovery::default();
+    let is_read_only = options.open_mode != OpenMode::ReadWrite;
     let mut records = files.app_records();
     if records.is_empty() {
-        if !options.create_if_missing {
+        if !options.create_if_missing || is_read_only {
             return Err(EngineError::NoStore);
         }
         create(&*files, &options)?;
         recovery.created = true;
         records = files.app_records();
     }
-    let state = decode_records(&records)?;
+    let mut state = decode_records(&records)?;
+    if options.open_mode == OpenMode::ReadOnlyInPart {
+        recovery.missing = leave_out(&mut state, &*files)?;
+    }
     attach(&state, &*files, &|id| id.file_name())?;
-    let is_read_only = false;
     let lens = RecordLens::of(&records);
     let start = Start { files, runtime, options, state, lens, is_read_only };
     let store = Store::new(start);
-    replay_logs(&store, &mut recovery)?;
+    match is_read_only {
+        true => read_logs(&store, &mut recovery)?,
+        false => replay_logs(&store, &mut recovery)?,
+    }
     store.refresh_space();
     store.refresh_gate();
     Ok((store, recovery))
@@ -141,6 +160,72 @@ pub(crate) fn attach(
     Ok(())
 }
 
+/// Takes the tables out of `state` whose files lie on a flash drive that is not there; says which.
+fn leave_out(state: &mut StoreState, files: &dyn Files) -> Result<Vec<String>, EngineError> {
+    let mut missing = Vec::new();
+    let mut edit = VersionEdit::default();
+    for entry in state.keyspaces.values() {
+        for slot in entry.version.tables() {
+            let name = slot.meta.id.file_name();
+            if files.open(&name).err().is_some_and(|error| is_on_missing_flash(&error)) {
+                edit.tables_removed.push((entry.record.id, slot.meta.id));
+                missing.push(name);
+            }
+        }
+    }
+    let damaged = |reason| EngineError::Corrupt {
+        structure: "version",
+        file: "the catalog".to_owned(),
+        offset: 0,
+        reason,
+    };
+    state.apply(&edit).map_err(damaged)?;
+    Ok(missing)
+}
+
+fn is_on_missing_flash(error: &FilesError) -> bool {
+    matches!(error, FilesError::Flash(FlashError::OnFlash { .. }))
+}
+
+/// Brings what the logs hold into memtables, and leaves the drive as it is.
+fn read_logs(store: &Store, recovery: &mut Recovery) -> Result<(), EngineError> {
+    let is_in_part = store.options.open_mode == OpenMode::ReadOnlyInPart;
+    let state = store.state();
+    let (logs, missing) = find_logs(store, is_in_part)?;
+    recovery.log_count = logs.ids.len();
+    recovery.missing.extend(missing);
+    let flushed = Seq(state.counters.last_seq);
+    let floors = floors(&state);
+    let mut apply = |index: usize, batch: BatchView<'_>| {
+        for (seq, op) in batch.ops() {
+            let log: LogId = logs.ids[index];
+            let is_kept = floors.get(&op.keyspace).is_some_and(|&floor| log >= floor);
+            if let Some(keyspace) = store.keyspace(op.keyspace).filter(|_| is_kept) {
+                keyspace.view().active.insert(op.kind, op.key, seq, op.value);
+            }
+        }
+        Ok(())
+    };
+    let mut last_seq = flushed;
+    if is_in_part {
+        // Between two logs others may be missing.
+        for (index, source) in logs.sources.iter().enumerate() {
+            let one =
+                replay(std::slice::from_ref(source), None, &mut |_, batch| apply(index, batch));
+            let one = one?;
+            recovery.note(&one);
+            last_seq = last_seq.max(one.last_seq.unwrap_or(flushed));
+        }
+    } else {
+        let replayed = replay(&logs.sources, Some(flushed), &mut apply)?;
+        recovery.note(&replayed);
+        last_seq = last_seq.max(replayed.last_seq.unwrap_or(flushed));
+    }
+    store.publish(last_seq);
+    store.writer.lock().next_seq = Seq(last_seq.0 + 1);
+    Ok(())
+}
+
 /// Brings what the logs hold into tables, and removes the logs and what belongs to nothing.
 fn replay_logs(store: &Store, recovery: &mut Recovery) -> Result<(), EngineError> {
     let state = store.state();
@@ -157,10 +242,7 @@ fn replay_logs(store: &Store, recovery: &mut Recovery) -> Result<(), EngineError
         }
         done => done?,
     };
-    recovery.batch_count = replayed.batch_count;
-    recovery.torn = replayed
-        .cut
-        .map(|cut| format!("{} was torn at offset {}: {}", cut.file, cut.offset, cut.reason));
+    recovery.note(&replayed);
     let last_seq = replayed.last_seq.unwrap_or(flushed).max(flushed);
     store.publish(last_seq);
     store.writer.lock().next_seq = Seq(last_seq.0 + 1);
@@ -247,25 +329,39 @@ fn find_files(store: &Store, state: &StoreState) -> Result<(Logs, Vec<String>), 
         .values()
         .flat_map(|entry| entry.version.tables().map(|slot| slot.meta.id.file_name()))
         .collect();
-    let mut logs = Vec::new();
-    let mut remove = Vec::new();
+    let (logs, _) = find_logs(store, false)?;
+    let mut remove: Vec<String> = logs.ids.iter().map(|id| id.file_name()).collect();
+    let is_leftover =
+        |name: &String| name.ends_with(".tbl") && !name.contains('/') && !tables.contains(name);
+    let names = store.files.list("").into_iter().map(|info| info.name);
+    remove.extend(names.filter(is_leftover));
+    Ok((logs, remove))
+}
+
+/// All logs, oldest first; with `is_in_part` without those on a flash drive that is not there, whose names come
+/// beside.
+fn find_logs(store: &Store, is_in_part: bool) -> Result<(Logs, Vec<String>), EngineError> {
+    let (mut logs, mut missing) = (Vec::new(), Vec::new());
     for info in store.files.list("") {
-        if let Some(id) = LogId::of_file_name(&info.name) {
-            let opened = store.files.open(&info.name);
-            let file = opened.map_err(EngineError::files(format!("open log {}", info.name)))?;
-            let log_id = id.frame_id(store.files.format_id());
-            logs.push((id, LogSource { file, log_id }));
-            remove.push(info.name);
-        } else if info.name.ends_with(".tbl")
-            && !info.name.contains('/')
-            && !tables.contains(&info.name)
-        {
-            remove.push(info.name);
-        }
+        let Some(id) = LogId::of_file_name(&info.name) else { continue };
+        let file = match store.files.open(&info.name) {
+            Err(error) if is_in_part && is_on_missing_flash(&error) => {
+                missing.push(info.name);
+                continue;
+            }
+            opened => opened.map_err(EngineError::files(format!("open log {}", info.name)))?,
+        };
+        let log_id = id.frame_id(store.files.format_id());
+        logs.push((id, LogSource { file, log_id }));
     }
     logs.sort_by_key(|(id, _)| *id);
     let (ids, sources) = logs.into_iter().unzip();
-    Ok((Logs { ids, sources }, remove))
+    Ok((Logs { ids, sources }, missing))
+}
+
+/// Where the log of each keyspace begins.
+fn floors(state: &StoreState) -> BTreeMap<KeyspaceId, LogId> {
+    state.keyspaces.iter().map(|(&id, entry)| (id, entry.log_floor)).collect()
 }
 
 /// Memtables that are filled again, and the tables of those that grew full.
@@ -282,8 +378,7 @@ struct Rebuild<'a> {
 
 impl<'a> Rebuild<'a> {
     fn new(store: &'a Store) -> Rebuild<'a> {
-        let state = store.state();
-        let floors = state.keyspaces.iter().map(|(&id, entry)| (id, entry.log_floor)).collect();
+        let floors = floors(&store.state());
         let grain_bytes = store.files.space().grain_bytes;
         let memtable_len_bytes = store.options.memtable_len_bytes.max(grain_bytes);
         Rebuild { store, floors, slots: BTreeMap::new(), memtable_len_bytes, outputs: Vec::new() }

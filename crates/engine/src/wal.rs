@@ -24,7 +24,7 @@
 
 mod replay;
 
-pub(crate) use replay::{LogSource, Replayed, replay};
+pub(crate) use replay::{Cut, LogSource, Replayed, replay};
 
 use crate::EngineError;
 use imbrex_files::{FilesError, LogWriter};

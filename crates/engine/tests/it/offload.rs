@@ -1,7 +1,7 @@
 //! Write-offloading: a store on a zoned drive and a flash drive, either of which may lose power first.
 
 use crate::stage::{key, small};
-use imbrex::{Db, EngineError, KeyspaceOptions, Options, WriteBatch, WriteOptions};
+use imbrex::{Db, EngineError, KeyspaceOptions, OpenMode, Options, WriteBatch, WriteOptions};
 use imbrex_clockwork::{Order, Prng, Runtime, VirtualWorld};
 use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Rule, ZoneSpec};
 use imbrex_disk_sim::{FaultPlan, Profile, SimDisk};
@@ -242,6 +242,56 @@ fn no_write_is_refused_because_flash_is_full() {
     }
     assert!(contents(&db) == map);
     drop((ks, db, files));
+    let (_files, db) = pair.reopen(offloading()).unwrap();
+    assert!(contents(&db) == map);
+}
+
+#[test]
+fn a_store_opened_to_be_read_changes_nothing_and_has_all_that_is_there() {
+    let pair = Pair::new(Order::SmallestTime);
+    let (files, db) = pair.create(offloading());
+    let (mut prng, mut map) = (Prng::new(9), Map::new());
+    let sync = WriteOptions { sync: true };
+    // Some of what was written lies on flash alone, and more on main.
+    while files.tier_stats().unwrap().file_count < 3 || map.len() < 900 {
+        let (key, value) = (key(prng.below(1000)), vec![prng.below(256) as u8; 700]);
+        db.default_keyspace().put_with(&key, &value, sync).unwrap();
+        map.insert(key, value);
+    }
+    pair.crash(db, &mut prng);
+    drop(files);
+    let hashes = || [&pair.main, &pair.flash].map(|disk| disk.image_hash().unwrap());
+    let before = hashes();
+    let refuses = |db: &Db| {
+        let refused = db.default_keyspace().put("k", "v").unwrap_err();
+        assert!(matches!(refused, EngineError::ReadOnly), "{refused}");
+        assert!(matches!(db.create_keyspace("k", small().keyspace), Err(EngineError::ReadOnly)));
+    };
+
+    let (files, db) =
+        pair.reopen(Options { open_mode: OpenMode::ReadOnly, ..offloading() }).unwrap();
+    assert!(contents(&db) == map);
+    assert!(db.recovery().missing.is_empty() && db.recovery().log_count > 0);
+    refuses(&db);
+    assert!(db.check().unwrap().is_sound());
+    drop((files, db));
+
+    let alone = || {
+        let files = TieredFiles::open_without_flash(Arc::clone(&pair.main) as _, &pair.runtime);
+        Arc::new(files.unwrap())
+    };
+    let whole = Db::open(alone(), pair.runtime.clone(), offloading()).unwrap_err();
+    assert!(whole.to_string().contains("flash"), "{whole}");
+    let in_part = Options { open_mode: OpenMode::ReadOnlyInPart, ..offloading() };
+    let db = Db::open(alone(), pair.runtime.clone(), in_part).unwrap();
+    assert!(!db.recovery().missing.is_empty());
+    let part = contents(&db);
+    assert!(part.len() > 100 && part != map, "{} of {}", part.len(), map.len());
+    assert!(part.keys().all(|key| map.contains_key(key)));
+    refuses(&db);
+    drop(db);
+    assert_eq!(hashes(), before, "nothing was written");
+
     let (_files, db) = pair.reopen(offloading()).unwrap();
     assert!(contents(&db) == map);
 }
