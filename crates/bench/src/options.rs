@@ -113,6 +113,15 @@ pub struct StandOptions {
     #[arg(long = "target_file_size_base", alias = "target-file-size-base")]
     pub target_file_size_base: Option<ByteCount>,
 
+    /// Layouts that offload writes: how long each waits while many files lie on flash [default: not at all]
+    #[arg(long = "offload_delay_us", alias = "offload-delay-us", value_name = "MICROSECONDS")]
+    pub offload_delay_us: Option<u64>,
+
+    /// How many may lie there before writes wait so [default: 10]
+    #[arg(long = "offloaded_files", alias = "offloaded-files", value_name = "COUNT")]
+    #[arg(requires = "offload_delay_us")]
+    pub offloaded_files: Option<usize>,
+
     /// The drive: a profile's name or TOML file, emulated in memory, or the path of an image made
     /// by `imbrex drive create` [default: hc620, or what the layout is for]
     #[arg(long)]

@@ -97,11 +97,11 @@ impl Stand {
                 return Err(BenchError::layout(LayoutError::Other { recorded, asked }));
             }
             let usual = mounted.layout.recipe(&geometry).options;
-            mounted.open_db(&runtime, store_options(options, usual))
+            mounted.open_db(&runtime, store_options(options, usual)?)
         } else {
             let layout = layout_for(&geometry, layout)?;
             let mut recipe = layout.recipe(&geometry);
-            recipe.options = store_options(options, recipe.options);
+            recipe.options = store_options(options, recipe.options)?;
             layout.format_with(drives, &runtime, &recipe, 0)
         }
         .map_err(BenchError::layout)?;
@@ -205,12 +205,23 @@ fn keyspace(stack: &Stack, plan: StandPlan<'_>, origin: &Origin) -> Result<Keysp
         return Err(BenchError::Options(what));
     }
     let usual = stack.layout.recipe(stack.drive.geometry()).options;
-    stack.db.create_keyspace(name, store_options(plan.options, usual).keyspace).map_err(failed)
+    let options = store_options(plan.options, usual)?;
+    stack.db.create_keyspace(name, options.keyspace).map_err(failed)
 }
 
 /// What the flags say, and the layout's own numbers where they say nothing.
-fn store_options(options: &StandOptions, usual: Options) -> Options {
+fn store_options(options: &StandOptions, usual: Options) -> Result<Options, BenchError> {
     let mut store = usual;
+    if let Some(us) = options.offload_delay_us {
+        if !store.offloads {
+            let what =
+                "--offload_delay_us is for layouts that offload writes, as smrdb-offload does";
+            return Err(BenchError::Options(what.to_owned()));
+        }
+        store.offload_delay_ns = us.saturating_mul(1000);
+        let file_count_max = &mut store.offloaded_file_count_max;
+        *file_count_max = options.offloaded_files.unwrap_or(*file_count_max);
+    }
     let set = |to: &mut u64, from: Option<ByteCount>| *to = from.map_or(*to, |bytes| bytes.0);
     set(&mut store.memtable_len_bytes, options.write_buffer_size);
     set(&mut store.block_cache_len_bytes, options.cache_size);
@@ -227,14 +238,16 @@ fn store_options(options: &StandOptions, usual: Options) -> Options {
     if let Some(bytes) = options.block_size {
         keyspace.block_len_bytes = u32::try_from(bytes.0).unwrap_or(u32::MAX);
     }
-    store
+    Ok(store)
 }
 
 impl Reading {
     /// What the engine did since `before`, and what it holds now.
     pub(crate) fn engine_since(&self, before: &Reading) -> EngineFigures {
         let (now, then) = (&self.metrics, &before.metrics);
-        let stalled_ns = |m: &Metrics| m.stall_stop.total_ns + m.stall_slowdown.total_ns;
+        let stalled_ns = |m: &Metrics| {
+            m.stall_stop.total_ns + m.stall_slowdown.total_ns + m.stall_offload.total_ns
+        };
         EngineFigures {
             log_bytes: now.log_bytes - then.log_bytes,
             flush_bytes: now.flush_out_bytes - then.flush_out_bytes,
@@ -280,5 +293,27 @@ impl Reading {
             ops_per_cpu_second: 0.0,
             anonymous_bytes: self.anonymous_bytes,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::BenchOptions;
+
+    #[test]
+    fn a_delay_is_for_layouts_that_offload_writes() {
+        let options = StandOptions {
+            offload_delay_us: Some(10),
+            offloaded_files: Some(3),
+            ..BenchOptions::new().stand
+        };
+        let offloads = store_options(&options, Options { offloads: true, ..Options::default() });
+        let offloads = offloads.unwrap();
+        assert_eq!((offloads.offload_delay_ns, offloads.offloaded_file_count_max), (10_000, 3));
+        let refused = store_options(&options, Options::default()).unwrap_err().to_string();
+        assert!(refused.contains("--offload_delay_us"), "{refused}");
+        let usual = store_options(&BenchOptions::new().stand, Options::default()).unwrap();
+        assert_eq!(usual.offload_delay_ns, 0);
     }
 }

@@ -127,18 +127,19 @@ pub fn figures() -> &'static [Figure] {
     figures::ALL
 }
 
-/// The figures that `name` means: one of them, a paper (`sealdb`), or `all`.
+/// The figures that `name` means: one of them, a paper (`sealdb`), a chapter (`thesis-5`), or `all`.
 ///
 /// # Errors
 /// [`BenchError::Options`]: there is none; the message lists what there is.
 pub fn figures_named(name: &str) -> Result<Vec<Figure>, BenchError> {
-    let is_paper =
-        |figure: &&Figure| figure.name.strip_prefix(name).is_some_and(|rest| rest.starts_with('-'));
+    let is_part = |figure: &&Figure| {
+        figure.name.strip_prefix(name).is_some_and(|rest| rest.starts_with(['-', '.']))
+    };
     let found: Vec<Figure> = match name {
         "all" => figures().to_vec(),
         _ => match figures().iter().find(|figure| figure.name == name) {
             Some(figure) => vec![*figure],
-            None => figures().iter().filter(is_paper).copied().collect(),
+            None => figures().iter().filter(is_part).copied().collect(),
         },
     };
     if found.is_empty() {
