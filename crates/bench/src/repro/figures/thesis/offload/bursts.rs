@@ -131,20 +131,19 @@ pub(in super::super::super) const TABLE_5_1: Figure = Figure {
         }
         takeaways(&mut page, &columns_of);
         page.tables.push(table);
-        let [(our_read, our_offloaded), _] = columns_of;
-        let thesis = |column: usize| ROWS.iter().map(|row| row.found[column]).collect::<Vec<_>>();
+        let [(read, offloaded), (read_there, offloaded_there)] = columns_of;
         let groups = || (1..=ROWS.len()).map(|at| at.to_string()).collect::<Vec<_>>();
-        let pair = |a, b| vec![("thesis".to_owned(), a), ("ours".to_owned(), b)];
+        let bars = |column: usize, ours: Vec<f64>, there: Vec<f64>| {
+            let thesis = ROWS.iter().map(|row| row.found[column]).collect();
+            let names = ["thesis", "ours", "ours, scans from memory"].map(str::to_owned);
+            names.into_iter().zip([thesis, ours, there]).collect()
+        };
+        let read = bars(0, read, read_there);
         let y = Axis::log("% of what was written");
-        page.charts.push(Chart::bars(
-            "read by compactions",
-            groups(),
-            y,
-            pair(thesis(0), our_read),
-        ));
+        page.charts.push(Chart::bars("read by compactions", groups(), y, read));
+        let offloaded = bars(2, offloaded, offloaded_there);
         let y = Axis::linear("% of what was written");
-        let pair = pair(thesis(2), our_offloaded);
-        page.charts.push(Chart::bars("offloaded", groups(), y, pair));
+        page.charts.push(Chart::bars("offloaded", groups(), y, offloaded));
         page.notes.push(NOTE.to_owned());
         page
     },

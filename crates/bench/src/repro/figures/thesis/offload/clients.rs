@@ -4,6 +4,7 @@ use super::{
     A_SECOND, BY_VALUE, Bands, DISK, Offload, STATE, band_len_bytes, drive_bytes, moved_a_second,
     offer, size, state, store,
 };
+use crate::repro::chart::short;
 use crate::repro::figures::{need, over};
 use crate::repro::spec::{DriveRule, DriveSpec, RunSpec, Size, Tune};
 use crate::repro::{
@@ -117,7 +118,13 @@ pub(in super::super::super) const FIGURE_5_6: Figure = Figure {
         let mut rates = bars(&|found| found.rate);
         rates.push(("LevelDB".to_owned(), vec![0.0, 0.0, leveldb.rate]));
         let y = Axis::linear("inserts/s");
-        page.charts.push(Chart::bars("inserts by clients", groups(), y, rates));
+        let labels = |(_, bars): &(String, Vec<f64>)| {
+            // LevelDB was run with 8 clients alone.
+            bars.iter().map(|rate| if *rate > 0.0 { short(*rate) } else { String::new() }).collect()
+        };
+        let labels = rates.iter().map(labels).collect();
+        let chart = Chart::bars("inserts by clients", groups(), y, rates);
+        page.charts.push(chart.labelled(labels));
         for (at, what) in STATE.iter().enumerate() {
             let y = Axis::linear("% of what was written");
             let bars = bars(&|found| found.state[at]);

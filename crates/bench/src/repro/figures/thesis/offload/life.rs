@@ -25,7 +25,7 @@ pub(in super::super::super) const FIGURE_5_3: Figure = Figure {
             let ours = life_bytes / disk_bytes;
             page.claims.push(Claim::new(what, Better::Same, overwrites, ours, "times"));
         }
-        let header = ["flash beside disk", "10 %", "40 %", "70 %", "100 %"];
+        let header = ["flash / disk", "10 %", "40 %", "70 %", "100 %"];
         let mut table = Table::new("overwrites of the disk, by what is offloaded", &header);
         let mut lines = Vec::new();
         for (flash, disk) in PAIRS {
@@ -33,7 +33,7 @@ pub(in super::super::super) const FIGURE_5_3: Figure = Figure {
                 let life_bytes = flash_life_bytes(flash * GB, percent as f64 / 100.0);
                 life_bytes / (disk * GB) as f64
             };
-            let name = format!("{flash} GB beside {disk} GB");
+            let name = format!("{flash} GB / {disk} GB");
             table.row(name.clone(), &[10, 40, 70, 100].map(overwrites));
             let points = SHARES_PERCENT.map(|percent| (percent as f64, overwrites(percent)));
             lines.push(Series::new(name, points.to_vec()));
