@@ -9,7 +9,7 @@
 //!
 //! A compaction of unsorted bands reads each of them in one go, from figure 5.6 on. The thesis says that values
 //! are read one by one; its own table 5.1 says that this cannot be all: 21 million values in 4,300 seconds,
-//! each read and written fifteen times. Decision 30 has the arithmetic. Figure 5.5 has both.
+//! each read and written fifteen times. Decision 31 has the arithmetic. Figure 5.5 has both.
 
 pub(in super::super) mod bursts;
 pub(in super::super) mod clients;
