@@ -1,5 +1,5 @@
 //! YCSB against what we did not write: its workloads by `imbrex ycsb` on the system's Redis server, and the
-//! original YCSB on our store (`original`).
+//! RocksDB and LevelDB (`foreign`), and the original YCSB on our store (`original`).
 //!
 //! ```text
 //!   redis-server on a unix socket   <--  imbrex ycsb load, run    six workloads, closed and open loop
@@ -8,6 +8,7 @@
 //! ```
 
 pub(crate) mod compare;
+mod foreign;
 mod original;
 
 use crate::cargo::Cargo;
@@ -54,6 +55,7 @@ const RECORD_COUNT: u64 = 2_000;
 /// Runs everything; `may_skip` decides whether missing packages end the run.
 pub(crate) fn run(root: &Path, may_skip: bool) -> Result<()> {
     on_redis(root, may_skip)?;
+    foreign::run(root, may_skip)?;
     original::run(root, may_skip)
 }
 

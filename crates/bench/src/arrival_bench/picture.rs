@@ -96,7 +96,9 @@ pub(super) fn draw(report: &ArrivalBenchReport) -> String {
 
 fn panel(svg: &mut String, scale: &Scale, (left, bottom): (f64, f64), model: &str) {
     text(svg, left + PANEL / 2.0, TOP - 12.0, "middle", 12, model);
-    for &tick in scale.ticks() {
+    // Numbers at every second line where there would be no room for all.
+    let every = if scale.ticks().len() > 6 { 2 } else { 1 };
+    for (index, &tick) in scale.ticks().iter().enumerate() {
         let x = px(scale.at(tick));
         let _ = writeln!(
             svg,
@@ -104,7 +106,9 @@ fn panel(svg: &mut String, scale: &Scale, (left, bottom): (f64, f64), model: &st
             px(TOP),
             px(bottom)
         );
-        text(svg, scale.at(tick), bottom + 15.0, "middle", 10, &short(tick));
+        if index % every == 0 {
+            text(svg, scale.at(tick), bottom + 15.0, "middle", 10, &short(tick));
+        }
     }
     text(svg, left + PANEL / 2.0, bottom + 32.0, "middle", 11, "ms, 0.01 and less at the left end");
 }

@@ -7,7 +7,8 @@
 //!                |                              |  values  which fields
 //!                v                              v  stream  which operation
 //!   run:     Timing (pace)  --when-->  YcsbClient  --record, fields-->  RecordStore (store)
-//!                                        |  Measurements                  own    our store: a record is a value
+//!                                        |  Measurements                  own      our store  \ a record is a value
+//!                                        |                               foreign  RocksDB, LevelDB  / (encoded)
 //!                                        v                                redis  a server
 //!                            YcsbReport, YcsbOutput (export), status lines
 //! ```
@@ -17,7 +18,7 @@
 //!
 //! Invariants, each where it is kept
 //!   K1  (`keys`) No operation is for a record whose insertion has not ended.
-//!   O1  (`own`) Two clients that update fields of one record at the same time both have their way.
+//!   O1  (`encoded`) Two clients that update fields of one record at the same time both have their way.
 //!   S1  (`pace`) Operation k of an open loop starts at its intended time, or when the first client is free,
 //!       whichever is later.
 //!   S2  (`pace`) Waiting for a client is part of the response time, and never of the service time.
@@ -31,7 +32,9 @@
 
 mod client;
 mod core;
+mod encoded;
 mod export;
+mod foreign;
 mod keys;
 mod lengths;
 mod letters;

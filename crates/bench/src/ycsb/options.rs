@@ -32,8 +32,8 @@ pub struct YcsbOptions {
     #[arg(long)]
     pub target: Option<u64>,
 
-    /// The store: imbrex, or a Redis server as redis://HOST:PORT or unix:///PATH; the property db
-    /// [default: imbrex]
+    /// The store: imbrex; a Redis server as redis://HOST:PORT or unix:///PATH; a database of the system's RocksDB or
+    /// LevelDB as rocksdb:///PATH or leveldb:///PATH; the property db [default: imbrex]
     #[arg(long, value_name = "STORE")]
     pub db: Option<String>,
 
@@ -42,7 +42,7 @@ pub struct YcsbOptions {
     pub seed: u64,
 
     /// Whose time counts: virtual (a modelled disk, deterministic) or threads (this machine)
-    /// [default: virtual, and threads with a server]
+    /// [default: virtual, and threads with another store]
     #[arg(long)]
     pub mode: Option<Mode>,
 

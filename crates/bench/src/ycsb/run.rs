@@ -11,11 +11,13 @@
 
 use super::client::{Shared, Work, YcsbClient};
 use super::core::CoreWorkload;
+use super::encoded::{EncodedStore, Stripes};
 use super::export::YcsbOutput;
+use super::foreign::ForeignServer;
 use super::keys::InsertSequence;
 use super::measure::Measurements;
 use super::options::YcsbOptions;
-use super::own::{OwnStore, Stripes};
+use super::own::OwnTable;
 use super::pace::{Arrivals, Beat, Pace, ScheduleFigures, Timing};
 use super::properties::{Properties, PropertyError};
 use super::redis::RedisServer;
@@ -95,8 +97,18 @@ fn own_options(
     Ok(own)
 }
 
-/// The server that the property `db` names; none for our own store.
-fn server(properties: &Properties) -> Result<Option<RedisServer>, BenchError> {
+/// A store that is not ours.
+enum Server {
+    Redis(RedisServer),
+    Foreign(ForeignServer),
+}
+
+/// The store that the property `db` names; none for our own.
+fn server(properties: &Properties) -> Result<Option<Server>, BenchError> {
+    let named = properties.get("db").map(|db| ForeignServer::named(db, properties));
+    if let Some(foreign) = named.transpose()?.flatten() {
+        return Ok(Some(Server::Foreign(foreign)));
+    }
     let url = match properties.get("db") {
         // The second is our class for the original YCSB.
         None | Some("imbrex" | "imbrex.ycsb.ImbrexDb") => return Ok(None),
@@ -105,19 +117,19 @@ fn server(properties: &Properties) -> Result<Option<RedisServer>, BenchError> {
             let host = properties.get("redis.host").unwrap_or("127.0.0.1");
             let port = properties.number("redis.port", 6379, (1, 65_535))?;
             let server = RedisServer::new(&format!("redis://{host}:{port}"))?;
-            return Ok(Some(match properties.get("redis.password") {
+            return Ok(Some(Server::Redis(match properties.get("redis.password") {
                 Some(password) => server.with_password(password),
                 None => server,
-            }));
+            })));
         }
         Some(url) if url.contains("://") => url,
         Some(_) => {
-            let known =
-                "expected imbrex, redis (with redis.host), redis://HOST:PORT or unix:///PATH";
+            let known = "expected imbrex, redis (with redis.host), redis://HOST:PORT, unix:///PATH, \
+                 rocksdb:///PATH or leveldb:///PATH";
             return Err(properties.wrong("db", known).into());
         }
     };
-    RedisServer::new(url).map(Some)
+    RedisServer::new(url).map(|server| Some(Server::Redis(server)))
 }
 
 /// One load or run to be done.
@@ -142,12 +154,15 @@ struct Worked {
     failure: Option<String>,
 }
 
+/// Opens a store for one more client.
+type Connect<'a> = dyn Fn() -> Result<Box<dyn RecordStore>, BenchError> + 'a;
+
 /// Where time and stores come from.
 struct Ground<'a> {
     clock: &'a dyn Clock,
     world: Option<&'a VirtualWorld>,
     /// A store for one more client.
-    connect: &'a dyn Fn() -> Result<Box<dyn RecordStore>, BenchError>,
+    connect: &'a Connect<'a>,
 }
 
 impl Run<'_> {
@@ -231,7 +246,8 @@ impl Run<'_> {
         let connect = || {
             let write = WriteOptions { sync: options.sync };
             let keyspace = stand.keyspace().clone();
-            let store = OwnStore::new(keyspace, write, field_count, stripes.clone());
+            let store =
+                EncodedStore::new(OwnTable { keyspace, write }, field_count, stripes.clone());
             Ok(Box::new(store) as Box<dyn RecordStore>)
         };
         let ground = Ground { clock: stand.clock(), world: stand.world(), connect: &connect };
@@ -281,16 +297,16 @@ impl Run<'_> {
         Ok(report)
     }
 
-    /// On a server, in this machine's time.
+    /// On a server or a database of others, in this machine's time.
     fn on_server(
         self,
         phase: YcsbPhase,
         arrivals: Option<(Arrivals, String)>,
-        server: &RedisServer,
+        server: &Server,
     ) -> Result<YcsbReport, BenchError> {
         let options = self.options;
         if options.mode == Some(Mode::Virtual) {
-            let what = "--mode virtual is for our own store: a server lives in real time";
+            let what = "--mode virtual is for our own store: any other lives in real time";
             return Err(BenchError::Options(what.to_owned()));
         }
         let stand = &options.stand;
@@ -299,19 +315,36 @@ impl Run<'_> {
             ("--image", stand.image.is_some()),
             ("--flash", stand.flash.is_some()),
             ("--layout", stand.layout.is_some()),
-            ("--sync", options.sync),
+            ("--sync", options.sync && matches!(server, Server::Redis(_))),
         ];
         if let Some((flag, _)) = flags.iter().find(|(_, is_there)| *is_there) {
-            let what = format!("{flag} is for our own store, and this run is on a server");
+            let what = format!("{flag} is for our own store, and this run is on another");
             return Err(BenchError::Options(what));
         }
         let clock = WallClock::new();
-        let connect = || Ok(Box::new(server.connect()?) as Box<dyn RecordStore>);
-        let ground = Ground { clock: &clock, world: None, connect: &connect };
+        let field_count = self.workload.field_names.len();
+        let (connect, address): (Box<Connect<'_>>, String) = match server {
+            Server::Redis(server) => {
+                let connect = || Ok(Box::new(server.connect()?) as Box<dyn RecordStore>);
+                (Box::new(connect), server.address())
+            }
+            Server::Foreign(server) => {
+                let write_buffer = stand.write_buffer_size.map(|bytes| bytes.0);
+                let table = server.open(options.sync, write_buffer)?;
+                let stripes = Stripes::new();
+                let connect = move || {
+                    let store = EncodedStore::new(table.clone(), field_count, stripes.clone());
+                    Ok(Box::new(store) as Box<dyn RecordStore>)
+                };
+                (Box::new(connect), server.address())
+            }
+        };
+        let connect = &*connect;
+        let ground = Ground { clock: &clock, world: None, connect };
         let worked = self.work(phase, arrivals, false, &ground)?;
         let setup = YcsbSetup {
             phase: phase.name(),
-            db: server.address(),
+            db: address,
             drive: None,
             capacity_bytes: None,
             layout: None,

@@ -1,0 +1,168 @@
+//! Stores of keys and values: a record is one value, in the form of `docs/formats/ycsb_record.md`.
+//!
+//! ```text
+//!   RecordStore  read, scan, insert, update, delete
+//!      EncodedStore   update of some fields    get -> merge -> put     under the lock of the key's stripe
+//!                     update of all fields     put
+//!   KeyValue     get, put, delete, scan: ours (own), RocksDB and LevelDB (foreign)
+//! ```
+//!
+//! Invariants
+//!   O1  Two clients that update fields of one record at the same time both have their way.
+
+use super::record::{Record, Wanted, format};
+use super::store::{RecordStore, StoreError, Traffic};
+use bytes::Bytes;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Far more than there are clients, so that two seldom meet.
+const STRIPE_COUNT: usize = 1024;
+
+/// The locks that all clients share (O1).
+#[derive(Clone, Debug)]
+pub(crate) struct Stripes(Arc<[Mutex<()>]>);
+
+impl Stripes {
+    pub(crate) fn new() -> Stripes {
+        Stripes((0..STRIPE_COUNT).map(|_| Mutex::new(())).collect())
+    }
+
+    fn lock(&self, key: &str) -> MutexGuard<'_, ()> {
+        let hash = key.bytes().fold(0_usize, |h, byte| h.wrapping_mul(31) ^ usize::from(byte));
+        // Nothing lives behind these locks, so a poisoned one is whole.
+        self.0[hash % STRIPE_COUNT].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Takes an entry's key and value, and says whether it wants more.
+pub(crate) type EachEntry<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
+
+/// A store of keys and values, as one client uses it.
+pub(crate) trait KeyValue: Send {
+    /// Why it did not do what it was asked.
+    type Error;
+
+    /// The value of `key`.
+    fn get(&self, key: &str) -> Result<Option<Bytes>, Self::Error>;
+
+    /// Sets it.
+    fn put(&self, key: &str, value: &[u8]) -> Result<(), Self::Error>;
+
+    /// Deletes it, if it is there.
+    fn delete(&self, key: &str) -> Result<(), Self::Error>;
+
+    /// Hands the entries from `start` on to `each`, in order of key, until it breaks or there are no more.
+    fn scan(&self, start: &str, each: &mut EachEntry<'_>) -> Result<(), Self::Error>;
+
+    /// What `error` means for the operations after it.
+    fn failed(what: &'static str, key: &str, error: Self::Error) -> StoreError;
+}
+
+/// Records in a store of keys and values.
+#[derive(Debug)]
+pub(crate) struct EncodedStore<K> {
+    store: K,
+    /// An update of so many fields leaves nothing of what was there.
+    field_count: usize,
+    stripes: Stripes,
+    traffic: Traffic,
+}
+
+impl<K: KeyValue> EncodedStore<K> {
+    pub(crate) fn new(store: K, field_count: usize, stripes: Stripes) -> EncodedStore<K> {
+        EncodedStore { store, field_count, stripes, traffic: Traffic::default() }
+    }
+
+    fn get(&mut self, what: &'static str, key: &str) -> Result<Option<Bytes>, StoreError> {
+        let value = self.store.get(key).map_err(|error| K::failed(what, key, error))?;
+        if let Some(value) = &value {
+            self.traffic.read_bytes += (key.len() + value.len()) as u64;
+        }
+        Ok(value)
+    }
+
+    fn put(&mut self, what: &'static str, key: &str, record: &Record) -> Result<(), StoreError> {
+        let value = format::encode(record);
+        self.store.put(key, &value).map_err(|error| K::failed(what, key, error))?;
+        self.traffic.written_bytes += (key.len() + value.len()) as u64;
+        Ok(())
+    }
+}
+
+fn decoded(
+    what: &'static str,
+    key: &str,
+    value: &Bytes,
+    wanted: Wanted<'_>,
+) -> Result<Record, StoreError> {
+    format::decode(value, wanted).map_err(|source| StoreError::refused(what, key, source))
+}
+
+impl<K: KeyValue> RecordStore for EncodedStore<K> {
+    fn read(&mut self, key: &str, wanted: Wanted<'_>) -> Result<Option<Record>, StoreError> {
+        let value = self.get("read", key)?;
+        value.map(|value| decoded("read", key, &value, wanted)).transpose()
+    }
+
+    fn scan(
+        &mut self,
+        start: &str,
+        count: u64,
+        wanted: Wanted<'_>,
+    ) -> Result<Vec<Record>, StoreError> {
+        let mut records = Vec::new();
+        let mut refusal = None;
+        let mut read_bytes = 0;
+        if count == 0 {
+            return Ok(records);
+        }
+        let mut each = |key: &[u8], value: &[u8]| {
+            read_bytes += (key.len() + value.len()) as u64;
+            let value = Bytes::copy_from_slice(value);
+            match decoded("scan from", start, &value, wanted) {
+                Ok(record) => records.push(record),
+                Err(error) => refusal = Some(error),
+            }
+            match refusal.is_none() && (records.len() as u64) < count {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
+        };
+        let scanned = self.store.scan(start, &mut each);
+        self.traffic.read_bytes += read_bytes;
+        scanned.map_err(|error| K::failed("scan from", start, error))?;
+        if let Some(error) = refusal {
+            return Err(error);
+        }
+        Ok(records)
+    }
+
+    fn insert(&mut self, key: &str, record: &Record) -> Result<(), StoreError> {
+        self.put("insert", key, record)
+    }
+
+    fn update(&mut self, key: &str, changed: &Record) -> Result<bool, StoreError> {
+        if changed.fields().len() >= self.field_count {
+            self.put("update", key, changed)?;
+            return Ok(true);
+        }
+        let stripes = self.stripes.clone();
+        let _alone = stripes.lock(key);
+        let Some(value) = self.get("update", key)? else { return Ok(false) };
+        let mut record = decoded("update", key, &value, Wanted::All)?;
+        record.merge(changed);
+        self.put("update", key, &record)?;
+        Ok(true)
+    }
+
+    fn delete(&mut self, key: &str) -> Result<bool, StoreError> {
+        self.store.delete(key).map_err(|error| K::failed("delete", key, error))?;
+        self.traffic.written_bytes += key.len() as u64;
+        Ok(true)
+    }
+
+    fn traffic(&self) -> Traffic {
+        self.traffic
+    }
+}
