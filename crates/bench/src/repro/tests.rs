@@ -137,6 +137,22 @@ fn arrivals_are_drawn_at_three_time_scales() {
 }
 
 #[test]
+fn clients_and_a_flash_drive_go_through_figures() {
+    let reproduction = run(&["thesis-4.10", "thesis-5.5", "thesis-table-5.1"], 2);
+    for figure in &reproduction.figures {
+        let page = &figure.page;
+        assert_eq!(page.missing, Vec::<String>::new());
+        assert!(page.claims.len() >= 8, "{}", figure.name);
+        for chart in &page.charts {
+            chart::tests::assert_well_formed(&chart.to_svg());
+            assert!(chart.series.iter().all(|series| !series.points.is_empty()), "{}", chart.title);
+        }
+    }
+    let rows = |at: usize| reproduction.figures[at].page.tables[0].rows.len();
+    assert_eq!([rows(0), rows(1), rows(2)], [11, 5, 8]);
+}
+
+#[test]
 fn a_run_can_be_stopped() {
     let figures = figures_named("sealdb-2").unwrap();
     let stopped = repro(&figures, TINY, 1, &Watch::default(), &|| true);
