@@ -10,6 +10,7 @@
 //! Beyond not panicking, a decoder that accepts what it is given must not contradict itself; each
 //! function says what it asserts.
 
+mod block_driver;
 mod catalog;
 mod fixed_bands;
 mod image;
@@ -17,6 +18,7 @@ mod record_log;
 mod store;
 #[cfg(test)]
 mod tests;
+mod ycsb_record;
 
 /// One decoder.
 #[derive(Clone, Copy, Debug)]
@@ -35,9 +37,11 @@ pub const TARGETS: &[Target] = &[
     image::TARGET,
     catalog::TARGET,
     fixed_bands::TARGET,
+    block_driver::TARGET,
     store::TABLE,
     store::BATCH,
     store::VERSIONS,
+    ycsb_record::TARGET,
 ];
 
 /// The decoder called `name`.

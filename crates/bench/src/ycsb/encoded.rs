@@ -10,7 +10,7 @@
 //! Invariants
 //!   O1  Two clients that update fields of one record at the same time both have their way.
 
-use super::record::{Record, Wanted, format};
+use super::record::{Record, Wanted};
 use super::store::{RecordStore, StoreError, Traffic};
 use bytes::Bytes;
 use std::ops::ControlFlow;
@@ -83,7 +83,7 @@ impl<K: KeyValue> EncodedStore<K> {
     }
 
     fn put(&mut self, what: &'static str, key: &str, record: &Record) -> Result<(), StoreError> {
-        let value = format::encode(record);
+        let value = record.encode();
         self.store.put(key, &value).map_err(|error| K::failed(what, key, error))?;
         self.traffic.written_bytes += (key.len() + value.len()) as u64;
         Ok(())
@@ -96,7 +96,7 @@ fn decoded(
     value: &Bytes,
     wanted: Wanted<'_>,
 ) -> Result<Record, StoreError> {
-    format::decode(value, wanted).map_err(|source| StoreError::refused(what, key, source))
+    Record::decode(value, wanted).map_err(|source| StoreError::refused(what, key, source))
 }
 
 impl<K: KeyValue> RecordStore for EncodedStore<K> {

@@ -3,6 +3,7 @@
 pub(crate) mod format;
 
 use bytes::Bytes;
+use format::RecordError;
 use std::sync::Arc;
 
 /// The fields of one record, or some of them, in order of their names.
@@ -30,6 +31,22 @@ impl Record {
     /// Bytes of all values.
     pub fn len_bytes(&self) -> u64 {
         self.fields.iter().map(|(_, value)| value.len() as u64).sum()
+    }
+
+    /// The record as one value of a store.
+    ///
+    /// # Panics
+    /// If a field is longer than 4 GiB, which no value of a store may be.
+    pub fn encode(&self) -> Vec<u8> {
+        format::encode(self)
+    }
+
+    /// The fields of `value` that are wanted; all of it is checked.
+    ///
+    /// # Errors
+    /// [`RecordError`]: it is no record.
+    pub fn decode(value: &Bytes, wanted: Wanted<'_>) -> Result<Record, RecordError> {
+        format::decode(value, wanted)
     }
 
     /// Replaces and adds what `newer` has.
