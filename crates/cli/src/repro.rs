@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 /// Arguments of `imbrex repro`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct ReproArgs {
-    /// A figure such as sealdb-8; a paper: sealdb, thesis, geardb, kvimr, driver; all; or list
+    /// A figure such as sealdb-8; a paper: sealdb, thesis, geardb, kvimr, driver; a chapter such as
+    /// thesis-5; all; or list
     figure: String,
     /// Share of the paper's sizes, up to 1: data and drive shrink together
     #[arg(long, default_value_t = SCALE_DEFAULT)]
