@@ -8,7 +8,6 @@ import java.util.Properties;
 import java.util.Set;
 import java.util.SortedMap;
 import java.util.Vector;
-import java.util.function.Predicate;
 import site.ycsb.ByteArrayByteIterator;
 import site.ycsb.ByteIterator;
 import site.ycsb.Client;
@@ -108,7 +107,7 @@ public final class ImbrexDb extends DB {
       if (value == null) {
         return Status.NOT_FOUND;
       }
-      putAll(RecordFormat.decode(value, wanted(fields)), result);
+      decode(value, fields, result);
       return Status.OK;
     });
   }
@@ -129,7 +128,7 @@ public final class ImbrexDb extends DB {
           byte[] value = new byte[Math.toIntExact(out.getLong(ENTRY_VALUE_LEN))];
           new Pointer(out.getLong(ENTRY_VALUE)).read(0, value, 0, value.length);
           HashMap<String, ByteIterator> record = new HashMap<>();
-          putAll(RecordFormat.decode(value, wanted(fields)), record);
+          decode(value, fields, record);
           result.add(record);
           if (result.size() < recordCount) {
             StoreLibrary.check(StoreLibrary.imbrex_cursor_next(cursor, out.address()));
@@ -164,7 +163,7 @@ public final class ImbrexDb extends DB {
         if (value == null) {
           return Status.NOT_FOUND;
         }
-        SortedMap<String, byte[]> merged = RecordFormat.decode(value, name -> true);
+        SortedMap<String, byte[]> merged = RecordFormat.decode(value);
         merged.putAll(changed);
         put(keyspace, key, merged);
       }
@@ -208,12 +207,14 @@ public final class ImbrexDb extends DB {
     }
   }
 
-  private static Predicate<String> wanted(Set<String> fields) {
-    return fields == null ? name -> true : fields::contains;
-  }
-
-  private static void putAll(SortedMap<String, byte[]> record, Map<String, ByteIterator> result) {
-    record.forEach((name, value) -> result.put(name, new ByteArrayByteIterator(value)));
+  /** Puts the wanted fields of a value to {@code result}; null wants all. */
+  private static void decode(byte[] value, Set<String> wanted, Map<String, ByteIterator> result)
+      throws RecordFormat.RecordException {
+    RecordFormat.decode(value, (name, at, len) -> {
+      if (wanted == null || wanted.contains(name)) {
+        result.put(name, new ByteArrayByteIterator(value, at, len));
+      }
+    });
   }
 
   private static SortedMap<String, byte[]> record(Map<String, ByteIterator> values) {

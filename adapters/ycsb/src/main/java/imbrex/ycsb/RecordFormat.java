@@ -4,9 +4,9 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 import java.util.SortedMap;
 import java.util.TreeMap;
-import java.util.function.Predicate;
 
 /** The form of a record as a value of the store: docs/formats/ycsb_record.md. */
 final class RecordFormat {
@@ -59,9 +59,14 @@ final class RecordFormat {
     return bytes.array();
   }
 
-  /** The fields of {@code value} that are wanted; all of it is checked. */
-  static SortedMap<String, byte[]> decode(byte[] value, Predicate<String> isWanted)
-      throws RecordException {
+  /** Takes the fields of a record, one by one. */
+  interface Fields {
+    /** A field and where its content lies in the value. */
+    void add(String name, int at, int len);
+  }
+
+  /** Hands the fields of {@code value} to {@code fields}, in order; all of it is checked. */
+  static void decode(byte[] value, Fields fields) throws RecordException {
     ByteBuffer bytes = ByteBuffer.wrap(value).order(ByteOrder.LITTLE_ENDIAN);
     need(bytes, FIELDS, "the header");
     byte version = bytes.get();
@@ -73,31 +78,33 @@ final class RecordFormat {
       throw new RecordException("reserved bytes are not zero");
     }
     int fieldCount = bytes.getInt();
-    SortedMap<String, byte[]> record = newRecord();
     String lastName = null;
     for (int field = 0; field != fieldCount; field++) {
       need(bytes, LENGTHS, "the lengths of a field");
       int nameLen = bytes.getInt();
       int valueLen = bytes.getInt();
-      String name = name(bytes, nameLen);
+      need(bytes, nameLen, "a name");
+      String name = name(value, bytes.position(), nameLen);
       if (name == null || lastName != null && compare(lastName, name) >= 0) {
         throw new RecordException(
             "the name of field " + Integer.toUnsignedString(field)
                 + " is not UTF-8, or not after the one before");
       }
+      bytes.position(bytes.position() + nameLen);
       need(bytes, valueLen, "a value");
-      if (isWanted.test(name)) {
-        byte[] content = new byte[valueLen];
-        bytes.get(content);
-        record.put(name, content);
-      } else {
-        bytes.position(bytes.position() + valueLen);
-      }
+      fields.add(name, bytes.position(), valueLen);
+      bytes.position(bytes.position() + valueLen);
       lastName = name;
     }
     if (bytes.hasRemaining()) {
       throw new RecordException(bytes.remaining() + " bytes after the last field");
     }
+  }
+
+  /** All fields of {@code value}. */
+  static SortedMap<String, byte[]> decode(byte[] value) throws RecordException {
+    SortedMap<String, byte[]> record = newRecord();
+    decode(value, (name, at, len) -> record.put(name, Arrays.copyOfRange(value, at, at + len)));
     return record;
   }
 
@@ -107,12 +114,17 @@ final class RecordFormat {
     }
   }
 
-  /** The next name; null if it is no text. */
-  private static String name(ByteBuffer bytes, int len) throws RecordException {
-    need(bytes, len, "a name");
-    ByteBuffer text = bytes.slice(bytes.position(), len);
-    bytes.position(bytes.position() + len);
+  /** The name at a place; null if it is no text. */
+  private static String name(byte[] value, int at, int len) {
+    int ascii = at;
+    while (ascii < at + len && value[ascii] >= 0) {
+      ascii += 1;
+    }
+    if (ascii == at + len) {
+      return new String(value, at, len, StandardCharsets.ISO_8859_1);
+    }
     try {
+      ByteBuffer text = ByteBuffer.wrap(value, at, len);
       return StandardCharsets.UTF_8.newDecoder().decode(text).toString();
     } catch (CharacterCodingException e) {
       return null;

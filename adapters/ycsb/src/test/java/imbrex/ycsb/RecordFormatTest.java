@@ -28,7 +28,7 @@ final class RecordFormatTest {
   }
 
   private static String refusal(byte[] value) {
-    return assertThrows(RecordException.class, () -> RecordFormat.decode(value, name -> true))
+    return assertThrows(RecordException.class, () -> RecordFormat.decode(value))
         .getMessage();
   }
 
@@ -41,7 +41,7 @@ final class RecordFormatTest {
     want.write(bytes("\7\0\0\0\3\0\0\0field10ten"));
     byte[] got = RecordFormat.encode(sample());
     assertArrayEquals(want.toByteArray(), got);
-    assertArrayEquals(got, RecordFormat.encode(RecordFormat.decode(got, name -> true)));
+    assertArrayEquals(got, RecordFormat.encode(RecordFormat.decode(got)));
     byte[] empty = RecordFormat.encode(RecordFormat.newRecord());
     assertArrayEquals(new byte[] {1, 0, 0, 0, 0, 0, 0, 0}, empty);
   }
@@ -54,15 +54,7 @@ final class RecordFormatTest {
     names.forEach(name -> record.put(name, bytes("x")));
     assertEquals(names, List.copyOf(record.keySet()));
     byte[] value = RecordFormat.encode(record);
-    assertEquals(names, List.copyOf(RecordFormat.decode(value, name -> true).keySet()));
-  }
-
-  @Test
-  void onlyTheWantedFieldsComeBack() throws Exception {
-    byte[] value = RecordFormat.encode(sample());
-    SortedMap<String, byte[]> got = RecordFormat.decode(value, "field10"::equals);
-    assertEquals(List.of("field10"), List.copyOf(got.keySet()));
-    assertArrayEquals(bytes("ten"), got.get("field10"));
+    assertEquals(names, List.copyOf(RecordFormat.decode(value).keySet()));
   }
 
   @Test
@@ -102,7 +94,7 @@ final class RecordFormatTest {
         bytes[random.nextInt(bytes.length)] ^= (byte) (1 << random.nextInt(8));
       }
       try {
-        assertArrayEquals(bytes, RecordFormat.encode(RecordFormat.decode(bytes, name -> true)));
+        assertArrayEquals(bytes, RecordFormat.encode(RecordFormat.decode(bytes)));
       } catch (RecordException refused) {
         // What most of them are.
       }
