@@ -103,7 +103,7 @@ enum YcsbChore {
     /// Runs YCSB's own property files in both runners, on our store and on a Redis server, and prints what
     /// they measured side by side, as Markdown.
     ///
-    /// Takes about 80 s a round for each store at 8 s a run.
+    /// Takes about six minutes a round for each store at 8 s a run.
     Compare(ycsb::compare::CompareArgs),
 }
 
