@@ -152,6 +152,11 @@ impl Stand {
         &*self.runtime.clock
     }
 
+    /// The clock, to be shared.
+    pub(crate) fn shared_clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.runtime.clock)
+    }
+
     /// The world of virtual mode.
     pub(crate) fn world(&self) -> Option<&VirtualWorld> {
         self.world.as_deref()

@@ -23,7 +23,8 @@
 //!       whichever is later.
 //!   S2  (`pace`) Waiting for a client is part of the response time, and never of the service time.
 //!
-//! In virtual time, properties and seed decide every byte of a report.
+//! In virtual time, properties and seed decide every byte of a report, and writes wait for each other as they do on threads
+//! (`own`).
 //!
 //! Sources: YCSB's CoreWorkload, generators, client and measurements (`site.ycsb:core`), read and not
 //! copied. `docs/ycsb.md` has the properties, and what differs.

@@ -1,15 +1,48 @@
 //! Our store in process.
+//!
+//! In a store on threads a write waits for the one before it, and whoever waits for a flush holds all writers up. In virtual
+//! time clients take turns and meet at the drive alone: who waits has the store work until the flush is done, and
+//! the next client, whose time is earlier, would find it done and never wait. So there a write begins when the
+//! one before it has ended ([`WriteTurns`]).
 
 use super::encoded::{EachEntry, KeyValue};
 use super::store::StoreError;
 use bytes::Bytes;
 use imbrex::{EngineError, Keyspace, ReadOptions, WriteOptions};
+use imbrex_clockwork::Clock;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A table of ours: a keyspace.
 #[derive(Debug)]
 pub(crate) struct OwnTable {
     pub(crate) keyspace: Keyspace,
     pub(crate) write: WriteOptions,
+    /// In virtual time: shared by all clients.
+    pub(crate) turns: Option<Arc<WriteTurns>>,
+}
+
+/// When the last write ended.
+#[derive(Debug)]
+pub(crate) struct WriteTurns {
+    clock: Arc<dyn Clock>,
+    ended_ns: AtomicU64,
+}
+
+impl WriteTurns {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> WriteTurns {
+        WriteTurns { clock, ended_ns: AtomicU64::new(0) }
+    }
+}
+
+impl OwnTable {
+    fn in_turn<T>(&self, write: impl FnOnce() -> T) -> T {
+        let Some(turns) = &self.turns else { return write() };
+        turns.clock.advance_to_ns(turns.ended_ns.load(Ordering::Relaxed));
+        let written = write();
+        turns.ended_ns.store(turns.clock.now_ns(), Ordering::Relaxed);
+        written
+    }
 }
 
 impl KeyValue for OwnTable {
@@ -20,11 +53,11 @@ impl KeyValue for OwnTable {
     }
 
     fn put(&self, key: &str, value: &[u8]) -> Result<(), EngineError> {
-        self.keyspace.put_with(key, value, self.write)
+        self.in_turn(|| self.keyspace.put_with(key, value, self.write))
     }
 
     fn delete(&self, key: &str) -> Result<(), EngineError> {
-        self.keyspace.delete_with(key, self.write)
+        self.in_turn(|| self.keyspace.delete_with(key, self.write))
     }
 
     fn scan(&self, start: &str, each: &mut EachEntry<'_>) -> Result<(), EngineError> {

@@ -17,7 +17,7 @@ use super::foreign::ForeignServer;
 use super::keys::InsertSequence;
 use super::measure::Measurements;
 use super::options::YcsbOptions;
-use super::own::OwnTable;
+use super::own::{OwnTable, WriteTurns};
 use super::pace::{Arrivals, Beat, Pace, ScheduleFigures, Timing};
 use super::properties::{Properties, PropertyError};
 use super::redis::RedisServer;
@@ -243,11 +243,16 @@ impl Run<'_> {
             Stand::new(StandPlan { options: &options.stand, mode, seed: options.seed, room })?;
         let stripes = Stripes::new();
         let field_count = self.workload.field_names.len();
+        let turns =
+            (mode == Mode::Virtual).then(|| Arc::new(WriteTurns::new(stand.shared_clock())));
         let connect = || {
             let write = WriteOptions { sync: options.sync };
             let keyspace = stand.keyspace().clone();
-            let store =
-                EncodedStore::new(OwnTable { keyspace, write }, field_count, stripes.clone());
+            let store = EncodedStore::new(
+                OwnTable { keyspace, write, turns: turns.clone() },
+                field_count,
+                stripes.clone(),
+            );
             Ok(Box::new(store) as Box<dyn RecordStore>)
         };
         let ground = Ground { clock: stand.clock(), world: stand.world(), connect: &connect };

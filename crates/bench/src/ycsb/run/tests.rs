@@ -330,3 +330,27 @@ fn the_same_seed_is_the_same_run() {
     assert!(updates > both, "the update of a read-modify-write counts as one too");
     assert_eq!(one.worked.measured.first_error, None);
 }
+
+/// Whoever waits for a flush holds all writers up: with eight clients the tail is that of one.
+#[test]
+fn in_virtual_time_a_write_waits_for_the_one_before_it() {
+    let waits = |threads: u32| {
+        let mut options = YcsbOptions { settle: false, ..YcsbOptions::new() };
+        options.threads = Some(threads);
+        options.stand.write_buffer_size = Some(crate::options::ByteCount(128 << 10));
+        options.stand.target_file_size_base = Some(crate::options::ByteCount(64 << 10));
+        let assignments = ["recordcount=6000", "fieldcount=1", "fieldlength=1000", "target=3000"];
+        options.assignments = assignments.map(str::to_owned).into();
+        options.assignments.push("arrivalgenerator=poisson".to_owned());
+        let properties = options.read_properties().unwrap();
+        let progress = |_: &YcsbProgress| ControlFlow::Continue(());
+        let watch = YcsbWatch { warn: &|_| (), status: &|_| (), progress: &progress };
+        let report = ycsb(&options, YcsbPhase::Load, &properties, watch).unwrap();
+        report.response
+    };
+    let [alone, eight] = [1, 8].map(waits);
+    assert!(alone.p99_ns > 1_000_000, "some wait: {alone:?}");
+    let near = |a: u64, b: u64| a.abs_diff(b) * 4 <= a.max(b);
+    assert!(near(alone.p99_ns, eight.p99_ns), "{alone:?} {eight:?}");
+    assert!(near(alone.p999_ns, eight.p999_ns), "{alone:?} {eight:?}");
+}
