@@ -21,8 +21,8 @@
 //! A log on flash is promised room for a memtable. Before a write that would make it longer while flash is full
 //! the log ends, for which the promise suffices, and the next one begins on the disk.
 //!
-//! Source: the thesis' chapter 5.2, 5.3 and 5.4.2 (the delay). Not here: which drive a file lies on, and what happens when flash is full
-//! (`imbrex_files::TieredFiles`).
+//! Source: the thesis' chapter 5.2, 5.3 and 5.4.2 (the delay). Not here: which drive a file lies on, and how room on
+//! flash is promised (`imbrex_files::TieredFiles`).
 
 use crate::store::Store;
 use imbrex_clockwork::{Budget, Job, Step};

@@ -245,7 +245,8 @@ impl Store {
         if has_room {
             self.rotate(writer, &|other| other.id == keyspace.id, len_bytes)?;
         }
-        // Another log may lie on flash now. When the memtable is full again and still nothing is flushed, the next writer waits.
+        // Another log may lie on flash now. When the memtable is full again and still nothing is flushed, the
+        // next writer waits.
         self.refresh_gate();
         Ok(())
     }

@@ -68,5 +68,6 @@ pub use status::{YcsbProgress, YcsbWatch};
 pub use store::{RecordStore, StoreError, Traffic};
 
 pub(crate) use keys::scatter;
+pub(crate) use own::WriteTurns;
 pub(crate) use pace::{Beat, Pace, Timing};
 pub(crate) use stream::{YcsbOp, YcsbStream};

@@ -33,15 +33,22 @@ impl WriteTurns {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> WriteTurns {
         WriteTurns { clock, ended_ns: AtomicU64::new(0) }
     }
+
+    /// Does `write` when the one before it has ended.
+    pub(crate) fn in_turn<T>(&self, write: impl FnOnce() -> T) -> T {
+        self.clock.advance_to_ns(self.ended_ns.load(Ordering::Relaxed));
+        let written = write();
+        self.ended_ns.store(self.clock.now_ns(), Ordering::Relaxed);
+        written
+    }
 }
 
 impl OwnTable {
     fn in_turn<T>(&self, write: impl FnOnce() -> T) -> T {
-        let Some(turns) = &self.turns else { return write() };
-        turns.clock.advance_to_ns(turns.ended_ns.load(Ordering::Relaxed));
-        let written = write();
-        turns.ended_ns.store(turns.clock.now_ns(), Ordering::Relaxed);
-        written
+        match &self.turns {
+            Some(turns) => turns.in_turn(write),
+            None => write(),
+        }
     }
 }
 

@@ -1,16 +1,14 @@
 //! A phase with clients: the one with the smallest local time goes next, as in `imbrex ycsb`.
 //!
-//! In virtual time clients meet at the drives alone: one that waits for a flush has the store work until that is
-//! done, and the next one, whose time is earlier, finds it done. In a store on threads a write waits for the one
-//! before it. So here a write begins when the one before it has ended, and whoever waits holds all writers up.
+//! A write begins when the one before it has ended ([`WriteTurns`]), and whoever waits holds all writers up.
 
 use super::{Bench, Tally, Value};
 use crate::arrivals::{ArrivalEnd, ArrivalError};
 use crate::repro::offer::{Offer, Offered};
-use crate::ycsb::{Beat, Pace, Timing, YcsbOp, YcsbStream};
+use crate::ycsb::{Beat, Pace, Timing, WriteTurns, YcsbOp, YcsbStream};
 use imbrex::EngineError;
 use imbrex_clockwork::{ClientId, Clock};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// One client at work.
 struct Client {
@@ -58,7 +56,7 @@ impl Bench {
         at_work.retain(|client| client.left > 0);
         let mut value = Value::new(offer.value_len_bytes, self.compresses);
         let (mut offered, mut ended_ns) = (Offered::default(), began_ns);
-        let mut written_ns = began_ns;
+        let turns = WriteTurns::new(Arc::clone(&self.runtime.clock));
         while let Some(at) = self.next_client(&at_work) {
             if tally.is_stopped {
                 break;
@@ -70,18 +68,16 @@ impl Bench {
                 clock.advance_to_ns(start_ns + offer.call_ns);
                 let next = stream.next_op();
                 let is_write = !matches!(next, YcsbOp::Read(_) | YcsbOp::Scan(..));
-                if is_write {
-                    clock.advance_to_ns(written_ns);
-                }
-                self.let_others_work();
-                if !(offer.scans_in_memory && matches!(next, YcsbOp::Scan(..))) {
-                    self.do_one(next, tally.ops, false, &mut value, tally)?;
-                }
+                let mut work = || {
+                    self.let_others_work();
+                    match offer.scans_in_memory && matches!(next, YcsbOp::Scan(..)) {
+                        true => Ok(()),
+                        false => self.do_one(next, tally.ops, false, &mut value, tally),
+                    }
+                };
+                if is_write { turns.in_turn(work) } else { work() }?;
                 stream.ended(next);
                 let end_ns = clock.now_ns();
-                if is_write {
-                    written_ns = end_ns;
-                }
                 offered.service.note(end_ns - start_ns);
                 offered.response.note(end_ns - intended_ns);
                 offered.trace.note(start_ns - began_ns, end_ns - start_ns);
