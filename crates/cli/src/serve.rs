@@ -8,6 +8,7 @@ use crate::interrupt::Interrupt;
 use crate::output::Report;
 use crate::store::{DriveArgs, PowerCut};
 use imbrex_bench::ByteCount;
+use imbrex_bench::trace::{Recorded, Recorder};
 use imbrex_clockwork::{Runtime, WallClock, entropy_u64};
 use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Rule};
 use imbrex_disk_sim::SimDisk;
@@ -19,7 +20,7 @@ use imbrex_serve::nbd::{
 use imbrex_serve::{DeviceError, SectorDevice, SectorLen};
 use imbrex_translate::{Driver, DriverCounters, DriverError, DriverOptions};
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Arguments of `imbrex serve`.
@@ -72,6 +73,10 @@ pub(crate) struct ServeArgs {
     /// Turn away clients without a certificate that one of these has signed (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_require")]
     tls_client_ca: Option<PathBuf>,
+    /// Write down the reads and writes that come, as a trace for `imbrex replay`, in a new file; packed if its
+    /// name ends in .zst
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
     /// For tests: the drive loses its power at the event after so many writes, flushes and zone resets
     #[arg(long, hide = true, value_name = "EVENTS", requires = "drive")]
     cut_after: Option<u64>,
@@ -90,6 +95,8 @@ impl ServeArgs {
         let listener = self.listener()?;
         let Served { drive, device: disk, driver } = self.disk()?;
         let shown = self.shown();
+        let recorder = self.record.as_deref().map(|path| recorder(&disk, path)).transpose()?;
+        let disk = recorder.as_ref().map_or(disk, |recorder| Arc::clone(recorder) as Arc<dyn Disk>);
         let cannot = |error: DeviceError| cannot_serve(&shown, &error);
         let sector_len =
             if self.sector_size == "4096" { SectorLen::Bytes4096 } else { SectorLen::Bytes512 };
@@ -128,7 +135,12 @@ impl ServeArgs {
         if let Some(driver) = &driver {
             tell_driver(&mut report, &driver.driver_counters());
         }
+        let recorded = recorder.as_ref().map(|recorder| recorder.finish()).transpose();
+        if let Ok(Some(recorded)) = recorded {
+            tell_recorded(&mut report, recorded);
+        }
         session.out.report(&report)?;
+        recorded.context(|| "the trace is not whole: its file took no more")?;
         closed.context(|| format!("cannot close the block device on {shown}"))?;
         let panics = server.panics();
         if let Some(story) = panics.first() {
@@ -269,6 +281,23 @@ struct Served {
 impl Served {
     fn plain(drive: Arc<SimDisk>) -> Served {
         Served { device: Arc::clone(&drive) as Arc<dyn Disk>, drive, driver: None }
+    }
+}
+
+fn recorder(disk: &Arc<dyn Disk>, path: &Path) -> Result<Arc<Recorder>, CliError> {
+    let recorder = Recorder::create(Arc::clone(disk), Arc::new(WallClock::new()), path);
+    recorder.map(Arc::new).context(|| format!("cannot record to {}", path.display()))
+}
+
+fn tell_recorded(report: &mut Report, recorded: Recorded) {
+    report.section("recorded");
+    let counts = [
+        ("reads", recorded.reads),
+        ("writes", recorded.writes),
+        ("trims and zeroes, not in it", recorded.others),
+    ];
+    for (name, count) in counts {
+        report.row(name, grouped(count), count);
     }
 }
 

@@ -21,15 +21,17 @@
 //!
 //! Sources: the README files of the MSR Cambridge and SYSTOR '17 traces; the record layout in
 //! libCacheSim's vscsi reader; `docs/block_traces.md` for ours.
-//! Traces are made too, of a given shape ([`Shape`]).
+//! Traces are made too, of a given shape ([`Shape`]), and recorded from any disk ([`Recorder`]).
 //!
 //! Not here: what is done with the requests (`replay`).
 
 mod lines;
 mod made;
+mod record;
 mod vscsi;
 
 pub use made::{Shape, Sizes, WriteOrder};
+pub use record::{Recorded, Recorder};
 
 use lines::Lines;
 use made::Made;

@@ -139,6 +139,13 @@ fn a_zoned_drive_is_served_through_the_block_driver() {
     assert!(report.contains("checkpoints"), "{report}");
     // It is there now: --make does not make it anew.
     serve(&[&args[1..], &["--make"]].concat()).stop();
+    let record = ["--record".to_owned(), blank.path("trace.csv")];
+    let record = [&args[1..], &[&record[0], &record[1]]].concat();
+    let report = serve(&record).stop();
+    assert!(report.contains("recorded\n  reads "), "{report}");
+    let trace = std::fs::read_to_string(blank.path("trace.csv")).unwrap();
+    assert_eq!(trace, "time_us,op,offset_bytes,size_bytes\n");
+    imbrex(&[&["serve"], &record[..]].concat()).fails(4, &["trace.csv", "File exists"]);
     // Nor does a power cut while it opens end it.
     imbrex(&[&args[..], &["--cut-after", "0"]].concat()).fails(4, &["the disk has no power"]);
     serve(&args[1..]).stop();
