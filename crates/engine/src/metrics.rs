@@ -184,12 +184,12 @@ pub struct KeyspaceMetrics {
 pub struct Metrics {
     /// Keys and values written by the user.
     pub user_bytes: u64,
+    /// Of that, what a log on a flash drive took, because a compaction ran.
+    pub offloaded_bytes: u64,
     /// Operations written by the user.
     pub user_op_count: u64,
     /// Written to logs.
     pub log_bytes: u64,
-    /// Of that, written to logs begun while a compaction ran, which go to a flash drive where there is one.
-    pub offloaded_bytes: u64,
     /// Flushes.
     pub flush_count: u64,
     /// Written by flushes.
@@ -256,7 +256,7 @@ impl Store {
             metrics.user_bytes = writer.user_bytes;
             metrics.user_op_count = writer.op_count;
             metrics.log_bytes = writer.log_bytes();
-            metrics.offloaded_bytes = writer.offloaded_bytes();
+            metrics.offloaded_bytes = writer.offloaded_bytes;
         }
         metrics.flush_count = self.tally.flush_count.load(Ordering::Relaxed);
         metrics.flush_out_bytes = self.tally.flush_out_bytes.load(Ordering::Relaxed);

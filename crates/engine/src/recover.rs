@@ -46,7 +46,8 @@ pub struct Recovery {
     pub batch_count: u64,
     /// Tables written from them.
     pub table_count: usize,
-    /// Where the newest log was torn, in words: what came after was never acknowledged with `sync`.
+    /// Where the newest log was torn, in words: what came after was never acknowledged with `sync`. Where logs are
+    /// left out ([`OpenMode::ReadOnlyInPart`]), of all that were.
     pub torn: Option<String>,
     /// Files that belonged to nothing and were removed.
     pub leftover_count: usize,
@@ -60,7 +61,8 @@ impl Recovery {
         let torn = replayed.cut.as_ref();
         let words =
             |cut: &Cut| format!("{} was torn at offset {}: {}", cut.file, cut.offset, cut.reason);
-        self.torn = torn.map(words).or_else(|| self.torn.take());
+        let told = self.torn.take().into_iter().chain(torn.map(words));
+        self.torn = told.reduce(|told, more| format!("{told}; {more}"));
     }
 }
 

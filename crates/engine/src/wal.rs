@@ -135,6 +135,11 @@ impl Wal {
         Ok((tail.position, place))
     }
 
+    /// Whether it lies on a flash drive beside the drive.
+    pub(crate) fn is_on_flash(&self) -> bool {
+        self.log.is_on_flash()
+    }
+
     /// Whether a record of `len_bytes` fits with all that is in memory, as far as the file layer promises room.
     pub(crate) fn reserve(&self, len_bytes: usize) -> bool {
         let len_bytes = self.tail.lock().encoder.len_bytes_with(len_bytes as u64);

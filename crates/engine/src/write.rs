@@ -44,8 +44,8 @@ pub(crate) struct Writer {
     is_log_shared: bool,
     /// Where the log was asked to be.
     tier: Tier,
-    /// What logs wrote that were asked to be on flash, without this one.
-    finished_offloaded_bytes: u64,
+    /// Of the user's bytes, those whose log lies on flash.
+    pub(crate) offloaded_bytes: u64,
 }
 
 impl Writer {
@@ -60,15 +60,8 @@ impl Writer {
             log_owner: None,
             is_log_shared: false,
             tier: Tier::Main,
-            finished_offloaded_bytes: 0,
+            offloaded_bytes: 0,
         }
-    }
-
-    /// What was written to logs that were begun while a compaction ran.
-    pub(crate) fn offloaded_bytes(&self) -> u64 {
-        let now_bytes = self.wal.as_ref().map_or(0, |wal| wal.len_bytes());
-        let is_offloaded = self.tier == Tier::Fast;
-        self.finished_offloaded_bytes + if is_offloaded { now_bytes } else { 0 }
     }
 
     /// Notes that the log has writes of `keyspace`.
@@ -209,6 +202,9 @@ impl Store {
     fn end_write(&self, writer: &mut Writer, last_seq: Seq, op_count: u64, len_bytes: usize) {
         writer.next_seq = Seq(last_seq.0 + 1);
         writer.user_bytes += len_bytes as u64;
+        if writer.wal.as_ref().is_some_and(|wal| wal.is_on_flash()) {
+            writer.offloaded_bytes += len_bytes as u64;
+        }
         writer.op_count += op_count;
         self.publish(last_seq);
     }
@@ -273,9 +269,6 @@ impl Store {
             let ended = if becomes_table { wal.close() } else { wal.finish() };
             ended.map_err(|error| self.failed(error))?;
             writer.finished_log_bytes += wal.len_bytes();
-            if writer.tier == Tier::Fast {
-                writer.finished_offloaded_bytes += wal.len_bytes();
-            }
             self.end_log(writer.log, wal.len_bytes());
             writer.wal = None;
         }

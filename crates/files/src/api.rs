@@ -191,6 +191,11 @@ pub trait LogWriter: Send + Sync + Debug {
         true
     }
 
+    /// Whether it lies on the flash drive beside the drive.
+    fn is_on_flash(&self) -> bool {
+        false
+    }
+
     /// Makes everything appended before the call durable.
     ///
     /// # Errors

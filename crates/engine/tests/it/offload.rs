@@ -124,7 +124,7 @@ fn writes_go_to_flash_while_a_compaction_runs_and_only_then() {
     let metrics = db.metrics();
     let stats = files.tier_stats().unwrap();
     assert!(stats.logs > 3, "{stats:?}");
-    let share_percent = metrics.offloaded_bytes * 100 / metrics.log_bytes;
+    let share_percent = metrics.offloaded_bytes * 100 / metrics.user_bytes;
     assert!((10..100).contains(&share_percent), "{share_percent} % offloaded");
     assert!(contents(&db) == map);
     // What was compacted has left flash.

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A log that gets longer than it was promised asks for so much of its length at a time.
+/// A log that gets longer than it was promised asks for so much of its length at a time, and for what it needs where
+/// there is not that much.
 const RAISES_PER_LEN: u64 = 8;
 
 /// A log on flash being written.
@@ -46,12 +47,18 @@ impl LogWriter for FlashLog {
         if len_bytes <= promised_bytes {
             return true;
         }
-        let wanted_bytes = len_bytes.max(promised_bytes + promised_bytes / RAISES_PER_LEN);
-        let is_raised = self.flash.raise_promise(self.id, wanted_bytes);
-        if is_raised {
-            self.promised_bytes.fetch_max(wanted_bytes, Ordering::Relaxed);
+        let ample_bytes = len_bytes.max(promised_bytes + promised_bytes / RAISES_PER_LEN);
+        let raised_bytes = [ample_bytes, len_bytes]
+            .into_iter()
+            .find(|&bytes| self.flash.raise_promise(self.id, bytes));
+        if let Some(bytes) = raised_bytes {
+            self.promised_bytes.fetch_max(bytes, Ordering::Relaxed);
         }
-        is_raised
+        raised_bytes.is_some()
+    }
+
+    fn is_on_flash(&self) -> bool {
+        true
     }
 
     fn sync(&self) -> Result<(), FilesError> {
