@@ -716,15 +716,17 @@ const char *imbrex_version(void);
 /*
  Opens the store on the drive whose image is the file `image_path`, made by `imbrex drive create`.
 
- `layout` names the layout that it must be formatted as; NULL takes any. A drive that has another one
- beside it (flash) cannot be opened here. What a process that died had acknowledged with `sync` is
- there. Give the store back with imbrex_store_close().
+ `flash_path` is the image of the flash drive beside it, which `imbrex drive create --flash` made with it; NULL
+ for a layout without one. `layout` names the layout that it must be formatted as; NULL takes any. What a
+ process that died had acknowledged with `sync` is there. Give the store back with imbrex_store_close().
 
  Cost: writes what the logs hold to tables.
 
- Errors: IMBREX_STATUS_NOT_FOUND, IMBREX_STATUS_BUSY, IMBREX_STATUS_UNSUPPORTED, IMBREX_STATUS_CORRUPT, IMBREX_STATUS_IO.
+ Errors: IMBREX_STATUS_NOT_FOUND, IMBREX_STATUS_BUSY, also for a store that this process has open beside another
+ flash drive, IMBREX_STATUS_UNSUPPORTED, IMBREX_STATUS_CORRUPT, IMBREX_STATUS_IO.
  */
 enum imbrex_status imbrex_store_open(const char *image_path,
+                                     const char *flash_path,
                                      const char *layout,
                                      struct imbrex_store **out);
 

@@ -9,9 +9,9 @@ use crate::strings::{copy_out, give, handle, need_out, take, text};
 use imbrex::{Db, EngineError};
 use imbrex_disk_sim::OpenOptions;
 use imbrex_files::FilesError;
-use imbrex_layouts::{LayoutError, Stack, mount};
+use imbrex_layouts::{Drives, LayoutError, Stack, mount};
 use std::ffi::c_char;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// One flush and one compaction side by side.
@@ -35,6 +35,8 @@ pub struct Keyspace {
 #[derive(Debug)]
 pub(crate) struct Shared {
     stack: Stack,
+    /// The image of the flash drive beside it.
+    flash: Option<PathBuf>,
     fuse: Fuse,
     // After all that uses them.
     _workers: Workers,
@@ -77,13 +79,17 @@ impl From<EngineError> for Failure {
     }
 }
 
-fn open_image(path: &Path) -> Result<Shared, Failure> {
+fn open_images(path: &Path, flash: Option<PathBuf>) -> Result<Shared, Failure> {
     let what = format!("cannot open drive {}: ", path.display());
     let (workers, runtime) = Workers::start(WORKER_COUNT);
-    let options = OpenOptions::default().clock(Arc::clone(&runtime.clock));
-    let disk = open_disk(path, options, &what)?;
-    let mounted = mount(Arc::new(disk), &runtime)
-        .map_err(|error| Failure::of(Status::Unsupported, &what, &error))?;
+    let options = || OpenOptions::default().clock(Arc::clone(&runtime.clock));
+    let mut drives = Drives::from(Arc::new(open_disk(path, options(), &what)?));
+    if let Some(flash) = &flash {
+        let what = format!("cannot open flash drive {}: ", flash.display());
+        drives = drives.with_flash(Arc::new(open_disk(flash, options(), &what)?));
+    }
+    let mounted =
+        mount(drives, &runtime).map_err(|error| Failure::of(Status::Unsupported, &what, &error))?;
     let stack = mounted.open(&runtime).map_err(|error| match error {
         LayoutError::Engine { source, .. } => {
             let failure = Failure::from(source);
@@ -91,34 +97,50 @@ fn open_image(path: &Path) -> Result<Shared, Failure> {
         }
         error => Failure::of(Status::Unsupported, &what, &error),
     })?;
-    Ok(Shared { stack, fuse: Fuse::default(), _workers: workers })
+    Ok(Shared { stack, flash, fuse: Fuse::default(), _workers: workers })
 }
 
 /// Opens the store on the drive whose image is the file `image_path`, made by `imbrex drive create`.
 ///
-/// `layout` names the layout that it must be formatted as; NULL takes any. A drive that has another one
-/// beside it (flash) cannot be opened here. What a process that died had acknowledged with `sync` is
-/// there. Give the store back with imbrex_store_close().
+/// `flash_path` is the image of the flash drive beside it, which `imbrex drive create --flash` made with it; NULL
+/// for a layout without one. `layout` names the layout that it must be formatted as; NULL takes any. What a
+/// process that died had acknowledged with `sync` is there. Give the store back with imbrex_store_close().
 ///
 /// Cost: writes what the logs hold to tables.
 ///
-/// Errors: IMBREX_STATUS_NOT_FOUND, IMBREX_STATUS_BUSY, IMBREX_STATUS_UNSUPPORTED, IMBREX_STATUS_CORRUPT, IMBREX_STATUS_IO.
+/// Errors: IMBREX_STATUS_NOT_FOUND, IMBREX_STATUS_BUSY, also for a store that this process has open beside another
+/// flash drive, IMBREX_STATUS_UNSUPPORTED, IMBREX_STATUS_CORRUPT, IMBREX_STATUS_IO.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_store_open(
     image_path: *const c_char,
+    flash_path: *const c_char,
     layout: *const c_char,
     out: *mut *mut Store,
 ) -> Status {
     guard(|| {
         need_out(out)?;
         // SAFETY: strings, as the header's conventions say.
-        let (path, layout) = unsafe {
+        let (path, flash, layout) = unsafe {
             let layout = if layout.is_null() { None } else { Some(text(layout, "the layout")?) };
-            (Path::new(text(image_path, "the image's path")?), layout)
+            let flash = match flash_path.is_null() {
+                true => None,
+                false => Some(Path::new(text(flash_path, "the flash drive's path")?)),
+            };
+            (Path::new(text(image_path, "the image's path")?), flash, layout)
         };
         let asked = layout_named(layout)?;
         let image = image_at(path, "; `imbrex drive create` makes a drive")?;
-        let (shared, _) = OPEN.open(image, || open_image(path))?;
+        let hint = "; `imbrex drive create --flash` makes both";
+        let flash = flash.map(|flash| image_at(flash, hint)).transpose()?;
+        let (shared, _) = OPEN.open(image, || open_images(path, flash.clone()))?;
+        if shared.flash != flash {
+            let beside = match &shared.flash {
+                Some(flash) => format!("beside flash drive {}", flash.display()),
+                None => "without a flash drive".to_owned(),
+            };
+            let message = format!("drive {} is open already, {beside}", path.display());
+            return Err(Failure::new(Status::Busy, message));
+        }
         check_layout(path, shared.stack.layout, asked)?;
         // SAFETY: an out parameter, as the header's conventions say.
         unsafe { give(out, Store { shared }) }

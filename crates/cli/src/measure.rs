@@ -4,6 +4,7 @@ use crate::Session;
 use crate::arrival_bench::ArrivalBenchArgs;
 use crate::error::{CliError, Context};
 use crate::progress::{Progress, Unit};
+use crate::store::cannot_measure;
 use imbrex_bench::{BenchError, BenchOptions, Phase, RunProgress, run_watched};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -93,7 +94,7 @@ impl BenchArgs {
         bars.clear();
         let report = report.map_err(|error| match error {
             BenchError::Options(fault) => CliError::usage(fault),
-            error => CliError::of("cannot measure", &error),
+            error => cannot_measure(&error),
         })?;
         shown?;
         let is_interrupted = report.interrupted;

@@ -2,6 +2,7 @@
 
 use crate::error::{CliError, Context, Exit};
 use imbrex::{Db, Keyspace, OpenMode, Options};
+use imbrex_bench::BenchError;
 use imbrex_clockwork::{Prng, Runtime};
 use imbrex_disk::{Blocks, Disk};
 use imbrex_disk_sim::{OpenOptions, SimDisk};
@@ -191,9 +192,20 @@ impl Store {
     }
 }
 
+/// Why nothing was measured; names the flag where a flash drive is the matter.
+pub(crate) fn cannot_measure(error: &BenchError) -> CliError {
+    let told = CliError::of("cannot measure", error);
+    let hint = match flash_error(error) {
+        Some(FlashError::NotGiven { .. }) => "--flash FILE names it",
+        Some(FlashError::NotPaired) => "leave --flash away",
+        _ => return told,
+    };
+    CliError::new(told.exit(), format!("{told}; {hint}"))
+}
+
 /// What is wrong with the flash drive, if that is the matter.
-fn flash_error(error: &LayoutError) -> Option<&FlashError> {
-    let mut next: Option<&(dyn Error + 'static)> = Some(error);
+fn flash_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a FlashError> {
+    let mut next = Some(error);
     while let Some(cause) = next {
         if let Some(FilesError::Flash(error)) = cause.downcast_ref::<FilesError>() {
             return Some(error);

@@ -4,6 +4,7 @@
 use crate::Session;
 use crate::error::{CliError, Context, Exit};
 use crate::progress::{Progress, Unit};
+use crate::store::cannot_measure;
 use clap::Subcommand;
 use imbrex_bench::ycsb::{PropertyError, YcsbOptions, YcsbPhase, YcsbProgress, YcsbWatch, ycsb};
 use imbrex_bench::{BenchError, Phase};
@@ -124,6 +125,6 @@ pub(crate) fn failed(error: BenchError) -> CliError {
         ) => CliError::data(error.to_string()),
         BenchError::Property(error) => CliError::usage(error.to_string()),
         BenchError::Arrivals(error) => CliError::usage(error.to_string()),
-        error => CliError::of("cannot measure", &error),
+        error => cannot_measure(&error),
     }
 }

@@ -3,9 +3,14 @@
 //!
 //! ```text
 //!   round      store      workload     runner, the first one changes from round to round
-//!   1 .. n  x  2       x  A .. F    x  imbrex, java     closed loop: operations a second
+//!   1 .. n  x  2       x  A .. F    x  imbrex, java     closed loop: operations a second, processor time
 //!                                                       open loop:   intended latencies, one series for both
+//!              none                                     closed loop: what the runner itself costs
 //! ```
+//!
+//! Our store lies in the runner's process, so a closed loop counts the runner as much as the store. What it costs is
+//! measured on no store, with as many operations, and taken off: of processor time, which other work on the machine
+//! disturbs least, and the start of a Java machine is in both.
 //!
 //! Every run starts from the same content: a copy of a drive that was loaded once, or a server loaded anew.
 //! Ratios are of two runs of one round; the noise is what the rounds of one runner differ by.
@@ -17,6 +22,8 @@ use super::original::Original;
 use crate::packages;
 use crate::program::said;
 use anyhow::{Context, Result, ensure};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -47,6 +54,8 @@ const THREADS: &str = "4";
 enum Store {
     Imbrex,
     Redis,
+    /// None: every operation succeeds at once.
+    Basic,
 }
 
 /// A workload: the operation whose latencies are told, and the rate of its open loop on either store.
@@ -91,6 +100,8 @@ struct Figures {
     ops_per_s: f64,
     /// The median of its seconds from the third on: without start and warm-up.
     settled_ops_per_s: f64,
+    /// What the closed loop took of the processor, start included.
+    cpu_us_per_op: f64,
     /// Intended, of the open loop: [`PERCENTILES`], then [`SETTLED`].
     percentiles_us: Vec<f64>,
     /// Whether arrivals were started in time.
@@ -137,9 +148,17 @@ struct Row<'a> {
     operation_count: u64,
     rust: Vec<Figures>,
     java: Vec<Figures>,
+    /// On no store, of `imbrex` and of the original.
+    rust_alone: Vec<Figures>,
+    java_alone: Vec<Figures>,
 }
 
 impl Row<'_> {
+    /// The processor's time for one operation in each round, without what the runner costs on no store.
+    fn store_us_per_op(on: &[Figures], alone: &[Figures]) -> Vec<f64> {
+        on.iter().zip(alone).map(|(on, alone)| on.cpu_us_per_op - alone.cpu_us_per_op).collect()
+    }
+
     /// One figure of all rounds, as cells of a table.
     fn compared(&self, of: impl Fn(&Figures) -> f64) -> String {
         let rust: Vec<f64> = self.rust.iter().map(&of).collect();
@@ -153,13 +172,14 @@ impl Store {
         match self {
             Store::Imbrex => "imbrex",
             Store::Redis => "redis",
+            Store::Basic => "basic",
         }
     }
 
     fn record_count(self) -> u64 {
         match self {
             Store::Imbrex => 100_000,
-            Store::Redis => 20_000,
+            Store::Redis | Store::Basic => 20_000,
         }
     }
 }
@@ -177,21 +197,31 @@ impl Ground<'_> {
 
     fn workload<'a>(&self, store: Store, workload: &'a Workload) -> Result<Row<'a>> {
         // As many operations as `imbrex` does in that time, for both.
-        let probe = self.one(store, workload, Runner::Imbrex, &["operationcount=4000"])?;
+        let (probe, _) = self.one(store, workload, Runner::Imbrex, &["operationcount=4000"])?;
         let rate = figure_of(&probe, "[OVERALL], Throughput(ops/sec), ")?;
         let operation_count = (rate * self.args.seconds as f64) as u64 / 1000 * 1000 + 1000;
-        let mut row = Row { workload, operation_count, rust: Vec::new(), java: Vec::new() };
+        let mut row = Row {
+            workload,
+            operation_count,
+            rust: Vec::new(),
+            java: Vec::new(),
+            rust_alone: Vec::new(),
+            java_alone: Vec::new(),
+        };
         for round in 0..self.args.rounds {
             let mut runners = [Runner::Imbrex, Runner::Java];
             if round % 2 == 1 {
                 runners.reverse();
             }
             for runner in runners {
-                let figures = self.figures(store, workload, runner, operation_count)?;
-                match runner {
-                    Runner::Imbrex => row.rust.push(figures),
-                    Runner::Java => row.java.push(figures),
-                }
+                let alone = self.closed(Store::Basic, workload, runner, operation_count)?;
+                let on_store = self.figures(store, workload, runner, operation_count)?;
+                let (all, all_alone) = match runner {
+                    Runner::Imbrex => (&mut row.rust, &mut row.rust_alone),
+                    Runner::Java => (&mut row.java, &mut row.java_alone),
+                };
+                all.push(on_store);
+                all_alone.push(alone);
             }
             eprintln!(
                 "{} {} round {}: imbrex {:.0}/s, java {:.0}/s",
@@ -205,7 +235,8 @@ impl Ground<'_> {
         Ok(row)
     }
 
-    fn figures(
+    /// A closed loop.
+    fn closed(
         &self,
         store: Store,
         workload: &Workload,
@@ -213,7 +244,27 @@ impl Ground<'_> {
         operation_count: u64,
     ) -> Result<Figures> {
         let count = format!("operationcount={operation_count}");
-        let closed = self.one(store, workload, runner, &[&count, "status.interval=1"])?;
+        let (told, cpu_us) = self.one(store, workload, runner, &[&count, "status.interval=1"])?;
+        Ok(Figures {
+            ops_per_s: figure_of(&told, "[OVERALL], Throughput(ops/sec), ")?,
+            settled_ops_per_s: median(&of_seconds(&told, |line| {
+                let (_, rest) = line.split_once(" operations; ")?;
+                rest.split_once(" current ops/sec")?.0.parse().ok()
+            })),
+            cpu_us_per_op: cpu_us / operation_count as f64,
+            ..Figures::default()
+        })
+    }
+
+    /// A closed loop, and an open one.
+    fn figures(
+        &self,
+        store: Store,
+        workload: &Workload,
+        runner: Runner,
+        operation_count: u64,
+    ) -> Result<Figures> {
+        let closed = self.closed(store, workload, runner, operation_count)?;
         let open_count = workload.rate_per_s * self.args.seconds * OPEN_LOOP_FACTOR;
         let open_count = format!("operationcount={open_count}");
         let rate = format!("arrivals.rate={}", workload.rate_per_s);
@@ -226,7 +277,7 @@ impl Ground<'_> {
             "hdrhistogram.percentiles=50,95,99",
             "status.interval=1",
         ];
-        let open = self.one(store, workload, runner, &open)?;
+        let (open, _) = self.one(store, workload, runner, &open)?;
         let mut percentiles_us = Vec::new();
         for name in PERCENTILES {
             let intended = format!("[Intended-{}], ", workload.operation);
@@ -242,25 +293,17 @@ impl Ground<'_> {
             });
             percentiles_us.push(median(&of_seconds));
         }
-        Ok(Figures {
-            ops_per_s: figure_of(&closed, "[OVERALL], Throughput(ops/sec), ")?,
-            settled_ops_per_s: median(&of_seconds(&closed, |line| {
-                let (_, rest) = line.split_once(" operations; ")?;
-                rest.split_once(" current ops/sec")?.0.parse().ok()
-            })),
-            percentiles_us,
-            is_kept: !open.contains("NOT kept"),
-        })
+        Ok(Figures { percentiles_us, is_kept: !open.contains("NOT kept"), ..closed })
     }
 
-    /// One run from the same content as ever; all that it said.
+    /// One run from the same content as ever; all that it said, and what it took of the processor in us.
     fn one(
         &self,
         store: Store,
         workload: &Workload,
         runner: Runner,
         properties: &[&str],
-    ) -> Result<String> {
+    ) -> Result<(String, f64)> {
         let mut server = None;
         let drive = self.dir.join("drive");
         let mut all = vec![format!("recordcount={}", store.record_count())];
@@ -276,6 +319,7 @@ impl Ground<'_> {
                 let mut load = self.rust("load", workload.letter);
                 said(with(load.args(["--db", "redis", "--threads", THREADS]), &all))?;
             }
+            Store::Basic => {}
         }
         all.extend(properties.iter().map(|&property| property.to_owned()));
         let mut command = match (runner, store) {
@@ -283,7 +327,7 @@ impl Ground<'_> {
                 let mut rust = self.rust("run", workload.letter);
                 match store {
                     Store::Imbrex => rust.arg("--drive").arg(&drive),
-                    Store::Redis => rust.args(["--db", "redis"]),
+                    Store::Redis | Store::Basic => rust.args(["--db", store.name()]),
                 };
                 rust.args(["--settle", "false", "--threads", THREADS, "-s"]);
                 rust
@@ -297,19 +341,34 @@ impl Ground<'_> {
                         java.args(["-db", "site.ycsb.db.RedisClient"]);
                         java
                     }
+                    Store::Basic => {
+                        let mut java = self.original.java("");
+                        java.args(["-db", "site.ycsb.BasicDB", "-p", "basicdb.verbose=false"]);
+                        java
+                    }
                 };
                 java.args(["-t", "-threads", THREADS, "-s", "-P"]).arg(self.file(workload.letter));
                 java
             }
         };
+        let before_us = children_cpu_us()?;
         let told = said(with(&mut command, &all));
+        let cpu_us = children_cpu_us()? - before_us;
+        // Waited for only now, so that its time is not in that.
         drop(server);
         let told = told?;
         for bad in ["ERROR", "FAILED", "Exception"] {
             ensure!(!told.contains(bad), "{command:?}:\n{told}");
         }
-        Ok(told)
+        Ok((told, cpu_us))
     }
+}
+
+/// What all children that ended took of the processor, in us.
+fn children_cpu_us() -> Result<f64> {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).context("cannot ask for processor times")?;
+    let times = [usage.user_time(), usage.system_time()];
+    Ok(times.iter().map(|time| time.num_microseconds() as f64).sum())
 }
 
 fn with<'a>(command: &'a mut Command, properties: &[String]) -> &'a mut Command {
@@ -368,13 +427,18 @@ fn compared(rust: &[f64], java: &[f64]) -> String {
     let noise = spread(rust) + spread(java);
     let is_within = (median(&ratios) - 1.0).abs() <= noise;
     format!(
-        "{:.0} | {:.0} | {:.2} ({least:.2} to {most:.2}) | {:.0} % | {}",
-        median(rust),
-        median(java),
+        "{} | {} | {:.2} ({least:.2} to {most:.2}) | {:.0} % | {}",
+        written(median(rust)),
+        written(median(java)),
         median(&ratios),
         noise * 100.0,
         if is_within { "yes" } else { "no" }
     )
+}
+
+/// A figure with the digits that say something.
+fn written(value: f64) -> String {
+    format!("{value:.*}", usize::from(value.abs() < 100.0))
 }
 
 fn print_rows(store: Store, rows: &[Row<'_>]) {
@@ -387,6 +451,18 @@ fn print_rows(store: Store, rows: &[Row<'_>]) {
         println!("| {letter} | {count} | the run | {whole} |");
         let settled = row.compared(|figures| figures.settled_ops_per_s);
         println!("| {letter} | {count} | its seconds from the third on | {settled} |");
+    }
+    println!("\n### {}: closed loop, the processor's time for an operation in us\n", store.name());
+    println!("| workload | of {head}\n|---|---|---|---|---|---|---|");
+    for row in rows {
+        let letter = row.workload.letter.to_ascii_uppercase();
+        println!("| {letter} | the run | {} |", row.compared(|figures| figures.cpu_us_per_op));
+        let cpu = |all: &[Figures]| -> Vec<f64> { all.iter().map(|f| f.cpu_us_per_op).collect() };
+        let alone = compared(&cpu(&row.rust_alone), &cpu(&row.java_alone));
+        println!("| {letter} | the runner on no store | {alone} |");
+        let rust = Row::store_us_per_op(&row.rust, &row.rust_alone);
+        let java = Row::store_us_per_op(&row.java, &row.java_alone);
+        println!("| {letter} | what is left for the store | {} |", compared(&rust, &java));
     }
     println!("\n### {}: open loop, intended latency in us\n", store.name());
     println!(
@@ -420,10 +496,21 @@ mod tests {
         assert_eq!(median(&[4.0, 1.0]), 2.5);
         assert!((spread(&[90.0, 100.0, 105.0]) - 0.1).abs() < 1e-9);
         let told = compared(&[100.0, 102.0, 98.0], &[97.0, 99.0, 96.0]);
-        assert_eq!(told, "100 | 97 | 0.97 (0.97 to 0.98) | 4 % | yes");
+        assert_eq!(told, "100 | 97.0 | 0.97 (0.97 to 0.98) | 4 % | yes");
         assert!(compared(&[100.0, 0.0], &[90.0, 90.0]).starts_with("- | - "));
         let told = compared(&[100.0, 100.0], &[50.0, 50.0]);
-        assert_eq!(told, "100 | 50 | 0.50 (0.50 to 0.50) | 0 % | no");
+        assert_eq!(told, "100 | 50.0 | 0.50 (0.50 to 0.50) | 0 % | no");
+    }
+
+    #[test]
+    fn what_the_runner_costs_is_taken_off_round_by_round() {
+        let figures = |us: &[f64]| -> Vec<Figures> {
+            us.iter()
+                .map(|&cpu_us_per_op| Figures { cpu_us_per_op, ..Figures::default() })
+                .collect()
+        };
+        let left = Row::store_us_per_op(&figures(&[10.0, 12.0]), &figures(&[4.0, 5.0]));
+        assert_eq!(left, [6.0, 7.0]);
     }
 
     #[test]

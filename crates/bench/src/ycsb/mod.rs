@@ -9,7 +9,7 @@
 //!   run:     Timing (pace)  --when-->  YcsbClient  --record, fields-->  RecordStore (store)
 //!                                        |  Measurements                  own      our store  \ a record is a value
 //!                                        |                               foreign  RocksDB, LevelDB  / (encoded)
-//!                                        v                                redis  a server
+//!                                        v                                redis  a server; basic: nothing
 //!                            YcsbReport, YcsbOutput (export), status lines
 //! ```
 //!
@@ -31,6 +31,7 @@
 //!
 //! Not here: models of arrivals ([`crate::arrivals`]).
 
+mod basic;
 mod client;
 mod core;
 mod encoded;

@@ -33,7 +33,7 @@ pub struct YcsbOptions {
     pub target: Option<u64>,
 
     /// The store: imbrex; a Redis server as redis://HOST:PORT or unix:///PATH; a database of the system's RocksDB or
-    /// LevelDB as rocksdb:///PATH or leveldb:///PATH; the property db [default: imbrex]
+    /// LevelDB as rocksdb:///PATH or leveldb:///PATH; basic, which does nothing; the property db [default: imbrex]
     #[arg(long, value_name = "STORE")]
     pub db: Option<String>,
 

@@ -288,6 +288,7 @@ const KNOWN: &[&str] = &[
     "hotspotdatafraction",
     "hotspotopnfraction",
     "imbrex.drive",
+    "imbrex.flash",
     "imbrex.library",
     "imbrex.sync",
     "insertcount",

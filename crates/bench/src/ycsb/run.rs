@@ -9,6 +9,7 @@
 //!   settle     -> figures -> report
 //! ```
 
+use super::basic::BasicStore;
 use super::client::{Shared, Work, YcsbClient};
 use super::core::CoreWorkload;
 use super::encoded::{EncodedStore, Stripes};
@@ -33,7 +34,7 @@ use crate::stand::{Room, Stand, StandPlan};
 use crate::watch::Phase;
 use imbrex::WriteOptions;
 use imbrex_clockwork::{Clock, Prng, VirtualWorld, WallClock, fan_out};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -93,6 +94,9 @@ fn own_options(
             let problem = "there is no such image; `imbrex drive create` makes one";
             return Err(properties.wrong("imbrex.drive", problem));
         }
+        if stand.drive.is_some() && stand.flash.is_none() {
+            stand.flash = properties.get("imbrex.flash").map(PathBuf::from);
+        }
     }
     Ok(own)
 }
@@ -101,6 +105,7 @@ fn own_options(
 enum Server {
     Redis(RedisServer),
     Foreign(ForeignServer),
+    Basic,
 }
 
 /// The store that the property `db` names; none for our own.
@@ -112,6 +117,7 @@ fn server(properties: &Properties) -> Result<Option<Server>, BenchError> {
     let url = match properties.get("db") {
         // The second is our class for the original YCSB.
         None | Some("imbrex" | "imbrex.ycsb.ImbrexDb") => return Ok(None),
+        Some("basic" | "site.ycsb.BasicDB") => return Ok(Some(Server::Basic)),
         // YCSB's class, with the properties of YCSB's binding.
         Some("redis" | "site.ycsb.db.RedisClient") => {
             let host = properties.get("redis.host").unwrap_or("127.0.0.1");
@@ -125,7 +131,7 @@ fn server(properties: &Properties) -> Result<Option<Server>, BenchError> {
         Some(url) if url.contains("://") => url,
         Some(_) => {
             let known = "expected imbrex, redis (with redis.host), redis://HOST:PORT, unix:///PATH, \
-                 rocksdb:///PATH or leveldb:///PATH";
+                 rocksdb:///PATH, leveldb:///PATH or basic";
             return Err(properties.wrong("db", known).into());
         }
     };
@@ -320,7 +326,7 @@ impl Run<'_> {
             ("--image", stand.image.is_some()),
             ("--flash", stand.flash.is_some()),
             ("--layout", stand.layout.is_some()),
-            ("--sync", options.sync && matches!(server, Server::Redis(_))),
+            ("--sync", options.sync && !matches!(server, Server::Foreign(_))),
         ];
         if let Some((flag, _)) = flags.iter().find(|(_, is_there)| *is_there) {
             let what = format!("{flag} is for our own store, and this run is on another");
@@ -332,6 +338,10 @@ impl Run<'_> {
             Server::Redis(server) => {
                 let connect = || Ok(Box::new(server.connect()?) as Box<dyn RecordStore>);
                 (Box::new(connect), server.address())
+            }
+            Server::Basic => {
+                let connect = || Ok(Box::new(BasicStore) as Box<dyn RecordStore>);
+                (Box::new(connect), "basic".to_owned())
             }
             Server::Foreign(server) => {
                 let write_buffer = stand.write_buffer_size.map(|bytes| bytes.0);

@@ -7,7 +7,7 @@ use imbrex_capi::{
 use imbrex_clockwork::Runtime;
 use imbrex_disk::{Blocks, Geometry, GeometrySpec, Rule, ZoneSpec};
 use imbrex_disk_sim::SimDisk;
-use imbrex_layouts::Layout;
+use imbrex_layouts::{Drives, Layout};
 use std::ffi::{CStr, CString};
 use std::path::Path;
 use std::sync::Arc;
@@ -17,8 +17,35 @@ pub(crate) fn make(path: &Path, layout: &str) {
     make_with(path, layout, false);
 }
 
+/// A drive with a flash drive beside it, and an empty store on both.
+pub(crate) fn make_pair(path: &Path, flash_path: &Path, seed: u64) {
+    let layout = Layout::by_name("smrdb-offload").unwrap();
+    let geometry = small_geometry(layout);
+    let make = |path: &Path, geometry: Geometry, seed| {
+        Arc::new(SimDisk::builder(geometry).create_image(path, "", seed).unwrap())
+    };
+    let flash = GeometrySpec { len: Blocks::new(2048 * 32), rule: Rule::Anywhere };
+    let flash = make(flash_path, Geometry::new(flash).unwrap(), !seed);
+    let drives = Drives::from(make(path, geometry, seed)).with_flash(flash);
+    let runtime = Runtime::threads(1);
+    let recipe = layout.recipe(&geometry);
+    layout.format_with(drives, &runtime, &recipe, seed).unwrap().close().unwrap();
+}
+
 pub(crate) fn make_with(path: &Path, layout: &str, store: bool) {
     let layout = Layout::by_name(layout).unwrap();
+    let geometry = small_geometry(layout);
+    let disk = Arc::new(SimDisk::builder(geometry).create_image(path, "", 1).unwrap());
+    let runtime = Runtime::threads(1);
+    let recipe = layout.recipe(&geometry);
+    if store {
+        layout.format_with(disk, &runtime, &recipe, 7).unwrap().close().unwrap();
+    } else {
+        layout.format_files(disk, &runtime, &recipe, 7).unwrap();
+    }
+}
+
+fn small_geometry(layout: Layout) -> Geometry {
     let zone_len = Blocks::new(2048);
     let zones = ZoneSpec {
         zone_len,
@@ -32,15 +59,7 @@ pub(crate) fn make_with(path: &Path, layout: &str, store: bool) {
         imbrex_layouts::Recording::Zoned => Rule::AtPointer(zones),
         _ => Rule::Anywhere,
     };
-    let geometry = Geometry::new(GeometrySpec { len: Blocks::new(2048 * 64), rule }).unwrap();
-    let disk = Arc::new(SimDisk::builder(geometry).create_image(path, "", 1).unwrap());
-    let runtime = Runtime::threads(1);
-    let recipe = layout.recipe(&geometry);
-    if store {
-        layout.format_with(disk, &runtime, &recipe, 7).unwrap().close().unwrap();
-    } else {
-        layout.format_files(disk, &runtime, &recipe, 7).unwrap();
-    }
+    Geometry::new(GeometrySpec { len: Blocks::new(2048 * 64), rule }).unwrap()
 }
 
 fn open(path: &Path, layout: Option<&str>) -> (Status, *mut Drive) {

@@ -1,6 +1,6 @@
 //! Stores through the C ABI: what they hold, who shares them, what is refused.
 
-use super::drives::{last_error, make, make_with};
+use super::drives::{last_error, make, make_pair, make_with};
 use imbrex_capi::{
     Batch, Cursor, Entry, Keyspace, Status, Store, imbrex_batch_close, imbrex_batch_delete,
     imbrex_batch_open, imbrex_batch_put, imbrex_batch_write, imbrex_cursor_close,
@@ -16,10 +16,16 @@ use std::path::Path;
 use std::ptr::{null, null_mut};
 
 fn open_store(path: &Path) -> (Status, *mut Store) {
-    let path = CString::new(path.to_str().unwrap()).unwrap();
+    open_pair(path, None)
+}
+
+fn open_pair(path: &Path, flash: Option<&Path>) -> (Status, *mut Store) {
+    let text = |path: &Path| CString::new(path.to_str().unwrap()).unwrap();
+    let (path, flash) = (text(path), flash.map(text));
+    let flash = flash.as_ref().map_or(null(), |flash| flash.as_ptr());
     let mut store = null_mut();
-    // SAFETY: a string and an out parameter that live as long as the call.
-    let status = unsafe { imbrex_store_open(path.as_ptr(), null(), &raw mut store) };
+    // SAFETY: strings and an out parameter that live as long as the call.
+    let status = unsafe { imbrex_store_open(path.as_ptr(), flash, null(), &raw mut store) };
     (status, store)
 }
 
@@ -235,4 +241,42 @@ fn threads_share_a_store_that_is_closed_and_opened_again() {
         }
     });
     SimDisk::open_image(&path, Default::default()).unwrap();
+}
+
+#[test]
+fn a_store_has_its_flash_drive_beside_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let [main, flash, other] = ["main", "flash", "other"].map(|name| dir.path().join(name));
+    make_pair(&main, &flash, 7);
+    make_pair(&dir.path().join("other main"), &other, 8);
+    let (status, store) = open_pair(&main, Some(&flash));
+    assert_eq!(status, Status::Ok, "{}", last_error());
+    let (_, fruit) = keyspace_of(store, c"fruit", true);
+    for number in 0..200_u32 {
+        assert_eq!(put(fruit, &number.to_be_bytes(), &[7; 9000], number == 199), Status::Ok);
+    }
+    let (status, again) = open_pair(&main, Some(&flash));
+    assert_eq!(status, Status::Ok, "{}", last_error());
+    for wrong in [None, Some(&*other)] {
+        assert_eq!(open_pair(&main, wrong).0, Status::Busy);
+        assert!(last_error().contains("is open already, beside flash drive"), "{}", last_error());
+    }
+    close(again, &[]);
+    close(store, &[fruit]);
+
+    let refused = |flash: Option<&Path>, status: Status, why: &str| {
+        assert_eq!(open_pair(&main, flash).0, status, "{}", last_error());
+        assert!(last_error().contains(why), "{}", last_error());
+    };
+    refused(None, Status::Unsupported, "and none was given");
+    refused(Some(&other), Status::Unsupported, "the wrong flash drive");
+    refused(Some(&dir.path().join("nosuch")), Status::NotFound, "--flash");
+    refused(Some(&main), Status::Busy, "flash drive");
+    let (status, store) = open_pair(&main, Some(&flash));
+    assert_eq!(status, Status::Ok, "{}", last_error());
+    let (_, fruit) = keyspace_of(store, c"fruit", false);
+    for number in 0..200_u32 {
+        assert_eq!(get(fruit, &number.to_be_bytes()), Ok(vec![7; 9000]));
+    }
+    close(store, &[fruit]);
 }

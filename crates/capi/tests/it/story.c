@@ -170,7 +170,7 @@ static void store_story(const char *path) {
   imbrex_entry entry;
   uint8_t buffer[3];
   size_t len = 0;
-  OK(imbrex_store_open(path, NULL, &store));
+  OK(imbrex_store_open(path, NULL, NULL, &store));
   OK(imbrex_keyspace_open(store, "fruit", true, &fruit));
   OK(imbrex_put(fruit, bytes("apple"), 5, bytes("green"), 5, true));
   OK(imbrex_batch_open(&batch));

@@ -199,6 +199,22 @@ fn status_and_files_as_ycsb_has_them() {
 }
 
 #[test]
+fn no_store_answers_everything() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = write(dir.path(), "a", WORKLOADS[0].1);
+    for name in ["basic", "site.ycsb.BasicDB"] {
+        let told =
+            imbrex(&["ycsb", "run", "-P", &file, "--db", name, "-p", "operationcount=500"]).ok();
+        let count = |kind: &str| -> u64 {
+            let line =
+                told.lines().find_map(|line| line.strip_prefix(&format!("[{kind}], Return=OK, ")));
+            line.unwrap_or_else(|| panic!("no {kind} in {told}")).parse().unwrap()
+        };
+        assert_eq!(count("READ") + count("UPDATE"), 500, "{told}");
+    }
+}
+
+#[test]
 fn what_cannot_be_run_says_why() {
     let dir = tempfile::tempdir().unwrap();
     let file = write(dir.path(), "a", WORKLOADS[0].1);
@@ -224,6 +240,7 @@ fn what_cannot_be_run_says_why() {
     bad(&["--db", "unix:///nonexistent/s"]).fails(4, &["unix:///nonexistent/s", "No such file"]);
     bad(&["--db", "redis://127.0.0.1:1", "--mode", "virtual"]).fails(2, &["--mode virtual"]);
     bad(&["--db", "redis", "--layout", "sealdb"]).fails(2, &["--layout is for our own store"]);
+    bad(&["--db", "basic", "--sync"]).fails(2, &["--sync is for our own store"]);
     bad(&["--db", "redis", "-p", "redis.port=0"]).fails(2, &["redis.port=0"]);
     bad(&["--drive", "nosuch"]).fails(4, &["nosuch"]);
     let warned = bad(&["-p", "opreationcount=5"]);

@@ -30,6 +30,7 @@ import site.ycsb.workloads.CoreWorkload;
  */
 public final class ImbrexDb extends DB {
   static final String DRIVE = "imbrex.drive";
+  static final String FLASH = "imbrex.flash";
   static final String LIBRARY = "imbrex.library";
   static final String SYNC = "imbrex.sync";
 
@@ -75,7 +76,7 @@ public final class ImbrexDb extends DB {
     String table = properties.getProperty(
         CoreWorkload.TABLENAME_PROPERTY, CoreWorkload.TABLENAME_PROPERTY_DEFAULT);
     try {
-      store = SharedStore.open(drive);
+      store = SharedStore.open(drive, properties.getProperty(FLASH));
     } catch (StoreException e) {
       throw new DBException("Imbrex: " + e.getMessage(), e);
     }

@@ -20,30 +20,35 @@ final class SharedStore {
 
   private static final Map<String, SharedStore> OPEN = new ConcurrentHashMap<>();
 
-  private final String drive;
+  /** Its key in {@link #OPEN}. */
+  private final String drives;
   private final long handle;
   private final Map<String, Long> keyspaces = new ConcurrentHashMap<>();
   private final Object[] stripes = new Object[STRIPE_COUNT];
   private int clientCount;
   private boolean hasTold;
 
-  private SharedStore(String drive) throws StoreException {
+  private SharedStore(String drives, String drive, String flash) throws StoreException {
     NativeBuffer out = new NativeBuffer(Long.BYTES);
-    StoreLibrary.check(StoreLibrary.imbrex_store_open(drive, null, out.address()));
-    this.drive = drive;
+    StoreLibrary.check(StoreLibrary.imbrex_store_open(drive, flash, null, out.address()));
+    this.drives = drives;
     handle = out.getLong(0);
     for (int i = 0; i < STRIPE_COUNT; i++) {
       stripes[i] = new Object();
     }
   }
 
-  /** The store on the drive at that path, for one client more. */
-  static SharedStore open(String drive) throws StoreException {
+  /**
+   * The store on the drive at that path, for one client more; {@code flash} is the path of the flash
+   * drive beside it, null for none.
+   */
+  static SharedStore open(String drive, String flash) throws StoreException {
     synchronized (OPEN) {
-      SharedStore store = OPEN.get(drive);
+      String drives = drive + '\0' + flash;
+      SharedStore store = OPEN.get(drives);
       if (store == null) {
-        store = new SharedStore(drive);
-        OPEN.put(drive, store);
+        store = new SharedStore(drives, drive, flash);
+        OPEN.put(drives, store);
       }
       store.clientCount += 1;
       return store;
@@ -57,7 +62,7 @@ final class SharedStore {
       if (clientCount > 0) {
         return;
       }
-      OPEN.remove(drive);
+      OPEN.remove(drives);
       for (long keyspace : keyspaces.values()) {
         StoreLibrary.imbrex_keyspace_close(keyspace);
       }

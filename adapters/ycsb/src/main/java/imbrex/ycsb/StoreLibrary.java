@@ -23,7 +23,8 @@ final class StoreLibrary {
 
   private StoreLibrary() {}
 
-  static native int imbrex_store_open(String imagePath, String layout, long out);
+  static native int imbrex_store_open(
+      String imagePath, String flashPath, String layout, long out);
 
   static native int imbrex_store_close(long store);
 
