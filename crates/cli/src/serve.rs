@@ -1,5 +1,7 @@
-//! `serve`: a drive as a network block device: a conventional one as it is, a zoned one through the block
-//! driver, which turns writes anywhere into writes at the pointers.
+//! `serve`: a drive as a block device, over the network or for this machine's kernel: a conventional one as
+//! it is, a zoned one through the block driver, which turns writes anywhere into writes at the pointers.
+
+mod kernel;
 
 use crate::Session;
 use crate::byte_size::{ByteSize, grouped};
@@ -15,9 +17,9 @@ use imbrex_disk_sim::SimDisk;
 use imbrex_files::FilesError;
 use imbrex_layouts::LayoutError;
 use imbrex_serve::nbd::{
-    Counts, Export, ListenError, Listener, Reach, ServeError, Server, ServerOptions, Tls, TlsFiles,
+    Export, ListenError, Listener, Reach, ServeError, Server, ServerOptions, Tls, TlsFiles,
 };
-use imbrex_serve::{DeviceError, SectorDevice, SectorLen};
+use imbrex_serve::{Counts, DeviceError, SectorDevice, SectorLen};
 use imbrex_translate::{Driver, DriverCounters, DriverError, DriverOptions};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -46,11 +48,14 @@ pub(crate) struct ServeArgs {
     /// Listen at this address, such as 127.0.0.1:10809; port 0 takes a free one
     #[arg(long, value_name = "ADDR:PORT", group = "where")]
     listen: Option<String>,
+    /// Be a block device of this machine's kernel, such as /dev/ublkb0, without NBD (Linux 6.0, root)
+    #[arg(long, group = "where")]
+    ublk: bool,
     /// Let --listen name an address that other machines can reach
     #[arg(long, requires = "listen")]
     allow_remote: bool,
     /// The name that clients ask for; they may also ask for none
-    #[arg(long, value_name = "EXPORT", default_value = "")]
+    #[arg(long, value_name = "EXPORT", default_value = "", conflicts_with = "ublk")]
     name: String,
     /// Refuse every change
     #[arg(long)]
@@ -59,10 +64,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "BYTES", default_value = "512", value_parser = ["512", "4096"])]
     sector_size: String,
     /// Most clients at a time
-    #[arg(long, value_name = "COUNT", default_value_t = 64)]
+    #[arg(long, value_name = "COUNT", default_value_t = 64, conflicts_with = "ublk")]
     connections: u16,
     /// Offer TLS with this certificate (PEM), and those that it is signed by
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    #[arg(long, value_name = "FILE", requires = "tls_key", conflicts_with = "ublk")]
     tls_cert: Option<PathBuf>,
     /// The certificate's private key (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
@@ -90,22 +95,20 @@ pub(crate) struct ServeArgs {
 
 impl ServeArgs {
     pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
+        if self.ublk { kernel::serve(&self, session) } else { self.serve_network(session) }
+    }
+
+    fn serve_network(&self, session: &mut Session) -> Result<(), CliError> {
         let is_json = session.out.is_json()?;
         let tls = self.tls()?;
         let listener = self.listener()?;
-        let Served { drive, device: disk, driver } = self.disk()?;
+        let served = self.opened()?;
         let shown = self.shown();
-        let recorder = self.record.as_deref().map(|path| recorder(&disk, path)).transpose()?;
-        let disk = recorder.as_ref().map_or(disk, |recorder| Arc::clone(recorder) as Arc<dyn Disk>);
-        let cannot = |error: DeviceError| cannot_serve(&shown, &error);
-        let sector_len =
-            if self.sector_size == "4096" { SectorLen::Bytes4096 } else { SectorLen::Bytes512 };
-        let device = SectorDevice::new(Arc::clone(&disk), sector_len).map_err(cannot)?;
-        let len_bytes = disk.geometry().len().bytes();
+        let len_bytes = served.device.geometry().len().bytes();
         let export = Export {
             name: self.name.clone(),
             description: format!("{shown}, {}", ByteSize(len_bytes)),
-            device: Arc::new(device),
+            device: Arc::new(self.sectors(&served)?),
             is_read_only: self.read_only,
         };
         let mut options = ServerOptions::new(Arc::new(WallClock::new()));
@@ -126,27 +129,29 @@ impl ServeArgs {
             session.out.line("Ctrl-C ends it")?;
             session.out.flush()?;
         }
-        let served = serve(&server, &listener, &session.interrupt);
-        // Opening has then nothing to replay. A driver that refuses knows not why; the drive may.
-        let closed = driver.as_ref().map_or(Ok(()), |driver| {
-            driver.checkpoint().map_err(|refused| drive.flush().err().unwrap_or(refused))
-        });
-        let mut report = report(&shown, server.counts(), &*drive);
-        if let Some(driver) = &driver {
-            tell_driver(&mut report, &driver.driver_counters());
+        let outcome = serve(&server, &listener, &session.interrupt);
+        let (counts, panics) = (server.counts(), server.panics());
+        served.close(&shown, session, |report| tell_clients(report, counts), &panics)?;
+        outcome.context(|| format!("serving {shown}"))
+    }
+
+    /// The drive, its requests recorded where that was asked for.
+    fn opened(&self) -> Result<Served, CliError> {
+        let mut served = self.disk()?;
+        if let Some(path) = &self.record {
+            let recorder = recorder(&served.device, path)?;
+            served.device = Arc::clone(&recorder) as Arc<dyn Disk>;
+            served.recorder = Some(recorder);
         }
-        let recorded = recorder.as_ref().map(|recorder| recorder.finish()).transpose();
-        if let Ok(Some(recorded)) = recorded {
-            tell_recorded(&mut report, recorded);
-        }
-        session.out.report(&report)?;
-        recorded.context(|| "the trace is not whole: its file took no more")?;
-        closed.context(|| format!("cannot close the block device on {shown}"))?;
-        let panics = server.panics();
-        if let Some(story) = panics.first() {
-            return Err(CliError::new(Exit::Store, format!("a connection panicked: {story}")));
-        }
-        served.context(|| format!("serving {shown}"))
+        Ok(served)
+    }
+
+    /// The device in the sectors that were asked for.
+    fn sectors(&self, served: &Served) -> Result<SectorDevice, CliError> {
+        let sector_len =
+            if self.sector_size == "4096" { SectorLen::Bytes4096 } else { SectorLen::Bytes512 };
+        SectorDevice::new(Arc::clone(&served.device), sector_len)
+            .map_err(|error| cannot_serve(&self.shown(), &error))
     }
 
     fn shown(&self) -> String {
@@ -245,7 +250,8 @@ impl ServeArgs {
             opened => opened,
         };
         let driver = Arc::new(opened.context(|| format!("cannot serve {shown}"))?);
-        Ok(Served { drive, device: Arc::clone(&driver) as Arc<dyn Disk>, driver: Some(driver) })
+        let device = Arc::clone(&driver) as Arc<dyn Disk>;
+        Ok(Served { drive, device, driver: Some(driver), recorder: None })
     }
 
     fn url(&self, listener: &Listener) -> String {
@@ -276,11 +282,46 @@ struct Served {
     drive: Arc<SimDisk>,
     device: Arc<dyn Disk>,
     driver: Option<Arc<Driver>>,
+    recorder: Option<Arc<Recorder>>,
 }
 
 impl Served {
     fn plain(drive: Arc<SimDisk>) -> Served {
-        Served { device: Arc::clone(&drive) as Arc<dyn Disk>, drive, driver: None }
+        let device = Arc::clone(&drive) as Arc<dyn Disk>;
+        Served { device, drive, driver: None, recorder: None }
+    }
+
+    /// Closes the device and reports what was served and what it cost, also where it failed.
+    fn close(
+        &self,
+        shown: &str,
+        session: &mut Session,
+        tell: impl FnOnce(&mut Report),
+        panics: &[String],
+    ) -> Result<(), CliError> {
+        // Opening has then nothing to replay. A driver that refuses knows not why; the drive may.
+        let closed = self.driver.as_ref().map_or(Ok(()), |driver| {
+            driver.checkpoint().map_err(|refused| self.drive.flush().err().unwrap_or(refused))
+        });
+        let mut report = Report::default();
+        report.row("served", shown, shown);
+        tell(&mut report);
+        let busy_ns = self.drive.counters().busy_ns;
+        report.row("drive busy", format!("{:.3} s", busy_ns as f64 / 1e9), busy_ns);
+        if let Some(driver) = &self.driver {
+            tell_driver(&mut report, &driver.driver_counters());
+        }
+        let recorded = self.recorder.as_ref().map(|recorder| recorder.finish()).transpose();
+        if let Ok(Some(recorded)) = recorded {
+            tell_recorded(&mut report, recorded);
+        }
+        session.out.report(&report)?;
+        recorded.context(|| "the trace is not whole: its file took no more")?;
+        closed.context(|| format!("cannot close the block device on {shown}"))?;
+        match panics.first() {
+            Some(story) => Err(CliError::new(Exit::Store, format!("a server panicked: {story}"))),
+            None => Ok(()),
+        }
     }
 }
 
@@ -336,27 +377,30 @@ fn serve(server: &Server, listener: &Listener, interrupt: &Interrupt) -> Result<
     server.serve(listener)
 }
 
-/// What was served, and what it cost the drive.
-fn report(shown: &str, counts: Counts, disk: &dyn Disk) -> Report {
-    let mut report = Report::default();
-    report.row("served", shown, shown);
+/// What clients were and did.
+fn tell_clients(report: &mut Report, counts: Counts) {
     let mut number = |name: &str, count: u64| report.row(name, grouped(count), count);
     number("connections", counts.connections);
     number("turned away", counts.turned_away);
     number("broken off", counts.broken_off);
+    tell_requests(report, counts, Some(counts.statuses));
+}
+
+/// What was asked for. Not every door has block status queries.
+fn tell_requests(report: &mut Report, counts: Counts, status_count: Option<u64>) {
+    let mut number = |name: &str, count: u64| report.row(name, grouped(count), count);
     number("reads", counts.reads);
     number("writes", counts.writes);
     number("flushes", counts.flushes);
     number("trims", counts.trims);
     number("zeroes", counts.zeroes);
-    number("status queries", counts.statuses);
+    if let Some(count) = status_count {
+        number("status queries", count);
+    }
     number("errors", counts.errors);
     for (name, bytes) in [("read", counts.read_bytes), ("written", counts.written_bytes)] {
         report.row(name, ByteSize(bytes).to_string(), bytes);
     }
-    let busy_ns = disk.counters().busy_ns;
-    report.row("drive busy", format!("{:.3} s", busy_ns as f64 / 1e9), busy_ns);
-    report
 }
 
 #[cfg(test)]

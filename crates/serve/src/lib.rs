@@ -1,9 +1,10 @@
 //! Doors that speak a protocol: a disk as a block device that other programs connect to.
 //!
 //! ```text
-//!   QEMU, fio, nbdcopy, a kernel's /dev/nbd0
-//!        |  unix socket or TCP, plain or TLS
-//!   nbd        a server: connections, requests, replies
+//!   QEMU, fio, nbdcopy, a kernel's /dev/nbd0      this machine's kernel: /dev/ublkb0
+//!        |  unix socket or TCP, plain or TLS           |  io_uring (feature `ublk`)
+//!   nbd        connections, requests, replies       ublk   queues, requests, results
+//!        +---------------------------------------------+
 //!        |  trait BlockDevice: bytes, in sectors of 512 or 4096
 //!   sector     reads and writes back the rest of a block where a sector is shorter
 //!        |  trait Disk: blocks of 4096, written anywhere
@@ -24,13 +25,19 @@
 //!   SV4  Sectors that a request does not name are not changed by it, whoever writes beside them.
 //!   SV5  Nothing beyond this machine is listened to unless that is asked for.
 //!
-//! Sources: the NBD protocol; decision 22. Not here: threads (`clockwork`), what survives a power cut
+//! Sources: the NBD protocol; decision 22; of ublk, decision 33. Not here: threads (`clockwork`), what survives a power cut
 //! (the disk), which drive to open (`cli`).
 
+mod counts;
 mod device;
 pub mod nbd;
 mod range_lock;
 mod sector;
+mod stop;
+#[cfg(any(test, feature = "ublk"))]
+pub mod ublk;
 
+pub use counts::Counts;
 pub use device::{BlockDevice, ByteRange, Content, DeviceError, Extent};
 pub use sector::{SectorDevice, SectorLen};
+pub use stop::Stopper;

@@ -183,3 +183,25 @@ fn arguments_that_make_no_sense_are_refused() {
         ["serve", "--memory", "1MiB", "--socket", socket, "--tls-cert", none, "--tls-key", none];
     imbrex(&tls).fails(4, &["cannot offer TLS", none, "PEM"]);
 }
+
+#[test]
+fn the_kernels_door_is_there_or_says_how_to_get_it() {
+    let blank = Blank::new();
+    for args in [["--name", "disk"], ["--connections", "3"], ["--socket", "s"]] {
+        let ran = imbrex(&[&["serve", "--memory", "1MiB", "--ublk"], &args[..]].concat());
+        assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+        assert!(ran.stderr.contains("--ublk"), "{}", ran.stderr);
+    }
+    // A drive that is refused is not written on: no block device is made of it.
+    let drive = blank.path("z");
+    let shape = ["--rule", "zoned", "--zone-len", "1MiB", "--capacity", "64MiB", "--no-timing"];
+    imbrex(&[&["drive", "create", &drive, "--blank"], &shape[..]].concat()).ok();
+    let before = std::fs::read(&drive).unwrap();
+    let refused = imbrex(&["serve", "--drive", &drive, "--make", "--ublk"]);
+    if cfg!(not(feature = "ublk")) {
+        refused.fails(4, &["built without ublk", "--features ublk", "libclang", "NBD"]);
+    } else if !PathBuf::from("/dev/ublk-control").exists() {
+        refused.fails(4, &["no /dev/ublk-control", "modprobe ublk_drv", "Linux 6.0", "NBD"]);
+    }
+    assert!(std::fs::read(&drive).unwrap() == before);
+}

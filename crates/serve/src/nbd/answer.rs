@@ -6,12 +6,12 @@
 
 use super::Export;
 use super::REQUEST_LEN_BYTES_MAX;
-use super::counts::{Tally, add, count};
 use super::handshake::Agreed;
 use super::protocol::{
     CONTEXT_ALLOCATION_ID, Errno, Put, Request, STATE_HOLE, STATE_ZERO, chunk, command,
     command_flag, put_chunk, put_error_chunk, put_simple_reply,
 };
+use crate::counts::{Tally, add, count};
 use crate::{ByteRange, Content, DeviceError, Extent};
 use imbrex_disk::{DiskError, Persist};
 use std::io::ErrorKind;

@@ -13,12 +13,12 @@
 //!   K3  Nothing that a client does ends more than its connection.
 
 use super::REQUEST_LEN_BYTES_MAX;
-use super::counts::count;
 use super::handshake::{Agreed, Outcome, shake_hands};
 use super::lanes::Lanes;
 use super::protocol::{REQUEST_LEN_BYTES, Request, command, command_flag};
 use super::server::Shared;
 use super::stream::{Deadline, RECEIVE_LEN_BYTES, Receiver, Sender, Socket, halves};
+use crate::counts::count;
 use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
 use std::io::{self, ErrorKind};
 use std::sync::Arc;

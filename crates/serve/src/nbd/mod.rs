@@ -17,7 +17,6 @@
 
 mod answer;
 mod connection;
-mod counts;
 mod handshake;
 mod lanes;
 mod listener;
@@ -26,9 +25,8 @@ mod server;
 mod stream;
 mod tls;
 
-pub use counts::Counts;
 pub use listener::{ListenError, Listener, Reach};
-pub use server::{ServeError, Server, Stopper};
+pub use server::{ServeError, Server};
 pub use tls::{Tls, TlsError, TlsFiles};
 
 use crate::BlockDevice;

@@ -12,19 +12,20 @@
 
 use super::answer::Answerer;
 use super::connection;
-use super::counts::{Counts, Tally, count};
 use super::handshake::Agreed;
 use super::listener::Listener;
 use super::stream::Socket;
 use super::{Export, NAME_LEN_BYTES_MAX, ServerOptions};
 use crate::DeviceError;
+use crate::counts::{Counts, Tally, count};
+use crate::stop::{Stop, Stopper};
 use imbrex_clockwork::Crew;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fmt;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
 use std::net::Shutdown;
+#[cfg(test)]
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -78,29 +79,9 @@ pub(crate) struct Shared {
     pub(crate) options: ServerOptions,
     pub(crate) tally: Tally,
     pub(crate) crew: Crew,
-    stopping: AtomicBool,
-    /// A byte from the one to the other ends the wait for clients.
-    wake: (UnixStream, UnixStream),
+    stop: Arc<Stop>,
     /// The sockets of those who are there.
     open: Mutex<Vec<Weak<Socket>>>,
-}
-
-/// Ends a server from another thread.
-#[derive(Clone, Debug)]
-pub struct Stopper {
-    shared: Weak<Shared>,
-}
-
-impl Stopper {
-    /// Lets `serve` return, soon. Does nothing the second time.
-    pub fn stop(&self) {
-        if let Some(shared) = self.shared.upgrade()
-            && !shared.stopping.swap(true, Ordering::SeqCst)
-        {
-            // It takes one byte, and this is the first.
-            let _ = (&shared.wake.0).write(&[1]);
-        }
-    }
 }
 
 impl Server {
@@ -115,14 +96,13 @@ impl Server {
                 return Err(ServeError::TooLong { what, len_bytes, bound_bytes });
             }
         }
-        let wake = UnixStream::pair().map_err(host("making a socket pair"))?;
+        let stop = Stop::new().map_err(host("making a socket pair"))?;
         let shared = Shared {
             export,
             options,
             tally: Tally::default(),
             crew: Crew::new(),
-            stopping: AtomicBool::new(false),
-            wake,
+            stop,
             open: Mutex::default(),
         };
         Ok(Server { shared: Arc::new(shared) })
@@ -130,7 +110,7 @@ impl Server {
 
     /// What ends [`Server::serve`].
     pub fn stopper(&self) -> Stopper {
-        Stopper { shared: Arc::downgrade(&self.shared) }
+        self.shared.stop.stopper()
     }
 
     /// What was done so far.
@@ -150,7 +130,7 @@ impl Server {
     /// [`ServeError::Host`]: it could not go on listening. [`ServeError::Flush`].
     pub fn serve(&self, listener: &Listener) -> Result<(), ServeError> {
         let listened = self.listen(listener);
-        self.shared.stopping.store(true, Ordering::SeqCst);
+        self.shared.stop.ask();
         self.shared.close_all();
         let flushed = self.shared.export.device.flush();
         // Of two failures, that which may have cost somebody's writes.
@@ -161,7 +141,7 @@ impl Server {
         listener.set_nonblocking().map_err(host("listening"))?;
         let (mut counts, mut is_working) = (self.counts(), false);
         while !self.shared.is_stopping() {
-            let (wake, client) = (&self.shared.wake.1, listener);
+            let (wake, client) = (self.shared.stop.socket(), listener);
             let mut waited = [PollFd::new(wake, PollFlags::IN), PollFd::new(client, PollFlags::IN)];
             let patience = if is_working { NO_PAUSE } else { QUIET_PAUSE };
             match poll(&mut waited, Some(&patience)) {
@@ -217,7 +197,7 @@ fn host(what: &'static str) -> impl FnOnce(io::Error) -> ServeError {
 
 impl Shared {
     pub(crate) fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::SeqCst)
+        self.stop.is_asked()
     }
 
     pub(crate) fn answerer(&self, agreed: Agreed) -> Answerer<'_> {

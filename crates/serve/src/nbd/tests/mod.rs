@@ -11,8 +11,8 @@ use super::protocol::{
     Fields, MAGIC_OPTION, MAGIC_OPTION_REPLY, MAGIC_SIMPLE_REPLY, MAGIC_STRUCTURED_REPLY, Put,
     Request, chunk, command, greeting, option, option_reply,
 };
-use super::{Counts, Export, REQUEST_LEN_BYTES_MAX, Server, ServerOptions};
-use crate::{BlockDevice, ByteRange, Content, DeviceError, Extent};
+use super::{Export, REQUEST_LEN_BYTES_MAX, Server, ServerOptions};
+use crate::{BlockDevice, ByteRange, Content, Counts, DeviceError, Extent};
 use imbrex_clockwork::{Crew, StillClock};
 use imbrex_disk::{DiskError, Lba, Persist};
 use std::io::{Read, Write};

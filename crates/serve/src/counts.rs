@@ -1,8 +1,8 @@
-//! What a server has done: counted by every connection, read by whoever asks.
+//! What a server has done: counted by every connection and queue, read by whoever asks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a server has done since it began.
+/// What a server has done since it began. The kernel's door has no connections and no status queries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Clients that came.

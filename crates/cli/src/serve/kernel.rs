@@ -1,0 +1,69 @@
+//! `serve --ublk`: a drive as a block device of this machine's kernel, where this binary can do that.
+
+use super::ServeArgs;
+use crate::Session;
+use crate::error::{CliError, Exit};
+
+#[cfg(not(feature = "ublk"))]
+pub(super) fn serve(args: &ServeArgs, _: &mut Session) -> Result<(), CliError> {
+    Err(cannot(
+        args,
+        "this imbrex was built without ublk; `cargo build --release --package imbrex-cli --features ublk` \
+         builds it with it, and needs libclang (Debian: libclang-dev)",
+    ))
+}
+
+#[cfg(feature = "ublk")]
+pub(super) fn serve(args: &ServeArgs, session: &mut Session) -> Result<(), CliError> {
+    use super::tell_requests;
+    use crate::byte_size::ByteSize;
+    use crate::error::Context;
+    use imbrex_serve::ublk::{UblkError, UblkServer, check_kernel};
+    use std::sync::Arc;
+
+    let is_json = session.out.is_json()?;
+    // Before the drive: to open one may write on it.
+    check_kernel().map_err(|error| cannot(args, error.to_string()))?;
+    let served = args.opened()?;
+    let shown = args.shown();
+    let len_bytes = served.device.geometry().len().bytes();
+    let device = Arc::new(args.sectors(&served)?);
+    let server = UblkServer::new(device, args.read_only);
+    let server = server.context(|| format!("cannot serve {shown}"))?;
+    let stopper = server.stopper();
+    session.interrupt.when_asked(move || stopper.stop());
+    let mut told = Ok(());
+    let outcome = server.serve(|path| {
+        let line = format!("serving {shown}, {}, at {}", ByteSize(len_bytes), path.display());
+        // A report in JSON is alone on standard output, and yet the path must be known.
+        told = if is_json {
+            eprintln!("imbrex: {line}");
+            Ok(())
+        } else {
+            session.out.line(line).and_then(|()| session.out.line("Ctrl-C ends it"))
+        };
+        told = std::mem::replace(&mut told, Ok(())).and_then(|()| session.out.flush());
+    });
+    let counts = server.counts();
+    if let Some(story) = server.first_error() {
+        eprintln!("imbrex: {} requests failed, the first: {story}", counts.errors);
+    }
+    let tell = |report: &mut _| tell_requests(report, counts, None);
+    served.close(&shown, session, tell, &server.panics())?;
+    told?;
+    outcome.map_err(|error| match error {
+        UblkError::Kernel { .. } => CliError::of(format!("cannot serve {shown} over ublk"), &error),
+        error => CliError::of(format!("serving {shown}"), &error),
+    })
+}
+
+/// Says why not, and which door is open.
+fn cannot(args: &ServeArgs, why: impl std::fmt::Display) -> CliError {
+    CliError::new(
+        Exit::Store,
+        format!(
+            "cannot serve {} over ublk: {why}; --socket or --listen serve it over NBD, which needs neither",
+            args.shown()
+        ),
+    )
+}

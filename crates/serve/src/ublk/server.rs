@@ -1,0 +1,240 @@
+//! The server: adds the device to the kernel, gives each queue a thread, and takes the device back.
+//!
+//! ```text
+//!   serve():  add --> queues begin --> start --> /dev/ublkbN is there
+//!               |`--- nobody asked for anything for 100 ms --> a step of the device's own work, and again
+//!               +<-- Stopper, or the kernel ended a queue
+//!               stop --> what the kernel still had to write is written --> queues end --> remove --> flush
+//! ```
+
+use super::control::{UblkError, check_kernel};
+use super::lanes::Lanes;
+use super::limits::{IO_LEN_BYTES_MAX, KERNEL_SECTOR_LEN_BYTES, Limits};
+use super::queue;
+use super::request::Target;
+use crate::stop::{Stop, Stopper};
+use crate::{BlockDevice, Counts};
+use imbrex_clockwork::Crew;
+use libublk::UblkFlags;
+use libublk::ctrl::{UblkCtrl, UblkCtrlBuilder};
+use libublk::io::UblkDev;
+use libublk::sys;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io;
+use std::num::NonZero;
+use std::path::Path;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+/// The name under which the kernel's tools list the device.
+const NAME: &str = "imbrex";
+
+/// Requests of one queue at a time.
+const QUEUE_DEPTH: u16 = 64;
+
+/// A queue for each processor, up to so many: the device below has locks of its own.
+const QUEUE_COUNT_MAX: usize = 4;
+
+/// A ring has room for one more than requests: the bell.
+const RING_DEPTH: u16 = 2 * QUEUE_DEPTH;
+
+/// How long nobody asks for anything before the device may work for itself.
+const QUIET_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+const NO_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+
+/// Serves one device to this machine's kernel. See the module [`ublk`](super).
+#[derive(Debug)]
+pub struct UblkServer {
+    shared: Arc<Shared>,
+}
+
+/// What the server and its threads share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) target: Target,
+    pub(crate) lanes: Arc<Lanes>,
+    pub(crate) crew: Crew,
+    stop: Arc<Stop>,
+}
+
+impl UblkServer {
+    /// A server that serves nobody yet. With `is_read_only` the kernel refuses every change, and the
+    /// server would.
+    ///
+    /// # Errors
+    /// [`UblkError::Kernel`]: no socket is left.
+    pub fn new(device: Arc<dyn BlockDevice>, is_read_only: bool) -> Result<UblkServer, UblkError> {
+        let shared = Shared {
+            target: Target::new(device, is_read_only),
+            lanes: Arc::default(),
+            crew: Crew::new(),
+            stop: Stop::new().map_err(refused("making a socket pair"))?,
+        };
+        Ok(UblkServer { shared: Arc::new(shared) })
+    }
+
+    /// What ends [`UblkServer::serve`].
+    pub fn stopper(&self) -> Stopper {
+        self.shared.stop.stopper()
+    }
+
+    /// What was done so far.
+    pub fn counts(&self) -> Counts {
+        self.shared.target.tally.counts()
+    }
+
+    /// Why the first request failed that did: its user knows no more than that it did.
+    pub fn first_error(&self) -> Option<String> {
+        self.shared.target.first_error().clone()
+    }
+
+    /// Requests at which the device panicked, and what threads that panicked said: none should.
+    pub fn panics(&self) -> Vec<String> {
+        let at_requests = self.shared.target.panics().clone();
+        [at_requests, self.shared.crew.panics()].concat()
+    }
+
+    /// Makes a block device, calls `ready` with its path, and serves it until stopped, or until somebody
+    /// removes it. Then the kernel writes what it still has for it, the block device goes away, and the
+    /// device is flushed (Q3). A file system that is mounted on it then loses it, with nothing unwritten.
+    ///
+    /// # Errors
+    /// [`UblkError`].
+    pub fn serve(&self, ready: impl FnOnce(&Path)) -> Result<(), UblkError> {
+        let served = self.serve_kernel(ready);
+        let flushed = self.shared.target.device.flush();
+        // Of two failures, that which may have cost somebody's writes.
+        flushed.map_err(UblkError::Flush).and(served)
+    }
+
+    fn serve_kernel(&self, ready: impl FnOnce(&Path)) -> Result<(), UblkError> {
+        check_kernel()?;
+        let processor_count = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let control = UblkCtrlBuilder::default()
+            .name(NAME)
+            .nr_queues(processor_count.min(QUEUE_COUNT_MAX) as u16)
+            .depth(QUEUE_DEPTH)
+            .io_buf_bytes(IO_LEN_BYTES_MAX)
+            .dev_flags(UblkFlags::UBLK_DEV_F_ADD_DEV)
+            .build()
+            .map_err(kernel("adding a ublk device"))?;
+        let served = self.serve_device(&control, ready);
+        // Where somebody still has the block device open it goes when they close it; older kernels can
+        // only wait for that.
+        let removed = control.del_dev_async().or_else(|_| control.del_dev());
+        served.and(removed.map(drop).map_err(kernel("removing the ublk device")))
+    }
+
+    fn serve_device(&self, control: &UblkCtrl, ready: impl FnOnce(&Path)) -> Result<(), UblkError> {
+        let limits = Limits::of(&*self.shared.target.device, self.shared.target.is_read_only);
+        let told = |device: &mut UblkDev| {
+            device.tgt.dev_size = limits.len_sectors * KERNEL_SECTOR_LEN_BYTES;
+            device.tgt.sq_depth = RING_DEPTH;
+            device.tgt.cq_depth = RING_DEPTH;
+            device.tgt.params = parameters(&limits);
+            Ok(())
+        };
+        let device = UblkDev::new(NAME.to_owned(), told, control);
+        let device = Arc::new(device.map_err(kernel("opening the ublk device"))?);
+        let begun = self.begin_queues(&device);
+        let started = begun
+            .map_err(refused("beginning a queue"))
+            .and_then(|()| control.start_dev(&device).map_err(kernel("starting the ublk device")));
+        if started.is_ok() {
+            ready(Path::new(&control.get_bdev_path()));
+            self.wait();
+        }
+        // It also ends the queues of a device that did not start.
+        let stopped = control.kill_dev().map_err(kernel("stopping the ublk device"));
+        self.shared.lanes.end();
+        self.shared.crew.wait_idle(Duration::MAX);
+        started.and(stopped).map(drop)
+    }
+
+    /// Returns when every queue has lent its buffers to the kernel, or one could not.
+    fn begin_queues(&self, device: &Arc<UblkDev>) -> io::Result<()> {
+        let (sender, begun) = mpsc::channel();
+        let queue_count = device.dev_info.nr_hw_queues;
+        for id in 0..queue_count {
+            let (shared, device) = (Arc::clone(&self.shared), Arc::clone(device));
+            let sender = sender.clone();
+            self.shared.crew.start("ublk queue", move || {
+                let _end = QueueEnd(&shared.stop);
+                queue::serve(&shared, &device, id, &sender);
+            })?;
+        }
+        drop(sender);
+        for _ in 0..queue_count {
+            begun.recv().unwrap_or_else(|_| Err(io::Error::other("it panicked")))?;
+        }
+        Ok(())
+    }
+
+    /// Returns when somebody wants the server to stop.
+    fn wait(&self) {
+        let (mut counts, mut is_working) = (self.counts(), false);
+        while !self.shared.stop.is_asked() {
+            let patience = if is_working { NO_PAUSE } else { QUIET_PAUSE };
+            let mut waited = [PollFd::new(self.shared.stop.socket(), PollFlags::IN)];
+            if poll(&mut waited, Some(&patience)) == Ok(0) {
+                let before = std::mem::replace(&mut counts, self.counts());
+                is_working = counts == before && self.shared.target.device.work();
+            }
+        }
+    }
+}
+
+/// A queue ends when the kernel wants it to, or by a panic: in both cases there is nothing left to serve.
+struct QueueEnd<'a>(&'a Stop);
+
+impl Drop for QueueEnd<'_> {
+    fn drop(&mut self) {
+        self.0.ask();
+    }
+}
+
+fn parameters(limits: &Limits) -> sys::ublk_params {
+    let attribute = |is_so: bool, bit: u32| if is_so { bit } else { 0 };
+    let attrs = sys::UBLK_ATTR_VOLATILE_CACHE
+        | sys::UBLK_ATTR_FUA
+        | attribute(limits.is_read_only, sys::UBLK_ATTR_READ_ONLY)
+        | attribute(limits.is_rotational, sys::UBLK_ATTR_ROTATIONAL);
+    let basic = sys::ublk_param_basic {
+        attrs,
+        logical_bs_shift: limits.sector_shift,
+        physical_bs_shift: limits.block_shift,
+        io_opt_shift: limits.preferred_shift,
+        io_min_shift: limits.block_shift,
+        max_sectors: limits.io_sectors_max,
+        dev_sectors: limits.len_sectors,
+        ..Default::default()
+    };
+    let discard = sys::ublk_param_discard {
+        discard_granularity: 1 << limits.block_shift,
+        max_discard_sectors: limits.discard_sectors_max,
+        max_write_zeroes_sectors: limits.zeroes_sectors_max,
+        max_discard_segments: 1,
+        ..Default::default()
+    };
+    let types = sys::UBLK_PARAM_TYPE_BASIC | sys::UBLK_PARAM_TYPE_DISCARD;
+    sys::ublk_params { types, basic, discard, ..Default::default() }
+}
+
+/// What libublk calls an error, as the number that the kernel gave.
+pub(crate) fn io_error(error: libublk::UblkError) -> io::Error {
+    match error {
+        libublk::UblkError::IOError(error) => error,
+        libublk::UblkError::OtherError(errno) | libublk::UblkError::UringIOError(errno) => {
+            io::Error::from_raw_os_error(errno.abs())
+        }
+        error => io::Error::other(error),
+    }
+}
+
+fn kernel(what: &'static str) -> impl Fn(libublk::UblkError) -> UblkError {
+    move |error| UblkError::Kernel { what, source: io_error(error) }
+}
+
+fn refused(what: &'static str) -> impl Fn(io::Error) -> UblkError {
+    move |source| UblkError::Kernel { what, source }
+}
