@@ -14,6 +14,7 @@ mod program;
 mod random;
 mod stress;
 mod tidy;
+mod ublk;
 mod ycsb;
 
 use anyhow::Result;
@@ -68,6 +69,11 @@ enum Chore {
     ///
     /// Installs what is missing where it may; else it fails, naming the packages.
     Block,
+    /// Tests `imbrex serve --ublk` in a virtual machine, whose kernel has ublk: fio, ext4, kills.
+    ///
+    /// Downloads a kernel of the distribution's into target/ublk, once. Installs what is missing where it
+    /// may; else it fails, naming the packages.
+    Ublk,
     /// Runs ext4, xfs and btrfs on the block device of a zoned drive that loses its power at random, and
     /// checks that nothing is lost.
     ///
@@ -130,6 +136,7 @@ fn run() -> Result<()> {
         Chore::Fuzz { target, seconds } => cargo::fuzz(&root, target.as_deref(), seconds),
         Chore::Adapters { only } => adapters::run(&root, false, only),
         Chore::Block => block::run(&root, false),
+        Chore::Ublk => ublk::run(&root, false),
         Chore::Filesystems(args) => filesystems::run(&root, &args),
         Chore::Databases(args) => databases::run(&root, &args),
         Chore::Stress(args) => stress::run(&root, &args),

@@ -1,0 +1,190 @@
+#!/bin/busybox sh
+# The first process of the guest: loads ublk_drv, serves drives as /dev/ublkbN, uses them as people do, and
+# says in its last line whether all was right. `probe` on the kernel's command line: only whether it starts.
+
+# Where busybox has a program of the same name it takes its own: others are called by their paths.
+export PATH=/usr/sbin:/usr/bin:/bin
+/bin/busybox mkdir -p /proc /sys /dev /tmp /mnt
+/bin/busybox --install -s /bin
+mount -t proc none /proc
+mount -t sysfs none /sys
+mount -t devtmpfs none /dev
+SMALL="--make --buffer 8MiB --drive /drive"
+
+step() { echo "guest: $(cut -d ' ' -f 1 /proc/uptime) $*"; }
+
+# Starts a server; DEVICE is its block device.
+serve() {
+    : > /tmp/out
+    imbrex serve --ublk "$@" > /tmp/out 2> /tmp/err &
+    SERVER=$!
+    until grep -q ' at /dev/' /tmp/out; do
+        kill -0 $SERVER
+        sleep 0.1
+    done
+    DEVICE=$(sed -n 's/.* at //p' /tmp/out)
+    QUEUE=/sys/block/${DEVICE#/dev/}/queue
+}
+
+# Ends it as a user does: the block device is gone, and nothing has failed.
+stop() {
+    kill -TERM $SERVER
+    wait $SERVER
+    test ! -e "$DEVICE"
+    grep -Eq '^errors +0$' /tmp/out
+}
+
+told() { test "$(cat "$QUEUE/$1")" = "$2" || { echo "$1 is $(cat "$QUEUE/$1")"; false; }; }
+
+refused() { if "$@" > /tmp/said 2>&1; then return 1; fi; }
+
+zeros() { test -z "$(dd if="$DEVICE" bs=1M skip="$1" count="$2" iflag=direct 2> /tmp/said | tr -d '\0' | head -c 1)"; }
+
+# Random writes, several at a time, some longer than a request may be; then all is read and compared.
+verify() {
+    fio --name=v --ioengine=libaio --direct=1 --iodepth=16 --rw=randwrite --verify=crc32c --verify_fatal=1 \
+        --numjobs=2 --group_reporting "$@" > /tmp/said 2>&1 || { cat /tmp/said; return 1; }
+}
+
+without_driver() {
+    step "without the driver the error says what to do"
+    refused imbrex serve --memory 1MiB --ublk
+    grep 'modprobe ublk_drv' /tmp/said | grep -q 'NBD'
+    insmod /lib/ublk_drv.ko
+    chmod 600 /dev/ublk-control
+    refused /usr/bin/setpriv --reuid 65534 --clear-groups imbrex serve --memory 1MiB --ublk
+    grep -q 'need root' /tmp/said
+}
+
+raw() {
+    step "a zoned drive, sectors of 512: the kernel is told its limits"
+    imbrex drive create --blank --rule zoned --no-timing --capacity 128MiB --zone-len 1MiB --seed 7 /drive > /tmp/said
+    # shellcheck disable=SC2086
+    serve $SMALL
+    told logical_block_size 512
+    told physical_block_size 4096
+    told max_hw_sectors_kb 512
+    told discard_granularity 4096
+    told discard_max_bytes 1073741824
+    told write_zeroes_max_bytes 33554432
+    told write_cache 'write back'
+    told fua 1
+    told rotational 1
+    step "fio on the raw device"
+    verify --filename="$DEVICE" --bsrange=512-1m --blockalign=512 --size=12m --offset_increment=12m --fsync=16
+    verify --filename="$DEVICE" --bs=4k --size=1m --offset_increment=1m --sync=dsync
+    step "zeros and discards"
+    /usr/sbin/blkdiscard -z -o 1M -l 3M "$DEVICE"
+    zeros 1 3
+    /usr/bin/fallocate -p -o 6M -l 2M "$DEVICE"
+    zeros 6 2
+    /usr/sbin/blkdiscard "$DEVICE"
+    stop
+    grep -Eq '^trims +[1-9]' /tmp/out
+    grep -Eq '^zeroes +[1-9]' /tmp/out
+}
+
+file_system() {
+    step "ext4: made, filled, fio, trimmed, checked"
+    # shellcheck disable=SC2086
+    serve $SMALL
+    mkfs.ext4 -q -b 4096 "$DEVICE"
+    mount -t ext4 "$DEVICE" /mnt
+    for number in 1 2 3 4 5 6; do
+        dd if=/dev/urandom of=/mnt/$number bs=256k count=$number 2> /tmp/said
+    done
+    (cd /mnt && sha256sum [1-6]) > /tmp/sums
+    verify --directory=/mnt --bs=4k --size=2m --fsync=16
+    rm /mnt/v.*
+    /usr/sbin/fstrim /mnt
+    (cd /mnt && sha256sum -c -s /tmp/sums)
+    umount /mnt
+    e2fsck -f -n "$DEVICE" > /tmp/said 2>&1
+    stop
+    step "opened again, sectors of 4096"
+    # shellcheck disable=SC2086
+    serve $SMALL --sector-size 4096
+    told logical_block_size 4096
+    verify_files
+    stop
+    step "read-only"
+    # shellcheck disable=SC2086
+    serve $SMALL --read-only
+    test "$(cat "$QUEUE/../ro")" = 1
+    told discard_max_bytes 0
+    refused dd if=/dev/zero of="$DEVICE" bs=4k count=1 oflag=direct
+    mount -t ext4 -o ro "$DEVICE" /mnt
+    (cd /mnt && sha256sum -c -s /tmp/sums)
+    umount /mnt
+    stop
+}
+
+verify_files() {
+    e2fsck -f -n "$DEVICE" > /tmp/said 2>&1
+    mount -t ext4 "$DEVICE" /mnt
+    (cd /mnt && sha256sum -c -s /tmp/sums)
+    umount /mnt
+}
+
+# What lies on the drive after the server ended under a mounted file system.
+recovered() {
+    umount /mnt
+    # shellcheck disable=SC2086
+    serve $SMALL
+    e2fsck -f -p "$DEVICE" > /tmp/said 2>&1 || test $? = 1
+    verify_files
+    mount -t ext4 "$DEVICE" /mnt
+    test "$(cat "/mnt/$1")" = "$1"
+    umount /mnt
+    stop
+}
+
+ends() {
+    step "stopped under a mounted file system: the kernel writes what it has"
+    # shellcheck disable=SC2086
+    serve $SMALL
+    mount -t ext4 "$DEVICE" /mnt
+    echo unsynced > /mnt/unsynced
+    stop
+    recovered unsynced
+    step "killed under a mounted file system: what was synced is there"
+    # shellcheck disable=SC2086
+    serve $SMALL
+    mount -t ext4 "$DEVICE" /mnt
+    echo synced > /mnt/synced
+    sync /mnt/synced /mnt
+    kill -9 $SERVER
+    wait $SERVER || test $? = 137
+    recovered synced
+    step "a drive that loses its power is an I/O error, and the server lives"
+    # shellcheck disable=SC2086
+    serve $SMALL --cut-after 40
+    refused dd if=/dev/urandom of="$DEVICE" bs=64k seek=1000 count=400 oflag=direct conv=fsync
+    grep -Eq 'I/O error|Input/output error' /tmp/said
+    kill -TERM $SERVER
+    refused wait $SERVER
+    grep -q 'requests failed, the first: ' /tmp/err
+    grep -q 'no power' /tmp/err
+}
+
+main() {
+    set -eu
+    without_driver
+    raw
+    file_system
+    ends
+}
+
+if ! grep -qw probe /proc/cmdline; then
+    (main)
+    if test $? = 0; then
+        echo "guest: all right on Linux $(uname -r) after $(cut -d ' ' -f 1 /proc/uptime) s"
+    else
+        echo "guest: FAILED; what was said last, by the server, by the kernel:"
+        tail -n 20 /tmp/said /tmp/out /tmp/err
+        dmesg | tail -n 40
+    fi
+else
+    echo "guest: it starts"
+fi
+poweroff -f
