@@ -250,6 +250,12 @@ impl ServeArgs {
             opened => opened,
         };
         let driver = Arc::new(opened.context(|| format!("cannot serve {shown}"))?);
+        let damaged = driver.driver_counters().second_copies;
+        if damaged > 0 {
+            eprintln!(
+                "imbrex: warning: {shown}: {damaged} blocks were damaged, and read from their second copies"
+            );
+        }
         let device = Arc::clone(&driver) as Arc<dyn Disk>;
         Ok(Served { drive, device, driver: Some(driver), recorder: None })
     }
@@ -348,6 +354,7 @@ fn tell_driver(report: &mut Report, counters: &DriverCounters) {
     number("evicted runs", counters.evicted_runs);
     number("cleaned zones", counters.cleaned_zones);
     number("checkpoints", counters.checkpoints);
+    number("read from second copies", counters.second_copies);
     let mut bytes = |name: &str, count: u64| {
         let bytes = Blocks::new(count).bytes();
         report.row(name, ByteSize(bytes).to_string(), bytes);

@@ -1,8 +1,10 @@
 //! The last act: damage that no flush protects from, while nobody looks.
 //!
-//! - Bits rot, or blocks cannot be read any more, anywhere on the drive. The device is refused, or each of its
-//!   blocks is right or an error, then and after it was worked with.
-//! - A write of a short last life is acknowledged and lands elsewhere: the same, in that life and after it.
+//! - Bits rot, or blocks cannot be read any more, anywhere on the drive, after a close or a power cut. Each of the
+//!   device's blocks is right or an error, then and after it was worked with. One damaged block is never a reason to
+//!   refuse the device, and costs 127 blocks at the most; several may be both copies of something.
+//! - A write of a short last life is acknowledged and lands elsewhere: each block is right or an error, in that life
+//!   and after it, or the device is refused.
 
 use super::{Model, Outcome, stamps, step};
 use crate::rig::{Ending, Rig, Weather, chain};
@@ -10,13 +12,15 @@ use imbrex_disk::{BlockRange, Blocks, Disk, DiskError, Lba};
 use imbrex_disk_sim::{FaultPlan, Misdirect};
 use imbrex_translate::{Driver, DriverOptions};
 
+/// What may be lost by one damaged block: those that its summary is of.
+const LOST_COUNT_MAX: usize = 127;
+
 /// Draws the damage, does it, and looks at everything.
 pub(crate) fn run(rig: &mut Rig, options: &DriverOptions, model: &mut Model) -> Result<(), String> {
     rig.set_weather(Weather::Fair);
+    let mut damaged_count = None;
     if rig.prng.chance(1, 3) {
-        let Some(driver) = open(rig, options) else {
-            return Err("the device does not open before anything was damaged".to_string());
-        };
+        let driver = open(rig, options)?;
         let misdirect = Misdirect {
             after: rig.prng.below(60),
             shift: Blocks::new(1 + rig.prng.below(rig.disk.geometry().len().get() - 1)),
@@ -27,18 +31,50 @@ pub(crate) fn run(rig: &mut Rig, options: &DriverOptions, model: &mut Model) -> 
         live(rig, &driver, model)?;
         close(rig, driver)?;
     } else {
-        for _ in 0..1 + rig.prng.below(3) {
+        if rig.prng.chance(1, 2) {
+            lose_power(rig, options, model)?;
+        }
+        let count = [1, 1, 2, 3][rig.prng.below(4) as usize];
+        for _ in 0..count {
             damage_a_block(rig)?;
         }
+        damaged_count = Some(count);
     }
+    let is_one = damaged_count == Some(1);
     for _ in 0..2 {
-        let Some(driver) = open(rig, options) else { return Ok(()) };
-        read_all(rig, &driver, model)?;
-        live(rig, &driver, model)?;
-        read_all(rig, &driver, model)?;
+        let driver = match open(rig, options) {
+            Err(refused) if is_one => return Err(format!("one damaged block, and {refused}")),
+            Err(_) => return Ok(()),
+            Ok(driver) => driver,
+        };
+        for is_worked_with in [false, true] {
+            if is_worked_with {
+                live(rig, &driver, model)?;
+            }
+            let lost_count = read_all(rig, &driver, model)?;
+            if is_one && LOST_COUNT_MAX < lost_count {
+                return Err(format!("one damaged block, and {lost_count} cannot be read"));
+            }
+        }
         close(rig, driver)?;
     }
     Ok(())
+}
+
+/// A short life that the power ends, at any request to the drive.
+fn lose_power(rig: &mut Rig, options: &DriverOptions, model: &mut Model) -> Result<(), String> {
+    let driver = open(rig, options)?;
+    let after = rig.prng.below(120);
+    rig.set_weather(Weather::PowerCut { after });
+    for _ in 0..rig.prng.below(200) {
+        if let Err(error) = step(rig, &driver, model)? {
+            rig.excuse("the request", &error)?;
+            break;
+        }
+    }
+    rig.kill(Ending::PowerCut);
+    drop(driver);
+    rig.reboot(Ending::PowerCut)
 }
 
 /// Damages a block that was written, of any zone.
@@ -62,16 +98,15 @@ fn damage_a_block(rig: &mut Rig) -> Result<(), String> {
     rig.disk.flip_bit(at, bit).map_err(|error| error.to_string())
 }
 
-/// Opens a device that may be damaged; `None` if it is refused.
-fn open(rig: &mut Rig, options: &DriverOptions) -> Option<Driver> {
+/// Opens a device that may be damaged.
+fn open(rig: &mut Rig, options: &DriverOptions) -> Result<Driver, String> {
     rig.say("open the device".to_string());
-    match Driver::open(rig.leash(), options) {
-        Ok(driver) => Some(driver),
-        Err(error) => {
-            rig.say(format!("it is refused: {}", chain(&error)));
-            None
-        }
-    }
+    let opened = Driver::open(rig.leash(), options);
+    opened.map_err(|error| {
+        let refused = format!("it is refused: {}", chain(&error));
+        rig.say(refused.clone());
+        refused
+    })
 }
 
 /// Ends a life by a flush and a kill.
@@ -99,8 +134,9 @@ fn live(rig: &mut Rig, driver: &Driver, model: &mut Model) -> Result<(), String>
     Ok(())
 }
 
-/// Reads block by block: each is what it may be, and is that from now on, or an error that names it.
-fn read_all(rig: &mut Rig, driver: &Driver, model: &mut Model) -> Result<(), String> {
+/// Reads block by block: each is what it may be, and is that from now on, or an error that names it. Says how many
+/// are errors.
+fn read_all(rig: &mut Rig, driver: &Driver, model: &mut Model) -> Result<usize, String> {
     rig.say("read all".to_string());
     let mut wrong_count = 0;
     for (at, may_be) in model.may_be.iter_mut().enumerate() {
@@ -111,10 +147,10 @@ fn read_all(rig: &mut Rig, driver: &Driver, model: &mut Model) -> Result<(), Str
                 found => return Err(format!("{at} is {found:?}, not one of {may_be:?}")),
             },
             Err(DiskError::Medium { at: told }) if told == at => wrong_count += 1,
-            Err(DiskError::Poisoned) => return Ok(()),
+            Err(DiskError::Poisoned) => return Ok(0),
             Err(error) => return Err(format!("reading {at}: {}", chain(&error))),
         }
     }
     rig.say(format!("{wrong_count} blocks cannot be read"));
-    Ok(())
+    Ok(wrong_count)
 }

@@ -3,7 +3,7 @@
 use crate::fields::{get_u32, get_u64, put_u32, put_u64};
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Lba, Pba, ZoneId};
 
-pub(super) const FORMAT_VERSION: u32 = 2;
+pub(super) const FORMAT_VERSION: u32 = 3;
 const SUPERBLOCK_MAGIC: [u8; 8] = *b"IMSMRSB\n";
 const CHECKPOINT_MAGIC: [u8; 8] = *b"IMSMRCP\n";
 const ENTRY_MAGIC: [u8; 8] = *b"IMSMRJE\n";
@@ -22,10 +22,11 @@ const ZONE_COUNT: usize = 48;
 const JOURNAL_ZONE_COUNT: usize = 52;
 const LEN: usize = 56;
 const CHECKPOINT_LEN: usize = 64;
-const CHECKPOINT_CRC: usize = 72;
-const CHECKPOINT_ZONES: usize = 80;
+const ZONE_COUNT_OF_SECOND: usize = 72;
+const CHECKPOINT_NUMBER: usize = 80;
+const CHECKPOINT_ZONES: usize = 88;
 const CRC: usize = BLOCK_LEN_BYTES - 4;
-/// A checkpoint lies in no more zones.
+/// Both copies of a checkpoint lie in no more zones.
 pub(super) const CHECKPOINT_ZONE_COUNT_MAX: usize = 1000;
 const _: () = assert!(CHECKPOINT_ZONES + 4 * CHECKPOINT_ZONE_COUNT_MAX <= CRC);
 
@@ -33,15 +34,17 @@ const HEADER_LEN: usize = 12;
 const ENTRY_SEQ: usize = 24;
 const RECORD_COUNT: usize = 32;
 const DATA_LEN: usize = 36;
+const HEADER_INDEX: usize = 40;
 const HEADER_CRC: usize = 44;
 const ENTRY_AT: usize = 48;
 const RECORDS: usize = 64;
 const RECORD_LEN_BYTES: usize = 32;
 /// A header has no more blocks, so that a damaged one is never read as a long one.
 pub(super) const HEADER_LEN_MAX: u64 = 64;
+/// What fits a block of a header.
+const BLOCK_RECORD_COUNT: usize = (BLOCK_LEN_BYTES - RECORDS) / RECORD_LEN_BYTES;
 /// What fits the longest header.
-pub(super) const RECORD_COUNT_MAX: usize =
-    (HEADER_LEN_MAX as usize * BLOCK_LEN_BYTES - RECORDS) / RECORD_LEN_BYTES;
+pub(super) const RECORD_COUNT_MAX: usize = HEADER_LEN_MAX as usize * BLOCK_RECORD_COUNT;
 
 /// What the superblock says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,9 +63,17 @@ pub(super) struct Superblock {
 /// Where a checkpoint lies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Stored {
-    pub(super) zones: Vec<ZoneId>,
+    /// The zones of each of its copies.
+    pub(super) copies: [Vec<ZoneId>; 2],
     pub(super) len_bytes: u64,
-    pub(super) crc: u32,
+    /// Of the first superblock that told of it; in each of its blocks.
+    pub(super) number: u64,
+}
+
+impl Stored {
+    pub(super) fn zones(&self) -> impl Iterator<Item = ZoneId> + '_ {
+        self.copies.iter().flatten().copied()
+    }
 }
 
 /// Why a block is no superblock.
@@ -82,10 +93,11 @@ impl Superblock {
         let mut bytes = Box::new([0; BLOCK_LEN_BYTES]);
         bytes[..VERSION].copy_from_slice(&SUPERBLOCK_MAGIC);
         put_u32(&mut bytes[..], VERSION, FORMAT_VERSION);
-        put_u32(&mut bytes[..], ZONE_COUNT_OF_CHECKPOINT, self.checkpoint.zones.len() as u32);
+        let [first, second] = &self.checkpoint.copies;
+        put_u32(&mut bytes[..], ZONE_COUNT_OF_CHECKPOINT, first.len() as u32);
+        put_u32(&mut bytes[..], ZONE_COUNT_OF_SECOND, second.len() as u32);
         put_u32(&mut bytes[..], ZONE_COUNT, self.zone_count);
         put_u32(&mut bytes[..], JOURNAL_ZONE_COUNT, self.journal_zone_count);
-        put_u32(&mut bytes[..], CHECKPOINT_CRC, self.checkpoint.crc);
         for (at, value) in [
             (ID, self.id),
             (NUMBER, self.number),
@@ -93,10 +105,11 @@ impl Superblock {
             (ZONE_LEN, self.zone_len.get()),
             (LEN, self.len.get()),
             (CHECKPOINT_LEN, self.checkpoint.len_bytes),
+            (CHECKPOINT_NUMBER, self.checkpoint.number),
         ] {
             put_u64(&mut bytes[..], at, value);
         }
-        for (index, zone) in self.checkpoint.zones.iter().enumerate() {
+        for (index, zone) in self.checkpoint.zones().enumerate() {
             put_u32(&mut bytes[..], CHECKPOINT_ZONES + 4 * index, zone.0);
         }
         let crc = crc32c::crc32c(&bytes[..CRC]);
@@ -116,7 +129,8 @@ impl Superblock {
             FORMAT_VERSION => {}
             got => return Err(Fault::Version { got }),
         }
-        let zone_count = get_u32(bytes, ZONE_COUNT_OF_CHECKPOINT) as usize;
+        let first_count = get_u32(bytes, ZONE_COUNT_OF_CHECKPOINT) as usize;
+        let zone_count = first_count.saturating_add(get_u32(bytes, ZONE_COUNT_OF_SECOND) as usize);
         if zone_count > CHECKPOINT_ZONE_COUNT_MAX {
             return Err(Fault::None);
         }
@@ -130,9 +144,10 @@ impl Superblock {
             journal_zone_count: get_u32(bytes, JOURNAL_ZONE_COUNT),
             len: Blocks::new(get_u64(bytes, LEN)),
             checkpoint: Stored {
-                zones: (0..zone_count).map(zone).collect(),
+                copies: [0..first_count, first_count..zone_count]
+                    .map(|indices| indices.map(zone).collect()),
                 len_bytes: get_u64(bytes, CHECKPOINT_LEN),
-                crc: get_u32(bytes, CHECKPOINT_CRC),
+                number: get_u64(bytes, CHECKPOINT_NUMBER),
             },
         })
     }
@@ -141,10 +156,10 @@ impl Superblock {
 /// What happened, in the journal's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Record {
-    /// The newest content of `range` is in this entry, at `at`.
+    /// The newest content of a block is in this entry, at `at`.
     Data {
-        /// Of the host's addresses.
-        range: BlockRange,
+        /// Where it is the host's.
+        lba: Lba,
         /// In the entry.
         at: Pba,
         /// Of its bytes.
@@ -220,15 +235,16 @@ const SUM: u32 = 7;
 impl Record {
     fn encode(&self) -> [u8; RECORD_LEN_BYTES] {
         let none = Pba::new(0);
-        let of_zone = |zone: ZoneId| BlockRange::new(Lba::new(u64::from(zone.0)), Blocks::new(1));
+        let of_block = |lba: Lba| BlockRange::new(lba, Blocks::new(1));
+        let of_zone = |zone: ZoneId| of_block(Lba::new(u64::from(zone.0)));
         let (kind, crc, range, at) = match *self {
-            Record::Data { range, at, crc } => (DATA, crc, range, at),
+            Record::Data { lba, at, crc } => (DATA, crc, of_block(lba), at),
             Record::Evicted { range, at } => (EVICTED, 0, range, at),
             Record::Trimmed { range } => (TRIMMED, 0, range, none),
             Record::Moved { range, at } => (MOVED, 0, range, at),
             Record::Emptied { zone } => (EMPTIED, 0, of_zone(zone), none),
             Record::Opened { zone, generation } => (OPENED, 0, of_zone(zone), Pba::new(generation)),
-            Record::Sum { at, sum } => (SUM, sum.crc, BlockRange::new(sum.lba, Blocks::new(1)), at),
+            Record::Sum { at, sum } => (SUM, sum.crc, of_block(sum.lba), at),
         };
         let mut bytes = [0; RECORD_LEN_BYTES];
         put_u32(&mut bytes, 0, kind);
@@ -239,51 +255,69 @@ impl Record {
         bytes
     }
 
-    fn decode(bytes: &[u8]) -> Result<Record, String> {
+    /// What [`Record::encode`] made; `None` if no drive has what it tells of.
+    fn decode(bytes: &[u8]) -> Option<Record> {
         let (start, at, len) =
             (get_u64(bytes, 8), Pba::new(get_u64(bytes, 16)), get_u64(bytes, 24));
-        if start.checked_add(len).is_none_or(|end| end > ADDRESS_END) || at.get() > ADDRESS_END {
-            return Err(format!("a record of {len} blocks from {start}"));
+        let end = start.checked_add(len)?;
+        if end > ADDRESS_END || at.get() > ADDRESS_END {
+            return None;
         }
         let range = BlockRange::new(Lba::new(start), Blocks::new(len));
         let crc = get_u32(bytes, 4);
-        let zone = || u32::try_from(start).map(ZoneId).map_err(|_| format!("zone {start}"));
-        match get_u32(bytes, 0) {
-            DATA => Ok(Record::Data { range, at, crc }),
-            EVICTED => Ok(Record::Evicted { range, at }),
-            TRIMMED => Ok(Record::Trimmed { range }),
-            MOVED => Ok(Record::Moved { range, at }),
-            EMPTIED => Ok(Record::Emptied { zone: zone()? }),
-            OPENED => Ok(Record::Opened { zone: zone()?, generation: at.get() }),
-            SUM => Ok(Record::Sum { at, sum: Sum { lba: range.start, crc } }),
-            kind => Err(format!("a record of kind {kind}")),
-        }
+        let zone = || u32::try_from(start).map(ZoneId).ok();
+        Some(match get_u32(bytes, 0) {
+            DATA => Record::Data { lba: range.start, at, crc },
+            EVICTED => Record::Evicted { range, at },
+            TRIMMED => Record::Trimmed { range },
+            MOVED => Record::Moved { range, at },
+            EMPTIED => Record::Emptied { zone: zone()? },
+            OPENED => Record::Opened { zone: zone()?, generation: at.get() },
+            SUM => Record::Sum { at, sum: Sum { lba: range.start, crc } },
+            _ => return None,
+        })
     }
 }
 
 /// No drive has more blocks.
 const ADDRESS_END: u64 = 1 << 48;
 
-/// The header of a journal entry: what it tells.
+/// What a journal entry tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) seq: u64,
+    /// Of one copy of its header.
     pub(super) header_len: Blocks,
     pub(super) data_len: Blocks,
     pub(super) records: Vec<Record>,
 }
 
+impl Entry {
+    /// How far behind its start the host's blocks begin.
+    pub(super) fn data_offset(&self) -> Blocks {
+        both_len(self.header_len)
+    }
+}
+
+/// The least that an entry has: a block of a header, twice.
+pub(super) const ENTRY_LEN_MIN: Blocks = Blocks::new(2);
+
+/// How much both copies of a header take.
+pub(super) fn both_len(header_len: Blocks) -> Blocks {
+    header_len + header_len
+}
+
 /// How many blocks the header of so many records has.
 pub(super) fn header_len(record_count: usize) -> Blocks {
-    Blocks::holding((RECORDS + record_count * RECORD_LEN_BYTES) as u64)
+    Blocks::new(record_count.div_ceil(BLOCK_RECORD_COUNT).max(1) as u64)
 }
 
 /// How many records a header of so many blocks holds.
 pub(super) fn record_count(header_len: Blocks) -> usize {
-    (header_len.bytes() as usize).saturating_sub(RECORDS) / RECORD_LEN_BYTES
+    header_len.get() as usize * BLOCK_RECORD_COUNT
 }
 
-/// The header of an entry that lies at `at` and is followed by `data_len` blocks.
+/// Both copies of the header of an entry that lies at `at`; `data_len` blocks follow them.
 pub(super) fn encode_header(
     id: u64,
     seq: u64,
@@ -293,50 +327,53 @@ pub(super) fn encode_header(
 ) -> Vec<u8> {
     let len = header_len(records.len());
     let mut bytes = vec![0; len.bytes() as usize];
-    bytes[..VERSION].copy_from_slice(&ENTRY_MAGIC);
-    put_u32(&mut bytes, VERSION, FORMAT_VERSION);
-    put_u32(&mut bytes, HEADER_LEN, len.get() as u32);
-    put_u64(&mut bytes, ID, id);
-    put_u64(&mut bytes, ENTRY_SEQ, seq);
-    put_u32(&mut bytes, RECORD_COUNT, records.len() as u32);
-    put_u32(&mut bytes, DATA_LEN, data_len.get() as u32);
-    put_u64(&mut bytes, ENTRY_AT, at.get());
-    for (record, slot) in records.iter().zip(bytes[RECORDS..].chunks_exact_mut(RECORD_LEN_BYTES)) {
-        slot.copy_from_slice(&record.encode());
+    let mut parts = records.chunks(BLOCK_RECORD_COUNT);
+    for (index, block) in (0..).zip(bytes.chunks_exact_mut(BLOCK_LEN_BYTES)) {
+        let part = parts.next().unwrap_or_default();
+        block[..VERSION].copy_from_slice(&ENTRY_MAGIC);
+        put_u32(block, VERSION, FORMAT_VERSION);
+        put_u32(block, HEADER_LEN, len.get() as u32);
+        put_u64(block, ID, id);
+        put_u64(block, ENTRY_SEQ, seq);
+        put_u32(block, RECORD_COUNT, part.len() as u32);
+        put_u32(block, DATA_LEN, data_len.get() as u32);
+        put_u32(block, HEADER_INDEX, index);
+        put_u64(block, ENTRY_AT, at.get());
+        for (record, slot) in part.iter().zip(block[RECORDS..].chunks_exact_mut(RECORD_LEN_BYTES)) {
+            slot.copy_from_slice(&record.encode());
+        }
+        let crc = crc32c::crc32c(block);
+        put_u32(block, HEADER_CRC, crc);
     }
-    let crc = crc32c::crc32c(&bytes);
-    put_u32(&mut bytes, HEADER_CRC, crc);
+    bytes.extend_from_within(..);
     bytes
 }
 
-/// How many blocks the header has whose first block this is; `None` if it is none of this device.
-pub(super) fn peek_header(id: u64, at: Pba, first: &[u8]) -> Option<Blocks> {
-    let is_header = first[..VERSION] == ENTRY_MAGIC
-        && get_u32(first, VERSION) == FORMAT_VERSION
-        && get_u64(first, ID) == id
-        && get_u64(first, ENTRY_AT) == at.get();
-    let len = u64::from(get_u32(first, HEADER_LEN));
-    (is_header && (1..=HEADER_LEN_MAX).contains(&len)).then(|| Blocks::new(len))
-}
-
-/// Decodes a whole header that [`peek_header`] knew; `Ok(None)` if its checksum fails: torn.
-pub(super) fn decode_header(header: &[u8]) -> Result<Option<Entry>, String> {
-    let mut copy = header.to_vec();
+/// What lies `offset` behind the start of the entry at `at`, if that is a block of its header: what it tells of the
+/// entry, with its own records.
+pub(super) fn decode_header_block(id: u64, at: Pba, offset: Blocks, block: &[u8]) -> Option<Entry> {
+    let len = u64::from(get_u32(block, HEADER_LEN));
+    let record_count = get_u32(block, RECORD_COUNT) as usize;
+    let mut copy = block.to_vec();
     put_u32(&mut copy, HEADER_CRC, 0);
-    if crc32c::crc32c(&copy) != get_u32(header, HEADER_CRC) {
-        return Ok(None);
-    }
-    let record_count = get_u32(header, RECORD_COUNT) as usize;
-    if header_len(record_count) != Blocks::holding(header.len() as u64) {
-        return Err(format!("{record_count} records in a header of {} bytes", header.len()));
-    }
-    let slots = header[RECORDS..].chunks_exact(RECORD_LEN_BYTES).take(record_count);
-    Ok(Some(Entry {
-        seq: get_u64(header, ENTRY_SEQ),
-        header_len: Blocks::holding(header.len() as u64),
-        data_len: Blocks::new(u64::from(get_u32(header, DATA_LEN))),
-        records: slots.map(Record::decode).collect::<Result<_, _>>()?,
-    }))
+    let is_header = block[..VERSION] == ENTRY_MAGIC
+        && get_u32(block, VERSION) == FORMAT_VERSION
+        && get_u64(block, ID) == id
+        && get_u64(block, ENTRY_AT) == at.get()
+        && (1..=HEADER_LEN_MAX).contains(&len)
+        && offset.get() < 2 * len
+        && u64::from(get_u32(block, HEADER_INDEX)) == offset.get() % len
+        && record_count <= BLOCK_RECORD_COUNT
+        && crc32c::crc32c(&copy) == get_u32(block, HEADER_CRC);
+    let slots = block[RECORDS..].chunks_exact(RECORD_LEN_BYTES).take(record_count);
+    is_header.then(|| {
+        Some(Entry {
+            seq: get_u64(block, ENTRY_SEQ),
+            header_len: Blocks::new(len),
+            data_len: Blocks::new(u64::from(get_u32(block, DATA_LEN))),
+            records: slots.map(Record::decode).collect::<Option<_>>()?,
+        })
+    })?
 }
 
 /// A run of a checkpoint: of the mapping, or of what the journal has.
@@ -397,6 +434,36 @@ pub(super) fn encode_checkpoint(
         bytes.extend_from_slice(&encode_sum(*sum));
     }
     bytes
+}
+
+/// What a block of a checkpoint has of its bytes; its checksum follows.
+pub(super) const PART_LEN_BYTES: usize = BLOCK_LEN_BYTES - 4;
+
+/// How many blocks a copy of a checkpoint of so many bytes takes.
+pub(super) fn checkpoint_len(len_bytes: u64) -> Blocks {
+    Blocks::new(len_bytes.div_ceil(PART_LEN_BYTES as u64))
+}
+
+/// The checksum of a block of a checkpoint. A block of another device, of another checkpoint or of another place is
+/// as wrong as a rotten one.
+fn part_crc(id: u64, number: u64, index: u64, part: &[u8]) -> u32 {
+    let place = [id, number, index].map(u64::to_le_bytes).concat();
+    crc32c::crc32c_append(crc32c::crc32c(&place), part)
+}
+
+/// Block `index` of checkpoint `number`: a part of its bytes.
+pub(super) fn encode_part(id: u64, number: u64, index: u64, part: &[u8]) -> Block {
+    let mut block = [0; BLOCK_LEN_BYTES];
+    block[..part.len()].copy_from_slice(part);
+    let crc = part_crc(id, number, index, &block[..PART_LEN_BYTES]);
+    put_u32(&mut block, PART_LEN_BYTES, crc);
+    block
+}
+
+/// The part that [`encode_part`] was given, with zeros behind it; `None` if this is another block.
+pub(super) fn decode_part(id: u64, number: u64, index: u64, block: &[u8]) -> Option<&[u8]> {
+    let part = &block[..PART_LEN_BYTES];
+    (part_crc(id, number, index, part) == get_u32(block, PART_LEN_BYTES)).then_some(part)
 }
 
 const CHECKPOINT_FIXED: usize = 16 + 8 * 8;

@@ -8,9 +8,7 @@
 //!
 //! Source: section II-A of the paper. Not here: which data are active (`buffer`), what is written.
 
-use imbrex_disk::{
-    BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Lba, Pba, ZoneAction, ZoneId,
-};
+use imbrex_disk::{BlockRange, Blocks, Disk, DiskError, Lba, Pba, ZoneAction, ZoneId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum JournalUse {
@@ -115,12 +113,6 @@ impl Journal {
     /// Notes that so many blocks were written.
     pub(super) fn advance(&mut self, len: Blocks) {
         self.written += len;
-    }
-
-    /// Notes what the host's blocks from `at` are.
-    pub(super) fn note(&mut self, at: Pba, data: &[u8]) {
-        let crcs = data.chunks_exact(BLOCK_LEN_BYTES).map(crc32c::crc32c);
-        self.note_crcs(at, crcs);
     }
 
     /// Notes the checksums of the host's blocks from `at`.

@@ -24,9 +24,10 @@
 //!   K3  A data zone is reset only when nothing valid is in it and a durable record or checkpoint says so.
 //!   K4  A checkpoint counts from its superblock on, which is written when all it speaks of is durable.
 //!   K5  The host never gets the last free zones: cleaning, checkpoints and a full journal have them.
-//!
 //!   K6  What is read is what was written, or an error: all that is stored has checksums, the host's data in
 //!       `summaries` and `journal`.
+//!   K7  Opening needs no one block: superblocks, checkpoints and headers of the journal are there twice. What an older
+//!       superblock tells of is changed when the newer one is there twice, not before.
 //!
 //! Work is done in steps of 4 MiB, as many as the host's writes ask for ([`Disk::work`] does more when
 //! nobody asks for anything).
@@ -48,6 +49,7 @@ mod pool;
 mod regions;
 mod state;
 mod summaries;
+mod superblocks;
 #[cfg(test)]
 mod tests;
 

@@ -15,15 +15,16 @@
 use super::buffer::JournalIndex;
 use super::error::{DriverError, damaged, during};
 use super::format::{
-    Checkpoint, Entry, FORMAT_VERSION, Fault, Record, Stored, Superblock, decode_checkpoint,
-    decode_header, peek_header,
+    Checkpoint, ENTRY_LEN_MIN, Entry, HEADER_LEN_MAX, Record, Stored, Superblock, checkpoint_len,
+    decode_checkpoint, decode_header_block, decode_part,
 };
 use super::journal::{Journal, JournalUse, JournalZone};
 use super::mapping::{MapRun, MapSpec, Mapping, PbaRange};
 use super::options::DriverOptions;
 use super::pool::{Pool, PoolZone, Use, data_len};
-use super::state::{SUPERBLOCK_COUNT, Slots, State};
+use super::state::State;
 use super::summaries::Told;
+use super::superblocks::{Newest, SUPERBLOCK_COUNT, SUPERBLOCK_ZONE_COUNT, newest};
 use imbrex_disk::{
     BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Geometry, Lba, Pba, ZoneAction, ZoneId,
     ZoneKind, ZoneSpec, ZoneState,
@@ -31,8 +32,6 @@ use imbrex_disk::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Zones for superblocks.
-const SUPERBLOCK_ZONE_COUNT: u32 = 2;
 /// How much is read at a time.
 const READ_LEN: u64 = 1024;
 /// Data zones that the smallest device has.
@@ -144,9 +143,9 @@ pub(super) fn open(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<State
     zones_of(disk.geometry())?;
     // After a kill the drive may tell of what a power cut would still take back.
     disk.flush().map_err(during("flushing the drive"))?;
-    let (superblock, slots) = newest_superblock(&*disk)?;
+    let Newest { superblock, slots, is_alone, damaged_count } = newest(&*disk)?;
     check_geometry(&superblock, disk.geometry())?;
-    let checkpoint = read_checkpoint(&*disk, &superblock)?;
+    let (checkpoint, second_count) = read_checkpoint(&*disk, &superblock)?;
     let node =
         |run: super::format::Run| MapRun { start: run.range.start, at: run.at, len: run.range.len };
     let mapped = checkpoint.mapped.iter().copied().map(node);
@@ -160,7 +159,8 @@ pub(super) fn open(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<State
     }
     let pool = Pool::new(&*disk, behind(&journal));
     let mut state = State::new(disk, options, superblock, slots, map, copies, journal, pool);
-    for zone in state.superblock.checkpoint.zones.clone() {
+    state.counters.second_copies = damaged_count + second_count;
+    for zone in state.superblock.checkpoint.zones() {
         state.pool.set(zone, Use::Checkpoint);
     }
     for &range in &checkpoint.lost {
@@ -182,105 +182,13 @@ pub(super) fn open(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<State
         state.summaries.resume(slot, is_read_only, &told);
     }
     load_buffer(&mut state)?;
+    if is_alone {
+        // K7: what the one before it tells of is not touched before.
+        state.superblock.number += 1;
+        state.write_superblock().map_err(during("writing the superblock again"))?;
+    }
     settle(&mut state, &named)?;
     Ok(state)
-}
-
-/// What lies where a superblock may.
-#[derive(PartialEq, Eq)]
-enum Found {
-    Superblock(Box<Superblock>),
-    Version(u32),
-    Nothing,
-    /// Something was written there, and it is none.
-    Else,
-}
-
-fn newest_superblock(disk: &dyn Disk) -> Result<(Superblock, Slots), DriverError> {
-    let zones = [superblocks_in(disk, 0)?, superblocks_in(disk, 1)?];
-    let all = || zones.iter().flatten().flatten();
-    let found = all().filter_map(|found| match found {
-        Found::Superblock(superblock) => Some(superblock),
-        _ => None,
-    });
-    let Some(newest) = found.max_by_key(|superblock| superblock.number) else {
-        let version = all().find_map(|found| match found {
-            Found::Version(got) => Some(*got),
-            _ => None,
-        });
-        return Err(match version {
-            Some(got) => DriverError::Version { expected: FORMAT_VERSION, got },
-            None if zones.contains(&None) => DriverError::Damaged {
-                structure: "superblock",
-                detail: "zone 0 or 1 is offline, and the other has none".to_owned(),
-            },
-            None => DriverError::NotFormatted,
-        });
-    };
-    // A block is written or it is not: what follows the newest one and is none was a newer one. It counted if
-    // it was written to both.
-    let is_followed = |slots: &Option<Vec<Found>>| {
-        let Some(slots) = slots else { return true };
-        let mut behind = slots.iter().skip_while(|found| number_of(found) != Some(newest.number));
-        behind.next().is_some() && behind.next() == Some(&Found::Else)
-    };
-    if zones.iter().all(is_followed) {
-        let detail = format!("what follows number {} is none", newest.number);
-        return Err(DriverError::Damaged { structure: "superblock", detail });
-    }
-    let next = |zone: u32| {
-        let slots = zones[zone as usize].as_ref()?;
-        let last = (0u64..).zip(slots).filter(|(_, found)| number_of(found).is_some());
-        let last = last.max_by_key(|(_, found)| number_of(found)).map_or(0, |(slot, _)| slot + 1);
-        let is_sequential = disk.zone(ZoneId(zone))?.kind == ZoneKind::SequentialRequired;
-        Some(if is_sequential { slots.len() as u64 } else { last })
-    };
-    Ok(((**newest).clone(), [next(0), next(1)]))
-}
-
-fn number_of(found: &Found) -> Option<u64> {
-    match found {
-        Found::Superblock(superblock) => Some(superblock.number),
-        _ => None,
-    }
-}
-
-/// What is in the slots of a superblock zone, as far as they are written.
-fn superblocks_in(disk: &dyn Disk, zone: u32) -> Result<Option<Vec<Found>>, DriverError> {
-    // One that the drive has given up leaves the other.
-    let info = disk.zone(ZoneId(zone)).filter(|info| info.state != ZoneState::Offline);
-    let Some(info) = info else { return Ok(None) };
-    let written = info.state.write_pointer(info.start).map_or(info.capacity, |at| at - info.start);
-    let count = written.get().min(SUPERBLOCK_COUNT);
-    let mut bytes = vec![0; count as usize * BLOCK_LEN_BYTES];
-    let failed = during("reading superblocks");
-    let is_read = match count {
-        0 => true,
-        _ => match disk.read(info.start, &mut bytes) {
-            Ok(()) => true,
-            Err(DiskError::Medium { .. } | DiskError::ReadAbovePointer { .. }) => false,
-            Err(error) => return Err(failed(error)),
-        },
-    };
-    let mut found = Vec::new();
-    for (next, block) in (0..).zip(bytes.chunks_exact_mut(BLOCK_LEN_BYTES)) {
-        if !is_read {
-            match disk.read(info.start + Blocks::new(next), block) {
-                Ok(()) => {}
-                Err(DiskError::Medium { .. }) => block.fill(0xFF),
-                // One that was given up has no pointer, but an end all the same.
-                Err(DiskError::ReadAbovePointer { .. }) => break,
-                Err(error) => return Err(failed(error)),
-            }
-        }
-        found.push(match Superblock::decode(block) {
-            Ok(superblock) => Found::Superblock(Box::new(superblock)),
-            Err(Fault::Version { got }) => Found::Version(got),
-            Err(Fault::None) if block.iter().all(|&byte| byte == 0) => Found::Nothing,
-            Err(Fault::None) => Found::Else,
-        });
-    }
-    Ok(Some(found))
 }
 
 fn check_geometry(superblock: &Superblock, geometry: &Geometry) -> Result<(), DriverError> {
@@ -296,40 +204,90 @@ fn check_geometry(superblock: &Superblock, geometry: &Geometry) -> Result<(), Dr
     Ok(())
 }
 
-fn read_checkpoint(disk: &dyn Disk, superblock: &Superblock) -> Result<Checkpoint, DriverError> {
+/// The newest checkpoint, and how many of its blocks came from its second copy.
+fn read_checkpoint(
+    disk: &dyn Disk,
+    superblock: &Superblock,
+) -> Result<(Checkpoint, u64), DriverError> {
     let stored = &superblock.checkpoint;
     let damage = |detail: String| DriverError::Damaged { structure: "checkpoint", detail };
+    let block_count = checkpoint_len(stored.len_bytes).get();
     let mut bytes = Vec::new();
-    let mut left = Blocks::holding(stored.len_bytes).get();
-    for &zone in &stored.zones {
-        let geometry = disk.geometry();
-        let range =
-            geometry.zone_range(zone).ok_or_else(|| damage(format!("it lies in {zone}")))?;
-        let capacity = geometry.zone_capacity(zone).unwrap_or_default().get();
-        let (mut at, mut here) = (range.start, capacity.min(left));
-        left -= here;
-        while here > 0 {
-            let count = here.min(READ_LEN);
-            let from = bytes.len();
-            bytes.resize(from + count as usize * BLOCK_LEN_BYTES, 0);
-            match disk.read(at, &mut bytes[from..]) {
-                Ok(()) => {}
-                Err(error @ DiskError::ReadAbovePointer { .. }) => {
-                    return Err(damage(error.to_string()));
-                }
-                Err(error) => return Err(during("reading the checkpoint")(error)),
+    let (mut next, mut second_count) = (0, 0);
+    while next < block_count {
+        let places = stored.copies.each_ref().map(|zones| place(disk.geometry(), zones, next));
+        let rooms = places.iter().flatten().map(|place| place.len.get());
+        let count = rooms.chain([block_count - next, READ_LEN]).min().unwrap_or(0);
+        let starts = places.map(|place| place.map(|place| place.start));
+        let first = read_copy(disk, starts[0], count)?;
+        let mut second = None;
+        for (offset, block) in first.chunks_exact(BLOCK_LEN_BYTES).enumerate() {
+            let index = next + offset as u64;
+            let part = |block| decode_part(superblock.id, stored.number, index, block);
+            if let Some(part) = part(block) {
+                bytes.extend_from_slice(part);
+                continue;
             }
-            at += Blocks::new(count);
-            here -= count;
+            second_count += 1;
+            let second = match &mut second {
+                Some(second) => second,
+                none => none.insert(read_copy(disk, starts[1], count)?),
+            };
+            let part = second.chunks_exact(BLOCK_LEN_BYTES).nth(offset).and_then(part);
+            let lost = || damage(format!("both copies of its block {index} are"));
+            bytes.extend_from_slice(part.ok_or_else(lost)?);
         }
+        next += count;
     }
-    let len = usize::try_from(stored.len_bytes).ok().filter(|&len| len <= bytes.len());
-    let len = len.ok_or_else(|| damage(format!("{} bytes in its zones", bytes.len())))?;
-    bytes.truncate(len);
-    if crc32c::crc32c(&bytes) != stored.crc {
-        return Err(damage("its checksum fails".to_owned()));
+    bytes.truncate(stored.len_bytes as usize);
+    let checkpoint = decode_checkpoint(superblock.id, &bytes).map_err(damage)?;
+    Ok((checkpoint, second_count))
+}
+
+/// Where block `index` of a copy in `zones` lies, and what of the copy may be behind it in the same zone.
+fn place(geometry: &Geometry, zones: &[ZoneId], index: u64) -> Option<BlockRange> {
+    let mut before = index;
+    for &zone in zones {
+        let start = geometry.zone_range(zone)?.start;
+        let capacity = geometry.zone_capacity(zone)?.get();
+        if before < capacity {
+            let (before, rest) = (Blocks::new(before), Blocks::new(capacity - before));
+            return Some(BlockRange::new(start + before, rest));
+        }
+        before -= capacity;
     }
-    decode_checkpoint(superblock.id, &bytes).map_err(damage)
+    None
+}
+
+/// Reads `count` blocks of a copy; zeros, which are no part of any checkpoint, where the drive fails.
+fn read_copy(disk: &dyn Disk, start: Option<Lba>, count: u64) -> Result<Vec<u8>, DriverError> {
+    let mut bytes = vec![0; Blocks::new(count).bytes() as usize];
+    let Some(start) = start else { return Ok(bytes) };
+    let is_read = |read: Result<(), DiskError>| match read {
+        Ok(()) => Ok(true),
+        Err(DiskError::Medium { .. }) => Ok(false),
+        Err(error) => Err(error),
+    };
+    let read_all = |bytes: &mut [u8]| -> Result<(), DiskError> {
+        if is_read(disk.read(start, bytes))? {
+            return Ok(());
+        }
+        for (index, block) in (0..).zip(bytes.chunks_exact_mut(BLOCK_LEN_BYTES)) {
+            if !is_read(disk.read(start + Blocks::new(index), block))? {
+                block.fill(0);
+            }
+        }
+        Ok(())
+    };
+    match read_all(&mut bytes) {
+        Ok(()) => Ok(bytes),
+        // Its zone is gone, or was written again.
+        Err(DiskError::Offline { .. } | DiskError::ReadAbovePointer { .. }) => {
+            bytes.fill(0);
+            Ok(bytes)
+        }
+        Err(error) => Err(during("reading the checkpoint")(error)),
+    }
 }
 
 /// Marks the zones of the journal that the drive has given up.
@@ -369,7 +327,7 @@ fn read_journal(state: &mut State, checkpoint: &Checkpoint) -> Result<Vec<Replay
         if let Some(found) = read_entry(state, at, seq)? {
             seq += 1;
             let zone = journal_zone(state, at).map(|zone| zone.range);
-            at += found.entry.header_len + found.entry.data_len;
+            at += found.entry.data_offset() + found.entry.data_len;
             if found.entry.records.is_empty() && found.lost.is_empty() {
                 // It ended its zone.
                 at = zone.map_or(at, |range| Pba::new(range.end().get()));
@@ -382,9 +340,9 @@ fn read_journal(state: &mut State, checkpoint: &Checkpoint) -> Result<Vec<Replay
         let (mut begun, mut later) = (None, None);
         for start in starts.filter(|&start| start != at) {
             match read_header(state, start)? {
-                Header::Whole(entry) if entry.seq == seq => begun = Some(start),
-                Header::Whole(entry) if seq < entry.seq => later = Some(entry.seq),
-                Header::Whole(_) | Header::Unwritten => {}
+                Header::Whole(entry, _) if entry.seq == seq => begun = Some(start),
+                Header::Whole(entry, _) if seq < entry.seq => later = Some(entry.seq),
+                Header::Whole(..) | Header::Unwritten => {}
                 Header::Else => {
                     let at = start.get();
                     return Err(journal_damage(format!("no entry begins its zone at block {at}")));
@@ -403,11 +361,12 @@ fn read_journal(state: &mut State, checkpoint: &Checkpoint) -> Result<Vec<Replay
 
 /// What lies where an entry may begin.
 enum Header {
-    Whole(Entry),
+    /// And how many of its blocks came from the second copy.
+    Whole(Entry, u64),
     /// Nothing was written there, or not all of it. What is behind the end of a zone that was finished early reads
     /// as one byte again and again.
     Unwritten,
-    /// Something else, or a header whose checksum fails, or one that cannot be read.
+    /// Something else, or a header of which a block is damaged in both copies.
     Else,
 }
 
@@ -452,18 +411,47 @@ fn read_blocks(state: &State, at: Pba, len: Blocks) -> Result<Option<Vec<u8>>, D
     }
 }
 
+/// What lies `offset` behind the start of an entry, if that is a block of its header.
+fn header_block(state: &State, at: Pba, offset: Blocks) -> Result<Option<Entry>, DriverError> {
+    let block = read_blocks(state, at + offset, Blocks::new(1))?;
+    let id = state.superblock.id;
+    Ok(block.and_then(|block| decode_header_block(id, at, offset, &block)))
+}
+
+/// The header of the entry at `at`, each block from its first copy or else from its second.
 fn read_header(state: &State, at: Pba) -> Result<Header, DriverError> {
-    let Some(written_to) = written_to(state, at) else { return Ok(Header::Unwritten) };
-    if written_to.get() <= at.get() {
+    let end = written_to(state, at).map_or(0, Lba::get);
+    let written = end.saturating_sub(at.get());
+    // No entry is shorter: that one is torn, or nothing more fits the zone.
+    if written < ENTRY_LEN_MIN.get() {
         return Ok(Header::Unwritten);
     }
-    let Some(first) = read_blocks(state, at, Blocks::new(1))? else { return Ok(Header::Else) };
-    let Some(len) = peek_header(state.superblock.id, at, &first) else { return Ok(Header::Else) };
-    if written_to.get() < at.get() + len.get() {
+    // Any block tells how long the header is.
+    let mut found = None;
+    for offset in (0..written.min(2 * HEADER_LEN_MAX)).map(Blocks::new) {
+        found = header_block(state, at, offset)?;
+        if found.is_some() {
+            break;
+        }
+    }
+    let Some(found) = found else { return Ok(Header::Else) };
+    if written < found.data_offset().get() {
         return Ok(Header::Unwritten);
     }
-    let Some(header) = read_blocks(state, at, len)? else { return Ok(Header::Else) };
-    Ok(decode_header(&header).map_err(journal_damage)?.map_or(Header::Else, Header::Whole))
+    let mut second_count = 0;
+    let mut records = Vec::new();
+    for index in (0..found.header_len.get()).map(Blocks::new) {
+        let mut block = header_block(state, at, index)?;
+        if block.is_none() {
+            second_count += 1;
+            block = header_block(state, at, found.header_len + index)?;
+        }
+        match block {
+            Some(block) if block.seq == found.seq => records.extend(block.records),
+            _ => return Ok(Header::Else),
+        }
+    }
+    Ok(Header::Whole(Entry { records, ..found }, second_count))
 }
 
 /// The entry at `at` if it is number `seq` and whole.
@@ -472,32 +460,42 @@ fn read_header(state: &State, at: Pba) -> Result<Header, DriverError> {
 /// was written is damage.
 fn read_entry(state: &mut State, at: Pba, seq: u64) -> Result<Option<Replayed>, DriverError> {
     let mut entry = match read_header(state, at)? {
-        Header::Whole(entry) if entry.seq == seq => entry,
+        Header::Whole(entry, second_count) if entry.seq == seq => {
+            state.counters.second_copies += second_count;
+            entry
+        }
         Header::Unwritten => return Ok(None),
         // Another life of the zone.
-        Header::Whole(_) if begins_zone(state, at) => return Ok(None),
-        Header::Whole(_) | Header::Else => {
+        Header::Whole(..) if begins_zone(state, at) => return Ok(None),
+        Header::Whole(..) | Header::Else => {
             return Err(journal_damage(format!("entry {seq} should begin at block {}", at.get())));
         }
     };
-    let start = at + entry.header_len;
+    let start = at + entry.data_offset();
     if written_to(state, at).is_none_or(|end| end.get() < start.get() + entry.data_len.get()) {
         return Ok(None);
     }
     let data = read_blocks(state, start, entry.data_len)?;
     let mut lost = Vec::new();
-    entry.records.retain(|record| {
-        let Record::Data { range, at, crc } = *record else { return true };
-        let bytes = data.as_ref().and_then(|data| {
-            let from = Blocks::new(at.get().checked_sub(start.get())?).bytes() as usize;
-            data.get(from..from.checked_add(range.len.bytes() as usize)?)
-        });
-        let whole = bytes.filter(|bytes| crc32c::crc32c(bytes) == crc);
-        whole.inspect(|bytes| state.journal.note(at, bytes)).is_some() || {
-            lost.push(range);
-            false
+    let mut records = Vec::with_capacity(entry.records.len());
+    for record in entry.records {
+        if let Record::Data { lba, at, crc } = record {
+            let block = match &data {
+                Some(data) => at.get().checked_sub(start.get()).and_then(|index| {
+                    data.chunks_exact(BLOCK_LEN_BYTES).nth(index as usize).map(crc32c::crc32c)
+                }),
+                // One of them cannot be read.
+                None => read_blocks(state, at, Blocks::new(1))?.map(|block| crc32c::crc32c(&block)),
+            };
+            if block != Some(crc) {
+                lost.push(BlockRange::new(lba, Blocks::new(1)));
+                continue;
+            }
+            state.journal.note_crcs(at, std::iter::once(crc));
         }
-    });
+        records.push(record);
+    }
+    entry.records = records;
     Ok(Some(Replayed { entry, lost }))
 }
 
@@ -556,7 +554,8 @@ fn replay(
                     state.lost.remove(range);
                     state.map.unset(range);
                 }
-                Record::Data { range, at, .. } => {
+                Record::Data { lba, at, .. } => {
+                    let range = BlockRange::new(lba, Blocks::new(1));
                     state.lost.remove(range);
                     state.copies.record(range, at).map_err(damaged("journal"))?;
                 }

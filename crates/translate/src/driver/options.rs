@@ -107,6 +107,9 @@ pub struct DriverCounters {
     pub replayed_entries: u64,
     /// Of those, records whose data had not reached the platter.
     pub ignored_records: u64,
+    /// Blocks that opening found damaged and read from their second copy: of the superblock, of the checkpoint and
+    /// of the journal's headers.
+    pub second_copies: u64,
     /// Nodes of the mapping, now.
     pub mapping_nodes: u64,
     /// Memory of the mapping, now.

@@ -11,6 +11,7 @@ use super::options::{DriverCounters, DriverOptions};
 use super::pool::{Pool, PoolZone, Use};
 use super::regions::{EvictionOrder, Regions};
 use super::summaries::{Part, Summaries};
+use super::superblocks::Slots;
 use imbrex_disk::{
     BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Known, Lba, Pba, Persist, ReadRequest,
     ZoneId,
@@ -27,15 +28,9 @@ pub(super) const STEP_LEN: u64 = 1024;
 const WAITING_RECORD_COUNT_MAX: usize = 4096;
 /// Of the write buffer and of the journal, what may be in use before work begins (the paper's 90 %).
 const WATERMARK_PERMILLE: u64 = 900;
-/// Zones that only cleaning, checkpoints and a full journal may take, besides those of two checkpoints
-/// and of one cleaning.
+/// Zones that only cleaning, checkpoints and a full journal may take, besides those of a checkpoint and of
+/// one cleaning.
 const RESERVE_ZONE_COUNT: usize = 4;
-/// The blocks of a zone that take superblocks.
-pub(super) const SUPERBLOCK_COUNT: u64 = 1024;
-
-/// Where the next superblock goes in each of its zones; none where the drive has given it up.
-pub(super) type Slots = [Option<u64>; 2];
-
 /// Everything that changes.
 #[derive(Debug)]
 pub(super) struct State {
@@ -367,7 +362,7 @@ impl State {
     /// Zones that the host does not get. A cleaning under way has some of its own already.
     pub(super) fn reserve(&self) -> usize {
         let cleaning = self.options.cleaning.chosen_count().saturating_sub(self.debt.taken_zones);
-        RESERVE_ZONE_COUNT + cleaning + 2 * self.superblock.checkpoint.zones.len().max(1)
+        RESERVE_ZONE_COUNT + cleaning + self.checkpoint_zone_count()
     }
 
     fn take_zone(&mut self, used: Use) -> Result<ZoneId, DiskError> {
@@ -405,9 +400,9 @@ impl State {
 
     /// Writes to the journal what is not yet there. Not durable before the drive's flush.
     pub(super) fn commit(&mut self) -> Result<(), DiskError> {
-        // An entry is no more than half of a short zone.
+        // An entry is no more than half of a short zone, and of that both copies of its header are half.
         let quarter = self.journal.zone_len().get() / 4;
-        let record_count_max = format::record_count(Blocks::new(quarter)).min(RECORD_COUNT_MAX);
+        let record_count_max = format::record_count(Blocks::new(quarter / 2)).min(RECORD_COUNT_MAX);
         // S2: before the records of what they are the checksums of.
         let untold = self.summaries.take_untold(&self.pool);
         drop(self.records.splice(0..0, untold));
@@ -417,9 +412,10 @@ impl State {
             let mut data = Vec::new();
             let mut ranges = Vec::new();
             if self.records.is_empty() {
-                let mut room = ENTRY_DATA_LEN_MAX.min(quarter);
+                let fit = (record_count_max - records.len()) as u64;
+                let mut room = ENTRY_DATA_LEN_MAX.min(quarter).min(fit);
                 for range in self.pending.iter() {
-                    if room == 0 || record_count_max <= records.len() + ranges.len() {
+                    if room == 0 {
                         break;
                     }
                     let part = BlockRange::new(range.start, Blocks::new(range.len.get().min(room)));
@@ -431,44 +427,47 @@ impl State {
             if records.is_empty() && ranges.is_empty() {
                 return Ok(());
             }
-            let header_len = format::header_len(records.len() + ranges.len());
-            let len = header_len + Blocks::holding(data.len() as u64);
-            if self.journal.room() < len && !self.turn_journal()? {
+            let data_len = Blocks::holding(data.len() as u64);
+            let header_len = format::header_len(records.len() + data_len.get() as usize);
+            if self.journal.room() < format::both_len(header_len) + data_len
+                && !self.turn_journal()?
+            {
                 continue;
             }
             self.write_entry(records, &ranges, &data)?;
         }
     }
 
+    /// Writes an entry: records, and `data`, the content of `ranges` one behind the other.
     fn write_entry(
         &mut self,
         mut records: Vec<Record>,
         ranges: &[BlockRange],
         data: &[u8],
     ) -> Result<(), DiskError> {
-        let header_len = format::header_len(records.len() + ranges.len());
-        let start = self.journal.next();
-        let mut at = start + header_len;
-        let mut rest = data;
-        for &range in ranges {
-            let (bytes, behind) = rest.split_at(range.len.bytes() as usize);
-            records.push(Record::Data { range, at, crc: crc32c::crc32c(bytes) });
-            (at, rest) = (at + range.len, behind);
-        }
         let data_len = Blocks::holding(data.len() as u64);
+        let header_len = format::header_len(records.len() + data_len.get() as usize);
+        let start = self.journal.next();
+        let data_at = start + format::both_len(header_len);
+        let lbas =
+            ranges.iter().flat_map(|range| (range.start.get()..range.end().get()).map(Lba::new));
+        for ((index, lba), block) in (0..).zip(lbas).zip(data.chunks_exact(BLOCK_LEN_BYTES)) {
+            let (at, crc) = (data_at + Blocks::new(index), crc32c::crc32c(block));
+            records.push(Record::Data { lba, at, crc });
+            self.journal.note_crcs(at, std::iter::once(crc));
+        }
         let mut bytes = encode_header(self.superblock.id, self.seq, start, &records, data_len);
         bytes.extend_from_slice(data);
         self.disk.write(Lba::new(start.get()), &bytes, Persist::Cached)?;
         let len = Blocks::holding(bytes.len() as u64);
         self.journal.advance(len);
-        self.journal.note(start + header_len, data);
         self.counters.journal_blocks += len.get();
         self.seq += 1;
-        for record in &records {
-            if let Record::Data { range, at, .. } = *record {
-                self.copies.record(range, at).map_err(|error| broken(&error))?;
-                self.pending.remove(range);
-            }
+        let mut at = data_at;
+        for &range in ranges {
+            self.copies.record(range, at).map_err(|error| broken(&error))?;
+            self.pending.remove(range);
+            at += range.len;
         }
         Ok(())
     }
@@ -477,7 +476,7 @@ impl State {
     /// what has happened: then false says that there may be nothing left to write.
     fn turn_journal(&mut self) -> Result<bool, DiskError> {
         if self.journal.count(JournalUse::Free) > 0 {
-            if !self.journal.room().is_zero() {
+            if format::ENTRY_LEN_MIN <= self.journal.room() {
                 // It says that the zone ends here: what is missing behind another entry is damage.
                 self.write_entry(Vec::new(), &[], &[])?;
             }
