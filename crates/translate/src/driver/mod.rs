@@ -28,6 +28,10 @@
 //!       `summaries` and `journal`.
 //!   K7  Opening needs no one block: superblocks, checkpoints and headers of the journal are there twice. What an older
 //!       superblock tells of is changed when the newer one is there twice, not before.
+//!   K8  A read of the host waits for the drive without the lock. It looks at the map under the lock, and under the lock
+//!       again at the generations of the zones that it read: if none was begun anew in between, what it read is what
+//!       its blocks were when it looked, since a block of a zone is written once. Else it is done again, the last time
+//!       under the lock.
 //!
 //! Work is done in steps of 4 MiB, as many as the host's writes ask for ([`Disk::work`] does more when
 //! nobody asks for anything).
@@ -70,10 +74,14 @@ use imbrex_disk::{
 use state::State;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// How often a read is tried without the lock.
+const READ_ATTEMPT_COUNT: usize = 3;
+
 /// A block device; see the module.
 #[derive(Debug)]
 pub struct Driver {
     geometry: Geometry,
+    disk: Arc<dyn Disk>,
     state: Mutex<State>,
 }
 
@@ -119,7 +127,7 @@ impl Driver {
             structure: "superblock",
             detail: error.to_string(),
         })?;
-        Ok(Driver { geometry, state: Mutex::new(state) })
+        Ok(Driver { geometry, disk: Arc::clone(&state.disk), state: Mutex::new(state) })
     }
 
     /// Sets how much the write buffer may hold from now on; what is too much is evicted as the host
@@ -214,7 +222,17 @@ impl Disk for Driver {
         for request in requests.iter() {
             self.request(request.at, request.buf.len())?;
         }
-        self.state().read(requests)
+        for _ in 0..READ_ATTEMPT_COUNT {
+            let reading = self.state().begin_read(requests)?;
+            let fetched = reading.fetch(&*self.disk);
+            if let Some(outcome) = self.state().end_read(fetched) {
+                return outcome;
+            }
+        }
+        // Zones change faster than the drive reads: then they wait.
+        let mut state = self.state();
+        let fetched = state.begin_read(requests)?.fetch(&*self.disk);
+        state.end_read(fetched).expect("K8: nobody else has the state")
     }
 
     fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {

@@ -1,5 +1,5 @@
 //! What the driver holds, and what it does with it: admit, evict, journal, keep pace. All of it under one
-//! lock. Cleaning is in `clean`, checkpoints are in `checkpoint`.
+//! lock, but for what a read of the host asks of the drive. Cleaning is in `clean`, checkpoints are in `checkpoint`.
 
 use super::buffer::{Buffer, JournalIndex};
 use super::checkpoint::Writing;
@@ -10,7 +10,7 @@ use super::mapping::{Mapping, MappingError, PbaRange};
 use super::options::{DriverCounters, DriverOptions};
 use super::pool::{Pool, PoolZone, Use};
 use super::regions::{EvictionOrder, Regions};
-use super::summaries::{Part, Summaries};
+use super::summaries::{Part, Reading, Summaries};
 use super::superblocks::Slots;
 use imbrex_disk::{
     BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Known, Lba, Pba, Persist, ReadRequest,
@@ -147,13 +147,18 @@ impl State {
         self.pace(range.len)
     }
 
-    pub(super) fn read(&mut self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
+    /// Answers what is in memory, and says what has to be read for the rest.
+    pub(super) fn begin_read<'a>(
+        &mut self,
+        requests: &'a mut [ReadRequest<'_>],
+    ) -> Result<Reading<'a>, DiskError> {
         let mut parts = Vec::new();
         for request in requests.iter_mut() {
             let range = BlockRange::new(request.at, Blocks::holding(request.buf.len() as u64));
             if let Some(lost) = self.lost.within(range).next() {
                 return Err(DiskError::Medium { at: lost.start });
             }
+            self.buffer.read_over(request.at, request.buf);
             let (mut at, mut rest) = (range.start, &mut *request.buf);
             let held: Vec<BlockRange> = self.regions.within(range).collect();
             let ends = held.iter().map(|run| run.start).chain([range.end()]);
@@ -170,11 +175,7 @@ impl State {
                 }
             }
         }
-        self.read_data(parts)?;
-        for request in requests.iter_mut() {
-            self.buffer.read_over(request.at, request.buf);
-        }
-        Ok(())
+        Ok(self.summaries.cut(&self.pool, parts))
     }
 
     /// What is known of the first block of `range`, and for how many more that is so.

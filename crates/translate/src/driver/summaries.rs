@@ -24,11 +24,11 @@ use super::format::{Record, STRETCH_LEN, Sum, decode_summary, encode_summary};
 use super::pool::{Pool, PoolZone};
 use super::state::State;
 use imbrex_disk::{
-    BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Lba, Pba, Persist, ReadRequest, ZoneId,
+    BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Lba, Pba, Persist, ReadRequest, ZoneId,
 };
 use quick_cache::UnitWeighter;
 use quick_cache::unsync::{Cache, DefaultLifecycle};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
@@ -95,6 +95,7 @@ pub(super) struct Part<'a> {
 /// The piece of a part that lies in one stretch.
 struct Piece {
     lba: Lba,
+    zone: ZoneId,
     place: BlockRange,
     /// The first of its blocks in the stretch.
     first: usize,
@@ -204,8 +205,8 @@ impl Summaries {
         self.kept.len() as u64 * ENTRY_BYTES
     }
 
-    /// The pieces of parts, and their bytes.
-    fn cut<'a>(&mut self, pool: &Pool, parts: Vec<Part<'a>>) -> Vec<(Piece, &'a mut [u8])> {
+    /// What has to be read for parts, as things stand.
+    pub(super) fn cut<'a>(&mut self, pool: &Pool, parts: Vec<Part<'a>>) -> Reading<'a> {
         let mut pieces = Vec::new();
         for part in parts {
             let (mut at, mut lba, mut rest) = (part.at, part.lba, part.buf);
@@ -225,6 +226,7 @@ impl Summaries {
                 pieces.push((
                     Piece {
                         lba,
+                        zone: slot.zone,
                         place: BlockRange::new(slot.place(at), len),
                         first: (index % STRETCH_LEN) as usize,
                         summary,
@@ -235,7 +237,7 @@ impl Summaries {
                 (at, lba, rest) = (at + len, lba + len, behind);
             }
         }
-        pieces
+        Reading { id: self.id, pieces }
     }
 }
 
@@ -243,15 +245,71 @@ fn crcs(sums: &[Sum]) -> Crcs {
     sums.iter().map(|sum| sum.crc).collect()
 }
 
-/// The first block of a piece that is not what was written there.
-fn first_wrong(piece: &Piece, buf: &[u8]) -> Option<Lba> {
-    let crcs = piece.crcs.as_ref().and_then(|crcs| crcs.get(piece.first..)).unwrap_or_default();
-    let mut blocks = buf.chunks_exact(BLOCK_LEN_BYTES).enumerate();
-    blocks.find_map(|(index, block)| {
-        let lba = piece.lba + Blocks::new(index as u64);
-        let is_right = crcs.get(index) == Some(&Sum::of(lba, block).crc);
-        (!is_right).then_some(lba)
-    })
+/// A read that has looked at the map, and has yet to ask the drive.
+pub(super) struct Reading<'a> {
+    id: u64,
+    pieces: Vec<(Piece, &'a mut [u8])>,
+}
+
+/// What the drive said.
+pub(super) struct Fetched {
+    outcome: Result<(), DiskError>,
+    is_wrong: bool,
+    /// Summaries that were not in memory.
+    sums: BTreeMap<Key, Crcs>,
+    /// Where all this was read, and the generations that the zones had before.
+    zones: BTreeSet<(ZoneId, u64)>,
+}
+
+impl Reading<'_> {
+    /// Reads the pieces, and checks them. It needs nothing that others may change.
+    pub(super) fn fetch(mut self, disk: &dyn Disk) -> Fetched {
+        let zones = self.pieces.iter().map(|(piece, _)| (piece.zone, piece.summary.1)).collect();
+        let mut sums = BTreeMap::new();
+        let outcome = self.read(disk, &mut sums);
+        let wrong = match outcome {
+            Ok(()) => self.first_wrong(&sums),
+            Err(_) => None,
+        };
+        let outcome = wrong.map_or(outcome, |at| Err(DiskError::Medium { at }));
+        Fetched { outcome, is_wrong: wrong.is_some(), sums, zones }
+    }
+
+    fn read(&mut self, disk: &dyn Disk, sums: &mut BTreeMap<Key, Crcs>) -> Result<(), DiskError> {
+        let missing = self.pieces.iter().filter(|(piece, _)| piece.crcs.is_none());
+        let mut summaries: BTreeMap<Key, Vec<u8>> =
+            missing.map(|(piece, _)| (piece.summary, vec![0; BLOCK_LEN_BYTES])).collect();
+        let data = self.pieces.iter_mut();
+        let mut requests: Vec<ReadRequest<'_>> =
+            data.map(|(piece, buf)| ReadRequest { at: piece.place.start, buf }).collect();
+        requests.extend(summaries.iter_mut().map(|(key, buf)| ReadRequest { at: key.0, buf }));
+        // A drive serves a batch in the order of its addresses.
+        requests.sort_by_key(|request| request.at);
+        if !requests.is_empty() {
+            let read = disk.read_batch(&mut requests);
+            read.map_err(|error| told_to_host(error, self.pieces.iter().map(|(piece, _)| piece)))?;
+        }
+        for (key, bytes) in summaries {
+            if let Some(found) = decode_summary(self.id, key.0, key.1, &bytes) {
+                sums.insert(key, crcs(&found));
+            }
+        }
+        Ok(())
+    }
+
+    /// The first block that is not what was written there.
+    fn first_wrong(&self, sums: &BTreeMap<Key, Crcs>) -> Option<Lba> {
+        self.pieces.iter().find_map(|(piece, buf)| {
+            let crcs = piece.crcs.as_ref().or_else(|| sums.get(&piece.summary));
+            let crcs = crcs.and_then(|crcs| crcs.get(piece.first..)).unwrap_or_default();
+            let mut blocks = buf.chunks_exact(BLOCK_LEN_BYTES).enumerate();
+            blocks.find_map(|(index, block)| {
+                let lba = piece.lba + Blocks::new(index as u64);
+                let is_right = crcs.get(index) == Some(&Sum::of(lba, block).crc);
+                (!is_right).then_some(lba)
+            })
+        })
+    }
 }
 
 impl State {
@@ -290,35 +348,24 @@ impl State {
     /// [`DiskError::Medium`] with the host's address of the first block that is not what was written;
     /// others as [`imbrex_disk::Disk::read_batch`].
     pub(super) fn read_data(&mut self, parts: Vec<Part<'_>>) -> Result<(), DiskError> {
-        let mut pieces = self.summaries.cut(&self.pool, parts);
-        let missing = pieces.iter().filter(|(piece, _)| piece.crcs.is_none());
-        let mut summaries: BTreeMap<Key, Vec<u8>> =
-            missing.map(|(piece, _)| (piece.summary, vec![0; BLOCK_LEN_BYTES])).collect();
-        let data = pieces.iter_mut();
-        let mut requests: Vec<ReadRequest<'_>> =
-            data.map(|(piece, buf)| ReadRequest { at: piece.place.start, buf }).collect();
-        requests.extend(summaries.iter_mut().map(|(key, buf)| ReadRequest { at: key.0, buf }));
-        // A drive serves a batch in the order of its addresses.
-        requests.sort_by_key(|request| request.at);
-        if !requests.is_empty() {
-            let read = self.disk.read_batch(&mut requests);
-            read.map_err(|error| told_to_host(error, pieces.iter().map(|(piece, _)| piece)))?;
+        let fetched = self.summaries.cut(&self.pool, parts).fetch(&*self.disk);
+        self.end_read(fetched).expect("nobody else changes the state meanwhile")
+    }
+
+    /// K8: what came of a read; none if a zone that it read was begun anew meanwhile.
+    pub(super) fn end_read(&mut self, fetched: Fetched) -> Option<Result<(), DiskError>> {
+        let Fetched { outcome, is_wrong, sums, zones } = fetched;
+        let is_as_it_was = |&(zone, generation): &(ZoneId, u64)| {
+            self.pool.get(zone).is_some_and(|slot| slot.generation == generation)
+        };
+        if !zones.iter().all(is_as_it_was) {
+            return None;
         }
-        let mut fetched: BTreeMap<Key, Crcs> = BTreeMap::new();
-        for (key, bytes) in summaries {
-            if let Some(sums) = decode_summary(self.summaries.id, key.0, key.1, &bytes) {
-                self.summaries.kept.insert(key, crcs(&sums));
-                fetched.insert(key, crcs(&sums));
-            }
+        for (key, crcs) in sums {
+            self.summaries.kept.insert(key, crcs);
         }
-        for (piece, buf) in &mut pieces {
-            piece.crcs = piece.crcs.take().or_else(|| fetched.get(&piece.summary).cloned());
-            if let Some(lba) = first_wrong(piece, buf) {
-                self.counters.wrong_blocks += 1;
-                return Err(DiskError::Medium { at: lba });
-            }
-        }
-        Ok(())
+        self.counters.wrong_blocks += u64::from(is_wrong);
+        Some(outcome)
     }
 }
 

@@ -2,6 +2,7 @@
 //! block may be.
 
 mod copies;
+mod reads;
 
 use super::*;
 use imbrex_clockwork::Prng;

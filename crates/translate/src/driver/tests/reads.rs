@@ -1,0 +1,178 @@
+//! Reads while others change the device (K8 of the driver).
+
+use super::*;
+use imbrex_clockwork::fan_out;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A drive to which something happens between a driver's look at its map and the read that follows.
+struct Meddled {
+    drive: SimDisk,
+    meddler: Mutex<Option<Meddler>>,
+}
+
+type Meddler = Box<dyn FnMut() + Send>;
+
+impl std::fmt::Debug for Meddled {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.drive.fmt(f)
+    }
+}
+
+impl Meddled {
+    fn set(&self, meddler: Option<Meddler>) -> Option<Meddler> {
+        std::mem::replace(&mut *self.meddler.lock().unwrap(), meddler)
+    }
+}
+
+impl Disk for Meddled {
+    fn geometry(&self) -> &Geometry {
+        self.drive.geometry()
+    }
+
+    fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
+        self.drive.read(at, buf)
+    }
+
+    fn read_batch(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
+        // What it does may read too.
+        if let Some(mut meddler) = self.set(None) {
+            meddler();
+            self.set(Some(meddler));
+        }
+        self.drive.read_batch(requests)
+    }
+
+    fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
+        self.drive.write(at, data, persist)
+    }
+
+    fn flush(&self) -> Result<(), DiskError> {
+        self.drive.flush()
+    }
+
+    fn discard(&self, range: BlockRange) -> Result<(), DiskError> {
+        self.drive.discard(range)
+    }
+
+    fn zone(&self, zone: ZoneId) -> Option<ZoneInfo> {
+        self.drive.zone(zone)
+    }
+
+    fn manage_zone(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError> {
+        self.drive.manage_zone(zone, action)
+    }
+
+    fn counters(&self) -> Counters {
+        self.drive.counters()
+    }
+}
+
+/// Version `version` of a block.
+fn block(at: u64, version: u64) -> Vec<u8> {
+    [at, version].map(u64::to_le_bytes).concat().repeat(BLOCK_LEN_BYTES / 16)
+}
+
+/// Which version of the block `at` this is; it is whole.
+fn version_of(at: u64, found: &[u8]) -> u64 {
+    let version = u64::from_le_bytes(found[8..16].try_into().unwrap());
+    assert!(found == block(at, version), "block {at}: version {version} and something else");
+    version
+}
+
+/// The zone of a block is written by others between the look at the map and the read: once, or each time that the
+/// read is tried.
+#[test]
+fn a_read_is_of_the_zone_that_it_looked_at() {
+    for meddled_count in [1_u64, 2, 3, 9] {
+        let drive = SimDisk::builder(zoned(40, 32, 0)).memory().unwrap();
+        let drive = Arc::new(Meddled { drive, meddler: Mutex::new(None) });
+        let options = options(20);
+        let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+        let driver = Arc::new(driver);
+        let len = driver.geometry().len().get();
+        let write = |driver: &Driver, at: u64, version: u64| {
+            driver.write(Lba::new(at), &block(at, version), Persist::Cached).unwrap();
+        };
+        (0..len).for_each(|at| write(&driver, at, 0));
+        let now = Arc::new(AtomicU64::new(0));
+        let held_count = Arc::new(AtomicU64::new(0));
+        let meddler = {
+            let (driver, now) = (Arc::downgrade(&driver), Arc::clone(&now));
+            let (held_count, mut left) = (Arc::clone(&held_count), meddled_count);
+            move || {
+                let driver = driver.upgrade().unwrap();
+                if driver.state.try_lock().is_err() {
+                    held_count.fetch_add(1, Ordering::Relaxed);
+                    return;
+                }
+                let generation = || {
+                    let state = driver.state();
+                    let at = state.map.lookup(range(5, 1)).next().and_then(|piece| piece.at);
+                    let slot = at.and_then(|at| state.pool.zone_of(at)).unwrap();
+                    (slot.zone, slot.generation)
+                };
+                let (zone, before) = generation();
+                let is_same = || driver.state().pool.get(zone).unwrap().generation == before;
+                while left > 0 && is_same() {
+                    let version = now.fetch_add(1, Ordering::Relaxed) + 1;
+                    (0..len).for_each(|at| write(&driver, at, version));
+                }
+                left = left.saturating_sub(1);
+            }
+        };
+        drive.set(Some(Box::new(meddler)));
+        let mut found = vec![0; BLOCK_LEN_BYTES];
+        driver.read(Lba::new(5), &mut found).unwrap();
+        drive.set(None);
+        // What it looked at first is gone; so it looked again.
+        assert_eq!(version_of(5, &found), now.load(Ordering::Relaxed), "{meddled_count} times");
+        let is_held = meddled_count >= READ_ATTEMPT_COUNT as u64;
+        assert_eq!(held_count.load(Ordering::Relaxed), u64::from(is_held), "{meddled_count} times");
+    }
+}
+
+/// Readers beside a writer that makes the driver evict, clean and reset all the time: each block is one of the versions
+/// that it had during the read.
+#[test]
+fn readers_beside_a_writer_see_what_was_written() {
+    const LEN: u64 = 200;
+    let drive = Arc::new(SimDisk::builder(zoned(40, 32, 0)).memory().unwrap());
+    let options = DriverOptions { kept_summary_count: 1, ..options(20) };
+    let driver = Driver::format(drive as Arc<dyn Disk>, &options).unwrap();
+    let versions = || (0..LEN).map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
+    let (begun, done) = (versions(), versions());
+    let write = |at: u64, version: u64| {
+        begun[at as usize].store(version, Ordering::SeqCst);
+        driver.write(Lba::new(at), &block(at, version), Persist::Cached).unwrap();
+        done[at as usize].store(version, Ordering::SeqCst);
+    };
+    (0..LEN).for_each(|at| write(at, 0));
+    let goes_on = AtomicU64::new(1);
+    fan_out(4, &[0, 1, 2, 3], |&worker| {
+        let mut prng = Prng::new(worker);
+        if worker == 0 {
+            for version in 1..30_000 {
+                write(prng.below(LEN), version);
+            }
+            goes_on.store(0, Ordering::SeqCst);
+        }
+        let mut buf = vec![0; 8 * BLOCK_LEN_BYTES];
+        while goes_on.load(Ordering::SeqCst) == 1 {
+            let first = prng.below(LEN - 7);
+            let lbas = first..first + 8;
+            let of = |versions: &[AtomicU64]| -> Vec<u64> {
+                lbas.clone().map(|at| versions[at as usize].load(Ordering::SeqCst)).collect()
+            };
+            let least = of(&done);
+            driver.read(Lba::new(first), &mut buf).unwrap();
+            let most = of(&begun);
+            for (index, at) in lbas.clone().enumerate() {
+                let found = version_of(at, &buf[index * BLOCK_LEN_BYTES..][..BLOCK_LEN_BYTES]);
+                let (least, most) = (least[index], most[index]);
+                assert!((least..=most).contains(&found), "{at}: {found} of {least} to {most}");
+            }
+        }
+    });
+    assert!(driver.driver_counters().cleaned_zones > 100);
+    driver.state().check().unwrap();
+}
