@@ -13,9 +13,12 @@
 //! device events; not how threads and the kernel interleave. So a failure keeps the drive as it was
 //! before the life that failed.
 //!
+//! Without power cuts: fio, which verifies what it wrote, or whose requests are recorded (`fio`).
+//!
 //! Not here: what may be found after a power cut (`tree`, `content`), what one leaves (`disk-sim`).
 
 mod content;
+mod fio;
 mod kind;
 mod lives;
 mod stand;
@@ -29,7 +32,7 @@ use anyhow::{Context, Result, bail, ensure};
 pub(crate) use kind::Kind;
 use kind::Shape;
 use lives::Lives;
-use stand::Stand;
+use stand::{SMALL, Stand};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -37,7 +40,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tree::Found;
 use writer::Written;
 
-const NEEDS: [Need; 5] = [
+const NEEDS: [Need; 6] = [
+    ("/usr/bin/fio", "fio"),
     ("/usr/bin/nbdfuse", "libnbd-bin"),
     ("/usr/bin/fusermount3", "fuse3"),
     ("/usr/sbin/losetup", "mount"),
@@ -70,6 +74,12 @@ pub(crate) struct FilesystemsArgs {
     /// Only this seed
     #[arg(long)]
     seed: Option<u64>,
+    /// No power cuts: let fio work for about so many seconds, and verify what it wrote
+    #[arg(long, value_name = "SECONDS", conflicts_with_all = ["cuts", "first_seed", "seed"])]
+    fio: Option<u64>,
+    /// Verify nothing, and write down what reaches the device, as traces in this directory: NAME.csv.zst
+    #[arg(long, value_name = "DIR", requires = "fio")]
+    record: Option<PathBuf>,
     /// Where the drives lie; best in memory [default: target/filesystems]
     #[arg(long)]
     dir: Option<PathBuf>,
@@ -81,13 +91,19 @@ pub(crate) fn run(root: &Path, args: &FilesystemsArgs) -> Result<()> {
     let kinds = args.only.map_or(Kind::ALL.to_vec(), |only| vec![only]);
     let first_seed = args.seed.unwrap_or(args.first_seed);
     let cuts = if args.seed.is_some() { CUTS_OF_DRIVE } else { args.cuts };
-    each(root, &dir, &kinds, false, |drives| drives.run(first_seed, cuts))
+    each(root, &dir, &kinds, false, |drives| match args.fio {
+        Some(seconds) => Ok(drives.fio(seconds, args.record.as_deref())?.to_string()),
+        None => Ok(drives.run(first_seed, cuts)?.to_string()),
+    })
 }
 
-/// A few power cuts of each file system, as a part of `cargo xtask ci`.
+/// A few power cuts of each file system, and fio, as a part of `cargo xtask ci`.
 pub(crate) fn shortly(root: &Path) -> Result<()> {
     let dir = root.join("target/filesystems");
-    each(root, &dir, &Kind::ALL, true, |drives| drives.run(2, 4))
+    each(root, &dir, &Kind::ALL, true, |drives| {
+        let fio = drives.fio(4, None)?;
+        Ok(format!("{}; verified by fio: {fio}", drives.run(2, 4)?))
+    })
 }
 
 fn each(
@@ -95,7 +111,7 @@ fn each(
     dir: &Path,
     kinds: &[Kind],
     may_skip: bool,
-    run: impl Fn(&Drives<'_>) -> Result<Tally>,
+    run: impl Fn(&Drives<'_>) -> Result<String>,
 ) -> Result<()> {
     if let Err(error) = may_mount() {
         ensure!(may_skip, "{error}");
@@ -118,8 +134,8 @@ fn each(
             println!("SKIPPED: {name} was not tested; this kernel has none");
             continue;
         }
-        let tally = run(&Drives { root, dir: dir.join(name), kind })?;
-        println!("  {name:<6} {tally}");
+        let told = run(&Drives { root, dir: dir.join(name), kind })?;
+        println!("  {name:<6} {told}");
     }
     Ok(())
 }
@@ -222,8 +238,8 @@ impl Drives<'_> {
         Ok(tally)
     }
 
-    /// One drive, until there were so many `cuts` in all.
-    fn drive(&self, seed: u64, cuts: u64, tally: &mut Tally) -> Result<()> {
+    /// Removes what a run before left.
+    fn clear(&self) -> Result<()> {
         for name in ["mount", "fuse"] {
             let path = self.dir.join(name);
             let mounts = std::fs::read_to_string("/proc/mounts").unwrap_or_default();
@@ -234,9 +250,14 @@ impl Drives<'_> {
         if self.dir.exists() {
             std::fs::remove_dir_all(&self.dir).context("cannot remove the drive before")?;
         }
-        std::fs::create_dir_all(&self.dir).context("cannot make a directory for drives")?;
+        std::fs::create_dir_all(&self.dir).context("cannot make a directory for drives")
+    }
+
+    /// One drive, until there were so many `cuts` in all.
+    fn drive(&self, seed: u64, cuts: u64, tally: &mut Tally) -> Result<()> {
+        self.clear()?;
         let shape = Shape::of_seed(self.kind, seed);
-        let stand = Stand::new(self.root, &self.dir, shape, seed)?;
+        let stand = Stand::new(self.root, &self.dir, shape, &SMALL, seed)?;
         let mut lives = Lives::new(stand, shape, seed, tally);
         let lived = lives.all(cuts);
         let Lives { number, before, .. } = lives;

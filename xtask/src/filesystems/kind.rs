@@ -60,6 +60,11 @@ impl Shape {
         Shape { kind, block_len, sector_len, is_discarding: seed % 5 > 2 }
     }
 
+    /// As most people make it.
+    pub(super) fn usual(kind: Kind) -> Shape {
+        Shape { kind, block_len: 4096, sector_len: 512, is_discarding: false }
+    }
+
     /// The command that makes it, without the device.
     pub(super) fn make(self) -> Vec<String> {
         let Shape { kind, block_len, .. } = self;

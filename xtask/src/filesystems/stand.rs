@@ -14,11 +14,18 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-/// The drive: some hundreds of zones, and room for the smallest xfs.
-const CAPACITY: &str = "432MiB";
-const ZONE_LEN: &str = "1MiB";
-/// Small, so that it is evicted all the time.
-const BUFFER: &str = "8MiB";
+/// How large the drive is, its zones, and the device's write buffer.
+pub(super) struct Size {
+    capacity: &'static str,
+    zone_len: &'static str,
+    buffer: &'static str,
+}
+
+/// Some hundreds of zones, room for the smallest xfs, and a buffer that is evicted all the time.
+pub(super) const SMALL: Size = Size { capacity: "432MiB", zone_len: "1MiB", buffer: "8MiB" };
+
+/// Room for fio's files.
+pub(super) const LARGE: Size = Size { capacity: "4GiB", zone_len: "16MiB", buffer: "64MiB" };
 
 /// A power cut that the drive shall meet, counted from when it is opened.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +40,10 @@ pub(super) struct Stand {
     imbrex: PathBuf,
     dir: PathBuf,
     shape: Shape,
+    size: &'static Size,
+    seed: u64,
+    /// Where requests of the device are written down.
+    record: Option<PathBuf>,
     server: Option<(Child, BufReader<ChildStdout>)>,
     url: String,
     nbdfuse: Option<Child>,
@@ -59,7 +70,13 @@ impl Ended {
 
 impl Stand {
     /// A stand with a new drive in `dir`.
-    pub(super) fn new(root: &Path, dir: &Path, shape: Shape, seed: u64) -> Result<Stand> {
+    pub(super) fn new(
+        root: &Path,
+        dir: &Path,
+        shape: Shape,
+        size: &'static Size,
+        seed: u64,
+    ) -> Result<Stand> {
         for name in ["mount", "fuse"] {
             std::fs::create_dir_all(dir.join(name)).context("cannot make a directory")?;
         }
@@ -67,17 +84,29 @@ impl Stand {
             imbrex: root.join("target/release/imbrex"),
             dir: dir.to_owned(),
             shape,
+            size,
+            seed,
+            record: None,
             server: None,
             url: String::new(),
             nbdfuse: None,
             device: None,
             is_mounted: false,
         };
-        let mut create = Command::new(&stand.imbrex);
-        create.args(["drive", "create", "--blank", "--rule", "zoned", "--no-timing"]);
-        create.args(["--capacity", CAPACITY, "--zone-len", ZONE_LEN, "--seed", &seed.to_string()]);
-        said(create.arg(stand.drive()))?;
+        stand.create()?;
         Ok(stand)
+    }
+
+    /// Lets the server write down what is asked of the device, in a new file at `path`.
+    pub(super) fn record_to(&mut self, path: PathBuf) {
+        self.record = Some(path);
+    }
+
+    fn create(&self) -> Result<()> {
+        let mut create = Command::new(&self.imbrex);
+        create.args(["drive", "create", "--blank", "--rule", "zoned", "--no-timing"]);
+        create.args(["--capacity", self.size.capacity, "--zone-len", self.size.zone_len]);
+        said(create.args(["--seed", &self.seed.to_string()]).arg(self.drive())).map(drop)
     }
 
     pub(super) fn drive(&self) -> PathBuf {
@@ -99,7 +128,10 @@ impl Stand {
     /// Starts the server.
     pub(super) fn serve(&mut self, cut: Option<Cut>) -> Result<()> {
         let mut serve = Command::new(&self.imbrex);
-        serve.args(["serve", "--make", "--buffer", BUFFER, "--drive"]).arg(self.drive());
+        serve.args(["serve", "--make", "--buffer", self.size.buffer, "--drive"]).arg(self.drive());
+        if let Some(path) = &self.record {
+            serve.arg("--record").arg(path);
+        }
         serve.arg("--socket").arg(self.dir.join("socket"));
         serve.args(["--sector-size", &self.shape.sector_len.to_string()]);
         if let Some(Cut { after_events, seed, cache_bytes }) = cut {
