@@ -73,7 +73,7 @@ enum Chore {
     ///
     /// Downloads a kernel of the distribution's into target/ublk, once. Installs what is missing where it
     /// may; else it fails, naming the packages.
-    Ublk,
+    Ublk(ublk::UblkArgs),
     /// Runs ext4, xfs and btrfs on the block device of a zoned drive that loses its power at random, and
     /// checks that nothing is lost.
     ///
@@ -136,7 +136,7 @@ fn run() -> Result<()> {
         Chore::Fuzz { target, seconds } => cargo::fuzz(&root, target.as_deref(), seconds),
         Chore::Adapters { only } => adapters::run(&root, false, only),
         Chore::Block => block::run(&root, false),
-        Chore::Ublk => ublk::run(&root, false),
+        Chore::Ublk(args) => ublk::run(&root, &args),
         Chore::Filesystems(args) => filesystems::run(&root, &args),
         Chore::Databases(args) => databases::run(&root, &args),
         Chore::Stress(args) => stress::run(&root, &args),

@@ -6,15 +6,17 @@
 //!             its last line says whether all was right
 //! ```
 //!
+//! With `--rates` the guest measures instead: the same drive in memory as /dev/ublkbN and as /dev/nbd0.
 //! The processor is the host's by KVM where that starts such a kernel, else an emulated one.
 
 mod initramfs;
 mod kernel;
+mod rates;
 
 use crate::cargo::Cargo;
 use crate::packages::{self, Need};
 use crate::program::said;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use kernel::Kernel;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,16 +33,35 @@ const NEEDS: [Need; 9] = [
     ("/usr/bin/timeout", "coreutils"),
 ];
 
+/// What measuring needs beside.
+const RATE_NEEDS: [Need; 1] = [(NBD_CLIENT, "nbd-client")];
+const NBD_CLIENT: &str = "/usr/sbin/nbd-client";
+
 /// How long a guest may take to say that it starts, and to do everything.
 const PROBE_S: u32 = 20;
 const ALL_S: u32 = 900;
+
+/// An emulated processor now and then does not get through the kernel's own start.
+const START_COUNT_MAX: u32 = 3;
 
 /// What a guest begins its lines with, and ends with where all was right.
 const MARK: &str = "guest: ";
 const RIGHT: &str = "guest: all right";
 
-/// Builds what is needed and runs the guest; `may_skip` decides whether a missing part ends the run.
-pub(crate) fn run(root: &Path, may_skip: bool) -> Result<()> {
+/// Arguments of `cargo xtask ublk`.
+#[derive(clap::Args)]
+pub(crate) struct UblkArgs {
+    /// Instead: measure random reads and writes of 4 KiB beside the kernel's NBD client, as Markdown
+    #[arg(long)]
+    rates: bool,
+    /// Where something is missing that the guest needs: say so, and do not fail
+    #[arg(long)]
+    may_skip: bool,
+}
+
+/// Builds what is needed and runs the guest.
+pub(crate) fn run(root: &Path, args: &UblkArgs) -> Result<()> {
+    let may_skip = args.may_skip;
     let what = "the kernel's block device was not tested";
     let skip = |why: &str| {
         ensure!(may_skip, "{why}");
@@ -50,8 +71,11 @@ pub(crate) fn run(root: &Path, may_skip: bool) -> Result<()> {
     if std::env::consts::ARCH != "x86_64" {
         return skip("its guest is an x86-64");
     }
-    if !packages::provide(&NEEDS, what, may_skip)? {
-        return Ok(());
+    let more: &[Need] = if args.rates { &RATE_NEEDS } else { &[] };
+    for needs in [&NEEDS, more] {
+        if !packages::provide(needs, what, may_skip)? {
+            return Ok(());
+        }
     }
     let dir = root.join("target/ublk");
     std::fs::create_dir_all(&dir).context("cannot make a directory for the guest")?;
@@ -60,15 +84,19 @@ pub(crate) fn run(root: &Path, may_skip: bool) -> Result<()> {
         Err(error) => return skip(&format!("no kernel with ublk: {error:#}")),
     };
     let imbrex = build(root, &dir)?;
-    let guest = Guest { initramfs: initramfs::make(&dir, &imbrex, &kernel)?, kernel };
+    let programs: &[&str] = if args.rates { &[NBD_CLIENT] } else { &[] };
+    let guest = Guest { initramfs: initramfs::make(&dir, &imbrex, programs, &kernel)?, kernel };
     let processor = guest.processor();
     if processor == EMULATED {
         println!("  KVM does not start the guest here: its processor is emulated, which is slower");
     }
-    let told = guest.boot(processor, "", ALL_S)?;
-    let lines = told.lines().filter(|line| line.starts_with(MARK));
-    ensure!(lines.clone().any(|line| line.starts_with(RIGHT)), "the guest ended so:\n{told}");
-    lines.for_each(|line| println!("  {}", line.trim_end()));
+    let told = guest.tell(processor, if args.rates { "rates" } else { "" })?;
+    let lines = || told.lines().map(str::trim_end).filter(|line| line.starts_with(MARK));
+    ensure!(lines().any(|line| line.starts_with(RIGHT)), "the guest ended so:\n{told}");
+    if args.rates {
+        return rates::print(lines());
+    }
+    lines().for_each(|line| println!("  {line}"));
     Ok(())
 }
 
@@ -103,6 +131,19 @@ impl Guest {
         let starts = Path::new("/dev/kvm").exists()
             && self.boot(HOST, "probe", PROBE_S).is_ok_and(|told| told.contains(MARK));
         if starts { HOST } else { EMULATED }
+    }
+
+    /// What the guest said once it had started; what comes after that happens once.
+    fn tell(&self, processor: Processor, argument: &str) -> Result<String> {
+        let mut told = String::new();
+        for _ in 0..START_COUNT_MAX {
+            told = self.boot(processor, argument, ALL_S)?;
+            if told.contains(MARK) {
+                return Ok(told);
+            }
+            println!("  the guest did not start");
+        }
+        bail!("the guest did not start, {START_COUNT_MAX} times; the last:\n{told}")
     }
 
     /// What the guest said on its console.

@@ -1,6 +1,7 @@
 #!/bin/busybox sh
 # The first process of the guest: loads ublk_drv, serves drives as /dev/ublkbN, uses them as people do, and
-# says in its last line whether all was right. `probe` on the kernel's command line: only whether it starts.
+# says in its last line whether all was right. On the kernel's command line: `probe`, only whether it starts;
+# `rates`, how fast the two doors are.
 
 # Where busybox has a program of the same name it takes its own: others are called by their paths.
 export PATH=/usr/sbin:/usr/bin:/bin
@@ -167,6 +168,42 @@ ends() {
     grep -q 'no power' /tmp/err
 }
 
+# Four random loads on DEVICE, which is full.
+rate() {
+    for load in randread randwrite; do
+        for depth in 1 16; do
+            fio --name=r --filename="$DEVICE" --ioengine=libaio --direct=1 --bs=4k --iodepth=$depth --rw=$load \
+                --runtime=3 --time_based --size=128m --minimal > /tmp/said
+            # Of fio's terse format, version 3: operations a second of reads and of writes.
+            echo "guest: rate $1 $load $depth $(cut -d ';' -f 8 /tmp/said) $(cut -d ';' -f 49 /tmp/said)"
+        done
+    done
+}
+
+# The same drive in memory by both doors in turn; NBD by the kernel's client, so that both are block devices.
+rates() {
+    set -eu
+    insmod /lib/ublk_drv.ko
+    insmod /lib/nbd.ko nbds_max=1
+    for round in 1 2 3; do
+        step "round $round"
+        serve --memory 128MiB
+        dd if=/dev/urandom of="$DEVICE" bs=1M count=128 oflag=direct 2> /tmp/said
+        rate ublk
+        stop
+        imbrex serve --memory 128MiB --socket /tmp/socket > /tmp/out 2> /tmp/err &
+        SERVER=$!
+        until grep -q ' at nbd' /tmp/out; do sleep 0.1; done
+        DEVICE=/dev/nbd0
+        nbd-client -unix /tmp/socket $DEVICE > /tmp/said 2>&1
+        dd if=/dev/urandom of=$DEVICE bs=1M count=128 oflag=direct 2> /tmp/said
+        rate nbd
+        nbd-client -d $DEVICE > /tmp/said 2>&1
+        kill -TERM $SERVER
+        wait $SERVER
+    done
+}
+
 main() {
     set -eu
     without_driver
@@ -175,16 +212,17 @@ main() {
     ends
 }
 
-if ! grep -qw probe /proc/cmdline; then
-    (main)
-    if test $? = 0; then
-        echo "guest: all right on Linux $(uname -r) after $(cut -d ' ' -f 1 /proc/uptime) s"
-    else
-        echo "guest: FAILED; what was said last, by the server, by the kernel:"
-        tail -n 20 /tmp/said /tmp/out /tmp/err
-        dmesg | tail -n 40
-    fi
+case " $(cat /proc/cmdline) " in
+    *" probe "*) story=true ;;
+    *" rates "*) story=rates ;;
+    *) story=main ;;
+esac
+($story)
+if test $? = 0; then
+    echo "guest: all right on Linux $(uname -r) after $(cut -d ' ' -f 1 /proc/uptime) s"
 else
-    echo "guest: it starts"
+    echo "guest: FAILED; what was said last, by the server, by the kernel:"
+    tail -n 20 /tmp/said /tmp/out /tmp/err
+    dmesg | tail -n 40
 fi
 poweroff -f

@@ -22,8 +22,8 @@ const PROGRAMS: [&str; 7] = [
 /// What runs there.
 const SCRIPT: &str = include_str!("guest.sh");
 
-/// Packs it; the archive's path.
-pub(super) fn make(dir: &Path, imbrex: &Path, kernel: &Kernel) -> Result<PathBuf> {
+/// Packs it, with `more` programs; the archive's path.
+pub(super) fn make(dir: &Path, imbrex: &Path, more: &[&str], kernel: &Kernel) -> Result<PathBuf> {
     let root = dir.join("root");
     let _ = std::fs::remove_dir_all(&root);
     let put = |from: &Path, to: &str| -> Result<()> {
@@ -36,7 +36,7 @@ pub(super) fn make(dir: &Path, imbrex: &Path, kernel: &Kernel) -> Result<PathBuf
     put(Path::new("/bin/busybox"), "/bin/busybox")?;
     put(imbrex, "/usr/bin/imbrex")?;
     let mut libraries = libraries(imbrex)?;
-    for program in PROGRAMS {
+    for program in PROGRAMS.iter().chain(more) {
         put(Path::new(program), program)?;
         libraries.extend(self::libraries(Path::new(program))?);
     }

@@ -28,16 +28,20 @@ impl Kernel {
             std::fs::rename(&part, &unpacked).context("cannot rename the unpacked kernel")?;
         }
         let image = only(&unpacked.join("boot"), "vmlinuz-")?;
-        let modules = only(&unpacked.join("lib/modules"), "")?;
-        let module = modules.join("kernel/drivers/block/ublk_drv.ko.xz");
-        ensure!(module.exists(), "{} has no ublk_drv", image.display());
-        let plain = dir.join("ublk_drv.ko");
-        let bytes = Command::new("xz").arg("-dc").arg(&module).output();
-        let bytes = bytes.context("cannot start xz")?;
-        ensure!(bytes.status.success(), "xz: {}", String::from_utf8_lossy(&bytes.stderr));
-        std::fs::write(&plain, bytes.stdout).context("cannot write the module")?;
-        Ok(Kernel { image, modules: vec![plain] })
+        let all = only(&unpacked.join("lib/modules"), "")?.join("kernel/drivers/block");
+        let module = |name: &str| plain(&all.join(format!("{name}.xz")), &dir.join(name));
+        let modules = vec![module("ublk_drv.ko")?, module("nbd.ko")?];
+        Ok(Kernel { image, modules })
     }
+}
+
+/// A module as `insmod` takes it.
+fn plain(packed: &Path, to: &Path) -> Result<PathBuf> {
+    ensure!(packed.exists(), "there is no {}", packed.display());
+    let bytes = Command::new("xz").arg("-dc").arg(packed).output().context("cannot start xz")?;
+    ensure!(bytes.status.success(), "xz: {}", String::from_utf8_lossy(&bytes.stderr));
+    std::fs::write(to, bytes.stdout).context("cannot write a module")?;
+    Ok(to.to_owned())
 }
 
 /// The entry of `dir` whose name begins so.
