@@ -42,6 +42,9 @@ pub(crate) struct CompareArgs {
     /// The port of this machine that a Redis server may use
     #[arg(long, default_value_t = 16_379)]
     port: u16,
+    /// Which of YCSB's workloads
+    #[arg(long, default_value = "abcdef", value_name = "LETTERS")]
+    workloads: String,
     /// Only this store: imbrex or redis
     #[arg(long)]
     only: Option<String>,
@@ -137,7 +140,7 @@ pub(crate) fn run(root: &Path, args: &CompareArgs) -> Result<()> {
             continue;
         }
         let mut rows = Vec::new();
-        for workload in &WORKLOADS {
+        for workload in WORKLOADS.iter().filter(|w| args.workloads.contains(w.letter)) {
             rows.push(ground.workload(store, workload)?);
         }
         print_rows(store, &rows);
