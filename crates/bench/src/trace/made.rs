@@ -194,8 +194,7 @@ impl Made {
         };
         let blocks = self.file_blocks();
         let (begun, done) = self.files[file];
-        let mut order = Prng::new(begun).derive(&format!("{} {file}", self.shape.name));
-        let at = Permutation::new(&mut order, blocks).at(done);
+        let at = self.order_of(file, begun)[done as usize];
         let place = at.min(blocks - len);
         self.files[file] = (begun, done + len);
         if blocks <= done + len {
@@ -207,6 +206,17 @@ impl Made {
             }
         }
         (self.start_of(file) + place * BLOCK, len * BLOCK)
+    }
+
+    /// In which order the blocks of a file are written, the time that it was begun `begun` times before. Not by a
+    /// [`Permutation`]: of so few numbers that leaves most beside each other.
+    fn order_of(&self, file: usize, begun: u64) -> Vec<u64> {
+        let mut prng = Prng::new(begun).derive(&format!("{} {file}", self.shape.name));
+        let mut order: Vec<u64> = (0..self.file_blocks()).collect();
+        for left in (1..order.len()).rev() {
+            order.swap(left, prng.below(left as u64 + 1) as usize);
+        }
+        order
     }
 
     fn stream_write(&mut self, turn_bytes: u64) -> (u64, u64) {
@@ -357,6 +367,25 @@ mod tests {
         blocks.dedup();
         let all_blocks = SCATTERED.written_footprint_bytes() / BLOCK;
         assert!(blocks.len() as u64 * 10 > all_blocks * 8, "{} of {all_blocks}", blocks.len());
+    }
+
+    /// Of two numbers of a random order of 16 one in eight pairs are neighbours. A permutation by a network of two bits
+    /// had seven of ten, and cleanings merged four times as many nodes.
+    #[test]
+    fn the_blocks_of_a_file_come_in_a_random_order() {
+        let mut last = std::collections::BTreeMap::<u64, u64>::new();
+        let (mut pair_count, mut neighbour_count) = (0_u64, 0_u64);
+        let all = requests(SCATTERED, 1);
+        let is_single = |r: &&TraceRequest| r.op == TraceOp::Write && r.len_bytes == BLOCK;
+        for request in all.iter().filter(is_single) {
+            let (file, at) =
+                (request.offset_bytes / SCATTERED.file_len_bytes, request.offset_bytes / BLOCK);
+            if let Some(before) = last.insert(file, at) {
+                pair_count += 1;
+                neighbour_count += u64::from(at.abs_diff(before) == 1);
+            }
+        }
+        near(neighbour_count as f64 / pair_count as f64, 0.125, 0.1, "neighbours");
     }
 
     #[test]
