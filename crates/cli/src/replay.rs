@@ -27,7 +27,7 @@ pub(crate) struct ReplayArgs {
     #[arg(long, default_value = "512MiB")]
     buffer: ByteSize,
     /// What leaves the write buffer first
-    #[arg(long, value_enum, default_value = "largest")]
+    #[arg(long, value_enum, default_value = "aged")]
     eviction: Eviction,
     /// Which zones are cleaned: those that merge the most of the map, or those with the most garbage
     #[arg(long, value_enum, default_value = "merged")]
@@ -60,7 +60,9 @@ pub(crate) struct ReplayArgs {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Eviction {
-    /// The largest contiguous region
+    /// The longest contiguous region of at most 4 MiB, and of such the oldest
+    Aged,
+    /// The largest contiguous region, however long: the paper's
     Largest,
     /// What was written longest ago
     Lru,
@@ -86,6 +88,7 @@ impl ReplayArgs {
             trace: TraceSource::File { path: self.trace, format: self.trace_format },
             buffer_bytes: self.buffer.0,
             eviction: match self.eviction {
+                Eviction::Aged => EvictionOrder::LongestAndOldest,
                 Eviction::Largest => EvictionOrder::LargestRegion,
                 Eviction::Lru => EvictionOrder::LeastRecentlyWritten,
             },

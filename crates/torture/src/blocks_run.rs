@@ -84,7 +84,8 @@ fn draw_options(rig: &mut Rig) -> DriverOptions {
         buffer_len: Blocks::new([5, 30, 120, 400][prng.below(4) as usize]),
         eviction: match prng.below(3) {
             0 => EvictionOrder::LeastRecentlyWritten,
-            _ => EvictionOrder::LargestRegion,
+            1 => EvictionOrder::LargestRegion,
+            _ => EvictionOrder::LongestAndOldest,
         },
         cleaning: match prng.below(3) {
             0 => CleaningOrder::MostGarbage { chosen_count: 2 },

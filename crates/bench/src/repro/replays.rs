@@ -108,6 +108,7 @@ impl ReplaySpec {
     pub fn label(&self) -> String {
         let evicts = match self.evicts {
             EvictionOrder::LargestRegion => "largest region first",
+            EvictionOrder::LongestAndOldest => "longest and oldest part first",
             EvictionOrder::LeastRecentlyWritten => "LRU",
         };
         let cleans = match self.cleans {

@@ -9,7 +9,7 @@
 //!                                    +---- superseded by ----> checkpoint: mapping, buffer's copies
 //! ```
 //!
-//! The host's writes gather in memory until contiguous regions grow, and the largest is evicted
+//! The host's writes gather in memory until contiguous regions grow, and long and old ones are evicted
 //! first: so the map from [`Lba`] to [`Pba`](imbrex_disk::Pba) stays short, and it
 //! has one node for each run. Cleaning picks the zones whose valid data merge the most nodes.
 //!

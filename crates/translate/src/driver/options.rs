@@ -37,7 +37,7 @@ impl Default for DriverOptions {
         DriverOptions {
             id: 0,
             buffer_len: Blocks::holding(512 << 20),
-            eviction: EvictionOrder::LargestRegion,
+            eviction: EvictionOrder::LongestAndOldest,
             cleaning: CleaningOrder::MostMerged { candidate_count: 20, chosen_count: 2 },
             journal_zone_count: 0,
             spare_percent: 7,

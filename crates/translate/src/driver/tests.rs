@@ -82,9 +82,11 @@ impl Run {
         let cache = Blocks::new([0, 9, 100, 10_000][shape.below(4) as usize]);
         let drive = Arc::new(SimDisk::builder(geometry).write_cache(cache).memory().unwrap());
         let mut options = options([6, 30, 120][shape.below(3) as usize]);
-        if shape.chance(1, 3) {
-            options.eviction = EvictionOrder::LeastRecentlyWritten;
-        }
+        options.eviction = match shape.below(3) {
+            0 => EvictionOrder::LeastRecentlyWritten,
+            1 => EvictionOrder::LargestRegion,
+            _ => EvictionOrder::LongestAndOldest,
+        };
         if shape.chance(1, 3) {
             options.cleaning = CleaningOrder::MostGarbage { chosen_count: 2 };
         }

@@ -1,5 +1,5 @@
 use super::*;
-use EvictionOrder::{LargestRegion, LeastRecentlyWritten};
+use EvictionOrder::{LargestRegion, LeastRecentlyWritten, LongestAndOldest};
 use imbrex_clockwork::Prng;
 
 fn range(start: u64, len: u64) -> BlockRange {
@@ -104,6 +104,73 @@ fn lru_keeps_the_age_of_what_a_write_leaves_of_an_entry() {
     assert_eq!(held(&regions), [(0, 60)]);
 }
 
+/// Parts of 1,024 blocks: the numbers in these tests are of them.
+#[test]
+fn a_region_ends_with_its_part_of_the_address_space() {
+    let mut regions = of(LongestAndOldest, &[(1000, 30)]);
+    assert_eq!(held(&regions), [(1000, 24), (1024, 6)]);
+    assert_eq!(regions.insert(range(900, 2000)).get(), 1970);
+    assert_eq!(held(&regions), [(900, 124), (1024, 1024), (2048, 852)]);
+    assert_eq!(regions.victim(), Some(range(1024, 1024)));
+    assert_eq!(regions.remove(range(1020, 8)).get(), 8);
+    assert_eq!(held(&regions), [(900, 120), (1028, 1020), (2048, 852)]);
+}
+
+#[test]
+fn of_full_parts_the_oldest_leaves_first_and_writing_again_keeps_one() {
+    let mut regions = of(LongestAndOldest, &[(4096, 1024), (0, 1024), (2048, 1024)]);
+    let order = |regions: &Regions| -> Vec<u64> {
+        regions.victims().map(|entry| entry.start.get()).collect()
+    };
+    assert_eq!(order(&regions), [4096, 0, 2048]);
+    assert_eq!(regions.insert(range(4100, 1)).get(), 0, "held already, and now the newest");
+    assert_eq!(order(&regions), [0, 2048, 4096]);
+}
+
+#[test]
+fn a_short_region_outlasts_long_ones_but_not_for_ever() {
+    let mut regions = of(LongestAndOldest, &[(1_000_000, 64)]);
+    let mut evicted_before = 0;
+    for part in 0.. {
+        regions.insert(range(part * PART_LEN, PART_LEN));
+        let victim = regions.victim().expect("something is held");
+        regions.remove(victim);
+        if victim.len.get() == 64 {
+            break;
+        }
+        evicted_before += 1;
+    }
+    // Sixteen times as long, so sixteen gains of a full part; each eviction moves the clock by a sixteenth of one.
+    assert!((200..300).contains(&evicted_before), "{evicted_before} full parts left before it");
+}
+
+#[test]
+fn no_number_of_overwrites_moves_the_clock_past_a_rank() {
+    let mut regions = of(LongestAndOldest, &[(0, 1024), (4096, 1)]);
+    regions.clock = GAIN / 1024 - 5;
+    for _ in 0..20 {
+        regions.insert(range(4096, 1));
+    }
+    regions.check().unwrap();
+    assert_eq!(regions.victim(), Some(range(0, 1024)));
+}
+
+#[test]
+fn a_clock_that_is_set_back_changes_no_order() {
+    let mut regions = of(LongestAndOldest, &[(0, 3), (50, 20), (90, 20), (2000, 1024)]);
+    regions.clock += CLOCK_MAX;
+    let ranked = std::mem::take(&mut regions.by_rank);
+    regions.by_rank = ranked.into_iter().map(|(rank, at)| (rank + CLOCK_MAX, at)).collect();
+    regions.entries.values_mut().for_each(|entry| entry.rank += CLOCK_MAX);
+    regions.check().unwrap();
+    let before: Vec<BlockRange> = regions.victims().collect();
+    assert_eq!(regions.victim(), Some(range(2048, 976)));
+    assert_eq!(regions.clock, 0);
+    assert!(regions.victims().eq(before));
+    regions.remove(range(60, 2));
+    regions.check().unwrap();
+}
+
 /// For every block: the number of the write that wrote it.
 fn model_of_entries(order: EvictionOrder, model: &[Option<u64>]) -> Vec<(u64, u64, u64)> {
     let mut entries: Vec<(u64, u64, u64)> = Vec::new();
@@ -146,6 +213,7 @@ fn both_orders_say_what_an_array_would_say() {
             let mut ranked = entries.clone();
             match order {
                 LargestRegion => ranked.sort_by_key(|&(start, len, _)| (u64::MAX - len, start)),
+                LongestAndOldest => unreachable!("not of this test"),
                 LeastRecentlyWritten => ranked.sort_by_key(|&(start, _, stamp)| (stamp, start)),
             }
             let ranked = ranked.into_iter().map(|(start, len, _)| range(start, len));
@@ -155,6 +223,42 @@ fn both_orders_say_what_an_array_would_say() {
             let touching: Vec<BlockRange> =
                 touching.filter(|e| !window.len.is_zero() && e.overlaps(window)).collect();
             assert_eq!(regions.covering([window]), touching);
+        }
+    }
+}
+
+/// The order of eviction is not modelled here: what is held is, and the invariants.
+#[test]
+fn parts_hold_what_an_array_would_hold() {
+    const LEN: u64 = 3 * PART_LEN;
+    for seed in 0..40 {
+        let mut prng = Prng::new(seed);
+        let mut regions = Regions::new(LongestAndOldest);
+        let mut model = vec![false; LEN as usize];
+        for step in 0..300 {
+            let start = prng.below(LEN);
+            let mut at = range(start, prng.below(200).min(LEN - start));
+            let act = prng.below(5);
+            if act == 0 {
+                at = regions.victim().unwrap_or(at);
+                assert!(regions.iter().all(|e| e.len.get() <= PART_LEN));
+            }
+            let blocks = &mut model[at.start.get() as usize..at.end().get() as usize];
+            let before = blocks.iter().filter(|held| **held).count() as u64;
+            blocks.fill(2 <= act);
+            if 2 <= act {
+                assert_eq!(regions.insert(at).get(), at.len.get() - before);
+            } else {
+                assert_eq!(regions.remove(at).get(), before);
+            }
+            let mut expected: Vec<(u64, u64)> = Vec::new();
+            for at in (0..LEN).filter(|&at| model[at as usize]) {
+                match expected.last_mut() {
+                    Some((start, len)) if *start + *len == at && at % PART_LEN != 0 => *len += 1,
+                    _ => expected.push((at, 1)),
+                }
+            }
+            assert_eq!(held(&regions), expected, "seed {seed}, step {step}");
         }
     }
 }

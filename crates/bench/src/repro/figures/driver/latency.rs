@@ -1,8 +1,9 @@
-//! Figures 5 and 6: read latency by the write buffer's length, LRU beside the largest region first.
+//! Figures 5 and 6: read latency by the write buffer's length, LRU beside the largest region first and beside the
+//! order beyond the paper.
 
 use super::{
-    AT_5_GB, BUFFERS, CONDITIONS, Subject, add, conditions, eviction_runs, percent_below, subjects,
-    table, value, values,
+    AGED, AT_5_GB, BUFFERS, CONDITIONS, Subject, add, conditions, eviction_runs, percent_below,
+    subjects, table, value, values,
 };
 use crate::replay::ReplayReport;
 use crate::repro::{
@@ -68,6 +69,7 @@ fn page(size: &Size, results: &Results, said: &Said) -> Page {
     for subject in subjects(size) {
         let lru = values(&mut page, results, &subject.lru(), said.value);
         let ours = values(&mut page, results, &subject.ours(), said.value);
+        let aged = values(&mut page, results, &subject.aged(), said.value);
         let below: Vec<f64> =
             lru.iter().zip(ours).map(|(lru, ours)| percent_below(ours, *lru)).collect();
         let claim = claim(&mut page, results, &subject, said, below[AT_5_GB]);
@@ -75,7 +77,8 @@ fn page(size: &Size, results: &Results, said: &Said) -> Page {
         add(&mut numbers, &subject.name(), "LRU", &lru);
         add(&mut numbers, &subject.name(), "largest region", &ours);
         add(&mut numbers, &subject.name(), "below LRU, %", &below);
-        page.charts.push(chart(&subject, said, lru, ours));
+        add(&mut numbers, &subject.name(), AGED, &aged);
+        page.charts.push(chart(&subject, said, [lru, ours, aged]));
     }
     page.tables.push(numbers);
     page.notes.push(conditions(size));
@@ -102,7 +105,7 @@ fn claim(page: &mut Page, results: &Results, subject: &Subject, said: &Said, bel
     claim
 }
 
-fn chart(subject: &Subject, said: &Said, lru: [f64; 4], ours: [f64; 4]) -> Chart {
+fn chart(subject: &Subject, said: &Said, rows: [[f64; 4]; 3]) -> Chart {
     let points = |values: [f64; 4]| {
         let gib = BUFFERS.map(|(bytes, _)| bytes as f64 / f64::from(1 << 30));
         gib.into_iter().zip(values).filter(|(_, value)| value.is_finite()).collect()
@@ -111,6 +114,10 @@ fn chart(subject: &Subject, said: &Said, lru: [f64; 4], ours: [f64; 4]) -> Chart
         subject.name(),
         Axis::linear("write buffer, GB of the paper's"),
         Axis::linear(format!("{} read latency, ms", said.word)),
-        vec![Series::new("LRU", points(lru)), Series::new("largest region", points(ours))],
+        ["LRU", "largest region", AGED]
+            .into_iter()
+            .zip(rows)
+            .map(|(name, row)| Series::new(name, points(row)))
+            .collect(),
     )
 }

@@ -8,7 +8,8 @@
 //! Footprint, write buffer and the number of files and of streams shrink together; requests, files and
 //! turns keep their length. At `--scale 0.02` LUN0 has 2.5 GB.
 //!
-//! Every figure reads off the same replays: a buffer of each length, by LRU and by the largest region.
+//! Every figure reads off the same replays: a buffer of each length, by LRU and by the largest region. Beside them
+//! stands what the block device does by default (decision 35); no claim rests on it.
 
 pub(super) mod cleaning;
 pub(super) mod latency;
@@ -142,11 +143,20 @@ impl Subject {
     fn ours(&self) -> [ReplaySpec; 4] {
         self.row(EvictionOrder::LargestRegion, Cleans::MostMerged)
     }
+
+    /// Beyond the paper: what the block device does unless told otherwise.
+    fn aged(&self) -> [ReplaySpec; 4] {
+        self.row(EvictionOrder::LongestAndOldest, Cleans::MostMerged)
+    }
 }
 
-/// Every buffer, by LRU and by the largest region.
+/// What the rows of [`Subject::aged`] are called.
+const AGED: &str = "longest and oldest part";
+
+/// Every buffer, by LRU, by the largest region, and by the default of the block device.
 fn eviction_runs(size: &Size) -> Vec<ReplaySpec> {
-    subjects(size).iter().flat_map(|subject| [subject.lru(), subject.ours()].concat()).collect()
+    let rows = |subject: &Subject| [subject.lru(), subject.ours(), subject.aged()].concat();
+    subjects(size).iter().flat_map(rows).collect()
 }
 
 /// What `of` says of a replay; no number for one that was not made, and `page` tells why.

@@ -1,8 +1,8 @@
 //! Figures 7 and 8: what a table of 10 or 100 sectors an entry would have written for each eviction.
 
 use super::{
-    AT_1_GB, AT_5_GB, Condition, Subject, add, conditions, eviction_runs, percent_below, subjects,
-    table, values,
+    AGED, AT_1_GB, AT_5_GB, Condition, Subject, add, conditions, eviction_runs, percent_below,
+    subjects, table, values,
 };
 use crate::replay::{ReplayReport, TableFigures};
 use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, ReplaySpec, Results, Runs, Size};
@@ -84,6 +84,8 @@ fn page(size: &Size, results: &Results, said: &Said) -> Page {
         page.claims.push(Claim::shown(what, below, "%"));
         add(&mut numbers, &subject.name(), "LRU", &lru);
         add(&mut numbers, &subject.name(), "largest region", &ours);
+        let aged = values(&mut page, results, &subject.aged(), of);
+        add(&mut numbers, &subject.name(), AGED, &aged);
         bars[0].push((subject.name(), vec![lru[AT_1_GB], ours[AT_1_GB]]));
         bars[1].push((subject.name(), vec![lru[AT_5_GB], ours[AT_5_GB]]));
     }
