@@ -13,6 +13,8 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
+pub(crate) mod rates;
+
 const NEEDS: [Need; 5] = [
     ("/usr/bin/nbdinfo", "libnbd-bin"),
     ("/usr/bin/qemu-img", "qemu-utils"),
@@ -129,21 +131,11 @@ impl Stand {
             command.arg("--tls-require").arg("--tls-cert").arg(self.path("ca-cert.pem"));
             command.arg("--tls-key").arg(self.path("key"));
         }
-        let mut child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("cannot start imbrex")?;
-        let stdout = child.stdout.take().context("its output is a pipe")?;
-        let mut stdout = BufReader::new(stdout);
-        let mut line = String::new();
-        stdout.read_line(&mut line).context("cannot read what imbrex says")?;
-        let url = line.trim().rsplit_once(" at ").map(|(_, url)| url.to_owned());
-        let mut url = url.with_context(|| format!("imbrex serve said {line:?}"))?;
+        let mut serving = Serving::start(&mut command)?;
         if self.door == Door::Tls {
-            url = format!("{url}?tls-certificates={}", self.dir.display());
+            serving.url = format!("{}?tls-certificates={}", serving.url, self.dir.display());
         }
-        Ok(Serving { child, stdout, url })
+        Ok(serving)
     }
 
     /// What clients are told.
@@ -256,6 +248,22 @@ impl Stand {
 }
 
 impl Serving {
+    /// Starts `imbrex serve` and waits until it says where it is.
+    fn start(command: &mut Command) -> Result<Serving> {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("cannot start imbrex")?;
+        let stdout = child.stdout.take().context("its output is a pipe")?;
+        let mut stdout = BufReader::new(stdout);
+        let mut line = String::new();
+        stdout.read_line(&mut line).context("cannot read what imbrex says")?;
+        let url = line.trim().rsplit_once(" at ").map(|(_, url)| url.to_owned());
+        let url = url.with_context(|| format!("imbrex serve said {line:?}"))?;
+        Ok(Serving { child, stdout, url })
+    }
+
     fn kill(mut self) -> Result<()> {
         self.child.kill().context("cannot kill imbrex")?;
         self.child.wait().map(drop).context("cannot wait for imbrex")

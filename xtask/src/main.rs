@@ -68,7 +68,10 @@ enum Chore {
     /// Tests `imbrex serve` with the network block device clients of the system.
     ///
     /// Installs what is missing where it may; else it fails, naming the packages.
-    Block,
+    Block {
+        #[command(subcommand)]
+        what: Option<BlockChore>,
+    },
     /// Tests `imbrex serve --ublk` in a virtual machine, whose kernel has ublk: fio, ext4, kills.
     ///
     /// Downloads a kernel of the distribution's into target/ublk, once. Installs what is missing where it
@@ -103,6 +106,13 @@ enum Chore {
     },
 }
 
+/// What else is done with the block device.
+#[derive(Subcommand)]
+enum BlockChore {
+    /// Measures it beside nbdkit's memory plugin: 4 KiB at random, the same fio job, in turn.
+    Rates(block::rates::RatesArgs),
+}
+
 /// What else is done with YCSB.
 #[derive(Subcommand)]
 enum YcsbChore {
@@ -135,7 +145,8 @@ fn run() -> Result<()> {
             .run(),
         Chore::Fuzz { target, seconds } => cargo::fuzz(&root, target.as_deref(), seconds),
         Chore::Adapters { only } => adapters::run(&root, false, only),
-        Chore::Block => block::run(&root, false),
+        Chore::Block { what: None } => block::run(&root, false),
+        Chore::Block { what: Some(BlockChore::Rates(args)) } => block::rates::run(&root, &args),
         Chore::Ublk(args) => ublk::run(&root, &args),
         Chore::Filesystems(args) => filesystems::run(&root, &args),
         Chore::Databases(args) => databases::run(&root, &args),
