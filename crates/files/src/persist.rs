@@ -12,7 +12,7 @@ use crate::layer::Inner;
 use crate::names;
 use crate::placement::{FileRequest, Planned};
 use crate::rewrite::{Content, Rewriter, TrackFile, Written};
-use crate::space::{Space, SpaceMap};
+use crate::space::{Levels, Space, SpaceMap};
 use crate::spare_chunks;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Persist};
 use std::any::Any;
@@ -183,11 +183,13 @@ impl Inner {
         ids: &[FileId],
     ) -> Result<(Vec<Placed>, Vec<Above>), FilesError> {
         loop {
-            let largest_level =
-                self.rewriter.as_ref().map(|_| self.committer.lock().namespace.largest_level());
+            let levels = self.rewriter.as_ref().map(|_| {
+                let namespace = &self.committer.lock().namespace;
+                Levels { largest: namespace.largest_level(), fullest: namespace.fullest_level() }
+            });
             let planned = self.space.with(|map| {
-                if let Some(level) = largest_level {
-                    map.set_largest_level(level);
+                if let Some(levels) = levels {
+                    map.set_levels(levels);
                 }
                 let plan = self.placement.plan(map, requests)?;
                 assert!(plan.len() == requests.len(), "a plan answers every request");

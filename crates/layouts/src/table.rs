@@ -212,6 +212,15 @@ const TABLE: &[Entry] = &[
         source: "KVIMR, Seq",
         summary: "one track after the other, bottom and top in turn",
     },
+    Entry {
+        name: "imr-fullest",
+        recording: Interlaced,
+        over: Drive,
+        placement: "track-tiers-fullest",
+        engine: kvimr,
+        source: "Imbrex, after KVIMR-M",
+        summary: "the level with most tables in bottom tracks, and those after it; else as imr-m",
+    },
 ];
 
 /// Names under which drives were formatted before there were layouts.

@@ -208,7 +208,7 @@ impl Bench {
         for op in 0..count {
             let number = match order {
                 LoadOrder::Sequential => op,
-                LoadOrder::Random => prng.below(count),
+                LoadOrder::Random | LoadOrder::Again => prng.below(count),
                 LoadOrder::Once => permutation.at(op),
             };
             let sync = sync_every > 0 && (op + 1) % sync_every == 0;
@@ -452,7 +452,10 @@ impl Bench {
 
 /// The key of a number: in order of the number, or scattered for a load of YCSB's.
 fn key(number: u64, order: LoadOrder) -> [u8; KEY_LEN_BYTES] {
-    let place = if order == LoadOrder::Once { scatter(number) } else { number };
+    let place = match order {
+        LoadOrder::Once | LoadOrder::Again => scatter(number),
+        LoadOrder::Sequential | LoadOrder::Random => number,
+    };
     let mut key = [b'0'; KEY_LEN_BYTES];
     key[..8].copy_from_slice(&place.to_be_bytes());
     key

@@ -226,6 +226,8 @@ pub enum LoadOrder {
     Random,
     /// Every key once, in random order: as YCSB loads.
     Once,
+    /// The keys of a load of [`LoadOrder::Once`], each drawn anew: what is there is overwritten.
+    Again,
 }
 
 /// One phase of a run.
@@ -297,6 +299,7 @@ impl Phase {
     pub fn label(&self) -> String {
         match self {
             Phase::Load { order: LoadOrder::Sequential, .. } => "sequential load".to_owned(),
+            Phase::Load { order: LoadOrder::Again, .. } => "overwriting".to_owned(),
             Phase::Load { .. } => "random load".to_owned(),
             Phase::ReadRandom { .. } => "random reads".to_owned(),
             Phase::ReadSequential { .. } => "sequential reads".to_owned(),

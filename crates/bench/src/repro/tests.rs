@@ -3,7 +3,7 @@
 use super::*;
 
 /// The figures and tables of the five documents.
-const WANTED: [&str; 54] = [
+const WANTED: [&str; 55] = [
     "sealdb-2",
     "sealdb-3",
     "sealdb-table-2",
@@ -51,6 +51,7 @@ const WANTED: [&str; 54] = [
     "kvimr-8",
     "kvimr-9",
     "kvimr-fill",
+    "kvimr-overwrite",
     "driver-5",
     "driver-6",
     "driver-7",

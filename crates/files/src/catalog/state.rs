@@ -228,6 +228,12 @@ impl Namespace {
         self.table_counts.last_key_value().map_or(0, |(level, _)| *level)
     }
 
+    /// The level with most tables, of several the largest; 0 if there is no table.
+    pub(crate) fn fullest_level(&self) -> u8 {
+        let fullest = self.table_counts.iter().max_by_key(|&(level, count)| (*count, *level));
+        fullest.map_or(0, |(level, _)| *level)
+    }
+
     fn count_table(&mut self, level: u8, is_one_more: bool) {
         let count = self.table_counts.entry(level).or_default();
         *count = if is_one_more { *count + 1 } else { *count - 1 };

@@ -235,6 +235,7 @@ const TABLE: &[(&str, Build)] = &[
     (track_order::THREE_PHASE, |o| Box::new(TrackOrder::new(Order::ThreePhase, o))),
     (track_tiers::NAIVE, |o| Box::new(TrackTiers::new(Rewriting::Naive, o))),
     (track_tiers::MERGED, |o| Box::new(TrackTiers::new(Rewriting::Merged, o))),
+    (track_tiers::FULLEST, |o| Box::new(TrackTiers::from_fullest(o))),
 ];
 
 impl PlacementKind {

@@ -236,6 +236,7 @@ fn policies_are_found_by_name() {
         "track-three-phase",
         "track-tiers-naive",
         "track-tiers",
+        "track-tiers-fullest",
     ];
     assert_eq!(names, known);
     for name in names {

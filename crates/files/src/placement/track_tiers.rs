@@ -11,7 +11,13 @@
 //! sequence; among bottom tracks those are skipped whose write would need a rewrite, and where all
 //! would, the nearest is taken.
 //!
-//! Source: KVIMR, section 3.2 (level based bi-tiering, relaxed-sequential allocation).
+//! *Fullest*: from the level with most tables on, larger ones with it, tables count as of the largest level.
+//! That is KVIMR's rule as long as the largest level is the fullest. It differs when a level is begun:
+//! its first tables would send the level before it, nearly all there is, to top tracks, whose room it does
+//! not fit in; what overflows into bottom tracks dies there soon, under live top tracks.
+//!
+//! Source: KVIMR, section 3.2 (level based bi-tiering, relaxed-sequential allocation); the fullest level is
+//! ours (decision 36).
 
 use super::tracks::{self, Draft};
 use super::{FileRequest, Placement, PlacementOptions, Planned, Rewriting, UNITS_NEEDED};
@@ -21,20 +27,45 @@ use imbrex_disk::{BlockRange, Blocks, Geometry};
 
 pub(super) const NAIVE: &str = "track-tiers-naive";
 pub(super) const MERGED: &str = "track-tiers";
+pub(super) const FULLEST: &str = "track-tiers-fullest";
+
+/// From which level on tables go to the bottom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum From {
+    /// The largest that has a table, or gets one.
+    Largest,
+    /// That with most tables.
+    Fullest,
+}
 
 #[derive(Debug)]
 pub(super) struct TrackTiers {
+    from: From,
     rewriting: Rewriting,
     unit_len: Blocks,
 }
 
 impl TrackTiers {
     pub(super) fn new(rewriting: Rewriting, options: &PlacementOptions) -> TrackTiers {
-        TrackTiers { rewriting, unit_len: options.unit_len() }
+        TrackTiers { from: From::Largest, rewriting, unit_len: options.unit_len() }
+    }
+
+    pub(super) fn from_fullest(options: &PlacementOptions) -> TrackTiers {
+        TrackTiers { from: From::Fullest, ..TrackTiers::new(Rewriting::Merged, options) }
+    }
+
+    /// The least level whose tables go to the bottom.
+    fn bottom_level(&self, space: &SpaceMap, files: &[FileRequest]) -> u8 {
+        let levels = space.tracks().levels();
+        let of_tables = files.iter().filter(|file| file.hints.kind == FileKind::Table);
+        match self.from {
+            From::Largest => of_tables.map(|file| file.hints.level).fold(levels.largest, u8::max),
+            From::Fullest => levels.fullest,
+        }
     }
 }
 
-fn next(draft: &Draft<'_>, file: &FileRequest, largest_level: u8) -> Option<u64> {
+fn next(draft: &Draft<'_>, file: &FileRequest, bottom_level: u8) -> Option<u64> {
     let top = || {
         let may = draft.may_take_tops();
         may.then(|| draft.next_of(&draft.map().empty_tops(), draft.last(Tier::Top))).flatten()
@@ -44,7 +75,7 @@ fn next(draft: &Draft<'_>, file: &FileRequest, largest_level: u8) -> Option<u64>
         let quiet = draft.next_in(draft.map().quiet_bottoms(), last);
         quiet.or_else(|| draft.nearest_in(draft.map().empty_bottoms(), last))
     };
-    if file.hints.kind == FileKind::Table && largest_level <= file.hints.level {
+    if file.hints.kind == FileKind::Table && bottom_level <= file.hints.level {
         bottom().or_else(top)
     } else {
         top().or_else(bottom)
@@ -53,9 +84,10 @@ fn next(draft: &Draft<'_>, file: &FileRequest, largest_level: u8) -> Option<u64>
 
 impl Placement for TrackTiers {
     fn name(&self) -> &'static str {
-        match self.rewriting {
-            Rewriting::Naive => NAIVE,
-            Rewriting::Merged => MERGED,
+        match (self.from, self.rewriting) {
+            (From::Fullest, _) => FULLEST,
+            (From::Largest, Rewriting::Naive) => NAIVE,
+            (From::Largest, Rewriting::Merged) => MERGED,
         }
     }
 
@@ -72,10 +104,8 @@ impl Placement for TrackTiers {
     }
 
     fn plan(&self, space: &SpaceMap, files: &[FileRequest]) -> Result<Vec<Planned>, NoSpace> {
-        let of_tables = files.iter().filter(|file| file.hints.kind == FileKind::Table);
-        let levels = of_tables.map(|file| file.hints.level);
-        let largest = levels.chain([space.tracks().largest_level()]).max().unwrap_or_default();
-        tracks::plan(space, files, &|draft, file| next(draft, file, largest))
+        let bottom_level = self.bottom_level(space, files);
+        tracks::plan(space, files, &|draft, file| next(draft, file, bottom_level))
     }
 
     fn plan_log(

@@ -31,7 +31,7 @@ mod zones;
 
 pub(crate) use hold::{Hold, Space};
 pub(crate) use runs::{CLASS_LEN, Fit, FreeRuns};
-pub(crate) use tracks::{Tier, TrackMap};
+pub(crate) use tracks::{Levels, Tier, TrackMap};
 use unzoned::Unzoned;
 pub(crate) use zones::{Lane, ZoneRole, ZoneSpace};
 
@@ -270,10 +270,10 @@ impl SpaceMap {
         }
     }
 
-    /// Says which is the largest level that has a table.
-    pub(crate) fn set_largest_level(&mut self, level: u8) {
+    /// Says which levels of tables there are.
+    pub(crate) fn set_levels(&mut self, levels: Levels) {
         if let Some(tracks) = self.unzoned.as_mut().and_then(|unzoned| unzoned.tracks.as_mut()) {
-            tracks.set_largest_level(level);
+            tracks.set_levels(levels);
         }
     }
 

@@ -38,6 +38,15 @@ impl Tier {
     }
 }
 
+/// What is known of the levels of all tables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Levels {
+    /// The largest that has a table.
+    pub(crate) largest: u8,
+    /// That with most tables.
+    pub(crate) fullest: u8,
+}
+
 /// The tracks that files may use.
 #[derive(Clone, Debug)]
 pub struct TrackMap {
@@ -59,7 +68,7 @@ pub struct TrackMap {
     last: [u64; 2],
     last_of_all: u64,
     youngest: u64,
-    largest_level: u8,
+    levels: Levels,
 }
 
 impl TrackMap {
@@ -81,7 +90,7 @@ impl TrackMap {
             last: [first; 2],
             last_of_all: first,
             youngest: 0,
-            largest_level: 0,
+            levels: Levels::default(),
         })
     }
 
@@ -136,13 +145,13 @@ impl TrackMap {
         self.blocked_free
     }
 
-    /// The largest level of a table that there is.
-    pub fn largest_level(&self) -> u8 {
-        self.largest_level
+    /// The levels of the tables that there are.
+    pub fn levels(&self) -> Levels {
+        self.levels
     }
 
-    pub(crate) fn set_largest_level(&mut self, level: u8) {
-        self.largest_level = level;
+    pub(crate) fn set_levels(&mut self, levels: Levels) {
+        self.levels = levels;
     }
 
     /// Notes where a table went that was begun as the `born`th file.

@@ -5,7 +5,7 @@ use super::stage::{Stage, Zones, conventional, interlaced, member, put, shingled
 use crate::catalog::{Edit, FileId, FileRecord};
 use crate::commit::Graves;
 use crate::extent::Extent;
-use crate::{Commit, FileKind, Files, FilesError};
+use crate::{Commit, FileKind, Files, FilesError, PlacementKind};
 use imbrex_disk::{BlockRange, Blocks, Lba};
 
 fn refusal(stage: &Stage, placement: &str) -> String {
@@ -28,7 +28,7 @@ fn each_placement_names_the_drive_that_it_needs() {
     let tracks = shingled(16_384, 64, 2, 0);
     let zones = zoned(Zones { count: 40, len: 64, conventional: 1, active_limit: None }, 0);
     let pairs = interlaced(16_384, 64, 50, 0);
-    for placement in ["track-sequential", "track-three-phase", "track-tiers-naive", "track-tiers"] {
+    for placement in PlacementKind::names().filter(|name| name.starts_with("track-")) {
         check(&pairs, placement, "suits");
         check(&anywhere, placement, "the drive is conventional, and its tracks are not interlaced");
         check(&tracks, placement, "use dynamic-bands");

@@ -67,6 +67,7 @@ pub(super) const ALL: &[Figure] = &[
     kvimr::table_len::FIGURE_8,
     kvimr::databases::FIGURE_9,
     kvimr::fill::FILL,
+    kvimr::overwrite::OVERWRITE,
     driver::latency::FIGURE_5,
     driver::latency::FIGURE_6,
     driver::tables::FIGURE_7,

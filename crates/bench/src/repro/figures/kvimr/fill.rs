@@ -8,7 +8,7 @@
 //! where a table is a thousandth, some of the paper's proportion.
 
 use super::{
-    DRIVE_BYTES, LoadOrder, NAMES, Phase, STORES, Setting, TABLE_LEN_BYTES, TABLE_LEN_BYTES_MIN,
+    CMR, DRIVE_BYTES, FULLEST, LoadOrder, Phase, Setting, TABLE_LEN_BYTES, TABLE_LEN_BYTES_MIN,
     VALUE_LEN_BYTES, base_level_len_bytes, conditions_with, percent_below, rate_between, sized,
     spec_of, table_len_bytes_in,
 };
@@ -18,8 +18,9 @@ use crate::repro::{
     Axis, Better, Chart, Claim, Figure, Page, PhaseResult, RunResult, Runs, Series, Table,
 };
 
-/// 3Phase, KVIMR-M, CMR.
-const RIVALS: [usize; 3] = [1, 3, 4];
+/// The paper's, and the one that places by the fullest level.
+const RIVALS: [(&str, &str); 4] =
+    [("3Phase", "imr-3phase"), ("KVIMR-M", "imr-m"), ("CMR", CMR), ("fullest", FULLEST)];
 
 /// Pairs loaded, as shares of the drive; the last is what goes on it.
 fn fills(size: &Size) -> [f64; 6] {
@@ -38,7 +39,12 @@ fn load_bytes(size: &Size) -> u64 {
 
 fn run(size: &Size, layout: &'static str) -> RunSpec {
     let load = Phase::load(LoadOrder::Once, load_bytes(size), VALUE_LEN_BYTES);
-    let spec = spec_of(size, layout, Setting::Paper, TABLE_LEN_BYTES, vec![load]);
+    short_tables(size, layout, vec![load])
+}
+
+/// `phases` with tables of 8 MB, at every scale.
+pub(super) fn short_tables(size: &Size, layout: &'static str, phases: Vec<Phase>) -> RunSpec {
+    let spec = spec_of(size, layout, Setting::Paper, TABLE_LEN_BYTES, phases);
     let mut tune = spec.tune;
     tune.memtable_len_bytes = Some(table_len_bytes_in(TABLE_LEN_BYTES_MIN));
     tune.table_len_bytes = tune.memtable_len_bytes;
@@ -72,23 +78,24 @@ pub(in super::super) const FILL: Figure = Figure {
     name: "kvimr-fill",
     title: "loading until hardly anything is free",
     paper: "KVIMR, sections 4.2.1 and 4.2.2, at fills that the paper does not reach",
-    runs: Runs::Stores(|size| RIVALS.map(|at| run(size, STORES[at])).to_vec()),
+    runs: Runs::Stores(|size| RIVALS.map(|(_, store)| run(size, store)).to_vec()),
     page: |size, results| {
         let mut page = Page::default();
         let fills = fills(size);
-        let found = RIVALS.map(|at| {
-            let load = need(&mut page, results, &run(size, STORES[at])).and_then(RunResult::load);
+        let found = RIVALS.map(|(_, store)| {
+            let load = need(&mut page, results, &run(size, store)).and_then(RunResult::load);
             fills.map(|fill| load.map_or(At::default(), |load| At::of(load, fill, fills[5])))
         });
         page.claims = claims(&fills, &found);
-        let header = ["fill", "valid %", "3Phase", "KVIMR-M", "CMR", "M over 3Phase"];
+        let [phases, merged, cmr, fullest] = RIVALS.map(|(name, _)| name);
+        let header = ["fill", "valid %", phases, merged, cmr, fullest, "M over 3Phase"];
         let mut overall = Table::new("puts/s from the start", &header);
         let mut lately = Table::new("puts/s of the last tenth of the drive", &header);
         for (row, fill) in fills.iter().enumerate() {
-            let [phases, merged, cmr] = [0, 1, 2].map(|at: usize| found[at][row]);
+            let [phases, merged, cmr, fullest] = found.map(|of| of[row]);
             let name = || format!("{:.0} %", fill * 100.0);
             let add = |table: &mut Table, of: fn(&At) -> f64| {
-                let values = [of(&phases), of(&merged), of(&cmr)];
+                let values = [of(&phases), of(&merged), of(&cmr), of(&fullest)];
                 let times = over(values[1], values[0]);
                 table.row(name(), &[&[merged.valid], &values[..], &[times]].concat());
             };
@@ -96,9 +103,9 @@ pub(in super::super) const FILL: Figure = Figure {
             add(&mut lately, |at| at.lately);
         }
         page.tables.extend([overall, lately]);
-        let series = RIVALS.iter().zip(&found).map(|(at, of)| {
+        let series = RIVALS.iter().zip(&found).map(|((name, _), of)| {
             let points = fills.iter().zip(of).map(|(fill, at)| (fill * 100.0, at.lately));
-            Series::new(NAMES[*at], points.collect())
+            Series::new(*name, points.collect())
         });
         let title = "puts/s of the last tenth of the drive";
         let x = Axis::linear("% of the drive loaded");
@@ -113,8 +120,8 @@ pub(in super::super) const FILL: Figure = Figure {
     },
 };
 
-fn claims(fills: &[f64; 6], found: &[[At; 6]; 3]) -> Vec<Claim> {
-    let [phases, merged, cmr] = found;
+fn claims(fills: &[f64; 6], found: &[[At; 6]; 4]) -> Vec<Claim> {
+    let [phases, merged, cmr, _] = found;
     let row = |fill: f64| fills.iter().position(|&f| f == fill).unwrap_or_default();
     let (paper, high, most) = (row(0.75), row(0.85), fills.len() - 1);
     let lately = |at: usize| over(merged[at].lately, phases[at].lately);
@@ -133,15 +140,4 @@ fn claims(fills: &[f64; 6], found: &[[At; 6]; 3]) -> Vec<Claim> {
         Claim::new("to 85 %, KVIMR-M below CMR", Better::Smaller, 5.5, below(high), "%"),
         Claim::new("as much as fits, KVIMR-M below CMR", Better::Smaller, 5.5, below(most), "%"),
     ]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::CMR;
-    use super::*;
-
-    #[test]
-    fn the_stores_are_those_named() {
-        assert_eq!(RIVALS.map(|at| STORES[at]), ["imr-3phase", "imr-m", CMR]);
-    }
 }

@@ -22,6 +22,7 @@ pub(super) mod fill;
 pub(super) mod load;
 pub(super) mod mixes;
 pub(super) mod motivation;
+pub(super) mod overwrite;
 pub(super) mod table_len;
 
 use super::{GB, MIB, need, over, seconds};
@@ -33,6 +34,8 @@ use imbrex_layouts::table_len_bytes_in;
 /// The paper's schemes, slowest first, and the drive on which nothing overlaps.
 const STORES: [&str; 5] = ["imr-seq", "imr-3phase", "imr-n", "imr-m", CMR];
 const CMR: &str = "kvimr-cmr";
+/// Not of the paper: KVIMR-M with tiers by the fullest level.
+const FULLEST: &str = "imr-fullest";
 const NAMES: [&str; 5] = ["Seq", "3Phase", "KVIMR-N", "KVIMR-M", "CMR"];
 
 const DRIVE_BYTES: u64 = 100 * GB;
