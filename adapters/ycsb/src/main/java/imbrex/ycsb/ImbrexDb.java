@@ -145,7 +145,7 @@ public final class ImbrexDb extends DB {
   @Override
   public Status insert(String table, String key, Map<String, ByteIterator> values) {
     return done("insert", key, () -> {
-      put(store.keyspace(table, mayCreate), key, record(values));
+      put(store.keyspace(table, mayCreate), key, RecordFormat.encode(record(values)));
       return Status.OK;
     });
   }
@@ -156,7 +156,7 @@ public final class ImbrexDb extends DB {
       long keyspace = store.keyspace(table, mayCreate);
       SortedMap<String, byte[]> changed = record(values);
       if (changed.size() >= fieldCount) {
-        put(keyspace, key, changed);
+        put(keyspace, key, RecordFormat.encode(changed));
         return Status.OK;
       }
       synchronized (store.stripe(key)) {
@@ -164,9 +164,13 @@ public final class ImbrexDb extends DB {
         if (value == null) {
           return Status.NOT_FOUND;
         }
-        SortedMap<String, byte[]> merged = RecordFormat.decode(value);
-        merged.putAll(changed);
-        put(keyspace, key, merged);
+        // Fields keep their length in most workloads: taking the record apart would be most of the work.
+        if (!RecordFormat.overwrite(value, changed)) {
+          SortedMap<String, byte[]> merged = RecordFormat.decode(value);
+          merged.putAll(changed);
+          value = RecordFormat.encode(merged);
+        }
+        put(keyspace, key, value);
       }
       return Status.OK;
     });
@@ -231,10 +235,8 @@ public final class ImbrexDb extends DB {
     return bytes.length;
   }
 
-  private void put(long keyspace, String key, SortedMap<String, byte[]> record)
-      throws StoreException {
+  private void put(long keyspace, String key, byte[] value) throws StoreException {
     long keyLen = setKey(key);
-    byte[] value = RecordFormat.encode(record);
     valueBuffer.set(value);
     StoreLibrary.check(StoreLibrary.imbrex_put(
         keyspace, keyBuffer.address(), keyLen, valueBuffer.address(), value.length, sync));

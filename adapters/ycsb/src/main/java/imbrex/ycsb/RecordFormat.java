@@ -5,6 +5,7 @@ import java.nio.ByteOrder;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
+import java.util.Map;
 import java.util.SortedMap;
 import java.util.TreeMap;
 
@@ -106,6 +107,22 @@ final class RecordFormat {
     SortedMap<String, byte[]> record = newRecord();
     decode(value, (name, at, len) -> record.put(name, Arrays.copyOfRange(value, at, at + len)));
     return record;
+  }
+
+  /**
+   * Puts new contents over those of {@code value}, which is checked, where they are as long; false if
+   * a field is new or has another length, and then the others are in place all the same.
+   */
+  static boolean overwrite(byte[] value, Map<String, byte[]> changed) throws RecordException {
+    int[] placed = {0};
+    decode(value, (name, at, len) -> {
+      byte[] content = changed.get(name);
+      if (content != null && content.length == len) {
+        System.arraycopy(content, 0, value, at, len);
+        placed[0] += 1;
+      }
+    });
+    return placed[0] == changed.size();
   }
 
   private static void need(ByteBuffer bytes, int len, String what) throws RecordException {

@@ -2,7 +2,9 @@ package imbrex.ycsb;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import imbrex.ycsb.RecordFormat.RecordException;
 import java.io.ByteArrayOutputStream;
@@ -81,6 +83,28 @@ final class RecordFormatTest {
     byte[] bytes = valid.clone();
     bytes[at] = (byte) value;
     return bytes;
+  }
+
+  @Test
+  void contentsOfTheSameLengthAreOverwrittenInPlace() throws Exception {
+    SortedMap<String, byte[]> changed = RecordFormat.newRecord();
+    changed.put("field0", bytes("null"));
+    changed.put("field10", bytes("two"));
+    SortedMap<String, byte[]> expected = sample();
+    expected.putAll(changed);
+    byte[] value = RecordFormat.encode(sample());
+    assertTrue(RecordFormat.overwrite(value, changed));
+    assertArrayEquals(RecordFormat.encode(expected), value);
+    for (String longerOrNew : List.of("field1", "field2")) {
+      SortedMap<String, byte[]> more = RecordFormat.newRecord();
+      more.put("field10", bytes("TEN"));
+      more.put(longerOrNew, bytes("x"));
+      byte[] before = RecordFormat.encode(sample());
+      assertFalse(RecordFormat.overwrite(before, more), longerOrNew);
+      assertArrayEquals(bytes("TEN"), RecordFormat.decode(before).get("field10"));
+    }
+    byte[] damaged = Arrays.copyOf(value, value.length + 1);
+    assertThrows(RecordException.class, () -> RecordFormat.overwrite(damaged, changed));
   }
 
   @Test

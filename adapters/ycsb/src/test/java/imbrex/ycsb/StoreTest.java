@@ -84,6 +84,10 @@ final class StoreTest {
     assertEquals(Status.OK, db.insert("fruit", "apple", fields("a", "1", "b", "2", "c", "3")));
     assertEquals(Status.OK, db.update("fruit", "apple", fields("b", "two")));
     assertEquals(Map.of("a", "1", "b", "two", "c", "3"), read(db, "fruit", "apple"));
+    assertEquals(Status.OK, db.update("fruit", "apple", fields("b", "TWO", "c", "4")));
+    assertEquals(Map.of("a", "1", "b", "TWO", "c", "4"), read(db, "fruit", "apple"));
+    assertEquals(Status.OK, db.update("fruit", "apple", fields("b", "two", "d", "5")));
+    assertEquals(Map.of("a", "1", "b", "two", "c", "4", "d", "5"), read(db, "fruit", "apple"));
     assertEquals(Status.OK, db.read("fruit", "apple", Set.of("b", "z"), result));
     assertEquals(Map.of("b", "two"), texts(result));
     assertEquals(Status.OK, db.update("fruit", "apple", fields("x", "7", "y", "8", "z", "9")));
