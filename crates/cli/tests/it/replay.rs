@@ -47,7 +47,7 @@ fn what_cannot_be_replayed_says_why() {
     std::fs::write(bad, "hello\n").unwrap();
     imbrex(&["replay", bad]).fails(3, &["no known format begins with", "--trace-format"]);
     imbrex(&["replay", good, "--fill", "99"]).fails(2, &["--fill is 99"]);
-    imbrex(&["replay", good, "--zone-len", "1KiB"]).fails(2, &["zones of 1024 bytes"]);
+    imbrex(&["replay", good, "--zone-len", "1KiB"]).fails(2, &["--zone-len is 1024 bytes"]);
     imbrex(&["replay", good, "--drive-size", "1GiB"]).fails(2, &["larger --drive-size"]);
     imbrex(&["repro", "driver-5", "--trace", &format!("LUN0={bad}")])
         .fails(3, &["no known format"]);
