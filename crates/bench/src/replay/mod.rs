@@ -192,7 +192,8 @@ pub fn replay(
     watch: &mut dyn FnMut(u64, Option<u64>) -> bool,
 ) -> Result<ReplayReport, BenchError> {
     if options.zone_len_bytes < 1 << 20 || options.zone_len_bytes > 1 << 34 {
-        let message = format!("--zone-len is {} bytes; from 1 MiB to 16 GiB", options.zone_len_bytes);
+        let message =
+            format!("--zone-len is {} bytes; from 1 MiB to 16 GiB", options.zone_len_bytes);
         return Err(BenchError::Options(message));
     }
     if !(20..=95).contains(&options.fill_percent) {
