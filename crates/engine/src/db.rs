@@ -327,7 +327,7 @@ impl Shared {
             _ => Ok(()),
         };
         store.runtime.scheduler.notify();
-        let mut ready = || store.job_count.load(Ordering::Acquire) == 0;
+        let mut ready = || store.jobs.is_zero();
         // A scheduler that was stopped has dropped its jobs: nothing is left to wait for.
         let _ = store.runtime.scheduler.wait_until(&mut ready);
         synced

@@ -6,6 +6,7 @@
 use crate::EngineError;
 use crate::compaction::output::{OutputSpec, Source};
 use crate::compaction::task::{MergeSpec, MergeTask};
+use crate::job_count::CountedJob;
 use crate::keyspace::{KeyspaceState, MemSlot};
 use crate::memtable::MemtableIter;
 use crate::range_del::FragmentedTombstones;
@@ -181,12 +182,15 @@ impl Store {
 pub(crate) struct FlushJob {
     store: Arc<Store>,
     current: Option<Flush>,
+    /// The last to be dropped.
+    #[expect(dead_code, reason = "its end is what counts")]
+    counted: CountedJob,
 }
 
 impl FlushJob {
     pub(crate) fn new(store: Arc<Store>) -> FlushJob {
-        store.job_count.fetch_add(1, Ordering::AcqRel);
-        FlushJob { store, current: None }
+        let counted = store.jobs.enter();
+        FlushJob { store, current: None, counted }
     }
 
     fn let_go(&mut self) {
@@ -228,6 +232,5 @@ impl Job for FlushJob {
 impl Drop for FlushJob {
     fn drop(&mut self) {
         self.let_go();
-        self.store.job_count.fetch_sub(1, Ordering::AcqRel);
     }
 }

@@ -85,6 +85,7 @@ mod error;
 mod flush;
 mod handle;
 mod iter;
+mod job_count;
 mod key;
 mod keyspace;
 mod memtable;

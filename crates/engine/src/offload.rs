@@ -24,6 +24,7 @@
 //! Source: the thesis' chapter 5.2, 5.3 and 5.4.2 (the delay). Not here: which drive a file lies on, and how room on
 //! flash is promised (`imbrex_files::TieredFiles`).
 
+use crate::job_count::CountedJob;
 use crate::store::Store;
 use imbrex_clockwork::{Budget, Job, Step};
 use imbrex_files::Tier;
@@ -93,12 +94,15 @@ impl Store {
 #[derive(Debug)]
 pub(crate) struct EagerJob {
     store: Arc<Store>,
+    /// The last to be dropped.
+    #[expect(dead_code, reason = "its end is what counts")]
+    counted: CountedJob,
 }
 
 impl EagerJob {
     pub(crate) fn new(store: Arc<Store>) -> EagerJob {
-        store.job_count.fetch_add(1, Ordering::AcqRel);
-        EagerJob { store }
+        let counted = store.jobs.enter();
+        EagerJob { store, counted }
     }
 }
 
@@ -121,11 +125,5 @@ impl Job for EagerJob {
             store.runtime.scheduler.notify();
         }
         Step::WaitFor { ns: (after_ns / LOOKS_PER_PERIOD).max(LOOK_AFTER_NS_MIN) }
-    }
-}
-
-impl Drop for EagerJob {
-    fn drop(&mut self) {
-        self.store.job_count.fetch_sub(1, Ordering::AcqRel);
     }
 }

@@ -25,6 +25,7 @@ use crate::EngineError;
 use crate::batch::KeyspaceId;
 use crate::cache::BlockCache;
 use crate::compaction::Plans;
+use crate::job_count::JobCount;
 use crate::key::Seq;
 use crate::keyspace::{KeyspaceState, MemSlot};
 use crate::metrics::Tally;
@@ -95,7 +96,7 @@ pub(crate) struct Store {
     /// Writes wait for a compaction that the drive has no room for.
     pub(crate) is_blocked: AtomicBool,
     /// How many background jobs there are; a close waits for them.
-    pub(crate) job_count: AtomicUsize,
+    pub(crate) jobs: JobCount,
     pub(crate) is_closing: AtomicBool,
     pub(crate) compacting: Compacting,
 }
@@ -193,7 +194,7 @@ impl Store {
             full_at: Mutex::default(),
             room_max_bytes: AtomicU64::new(u64::MAX),
             is_blocked: AtomicBool::new(false),
-            job_count: AtomicUsize::new(0),
+            jobs: JobCount::default(),
             is_closing: AtomicBool::new(false),
             compacting: Compacting::default(),
             files,

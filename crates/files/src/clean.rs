@@ -27,6 +27,7 @@ use crate::room::CommitKind;
 use crate::space::{Hold, NoSpace, Space};
 use imbrex_clockwork::{Budget, Job, Step};
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError};
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
@@ -261,12 +262,14 @@ impl Moving {
 #[derive(Debug)]
 pub(crate) struct CleanJob {
     inner: Weak<Inner>,
+    has_ended: Arc<Mutex<bool>>,
     current: Option<Cleaning>,
 }
 
 impl CleanJob {
     pub(crate) fn new(inner: &Arc<Inner>) -> CleanJob {
-        CleanJob { inner: Arc::downgrade(inner), current: None }
+        let has_ended = Arc::clone(&inner.cleaning_has_ended);
+        CleanJob { inner: Arc::downgrade(inner), has_ended, current: None }
     }
 }
 
@@ -276,7 +279,9 @@ impl Job for CleanJob {
     }
 
     fn step(&mut self, budget: Budget) -> Step {
-        let Some(inner) = self.inner.upgrade() else { return Step::Done };
+        // Held for longer than `inner`: who waits for it may open the disk again.
+        let has_ended = self.has_ended.lock();
+        let Some(inner) = self.inner.upgrade().filter(|_| !*has_ended) else { return Step::Done };
         if inner.committer.lock().check().is_err() {
             return Step::Done;
         }

@@ -50,6 +50,8 @@ pub(crate) struct Inner {
     pub(crate) counts: Counts,
     /// Held by a writer that cleans because it has no room.
     pub(crate) cleaning: Mutex<()>,
+    /// Held by the background job while it holds this, a step long.
+    pub(crate) cleaning_has_ended: Arc<Mutex<bool>>,
     /// Held while dead space is made writable: until then nobody can use it, and who looked at the
     /// map meanwhile would find no room.
     reclaiming: Mutex<()>,
@@ -127,6 +129,7 @@ impl FileLayer {
             committer,
             counts: Counts::default(),
             cleaning: Mutex::new(()),
+            cleaning_has_ended: Arc::default(),
             reclaiming: Mutex::new(()),
             layout_name,
             format_id,
@@ -159,6 +162,12 @@ impl FileLayer {
     /// It waits while there is nothing to clean, and ends when the layer is dropped or poisoned.
     pub fn clean_job(&self) -> Box<dyn Job> {
         Box::new(CleanJob::new(&self.inner))
+    }
+
+    /// Ends the job of [`FileLayer::clean_job`]; waits for the step that it is in. After that no job keeps the disk
+    /// open, and it can be opened again as soon as the last of its files is dropped.
+    pub fn end_cleaning(&self) {
+        *self.inner.cleaning_has_ended.lock() = true;
     }
 }
 

@@ -256,13 +256,15 @@ impl Stack {
         self.disk.counters()
     }
 
-    /// Closes the store.
+    /// Closes the store. After that the drives can be opened again at once.
     ///
     /// # Errors
     /// [`LayoutError::Engine`].
     pub fn close(self) -> Result<(), LayoutError> {
         let failed = |source| LayoutError::Engine { what: "closing the store", source };
-        self.db.close().map_err(failed)
+        let closed = self.db.close().map_err(failed);
+        self.files.end_cleaning();
+        closed
     }
 }
 

@@ -203,3 +203,20 @@ fn write_offloading_has_the_bands_of_the_thesis() {
     assert_eq!(keyspace.l0_stop_run_count, u32::MAX);
     assert_eq!(layout.usual_zone_len_bytes(), Some(64 << 20));
 }
+
+#[test]
+fn a_drive_can_be_opened_again_as_soon_as_its_store_is_closed() {
+    let dir = tempfile::tempdir().unwrap();
+    // One background thread, which lives on: nothing but the close waits for its jobs.
+    let runtime = Runtime::threads(1);
+    let layout = Layout::by_name("leveled-first-fit").unwrap();
+    let geometry = *small_drive(Recording::Conventional).geometry();
+    for round in 0..50 {
+        let path = dir.path().join(format!("{round}"));
+        let disk = Arc::new(SimDisk::builder(geometry).create_image(&path, "", 1).unwrap());
+        let stack = layout.format_with(disk, &runtime, &layout.recipe(&geometry), round).unwrap();
+        stack.close().unwrap();
+        let opened = SimDisk::open_image(&path, Default::default());
+        assert!(opened.is_ok(), "round {round}: {}", opened.unwrap_err());
+    }
+}

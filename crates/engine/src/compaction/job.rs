@@ -13,6 +13,7 @@ use super::{KeyspacePlans, ManualPlan, ManualRange, Plan, Situation, TableFacts,
 use super::{Output, policy};
 use crate::EngineError;
 use crate::cache::BlockCache;
+use crate::job_count::CountedJob;
 use crate::keyspace::KeyspaceState;
 use crate::merge::MergingIter;
 use crate::metrics::CompactionLine;
@@ -525,12 +526,15 @@ impl KeyspacePlans {
 pub(crate) struct CompactionJob {
     store: Arc<Store>,
     current: Option<Running>,
+    /// The last to be dropped.
+    #[expect(dead_code, reason = "its end is what counts")]
+    counted: CountedJob,
 }
 
 impl CompactionJob {
     pub(crate) fn new(store: Arc<Store>) -> CompactionJob {
-        store.job_count.fetch_add(1, Ordering::AcqRel);
-        CompactionJob { store, current: None }
+        let counted = store.jobs.enter();
+        CompactionJob { store, current: None, counted }
     }
 
     fn let_go(&mut self) {
@@ -598,7 +602,6 @@ impl Job for CompactionJob {
 impl Drop for CompactionJob {
     fn drop(&mut self) {
         self.let_go();
-        self.store.job_count.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
