@@ -12,6 +12,7 @@ mod filesystems;
 mod packages;
 mod program;
 mod random;
+mod spread;
 mod stress;
 mod tidy;
 mod ublk;

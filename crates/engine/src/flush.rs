@@ -6,7 +6,7 @@
 use crate::EngineError;
 use crate::compaction::output::{OutputSpec, Source};
 use crate::compaction::task::{MergeSpec, MergeTask};
-use crate::job_count::CountedJob;
+use crate::job_count::Counted;
 use crate::keyspace::{KeyspaceState, MemSlot};
 use crate::memtable::MemtableIter;
 use crate::range_del::FragmentedTombstones;
@@ -180,17 +180,13 @@ impl Store {
 /// Flushes memtables until the store closes.
 #[derive(Debug)]
 pub(crate) struct FlushJob {
-    store: Arc<Store>,
+    store: Counted<Arc<Store>>,
     current: Option<Flush>,
-    /// The last to be dropped.
-    #[expect(dead_code, reason = "its end is what counts")]
-    counted: CountedJob,
 }
 
 impl FlushJob {
     pub(crate) fn new(store: Arc<Store>) -> FlushJob {
-        let counted = store.jobs.enter();
-        FlushJob { store, current: None, counted }
+        FlushJob { store: store.jobs.count(Arc::clone(&store)), current: None }
     }
 
     fn let_go(&mut self) {

@@ -24,7 +24,7 @@
 //! Source: the thesis' chapter 5.2, 5.3 and 5.4.2 (the delay). Not here: which drive a file lies on, and how room on
 //! flash is promised (`imbrex_files::TieredFiles`).
 
-use crate::job_count::CountedJob;
+use crate::job_count::Counted;
 use crate::store::Store;
 use imbrex_clockwork::{Budget, Job, Step};
 use imbrex_files::Tier;
@@ -93,16 +93,12 @@ impl Store {
 /// Looks from time to time whether nobody has compacted for a while, until the store closes.
 #[derive(Debug)]
 pub(crate) struct EagerJob {
-    store: Arc<Store>,
-    /// The last to be dropped.
-    #[expect(dead_code, reason = "its end is what counts")]
-    counted: CountedJob,
+    store: Counted<Arc<Store>>,
 }
 
 impl EagerJob {
     pub(crate) fn new(store: Arc<Store>) -> EagerJob {
-        let counted = store.jobs.enter();
-        EagerJob { store, counted }
+        EagerJob { store: store.jobs.count(Arc::clone(&store)) }
     }
 }
 

@@ -50,7 +50,7 @@ pub(crate) struct Inner {
     pub(crate) counts: Counts,
     /// Held by a writer that cleans because it has no room.
     pub(crate) cleaning: Mutex<()>,
-    /// Held by the background job while it holds this, a step long.
+    /// Whether background cleaning has ended. Its job locks this for a step; it outlives what the step holds.
     pub(crate) cleaning_has_ended: Arc<Mutex<bool>>,
     /// Held while dead space is made writable: until then nobody can use it, and who looked at the
     /// map meanwhile would find no room.

@@ -6,6 +6,7 @@
 use super::{Serving, packages};
 use crate::cargo::Cargo;
 use crate::program::said;
+use crate::spread::Spread;
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -51,7 +52,9 @@ pub(crate) fn run(root: &Path, args: &RatesArgs) -> Result<()> {
         for _ in 0..args.rounds {
             turns.push((stand.imbrex(load, depth)?, stand.nbdkit(load, depth)?));
         }
-        let of = |value: fn(&(Turn, Turn)) -> f64| Spread::of(turns.iter().map(value).collect());
+        let of = |value: fn(&(Turn, Turn)) -> f64| {
+            Spread::of(&turns.iter().map(value).collect::<Vec<f64>>())
+        };
         let ratio = of(|(ours, theirs)| ours.ops_per_second / theirs.ops_per_second);
         println!(
             "| {load} | {depth} | {:.0} | {:.0} | {ratio:.2} | {:.1} | {:.1} |",
@@ -152,24 +155,6 @@ fn ticks_in(stat: &str) -> Result<u64> {
     Ok(user.with_context(wrong)? + system.with_context(wrong)?)
 }
 
-/// A median with the least and the most.
-struct Spread(Vec<f64>);
-
-impl Spread {
-    fn of(mut values: Vec<f64>) -> Spread {
-        values.sort_by(f64::total_cmp);
-        Spread(values)
-    }
-}
-
-impl std::fmt::Display for Spread {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let [least, median, most] = [0, self.0.len() / 2, self.0.len() - 1].map(|at| self.0[at]);
-        let places = f.precision().unwrap_or(1);
-        write!(f, "{median:.places$} ({least:.places$} to {most:.places$})")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -184,6 +169,5 @@ mod tests {
         let report = format!("fio: a note\n3;{}\n", fields.join(";"));
         assert!((rate_of(&report).unwrap() - 3.5).abs() < 1e-9);
         assert!(rate_of("3;fio;rates").is_err() && rate_of("nothing").is_err());
-        assert_eq!(format!("{:.0}", Spread::of(vec![3.0, 1.0, 2.0])), "2 (1 to 3)");
     }
 }

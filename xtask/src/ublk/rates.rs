@@ -1,10 +1,11 @@
 //! What the guest measured, as a table: the two doors side by side.
 
-use anyhow::{Context, Result};
+use crate::spread::Spread;
+use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
 
 /// Operations a second, by load and requests at a time, of each door.
-type Rates<'a> = BTreeMap<(&'a str, &'a str), [Vec<u64>; 2]>;
+type Rates<'a> = BTreeMap<(&'a str, &'a str), [Vec<f64>; 2]>;
 
 /// The doors, in the order of [`Rates`].
 const DOORS: [&str; 2] = ["ublk", "nbd"];
@@ -15,12 +16,11 @@ pub(super) fn print<'a>(lines: impl Iterator<Item = &'a str>) -> Result<()> {
     println!("| load | requests at a time | ublk, a second | NBD, a second | ublk / NBD |");
     println!("|---|---|---|---|---|");
     for ((load, depth), doors) in rates {
-        let [ublk, nbd] = doors.map(spread);
-        let (ublk, nbd) = (ublk.context("no rate of ublk")?, nbd.context("no rate of NBD")?);
-        let ratio = ublk.1 as f64 / nbd.1.max(1) as f64;
-        let shown =
-            |(least, median, most): (u64, u64, u64)| format!("{median} ({least} to {most})");
-        println!("| {load} | {depth} | {} | {} | {ratio:.1} |", shown(ublk), shown(nbd));
+        let missing = doors.iter().position(Vec::is_empty).map(|door| DOORS[door]);
+        ensure!(missing.is_none(), "no rate of {}", missing.unwrap_or_default());
+        let [ublk, nbd] = doors.map(|rates| Spread::of(&rates));
+        let ratio = ublk.median / nbd.median.max(1.0);
+        println!("| {load} | {depth} | {ublk:.0} | {nbd:.0} | {ratio:.1} |");
     }
     Ok(())
 }
@@ -34,16 +34,10 @@ fn collect<'a>(lines: impl Iterator<Item = &'a str>) -> Result<Rates<'a>> {
             anyhow::bail!(wrong());
         };
         let door = DOORS.iter().position(|name| *name == door).with_context(wrong)?;
-        let count = |word: &str| word.parse::<u64>().with_context(wrong);
+        let count = |word: &str| word.parse::<u32>().map(f64::from).with_context(wrong);
         rates.entry((load, depth)).or_default()[door].push(count(reads)? + count(writes)?);
     }
     Ok(rates)
-}
-
-/// Least, median, most.
-fn spread(mut rates: Vec<u64>) -> Option<(u64, u64, u64)> {
-    rates.sort_unstable();
-    Some((*rates.first()?, rates[rates.len() / 2], *rates.last()?))
 }
 
 #[cfg(test)]
@@ -55,9 +49,8 @@ mod tests {
         let told = "guest: rate ublk randread 16 2890 0\nguest: rate nbd randread 16 1197 0\n\
                     guest: 85.89 round 2\nguest: rate ublk randread 16 3487 0";
         let rates = collect(told.lines()).unwrap();
-        let expected = [vec![2890, 3487], vec![1197]];
+        let expected = [vec![2890.0, 3487.0], vec![1197.0]];
         assert_eq!(rates, BTreeMap::from([(("randread", "16"), expected)]));
-        assert_eq!(spread(vec![3, 1, 2]), Some((1, 2, 3)));
         assert!(collect(["guest: rate ublk randread 16 x 0"].into_iter()).is_err());
     }
 }

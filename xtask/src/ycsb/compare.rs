@@ -21,6 +21,7 @@ use super::Server;
 use super::original::Original;
 use crate::packages;
 use crate::program::said;
+use crate::spread::Spread;
 use anyhow::{Context, Result, ensure};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
@@ -406,15 +407,8 @@ fn of_seconds(told: &str, of: impl Fn(&str) -> Option<f64>) -> Vec<f64> {
     values.into_iter().filter(|(second, _)| *second >= 3).map(|(_, value)| value).collect()
 }
 
-/// The middle of the values; 0 for none.
 fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    match sorted.len() {
-        0 => 0.0,
-        len if len % 2 == 1 => sorted[len / 2],
-        len => f64::midpoint(sorted[len / 2 - 1], sorted[len / 2]),
-    }
+    Spread::of(values).median
 }
 
 /// How far a value of one runner lies from its median, as a part of it, at most.
@@ -430,16 +424,13 @@ fn compared(rust: &[f64], java: &[f64]) -> String {
         return "- | - | a run had no such second | - | -".to_owned();
     }
     let ratios: Vec<f64> = rust.iter().zip(java).map(|(rust, java)| java / rust).collect();
-    let (least, most) = ratios
-        .iter()
-        .fold((f64::INFINITY, 0.0_f64), |(least, most), r| (least.min(*r), most.max(*r)));
+    let ratio = Spread::of(&ratios);
     let noise = spread(rust) + spread(java);
-    let is_within = (median(&ratios) - 1.0).abs() <= noise;
+    let is_within = (ratio.median - 1.0).abs() <= noise;
     format!(
-        "{} | {} | {:.2} ({least:.2} to {most:.2}) | {:.0} % | {}",
+        "{} | {} | {ratio:.2} | {:.0} % | {}",
         written(median(rust)),
         written(median(java)),
-        median(&ratios),
         noise * 100.0,
         if is_within { "yes" } else { "no" }
     )

@@ -13,7 +13,7 @@ use super::{KeyspacePlans, ManualPlan, ManualRange, Plan, Situation, TableFacts,
 use super::{Output, policy};
 use crate::EngineError;
 use crate::cache::BlockCache;
-use crate::job_count::CountedJob;
+use crate::job_count::Counted;
 use crate::keyspace::KeyspaceState;
 use crate::merge::MergingIter;
 use crate::metrics::CompactionLine;
@@ -524,17 +524,13 @@ impl KeyspacePlans {
 /// Runs compactions until the store closes.
 #[derive(Debug)]
 pub(crate) struct CompactionJob {
-    store: Arc<Store>,
+    store: Counted<Arc<Store>>,
     current: Option<Running>,
-    /// The last to be dropped.
-    #[expect(dead_code, reason = "its end is what counts")]
-    counted: CountedJob,
 }
 
 impl CompactionJob {
     pub(crate) fn new(store: Arc<Store>) -> CompactionJob {
-        let counted = store.jobs.enter();
-        CompactionJob { store, current: None, counted }
+        CompactionJob { store: store.jobs.count(Arc::clone(&store)), current: None }
     }
 
     fn let_go(&mut self) {

@@ -263,3 +263,22 @@ fn who_comes_second_waits_for_the_space_that_is_being_discarded() {
     });
     assert_sound(&files);
 }
+
+/// Whoever opened the disk at once found it in use: the job was in the midst of a step.
+#[test]
+fn when_cleaning_has_ended_its_job_does_not_hold_the_disk() {
+    let stage = shingled(1 << 14, 8, 2, 0);
+    stage.format("dynamic-bands").unwrap();
+    let disk = Arc::new(SlowDiscard {
+        disk: stage.disk(),
+        other_is_there: Barrier::new(2),
+        is_first: AtomicBool::new(true),
+    });
+    let runtime = threads().0;
+    let files = FileLayer::open(Arc::clone(&disk) as Arc<dyn Disk>, &runtime).unwrap();
+    runtime.scheduler.spawn(files.clean_job());
+    disk.other_is_there.wait();
+    files.end_cleaning();
+    drop(files);
+    assert_eq!(Arc::strong_count(&disk), 1);
+}

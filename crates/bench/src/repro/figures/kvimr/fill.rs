@@ -19,7 +19,7 @@ use crate::repro::{
 };
 
 /// The paper's, and the one that places by the fullest level.
-const RIVALS: [(&str, &str); 4] =
+pub(super) const RIVALS: [(&str, &str); 4] =
     [("3Phase", "imr-3phase"), ("KVIMR-M", "imr-m"), ("CMR", CMR), ("fullest", FULLEST)];
 
 /// Pairs loaded, as shares of the drive; the last is what goes on it.

@@ -4,17 +4,14 @@
 //! puts go to keys drawn anew. What they replace stays until it is merged, so a drive loaded to 60 % is
 //! nine tenths full meanwhile.
 
-use super::fill::short_tables;
+use super::fill::{RIVALS, short_tables};
 use super::{
-    CMR, DRIVE_BYTES, FULLEST, LoadOrder, Phase, TABLE_LEN_BYTES_MIN, VALUE_LEN_BYTES,
-    conditions_with, rate_between, sized,
+    DRIVE_BYTES, LoadOrder, Phase, TABLE_LEN_BYTES_MIN, VALUE_LEN_BYTES, conditions_with,
+    rate_between, sized,
 };
 use crate::repro::figures::{need, over};
 use crate::repro::spec::{RunSpec, Size};
 use crate::repro::{Axis, Chart, Figure, Page, PhaseResult, Runs, Series, Table};
-
-const RIVALS: [(&str, &str); 4] =
-    [("3Phase", "imr-3phase"), ("KVIMR-M", "imr-m"), ("fullest", FULLEST), ("CMR", CMR)];
 
 /// What is loaded, as shares of the drive; more does not fit with what overwriting leaves.
 const FILLS: [f64; 3] = [0.50, 0.55, 0.60];

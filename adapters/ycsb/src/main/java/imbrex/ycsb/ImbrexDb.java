@@ -164,7 +164,7 @@ public final class ImbrexDb extends DB {
         if (value == null) {
           return Status.NOT_FOUND;
         }
-        // Fields keep their length in most workloads: taking the record apart would be most of the work.
+        // Where fields keep their length nothing has to be taken apart and made again.
         if (!RecordFormat.overwrite(value, changed)) {
           SortedMap<String, byte[]> merged = RecordFormat.decode(value);
           merged.putAll(changed);
