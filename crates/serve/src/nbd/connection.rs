@@ -15,10 +15,12 @@
 use super::REQUEST_LEN_BYTES_MAX;
 use super::handshake::{Agreed, Outcome, shake_hands};
 use super::lanes::Lanes;
+use super::polling::Polling;
 use super::protocol::{REQUEST_LEN_BYTES, Request, command, command_flag};
 use super::server::Shared;
 use super::stream::{Deadline, RECEIVE_LEN_BYTES, Receiver, Sender, Socket, halves};
 use crate::counts::count;
+use std::cell::RefCell;
 use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
@@ -48,6 +50,8 @@ pub(crate) fn serve(server: &Arc<Shared>, socket: Arc<Socket>) {
                 agreed,
                 lanes,
                 replies: Vec::new(),
+                request_count: 0,
+                polling: Polling::new(Arc::clone(&server.options.clock)),
             };
             let ended = connection.transmission();
             let sent = connection.send_replies();
@@ -71,6 +75,9 @@ struct Connection<'a> {
     agreed: Agreed,
     lanes: Lanes,
     replies: Vec<u8>,
+    /// Requests begun since the last wait.
+    request_count: u64,
+    polling: Polling,
 }
 
 impl Connection<'_> {
@@ -98,15 +105,22 @@ impl Connection<'_> {
         let request = Request::decode(header)
             .ok_or_else(|| io::Error::new(ErrorKind::InvalidData, "no request starts like that"))?;
         self.receiver.take(REQUEST_LEN_BYTES);
+        self.request_count += 1;
         Ok(Some(request))
     }
 
     /// Waits until `len` bytes are received (K1); false at the end of all requests.
     fn wait_for(&mut self, len: usize) -> io::Result<bool> {
-        if self.receiver.received().len() < len {
-            self.send_replies()?;
+        if self.receiver.received().len() >= len {
+            return Ok(true);
         }
-        self.receiver.fill(len)
+        self.send_replies()?;
+        let count = std::mem::take(&mut self.request_count);
+        // Two closures cannot both have the receiver.
+        let receiver = RefCell::new(&mut self.receiver);
+        let (look, sleep) =
+            (|| receiver.borrow_mut().fill_now(len), || receiver.borrow_mut().fill(len));
+        self.polling.wait(count, look, sleep)
     }
 
     fn serve(&mut self, request: Request) -> io::Result<()> {
@@ -130,7 +144,7 @@ impl Connection<'_> {
             answerer.answer(&request, &payload, &mut self.replies);
             return Ok(());
         }
-        if len > 0 && !self.wait_for(len)? {
+        if !self.wait_for(len)? {
             return Err(ErrorKind::UnexpectedEof.into());
         }
         answerer.answer(&request, &self.receiver.received()[..len], &mut self.replies);

@@ -6,6 +6,7 @@
 //!                              | requests --> answer --> BlockDevice
 //!                              +-- lanes        for what waits: flush, write through
 //!                 stream: socket, TLS           protocol: every number and layout
+//!                 polling: how it waits
 //! ```
 //!
 //! Fixed newstyle negotiation with `GO`, `INFO`, `LIST`, `EXPORT_NAME`, `ABORT`, `STARTTLS`, structured
@@ -20,6 +21,7 @@ mod connection;
 mod handshake;
 mod lanes;
 mod listener;
+mod polling;
 mod protocol;
 mod server;
 mod stream;
@@ -55,7 +57,7 @@ pub struct Export {
 /// How a server serves.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// What handshakes are timed by.
+    /// What handshakes are timed by, and waits for clients.
     pub clock: Arc<dyn Clock>,
     /// Most clients at a time; others are turned away.
     pub connection_count_max: usize,

@@ -11,6 +11,8 @@
 //!   N3  What came in before TLS began is never read as if it had come after.
 
 use imbrex_clockwork::Clock;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
 use rustls::ServerConnection;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -50,15 +52,11 @@ impl Socket {
         }
     }
 
-    fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
+    fn read(&self, buf: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
         loop {
-            let read = match self {
-                Socket::Tcp(socket) => { socket }.read(buf),
-                Socket::Unix(socket) => { socket }.read(buf),
-            };
-            match read {
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                done => return done,
+            match recv(self, &mut *buf, flags) {
+                Err(Errno::INTR) => {}
+                done => return Ok(done?.0),
             }
         }
     }
@@ -107,9 +105,10 @@ impl Deadline {
 pub(crate) struct Receiver {
     socket: Arc<Socket>,
     tls: Option<TlsState>,
-    /// Received and not yet deciphered: `sealed[sealed_start..]`.
+    /// Received and not yet deciphered: `sealed[sealed_start..sealed_end]`.
     sealed: Vec<u8>,
     sealed_start: usize,
+    sealed_end: usize,
     buf: Vec<u8>,
     start: usize,
     end: usize,
@@ -132,6 +131,7 @@ pub(crate) fn halves(socket: Arc<Socket>, deadline: Option<Deadline>) -> (Receiv
         tls: None,
         sealed: Vec::new(),
         sealed_start: 0,
+        sealed_end: 0,
         buf: vec![0; RECEIVE_LEN_BYTES],
         start: 0,
         end: 0,
@@ -158,6 +158,18 @@ impl Receiver {
     /// Waits until `len` bytes, at most [`RECEIVE_LEN_BYTES`], are received; false where the peer
     /// has closed its end before the first of them.
     pub(crate) fn fill(&mut self, len: usize) -> io::Result<bool> {
+        self.fill_by(len, RecvFlags::empty())
+    }
+
+    /// Does what [`Receiver::fill`] does with what has come by now; `None` where that is too little.
+    pub(crate) fn fill_now(&mut self, len: usize) -> Option<io::Result<bool>> {
+        match self.fill_by(len, RecvFlags::DONTWAIT) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => None,
+            done => Some(done),
+        }
+    }
+
+    fn fill_by(&mut self, len: usize, flags: RecvFlags) -> io::Result<bool> {
         assert!(len <= self.buf.len(), "longer bytes are received where they are to be");
         while self.end - self.start < len {
             if self.buf.len() - self.start < len {
@@ -165,7 +177,7 @@ impl Receiver {
                 (self.start, self.end) = (0, self.end - self.start);
             }
             let mut buf = std::mem::take(&mut self.buf);
-            let read = self.read(&mut buf[self.end..]);
+            let read = self.read(&mut buf[self.end..], flags);
             self.buf = buf;
             match read? {
                 0 if self.start == self.end => return Ok(false),
@@ -186,7 +198,7 @@ impl Receiver {
             bytes.resize(have + (len - have).min(RECEIVE_LEN_BYTES.max(have)), 0);
             let mut at = have;
             while at < bytes.len() {
-                match self.read(&mut bytes[at..])? {
+                match self.read(&mut bytes[at..], RecvFlags::empty())? {
                     0 => return Err(ErrorKind::UnexpectedEof.into()),
                     read => at += read,
                 }
@@ -209,15 +221,15 @@ impl Receiver {
     }
 
     /// Some bytes, deciphered; 0 at the end.
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let Some(tls) = self.tls.clone() else { return self.read_socket(buf) };
+    fn read(&mut self, buf: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
+        let Some(tls) = self.tls.clone() else { return self.read_socket(buf, flags) };
         loop {
             match locked(&tls).reader().read(buf) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 done => return done,
             }
             // N1: the state is not held while the socket takes its time.
-            if !self.receive_sealed()? {
+            if !self.receive_sealed(flags)? {
                 return Ok(0);
             }
             self.decipher(&mut locked(&tls))?;
@@ -225,32 +237,32 @@ impl Receiver {
     }
 
     /// Waits for something to decipher; false at the end.
-    fn receive_sealed(&mut self) -> io::Result<bool> {
-        if self.sealed_start < self.sealed.len() {
+    fn receive_sealed(&mut self, flags: RecvFlags) -> io::Result<bool> {
+        if self.sealed_start < self.sealed_end {
             return Ok(true);
         }
         let mut sealed = std::mem::take(&mut self.sealed);
         sealed.resize(RECEIVE_LEN_BYTES, 0);
-        let read = self.read_socket(&mut sealed)?;
-        sealed.truncate(read);
-        (self.sealed, self.sealed_start) = (sealed, 0);
-        Ok(read > 0)
+        let read = self.read_socket(&mut sealed, flags);
+        self.sealed = sealed;
+        (self.sealed_start, self.sealed_end) = (0, *read.as_ref().unwrap_or(&0));
+        Ok(read? > 0)
     }
 
     /// Gives TLS some of what was received: it keeps little that nobody has read.
     fn decipher(&mut self, tls: &mut ServerConnection) -> io::Result<()> {
-        let mut sealed = &self.sealed[self.sealed_start..];
+        let mut sealed = &self.sealed[self.sealed_start..self.sealed_end];
         let read = tls.read_tls(&mut sealed)?;
         // It takes nothing any more once the peer has said goodbye.
-        self.sealed_start = if read == 0 { self.sealed.len() } else { self.sealed_start + read };
+        self.sealed_start = if read == 0 { self.sealed_end } else { self.sealed_start + read };
         tls.process_new_packets().map_err(|error| invalid(&error)).map(drop)
     }
 
-    fn read_socket(&self, buf: &mut [u8]) -> io::Result<usize> {
+    fn read_socket(&self, buf: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
         if let Some(deadline) = &self.deadline {
             self.socket.set_timeouts(Some(deadline.left()?))?;
         }
-        self.socket.read(buf)
+        self.socket.read(buf, flags)
     }
 
     /// The handshake is over: from now on the client may take its time.
@@ -276,7 +288,7 @@ impl Receiver {
                 let mut out = Vec::new();
                 tls.write_tls(&mut out)?;
                 self.socket.write_all(&out)?;
-            } else if self.receive_sealed()? {
+            } else if self.receive_sealed(RecvFlags::empty())? {
                 result = self.decipher(&mut tls);
             } else {
                 return Err(ErrorKind::UnexpectedEof.into());
