@@ -3,7 +3,7 @@
 //!
 //! The device is filled whole, then 1 GiB of buffer takes 70 % writes and 30 % reads of 4 KiB (60 %), 64 KiB (30 %) and
 //! 1 MiB (10 %), four fifths of them to a fifth of the device, a flush after each thousand, until a third of the
-//! device's length has been written.
+//! device's length has been written. A third run, at 95 %, has nothing but 1 MiB.
 //!
 //! `cargo bench -p imbrex-translate --bench stalls [-- GIB]`
 #![allow(missing_docs, reason = "a benchmark has no API")]
@@ -17,6 +17,10 @@ use std::sync::Arc;
 
 const ZONE_LEN: u64 = (256 << 20) / 4096;
 const FILL_LEN: u64 = 1024;
+
+/// In blocks; each is as likely as the others.
+const MIXED: [u64; 10] = [1, 1, 1, 1, 1, 1, 16, 16, 16, 256];
+const LONG: [u64; 10] = [256; 10];
 
 /// Modelled times of one kind of request, in ns.
 #[derive(Default)]
@@ -63,7 +67,7 @@ fn full_device(runtime: &Runtime, zone_count: u64, full_percent: u64) -> Driver 
     driver
 }
 
-fn run(zone_count: u64, full_percent: u64) {
+fn run(zone_count: u64, full_percent: u64, lens: [u64; 10]) {
     let (runtime, _world) = Runtime::virtual_time(Order::SmallestTime);
     let driver = full_device(&runtime, zone_count, full_percent);
     let device_len = driver.geometry().len().get();
@@ -74,7 +78,7 @@ fn run(zone_count: u64, full_percent: u64) {
     let (mut written, mut buf) = (0, vec![0; data.len()]);
     let (before, start_ns) = (driver.driver_counters(), runtime.clock.now_ns());
     for number in 1.. {
-        let blocks = [1, 1, 1, 1, 1, 1, 16, 16, 16, 256][prng.below(10) as usize];
+        let blocks = lens[prng.below(10) as usize];
         let part = if prng.chance(4, 5) { device_len / 5 } else { device_len };
         let at = Lba::new(prng.below(part - blocks));
         let bytes = Blocks::new(blocks).bytes() as usize;
@@ -122,5 +126,7 @@ fn main() {
     println!(
         "full_%   writes    p50_ms    p99_ms  p99.9_ms    max_ms read_max  flush_max   mb_s    timely    urgent  moved"
     );
-    [80, 95].into_iter().for_each(|full_percent| run(zone_count, full_percent));
+    run(zone_count, 80, MIXED);
+    run(zone_count, 95, MIXED);
+    run(zone_count, 95, LONG);
 }

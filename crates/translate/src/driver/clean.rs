@@ -29,12 +29,10 @@ use imbrex_disk::{BlockRange, Blocks, DiskError, ZoneId};
 
 /// Cleaning begins when so many more zones are free than the reserve.
 const CLEAN_AHEAD_ZONE_COUNT: usize = 1;
-/// What cleaning does at most for one write: so much, or so many times the write's length, or so many times when
-/// no more than a sixteenth of a zone is left of the room.
-const PAID_LEN_MAX: u64 = 6 * STEP_LEN;
-const PAID_FACTOR: u64 = 24;
-const PAID_FACTOR_MAX: u64 = 32;
-const LAST_ROOM_SHARE: u64 = 16;
+/// What cleaning does at most for one write: so much, which takes a disk 0.6 s or so.
+const PAID_LEN_MAX: u64 = 5 * STEP_LEN;
+/// Or so many times the write's length, where the room is so many eighths of a zone at least.
+const PAID_FACTORS: [(u64, u64); 3] = [(4, 20), (2, 28), (0, 40)];
 /// With less garbage than that in the best zone only space counts: then it is read as it lies, which takes a
 /// disk a third of the time.
 const RARE_GARBAGE_PERMILLE: u64 = 250;
@@ -75,8 +73,9 @@ impl State {
         let garbage = u128::from(cleaning.garbage.get()).max(1);
         let owed = u128::from(written.get()) * u128::from(cleaning.valid.get()) * room_at_start
             / (garbage * room);
-        let is_last = room < u128::from(zone_len / LAST_ROOM_SHARE);
-        let factor = if is_last { PAID_FACTOR_MAX } else { PAID_FACTOR };
+        let eighths = 8 * room / u128::from(zone_len);
+        let paid_here = PAID_FACTORS.iter().find(|&&(from, _)| u128::from(from) <= eighths);
+        let &(_, factor) = paid_here.expect("the last is for no room at all");
         let most = PAID_LEN_MAX.max(factor * written.get());
         self.debt.blocks = self.debt.blocks.saturating_add(u64::try_from(owed).unwrap_or(u64::MAX));
         let mut paid = 0;
