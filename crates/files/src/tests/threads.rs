@@ -204,6 +204,12 @@ struct SlowDiscard {
     is_first: AtomicBool,
 }
 
+impl SlowDiscard {
+    fn new(disk: Arc<dyn Disk>) -> SlowDiscard {
+        SlowDiscard { disk, other_is_there: Barrier::new(2), is_first: AtomicBool::new(true) }
+    }
+}
+
 impl Disk for SlowDiscard {
     fn geometry(&self) -> &Geometry {
         self.disk.geometry()
@@ -247,11 +253,7 @@ impl Disk for SlowDiscard {
 fn who_comes_second_waits_for_the_space_that_is_being_discarded() {
     let stage = shingled(1 << 14, 8, 2, 0);
     stage.format("dynamic-bands").unwrap();
-    let disk = Arc::new(SlowDiscard {
-        disk: stage.disk(),
-        other_is_there: Barrier::new(2),
-        is_first: AtomicBool::new(true),
-    });
+    let disk = Arc::new(SlowDiscard::new(stage.disk()));
     let files = FileLayer::open(Arc::clone(&disk) as Arc<dyn Disk>, &threads().0).unwrap();
     fan_out(2, &["first", "second"], |&name| {
         if name == "second" {
@@ -269,11 +271,7 @@ fn who_comes_second_waits_for_the_space_that_is_being_discarded() {
 fn when_cleaning_has_ended_its_job_does_not_hold_the_disk() {
     let stage = shingled(1 << 14, 8, 2, 0);
     stage.format("dynamic-bands").unwrap();
-    let disk = Arc::new(SlowDiscard {
-        disk: stage.disk(),
-        other_is_there: Barrier::new(2),
-        is_first: AtomicBool::new(true),
-    });
+    let disk = Arc::new(SlowDiscard::new(stage.disk()));
     let runtime = threads().0;
     let files = FileLayer::open(Arc::clone(&disk) as Arc<dyn Disk>, &runtime).unwrap();
     runtime.scheduler.spawn(files.clean_job());

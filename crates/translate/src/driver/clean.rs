@@ -6,7 +6,7 @@
 //!     write    aaabbcc               to a zone of cleaning's own: one node where three were
 //! ```
 //!
-//! Cleaning keeps pace with the host, so that it never waits for a zone as a whole:
+//! Cleaning keeps pace with the host, so that it need not wait for a zone as a whole:
 //!
 //! ```text
 //!     room      what the host can still evict before it is down to the reserve
@@ -15,7 +15,8 @@
 //! ```
 //!
 //! With just enough room a block pays for the room that it takes; with less of it, for more. A debt is paid by
-//! whole steps, and what one write cannot pay the next ones do.
+//! whole steps, and what one write cannot pay the next ones do. If all of them are long and each cleaning gains little,
+//! what they pay at most is too little, and the host does wait.
 //!
 //! What the host wrote again meanwhile stays where it is then. A block that the write buffer has newer is
 //! moved all the same: the buffer's copy may not be in the journal yet.
@@ -29,10 +30,8 @@ use imbrex_disk::{BlockRange, Blocks, DiskError, ZoneId};
 
 /// Cleaning begins when so many more zones are free than the reserve.
 const CLEAN_AHEAD_ZONE_COUNT: usize = 1;
-/// What cleaning does at most for one write: so much, which takes a disk 0.6 s or so.
+/// What cleaning does at most for a short write.
 const PAID_LEN_MAX: u64 = 5 * STEP_LEN;
-/// Or so many times the write's length, where the room is so many eighths of a zone at least.
-const PAID_FACTORS: [(u64, u64); 3] = [(4, 20), (2, 28), (0, 40)];
 /// With less garbage than that in the best zone only space counts: then it is read as it lies, which takes a
 /// disk a third of the time.
 const RARE_GARBAGE_PERMILLE: u64 = 250;
@@ -73,9 +72,12 @@ impl State {
         let garbage = u128::from(cleaning.garbage.get()).max(1);
         let owed = u128::from(written.get()) * u128::from(cleaning.valid.get()) * room_at_start
             / (garbage * room);
-        let eighths = 8 * room / u128::from(zone_len);
-        let paid_here = PAID_FACTORS.iter().find(|&&(from, _)| u128::from(from) <= eighths);
-        let &(_, factor) = paid_here.expect("the last is for no room at all");
+        // What a long write pays at most, by the room in quarters of a zone.
+        let factor = match 4 * room / u128::from(zone_len) {
+            0 => 40,
+            1 => 28,
+            _ => 20,
+        };
         let most = PAID_LEN_MAX.max(factor * written.get());
         self.debt.blocks = self.debt.blocks.saturating_add(u64::try_from(owed).unwrap_or(u64::MAX));
         let mut paid = 0;
