@@ -8,7 +8,7 @@ use crate::output::Report;
 use crate::progress::{Progress, Unit};
 use clap::ValueEnum;
 use imbrex_bench::replay::{ReplayOptions, ReplayReport, replay};
-use imbrex_bench::trace::{TraceError, TraceFormat, TraceSource};
+use imbrex_bench::trace::{BUNDLED, BundledTrace, TraceError, TraceFormat, TraceSource};
 use imbrex_bench::{BenchError, LatencySummary};
 use imbrex_disk_sim::Profile;
 use imbrex_translate::{CleaningOrder, EvictionOrder};
@@ -18,7 +18,8 @@ use std::path::PathBuf;
 #[derive(clap::Args, Debug)]
 pub(crate) struct ReplayArgs {
     /// The trace: CSV (time_us,op,offset_bytes,size_bytes), MSR Cambridge, SYSTOR '17 or CloudPhysics
-    /// vscsi; plain, .zst or .gz
+    /// vscsi; plain, .zst or .gz. Or one that comes with the program: bundled:vm, bundled:ext4, bundled:xfs or
+    /// bundled:btrfs
     trace: PathBuf,
     /// How the trace is written; found out from its first bytes otherwise
     #[arg(long, value_enum)]
@@ -85,7 +86,7 @@ impl ReplayArgs {
             CliError::usage(format!("no drive profile {wanted:?}; there are {}", names.join(", ")))
         })?;
         let options = ReplayOptions {
-            trace: TraceSource::File { path: self.trace, format: self.trace_format },
+            trace: source(self.trace, self.trace_format)?,
             buffer_bytes: self.buffer.0,
             eviction: match self.eviction {
                 Eviction::Aged => EvictionOrder::LongestAndOldest,
@@ -145,6 +146,22 @@ fn count(report: &mut Report, name: &str, count: u64) {
 
 fn number(report: &mut Report, name: &str, value: f64) {
     report.row(name, format!("{value:.3}"), value);
+}
+
+/// The file, or what comes with the program.
+fn source(path: PathBuf, format: Option<TraceFormat>) -> Result<TraceSource, CliError> {
+    let Some(name) = path.to_str().and_then(|text| text.strip_prefix("bundled:")) else {
+        return Ok(TraceSource::File { path, format });
+    };
+    let bundled = BundledTrace::named(name).ok_or_else(|| {
+        let all: Vec<String> =
+            BUNDLED.iter().map(|t| format!("bundled:{} ({})", t.name, t.title)).collect();
+        CliError::usage(format!(
+            "no trace {name:?} comes with the program; there are {}",
+            all.join(", ")
+        ))
+    })?;
+    Ok(TraceSource::Bundled(bundled))
 }
 
 fn latency(report: &mut Report, title: &str, latency: &LatencySummary) {

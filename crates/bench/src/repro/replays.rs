@@ -2,7 +2,7 @@
 
 use crate::error::BenchError;
 use crate::replay::{ReplayOptions, ReplayReport, replay, survey};
-use crate::trace::{Shape, TraceSource};
+use crate::trace::{BundledTrace, Shape, TraceSource};
 use imbrex_translate::{CleaningOrder, EvictionOrder};
 use serde::{Serialize, Serializer};
 use std::path::{Path, PathBuf};
@@ -48,6 +48,8 @@ impl Serialize for GivenTrace {
 pub enum ReplayTrace {
     /// Made of a shape.
     Made(Shape),
+    /// Recorded; it comes with the program.
+    Bundled(BundledTrace),
     /// A file.
     Given(GivenTrace),
 }
@@ -57,6 +59,7 @@ impl ReplayTrace {
     pub fn name(&self) -> &'static str {
         match self {
             ReplayTrace::Made(shape) => shape.name,
+            ReplayTrace::Bundled(bundled) => bundled.name,
             ReplayTrace::Given(given) => given.name,
         }
     }
@@ -65,6 +68,7 @@ impl ReplayTrace {
     pub fn footprint_bytes(&self) -> u64 {
         match self {
             ReplayTrace::Made(shape) => shape.footprint_bytes,
+            ReplayTrace::Bundled(bundled) => bundled.footprint_bytes,
             ReplayTrace::Given(given) => given.footprint_bytes,
         }
     }
@@ -72,6 +76,7 @@ impl ReplayTrace {
     fn request_count(&self) -> u64 {
         match self {
             ReplayTrace::Made(shape) => shape.request_count,
+            ReplayTrace::Bundled(bundled) => bundled.request_count,
             ReplayTrace::Given(given) => given.request_count,
         }
     }
@@ -127,6 +132,7 @@ impl ReplaySpec {
     fn options(&self, seed: u64) -> ReplayOptions {
         let trace = match self.trace {
             ReplayTrace::Made(shape) => TraceSource::Made { shape, seed },
+            ReplayTrace::Bundled(bundled) => TraceSource::Bundled(bundled),
             ReplayTrace::Given(given) => {
                 TraceSource::File { path: given.path.to_owned(), format: None }
             }
@@ -142,7 +148,7 @@ impl ReplaySpec {
             },
             zone_len_bytes: self.zone_len_bytes,
             fill_percent: self.fill_percent,
-            squeezes: matches!(self.trace, ReplayTrace::Given(_)),
+            squeezes: !matches!(self.trace, ReplayTrace::Made(_)),
             ..ReplayOptions::new(trace)
         }
     }

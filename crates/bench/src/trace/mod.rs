@@ -21,15 +21,18 @@
 //!
 //! Sources: the README files of the MSR Cambridge and SYSTOR '17 traces; the record layout in
 //! libCacheSim's vscsi reader; `docs/block_traces.md` for ours.
-//! Traces are made too, of a given shape ([`Shape`]), and recorded from any disk ([`Recorder`]).
+//! Traces are made too, of a given shape ([`Shape`]), and recorded from any disk ([`Recorder`]); some come with
+//! the program ([`BundledTrace`]).
 //!
 //! Not here: what is done with the requests (`replay`).
 
+mod bundled;
 mod lines;
 mod made;
 mod record;
 mod vscsi;
 
+pub use bundled::{BUNDLED, BundledTrace};
 pub use made::{Shape, Sizes, WriteOrder};
 pub use record::{Recorded, Recorder};
 
@@ -202,6 +205,8 @@ pub enum TraceSource {
         /// How it is written; found out if `None`.
         format: Option<TraceFormat>,
     },
+    /// One that comes with the program.
+    Bundled(BundledTrace),
     /// Made as it is read.
     Made {
         /// What it looks like.
@@ -219,6 +224,7 @@ impl TraceSource {
     pub fn open(&self) -> Result<TraceReader, TraceError> {
         match self {
             TraceSource::File { path, format } => TraceReader::open(path, *format),
+            TraceSource::Bundled(trace) => trace.open(),
             TraceSource::Made { shape, seed } => {
                 let pieces = Pieces::Made(Box::new(Made::new(*shape, *seed)));
                 Ok(TraceReader::over(pieces, None))
@@ -231,6 +237,7 @@ impl fmt::Display for TraceSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             TraceSource::File { path, .. } => write!(f, "trace {}", path.display()),
+            TraceSource::Bundled(trace) => write!(f, "trace {}", trace.name),
             TraceSource::Made { shape, .. } => write!(f, "synthetic {}", shape.name),
         }
     }

@@ -35,6 +35,15 @@ fn a_trace_is_replayed_the_same_twice() {
 }
 
 #[test]
+fn traces_come_with_the_program() {
+    let args = ["replay", "bundled:EXT4", "--squeeze", "--zone-len", "16MiB", "--limit", "500"];
+    let report = imbrex(&[&args[..], &["--format", "json"]].concat()).json();
+    assert_eq!(report["trace"]["requests"].as_u64(), Some(500));
+    imbrex(&["replay", "bundled:ntfs"])
+        .fails(2, &["\"ntfs\"", "bundled:vm (an hour", "bundled:btrfs"]);
+}
+
+#[test]
 fn what_cannot_be_replayed_says_why() {
     let dir = tempfile::tempdir().unwrap();
     let path = trace(&dir);

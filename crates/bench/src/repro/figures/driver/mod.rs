@@ -3,7 +3,8 @@
 //! Setting of the paper: ten hours of three LUNs of the SYSTOR '17 traces and of five benchmarks of
 //! HiBench 7.0, zones of 256 MB, write buffers of 0 to 5 GB. The traces are not ours to give away, so
 //! by default each is made, of a shape that the paper itself implies (`shapes`; decision 25); whoever
-//! has one passes it: `--trace LUN0=FILE`. A trace of another name is shown without the paper's values.
+//! has one passes it: `--trace LUN0=FILE`. Traces that were recorded of other machines stand beside them without
+//! the paper's values: those that come with the program, and any other that is passed.
 //!
 //! Footprint, write buffer and the number of files and of streams shrink together; requests, files and
 //! turns keep their length. At `--scale 0.02` LUN0 has 2.5 GB.
@@ -21,7 +22,7 @@ use super::{GB, MIB};
 use crate::replay::ReplayReport;
 use crate::repro::chart::short;
 use crate::repro::{Cleans, Page, ReplaySpec, ReplayTrace, Results, Size, Table};
-use crate::trace::Shape;
+use crate::trace::{BUNDLED, BundledTrace, Shape};
 use imbrex_translate::EvictionOrder;
 use shapes::{PAPER, PaperTrace};
 
@@ -36,10 +37,14 @@ const ZONE_LEN_BYTES: u64 = 256 * MIB;
 const ZONE_SHARE: f64 = 2.0;
 /// A given trace that is none of the paper's is scaled as if it were LUN0.
 const FOOTPRINT_BYTES: u64 = 125 * GB;
-/// How much of the data zones a given trace fills.
+/// The shares of the paper's sizes that recorded traces stand for: buffers then run from some percent of what is
+/// written to about all of it.
+const VM_SCALE: f64 = 1.0 / 8.0;
+const FILE_SYSTEM_SCALE: f64 = 1.0 / 32.0;
+/// How much of the data zones a given or recorded trace fills.
 const GIVEN_FILL_PERCENT: u64 = 80;
 
-/// A trace of the paper's, made or given, or another that was given.
+/// A trace of the paper's, made or given, or another that was recorded.
 struct Subject {
     trace: ReplayTrace,
     paper: Option<&'static PaperTrace>,
@@ -69,7 +74,7 @@ impl Condition {
     }
 }
 
-/// The paper's traces, each given or made, and then what else was given.
+/// The paper's traces, each given or made, then those that come with the program, then what else was given.
 fn subjects(size: &Size) -> Vec<Subject> {
     let named = |name: &str| size.traces.iter().find(|t| t.name.eq_ignore_ascii_case(name));
     let papers = PAPER.iter().map(|paper| match named(paper.name) {
@@ -84,9 +89,17 @@ fn subjects(size: &Size) -> Vec<Subject> {
             }
         }
     });
-    let is_paper = |name: &str| PAPER.iter().any(|paper| paper.name.eq_ignore_ascii_case(name));
-    let others = size.traces.iter().filter(|given| !is_paper(given.name));
-    papers.chain(others.map(|given| Subject::given(ReplayTrace::Given(*given), None))).collect()
+    let bundled = BUNDLED.into_iter().map(|bundled| match named(bundled.name) {
+        Some(given) => Subject::given(ReplayTrace::Given(*given), None),
+        None => Subject::bundled(bundled),
+    });
+    let is_placed = |name: &str| {
+        let mut names = PAPER.iter().map(|paper| paper.name);
+        names.any(|paper| paper.eq_ignore_ascii_case(name)) || BundledTrace::named(name).is_some()
+    };
+    let others = size.traces.iter().filter(|given| !is_placed(given.name));
+    let others = others.map(|given| Subject::given(ReplayTrace::Given(*given), None));
+    papers.chain(bundled).chain(others).collect()
 }
 
 impl Subject {
@@ -96,10 +109,17 @@ impl Subject {
         Subject { trace, paper, scale, fill_percent: GIVEN_FILL_PERCENT }
     }
 
-    /// Its name, and whether it is made.
+    fn bundled(bundled: BundledTrace) -> Subject {
+        let scale = if bundled.name == "vm" { VM_SCALE } else { FILE_SYSTEM_SCALE };
+        let trace = ReplayTrace::Bundled(bundled);
+        Subject { trace, paper: None, scale, fill_percent: GIVEN_FILL_PERCENT }
+    }
+
+    /// Its name, and where it is from.
     fn name(&self) -> String {
         match self.trace {
             ReplayTrace::Made(shape) => format!("{} (synthetic)", shape.name),
+            ReplayTrace::Bundled(bundled) => format!("{} (recorded)", bundled.name),
             ReplayTrace::Given(given) => given.name.to_owned(),
         }
     }
@@ -215,7 +235,8 @@ fn conditions(size: &Size) -> String {
     };
     format!(
         "Synthetic traces are made of the shape that the paper implies (decision 25), at {} of its sizes; \
-         buffers are named by the paper's length. Open loop in virtual time.{given}",
+         buffers are named by the paper's length; of what was recorded the virtual machine's stands for an eighth \
+         of them and the file systems' for a 32nd. Open loop in virtual time.{given}",
         short(shapes::scale(size))
     )
 }
