@@ -5,7 +5,7 @@
 //! 1 MiB (10 %), four fifths of them to a fifth of the device, a flush after each thousand, until a third of the
 //! device's length has been written. A third run, at 95 %, has nothing but 1 MiB.
 //!
-//! `cargo bench -p imbrex-translate --bench stalls [-- GIB]`
+//! `cargo bench -p imbrex-translate --bench stalls [-- GIB [ROW]...]`, a row being `80`, `95` or `long`.
 #![allow(missing_docs, reason = "a benchmark has no API")]
 #![allow(clippy::unwrap_used, reason = "a benchmark may stop at the first failure")]
 
@@ -121,12 +121,15 @@ fn run(zone_count: u64, full_percent: u64, lens: [u64; 10]) {
 }
 
 fn main() {
-    let asked = std::env::args().find_map(|arg| arg.parse().ok());
-    let zone_count = asked.unwrap_or(64) * 4;
+    let args: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    let zone_count = 4 * args.first().map_or(64, |gib| gib.parse().expect("the length in GiB"));
+    let is_asked = |row: &str| args.len() < 2 || args[1..].iter().any(|arg| arg == row);
     println!(
         "full_%   writes    p50_ms    p99_ms  p99.9_ms    max_ms read_max  flush_max   mb_s    timely    urgent  moved"
     );
-    run(zone_count, 80, MIXED);
-    run(zone_count, 95, MIXED);
-    run(zone_count, 95, LONG);
+    for (row, full_percent, lens) in [("80", 80, MIXED), ("95", 95, MIXED), ("long", 95, LONG)] {
+        if is_asked(row) {
+            run(zone_count, full_percent, lens);
+        }
+    }
 }

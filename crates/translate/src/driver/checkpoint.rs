@@ -27,6 +27,13 @@ pub(super) struct Writing {
     idle: Vec<ZoneId>,
 }
 
+impl Writing {
+    /// How many zones it has.
+    pub(super) fn taken_zone_count(&self) -> usize {
+        self.stored.copies.iter().map(Vec::len).sum()
+    }
+}
+
 impl State {
     pub(super) fn begin_checkpoint(&mut self) {
         let mapped = self.map.iter().map(|run| Run { range: run.range(), at: run.at });

@@ -2,14 +2,14 @@
 //!
 //! ```text
 //!     zone 3   aaa.....cc......      zone 7   ...bb....          chosen by `choose`
-//!     read     aaa bb cc             piece by piece, up to 4 MiB
+//!     read     aaa bb cc             piece by piece, up to 16 MiB
 //!     write    aaabbcc               to a zone of cleaning's own: one node where three were
 //! ```
 //!
 //! Cleaning keeps pace with the host, so that it need not wait for a zone as a whole:
 //!
 //! ```text
-//!     room      what the host can still evict before it is down to the reserve
+//!     room      what the host can evict, once the cleaning under way is over, before it is down to the reserve
 //!     price     valid / garbage of the zones being cleaned: blocks moved for each block of room
 //!     a write of n blocks owes   n * price * (room at which cleaning begins / room)
 //! ```
@@ -17,6 +17,14 @@
 //! With just enough room a block pays for the room that it takes; with less of it, for more. A debt is paid by
 //! whole steps, and what one write cannot pay the next ones do. If all of them are long and each cleaning gains little,
 //! what they pay at most is too little, and the host does wait.
+//!
+//! Where space is short it takes a dozen cleanings to gain a zone, and the host need not wait for a whole one: it
+//! goes on in the zone that cleaning was writing, and cleaning takes another from what is set aside for it.
+//!
+//! ```text
+//!     cleaning's zone   |  moved                     |  rest: what cleaning gained |
+//!                                                     ^ lent to the host
+//! ```
 //!
 //! What the host wrote again meanwhile stays where it is then. A block that the write buffer has newer is
 //! moved all the same: the buffer's copy may not be in the journal yet.
@@ -32,6 +40,9 @@ use imbrex_disk::{BlockRange, Blocks, DiskError, ZoneId};
 const CLEAN_AHEAD_ZONE_COUNT: usize = 1;
 /// What cleaning does at most for a short write.
 const PAID_LEN_MAX: u64 = 5 * STEP_LEN;
+/// What cleaning reads and then writes at a time: on a disk the way from one to the other takes as long as
+/// some MiB.
+pub(super) const CLEAN_STEP_LEN_MAX: u64 = 4 * STEP_LEN;
 /// With less garbage than that in the best zone only space counts: then it is read as it lies, which takes a
 /// disk a third of the time.
 const RARE_GARBAGE_PERMILLE: u64 = 250;
@@ -55,6 +66,8 @@ pub(super) struct Cleaning {
     /// What was valid in them, by LBA or, where only space counts, as it lies; of the next one, what is left.
     runs: Vec<BlockRange>,
     next: usize,
+    /// What `runs` come to from `next` on.
+    left: Blocks,
 }
 
 impl State {
@@ -64,10 +77,7 @@ impl State {
             return self.room_step().map(|_| ());
         };
         let zone_len = self.superblock.zone_len.get();
-        let spare = self.pool.free().saturating_sub(self.reserve()) as u64;
-        let in_zone =
-            self.open[Stream::Host as usize].map_or(0, |zone| self.pool.rest(zone).1.get());
-        let room = u128::from(in_zone + spare * zone_len).max(1);
+        let room = u128::from(self.room_after(cleaning)).max(1);
         let room_at_start = u128::from(CLEAN_AHEAD_ZONE_COUNT as u64 * zone_len);
         let garbage = u128::from(cleaning.garbage.get()).max(1);
         let owed = u128::from(written.get()) * u128::from(cleaning.valid.get()) * room_at_start
@@ -80,13 +90,55 @@ impl State {
         };
         let most = PAID_LEN_MAX.max(factor * written.get());
         self.debt.blocks = self.debt.blocks.saturating_add(u64::try_from(owed).unwrap_or(u64::MAX));
+        if self.pool.free() <= self.reserve() && !self.can_lend() {
+            // Nothing else is to be had, so the cleaning should be over when the host's zone is full.
+            let rest = self.rest_of(Stream::Host).max(1);
+            self.debt.blocks = self.debt.blocks.max(written.get() * cleaning.left.get() / rest);
+        }
         let mut paid = 0;
         while STEP_LEN <= self.debt.blocks && paid < most && self.cleaning.is_some() {
-            let done = self.clean_step(false)?;
+            let len = self.debt.blocks.min(most - paid).clamp(STEP_LEN, CLEAN_STEP_LEN_MAX);
+            let done = self.clean_step(false, len)?;
             self.debt.blocks = self.debt.blocks.saturating_sub(done);
             paid += done;
         }
         Ok(())
+    }
+
+    /// What is left of the zone that a stream is writing.
+    fn rest_of(&self, stream: Stream) -> u64 {
+        self.open[stream as usize].map_or(0, |zone| self.pool.rest(zone).1.get())
+    }
+
+    /// What the host can evict once a cleaning is over, without any other.
+    fn room_after(&self, cleaning: &Cleaning) -> u64 {
+        let zone_len = self.superblock.zone_len.get();
+        let (left, rest) = (cleaning.left.get(), self.rest_of(Stream::Cleaning));
+        let to_take = left.saturating_sub(rest).div_ceil(zone_len);
+        let lendable = (rest + to_take * zone_len).saturating_sub(left);
+        let free = (self.pool.free() + cleaning.zones.len()) as u64;
+        let kept = self.reserve_between_cleanings() as u64;
+        self.rest_of(Stream::Host) + lendable + free.saturating_sub(kept + to_take) * zone_len
+    }
+
+    /// Whether as many zones are free without the one that cleaning is writing, once that is over.
+    fn can_lend(&self) -> bool {
+        let (coming, left) =
+            self.cleaning.as_ref().map_or((0, 0), |c| (c.zones.len(), c.left.get()));
+        let to_take = left.div_ceil(self.superblock.zone_len.get()) as usize;
+        self.reserve_between_cleanings() + to_take <= self.pool.free() + coming
+    }
+
+    /// Gives the host the zone that cleaning is writing, if it has none; see the module.
+    pub(super) fn lend_zone(&mut self) -> bool {
+        if self.open[Stream::Host as usize].is_none()
+            && self.can_lend()
+            && let Some(zone) = self.open[Stream::Cleaning as usize].take()
+        {
+            self.open[Stream::Host as usize] = Some(zone);
+            return true;
+        }
+        false
     }
 
     /// A step towards more free zones, if there are few.
@@ -99,17 +151,17 @@ impl State {
             self.reclaim()?;
             return Ok(1);
         }
-        self.clean_step(false)
+        self.clean_step(false, STEP_LEN)
     }
 
     /// Moves a piece of what is valid in the zones being cleaned; says how many blocks it read.
-    pub(super) fn clean_step(&mut self, is_urgent: bool) -> Result<u64, DiskError> {
+    pub(super) fn clean_step(&mut self, is_urgent: bool, len: u64) -> Result<u64, DiskError> {
         if self.cleaning.is_none() && !self.begin_cleaning(is_urgent) {
             return Ok(0);
         }
         let Some(mut cleaning) = self.cleaning.take() else { return Ok(0) };
         let mut pieces = Vec::new();
-        let mut left = STEP_LEN;
+        let mut left = len;
         while left > 0 && cleaning.next < cleaning.runs.len() {
             let run = &mut cleaning.runs[cleaning.next];
             let now = BlockRange::new(run.start, Blocks::new(run.len.get().min(left)));
@@ -124,7 +176,8 @@ impl State {
                 }
             }
         }
-        let moved = STEP_LEN - left;
+        let moved = len - left;
+        cleaning.left -= Blocks::new(moved);
         match self.read_pieces(&pieces) {
             Ok(data) => {
                 let ranges: Vec<BlockRange> = pieces.iter().map(|piece| piece.range).collect();
@@ -164,9 +217,8 @@ impl State {
             RARE_GARBAGE_PERMILLE * fill.written.get() <= 1000 * (fill.written - fill.valid).get()
         };
         let is_urgent = is_urgent || !fills.iter().any(has_garbage);
-        let chosen_count = self.options.cleaning.chosen_count();
         let order = if is_urgent {
-            CleaningOrder::MostGarbage { chosen_count }
+            CleaningOrder::MostGarbage { chosen_count: 1 }
         } else {
             self.options.cleaning
         };
@@ -193,7 +245,8 @@ impl State {
             self.counters.cleaned_garbage_blocks += chosen.garbage().get();
         }
         let (valid, garbage) = (chosen.valid, chosen.garbage());
-        self.cleaning = Some(Cleaning { zones: chosen.zones, valid, garbage, runs, next: 0 });
+        self.cleaning =
+            Some(Cleaning { zones: chosen.zones, valid, garbage, runs, next: 0, left: valid });
         true
     }
 

@@ -3,7 +3,7 @@
 
 use super::buffer::{Buffer, JournalIndex};
 use super::checkpoint::Writing;
-use super::clean::{Cleaning, Debt};
+use super::clean::{CLEAN_STEP_LEN_MAX, Cleaning, Debt};
 use super::format::{self, RECORD_COUNT_MAX, Record, Superblock, encode_header};
 use super::journal::{Journal, JournalUse};
 use super::mapping::{Mapping, MappingError, PbaRange};
@@ -362,8 +362,15 @@ impl State {
 
     /// Zones that the host does not get. A cleaning under way has some of its own already.
     pub(super) fn reserve(&self) -> usize {
-        let cleaning = self.options.cleaning.chosen_count().saturating_sub(self.debt.taken_zones);
-        RESERVE_ZONE_COUNT + cleaning + self.checkpoint_zone_count()
+        let taken = self.debt.taken_zones.min(self.options.cleaning.chosen_count());
+        self.reserve_between_cleanings() - taken
+    }
+
+    /// The same where no cleaning is under way. A checkpoint under way has some of its own already, too.
+    pub(super) fn reserve_between_cleanings(&self) -> usize {
+        let taken = self.writing.as_ref().map_or(0, Writing::taken_zone_count);
+        let checkpoint = self.checkpoint_zone_count().saturating_sub(taken);
+        RESERVE_ZONE_COUNT + self.options.cleaning.chosen_count() + checkpoint
     }
 
     fn take_zone(&mut self, used: Use) -> Result<ZoneId, DiskError> {
@@ -382,7 +389,9 @@ impl State {
         while self.pool.free() <= self.reserve() {
             if self.pool.count(Use::Emptied) + self.pool.count(Use::Recorded) > 0 {
                 self.reclaim()?;
-            } else if self.clean_step(true)? == 0 {
+            } else if self.lend_zone() {
+                return Ok(());
+            } else if self.clean_step(true, CLEAN_STEP_LEN_MAX)? == 0 {
                 return Err(no_room("the block driver finds no zone to clean".to_owned()));
             }
         }
