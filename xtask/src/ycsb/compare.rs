@@ -484,9 +484,15 @@ fn print_rows(store: Store, rows: &[Row<'_>]) {
             );
         }
     }
-    let all = rows.iter().flat_map(|row| row.rust.iter().chain(&row.java));
-    let late = all.filter(|figures| !figures.is_kept).count();
-    println!("\nOpen loops whose schedule was not kept to 50 us: {late}.");
+    let late = |all: Vec<&Figures>| {
+        let late_count = all.iter().filter(|figures| !figures.is_kept).count();
+        format!("{late_count} of {}", all.len())
+    };
+    println!(
+        "\nOpen loops whose schedule was not kept to 50 us: imbrex {}, java {}.",
+        late(rows.iter().flat_map(|row| &row.rust).collect()),
+        late(rows.iter().flat_map(|row| &row.java).collect())
+    );
 }
 
 #[cfg(test)]

@@ -63,6 +63,8 @@ struct Run {
     next_at: u64,
     prng: Prng,
     told: String,
+    /// How often the host went on in cleaning's zone.
+    lent_count: u64,
 }
 
 fn has_power(result: Result<(), DiskError>, told: &str) -> bool {
@@ -101,6 +103,7 @@ impl Run {
             next_at: 0,
             prng,
             told: format!("seed {seed}, zones of {zone_len}, cache of {cache}"),
+            lent_count: 0,
         }
     }
 
@@ -110,6 +113,14 @@ impl Run {
 
     /// One request; false if the power went.
     fn step(&mut self) -> bool {
+        let before = self.driver().state().open;
+        let is_on = self.request();
+        let now = self.driver().state().open;
+        self.lent_count += u64::from(before[1].is_some() && before[1] == now[0]);
+        is_on
+    }
+
+    fn request(&mut self) -> bool {
         let len = self.model.may_be.len() as u64;
         let goes_on = self.prng.chance(1, 3) && self.next_at < len;
         // Most of the time in a fifth of the device, so that zones empty.
@@ -204,7 +215,7 @@ impl Run {
 #[test]
 fn what_was_flushed_survives_power_cuts_anywhere() {
     let mut counters = DriverCounters::default();
-    let (mut cleanings, mut ignored, mut checkpoints) = (0, 0, 0);
+    let (mut cleanings, mut ignored, mut checkpoints, mut lent_count) = (0, 0, 0, 0);
     for seed in 0..30 {
         let mut run = Run::new(seed);
         for _ in 0..8 {
@@ -220,8 +231,10 @@ fn what_was_flushed_survives_power_cuts_anywhere() {
             run.recover(cuts);
             ignored += run.driver().driver_counters().ignored_records;
         }
+        lent_count += run.lent_count;
     }
     assert!(cleanings > 10, "{cleanings}");
+    assert!(lent_count > 0, "{lent_count}");
     assert!(ignored > 0, "{ignored}");
     assert!(checkpoints > 100, "{checkpoints}");
     assert!(counters.host_blocks > 0);
@@ -229,6 +242,7 @@ fn what_was_flushed_survives_power_cuts_anywhere() {
 
 #[test]
 fn a_device_written_many_times_over_never_runs_out() {
+    let mut lent_count = 0;
     for seed in 0..6 {
         let mut run = Run::new(seed);
         for step in 0..3_000 {
@@ -243,7 +257,9 @@ fn a_device_written_many_times_over_never_runs_out() {
         let counters = run.driver().driver_counters();
         assert!(counters.cleanings > 0, "{}: {counters:?}", run.told);
         run.recover(0);
+        lent_count += run.lent_count;
     }
+    assert!(lent_count > 10, "{lent_count}");
 }
 
 /// A device filled to its last block and written over and over: cleaning always finds room.
