@@ -161,7 +161,12 @@ fn source(path: PathBuf, format: Option<TraceFormat>) -> Result<TraceSource, Cli
             all.join(", ")
         ))
     })?;
-    Ok(TraceSource::Bundled(bundled))
+    match format {
+        None => Ok(TraceSource::Bundled(bundled)),
+        Some(_) => {
+            Err(CliError::usage("--trace-format is for files: what comes with the program is CSV"))
+        }
+    }
 }
 
 fn latency(report: &mut Report, title: &str, latency: &LatencySummary) {

@@ -39,6 +39,7 @@ fn traces_come_with_the_program() {
     let args = ["replay", "bundled:EXT4", "--squeeze", "--zone-len", "16MiB", "--limit", "500"];
     let report = imbrex(&[&args[..], &["--format", "json"]].concat()).json();
     assert_eq!(report["trace"]["requests"].as_u64(), Some(500));
+    imbrex(&["replay", "bundled:xfs", "--trace-format", "msr"]).fails(2, &["--trace-format"]);
     imbrex(&["replay", "bundled:ntfs"])
         .fails(2, &["\"ntfs\"", "bundled:vm (an hour", "bundled:btrfs"]);
 }

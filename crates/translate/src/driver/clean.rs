@@ -26,6 +26,9 @@
 //!                                                     ^ lent to the host
 //! ```
 //!
+//! It is lent only if as many zones are free when the cleaning is over as K5 asks for. A power cut makes no
+//! difference: records do not say whose a zone being written is, and recovery goes on in it for either.
+//!
 //! What the host wrote again meanwhile stays where it is then. A block that the write buffer has newer is
 //! moved all the same: the buffer's copy may not be in the journal yet.
 

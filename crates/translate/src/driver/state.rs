@@ -22,7 +22,7 @@ use std::sync::Arc;
 const GROUP_LEN: Blocks = Blocks::new(256);
 /// The most data of one journal entry.
 const ENTRY_DATA_LEN_MAX: u64 = 1024;
-/// What one step of work moves at most: 4 MiB, some 30 ms of a disk.
+/// What one step of work moves at most: 4 MiB, some 30 ms of a disk. Cleaning that a write pays for takes longer ones.
 pub(super) const STEP_LEN: u64 = 1024;
 /// Records that wait at most before they are journaled.
 const WAITING_RECORD_COUNT_MAX: usize = 4096;
