@@ -26,7 +26,7 @@ final class Schedule {
 
   static final long KEPT_WITHIN_NS = 50_000;
 
-  /** Linux wakes a sleeper up to 50 us late, and to run again takes it a little more. */
+  /** To wake up and run again takes a sleeper so long, as a rule, if it asked for no slack. */
   private static final long SPIN_NS = 80_000;
 
   /** How long a client waits without looking whether it is to stop. */
