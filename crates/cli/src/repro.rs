@@ -61,11 +61,12 @@ impl ReproArgs {
             Format::Html => session.out.bytes(reproduction.to_html().as_bytes())?,
             _ => session.out.bytes(reproduction.to_text().as_bytes())?,
         }
-        let Some(dir) = out else { return Ok(()) };
-        write(&dir, &self.figure, &reproduction)?;
-        let page = dir.join(format!("{}.html", self.figure));
-        eprintln!("{}; see {}", reproduction.verdicts(), page.display());
-        Ok(())
+        if let Some(dir) = out {
+            write(&dir, &self.figure, &reproduction)?;
+            let page = dir.join(format!("{}.html", self.figure));
+            eprintln!("{}; see {}", reproduction.verdicts(), page.display());
+        }
+        if reproduction.unfinished.is_empty() { Ok(()) } else { Err(CliError::interrupted()) }
     }
 
     fn reproduce(

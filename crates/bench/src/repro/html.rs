@@ -33,6 +33,9 @@ pub(super) fn page(reproduction: &Reproduction) -> String {
         size.seed,
         reproduction.verdicts()
     );
+    if let Some(names) = reproduction.unfinished_names() {
+        let _ = writeln!(out, "<p>Stopped before the end of {names}.</p>");
+    }
     out.push_str("<nav>\n");
     for figure in &reproduction.figures {
         let _ = writeln!(

@@ -12,6 +12,9 @@ pub(super) fn page(reproduction: &Reproduction) -> String {
         size.seed,
         reproduction.verdicts()
     );
+    if let Some(names) = reproduction.unfinished_names() {
+        let _ = writeln!(out, "\nStopped before the end of {names}.");
+    }
     for figure in &reproduction.figures {
         section(&mut out, figure);
     }

@@ -188,6 +188,8 @@ pub struct Reproduction {
     pub size: Size,
     /// The figures, in the order asked for.
     pub figures: Vec<FigurePage>,
+    /// Figures that were asked for and whose runs were stopped before their end.
+    pub unfinished: Vec<&'static str>,
 }
 
 /// One figure's outcome.
@@ -204,10 +206,11 @@ pub struct FigurePage {
 }
 
 /// Runs what `figures` need at `size`, each distinct run once and `jobs` at a time, and writes their
-/// pages. `is_stopped` is asked between two operations of every run.
+/// pages. `is_stopped` is asked between two operations of every run; of what was stopped come the figures whose runs
+/// had all ended.
 ///
 /// # Errors
-/// [`BenchError::Options`] for a scale outside 0 to 1; [`BenchError::Stopped`].
+/// [`BenchError::Options`] for a scale outside 0 to 1; [`BenchError::Stopped`] before the first figure was done.
 pub fn repro(
     figures: &[Figure],
     size: Size,
@@ -247,19 +250,31 @@ pub fn repro(
         result
     });
     let mut results = Results::default();
+    let mut stopped: Vec<Work> = Vec::new();
     for (work, result) in works.into_iter().zip(found) {
-        if matches!(result, Err(BenchError::Stopped)) {
-            return Err(BenchError::Stopped);
+        match result {
+            Err(BenchError::Stopped) => stopped.push(work),
+            result => results.insert(work, result.map_err(|error| with_causes(&error))),
         }
-        results.insert(work, result.map_err(|error| with_causes(&error)));
     }
-    let pages = figures.iter().map(|figure| FigurePage {
+    // A figure of some of its runs would not be what its words say.
+    let is_whole =
+        |figure: &&Figure| figure.runs.works(&size).iter().all(|work| !stopped.contains(work));
+    let (whole, unfinished): (Vec<&Figure>, Vec<&Figure>) = figures.iter().partition(is_whole);
+    if whole.is_empty() && !unfinished.is_empty() {
+        return Err(BenchError::Stopped);
+    }
+    let pages = whole.iter().map(|figure| FigurePage {
         name: figure.name,
         title: figure.title,
         paper: figure.paper,
         page: (figure.page)(&size, &results).without_the_unmeasured(),
     });
-    Ok(Reproduction { size, figures: pages.collect() })
+    Ok(Reproduction {
+        size,
+        figures: pages.collect(),
+        unfinished: unfinished.iter().map(|figure| figure.name).collect(),
+    })
 }
 
 fn with_causes(error: &BenchError) -> String {
@@ -297,12 +312,20 @@ impl Reproduction {
     /// Tables for a terminal.
     pub fn to_text(&self) -> String {
         let mut text = String::new();
+        if let Some(names) = self.unfinished_names() {
+            text.push_str(&format!("Stopped before the end of {names}.\n\n"));
+        }
         for figure in &self.figures {
             text.push_str(&format!("{}: {} ({})\n", figure.name, figure.title, figure.paper));
             text.push_str(&figure.page.text());
             text.push('\n');
         }
         text
+    }
+
+    /// What was asked for and stopped, in words; none if nothing was.
+    pub fn unfinished_names(&self) -> Option<String> {
+        Some(self.unfinished.join(", ")).filter(|names| !names.is_empty())
     }
 
     /// How many claims came out how, in words.

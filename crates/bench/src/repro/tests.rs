@@ -159,3 +159,27 @@ fn a_run_can_be_stopped() {
     let stopped = repro(&figures, TINY, 1, &Watch::default(), &|| true);
     assert!(matches!(stopped, Err(BenchError::Stopped)));
 }
+
+/// Of two figures one has all its runs, and the other's are stopped.
+#[test]
+fn what_is_stopped_keeps_the_figures_that_are_done() {
+    let figures: Vec<Figure> =
+        ["sealdb-2", "geardb-compaction"].iter().flat_map(|f| figures_named(f).unwrap()).collect();
+    let first = figures[0].runs.works(&TINY);
+    let of_second: Vec<String> = figures[1].runs.works(&TINY).iter().map(Work::label).collect();
+    assert!(first.iter().all(|work| !of_second.contains(&work.label())));
+    let watch = Watch::default();
+    let is_stopped = || watch.running().iter().any(|label| of_second.contains(label));
+    let stopped = repro(&figures, TINY, 1, &watch, &is_stopped).unwrap();
+    let names: Vec<&str> = stopped.figures.iter().map(|figure| figure.name).collect();
+    assert_eq!((names, stopped.unfinished.clone()), (vec!["sealdb-2"], vec!["geardb-compaction"]));
+    let whole = repro(&figures[..1], TINY, 1, &Watch::default(), &|| false).unwrap();
+    assert_eq!(
+        serde_json::to_value(&stopped.figures).unwrap(),
+        serde_json::to_value(&whole.figures).unwrap()
+    );
+    for page in [stopped.to_text(), stopped.to_html(), stopped.to_markdown()] {
+        assert!(page.contains("Stopped before the end of geardb-compaction."), "{page}");
+    }
+    assert!(!whole.to_text().contains("Stopped"));
+}

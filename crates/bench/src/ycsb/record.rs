@@ -46,7 +46,7 @@ impl Record {
     /// # Errors
     /// [`RecordError`]: it is no record.
     pub fn decode(value: &Bytes, wanted: Wanted<'_>) -> Result<Record, RecordError> {
-        format::decode(value, wanted)
+        format::decode(value, wanted, &mut Names::default())
     }
 
     /// Replaces and adds what `newer` has.
@@ -55,6 +55,30 @@ impl Record {
             match self.fields.binary_search_by(|(n, _)| n.cmp(name)) {
                 Ok(at) => self.fields[at].1 = value.clone(),
                 Err(at) => self.fields.insert(at, (Arc::clone(name), value.clone())),
+            }
+        }
+    }
+}
+
+/// The names of a record read before. Those of a table are alike, so that the next one has no need to make them again.
+#[derive(Debug, Default)]
+pub(crate) struct Names(Vec<Arc<str>>);
+
+impl Names {
+    /// How many.
+    fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// `name`, the one at `at` of those that are wanted of a record.
+    pub(crate) fn of(&mut self, at: usize, name: &str) -> Arc<str> {
+        match self.0.get(at) {
+            Some(known) if **known == *name => Arc::clone(known),
+            _ => {
+                let name: Arc<str> = name.into();
+                self.0.truncate(at);
+                self.0.push(Arc::clone(&name));
+                name
             }
         }
     }

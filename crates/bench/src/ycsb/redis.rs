@@ -9,10 +9,9 @@
 //! loaded and both measure the same work: an insert is two round trips, a scan one for its keys and one for
 //! each record. A scan goes in order of score, not of key.
 
-use super::record::{Record, Wanted};
+use super::record::{Names, Record, Wanted};
 use super::store::{RecordStore, StoreError};
 use crate::error::BenchError;
-use bytes::Bytes;
 use redis::{
     Cmd, Connection, ConnectionAddr, ConnectionInfo, FromRedisValue, IntoConnectionInfo,
     RedisError, cmd,
@@ -63,7 +62,7 @@ impl RedisServer {
         let client = redis::Client::open(self.info.clone());
         let connection = client.and_then(|client| client.get_connection());
         let connection = connection.map_err(|source| failed(&self.address(), source))?;
-        Ok(RedisStore { connection })
+        Ok(RedisStore { connection, names: Names::default() })
     }
 }
 
@@ -74,6 +73,7 @@ fn failed(address: &str, source: RedisError) -> BenchError {
 /// One connection.
 pub(crate) struct RedisStore {
     connection: Connection,
+    names: Names,
 }
 
 impl RedisStore {
@@ -107,7 +107,8 @@ impl RecordStore for RedisStore {
         let fields = match wanted {
             Wanted::All => {
                 let all: Vec<(String, Vec<u8>)> = self.ask("read", key, cmd("HGETALL").arg(key))?;
-                all.into_iter().map(|(name, value)| (name.into(), Bytes::from(value))).collect()
+                let named = all.into_iter().enumerate();
+                named.map(|(at, (name, value))| (self.names.of(at, &name), value.into())).collect()
             }
             Wanted::Named(names) => {
                 let mut command = cmd("HMGET");

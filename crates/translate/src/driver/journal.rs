@@ -6,6 +6,9 @@
 //!                                                                    is younger than its last entry
 //! ```
 //!
+//! Zones are recycled by least active data. The paper evicts what is active; where it is little and its regions are
+//! short, it is written to the journal once more here, and stays in the buffer ([`State`](super::state::State)).
+//!
 //! Source: section II-A of the paper. Not here: which data are active (`buffer`), what is written.
 
 use imbrex_disk::{BlockRange, Blocks, Disk, DiskError, Lba, Pba, ZoneAction, ZoneId};

@@ -79,6 +79,8 @@ pub struct DriverCounters {
     pub evicted_blocks: u64,
     /// Blocks written to the journal, headers included.
     pub journal_blocks: u64,
+    /// Blocks of the host that were written to the journal once more, to free one of its zones.
+    pub kept_blocks: u64,
     /// Checkpoints completed.
     pub checkpoints: u64,
     /// Their blocks, superblocks included.

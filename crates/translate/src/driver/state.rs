@@ -28,6 +28,10 @@ pub(super) const STEP_LEN: u64 = 1024;
 const WAITING_RECORD_COUNT_MAX: usize = 4096;
 /// Of the write buffer and of the journal, what may be in use before work begins (the paper's 90 %).
 const WATERMARK_PERMILLE: u64 = 900;
+/// Of a journal zone and of the write buffer, the parts that may be written to the journal once more to free the zone.
+/// What other parts measured is in decision 37.
+const KEPT_PARTS_OF_ZONE: u64 = 6;
+const KEPT_PARTS_OF_BUFFER: u64 = 8;
 /// Zones that only cleaning, checkpoints and a full journal may take, besides those of a checkpoint and of
 /// one cleaning.
 const RESERVE_ZONE_COUNT: usize = 4;
@@ -517,7 +521,8 @@ impl State {
         self.copies.least_active(self.journal.sealed().map(|zone| zone.zone))
     }
 
-    /// Evicts some of the regions that a journal zone is kept for.
+    /// Makes some of what a journal zone is kept for needless there: it is written to the journal once more if it is
+    /// little, or else evicted.
     fn recycle_step(&mut self, zone: ZoneId) -> Result<u64, DiskError> {
         let mut wanted = Vec::new();
         let mut total = 0;
@@ -527,6 +532,14 @@ impl State {
             if STEP_LEN <= total {
                 break;
             }
+        }
+        if self.keeps(zone) {
+            for range in wanted {
+                self.pending.insert(range);
+            }
+            self.commit()?;
+            self.counters.kept_blocks += total;
+            return Ok(total);
         }
         let regions = self.regions.covering(wanted);
         // A long region goes piece by piece, so that no step is long.
@@ -547,6 +560,15 @@ impl State {
             batch.push(piece);
         }
         self.evict(&batch)
+    }
+
+    /// Whether what a journal zone is kept for stays in the buffer: short regions that the order of eviction would
+    /// keep, not so many of them that the journal is written for their sake. The paper evicts.
+    fn keeps(&self, zone: ZoneId) -> bool {
+        let active = self.copies.active(zone).get();
+        self.options.eviction == EvictionOrder::LongestAndOldest
+            && KEPT_PARTS_OF_ZONE * active <= self.journal.zone_len().get()
+            && KEPT_PARTS_OF_BUFFER * active <= self.buffer.capacity().get()
     }
 
     // The pace.

@@ -3,6 +3,7 @@
 
 mod copies;
 mod reads;
+mod recycling;
 
 use super::*;
 use imbrex_clockwork::Prng;

@@ -1,6 +1,6 @@
 #![doc = include_str!("../../../../../docs/formats/ycsb_record.md")]
 
-use super::{Record, Wanted};
+use super::{Names, Record, Wanted};
 use bytes::Bytes;
 
 const FORMAT_VERSION: u8 = 1;
@@ -75,7 +75,11 @@ pub(crate) fn encode(record: &Record) -> Vec<u8> {
 ///
 /// # Errors
 /// It is no record.
-pub(crate) fn decode(value: &Bytes, wanted: Wanted<'_>) -> Result<Record, RecordError> {
+pub(crate) fn decode(
+    value: &Bytes,
+    wanted: Wanted<'_>,
+    names: &mut Names,
+) -> Result<Record, RecordError> {
     let short = |what| RecordError::Short { len: value.len(), what };
     let header = value.get(..FIELDS).ok_or(short("the header"))?;
     if header[VERSION] != FORMAT_VERSION {
@@ -85,7 +89,7 @@ pub(crate) fn decode(value: &Bytes, wanted: Wanted<'_>) -> Result<Record, Record
         return Err(RecordError::Reserved);
     }
     let field_count = u32_at(header, FIELD_COUNT);
-    let mut fields = Vec::new();
+    let mut fields = Vec::with_capacity(names.count().min(field_count as usize));
     let mut last_name: Option<&str> = None;
     let mut at = FIELDS;
     for field in 0..field_count {
@@ -101,7 +105,7 @@ pub(crate) fn decode(value: &Bytes, wanted: Wanted<'_>) -> Result<Record, Record
             return Err(short("a value"));
         }
         if wanted.has(name) {
-            fields.push((name.into(), value.slice(value_at..end)));
+            fields.push((names.of(fields.len(), name), value.slice(value_at..end)));
         }
         last_name = Some(name);
         at = end;
@@ -122,6 +126,10 @@ mod tests {
     use super::*;
     use imbrex_clockwork::Prng;
     use std::sync::Arc;
+
+    fn decode(value: &Bytes, wanted: Wanted<'_>) -> Result<Record, RecordError> {
+        super::decode(value, wanted, &mut Names::default())
+    }
 
     fn sample() -> Record {
         let fields = [("field0", "zero"), ("field1", ""), ("field10", "ten")];
@@ -145,6 +153,18 @@ mod tests {
         let got = decode(&encode(&sample()).into(), Wanted::Named(&names)).unwrap();
         let got: Vec<&str> = got.fields().iter().map(|(name, _)| &**name).collect();
         assert_eq!(got, ["field1"]);
+    }
+
+    #[test]
+    fn names_of_an_earlier_record_are_not_taken_for_those_of_this_one() {
+        let other = [("field0", "0"), ("field2", "2"), ("field3", "3"), ("field4", "4")];
+        let other = other.iter().map(|&(name, value)| (name.into(), value.into())).collect();
+        let other = Record::new(other);
+        let mut names = Names::default();
+        for record in [&sample(), &other, &sample(), &Record::default(), &other] {
+            let got = super::decode(&encode(record).into(), Wanted::All, &mut names);
+            assert_eq!(got.as_ref(), Ok(record));
+        }
     }
 
     #[test]
