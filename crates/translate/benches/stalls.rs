@@ -123,11 +123,16 @@ fn run(zone_count: u64, full_percent: u64, lens: [u64; 10]) {
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let zone_count = 4 * args.first().map_or(64, |gib| gib.parse().expect("the length in GiB"));
+    let rows = [("80", 80, MIXED), ("95", 95, MIXED), ("long", 95, LONG)];
+    for arg in args.iter().skip(1) {
+        let is_row = rows.iter().any(|(row, ..)| arg == row);
+        assert!(is_row, "{arg} is no row; there are 80, 95 and long");
+    }
     let is_asked = |row: &str| args.len() < 2 || args[1..].iter().any(|arg| arg == row);
     println!(
         "full_%   writes    p50_ms    p99_ms  p99.9_ms    max_ms read_max  flush_max   mb_s    timely    urgent  moved"
     );
-    for (row, full_percent, lens) in [("80", 80, MIXED), ("95", 95, MIXED), ("long", 95, LONG)] {
+    for (row, full_percent, lens) in rows {
         if is_asked(row) {
             run(zone_count, full_percent, lens);
         }
