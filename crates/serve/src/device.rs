@@ -165,10 +165,10 @@ pub trait BlockDevice: Send + Sync + fmt::Debug {
         persist: Persist,
     ) -> Result<(), DeviceError>;
 
-    /// Whether [`BlockDevice::write_zeroes`], with `may_trim` or without, costs less than writing as
+    /// Whether [`BlockDevice::write_zeroes`] of `range`, with `may_trim` or without, costs less than writing as
     /// many zeros.
-    fn zeroes_are_cheap(&self, may_trim: bool) -> bool {
-        let _ = may_trim;
+    fn zeroes_are_cheap(&self, range: ByteRange, may_trim: bool) -> bool {
+        let _ = (range, may_trim);
         false
     }
 

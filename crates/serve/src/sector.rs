@@ -242,8 +242,9 @@ impl BlockDevice for SectorDevice {
         self.zero_all(range, may_trim, persist).map_err(failed("zeroing", range))
     }
 
-    fn zeroes_are_cheap(&self, may_trim: bool) -> bool {
-        may_trim && self.disk.zeroes_are_cheap()
+    /// Parts of a block are read and written, as with any data.
+    fn zeroes_are_cheap(&self, range: ByteRange, may_trim: bool) -> bool {
+        may_trim && self.disk.zeroes_are_cheap() && !Cut::of(range).inner.len.is_zero()
     }
 
     fn status(&self, range: ByteRange) -> Result<Extent, DeviceError> {

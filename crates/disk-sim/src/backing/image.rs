@@ -257,7 +257,10 @@ impl Backing for ImageBacking {
                 }
                 Err(_) => whole,
             },
-            Err(Errno::NXIO) => (false, range.len),
+            // No data from there to the file's end; where the file was cut short, let a read find that out.
+            Err(Errno::NXIO) => {
+                (!self.file.metadata().is_ok_and(|file| end <= file.len()), range.len)
+            }
             Err(_) => whole,
         }
     }

@@ -490,6 +490,23 @@ fn known(disk: &SimDisk) -> Vec<(bool, u64)> {
 }
 
 #[test]
+fn what_an_image_has_lost_is_not_taken_for_unwritten() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("d");
+    let geometry = Geometry::new(anywhere(4096)).unwrap();
+    let disk = SimDisk::builder(geometry).create_image(&path, "", 7).unwrap();
+    disk.write(Lba::new(64), &blocks(&[1; 64]), Persist::Cached).unwrap();
+    assert_eq!(known(&disk), [(false, 64), (true, 64), (false, 3968)]);
+    let whole_len = std::fs::metadata(&path).unwrap().len();
+    let file = std::fs::File::options().write(true).open(&path).unwrap();
+    // Of what was written half is left, and nothing behind.
+    file.set_len(whole_len - Blocks::new(4096 - 96).bytes()).unwrap();
+    assert_eq!(known(&disk), [(false, 64), (true, 4032)]);
+    let error = disk.read(Lba::new(2000), &mut [0; BLOCK_LEN_BYTES]).unwrap_err().to_string();
+    assert!(error.contains("the image was cut"), "{error}");
+}
+
+#[test]
 fn a_disk_knows_what_was_never_written() {
     let dir = tempfile::tempdir().unwrap();
     let geometry = Geometry::new(anywhere(4096)).unwrap();

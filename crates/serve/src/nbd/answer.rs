@@ -22,6 +22,8 @@ const HOLES_FROM_LEN_BYTES: u32 = 64 << 10;
 
 /// The most extents that one query is told of.
 const EXTENT_COUNT_MAX: usize = 4096;
+/// How often one query asks the device: what it keeps apart may be alike to clients, and others wait.
+const RUN_COUNT_MAX: usize = 65_536;
 
 /// What a reply is made from.
 #[derive(Clone, Copy, Debug)]
@@ -43,17 +45,15 @@ impl Refusal {
     }
 }
 
-/// Which flags a command may have.
+/// Which flags a command may have. FUA is for all of them: clients set it where it says nothing.
 fn allowed_flags(kind: u16) -> u16 {
-    match kind {
+    let own = match kind {
         command::READ => command_flag::DF,
-        command::WRITE | command::TRIM => command_flag::FUA,
-        command::WRITE_ZEROES => {
-            command_flag::FUA | command_flag::NO_HOLE | command_flag::FAST_ZERO
-        }
+        command::WRITE_ZEROES => command_flag::NO_HOLE | command_flag::FAST_ZERO,
         command::BLOCK_STATUS => command_flag::REQ_ONE,
         _ => 0,
-    }
+    };
+    command_flag::FUA | own
 }
 
 impl Answerer<'_> {
@@ -110,7 +110,8 @@ impl Answerer<'_> {
             command::WRITE_ZEROES => {
                 count(&self.tally.zeroes);
                 let may_trim = !request.has(command_flag::NO_HOLE);
-                if request.has(command_flag::FAST_ZERO) && !device.zeroes_are_cheap(may_trim) {
+                if request.has(command_flag::FAST_ZERO) && !device.zeroes_are_cheap(range, may_trim)
+                {
                     let message = "zeros cost as much as any other data here";
                     return Err(Refusal::new(Errno::NotSup, message));
                 }
@@ -241,7 +242,10 @@ impl Answerer<'_> {
         let count_max = if request.has(command_flag::REQ_ONE) { 1 } else { EXTENT_COUNT_MAX };
         let mut extents: Vec<(u32, u32)> = Vec::new();
         let mut at_bytes = range.start_bytes;
-        while at_bytes < range.end_bytes() {
+        for _ in 0..RUN_COUNT_MAX {
+            if at_bytes == range.end_bytes() {
+                break;
+            }
             let rest = ByteRange::new(at_bytes, range.end_bytes() - at_bytes);
             let extent = self.export.device.status(rest)?;
             let len_bytes = u32::try_from(extent.len_bytes).expect("no longer than the request");

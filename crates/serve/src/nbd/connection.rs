@@ -158,7 +158,8 @@ impl Connection<'_> {
         match request.command {
             command::FLUSH => true,
             command::TRIM | command::WRITE_ZEROES if is_long => true,
-            command::READ | command::WRITE | command::TRIM | command::WRITE_ZEROES => {
+            command::READ => self.server.export.device.requests_wait(),
+            command::WRITE | command::TRIM | command::WRITE_ZEROES => {
                 request.has(command_flag::FUA) || self.server.export.device.requests_wait()
             }
             _ => false,

@@ -119,10 +119,10 @@ impl Handshake<'_> {
         }
         if len > OPTION_LEN_BYTES_MAX {
             self.skip_oversized(option, len)?;
-            return Ok(None);
+            return self.answer(option, Err(len));
         }
         let data = self.receiver.read_vec(len as usize)?;
-        self.answer(option, &data)
+        self.answer(option, Ok(&data))
     }
 
     /// H1: nothing of it is kept.
@@ -130,13 +130,11 @@ impl Handshake<'_> {
         if len > OPTION_SKIPPED_LEN_BYTES_MAX || option == option::EXPORT_NAME || !self.is_fixed {
             return Err(broken(format!("option {option} of {len} bytes")));
         }
-        self.receiver.skip(u64::from(len))?;
-        let message =
-            format!("an option may have {OPTION_LEN_BYTES_MAX} bytes, this one has {len}");
-        self.refuse(option, option_reply::ERR_TOO_BIG, &message)
+        self.receiver.skip(u64::from(len))
     }
 
-    fn answer(&mut self, option: u32, data: &[u8]) -> io::Result<Option<Outcome>> {
+    /// Answers an option by its data, or by their length where they were too long to be kept.
+    fn answer(&mut self, option: u32, data: Result<&[u8], u32>) -> io::Result<Option<Outcome>> {
         if !self.is_fixed && option != option::EXPORT_NAME {
             return Err(broken(format!("option {option} of a client that knows only newstyle")));
         }
@@ -149,13 +147,26 @@ impl Handshake<'_> {
             self.refuse(option, option_reply::ERR_TLS_REQD, "this server requires TLS")?;
             return Ok(None);
         }
+        if option == option::ABORT {
+            // The client may be gone without waiting for this.
+            let _ = self.reply(option, option_reply::ACK, &[]);
+            return Ok(Some(Outcome::Left));
+        }
+        if option == option::SET_META_CONTEXT {
+            // Also where it fails.
+            self.allocation_of = None;
+        }
+        let data = match data {
+            Ok(data) => data,
+            Err(len) => {
+                let message =
+                    format!("an option may have {OPTION_LEN_BYTES_MAX} bytes, this one has {len}");
+                self.refuse(option, option_reply::ERR_TOO_BIG, &message)?;
+                return Ok(None);
+            }
+        };
         match option {
             option::EXPORT_NAME => return self.export_name(data).map(Some),
-            option::ABORT => {
-                // The client may be gone without waiting for this.
-                let _ = self.reply(option, option_reply::ACK, &[]);
-                return Ok(Some(Outcome::Left));
-            }
             option::LIST => self.list(data)?,
             option::STARTTLS => self.start_tls(data)?,
             option::INFO | option::GO => return self.go(option, data),
@@ -309,13 +320,9 @@ impl Handshake<'_> {
 
     fn meta_context(&mut self, option: u32, data: &[u8]) -> io::Result<()> {
         let is_set = option == option::SET_META_CONTEXT;
-        if is_set {
-            // Also where it fails.
-            self.allocation_of = None;
-            if !self.structured_replies {
-                let message = "contexts need structured replies first";
-                return self.refuse(option, option_reply::ERR_INVALID, message);
-            }
+        if is_set && !self.structured_replies {
+            let message = "contexts need structured replies first";
+            return self.refuse(option, option_reply::ERR_INVALID, message);
         }
         let Some((name, queries)) = parse_queries(data) else { return self.malformed(option) };
         if !self.is_ours(name) {

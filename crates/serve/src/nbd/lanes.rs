@@ -160,8 +160,10 @@ impl LanesShared {
         let mut reply = Vec::new();
         self.server.answerer(self.agreed).answer(&request, &payload, &mut reply);
         drop(payload);
-        // Where it fails the connection's own thread finds its socket closed.
-        let _ = self.sender.send(&reply);
+        if self.sender.send(&reply).is_err() {
+            // The stream has lost a reply, or a part of one: nothing more can be told by it.
+            self.sender.give_up();
+        }
     }
 }
 

@@ -3,21 +3,30 @@
 //! Invariants
 //!   E1  Nothing beyond this machine is listened to unless the caller says so.
 //!   E2  A socket in the file system is its owner's alone from the moment it exists.
-//!   E3  A path is taken over only from a socket that nobody listens on any more.
+//!   E3  A path is taken over only from a socket that nobody listens on any more, and given up only if it is still ours.
 
 use super::stream::Socket;
 use rustix::fs::{Mode, fchmod};
+use rustix::net::sockopt::{
+    set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl,
+};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// How many clients may stand before the door.
 const BACKLOG: i32 = 128;
+
+/// After how long without a word a peer is asked whether it is there, how often, and at what intervals.
+const KEEPALIVE_AFTER: Duration = Duration::from_secs(60);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+const KEEPALIVE_COUNT: u32 = 6;
 
 /// From where a server can be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +80,12 @@ pub struct Listener {
 #[derive(Debug)]
 enum Bound {
     Tcp(TcpListener),
-    Unix { listener: UnixListener, path: PathBuf },
+    /// `made` says which file at `path` is ours.
+    Unix {
+        listener: UnixListener,
+        path: PathBuf,
+        made: (u64, u64),
+    },
 }
 
 impl Listener {
@@ -101,7 +115,8 @@ impl Listener {
             }
             bound => bound.map_err(refused)?,
         };
-        Ok(Listener { socket: Bound::Unix { listener, path: path.to_owned() }, replaced })
+        let made = identity(path).map_err(refused)?;
+        Ok(Listener { socket: Bound::Unix { listener, path: path.to_owned(), made }, replaced })
     }
 
     /// The port of `address`; port 0 takes any that is free.
@@ -156,8 +171,11 @@ impl Listener {
                 let (socket, _) = listener.accept()?;
                 socket.set_nonblocking(false)?;
                 socket.set_nodelay(true)?;
-                // A peer that is gone without a word is noticed some day.
-                rustix::net::sockopt::set_socket_keepalive(&socket, true)?;
+                // A peer that is gone without a word is noticed within two minutes, and its place is free.
+                set_socket_keepalive(&socket, true)?;
+                set_tcp_keepidle(&socket, KEEPALIVE_AFTER)?;
+                set_tcp_keepintvl(&socket, KEEPALIVE_INTERVAL)?;
+                set_tcp_keepcnt(&socket, KEEPALIVE_COUNT)?;
                 Ok(Socket::Tcp(socket))
             }
             Bound::Unix { listener, .. } => {
@@ -171,6 +189,12 @@ impl Listener {
 
 fn is_loopback(ip: IpAddr) -> bool {
     ip.to_canonical().is_loopback()
+}
+
+/// Which file `path` is, of all that were ever there.
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    let found = std::fs::symlink_metadata(path)?;
+    Ok((found.dev(), found.ino()))
 }
 
 /// As [`UnixListener::bind`], but for E2: the mode is set before anybody can see the socket.
@@ -207,9 +231,11 @@ impl fmt::Display for Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Bound::Unix { path, .. } = &self.socket {
-            // Somebody may have removed it already.
-            let _ = std::fs::remove_file(path);
+        if let Bound::Unix { path, made, .. } = &self.socket {
+            // Somebody may have removed it already, and somebody else have put another there.
+            if identity(path).is_ok_and(|found| found == *made) {
+                let _ = std::fs::remove_file(path);
+            }
         }
     }
 }

@@ -47,14 +47,16 @@ impl Lanes {
         }
     }
 
-    /// A lane could not start: without any, the errand is for this thread.
+    /// A lane could not start: without any, the errands are for this thread, others' too.
     fn do_without(&self) {
         let mut state = self.state();
         state.lane_count -= 1;
-        let errand = if state.lane_count == 0 { state.errands.pop_front() } else { None };
-        drop(state);
-        if let Some(errand) = errand {
+        while state.lane_count == 0
+            && let Some(errand) = state.errands.pop_front()
+        {
+            drop(state);
             errand();
+            state = self.state();
         }
     }
 

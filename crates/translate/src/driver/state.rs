@@ -184,8 +184,8 @@ impl State {
 
     /// What is known of the first block of `range`, and for how many more that is so.
     pub(super) fn known(&self, range: BlockRange) -> (Known, Blocks) {
-        let lost = self.lost.within(range).next();
-        let held = self.regions.within(range).chain(lost).min_by_key(|run| run.start);
+        let first = [self.regions.within(range).next(), self.lost.within(range).next()];
+        let held = first.into_iter().flatten().min_by_key(|run| run.start);
         let held_from = held.map_or(range.end(), |run| run.start);
         if let Some(run) = held.filter(|run| run.start == range.start) {
             return (Known::Nothing, run.len);

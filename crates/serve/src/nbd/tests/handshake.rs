@@ -96,6 +96,7 @@ fn a_context_holds_for_the_export_it_was_selected_for_until_something_else_is() 
         ("disk", Some(queries("other", &["base:allocation"])), false),
         ("disk", Some(queries("disk", &[])), false),
         ("disk", Some(vec![9]), false),
+        ("disk", Some(vec![9; OPTION_LEN_BYTES_MAX as usize + 1]), false),
     ] {
         let mut client = stand.greeted();
         assert_eq!(client.refused(option::STRUCTURED_REPLY, b""), ACK);
@@ -106,7 +107,7 @@ fn a_context_holds_for_the_export_it_was_selected_for_until_something_else_is() 
         client.option(option::GO, &go("disk", &[]));
         client.structured = true;
         let told = client.call(status, 0, 4096, &[]);
-        assert_eq!(told.is_ok(), is_there, "{selected:?} {then:?}");
+        assert_eq!(told.is_ok(), is_there, "{selected:?} {:?}", then.map(|data| data.len()));
         assert_eq!(client.read(0, 512).unwrap(), [0; 512], "the connection lives on");
     }
 }
@@ -116,6 +117,9 @@ fn abort_and_a_closed_end_are_no_failures() {
     let stand = Stand::new();
     let mut client = stand.greeted();
     assert_eq!(client.refused(option::ABORT, &[]), ACK);
+    assert!(client.is_closed());
+    let mut client = stand.greeted();
+    assert_eq!(client.refused(option::ABORT, &vec![7; 1 << 20]), ACK);
     assert!(client.is_closed());
     drop(stand.greeted());
     drop(stand.socket());

@@ -54,6 +54,14 @@ fn a_dead_servers_socket_is_replaced_and_anything_else_is_not() {
     let error = Listener::unix(&path).unwrap_err();
     assert!(matches!(error, ListenError::NoSocket { .. }), "{error}");
     assert_eq!(std::fs::read(&path).unwrap(), b"precious", "E3");
+    let path = dir.path().join("taken");
+    let old = Listener::unix(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let new = Listener::unix(&path).unwrap();
+    drop(old);
+    assert!(path.exists(), "E3: it is the other one's now");
+    drop(new);
+    assert!(!path.exists());
     let nowhere = Listener::unix(&dir.path().join("no/s")).unwrap_err();
     assert!(nowhere.to_string().contains("No such file"), "{nowhere}");
     let long = Listener::unix(&dir.path().join("x".repeat(200))).unwrap_err();

@@ -134,7 +134,7 @@ impl BlockDevice for MemoryDevice {
         self.persist(persist);
         Ok(())
     }
-    fn zeroes_are_cheap(&self, may_trim: bool) -> bool {
+    fn zeroes_are_cheap(&self, _: ByteRange, may_trim: bool) -> bool {
         self.zeroes_are_cheap && may_trim
     }
     fn status(&self, range: ByteRange) -> Result<Extent, DeviceError> {

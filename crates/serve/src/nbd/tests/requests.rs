@@ -44,7 +44,7 @@ fn whatever_makes_no_sense_gets_an_error_and_the_connection_lives_on() {
         (read, 0, 0, 0, EINVAL),
         (read, 0, 0, REQUEST_LEN_BYTES_MAX + 512, EINVAL),
         (read, 0, 0, u32::MAX, EINVAL),
-        (read, command_flag::FUA, 0, 512, EINVAL),
+        (read, command_flag::NO_HOLE, 0, 512, EINVAL),
         (write, 0, MIB, 512, ENOSPC),
         (write, 0, MIB - 512, 1024, ENOSPC),
         (write, 0, 100, 512, EINVAL),
@@ -54,7 +54,7 @@ fn whatever_makes_no_sense_gets_an_error_and_the_connection_lives_on() {
         (write, 1 << 5, 0, 512, EINVAL),
         (flush, 0, 512, 0, EINVAL),
         (flush, 0, 0, 512, EINVAL),
-        (flush, command_flag::FUA, 0, 0, EINVAL),
+        (flush, command_flag::DF, 0, 0, EINVAL),
         (trim, 0, MIB, 512, EINVAL),
         (trim, 0, 0, 0, EINVAL),
         (trim, 0, 3, 512, EINVAL),
@@ -66,7 +66,7 @@ fn whatever_makes_no_sense_gets_an_error_and_the_connection_lives_on() {
         (zeroes, command_flag::FAST_ZERO, 0, 512, ENOTSUP),
         (status, 0, MIB, 512, EINVAL),
         (status, 0, 0, 0, EINVAL),
-        (cache, command_flag::FUA, 0, 512, EINVAL),
+        (cache, command_flag::DF, 0, 512, EINVAL),
         (8, 0, 0, 512, EINVAL),
         (9, 0, 0, 0, EINVAL),
         (u16::MAX, u16::MAX, u64::MAX, u32::MAX, EINVAL),
@@ -149,6 +149,11 @@ fn trims_and_zeroes_reach_the_device() {
     }
     client.call((command::WRITE, command_flag::FUA), 0, 512, &[1; 512]).unwrap();
     assert_eq!(stand.device.through_count.load(Ordering::SeqCst), 3, "FUA");
+    for kind in [command::READ, command::CACHE, command::BLOCK_STATUS] {
+        client.call((kind, command_flag::FUA), 0, 512, &[]).unwrap();
+    }
+    client.call((command::FLUSH, command_flag::FUA), 0, 0, &[]).unwrap();
+    assert_eq!(stand.device.through_count.load(Ordering::SeqCst), 3, "it says nothing there");
 }
 
 #[test]

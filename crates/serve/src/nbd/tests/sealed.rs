@@ -110,6 +110,7 @@ fn where_tls_is_required_nothing_is_told_before_it() {
         (option::STRUCTURED_REPLY, vec![]),
         (option::LIST_META_CONTEXT, queries("", &[])),
         (77, vec![]),
+        (option::LIST, vec![0; 1 << 20]),
     ] {
         assert_eq!(client.refused(option, &data), option_reply::ERR_TLS_REQD, "H2: {option}");
     }
