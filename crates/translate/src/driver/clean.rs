@@ -191,8 +191,11 @@ impl State {
                 let piece = self.map.lookup(BlockRange::new(at, Blocks::new(1))).next();
                 let place = piece.and_then(|piece| piece.at);
                 let zone = place.and_then(|at| self.pool.zone_of(at)).map(|slot| slot.zone);
-                zone.into_iter().for_each(|zone| self.pool.set(zone, Use::Unreadable));
-                self.debt.taken_zones = 0;
+                self.leave(zone);
+                return Ok(moved);
+            }
+            Err(DiskError::Offline { zone }) => {
+                self.leave(Some(zone));
                 return Ok(moved);
             }
             Err(error) => return Err(error),
@@ -206,6 +209,12 @@ impl State {
             self.commit()?;
         }
         Ok(moved)
+    }
+
+    /// Ends the cleaning under way: a zone of it cannot be read.
+    fn leave(&mut self, zone: Option<ZoneId>) {
+        zone.into_iter().for_each(|zone| self.pool.set(zone, Use::Unreadable));
+        self.debt.taken_zones = 0;
     }
 
     fn begin_cleaning(&mut self, is_urgent: bool) -> bool {

@@ -82,15 +82,7 @@ impl Journal {
         if self.count(JournalUse::Free) == 0 {
             return Ok(false);
         }
-        if self.zones[self.open].used == JournalUse::Open {
-            self.zones[self.open].used = JournalUse::Sealed;
-            // As with data zones: a power cut leaves one zone written in part. And before it is finished: nothing
-            // in a zone that is full may be missing.
-            disk.flush()?;
-            if self.written < self.zones[self.open].range.len {
-                disk.manage_zone(self.zones[self.open].zone, ZoneAction::Finish)?;
-            }
-        }
+        self.seal(disk)?;
         let (open, count) = (self.open, self.zones.len());
         for at in (1..=count).map(|step| (open + step) % count) {
             let zone = &mut self.zones[at];
@@ -111,6 +103,22 @@ impl Journal {
             return Ok(true);
         }
         Ok(false)
+    }
+
+    /// Ends the zone that is open. The next entry lies elsewhere then, also where no other zone can be begun.
+    pub(super) fn seal(&mut self, disk: &dyn Disk) -> Result<(), DiskError> {
+        let open = &mut self.zones[self.open];
+        if open.used == JournalUse::Open {
+            open.used = JournalUse::Sealed;
+            // As with data zones: a power cut leaves one zone written in part. And before it is finished: nothing
+            // in a zone that is full may be missing.
+            disk.flush()?;
+            if self.written < open.range.len {
+                disk.manage_zone(open.zone, ZoneAction::Finish)?;
+                self.written = open.range.len;
+            }
+        }
+        Ok(())
     }
 
     /// Notes that so many blocks were written.

@@ -201,6 +201,10 @@ fn check_geometry(superblock: &Superblock, geometry: &Geometry) -> Result<(), Dr
         let (expected, got) = (shown(expected), shown(found));
         return Err(DriverError::Geometry { expected, got });
     }
+    if superblock.journal_zone_count == 0 {
+        let detail = "it says that there is no journal".to_owned();
+        return Err(DriverError::Damaged { structure: "superblock", detail });
+    }
     Ok(())
 }
 
@@ -323,9 +327,11 @@ fn read_journal(state: &mut State, checkpoint: &Checkpoint) -> Result<Vec<Replay
     let mut entries = Vec::new();
     let mut seq = checkpoint.seq;
     let mut at = checkpoint.next;
+    let mut has_begun = false;
     loop {
         if let Some(found) = read_entry(state, at, seq)? {
             seq += 1;
+            has_begun = false;
             let zone = journal_zone(state, at).map(|zone| zone.range);
             at += found.entry.data_offset() + found.entry.data_len;
             if found.entry.records.is_empty() && found.lost.is_empty() {
@@ -343,14 +349,19 @@ fn read_journal(state: &mut State, checkpoint: &Checkpoint) -> Result<Vec<Replay
                 Header::Whole(entry, _) if entry.seq == seq => begun = Some(start),
                 Header::Whole(entry, _) if seq < entry.seq => later = Some(entry.seq),
                 Header::Whole(..) | Header::Unwritten => {}
-                Header::Else => {
+                // Torn in an earlier life; the zone was finished then, and has fill behind it.
+                Header::Else(Some(old)) if old < seq => {}
+                Header::Else(_) => {
                     let at = start.get();
                     return Err(journal_damage(format!("no entry begins its zone at block {at}")));
                 }
             }
         }
         match (begun, later) {
-            (Some(start), _) => at = start,
+            (Some(_), _) if has_begun => {
+                return Err(journal_damage(format!("two zones begin with entry {seq}")));
+            }
+            (Some(start), _) => (at, has_begun) = (start, true),
             (None, None) => return Ok(entries),
             (None, Some(later)) => {
                 return Err(journal_damage(format!("entry {later} is there, {seq} is not")));
@@ -366,8 +377,8 @@ enum Header {
     /// Nothing was written there, or not all of it. What is behind the end of a zone that was finished early reads
     /// as one byte again and again.
     Unwritten,
-    /// Something else, or a header of which a block is damaged in both copies.
-    Else,
+    /// Something else, or a header of which a block is damaged in both copies: its number, if any block tells it.
+    Else(Option<u64>),
 }
 
 fn journal_zone(state: &State, at: Pba) -> Option<&JournalZone> {
@@ -434,7 +445,7 @@ fn read_header(state: &State, at: Pba) -> Result<Header, DriverError> {
             break;
         }
     }
-    let Some(found) = found else { return Ok(Header::Else) };
+    let Some(found) = found else { return Ok(Header::Else(None)) };
     if written < found.data_offset().get() {
         return Ok(Header::Unwritten);
     }
@@ -448,7 +459,7 @@ fn read_header(state: &State, at: Pba) -> Result<Header, DriverError> {
         }
         match block {
             Some(block) if block.seq == found.seq => records.extend(block.records),
-            _ => return Ok(Header::Else),
+            _ => return Ok(Header::Else(Some(found.seq))),
         }
     }
     Ok(Header::Whole(Entry { records, ..found }, second_count))
@@ -467,7 +478,8 @@ fn read_entry(state: &mut State, at: Pba, seq: u64) -> Result<Option<Replayed>, 
         Header::Unwritten => return Ok(None),
         // Another life of the zone.
         Header::Whole(..) if begins_zone(state, at) => return Ok(None),
-        Header::Whole(..) | Header::Else => {
+        Header::Else(Some(old)) if old < seq && begins_zone(state, at) => return Ok(None),
+        Header::Whole(..) | Header::Else(_) => {
             return Err(journal_damage(format!("entry {seq} should begin at block {}", at.get())));
         }
     };

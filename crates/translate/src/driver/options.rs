@@ -54,7 +54,8 @@ impl DriverOptions {
             ("the write buffer's length in blocks", self.buffer_len.get(), 1, 1 << 32),
             ("the spare share in percent", self.spare_percent, 1, 80),
             ("the length of writes that bypass the buffer", self.bypass_len.get(), 1, u64::MAX),
-            ("zones cleaned at once", self.cleaning.chosen_count() as u64, 1, 8),
+            // The spare zones of a short drive are no reserve for more.
+            ("zones cleaned at once", self.cleaning.chosen_count() as u64, 1, 4),
             ("zones looked at for cleaning", self.cleaning.candidate_count() as u64, 1, 1000),
         ] {
             if !(min..=max).contains(&got) {

@@ -54,7 +54,8 @@ pub(super) struct State {
     pub(super) seq: u64,
     pub(super) pool: Pool,
     pub(super) summaries: Summaries,
-    /// What the host wrote and the drive lost before it left the journal.
+    /// What the host wrote and the drive lost before it left the journal, until what is written there next is in
+    /// the journal.
     pub(super) lost: Regions,
     /// The zones being written: what is evicted, and what cleaning moves.
     pub(super) open: [Option<ZoneId>; 2],
@@ -141,7 +142,6 @@ impl State {
                 self.evict_step()?;
             }
             self.buffer.write(at, data);
-            self.lost.remove(range);
             self.regions.insert(range);
             self.pending.insert(range);
         }
@@ -159,15 +159,15 @@ impl State {
         let mut parts = Vec::new();
         for request in requests.iter_mut() {
             let range = BlockRange::new(request.at, Blocks::holding(request.buf.len() as u64));
-            if let Some(lost) = self.lost.within(range).next() {
-                return Err(DiskError::Medium { at: lost.start });
-            }
             self.buffer.read_over(request.at, request.buf);
             let (mut at, mut rest) = (range.start, &mut *request.buf);
             let held: Vec<BlockRange> = self.regions.within(range).collect();
             let ends = held.iter().map(|run| run.start).chain([range.end()]);
             let starts = [range.start].into_iter().chain(held.iter().map(|run| run.end()));
             for (start, end) in starts.zip(ends) {
+                if let Some(lost) = self.lost.within(BlockRange::new(start, end - start)).next() {
+                    return Err(DiskError::Medium { at: lost.start });
+                }
                 for piece in self.map.lookup(BlockRange::new(start, end - start)) {
                     let (_, behind) = rest.split_at_mut((piece.range.start - at).bytes() as usize);
                     let (buf, behind) = behind.split_at_mut(piece.range.len.bytes() as usize);
@@ -179,7 +179,7 @@ impl State {
                 }
             }
         }
-        Ok(self.summaries.cut(&self.pool, parts))
+        self.summaries.cut(&self.pool, parts)
     }
 
     /// What is known of the first block of `range`, and for how many more that is so.
@@ -220,7 +220,8 @@ impl State {
 
     pub(super) fn flush_drive(&mut self) -> Result<(), DiskError> {
         self.disk.flush()?;
-        if self.records.is_empty() {
+        // Where the journal is being emptied a commit holds records that are neither here nor there.
+        if self.records.is_empty() && !self.is_emptying_journal {
             self.pool.promote(Use::Recorded, Use::Resettable);
         }
         Ok(())
@@ -481,6 +482,8 @@ impl State {
         for &range in ranges {
             self.copies.record(range, at).map_err(|error| broken(&error))?;
             self.pending.remove(range);
+            // Not before: a checkpoint in between would speak of neither.
+            self.lost.remove(range);
             at += range.len;
         }
         Ok(())
@@ -489,14 +492,18 @@ impl State {
     /// Goes on in a free journal zone. If there is none, one is emptied first, and a checkpoint holds
     /// what has happened: then false says that there may be nothing left to write.
     fn turn_journal(&mut self) -> Result<bool, DiskError> {
-        if self.journal.count(JournalUse::Free) > 0 {
-            if format::ENTRY_LEN_MIN <= self.journal.room() {
-                // It says that the zone ends here: what is missing behind another entry is damage.
-                self.write_entry(Vec::new(), &[], &[])?;
-            }
-            if self.journal.turn(&*self.disk)? {
-                return Ok(true);
-            }
+        let has_free = self.journal.count(JournalUse::Free) > 0;
+        let has_sealed = self.journal.count(JournalUse::Sealed) > 0;
+        if (has_free || !has_sealed) && format::ENTRY_LEN_MIN <= self.journal.room() {
+            // It says that the zone ends here: what is missing behind another entry is damage.
+            self.write_entry(Vec::new(), &[], &[])?;
+        }
+        if has_free && self.journal.turn(&*self.disk)? {
+            return Ok(true);
+        }
+        if !has_sealed {
+            // The drive has given up all other zones: this one is emptied and begun anew.
+            self.journal.seal(&*self.disk)?;
         }
         if self.journal.count(JournalUse::Lost) == self.journal.zones.len() {
             return Err(no_room("the drive has given up every zone of the journal".to_owned()));

@@ -206,11 +206,16 @@ impl Summaries {
     }
 
     /// What has to be read for parts, as things stand.
-    pub(super) fn cut<'a>(&mut self, pool: &Pool, parts: Vec<Part<'a>>) -> Reading<'a> {
+    pub(super) fn cut<'a>(
+        &mut self,
+        pool: &Pool,
+        parts: Vec<Part<'a>>,
+    ) -> Result<Reading<'a>, DiskError> {
         let mut pieces = Vec::new();
         for part in parts {
             let (mut at, mut lba, mut rest) = (part.at, part.lba, part.buf);
-            let slot = pool.zone_of(at).expect("only data zones are mapped");
+            // The map that was read back may be another's than its checksums say.
+            let slot = pool.zone_of(at).ok_or(DiskError::Medium { at: lba })?;
             while !rest.is_empty() {
                 let index = slot.index(at);
                 let left = STRETCH_LEN - index % STRETCH_LEN;
@@ -237,7 +242,7 @@ impl Summaries {
                 (at, lba, rest) = (at + len, lba + len, behind);
             }
         }
-        Reading { id: self.id, pieces }
+        Ok(Reading { id: self.id, pieces })
     }
 }
 
@@ -348,7 +353,7 @@ impl State {
     /// [`DiskError::Medium`] with the host's address of the first block that is not what was written;
     /// others as [`imbrex_disk::Disk::read_batch`].
     pub(super) fn read_data(&mut self, parts: Vec<Part<'_>>) -> Result<(), DiskError> {
-        let fetched = self.summaries.cut(&self.pool, parts).fetch(&*self.disk);
+        let fetched = self.summaries.cut(&self.pool, parts)?.fetch(&*self.disk);
         self.end_read(fetched).expect("nobody else changes the state meanwhile")
     }
 

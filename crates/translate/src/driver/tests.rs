@@ -2,6 +2,7 @@
 //! block may be.
 
 mod copies;
+mod failures;
 mod reads;
 mod recycling;
 
