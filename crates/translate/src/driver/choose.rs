@@ -38,7 +38,7 @@ use imbrex_disk::{BlockRange, Blocks, ZoneId};
 pub enum CleaningOrder {
     /// Of the `candidate_count` zones with the least valid data those that merge the most nodes.
     MostMerged {
-        /// The paper's n_c, 20.
+        /// The paper's n_c, 20; no more than a tenth of the zones that have garbage.
         candidate_count: usize,
         /// The paper's n_r, 2 or 3.
         chosen_count: usize,
@@ -66,6 +66,18 @@ impl CleaningOrder {
                 candidate_count.max(chosen_count)
             }
             CleaningOrder::MostGarbage { chosen_count } => chosen_count,
+        }
+    }
+
+    /// The same for a drive on which so many zones have garbage: no more than a tenth of them are candidates. The
+    /// paper's drives have thousands; of twenty zones in all the ones that merge most are hardly worth moving.
+    pub(super) fn among(self, zone_count: usize) -> CleaningOrder {
+        match self {
+            CleaningOrder::MostMerged { candidate_count, chosen_count } => {
+                let candidate_count = candidate_count.min(zone_count / 10).max(chosen_count);
+                CleaningOrder::MostMerged { candidate_count, chosen_count }
+            }
+            CleaningOrder::MostGarbage { .. } => self,
         }
     }
 }

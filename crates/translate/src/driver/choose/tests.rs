@@ -151,3 +151,12 @@ fn the_pair_chosen_is_the_best_of_all_pairs() {
         assert_eq!(choose(merged(20, 3), &zones), three, "H1, seed {seed}");
     }
 }
+
+#[test]
+fn on_a_short_drive_few_zones_are_candidates() {
+    assert_eq!(merged(20, 2).among(1000), merged(20, 2));
+    assert_eq!(merged(20, 2).among(150), merged(15, 2));
+    assert_eq!(merged(20, 3).among(12), merged(3, 3));
+    let garbage = CleaningOrder::MostGarbage { chosen_count: 2 };
+    assert_eq!(garbage.among(12), garbage);
+}
