@@ -191,6 +191,9 @@ impl Reader {
         if total < out.len() {
             check_damage(&segments, &path)?;
         }
+        if stored_len == 0 {
+            return Ok(total); // The end of the stored bytes is no place for a stream to go on.
+        }
         let out = &mut out[..stored_len];
         match self.reads.try_lock() {
             Some(mut reads) => reads.read(&segments, generation, &path, offset, out)?,

@@ -66,7 +66,7 @@ impl ReadState {
             return read_stored(segments, path, offset, out, cursor, scratch);
         }
         let stored_len_bytes = segments.last().map_or(0, Segment::end);
-        let len_bytes = AHEAD_LEN_BYTES.min(stored_len_bytes - offset);
+        let len_bytes = AHEAD_LEN_BYTES.min(stored_len_bytes.saturating_sub(offset));
         // Nothing is ahead while the read may fail.
         let mut ahead = std::mem::take(&mut self.ahead);
         ahead.resize(len_bytes as usize, 0);
@@ -80,8 +80,9 @@ impl ReadState {
         Ok(())
     }
 
+    /// Where the stream was means nothing in another generation, which may be shorter.
     fn forget(&mut self) {
-        self.ahead = Vec::new();
-        self.cursor = None;
+        let scratch = std::mem::take(&mut self.scratch);
+        *self = ReadState { scratch, ..ReadState::default() };
     }
 }

@@ -112,6 +112,37 @@ fn a_file_read_from_front_to_back_is_read_ahead() {
 }
 
 #[test]
+fn a_read_at_or_behind_the_end_says_end() {
+    for hints in [log(), table(1), other()] {
+        let stage = conventional();
+        let fs = stage.open().unwrap();
+        let writer = fs.create("/f", hints).unwrap();
+        writer.append(&content(1, 30_000)).unwrap();
+        writer.sync().unwrap();
+        writer.append(&content(2, 500)).unwrap();
+        let reader = fs.open_read("/f").unwrap();
+        let mut out = vec![0; 30_500];
+        // A stream that ends where the stored bytes do, then one that ends behind them.
+        assert_eq!(reader.read_at(0, &mut out).unwrap(), 30_500);
+        for offset in [30_500, 30_500, 30_500, 40_000, 40_000] {
+            assert_eq!(reader.read_at(offset, &mut out).unwrap(), 0, "{hints:?}, {offset}");
+        }
+        assert_eq!(reader.read_at(30_000, &mut out).unwrap(), 500);
+        assert_eq!(reader.read_at(30_000, &mut []).unwrap(), 0);
+        // What was the end lies behind it after a cut, and after all was taken into memory.
+        writer.sync().unwrap();
+        assert_eq!(reader.read_at(0, &mut out).unwrap(), 30_500);
+        writer.truncate(20_000).unwrap();
+        assert_eq!(reader.read_at(30_500, &mut out).unwrap(), 0, "{hints:?}, cut");
+        assert_eq!(reader.read_at(0, &mut out).unwrap(), 20_000);
+        writer.write_at(5, b"five").unwrap();
+        assert_eq!(reader.read_at(20_000, &mut out).unwrap(), 0, "{hints:?}, in memory");
+        assert_eq!(reader.read_at(0, &mut out).unwrap(), 20_000);
+        assert_eq!(&out[5..9], b"five");
+    }
+}
+
+#[test]
 fn a_sync_of_a_known_log_writes_no_catalog() {
     let stage = conventional();
     let fs = stage.open().unwrap();
