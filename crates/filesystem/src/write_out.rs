@@ -215,10 +215,14 @@ impl Inner {
 
     /// Ends the open log, whose length is then known.
     pub(crate) fn end_log(&self, node: &Node, state: &mut NodeState) -> Result<(), FsError> {
-        let Some(log) = state.log.take() else { return Ok(()) };
-        self.publish(node, state, None);
+        let Some(log) = &state.log else { return Ok(()) };
         let failed = |source| FsError::Files { what: format!("closing {}", state.path), source };
-        log.writer.finish().map_err(failed)
+        // First, so that whichever commit takes the length flushes the bytes before it (V2). What
+        // cannot be ended stays open: what of it is durable is unknown.
+        log.writer.finish().map_err(failed)?;
+        state.log = None;
+        self.publish(node, state, None);
+        Ok(())
     }
 
     /// Takes all of the file into memory, to be rewritten as `len_bytes` bytes.

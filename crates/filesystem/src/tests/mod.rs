@@ -4,5 +4,6 @@ mod any_order;
 mod behaviour;
 mod bytes;
 mod cuts;
+mod meanwhile;
 mod stage;
 mod story;

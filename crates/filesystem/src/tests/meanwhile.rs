@@ -1,0 +1,126 @@
+//! What another thread does between two steps of a call, played by the file layer below.
+
+use super::stage::{NOW_S, Stage, content, conventional, log, read_all};
+use crate::{FileSystem, FsOptions};
+use imbrex_files::{
+    Commit, FileBuffer, FileInfo, FileReader, Files, FilesError, Hints, LogWriter, Persisted,
+    SpaceUse,
+};
+use parking_lot::Mutex;
+use std::fmt;
+use std::sync::Arc;
+
+type Deed = Mutex<Option<Box<dyn FnOnce() + Send>>>;
+
+/// What happens once, at its moment.
+#[derive(Default)]
+struct Deeds {
+    log_ending: Deed,
+}
+
+impl fmt::Debug for Deeds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Deeds")
+    }
+}
+
+fn happen(deed: &Deed) {
+    let deed = deed.lock().take();
+    deed.into_iter().for_each(|deed| deed());
+}
+
+#[derive(Debug)]
+struct Busy {
+    files: Arc<dyn Files>,
+    deeds: Arc<Deeds>,
+}
+
+#[derive(Debug)]
+struct BusyLog {
+    log: Arc<dyn LogWriter>,
+    deeds: Arc<Deeds>,
+}
+
+impl Files for Busy {
+    fn create_log(&self, name: &str, hints: Hints) -> Result<Arc<dyn LogWriter>, FilesError> {
+        let log = self.files.create_log(name, hints)?;
+        Ok(Arc::new(BusyLog { log, deeds: Arc::clone(&self.deeds) }))
+    }
+    fn commit(&self, commit: Commit) -> Result<(), FilesError> {
+        self.files.commit(commit)
+    }
+    fn persist(&self, files: Vec<FileBuffer>) -> Result<Vec<Box<dyn Persisted>>, FilesError> {
+        self.files.persist(files)
+    }
+    fn open_persisted(&self, file: &dyn Persisted) -> Result<Arc<dyn FileReader>, FilesError> {
+        self.files.open_persisted(file)
+    }
+    fn open(&self, name: &str) -> Result<Arc<dyn FileReader>, FilesError> {
+        self.files.open(name)
+    }
+    fn list(&self, prefix: &str) -> Vec<FileInfo> {
+        self.files.list(prefix)
+    }
+    fn app_records(&self) -> Vec<Vec<u8>> {
+        self.files.app_records()
+    }
+    fn space(&self) -> SpaceUse {
+        self.files.space()
+    }
+    fn name_count(&self, name: &str) -> usize {
+        self.files.name_count(name)
+    }
+    fn format_id(&self) -> u64 {
+        self.files.format_id()
+    }
+}
+
+impl LogWriter for BusyLog {
+    fn append(&self, data: &[u8]) -> Result<u64, FilesError> {
+        self.log.append(data)
+    }
+    fn sync(&self) -> Result<(), FilesError> {
+        self.log.sync()
+    }
+    fn len_bytes(&self) -> u64 {
+        self.log.len_bytes()
+    }
+    fn finish(&self) -> Result<(), FilesError> {
+        happen(&self.deeds.log_ending);
+        self.log.finish()
+    }
+}
+
+fn busy(stage: &Stage) -> (FileSystem, Arc<Deeds>) {
+    let deeds = Arc::<Deeds>::default();
+    let files = Busy { files: Arc::new(stage.files()), deeds: Arc::clone(&deeds) };
+    let options = FsOptions { unix_time_s: || NOW_S };
+    (FileSystem::open(Arc::new(files), options).unwrap(), deeds)
+}
+
+/// The tree once told a log's length before the file layer knew that a flush was owed: a commit in
+/// between made a length durable whose bytes were not.
+#[test]
+fn a_log_is_ended_before_its_length_is_told() {
+    let bytes = content(1, 30_000);
+    for seed in 0..20 {
+        let stage = conventional();
+        let (fs, deeds) = busy(&stage);
+        let writer = fs.create("/wal", log()).unwrap();
+        writer.append(&bytes[..10_000]).unwrap();
+        writer.sync().unwrap();
+        writer.append(&bytes[10_000..]).unwrap();
+        let (other, disk) = (fs.clone(), Arc::clone(&stage.disk));
+        *deeds.log_ending.lock() = Some(Box::new(move || {
+            other.make_dir("/elsewhere").unwrap();
+            other.sync_names().unwrap();
+            disk.cut_power();
+        }));
+        writer.close().unwrap();
+        drop(fs);
+        stage.power_cycle(seed);
+        let found = read_all(&stage.open().unwrap(), "/wal").unwrap();
+        assert!(found.len() >= 10_000, "seed {seed}: {} bytes", found.len());
+        assert!(bytes.starts_with(&found), "seed {seed}");
+    }
+}
