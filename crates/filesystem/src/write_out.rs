@@ -164,16 +164,24 @@ impl Inner {
         let reader = self.files.open(&store.name()).map_err(failed)?;
         state.log = Some(OpenLog { writer, encoder: Encoder::new(log_id), is_synced: true });
         state.push_segment(0, Body::Log { store, log_id, reader, damage: None });
-        self.publish(node, state, None);
+        if !self.publish(node, state, None) {
+            // Its file lost its last name meanwhile, and the log with it.
+            self.journal.lock().drop_store(store);
+        }
         Ok(())
     }
 
-    /// Puts the file's segments into the tree, if it is still there.
-    pub(crate) fn publish(&self, node: &Node, state: &NodeState, add: Option<Box<dyn Persisted>>) {
+    /// Puts the file's segments into the tree; false if it is not there any more.
+    pub(crate) fn publish(
+        &self,
+        node: &Node,
+        state: &NodeState,
+        add: Option<Box<dyn Persisted>>,
+    ) -> bool {
         let mtime_s = (self.options.unix_time_s)();
         let mut live = self.journal.lock();
         if live.tree.node(node.id).is_none() {
-            return;
+            return false;
         }
         let change = Change::SetBody { node: node.id, mtime_s, segments: state.records() };
         let seq = match add {
@@ -181,6 +189,7 @@ impl Inner {
             None => live.change(change),
         };
         node.seq.store(seq, Ordering::Release);
+        true
     }
 
     /// Flushes the file's log, if it has appended since the last time.

@@ -15,6 +15,7 @@ type Deed = Mutex<Option<Box<dyn FnOnce() + Send>>>;
 /// What happens once, at its moment.
 #[derive(Default)]
 struct Deeds {
+    log_created: Deed,
     log_ending: Deed,
 }
 
@@ -44,6 +45,7 @@ struct BusyLog {
 impl Files for Busy {
     fn create_log(&self, name: &str, hints: Hints) -> Result<Arc<dyn LogWriter>, FilesError> {
         let log = self.files.create_log(name, hints)?;
+        happen(&self.deeds.log_created);
         Ok(Arc::new(BusyLog { log, deeds: Arc::clone(&self.deeds) }))
     }
     fn commit(&self, commit: Commit) -> Result<(), FilesError> {
@@ -123,4 +125,27 @@ fn a_log_is_ended_before_its_length_is_told() {
         assert!(found.len() >= 10_000, "seed {seed}: {} bytes", found.len());
         assert!(bytes.starts_with(&found), "seed {seed}");
     }
+}
+
+/// A log begun while its file lost its name was stored until the next opening.
+#[test]
+fn a_log_begun_for_a_file_without_a_name_is_removed() {
+    let stage = conventional();
+    let (fs, deeds) = busy(&stage);
+    let writer = fs.create("/wal", log()).unwrap();
+    let bytes = content(1, 30_000);
+    writer.append(&bytes).unwrap();
+    let (reader, other) = (fs.open_read("/wal").unwrap(), fs.clone());
+    *deeds.log_created.lock() = Some(Box::new(move || other.unlink("/wal").unwrap()));
+    writer.sync().unwrap();
+    let mut found = vec![0; bytes.len()];
+    assert_eq!(reader.read_at(0, &mut found).unwrap(), bytes.len());
+    assert_eq!(found, bytes, "who has it open may go on");
+    writer.append(&bytes).unwrap();
+    writer.sync().unwrap();
+    writer.close().unwrap();
+    fs.sync_names().unwrap();
+    assert!(fs.files().list("").is_empty(), "nothing is stored for a file that is gone");
+    drop((fs, reader));
+    stage.assert_sound();
 }
