@@ -2,7 +2,7 @@
 
 use crate::error::FsError;
 use crate::fs::Inner;
-use crate::node::{Body, Node, Tail, read_stored};
+use crate::node::{Body, Node, Tail, check_damage, read_stored};
 use crate::pieces::Pieces;
 use crate::read_ahead::ReadState;
 use crate::tree::StoreId;
@@ -30,7 +30,8 @@ impl Writer {
     /// Cost: a copy; for a log one write of 256 KiB now and then.
     ///
     /// # Errors
-    /// [`FsError::Files`] (for want of space nothing was appended), [`FsError::Lost`].
+    /// [`FsError::Files`] (for want of space nothing was appended), [`FsError::Lost`],
+    /// [`FsError::Damaged`].
     pub fn append(&self, data: &[u8]) -> Result<(), FsError> {
         self.inner.append(&self.node, &mut self.node.state.lock(), data)
     }
@@ -60,7 +61,8 @@ impl Writer {
     /// Cuts the file to `len_bytes`, or lengthens it by zeros. Durable after [`Writer::sync`].
     ///
     /// # Errors
-    /// [`FsError::TooLong`] where the file would have to be rewritten.
+    /// [`FsError::TooLong`] where the file would have to be rewritten; [`FsError::Damaged`] where it
+    /// would get longer.
     pub fn truncate(&self, len_bytes: u64) -> Result<(), FsError> {
         let mut state = self.node.state.lock();
         state.check_whole()?;
@@ -78,6 +80,9 @@ impl Writer {
         segments.retain(|segment| segment.start < len_bytes);
         if let Some(last) = segments.last_mut() {
             last.len_bytes = last.len_bytes.min(len_bytes - last.start);
+            if let Body::Log { damage, .. } = &mut last.body {
+                *damage = None; // It lies in what nobody wants any more.
+            }
         }
         state.stored_len_bytes = len_bytes;
         self.inner.publish(&self.node, &state, None);
@@ -188,9 +193,7 @@ impl Reader {
             let segments = Arc::clone(&state.segments);
             (segments, state.generation, state.path.clone(), stored, total)
         };
-        if total < out.len() {
-            check_damage(&segments, &path)?;
-        }
+        check_damage(&segments, &path, offset, offset.saturating_add(out.len() as u64))?;
         if stored_len == 0 {
             return Ok(total); // The end of the stored bytes is no place for a stream to go on.
         }
@@ -220,21 +223,6 @@ impl Reader {
             Body::Table { store, .. } | Body::Log { store, .. } => Some(store),
         };
         segments.iter().filter_map(|segment| store(&segment.body)).map(StoreId::name).collect()
-    }
-}
-
-/// The end of a log that was damaged is no end of file.
-fn check_damage(segments: &[crate::node::Segment], path: &str) -> Result<(), FsError> {
-    match segments.last() {
-        Some(last) => match &last.body {
-            Body::Log { damage: Some(reason), .. } => Err(FsError::Damaged {
-                path: path.to_owned(),
-                offset: last.end(),
-                reason: reason.to_string(),
-            }),
-            _ => Ok(()),
-        },
-        None => Ok(()),
     }
 }
 

@@ -1,7 +1,8 @@
 //! Opening: from the records on a drive to the tree and its files.
 //!
-//! A log that was being written is read through once, to know where it ends. What a crash left without
-//! a name is removed with the first commit. Writes nothing.
+//! A log that was being written is read through once, to know where it ends; a damaged one at each
+//! opening, so that the damage is told until somebody replaces the file. What a crash left without a
+//! name is removed with the first commit. Writes nothing.
 
 use crate::error::FsError;
 use crate::format::{FORMAT_VERSION, Malformed, RecordKind, decode};
@@ -96,7 +97,7 @@ fn first_paths(tree: &Tree) -> BTreeMap<NodeId, String> {
     paths
 }
 
-/// A file with its segments, and whether the length of one was not recorded.
+/// A file with its segments, and whether there is a length to record that was not.
 fn open_node(
     files: &dyn Files,
     stored: &BTreeMap<StoreId, FileInfo>,
@@ -135,11 +136,11 @@ fn open_node(
                 let (len_bytes, damage) = match len_bytes {
                     Some(len_bytes) => (len_bytes, None),
                     None => {
-                        grew = true;
-                        measure(log_id, &reader).map_err(|source| FsError::Files {
-                            what: format!("reading {path}"),
-                            source,
-                        })?
+                        let failed =
+                            |source| FsError::Files { what: format!("reading {path}"), source };
+                        let (len_bytes, damage) = measure(log_id, &reader).map_err(failed)?;
+                        grew |= damage.is_none();
+                        (len_bytes, damage)
                     }
                 };
                 (len_bytes, Body::Log { store, log_id, reader, damage: damage.map(Into::into) })

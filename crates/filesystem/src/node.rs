@@ -126,8 +126,10 @@ impl Segment {
             Body::Table { store, .. } => {
                 SegmentRecord::Table { store: *store, len_bytes: self.len_bytes }
             }
-            Body::Log { store, .. } => {
-                let len_bytes = (!grows).then_some(self.len_bytes);
+            Body::Log { store, damage, .. } => {
+                // A damaged log never gets a length: with one it would be sound, and shorter.
+                let is_known = !grows && damage.is_none();
+                let len_bytes = is_known.then_some(self.len_bytes);
                 SegmentRecord::Log { store: *store, len_bytes }
             }
         }
@@ -198,6 +200,12 @@ impl NodeState {
         self.segments.iter().all(|segment| matches!(segment.body, Body::Inline(_)))
     }
 
+    /// Whether bytes may be added to it, or all of it be written anew.
+    pub(crate) fn check_growth(&self) -> Result<(), FsError> {
+        self.check_whole()?;
+        check_damage(&self.segments, &self.path, self.stored_len_bytes, u64::MAX)
+    }
+
     pub(crate) fn check_whole(&self) -> Result<(), FsError> {
         match &self.lost {
             None => Ok(()),
@@ -206,6 +214,24 @@ impl NodeState {
             }
         }
     }
+}
+
+/// Refuses to go from `offset` beyond the end of a damaged log, before `upto`: it is no end of file.
+pub(crate) fn check_damage(
+    segments: &[Segment],
+    path: &str,
+    offset: u64,
+    upto: u64,
+) -> Result<(), FsError> {
+    let first = segments.partition_point(|segment| segment.end() < offset);
+    let first = first.min(segments.len().saturating_sub(1));
+    for segment in segments[first..].iter().take_while(|segment| segment.end() < upto) {
+        if let Body::Log { damage: Some(reason), .. } = &segment.body {
+            let (path, reason) = (path.to_owned(), reason.to_string());
+            return Err(FsError::Damaged { path, offset: segment.end(), reason });
+        }
+    }
+    Ok(())
 }
 
 /// Fills `out` from `offset` of the stored bytes `segments`, which hold as much.

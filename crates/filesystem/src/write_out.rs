@@ -26,7 +26,7 @@ impl Inner {
         state: &mut NodeState,
         data: &[u8],
     ) -> Result<(), FsError> {
-        state.check_whole()?;
+        state.check_growth()?;
         let is_long = match &state.tail {
             Tail::Empty | Tail::Whole(_) => false,
             Tail::Table(buffer) => buffer.len_bytes() >= SEGMENT_LEN_BYTES_MAX,
@@ -236,6 +236,7 @@ impl Inner {
 
     /// Takes all of the file into memory, to be rewritten as `len_bytes` bytes.
     pub(crate) fn take_whole(&self, state: &mut NodeState, len_bytes: u64) -> Result<(), FsError> {
+        state.check_growth()?;
         check_rewrite(&state.path, len_bytes.max(state.len_bytes()))?;
         if !matches!(state.tail, Tail::Whole(_)) {
             let mut bytes = vec![0; state.len_bytes() as usize];

@@ -4,6 +4,7 @@ mod any_order;
 mod behaviour;
 mod bytes;
 mod cuts;
+mod damage;
 mod meanwhile;
 mod stage;
 mod story;
