@@ -5,10 +5,11 @@
 
 use crate::error::FsError;
 use crate::tree::StoreId;
+use imbrex_disk::DiskError;
 use imbrex_files::{FileReader, FilesError};
 use imbrex_record_log::{BLOCK_LEN_BYTES, Decoder, End, Extent};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 type Fetch = Box<dyn FnMut(u64, &mut [u8]) -> Result<(), FilesError> + Send>;
 
@@ -18,6 +19,7 @@ pub(crate) struct LogCursor {
     log_id: u64,
     reader: Arc<dyn FileReader>,
     decoder: Decoder<Fetch>,
+    unreadable: Unreadable,
     /// The record at hand, and where in the log's bytes it begins.
     record: Vec<u8>,
     record_start: u64,
@@ -29,27 +31,51 @@ impl fmt::Debug for LogCursor {
     }
 }
 
-fn decoder(log_id: u64, reader: &Arc<dyn FileReader>) -> Decoder<Fetch> {
+/// The first block of a log that the disk could not read, and what it said.
+type Unreadable = Arc<OnceLock<(u64, String)>>;
+
+/// Reads blocks that the disk has lost as zeros, which are no frame, and notes the first: what lies
+/// before it can be read all the same.
+fn decoder(log_id: u64, reader: &Arc<dyn FileReader>) -> (Decoder<Fetch>, Unreadable) {
     let len_blocks = reader.len_bytes() / BLOCK_LEN_BYTES as u64;
     let extent = Extent { log_id, len_blocks, durable_blocks: 0 };
     let reader = Arc::clone(reader);
+    let unreadable = Unreadable::default();
+    let noted = Arc::clone(&unreadable);
     let mut scratch = Vec::new();
-    Decoder::new(
-        extent,
-        Box::new(move |offset, buf: &mut [u8]| {
-            buf.copy_from_slice(reader.read_at(offset, buf.len(), &mut scratch)?);
-            Ok(())
-        }),
-    )
+    let mut fetch = move |offset, buf: &mut [u8]| {
+        buf.copy_from_slice(reader.read_at(offset, buf.len(), &mut scratch)?);
+        Ok(())
+    };
+    let lenient = move |offset: u64, buf: &mut [u8]| {
+        match fetch(offset, buf) {
+            Err(FilesError::Disk { source: DiskError::Medium { .. }, .. }) => {}
+            result => return result,
+        }
+        let starts = (offset..).step_by(BLOCK_LEN_BYTES);
+        for (at, block) in starts.zip(buf.chunks_mut(BLOCK_LEN_BYTES)) {
+            match fetch(at, block) {
+                Err(error @ FilesError::Disk { source: DiskError::Medium { .. }, .. }) => {
+                    block.fill(0);
+                    noted.get_or_init(|| (at / BLOCK_LEN_BYTES as u64, error.to_string()));
+                }
+                result => result?,
+            }
+        }
+        Ok(())
+    };
+    (Decoder::new(extent, Box::new(lenient)), unreadable)
 }
 
 impl LogCursor {
     pub(crate) fn new(store: StoreId, log_id: u64, reader: &Arc<dyn FileReader>) -> LogCursor {
+        let (decoder, unreadable) = decoder(log_id, reader);
         LogCursor {
             store,
             log_id,
             reader: Arc::clone(reader),
-            decoder: decoder(log_id, reader),
+            decoder,
+            unreadable,
             record: Vec::new(),
             record_start: 0,
         }
@@ -86,7 +112,10 @@ impl LogCursor {
                 self.record.extend_from_slice(record.bytes);
                 self.record_start = end;
             } else if is_fresh {
-                let reason = self.decoder.end().map_or_else(String::new, End::to_string);
+                let reason = match self.unreadable.get() {
+                    Some((_, reason)) => reason.clone(),
+                    None => self.decoder.end().map_or_else(String::new, End::to_string),
+                };
                 return Err(FsError::Damaged { path: path.into(), offset: base + end, reason });
             } else {
                 // The log has grown since the cursor was made.
@@ -98,20 +127,23 @@ impl LogCursor {
     }
 }
 
-/// How many bytes a log holds, and what is wrong with it if it holds less than it should.
+/// How many bytes a log holds, and what is wrong with it if it holds less than it should, or may.
 pub(crate) fn measure(
     log_id: u64,
     reader: &Arc<dyn FileReader>,
 ) -> Result<(u64, Option<String>), FilesError> {
-    let mut decoder = decoder(log_id, reader);
+    let (mut decoder, unreadable) = decoder(log_id, reader);
     let mut len_bytes = 0;
     while let Some(record) = decoder.next_record()? {
         len_bytes += record.bytes.len() as u64;
     }
     let end = decoder.end().expect("a decoder that has no more records knows its end");
-    let damage = match end {
-        End::Clean { .. } | End::Torn { .. } => None,
-        End::Corrupt { .. } | End::Version { .. } => Some(end.to_string()),
+    let damage = match (end, unreadable.get()) {
+        // The log ended before it: a block that it owns and has not written.
+        (End::Clean { at_blocks }, Some((lost, _))) if at_blocks < lost => None,
+        (End::Clean { .. } | End::Torn { .. }, None) => None,
+        (End::Corrupt { .. } | End::Version { .. }, None) => Some(end.to_string()),
+        (_, Some((_, reason))) => Some(reason.clone()),
     };
     Ok((len_bytes, damage))
 }

@@ -1,11 +1,13 @@
 //! Logs that cannot be read to their end: named at each opening, never made shorter in silence.
 
-use super::stage::{Stage, content, conventional, log, read_all, zoned};
-use crate::{FileSystem, FsError};
-use imbrex_disk::{Blocks, Lba};
+use super::stage::{NOW_S, Stage, content, conventional, log, read_all, zoned};
+use crate::{FileSystem, FsError, FsOptions};
+use imbrex_disk::{BlockRange, Blocks, Lba};
+use imbrex_disk_sim::{FailAt, FaultPlan};
 use imbrex_files::Files;
+use std::sync::Arc;
 
-/// Three synced frames, the power gone, and where on the disk the log begins.
+/// Three synced frames, another log, the power gone, and where on the disk the first log begins.
 fn open_log(stage: &Stage) -> (Vec<u8>, Lba) {
     let fs = stage.open().unwrap();
     let bytes = content(1, 30_000);
@@ -14,9 +16,12 @@ fn open_log(stage: &Stage) -> (Vec<u8>, Lba) {
         writer.append(piece).unwrap();
         writer.sync().unwrap();
     }
+    let other = fs.create("/other", log()).unwrap();
+    other.append(&bytes).unwrap();
+    other.sync().unwrap();
     let store = fs.open_read("/wal").unwrap().stores().remove(0);
     stage.disk.cut_power();
-    drop((writer, fs));
+    drop((writer, other, fs));
     stage.power_cycle(1);
     let info = stage.files().list(&store).remove(0);
     (bytes, info.extents[0].start)
@@ -80,4 +85,51 @@ fn a_damaged_log_is_damaged_at_each_opening() {
         drop(fs);
         stage.assert_sound();
     }
+}
+
+/// One unreadable block kept everything on the drive from being opened.
+#[test]
+fn an_unreadable_block_is_damage_of_its_log_alone() {
+    for block in [0, 3, 5, 6, 8] {
+        let stage = conventional();
+        let (bytes, start) = open_log(&stage);
+        // Three frames of three blocks each.
+        stage.disk.damage(BlockRange::new(start + Blocks::new(block), Blocks::new(1)));
+        for _ in 0..2 {
+            let fs = stage.open().unwrap();
+            let readable = (block / 3 * 10_000) as usize;
+            let (found, end) = read_to_end(&fs, "/wal");
+            assert_eq!(found, bytes[..readable], "block {block}");
+            let told = format!("{:?}", end.as_ref().unwrap_err());
+            assert!(told.contains("medium error"), "block {block}: {told}");
+            assert_damaged(end, readable as u64);
+            assert_damaged(fs.append_to("/wal").unwrap().append(b"more"), readable as u64);
+            assert_eq!(read_all(&fs, "/other").unwrap(), bytes);
+            fs.make_dirs("/elsewhere").unwrap();
+            fs.sync_all().unwrap();
+        }
+    }
+}
+
+/// A log owns more blocks than it has written when the power goes.
+#[test]
+fn an_unreadable_block_behind_a_log_is_no_damage() {
+    let stage = conventional();
+    let (bytes, start) = open_log(&stage);
+    stage.disk.damage(BlockRange::new(start + Blocks::new(12), Blocks::new(1)));
+    let (found, end) = read_to_end(&stage.open().unwrap(), "/wal");
+    assert_eq!(found, bytes);
+    end.unwrap();
+}
+
+/// A drive that fails is no damage of a file.
+#[test]
+fn a_drive_that_fails_is_not_opened() {
+    let stage = conventional();
+    open_log(&stage);
+    let files = stage.files();
+    let fail_read = Some(FailAt { after: 0, sticky: true });
+    stage.disk.set_faults(FaultPlan { fail_read, ..FaultPlan::default() });
+    let opened = FileSystem::open(Arc::new(files), FsOptions { unix_time_s: || NOW_S });
+    assert!(matches!(opened, Err(FsError::Files { .. })), "{opened:?}");
 }
