@@ -82,6 +82,7 @@ impl From<FsError> for Failure {
             FsError::NotEmpty { .. } => Status::NotEmpty,
             FsError::BadPath { .. }
             | FsError::TooLong { .. }
+            | FsError::TooManyPieces { .. }
             | FsError::TooFar { .. }
             | FsError::WrittenTwice { .. } => Status::Invalid,
             FsError::Locked { .. } => Status::Locked,

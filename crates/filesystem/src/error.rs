@@ -63,6 +63,14 @@ pub enum FsError {
         /// The most that is taken.
         max_bytes: u64,
     },
+    /// A file of as many pieces as its record can count.
+    #[error("{path}: stored in {max} pieces, and takes no more; copy it to append to it")]
+    TooManyPieces {
+        /// The path.
+        path: String,
+        /// The most pieces of a file.
+        max: u16,
+    },
     /// A piece of a file that is written in any order, too far behind a hole to wait in memory.
     #[error(
         "{path}: bytes up to {end} wait for those before them; only up to {max_bytes} can, until a \

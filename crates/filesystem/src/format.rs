@@ -76,7 +76,8 @@ fn checksum(record: &[u8]) -> u32 {
 }
 
 fn put_path(out: &mut Vec<u8>, path: &str) {
-    out.extend_from_slice(&(path.len() as u16).to_le_bytes());
+    let len = u16::try_from(path.len()).expect("`path::check_len` keeps every key at 4096 bytes");
+    out.extend_from_slice(&len.to_le_bytes());
     out.extend_from_slice(path.as_bytes());
 }
 
@@ -115,7 +116,9 @@ fn put_change(out: &mut Vec<u8>, change: &Change) {
             out.push(SET_BODY);
             out.extend_from_slice(&node.0.to_le_bytes());
             out.extend_from_slice(&mtime_s.to_le_bytes());
-            out.extend_from_slice(&(segments.len() as u16).to_le_bytes());
+            let count = u16::try_from(segments.len());
+            let count = count.expect("`NodeState::check_pieces` keeps them below 65,536");
+            out.extend_from_slice(&count.to_le_bytes());
             segments.iter().for_each(|segment| put_segment(out, segment));
         }
     }

@@ -5,7 +5,7 @@ use crate::handle::{Reader, Writer};
 use crate::journal::{Journal, Live};
 use crate::mount::mount;
 use crate::node::Node;
-use crate::path::{file_key, key, parent, shown};
+use crate::path::{check_len, file_key, key, parent, shown};
 use crate::tree::{Change, Entry, NodeId, SegmentRecord};
 use imbrex_files::{Files, Hints};
 use std::sync::Arc;
@@ -231,7 +231,8 @@ impl FileSystem {
     ///
     /// # Errors
     /// [`FsError::NotFound`], [`FsError::IsADirectory`], [`FsError::NotADirectory`],
-    /// [`FsError::NotEmpty`], [`FsError::BadPath`] (a directory into itself), [`FsError::Files`].
+    /// [`FsError::NotEmpty`], [`FsError::BadPath`] (a directory into itself, or to where a path below it
+    /// would be too long), [`FsError::Files`].
     pub fn rename(&self, from: &str, to: &str) -> Result<(), FsError> {
         let (from, to) = (file_key(from)?, file_key(to)?);
         let mut live = self.inner.journal.lock();
@@ -414,7 +415,12 @@ fn check_rename(live: &Live, from: &str, to: &str) -> Result<Option<Arc<Node>>, 
             let reason = "a directory cannot move into itself";
             Err(FsError::BadPath { path: shown(to), reason })
         }
-        (Entry::Dir, _) => Ok(None),
+        (Entry::Dir, _) if to.len() <= from.len() => Ok(None),
+        (Entry::Dir, _) => {
+            // What is below moves along, and its paths get longer too.
+            check_len(to, to.len() + live.tree.depth_len_bytes(from))?;
+            Ok(None)
+        }
     }
 }
 

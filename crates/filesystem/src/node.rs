@@ -15,6 +15,9 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
+/// The most segments that a record of the tree can count.
+const SEGMENT_COUNT_MAX: u16 = u16::MAX;
+
 /// A file of the tree, or one that lost its last path and is still open.
 #[derive(Debug)]
 pub(crate) struct Node {
@@ -204,6 +207,14 @@ impl NodeState {
     pub(crate) fn check_growth(&self) -> Result<(), FsError> {
         self.check_whole()?;
         check_damage(&self.segments, &self.path, self.stored_len_bytes, u64::MAX)
+    }
+
+    /// Whether it takes one more segment.
+    pub(crate) fn check_pieces(&self) -> Result<(), FsError> {
+        if self.segments.len() < usize::from(SEGMENT_COUNT_MAX) {
+            return Ok(());
+        }
+        Err(FsError::TooManyPieces { path: self.path.to_string(), max: SEGMENT_COUNT_MAX })
     }
 
     pub(crate) fn check_whole(&self) -> Result<(), FsError> {

@@ -12,7 +12,7 @@ const PATH_LEN_BYTES_MAX: usize = 4096;
 
 /// The key of `path`.
 pub(crate) fn key(path: &str) -> Result<String, FsError> {
-    let bad = |reason| FsError::BadPath { path: path.chars().take(64).collect(), reason };
+    let bad = |reason| bad(path, reason);
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
         match part {
@@ -26,10 +26,20 @@ pub(crate) fn key(path: &str) -> Result<String, FsError> {
         }
     }
     let key = parts.join("/");
-    if key.len() > PATH_LEN_BYTES_MAX {
-        return Err(bad("it is longer than 4096 bytes"));
-    }
+    check_len(path, key.len())?;
     Ok(key)
+}
+
+/// Refuses `path` if it, or one below it, makes a key of `len_bytes` that is too long.
+pub(crate) fn check_len(path: &str, len_bytes: usize) -> Result<(), FsError> {
+    if len_bytes <= PATH_LEN_BYTES_MAX {
+        return Ok(());
+    }
+    Err(bad(path, "it is longer than 4096 bytes"))
+}
+
+fn bad(path: &str, reason: &'static str) -> FsError {
+    FsError::BadPath { path: path.chars().take(64).collect(), reason }
 }
 
 /// The key of a path that must not be the root.

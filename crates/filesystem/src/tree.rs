@@ -177,6 +177,11 @@ impl Tree {
         self.below(path).next().is_none()
     }
 
+    /// How long the longest path below directory `path` is behind it.
+    pub(crate) fn depth_len_bytes(&self, path: &str) -> usize {
+        self.below(path).map(|(key, _)| key.len() - path.len()).max().unwrap_or_default()
+    }
+
     /// Applies `change`, or nothing of it.
     pub(crate) fn apply(&mut self, change: Change) -> Result<Dropped, Misfit> {
         match change {

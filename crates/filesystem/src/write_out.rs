@@ -94,11 +94,14 @@ impl Inner {
     }
 
     fn write_table(&self, node: &Node, state: &mut NodeState) -> Result<(), FsError> {
+        let is_rewrite = matches!(state.tail, Tail::Whole(_));
+        if !is_rewrite {
+            state.check_pieces()?;
+        }
         let len_bytes = state.tail.len_bytes();
         self.journal.make_room(len_bytes)?;
         let store = StoreId(self.journal.lock().new_id());
         let hints = Hints { expected_len_bytes: Some(len_bytes), ..state.hints };
-        let is_rewrite = matches!(state.tail, Tail::Whole(_));
         let buffer = match std::mem::replace(&mut state.tail, Tail::Empty) {
             Tail::Table(buffer) => buffer.renamed(store.name(), hints),
             Tail::Whole(bytes) => {
@@ -156,6 +159,7 @@ impl Inner {
     }
 
     fn begin_log(&self, node: &Node, state: &mut NodeState) -> Result<(), FsError> {
+        state.check_pieces()?;
         let store = StoreId(self.journal.lock().new_id());
         let log_id = log_id(self.files.format_id(), store);
         let hints = Hints { kind: FileKind::Log, ..state.hints };

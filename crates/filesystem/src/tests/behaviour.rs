@@ -4,9 +4,11 @@ use super::stage::{
     NOW_S, Stage, content, conventional, interlaced, large, log, metadata, other, read_all,
     shingled, table, zoned,
 };
+use crate::format::{RecordKind, encode};
+use crate::tree::{Change, NodeId, SegmentRecord};
 use crate::{FileSystem, FsError, INLINE_LEN_BYTES_MAX, holds_file_system};
 use imbrex_disk::Disk;
-use imbrex_files::{Files, Hints};
+use imbrex_files::{AppRecord, Commit, FileKind, Files, Hints};
 
 fn write(fs: &FileSystem, path: &str, hints: Hints, bytes: &[u8]) {
     let writer = fs.create(path, hints).unwrap();
@@ -383,4 +385,66 @@ fn a_table_is_cut_into_pieces_and_threads_share_a_file_system() {
     assert_eq!(fs.list("/").unwrap().len(), 20);
     assert_eq!(read_all(&fs, "/319").unwrap(), content(319, 50_000));
     stage.assert_sound();
+}
+
+/// Moved into one another, directories once made keys whose length no record can hold.
+#[test]
+fn a_directory_is_not_moved_to_where_a_path_would_be_too_long() {
+    let stage = large();
+    let fs = stage.open().unwrap();
+    let name = |c: char| c.to_string().repeat(250);
+    let long = format!("/{}", vec![name('a'); 15].join("/"));
+    fs.make_dirs(&long).unwrap();
+    let deep = format!("/top/{}", name('b'));
+    fs.make_dirs(&deep).unwrap();
+    write(&fs, &format!("{deep}/f"), other(), b"deep");
+    // As long as a path may be: 4,096 bytes without the first `/`.
+    let fits = 4096 - (long.len() - 1) - "/".len() - format!("/{}/f", name('b')).len();
+    let to = format!("{long}/{}", "t".repeat(fits));
+    let refused = fs.rename("/top", &format!("{to}t")).unwrap_err();
+    assert!(matches!(refused, FsError::BadPath { .. }), "{refused}");
+    assert_eq!(read_all(&fs, &format!("{deep}/f")).unwrap(), b"deep");
+    fs.rename("/top", &to).unwrap();
+    let fs = reopened(&stage, fs);
+    assert_eq!(read_all(&fs, &format!("{to}/{}/f", name('b'))).unwrap(), b"deep");
+    // Shorter is always good.
+    fs.rename(&to, "/top").unwrap();
+    assert_eq!(read_all(&fs, &format!("{deep}/f")).unwrap(), b"deep");
+}
+
+/// A record counts a file's pieces in 16 bits.
+#[test]
+fn a_file_takes_no_more_pieces_than_a_record_can_count() {
+    let stage = large();
+    let (node, mtime_s) = (NodeId(1), NOW_S);
+    let create = |path: &str, node, kind| Change::Create { path: path.into(), node, kind, mtime_s };
+    let changes = [
+        create("full", node, FileKind::Log),
+        Change::SetBody { node, mtime_s, segments: vec![SegmentRecord::Inline(vec![7]); 65_535] },
+    ];
+    let app = Some(AppRecord::Append(encode(RecordKind::Snapshot, 9, &changes)));
+    stage.files().commit(Commit { app, ..Commit::default() }).unwrap();
+    for hints in [log(), table(1)] {
+        let fs = stage.open().unwrap();
+        let writer = fs.append_to("/full").unwrap();
+        writer.set_hints(hints);
+        writer.append(&[8; 9_000]).unwrap();
+        let refused = writer.sync().unwrap_err();
+        assert!(matches!(refused, FsError::TooManyPieces { .. }), "{refused}");
+        assert!(writer.close().is_err());
+        fs.make_dirs("/elsewhere").unwrap();
+        fs.sync_names().unwrap();
+        drop(fs);
+        let fs = stage.open().unwrap();
+        assert_eq!(read_all(&fs, "/full").unwrap(), [7; 65_535]);
+        assert!(fs.files().list("").is_empty(), "nothing was stored");
+    }
+    // Written anew it is one piece.
+    let fs = stage.open().unwrap();
+    let writer = fs.append_to("/full").unwrap();
+    writer.write_at(0, &[9]).unwrap();
+    writer.append(&[8; 9_000]).unwrap();
+    writer.sync().unwrap();
+    let fs = reopened(&stage, fs);
+    assert_eq!(fs.metadata("/full").unwrap().len_bytes, 65_535 + 9_000);
 }
