@@ -47,9 +47,9 @@ pub(crate) fn mount(
         disk.report_zones().iter().map(|info| zone_space(info, regions)).collect();
     end_logs(disk, &zones, namespace)?;
     let held = check_extents(disk, regions, &zones, namespace)?;
-    check_tracks(disk.geometry(), &held)?;
     let map = if zones.is_empty() {
         let usable = file_area(disk.geometry(), regions, options)?;
+        check_tracks(disk.geometry(), usable, &held)?;
         let mut map = SpaceMap::without_zones(disk.geometry(), usable, options.unit_len);
         check_spans(namespace, usable, &held)?.iter().for_each(|&span| map.open_span(span));
         held.iter().for_each(|&(range, id)| map.restore(range, id.0));
@@ -299,17 +299,27 @@ fn check_extents(
 }
 
 /// On interlaced tracks no extent lies in two, and none in those that are kept for the backup.
-fn check_tracks(geometry: &Geometry, held: &[(BlockRange, FileId)]) -> Result<(), FilesError> {
+fn check_tracks(
+    geometry: &Geometry,
+    usable: BlockRange,
+    held: &[(BlockRange, FileId)],
+) -> Result<(), FilesError> {
     if geometry.interlaced().is_none() {
         return Ok(());
     }
     for (range, id) in held {
+        let corrupt = |reason| FilesError::Corrupt {
+            structure: "extent",
+            place: format!("blocks {range}"),
+            reason,
+        };
+        if range.start < usable.start {
+            let start = usable.start.get();
+            let reason = format!("{id} lies there, but files may lie from block {start} on only");
+            return Err(corrupt(reason));
+        }
         if geometry.write_parts(*range).count() > 1 {
-            return Err(FilesError::Corrupt {
-                structure: "extent",
-                place: format!("blocks {range}"),
-                reason: format!("{id} lies there, over more than one track"),
-            });
+            return Err(corrupt(format!("{id} lies there, over more than one track")));
         }
     }
     Ok(())

@@ -5,7 +5,7 @@ use super::stage::{Stage, Zones, conventional, interlaced, member, put, shingled
 use crate::catalog::{Edit, FileId, FileRecord};
 use crate::commit::Graves;
 use crate::extent::Extent;
-use crate::{Commit, FileKind, Files, FilesError, PlacementKind};
+use crate::{Commit, FileKind, FileLayer, Files, FilesError, PlacementKind};
 use imbrex_disk::{BlockRange, Blocks, Lba};
 
 fn refusal(stage: &Stage, placement: &str) -> String {
@@ -75,6 +75,10 @@ fn opening_with(file: FileRecord) -> String {
     let add = files.persist(vec![member("a", 10, 2, 1), member("b", 10, 2, 1)]).unwrap();
     files.commit(Commit { add, ..Commit::default() }).unwrap();
     put(&files, "c", 10, 1).unwrap();
+    reopening_with(&stage, &files, file)
+}
+
+fn reopening_with(stage: &Stage, files: &FileLayer, file: FileRecord) -> String {
     let mut live = files.inner.committer.lock();
     let edit = Edit::Add { name: "bad".to_owned(), file };
     let ticket = live.enqueue(vec![edit], Graves::default(), false);
@@ -120,4 +124,21 @@ fn spans_that_contradict_each_other_are_damage() {
     check(Some((40, 20)), Some((100, 5)), "files may lie in 64..900 only");
     check(Some((800, 200)), Some((810, 5)), "files may lie in 64..900 only");
     check(None, Some((83, 3)), "share blocks");
+}
+
+/// An extent in the backup region passed the checks, and the map of free space panicked at it.
+#[test]
+fn a_file_where_the_backup_lies_is_damage() {
+    let mut in_backup = 0;
+    for start in (0..3000).step_by(64) {
+        let stage = interlaced(3000, 64, 64, 0);
+        let files = stage.format_small("track-tiers").unwrap();
+        let got = reopening_with(&stage, &files, record(None, Some((start, 5))));
+        match () {
+            () if got.contains("the catalog lies there") => assert_eq!(in_backup, 0, "{start}"),
+            () if got.contains("files may lie from block") => in_backup += 1,
+            () => assert_eq!(got, "opens", "{start}"),
+        }
+    }
+    assert!(in_backup > 0, "the drive has a backup region");
 }
