@@ -31,7 +31,7 @@ pub(crate) struct Shared {
     pub(crate) fs: FileSystem,
     layout: Layout,
     /// What the files lie on.
-    disk: Arc<dyn Disk>,
+    pub(crate) disk: Arc<dyn Disk>,
     /// The files, for their counters.
     layer: FileLayer,
     fuse: Fuse,

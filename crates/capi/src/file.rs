@@ -228,7 +228,11 @@ pub unsafe extern "C" fn imbrex_writer_close(writer: *mut Writer) -> Status {
         // SAFETY: a handle that is not used again, as the header's conventions say.
         let Some(writer) = (unsafe { take(writer) }) else { return Ok(()) };
         let Writer { writer, shared } = *writer;
-        shared.writing(|_| Ok(writer.close()?))
+        let mut writer = Some(writer);
+        let closed = shared.writing(|_| Ok(writer.take().map_or(Ok(()), |w| w.close())?));
+        // Refused after a panic: dropped, it would store its tail all the same (A3).
+        writer.into_iter().for_each(imbrex_filesystem::Writer::abandon);
+        closed
     })
 }
 
@@ -304,4 +308,51 @@ pub unsafe extern "C" fn imbrex_reader_close(reader: *mut Reader) -> Status {
         drop(unsafe { take(reader) });
         Ok(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{imbrex_drive_close, imbrex_drive_open};
+    use imbrex_clockwork::Runtime;
+    use imbrex_disk::{Blocks, Geometry, GeometrySpec, Rule};
+    use imbrex_disk_sim::SimDisk;
+    use imbrex_layouts::Layout;
+    use std::ffi::CString;
+    use std::ptr;
+
+    /// An image with nothing but an empty file system on it.
+    fn make(path: &std::path::Path) {
+        let layout = Layout::by_name("leveled-first-fit").unwrap();
+        let spec = GeometrySpec { len: Blocks::new(1 << 17), rule: Rule::Anywhere };
+        let geometry = Geometry::new(spec).unwrap();
+        let disk = Arc::new(SimDisk::builder(geometry).create_image(path, "", 1).unwrap());
+        let recipe = layout.recipe(&geometry);
+        layout.format_files(disk, &Runtime::threads(1), &recipe, 7).unwrap();
+    }
+
+    /// A close after a panic was refused, and dropped the writer, which wrote.
+    #[test]
+    fn after_a_panic_closing_a_file_writes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        make(&dir.path().join("drive"));
+        let path = CString::new(dir.path().join("drive").to_str().unwrap()).unwrap();
+        let (mut drive, mut writer) = (ptr::null_mut(), ptr::null_mut());
+        let data = [7; 9_000];
+        // SAFETY: strings, buffers and out parameters that live as long as the calls; handles that are
+        // open, and given back once.
+        unsafe {
+            let opened = imbrex_drive_open(path.as_ptr(), ptr::null(), &raw mut drive);
+            assert_eq!(opened, Status::Ok);
+            let created = imbrex_writer_create(drive, c"/f".as_ptr(), ptr::null(), &raw mut writer);
+            assert_eq!(created, Status::Ok);
+            assert_eq!(imbrex_writer_append(writer, data.as_ptr(), data.len()), Status::Ok);
+            let shared = Arc::clone(&(*writer).shared);
+            let before = shared.disk.counters().writes;
+            assert_eq!(guard(|| shared.writing(|_| panic!("a bug below"))), Status::Bug);
+            assert_eq!(imbrex_writer_close(writer), Status::Bug);
+            assert_eq!(imbrex_drive_close(drive), Status::Bug);
+            assert_eq!(shared.disk.counters().writes, before, "A3");
+        }
+    }
 }

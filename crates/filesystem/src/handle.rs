@@ -121,6 +121,14 @@ impl Writer {
         self.end()
     }
 
+    /// Gives the file up: what was appended and is not stored stays unstored, and nothing is written.
+    ///
+    /// For a caller that met a panic below and trusts nothing there any more; the drive is to be
+    /// closed and opened again.
+    pub fn abandon(mut self) {
+        self.is_closed = true;
+    }
+
     fn end(&mut self) -> Result<(), FsError> {
         if std::mem::replace(&mut self.is_closed, true) {
             return Ok(());
