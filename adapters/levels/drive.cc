@@ -71,7 +71,8 @@ void AtExit() {
     std::lock_guard<std::mutex> lock(last_mutex);
     if (last_drive != nullptr) drive = last_drive->lock();
   }
-  if (drive == nullptr) return;
+  // A child has a copy of what its parent had not written; to write it would be to write it twice.
+  if (drive == nullptr || !drive->IsOpeners()) return;
   if (imbrex_drive_sync(drive->get()) != IMBREX_STATUS_OK) {
     fprintf(stderr, "imbrex: cannot sync the drive at exit: %s\n", imbrex_last_error());
   }
@@ -145,7 +146,10 @@ std::shared_ptr<Drive> Drive::Open(const std::string& text, std::string* error) 
   return drive;
 }
 
+bool Drive::IsOpeners() const { return getpid() == pid_; }
+
 Drive::~Drive() {
+  if (!IsOpeners()) return;
   imbrex_drive_sync(drive_);
   Report(drive_);
   imbrex_drive_close(drive_);

@@ -1,6 +1,9 @@
 // A drive of this process, found by its URI, synced before the process ends.
 #pragma once
 
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <memory>
 #include <string>
 
@@ -30,10 +33,14 @@ class Drive {
 
   imbrex_drive* get() const { return drive_; }
 
+  // Whether this process opened it, and is no child that was forked since.
+  bool IsOpeners() const;
+
  private:
-  explicit Drive(imbrex_drive* drive) : drive_(drive) {}
+  explicit Drive(imbrex_drive* drive) : drive_(drive), pid_(getpid()) {}
 
   imbrex_drive* drive_;
+  pid_t pid_;
 };
 
 }  // namespace imbrex_levels

@@ -3,6 +3,7 @@
 //
 //   crash_program DB SEED OPS KILL_AFTER_MS     prints "synced N" once write N is acknowledged as synced
 //   crash_program DB SEED verify SYNCED          all of a prefix of the writes, and at least up to SYNCED
+//   crash_program DB SEED mark TEXT              writes TEXT and more behind it, all synced, and dies
 //
 // Write I changes some keys, and the key "at", in one batch; what each write does follows from SEED and I.
 
@@ -145,14 +146,27 @@ int Write(const char* path, uint64_t seed, uint64_t count, int kill_after_ms) {
   return 0;
 }
 
+int Mark(const char* path, const char* text) {
+  std::unique_ptr<DB> db = Open(path);
+  rocksdb::WriteOptions options;
+  options.sync = true;
+  // What is short lies in the catalog.
+  for (int i = 0; i < 8; i++) Need(db->Put(options, "before", std::string(5000, 'a')), "put");
+  Need(db->Put(options, "marked", text), "put");
+  for (int i = 0; i < 8; i++) Need(db->Put(options, "behind", std::string(5000, 'b')), "put");
+  kill(getpid(), SIGKILL);
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc != 5) {
-    fprintf(stderr, "usage: crash_program DB SEED (OPS KILL_AFTER_MS | verify SYNCED)\n");
+    fprintf(stderr, "usage: crash_program DB SEED (OPS KILL_AFTER_MS | verify SYNCED | mark TEXT)\n");
     return 2;
   }
   uint64_t seed = strtoull(argv[2], nullptr, 10);
   if (strcmp(argv[3], "verify") == 0) return Verify(argv[1], seed, strtoull(argv[4], nullptr, 10));
+  if (strcmp(argv[3], "mark") == 0) return Mark(argv[1], argv[4]);
   return Write(argv[1], seed, strtoull(argv[3], nullptr, 10), atoi(argv[4]));
 }

@@ -186,6 +186,15 @@ IOStatus ImbrexFileSystem::NumFileLinks(const std::string& path, const IOOptions
 
 IOStatus ImbrexFileSystem::AreFilesSame(const std::string& one, const std::string& two,
                                         const IOOptions&, bool* same, IODebugContext*) {
+  imbrex_file_stat stats[2];
+  for (int i = 0; i < 2; i++) {
+    IOStatus status = Stat(i == 0 ? one : two, &stats[i]);
+    if (!status.ok()) return status;
+  }
+  if (stats[0].is_dir || stats[1].is_dir) {
+    // RocksDB compares paths itself then; a directory has but one.
+    return IOStatus::NotSupported("AreFilesSame", "directories");
+  }
   std::string ids[2];
   const std::string* paths[2] = {&one, &two};
   for (int i = 0; i < 2; i++) {

@@ -103,6 +103,10 @@ IOStatus ReaderHandle::Open(const std::shared_ptr<Drive>& drive, const std::stri
 }
 
 IOStatus ReaderHandle::Read(uint64_t offset, size_t n, Slice* result, char* scratch) const {
+  if (scratch == nullptr && n > 0) {
+    // Plain and cuckoo tables read by mmap alone, and would follow a null pointer.
+    return IOStatus::NotSupported(path_, "a read without a buffer: files of a drive cannot be mapped");
+  }
   size_t got = 0;
   imbrex_status status =
       imbrex_reader_read_at(reader_, offset, reinterpret_cast<uint8_t*>(scratch), n, &got);
@@ -119,9 +123,19 @@ size_t ReaderHandle::UniqueId(char* id, size_t max_size) const {
   return 1 + sizeof number;
 }
 
+namespace {
+
+// A damaged log is more than the torn end that RocksDB takes corruption for: it would open without the
+// synced writes behind it. An error of the device it does not pass over.
+IOStatus NoTornEnd(IOStatus status) {
+  return status.IsCorruption() ? IOStatus::IOError(status.ToString()) : status;
+}
+
+}  // namespace
+
 IOStatus SequentialFile::Read(size_t n, const IOOptions&, Slice* result, char* scratch,
                               IODebugContext*) {
-  IOStatus status = reader_->Read(offset_, n, result, scratch);
+  IOStatus status = NoTornEnd(reader_->Read(offset_, n, result, scratch));
   if (status.ok()) offset_ += result->size();
   return status;
 }
@@ -133,7 +147,7 @@ IOStatus SequentialFile::Skip(uint64_t n) {
 
 IOStatus SequentialFile::PositionedRead(uint64_t offset, size_t n, const IOOptions&, Slice* result,
                                         char* scratch, IODebugContext*) {
-  return reader_->Read(offset, n, result, scratch);
+  return NoTornEnd(reader_->Read(offset, n, result, scratch));
 }
 
 IOStatus RandomAccessFile::Read(uint64_t offset, size_t n, const IOOptions&, Slice* result,

@@ -15,6 +15,7 @@
 #include "file_system.h"
 #include "rocksdb/db.h"
 #include "rocksdb/listener.h"
+#include "rocksdb/sst_file_manager.h"
 #include "rocksdb/utilities/object_registry.h"
 
 namespace imbrex_rocksdb {
@@ -105,6 +106,12 @@ ROCKSDB_NAMESPACE::DBOptions Hooked(const ROCKSDB_NAMESPACE::DBOptions& asked) {
   if (options.compaction_readahead_size == 0) options.compaction_readahead_size = 2 << 20;
   if (options.env == ROCKSDB_NAMESPACE::Env::Default() && ToldEnv() != nullptr) {
     options.env = ToldEnv();
+    if (asked.sst_file_manager != nullptr) {
+      // The program's own deletes on the host, where files of the same names may be somebody's.
+      options.sst_file_manager.reset(ROCKSDB_NAMESPACE::NewSstFileManager(
+          ToldEnv(), nullptr, "", asked.sst_file_manager->GetDeleteRateBytesPerSecond(), true,
+          nullptr, asked.sst_file_manager->GetMaxTrashDBRatio()));
+    }
   }
   return options;
 }

@@ -9,6 +9,8 @@ use crate::packages::{self, Need};
 use crate::stress;
 use anyhow::{Context, Result, bail, ensure};
 use counters::Counters;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -238,7 +240,23 @@ impl Session {
         }
         self.run(&["sst_dump", "--file=/ck", "--command=verify"], "The file is ok")?;
         self.killed()?;
+        if self.layout == "leveled-first-fit" {
+            self.damaged_log()?;
+        }
         self.bad_input()
+    }
+
+    /// A database whose log has rotten is not opened without what was synced behind that place.
+    fn damaged_log(&self) -> Result<()> {
+        let program = &self.program("crash_program")?;
+        let marked = "a text that is nowhere else on this drive";
+        let (code, said) = self.try_run(&[], &[program, "/rot", "5", "mark", marked])?;
+        ensure!(code == 137, "expected to be killed, ended with {code}:\n{said}");
+        rot(&self.drive, marked.as_bytes())?;
+        let (code, said) = self.try_run(&[], &[program, "/rot", "5", "verify", "0"])?;
+        ensure!(code == 1 && said.contains("open: IO error"), "a rotten log: {code}:\n{said}");
+        println!("  {:<18} a database with a rotten log is not opened", "");
+        Ok(())
     }
 
     /// A program that is killed while it writes, flushes and compacts finds what it had synced, and of
@@ -297,6 +315,23 @@ impl Session {
         ensure!(code == 4 && said.contains("cannot find the adapter"), "{code}: {said}");
         Ok(())
     }
+}
+
+/// Changes a byte of the one place of an image where `marked` lies.
+fn rot(image: &Path, marked: &[u8]) -> Result<()> {
+    const PIECE_LEN: u64 = 1 << 20;
+    let file = File::options().read(true).write(true).open(image).context("cannot open a drive")?;
+    let len = file.metadata().context("cannot look at a drive")?.len();
+    let mut piece = vec![0; PIECE_LEN as usize + marked.len()];
+    for start in (0..len).step_by(PIECE_LEN as usize) {
+        let wanted = (len - start).min(piece.len() as u64) as usize;
+        file.read_exact_at(&mut piece[..wanted], start).context("cannot read a drive")?;
+        if let Some(at) = piece[..wanted].windows(marked.len()).position(|part| part == marked) {
+            let byte = [piece[at] ^ 1];
+            return file.write_all_at(&byte, start + at as u64).context("cannot write to a drive");
+        }
+    }
+    bail!("what was written is not on the drive")
 }
 
 /// At least 99.9 % of the tables were of the level that was known when they were placed.
