@@ -164,8 +164,10 @@ impl LogFile {
         let admitted = self.inner.committer.admit(&live, cost_bytes, self.hints.purpose);
         if let Err(error) = admitted {
             drop(live);
-            let ranges = runs.iter().map(|(range, _)| *range);
-            ranges.for_each(|range| self.inner.space.with(|map| map.set_owned(range, false)));
+            for (range, hold) in runs.iter().rev() {
+                hold.shrink(Blocks::ZERO);
+                self.inner.space.with(|map| map.set_owned(*range, false));
+            }
             return Err(error);
         }
         state.runs.extend(runs);

@@ -21,7 +21,7 @@ use crate::space::{Lane, Space, SpaceMap, ZoneRole, ZoneSpace};
 use imbrex_disk::{
     BlockRange, Blocks, Disk, DiskError, Geometry, Lba, Rule, ZoneId, ZoneInfo, ZoneKind, ZoneState,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 type Bodies = BTreeMap<FileId, Arc<FileBody>>;
@@ -252,7 +252,11 @@ fn check_extents(
     namespace: &Namespace,
 ) -> Result<Vec<(BlockRange, FileId)>, FilesError> {
     let mut held = Vec::new();
+    let mut seen = BTreeSet::new();
     for (name, file) in namespace.list("") {
+        if !seen.insert(file.id) {
+            continue; // Another name of it.
+        }
         let corrupt = |extent: &Extent, reason: String| FilesError::Corrupt {
             structure: "extent",
             place: format!("{name:?}, blocks {extent}"),
@@ -287,7 +291,6 @@ fn check_extents(
         }
     }
     held.sort();
-    held.dedup();
     if let Some(pair) = held.windows(2).find(|pair| pair[0].0.overlaps(pair[1].0)) {
         return Err(FilesError::Corrupt {
             structure: "extent",

@@ -99,6 +99,9 @@ impl CatalogImage {
 }
 
 fn look(disk: &dyn Disk, region: &Region) -> Result<Found, FilesError> {
+    if let Some(zone) = region.lost_zone(disk) {
+        return Ok(Found::Damaged(format!("{zone} is offline")));
+    }
     let written = region.written(disk);
     if written.is_zero() {
         return Ok(Found::Blank);

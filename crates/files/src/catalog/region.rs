@@ -177,6 +177,13 @@ impl Region {
         !self.zones.is_empty()
     }
 
+    /// A zone of it that the drive has given up: it may have held the newest commits.
+    pub(crate) fn lost_zone(&self, disk: &dyn Disk) -> Option<ZoneId> {
+        let is_lost =
+            |zone: &&ZoneId| disk.zone(**zone).is_none_or(|info| info.state == ZoneState::Offline);
+        self.zones.iter().find(is_lost).copied()
+    }
+
     /// How many blocks from its start are written: all of them in conventional space.
     pub(crate) fn written(&self, disk: &dyn Disk) -> Blocks {
         let mut written = Blocks::ZERO;

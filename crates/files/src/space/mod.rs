@@ -461,7 +461,8 @@ impl SpaceMap {
             }
             assert!(zone.next == rest.end(), "S1: only the last run of {} shrinks", zone.id);
             zone.next = rest.start;
-            zone.written = rest.start;
+            // Of a run in which nothing was written nobody knows whether what is before it has been.
+            zone.written = if rest.start == start { zone.written.min(start) } else { rest.start };
             zone.sealed &= zone.start < zone.next;
         });
     }

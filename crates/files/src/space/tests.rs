@@ -123,6 +123,23 @@ fn a_log_gives_back_what_it_did_not_write() {
     map.check().unwrap();
 }
 
+/// What lies before it may still be under way: the zone is written no farther than it was.
+#[test]
+fn a_log_that_wrote_nothing_says_nothing_of_what_is_before_it() {
+    let mut map = map(8, Some(4));
+    map.take(range(0, 20), Lane::Fresh(1), 1);
+    map.take(range(20, 44), Lane::Log, 2);
+    map.set_owned(range(20, 44), true);
+    let zone = |map: &SpaceMap| {
+        let zone = map.partial_zones().next().unwrap();
+        (zone.next.get(), zone.written.get())
+    };
+    map.shrink(Lba::new(20), range(20, 44), false);
+    map.set_owned(range(20, 44), false);
+    assert_eq!(zone(&map), (20, 0));
+    map.check().unwrap();
+}
+
 #[test]
 fn what_fits_a_hole_leaves_its_guard() {
     let mut free = free_runs(shingled(10, 2), 4);

@@ -2,7 +2,8 @@
 
 use super::stage::{Stage, Zones, conventional, put, remove, zoned};
 use crate::{AppRecord, Commit, FileKind, Files, FilesError, Hints};
-use imbrex_disk::{Disk, Lba, Persist};
+use imbrex_disk::{Disk, Lba, Persist, ZoneId};
+use imbrex_disk_sim::ZoneFailure;
 use std::sync::Arc;
 
 const ZONES: Zones = Zones { count: 10, len: 64, conventional: 1, active_limit: None };
@@ -182,4 +183,17 @@ fn a_log_that_could_not_grow_takes_nothing_more() {
     stage.power_cycle(1);
     assert!(matches!(log.append(&[3; 4096]), Err(FilesError::Poisoned)));
     assert!(matches!(log.sync(), Err(FilesError::Poisoned)));
+}
+
+/// A zone of the catalog that the drive gives up may have held the newest commits: the other region's older
+/// state is not taken for them.
+#[test]
+fn a_catalog_that_went_offline_is_not_replaced_by_an_older_one() {
+    for zone in [ZoneId(0), ZoneId(1)] {
+        let (stage, _, after) = written(zoned(SEQUENTIAL, 0), "zone-per-level");
+        assert_eq!(state(&stage.open().unwrap()), after);
+        stage.disk.fail_zone(zone, ZoneFailure::Offline).unwrap();
+        let error = stage.open().err().unwrap().to_string();
+        assert!(error.contains(&format!("{zone} is offline")), "{error}");
+    }
 }

@@ -126,6 +126,15 @@ fn spans_that_contradict_each_other_are_damage() {
     check(None, Some((83, 3)), "share blocks");
 }
 
+/// Two of one file, alike, were taken for two names of it.
+#[test]
+fn a_file_that_has_its_blocks_twice_is_damage() {
+    let mut twice = record(None, Some((200, 5)));
+    twice.extents.push(twice.extents[0]);
+    let got = opening_with(twice);
+    assert!(got.contains("share blocks"), "{got}");
+}
+
 /// An extent in the backup region passed the checks, and the map of free space panicked at it.
 #[test]
 fn a_file_where_the_backup_lies_is_damage() {
