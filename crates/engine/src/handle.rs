@@ -118,7 +118,9 @@ impl Keyspace {
     ) -> Result<(), EngineError> {
         let (start, end) = (range.start.as_ref(), range.end.as_ref());
         if !check_range(start, end)? {
-            return Ok(());
+            // As with an empty batch: what was written before it is durable.
+            self.state.check_exists()?;
+            return if options.sync { self.store().sync() } else { Ok(()) };
         }
         self.store().write_one(&self.state, Kind::RangeDelete, start, end, options)
     }

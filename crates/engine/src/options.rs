@@ -111,6 +111,9 @@ impl Options {
         require(self.memtable_len_bytes >= 4096, "memtable_len_bytes", "at least 4096")?;
         require(self.immutable_memtable_count_max >= 1, "immutable_memtable_count_max", ">= 1")?;
         require(self.max_background_jobs >= 1, "max_background_jobs", "at least 1")?;
+        let frame = self.log_frame_len_bytes;
+        let is_frame = frame.is_multiple_of(4096) && (4096..=1 << 20).contains(&frame);
+        require(is_frame, "log_frame_len_bytes", "a multiple of 4096, up to 1 MiB")?;
         require(self.compaction_read_len_bytes >= 4096, "compaction_read_len_bytes", ">= 4096")?;
         self.keyspace.check()
     }

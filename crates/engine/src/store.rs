@@ -372,9 +372,14 @@ impl Store {
     /// Refuses all writes from now on (S3); the first reason stays.
     pub(crate) fn poison(&self, reason: String) -> EngineError {
         let mut poison = self.poison.lock();
+        let is_first = poison.is_none();
         let reason = poison.get_or_insert(reason).clone();
         drop(poison);
         self.set_gate(gate::POISONED);
+        if is_first {
+            // Who waits for background work waits for what will not be done any more.
+            self.runtime.scheduler.notify();
+        }
         EngineError::Poisoned { reason }
     }
 

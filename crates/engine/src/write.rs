@@ -272,7 +272,14 @@ impl Store {
             self.end_log(writer.log, wal.len_bytes());
             writer.wal = None;
         }
-        let was_shared = writer.is_log_shared;
+        if writer.is_log_shared {
+            // Also where no other log can be begun: this one has ended.
+            for keyspace in self.all_keyspaces() {
+                if let Some(band) = keyspace.view().active.band() {
+                    band.spoil();
+                }
+            }
+        }
         self.start_log(writer, len_bytes)?;
         let keeps_old_logs = self.log_keepers();
         for keyspace in self.all_keyspaces() {
@@ -280,9 +287,6 @@ impl Store {
             let is_due = which(&keyspace)
                 || keeps_old_logs.contains(&keyspace.id)
                 || self.options.logs_are_tables;
-            if was_shared && let Some(band) = keyspace.view().active.band() {
-                band.spoil();
-            }
             if is_due && !keyspace.view().active.mem.is_empty() {
                 keyspace.rotate(writer.log);
             }

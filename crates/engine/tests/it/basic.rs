@@ -293,3 +293,11 @@ fn threads_do_the_same() {
     }
     assert!(db.check().unwrap().is_sound());
 }
+
+#[test]
+fn frames_that_no_log_can_have_are_refused() {
+    for log_frame_len_bytes in [0, 5000, 2 << 20] {
+        let error = Options { log_frame_len_bytes, ..Options::default() }.check().unwrap_err();
+        assert!(error.to_string().contains("log_frame_len_bytes"), "{error}");
+    }
+}

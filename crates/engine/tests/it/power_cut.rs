@@ -155,6 +155,22 @@ fn a_crash_takes_a_suffix_of_unsynced_writes_at_most() {
 }
 
 #[test]
+fn a_range_of_nothing_that_is_synced_covers_what_came_before() {
+    for seed in 0..8 {
+        let stage = seeded(96, seed);
+        let mut prng = Prng::new(seed);
+        let db = stage.create(small());
+        let ks = db.default_keyspace();
+        ks.put(key(1), "before").unwrap();
+        ks.delete_range_with(key(5)..key(5), WriteOptions::SYNC).unwrap();
+        drop(ks);
+        stage.crash(db, &mut prng);
+        let db = stage.reopen(small()).unwrap();
+        assert!(db.default_keyspace().get(key(1)).unwrap().is_some(), "seed {seed}");
+    }
+}
+
+#[test]
 fn after_a_failed_write_or_flush_only_reads_go_on() {
     for seed in 0..30 {
         let stage = seeded(96, seed);
