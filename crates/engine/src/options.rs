@@ -13,6 +13,7 @@ use crate::EngineError;
 use crate::snapshot::Snapshot;
 use crate::table::HISTOGRAM_LEN_BYTES_MIN;
 use bytes::Bytes;
+use imbrex_record_log::{BLOCK_LEN_BYTES, FRAME_LEN_BYTES_MAX};
 
 /// Options of an open store; none of them is written down.
 #[derive(Clone, Debug)]
@@ -112,7 +113,8 @@ impl Options {
         require(self.immutable_memtable_count_max >= 1, "immutable_memtable_count_max", ">= 1")?;
         require(self.max_background_jobs >= 1, "max_background_jobs", "at least 1")?;
         let frame = self.log_frame_len_bytes;
-        let is_frame = frame.is_multiple_of(4096) && (4096..=1 << 20).contains(&frame);
+        let is_frame = frame.is_multiple_of(BLOCK_LEN_BYTES)
+            && (BLOCK_LEN_BYTES..=FRAME_LEN_BYTES_MAX).contains(&frame);
         require(is_frame, "log_frame_len_bytes", "a multiple of 4096, up to 1 MiB")?;
         require(self.compaction_read_len_bytes >= 4096, "compaction_read_len_bytes", ">= 4096")?;
         self.keyspace.check()

@@ -28,10 +28,10 @@ pub(super) const STEP_LEN: u64 = 1024;
 const WAITING_RECORD_COUNT_MAX: usize = 4096;
 /// Of the write buffer and of the journal, what may be in use before work begins (the paper's 90 %).
 const WATERMARK_PERMILLE: u64 = 900;
-/// Of a journal zone and of the write buffer, the parts that may be written to the journal once more to free the zone.
-/// What other parts measured is in decision 37.
-const KEPT_PARTS_OF_ZONE: u64 = 6;
-const KEPT_PARTS_OF_BUFFER: u64 = 8;
+/// So much may be written to the journal once more to free one of its zones: a sixth of the zone, and an eighth of
+/// the write buffer. What other shares measured is in decision 37.
+const KEPT_ZONE_SHARE: u64 = 6;
+const KEPT_BUFFER_SHARE: u64 = 8;
 /// Zones that only cleaning, checkpoints and a full journal may take, besides those of a checkpoint and of
 /// one cleaning.
 const RESERVE_ZONE_COUNT: usize = 4;
@@ -574,8 +574,8 @@ impl State {
     fn keeps(&self, zone: ZoneId) -> bool {
         let active = self.copies.active(zone).get();
         self.options.eviction == EvictionOrder::LongestAndOldest
-            && KEPT_PARTS_OF_ZONE * active <= self.journal.zone_len().get()
-            && KEPT_PARTS_OF_BUFFER * active <= self.buffer.capacity().get()
+            && KEPT_ZONE_SHARE * active <= self.journal.zone_len().get()
+            && KEPT_BUFFER_SHARE * active <= self.buffer.capacity().get()
     }
 
     // The pace.
