@@ -63,7 +63,7 @@ pub(crate) fn check(store: &Store, watch: &mut Watch<'_>) -> Result<CheckReport,
     let mut report = CheckReport::default();
     store.runtime.scheduler.yield_now();
     // The state first: its tables stay readable whatever is committed meanwhile (F3).
-    let (state, names) = store.state_and_files();
+    let (state, names) = store.state_and_files()?;
     check_references(&state, store.visible(), &names, &mut report);
     check_logs(&state, &names, &mut report);
     let tables = state.keyspaces.values().flat_map(|entry| entry.version.tables());

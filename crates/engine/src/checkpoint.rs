@@ -21,8 +21,13 @@ use crate::version::{TableId, TableSlot};
 use imbrex_files::{AppRecord, Commit, CommitKind, FileBuffer, FileKind, Files, Hints};
 use std::sync::Arc;
 
+/// What the names of a checkpoint's tables begin with.
+pub(crate) fn names_prefix(checkpoint: &str) -> String {
+    format!("checkpoint/{checkpoint}/")
+}
+
 fn linked_name(checkpoint: &str, table: TableId) -> String {
-    format!("checkpoint/{checkpoint}/{}", table.file_name())
+    names_prefix(checkpoint) + &table.file_name()
 }
 
 /// The record of `state` alone, without its checkpoints.
@@ -32,7 +37,8 @@ fn snapshot_record(state: &StoreState) -> Vec<u8> {
 }
 
 impl Db {
-    /// Keeps the store as it is now under `name`, durably, until the checkpoint is deleted.
+    /// Keeps the store under `name`, durably, until the checkpoint is deleted: everything written
+    /// before one moment during the call, over all keyspaces, and nothing written after it.
     ///
     /// Cost: a flush, and a name for each table.
     ///
@@ -41,8 +47,10 @@ impl Db {
     /// [`Db::flush`] says.
     pub fn checkpoint(&self, name: &str) -> Result<(), EngineError> {
         check_name("checkpoint", name)?;
-        self.flush()?;
-        self.store().commit_with(|state| {
+        let store = self.store();
+        store.check_writable()?;
+        let _cut = store.flush_to_cut()?;
+        store.commit_with(|state| {
             if state.checkpoints.contains_key(name) {
                 return Err(EngineError::CheckpointExists { name: name.to_owned() });
             }
@@ -82,6 +90,7 @@ impl Db {
             state,
             lens: RecordLens::of(&[record.to_vec()]),
             is_read_only: true,
+            checkpoint: Some(name.to_owned()),
         };
         Db::start(Store::new(start), Recovery::default())
     }
@@ -99,14 +108,16 @@ impl Db {
                 return Err(EngineError::NoCheckpoint { name: name.to_owned() });
             }
             let mut change = Change { kind: CommitKind::Upkeep, ..Change::default() };
-            let prefix = format!("checkpoint/{name}/");
-            change.remove.extend(store.files.list(&prefix).into_iter().map(|file| file.name));
+            change
+                .remove
+                .extend(store.files.list(&names_prefix(name)).into_iter().map(|file| file.name));
             change.edit.checkpoints_dropped.push(name.to_owned());
             Ok(change)
         })
     }
 
-    /// Copies the store as it is now to an empty file layer, which can be opened as a store then.
+    /// Copies the store to an empty file layer, which can be opened as a store then: everything written
+    /// before one moment during the call, over all keyspaces, and nothing written after it.
     ///
     /// Cost: a flush; reads and writes all tables once; memory for one table.
     ///
@@ -117,9 +128,11 @@ impl Db {
         if file_count > 0 {
             return Err(EngineError::BackupTarget { file_count });
         }
-        self.flush()?;
         let store = self.store();
+        store.check_writable()?;
+        let cut = store.flush_to_cut()?;
         let state = store.state();
+        drop(cut);
         let mut commit = Commit::default();
         for (&keyspace, entry) in &state.keyspaces {
             for (level, _, slot) in entry.version.places() {

@@ -290,7 +290,8 @@ impl Db {
     /// Cost: reads all data once.
     ///
     /// # Errors
-    /// None for damage, which is in the report; [`EngineError::Files`] where a file cannot be read.
+    /// None for damage, which is in the report; [`EngineError::Files`] where a file cannot be read,
+    /// [`EngineError::NoCheckpoint`] for a checkpoint that was deleted while it is read.
     pub fn check(&self) -> Result<CheckReport, EngineError> {
         self.check_with(&mut unwatched)
     }

@@ -2,8 +2,23 @@
 //!
 //! One memtable at a time, the oldest of its keyspace first: a run in level 0 is newer than those
 //! flushed before it (V2).
+//!
+//! Keyspaces fill at different speeds, so at most moments the tables hold the newest writes of one and
+//! not yet older ones of another. What is kept or copied without its logs needs a moment at which
+//! they do not:
+//!
+//! ```text
+//!   logs        | 7 | 8 | 9 |          the cut is before log 9
+//!   keyspace A   ====   ====~~~        ~~~ begins at log 9: not flushed while the cut stands
+//!   keyspace B     =========~~~        === flushed: then the tables hold all before log 9 and no more
+//! ```
+//!
+//! Invariants
+//!   U1  While a [`Cut`] stands, the tables hold every write to the logs before it and none of a later
+//!       one, and the durable state counts the writes so.
 
 use crate::EngineError;
+use crate::compaction::Plans;
 use crate::compaction::output::{OutputSpec, Source};
 use crate::compaction::task::{MergeSpec, MergeTask};
 use crate::job_count::Counted;
@@ -13,8 +28,10 @@ use crate::range_del::FragmentedTombstones;
 use crate::store::{Change, Store, gate};
 use crate::version::RunId;
 use crate::version::edit::LogId;
+use crate::write::Writer;
 use imbrex_clockwork::{Budget, Job, Step};
 use imbrex_files::{CommitKind, GroupId};
+use parking_lot::MutexGuard;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -86,21 +103,32 @@ impl Store {
     fn next_flush(&self, at_all_costs: bool) -> Option<Flush> {
         let mut plans = self.plans.lock();
         let is_poisoned = self.gate() & gate::POISONED != 0;
-        if plans.is_flushing || is_poisoned || !(at_all_costs || self.may_try_to_write()) {
+        if is_poisoned || !(at_all_costs || self.may_try_to_write()) {
             return None;
         }
-        let mut keyspaces = self.all_keyspaces();
-        keyspaces.retain(|keyspace| !keyspace.is_dropped.load(Ordering::Acquire));
-        let waiting = keyspaces.into_iter().filter_map(|keyspace| {
-            let slot = keyspace.view().immutables.last().cloned()?;
-            Some((slot.first_log(), keyspace, slot))
-        });
-        // The oldest log first: it is what can be removed then.
-        let (_, keyspace, slot) = waiting.min_by_key(|(log, keyspace, _)| (*log, keyspace.id))?;
+        let (keyspace, slot) = self.flush_candidate(&plans)?;
         plans.is_flushing = true;
         drop(plans);
         let task = Some(flush_task(self, &keyspace, &slot, Source::Memory));
         Some(Flush { keyspace, slot, task, start_ns: self.runtime.clock.now_ns() })
+    }
+
+    /// The memtable that may be flushed now: of those before every cut the one with the oldest log,
+    /// which can be removed then.
+    fn flush_candidate(&self, plans: &Plans) -> Option<(Arc<KeyspaceState>, Arc<MemSlot>)> {
+        if plans.is_flushing {
+            return None;
+        }
+        let cut = plans.cuts.iter().min();
+        let mut keyspaces = self.all_keyspaces();
+        keyspaces.retain(|keyspace| !keyspace.is_dropped.load(Ordering::Acquire));
+        let waiting = keyspaces.into_iter().filter_map(|keyspace| {
+            let slot = keyspace.view().immutables.last().cloned()?;
+            let first_log = slot.first_log()?;
+            cut.is_none_or(|cut| first_log < *cut).then_some((first_log, keyspace, slot))
+        });
+        let oldest = waiting.min_by_key(|(log, keyspace, _)| (*log, keyspace.id));
+        oldest.map(|(_, keyspace, slot)| (keyspace, slot))
     }
 
     fn end_flush(&self) {
@@ -116,12 +144,30 @@ impl Store {
 
     /// Flushes everything that was written so far.
     pub(crate) fn flush_all(&self) -> Result<(), EngineError> {
+        let (_, frozen) = self.freeze_all()?;
+        self.flush_frozen(&frozen)
+    }
+
+    /// Flushes everything that was written so far, and nothing later while the cut stands (U1).
+    ///
+    /// Writers that fill a memtable meanwhile may have to wait: the cut is for looking at the state or
+    /// committing a name for it, and not for long.
+    pub(crate) fn flush_to_cut(&self) -> Result<Cut<'_>, EngineError> {
+        let (writer, frozen) = self.freeze_all()?;
+        let cut = Cut::before(self, writer.log());
+        drop(writer);
+        self.flush_frozen(&frozen)?;
+        Ok(cut)
+    }
+
+    /// Freezes all memtables that are not empty; returns with the writer held and what is to be flushed.
+    fn freeze_all(&self) -> Result<(MutexGuard<'_, Writer>, Vec<Frozen>), EngineError> {
         self.runtime.scheduler.yield_now();
         self.check_poison()?;
         // A log may cost the drive a whole zone: no other is begun while what waits finds no place.
         while self.has_flush_due() && !self.may_try_to_write() {
             self.check_open()?;
-            self.flush_here()?;
+            self.flush_here(&|| !self.has_flush_due())?;
         }
         let mut writer = self.writer.lock();
         self.check_open()?;
@@ -129,39 +175,46 @@ impl Store {
         if all.iter().any(|keyspace| !keyspace.view().active.mem.is_empty()) {
             self.rotate(&mut writer, &|_| true, 0)?;
         }
-        drop(writer);
-        let awaited: Vec<_> =
-            all.iter().flat_map(|keyspace| keyspace.view().immutables.clone()).collect();
-        let is_waiting = || {
-            all.iter().any(|keyspace| {
-                let view = keyspace.view();
-                view.immutables.iter().any(|slot| awaited.iter().any(|a| Arc::ptr_eq(a, slot)))
+        let frozen = |keyspace: Arc<KeyspaceState>| {
+            let slots = keyspace.view().immutables.clone();
+            slots.into_iter().map(move |slot| (Arc::clone(&keyspace), slot))
+        };
+        Ok((writer, all.into_iter().flat_map(frozen).collect()))
+    }
+
+    /// Returns when all of `frozen` are in tables, or gone with their keyspaces.
+    fn flush_frozen(&self, frozen: &[Frozen]) -> Result<(), EngineError> {
+        let is_done = || {
+            frozen.iter().all(|(keyspace, slot)| {
+                !keyspace.view().immutables.iter().any(|other| Arc::ptr_eq(slot, other))
             })
         };
         let ends = gate::POISONED | gate::CLOSED;
-        while is_waiting() {
+        while !is_done() {
             self.check_poison()?;
             self.check_open()?;
             if self.options.background_work {
-                let mut ready =
-                    || !is_waiting() || self.gate() & ends != 0 || !self.may_try_to_write();
+                let mut ready = || is_done() || self.gate() & ends != 0 || !self.may_try_to_write();
                 let waited = self.runtime.scheduler.wait_until(&mut ready);
                 waited.map_err(|_| EngineError::Stalled { what: "a flush" })?;
-                if is_waiting() && !self.may_try_to_write() {
-                    self.flush_here()?;
+                if !is_done() && !self.may_try_to_write() {
+                    self.flush_here(&is_done)?;
                 }
             } else {
-                self.flush_here()?;
+                self.flush_here(&is_done)?;
             }
         }
         self.check_poison()
     }
 
-    /// Flushes one memtable on the caller, unless a job is at it.
-    fn flush_here(&self) -> Result<(), EngineError> {
+    /// Flushes one memtable on the caller. Where a job is at one, or a cut holds all back, waits until
+    /// one can be flushed or `is_over`.
+    fn flush_here(&self, is_over: &dyn Fn() -> bool) -> Result<(), EngineError> {
         self.check_poison()?;
         let Some(mut flush) = self.next_flush(true) else {
-            let mut ready = || !self.plans.lock().is_flushing;
+            let ends = gate::POISONED | gate::CLOSED;
+            let has_candidate = || self.flush_candidate(&self.plans.lock()).is_some();
+            let mut ready = || is_over() || self.gate() & ends != 0 || has_candidate();
             let waited = self.runtime.scheduler.wait_until(&mut ready);
             return waited.map_err(|_| EngineError::Stalled { what: "a flush" });
         };
@@ -174,6 +227,35 @@ impl Store {
         };
         self.end_flush();
         done
+    }
+}
+
+/// A memtable that waits for its flush, and whose it is.
+type Frozen = (Arc<KeyspaceState>, Arc<MemSlot>);
+
+/// A moment in the order of writes that the tables are held at (U1).
+#[derive(Debug)]
+#[must_use = "the cut stands as long as this lives"]
+pub(crate) struct Cut<'a> {
+    store: &'a Store,
+    log: LogId,
+}
+
+impl Cut<'_> {
+    /// The caller holds the writer: no write goes to an older log from here on.
+    fn before(store: &Store, log: LogId) -> Cut<'_> {
+        store.plans.lock().cuts.push(log);
+        Cut { store, log }
+    }
+}
+
+impl Drop for Cut<'_> {
+    fn drop(&mut self) {
+        let mut plans = self.store.plans.lock();
+        let at = plans.cuts.iter().position(|log| *log == self.log);
+        plans.cuts.swap_remove(at.expect("a cut is in the list as long as it lives"));
+        drop(plans);
+        self.store.runtime.scheduler.notify();
     }
 }
 

@@ -109,7 +109,8 @@ impl Options {
     /// # Errors
     /// [`EngineError::BadOption`], naming the option and the rule.
     pub fn check(&self) -> Result<(), EngineError> {
-        require(self.memtable_len_bytes >= 4096, "memtable_len_bytes", "at least 4096")?;
+        let memtable = self.memtable_len_bytes;
+        require((4096..=4 << 30).contains(&memtable), "memtable_len_bytes", "4096 to 4 GiB")?;
         require(self.immutable_memtable_count_max >= 1, "immutable_memtable_count_max", ">= 1")?;
         require(self.max_background_jobs >= 1, "max_background_jobs", "at least 1")?;
         let frame = self.log_frame_len_bytes;

@@ -89,7 +89,8 @@ pub(crate) fn recover(
     }
     attach(&state, &*files, &|id| id.file_name())?;
     let lens = RecordLens::of(&records);
-    let start = Start { files, runtime, options, state, lens, is_read_only };
+    let checkpoint = None;
+    let start = Start { files, runtime, options, state, lens, is_read_only, checkpoint };
     let store = Store::new(start);
     match is_read_only {
         true => read_logs(&store, &mut recovery)?,

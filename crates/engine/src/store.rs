@@ -24,6 +24,7 @@
 use crate::EngineError;
 use crate::batch::KeyspaceId;
 use crate::cache::BlockCache;
+use crate::checkpoint::names_prefix;
 use crate::compaction::Plans;
 use crate::job_count::JobCount;
 use crate::key::Seq;
@@ -75,6 +76,7 @@ pub(crate) struct Store {
     pub(crate) files: Arc<dyn Files>,
     pub(crate) runtime: Runtime,
     pub(crate) options: Options,
+    checkpoint: Option<String>,
     pub(crate) cache: Arc<BlockCache>,
     pub(crate) snapshots: Arc<Snapshots>,
     pub(crate) tally: Tally,
@@ -165,12 +167,14 @@ pub(crate) struct Start {
     /// How long the records of the state are in the catalog.
     pub(crate) lens: RecordLens,
     pub(crate) is_read_only: bool,
+    /// The checkpoint that is read, if it is one.
+    pub(crate) checkpoint: Option<String>,
 }
 
 impl Store {
     /// A store over a state whose tables are attached; without a log yet, and without jobs.
     pub(crate) fn new(start: Start) -> Store {
-        let Start { files, runtime, options, state, lens, is_read_only } = start;
+        let Start { files, runtime, options, state, lens, is_read_only, checkpoint } = start;
         let last_seq = state.counters.last_seq;
         let keyspaces: BTreeMap<_, _> = state
             .keyspaces
@@ -200,6 +204,7 @@ impl Store {
             files,
             runtime,
             options,
+            checkpoint,
         }
     }
 
@@ -240,13 +245,24 @@ impl Store {
         state
     }
 
-    /// The durable state and the names of all files, of one moment.
-    pub(crate) fn state_and_files(&self) -> (StoreState, Vec<String>) {
+    /// The durable state and the names of its files, of one moment: all files there are, or of a
+    /// checkpoint its own, without what they begin with.
+    ///
+    /// # Errors
+    /// [`EngineError::NoCheckpoint`] once the checkpoint was deleted.
+    pub(crate) fn state_and_files(&self) -> Result<(StoreState, Vec<String>), EngineError> {
         let versions = self.versions.lock();
         let mut state = versions.state.clone();
-        let names = self.files.list("").into_iter().map(|file| file.name).collect();
+        let prefix = self.checkpoint.as_deref().map(names_prefix).unwrap_or_default();
+        let files = self.files.list(&prefix).into_iter();
+        let names: Vec<String> = files.map(|file| file.name[prefix.len()..].to_owned()).collect();
         state.counters.next_id = self.next_id.load(Ordering::Relaxed);
-        (state, names)
+        match &self.checkpoint {
+            Some(name) if names.is_empty() && state.has_tables() => {
+                Err(EngineError::NoCheckpoint { name: name.clone() })
+            }
+            _ => Ok((state, names)),
+        }
     }
 
     /// Makes `change` durable, then visible (S1).

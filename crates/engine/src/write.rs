@@ -69,6 +69,11 @@ impl Writer {
         self.is_log_shared |= *self.log_owner.get_or_insert(keyspace) != keyspace;
     }
 
+    /// The log that is written, or the last one; of all that were made here it is the newest.
+    pub(crate) fn log(&self) -> LogId {
+        self.log
+    }
+
     /// All that was written to logs.
     pub(crate) fn log_bytes(&self) -> u64 {
         self.finished_log_bytes + self.wal.as_ref().map_or(0, |wal| wal.len_bytes())

@@ -38,6 +38,7 @@ use crate::batch::KeyspaceId;
 use crate::options::{CompactionKind, KeyspaceOptions};
 use crate::room::Room;
 use crate::table::TableProperties;
+use crate::version::edit::LogId;
 use crate::version::{KeyRange, LEVEL_COUNT, RunId, TableId, TableMeta, TableSlot, Version};
 use bytes::Bytes;
 use imbrex_files::UnitId;
@@ -238,6 +239,8 @@ pub(crate) struct Plans {
     pub(crate) keyspaces: BTreeMap<KeyspaceId, KeyspacePlans>,
     /// Whether a memtable is being flushed.
     pub(crate) is_flushing: bool,
+    /// The logs that cuts of the store end before: no memtable that begins there is flushed.
+    pub(crate) cuts: Vec<LogId>,
     /// How often reading failed, by the first table of the plan.
     read_failures: BTreeMap<TableId, u32>,
 }

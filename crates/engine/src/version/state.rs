@@ -109,6 +109,11 @@ impl StoreState {
         self.keyspaces.get_mut(&id).ok_or_else(|| format!("no keyspace {}", id.0))
     }
 
+    /// Whether any keyspace has a table.
+    pub(crate) fn has_tables(&self) -> bool {
+        self.keyspaces.values().any(|entry| entry.version.tables().next().is_some())
+    }
+
     /// The one edit that makes this state out of nothing.
     pub(crate) fn to_edit(&self) -> VersionEdit {
         let mut edit = VersionEdit { counters: Some(self.counters), ..VersionEdit::default() };

@@ -227,8 +227,11 @@ fn checkpoints_stay_as_they_were() {
     assert!(matches!(old.put("a", "b"), Err(EngineError::ReadOnly)));
     assert_eq!(db.default_keyspace().get(key(7)).unwrap().unwrap(), "tuesday");
     assert!(db.check().unwrap().is_sound());
+    let report = monday.check().unwrap();
+    assert!(report.is_sound() && report.entry_count == 3000, "{report}");
     db.delete_checkpoint("monday").unwrap();
     assert_eq!(old.get(key(8)).unwrap().unwrap(), "monday", "its reader goes on");
+    assert!(matches!(monday.check(), Err(EngineError::NoCheckpoint { .. })));
     assert!(matches!(db.open_checkpoint("monday"), Err(EngineError::NoCheckpoint { .. })));
     assert!(db.check().unwrap().is_sound());
 }

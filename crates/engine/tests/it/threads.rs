@@ -170,6 +170,87 @@ fn many_threads_find_what_they_wrote() {
     stress(&seeded(96, 1), 1, 40_000);
 }
 
+/// Of the fast keyspace: so many fit the drive a few times.
+const COPIED_KEY_COUNT: u64 = 8000;
+
+/// One keyspace fills fast and the other hardly, and every batch goes to both: at most moments the tables
+/// hold newer batches of the one than of the other. What is kept or copied must not, nor count its
+/// writes so that numbers are given out twice.
+fn assert_cut(copy: &Db, what: &str) -> u64 {
+    let number = |name: &str| -> Option<u64> {
+        let ks = copy.keyspace(name).unwrap();
+        ks.get("newest").unwrap().map(|value| u64::from_le_bytes(value[..].try_into().unwrap()))
+    };
+    let newest = number("default");
+    assert_eq!(newest, number("slow"), "{what}: half a batch");
+    let fast = copy.default_keyspace();
+    let count = fast.prefix("key").unwrap().count() as u64;
+    assert_eq!(
+        count,
+        newest.map_or(0, |newest| (newest + 1).min(COPIED_KEY_COUNT)),
+        "{what}: not the batches up to one"
+    );
+    let report = copy.check().unwrap();
+    assert!(report.is_sound(), "{what}: {report}");
+    count
+}
+
+/// Says so when it goes.
+struct Done<'a>(&'a AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+#[test]
+fn a_copy_beside_writers_is_of_one_moment() {
+    let stage = seeded(160, 5);
+    let (runtime, _scheduler) = threads(2);
+    let db = Db::open(stage.format(), runtime, small()).unwrap();
+    let (fast, slow) =
+        (db.default_keyspace(), db.create_keyspace("slow", small_keyspace()).unwrap());
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut written = 0_u64;
+            while !is_done.load(Ordering::Acquire) {
+                let mut batch = WriteBatch::new();
+                batch.put(&fast, key(written % COPIED_KEY_COUNT), [7; 900]).unwrap();
+                batch.put(&fast, "newest", written.to_le_bytes()).unwrap();
+                batch.put(&slow, "newest", written.to_le_bytes()).unwrap();
+                db.write(batch, WriteOptions::default()).unwrap();
+                written += 1;
+            }
+        });
+        // A failure below must end the writer too.
+        let done = Done(&is_done);
+        let mut counts = Vec::new();
+        for round in 0..16 {
+            let name = format!("round {round}");
+            db.checkpoint(&name).unwrap();
+            counts.push(assert_cut(&db.open_checkpoint(&name).unwrap(), &name));
+            db.delete_checkpoint(&name).unwrap();
+            let other = seeded(160, round);
+            let files = other.format();
+            db.backup_to(&*files).unwrap();
+            let copy = Db::open(files, other.runtime.clone(), small()).unwrap();
+            // A write that got a number which a table has already would be hidden by that.
+            let copied = assert_cut(&copy, &name);
+            counts.push(copied);
+            for i in 0..copied {
+                copy.default_keyspace().put(key(i), "new").unwrap();
+            }
+            let old = copy.default_keyspace().prefix("key").unwrap();
+            assert!(old.map(Result::unwrap).all(|(_, value)| value == "new"), "{name}");
+        }
+        drop(done);
+        writer.join().unwrap();
+        assert!(counts.is_sorted(), "{counts:?}");
+    });
+}
+
 /// Keeps a worker to itself until it is let go.
 struct Blocker(Receiver<()>);
 
