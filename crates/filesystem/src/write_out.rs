@@ -165,7 +165,11 @@ impl Inner {
         let hints = Hints { kind: FileKind::Log, ..state.hints };
         let failed = |source| FsError::Files { what: "creating a log".to_owned(), source };
         let writer = self.files.create_log(&store.name(), hints).map_err(failed)?;
-        let reader = self.files.open(&store.name()).map_err(failed)?;
+        let opened = self.files.open(&store.name());
+        let reader = opened.map_err(|source| {
+            self.journal.lock().drop_store(store);
+            failed(source)
+        })?;
         state.log = Some(OpenLog { writer, encoder: Encoder::new(log_id), is_synced: true });
         state.push_segment(0, Body::Log { store, log_id, reader, damage: None });
         if !self.publish(node, state, None) {

@@ -184,7 +184,10 @@ impl State {
         match self.read_pieces(&pieces) {
             Ok(data) => {
                 let ranges: Vec<BlockRange> = pieces.iter().map(|piece| piece.range).collect();
-                self.append(Stream::Cleaning, &data, &ranges)?;
+                if !self.append(Stream::Cleaning, &data, &ranges)? {
+                    self.leave(None);
+                    return Ok(moved);
+                }
             }
             // It stays where it is, and the host is told when it asks for it.
             Err(DiskError::Medium { at }) => {
@@ -211,7 +214,7 @@ impl State {
         Ok(moved)
     }
 
-    /// Ends the cleaning under way: a zone of it cannot be read.
+    /// Ends the cleaning under way early. `zone`, of which something cannot be read, is not cleaned again.
     fn leave(&mut self, zone: Option<ZoneId>) {
         zone.into_iter().for_each(|zone| self.pool.set(zone, Use::Unreadable));
         self.debt.taken_zones = 0;

@@ -264,17 +264,23 @@ impl State {
     }
 
     /// Writes `data`, the content of `ranges` one behind the other, where a stream is, and maps them to it.
+    /// False if what cleaning has read may not be the newest any more: then the rest stays where it is.
     pub(super) fn append(
         &mut self,
         stream: Stream,
         data: &[u8],
         ranges: &[BlockRange],
-    ) -> Result<(), DiskError> {
+    ) -> Result<bool, DiskError> {
         let mut rest = data;
         let mut ranges = ranges.iter().copied();
         let mut unplaced = ranges.next();
         while unplaced.is_some() {
+            let evicted = self.counters.evicted_blocks;
             let (zone, at, room) = self.place(stream)?;
+            if stream == Stream::Cleaning && evicted != self.counters.evicted_blocks {
+                // There was no zone to be had before the journal was emptied.
+                return Ok(false);
+            }
             let (now, behind) = rest.split_at(rest.len().min(room.bytes() as usize));
             rest = behind;
             let mut placed = Vec::new();
@@ -295,7 +301,7 @@ impl State {
             }
             self.seal_if_full(zone)?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// `range` lies in a data zone now, by the host's writes or by cleaning.
