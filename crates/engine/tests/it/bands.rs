@@ -136,17 +136,27 @@ fn a_shared_log_is_flushed_as_ever() {
     assert!(report.is_sound(), "{report}");
 }
 
-/// Files whose catalog has no room for the first commit that makes a log a table.
+/// Files without room for the next commit that makes a log a table, or for the next log.
 #[derive(Debug)]
 struct Crowded {
     files: Arc<dyn Files>,
-    has_refused: AtomicBool,
+    refuses_band: AtomicBool,
+    refuses_log: AtomicBool,
+}
+
+impl Crowded {
+    const REFUSAL: FilesError = FilesError::NoSpace { needed_bytes: 100, free_bytes: 0 };
+
+    fn new(files: Arc<dyn Files>) -> Arc<Crowded> {
+        let [refuses_band, refuses_log] = Default::default();
+        Arc::new(Crowded { files, refuses_band, refuses_log })
+    }
 }
 
 impl Files for Crowded {
     fn commit(&self, commit: Commit) -> Result<(), FilesError> {
-        if !commit.rename.is_empty() && !self.has_refused.swap(true, Ordering::SeqCst) {
-            return Err(FilesError::NoSpace { needed_bytes: 100, free_bytes: 0 });
+        if !commit.rename.is_empty() && self.refuses_band.swap(false, Ordering::SeqCst) {
+            return Err(Crowded::REFUSAL);
         }
         self.files.commit(commit)
     }
@@ -157,6 +167,9 @@ impl Files for Crowded {
         self.files.open_persisted(file)
     }
     fn create_log(&self, name: &str, hints: Hints) -> Result<Arc<dyn LogWriter>, FilesError> {
+        if self.refuses_log.swap(false, Ordering::SeqCst) {
+            return Err(Crowded::REFUSAL);
+        }
         self.files.create_log(name, hints)
     }
     fn open(&self, name: &str) -> Result<Arc<dyn FileReader>, FilesError> {
@@ -183,8 +196,8 @@ impl Files for Crowded {
 #[test]
 fn a_band_without_room_in_the_catalog_is_flushed_as_ever() {
     let stage = zoned(128, Order::SmallestTime);
-    let files = Crowded { files: stage.format(), has_refused: AtomicBool::new(false) };
-    let files = Arc::new(files);
+    let files = Crowded::new(stage.format());
+    files.refuses_band.store(true, Ordering::SeqCst);
     let options = Options { background_work: false, ..banded() };
     let db = Db::open(Arc::clone(&files) as _, stage.runtime, options).unwrap();
     let mut map = Map::new();
@@ -198,6 +211,33 @@ fn a_band_without_room_in_the_catalog_is_flushed_as_ever() {
     db.flush().unwrap();
     assert!(db.metrics().keyspaces[0].unsorted_len_bytes > 0, "the next one is");
     compare(&db, &map);
+}
+
+/// Two keyspaces share a log, and no other can be begun when it ends: neither memtable may take it for a table.
+#[test]
+fn a_shared_log_without_a_successor_is_flushed_as_ever() {
+    let stage = zoned(128, Order::SmallestTime);
+    let files = Crowded::new(stage.format());
+    let options = Options { background_work: false, ..banded() };
+    let db = Db::open(Arc::clone(&files) as _, stage.runtime.clone(), options).unwrap();
+    let other = db.create_keyspace("other", banded().keyspace).unwrap();
+    let mut map = Map::new();
+    load(&db, &mut map, 10);
+    other.put("of the other", "value").unwrap();
+    files.refuses_log.store(true, Ordering::SeqCst);
+    let refusal = db.flush().unwrap_err();
+    assert!(refusal.is_no_space(), "{refusal}");
+    db.flush().unwrap();
+    let is_banded = |db: &Db| db.metrics().keyspaces[0].unsorted_len_bytes > 0;
+    assert!(!is_banded(&db));
+    compare(&db, &map);
+    load(&db, &mut map, 10);
+    db.flush().unwrap();
+    assert!(is_banded(&db));
+    compare(&db, &map);
+    assert_eq!(other.get("of the other").unwrap().unwrap(), "value");
+    let report = db.check().unwrap();
+    assert!(report.is_sound(), "{report}");
 }
 
 /// A value that rotted is an error, and the others are there.
