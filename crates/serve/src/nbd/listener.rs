@@ -4,14 +4,16 @@
 //!   E1  Nothing beyond this machine is listened to unless the caller says so.
 //!   E2  A socket in the file system is its owner's alone from the moment it exists.
 //!   E3  A path is taken over only from a socket that nobody listens on any more, and given up only if it is still ours.
+//!       Of servers that start there in the same moment one gets it: each looks and binds while it holds the directory.
 
 use super::stream::Socket;
-use rustix::fs::{Mode, fchmod};
+use rustix::fs::{FlockOperation, Mode, fchmod, flock};
 use rustix::net::sockopt::{
     set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl,
 };
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::fmt;
+use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -98,6 +100,7 @@ impl Listener {
         let at = || path.display().to_string();
         let refused = |source: io::Error| ListenError::Refused { at: at(), source };
         let mut replaced = false;
+        let _held = hold_directory(path);
         let listener = match bind_unix(path) {
             Err(error) if error.kind() == ErrorKind::AddrInUse => {
                 let found = std::fs::symlink_metadata(path).map_err(refused)?;
@@ -195,6 +198,14 @@ fn is_loopback(ip: IpAddr) -> bool {
 fn identity(path: &Path) -> io::Result<(u64, u64)> {
     let found = std::fs::symlink_metadata(path)?;
     Ok((found.dev(), found.ino()))
+}
+
+/// Waits for others who hold the directory of `path`, and holds it; not where it cannot be read.
+fn hold_directory(path: &Path) -> Option<File> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let held = File::open(directory.unwrap_or(Path::new("."))).ok()?;
+    flock(&held, FlockOperation::LockExclusive).ok()?;
+    Some(held)
 }
 
 /// As [`UnixListener::bind`], but for E2: the mode is set before anybody can see the socket.

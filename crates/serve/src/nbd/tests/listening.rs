@@ -5,6 +5,7 @@ use super::*;
 use std::net::TcpStream;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
+use std::sync::atomic::AtomicUsize;
 
 impl Stand {
     /// Serves `listener` on a thread; the stopper ends it.
@@ -66,6 +67,30 @@ fn a_dead_servers_socket_is_replaced_and_anything_else_is_not() {
     assert!(nowhere.to_string().contains("No such file"), "{nowhere}");
     let long = Listener::unix(&dir.path().join("x".repeat(200))).unwrap_err();
     assert!(matches!(long, ListenError::Refused { .. }), "{long}");
+}
+
+#[test]
+fn of_two_that_start_over_a_dead_socket_one_gets_it() {
+    let dir = tempfile::tempdir().unwrap();
+    for round in 0..300 {
+        let path = dir.path().join(format!("{round}"));
+        drop(UnixListener::bind(&path).unwrap());
+        let here_count = AtomicUsize::new(0);
+        let begin = || {
+            // In the same moment: who sleeps wakes up too late.
+            here_count.fetch_add(1, Ordering::SeqCst);
+            while here_count.load(Ordering::SeqCst) < 2 {
+                std::thread::yield_now();
+            }
+            Listener::unix(&path)
+        };
+        let (one, other) = std::thread::scope(|scope| {
+            let one = scope.spawn(begin);
+            (begin(), one.join().unwrap())
+        });
+        assert!(one.is_ok() != other.is_ok(), "round {round}: {one:?}, {other:?}");
+        UnixStream::connect(&path).unwrap();
+    }
 }
 
 #[test]
