@@ -1,5 +1,6 @@
 //! How long it takes to open the block device of a 14 TB drive, by the size of its map: what the drive
-//! takes in modelled time, and what the program takes in real time.
+//! takes in modelled time, and what the program takes in real time. And of a checkpoint beside the host: how long
+//! the program begins it, and its longest step after that, with the copy to an emulated drive.
 //!
 //! `cargo bench -p imbrex-translate --features micro-bench --bench recovery [-- NODES...]`
 #![allow(missing_docs, reason = "a benchmark has no API")]
@@ -35,7 +36,7 @@ fn nodes(count: u64, len: u64) -> impl Iterator<Item = MapRun> {
 fn main() {
     let asked: Vec<u64> = std::env::args().filter_map(|arg| arg.parse().ok()).collect();
     let counts = if asked.is_empty() { vec![1_000_000, 10_000_000, 30_000_000] } else { asked };
-    println!("nodes       drive_s  program_s  map_mb");
+    println!("nodes       drive_s  program_s  map_mb  begin_ms  step_ms");
     for count in counts {
         let (runtime, _world) = Runtime::virtual_time(Order::SmallestTime);
         let rule = Rule::AtPointer(ZoneSpec {
@@ -63,6 +64,15 @@ fn main() {
         let drive_s = (runtime.clock.now_ns() - drive) as f64 / 1e9;
         let counters = driver.driver_counters();
         let (found, map_mb) = (counters.mapping_nodes, counters.mapping_bytes / 1_000_000);
-        println!("{found:<10} {drive_s:>8.2} {program_s:>10.2} {map_mb:>7}");
+        let mut steps_ms = Vec::new();
+        let mut last = Instant::now();
+        let between = || {
+            steps_ms.push(last.elapsed().as_secs_f64() * 1e3);
+            last = Instant::now();
+        };
+        driver.checkpoint_in_steps(between).unwrap();
+        let (begin_ms, step_ms) = (steps_ms[0], steps_ms[1..].iter().fold(0.0, |a, &b| b.max(a)));
+        print!("{found:<10} {drive_s:>8.2} {program_s:>10.2} {map_mb:>7}");
+        println!(" {begin_ms:>9.1} {step_ms:>8.1}");
     }
 }

@@ -1,17 +1,18 @@
 //! Checkpoints: the mapping, and what of the write buffer the journal has, as of one moment.
 //!
 //! ```text
-//!     begin     all of it as bytes in memory, and which journal zones nothing needs any more
-//!     step      4 MiB of it to zones of the pool, while the host goes on; then the same again to other zones
+//!     begin     what all of it is, the mapping shared with the host, and which journal zones nothing needs any more
+//!     step      4 MiB of it as bytes, to zones of the pool, while the host goes on; then the same again to other zones
 //!     end       flush; superblock; flush: now it counts, the one before it does not
 //! ```
 //!
 //! Source: ours; the paper keeps the map in memory only.
 
 use super::format::{
-    Checkpoint, PART_LEN_BYTES, Run, Stored, checkpoint_len, encode_checkpoint, encode_part,
+    Checkpoint, CheckpointBytes, PART_LEN_BYTES, Run, Stored, checkpoint_len, encode_part,
 };
 use super::journal::{JournalUse, JournalZone};
+use super::mapping::{FrozenNodes, MapRun};
 use super::pool::Use;
 use super::state::{STEP_LEN, State, no_room};
 use imbrex_disk::{BlockRange, Blocks, DiskError, Lba, Persist, ZoneId, ZoneState};
@@ -19,7 +20,9 @@ use imbrex_disk::{BlockRange, Blocks, DiskError, Lba, Persist, ZoneId, ZoneState
 /// A checkpoint under way.
 #[derive(Debug)]
 pub(super) struct Writing {
-    bytes: Vec<u8>,
+    bytes: CheckpointBytes<FrozenNodes>,
+    /// How many blocks a copy takes, once all bytes are made; then the length in `stored` is right, too.
+    copy_len: Option<u64>,
     stored: Stored,
     /// How many blocks are written, of the first copy and then of the second.
     written: u64,
@@ -34,9 +37,14 @@ impl Writing {
     }
 }
 
+impl From<MapRun> for Run {
+    fn from(run: MapRun) -> Run {
+        Run { range: run.range(), at: run.at }
+    }
+}
+
 impl State {
     pub(super) fn begin_checkpoint(&mut self) {
-        let mapped = self.map.iter().map(|run| Run { range: run.range(), at: run.at });
         let everything = BlockRange::new(Lba::new(0), self.superblock.len);
         let copies = self.copies.copies_of(everything);
         let copies: Vec<Run> =
@@ -62,24 +70,25 @@ impl State {
             sums: self.summaries.open_sums(&self.pool),
             mapped: Vec::new(),
         };
-        let bytes =
-            encode_checkpoint(self.superblock.id, &checkpoint, (self.map.node_count(), mapped));
+        let (id, node_count) = (self.superblock.id, self.map.node_count());
+        let bytes = CheckpointBytes::new(id, &checkpoint, node_count, self.map.frozen());
         let stored = Stored {
             copies: [Vec::new(), Vec::new()],
-            len_bytes: bytes.len() as u64,
+            len_bytes: 0,
             number: self.superblock.number + 1,
         };
         // A zone that becomes idle later is not among them: this checkpoint speaks of its data.
         let is_idle = |zone: &&JournalZone| self.copies.active(zone.zone).is_zero();
         let idle = self.journal.sealed().filter(is_idle).map(|zone| zone.zone).collect();
-        self.writing = Some(Writing { bytes, stored, written: 0, idle });
+        self.writing = Some(Writing { bytes, copy_len: None, stored, written: 0, idle });
     }
 
     /// Writes a piece of the checkpoint; says how many blocks.
     pub(super) fn checkpoint_step(&mut self) -> Result<u64, DiskError> {
         let Some(mut writing) = self.writing.take() else { return Ok(0) };
-        let copy_len = checkpoint_len(writing.stored.len_bytes).get();
-        let (copy, first) = (writing.written / copy_len, writing.written % copy_len);
+        let written = writing.written;
+        let place = |len: u64| (written / len, written % len);
+        let (copy, first) = writing.copy_len.map_or((0, written), place);
         let zones = &mut writing.stored.copies[copy as usize];
         let last = zones.last().and_then(|&zone| self.pool.get(zone));
         let zone = match last.filter(|slot| !slot.is_full()) {
@@ -94,8 +103,14 @@ impl State {
         };
         let slot = *self.pool.get(zone).expect("one of the pool");
         let (at, room) = (slot.start + slot.pointer, slot.capacity - slot.pointer);
-        let count = (copy_len - first).min(room.get()).min(STEP_LEN);
-        let parts = writing.bytes.chunks(PART_LEN_BYTES).skip(first as usize);
+        let mut count = room.get().min(STEP_LEN);
+        if let Some(len) = writing.bytes.make((first + count) as usize * PART_LEN_BYTES) {
+            writing.stored.len_bytes = len as u64;
+            let copy_len = checkpoint_len(len as u64).get();
+            writing.copy_len = Some(copy_len);
+            count = count.min(copy_len - first);
+        }
+        let parts = writing.bytes.made().chunks(PART_LEN_BYTES).skip(first as usize);
         let (id, number) = (self.superblock.id, writing.stored.number);
         let mut data = Vec::with_capacity(Blocks::new(count).bytes() as usize);
         for (index, part) in (first..first + count).zip(parts) {
@@ -105,10 +120,10 @@ impl State {
         self.pool.advance(zone, Blocks::new(count));
         self.counters.checkpoint_blocks += count;
         writing.written += count;
-        if writing.written < 2 * copy_len {
-            self.writing = Some(writing);
-        } else {
+        if writing.copy_len.is_some_and(|copy_len| writing.written == 2 * copy_len) {
             self.end_checkpoint(writing)?;
+        } else {
+            self.writing = Some(writing);
         }
         Ok(count)
     }

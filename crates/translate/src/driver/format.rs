@@ -404,36 +404,75 @@ pub(super) struct Checkpoint {
     pub(super) sums: Vec<(Pba, Sum)>,
 }
 
-/// A checkpoint as bytes: fixed fields, then runs as differences to the end of the one before, then the
-/// rest. The mapping is `mapped`, not that of `checkpoint`: it may be long, and lies elsewhere.
-pub(super) fn encode_checkpoint(
-    id: u64,
-    checkpoint: &Checkpoint,
-    mapped: (usize, impl Iterator<Item = Run>),
-) -> Vec<u8> {
-    let Checkpoint { seq, next, copies, copy_crcs, lost, generations, sums, .. } = checkpoint;
-    let mut bytes = Vec::new();
-    bytes.extend_from_slice(&CHECKPOINT_MAGIC);
-    bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
-    bytes.extend_from_slice(&[0; 4]);
-    let counts = [mapped.0, copies.len(), lost.len(), generations.len(), sums.len()];
-    let counts = counts.map(|count| count as u64);
-    for value in [id, *seq, next.get()].into_iter().chain(counts) {
-        bytes.extend_from_slice(&value.to_le_bytes());
+/// A checkpoint as bytes, which are made as they are asked for: fixed fields, then runs as differences to the
+/// end of the one before, then the rest. The mapping is `mapped`, not that of the checkpoint: it may be long, and lies
+/// elsewhere.
+#[derive(Debug)]
+pub(super) struct CheckpointBytes<M> {
+    bytes: Vec<u8>,
+    next: Option<Run>,
+    mapped: M,
+    coder: RunCoder,
+    /// What follows the mapping.
+    rest: Vec<u8>,
+}
+
+impl<M: Iterator> CheckpointBytes<M>
+where
+    Run: From<M::Item>,
+{
+    /// `mapped_count` is how many runs `mapped` has.
+    pub(super) fn new(
+        id: u64,
+        checkpoint: &Checkpoint,
+        mapped_count: usize,
+        mut mapped: M,
+    ) -> Self {
+        let Checkpoint { seq, next, copies, copy_crcs, lost, generations, sums, .. } = checkpoint;
+        let mut bytes = Vec::new();
+        bytes.extend_from_slice(&CHECKPOINT_MAGIC);
+        bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+        bytes.extend_from_slice(&[0; 4]);
+        let counts = [mapped_count, copies.len(), lost.len(), generations.len(), sums.len()];
+        let counts = counts.map(|count| count as u64);
+        for value in [id, *seq, next.get()].into_iter().chain(counts) {
+            bytes.extend_from_slice(&value.to_le_bytes());
+        }
+        let mut rest = Vec::new();
+        put_runs(&mut rest, copies.iter().copied());
+        put_runs(&mut rest, lost.iter().map(|&range| Run { range, at: Pba::new(0) }));
+        copy_crcs.iter().for_each(|crc| rest.extend_from_slice(&crc.to_le_bytes()));
+        for (zone, generation) in generations {
+            rest.extend_from_slice(&zone.0.to_le_bytes());
+            rest.extend_from_slice(&generation.to_le_bytes());
+        }
+        for (at, sum) in sums {
+            rest.extend_from_slice(&at.get().to_le_bytes());
+            rest.extend_from_slice(&encode_sum(*sum));
+        }
+        let next = mapped.next().map(Run::from);
+        CheckpointBytes { bytes, next, mapped, coder: RunCoder::default(), rest }
     }
-    put_runs(&mut bytes, mapped.1);
-    put_runs(&mut bytes, copies.iter().copied());
-    put_runs(&mut bytes, lost.iter().map(|&range| Run { range, at: Pba::new(0) }));
-    copy_crcs.iter().for_each(|crc| bytes.extend_from_slice(&crc.to_le_bytes()));
-    for (zone, generation) in generations {
-        bytes.extend_from_slice(&zone.0.to_le_bytes());
-        bytes.extend_from_slice(&generation.to_le_bytes());
+
+    /// Makes the bytes before `end`, or all; says how many there are once all are made.
+    pub(super) fn make(&mut self, end: usize) -> Option<usize> {
+        while self.bytes.len() < end
+            && let Some(run) = self.next
+        {
+            self.coder.put(&mut self.bytes, run);
+            self.next = self.mapped.next().map(Run::from);
+        }
+        if self.next.is_some() {
+            return None;
+        }
+        self.bytes.append(&mut self.rest);
+        Some(self.bytes.len())
     }
-    for (at, sum) in sums {
-        bytes.extend_from_slice(&at.get().to_le_bytes());
-        bytes.extend_from_slice(&encode_sum(*sum));
+
+    /// What is made so far.
+    pub(super) fn made(&self) -> &[u8] {
+        &self.bytes
     }
-    bytes
 }
 
 /// What a block of a checkpoint has of its bytes; its checksum follows.
@@ -470,7 +509,7 @@ const CHECKPOINT_FIXED: usize = 16 + 8 * 8;
 const GENERATION_LEN_BYTES: usize = 12;
 const SUM_LEN_BYTES: usize = 12;
 
-/// The opposite of [`encode_checkpoint`].
+/// The opposite of [`CheckpointBytes`].
 ///
 /// # Errors
 /// What is wrong with the bytes.
@@ -568,17 +607,28 @@ pub(super) fn decode_summary(id: u64, at: Lba, generation: u64, bytes: &[u8]) ->
     is_summary.then(|| slots.map(decode_sum).collect())
 }
 
-fn put_runs(bytes: &mut Vec<u8>, runs: impl Iterator<Item = Run>) {
-    let mut buffer = unsigned_varint::encode::u64_buffer();
-    let (mut lba, mut pba) = (0, 0);
-    for run in runs {
-        let step = run.at.get().wrapping_sub(pba) as i64;
+/// Runs as differences to the end of the one before.
+#[derive(Debug, Default)]
+struct RunCoder {
+    lba: u64,
+    pba: u64,
+}
+
+impl RunCoder {
+    fn put(&mut self, bytes: &mut Vec<u8>, run: Run) {
+        let mut buffer = unsigned_varint::encode::u64_buffer();
+        let step = run.at.get().wrapping_sub(self.pba) as i64;
         let zigzag = ((step << 1) ^ (step >> 63)) as u64;
-        for value in [run.range.start.get() - lba, zigzag, run.range.len.get()] {
+        for value in [run.range.start.get() - self.lba, zigzag, run.range.len.get()] {
             bytes.extend_from_slice(unsigned_varint::encode::u64(value, &mut buffer));
         }
-        (lba, pba) = (run.range.end().get(), run.at.get() + run.range.len.get());
+        (self.lba, self.pba) = (run.range.end().get(), run.at.get() + run.range.len.get());
     }
+}
+
+fn put_runs(bytes: &mut Vec<u8>, runs: impl Iterator<Item = Run>) {
+    let mut coder = RunCoder::default();
+    runs.for_each(|run| coder.put(bytes, run));
 }
 
 fn get_runs(rest: &mut &[u8], count: u64) -> Result<Vec<Run>, String> {

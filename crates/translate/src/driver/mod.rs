@@ -120,6 +120,25 @@ impl Driver {
         state.checkpoint_now().map_err(error::during("writing the checkpoint"))
     }
 
+    /// Writes a checkpoint as the driver does beside its host, and calls `between` where the host would go on: for
+    /// measuring how long it waits.
+    ///
+    /// # Errors
+    /// As [`Disk::flush`].
+    #[cfg(feature = "micro-bench")]
+    pub fn checkpoint_in_steps(&self, mut between: impl FnMut()) -> Result<(), DiskError> {
+        self.change(|state| {
+            state.begin_checkpoint();
+            Ok(())
+        })?;
+        between();
+        while self.state().writing.is_some() {
+            self.change(State::checkpoint_step)?;
+            between();
+        }
+        Ok(())
+    }
+
     fn of(state: State) -> Result<Driver, DriverError> {
         let len = state.superblock.len;
         let geometry = Geometry::new(GeometrySpec { len, rule: Rule::Anywhere });

@@ -60,7 +60,10 @@ fn checkpoint() -> Checkpoint {
 
 fn encoded_checkpoint() -> Vec<u8> {
     let checkpoint = checkpoint();
-    encode_checkpoint(77, &checkpoint, (3, checkpoint.mapped.iter().copied()))
+    let mapped = checkpoint.mapped.iter().copied();
+    let mut bytes = CheckpointBytes::new(77, &checkpoint, 3, mapped);
+    bytes.make(usize::MAX);
+    bytes.made().to_vec()
 }
 
 fn sums() -> Vec<Sum> {

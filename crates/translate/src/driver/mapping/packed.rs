@@ -10,13 +10,17 @@
 //! order. Here leaves grow by eight runs at a time, so that nearly all of a leaf is used: about 17.5
 //! bytes a run. A run is two words: 48 bits for each address, 32 for the length.
 //!
+//! A checkpoint needs the runs as of one moment and takes long to write them: it shares the leaves, and what
+//! changes a leaf meanwhile changes a copy of it.
+//!
 //! Invariants
 //!   K1  The runs of a leaf ascend, and lie at or above the leaf's base and below the next base.
 //!   K2  No leaf is empty or longer than [`LEAF_LEN_MAX`].
 //!   K3  The count, and the room of all leaves, are what the leaves say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map};
 use std::mem;
+use std::sync::Arc;
 
 /// The first address that does not fit.
 pub(super) const ADDRESS_END: u64 = 1 << 48;
@@ -28,8 +32,10 @@ const LEAF_LEN_JOINED_MAX: usize = 96;
 /// What a bulk build fills, so that the first inserts find room.
 const LEAF_LEN_BUILT: usize = 112;
 const GROWTH: usize = 8;
-/// An entry of the index at 69 % fill, and the allocator's header of the leaf.
-const LEAF_OVERHEAD_BYTES: usize = (size_of::<u64>() + size_of::<Vec<Packed>>()) * 100 / 69 + 16;
+/// An entry of the index at 69 % fill, and what stands before the runs: a count of who shares them, a vector,
+/// and the allocator's headers of both.
+const LEAF_OVERHEAD_BYTES: usize =
+    (size_of::<u64>() + size_of::<Leaf>()) * 100 / 69 + 16 + size_of::<Vec<Packed>>() + 2 * 16;
 
 /// A run: `len` blocks from `key` in the order's address, from `value` in the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,10 +75,12 @@ impl Packed {
     }
 }
 
+type Leaf = Arc<Vec<Packed>>;
+
 /// Runs by key; keys differ.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PackedRuns {
-    leaves: BTreeMap<u64, Vec<Packed>>,
+    leaves: BTreeMap<u64, Leaf>,
     count: usize,
     /// The sum of the leaves' capacities.
     room: usize,
@@ -85,6 +93,11 @@ impl PackedRuns {
 
     pub(super) fn memory_bytes(&self) -> u64 {
         (self.room * size_of::<Packed>() + self.leaves.len() * LEAF_OVERHEAD_BYTES) as u64
+    }
+
+    /// All runs as they are now, whatever becomes of these. Cost: a pointer for each leaf.
+    pub(super) fn frozen(&self) -> FrozenRuns {
+        FrozenRuns { leaves: self.leaves.clone().into_values(), leaf: Leaf::default(), next: 0 }
     }
 
     /// The run with the highest key at or below `key`.
@@ -117,20 +130,22 @@ impl PackedRuns {
         };
         let index = leaf.partition_point(|packed| packed.key() < run.key);
         if leaf.len() < LEAF_LEN_MAX {
-            self.room += put(leaf, index, run);
+            put(leaf, index, run, &mut self.room);
         } else if index == LEAF_LEN_MAX {
             self.insert_behind(base, run);
         } else if index == 0 {
             self.insert_before(base, run);
         } else {
-            let room = leaf.capacity();
-            let mut right = leaf.split_off(LEAF_LEN_MAX / 2);
-            leaf.shrink_to(LEAF_LEN_MAX / 2 + GROWTH);
-            self.room = self.room + leaf.capacity() + right.capacity() - room;
-            self.room += match index.checked_sub(LEAF_LEN_MAX / 2) {
-                Some(index) if index > 0 => put(&mut right, index, run),
-                _ => put(leaf, index, run),
-            };
+            let left = own(leaf, &mut self.room);
+            let room = left.capacity();
+            let right = left.split_off(LEAF_LEN_MAX / 2);
+            left.shrink_to(LEAF_LEN_MAX / 2 + GROWTH);
+            self.room = self.room + left.capacity() + right.capacity() - room;
+            let mut right = Arc::new(right);
+            match index.checked_sub(LEAF_LEN_MAX / 2) {
+                Some(index) if index > 0 => put(&mut right, index, run, &mut self.room),
+                _ => put(leaf, index, run, &mut self.room),
+            }
             self.leaves.insert(right[0].key(), right);
         }
     }
@@ -140,7 +155,7 @@ impl PackedRuns {
         match self.leaves.first_entry().filter(|first| first.get().len() < LEAF_LEN_MAX) {
             Some(first) => {
                 let mut leaf = first.remove();
-                self.room += put(&mut leaf, 0, run);
+                put(&mut leaf, 0, run, &mut self.room);
                 self.leaves.insert(0, leaf);
             }
             None => self.add_leaf(0, run),
@@ -154,7 +169,7 @@ impl PackedRuns {
         match next.filter(|(_, leaf)| leaf.len() < LEAF_LEN_MAX).map(|(&next, _)| next) {
             Some(next) => {
                 let mut leaf = self.leaves.remove(&next).expect("the base was just found");
-                self.room += put(&mut leaf, 0, run);
+                put(&mut leaf, 0, run, &mut self.room);
                 self.leaves.insert(run.key, leaf);
             }
             None => self.add_leaf(run.key, run),
@@ -168,15 +183,15 @@ impl PackedRuns {
         self.leaves.insert(full[0].key(), full);
         match self.leaves.range_mut(..base).next_back() {
             Some((_, leaf)) if leaf.len() < LEAF_LEN_MAX => {
-                self.room += put(leaf, leaf.len(), run);
+                put(leaf, leaf.len(), run, &mut self.room);
             }
             _ => self.add_leaf(base, run),
         }
     }
 
     fn add_leaf(&mut self, base: u64, run: Run) {
-        let mut leaf = Vec::new();
-        self.room += put(&mut leaf, 0, run);
+        let mut leaf = Leaf::default();
+        put(&mut leaf, 0, run, &mut self.room);
         self.leaves.insert(base, leaf);
     }
 
@@ -184,7 +199,7 @@ impl PackedRuns {
     pub(super) fn set_len(&mut self, key: u64, len: u32) {
         let (_, leaf) = self.leaves.range_mut(..=key).next_back().expect("the run is there");
         let index = leaf.binary_search_by_key(&key, |packed| packed.key());
-        let packed = &mut leaf[index.expect("the run is there")];
+        let packed = &mut own(leaf, &mut self.room)[index.expect("the run is there")];
         *packed = Packed::new(Run { len, ..packed.run() });
     }
 
@@ -192,7 +207,7 @@ impl PackedRuns {
     pub(super) fn remove(&mut self, key: u64) {
         let (&base, leaf) = self.leaves.range_mut(..=key).next_back().expect("the run is there");
         let index = leaf.binary_search_by_key(&key, |packed| packed.key());
-        leaf.remove(index.expect("the run is there"));
+        own(leaf, &mut self.room).remove(index.expect("the run is there"));
         self.count -= 1;
         self.tidy(base);
     }
@@ -206,10 +221,11 @@ impl PackedRuns {
         while let Some((&base, leaf)) = self.leaves.range_mut(from..end.max(from)).next() {
             let low = leaf.partition_point(|packed| packed.key() < start);
             let high = leaf.partition_point(|packed| packed.key() < end);
-            taken.extend(leaf.drain(low..high).map(Packed::run));
-            if leaf.is_empty() {
+            taken.extend(leaf[low..high].iter().map(|packed| packed.run()));
+            if high - low == leaf.len() {
                 self.drop_leaf(base);
             } else if low < high {
+                own(leaf, &mut self.room).drain(low..high);
                 kept = [kept[1], Some(base)];
             }
             from = base + 1;
@@ -223,36 +239,38 @@ impl PackedRuns {
     /// Drops the leaf at `base` if it is empty, joins it with a neighbour if it is short, and gives
     /// back memory that it does not need.
     fn tidy(&mut self, base: u64) {
-        let Some(len) = self.leaves.get(&base).map(Vec::len) else { return };
+        let Some(len) = self.leaves.get(&base).map(|leaf| leaf.len()) else { return };
         if len == 0 {
             self.drop_leaf(base);
             return;
         }
         if len < LEAF_LEN_LOW {
-            let fits = |&(_, leaf): &(&u64, &Vec<Packed>)| leaf.len() + len <= LEAF_LEN_JOINED_MAX;
+            let fits = |&(_, leaf): &(&u64, &Leaf)| leaf.len() + len <= LEAF_LEN_JOINED_MAX;
             let next = self.leaves.range(base + 1..).next().filter(fits).map(|(&next, _)| next);
             let left = self.leaves.range(..base).next_back().filter(fits).map(|(&left, _)| left);
             if let Some((left, right)) = next.map(|next| (base, next)).or(left.map(|l| (l, base))) {
-                let mut behind = self.drop_leaf(right);
+                let behind = self.drop_leaf(right);
                 let leaf = self.leaves.get_mut(&left).expect("the base was just found");
+                let leaf = own(leaf, &mut self.room);
                 let room = leaf.capacity();
                 if room < leaf.len() + behind.len() {
                     leaf.reserve_exact(behind.len() + GROWTH);
                 }
-                leaf.append(&mut behind);
+                leaf.extend_from_slice(&behind);
                 self.room = self.room + leaf.capacity() - room;
             }
         }
         if let Some(leaf) = self.leaves.get_mut(&base)
             && leaf.len() + 2 * GROWTH < leaf.capacity()
         {
+            let leaf = own(leaf, &mut self.room);
             let room = leaf.capacity();
             leaf.shrink_to(leaf.len() + GROWTH);
             self.room = self.room + leaf.capacity() - room;
         }
     }
 
-    fn drop_leaf(&mut self, base: u64) -> Vec<Packed> {
+    fn drop_leaf(&mut self, base: u64) -> Leaf {
         let leaf = self.leaves.remove(&base).expect("the base was just found");
         self.room -= leaf.capacity();
         leaf
@@ -269,7 +287,7 @@ impl PackedRuns {
             if previous.is_some_and(|previous| base <= previous) {
                 return Err(format!("K1: a run at {previous:?} lies before the leaf at {base}"));
             }
-            for packed in leaf {
+            for packed in &**leaf {
                 let key = packed.key();
                 if key < base || previous.is_some_and(|previous| key <= previous) {
                     return Err(format!("K1: a run at {key} follows one at {previous:?}"));
@@ -287,14 +305,43 @@ impl PackedRuns {
     }
 }
 
-/// Inserts into a leaf with room, and says by how much it grew.
-fn put(leaf: &mut Vec<Packed>, index: usize, run: Run) -> usize {
-    let room = leaf.capacity();
-    if leaf.len() == room {
-        leaf.reserve_exact(GROWTH.min(LEAF_LEN_MAX - room));
+/// A leaf to be changed: a copy of it where it is shared.
+fn own<'a>(leaf: &'a mut Leaf, room: &mut usize) -> &'a mut Vec<Packed> {
+    let before = leaf.capacity();
+    let owned = Arc::make_mut(leaf);
+    *room = *room + owned.capacity() - before;
+    owned
+}
+
+/// Inserts into a leaf with room.
+fn put(leaf: &mut Leaf, index: usize, run: Run, room: &mut usize) {
+    let leaf = own(leaf, room);
+    let before = leaf.capacity();
+    if leaf.len() == before {
+        leaf.reserve_exact(GROWTH.min(LEAF_LEN_MAX - before));
     }
     leaf.insert(index, Packed::new(run));
-    leaf.capacity() - room
+    *room += leaf.capacity() - before;
+}
+
+/// Runs as they were at one moment, in order; lets go of leaves as it goes on.
+#[derive(Debug)]
+pub(super) struct FrozenRuns {
+    leaves: btree_map::IntoValues<u64, Leaf>,
+    leaf: Leaf,
+    next: usize,
+}
+
+impl Iterator for FrozenRuns {
+    type Item = Run;
+
+    fn next(&mut self) -> Option<Run> {
+        if self.next == self.leaf.len() {
+            (self.leaf, self.next) = (self.leaves.next()?, 0);
+        }
+        self.next += 1;
+        self.leaf.get(self.next - 1).map(|packed| packed.run())
+    }
 }
 
 /// Builds the container from runs that come in order.
@@ -332,7 +379,7 @@ impl Builder {
         if let Some(first) = leaf.first() {
             self.built.count += leaf.len();
             self.built.room += leaf.capacity();
-            self.built.leaves.insert(first.key(), leaf);
+            self.built.leaves.insert(first.key(), Arc::new(leaf));
         }
     }
 

@@ -268,12 +268,13 @@ fn drives_without_zones_or_too_large_are_refused() {
 }
 
 #[test]
-fn a_checkpoint_in_parts_goes_on_behind_its_last_node() {
-    let mapping = figure_4();
-    let starts = |from| mapping.runs_from(Lba::new(from)).map(|run| run.start.get());
-    assert!(starts(0).eq([100, 320, 430]));
-    assert!(starts(101).eq([320, 430]));
-    assert!(starts(431).eq([]));
+fn frozen_nodes_stay_as_they_were() {
+    let mut mapping = figure_4();
+    let before: Vec<MapRun> = mapping.iter().collect();
+    let frozen = mapping.frozen();
+    mapping.set(range(120, 300), Pba::new(8100)).expect("room");
+    assert_ne!(mapping.iter().collect::<Vec<_>>(), before);
+    assert!(frozen.eq(before));
 }
 
 #[test]

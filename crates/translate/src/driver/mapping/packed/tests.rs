@@ -52,7 +52,12 @@ fn the_container_says_what_a_tree_would_say() {
         let mut prng = Prng::new(seed);
         let keys = if seed % 3 == 0 { 3000 } else { 1 << 40 };
         let (mut runs, mut model) = (PackedRuns::default(), BTreeMap::new());
+        // Read a little at every step, and now and then not to its end.
+        let mut frozen: Option<(FrozenRuns, btree_map::IntoValues<u64, Run>)> = None;
         for step in 0..6000 {
+            if prng.chance(1, 500) || frozen.is_none() {
+                frozen = Some((runs.frozen(), model.clone().into_values()));
+            }
             let (key, len) = (prng.below(keys), prng.below(1 << 32) as u32);
             let shrinks = step / 1500 % 2 == 1;
             match prng.below(10) {
@@ -87,6 +92,11 @@ fn the_container_says_what_a_tree_would_say() {
             let expected = model.range(..=at).next_back().map(|(_, &run)| run);
             assert_eq!(runs.last_at(at), expected, "seed {seed}, step {step}");
             assert_eq!(runs.count(), model.len());
+            if let Some((shared, expected)) = &mut frozen {
+                for _ in 0..prng.below(9) {
+                    assert_eq!(shared.next(), expected.next(), "seed {seed}, step {step}");
+                }
+            }
             if step % 100 == 0 {
                 assert!(model.values().copied().eq(all(&runs)), "seed {seed}, step {step}");
                 let window = model.range(at..at + keys / 10).map(|(_, &run)| run);
