@@ -1,7 +1,7 @@
 //! From a [`Commit`] to the edits that it means, checked against the namespace before any applies.
 
 use crate::api::{AppRecord, Commit, FilesError};
-use crate::catalog::{APP_COST_BYTES, Edit, FILE_COST_BYTES, FileId, FileRecord, Namespace};
+use crate::catalog::{APP_COST_BYTES, Edit, FileId, FileRecord, NamesOf, Namespace};
 use crate::commit::Graves;
 use crate::file::FileBody;
 use crate::layer::Inner;
@@ -99,7 +99,10 @@ impl Inner {
 /// The edits so far, and which names exist after them.
 struct Draft<'a> {
     namespace: &'a Namespace,
-    exists: BTreeMap<String, bool>,
+    /// The names that the edits touch, with the files that they lead to then.
+    names: BTreeMap<String, Option<FileId>>,
+    /// The files among them.
+    files: BTreeMap<FileId, NamesOf>,
     edits: Vec<Edit>,
     growth_bytes: u64,
     shrink_bytes: u64,
@@ -109,48 +112,65 @@ impl<'a> Draft<'a> {
     fn new(namespace: &'a Namespace) -> Draft<'a> {
         Draft {
             namespace,
-            exists: BTreeMap::new(),
+            names: BTreeMap::new(),
+            files: BTreeMap::new(),
             edits: Vec::new(),
             growth_bytes: 0,
             shrink_bytes: 0,
         }
     }
 
-    fn exists(&self, name: &str) -> bool {
-        let before = || self.namespace.id_of(name).is_some();
-        self.exists.get(name).copied().unwrap_or_else(before)
+    fn id_of(&self, name: &str) -> Option<FileId> {
+        let before = || self.namespace.id_of(name);
+        self.names.get(name).copied().unwrap_or_else(before)
     }
 
-    fn need(&self, name: &str) -> Result<(), FilesError> {
-        if self.exists(name) { Ok(()) } else { Err(FilesError::NotFound { name: name.to_owned() }) }
+    fn need(&self, name: &str) -> Result<FileId, FilesError> {
+        self.id_of(name).ok_or_else(|| FilesError::NotFound { name: name.to_owned() })
     }
 
     fn need_free(&self, name: &str) -> Result<(), FilesError> {
         names::check(name)?;
-        if self.exists(name) { Err(FilesError::Exists { name: name.to_owned() }) } else { Ok(()) }
+        match self.id_of(name) {
+            None => Ok(()),
+            Some(_) => Err(FilesError::Exists { name: name.to_owned() }),
+        }
+    }
+
+    /// From here on `name` leads to `id`, and no more to the file before.
+    fn set_name(&mut self, name: &str, id: Option<FileId>) {
+        let before = self.id_of(name);
+        self.names.insert(name.to_owned(), id);
+        let mut change = |id: FileId, change: fn(NamesOf, &str) -> NamesOf| {
+            let names = self.files.entry(id).or_insert_with(|| self.namespace.names_of(id));
+            *names = change(*names, name);
+        };
+        if let Some(before) = before {
+            change(before, NamesOf::without);
+        }
+        if let Some(id) = id {
+            change(id, NamesOf::with);
+        }
     }
 
     /// Removals, renames and links.
     fn check(&mut self, commit: &Commit) -> Result<(), FilesError> {
         for name in &commit.remove {
             self.need(name)?;
-            self.exists.insert(name.clone(), false);
-            self.shrink_bytes += self.namespace.cost_of_name(name);
+            self.set_name(name, None);
             self.edits.push(Edit::Remove { name: name.clone() });
         }
         for (from, to) in &commit.rename {
-            self.need(from)?;
+            let id = self.need(from)?;
             names::check(to)?;
-            self.exists.insert(from.clone(), false);
-            self.exists.insert(to.clone(), true);
-            self.growth_bytes += (to.len() as u64).saturating_sub(from.len() as u64);
+            self.set_name(from, None);
+            self.set_name(to, Some(id));
             self.edits.push(Edit::Rename { from: from.clone(), to: to.clone() });
         }
         for (existing, name) in &commit.link {
-            self.need(existing)?;
+            let id = self.need(existing)?;
             self.need_free(name)?;
-            self.exists.insert(name.clone(), true);
-            self.growth_bytes += FILE_COST_BYTES + name.len() as u64;
+            self.set_name(name, Some(id));
             self.edits.push(Edit::Link { existing: existing.clone(), name: name.clone() });
         }
         Ok(())
@@ -158,14 +178,27 @@ impl<'a> Draft<'a> {
 
     fn add(&mut self, name: String, file: FileRecord) -> Result<(), FilesError> {
         self.need_free(&name)?;
-        self.exists.insert(name.clone(), true);
-        self.growth_bytes += FILE_COST_BYTES + name.len() as u64 + file.extents_cost_bytes();
+        self.set_name(&name, Some(file.id));
+        self.growth_bytes += file.extents_cost_bytes();
         self.edits.push(Edit::Add { name, file });
         Ok(())
     }
 
+    /// Counts what the names take, and the files that lost their last one.
+    fn count_names(&mut self) {
+        for (id, names) in &self.files {
+            self.growth_bytes += names.cost_bytes();
+            self.shrink_bytes += self.namespace.names_of(*id).cost_bytes();
+            if let Some(file) = self.namespace.file(*id).filter(|_| names.is_none()) {
+                self.growth_bytes += file.gone_cost_bytes();
+                self.shrink_bytes += file.extents_cost_bytes();
+            }
+        }
+    }
+
     /// Levels and the application's record.
     fn finish(&mut self, commit: Commit) -> Result<(), FilesError> {
+        self.count_names();
         for (name, level) in commit.level {
             self.need(&name)?;
             self.edits.push(Edit::SetLevel { name, level });

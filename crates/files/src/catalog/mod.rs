@@ -26,7 +26,7 @@ pub(crate) use format::{decode_edits, encode_edits};
 pub(crate) use recover::{CatalogImage, read_image, sequences};
 pub(crate) use region::{Region, regions};
 pub(crate) use state::{APP_COST_BYTES, EXTENT_COST_BYTES, FILE_COST_BYTES};
-pub(crate) use state::{Edit, FileId, FileRecord, Misfit, Namespace, Pair};
+pub(crate) use state::{Edit, FileId, FileRecord, Misfit, NamesOf, Namespace, Pair};
 
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Persist};
 use imbrex_record_log::Encoder;

@@ -50,6 +50,11 @@ impl FileRecord {
         span_cost_bytes + EXTENT_COST_BYTES * self.extents.len() as u64
     }
 
+    /// What stays in a checkpoint when the file has no name any more.
+    pub(crate) fn gone_cost_bytes(&self) -> u64 {
+        if self.is_beside { GONE_COST_BYTES } else { 0 }
+    }
+
     /// The file's length, or for an open log what it owns.
     pub(crate) fn len_bytes(&self) -> u64 {
         self.extents.iter().map(|e| e.len_bytes).sum()
@@ -140,7 +145,7 @@ pub(crate) struct Misfit(pub(crate) String);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Namespace {
     names: BTreeMap<String, FileId>,
-    files: BTreeMap<FileId, (FileRecord, u32)>,
+    files: BTreeMap<FileId, (FileRecord, NamesOf)>,
     app: Vec<Vec<u8>>,
     /// About how long a checkpoint of all this is.
     encoded_len_bytes: u64,
@@ -150,8 +155,39 @@ pub(crate) struct Namespace {
     pair: Option<Pair>,
 }
 
+/// The names of one file, added up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct NamesOf {
+    count: u64,
+    len_bytes: u64,
+}
+
+impl NamesOf {
+    /// With one more name.
+    pub(crate) fn with(self, name: &str) -> NamesOf {
+        NamesOf { count: self.count + 1, len_bytes: self.len_bytes + name.len() as u64 }
+    }
+
+    /// With one name less, of those that it has.
+    pub(crate) fn without(self, name: &str) -> NamesOf {
+        NamesOf { count: self.count - 1, len_bytes: self.len_bytes - name.len() as u64 }
+    }
+
+    pub(crate) fn is_none(self) -> bool {
+        self.count == 0
+    }
+
+    /// What they take in a checkpoint at most: each link repeats the shortest of them, which is no
+    /// longer than their mean.
+    pub(crate) fn cost_bytes(self) -> u64 {
+        let links = self.count.saturating_sub(1);
+        let repeated_bytes = links * self.len_bytes / self.count.max(1);
+        FILE_COST_BYTES * self.count + self.len_bytes + repeated_bytes
+    }
+}
+
 /// What a name, an extent and an application record take in a checkpoint at most, besides their own
-/// bytes: see `docs/formats/catalog.md`.
+/// bytes: see `docs/formats/catalog.md`. What links take besides, [`NamesOf`] says.
 pub(crate) const FILE_COST_BYTES: u64 = 40;
 pub(crate) const EXTENT_COST_BYTES: u64 = 16;
 pub(crate) const APP_COST_BYTES: u64 = 5;
@@ -195,17 +231,12 @@ impl Namespace {
     /// How many names the file has that has this one.
     pub(crate) fn name_count(&self, name: &str) -> usize {
         let file = self.id_of(name).and_then(|id| self.files.get(&id));
-        file.map_or(0, |(_, name_count)| *name_count as usize)
+        file.map_or(0, |(_, names)| names.count as usize)
     }
 
-    /// What goes from a checkpoint with this name: an extent with the last name of its file only.
-    pub(crate) fn cost_of_name(&self, name: &str) -> u64 {
-        let Some((file, name_count)) = self.id_of(name).and_then(|id| self.files.get(&id)) else {
-            return 0;
-        };
-        let extents = if *name_count == 1 { file.extents_cost_bytes() } else { 0 };
-        let gone = if *name_count == 1 && file.is_beside { GONE_COST_BYTES } else { 0 };
-        FILE_COST_BYTES + name.len() as u64 + extents - gone
+    /// The names of the file, added up; none if there is no such file.
+    pub(crate) fn names_of(&self, id: FileId) -> NamesOf {
+        self.files.get(&id).map_or_else(NamesOf::default, |(_, names)| *names)
     }
 
     /// The flash drive beside it, if there is one.
@@ -313,22 +344,43 @@ impl Namespace {
 
     /// The edits that make an empty namespace into this one.
     pub(crate) fn snapshot(&self) -> Vec<Edit> {
-        let mut first_names = BTreeMap::new();
+        let shortest_names = self.shortest_names();
         let mut edits = Vec::with_capacity(self.names.len() + self.app.len());
         if let Some(Pair { flash_id, age, gone }) = &self.pair {
             edits.push(Edit::Pair { flash_id: *flash_id, age: *age });
             edits.extend(gone.iter().map(|&id| Edit::Gone { id }));
         }
+        let add = |name: &str, id: &FileId| Edit::Add {
+            name: name.to_owned(),
+            file: self.files[id].0.clone(),
+        };
+        let mut linked = BTreeSet::new();
         for (name, id) in &self.names {
-            if let Some(existing) = first_names.get(id) {
-                edits.push(Edit::Link { existing: String::clone(existing), name: name.clone() });
-            } else {
-                first_names.insert(*id, name.clone());
-                edits.push(Edit::Add { name: name.clone(), file: self.files[id].0.clone() });
+            let Some(&existing) = shortest_names.get(id) else {
+                edits.push(add(name, id));
+                continue;
+            };
+            if linked.insert(*id) {
+                edits.push(add(existing, id));
+            }
+            if name != existing {
+                edits.push(Edit::Link { existing: existing.to_owned(), name: name.clone() });
             }
         }
         edits.extend(self.app.iter().cloned().map(Edit::AppAppend));
         edits
+    }
+
+    /// The shortest name of each file that has several: the one that links repeat.
+    fn shortest_names(&self) -> BTreeMap<FileId, &str> {
+        let mut shortest_names: BTreeMap<FileId, &str> = BTreeMap::new();
+        for (name, id) in self.names.iter().filter(|(_, id)| self.files[id].1.count > 1) {
+            let shortest = shortest_names.entry(*id).or_insert(name);
+            if name.len() < shortest.len() {
+                *shortest = name;
+            }
+        }
+        shortest_names
     }
 
     fn add(&mut self, name: String, file: FileRecord) -> Result<(), Misfit> {
@@ -341,22 +393,22 @@ impl Namespace {
         if file.is_beside && self.pair.is_none() {
             return Err(no_pair());
         }
-        self.encoded_len_bytes += FILE_COST_BYTES + name.len() as u64 + file.extents_cost_bytes();
+        let names = NamesOf::default().with(&name);
+        self.encoded_len_bytes += names.cost_bytes() + file.extents_cost_bytes();
         if file.kind == FileKind::Table {
             self.count_table(file.level, true);
         }
         self.names.insert(name, file.id);
-        self.files.insert(file.id, (file, 1));
+        self.files.insert(file.id, (file, names));
         Ok(())
     }
 
     fn remove(&mut self, name: &str) -> Result<Option<FileRecord>, Misfit> {
         let id = self.need(name)?;
         self.names.remove(name);
-        self.encoded_len_bytes -= FILE_COST_BYTES + name.len() as u64;
-        let (_, name_count) = self.files.get_mut(&id).ok_or_else(|| no_file(id))?;
-        *name_count -= 1;
-        if *name_count > 0 {
+        let names = self.names_of(id).without(name);
+        self.set_names_of(id, names)?;
+        if !names.is_none() {
             return Ok(None);
         }
         let gone = self.files.remove(&id).map(|(file, _)| file);
@@ -387,8 +439,7 @@ impl Namespace {
         }
         let gone = if self.names.contains_key(&to) { self.remove(&to)? } else { None };
         self.names.remove(from);
-        self.encoded_len_bytes += to.len() as u64;
-        self.encoded_len_bytes -= from.len() as u64;
+        self.set_names_of(id, self.names_of(id).without(from).with(&to))?;
         self.names.insert(to, id);
         Ok(gone)
     }
@@ -398,10 +449,16 @@ impl Namespace {
         if self.names.contains_key(&name) {
             return Err(Misfit(format!("{name:?} is linked, but it exists")));
         }
-        let (_, name_count) = self.files.get_mut(&id).ok_or_else(|| no_file(id))?;
-        *name_count += 1;
-        self.encoded_len_bytes += FILE_COST_BYTES + name.len() as u64;
+        self.set_names_of(id, self.names_of(id).with(&name))?;
         self.names.insert(name, id);
+        Ok(())
+    }
+
+    fn set_names_of(&mut self, id: FileId, names: NamesOf) -> Result<(), Misfit> {
+        let (_, entry) = self.files.get_mut(&id).ok_or_else(|| no_file(id))?;
+        let before = std::mem::replace(entry, names);
+        self.encoded_len_bytes += names.cost_bytes();
+        self.encoded_len_bytes -= before.cost_bytes();
         Ok(())
     }
 

@@ -94,3 +94,36 @@ fn a_log_waits_for_room_in_the_catalog() {
     drop(log);
     assert_sound(&files);
 }
+
+/// A checkpoint repeats a name with each link, which nobody counted: many links to a file with a long
+/// name outgrew the region, and from the next checkpoint on the store took nothing, not even removals
+/// (L1, L2).
+#[test]
+fn many_links_with_long_names_leave_the_catalog_room() {
+    let long = |tag: &str| format!("{tag:x<1024}");
+    let few_long: fn(usize) -> String = |n| format!("link {n}");
+    let all_long: fn(usize) -> String = |n| format!("{:x<1024}", format!("link {n} "));
+    let falling: fn(usize) -> String =
+        |n| format!("{:x<1$}", format!("l {n} "), 1020 - n.min(1000));
+    for (name_of, at_least) in [(few_long, 500), (all_long, 40), (falling, 40)] {
+        let stage = conventional(3072, 0);
+        let mut files = stage.format("first-fit").unwrap();
+        put(&files, &long("a"), 1, 1).unwrap();
+        let link = |files: &FileLayer, n| {
+            let link = vec![(long("a"), name_of(n))];
+            files.commit(Commit { link, ..Commit::default() })
+        };
+        let count = (0..).take_while(|&n| link(&files, n).is_ok()).count();
+        assert!(count >= at_least, "{count} links");
+        let full = files.space().catalog;
+        assert!(matches!(link(&files, count), Err(FilesError::NoSpace { .. })));
+        // The first change after an open writes a checkpoint of all of it.
+        drop(files);
+        files = stage.open().unwrap();
+        assert_eq!(files.space().catalog, full);
+        remove(&files, &[&name_of(0)]).unwrap();
+        remove(&files, &[&long("a")]).unwrap();
+        assert_eq!(files.name_count(&name_of(1)), count - 1);
+        assert_sound(&stage.open().unwrap());
+    }
+}
