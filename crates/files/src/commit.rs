@@ -155,7 +155,7 @@ impl Committer {
 
     /// No file will get an id up to `last`: somebody has it already.
     pub(crate) fn reserve_id(&self, last: FileId) {
-        self.next_file_id.fetch_max(last.0.saturating_add(1), Ordering::Relaxed);
+        self.next_file_id.fetch_max(last.0 + 1, Ordering::Relaxed);
     }
 
     /// Waits until the record of `ticket` is durable, writing it if nobody else does. Returns the

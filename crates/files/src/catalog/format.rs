@@ -14,6 +14,9 @@ const FORMAT_VERSION_ALONE: u32 = 1;
 pub(crate) const NAME_LEN_BYTES_MAX: usize = 64;
 /// The longest name of a file.
 pub(crate) const FILE_NAME_LEN_BYTES_MAX: usize = 1024;
+/// What counts up from 1 stays below: files, checkpoints, commits. At a thousand a second that lasts
+/// for nine thousand years.
+pub(crate) const COUNT_END: u64 = 1 << 48;
 
 const MAGIC: usize = 0;
 const VERSION: usize = MAGIC + 8;
@@ -202,6 +205,12 @@ impl Header {
         if header.sequence == 0 || header.next_file_id == 0 || header.placement.is_empty() {
             return Err(damaged("a field that is never zero is"));
         }
+        let (sequence, next_file_id) = (header.sequence, header.next_file_id);
+        if sequence >= COUNT_END || next_file_id >= COUNT_END {
+            return Err(HeaderFlaw::Damaged(format!(
+                "checkpoint {sequence} and next file id {next_file_id}; no drive gets that far"
+            )));
+        }
         Ok(header)
     }
 }
@@ -315,21 +324,21 @@ fn decode_edit(input: &mut Input<'_>) -> Result<Edit, String> {
         3 => Edit::Rename { from: input.name()?, to: input.name()? },
         4 => Edit::Link { existing: input.name()?, name: input.name()? },
         5 => Edit::SetLevel { name: input.name()?, level: input.u8()? },
-        6 => Edit::Grow { id: FileId(input.u64()?), extent: input.extent()? },
-        7 => Edit::Finish { id: FileId(input.u64()?), extents: input.extents()? },
-        8 => Edit::Move { id: FileId(input.u64()?), extents: input.extents()? },
+        6 => Edit::Grow { id: input.id()?, extent: input.extent()? },
+        7 => Edit::Finish { id: input.id()?, extents: input.extents()? },
+        8 => Edit::Move { id: input.id()?, extents: input.extents()? },
         9 => Edit::AppAppend(input.bytes()?),
         10 => Edit::AppReplace(input.bytes()?),
-        11 => Edit::Pair { flash_id: input.u64()?, age: input.u64()? },
-        12 => Edit::Gone { id: FileId(input.u64()?) },
-        13 => Edit::Swept { id: FileId(input.u64()?) },
+        11 => Edit::Pair { flash_id: input.u64()?, age: input.count()? },
+        12 => Edit::Gone { id: input.id()? },
+        13 => Edit::Swept { id: input.id()? },
         tag => return Err(format!("edit tag {tag} at byte {}; 1 to 13 are known", input.at - 1)),
     })
 }
 
 fn decode_add(input: &mut Input<'_>) -> Result<Edit, String> {
     let name = input.name()?;
-    let id = FileId(input.u64()?);
+    let id = input.id()?;
     let kind = kind_from_byte(input.u8()?)?;
     let level = input.u8()?;
     let flags = input.u8()?;
@@ -420,6 +429,18 @@ impl<'a> Input<'a> {
 
     fn u64(&mut self) -> Result<u64, String> {
         self.take(8).map(|b| u64_at(b, 0))
+    }
+
+    fn count(&mut self) -> Result<u64, String> {
+        let at = self.at;
+        match self.u64()? {
+            count if count < COUNT_END => Ok(count),
+            count => Err(format!("{count} at byte {at}; no drive gets that far")),
+        }
+    }
+
+    fn id(&mut self) -> Result<FileId, String> {
+        self.count().map(FileId).map_err(|reason| format!("file id {reason}"))
     }
 
     fn name(&mut self) -> Result<String, String> {

@@ -21,7 +21,7 @@ mod recover;
 mod region;
 mod state;
 
-pub(crate) use format::{FILE_NAME_LEN_BYTES_MAX, Header, NAME_LEN_BYTES_MAX, Shape};
+pub(crate) use format::{COUNT_END, FILE_NAME_LEN_BYTES_MAX, Header, NAME_LEN_BYTES_MAX, Shape};
 pub(crate) use format::{decode_edits, encode_edits};
 pub(crate) use recover::{CatalogImage, read_image, sequences};
 pub(crate) use region::{Region, regions};

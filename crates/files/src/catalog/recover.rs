@@ -68,7 +68,7 @@ pub(crate) fn read_image(disk: &dyn Disk) -> Result<CatalogImage, FilesError> {
         _ => None,
     });
     // N2: an id of the log is used, also if the log removes the file again.
-    header.next_file_id = ids.fold(header.next_file_id, |next, id| next.max(id.saturating_add(1)));
+    header.next_file_id = ids.fold(header.next_file_id, |next, id| next.max(id + 1));
     Ok(CatalogImage { header, regions, current, body, records, end })
 }
 

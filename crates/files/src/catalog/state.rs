@@ -277,7 +277,7 @@ impl Namespace {
     pub(crate) fn next_id(&self) -> u64 {
         let gone = self.pair.as_ref().and_then(|pair| pair.gone.last());
         let last = self.files.last_key_value().map(|(id, _)| id);
-        last.max(gone).map_or(1, |id| id.0.saturating_add(1))
+        last.max(gone).map_or(1, |id| id.0 + 1)
     }
 
     /// Applies `edit` and returns the file that lost its last name, if one did.

@@ -5,7 +5,7 @@ use super::stage::{Stage, Zones, conventional, interlaced, member, put, shingled
 use crate::catalog::{Edit, FileId, FileRecord};
 use crate::commit::Graves;
 use crate::extent::Extent;
-use crate::{Commit, FileKind, FileLayer, Files, FilesError, PlacementKind};
+use crate::{AppRecord, Commit, FileKind, FileLayer, Files, FilesError, PlacementKind};
 use imbrex_disk::{BlockRange, Blocks, Lba};
 
 fn refusal(stage: &Stage, placement: &str) -> String {
@@ -124,6 +124,30 @@ fn spans_that_contradict_each_other_are_damage() {
     check(Some((40, 20)), Some((100, 5)), "files may lie in 64..900 only");
     check(Some((800, 200)), Some((810, 5)), "files may lie in 64..900 only");
     check(None, Some((83, 3)), "share blocks");
+}
+
+/// An id close to 2^64 was believed: the ids of the files after it began at 0 again, and the second of
+/// them was a panic.
+#[test]
+fn a_file_id_that_no_drive_reaches_is_damage() {
+    for id in [u64::MAX, u64::MAX - 1, 1 << 63, 1 << 48] {
+        let got = opening_with(FileRecord { id: FileId(id), ..record(None, Some((200, 5))) });
+        assert!(got.contains("file id") && got.contains("no drive gets that far"), "{id}: {got}");
+    }
+    for last in [u64::MAX - 1, 1 << 48] {
+        let stage = conventional(900, 0);
+        let files = stage.format_small("sets").unwrap();
+        files.inner.committer.reserve_id(FileId(last));
+        files
+            .commit(Commit { app: Some(AppRecord::Append(vec![1])), ..Commit::default() })
+            .unwrap();
+        match stage.open() {
+            Err(error @ FilesError::Corrupt { structure: "catalog header", .. }) => {
+                assert!(error.to_string().contains("next file id"), "{error}");
+            }
+            other => panic!("{last}: {other:?}"),
+        }
+    }
 }
 
 /// Two of one file, alike, were taken for two names of it.

@@ -1,6 +1,6 @@
 #![doc = include_str!("../../../../docs/formats/flash_pair.md")]
 
-use crate::catalog::FileId;
+use crate::catalog::{COUNT_END, FileId};
 
 const MAGIC_BYTES: [u8; 8] = *b"IMBXPAIR";
 const FORMAT_VERSION: u32 = 1;
@@ -64,7 +64,7 @@ impl PairRecord {
             age: u64_at(AGE),
             main_age: u64_at(MAIN_AGE),
         };
-        if pair.age == 0 || pair.age < pair.main_age {
+        if pair.age == 0 || pair.age < pair.main_age || pair.age >= COUNT_END {
             let PairRecord { age, main_age, .. } = pair;
             return Err(format!("{age} commits, of which the main drive knows {main_age}"));
         }
@@ -89,7 +89,7 @@ pub(super) fn parse_name(name: &str) -> Option<(FileId, Option<&str>)> {
     if !number.bytes().all(is_digit) {
         return None;
     }
-    let id = FileId(u64::from_str_radix(number, 16).ok()?);
+    let id = u64::from_str_radix(number, 16).ok().filter(|&id| id < COUNT_END).map(FileId)?;
     if rest.is_empty() {
         return Some((id, None));
     }

@@ -148,7 +148,7 @@ fn reconcile(main: &FileLayer, flash: &FileLayer) -> Result<BTreeSet<FileId>, Fi
             return Err(FilesError::Corrupt {
                 structure: "name on the flash drive",
                 place: format!("{name:?}"),
-                reason: "16 digits in hexadecimal are expected first".to_owned(),
+                reason: "a file id in 16 hexadecimal digits is expected first".to_owned(),
             });
         };
         found.insert(id, (created.map(str::to_owned), file.clone()));

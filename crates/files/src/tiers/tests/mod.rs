@@ -43,6 +43,8 @@ fn garbage_is_no_record_of_a_pair() {
     assert!(PairRecord::decode(&never.encode()).unwrap_err().contains("0 commits"));
     let ahead = PairRecord { age: 3, main_age: 4, ..pair };
     assert!(PairRecord::decode(&ahead.encode()).unwrap_err().contains("knows 4"));
+    let far = PairRecord { age: u64::MAX, ..pair };
+    assert!(PairRecord::decode(&far.encode()).is_err());
 }
 
 #[test]
@@ -51,7 +53,14 @@ fn names_on_flash_lead_back_to_their_files() {
     assert_eq!(number(id), "000000000000001f");
     assert_eq!(parse_name(&number(id)), Some((id, None)));
     assert_eq!(parse_name(&log_name(id, "a b")), Some((id, Some("a b"))));
-    for foreign in ["", "000042.log", "000000000000001F", "+00000000000001f", "000000000000001fx"] {
+    for foreign in [
+        "",
+        "000042.log",
+        "000000000000001F",
+        "+00000000000001f",
+        "000000000000001fx",
+        "ffffffffffffffff",
+    ] {
         assert_eq!(parse_name(foreign), None, "{foreign}");
     }
 }
