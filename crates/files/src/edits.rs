@@ -89,7 +89,7 @@ impl Inner {
         drop(live);
         let gone_beside = self.committer.settle(ticket)?;
         self.counts.commit();
-        // The commit is durable; a zone that cannot be reset has left the free space, no more.
+        // The commit is durable; whatever fails here, the next change meets it again.
         let _ = self.reclaim();
         self.wake_cleaner();
         Ok(Settled { gone_beside, flash_age })

@@ -24,7 +24,7 @@ use crate::rewrite::{Rewriter, Source};
 use crate::space::{NoSpace, Space};
 use crate::tiers::{FLASH_LAYOUT_NAME, FlashError};
 use imbrex_clockwork::{Job, Runtime};
-use imbrex_disk::{Disk, ZoneAction, ZoneKind};
+use imbrex_disk::{Disk, DiskError, ZoneAction, ZoneId, ZoneKind, ZoneState};
 use parking_lot::Mutex;
 use std::any::Any;
 use std::sync::Arc;
@@ -173,7 +173,7 @@ impl FileLayer {
 
 impl Inner {
     /// Resets zones that nothing holds and discards runs given back, so that they can be written;
-    /// keeps within the drive's limit on active zones.
+    /// keeps within the drive's limit on active zones. A zone that cannot be reset is retired.
     pub(crate) fn reclaim(&self) -> Result<(), FilesError> {
         self.committer.lock().check()?;
         let _reclaiming = self.reclaiming.lock();
@@ -182,10 +182,13 @@ impl Inner {
                 ZoneKind::SequentialRequired => self.disk.manage_zone(zone, ZoneAction::Reset),
                 ZoneKind::Conventional => self.disk.discard(range),
             };
-            self.space.with(|map| map.was_reset(zone, result.is_ok()));
-            result
-                .map_err(|source| FilesError::Disk { what: format!("resetting {zone}"), source })?;
-            self.counts.reset_zone();
+            match result {
+                Ok(()) => {
+                    self.space.with(|map| map.was_reset(zone));
+                    self.counts.reset_zone();
+                }
+                Err(source) => self.give_up(zone, "resetting", source)?,
+            }
         }
         self.finish_zones()?;
         let runs = self.space.with(|map| map.begin_discard());
@@ -197,12 +200,28 @@ impl Inner {
     /// Keeps within the drive's limit on active zones.
     pub(crate) fn finish_zones(&self) -> Result<(), FilesError> {
         while let Some(zone) = self.space.with(|map| map.zone_to_finish()) {
-            self.disk
-                .manage_zone(zone, ZoneAction::Finish)
-                .map_err(|source| FilesError::Disk { what: format!("finishing {zone}"), source })?;
-            self.space.with(|map| map.was_finished(zone));
+            match self.disk.manage_zone(zone, ZoneAction::Finish) {
+                Ok(()) => self.space.with(|map| map.was_finished(zone)),
+                Err(source) => self.give_up(zone, "finishing", source)?,
+            }
         }
         Ok(())
+    }
+
+    /// Retires a zone on which the drive failed: what it holds may still be read.
+    ///
+    /// # Errors
+    /// The drive takes nothing any more.
+    fn give_up(&self, zone: ZoneId, doing: &str, source: DiskError) -> Result<(), FilesError> {
+        let state = self.disk.zone(zone).map(|info| info.state);
+        let is_active = !matches!(state, Some(ZoneState::ReadOnly | ZoneState::Offline));
+        self.space.with(|map| map.give_up(zone, is_active));
+        match source {
+            DiskError::PowerLost | DiskError::Poisoned => {
+                Err(FilesError::Disk { what: format!("{doing} {zone}"), source })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Wakes the cleaner if the policy wants it.

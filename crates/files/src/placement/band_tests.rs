@@ -165,7 +165,7 @@ fn a_table_has_its_band_for_itself() {
     assert_eq!(log.plan_reclaim(&map, Urgency::NoSpace), None);
     map.give(range(128, 10), false);
     let (zone, ..) = map.begin_reset().unwrap();
-    map.was_reset(zone, true);
+    map.was_reset(zone);
     assert_eq!(map.free().get(), 3 * 64);
     map.check().unwrap();
 }

@@ -513,7 +513,7 @@ impl SpaceMap {
     }
 
     /// A zone that nothing holds and that can be reset; it is taken out of use until
-    /// [`SpaceMap::was_reset`].
+    /// [`SpaceMap::was_reset`] or [`SpaceMap::give_up`].
     pub(crate) fn begin_reset(&mut self) -> Option<(ZoneId, ZoneKind, BlockRange)> {
         let id = *self.dead.first()?;
         let zone = &mut self.zones[id as usize];
@@ -523,20 +523,33 @@ impl SpaceMap {
         Some(found)
     }
 
-    /// The zone is empty now; or it failed to become so and is given up.
-    pub(crate) fn was_reset(&mut self, zone: ZoneId, done: bool) {
+    /// The zone is empty now.
+    pub(crate) fn was_reset(&mut self, zone: ZoneId) {
         let start = self.zones[zone.0 as usize].start;
         self.change(start, |zone| {
             zone.resetting = false;
-            if done {
-                zone.failed = false;
-                zone.pinned = false;
-                zone.sealed = false;
-                zone.next = zone.start;
-                zone.written = zone.start;
-                zone.lane = None;
-            } else {
-                zone.role = ZoneRole::Unusable;
+            zone.failed = false;
+            zone.pinned = false;
+            zone.sealed = false;
+            zone.next = zone.start;
+            zone.written = zone.start;
+            zone.lane = None;
+        });
+    }
+
+    /// The zone takes nothing any more, until the disk is opened again; `is_active` says whether the
+    /// drive counts it among the active ones. Nobody is writing in it.
+    pub(crate) fn give_up(&mut self, zone: ZoneId, is_active: bool) {
+        let ZoneSpace { role, start, capacity, .. } = self.zones[zone.0 as usize];
+        if role == ZoneRole::Data {
+            self.capacity = self.capacity.saturating_sub(capacity);
+        }
+        self.change(start, |zone| {
+            zone.resetting = false;
+            zone.role = ZoneRole::Unusable;
+            if !is_active {
+                zone.next = zone.end();
+                zone.written = zone.end();
             }
         });
     }
@@ -549,7 +562,9 @@ impl SpaceMap {
         let active = || self.active.iter().map(|&id| &self.zones[id as usize]);
         let is_quiet = |zone: &&ZoneSpace| zone.written == zone.next && zone.start < zone.next;
         if budget < self.active.len() + ACTIVE_ZONES_SPARE {
-            let is_done = |zone: &&ZoneSpace| zone.sealed && !zone.owned && !zone.failed;
+            let is_done = |zone: &&ZoneSpace| {
+                zone.role == ZoneRole::Data && zone.sealed && !zone.owned && !zone.failed
+            };
             if let Some(zone) = active().filter(is_quiet).find(is_done) {
                 return Some(zone.id);
             }

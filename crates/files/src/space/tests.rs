@@ -79,7 +79,7 @@ fn a_zone_is_dead_until_it_is_reset() {
     let (zone, ..) = map.begin_reset().unwrap();
     assert_eq!(map.begin_reset(), None);
     map.check().unwrap();
-    map.was_reset(zone, true);
+    map.was_reset(zone);
     assert_eq!(map.empty_zones(ZoneKind::SequentialRequired).count(), 8);
     map.check().unwrap();
 }
@@ -90,7 +90,7 @@ fn a_zone_that_fails_its_reset_is_given_up() {
     map.take(range(0, 10), Lane::Fresh(1), 1);
     map.give(range(0, 10), false);
     let (zone, ..) = map.begin_reset().unwrap();
-    map.was_reset(zone, false);
+    map.give_up(zone, true);
     assert_eq!(map.zones()[0].role, ZoneRole::Unusable);
     assert_eq!(map.free().get(), 448);
     assert_eq!(map.begin_reset(), None);

@@ -185,6 +185,62 @@ fn a_log_that_could_not_grow_takes_nothing_more() {
     assert!(matches!(log.sync(), Err(FilesError::Poisoned)));
 }
 
+/// A zone that could not be reset failed whatever came next, a write of other files in other zones: the
+/// store above took that for the end. One that could not be finished failed all that came.
+#[test]
+fn a_zone_that_takes_no_reset_is_retired() {
+    for failure in [ZoneFailure::ReadOnly, ZoneFailure::Offline] {
+        let stage = zoned(ZONES, 0);
+        let files = stage.format("zone-per-level").unwrap();
+        let capacity_bytes = files.space().capacity_bytes;
+        for name in ["a", "b", "c"] {
+            put(&files, name, 64, 1).unwrap();
+        }
+        let readers = ["a", "b", "c"].map(|name| files.open(name).unwrap());
+        let zones = readers.each_ref().map(|file| file.extents()[0].start.get() / 64);
+        let mut fail_next = zones.iter().zip(readers).map(|(&zone, reader)| {
+            stage.disk.fail_zone(ZoneId(zone as u32), failure).unwrap();
+            drop(reader);
+        });
+        remove(&files, &["a", "b", "c"]).unwrap();
+        fail_next.next();
+        let written = files.persist(vec![super::stage::table("d", 10, 1)]).unwrap();
+        fail_next.next();
+        files.commit(Commit { add: written, ..Commit::default() }).unwrap();
+        fail_next.next();
+        let log = files.create_log("w", Hints::new(FileKind::Log)).unwrap();
+        log.append(&[7; 4096]).unwrap();
+        assert_eq!(files.space().capacity_bytes, capacity_bytes - 3 * 64 * 4096);
+        super::stage::verify(&files, "d", "d").unwrap();
+        super::stage::assert_sound(&files);
+        drop((log, files));
+        let files = stage.open().unwrap();
+        assert_eq!(files.space().capacity_bytes, capacity_bytes - 3 * 64 * 4096);
+        super::stage::verify(&files, "d", "d").unwrap();
+    }
+}
+
+#[test]
+fn a_zone_that_takes_no_finish_is_retired() {
+    let stage = zoned(Zones { active_limit: Some(6), ..ZONES }, 0);
+    let files = stage.format("band-per-table").unwrap();
+    let log = files.create_log("w", Hints::new(FileKind::Log)).unwrap();
+    log.append(&[7; 4096]).unwrap();
+    let at = files.open("w").unwrap().extents()[0].start;
+    stage.disk.fail_zone(ZoneId((at.get() / 64) as u32), ZoneFailure::ReadOnly).unwrap();
+    log.finish().unwrap();
+    for name in ["a", "b", "c", "d"] {
+        put(&files, name, 10, 1).unwrap();
+        super::stage::verify(&files, name, name).unwrap();
+    }
+    assert_eq!(files.open("w").unwrap().len_bytes(), 4096);
+    super::stage::assert_sound(&files);
+    // What it holds goes as anything else does; the zone stays retired.
+    remove(&files, &["w", "a", "b"]).unwrap();
+    put(&files, "e", 10, 1).unwrap();
+    super::stage::assert_sound(&files);
+}
+
 /// A zone of the catalog that the drive gives up may have held the newest commits: the other region's older
 /// state is not taken for them.
 #[test]
