@@ -20,7 +20,7 @@ use crate::catalog::{CatalogStore, Edit, FileId, Misfit, Namespace, encode_edits
 use crate::file::{FileBody, Placed};
 use crate::room::{CatalogUse, CommitKind};
 use crate::space::Hold;
-use imbrex_disk::{BlockRange, Disk, DiskError};
+use imbrex_disk::{BlockRange, Disk, DiskError, ZoneId, ZoneState};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -53,6 +53,8 @@ pub(crate) struct Live {
     durable: u64,
     is_led: bool,
     poisoned: bool,
+    /// Set when the catalog cannot be written, as the disk was found.
+    unwritable: Option<(ZoneId, ZoneState)>,
 }
 
 /// Kept until a commit is durable, then dropped: files and extents that it made unreachable.
@@ -93,6 +95,7 @@ impl Committer {
             durable: 0,
             is_led: false,
             poisoned: false,
+            unwritable: store.unwritable_zone(),
         };
         Committer {
             disk,
@@ -234,9 +237,17 @@ impl Committer {
 
 impl Live {
     /// # Errors
-    /// [`FilesError::Poisoned`] (G3).
+    /// [`FilesError::Poisoned`] (G3); [`FilesError::Disk`]: the catalog has no place for a checkpoint.
     pub(crate) fn check(&self) -> Result<(), FilesError> {
-        if self.poisoned { Err(FilesError::Poisoned) } else { Ok(()) }
+        match self.unwritable {
+            _ if self.poisoned => Err(FilesError::Poisoned),
+            None => Ok(()),
+            Some((zone, state)) => Err(FilesError::Disk {
+                what: "writing the catalog; the drive can only be read, copy its files to another"
+                    .to_owned(),
+                source: DiskError::ZoneNotWritable { zone, state, action: "write" },
+            }),
+        }
     }
 
     /// Applies edits that fit the namespace, behind the deferred ones, and queues their record.

@@ -61,7 +61,8 @@ pub(crate) struct Inner {
 
 impl FileLayer {
     /// Opens a formatted disk. Writes nothing: the first change does; but on interlaced tracks what a
-    /// power cut left in the backup region is moved back.
+    /// power cut left in the backup region is moved back. Where the drive takes no writes any more in the
+    /// zones of the catalog's next checkpoint, all can be read, and a change is refused with their error.
     ///
     /// # Errors
     /// [`FilesError::NotFormatted`], [`FilesError::Version`], [`FilesError::Corrupt`],

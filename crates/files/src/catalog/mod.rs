@@ -28,7 +28,9 @@ pub(crate) use region::{Region, regions};
 pub(crate) use state::{APP_COST_BYTES, EXTENT_COST_BYTES, FILE_COST_BYTES};
 pub(crate) use state::{Edit, FileId, FileRecord, Misfit, NamesOf, Namespace, Pair};
 
-use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Persist};
+use imbrex_disk::{
+    BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Persist, ZoneId, ZoneState,
+};
 use imbrex_record_log::Encoder;
 use std::sync::Arc;
 
@@ -87,6 +89,12 @@ impl CatalogStore {
     /// Where both regions lie.
     pub(crate) fn pieces(&self) -> Vec<BlockRange> {
         self.regions.iter().flat_map(Region::pieces).copied().collect()
+    }
+
+    /// A zone in the way of the first checkpoint: while the drive refuses writes there nothing can be
+    /// changed (K2).
+    pub(crate) fn unwritable_zone(&self) -> Option<(ZoneId, ZoneState)> {
+        self.regions[1 - self.current].unwritable_zone(&*self.disk)
     }
 
     pub(crate) fn counts(&self) -> CatalogCounts {

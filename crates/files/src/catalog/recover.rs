@@ -117,13 +117,29 @@ fn look(disk: &dyn Disk, region: &Region) -> Result<Found, FilesError> {
         }
         Ok(header) => {
             let end = Blocks::holding(header.body_len_bytes) + Blocks::new(1);
-            if region.is_sequential() && written < end {
+            let is_cut = region.is_sequential() && written < end;
+            if is_cut || (region.is_pointerless(disk) && lacks_its_end(disk, region, &header)) {
                 Found::Unfinished
             } else {
                 Found::Whole(header)
             }
         }
     })
+}
+
+/// Whether the body of a checkpoint is blank from some block on, and so is what would follow it: no
+/// write pointer tells any more that it was never finished.
+fn lacks_its_end(disk: &dyn Disk, region: &Region, header: &Header) -> bool {
+    let len = Blocks::holding(header.body_len_bytes);
+    if len.is_zero()
+        || region.len() < Blocks::new(1) + len
+        || read_body(disk, region, header).is_ok()
+    {
+        return false;
+    }
+    let behind = Blocks::new(1).min(region.len() - Blocks::new(1) - len);
+    let mut end = vec![0; (Blocks::new(1) + behind).bytes() as usize];
+    region.read(disk, len, &mut end).is_ok() && end.iter().all(|&byte| byte == 0)
 }
 
 fn choose(regions: &[Region; 2], found: &[Found; 2]) -> Result<usize, FilesError> {

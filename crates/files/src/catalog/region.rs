@@ -184,7 +184,29 @@ impl Region {
         self.zones.iter().find(is_lost).copied()
     }
 
-    /// How many blocks from its start are written: all of them in conventional space.
+    /// The first zone of it, also of conventional ones, that takes no writes any more, with its state.
+    pub(crate) fn unwritable_zone(&self, disk: &dyn Disk) -> Option<(ZoneId, ZoneState)> {
+        let geometry = disk.geometry();
+        let zones_of = |piece: &BlockRange| {
+            let first = geometry.zone_of(piece.start)?;
+            let last = geometry.zone_of(piece.end() - Blocks::new(1))?;
+            Some((first.0..=last.0).map(ZoneId))
+        };
+        let state = |zone| disk.zone(zone).map(|info| (zone, info.state));
+        let is_unwritable = |(_, state): &(ZoneId, ZoneState)| {
+            matches!(state, ZoneState::ReadOnly | ZoneState::Offline)
+        };
+        self.pieces.iter().filter_map(zones_of).flatten().filter_map(state).find(is_unwritable)
+    }
+
+    /// Whether the drive tells no longer how far it is written: a zone of it is read-only.
+    pub(crate) fn is_pointerless(&self, disk: &dyn Disk) -> bool {
+        let is_read_only =
+            |zone: &ZoneId| disk.zone(*zone).is_some_and(|info| info.state == ZoneState::ReadOnly);
+        self.zones.iter().any(is_read_only)
+    }
+
+    /// How many blocks from its start are written, at most: all of them in conventional space.
     pub(crate) fn written(&self, disk: &dyn Disk) -> Blocks {
         let mut written = Blocks::ZERO;
         if !self.is_sequential() {
@@ -193,7 +215,8 @@ impl Region {
         for (zone, piece) in self.zones.iter().zip(&self.pieces) {
             let state = disk.zone(*zone).map(|info| info.state);
             let now = match state {
-                Some(ZoneState::Full | ZoneState::ReadOnly) => piece.len,
+                Some(ZoneState::Full) => piece.len,
+                Some(ZoneState::ReadOnly) => readable_len(disk, *piece),
                 Some(state) => state
                     .write_pointer(piece.start)
                     .map_or(Blocks::ZERO, |p| (p - piece.start).min(piece.len)),
@@ -280,6 +303,18 @@ impl Region {
             left -= now;
         }
         ranges
+    }
+}
+
+/// How much of a read-only zone may have been written: it has no pointer any more, but a strict drive
+/// refuses to read above where it was. Another one reads zeros there.
+fn readable_len(disk: &dyn Disk, piece: BlockRange) -> Blocks {
+    let last = piece.end() - Blocks::new(1);
+    match disk.read(last, &mut [0; BLOCK_LEN_BYTES]) {
+        Err(DiskError::ReadAbovePointer { write_pointer, .. }) => {
+            Blocks::new(write_pointer.get().saturating_sub(piece.start.get())).min(piece.len)
+        }
+        _ => piece.len,
     }
 }
 

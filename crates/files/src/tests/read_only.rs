@@ -1,0 +1,132 @@
+//! Zones of the catalog that turn read-only. Such a zone has no write pointer any more, and a checkpoint
+//! cut short in one was taken for a whole one: the drive did not open, though the other region was whole.
+
+use super::stage::{Stage, Zones, assert_sound, put, remove, stage, verify, zoned};
+use crate::{AppRecord, Commit, FileKind, FileLayer, Files, FilesError, Hints};
+use imbrex_disk::{Blocks, Lba, Rule, ZoneId, ZoneSpec};
+use imbrex_disk_sim::{FaultPlan, ZoneFailure};
+
+const ZONES: Zones = Zones { count: 10, len: 64, conventional: 0, active_limit: None };
+
+/// Where [`written`] leaves the catalog, and where its next checkpoint goes.
+const CURRENT: ZoneId = ZoneId(0);
+const OTHER: ZoneId = ZoneId(1);
+
+/// A drive without conventional zones; one that is not strict reads zeros above a write pointer.
+fn drive(is_strict: bool) -> Stage {
+    let spec = ZoneSpec {
+        zone_len: Blocks::new(64),
+        zone_capacity: Blocks::new(64),
+        conventional_zone_count: 0,
+        open_zone_limit: None,
+        active_zone_limit: None,
+        strict_reads: is_strict,
+    };
+    stage(640, Rule::AtPointer(spec), 0)
+}
+
+fn append(files: &dyn Files, byte: u8, len_bytes: usize) -> Result<(), FilesError> {
+    let app = Some(AppRecord::Append(vec![byte; len_bytes]));
+    files.commit(Commit { app, ..Commit::default() })
+}
+
+/// Region A holds checkpoint 3 with a record behind, region B an older one.
+fn written(is_strict: bool) -> Stage {
+    let stage = drive(is_strict);
+    put(&stage.format("zone-per-level").unwrap(), "a", 3, 1).unwrap();
+    let files = stage.open().unwrap();
+    append(&files, 1, 50_000).unwrap();
+    append(&files, 2, 10).unwrap();
+    stage
+}
+
+fn assert_refuses_changes(files: &FileLayer, zone: ZoneId) {
+    for _ in 0..2 {
+        let log = |files: &FileLayer| files.create_log("w", Hints::new(FileKind::Log)).map(drop);
+        for refused in [put(files, "x", 1, 1), remove(files, &["a"]), log(files)] {
+            let error = std::error::Error::source(&refused.unwrap_err()).unwrap().to_string();
+            assert_eq!(error, format!("{zone} is read-only: cannot write it"));
+        }
+    }
+}
+
+/// The next checkpoint, of 13 blocks, goes to zone 1, and is cut short after each of its writes.
+#[test]
+fn a_checkpoint_cut_short_in_a_zone_that_turned_read_only() {
+    for is_strict in [true, false] {
+        for (cut_after, seed) in (0..6).flat_map(|cut| (0..8).map(move |seed| (cut, seed))) {
+            let stage = written(is_strict);
+            let files = stage.open().unwrap();
+            let before = files.app_records();
+            let power_cut_after = Some(cut_after);
+            stage.disk.set_faults(FaultPlan { power_cut_after, ..FaultPlan::default() });
+            let is_done = append(&files, 3, 10).is_ok();
+            drop(files);
+            stage.power_cycle(seed);
+            stage.disk.fail_zone(OTHER, ZoneFailure::ReadOnly).unwrap();
+            let files = stage.open().unwrap_or_else(|error| {
+                panic!("strict {is_strict}, cut {cut_after}, seed {seed}: {error}")
+            });
+            let after = files.app_records();
+            assert!(after == before || after.len() == before.len() + 1, "{}", after.len());
+            assert!(!is_done || after.len() == before.len() + 1);
+            verify(&files, "a", "a").unwrap();
+            assert_sound(&files);
+            if after == before {
+                assert_refuses_changes(&files, OTHER);
+            } else {
+                append(&files, 4, 10).unwrap();
+            }
+        }
+    }
+}
+
+/// The catalog's own zone turned read-only: its log is read as far as it goes, and the store goes on in
+/// the other region for as long as that takes it.
+#[test]
+fn a_catalog_whose_zone_turned_read_only_goes_on_in_the_other() {
+    for is_strict in [true, false] {
+        let stage = written(is_strict);
+        let before = stage.open().unwrap().app_records();
+        stage.disk.fail_zone(CURRENT, ZoneFailure::ReadOnly).unwrap();
+        let files = stage.open().unwrap();
+        assert_eq!(files.app_records(), before);
+        for n in 0..5 {
+            append(&files, n, 10).unwrap();
+        }
+        put(&files, "b", 3, 1).unwrap();
+        drop(files);
+        let files = stage.open().unwrap();
+        assert_eq!(files.app_records().len(), before.len() + 5);
+        verify(&files, "a", "a").unwrap();
+        verify(&files, "b", "b").unwrap();
+        assert_sound(&files);
+        assert_refuses_changes(&files, CURRENT);
+    }
+}
+
+/// Bits that rot in a read-only zone are damage, as in any other: the older region is not taken for the
+/// catalog.
+#[test]
+fn a_whole_checkpoint_that_rots_in_a_read_only_zone_is_damage() {
+    for is_strict in [true, false] {
+        for at in [1, 5, 13] {
+            let stage = written(is_strict);
+            stage.disk.fail_zone(CURRENT, ZoneFailure::ReadOnly).unwrap();
+            stage.disk.flip_bit(Lba::new(at), 99).unwrap();
+            let found = stage.open();
+            assert!(matches!(found, Err(FilesError::Corrupt { .. })), "{at}: {found:?}");
+        }
+    }
+}
+
+/// Both regions in one conventional zone: what is there is read, and each change says why it is refused.
+#[test]
+fn a_read_only_conventional_zone_of_the_catalog_refuses_changes() {
+    let stage = zoned(Zones { conventional: 1, ..ZONES }, 0);
+    put(&stage.format("zone-per-level").unwrap(), "a", 3, 1).unwrap();
+    stage.disk.fail_zone(CURRENT, ZoneFailure::ReadOnly).unwrap();
+    let files = stage.open().unwrap();
+    verify(&files, "a", "a").unwrap();
+    assert_refuses_changes(&files, CURRENT);
+}
