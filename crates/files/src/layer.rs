@@ -24,7 +24,7 @@ use crate::rewrite::{Rewriter, Source};
 use crate::space::{NoSpace, Space};
 use crate::tiers::{FLASH_LAYOUT_NAME, FlashError};
 use imbrex_clockwork::{Job, Runtime};
-use imbrex_disk::{Disk, DiskError, ZoneAction, ZoneId, ZoneKind, ZoneState};
+use imbrex_disk::{BlockRange, Disk, DiskError, ZoneAction, ZoneId, ZoneKind, ZoneState};
 use parking_lot::Mutex;
 use std::any::Any;
 use std::sync::Arc;
@@ -94,7 +94,7 @@ impl FileLayer {
         };
         let placement = kind.build_with(&image.header.placement_options);
         placement
-            .suits(disk.geometry())
+            .reads(disk.geometry())
             .map_err(|reason| FilesError::Unsuitable { placement: name, reason })?;
         let rewriter = Rewriter::new(
             &disk,
@@ -207,6 +207,14 @@ impl Inner {
             }
         }
         Ok(())
+    }
+
+    /// Begins the zone of `range`, as soon as the drive's limit on active zones allows it.
+    pub(crate) fn begin_zone(&self, range: BlockRange) {
+        while !self.space.begin_zone(range) {
+            // If it fails, the write that follows meets the same error.
+            let _ = self.finish_zones();
+        }
     }
 
     /// Retires a zone on which the drive failed: what it holds may still be read.

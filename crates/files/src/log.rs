@@ -193,6 +193,9 @@ impl LogFile {
             if at == range.start && !rest.is_empty() && !self.inner.space.wait_turn(*range) {
                 return Err(DiskError::Poisoned); // O3
             }
+            if at == range.start && !rest.is_empty() {
+                self.inner.begin_zone(*range);
+            }
             while at < range.end() && !rest.is_empty() {
                 let room = (range.end() - at).bytes().min(PIECE_LEN_BYTES as u64) as usize;
                 let (now, later) = rest.split_at(room.min(rest.len()));

@@ -17,7 +17,7 @@ use crate::extent::Extent;
 use crate::file::{FileBody, Placed};
 use crate::placement::{FileRequest, Placement, PlacementOptions};
 use crate::rewrite::files_start;
-use crate::space::{Lane, Space, SpaceMap, ZoneRole, ZoneSpace};
+use crate::space::{Lane, Space, SpaceMap, ZoneRole, ZoneSpace, active_zone_budget};
 use imbrex_disk::{
     BlockRange, Blocks, Disk, DiskError, Geometry, Lba, Rule, ZoneId, ZoneInfo, ZoneKind, ZoneState,
 };
@@ -66,10 +66,7 @@ pub(crate) fn mount(
         }
         hold_zones(disk, &mut zones, &held, namespace, placement);
         let limits = disk.geometry().zones();
-        let budget = limits.and_then(|z| match (z.open_zone_limit, z.active_zone_limit) {
-            (Some(open), Some(active)) => Some(open.min(active)),
-            (open, active) => open.or(active),
-        });
+        let budget = limits.and_then(active_zone_budget);
         let zone_len = limits.map_or(Blocks::ZERO, |z| z.zone_len);
         let mut map = SpaceMap::with_zones(zone_len, zones, budget);
         if placement.keeps_files_apart() {

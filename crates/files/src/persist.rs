@@ -251,6 +251,7 @@ impl Inner {
         let mut rest: &[u8] = &[];
         for extent in extents {
             turns.wait()?;
+            self.begin_zone(extent.range());
             let mut at = extent.start;
             let end = extent.range().end();
             while at < end {

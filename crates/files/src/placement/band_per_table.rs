@@ -39,6 +39,10 @@ impl Placement for BandPerTable {
         lanes::suits(geometry)
     }
 
+    fn reads(&self, geometry: &Geometry) -> Result<(), String> {
+        lanes::reads(geometry)
+    }
+
     fn zones_needed(&self) -> usize {
         ZONES_NEEDED
     }
@@ -49,7 +53,8 @@ impl Placement for BandPerTable {
 
     fn plan(&self, space: &SpaceMap, files: &[FileRequest]) -> Result<Vec<Planned>, NoSpace> {
         // A zone is finished as soon as its table is written, so that the drive's limit on active
-        // zones counts those being written only, however many tables a plan has.
+        // zones counts those being written only, however many tables a plan has; a write waits for its
+        // place among them.
         let sequential = space.empty_zones(SequentialRequired);
         let mut zones = sequential.chain(space.empty_zones(Conventional));
         let mut taken = Blocks::ZERO;
@@ -83,7 +88,8 @@ impl Placement for BandPerTable {
     ) -> Result<BlockRange, NoSpace> {
         let free = free_for(space, hints);
         let rest = |zone: &ZoneSpace| BlockRange::new(zone.next, zone.room());
-        let sequential = || space.empty_zones(SequentialRequired).next();
+        let allowed = space.has_place_for_log();
+        let sequential = || space.empty_zones(SequentialRequired).next().filter(|_| allowed);
         match space.empty_zones(Conventional).next().or_else(sequential).map(rest) {
             Some(range) if range.len <= free => Ok(range),
             Some(range) => Err(NoSpace { needed: range.len, free }),

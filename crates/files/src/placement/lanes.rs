@@ -14,8 +14,9 @@
 
 use super::{FileRequest, Planned, admit};
 use crate::api::Hints;
+use crate::catalog::{Region, regions};
 use crate::extent::fill;
-use crate::space::{Lane, NoSpace, SpaceMap, ZoneSpace};
+use crate::space::{Lane, NoSpace, SpaceMap, ZoneSpace, active_zone_budget};
 use imbrex_disk::ZoneKind::{self, Conventional, SequentialRequired};
 use imbrex_disk::{BlockRange, Blocks, Geometry, Lba, Rule};
 use std::collections::BTreeMap;
@@ -25,25 +26,30 @@ const ACTIVE_ZONES_LEAST: u32 = 3;
 
 /// Whether a policy of lanes can live on the disk.
 pub(super) fn suits(geometry: &Geometry) -> Result<(), String> {
-    let zones = match geometry.rule() {
-        Rule::AtPointer(zones) => zones,
+    reads(geometry)?;
+    let catalog_zones = |regions: [Region; 2]| regions.iter().map(|r| r.zones().len()).sum();
+    let catalog_zones: usize = regions(geometry).map_or(0, catalog_zones);
+    let least = ACTIVE_ZONES_LEAST + catalog_zones as u32;
+    match geometry.zones().and_then(active_zone_budget) {
+        Some(limit) if limit < least => {
+            Err(format!("it allows {limit} active zones; at least {least} are needed"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether such a policy can have lived on the disk.
+pub(super) fn reads(geometry: &Geometry) -> Result<(), String> {
+    match geometry.rule() {
+        Rule::AtPointer(_) => Ok(()),
         other => {
             let instead = match other {
                 Rule::IsolationDistance(_) => "dynamic-bands",
                 Rule::Neighbours(_) => "track-tiers",
                 _ => "first-fit",
             };
-            return Err(format!("the drive is {} and has no zones; use {instead}", other.name()));
+            Err(format!("the drive is {} and has no zones; use {instead}", other.name()))
         }
-    };
-    let budget = zones.active_zone_limit.or(zones.open_zone_limit);
-    let catalog_zones = if zones.conventional_zone_count == 0 { 2 } else { 0 };
-    let least = ACTIVE_ZONES_LEAST + catalog_zones;
-    match budget {
-        Some(limit) if limit < least => {
-            Err(format!("it allows {limit} active zones; at least {least} are needed"))
-        }
-        _ => Ok(()),
     }
 }
 

@@ -72,6 +72,10 @@ impl Placement for LogStructured {
         lanes::suits(geometry)
     }
 
+    fn reads(&self, geometry: &Geometry) -> Result<(), String> {
+        lanes::reads(geometry)
+    }
+
     fn lane(&self, file: &FileRequest) -> Lane {
         if file.is_moved { Lane::Cold(0) } else { Lane::Fresh(0) }
     }

@@ -111,6 +111,15 @@ pub trait Placement: Send + Sync + Debug {
     /// The reason, for [`FilesError::Unsuitable`](crate::FilesError::Unsuitable).
     fn suits(&self, geometry: &Geometry) -> Result<(), String>;
 
+    /// Whether it can have lived on a disk of this geometry, which is enough to read what it wrote; else
+    /// why not.
+    ///
+    /// # Errors
+    /// As [`Placement::suits`].
+    fn reads(&self, geometry: &Geometry) -> Result<(), String> {
+        self.suits(geometry)
+    }
+
     /// How much room for files it needs at least on a disk of this geometry without zones.
     fn room_needed(&self, geometry: &Geometry) -> Blocks {
         let _ = geometry;

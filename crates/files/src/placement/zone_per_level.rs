@@ -41,6 +41,10 @@ impl Placement for ZonePerLevel {
         lanes::suits(geometry)
     }
 
+    fn reads(&self, geometry: &Geometry) -> Result<(), String> {
+        lanes::reads(geometry)
+    }
+
     fn lane(&self, file: &FileRequest) -> Lane {
         let level = u32::from(file.hints.level);
         if file.is_moved { Lane::Cold(level) } else { Lane::Fresh(level) }

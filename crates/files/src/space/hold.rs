@@ -66,6 +66,26 @@ impl Space {
         }
     }
 
+    /// Begins the zone of `range`, whose turn has come. `false`: the drive has as many active zones as
+    /// it allows; either one can be finished, or this has waited for one that was being written.
+    ///
+    /// Cannot deadlock: who is writing needs no further zone to be done with this one. If nobody is, the
+    /// drive has the last word.
+    pub(crate) fn begin_zone(&self, range: BlockRange) -> bool {
+        let mut map = self.map.lock();
+        if !map.has_place_for(range) {
+            if map.zone_to_finish().is_some() {
+                return false;
+            }
+            if map.will_have_place() {
+                self.written.wait(&mut map);
+                return false;
+            }
+        }
+        map.begin_zone(range);
+        true
+    }
+
     /// `range` was written, or failed to be.
     pub(crate) fn end_turn(&self, range: BlockRange, done: bool) {
         self.map.lock().end_turn(range, done);

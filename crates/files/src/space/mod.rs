@@ -35,7 +35,7 @@ pub(crate) use tracks::{Levels, Tier, TrackMap};
 use unzoned::Unzoned;
 pub(crate) use zones::{Lane, ZoneRole, ZoneSpace};
 
-use imbrex_disk::{BlockRange, Blocks, Geometry, Lba, ZoneId, ZoneKind};
+use imbrex_disk::{BlockRange, Blocks, Geometry, Lba, ZoneId, ZoneKind, ZoneSpec};
 use std::collections::BTreeSet;
 
 /// Who asks for space, and how deep into the reserve it may go.
@@ -56,6 +56,15 @@ const ACTIVE_ZONES_SPARE: usize = 16;
 /// in zones what of the rest its memtables and compactions may take.
 const APART_ZONES_RESERVED: u64 = 10;
 const APART_FLOOR_PERCENT: u64 = 20;
+
+/// How many zones the drive lets be active, the catalog's included: one being written is open as well,
+/// so that the lower limit counts.
+pub(crate) fn active_zone_budget(zones: &ZoneSpec) -> Option<u32> {
+    match (zones.open_zone_limit, zones.active_zone_limit) {
+        (Some(open), Some(active)) => Some(open.min(active)),
+        (open, active) => open.or(active),
+    }
+}
 
 /// A plan did not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -227,6 +236,38 @@ impl SpaceMap {
     pub fn zones_to_begin(&self) -> u32 {
         let active = self.active.len() as u32;
         self.active_zone_budget.map_or(u32::MAX, |budget| budget.saturating_sub(active))
+    }
+
+    /// Whether one more log may begin a zone where files share none: it keeps the zone active for long,
+    /// and tables need one place besides.
+    pub fn has_place_for_log(&self) -> bool {
+        let is_kept = |zone: &&ZoneSpace| zone.owned || zone.role == ZoneRole::Catalog;
+        let kept = self.active.iter().map(|&id| &self.zones[id as usize]).filter(is_kept);
+        self.active_zone_budget.is_none_or(|budget| kept.count() + 2 <= budget as usize)
+    }
+
+    /// Whether a write that begins the zone of `range` keeps within the drive's limit on active zones.
+    /// Only where files share no zone: elsewhere plans see to it.
+    pub(crate) fn has_place_for(&self, range: BlockRange) -> bool {
+        let (Some(budget), false) = (self.active_zone_budget, self.grain.is_zero()) else {
+            return true;
+        };
+        let Some(zone) = self.zone_at(range.start) else { return true };
+        let active = self.active.iter().map(|&id| &self.zones[id as usize]);
+        let others = active.filter(|other| other.id != zone.id && other.takes_a_place());
+        zone.kind == ZoneKind::Conventional || zone.begun || others.count() < budget as usize
+    }
+
+    /// Whether a place will come free without the caller: somebody ends a zone.
+    pub(crate) fn will_have_place(&self) -> bool {
+        self.active.iter().any(|&id| self.zones[id as usize].is_being_written())
+    }
+
+    /// The zone of `range` is about to be written.
+    pub(crate) fn begin_zone(&mut self, range: BlockRange) {
+        if self.zone_at(range.start).is_some_and(|zone| !zone.begun) {
+            self.change(range.start, |zone| zone.begun = true);
+        }
     }
 
     /// The free runs of a disk without zones.
@@ -531,6 +572,7 @@ impl SpaceMap {
             zone.failed = false;
             zone.pinned = false;
             zone.sealed = false;
+            zone.begun = false;
             zone.next = zone.start;
             zone.written = zone.start;
             zone.lane = None;

@@ -39,6 +39,8 @@ pub struct ZoneSpace {
     pub capacity: Blocks,
     /// The next block to be handed out.
     pub next: Lba,
+    /// Whether a write in it was begun since it was empty.
+    pub begun: bool,
     /// The next block to be written; behind `next` while writes are under way.
     pub written: Lba,
     /// How many blocks are held.
@@ -75,6 +77,7 @@ impl ZoneSpace {
             start: range.start,
             capacity: range.len,
             next: range.start,
+            begun: false,
             written: range.start,
             held: Blocks::ZERO,
             named: Blocks::ZERO,
@@ -182,6 +185,20 @@ impl ZoneSpace {
     pub(super) fn is_active(&self) -> bool {
         let begun = self.start < self.next && self.written < self.end();
         self.kind == ZoneKind::SequentialRequired && (begun || self.role == ZoneRole::Catalog)
+    }
+
+    /// Whether the drive counts it now, or an open log will have it so: what is only planned does not
+    /// count yet.
+    pub(super) fn takes_a_place(&self) -> bool {
+        let is_taken = self.owned || self.begun || self.start < self.written;
+        self.is_active()
+            && self.written < self.end()
+            && (is_taken || self.role == ZoneRole::Catalog)
+    }
+
+    /// Whether somebody writes a file in it and will be done.
+    pub(super) fn is_being_written(&self) -> bool {
+        self.begun && self.written < self.next && !self.owned && !self.failed
     }
 
     pub(super) fn is_dead(&self) -> bool {

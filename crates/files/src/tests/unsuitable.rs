@@ -1,12 +1,12 @@
 //! Drives that a placement cannot use, and spans that cannot be: refused with the reason and what
 //! would do.
 
-use super::stage::{Stage, Zones, conventional, interlaced, member, put, shingled, zoned};
+use super::stage::{Stage, Zones, conventional, interlaced, member, put, shingled, stage, zoned};
 use crate::catalog::{Edit, FileId, FileRecord};
 use crate::commit::Graves;
 use crate::extent::Extent;
 use crate::{AppRecord, Commit, FileKind, FileLayer, Files, FilesError, PlacementKind};
-use imbrex_disk::{BlockRange, Blocks, Lba};
+use imbrex_disk::{BlockRange, Blocks, Lba, Rule, ZoneSpec};
 
 fn refusal(stage: &Stage, placement: &str) -> String {
     match stage.format(placement) {
@@ -66,6 +66,29 @@ fn a_drive_too_small_for_a_few_tables_and_guards_is_refused() {
     interlaced(3000, 64, 64, 0).format_small("track-tiers").unwrap();
     let zones = zoned(Zones { count: 8, len: 64, conventional: 1, active_limit: None }, 0);
     check(&zones, "band-per-table", "7 zones for files; 8 are needed");
+}
+
+/// Of a drive that tells how many zones may be open and how many active, only the second was looked at,
+/// though the lower one is kept; and a catalog behind too few conventional zones was not counted.
+#[test]
+fn the_lower_of_two_limits_on_zones_counts() {
+    let zoned = |open: Option<u32>, active: Option<u32>, conventional: u32| {
+        let spec = ZoneSpec {
+            zone_len: Blocks::new(64),
+            zone_capacity: Blocks::new(64),
+            conventional_zone_count: conventional,
+            open_zone_limit: open,
+            active_zone_limit: active,
+            strict_reads: true,
+        };
+        stage(40 * 64, Rule::AtPointer(spec), 0)
+    };
+    for placement in ["band-per-table", "log-structured", "log-cost-benefit", "zone-per-level"] {
+        check(&zoned(None, Some(5), 0), placement, "suits");
+        check(&zoned(Some(5), None, 0), placement, "suits");
+        check(&zoned(Some(4), Some(100), 0), placement, "4 active zones; at least 5 are needed");
+        check(&zoned(Some(2), None, 1), placement, "2 active zones; at least 3 are needed");
+    }
 }
 
 /// What opening says of a catalog to which somebody added `file`.
