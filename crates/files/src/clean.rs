@@ -123,11 +123,12 @@ impl Inner {
                 Ok(self.take_plan(map, plan, &[request], &[id]))
             })
             .map_err(Inner::no_space)?;
-        let mut turns = Turns::new(&self.space, &placed);
         let placed = placed.into_iter().next().expect("a plan answers every request");
+        let mut turns = Turns::new(&self.space, std::slice::from_ref(&placed));
         self.write_chunks(&placed.extents, vec![data], &mut turns).map_err(|source| {
             FilesError::Disk { what: format!("moving blocks {from} to clean their zone"), source }
         })?;
+        drop(turns);
         self.counts.moved(from.len_bytes);
         Ok((placed.extents.to_vec(), placed.holds))
     }

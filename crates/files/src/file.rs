@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Where a file lies, with the claims on the blocks.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Placed {
     pub(crate) extents: Box<[Extent]>,
     /// The run that it shares with others, if it does.

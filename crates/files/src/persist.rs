@@ -110,16 +110,17 @@ impl Inner {
         if let (Some(rewriter), Some(_turn)) = (&self.rewriter, turn) {
             return Ok(self.persist_tracks(rewriter, files, placed, &above, &ids)?);
         }
+        // Dropped before what was placed: blocks that come free are nobody's turn any more.
         let mut turns = Turns::new(&self.space, &placed);
         let mut persisted: Vec<Box<dyn Persisted>> = Vec::with_capacity(files.len());
-        for ((file, placed), id) in files.into_iter().zip(placed).zip(ids) {
+        for ((file, placed), id) in files.into_iter().zip(&placed).zip(ids) {
             let (name, hints, len_bytes, chunks) = file.into_parts();
             self.write_chunks(&placed.extents, chunks, &mut turns)
                 .map_err(|source| FilesError::Disk { what: format!("writing {name:?}"), source })?;
             if self.placement.keeps_files_apart() {
                 self.finish_zones()?;
             }
-            persisted.push(self.persisted(name, hints, placed, len_bytes, id));
+            persisted.push(self.persisted(name, hints, placed.clone(), len_bytes, id));
         }
         Ok(persisted)
     }
@@ -152,7 +153,7 @@ impl Inner {
         let mut written = Written::default();
         let mut persisted = Vec::with_capacity(files.len());
         let mut outcome = Ok(());
-        for (((file, placed), above), &id) in files.into_iter().zip(placed).zip(above).zip(ids) {
+        for (((file, placed), above), &id) in files.into_iter().zip(&placed).zip(above).zip(ids) {
             let (name, hints, len_bytes, chunks) = file.into_parts();
             let content = Content::new(chunks);
             let file = TrackFile { extents: &placed.extents, above, content: &content };
@@ -165,7 +166,7 @@ impl Inner {
                 break;
             }
             content.spare();
-            persisted.push(self.persisted(name, hints, placed, len_bytes, id));
+            persisted.push(self.persisted(name, hints, placed.clone(), len_bytes, id));
         }
         // A backup that could not be moved back will be at the next opening: until then what was in
         // it stays where it is (W3).

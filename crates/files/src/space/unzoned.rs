@@ -258,6 +258,8 @@ impl Unzoned {
     }
 
     pub(super) fn give(&mut self, range: BlockRange, named: bool) {
+        let is_under_way = self.under_way.contains_key(&range.start);
+        assert!(!is_under_way, "U3: {range} is given back after its turn");
         if self.spans.holding(range.start).is_none() {
             self.give_back(range);
         } else if let Some(whole) = self.spans.give(range, named) {

@@ -452,6 +452,26 @@ fn a_failed_flush_poisons_and_a_reopen_heals() {
     assert_sound(&files);
 }
 
+/// What a failed write left unwritten was free before its turn was over: who was placed there at once
+/// lost the place in the order of writes, and a write of theirs could reach what was valid (U3).
+#[test]
+fn a_failed_write_ends_its_turns_before_its_blocks_are_free() {
+    for sticky in [false, true] {
+        let stage = shingled(4000, 32, 2, 0);
+        let files = stage.format_small("dynamic-bands").unwrap();
+        put(&files, "a", 3, 1).unwrap();
+        let fail_write = Some(imbrex_disk_sim::FailAt { after: 1, sticky });
+        stage.disk.set_faults(FaultPlan { fail_write, ..FaultPlan::default() });
+        let tables = ["b", "c", "d"].map(|name| table(name, 10, 1));
+        assert!(matches!(files.persist(tables.into()), Err(FilesError::Disk { .. })));
+        stage.disk.set_faults(FaultPlan::default());
+        put(&files, "e", 30, 1).unwrap();
+        verify(&files, "a", "a").unwrap();
+        verify(&files, "e", "e").unwrap();
+        assert_sound(&files);
+    }
+}
+
 #[test]
 fn a_failed_write_fails_one_persist_only() {
     let stage = zoned(SMALL, 512);
