@@ -74,7 +74,9 @@ impl Inner {
         if dead < missing {
             return Err(Inner::no_space(no_space));
         }
-        let Some(mut cleaning) = self.begin_cleaning(Urgency::NoSpace) else {
+        // The only one may be the one that the background is at, and that nobody else may choose.
+        let begun = || self.background.lock().take();
+        let Some(mut cleaning) = self.begin_cleaning(Urgency::NoSpace).or_else(begun) else {
             return Err(Inner::no_space(no_space));
         };
         while !cleaning.step(self, u64::MAX)? {}
@@ -264,13 +266,21 @@ impl Moving {
 pub(crate) struct CleanJob {
     inner: Weak<Inner>,
     has_ended: Arc<Mutex<bool>>,
-    current: Option<Cleaning>,
 }
 
 impl CleanJob {
     pub(crate) fn new(inner: &Arc<Inner>) -> CleanJob {
         let has_ended = Arc::clone(&inner.cleaning_has_ended);
-        CleanJob { inner: Arc::downgrade(inner), has_ended, current: None }
+        CleanJob { inner: Arc::downgrade(inner), has_ended }
+    }
+}
+
+impl Drop for CleanJob {
+    fn drop(&mut self) {
+        let has_ended = self.has_ended.lock();
+        if let Some(inner) = self.inner.upgrade().filter(|_| !*has_ended) {
+            *inner.background.lock() = None;
+        }
     }
 }
 
@@ -286,18 +296,19 @@ impl Job for CleanJob {
         if inner.committer.lock().check().is_err() {
             return Step::Done;
         }
-        if self.current.is_none() {
+        let mut current = inner.background.lock();
+        if current.is_none() {
             // What the last reader let go of since the last commit.
             if inner.reclaim().is_err() {
                 return Step::Done;
             }
-            self.current = inner.begin_cleaning(Urgency::Background);
+            *current = inner.begin_cleaning(Urgency::Background);
         }
-        let Some(cleaning) = &mut self.current else { return Step::Wait };
+        let Some(cleaning) = &mut *current else { return Step::Wait };
         match cleaning.step(&inner, budget.io_bytes.max(PIECE_LEN_BYTES)) {
             Ok(false) => Step::More,
             Ok(true) => {
-                self.current = None;
+                *current = None;
                 match inner.reclaim() {
                     Ok(()) => Step::More,
                     Err(_) => Step::Done,
@@ -305,12 +316,12 @@ impl Job for CleanJob {
             }
             // No room to move anything: what is removed next will make some and wake us.
             Err(FilesError::NoSpace { .. }) => {
-                self.current = None;
+                *current = None;
                 Step::Wait
             }
             // The disk failed; whoever writes next meets the same error and reports it.
             Err(_) => {
-                self.current = None;
+                *current = None;
                 Step::Done
             }
         }

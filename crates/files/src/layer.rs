@@ -13,7 +13,7 @@ use crate::api::{
     SpaceUse, Tier, UnitId,
 };
 use crate::catalog::{CatalogStore, Pair, read_image};
-use crate::clean::CleanJob;
+use crate::clean::{CleanJob, Cleaning};
 use crate::commit::Committer;
 use crate::file::Reader;
 use crate::mount::mount;
@@ -50,6 +50,8 @@ pub(crate) struct Inner {
     pub(crate) counts: Counts,
     /// Held by a writer that cleans because it has no room.
     pub(crate) cleaning: Mutex<()>,
+    /// What background cleaning has begun: locked for a step, and ended by a writer that has no room.
+    pub(crate) background: Mutex<Option<Cleaning>>,
     /// Whether background cleaning has ended. Its job locks this for a step; it outlives what the step holds.
     pub(crate) cleaning_has_ended: Arc<Mutex<bool>>,
     /// Held while dead space is made writable: until then nobody can use it, and who looked at the
@@ -130,6 +132,7 @@ impl FileLayer {
             committer,
             counts: Counts::default(),
             cleaning: Mutex::new(()),
+            background: Mutex::new(None),
             cleaning_has_ended: Arc::default(),
             reclaiming: Mutex::new(()),
             layout_name,
@@ -168,7 +171,9 @@ impl FileLayer {
     /// Ends the job of [`FileLayer::clean_job`]; waits for the step that it is in. After that no job keeps the disk
     /// open, and it can be opened again as soon as the last of its files is dropped.
     pub fn end_cleaning(&self) {
-        *self.inner.cleaning_has_ended.lock() = true;
+        let mut has_ended = self.inner.cleaning_has_ended.lock();
+        *has_ended = true;
+        *self.inner.background.lock() = None;
     }
 }
 

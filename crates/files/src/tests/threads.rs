@@ -4,8 +4,8 @@ use super::stage::{
     Zones, assert_sound, content, member, put, remove, shingled, table, verify, zoned,
 };
 use crate::CommitKind;
-use crate::{Commit, FileKind, FileLayer, Files, FilesError, Hints};
-use imbrex_clockwork::{Runtime, StillClock, ThreadScheduler, fan_out};
+use crate::{Commit, FileKind, FileLayer, Files, FilesError, Hints, PlacementOptions};
+use imbrex_clockwork::{Budget, Runtime, Step, StillClock, ThreadScheduler, fan_out};
 use imbrex_disk::{
     BlockRange, Blocks, Counters, Disk, DiskError, Geometry, Lba, Persist, ReadRequest, ZoneAction,
     ZoneId, ZoneInfo,
@@ -158,6 +158,36 @@ fn a_log_behind_a_table_waits_for_the_table() {
             }
         }
     });
+    assert_sound(&files);
+}
+
+/// A write that had no room was refused while the cleaner was at the only zone worth cleaning, between two
+/// steps: now the write ends what was begun.
+#[test]
+fn a_write_without_room_ends_what_the_cleaner_began() {
+    let zones = Zones { count: 8, len: 1024, conventional: 1, active_limit: None };
+    let stage = zoned(zones, 0);
+    let options = PlacementOptions { free_percent_least: 100, ..PlacementOptions::default() };
+    let files = stage.format_with("log-structured", options).unwrap();
+    for (name, blocks) in [("a", 600), ("b", 424), ("c", 4096)] {
+        put(&files, name, blocks, 1).unwrap();
+    }
+    remove(&files, &["b"]).unwrap();
+    let mut cleaner = files.clean_job();
+    let budget = Budget { io_bytes: 1 };
+    assert_eq!(cleaner.step(budget), Step::More);
+    put(&files, "d", 800, 1).unwrap();
+    assert_eq!(files.stats().cleaned_zones, 1);
+    assert_sound(&files);
+    assert_eq!(cleaner.step(budget), Step::Wait);
+    for name in ["a", "c", "d"] {
+        verify(&files, name, name).unwrap();
+    }
+    // A cleaner that goes away leaves nothing half begun.
+    remove(&files, &["d"]).unwrap();
+    cleaner.step(budget);
+    drop(cleaner);
+    put(&files, "e", 800, 1).unwrap();
     assert_sound(&files);
 }
 
