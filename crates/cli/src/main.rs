@@ -127,7 +127,12 @@ fn main() -> ExitCode {
 }
 
 fn run(args: Args) -> Result<(), CliError> {
-    let mut session = Session { out: Output::new(args.format), interrupt: Interrupt::listen()? };
+    let interrupt = match args.command {
+        // Its signals are the program's.
+        Command::Run(_) => Interrupt::default(),
+        _ => Interrupt::listen()?,
+    };
+    let mut session = Session { out: Output::new(args.format), interrupt };
     let session_ref = &mut session;
     let result = match args.command {
         Command::Drive(command) => command.run(session_ref),

@@ -3,10 +3,11 @@
 //! ```text
 //!   drive openable, empty or with a file system?     before anything runs
 //!   program: found? dynamic? loads librocksdb, libleveldb or libhyperleveldb, of the adapter's version?
-//!   LD_PRELOAD=adapter IMBREX_URI=imbrex://DRIVE PROGRAM ARGS
+//!   LD_PRELOAD=adapter IMBREX_URI=imbrex://DRIVE PROGRAM ARGS      signals are passed on to it
 //!   did it open a database on the drive?             the adapter's report says so, or its absence
 //! ```
 
+mod child;
 mod program;
 
 use crate::Session;
@@ -14,6 +15,7 @@ use crate::byte_size::{ByteSize, grouped};
 use crate::error::{CliError, Context, Exit};
 use crate::output::Report;
 use crate::store::DriveArgs;
+use child::Signals;
 use imbrex_clockwork::{Runtime, unix_time_s};
 use imbrex_filesystem::{FileSystem, FsOptions};
 use program::Program;
@@ -88,6 +90,7 @@ pub(crate) struct RunArgs {
 impl RunArgs {
     pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
         let (name, args) = self.program.split_first().expect("clap requires a program");
+        let signals = Signals::hold().context(|| "cannot hold signals back")?;
         let drive = self.check_drive()?;
         let program = Program::find(name)?;
         let (database, library) = program.database(self.database)?;
@@ -111,7 +114,8 @@ impl RunArgs {
         command.env("LD_PRELOAD", program::with_preload(&adapter));
         command.env("IMBREX_RUN", "1").env("IMBREX_URI", &uri);
         command.env("IMBREX_REPORT", report.path());
-        let status = command.status().context(|| format!("cannot run {}", program.shown()))?;
+        let status = signals.run(&command);
+        let status = status.context(|| format!("cannot run {}", program.shown()))?;
         let text = std::fs::read_to_string(report.path()).unwrap_or_default();
         if let Some(path) = &self.report {
             std::fs::write(path, &text).context(|| format!("cannot write {}", path.display()))?;
@@ -164,7 +168,7 @@ impl RunArgs {
     }
 }
 
-/// Ends as the program did.
+/// Ends as the program did; where a signal ended it, with the exit code that a shell tells it by.
 fn pass_on(status: ExitStatus, session: &mut Session) -> Result<(), CliError> {
     if status.success() {
         return Ok(());

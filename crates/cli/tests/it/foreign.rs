@@ -2,8 +2,10 @@
 //! programs, is tested by `cargo xtask adapters`.
 
 use crate::{Drive, imbrex};
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 fn run(drive: &Path, more: &[&str], program: &str) -> crate::Ran {
     let args = ["run", "--drive", drive.to_str().unwrap()];
@@ -30,9 +32,7 @@ fn static_elf() -> Vec<u8> {
 #[test]
 fn a_program_that_cannot_be_hooked() {
     let drive = Drive::new();
-    let bare = drive.beside("bare");
-    let create = ["drive", "create", "--no-store", "--capacity", "4GiB", "--no-timing"];
-    imbrex(&[&create[..], &[bare.to_str().unwrap()]].concat()).ok();
+    let bare = bare(&drive);
     run(&bare, &[], "no-such-program").fails(2, &["cannot find program no-such-program"]);
     run(&bare, &[], "true").fails(4, &["/true", "loads neither librocksdb, libleveldb nor"]);
     let told = ["--database", "leveldb", "--adapter", "/nowhere"];
@@ -62,9 +62,7 @@ fn a_drive_that_cannot_take_a_database() {
 #[test]
 fn a_drive_that_holds_another_databases_files() {
     let drive = Drive::new();
-    let bare = drive.beside("bare");
-    let create = ["drive", "create", "--no-store", "--capacity", "4GiB", "--no-timing"];
-    imbrex(&[&create[..], &[bare.to_str().unwrap()]].concat()).ok();
+    let bare = bare(&drive);
     let disk = imbrex_disk_sim::SimDisk::open_image(&bare, Default::default()).unwrap();
     let runtime = imbrex_clockwork::Runtime::threads(1);
     let mounted = imbrex_layouts::mount(std::sync::Arc::new(disk), &runtime).unwrap();
@@ -78,4 +76,87 @@ fn a_drive_that_holds_another_databases_files() {
     imbrex(&["get", path, "k"]).fails(4, &["files of another database", "imbrex run"]);
     assert!(imbrex(&["check", path]).ok().contains("nothing is wrong with the files"));
     run(&bare, &[], "true").fails(4, &["loads neither"]);
+}
+
+/// A drive without a store.
+fn bare(drive: &Drive) -> PathBuf {
+    let bare = drive.beside("bare");
+    let create = ["drive", "create", "--no-store", "--capacity", "4GiB", "--no-timing"];
+    imbrex(&[&create[..], &[bare.to_str().unwrap()]].concat()).ok();
+    bare
+}
+
+/// A shell on a drive, which for its signals needs no database: a library that it has anyway stands for
+/// the adapter. `handling` is what the command starts with, whatever this test was started with.
+fn shell(bare: &Path, handling: &str, script: &str) -> Command {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let library = maps.lines().find_map(|line| {
+        let (_, name) = line.split_once('/')?;
+        name.contains("libc.so").then(|| format!("/{name}"))
+    });
+    let mut command = Command::new("env");
+    command.args([handling, env!("CARGO_BIN_EXE_imbrex"), "run", "--database", "leveldb"]);
+    command.arg("--drive").arg(bare).arg("--adapter").arg(library.unwrap());
+    command.args(["--", "/bin/sh", "-c", script]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command
+}
+
+/// Starts a command, and returns when it has printed a line.
+fn started(mut command: Command) -> (Child, BufReader<ChildStdout>) {
+    let mut child = command.spawn().unwrap();
+    let mut said = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    (child, said)
+}
+
+/// Signals ended the command and left the program running, or were swallowed by it.
+#[test]
+fn a_signal_reaches_the_program() {
+    let drive = Drive::new();
+    let bare = bare(&drive);
+    for (name, number) in [("HUP", 1), ("INT", 2), ("QUIT", 3), ("USR1", 10), ("TERM", 15)] {
+        let signal = rustix::process::Signal::from_named_raw(number).unwrap();
+        let handling = format!("--default-signal={name}");
+        for (script, says, code) in [
+            // Its input does not end before the test does.
+            ("ulimit -c 0; echo ready; exec cat".to_owned(), "", 128 + number),
+            (
+                format!(
+                    "cat <&3 & trap 'kill $!; echo {name}; exit 7' {name}; echo ready; wait; wait"
+                ),
+                name,
+                7,
+            ),
+        ] {
+            let script = format!("exec 3<&0; {script}");
+            let (mut child, mut said) = started(shell(&bare, &handling, &script));
+            rustix::process::kill_process(rustix::process::Pid::from_child(&child), signal)
+                .unwrap();
+            let mut rest = String::new();
+            said.read_to_string(&mut rest).unwrap();
+            assert_eq!(rest.trim(), says, "{name}");
+            let stdin = child.stdin.take();
+            assert_eq!(child.wait().unwrap().code(), Some(code), "{name}");
+            drop(stdin);
+        }
+    }
+}
+
+/// `nohup imbrex run` was ended by a hangup all the same, and so was the program.
+#[test]
+fn what_is_to_be_ignored_is_ignored() {
+    let drive = Drive::new();
+    let bare = bare(&drive);
+    let (mut child, mut said) =
+        started(shell(&bare, "--ignore-signal=HUP", "kill -HUP $$; echo ready; read x; echo $x"));
+    let hangup = rustix::process::Signal::HUP;
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), hangup).unwrap();
+    std::io::Write::write_all(child.stdin.as_mut().unwrap(), b"alive\n").unwrap();
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "alive\n");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 }
