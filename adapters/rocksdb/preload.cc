@@ -2,7 +2,7 @@
 // stands in front of DBImpl::Open to listen to which level each table is written for, and to put the
 // databases of programs that know no URIs on the drive.
 
-#include <dlfcn.h>
+#include "preload.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -15,7 +15,6 @@
 #include "file_system.h"
 #include "rocksdb/db.h"
 #include "rocksdb/listener.h"
-#include "rocksdb/sst_file_manager.h"
 #include "rocksdb/utilities/object_registry.h"
 
 namespace imbrex_rocksdb {
@@ -59,24 +58,6 @@ class LevelListener : public EventListener {
   std::map<std::pair<std::string, int>, int> jobs_;
 };
 
-// The environment of IMBREX_URI, which `imbrex run` sets for programs that cannot be told otherwise; null
-// without it. Opened once, and never closed before the process ends.
-ROCKSDB_NAMESPACE::Env* ToldEnv() {
-  static ROCKSDB_NAMESPACE::Env* const env = []() -> ROCKSDB_NAMESPACE::Env* {
-    const char* uri = getenv("IMBREX_URI");
-    if (uri == nullptr) return nullptr;
-    std::unique_ptr<FileSystem> opened;
-    IOStatus status = OpenFileSystem(uri, &opened);
-    if (!status.ok()) {
-      fprintf(stderr, "imbrex: %s\n", status.ToString().c_str());
-      exit(4);
-    }
-    std::shared_ptr<FileSystem> file_system(std::move(opened));
-    return ROCKSDB_NAMESPACE::NewCompositeEnv(file_system).release();
-  }();
-  return env;
-}
-
 // Registering needs no drive and opens none: that waits for a URI.
 int Register() {
   const auto pattern = ObjectLibrary::PatternEntry("imbrex", false).AddSeparator("://", false);
@@ -98,21 +79,29 @@ const int registered = Register();
 
 }  // namespace
 
-// What a database opened by this program shall be opened with instead of `asked`.
+// Opened once, and never closed before the process ends.
+ROCKSDB_NAMESPACE::Env* ToldEnv() {
+  static ROCKSDB_NAMESPACE::Env* const env = []() -> ROCKSDB_NAMESPACE::Env* {
+    const char* uri = getenv("IMBREX_URI");
+    if (uri == nullptr) return nullptr;
+    std::unique_ptr<FileSystem> opened;
+    IOStatus status = OpenFileSystem(uri, &opened);
+    if (!status.ok()) {
+      fprintf(stderr, "imbrex: %s\n", status.ToString().c_str());
+      exit(4);
+    }
+    std::shared_ptr<FileSystem> file_system(std::move(opened));
+    return ROCKSDB_NAMESPACE::NewCompositeEnv(file_system).release();
+  }();
+  return env;
+}
+
+// What a database opened by this program for writing shall be opened with instead of `asked`.
 ROCKSDB_NAMESPACE::DBOptions Hooked(const ROCKSDB_NAMESPACE::DBOptions& asked) {
-  ROCKSDB_NAMESPACE::DBOptions options = asked;
+  ROCKSDB_NAMESPACE::DBOptions options = OnDrive(asked);
   options.listeners.push_back(std::make_shared<LevelListener>());
   // RocksDB leaves reading ahead to the kernel, which a drive without a page cache has not.
   if (options.compaction_readahead_size == 0) options.compaction_readahead_size = 2 << 20;
-  if (options.env == ROCKSDB_NAMESPACE::Env::Default() && ToldEnv() != nullptr) {
-    options.env = ToldEnv();
-    if (asked.sst_file_manager != nullptr) {
-      // The program's own deletes on the host, where files of the same names may be somebody's.
-      options.sst_file_manager.reset(ROCKSDB_NAMESPACE::NewSstFileManager(
-          ToldEnv(), nullptr, "", asked.sst_file_manager->GetDeleteRateBytesPerSecond(), true,
-          nullptr, asked.sst_file_manager->GetMaxTrashDBRatio()));
-    }
-  }
   return options;
 }
 
@@ -135,14 +124,7 @@ __attribute__((visibility("default"))) Status DBImpl::Open(
     const std::vector<ColumnFamilyDescriptor>& column_families,
     std::vector<ColumnFamilyHandle*>* handles, DB** db, const bool seq_per_batch,
     const bool batch_per_txn) {
-  using OpenFunction =
-      Status (*)(const DBOptions&, const std::string&, const std::vector<ColumnFamilyDescriptor>&,
-                 std::vector<ColumnFamilyHandle*>*, DB**, bool, bool);
-  static const OpenFunction real = [] {
-    Dl_info self;
-    if (dladdr(reinterpret_cast<void*>(&DBImpl::Open), &self) == 0) return OpenFunction();
-    return reinterpret_cast<OpenFunction>(dlsym(RTLD_NEXT, self.dli_sname));
-  }();
+  static auto* const real = imbrex_rocksdb::Next(&DBImpl::Open);
   if (real == nullptr) {
     return Status::NotSupported("imbrex", "this librocksdb has no DBImpl::Open to stand before");
   }

@@ -239,12 +239,27 @@ impl Session {
             self.run(&["ldb", db, "scan", "--max_keys=3", "--hex"], "0x")?;
         }
         self.run(&["sst_dump", "--file=/ck", "--command=verify"], "The file is ok")?;
+        self.by_name()?;
         self.killed()?;
         // What the adapter says of damage hangs on no kind of drive.
         if self.layout == "leveled-first-fit" {
             self.damaged_log()?;
         }
         self.bad_input()
+    }
+
+    /// All that RocksDB does with a database's name happens on the drive, and nothing on the host, where
+    /// that name is another's.
+    fn by_name(&self) -> Result<()> {
+        let twin = self.drive.with_extension("twin");
+        let name = twin.to_str().context("the test directory is not UTF-8")?;
+        let _ = std::fs::remove_dir_all(&twin);
+        std::fs::create_dir(&twin).context("cannot make a directory")?;
+        std::fs::write(twin.join("CURRENT"), "another's").context("cannot write a file")?;
+        self.run(&[&self.program("names_program")?, name], "all on the drive")?;
+        let left: Vec<_> = std::fs::read_dir(&twin).context("cannot list a directory")?.collect();
+        ensure!(left.len() == 1, "the host's directory was touched: {left:?}");
+        std::fs::remove_dir_all(&twin).context("cannot remove a directory")
     }
 
     /// A database whose log has rotten is not opened without what was synced behind that place.

@@ -1,0 +1,94 @@
+// A program that knows nothing of drives: all that RocksDB does with a database of a name, with the default
+// environment. Run by `cargo xtask adapters`, where a directory of the host has the same name.
+//
+//   names_program DB     opens, lists, reads, repairs, destroys a database: "all on the drive"
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "rocksdb/convenience.h"
+#include "rocksdb/db.h"
+#include "rocksdb/options.h"
+
+namespace {
+
+using rocksdb::ColumnFamilyDescriptor;
+using rocksdb::ColumnFamilyHandle;
+using rocksdb::DB;
+using rocksdb::Options;
+using rocksdb::Status;
+
+void Need(const Status& status, const char* what) {
+  if (status.ok()) return;
+  fprintf(stderr, "%s: %s\n", what, status.ToString().c_str());
+  exit(1);
+}
+
+// Gives back what was opened, which must hold `key`.
+void Expect(const char* key, DB* db, const std::vector<ColumnFamilyHandle*>& handles) {
+  std::string value;
+  Need(db->Get(rocksdb::ReadOptions(), key, &value), key);
+  for (ColumnFamilyHandle* handle : handles) db->DestroyColumnFamilyHandle(handle);
+  delete db;
+}
+
+int AllWays(const std::string& path) {
+  Options options;
+  options.create_if_missing = true;
+  DB* db = nullptr;
+  ColumnFamilyHandle* fruit = nullptr;
+  Need(DB::Open(options, path, &db), "open");
+  Need(db->CreateColumnFamily(options, "fruit", &fruit), "create a family");
+  Need(db->Put(rocksdb::WriteOptions(), "key", "value"), "put");
+  // A family without a table does not survive a repair.
+  Need(db->Put(rocksdb::WriteOptions(), fruit, "apple", "green"), "put");
+  Need(db->Flush(rocksdb::FlushOptions(), {db->DefaultColumnFamily(), fruit}), "flush");
+
+  DB* other = nullptr;
+  std::vector<ColumnFamilyHandle*> handles;
+  const std::vector<ColumnFamilyDescriptor> families = {{"default", options}, {"fruit", options}};
+  Options secondary = options;
+  secondary.max_open_files = -1;
+  Need(DB::OpenAsSecondary(secondary, path, path + "-second", &other), "open as secondary");
+  Expect("key", other, {});
+  Need(DB::OpenAsSecondary(secondary, path, path + "-third", families, &handles, &other),
+       "open families as secondary");
+  Expect("key", other, handles);
+  Expect("key", db, {fruit});
+
+  std::vector<std::string> names;
+  Need(DB::ListColumnFamilies(options, path, &names), "list families");
+  if (names.size() != 2) {
+    fprintf(stderr, "%zu families\n", names.size());
+    return 1;
+  }
+  Need(DB::OpenForReadOnly(options, path, &other), "open for reading");
+  Expect("key", other, {});
+  Need(DB::OpenForReadOnly(options, path, families, &handles, &other), "open families for reading");
+  Expect("key", other, handles);
+
+  Need(rocksdb::RepairDB(path, options), "repair");
+  Need(rocksdb::RepairDB(path, options, families), "repair families");
+  Need(rocksdb::RepairDB(path, options, families, options), "repair families, and others");
+  Need(DB::Open(options, path, families, &handles, &db), "open again");
+  Expect("key", db, handles);
+
+  Need(rocksdb::DestroyDB(path, options, families), "destroy");
+  if (DB::OpenForReadOnly(options, path, &other).ok()) {
+    fprintf(stderr, "it is still there\n");
+    return 1;
+  }
+  printf("all on the drive\n");
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc == 2) return AllWays(argv[1]);
+  fprintf(stderr, "usage: names_program DB\n");
+  return 2;
+}
