@@ -48,7 +48,7 @@ class Concurrent : public leveldb::ConcurrentWritableFile {
   Concurrent(std::shared_ptr<Drive> drive, std::string path, imbrex_writer* writer)
       : drive_(std::move(drive)), path_(std::move(path)), writer_(writer) {
     is_log_ = IsLog(path_) || IsManifest(path_);
-    manifest_ = ReadManifest(drive_, path_);
+    manifest_ = ReadManifest(drive_, path_, writer_);
   }
   ~Concurrent() override {
     if (writer_ != nullptr) Close();

@@ -72,7 +72,7 @@ class Writable : public leveldb::WritableFile {
   Writable(std::shared_ptr<Drive> drive, std::string path, imbrex_writer* writer)
       : drive_(std::move(drive)), path_(std::move(path)), writer_(writer) {
     if (IsTable(path_)) TableCreated(path_);
-    manifest_ = ReadManifest(drive_, path_);
+    manifest_ = ReadManifest(drive_, path_, writer_);
   }
   ~Writable() override {
     if (writer_ != nullptr) Close();

@@ -3,6 +3,7 @@
 //
 //   load_program DB COUNT [KILL_AFTER_MS]   puts COUNT keys, some synced: "synced N"
 //   load_program DB verify SYNCED            every write up to SYNCED is there, and of the rest a prefix
+//   load_program DB reuse COUNT              with `reuse_logs` and keys that fill a MANIFEST: "made N tables"
 
 #include <signal.h>
 #include <unistd.h>
@@ -13,10 +14,12 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <sstream>
 #include <string>
 #include <thread>
 
 #include "leveldb/db.h"
+#include "leveldb/env.h"
 #include "leveldb/write_batch.h"
 
 namespace {
@@ -27,12 +30,13 @@ void Need(const leveldb::Status& status, const char* what) {
   exit(1);
 }
 
-std::unique_ptr<leveldb::DB> Open(const char* path) {
+std::unique_ptr<leveldb::DB> Open(const char* path, bool reuse = false) {
   leveldb::Options options;
   options.create_if_missing = true;
   options.write_buffer_size = 64 << 10;
   options.max_file_size = 1 << 20;
   options.paranoid_checks = true;
+  options.reuse_logs = reuse;
   options.compression = leveldb::kNoCompression;
   leveldb::DB* db = nullptr;
   Need(leveldb::DB::Open(options, path, &db), "open");
@@ -106,14 +110,36 @@ int Write(const char* path, uint64_t count, int kill_after_ms) {
   return 0;
 }
 
+int Reuse(const char* path, uint64_t count) {
+  std::unique_ptr<leveldb::DB> db = Open(path, true);
+  for (uint64_t index = 0; index < count; index++) {
+    Need(db->Put(leveldb::WriteOptions(), Key(index) + std::string(1000, 'k'), Value(index)), "put");
+  }
+  db.reset();
+  std::string log;
+  Need(leveldb::ReadFileToString(leveldb::Env::Default(), std::string(path) + "/LOG", &log), "log");
+  int made = 0;
+  std::istringstream lines(log);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("Generated table #") != std::string::npos) made++;
+    if (line.find("Level-0 table #") != std::string::npos &&
+        line.find(": started") != std::string::npos) {
+      made++;
+    }
+  }
+  printf("made %d tables\n", made);
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    fprintf(stderr, "usage: load_program DB (COUNT [KILL_AFTER_MS] | verify SYNCED)\n");
+    fprintf(stderr, "usage: load_program DB (COUNT [KILL_AFTER_MS] | verify SYNCED | reuse COUNT)\n");
     return 2;
   }
   const char* last = argc > 3 ? argv[3] : "0";
   if (strcmp(argv[2], "verify") == 0) return Verify(argv[1], strtoull(last, nullptr, 10));
+  if (strcmp(argv[2], "reuse") == 0) return Reuse(argv[1], strtoull(last, nullptr, 10));
   return Write(argv[1], strtoull(argv[2], nullptr, 10), atoi(last));
 }

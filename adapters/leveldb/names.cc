@@ -62,15 +62,17 @@ imbrex_hints HintsOf(const std::string& path) {
 }
 
 std::unique_ptr<ManifestReader> ReadManifest(std::shared_ptr<Drive> drive,
-                                             const std::string& path) {
+                                             const std::string& path, imbrex_writer* writer) {
   if (!IsManifest(path)) return nullptr;
+  uint64_t len = 0;  // With `reuse_logs` it goes on where it ended.
+  if (imbrex_writer_len(writer, &len) != IMBREX_STATUS_OK) return nullptr;
   std::string directory = path.substr(0, path.rfind('/'));
   auto found = [drive, directory](uint64_t number, int level) {
     std::string table = TablePath(directory, number);
     if (!LevelBook::Get().Truth(table, level)) return;
     imbrex_set_level(drive->get(), table.c_str(), static_cast<uint8_t>(level));
   };
-  return std::unique_ptr<ManifestReader>(new ManifestReader(found));
+  return std::unique_ptr<ManifestReader>(new ManifestReader(found, len));
 }
 
 }  // namespace imbrex_leveldb

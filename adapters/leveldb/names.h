@@ -21,8 +21,9 @@ bool IsLog(const std::string& path);
 // How a file of this name will be used; a table's level comes later.
 imbrex_hints HintsOf(const std::string& path);
 
-// For a MANIFEST what tells the book and the drive the levels that it names; null for other files.
+// For a MANIFEST open for writing what tells the book and the drive the levels that it names from now on;
+// null for other files.
 std::unique_ptr<imbrex_levels::ManifestReader> ReadManifest(
-    std::shared_ptr<imbrex_levels::Drive> drive, const std::string& path);
+    std::shared_ptr<imbrex_levels::Drive> drive, const std::string& path, imbrex_writer* writer);
 
 }  // namespace imbrex_leveldb

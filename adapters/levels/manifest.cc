@@ -62,6 +62,9 @@ struct Cursor {
 
 }  // namespace
 
+ManifestReader::ManifestReader(Found found, uint64_t len)
+    : found_(std::move(found)), block_offset_(len % kBlockSize) {}
+
 void ManifestReader::Append(const char* data, size_t size) {
   pending_.append(data, size);
   size_t at = 0;

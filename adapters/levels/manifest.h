@@ -16,7 +16,8 @@ class ManifestReader {
  public:
   using Found = std::function<void(uint64_t number, int level)>;
 
-  explicit ManifestReader(Found found) : found_(std::move(found)) {}
+  // Of a file that has `len` bytes, whole records: where a block begins follows from that.
+  ManifestReader(Found found, uint64_t len);
 
   // The next bytes of the file.
   void Append(const char* data, size_t size);
@@ -27,7 +28,7 @@ class ManifestReader {
 
   Found found_;
   std::string pending_;       // of the block at hand, not yet a whole fragment
-  size_t block_offset_ = 0;   // of pending_ in its block
+  size_t block_offset_;       // of pending_ in its block
   std::string record_;
   bool in_record_ = false;
 };

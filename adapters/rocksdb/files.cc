@@ -162,13 +162,15 @@ size_t RandomAccessFile::GetUniqueId(char* id, size_t max_size) const {
 WritableFile::WritableFile(std::shared_ptr<Drive> drive, std::string path, imbrex_writer* writer)
     : drive_(std::move(drive)), path_(std::move(path)), writer_(writer), class_(ClassOf(path_)) {
   if (class_ == FileClass::kTable) LevelBook::Get().Created(path_);
+  uint64_t len = 0;
   if (class_ != FileClass::kManifest) return;
+  if (imbrex_writer_len(writer_, &len) != IMBREX_STATUS_OK) return;
   manifest_.reset(new ManifestReader([this](uint64_t number, int level) {
     std::string table = TablePath(path_, number);
     if (!LevelBook::Get().Truth(table, level)) return;
     // Whether it is there is the file layer's business: a table may have gone already.
     imbrex_set_level(drive_->get(), table.c_str(), static_cast<uint8_t>(level));
-  }));
+  }, len));
 }
 
 WritableFile::~WritableFile() {
