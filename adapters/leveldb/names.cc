@@ -69,7 +69,7 @@ std::unique_ptr<ManifestReader> ReadManifest(std::shared_ptr<Drive> drive,
   std::string directory = path.substr(0, path.rfind('/'));
   auto found = [drive, directory](uint64_t number, int level) {
     std::string table = TablePath(directory, number);
-    if (!LevelBook::Get().Truth(table, level)) return;
+    if (!LevelBook::Get().Truth(&table, level)) return;
     imbrex_set_level(drive->get(), table.c_str(), static_cast<uint8_t>(level));
   };
   return std::unique_ptr<ManifestReader>(new ManifestReader(found, len));

@@ -32,6 +32,7 @@ void Report(imbrex_drive* drive) {
       {"guessed", counts.guessed},
       {"flushed", counts.flushed},
       {"moved", counts.moved},
+      {"kept_in_mind", LevelBook::Get().size()},
       {"capacity_bytes", stats.capacity_bytes},
       {"live_bytes", stats.live_bytes},
       {"dead_bytes", stats.dead_bytes},

@@ -10,11 +10,14 @@ LevelBook& LevelBook::Get() {
   return *book;
 }
 
-void LevelBook::Expect(const std::string& path, int level) {
+void LevelBook::Expect(const std::string& path, int level, const std::string& called) {
   std::lock_guard<std::mutex> lock(mutex_);
   Table& table = tables_[path];
   table.expected = level;
   table.flush = false;
+  if (called.empty() || called == path) return;
+  table.called = called;
+  elsewhere_[called] = path;
 }
 
 void LevelBook::ExpectFlush(const std::string& path) {
@@ -31,6 +34,7 @@ void LevelBook::Created(const std::string& path) {
   fresh.expected = table.expected;
   fresh.flush = table.flush;
   fresh.created = true;
+  fresh.called = table.called;
   table = fresh;
 }
 
@@ -41,14 +45,14 @@ int LevelBook::Known(const std::string& path, int guess) {
   return table.known;
 }
 
-bool LevelBook::Truth(const std::string& path, int level) {
+bool LevelBook::Truth(std::string* path, int level) {
   std::lock_guard<std::mutex> lock(mutex_);
-  auto found = tables_.find(path);
-  if (found == tables_.end()) {
-    // A table from before this process: the file layer knows best what it was told.
-    tables_[path].level = level;
-    return true;
-  }
+  auto elsewhere = elsewhere_.find(*path);
+  if (elsewhere != elsewhere_.end()) *path = elsewhere->second;
+  auto found = tables_.find(*path);
+  // A table from before this process: the file layer knows best what it was told. It is not kept in mind:
+  // where it is, and so when it goes, is not known.
+  if (found == tables_.end()) return true;
   Table& table = found->second;
   if (table.level == level) return false;
   if (table.level >= 0) {
@@ -72,7 +76,10 @@ bool LevelBook::Truth(const std::string& path, int level) {
 
 void LevelBook::Deleted(const std::string& path) {
   std::lock_guard<std::mutex> lock(mutex_);
-  tables_.erase(path);
+  auto found = tables_.find(path);
+  if (found == tables_.end()) return;
+  if (!found->second.called.empty()) elsewhere_.erase(found->second.called);
+  tables_.erase(found);
 }
 
 void LevelBook::Renamed(const std::string& from, const std::string& to) {
@@ -87,6 +94,11 @@ void LevelBook::Renamed(const std::string& from, const std::string& to) {
 Counts LevelBook::counts() const {
   std::lock_guard<std::mutex> lock(mutex_);
   return counts_;
+}
+
+size_t LevelBook::size() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return tables_.size() + elsewhere_.size();
 }
 
 std::string Normal(const std::string& path) {

@@ -30,8 +30,9 @@ class LevelBook {
  public:
   static LevelBook& Get();
 
-  // The database's word about a file that is about to be created.
-  void Expect(const std::string& path, int level);
+  // The database's word about a file that is about to be created. `called` is where a MANIFEST's reader
+  // looks for it, if that is elsewhere: beside the MANIFEST, while the table is in one of `db_paths`.
+  void Expect(const std::string& path, int level, const std::string& called = "");
   // The same, that its level is decided only after it is written; the youngest is a good place for it.
   void ExpectFlush(const std::string& path);
   // A table is created at `path`: whatever had this name is forgotten, but not the word about it.
@@ -39,12 +40,15 @@ class LevelBook {
   // What is known of the level; `guess` is what a hint says, or -1. Called once more when the
   // table is placed: the last answer counts.
   int Known(const std::string& path, int guess);
-  // A MANIFEST says that the table is of this level. Whether the file layer should be told.
-  bool Truth(const std::string& path, int level);
+  // A MANIFEST says that the table is of this level. Whether the file layer should be told, and of which
+  // path: `*path` becomes where the table is.
+  bool Truth(std::string* path, int level);
   void Deleted(const std::string& path);
   void Renamed(const std::string& from, const std::string& to);
 
   Counts counts() const;
+  // How many tables are kept in mind: none that is gone.
+  size_t size() const;
 
  private:
   struct Table {
@@ -53,10 +57,12 @@ class LevelBook {
     int level = -1;     // by the MANIFEST
     bool created = false;
     bool flush = false;
+    std::string called;  // its key in elsewhere_, if it has one
   };
 
   mutable std::mutex mutex_;
   std::map<std::string, Table> tables_;
+  std::map<std::string, std::string> elsewhere_;  // where a table is that a MANIFEST calls so
   Counts counts_;
 };
 

@@ -1,11 +1,14 @@
 // A program that knows nothing of drives: all that RocksDB does with a database of a name, with the default
 // environment. Run by `cargo xtask adapters`, where a directory of the host has the same name.
 //
-//   names_program DB     opens, lists, reads, repairs, destroys a database: "all on the drive"
+//   names_program DB          opens, lists, reads, repairs, destroys a database: "all on the drive"
+//   names_program DB paths    with its tables in directories of their own: loads it and destroys it
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -85,10 +88,33 @@ int AllWays(const std::string& path) {
   return 0;
 }
 
+int Paths(const std::string& path) {
+  Options options;
+  options.create_if_missing = true;
+  options.write_buffer_size = 256 << 10;
+  options.target_file_size_base = 128 << 10;
+  options.max_bytes_for_level_base = 1 << 20;
+  options.compression = rocksdb::kNoCompression;
+  options.db_paths = {{path + "/fast", 4 << 20}, {path + "/slow", 1 << 30}};
+  DB* db = nullptr;
+  Need(DB::Open(options, path, &db), "open");
+  std::mt19937_64 random(7);
+  for (int i = 0; i < 100000; i++) {
+    std::string key = std::to_string(random() % 100000);
+    Need(db->Put(rocksdb::WriteOptions(), key, std::string(200, 'v')), "put");
+  }
+  rocksdb::CancelAllBackgroundWork(db, true);
+  delete db;
+  Need(rocksdb::DestroyDB(path, options), "destroy");
+  printf("destroyed\n");
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 3 && strcmp(argv[2], "paths") == 0) return Paths(argv[1]);
   if (argc == 2) return AllWays(argv[1]);
-  fprintf(stderr, "usage: names_program DB\n");
+  fprintf(stderr, "usage: names_program DB [paths]\n");
   return 2;
 }

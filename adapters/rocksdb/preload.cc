@@ -50,7 +50,9 @@ class LevelListener : public EventListener {
     } else if (info.reason == TableFileCreationReason::kMisc) {
       return;
     }
-    LevelBook::Get().Expect(Normal(info.file_path), level);
+    const std::string path = Normal(info.file_path);
+    const std::string called = Normal(info.db_name) + path.substr(path.rfind('/'));
+    LevelBook::Get().Expect(path, level, called);
   }
 
  private:

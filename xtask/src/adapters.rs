@@ -240,6 +240,7 @@ impl Session {
         }
         self.run(&["sst_dump", "--file=/ck", "--command=verify"], "The file is ok")?;
         self.by_name()?;
+        self.paths()?;
         self.killed()?;
         // What the adapter says of damage hangs on no kind of drive.
         if self.layout == "leveled-first-fit" {
@@ -260,6 +261,18 @@ impl Session {
         let left: Vec<_> = std::fs::read_dir(&twin).context("cannot list a directory")?.collect();
         ensure!(left.len() == 1, "the host's directory was touched: {left:?}");
         std::fs::remove_dir_all(&twin).context("cannot remove a directory")
+    }
+
+    /// Tables in directories of their own (`db_paths`) have levels too, and once they are gone nothing
+    /// keeps them in mind.
+    fn paths(&self) -> Result<()> {
+        let counters = self.measure(&[&self.program("names_program")?, "/paths", "paths"])?;
+        let get = |name| counters.get(name);
+        let (tables, right, kept) = (get("tables")?, get("right")?, get("kept_in_mind")?);
+        ensure!(tables > 100.0 && right >= tables * 0.999, "levels right: {right} of {tables}");
+        ensure!(kept == 0.0, "{kept} tables that are gone are kept in mind");
+        println!("  {:<18} db_paths: levels right: {right} of {tables}", "");
+        Ok(())
     }
 
     /// A database whose log has rotten is not opened without what was synced behind that place.

@@ -30,7 +30,8 @@ impl Counters {
 
     /// What two programs did, one after the other; what is told of a moment is the later one's.
     pub(crate) fn then(&self, later: &Counters) -> Counters {
-        const OF_A_MOMENT: [&str; 4] = ["capacity_bytes", "live_bytes", "dead_bytes", "free_bytes"];
+        const OF_A_MOMENT: [&str; 5] =
+            ["capacity_bytes", "live_bytes", "dead_bytes", "free_bytes", "kept_in_mind"];
         let mut sum = later.clone();
         for (name, number) in &self.0 {
             if !OF_A_MOMENT.contains(&name.as_str()) {
