@@ -25,7 +25,9 @@
  *               and every change of names before that. Of a store, what was put or deleted with `sync`
  *               is there after a power cut, and all that was written before it; of later writes a prefix.
  *   Processes   A drive is open in one process at a time; others get IMBREX_STATUS_BUSY. Within a process,
- *               opening it again gives another handle of the same drive.
+ *               opening it again gives another handle of the same drive. A child that it forks cannot use
+ *               them: every call with one fails with IMBREX_STATUS_BUSY and touches nothing, also the call
+ *               that takes it back.
  *   Bugs        No exception or panic leaves a call. After one inside, the drive refuses further writes
  *               with IMBREX_STATUS_BUG.
  *

@@ -1,6 +1,7 @@
 //! Cursors: the entries of a keyspace in order of their keys' bytes.
 
 use crate::open::Opened;
+use crate::process::Held;
 use crate::status::{Failure, Status, guard};
 use crate::store::{Keyspace, Shared};
 use crate::strings::{bytes, give, handle, handle_mut, need_out, put, take};
@@ -12,7 +13,7 @@ use std::sync::Arc;
 pub struct Cursor {
     // Before the store: letting go of it may need it.
     iter: Iter,
-    _shared: Arc<Opened<Shared>>,
+    shared: Arc<Opened<Shared>>,
 }
 
 /// Where a cursor stands. Key and value are the cursor's, until the next call with it.
@@ -27,6 +28,12 @@ pub struct Entry {
     pub value: *const u8,
     /// How long it is.
     pub value_len_bytes: usize,
+}
+
+impl Held for Cursor {
+    fn opener(&self) -> Option<u32> {
+        self.shared.opener()
+    }
 }
 
 impl Cursor {
@@ -58,7 +65,7 @@ pub unsafe extern "C" fn imbrex_cursor_open(
         let keyspace = unsafe { handle(keyspace, "the keyspace")? };
         let iter = keyspace.inner.iter(ReadOptions::default())?;
         // SAFETY: an out parameter, as the header's conventions say.
-        unsafe { give(out, Cursor { iter, _shared: Arc::clone(&keyspace.shared) }) }
+        unsafe { give(out, Cursor { iter, shared: Arc::clone(&keyspace.shared) }) }
     })
 }
 
@@ -112,7 +119,7 @@ unsafe fn moved(
 pub unsafe extern "C" fn imbrex_cursor_close(cursor: *mut Cursor) -> Status {
     guard(|| {
         // SAFETY: a handle that is not used again, as the header's conventions say.
-        drop(unsafe { take(cursor) });
+        drop(unsafe { take(cursor)? });
         Ok(())
     })
 }

@@ -4,8 +4,9 @@
 //! them, or of the files open on it, closes it.
 
 use crate::open::{Opened, Registry, Workers, check_layout, image_at, layout_named, open_disk};
+use crate::process::Held;
 use crate::status::{Failure, Fuse, Status, guard};
-use crate::strings::{give, handle, put, take, text};
+use crate::strings::{give, handle, put, structure, take, text};
 use imbrex_clockwork::{Prng, unix_time_s};
 use imbrex_disk::{Blocks, Disk};
 use imbrex_disk_sim::OpenOptions;
@@ -41,6 +42,12 @@ pub(crate) struct Shared {
 
 /// The drives that this process has open.
 static OPEN: Registry<Shared> = Registry::new();
+
+impl Held for Drive {
+    fn opener(&self) -> Option<u32> {
+        self.shared.opener()
+    }
+}
 
 impl Drive {
     pub(crate) fn shared(&self) -> &Arc<Opened<Shared>> {
@@ -157,7 +164,7 @@ pub unsafe extern "C" fn imbrex_drive_open_for_power_cut(
         // SAFETY: strings, a struct to read and an out parameter, as the header's conventions say.
         unsafe {
             let layout = if layout.is_null() { None } else { Some(text(layout, "the layout")?) };
-            let cut = handle(cut, "the power cut")?;
+            let cut = structure(cut, "the power cut")?;
             let path = Path::new(text(image_path, "the image's path")?);
             give(out, Drive { shared: open(path, layout, Some(*cut))? })
         }
@@ -179,7 +186,7 @@ pub unsafe extern "C" fn imbrex_drive_sync(drive: *const Drive) -> Status {
 pub unsafe extern "C" fn imbrex_drive_close(drive: *mut Drive) -> Status {
     guard(|| {
         // SAFETY: a handle that is not used again, as the header's conventions say.
-        let Some(drive) = (unsafe { take(drive) }) else { return Ok(()) };
+        let Some(drive) = (unsafe { take(drive)? }) else { return Ok(()) };
         drive.shared.writing(|fs| Ok(fs.sync_all()?))
     })
 }

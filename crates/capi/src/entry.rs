@@ -1,6 +1,7 @@
 //! Entries of a keyspace, one by one or in batches.
 
 use crate::open::Opened;
+use crate::process::Held;
 use crate::status::{Failure, Status, guard};
 use crate::store::{Keyspace, Shared};
 use crate::strings::{bytes, copy_out, give, handle, handle_mut, need_out, take};
@@ -85,6 +86,12 @@ pub struct Batch {
     shared: Option<Arc<Opened<Shared>>>,
 }
 
+impl Held for Batch {
+    fn opener(&self) -> Option<u32> {
+        self.shared.as_ref().and_then(|shared| shared.opener())
+    }
+}
+
 impl Batch {
     /// Adds what `add` adds for `keyspace`.
     fn add(
@@ -167,7 +174,7 @@ pub unsafe extern "C" fn imbrex_batch_write(batch: *mut Batch, sync: bool) -> St
 pub unsafe extern "C" fn imbrex_batch_close(batch: *mut Batch) -> Status {
     guard(|| {
         // SAFETY: a handle that is not used again, as the header's conventions say.
-        drop(unsafe { take(batch) });
+        drop(unsafe { take(batch)? });
         Ok(())
     })
 }

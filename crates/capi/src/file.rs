@@ -2,6 +2,7 @@
 
 use crate::drive::{Drive, Shared};
 use crate::open::Opened;
+use crate::process::Held;
 use crate::status::{Failure, Status, guard};
 use crate::strings::{bytes, give, handle, need_out, put, take, text};
 use crate::{KIND_LOG, KIND_METADATA, KIND_OTHER, KIND_TABLE};
@@ -80,7 +81,19 @@ pub struct Writer {
 #[derive(Debug)]
 pub struct Reader {
     reader: imbrex_filesystem::Reader,
-    _shared: Arc<Opened<Shared>>,
+    shared: Arc<Opened<Shared>>,
+}
+
+impl Held for Writer {
+    fn opener(&self) -> Option<u32> {
+        self.shared.opener()
+    }
+}
+
+impl Held for Reader {
+    fn opener(&self) -> Option<u32> {
+        self.shared.opener()
+    }
 }
 
 /// Makes an empty file at `path`, in a directory that is there, and opens it for writing.
@@ -226,7 +239,7 @@ pub unsafe extern "C" fn imbrex_writer_len(writer: *const Writer, out: *mut u64)
 pub unsafe extern "C" fn imbrex_writer_close(writer: *mut Writer) -> Status {
     guard(|| {
         // SAFETY: a handle that is not used again, as the header's conventions say.
-        let Some(writer) = (unsafe { take(writer) }) else { return Ok(()) };
+        let Some(writer) = (unsafe { take(writer)? }) else { return Ok(()) };
         let Writer { writer, shared } = *writer;
         let mut writer = Some(writer);
         let closed = shared.writing(|_| Ok(writer.take().map_or(Ok(()), |w| w.close())?));
@@ -251,7 +264,7 @@ pub unsafe extern "C" fn imbrex_reader_open(
         let shared = Arc::clone(drive.shared());
         let reader = shared.fs.open_read(path)?;
         // SAFETY: an out parameter, as the header's conventions say.
-        unsafe { give(out, Reader { reader, _shared: shared }) }
+        unsafe { give(out, Reader { reader, shared }) }
     })
 }
 
@@ -305,7 +318,7 @@ pub unsafe extern "C" fn imbrex_reader_id(reader: *const Reader, out: *mut u64) 
 pub unsafe extern "C" fn imbrex_reader_close(reader: *mut Reader) -> Status {
     guard(|| {
         // SAFETY: a handle that is not used again, as the header's conventions say.
-        drop(unsafe { take(reader) });
+        drop(unsafe { take(reader)? });
         Ok(())
     })
 }

@@ -9,6 +9,7 @@
 //!   drive      a file system on it                     store      a store on it, its keyspaces
 //!   file       writers and readers                     entry      put, get, delete, batches
 //!   names      paths: rename, list, stat, locks        cursor     entries in order
+//!   process    a child that was forked is refused
 //!   ------------------------------------------- FileSystem, Db
 //! ```
 //!
@@ -17,6 +18,7 @@
 //!   A2  A handle is a `Box` made into a pointer, and nothing else ever is.
 //!   A3  After a panic below it, a drive takes no more writes: its invariants may not hold.
 //!   A4  (`open`) An image is forgotten after it is closed.
+//!   A5  (`open`) A process uses, and drops, only what it opened; a child that it forked gets Busy.
 //!
 //! This is the only crate with `unsafe`; all of it is pointers that come from the caller, which the
 //! header's conventions vouch for. Not here: what the calls do (`filesystem`, `imbrex`), what a drive is
@@ -31,6 +33,7 @@ mod entry;
 mod file;
 mod names;
 mod open;
+mod process;
 mod status;
 mod store;
 mod strings;

@@ -2,6 +2,7 @@
 
 use crate::drive::Drive;
 use crate::file::{Hints, hints_at};
+use crate::process::Held;
 use crate::status::{Failure, Status, guard};
 use crate::strings::{give, handle, need_out, put, take, text};
 use imbrex_filesystem::FileSystem;
@@ -167,6 +168,12 @@ pub struct Names {
     names: Vec<CString>,
 }
 
+impl Held for Names {
+    fn opener(&self) -> Option<u32> {
+        None
+    }
+}
+
 /// Lists the names in a directory, in order. Give the listing back with imbrex_names_close().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_list(
@@ -206,7 +213,7 @@ pub unsafe extern "C" fn imbrex_names_get(names: *const Names, index: usize) -> 
 pub unsafe extern "C" fn imbrex_names_close(names: *mut Names) -> Status {
     guard(|| {
         // SAFETY: a handle that is not used again, as the header's conventions say.
-        drop(unsafe { take(names) });
+        drop(unsafe { take(names)? });
         Ok(())
     })
 }

@@ -9,7 +9,9 @@
 //!
 //! Invariants
 //!   A4  An image is forgotten after it is closed: who opens it next never meets its own process in the way.
+//!   A5  What another process opened is neither used nor dropped: a child that was forked has a copy of it.
 
+use crate::process::{self, Held};
 use crate::status::{Failure, Status};
 use imbrex_clockwork::{Runtime, ThreadScheduler, WallClock};
 use imbrex_disk_sim::{ImageError, OpenOptions, SimDisk};
@@ -23,13 +25,22 @@ use std::sync::{Arc, Weak};
 /// The images that are open, by their paths.
 #[derive(Debug)]
 pub(crate) struct Registry<T: 'static> {
-    open: Mutex<BTreeMap<PathBuf, Weak<Opened<T>>>>,
+    open: Mutex<Known<T>>,
     closed: Condvar,
+}
+
+#[derive(Debug)]
+struct Known<T: 'static> {
+    /// Whose images these are.
+    process: u32,
+    images: BTreeMap<PathBuf, Weak<Opened<T>>>,
 }
 
 /// An open image: what all its handles share.
 #[derive(Debug)]
 pub(crate) struct Opened<T: 'static> {
+    /// Which process opened it.
+    process: u32,
     registry: &'static Registry<T>,
     path: PathBuf,
     /// There until it is dropped.
@@ -38,7 +49,8 @@ pub(crate) struct Opened<T: 'static> {
 
 impl<T> Registry<T> {
     pub(crate) const fn new() -> Registry<T> {
-        Registry { open: Mutex::new(BTreeMap::new()), closed: Condvar::new() }
+        let known = Known { process: 0, images: BTreeMap::new() };
+        Registry { open: Mutex::new(known), closed: Condvar::new() }
     }
 
     /// What is open at `path` as [`image_at`] gave it, or what `open` makes of it; and whether it was made now.
@@ -47,16 +59,20 @@ impl<T> Registry<T> {
         path: PathBuf,
         open: impl FnOnce() -> Result<T, Failure>,
     ) -> Result<(Arc<Opened<T>>, bool), Failure> {
+        let process = process::id();
         let mut known = self.open.lock();
-        while let Some(there) = known.get(&path) {
+        if known.process != process {
+            *known = Known { process, images: BTreeMap::new() };
+        }
+        while let Some(there) = known.images.get(&path) {
             if let Some(opened) = there.upgrade() {
                 return Ok((opened, false));
             }
             self.closed.wait(&mut known);
         }
         let inner = Some(open()?);
-        let opened = Arc::new(Opened { registry: self, path: path.clone(), inner });
-        known.insert(path, Arc::downgrade(&opened));
+        let opened = Arc::new(Opened { process, registry: self, path: path.clone(), inner });
+        known.images.insert(path, Arc::downgrade(&opened));
         Ok((opened, true))
     }
 }
@@ -69,17 +85,27 @@ impl<T> Deref for Opened<T> {
     }
 }
 
+impl<T> Held for Opened<T> {
+    fn opener(&self) -> Option<u32> {
+        Some(self.process)
+    }
+}
+
 impl<T> Drop for Opened<T> {
     fn drop(&mut self) {
         /// Forgets the image (A4), also if closing it panics.
         struct Forget<'a, T: 'static>(&'a Opened<T>);
         impl<T> Drop for Forget<'_, T> {
             fn drop(&mut self) {
-                self.0.registry.open.lock().remove(&self.0.path);
+                self.0.registry.open.lock().images.remove(&self.0.path);
                 self.0.registry.closed.notify_all();
             }
         }
         let inner = self.inner.take();
+        if self.process != process::id() {
+            std::mem::forget(inner);
+            return;
+        }
         let _forget = Forget(self);
         drop(inner);
     }

@@ -4,6 +4,7 @@
 //! keyspaces, batches and cursors of it, closes it.
 
 use crate::open::{Opened, Registry, Workers, check_layout, image_at, layout_named, open_disk};
+use crate::process::Held;
 use crate::status::{Failure, Fuse, Status, guard};
 use crate::strings::{copy_out, give, handle, need_out, take, text};
 use imbrex::{Db, EngineError};
@@ -29,6 +30,18 @@ pub struct Keyspace {
     // Before the store: letting go of it may need it.
     pub(crate) inner: imbrex::Keyspace,
     pub(crate) shared: Arc<Opened<Shared>>,
+}
+
+impl Held for Store {
+    fn opener(&self) -> Option<u32> {
+        self.shared.opener()
+    }
+}
+
+impl Held for Keyspace {
+    fn opener(&self) -> Option<u32> {
+        self.shared.opener()
+    }
 }
 
 /// What all handles of a store share.
@@ -211,7 +224,7 @@ pub unsafe extern "C" fn imbrex_store_get_property(
 pub unsafe extern "C" fn imbrex_store_close(store: *mut Store) -> Status {
     guard(|| {
         // SAFETY: a handle that is not used again, as the header's conventions say.
-        let Some(store) = (unsafe { take(store) }) else { return Ok(()) };
+        let Some(store) = (unsafe { take(store)? }) else { return Ok(()) };
         store.shared.writing(|db| Ok(db.sync()?))
     })
 }
@@ -258,7 +271,7 @@ impl Shared {
 pub unsafe extern "C" fn imbrex_keyspace_close(keyspace: *mut Keyspace) -> Status {
     guard(|| {
         // SAFETY: a handle that is not used again, as the header's conventions say.
-        drop(unsafe { take(keyspace) });
+        drop(unsafe { take(keyspace)? });
         Ok(())
     })
 }

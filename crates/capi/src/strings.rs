@@ -1,5 +1,6 @@
 //! What comes in: strings, buffers, handles, out parameters.
 
+use crate::process::{self, Held};
 use crate::status::{Failure, Status};
 use std::ffi::{CStr, c_char};
 
@@ -35,22 +36,38 @@ pub(crate) unsafe fn bytes<'a>(data: *const u8, len: usize) -> Result<&'a [u8], 
     Ok(unsafe { std::slice::from_raw_parts(data, len) })
 }
 
-/// The handle at `handle`.
+/// The struct at `at`.
+///
+/// # Safety
+/// NULL or a `T` that outlives the result.
+pub(crate) unsafe fn structure<'a, T>(at: *const T, what: &str) -> Result<&'a T, Failure> {
+    // SAFETY: the caller's promise.
+    unsafe { at.as_ref() }.ok_or_else(|| null(what))
+}
+
+/// The handle at `handle`, unless another process opened it (A5).
 ///
 /// # Safety
 /// NULL, or made by [`give`] and not taken back.
-pub(crate) unsafe fn handle<'a, T>(handle: *const T, what: &str) -> Result<&'a T, Failure> {
+pub(crate) unsafe fn handle<'a, T: Held>(handle: *const T, what: &str) -> Result<&'a T, Failure> {
     // SAFETY: the caller's promise.
-    unsafe { handle.as_ref() }.ok_or_else(|| null(what))
+    let held = unsafe { structure(handle, what)? };
+    process::check(held)?;
+    Ok(held)
 }
 
 /// The handle at `handle`, for a call that changes what only one thread at a time uses.
 ///
 /// # Safety
 /// As [`handle`], and no other call uses it meanwhile.
-pub(crate) unsafe fn handle_mut<'a, T>(handle: *mut T, what: &str) -> Result<&'a mut T, Failure> {
+pub(crate) unsafe fn handle_mut<'a, T: Held>(
+    handle: *mut T,
+    what: &str,
+) -> Result<&'a mut T, Failure> {
     // SAFETY: the caller's promise.
-    unsafe { handle.as_mut() }.ok_or_else(|| null(what))
+    let held = unsafe { handle.as_mut() }.ok_or_else(|| null(what))?;
+    process::check(held)?;
+    Ok(held)
 }
 
 /// Copies as much of `from` to `buffer` as fits there, and says how long all of it is.
@@ -101,11 +118,15 @@ pub(crate) unsafe fn give<T>(out: *mut *mut T, value: T) -> Result<(), Failure> 
     unsafe { put(out, Box::into_raw(Box::new(value))) }
 }
 
-/// Takes a handle back; NULL is none.
+/// Takes a handle back; NULL is none. What another process opened is left alone: to drop it here is to
+/// write, to unlock, to wait for threads that are not there (A5).
 ///
 /// # Safety
 /// NULL, or made by [`give`] and never used again.
-pub(crate) unsafe fn take<T>(handle: *mut T) -> Option<Box<T>> {
+pub(crate) unsafe fn take<T: Held>(handle: *mut T) -> Result<Option<Box<T>>, Failure> {
+    // SAFETY: the caller's promise.
+    let Some(held) = (unsafe { handle.as_ref() }) else { return Ok(None) };
+    process::check(held)?;
     // SAFETY: `give` made it from a box (A2), and the caller promises that it is the last use.
-    (!handle.is_null()).then(|| unsafe { Box::from_raw(handle) })
+    Ok(Some(unsafe { Box::from_raw(handle) }))
 }

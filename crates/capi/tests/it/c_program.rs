@@ -64,6 +64,8 @@ fn works_from_c_and_from_cxx() {
         assert_eq!(said, "written\nthe drive is NULL\n");
         let said = run(Command::new(&program).arg(&drive).arg("read"));
         assert_eq!(said, "read\nthe drive is NULL\n");
+        let said = run(Command::new(&program).arg(&drive).arg("fork"));
+        assert_eq!(said, "forked\nthe drive is NULL\n");
         let drive = drive.with_extension("store");
         make_with(&drive, layout, true);
         let said = run(Command::new(&program).arg(&drive).arg("store"));

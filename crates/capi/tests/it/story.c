@@ -1,4 +1,5 @@
-/* What a database does, through the C API: "write", in another process "read", on another drive "store". */
+/* What a database does, through the C API: "write", in another process "read" and "fork", on another drive
+ * "store". */
 
 #include "imbrex.h"
 
@@ -6,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static imbrex_drive *drive;
 
@@ -161,6 +164,55 @@ static void read_story(void) {
   puts("read");
 }
 
+/* A child has copies of its parent's handles, and what it does with them must not reach the drive. */
+static void in_child(const char *path, imbrex_writer *writer, imbrex_reader *reader) {
+  const imbrex_status busy = IMBREX_STATUS_BUSY;
+  imbrex_drive *again = NULL;
+  imbrex_writer *other = NULL;
+  imbrex_file_stat stat;
+  uint8_t buffer[16];
+  size_t got = 0;
+  FAILS(busy, imbrex_writer_append(writer, bytes("child"), 5));
+  TRUE(strstr(imbrex_last_error(), "a child that it forked") != NULL);
+  FAILS(busy, imbrex_writer_sync(writer));
+  FAILS(busy, imbrex_writer_create(drive, "/db/child", NULL, &other));
+  FAILS(busy, imbrex_unlink(drive, "/db/CURRENT"));
+  FAILS(busy, imbrex_stat(drive, "/db/CURRENT", &stat));
+  FAILS(busy, imbrex_reader_read_at(reader, 0, buffer, sizeof buffer, &got));
+  FAILS(busy, imbrex_drive_open(path, NULL, &again));
+  FAILS(busy, imbrex_reader_close(reader));
+  FAILS(busy, imbrex_writer_close(writer));
+  FAILS(busy, imbrex_drive_sync(drive));
+  FAILS(busy, imbrex_drive_close(drive));
+}
+
+static void fork_story(const char *path) {
+  imbrex_writer *writer = NULL;
+  imbrex_reader *reader = NULL;
+  imbrex_drive *again = NULL;
+  pid_t child;
+  int status = 0;
+  OK(imbrex_writer_create(drive, "/db/forked.log", NULL, &writer));
+  OK(imbrex_reader_open(drive, "/db/CURRENT", &reader));
+  OK(imbrex_writer_append(writer, bytes("parent"), 6));
+  child = fork();
+  TRUE(child >= 0);
+  if (child == 0) {
+    in_child(path, writer, reader);
+    _exit(0);
+  }
+  TRUE(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  /* The child has not unlocked it, and is no reason to close it. */
+  OK(imbrex_drive_open(path, NULL, &again));
+  OK(imbrex_drive_close(again));
+  OK(imbrex_writer_append(writer, bytes(" alone"), 6));
+  OK(imbrex_writer_sync(writer));
+  OK(imbrex_writer_close(writer));
+  OK(imbrex_reader_close(reader));
+  expect("/db/forked.log", "parent alone");
+  puts("forked");
+}
+
 /* Another drive, with a store on it: "store". */
 static void store_story(const char *path) {
   imbrex_store *store = NULL;
@@ -213,6 +265,7 @@ int main(int argc, char **argv) {
   OK(imbrex_drive_open(argv[1], NULL, &drive));
   if (strcmp(argv[2], "write") == 0) write_story();
   if (strcmp(argv[2], "read") == 0) read_story();
+  if (strcmp(argv[2], "fork") == 0) fork_story(argv[1]);
   OK(imbrex_drive_close(drive));
   return 0;
 }
