@@ -54,7 +54,7 @@ pub use error::BandsError;
 
 use below::{Below, Purpose};
 use error::during;
-use format::{Record, Rewrite};
+use format::{Record, RegionHead, Rewrite};
 use imbrex_disk::{
     BLOCK_LEN_BYTES, BlockRange, Blocks, Counters, Disk, DiskError, Geometry, Lba, Pba, Persist,
     ReadRequest, ZoneAction, ZoneId, ZoneInfo,
@@ -176,12 +176,19 @@ impl FixedBands {
     pub fn format(disk: Arc<dyn Disk>, options: &BandOptions) -> Result<FixedBands, BandsError> {
         let layout = Layout::plan(disk.geometry(), options)?;
         let below = Below::new(disk);
-        let epoch = recover::last_epoch(&below, &layout).map_err(during("looking for old logs"))?;
+        let heads = recover::read_heads(&below, &layout).map_err(during("looking for old logs"))?;
+        let [first, second] = heads.map(RegionHead::epoch);
         let superblock = layout.superblock.encode();
         let whole = Region { start: imbrex_disk::Pba::new(0), len: layout.superblock.inner_len };
         let make = || {
             below.discard(whole)?;
-            let journal = Journal::begin(&below, &layout, 0, epoch + 1, &Runs::default())?;
+            if heads[1] == RegionHead::Unsound {
+                // A discarded block may read as it did, and would be taken for a rotten header (J4).
+                let blank = [0; BLOCK_LEN_BYTES];
+                below.write(layout.logs[1].start, &blank, Persist::Cached, Purpose::Log)?;
+            }
+            let epoch = first.max(second) + 1;
+            let journal = Journal::begin(&below, &layout, 0, epoch, &Runs::default())?;
             // The superblocks last: without them there are no bands.
             for at in layout.superblocks {
                 below.write(at, &superblock, Persist::Through, Purpose::Log)?;

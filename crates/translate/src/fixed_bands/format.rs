@@ -140,15 +140,44 @@ pub(crate) fn encode_region_header(id: u64, epoch: u64) -> Block {
     bytes
 }
 
-/// The epoch of the log behind a region's header; `None` where there is none of drive `id`.
-pub(crate) fn decode_region_header(id: u64, bytes: &Block) -> Option<u64> {
+/// What the first block of a log region says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RegionHead {
+    /// No log of this drive: the block is blank, or a sound header of another drive.
+    Absent,
+    /// The log behind it is of `epoch`.
+    Log { epoch: u64 },
+    /// Neither. No torn write leaves that: a block is never a mixture.
+    Unsound,
+}
+
+impl RegionHead {
+    /// The epoch of the log; 0 where there is none.
+    pub(crate) fn epoch(self) -> u64 {
+        match self {
+            RegionHead::Log { epoch } => epoch,
+            RegionHead::Absent | RegionHead::Unsound => 0,
+        }
+    }
+}
+
+/// Reads the header of a log region of drive `id`.
+pub(crate) fn decode_region_header(id: u64, bytes: &Block) -> RegionHead {
+    if bytes.iter().all(|&b| b == 0) {
+        return RegionHead::Absent;
+    }
     let is_sound = bytes[..VERSION] == REGION_MAGIC
         && is_sealed(bytes)
         && get_u32(bytes, VERSION) == FORMAT_VERSION
         && get_u32(bytes, VERSION + 4) == 0
-        && get_u64(bytes, REGION_ID) == id
         && bytes[REGION_RESERVED..CRC].iter().all(|&b| b == 0);
-    is_sound.then(|| get_u64(bytes, REGION_EPOCH))
+    match is_sound {
+        true if get_u64(bytes, REGION_ID) == id => {
+            RegionHead::Log { epoch: get_u64(bytes, REGION_EPOCH) }
+        }
+        true => RegionHead::Absent,
+        false => RegionHead::Unsound,
+    }
 }
 
 /// A rewrite of a band: its pieces lie one after another in a staging slot.

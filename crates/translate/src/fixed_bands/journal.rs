@@ -15,6 +15,8 @@
 //!   J2  Before a checkpoint is written, all records before it are durable in the old region: if the
 //!       checkpoint cannot be read, the old region says the same.
 //!   J3  There is always room for the record of a rewrite, and for its end.
+//!   J4  The header of a region is blank, or sound: a torn write leaves it as it was, and it was
+//!       discarded. Anything else is rot, and which region is the newer one cannot be told.
 
 use super::below::{Below, Purpose, blocks_of};
 use super::format::{Record, Superblock, encode_region_header};

@@ -13,7 +13,7 @@ use super::Staging;
 use super::below::{Below, Purpose};
 use super::error::{BandsError, during};
 use super::format::{
-    Block, FORMAT_VERSION, Fault, Record, Rewrite, Superblock, decode_region_header,
+    Block, FORMAT_VERSION, Fault, Record, RegionHead, Rewrite, Superblock, decode_region_header,
 };
 use super::journal::{Journal, log_id};
 use super::layout::{Layout, Region};
@@ -71,15 +71,15 @@ pub(crate) fn recover(below: &Below) -> Result<Recovered, BandsError> {
     Ok(Recovered { layout, valid: told.valid, journal, next_seq: told.next_seq })
 }
 
-/// The highest epoch that any log on the drive ever had; 0 where there is none of drive `id`.
-pub(crate) fn last_epoch(below: &Below, layout: &Layout) -> Result<u64, DiskError> {
-    let mut last = 0;
-    for log in layout.logs {
+/// What the first blocks of both log regions say.
+pub(crate) fn read_heads(below: &Below, layout: &Layout) -> Result<[RegionHead; 2], DiskError> {
+    let mut heads = [RegionHead::Absent; 2];
+    for (head, log) in heads.iter_mut().zip(layout.logs) {
         let mut block: Block = [0; BLOCK_LEN_BYTES];
         below.read_for_recovery(log.start, &mut block)?;
-        last = last.max(decode_region_header(layout.superblock.id, &block).unwrap_or(0));
+        *head = decode_region_header(layout.superblock.id, &block);
     }
-    Ok(last)
+    Ok(heads)
 }
 
 fn read_superblock(below: &Below) -> Result<Superblock, BandsError> {
@@ -118,13 +118,19 @@ fn read_superblock(below: &Below) -> Result<Superblock, BandsError> {
 
 /// The region and content of the log that counts, and the highest epoch there ever was.
 fn read_logs(below: &Below, layout: &Layout) -> Result<(usize, u64, Told), BandsError> {
+    let heads = read_heads(below, layout).map_err(during("reading the head of the journal"))?;
     let mut epochs = Vec::new();
-    for (region, log) in layout.logs.iter().enumerate() {
-        let mut block: Block = [0; BLOCK_LEN_BYTES];
-        below
-            .read_for_recovery(log.start, &mut block)
-            .map_err(during("reading the head of the journal"))?;
-        epochs.extend(decode_region_header(layout.superblock.id, &block).map(|e| (e, region)));
+    for (region, head) in heads.into_iter().enumerate() {
+        match head {
+            RegionHead::Absent => {}
+            RegionHead::Log { epoch } => epochs.push((epoch, region)),
+            // It may be the newer log: the older one would undo what it made durable (J4).
+            RegionHead::Unsound => {
+                return Err(journal_damaged(format!(
+                    "the header of region {region} is neither blank nor sound"
+                )));
+            }
+        }
     }
     epochs.sort_unstable();
     let last_epoch = epochs.last().map_or(0, |&(epoch, _)| epoch);

@@ -4,6 +4,7 @@ use imbrex_disk::{GeometrySpec, Rule, ShingleSpec};
 use imbrex_disk_sim::{FailAt, FaultPlan, SimDisk};
 use std::fmt::Write as _;
 
+mod damage;
 mod model;
 
 fn shingled(len: u64, track_len: u64, overlap_tracks: u32) -> Geometry {

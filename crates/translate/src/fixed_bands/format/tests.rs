@@ -76,8 +76,10 @@ fn golden_bytes() {
 #[test]
 fn everything_round_trips() {
     assert_eq!(Superblock::decode(&superblock().encode()), Ok(superblock()));
-    assert_eq!(decode_region_header(5, &encode_region_header(5, 6)), Some(6));
-    assert_eq!(decode_region_header(4, &encode_region_header(5, 6)), None, "another drive's");
+    let header = encode_region_header(5, 6);
+    assert_eq!(decode_region_header(5, &header), RegionHead::Log { epoch: 6 });
+    assert_eq!(decode_region_header(4, &header), RegionHead::Absent, "another drive's");
+    assert_eq!(decode_region_header(5, &[0; BLOCK_LEN_BYTES]), RegionHead::Absent);
     for record in records() {
         assert_eq!(Record::decode(&record.encode()), Some(record));
     }
@@ -93,7 +95,8 @@ fn every_flipped_bit_of_a_block_is_noticed() {
             assert!(Superblock::decode(&damaged).is_err(), "byte {at} bit {bit}");
             let mut damaged = header;
             damaged[at] ^= 1 << bit;
-            assert_eq!(decode_region_header(5, &damaged), None, "byte {at} bit {bit}");
+            let head = decode_region_header(5, &damaged);
+            assert_eq!(head, RegionHead::Unsound, "byte {at} bit {bit}");
         }
     }
 }

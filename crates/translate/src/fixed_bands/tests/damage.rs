@@ -1,0 +1,70 @@
+//! What is damaged or made up is told, and never taken for something else.
+
+use super::*;
+
+/// The header of the newer log rots: the older log must not count in its place.
+#[test]
+fn a_rotten_header_of_a_log_rolls_nothing_back() {
+    let (drive, bands) = filled();
+    drop(bands);
+    let bands = FixedBands::open(Arc::clone(&drive) as Arc<dyn Disk>).unwrap();
+    bands.write(Lba::new(80), &blocks(7, 4), Persist::Cached).unwrap();
+    bands.flush().unwrap();
+    let region = bands.read_state().journal.region_index();
+    let header = Lba::new(bands.layout.logs[region].start.get());
+    drop(bands);
+    for bit in [0, 8 * 24 + 1, 8 * 1_000, 8 * 4_095] {
+        drive.flip_bit(header, bit).unwrap();
+        let error = FixedBands::open(Arc::clone(&drive) as Arc<dyn Disk>).unwrap_err().to_string();
+        let expected = format!("journal is damaged: the header of region {region} is neither");
+        assert!(error.starts_with(&expected), "bit {bit}: {error}");
+        drive.flip_bit(header, bit).unwrap();
+    }
+    let bands = FixedBands::open(drive).unwrap();
+    assert_eq!(fills(&bands, 80, 4).unwrap(), [7; 4]);
+}
+
+/// A drive on which a discarded block reads as it did, as the contract allows.
+#[derive(Debug)]
+struct KeepsDiscarded(SimDisk);
+
+impl Disk for KeepsDiscarded {
+    fn geometry(&self) -> &Geometry {
+        self.0.geometry()
+    }
+    fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
+        self.0.read(at, buf)
+    }
+    fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
+        self.0.write(at, data, persist)
+    }
+    fn flush(&self) -> Result<(), DiskError> {
+        self.0.flush()
+    }
+    fn discard(&self, _range: BlockRange) -> Result<(), DiskError> {
+        Ok(())
+    }
+    fn zone(&self, zone: ZoneId) -> Option<ZoneInfo> {
+        self.0.zone(zone)
+    }
+    fn manage_zone(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError> {
+        self.0.manage_zone(zone, action)
+    }
+    fn counters(&self) -> Counters {
+        self.0.counters()
+    }
+}
+
+#[test]
+fn what_lay_on_a_drive_before_is_no_rotten_header() {
+    let drive = Arc::new(KeepsDiscarded(SimDisk::builder(shingled(800, 4, 2)).memory().unwrap()));
+    drive.write(Lba::new(0), &blocks(0xEE, 800), Persist::Through).unwrap();
+    for id in [77, 78] {
+        let options = BandOptions { id, ..options(16) };
+        drop(FixedBands::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap());
+        for _ in 0..3 {
+            let bands = FixedBands::open(Arc::clone(&drive) as Arc<dyn Disk>).unwrap();
+            assert_eq!(bands.options().id, id);
+        }
+    }
+}
