@@ -35,8 +35,8 @@
 //!       have to be kept.
 //!   F4  At most one rewrite is under way, and the next begins after its end is durable or known.
 //!
-//! Memory: the valid runs (bounded by [`BandOptions::run_count_max`]), what was gathered, and during a
-//! rewrite one band.
+//! Memory: the valid runs (at most [`BandOptions::run_count_max`] and one a band), what was gathered,
+//! and during a rewrite one band.
 //! Source: drive-managed disks as SEALDB (section II-B, table II) and SMRDB emulate them.
 //! Not here: which files share a band (`files`), what the platter does (`disk-sim`).
 
@@ -103,8 +103,9 @@ pub struct BandOptions {
     pub gather_len: Blocks,
     /// Names the bands on this drive, for their journal. Any number.
     pub id: u64,
-    /// Runs of valid blocks remembered at most: where there would be more, blocks between two runs
-    /// count as valid, which costs rewrites and loses nothing. 0 chooses by the drive's length.
+    /// Runs of valid blocks remembered at most, besides one a band: where there would be more, blocks
+    /// between two runs of a band count as valid, which costs rewrites and loses nothing. 0 chooses
+    /// by the drive's length.
     pub run_count_max: u64,
 }
 
@@ -397,13 +398,17 @@ impl FixedBands {
             return;
         }
         let mut range = write;
-        let band = self.layout.band_of(write.start);
-        let is_apart = !state.valid.touches(write)
-            && (state.valid.count() as u64) >= self.layout.superblock.run_count_max;
-        if is_apart {
-            // Too many runs: the blocks between this one and its neighbour count as valid.
-            let head = BlockRange::new(band.start, write.start - band.start);
-            let tail = BlockRange::new(write.end(), band.end() - write.end());
+        let count = state.valid.count() as u64;
+        let is_apart = !state.valid.touches(write);
+        if is_apart && count >= self.layout.superblock.run_count_max {
+            // Too many runs: the blocks between this one and its neighbour count as valid. A band
+            // without a neighbour gets one run more, as long as the log takes it.
+            let around = match count < self.layout.run_count_limit() {
+                true => self.layout.band_of(write.start),
+                false => BlockRange::new(Lba::new(0), self.layout.geometry.len()),
+            };
+            let head = BlockRange::new(around.start, write.start - around.start);
+            let tail = BlockRange::new(write.end(), around.end() - write.end());
             if let Some(left_end) = state.valid.end_within(head) {
                 range = BlockRange::new(left_end, write.end() - left_end);
             } else if let Some(right) = state.valid.within(tail).next() {

@@ -183,7 +183,11 @@ impl Journal {
         let Region { start, len } = layout.logs[self.region];
         let at = start + Blocks::new(1) + self.written;
         let end = Blocks::new(1) + self.written + blocks_of(&self.buffer);
-        assert!(end <= len, "J3: the log outgrew its region: {end} of {len}");
+        if end > len {
+            let what = format!("J3: the journal of the bands outgrew its region: {end} of {len}");
+            let source = std::io::Error::from(std::io::ErrorKind::StorageFull);
+            return Err(DiskError::Host { what, source });
+        }
         self.is_unflushed |= persist == Persist::Cached;
         self.written += blocks_of(&self.buffer);
         below.write(at, &self.buffer, persist, Purpose::Log)

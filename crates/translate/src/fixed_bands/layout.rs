@@ -28,6 +28,10 @@ const RUN_COUNT_MAX: u64 = 1 << 18;
 
 /// Frames of the log are this long: short, because a flush closes one.
 pub(crate) const FRAME_LEN_BYTES: usize = 4 * BLOCK_LEN_BYTES;
+const FRAME_LEN_BLOCKS: u64 = (FRAME_LEN_BYTES / BLOCK_LEN_BYTES) as u64;
+
+/// What a frame holds besides its header, at least.
+const FRAME_PAYLOAD_BYTES: u64 = FRAME_LEN_BYTES as u64 - 64;
 
 /// What a record takes besides itself: its length, and its share of frame headers.
 const RECORD_OVERHEAD_BYTES: u64 = 16;
@@ -73,9 +77,10 @@ impl Layout {
             count => count,
         };
         check("run_count_max", run_count_max, 2, 1 << 32)?;
-        let records = (run_count_max / RUNS_PER_RECORD as u64 + 2) * RECORD_OVERHEAD_BYTES;
-        let checkpoint = framed_blocks(Record::len_bytes_max(run_count_max) + records);
         let room = (len / 1000).clamp(LOG_ROOM_BLOCKS_MIN, LOG_ROOM_BLOCKS_MAX);
+        // Every band may have one run more; there are fewer than would fill the drive.
+        let stride = band_len.div_ceil(shingle.track_len.get()) + u64::from(shingle.overlap_tracks);
+        let checkpoint = checkpoint_blocks(run_count_max + len / shingle.track_len.get() / stride);
         let superblock = Superblock {
             id: options.id,
             inner_len: inner.len(),
@@ -94,7 +99,6 @@ impl Layout {
         if got < needed {
             return Err(BandsError::TooSmall { got, needed });
         }
-        let stride = Cursor::tracks_of(&superblock, superblock.band_len);
         let band_count = 1 + (got - needed) / stride;
         Layout::of(inner, Superblock { band_count, ..superblock })
     }
@@ -227,6 +231,18 @@ impl Layout {
         BlockRange::new(start, write.end() - start)
     }
 
+    /// So many runs fit into a checkpoint: `run_count_max` and one a band, or fewer where an earlier
+    /// version made the log, but never fewer than `run_count_max`.
+    pub(crate) fn run_count_limit(&self) -> u64 {
+        let Superblock { log_len, run_count_max, .. } = self.superblock;
+        let others = 1 + self.log_reserve().get() + LOG_ROOM_BLOCKS_MIN;
+        let frames = log_len.get().saturating_sub(others) / FRAME_LEN_BLOCKS;
+        // Of 512 runs: a record of 16 bytes each and 16 more, 513 parts of 16 bytes.
+        let parts = (frames * FRAME_PAYLOAD_BYTES).saturating_sub(64) / RECORD_OVERHEAD_BYTES;
+        let runs = RUNS_PER_RECORD as u64;
+        (parts * runs / (runs + 1)).max(run_count_max)
+    }
+
     /// How many blocks a record of a rewrite and what may go with it take in the log.
     pub(crate) fn log_reserve(&self) -> Blocks {
         let Superblock { band_len, run_count_max, .. } = self.superblock;
@@ -280,8 +296,13 @@ fn rewrite_blocks(band_len: u64, run_count_max: u64) -> u64 {
     framed_blocks(Record::len_bytes_max(piece_count) + 8 * RECORD_OVERHEAD_BYTES) + 8
 }
 
+/// What a checkpoint of `run_count` runs takes.
+fn checkpoint_blocks(run_count: u64) -> u64 {
+    let records = (run_count / RUNS_PER_RECORD as u64 + 2) * RECORD_OVERHEAD_BYTES;
+    framed_blocks(Record::len_bytes_max(run_count) + records)
+}
+
 /// Blocks of frames that hold `len_bytes` of records.
 fn framed_blocks(len_bytes: u64) -> u64 {
-    let payload = FRAME_LEN_BYTES as u64 - 64;
-    len_bytes.div_ceil(payload) * (FRAME_LEN_BYTES / BLOCK_LEN_BYTES) as u64
+    len_bytes.div_ceil(FRAME_PAYLOAD_BYTES) * FRAME_LEN_BLOCKS
 }

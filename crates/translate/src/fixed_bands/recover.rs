@@ -58,17 +58,25 @@ pub(crate) fn recover(below: &Below) -> Result<Recovered, BandsError> {
     if layout.superblock.staging == Staging::Journaled {
         drop_destroyed(below, &layout, &mut told).map_err(during("looking at unsynced blocks"))?;
     }
+    // Some were torn apart, or an earlier version made the log and kept more than it holds.
+    let too_many = (told.valid.count() as u64).saturating_sub(layout.run_count_limit());
+    for gap in told.valid.close_gaps(too_many as usize) {
+        // What counts as valid and was never written reads as zeros.
+        discard(below, &layout, gap).map_err(during("discarding between valid blocks"))?;
+    }
     let journal = Journal::begin(below, &layout, 1 - region, epoch + 1, &told.valid)
         .map_err(during("writing a checkpoint"))?;
     let whole = BlockRange::new(Lba::new(0), layout.geometry.len());
     for gap in told.valid.gaps(whole) {
-        for part in layout.by_band(gap) {
-            below
-                .discard(Region { start: layout.locate(part.start), len: part.len })
-                .map_err(during("discarding what is not valid"))?;
-        }
+        discard(below, &layout, gap).map_err(during("discarding what is not valid"))?;
     }
     Ok(Recovered { layout, valid: told.valid, journal, next_seq: told.next_seq })
+}
+
+fn discard(below: &Below, layout: &Layout, range: BlockRange) -> Result<(), DiskError> {
+    layout.by_band(range).try_for_each(|part| {
+        below.discard(Region { start: layout.locate(part.start), len: part.len })
+    })
 }
 
 /// What the first blocks of both log regions say.

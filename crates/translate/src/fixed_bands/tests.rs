@@ -4,6 +4,7 @@ use imbrex_disk::{GeometrySpec, Rule, ShingleSpec};
 use imbrex_disk_sim::{FailAt, FaultPlan, SimDisk};
 use std::fmt::Write as _;
 
+mod bounds;
 mod damage;
 mod model;
 
