@@ -510,6 +510,16 @@ impl FixedBands {
     }
 }
 
+/// The parts of `run` before and behind `hole`.
+fn without(run: BlockRange, hole: Option<BlockRange>) -> impl Iterator<Item = BlockRange> {
+    let hole = hole.filter(|hole| hole.overlaps(run));
+    let hole = hole.unwrap_or(BlockRange::new(run.end(), Blocks::ZERO));
+    let before = BlockRange::new(run.start, hole.start.max(run.start) - run.start);
+    let behind = hole.end().min(run.end());
+    let behind = BlockRange::new(behind, run.end() - behind);
+    [before, behind].into_iter().filter(|part| !part.len.is_zero())
+}
+
 impl Disk for FixedBands {
     fn geometry(&self) -> &Geometry {
         &self.layout.geometry
@@ -521,6 +531,7 @@ impl Disk for FixedBands {
 
     fn read_batch(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
         let state = self.read_state();
+        let waiting = state.waiting.as_ref().map(|waiting| waiting.range);
         let mut parts = Vec::with_capacity(requests.len());
         for request in requests.iter_mut() {
             let range = self.request(request.at, request.buf.len())?;
@@ -529,7 +540,9 @@ impl Disk for FixedBands {
             }
             let (mut at, mut rest) = (range.start, &mut *request.buf);
             let runs = state.valid.within(range);
-            for run in runs.flat_map(|run| self.layout.by_band(run)) {
+            // What waits is laid over it all: what lies below may not even be readable.
+            let below = runs.flat_map(|run| self.layout.by_band(run));
+            for run in below.flat_map(|run| without(run, waiting)) {
                 let (blank, behind) = rest.split_at_mut((run.start - at).bytes() as usize);
                 blank.fill(0);
                 let (buf, behind) = behind.split_at_mut(run.len.bytes() as usize);

@@ -68,3 +68,16 @@ fn what_lay_on_a_drive_before_is_no_rotten_header() {
         }
     }
 }
+
+#[test]
+fn what_waits_is_read_from_memory_whatever_lies_below() {
+    let drive = Arc::new(SimDisk::builder(shingled(800, 4, 2)).memory().unwrap());
+    let options = BandOptions { gather_len: Blocks::new(16), ..options(16) };
+    let bands = FixedBands::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+    bands.write(Lba::new(16), &blocks(1, 12), Persist::Through).unwrap();
+    bands.write(Lba::new(17), &blocks(2, 2), Persist::Cached).unwrap();
+    let bad = Lba::new(bands.layout.locate(Lba::new(18)).get());
+    drive.damage(BlockRange::new(bad, Blocks::new(1)));
+    assert_eq!(fills(&bands, 14, 7).unwrap(), [0, 0, 1, 2, 2, 1, 1]);
+    assert_eq!(fills(&bands, 18, 1).unwrap(), [2]);
+}
