@@ -106,7 +106,17 @@ impl Below {
     pub(crate) fn look(&self, at: Pba, buf: &mut [u8]) -> Result<Option<Region>, DiskError> {
         self.recovery_read_bytes.fetch_add(buf.len() as u64, Relaxed);
         match self.disk.read(Lba::new(at.get()), buf) {
-            Ok(()) | Err(DiskError::Medium { .. }) => Ok(None),
+            Ok(()) => Ok(None),
+            // One unreadable block says nothing of the others.
+            Err(DiskError::Medium { .. }) if buf.len() > BLOCK_LEN_BYTES => {
+                for (index, block) in (0..).zip(buf.chunks_exact_mut(BLOCK_LEN_BYTES)) {
+                    if let Some(destroyed) = self.look(at + Blocks::new(index), block)? {
+                        return Ok(Some(destroyed));
+                    }
+                }
+                Ok(None)
+            }
+            Err(DiskError::Medium { .. }) => Ok(None),
             Err(DiskError::Destroyed { range, .. }) => {
                 Ok(Some(Region { start: Pba::new(range.start.get()), len: range.len }))
             }

@@ -81,3 +81,17 @@ fn what_waits_is_read_from_memory_whatever_lies_below() {
     assert_eq!(fills(&bands, 14, 7).unwrap(), [0, 0, 1, 2, 2, 1, 1]);
     assert_eq!(fills(&bands, 18, 1).unwrap(), [2]);
 }
+
+#[test]
+fn a_destroyed_block_is_found_beside_unreadable_ones() {
+    let drive = Arc::new(SimDisk::builder(shingled(64, 4, 2)).memory().unwrap());
+    for at in [4, 0] {
+        drive.write(Lba::new(at), &blocks(1, 4), Persist::Through).unwrap();
+    }
+    drive.damage(range(1, 1));
+    let below = Below::new(drive);
+    let mut buf = blocks(0, 16);
+    let found = below.look(Pba::new(0), &mut buf).unwrap().unwrap();
+    assert_eq!(found.start, Pba::new(4));
+    assert_eq!(below.look(Pba::new(0), &mut buf[..4 * BLOCK_LEN_BYTES]).unwrap(), None);
+}
