@@ -38,6 +38,9 @@ const KIND_CHECKPOINT_END: u8 = 6;
 const RUN_LEN_BYTES: usize = 16;
 const REWRITE_RUNS: usize = 1 + 8 + 4 + 4 + 4;
 
+/// Epochs and rewrites are numbered below this: counting on never wraps around.
+pub(crate) const NUMBER_END: u64 = 1 << 63;
+
 /// One block of the format.
 pub(crate) type Block = [u8; BLOCK_LEN_BYTES];
 
@@ -170,6 +173,7 @@ pub(crate) fn decode_region_header(id: u64, bytes: &Block) -> RegionHead {
         && is_sealed(bytes)
         && get_u32(bytes, VERSION) == FORMAT_VERSION
         && get_u32(bytes, VERSION + 4) == 0
+        && get_u64(bytes, REGION_EPOCH) < NUMBER_END
         && bytes[REGION_RESERVED..CRC].iter().all(|&b| b == 0);
     match is_sound {
         true if get_u64(bytes, REGION_ID) == id => {

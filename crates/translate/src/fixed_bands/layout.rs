@@ -135,7 +135,9 @@ impl Layout {
         if band_count == 0 || band_count > inner.len().get() {
             return Err(damaged("band_count"));
         }
-        let log_min = rewrite_blocks(band_len.get(), run_count_max.min(1 << 32)) + 2;
+        // One run more a band came later: it is not asked for here, so that older logs stay sound.
+        let run_count = run_count_max.min(1 << 32);
+        let log_min = 1 + checkpoint_blocks(run_count) + rewrite_blocks(band_len.get(), run_count);
         if run_count_max > 1 << 32 || log_len.get() < log_min || log_len > inner.len() {
             return Err(damaged("log_len_blocks"));
         }

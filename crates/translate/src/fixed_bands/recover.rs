@@ -13,7 +13,8 @@ use super::Staging;
 use super::below::{Below, Purpose};
 use super::error::{BandsError, during};
 use super::format::{
-    Block, FORMAT_VERSION, Fault, Record, RegionHead, Rewrite, Superblock, decode_region_header,
+    Block, FORMAT_VERSION, Fault, NUMBER_END, Record, RegionHead, Rewrite, Superblock,
+    decode_region_header,
 };
 use super::journal::{Journal, log_id};
 use super::layout::{Layout, Region};
@@ -208,7 +209,10 @@ impl Told {
             }
             Record::Rewrite(rewrite) => {
                 check_rewrite(layout, &rewrite)?;
-                self.next_seq = rewrite.seq.checked_add(1).ok_or("its number is too large")?;
+                if rewrite.seq >= NUMBER_END {
+                    return Err("its number is too large".to_owned());
+                }
+                self.next_seq = rewrite.seq + 1;
                 if let Some(open) = self.rewrite.replace(rewrite) {
                     return Err(format!("rewrite {} had not ended", open.seq));
                 }

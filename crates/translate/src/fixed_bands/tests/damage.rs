@@ -95,3 +95,32 @@ fn a_destroyed_block_is_found_beside_unreadable_ones() {
     assert_eq!(found.start, Pba::new(4));
     assert_eq!(below.look(Pba::new(0), &mut buf[..4 * BLOCK_LEN_BYTES]).unwrap(), None);
 }
+
+/// Checksums that hold say nothing of who wrote them.
+#[test]
+fn made_up_numbers_are_damage() {
+    let (drive, bands) = filled();
+    let layout = bands.layout.clone();
+    drop(bands);
+    let below = Below::new(Arc::clone(&drive) as Arc<dyn Disk>);
+    let refused = |expected: &str| {
+        let error = FixedBands::open(Arc::clone(&drive) as Arc<dyn Disk>).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{error}");
+    };
+    Journal::begin(&below, &layout, 1, u64::MAX, &Runs::default()).unwrap();
+    refused("journal is damaged: the header of region 1");
+    let mut journal = Journal::begin(&below, &layout, 1, 9, &Runs::default()).unwrap();
+    let pieces = vec![range(0, 1)];
+    journal.push(&Record::Rewrite(Rewrite { seq: u64::MAX - 1, slot: 0, crc: 0, pieces }));
+    journal.write_out(&below, &layout, Persist::Through).unwrap();
+    refused("journal is damaged: record at");
+    let log_len = layout.log_reserve() + Blocks::new(2);
+    let superblock = format::Superblock { log_len, ..layout.superblock };
+    for at in layout.superblocks {
+        below.write(at, &superblock.encode(), Persist::Through, Purpose::Log).unwrap();
+    }
+    refused("superblock is damaged: field log_len_blocks is out of range");
+    FixedBands::format(Arc::clone(&drive) as Arc<dyn Disk>, &options(16)).unwrap();
+    Journal::begin(&below, &layout, 1, u64::MAX, &Runs::default()).unwrap();
+    FixedBands::format(Arc::clone(&drive) as Arc<dyn Disk>, &options(16)).unwrap();
+}
