@@ -417,14 +417,12 @@ impl SimDisk {
         Ok(())
     }
 
-    fn discard_stored(&self, range: BlockRange) -> Result<(), DiskError> {
-        let Some(table) = self.rule.zones() else { return self.backing.zero(range) };
-        for (zone, part) in table.parts(range) {
-            if table.is_conventional(zone) {
-                self.backing.zero(part)?;
-            }
-        }
-        Ok(())
+    /// The parts of `range` that a discard frees: a sequential zone is freed by a reset alone, and its
+    /// cached writes stay in their order (W2).
+    fn discardable(&self, range: BlockRange) -> Vec<BlockRange> {
+        let Some(table) = self.rule.zones() else { return vec![range] };
+        let parts = table.parts(range).filter(|&(zone, _)| table.is_conventional(zone));
+        parts.map(|(_, part)| part).collect()
     }
 }
 
@@ -493,7 +491,7 @@ impl Disk for SimDisk {
         if self.is_ordered() {
             return self.discard_ordered(range);
         }
-        self.discard_stored(range)
+        self.discardable(range).into_iter().try_for_each(|part| self.backing.zero(part))
     }
 
     fn known(&self, range: BlockRange) -> (Known, Blocks) {

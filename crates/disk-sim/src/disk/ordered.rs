@@ -174,8 +174,10 @@ impl SimDisk {
         let mut desk = self.desk();
         self.gate_write()?;
         desk.faults.check_len(range)?;
-        desk.cache.destage_touching(range, None, &*self.backing)?;
-        self.discard_stored(range)?;
+        for part in self.discardable(range) {
+            desk.cache.destage_touching(part, None, &*self.backing)?;
+            self.backing.zero(part)?;
+        }
         desk.log.event(Event::Discard, range.start.get(), range.len.get(), self.clock.now_ns());
         Ok(())
     }

@@ -525,3 +525,20 @@ fn a_disk_knows_what_was_never_written() {
     assert_eq!(known(&disk), [(false, 20), (true, 2), (false, 42)], "in the write cache only");
     assert_eq!(known(&SimDisk::tiny_zoned(4, Blocks::new(16))), [(true, 64)], "nothing is known");
 }
+
+/// A discard does nothing on a sequential zone, so it takes no cached write out of its turn (W2).
+#[test]
+fn a_discard_leaves_the_order_of_a_sequential_zone_alone() {
+    let disk = cached(zoned(3, 16), 64);
+    disk.write(Lba::new(2), &blocks(&[7]), Persist::Cached).unwrap();
+    disk.write(Lba::new(16), &blocks(&[1; 4]), Persist::Cached).unwrap();
+    disk.write(Lba::new(20), &blocks(&[2; 4]), Persist::Cached).unwrap();
+    disk.discard(BlockRange::new(Lba::new(20), Blocks::new(4))).unwrap();
+    disk.discard(BlockRange::new(Lba::new(0), Blocks::new(20))).unwrap();
+    disk.flush().unwrap();
+    disk.power_cycle(&mut Prng::new(1)).unwrap();
+    let info = disk.zone(ZoneId(1)).unwrap();
+    assert_eq!(info.state.write_pointer(info.start), Some(Lba::new(24)));
+    assert_eq!(fills(&disk, 16, 8).unwrap(), [1, 1, 1, 1, 2, 2, 2, 2]);
+    assert_eq!(fills(&disk, 2, 1).unwrap(), [0]);
+}
