@@ -467,7 +467,8 @@ impl Disk for SimDisk {
         let turnstile = self.sequential_zone(at).zip(self.rule.zones());
         let _turn = turnstile.map(|(zone, table)| table.turnstile(zone));
         let zone = self.rule.begin_write(range)?;
-        self.write_stored(range, zone, data, durable)?;
+        self.write_stored(range, zone, data, durable)
+            .inspect_err(|_| self.rule.abandon_write(zone))?;
         self.tally.write(data.len());
         Ok(())
     }

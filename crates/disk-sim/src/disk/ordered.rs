@@ -66,32 +66,8 @@ impl SimDisk {
         let _turn = turnstile.map(|(zone, table)| table.turnstile(zone));
         self.check_destroys_nothing(range, &desk)?;
         let zone = self.rule.begin_write(range)?;
-        let shift = match desk.faults.on_write() {
-            Fate::Proceed => Blocks::ZERO,
-            Fate::Misdirected(shift) => shift,
-            Fate::Fail => return Err(injected("write", range)),
-            Fate::PowerCut => {
-                let operation = self.pending_write(range, zone, data);
-                return Err(self.lose_power(&mut desk, Some(operation)));
-            }
-        };
-        if !shift.is_zero() {
-            self.write_elsewhere(&mut desk, range, zone, data, shift)?;
-        } else if desk.cache.is_on() && persist == Persist::Cached {
-            let operation = self.pending_write(range, zone, data);
-            desk.cache.push(operation);
-            if let (Some(zone), Some(table)) = (zone, self.rule.zones()) {
-                table.commit_write(zone, range.end());
-            }
-            desk.cache.make_room(&*self.backing)?;
-        } else {
-            desk.cache.destage_touching(range, zone, &*self.backing)?;
-            let durable = match persist {
-                Persist::Cached => Durable::Later,
-                Persist::Through => Durable::Now,
-            };
-            self.write_stored(range, zone, data, durable)?;
-        }
+        self.write_begun(&mut desk, range, zone, data, persist)
+            .inspect_err(|_| self.rule.abandon_write(zone))?;
         desk.faults.heal(range);
         self.tally.write(data.len());
         let end_ns = self.serve(&mut desk, |mechanics, now_ns| {
@@ -101,6 +77,43 @@ impl SimDisk {
         desk.log.event_of(Event::Write, range.start.get(), range.len.get(), data, end_ns);
         self.clock.advance_to_ns(end_ns);
         Ok(())
+    }
+
+    /// The second half of a write that the rule has let through.
+    fn write_begun(
+        &self,
+        desk: &mut Desk,
+        range: BlockRange,
+        zone: Option<ZoneId>,
+        data: &[u8],
+        persist: Persist,
+    ) -> Result<(), DiskError> {
+        let shift = match desk.faults.on_write() {
+            Fate::Proceed => Blocks::ZERO,
+            Fate::Misdirected(shift) => shift,
+            Fate::Fail => return Err(injected("write", range)),
+            Fate::PowerCut => {
+                let operation = self.pending_write(range, zone, data);
+                return Err(self.lose_power(desk, Some(operation)));
+            }
+        };
+        if !shift.is_zero() {
+            self.write_elsewhere(desk, range, zone, data, shift)
+        } else if desk.cache.is_on() && persist == Persist::Cached {
+            let operation = self.pending_write(range, zone, data);
+            desk.cache.push(operation);
+            if let (Some(zone), Some(table)) = (zone, self.rule.zones()) {
+                table.commit_write(zone, range.end());
+            }
+            desk.cache.make_room(&*self.backing)
+        } else {
+            desk.cache.destage_touching(range, zone, &*self.backing)?;
+            let durable = match persist {
+                Persist::Cached => Durable::Later,
+                Persist::Through => Durable::Now,
+            };
+            self.write_stored(range, zone, data, durable)
+        }
     }
 
     /// A misdirected write: the pointer moves, the bytes land `shift` further on.

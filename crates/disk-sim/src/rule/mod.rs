@@ -89,4 +89,11 @@ impl RuleState {
             RuleState::Zoned(table) => table.begin_write(range),
         }
     }
+
+    /// What was begun for the zone that [`RuleState::begin_write`] named has failed.
+    pub(crate) fn abandon_write(&self, zone: Option<ZoneId>) {
+        if let RuleState::Zoned(table) = self {
+            table.abandon_write(zone);
+        }
+    }
 }

@@ -13,6 +13,8 @@
 //!   Z3  `data_end[z]` is what a reader may see without asking anyone: it grows only after the
 //!       bytes below it are stored, and is 0 for an offline zone.
 //!   Z4  One writer at a time per zone: whoever moves a pointer holds the zone's turnstile.
+//!   Z5  A zone with a write under way is active: a writer of another zone may close it to make room,
+//!       and then it is closed, however little is written.
 //!
 //! Where several implicitly opened zones could be closed to make room, the one opened first is:
 //! ZBC leaves the choice to the drive, and determinism wants one.
@@ -86,6 +88,14 @@ impl Condition {
 struct Zone {
     condition: Condition,
     written: u64,
+    /// Between the two halves of a write (Z5).
+    is_writing: bool,
+}
+
+impl Zone {
+    fn new(condition: Condition, written: Blocks) -> Zone {
+        Zone { condition, written: written.get(), is_writing: false }
+    }
 }
 
 #[derive(Debug)]
@@ -114,7 +124,7 @@ impl ZoneTable {
             spec,
             data_end: (0..zone_count).map(|_| AtomicU64::new(0)).collect(),
             zones: Mutex::new(Zones {
-                zones: vec![Zone { condition: Condition::Empty, written: 0 }; zone_count],
+                zones: vec![Zone::new(Condition::Empty, Blocks::ZERO); zone_count],
                 open: Vec::new(),
                 active_count: 0,
             }),
@@ -143,7 +153,7 @@ impl ZoneTable {
             if condition == Condition::Closed {
                 zones.active_count += 1;
             }
-            zones.zones[index] = Zone { condition, written: written.get() };
+            zones.zones[index] = Zone::new(condition, written);
             self.publish(zone, zones.zones[index]);
         }
     }
@@ -216,7 +226,8 @@ impl ZoneTable {
         }
     }
 
-    /// Checks a write and makes its sequential zone open. The caller holds the zone's turnstile.
+    /// Checks a write and makes its sequential zone open. The caller holds the zone's turnstile, and
+    /// ends with [`ZoneTable::commit_write`] or [`ZoneTable::abandon_write`].
     pub(crate) fn begin_write(&self, range: BlockRange) -> Result<Option<ZoneId>, DiskError> {
         let first = ZoneId((range.start.get() / self.spec.zone_len.get()) as u32);
         let mut zones = self.lock();
@@ -238,6 +249,7 @@ impl ZoneTable {
         if !entry.condition.is_open() {
             self.open(&mut zones, first, Condition::OpenImplicit, "write")?;
         }
+        zones.zones[first.0 as usize].is_writing = true;
         Ok(Some(first))
     }
 
@@ -263,11 +275,23 @@ impl ZoneTable {
     pub(crate) fn commit_write(&self, zone: ZoneId, end: Lba) {
         let mut zones = self.lock();
         let written = (end - self.start(zone)).get();
-        zones.zones[zone.0 as usize].written = written;
+        let entry = &mut zones.zones[zone.0 as usize];
+        (entry.written, entry.is_writing) = (written, false);
         if written == self.capacity(zone).get() {
             self.leave_active(&mut zones, zone, Condition::Full);
         }
         self.publish(zone, zones.zones[zone.0 as usize]);
+    }
+
+    /// The write that was begun has failed: nothing is stored.
+    pub(crate) fn abandon_write(&self, zone: Option<ZoneId>) {
+        let Some(zone) = zone else { return };
+        let mut zones = self.lock();
+        let entry = &mut zones.zones[zone.0 as usize];
+        entry.is_writing = false;
+        if entry.condition == Condition::Closed && entry.written == 0 {
+            self.leave_active(&mut zones, zone, Condition::Empty);
+        }
     }
 
     /// Whether `action` on `zone` is allowed; `Ok(false)` where it would change nothing.
@@ -403,7 +427,8 @@ impl ZoneTable {
     /// An open zone becomes closed; an unwritten one, implicitly opened by a write that then
     /// failed, becomes empty again.
     fn close(&self, zones: &mut Zones, zone: ZoneId) {
-        if zones.zones[zone.0 as usize].written == 0 {
+        let entry = zones.zones[zone.0 as usize];
+        if entry.written == 0 && !entry.is_writing {
             self.leave_active(zones, zone, Condition::Empty);
             return;
         }
@@ -462,3 +487,6 @@ impl ZoneTable {
         self.zones.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests;
