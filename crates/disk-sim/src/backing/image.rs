@@ -21,7 +21,7 @@ use super::image_format::{
 };
 use super::{Backing, Durable};
 use crate::ImageError;
-use crate::rule::{Mark, ZoneRecord};
+use crate::rule::{Mark, ZoneRecord, check_zone_count};
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Geometry, Lba, ZoneId};
 use rustix::fs::{FallocateFlags, FlockOperation, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
@@ -106,6 +106,9 @@ impl ImageBacking {
     pub(crate) fn open(path: &Path) -> Result<(ImageBacking, Blocks), ImageError> {
         let file = LockedFile::new(open_file(path)?, path)?;
         let header = read_header(&file, path)?;
+        // Before the zone table is read: a header can name one longer than any memory.
+        check_zone_count(&header.geometry)
+            .map_err(|source| ImageError::Build { path: path.to_owned(), source })?;
         let profile_text = read_profile(&file, path, &header)?;
         let info = ImageInfo {
             path: path.to_owned(),

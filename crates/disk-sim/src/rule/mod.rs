@@ -42,14 +42,20 @@ pub(crate) enum Readable {
 /// thousand.
 const ZONE_COUNT_MAX: u32 = 1 << 22;
 
+/// Whether the zones of `geometry` are few enough to be kept.
+pub(crate) fn check_zone_count(geometry: &Geometry) -> Result<(), BuildError> {
+    match geometry.zone_count() {
+        got if got > ZONE_COUNT_MAX => Err(BuildError::TooManyZones { got, bound: ZONE_COUNT_MAX }),
+        _ => Ok(()),
+    }
+}
+
 impl RuleState {
     /// The state of a new drive.
     pub(crate) fn new(geometry: &Geometry) -> Result<RuleState, BuildError> {
+        check_zone_count(geometry)?;
         match geometry.rule() {
             Rule::Anywhere => Ok(RuleState::Anywhere),
-            Rule::AtPointer(_) if geometry.zone_count() > ZONE_COUNT_MAX => {
-                Err(BuildError::TooManyZones { got: geometry.zone_count(), bound: ZONE_COUNT_MAX })
-            }
             Rule::AtPointer(spec) => Ok(RuleState::Zoned(ZoneTable::new(*geometry, *spec))),
             Rule::IsolationDistance(_) | Rule::Neighbours(_) => {
                 Ok(RuleState::Tracks(Arc::new(TrackTable::new(*geometry))))

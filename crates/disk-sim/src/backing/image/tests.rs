@@ -600,3 +600,27 @@ fn an_image_after_the_power_was_lost() {
     zone_lens.dedup();
     assert_eq!(zone_lens, [1, 2, 3, 4]);
 }
+
+/// Its table would be read, and kept, at a length that anybody can write into a header.
+#[test]
+fn more_zones_than_are_simulated_are_refused_before_their_table_is_read() {
+    let (_directory, path) = scratch();
+    drop(create(&path));
+    let file = File::options().read(true).write(true).open(&path).unwrap();
+    let mut bytes = [0; 4_096];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    let header = crate::backing::image_format::Header::decode(&bytes).unwrap();
+    let zone_len = Blocks::new(1);
+    let zones = ZoneSpec { zone_len, zone_capacity: zone_len, ..*geometry(1).zones().unwrap() };
+    let (len, rule) = (Blocks::new((1 << 22) + 1), Rule::AtPointer(zones));
+    let geometry = Geometry::new(GeometrySpec { len, rule }).unwrap();
+    let len_bytes = crate::backing::image_format::image_len_bytes(&geometry).unwrap();
+    let header = crate::backing::image_format::Header { geometry, ..header };
+    file.write_all_at(&header.encode(), 0).unwrap();
+    file.set_len(len_bytes).unwrap();
+    drop(file);
+    assert_eq!(
+        message(&path),
+        "IMAGE: the drive has 4194305 zones; at most 4194304 are simulated, so make them longer"
+    );
+}
