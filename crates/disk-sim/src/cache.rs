@@ -20,7 +20,7 @@ use crate::backing::{Backing, Durable};
 use crate::rule::{ZoneMark, ZoneRecord};
 use imbrex_clockwork::Prng;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Geometry, Lba, ZoneId};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One operation that a power cut may undo.
 #[derive(Debug)]
@@ -70,9 +70,9 @@ pub(crate) struct WriteCache {
     geometry: Geometry,
     capacity: Blocks,
     held: Blocks,
-    /// Sequence number of `pending[0]`.
-    first_seq: u64,
-    pending: VecDeque<Option<Pending>>,
+    /// By sequence number. What leaves out of turn leaves no gap to be walked over.
+    pending: BTreeMap<u64, Pending>,
+    next_seq: u64,
     newest: BTreeMap<u64, u64>,
 }
 
@@ -83,8 +83,8 @@ impl WriteCache {
             geometry,
             capacity,
             held: Blocks::ZERO,
-            first_seq: 0,
-            pending: VecDeque::new(),
+            pending: BTreeMap::new(),
+            next_seq: 0,
             newest: BTreeMap::new(),
         }
     }
@@ -96,7 +96,8 @@ impl WriteCache {
 
     /// Adds an operation at the end.
     pub(crate) fn push(&mut self, operation: Pending) {
-        let seq = self.first_seq + self.pending.len() as u64;
+        let seq = self.next_seq;
+        self.next_seq += 1;
         if let Some((at, data)) = operation.blocks() {
             let len = Blocks::holding(data.len() as u64);
             for block in at.get()..at.get() + len.get() {
@@ -104,14 +105,14 @@ impl WriteCache {
             }
             self.held += len;
         }
-        self.pending.push_back(Some(operation));
+        self.pending.insert(seq, operation);
     }
 
     /// Lays pending blocks over what was read from the backing.
     pub(crate) fn overlay(&self, at: Lba, buf: &mut [u8]) {
         let end = at.get() + (buf.len() / BLOCK_LEN_BYTES) as u64;
         for (&block, &seq) in self.newest.range(at.get()..end) {
-            let Some((start, data)) = self.operation(seq).and_then(Pending::blocks) else {
+            let Some((start, data)) = self.pending.get(&seq).and_then(Pending::blocks) else {
                 continue;
             };
             let from = ((block - start.get()) as usize) * BLOCK_LEN_BYTES;
@@ -149,27 +150,25 @@ impl WriteCache {
         BlockRange::new(before.start, behind.end() - before.start)
     }
 
-    fn operation(&self, seq: u64) -> Option<&Pending> {
-        self.pending.get((seq - self.first_seq) as usize)?.as_ref()
-    }
-
     /// Every pending operation's blocks, in order.
     pub(crate) fn pending_blocks(&self) -> impl Iterator<Item = (Lba, &[u8])> {
-        self.pending.iter().flatten().filter_map(Pending::blocks)
+        self.pending.values().filter_map(Pending::blocks)
     }
 
     /// Destages the oldest operations until the cache holds no more than its capacity.
     pub(crate) fn make_room(&mut self, backing: &dyn Backing) -> Result<(), DiskError> {
-        while self.held > self.capacity {
-            self.destage(self.first_seq, backing, Durable::Later)?;
+        while self.held > self.capacity
+            && let Some((&oldest, _)) = self.pending.first_key_value()
+        {
+            self.destage(oldest, backing, Durable::Later)?;
         }
         Ok(())
     }
 
     /// Destages everything.
     pub(crate) fn destage_all(&mut self, backing: &dyn Backing) -> Result<(), DiskError> {
-        while !self.pending.is_empty() {
-            self.destage(self.first_seq, backing, Durable::Later)?;
+        while let Some((&oldest, _)) = self.pending.first_key_value() {
+            self.destage(oldest, backing, Durable::Later)?;
         }
         Ok(())
     }
@@ -186,9 +185,7 @@ impl WriteCache {
     ) -> Result<(), DiskError> {
         let mut ranges = vec![self.footprint(range)];
         let mut seqs = Vec::new();
-        let last_seq = self.first_seq + self.pending.len() as u64;
-        for seq in (self.first_seq..last_seq).rev() {
-            let Some(operation) = self.operation(seq) else { continue };
+        for (&seq, operation) in self.pending.iter().rev() {
             let own = operation
                 .blocks()
                 .map(|(at, data)| BlockRange::new(at, Blocks::holding(data.len() as u64)))
@@ -212,7 +209,7 @@ impl WriteCache {
         durable: Durable,
     ) -> Result<(), DiskError> {
         // The operation stays until it is stored, so that a host error loses nothing.
-        if let Some(operation) = self.operation(seq) {
+        if let Some(operation) = self.pending.get(&seq) {
             match operation {
                 Pending::Anywhere { at, data } => backing.write(*at, data, durable)?,
                 Pending::AtPointer { zone, start, capacity, at, data } => {
@@ -232,23 +229,18 @@ impl WriteCache {
             }
         }
         self.forget(seq);
-        self.drop_gaps();
         Ok(())
     }
 
     /// Drops what is pending for `zone`: it was reset.
     pub(crate) fn drop_zone(&mut self, zone: ZoneId) {
-        for index in 0..self.pending.len() {
-            if self.pending[index].as_ref().is_some_and(|p| p.zone() == Some(zone)) {
-                self.forget(self.first_seq + index as u64);
-            }
-        }
-        self.drop_gaps();
+        let of_zone = self.pending.iter().filter(|(_, operation)| operation.zone() == Some(zone));
+        let seqs: Vec<u64> = of_zone.map(|(&seq, _)| seq).collect();
+        seqs.into_iter().for_each(|seq| self.forget(seq));
     }
 
     fn forget(&mut self, seq: u64) {
-        let Some(slot) = self.pending.get_mut((seq - self.first_seq) as usize) else { return };
-        let Some(operation) = slot.take() else { return };
+        let Some(operation) = self.pending.remove(&seq) else { return };
         if let Some((at, data)) = operation.blocks() {
             let len = Blocks::holding(data.len() as u64);
             for block in at.get()..at.get() + len.get() {
@@ -260,13 +252,6 @@ impl WriteCache {
         }
     }
 
-    fn drop_gaps(&mut self) {
-        while let Some(None) = self.pending.front() {
-            self.pending.pop_front();
-            self.first_seq += 1;
-        }
-    }
-
     /// The power is gone: decides for each pending operation how much of it had reached the
     /// platter, stores that, and forgets the rest (W3).
     pub(crate) fn power_cut(
@@ -274,7 +259,7 @@ impl WriteCache {
         backing: &dyn Backing,
         prng: &mut Prng,
     ) -> Result<PowerCycle, DiskError> {
-        let pending: Vec<Pending> = self.pending.drain(..).flatten().collect();
+        let pending: Vec<Pending> = std::mem::take(&mut self.pending).into_values().collect();
         *self = WriteCache::new(self.capacity, self.geometry);
         let mut outcome = PowerCycle::default();
         let zones: BTreeSet<ZoneId> = pending.iter().filter_map(Pending::zone).collect();
@@ -357,4 +342,30 @@ fn cut_anywhere(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backing::MemoryBacking;
+    use imbrex_disk::{GeometrySpec, Rule};
+
+    #[test]
+    fn what_left_the_cache_takes_no_room_in_it() {
+        let spec = GeometrySpec { len: Blocks::new(8), rule: Rule::Anywhere };
+        let backing = MemoryBacking::new();
+        let mut cache = WriteCache::new(Blocks::new(4), Geometry::new(spec).unwrap());
+        let write = |cache: &mut WriteCache, at| {
+            let data = vec![at as u8; BLOCK_LEN_BYTES].into();
+            cache.push(Pending::Anywhere { at: Lba::new(at), data });
+        };
+        write(&mut cache, 0);
+        let range = BlockRange::new(Lba::new(1), Blocks::new(1));
+        for _ in 0..100 {
+            write(&mut cache, 1);
+            cache.destage_touching(range, None, &backing).unwrap();
+        }
+        assert_eq!(cache.pending.len(), 1);
+        assert_eq!(cache.held, Blocks::new(1));
+    }
 }
