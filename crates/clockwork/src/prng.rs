@@ -19,7 +19,8 @@ impl Prng {
         Prng { state: std::array::from_fn(|_| split_mix(&mut mix)) }
     }
 
-    /// A stream for the component `name`, independent of this one's position; this one stays put.
+    /// A stream for the component `name`; this one stays put. It depends on this one's position: who
+    /// wants the same streams whatever is drawn derives them before the first draw.
     pub fn derive(&self, name: &str) -> Prng {
         // FNV-1a over the name: any fixed hash will do, it only has to tell names apart.
         let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {

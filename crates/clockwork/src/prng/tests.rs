@@ -56,3 +56,11 @@ fn deriving_leaves_the_stream_where_it_is() {
     prng.next_u64();
     assert_ne!(prng, before);
 }
+
+#[test]
+fn what_is_derived_depends_on_the_position() {
+    let mut prng = Prng::new(1);
+    let before = prng.derive("disk");
+    prng.next_u64();
+    assert_ne!(prng.derive("disk"), before);
+}
