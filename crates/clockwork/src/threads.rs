@@ -209,13 +209,14 @@ impl fmt::Debug for ThreadScheduler {
 }
 
 impl State {
-    /// Lets jobs run whose moment has come.
+    /// Lets jobs run whose moment has come, and says whether there were any.
     #[expect(clippy::disallowed_methods, reason = "real time decides when they run")]
-    fn wake_timed(&mut self) {
-        let now = Instant::now();
+    fn wake_timed(&mut self) -> bool {
+        let (now, before) = (Instant::now(), self.runnable.len());
         for (until, job) in std::mem::take(&mut self.timed) {
             if until <= now { self.runnable.push_back(job) } else { self.timed.push((until, job)) }
         }
+        self.runnable.len() > before
     }
 
     /// How long until the first of them may run.
@@ -258,8 +259,9 @@ impl Shared {
             if state.is_stopping {
                 return;
             }
-            if !state.timed.is_empty() {
-                state.wake_timed();
+            // This worker takes one job; whoever rests may have no moment of its own to wake at.
+            if !state.timed.is_empty() && state.wake_timed() && state.runnable.len() > 1 {
+                self.runnable.notify_all();
             }
             let Some(mut job) = state.runnable.pop_front() else {
                 state = match state.time_left() {

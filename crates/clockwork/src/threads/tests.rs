@@ -2,7 +2,9 @@
 
 use crate::{Budget, Clock, Job, Runtime, Scheduler, Stalled, Step, ThreadScheduler, fan_out};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// Does one unit of work a step, as long as there is some; says so to the scheduler.
 struct Worker {
@@ -163,4 +165,36 @@ fn a_job_that_waits_for_time_is_stepped_without_a_notify() {
     scheduler.spawn(Box::new(Checker(Arc::clone(&count), Arc::clone(&scheduler))));
     scheduler.wait_until(&mut || count.load(SeqCst) == 4).unwrap();
     scheduler.stop();
+}
+
+/// A job that ends when its twin runs too, or when ten seconds have passed; it tells which.
+fn meeting(
+    twin: Sender<()>,
+    from_twin: Receiver<()>,
+    told: Sender<Result<(), RecvTimeoutError>>,
+) -> Box<dyn Job> {
+    Box::new(Closure(move || {
+        twin.send(()).unwrap_or_default();
+        told.send(from_twin.recv_timeout(Duration::from_secs(10))).unwrap();
+        Step::Done
+    }))
+}
+
+#[test]
+fn jobs_whose_moment_comes_together_share_the_workers() {
+    let scheduler = ThreadScheduler::new(2);
+    let (told, hear) = channel();
+    let meet = || {
+        let ((to_left, left), (to_right, right)) = (channel(), channel());
+        [meeting(to_left, right, told.clone()), meeting(to_right, left, told.clone())]
+    };
+    // Both workers are there, and nothing else is to be done.
+    meet().into_iter().for_each(|job| scheduler.spawn(job));
+    assert_eq!([hear.recv().unwrap(), hear.recv().unwrap()], [Ok(()); 2]);
+    let mut state = scheduler.shared.lock();
+    meet().into_iter().for_each(|job| state.park_for(0, job));
+    drop(state);
+    // As if one worker's wait had ended with their moment, and the other's had none to end with.
+    scheduler.shared.runnable.notify_one();
+    assert_eq!([hear.recv().unwrap(), hear.recv().unwrap()], [Ok(()); 2]);
 }
