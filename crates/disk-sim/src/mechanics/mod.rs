@@ -14,6 +14,7 @@
 //!   E2  `free_at_ns` never goes back; `busy_ns` counts every moment once.
 //!   E3  A write-cache extent is pending exactly as long as its blocks are not on the platter;
 //!       extents neither overlap nor touch.
+//!   E4  A cached write is destaged no earlier than it came.
 //!
 //! This is time only: which unflushed bytes a power cut loses is the business of `cache.rs`.
 //!
@@ -185,7 +186,12 @@ impl Mechanics {
         while left > 0 {
             let piece = left.min(piece_max);
             at_ns = at_ns.max(self.make_room(at_ns, piece));
+            let rest_ns = self.rest_ns();
             self.dirty.add(block, piece);
+            if self.rest_ns() < rest_ns {
+                // What is destaged from here on came now, however long the head has rested.
+                self.free_at_ns = self.free_at_ns.max(at_ns);
+            }
             block += piece;
             left -= piece;
         }
@@ -229,14 +235,21 @@ impl Mechanics {
 
     /// Lets the drive do what it did on its own until `now_ns`.
     fn catch_up(&mut self, now_ns: u64) {
-        let capacity = self.electronics.write_cache_blocks;
         while !self.dirty.is_empty() {
-            let is_urgent = self.dirty.len_blocks() * 2 >= capacity;
-            let rest_ns = if is_urgent { 0 } else { self.electronics.destage_idle_ns };
-            if self.free_at_ns + rest_ns >= now_ns {
+            let from_ns = self.free_at_ns.saturating_add(self.rest_ns());
+            if from_ns >= now_ns {
                 break;
             }
-            self.destage(self.free_at_ns + rest_ns);
+            self.destage(from_ns);
+        }
+    }
+
+    /// How long the head rests before it destages what is cached; for ever where nothing is.
+    fn rest_ns(&self) -> u64 {
+        match self.dirty.len_blocks() {
+            0 => u64::MAX,
+            len if len * 2 >= self.electronics.write_cache_blocks => 0,
+            _ => self.electronics.destage_idle_ns,
         }
     }
 

@@ -135,3 +135,20 @@ fn a_request_to_the_very_end_and_one_longer_than_the_cache_work() {
     // 390 MiB at 236 MiB/s.
     assert!((1_600..1_900).contains(&(now_ns / 1_000_000)), "{now_ns}");
 }
+
+#[test]
+fn a_cached_write_reaches_the_platter_no_earlier_than_the_drive() {
+    // Long at rest: the head did not stop for the write that comes now.
+    let mut drive = drive();
+    let end_ns = drive.write(1_000_000_000, 1_000_000, 1, false);
+    let flushed_ns = drive.flush(end_ns + 1_000_000);
+    assert!(flushed_ns - end_ns > 3_000_000, "{} ns", flushed_ns - end_ns);
+    // Nor when the write is what makes it urgent.
+    let at_ns = 2_000_000_000;
+    drive.write(at_ns, 0, 1, false);
+    let late_ns = at_ns + 4_000_000;
+    let end_ns = drive.write(late_ns, 1_000_000, 4_096, false);
+    let flushed_ns = drive.flush(end_ns + 1_000_000);
+    // 16 MiB at 236 MiB/s, and the seeks to both.
+    assert!(flushed_ns - late_ns > 67_000_000, "{} ns", flushed_ns - late_ns);
+}
