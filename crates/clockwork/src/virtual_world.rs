@@ -76,6 +76,16 @@ enum Role {
     Done,
 }
 
+impl Actor {
+    /// When it is stepped, if it is next: a job that waits for time starts when that has passed.
+    fn due_ns(&self) -> u64 {
+        match self.role {
+            Role::Waiting { until_ns: Some(wake_ns), .. } => self.local_ns.max(wake_ns),
+            _ => self.local_ns,
+        }
+    }
+}
+
 impl Runtime {
     /// Virtual time under `order`; the world is what a driver of clients holds on to.
     pub fn virtual_time(order: Order) -> (Runtime, Arc<VirtualWorld>) {
@@ -173,13 +183,13 @@ impl VirtualWorld {
     fn step_one(&self, until_ns: Option<u64>) -> Option<u64> {
         let mut state = self.lock();
         let id = state.choose(until_ns)?;
+        let due_ns = state.actors[id].due_ns();
         let stepping = Role::Stepping { is_dropped: false };
         let role = std::mem::replace(&mut state.actors[id].role, stepping);
         let mut job = match role {
             Role::Runnable(job) => job,
-            Role::Waiting { job, until_ns } => {
-                let local_ns = &mut state.actors[id].local_ns;
-                *local_ns = until_ns.unwrap_or_default().max(*local_ns);
+            Role::Waiting { job, .. } => {
+                state.actors[id].local_ns = due_ns;
                 job
             }
             _ => unreachable!("V3: only jobs that may run are chosen"),
@@ -226,16 +236,16 @@ impl State {
         // Who only waits for time to pass runs when it has, and holds nobody up.
         let is_runnable = |actor: &Actor| match &actor.role {
             Role::Runnable(_) => true,
-            Role::Waiting { until_ns: Some(wake_ns), .. } => {
-                until_ns.is_some() && actor.local_ns.max(*wake_ns) <= now_ns
+            Role::Waiting { until_ns: Some(_), .. } => {
+                until_ns.is_some() && actor.due_ns() <= now_ns
             }
             _ => false,
         };
         match &mut self.order {
             Order::SmallestTime => {
                 let runnable = self.actors.iter().enumerate().filter(|(_, a)| is_runnable(a));
-                let (id, actor) = runnable.min_by_key(|&(id, actor)| (actor.local_ns, id))?;
-                until_ns.is_none_or(|until_ns| actor.local_ns <= until_ns).then_some(id)
+                let (due_ns, id) = runnable.map(|(id, actor)| (actor.due_ns(), id)).min()?;
+                until_ns.is_none_or(|until_ns| due_ns <= until_ns).then_some(id)
             }
             Order::Seeded(prng) => {
                 let count = self.actors.iter().filter(|a| is_runnable(a)).count();

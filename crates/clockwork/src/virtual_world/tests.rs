@@ -226,3 +226,17 @@ fn a_job_that_waits_for_time_runs_when_it_has_passed_and_holds_nobody_up() {
     world.yield_now();
     assert_eq!(take(&log), ["check 330"]);
 }
+
+#[test]
+fn a_job_that_waits_for_time_does_not_overtake_who_is_due_earlier() {
+    let (runtime, world) = Runtime::virtual_time(Order::SmallestTime);
+    let log = Log::default();
+    world.spawn(Box::new(Checker { world: Arc::clone(&world), log: Arc::clone(&log) }));
+    world.yield_now();
+    runtime.clock.advance_to_ns(50);
+    let flush = spawn(&world, &log, "flush", 70);
+    *flush.lock().unwrap() = 2;
+    runtime.clock.advance_to_ns(200);
+    world.yield_now();
+    assert_eq!(take(&log), ["check 0", "flush 50", "check 105", "flush 120"]);
+}
