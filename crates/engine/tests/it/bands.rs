@@ -219,7 +219,7 @@ fn a_shared_log_without_a_successor_is_flushed_as_ever() {
     let stage = zoned(128, Order::SmallestTime);
     let files = Crowded::new(stage.format());
     let options = Options { background_work: false, ..banded() };
-    let db = Db::open(Arc::clone(&files) as _, stage.runtime.clone(), options).unwrap();
+    let db = Db::open(Arc::clone(&files) as _, stage.runtime, options).unwrap();
     let other = db.create_keyspace("other", banded().keyspace).unwrap();
     let mut map = Map::new();
     load(&db, &mut map, 10);
