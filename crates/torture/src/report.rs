@@ -70,6 +70,8 @@ pub struct Deeds {
     pub cut_cleaning_count: u64,
     /// Rewrites of a band that were, and that opening finished.
     pub cut_rewrite_count: u64,
+    /// Damaged blocks that were the last of a full zone.
+    pub full_end_damage_count: u64,
 }
 
 impl Deeds {
@@ -128,6 +130,7 @@ impl AddAssign for Deeds {
             cut_set_count,
             cut_cleaning_count,
             cut_rewrite_count,
+            full_end_damage_count,
         } = other;
         self.compaction_count += compaction_count;
         self.move_count += move_count;
@@ -141,6 +144,7 @@ impl AddAssign for Deeds {
         self.cut_set_count += cut_set_count;
         self.cut_cleaning_count += cut_cleaning_count;
         self.cut_rewrite_count += cut_rewrite_count;
+        self.full_end_damage_count += full_end_damage_count;
     }
 }
 

@@ -35,10 +35,11 @@ fn a_few_sweeps_are_clean_and_cut_where_they_say() {
     }
 }
 
+type Count = fn(&Deeds) -> u64;
+
 /// What a layout is about happens in its runs, and the power goes in its midst.
 #[test]
 fn every_step_of_the_layouts_is_cut() {
-    type Count = fn(&Deeds) -> u64;
     let told: [(&str, &[(&str, Count)]); 6] = [
         ("layout-gear", &[("turns", |d| d.turn_count), ("cut turns", |d| d.cut_turn_count)]),
         (
@@ -58,16 +59,29 @@ fn every_step_of_the_layouts_is_cut() {
         ("layout-smrdb", &[("merges within level 1", |d| d.overlap_merge_count)]),
     ];
     for (name, counts) in told {
-        let scenario = Scenario::by_name(name).unwrap();
-        let mut deeds = Deeds::default();
-        let is_missing = |deeds: &Deeds| counts.iter().find(|(_, count)| count(deeds) == 0);
-        let mut seed = 0;
-        while let Some((what, _)) = is_missing(&deeds) {
-            assert!(seed < 400, "{name}: no {what} in {seed} seeds: {deeds}");
-            let report = run_seed(scenario, seed).unwrap_or_else(|failure| panic!("{failure}"));
-            deeds += report.deeds;
-            seed += 1;
-        }
+        check_happens(name, counts);
+    }
+}
+
+/// A zone without a pointer is one that is full, too: its damage may be anywhere in it.
+#[test]
+fn full_zones_are_damaged_up_to_their_end() {
+    for name in ["blocks", "blocks-all-sequential"] {
+        check_happens(name, &[("damage at the end of a full zone", |d| d.full_end_damage_count)]);
+    }
+}
+
+/// Runs seeds of a scenario until all of it has happened.
+fn check_happens(name: &str, counts: &[(&str, Count)]) {
+    let scenario = Scenario::by_name(name).unwrap();
+    let mut deeds = Deeds::default();
+    let is_missing = |deeds: &Deeds| counts.iter().find(|(_, count)| count(deeds) == 0);
+    let mut seed = 0;
+    while let Some((what, _)) = is_missing(&deeds) {
+        assert!(seed < 400, "{name}: no {what} in {seed} seeds: {deeds}");
+        let report = run_seed(scenario, seed).unwrap_or_else(|failure| panic!("{failure}"));
+        deeds += report.deeds;
+        seed += 1;
     }
 }
 

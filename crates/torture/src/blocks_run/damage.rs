@@ -8,8 +8,8 @@
 
 use super::{Model, Outcome, stamps, step};
 use crate::rig::{Ending, Rig, Weather, chain};
-use imbrex_disk::{BlockRange, Blocks, Disk, DiskError, Lba};
-use imbrex_disk_sim::{FaultPlan, Misdirect};
+use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Lba, ZoneInfo, ZoneState};
+use imbrex_disk_sim::{FaultPlan, Misdirect, SimDisk};
 use imbrex_translate::{Driver, DriverOptions};
 
 /// What may be lost by one damaged block: those that its summary is of.
@@ -77,17 +77,17 @@ fn lose_power(rig: &mut Rig, options: &DriverOptions, model: &mut Model) -> Resu
     rig.reboot(Ending::PowerCut)
 }
 
-/// Damages a block that was written, of any zone.
+/// Damages a block that was written, of any zone; the last one, which may be a summary, more often than others.
 fn damage_a_block(rig: &mut Rig) -> Result<(), String> {
-    let zones = rig.disk.report_zones();
-    let written = zones.iter().map(|zone| {
-        // Of a zone without a pointer only its beginning is used.
-        let end = zone.state.write_pointer(zone.start);
-        BlockRange::new(zone.start, end.map_or(Blocks::new(20), |end| end - zone.start))
-    });
-    let written: Vec<BlockRange> = written.filter(|range| !range.len.is_zero()).collect();
-    let range = written[rig.prng.below(written.len() as u64) as usize];
-    let at = range.start + Blocks::new(rig.prng.below(range.len.get()));
+    let zones = rig.disk.report_zones().into_iter();
+    let written = zones.map(|zone| (zone, written_len(&rig.disk, &zone)));
+    let written: Vec<(ZoneInfo, Blocks)> = written.filter(|(_, len)| !len.is_zero()).collect();
+    let (zone, len) = written[rig.prng.below(written.len() as u64) as usize];
+    let last = len.get() - 1;
+    let index = if rig.prng.chance(1, 8) { last } else { rig.prng.below(last + 1) };
+    let at = zone.start + Blocks::new(index);
+    let is_last_of_full = zone.state == ZoneState::Full && index == last;
+    rig.deeds.full_end_damage_count += u64::from(is_last_of_full);
     if rig.prng.chance(1, 4) {
         rig.say(format!("{at} cannot be read any more"));
         rig.disk.damage(BlockRange::new(at, Blocks::new(1)));
@@ -96,6 +96,23 @@ fn damage_a_block(rig: &mut Rig) -> Result<(), String> {
     let bit = rig.prng.below(4096 * 8) as u32;
     rig.say(format!("bit {bit} of {at} rots"));
     rig.disk.flip_bit(at, bit).map_err(|error| error.to_string())
+}
+
+/// How much of a zone was written; of one without a pointer, which is written from its beginning, one block more.
+fn written_len(disk: &SimDisk, zone: &ZoneInfo) -> Blocks {
+    match zone.state {
+        ZoneState::Full => zone.capacity,
+        ZoneState::NoPointer => {
+            let mut block = vec![0; BLOCK_LEN_BYTES];
+            let mut is_written = |&index: &u64| {
+                let read = disk.read(zone.start + Blocks::new(index), &mut block);
+                read.is_err() || block.iter().any(|&byte| byte != 0)
+            };
+            let last = (0..zone.capacity.get()).rev().find(&mut is_written);
+            last.map_or(Blocks::ZERO, |last| Blocks::new(last + 2).min(zone.capacity))
+        }
+        state => state.write_pointer(zone.start).map_or(Blocks::ZERO, |end| end - zone.start),
+    }
 }
 
 /// Opens a device that may be damaged.
