@@ -8,19 +8,26 @@ use imbrex_disk::{
     ZoneInfo,
 };
 use imbrex_disk_sim::SimDisk;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// One process's hold on the disk.
 #[derive(Debug)]
 pub(crate) struct Leash {
     disk: Arc<SimDisk>,
     is_cut: AtomicBool,
+    /// The disk that loses its power together with this one.
+    beside: Mutex<Option<Arc<SimDisk>>>,
 }
 
 impl Leash {
     pub(crate) fn new(disk: Arc<SimDisk>) -> Leash {
-        Leash { disk, is_cut: AtomicBool::new(false) }
+        Leash { disk, is_cut: AtomicBool::new(false), beside: Mutex::default() }
+    }
+
+    /// When this disk's power goes, that of `beside` goes at the same moment.
+    pub(crate) fn tie(&self, beside: Option<Arc<SimDisk>>) {
+        *self.beside.lock().unwrap_or_else(PoisonError::into_inner) = beside;
     }
 
     /// From now on every request fails.
@@ -31,6 +38,15 @@ impl Leash {
     fn disk(&self) -> Result<&SimDisk, DiskError> {
         if self.is_cut.load(Ordering::Relaxed) { Err(DiskError::PowerLost) } else { Ok(&self.disk) }
     }
+
+    /// Passes on what the disk said, and its darkness to the disk beside it.
+    fn heard(&self, outcome: Result<(), DiskError>) -> Result<(), DiskError> {
+        if matches!(outcome, Err(DiskError::PowerLost)) {
+            let beside = self.beside.lock().unwrap_or_else(PoisonError::into_inner).take();
+            beside.iter().for_each(|disk| disk.cut_power());
+        }
+        outcome
+    }
 }
 
 impl Disk for Leash {
@@ -38,19 +54,19 @@ impl Disk for Leash {
         self.disk.geometry()
     }
     fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
-        self.disk()?.read(at, buf)
+        self.heard(self.disk()?.read(at, buf))
     }
     fn read_batch(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
-        self.disk()?.read_batch(requests)
+        self.heard(self.disk()?.read_batch(requests))
     }
     fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
-        self.disk()?.write(at, data, persist)
+        self.heard(self.disk()?.write(at, data, persist))
     }
     fn flush(&self) -> Result<(), DiskError> {
-        self.disk()?.flush()
+        self.heard(self.disk()?.flush())
     }
     fn discard(&self, range: BlockRange) -> Result<(), DiskError> {
-        self.disk()?.discard(range)
+        self.heard(self.disk()?.discard(range))
     }
     fn zone(&self, zone: ZoneId) -> Option<ZoneInfo> {
         self.disk.zone(zone)
@@ -59,7 +75,7 @@ impl Disk for Leash {
         self.disk.report_zones()
     }
     fn manage_zone(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError> {
-        self.disk()?.manage_zone(zone, action)
+        self.heard(self.disk()?.manage_zone(zone, action))
     }
     fn counters(&self) -> Counters {
         self.disk.counters()

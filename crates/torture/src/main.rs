@@ -35,6 +35,9 @@ struct Args {
     /// With --seed: only the run of a sweep whose power goes after so many device events.
     #[arg(long, requires = "seed", conflicts_with = "every")]
     cut: Option<u64>,
+    /// With --cut: they are events of the flash drive, in a scenario that has one.
+    #[arg(long, requires = "cut")]
+    cut_on_flash: bool,
     /// With --cut: and again after so many device events of the recovery.
     #[arg(long, requires = "cut", default_value_t = 0)]
     cut_again: u64,
@@ -92,7 +95,10 @@ fn run(args: &Args) -> Result<(), String> {
         return fail_by(&outcomes);
     }
     let outcomes = fan_out_shown(args, &runs, |scenario, seed| match args.cut {
-        Some(at) => run_cut(scenario, seed, Cuts { at, again: args.cut_again }),
+        Some(at) => {
+            let (is_on_flash, again) = (args.cut_on_flash, args.cut_again);
+            run_cut(scenario, seed, Cuts { at, is_on_flash, again })
+        }
         None => run_seed(scenario, seed),
     });
     tell_runs(args, &outcomes);
@@ -120,13 +126,15 @@ fn tell_sweeps(outcomes: &[Result<Sweep, Failure>]) {
     let clean: Vec<&Sweep> = outcomes.iter().flatten().collect();
     let sum = |figure: fn(&Sweep) -> u64| clean.iter().map(|sweep| figure(sweep)).sum::<u64>();
     println!(
-        "{} of {} sweeps clean: {} device events, cut in {} runs; {} power cuts, {} operations",
+        "{} of {} sweeps clean: {} device events, cut in {} runs; {} power cuts, {} operations, \
+         {} blocks lost on flash",
         clean.len(),
         outcomes.len(),
         sum(|s| s.event_count),
         sum(|s| s.run_count),
         sum(|s| s.power_cut_count),
         sum(|s| s.operation_count),
+        sum(|s| s.flash_lost.get()),
     );
 }
 

@@ -2,6 +2,7 @@
 
 use crate::sweep::Cuts;
 use imbrex::{CompactionKind, Metrics};
+use imbrex_disk::Blocks;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::AddAssign;
@@ -15,6 +16,8 @@ pub struct Report {
     pub operation_count: u64,
     /// Device events of the first life.
     pub life_event_count: u64,
+    /// Those of the flash drive, where there is one.
+    pub flash_event_count: u64,
     /// How many lives the store had.
     pub life_count: u64,
     /// How often the power went.
@@ -25,6 +28,8 @@ pub struct Report {
     pub no_space_count: u64,
     /// Zones that cleaning emptied.
     pub cleaned_zone_count: u64,
+    /// What power cuts at device events took from the flash drive, where there is one.
+    pub flash_lost: Blocks,
     /// What the policies of the layout did.
     pub deeds: Deeds,
     /// How many steps background jobs took.
@@ -194,7 +199,10 @@ impl fmt::Display for Failure {
         // R3: one line, to be copied as it is.
         write!(f, "cargo xtask torture --seed {:#x} --scenario {}", self.seed, self.scenario)?;
         match self.cuts {
-            Some(Cuts { at, again }) => write!(f, " --cut {at} --cut-again {again}"),
+            Some(Cuts { at, is_on_flash, again }) => {
+                let on_flash = if is_on_flash { " --cut-on-flash" } else { "" };
+                write!(f, " --cut {at}{on_flash} --cut-again {again}")
+            }
             None => Ok(()),
         }
     }

@@ -38,8 +38,8 @@ pub(crate) enum Forecast {
     Drawn,
     /// It is always fair, for one life.
     Fair,
-    /// It is fair but for power cuts: in the first life, in the recovery after it and in the life
-    /// after that.
+    /// It is fair but for power cuts, of all drives at once: in the first life, in the recovery after
+    /// it and in the life after that.
     Cuts(Cuts),
 }
 
@@ -100,8 +100,12 @@ pub(crate) struct Rig {
     weather: Weather,
     /// Where the weather is.
     whereabouts: Where,
-    /// Device events of the first life, once it is over.
-    life_event_count: Option<u64>,
+    /// Whose events a power cut is counted by; of both, whichever comes first.
+    counted: Where,
+    /// Device events of the first life, once it is over: of the drive, and of flash.
+    life_event_counts: Option<(u64, u64)>,
+    /// What power cuts at device events took from the flash drive.
+    flash_lost: Blocks,
     operation_count: u64,
     life_count: u64,
     power_cut_count: u64,
@@ -153,7 +157,9 @@ impl Rig {
             forecast,
             weather: Weather::Fair,
             whereabouts: Where::Main,
-            life_event_count: None,
+            counted: Where::Main,
+            life_event_counts: None,
+            flash_lost: Blocks::ZERO,
             operation_count: 0,
             life_count: 0,
             power_cut_count: 0,
@@ -177,7 +183,18 @@ impl Rig {
         let Some(flash) = &mut self.flash else { return drives };
         flash.files = None;
         flash.leash = Arc::new(Leash::new(Arc::clone(&flash.disk)));
-        drives.with_flash(Arc::clone(&flash.leash) as Arc<dyn Disk>)
+        let leash = Arc::clone(&flash.leash);
+        self.tie();
+        drives.with_flash(leash as Arc<dyn Disk>)
+    }
+
+    /// Drives that both lose their power lose it at one moment.
+    fn tie(&self) {
+        let Some(flash) = &self.flash else { return };
+        let is_cut = matches!(self.weather, Weather::PowerCut { .. });
+        let are_tied = is_cut && self.whereabouts == Where::Both;
+        self.leash.tie(are_tied.then(|| Arc::clone(&flash.disk)));
+        flash.leash.tie(are_tied.then(|| Arc::clone(&self.disk)));
     }
 
     /// All files, those of the flash drive too.
@@ -277,9 +294,23 @@ impl Rig {
         match (self.forecast, self.life_count) {
             (Forecast::Drawn, _) => self.draw_weather(),
             (Forecast::Fair, _) => self.set_weather(Weather::Fair),
-            (Forecast::Cuts(cuts), 1) => self.set_weather(Weather::PowerCut { after: cuts.at }),
-            (Forecast::Cuts(cuts), _) => self.set_weather(Weather::PowerCut { after: cuts.again }),
+            (Forecast::Cuts(cuts), 1) => self.cut_after(cuts.at, cuts.is_on_flash),
+            (Forecast::Cuts(cuts), _) => self.cut_again(cuts),
         }
+    }
+
+    /// Lets the power of all drives go, after so many events of one.
+    fn cut_after(&mut self, after: u64, is_on_flash: bool) {
+        self.whereabouts = Where::Both;
+        self.counted = if is_on_flash { Where::Flash } else { Where::Main };
+        self.set_weather(Weather::PowerCut { after });
+    }
+
+    /// The later cuts of a sweep are counted by one drive as often as by the other.
+    fn cut_again(&mut self, cuts: Cuts) {
+        let is_on_other = cuts.again % 2 == 1;
+        let is_on_flash = self.flash.is_some() && cuts.is_on_flash != is_on_other;
+        self.cut_after(cuts.again, is_on_flash);
     }
 
     fn draw_weather(&mut self) {
@@ -307,7 +338,11 @@ impl Rig {
     fn draw_whereabouts(&mut self) {
         let places = [Where::Main, Where::Flash, Where::Both];
         self.whereabouts = places[self.fault_prng.below(3) as usize];
-        self.say(format!("on {:?}", self.whereabouts));
+        self.counted = match self.whereabouts {
+            Where::Both => places[self.fault_prng.below(3) as usize],
+            alone => alone,
+        };
+        self.say(format!("on {:?}, counted on {:?}", self.whereabouts, self.counted));
     }
 
     /// With some chance, lets the power go during the recovery that follows; it is attempt `attempt`.
@@ -315,7 +350,7 @@ impl Rig {
         match self.forecast {
             Forecast::Drawn => {}
             Forecast::Cuts(cuts) if self.life_count == 1 && attempt == 0 => {
-                return self.set_weather(Weather::PowerCut { after: cuts.again });
+                return self.cut_again(cuts);
             }
             Forecast::Fair | Forecast::Cuts(_) => return self.set_weather(Weather::Fair),
         }
@@ -344,44 +379,32 @@ impl Rig {
             }
             Weather::FlushError { after } => plan.fail_flush = once(after),
         }
+        let hit = match weather {
+            Weather::PowerCut { .. } => self.counted,
+            _ => self.whereabouts,
+        };
         if let Some(flash) = &self.flash {
-            let is_hit = self.whereabouts.is_flash();
+            let is_hit = hit.is_flash();
             flash.disk.set_faults(if is_hit { plan.clone() } else { FaultPlan::default() });
         }
-        let is_hit = self.flash.is_none() || self.whereabouts.is_main();
+        let is_hit = self.flash.is_none() || hit.is_main();
         self.disk.set_faults(if is_hit { plan } else { FaultPlan::default() });
+        self.tie();
     }
 
     /// Whether the power has gone, from either drive.
     pub(crate) fn is_dark(&self) -> bool {
-        self.is_main_dark() || self.is_flash_dark()
-    }
-
-    fn is_main_dark(&self) -> bool {
-        match self.weather {
-            Weather::PowerCut { after } if self.flash.is_none() || self.whereabouts.is_main() => {
-                self.disk.fault_event_count() > after
-            }
-            _ => false,
-        }
-    }
-
-    fn is_flash_dark(&self) -> bool {
-        match (self.weather, &self.flash) {
-            (Weather::PowerCut { after }, Some(flash)) if self.whereabouts.is_flash() => {
-                flash.disk.fault_event_count() > after
-            }
-            _ => false,
-        }
+        let Weather::PowerCut { after } = self.weather else { return false };
+        let is_counted_on_main = self.flash.is_none() || self.counted.is_main();
+        let is_counted_on_flash = self.counted.is_flash();
+        is_counted_on_main && self.disk.fault_event_count() > after
+            || is_counted_on_flash
+                && self.flash.iter().any(|flash| flash.disk.fault_event_count() > after)
     }
 
     /// Which drives lose their power at a power cut: both, unless one was hit alone.
     fn without_power(&self) -> Where {
-        match (self.is_main_dark(), self.is_flash_dark()) {
-            (true, false) if self.flash.is_some() => Where::Main,
-            (false, true) => Where::Flash,
-            _ => Where::Both,
-        }
+        if self.flash.is_some() && self.is_dark() { self.whereabouts } else { Where::Both }
     }
 
     /// Whether an error of the disk may have reached the stack in this life.
@@ -466,19 +489,20 @@ impl Rig {
     pub(crate) fn reboot(&mut self, ending: Ending) -> Result<(), String> {
         self.say(format!("{ending:?}"));
         if self.life_count == 1 {
-            self.life_event_count.get_or_insert(self.disk.fault_event_count());
+            let of_flash = self.flash.as_ref().map_or(0, |flash| flash.disk.fault_event_count());
+            self.life_event_counts.get_or_insert((self.disk.fault_event_count(), of_flash));
         }
         self.world.drop_jobs();
         if ending == Ending::PowerCut || self.is_dark() {
             self.power_cut_count += 1;
-            let hit = self.without_power();
+            let (hit, is_dark) = (self.without_power(), self.is_dark());
             if hit.is_main() {
                 let left = self.disk.power_cycle(&mut self.fault_prng);
                 let left = left.map_err(|error| format!("power cycle: {error}"))?;
                 self.say(format!("power cut: {} survived, {} lost", left.survived, left.lost));
             }
             if hit.is_flash() {
-                self.reboot_flash()?;
+                self.reboot_flash(is_dark)?;
             }
         }
         self.flash.iter_mut().for_each(|flash| flash.files = None);
@@ -486,25 +510,31 @@ impl Rig {
         Ok(())
     }
 
-    /// The flash drive loses what it had not flushed.
-    fn reboot_flash(&mut self) -> Result<(), String> {
+    /// The flash drive loses what it had not flushed; `is_dark` where that was at a device event.
+    fn reboot_flash(&mut self, is_dark: bool) -> Result<(), String> {
         let Some(flash) = &self.flash else { return Ok(()) };
         let left = flash.disk.power_cycle(&mut self.fault_prng);
         let left = left.map_err(|error| format!("power cycle of flash: {error}"))?;
+        if is_dark {
+            self.flash_lost += left.lost;
+        }
         self.say(format!("and of flash: {} survived, {} lost", left.survived, left.lost));
         Ok(())
     }
 
     pub(crate) fn report(&mut self) -> Result<Report, String> {
+        let (life_event_count, flash_event_count) = self.life_event_counts.unwrap_or_default();
         Ok(Report {
             scenario: self.scenario.name,
             operation_count: self.operation_count,
-            life_event_count: self.life_event_count.unwrap_or_default(),
+            life_event_count,
+            flash_event_count,
             life_count: self.life_count,
             power_cut_count: self.power_cut_count,
             io_error_count: self.io_error_count,
             no_space_count: self.no_space_count,
             cleaned_zone_count: self.cleaned_zone_count,
+            flash_lost: self.flash_lost,
             deeds: self.deeds,
             step_count: self.world.step_count(),
             zone_reset_count: self.disk.counters().zone_resets,

@@ -8,12 +8,14 @@
 //! ```
 //!
 //! A device event is a write, a flush, a reset or a finish. One seed is one life, so each run is the
-//! fair run up to its cut. Where the sweep begins follows from the seed: many seeds with one `every`
+//! fair run up to its cut. Where a drive has flash beside it, both lose their power at one moment, and
+//! the sweep goes over the events of the one and then over those of the other. Where the sweep begins follows from the seed: many seeds with one `every`
 //! cut at all events modulo `every`. A life with so many events that there would be more runs than
 //! asked for is cut less often, but all along.
 
 use crate::rig::Forecast;
 use crate::{Failure, Scenario, run};
+use imbrex_disk::Blocks;
 
 /// At how many different events the recovery is cut: more than most have.
 const AGAIN_END: u64 = 12;
@@ -23,14 +25,17 @@ const AGAIN_END: u64 = 12;
 pub struct Cuts {
     /// So many events of the first life complete.
     pub at: u64,
-    /// So many events of the recovery after it complete, and of the life after that.
+    /// Whether they are those of the flash drive, which loses its power together with the other.
+    pub is_on_flash: bool,
+    /// So many events of the recovery after it complete, and of the life after that; where they are odd,
+    /// those of the other drive.
     pub again: u64,
 }
 
 /// What a clean sweep came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sweep {
-    /// Device events of the fair run.
+    /// Device events of the fair run, on all drives.
     pub event_count: u64,
     /// How many runs were cut.
     pub run_count: u64,
@@ -38,6 +43,8 @@ pub struct Sweep {
     pub power_cut_count: u64,
     /// Operations of all of them.
     pub operation_count: u64,
+    /// What the flash drive lost in all of them, where there is one.
+    pub flash_lost: Blocks,
 }
 
 /// Runs one seed of one scenario once in fair weather and then with a cut at every `every`-th device
@@ -52,16 +59,20 @@ pub fn sweep(
     run_count_max: u64,
 ) -> Result<Sweep, Failure> {
     let fair = run(scenario, seed, Forecast::Fair)?;
-    let every = every.max(fair.life_event_count.div_ceil(run_count_max.max(1))).max(1);
-    let mut sweep = Sweep { event_count: fair.life_event_count, ..Sweep::default() };
-    let mut at = seed % every;
-    while at < sweep.event_count {
+    let event_count = fair.life_event_count + fair.flash_event_count;
+    let every = every.max(event_count.div_ceil(run_count_max.max(1))).max(1);
+    let mut sweep = Sweep { event_count, ..Sweep::default() };
+    let mut nth = seed % every;
+    while nth < event_count {
+        let is_on_flash = fair.life_event_count <= nth;
+        let at = if is_on_flash { nth - fair.life_event_count } else { nth };
         let again = (seed + sweep.run_count) % AGAIN_END;
-        let report = run(scenario, seed, Forecast::Cuts(Cuts { at, again }))?;
+        let report = run(scenario, seed, Forecast::Cuts(Cuts { at, is_on_flash, again }))?;
         sweep.run_count += 1;
         sweep.power_cut_count += report.power_cut_count;
         sweep.operation_count += report.operation_count;
-        at += every;
+        sweep.flash_lost += report.flash_lost;
+        nth += every;
     }
     Ok(sweep)
 }

@@ -1,6 +1,7 @@
 //! Same seed, same run; and a few seeds of every scenario on each test run.
 
 use crate::{Deeds, Scenario, run_seed, sweep};
+use imbrex_disk::Blocks;
 use imbrex_layouts::Layout;
 use std::collections::BTreeSet;
 
@@ -33,6 +34,18 @@ fn a_few_sweeps_are_clean_and_cut_where_they_say() {
         assert_eq!(swept.run_count, (swept.event_count - 3).div_ceil(every), "{}", scenario.name);
         assert!(swept.power_cut_count >= swept.run_count, "{}: {swept:?}", scenario.name);
     }
+}
+
+/// Of two drives no sweep leaves one its power, nor what it had not flushed.
+#[test]
+fn sweeps_cut_both_drives() {
+    let scenario = Scenario::by_name("layout-smrdb-offload").unwrap();
+    let mut lost = Blocks::ZERO;
+    for seed in 0..3 {
+        let swept = sweep(scenario, seed, 1, 24).unwrap_or_else(|failure| panic!("{failure}"));
+        lost += swept.flash_lost;
+    }
+    assert!(!lost.is_zero(), "the flash drive lost nothing");
 }
 
 type Count = fn(&Deeds) -> u64;
