@@ -7,7 +7,7 @@
 //!   but whatever it finds was written once, under that key.
 
 use super::model::{Bytes, Model, describe, key_in_words};
-use super::operations::draw_key;
+use super::operations::{KEY_COUNT, draw_key, key_of};
 use super::{Store, draw_options};
 use crate::rig::{Ending, Rig, chain, draw_len};
 use imbrex::Options;
@@ -97,8 +97,8 @@ fn misdirect_a_write(rig: &mut Rig, model: &mut Model) -> Result<(), String> {
     let options = Options { background_work: false, ..draw_options(rig) };
     let Some(store) = open(rig, &options) else { return Ok(()) };
     for (index, keyspace) in store.keyspaces.iter().enumerate() {
-        for n in 0..super::operations::KEY_COUNT {
-            let key = super::operations::key_of(n);
+        for n in 0..KEY_COUNT {
+            let key = key_of(n);
             match keyspace.get(&key) {
                 Ok(None) => {}
                 Ok(Some(got)) if model.was_ever(index, &key, &got) => {}
@@ -124,14 +124,16 @@ fn open(rig: &mut Rig, options: &Options) -> Option<Store> {
     }
 }
 
-/// Every key has the value of the model, or reading it is an error.
+/// Every key has the value of the model, none where it was deleted, or reading it is an error.
 fn compare_or_error(rig: &mut Rig, store: &Store, model: &Model) -> Result<(), String> {
     for (index, map) in model.now.maps.iter().enumerate() {
-        for (key, value) in map {
-            match store.keyspaces[index].get(key) {
-                Ok(Some(got)) if *got == **value => {}
-                Ok(got) => return Err(wrong(key, Some(value), got.as_deref())),
-                Err(error) => rig.say(format!("get {}: {}", key_in_words(key), chain(&error))),
+        for n in 0..KEY_COUNT {
+            let key = key_of(n);
+            let expected = map.get(&key).map(|value| &**value);
+            match store.keyspaces[index].get(&key) {
+                Ok(got) if got.as_deref() == expected => {}
+                Ok(got) => return Err(wrong(&key, expected, got.as_deref())),
+                Err(error) => rig.say(format!("get {}: {}", key_in_words(&key), chain(&error))),
             }
         }
     }
