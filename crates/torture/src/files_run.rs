@@ -11,13 +11,50 @@
 mod logs;
 mod model;
 mod operations;
+#[cfg(test)]
+mod tests;
 
 use crate::rig::{Ending, Rig, Weather, chain};
 use imbrex_clockwork::Prng;
-use imbrex_files::{FileInfo, FileLayer, FileReader, Files};
+use imbrex_files::{FileInfo, FileLayer, FileReader, Files, FilesError};
 use model::{Content, Inode, Model};
 use operations::Life;
 use std::sync::Arc;
+
+/// Why a comparison ended early.
+#[derive(Debug)]
+enum Trouble {
+    /// A read failed.
+    Store { doing: String, error: FilesError },
+    /// The file layer answered wrongly: no weather excuses it.
+    Wrong(String),
+}
+
+impl Trouble {
+    /// Of a read within a file that is open: no weather moves its end.
+    fn failed(doing: &str, error: FilesError) -> Trouble {
+        match error {
+            FilesError::PastEnd { .. } => Trouble::Wrong(format!("{doing}: {error}")),
+            _ => Trouble::Store { doing: doing.to_string(), error },
+        }
+    }
+
+    /// For where every failure counts.
+    fn in_words(self) -> String {
+        match self {
+            Trouble::Store { doing, error } => format!("{doing}: {}", chain(&error)),
+            Trouble::Wrong(what) => what,
+        }
+    }
+
+    /// What of it the weather does not excuse.
+    fn settle(self, rig: &mut Rig) -> Result<(), String> {
+        match self {
+            Trouble::Store { doing, error } => rig.excuse(&doing, &error),
+            Trouble::Wrong(what) => Err(what),
+        }
+    }
+}
 
 /// Runs the lives of one seed.
 pub(crate) fn run(rig: &mut Rig) -> Result<(), String> {
@@ -74,10 +111,10 @@ fn verify(rig: &mut Rig, files: &FileLayer, model: &mut Model) -> Result<(), Str
         let inode = model.inode(&info.name).ok_or("settled, but a name is missing")?.clone();
         let reader = files.open(&info.name).map_err(|error| chain(&error))?;
         match &inode.content {
-            Content::Bytes(bytes) => compare_all(&*reader, bytes)?,
+            Content::Bytes(bytes) => compare_all(&*reader, bytes).map_err(Trouble::in_words)?,
             Content::Log(id) => {
                 let log = model.logs.get_mut(id).ok_or("a log without records")?;
-                let cut = log.recover(&*reader)?;
+                let cut = log.recover(&*reader).map_err(Trouble::in_words)?;
                 if cut > 0 {
                     rig.say(format!("log {} lost {cut} unsynced records", info.name));
                 }
@@ -109,32 +146,48 @@ fn check_extents(rig: &Rig, listing: &[FileInfo], model: &Model) -> Result<(), S
 }
 
 /// Reads all of a file, in two halves, and compares.
-fn compare_all(reader: &dyn FileReader, bytes: &[u8]) -> Result<(), String> {
+fn compare_all(reader: &dyn FileReader, bytes: &[u8]) -> Result<(), Trouble> {
     if reader.len_bytes() != bytes.len() as u64 {
-        let (name, got) = (reader.name().to_string(), reader.len_bytes());
-        return Err(format!("{name} has {got} bytes, expected {}", bytes.len()));
+        let (name, got) = (reader.name(), reader.len_bytes());
+        return Err(Trouble::Wrong(format!("{name} has {got} bytes, expected {}", bytes.len())));
     }
     let half = bytes.len() / 2;
     compare(reader, bytes, 0, half)?;
     compare(reader, bytes, half, bytes.len() - half)
 }
 
-fn compare(reader: &dyn FileReader, bytes: &[u8], at: usize, len: usize) -> Result<(), String> {
+fn compare(reader: &dyn FileReader, bytes: &[u8], at: usize, len: usize) -> Result<(), Trouble> {
     let mut scratch = Vec::new();
     let got = reader
         .read_at(at as u64, len, &mut scratch)
-        .map_err(|error| format!("{}: {}", reader.name(), chain(&error)))?;
+        .map_err(|error| Trouble::failed(reader.name(), error))?;
     if got == &bytes[at..at + len] {
         return Ok(());
     }
     let wrong = got.iter().zip(&bytes[at..]).position(|(a, b)| a != b);
-    Err(format!(
+    Err(Trouble::Wrong(format!(
         "{}: read of {len} bytes at {at} gave {} that differ from byte {} on; extents {:?}",
         reader.name(),
         got.len(),
         at + wrong.unwrap_or(0),
         reader.extents(),
-    ))
+    )))
+}
+
+/// Reads the first byte and a range at once.
+fn compare_batch(
+    reader: &dyn FileReader,
+    bytes: &[u8],
+    at: usize,
+    len: usize,
+) -> Result<(), Trouble> {
+    let name = reader.name();
+    let got = reader.read_batch(&[(0, 1), (at as u64, len)]);
+    let got = got.map_err(|error| Trouble::failed(name, error))?;
+    if got.len() == 2 && got[0] == bytes[..1] && got[1] == bytes[at..at + len] {
+        return Ok(());
+    }
+    Err(Trouble::Wrong(format!("{name}: a batch of reads differs from single ones")))
 }
 
 /// Bytes that tell which file they belong to and where in it.

@@ -1,6 +1,7 @@
 //! One log: what was pushed, what was synced, and what comes back.
 
-use crate::rig::{chain, draw_len};
+use super::Trouble;
+use crate::rig::draw_len;
 use imbrex_clockwork::Prng;
 use imbrex_files::{FileReader, FilesError, LogWriter};
 use imbrex_record_log::{BLOCK_LEN_BYTES, Decoder, Encoder, End, Extent};
@@ -82,11 +83,12 @@ impl LogModel {
 
     /// Compares what `reader` gives with what was pushed: a prefix with all that was synced.
     /// Returns how many records are gone.
-    pub(crate) fn recover(&mut self, reader: &dyn FileReader) -> Result<usize, String> {
+    pub(crate) fn recover(&mut self, reader: &dyn FileReader) -> Result<usize, Trouble> {
         let got = self.compare(reader)?;
         if got < self.synced {
             let (name, synced) = (reader.name(), self.synced);
-            return Err(format!("log {name}: {got} records came back, but {synced} were synced"));
+            let what = format!("log {name}: {got} records came back, but {synced} were synced");
+            return Err(Trouble::Wrong(what));
         }
         let lost = self.records.len() - got;
         self.records.truncate(got);
@@ -99,16 +101,17 @@ impl LogModel {
     }
 
     /// Compares a log that is being written: all that was appended is readable.
-    pub(crate) fn compare_live(&self, reader: &dyn FileReader) -> Result<(), String> {
+    pub(crate) fn compare_live(&self, reader: &dyn FileReader) -> Result<(), Trouble> {
         let got = self.compare(reader)?;
         if got < self.appended {
             let (name, appended) = (reader.name(), self.appended);
-            return Err(format!("log {name}: {got} records readable, but {appended} appended"));
+            let what = format!("log {name}: {got} records readable, but {appended} appended");
+            return Err(Trouble::Wrong(what));
         }
         Ok(())
     }
 
-    fn compare(&self, reader: &dyn FileReader) -> Result<usize, String> {
+    fn compare(&self, reader: &dyn FileReader) -> Result<usize, Trouble> {
         let len_blocks = reader.len_bytes() / BLOCK_LEN_BYTES as u64;
         let extent = Extent { log_id: self.id, len_blocks, durable_blocks: 0 };
         let mut scratch = Vec::new();
@@ -118,12 +121,15 @@ impl LogModel {
         let mut count = 0;
         loop {
             match decoder.next_record() {
-                Err(error) => return Err(format!("log {}: {}", reader.name(), chain(&error))),
+                Err(error) => {
+                    return Err(Trouble::failed(&format!("log {}", reader.name()), error));
+                }
                 Ok(None) => break,
                 Ok(Some(record)) => {
                     if self.records.get(count).map(Vec::as_slice) != Some(record.bytes) {
                         let (name, at) = (reader.name(), record.position);
-                        return Err(format!("log {name}: record {count} at {at} is not ours"));
+                        let what = format!("log {name}: record {count} at {at} is not ours");
+                        return Err(Trouble::Wrong(what));
                     }
                     count += 1;
                 }
@@ -131,7 +137,7 @@ impl LogModel {
         }
         match decoder.end() {
             Some(End::Clean { .. } | End::Torn { .. }) => Ok(count),
-            other => Err(format!("log {}: {other:?}", reader.name())),
+            other => Err(Trouble::Wrong(format!("log {}: {other:?}", reader.name()))),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::logs::LogModel;
 use super::model::{Change, Content, Inode, Model};
-use super::{bytes_inode, compare, compare_all, content};
+use super::{Trouble, bytes_inode, compare, compare_all, compare_batch, content};
 use crate::rig::{Ending, Rig, draw_len};
 use imbrex_files::{
     AppRecord, Commit, CommitKind, FileBuffer, FileKind, FileLayer, FileReader, Files, FilesError,
@@ -120,7 +120,7 @@ impl<'a> Life<'a> {
         let Some((persisted, inode)) = self.waiting.last() else { return Ok(()) };
         let Some(bytes) = bytes_inode(inode) else { return Ok(()) };
         match self.files.open_persisted(&**persisted) {
-            Ok(reader) => or_foul(rig, compare_all(&*reader, bytes)),
+            Ok(reader) => compare_all(&*reader, bytes).or_else(|trouble| trouble.settle(rig)),
             Err(error) => rig.excuse("open persisted", &error),
         }
     }
@@ -297,7 +297,7 @@ impl<'a> Life<'a> {
             if rig.prng.chance(1, 3) {
                 self.held.swap_remove(index);
             }
-            return or_foul(rig, outcome);
+            return outcome.or_else(|trouble| trouble.settle(rig));
         }
         let Some(name) = draw_name(rig, model) else { return Ok(()) };
         rig.say(format!("read {name}"));
@@ -316,18 +316,11 @@ impl<'a> Life<'a> {
                 if !matches!(past, Err(FilesError::PastEnd { .. })) {
                     return Err(format!("{name}: a read past the end gave {past:?}"));
                 }
-                compare(&*reader, bytes, at, len).and_then(|()| {
-                    let ranges = [(0, 1), (at as u64, len)];
-                    let got = reader.read_batch(&ranges).map_err(|error| error.to_string())?;
-                    if got[0] == bytes[..1] && got[1] == bytes[at..at + len] {
-                        Ok(())
-                    } else {
-                        Err(format!("{name}: a batch of reads differs from single ones"))
-                    }
-                })
+                compare(&*reader, bytes, at, len)
+                    .and_then(|()| compare_batch(&*reader, bytes, at, len))
             }
         };
-        or_foul(rig, outcome)
+        outcome.or_else(|trouble| trouble.settle(rig))
     }
 
     fn hold(&mut self, rig: &mut Rig, model: &mut Model) -> Result<(), String> {
@@ -391,21 +384,10 @@ impl<'a> Life<'a> {
             buffer.append(&bytes);
             let add = self.files.persist(vec![buffer]).map_err(fail)?;
             self.files.commit(Commit { add, ..Commit::default() }).map_err(fail)?;
-            compare_all(&*self.files.open(&name).map_err(fail)?, &bytes)?;
+            let reader = self.files.open(&name).map_err(fail)?;
+            compare_all(&*reader, &bytes).map_err(Trouble::in_words)?;
         }
         Ok(())
-    }
-}
-
-/// A wrong answer is a failure in any weather; a read that failed is not, in foul weather. The two
-/// are told apart by whether the text names differing bytes.
-fn or_foul(rig: &mut Rig, outcome: Result<(), String>) -> Result<(), String> {
-    match outcome {
-        Err(what) if rig.is_foul() && !what.contains("differ") && !what.contains("not ours") => {
-            rig.say(format!("read failed: {what}"));
-            Ok(())
-        }
-        other => other,
     }
 }
 
