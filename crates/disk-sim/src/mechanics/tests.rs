@@ -148,6 +148,7 @@ fn a_cached_write_reaches_the_platter_no_earlier_than_the_drive() {
     drive.write(at_ns, 0, 1, false);
     let late_ns = at_ns + 4_000_000;
     let end_ns = drive.write(late_ns, 1_000_000, 4_096, false);
+    assert!(drive.free_at_ns >= late_ns, "{} ns early", late_ns - drive.free_at_ns);
     let flushed_ns = drive.flush(end_ns + 1_000_000);
     // 16 MiB at 236 MiB/s, and the seeks to both.
     assert!(flushed_ns - late_ns > 67_000_000, "{} ns", flushed_ns - late_ns);
