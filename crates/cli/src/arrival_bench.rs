@@ -3,7 +3,7 @@
 
 use crate::Session;
 use crate::error::{CliError, Context};
-use crate::output::Table;
+use crate::output::{Table, note};
 use crate::progress::{Progress, Unit};
 use imbrex_bench::{
     ArrivalBenchOptions, ArrivalBenchProgress, ArrivalBenchReport, ArrivalRun, arrival_bench,
@@ -37,10 +37,10 @@ impl ArrivalBenchArgs {
         drop(progress);
         let report = report.map_err(crate::ycsb::failed)?;
         let table = text(&report);
-        match is_json {
-            true => session.out.bytes(report.to_json().as_bytes())?,
-            false => session.out.bytes(table.as_bytes())?,
-        }
+        let told = match is_json {
+            true => session.out.bytes(report.to_json().as_bytes()),
+            false => session.out.bytes(table.as_bytes()),
+        };
         let put = |name: &str, text: &str| {
             let path = dir.join(name);
             std::fs::write(&path, text).context(|| format!("cannot write {}", path.display()))
@@ -48,8 +48,8 @@ impl ArrivalBenchArgs {
         put("arrivals.txt", &table)?;
         put("arrivals.json", &report.to_json())?;
         put("arrivals.svg", &report.to_svg())?;
-        eprintln!("the picture is {}", dir.join("arrivals.svg").display());
-        if report.interrupted { Err(CliError::interrupted()) } else { Ok(()) }
+        note(format!("the picture is {}", dir.join("arrivals.svg").display()));
+        if report.interrupted { Err(CliError::interrupted()) } else { told }
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::Session;
 use crate::byte_size::{ByteSize, grouped};
 use crate::error::{CliError, Context, Exit};
-use crate::output::Report;
+use crate::output::{Report, note};
 use crate::progress::{Progress, Unit};
 use crate::store::DriveArgs;
 use imbrex_clockwork::{Runtime, unix_time_s};
@@ -63,12 +63,12 @@ impl CheckArgs {
                 count => format!("{count} things are wrong"),
             };
             report.row("findings", result, json!(findings));
-            session.out.report(&report)?;
+            let told = session.out.report(&report);
             if findings.is_empty() {
-                return Ok(());
+                return told;
             }
             for finding in &findings {
-                eprintln!("imbrex: {shown}: {finding}");
+                note(format!("imbrex: {shown}: {finding}"));
             }
             Err(CliError::new(
                 Exit::Corrupt,
@@ -103,9 +103,9 @@ impl CheckArgs {
             count => format!("{count} things are wrong"),
         };
         report.row("findings", result, json!(findings));
-        session.out.report(&report)?;
+        let told = session.out.report(&report);
         match findings.first() {
-            None => Ok(Some(())),
+            None => told.map(Some),
             Some(first) => Err(CliError::new(Exit::Corrupt, format!("{shown}: {first}"))),
         }
     }

@@ -338,7 +338,7 @@ impl InfoArgs {
             }
             Err(error) => {
                 // The drive itself could be described.
-                session.out.report(&report)?;
+                let _ = session.out.report(&report);
                 Err(self.drive.cannot_open(&error))
             }
         }

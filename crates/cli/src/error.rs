@@ -13,6 +13,8 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Exit {
+    /// Whoever read standard output went away. That is no error of ours; all is as if it had read on.
+    ReaderGone = 0,
     /// The key is not there.
     NotFound = 1,
     /// The command line makes no sense; clap uses the same code.
@@ -58,6 +60,11 @@ impl CliError {
         CliError::new(Exit::BadData, message)
     }
 
+    /// For the one place where it is made, [`crate::output`].
+    pub(crate) fn reader_gone() -> CliError {
+        CliError::new(Exit::ReaderGone, "nobody reads standard output any more")
+    }
+
     pub(crate) fn interrupted() -> CliError {
         CliError::new(Exit::Interrupted, "interrupted; the store was closed cleanly")
     }
@@ -68,6 +75,15 @@ impl CliError {
             Exit::Interrupted => CliError::interrupted(),
             exit => CliError::new(exit, format!("{what}: {}", chain(error))),
         }
+    }
+
+    /// Of several outcomes the first that failed; that nobody reads what is printed counts last.
+    pub(crate) fn first<const N: usize>(
+        outcomes: [Result<(), CliError>; N],
+    ) -> Result<(), CliError> {
+        let mut errors: Vec<_> = outcomes.into_iter().filter_map(Result::err).collect();
+        errors.sort_by_key(|error| error.exit == Exit::ReaderGone);
+        errors.into_iter().next().map_or(Ok(()), Err)
     }
 
     pub(crate) fn exit(&self) -> Exit {

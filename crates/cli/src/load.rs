@@ -10,7 +10,7 @@ use crate::Session;
 use crate::byte_size::{ByteSize, grouped};
 use crate::error::{CliError, Context};
 use crate::key;
-use crate::output::Report;
+use crate::output::{Report, note};
 use crate::progress::{Progress, Unit};
 use crate::store::{DriveArgs, KeyspaceArgs, Store};
 use clap::ValueEnum;
@@ -238,9 +238,13 @@ impl<'a> Loader<'a> {
             OnError::Skip => {
                 tally.skipped_count += 1;
                 match tally.skipped_count {
-                    count if count < SKIPPED_SHOWN_COUNT => eprintln!("imbrex: {place}; skipped"),
+                    count if count < SKIPPED_SHOWN_COUNT => {
+                        note(format!("imbrex: {place}; skipped"));
+                    }
                     SKIPPED_SHOWN_COUNT => {
-                        eprintln!("imbrex: {place}; skipped, as more such lines may be, silently");
+                        note(format!(
+                            "imbrex: {place}; skipped, as more such lines may be, silently"
+                        ));
                     }
                     _ => {}
                 }

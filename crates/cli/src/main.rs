@@ -13,6 +13,9 @@
 //!   U1  No input makes it panic; no failure ends without a line that says what, where, what now.
 //!   U2  A command that was interrupted has closed the store as one that ended.
 
+// They panic where nobody reads any more; `output` does not.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod arrival_bench;
 mod arrivals;
 mod byte_size;
@@ -41,9 +44,9 @@ mod ycsb;
 mod zones;
 
 use clap::{Parser, Subcommand};
-use error::{CliError, EXIT_CODES};
+use error::{CliError, EXIT_CODES, Exit};
 use interrupt::Interrupt;
-use output::{Format, Output};
+use output::{Format, Output, note};
 use std::process::ExitCode;
 
 /// An ordered, durable key-value store on disks whose tracks overlap.
@@ -120,7 +123,9 @@ fn main() -> ExitCode {
     match run(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("imbrex: {error}");
+            if error.exit() != Exit::ReaderGone {
+                note(format!("imbrex: {error}"));
+            }
             ExitCode::from(error.exit() as u8)
         }
     }
@@ -158,6 +163,6 @@ fn run(args: Args) -> Result<(), CliError> {
         Command::Man => completions::manual(session_ref),
     };
     // What was printed before a failure is still worth reading.
-    session.out.flush()?;
-    result
+    let flushed = session.out.flush();
+    result.and(flushed)
 }

@@ -96,12 +96,10 @@ impl BenchArgs {
             BenchError::Options(fault) => CliError::usage(fault),
             error => cannot_measure(&error),
         })?;
-        shown?;
-        let is_interrupted = report.interrupted;
         if is_json {
             let report = serde_json::to_value(&report).context(|| "cannot write JSON")?;
-            session.out.json(&report)?;
+            shown = session.out.json(&report);
         }
-        if is_interrupted { Err(CliError::interrupted()) } else { Ok(()) }
+        if report.interrupted { Err(CliError::interrupted()) } else { shown }
     }
 }

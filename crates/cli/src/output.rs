@@ -1,11 +1,13 @@
 //! What a command prints: reports as a table for people or JSON for programs, and raw bytes.
 //!
 //! Everything goes through [`Output`], because `println!` panics where a reader such as `head` has
-//! closed its end; here that ends the command quietly.
+//! closed its end; here that ends the command quietly, unless something else failed. What is said beside
+//! it goes through [`note`].
 
 use crate::error::{CliError, Context, Exit};
 use clap::ValueEnum;
 use serde_json::{Map, Value};
+use std::fmt;
 use std::io::{self, BufWriter, IsTerminal, Write};
 
 /// How a command prints its result.
@@ -102,12 +104,16 @@ impl Output {
     }
 }
 
-/// A reader that went away is not an error of ours; exit 0, as if it had read all.
 fn failed(error: io::Error) -> CliError {
-    if error.kind() == io::ErrorKind::BrokenPipe {
-        std::process::exit(0);
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => CliError::reader_gone(),
+        _ => CliError::new(Exit::Store, format!("cannot write to standard output: {error}")),
     }
-    CliError::new(Exit::Store, format!("cannot write to standard output: {error}"))
+}
+
+/// Writes a line to standard error. Nobody is left to tell where that fails: `eprintln!` would panic.
+pub(crate) fn note(line: impl fmt::Display) {
+    let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
 /// Names with values, in sections.

@@ -1,6 +1,7 @@
 //! Progress: a bar with rate and remaining time, on a terminal only, after two seconds only.
 
 use crate::interrupt::Interrupt;
+use crate::output::note;
 use indicatif::{BinaryBytes, HumanCount, HumanDuration, ProgressBar, ProgressDrawTarget};
 use indicatif::{ProgressState, ProgressStyle};
 use std::fmt::{self, Write};
@@ -91,7 +92,7 @@ impl Progress {
 
     /// Prints a line of its own to standard error, above the bar if there is one.
     pub(crate) fn line(&self, text: &str) {
-        self.bar.suspend(|| eprintln!("{text}"));
+        self.bar.suspend(|| note(text));
     }
 
     /// For a long call of the store: shows how far it is, and stops it when `interrupt` says so.

@@ -118,8 +118,8 @@ impl ReplayArgs {
         })
         .map_err(failed)?;
         drop(progress);
-        session.out.report(&shown(&report))?;
-        if report.is_complete { Ok(()) } else { Err(CliError::interrupted()) }
+        let told = session.out.report(&shown(&report));
+        if report.is_complete { told } else { Err(CliError::interrupted()) }
     }
 }
 

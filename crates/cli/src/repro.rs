@@ -2,7 +2,7 @@
 
 use crate::Session;
 use crate::error::{CliError, Context};
-use crate::output::{Format, Table};
+use crate::output::{Format, Table, note};
 use crate::progress::{Progress, Unit};
 use imbrex_bench::BenchError;
 use imbrex_bench::repro::{
@@ -56,17 +56,17 @@ impl ReproArgs {
             std::fs::create_dir_all(dir).context(|| format!("cannot make {}", dir.display()))?;
         }
         let reproduction = self.reproduce(&figures, size, session)?;
-        match format {
-            Format::Json => session.out.bytes(reproduction.to_json().as_bytes())?,
-            Format::Html => session.out.bytes(reproduction.to_html().as_bytes())?,
-            _ => session.out.bytes(reproduction.to_text().as_bytes())?,
-        }
+        let told = match format {
+            Format::Json => session.out.bytes(reproduction.to_json().as_bytes()),
+            Format::Html => session.out.bytes(reproduction.to_html().as_bytes()),
+            _ => session.out.bytes(reproduction.to_text().as_bytes()),
+        };
         if let Some(dir) = out {
             write(&dir, &self.figure, &reproduction)?;
             let page = dir.join(format!("{}.html", self.figure));
-            eprintln!("{}; see {}", reproduction.verdicts(), page.display());
+            note(format!("{}; see {}", reproduction.verdicts(), page.display()));
         }
-        if reproduction.unfinished.is_empty() { Ok(()) } else { Err(CliError::interrupted()) }
+        if reproduction.unfinished.is_empty() { told } else { Err(CliError::interrupted()) }
     }
 
     fn reproduce(

@@ -13,7 +13,7 @@ mod program;
 use crate::Session;
 use crate::byte_size::{ByteSize, grouped};
 use crate::error::{CliError, Context, Exit};
-use crate::output::Report;
+use crate::output::{Report, note};
 use crate::store::DriveArgs;
 use child::Signals;
 use imbrex_clockwork::{Runtime, unix_time_s};
@@ -123,10 +123,10 @@ impl RunArgs {
         match serde_json::from_str::<Value>(&text) {
             Ok(found) if self.stats => session.out.report(&stats(&found))?,
             Ok(_) => {}
-            Err(_) => eprintln!(
+            Err(_) => note(format!(
                 "imbrex: {} ended without opening a database on the drive, or was killed",
                 program.shown()
-            ),
+            )),
         }
         pass_on(status, session)
     }
@@ -173,7 +173,10 @@ fn pass_on(status: ExitStatus, session: &mut Session) -> Result<(), CliError> {
     if status.success() {
         return Ok(());
     }
-    session.out.flush()?;
+    match session.out.flush() {
+        Err(error) if error.exit() != Exit::ReaderGone => return Err(error),
+        _ => {}
+    }
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     std::process::exit(code.unwrap_or(1));
 }

@@ -7,7 +7,7 @@ use crate::Session;
 use crate::byte_size::{ByteSize, grouped};
 use crate::error::{CliError, Context, Exit};
 use crate::interrupt::Interrupt;
-use crate::output::Report;
+use crate::output::{Report, note};
 use crate::store::{DriveArgs, PowerCut};
 use imbrex_bench::ByteCount;
 use imbrex_bench::trace::{Recorded, Recorder};
@@ -117,11 +117,11 @@ impl ServeArgs {
         let is_sealed = options.tls.is_some();
         let server = Server::new(export, options).context(|| format!("cannot serve {shown}"))?;
         if listener.has_replaced() {
-            eprintln!("imbrex: {listener}: replaced the socket that a dead server left");
+            note(format!("imbrex: {listener}: replaced the socket that a dead server left"));
         }
         if listener.reach() == Reach::Anywhere && !self.tls_require {
             let who = if is_sealed { "may read and write it without TLS" } else { "may write it" };
-            eprintln!("imbrex: warning: whoever reaches {listener} {who}");
+            note(format!("imbrex: warning: whoever reaches {listener} {who}"));
         }
         if !is_json {
             let url = self.url(&listener);
@@ -131,8 +131,8 @@ impl ServeArgs {
         }
         let outcome = serve(&server, &listener, &session.interrupt);
         let (counts, panics) = (server.counts(), server.panics());
-        served.close(&shown, session, |report| tell_clients(report, counts), &panics)?;
-        outcome.context(|| format!("serving {shown}"))
+        let closed = served.close(&shown, session, |report| tell_clients(report, counts), &panics);
+        CliError::first([closed, outcome.context(|| format!("serving {shown}"))])
     }
 
     /// The drive, its requests recorded where that was asked for.
@@ -252,9 +252,9 @@ impl ServeArgs {
         let driver = Arc::new(opened.context(|| format!("cannot serve {shown}"))?);
         let damaged = driver.driver_counters().second_copies;
         if damaged > 0 {
-            eprintln!(
+            note(format!(
                 "imbrex: warning: {shown}: {damaged} blocks were damaged, and read from their second copies"
-            );
+            ));
         }
         let device = Arc::clone(&driver) as Arc<dyn Disk>;
         Ok(Served { drive, device, driver: Some(driver), recorder: None })
@@ -321,12 +321,12 @@ impl Served {
         if let Ok(Some(recorded)) = recorded {
             tell_recorded(&mut report, recorded);
         }
-        session.out.report(&report)?;
+        let told = session.out.report(&report);
         recorded.context(|| "the trace is not whole: its file took no more")?;
         closed.context(|| format!("cannot close the block device on {shown}"))?;
         match panics.first() {
             Some(story) => Err(CliError::new(Exit::Store, format!("a server panicked: {story}"))),
-            None => Ok(()),
+            None => told,
         }
     }
 }

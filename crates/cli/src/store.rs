@@ -1,6 +1,7 @@
 //! The stack put together: a store, as the layout that its drive records, in an image file.
 
 use crate::error::{CliError, Context, Exit};
+use crate::output::note;
 use imbrex::{Db, Keyspace, OpenMode, Options};
 use imbrex_bench::BenchError;
 use imbrex_clockwork::{Prng, Runtime};
@@ -119,11 +120,11 @@ impl DriveArgs {
         let stack = mounted.open_db(&runtime, options).map_err(|error| self.cannot_open(&error))?;
         if self.without_flash {
             let missing = &stack.db.recovery().missing;
-            eprintln!(
+            note(format!(
                 "imbrex: warning: without the flash drive {} of its tables and logs are left out: what \
                  is read may be older than what was written last",
                 missing.len()
-            );
+            ));
         }
         let Stack { layout, disk, files, tiers, db, .. } = stack;
         Ok(Store { path: self.drive.clone(), layout, disk, files, tiers, db })
@@ -186,9 +187,11 @@ impl Store {
         let result = work(&self);
         let Store { path, db, .. } = self;
         let closed = db.close().context(|| format!("cannot close the store on {}", path.display()));
-        let value = result?;
-        closed?;
-        Ok(value)
+        match (result, closed) {
+            (Ok(value), closed) => closed.map(|()| value),
+            (Err(error), Err(closed)) if error.exit() == Exit::ReaderGone => Err(closed),
+            (Err(error), _) => Err(error),
+        }
     }
 }
 

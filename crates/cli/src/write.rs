@@ -158,9 +158,9 @@ impl CompactArgs {
             {
                 report.row(name, ByteSize(len_bytes).to_string(), len_bytes);
             }
-            session.out.report(&report)?;
+            let told = session.out.report(&report);
             // What was merged until an interruption stays, and was reported.
-            done.context(|| "cannot compact")
+            done.context(|| "cannot compact").and(told)
         })
     }
 }

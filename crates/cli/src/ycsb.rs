@@ -3,6 +3,7 @@
 
 use crate::Session;
 use crate::error::{CliError, Context, Exit};
+use crate::output::note;
 use crate::progress::{Progress, Unit};
 use crate::store::cannot_measure;
 use clap::Subcommand;
@@ -64,7 +65,7 @@ impl Bars {
     fn line(&self, text: &str) {
         match &*self.lock() {
             Some((_, _, progress)) => progress.line(text),
-            None => eprintln!("{text}"),
+            None => note(text),
         }
     }
 
@@ -99,20 +100,20 @@ impl YcsbCommand {
         bars.clear();
         let report = report.map_err(failed)?;
         let printed = report.output.save().context(|| "cannot write what was measured")?;
-        if is_json {
-            session.out.json(&serde_json::to_value(&report).context(|| "cannot write JSON")?)?;
+        let told = if is_json {
+            session.out.json(&serde_json::to_value(&report).context(|| "cannot write JSON")?)
         } else if is_ours {
-            session.out.bytes(report.to_string().as_bytes())?;
+            session.out.bytes(report.to_string().as_bytes())
         } else {
-            session.out.bytes(printed.as_bytes())?;
-        }
+            session.out.bytes(printed.as_bytes())
+        };
         match &report.failure {
             Some(failure) => {
                 let message = format!("ended early, and the figures say what was done: {failure}");
                 Err(CliError::new(Exit::Store, message))
             }
             None if report.interrupted => Err(CliError::interrupted()),
-            None => Ok(()),
+            None => told,
         }
     }
 }

@@ -18,6 +18,7 @@ pub(super) fn serve(args: &ServeArgs, session: &mut Session) -> Result<(), CliEr
     use super::tell_requests;
     use crate::byte_size::ByteSize;
     use crate::error::Context;
+    use crate::output::note;
     use imbrex_serve::ublk::{UblkError, UblkServer, check_kernel};
     use std::sync::Arc;
 
@@ -37,7 +38,7 @@ pub(super) fn serve(args: &ServeArgs, session: &mut Session) -> Result<(), CliEr
         let line = format!("serving {shown}, {}, at {}", ByteSize(len_bytes), path.display());
         // A report in JSON is alone on standard output, and yet the path must be known.
         told = if is_json {
-            eprintln!("imbrex: {line}");
+            note(format!("imbrex: {line}"));
             Ok(())
         } else {
             session.out.line(line).and_then(|()| session.out.line("Ctrl-C ends it"))
@@ -46,15 +47,15 @@ pub(super) fn serve(args: &ServeArgs, session: &mut Session) -> Result<(), CliEr
     });
     let counts = server.counts();
     if let Some(story) = server.first_error() {
-        eprintln!("imbrex: {} requests failed, the first: {story}", counts.errors);
+        note(format!("imbrex: {} requests failed, the first: {story}", counts.errors));
     }
     let tell = |report: &mut _| tell_requests(report, counts, None);
-    served.close(&shown, session, tell, &server.panics())?;
-    told?;
-    outcome.map_err(|error| match error {
+    let closed = served.close(&shown, session, tell, &server.panics());
+    let outcome = outcome.map_err(|error| match error {
         UblkError::Kernel { .. } => CliError::of(format!("cannot serve {shown} over ublk"), &error),
         error => CliError::of(format!("serving {shown}"), &error),
-    })
+    });
+    CliError::first([closed, outcome, told])
 }
 
 /// Says why not, and which door is open.

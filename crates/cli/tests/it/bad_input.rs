@@ -99,7 +99,7 @@ fn a_flipped_bit_is_an_error_or_changes_nothing() {
 }
 
 /// The start of every 4 KiB of the file that is not all zeros.
-fn data_offsets(path: &Path) -> Vec<u64> {
+pub(crate) fn data_offsets(path: &Path) -> Vec<u64> {
     use rustix::fs::{SeekFrom, seek};
     let file = fs::File::open(path).unwrap();
     let mut offsets = Vec::new();

@@ -3,6 +3,7 @@
 
 mod arrivals;
 mod bad_input;
+mod closed_pipes;
 mod crash;
 mod drives;
 mod entries;
