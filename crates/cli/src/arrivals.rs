@@ -183,7 +183,11 @@ impl AnalyseArgs {
         let progress = Progress::new("reading", Unit::Items, None);
         let mut count = 0;
         for at_ns in self.open(session)? {
-            analyser.push(at_ns.map_err(failed)?).map_err(failed)?;
+            if let Err(error) = at_ns.and_then(|at_ns| analyser.push(at_ns)) {
+                // A line that an interruption cut is no wrong one.
+                session.interrupt.check()?;
+                return Err(failed(error));
+            }
             count += 1;
             if count % LOOK_EVERY == 0 {
                 session.interrupt.check()?;

@@ -9,6 +9,7 @@ mod source;
 use crate::Session;
 use crate::byte_size::{ByteSize, grouped};
 use crate::error::{CliError, Context};
+use crate::interrupt::Interrupt;
 use crate::key;
 use crate::output::{Report, note};
 use crate::progress::{Progress, Unit};
@@ -80,37 +81,44 @@ struct Tally {
     skipped_count: u64,
 }
 
+impl Tally {
+    /// What became of the records before a failure.
+    fn before(&self) -> String {
+        match self.record_count {
+            0 => "nothing before it was stored".to_owned(),
+            1 => "the record before it is stored".to_owned(),
+            count => format!("the {} records before it are stored", grouped(count)),
+        }
+    }
+}
+
 impl LoadArgs {
     pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
         session.out.is_json()?;
         // The drive first: a pipe may take its time, and the drive may be in use.
         let store = self.store.open()?;
-        let mut source = source::open(&self.file, &session.interrupt)?;
-        let read_bytes = std::sync::Arc::clone(&source.read_bytes);
-        let mut records = self.records(&mut source)?;
-        let progress = Progress::new("loading", Unit::Bytes, source.len_bytes);
-        let mut tally = Tally::default();
+        let mut loaded = None;
         let result = store.with(|store| {
+            let mut source = source::open(&self.file, &session.interrupt)?;
+            let mut records = match self.records(&mut source) {
+                // A header that the interruption cut is no wrong one.
+                Err(_) if session.interrupt.is_asked() => None,
+                records => Some(records?),
+            };
+            let (name, tally) = loaded.insert((source.name.clone(), Tally::default()));
             let keyspace = self.keyspace(store)?;
-            let mut loader = Loader::new(&self, store, &keyspace, &source.name);
-            loop {
-                progress.set(read_bytes.load(Ordering::Relaxed));
-                // What was read before the interruption is kept.
-                let next = if session.interrupt.is_asked() { None } else { records.next()? };
-                match next {
-                    None => break,
-                    Some(Ok(record)) => loader.add(record, &mut tally)?,
-                    Some(Err(bad)) => loader.refuse(bad, &mut tally)?,
-                }
+            let mut loader = Loader::new(&self, store, &keyspace, name);
+            if let Some(records) = &mut records {
+                loader.take(&mut **records, &source, &session.interrupt, tally)?;
             }
-            loader.finish(&mut tally)?;
             // In tables, so that the next command has no log to replay.
             store.db.flush().context(|| "cannot flush")
         });
-        drop(progress);
-        self.report(session, &source.name, &tally)?;
-        result?;
-        session.interrupt.check()
+        let told = match &loaded {
+            Some((source, tally)) => self.report(session, source, tally),
+            None => Ok(()),
+        };
+        result.and_then(|()| session.interrupt.check()).and(told)
     }
 
     fn records(&self, source: &mut Source) -> Result<Box<dyn Records>, CliError> {
@@ -201,6 +209,38 @@ impl<'a> Loader<'a> {
         }
     }
 
+    /// Stores what `records` has, up to its end or an interruption.
+    fn take(
+        &mut self,
+        records: &mut dyn Records,
+        source: &Source,
+        interrupt: &Interrupt,
+        tally: &mut Tally,
+    ) -> Result<(), CliError> {
+        let progress = Progress::new("loading", Unit::Bytes, source.len_bytes);
+        while !interrupt.is_asked() {
+            progress.set(source.read_bytes.load(Ordering::Relaxed));
+            let next = records.next();
+            if interrupt.is_asked() {
+                // Its input ended where the interruption came: it may be half a record, or no error.
+                break;
+            }
+            match next {
+                Ok(None) => break,
+                Ok(Some(Ok(record))) => self.add(record, tally)?,
+                Ok(Some(Err(bad))) => self.refuse(bad, tally)?,
+                Err(error) => {
+                    self.finish(tally)?;
+                    return Err(CliError::new(
+                        error.exit(),
+                        format!("{error}; {}", tally.before()),
+                    ));
+                }
+            }
+        }
+        self.finish(tally)
+    }
+
     fn add(&mut self, record: Record, tally: &mut Tally) -> Result<(), CliError> {
         if let Err(reason) = check_lengths(&record) {
             return self.refuse(BadLine { line: record.line, reason }, tally);
@@ -226,11 +266,7 @@ impl<'a> Loader<'a> {
         match self.args.on_error {
             OnError::Stop => {
                 self.finish(tally)?;
-                let before = match tally.record_count {
-                    0 => "nothing before it was stored".to_owned(),
-                    1 => "the record before it is stored".to_owned(),
-                    count => format!("the {} records before it are stored", grouped(count)),
-                };
+                let before = tally.before();
                 Err(CliError::data(format!(
                     "{place}; {before}; mend the line, or pass --on-error skip"
                 )))

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Stdio};
 
 /// A load that waits for more input.
-fn begin_load(drive: &Drive, args: &[&str]) -> (Child, ChildStdin) {
+pub(crate) fn begin_load(drive: &Drive, args: &[&str]) -> (Child, ChildStdin) {
     let mut child = crate::command()
         .args(["load", drive.path_str(), "-"])
         .args(args)
@@ -20,7 +20,7 @@ fn begin_load(drive: &Drive, args: &[&str]) -> (Child, ChildStdin) {
     (child, stdin)
 }
 
-fn signal(child: &Child, name: &str) {
+pub(crate) fn signal(child: &Child, name: &str) {
     let pid = child.id().to_string();
     let status = std::process::Command::new("kill").args([name, &pid]).status().unwrap();
     assert!(status.success());
@@ -85,7 +85,7 @@ fn ctrl_c_ends_a_load_cleanly_and_keeps_what_was_read() {
 }
 
 /// Waits until `child` has opened the file at `path`: from then on it listens to signals.
-fn wait_until_open(child: &mut Child, path: &Path) {
+pub(crate) fn wait_until_open(child: &mut Child, path: &Path) {
     let fds = format!("/proc/{}/fd", child.id());
     let is_open = || {
         let mut fds = std::fs::read_dir(&fds).into_iter().flatten().flatten();

@@ -86,5 +86,16 @@ fn a_damaged_archive_says_so_and_keeps_what_it_gave() {
     zst.truncate(zst.len() / 2);
     drive.run_with(&zst, "load", &["-"]).fails(4, &["cannot read standard input after line"]);
     let gz = [0x1f, 0x8b, 8, 0, 1, 2, 3];
-    drive.run_with(&gz, "load", &["-"]).fails(4, &["cannot read standard input"]);
+    drive
+        .run_with(&gz, "load", &["-"])
+        .fails(4, &["cannot read standard input", "nothing before it was stored"]);
+    // Less than is put into a batch: all of it was lost.
+    let drive = Drive::new();
+    let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gz.write_all(json_lines(900, 0).as_bytes()).unwrap();
+    let mut gz = gz.finish().unwrap();
+    gz.truncate(gz.len() - 8);
+    let told = drive.run_with(&gz, "load", &["-"]).fails(4, &["cannot read standard input after"]);
+    assert!(told.contains("after line 900") && told.contains("the 900 records before"), "{told}");
+    assert_loaded(&drive, 900, 0);
 }

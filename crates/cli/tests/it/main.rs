@@ -9,6 +9,7 @@ mod drives;
 mod entries;
 mod figures;
 mod foreign;
+mod interrupts;
 mod layouts;
 mod loading;
 mod manual;
