@@ -1,9 +1,12 @@
 //! Ctrl-C: a flag that long work looks at between two operations, so that it can end cleanly.
 //!
 //! The first signal asks; the second ends the process at once, which the store survives as it
-//! survives a power cut.
+//! survives a power cut. A terminal that goes away asks too, and never ends anything: it may do so
+//! because of the first signal.
 
 use crate::error::{CliError, Context, Exit};
+use imbrex_clockwork::Crew;
+use nix::sys::signal::{SigSet, Signal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fmt;
 use std::io::{self, Read};
@@ -22,18 +25,37 @@ pub(crate) struct Interrupt {
 type Then = Option<Box<dyn FnOnce() + Send>>;
 
 impl Interrupt {
-    /// Listens to SIGINT, SIGTERM and SIGHUP from now on.
+    /// Listens to SIGINT, SIGTERM and SIGHUP from now on. Called before there is a second thread.
     pub(crate) fn listen() -> Result<Interrupt, CliError> {
         let interrupt = Interrupt::default();
+        // A handler of `ctrlc` does not know which signal came. Those that are blocked wait to be taken.
+        let mut others = SigSet::empty();
+        others.add(Signal::SIGTERM);
+        others.add(Signal::SIGHUP);
+        others.thread_block().context(|| "cannot listen to signals")?;
         let signalled = interrupt.clone();
-        ctrlc::set_handler(move || {
-            if signalled.asked.swap(true, Ordering::SeqCst) {
-                std::process::exit(i32::from(Exit::Interrupted as u8));
+        ctrlc::set_handler(move || signalled.ask()).context(|| "cannot listen to Ctrl-C")?;
+        let signalled = interrupt.clone();
+        let listening = move || {
+            while let Ok(signal) = others.wait() {
+                match signal {
+                    Signal::SIGHUP if signalled.is_asked() => {}
+                    _ => signalled.ask(),
+                }
             }
-            signalled.act();
-        })
-        .context(|| "cannot listen to Ctrl-C")?;
+        };
+        let crew = Crew::new();
+        crew.start("signals", listening).context(|| "cannot listen to signals")?;
+        // It listens to the end; nobody waits for that.
+        std::mem::forget(crew);
         Ok(interrupt)
+    }
+
+    fn ask(&self) {
+        if self.asked.swap(true, Ordering::SeqCst) {
+            std::process::exit(i32::from(Exit::Ended as u8));
+        }
+        self.act();
     }
 
     /// Does `then` as soon as somebody wants us to stop: for what waits and cannot look.

@@ -1,10 +1,11 @@
-//! A signal in the middle of a record.
+//! A signal in the middle of a record, and a second one.
 
-use crate::crash::{begin_load, signal};
-use crate::{Drive, Ran};
+use crate::crash::{begin_load, signal, wait_until_open};
+use crate::{Drive, Ran, command};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::io::Write;
+use std::process::{Child, Stdio};
 
 /// Ctrl-C while the load waits for more than `input`, all of which it has read.
 fn interrupted(drive: &Drive, args: &[&str], input: &[u8]) -> Ran {
@@ -44,5 +45,43 @@ fn half_a_record_is_none() {
     check(&tsv, gz.get_ref(), &["z1"]);
     let whole = gz.finish().unwrap();
     check(&tsv, &whole[..whole.len() - 4], &["z1"]);
+    drive.run("check", &[]).ok();
+}
+
+/// Whether a signal was sent that nothing in `child` has taken yet.
+fn is_pending(child: &Child, number: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let pending = |line: &str| {
+        let bits = line.strip_prefix("ShdPnd:")?.trim();
+        Some(u64::from_str_radix(bits, 16).unwrap() >> (number - 1) & 1 == 1)
+    };
+    status.lines().find_map(pending).unwrap()
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once_but_no_lost_terminal_does() {
+    const SIGHUP: u32 = 1;
+    let drive = Drive::new();
+    let fifo = drive.beside("fifo");
+    let made = std::process::Command::new("mkfifo").arg(&fifo).status().unwrap();
+    assert!(made.success());
+    // It waits for somebody to write into the pipe, and looks at nothing meanwhile.
+    let mut child = command()
+        .args(["load", drive.path_str(), fifo.to_str().unwrap()])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_until_open(&mut child, &drive.path());
+    for _ in 0..20 {
+        signal(&child, "-HUP");
+        while child.try_wait().unwrap().is_none() && is_pending(&child, SIGHUP) {
+            std::thread::yield_now();
+        }
+        assert_eq!(child.try_wait().unwrap(), None);
+    }
+    while child.try_wait().unwrap().is_none() {
+        signal(&child, "-TERM");
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(137));
     drive.run("check", &[]).ok();
 }
