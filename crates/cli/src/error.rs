@@ -4,8 +4,9 @@ use imbrex::EngineError;
 use imbrex_disk::DiskError;
 use imbrex_disk_sim::ImageError;
 use imbrex_files::FilesError;
+use imbrex_filesystem::FsError;
 use imbrex_layouts::LayoutError;
-use imbrex_translate::BandsError;
+use imbrex_translate::{BandsError, DriverError};
 use std::error::Error;
 use std::fmt;
 
@@ -131,24 +132,7 @@ fn chain(error: &(dyn Error + 'static)) -> String {
 fn exit_of(error: &(dyn Error + 'static)) -> Exit {
     let mut next = Some(error);
     while let Some(cause) = next {
-        let damaged =
-            matches!(
-                cause.downcast_ref::<FilesError>(),
-                Some(FilesError::Corrupt { .. } | FilesError::PastEnd { .. })
-            ) || matches!(
-                cause.downcast_ref::<DiskError>(),
-                Some(DiskError::Medium { .. } | DiskError::Destroyed { .. })
-            ) || matches!(cause.downcast_ref::<EngineError>(), Some(EngineError::Corrupt { .. }))
-                || matches!(cause.downcast_ref::<BandsError>(), Some(BandsError::Damaged { .. }))
-                || matches!(
-                    cause.downcast_ref::<ImageError>(),
-                    Some(
-                        ImageError::Damaged { .. }
-                            | ImageError::ZoneDamaged { .. }
-                            | ImageError::WrongLength { .. }
-                    )
-                );
-        if damaged {
+        if is_damage(cause) {
             return Exit::Corrupt;
         }
         if let Some(LayoutError::Unknown { .. } | LayoutError::Unsuitable { .. }) =
@@ -169,9 +153,37 @@ fn exit_of(error: &(dyn Error + 'static)) -> Exit {
     Exit::Store
 }
 
+/// Whether this cause, not one below it, says that something on a drive is damaged.
+fn is_damage(cause: &(dyn Error + 'static)) -> bool {
+    let files = cause.downcast_ref::<FilesError>();
+    // A flash drive's error lies in a box within the pair's, and a box is a type of its own.
+    let files = files.or_else(|| cause.downcast_ref::<Box<FilesError>>().map(|boxed| &**boxed));
+    matches!(files, Some(FilesError::Corrupt { .. } | FilesError::PastEnd { .. }))
+        || matches!(
+            cause.downcast_ref::<DiskError>(),
+            Some(DiskError::Medium { .. } | DiskError::Destroyed { .. })
+        )
+        || matches!(cause.downcast_ref::<EngineError>(), Some(EngineError::Corrupt { .. }))
+        || matches!(
+            cause.downcast_ref::<FsError>(),
+            Some(FsError::Corrupt { .. } | FsError::Damaged { .. })
+        )
+        || matches!(cause.downcast_ref::<BandsError>(), Some(BandsError::Damaged { .. }))
+        || matches!(cause.downcast_ref::<DriverError>(), Some(DriverError::Damaged { .. }))
+        || matches!(
+            cause.downcast_ref::<ImageError>(),
+            Some(
+                ImageError::Damaged { .. }
+                    | ImageError::ZoneDamaged { .. }
+                    | ImageError::WrongLength { .. }
+            )
+        )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use imbrex_files::FlashError;
 
     #[derive(Debug)]
     struct Layer(&'static str, Option<Box<Layer>>);
@@ -203,5 +215,22 @@ mod tests {
         assert_eq!(CliError::of("get", &error).exit(), Exit::Corrupt);
         let error = FilesError::NotFound { name: "a".to_owned() };
         assert_eq!(CliError::of("get", &error).exit(), Exit::Store);
+
+        let reason = || "by design".to_owned();
+        let corrupt =
+            || FilesError::Corrupt { structure: "catalog log", place: reason(), reason: reason() };
+        let flash = FilesError::from(FlashError::Unopened { source: Box::new(corrupt()) });
+        let flash = LayoutError::Files { what: "opening the files", source: flash };
+        let driver = DriverError::Damaged { structure: "superblock", detail: reason() };
+        let tree = FsError::Corrupt { record: 1, reason: reason() };
+        let log = FsError::Damaged { path: "/wal".to_owned(), offset: 7, reason: reason() };
+        let below = FsError::Files { what: reason(), source: corrupt() };
+        let errors: [&(dyn Error + 'static); 5] = [&flash, &driver, &tree, &log, &below];
+        for error in errors {
+            assert_eq!(CliError::of("open", error).exit(), Exit::Corrupt, "{error}");
+        }
+        let source = Box::new(FilesError::NotFound { name: "a".to_owned() });
+        let flash = FilesError::from(FlashError::Unopened { source });
+        assert_eq!(CliError::of("open", &flash).exit(), Exit::Store);
     }
 }
