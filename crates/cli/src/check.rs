@@ -1,4 +1,5 @@
-//! `check`: verifies every checksum, extent, write pointer and reference.
+//! `check`: verifies every checksum, extent, write pointer and reference of a store; of another database's
+//! files where they lie, and the logs that opening reads.
 
 use crate::Session;
 use crate::byte_size::{ByteSize, grouped};
@@ -17,6 +18,10 @@ pub(crate) struct CheckArgs {
     #[command(flatten)]
     store: DriveArgs,
 }
+
+/// What is known of another database's files.
+const SOUND: &str = "nothing is wrong with the files as such, nor with logs that were being written; \
+                     other content is the database's";
 
 impl CheckArgs {
     pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
@@ -91,22 +96,27 @@ impl CheckArgs {
         let shown = self.store.shown();
         let what = || format!("cannot check the files on {shown}");
         let found = mounted.files.check().context(what)?;
-        FileSystem::open(Arc::new(mounted.files), FsOptions { unix_time_s }).context(what)?;
+        let options = FsOptions { unix_time_s };
+        let files = FileSystem::open(Arc::new(mounted.files), options).context(what)?;
         let mut report = Report::default();
         report.section("checked");
         report.row("files of another database", grouped(found.file_count), found.file_count);
         report.row("extents", grouped(found.extent_count), found.extent_count);
         report.section("result");
-        let findings: Vec<String> = found.findings.iter().map(ToString::to_string).collect();
+        let placed = found.findings.iter().map(ToString::to_string);
+        let findings: Vec<String> =
+            placed.chain(files.damaged().iter().map(ToString::to_string)).collect();
         let result = match findings.len() {
-            0 => "nothing is wrong with the files; their content is the database's".to_owned(),
+            0 => SOUND.to_owned(),
+            1 => "1 thing is wrong".to_owned(),
             count => format!("{count} things are wrong"),
         };
         report.row("findings", result, json!(findings));
         let told = session.out.report(&report);
-        match findings.first() {
-            None => told.map(Some),
-            Some(first) => Err(CliError::new(Exit::Corrupt, format!("{shown}: {first}"))),
+        let Some((last, others)) = findings.split_last() else { return told.map(Some) };
+        for finding in others {
+            note(format!("imbrex: {shown}: {finding}"));
         }
+        Err(CliError::new(Exit::Corrupt, format!("{shown}: {last}")))
     }
 }

@@ -83,7 +83,8 @@ enum Command {
     Stats(stats::StatsArgs),
     /// Merge all tables, so that deleted and replaced data go
     Compact(write::CompactArgs),
-    /// Verify every checksum, extent, write pointer and reference
+    /// Verify every checksum, extent, write pointer and reference of a store; where a database of `imbrex run`
+    /// has its files, verify where they lie and the logs that were being written
     Check(check::CheckArgs),
     /// Tell what a file or structure on the drive holds, in words
     Dump(dump::DumpArgs),

@@ -4,7 +4,7 @@ use crate::error::FsError;
 use crate::handle::{Reader, Writer};
 use crate::journal::{Journal, Live};
 use crate::mount::mount;
-use crate::node::Node;
+use crate::node::{Node, check_damage};
 use crate::path::{check_len, file_key, key, parent, shown};
 use crate::tree::{Change, Entry, NodeId, SegmentRecord};
 use imbrex_files::{Files, Hints};
@@ -139,6 +139,17 @@ impl FileSystem {
         let state = node.state.lock();
         let (len_bytes, level) = (state.len_bytes(), state.hints.level);
         Ok(Metadata { is_dir: false, len_bytes, mtime_s, level, link_count })
+    }
+
+    /// Which files cannot be read to their end, as far as opening found out: it reads through logs
+    /// that were being written, and nothing else. Each as the [`FsError::Damaged`] of such a read.
+    pub fn damaged(&self) -> Vec<FsError> {
+        let nodes: Vec<_> = self.inner.journal.lock().nodes.values().cloned().collect();
+        let damage = |node: Arc<Node>| {
+            let state = node.state.lock();
+            check_damage(&state.segments, &state.path, 0, u64::MAX).err()
+        };
+        nodes.into_iter().filter_map(damage).collect()
     }
 
     /// The names in directory `path`, in order.

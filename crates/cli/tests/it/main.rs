@@ -9,6 +9,7 @@ mod drives;
 mod entries;
 mod figures;
 mod foreign;
+mod foreign_damage;
 mod interrupts;
 mod layouts;
 mod loading;

@@ -53,9 +53,11 @@ fn assert_damaged<T>(result: Result<T, FsError>, at: u64) {
 fn a_damaged_log_is_damaged_at_each_opening() {
     for stage in [conventional(), zoned()] {
         let (bytes, start) = open_log(&stage);
+        assert!(stage.open().unwrap().damaged().is_empty());
         stage.disk.flip_bit(start + Blocks::new(4), 999).unwrap();
         for _ in 0..3 {
             let fs = stage.open().unwrap();
+            assert_damaged(fs.damaged().pop().map_or(Ok(()), Err), 10_000);
             let (found, end) = read_to_end(&fs, "/wal");
             assert_eq!(found, bytes[..10_000]);
             assert_damaged(end, 10_000);
