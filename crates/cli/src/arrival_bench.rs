@@ -5,6 +5,7 @@ use crate::Session;
 use crate::error::{CliError, Context};
 use crate::output::{Table, note};
 use crate::progress::{Progress, Unit};
+use crate::target::Target;
 use imbrex_bench::{
     ArrivalBenchOptions, ArrivalBenchProgress, ArrivalBenchReport, ArrivalRun, arrival_bench,
 };
@@ -43,7 +44,7 @@ impl ArrivalBenchArgs {
         };
         let put = |name: &str, text: &str| {
             let path = dir.join(name);
-            std::fs::write(&path, text).context(|| format!("cannot write {}", path.display()))
+            Target::new(&path, &[])?.write(text)
         };
         put("arrivals.txt", &table)?;
         put("arrivals.json", &report.to_json())?;

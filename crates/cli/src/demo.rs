@@ -10,6 +10,7 @@ use crate::byte_size::{ByteSize, grouped};
 use crate::drive;
 use crate::error::{CliError, Context, Exit};
 use crate::key;
+use crate::target::Target;
 use crate::zones::{svg, text};
 use imbrex::{Db, Keyspace, KeyspaceOptions, Metrics, Options, WriteBatch, WriteOptions};
 use imbrex_bench::{ByteCount, DriveShape};
@@ -373,8 +374,7 @@ fn show(stand: &Stand, path: &Path, session: &mut Session) -> Result<(), CliErro
     }
     let picture = path.with_extension("svg");
     let map = drive::map(&*stand.below, &stand.files, svg::CELL_COUNT_MAX);
-    drive::write_svg(&picture, path, &stand.disk, &map)?;
-    Ok(())
+    drive::write_svg(&Target::new(&picture, &[path])?, path, &stand.disk, &map)
 }
 
 /// What the steps before the power cut took.

@@ -5,6 +5,7 @@ use crate::byte_size::{ByteSize, grouped};
 use crate::error::{CliError, Context, Exit};
 use crate::output::{Report, Table};
 use crate::store::{DriveArgs, layout_named};
+use crate::target::Target;
 use crate::zones::{ZoneMap, svg, text};
 use clap::Subcommand;
 use imbrex_bench::{BenchError, ByteCount, DriveShape, flash_profile, layout_for, read_profile};
@@ -439,6 +440,8 @@ pub(crate) struct ZonesArgs {
 impl ZonesArgs {
     fn run(self, session: &mut Session) -> Result<(), CliError> {
         let is_json = session.out.is_json()?;
+        let svg = self.svg.as_deref().map(|path| Target::new(path, &self.drive.images()));
+        let svg = svg.transpose()?;
         let (disk, mounted) = self.drive.mount(&Runtime::threads(1))?;
         let mounted = match mounted {
             Ok(mounted) => Some(mounted),
@@ -458,8 +461,8 @@ impl ZonesArgs {
             }
             None => ZoneMap::of_report(disk.geometry(), &disk.report_zones(), cell_count_max),
         };
-        if let Some(path) = &self.svg {
-            write_svg(path, &self.drive.drive, &disk, &map(svg::CELL_COUNT_MAX))?;
+        if let (Some(target), Some(path)) = (svg, &self.svg) {
+            write_svg(&target, &self.drive.drive, &disk, &map(svg::CELL_COUNT_MAX))?;
             return session.out.line(format!("{}: written", path.display()));
         }
         let flash = mounted.as_ref().and_then(flash_map);
@@ -489,7 +492,7 @@ fn flash_map(mounted: &Mounted) -> Option<ZoneMap> {
 }
 
 pub(crate) fn write_svg(
-    path: &Path,
+    target: &Target,
     drive: &Path,
     disk: &SimDisk,
     map: &ZoneMap,
@@ -501,7 +504,7 @@ pub(crate) fn write_svg(
     };
     let subtitle = format!("{model}, {}", ByteSize(disk.geometry().len().bytes()));
     let text = svg::draw(map, &title, &subtitle);
-    std::fs::write(path, text).context(|| format!("cannot write {}", path.display()))
+    target.write(&text)
 }
 
 fn zones_json(map: &ZoneMap) -> serde_json::Value {

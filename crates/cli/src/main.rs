@@ -39,6 +39,7 @@ mod run;
 mod serve;
 mod stats;
 mod store;
+mod target;
 mod write;
 mod ycsb;
 mod zones;

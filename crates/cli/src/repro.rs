@@ -4,6 +4,7 @@ use crate::Session;
 use crate::error::{CliError, Context};
 use crate::output::{Format, Table, note};
 use crate::progress::{Progress, Unit};
+use crate::target::Target;
 use imbrex_bench::BenchError;
 use imbrex_bench::repro::{
     Figure, GivenTrace, Reproduction, SCALE_DEFAULT, Size, Watch, figures, figures_named, repro,
@@ -125,7 +126,7 @@ fn list(session: &mut Session) -> Result<(), CliError> {
 fn write(dir: &Path, name: &str, reproduction: &Reproduction) -> Result<(), CliError> {
     let put = |name: String, text: String| {
         let path = dir.join(name);
-        std::fs::write(&path, text).context(|| format!("cannot write {}", path.display()))
+        Target::new(&path, &[])?.write(&text)
     };
     put(format!("{name}.html"), reproduction.to_html())?;
     put(format!("{name}.json"), reproduction.to_json())?;

@@ -16,6 +16,7 @@ use crate::error::{CliError, Context, Exit};
 use crate::output::{Report, note};
 use crate::store::DriveArgs;
 use child::Signals;
+use crate::target::Target;
 use imbrex_clockwork::{Runtime, unix_time_s};
 use imbrex_filesystem::{FileSystem, FsOptions};
 use program::Program;
@@ -91,6 +92,8 @@ impl RunArgs {
     pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
         let (name, args) = self.program.split_first().expect("clap requires a program");
         let signals = Signals::hold().context(|| "cannot hold signals back")?;
+        let target = self.report.as_ref().map(|path| Target::new(path, &[&self.drive]));
+        let target = target.transpose()?;
         let drive = self.check_drive()?;
         let program = Program::find(name)?;
         let (database, library) = program.database(self.database)?;
@@ -117,8 +120,10 @@ impl RunArgs {
         let status = signals.run(&command);
         let status = status.context(|| format!("cannot run {}", program.shown()))?;
         let text = std::fs::read_to_string(report.path()).unwrap_or_default();
-        if let Some(path) = &self.report {
-            std::fs::write(path, &text).context(|| format!("cannot write {}", path.display()))?;
+        // Ending as the program did drops nothing.
+        drop(report);
+        if let Some(target) = target {
+            target.write(&text)?;
         }
         match serde_json::from_str::<Value>(&text) {
             Ok(found) if self.stats => session.out.report(&stats(&found))?,

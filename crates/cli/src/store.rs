@@ -83,6 +83,11 @@ impl DriveArgs {
         DriveArgs { cut, ..self }
     }
 
+    /// All images that opening opens.
+    pub(crate) fn images(&self) -> Vec<&Path> {
+        std::iter::once(self.drive.as_path()).chain(self.flash.as_deref()).collect()
+    }
+
     /// For messages.
     pub(crate) fn shown(&self) -> String {
         self.drive.display().to_string()

@@ -6,9 +6,11 @@ use crate::error::{CliError, Context, Exit};
 use crate::output::note;
 use crate::progress::{Progress, Unit};
 use crate::store::cannot_measure;
+use crate::target::Target;
 use clap::Subcommand;
 use imbrex_bench::ycsb::{PropertyError, YcsbOptions, YcsbPhase, YcsbProgress, YcsbWatch, ycsb};
 use imbrex_bench::{BenchError, Phase};
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// YCSB's two phases.
@@ -84,6 +86,11 @@ impl YcsbCommand {
         let is_ours = session.out.is_chosen();
         let is_json = session.out.is_json()?;
         let properties = options.read_properties().map_err(|error| failed(error.into()))?;
+        for property in ["exportfile", "measurement.raw.output_file"] {
+            if let Some(path) = properties.get(property) {
+                Target::new(Path::new(path), &[])?;
+            }
+        }
         let bars = Bars::default();
         let warn = |text: &str| bars.line(&format!("imbrex: warning: {text}"));
         for property in properties.unknown() {

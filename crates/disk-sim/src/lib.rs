@@ -46,7 +46,7 @@ mod rule;
 mod tally;
 mod wear;
 
-pub use backing::ImageInfo;
+pub use backing::{ImageInfo, is_image};
 pub use builder::{BuildError, OpenOptions, SimDiskBuilder};
 pub use cache::PowerCycle;
 pub use disk::{SimDisk, ZoneFailure};

@@ -14,6 +14,7 @@ mod interrupts;
 mod layouts;
 mod loading;
 mod manual;
+mod output_files;
 mod replay;
 mod serving;
 mod ycsb;

@@ -436,6 +436,22 @@ impl Drop for LockedFile {
     }
 }
 
+/// Whether a file at `path` begins as a drive image does, sound or not. What is there and is no regular
+/// file is none, and is not read.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn is_image(path: &Path) -> std::io::Result<bool> {
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.is_file() && metadata.len() >= format::MAGIC.len() as u64 => {}
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => return Ok(false),
+    }
+    let mut begin = [0; format::MAGIC.len()];
+    File::open(path)?.read_exact_at(&mut begin, 0)?;
+    Ok(begin == format::MAGIC)
+}
+
 fn read_header(file: &File, path: &Path) -> Result<Header, ImageError> {
     let got_len = file.metadata().map_err(host(path, "reading the image's size"))?.len();
     let mut bytes = [0; HEADER_LEN_BYTES];

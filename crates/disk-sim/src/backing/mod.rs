@@ -15,8 +15,8 @@ pub(crate) mod image_format;
 mod memory;
 mod overlapping;
 
-pub use image::ImageInfo;
 pub(crate) use image::{ImageBacking, NewImage};
+pub use image::{ImageInfo, is_image};
 pub(crate) use memory::MemoryBacking;
 pub(crate) use overlapping::OverlappingBacking;
 
