@@ -446,7 +446,10 @@ impl ZonesArgs {
         let mounted = match mounted {
             Ok(mounted) => Some(mounted),
             // The drive itself can still be drawn.
-            Err(LayoutError::Files { source: FilesError::NotFormatted { .. }, .. }) => None,
+            Err(LayoutError::Files {
+                source: FilesError::NotFormatted { .. } | FilesError::Geometry { .. },
+                ..
+            }) => None,
             Err(error) => return Err(self.drive.cannot_open(&error)),
         };
         let map = |cell_count_max| match &mounted {

@@ -12,7 +12,7 @@ use crate::store::{DriveArgs, PowerCut};
 use imbrex_bench::ByteCount;
 use imbrex_bench::trace::{Recorded, Recorder};
 use imbrex_clockwork::{Runtime, WallClock, entropy_u64};
-use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Rule};
+use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Lba, Rule, ZoneInfo, ZoneState};
 use imbrex_disk_sim::SimDisk;
 use imbrex_files::FilesError;
 use imbrex_layouts::LayoutError;
@@ -36,7 +36,7 @@ pub(crate) struct ServeArgs {
     /// Instead of a drive image: an empty conventional drive of that size in memory, gone at the end
     #[arg(long, value_name = "SIZE", group = "what")]
     memory: Option<ByteCount>,
-    /// Make a block device of a zoned drive that holds nothing yet
+    /// Make a block device of a zoned drive that is blank
     #[arg(long, requires = "drive")]
     make: bool,
     /// How much the write buffer of a zoned drive's block device may hold
@@ -240,7 +240,10 @@ impl ServeArgs {
         };
         let below = || Arc::clone(&drive) as Arc<dyn Disk>;
         let opened = match Driver::open(below(), &options) {
-            Err(DriverError::NotFormatted) if self.make => Driver::format(below(), &options),
+            Err(DriverError::NotFormatted) if self.make => {
+                check_blank(&drive, shown)?;
+                Driver::format(below(), &options)
+            }
             Err(DriverError::NotFormatted) => {
                 return Err(CliError::new(
                     Exit::Store,
@@ -267,6 +270,43 @@ impl ServeArgs {
             None => format!("{scheme}+unix:///{name}?socket={}", encoded(&listener.to_string())),
         }
     }
+}
+
+/// Refuses to make a block device of a drive that something was written to, whatever that was: what
+/// opens no more may still be saved.
+fn check_blank(drive: &SimDisk, shown: &str) -> Result<(), CliError> {
+    /// Both regions of a store's catalog, where they lie in conventional zones.
+    const LOOKED_AT: Blocks = Blocks::holding(512 << 20);
+    const PIECE: Blocks = Blocks::holding(1 << 20);
+    let refused = |what: String| {
+        let message = format!(
+            "cannot make a block device of {shown}: {what}; --make is for blank drives, such as \
+             `imbrex drive create --blank` makes"
+        );
+        Err(CliError::new(Exit::Store, message))
+    };
+    let zones = drive.report_zones();
+    // Of one that is offline nothing is left to be saved.
+    let is_blank = |zone: &&ZoneInfo| {
+        matches!(zone.state, ZoneState::Empty | ZoneState::NoPointer | ZoneState::Offline)
+    };
+    let count = |count: usize| grouped(count as u64);
+    let written_count = zones.iter().filter(|zone| !is_blank(zone)).count();
+    if written_count > 0 {
+        let (written, all) = (count(written_count), count(zones.len()));
+        return refused(format!("of its {all} zones {written} are written"));
+    }
+    let conventional = zones.iter().take_while(|zone| zone.state == ZoneState::NoPointer);
+    let len = conventional.map(|zone| zone.capacity.get()).sum::<u64>().min(LOOKED_AT.get());
+    let mut piece = vec![0; PIECE.bytes() as usize];
+    for at in (0..len).step_by(PIECE.get() as usize) {
+        let piece = &mut piece[..Blocks::new(PIECE.get().min(len - at)).bytes() as usize];
+        drive.read(Lba::new(at), piece).context(|| format!("cannot read {shown}"))?;
+        if piece.iter().any(|&byte| byte != 0) {
+            return refused("its conventional zones are not blank".to_owned());
+        }
+    }
+    Ok(())
 }
 
 /// `text` as a part of a URL.

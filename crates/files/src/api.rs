@@ -456,6 +456,14 @@ pub enum FilesError {
         /// What was found instead.
         reason: String,
     },
+    /// Formatted as a drive of another geometry.
+    #[error("it was formatted as {expected}, but the drive is {got}; open it as what it was")]
+    Geometry {
+        /// What the catalog says.
+        expected: String,
+        /// What the disk says.
+        got: String,
+    },
     /// Written by a version of Imbrex that this one does not know.
     #[error(
         "the disk's {what} has format version {got}; this program knows up to {known}; use a newer one"

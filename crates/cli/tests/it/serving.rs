@@ -156,6 +156,52 @@ fn a_zoned_drive_is_served_through_the_block_driver() {
     imbrex(&args).fails(4, &["sequential zones that can be written", "are"]);
 }
 
+/// One bit of a header made a store look like a blank drive, which `--make` formats.
+#[test]
+fn a_drive_that_was_written_to_is_not_made_a_block_device() {
+    let blank = Blank::new();
+    let socket = blank.path("s");
+    let refused = |drive: &str, parts: &[&str]| {
+        let before = std::fs::read(drive).unwrap();
+        let args = ["serve", "--drive", drive, "--socket", &socket, "--buffer", "1MiB", "--make"];
+        // Were it served, this would end it.
+        imbrex(&[&args[..], &["--record", drive]].concat()).fails(4, parts);
+        assert!(std::fs::read(drive).unwrap() == before, "{drive} is as it was");
+    };
+    let zoned = ["--rule", "zoned", "--zone-len", "1MiB", "--capacity", "64MiB", "--no-timing"];
+    let conventional = ["--rule", "conventional", "--capacity", "64MiB", "--no-timing"];
+    for (name, shape) in [("zoned", &zoned[..]), ("conventional", &conventional)] {
+        let drive = blank.path(name);
+        imbrex(&[&["drive", "create", &drive], shape].concat()).ok();
+        imbrex(&["put", &drive, "a", "1"]).ok();
+        for damaged_len in [1, 4096] {
+            let image = std::fs::read(&drive).unwrap();
+            let at = image.windows(8).position(|bytes| bytes == b"IMBXCAT\n").unwrap();
+            let mut damaged = image.clone();
+            damaged[at..at + damaged_len].iter_mut().for_each(|byte| *byte ^= 16);
+            std::fs::write(&drive, damaged).unwrap();
+            // What a conventional drive holds that nobody knows is its clients'.
+            if damaged_len == 1 {
+                refused(&drive, &["holds a store"]);
+            } else if name == "zoned" {
+                refused(&drive, &["zones", "written", "--make is for blank drives"]);
+            }
+            std::fs::write(&drive, image).unwrap();
+        }
+        assert_eq!(imbrex(&["get", &drive, "a"]).ok(), "1");
+    }
+    // Nor is one that holds neither.
+    let drive = blank.path("written");
+    imbrex(&[&["drive", "create", "--blank", &drive], &zoned[..]].concat()).ok();
+    let disk = imbrex_disk_sim::SimDisk::open_image(drive.as_ref(), Default::default()).unwrap();
+    let zones = imbrex_disk::Disk::report_zones(&disk);
+    let first = zones.iter().find(|zone| zone.state == imbrex_disk::ZoneState::Empty).unwrap();
+    let through = imbrex_disk::Persist::Through;
+    imbrex_disk::Disk::write(&disk, first.start, &[7; 4096], through).unwrap();
+    drop(disk);
+    refused(&drive, &["of its 64 zones 1 are written", "--blank"]);
+}
+
 #[test]
 fn nothing_listens_beyond_this_machine_unless_asked() {
     let listen = |address: &str, more: &[&str]| {

@@ -151,7 +151,11 @@ impl Header {
             return Err(HeaderFlaw::Blank);
         }
         if block[MAGIC..VERSION] != MAGIC_BYTES {
-            return Err(HeaderFlaw::Foreign);
+            return Err(if is_ours(block) {
+                damaged("its first bytes are not those of a header, but the others are")
+            } else {
+                HeaderFlaw::Foreign
+            });
         }
         let (stored, computed) = (u32_at(block, CRC), crc32c::crc32c(&block[..CRC]));
         if stored != computed {
@@ -213,6 +217,13 @@ impl Header {
         }
         Ok(header)
     }
+}
+
+/// Whether a block without the magic was a header: most of the magic is there, or all else.
+fn is_ours(block: &[u8]) -> bool {
+    let same = block.iter().zip(&MAGIC_BYTES).filter(|(got, expected)| got == expected);
+    let crc = crc32c::crc32c_append(crc32c::crc32c(&MAGIC_BYTES), &block[VERSION..CRC]);
+    2 * same.count() >= MAGIC_BYTES.len() || crc == u32_at(block, CRC)
 }
 
 /// Encodes a list of edits.

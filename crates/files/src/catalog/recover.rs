@@ -42,8 +42,8 @@ enum Found {
 /// Reads the catalog of `disk`.
 ///
 /// # Errors
-/// [`FilesError::NotFormatted`], [`FilesError::Version`], [`FilesError::Corrupt`],
-/// [`FilesError::Disk`].
+/// [`FilesError::NotFormatted`], [`FilesError::Version`], [`FilesError::Geometry`],
+/// [`FilesError::Corrupt`], [`FilesError::Disk`].
 pub(crate) fn read_image(disk: &dyn Disk) -> Result<CatalogImage, FilesError> {
     let not_formatted = |reason: String| FilesError::NotFormatted { reason };
     let regions = regions(disk.geometry()).map_err(not_formatted)?;
@@ -55,10 +55,8 @@ pub(crate) fn read_image(disk: &dyn Disk) -> Result<CatalogImage, FilesError> {
     };
     let shape = Shape::of(disk.geometry());
     if header.shape != shape {
-        return Err(not_formatted(format!(
-            "it was formatted as {:?}, but the drive is {shape:?}; open it as what it was",
-            header.shape
-        )));
+        let (expected, got) = (format!("{:?}", header.shape), format!("{shape:?}"));
+        return Err(FilesError::Geometry { expected, got });
     }
     let region = &regions[current];
     let body = read_body(disk, region, &header)?;

@@ -90,6 +90,29 @@ fn what_is_no_catalog_is_not_formatted() {
     stage.open().unwrap();
 }
 
+/// With one region written, a flipped bit in the magic made a store look like a blank drive.
+#[test]
+fn a_header_without_its_first_bytes_is_damage() {
+    let stage = conventional(1024, 0);
+    stage.format("first-fit").unwrap();
+    for bit in 0..64 {
+        stage.disk.flip_bit(Lba::new(0), bit).unwrap();
+        assert!(matches!(stage.open(), Err(FilesError::Corrupt { .. })), "bit {bit}");
+        stage.disk.flip_bit(Lba::new(0), bit).unwrap();
+    }
+    let mut header = vec![0; 4096];
+    stage.disk.read(Lba::new(0), &mut header).unwrap();
+    let check = |at: std::ops::Range<usize>| {
+        let mut block = header.clone();
+        block[at].fill(0xee);
+        stage.disk.write(Lba::new(0), &block, Persist::Through).unwrap();
+        stage.open().unwrap_err()
+    };
+    assert!(matches!(check(0..8), FilesError::Corrupt { .. }), "all else is there");
+    assert!(matches!(check(4..512), FilesError::Corrupt { .. }), "half of the magic is there");
+    assert!(matches!(check(0..512), FilesError::NotFormatted { .. }), "whose it was is not known");
+}
+
 #[test]
 fn another_geometry_is_refused() {
     let stage = conventional(1024, 0);
@@ -102,7 +125,9 @@ fn another_geometry_is_refused() {
     };
     let other = conventional(2048, 0);
     other.disk.write(Lba::new(0), &first, Persist::Through).unwrap();
-    let error = other.open().unwrap_err().to_string();
+    let error = other.open().unwrap_err();
+    assert!(matches!(error, FilesError::Geometry { .. }), "{error}");
+    let error = error.to_string();
     assert!(error.contains("1024") && error.contains("2048"), "{error}");
 }
 
