@@ -36,7 +36,7 @@ pub(crate) struct ReplayArgs {
     /// A zone of the drive
     #[arg(long, default_value = "256MiB")]
     zone_len: ByteSize,
-    /// Whose mechanics the drive has: see `imbrex drive profiles`
+    /// Whose mechanics the drive has: a name that `imbrex drive create` takes as --profile
     #[arg(long, default_value = "st1000dm003")]
     profile: String,
     /// How long the drive is [default: as long as the trace's addresses need]

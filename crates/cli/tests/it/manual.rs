@@ -29,6 +29,21 @@ fn every_command_has_help_and_the_manual_names_it() {
 }
 
 #[test]
+fn every_command_that_the_manual_quotes_is_one() {
+    let manual = imbrex(&["man"]).ok().replace("\\-", "-");
+    let mut quoted = 0;
+    for (at, _) in manual.match_indices("`imbrex ") {
+        let words = manual[at + 1..].split(['`', '\n']).next().unwrap_or_default();
+        let is_word = |word: &&str| word.chars().all(|c| c.is_ascii_lowercase() || c == '-');
+        let words = words.split(' ').skip(1).take(2).take_while(is_word);
+        let words: Vec<_> = words.filter(|word| !word.starts_with('-')).collect();
+        assert_eq!(imbrex(&[&words[..], &["--help"]].concat()).code, Some(0), "{words:?}");
+        quoted += 1;
+    }
+    assert!(quoted > 5, "{quoted}");
+}
+
+#[test]
 fn completions_for_each_shell() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         assert!(imbrex(&["completions", shell]).ok().contains("imbrex"), "{shell}");
