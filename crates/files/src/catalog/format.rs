@@ -144,29 +144,7 @@ impl Header {
     /// Never panics, whatever the bytes are.
     pub(crate) fn decode(block: &[u8]) -> Result<Header, HeaderFlaw> {
         let damaged = |reason: &str| HeaderFlaw::Damaged(reason.to_owned());
-        if block.len() != BLOCK_LEN_BYTES {
-            return Err(damaged("it is not one block long"));
-        }
-        if block.iter().all(|&byte| byte == 0) {
-            return Err(HeaderFlaw::Blank);
-        }
-        if block[MAGIC..VERSION] != MAGIC_BYTES {
-            return Err(if is_ours(block) {
-                damaged("its first bytes are not those of a header, but the others are")
-            } else {
-                HeaderFlaw::Foreign
-            });
-        }
-        let (stored, computed) = (u32_at(block, CRC), crc32c::crc32c(&block[..CRC]));
-        if stored != computed {
-            return Err(HeaderFlaw::Damaged(format!(
-                "its checksum is {computed:#010x}, but {stored:#010x} is stored"
-            )));
-        }
-        let version = u32_at(block, VERSION);
-        if !(FORMAT_VERSION_ALONE..=FORMAT_VERSION).contains(&version) {
-            return Err(HeaderFlaw::Version(version));
-        }
+        let version = sound_version(block)?;
         let zero = |at: std::ops::Range<usize>| block[at].iter().all(|&byte| byte == 0);
         if !zero(RESERVED_1..NEXT_FILE_ID) || !zero(RESERVED_2..CRC) {
             return Err(damaged("reserved bytes are not zero"));
@@ -217,6 +195,35 @@ impl Header {
         }
         Ok(header)
     }
+}
+
+/// The version of a block that is a header, and as it was written.
+fn sound_version(block: &[u8]) -> Result<u32, HeaderFlaw> {
+    let damaged = |reason: &str| HeaderFlaw::Damaged(reason.to_owned());
+    if block.len() != BLOCK_LEN_BYTES {
+        return Err(damaged("it is not one block long"));
+    }
+    if block.iter().all(|&byte| byte == 0) {
+        return Err(HeaderFlaw::Blank);
+    }
+    if block[MAGIC..VERSION] != MAGIC_BYTES {
+        return Err(if is_ours(block) {
+            damaged("its first bytes are not those of a header, but the others are")
+        } else {
+            HeaderFlaw::Foreign
+        });
+    }
+    let (stored, computed) = (u32_at(block, CRC), crc32c::crc32c(&block[..CRC]));
+    if stored != computed {
+        return Err(HeaderFlaw::Damaged(format!(
+            "its checksum is {computed:#010x}, but {stored:#010x} is stored"
+        )));
+    }
+    let version = u32_at(block, VERSION);
+    if !(FORMAT_VERSION_ALONE..=FORMAT_VERSION).contains(&version) {
+        return Err(HeaderFlaw::Version(version));
+    }
+    Ok(version)
 }
 
 /// Whether a block without the magic was a header: most of the magic is there, or all else.
