@@ -9,9 +9,9 @@
 //!
 //! A device event is a write, a flush, a reset or a finish. One seed is one life, so each run is the
 //! fair run up to its cut. Where a drive has flash beside it, both lose their power at one moment, and
-//! the sweep goes over the events of the one and then over those of the other. Where the sweep begins follows from the seed: many seeds with one `every`
-//! cut at all events modulo `every`. A life with so many events that there would be more runs than
-//! asked for is cut less often, but all along.
+//! the sweep goes over the events of the one and then over those of the other. Where the sweep begins
+//! follows from the seed: many seeds with one `every` cut at all events modulo `every`. A life with so
+//! many events that there would be more runs than asked for is cut less often, but all along.
 
 use crate::rig::Forecast;
 use crate::{Failure, Scenario, run};

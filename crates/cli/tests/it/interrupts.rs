@@ -9,7 +9,9 @@ use std::process::{Child, Stdio};
 
 /// Ctrl-C while the load waits for more than `input`, all of which it has read.
 fn interrupted(drive: &Drive, args: &[&str], input: &[u8]) -> Ran {
-    let (child, mut stdin) = begin_load(drive, args);
+    let (mut child, mut stdin) = begin_load(drive, args);
+    // It listens to signals by then.
+    wait_until_open(&mut child, &drive.path());
     stdin.write_all(input).unwrap();
     while rustix::io::ioctl_fionread(&stdin).unwrap() > 0 {
         std::thread::yield_now();

@@ -176,9 +176,11 @@ fn a_drive_that_was_written_to_is_not_made_a_block_device() {
         imbrex(&["put", &drive, "a", "1"]).ok();
         for damaged_len in [1, 4096] {
             let image = std::fs::read(&drive).unwrap();
-            let at = image.windows(8).position(|bytes| bytes == b"IMBXCAT\n").unwrap();
+            let headers = (0..image.len()).filter(|&at| image[at..].starts_with(b"IMBXCAT\n"));
             let mut damaged = image.clone();
-            damaged[at..at + damaged_len].iter_mut().for_each(|byte| *byte ^= 16);
+            for at in headers {
+                damaged[at..at + damaged_len].iter_mut().for_each(|byte| *byte ^= 16);
+            }
             std::fs::write(&drive, damaged).unwrap();
             // What a conventional drive holds that nobody knows is its clients'.
             if damaged_len == 1 {
