@@ -7,8 +7,10 @@ use crate::latency::Latencies;
 use crate::options::BenchOptions;
 use crate::watch::Watcher;
 use crate::workload::{Benchmark, KeyMaker, Permutation, Task, ValuePool};
+use crate::ycsb::WriteTurns;
 use imbrex::{Db, EngineError, Iter, Keyspace, ReadOptions, WriteBatch, WriteOptions};
 use imbrex_clockwork::{Clock, Prng};
+use std::sync::Arc;
 
 /// A scan that goes on reads up to this many times as much at a time as it began with.
 const READ_AHEAD_GROWTH: usize = 8;
@@ -57,6 +59,8 @@ pub(crate) struct Client {
     order: Permutation,
     prng: Prng,
     cursor: Option<Iter>,
+    /// In virtual time: shared by all clients of a benchmark.
+    turns: Option<Arc<WriteTurns>>,
     pub(crate) tally: Tally,
 }
 
@@ -105,8 +109,15 @@ impl Client {
             order: Permutation::new(&mut order, options.num),
             prng: seed.derive(&format!("{benchmark} client {index}")),
             cursor: None,
+            turns: None,
             tally: Tally::new(),
         }
+    }
+
+    /// Lets each write wait for the one before it, whichever client's it was.
+    pub(crate) fn in_turns(mut self, turns: Option<Arc<WriteTurns>>) -> Client {
+        self.turns = turns;
+        self
     }
 
     /// Lets the client go on until it is stopped: a companion of others whose end counts.
@@ -162,7 +173,9 @@ impl Client {
             let (key, value) = (self.keys.present(number), self.values.next_value());
             self.tally.written_bytes += (key.len() + value.len()) as u64;
             self.tally.ops += 1;
-            self.keyspace.put_with(key, value, self.write)?;
+            WriteTurns::maybe(self.turns.as_deref(), || {
+                self.keyspace.put_with(key, value, self.write)
+            })?;
             return Ok(true);
         }
         let mut batch = WriteBatch::new();
@@ -173,7 +186,7 @@ impl Client {
             self.tally.ops += 1;
             batch.put(&self.keyspace, key, value)?;
         }
-        self.db.write(batch, self.write)?;
+        WriteTurns::maybe(self.turns.as_deref(), || self.db.write(batch, self.write))?;
         Ok(true)
     }
 
@@ -186,7 +199,7 @@ impl Client {
             self.tally.ops += 1;
             batch.delete(&self.keyspace, key)?;
         }
-        self.db.write(batch, self.write)?;
+        WriteTurns::maybe(self.turns.as_deref(), || self.db.write(batch, self.write))?;
         Ok(true)
     }
 

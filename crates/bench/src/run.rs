@@ -5,6 +5,7 @@
 //!
 //!   threads   each client loops on a thread of its own
 //!   virtual   the client with the smallest local time does its next operation, on this thread
+//!             a write begins when the one before it has ended, as on threads (`ycsb::own`)
 //! ```
 
 use crate::client::{Client, Tally};
@@ -14,11 +15,12 @@ use crate::report::{Report, RunReport, Setup, StoreFigures};
 use crate::stand::{Reading, Stand};
 use crate::watch::{RunWatch, Watcher};
 use crate::workload::{Benchmark, Task};
+use crate::ycsb::WriteTurns;
 use imbrex::EngineError;
 use imbrex_clockwork::{ClientId, VirtualWorld, fan_out};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Runs what `options` ask for and returns all figures.
 ///
@@ -87,9 +89,12 @@ fn run_one(
 ) -> Result<RunReport, BenchError> {
     let benchmark = task.benchmark;
     let context = |source| BenchError::Engine { what: benchmark.to_string(), source };
-    let mut clients: Vec<Client> = (0..options.threads)
-        .map(|index| Client::new(task, index, options, stand.db(), stand.keyspace()))
-        .collect();
+    let turns = stand.world().map(|_| Arc::new(WriteTurns::new(stand.shared_clock())));
+    let client = |task, index| {
+        let client = Client::new(task, index, options, stand.db(), stand.keyspace());
+        client.in_turns(turns.clone())
+    };
+    let mut clients: Vec<Client> = (0..options.threads).map(|index| client(task, index)).collect();
     let limit = |client: &Client| client.limit();
     let ops_total = clients.iter().map(limit).fold(0, u64::saturating_add);
     watcher.expect_ops(options.duration.is_none().then_some(ops_total));
@@ -98,8 +103,7 @@ fn run_one(
     let has_companion = benchmark == Benchmark::ReadWhileWriting;
     if has_companion {
         let overwrite = Task { benchmark: Benchmark::Overwrite, ops: None };
-        let writer = Client::new(overwrite, options.threads, options, stand.db(), stand.keyspace());
-        clients.push(writer.without_limit());
+        clients.push(client(overwrite, options.threads).without_limit());
     }
     let before = stand.reading();
     let deadline_ns = options.duration.map(|s| before.now_ns.saturating_add(s * 1_000_000_000));

@@ -41,14 +41,19 @@ impl WriteTurns {
         self.ended_ns.store(self.clock.now_ns(), Ordering::Relaxed);
         written
     }
+
+    /// The same in virtual time; at once on threads, which have no `turns`.
+    pub(crate) fn maybe<T>(turns: Option<&WriteTurns>, write: impl FnOnce() -> T) -> T {
+        match turns {
+            Some(turns) => turns.in_turn(write),
+            None => write(),
+        }
+    }
 }
 
 impl OwnTable {
     fn in_turn<T>(&self, write: impl FnOnce() -> T) -> T {
-        match &self.turns {
-            Some(turns) => turns.in_turn(write),
-            None => write(),
-        }
+        WriteTurns::maybe(self.turns.as_deref(), write)
     }
 }
 

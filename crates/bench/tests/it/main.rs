@@ -232,3 +232,21 @@ fn a_run_that_is_stopped_tells_what_it_did_until_then() {
     }
     assert!(!run(&small("fillseq"), &mut |_| ()).unwrap().interrupted);
 }
+
+/// Whoever waits for a flush holds all writers up: each of four clients feels a stop, not one of them.
+#[test]
+fn in_virtual_time_all_writers_feel_a_stall() {
+    let fourth_longest = |benchmark: &str, batch_size: usize, num: u64, write_buffer_size: u64| {
+        let mut options = BenchOptions { batch_size, num, threads: 4, ..small(benchmark) };
+        options.settle = false;
+        options.stand.write_buffer_size = Some(ByteCount(write_buffer_size));
+        let latency = report(&options).runs[0].latency;
+        let fourth_ns = if batch_size == 1 { latency.p9999_ns } else { latency.p999_ns };
+        assert!(latency.max_ns > 10_000_000, "some wait: {latency:?}");
+        assert!(10 * fourth_ns >= 9 * latency.max_ns, "{benchmark} by {batch_size}: {latency:?}");
+    };
+    // Of 32,000 operations, and of 3,200 batches.
+    fourth_longest("fillrandom", 1, 8000, 1 << 20);
+    fourth_longest("fillrandom", 8, 6400, 1 << 20);
+    fourth_longest("deleterandom", 1, 8000, 64 << 10);
+}
