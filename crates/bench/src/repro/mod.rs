@@ -26,6 +26,8 @@ pub(crate) mod drive;
 mod execute;
 mod figures;
 mod html;
+#[cfg(test)]
+mod made_up;
 mod markdown;
 mod offer;
 mod page;

@@ -183,3 +183,39 @@ fn what_is_stopped_keeps_the_figures_that_are_done() {
     }
     assert!(!whole.to_text().contains("Stopped"));
 }
+
+/// What a page says with all its runs it may say without one of them, or nothing: a run that could not be
+/// made makes no claim come out well, nor otherwise.
+#[test]
+fn no_claim_is_made_through_a_run_that_was_not_made() {
+    let mut wrong = Vec::new();
+    for figure in figures() {
+        let page = |results: &Results| (figure.page)(&TINY, results).without_the_unmeasured();
+        let works = made_up::works(figure, &TINY);
+        let mut results = made_up::results(&works);
+        let whole = page(&results);
+        assert_eq!(whole.missing, Vec::<String>::new(), "{}", figure.name);
+        for work in &works {
+            results.insert(work.clone(), Err("it broke".to_owned()));
+            let lacking = page(&results);
+            results.insert(work.clone(), Ok(made_up::outcome(work)));
+            if *work == works[0] {
+                lacking.charts.iter().for_each(|c| chart::tests::assert_well_formed(&c.to_svg()));
+            }
+            for claim in &lacking.claims {
+                let told = whole.claims.iter().find(|other| other.what == claim.what);
+                let is_same = told.is_some_and(|told| {
+                    let same = |one: &Elsewhere, other: &Elsewhere| {
+                        one.condition == other.condition && one.value == other.value
+                    };
+                    let is_there = |one| told.elsewhere.iter().any(|other| same(one, other));
+                    told.ours == claim.ours && claim.elsewhere.iter().all(is_there)
+                });
+                if !is_same {
+                    wrong.push(format!("{} without {}: {claim:?}", figure.name, work.label()));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} of them:\n{}", wrong.len(), wrong.join("\n"));
+}

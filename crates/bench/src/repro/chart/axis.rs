@@ -88,10 +88,12 @@ fn round_step(step: f64) -> f64 {
     [1.0, 2.0, 5.0, 10.0].into_iter().map(|m| m * unit).find(|s| *s >= step).unwrap_or(unit)
 }
 
-/// A number as short as it can be said to three or four digits.
+/// A number as short as it can be said to three or four digits; a dash for none.
 pub(crate) fn short(value: f64) -> String {
     let size = value.abs();
-    let text = if size >= 1e9 {
+    let text = if value.is_nan() {
+        "-".to_owned()
+    } else if size >= 1e9 {
         format!("{:.3e}", value)
     } else if size >= 100.0 || size == 0.0 {
         format!("{value:.0}")
@@ -137,5 +139,6 @@ mod tests {
         check(0.0932, "0.09");
         check(1234.5, "1234");
         check(0.00012, "0.0001");
+        check(f64::NAN, "-");
     }
 }

@@ -135,7 +135,7 @@ fn lines(svg: &mut String, chart: &Chart, xs: &Scale, ys: &Scale) {
     for (index, series) in chart.series.iter().enumerate() {
         let mut path = String::new();
         let mut last = None;
-        for &(x, y) in &series.points {
+        for &(x, y) in series.points.iter().filter(|point| point.1.is_finite()) {
             let spot = (px(xs.at(x)), px(ys.at(y)));
             if last.as_ref() == Some(&spot) {
                 continue;

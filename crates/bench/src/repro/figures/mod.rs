@@ -181,4 +181,17 @@ fn megabytes(bytes: u64) -> f64 {
 /// `a / b`; 0 if there is no `b`.
 fn over(a: f64, b: f64) -> f64 {
     if b == 0.0 { 0.0 } else { a / b }
+/// The least of `values`; no number if one of them is none.
+fn least(values: impl IntoIterator<Item = f64>) -> f64 {
+    values.into_iter().fold(f64::INFINITY, |least, value| match least.is_nan() || value.is_nan() {
+        true => f64::NAN,
+        false => least.min(value),
+    })
+}
+
+/// The most of `values`; no number if one of them is none.
+fn most(values: impl IntoIterator<Item = f64>) -> f64 {
+    -least(values.into_iter().map(|value| -value))
+}
+
 }

@@ -1,7 +1,7 @@
 //! Each compaction's latency.
 
 use super::{STORES, conditions, random};
-use crate::repro::figures::{mean, merges, need, over, seconds};
+use crate::repro::figures::{mean, merges, most, need, over, seconds};
 use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, Runs, Series, Size, Table};
 
 pub(in super::super) const COMPACTION: Figure = Figure {
@@ -16,8 +16,8 @@ pub(in super::super) const COMPACTION: Figure = Figure {
         let (mut series, mut totals, mut counts) = (Vec::new(), Vec::new(), Vec::new());
         for store in STORES {
             let Some(run) = need(&mut page, results, &random(size, store)) else {
-                totals.push(0.0);
-                counts.push(0.0);
+                totals.push(f64::NAN);
+                counts.push(f64::NAN);
                 continue;
             };
             let took: Vec<f64> =
@@ -43,7 +43,7 @@ pub(in super::super) const COMPACTION: Figure = Figure {
                 "compactions fewer than greedy's, at this scale",
                 Better::Larger,
                 5000.0 * scale_of(size),
-                (counts[1] - counts[0]).max(0.0),
+                most([counts[1] - counts[0], 0.0]),
                 "",
             ),
         ];

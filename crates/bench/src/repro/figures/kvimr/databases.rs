@@ -12,6 +12,7 @@ use super::{
     NAMES, STORES, Setting, TABLE_LEN_BYTES, TRACK_LEN_BYTES, conditions, load_phase, loaded,
     percent_above, percent_below, spec_of, table_len_bytes_in,
 };
+use crate::repro::figures::least;
 use crate::repro::spec::{RunSpec, Size, Tune, Victims};
 use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, Runs, Table};
 
@@ -51,7 +52,7 @@ pub(in super::super) const FIGURE_9: Figure = Figure {
         for (name, victims, above_seq, above_phases) in DATABASES {
             let found = STORES.map(|store| loaded(&mut page, results, &run(size, store, victims)));
             let [seq, phases, naive, merged, cmr] = found.map(|of| of.rate);
-            let above = |other| percent_above(f64::min(naive, merged), other);
+            let above = |other| percent_above(least([naive, merged]), other);
             for (other, paper, ours) in
                 [("Seq", above_seq, above(seq)), ("3Phase", above_phases, above(phases))]
             {

@@ -54,7 +54,7 @@ pub(super) fn short_tables(size: &Size, layout: &'static str, phases: Vec<Phase>
 }
 
 /// Puts a second when so much was loaded: of all, and of the last tenth of the drive.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct At {
     overall: f64,
     lately: f64,
@@ -63,6 +63,8 @@ struct At {
 }
 
 impl At {
+    const NONE: At = At { overall: f64::NAN, lately: f64::NAN, valid: f64::NAN };
+
     fn of(load: &PhaseResult, fill: f64, most: f64) -> At {
         let share = fill / most;
         let space = load.at_share(share).map(|m| m.space).unwrap_or_default();
@@ -84,7 +86,7 @@ pub(in super::super) const FILL: Figure = Figure {
         let fills = fills(size);
         let found = RIVALS.map(|(_, store)| {
             let load = need(&mut page, results, &run(size, store)).and_then(RunResult::load);
-            fills.map(|fill| load.map_or(At::default(), |load| At::of(load, fill, fills[5])))
+            fills.map(|fill| load.map_or(At::NONE, |load| At::of(load, fill, fills[5])))
         });
         page.claims = claims(&fills, &found);
         let [phases, merged, cmr, fullest] = RIVALS.map(|(name, _)| name);

@@ -94,7 +94,7 @@ impl Found {
             let Counts { compactions, compaction_s, rewritten_tracks, track_syncs, commits } = put;
             let ending = rest.rewritten_tracks;
             let values = [rate, rate_at_end, compactions, compaction_s, rewritten_tracks];
-            if rate != 0.0 {
+            if rate > 0.0 {
                 table.row(name, &[&values[..], &[track_syncs, commits, ending]].concat());
             }
         };
@@ -210,7 +210,7 @@ pub(in super::super) const FIGURE_6: Figure = Figure {
             &["scheme", "the last quarter", "the last eighth", "the last twentieth"],
         );
         let (mut rates, mut rewrites, mut syncs) = (Vec::new(), Vec::new(), Vec::new());
-        let mut ends = [0.0; 5];
+        let mut ends = [f64::NAN; 5];
         for (at, store) in STORES.iter().enumerate() {
             let run = need(&mut page, results, &load(size, store));
             let Some(load) = run.and_then(RunResult::load) else { continue };

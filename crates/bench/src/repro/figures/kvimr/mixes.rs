@@ -1,7 +1,7 @@
 //! Figure 7: reads and writes mixed, after the load.
 
 use super::{NAMES, READ_PERCENTS, STORES, conditions, load, percent_above};
-use crate::repro::figures::{READ_COST, need, over, read_cost};
+use crate::repro::figures::{READ_COST, least, most, need, over, read_cost};
 use crate::repro::spec::Phase;
 use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, Runs, Table};
 use crate::ycsb::YcsbWorkload;
@@ -16,8 +16,8 @@ pub(in super::super) const FIGURE_7: Figure = Figure {
     runs: Runs::Stores(|size| STORES.iter().map(|store| load(size, store)).collect()),
     page: |size, results| {
         let mut page = Page::default();
-        let mut rates = [[0.0; 3]; 5];
-        let mut compactions = [[0.0; 3]; 5];
+        let mut rates = [[f64::NAN; 3]; 5];
+        let mut compactions = [[f64::NAN; 3]; 5];
         let mut costs = Table::new("what an operation costs", &READ_COST);
         for (at, store) in STORES.iter().enumerate() {
             let run = need(&mut page, results, &load(size, store));
@@ -38,7 +38,7 @@ pub(in super::super) const FIGURE_7: Figure = Figure {
                 format!("{name}, KVIMR at least above Seq and 3Phase"),
                 Better::Larger,
                 PAPER_PERCENTS[mix],
-                percent_above(of(2).min(of(3)), of(0).max(of(1))),
+                percent_above(least([of(2), of(3)]), most([of(0), of(1)])),
                 "%",
             ));
             page.claims.push(Claim::shown(

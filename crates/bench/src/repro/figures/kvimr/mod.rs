@@ -203,7 +203,7 @@ struct Loaded {
 
 impl Loaded {
     const NONE: Loaded =
-        Loaded { rate: 0.0, rate_at_end: 0.0, put: Counts::NONE, rest: Counts::NONE };
+        Loaded { rate: f64::NAN, rate_at_end: f64::NAN, put: Counts::NONE, rest: Counts::NONE };
 
     fn of(run: &RunResult, load: &PhaseResult) -> Loaded {
         let start_ns = start_ns(load);
@@ -242,7 +242,7 @@ fn rate_between(load: &PhaseResult, from: f64, to: f64) -> f64 {
         let of = |m: &Milestone| (m.ops, m.totals.at_ns);
         if wanted == 0 { Some((0, start_ns(load))) } else { found.map(of) }
     };
-    let (Some((first, from_ns)), Some((last, to_ns))) = (at(from), at(to)) else { return 0.0 };
+    let (Some((first, from_ns)), Some((last, to_ns))) = (at(from), at(to)) else { return f64::NAN };
     over(last.saturating_sub(first) as f64, seconds(to_ns.saturating_sub(from_ns)))
 }
 
@@ -263,12 +263,12 @@ fn loads_with_logs(page: &mut Page, size: &Size, results: &Results) -> [Loaded; 
     STORES.map(|store| loaded(page, results, &load_in(size, store, Setting::LogsOnDrive)))
 }
 
-/// By how many percent `ours` is below `theirs`.
+/// By how many percent `ours` is below `theirs`; no number if either is none, or there is nothing to be below.
 fn percent_below(ours: f64, theirs: f64) -> f64 {
     if theirs == 0.0 { f64::NAN } else { (1.0 - ours / theirs) * 100.0 }
 }
 
-/// By how many percent `ours` is above `theirs`.
+/// By how many percent `ours` is above `theirs`, as [`percent_below`].
 fn percent_above(ours: f64, theirs: f64) -> f64 {
     if theirs == 0.0 { f64::NAN } else { (ours / theirs - 1.0) * 100.0 }
 }

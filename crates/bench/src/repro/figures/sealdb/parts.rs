@@ -34,8 +34,6 @@ pub(in super::super) const FIGURE_14: Figure = Figure {
         }
         let large = need(&mut page, results, &large_reads(size, "leveldb-banded"));
         let large = rate(large.and_then(RunResult::load));
-        // Of SEALDB's lead over LevelDB, the part that sets alone bring.
-        let part_of = |from: f64, sets: f64, to: f64| over(sets - from, to - from) * 100.0;
         let part = |i: usize| part_of(rates[0][i], rates[1][i], rates[2][i]);
         let put_part = part_of(large, rates[1][0], rates[2][0]);
         let early = STORES.map(|store| early_rate(results, &random(size, store)));
@@ -66,6 +64,14 @@ pub(in super::super) const FIGURE_14: Figure = Figure {
         page
     },
 };
+
+/// Of SEALDB's lead over LevelDB, the percent that sets alone bring; no number without all three rates.
+fn part_of(from: f64, sets: f64, to: f64) -> f64 {
+    match [from, sets, to].contains(&0.0) {
+        true => f64::NAN,
+        false => over(sets - from, to - from) * 100.0,
+    }
+}
 
 /// The gain of random writes, step by step.
 fn steps(large: f64, [leveldb, sets, sealdb]: [f64; 3]) -> Table {

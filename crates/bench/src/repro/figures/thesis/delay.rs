@@ -15,8 +15,9 @@ pub(in super::super) const FIGURE_3_13: Figure = Figure {
     runs: Runs::Stores(|size| COMPACT_RUN_COUNTS.iter().map(|&count| run(size, count)).collect()),
     page: |size, results| {
         let mut page = Page::default();
-        let mb =
-            |phase: Option<&PhaseResult>| phase.map_or(0.0, |p| p.ops_per_second() * 4096.0 / 1e6);
+        let mb = |phase: Option<&PhaseResult>| {
+            phase.map_or(f64::NAN, |p| p.ops_per_second() * 4096.0 / 1e6)
+        };
         let (mut puts, mut gets) = (Vec::new(), Vec::new());
         for count in COMPACT_RUN_COUNTS {
             let found = need(&mut page, results, &run(size, count));
@@ -32,11 +33,12 @@ pub(in super::super) const FIGURE_3_13: Figure = Figure {
             "x",
         ));
         let rising = puts.windows(2).filter(|pair| pair[1] >= pair[0] * 0.98).count();
+        let is_whole = puts.iter().all(|mb_per_s| mb_per_s.is_finite());
         page.claims.push(Claim::new(
             "steps at which a later start is no slower",
             Better::Same,
             last as f64,
-            rising as f64,
+            if is_whole { rising as f64 } else { f64::NAN },
             "",
         ));
         let groups = COMPACT_RUN_COUNTS.iter().map(|c| format!("{c} / {}", 2 * c)).collect();

@@ -3,7 +3,7 @@
 use super::offload::SLOW_MS;
 use super::{GB, offload};
 use crate::repro::arrivals::ArrivalSource;
-use crate::repro::figures::{mean, merges, need, over, seconds};
+use crate::repro::figures::{least, mean, merges, need, over, seconds};
 use crate::repro::spec::{DriveRule, DriveSpec, RunSpec, Size, Tune};
 use crate::repro::{
     Axis, Better, Chart, Claim, Figure, Offer, Offered, OpenLoop, Page, Phase, RunResult, Runs,
@@ -71,7 +71,6 @@ fn run(asked: &Size, source: ArrivalSource, rate_per_s: u64) -> RunSpec {
 }
 
 /// What one run found.
-#[derive(Clone, Default)]
 struct Found {
     rate: f64,
     offered: Offered,
@@ -114,8 +113,7 @@ pub(in super::super) const FIGURE_4_10: Figure = Figure {
         let [sources, calmer] = RATES_PER_S.map(|rate| all(inserts(size), rate));
         let mut find = |kinds: &[Kind; 7], rate| {
             kinds.map(|(source, ..)| {
-                let found = need(&mut page, results, &run(size, source, rate));
-                found.and_then(Found::of).unwrap_or_default()
+                need(&mut page, results, &run(size, source, rate)).and_then(Found::of)
             })
         };
         let found = find(&sources, RATES_PER_S[0]);
@@ -125,13 +123,17 @@ pub(in super::super) const FIGURE_4_10: Figure = Figure {
         let calm_rows = calmer.iter().zip(&calm).map(|(kind, found)| (kind, found, RATES_PER_S[1]));
         page.tables.push(table(rows.chain(calm_rows.skip(CONSTANT))));
         for ((source, _, name), found) in sources.iter().zip(&found) {
+            let Some(found) = found else { continue };
             let (x, y) = (Axis::linear("seconds"), Axis::log("ms"));
             let series = vec![Series::new(source.label(), found.offered.trace.points())];
             page.charts.push(Chart::scatter(format!("latencies: {name}"), x, y, series));
         }
         let lines = |of: &dyn Fn(&Found) -> Vec<(f64, f64)>| -> Vec<Series> {
             let lines = sources.iter().zip(&found);
-            lines.map(|((.., name), found)| Series::new(*name, of(found))).collect()
+            let line = |((.., name), found): (&Kind, &Option<Found>)| {
+                Some(Series::new(*name, of(found.as_ref()?)))
+            };
+            lines.filter_map(line).collect()
         };
         let (x, y) = (Axis::log("ms"), Axis::linear("% of inserts"));
         let cumulative = lines(&|found| found.offered.service.cumulative());
@@ -145,7 +147,7 @@ pub(in super::super) const FIGURE_4_10: Figure = Figure {
 };
 
 /// Each kind of arrivals, what was found, and at which target.
-fn table<'a>(rows: impl Iterator<Item = (&'a Kind, &'a Found, u64)>) -> Table {
+fn table<'a>(rows: impl Iterator<Item = (&'a Kind, &'a Option<Found>, u64)>) -> Table {
     let header = [
         "arrivals",
         "thesis, inserts/s",
@@ -159,6 +161,7 @@ fn table<'a>(rows: impl Iterator<Item = (&'a Kind, &'a Found, u64)>) -> Table {
     ];
     let mut table = Table::new("inserts and their latencies", &header);
     for ((source, thesis, _), found, rate_per_s) in rows {
+        let Some(found) = found else { continue };
         let Offered { service, response, .. } = &found.offered;
         let name = match source {
             ArrivalSource::Original { .. } => source.label(),
@@ -180,9 +183,15 @@ const NOTE: &str = "A latency is the time of a client's call, of which 50 micros
      of what its threads reach; ours of 2,390 is as much of what ours reach at scale 0.02. Seconds of compaction \
      follow from how many tables go down from level 0 together: back to back the level is always full.";
 
-fn claims(kinds: &[Kind; 7], found: &[Found; 7], calm: &[Found; 7]) -> Vec<Claim> {
-    let ratio = |of: &[Found; 7], a: usize, b: usize, value: &dyn Fn(&Found) -> f64| {
-        over(value(&of[a]), value(&of[b]))
+/// What the seven runs found, as far as they were made.
+type All = [Option<Found>; 7];
+
+fn claims(kinds: &[Kind; 7], found: &All, calm: &All) -> Vec<Claim> {
+    let value = |of: &All, at: usize, value: &dyn Fn(&Found) -> f64| {
+        of[at].as_ref().map_or(f64::NAN, value)
+    };
+    let ratio = |of: &All, a: usize, b: usize, measure: &dyn Fn(&Found) -> f64| {
+        over(value(of, a, measure), value(of, b, measure))
     };
     let slow = |found: &Found| found.slow() + 1.0;
     let compaction = |found: &Found| found.compaction_s;
@@ -193,7 +202,7 @@ fn claims(kinds: &[Kind; 7], found: &[Found; 7], calm: &[Found; 7]) -> Vec<Claim
     for at in [POISSON, SIMILAR, DIURNAL] {
         let what = format!("{}: inserts/s over the target", kinds[at].2);
         let [ours, there] = [(found, RATES_PER_S[0]), (calm, RATES_PER_S[1])]
-            .map(|(found, rate)| found[at].rate / rate as f64);
+            .map(|(found, rate)| value(found, at, &|found| found.rate) / rate as f64);
         let claim = Claim::new(what, Better::Same, kinds[at].1 / TARGET_PER_S, ours, "x");
         claims.push(claim.under(THREE_QUARTERS, there));
     }
@@ -206,9 +215,9 @@ fn claims(kinds: &[Kind; 7], found: &[Found; 7], calm: &[Found; 7]) -> Vec<Claim
     let ours = ratio(found, SIMILAR, ALONE, &compaction);
     let claim = Claim::new(what, Better::Smaller, 1.0, ours, "x");
     claims.push(claim.under(THREE_QUARTERS, ratio(calm, SIMILAR, ALONE, &compaction)));
-    let over_least = |of: &[Found; 7]| {
-        let least = of.iter().map(compaction).fold(f64::INFINITY, f64::min);
-        over(of[SIMILAR].compaction_s, least)
+    let over_least = |of: &All| {
+        let all = (0..of.len()).map(|at| value(of, at, &compaction));
+        over(value(of, SIMILAR, &compaction), least(all))
     };
     let what = "seconds of compaction, self-similar over the least of all";
     let claim = Claim::new(what, Better::Same, 1.0, over_least(found), "x");

@@ -3,6 +3,7 @@
 use super::arrivals::{MINUTE_MS, MODULATION_PER_S, diurnal, need, self_similar, spec};
 use crate::arrivals::SeriesFigures;
 use crate::repro::arrivals::{ArrivalReport, ArrivalSource, ArrivalSpec};
+use crate::repro::figures::{least, most};
 use crate::repro::{Better, Claim, Figure, Page, Results, Runs, Size};
 use crate::statistics::Estimator;
 
@@ -96,13 +97,13 @@ fn exponent(of: &SeriesFigures, at: usize) -> f64 {
 
 fn add(page: &mut Page, size: &Size, results: &Results, row: &Row) {
     let specs = all(size, row.source);
-    let found: Vec<&ArrivalReport> =
-        specs.iter().filter_map(|spec| need(page, results, spec)).collect();
-    let Some(first) = found.first() else { return };
+    let found: Vec<Option<&ArrivalReport>> =
+        specs.iter().map(|spec| need(page, results, spec)).collect();
     let others: Vec<(&ArrivalReport, &str)> = other_days(size, row.source)
         .into_iter()
         .filter_map(|(spec, condition)| Some((need(page, results, &spec)?, condition)))
         .collect();
+    let Some(first) = found[0] else { return };
     for (part, papers) in [("gaps", &row.gaps), ("seconds", &row.seconds)] {
         let of = |report: &ArrivalReport, at: usize| match part {
             "gaps" => exponent(&report.few_gaps, at),
@@ -111,12 +112,10 @@ fn add(page: &mut Page, size: &Size, results: &Results, row: &Row) {
         for (at, by) in Estimator::ALL.into_iter().enumerate() {
             let what = format!("{}, {part}, {}", specs[0].label(), by.name());
             let ours = of(first, at);
-            let every = || found.iter().map(|report| of(report, at));
-            let (low, high) =
-                every().fold((ours, ours), |(low, high), h| (low.min(h), high.max(h)));
+            let every = || found.iter().map(|found| found.map_or(f64::NAN, |found| of(found, at)));
             let claim = Claim::new(what, Better::Same, papers[at], ours, "H")
-                .under("the lowest of five series", low)
-                .under("the highest of five series", high);
+                .under("the lowest of five series", least(every()))
+                .under("the highest of five series", most(every()));
             page.claims.push(match part {
                 "gaps" => under_gaps(claim, row, first, at),
                 _ => others.iter().fold(claim, |claim, (report, condition)| {

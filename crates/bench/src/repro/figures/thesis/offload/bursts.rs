@@ -2,7 +2,7 @@
 
 use super::{Bands, Offload, STATE, offer, shorter, state, store};
 use crate::repro::arrivals::ArrivalSource;
-use crate::repro::figures::{megabytes, need};
+use crate::repro::figures::{least, megabytes, most, need};
 use crate::repro::spec::{RunSpec, Size};
 use crate::repro::{
     Axis, Better, Chart, Claim, Figure, Offer, OpenLoop, Page, Phase, PhaseResult, RunResult, Runs,
@@ -160,8 +160,8 @@ fn takeaways(page: &mut Page, found: &[(Vec<f64>, Vec<f64>); 2]) {
     if found.iter().any(|(read, _)| read.len() < ROWS.len()) {
         return;
     }
-    let least = |of: &[f64]| of[2..5].iter().copied().fold(f64::INFINITY, f64::min);
-    let most = |of: &[f64]| [0, 1, 7].map(|at| of[at]).into_iter().fold(0.0, f64::max);
+    let least = |of: &[f64]| least(of[2..5].iter().copied());
+    let most = |of: &[f64]| most([0, 1, 7].map(|at| of[at]));
     let [ours, other] = found;
     let what = "offloaded at 100/s, the least of workloads 3 to 5 (the thesis: 50 to 70 %)";
     let claim = Claim::new(what, Better::Larger, 50.0, least(&ours.1), "%");
@@ -169,8 +169,11 @@ fn takeaways(page: &mut Page, found: &[(Vec<f64>, Vec<f64>); 2]) {
     let what = "read, the least of those at 100/s over the most of those at 5,000/s";
     let claim = Claim::new(what, Better::Larger, 7.7, least(&ours.0) / most(&ours.0), "x");
     page.claims.push(claim.under(SCANS_IN_MEMORY, least(&other.0) / most(&other.0)));
-    let worst = |of: &[f64]| 1 + (0..of.len()).fold(0, |a, b| if of[a] < of[b] { b } else { a });
+    let worst = |of: &[f64]| match of.iter().any(|percent| percent.is_nan()) {
+        true => f64::NAN,
+        false => 1.0 + (0..of.len()).fold(0, |a, b| if of[a] < of[b] { b } else { a }) as f64,
+    };
     let what = "the workload of which compactions read most";
-    let claim = Claim::new(what, Better::Same, 5.0, worst(&ours.0) as f64, "");
-    page.claims.push(claim.under(SCANS_IN_MEMORY, worst(&other.0) as f64));
+    let claim = Claim::new(what, Better::Same, 5.0, worst(&ours.0), "");
+    page.claims.push(claim.under(SCANS_IN_MEMORY, worst(&other.0)));
 }
