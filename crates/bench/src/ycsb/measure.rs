@@ -259,6 +259,12 @@ impl Measurements {
         self.first_error.get_or_insert_with(|| error.to_string());
     }
 
+    /// Records that were inserted, not those that were tried.
+    pub(crate) fn inserted_count(&self) -> u64 {
+        let series = self.series.get(&(Measured::Insert, false));
+        series.and_then(|series| series.returns.get(&Status::Ok)).copied().unwrap_or(0)
+    }
+
     /// A whole operation has ended.
     pub(crate) fn record_whole(&mut self, done: Done) {
         self.all.record(done);

@@ -539,11 +539,12 @@ impl Run<'_> {
 
     /// What a load left out, unless it was told not to mind.
     fn gap(self, measured: &Measurements, asked_ops: u64) -> Option<String> {
-        if self.workload.retry.keeps_going || measured.ops >= asked_ops {
+        let inserted_count = measured.inserted_count();
+        if self.workload.retry.keeps_going || inserted_count >= asked_ops {
             return None;
         }
         let refusal = measured.first_error.as_deref().unwrap_or("the arrivals ended");
-        Some(format!("{} of {asked_ops} records: {refusal}", measured.ops))
+        Some(format!("{inserted_count} of {asked_ops} records: {refusal}"))
     }
 
     fn pace(

@@ -354,3 +354,16 @@ fn in_virtual_time_a_write_waits_for_the_one_before_it() {
     assert!(near(alone.p99_ns, eight.p99_ns), "{alone:?} {eight:?}");
     assert!(near(alone.p999_ns, eight.p999_ns), "{alone:?} {eight:?}");
 }
+
+#[test]
+fn a_load_counts_what_was_inserted_and_not_what_was_tried() {
+    let failure = |fails_from| {
+        let story = Story { phase: YcsbPhase::Load, fails_from, ..Story::default() };
+        story.told().report.failure
+    };
+    for fails_from in [10, 99] {
+        let said = failure(fails_from).expect("a record was refused");
+        assert!(said.starts_with(&format!("{fails_from} of 100 records: ")), "{said}");
+    }
+    assert_eq!(failure(100), None);
+}
