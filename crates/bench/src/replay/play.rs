@@ -224,7 +224,9 @@ impl Player<'_> {
 
     fn request(&mut self, request: TraceRequest) -> Result<(), BenchError> {
         let after_ns = u128::from(request.at_ns) * u128::from(self.options.time_percent) / 100;
-        let arrival_ns = self.start_ns + u64::try_from(after_ns).unwrap_or(u64::MAX / 2);
+        // As late as can be, but so that what follows still has a time.
+        let after_ns = u64::try_from(after_ns).unwrap_or(u64::MAX).min(u64::MAX / 2);
+        let arrival_ns = self.start_ns.saturating_add(after_ns);
         while self.now_ns() < arrival_ns {
             if !self.driver.work().map_err(disk_error("working on"))? {
                 self.runtime.clock.advance_to_ns(arrival_ns);

@@ -99,3 +99,13 @@ fn the_drive_has_room_for_what_the_trace_addresses_whatever_its_length() {
         }
     }
 }
+
+#[test]
+fn the_longest_of_times_can_be_stretched() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "0,w,0,4096\n4611686018427387,w,0,4096\n";
+    let stretched = ReplayOptions { time_percent: 400, ..options(&dir, text) };
+    let report = replay(&stretched, &mut |_, _| true).unwrap();
+    assert_eq!(report.writes, 2);
+    assert!(report.write_latency.max_ns < 1_000_000_000, "{report:?}");
+}

@@ -2,7 +2,7 @@
 //!
 #![doc = include_str!("../../../../docs/block_traces.md")]
 
-use super::{Fault, Parsed, TraceError, TraceFormat, TraceOp, request};
+use super::{Fault, Parsed, TraceError, TraceFormat, TraceOp, request, time_ns};
 use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 
@@ -56,13 +56,14 @@ impl Lines {
             if text.is_empty() || is_header(text) {
                 continue;
             }
-            return Some(parse(self.format, text).map_err(|fault| TraceError::Line {
-                path: self.path.clone(),
-                line: self.line,
-                expected: fault.expected,
-                got: fault.got,
-            }));
+            return Some(parse(self.format, text).map_err(|fault| self.refusal(fault)));
         }
+    }
+
+    /// What is wrong with the line read last.
+    pub(super) fn refusal(&self, fault: Fault) -> TraceError {
+        let (path, line) = (self.path.clone(), self.line);
+        TraceError::Line { path, line, expected: fault.expected, got: fault.got }
     }
 }
 
@@ -75,12 +76,12 @@ fn parse(format: TraceFormat, text: &str) -> Result<Parsed, Fault> {
     let fields: Vec<&str> = text.split(',').map(str::trim).collect();
     match (format, fields.as_slice()) {
         (TraceFormat::Csv, &[time, op, offset, size]) => {
-            let at_ns = number("a time in microseconds", time)?.saturating_mul(1000);
+            let at_ns = time_ns(number("a time in microseconds", time)?, 1000)?;
             let op = op_of(op).ok_or_else(|| Fault::new("the operation r or w", op))?;
             request(at_ns, op, offset_of(offset)?, size_of(size)?)
         }
         (TraceFormat::Msr, &[time, _host, _disk, op, offset, size, _response]) => {
-            let at_ns = number("a time in units of 100 ns", time)?.saturating_mul(100);
+            let at_ns = time_ns(number("a time in units of 100 ns", time)?, 100)?;
             let op = op_of(op).ok_or_else(|| Fault::new("the type Read or Write", op))?;
             request(at_ns, op, offset_of(offset)?, size_of(size)?)
         }

@@ -16,8 +16,9 @@
 //! Invariants
 //!   T1  Time begins with the first request and never goes back: a request that the file has too late
 //!       is taken to come with the one before it, and counted.
-//!   T2  A line or record that is not understood ends the reading with an error that names it. What
-//!       says that it is neither a read nor a write, or is of no bytes, is skipped and counted.
+//!   T2  A line or record that is not understood, or 2^62 ns or more later than the first request, ends the
+//!       reading with an error that names it. What says that it is neither a read nor a write, or is of no
+//!       bytes, is skipped and counted.
 //!
 //! Sources: the README files of the MSR Cambridge and SYSTOR '17 traces; the record layout in
 //! libCacheSim's vscsi reader; `docs/block_traces.md` for ours.
@@ -55,7 +56,7 @@ pub enum TraceOp {
 /// One request of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceRequest {
-    /// When it came, counted from the first request.
+    /// When it came, counted from the first request: below 2^62.
     pub at_ns: u64,
     /// What it does.
     pub op: TraceOp,
@@ -189,10 +190,33 @@ fn request(at_ns: u64, op: TraceOp, offset_bytes: u64, len_bytes: u64) -> Result
     }
 }
 
+/// Times lie below this from the first request on: whatever a run adds to them is still a number. By the
+/// file's own clock they may be larger: MSR's begin with the year 1601.
+const LEN_NS_MAX: u64 = 1 << 62;
+const TIME_EXPECTED: &str = "a time below 2^62 ns from the first request on";
+
+/// So many times `unit_ns`, as a time of the file's own clock.
+fn time_ns(count: u64, unit_ns: u64) -> Result<u64, Fault> {
+    count
+        .checked_mul(unit_ns)
+        .ok_or_else(|| Fault::new(TIME_EXPECTED, format!("{count} times {unit_ns} ns")))
+}
+
 enum Pieces {
     Lines(Lines),
     Records(Records),
     Made(Box<Made>),
+}
+
+impl Pieces {
+    /// What is wrong with the piece read last.
+    fn refusal(&self, fault: Fault) -> TraceError {
+        match self {
+            Pieces::Lines(lines) => lines.refusal(fault),
+            Pieces::Records(records) => records.refusal(fault),
+            Pieces::Made(_) => unreachable!("what is made is over in weeks: {fault:?}"),
+        }
+    }
 }
 
 /// Where a trace comes from: it can be read more than once.
@@ -344,6 +368,11 @@ impl Iterator for TraceReader {
                 Ok(Parsed::Request(request)) => {
                     let start_ns = *self.start_ns.get_or_insert(request.at_ns);
                     let at_ns = request.at_ns.saturating_sub(start_ns);
+                    if at_ns >= LEN_NS_MAX {
+                        self.has_failed = true;
+                        let fault = Fault::new(TIME_EXPECTED, format!("{at_ns} ns"));
+                        return Some(Err(self.pieces.refusal(fault)));
+                    }
                     self.late_count += u64::from(at_ns < self.last_ns || request.at_ns < start_ns);
                     self.last_ns = self.last_ns.max(at_ns);
                     return Some(Ok(TraceRequest { at_ns: self.last_ns, ..request }));

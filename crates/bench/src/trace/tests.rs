@@ -142,3 +142,18 @@ fn garbage_never_panics() {
         let _ = read_as(&bytes[..at], Some(TraceFormat::Vscsi1));
     }
 }
+
+#[test]
+fn times_that_no_run_reaches_are_named() {
+    let wanted = "a time below 2^62 ns";
+    fails(b"0,W,0,512\n4611686018427388,W,0,512\n", wanted);
+    fails(b"0,W,0,512\n18446744073709552,W,0,512\n", wanted);
+    fails(b"0,hm,1,Read,0,512,1\n46116860184273880,hm,1,Read,0,512,1\n", wanted);
+    fails(b"0,hm,1,Read,0,512,1\n184467440737095517,hm,1,Read,0,512,1\n", wanted);
+    for (version, at_us) in [(1, 1 << 53), (2, u64::MAX)] {
+        let bytes = [record(version, 0x2A, 512, 8, 0), record(version, 0x2A, 512, 8, at_us)];
+        fails(&bytes.concat(), wanted);
+    }
+    let longest = read(b"0,W,0,512\n4611686018427387,W,0,512\n");
+    assert_eq!(longest[1].at_ns, 4_611_686_018_427_387_000);
+}

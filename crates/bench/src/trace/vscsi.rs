@@ -14,7 +14,7 @@
 //!
 //! A command is a SCSI operation code; those that neither read nor write are skipped.
 
-use super::{Fault, Parsed, TraceError, TraceFormat, TraceOp, request};
+use super::{Fault, Parsed, TraceError, TraceFormat, TraceOp, request, time_ns};
 use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 
@@ -41,7 +41,9 @@ pub(super) struct Records {
     path: PathBuf,
     from: Box<dyn BufRead + Send>,
     layout: &'static Layout,
+    /// Where the record read last begins and ends.
     offset: u64,
+    end: u64,
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> u16 {
@@ -79,7 +81,7 @@ pub(super) fn detect(head: &[u8]) -> Option<TraceFormat> {
 impl Records {
     pub(super) fn new(path: &Path, from: Box<dyn BufRead + Send>, format: TraceFormat) -> Records {
         let layout = if format == TraceFormat::Vscsi1 { &VERSION_1 } else { &VERSION_2 };
-        Records { path: path.to_owned(), from, layout, offset: 0 }
+        Records { path: path.to_owned(), from, layout, offset: 0, end: 0 }
     }
 
     pub(super) fn next_piece(&mut self) -> Option<Result<Parsed, TraceError>> {
@@ -91,14 +93,15 @@ impl Records {
         if record.is_empty() {
             return None;
         }
-        let offset = self.offset;
-        self.offset += record.len() as u64;
-        Some(self.parse(&record).map_err(|fault| TraceError::Record {
-            path: self.path.clone(),
-            offset,
-            expected: fault.expected,
-            got: fault.got,
-        }))
+        self.offset = self.end;
+        self.end += record.len() as u64;
+        Some(self.parse(&record).map_err(|fault| self.refusal(fault)))
+    }
+
+    /// What is wrong with the record read last.
+    pub(super) fn refusal(&self, fault: Fault) -> TraceError {
+        let (path, offset) = (self.path.clone(), self.offset);
+        TraceError::Record { path, offset, expected: fault.expected, got: fault.got }
     }
 
     fn parse(&self, record: &[u8]) -> Result<Parsed, Fault> {
@@ -123,7 +126,7 @@ impl Records {
         let Some(offset_bytes) = block.checked_mul(SECTOR_LEN_BYTES) else {
             return Err(Fault::new("a block below 2^54", format!("block {block}")));
         };
-        let at_ns = u64_at(record, TIME_AT).saturating_mul(1000);
+        let at_ns = time_ns(u64_at(record, TIME_AT), 1000)?;
         request(at_ns, op, offset_bytes, u64::from(u32_at(record, layout.length_at)))
     }
 }
