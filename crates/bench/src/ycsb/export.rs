@@ -147,11 +147,9 @@ impl YcsbOutput {
     ) {
         match older {
             Older::None => {}
-            Older::Buckets { counts, square_sum_us, .. } => {
+            Older::Buckets { counts, sum_us, square_sum_us, .. } => {
                 let count = latencies.count();
-                let mean_us = latencies.mean_ns() / 1000.0;
-                let variance = square_sum_us / count.max(1) as f64 - mean_us * mean_us;
-                self.head(name, latencies, Some(variance));
+                self.head(name, latencies, Some(variance(count, *sum_us, *square_sum_us)));
                 for (label, percent) in [("95th", 95), ("99th", 99)] {
                     let wanted = (count * percent).div_ceil(100);
                     let mut seen = 0;
@@ -273,6 +271,17 @@ impl Line {
         };
         format!("[{}], {}, {value}\n", self.metric, self.measurement)
     }
+}
+
+/// The variance of so many whole numbers, by their sum and that of their squares. Of both as doubles the
+/// difference would be what rounding left, of either sign.
+fn variance(count: u64, sum: u128, square_sum: u128) -> f64 {
+    let all = u128::from(count.max(1));
+    // The squares of what each differs from the mean's whole part.
+    let (mean, rest) = (sum / all, sum % all);
+    let squares = square_sum.saturating_sub(mean * sum).saturating_sub(mean * rest);
+    let (squares, rest) = (squares as f64 / all as f64, rest as f64 / all as f64);
+    (squares - rest * rest).max(0.0)
 }
 
 fn failed(path: &Path, source: std::io::Error) -> BenchError {

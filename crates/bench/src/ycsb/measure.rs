@@ -110,11 +110,12 @@ impl Both {
 #[derive(Clone, Debug)]
 pub(crate) enum Older {
     None,
-    /// How many took so many whole milliseconds; how many longer; the squares of microseconds.
+    /// How many took so many whole milliseconds; how many longer; microseconds, and their squares.
     Buckets {
         counts: Vec<u64>,
         overflow: u64,
-        square_sum_us: f64,
+        sum_us: u128,
+        square_sum_us: u128,
     },
     /// Microseconds and operations of each stretch of so many milliseconds.
     TimeSeries {
@@ -132,7 +133,8 @@ impl Older {
             MeasureKind::Buckets | MeasureKind::HdrAndBuckets => Older::Buckets {
                 counts: vec![0; plan.bucket_count],
                 overflow: 0,
-                square_sum_us: 0.0,
+                sum_us: 0,
+                square_sum_us: 0,
             },
             MeasureKind::TimeSeries => {
                 let granularity_ms = plan.granularity_ms;
@@ -145,10 +147,12 @@ impl Older {
     fn record(&mut self, at_ms: u64, took_us: u64) {
         match self {
             Older::None => {}
-            Older::Buckets { counts, overflow, square_sum_us } => {
+            Older::Buckets { counts, overflow, sum_us, square_sum_us } => {
                 let bucket = usize::try_from(took_us / 1000).unwrap_or(usize::MAX);
                 *counts.get_mut(bucket).unwrap_or(overflow) += 1;
-                *square_sum_us += took_us as f64 * took_us as f64;
+                *sum_us += u128::from(took_us);
+                *square_sum_us =
+                    square_sum_us.saturating_add(u128::from(took_us) * u128::from(took_us));
             }
             Older::TimeSeries { granularity_ms, units } => {
                 let unit = units.entry(at_ms / *granularity_ms * *granularity_ms).or_default();
@@ -162,12 +166,13 @@ impl Older {
     fn add(&mut self, other: &Older) {
         match (self, other) {
             (
-                Older::Buckets { counts, overflow, square_sum_us },
-                Older::Buckets { counts: c, overflow: o, square_sum_us: s },
+                Older::Buckets { counts, overflow, sum_us, square_sum_us },
+                Older::Buckets { counts: c, overflow: o, sum_us: s, square_sum_us: q },
             ) => {
                 counts.iter_mut().zip(c).for_each(|(count, more)| *count += more);
                 *overflow += o;
-                *square_sum_us += s;
+                *sum_us += s;
+                *square_sum_us = square_sum_us.saturating_add(*q);
             }
             (Older::TimeSeries { units, .. }, Older::TimeSeries { units: more, .. }) => {
                 for (at, (sum, count)) in more {
@@ -254,15 +259,15 @@ impl Measurements {
         }
     }
 
-    /// The store failed; the first failure is kept.
-    pub(crate) fn failed(&mut self, error: &dyn fmt::Display) {
-        self.first_error.get_or_insert_with(|| error.to_string());
-    }
-
     /// Records that were inserted, not those that were tried.
     pub(crate) fn inserted_count(&self) -> u64 {
         let series = self.series.get(&(Measured::Insert, false));
         series.and_then(|series| series.returns.get(&Status::Ok)).copied().unwrap_or(0)
+    }
+
+    /// The store failed; the first failure is kept.
+    pub(crate) fn failed(&mut self, error: &dyn fmt::Display) {
+        self.first_error.get_or_insert_with(|| error.to_string());
     }
 
     /// A whole operation has ended.

@@ -150,3 +150,27 @@ fn numbers_are_written_as_java_does() {
         assert_eq!(ordinal(written, written.parse().unwrap()), want);
     }
 }
+
+#[test]
+fn equal_latencies_have_no_variance() {
+    let mut properties = Properties::new();
+    properties.assign("measurementtype=histogram").unwrap();
+    let plan = Arc::new(Settings::new(&properties, false).unwrap().measure);
+    let variance = |latencies_us: &[u64]| -> f64 {
+        let [mut one, mut other] = [(); 2].map(|()| Measurements::new(&plan, 0));
+        for (at, us) in latencies_us.iter().enumerate() {
+            let done = Done { intended_ns: 0, start_ns: 0, end_ns: us * 1000 };
+            let client = if at % 2 == 0 { &mut one } else { &mut other };
+            client.record(Measured::Read, Status::Ok, done);
+        }
+        one.add(&other);
+        let text = YcsbOutput::new(&plan, &one, 1_000_000).text();
+        let line = text.lines().find_map(|l| l.strip_prefix("[READ], LatencyVariance(us), "));
+        line.unwrap().parse().unwrap()
+    };
+    for us in [0, 1, 1_234_567, 86_399_999_999] {
+        assert_eq!(variance(&[us; 7]), 0.0, "{us}");
+    }
+    assert_eq!(variance(&[1_000_001, 1_000_003]), 1.0);
+    assert!((variance(&[100, 100, 101]) - 2.0 / 9.0).abs() < 1e-12);
+}
