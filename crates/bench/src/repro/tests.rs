@@ -219,3 +219,16 @@ fn no_claim_is_made_through_a_run_that_was_not_made() {
     }
     assert!(wrong.is_empty(), "{} of them:\n{}", wrong.len(), wrong.join("\n"));
 }
+
+/// Made-up loads go on steadily up to the last put, and clean more once it has returned.
+#[test]
+fn a_load_over_time_ends_with_its_last_put() {
+    for name in ["thesis-3.17", "geardb-gc-time"] {
+        let figure = figures_named(name).unwrap()[0];
+        let page = (figure.page)(&TINY, &made_up::results(&made_up::works(&figure, &TINY)));
+        for series in &page.charts[0].series {
+            let (first, last) = (series.points[0].1, series.points[series.points.len() - 1].1);
+            assert!((last / first - 1.0).abs() < 0.05, "{name}, {}: {first} {last}", series.name);
+        }
+    }
+}

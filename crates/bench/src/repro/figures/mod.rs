@@ -9,7 +9,7 @@ mod sealdb;
 mod thesis;
 
 use super::chart::short;
-use super::results::{LevelState, PhaseResult, Results, RunResult};
+use super::results::{LevelState, Milestone, PhaseResult, Results, RunResult};
 use super::spec::RunSpec;
 use super::{Figure, Page};
 use imbrex::CompactionLine;
@@ -113,6 +113,22 @@ fn output_runs(line: &CompactionLine) -> Vec<(u64, u64)> {
     runs
 }
 
+/// When a load began.
+fn start_ns(load: &PhaseResult) -> u64 {
+    let end_ns = load.milestones.last().map_or(0, |m| m.totals.at_ns);
+    end_ns.saturating_sub(load.settled_ns)
+}
+
+/// The states of a load, the counters of the last one when the last put returned and not when the store was at
+/// rest.
+fn milestones(load: &PhaseResult) -> Vec<Milestone> {
+    let mut milestones = load.milestones.clone();
+    if let Some(last) = milestones.last_mut() {
+        last.totals = last.totals - (load.totals - load.totals_at_last_op);
+    }
+    milestones
+}
+
 /// The mean of `values`; 0 if there are none.
 fn mean(values: impl Iterator<Item = f64>) -> f64 {
     let (count, sum) = values.fold((0_u64, 0.0), |(count, sum), value| (count + 1, sum + value));
@@ -165,6 +181,19 @@ fn read_cost(phase: &PhaseResult) -> [f64; 5] {
     ]
 }
 
+/// The least of `values`; no number if one of them is none.
+fn least(values: impl IntoIterator<Item = f64>) -> f64 {
+    values.into_iter().fold(f64::INFINITY, |least, value| match least.is_nan() || value.is_nan() {
+        true => f64::NAN,
+        false => least.min(value),
+    })
+}
+
+/// The most of `values`; no number if one of them is none.
+fn most(values: impl IntoIterator<Item = f64>) -> f64 {
+    -least(values.into_iter().map(|value| -value))
+}
+
 /// Operations per second; 0 where nothing was measured.
 fn rate(phase: Option<&PhaseResult>) -> f64 {
     phase.map_or(0.0, PhaseResult::ops_per_second)
@@ -181,17 +210,4 @@ fn megabytes(bytes: u64) -> f64 {
 /// `a / b`; 0 if there is no `b`.
 fn over(a: f64, b: f64) -> f64 {
     if b == 0.0 { 0.0 } else { a / b }
-/// The least of `values`; no number if one of them is none.
-fn least(values: impl IntoIterator<Item = f64>) -> f64 {
-    values.into_iter().fold(f64::INFINITY, |least, value| match least.is_nan() || value.is_nan() {
-        true => f64::NAN,
-        false => least.min(value),
-    })
-}
-
-/// The most of `values`; no number if one of them is none.
-fn most(values: impl IntoIterator<Item = f64>) -> f64 {
-    -least(values.into_iter().map(|value| -value))
-}
-
 }

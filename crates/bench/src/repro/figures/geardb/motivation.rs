@@ -1,7 +1,7 @@
 //! The motivation: what cleaning costs a log of zones, and how badly it fills them.
 
 use super::{CROWDED_PART_BYTES, LOAD_BYTES, VALUE_LEN_BYTES, conditions, drive, random, roomy};
-use crate::repro::figures::{GB, MIB, mean, megabytes, need, over, seconds};
+use crate::repro::figures::{GB, MIB, mean, megabytes, milestones, need, over, seconds};
 use crate::repro::spec::{LoadOrder, Phase, RunSpec, Size, Tune};
 use crate::repro::{
     Axis, Better, Chart, Claim, Figure, Page, PhaseResult, RunResult, Runs, Series, Table,
@@ -72,7 +72,8 @@ cleaning: compaction that reads 128 KB at a time takes most of the time here. Ev
 /// Over a load: how much of the space is valid, and how much of the time went into cleaning, in
 /// percent, interval by interval.
 fn shares(load: &PhaseResult) -> Vec<(f64, f64)> {
-    let intervals = load.milestones.windows(2).map(|pair| {
+    let milestones = milestones(load);
+    let intervals = milestones.windows(2).map(|pair| {
         let interval = pair[1].totals - pair[0].totals;
         let space = pair[1].space;
         let valid = over(space.valid_bytes as f64, space.capacity_bytes as f64);

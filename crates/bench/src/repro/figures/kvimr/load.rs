@@ -2,10 +2,10 @@
 
 use super::{
     AT_REST, CMR, Counts, FIRST_FIT, LOGS_ON_DRIVE, Loaded, NAMES, SHORT_TRACKS, STORES, Setting,
-    conditions, load, load_in, loaded, loads, loads_with_logs, milestones, percent_above,
-    percent_below, rate_between,
+    conditions, load, load_in, loaded, loads, loads_with_logs, percent_above, percent_below,
+    rate_between,
 };
-use crate::repro::figures::{need, over, seconds};
+use crate::repro::figures::{milestones, need, over, seconds};
 use crate::repro::{
     Axis, Better, Chart, Claim, Figure, Milestone, Page, PhaseResult, Results, RunResult, RunSpec,
     Runs, Series, Size, Table,

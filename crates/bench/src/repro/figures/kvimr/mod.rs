@@ -25,7 +25,7 @@ pub(super) mod motivation;
 pub(super) mod overwrite;
 pub(super) mod table_len;
 
-use super::{GB, MIB, need, over, seconds};
+use super::{GB, MIB, milestones, need, over, seconds, start_ns};
 use crate::repro::spec::{DriveRule, DriveSpec, LoadOrder, Phase, RunSpec, Size, Tune};
 use crate::repro::{Milestone, Page, PhaseResult, Results, RunResult, Totals};
 use crate::ycsb::YcsbWorkload;
@@ -215,22 +215,6 @@ impl Loaded {
             rest: Counts::of(run, &load.totals, start_ns + load.settled_ns),
         }
     }
-}
-
-/// When a load began.
-fn start_ns(load: &PhaseResult) -> u64 {
-    let end_ns = load.milestones.last().map_or(0, |m| m.totals.at_ns);
-    end_ns.saturating_sub(load.settled_ns)
-}
-
-/// The states of a load, the last one when the last put returned and not when the store was at rest.
-fn milestones(load: &PhaseResult) -> Vec<Milestone> {
-    let mut milestones = load.milestones.clone();
-    let at_ns = start_ns(load) + load.elapsed_ns;
-    if let Some(last) = milestones.last_mut() {
-        last.totals = Totals { at_ns, ..load.totals_at_last_op };
-    }
-    milestones
 }
 
 /// Puts a second between two shares of a load.

@@ -2,7 +2,7 @@
 
 use super::{BAND_LEN_BYTES, VALUE_LEN_BYTES, drive, random, size, tune};
 use crate::repro::chart::short;
-use crate::repro::figures::{need, over, seconds};
+use crate::repro::figures::{milestones, need, over, seconds};
 use crate::repro::spec::{LoadOrder, Phase, RunSpec, Size};
 use crate::repro::{
     Axis, Better, Chart, Claim, Figure, Page, PhaseResult, RunResult, Runs, Series,
@@ -61,8 +61,9 @@ pub(in super::super) const FIGURE_3_17: Figure = Figure {
                 took.push(0.0);
                 continue;
             };
-            let start_ns = load.milestones.first().map_or(0, |m| m.totals.at_ns);
-            let points = load.milestones.windows(2).map(|pair| {
+            let milestones = milestones(load);
+            let start_ns = milestones.first().map_or(0, |m| m.totals.at_ns);
+            let points = milestones.windows(2).map(|pair| {
                 let ops = (pair[1].ops - pair[0].ops) as f64;
                 let elapsed = seconds(pair[1].totals.at_ns - pair[0].totals.at_ns);
                 (seconds(pair[1].totals.at_ns - start_ns), over(ops, elapsed))
