@@ -194,10 +194,11 @@ pub fn arrival_bench(
     let results = fan_out(options.jobs.max(1), &cells, |cell| bench.run(cell));
     let mut runs = Vec::new();
     for result in results {
+    let workload = bench.workload(cells.first())?;
         runs.extend(result?);
     }
     Ok(ArrivalBenchReport {
-        workload: bench.workload(),
+        workload,
         operations: options.operations,
         threads: options.threads,
         capacity_bytes: options.capacity.0,
@@ -254,14 +255,20 @@ impl Bench<'_> {
         if self.options.files.is_empty() { YcsbPhase::Load } else { YcsbPhase::Run }
     }
 
-    fn workload(&self) -> String {
-        match self.phase() {
-            YcsbPhase::Load => format!("inserts of {} bytes", self.options.value_size),
-            YcsbPhase::Run => {
-                let names = self.options.files.iter().map(|file| file.display().to_string());
-                names.collect::<Vec<_>>().join(" ")
-            }
-        }
+    /// What each operation is; all cells have the same ones.
+    fn workload(&self, cell: Option<&Cell>) -> Result<String, PropertyError> {
+        let (Some(cell), YcsbPhase::Load) = (cell, self.phase()) else {
+            let names = self.options.files.iter().map(|file| file.display().to_string());
+            return Ok(names.collect::<Vec<_>>().join(" "));
+        };
+        let properties = self.properties(cell)?;
+        let number = |key: &str| properties.parsed(key, 0_u64, "a whole number");
+        let value_len_bytes = number("fieldcount")?.saturating_mul(number("fieldlength")?);
+        Ok(match properties.get("fieldlengthdistribution") {
+            None | Some("constant") => format!("inserts of {value_len_bytes} bytes"),
+            Some("histogram") => "inserts of fields as long as a histogram says".to_owned(),
+            Some(_) => format!("inserts of up to {value_len_bytes} bytes"),
+        })
     }
 
     /// What the cell runs: our own numbers, over them the files', over them those of the command line; arrivals

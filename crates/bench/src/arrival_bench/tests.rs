@@ -88,3 +88,23 @@ fn nonsense_is_refused_before_anything_is_run() {
     assert!(refusal(|o| o.operations = 0).contains("--operations"));
     assert!(refusal(|o| o.assignments = vec!["fieldlength".into()]).contains("fieldlength"));
 }
+
+#[test]
+fn the_length_of_a_value_is_that_of_its_properties() {
+    let workload = |assignments: &[&str]| {
+        let options = ArrivalBenchOptions {
+            layouts: vec!["smrdb".into()],
+            models: vec!["constant".into()],
+            operations: 20,
+            value_size: 700,
+            assignments: assignments.iter().map(|text| text.to_string()).collect(),
+            ..small()
+        };
+        arrival_bench(&options, &|_| ControlFlow::Continue(())).unwrap().workload
+    };
+    assert_eq!(workload(&[]), "inserts of 700 bytes");
+    assert_eq!(workload(&["fieldlength=100"]), "inserts of 100 bytes");
+    assert_eq!(workload(&["fieldlength=100", "fieldcount=10"]), "inserts of 1000 bytes");
+    let uniform = ["fieldlength=100", "fieldlengthdistribution=uniform"];
+    assert_eq!(workload(&uniform), "inserts of up to 100 bytes");
+}
