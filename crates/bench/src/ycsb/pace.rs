@@ -56,6 +56,8 @@ pub(crate) struct Timing<'a> {
     /// Arrivals taken, and when the last of them was intended, from the start of the run.
     pub(crate) arrived_count: AtomicU64,
     pub(crate) arrived_until_ns: AtomicU64,
+    /// Arrivals that clients took and did not start any more: when they were intended.
+    given_up_ns: Mutex<Vec<u64>>,
 }
 
 /// One client's place in time.
@@ -84,6 +86,7 @@ impl<'a> Timing<'a> {
             is_stopped: AtomicBool::new(false),
             arrived_count: AtomicU64::new(0),
             arrived_until_ns: AtomicU64::new(0),
+            given_up_ns: Mutex::default(),
         }
     }
 
@@ -127,6 +130,8 @@ impl<'a> Timing<'a> {
             }
         };
         if !self.wait(intended_ns) {
+            let mut given_up_ns = self.given_up_ns.lock().unwrap_or_else(PoisonError::into_inner);
+            given_up_ns.push(intended_ns);
             return None;
         }
         beat.ops += 1;
@@ -143,8 +148,11 @@ impl<'a> Timing<'a> {
     fn unstarted_count(&self, ended_ns: u64) -> u64 {
         let Pace::Open(arrivals) = &self.pace else { return 0 };
         let mut arrivals = arrivals.lock().unwrap_or_else(PoisonError::into_inner);
+        let given_up_ns = self.given_up_ns.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken_count = given_up_ns.iter().filter(|&&intended_ns| intended_ns < ended_ns).count();
         let due = |after_ns: &u64| self.began_ns.saturating_add(*after_ns) < ended_ns;
-        arrivals.by_ref().take(UNSTARTED_MAX as usize).take_while(due).count() as u64
+        let left_count = arrivals.by_ref().take(UNSTARTED_MAX as usize).take_while(due).count();
+        (taken_count + left_count) as u64
     }
 }
 
