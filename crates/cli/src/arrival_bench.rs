@@ -65,6 +65,7 @@ fn row(run: &ArrivalRun) -> Vec<String> {
     cells.push(format!("{:.0}", run.ops_per_second));
     cells.extend([l.p50_ns, l.p99_ns, l.p999_ns, l.p9999_ns, l.max_ns].map(ms));
     cells.push(ms(run.longest_stall_ns));
+    cells.push(run.unstarted_count.to_string());
     cells.push(run.failure.clone().unwrap_or_default());
     cells
 }
@@ -81,6 +82,7 @@ fn text(report: &ArrivalBenchReport) -> String {
         "p99.99",
         "longest",
         "longest stall",
+        "never started",
         "",
     ]);
     report.runs.iter().for_each(|run| table.row(row(run)));

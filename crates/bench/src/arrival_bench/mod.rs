@@ -153,6 +153,9 @@ pub struct ArrivalRun {
     pub load_per_s: u64,
     /// Operations done.
     pub ops: u64,
+    /// Operations that were due before the end and never started: `maxexecutiontime` ended the run, and no response
+    /// time tells of them.
+    pub unstarted_count: u64,
     /// Operations a second, up to the last one's end.
     pub ops_per_second: f64,
     /// From when an operation should have started.
@@ -191,10 +194,10 @@ pub fn arrival_bench(
         is_stopped: AtomicBool::new(false),
     };
     cells.iter().try_for_each(|cell| bench.check(cell))?;
+    let workload = bench.workload(cells.first())?;
     let results = fan_out(options.jobs.max(1), &cells, |cell| bench.run(cell));
     let mut runs = Vec::new();
     for result in results {
-    let workload = bench.workload(cells.first())?;
         runs.extend(result?);
     }
     Ok(ArrivalBenchReport {
@@ -363,6 +366,7 @@ impl Cell {
             model: self.model,
             load_per_s: self.load_per_s,
             ops: report.ops,
+            unstarted_count: report.schedule.map_or(0, |schedule| schedule.unstarted_count),
             ops_per_second: report.ops_per_second,
             response: report.response,
             longest_stall_ns: report.service.max_ns,

@@ -5,6 +5,7 @@
 //!   layout a   o--------|----|--|---x        o-----|---|------|--x       load 1
 //!              o------------|---|-----x      o---------|---|-------x     load 2
 //!                p50   p99 p99.9 p99.99 max, on a logarithmic axis
+//!                                        and how many had not started when the run was ended
 //! ```
 
 use super::{ArrivalBenchReport, ArrivalRun};
@@ -74,7 +75,11 @@ pub(super) fn draw(report: &ArrivalBenchReport) -> String {
         text(&mut svg, x + 14.0, 52.0, "start", 11, &format!("{load} ops/s"));
         x += 90.0;
     }
-    text(&mut svg, x, 52.0, "start", 11, "dot p50, ticks p99, p99.9, p99.99, ring the longest");
+    let mut marks = "dot p50, ticks p99, p99.9, p99.99, ring the longest".to_owned();
+    if report.runs.iter().any(|run| run.unstarted_count > 0) {
+        marks.push_str(", + so many never started");
+    }
+    text(&mut svg, x, 52.0, "start", 11, &marks);
     for (row, layout) in layouts.iter().enumerate() {
         let y = TOP + row as f64 * row_len + row_len / 2.0;
         text(&mut svg, LEFT - 8.0, y, "end", 11, layout);
@@ -88,6 +93,10 @@ pub(super) fn draw(report: &ArrivalBenchReport) -> String {
             let line = loads.iter().position(|load| *load == run.load_per_s).unwrap_or(0);
             let y = TOP + row as f64 * row_len + ROW_GAP / 2.0 + (line as f64 + 0.5) * LINE;
             bar(&mut svg, &scale, y, colour(line), waits_ms(run));
+            if run.unstarted_count > 0 {
+                let x = scale.at(waits_ms(run)[4]) + 5.0;
+                text(&mut svg, x, y + 2.0, "start", 7, &format!("+{}", run.unstarted_count));
+            }
         }
     }
     svg.push_str("</svg>\n");

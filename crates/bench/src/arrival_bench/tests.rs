@@ -108,3 +108,27 @@ fn the_length_of_a_value_is_that_of_its_properties() {
     let uniform = ["fieldlength=100", "fieldlengthdistribution=uniform"];
     assert_eq!(workload(&uniform), "inserts of up to 100 bytes");
 }
+
+#[test]
+fn what_never_started_is_told() {
+    // A gigabyte a second, of which the disk takes a part.
+    let options = ArrivalBenchOptions {
+        layouts: vec!["smrdb".into()],
+        models: vec!["constant".into()],
+        loads: vec![5000],
+        operations: 5000,
+        value_size: 200_000,
+        assignments: vec!["maxexecutiontime=1".into()],
+        ..small()
+    };
+    let report = arrival_bench(&options, &|_| ControlFlow::Continue(())).unwrap();
+    let run = &report.runs[0];
+    assert!(run.unstarted_count > 1000, "{run:?}");
+    assert_eq!(run.ops + run.unstarted_count, 5000);
+    let svg = report.to_svg();
+    let mark = format!(">+{}<", run.unstarted_count);
+    assert!(svg.contains("never started") && svg.contains(&mark), "{mark}");
+    let whole = arrival_bench(&small(), &|_| ControlFlow::Continue(())).unwrap();
+    assert!(whole.runs.iter().all(|run| run.unstarted_count == 0));
+    assert!(!whole.to_svg().contains("never started"));
+}
