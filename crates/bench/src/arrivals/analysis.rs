@@ -62,7 +62,7 @@ pub struct SeriesFigures {
     /// How much they are like those so many places later; nothing at a lag beyond the end, or if all
     /// are the same.
     pub autocorrelation: Vec<Correlation>,
-    /// The Hurst exponent; nothing of a series that is too short or all the same.
+    /// The Hurst exponent; nothing of a series that is too short, all the same, or varies at one scale only.
     pub hurst: Option<[Hurst; 5]>,
 }
 

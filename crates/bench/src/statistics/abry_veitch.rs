@@ -12,6 +12,7 @@
 //!
 //! Source: Abry and Veitch, "Wavelet analysis of long-range-dependent traffic" (1998).
 
+use super::NEGLIGIBLE;
 use super::line::weighted_slope;
 use std::f64::consts::LN_2;
 
@@ -23,17 +24,22 @@ const TAP_COUNT: usize = 6;
 /// Of a normal distribution 95 % lies within so many standard deviations.
 pub(super) const DEVIATIONS_OF_95_PERCENT: f64 = 1.959_963_984_540_054;
 
-/// The exponent, and half of its 95 % interval.
-pub(super) fn exponent(deviations: &[f64]) -> (f64, f64) {
+/// The exponent, and half of its 95 % interval; none if fewer than two octaves have any energy.
+pub(super) fn exponent(deviations: &[f64]) -> Option<(f64, f64)> {
     let octaves = energies(deviations);
-    let points = octaves.iter().enumerate().skip(OCTAVE_MIN - 1).map(|(at, &(energy, count))| {
+    let known = octaves.iter().enumerate().skip(OCTAVE_MIN - 1);
+    let known = known.filter(|(_, (energy, _))| *energy > NEGLIGIBLE);
+    if known.clone().count() < 2 {
+        return None;
+    }
+    let points = known.map(|(at, &(energy, count))| {
         let half = count as f64 / 2.0;
         // The logarithm of a mean of squares is low by this in the mean, and varies by that.
         let bias = digamma(half) / LN_2 - libm::log2(half);
         ((at + 1) as f64, libm::log2(energy) - bias, trigamma(half) / (LN_2 * LN_2))
     });
     let (slope, variance) = weighted_slope(points);
-    ((slope + 1.0) / 2.0, DEVIATIONS_OF_95_PERCENT * libm::sqrt(variance) / 2.0)
+    Some(((slope + 1.0) / 2.0, DEVIATIONS_OF_95_PERCENT * libm::sqrt(variance) / 2.0))
 }
 
 /// Mean square and number of the coefficients of each octave, from the first.

@@ -7,6 +7,7 @@
 //!                          |            *  log m
 //! ```
 
+use super::NEGLIGIBLE;
 use super::line::slope;
 
 /// Blocks shorter than this tell of neighbours, not of the long run.
@@ -16,11 +17,14 @@ const BLOCK_COUNT_MIN: usize = 64;
 /// Block lengths grow by this.
 const STEP: f64 = std::f64::consts::SQRT_2;
 
-pub(super) fn exponent(deviations: &[f64]) -> f64 {
+/// None if means vary at fewer than two lengths, which are no line.
+pub(super) fn exponent(deviations: &[f64]) -> Option<f64> {
     let points: Vec<(f64, f64)> = block_lens(deviations.len())
-        .map(|len| (libm::log(len as f64), log_variance(deviations, len)))
+        .map(|len| (len, variance(deviations, len)))
+        .filter(|(_, variance)| *variance > NEGLIGIBLE)
+        .map(|(len, variance)| (libm::log(len as f64), libm::log(variance)))
         .collect();
-    1.0 + slope(&points) / 2.0
+    (points.len() >= 2).then(|| 1.0 + slope(&points) / 2.0)
 }
 
 fn block_lens(len: usize) -> impl Iterator<Item = usize> {
@@ -29,8 +33,8 @@ fn block_lens(len: usize) -> impl Iterator<Item = usize> {
         .take_while(move |block_len| len / block_len >= BLOCK_COUNT_MIN)
 }
 
-/// The logarithm of the variance of the means of whole blocks of `len`.
-fn log_variance(deviations: &[f64], len: usize) -> f64 {
+/// The variance of the means of whole blocks of `len`.
+fn variance(deviations: &[f64], len: usize) -> f64 {
     let means = deviations.chunks_exact(len).map(|block| block.iter().sum::<f64>() / len as f64);
     let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
     for mean in means {
@@ -38,5 +42,5 @@ fn log_variance(deviations: &[f64], len: usize) -> f64 {
         sum += mean;
         squares += mean * mean;
     }
-    libm::log(squares / count - (sum / count) * (sum / count))
+    squares / count - (sum / count) * (sum / count)
 }

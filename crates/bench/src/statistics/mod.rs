@@ -15,7 +15,8 @@
 //! others, which is why there are five.
 //!
 //! Invariants
-//!   S1  A series that is too short, or that does not vary, has no estimate; none is made up.
+//!   S1  A series that is too short, or that does not vary, or at one scale only, has no estimate; none is
+//!       made up.
 //!   S2  Estimates depend on the order and the shape of a series, not on its unit or its mean.
 //!
 //! Sources: Feitelson, "Workload modeling for computer systems performance evaluation", chapter 9; Taqqu,
@@ -38,6 +39,9 @@ pub use autocorrelation::autocorrelations;
 
 use periodogram::Periodogram;
 use serde::Serialize;
+
+/// Of a series whose variance is 1: a variance this small is what rounding left of none.
+const NEGLIGIBLE: f64 = 1e-20;
 
 /// Shorter series have too few scales for a line.
 pub const LEN_MIN: usize = 512;
@@ -93,22 +97,27 @@ pub struct Hurst {
 }
 
 /// The Hurst exponent of `series` by all five estimators, or nothing if the series is shorter than
-/// [`LEN_MIN`], does not vary, or has a value that is no number.
+/// [`LEN_MIN`], does not vary, has a value that is no number, or leaves one of them nothing to go by: what goes
+/// to and fro between two values varies at one scale only.
 ///
 /// Cost: two Fourier transforms' worth of time; ten million points take a few seconds, and 24 bytes a
 /// point.
 pub fn hurst_exponents(series: &[f64]) -> Option<[Hurst; 5]> {
     let deviations = deviations(series).filter(|all| all.len() >= LEN_MIN)?;
     let periodogram = Periodogram::of(&deviations);
+    if periodogram.power.iter().sum::<f64>() <= NEGLIGIBLE {
+        return None;
+    }
     let known = |by, exponent| Hurst { by, exponent, margin: None };
     let within = |by, (exponent, margin)| Hurst { by, exponent, margin: Some(margin) };
-    Some([
-        known(Estimator::AggregateVariance, aggregate_variance::exponent(&deviations)),
+    let all = [
+        known(Estimator::AggregateVariance, aggregate_variance::exponent(&deviations)?),
         known(Estimator::RescaledRange, rescaled_range::exponent(&deviations)),
         known(Estimator::Periodogram, periodogram.exponent()),
-        within(Estimator::AbryVeitch, abry_veitch::exponent(&deviations)),
+        within(Estimator::AbryVeitch, abry_veitch::exponent(&deviations)?),
         within(Estimator::Whittle, whittle::exponent(&periodogram)),
-    ])
+    ];
+    all.iter().all(|hurst| hurst.exponent.is_finite()).then_some(all)
 }
 
 /// What `series` differs from its mean, in standard deviations; nothing if it does not vary.

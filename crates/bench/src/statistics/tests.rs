@@ -122,3 +122,19 @@ fn a_series_with_stretches_that_do_not_vary_has_finite_estimates() {
         assert!(hurst.exponent.is_finite(), "{hurst:?}");
     }
 }
+
+#[test]
+fn a_series_whose_means_do_not_vary_has_finite_estimates_or_none() {
+    for len in [LEN_MIN, 800, 4096, 5001] {
+        for values in [[0.0, 1.0], [0.1, 0.7], [-3.0, 1e6]] {
+            let by_turns: Vec<f64> = (0..len).map(|i| values[i % 2]).collect();
+            for hurst in hurst_exponents(&by_turns).into_iter().flatten() {
+                assert!(hurst.exponent.is_finite(), "{len}: {hurst:?}");
+            }
+        }
+    }
+    // Odd blocks of what goes to and fro differ, and the less the longer they are; even ones do not.
+    let by_turns: Vec<f64> = (0..4096).map(|i| [-1.0, 1.0][i % 2]).collect();
+    let found = aggregate_variance::exponent(&by_turns);
+    assert!(found.is_some_and(|exponent| exponent.abs() < 0.01), "{found:?}");
+}
