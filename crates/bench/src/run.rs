@@ -106,8 +106,9 @@ fn run_one(
         clients.push(client(overwrite, options.threads).without_limit());
     }
     let before = stand.reading();
-    let deadline_ns = options.duration.map(|s| before.now_ns.saturating_add(s * 1_000_000_000));
-    let limits = Limits { companion: has_companion, deadline_ns: deadline_ns.unwrap_or(u64::MAX) };
+    let duration_ns = options.duration.map_or(u64::MAX, |s| s.saturating_mul(1_000_000_000));
+    let deadline_ns = before.now_ns.saturating_add(duration_ns);
+    let limits = Limits { companion: has_companion, deadline_ns };
     let ended_ns = match stand.world() {
         Some(world) => take_turns(stand, world, &mut clients, limits, watcher),
         None => race(stand, &mut clients, limits, watcher),

@@ -250,3 +250,9 @@ fn in_virtual_time_all_writers_feel_a_stall() {
     fourth_longest("fillrandom", 8, 6400, 1 << 20);
     fourth_longest("deleterandom", 1, 8000, 64 << 10);
 }
+
+#[test]
+fn no_duration_is_too_long() {
+    let options = BenchOptions { duration: Some(u64::MAX), ..small("fillseq:10") };
+    assert_eq!(report(&options).runs[0].ops, 10);
+}
