@@ -88,7 +88,7 @@ impl Compactions {
         mean(self.took_s.iter().copied())
     }
 
-    /// Bytes read and written a second of a compaction's time.
+    /// Written in a second of a compaction's time.
     fn mb_per_s(&self) -> f64 {
         over(self.written, self.mean_s())
     }
@@ -132,9 +132,22 @@ fn grows(
 /// A set: what one compaction wrote to one level below the first.
 fn set_mb(run: &RunResult, share: f64) -> f64 {
     let sets = merges(run.lines_until(share)).filter(|line| line.output_level >= 2);
-    mean(sets.map(|line| line.out_len_bytes as f64 / (1 << 20) as f64))
+    mean(sets.map(|line| megabytes(line.out_len_bytes)))
 }
 
 fn written_mb(run: &RunResult, share: f64) -> f64 {
     mean(merges(run.lines_until(share)).map(|line| megabytes(line.out_len_bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_and_compactions_are_told_in_the_same_megabytes() {
+        let line = crate::repro::made_up::compaction(27_480_000);
+        let run = RunResult { phases: Vec::new(), lines: vec![line] };
+        assert_eq!(set_mb(&run, 1.0), written_mb(&run, 1.0));
+        assert!((set_mb(&run, 1.0) - 27.48).abs() < 1e-9);
+    }
 }
