@@ -143,7 +143,7 @@ impl Bench {
             }
             Phase::Ycsb { workload, count, sync } => {
                 let prng = self.seed.derive(&format!("ycsb {workload}"));
-                let mut stream = workload.stream(prng, self.loaded.key_count);
+                let mut stream = workload.stream(prng, self.loaded.key_count, count);
                 let outcome = self.ycsb(&mut stream, count, sync, &mut tally);
                 self.loaded.key_count = stream.record_count();
                 outcome
@@ -154,7 +154,7 @@ impl Bench {
                 self.loaded = Loaded { order: LoadOrder::Once, key_count, value_len_bytes };
                 let prng = self.seed.derive(&format!("offer {key_count} {}", offer.label()));
                 let pace = self.pace(&offer, prng.clone().next_u64())?;
-                let mut stream = offer.workload.stream(prng, key_count);
+                let mut stream = offer.workload.stream(prng, key_count, offer.count);
                 let outcome = self.offer(&offer, pace, &mut stream, &mut tally);
                 self.loaded.key_count = stream.record_count();
                 outcome.map(|found| offered = Some(found))

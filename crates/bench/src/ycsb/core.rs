@@ -259,13 +259,7 @@ fn keys(
     Ok(match p.get("requestdistribution").unwrap_or("uniform") {
         "uniform" => KeyChooser::Uniform { first, count },
         "sequential" => KeyChooser::Sequential { first, count, next: Arc::new(AtomicU64::new(0)) },
-        "zipfian" => KeyChooser::Scrambled {
-            first,
-            // As many as there will be, so that insertions do not change which ones are hot; one more
-            // and twice the insertions, because YCSB has it so.
-            count: count.saturating_add(1).saturating_add((2.0 * expected_inserts) as u64),
-            ranks: Zipfian::scrambled(),
-        },
+        "zipfian" => KeyChooser::scrambled(first, count, expected_inserts),
         "latest" => KeyChooser::Latest(Zipfian::new(record_count)),
         "hotspot" => {
             let hot_count = (count as f64 * hot_fraction) as u64;

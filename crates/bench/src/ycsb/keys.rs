@@ -75,8 +75,6 @@ pub(crate) enum KeyChooser {
     Sequential { first: u64, count: u64, next: Arc<AtomicU64> },
     /// YCSB's scrambled zipfian: a rank of ten billion, hashed into a range.
     Scrambled { first: u64, count: u64, ranks: Zipfian },
-    /// Zipfian over the records that are there, scattered: what the papers' figures use here.
-    Scattered(Zipfian),
     /// Zipfian from the newest record back.
     Latest(Zipfian),
     /// So many of a million operations go to the first records, the rest to the others.
@@ -89,19 +87,20 @@ pub(crate) enum KeyChooser {
 pub(crate) const MILLION: u64 = 1_000_000;
 
 impl KeyChooser {
+    /// YCSB's `zipfian` over `count` records from `first` on, to which a run is expected to add so many.
+    pub(crate) fn scrambled(first: u64, count: u64, expected_inserts: f64) -> KeyChooser {
+        // As many as there will be, so that insertions do not change which ones are hot; one more
+        // and twice the insertions, because YCSB has it so.
+        let count = count.saturating_add(1).saturating_add((2.0 * expected_inserts) as u64);
+        KeyChooser::Scrambled { first, count, ranks: Zipfian::scrambled() }
+    }
+
     /// The next record, one of the `record_count` (at least one) that are there.
     pub(crate) fn next(&mut self, prng: &mut Prng, record_count: u64) -> u64 {
         let record_count = record_count.max(1);
-        match self {
-            KeyChooser::Scattered(ranks) => {
-                ranks.grow(record_count);
-                return scatter(ranks.next(prng)) % record_count;
-            }
-            KeyChooser::Latest(ranks) => {
-                ranks.grow(record_count);
-                return record_count - 1 - ranks.next(prng).min(record_count - 1);
-            }
-            _ => {}
+        if let KeyChooser::Latest(ranks) = self {
+            ranks.grow(record_count);
+            return record_count - 1 - ranks.next(prng).min(record_count - 1);
         }
         loop {
             let number = self.draw(prng, record_count);
@@ -133,9 +132,7 @@ impl KeyChooser {
                 let back = -libm::log(1.0 - unit(prng)) / *gamma;
                 (record_count - 1).checked_sub(back as u64).unwrap_or(u64::MAX)
             }
-            KeyChooser::Scattered(_) | KeyChooser::Latest(_) => {
-                unreachable!("these two never draw a record that is not there")
-            }
+            KeyChooser::Latest(_) => unreachable!("it never draws a record that is not there"),
         }
     }
 }

@@ -42,6 +42,12 @@ impl Mix {
         Mix { weights: weights.to_vec(), weight_sum }
     }
 
+    /// How many operations of one are of this kind.
+    pub(crate) fn share(&self, kind: OpKind) -> f64 {
+        let weights = self.weights.iter().filter(|(other, _)| *other == kind);
+        weights.map(|(_, weight)| weight).sum::<u64>() as f64 / self.weight_sum as f64
+    }
+
     fn next(&self, prng: &mut Prng) -> OpKind {
         let mut left = prng.below(self.weight_sum);
         for (kind, weight) in &self.weights {

@@ -58,8 +58,8 @@ pub(in super::super) const FIGURE_9: Figure = Figure {
     },
 };
 
-const NOTE: &str = "Requests follow YCSB's own files: zipfian over scattered ranks for A, B, C, E \
-and F, latest for D. (The paper says E has the latest distribution; in YCSB it is D.) Without \
+const NOTE: &str = "Requests follow YCSB's own files: zipfian over ten billion ranks, hashed, for A, B, \
+C, E and F, latest for D. (The paper says E has the latest distribution; in YCSB it is D.) Without \
 filters every sorted run that a get passes is a read of the disk, and how many runs level 0 has \
 when a load ends is chance: with filters that chance is out of it.";
 
