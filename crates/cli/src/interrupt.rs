@@ -25,13 +25,18 @@ pub(crate) struct Interrupt {
 type Then = Option<Box<dyn FnOnce() + Send>>;
 
 impl Interrupt {
-    /// Listens to SIGINT, SIGTERM and SIGHUP from now on. Called before there is a second thread.
+    /// Listens to SIGINT, SIGTERM and SIGHUP from now on; what is to be ignored, as `nohup` has it, stays so.
+    /// Called before there is a second thread.
     pub(crate) fn listen() -> Result<Interrupt, CliError> {
         let interrupt = Interrupt::default();
         // A handler of `ctrlc` does not know which signal came. Those that are blocked wait to be taken.
         let mut others = SigSet::empty();
-        others.add(Signal::SIGTERM);
-        others.add(Signal::SIGHUP);
+        for signal in [Signal::SIGTERM, Signal::SIGHUP] {
+            // A signal that is blocked waits, even if it would be ignored.
+            if !is_ignored(signal) {
+                others.add(signal);
+            }
+        }
         others.thread_block().context(|| "cannot listen to signals")?;
         let signalled = interrupt.clone();
         ctrlc::set_handler(move || signalled.ask()).context(|| "cannot listen to Ctrl-C")?;
@@ -90,6 +95,14 @@ impl Interrupt {
     pub(crate) fn check(&self) -> Result<(), CliError> {
         if self.is_asked() { Err(CliError::interrupted()) } else { Ok(()) }
     }
+}
+
+/// Whether who started us wants `signal` ignored.
+fn is_ignored(signal: Signal) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let bits = ignored.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
+    bits.is_some_and(|bits| bits >> (signal as u32 - 1) & 1 == 1)
 }
 
 impl fmt::Debug for Interrupt {

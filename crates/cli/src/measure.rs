@@ -6,6 +6,8 @@ use crate::error::{CliError, Context};
 use crate::progress::{Progress, Unit};
 use crate::store::cannot_measure;
 use imbrex_bench::{BenchError, BenchOptions, Phase, RunProgress, run_watched};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Arguments of `imbrex bench`.
@@ -79,16 +81,19 @@ impl BenchArgs {
         let bars = Bars::default();
         let interrupt = session.interrupt.clone();
         let mut shown = Ok(());
+        let is_read = AtomicBool::new(true);
         let mut finished = |run: &imbrex_bench::RunReport| {
             bars.clear();
             if !is_json && shown.is_ok() {
                 // Each benchmark is told as it ends: the next may take a while.
                 shown = session.out.line(run.to_string()).and_then(|()| session.out.flush());
+                is_read.store(shown.is_ok(), Ordering::Relaxed);
             }
         };
         let watch = |at: &RunProgress| {
             bars.show(at);
-            interrupt.flow()
+            // What nobody reads need not be measured.
+            if is_read.load(Ordering::Relaxed) { interrupt.flow() } else { ControlFlow::Break(()) }
         };
         let report = run_watched(&self.options, &mut finished, &watch);
         bars.clear();
@@ -100,6 +105,7 @@ impl BenchArgs {
             let report = serde_json::to_value(&report).context(|| "cannot write JSON")?;
             shown = session.out.json(&report);
         }
-        if report.interrupted { Err(CliError::interrupted()) } else { shown }
+        let is_interrupted = report.interrupted && session.interrupt.is_asked();
+        if is_interrupted { Err(CliError::interrupted()) } else { shown }
     }
 }

@@ -281,7 +281,8 @@ fn check_blank(drive: &SimDisk, shown: &str) -> Result<(), CliError> {
     let refused = |what: String| {
         let message = format!(
             "cannot make a block device of {shown}: {what}; --make is for blank drives, such as \
-             `imbrex drive create --blank` makes"
+             `imbrex drive create --blank` makes. Where a --make was cut short, nothing was served yet: \
+             make the drive anew"
         );
         Err(CliError::new(Exit::Store, message))
     };

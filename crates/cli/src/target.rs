@@ -1,9 +1,11 @@
-//! A file that an option names to be written: never over a drive, and whole or as it was.
+//! A file that an option names to be written: never over a drive, and whole or as it was where it is a plain
+//! file of ours.
 
 use crate::error::{CliError, Context};
 use imbrex_disk_sim::is_image;
-use std::fs::{self, OpenOptions, Permissions};
-use std::io::Write;
+use std::fs::{self, Metadata, OpenOptions, Permissions};
+use std::io::{ErrorKind, Write};
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -32,27 +34,60 @@ impl Target {
 
     fn replace(&self, text: &str) -> std::io::Result<()> {
         // Links stay, and lead to the new file.
-        let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
+        let Ok(path) = self.resolved() else { return fs::write(&self.path, text) };
         let before = fs::metadata(&path).ok();
-        if before.as_ref().is_some_and(|before| !before.is_file()) {
-            // A terminal or a pipe.
+        if before.as_ref().is_some_and(|before| !is_replaceable(before)) {
             return fs::write(&path, text);
         }
         if before.is_some() {
             // To rename over it, its directory alone has to allow it.
             OpenOptions::new().write(true).open(&path)?;
         }
-        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-        let mut file = tempfile::Builder::new()
-            .prefix(".imbrex-")
-            .permissions(Permissions::from_mode(0o666))
-            .tempfile_in(dir.unwrap_or(Path::new(".")))?;
-        file.write_all(text.as_bytes())?;
-        if let Some(before) = before {
-            file.as_file().set_permissions(before.permissions())?;
+        match put_whole(&path, text, before) {
+            // The file may be written, its directory not; or something is mounted on it.
+            Err(error) if path.exists() && !is_full(&error) => fs::write(&path, text),
+            put => put,
         }
-        file.persist(&path).map(drop).map_err(|error| error.error)
     }
+
+    /// The path behind all links; that of a new file is its directory's.
+    fn resolved(&self) -> std::io::Result<PathBuf> {
+        match fs::symlink_metadata(&self.path) {
+            Ok(_) => fs::canonicalize(&self.path),
+            Err(_) => Ok(self.path.clone()),
+        }
+    }
+}
+
+/// Whether another file may take its place: it has one name, it is ours, and nobody writes to it already.
+fn is_replaceable(found: &Metadata) -> bool {
+    let is = |fd: BorrowedFd<'_>| {
+        rustix::fs::fstat(fd)
+            .is_ok_and(|stat| (stat.st_dev, stat.st_ino) == (found.dev(), found.ino()))
+    };
+    found.is_file()
+        && found.nlink() == 1
+        && found.uid() == rustix::process::geteuid().as_raw()
+        && !is(rustix::stdio::stdout())
+        && !is(rustix::stdio::stderr())
+}
+
+fn is_full(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+}
+
+/// Writes a new file and gives it the path.
+fn put_whole(path: &Path, text: &str, before: Option<Metadata>) -> std::io::Result<()> {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+    let mut file = tempfile::Builder::new()
+        .prefix(".imbrex-")
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(dir.unwrap_or(Path::new(".")))?;
+    file.write_all(text.as_bytes())?;
+    if let Some(before) = before {
+        file.as_file().set_permissions(before.permissions())?;
+    }
+    file.persist(path).map(drop).map_err(|error| error.error)
 }
 
 /// Whether both lead to one file.

@@ -42,6 +42,8 @@ impl Signals {
         let set: SigSet = PASSED_ON.into_iter().collect();
         let mask = set.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
         let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
+        // Before anything is started that could not be waited for.
+        pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
         Ok(Signals { waiting: SignalFd::with_flags(&set, flags)?, mask })
     }
 

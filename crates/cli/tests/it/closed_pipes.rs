@@ -70,3 +70,11 @@ fn what_nobody_reads_on_standard_error_stops_nothing() {
     let status = command().args(["get", drive.path_str(), "b"]).stderr(unread()).status().unwrap();
     assert_eq!(status.code(), Some(1));
 }
+
+/// The second benchmark would take days.
+#[test]
+fn what_nobody_reads_is_not_measured() {
+    let args = ["bench", "--benchmarks", "fillseq:10,fillrandom:100000000000"];
+    let output = command().args(args).stdout(unread()).output().unwrap();
+    assert_eq!((output.status.code(), &*output.stderr), (Some(0), &b""[..]));
+}

@@ -4,16 +4,38 @@ use crate::crash::{begin_load, signal, wait_until_open};
 use crate::{Drive, Ran, command};
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use rustix::fs::{SeekFrom, seek};
+use std::fs::File;
 use std::io::Write;
+use std::os::unix::fs::FileExt;
 use std::process::{Child, Stdio};
 
-/// Ctrl-C while the load waits for more than `input`, all of which it has read.
-fn interrupted(drive: &Drive, args: &[&str], input: &[u8]) -> Ran {
-    let (mut child, mut stdin) = begin_load(drive, args);
+/// Whether the drive's image has these bytes anywhere; holes are not looked at.
+fn holds(drive: &Drive, bytes: &[u8]) -> bool {
+    let image = File::open(drive.path()).unwrap();
+    let mut at = 0;
+    while let Ok(start) = seek(&image, SeekFrom::Data(at)) {
+        at = seek(&image, SeekFrom::Hole(start)).unwrap();
+        let mut data = vec![0; (at - start) as usize];
+        image.read_exact_at(&mut data, start).unwrap();
+        if data.windows(bytes.len()).any(|window| window == bytes) {
+            return true;
+        }
+    }
+    false
+}
+
+/// Ctrl-C while the load waits for more than `input`, of which it has stored `whole` and read the rest.
+fn interrupted(drive: &Drive, args: &[&str], input: &[u8], whole: Option<&str>) -> Ran {
+    let args = [&["--sync-every", "1"], args].concat();
+    let (mut child, mut stdin) = begin_load(drive, &args);
     // It listens to signals by then.
     wait_until_open(&mut child, &drive.path());
     stdin.write_all(input).unwrap();
-    while rustix::io::ioctl_fionread(&stdin).unwrap() > 0 {
+    while rustix::io::ioctl_fionread(&stdin).unwrap() > 0
+        || whole.is_some_and(|whole| !holds(drive, whole.as_bytes()))
+    {
+        assert_eq!(child.try_wait().unwrap(), None);
         std::thread::yield_now();
     }
     signal(&child, "-INT");
@@ -26,27 +48,30 @@ fn interrupted(drive: &Drive, args: &[&str], input: &[u8]) -> Ran {
 fn half_a_record_is_none() {
     let drive = Drive::new();
     drive.run("put", &["a", "old"]).ok();
-    let check = |args: &[&str], input: &[u8], whole: &[&str]| {
-        interrupted(&drive, args, input).fails(130, &["interrupted", "closed cleanly"]);
+    let check = |args: &[&str], input: &[u8], whole: Option<&str>| {
+        interrupted(&drive, args, input, whole).fails(130, &["interrupted", "closed cleanly"]);
         assert_eq!(drive.run("get", &["a"]).ok(), "old", "{args:?}");
-        for key in whole {
-            assert_eq!(drive.run("get", &[key]).ok(), *key, "{args:?}");
+        if let Some(whole) = whole {
+            assert_eq!(drive.run("get", &[whole]).ok(), whole, "{args:?}");
         }
     };
     let tsv = ["--lines", "tsv"];
-    check(&tsv, b"key\tvalue\nt1\tt1\na\tne", &["t1"]);
-    check(&["--lines", "csv"], b"key,value\nc1,c1\na,\"ne", &["c1"]);
-    check(&[], b"{\"key\": \"j1\", \"value\": \"j1\"}\n{\"key\": \"a\", \"value\": 17", &["j1"]);
-    check(&[], b"{\"key\": \"j2\", \"value\": \"j2\"}\n{\"key\": \"a\", \"value\": 1}", &["j2"]);
-    check(&tsv, b"key\tval", &[]);
-    check(&tsv, b"", &[]);
+    check(&tsv, b"key\tvalue\nfirst of tsv\tfirst of tsv\na\tne", Some("first of tsv"));
+    let csv = b"key,value\nfirst of csv,first of csv\na,\"ne";
+    check(&["--lines", "csv"], csv, Some("first of csv"));
+    for (first, rest) in [("first of 17", "\"value\": 17"), ("first of 1", "\"value\": 1}")] {
+        let line = format!("{{\"key\": \"{first}\", \"value\": \"{first}\"}}\n");
+        check(&[], format!("{line}{{\"key\": \"a\", {rest}").as_bytes(), Some(first));
+    }
+    check(&tsv, b"key\tval", None);
+    check(&tsv, b"", None);
 
     let mut gz = GzEncoder::new(Vec::new(), Compression::fast());
-    gz.write_all(b"key\tvalue\nz1\tz1\na\tne").unwrap();
+    gz.write_all(b"key\tvalue\nfirst of gz\tfirst of gz\na\tne").unwrap();
     gz.flush().unwrap();
-    check(&tsv, gz.get_ref(), &["z1"]);
+    check(&tsv, gz.get_ref(), Some("first of gz"));
     let whole = gz.finish().unwrap();
-    check(&tsv, &whole[..whole.len() - 4], &["z1"]);
+    check(&tsv, &whole[..whole.len() - 4], Some("first of gz"));
     drive.run("check", &[]).ok();
 }
 
@@ -86,4 +111,24 @@ fn a_second_signal_ends_it_at_once_but_no_lost_terminal_does() {
     }
     assert_eq!(child.wait().unwrap().code(), Some(137));
     drive.run("check", &[]).ok();
+}
+
+/// `nohup imbrex load` ended when the terminal went.
+#[test]
+fn a_hangup_that_is_to_be_ignored_is_ignored() {
+    let drive = Drive::new();
+    let mut child = std::process::Command::new("env")
+        .args(["--ignore-signal=HUP", env!("CARGO_BIN_EXE_imbrex"), "load", drive.path_str(), "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    wait_until_open(&mut child, &drive.path());
+    signal(&child, "-HUP");
+    assert!(!is_pending(&child, 1), "it is gone, or about to be taken");
+    stdin.write_all(b"{\"key\": \"a\", \"value\": 1}\n").unwrap();
+    drop(stdin);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(drive.run("get", &["a"]).ok(), "1");
 }

@@ -79,8 +79,21 @@ fn a_picture_takes_the_place_of_a_file_or_leaves_it() {
     assert_eq!(mode(&picture), 0o640);
     assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
     assert!(draw(Path::new("/dev/stdout")).ok().contains("<svg"));
+    // What another file would break is written where it is.
+    let (dangling, behind, second) = (dir.join("dangling"), dir.join("behind"), dir.join("second"));
+    std::os::unix::fs::symlink("behind", &dangling).unwrap();
+    draw(&dangling).ok();
+    assert!(std::fs::symlink_metadata(&dangling).unwrap().is_symlink());
+    assert_eq!(std::fs::read_to_string(&behind).unwrap(), text);
+    std::fs::hard_link(&usual, &second).unwrap();
+    draw(&usual).ok();
+    assert_eq!(std::fs::read_to_string(&second).unwrap(), text);
+    let printed = std::fs::File::create(&behind).unwrap();
+    let args = ["drive", "zones", drive.path_str(), "--svg", behind.to_str().unwrap()];
+    assert!(command().args(args).stdout(printed.try_clone().unwrap()).status().unwrap().success());
+    assert_eq!(printed.metadata().unwrap().nlink(), 1, "it is the same file");
     draw(&dir.join("none/a.svg")).fails(4, &["cannot write", "none/a.svg"]);
-    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 3, "nothing else stays");
+    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 6, "nothing else stays");
 }
 
 #[test]
