@@ -250,6 +250,9 @@ impl LogFile {
         for ((owned, used), hold) in owned.iter().zip(&used).zip(&holds) {
             if used.len < owned.len && is_sound {
                 hold.shrink(used.len);
+            } else if used.len < owned.len {
+                // Who waits for the rest of it to be written waits for nothing.
+                self.inner.space.end_turn(*owned, false);
             }
             self.inner.space.with(|map| map.set_owned(*owned, false));
         }

@@ -226,11 +226,9 @@ fn sound_version(block: &[u8]) -> Result<u32, HeaderFlaw> {
     Ok(version)
 }
 
-/// Whether a block without the magic was a header: most of the magic is there, or all else.
+/// Whether a block without the magic was a header: all else is there.
 fn is_ours(block: &[u8]) -> bool {
-    let same = block.iter().zip(&MAGIC_BYTES).filter(|(got, expected)| got == expected);
-    let crc = crc32c::crc32c_append(crc32c::crc32c(&MAGIC_BYTES), &block[VERSION..CRC]);
-    2 * same.count() >= MAGIC_BYTES.len() || crc == u32_at(block, CRC)
+    crc32c::crc32c_append(crc32c::crc32c(&MAGIC_BYTES), &block[VERSION..CRC]) == u32_at(block, CRC)
 }
 
 /// Encodes a list of edits.

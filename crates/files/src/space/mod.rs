@@ -241,7 +241,8 @@ impl SpaceMap {
     /// Whether one more log may begin a zone where files share none: it keeps the zone active for long,
     /// and tables need one place besides.
     pub fn has_place_for_log(&self) -> bool {
-        let is_kept = |zone: &&ZoneSpace| zone.owned || zone.role == ZoneRole::Catalog;
+        let is_kept =
+            |zone: &&ZoneSpace| zone.owned || zone.failed || zone.role == ZoneRole::Catalog;
         let kept = self.active.iter().map(|&id| &self.zones[id as usize]).filter(is_kept);
         self.active_zone_budget.is_none_or(|budget| kept.count() + 2 <= budget as usize)
     }

@@ -224,6 +224,29 @@ fn bands_keep_within_the_limit_of_active_zones() {
     assert_sound(&files);
 }
 
+/// A log whose write failed left its zone half written, and who needed a place among the active ones waited for
+/// somebody to end it.
+#[test]
+fn nobody_waits_for_a_log_that_failed() {
+    let zones = Zones { count: 60, len: 64, conventional: 0, active_limit: Some(5) };
+    let stage = zoned(zones, 0);
+    let files = stage.format("band-per-table").unwrap();
+    let hints = Hints { purpose: CommitKind::Upkeep, ..Hints::new(FileKind::Log) };
+    let failed = files.create_log("failed", hints).unwrap();
+    failed.append(&[7; 4096]).unwrap();
+    let fail_write = Some(imbrex_disk_sim::FailAt { after: 0, sticky: false });
+    stage.disk.set_faults(imbrex_disk_sim::FaultPlan { fail_write, ..Default::default() });
+    failed.append(&[7; 4096]).unwrap_err();
+    drop(failed);
+    let logs = ["a", "b"].map(|name| files.create_log(name, hints));
+    let written = logs.iter().flatten().filter(|log| log.append(&[7; 4096]).is_ok()).count();
+    assert_eq!(written, 1, "tables have a place left");
+    for name in ["c", "d", "e"] {
+        put(&files, name, 20, 1).unwrap();
+        verify(&files, name, name).unwrap();
+    }
+}
+
 /// Sets are placed side by side by several threads and written at the same time, each in pieces, with
 /// logs between them: who lies in whose reach is written later (U3), and the drive refuses what would
 /// destroy anything.
