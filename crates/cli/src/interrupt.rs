@@ -25,24 +25,21 @@ pub(crate) struct Interrupt {
 type Then = Option<Box<dyn FnOnce() + Send>>;
 
 impl Interrupt {
-    /// Listens to SIGINT, SIGTERM and SIGHUP from now on; what is to be ignored, as `nohup` has it, stays so.
-    /// Called before there is a second thread.
+    /// Listens to SIGINT, SIGTERM and SIGHUP from now on; a SIGHUP that is to be ignored, as `nohup` has it, stays
+    /// so. Called before there is a second thread.
     pub(crate) fn listen() -> Result<Interrupt, CliError> {
         let interrupt = Interrupt::default();
-        // A handler of `ctrlc` does not know which signal came. Those that are blocked wait to be taken.
-        let mut others = SigSet::empty();
-        for signal in [Signal::SIGTERM, Signal::SIGHUP] {
-            // A signal that is blocked waits, even if it would be ignored.
-            if !is_ignored(signal) {
-                others.add(signal);
-            }
+        let mut signals = SigSet::empty();
+        signals.add(Signal::SIGINT);
+        signals.add(Signal::SIGTERM);
+        // A signal that is blocked waits to be taken, even if it would be ignored.
+        if !is_ignored(Signal::SIGHUP) {
+            signals.add(Signal::SIGHUP);
         }
-        others.thread_block().context(|| "cannot listen to signals")?;
-        let signalled = interrupt.clone();
-        ctrlc::set_handler(move || signalled.ask()).context(|| "cannot listen to Ctrl-C")?;
+        signals.thread_block().context(|| "cannot listen to signals")?;
         let signalled = interrupt.clone();
         let listening = move || {
-            while let Ok(signal) = others.wait() {
+            while let Ok(signal) = signals.wait() {
                 match signal {
                     Signal::SIGHUP if signalled.is_asked() => {}
                     _ => signalled.ask(),
