@@ -44,8 +44,7 @@ impl Target {
             OpenOptions::new().write(true).open(&path)?;
         }
         match put_whole(&path, text, before) {
-            // The file may be written, its directory not; or something is mounted on it.
-            Err(error) if path.exists() && !is_full(&error) => fs::write(&path, text),
+            Err(error) if path.exists() && is_of_directory(&error) => fs::write(&path, text),
             put => put,
         }
     }
@@ -72,8 +71,10 @@ fn is_replaceable(found: &Metadata) -> bool {
         && !is(rustix::stdio::stderr())
 }
 
-fn is_full(error: &std::io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+/// Whether the file itself may still be written: its directory may not, or something is mounted on it.
+fn is_of_directory(error: &std::io::Error) -> bool {
+    use ErrorKind::{CrossesDevices, PermissionDenied, ReadOnlyFilesystem, ResourceBusy};
+    matches!(error.kind(), CrossesDevices | PermissionDenied | ReadOnlyFilesystem | ResourceBusy)
 }
 
 /// Writes a new file and gives it the path.
