@@ -19,15 +19,17 @@
 //! what they pay at most is too little, and the host does wait.
 //!
 //! Where space is short it takes a dozen cleanings to gain a zone, and the host need not wait for a whole one: it
-//! goes on in the zone that cleaning was writing, and cleaning takes another from what is set aside for it.
+//! goes on in the zone that cleaning was writing.
 //!
 //! ```text
-//!     cleaning's zone   |  moved                     |  rest: what cleaning gained |
-//!                                                     ^ lent to the host
+//!     cleaning's zone   |  moved         |  to be moved  |  what cleaning gained       |
+//!                                        ^ lent: the host's from here, and cleaning takes another zone
+//!                                           shared: so much of it  <-------------------> is the host's
 //! ```
 //!
-//! It is lent only if as many zones are free when the cleaning is over as K5 asks for. A power cut makes no
-//! difference: records do not say whose a zone being written is, and recovery goes on in it for either.
+//! It is lent only if as many zones are free when the cleaning is over as K5 asks for, and shared if they are
+//! without one more for cleaning. Only where neither goes does the host wait. A power cut makes no difference:
+//! records do not say whose a zone being written is, and recovery goes on in it for either.
 //!
 //! What the host wrote again meanwhile stays where it is then. A block that the write buffer has newer is
 //! moved all the same: the buffer's copy may not be in the journal yet.
@@ -37,7 +39,7 @@ use super::mapping::Piece;
 use super::pool::{PoolZone, Use};
 use super::state::{STEP_LEN, State, Stream};
 use super::summaries::Part;
-use imbrex_disk::{BlockRange, Blocks, DiskError, ZoneId};
+use imbrex_disk::{BlockRange, Blocks, DiskError, Pba, ZoneId};
 
 /// Cleaning begins when so many more zones are free than the reserve.
 const CLEAN_AHEAD_ZONE_COUNT: usize = 1;
@@ -95,7 +97,7 @@ impl State {
         self.debt.blocks = self.debt.blocks.saturating_add(u64::try_from(owed).unwrap_or(u64::MAX));
         if self.pool.free() <= self.reserve() && !self.can_lend() {
             // Nothing else is to be had, so the cleaning should be over when the host's zone is full.
-            let rest = self.rest_of(Stream::Host).max(1);
+            let rest = (self.rest_of(Stream::Host) + self.shared_room()).max(1);
             self.debt.blocks = self.debt.blocks.max(written.get() * cleaning.left.get() / rest);
         }
         let mut paid = 0;
@@ -142,6 +144,23 @@ impl State {
             return true;
         }
         false
+    }
+
+    /// Of the zone that cleaning is writing, what the host may write too: what the cleaning under way does not need,
+    /// if as many zones are free when it is over as K5 asks for.
+    fn shared_room(&self) -> u64 {
+        let Some(cleaning) = &self.cleaning else { return 0 };
+        if self.pool.free() + cleaning.zones.len() < self.reserve_between_cleanings() {
+            return 0;
+        }
+        self.rest_of(Stream::Cleaning).saturating_sub(cleaning.left.get())
+    }
+
+    /// Where the host writes in the zone that cleaning is writing, and how much fits; see the module.
+    pub(super) fn share_zone(&self) -> Option<(ZoneId, Pba, Blocks)> {
+        let room = Blocks::new(self.shared_room());
+        let zone = self.open[Stream::Cleaning as usize].filter(|_| !room.is_zero())?;
+        Some((zone, self.pool.rest(zone).0, room))
     }
 
     /// A step towards more free zones, if there are few.

@@ -354,8 +354,11 @@ impl State {
     /// Where the next blocks of a stream go, and how many fit there.
     fn place(&mut self, stream: Stream) -> Result<(ZoneId, Pba, Blocks), DiskError> {
         if self.open[stream as usize].is_none() {
-            if stream == Stream::Host && !self.is_emptying_journal {
-                self.make_room()?;
+            if stream == Stream::Host
+                && !self.is_emptying_journal
+                && let Some(shared) = self.make_room()?
+            {
+                return Ok(shared);
             }
             // Making room may have opened one, to empty the journal.
             if self.open[stream as usize].is_none() {
@@ -395,18 +398,21 @@ impl State {
         Ok(zone)
     }
 
-    /// Sees to it that more zones are free than the reserve.
-    fn make_room(&mut self) -> Result<(), DiskError> {
+    /// Sees to it that more zones are free than the reserve, or that the host has one, or a part of one: that is
+    /// returned as [`Self::place`] would.
+    fn make_room(&mut self) -> Result<Option<(ZoneId, Pba, Blocks)>, DiskError> {
         while self.pool.free() <= self.reserve() {
             if self.pool.count(Use::Emptied) + self.pool.count(Use::Recorded) > 0 {
                 self.reclaim()?;
             } else if self.lend_zone() {
-                return Ok(());
+                return Ok(None);
+            } else if let Some(shared) = self.share_zone() {
+                return Ok(Some(shared));
             } else if self.clean_step(true, CLEAN_STEP_LEN_MAX)? == 0 {
                 return Err(no_room("the block driver finds no zone to clean".to_owned()));
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Makes zones resettable in which nothing is valid: a record, and a flush.

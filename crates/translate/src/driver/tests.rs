@@ -395,6 +395,25 @@ fn no_step_of_work_is_long() {
     assert!(counters.cleanings > 2, "{counters:?}");
 }
 
+/// Long writes to a device with next to no garbage: none waits until a zone is cleaned.
+#[test]
+fn no_write_waits_for_a_zone() {
+    let drive = Arc::new(SimDisk::builder(zoned(34, 24_000, 0)).memory().unwrap());
+    let driver = worn(&drive, &DriverOptions { spare_percent: 1, ..options(3_000) }, 1_500);
+    let len = driver.geometry().len().get();
+    let mut prng = Prng::new(3);
+    let mut longest = 0;
+    for _ in 0..9_000 {
+        let at = prng.below(len - 30);
+        let before = driver.driver_counters().moved_blocks;
+        driver.write(Lba::new(at), &vec![9; 30 * BLOCK_LEN_BYTES], Persist::Cached).unwrap();
+        longest = longest.max(driver.driver_counters().moved_blocks - before);
+    }
+    assert!(longest <= 2 * state::STEP_LEN, "{longest} blocks moved during a write");
+    let cleanings = driver.driver_counters().cleanings;
+    assert!(cleanings > 10, "{cleanings}");
+}
+
 #[test]
 fn a_block_that_cannot_be_read_stops_neither_cleaning_nor_the_host() {
     let drive = Arc::new(SimDisk::builder(zoned(60, 64, 2)).memory().unwrap());
