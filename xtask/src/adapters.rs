@@ -108,6 +108,8 @@ pub(crate) fn build(root: &Path, may_skip: bool, only: Option<Database>) -> Resu
     }
     if let Some(prefix) = &hyperleveldb {
         make(root, "adapters/hyperleveldb", Some(prefix))?;
+    } else if only == Some(Database::Hyperleveldb) {
+        bail!("{}; {}=PREFIX names it", hyperleveldb::NONE, hyperleveldb::PREFIX);
     }
     Ok(Some(Built { root: root.to_owned(), rocksdb, leveldb, hyperleveldb }))
 }
@@ -297,11 +299,10 @@ impl Session {
             let write = [program, "/crash", "5", "1000000", kill_after_ms];
             let (code, said) = self.try_run(&[], &write)?;
             ensure!(code == 137, "expected to be killed, ended with {code}:\n{said}");
-            if let Some(last) = said.lines().filter_map(|l| l.strip_prefix("synced ")).next_back() {
-                synced = last.to_owned();
-            }
+            synced = last_synced(&said).unwrap_or(synced);
             self.run(&[program, "/crash", "5", "verify", &synced], "verified")?;
         }
+        ensure!(synced != "0", "no life was long enough to sync anything");
         println!("  {:<18} killed 6 times, {synced} writes synced, none lost", "");
         Ok(())
     }
@@ -317,11 +318,12 @@ impl Session {
         let program = &self.program("load_program")?;
         check_levels(&self.run(&[program, "/level", "40000"], "synced 39951")?)?;
         self.run(&[program, "/level", "verify", "40000"], "verified 40000")?;
+        let mut synced = "40000".to_owned();
         for kill_after_ms in ["200", "900", "500"] {
             let (code, said) = self.try_run(&[], &[program, "/level", "1000000", kill_after_ms])?;
             ensure!(code == 137, "expected to be killed, ended with {code}:\n{said}");
-            let synced = said.lines().filter_map(|l| l.strip_prefix("synced ")).next_back();
-            self.run(&[program, "/level", "verify", synced.unwrap_or("40000")], "verified")?;
+            synced = last_synced(&said).unwrap_or(synced);
+            self.run(&[program, "/level", "verify", &synced], "verified")?;
         }
         self.reused_manifest(program)?;
         // Python loads LevelDB only while it runs, so it must be told.
@@ -375,6 +377,12 @@ fn rot(image: &Path, marked: &[u8]) -> Result<()> {
         }
     }
     bail!("what was written is not on the drive")
+}
+
+/// What a program said last of how much it has synced, in a line that it ended.
+fn last_synced(said: &str) -> Option<String> {
+    let whole = said.rsplit_once('\n').map_or("", |(lines, _)| lines);
+    whole.lines().filter_map(|line| line.strip_prefix("synced ")).next_back().map(str::to_owned)
 }
 
 /// The number in the line that begins with `name`.

@@ -256,12 +256,14 @@ impl Serving {
             .spawn()
             .context("cannot start imbrex")?;
         let stdout = child.stdout.take().context("its output is a pipe")?;
-        let mut stdout = BufReader::new(stdout);
+        let stdout = BufReader::new(stdout);
+        // From here on it ends with us.
+        let mut serving = Serving { child, stdout, url: String::new() };
         let mut line = String::new();
-        stdout.read_line(&mut line).context("cannot read what imbrex says")?;
+        serving.stdout.read_line(&mut line).context("cannot read what imbrex says")?;
         let url = line.trim().rsplit_once(" at ").map(|(_, url)| url.to_owned());
-        let url = url.with_context(|| format!("imbrex serve said {line:?}"))?;
-        Ok(Serving { child, stdout, url })
+        serving.url = url.with_context(|| format!("imbrex serve said {line:?}"))?;
+        Ok(serving)
     }
 
     fn kill(mut self) -> Result<()> {

@@ -76,6 +76,12 @@ impl Cargo {
     }
 }
 
+/// The torture program, which checks after every change what the engine and the file layer hold.
+pub(crate) fn torture(root: &Path) -> Cargo {
+    let run = ["run", "--release", "--package", "imbrex-torture", "--features", "invariants"];
+    Cargo::new(root).args(run).args(["--"])
+}
+
 /// Runs one fuzz target for a while, or lists them all.
 pub(crate) fn fuzz(root: &Path, target: Option<&str>, seconds: u64) -> Result<()> {
     let Some(target) = target else {

@@ -1,6 +1,7 @@
 //! What CI runs: a list of named steps, cheapest first, each one line of `cargo`.
 
-use crate::cargo::Cargo;
+use crate::cargo::{Cargo, torture};
+use crate::packages;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -24,31 +25,19 @@ const STEPS: &[Step] = &[
         shown(Cargo::new(root).env("RUSTDOCFLAGS", "-Dwarnings").args(doc))
     }),
     ("examples", examples),
-    ("torture", |root| {
-        let torture = ["run", "--release", "--package", "imbrex-torture", "--", "--seeds", "2000"];
-        shown(Cargo::new(root).args(torture))
-    }),
+    ("torture", |root| shown(torture(root).args(["--seeds", "2000"]))),
     // More of what the step before has few of.
     ("layouts", |root| {
-        let torture = ["run", "--release", "--package", "imbrex-torture", "--"];
         let layouts = ["--scenario", "layout-*", "--each", "1000", "--first-seed", "100000"];
-        shown(Cargo::new(root).args(torture).args(layouts))
+        shown(torture(root).args(layouts))
     }),
     ("blocks", |root| {
-        let torture = ["run", "--release", "--package", "imbrex-torture", "--"];
         let blocks = ["--scenario", "blocks*", "--each", "500", "--first-seed", "200000"];
-        shown(Cargo::new(root).args(torture).args(blocks))
+        shown(torture(root).args(blocks))
     }),
     ("sweeps", |root| {
-        let torture = ["run", "--release", "--package", "imbrex-torture", "--"];
-        shown(Cargo::new(root).args(torture).args([
-            "--seeds",
-            "160",
-            "--every",
-            "25",
-            "--cuts-max",
-            "30",
-        ]))
+        let sweeps = ["--seeds", "160", "--every", "25", "--cuts-max", "30"];
+        shown(torture(root).args(sweeps))
     }),
     ("adapters", |root| crate::adapters::run(root, true, None)),
     ("block", |root| crate::block::run(root, true)),
@@ -72,6 +61,9 @@ pub(crate) fn run(root: &Path) -> Result<()> {
         println!("{name:<16} {}", seconds(time));
     }
     println!("{:<16} {}", "total", seconds(start.elapsed()));
+    for what in packages::skipped() {
+        println!("SKIPPED: {what}");
+    }
     Ok(())
 }
 

@@ -115,7 +115,7 @@ fn each(
 ) -> Result<()> {
     if let Err(error) = may_mount() {
         ensure!(may_skip, "{error}");
-        println!("SKIPPED: file systems on the block device were not tested; {error}");
+        packages::skip(&format!("file systems on the block device were not tested; {error}"), "");
         return Ok(());
     }
     if !packages::provide(&NEEDS, "file systems were not tested", may_skip)? {
@@ -131,7 +131,7 @@ fn each(
         }
         if !is_in_kernel(kind) {
             ensure!(may_skip, "this kernel has no {name}");
-            println!("SKIPPED: {name} was not tested; this kernel has none");
+            packages::skip(&format!("{name} was not tested; this kernel has none"), "");
             continue;
         }
         let told = run(&Drives { root, dir: dir.join(name), kind })?;

@@ -140,10 +140,9 @@ fn run() -> Result<()> {
         Chore::Ci => ci::run(&root),
         Chore::Golden { package } => ci::golden(&root, package.as_deref()),
         Chore::Tidy => tidy::run(&root),
-        Chore::Torture { args } => cargo::Cargo::new(&root)
-            .args(["run", "--release", "--package", "imbrex-torture", "--"])
-            .args(args.iter().map(String::as_str))
-            .run(),
+        Chore::Torture { args } => {
+            cargo::torture(&root).args(args.iter().map(String::as_str)).run()
+        }
         Chore::Fuzz { target, seconds } => cargo::fuzz(&root, target.as_deref(), seconds),
         Chore::Adapters { only } => adapters::run(&root, false, only),
         Chore::Block { what: None } => block::run(&root, false),

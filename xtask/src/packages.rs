@@ -6,6 +6,23 @@
 use anyhow::{Result, ensure};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+static SKIPPED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Says that something is not tested, now and once more at the end of CI; `how` it could be is said now.
+pub(crate) fn skip(what: &str, how: &str) {
+    println!("SKIPPED: {what}");
+    if !how.is_empty() {
+        println!("         {how}");
+    }
+    SKIPPED.lock().unwrap_or_else(PoisonError::into_inner).push(what.to_owned());
+}
+
+/// What was not tested so far.
+pub(crate) fn skipped() -> Vec<String> {
+    SKIPPED.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
 
 /// A file that is there with a package, and the package's name.
 pub(crate) type Need = (&'static str, &'static str);
@@ -18,8 +35,7 @@ pub(crate) fn provide(needs: &[Need], what: &str, may_skip: bool) -> Result<bool
     }
     let list = absent.join(" ");
     ensure!(may_skip, "not installed: {list}; apt-get install {list}");
-    println!("SKIPPED: {what}; not installed: {list}");
-    println!("         apt-get install {list}");
+    skip(&format!("{what}; not installed: {list}"), &format!("apt-get install {list}"));
     Ok(false)
 }
 

@@ -65,7 +65,7 @@ pub(crate) fn run(root: &Path, args: &UblkArgs) -> Result<()> {
     let what = "the kernel's block device was not tested";
     let skip = |why: &str| {
         ensure!(may_skip, "{why}");
-        println!("SKIPPED: {what}; {why}");
+        packages::skip(&format!("{what}; {why}"), "");
         Ok(())
     };
     if std::env::consts::ARCH != "x86_64" {
@@ -149,7 +149,9 @@ impl Guest {
     /// What the guest said on its console.
     fn boot(&self, processor: Processor, argument: &str, at_most_s: u32) -> Result<String> {
         let mut qemu = Command::new("timeout");
-        qemu.args(["--kill-after=5", &at_most_s.to_string(), "qemu-system-x86_64"]).args(processor);
+        // In the foreground Ctrl-C ends the guest as well as us.
+        qemu.args(["--foreground", "--kill-after=5", &at_most_s.to_string(), "qemu-system-x86_64"])
+            .args(processor);
         qemu.args(["-m", "2G", "-smp", "2", "-nodefaults", "-no-reboot"]);
         qemu.args(["-display", "none", "-serial", "stdio", "-kernel"]).arg(&self.kernel.image);
         qemu.arg("-initrd").arg(&self.initramfs);

@@ -1,12 +1,17 @@
 //! HyperLevelDB, which no distribution packages: its adapter is built where somebody installed it.
 
 use super::{Session, check_levels};
+use crate::packages;
 use anyhow::{Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Names the prefix under which it is installed.
 pub(super) const PREFIX: &str = "IMBREX_HYPERLEVELDB";
+
+/// What is so without it.
+pub(super) const NONE: &str = "the adapter for HyperLevelDB was neither built nor tested; none is known to \
+                               pkg-config, in /usr/local or in /usr";
 
 /// The prefix under which it is installed; `None`, and says so, where it is not.
 ///
@@ -24,10 +29,7 @@ pub(super) fn find() -> Result<Option<PathBuf>> {
     let places = told.into_iter().chain(["/usr/local".to_owned(), "/usr".to_owned()]);
     let found = places.map(PathBuf::from).find(|prefix| is_installed(prefix));
     if found.is_none() {
-        println!(
-            "SKIPPED: the adapter for HyperLevelDB was neither built nor tested; there is none"
-        );
-        println!("         by pkg-config, in /usr/local or in /usr; {PREFIX}=PREFIX names one");
+        packages::skip(NONE, &format!("{PREFIX}=PREFIX names it"));
     }
     Ok(found)
 }
@@ -68,9 +70,9 @@ impl Session {
     fn hyperleveldb_bench(&self, prefix: &Path) -> Result<()> {
         let bench = prefix.join("bin/db_bench");
         if !bench.exists() {
-            println!(
-                "SKIPPED: its db_bench, which its build leaves in its tree: copy it to {}",
-                bench.display()
+            packages::skip(
+                "HyperLevelDB's db_bench, which its build leaves in its tree",
+                &format!("copy it to {}", bench.display()),
             );
             return Ok(());
         }

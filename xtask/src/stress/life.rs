@@ -115,8 +115,10 @@ impl Life<'_> {
             .context("cannot start the program")?;
         let stdout = child.stdout.take().context("its output is a pipe")?;
         let (mut said, mut verified) = (Vec::new(), None);
-        for line in BufReader::new(stdout).lines() {
+        for line in BufReader::new(stdout).split(b'\n') {
             let line = line.context("reading what it says")?;
+            // A damaged value need not be text.
+            let line = String::from_utf8_lossy(&line).into_owned();
             if self.is_due(&line) {
                 child.kill().context("cannot kill it")?;
             }

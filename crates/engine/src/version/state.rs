@@ -65,7 +65,7 @@ impl StoreState {
         for name in &edit.checkpoints_dropped {
             self.checkpoints.remove(name).ok_or_else(|| format!("no checkpoint {name:?}"))?;
         }
-        #[cfg(feature = "invariants")]
+        #[cfg(any(test, feature = "invariants"))]
         for entry in self.keyspaces.values() {
             entry.version.check()?;
         }

@@ -22,7 +22,7 @@ impl Space {
     pub(crate) fn with<T>(&self, use_map: impl FnOnce(&mut SpaceMap) -> T) -> T {
         let mut map = self.map.lock();
         let result = use_map(&mut map);
-        #[cfg(feature = "invariants")]
+        #[cfg(any(test, feature = "invariants"))]
         if let Err(broken) = map.check() {
             panic!("{broken}");
         }

@@ -709,7 +709,7 @@ impl SpaceMap {
         file(&mut self.partial, zone.takes_more());
         file(&mut self.active, zone.is_active());
         file(&mut self.dead, zone.is_dead());
-        #[cfg(feature = "invariants")]
+        #[cfg(any(test, feature = "invariants"))]
         if let Err(broken) = self.zones[id as usize].check() {
             panic!("{broken}");
         }
