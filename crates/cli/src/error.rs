@@ -28,8 +28,6 @@ pub(crate) enum Exit {
     Corrupt = 5,
     /// Stopped by Ctrl-C or a termination signal; the store was closed cleanly.
     Interrupted = 130,
-    /// Ended at once by a second such signal: for the store that is a power cut.
-    Ended = 137,
 }
 
 /// The text for `--help`.
@@ -42,7 +40,7 @@ Exit codes:
   4    the drive, the store or the system refused or failed
   5    something on the drive is damaged
   130  interrupted; the store was closed cleanly
-  137  ended at once by a second interruption; the store was not closed, as in a power cut";
+  137  killed by a second interruption; the store was not closed, as in a power cut";
 
 /// Why a command ended early.
 #[derive(Debug)]

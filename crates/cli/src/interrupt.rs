@@ -1,13 +1,14 @@
 //! Ctrl-C: a flag that long work looks at between two operations, so that it can end cleanly.
 //!
-//! The first signal asks; the second ends the process at once, which the store survives as it
-//! survives a power cut. A terminal that goes away asks too, and never ends anything: it may do so
+//! The first signal asks; the second kills the process, which the store survives as it survives a
+//! power cut. A terminal that goes away asks too, and never ends anything: it may do so
 //! because of the first signal.
 
-use crate::error::{CliError, Context, Exit};
+use crate::error::{CliError, Context};
 use imbrex_clockwork::Crew;
 use nix::sys::signal::{SigSet, Signal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{getpid, kill_process};
 use std::fmt;
 use std::io::{self, Read};
 use std::ops::ControlFlow;
@@ -55,7 +56,8 @@ impl Interrupt {
 
     fn ask(&self) {
         if self.asked.swap(true, Ordering::SeqCst) {
-            std::process::exit(i32::from(Exit::Ended as u8));
+            // A foreign database's threads must not meet what `exit` would still run.
+            let _ = kill_process(getpid(), rustix::process::Signal::KILL);
         }
         self.act();
     }

@@ -90,6 +90,8 @@ pub(crate) struct RunArgs {
 
 impl RunArgs {
     pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
+        // The program runs only if its statistics can be told.
+        session.out.is_json()?;
         let (name, args) = self.program.split_first().expect("clap requires a program");
         let signals = Signals::hold().context(|| "cannot hold signals back")?;
         let target = self.report.as_ref().map(|path| Target::new(path, &[&self.drive]));

@@ -123,16 +123,19 @@ impl ServeArgs {
             let who = if is_sealed { "may read and write it without TLS" } else { "may write it" };
             note(format!("imbrex: warning: whoever reaches {listener} {who}"));
         }
-        if !is_json {
-            let url = self.url(&listener);
-            session.out.line(format!("serving {shown}, {}, at {url}", ByteSize(len_bytes)))?;
-            session.out.line("Ctrl-C ends it")?;
-            session.out.flush()?;
-        }
+        // Clients come whether anybody reads that or not.
+        let told = if is_json {
+            Ok(())
+        } else {
+            let line =
+                format!("serving {shown}, {}, at {}", ByteSize(len_bytes), self.url(&listener));
+            session.out.line(line).and_then(|()| session.out.line("Ctrl-C ends it"))
+        };
+        let told = told.and_then(|()| session.out.flush());
         let outcome = serve(&server, &listener, &session.interrupt);
         let (counts, panics) = (server.counts(), server.panics());
         let closed = served.close(&shown, session, |report| tell_clients(report, counts), &panics);
-        CliError::first([closed, outcome.context(|| format!("serving {shown}"))])
+        CliError::first([closed, outcome.context(|| format!("serving {shown}")), told])
     }
 
     /// The drive, its requests recorded where that was asked for.

@@ -24,6 +24,11 @@ impl Target {
             let message = format!("cannot write {shown}: a drive lies there; name another file");
             return Err(CliError::usage(message));
         }
+        // Found out before the work that is to be written down.
+        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+        if let Some(dir) = dir {
+            fs::metadata(dir).context(|| format!("cannot write {shown}: {}", dir.display()))?;
+        }
         Ok(Target { path: path.to_owned() })
     }
 
@@ -83,7 +88,9 @@ fn put_whole(path: &Path, text: &str, before: Option<Metadata>) -> std::io::Resu
     let mut file = tempfile::Builder::new()
         .prefix(".imbrex-")
         .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(dir.unwrap_or(Path::new(".")))?;
+        .tempfile_in(dir.unwrap_or(Path::new(".")))
+        // Its own text names the new file, of which nobody knows.
+        .map_err(|error| std::io::Error::from(error.kind()))?;
     file.write_all(text.as_bytes())?;
     if let Some(before) = before {
         file.as_file().set_permissions(before.permissions())?;

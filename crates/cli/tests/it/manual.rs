@@ -24,7 +24,7 @@ fn every_command_has_help_and_the_manual_names_it() {
         assert!(own.contains("-P, --properties <FILE>"), "{own}");
         assert!(manual.contains(&format!(".SS imbrex ycsb {command}")), "{command}");
     }
-    assert!(help.contains("130  interrupted") && help.contains("137  ended at once"));
+    assert!(help.contains("130  interrupted") && help.contains("137  killed"));
     assert!(manual.contains(".SH EXIT STATUS"));
 }
 

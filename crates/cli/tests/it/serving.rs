@@ -72,6 +72,35 @@ fn greeted(mut stream: impl Read + Write) {
     stream.write_all(&3_u32.to_be_bytes()).unwrap();
 }
 
+/// What it prints is lost; it serves all the same.
+#[test]
+fn it_serves_where_nobody_reads_its_output() {
+    let blank = Blank::new();
+    let socket = blank.path("s");
+    let mut child = command()
+        .args(["serve", "--drive", &blank.path("d"), "--socket", &socket])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let mut stream = loop {
+        assert_eq!(child.try_wait().unwrap(), None);
+        match UnixStream::connect(&socket) {
+            Ok(stream) => break stream,
+            Err(_) => std::thread::yield_now(),
+        }
+    };
+    let mut greeting = [0; 8];
+    stream.read_exact(&mut greeting).unwrap();
+    assert_eq!(&greeting, b"NBDMAGIC");
+    drop(stream);
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+}
+
 #[test]
 fn a_drive_is_served_until_somebody_ends_it() {
     let blank = Blank::new();
