@@ -10,6 +10,9 @@ use crate::workload::Task;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+/// More are a mistake: each has a stack of its own.
+const THREAD_COUNT_MAX: u32 = 10_000;
+
 /// The options of one `imbrex bench`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct BenchOptions {
@@ -174,6 +177,12 @@ impl BenchOptions {
         if self.threads == 0 || self.batch_size == 0 {
             return Some("--threads and --batch_size are at least 1".into());
         }
+        if THREAD_COUNT_MAX < self.threads {
+            return Some(format!(
+                "--threads is {}; at most {THREAD_COUNT_MAX} are run",
+                self.threads
+            ));
+        }
         if self.key_size < 8 {
             return Some(format!("--key_size is {}; a key is at least 8 bytes", self.key_size));
         }
@@ -300,6 +309,7 @@ mod tests {
         check(|_| (), "");
         check(|o| o.num = 0, "--num");
         check(|o| o.threads = 0, "--threads");
+        check(|o| o.threads = 10_001, "--threads");
         check(|o| o.key_size = 7, "--key_size");
         check(|o| o.compression_ratio = f64::NAN, "--compression_ratio");
     }

@@ -73,7 +73,7 @@ struct AnalyseArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
     bin: f64,
     /// At which lags the autocorrelation is told
-    #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 5, 10, 100, 1000])]
+    #[arg(long, value_delimiter = ',', default_value = "1,2,5,10,100,1000")]
     lags: Vec<usize>,
 }
 

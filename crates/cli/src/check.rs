@@ -88,8 +88,9 @@ impl CheckArgs {
 
     /// Checks the files of a drive that holds another database's; `None` if it holds a store.
     fn check_foreign(&self, session: &mut Session) -> Result<Option<()>, CliError> {
-        let (_, mounted) = self.store.mount(&Runtime::threads(1))?;
-        let mounted = mounted.map_err(|error| self.store.cannot_open(&error))?;
+        let (disk, mounted) = self.store.mount(&Runtime::threads(1))?;
+        let mounted = mounted.map_err(|error| self.store.cannot_open(&disk, &error))?;
+        drop(disk);
         if !holds_file_system(&mounted.files) {
             return Ok(None);
         }

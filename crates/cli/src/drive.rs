@@ -4,7 +4,7 @@ use crate::Session;
 use crate::byte_size::{ByteSize, grouped};
 use crate::error::{CliError, Context, Exit};
 use crate::output::{Report, Table};
-use crate::store::{DriveArgs, layout_named};
+use crate::store::{DriveArgs, layout_named, other_content};
 use crate::target::Target;
 use crate::zones::{ZoneMap, svg, text};
 use clap::Subcommand;
@@ -339,8 +339,10 @@ impl InfoArgs {
             }
             Err(error) => {
                 // The drive itself could be described.
-                let _ = session.out.report(&report);
-                Err(self.drive.cannot_open(&error))
+                let content = other_content(&disk, &error);
+                content.iter().for_each(|what| report.row("holds", *what, *what));
+                let told = session.out.report(&report);
+                if content.is_some() { told } else { Err(self.drive.cannot_open(&disk, &error)) }
             }
         }
     }
@@ -450,7 +452,7 @@ impl ZonesArgs {
                 source: FilesError::NotFormatted { .. } | FilesError::Geometry { .. },
                 ..
             }) => None,
-            Err(error) => return Err(self.drive.cannot_open(&error)),
+            Err(error) => return Err(self.drive.cannot_open(&disk, &error)),
         };
         let map = |cell_count_max| match &mounted {
             Some(mounted) => {

@@ -27,7 +27,7 @@ impl DumpArgs {
         let is_json = session.out.is_json()?;
         let shown = self.drive.shown();
         let (disk, mounted) = self.drive.mount(&Runtime::threads(1))?;
-        let open = || mounted.as_ref().map_err(|error| self.drive.cannot_open(error));
+        let open = || mounted.as_ref().map_err(|error| self.drive.cannot_open(&disk, error));
         let interrupt = session.interrupt.clone();
         let mut lines = Lines { out: &mut session.out, is_json, interrupt: &interrupt };
         match self.what.as_deref() {

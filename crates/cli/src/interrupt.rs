@@ -5,7 +5,7 @@
 //! because of the first signal.
 
 use crate::error::{CliError, Context};
-use imbrex_clockwork::Crew;
+use imbrex_clockwork::{Clock, Crew, WallClock};
 use nix::sys::signal::{SigSet, Signal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{getpid, kill_process};
@@ -14,6 +14,9 @@ use std::io::{self, Read};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What comes so soon after the first signal is the same one: `timeout` sends its own to us and to our group.
+const ONE_NS: u64 = 500_000_000;
 
 /// Whether somebody wants us to stop; clones share it.
 #[derive(Clone, Default)]
@@ -40,10 +43,17 @@ impl Interrupt {
         signals.thread_block().context(|| "cannot listen to signals")?;
         let signalled = interrupt.clone();
         let listening = move || {
+            let clock = WallClock::new();
+            let mut first_ns = None;
             while let Ok(signal) = signals.wait() {
+                let now_ns = clock.now_ns();
                 match signal {
                     Signal::SIGHUP if signalled.is_asked() => {}
-                    _ => signalled.ask(),
+                    _ if first_ns.is_some_and(|first_ns| now_ns - first_ns < ONE_NS) => {}
+                    _ => {
+                        first_ns = Some(now_ns);
+                        signalled.ask();
+                    }
                 }
             }
         };

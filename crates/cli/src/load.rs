@@ -16,7 +16,8 @@ use crate::progress::{Progress, Unit};
 use crate::store::{DriveArgs, KeyspaceArgs, Store};
 use clap::ValueEnum;
 use imbrex::{
-    KEY_LEN_BYTES_MAX, Keyspace, KeyspaceOptions, VALUE_LEN_BYTES_MAX, WriteBatch, WriteOptions,
+    EngineError, KEY_LEN_BYTES_MAX, Keyspace, KeyspaceOptions, VALUE_LEN_BYTES_MAX, WriteBatch,
+    WriteOptions,
 };
 use record::{BadLine, Delimited, Fields, JsonLines, Record, Records};
 use source::Source;
@@ -73,7 +74,7 @@ pub(crate) struct LoadArgs {
 }
 
 /// What a load did.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     record_count: u64,
     key_bytes: u64,
@@ -187,6 +188,8 @@ struct Loader<'a> {
     source: &'a str,
     batch: WriteBatch,
     unwritten: Tally,
+    /// What is durable for certain.
+    synced: Tally,
     unsynced_count: u64,
 }
 
@@ -205,6 +208,7 @@ impl<'a> Loader<'a> {
             source,
             batch: WriteBatch::new(),
             unwritten: Tally::default(),
+            synced: Tally::default(),
             unsynced_count: 0,
         }
     }
@@ -292,15 +296,33 @@ impl<'a> Loader<'a> {
     fn write(&mut self, sync: bool, tally: &mut Tally) -> Result<(), CliError> {
         let batch = std::mem::take(&mut self.batch);
         let new = std::mem::take(&mut self.unwritten);
-        self.store.db.write(batch, WriteOptions { sync }).context(|| {
-            let count = grouped(tally.record_count);
-            format!("cannot load {} any further; {count} records are in", self.source)
-        })?;
+        if let Err(error) = self.store.db.write(batch, WriteOptions { sync }) {
+            return Err(self.broken_off(&error, tally));
+        }
         self.unsynced_count = if sync { 0 } else { self.unsynced_count + new.record_count };
         tally.record_count += new.record_count;
         tally.key_bytes += new.key_bytes;
         tally.value_bytes += new.value_bytes;
+        if sync {
+            self.synced = *tally;
+        }
         Ok(())
+    }
+
+    /// Counts what is in for certain: a full drive keeps all that was written before, a failing one may not.
+    fn broken_off(&self, error: &EngineError, tally: &mut Tally) -> CliError {
+        let written_count = tally.record_count;
+        if self.store.db.sync().is_err() {
+            *tally = Tally { skipped_count: tally.skipped_count, ..self.synced };
+        }
+        let count = grouped(tally.record_count);
+        let unsure = match written_count - tally.record_count {
+            0 => String::new(),
+            more => format!(" for certain, and up to {} after them", grouped(more)),
+        };
+        let what =
+            format!("cannot load {} any further; {count} records are in{unsure}", self.source);
+        CliError::of(what, error)
     }
 
     /// Writes what is left and makes everything durable.

@@ -214,7 +214,7 @@ fn shown(of: &ReplayReport) -> Report {
     size(&mut report, "memory", of.mapping_bytes);
     report.section("Cleaning");
     count(&mut report, "in time", of.timely_cleanings);
-    count(&mut report, "urgent, by garbage alone", of.urgent_cleanings);
+    count(&mut report, "urgent (by garbage alone)", of.urgent_cleanings);
     number(&mut report, "merged nodes each", of.merged_nodes_mean);
     number(&mut report, "garbage percent", of.garbage_percent);
     for table in &of.tables {

@@ -141,8 +141,8 @@ impl RunArgs {
     /// Opens the drive and closes it again, so that what is wrong with it is told in words.
     fn check_drive(&self) -> Result<PathBuf, CliError> {
         let args = DriveArgs::new(self.drive.clone(), self.layout.clone());
-        let (_, mounted) = args.mount(&Runtime::threads(1))?;
-        let mounted = mounted.map_err(|error| args.cannot_open(&error))?;
+        let (disk, mounted) = args.mount(&Runtime::threads(1))?;
+        let mounted = mounted.map_err(|error| args.cannot_open(&disk, &error))?;
         FileSystem::open(Arc::new(mounted.files), FsOptions { unix_time_s })
             .context(|| format!("cannot use {}", args.shown()))?;
         self.drive.canonicalize().context(|| format!("cannot find {}", args.shown()))

@@ -5,11 +5,12 @@ use crate::output::note;
 use imbrex::{Db, Keyspace, OpenMode, Options};
 use imbrex_bench::BenchError;
 use imbrex_clockwork::{Prng, Runtime};
-use imbrex_disk::{Blocks, Disk};
+use imbrex_disk::{Blocks, Disk, ZoneState};
 use imbrex_disk_sim::{OpenOptions, SimDisk};
 use imbrex_files::{FileLayer, FilesError, FlashError, TieredFiles};
 use imbrex_filesystem::holds_file_system;
 use imbrex_layouts::{Drives, Layout, LayoutError, Mounted, Stack, mount};
+use imbrex_translate::Driver;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -106,8 +107,8 @@ impl DriveArgs {
 
     fn open_with(&self, background_work: bool) -> Result<Store, CliError> {
         let runtime = Runtime::threads(WORKER_COUNT);
-        let (_, mounted) = self.mount(&runtime)?;
-        let mounted = mounted.map_err(|error| self.cannot_open(&error))?;
+        let (disk, mounted) = self.mount(&runtime)?;
+        let mounted = mounted.map_err(|error| self.cannot_open(&disk, &error))?;
         if holds_file_system(&mounted.files) {
             let message = format!(
                 "cannot open {}: it holds no store, but files of another database; `imbrex run` \
@@ -122,7 +123,9 @@ impl DriveArgs {
             false => OpenMode::ReadWrite,
         };
         let options = Options { background_work, open_mode, ..usual };
-        let stack = mounted.open_db(&runtime, options).map_err(|error| self.cannot_open(&error))?;
+        let stack = mounted.open_db(&runtime, options);
+        let stack = stack.map_err(|error| self.cannot_open(&disk, &error))?;
+        drop(disk);
         if self.without_flash {
             let missing = &stack.db.recovery().missing;
             note(format!(
@@ -160,7 +163,11 @@ impl DriveArgs {
         Ok((disk, mounted))
     }
 
-    pub(crate) fn cannot_open(&self, error: &LayoutError) -> CliError {
+    pub(crate) fn cannot_open(&self, disk: &SimDisk, error: &LayoutError) -> CliError {
+        if let Some(what) = other_content(disk, error) {
+            let message = format!("cannot open {}: it holds {what}, and no store", self.shown());
+            return CliError::new(Exit::Store, message);
+        }
         let told = CliError::of(format!("cannot open {}", self.shown()), error);
         let hint = match flash_error(error) {
             Some(FlashError::NotGiven { .. }) => "--flash FILE names it, --without-flash leaves it",
@@ -198,6 +205,19 @@ impl Store {
             (Err(error), _) => Err(error),
         }
     }
+}
+
+/// What a drive holds instead of files, where that is known.
+pub(crate) fn other_content(disk: &SimDisk, error: &LayoutError) -> Option<&'static str> {
+    let LayoutError::Files { source: FilesError::NotFormatted { .. }, .. } = error else {
+        return None;
+    };
+    if Driver::is_on(disk) {
+        return Some("a block device, which `imbrex serve` serves");
+    }
+    let zones = disk.report_zones();
+    let is_blank = !zones.is_empty() && zones.iter().all(|zone| zone.state == ZoneState::Empty);
+    is_blank.then_some("nothing")
 }
 
 /// Why nothing was measured; names the flag where a flash drive is the matter.

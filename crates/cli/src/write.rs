@@ -68,6 +68,7 @@ impl PutArgs {
 
 /// Arguments of `imbrex delete`.
 #[derive(clap::Args, Debug)]
+#[command(override_usage = "imbrex delete [OPTIONS] <DRIVE> [KEY]...")]
 #[command(group = clap::ArgGroup::new("which").required(true).multiple(true).args(["keys", "prefix", "from", "to"]))]
 pub(crate) struct DeleteArgs {
     #[command(flatten)]

@@ -50,7 +50,12 @@ pub struct ArrivalBenchOptions {
     pub layouts: Vec<String>,
 
     /// The arrival models: constant, poisson, selfsimilar, diurnal
-    #[arg(long, value_delimiter = ',', value_name = "NAMES", default_values = MODELS)]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "NAMES",
+        default_value = "constant,poisson,selfsimilar,diurnal"
+    )]
     pub models: Vec<String>,
 
     /// Operations a second, in the mean

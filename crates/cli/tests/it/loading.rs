@@ -1,6 +1,6 @@
 //! load: formats, compression, fields, bad lines.
 
-use crate::{Drive, json_lines, value};
+use crate::{Drive, imbrex, json_lines, value};
 use std::io::Write;
 
 #[track_caller]
@@ -98,4 +98,29 @@ fn a_damaged_archive_says_so_and_keeps_what_it_gave() {
     let told = drive.run_with(&gz, "load", &["-"]).fails(4, &["cannot read standard input after"]);
     assert!(told.contains("after line 900") && told.contains("the 900 records before"), "{told}");
     assert_loaded(&drive, 900, 0);
+}
+
+/// Where the host takes no more of an image, the records that are told are there, and the rest may be.
+#[test]
+fn a_host_that_is_full_keeps_what_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (drive, records) = (path("d"), path("records.jsonl"));
+    let shape = ["--capacity", "512MiB", "--zone-len", "4MiB", "--no-timing"];
+    imbrex(&[&["drive", "create", &drive], &shape[..]].concat()).ok();
+    std::fs::write(&records, json_lines(120_000, 0)).unwrap();
+    // In blocks of 512: 20 MB.
+    let limited = "ulimit -f 40000; trap '' XFSZ; exec \"$@\"";
+    let ended = std::process::Command::new("sh")
+        .args(["-c", limited, "sh", env!("CARGO_BIN_EXE_imbrex")])
+        .args(["load", &drive, &records, "--format", "json"])
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(4), "{told}");
+    assert!(told.contains("records are in for certain, and up to"), "{told}");
+    let report: serde_json::Value = serde_json::from_slice(&ended.stdout).unwrap();
+    let count = report["records"].as_u64().unwrap();
+    let scanned = imbrex(&["scan", &drive]).ok();
+    assert!(count <= scanned.lines().count() as u64, "{told}");
 }

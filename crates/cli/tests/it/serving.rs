@@ -168,6 +168,10 @@ fn a_zoned_drive_is_served_through_the_block_driver() {
     assert!(report.contains("checkpoints"), "{report}");
     // It is there now: --make does not make it anew.
     serve(&[&args[1..], &["--make"]].concat()).stop();
+    for command in ["check", "stats", "dump", "scan"] {
+        imbrex(&[command, &drive]).fails(4, &["a block device, which `imbrex serve` serves"]);
+    }
+    assert!(imbrex(&["drive", "info", &drive]).ok().contains("a block device"));
     let record = ["--record".to_owned(), blank.path("trace.csv")];
     let record = [&args[1..], &[&record[0], &record[1]]].concat();
     let report = serve(&record).stop();

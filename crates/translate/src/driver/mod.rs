@@ -104,6 +104,12 @@ impl Driver {
         Driver::of(open::open(disk, options)?)
     }
 
+    /// Whether a device was made on `disk`, which may be of another version, or damaged. Reads the first two zones.
+    pub fn is_on(disk: &dyn Disk) -> bool {
+        let is_zoned = matches!(disk.geometry().rule(), Rule::AtPointer(_));
+        is_zoned && !matches!(superblocks::newest(disk), Err(DriverError::NotFormatted))
+    }
+
     /// Makes a device whose checkpoint has `nodes`, none of which holds data: for measuring what opening
     /// one costs. It must not be written.
     ///
