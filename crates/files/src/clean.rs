@@ -58,27 +58,32 @@ struct Moving {
 }
 
 impl Inner {
-    /// Empties zones until a write that lacked room may be planned again, one victim a call.
+    /// Empties zones until a write that lacked room may be planned again, one victim a call; `gains` are
+    /// the map's when the plan failed.
     ///
     /// # Errors
     /// [`FilesError::NoSpace`] with the numbers of `no_space` if no cleaning can help.
-    pub(crate) fn make_room(&self, no_space: NoSpace) -> Result<(), FilesError> {
-        let free_before = self.space.with(|map| map.free());
+    pub(crate) fn make_room(&self, no_space: NoSpace, gains: u64) -> Result<(), FilesError> {
         // One at a time: two would take each other's room to move things to.
         let _turn = self.cleaning.lock();
-        let (free, dead) = self.space.with(|map| (map.free(), map.dead()));
-        if free_before < free {
+        // Waits for the step that the background is in: it may make the room.
+        let mut background = self.background.lock();
+        self.reclaim()?;
+        let (now, dead) = self.space.with(|map| (map.gains(), map.dead()));
+        if now != gains {
             return Ok(());
         }
+        let copied = background.as_ref().map_or(Blocks::ZERO, Cleaning::copied);
         let missing = no_space.needed.saturating_sub(no_space.free);
-        if dead < missing {
+        if dead + copied < missing {
             return Err(Inner::no_space(no_space));
         }
         // The only one may be the one that the background is at, and that nobody else may choose.
-        let begun = || self.background.lock().take();
+        let begun = || background.take();
         let Some(mut cleaning) = self.begin_cleaning(Urgency::NoSpace).or_else(begun) else {
             return Err(Inner::no_space(no_space));
         };
+        drop(background);
         while !cleaning.step(self, u64::MAX)? {}
         drop(cleaning);
         // Ends: each round resets a zone, or leaves one that readers pin and nobody chooses again.
@@ -196,6 +201,12 @@ impl Cleaning {
         self.commit(inner)?;
         inner.counts.cleaned_zone();
         Ok(true)
+    }
+
+    /// What it took so far and will have given back, with the victim, in the end.
+    fn copied(&self) -> Blocks {
+        let holds = self.todo.iter().chain(&self.moved).flat_map(|moving| &moving.holds);
+        holds.map(|hold| hold.range().len).sum()
     }
 
     /// How much longer the catalog gets by the moves.

@@ -126,7 +126,8 @@ impl Inner {
     ) -> Result<Vec<(BlockRange, Arc<Hold>)>, FilesError> {
         loop {
             let planned = self.space.with(|map| {
-                let pieces = self.placement.plan_log_pieces(map, hints, owned)?;
+                let planned = self.placement.plan_log_pieces(map, hints, owned);
+                let pieces = planned.map_err(|no_space| (no_space, map.gains()))?;
                 let take = |range: BlockRange| {
                     let hold = self.space.take(map, range, Lane::Log, id.0);
                     map.set_owned(range, true);
@@ -139,7 +140,7 @@ impl Inner {
             });
             match planned {
                 Ok(runs) => return Ok(runs),
-                Err(no_space) => self.make_room(no_space)?,
+                Err((no_space, gains)) => self.make_room(no_space, gains)?,
             }
         }
     }

@@ -192,7 +192,8 @@ impl Inner {
                 if let Some(levels) = levels {
                     map.set_levels(levels);
                 }
-                let plan = self.placement.plan(map, requests)?;
+                let planned = self.placement.plan(map, requests);
+                let plan = planned.map_err(|no_space| (no_space, map.gains()))?;
                 assert!(plan.len() == requests.len(), "a plan answers every request");
                 let above = |extent: &Extent| map.live_above(extent.range());
                 let of_file = |planned: &Planned| planned.extents.iter().map(above).collect();
@@ -202,7 +203,7 @@ impl Inner {
             });
             match planned {
                 Ok(placed) => return Ok(placed),
-                Err(no_space) => self.make_room(no_space)?,
+                Err((no_space, gains)) => self.make_room(no_space, gains)?,
             }
         }
     }

@@ -100,6 +100,7 @@ pub struct SpaceMap {
     held: Blocks,
     /// Dead blocks of zones that hold something.
     dead_held: Blocks,
+    gains: u64,
 }
 
 impl SpaceMap {
@@ -146,6 +147,7 @@ impl SpaceMap {
             free: Blocks::ZERO,
             held: Blocks::ZERO,
             dead_held: Blocks::ZERO,
+            gains: 0,
         }
     }
 
@@ -389,6 +391,12 @@ impl SpaceMap {
         self.dead_held
     }
 
+    /// How often room to write came back, or a place among the active zones: what did not fit before may
+    /// fit after. What is free and was not made writable yet does not count.
+    pub(crate) fn gains(&self) -> u64 {
+        self.gains
+    }
+
     /// What `claim` may use.
     pub fn free_for(&self, claim: Claim) -> Blocks {
         self.free().saturating_sub(match claim {
@@ -513,7 +521,10 @@ impl SpaceMap {
     pub(crate) fn set_owned(&mut self, range: BlockRange, owned: bool) {
         match &mut self.unzoned {
             None => self.change(range.start, |zone| zone.owned = owned),
-            Some(unzoned) => unzoned.set_owned(range, owned),
+            Some(unzoned) => {
+                unzoned.set_owned(range, owned);
+                self.gains += u64::from(!owned);
+            }
         }
     }
 
@@ -545,7 +556,11 @@ impl SpaceMap {
         let id = (at.get() / self.zone_len.get()) as u32;
         let zone = &mut self.zones[id as usize];
         let (free_before, dead_before) = (zone.free(), zone.dead_held());
+        let (usable_before, was_active) = (zone.usable_room(), zone.is_active());
         let result = edit(zone);
+        if usable_before < zone.usable_room() || (was_active && !zone.is_active()) {
+            self.gains += 1;
+        }
         self.free += zone.free();
         self.free -= free_before;
         self.dead_held += zone.dead_held();
@@ -638,6 +653,7 @@ impl SpaceMap {
     pub(crate) fn was_discarded(&mut self, ranges: &[BlockRange]) {
         if let Some(unzoned) = &mut self.unzoned {
             unzoned.was_discarded(ranges);
+            self.gains += u64::from(!ranges.is_empty());
         }
     }
 

@@ -172,6 +172,11 @@ impl ZoneSpace {
             && !(self.owned || self.cleaning || self.resetting || self.failed)
     }
 
+    /// How much can be handed out as it is.
+    pub(super) fn usable_room(&self) -> Blocks {
+        if self.is_usable() { self.room() } else { Blocks::ZERO }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.is_usable() && self.next == self.start
     }

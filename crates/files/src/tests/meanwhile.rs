@@ -1,0 +1,152 @@
+//! What others do in the midst of a request to the drive: each test says what, and when.
+
+use super::stage::{Zones, assert_sound, put, remove, verify, zoned};
+use crate::space::NoSpace;
+use crate::{FileLayer, FilesError, PlacementOptions};
+use imbrex_clockwork::Budget;
+use imbrex_disk::{
+    BlockRange, Blocks, Counters, Disk, DiskError, Geometry, Lba, Persist, ZoneAction, ZoneId,
+    ZoneInfo,
+};
+use imbrex_disk_sim::SimDisk;
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+type Meanwhile = Box<dyn FnOnce() + Send>;
+
+/// A disk on whose next write something happens before it.
+struct Interrupted {
+    disk: Arc<SimDisk>,
+    before_write: Mutex<Option<Meanwhile>>,
+}
+
+impl std::fmt::Debug for Interrupted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Interrupted").field(&self.disk).finish()
+    }
+}
+
+impl Interrupted {
+    fn new(disk: &Arc<SimDisk>) -> Arc<Interrupted> {
+        Arc::new(Interrupted { disk: Arc::clone(disk), before_write: Mutex::default() })
+    }
+
+    fn before_write(&self, meanwhile: impl FnOnce() + Send + 'static) {
+        *self.before_write.lock() = Some(Box::new(meanwhile));
+    }
+}
+
+/// What happens may meet the same requests: they are not interrupted again.
+fn interrupt(by: &Mutex<Option<Meanwhile>>) {
+    let meanwhile = by.lock().take();
+    if let Some(meanwhile) = meanwhile {
+        meanwhile();
+    }
+}
+
+impl Disk for Interrupted {
+    fn geometry(&self) -> &Geometry {
+        self.disk.geometry()
+    }
+    fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
+        self.disk.read(at, buf)
+    }
+    fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
+        interrupt(&self.before_write);
+        self.disk.write(at, data, persist)
+    }
+    fn flush(&self) -> Result<(), DiskError> {
+        self.disk.flush()
+    }
+    fn discard(&self, range: BlockRange) -> Result<(), DiskError> {
+        self.disk.discard(range)
+    }
+    fn zone(&self, zone: ZoneId) -> Option<ZoneInfo> {
+        self.disk.zone(zone)
+    }
+    fn manage_zone(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError> {
+        self.disk.manage_zone(zone, action)
+    }
+    fn counters(&self) -> Counters {
+        self.disk.counters()
+    }
+}
+
+/// A drive of which one zone can be cleaned, for a write of 800 blocks that has no room before that.
+fn crowded() -> (Arc<Interrupted>, FileLayer) {
+    let zones = Zones { count: 8, len: 1024, conventional: 1, active_limit: None };
+    let stage = zoned(zones, 0);
+    let options = PlacementOptions { free_percent_least: 100, ..PlacementOptions::default() };
+    drop(stage.format_with("log-structured", options).unwrap());
+    let disk = Interrupted::new(&stage.disk);
+    let files = FileLayer::open(Arc::clone(&disk) as Arc<dyn Disk>, &stage.runtime).unwrap();
+    for (name, blocks) in [("a", 600), ("b", 424), ("c", 4096)] {
+        put(&files, name, blocks, 1).unwrap();
+    }
+    remove(&files, &["b"]).unwrap();
+    (disk, files)
+}
+
+/// The cleaner was in the last step of the only zone worth cleaning: a write that had no room waited for
+/// it and was refused then, though there was room.
+#[test]
+fn a_write_finds_the_room_that_the_cleaner_makes_meanwhile() {
+    let (disk, files) = crowded();
+    let mut cleaner = files.clean_job();
+    let here = files.clone();
+    let (at_write, is_there) = std::sync::mpsc::channel();
+    disk.before_write(move || {
+        at_write.send(()).unwrap();
+        // The writer finds no room, and takes its turn at cleaning. The count is for a writer that does not.
+        let has_turn = || here.inner.cleaning.try_lock().is_none();
+        (0..1_000_000).take_while(|_| !has_turn()).for_each(|_| std::thread::yield_now());
+    });
+    std::thread::scope(|scope| {
+        let cleaning = scope.spawn(|| {
+            cleaner.step(Budget { io_bytes: u64::MAX });
+            drop(disk.before_write.lock().take());
+        });
+        is_there.recv().unwrap();
+        put(&files, "d", 800, 1).unwrap();
+        cleaning.join().unwrap();
+    });
+    assert_eq!(files.stats().cleaned_zones, 1);
+    for name in ["a", "c", "d"] {
+        verify(&files, name, name).unwrap();
+    }
+    assert_sound(&files);
+}
+
+/// A cleaning that ended after a write was planned in vain, and before the write asked for room, did not
+/// count.
+#[test]
+fn room_made_since_a_plan_failed_is_room() {
+    let (_disk, files) = crowded();
+    let (no_space, gains) = files.inner.space.with(|map| {
+        let free = map.free();
+        (NoSpace { needed: free + Blocks::new(200), free }, map.gains())
+    });
+    files.clean_job().step(Budget { io_bytes: u64::MAX });
+    files.inner.make_room(no_space, gains).unwrap();
+    assert_eq!(files.stats().cleaned_zones, 1);
+    let gains = files.inner.space.with(|map| map.gains());
+    let refused = files.inner.make_room(no_space, gains).unwrap_err();
+    assert!(matches!(refused, FilesError::NoSpace { .. }), "{refused}");
+}
+
+/// Half of what cleaning has to move is copied: it takes room that will be given back.
+#[test]
+fn what_a_cleaning_has_copied_is_room_in_the_end() {
+    let (_disk, files) = crowded();
+    let free = || files.inner.space.with(|map| (map.free(), map.dead()));
+    let (free_before, dead) = free();
+    let mut cleaner = files.clean_job();
+    cleaner.step(Budget { io_bytes: 1 });
+    let (free, _) = free();
+    assert!(free < free_before);
+    let gains = files.inner.space.with(|map| map.gains());
+    let needed = free_before + dead;
+    files.inner.make_room(NoSpace { needed, free }, gains).unwrap();
+    assert_eq!(files.stats().cleaned_zones, 1);
+    assert_sound(&files);
+}
