@@ -6,13 +6,13 @@
 //! ```
 //!
 //! A log that was open when the power went is ended here: in a sequential zone the write pointer
-//! says where, on a shingled drive what its last write destroyed, elsewhere it keeps all that it
-//! owned. What disagrees is damage and named: an extent
-//! past the disk, in the catalog's place, above a write pointer, in another file's span, or shared by
-//! two files.
+//! says where, in one that turned read-only how far the drive lets it be read, on a shingled drive
+//! what its last write destroyed, elsewhere it keeps all that it owned. What disagrees is damage and
+//! named: an extent past the disk, in the catalog's place, above a write pointer, in another file's
+//! span, or shared by two files.
 
 use crate::api::{FileKind, FilesError};
-use crate::catalog::{Edit, FileId, FileRecord, Misfit, Namespace, Region};
+use crate::catalog::{Edit, FileId, FileRecord, Misfit, Namespace, Region, readable_len};
 use crate::extent::Extent;
 use crate::file::{FileBody, Placed};
 use crate::placement::{FileRequest, Placement, PlacementOptions};
@@ -150,8 +150,12 @@ fn end_logs(
             let zone = zone_of(disk, zones, extent.start).map(|id| &zones[id]);
             let len_bytes = match zone {
                 Some(zone) if zone.kind == ZoneKind::SequentialRequired => {
-                    let written = zone.next.get().saturating_sub(extent.start.get());
-                    extent.len_bytes.min(Blocks::new(written).bytes())
+                    let state = disk.zone(zone.id).map(|info| info.state);
+                    let written = match state {
+                        Some(ZoneState::ReadOnly) => readable_len(disk, extent.range()),
+                        _ => Blocks::new(zone.next.get().saturating_sub(extent.start.get())),
+                    };
+                    extent.len_bytes.min(written.bytes())
                 }
                 _ => readable_len_bytes(disk, extent)?,
             };

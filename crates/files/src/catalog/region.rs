@@ -306,9 +306,9 @@ impl Region {
     }
 }
 
-/// How much of a read-only zone may have been written: it has no pointer any more, but a strict drive
-/// refuses to read above where it was. Another one reads zeros there.
-fn readable_len(disk: &dyn Disk, piece: BlockRange) -> Blocks {
+/// How much of a piece of a read-only zone may have been written: it has no pointer any more, but a strict
+/// drive refuses to read above where it was. Another one reads zeros there.
+pub(crate) fn readable_len(disk: &dyn Disk, piece: BlockRange) -> Blocks {
     let last = piece.end() - Blocks::new(1);
     match disk.read(last, &mut [0; BLOCK_LEN_BYTES]) {
         Err(DiskError::ReadAbovePointer { write_pointer, .. }) => {

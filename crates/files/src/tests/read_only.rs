@@ -1,9 +1,9 @@
-//! Zones of the catalog that turn read-only. Such a zone has no write pointer any more, and a checkpoint
+//! Zones that turn read-only. Such a zone has no write pointer any more, and a checkpoint of the catalog
 //! cut short in one was taken for a whole one: the drive did not open, though the other region was whole.
 
-use super::stage::{Stage, Zones, assert_sound, put, remove, stage, verify, zoned};
+use super::stage::{Stage, Zones, assert_sound, content, put, remove, stage, verify, zoned};
 use crate::{AppRecord, Commit, FileKind, FileLayer, Files, FilesError, Hints};
-use imbrex_disk::{Blocks, Lba, Rule, ZoneId, ZoneSpec};
+use imbrex_disk::{Blocks, Disk, Lba, Rule, ZoneId, ZoneSpec};
 use imbrex_disk_sim::{FaultPlan, ZoneFailure};
 
 const ZONES: Zones = Zones { count: 10, len: 64, conventional: 0, active_limit: None };
@@ -129,4 +129,41 @@ fn a_read_only_conventional_zone_of_the_catalog_refuses_changes() {
     let files = stage.open().unwrap();
     verify(&files, "a", "a").unwrap();
     assert_refuses_changes(&files, CURRENT);
+}
+
+/// An open log in such a zone was as long as the zone, and whoever read it on a strict drive met an error
+/// above what was written.
+#[test]
+fn an_open_log_whose_zone_turned_read_only_is_read_as_far_as_it_goes() {
+    for (is_strict, blocks) in [(true, 5), (false, 64)] {
+        let stage = drive(is_strict);
+        let files = stage.format("zone-per-level").unwrap();
+        let [log, empty] =
+            ["w", "empty"].map(|name| files.create_log(name, Hints::new(FileKind::Log)).unwrap());
+        let written = content("w", 5 * 4096);
+        log.append(&written).unwrap();
+        log.sync().unwrap();
+        for name in ["w", "empty"] {
+            let at = files.open(name).unwrap().extents()[0].start;
+            let zone = stage.disk.geometry().zone_of(at).unwrap();
+            stage.disk.fail_zone(zone, ZoneFailure::ReadOnly).unwrap();
+        }
+        log.append(&written).unwrap_err();
+        stage.disk.cut_power();
+        drop((log, empty, files));
+        stage.power_cycle(1);
+        for _ in 0..2 {
+            let files = stage.open().unwrap();
+            let reader = files.open("w").unwrap();
+            assert_eq!(reader.len_bytes(), Blocks::new(blocks).bytes());
+            let mut scratch = Vec::new();
+            let got = reader.read_at(0, reader.len_bytes() as usize, &mut scratch).unwrap();
+            assert_eq!(got[..written.len()], written);
+            let empty = files.open("empty").unwrap().len_bytes();
+            assert_eq!(empty, Blocks::new(if is_strict { 0 } else { 64 }).bytes());
+            assert_sound(&files);
+            put(&files, "b", 3, 1).unwrap();
+            remove(&files, &["b"]).unwrap();
+        }
+    }
 }
