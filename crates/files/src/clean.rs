@@ -68,6 +68,7 @@ impl Inner {
         let _turn = self.cleaning.lock();
         // Waits for the step that the background is in: it may make the room.
         let mut background = self.background.lock();
+        self.space.wait_for_finishes();
         self.reclaim()?;
         let (now, dead) = self.space.with(|map| (map.gains(), map.dead()));
         if now != gains {

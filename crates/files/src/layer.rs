@@ -205,11 +205,16 @@ impl Inner {
 
     /// Keeps within the drive's limit on active zones.
     pub(crate) fn finish_zones(&self) -> Result<(), FilesError> {
-        while let Some(zone) = self.space.with(|map| map.zone_to_finish()) {
-            match self.disk.manage_zone(zone, ZoneAction::Finish) {
-                Ok(()) => self.space.with(|map| map.was_finished(zone)),
-                Err(source) => self.give_up(zone, "finishing", source)?,
-            }
+        while let Some(zone) = self.space.with(|map| map.begin_finish()) {
+            let ended = match self.disk.manage_zone(zone, ZoneAction::Finish) {
+                Ok(()) => {
+                    self.space.with(|map| map.was_finished(zone));
+                    Ok(())
+                }
+                Err(source) => self.give_up(zone, "finishing", source),
+            };
+            self.space.wake();
+            ended?;
         }
         Ok(())
     }

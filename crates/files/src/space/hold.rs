@@ -9,7 +9,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Space {
     map: Mutex<SpaceMap>,
-    /// Signalled when a zone's `written` moves on or a write in it fails.
+    /// Signalled when a zone's `written` moves on, a write in it fails, or it is finished.
     written: Condvar,
 }
 
@@ -67,7 +67,7 @@ impl Space {
     }
 
     /// Begins the zone of `range`, whose turn has come. `false`: the drive has as many active zones as
-    /// it allows; either one can be finished, or this has waited for one that was being written.
+    /// it allows; either one can be finished, or this has waited for one that was being written or finished.
     ///
     /// Cannot deadlock: who is writing needs no further zone to be done with this one. If nobody is, the
     /// drive has the last word.
@@ -84,6 +84,17 @@ impl Space {
         }
         map.begin_zone(range);
         true
+    }
+
+    /// Waits until no zone is being finished: until then one that nothing holds cannot be reset.
+    pub(crate) fn wait_for_finishes(&self) {
+        let mut map = self.map.lock();
+        self.written.wait_while(&mut map, |map| map.is_finishing());
+    }
+
+    /// Tells who waits for a zone's turn, or for a place among the active ones, to look again.
+    pub(crate) fn wake(&self) {
+        self.written.notify_all();
     }
 
     /// `range` was written, or failed to be.

@@ -263,7 +263,13 @@ impl SpaceMap {
 
     /// Whether a place will come free without the caller: somebody ends a zone.
     pub(crate) fn will_have_place(&self) -> bool {
-        self.active.iter().any(|&id| self.zones[id as usize].is_being_written())
+        let mut active = self.active.iter().map(|&id| &self.zones[id as usize]);
+        active.any(ZoneSpace::is_being_written) || self.is_finishing()
+    }
+
+    /// Whether a zone is being finished.
+    pub(crate) fn is_finishing(&self) -> bool {
+        self.active.iter().any(|&id| self.zones[id as usize].finishing)
     }
 
     /// The zone of `range` is about to be written.
@@ -604,6 +610,7 @@ impl SpaceMap {
         }
         self.change(start, |zone| {
             zone.resetting = false;
+            zone.finishing = false;
             zone.role = ZoneRole::Unusable;
             if !is_active {
                 zone.next = zone.end();
@@ -621,23 +628,36 @@ impl SpaceMap {
         let is_quiet = |zone: &&ZoneSpace| zone.written == zone.next && zone.start < zone.next;
         if budget < self.active.len() + ACTIVE_ZONES_SPARE {
             let is_done = |zone: &&ZoneSpace| {
-                zone.role == ZoneRole::Data && zone.sealed && !zone.owned && !zone.failed
+                zone.role == ZoneRole::Data
+                    && zone.sealed
+                    && !(zone.owned || zone.finishing || zone.failed)
             };
             if let Some(zone) = active().filter(is_quiet).find(is_done) {
                 return Some(zone.id);
             }
         }
-        if self.active.len() <= budget {
+        if active().filter(|zone| !zone.finishing).count() <= budget {
             return None;
         }
         let quiet = self.partial_zones().filter(is_quiet);
         quiet.min_by_key(|zone| zone.room()).map(|zone| zone.id)
     }
 
+    /// The zone that [`SpaceMap::zone_to_finish`] names, taken out of use until
+    /// [`SpaceMap::was_finished`] or [`SpaceMap::give_up`]: a finish that comes late would end what was
+    /// written there since.
+    pub(crate) fn begin_finish(&mut self) -> Option<ZoneId> {
+        let zone = self.zone_to_finish()?;
+        let start = self.zones[zone.0 as usize].start;
+        self.change(start, |zone| zone.finishing = true);
+        Some(zone)
+    }
+
     /// The zone takes no more.
     pub(crate) fn was_finished(&mut self, zone: ZoneId) {
         let start = self.zones[zone.0 as usize].start;
         self.change(start, |zone| {
+            zone.finishing = false;
             zone.next = zone.end();
             zone.written = zone.end();
         });

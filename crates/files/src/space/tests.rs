@@ -97,6 +97,30 @@ fn a_zone_that_fails_its_reset_is_given_up() {
     map.check().unwrap();
 }
 
+/// What chose a zone to finish had let go of the map before the drive finished it: the zone was reset, or
+/// handed out, in between.
+#[test]
+fn a_zone_that_is_being_finished_is_nobodys() {
+    let mut map = map(8, Some(2));
+    for (zone, room) in [(0, 30), (1, 40), (2, 50)] {
+        let taken = range(zone * 64, 64 - room);
+        map.take(taken, Lane::Fresh(zone as u32), 1);
+        map.end_turn(taken, true);
+    }
+    assert_eq!(map.begin_finish(), Some(ZoneId(0)));
+    // Two of the three will be left.
+    assert_eq!(map.begin_finish(), None);
+    assert_eq!(map.partial_zones().map(|zone| zone.id.0).collect::<Vec<_>>(), [1, 2]);
+    assert!(map.will_have_place());
+    map.give(range(0, 34), false);
+    assert_eq!(map.begin_reset(), None);
+    map.check().unwrap();
+    map.was_finished(ZoneId(0));
+    assert!(!map.will_have_place());
+    assert_eq!(map.begin_reset().map(|(zone, ..)| zone), Some(ZoneId(0)));
+    map.check().unwrap();
+}
+
 #[test]
 fn the_reserve_is_for_those_who_make_room() {
     let mut map = map(8, None);

@@ -63,6 +63,8 @@ pub struct ZoneSpace {
     pub pinned: bool,
     /// Whether a reset is under way.
     pub resetting: bool,
+    /// Whether a finish is under way.
+    pub finishing: bool,
     /// Whether a write or reset failed in it: only another reset makes it usable again.
     pub failed: bool,
 }
@@ -88,6 +90,7 @@ impl ZoneSpace {
             cleaning: false,
             pinned: false,
             resetting: false,
+            finishing: false,
             failed: false,
         }
     }
@@ -122,7 +125,7 @@ impl ZoneSpace {
             Blocks::ZERO
         } else if self.held.is_zero() {
             self.capacity
-        } else if self.failed || self.cleaning {
+        } else if self.failed || self.cleaning || self.finishing {
             Blocks::ZERO
         } else {
             self.room()
@@ -169,7 +172,7 @@ impl ZoneSpace {
 
     pub(super) fn is_usable(&self) -> bool {
         self.role == ZoneRole::Data
-            && !(self.owned || self.cleaning || self.resetting || self.failed)
+            && !(self.owned || self.cleaning || self.resetting || self.finishing || self.failed)
     }
 
     /// How much can be handed out as it is.
@@ -208,7 +211,7 @@ impl ZoneSpace {
 
     pub(super) fn is_dead(&self) -> bool {
         self.role == ZoneRole::Data
-            && !(self.owned || self.cleaning || self.resetting)
+            && !(self.owned || self.cleaning || self.resetting || self.finishing)
             && self.held.is_zero()
             && (self.start < self.next)
     }

@@ -14,10 +14,12 @@ use std::sync::Arc;
 
 type Meanwhile = Box<dyn FnOnce() + Send>;
 
-/// A disk on whose next write something happens before it.
+/// A disk on whose next write, or the next finish of a zone, something happens before it.
 struct Interrupted {
     disk: Arc<SimDisk>,
     before_write: Mutex<Option<Meanwhile>>,
+    before_finish: Mutex<Option<Meanwhile>>,
+    finished: Mutex<Vec<ZoneId>>,
 }
 
 impl std::fmt::Debug for Interrupted {
@@ -28,11 +30,20 @@ impl std::fmt::Debug for Interrupted {
 
 impl Interrupted {
     fn new(disk: &Arc<SimDisk>) -> Arc<Interrupted> {
-        Arc::new(Interrupted { disk: Arc::clone(disk), before_write: Mutex::default() })
+        Arc::new(Interrupted {
+            disk: Arc::clone(disk),
+            before_write: Mutex::default(),
+            before_finish: Mutex::default(),
+            finished: Mutex::default(),
+        })
     }
 
     fn before_write(&self, meanwhile: impl FnOnce() + Send + 'static) {
         *self.before_write.lock() = Some(Box::new(meanwhile));
+    }
+
+    fn before_finish(&self, meanwhile: impl FnOnce() + Send + 'static) {
+        *self.before_finish.lock() = Some(Box::new(meanwhile));
     }
 }
 
@@ -65,6 +76,10 @@ impl Disk for Interrupted {
         self.disk.zone(zone)
     }
     fn manage_zone(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError> {
+        if action == ZoneAction::Finish {
+            self.finished.lock().push(zone);
+            interrupt(&self.before_finish);
+        }
         self.disk.manage_zone(zone, action)
     }
     fn counters(&self) -> Counters {
@@ -148,5 +163,24 @@ fn what_a_cleaning_has_copied_is_room_in_the_end() {
     let needed = free_before + dead;
     files.inner.make_room(NoSpace { needed, free }, gains).unwrap();
     assert_eq!(files.stats().cleaned_zones, 1);
+    assert_sound(&files);
+}
+
+/// Two chose one zone to finish, and the second finish came when the first's table was removed and
+/// another one was being written there.
+#[test]
+fn a_zone_that_is_being_finished_is_finished_once() {
+    let zones = Zones { count: 60, len: 64, conventional: 0, active_limit: Some(8) };
+    let stage = zoned(zones, 0);
+    drop(stage.format("band-per-table").unwrap());
+    let disk = Interrupted::new(&stage.disk);
+    let files = FileLayer::open(Arc::clone(&disk) as Arc<dyn Disk>, &stage.runtime).unwrap();
+    let other = files.clone();
+    disk.before_finish(move || put(&other, "b", 20, 1).unwrap());
+    put(&files, "a", 20, 1).unwrap();
+    let zone_of = |name| files.unit_of(name).map(|unit| ZoneId(unit.0 as u32)).unwrap();
+    assert_eq!(*disk.finished.lock(), [zone_of("a"), zone_of("b")]);
+    remove(&files, &["a"]).unwrap();
+    put(&files, "c", 20, 1).unwrap();
     assert_sound(&files);
 }
