@@ -34,6 +34,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The longest write: a read never waits for more than this.
 const PIECE_LEN_BYTES: usize = 1 << 20;
 
+/// What a log owns at a place.
+type Run = (BlockRange, Arc<Hold>);
+
 /// A log being written.
 #[derive(Debug)]
 pub(crate) struct LogFile {
@@ -48,7 +51,7 @@ pub(crate) struct LogFile {
 #[derive(Debug)]
 struct LogState {
     /// The runs it owns, in order.
-    runs: Vec<(BlockRange, Arc<Hold>)>,
+    runs: Vec<Run>,
     written: Blocks,
     is_finished: bool,
 }
@@ -78,7 +81,7 @@ impl Inner {
         names::check(name)?;
         self.reclaim()?;
         let id = self.committer.new_id();
-        let runs = self.allocate_log(&hints, Blocks::ZERO, id)?;
+        let runs = self.allocate_log(&hints, &[], id)?;
         let run_count = runs.len() as u64;
         let state = LogState { runs, written: Blocks::ZERO, is_finished: false };
         let body = FileBody::new(id, state.placed(), 0);
@@ -118,16 +121,22 @@ impl Inner {
         Ok(Arc::new(log))
     }
 
+    /// Gets a run for a log that has `runs`.
     fn allocate_log(
         &self,
         hints: &Hints,
-        owned: Blocks,
+        runs: &[Run],
         id: FileId,
-    ) -> Result<Vec<(BlockRange, Arc<Hold>)>, FilesError> {
+    ) -> Result<Vec<Run>, FilesError> {
+        let owned: Blocks = runs.iter().map(|(range, _)| range.len).sum();
         loop {
             let planned = self.space.with(|map| {
+                runs.last().iter().for_each(|(last, _)| map.set_filling(*last, true));
                 let planned = self.placement.plan_log_pieces(map, hints, owned);
-                let pieces = planned.map_err(|no_space| (no_space, map.gains()))?;
+                let pieces = planned.map_err(|no_space| {
+                    runs.last().iter().for_each(|(last, _)| map.set_filling(*last, false));
+                    (no_space, map.gains())
+                })?;
                 let take = |range: BlockRange| {
                     let hold = self.space.take(map, range, Lane::Log, id.0);
                     map.set_owned(range, true);
@@ -154,8 +163,8 @@ impl LogFile {
             error
         };
         self.inner.reclaim()?;
-        let runs = self.inner.allocate_log(&self.hints, state.owned(), self.body.id)?;
-        let grow = |(range, _): &(BlockRange, Arc<Hold>)| {
+        let runs = self.inner.allocate_log(&self.hints, &state.runs, self.body.id)?;
+        let grow = |(range, _): &Run| {
             let extent = Extent { start: range.start, len_bytes: range.len.bytes() };
             Edit::Grow { id: self.body.id, extent }
         };
@@ -212,6 +221,14 @@ impl LogFile {
         assert!(rest.is_empty(), "the log owns room for what it appends");
         state.written = written;
         Ok(())
+    }
+
+    fn append_blocks(&self, state: &mut LogState, data: &[u8]) -> Result<(), FilesError> {
+        let wanted = state.written + Blocks::holding(data.len() as u64);
+        while state.owned() < wanted {
+            self.grow(state)?;
+        }
+        self.write(state, data).map_err(|source| self.failed("appending to", source))
     }
 
     fn failed(&self, doing: &str, source: DiskError) -> FilesError {
@@ -273,11 +290,13 @@ impl LogWriter for LogFile {
             let source = DiskError::NotBlocks { at, len_bytes: data.len() };
             return Err(FilesError::Disk { what: format!("appending to {:?}", self.name), source });
         }
-        let wanted = state.written + Blocks::holding(data.len() as u64);
-        while state.owned() < wanted {
-            self.grow(&mut state)?;
+        if let Err(error) = self.append_blocks(&mut state, data) {
+            // What was to be filled is not.
+            self.inner.space.with(|map| {
+                state.runs.iter().for_each(|(range, _)| map.set_filling(*range, false));
+            });
+            return Err(error);
         }
-        self.write(&mut state, data).map_err(|source| self.failed("appending to", source))?;
         self.body.len_bytes.store(state.written.bytes(), Ordering::Release);
         self.inner.counts.wrote(data.len() as u64);
         Ok(offset)

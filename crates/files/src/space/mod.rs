@@ -240,12 +240,11 @@ impl SpaceMap {
         self.active_zone_budget.map_or(u32::MAX, |budget| budget.saturating_sub(active))
     }
 
-    /// Whether one more log may begin a zone where files share none: it keeps the zone active for long,
+    /// Whether a log may begin one more zone where files share none: it keeps the zone active for long,
     /// and tables need one place besides.
     pub fn has_place_for_log(&self) -> bool {
-        let is_kept =
-            |zone: &&ZoneSpace| zone.owned || zone.failed || zone.role == ZoneRole::Catalog;
-        let kept = self.active.iter().map(|&id| &self.zones[id as usize]).filter(is_kept);
+        let active = self.active.iter().map(|&id| &self.zones[id as usize]);
+        let kept = active.filter(|zone| zone.keeps_its_place());
         self.active_zone_budget.is_none_or(|budget| kept.count() + 2 <= budget as usize)
     }
 
@@ -534,6 +533,13 @@ impl SpaceMap {
         }
     }
 
+    /// Says whether an open log fills the zone of `range` before it begins another one.
+    pub(crate) fn set_filling(&mut self, range: BlockRange, filling: bool) {
+        if self.unzoned.is_none() {
+            self.change(range.start, |zone| zone.filling = filling);
+        }
+    }
+
     /// Says that nothing more goes into the zone of `range` until it is reset.
     pub(crate) fn seal(&mut self, range: BlockRange) {
         if self.unzoned.is_none() && !range.len.is_zero() {
@@ -594,6 +600,7 @@ impl SpaceMap {
             zone.failed = false;
             zone.pinned = false;
             zone.sealed = false;
+            zone.filling = false;
             zone.begun = false;
             zone.next = zone.start;
             zone.written = zone.start;

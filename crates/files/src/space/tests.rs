@@ -121,6 +121,26 @@ fn a_zone_that_is_being_finished_is_nobodys() {
     map.check().unwrap();
 }
 
+/// Zones that the drive still counts leave logs no place, retired ones too; not one that its log is about
+/// to fill.
+#[test]
+fn a_log_begins_a_zone_where_tables_have_a_place_left() {
+    let mut map = map(8, Some(4));
+    let at = |zone| range(zone * 64, 64);
+    for zone in 0..4 {
+        map.take(at(zone), Lane::Log, 1);
+        map.set_owned(at(zone), zone < 2);
+        map.end_turn(range(zone * 64, 5), true);
+    }
+    assert!(map.has_place_for_log());
+    map.give_up(ZoneId(2), true);
+    assert!(!map.has_place_for_log());
+    map.set_filling(at(1), true);
+    assert!(map.has_place_for_log());
+    map.give_up(ZoneId(3), false);
+    assert!(map.has_place_for_log());
+}
+
 #[test]
 fn the_reserve_is_for_those_who_make_room() {
     let mut map = map(8, None);

@@ -57,6 +57,8 @@ pub struct ZoneSpace {
     pub sealed: bool,
     /// Whether an open log keeps it for itself.
     pub owned: bool,
+    /// Whether its log has got another run, and fills this zone before it begins that.
+    pub filling: bool,
     /// Whether it is being emptied by cleaning.
     pub cleaning: bool,
     /// Whether something in it cannot be read, and so not moved.
@@ -87,6 +89,7 @@ impl ZoneSpace {
             youngest: 0,
             sealed: false,
             owned: false,
+            filling: false,
             cleaning: false,
             pinned: false,
             resetting: false,
@@ -202,6 +205,11 @@ impl ZoneSpace {
         self.is_active()
             && self.written < self.end()
             && (is_taken || self.role == ZoneRole::Catalog)
+    }
+
+    /// Whether the drive counts it for long.
+    pub(super) fn keeps_its_place(&self) -> bool {
+        (self.owned && !self.filling) || self.failed || self.role != ZoneRole::Data
     }
 
     /// Whether somebody writes a file in it and will be done.

@@ -224,6 +224,31 @@ fn bands_keep_within_the_limit_of_active_zones() {
     assert_sound(&files);
 }
 
+/// A log that grows fills its zone before it begins the next one, but was given none where both would have
+/// been too many: no space on an empty drive.
+#[test]
+fn logs_that_keep_their_places_grow() {
+    let zones = Zones { count: 60, len: 64, conventional: 0, active_limit: Some(5) };
+    let stage = zoned(zones, 0);
+    let files = stage.format("band-per-table").unwrap();
+    let hints = Hints { purpose: CommitKind::Upkeep, ..Hints::new(FileKind::Log) };
+    let logs = ["w1", "w2"].map(|name| files.create_log(name, hints).unwrap());
+    fan_out(3, &[0, 1, 2], |&worker| {
+        for round in 0..12 {
+            match logs.get(worker) {
+                Some(log) => drop(log.append(&vec![7; (20 + 60 * (round % 2)) * 4096]).unwrap()),
+                None => put(&files, &format!("t{round}"), 20, 1).unwrap(),
+            }
+        }
+    });
+    assert!(matches!(files.create_log("w3", hints), Err(FilesError::NoSpace { .. })));
+    for log in logs {
+        log.finish().unwrap();
+        assert_eq!(log.len_bytes(), Blocks::new(6 * 20 + 6 * 80).bytes());
+    }
+    assert_sound(&files);
+}
+
 /// A log whose write failed left its zone half written, and who needed a place among the active ones waited for
 /// somebody to end it.
 #[test]
