@@ -52,6 +52,8 @@ pub(crate) struct LogFile {
 struct LogState {
     /// The runs it owns, in order.
     runs: Vec<Run>,
+    /// How many of them had their turn.
+    begun_count: usize,
     written: Blocks,
     is_finished: bool,
 }
@@ -83,7 +85,8 @@ impl Inner {
         let id = self.committer.new_id();
         let runs = self.allocate_log(&hints, &[], id)?;
         let run_count = runs.len() as u64;
-        let state = LogState { runs, written: Blocks::ZERO, is_finished: false };
+        let (begun_count, written) = (0, Blocks::ZERO);
+        let state = LogState { runs, begun_count, written, is_finished: false };
         let body = FileBody::new(id, state.placed(), 0);
         let record = FileRecord {
             id: body.id,
@@ -197,13 +200,14 @@ impl LogFile {
         let mut rest = data;
         let mut skip = state.written;
         let mut written = state.written;
-        for (range, _) in &state.runs {
+        for (index, (range, _)) in state.runs.iter().enumerate() {
             let mut at = range.start + skip.min(range.len);
             skip = skip.saturating_sub(range.len);
             if at == range.start && !rest.is_empty() && !self.inner.space.wait_turn(*range) {
                 return Err(DiskError::Poisoned); // O3
             }
             if at == range.start && !rest.is_empty() {
+                state.begun_count = index + 1;
                 self.inner.begin_zone(*range);
             }
             while at < range.end() && !rest.is_empty() {
@@ -265,8 +269,9 @@ impl LogFile {
         drop(live);
         // Only now may another log start behind this one (O2).
         let is_sound = !self.poisoned.load(Ordering::Acquire);
-        for ((owned, used), hold) in owned.iter().zip(&used).zip(&holds) {
-            if used.len < owned.len && is_sound {
+        for (index, ((owned, used), hold)) in owned.iter().zip(&used).zip(&holds).enumerate() {
+            // What never had its turn may lie behind others that wait for theirs.
+            if used.len < owned.len && (is_sound || state.begun_count <= index) {
                 hold.shrink(used.len);
             } else if used.len < owned.len {
                 // Who waits for the rest of it to be written waits for nothing.

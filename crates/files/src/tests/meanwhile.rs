@@ -1,14 +1,14 @@
 //! What others do in the midst of a request to the drive: each test says what, and when.
 
-use super::stage::{Zones, assert_sound, put, remove, verify, zoned};
+use super::stage::{Zones, assert_sound, put, remove, table, verify, zoned};
 use crate::space::NoSpace;
-use crate::{FileLayer, FilesError, PlacementOptions};
+use crate::{Commit, CommitKind, FileKind, FileLayer, Files, FilesError, Hints, PlacementOptions};
 use imbrex_clockwork::Budget;
 use imbrex_disk::{
     BlockRange, Blocks, Counters, Disk, DiskError, Geometry, Lba, Persist, ZoneAction, ZoneId,
     ZoneInfo,
 };
-use imbrex_disk_sim::SimDisk;
+use imbrex_disk_sim::{FailAt, FaultPlan, SimDisk};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
@@ -183,4 +183,36 @@ fn a_zone_that_is_being_finished_is_finished_once() {
     remove(&files, &["a"]).unwrap();
     put(&files, "c", 20, 1).unwrap();
     assert_sound(&files);
+}
+
+/// A log that failed had got a run behind tables that were being written: it took their turns with it.
+#[test]
+fn tables_before_a_log_that_failed_are_written() {
+    let zones = Zones { count: 12, len: 64, conventional: 1, active_limit: Some(3) };
+    let stage = zoned(zones, 0);
+    drop(stage.format("zone-per-level").unwrap());
+    let disk = Interrupted::new(&stage.disk);
+    let files = FileLayer::open(Arc::clone(&disk) as Arc<dyn Disk>, &stage.runtime).unwrap();
+    let hints = Hints { purpose: CommitKind::Upkeep, ..Hints::new(FileKind::Log) };
+    let log = files.create_log("w", hints).unwrap();
+    log.append(&[7; 60 * 4096]).unwrap();
+    put(&files, "other", 40, 2).unwrap();
+    let (drive, here) = (Arc::clone(&stage.disk), files.clone());
+    disk.before_write(move || {
+        // The catalog gets the log's new run, then the log fails in its old one.
+        let fail_write = Some(FailAt { after: 1, sticky: false });
+        drive.set_faults(FaultPlan { fail_write, ..FaultPlan::default() });
+        log.append(&[7; 10 * 4096]).unwrap_err();
+        assert_eq!(here.open("w").unwrap().extents().len(), 2);
+    });
+    let add = files.persist(["a", "b"].map(|name| table(name, 9, 1)).into()).unwrap();
+    files.commit(Commit { add, ..Commit::default() }).unwrap();
+    put(&files, "c", 9, 1).unwrap();
+    for name in ["a", "b", "c", "other"] {
+        verify(&files, name, name).unwrap();
+    }
+    assert_eq!(files.unit_of("a"), files.unit_of("c"));
+    assert_eq!(files.open("w").unwrap().len_bytes(), 60 * 4096);
+    drop(files);
+    assert_sound(&stage.open().unwrap());
 }
