@@ -4,10 +4,13 @@
 //!   E1  Nothing beyond this machine is listened to unless the caller says so.
 //!   E2  A socket in the file system is its owner's alone from the moment it exists.
 //!   E3  A path is taken over only from a socket that nobody listens on any more, and given up only if it is still ours.
-//!       Of servers that start there in the same moment one gets it: each looks and binds while it holds the directory.
+//!       Of servers that start there in the same moment one gets it: each looks and binds while it holds the directory,
+//!       if nobody else keeps that.
 
 use super::stream::Socket;
+use rustix::event::{Timespec, poll};
 use rustix::fs::{FlockOperation, Mode, fchmod, flock};
+use rustix::io::Errno;
 use rustix::net::sockopt::{
     set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl,
 };
@@ -24,6 +27,11 @@ use std::time::Duration;
 
 /// How many clients may stand before the door.
 const BACKLOG: i32 = 128;
+
+/// How often a server tries to hold its directory, and the pause between: a second in all. Others that start hold it
+/// for an instant.
+const DIRECTORY_TRIES: u32 = 1000;
+const DIRECTORY_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
 /// After how long without a word a peer is asked whether it is there, how often, and at what intervals.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(60);
@@ -97,10 +105,14 @@ impl Listener {
     /// # Errors
     /// [`ListenError`].
     pub fn unix(path: &Path) -> Result<Listener, ListenError> {
+        Listener::unix_after(path, DIRECTORY_TRIES)
+    }
+
+    pub(crate) fn unix_after(path: &Path, directory_tries: u32) -> Result<Listener, ListenError> {
         let at = || path.display().to_string();
         let refused = |source: io::Error| ListenError::Refused { at: at(), source };
         let mut replaced = false;
-        let _held = hold_directory(path);
+        let _held = hold_directory(path, directory_tries);
         let listener = match bind_unix(path) {
             Err(error) if error.kind() == ErrorKind::AddrInUse => {
                 let found = std::fs::symlink_metadata(path).map_err(refused)?;
@@ -200,12 +212,22 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
     Ok((found.dev(), found.ino()))
 }
 
-/// Waits for others who hold the directory of `path`, and holds it; not where it cannot be read.
-fn hold_directory(path: &Path) -> Option<File> {
+/// Waits for others who hold the directory of `path`, and holds it; not where it cannot be read, nor where
+/// some program keeps it: that one may never let go.
+fn hold_directory(path: &Path, try_count: u32) -> Option<File> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let held = File::open(directory.unwrap_or(Path::new("."))).ok()?;
-    flock(&held, FlockOperation::LockExclusive).ok()?;
-    Some(held)
+    for index in 0..try_count {
+        if 0 < index {
+            let _ = poll(&mut [], Some(&DIRECTORY_PAUSE));
+        }
+        match flock(&held, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Some(held),
+            Err(Errno::WOULDBLOCK | Errno::INTR) => {}
+            Err(_) => return None,
+        }
+    }
+    None
 }
 
 /// As [`UnixListener::bind`], but for E2: the mode is set before anybody can see the socket.

@@ -93,6 +93,20 @@ fn of_two_that_start_over_a_dead_socket_one_gets_it() {
     }
 }
 
+/// A server waited without a word, and for ever, for a program that held the directory of its socket.
+#[test]
+fn a_directory_that_somebody_keeps_is_listened_in() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s");
+    let keeper = std::fs::File::open(dir.path()).unwrap();
+    rustix::fs::flock(&keeper, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    drop(UnixListener::bind(&path).unwrap());
+    let listener = Listener::unix_after(&path, 1).unwrap();
+    assert!(listener.has_replaced());
+    let in_use = Listener::unix_after(&path, 1).unwrap_err();
+    assert!(matches!(in_use, ListenError::InUse { .. }), "{in_use}");
+}
+
 #[test]
 fn ports_are_this_machines_unless_asked_for() {
     let remote = Listener::tcp("0.0.0.0:0".parse().unwrap(), Reach::Loopback).unwrap_err();
