@@ -67,8 +67,9 @@ impl FileLayer {
     /// zones of the catalog's next checkpoint, all can be read, and a change is refused with their error.
     ///
     /// # Errors
-    /// [`FilesError::NotFormatted`], [`FilesError::Version`], [`FilesError::Corrupt`],
-    /// [`FilesError::Unsuitable`] (a policy this program does not know), [`FilesError::Disk`];
+    /// [`FilesError::NotFormatted`], [`FilesError::Version`], [`FilesError::Geometry`],
+    /// [`FilesError::Corrupt`], [`FilesError::Unsuitable`] (a policy this program does not know),
+    /// [`FilesError::Disk`];
     /// [`FilesError::Flash`]: the drive is one of a pair, which [`TieredFiles`](crate::TieredFiles) opens.
     pub fn open(disk: Arc<dyn Disk>, runtime: &Runtime) -> Result<FileLayer, FilesError> {
         let files = FileLayer::open_any(disk, runtime)?;
