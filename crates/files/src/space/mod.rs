@@ -646,7 +646,7 @@ impl SpaceMap {
         if active().filter(|zone| !zone.finishing).count() <= budget {
             return None;
         }
-        let quiet = self.partial_zones().filter(is_quiet);
+        let quiet = active().filter(|zone| zone.takes_more()).filter(is_quiet);
         quiet.min_by_key(|zone| zone.room()).map(|zone| zone.id)
     }
 

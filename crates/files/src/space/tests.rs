@@ -121,6 +121,20 @@ fn a_zone_that_is_being_finished_is_nobodys() {
     map.check().unwrap();
 }
 
+/// A conventional zone has no pointer and is never finished: the drive refused, and the zone was retired.
+#[test]
+fn only_a_zone_with_a_pointer_is_finished() {
+    let mut zones = empty_zones(8);
+    zones[0].kind = ZoneKind::Conventional;
+    let mut map = SpaceMap::with_zones(Blocks::new(64), zones, Some(1));
+    for (zone, len) in [(0, 60), (1, 40), (2, 50)] {
+        let taken = range(zone * 64, len);
+        map.take(taken, Lane::Fresh(zone as u32), 1);
+        map.end_turn(taken, true);
+    }
+    assert_eq!(map.zone_to_finish(), Some(ZoneId(2)));
+}
+
 /// Zones that the drive still counts leave logs no place, retired ones too; not one that its log is about
 /// to fill.
 #[test]
