@@ -112,6 +112,10 @@ impl YcsbCommand {
         } else if is_ours {
             session.out.bytes(report.to_string().as_bytes())
         } else {
+            // YCSB's lines have no place for it.
+            if let Some(line) = report.schedule_line() {
+                note(line);
+            }
             session.out.bytes(printed.as_bytes())
         };
         match &report.failure {

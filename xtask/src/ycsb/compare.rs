@@ -303,7 +303,7 @@ impl Ground<'_> {
             });
             percentiles_us.push(median(&of_seconds));
         }
-        Ok(Figures { percentiles_us, is_kept: !open.contains("NOT kept"), ..closed })
+        Ok(Figures { percentiles_us, is_kept: is_kept(&open)?, ..closed })
     }
 
     /// One run from the same content as ever; all that it said, and what it took of the processor in us.
@@ -386,6 +386,15 @@ fn with<'a>(command: &'a mut Command, properties: &[String]) -> &'a mut Command 
         command.args(["-p", property]);
     }
     command
+}
+
+/// Whether a runner says that it kept its schedule; each says the one or the other.
+fn is_kept(told: &str) -> Result<bool> {
+    let verdict = told.lines().find_map(|line| line.strip_prefix("schedule "));
+    let verdict = verdict.with_context(|| format!("no word of the schedule in:\n{told}"))?;
+    let is_kept = verdict.starts_with("kept");
+    ensure!(is_kept || verdict.starts_with("NOT kept"), "schedule {verdict}");
+    Ok(is_kept)
 }
 
 fn figure_of(told: &str, start: &str) -> Result<f64> {
@@ -520,6 +529,16 @@ mod tests {
         };
         let left = Row::store_us_per_op(&figures(&[10.0, 12.0]), &figures(&[4.0, 5.0]));
         assert_eq!(left, [6.0, 7.0]);
+    }
+
+    #[test]
+    fn a_runner_that_says_nothing_of_its_schedule_has_not_kept_it() {
+        let says = |line: &str| is_kept(&format!("[OVERALL], RunTime(ms), 9\n{line}\n"));
+        assert!(says("schedule kept: of 9 operations").unwrap());
+        assert!(!says("schedule NOT kept: of 9 operations").unwrap());
+        assert!(!says("schedule NOT kept (p99 over 50 us): 9 ops/s asked for").unwrap());
+        says("schedule: 9 ops/s asked for; 0 found a client free").unwrap_err();
+        says("").unwrap_err();
     }
 
     #[test]

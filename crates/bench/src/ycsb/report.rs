@@ -105,6 +105,16 @@ impl OperationFigures {
 }
 
 impl YcsbReport {
+    /// How the schedule was kept, in a line; none without one.
+    pub fn schedule_line(&self) -> Option<String> {
+        let schedule = self.schedule.as_ref()?;
+        let words = schedule.words(self.setup.mode);
+        Some(match schedule.verdict(self.setup.mode) {
+            Some(verdict) => format!("schedule {verdict}: {words}"),
+            None => format!("schedule: {words}"),
+        })
+    }
+
     /// The report as JSON, ending in a line feed.
     pub fn to_json(&self) -> String {
         let mut text =
@@ -163,7 +173,11 @@ impl fmt::Display for YcsbReport {
             }
         }
         if let Some(schedule) = &self.schedule {
-            schedule.fmt(f, self.setup.mode)?;
+            let words = schedule.words(self.setup.mode);
+            match schedule.verdict(self.setup.mode) {
+                Some(verdict) => writeln!(f, "  schedule  {verdict}: {words}")?,
+                None => writeln!(f, "  schedule  {words}")?,
+            }
         }
         if let Some(store) = &self.store {
             let StoreFigures { engine, drive, space, host, .. } = store;
@@ -178,23 +192,28 @@ impl fmt::Display for YcsbReport {
 }
 
 impl ScheduleFigures {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>, mode: Mode) -> fmt::Result {
-        write!(
-            f,
-            "  schedule  {:.0} ops/s asked for; {} found a client free",
+    /// Whether it was kept; none where that is certain, or no operation can tell.
+    fn verdict(&self, mode: Mode) -> Option<&'static str> {
+        let can_tell = mode == Mode::Threads && self.waited_count > 0;
+        can_tell.then_some(if self.is_kept { "kept" } else { "NOT kept (p99 over 50 us)" })
+    }
+
+    /// What became of its operations.
+    fn words(&self, mode: Mode) -> String {
+        let mut words = format!(
+            "{:.0} ops/s asked for; {} found a client free",
             self.offered_per_second, self.waited_count
-        )?;
+        );
         if mode == Mode::Threads && self.waited_count > 0 {
             let l = &self.lateness;
             let (p50, p99, max) = (Time(l.p50_ns), Time(l.p99_ns), Time(l.max_ns));
-            let kept = if self.is_kept { "kept" } else { "NOT kept (p99 over 50 us)" };
-            write!(f, " and started late by p50 {p50}  p99 {p99}  max {max}: {kept}")?;
+            words += &format!(" and started late by p50 {p50}  p99 {p99}  max {max}");
         }
         let longest = Time(self.queued_ns_max);
-        write!(f, "; {} found all busy, for up to {longest}", self.queued_count)?;
+        words += &format!("; {} found all busy, for up to {longest}", self.queued_count);
         if self.unstarted_count > 0 {
-            write!(f, "; {} were due and never started", self.unstarted_count)?;
+            words += &format!("; {} were due and never started", self.unstarted_count);
         }
-        writeln!(f)
+        words
     }
 }

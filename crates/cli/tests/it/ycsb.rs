@@ -144,7 +144,9 @@ fn a_schedule_is_told_in_every_form() {
     let dir = tempfile::tempdir().unwrap();
     let file = write(dir.path(), "b", WORKLOADS[1].1);
     let args = ["ycsb", "run", "-P", &file, "-p", "arrivalgenerator=poisson", "--target", "100"];
-    let output = imbrex(&args).ok();
+    let ran = imbrex(&args);
+    assert!(ran.stderr.lines().any(|line| line.starts_with("schedule: ")), "{}", ran.stderr);
+    let output = ran.ok();
     let (service, response) = (
         number(&output, "READ", "AverageLatency(us)"),
         number(&output, "Intended-READ", "AverageLatency(us)"),
@@ -159,6 +161,13 @@ fn a_schedule_is_told_in_every_form() {
     let text = imbrex(&[&args[..], &["--format", "table"]].concat()).ok();
     assert!(text.contains("arrivals: poisson, 100 ops/s"), "{text}");
     assert!(text.contains("  schedule  ") && text.contains("    response  "), "{text}");
+    // In this machine's time it says whether the schedule was kept, as the original does.
+    let verdict =
+        |line: &str| line.starts_with("schedule kept: ") || line.starts_with("schedule NOT kept (");
+    let more = ["-p", "operationcount=20", "--mode", "threads"];
+    let ran = imbrex(&[&args[..], &more[..]].concat());
+    assert_eq!(ran.stderr.lines().filter(|line| verdict(line)).count(), 1, "{}", ran.stderr);
+    assert!(!ran.ok().contains("schedule"), "YCSB's lines are YCSB's");
 }
 
 #[test]
