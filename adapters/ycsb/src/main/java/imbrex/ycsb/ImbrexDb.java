@@ -7,7 +7,9 @@ import java.util.Map;
 import java.util.Properties;
 import java.util.Set;
 import java.util.SortedMap;
+import java.util.TreeSet;
 import java.util.Vector;
+import java.util.concurrent.ConcurrentHashMap;
 import site.ycsb.ByteArrayByteIterator;
 import site.ycsb.ByteIterator;
 import site.ycsb.Client;
@@ -34,6 +36,12 @@ public final class ImbrexDb extends DB {
   static final String LIBRARY = "imbrex.library";
   static final String SYNC = "imbrex.sync";
 
+  private static final String PREFIX = "imbrex.";
+  private static final Set<String> KNOWN = Set.of(DRIVE, FLASH, LIBRARY, SYNC);
+
+  /** Unknown properties that some client of this process has told. */
+  private static final Set<String> TOLD = ConcurrentHashMap.newKeySet();
+
   /** Where an imbrex_entry has what. */
   private static final int ENTRY_KEY = 0;
 
@@ -58,17 +66,18 @@ public final class ImbrexDb extends DB {
   @Override
   public void init() throws DBException {
     Properties properties = getProperties();
-    String drive = properties.getProperty(DRIVE);
+    warnOfUnknown(properties);
+    sync = (byte) (flag(properties, SYNC) ? 1 : 0);
+    String drive = trimmed(properties, DRIVE);
     if (drive == null) {
       throw new DBException(
           "Imbrex: property " + DRIVE + " is missing: the path of a drive's image, which "
               + "`imbrex drive create` makes");
     }
-    StoreLibrary.load(properties.getProperty(LIBRARY));
+    StoreLibrary.load(trimmed(properties, LIBRARY));
     keyBuffer = new NativeBuffer(KEY_LEN_USUAL);
     valueBuffer = new NativeBuffer(VALUE_LEN_USUAL);
     out = new NativeBuffer(ENTRY_LEN);
-    sync = (byte) (Boolean.parseBoolean(properties.getProperty(SYNC, "false")) ? 1 : 0);
     mayCreate = !Boolean.parseBoolean(
         properties.getProperty(Client.DO_TRANSACTIONS_PROPERTY, "true"));
     fieldCount = Integer.parseInt(properties.getProperty(
@@ -76,7 +85,7 @@ public final class ImbrexDb extends DB {
     String table = properties.getProperty(
         CoreWorkload.TABLENAME_PROPERTY, CoreWorkload.TABLENAME_PROPERTY_DEFAULT);
     try {
-      store = SharedStore.open(drive, properties.getProperty(FLASH));
+      store = SharedStore.open(drive, trimmed(properties, FLASH));
     } catch (StoreException e) {
       throw new DBException("Imbrex: " + e.getMessage(), e);
     }
@@ -89,6 +98,32 @@ public final class ImbrexDb extends DB {
               + e.getMessage() + ")",
           e);
     }
+  }
+
+  private static void warnOfUnknown(Properties properties) {
+    for (String key : new TreeSet<>(properties.stringPropertyNames())) {
+      if (key.startsWith(PREFIX) && !KNOWN.contains(key) && TOLD.add(key)) {
+        System.err.println("Warning: unknown property " + key);
+      }
+    }
+  }
+
+  /** The value of {@code key} without the blanks around it, which a property file keeps. */
+  private static String trimmed(Properties properties, String key) {
+    String value = properties.getProperty(key);
+    return value == null ? null : value.trim();
+  }
+
+  /** Whether {@code key} is true; what is neither true nor false is refused. */
+  static boolean flag(Properties properties, String key) throws DBException {
+    String value = trimmed(properties, key);
+    if (value == null || value.equalsIgnoreCase("false")) {
+      return false;
+    }
+    if (!value.equalsIgnoreCase("true")) {
+      throw new DBException("Imbrex: " + key + "=" + value + ": expected true or false");
+    }
+    return true;
   }
 
   @Override

@@ -1,8 +1,12 @@
 package imbrex.ycsb;
 
+import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.ByteArrayOutputStream;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
 import java.util.Properties;
 import org.junit.jupiter.api.Test;
 import site.ycsb.DBException;
@@ -32,5 +36,40 @@ final class ImbrexDbTest {
     assertTrue(noLibrary.contains("cannot load the library imbrex_capi (/nowhere/lib.so)"),
         noLibrary);
     assertTrue(noLibrary.contains("cargo build --release -p imbrex-capi"), noLibrary);
+  }
+
+  @Test
+  void whetherWritesAreDurableIsNeverGuessed() throws DBException {
+    for (String value : new String[] {"true", "true ", "TRUE"}) {
+      assertTrue(sync(value), value);
+    }
+    for (String value : new String[] {"false", " False"}) {
+      assertEquals(false, sync(value), value);
+    }
+    String refusal = refusal("imbrex.drive=/nowhere/drive", "imbrex.sync=1");
+    assertEquals("Imbrex: imbrex.sync=1: expected true or false", refusal);
+  }
+
+  private static boolean sync(String value) throws DBException {
+    Properties properties = new Properties();
+    properties.setProperty(ImbrexDb.SYNC, value);
+    return ImbrexDb.flag(properties, ImbrexDb.SYNC);
+  }
+
+  @Test
+  void anUnknownPropertyIsToldOnceForAllClients() {
+    PrintStream before = System.err;
+    ByteArrayOutputStream told = new ByteArrayOutputStream();
+    System.setErr(new PrintStream(told, true, StandardCharsets.UTF_8));
+    try {
+      for (int client = 0; client < 2; client++) {
+        refusal("imbrex.snyc=true", "imbrex.sync=true", "redis.host=localhost");
+      }
+    } finally {
+      System.setErr(before);
+    }
+    assertEquals(
+        "Warning: unknown property imbrex.snyc",
+        told.toString(StandardCharsets.UTF_8).strip());
   }
 }
