@@ -57,26 +57,32 @@ impl<'a> YcsbClient<'a> {
         measured: &'a Mutex<Measurements>,
     ) -> YcsbClient<'a> {
         let own = |what: &str| seed.derive(&format!("ycsb {what} client {index}"));
-        let mut prng = own("delays");
-        let mut began_ns = shared.timing.clock.now_ns();
-        if let Pace::Target { tick_ns } = shared.timing.pace {
-            // As YCSB does it for rates up to one a millisecond: so that not all start together.
-            if tick_ns >= 1_000_000 {
-                began_ns += prng.below(tick_ns);
-            }
-        }
         YcsbClient {
             index,
             shared,
             store,
             work,
             fields: shared.workload.fields(own("fields")),
-            prng,
+            prng: own("delays"),
             key: String::new(),
             ops_left: ops,
-            beat: Beat::new(began_ns),
+            beat: Beat::new(0),
             measured,
         }
+    }
+
+    /// Begins the run, now that all clients are there.
+    pub(crate) fn begin(&mut self) {
+        let timing = self.shared.timing;
+        let mut began_ns = timing.began_ns();
+        self.measured().begin(began_ns);
+        if let Pace::Target { tick_ns } = timing.pace {
+            // As YCSB does it for rates up to one a millisecond: so that not all start together.
+            if tick_ns >= 1_000_000 {
+                began_ns += self.prng.below(tick_ns);
+            }
+        }
+        self.beat = Beat::new(began_ns);
     }
 
     /// Does one operation, when it is time. False: nothing is left to do.

@@ -240,6 +240,11 @@ impl Measurements {
         }
     }
 
+    /// The run begins at `began_ns`.
+    pub(crate) fn begin(&mut self, began_ns: u64) {
+        self.began_ns = began_ns;
+    }
+
     /// Something under a name has ended with `status`.
     pub(crate) fn record(&mut self, what: Measured, status: Status, done: Done) {
         let began_ns = self.began_ns;

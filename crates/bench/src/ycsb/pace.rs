@@ -10,7 +10,7 @@
 //!
 //! Invariants
 //!   S1  Operation k of an open loop starts at its intended time or when the first client is free, whichever
-//!       is later; none is left out because the store is slow.
+//!       is later; none is left out because the store is slow. No run begins before its clients are there.
 //!   S2  Waiting for a client is part of the response time, and never of the service time.
 //!
 //! The schedule of an open loop is kept if of the operations for which a client waited 99 % start at most
@@ -21,7 +21,7 @@ use crate::latency::{Latencies, LatencySummary};
 use imbrex_clockwork::Clock;
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// How late operations may start for a schedule to be kept.
 pub const KEPT_WITHIN_NS: u64 = 50_000;
@@ -49,9 +49,9 @@ pub(crate) enum Pace {
 pub(crate) struct Timing<'a> {
     pub(crate) clock: &'a dyn Clock,
     pub(crate) pace: Pace,
-    pub(crate) began_ns: u64,
-    /// No operation starts from here on.
-    pub(crate) deadline_ns: u64,
+    began_ns: OnceLock<u64>,
+    /// So long after the start no operation starts any more.
+    limit_ns: u64,
     is_stopped: AtomicBool,
     /// Arrivals taken, and when the last of them was intended, from the start of the run.
     pub(crate) arrived_count: AtomicU64,
@@ -72,22 +72,27 @@ pub(crate) struct Beat {
 }
 
 impl<'a> Timing<'a> {
-    pub(crate) fn new(
-        clock: &'a dyn Clock,
-        pace: Pace,
-        began_ns: u64,
-        deadline_ns: u64,
-    ) -> Timing<'a> {
+    pub(crate) fn new(clock: &'a dyn Clock, pace: Pace, limit_ns: u64) -> Timing<'a> {
         Timing {
             clock,
             pace,
-            began_ns,
-            deadline_ns,
+            began_ns: OnceLock::new(),
+            limit_ns,
             is_stopped: AtomicBool::new(false),
             arrived_count: AtomicU64::new(0),
             arrived_until_ns: AtomicU64::new(0),
             given_up_ns: Mutex::default(),
         }
+    }
+
+    /// When the run began, which is when this was first asked for: when all clients are there.
+    pub(crate) fn began_ns(&self) -> u64 {
+        *self.began_ns.get_or_init(|| self.clock.now_ns())
+    }
+
+    /// No operation starts from here on.
+    pub(crate) fn deadline_ns(&self) -> u64 {
+        self.began_ns().saturating_add(self.limit_ns)
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
@@ -100,16 +105,17 @@ impl<'a> Timing<'a> {
 
     /// Waits until `at_ns`; false if it was stopped, or the deadline came before.
     pub(crate) fn wait(&self, at_ns: u64) -> bool {
+        let deadline_ns = self.deadline_ns();
         loop {
             let now_ns = self.clock.now_ns();
-            if self.is_stopped() || now_ns >= self.deadline_ns {
+            if self.is_stopped() || now_ns >= deadline_ns {
                 return false;
             }
             if now_ns >= at_ns {
                 return true;
             }
             let slice_end_ns = now_ns.saturating_add(SLICE_NS);
-            self.clock.wait_until_ns(at_ns.min(slice_end_ns).min(self.deadline_ns));
+            self.clock.wait_until_ns(at_ns.min(slice_end_ns).min(deadline_ns));
         }
     }
 
@@ -126,7 +132,7 @@ impl<'a> Timing<'a> {
                 // Under the lock, so that they belong together and the later one counts.
                 self.arrived_count.fetch_add(1, Ordering::Relaxed);
                 self.arrived_until_ns.store(after_ns, Ordering::Relaxed);
-                self.began_ns.saturating_add(after_ns)
+                self.began_ns().saturating_add(after_ns)
             }
         };
         if !self.wait(intended_ns) {
@@ -150,17 +156,17 @@ impl<'a> Timing<'a> {
         let mut arrivals = arrivals.lock().unwrap_or_else(PoisonError::into_inner);
         let given_up_ns = self.given_up_ns.lock().unwrap_or_else(PoisonError::into_inner);
         let taken_count = given_up_ns.iter().filter(|&&intended_ns| intended_ns < ended_ns).count();
-        let due = |after_ns: &u64| self.began_ns.saturating_add(*after_ns) < ended_ns;
+        let due = |after_ns: &u64| self.began_ns().saturating_add(*after_ns) < ended_ns;
         let left_count = arrivals.by_ref().take(UNSTARTED_MAX as usize).take_while(due).count();
         (taken_count + left_count) as u64
     }
 }
 
 impl Beat {
-    /// The ticks begin now.
-    pub(crate) fn new(now_ns: u64) -> Beat {
+    /// One whose ticks begin at `began_ns`.
+    pub(crate) fn new(began_ns: u64) -> Beat {
         let lateness = Latencies::new();
-        Beat { began_ns: now_ns, ops: 0, lateness, queued_count: 0, queued_ns_max: 0 }
+        Beat { began_ns, ops: 0, lateness, queued_count: 0, queued_ns_max: 0 }
     }
 }
 

@@ -36,7 +36,7 @@ use imbrex::WriteOptions;
 use imbrex_clockwork::{Clock, Prng, VirtualWorld, WallClock, fan_out};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Barrier, Mutex, PoisonError};
 
 /// How often the observer looks at the clients on threads.
 const LOOK_EVERY_NS: u64 = 50_000_000;
@@ -444,15 +444,14 @@ impl Run<'_> {
         let asked_ops = self.asked_ops(phase);
         let threads = self.client_count(asked_ops);
         let (pace, pace_name) = self.pace(threads, arrivals, is_first);
-        let began_ns = ground.clock.now_ns();
         let limit_ns = match self.settings.max_execution_s {
             1.. if !is_first => self.settings.max_execution_s.saturating_mul(SECOND_NS),
             _ => u64::MAX,
         };
-        let timing = Timing::new(ground.clock, pace, began_ns, began_ns.saturating_add(limit_ns));
+        let timing = Timing::new(ground.clock, pace, limit_ns);
         let plan = Arc::new(self.settings.measure.clone());
         let measured: Vec<Mutex<Measurements>> =
-            (0..threads).map(|_| Mutex::new(Measurements::new(&plan, began_ns))).collect();
+            (0..threads).map(|_| Mutex::new(Measurements::new(&plan, 0))).collect();
         let shared = Shared { workload: self.workload, timing: &timing, warn: self.watch.warn };
         let mut clients = self.clients(phase, asked_ops, &shared, ground, &measured)?;
         let told = (phase == YcsbPhase::Load, (asked_ops > 0).then_some(asked_ops));
@@ -464,12 +463,13 @@ impl Run<'_> {
         let (beats, traffics): (Vec<Beat>, Vec<Traffic>) =
             clients.into_iter().map(YcsbClient::finish).unzip();
         observer.end(ended_ns);
+        let began_ns = timing.began_ns();
         let mut all = Measurements::new(&plan, began_ns);
         for client in &measured {
             all.add(&client.lock().unwrap_or_else(PoisonError::into_inner));
         }
         let is_stopped = timing.is_stopped() && outcome.is_ok();
-        let is_cut = is_stopped || ended_ns >= timing.deadline_ns;
+        let is_cut = is_stopped || ended_ns >= timing.deadline_ns();
         let lost = outcome.err().map(|error| error.to_string());
         let failure = match phase {
             YcsbPhase::Load if !is_cut => lost.or_else(|| self.gap(&all, asked_ops)),
@@ -584,7 +584,8 @@ fn take_turns(
     let actors: Vec<_> =
         (0..clients.len()).map(|index| world.client(&format!("client {index}"))).collect();
     let mut at_work: Vec<usize> = (0..clients.len()).collect();
-    let mut ended_ns = observer.timing.began_ns;
+    clients.iter_mut().for_each(YcsbClient::begin);
+    let mut ended_ns = observer.timing.began_ns();
     let mut outcome = Ok(());
     let mut steps = 0_u64;
     observer.look(ended_ns);
@@ -613,15 +614,18 @@ fn take_turns(
     (ended_ns, outcome)
 }
 
-/// Threads mode: each client on a thread of its own, and the observer on one more.
+/// Threads mode: each client on a thread of its own, and the observer on one more. All threads are
+/// there when the run begins.
 fn race(clients: &mut [YcsbClient<'_>], observer: &Observer<'_>) -> (u64, Result<(), StoreError>) {
     let clock = observer.timing.clock;
     let at_work_count = AtomicUsize::new(clients.len());
-    let ended_ns = AtomicU64::new(observer.timing.began_ns);
+    let ended_ns = AtomicU64::new(0);
     let mut places: Vec<Option<Mutex<&mut YcsbClient<'_>>>> =
         clients.iter_mut().map(|client| Some(Mutex::new(client))).collect();
     places.push(None);
+    let all_there = Barrier::new(places.len());
     let outcomes = fan_out(places.len(), &places, |place| {
+        all_there.wait();
         let Some(client) = place else {
             while at_work_count.load(Ordering::Relaxed) > 0 {
                 observer.look(clock.now_ns());
@@ -630,6 +634,7 @@ fn race(clients: &mut [YcsbClient<'_>], observer: &Observer<'_>) -> (u64, Result
             return Ok(());
         };
         let mut client = client.lock().unwrap_or_else(PoisonError::into_inner);
+        client.begin();
         let outcome = loop {
             match client.step() {
                 Ok(true) => {}

@@ -63,7 +63,7 @@ pub(crate) struct Observer<'a> {
 /// What was there when it last looked.
 #[derive(Debug)]
 struct Seen {
-    /// The date when the run began.
+    /// The date when the run began; other times are from there.
     began_unix_s: u64,
     status_ns: u64,
     status_ops: u64,
@@ -86,9 +86,9 @@ impl<'a> Observer<'a> {
     ) -> Observer<'a> {
         let state = Mutex::new(Seen {
             began_unix_s: unix_time_s(),
-            status_ns: timing.began_ns,
+            status_ns: 0,
             status_ops: 0,
-            next_status_ns: timing.began_ns,
+            next_status_ns: 0,
             arrived_count: 0,
             arrived_until_ns: 0,
             arrivals_per_second: 0.0,
@@ -111,11 +111,11 @@ impl<'a> Observer<'a> {
         if (self.watch.progress)(&progress).is_break() {
             self.timing.stop();
         }
-        if self.settings.has_status && now_ns >= seen.next_status_ns {
-            self.status(&mut seen, now_ns, ops);
+        let after_ns = now_ns.saturating_sub(self.timing.began_ns());
+        if self.settings.has_status && after_ns >= seen.next_status_ns {
+            self.status(&mut seen, after_ns, ops);
             let interval_ns = self.settings.status_interval_s * 1_000_000_000;
-            let passed = (now_ns - self.timing.began_ns) / interval_ns;
-            seen.next_status_ns = self.timing.began_ns + (passed + 1) * interval_ns;
+            seen.next_status_ns = (after_ns / interval_ns + 1) * interval_ns;
         }
     }
 
@@ -123,7 +123,8 @@ impl<'a> Observer<'a> {
     pub(crate) fn end(&self, now_ns: u64) {
         if self.settings.has_status {
             let mut seen = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            self.status(&mut seen, now_ns, self.ops());
+            let after_ns = now_ns.saturating_sub(self.timing.began_ns());
+            self.status(&mut seen, after_ns, self.ops());
         }
     }
 
@@ -154,30 +155,30 @@ impl<'a> Observer<'a> {
         }
     }
 
-    fn status(&self, seen: &mut Seen, now_ns: u64, ops: u64) {
-        let since_began_ns = now_ns - self.timing.began_ns;
+    /// A status line, so long after the start.
+    fn status(&self, seen: &mut Seen, after_ns: u64, ops: u64) {
         let mut line = self.settings.label.clone();
-        let date = Date::of(seen.began_unix_s, since_began_ns / 1_000_000);
-        let seconds = since_began_ns / 1_000_000_000;
+        let date = Date::of(seen.began_unix_s, after_ns / 1_000_000);
+        let seconds = after_ns / 1_000_000_000;
         let mut add = |text: std::fmt::Arguments<'_>| {
             line.write_fmt(text).expect("writing to a string never fails");
         };
         add(format_args!("{date} {seconds} sec: {ops} operations; "));
         if ops > 0 {
-            let over_s = (now_ns - seen.status_ns).max(1) as f64 / 1e9;
+            let over_s = after_ns.saturating_sub(seen.status_ns).max(1) as f64 / 1e9;
             let rate = (ops - seen.status_ops) as f64 / over_s;
             add(format_args!("{} current ops/sec; ", two_decimals(rate)));
         }
         let left = self.ops_total.map_or(0, |total| total.saturating_sub(ops));
         if left > 0 && ops > 0 {
-            let left_s = left as f64 * since_began_ns as f64 / 1e9 / ops as f64;
+            let left_s = left as f64 * after_ns as f64 / 1e9 / ops as f64;
             add(format_args!("est completion in {}", Remaining(left_s.ceil() as u64)));
         }
         for name_and_latencies in self.since_status() {
             add(format_args!("{name_and_latencies} "));
         }
         (self.watch.status)(&line);
-        (seen.status_ns, seen.status_ops) = (now_ns, ops);
+        (seen.status_ns, seen.status_ops) = (after_ns, ops);
     }
 
     /// What each kind of operation took since the last status line.

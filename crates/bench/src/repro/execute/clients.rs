@@ -39,9 +39,9 @@ impl Bench {
         stream: &mut YcsbStream,
         tally: &mut Tally<'_>,
     ) -> Result<Offered, EngineError> {
-        let began_ns = self.now_ns();
         let clock: &dyn Clock = &*self.runtime.clock;
-        let timing = Timing::new(clock, pace, began_ns, u64::MAX);
+        let timing = Timing::new(clock, pace, u64::MAX);
+        let began_ns = timing.began_ns();
         let shared = matches!(timing.pace, Pace::Open(_));
         let client_count = u64::from(offer.client_count.max(1));
         let client = |index: u64| Client {

@@ -67,6 +67,8 @@ struct Story<'a> {
     phase: YcsbPhase,
     properties: &'a str,
     arrivals: Option<Vec<u64>>,
+    /// How long it takes to open the store for a client.
+    connect_ns: u64,
     takes_ns: u64,
     stall_ns: std::ops::Range<u64>,
     fails_from: u64,
@@ -79,6 +81,7 @@ impl Default for Story<'_> {
             phase: YcsbPhase::Run,
             properties: "",
             arrivals: None,
+            connect_ns: 0,
             takes_ns: MS,
             stall_ns: 0..0,
             fails_from: u64::MAX,
@@ -108,6 +111,7 @@ impl Story<'_> {
         let run = Run { options: &options, workload: &workload, settings: &settings, watch };
         let ops = Arc::new(AtomicU64::new(0));
         let connect = || {
+            clock.advance_to_ns(clock.now_ns() + self.connect_ns);
             Ok(Box::new(Steady {
                 clock: Arc::clone(&clock),
                 takes_ns: self.takes_ns,
@@ -234,6 +238,20 @@ fn several_clients_take_arrivals_in_order_and_at_once() {
     let told = Story { arrivals: burst, properties: "threadcount=2", ..Story::default() }.told();
     assert_eq!(told.report.elapsed_ns, 9 * MS, "two at a time");
     assert!(near(told.report.response.max_ns, 4 * MS));
+}
+
+#[test]
+fn a_run_begins_when_its_last_client_is_there() {
+    let connect_ns = 200 * MS;
+    let properties = "threadcount=3\nmaxexecutiontime=1";
+    let arrivals = every(10 * MS, 1 << 20);
+    let told = Story { arrivals, properties, connect_ns, ..Story::default() }.told();
+    assert!(near(told.report.response.max_ns, MS), "{:?}", told.report.response);
+    assert_eq!((told.report.ops, told.report.schedule.unwrap().queued_count), (100, 0));
+    let properties = "operationcount=300\nthreadcount=3\ntarget=300";
+    let told = Story { properties, connect_ns, ..Story::default() }.told();
+    assert!(near(told.report.response.max_ns, MS), "{:?}", told.report.response);
+    assert!((990 * MS..1010 * MS).contains(&told.report.elapsed_ns), "{}", told.report.elapsed_ns);
 }
 
 #[test]
