@@ -9,7 +9,7 @@
 //!
 //! Left out: what YCSB says about the memory and the garbage of its Java machine.
 
-use super::measure::{Measurements, Older, Series};
+use super::measure::{Measured, Measurements, Older, Series};
 use super::settings::{Exporter, MeasureInterval, MeasureKind, MeasurePlan};
 use crate::error::BenchError;
 use crate::latency::Latencies;
@@ -74,12 +74,17 @@ impl YcsbOutput {
         }
         if plan.interval != MeasureInterval::Op {
             let is_alone = plan.interval == MeasureInterval::Intended;
-            // A comparison of what was read is not scheduled.
-            let scheduled = measured.series().filter(|(name, _)| !name.starts_with("VERIFY"));
-            for (name, series) in scheduled {
+            for (name, series) in measured.series() {
+                // A comparison of what was read is not scheduled: alone it has outcomes and no latencies.
+                let is_scheduled = name != Measured::Verify.name();
                 let name = if is_alone { name } else { format!("Intended-{name}") };
-                let (latencies, older) = (&series.both.response, &series.response_older);
-                output.series(plan, &name, latencies, older, is_alone.then_some(series));
+                let returns = is_alone.then_some(series);
+                if is_scheduled {
+                    let (latencies, older) = (&series.both.response, &series.response_older);
+                    output.series(plan, &name, latencies, older, returns);
+                } else if is_alone {
+                    output.series(plan, &name, &Latencies::new(), &Older::new(plan), returns);
+                }
             }
         }
         output

@@ -127,7 +127,7 @@ pub(crate) enum Older {
 }
 
 impl Older {
-    fn new(plan: &MeasurePlan) -> Older {
+    pub(crate) fn new(plan: &MeasurePlan) -> Older {
         match plan.kind {
             MeasureKind::Hdr => Older::None,
             MeasureKind::Buckets | MeasureKind::HdrAndBuckets => Older::Buckets {
@@ -248,8 +248,9 @@ impl Measurements {
     /// Something under a name has ended with `status`.
     pub(crate) fn record(&mut self, what: Measured, status: Status, done: Done) {
         let began_ns = self.began_ns;
-        let is_ok = status == Status::Ok;
-        let series = self.of(what, !is_ok);
+        // YCSB measures all of what it verifies under one name.
+        let has_failed = status != Status::Ok && what != Measured::Verify;
+        let series = self.of(what, has_failed);
         series.both.record(done);
         if let Some(since) = &mut series.since_status {
             since.record(done);

@@ -94,6 +94,28 @@ fn intended_latencies_under_their_own_name_or_alone() {
 }
 
 #[test]
+fn what_was_verified_is_told_whichever_latencies_are() {
+    let told = |interval: &str| {
+        let mut properties = Properties::new();
+        properties.set("measurement.interval", interval);
+        let plan = Arc::new(Settings::new(&properties, false).unwrap().measure);
+        let mut measured = Measurements::new(&plan, 0);
+        let done = Done { intended_ns: 0, start_ns: 0, end_ns: 1000 };
+        for status in [Status::Ok, Status::UnexpectedState, Status::UnexpectedState] {
+            measured.record(Measured::Verify, status, done);
+        }
+        YcsbOutput::new(&plan, &measured, 1_000_000).text()
+    };
+    for (interval, count) in [("op", 3), ("both", 3), ("intended", 0)] {
+        let text = told(interval);
+        assert!(text.contains(&format!("[VERIFY], Operations, {count}\n")), "{text}");
+        assert!(text.contains("[VERIFY], Return=OK, 1\n"), "{text}");
+        assert!(text.contains("[VERIFY], Return=UNEXPECTED_STATE, 2\n"), "{text}");
+        assert!(!text.contains("Intended-VERIFY") && !text.contains("FAILED"), "{text}");
+    }
+}
+
+#[test]
 fn older_kinds_of_measurement() {
     let buckets = output(&["measurementtype=histogram"]).text();
     assert!(buckets.contains("[UPDATE], LatencyVariance(us), "), "{buckets}");

@@ -280,6 +280,16 @@ fn refused_operations_are_counted_and_the_run_goes_on() {
     assert_eq!(told.report.failure, None);
 }
 
+/// The store gives records without fields.
+#[test]
+fn nothing_to_verify_is_an_error_as_in_ycsb() {
+    let properties = "operationcount=20\nreadproportion=1\nupdateproportion=0\ndataintegrity=true";
+    let told = Story { properties, ..Story::default() }.told();
+    assert_eq!((told.of("READ").returns["OK"], told.of("VERIFY").returns["ERROR"]), (20, 20));
+    assert_eq!(told.of("VERIFY").count, 20);
+    assert!(!told.report.output.text().contains("FAILED"), "{}", told.report.output.text());
+}
+
 #[test]
 fn a_lost_store_ends_the_run_with_what_was_measured() {
     let properties = "operationcount=100000\nthreadcount=3";
