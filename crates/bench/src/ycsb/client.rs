@@ -111,10 +111,13 @@ impl<'a> YcsbClient<'a> {
                 true
             }
         };
+        if !goes_on {
+            return Ok(false);
+        }
         let done = Done { intended_ns, start_ns, end_ns: timing.clock.now_ns() };
         self.measured().record_whole(done);
         self.ops_left -= 1;
-        Ok(goes_on && self.ops_left > 0)
+        Ok(self.ops_left > 0)
     }
 
     /// Ends the client; what it keeps of its time, and what went through its store.
@@ -134,7 +137,7 @@ impl<'a> YcsbClient<'a> {
         self.measured.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Inserts record `number`, again and again if the properties say so.
+    /// Inserts record `number`, again and again if the properties say so; false if the client gives up.
     fn load(&mut self, number: u64, intended_ns: u64) -> Result<bool, StoreError> {
         self.name(number);
         let record = self.fields.all(&self.key);

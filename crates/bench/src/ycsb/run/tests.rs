@@ -310,6 +310,7 @@ fn a_load_inserts_every_record_or_says_what_it_did_not() {
 
     let told = Story { fails_from: 10, ..story("") }.told();
     assert_eq!(told.of("INSERT").returns["OK"], 10);
+    assert_eq!(told.report.ops, 10, "what was given up was not done");
     assert!(told.warnings[0].contains("client 0 ends"), "{:?}", told.warnings);
     let failure = told.report.failure.unwrap();
     assert!(failure.contains("of 100 records") && failure.contains("not today"), "{failure}");
