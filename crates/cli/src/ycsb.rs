@@ -106,6 +106,13 @@ impl YcsbCommand {
         let report = ycsb(&options, phase, &properties, watch);
         bars.clear();
         let report = report.map_err(failed)?;
+        // What ended the run is told at its end.
+        let is_news = |refusal: &&String| {
+            report.failure.as_ref().is_none_or(|failure| !failure.contains(refusal.as_str()))
+        };
+        if let Some(refusal) = report.first_error.as_ref().filter(is_news) {
+            note(format!("imbrex: warning: refused: {refusal} (others like it are only counted)"));
+        }
         let printed = report.output.save().context(|| "cannot write what was measured")?;
         let told = if is_json {
             session.out.json(&serde_json::to_value(&report).context(|| "cannot write JSON")?)

@@ -111,6 +111,23 @@ fn what_was_loaded_into_an_image_is_there_for_later_runs() {
 }
 
 #[test]
+fn the_first_refusal_is_told_in_every_form() {
+    let drive = Drive::new();
+    let file = write(drive.dir.path(), "c", WORKLOADS[2].1);
+    imbrex(&["ycsb", "load", "-P", &file, "--drive", drive.path_str()]).ok();
+    // YCSB's own first record.
+    let key = "user6284781860667377211";
+    drive.run("put", &["--keyspace", "usertable", key, "no record"]).ok();
+    for format in [&[][..], &["--format", "table"], &["--format", "json"]] {
+        let args = ["ycsb", "run", "-P", &file, "-p", "requestdistribution=sequential"];
+        let ran = imbrex(&[&args[..], &["--drive", drive.path_str()], format].concat());
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        let told = format!("imbrex: warning: refused: read {key}: ");
+        assert_eq!(ran.stderr.matches(&told).count(), 1, "{}", ran.stderr);
+    }
+}
+
+#[test]
 fn a_file_for_the_original_ycsb_says_all_that_it_needs_here() {
     let drive = Drive::new();
     let whole = format!(
