@@ -32,8 +32,9 @@ pub(crate) struct CoreWorkload {
     pub(crate) record_count: u64,
     /// The first record that a load inserts and that requests choose.
     pub(crate) insert_start: u64,
-    /// How many of them there are from there on.
-    pub(crate) insert_count: u64,
+    /// How many a load inserts: without `insertcount` YCSB's client takes `recordcount`, where its
+    /// workload chooses from the records up to that.
+    pub(crate) load_count: u64,
     /// Operations of a run; 0 for no end.
     pub(crate) operation_count: u64,
     pub(crate) key_names: KeyNames,
@@ -101,7 +102,7 @@ impl CoreWorkload {
             table: p.get("table").unwrap_or("usertable").to_owned(),
             record_count,
             insert_start,
-            insert_count,
+            load_count: p.get("insertcount").map_or(record_count, |_| insert_count),
             operation_count,
             key_names: key_names(p)?,
             field_names: field_names(p)?,

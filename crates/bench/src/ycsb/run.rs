@@ -227,7 +227,7 @@ impl Run<'_> {
     /// How many operations all clients are to do; 0 for no end.
     fn asked_ops(self, phase: YcsbPhase) -> u64 {
         match phase {
-            YcsbPhase::Load => self.workload.insert_count,
+            YcsbPhase::Load => self.workload.load_count,
             YcsbPhase::Run => self.workload.operation_count,
         }
     }

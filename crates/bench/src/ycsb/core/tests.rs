@@ -13,7 +13,7 @@ fn workload(text: &str) -> CoreWorkload {
 #[test]
 fn defaults_are_those_of_ycsb() {
     let w = workload("recordcount=1000");
-    assert_eq!((w.table.as_str(), w.insert_start, w.insert_count), ("usertable", 0, 1000));
+    assert_eq!((w.table.as_str(), w.insert_start, w.load_count), ("usertable", 0, 1000));
     assert_eq!(w.operation_count, 0);
     assert_eq!(w.field_names.len(), 10);
     assert!(matches!(w.field_lengths, Lengths::Constant(100)));

@@ -307,6 +307,8 @@ fn a_load_inserts_every_record_or_says_what_it_did_not() {
     let told = story("insertstart=30\ninsertcount=50\nthreadcount=60").told();
     assert_eq!((told.report.ops, told.worked.threads), (50, 50));
     assert!(told.warnings[0].contains("threadcount is 60"), "{:?}", told.warnings);
+    let told = story("insertstart=30").told();
+    assert_eq!(told.report.ops, 100, "as many as YCSB's client asks for");
 
     let told = Story { fails_from: 10, ..story("") }.told();
     assert_eq!(told.of("INSERT").returns["OK"], 10);
