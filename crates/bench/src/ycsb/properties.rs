@@ -179,6 +179,12 @@ impl Properties {
         keys.into_iter()
     }
 
+    /// The keys that only a series of arrivals reads, in order.
+    pub(crate) fn of_arrivals(&self) -> Vec<&str> {
+        let is_theirs = |key: &&str| OF_ARRIVALS.iter().any(|prefix| key.starts_with(prefix));
+        self.keys().filter(|key| is_known(key)).filter(is_theirs).collect()
+    }
+
     /// The properties that nothing here reads, each with where it was set.
     pub fn unknown(&self) -> impl Iterator<Item = String> {
         let unknown = self.keys().filter(|key| !is_known(key)).filter_map(|key| {
@@ -258,6 +264,9 @@ impl Properties {
         self.from_command_line.get(key).or_else(|| self.from_files.get(key))
     }
 }
+
+/// How the keys begin that only a series of arrivals reads.
+const OF_ARRIVALS: [&str; 4] = ["arrivals.", "diurnal.", "recorded.", "ss."];
 
 /// What is read, here or by the arrivals; in order.
 const KNOWN: &[&str] = &[

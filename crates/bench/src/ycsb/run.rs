@@ -72,6 +72,11 @@ pub fn ycsb(
     let workload = CoreWorkload::new(properties)?;
     let is_open = properties.get("arrivalgenerator").is_some();
     let settings = Settings::new(properties, is_open)?;
+    let idle = if is_open { Vec::new() } else { properties.of_arrivals() };
+    if !idle.is_empty() {
+        let idle = idle.join(", ");
+        (watch.warn)(&format!("without arrivalgenerator these properties change nothing: {idle}"));
+    }
     let run = Run { options, workload: &workload, settings: &settings, watch };
     let arrivals = if is_open { Some(run.arrivals(phase, properties)?) } else { None };
     match server(properties)? {

@@ -272,4 +272,8 @@ fn what_cannot_be_run_says_why() {
     let warned = bad(&["-p", "opreationcount=5"]);
     assert!(warned.stderr.contains("opreationcount (command line)"), "{}", warned.stderr);
     warned.ok();
+    let warned = bad(&["-p", "ss.bias=0.7", "-p", "arrivals.rate=100"]);
+    let told = "without arrivalgenerator these properties change nothing: arrivals.rate, ss.bias\n";
+    assert!(warned.stderr.contains(told), "{}", warned.stderr);
+    warned.ok();
 }

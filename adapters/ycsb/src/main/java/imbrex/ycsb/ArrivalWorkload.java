@@ -101,6 +101,13 @@ public final class ArrivalWorkload extends CoreWorkload {
       }
     }
     boolean isOpen = properties.getProperty(ArrivalModel.GENERATOR) != null;
+    Set<String> idle = new TreeSet<>(properties.stringPropertyNames());
+    idle.retainAll(KNOWN);
+    if (!isOpen && !idle.isEmpty()) {
+      warnings.add(
+          "without " + ArrivalModel.GENERATOR + " these properties change nothing: "
+              + String.join(", ", idle));
+    }
     if (isOpen && properties.getProperty(Measurements.MEASUREMENT_INTERVAL, "op").equals("op")) {
       warnings.add(
           "without " + Measurements.MEASUREMENT_INTERVAL + "=both (or intended) YCSB leaves out of "

@@ -109,6 +109,9 @@ final class ArrivalWorkloadTest {
                 + "redis.host=localhost")));
     List<String> closed = ArrivalWorkload.warnings(properties("recordcount=1"));
     assertEquals(List.of(), closed, "a closed loop needs no intended times");
+    assertEquals(
+        List.of("without arrivalgenerator these properties change nothing: arrivals.rate, ss.bias"),
+        ArrivalWorkload.warnings(properties("ss.bias=0.7 arrivals.rate=100")));
     List<String> open = ArrivalWorkload.warnings(properties("arrivalgenerator=poisson"));
     assertEquals(1, open.size());
     assertTrue(open.get(0).contains("measurement.interval=both"), open.get(0));
