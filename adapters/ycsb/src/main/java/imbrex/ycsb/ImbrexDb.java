@@ -93,11 +93,19 @@ public final class ImbrexDb extends DB {
       store.keyspace(table, mayCreate);
     } catch (StoreException e) {
       cleanup();
-      throw new DBException(
-          "Imbrex: the drive " + drive + " has no table \"" + table + "\"; load it first ("
-              + e.getMessage() + ")",
-          e);
+      throw new DBException(refusal(drive, table, mayCreate, e), e);
     }
+  }
+
+  /** Why there is no table to work on. */
+  static String refusal(String drive, String table, boolean mayCreate, StoreException failure) {
+    String shown = '"' + table + '"';
+    if (failure.status() == StoreLibrary.NOT_FOUND && !mayCreate) {
+      return "Imbrex: the drive " + drive + " has no table " + shown + "; load it first ("
+          + failure.getMessage() + ")";
+    }
+    return "Imbrex: cannot open table " + shown + " of the drive " + drive + ": "
+        + failure.getMessage();
   }
 
   private static void warnOfUnknown(Properties properties) {

@@ -11,6 +11,11 @@ final class StoreException extends Exception {
     this.status = status;
   }
 
+  /** What the call returned, one of the constants of {@link StoreLibrary}. */
+  int status() {
+    return status;
+  }
+
   /** Whether only this operation failed, and the next may not. */
   boolean isRefusal() {
     return status == StoreLibrary.INVALID || status == StoreLibrary.CORRUPT;

@@ -72,4 +72,19 @@ final class ImbrexDbTest {
         "Warning: unknown property imbrex.snyc",
         told.toString(StandardCharsets.UTF_8).strip());
   }
+
+  @Test
+  void onlyATableThatIsNotThereIsToBeLoaded() {
+    StoreException missing = new StoreException(StoreLibrary.NOT_FOUND, "no keyspace t");
+    assertEquals(
+        "Imbrex: the drive d has no table \"t\"; load it first (no keyspace t)",
+        ImbrexDb.refusal("d", "t", false, missing));
+    StoreException damaged = new StoreException(StoreLibrary.CORRUPT, "rotten");
+    assertEquals(
+        "Imbrex: cannot open table \"t\" of the drive d: rotten",
+        ImbrexDb.refusal("d", "t", false, damaged));
+    assertEquals(
+        "Imbrex: cannot open table \"t\" of the drive d: no keyspace t",
+        ImbrexDb.refusal("d", "t", true, missing));
+  }
 }
