@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A line longer than this is no time.
-const LINE_LEN_BYTES_MAX: u64 = 256;
+const LINE_LEN_BYTES_MAX: usize = 256;
+const EXPECTED_LINE: &str = "a line of at most 256 bytes";
 const EXPECTED: &str = "a time below 2^62 ns, digits and at most one point";
 
 /// The first lines that say in which unit the times are, and how many decimals that leaves.
@@ -68,7 +69,8 @@ impl ArrivalReader {
         loop {
             self.buf.clear();
             self.line += 1;
-            let mut bounded = self.from.by_ref().take(LINE_LEN_BYTES_MAX);
+            // With a byte to tell a longer one, and the line's end.
+            let mut bounded = self.from.by_ref().take(LINE_LEN_BYTES_MAX as u64 + 2);
             match bounded.read_until(b'\n', &mut self.buf) {
                 Ok(0) => return None,
                 Ok(_) => {}
@@ -77,24 +79,24 @@ impl ArrivalReader {
                 }
             }
             let text = self.buf.trim_ascii();
+            let (path, line) = (|| self.path.clone(), self.line);
+            let wrong = |expected| {
+                let got = String::from_utf8_lossy(&text[..text.len().min(60)]).into_owned();
+                Some(Err(ArrivalError::Line { path: path(), line, expected, got }))
+            };
+            if self.buf.len() - line_end_len_bytes(&self.buf) > LINE_LEN_BYTES_MAX {
+                return wrong(EXPECTED_LINE);
+            }
             let header = HEADERS.iter().find(|(name, _)| name.as_bytes() == text);
             if let (1, Some(&(_, decimal_count))) = (self.line, header) {
                 self.decimal_count = decimal_count;
                 continue;
             }
-            let path = || self.path.clone();
-            let line = self.line;
             if text.is_empty() {
                 return Some(Err(ArrivalError::Gap { path: path(), line }));
             }
             let Some(got_ns) = nanoseconds(text, self.decimal_count) else {
-                let got = String::from_utf8_lossy(&text[..text.len().min(60)]).into_owned();
-                return Some(Err(ArrivalError::Line {
-                    path: path(),
-                    line,
-                    expected: EXPECTED,
-                    got,
-                }));
+                return wrong(EXPECTED);
             };
             let before_ns = std::mem::replace(&mut self.last_ns, got_ns);
             if got_ns < before_ns {
@@ -117,6 +119,10 @@ impl Iterator for ArrivalReader {
         self.has_failed = !matches!(item, Some(Ok(_)));
         item
     }
+}
+
+fn line_end_len_bytes(line: &[u8]) -> usize {
+    if line.ends_with(b"\r\n") { 2 } else { usize::from(line.ends_with(b"\n")) }
 }
 
 /// Digits with at most one point, so many decimals of which are whole nanoseconds; what is finer is

@@ -266,6 +266,14 @@ fn gaps_disorder_and_noise_are_named_by_their_line() {
 }
 
 #[test]
+fn a_line_that_is_too_long_is_not_two() {
+    let longest = format!("1.{}", "0".repeat(254));
+    assert_eq!(read(&format!("{longest}\r\n2\n")).unwrap(), [1, 2]);
+    fails(read(&format!("{longest}0\n2\n")), &["line 1", "at most 256 bytes"]);
+    fails(read(&format!("{longest}{longest}")), &["line 1", "at most 256 bytes"]);
+}
+
+#[test]
 fn noise_is_never_more_than_an_error() {
     const LETTERS: &[u8] = b"0123456789999..\n\n\r -e_times\xff\0";
     let mut prng = imbrex_clockwork::Prng::new(1);

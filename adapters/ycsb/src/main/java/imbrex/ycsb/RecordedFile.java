@@ -26,6 +26,7 @@ final class RecordedFile {
       Map.of("time_ns", 0, "time_us", 3, "time_ms", 6, "time_s", 9);
 
   private static final Pattern TIME = Pattern.compile("([0-9]+)(?:\\.([0-9]*))?");
+  private static final int LINE_LEN_MAX = 256;
   private static final int GOT_LEN_MAX = 60;
   private static final byte[] GZIP = {0x1f, (byte) 0x8b};
   private static final byte[] ZSTD = {0x28, (byte) 0xb5, 0x2f, (byte) 0xfd};
@@ -74,11 +75,16 @@ final class RecordedFile {
     for (String line = lines.readLine(); line != null; line = lines.readLine()) {
       number += 1;
       String text = line.strip();
+      String where = "arrivals " + path + ", line " + number + ": ";
+      if (line.length() > LINE_LEN_MAX) {
+        throw new ArrivalException(
+            where + "expected a line of at most " + LINE_LEN_MAX + " bytes, got " + shown(text));
+      }
       if (number == 1 && DECIMAL_COUNTS.containsKey(text)) {
         decimalCount = DECIMAL_COUNTS.get(text);
         continue;
       }
-      add(text, decimalCount, "arrivals " + path + ", line " + number + ": ");
+      add(text, decimalCount, where);
     }
   }
 
@@ -89,10 +95,9 @@ final class RecordedFile {
     }
     long atNs = nanoseconds(text, decimalCount);
     if (atNs < 0) {
-      String got = text.substring(0, Math.min(text.length(), GOT_LEN_MAX));
       throw new ArrivalException(
-          where + "expected a time below 2^62 ns, digits and at most one point, got \"" + got
-              + "\"");
+          where + "expected a time below 2^62 ns, digits and at most one point, got "
+              + shown(text));
     }
     if (count > 0 && atNs < timesNs[count - 1]) {
       throw new ArrivalException(
@@ -104,6 +109,10 @@ final class RecordedFile {
     }
     timesNs[count] = atNs;
     count += 1;
+  }
+
+  private static String shown(String text) {
+    return '"' + text.substring(0, Math.min(text.length(), GOT_LEN_MAX)) + '"';
   }
 
   /** What is finer than a nanosecond is cut off; negative for what is no time. */

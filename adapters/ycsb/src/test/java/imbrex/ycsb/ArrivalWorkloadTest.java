@@ -158,6 +158,14 @@ final class ArrivalWorkloadTest {
   }
 
   @Test
+  void aLineHasAnEnd() throws Exception {
+    String longest = "1." + "0".repeat(254);
+    assertEquals("[0, 1]", Arrays.toString(times(recorded(longest + "\r\n2\n"))));
+    String refusal = refusal(recorded(longest + "0\n2\n"));
+    assertTrue(refusal.contains("line 1: expected a line of at most 256 bytes"), refusal);
+  }
+
+  @Test
   void aFilePackedWithZstdIsRefused() throws Exception {
     Path file = dir.resolve("times.zst");
     Files.write(file, new byte[] {0x28, (byte) 0xb5, 0x2f, (byte) 0xfd, 0});
