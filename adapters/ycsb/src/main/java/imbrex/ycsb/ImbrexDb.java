@@ -59,6 +59,8 @@ public final class ImbrexDb extends DB {
   /** An update of so many fields leaves nothing of what was there. */
   private int fieldCount;
 
+  private final RecordFormat.Names names = new RecordFormat.Names();
+
   private NativeBuffer keyBuffer;
   private NativeBuffer valueBuffer;
   private NativeBuffer out;
@@ -208,8 +210,8 @@ public final class ImbrexDb extends DB {
           return Status.NOT_FOUND;
         }
         // Where fields keep their length nothing has to be taken apart and made again.
-        if (!RecordFormat.overwrite(value, changed)) {
-          SortedMap<String, byte[]> merged = RecordFormat.decode(value);
+        if (!RecordFormat.overwrite(value, names, changed)) {
+          SortedMap<String, byte[]> merged = RecordFormat.decode(value, names);
           merged.putAll(changed);
           value = RecordFormat.encode(merged);
         }
@@ -256,9 +258,9 @@ public final class ImbrexDb extends DB {
   }
 
   /** Puts the wanted fields of a value to {@code result}; null wants all. */
-  private static void decode(byte[] value, Set<String> wanted, Map<String, ByteIterator> result)
+  private void decode(byte[] value, Set<String> wanted, Map<String, ByteIterator> result)
       throws RecordFormat.RecordException {
-    RecordFormat.decode(value, (name, at, len) -> {
+    RecordFormat.decode(value, names, (name, at, len) -> {
       if (wanted == null || wanted.contains(name)) {
         result.put(name, new ByteArrayByteIterator(value, at, len));
       }

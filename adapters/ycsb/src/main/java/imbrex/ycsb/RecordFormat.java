@@ -66,8 +66,44 @@ final class RecordFormat {
     void add(String name, int at, int len);
   }
 
+  /**
+   * The names of a record read before, for one thread. Those of a table are alike, so that the next
+   * one has no need to make and compare them again.
+   */
+  static final class Names {
+    private static final int COUNT_USUAL = 16;
+
+    private byte[][] bytes = new byte[COUNT_USUAL][];
+    private String[] texts = new String[COUNT_USUAL];
+    private int count;
+
+    /**
+     * The name at a place of {@code value}, that of the {@code field}th field; null if it is no text or
+     * not after the one before, for which this was called before.
+     */
+    private String of(int field, byte[] value, int at, int len) {
+      if (field < count
+          && Arrays.equals(bytes[field], 0, bytes[field].length, value, at, at + len)) {
+        return texts[field];
+      }
+      String text = name(value, at, len);
+      if (text == null || field > 0 && compare(texts[field - 1], text) >= 0) {
+        return null;
+      }
+      if (field == texts.length) {
+        bytes = Arrays.copyOf(bytes, field * 2);
+        texts = Arrays.copyOf(texts, field * 2);
+      }
+      bytes[field] = Arrays.copyOfRange(value, at, at + len);
+      texts[field] = text;
+      // What is known of the next ones is that they come after another name.
+      count = field + 1;
+      return text;
+    }
+  }
+
   /** Hands the fields of {@code value} to {@code fields}, in order; all of it is checked. */
-  static void decode(byte[] value, Fields fields) throws RecordException {
+  static void decode(byte[] value, Names names, Fields fields) throws RecordException {
     ByteBuffer bytes = ByteBuffer.wrap(value).order(ByteOrder.LITTLE_ENDIAN);
     need(bytes, FIELDS, "the header");
     byte version = bytes.get();
@@ -79,14 +115,13 @@ final class RecordFormat {
       throw new RecordException("reserved bytes are not zero");
     }
     int fieldCount = bytes.getInt();
-    String lastName = null;
     for (int field = 0; field != fieldCount; field++) {
       need(bytes, LENGTHS, "the lengths of a field");
       int nameLen = bytes.getInt();
       int valueLen = bytes.getInt();
       need(bytes, nameLen, "a name");
-      String name = name(value, bytes.position(), nameLen);
-      if (name == null || lastName != null && compare(lastName, name) >= 0) {
+      String name = names.of(field, value, bytes.position(), nameLen);
+      if (name == null) {
         throw new RecordException(
             "the name of field " + Integer.toUnsignedString(field)
                 + " is not UTF-8, or not after the one before");
@@ -95,7 +130,6 @@ final class RecordFormat {
       need(bytes, valueLen, "a value");
       fields.add(name, bytes.position(), valueLen);
       bytes.position(bytes.position() + valueLen);
-      lastName = name;
     }
     if (bytes.hasRemaining()) {
       throw new RecordException(bytes.remaining() + " bytes after the last field");
@@ -103,9 +137,11 @@ final class RecordFormat {
   }
 
   /** All fields of {@code value}. */
-  static SortedMap<String, byte[]> decode(byte[] value) throws RecordException {
+  static SortedMap<String, byte[]> decode(byte[] value, Names names) throws RecordException {
     SortedMap<String, byte[]> record = newRecord();
-    decode(value, (name, at, len) -> record.put(name, Arrays.copyOfRange(value, at, at + len)));
+    decode(
+        value, names,
+        (name, at, len) -> record.put(name, Arrays.copyOfRange(value, at, at + len)));
     return record;
   }
 
@@ -113,9 +149,10 @@ final class RecordFormat {
    * Puts new contents over those of {@code value}, which is checked, where they are as long; false if
    * a field is new or has another length, and then the others are in place all the same.
    */
-  static boolean overwrite(byte[] value, Map<String, byte[]> changed) throws RecordException {
+  static boolean overwrite(byte[] value, Names names, Map<String, byte[]> changed)
+      throws RecordException {
     int[] placed = {0};
-    decode(value, (name, at, len) -> {
+    decode(value, names, (name, at, len) -> {
       byte[] content = changed.get(name);
       if (content != null && content.length == len) {
         System.arraycopy(content, 0, value, at, len);

@@ -3,9 +3,11 @@ package imbrex.ycsb;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import imbrex.ycsb.RecordFormat.Names;
 import imbrex.ycsb.RecordFormat.RecordException;
 import java.io.ByteArrayOutputStream;
 import java.nio.charset.StandardCharsets;
@@ -25,12 +27,16 @@ final class RecordFormatTest {
     return record;
   }
 
+  private static SortedMap<String, byte[]> decode(byte[] value) throws RecordException {
+    return RecordFormat.decode(value, new Names());
+  }
+
   private static byte[] bytes(String latin) {
     return latin.getBytes(StandardCharsets.ISO_8859_1);
   }
 
   private static String refusal(byte[] value) {
-    return assertThrows(RecordException.class, () -> RecordFormat.decode(value))
+    return assertThrows(RecordException.class, () -> decode(value))
         .getMessage();
   }
 
@@ -43,7 +49,7 @@ final class RecordFormatTest {
     want.write(bytes("\7\0\0\0\3\0\0\0field10ten"));
     byte[] got = RecordFormat.encode(sample());
     assertArrayEquals(want.toByteArray(), got);
-    assertArrayEquals(got, RecordFormat.encode(RecordFormat.decode(got)));
+    assertArrayEquals(got, RecordFormat.encode(decode(got)));
     byte[] empty = RecordFormat.encode(RecordFormat.newRecord());
     assertArrayEquals(new byte[] {1, 0, 0, 0, 0, 0, 0, 0}, empty);
   }
@@ -56,7 +62,7 @@ final class RecordFormatTest {
     names.forEach(name -> record.put(name, bytes("x")));
     assertEquals(names, List.copyOf(record.keySet()));
     byte[] value = RecordFormat.encode(record);
-    assertEquals(names, List.copyOf(RecordFormat.decode(value).keySet()));
+    assertEquals(names, List.copyOf(decode(value).keySet()));
   }
 
   @Test
@@ -85,6 +91,34 @@ final class RecordFormatTest {
     return bytes;
   }
 
+  private static SortedMap<String, byte[]> named(String... names) {
+    SortedMap<String, byte[]> record = RecordFormat.newRecord();
+    for (String name : names) {
+      record.put(name, bytes("x"));
+    }
+    return record;
+  }
+
+  @Test
+  void namesOfAnEarlierRecordAreThoseOfThisOneOnlyWhereTheyAreTheSame() throws Exception {
+    Names names = new Names();
+    String[] many = new String[40];
+    Arrays.setAll(many, i -> String.format("name%02d", i));
+    for (SortedMap<String, byte[]> record : List.of(
+        sample(), named("field0", "field2", "field3", "field4"), named(many), sample(), named(),
+        named("field0", "field1", "field10", "field2"), named(many))) {
+      byte[] value = RecordFormat.encode(record);
+      assertArrayEquals(value, RecordFormat.encode(RecordFormat.decode(value, names)));
+    }
+    byte[] value = RecordFormat.encode(named(many));
+    String first = RecordFormat.decode(value, names).firstKey();
+    assertSame(first, RecordFormat.decode(value, names).firstKey(), "it is made once");
+    // The second name is known, but from behind another first one.
+    byte[] disorder = RecordFormat.encode(named(many));
+    disorder[8 + 8] = 'o';
+    assertThrows(RecordException.class, () -> RecordFormat.decode(disorder, names));
+  }
+
   @Test
   void contentsOfTheSameLengthAreOverwrittenInPlace() throws Exception {
     SortedMap<String, byte[]> changed = RecordFormat.newRecord();
@@ -93,18 +127,18 @@ final class RecordFormatTest {
     SortedMap<String, byte[]> expected = sample();
     expected.putAll(changed);
     byte[] value = RecordFormat.encode(sample());
-    assertTrue(RecordFormat.overwrite(value, changed));
+    assertTrue(RecordFormat.overwrite(value, new Names(), changed));
     assertArrayEquals(RecordFormat.encode(expected), value);
     for (String longerOrNew : List.of("field1", "field2")) {
       SortedMap<String, byte[]> more = RecordFormat.newRecord();
       more.put("field10", bytes("TEN"));
       more.put(longerOrNew, bytes("x"));
       byte[] before = RecordFormat.encode(sample());
-      assertFalse(RecordFormat.overwrite(before, more), longerOrNew);
-      assertArrayEquals(bytes("TEN"), RecordFormat.decode(before).get("field10"));
+      assertFalse(RecordFormat.overwrite(before, new Names(), more), longerOrNew);
+      assertArrayEquals(bytes("TEN"), decode(before).get("field10"));
     }
     byte[] damaged = Arrays.copyOf(value, value.length + 1);
-    assertThrows(RecordException.class, () -> RecordFormat.overwrite(damaged, changed));
+    assertThrows(RecordException.class, () -> RecordFormat.overwrite(damaged, new Names(), changed));
   }
 
   @Test
@@ -118,7 +152,7 @@ final class RecordFormatTest {
         bytes[random.nextInt(bytes.length)] ^= (byte) (1 << random.nextInt(8));
       }
       try {
-        assertArrayEquals(bytes, RecordFormat.encode(RecordFormat.decode(bytes)));
+        assertArrayEquals(bytes, RecordFormat.encode(decode(bytes)));
       } catch (RecordException refused) {
         // What most of them are.
       }
