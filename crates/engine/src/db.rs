@@ -95,11 +95,11 @@ impl Db {
         Ok(Keyspace::new(Arc::clone(&self.shared), find(self.store(), name)?))
     }
 
-    /// Makes a keyspace; durable on return.
+    /// Makes a keyspace; durable on return. Waits for a checkpoint or backup that flushes.
     ///
     /// # Errors
     /// [`EngineError::KeyspaceExists`], [`EngineError::BadName`], [`EngineError::BadOption`],
-    /// [`EngineError::Files`].
+    /// [`EngineError::Stalled`], [`EngineError::Files`].
     pub fn create_keyspace(
         &self,
         name: &str,
@@ -111,6 +111,7 @@ impl Db {
         check_name("keyspace", name)?;
         options.check()?;
         let mut created = None;
+        let _writer = store.writer_without_cut()?;
         store.commit_with(|state| {
             if state.keyspaces.values().any(|entry| entry.record.name == name) {
                 return Err(EngineError::KeyspaceExists { name: name.to_owned() });
@@ -134,10 +135,12 @@ impl Db {
 
     /// Drops a keyspace with all it holds, at once and durably; the default keyspace stays.
     ///
-    /// Space comes back when the last iterator over it is gone.
+    /// Space comes back when the last iterator over it is gone. Waits for a checkpoint or backup that
+    /// flushes.
     ///
     /// # Errors
-    /// [`EngineError::NoKeyspace`], [`EngineError::BadName`], [`EngineError::Files`].
+    /// [`EngineError::NoKeyspace`], [`EngineError::BadName`], [`EngineError::Stalled`],
+    /// [`EngineError::Files`].
     pub fn drop_keyspace(&self, name: &str) -> Result<(), EngineError> {
         let store = self.store();
         store.runtime.scheduler.yield_now();
@@ -147,11 +150,12 @@ impl Db {
             return Err(EngineError::BadName { what: "keyspace", name: name.to_owned(), rule });
         }
         let keyspace = find(store, name)?;
+        let writer = store.writer_without_cut()?;
         if keyspace.is_dropped.swap(true, Ordering::AcqRel) {
             return Err(EngineError::NoKeyspace { name: name.to_owned() });
         }
         // From here on no writer, flush or compaction starts on it; wait for those that run.
-        drop(store.writer.lock());
+        drop(writer);
         let mut ready = || store.plans.lock().is_idle_for(keyspace.id);
         let waited = store.runtime.scheduler.wait_until(&mut ready);
         let dropped = waited

@@ -16,6 +16,8 @@
 //! Invariants
 //!   U1  While a [`Cut`] stands, the tables hold every write to the logs before it and none of a later
 //!       one, and the durable state counts the writes so.
+//!   U2  No keyspace is made and no drop of one begins while a cut stands: what was written after the cut
+//!       may be why.
 
 use crate::EngineError;
 use crate::compaction::Plans;
@@ -158,6 +160,23 @@ impl Store {
         drop(writer);
         self.flush_frozen(&frozen)?;
         Ok(cut)
+    }
+
+    /// Holds the writer when no cut stands, and so keeps others from being made (U2).
+    pub(crate) fn writer_without_cut(&self) -> Result<MutexGuard<'_, Writer>, EngineError> {
+        let has_cut = || !self.plans.lock().cuts.is_empty();
+        let ends = gate::POISONED | gate::CLOSED;
+        loop {
+            let mut ready = || !has_cut() || self.gate() & ends != 0;
+            let waited = self.runtime.scheduler.wait_until(&mut ready);
+            waited.map_err(|_| EngineError::Stalled { what: "a checkpoint or backup" })?;
+            let writer = self.writer.lock();
+            self.check_poison()?;
+            self.check_open()?;
+            if !has_cut() {
+                return Ok(writer);
+            }
+        }
     }
 
     /// Freezes all memtables that are not empty; returns with the writer held and what is to be flushed.

@@ -1,11 +1,11 @@
 //! Bugs that torture or a review found, each told as the shortest story that shows it.
 
-use crate::stage::{key, seeded, small};
-use imbrex::{Db, Options, WriteBatch, WriteOptions};
-use imbrex_clockwork::Prng;
+use crate::stage::{key, seeded, small, small_keyspace, zoned};
+use imbrex::{Db, EngineError, Options, WriteBatch, WriteOptions};
+use imbrex_clockwork::{Budget, Job, Order, Prng, Step};
 use imbrex_disk::Disk;
 use imbrex_files::{FileLayer, FormatOptions, PlacementKind};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// One batch finds the memtables of two keyspaces full: the log is ended for the first, and at once
 /// again for the second, so that an empty log begins with the same write as its successor. The
@@ -110,4 +110,51 @@ fn dead_space_is_space() {
     }
     assert!(files.stats().cleaned_zones > 0);
     assert!(db.check().unwrap().is_sound());
+}
+
+/// Moves a row from one keyspace to another and drops the first, once a memtable was flushed.
+struct Move {
+    db: Arc<OnceLock<Db>>,
+    done: Arc<OnceLock<[Result<(), EngineError>; 2]>>,
+}
+
+impl Job for Move {
+    fn name(&self) -> &'static str {
+        "move"
+    }
+
+    fn step(&mut self, _budget: Budget) -> Step {
+        let Some(db) = self.db.get().filter(|db| db.metrics().flush_count > 0) else {
+            return Step::Wait;
+        };
+        db.default_keyspace().put_with("row", "precious", WriteOptions::SYNC).unwrap();
+        let dropped = db.drop_keyspace("b");
+        let created = db.create_keyspace("c", small_keyspace()).map(drop);
+        self.done.set([dropped, created]).unwrap();
+        Step::Done
+    }
+}
+
+/// Writes wait for the moment of a checkpoint to be over, but keyspaces came and went meanwhile: it held
+/// neither the row, which was written after that moment, nor the keyspace where the row was before.
+#[test]
+fn a_checkpoint_beside_a_drop_is_of_one_moment() {
+    let stage = zoned(96, Order::SmallestTime);
+    let (db, done) = (Arc::new(OnceLock::new()), Arc::new(OnceLock::new()));
+    // Of jobs that are due at once the oldest goes first: before the second flush.
+    let job = Move { db: Arc::clone(&db), done: Arc::clone(&done) };
+    stage.runtime.scheduler.spawn(Box::new(job));
+    let db = db.get_or_init(|| stage.create(small()));
+    let b = db.create_keyspace("b", small_keyspace()).unwrap();
+    db.default_keyspace().put("old", "1").unwrap();
+    b.put("row", "precious").unwrap();
+    db.checkpoint("copy").unwrap();
+    let done = done.get().expect("the row was moved during the checkpoint");
+    assert!(done.iter().all(|done| matches!(done, Err(EngineError::Stalled { .. }))), "{done:?}");
+    let copy = db.open_checkpoint("copy").unwrap();
+    assert_eq!(copy.keyspace_names(), ["default", "b"]);
+    assert_eq!(copy.default_keyspace().get("row").unwrap(), None);
+    assert_eq!(copy.keyspace("b").unwrap().get("row").unwrap().unwrap(), "precious");
+    db.drop_keyspace("b").unwrap();
+    db.create_keyspace("c", small_keyspace()).unwrap();
 }
