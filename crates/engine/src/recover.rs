@@ -25,9 +25,9 @@ use crate::store::{Change, RecordLens, Start, Store};
 use crate::version::edit::{Counters, KeyspaceRecord, LogId, VersionEdit};
 use crate::version::format::{self, FORMAT_VERSION_KNOWN, Malformed, RecordKind};
 use crate::version::state::StoreState;
-use crate::wal::{Cut, LogSource, Replayed, replay};
+use crate::wal::{Before, Cut, LogSource, Replayed, replay};
 use imbrex_clockwork::Runtime;
-use imbrex_files::{AppRecord, Commit, CommitKind, Files, FilesError, FlashError};
+use imbrex_files::{AppRecord, Commit, CommitKind, FileInfo, Files, FilesError, FlashError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -212,15 +212,16 @@ fn read_logs(store: &Store, recovery: &mut Recovery) -> Result<(), EngineError> 
     let mut last_seq = flushed;
     if is_in_part {
         // Between two logs others may be missing.
+        let mut log_end = Seq(0);
         for (index, source) in logs.sources.iter().enumerate() {
-            let one =
-                replay(std::slice::from_ref(source), None, &mut |_, batch| apply(index, batch));
-            let one = one?;
+            let one = std::slice::from_ref(source);
+            let one = replay(one, Before::After(log_end), &mut |_, batch| apply(index, batch))?;
             recovery.note(&one);
-            last_seq = last_seq.max(one.last_seq.unwrap_or(flushed));
+            log_end = one.last_seq.unwrap_or(log_end);
         }
+        last_seq = last_seq.max(log_end);
     } else {
-        let replayed = replay(&logs.sources, Some(flushed), &mut apply)?;
+        let replayed = replay(&logs.sources, Before::Flushed(flushed), &mut apply)?;
         recovery.note(&replayed);
         last_seq = last_seq.max(replayed.last_seq.unwrap_or(flushed));
     }
@@ -261,7 +262,7 @@ fn replay_at_once(
     recovery: &mut Recovery,
 ) -> Result<Replayed, EngineError> {
     let mut rebuild = Rebuild::new(store);
-    let replayed = replay(&logs.sources, Some(flushed), &mut |index, batch| {
+    let replayed = replay(&logs.sources, Before::Flushed(flushed), &mut |index, batch| {
         rebuild.apply_batch(logs.ids[index], batch)
     })?;
     let outputs = rebuild.finish()?;
@@ -280,13 +281,14 @@ fn replay_one_by_one(
     recovery: &mut Recovery,
 ) -> Result<Replayed, EngineError> {
     // All of them are looked at before any goes: a log that is torn must be the last.
-    let replayed = replay(&logs.sources, Some(flushed), &mut |_, _| Ok(()))?;
+    let replayed = replay(&logs.sources, Before::Flushed(flushed), &mut |_, _| Ok(()))?;
     remove.retain(|name| LogId::of_file_name(name).is_none());
     recovery.table_count = 0;
     let mut last_seq = flushed;
     for (&id, source) in logs.ids.iter().zip(&logs.sources) {
         let mut rebuild = Rebuild::new(store);
-        let one = replay(std::slice::from_ref(source), Some(last_seq), &mut |_, batch| {
+        let before = Before::Flushed(last_seq);
+        let one = replay(std::slice::from_ref(source), before, &mut |_, batch| {
             rebuild.apply_batch(id, batch)
         })?;
         let outputs = rebuild.finish()?;
@@ -345,21 +347,34 @@ fn find_files(store: &Store, state: &StoreState) -> Result<(Logs, Vec<String>), 
 /// beside.
 fn find_logs(store: &Store, is_in_part: bool) -> Result<(Logs, Vec<String>), EngineError> {
     let (mut logs, mut missing) = (Vec::new(), Vec::new());
-    for info in store.files.list("") {
+    let infos = store.files.list("");
+    for info in &infos {
         let Some(id) = LogId::of_file_name(&info.name) else { continue };
         let file = match store.files.open(&info.name) {
             Err(error) if is_in_part && is_on_missing_flash(&error) => {
-                missing.push(info.name);
+                missing.push(info.name.clone());
                 continue;
             }
             opened => opened.map_err(EngineError::files(format!("open log {}", info.name)))?,
         };
         let log_id = id.frame_id(store.files.format_id());
-        logs.push((id, LogSource { file, log_id }));
+        let is_finished = is_finished(info, &infos, &store.options);
+        logs.push((id, LogSource { file, log_id, is_finished }));
     }
     logs.sort_by_key(|(id, _)| *id);
     let (ids, sources) = logs.into_iter().unzip();
     Ok((Logs { ids, sources }, missing))
+}
+
+/// Whether the file `log` is as long as its log: it was finished, and a later log was created on the same
+/// drive, which made its length durable (W2). One that may become a table is only closed, or is longer;
+/// its group says so, or, if it was made before groups did, the options.
+fn is_finished(log: &FileInfo, files: &[FileInfo], options: &Options) -> bool {
+    let id = LogId::of_file_name(&log.name);
+    let is_later = |other: &FileInfo| id < LogId::of_file_name(&other.name);
+    log.group.is_none()
+        && !options.logs_are_tables
+        && files.iter().any(|other| other.tier == log.tier && is_later(other))
 }
 
 /// Where the log of each keyspace begins.

@@ -12,8 +12,9 @@
 //!   W1  Batches of a log, and of one log after another, have contiguous sequence numbers: a write
 //!       that failed gives its numbers back.
 //!   W2  A log is synced before its successor is created ([`Wal::finish`]). So a log that has a
-//!       successor is whole: a torn tail or a gap in numbers there is damage, not a crash's suffix,
-//!       and replay stops with an error instead of bringing later writes back without earlier ones.
+//!       successor is whole: a torn tail, an end before that of its file or a gap in numbers there is
+//!       damage, not a crash's suffix, and replay stops with an error instead of bringing later writes
+//!       back without earlier ones.
 //!   W3  What `sync_to` acknowledged survives: frames written later say so, and a reader that finds
 //!       less reports damage.
 //!   W4  A log that was found torn is not continued: what it held is flushed, and the commit that
@@ -24,7 +25,7 @@
 
 mod replay;
 
-pub(crate) use replay::{Cut, LogSource, Replayed, replay};
+pub(crate) use replay::{Before, Cut, LogSource, Replayed, replay};
 
 use crate::EngineError;
 use imbrex_files::{FilesError, LogWriter};

@@ -20,7 +20,7 @@ use crate::room::{LONG_KEY_LEN_BYTES, long_key_len_bytes};
 use crate::store::{Store, gate};
 use crate::version::edit::LogId;
 use crate::wal::{Wal, WalPosition};
-use imbrex_files::{CommitKind, FileKind, Hints, Tier};
+use imbrex_files::{CommitKind, FileKind, GroupId, Hints, Tier};
 use imbrex_record_log::Place;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -324,6 +324,8 @@ impl Store {
             tier,
             expected_len_bytes: Some(self.options.memtable_len_bytes.max(first_len_bytes)),
             purpose: CommitKind::Upkeep,
+            // Says that a table may follow in the file: see `recover::is_finished`.
+            group: self.options.logs_are_tables.then_some(GroupId(id.0)),
             ..Hints::new(FileKind::Log)
         };
         let created = self.files.create_log(&name, hints);

@@ -1,7 +1,7 @@
 //! Replay: the batches of the logs that a store was left with, oldest first.
 //!
 //! ```text
-//!   000007.log   #10 #11 #14 |             whole: it has a successor
+//!   000007.log   #10 #11 #14 |             whole: it has a successor, and ends where its file does
 //!   000008.log   #15 #16 ??                torn: the newest, so #16 is where the store ends
 //! ```
 
@@ -17,6 +17,17 @@ use std::sync::Arc;
 pub(crate) struct LogSource {
     pub(crate) file: Arc<dyn FileReader>,
     pub(crate) log_id: u64,
+    /// The file is as long as the log, and all of it was durable before its successor was created.
+    pub(crate) is_finished: bool,
+}
+
+/// What is known of the writes before the first log.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Before {
+    /// Those up to this one are in tables: the logs may begin before its end, but not leave a gap.
+    Flushed(Seq),
+    /// Some may be missing. The logs begin after this one.
+    After(Seq),
 }
 
 /// What a replay came to.
@@ -38,8 +49,7 @@ pub(crate) struct Cut {
 }
 
 /// Hands every batch of `logs` (all that are needed, oldest first) to `apply`, together with the
-/// index of its log. Writes up to `flushed` are known to be in tables: the logs may begin before it
-/// but not leave a gap behind it.
+/// index of its log.
 ///
 /// # Errors
 /// [`EngineError::Corrupt`]: a log is damaged where it had been durable, a log before the last is
@@ -47,7 +57,7 @@ pub(crate) struct Cut {
 /// throws them away. [`EngineError::Version`], [`EngineError::Files`].
 pub(crate) fn replay(
     logs: &[LogSource],
-    flushed: Option<Seq>,
+    before: Before,
     apply: &mut dyn FnMut(usize, BatchView<'_>) -> Result<(), EngineError>,
 ) -> Result<Replayed, EngineError> {
     let mut replayed = Replayed::default();
@@ -61,7 +71,8 @@ pub(crate) fn replay(
         let failed =
             |source| EngineError::Files { what: format!("reading the log {name}"), source };
         let len_blocks = log.file.len_bytes() / BLOCK_LEN_BYTES as u64;
-        let extent = Extent { log_id: log.log_id, len_blocks, durable_blocks: 0 };
+        let durable_blocks = if log.is_finished { len_blocks } else { 0 };
+        let extent = Extent { log_id: log.log_id, len_blocks, durable_blocks };
         let mut decoder = Decoder::new(extent, read);
         while let Some(record) = decoder.next_record().map_err(failed)? {
             if record.bytes.is_empty() {
@@ -71,7 +82,7 @@ pub(crate) fn replay(
             let batch = BatchView::decode(record.bytes).map_err(|damage| {
                 damaged(name, offset, format!("{} at byte {}", damage.reason, damage.offset))
             })?;
-            check_order(&replayed, flushed, &batch)
+            check_order(&replayed, before, &batch)
                 .map_err(|reason| damaged(name, offset, reason))?;
             apply(index, batch)?;
             let last = batch.first_seq().0 + u64::from(batch.op_count()) - 1;
@@ -86,18 +97,17 @@ pub(crate) fn replay(
 }
 
 /// W1: whether `batch` continues what was replayed so far.
-fn check_order(
-    replayed: &Replayed,
-    flushed: Option<Seq>,
-    batch: &BatchView<'_>,
-) -> Result<(), String> {
+fn check_order(replayed: &Replayed, before: Before, batch: &BatchView<'_>) -> Result<(), String> {
     let got = batch.first_seq().0;
-    match (replayed.last_seq, flushed) {
+    match (replayed.last_seq, before) {
         (Some(last), _) if got != last.0 + 1 => {
             Err(format!("batch begins with write {got}, expected {}", last.0 + 1))
         }
-        (None, Some(flushed)) if got > flushed.0 + 1 => {
+        (None, Before::Flushed(flushed)) if got > flushed.0 + 1 => {
             Err(format!("the logs begin with write {got}, but tables end with {}", flushed.0))
+        }
+        (None, Before::After(last)) if got <= last.0 => {
+            Err(format!("batch begins with write {got}, but an older log ends with {}", last.0))
         }
         _ => Ok(()),
     }

@@ -90,7 +90,8 @@ fn open(number: u64) -> (Arc<MemoryLog>, Wal) {
 }
 
 fn source(number: u64, bytes: &[u8]) -> LogSource {
-    LogSource { file: Arc::new(MemoryFile(bytes.to_vec(), log_name(number))), log_id: number }
+    let file = Arc::new(MemoryFile(bytes.to_vec(), log_name(number)));
+    LogSource { file, log_id: number, is_finished: false }
 }
 
 fn put(wal: &Wal, seq: u64, value_len: usize) -> Result<WalPosition, EngineError> {
@@ -102,7 +103,7 @@ fn put(wal: &Wal, seq: u64, value_len: usize) -> Result<WalPosition, EngineError
 /// The numbers of the writes that come back, and how the replay ended.
 fn replayed(logs: &[LogSource]) -> (Vec<u64>, Result<Replayed, String>) {
     let mut seqs = Vec::new();
-    let end = replay(logs, None, &mut |_, batch| {
+    let end = replay(logs, Before::After(Seq(0)), &mut |_, batch| {
         for (seq, op) in batch.ops() {
             assert!(op.kind != Kind::Put || op.value.iter().all(|&byte| byte == seq.0 as u8));
             seqs.push(seq.0);
@@ -246,10 +247,34 @@ fn logs_follow_one_another_without_a_gap() {
 #[test]
 fn the_logs_continue_what_is_in_tables() {
     let log = [source(1, &log_of(1, 11..=20))];
-    let ends = |flushed| replay(&log, Some(Seq(flushed)), &mut |_, _| Ok(())).is_ok();
-    assert!(ends(10));
-    assert!(ends(15));
-    assert!(!ends(9));
+    let goes_on = |before| replay(&log, before, &mut |_, _| Ok(())).is_ok();
+    assert!(goes_on(Before::Flushed(Seq(10))));
+    assert!(goes_on(Before::Flushed(Seq(15))));
+    assert!(!goes_on(Before::Flushed(Seq(9))));
+    assert!(goes_on(Before::After(Seq(9))), "some may be missing");
+    assert!(!goes_on(Before::After(Seq(11))), "numbers never go back");
+}
+
+/// Without its last frame a log looks whole. Nothing behind it says otherwise where its successor has no
+/// frame yet, but for the length of its file.
+#[test]
+fn a_finished_log_ends_where_its_file_does() {
+    let (log, wal) = open(1);
+    for seq in 1..=20 {
+        // The last frame begins with a record.
+        put(&wal, seq, 2000).unwrap();
+        wal.sync().unwrap();
+    }
+    wal.finish().unwrap();
+    let mut bytes = log.state.lock().bytes.clone();
+    let finished = |bytes: &[u8]| LogSource { is_finished: true, ..source(1, bytes) };
+    assert_eq!(replayed(&[finished(&bytes), source(2, &[])]).0, up_to(20));
+    let mut blocks = bytes.chunks_mut(BLOCK_LEN_BYTES);
+    blocks.rfind(|block| block.starts_with(b"RLOG")).unwrap().fill(0);
+    let (seqs, end) = replayed(&[source(1, &bytes), source(2, &[])]);
+    assert!(seqs == up_to(19) && end.is_ok(), "{end:?}");
+    let error = replayed(&[finished(&bytes), source(2, &[])]).1.unwrap_err();
+    assert!(error.starts_with("damaged log in 000001.log at offset "), "{error}");
 }
 
 #[test]

@@ -2,9 +2,10 @@
 
 use crate::stage::{key, seeded, small, small_keyspace, zoned};
 use imbrex::{Db, EngineError, Options, WriteBatch, WriteOptions};
-use imbrex_clockwork::{Budget, Job, Order, Prng, Step};
-use imbrex_disk::Disk;
-use imbrex_files::{FileLayer, FormatOptions, PlacementKind};
+use imbrex_clockwork::{Budget, Job, Order, Prng, Runtime, Step};
+use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, Persist};
+use imbrex_disk_sim::SimDisk;
+use imbrex_files::{FileInfo, FileLayer, Files, FormatOptions, PlacementKind};
 use std::sync::{Arc, OnceLock};
 
 /// One batch finds the memtables of two keyspaces full: the log is ended for the first, and at once
@@ -157,4 +158,65 @@ fn a_checkpoint_beside_a_drop_is_of_one_moment() {
     assert_eq!(copy.keyspace("b").unwrap().get("row").unwrap().unwrap(), "precious");
     db.drop_keyspace("b").unwrap();
     db.create_keyspace("c", small_keyspace()).unwrap();
+}
+
+/// A drive whose store lost its power when its second log had no frame yet, and how many writes its
+/// first log has.
+fn with_two_logs(options: &Options) -> (Arc<SimDisk>, Runtime, Vec<FileInfo>, usize) {
+    let disk = Arc::new(SimDisk::tiny_conventional(Blocks::new(16 << 10)));
+    let (runtime, world) = Runtime::virtual_time(Order::SmallestTime);
+    let format = FormatOptions::new(PlacementKind::by_name("first-fit").unwrap());
+    let files = FileLayer::format(Arc::clone(&disk) as Arc<dyn Disk>, &format, &runtime).unwrap();
+    let options = Options { background_work: false, ..options.clone() };
+    let db = Db::open(Arc::new(files.clone()), runtime.clone(), options).unwrap();
+    let logs = || -> Vec<FileInfo> {
+        files.list("").into_iter().filter(|file| file.name.ends_with(".log")).collect()
+    };
+    let count = (0..1000)
+        .find(|&number| {
+            db.default_keyspace().put(key(number), [7; 900]).unwrap();
+            logs().len() == 2
+        })
+        .unwrap();
+    let logs = logs();
+    disk.cut_power();
+    world.drop_jobs();
+    drop((db, files));
+    disk.power_cycle(&mut Prng::new(1)).unwrap();
+    (disk, runtime, logs, count as usize)
+}
+
+fn open_again(disk: &Arc<SimDisk>, runtime: Runtime) -> Result<Db, EngineError> {
+    let files = FileLayer::open(Arc::clone(disk) as Arc<dyn Disk>, &runtime).unwrap();
+    Db::open(Arc::new(files), runtime, Options { background_work: false, ..small() })
+}
+
+/// The last frame of a log that had been synced rots, and the next log has none that would tell of a gap:
+/// the store was opened without the writes of that frame.
+#[test]
+fn a_finished_log_that_lost_its_end_is_damage() {
+    let (disk, runtime, logs, _) = with_two_logs(&small());
+    let mut last_frame = None;
+    for extent in &logs[0].extents {
+        for n in 0..extent.len.get() {
+            let mut block = vec![0; BLOCK_LEN_BYTES];
+            disk.read(extent.start + Blocks::new(n), &mut block).unwrap();
+            if block.starts_with(b"RLOG") {
+                last_frame = Some(extent.start + Blocks::new(n));
+            }
+        }
+    }
+    let at = last_frame.unwrap();
+    disk.write(at, &vec![0; BLOCK_LEN_BYTES], Persist::Through).unwrap();
+    let error = open_again(&disk, runtime).unwrap_err();
+    assert!(matches!(error, EngineError::Corrupt { structure: "log", .. }), "{error}");
+}
+
+/// A log that may become a table is not finished when its successor begins: its file is longer than it,
+/// whatever the store is opened as next.
+#[test]
+fn a_log_that_may_become_a_table_ends_before_its_file() {
+    let (disk, runtime, _, count) = with_two_logs(&Options { logs_are_tables: true, ..small() });
+    let db = open_again(&disk, runtime).unwrap();
+    assert_eq!(db.default_keyspace().prefix("key").unwrap().count(), count);
 }
