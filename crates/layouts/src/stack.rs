@@ -11,7 +11,7 @@ use crate::drives::{Beside, Drives};
 use crate::error::LayoutError;
 use crate::recipe::Recipe;
 use crate::table::Layout;
-use imbrex::{Db, Options};
+use imbrex::{Db, OpenMode, Options};
 use imbrex_clockwork::Runtime;
 use imbrex_disk::{Counters, Disk};
 use imbrex_files::{FileLayer, Files, FormatOptions, TieredFiles};
@@ -233,17 +233,17 @@ impl Mounted {
         self.open_db(runtime, options)
     }
 
-    /// Opens the store with `options`, and sets cleaning to work.
+    /// Opens the store with `options`, and sets cleaning to work if the store may be written.
     ///
     /// # Errors
     /// [`LayoutError::Engine`].
     pub fn open_db(self, runtime: &Runtime, options: Options) -> Result<Stack, LayoutError> {
         let all_files = self.all_files();
         let Mounted { layout, drive, disk, files, tiers, .. } = self;
-        let does_background_work = options.background_work;
+        let cleans = options.background_work && options.open_mode == OpenMode::ReadWrite;
         let db = Db::open(all_files, runtime.clone(), options)
             .map_err(|source| LayoutError::Engine { what: "opening the store", source })?;
-        if does_background_work {
+        if cleans {
             runtime.scheduler.spawn(files.clean_job());
         }
         Ok(Stack { layout, drive, disk, files, tiers, db })

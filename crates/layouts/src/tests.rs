@@ -1,12 +1,13 @@
 //! Every layout of the table on a small drive: format, write, reopen, and what is refused.
 
 use crate::{Drives, Layout, LayoutError, Recording, mount};
+use imbrex::{Db, OpenMode, Options};
 use imbrex_clockwork::{Order, Runtime};
 use imbrex_disk::{
     Blocks, Disk, Geometry, GeometrySpec, NeighbourSpec, Rule, ShingleSpec, ZoneSpec,
 };
 use imbrex_disk_sim::SimDisk;
-use imbrex_files::{FileLayer, FormatOptions, PlacementKind};
+use imbrex_files::{FileLayer, Files, FormatOptions, PlacementKind};
 use std::sync::Arc;
 
 /// Small enough to fill in a moment, large enough for every layout's smallest unit.
@@ -178,6 +179,42 @@ fn a_flash_drive_is_for_layouts_that_have_one() {
     let read_only = mount(both.without_flash(), &runtime()).unwrap();
     assert_eq!(read_only.layout, offload);
     assert!(read_only.tiers.unwrap().flash().is_none());
+}
+
+/// Zones in which little lives, on a drive that is short of space.
+#[test]
+fn a_store_that_is_only_read_is_not_cleaned() {
+    let layout = Layout::by_name("leveldb-greedy").unwrap();
+    let drive = small_drive(layout.recording());
+    let recipe = layout.recipe(drive.geometry()).shrunk(64);
+    let mounted = layout.format_files(Arc::clone(&drive), &runtime(), &recipe, 7).unwrap();
+    let db = Db::open(mounted.all_files(), runtime(), recipe.options.clone()).unwrap();
+    let keys = db.default_keyspace();
+    let capacity = mounted.files.space().capacity_bytes;
+    let mut count = 0_u32;
+    while capacity / 7 <= mounted.files.space().free_bytes {
+        let key = count.wrapping_mul(2_654_435_761) % 90_000;
+        let _ = keys.put(key.to_be_bytes(), [count as u8; 500]);
+        count += 1;
+        assert!(count < 1_000_000, "the drive never got short of space");
+    }
+    db.wait_idle().unwrap();
+    drop(keys);
+    db.close().unwrap();
+    drop(mounted);
+
+    let (runtime, world) = Runtime::virtual_time(Order::SmallestTime);
+    let mounted = mount(Arc::clone(&drive), &runtime).unwrap();
+    let options = Options { open_mode: OpenMode::ReadOnly, ..recipe.options };
+    let before = drive.counters();
+    let stack = mounted.open_db(&runtime, options).unwrap();
+    world.run_until_idle();
+    let done = drive.counters() - before;
+    assert_eq!((done.writes, done.zone_resets), (0, 0));
+    runtime.scheduler.spawn(stack.files.clean_job());
+    world.run_until_idle();
+    assert!((drive.counters() - before).writes > 0, "there was something to clean");
+    stack.close().unwrap();
 }
 
 #[test]
