@@ -308,7 +308,8 @@ impl Db {
         crate::check::check(self.store(), watch)
     }
 
-    /// Makes everything durable and ends background work. Other handles then refuse to write.
+    /// Makes everything durable and ends background work. Other handles then refuse to write; to close
+    /// them too waits for the same and says whether all is durable.
     ///
     /// Dropping the last handle does the same, but cannot say when it fails.
     ///
@@ -322,15 +323,17 @@ impl Db {
 impl Shared {
     fn close(&self) -> Result<(), EngineError> {
         let store = &self.store;
-        let was_open = !store.is_closing.swap(true, Ordering::AcqRel);
-        if !was_open {
-            return Ok(());
-        }
+        store.is_closing.store(true, Ordering::Release);
         store.shut();
+        // Also where another handle was closed before: that may not have ended, or have failed.
         let synced = match store.gate() & gate::READ_ONLY {
             0 => store.sync(),
             _ => Ok(()),
         };
+        if let Err(error) = &synced {
+            // The next close says so too, and does not try again (S5).
+            let _ = store.poison(error.to_string());
+        }
         store.runtime.scheduler.notify();
         let mut ready = || store.jobs.is_zero();
         // A scheduler that was stopped has dropped its jobs: nothing is left to wait for.
@@ -341,8 +344,10 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // The failure is lost here, as documented; `close` reports it.
-        let _ = self.close();
+        if !self.store.is_closing.load(Ordering::Acquire) {
+            // The failure is lost here, as documented; `close` reports it.
+            let _ = self.close();
+        }
     }
 }
 

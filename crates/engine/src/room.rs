@@ -81,11 +81,14 @@ impl Store {
     /// Notes that a write failed for want of space.
     pub(crate) fn note_full(&self) {
         let space = self.files.space();
-        *self.full_at.lock() = Some(FullAt {
-            free_bytes: space.free_bytes,
-            catalog_used_bytes: space.catalog.used_bytes,
-        });
+        let full_at =
+            FullAt { free_bytes: space.free_bytes, catalog_used_bytes: space.catalog.used_bytes };
+        let was_full = self.full_at.lock().replace(full_at).is_some();
         self.set_gate(gate::LOW_SPACE);
+        if !was_full {
+            // Who waits for background work may wait for what will not be tried any more.
+            self.runtime.scheduler.notify();
+        }
     }
 
     /// Whether a background write is worth a try (R2).

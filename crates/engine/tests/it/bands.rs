@@ -138,16 +138,16 @@ fn a_shared_log_is_flushed_as_ever() {
 
 /// Files without room for the next commit that makes a log a table, or for the next log.
 #[derive(Debug)]
-struct Crowded {
+pub(crate) struct Crowded {
     files: Arc<dyn Files>,
     refuses_band: AtomicBool,
-    refuses_log: AtomicBool,
+    pub(crate) refuses_log: AtomicBool,
 }
 
 impl Crowded {
     const REFUSAL: FilesError = FilesError::NoSpace { needed_bytes: 100, free_bytes: 0 };
 
-    fn new(files: Arc<dyn Files>) -> Arc<Crowded> {
+    pub(crate) fn new(files: Arc<dyn Files>) -> Arc<Crowded> {
         let [refuses_band, refuses_log] = Default::default();
         Arc::new(Crowded { files, refuses_band, refuses_log })
     }

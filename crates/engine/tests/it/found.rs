@@ -1,11 +1,13 @@
 //! Bugs that torture or a review found, each told as the shortest story that shows it.
 
+use crate::bands::Crowded;
 use crate::stage::{key, seeded, small, small_keyspace, zoned};
 use imbrex::{Db, EngineError, Options, WriteBatch, WriteOptions};
-use imbrex_clockwork::{Budget, Job, Order, Prng, Runtime, Step};
+use imbrex_clockwork::{Budget, Job, Order, Prng, Runtime, Scheduler, Stalled, Step};
 use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, Persist};
 use imbrex_disk_sim::SimDisk;
 use imbrex_files::{FileInfo, FileLayer, Files, FormatOptions, PlacementKind};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// One batch finds the memtables of two keyspaces full: the log is ended for the first, and at once
@@ -219,4 +221,51 @@ fn a_log_that_may_become_a_table_ends_before_its_file() {
     let (disk, runtime, _, count) = with_two_logs(&Options { logs_are_tables: true, ..small() });
     let db = open_again(&disk, runtime).unwrap();
     assert_eq!(db.default_keyspace().prefix("key").unwrap().count(), count);
+}
+
+/// Counts how often who waits is told to look again.
+#[derive(Debug)]
+struct Counting {
+    scheduler: Arc<dyn Scheduler>,
+    notify_count: AtomicUsize,
+}
+
+impl Scheduler for Counting {
+    fn spawn(&self, job: Box<dyn Job>) {
+        self.scheduler.spawn(job);
+    }
+    fn yield_now(&self) {
+        self.scheduler.yield_now();
+    }
+    fn wait_until(&self, ready: &mut dyn FnMut() -> bool) -> Result<(), Stalled> {
+        self.scheduler.wait_until(ready)
+    }
+    fn notify(&self) {
+        self.notify_count.fetch_add(1, Ordering::SeqCst);
+        self.scheduler.notify();
+    }
+}
+
+/// Where a write finds the drive full the background tries no more. Who waited for it on another thread
+/// was not told, and waited for ever.
+#[test]
+fn who_waits_for_the_background_hears_of_a_full_drive() {
+    let stage = seeded(96, 5);
+    let scheduler =
+        Arc::new(Counting { scheduler: stage.runtime.scheduler.clone(), notify_count: 0.into() });
+    let runtime = Runtime { scheduler: Arc::clone(&scheduler) as _, ..stage.runtime.clone() };
+    let files = Crowded::new(stage.format());
+    let options = Options { background_work: false, ..small() };
+    let db = Db::open(Arc::clone(&files) as _, runtime, options).unwrap();
+    let ks = db.default_keyspace();
+    ks.put("a", "b").unwrap();
+    files.refuses_log.store(true, Ordering::SeqCst);
+    let (refused, before) = (0..1000)
+        .find_map(|n| {
+            let before = scheduler.notify_count.load(Ordering::SeqCst);
+            Some((ks.put(key(n), [7; 900]).err()?, before))
+        })
+        .unwrap();
+    assert!(refused.is_no_space(), "{refused}");
+    assert_eq!(scheduler.notify_count.load(Ordering::SeqCst), before + 1);
 }

@@ -196,6 +196,19 @@ fn after_a_failed_write_or_flush_only_reads_go_on() {
     }
 }
 
+/// A second handle was told that all is durable when the first had just failed to make it so.
+#[test]
+fn every_close_says_whether_all_is_durable() {
+    let stage = seeded(40, 3);
+    let db = stage.create(small());
+    db.default_keyspace().put("a", "b").unwrap();
+    let other = db.clone();
+    stage.disk.cut_power();
+    db.close().unwrap_err();
+    let refused = other.close().unwrap_err();
+    assert!(matches!(refused, EngineError::Poisoned { .. }), "{refused}");
+}
+
 /// So few tables that the data fill the drive before their names fill its catalog.
 fn few_tables() -> Options {
     let keyspace = KeyspaceOptions { table_len_bytes: 128 << 10, ..small_keyspace() };
