@@ -70,7 +70,8 @@ pub enum OpenMode {
     /// Reads and writes.
     #[default]
     ReadWrite,
-    /// Reads alone: nothing on the drive changes, and what the logs hold stays in memory.
+    /// Reads alone: no file changes, and what the logs hold stays in memory. What lies below the files may write
+    /// when it is opened, to recover.
     ReadOnly,
     /// As [`OpenMode::ReadOnly`], without the tables and logs on a flash drive that is not there: reads find what lies
     /// on the drive, which may be an older value, or one that was deleted. For what can be saved of a store

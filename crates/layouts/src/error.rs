@@ -26,7 +26,8 @@ pub enum LayoutError {
         /// Why not, and what would do.
         reason: String,
     },
-    /// The drive was formatted as something else. Nothing was written.
+    /// The drive was formatted as something else. Nothing was written but what
+    /// [`mount`](crate::mount) writes.
     #[error(
         "the drive holds layout {recorded}, not {asked}; open it as {recorded} (or name no \
          layout), or format another drive"

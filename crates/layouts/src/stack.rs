@@ -14,7 +14,7 @@ use crate::table::Layout;
 use imbrex::{Db, OpenMode, Options};
 use imbrex_clockwork::Runtime;
 use imbrex_disk::{Counters, Disk};
-use imbrex_files::{FileLayer, Files, FormatOptions, TieredFiles};
+use imbrex_files::{FileLayer, Files, FlashError, FormatOptions, TieredFiles};
 use imbrex_translate::{BandOptions, BandsError, FixedBands};
 use std::fmt;
 use std::sync::Arc;
@@ -168,7 +168,9 @@ impl Layout {
 }
 
 /// Opens the files of a formatted drive, whichever layout it holds, with those of the flash drive
-/// beside it. Writes nothing.
+/// beside it. No file changes, but what lies below them is recovered: fixed bands end a rewrite that a
+/// power cut stopped, write a checkpoint and discard what is not valid; on interlaced tracks what a power
+/// cut left in the backup region is moved back. Other drives are not written to.
 ///
 /// # Errors
 /// [`LayoutError::Foreign`]; [`LayoutError::Files`] where it holds no files or damaged ones, or where
@@ -178,6 +180,12 @@ pub fn mount(drives: impl Into<Drives>, runtime: &Runtime) -> Result<Mounted, La
     let failed_files = |source| LayoutError::Files { what: "opening the files", source };
     let tiers = match beside {
         Beside::Nothing => None,
+    let failed_bands = failed("opening fixed bands");
+    if !matches!(beside, Beside::Nothing)
+        && FixedBands::are_on(Arc::clone(&drive)).map_err(&failed_bands)?
+    {
+        return Err(failed_files(FlashError::NotPaired.into()));
+    }
         Beside::Flash(flash) => Some(TieredFiles::open(Arc::clone(&drive), flash, runtime)),
         Beside::Missing => Some(TieredFiles::open_without_flash(Arc::clone(&drive), runtime)),
     };
@@ -190,7 +198,7 @@ pub fn mount(drives: impl Into<Drives>, runtime: &Runtime) -> Result<Mounted, La
     let bands = match FixedBands::open(Arc::clone(&drive)) {
         Ok(bands) => Some(Arc::new(bands)),
         Err(BandsError::NotBands | BandsError::WrongRule { .. }) => None,
-        Err(error) => return Err(failed("opening fixed bands")(error)),
+        Err(error) => return Err(failed_bands(error)),
     };
     let disk = above(&drive, bands.as_ref());
     let files = FileLayer::open(Arc::clone(&disk), runtime).map_err(failed_files)?;
@@ -206,7 +214,7 @@ fn above(drive: &Arc<dyn Disk>, bands: Option<&Arc<FixedBands>>) -> Arc<dyn Disk
     }
 }
 
-fn failed(what: &'static str) -> impl FnOnce(BandsError) -> LayoutError {
+fn failed(what: &'static str) -> impl Fn(BandsError) -> LayoutError {
     move |source| LayoutError::Bands { what, source }
 }
 

@@ -7,7 +7,7 @@ use imbrex_disk::{
     Blocks, Disk, Geometry, GeometrySpec, NeighbourSpec, Rule, ShingleSpec, ZoneSpec,
 };
 use imbrex_disk_sim::SimDisk;
-use imbrex_files::{FileLayer, Files, FormatOptions, PlacementKind};
+use imbrex_files::{FileLayer, Files, FilesError, FlashError, FormatOptions, PlacementKind};
 use std::sync::Arc;
 
 /// Small enough to fill in a moment, large enough for every layout's smallest unit.
@@ -179,6 +179,28 @@ fn a_flash_drive_is_for_layouts_that_have_one() {
     let read_only = mount(both.without_flash(), &runtime()).unwrap();
     assert_eq!(read_only.layout, offload);
     assert!(read_only.tiers.unwrap().flash().is_none());
+}
+
+/// The bands hide the files from who looks at the bare drive: it seemed to be unformatted, and the message
+/// said to format it.
+#[test]
+fn a_drive_with_bands_has_no_flash_drive_beside_it() {
+    let layout = Layout::by_name("leveldb-banded").unwrap();
+    let drive = small_drive(layout.recording());
+    let recipe = layout.recipe(drive.geometry()).shrunk(64);
+    layout.format_with(Arc::clone(&drive), &runtime(), &recipe, 7).unwrap().close().unwrap();
+    let drives = || Drives::from(Arc::clone(&drive));
+    let before = drive.counters();
+    for drives in [drives().with_flash(small_flash()), drives().without_flash()] {
+        let error = mount(drives, &runtime()).unwrap_err();
+        let LayoutError::Files { source: FilesError::Flash(flash), .. } = &error else {
+            panic!("{error}");
+        };
+        assert!(matches!(flash, FlashError::NotPaired), "{flash}");
+        assert!(flash.to_string().contains("open it as a drive alone"), "{flash}");
+    }
+    assert_eq!((drive.counters() - before).writes, 0);
+    mount(drives(), &runtime()).unwrap();
 }
 
 /// Zones in which little lives, on a drive that is short of space.

@@ -212,6 +212,18 @@ impl FixedBands {
         Ok(FixedBands::new(layout, below, valid, journal, next_seq))
     }
 
+    /// Whether bands were made on `disk`. Writes nothing.
+    ///
+    /// # Errors
+    /// [`BandsError::Version`], [`BandsError::Damaged`], [`BandsError::Disk`].
+    pub fn are_on(disk: Arc<dyn Disk>) -> Result<bool, BandsError> {
+        match recover::read_superblock(&Below::new(disk)) {
+            Ok(_) => Ok(true),
+            Err(BandsError::NotBands | BandsError::WrongRule { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     fn new(
         layout: Layout,
         below: Below,

@@ -15,8 +15,8 @@ pub enum FlashError {
         /// The format id that the flash drive must have.
         flash_id: u64,
     },
-    /// The drive has no flash drive beside it, and one was given.
-    #[error("a flash drive was given, but the drive was formatted without one; open it alone")]
+    /// The drive has no flash drive beside it, and was opened as if it had.
+    #[error("the drive was formatted without a flash drive beside it; open it as a drive alone")]
     NotPaired,
     /// A flash drive was opened as if it were a main drive.
     #[error("it is the flash drive of a pair; open the main drive and give this one as its flash")]

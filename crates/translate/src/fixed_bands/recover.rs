@@ -91,7 +91,7 @@ pub(crate) fn read_heads(below: &Below, layout: &Layout) -> Result<[RegionHead; 
     Ok(heads)
 }
 
-fn read_superblock(below: &Below) -> Result<Superblock, BandsError> {
+pub(crate) fn read_superblock(below: &Below) -> Result<Superblock, BandsError> {
     let geometry = below.disk().geometry();
     let imbrex_disk::Rule::IsolationDistance(shingle) = geometry.rule() else {
         return Err(BandsError::WrongRule { got: geometry.rule().name() });
