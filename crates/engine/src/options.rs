@@ -15,6 +15,9 @@ use crate::table::HISTOGRAM_LEN_BYTES_MIN;
 use bytes::Bytes;
 use imbrex_record_log::{BLOCK_LEN_BYTES, FRAME_LEN_BYTES_MAX};
 
+/// Well within what a memtable can address; see `memtable::arena`.
+const MEMTABLE_LEN_BYTES_MAX: u64 = 4 << 30;
+
 /// Options of an open store; none of them is written down.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -111,7 +114,8 @@ impl Options {
     /// [`EngineError::BadOption`], naming the option and the rule.
     pub fn check(&self) -> Result<(), EngineError> {
         let memtable = self.memtable_len_bytes;
-        require((4096..=4 << 30).contains(&memtable), "memtable_len_bytes", "4096 to 4 GiB")?;
+        let is_memtable = (4096..=MEMTABLE_LEN_BYTES_MAX).contains(&memtable);
+        require(is_memtable, "memtable_len_bytes", "4096 to 4 GiB")?;
         require(self.immutable_memtable_count_max >= 1, "immutable_memtable_count_max", ">= 1")?;
         require(self.max_background_jobs >= 1, "max_background_jobs", "at least 1")?;
         let frame = self.log_frame_len_bytes;

@@ -85,7 +85,7 @@ impl Layout {
     /// The same without a store, which whoever opens it first makes.
     ///
     /// # Errors
-    /// As [`Layout::format`].
+    /// As [`Layout::format`]; [`LayoutError::Engine`] for options that cannot work: nothing was written.
     pub fn format_files(
         self,
         drives: impl Into<Drives>,
@@ -97,6 +97,8 @@ impl Layout {
         let unsuitable = |reason| LayoutError::Unsuitable { layout: self.name(), reason };
         self.suits(drive.geometry()).map_err(unsuitable)?;
         let flash = self.flash(beside).map_err(unsuitable)?;
+        let refused = |source| LayoutError::Engine { what: "checking the options", source };
+        recipe.options.check().map_err(refused)?;
         let make_bands = |options: &BandOptions| {
             let mut options = *options;
             options.id = format_id;
@@ -178,14 +180,14 @@ impl Layout {
 pub fn mount(drives: impl Into<Drives>, runtime: &Runtime) -> Result<Mounted, LayoutError> {
     let Drives { main: drive, beside } = drives.into();
     let failed_files = |source| LayoutError::Files { what: "opening the files", source };
-    let tiers = match beside {
-        Beside::Nothing => None,
     let failed_bands = failed("opening fixed bands");
     if !matches!(beside, Beside::Nothing)
         && FixedBands::are_on(Arc::clone(&drive)).map_err(&failed_bands)?
     {
         return Err(failed_files(FlashError::NotPaired.into()));
     }
+    let tiers = match beside {
+        Beside::Nothing => None,
         Beside::Flash(flash) => Some(TieredFiles::open(Arc::clone(&drive), flash, runtime)),
         Beside::Missing => Some(TieredFiles::open_without_flash(Arc::clone(&drive), runtime)),
     };

@@ -239,6 +239,37 @@ fn a_store_that_is_only_read_is_not_cleaned() {
     stack.close().unwrap();
 }
 
+/// On so long zones a memtable as long as a table is more than a memtable can be: the drive was formatted,
+/// and then the store was refused.
+#[test]
+fn options_are_what_the_engine_takes_before_anything_is_written() {
+    for zone_len_bytes in [1_u64 << 20, 64 << 20, 8 << 30] {
+        let zone_len = Blocks::holding(zone_len_bytes);
+        let zones = ZoneSpec {
+            zone_len,
+            zone_capacity: zone_len,
+            conventional_zone_count: 2,
+            open_zone_limit: None,
+            active_zone_limit: None,
+            strict_reads: true,
+        };
+        let len = Blocks::new(128 * zone_len.get());
+        let geometry = Geometry::new(GeometrySpec { len, rule: Rule::AtPointer(zones) }).unwrap();
+        for layout in Layout::all().filter(|l| l.recording() == Recording::Zoned) {
+            let checked = layout.recipe(&geometry).options.check();
+            assert!(checked.is_ok(), "{layout}, {zone_len_bytes}: {checked:?}");
+        }
+    }
+    let layout = Layout::by_name("smrdb").unwrap();
+    let drive = small_drive(layout.recording());
+    let mut recipe = layout.recipe(drive.geometry());
+    recipe.options.memtable_len_bytes = 8 << 30;
+    let before = drive.counters();
+    let error = layout.format_with(Arc::clone(&drive), &runtime(), &recipe, 7).unwrap_err();
+    assert!(matches!(error, LayoutError::Engine { .. }), "{error}");
+    assert_eq!((drive.counters() - before).writes, 0);
+}
+
 #[test]
 fn write_offloading_has_the_bands_of_the_thesis() {
     let zones = ZoneSpec {

@@ -3,7 +3,10 @@
 //!
 //! All of them leave blocks uncompressed, so that lengths on the drive are the user's lengths.
 
-use super::{CompactionKind, Compression, KeyspaceOptions, Options, VictimGrowth, VictimOrder};
+use super::{
+    CompactionKind, Compression, KeyspaceOptions, MEMTABLE_LEN_BYTES_MAX, Options, VictimGrowth,
+    VictimOrder,
+};
 
 impl Options {
     /// LevelDB 1.19 on a file system: memtable of 4 MiB, block cache of 8 MiB, and a compaction that
@@ -38,7 +41,7 @@ impl Options {
     fn of_bands(band_len_bytes: u64, keyspace: KeyspaceOptions) -> Options {
         Options {
             // Less than a table, so that a flush never writes two of which one is all but empty.
-            memtable_len_bytes: band_len_bytes - band_len_bytes / 16,
+            memtable_len_bytes: (band_len_bytes - band_len_bytes / 16).min(MEMTABLE_LEN_BYTES_MAX),
             log_len_bytes_max: band_len_bytes.saturating_mul(4),
             block_cache_len_bytes: 8 << 20,
             // Whole tables would be a band of memory for each that is merged.
