@@ -428,11 +428,16 @@ where
                 self.enter(later, header);
                 return Ok(());
             }
-            is_last &= header.incarnation != self.incarnation;
+            // A later life's frame without its restart: that was lost, and the log went on.
+            is_last &= header.incarnation < self.incarnation;
             durable_upto_blocks = durable_upto_blocks.max(header.durable_upto_blocks);
         }
         let is_whole = self.partial.is_empty()
-            && matches!(flaw, Flaw::Missing | Flaw::Bound | Flaw::Stale { .. });
+            && match flaw {
+                Flaw::Missing | Flaw::Bound => true,
+                Flaw::Stale { got, expected } => got < expected,
+                _ => false,
+            };
         self.end = Some(match flaw {
             Flaw::Version { got } => End::Version { at_blocks, got },
             _ if durable_upto_blocks > at_blocks => {

@@ -313,6 +313,41 @@ fn a_stale_frame_of_an_earlier_life_does_not_come_back() {
     assert_eq!(end, End::Clean { at_blocks: 2 });
 }
 
+/// The frame that restarts a log is lost, and what was written behind it is not: the log does not end
+/// there, as it seemed to.
+#[test]
+fn a_lost_restart_is_a_tear() {
+    let mut encoder = Encoder::with_frame_len(LOG_ID, BLOCK_LEN_BYTES);
+    let mut log = Vec::new();
+    encoder.push(&[b"kept"]).unwrap();
+    encoder.seal();
+    drain(&mut encoder, &mut log);
+    let mut encoder = Encoder::resume(LOG_ID, Resume { cut_blocks: 1, incarnation: 1 }, 1);
+    for record in [&b"lost"[..], b"stays"] {
+        encoder.push(&[record]).unwrap();
+        encoder.seal();
+    }
+    drain(&mut encoder, &mut log);
+    assert_eq!(read_all(&log, LOG_ID).0.len(), 3);
+    let whole = log.clone();
+    log[BLOCK_LEN_BYTES..2 * BLOCK_LEN_BYTES].fill(0);
+    let (got, end, _) = read_all(&log, LOG_ID);
+    assert_eq!(got, [b"kept".to_vec()]);
+    assert_eq!(end, End::Torn { at_blocks: 1, flaw: Flaw::Missing });
+    // The same where the restart lay before what counts as the end.
+    let mut encoder = Encoder::with_frame_len(LOG_ID, BLOCK_LEN_BYTES);
+    let mut log = Vec::new();
+    for record in [&b"kept"[..], b"written again"] {
+        encoder.push(&[record]).unwrap();
+        encoder.seal();
+    }
+    drain(&mut encoder, &mut log);
+    log.extend_from_slice(&whole[2 * BLOCK_LEN_BYTES..]);
+    let (got, end, _) = read_all(&log, LOG_ID);
+    assert_eq!(got.len(), 2);
+    assert_eq!(end, End::Torn { at_blocks: 2, flaw: Flaw::Stale { got: 1, expected: 0 } });
+}
+
 #[test]
 fn a_failed_read_can_be_repeated() {
     let (mut log, records) = small_log();
