@@ -219,11 +219,16 @@ fn read_log(
         records.push((at, edits));
     }
     let end = decoder.end().map(ToString::to_string).unwrap_or_default();
-    if let Some(End::Corrupt { at_blocks, .. }) = decoder.end() {
-        let at = start + Blocks::new(*at_blocks);
-        return Err(corrupt("catalog log", place(region, at), end));
+    match decoder.end() {
+        Some(End::Corrupt { at_blocks, .. }) => {
+            let at = start + Blocks::new(*at_blocks);
+            Err(corrupt("catalog log", place(region, at), end))
+        }
+        Some(&End::Version { got, .. }) => {
+            Err(FilesError::Version { what: "catalog log", got: u32::from(got), known: 1 })
+        }
+        _ => Ok((records, end)),
     }
-    Ok((records, end))
 }
 
 fn place(region: &Region, at: Blocks) -> String {

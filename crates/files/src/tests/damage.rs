@@ -112,6 +112,23 @@ fn a_header_without_its_first_bytes_is_damage() {
     assert!(matches!(check(0..512), FilesError::NotFormatted { .. }), "whose it was is not known");
 }
 
+/// What a newer program has written to the catalog is no torn end: the next checkpoint would drop it.
+#[test]
+fn a_record_of_a_newer_version_is_refused() {
+    let (stage, ..) = written(conventional(1024, 0), "first-fit");
+    let mut block = vec![0; 4096];
+    let last = (0..64).map(Lba::new).rfind(|&at| {
+        stage.disk.read(at, &mut block).unwrap();
+        block.starts_with(b"RLOG")
+    });
+    block[52] = 2;
+    let crc = crc32c::crc32c(&block[8..]);
+    block[4..8].copy_from_slice(&crc.to_le_bytes());
+    stage.disk.write(last.unwrap(), &block, Persist::Through).unwrap();
+    let error = stage.open().unwrap_err();
+    assert!(matches!(error, FilesError::Version { got: 2, known: 1, .. }), "{error}");
+}
+
 #[test]
 fn another_geometry_is_refused() {
     let stage = conventional(1024, 0);
