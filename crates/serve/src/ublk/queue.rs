@@ -20,6 +20,7 @@ use libublk::{BufDesc, BufDescList, UblkIORes, UblkUringData, sys};
 use rustix::event::PollFlags;
 use std::cell::RefCell;
 use std::io::{self, ErrorKind, Read, Write};
+use std::mem::ManuallyDrop;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::Sender;
@@ -34,24 +35,30 @@ const _: () = assert!(operation::WRITE_ZEROES as u32 == sys::UBLK_IO_OP_WRITE_ZE
 const _: () = assert!(flag::FUA == sys::UBLK_IO_F_FUA);
 const _: () = assert!(flag::NO_UNMAP == sys::UBLK_IO_F_NOUNMAP);
 
-/// Serves queue `id` of `device` until the kernel ends it. Says once whether it could begin.
+/// Serves queue `id` of `device` until the kernel ends it. Says once whether it could begin: what it lends the
+/// kernel is submitted then, so that the kernel can end it.
+///
+/// # Errors
+/// The ring failed after that.
 pub(crate) fn serve(
     shared: &Arc<Shared>,
     device: &UblkDev,
     id: u16,
     begun: &Sender<Result<(), io::Error>>,
-) {
+) -> io::Result<()> {
     // Memory that is short must not be waited for where only this thread's writes would free it.
     UblkCtrl::init_queue_thread();
     let queue = Queue::begin(shared, device, id);
+    let queue = queue.and_then(|queue| queue.turn(0).map(|_| queue));
     // Whoever waits for it may have given up.
     match queue {
         Ok(queue) => {
             let _ = begun.send(Ok(()));
-            queue.run();
+            queue.run()
         }
         Err(error) => {
             let _ = begun.send(Err(error));
+            Ok(())
         }
     }
 }
@@ -59,8 +66,9 @@ pub(crate) fn serve(
 struct Queue<'a> {
     shared: &'a Arc<Shared>,
     ublk: UblkQueue<'a>,
-    /// By tag; a lane has the missing ones (U1).
-    buffers: RefCell<Vec<Option<IoBuf<u8>>>>,
+    /// By tag; a lane has the missing ones (U1). Dropped only where the kernel has given all back: after an
+    /// error it may write to them as long as there is the ring, which ends with the thread, after this.
+    buffers: ManuallyDrop<RefCell<Vec<Option<IoBuf<u8>>>>>,
     returns: Arc<Returns>,
 }
 
@@ -104,10 +112,11 @@ impl<'a> Queue<'a> {
     fn begin(shared: &'a Arc<Shared>, device: &'a UblkDev, id: u16) -> io::Result<Queue<'a>> {
         let returns = Arc::new(Returns::new()?);
         let ublk = UblkQueue::new(id, device).map_err(super::server::io_error)?;
-        let buffers = device.alloc_queue_io_bufs();
+        let buffers = ManuallyDrop::new(device.alloc_queue_io_bufs());
         let lent = BufDescList::Slices(Some(&buffers));
         let ublk = ublk.submit_fetch_commands_unified(lent).map_err(super::server::io_error)?;
-        let buffers = RefCell::new(buffers.into_iter().map(Some).collect());
+        let buffers = ManuallyDrop::into_inner(buffers).into_iter().map(Some).collect();
+        let buffers = ManuallyDrop::new(RefCell::new(buffers));
         let queue = Queue { shared, ublk, buffers, returns };
         queue.listen()?;
         Ok(queue)
@@ -120,27 +129,36 @@ impl<'a> Queue<'a> {
         self.ublk.ublk_submit_sqe_sync(poll).map_err(super::server::io_error)
     }
 
-    fn run(&self) {
-        loop {
-            let handled = self.ublk.flush_and_wake_io_tasks(
-                |user_data, completed, _| {
-                    let is_bell = user_data & UblkUringData::Target as u64 != 0;
-                    if is_bell {
-                        self.collect();
-                    } else if completed.result() == sys::UBLK_IO_RES_OK as i32 {
-                        self.take(UblkIOCtx::user_data_to_tag(user_data) as u16);
-                    }
-                },
-                1,
-            );
-            match handled {
-                Ok(_) => {}
-                // A debugger, Ctrl-Z: the wait goes on.
-                Err(libublk::UblkError::IOError(error))
-                    if error.kind() == ErrorKind::Interrupted => {}
-                // The kernel has ended the queue, or the ring is of no use any more.
-                Err(_) => return,
-            }
+    /// Until the kernel ends the queue.
+    fn run(self) -> io::Result<()> {
+        while self.turn(1)? {}
+        drop(self.buffers.take());
+        Ok(())
+    }
+
+    /// Submits what there is, waits until so much has come, and takes it; whether the queue goes on.
+    fn turn(&self, wait_count: usize) -> io::Result<bool> {
+        let handled = self.ublk.flush_and_wake_io_tasks(
+            |user_data, completed, _| {
+                let is_bell = user_data & UblkUringData::Target as u64 != 0;
+                if is_bell {
+                    self.collect();
+                } else if completed.result() == sys::UBLK_IO_RES_OK as i32 {
+                    self.take(UblkIOCtx::user_data_to_tag(user_data) as u16);
+                }
+            },
+            wait_count,
+        );
+        match handled {
+            Ok(_) => Ok(true),
+            Err(libublk::UblkError::QueueIsDown) => Ok(false),
+            Err(error) => match super::server::io_error(error) {
+                // A debugger, Ctrl-Z; or no memory for a moment: the wait goes on.
+                error if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {
+                    Ok(true)
+                }
+                error => Err(error),
+            },
         }
     }
 

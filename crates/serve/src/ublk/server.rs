@@ -23,7 +23,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::num::NonZero;
 use std::path::Path;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 /// The name under which the kernel's tools list the device.
@@ -54,6 +54,8 @@ pub(crate) struct Shared {
     pub(crate) target: Target,
     pub(crate) lanes: Arc<Lanes>,
     pub(crate) crew: Crew,
+    /// Why the first queue ended that the kernel did not end.
+    queue_error: Mutex<Option<io::Error>>,
     stop: Arc<Stop>,
 }
 
@@ -68,6 +70,7 @@ impl UblkServer {
             target: Target::new(device, is_read_only),
             lanes: Arc::default(),
             crew: Crew::new(),
+            queue_error: Mutex::default(),
             stop: Stop::new().map_err(refused("making a socket pair"))?,
         };
         Ok(UblkServer { shared: Arc::new(shared) })
@@ -148,7 +151,9 @@ impl UblkServer {
         let stopped = control.kill_dev().map_err(kernel("stopping the ublk device"));
         self.shared.lanes.end();
         self.shared.crew.wait_idle(Duration::MAX);
-        started.and(stopped).map(drop)
+        let failed = self.shared.queue_error.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let failed = failed.map_or(Ok(()), Err).map_err(refused("serving a queue"));
+        started.and(stopped).map(drop).and(failed)
     }
 
     /// Returns when every queue has lent its buffers to the kernel, or one could not.
@@ -160,7 +165,11 @@ impl UblkServer {
             let sender = sender.clone();
             self.shared.crew.start("ublk queue", move || {
                 let _end = QueueEnd(&shared.stop);
-                queue::serve(&shared, &device, id, &sender);
+                if let Err(error) = queue::serve(&shared, &device, id, &sender) {
+                    let mut first =
+                        shared.queue_error.lock().unwrap_or_else(PoisonError::into_inner);
+                    first.get_or_insert(error);
+                }
             })?;
         }
         drop(sender);
@@ -184,7 +193,7 @@ impl UblkServer {
     }
 }
 
-/// A queue ends when the kernel wants it to, or by a panic: in both cases there is nothing left to serve.
+/// A queue ends when the kernel wants it to, by an error or by a panic: there is nothing left to serve.
 struct QueueEnd<'a>(&'a Stop);
 
 impl Drop for QueueEnd<'_> {
