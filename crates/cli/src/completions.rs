@@ -33,7 +33,8 @@ pub(crate) fn manual(session: &mut Session) -> Result<(), CliError> {
         man.render_description_section(page)?;
         man.render_options_section(page)?;
         page.extend_from_slice(b".SH COMMANDS\n");
-        for subcommand in command.get_subcommands().filter(|c| c.get_name() != "help") {
+        let is_shown = |c: &&clap::Command| c.get_name() != "help" && !c.is_hide_set();
+        for subcommand in command.get_subcommands().filter(is_shown) {
             describe(subcommand, "imbrex", page)?;
         }
         page.extend_from_slice(b".SH EXIT STATUS\n");

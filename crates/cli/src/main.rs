@@ -106,6 +106,10 @@ enum Command {
     Run(run::RunArgs),
     /// Serve a drive as a network block device: to QEMU, nbd-client, nbdcopy, fio
     Serve(serve::ServeArgs),
+    /// For `serve --ublk`: stop its block device
+    #[cfg(feature = "ublk")]
+    #[command(hide = true, name = serve::STOP)]
+    UblkStop(serve::StopArgs),
     /// Show it all in half a minute: a drive, real records, a power cut, the zone map
     Demo(demo::DemoArgs),
     /// Print a completion script for a shell
@@ -137,6 +141,9 @@ fn run(args: Args) -> Result<(), CliError> {
     let interrupt = match args.command {
         // Its signals are the program's.
         Command::Run(_) => Interrupt::default(),
+        // Its server's are not for it.
+        #[cfg(feature = "ublk")]
+        Command::UblkStop(_) => Interrupt::default(),
         _ => Interrupt::listen()?,
     };
     let mut session = Session { out: Output::new(args.format), interrupt };
@@ -160,6 +167,8 @@ fn run(args: Args) -> Result<(), CliError> {
         Command::Arrivals(args) => args.run(session_ref),
         Command::Run(args) => args.run(session_ref),
         Command::Serve(args) => args.run(session_ref),
+        #[cfg(feature = "ublk")]
+        Command::UblkStop(args) => args.run(),
         Command::Demo(args) => args.run(session_ref),
         Command::Completions(args) => args.run(session_ref),
         Command::Man => completions::manual(session_ref),

@@ -3,6 +3,9 @@
 
 mod kernel;
 
+#[cfg(feature = "ublk")]
+pub(crate) use kernel::{STOP, StopArgs};
+
 use crate::Session;
 use crate::byte_size::{ByteSize, grouped};
 use crate::error::{CliError, Context, Exit};
@@ -49,6 +52,9 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDR:PORT", group = "where")]
     listen: Option<String>,
     /// Be a block device of this machine's kernel, such as /dev/ublkb0, without NBD (Linux 6.0, root)
+    ///
+    /// A server that is killed leaves /dev/ublkcN behind, which does nothing but occupy the number; where no
+    /// other such device is served, `modprobe -r ublk_drv` removes all of them.
     #[arg(long, group = "where")]
     ublk: bool,
     /// Let --listen name an address that other machines can reach

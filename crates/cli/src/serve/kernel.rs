@@ -3,6 +3,36 @@
 use super::ServeArgs;
 use crate::Session;
 use crate::error::{CliError, Exit};
+#[cfg(feature = "ublk")]
+use std::process::Command;
+
+/// The name of [`StopArgs`]' command.
+#[cfg(feature = "ublk")]
+pub(crate) const STOP: &str = "ublk-stop";
+
+/// Arguments of the command by which a server stops its own device.
+#[cfg(feature = "ublk")]
+#[derive(clap::Args, Debug)]
+pub(crate) struct StopArgs {
+    /// The N of /dev/ublkbN
+    id: u32,
+}
+
+#[cfg(feature = "ublk")]
+impl StopArgs {
+    pub(crate) fn run(&self) -> Result<(), CliError> {
+        let stopped = imbrex_serve::ublk::stop_device(self.id);
+        stopped.map_err(|error| CliError::of(format!("/dev/ublkb{}", self.id), &error))
+    }
+}
+
+/// This program, as one that stops the device `id`. Signals that we take are blocked in it as they are here.
+#[cfg(feature = "ublk")]
+fn stopper(id: u32) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.args([STOP, &id.to_string()]);
+    command
+}
 
 #[cfg(not(feature = "ublk"))]
 pub(super) fn serve(args: &ServeArgs, _: &mut Session) -> Result<(), CliError> {
@@ -29,7 +59,7 @@ pub(super) fn serve(args: &ServeArgs, session: &mut Session) -> Result<(), CliEr
     let shown = args.shown();
     let len_bytes = served.device.geometry().len().bytes();
     let device = Arc::new(args.sectors(&served)?);
-    let server = UblkServer::new(device, args.read_only);
+    let server = UblkServer::new(device, args.read_only, stopper);
     let server = server.context(|| format!("cannot serve {shown}"))?;
     let stopper = server.stopper();
     session.interrupt.when_asked(move || stopper.stop());

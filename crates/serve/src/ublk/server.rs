@@ -4,10 +4,11 @@
 //!   serve():  add --> queues begin --> start --> /dev/ublkbN is there
 //!               |`--- nobody asked for anything for 100 ms --> a step of the device's own work, and again
 //!               +<-- Stopper, or the kernel ended a queue
-//!               stop --> what the kernel still had to write is written --> queues end --> remove --> flush
+//!               stop (`ending`) --> what the kernel still had to write is written --> queues end --> remove --> flush
 //! ```
 
 use super::control::{UblkError, check_kernel};
+use super::ending;
 use super::lanes::Lanes;
 use super::limits::{IO_LEN_BYTES_MAX, KERNEL_SECTOR_LEN_BYTES, Limits};
 use super::queue;
@@ -23,6 +24,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::num::NonZero;
 use std::path::Path;
+use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
@@ -46,6 +48,9 @@ const NO_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 #[derive(Debug)]
 pub struct UblkServer {
     shared: Arc<Shared>,
+    /// They need the lanes to the last, and so have a crew of their own.
+    queues: Crew,
+    stopper: fn(u32) -> Command,
 }
 
 /// What the server and its threads share.
@@ -61,11 +66,16 @@ pub(crate) struct Shared {
 
 impl UblkServer {
     /// A server that serves nobody yet. With `is_read_only` the kernel refuses every change, and the
-    /// server would.
+    /// server would. `stopper` makes a command of a device's number: a process that calls
+    /// [`stop_device`](super::stop_device) with it, and that the end of this one does not end.
     ///
     /// # Errors
     /// [`UblkError::Kernel`]: no socket is left.
-    pub fn new(device: Arc<dyn BlockDevice>, is_read_only: bool) -> Result<UblkServer, UblkError> {
+    pub fn new(
+        device: Arc<dyn BlockDevice>,
+        is_read_only: bool,
+        stopper: fn(u32) -> Command,
+    ) -> Result<UblkServer, UblkError> {
         let shared = Shared {
             target: Target::new(device, is_read_only),
             lanes: Arc::default(),
@@ -73,7 +83,7 @@ impl UblkServer {
             queue_error: Mutex::default(),
             stop: Stop::new().map_err(refused("making a socket pair"))?,
         };
-        Ok(UblkServer { shared: Arc::new(shared) })
+        Ok(UblkServer { shared: Arc::new(shared), queues: Crew::new(), stopper })
     }
 
     /// What ends [`UblkServer::serve`].
@@ -94,7 +104,7 @@ impl UblkServer {
     /// Requests at which the device panicked, and what threads that panicked said: none should.
     pub fn panics(&self) -> Vec<String> {
         let at_requests = self.shared.target.panics().clone();
-        [at_requests, self.shared.crew.panics()].concat()
+        [at_requests, self.queues.panics(), self.shared.crew.panics()].concat()
     }
 
     /// Makes a block device, calls `ready` with its path, and serves it until stopped, or until somebody
@@ -112,6 +122,8 @@ impl UblkServer {
 
     fn serve_kernel(&self, ready: impl FnOnce(&Path)) -> Result<(), UblkError> {
         check_kernel()?;
+        // This thread does the device's own work, which its users' requests may wait for, and the last flush.
+        UblkCtrl::init_queue_thread();
         let processor_count = std::thread::available_parallelism().map_or(1, NonZero::get);
         let control = UblkCtrlBuilder::default()
             .name(NAME)
@@ -122,10 +134,8 @@ impl UblkServer {
             .build()
             .map_err(kernel("adding a ublk device"))?;
         let served = self.serve_device(&control, ready);
-        // Where somebody still has the block device open it goes when they close it; older kernels can
-        // only wait for that.
-        let removed = control.del_dev_async().or_else(|_| control.del_dev());
-        served.and(removed.map(drop).map_err(kernel("removing the ublk device")))
+        let removed = ending::remove(&control);
+        served.and(removed)
     }
 
     fn serve_device(&self, control: &UblkCtrl, ready: impl FnOnce(&Path)) -> Result<(), UblkError> {
@@ -142,18 +152,19 @@ impl UblkServer {
         let begun = self.begin_queues(&device);
         let started = begun
             .map_err(refused("beginning a queue"))
-            .and_then(|()| control.start_dev(&device).map_err(kernel("starting the ublk device")));
+            .and_then(|()| control.start_dev(&device).map_err(kernel("starting the ublk device")))
+            .map(drop);
         if started.is_ok() {
             ready(Path::new(&control.get_bdev_path()));
             self.wait();
         }
         // It also ends the queues of a device that did not start.
-        let stopped = control.kill_dev().map_err(kernel("stopping the ublk device"));
+        ending::stop(control, self.stopper, &self.queues);
+        // Only now: to the last the kernel may have asked for what a lane does.
         self.shared.lanes.end();
         self.shared.crew.wait_idle(Duration::MAX);
         let failed = self.shared.queue_error.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let failed = failed.map_or(Ok(()), Err).map_err(refused("serving a queue"));
-        started.and(stopped).map(drop).and(failed)
+        started.and(failed.map_or(Ok(()), Err).map_err(refused("serving a queue")))
     }
 
     /// Returns when every queue has lent its buffers to the kernel, or one could not.
@@ -163,7 +174,7 @@ impl UblkServer {
         for id in 0..queue_count {
             let (shared, device) = (Arc::clone(&self.shared), Arc::clone(device));
             let sender = sender.clone();
-            self.shared.crew.start("ublk queue", move || {
+            self.queues.start("ublk queue", move || {
                 let _end = QueueEnd(&shared.stop);
                 if let Err(error) = queue::serve(&shared, &device, id, &sender) {
                     let mut first =
@@ -240,7 +251,7 @@ pub(crate) fn io_error(error: libublk::UblkError) -> io::Error {
     }
 }
 
-fn kernel(what: &'static str) -> impl Fn(libublk::UblkError) -> UblkError {
+pub(crate) fn kernel(what: &'static str) -> impl Fn(libublk::UblkError) -> UblkError {
     move |error| UblkError::Kernel { what, source: io_error(error) }
 }
 
