@@ -39,7 +39,11 @@ told() { test "$(cat "$QUEUE/$1")" = "$2" || { echo "$1 is $(cat "$QUEUE/$1")"; 
 
 refused() { if "$@" > /tmp/said 2>&1; then return 1; fi; }
 
-zeros() { test -z "$(dd if="$DEVICE" bs=1M skip="$1" count="$2" iflag=direct 2> /tmp/said | tr -d '\0' | head -c 1)"; }
+zeros() {
+    dd if="$DEVICE" of=/tmp/read bs=1M skip="$1" count="$2" iflag=direct 2> /tmp/said
+    test "$(wc -c < /tmp/read)" = $(($2 * 1048576))
+    test "$(tr -d '\0' < /tmp/read | wc -c)" = 0
+}
 
 # Random writes, several at a time, some longer than a request may be; then all is read and compared.
 verify() {
@@ -146,6 +150,8 @@ ends() {
     serve $SMALL
     mount -t ext4 "$DEVICE" /mnt
     echo unsynced > /mnt/unsynced
+    dd if=/dev/urandom of=/mnt/many bs=1M count=24 2> /tmp/said
+    (cd /mnt && sha256sum [1-6] many) > /tmp/sums
     stop
     recovered unsynced
     step "killed under a mounted file system: what was synced is there"
@@ -166,6 +172,69 @@ ends() {
     refused wait $SERVER
     grep -q 'requests failed, the first: ' /tmp/err
     grep -q 'no power' /tmp/err
+}
+
+# Waits for the server's end, a minute at most: one that waits for itself would never end.
+ended() {
+    for _ in $(seq 600); do
+        if ! grep -q '^State:.[^Z]' /proc/$SERVER/status 2> /tmp/said; then return; fi
+        sleep 0.1
+    done
+    echo "the server hangs: $(cat /proc/$SERVER/task/*/wchan)"
+    false
+}
+
+# The process by which a server stops its device.
+stopper() { grep -ls "ublk-sto[p]" /proc/[0-9]*/cmdline | cut -d / -f 3 | grep .; }
+
+# A server under a mounted file system with much unwritten, told to stop and writing it.
+stopping() {
+    step "while it stops: $*"
+    serve --memory 512MiB
+    mkfs.ext4 -q -b 4096 "$DEVICE"
+    mount -t ext4 "$DEVICE" /mnt
+    dd if=/dev/zero of=/mnt/much bs=1M count=120 2> /tmp/said
+    kill -TERM $SERVER
+    until cat "/proc/$(stopper)"/task/*/stack 2> /tmp/said | grep -q ublk_stop_dev || test ! -e "$DEVICE"; do
+        sleep 0.01
+    done
+}
+
+impatience() {
+    echo 90 > /proc/sys/vm/dirty_ratio
+    echo 90 > /proc/sys/vm/dirty_background_ratio
+    echo 360000 > /proc/sys/vm/dirty_writeback_centisecs
+    for signal in KILL TERM; do
+        stopping $signal
+        kill -$signal $SERVER || true
+        ended
+        wait $SERVER || true
+        umount /mnt
+    done
+    for stopped in server stopper; do
+        stopping "STOP and CONT of the $stopped"
+        for _ in 1 2 3; do
+            STOPPED=$SERVER
+            test $stopped = server || STOPPED=$(stopper) || break
+            kill -STOP "$STOPPED" && sleep 0.2 && kill -CONT "$STOPPED" || break
+        done
+        ended
+        wait $SERVER
+        grep -Eq '^errors +0$' /tmp/out
+        umount /mnt
+    done
+    step "too few descriptors for a queue: an error, not a wait"
+    for count in 10 11 12 13; do
+        (ulimit -n $count && exec imbrex serve --ublk --memory 1MiB) > /tmp/out 2> /tmp/err &
+        SERVER=$!
+        ended
+        refused wait $SERVER
+    done
+    step "stopped by somebody else: the server ends"
+    serve --memory 1MiB
+    imbrex ublk-stop "${DEVICE#/dev/ublkb}"
+    ended
+    wait $SERVER
 }
 
 # Four random loads on DEVICE, which is full.
@@ -210,6 +279,7 @@ main() {
     raw
     file_system
     ends
+    impatience
 }
 
 case " $(cat /proc/cmdline) " in
