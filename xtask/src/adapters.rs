@@ -299,7 +299,7 @@ impl Session {
             let write = [program, "/crash", "5", "1000000", kill_after_ms];
             let (code, said) = self.try_run(&[], &write)?;
             ensure!(code == 137, "expected to be killed, ended with {code}:\n{said}");
-            synced = last_synced(&said).unwrap_or(synced);
+            synced = last_behind(&said, "synced ").unwrap_or(synced);
             self.run(&[program, "/crash", "5", "verify", &synced], "verified")?;
         }
         ensure!(synced != "0", "no life was long enough to sync anything");
@@ -322,7 +322,7 @@ impl Session {
         for kill_after_ms in ["200", "900", "500"] {
             let (code, said) = self.try_run(&[], &[program, "/level", "1000000", kill_after_ms])?;
             ensure!(code == 137, "expected to be killed, ended with {code}:\n{said}");
-            synced = last_synced(&said).unwrap_or(synced);
+            synced = last_behind(&said, "synced ").unwrap_or(synced);
             self.run(&[program, "/level", "verify", &synced], "verified")?;
         }
         self.reused_manifest(program)?;
@@ -379,10 +379,11 @@ fn rot(image: &Path, marked: &[u8]) -> Result<()> {
     bail!("what was written is not on the drive")
 }
 
-/// What a program said last of how much it has synced, in a line that it ended.
-fn last_synced(said: &str) -> Option<String> {
+/// What stands behind `words` in the last line that begins with them; the last of a program that was killed may be
+/// cut, and counts only if it is ended.
+fn last_behind(said: &str, words: &str) -> Option<String> {
     let whole = said.rsplit_once('\n').map_or("", |(lines, _)| lines);
-    whole.lines().filter_map(|line| line.strip_prefix("synced ")).next_back().map(str::to_owned)
+    whole.lines().filter_map(|line| line.strip_prefix(words)).next_back().map(str::to_owned)
 }
 
 /// The number in the line that begins with `name`.

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 /// More are a mistake: each has a stack of its own.
-const THREAD_COUNT_MAX: u32 = 10_000;
+pub(crate) const THREAD_COUNT_MAX: u32 = 10_000;
 
 /// The options of one `imbrex bench`.
 #[derive(Clone, Debug, clap::Args)]

@@ -90,7 +90,6 @@ impl CheckArgs {
     fn check_foreign(&self, session: &mut Session) -> Result<Option<()>, CliError> {
         let (disk, mounted) = self.store.mount(&Runtime::threads(1))?;
         let mounted = mounted.map_err(|error| self.store.cannot_open(&disk, &error))?;
-        drop(disk);
         if !holds_file_system(&mounted.files) {
             return Ok(None);
         }

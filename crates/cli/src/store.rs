@@ -125,7 +125,6 @@ impl DriveArgs {
         let options = Options { background_work, open_mode, ..usual };
         let stack = mounted.open_db(&runtime, options);
         let stack = stack.map_err(|error| self.cannot_open(&disk, &error))?;
-        drop(disk);
         if self.without_flash {
             let missing = &stack.db.recovery().missing;
             note(format!(
@@ -165,7 +164,11 @@ impl DriveArgs {
 
     pub(crate) fn cannot_open(&self, disk: &SimDisk, error: &LayoutError) -> CliError {
         if let Some(what) = other_content(disk, error) {
-            let message = format!("cannot open {}: it holds {what}, and no store", self.shown());
+            let message = format!(
+                "cannot open {}: there is no store, the drive holds {what}; `imbrex drive create` makes \
+                 drives with one",
+                self.shown()
+            );
             return CliError::new(Exit::Store, message);
         }
         let told = CliError::of(format!("cannot open {}", self.shown()), error);

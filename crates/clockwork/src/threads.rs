@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -314,18 +314,23 @@ impl Shared {
 /// Maps `items` through `f` on `worker_count` (at least one) threads; the results are in the order
 /// of the items, whatever the order in which they were found.
 ///
-/// For many independent runs at once, as over seeds; not for work inside a store.
+/// For many independent runs at once, as over seeds; not for work inside a store. All threads are there
+/// before the first item.
 ///
 /// # Panics
-/// As `f` does.
+/// As `f` does, and if the system refuses a thread, before anything was done.
 pub fn fan_out<T, R>(worker_count: usize, items: &[T], f: impl Fn(&T) -> R + Sync) -> Vec<R>
 where
     T: Sync,
     R: Send,
 {
     let next = AtomicUsize::new(0);
+    let are_all_there: OnceLock<bool> = OnceLock::new();
     let worker = || {
         let mut results = Vec::new();
+        if !*are_all_there.wait() {
+            return results;
+        }
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(item) = items.get(index) else { return results };
@@ -333,7 +338,12 @@ where
         }
     };
     let mut results: Vec<(usize, R)> = std::thread::scope(|scope| {
-        let helpers: Vec<_> = (1..worker_count).map(|_| scope.spawn(worker)).collect();
+        let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, worker);
+        let helpers: Result<Vec<_>, _> = (1..worker_count).map(spawn).collect();
+        // Without this those that are there would wait for ever.
+        are_all_there.get_or_init(|| helpers.is_ok());
+        let helpers =
+            helpers.unwrap_or_else(|error| panic!("cannot start {worker_count} threads: {error}"));
         let mut results = worker();
         for helper in helpers {
             match helper.join() {

@@ -1,6 +1,6 @@
 //! HyperLevelDB, which no distribution packages: its adapter is built where somebody installed it.
 
-use super::{Session, check_levels};
+use super::{Session, check_levels, last_behind};
 use crate::packages;
 use anyhow::{Result, ensure};
 use std::path::{Path, PathBuf};
@@ -50,13 +50,13 @@ impl Session {
         check_levels(&said)?;
         self.run(&[program, "/many", "4", "100"], "synced 3 60")?;
         let said = self.run(&[program, "/hyper", "1", "60000"], "synced 0 59976")?;
-        let mut synced = last_synced(&said).unwrap_or_default();
+        let mut synced = last_behind(&said, "synced 0 ").unwrap_or_default();
         self.run(&[program, "/hyper", "1", "verify", &synced], "verified 60000")?;
         for kill_after_ms in ["300", "1500", "700"] {
             let write = [program, "/hyper", "1", "10000000", kill_after_ms];
             let (code, said) = self.try_run(&[], &write)?;
             ensure!(code == 137, "expected to be killed, ended with {code}:\n{said}");
-            synced = last_synced(&said).unwrap_or(synced);
+            synced = last_behind(&said, "synced 0 ").unwrap_or(synced);
             self.run(&[program, "/hyper", "1", "verify", &synced], "verified")?;
         }
         println!("  {:<18} killed 3 times, {synced} writes synced, none lost", "");
@@ -86,10 +86,4 @@ impl Session {
         let synced = [bench, "--benchmarks=fillsync", "--num=20000", "--threads=4", "--db=/sync"];
         self.run(&synced, "fillsync").map(drop)
     }
-}
-
-/// What the only thread said last; the last line of a program that was killed may be cut.
-fn last_synced(said: &str) -> Option<String> {
-    let whole = said.rsplit_once('\n').map_or("", |(lines, _)| lines);
-    whole.lines().filter_map(|line| line.strip_prefix("synced 0 ")).next_back().map(str::to_owned)
 }

@@ -5,7 +5,7 @@
 //!   mvn verify, with a store       imbrex.ycsb.* by themselves
 //!   java loads, imbrex verifies    one form of records
 //!   imbrex loads, java verifies
-//!   one file, both runners         as many arrivals, in the same time
+//!   one file, both runners         as many arrivals, no sooner than they are due
 //!   no drive, a drive in use       said in words
 //!   java killed (-9)               imbrex finds all that was acknowledged
 //! ```
@@ -83,9 +83,11 @@ impl Original {
         let not_got = told.lines().find(|line| NOT_GOT.iter().any(|part| line.contains(part)));
         match not_got.filter(|_| may_skip) {
             Some(line) => {
-                println!("SKIPPED: {SKIPPED}; Maven could not get what it needs:");
-                println!("         {line}");
-                println!("         a mirror is named in Maven's own settings, ~/.m2/settings.xml");
+                let what = format!("{SKIPPED}; Maven could not get what it needs: {}", line.trim());
+                packages::skip(
+                    &what,
+                    "a mirror is named in Maven's own settings, ~/.m2/settings.xml",
+                );
                 Ok(false)
             }
             None => bail!("mvn verify in {}:\n{told}", self.adapter.display()),

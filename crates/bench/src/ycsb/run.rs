@@ -36,7 +36,7 @@ use imbrex::WriteOptions;
 use imbrex_clockwork::{Clock, Prng, VirtualWorld, WallClock, fan_out};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// How often the observer looks at the clients on threads.
 const LOOK_EVERY_NS: u64 = 50_000_000;
@@ -628,9 +628,7 @@ fn race(clients: &mut [YcsbClient<'_>], observer: &Observer<'_>) -> (u64, Result
     let mut places: Vec<Option<Mutex<&mut YcsbClient<'_>>>> =
         clients.iter_mut().map(|client| Some(Mutex::new(client))).collect();
     places.push(None);
-    let all_there = Barrier::new(places.len());
     let outcomes = fan_out(places.len(), &places, |place| {
-        all_there.wait();
         let Some(client) = place else {
             while at_work_count.load(Ordering::Relaxed) > 0 {
                 observer.look(clock.now_ns());

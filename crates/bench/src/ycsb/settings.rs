@@ -1,13 +1,11 @@
 //! How a run is driven and measured: YCSB's properties of its client, as opposed to its workload.
 
 use super::properties::{Properties, PropertyError};
+use crate::options::THREAD_COUNT_MAX;
 use std::path::PathBuf;
 
 /// YCSB's numbers are Java's ints.
 const INT_MAX: u64 = i32::MAX as u64;
-
-/// More clients than a process has threads.
-const THREAD_COUNT_MAX: u64 = 10_000;
 
 /// What the properties say about the run itself.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,7 +75,7 @@ pub(crate) enum Exporter {
 impl Settings {
     /// What `p` says; `is_open` is whether operations have a schedule that no store can change.
     pub(crate) fn new(p: &Properties, is_open: bool) -> Result<Settings, PropertyError> {
-        let thread_count = p.number("threadcount", 1, (1, THREAD_COUNT_MAX))?;
+        let thread_count = p.number("threadcount", 1, (1, u64::from(THREAD_COUNT_MAX)))?;
         let has_status = p.flag("status", false)?;
         Ok(Settings {
             thread_count: u32::try_from(thread_count).unwrap_or(u32::MAX),

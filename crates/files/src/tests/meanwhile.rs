@@ -1,6 +1,6 @@
 //! What others do in the midst of a request to the drive: each test says what, and when.
 
-use super::stage::{Zones, assert_sound, put, remove, table, verify, zoned};
+use super::stage::{Stage, Zones, assert_sound, put, remove, table, verify, zoned};
 use crate::space::NoSpace;
 use crate::{Commit, CommitKind, FileKind, FileLayer, Files, FilesError, Hints, PlacementOptions};
 use imbrex_clockwork::Budget;
@@ -87,14 +87,20 @@ impl Disk for Interrupted {
     }
 }
 
+/// The files of a drive that can be interrupted.
+fn opened(stage: &Stage) -> (Arc<Interrupted>, FileLayer) {
+    let disk = Interrupted::new(&stage.disk);
+    let files = FileLayer::open(Arc::clone(&disk) as Arc<dyn Disk>, &stage.runtime).unwrap();
+    (disk, files)
+}
+
 /// A drive of which one zone can be cleaned, for a write of 800 blocks that has no room before that.
 fn crowded() -> (Arc<Interrupted>, FileLayer) {
     let zones = Zones { count: 8, len: 1024, conventional: 1, active_limit: None };
     let stage = zoned(zones, 0);
     let options = PlacementOptions { free_percent_least: 100, ..PlacementOptions::default() };
     drop(stage.format_with("log-structured", options).unwrap());
-    let disk = Interrupted::new(&stage.disk);
-    let files = FileLayer::open(Arc::clone(&disk) as Arc<dyn Disk>, &stage.runtime).unwrap();
+    let (disk, files) = opened(&stage);
     for (name, blocks) in [("a", 600), ("b", 424), ("c", 4096)] {
         put(&files, name, blocks, 1).unwrap();
     }
@@ -173,8 +179,7 @@ fn a_zone_that_is_being_finished_is_finished_once() {
     let zones = Zones { count: 60, len: 64, conventional: 0, active_limit: Some(8) };
     let stage = zoned(zones, 0);
     drop(stage.format("band-per-table").unwrap());
-    let disk = Interrupted::new(&stage.disk);
-    let files = FileLayer::open(Arc::clone(&disk) as Arc<dyn Disk>, &stage.runtime).unwrap();
+    let (disk, files) = opened(&stage);
     let other = files.clone();
     disk.before_finish(move || put(&other, "b", 20, 1).unwrap());
     put(&files, "a", 20, 1).unwrap();
@@ -191,8 +196,7 @@ fn tables_before_a_log_that_failed_are_written() {
     let zones = Zones { count: 12, len: 64, conventional: 1, active_limit: Some(3) };
     let stage = zoned(zones, 0);
     drop(stage.format("zone-per-level").unwrap());
-    let disk = Interrupted::new(&stage.disk);
-    let files = FileLayer::open(Arc::clone(&disk) as Arc<dyn Disk>, &stage.runtime).unwrap();
+    let (disk, files) = opened(&stage);
     let hints = Hints { purpose: CommitKind::Upkeep, ..Hints::new(FileKind::Log) };
     let log = files.create_log("w", hints).unwrap();
     log.append(&[7; 60 * 4096]).unwrap();

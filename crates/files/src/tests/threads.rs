@@ -4,7 +4,7 @@ use super::stage::{
     Zones, assert_sound, content, member, put, remove, shingled, table, verify, zoned,
 };
 use crate::CommitKind;
-use crate::{Commit, FileKind, FileLayer, Files, FilesError, Hints, PlacementOptions};
+use crate::{Commit, FileKind, FileLayer, Files, FilesError, Hints, LogWriter, PlacementOptions};
 use imbrex_clockwork::{Budget, Runtime, Step, StillClock, ThreadScheduler, fan_out};
 use imbrex_disk::{
     BlockRange, Blocks, Counters, Disk, DiskError, Geometry, Lba, Persist, ReadRequest, ZoneAction,
@@ -191,16 +191,21 @@ fn a_write_without_room_ends_what_the_cleaner_began() {
     assert_sound(&files);
 }
 
+/// A drive of bands with five active zones at most, and two logs on it.
+fn bands_with_two_logs() -> (FileLayer, Hints, [Arc<dyn LogWriter>; 2]) {
+    let zones = Zones { count: 60, len: 64, conventional: 0, active_limit: Some(5) };
+    let files = zoned(zones, 0).format("band-per-table").unwrap();
+    let hints = Hints { purpose: CommitKind::Upkeep, ..Hints::new(FileKind::Log) };
+    let logs = ["w1", "w2"].map(|name| files.create_log(name, hints).unwrap());
+    (files, hints, logs)
+}
+
 /// Where each table has its zone nobody kept within the drive's limit on active zones: logs took all, and
 /// tables written at the same time passed it, so that the drive refused a write and the store stopped.
 /// Now logs leave tables a place, and a write that begins a zone waits for one.
 #[test]
 fn bands_keep_within_the_limit_of_active_zones() {
-    let zones = Zones { count: 60, len: 64, conventional: 0, active_limit: Some(5) };
-    let stage = zoned(zones, 0);
-    let files = stage.format("band-per-table").unwrap();
-    let hints = Hints { purpose: CommitKind::Upkeep, ..Hints::new(FileKind::Log) };
-    let logs = ["w1", "w2"].map(|name| files.create_log(name, hints).unwrap());
+    let (files, hints, logs) = bands_with_two_logs();
     for log in &logs {
         log.append(&[7; 4096]).unwrap();
     }
@@ -228,11 +233,7 @@ fn bands_keep_within_the_limit_of_active_zones() {
 /// been too many: no space on an empty drive.
 #[test]
 fn logs_that_keep_their_places_grow() {
-    let zones = Zones { count: 60, len: 64, conventional: 0, active_limit: Some(5) };
-    let stage = zoned(zones, 0);
-    let files = stage.format("band-per-table").unwrap();
-    let hints = Hints { purpose: CommitKind::Upkeep, ..Hints::new(FileKind::Log) };
-    let logs = ["w1", "w2"].map(|name| files.create_log(name, hints).unwrap());
+    let (files, hints, logs) = bands_with_two_logs();
     fan_out(3, &[0, 1, 2], |&worker| {
         for round in 0..12 {
             match logs.get(worker) {

@@ -104,10 +104,10 @@ impl Driver {
         Driver::of(open::open(disk, options)?)
     }
 
-    /// Whether a device was made on `disk`, which may be of another version, or damaged. Reads the first two zones.
+    /// Whether a device was made on `disk`, as far as its first two zones can be read; it may be of another version,
+    /// or damaged.
     pub fn is_on(disk: &dyn Disk) -> bool {
-        let is_zoned = matches!(disk.geometry().rule(), Rule::AtPointer(_));
-        is_zoned && !matches!(superblocks::newest(disk), Err(DriverError::NotFormatted))
+        matches!(disk.geometry().rule(), Rule::AtPointer(_)) && superblocks::are_on(disk)
     }
 
     /// Makes a device whose checkpoint has `nodes`, none of which holds data: for measuring what opening

@@ -131,6 +131,13 @@ pub(super) fn newest(disk: &dyn Disk) -> Result<Newest, DriverError> {
     })
 }
 
+/// Whether a superblock, of this version or another, is in a slot that can be read.
+pub(super) fn are_on(disk: &dyn Disk) -> bool {
+    let zones = (0..SUPERBLOCK_ZONE_COUNT).filter_map(|zone| read_zone(disk, zone).ok().flatten());
+    let mut slots = zones.flat_map(|zone| zone.slots);
+    slots.any(|found| matches!(found, Found::Superblock(_) | Found::Version(_)))
+}
+
 /// Reads what is in a zone of superblocks; none if the drive has given it up.
 fn read_zone(disk: &dyn Disk, zone: u32) -> Result<Option<Zone>, DriverError> {
     // One that is offline leaves the other.
