@@ -79,7 +79,7 @@ impl CheckArgs {
                 Exit::Corrupt,
                 format!(
                     "{shown}: {} things are wrong; what still reads can be saved with `imbrex scan \
-                     {shown} --format json`",
+                     {shown} --skip-damage --format json`",
                     findings.len()
                 ),
             ))

@@ -3,7 +3,7 @@
 use crate::Session;
 use crate::error::{CliError, Context, Exit};
 use crate::key::{self, KeyNotation, entry_json, to_hex};
-use crate::output::{Format, Output};
+use crate::output::{Format, Output, note};
 use crate::progress::{Progress, Unit};
 use crate::store::{DriveArgs, KeyspaceArgs, Store};
 use imbrex::{Iter, ReadOptions, prefix_end};
@@ -74,6 +74,9 @@ pub(crate) struct ScanArgs {
     /// Keys without values
     #[arg(long)]
     keys_only: bool,
+    /// Leave out what is damaged and print the rest: values may be old ones, and deleted keys may be back
+    #[arg(long)]
+    skip_damage: bool,
     #[command(flatten)]
     notation: KeyNotation,
     #[command(flatten)]
@@ -83,7 +86,37 @@ pub(crate) struct ScanArgs {
 impl ScanArgs {
     pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
         let (lower, upper) = self.bounds()?;
-        self.store.open_quiet()?.with(|store| self.print(store, session, lower, upper))
+        if !self.skip_damage {
+            return self.store.open_quiet()?.with(|store| {
+                let printed = self.print(store, session, lower, upper);
+                printed.map_err(|error| match error.exit() {
+                    Exit::Corrupt => {
+                        let hint = "--skip-damage leaves out what is damaged";
+                        CliError::new(Exit::Corrupt, format!("{error}; {hint}"))
+                    }
+                    _ => error,
+                })
+            });
+        }
+        self.store.open_to_salvage()?.with(|store| {
+            let printed = self.print(store, session, lower, upper);
+            let (losses, shown) = (store.db.losses(), store.path.display());
+            for loss in &losses {
+                note(format!("imbrex: {shown}: {loss}"));
+            }
+            printed?;
+            if losses.is_empty() {
+                return Ok(());
+            }
+            Err(CliError::new(
+                Exit::Corrupt,
+                format!(
+                    "{shown}: {} damaged places were left out; values that were printed may be older \
+                     than what was written last, and deleted keys may be back",
+                    losses.len()
+                ),
+            ))
+        })
     }
 
     /// The first key, and the first key past the last.

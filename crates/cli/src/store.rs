@@ -96,16 +96,25 @@ impl DriveArgs {
 
     /// Opens the drive and the store on it, to write: flushes and compactions go on behind.
     pub(crate) fn open(&self) -> Result<Store, CliError> {
-        self.open_with(true)
+        self.open_with(true, self.usual_mode())
     }
 
     /// Opens the drive and the store on it, to look at it or to work on it alone: nothing happens
     /// behind the command, so a check sees a store that stands still, and a compaction waits for none.
     pub(crate) fn open_quiet(&self) -> Result<Store, CliError> {
-        self.open_with(false)
+        self.open_with(false, self.usual_mode())
     }
 
-    fn open_with(&self, background_work: bool) -> Result<Store, CliError> {
+    /// Opens what can be opened of the drive and the store on it, to read what still reads.
+    pub(crate) fn open_to_salvage(&self) -> Result<Store, CliError> {
+        self.open_with(false, OpenMode::Salvage)
+    }
+
+    fn usual_mode(&self) -> OpenMode {
+        if self.without_flash { OpenMode::ReadOnlyInPart } else { OpenMode::ReadWrite }
+    }
+
+    fn open_with(&self, background_work: bool, open_mode: OpenMode) -> Result<Store, CliError> {
         let runtime = Runtime::threads(WORKER_COUNT);
         let (disk, mounted) = self.mount(&runtime)?;
         let mounted = mounted.map_err(|error| self.cannot_open(&disk, &error))?;
@@ -118,10 +127,6 @@ impl DriveArgs {
             return Err(CliError::new(Exit::Store, message));
         }
         let usual = mounted.layout.recipe(mounted.drive.geometry()).options;
-        let open_mode = match self.without_flash {
-            true => OpenMode::ReadOnlyInPart,
-            false => OpenMode::ReadWrite,
-        };
         let options = Options { background_work, open_mode, ..usual };
         let stack = mounted.open_db(&runtime, options);
         let stack = stack.map_err(|error| self.cannot_open(&disk, &error))?;
@@ -176,6 +181,11 @@ impl DriveArgs {
             Some(FlashError::NotGiven { .. }) => "--flash FILE names it, --without-flash leaves it",
             Some(FlashError::NotPaired) => "leave --flash and --without-flash away",
             Some(FlashError::OnFlash { .. } | FlashError::ReadOnly) => "--flash FILE names it",
+            _ if matches!(error, LayoutError::Engine { .. }) && told.exit() == Exit::Corrupt => {
+                let hint =
+                    format!("`imbrex scan {} --skip-damage` prints what still reads", self.shown());
+                return CliError::new(told.exit(), format!("{told}; {hint}"));
+            }
             _ => return told,
         };
         CliError::new(told.exit(), format!("{told}; {hint}"))

@@ -18,6 +18,7 @@ mod batch;
 mod error;
 mod iter;
 mod key;
+mod losses;
 mod memtable;
 mod merge;
 mod range_del;
@@ -230,7 +231,7 @@ fn cursors(bench: &Bench) {
             let boxed =
                 |memtable: &Arc<Memtable>| -> Box<dyn InternalIter> { Box::new(memtable.iter()) };
             let entries = memtables.iter().map(boxed).collect();
-            let sources = IterSources { entries, tombstones: Vec::new(), pin: None };
+            let sources = IterSources { entries, tombstones: Vec::new(), losses: None, pin: None };
             Iter::new(sources, Seq::MAX, IterBounds::default())
         };
         bench.time(&format!("cursor/forward {count} sources"), || {

@@ -88,7 +88,9 @@ pub(crate) fn check(store: &Store, watch: &mut Watch<'_>) -> Result<CheckReport,
             match slot.open(&store.cache).and_then(verify) {
                 Ok(verified) => {
                     report.entry_count += verified.entry_count;
-                    if verified.entry_count != slot.meta.entry_count {
+                    let is_whole = verified.findings.is_empty();
+                    report.findings.extend(verified.findings);
+                    if is_whole && verified.entry_count != slot.meta.entry_count {
                         report.findings.push(format!(
                             "table {}: {} entries, its version says {}",
                             slot.meta.id, verified.entry_count, slot.meta.entry_count
@@ -132,7 +134,7 @@ fn check_order(
     let runs = entry.version.levels.iter().flat_map(|level| &level.runs);
     let sources = runs.map(|run| {
         let cache = Arc::clone(&store.cache);
-        LevelIter::new(RunView { tables: run.tables.clone(), cache }, read)
+        LevelIter::new(RunView { tables: run.tables.clone(), cache }, read.clone())
     });
     let mut merged = MergingIter::new(sources.collect());
     merged.seek_to_first()?;

@@ -91,6 +91,7 @@ impl Db {
             lens: RecordLens::of(&[record.to_vec()]),
             is_read_only: true,
             checkpoint: Some(name.to_owned()),
+            losses: store.losses.clone(),
         };
         Db::start(Store::new(start), Recovery::default())
     }

@@ -82,6 +82,12 @@ impl Db {
         &self.shared.recovery
     }
 
+    /// What was passed over so far because it is damaged, a sentence each; of a store that is opened for
+    /// [`OpenMode::Salvage`](crate::OpenMode::Salvage). Cursors add to it as they meet it.
+    pub fn losses(&self) -> Vec<String> {
+        self.store().losses.as_ref().map_or_else(Vec::new, |losses| losses.told())
+    }
+
     /// The keyspace that every store has.
     pub fn default_keyspace(&self) -> Keyspace {
         Keyspace::new(Arc::clone(&self.shared), Arc::clone(&self.shared.default))

@@ -169,6 +169,14 @@ impl EngineError {
         move |source| EngineError::Files { what, source }
     }
 
+    /// Whether what was to be read is damaged or gone, so that other reads may do better.
+    pub(crate) fn is_damage(&self) -> bool {
+        let EngineError::Files { source, .. } = self else {
+            return matches!(self, EngineError::Corrupt { .. });
+        };
+        source.is_damage()
+    }
+
     /// Whether the drive was full, here or below.
     pub fn is_no_space(&self) -> bool {
         matches!(

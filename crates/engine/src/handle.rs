@@ -205,7 +205,11 @@ impl Keyspace {
             fill_cache: options.fill_cache,
             read_ahead_bytes_min: options.read_ahead_bytes_min,
             read_ahead_bytes: options.read_ahead_bytes,
-            sequential: false,
+            ..TableReadOptions::default()
+        };
+        let read = match &store.losses {
+            Some(losses) => read.passing(losses),
+            None => read,
         };
         let mut entries: Vec<Box<dyn InternalIter>> = Vec::new();
         let mut tombstones = Vec::new();
@@ -227,7 +231,7 @@ impl Keyspace {
                     None => &runs.runs[run_at].tables,
                 };
                 match &tables[..] {
-                    [slot] => entries.push(Box::new(slot.open(&store.cache)?.iter(read))),
+                    [slot] => entries.push(Box::new(slot.open(&store.cache)?.iter(read.clone()))),
                     _ => {
                         let run = RunOfView {
                             version: Arc::clone(&view.version),
@@ -235,14 +239,15 @@ impl Keyspace {
                             run: run_at,
                             cache: Arc::clone(&store.cache),
                         };
-                        entries.push(Box::new(LevelIter::new(run, read)));
+                        entries.push(Box::new(LevelIter::new(run, read.clone())));
                     }
                 }
             }
         }
         let bounds = IterBounds { lower: options.lower, upper: options.upper };
         let pin = Some(Box::new((view, Arc::clone(&self.shared))) as Box<_>);
-        Ok(Iter::new(IterSources { entries, tombstones, pin }, seq, bounds))
+        let losses = store.losses.clone();
+        Ok(Iter::new(IterSources { entries, tombstones, losses, pin }, seq, bounds))
     }
 
     /// The entries in `range`, in order of key; also from the back.

@@ -88,6 +88,7 @@ mod iter;
 mod job_count;
 mod key;
 mod keyspace;
+mod losses;
 mod memtable;
 mod merge;
 mod metrics;

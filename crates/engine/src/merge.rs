@@ -279,8 +279,7 @@ impl<I: InternalIter> InternalIter for MergingIter<I> {
 
     #[inline]
     fn load_value(&mut self) -> Result<u64, EngineError> {
-        let source = &mut self.sources[self.heap[0].source as usize];
-        source.load_value().inspect_err(|_| self.heap.clear())
+        self.sources[self.heap[0].source as usize].load_value()
     }
 
     #[inline]

@@ -80,6 +80,16 @@ pub enum OpenMode {
     /// on the drive, which may be an older value, or one that was deleted. For what can be saved of a store
     /// whose flash drive is lost; [`crate::Recovery::missing`] says what was left out.
     ReadOnlyInPart,
+    /// As [`OpenMode::ReadOnlyInPart`], and what is damaged is passed over too, when the store is opened and by
+    /// cursors; [`crate::Db::losses`] says what. Opening opens all tables. For what can be saved from a failing drive.
+    Salvage,
+}
+
+impl OpenMode {
+    /// Whether tables and logs may be missing.
+    pub(crate) fn is_in_part(self) -> bool {
+        matches!(self, OpenMode::ReadOnlyInPart | OpenMode::Salvage)
+    }
 }
 
 impl Default for Options {

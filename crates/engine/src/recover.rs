@@ -16,16 +16,19 @@
 
 use crate::EngineError;
 use crate::batch::{BatchView, KeyspaceId};
+use crate::cache::BlockCache;
 use crate::compaction::output::{Outputs, Source};
 use crate::flush::flush_task;
 use crate::key::Seq;
 use crate::keyspace::MemSlot;
+use crate::losses::{Losses, keys_between};
 use crate::options::{OpenMode, Options};
 use crate::store::{Change, RecordLens, Start, Store};
+use crate::version::TableSlot;
 use crate::version::edit::{Counters, KeyspaceRecord, LogId, VersionEdit};
 use crate::version::format::{self, FORMAT_VERSION_KNOWN, Malformed, RecordKind};
 use crate::version::state::StoreState;
-use crate::wal::{Before, Cut, LogSource, Replayed, replay};
+use crate::wal::{Before, Cut, LogSource, Replayed, replay, salvage};
 use imbrex_clockwork::Runtime;
 use imbrex_files::{AppRecord, Commit, CommitKind, FileInfo, Files, FilesError, FlashError};
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,13 +87,14 @@ pub(crate) fn recover(
         records = files.app_records();
     }
     let mut state = decode_records(&records)?;
-    if options.open_mode == OpenMode::ReadOnlyInPart {
-        recovery.missing = leave_out(&mut state, &*files)?;
+    let losses = (options.open_mode == OpenMode::Salvage).then(Arc::<Losses>::default);
+    if options.open_mode.is_in_part() {
+        recovery.missing = leave_out(&mut state, &*files, losses.as_deref())?;
     }
     attach(&state, &*files, &|id| id.file_name())?;
     let lens = RecordLens::of(&records);
     let checkpoint = None;
-    let start = Start { files, runtime, options, state, lens, is_read_only, checkpoint };
+    let start = Start { files, runtime, options, state, lens, is_read_only, checkpoint, losses };
     let store = Store::new(start);
     match is_read_only {
         true => read_logs(&store, &mut recovery)?,
@@ -163,16 +167,33 @@ pub(crate) fn attach(
     Ok(())
 }
 
-/// Takes the tables out of `state` whose files lie on a flash drive that is not there; says which.
-fn leave_out(state: &mut StoreState, files: &dyn Files) -> Result<Vec<String>, EngineError> {
+/// Takes the tables out of `state` whose files lie on a flash drive that is not there, and says which; with `losses`
+/// also those that cannot be opened.
+fn leave_out(
+    state: &mut StoreState,
+    files: &dyn Files,
+    losses: Option<&Losses>,
+) -> Result<Vec<String>, EngineError> {
     let mut missing = Vec::new();
     let mut edit = VersionEdit::default();
+    let cache = Arc::new(BlockCache::new(0));
     for entry in state.keyspaces.values() {
         for slot in entry.version.tables() {
             let name = slot.meta.id.file_name();
             if files.open(&name).err().is_some_and(|error| is_on_missing_flash(&error)) {
                 edit.tables_removed.push((entry.record.id, slot.meta.id));
                 missing.push(name);
+                continue;
+            }
+            let Some(losses) = losses else { continue };
+            let alone = TableSlot::new(slot.meta.clone());
+            let opened = alone.attach(files, &name).and_then(|()| alone.open(&cache).map(drop));
+            if let Err(error) = opened {
+                let meta = &slot.meta;
+                let keys = keys_between(Some(&meta.smallest), &meta.largest);
+                let what = format!("table {} of keyspace {:?}, {keys}", meta.id, entry.record.name);
+                losses.pass(error, &what)?;
+                edit.tables_removed.push((entry.record.id, meta.id));
             }
         }
     }
@@ -192,7 +213,7 @@ fn is_on_missing_flash(error: &FilesError) -> bool {
 
 /// Brings what the logs hold into memtables, and leaves the drive as it is.
 fn read_logs(store: &Store, recovery: &mut Recovery) -> Result<(), EngineError> {
-    let is_in_part = store.options.open_mode == OpenMode::ReadOnlyInPart;
+    let is_in_part = store.options.open_mode.is_in_part();
     let state = store.state();
     let (logs, missing) = find_logs(store, is_in_part)?;
     recovery.log_count = logs.ids.len();
@@ -214,8 +235,14 @@ fn read_logs(store: &Store, recovery: &mut Recovery) -> Result<(), EngineError> 
         // Between two logs others may be missing.
         let mut log_end = Seq(0);
         for (index, source) in logs.sources.iter().enumerate() {
-            let one = std::slice::from_ref(source);
-            let one = replay(one, Before::After(log_end), &mut |_, batch| apply(index, batch))?;
+            let mut apply = |_, batch: BatchView<'_>| apply(index, batch);
+            let one = match &store.losses {
+                None => replay(std::slice::from_ref(source), Before::After(log_end), &mut apply)?,
+                Some(losses) => {
+                    let is_newest = index + 1 == logs.sources.len();
+                    salvage(source, is_newest, log_end, losses, &mut apply)?
+                }
+            };
             recovery.note(&one);
             log_end = one.last_seq.unwrap_or(log_end);
         }

@@ -29,6 +29,7 @@ use crate::compaction::Plans;
 use crate::job_count::JobCount;
 use crate::key::Seq;
 use crate::keyspace::{KeyspaceState, MemSlot};
+use crate::losses::Losses;
 use crate::metrics::Tally;
 use crate::offload::Compacting;
 use crate::options::Options;
@@ -77,6 +78,7 @@ pub(crate) struct Store {
     pub(crate) runtime: Runtime,
     pub(crate) options: Options,
     checkpoint: Option<String>,
+    pub(crate) losses: Option<Arc<Losses>>,
     pub(crate) cache: Arc<BlockCache>,
     pub(crate) snapshots: Arc<Snapshots>,
     pub(crate) tally: Tally,
@@ -169,12 +171,15 @@ pub(crate) struct Start {
     pub(crate) is_read_only: bool,
     /// The checkpoint that is read, if it is one.
     pub(crate) checkpoint: Option<String>,
+    /// Where damage is noted that is passed over.
+    pub(crate) losses: Option<Arc<Losses>>,
 }
 
 impl Store {
     /// A store over a state whose tables are attached; without a log yet, and without jobs.
     pub(crate) fn new(start: Start) -> Store {
-        let Start { files, runtime, options, state, lens, is_read_only, checkpoint } = start;
+        let Start { files, runtime, options, state, lens, is_read_only, checkpoint, losses } =
+            start;
         let last_seq = state.counters.last_seq;
         let keyspaces: BTreeMap<_, _> = state
             .keyspaces
@@ -205,6 +210,7 @@ impl Store {
             runtime,
             options,
             checkpoint,
+            losses,
         }
     }
 

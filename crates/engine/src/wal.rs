@@ -25,7 +25,7 @@
 
 mod replay;
 
-pub(crate) use replay::{Before, Cut, LogSource, Replayed, replay};
+pub(crate) use replay::{Before, Cut, LogSource, Replayed, replay, salvage};
 
 use crate::EngineError;
 use imbrex_files::{FilesError, LogWriter};

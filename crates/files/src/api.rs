@@ -510,3 +510,24 @@ pub enum FilesError {
         source: DiskError,
     },
 }
+
+impl FilesError {
+    /// Whether what was to be read is damaged or gone, so that other reads may do better.
+    pub fn is_damage(&self) -> bool {
+        let FilesError::Disk { source, .. } = self else {
+            return matches!(
+                self,
+                FilesError::Corrupt { .. }
+                    | FilesError::NotFound { .. }
+                    | FilesError::PastEnd { .. }
+            );
+        };
+        matches!(
+            source,
+            DiskError::Medium { .. }
+                | DiskError::Offline { .. }
+                | DiskError::Destroyed { .. }
+                | DiskError::ReadAbovePointer { .. }
+        )
+    }
+}

@@ -243,6 +243,32 @@ where
         self.end.as_ref()
     }
 
+    /// Goes on behind an end that was none, or is not to be one: at the first record that begins in the next whole frame.
+    /// What lies between is lost. False if there is no such frame.
+    ///
+    /// # Errors
+    /// That of the reader.
+    pub fn pass_damage(&mut self) -> Result<bool, E> {
+        let (Some(End::Corrupt { at_blocks, .. }) | Some(End::Torn { at_blocks, .. })) = self.end
+        else {
+            return Ok(false);
+        };
+        self.payload = 0..0;
+        for later in at_blocks + 1..self.extent.len_blocks {
+            let Ok(header) = self.frame_at(later)? else { continue };
+            let begins = header.first_record as usize;
+            if header.incarnation < self.incarnation || begins == 0 {
+                continue;
+            }
+            self.partial.clear();
+            self.enter(later, header);
+            self.payload.start = begins.min(self.payload.end);
+            (self.bad, self.end) = (None, None);
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
     /// What to give [`Encoder::resume`](crate::Encoder::resume), if the log may be gone on with:
     /// after a clean or torn end.
     pub fn resume(&self) -> Option<Resume> {

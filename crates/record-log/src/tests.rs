@@ -405,3 +405,36 @@ fn a_part_of_a_record_is_found_by_its_place() {
         }
     }
 }
+
+/// Whatever block is lost, what comes behind it at the next whole frame is read, and nothing that was never written.
+#[test]
+fn damage_is_passed_and_costs_what_touches_it() {
+    let (log, records) = small_log();
+    for lost in 0..blocks(&log) {
+        let mut log = log.clone();
+        log[lost as usize * BLOCK_LEN_BYTES..][..BLOCK_LEN_BYTES].fill(0);
+        let extent = Extent { log_id: LOG_ID, len_blocks: blocks(&log), durable_blocks: 0 };
+        let mut decoder = Decoder::new(extent, |offset, buf: &mut [u8]| {
+            buf.copy_from_slice(&log[offset as usize..][..buf.len()]);
+            Ok::<(), Infallible>(())
+        });
+        let (mut got, mut last) = (Vec::new(), None);
+        loop {
+            while let Some(record) = decoder.next_record().unwrap() {
+                assert!(last < Some(record.position), "positions grow");
+                last = Some(record.position);
+                got.push(record.bytes.to_vec());
+            }
+            if !decoder.pass_damage().unwrap() {
+                break;
+            }
+        }
+        let mut left = records.iter();
+        assert!(got.iter().all(|record| left.any(|written| written == record)), "block {lost}");
+        // A frame of two blocks touches the end of one record, two short ones and the next long one.
+        let lost_count = records.len() - got.len();
+        assert!((1..=4).contains(&lost_count), "block {lost}: {lost_count} of {}", records.len());
+    }
+    let (got, end, _) = read_all(&log, LOG_ID);
+    assert_eq!((got, end), (records, End::Clean { at_blocks: blocks(&log) }));
+}

@@ -1,8 +1,10 @@
 //! What a user can get wrong, and what may happen to an image: a line that says what, where and
 //! what to do; never a panic, never a wrong answer.
 
-use crate::{Drive, copy_sparse, imbrex, json_lines};
+use crate::crash::{begin_load, signal};
+use crate::{Drive, copy_sparse, imbrex, json_lines, value};
 use std::fs::{self, OpenOptions};
+use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -192,4 +194,64 @@ fn sizes_and_names_that_cannot_be() {
     imbrex(&["drive", "create", new, "--capacity", "1KiB"]).fails(2, &["1024", "between"]);
     imbrex(&["drive", "create", new, "--zone-len", "100"]).fails(4, &["zones; at most"]);
     assert!(!Path::new(new).exists());
+}
+
+/// Tables and logs are damaged: a scan says how to get at the rest, which can be loaded elsewhere.
+#[test]
+fn what_still_reads_of_a_damaged_store_is_saved() {
+    let drive = Drive::new();
+    drive.run_with(json_lines(4000, 0).as_bytes(), "load", &["-"]).ok();
+    drive.run("compact", &[]).ok();
+    // More than a pipe holds.
+    let (mut child, mut stdin) = begin_load(&drive, &["--sync-every", "20"]);
+    stdin.write_all(json_lines(1500, 1).as_bytes()).unwrap();
+    signal(&child, "-KILL");
+    child.wait().unwrap();
+    drop(stdin);
+    let whole = drive.run("scan", &["--skip-damage"]);
+    assert!(whole.stderr.is_empty(), "{}", whole.stderr);
+    let whole = whole.ok();
+    let in_use = data_offsets(&drive.path());
+    let (mut log_count, mut table_count) = (0, 0);
+    for part in 0..40 {
+        let copy = drive.beside("damaged");
+        copy_sparse(&drive.path(), &copy);
+        let file = OpenOptions::new().write(true).open(&copy).unwrap();
+        file.write_all_at(&[0xAA; 4096], in_use[in_use.len() * part / 40]).unwrap();
+        drop(file);
+        let copy = copy.to_str().unwrap();
+        let scan = imbrex(&["scan", copy]);
+        let saved = imbrex(&["scan", copy, "--skip-damage"]);
+        if scan.code == Some(0) {
+            assert_eq!(saved.code, Some(0), "{}", saved.stderr);
+            continue;
+        }
+        // What cannot be mounted has no files to save.
+        if !scan.stderr.contains(".tbl") && !scan.stderr.contains(".log") {
+            continue;
+        }
+        assert_eq!(saved.code, Some(5), "{}", saved.stderr);
+        assert!(saved.stderr.contains("were left out; values"), "{}", saved.stderr);
+        log_count += usize::from(saved.stderr.contains(".log"));
+        table_count += usize::from(saved.stderr.contains(".tbl"));
+        assert!(scan.stderr.contains("--skip-damage"), "{}", scan.stderr);
+        let found = String::from_utf8(saved.stdout).unwrap();
+        let found: Vec<&str> = found.lines().collect();
+        // All keys are in one table, which is gone with its index.
+        let is_index = saved.stderr.contains("lost: table");
+        assert!(
+            found.len() > if is_index { 90 } else { 3000 },
+            "{}: {}",
+            found.len(),
+            saved.stderr
+        );
+        for line in found {
+            let n: usize = line[3..9].parse().unwrap();
+            let is_one =
+                [0, 1].iter().any(|&round| line == format!("key{n:06}\t{}", value(n, round)));
+            assert!(is_one, "{line}");
+        }
+    }
+    assert!(log_count > 0 && table_count > 4, "{log_count} logs, {table_count} tables");
+    assert!(whole == drive.run("scan", &[]).ok());
 }

@@ -130,7 +130,7 @@ impl Running {
         }
         let sources = self.plan.inputs.iter().map(|input| {
             let cache = Arc::clone(&store.cache);
-            LevelIter::new(RunView { tables: input.tables.clone(), cache }, read)
+            LevelIter::new(RunView { tables: input.tables.clone(), cache }, read.clone())
         });
         let levels = self.plan.inputs.iter().map(|input| input.level).collect();
         let spec = MergeSpec {

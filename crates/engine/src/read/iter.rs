@@ -16,6 +16,7 @@
 use crate::EngineError;
 use crate::iter::InternalIter;
 use crate::key::{InternalKey, Kind, Seq, Trailer};
+use crate::losses::Losses;
 use crate::merge::MergingIter;
 use crate::range_del::{Cover, FragmentedTombstones};
 use bytes::Bytes;
@@ -31,6 +32,8 @@ pub(crate) struct IterSources {
     pub(crate) entries: Vec<Box<dyn InternalIter>>,
     /// The range tombstones of all of them, in any order.
     pub(crate) tombstones: Vec<Arc<FragmentedTombstones>>,
+    /// Where damage is noted that is passed over.
+    pub(crate) losses: Option<Arc<Losses>>,
     /// Whatever must stay alive as long as the cursor: a version, a snapshot.
     pub(crate) pin: Option<Box<dyn Any + Send>>,
 }
@@ -58,6 +61,7 @@ enum State {
 pub struct Iter {
     merged: MergingIter<Box<dyn InternalIter>>,
     covers: Covers,
+    losses: Option<Arc<Losses>>,
     snapshot: Seq,
     bounds: IterBounds,
     state: State,
@@ -83,6 +87,7 @@ impl Iter {
         Iter {
             merged: MergingIter::new(sources.entries),
             covers: Covers::new(sources.tombstones, snapshot),
+            losses: sources.losses,
             snapshot,
             bounds,
             state: State::Nowhere,
@@ -240,8 +245,7 @@ impl Iter {
             let is_live = is_put && !self.covers.covers(user_key, trailer.seq());
             self.key.clear();
             self.key.extend_from_slice(user_key);
-            if is_live {
-                self.merged.load_value()?;
+            if is_live && self.loads_value()? {
                 self.state = State::Forward;
                 break;
             }
@@ -249,6 +253,19 @@ impl Iter {
             self.merged.next()?;
         }
         Ok(())
+    }
+
+    /// Loads the value of `self.key`; false if it is damaged and is passed over with its key.
+    #[inline]
+    fn loads_value(&mut self) -> Result<bool, EngineError> {
+        match (self.merged.load_value(), &self.losses) {
+            (Ok(_), _) => Ok(true),
+            (Err(error), None) => Err(error),
+            (Err(error), Some(losses)) => {
+                losses.pass(error, &format!("key {}", self.key.escape_ascii()))?;
+                Ok(false)
+            }
+        }
     }
 
     /// From the merged cursor back, finds the last key to show, and its newest visible version,
@@ -269,7 +286,9 @@ impl Iter {
                 if is_found {
                     self.key.clear();
                     self.key.extend_from_slice(user_key);
-                    self.merged.load_value()?;
+                    is_found = self.loads_value()?;
+                }
+                if is_found {
                     self.value.clear();
                     self.value.extend_from_slice(self.merged.value());
                 }

@@ -15,12 +15,13 @@ use super::values::ValuePlace;
 use crate::EngineError;
 use crate::iter::InternalIter;
 use crate::key::{InternalKey, Kind, Trailer};
+use crate::losses::{Losses, keys_between};
 use bytes::Bytes;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// How an iterator reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct TableReadOptions {
     /// Whether blocks that are read go into the cache.
     pub(crate) fill_cache: bool,
@@ -31,6 +32,16 @@ pub(crate) struct TableReadOptions {
     /// The table will be read from end to end, as by a compaction: reads ahead from the first
     /// block on, and does not ask the cache.
     pub(crate) sequential: bool,
+    /// Where damage is noted that is passed over: blocks and partitions that cannot be read are left out.
+    pub(crate) losses: Option<Arc<Losses>>,
+}
+
+impl TableReadOptions {
+    /// So that what cannot be read is passed over, and as little as possible with it.
+    pub(crate) fn passing(self, losses: &Arc<Losses>) -> TableReadOptions {
+        let losses = Some(Arc::clone(losses));
+        TableReadOptions { losses, read_ahead_bytes: 0, read_ahead_bytes_min: 0, ..self }
+    }
 }
 
 impl Default for TableReadOptions {
@@ -40,6 +51,7 @@ impl Default for TableReadOptions {
             read_ahead_bytes_min: 0,
             read_ahead_bytes: 256 << 10,
             sequential: false,
+            losses: None,
         }
     }
 }
@@ -93,6 +105,8 @@ pub(crate) struct TableIter {
 
 impl TableIter {
     pub(super) fn new(table: Arc<Table>, options: TableReadOptions) -> TableIter {
+        let index_ahead_len_bytes =
+            if options.losses.is_some() { 0 } else { INDEX_AHEAD_LEN_BYTES };
         TableIter {
             table,
             partition_index: 0,
@@ -112,8 +126,8 @@ impl TableIter {
                 options.read_ahead_bytes,
             ),
             index_read_ahead: ReadAhead::new(
-                if options.sequential { INDEX_AHEAD_LEN_BYTES } else { 0 },
-                INDEX_AHEAD_LEN_BYTES,
+                if options.sequential { index_ahead_len_bytes } else { 0 },
+                index_ahead_len_bytes,
             ),
             scanned_len_bytes: 0,
             missed_len_bytes: 0,
@@ -180,11 +194,11 @@ impl TableIter {
             return Ok(false);
         }
         if self.partition.is_none() || self.partition_index != index {
-            self.partition = None;
+            // Should reading fail, it stands at a partition without blocks.
+            (self.partition, self.partition_index, self.block_index) = (None, index, 0);
             let fill_cache = self.options.fill_cache && !self.options.sequential;
             let ahead = &mut self.index_read_ahead;
             self.partition = Some(self.table.partition_ahead(index, fill_cache, ahead)?);
-            self.partition_index = index;
         }
         Ok(true)
     }
@@ -287,6 +301,7 @@ impl TableIter {
         let index = self.partition.as_ref().map_or(0, |partition| partition.find(target));
         if index >= self.block_count() {
             // The top index said that the partition reaches at least as far as `target`.
+            self.block_index = index;
             let offset = self.table.top_index.handle(self.partition_index).offset;
             return Err(super::format::corrupt(
                 "index partition",
@@ -297,6 +312,75 @@ impl TableIter {
         }
         self.load_block(index)?;
         Ok(true)
+    }
+
+    fn go_to_first(&mut self) -> Result<(), EngineError> {
+        self.start_seek();
+        if !self.load_partition(0)? {
+            return Ok(());
+        }
+        self.load_block(0)?;
+        self.step(BlockCursor::seek_to_first)
+    }
+
+    fn go_to_last(&mut self) -> Result<(), EngineError> {
+        self.start_seek();
+        let Some(last) = self.table.top_index.len().checked_sub(1) else { return Ok(()) };
+        self.load_partition(last)?;
+        self.load_block(self.block_count() - 1)?;
+        self.step(BlockCursor::seek_to_last)
+    }
+
+    fn go_to_or_after(&mut self, target: InternalKey<'_>) -> Result<(), EngineError> {
+        if !self.load_block_of(target)? {
+            return Ok(());
+        }
+        self.step(|cursor, block| cursor.seek(block, target))?;
+        if self.cursor.valid() { Ok(()) } else { self.next_block() }
+    }
+
+    fn go_to_before(&mut self, target: InternalKey<'_>) -> Result<(), EngineError> {
+        if !self.load_block_of(target)? {
+            return self.go_to_last();
+        }
+        self.step(|cursor, block| cursor.seek_before(block, target))?;
+        if self.cursor.valid() { Ok(()) } else { self.prev_block() }
+    }
+
+    /// Where a move forward met `error`: if that is damage to be passed over, goes on behind it.
+    #[cold]
+    fn pass_forward(&mut self, error: EngineError) -> Result<(), EngineError> {
+        self.pass(error)?;
+        while let Err(error) = self.next_block() {
+            self.pass(error)?;
+        }
+        Ok(())
+    }
+
+    /// As [`TableIter::pass_forward`] of a move back.
+    #[cold]
+    fn pass_backward(&mut self, error: EngineError) -> Result<(), EngineError> {
+        self.pass(error)?;
+        while let Err(error) = self.prev_block() {
+            self.pass(error)?;
+        }
+        Ok(())
+    }
+
+    /// Notes what cannot be read of the block or the partition it stands at, if that may be passed over.
+    fn pass(&self, error: EngineError) -> Result<(), EngineError> {
+        let Some(losses) = &self.options.losses else { return Err(error) };
+        let top = &self.table.top_index;
+        let before = self.partition_index.checked_sub(1).map(|index| top.separator(index));
+        let whole = (before, top.separator(self.partition_index));
+        let (lower, upper) = match &self.partition {
+            Some(partition) if self.block_index < partition.len() => {
+                let before = self.block_index.checked_sub(1).map(|at| partition.separator(at));
+                (before.or(whole.0), partition.separator(self.block_index))
+            }
+            _ => whole,
+        };
+        losses.pass(error, &keys_between(lower.map(|key| key.user_key), upper.user_key))
     }
 
     fn start_seek(&mut self) {
@@ -324,48 +408,39 @@ fn bytes_of<'a>(
 
 impl InternalIter for TableIter {
     fn seek_to_first(&mut self) -> Result<(), EngineError> {
-        self.start_seek();
-        if !self.load_partition(0)? {
-            return Ok(());
-        }
-        self.load_block(0)?;
-        self.step(BlockCursor::seek_to_first)
+        self.go_to_first().or_else(|error| self.pass_forward(error))
     }
 
     fn seek_to_last(&mut self) -> Result<(), EngineError> {
-        self.start_seek();
-        let Some(last) = self.table.top_index.len().checked_sub(1) else { return Ok(()) };
-        self.load_partition(last)?;
-        self.load_block(self.block_count() - 1)?;
-        self.step(BlockCursor::seek_to_last)
+        self.go_to_last().or_else(|error| self.pass_backward(error))
     }
 
     fn seek(&mut self, target: InternalKey<'_>) -> Result<(), EngineError> {
-        if !self.load_block_of(target)? {
-            return Ok(());
-        }
-        self.step(|cursor, block| cursor.seek(block, target))?;
-        if self.cursor.valid() { Ok(()) } else { self.next_block() }
+        self.go_to_or_after(target).or_else(|error| self.pass_forward(error))
     }
 
     fn seek_before(&mut self, target: InternalKey<'_>) -> Result<(), EngineError> {
-        if !self.load_block_of(target)? {
-            return self.seek_to_last();
-        }
-        self.step(|cursor, block| cursor.seek_before(block, target))?;
-        if self.cursor.valid() { Ok(()) } else { self.prev_block() }
+        self.go_to_before(target).or_else(|error| self.pass_backward(error))
     }
 
     #[inline]
     fn next(&mut self) -> Result<(), EngineError> {
-        self.step(BlockCursor::next)?;
-        if self.cursor.valid() { Ok(()) } else { self.next_block() }
+        let moved = match self.step(BlockCursor::next) {
+            Ok(()) if self.cursor.valid() => return Ok(()),
+            Ok(()) => self.next_block(),
+            failed => failed,
+        };
+        moved.or_else(|error| self.pass_forward(error))
     }
 
     #[inline]
     fn prev(&mut self) -> Result<(), EngineError> {
-        self.step(BlockCursor::prev)?;
-        if self.cursor.valid() { Ok(()) } else { self.prev_block() }
+        let moved = match self.step(BlockCursor::prev) {
+            Ok(()) if self.cursor.valid() => return Ok(()),
+            Ok(()) => self.prev_block(),
+            failed => failed,
+        };
+        moved.or_else(|error| self.pass_backward(error))
     }
 
     #[inline]

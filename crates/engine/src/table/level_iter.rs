@@ -48,7 +48,7 @@ impl<R: SortedRun> LevelIter<R> {
         }
         if self.iter.is_none() || self.table_index != index {
             self.iter = None;
-            self.iter = Some(self.run.open(index)?.iter(self.options));
+            self.iter = Some(self.run.open(index)?.iter(self.options.clone()));
             self.table_index = index;
         }
         Ok(true)

@@ -13,12 +13,13 @@ use super::read_ahead::ReadAhead;
 use super::reader::{Table, cannot_read, read_range};
 use crate::EngineError;
 use crate::key::{InternalKey, Kind, Seq, Trailer};
+use std::ops::Range;
 
 /// What a verification reads at a time.
 const READ_LEN_BYTES: usize = 1 << 20;
 
 /// What was verified.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TableReport {
     /// Data blocks.
     pub(crate) data_block_count: u64,
@@ -26,6 +27,9 @@ pub(crate) struct TableReport {
     pub(crate) entry_count: u64,
     /// The length of the file, all of which was read.
     pub(crate) len_bytes: u64,
+    /// What is wrong with blocks and partitions, which do not keep the others from being looked at; the counts are
+    /// then without them.
+    pub(crate) findings: Vec<String>,
 }
 
 impl Table {
@@ -35,7 +39,7 @@ impl Table {
     /// now and then; its error ends the verification.
     ///
     /// # Errors
-    /// [`EngineError::Corrupt`] for the first violation, [`EngineError::Files`]; what
+    /// [`EngineError::Corrupt`] for the first violation that concerns all of it, [`EngineError::Files`]; what
     /// `verified_until` says.
     pub(crate) fn verify(
         &self,
@@ -49,7 +53,10 @@ impl Table {
             walk.log = Some(log);
         }
         for index in 0..self.top_index.len() {
-            walk.partition(index)?;
+            if let Err(error) = walk.partition(index) {
+                walk.note(error)?;
+                walk.start = None;
+            }
             verified_until(walk.end)?;
         }
         walk.finish()
@@ -90,7 +97,11 @@ struct Walk<'a> {
     /// The entry before, and the separator before: all keys that follow are above both.
     before: Option<(Vec<u8>, Trailer)>,
     floor: Option<(Vec<u8>, Trailer)>,
+    /// Where all that was looked at ends.
     end: u64,
+    /// Where the next partition's first block starts, if the one before could be read.
+    start: Option<u64>,
+    findings: Vec<String>,
     seen: TableProperties,
     /// What the shares of the byte histogram come to, up to the one that goes on.
     shares_len_bytes: Vec<u64>,
@@ -108,6 +119,8 @@ impl<'a> Walk<'a> {
             before: None,
             floor: None,
             end: 0,
+            start: Some(0),
+            findings: Vec::new(),
             seen: TableProperties { smallest_seq: Seq::MAX, ..TableProperties::default() },
             shares_len_bytes: Vec::new(),
             log: None,
@@ -120,7 +133,7 @@ impl<'a> Walk<'a> {
             Err(corrupt("index partition", self.table.name(), handle.offset, reason))
         };
         let partition = self.table.read_partition(handle, &mut Vec::new())?;
-        if partition.start() != self.end {
+        if self.start.is_some_and(|start| partition.start() != start) {
             return damaged("T4: its first block does not start where the one before it ends");
         }
         let last = partition.separator(partition.len() - 1);
@@ -128,26 +141,50 @@ impl<'a> Walk<'a> {
             return damaged("T3: its last separator is not the one in the top index");
         }
         for block in 0..partition.len() {
-            self.block(&partition, block)?;
+            if let Err(error) = self.block(&partition, block) {
+                self.note(error)?;
+            }
+            let separator = partition.separator(block);
+            self.floor = Some((separator.user_key.to_vec(), separator.trailer));
         }
         self.end = partition.end();
+        self.start = Some(self.end);
         self.seen.index_partition_count += 1;
         Ok(())
+    }
+
+    /// Notes damage; any other error ends the verification.
+    fn note(&mut self, error: EngineError) -> Result<(), EngineError> {
+        if !error.is_damage() {
+            return Err(error);
+        }
+        self.findings.push(error.to_string());
+        Ok(())
+    }
+
+    /// Reads a data block into `read_ahead`.
+    fn read(&mut self, handle: BlockHandle) -> Result<Range<usize>, EngineError> {
+        let table = self.table;
+        let limit = table.footer.data_len_bytes;
+        self.read_ahead
+            .read(&*table.file, handle.offset, handle.len_bytes as usize, limit)
+            .map_err(|e| cannot_read("data block", table.name(), handle.offset, e))
     }
 
     fn block(&mut self, partition: &IndexPartition, index: usize) -> Result<(), EngineError> {
         let handle = partition.handle(index);
         let table = self.table;
-        let limit = table.footer.data_len_bytes;
-        let range = self
-            .read_ahead
-            .read(&*table.file, handle.offset, handle.len_bytes as usize, limit)
-            .map_err(|e| cannot_read("data block", table.name(), handle.offset, e))?;
+        let range = match self.read(handle) {
+            Err(error) if error.is_damage() => {
+                // Another block may be the one that cannot be read.
+                self.read_ahead = ReadAhead::new(0, 0);
+                self.read(handle)?
+            }
+            read => read?,
+        };
         let stored = table.stored_data_block(handle.offset, self.read_ahead.bytes(range))?;
         table.raw_data_block_into(handle.offset, stored, &mut self.raw)?;
-        let separator = partition.separator(index);
-        self.entries(handle, separator)?;
-        self.floor = Some((separator.user_key.to_vec(), separator.trailer));
+        self.entries(handle, partition.separator(index))?;
         self.seen.data_block_count += 1;
         Ok(())
     }
@@ -220,6 +257,16 @@ impl<'a> Walk<'a> {
         let table = self.table;
         let said = table.properties();
         let seen = &mut self.seen;
+        let report = TableReport {
+            data_block_count: seen.data_block_count,
+            entry_count: seen.entry_count,
+            len_bytes: table.len_bytes(),
+            findings: std::mem::take(&mut self.findings),
+        };
+        // What was not seen cannot be compared.
+        if !report.findings.is_empty() {
+            return Ok(report);
+        }
         seen.data_len_bytes = self.end;
         if let Some((last, _)) = self.before {
             seen.largest_user_key = last;
@@ -256,11 +303,7 @@ impl<'a> Walk<'a> {
             let offset = table.footer.properties().offset;
             return Err(corrupt("table properties", table.name(), offset, reason));
         }
-        Ok(TableReport {
-            data_block_count: seen.data_block_count,
-            entry_count: seen.entry_count,
-            len_bytes: table.len_bytes(),
-        })
+        Ok(report)
     }
 }
 

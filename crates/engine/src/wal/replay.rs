@@ -4,10 +4,13 @@
 //!   000007.log   #10 #11 #14 |             whole: it has a successor, and ends where its file does
 //!   000008.log   #15 #16 ??                torn: the newest, so #16 is where the store ends
 //! ```
+//!
+//! [`salvage`] reads a log that is damaged, as far as it reads.
 
 use crate::EngineError;
 use crate::batch::BatchView;
 use crate::key::Seq;
+use crate::losses::Losses;
 use imbrex_files::{FileReader, FilesError};
 use imbrex_record_log::{BLOCK_LEN_BYTES, Decoder, End, Extent, Position};
 use std::sync::Arc;
@@ -19,6 +22,14 @@ pub(crate) struct LogSource {
     pub(crate) log_id: u64,
     /// The file is as long as the log, and all of it was durable before its successor was created.
     pub(crate) is_finished: bool,
+}
+
+impl LogSource {
+    fn extent(&self) -> Extent {
+        let len_blocks = self.file.len_bytes() / BLOCK_LEN_BYTES as u64;
+        let durable_blocks = if self.is_finished { len_blocks } else { 0 };
+        Extent { log_id: self.log_id, len_blocks, durable_blocks }
+    }
 }
 
 /// What is known of the writes before the first log.
@@ -70,10 +81,7 @@ pub(crate) fn replay(
         };
         let failed =
             |source| EngineError::Files { what: format!("reading the log {name}"), source };
-        let len_blocks = log.file.len_bytes() / BLOCK_LEN_BYTES as u64;
-        let durable_blocks = if log.is_finished { len_blocks } else { 0 };
-        let extent = Extent { log_id: log.log_id, len_blocks, durable_blocks };
-        let mut decoder = Decoder::new(extent, read);
+        let mut decoder = Decoder::new(log.extent(), read);
         while let Some(record) = decoder.next_record().map_err(failed)? {
             if record.bytes.is_empty() {
                 continue;
@@ -94,6 +102,79 @@ pub(crate) fn replay(
         replayed.cut = classify(name, end, is_newest)?;
     }
     Ok(replayed)
+}
+
+/// Hands what can still be read of a log that may be damaged to `apply`, and notes the rest in `losses`. The log begins
+/// after `before`; writes in it may be missing, as they may before it.
+///
+/// # Errors
+/// [`EngineError::Version`]; [`EngineError::Files`] that are no damage.
+pub(crate) fn salvage(
+    log: &LogSource,
+    is_newest: bool,
+    before: Seq,
+    losses: &Losses,
+    apply: &mut dyn FnMut(usize, BatchView<'_>) -> Result<(), EngineError>,
+) -> Result<Replayed, EngineError> {
+    let name = log.file.name();
+    let failed = |source| EngineError::Files { what: format!("reading the log {name}"), source };
+    let mut scratch = Vec::new();
+    let read = |offset: u64, buf: &mut [u8]| -> Result<(), FilesError> {
+        if let Ok(bytes) = log.file.read_at(offset, buf.len(), &mut scratch) {
+            buf.copy_from_slice(bytes);
+            return Ok(());
+        }
+        for (offset, block) in
+            (offset..).step_by(BLOCK_LEN_BYTES).zip(buf.chunks_mut(BLOCK_LEN_BYTES))
+        {
+            match log.file.read_at(offset, block.len(), &mut scratch) {
+                Ok(bytes) => block.copy_from_slice(bytes),
+                // No frame is all zeros.
+                Err(error) if error.is_damage() => block.fill(0),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    };
+    let mut replayed = Replayed::default();
+    let mut decoder = Decoder::new(log.extent(), read);
+    loop {
+        while let Some(record) = decoder.next_record().map_err(failed)? {
+            if record.bytes.is_empty() {
+                continue;
+            }
+            let offset = offset_of(record.position);
+            let batch = match BatchView::decode(record.bytes) {
+                Ok(batch) => batch,
+                Err(damage) => {
+                    let reason = format!("{} at byte {}", damage.reason, damage.offset);
+                    losses.pass(damaged(name, offset, reason), "one batch")?;
+                    continue;
+                }
+            };
+            let last_seq = replayed.last_seq.unwrap_or(before);
+            let got = batch.first_seq();
+            if got <= last_seq {
+                let reason = format!("batch begins with write {}, after {}", got.0, last_seq.0);
+                losses.pass(damaged(name, offset, reason), "one batch")?;
+                continue;
+            }
+            apply(0, batch)?;
+            replayed.last_seq = Some(Seq(got.0 + u64::from(batch.op_count()) - 1));
+            replayed.batch_count += 1;
+        }
+        let end = decoder.end().expect("a decoder that has no more records knows its end");
+        match classify(name, end, is_newest) {
+            Ok(cut) => {
+                replayed.cut = cut;
+                return Ok(replayed);
+            }
+            Err(error) => losses.pass(error, "writes, up to the next frame that is whole")?,
+        }
+        if !decoder.pass_damage().map_err(failed)? {
+            return Ok(replayed);
+        }
+    }
 }
 
 /// W1: whether `batch` continues what was replayed so far.

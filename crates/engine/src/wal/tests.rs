@@ -2,6 +2,7 @@ use super::replay::Replayed;
 use super::*;
 use crate::batch::{KeyspaceId, SingleOp, WriteBatch};
 use crate::key::{Kind, Seq};
+use crate::losses::Losses;
 use imbrex_clockwork::Prng;
 use imbrex_files::FileReader;
 
@@ -327,4 +328,41 @@ fn a_failed_write_closes_the_log() {
     log.state.lock().fails = false;
     assert!(matches!(put(&wal, 2, 1), Err(EngineError::Poisoned { .. })));
     assert!(matches!(wal.finish(), Err(EngineError::Poisoned { .. })));
+}
+
+/// A log of which any block is lost, also the last one of a log that has a successor, gives all other batches.
+#[test]
+fn a_damaged_log_is_salvaged_but_for_what_was_hit() {
+    let (log, wal) = open(1);
+    for seq in 1..=40 {
+        let position = put(&wal, seq, 3000).unwrap();
+        if seq % 4 == 0 {
+            wal.sync_to(position).unwrap();
+        }
+    }
+    let bytes = log.state.lock().bytes.clone();
+    for lost in 0..bytes.len() / BLOCK_LEN_BYTES {
+        for is_newest in [true, false] {
+            let mut bytes = bytes.clone();
+            bytes[lost * BLOCK_LEN_BYTES..][..BLOCK_LEN_BYTES].fill(0xdd);
+            let losses = Losses::default();
+            let mut source = source(1, &bytes);
+            source.is_finished = !is_newest;
+            let mut seqs = Vec::new();
+            let replayed = salvage(&source, is_newest, Seq(0), &losses, &mut |_, batch| {
+                for (seq, op) in batch.ops() {
+                    assert!(op.value.iter().all(|&byte| byte == seq.0 as u8));
+                    seqs.push(seq.0);
+                }
+                Ok(())
+            });
+            let replayed = replayed.unwrap();
+            assert!(seqs.is_sorted() && seqs.len() >= 34, "block {lost}: {seqs:?}");
+            assert_eq!(replayed.last_seq, seqs.last().copied().map(Seq));
+            // What was written last is synced by nothing behind it: in the newest log that is a crash's suffix.
+            let is_torn = is_newest && replayed.cut.is_some();
+            assert_eq!(losses.told().is_empty(), is_torn, "block {lost}: {:?}", losses.told());
+            assert!(seqs.len() < 40, "block {lost}");
+        }
+    }
 }

@@ -11,6 +11,7 @@ mod model;
 mod offload;
 mod policies;
 mod power_cut;
+mod salvage;
 mod stage;
 mod threads;
 mod watched;

@@ -67,8 +67,12 @@ impl World {
     }
 
     fn iter(&self, snapshot: usize, bounds: IterBounds) -> Iter {
-        let mut sources =
-            IterSources { entries: Vec::new(), tombstones: Vec::new(), pin: Some(Box::new(())) };
+        let mut sources = IterSources {
+            entries: Vec::new(),
+            tombstones: Vec::new(),
+            losses: None,
+            pin: Some(Box::new(())),
+        };
         for memtable in &self.memtables {
             sources.entries.push(Box::new(memtable.iter()));
             sources.tombstones.extend(memtable.tombstone_views());
@@ -176,7 +180,7 @@ fn many_versions_of_a_key_are_passed_over() {
     memtable.insert(b"c", Trailer::new(Seq(1001), Kind::Put), b"");
     for snapshot in [1, 499, 600, 1000] {
         let entries: Vec<Box<dyn InternalIter>> = vec![Box::new(memtable.iter())];
-        let sources = IterSources { entries, tombstones: Vec::new(), pin: None };
+        let sources = IterSources { entries, tombstones: Vec::new(), losses: None, pin: None };
         let mut iter = Iter::new(sources, Seq(snapshot), IterBounds::default());
         iter.seek_to_first().unwrap();
         assert_eq!(iter.value(), snapshot.to_le_bytes());
@@ -193,8 +197,12 @@ fn a_failed_move_leaves_the_cursor_nowhere() {
     for fails_after in 0..20 {
         let mut list = ListIter::new((0..10).map(entry).collect());
         list.fails_after = Some(fails_after);
-        let sources =
-            IterSources { entries: vec![Box::new(list)], tombstones: Vec::new(), pin: None };
+        let sources = IterSources {
+            entries: vec![Box::new(list)],
+            tombstones: Vec::new(),
+            losses: None,
+            pin: None,
+        };
         let mut iter = Iter::new(sources, Seq(5), IterBounds::default());
         let mut moves = 0;
         let failed = loop {

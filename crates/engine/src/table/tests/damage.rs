@@ -1,5 +1,6 @@
 //! Damaged tables: an error or the right answer, never a panic, never a wrong answer.
 
+use super::super::iter::TableIter;
 use super::*;
 
 fn sample() -> (Entries, Vec<u8>) {
@@ -101,8 +102,11 @@ fn verify_doubts_the_properties_and_the_filter() {
     let check = |lie: &dyn Fn(&mut Table), expected: &str| {
         let mut liar = Arc::into_inner(open(bytes.clone()).unwrap()).unwrap();
         lie(&mut liar);
-        let error = liar.verify(&mut |_| Ok(())).unwrap_err().to_string();
-        assert!(error.contains(expected), "{error}");
+        let told = match liar.verify(&mut |_| Ok(())) {
+            Ok(report) => report.findings.concat(),
+            Err(error) => error.to_string(),
+        };
+        assert!(told.contains(expected), "{told}");
     };
     check(&|t| t.properties.entry_count += 1, "damaged table properties in t/000001 at offset");
     check(&|t| t.properties.largest_user_key.push(0), "table properties");
@@ -119,8 +123,101 @@ fn verify_reads_every_byte() {
         bad[byte] ^= 0x10;
         let mut table = Arc::into_inner(table).unwrap();
         table.file = Arc::new(MemoryFile(bad));
-        assert!(table.verify(&mut |_| Ok(())).is_err(), "byte {byte}");
+        let verified = table.verify(&mut |_| Ok(()));
+        assert!(!verified.is_ok_and(|report| report.findings.is_empty()), "byte {byte}");
     }
+}
+
+type Entry = (Vec<u8>, u64, Vec<u8>);
+
+fn entry_of(iter: &TableIter) -> Entry {
+    let key = iter.key();
+    (key.user_key.to_vec(), key.trailer.seq().0, iter.value().to_vec())
+}
+
+/// A table of several partitions of several blocks each.
+fn partitioned() -> (Entries, Vec<u8>) {
+    let entries: Entries = (0..300_u64)
+        .map(|i| {
+            (
+                (format!("key{i:03}").into_bytes(), std::cmp::Reverse(i)),
+                (Kind::Put, vec![i as u8; 10]),
+            )
+        })
+        .collect();
+    let options = TableOptions {
+        block_len_bytes: 100,
+        index_partition_len_bytes: 100,
+        ..TableOptions::default()
+    };
+    let (bytes, _) = build(&entries, &options);
+    (entries, bytes)
+}
+
+/// Two bytes are wrong, in two blocks: both are told, and the entries of the others are counted.
+#[test]
+fn verify_goes_on_behind_a_damaged_block() {
+    let (entries, bytes) = partitioned();
+    let mut table = Arc::into_inner(open(bytes.clone()).unwrap()).unwrap();
+    let (mut bad, data_len) = (bytes, table.footer.data_len_bytes as usize);
+    for at in [data_len / 3, data_len / 2] {
+        bad[at] ^= 1;
+    }
+    table.file = Arc::new(MemoryFile(bad));
+    let report = table.verify(&mut |_| Ok(())).unwrap();
+    assert_eq!(report.findings.len(), 2, "{:?}", report.findings);
+    assert!(report.entry_count < entries.len() as u64 && report.entry_count > 250, "{report:?}");
+}
+
+/// Any byte is wrong: forwards, backwards and sought, a cursor that passes over damage shows all entries but those of
+/// the block, or of the partition, that has it.
+#[test]
+fn a_cursor_passes_over_what_is_damaged() {
+    let (entries, bytes) = partitioned();
+    let all: Vec<Entry> = entries
+        .iter()
+        .map(|((key, seq), (_, value))| (key.clone(), seq.0, value.clone()))
+        .collect();
+    let (mut lost_count_max, mut opened_count) = (0, 0);
+    for byte in 0..bytes.len() {
+        let mut bad = bytes.clone();
+        bad[byte] ^= 0x10;
+        let Ok(table) = open(bad) else { continue };
+        opened_count += 1;
+        let losses = Arc::default();
+        let mut iter = table.iter(TableReadOptions::default().passing(&losses));
+        let mut got = Vec::new();
+        iter.seek_to_first().unwrap();
+        while iter.valid() {
+            got.push(entry_of(&iter));
+            iter.next().unwrap();
+        }
+        let lost: Vec<_> = all.iter().filter(|entry| !got.contains(entry)).collect();
+        assert!(
+            got.iter().all(|entry| all.contains(entry)) && got.is_sorted_by_key(|(key, _, _)| key)
+        );
+        assert_eq!(lost.is_empty(), losses.told().is_empty(), "byte {byte}: {:?}", losses.told());
+        lost_count_max = lost_count_max.max(lost.len());
+        let mut back = Vec::new();
+        iter.seek_to_last().unwrap();
+        while iter.valid() {
+            back.push(entry_of(&iter));
+            iter.prev().unwrap();
+        }
+        back.reverse();
+        assert!(back == got, "byte {byte}: backwards");
+        for (key, _, _) in all.iter().step_by(7) {
+            let target = InternalKey::new(key, Trailer::seek(Seq::MAX));
+            iter.seek(target).unwrap();
+            let expected = got.iter().find(|(other, _, _)| other >= key);
+            assert_eq!(iter.valid().then(|| entry_of(&iter)).as_ref(), expected, "byte {byte}");
+            iter.seek_before(target).unwrap();
+            let expected = got.iter().rfind(|(other, _, _)| other < key);
+            assert_eq!(iter.valid().then(|| entry_of(&iter)).as_ref(), expected, "byte {byte}");
+        }
+    }
+    assert!(opened_count > bytes.len() / 2, "{opened_count} of {}", bytes.len());
+    assert!((5..100).contains(&lost_count_max), "{lost_count_max}");
 }
 
 /// Behind a checksum that fits, the decoder of blocks is on its own.

@@ -152,6 +152,7 @@ fn random_read_options(prng: &mut Prng) -> TableReadOptions {
         read_ahead_bytes: [0, 5_000, 1 << 20][prng.below(3) as usize],
         read_ahead_bytes_min: [0, 0, 7_000][prng.below(3) as usize],
         sequential: prng.below(3) == 0,
+        losses: None,
     }
 }
 

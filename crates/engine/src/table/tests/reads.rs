@@ -88,7 +88,7 @@ fn a_scan_reads_more_and_more_and_nothing_twice() {
     let options = TableReadOptions { fill_cache: false, ..TableReadOptions::default() };
     for backwards in [false, true] {
         file.take_reads();
-        let mut iter = table.iter(options);
+        let mut iter = table.iter(options.clone());
         if backwards { iter.seek_to_last() } else { iter.seek_to_first() }.unwrap();
         let mut count = 0;
         while iter.valid() {

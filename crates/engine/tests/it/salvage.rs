@@ -1,0 +1,161 @@
+//! A store of which parts cannot be read, opened for what can be saved.
+
+use crate::stage::{Stage, key, seeded, small, small_keyspace};
+use imbrex::{
+    Compression, Db, EngineError, KeyspaceOptions, OpenMode, Options, ReadOptions, WriteOptions,
+};
+use imbrex_clockwork::Prng;
+use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, Lba};
+use imbrex_files::FileInfo;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Every value that a key ever had, and what it has now.
+#[derive(Default)]
+struct History {
+    ever: BTreeMap<Vec<u8>, BTreeSet<Vec<u8>>>,
+    now: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+impl History {
+    /// Overwrites, deletes, and ranges that are deleted; the last writes stay in logs.
+    fn write(&mut self, db: &Db, prng: &mut Prng) {
+        let ks = db.default_keyspace();
+        for round in 0..3000_u64 {
+            let key = key(prng.below(800));
+            if prng.below(10) == 0 {
+                ks.delete(&key).unwrap();
+                self.now.remove(&key);
+            } else {
+                let value =
+                    format!("{round} {}", "x".repeat(prng.below(200) as usize)).into_bytes();
+                let sync = round % 8 == 0;
+                ks.put_with(&key, &value, WriteOptions { sync }).unwrap();
+                self.ever.entry(key.clone()).or_default().insert(value.clone());
+                self.now.insert(key, value);
+            }
+        }
+        db.sync().unwrap();
+    }
+
+    /// How much of what is there now is found as it is; nothing is found that never was.
+    fn found(&self, db: &Db) -> usize {
+        let mut iter = db.default_keyspace().iter(ReadOptions::default()).unwrap();
+        let (mut right_count, mut keys) = (0, Vec::new());
+        iter.seek_to_first().unwrap();
+        while iter.valid() {
+            let (key, value) = (iter.key().to_vec(), iter.value().to_vec());
+            assert!(self.ever.get(&key).is_some_and(|values| values.contains(&value)));
+            right_count += usize::from(self.now.get(&key) == Some(&value));
+            keys.push(key);
+            iter.next().unwrap();
+        }
+        let mut back = Vec::new();
+        iter.seek_to_last().unwrap();
+        while iter.valid() {
+            back.push(iter.key().to_vec());
+            iter.prev().unwrap();
+        }
+        back.reverse();
+        assert!(back == keys, "{} keys backwards, {} forwards", back.len(), keys.len());
+        right_count
+    }
+}
+
+/// Tables of several blocks of the drive each.
+fn plain() -> Options {
+    let keyspace = KeyspaceOptions { compression: Compression::None, ..small_keyspace() };
+    Options { keyspace, ..small() }
+}
+
+fn salvage(stage: &Stage) -> Result<Db, EngineError> {
+    stage.reopen(Options { open_mode: OpenMode::Salvage, ..plain() })
+}
+
+/// A store with tables and logs, whose power was cut; its files, and what it held.
+fn stage(seed: u64) -> (Stage, Vec<FileInfo>, History) {
+    let stage = seeded(40, seed);
+    let mut prng = Prng::new(seed).derive("salvage");
+    let db = stage.create(plain());
+    let mut history = History::default();
+    history.write(&db, &mut prng);
+    stage.crash(db, &mut prng);
+    let files = stage.mount().list("");
+    stage.world.drop_jobs();
+    (stage, files, history)
+}
+
+fn is_log(file: &FileInfo) -> bool {
+    file.name.ends_with(".log")
+}
+
+/// A block of a file that was written.
+fn block_of(stage: &Stage, file: &FileInfo, prng: &mut Prng) -> Option<Lba> {
+    let blocks: Vec<Lba> = file
+        .extents
+        .iter()
+        .flat_map(|extent| (0..extent.len.get()).map(|at| extent.start + Blocks::new(at)))
+        .filter(|&at| {
+            let mut block = vec![0; BLOCK_LEN_BYTES];
+            stage.disk.read(at, &mut block).is_ok() && block.iter().any(|&byte| byte != 0)
+        })
+        .collect();
+    (!blocks.is_empty()).then(|| blocks[prng.below(blocks.len() as u64) as usize])
+}
+
+#[test]
+fn a_sound_store_is_salvaged_whole() {
+    let (stage, _, history) = stage(1);
+    let db = salvage(&stage).unwrap();
+    assert_eq!(history.found(&db), history.now.len());
+    assert!(db.losses().is_empty(), "{:?}", db.losses());
+    let refused = db.default_keyspace().put("a", "b").unwrap_err();
+    assert!(matches!(refused, EngineError::ReadOnly), "{refused}");
+}
+
+/// Bits rot and blocks cannot be read, in tables and in logs: most of it is found, the rest is told, and nothing on
+/// the drive changes.
+#[test]
+fn what_is_damaged_is_told_and_the_rest_is_found() {
+    let (mut log_count, mut table_count) = (0, 0);
+    for seed in 0..12 {
+        let (stage, files, history) = stage(seed);
+        let mut prng = Prng::new(seed).derive("damage");
+        let (logs, tables): (Vec<_>, Vec<_>) = files.iter().partition(|file| is_log(file));
+        let hit = if seed % 3 == 0 { &logs } else { &tables };
+        for _ in 0..2 {
+            let Some(at) = block_of(&stage, hit[prng.below(hit.len() as u64) as usize], &mut prng)
+            else {
+                continue;
+            };
+            if seed % 2 == 0 {
+                stage.disk.flip_bit(at, prng.below(8 * BLOCK_LEN_BYTES as u64) as u32).unwrap();
+            } else {
+                stage.disk.damage(BlockRange::new(at, Blocks::new(1)));
+            }
+        }
+        let image = stage.disk.image_hash().unwrap();
+        let db = salvage(&stage).unwrap();
+        let right_count = history.found(&db);
+        assert_eq!(history.found(&db), right_count);
+        assert!(right_count * 3 > history.now.len(), "{right_count} of {}", history.now.len());
+        let losses = db.losses();
+        assert!(right_count == history.now.len() || !losses.is_empty(), "seed {seed}");
+        log_count += losses.iter().filter(|loss| loss.contains(".log")).count();
+        table_count += losses.iter().filter(|loss| loss.contains("key")).count();
+        assert_eq!(stage.disk.image_hash().unwrap(), image, "nothing is written");
+        drop(db);
+        stage.world.drop_jobs();
+        // Otherwise it does not open, or stops at the damage.
+        let all = stage.reopen(plain()).and_then(|db| {
+            for entry in db.default_keyspace().prefix("")? {
+                entry?;
+            }
+            Ok(db)
+        });
+        assert!(all.is_err() || losses.is_empty(), "seed {seed}: {losses:?}");
+    }
+    assert!(
+        log_count > 0 && table_count > 4,
+        "{log_count} losses in logs, {table_count} in tables"
+    );
+}
