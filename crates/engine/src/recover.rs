@@ -24,7 +24,6 @@ use crate::keyspace::MemSlot;
 use crate::losses::{Losses, keys_between};
 use crate::options::{OpenMode, Options};
 use crate::store::{Change, RecordLens, Start, Store};
-use crate::version::TableSlot;
 use crate::version::edit::{Counters, KeyspaceRecord, LogId, VersionEdit};
 use crate::version::format::{self, FORMAT_VERSION_KNOWN, Malformed, RecordKind};
 use crate::version::state::StoreState;
@@ -89,7 +88,8 @@ pub(crate) fn recover(
     let mut state = decode_records(&records)?;
     let losses = (options.open_mode == OpenMode::Salvage).then(Arc::<Losses>::default);
     if options.open_mode.is_in_part() {
-        recovery.missing = leave_out(&mut state, &*files, losses.as_deref())?;
+        recovery.missing =
+            leave_out(&mut state, &*files, losses.as_deref(), options.block_cache_len_bytes)?;
     }
     attach(&state, &*files, &|id| id.file_name())?;
     let lens = RecordLens::of(&records);
@@ -173,10 +173,12 @@ fn leave_out(
     state: &mut StoreState,
     files: &dyn Files,
     losses: Option<&Losses>,
+    cache_len_bytes: u64,
 ) -> Result<Vec<String>, EngineError> {
     let mut missing = Vec::new();
     let mut edit = VersionEdit::default();
-    let cache = Arc::new(BlockCache::new(0));
+    // A table that is open already does not ask for the store's.
+    let cache = Arc::new(BlockCache::new(cache_len_bytes));
     for entry in state.keyspaces.values() {
         for slot in entry.version.tables() {
             let name = slot.meta.id.file_name();
@@ -186,9 +188,8 @@ fn leave_out(
                 continue;
             }
             let Some(losses) = losses else { continue };
-            let alone = TableSlot::new(slot.meta.clone());
-            let opened = alone.attach(files, &name).and_then(|()| alone.open(&cache).map(drop));
-            if let Err(error) = opened {
+            let attached = slot.attach(files, &name);
+            if let Err(error) = attached.and_then(|()| slot.open_in_part(&cache, losses)) {
                 let meta = &slot.meta;
                 let keys = keys_between(Some(&meta.smallest), &meta.largest);
                 let what = format!("table {} of keyspace {:?}, {keys}", meta.id, entry.record.name);

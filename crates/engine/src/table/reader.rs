@@ -14,6 +14,7 @@ use super::values::{self, Values};
 use crate::EngineError;
 use crate::cache::{BlockCache, CacheId};
 use crate::key::{InternalKey, Kind, Seq, Trailer};
+use crate::losses::Losses;
 use crate::range_del::FragmentedTombstones;
 use bytes::Bytes;
 use imbrex_files::{FileReader, FilesError};
@@ -87,7 +88,29 @@ impl Table {
         file: Arc<dyn FileReader>,
         cache: Arc<BlockCache>,
     ) -> Result<Arc<Table>, EngineError> {
-        let table = Table::open_file(file, cache)?;
+        Table::open_alone(file, cache, None)
+    }
+
+    /// Opens a table without what is damaged of it and can be missed: filter, tombstones, properties.
+    ///
+    /// # Errors
+    /// As [`Table::open`], where it cannot be read without what is damaged.
+    pub(crate) fn open_in_part(
+        file: Arc<dyn FileReader>,
+        cache: Arc<BlockCache>,
+        is_logged: bool,
+        losses: &Losses,
+    ) -> Result<Arc<Table>, EngineError> {
+        let open = if is_logged { Table::open_behind_log } else { Table::open_alone };
+        open(file, cache, Some(losses))
+    }
+
+    fn open_alone(
+        file: Arc<dyn FileReader>,
+        cache: Arc<BlockCache>,
+        losses: Option<&Losses>,
+    ) -> Result<Arc<Table>, EngineError> {
+        let table = Table::open_file(file, cache, losses)?;
         if table.properties.log_frame_len_bytes > 0 {
             return Err(corrupt(
                 "table",
@@ -123,8 +146,16 @@ impl Table {
         file: Arc<dyn FileReader>,
         cache: Arc<BlockCache>,
     ) -> Result<Arc<Table>, EngineError> {
+        Table::open_behind_log(file, cache, None)
+    }
+
+    fn open_behind_log(
+        file: Arc<dyn FileReader>,
+        cache: Arc<BlockCache>,
+        losses: Option<&Losses>,
+    ) -> Result<Arc<Table>, EngineError> {
         let (values_len_bytes, tail) = values::tail_of(Arc::clone(&file))?;
-        let mut table = Table::open_file(tail, cache)?;
+        let mut table = Table::open_file(tail, cache, losses)?;
         let frame_len_bytes = table.properties.log_frame_len_bytes as usize;
         if !frame_len_bytes.is_multiple_of(BLOCK_LEN_BYTES) || frame_len_bytes == 0 {
             let reason = format!("its values lie in a log with frames of {frame_len_bytes} bytes");
@@ -134,7 +165,11 @@ impl Table {
         Ok(Arc::new(table))
     }
 
-    fn open_file(file: Arc<dyn FileReader>, cache: Arc<BlockCache>) -> Result<Table, EngineError> {
+    fn open_file(
+        file: Arc<dyn FileReader>,
+        cache: Arc<BlockCache>,
+        losses: Option<&Losses>,
+    ) -> Result<Table, EngineError> {
         let len_bytes = file.len_bytes();
         let mut scratch = Vec::new();
         let footer_at = len_bytes.checked_sub(FOOTER_LEN_BYTES as u64).ok_or_else(|| {
@@ -142,31 +177,36 @@ impl Table {
         })?;
         let tail_len_bytes = (len_bytes / TAIL_SHARE).clamp(TAIL_LEN_BYTES_MIN, TAIL_LEN_BYTES_MAX);
         let mut tail_at = len_bytes.saturating_sub(tail_len_bytes);
-        let mut tail = read_range(&*file, "table footer", tail_at..len_bytes, &mut scratch)?;
+        let read = if losses.is_some() { read_what_reads } else { read_range };
+        let mut tail = read(&*file, "table footer", tail_at..len_bytes, &mut scratch)?;
         let footer = Footer::decode(&tail[tail.len() - FOOTER_LEN_BYTES..], len_bytes)
             .map_err(|reason| corrupt("table footer", file.name(), footer_at, reason))?;
         let is_small = footer.index_len_bytes <= TAIL_LEN_BYTES_MIN;
         let start = if is_small { footer.data_len_bytes } else { footer.filter().offset };
         if start < tail_at {
             tail_at = start;
-            tail = read_range(&*file, "table metadata", tail_at..len_bytes, &mut scratch)?;
+            tail = read(&*file, "table metadata", tail_at..len_bytes, &mut scratch)?;
         }
-        let open = Opening { file: &*file, table_id: footer.table_id, tail, tail_at };
+        let open = Opening { file: &*file, table_id: footer.table_id, tail, tail_at, losses };
         let top_index = open.part("table top index", footer.top_index(), IndexPartition::decode)?;
         check_top_index(&footer, &top_index)
             .map_err(|e| corrupt("table top index", file.name(), footer.top_index().offset, e))?;
         let filter = match footer.filter_len_bytes {
             0 => None,
-            _ => Some(open.part("table filter", footer.filter(), Filter::decode)?),
+            _ => open.spare("table filter", footer.filter(), "no key", Filter::decode)?,
         };
         let tombstones = match footer.tombstones_len_bytes {
-            0 => FragmentedTombstones::default(),
-            _ => open.part("range tombstones", footer.tombstones(), |bytes| {
-                tombstones::decode(bytes).map(|list| FragmentedTombstones::new(&list))
-            })?,
+            0 => None,
+            _ => open.spare(
+                "range tombstones",
+                footer.tombstones(),
+                "which ranges were deleted",
+                |bytes| tombstones::decode(bytes).map(|list| FragmentedTombstones::new(&list)),
+            )?,
         };
+        let properties = footer.properties();
         let properties =
-            open.part("table properties", footer.properties(), TableProperties::decode)?;
+            open.spare("table properties", properties, "no key", TableProperties::decode)?;
         let cache_id = cache.new_id();
         let mut table = Table {
             cache,
@@ -175,12 +215,12 @@ impl Table {
             top_index,
             sole_partition: None,
             filter,
-            tombstones,
-            properties,
+            tombstones: tombstones.unwrap_or_default(),
+            properties: properties.unwrap_or_default(),
             values: None,
             file,
         };
-        if table.top_index.len() == 1 {
+        if table.top_index.len() == 1 && losses.is_none() {
             let handle = table.top_index.handle(0);
             table.sole_partition = Some(Arc::new(table.read_partition(handle, &mut scratch)?));
         }
@@ -509,6 +549,7 @@ struct Opening<'a> {
     table_id: u64,
     tail: &'a [u8],
     tail_at: u64,
+    losses: Option<&'a Losses>,
 }
 
 impl Opening<'_> {
@@ -522,6 +563,20 @@ impl Opening<'_> {
         let stored = &self.tail[at..at + handle.len_bytes as usize];
         decode_part(self.table_id, handle, stored, decode)
             .map_err(|reason| corrupt(structure, self.file.name(), handle.offset, reason))
+    }
+
+    /// A part that can be missed, with which `what` is lost.
+    fn spare<T>(
+        &self,
+        structure: &'static str,
+        handle: BlockHandle,
+        what: &str,
+        decode: impl FnOnce(&[u8]) -> Result<T, String>,
+    ) -> Result<Option<T>, EngineError> {
+        match (self.part(structure, handle, decode), self.losses) {
+            (Err(error), Some(losses)) => losses.pass(error, what).map(|()| None),
+            (part, _) => part.map(Some),
+        }
     }
 }
 
@@ -547,6 +602,28 @@ pub(super) fn read_range<'a>(
     let len_bytes = (range.end - range.start) as usize;
     file.read_at(range.start, len_bytes, scratch)
         .map_err(|source| cannot_read(structure, file.name(), range.start, source))
+}
+
+/// As [`read_range`], with zeros for the blocks that cannot be read.
+fn read_what_reads<'a>(
+    file: &dyn FileReader,
+    structure: &'static str,
+    range: Range<u64>,
+    scratch: &'a mut Vec<u8>,
+) -> Result<&'a [u8], EngineError> {
+    let mut bytes = Vec::new();
+    let mut at = range.start;
+    while at < range.end {
+        let end = (at + 1).next_multiple_of(BLOCK_LEN_BYTES as u64).min(range.end);
+        match read_range(file, structure, at..end, scratch) {
+            Ok(block) => bytes.extend_from_slice(block),
+            Err(error) if error.is_damage() => bytes.resize((end - range.start) as usize, 0),
+            Err(error) => return Err(error),
+        }
+        at = end;
+    }
+    *scratch = bytes;
+    Ok(scratch)
 }
 
 #[cold]

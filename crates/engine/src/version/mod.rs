@@ -27,6 +27,7 @@ mod tests;
 use crate::EngineError;
 use crate::cache::BlockCache;
 use crate::key::Seq;
+use crate::losses::Losses;
 use crate::table::Table;
 use bytes::Bytes;
 use cover::Cover;
@@ -223,6 +224,18 @@ impl TableSlot {
         let open = if self.meta.is_logged { Table::open_logged } else { Table::open };
         let table = open(Arc::clone(file), Arc::clone(cache))?;
         Ok(self.table.get_or_init(|| table))
+    }
+
+    /// Opens the table without what is damaged of it, as far as it can do without.
+    pub(crate) fn open_in_part(
+        &self,
+        cache: &Arc<BlockCache>,
+        losses: &Losses,
+    ) -> Result<(), EngineError> {
+        let file = Arc::clone(self.file.get().expect("the file is attached"));
+        let table = Table::open_in_part(file, Arc::clone(cache), self.meta.is_logged, losses)?;
+        self.table.get_or_init(|| table);
+        Ok(())
     }
 
     /// The open table, if it was needed before.
