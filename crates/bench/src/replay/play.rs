@@ -11,7 +11,7 @@ use imbrex_clockwork::{Order, Runtime};
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Lba, Persist};
 use imbrex_translate::{
     Driver, DriverCounters, DriverError, DriverOptions, POOL_ZONE_COUNT_MIN, SPARE_ZONE_COUNT_MIN,
-    SectorRange, TableMapping, zone_data_len,
+    SectorRange, TableMapping, spare_zone_count, zone_data_len,
 };
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -92,6 +92,20 @@ impl Sizes {
         let data = by_share.max(used + SPARE_ZONE_COUNT_MIN).max(POOL_ZONE_COUNT_MIN);
         // The driver rounds its share down, so one zone more is always enough.
         let data = if data * spare / 100 + used > data { data + 1 } else { data };
+        let driver = DriverOptions {
+            journal_zone_count: u32::try_from(journal_zone_count).unwrap_or(u32::MAX),
+            cleaning: options.cleaning,
+            spare_percent: spare,
+            ..DriverOptions::default()
+        };
+        // With little to spare and a long map the driver keeps more.
+        let is_enough = |&data: &u64| {
+            let (zone_len, drive_len) =
+                (Blocks::new(zone_len), (data + journal_zone_count) * zone_len);
+            let spare = spare_zone_count(data, zone_len, Blocks::new(drive_len), &driver);
+            used + spare <= data
+        };
+        let data = (data..).find(is_enough).unwrap_or(data);
         let asked = options.drive_len_bytes.map(|bytes| Blocks::holding(bytes).get() / zone_len);
         let zone_count = asked.unwrap_or(data + journal_zone_count);
         if zone_count > DRIVE_ZONE_COUNT_MAX {

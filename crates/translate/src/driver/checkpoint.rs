@@ -56,7 +56,8 @@ impl State {
         // Nothing but copies is needed of a zone that is not open, and they are in memory.
         let is_gone = |zone: &&JournalZone| {
             let state = self.disk.zone(zone.zone).map(|info| info.state);
-            zone.used != JournalUse::Open && state == Some(ZoneState::Offline)
+            let is_given_up = matches!(state, Some(ZoneState::Offline | ZoneState::ReadOnly));
+            zone.used != JournalUse::Open && is_given_up
         };
         let given_up = self.journal.zones.iter().filter(is_gone);
         let given_up = given_up.map(|zone| (zone.zone, 0));

@@ -37,6 +37,17 @@ pub enum DriverError {
         /// How many are needed.
         needed: u64,
     },
+    /// The disk below lets too few zones be written in part.
+    #[error(
+        "the drive lets {got} zones be active, but the block driver needs {needed}; it cannot be a \
+         block device"
+    )]
+    ActiveZones {
+        /// Its limit.
+        got: u32,
+        /// How many are written at once: superblocks, journal, the host's, cleaning's, two copies of a checkpoint.
+        needed: u32,
+    },
     /// No superblock is there.
     #[error(
         "no block device on this drive: no superblock is in its first two zones; format it first"

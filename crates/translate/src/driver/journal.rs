@@ -28,6 +28,16 @@ pub(super) struct JournalZone {
     pub(super) zone: ZoneId,
     pub(super) range: BlockRange,
     pub(super) used: JournalUse,
+    /// Of one that was read-only when the device was opened.
+    pub(super) end: Option<End>,
+}
+
+/// Where a zone without a pointer ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct End {
+    pub(super) at: Lba,
+    /// The drive refuses to read what is behind it; else that reads as one byte again and again.
+    pub(super) is_exact: bool,
 }
 
 /// Where entries go.
@@ -44,7 +54,7 @@ pub(super) struct Journal {
 impl Journal {
     /// The zones of a device; nothing is open.
     pub(super) fn new(zones: Vec<(ZoneId, BlockRange)>) -> Journal {
-        let zone = |(zone, range)| JournalZone { zone, range, used: JournalUse::Free };
+        let zone = |(zone, range)| JournalZone { zone, range, used: JournalUse::Free, end: None };
         let zones: Vec<JournalZone> = zones.into_iter().map(zone).collect();
         let crcs = vec![Vec::new(); zones.len()];
         Journal { open: 0, written: zones[0].range.len, zones, crcs }

@@ -43,6 +43,7 @@ mod buffer;
 mod checkpoint;
 mod choose;
 mod clean;
+mod create;
 mod error;
 mod format;
 mod journal;
@@ -58,11 +59,11 @@ mod superblocks;
 mod tests;
 
 pub use choose::{Cleaning, CleaningOrder, ZoneContent, ZoneFill, candidates, choose};
+pub use create::{POOL_ZONE_COUNT_MIN, SPARE_ZONE_COUNT_MIN, spare_zone_count};
 pub use error::DriverError;
 pub use mapping::{
     MapRun, MapSpec, Mapping, MappingError, PbaRange, Piece, SectorRange, TableMapping, TableWrite,
 };
-pub use open::{POOL_ZONE_COUNT_MIN, SPARE_ZONE_COUNT_MIN};
 pub use options::{DriverCounters, DriverOptions};
 pub use pool::data_len as zone_data_len;
 pub use regions::{EvictionOrder, Regions};
@@ -91,7 +92,7 @@ impl Driver {
     /// # Errors
     /// [`DriverError`]: a disk without zones or with too few, an impossible option, a failing disk.
     pub fn format(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<Driver, DriverError> {
-        Driver::of(open::format(disk, options)?)
+        Driver::of(create::format(disk, options)?)
     }
 
     /// Opens the device on `disk`, whatever a power cut left.
@@ -121,7 +122,7 @@ impl Driver {
         options: &DriverOptions,
         nodes: impl IntoIterator<Item = MapRun>,
     ) -> Result<(), DriverError> {
-        let mut state = open::format(disk, options)?;
+        let mut state = create::format(disk, options)?;
         state.map = Mapping::from_sorted(state.map.spec(), nodes).map_err(error::damaged("map"))?;
         state.checkpoint_now().map_err(error::during("writing the checkpoint"))
     }

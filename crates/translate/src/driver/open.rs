@@ -1,4 +1,4 @@
-//! Formatting and opening: from the newest superblock over its checkpoint to the end of the journal.
+//! Opening: from the newest superblock over its checkpoint to the end of the journal.
 //!
 //! ```text
 //!     superblock -> checkpoint: mapping, what the buffer held and where the journal has it
@@ -15,16 +15,16 @@
 use super::buffer::JournalIndex;
 use super::error::{DriverError, damaged, during};
 use super::format::{
-    Checkpoint, ENTRY_LEN_MIN, Entry, HEADER_LEN_MAX, Record, Stored, Superblock, checkpoint_len,
+    Checkpoint, ENTRY_LEN_MIN, Entry, HEADER_LEN_MAX, Record, Superblock, checkpoint_len,
     decode_checkpoint, decode_header_block, decode_part,
 };
-use super::journal::{Journal, JournalUse, JournalZone};
+use super::journal::{End, Journal, JournalUse, JournalZone};
 use super::mapping::{MapRun, MapSpec, Mapping, PbaRange};
 use super::options::DriverOptions;
-use super::pool::{Pool, PoolZone, Use, data_len};
+use super::pool::{Pool, PoolZone, Use};
 use super::state::State;
 use super::summaries::Told;
-use super::superblocks::{Newest, SUPERBLOCK_COUNT, SUPERBLOCK_ZONE_COUNT, newest};
+use super::superblocks::{Newest, SUPERBLOCK_ZONE_COUNT, newest};
 use imbrex_disk::{
     BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Geometry, Lba, Pba, ZoneAction, ZoneId,
     ZoneKind, ZoneSpec, ZoneState,
@@ -34,16 +34,12 @@ use std::sync::Arc;
 
 /// How much is read at a time.
 const READ_LEN: u64 = 1024;
-/// Data zones that the smallest device has.
-pub const POOL_ZONE_COUNT_MIN: u64 = 24;
-/// Zones that are never the host's: the reserve, two being written, and some to clean.
-pub const SPARE_ZONE_COUNT_MIN: u64 = 14;
 
-fn zones_of(geometry: &Geometry) -> Result<&ZoneSpec, DriverError> {
+pub(super) fn zones_of(geometry: &Geometry) -> Result<&ZoneSpec, DriverError> {
     geometry.zones().ok_or(DriverError::WrongRule { got: geometry.rule().name() })
 }
 
-fn spec(superblock: &Superblock) -> MapSpec {
+pub(super) fn spec(superblock: &Superblock) -> MapSpec {
     MapSpec {
         len: superblock.len,
         zone_len: superblock.zone_len,
@@ -51,8 +47,14 @@ fn spec(superblock: &Superblock) -> MapSpec {
     }
 }
 
-/// The journal's zones: the first sequential ones that can be written.
-fn journal_zones(disk: &dyn Disk, count: u32) -> Vec<(ZoneId, BlockRange)> {
+/// Whether the drive writes a zone no more.
+pub(super) fn is_given_up(disk: &dyn Disk, zone: ZoneId) -> bool {
+    let found = disk.zone(zone).map(|info| info.state);
+    matches!(found, Some(ZoneState::Offline | ZoneState::ReadOnly))
+}
+
+/// The journal's zones: the first sequential ones, whatever their state.
+pub(super) fn journal_zones(disk: &dyn Disk, count: u32) -> Vec<(ZoneId, BlockRange)> {
     let zones = disk.report_zones().into_iter().skip(SUPERBLOCK_ZONE_COUNT as usize);
     let sequential = zones.filter(|info| info.kind == ZoneKind::SequentialRequired);
     let range =
@@ -60,80 +62,8 @@ fn journal_zones(disk: &dyn Disk, count: u32) -> Vec<(ZoneId, BlockRange)> {
     sequential.map(range).take(count as usize).collect()
 }
 
-/// Makes an empty device.
-pub(super) fn format(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<State, DriverError> {
-    options.check()?;
-    let geometry = *disk.geometry();
-    let zones = *zones_of(&geometry)?;
-    let all = journal_zones(&*disk, u32::MAX);
-    let capacity = all.iter().map(|(_, range)| range.len.get()).min().unwrap_or(0);
-    let wanted = match options.journal_zone_count {
-        0 => (2 * options.buffer_len.get()).div_ceil(capacity.max(1)).max(4),
-        count => u64::from(count).max(2),
-    };
-    let is_dead = |(zone, _): &&(ZoneId, BlockRange)| {
-        let found = disk.zone(*zone).map(|info| info.state);
-        matches!(found, Some(ZoneState::Offline | ZoneState::ReadOnly))
-    };
-    // The journal has the first zones, whatever their state.
-    let wanted = (wanted..).find(|&count| {
-        let first = &all[..all.len().min(count as usize)];
-        all.len() < count as usize || wanted <= count - first.iter().filter(is_dead).count() as u64
-    });
-    let wanted = wanted.unwrap_or(all.len() as u64 + 1);
-    let needed = wanted + POOL_ZONE_COUNT_MIN + u64::from(SUPERBLOCK_ZONE_COUNT);
-    if (all.len() as u64) < wanted + POOL_ZONE_COUNT_MIN || capacity < 16 {
-        return Err(DriverError::TooSmall { got: all.len() as u64, needed });
-    }
-    let journal_zone_count = wanted as u32;
-    let data = all[wanted as usize..].iter().map(|(_, range)| data_len(range.len).get());
-    let data: Vec<u64> = data.collect();
-    let spare = (data.len() as u64 * options.spare_percent / 100).max(SPARE_ZONE_COUNT_MIN);
-    let len = data[spare as usize..].iter().sum();
-    for zone in disk.report_zones() {
-        let is_blank =
-            matches!(zone.state, ZoneState::Empty | ZoneState::NoPointer | ZoneState::Offline);
-        if !is_blank {
-            disk.manage_zone(zone.zone, ZoneAction::Reset).map_err(during("resetting a zone"))?;
-        }
-    }
-    let superblock = Superblock {
-        id: options.id,
-        number: 0,
-        drive_len: geometry.len(),
-        zone_len: zones.zone_len,
-        zone_count: geometry.zone_count(),
-        journal_zone_count,
-        len: Blocks::new(len),
-        checkpoint: Stored::default(),
-    };
-    let map = Mapping::new(spec(&superblock)).map_err(damaged("geometry"))?;
-    let copies = JournalIndex::new(spec(&superblock)).map_err(damaged("geometry"))?;
-    let journal = Journal::new(journal_zones(&*disk, journal_zone_count));
-    let pool = Pool::new(&*disk, behind(&journal));
-    let slots = [Some(0), Some(0)];
-    let mut state = State::new(disk, options, superblock, slots, map, copies, journal, pool);
-    clear_conventional(&state)?;
-    state.checkpoint_now().map_err(during("writing the first checkpoint"))?;
-    Ok(state)
-}
-
-/// Superblocks of an earlier device in a zone that no reset clears.
-fn clear_conventional(state: &State) -> Result<(), DriverError> {
-    for zone in 0..SUPERBLOCK_ZONE_COUNT {
-        let info = state.disk.zone(ZoneId(zone));
-        if let Some(info) = info.filter(|info| info.kind == ZoneKind::Conventional) {
-            let len = info.capacity.get().min(SUPERBLOCK_COUNT);
-            let zeros = vec![0; Blocks::new(len).bytes() as usize];
-            let cleared = state.disk.write(info.start, &zeros, imbrex_disk::Persist::Through);
-            cleared.map_err(during("clearing old superblocks"))?;
-        }
-    }
-    Ok(())
-}
-
 /// The number of the first zone behind the journal.
-fn behind(journal: &Journal) -> u32 {
+pub(super) fn behind(journal: &Journal) -> u32 {
     journal.zones.last().map_or(0, |zone| zone.zone.0 + 1)
 }
 
@@ -143,7 +73,7 @@ pub(super) fn open(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<State
     zones_of(disk.geometry())?;
     // After a kill the drive may tell of what a power cut would still take back.
     disk.flush().map_err(during("flushing the drive"))?;
-    let Newest { superblock, slots, is_alone, damaged_count } = newest(&*disk)?;
+    let Newest { superblock, slots, is_alone, stand_in, damaged_count } = newest(&*disk)?;
     check_geometry(&superblock, disk.geometry())?;
     let (checkpoint, second_count) = read_checkpoint(&*disk, &superblock)?;
     let node =
@@ -182,12 +112,17 @@ pub(super) fn open(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<State
         state.summaries.resume(slot, is_read_only, &told);
     }
     load_buffer(&mut state)?;
+    free_blank(&mut state, &named);
     if is_alone {
-        // K7: what the one before it tells of is not touched before.
+        // K7: what the one before it tells of is not touched before, nor is a stand-in for its zone.
+        let stand_in = stand_in.and_then(|zone| state.pool.get(zone).copied());
+        let stand_in = stand_in.filter(|slot| state.map.valid(slot.zone).is_zero());
+        stand_in.into_iter().for_each(|slot| state.pool.set(slot.zone, Use::Checkpoint));
         state.superblock.number += 1;
         state.write_superblock().map_err(during("writing the superblock again"))?;
+        stand_in.into_iter().for_each(|slot| state.pool.set(slot.zone, slot.used));
     }
-    settle(&mut state, &named)?;
+    settle(&mut state)?;
     Ok(state)
 }
 
@@ -300,13 +235,20 @@ fn read_copy(disk: &dyn Disk, start: Option<Lba>, count: u64) -> Result<Vec<u8>,
 /// One is offline that the checkpoint counts on: it may hold what was written last.
 fn check_journal_zones(state: &mut State, checkpoint: &Checkpoint) -> Result<(), DriverError> {
     for zone in &mut state.journal.zones {
-        let found = state.disk.zone(zone.zone).map(|info| info.state);
-        if matches!(found, Some(ZoneState::Offline | ZoneState::ReadOnly)) {
-            zone.used = JournalUse::Lost;
-        }
         let is_known = checkpoint.generations.contains(&(zone.zone, 0));
-        if found == Some(ZoneState::Offline) && !is_known {
-            return Err(journal_damage(format!("{} is offline", zone.zone)));
+        match state.disk.zone(zone.zone).map(|info| info.state) {
+            Some(ZoneState::Offline) if !is_known => {
+                return Err(journal_damage(format!("{} is offline", zone.zone)));
+            }
+            Some(ZoneState::Offline) => zone.used = JournalUse::Lost,
+            Some(ZoneState::ReadOnly) => {
+                zone.used = JournalUse::Lost;
+                zone.end = Some(match is_known {
+                    true => End { at: zone.range.start, is_exact: true },
+                    false => end_of_read_only(&*state.disk, zone.range),
+                });
+            }
+            _ => {}
         }
     }
     Ok(())
@@ -390,23 +332,55 @@ fn written_to(state: &State, at: Pba) -> Option<Lba> {
     let zone = journal_zone(state, at)?;
     match state.disk.zone(zone.zone)?.state {
         ZoneState::Full => Some(zone.range.end()),
-        ZoneState::ReadOnly => Some(end_of_read_only(state, zone)),
+        ZoneState::ReadOnly => Some(zone.end.map_or(zone.range.end(), |end| end.at)),
         other => Some(other.write_pointer(zone.range.start).unwrap_or(zone.range.start)),
     }
 }
 
-/// A zone that is read-only has no pointer: it ends where a drive refuses to read, or else counts as full.
-fn end_of_read_only(state: &State, zone: &JournalZone) -> Lba {
+/// A zone that is read-only has no pointer: it ends where a drive refuses to read. Another drive reads one byte again
+/// and again behind the end; a block of the host's before it may be the same.
+fn end_of_read_only(disk: &dyn Disk, range: BlockRange) -> End {
     let mut block = vec![0; BLOCK_LEN_BYTES];
-    let (mut low, mut high) = (0, zone.range.len.get());
+    let (mut low, mut high) = (0, range.len.get());
     while low < high {
         let middle = low + (high - low) / 2;
-        match state.disk.read(zone.range.start + Blocks::new(middle), &mut block) {
+        match disk.read(range.start + Blocks::new(middle), &mut block) {
             Err(DiskError::ReadAbovePointer { .. }) => high = middle,
             _ => low = middle + 1,
         }
     }
-    zone.range.start + Blocks::new(low)
+    if low < range.len.get() {
+        return End { at: range.start + Blocks::new(low), is_exact: true };
+    }
+    let fill = match disk.read(range.end() - Blocks::new(1), &mut block) {
+        Ok(()) => block[0],
+        Err(_) => return End { at: range.end(), is_exact: false },
+    };
+    let is_fill = |bytes: &[u8]| bytes.iter().all(|&byte| byte == fill);
+    let mut end = range.len.get();
+    let mut bytes = vec![0; Blocks::new(READ_LEN).bytes() as usize];
+    while end > 0 {
+        let len = end.min(READ_LEN);
+        let from = end - len;
+        let bytes = &mut bytes[..Blocks::new(len).bytes() as usize];
+        let is_read = disk.read(range.start + Blocks::new(from), bytes).is_ok();
+        let blocks = bytes.chunks_exact_mut(BLOCK_LEN_BYTES).rev();
+        for (index, block) in (from..end).rev().zip(blocks) {
+            let at = range.start + Blocks::new(index);
+            // One that cannot be read was written.
+            if !(is_read || disk.read(at, block).is_ok()) || !is_fill(block) {
+                return End { at: at + Blocks::new(1), is_exact: false };
+            }
+        }
+        end = from;
+    }
+    End { at: range.start, is_exact: false }
+}
+
+/// Whether the zone of a block of the journal is read-only, and only what is read there tells where it ends.
+fn may_end_in_fill(state: &State, at: Pba) -> bool {
+    let end = journal_zone(state, at).and_then(|zone| zone.end);
+    end.is_some_and(|end| !end.is_exact)
 }
 
 /// Reads blocks of the journal: `Ok(None)` where the medium fails.
@@ -484,9 +458,12 @@ fn read_entry(state: &mut State, at: Pba, seq: u64) -> Result<Option<Replayed>, 
         }
     };
     let start = at + entry.data_offset();
-    if written_to(state, at).is_none_or(|end| end.get() < start.get() + entry.data_len.get()) {
-        return Ok(None);
-    }
+    // Behind the last block that is not fill: there a block of the host's may be fill, too.
+    let unsure_from = match written_to(state, at) {
+        Some(end) if start.get() + entry.data_len.get() <= end.get() => None,
+        Some(end) if may_end_in_fill(state, at) => Some(end),
+        _ => return Ok(None),
+    };
     let data = read_blocks(state, start, entry.data_len)?;
     let mut lost = Vec::new();
     let mut records = Vec::with_capacity(entry.records.len());
@@ -500,6 +477,9 @@ fn read_entry(state: &mut State, at: Pba, seq: u64) -> Result<Option<Replayed>, 
                 None => read_blocks(state, at, Blocks::new(1))?.map(|block| crc32c::crc32c(&block)),
             };
             if block != Some(crc) {
+                if unsure_from.is_some_and(|from| from.get() <= at.get()) {
+                    return Ok(None);
+                }
                 lost.push(BlockRange::new(lba, Blocks::new(1)));
                 continue;
             }
@@ -636,18 +616,24 @@ fn load_part(state: &mut State, range: BlockRange, at: Pba) -> Result<(), Driver
     Ok(())
 }
 
-/// Says what each zone is now, and writes that down before anything else is written.
-fn settle(state: &mut State, named: &BTreeSet<ZoneId>) -> Result<(), DriverError> {
+/// Says which zones can be written from their start.
+fn free_blank(state: &mut State, named: &BTreeSet<ZoneId>) {
     for slot in state.pool.iter().copied().collect::<Vec<_>>() {
         let is_blank = slot.used == Use::Sealed && state.map.valid(slot.zone).is_zero();
         // One that is named may be empty: its data did not reach the platter, and what is written there now would
         // be taken for them if this recovery is cut short.
         if named.contains(&slot.zone) && (is_blank || slot.used == Use::Free) {
             state.pool.set(slot.zone, Use::Recorded);
+        } else if is_blank && is_given_up(&*state.disk, slot.zone) {
+            state.pool.set(slot.zone, Use::Lost);
         } else if is_blank {
             state.pool.set(slot.zone, Use::Resettable);
         }
     }
+}
+
+/// Says what the other zones are now, and writes all of it down before anything else is written.
+fn settle(state: &mut State) -> Result<(), DriverError> {
     // Zones that are written in part take what comes next.
     let part = |slot: &&PoolZone| slot.used == Use::Sealed && !slot.is_full();
     let open: Vec<ZoneId> = state.pool.iter().filter(part).map(|slot| slot.zone).take(2).collect();
@@ -657,6 +643,11 @@ fn settle(state: &mut State, named: &BTreeSet<ZoneId>) -> Result<(), DriverError
     }
     let living = state.journal.zones.iter_mut().filter(|zone| zone.used != JournalUse::Lost);
     living.for_each(|zone| zone.used = JournalUse::Sealed);
+    // A power cut behind the superblock leaves them written in part, and a drive allows only so many of those.
+    let stored: Vec<ZoneId> = state.superblock.checkpoint.zones().collect();
+    for zone in stored.into_iter().filter(|&zone| !is_given_up(&*state.disk, zone)) {
+        state.pool.finish(&*state.disk, zone).map_err(during("finishing a zone"))?;
+    }
     state.checkpoint_now().map_err(during("writing a checkpoint"))?;
     state.pool.promote(Use::Recorded, Use::Resettable);
     // Not before the checkpoint: how far a zone is written tells which records count.

@@ -34,7 +34,7 @@ const KEPT_ZONE_SHARE: u64 = 6;
 const KEPT_BUFFER_SHARE: u64 = 8;
 /// Zones that only cleaning, checkpoints and a full journal may take, besides those of a checkpoint and of
 /// one cleaning.
-const RESERVE_ZONE_COUNT: usize = 4;
+pub(super) const RESERVE_ZONE_COUNT: usize = 4;
 /// Everything that changes.
 #[derive(Debug)]
 pub(super) struct State {

@@ -8,13 +8,27 @@
 //! A zone that is nearly full begins anew. While it is blank the other has the newest superblock twice; for that
 //! the last blocks of each are kept.
 //!
+//! Where the drive has given up one of the two, the other goes on alone. A conventional one is written round and round:
+//! the block behind its end is its first. A sequential one has a stand-in while it is blank:
+//!
+//! ```text
+//!     zone 0   offline, or read-only with an old superblock
+//!     zone 1   |                                      blank, the moment after its reset
+//!     zone 57  | 1024 | 1024 |                        any free zone: written to its second block and no further
+//! ```
+//!
+//! Opening looks for stand-ins by the pointers of zones, and only where zone 0 or 1 is given up: of all superblocks
+//! the one with the highest number counts.
+//!
 //! Not here: what a superblock tells of (`checkpoint`), its bytes (`format`).
 
 use super::error::{DriverError, during};
 use super::format::{FORMAT_VERSION, Fault, Superblock};
+use super::pool::Use;
 use super::state::{State, no_room};
 use imbrex_disk::{
-    BLOCK_LEN_BYTES, Blocks, Disk, DiskError, Persist, ZoneAction, ZoneId, ZoneKind, ZoneState,
+    BLOCK_LEN_BYTES, Blocks, Disk, DiskError, Persist, ZoneAction, ZoneId, ZoneInfo, ZoneKind,
+    ZoneState,
 };
 
 /// Zones for superblocks.
@@ -23,6 +37,8 @@ pub(super) const SUPERBLOCK_ZONE_COUNT: u32 = 2;
 pub(super) const SUPERBLOCK_COUNT: u64 = 1024;
 /// Of those, the ones kept for when the other zone begins anew: two each time, and more after power cuts.
 const KEPT_COUNT: u64 = 8;
+/// How often a stand-in has the superblock; that and nothing else tells it from other zones.
+const STAND_IN_LEN: Blocks = Blocks::new(2);
 
 /// Where the next superblock goes in each of its zones; none where the drive has given it up.
 pub(super) type Slots = [Option<u64>; 2];
@@ -38,11 +54,15 @@ enum Found {
 }
 
 impl Found {
-    fn number(&self) -> Option<u64> {
+    fn superblock(&self) -> Option<&Superblock> {
         match self {
-            Found::Superblock(superblock) => Some(superblock.number),
+            Found::Superblock(superblock) => Some(superblock),
             _ => None,
         }
+    }
+
+    fn number(&self) -> Option<u64> {
+        self.superblock().map(|superblock| superblock.number)
     }
 }
 
@@ -51,6 +71,8 @@ impl Found {
 struct Zone {
     slots: Vec<Found>,
     is_sequential: bool,
+    /// Never written again: what it has may be long out of date.
+    is_read_only: bool,
 }
 
 impl Zone {
@@ -85,18 +107,20 @@ pub(super) struct Newest {
     pub(super) slots: Slots,
     /// A zone that may be written does not have it.
     pub(super) is_alone: bool,
+    /// Where it lies besides: to be kept until it is in zone 0 or 1.
+    pub(super) stand_in: Option<ZoneId>,
     /// Zones in which it, or one before it, is damaged.
     pub(super) damaged_count: u64,
 }
 
 /// Finds the newest superblock.
 pub(super) fn newest(disk: &dyn Disk) -> Result<Newest, DriverError> {
-    let zones = [read_zone(disk, 0)?, read_zone(disk, 1)?];
+    let mut zones = [read_zone(disk, 0)?, read_zone(disk, 1)?];
+    let stand_ins = read_stand_ins(disk, &zones)?;
+    forget_strangers(&mut zones, &stand_ins);
     let all = || zones.iter().flatten().flat_map(|zone| &zone.slots);
-    let found = all().filter_map(|found| match found {
-        Found::Superblock(superblock) => Some(superblock),
-        _ => None,
-    });
+    let standing = stand_ins.iter().map(|(_, superblock)| superblock);
+    let found = all().filter_map(Found::superblock).chain(standing);
     let Some(newest) = found.max_by_key(|superblock| superblock.number) else {
         let version = all().find_map(|found| match found {
             Found::Version(got) => Some(*got),
@@ -114,28 +138,80 @@ pub(super) fn newest(disk: &dyn Disk) -> Result<Newest, DriverError> {
     let has_newest = |zone: &Zone| {
         zone.newest_slot().is_some_and(|slot| zone.slots[slot].number() == Some(newest.number))
     };
-    // A newer one counted if it was written to both.
-    let is_followed = |zone: &Option<Zone>| {
-        zone.as_ref().is_none_or(|zone| has_newest(zone) && zone.has_damaged())
-    };
-    if zones.iter().all(is_followed) {
+    let living = || zones.iter().flatten().filter(|zone| !zone.is_read_only);
+    // A newer one counted if it was written to all that there are.
+    let is_followed = |zone: &Zone| has_newest(zone) && zone.has_damaged();
+    if living().next().is_some() && living().all(is_followed) {
         let detail = format!("what follows number {} is none", newest.number);
         return Err(DriverError::Damaged { structure: "superblock", detail });
     }
-    let lacking = || zones.iter().flatten().filter(|zone| !has_newest(zone));
+    let lacking = || living().filter(|zone| !has_newest(zone));
+    let is_standing = |(_, superblock): &&(ZoneId, Superblock)| superblock.number == newest.number;
+    let next = |zone: &Zone| (!zone.is_read_only).then(|| zone.next());
     Ok(Newest {
-        superblock: (**newest).clone(),
-        slots: zones.each_ref().map(|zone| zone.as_ref().map(Zone::next)),
+        superblock: newest.clone(),
+        slots: zones.each_ref().map(|zone| zone.as_ref().and_then(next)),
         is_alone: lacking().next().is_some(),
+        stand_in: stand_ins.iter().find(is_standing).map(|&(zone, _)| zone),
         damaged_count: lacking().filter(|zone| zone.has_damaged()).count() as u64,
     })
 }
 
-/// Whether a superblock, of this version or another, is in a slot that can be read.
+/// Superblocks in a read-only zone of another device, which was there before: formatting cannot clear them.
+fn forget_strangers(zones: &mut [Option<Zone>; 2], stand_ins: &[(ZoneId, Superblock)]) {
+    let living = zones.iter().flatten().filter(|zone| !zone.is_read_only);
+    let living = living.flat_map(|zone| &zone.slots).filter_map(Found::superblock);
+    let ours = living.chain(stand_ins.iter().map(|(_, superblock)| superblock));
+    let Some(id) = ours.max_by_key(|superblock| superblock.number).map(|ours| ours.id) else {
+        return;
+    };
+    for zone in zones.iter_mut().flatten().filter(|zone| zone.is_read_only) {
+        let strangers = zone
+            .slots
+            .iter_mut()
+            .filter(|found| found.superblock().is_some_and(|superblock| superblock.id != id));
+        strangers.for_each(|found| *found = Found::Nothing);
+    }
+}
+
+/// Whether a superblock, of this version or another, is in a slot that can be read, or in a stand-in.
 pub(super) fn are_on(disk: &dyn Disk) -> bool {
-    let zones = (0..SUPERBLOCK_ZONE_COUNT).filter_map(|zone| read_zone(disk, zone).ok().flatten());
-    let mut slots = zones.flat_map(|zone| zone.slots);
+    let zones = [0, 1].map(|zone| read_zone(disk, zone).ok().flatten());
+    let mut slots = zones.iter().flatten().flat_map(|zone| &zone.slots);
     slots.any(|found| matches!(found, Found::Superblock(_) | Found::Version(_)))
+        || read_stand_ins(disk, &zones).is_ok_and(|found| !found.is_empty())
+}
+
+/// Superblocks that stand in for a zone while it begins anew: only where the other zone is given up.
+fn read_stand_ins(
+    disk: &dyn Disk,
+    zones: &[Option<Zone>; 2],
+) -> Result<Vec<(ZoneId, Superblock)>, DriverError> {
+    let living = zones.iter().flatten().filter(|zone| !zone.is_read_only);
+    if living.count() == zones.len() {
+        return Ok(Vec::new());
+    }
+    let is_one = |info: &ZoneInfo| {
+        info.kind == ZoneKind::SequentialRequired
+            && info.state.write_pointer(info.start) == Some(info.start + STAND_IN_LEN)
+    };
+    let mut found = Vec::new();
+    let others = disk.report_zones().into_iter().skip(SUPERBLOCK_ZONE_COUNT as usize);
+    for info in others.filter(is_one) {
+        for index in (0..STAND_IN_LEN.get()).map(Blocks::new) {
+            let mut block = [0; BLOCK_LEN_BYTES];
+            match disk.read(info.start + index, &mut block) {
+                Ok(()) => {}
+                Err(DiskError::Medium { .. }) => continue,
+                Err(error) => return Err(during("reading superblocks")(error)),
+            }
+            if let Ok(superblock) = Superblock::decode(&block) {
+                found.push((info.zone, superblock));
+                break;
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// Reads what is in a zone of superblocks; none if the drive has given it up.
@@ -174,7 +250,8 @@ fn read_zone(disk: &dyn Disk, zone: u32) -> Result<Option<Zone>, DriverError> {
         });
     }
     let is_sequential = info.kind == ZoneKind::SequentialRequired;
-    Ok(Some(Zone { slots, is_sequential }))
+    let is_read_only = info.state == ZoneState::ReadOnly;
+    Ok(Some(Zone { slots, is_sequential, is_read_only }))
 }
 
 impl State {
@@ -222,10 +299,16 @@ impl State {
         let start = self.disk.geometry().zone_range(zone).unwrap_or_default().start;
         let is_full = self.slot_count(index) <= next;
         let is_last = self.slots.contains(&None);
-        if is_full && is_last {
-            let what = "the last zone of superblocks is full, and the other one is gone";
-            return Err(no_room(what.to_owned()));
+        if is_last && self.is_sequential(zone) && self.begins_anew(index) {
+            if self.begin_alone(index, bytes)? {
+                return Ok(());
+            }
+            if is_full {
+                let what = "the last zone of superblocks is full, and none is free to stand in";
+                return Err(no_room(what.to_owned()));
+            }
         }
+        // A conventional zone has the one before behind its end.
         let begins = is_full || is_to_begin && !is_last;
         let slot = if begins { 0 } else { next };
         let reset = if begins { self.reset_superblocks(zone) } else { Ok(()) };
@@ -244,9 +327,51 @@ impl State {
         }
     }
 
+    /// Begins the last zone of superblocks anew with `bytes`, which another zone has until this one has them. False if
+    /// no zone is free for that.
+    fn begin_alone(&mut self, index: usize, bytes: &[u8]) -> Result<bool, DiskError> {
+        let stand_in = loop {
+            let Some(zone) = self.pool.take(&*self.disk, Use::Checkpoint)? else {
+                return Ok(false);
+            };
+            self.summaries.forget(zone);
+            let start = self.disk.geometry().zone_range(zone).unwrap_or_default().start;
+            let copies = bytes.repeat(STAND_IN_LEN.get() as usize);
+            match self.disk.write(start, &copies, Persist::Cached) {
+                Ok(()) => break zone,
+                Err(DiskError::ZoneNotWritable { .. } | DiskError::Offline { .. }) => {
+                    self.pool.set(zone, Use::Lost);
+                }
+                Err(error) => return Err(error),
+            }
+        };
+        self.pool.advance(stand_in, STAND_IN_LEN);
+        self.disk.flush()?;
+        let zone = ZoneId(index as u32);
+        let start = self.disk.geometry().zone_range(zone).unwrap_or_default().start;
+        let reset = self.reset_superblocks(zone);
+        match reset.and_then(|()| self.disk.write(start, bytes, Persist::Cached)) {
+            Ok(()) => self.slots[index] = Some(1),
+            Err(DiskError::ZoneNotWritable { .. } | DiskError::Offline { .. }) => {
+                self.slots[index] = None;
+            }
+            Err(error) => return Err(error),
+        }
+        self.disk.flush()?;
+        self.pool.set(stand_in, Use::Resettable);
+        self.counters.checkpoint_blocks += STAND_IN_LEN.get() + 1;
+        Ok(true)
+    }
+
+    fn is_sequential(&self, zone: ZoneId) -> bool {
+        self.disk.zone(zone).is_some_and(|info| info.kind == ZoneKind::SequentialRequired)
+    }
+
     fn reset_superblocks(&self, zone: ZoneId) -> Result<(), DiskError> {
-        let is_sequential =
-            self.disk.zone(zone).is_some_and(|info| info.kind == ZoneKind::SequentialRequired);
-        if is_sequential { self.disk.manage_zone(zone, ZoneAction::Reset) } else { Ok(()) }
+        if self.is_sequential(zone) {
+            self.disk.manage_zone(zone, ZoneAction::Reset)
+        } else {
+            Ok(())
+        }
     }
 }

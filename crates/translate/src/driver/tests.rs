@@ -3,6 +3,8 @@
 
 mod copies;
 mod failures;
+mod given_up;
+mod limits;
 mod reads;
 mod recycling;
 
@@ -17,14 +19,21 @@ fn range(start: u64, len: u64) -> BlockRange {
 
 /// A drive of short zones, the first of them conventional or none.
 fn zoned(zone_count: u64, zone_len: u64, conventional_zone_count: u32) -> Geometry {
-    let rule = Rule::AtPointer(ZoneSpec {
+    zoned_as(zone_count, zone_len, |spec| spec.conventional_zone_count = conventional_zone_count)
+}
+
+/// The same with anything else about it.
+fn zoned_as(zone_count: u64, zone_len: u64, set: impl FnOnce(&mut ZoneSpec)) -> Geometry {
+    let mut spec = ZoneSpec {
         zone_len: Blocks::new(zone_len),
         zone_capacity: Blocks::new(zone_len - zone_len / 8),
-        conventional_zone_count,
+        conventional_zone_count: 0,
         open_zone_limit: Some(8),
         active_zone_limit: None,
         strict_reads: true,
-    });
+    };
+    set(&mut spec);
+    let rule = Rule::AtPointer(spec);
     Geometry::new(GeometrySpec { len: Blocks::new(zone_count * zone_len), rule }).unwrap()
 }
 
@@ -611,12 +620,15 @@ fn what_rots_in_the_journal_is_known() {
 fn zones_that_the_drive_gives_up() {
     use journal::JournalUse;
     use pool::Use;
-    for failure in [ZoneFailure::ReadOnly, ZoneFailure::Offline] {
+    let failures = [ZoneFailure::ReadOnly, ZoneFailure::Offline];
+    let kinds = [true, false].map(|strict_reads| failures.map(|failure| (failure, strict_reads)));
+    for (failure, strict_reads) in kinds.into_iter().flatten() {
         for role in
             ["open", "sealed", "free", "journal", "free journal", "superblocks", "checkpoint"]
         {
-            let told = format!("{role} zone, {failure:?}");
-            let drive = Arc::new(SimDisk::builder(zoned(60, 200, 0)).memory().unwrap());
+            let told = format!("{role} zone, {failure:?}, strict reads: {strict_reads}");
+            let geometry = zoned_as(60, 200, |spec| spec.strict_reads = strict_reads);
+            let drive = Arc::new(SimDisk::builder(geometry).memory().unwrap());
             let options = options(100);
             let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
             let write = |driver: &Driver, at: u64| {

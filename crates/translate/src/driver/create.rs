@@ -1,0 +1,175 @@
+//! Formatting: how much of a drive the host gets, and the first superblock.
+//!
+//! ```text
+//!     | superblocks | journal | pool: len of the host ...................... | spare |
+//!                               zones that the drive has given up count for neither
+//! ```
+//!
+//! What the host does not get is what it takes to go on when all of it is written, to random places:
+//!
+//! ```text
+//!     spare >= reserve, with the next checkpoint in it, twice      K5
+//!            + the checkpoint that counts, twice
+//!            + the zones being written, the host's and cleaning's
+//!            + some with garbage, to be cleaned
+//! ```
+
+use super::buffer::JournalIndex;
+use super::error::{DriverError, damaged, during};
+use super::format::{PART_LEN_BYTES, STRETCH_LEN, Stored, Superblock};
+use super::journal::{Journal, JournalUse};
+use super::mapping::Mapping;
+use super::open::{behind, is_given_up, journal_zones, spec, zones_of};
+use super::options::DriverOptions;
+use super::pool::{Pool, Use, data_len};
+use super::state::{RESERVE_ZONE_COUNT, State};
+use super::superblocks::{SUPERBLOCK_COUNT, SUPERBLOCK_ZONE_COUNT};
+use imbrex_disk::{Blocks, Disk, Persist, ZoneAction, ZoneId, ZoneKind, ZoneState};
+use std::sync::Arc;
+
+/// Data zones that the smallest device has.
+pub const POOL_ZONE_COUNT_MIN: u64 = 24;
+/// Zones that are never the host's: the reserve, two being written, and some to clean.
+pub const SPARE_ZONE_COUNT_MIN: u64 = 14;
+/// Zones being written, and some with garbage.
+const WORKING_ZONE_COUNT: u64 = 4;
+/// Zones that are written in part at once: the host's, cleaning's, one for each copy of a checkpoint, and two of the
+/// journal where a power cut took back that the older one was finished; besides those of superblocks.
+const ACTIVE_ZONE_COUNT: u32 = 6;
+/// Zones with a stretch that no summary tells of, and a few more after power cuts.
+const OPEN_STRETCH_COUNT: u64 = 8;
+
+/// How many of `zone_count` zones behind the journal the host does not get, where each takes `zone_len` and the drive
+/// has `drive_len`.
+pub fn spare_zone_count(
+    zone_count: u64,
+    zone_len: Blocks,
+    drive_len: Blocks,
+    options: &DriverOptions,
+) -> u64 {
+    let by_share = zone_count * options.spare_percent / 100;
+    let len = checkpoint_len_max(zone_count, zone_len, drive_len, options).get();
+    let copy_zone_count = |len: u64| len.div_ceil(zone_len.get().max(1)).max(1);
+    // The next one may be half as long again.
+    let checkpoints = 2 * copy_zone_count(len) + 2 * copy_zone_count(len + len / 2);
+    let reserve = RESERVE_ZONE_COUNT as u64 + options.cleaning.chosen_count() as u64;
+    by_share.max(SPARE_ZONE_COUNT_MIN).max(reserve + checkpoints + WORKING_ZONE_COUNT)
+}
+
+/// How long a copy of a checkpoint becomes at most: each of the host's blocks is a run of its own, and so is each of
+/// the journal's.
+fn checkpoint_len_max(
+    zone_count: u64,
+    zone_len: Blocks,
+    drive_len: Blocks,
+    options: &DriverOptions,
+) -> Blocks {
+    // A distance there or back, seven bits a byte.
+    let distance_bytes = u64::from((2 * drive_len.get()).max(2).ilog2() / 7 + 1);
+    // Where runs are longer or farther apart there are fewer of them, by more than their numbers grow.
+    let mapped = zone_count * data_len(zone_len).get() * (distance_bytes + 2);
+    let journal = journal_zone_count(options, zone_len) * zone_len.get();
+    let copies = journal * (2 * distance_bytes + 1 + 4);
+    let sums = OPEN_STRETCH_COUNT * STRETCH_LEN.min(zone_len.get()) * 20;
+    Blocks::new((mapped + copies + 12 * zone_count + sums).div_ceil(PART_LEN_BYTES as u64) + 1)
+}
+
+/// How many zones the journal has, all of which can be written.
+fn journal_zone_count(options: &DriverOptions, zone_len: Blocks) -> u64 {
+    match options.journal_zone_count {
+        0 => (2 * options.buffer_len.get()).div_ceil(zone_len.get().max(1)).max(4),
+        count => u64::from(count).max(2),
+    }
+}
+
+/// Makes an empty device.
+pub(super) fn format(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<State, DriverError> {
+    options.check()?;
+    let geometry = *disk.geometry();
+    let zones = *zones_of(&geometry)?;
+    check_active_zones(&*disk, zones.active_zone_limit)?;
+    let all = journal_zones(&*disk, u32::MAX);
+    let is_living: Vec<bool> = all.iter().map(|(zone, _)| !is_given_up(&*disk, *zone)).collect();
+    let living_count = |zones: &[bool]| zones.iter().filter(|&&is_living| is_living).count() as u64;
+    let capacity = all.iter().map(|(_, range)| range.len.get()).min().unwrap_or(0);
+    let wanted = journal_zone_count(options, Blocks::new(capacity));
+    let needed = wanted + POOL_ZONE_COUNT_MIN + u64::from(SUPERBLOCK_ZONE_COUNT);
+    let too_small = |needed| DriverError::TooSmall { got: living_count(&is_living), needed };
+    // The journal has the first zones, whatever their state.
+    let mut counts = wanted as usize..=all.len();
+    let count = counts.find(|&count| wanted <= living_count(&is_living[..count]));
+    let count = count.ok_or_else(|| too_small(needed))?;
+    let pool = all[count..].iter().zip(&is_living[count..]).filter(|&(_, &is_living)| is_living);
+    let data: Vec<u64> = pool.map(|((_, range), _)| data_len(range.len).get()).collect();
+    let zone_count = data.len() as u64;
+    let spare = spare_zone_count(zone_count, Blocks::new(capacity), geometry.len(), options);
+    if zone_count < POOL_ZONE_COUNT_MIN || zone_count <= spare || capacity < 16 {
+        let with_spare = wanted + spare + 1 + u64::from(SUPERBLOCK_ZONE_COUNT);
+        return Err(too_small(needed.max(with_spare)));
+    }
+    let len = data[spare as usize..].iter().sum();
+    reset_all(&*disk)?;
+    let superblock = Superblock {
+        id: options.id,
+        number: 0,
+        drive_len: geometry.len(),
+        zone_len: zones.zone_len,
+        zone_count: geometry.zone_count(),
+        journal_zone_count: count as u32,
+        len: Blocks::new(len),
+        checkpoint: Stored::default(),
+    };
+    let map = Mapping::new(spec(&superblock)).map_err(damaged("geometry"))?;
+    let copies = JournalIndex::new(spec(&superblock)).map_err(damaged("geometry"))?;
+    let mut journal = Journal::new(journal_zones(&*disk, count as u32));
+    for zone in journal.zones.iter_mut().filter(|zone| is_given_up(&*disk, zone.zone)) {
+        zone.used = JournalUse::Lost;
+    }
+    let mut pool = Pool::new(&*disk, behind(&journal));
+    // What is in a read-only one is nobody's.
+    pool.promote(Use::Sealed, Use::Lost);
+    let slots = [0, 1].map(|zone| (!is_given_up(&*disk, ZoneId(zone))).then_some(0));
+    let mut state = State::new(disk, options, superblock, slots, map, copies, journal, pool);
+    clear_conventional(&state)?;
+    state.checkpoint_now().map_err(during("writing the first checkpoint"))?;
+    Ok(state)
+}
+
+/// Whether the drive lets as many zones be written in part as the driver does at most.
+fn check_active_zones(disk: &dyn Disk, limit: Option<u32>) -> Result<(), DriverError> {
+    let superblocks = (0..SUPERBLOCK_ZONE_COUNT).filter_map(|zone| disk.zone(ZoneId(zone)));
+    let sequential = superblocks.filter(|info| info.kind == ZoneKind::SequentialRequired).count();
+    let needed = ACTIVE_ZONE_COUNT + sequential as u32;
+    match limit {
+        Some(got) if got < needed => Err(DriverError::ActiveZones { got, needed }),
+        _ => Ok(()),
+    }
+}
+
+/// Empties every zone that can be.
+fn reset_all(disk: &dyn Disk) -> Result<(), DriverError> {
+    for zone in disk.report_zones() {
+        let has_nothing = matches!(
+            zone.state,
+            ZoneState::Empty | ZoneState::NoPointer | ZoneState::ReadOnly | ZoneState::Offline
+        );
+        if !has_nothing {
+            disk.manage_zone(zone.zone, ZoneAction::Reset).map_err(during("resetting a zone"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Superblocks of an earlier device in a zone that no reset clears.
+fn clear_conventional(state: &State) -> Result<(), DriverError> {
+    for zone in 0..SUPERBLOCK_ZONE_COUNT {
+        let info = state.disk.zone(ZoneId(zone));
+        if let Some(info) = info.filter(|info| info.state == ZoneState::NoPointer) {
+            let len = info.capacity.get().min(SUPERBLOCK_COUNT);
+            let zeros = vec![0; Blocks::new(len).bytes() as usize];
+            let cleared = state.disk.write(info.start, &zeros, Persist::Through);
+            cleared.map_err(during("clearing old superblocks"))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,233 @@
+//! Zones that the drive has given up, for good: of superblocks, of the journal, and before there was a device.
+
+use super::*;
+use journal::JournalUse;
+
+/// Blocks 0 to 60 hold their numbers, durably.
+fn numbered(drive: &Arc<SimDisk>, options: &DriverOptions) -> Driver {
+    let driver = Driver::format(Arc::clone(drive) as Arc<dyn Disk>, options).unwrap();
+    for at in 0..60 {
+        driver.write(Lba::new(at), &[at as u8; BLOCK_LEN_BYTES], Persist::Cached).unwrap();
+    }
+    driver.flush().unwrap();
+    driver
+}
+
+fn check_numbered(driver: &Driver, told: &str) {
+    let mut buf = [0; BLOCK_LEN_BYTES];
+    for at in 0..60 {
+        driver.read(Lba::new(at), &mut buf).unwrap_or_else(|error| panic!("{told}: {at}: {error}"));
+        assert_eq!(buf, [at as u8; BLOCK_LEN_BYTES], "{told}: block {at}");
+    }
+    driver.state().check().unwrap_or_else(|broken| panic!("{told}: {broken}"));
+}
+
+fn give_up(drive: &SimDisk, zone: u32, failure: ZoneFailure) {
+    drive.fail_zone(ZoneId(zone), failure).unwrap();
+}
+
+#[test]
+fn one_zone_of_superblocks_is_enough() {
+    for conventional in [0, 1, 2] {
+        for (zone, failure) in [
+            (0, ZoneFailure::ReadOnly),
+            (0, ZoneFailure::Offline),
+            (1, ZoneFailure::ReadOnly),
+            (1, ZoneFailure::Offline),
+        ] {
+            let told = format!("{conventional} conventional, zone {zone} is {failure:?}");
+            let drive = Arc::new(SimDisk::builder(zoned(60, 200, conventional)).memory().unwrap());
+            let options = options(100);
+            let open = || Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
+            let mut driver = numbered(&drive, &options);
+            give_up(&drive, zone, failure);
+            for round in 0..400 {
+                let checkpoint = driver.checkpoint();
+                checkpoint.unwrap_or_else(|error| panic!("{told}, round {round}: {error}"));
+                if round % 60 == 59 {
+                    drop(driver);
+                    driver = open().unwrap_or_else(|error| panic!("{told}, {round}: {error}"));
+                }
+            }
+            check_numbered(&driver, &told);
+            assert!(Driver::is_on(&*drive));
+        }
+    }
+}
+
+/// The power goes at each moment in which the last zone of superblocks begins anew, and again when the device is
+/// opened.
+#[test]
+fn the_last_zone_of_superblocks_begins_anew() {
+    let mut stood_in_count = 0;
+    for failure in [ZoneFailure::ReadOnly, ZoneFailure::Offline] {
+        let mut event_counts = 0..;
+        loop {
+            let event_count = event_counts.next().unwrap();
+            let mut was_cut = false;
+            for again in (0..12).step_by(3) {
+                let told = format!("{failure:?}, cut at {event_count}, again at {again}");
+                let cache = Blocks::new([0, 10_000][event_count as usize % 2]);
+                let drive = SimDisk::builder(zoned(40, 32, 0)).write_cache(cache).memory();
+                let drive = Arc::new(drive.unwrap());
+                let options = options(40);
+                let driver = numbered(&drive, &options);
+                give_up(&drive, 0, failure);
+                driver.checkpoint().unwrap();
+                while !driver.state().begins_anew(1) {
+                    driver.checkpoint().unwrap();
+                }
+                let faults =
+                    |after| FaultPlan { power_cut_after: Some(after), ..Default::default() };
+                drive.set_faults(faults(event_count));
+                was_cut = !has_power(driver.checkpoint(), &told);
+                drop(driver);
+                drive.power_cycle(&mut Prng::new(event_count + 1000 * again)).unwrap();
+                let is_blank =
+                    drive.zone(ZoneId(1)).unwrap().state == imbrex_disk::ZoneState::Empty;
+                stood_in_count += usize::from(is_blank);
+                assert!(Driver::is_on(&*drive), "{told}");
+                drive.set_faults(faults(again));
+                let open = || Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
+                drop(open());
+                drive.power_cycle(&mut Prng::new(event_count + 1000 * again + 1)).unwrap();
+                drive.set_faults(FaultPlan::default());
+                for _ in 0..3 {
+                    let driver = open().unwrap_or_else(|error| panic!("{told}: {error}"));
+                    check_numbered(&driver, &told);
+                    (0..30).for_each(|_| driver.checkpoint().unwrap());
+                }
+            }
+            if !was_cut {
+                break;
+            }
+        }
+    }
+    assert!(stood_in_count > 0);
+}
+
+/// On a drive that reads what was never written nothing but the content tells where a read-only zone of the journal
+/// ends, and the host may have written what such blocks read as.
+#[test]
+fn a_read_only_zone_of_the_journal_ends_with_its_last_entry() {
+    for zeros in [0, 1, 3] {
+        let geometry = zoned_as(60, 200, |spec| spec.strict_reads = false);
+        let drive = Arc::new(SimDisk::builder(geometry).memory().unwrap());
+        let options = options(100);
+        let driver = numbered(&drive, &options);
+        for at in 100..100 + zeros {
+            driver.write(Lba::new(at), &[7; BLOCK_LEN_BYTES], Persist::Through).unwrap();
+        }
+        let data = vec![0; (zeros * BLOCK_LEN_BYTES as u64) as usize];
+        if zeros > 0 {
+            driver.write(Lba::new(100), &data, Persist::Through).unwrap();
+        }
+        let zone = {
+            let state = driver.state();
+            state.journal.zones.iter().find(|zone| zone.used == JournalUse::Open).unwrap().zone
+        };
+        drop(driver);
+        drive.fail_zone(zone, ZoneFailure::ReadOnly).unwrap();
+        for _ in 0..3 {
+            let driver = Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+            check_numbered(&driver, "read-only");
+            let mut buf = [1; BLOCK_LEN_BYTES];
+            for at in 100..100 + zeros {
+                driver.read(Lba::new(at), &mut buf).unwrap();
+                assert_eq!(buf, [0; BLOCK_LEN_BYTES], "{at} of {zeros}");
+            }
+        }
+    }
+}
+
+/// An entry that was torn by a power cut and whose zone then turned read-only never happened.
+#[test]
+fn an_entry_torn_in_a_read_only_zone_is_none() {
+    for kept in 0..8 {
+        let geometry = zoned_as(60, 200, |spec| spec.strict_reads = false);
+        let drive = Arc::new(SimDisk::builder(geometry).memory().unwrap());
+        let options = options(100);
+        let driver = numbered(&drive, &options);
+        let next = Lba::new(driver.state().journal.next().get());
+        for at in 0..4 {
+            driver.write(Lba::new(at), &[99; BLOCK_LEN_BYTES], Persist::Cached).unwrap();
+        }
+        driver.flush().unwrap();
+        let zone = journal_zone_at(&driver, next);
+        let mut bytes = vec![0; (next - zone.start).bytes() as usize + kept * BLOCK_LEN_BYTES];
+        drive.read(zone.start, &mut bytes).unwrap();
+        drop(driver);
+        let id = ZoneId((zone.start.get() / 200) as u32);
+        drive.manage_zone(id, ZoneAction::Reset).unwrap();
+        drive.write(zone.start, &bytes, Persist::Through).unwrap();
+        drive.fail_zone(id, ZoneFailure::ReadOnly).unwrap();
+        let driver = Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
+        let driver = driver.unwrap_or_else(|error| panic!("{kept} blocks: {error}"));
+        let mut buf = [0; BLOCK_LEN_BYTES];
+        driver.read(Lba::new(1), &mut buf).unwrap();
+        // The entry is two blocks of header and four of the host's.
+        let expected = if kept < 6 { 1 } else { 99 };
+        assert_eq!(buf, [expected; BLOCK_LEN_BYTES], "{kept} blocks");
+    }
+}
+
+fn journal_zone_at(driver: &Driver, at: Lba) -> BlockRange {
+    let state = driver.state();
+    let mut zones = state.journal.zones.iter();
+    zones.find(|zone| zone.range.contains(at)).unwrap().range
+}
+
+/// Zones of each kind that were given up before: what is made is as long as the others allow, and works when it is
+/// full; what an earlier device left in them is not taken for its own.
+#[test]
+fn a_drive_with_dead_zones_becomes_a_device() {
+    for failure in [ZoneFailure::ReadOnly, ZoneFailure::Offline] {
+        for conventional in [0, 2] {
+            for dead in [&[0][..], &[1], &[2, 4], &[20], &[9, 30, 31, 32, 33, 34, 59], &[1, 2, 30]]
+            {
+                let told = format!("zones {dead:?} are {failure:?}, {conventional} conventional");
+                let drive = SimDisk::builder(zoned(60, 32, conventional)).memory().unwrap();
+                let drive = Arc::new(drive);
+                let before = DriverOptions { id: 5, ..options(60) };
+                let driver = numbered(&drive, &before);
+                (0..70).for_each(|_| driver.checkpoint().unwrap());
+                let whole_len = driver.geometry().len();
+                drop(driver);
+                dead.iter().for_each(|&zone| give_up(&drive, zone, failure));
+                let options = options(60);
+                let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options);
+                let mut driver = driver.unwrap_or_else(|error| panic!("{told}: {error}"));
+                let len = driver.geometry().len().get();
+                let lacking = dead.iter().filter(|&&zone| zone > 1).count() as u64;
+                assert_eq!(len, whole_len.get() - 27 * lacking, "{told}");
+                let write = |driver: &Driver, at: u64, stamp: u64| {
+                    let written = driver.write(
+                        Lba::new(at),
+                        &[stamp as u8; BLOCK_LEN_BYTES],
+                        Persist::Cached,
+                    );
+                    written.unwrap_or_else(|error| panic!("{told}: block {at}: {error}"));
+                };
+                let mut stamps = vec![0; len as usize];
+                let mut prng = Prng::new(1);
+                for round in 0..3 * len {
+                    let at = if round < len { round } else { prng.below(len) };
+                    write(&driver, at, round);
+                    stamps[at as usize] = round as u8;
+                    if round % 700 == 699 {
+                        driver.flush().unwrap();
+                        drop(driver);
+                        let opened = Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
+                        driver = opened.unwrap_or_else(|error| panic!("{told}: {error}"));
+                    }
+                }
+                driver.state().check().unwrap();
+                let mut buf = [0; BLOCK_LEN_BYTES];
+                for (at, &stamp) in (0..).zip(&stamps) {
+                    driver.read(Lba::new(at), &mut buf).unwrap();
+                    assert_eq!(buf, [stamp; BLOCK_LEN_BYTES], "{told}: block {at}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Drives that allow few zones to be written at once, and devices with little to spare.
+
+use super::*;
+
+/// A drive is refused clearly, or all of a device's life goes well on it.
+#[test]
+fn a_drive_with_few_active_zones_is_refused_or_enough() {
+    for conventional in [0, 1, 2] {
+        let needed = 8 - conventional;
+        for limit in 3..=9 {
+            let told = format!("{limit} zones may be active, {conventional} are conventional");
+            let geometry = zoned_as(40, 64, |spec| {
+                spec.conventional_zone_count = conventional;
+                spec.open_zone_limit = Some(limit);
+                spec.active_zone_limit = Some(limit);
+            });
+            let drive = SimDisk::builder(geometry).write_cache(Blocks::new(100)).memory().unwrap();
+            let drive = Arc::new(drive);
+            let options = options(60);
+            let made = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options);
+            if limit < needed {
+                let error = made.err().expect("refused").to_string();
+                let expected = format!("the drive lets {limit} zones be active, but the block");
+                assert!(error.starts_with(&expected), "{told}: {error}");
+                continue;
+            }
+            let mut driver = made.unwrap_or_else(|error| panic!("{told}: {error}"));
+            let len = driver.geometry().len().get();
+            let mut prng = Prng::new(9);
+            for round in 0..40 {
+                let power_cut_after = Some(prng.below(500));
+                drive.set_faults(FaultPlan { power_cut_after, ..FaultPlan::default() });
+                loop {
+                    let (at, count) = (prng.below(len - 50), [1, 5, 50][prng.below(3) as usize]);
+                    let persist =
+                        if prng.chance(1, 9) { Persist::Through } else { Persist::Cached };
+                    let data = vec![round; count * BLOCK_LEN_BYTES];
+                    if !has_power(driver.write(Lba::new(at), &data, persist), &told)
+                        || prng.chance(1, 60) && !has_power(driver.checkpoint(), &told)
+                    {
+                        break;
+                    }
+                }
+                drop(driver);
+                for cut in [Some(prng.below(10)), Some(prng.below(20)), None] {
+                    drive.power_cycle(&mut prng).unwrap();
+                    drive.set_faults(FaultPlan { power_cut_after: cut, ..FaultPlan::default() });
+                    match Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options) {
+                        Ok(_) => {}
+                        Err(DriverError::Disk { source: DiskError::PowerLost, .. }) => {}
+                        Err(error) => panic!("{told}, round {round}: {error:?}"),
+                    }
+                }
+                let opened = Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
+                driver = opened.unwrap_or_else(|error| panic!("{told}, round {round}: {error}"));
+            }
+        }
+    }
+}
+
+/// Each block of the host's is a run of the map: the checkpoint is as long as it can be, and little is spare.
+#[test]
+fn a_device_with_little_to_spare_can_be_filled_at_random() {
+    let geometry = zoned_as(1_406, 16, |spec| spec.zone_capacity = Blocks::new(16));
+    let drive = Arc::new(SimDisk::builder(geometry).memory().unwrap());
+    let options = DriverOptions { spare_percent: 1, ..options(64) };
+    let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+    let len = driver.geometry().len().get();
+    let mut order: Vec<u64> = (0..len).collect();
+    let mut prng = Prng::new(4);
+    for at in (1..len).rev() {
+        order.swap(at as usize, prng.below(at + 1) as usize);
+    }
+    let write = |at: u64| {
+        let written = driver.write(Lba::new(at), &[at as u8; BLOCK_LEN_BYTES], Persist::Cached);
+        written.unwrap_or_else(|error| {
+            let counters = driver.driver_counters();
+            panic!("block {at}, {} zones a checkpoint: {error}: {counters:?}", {
+                driver.state().superblock.checkpoint.zones().count()
+            })
+        });
+    };
+    order.iter().for_each(|&at| write(at));
+    for _ in 0..len {
+        write(prng.below(len));
+    }
+    driver.flush().unwrap();
+    let counters = driver.driver_counters();
+    assert!(counters.mapping_nodes > len * 9 / 10, "{counters:?}");
+    assert!(driver.state().superblock.checkpoint.zones().count() > 2);
+    driver.state().check().unwrap();
+}
