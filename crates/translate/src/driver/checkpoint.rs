@@ -28,6 +28,8 @@ pub(super) struct Writing {
     written: u64,
     /// Journal zones that nothing needs once it is durable.
     idle: Vec<ZoneId>,
+    /// Data zones of whose losses it tells.
+    abandoned: Vec<ZoneId>,
 }
 
 impl Writing {
@@ -81,7 +83,9 @@ impl State {
         // A zone that becomes idle later is not among them: this checkpoint speaks of its data.
         let is_idle = |zone: &&JournalZone| self.copies.active(zone.zone).is_zero();
         let idle = self.journal.sealed().filter(is_idle).map(|zone| zone.zone).collect();
-        self.writing = Some(Writing { bytes, copy_len: None, stored, written: 0, idle });
+        let abandoned = self.pool.iter().filter(|slot| slot.used == Use::Abandoned);
+        let abandoned = abandoned.map(|slot| slot.zone).collect();
+        self.writing = Some(Writing { bytes, copy_len: None, stored, written: 0, idle, abandoned });
     }
 
     /// Writes a piece of the checkpoint; says how many blocks.
@@ -142,7 +146,7 @@ impl State {
         let before = std::mem::replace(&mut self.superblock.checkpoint, writing.stored);
         self.superblock.number += 1;
         self.write_superblock()?;
-        for zone in before.zones() {
+        for zone in before.zones().chain(writing.abandoned) {
             self.pool.set(zone, Use::Resettable);
         }
         for zone in

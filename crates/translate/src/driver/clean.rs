@@ -31,15 +31,22 @@
 //! without one more for cleaning. Only where neither goes does the host wait. A power cut makes no difference:
 //! records do not say whose a zone being written is, and recovery goes on in it for either.
 //!
+//! A block that cannot be read stays where it is, and its zone is left alone as long as there is room: reading it may
+//! work one day, and the host may write it again. Where too many zones are left like that the blocks are given up: the
+//! next checkpoint names them as lost, and then their zones are free. A read that fails for another reason than the
+//! medium ends the cleaning, and the next begins after a pause, so that nobody tries without end.
+//!
 //! What the host wrote again meanwhile stays where it is then. A block that the write buffer has newer is
 //! moved all the same: the buffer's copy may not be in the journal yet.
 
 use super::choose::{CleaningOrder, ZoneContent, ZoneFill, candidates, choose};
 use super::mapping::Piece;
+use super::open::is_given_up;
 use super::pool::{PoolZone, Use};
 use super::state::{STEP_LEN, State, Stream};
 use super::summaries::Part;
 use imbrex_disk::{BlockRange, Blocks, DiskError, Pba, ZoneId};
+use std::collections::BTreeSet;
 
 /// Cleaning begins when so many more zones are free than the reserve.
 const CLEAN_AHEAD_ZONE_COUNT: usize = 1;
@@ -51,6 +58,13 @@ pub(super) const CLEAN_STEP_LEN_MAX: u64 = 4 * STEP_LEN;
 /// With less garbage than that in the best zone only space counts: then it is read as it lies, which takes a
 /// disk a third of the time.
 const RARE_GARBAGE_PERMILLE: u64 = 250;
+/// One zone in so many, and at least one, is left alone for the sake of what cannot be read in it. A spare of one
+/// percent has five times as many.
+const UNREADABLE_ZONE_SHARE: usize = 512;
+/// What the host writes between a cleaning whose reads failed and the next.
+const PAUSE_LEN: u64 = STEP_LEN / 4;
+/// How often reads may fail, one after another, before the host who waits for the room is told.
+const FAILED_READ_COUNT_MAX: u32 = 3;
 
 /// How far cleaning is behind the host.
 #[derive(Debug, Default)]
@@ -59,6 +73,9 @@ pub(super) struct Debt {
     blocks: u64,
     /// Zones that the cleaning under way has taken for what it moves.
     pub(super) taken_zones: usize,
+    /// What the host has yet to write before reading for cleaning is tried again, and how often it failed.
+    pause: u64,
+    failed_reads: u32,
 }
 
 /// A cleaning under way.
@@ -73,11 +90,22 @@ pub(super) struct Cleaning {
     next: usize,
     /// What `runs` come to from `next` on.
     left: Blocks,
+    /// Of `zones`, those with blocks that cannot be read.
+    unreadable: BTreeSet<ZoneId>,
+}
+
+/// What was read of the valid data of zones: its ranges, one behind the other, and the zones of the rest.
+#[derive(Default)]
+struct Salvaged {
+    data: Vec<u8>,
+    ranges: Vec<BlockRange>,
+    unreadable: BTreeSet<ZoneId>,
 }
 
 impl State {
     /// Cleans as much as `written` blocks of the host ask for; see the module.
     pub(super) fn clean_apace(&mut self, written: Blocks) -> Result<(), DiskError> {
+        self.debt.pause = self.debt.pause.saturating_sub(written.get());
         let Some(cleaning) = &self.cleaning else {
             return self.room_step().map(|_| ());
         };
@@ -173,6 +201,9 @@ impl State {
             self.reclaim()?;
             return Ok(1);
         }
+        if self.debt.pause > 0 {
+            return Ok(0);
+        }
         self.clean_step(false, STEP_LEN)
     }
 
@@ -200,43 +231,85 @@ impl State {
         }
         let moved = len - left;
         cleaning.left -= Blocks::new(moved);
-        match self.read_pieces(&pieces) {
-            Ok(data) => {
-                let ranges: Vec<BlockRange> = pieces.iter().map(|piece| piece.range).collect();
-                if !self.append(Stream::Cleaning, &data, &ranges)? {
-                    self.leave(None);
-                    return Ok(moved);
-                }
-            }
-            // It stays where it is, and the host is told when it asks for it.
-            Err(DiskError::Medium { at }) => {
-                let piece = self.map.lookup(BlockRange::new(at, Blocks::new(1))).next();
-                let place = piece.and_then(|piece| piece.at);
-                let zone = place.and_then(|at| self.pool.zone_of(at)).map(|slot| slot.zone);
-                self.leave(zone);
-                return Ok(moved);
-            }
+        let found = match self.salvage(&pieces) {
+            Ok(found) => found,
             Err(DiskError::Offline { zone }) => {
-                self.leave(Some(zone));
+                self.pool.set(zone, Use::Unreadable);
+                self.leave();
                 return Ok(moved);
+            }
+            // Nothing is in doubt: what was to be moved stays where it is.
+            Err(error @ DiskError::Host { .. }) => {
+                self.leave();
+                self.debt.pause = PAUSE_LEN;
+                self.debt.failed_reads += 1;
+                let is_told = is_urgent && FAILED_READ_COUNT_MAX <= self.debt.failed_reads;
+                return if is_told { Err(error) } else { Ok(moved) };
             }
             Err(error) => return Err(error),
+        };
+        self.debt.failed_reads = 0;
+        cleaning.unreadable.extend(found.unreadable);
+        if !self.append(Stream::Cleaning, &found.data, &found.ranges)? {
+            self.leave();
+            return Ok(moved);
         }
         if cleaning.next < cleaning.runs.len() {
             self.cleaning = Some(cleaning);
         } else {
+            for &zone in &cleaning.unreadable {
+                // What is left in it cannot be read, unless the host wrote it anew.
+                if self.pool.get(zone).is_some_and(|slot| slot.used == Use::Sealed) {
+                    self.pool.set(zone, Use::Unreadable);
+                }
+            }
             self.counters.cleanings += 1;
-            self.counters.cleaned_zones += cleaning.zones.len() as u64;
+            self.counters.cleaned_zones +=
+                (cleaning.zones.len() - cleaning.unreadable.len()) as u64;
             self.debt.taken_zones = 0;
             self.commit()?;
+            let kept_count = (self.pool.iter().count() / UNREADABLE_ZONE_SHARE).max(1);
+            if kept_count < self.unreadable_zones().len() {
+                self.abandon_unreadable()?;
+            }
         }
         Ok(moved)
     }
 
-    /// Ends the cleaning under way early. `zone`, of which something cannot be read, is not cleaned again.
-    fn leave(&mut self, zone: Option<ZoneId>) {
-        zone.into_iter().for_each(|zone| self.pool.set(zone, Use::Unreadable));
+    /// Ends the cleaning under way early.
+    fn leave(&mut self) {
         self.debt.taken_zones = 0;
+    }
+
+    pub(super) fn has_abandoned(&self) -> bool {
+        self.pool.count(Use::Abandoned) > 0
+    }
+
+    /// The zones that were left alone and can be written again.
+    fn unreadable_zones(&self) -> Vec<ZoneId> {
+        let slots = self.pool.iter().filter(|slot| slot.used == Use::Unreadable);
+        slots.map(|slot| slot.zone).filter(|&zone| !is_given_up(&*self.disk, zone)).collect()
+    }
+
+    /// Gives up what cannot be read of the zones that were left alone: it is lost, and they are free after the next
+    /// checkpoint. False if there are none.
+    pub(super) fn abandon_unreadable(&mut self) -> Result<bool, DiskError> {
+        // What the journal says of these zones must not be said again behind the checkpoint.
+        self.commit()?;
+        let zones = self.unreadable_zones();
+        for &zone in &zones {
+            let runs: Vec<BlockRange> = self.map.runs_in(zone).map(|run| run.range()).collect();
+            for run in runs {
+                self.map.unset(run);
+                self.lost.insert(run);
+                // What the journal has is newer.
+                let copied: Vec<BlockRange> =
+                    self.copies.copies_of(run).map(|(range, _)| range).collect();
+                copied.into_iter().for_each(|range| drop(self.lost.remove(range)));
+            }
+            self.pool.set(zone, Use::Abandoned);
+        }
+        Ok(!zones.is_empty())
     }
 
     fn begin_cleaning(&mut self, is_urgent: bool) -> bool {
@@ -279,9 +352,55 @@ impl State {
             self.counters.cleaned_garbage_blocks += chosen.garbage().get();
         }
         let (valid, garbage) = (chosen.valid, chosen.garbage());
-        self.cleaning =
-            Some(Cleaning { zones: chosen.zones, valid, garbage, runs, next: 0, left: valid });
+        self.cleaning = Some(Cleaning {
+            zones: chosen.zones,
+            valid,
+            garbage,
+            runs,
+            next: 0,
+            left: valid,
+            unreadable: BTreeSet::new(),
+        });
         true
+    }
+
+    /// Reads pieces: together, or, where the medium fails, block by block what can be read of them.
+    fn salvage(&mut self, pieces: &[Piece]) -> Result<Salvaged, DiskError> {
+        match self.read_pieces(pieces) {
+            Ok(data) => {
+                let ranges = pieces.iter().map(|piece| piece.range).collect();
+                return Ok(Salvaged { data, ranges, unreadable: BTreeSet::new() });
+            }
+            Err(DiskError::Medium { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        let mut found = Salvaged::default();
+        for &piece in pieces {
+            let start = piece.at.expect("only what is mapped is moved");
+            match self.read_pieces(&[piece]) {
+                Ok(data) => {
+                    found.data.extend_from_slice(&data);
+                    found.ranges.push(piece.range);
+                    continue;
+                }
+                Err(DiskError::Medium { .. }) => {}
+                Err(error) => return Err(error),
+            }
+            for index in (0..piece.range.len.get()).map(Blocks::new) {
+                let range = BlockRange::new(piece.range.start + index, Blocks::new(1));
+                match self.read_pieces(&[Piece { range, at: Some(start + index) }]) {
+                    Ok(data) => {
+                        found.data.extend_from_slice(&data);
+                        found.ranges.push(range);
+                    }
+                    Err(DiskError::Medium { .. }) => {
+                        found.unreadable.extend(self.pool.zone_of(start).map(|slot| slot.zone));
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(found)
     }
 
     fn read_pieces(&mut self, pieces: &[Piece]) -> Result<Vec<u8>, DiskError> {

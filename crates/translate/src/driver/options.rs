@@ -121,8 +121,8 @@ pub struct DriverCounters {
     pub buffered_blocks: u64,
     /// Memory of the write buffer with its indices, now.
     pub buffer_bytes: u64,
-    /// Blocks that the drive lost before they left the journal, until what is written there next is in the
-    /// journal; now.
+    /// Blocks that the drive lost before they left the journal, or whose zone had to be given up for the room, until
+    /// what is written there next is in the journal; now.
     pub lost_blocks: u64,
     /// Zones that could take data, now.
     pub free_zones: u64,

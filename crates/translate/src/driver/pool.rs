@@ -37,8 +37,11 @@ pub(super) enum Use {
     Recorded,
     /// Blank for all that matters; it must be reset first.
     Resettable,
-    /// As sealed, but cleaning could not read all of it, so it is left alone until the device is opened again.
+    /// As sealed, but what is valid in it cannot be read: cleaning leaves it alone until the host has written all of
+    /// that anew, or the device is opened again, or the room is needed.
     Unreadable,
+    /// What was valid in it is lost, and only memory says so: a checkpoint that begins now tells of it.
+    Abandoned,
     /// Holds a checkpoint.
     Checkpoint,
     /// The drive has given it up.

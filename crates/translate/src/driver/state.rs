@@ -54,7 +54,7 @@ pub(super) struct State {
     pub(super) seq: u64,
     pub(super) pool: Pool,
     pub(super) summaries: Summaries,
-    /// What the host wrote and the drive lost before it left the journal, until what is written there next is in
+    /// What the host wrote and the drive lost, and no map leads to any more: until what is written there next is in
     /// the journal.
     pub(super) lost: Regions,
     /// The zones being written: what is evicted, and what cleaning moves.
@@ -328,7 +328,7 @@ impl State {
     fn note_displaced(&mut self, displaced: &[PbaRange]) {
         for place in displaced {
             if let Some(slot) = self.pool.zone_of(place.start)
-                && slot.used == Use::Sealed
+                && matches!(slot.used, Use::Sealed | Use::Unreadable)
                 && self.map.valid(slot.zone).is_zero()
             {
                 let zone = slot.zone;
@@ -404,11 +404,15 @@ impl State {
         while self.pool.free() <= self.reserve() {
             if self.pool.count(Use::Emptied) + self.pool.count(Use::Recorded) > 0 {
                 self.reclaim()?;
+            } else if self.has_abandoned() {
+                self.checkpoint_now()?;
             } else if self.lend_zone() {
                 return Ok(None);
             } else if let Some(shared) = self.share_zone() {
                 return Ok(Some(shared));
-            } else if self.clean_step(true, CLEAN_STEP_LEN_MAX)? == 0 {
+            } else if self.clean_step(true, CLEAN_STEP_LEN_MAX)? == 0
+                && !self.abandon_unreadable()?
+            {
                 return Err(no_room("the block driver finds no zone to clean".to_owned()));
             }
         }

@@ -7,6 +7,7 @@ mod given_up;
 mod limits;
 mod reads;
 mod recycling;
+mod unreadable;
 
 use super::*;
 use imbrex_clockwork::Prng;

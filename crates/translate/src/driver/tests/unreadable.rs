@@ -1,0 +1,151 @@
+//! What cleaning does with blocks that cannot be read, and with reads that fail for another reason.
+
+use super::*;
+use imbrex_disk_sim::FailAt;
+use pool::Use;
+
+/// A full device of short zones, in ten of which a block cannot be read: those blocks.
+fn damaged() -> (Arc<SimDisk>, DriverOptions, Driver, Vec<u64>) {
+    let drive = Arc::new(SimDisk::builder(zoned(60, 64, 2)).memory().unwrap());
+    let options = options(60);
+    let driver = worn(&drive, &options, 60);
+    let mut zones = std::collections::BTreeSet::new();
+    let mut blocks = Vec::new();
+    for lba in (31..driver.geometry().len().get()).step_by(100) {
+        let place = driver.state().map.lookup(range(lba, 1)).next().and_then(|piece| piece.at);
+        let Some(place) = place else { continue };
+        let slot = *driver.state().pool.zone_of(place).unwrap();
+        if slot.used == Use::Sealed && zones.insert(slot.zone) {
+            drive.damage(BlockRange::new(slot.place(place), Blocks::new(1)));
+            blocks.push(lba);
+        }
+        if blocks.len() == 10 {
+            break;
+        }
+    }
+    assert_eq!(blocks.len(), 10);
+    (drive, options, driver, blocks)
+}
+
+/// Writes everything else, many times over.
+fn wear(driver: &Driver, spared: &[u64], seed: u64) {
+    let len = driver.geometry().len().get();
+    let mut prng = Prng::new(seed);
+    for _ in 0..6 * len {
+        let at = prng.below(len);
+        if !spared.contains(&at) {
+            driver.write(Lba::new(at), &[1; BLOCK_LEN_BYTES], Persist::Cached).unwrap();
+        }
+    }
+    driver.flush().unwrap();
+    driver.state().check().unwrap();
+}
+
+fn check_lost(driver: &Driver, blocks: &[u64]) {
+    let mut buf = [0; BLOCK_LEN_BYTES];
+    for &lba in blocks {
+        let error = driver.read(Lba::new(lba), &mut buf).unwrap_err();
+        assert!(matches!(error, DiskError::Medium { at } if at == Lba::new(lba)), "{error}");
+        assert_eq!(driver.known(range(lba, 1)).0, Known::Nothing);
+    }
+}
+
+#[test]
+fn unreadable_blocks_cost_themselves_and_no_zones() {
+    let (drive, options, driver, blocks) = damaged();
+    wear(&driver, &blocks, 1);
+    check_lost(&driver, &blocks);
+    assert!(driver.driver_counters().lost_blocks >= 8, "{:?}", driver.driver_counters());
+    assert!(driver.state().pool.count(Use::Unreadable) <= 1);
+    for &lba in &blocks {
+        driver.write(Lba::new(lba), &[5; BLOCK_LEN_BYTES], Persist::Through).unwrap();
+    }
+    driver.set_buffer_len(Blocks::new(1));
+    while driver.work().unwrap() {}
+    driver.flush().unwrap();
+    assert_eq!(driver.state().pool.count(Use::Unreadable), 0);
+    assert_eq!(driver.driver_counters().lost_blocks, 0);
+    drop(driver);
+    let driver = Driver::open(drive as Arc<dyn Disk>, &options).unwrap();
+    let mut buf = [0; BLOCK_LEN_BYTES];
+    for lba in blocks {
+        driver.read(Lba::new(lba), &mut buf).unwrap();
+        assert_eq!(buf, [5; BLOCK_LEN_BYTES]);
+    }
+}
+
+/// What was given up stays lost, whatever power cuts do: it is never zeros, and never another block.
+#[test]
+fn what_was_given_up_stays_lost() {
+    let (drive, options, mut driver, blocks) = damaged();
+    let mut prng = Prng::new(7);
+    for round in 0..20 {
+        let power_cut_after = Some(prng.below(300));
+        drive.set_faults(FaultPlan { power_cut_after, ..FaultPlan::default() });
+        let len = driver.geometry().len().get();
+        loop {
+            let at = prng.below(len);
+            if blocks.contains(&at) {
+                continue;
+            }
+            let persist = if prng.chance(1, 20) { Persist::Through } else { Persist::Cached };
+            let written = driver.write(Lba::new(at), &[2; BLOCK_LEN_BYTES], persist);
+            if !has_power(written, "given up") {
+                break;
+            }
+        }
+        drop(driver);
+        drive.power_cycle(&mut prng).unwrap();
+        drive.set_faults(FaultPlan::default());
+        driver = Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+        check_lost(&driver, &blocks);
+        driver.state().check().unwrap_or_else(|broken| panic!("round {round}: {broken}"));
+    }
+    wear(&driver, &blocks, 2);
+    check_lost(&driver, &blocks);
+}
+
+/// Nothing is in doubt after a read that failed: cleaning tries again later.
+#[test]
+fn a_read_that_fails_in_cleaning_stops_nothing() {
+    for is_idle in [true, false] {
+        let drive = Arc::new(SimDisk::builder(zoned(60, 64, 2)).memory().unwrap());
+        let driver = worn(&drive, &options(60), 60);
+        let len = driver.geometry().len().get();
+        let mut prng = Prng::new(3);
+        let mut write = || {
+            let at = Lba::new(prng.below(len));
+            driver.write(at, &[1; BLOCK_LEN_BYTES], Persist::Cached).unwrap();
+        };
+        for _ in 0..20 {
+            let fail_read = Some(FailAt { after: 0, sticky: false });
+            drive.set_faults(FaultPlan { fail_read, ..FaultPlan::default() });
+            (0..300).for_each(|_| write());
+            // It ends, however often it fails.
+            while is_idle && driver.work().unwrap() {}
+        }
+        drive.set_faults(FaultPlan::default());
+        (0..4 * len).for_each(|_| write());
+        driver.flush().unwrap();
+        driver.state().check().unwrap();
+        assert!(driver.driver_counters().cleanings > 50);
+    }
+}
+
+/// A drive that reads nothing any more: who waits for room is told, and nobody tries without end.
+#[test]
+fn reads_that_fail_for_good_are_told_when_room_is_needed() {
+    let drive = Arc::new(SimDisk::builder(zoned(60, 64, 2)).memory().unwrap());
+    let driver = worn(&drive, &options(60), 60);
+    let len = driver.geometry().len().get();
+    let fail_read = Some(FailAt { after: 0, sticky: true });
+    drive.set_faults(FaultPlan { fail_read, ..FaultPlan::default() });
+    while driver.work().unwrap() {}
+    let mut prng = Prng::new(3);
+    let mut write = |_: &u64| {
+        let at = Lba::new(prng.below(len));
+        driver.write(at, &[1; BLOCK_LEN_BYTES], Persist::Cached).is_ok()
+    };
+    let done_count = (0..20 * len).take_while(&mut write).count();
+    assert!((1..20 * len).contains(&(done_count as u64)), "{done_count}");
+}
