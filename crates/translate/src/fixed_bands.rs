@@ -34,6 +34,8 @@
 //!   F3  A block that is not valid reads as zeros, and the disk below holds nothing there that would
 //!       have to be kept.
 //!   F4  At most one rewrite is under way, and the next begins after its end is durable or known.
+//!   F5  What is written over blocks that were discarded comes after the durable record of that: a drive may drop a
+//!       discard, and a power cut would leave them valid and destroyed.
 //!
 //! Memory: the valid runs (at most [`BandOptions::run_count_max`] and one a band), what was gathered,
 //! and during a rewrite one band.
@@ -61,7 +63,7 @@ use imbrex_disk::{
 };
 use journal::{Change, Journal};
 use layout::{Layout, Region};
-use plan::{Plan, plan_write};
+use plan::{Plan, plan_rewrite, plan_write};
 use runs::Runs;
 use std::mem;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -135,6 +137,8 @@ pub struct FixedBands {
 struct State {
     valid: Runs,
     journal: Journal,
+    /// What was discarded and is still valid after a power cut (F5).
+    discarded: Runs,
     next_seq: u64,
     /// A write that waits for more before its band is rewritten.
     waiting: Option<Waiting>,
@@ -234,6 +238,7 @@ impl FixedBands {
         let state = RwLock::new(State {
             valid,
             journal,
+            discarded: Runs::default(),
             next_seq,
             waiting: None,
             image: Vec::new(),
@@ -298,7 +303,7 @@ impl FixedBands {
 
     /// Makes sure that the journal takes what a request may add.
     fn make_room(&self, state: &mut State) -> Result<(), DiskError> {
-        let State { journal, valid, is_poisoned, .. } = state;
+        let State { journal, valid, discarded, is_poisoned, .. } = state;
         if journal.is_long() {
             journal
                 .write_out(&self.below, &self.layout, Persist::Cached)
@@ -307,7 +312,9 @@ impl FixedBands {
         if !journal.is_full(&self.layout) {
             return Ok(());
         }
-        journal.turn(&self.below, &self.layout, valid).inspect_err(|_| *is_poisoned = true)
+        journal.turn(&self.below, &self.layout, valid).inspect_err(|_| *is_poisoned = true)?;
+        *discarded = Runs::default();
+        Ok(())
     }
 
     /// Makes everything durable.
@@ -318,6 +325,7 @@ impl FixedBands {
         };
         flush(state).inspect_err(|_| state.is_poisoned = true)?;
         state.journal.flushed();
+        state.discarded = Runs::default();
         Ok(())
     }
 
@@ -334,19 +342,19 @@ impl FixedBands {
         }
         self.make_room(state)?;
         match plan_write(&self.layout, &state.valid, write) {
-            Plan::Rewrite { .. }
+            Plan::Rewrite
                 if persist == Persist::Cached && write.len < self.layout.superblock.gather_len =>
             {
-                self.release(state)?;
-                state.waiting = Some(Waiting { range: write, data: data.to_vec() });
+                match self.release(state) {
+                    Ok(()) => state.waiting = Some(Waiting { range: write, data: data.to_vec() }),
+                    Err(error) if state.is_poisoned => return Err(error),
+                    // What waits is of another band, and goes on waiting: this one is done at once.
+                    Err(_) => self.rewrite(state, &[(write, data)])?,
+                }
             }
-            Plan::Direct => {
-                let at = self.layout.locate(write.start);
-                self.below.write(at, data, persist, Purpose::Direct)?;
-                self.make_valid(state, write);
-            }
-            Plan::Rewrite { read, pieces } => {
-                self.rewrite(state, write, data, &read, pieces)?;
+            Plan::Direct => self.write_direct(state, write, data, persist)?,
+            Plan::Rewrite => {
+                self.rewrite(state, &[(write, data)])?;
                 // Its pieces went through the cache.
                 return if persist == Persist::Through { self.flush_all(state) } else { Ok(()) };
             }
@@ -374,7 +382,17 @@ impl FixedBands {
         let len = waiting.range.len + write.len;
         let follows = waiting.range.end() == write.start && persist == Persist::Cached;
         if !follows || len > self.layout.superblock.gather_len {
-            return self.release(state).map(|()| false);
+            return match self.release(state) {
+                Err(_) if !state.is_poisoned => {
+                    // The write may be the one that makes what cannot be read needless.
+                    self.release_with(state, write, data)?;
+                    if persist == Persist::Through {
+                        self.flush_all(state)?;
+                    }
+                    Ok(true)
+                }
+                done => done.map(|()| false),
+            };
         }
         waiting.range.len = len;
         waiting.data.extend_from_slice(data);
@@ -390,19 +408,55 @@ impl FixedBands {
         let done = self.make_room(state).and_then(|()| {
             // What was discarded meanwhile need not be read back any more.
             match plan_write(&self.layout, &state.valid, range) {
-                Plan::Direct => {
-                    let at = self.layout.locate(range.start);
-                    self.below.write(at, &data, Persist::Cached, Purpose::Direct)?;
-                    self.make_valid(state, range);
-                    Ok(())
-                }
-                Plan::Rewrite { read, pieces } => self.rewrite(state, range, &data, &read, pieces),
+                Plan::Direct => self.write_direct(state, range, &data, Persist::Cached),
+                Plan::Rewrite => self.rewrite(state, &[(range, &data)]),
             }
         });
         if done.is_err() {
             state.waiting = Some(Waiting { range, data });
         }
         done
+    }
+
+    /// Writes what waits and `write`, of the same band, in one rewrite. If that cannot be done neither is.
+    fn release_with(
+        &self,
+        state: &mut State,
+        write: BlockRange,
+        data: &[u8],
+    ) -> Result<(), DiskError> {
+        let Some(Waiting { range, data: waiting }) = state.waiting.take() else { return Ok(()) };
+        let bytes = |part: BlockRange| {
+            let from = (part.start - range.start).bytes() as usize;
+            &waiting[from..from + part.len.bytes() as usize]
+        };
+        let older = without(range, Some(write)).map(|part| (part, bytes(part)));
+        let mut own: Vec<(BlockRange, &[u8])> = older.chain([(write, data)]).collect();
+        own.sort_unstable_by_key(|(part, _)| part.start);
+        let done = self.make_room(state).and_then(|()| self.rewrite(state, &own));
+        if done.is_err() {
+            state.waiting = Some(Waiting { range, data: waiting });
+        }
+        done
+    }
+
+    /// Writes straight through.
+    fn write_direct(
+        &self,
+        state: &mut State,
+        write: BlockRange,
+        data: &[u8],
+        persist: Persist,
+    ) -> Result<(), DiskError> {
+        let destroyed = [self.layout.reach(write), self.layout.own_reach(write)];
+        if destroyed.into_iter().any(|reach| state.discarded.touches(reach)) {
+            // F5
+            self.flush_all(state)?;
+        }
+        let at = self.layout.locate(write.start);
+        self.below.write(at, data, persist, Purpose::Direct)?;
+        self.make_valid(state, write);
+        Ok(())
     }
 
     fn make_valid(&self, state: &mut State, write: BlockRange) {
@@ -431,17 +485,12 @@ impl FixedBands {
         state.journal.note(Change::Valid, range);
     }
 
-    /// Reads the valid rest of the band, and writes it again behind `data`.
-    fn rewrite(
-        &self,
-        state: &mut State,
-        write: BlockRange,
-        data: &[u8],
-        read: &[BlockRange],
-        pieces: Vec<BlockRange>,
-    ) -> Result<(), DiskError> {
+    /// Reads the valid rest of the band, and writes it again with the host's `own`, in their order.
+    fn rewrite(&self, state: &mut State, own: &[(BlockRange, &[u8])]) -> Result<(), DiskError> {
+        let ranges: Vec<BlockRange> = own.iter().map(|&(range, _)| range).collect();
+        let (read, pieces) = plan_rewrite(&self.layout, &state.valid, &ranges);
         let mut image = mem::take(&mut state.image);
-        self.fill_image(&mut image, write, data, read, &pieces)?;
+        self.fill_image(&mut image, own, &read, &pieces)?;
         let is_journaled = self.layout.superblock.staging == Staging::Journaled;
         let seq = state.next_seq;
         if is_journaled {
@@ -454,7 +503,7 @@ impl FixedBands {
             self.stage(state, &image, rewrite).inspect_err(|_| state.is_poisoned = true)?;
             state.next_seq += 1;
         }
-        let host_bytes = data.len() as u64;
+        let host_bytes = own.iter().map(|(_, data)| data.len() as u64).sum();
         let write_band = match self.layout.superblock.staging {
             Staging::Journaled => recover::rewrite_from_slot,
             Staging::None => recover::write_pieces,
@@ -462,11 +511,11 @@ impl FixedBands {
         let done = write_band(&self.below, &self.layout, &pieces, &image, host_bytes);
         if let Err(error) = done {
             state.is_poisoned = true;
-            state.torn = Some(self.layout.band_of(write.start));
+            state.torn = Some(self.layout.band_of(pieces[0].start));
             return Err(error);
         }
         self.below.count_rewrite();
-        self.make_valid(state, write);
+        ranges.into_iter().for_each(|range| self.make_valid(state, range));
         if is_journaled {
             state.journal.flushed();
             state.journal.push(&Record::Done { seq });
@@ -479,8 +528,7 @@ impl FixedBands {
     fn fill_image(
         &self,
         image: &mut Vec<u8>,
-        write: BlockRange,
-        data: &[u8],
+        own: &[(BlockRange, &[u8])],
         read: &[BlockRange],
         pieces: &[BlockRange],
     ) -> Result<(), DiskError> {
@@ -488,20 +536,21 @@ impl FixedBands {
         image.resize(len.bytes() as usize, 0);
         let mut requests = Vec::with_capacity(read.len());
         let mut rest = &mut image[..];
-        let mut sources: Vec<(BlockRange, bool)> = read.iter().map(|&run| (run, false)).collect();
-        sources.push((write, true));
+        let mut sources: Vec<(BlockRange, Option<&[u8]>)> =
+            read.iter().map(|&run| (run, None)).collect();
+        sources.extend(own.iter().map(|&(range, data)| (range, Some(data))));
         sources.sort_unstable_by_key(|(run, _)| run.start);
-        for (run, is_own) in sources {
+        for (run, data) in sources {
             let (buf, behind) = rest.split_at_mut(run.len.bytes() as usize);
             rest = behind;
-            if is_own {
+            if let Some(data) = data {
                 buf.copy_from_slice(data);
             } else {
                 let at = Lba::new(self.layout.locate(run.start).get());
                 requests.push(ReadRequest { at, buf });
             }
         }
-        assert!(rest.is_empty(), "the pieces are what is read and the write");
+        assert!(rest.is_empty(), "the pieces are what is read and what is written");
         if !requests.is_empty() {
             let result = self.below.read_back(&mut requests);
             result.map_err(|error| self.layout.told_to_host(error))?;
@@ -517,6 +566,7 @@ impl FixedBands {
         self.below.write(slot.start, image, Persist::Cached, Purpose::Stage)?;
         self.below.flush()?;
         state.journal.flushed();
+        state.discarded = Runs::default();
         state.journal.push(&Record::Rewrite(rewrite));
         state.journal.write_out(&self.below, &self.layout, Persist::Through)
     }
@@ -588,9 +638,13 @@ impl Disk for FixedBands {
 
     fn flush(&self) -> Result<(), DiskError> {
         let mut state = self.write_state()?;
-        self.release(&mut state)?;
-        self.make_room(&mut state)?;
-        self.flush_all(&mut state)
+        let released = self.release(&mut state);
+        if !state.is_poisoned {
+            // What waits in one band keeps no other from being durable.
+            self.make_room(&mut state)?;
+            self.flush_all(&mut state)?;
+        }
+        released
     }
 
     fn discard(&self, range: BlockRange) -> Result<(), DiskError> {
@@ -622,6 +676,7 @@ impl Disk for FixedBands {
                 }
             }
             state.valid.remove(run);
+            state.discarded.insert(run);
             state.journal.note(Change::Dead, run);
             self.below.discard(Region { start: self.layout.locate(run.start), len: run.len })?;
         }

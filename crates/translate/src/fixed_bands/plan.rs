@@ -10,13 +10,8 @@ use imbrex_disk::BlockRange;
 pub(crate) enum Plan {
     /// It destroys nothing that is valid.
     Direct,
-    /// These runs of the band, the write's own blocks among them, are written in order.
-    Rewrite {
-        /// What is valid and must be read first; none of it lies in the write.
-        read: Vec<BlockRange>,
-        /// What is written: all of `read` and the write.
-        pieces: Vec<BlockRange>,
-    },
+    /// What is valid behind it is written again with it.
+    Rewrite,
 }
 
 /// Plans `write` in a band of which `valid` is valid.
@@ -31,16 +26,26 @@ pub(crate) fn plan_write(layout: &Layout, valid: &Runs, write: BlockRange) -> Pl
     if !destroys && !tears {
         return Plan::Direct;
     }
-    let band = layout.band_of(write.start);
+    Plan::Rewrite
+}
+
+/// What of a band must be read before `own`, in order and apart from each other, are written to it, none of which is
+/// among them; and what is then written, in order: all of both.
+pub(crate) fn plan_rewrite(
+    layout: &Layout,
+    valid: &Runs,
+    own: &[BlockRange],
+) -> (Vec<BlockRange>, Vec<BlockRange>) {
+    let band = layout.band_of(own[0].start);
     let start = match layout.superblock.read_back {
-        ReadBack::ToEndOfValid => write.start,
+        ReadBack::ToEndOfValid => own[0].start,
         ReadBack::WholeBand => band.start,
     };
-    let mut read: Vec<BlockRange> =
-        valid.within(BlockRange::new(start, write.start - start)).collect();
-    read.extend(valid.within(BlockRange::new(write.end(), band.end() - write.end())));
     let mut image = Runs::default();
-    read.iter().for_each(|&run| image.insert(run));
-    image.insert(write);
-    Plan::Rewrite { read, pieces: image.iter().collect() }
+    image.insert(BlockRange::new(start, band.end() - start));
+    own.iter().for_each(|&range| image.remove(range));
+    let read: Vec<BlockRange> = image.iter().flat_map(|gap| valid.within(gap)).collect();
+    let mut image = Runs::default();
+    read.iter().chain(own).for_each(|&run| image.insert(run));
+    (read, image.iter().collect())
 }

@@ -347,3 +347,66 @@ fn what_waits_and_cannot_be_done_is_told_by_the_flush_and_goes_on_waiting() {
     let bands = FixedBands::open(drive).unwrap();
     assert_eq!(fills(&bands, 16, 12).unwrap(), [2, 2, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1]);
 }
+
+/// What cannot be done in one band keeps no other from being written and made durable, and the write that makes the
+/// unreadable block needless is taken.
+#[test]
+fn an_unreadable_block_is_of_its_band_alone_and_can_be_written_again() {
+    let repairs = [(25, 1, Persist::Cached), (25, 1, Persist::Through), (24, 4, Persist::Cached)];
+    for (at, len, persist) in repairs {
+        for read_back in [ReadBack::ToEndOfValid, ReadBack::WholeBand] {
+            let cache = Blocks::new(1_000);
+            let drive = SimDisk::builder(shingled(800, 4, 2)).write_cache(cache).memory().unwrap();
+            let drive = Arc::new(drive);
+            let options = BandOptions { gather_len: Blocks::new(16), read_back, ..options(16) };
+            let open = || FixedBands::open(Arc::clone(&drive) as Arc<dyn Disk>).unwrap();
+            let bands = FixedBands::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+            for start in [16, 48] {
+                bands.write(Lba::new(start), &blocks(1, 12), Persist::Through).unwrap();
+            }
+            let bad = Lba::new(bands.layout.locate(Lba::new(25)).get());
+            drive.damage(BlockRange::new(bad, Blocks::new(1)));
+            bands.write(Lba::new(16), &blocks(2, 2), Persist::Cached).unwrap();
+            // A rewrite and a write that needs none, in other bands.
+            bands.write(Lba::new(50), &blocks(3, 1), Persist::Cached).unwrap();
+            bands.write(Lba::new(80), &blocks(4, 2), Persist::Cached).unwrap();
+            let error = bands.flush().unwrap_err();
+            assert!(matches!(error, DiskError::Medium { at } if at == Lba::new(25)), "{error}");
+            drop(bands);
+            drive.power_cycle(&mut Prng::new(3)).unwrap();
+            let bands = open();
+            assert_eq!(fills(&bands, 48, 4).unwrap(), [1, 1, 3, 1], "durable");
+            assert_eq!(fills(&bands, 80, 3).unwrap(), [4, 4, 0], "durable");
+            bands.write(Lba::new(16), &blocks(2, 2), Persist::Cached).unwrap();
+            let error = bands.write(Lba::new(20), &blocks(9, 1), Persist::Cached).unwrap_err();
+            assert!(matches!(error, DiskError::Medium { at } if at == Lba::new(25)), "{error}");
+            bands.write(Lba::new(at), &blocks(5, len), persist).unwrap();
+            if persist == Persist::Cached {
+                bands.flush().unwrap();
+            }
+            drop(bands);
+            drive.power_cycle(&mut Prng::new(4)).unwrap();
+            let mut expected = [2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1];
+            expected[at as usize - 16..(at + len) as usize - 16].fill(5);
+            assert_eq!(fills(&open(), 16, 12).unwrap(), expected);
+        }
+    }
+}
+
+/// What waits is older than what is written over it.
+#[test]
+fn a_repair_over_a_part_of_what_waits_is_the_newer() {
+    let drive = Arc::new(SimDisk::builder(shingled(800, 4, 2)).memory().unwrap());
+    let options = BandOptions { gather_len: Blocks::new(16), ..options(16) };
+    let bands = FixedBands::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+    bands.write(Lba::new(16), &blocks(1, 12), Persist::Through).unwrap();
+    let bad = Lba::new(bands.layout.locate(Lba::new(22)).get());
+    drive.damage(BlockRange::new(bad, Blocks::new(1)));
+    bands.write(Lba::new(17), &blocks(2, 4), Persist::Cached).unwrap();
+    bands.write(Lba::new(19), &blocks(3, 4), Persist::Through).unwrap();
+    let expected = [1, 2, 2, 3, 3, 3, 3, 1, 1, 1, 1, 1];
+    assert_eq!(fills(&bands, 16, 12).unwrap(), expected);
+    drop(bands);
+    let bands = FixedBands::open(drive).unwrap();
+    assert_eq!(fills(&bands, 16, 12).unwrap(), expected);
+}

@@ -26,7 +26,7 @@ fn a_rotten_header_of_a_log_rolls_nothing_back() {
 
 /// A drive on which a discarded block reads as it did, as the contract allows.
 #[derive(Debug)]
-struct KeepsDiscarded(SimDisk);
+pub(super) struct KeepsDiscarded(pub(super) Arc<SimDisk>);
 
 impl Disk for KeepsDiscarded {
     fn geometry(&self) -> &Geometry {
@@ -57,7 +57,8 @@ impl Disk for KeepsDiscarded {
 
 #[test]
 fn what_lay_on_a_drive_before_is_no_rotten_header() {
-    let drive = Arc::new(KeepsDiscarded(SimDisk::builder(shingled(800, 4, 2)).memory().unwrap()));
+    let drive = SimDisk::builder(shingled(800, 4, 2)).memory().unwrap();
+    let drive = Arc::new(KeepsDiscarded(Arc::new(drive)));
     drive.write(Lba::new(0), &blocks(0xEE, 800), Persist::Through).unwrap();
     for id in [77, 78] {
         let options = BandOptions { id, ..options(16) };
