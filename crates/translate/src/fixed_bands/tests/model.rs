@@ -339,6 +339,8 @@ fn a_write_before_discarded_blocks_leaves_none_of_them_destroyed() {
             let open = || FixedBands::open(Arc::clone(&drive) as Arc<dyn Disk>).unwrap();
             let bands = FixedBands::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
             bands.write(Lba::new(16), &blocks(1, 12), Persist::Through).unwrap();
+            // With this the journal says that the blocks are durable.
+            bands.write(Lba::new(64), &blocks(1, 1), Persist::Through).unwrap();
             bands.discard(range(18, 10)).unwrap();
             // The second time its own blocks were discarded too.
             bands.write(Lba::new(16 + 2 * kept), &blocks(2, 2), Persist::Cached).unwrap();
