@@ -447,6 +447,9 @@ fn a_block_that_cannot_be_read_stops_neither_cleaning_nor_the_host() {
     driver.write(Lba::new(31), &[5; BLOCK_LEN_BYTES], Persist::Through).unwrap();
     driver.read(Lba::new(31), &mut buf).unwrap();
     assert_eq!(buf, [5; BLOCK_LEN_BYTES]);
+    driver.set_buffer_len(Blocks::new(1));
+    while driver.work().unwrap() {}
+    assert_eq!(driver.state().pool.count(pool::Use::Unreadable), 0, "nothing is left in it");
 }
 
 #[test]
