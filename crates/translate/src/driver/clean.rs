@@ -305,7 +305,9 @@ impl State {
                 // What the journal has is newer.
                 let copied: Vec<BlockRange> =
                     self.copies.copies_of(run).map(|(range, _)| range).collect();
-                copied.into_iter().for_each(|range| drop(self.lost.remove(range)));
+                for range in copied {
+                    self.lost.remove(range);
+                }
             }
             self.pool.set(zone, Use::Abandoned);
         }
