@@ -3,6 +3,9 @@
 //! A log that was being written is read through once, to know where it ends; a damaged one at each
 //! opening, so that the damage is told until somebody replaces the file. What a crash left without a
 //! name is removed with the first commit. Writes nothing.
+//!
+//! The process before may have been killed, so that what is read here was never flushed. The first commit records
+//! the lengths found, and the file layer flushes before it: the first change after an opening is a checkpoint.
 
 use crate::error::FsError;
 use crate::format::{FORMAT_VERSION, Malformed, RecordKind, decode};

@@ -5,6 +5,7 @@ mod behaviour;
 mod bytes;
 mod cuts;
 mod damage;
+mod killed;
 mod meanwhile;
 mod stage;
 mod story;
