@@ -208,7 +208,7 @@ impl Reader {
         let out = &mut out[..stored_len];
         match self.reads.try_lock() {
             Some(mut reads) => reads.read(&segments, generation, &path, offset, out)?,
-            None => read_stored(&segments, &path, offset, out, &mut None, &mut Vec::new())?,
+            None => read_stored(&segments, &path, offset, out, &mut None)?,
         }
         Ok(total)
     }
@@ -221,6 +221,12 @@ impl Reader {
     /// A number that no other file of this drive has or will have.
     pub fn unique_id(&self) -> u64 {
         self.node.id.0
+    }
+
+    /// How much memory stays with it between reads.
+    #[cfg(test)]
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.reads.lock().kept_bytes()
     }
 
     /// The stored files that hold it, by name, for tools.

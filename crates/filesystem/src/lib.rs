@@ -67,6 +67,7 @@ mod node;
 mod path;
 mod pieces;
 mod read_ahead;
+mod scratch;
 mod tree;
 mod write_out;
 

@@ -8,6 +8,7 @@
 
 use crate::error::FsError;
 use crate::log_cursor::LogCursor;
+use crate::scratch::with_scratch;
 use crate::tree::{NodeId, SegmentRecord, StoreId};
 use imbrex_files::{FileBuffer, FileKind, FileReader, Hints, LogWriter};
 use imbrex_record_log::Encoder;
@@ -252,7 +253,6 @@ pub(crate) fn read_stored(
     mut offset: u64,
     mut out: &mut [u8],
     cursor: &mut Option<LogCursor>,
-    scratch: &mut Vec<u8>,
 ) -> Result<(), FsError> {
     let first = segments.partition_point(|segment| segment.end() <= offset);
     for segment in &segments[first..] {
@@ -266,7 +266,11 @@ pub(crate) fn read_stored(
             Body::Inline(bytes) => now.copy_from_slice(&bytes[inside as usize..][..now_len]),
             Body::Table { reader, .. } => {
                 let failed = |source| FsError::Files { what: format!("reading {path}"), source };
-                now.copy_from_slice(reader.read_at(inside, now_len, scratch).map_err(failed)?);
+                with_scratch(|scratch| {
+                    now.copy_from_slice(reader.read_at(inside, now_len, scratch)?);
+                    Ok(())
+                })
+                .map_err(failed)?;
             }
             Body::Log { store, log_id, reader, .. } => {
                 let usable = cursor.as_ref().is_some_and(|c| c.can_read(*store, inside));

@@ -20,7 +20,6 @@ const STRAYS_MAX: u32 = 64;
 #[derive(Debug, Default)]
 pub(crate) struct ReadState {
     cursor: Option<LogCursor>,
-    scratch: Vec<u8>,
     /// Read ahead, from `start` on, of the file as it was in `generation`.
     ahead: Vec<u8>,
     start: u64,
@@ -43,8 +42,8 @@ impl ReadState {
     ) -> Result<(), FsError> {
         let end = offset + out.len() as u64;
         if self.generation != generation {
-            self.forget();
-            self.generation = generation;
+            // Where the stream was means nothing in another generation, which may be shorter.
+            *self = ReadState { generation, ..ReadState::default() };
         }
         let is_stream = offset == self.next || offset == self.last_end;
         self.last_end = end;
@@ -57,32 +56,32 @@ impl ReadState {
             }
             return Ok(());
         }
-        let (cursor, scratch) = (&mut self.cursor, &mut self.scratch);
+        let cursor = &mut self.cursor;
         if !is_stream || out.len() as u64 >= AHEAD_LEN_BYTES {
             self.strays += 1;
             if self.strays > STRAYS_MAX {
                 self.ahead = Vec::new();
             }
-            return read_stored(segments, path, offset, out, cursor, scratch);
+            return read_stored(segments, path, offset, out, cursor);
         }
         let stored_len_bytes = segments.last().map_or(0, Segment::end);
         let len_bytes = AHEAD_LEN_BYTES.min(stored_len_bytes.saturating_sub(offset));
         // Nothing is ahead while the read may fail.
         let mut ahead = std::mem::take(&mut self.ahead);
         ahead.resize(len_bytes as usize, 0);
-        let read = read_stored(segments, path, offset, &mut ahead, cursor, scratch);
+        let read = read_stored(segments, path, offset, &mut ahead, cursor);
         if read.is_err() {
             // Something behind what is asked for may be damaged.
-            return read_stored(segments, path, offset, out, &mut None, &mut self.scratch);
+            return read_stored(segments, path, offset, out, &mut None);
         }
         out.copy_from_slice(&ahead[..out.len()]);
         (self.ahead, self.start, self.next, self.strays) = (ahead, offset, end, 0);
         Ok(())
     }
 
-    /// Where the stream was means nothing in another generation, which may be shorter.
-    fn forget(&mut self) {
-        let scratch = std::mem::take(&mut self.scratch);
-        *self = ReadState { scratch, ..ReadState::default() };
+    /// How much memory it holds, but for a log's cursor.
+    #[cfg(test)]
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.ahead.capacity()
     }
 }

@@ -249,9 +249,7 @@ impl Inner {
         if !matches!(state.tail, Tail::Whole(_)) {
             let mut bytes = vec![0; state.len_bytes() as usize];
             let (stored, tail) = bytes.split_at_mut(state.stored_len_bytes as usize);
-            let (mut cursor, mut scratch) = (None, Vec::new());
-            let (segments, path) = (&state.segments, &state.path);
-            crate::node::read_stored(segments, path, 0, stored, &mut cursor, &mut scratch)?;
+            crate::node::read_stored(&state.segments, &state.path, 0, stored, &mut None)?;
             state.tail.copy(0, tail);
             state.clear_segments();
             state.tail = Tail::Whole(bytes);

@@ -6,7 +6,7 @@ use super::stage::{
 };
 use crate::format::{RecordKind, encode};
 use crate::tree::{Change, NodeId, SegmentRecord};
-use crate::{FileSystem, FsError, INLINE_LEN_BYTES_MAX, holds_file_system};
+use crate::{FileSystem, FsError, INLINE_LEN_BYTES_MAX, Reader, holds_file_system};
 use imbrex_disk::Disk;
 use imbrex_files::{AppRecord, Commit, FileKind, Files, Hints};
 
@@ -111,6 +111,24 @@ fn a_file_read_from_front_to_back_is_read_ahead() {
     writer.sync().unwrap();
     let got = reader.read_at(0, &mut out).unwrap();
     assert_eq!(out[..got], [&bytes[..2_000], &content(5, 3_000)[..got - 2_000]].concat());
+}
+
+/// Each open table once kept a buffer as long as its longest read, which is that of its end: tables by the
+/// thousand kept gigabytes.
+#[test]
+fn tables_by_the_thousand_keep_no_memory_of_a_long_read() {
+    let stage = large();
+    let fs = stage.open().unwrap();
+    let bytes = content(6, 1 << 20);
+    write(&fs, "/t", table(1), &bytes);
+    let readers: Vec<_> = (0..1_000).map(|_| fs.open_read("/t").unwrap()).collect();
+    let mut out = vec![0; 512 << 10];
+    for reader in &readers {
+        assert_eq!(reader.read_at(300_000, &mut out).unwrap(), out.len());
+    }
+    assert_eq!(out, bytes[300_000..][..out.len()]);
+    let kept_bytes: usize = readers.iter().map(Reader::kept_bytes).sum();
+    assert!(kept_bytes < 1 << 20, "{kept_bytes} bytes");
 }
 
 #[test]
