@@ -55,6 +55,10 @@ IOStatus Translate(imbrex_status status, const std::string& path) {
 
 FileClass ClassOf(const std::string& path) {
   std::string name = path.substr(path.rfind('/') + 1);
+  // A backup's copy before it is whole, and what is deleted slowly: as what they are copies or leftovers of.
+  for (const char* end : {".tmp", ".trash"}) {
+    if (EndsWith(name, end)) name.resize(name.size() - strlen(end));
+  }
   if (EndsWith(name, ".sst") || EndsWith(name, ".blob")) return FileClass::kTable;
   if (EndsWith(name, ".log")) return FileClass::kWal;
   if (name.compare(0, 9, "MANIFEST-") == 0) return FileClass::kManifest;

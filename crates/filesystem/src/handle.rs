@@ -91,7 +91,8 @@ impl Writer {
 
     /// Tells how the file will be used; what is stored already stays where it is.
     ///
-    /// A table is placed when it is synced or closed, so its level may be told until then.
+    /// A table is placed when it is synced or closed, so its level may be told until then; of a long one
+    /// each [`SEGMENT_LEN_BYTES_MAX`](crate::SEGMENT_LEN_BYTES_MAX) are placed as they come.
     pub fn set_hints(&self, hints: Hints) {
         let mut state = self.node.state.lock();
         // What there is of the tail was begun as one kind.
@@ -141,6 +142,7 @@ impl Writer {
         }
         // A hole that stays is no reason to lose what lies before it.
         let stored = self.inner.write_out(&self.node, &mut state);
+        state.was_ended = true;
         filled.and(stored.and_then(|()| self.inner.end_log(&self.node, &mut state)))
     }
 

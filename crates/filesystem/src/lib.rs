@@ -28,9 +28,10 @@
 //!   file has at that moment, so that a level may be told after the first append. A file of no known
 //!   kind that is synced again and again goes on as a log.
 //!
-//! A table longer than [`SEGMENT_LEN_BYTES_MAX`] is written in pieces of that length. A file written at a
-//! position, or truncated in its tail, is taken into memory and written anew as a whole. A log that threads
-//! write in any order, each byte once, is put in order in memory ([`Writer::fill_at`]).
+//! A table longer than [`SEGMENT_LEN_BYTES_MAX`] is written in pieces of that length, each with the hints that
+//! the file has when it goes on behind it. A file written at a position, or truncated in its tail, is taken
+//! into memory and written anew as a whole. A log that threads write in any order, each byte once, is put in
+//! order in memory ([`Writer::fill_at`]).
 //!
 //! # After a power cut
 //!
@@ -83,7 +84,7 @@ use imbrex_files::{FileKind, Files};
 pub const INLINE_LEN_BYTES_MAX: u64 = 4096;
 
 /// The longest piece in which a table is buffered and placed.
-pub const SEGMENT_LEN_BYTES_MAX: u64 = 256 << 20;
+pub const SEGMENT_LEN_BYTES_MAX: u64 = if cfg!(test) { 128 << 10 } else { 256 << 20 };
 
 /// The longest file that may be written at a position or truncated in its tail; and how far behind its
 /// end a file that is written in any order takes what comes before its turn.

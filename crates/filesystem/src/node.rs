@@ -44,6 +44,9 @@ pub(crate) struct NodeState {
     /// The log that the last segment is, while it can grow.
     pub(crate) log: Option<OpenLog>,
     pub(crate) writer_count: u32,
+    /// Somebody synced or closed it since its first segment: pieces that were stored for their length
+    /// alone do not count.
+    pub(crate) was_ended: bool,
     /// Why bytes of it are lost.
     pub(crate) lost: Option<String>,
 }
@@ -143,6 +146,7 @@ impl Segment {
 impl Node {
     pub(crate) fn new(id: NodeId, path: &str, hints: Hints, segments: Vec<Segment>) -> Arc<Node> {
         let stored_len_bytes = segments.last().map_or(0, Segment::end);
+        let was_ended = !segments.is_empty();
         let state = NodeState {
             path: path.into(),
             hints,
@@ -152,6 +156,7 @@ impl Node {
             tail: Tail::Empty,
             log: None,
             writer_count: 0,
+            was_ended,
             lost: None,
         };
         Arc::new(Node {
@@ -177,6 +182,7 @@ impl NodeState {
     /// Adds a segment behind those there are.
     pub(crate) fn push_segment(&mut self, len_bytes: u64, body: Body) {
         let start = self.stored_len_bytes;
+        self.was_ended &= !self.segments.is_empty();
         Arc::make_mut(&mut self.segments).push(Segment { start, len_bytes, body });
         self.stored_len_bytes += len_bytes;
     }
@@ -195,7 +201,7 @@ impl NodeState {
             FileKind::Log => true,
             FileKind::Table => false,
             // Synced before, and still growing: not a table after all.
-            FileKind::Metadata | FileKind::Other => !self.segments.is_empty(),
+            FileKind::Metadata | FileKind::Other => self.was_ended && !self.segments.is_empty(),
         }
     }
 

@@ -205,6 +205,7 @@ impl Inner {
         let (path, writer, end_blocks) = {
             let mut state = node.state.lock();
             self.write_out(node, &mut state)?;
+            state.was_ended = true;
             match &state.log {
                 Some(log) if !log.is_synced => {
                     (state.path.clone(), Arc::clone(&log.writer), log.encoder.end_blocks())

@@ -6,7 +6,9 @@ use super::stage::{
 };
 use crate::format::{RecordKind, encode};
 use crate::tree::{Change, NodeId, SegmentRecord};
-use crate::{FileSystem, FsError, INLINE_LEN_BYTES_MAX, Reader, holds_file_system};
+use crate::{
+    FileSystem, FsError, INLINE_LEN_BYTES_MAX, Reader, SEGMENT_LEN_BYTES_MAX, holds_file_system,
+};
 use imbrex_disk::Disk;
 use imbrex_files::{AppRecord, Commit, FileKind, Files, Hints};
 
@@ -129,6 +131,41 @@ fn tables_by_the_thousand_keep_no_memory_of_a_long_read() {
     assert_eq!(out, bytes[300_000..][..out.len()]);
     let kept_bytes: usize = readers.iter().map(Reader::kept_bytes).sum();
     assert!(kept_bytes < 1 << 20, "{kept_bytes} bytes");
+}
+
+/// Once its first pieces were stored, for their length, a file of no known kind went on as a log, which is read
+/// from its beginning for every read that goes back.
+#[test]
+fn a_long_file_of_no_known_kind_is_a_table_until_it_is_synced() {
+    let stage = conventional();
+    let fs = stage.open().unwrap();
+    let writer = fs.create("/backup", other()).unwrap();
+    let bytes = content(8, 2 * SEGMENT_LEN_BYTES_MAX as usize + 50_000);
+    bytes.chunks(10_000).for_each(|piece| writer.append(piece).unwrap());
+    writer.sync().unwrap();
+    let kinds = || fs.files().list("").into_iter().map(|info| info.kind).collect::<Vec<_>>();
+    assert_eq!(kinds(), [FileKind::Other; 3]);
+    // Now it is none.
+    writer.append(&bytes[..9_000]).unwrap();
+    writer.sync().unwrap();
+    assert_eq!(kinds()[3..], [FileKind::Log]);
+    writer.close().unwrap();
+    let fs = reopened(&stage, fs);
+    assert_eq!(read_all(&fs, "/backup").unwrap(), [&bytes[..], &bytes[..9_000]].concat());
+}
+
+/// What the adapters count on: a level told before the first append is that of every piece.
+#[test]
+fn each_piece_of_a_long_table_is_of_the_level_that_was_told_first() {
+    let stage = zoned();
+    let fs = stage.open().unwrap();
+    let writer = fs.create("/t", table(0)).unwrap();
+    writer.set_hints(table(5));
+    let bytes = content(9, 2 * SEGMENT_LEN_BYTES_MAX as usize + 50_000);
+    bytes.chunks(10_000).for_each(|piece| writer.append(piece).unwrap());
+    writer.sync().unwrap();
+    let levels: Vec<_> = fs.files().list("").into_iter().map(|info| info.level).collect();
+    assert_eq!(levels, [5; 3]);
 }
 
 #[test]
