@@ -79,6 +79,10 @@ class Writable : public leveldb::WritableFile {
   }
 
   Status Append(const Slice& data) override {
+    if (!told_) {  // A long table is placed in pieces, before any sync.
+      told_ = true;
+      TellLevel();
+    }
     const uint8_t* bytes = reinterpret_cast<const uint8_t*>(data.data());
     imbrex_status status = imbrex_writer_append(writer_, bytes, data.size());
     if (status == IMBREX_STATUS_OK && manifest_ != nullptr) {
@@ -105,17 +109,18 @@ class Writable : public leveldb::WritableFile {
  private:
   void TellLevel() {
     if (!IsTable(path_)) return;
-    int level = LevelBook::Get().Known(path_, -1);
+    imbrex_levels::Knowledge known = LevelBook::Get().Known(path_, -1);
     imbrex_hints hints = HintsOf(path_);
-    hints.level = static_cast<uint8_t>(level > 0 ? level : 0);
+    hints.level = static_cast<uint8_t>(known.level > 0 ? known.level : 0);
     // What a compaction writes must be written before its inputs can go.
-    hints.may_use_reserve = level > 0;
+    hints.may_use_reserve = known.compaction;
     imbrex_writer_set_hints(writer_, &hints);
   }
 
   std::shared_ptr<Drive> drive_;
   std::string path_;
   imbrex_writer* writer_;
+  bool told_ = false;
   std::unique_ptr<ManifestReader> manifest_;
 };
 

@@ -63,7 +63,7 @@ void TableCreated(const std::string& path) {
   if (flushed.erase(normal) > 0) {
     book.ExpectFlush(normal);
   } else if (compacting_to >= 0) {
-    book.Expect(normal, compacting_to);
+    book.Expect(normal, compacting_to, true);
   }
   book.Created(normal);
 }

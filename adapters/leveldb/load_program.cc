@@ -3,6 +3,7 @@
 //
 //   load_program DB COUNT [KILL_AFTER_MS]   puts COUNT keys, some synced: "synced N"
 //   load_program DB verify SYNCED            every write up to SYNCED is there, and of the rest a prefix
+//   load_program DB long COUNT               compacts COUNT values of 1 MiB to one table: "level N"
 //   load_program DB reuse COUNT              with `reuse_logs` and keys that fill a MANIFEST: "made N tables"
 
 #include <signal.h>
@@ -131,15 +132,39 @@ int Reuse(const char* path, uint64_t count) {
   return 0;
 }
 
+int Long(const char* path, int count) {
+  leveldb::Options options;
+  options.create_if_missing = true;
+  options.write_buffer_size = 100 << 20;
+  options.max_file_size = 1 << 30;
+  options.compression = leveldb::kNoCompression;
+  leveldb::DB* opened = nullptr;
+  Need(leveldb::DB::Open(options, path, &opened), "open");
+  std::unique_ptr<leveldb::DB> db(opened);
+  for (int i = 0; i < count; i++) {
+    Need(db->Put(leveldb::WriteOptions(), Key(i), std::string(1 << 20, 'v')), "put");
+  }
+  db->CompactRange(nullptr, nullptr);
+  int last = -1;
+  for (int level = 0; level < 7; level++) {
+    std::string tables;
+    db->GetProperty("leveldb.num-files-at-level" + std::to_string(level), &tables);
+    if (tables != "0") last = level;
+  }
+  printf("level %d\n", last);
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    fprintf(stderr, "usage: load_program DB (COUNT [KILL_AFTER_MS] | verify SYNCED | reuse COUNT)\n");
+    fprintf(stderr, "usage: load_program DB (COUNT [KILL_AFTER_MS] | verify SYNCED | long COUNT | reuse COUNT)\n");
     return 2;
   }
   const char* last = argc > 3 ? argv[3] : "0";
   if (strcmp(argv[2], "verify") == 0) return Verify(argv[1], strtoull(last, nullptr, 10));
+  if (strcmp(argv[2], "long") == 0) return Long(argv[1], atoi(last));
   if (strcmp(argv[2], "reuse") == 0) return Reuse(argv[1], strtoull(last, nullptr, 10));
   return Write(argv[1], strtoull(argv[2], nullptr, 10), atoi(last));
 }

@@ -10,10 +10,12 @@ LevelBook& LevelBook::Get() {
   return *book;
 }
 
-void LevelBook::Expect(const std::string& path, int level, const std::string& called) {
+void LevelBook::Expect(const std::string& path, int level, bool compaction,
+                       const std::string& called) {
   std::lock_guard<std::mutex> lock(mutex_);
   Table& table = tables_[path];
   table.expected = level;
+  table.compaction = compaction;
   table.flush = false;
   if (called.empty() || called == path) return;
   table.called = called;
@@ -24,6 +26,7 @@ void LevelBook::ExpectFlush(const std::string& path) {
   std::lock_guard<std::mutex> lock(mutex_);
   Table& table = tables_[path];
   table.expected = 0;
+  table.compaction = false;
   table.flush = true;
 }
 
@@ -32,17 +35,19 @@ void LevelBook::Created(const std::string& path) {
   Table& table = tables_[path];
   Table fresh;
   fresh.expected = table.expected;
+  fresh.compaction = table.compaction;
   fresh.flush = table.flush;
   fresh.created = true;
   fresh.called = table.called;
   table = fresh;
 }
 
-int LevelBook::Known(const std::string& path, int guess) {
+Knowledge LevelBook::Known(const std::string& path, int guess) {
   std::lock_guard<std::mutex> lock(mutex_);
   Table& table = tables_[path];
-  table.known = table.expected >= 0 ? table.expected : guess;
-  return table.known;
+  bool told = table.expected >= 0;
+  table.known = told ? table.expected : guess;
+  return {table.known, told ? table.compaction : guess > 0};
 }
 
 bool LevelBook::Truth(std::string* path, int level) {

@@ -4,8 +4,9 @@
 //   guess       a hint on the open file                                      wrong now and then
 //   manifest    every record appended to the MANIFEST                        the truth, afterwards
 //
-// A table is placed when it is synced or closed, so what is known by then is in time. What was known is
-// kept beside what the MANIFEST says later, and counted.
+// A table is placed when it is synced or closed, and a long one in pieces while it is written: what is known at
+// its first append is in time for all of it. What was known is kept beside what the MANIFEST says later, and
+// counted.
 #pragma once
 
 #include <cstdint>
@@ -25,21 +26,27 @@ struct Counts {
   uint64_t moved = 0;    // levels that changed afterwards, without a rewrite
 };
 
+struct Knowledge {
+  int level = -1;           // -1: nothing is known
+  bool compaction = false;  // by the database's word; where it gave none, a level below the youngest says so
+};
+
 // One for a process, because listeners and file systems do not know each other. Thread-safe.
 class LevelBook {
  public:
   static LevelBook& Get();
 
-  // The database's word about a file that is about to be created. `called` is where a MANIFEST's reader
-  // looks for it, if that is elsewhere: beside the MANIFEST, while the table is in one of `db_paths`.
-  void Expect(const std::string& path, int level, const std::string& called = "");
+  // The database's word about a file that is about to be created, and whether a compaction writes it. `called`
+  // is where a MANIFEST's reader looks for it, if that is elsewhere: beside the MANIFEST, while the table is in
+  // one of `db_paths`.
+  void Expect(const std::string& path, int level, bool compaction, const std::string& called = "");
   // The same, that its level is decided only after it is written; the youngest is a good place for it.
   void ExpectFlush(const std::string& path);
   // A table is created at `path`: whatever had this name is forgotten, but not the word about it.
   void Created(const std::string& path);
-  // What is known of the level; `guess` is what a hint says, or -1. Called once more when the
-  // table is placed: the last answer counts.
-  int Known(const std::string& path, int guess);
+  // What is known of the table; `guess` is the level that a hint says, or -1. Called once more when the
+  // table's last piece is placed: the last answer counts.
+  Knowledge Known(const std::string& path, int guess);
   // A MANIFEST says that the table is of this level. Whether the file layer should be told, and of which
   // path: `*path` becomes where the table is.
   bool Truth(std::string* path, int level);
@@ -55,6 +62,7 @@ class LevelBook {
     int expected = -1;  // by the database's word
     int known = -1;     // when it was placed
     int level = -1;     // by the MANIFEST
+    bool compaction = false;
     bool created = false;
     bool flush = false;
     std::string called;  // its key in elsewhere_, if it has one

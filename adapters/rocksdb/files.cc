@@ -183,12 +183,18 @@ WritableFile::~WritableFile() {
 
 void WritableFile::TellLevel() {
   if (class_ != FileClass::kTable) return;
-  int level = LevelBook::Get().Known(path_, GuessLevel(write_hint_, io_priority_));
+  Knowledge known = LevelBook::Get().Known(path_, GuessLevel(write_hint_, io_priority_));
   imbrex_hints hints = HintsOf(class_);
-  hints.level = static_cast<uint8_t>(level > 0 ? level : 0);
+  hints.level = static_cast<uint8_t>(known.level > 0 ? known.level : 0);
   // What a compaction writes must be written before its inputs can go.
-  hints.may_use_reserve = level > 0;
+  hints.may_use_reserve = known.compaction;
   imbrex_writer_set_hints(writer_, &hints);
+}
+
+void WritableFile::TellLevelOnce() {
+  if (told_) return;
+  told_ = true;
+  TellLevel();
 }
 
 void WritableFile::MindManifest(const Slice& data) {
@@ -196,6 +202,7 @@ void WritableFile::MindManifest(const Slice& data) {
 }
 
 IOStatus WritableFile::Append(const Slice& data, const IOOptions&, IODebugContext*) {
+  TellLevelOnce();
   imbrex_status status = imbrex_writer_append(writer_, Bytes(data), data.size());
   if (status != IMBREX_STATUS_OK) return Translate(status, path_);
   MindManifest(data);
@@ -204,6 +211,7 @@ IOStatus WritableFile::Append(const Slice& data, const IOOptions&, IODebugContex
 
 IOStatus WritableFile::PositionedAppend(const Slice& data, uint64_t offset, const IOOptions&,
                                         IODebugContext*) {
+  TellLevelOnce();
   imbrex_status status = imbrex_writer_write_at(writer_, offset, Bytes(data), data.size());
   if (status != IMBREX_STATUS_OK) return Translate(status, path_);
   MindManifest(data);

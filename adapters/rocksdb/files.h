@@ -26,6 +26,7 @@ using ROCKSDB_NAMESPACE::IOStatus;
 using ROCKSDB_NAMESPACE::Slice;
 
 using imbrex_levels::Drive;
+using imbrex_levels::Knowledge;
 using imbrex_levels::LevelBook;
 using imbrex_levels::ManifestReader;
 using imbrex_levels::Normal;
@@ -119,14 +120,17 @@ class WritableFile : public FSWritableFile {
   IOStatus InvalidateCache(size_t, size_t) override { return IOStatus::OK(); }
 
  private:
-  // Tells the file layer what is known of the table's level, just before it is placed.
+  // Tells the file layer what is known of the table's level, just before its last piece is placed.
   void TellLevel();
+  // The same before the first append: a long table is placed in pieces while it is written.
+  void TellLevelOnce();
   void MindManifest(const Slice& data);
 
   std::shared_ptr<Drive> drive_;
   std::string path_;
   imbrex_writer* writer_;
   FileClass class_;
+  bool told_ = false;
   std::unique_ptr<ManifestReader> manifest_;
 };
 

@@ -42,7 +42,8 @@ class LevelListener : public EventListener {
 
   void OnTableFileCreationStarted(const TableFileCreationBriefInfo& info) override {
     int level = 0;
-    if (info.reason == TableFileCreationReason::kCompaction) {
+    bool compaction = info.reason == TableFileCreationReason::kCompaction;
+    if (compaction) {
       std::lock_guard<std::mutex> lock(mutex_);
       auto job = jobs_.find({info.db_name, info.job_id});
       if (job == jobs_.end()) return;
@@ -52,7 +53,7 @@ class LevelListener : public EventListener {
     }
     const std::string path = Normal(info.file_path);
     const std::string called = Normal(info.db_name) + path.substr(path.rfind('/'));
-    LevelBook::Get().Expect(path, level, called);
+    LevelBook::Get().Expect(path, level, compaction, called);
   }
 
  private:

@@ -9,6 +9,7 @@ use crate::packages::{self, Need};
 use crate::stress;
 use anyhow::{Context, Result, bail, ensure};
 use counters::Counters;
+use regex::Regex;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -83,6 +84,14 @@ pub(crate) fn run(root: &Path, may_skip: bool, only: Option<Database>) -> Result
             let story = session.hyperleveldb_story(prefix);
             story.with_context(|| format!("HyperLevelDB on {layout}"))?;
         }
+    }
+    let session = |dir: &str| Session::new(root, &root.join(dir), DRIVES[0].0, DRIVES[0].1);
+    let levels = "target/adapters/test/levels";
+    if built.rocksdb {
+        session(levels)?.placed_by_level("levels_program", &["/long", "long"], 2)?;
+    }
+    if built.leveldb {
+        session(levels)?.placed_by_level("load_program", &["/long", "long", "300"], 2)?;
     }
     databases::test(&built, &dir)?;
     std::fs::remove_dir_all(&dir).context("cannot remove the test drives")
@@ -343,6 +352,24 @@ impl Session {
         // A compaction that the end came upon has made tables for nothing.
         ensure!(made > 100 && told * 10 >= made * 9, "{told} of {made} tables have a level");
         println!("  {:<18} a MANIFEST is reused: {told} of {made} tables have a level", "");
+        Ok(())
+    }
+
+    /// A program on an empty drive leaves one table, in so many pieces at least, and each is of the level that
+    /// the program says.
+    fn placed_by_level(&self, name: &str, arguments: &[&str], pieces: usize) -> Result<()> {
+        let program = &self.program(name)?;
+        let said = self.run(&[&[program.as_str()], arguments].concat(), "level ")?;
+        let level = last_behind(&said, "level ").with_context(|| format!("no level in {said}"))?;
+        let mut dump = Command::new(&self.imbrex);
+        let dump = dump.args(["--format", "json", "dump"]).arg(&self.drive).output();
+        let dump = String::from_utf8(dump.context("cannot start imbrex")?.stdout)?;
+        let table = Regex::new(r#""kind":\s*"table"[^{}]*?"level":\s*(\d+)"#)?;
+        let found: Vec<&str> =
+            table.captures_iter(&dump).map(|found| found.extract::<1>().1[0]).collect();
+        let is_right = found.len() >= pieces && found.iter().all(|&of_piece| of_piece == level);
+        ensure!(is_right, "a table of level {level} is placed as of {found:?}:\n{dump}");
+        println!("  {:<18} a table in {} pieces, each of level {level}", "", found.len());
         Ok(())
     }
 

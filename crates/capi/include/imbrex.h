@@ -570,7 +570,7 @@ enum imbrex_status imbrex_writer_truncate(const struct imbrex_writer *writer, ui
 
 /*
  Tells how the file will be used. A table is placed when it is synced or closed: until then it may
- still be told its level.
+ still be told its level. Of a longer one, every 256 MiB are placed as they come: tell it at first.
  */
 enum imbrex_status imbrex_writer_set_hints(const struct imbrex_writer *writer,
                                            const struct imbrex_hints *hints);

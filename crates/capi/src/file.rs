@@ -211,7 +211,7 @@ pub unsafe extern "C" fn imbrex_writer_truncate(writer: *const Writer, len_bytes
 }
 
 /// Tells how the file will be used. A table is placed when it is synced or closed: until then it may
-/// still be told its level.
+/// still be told its level. Of a longer one, every 256 MiB are placed as they come: tell it at first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_writer_set_hints(
     writer: *const Writer,
