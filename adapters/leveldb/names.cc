@@ -2,13 +2,11 @@
 
 #include <cstring>
 
-#include "../levels/levels.h"
 #include "info_log.h"
 
 namespace imbrex_leveldb {
 
 using imbrex_levels::Drive;
-using imbrex_levels::LevelBook;
 using imbrex_levels::ManifestReader;
 using leveldb::Status;
 
@@ -68,9 +66,7 @@ std::unique_ptr<ManifestReader> ReadManifest(std::shared_ptr<Drive> drive,
   if (imbrex_writer_len(writer, &len) != IMBREX_STATUS_OK) return nullptr;
   std::string directory = path.substr(0, path.rfind('/'));
   auto found = [drive, directory](uint64_t number, int level) {
-    std::string table = TablePath(directory, number);
-    if (!LevelBook::Get().Truth(&table, level)) return;
-    imbrex_set_level(drive->get(), table.c_str(), static_cast<uint8_t>(level));
+    drive->SetLevel(TablePath(directory, number), level);
   };
   return std::unique_ptr<ManifestReader>(new ManifestReader(found, len));
 }

@@ -147,6 +147,18 @@ std::shared_ptr<Drive> Drive::Open(const std::string& text, std::string* error) 
   return drive;
 }
 
+void Drive::SetLevel(const std::string& table, int level) {
+  // Without a CURRENT it is no database's, but a checkpoint's copy: it repeats all levels that there ever were,
+  // of tables that the checkpoint shares with the database.
+  std::string current = table.substr(0, table.rfind('/') + 1) + "CURRENT";
+  imbrex_file_stat stat;
+  if (imbrex_stat(drive_, current.c_str(), &stat) != IMBREX_STATUS_OK) return;
+  std::string path = table;
+  if (!LevelBook::Get().Truth(&path, level)) return;
+  // Whether it is there is the file layer's business: a table may have gone already.
+  imbrex_set_level(drive_, path.c_str(), static_cast<uint8_t>(level));
+}
+
 bool Drive::IsOpeners() const { return getpid() == pid_; }
 
 Drive::~Drive() {

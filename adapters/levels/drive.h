@@ -33,6 +33,9 @@ class Drive {
 
   imbrex_drive* get() const { return drive_; }
 
+  // A MANIFEST has said that `table`, which it takes to be beside itself, is of `level`.
+  void SetLevel(const std::string& table, int level);
+
   // Whether this process opened it, and is no child that was forked since.
   bool IsOpeners() const;
 

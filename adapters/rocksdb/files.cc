@@ -170,10 +170,7 @@ WritableFile::WritableFile(std::shared_ptr<Drive> drive, std::string path, imbre
   if (class_ != FileClass::kManifest) return;
   if (imbrex_writer_len(writer_, &len) != IMBREX_STATUS_OK) return;
   manifest_.reset(new ManifestReader([this](uint64_t number, int level) {
-    std::string table = TablePath(path_, number);
-    if (!LevelBook::Get().Truth(&table, level)) return;
-    // Whether it is there is the file layer's business: a table may have gone already.
-    imbrex_set_level(drive_->get(), table.c_str(), static_cast<uint8_t>(level));
+    drive_->SetLevel(TablePath(path_, number), level);
   }, len));
 }
 
