@@ -24,7 +24,7 @@ use crate::layer::Inner;
 use crate::persist::Turns;
 use crate::placement::{FileRequest, Urgency};
 use crate::room::CommitKind;
-use crate::space::{Hold, NoSpace, Space};
+use crate::space::{Claim, Hold, NoSpace, Space};
 use imbrex_clockwork::{Budget, Job, Step};
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError};
 use parking_lot::Mutex;
@@ -58,25 +58,32 @@ struct Moving {
 }
 
 impl Inner {
-    /// Empties zones until a write that lacked room may be planned again, one victim a call; `gains` are
-    /// the map's when the plan failed.
+    /// Empties zones until a write that lacked room may be planned again, one victim a call; `claim` is
+    /// the write's, and `gains` are the map's when the plan failed.
     ///
     /// # Errors
     /// [`FilesError::NoSpace`] with the numbers of `no_space` if no cleaning can help.
-    pub(crate) fn make_room(&self, no_space: NoSpace, gains: u64) -> Result<(), FilesError> {
+    pub(crate) fn make_room(
+        &self,
+        claim: Claim,
+        no_space: NoSpace,
+        gains: u64,
+    ) -> Result<(), FilesError> {
         // One at a time: two would take each other's room to move things to.
         let _turn = self.cleaning.lock();
         // Waits for the step that the background is in: it may make the room.
         let mut background = self.background.lock();
         self.space.wait_for_finishes();
         self.reclaim()?;
-        let (now, dead) = self.space.with(|map| (map.gains(), map.dead()));
-        if now != gains {
+        let (now, dead, lacks_place) = self
+            .space
+            .with(|map| (map.gains(), map.dead(), map.lacks_place(no_space.needed, claim)));
+        if now != gains || (lacks_place && self.space.wait_for_filling()) {
             return Ok(());
         }
         let copied = background.as_ref().map_or(Blocks::ZERO, Cleaning::copied);
         let missing = no_space.needed.saturating_sub(no_space.free);
-        if dead + copied < missing {
+        if dead + copied < missing && !lacks_place {
             return Err(Inner::no_space(no_space));
         }
         // The only one may be the one that the background is at, and that nobody else may choose.

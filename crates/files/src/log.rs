@@ -25,6 +25,7 @@ use crate::extent::{Extent, fill};
 use crate::file::{FileBody, Placed};
 use crate::layer::Inner;
 use crate::names;
+use crate::placement::FileRequest;
 use crate::space::{Hold, Lane};
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Persist};
 use parking_lot::Mutex;
@@ -132,6 +133,7 @@ impl Inner {
         id: FileId,
     ) -> Result<Vec<Run>, FilesError> {
         let owned: Blocks = runs.iter().map(|(range, _)| range.len).sum();
+        let claim = FileRequest { len_bytes: 1, hints: *hints, is_moved: false }.claim();
         loop {
             let planned = self.space.with(|map| {
                 runs.last().iter().for_each(|(last, _)| map.set_filling(*last, true));
@@ -140,6 +142,10 @@ impl Inner {
                     runs.last().iter().for_each(|(last, _)| map.set_filling(*last, false));
                     (no_space, map.gains())
                 })?;
+                if let (Some((last, _)), Some(next)) = (runs.last(), pieces.first()) {
+                    // Only who begins a zone needs the place of the one before (A1).
+                    map.set_filling(*last, map.begins_place(*next));
+                }
                 let take = |range: BlockRange| {
                     let hold = self.space.take(map, range, Lane::Log, id.0);
                     map.set_owned(range, true);
@@ -152,7 +158,7 @@ impl Inner {
             });
             match planned {
                 Ok(runs) => return Ok(runs),
-                Err((no_space, gains)) => self.make_room(no_space, gains)?,
+                Err((no_space, gains)) => self.make_room(claim, no_space, gains)?,
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::extent::Extent;
 use crate::file::{FileBody, Placed};
 use crate::layer::Inner;
 use crate::names;
-use crate::placement::{FileRequest, Planned};
+use crate::placement::{FileRequest, Planned, claim_of};
 use crate::rewrite::{Content, Rewriter, TrackFile, Written};
 use crate::space::{Levels, Space, SpaceMap};
 use crate::spare_chunks;
@@ -203,7 +203,9 @@ impl Inner {
             });
             match planned {
                 Ok(placed) => return Ok(placed),
-                Err((no_space, gains)) => self.make_room(no_space, gains)?,
+                Err((no_space, gains)) => {
+                    self.make_room(claim_of(requests), no_space, gains)?;
+                }
             }
         }
     }

@@ -93,7 +93,8 @@ impl Placement for BandPerTable {
         match space.empty_zones(Conventional).next().or_else(sequential).map(rest) {
             Some(range) if range.len <= free => Ok(range),
             Some(range) => Err(NoSpace { needed: range.len, free }),
-            None => Err(NoSpace { needed: Blocks::new(1), free }),
+            // No place: what is free cannot be begun.
+            None => Err(NoSpace { needed: Blocks::new(1), free: Blocks::ZERO }),
         }
     }
 }

@@ -8,7 +8,8 @@
 //!
 //! A file goes to its lane's open zone; what does not fit goes on in an empty zone, which becomes
 //! the lane's. Where no empty zone is left, or the drive's limit on active zones forbids one more,
-//! it goes into other lanes' zones rather than nowhere: the neighbours first, logs' zones last.
+//! it goes into other lanes' zones rather than nowhere: the neighbours first, logs' zones last. A plan
+//! that fills a zone may begin another one in its place (A1 of `space::places`).
 //!
 //! Conventional zones are few and can be rewritten: logs take them first, tables last.
 
@@ -64,9 +65,10 @@ pub(super) fn plan(
     files
         .iter()
         .map(|file| {
-            let ranges = draft
-                .place(lane_of(file), file.blocks())
-                .ok_or(NoSpace { needed: file.blocks(), free: space.free_for(file.claim()) })?;
+            let ranges = draft.place(lane_of(file), file.blocks()).map_err(|found| {
+                // What is free besides is in zones that must not be begun.
+                NoSpace { needed: file.blocks(), free: found }
+            })?;
             Ok(Planned::alone(fill(&ranges, file.len_bytes)))
         })
         .collect()
@@ -89,7 +91,7 @@ pub(super) fn plan_log(space: &SpaceMap, hints: &Hints) -> Result<BlockRange, No
     match found {
         Some(range) if range.len <= free => Ok(range),
         Some(range) => Err(NoSpace { needed: range.len, free }),
-        None => Err(NoSpace { needed: Blocks::new(1), free }),
+        None => Err(NoSpace { needed: Blocks::new(1), free: Blocks::ZERO }),
     }
 }
 
@@ -116,8 +118,10 @@ struct Draft<'a> {
     /// Zones partly written, before or by this plan, with their next block.
     open: BTreeMap<u32, (Lane, Lba)>,
     /// How many empty zones of each kind the plan has begun.
-    begun_sequential: u32,
-    begun_conventional: u32,
+    begun_sequential: usize,
+    begun_conventional: usize,
+    /// How many more the drive's limit on active zones allows.
+    places: u32,
 }
 
 impl<'a> Draft<'a> {
@@ -126,10 +130,13 @@ impl<'a> Draft<'a> {
             .partial_zones()
             .map(|zone| (zone.id.0, (zone.lane.unwrap_or(Lane::Cold(0)), zone.next)))
             .collect();
-        Draft { space, open, begun_sequential: 0, begun_conventional: 0 }
+        let places = space.zones_to_begin();
+        Draft { space, open, begun_sequential: 0, begun_conventional: 0, places }
     }
 
-    fn place(&mut self, lane: Lane, blocks: Blocks) -> Option<Vec<BlockRange>> {
+    /// # Errors
+    /// How much of it there is a place for.
+    fn place(&mut self, lane: Lane, blocks: Blocks) -> Result<Vec<BlockRange>, Blocks> {
         let mut left = blocks;
         let mut ranges = Vec::new();
         while !left.is_zero() {
@@ -140,10 +147,10 @@ impl<'a> Draft<'a> {
                     self.any(lane, |kind, of| kind == SequentialRequired && of != Lane::Log)
                 })
                 .or_else(|| self.begin_conventional(lane))
-                .or_else(|| self.any(lane, |_, _| true))?;
-            ranges.push(self.take(zone, &mut left));
+                .or_else(|| self.any(lane, |_, _| true));
+            ranges.push(self.take(zone.ok_or(blocks - left)?, &mut left));
         }
-        Some(ranges)
+        Ok(ranges)
     }
 
     /// The open zone of `lane` with least room, so that zones fill up rather than lie about.
@@ -156,19 +163,18 @@ impl<'a> Draft<'a> {
     }
 
     fn begin(&mut self, lane: Lane) -> Option<u32> {
-        // A zone filled by this plan stays active until it is written: count all that it began.
-        if self.begun_sequential >= self.space.zones_to_begin() {
+        if self.places == 0 {
             return None;
         }
-        let zone =
-            self.space.empty_zones(SequentialRequired).nth(self.begun_sequential as usize)?;
+        let zone = self.space.empty_zones(SequentialRequired).nth(self.begun_sequential)?;
+        self.places -= 1;
         self.begun_sequential += 1;
         self.open.insert(zone.id.0, (lane, zone.next));
         Some(zone.id.0)
     }
 
     fn begin_conventional(&mut self, lane: Lane) -> Option<u32> {
-        let zone = self.space.empty_zones(Conventional).nth(self.begun_conventional as usize)?;
+        let zone = self.space.empty_zones(Conventional).nth(self.begun_conventional)?;
         self.begun_conventional += 1;
         self.open.insert(zone.id.0, (lane, zone.next));
         Some(zone.id.0)
@@ -197,6 +203,9 @@ impl<'a> Draft<'a> {
         *left -= range.len;
         if *next == end {
             self.open.remove(&id);
+            // It is full before anything that is planned later is written.
+            let is_counted = self.space.zones()[id as usize].kind == SequentialRequired;
+            self.places = self.places.saturating_add(u32::from(is_counted));
         }
         range
     }

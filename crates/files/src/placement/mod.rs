@@ -286,14 +286,18 @@ const UNITS_NEEDED: u64 = 4;
 /// Checks that the space for `files` is there, each by its own claim.
 fn admit(space: &SpaceMap, files: &[FileRequest]) -> Result<(), NoSpace> {
     let needed: Blocks = files.iter().map(FileRequest::blocks).sum();
-    let claim = if files.iter().all(|f| f.is_moved) {
+    space.admit(needed, claim_of(files))
+}
+
+/// How deep into the reserve files may go that are placed together.
+pub(crate) fn claim_of(files: &[FileRequest]) -> Claim {
+    if files.iter().all(|f| f.is_moved) {
         Claim::Cleaning
     } else if files.iter().all(|f| f.claim() != Claim::Normal) {
         Claim::Reserve
     } else {
         Claim::Normal
-    };
-    space.admit(needed, claim)
+    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Space {
     map: Mutex<SpaceMap>,
-    /// Signalled when a zone's `written` moves on, a write in it fails, or it is finished.
+    /// Signalled when a zone's `written` moves on, a write in it fails or is given up, or it is finished.
     written: Condvar,
 }
 
@@ -84,6 +84,16 @@ impl Space {
         }
         map.begin_zone(range);
         true
+    }
+
+    /// Waits for a zone that others fill, if there is one: its place among the active ones comes free.
+    pub(crate) fn wait_for_filling(&self) -> bool {
+        let mut map = self.map.lock();
+        let is_filling = map.is_filling();
+        if is_filling {
+            self.written.wait(&mut map);
+        }
+        is_filling
     }
 
     /// Waits until no zone is being finished: until then one that nothing holds cannot be reset.

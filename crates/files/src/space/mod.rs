@@ -23,6 +23,7 @@
 //! Not here: choosing (`placement`), writing (`persist`), moving (`clean`).
 
 mod hold;
+mod places;
 mod runs;
 mod spans;
 mod tracks;
@@ -30,12 +31,13 @@ mod unzoned;
 mod zones;
 
 pub(crate) use hold::{Hold, Space};
+pub(crate) use places::active_zone_budget;
 pub(crate) use runs::{CLASS_LEN, Fit, FreeRuns};
 pub(crate) use tracks::{Levels, Tier, TrackMap};
 use unzoned::Unzoned;
 pub(crate) use zones::{Lane, ZoneRole, ZoneSpace};
 
-use imbrex_disk::{BlockRange, Blocks, Geometry, Lba, ZoneId, ZoneKind, ZoneSpec};
+use imbrex_disk::{BlockRange, Blocks, Geometry, Lba, ZoneId, ZoneKind};
 use std::collections::BTreeSet;
 
 /// Who asks for space, and how deep into the reserve it may go.
@@ -49,22 +51,10 @@ pub enum Claim {
     Cleaning,
 }
 
-/// So many zones should be left to begin: more than one compaction writes at a time.
-const ACTIVE_ZONES_SPARE: usize = 16;
-
 /// Where files share no zone, so many are the reserve, a fifth of it for logs alone. Who writes counts
 /// in zones what of the rest its memtables and compactions may take.
 const APART_ZONES_RESERVED: u64 = 10;
 const APART_FLOOR_PERCENT: u64 = 20;
-
-/// How many zones the drive lets be active, the catalog's included: one being written is open as well,
-/// so that the lower limit counts.
-pub(crate) fn active_zone_budget(zones: &ZoneSpec) -> Option<u32> {
-    match (zones.open_zone_limit, zones.active_zone_limit) {
-        (Some(open), Some(active)) => Some(open.min(active)),
-        (open, active) => open.or(active),
-    }
-}
 
 /// A plan did not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -232,50 +222,6 @@ impl SpaceMap {
     /// Zones partly written that take more, in order of address.
     pub fn partial_zones(&self) -> impl Iterator<Item = &ZoneSpace> {
         self.partial.iter().map(|&z| &self.zones[z as usize])
-    }
-
-    /// How many more zones may be begun before the drive's limit on active zones is reached.
-    pub fn zones_to_begin(&self) -> u32 {
-        let active = self.active.len() as u32;
-        self.active_zone_budget.map_or(u32::MAX, |budget| budget.saturating_sub(active))
-    }
-
-    /// Whether a log may begin one more zone where files share none: it keeps the zone active for long,
-    /// and tables need one place besides.
-    pub fn has_place_for_log(&self) -> bool {
-        let active = self.active.iter().map(|&id| &self.zones[id as usize]);
-        let kept = active.filter(|zone| zone.keeps_its_place());
-        self.active_zone_budget.is_none_or(|budget| kept.count() + 2 <= budget as usize)
-    }
-
-    /// Whether a write that begins the zone of `range` keeps within the drive's limit on active zones.
-    /// Only where files share no zone: elsewhere plans see to it.
-    pub(crate) fn has_place_for(&self, range: BlockRange) -> bool {
-        let (Some(budget), false) = (self.active_zone_budget, self.grain.is_zero()) else {
-            return true;
-        };
-        let Some(zone) = self.zone_at(range.start) else { return true };
-        let active = self.active.iter().map(|&id| &self.zones[id as usize]);
-        let others = active.filter(|other| other.id != zone.id && other.takes_a_place());
-        zone.kind == ZoneKind::Conventional || zone.begun || others.count() < budget as usize
-    }
-
-    /// Whether a place will come free without the caller: somebody ends a zone.
-    pub(crate) fn will_have_place(&self) -> bool {
-        let mut active = self.active.iter().map(|&id| &self.zones[id as usize]);
-        active.any(ZoneSpace::is_being_written) || self.is_finishing()
-    }
-
-    /// Whether a zone is being finished.
-    pub(crate) fn is_finishing(&self) -> bool {
-        self.active.iter().any(|&id| self.zones[id as usize].finishing)
-    }
-
-    /// The zone of `range` is about to be written.
-    pub(crate) fn begin_zone(&mut self, range: BlockRange) {
-        if self.zone_at(range.start).is_some_and(|zone| !zone.begun) {
-            self.change(range.start, |zone| zone.begun = true);
-        }
     }
 
     /// The free runs of a disk without zones.
@@ -623,50 +569,6 @@ impl SpaceMap {
                 zone.next = zone.end();
                 zone.written = zone.end();
             }
-        });
-    }
-
-    /// A zone to be finished because as many zones are active as the drive allows, or nearly: a
-    /// sealed one first, which takes no more anyway. Beyond the limit, any one: a power cut takes
-    /// back what was not flushed, so that zones that were full are partly written again.
-    pub(crate) fn zone_to_finish(&self) -> Option<ZoneId> {
-        let budget = self.active_zone_budget? as usize;
-        let active = || self.active.iter().map(|&id| &self.zones[id as usize]);
-        let is_quiet = |zone: &&ZoneSpace| zone.written == zone.next && zone.start < zone.next;
-        if budget < self.active.len() + ACTIVE_ZONES_SPARE {
-            let is_done = |zone: &&ZoneSpace| {
-                zone.role == ZoneRole::Data
-                    && zone.sealed
-                    && !(zone.owned || zone.finishing || zone.failed)
-            };
-            if let Some(zone) = active().filter(is_quiet).find(is_done) {
-                return Some(zone.id);
-            }
-        }
-        if active().filter(|zone| !zone.finishing).count() <= budget {
-            return None;
-        }
-        let quiet = active().filter(|zone| zone.takes_more()).filter(is_quiet);
-        quiet.min_by_key(|zone| zone.room()).map(|zone| zone.id)
-    }
-
-    /// The zone that [`SpaceMap::zone_to_finish`] names, taken out of use until
-    /// [`SpaceMap::was_finished`] or [`SpaceMap::give_up`]: a finish that comes late would end what was
-    /// written there since.
-    pub(crate) fn begin_finish(&mut self) -> Option<ZoneId> {
-        let zone = self.zone_to_finish()?;
-        let start = self.zones[zone.0 as usize].start;
-        self.change(start, |zone| zone.finishing = true);
-        Some(zone)
-    }
-
-    /// The zone takes no more.
-    pub(crate) fn was_finished(&mut self, zone: ZoneId) {
-        let start = self.zones[zone.0 as usize].start;
-        self.change(start, |zone| {
-            zone.finishing = false;
-            zone.next = zone.end();
-            zone.written = zone.end();
         });
     }
 

@@ -198,13 +198,16 @@ impl ZoneSpace {
         self.kind == ZoneKind::SequentialRequired && (begun || self.role == ZoneRole::Catalog)
     }
 
-    /// Whether the drive counts it now, or an open log will have it so: what is only planned does not
-    /// count yet.
-    pub(super) fn takes_a_place(&self) -> bool {
-        let is_taken = self.owned || self.begun || self.start < self.written;
-        self.is_active()
-            && self.written < self.end()
-            && (is_taken || self.role == ZoneRole::Catalog)
+    /// Whether the drive counts it now: what is only planned does not count yet.
+    pub(super) fn is_counted(&self) -> bool {
+        let is_taken = self.begun || self.start < self.written;
+        self.is_active() && self.written < self.end() && (is_taken || self.role == ZoneRole::Catalog)
+    }
+
+    /// Whether it is handed out to its end, and what was planned there is being written.
+    pub(super) fn is_being_filled(&self) -> bool {
+        let is_under_way = self.next == self.end() && self.written < self.next;
+        self.role == ZoneRole::Data && is_under_way && !self.owned && !self.failed
     }
 
     /// Whether the drive counts it for long.

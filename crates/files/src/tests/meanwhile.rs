@@ -1,7 +1,7 @@
 //! What others do in the midst of a request to the drive: each test says what, and when.
 
 use super::stage::{Stage, Zones, assert_sound, put, remove, table, verify, zoned};
-use crate::space::NoSpace;
+use crate::space::{Claim, NoSpace};
 use crate::{Commit, CommitKind, FileKind, FileLayer, Files, FilesError, Hints, PlacementOptions};
 use imbrex_clockwork::Budget;
 use imbrex_disk::{
@@ -148,10 +148,10 @@ fn room_made_since_a_plan_failed_is_room() {
         (NoSpace { needed: free + Blocks::new(200), free }, map.gains())
     });
     files.clean_job().step(Budget { io_bytes: u64::MAX });
-    files.inner.make_room(no_space, gains).unwrap();
+    files.inner.make_room(Claim::Normal, no_space, gains).unwrap();
     assert_eq!(files.stats().cleaned_zones, 1);
     let gains = files.inner.space.with(|map| map.gains());
-    let refused = files.inner.make_room(no_space, gains).unwrap_err();
+    let refused = files.inner.make_room(Claim::Normal, no_space, gains).unwrap_err();
     assert!(matches!(refused, FilesError::NoSpace { .. }), "{refused}");
 }
 
@@ -167,7 +167,7 @@ fn what_a_cleaning_has_copied_is_room_in_the_end() {
     assert!(free < free_before);
     let gains = files.inner.space.with(|map| map.gains());
     let needed = free_before + dead;
-    files.inner.make_room(NoSpace { needed, free }, gains).unwrap();
+    files.inner.make_room(Claim::Normal, NoSpace { needed, free }, gains).unwrap();
     assert_eq!(files.stats().cleaned_zones, 1);
     assert_sound(&files);
 }

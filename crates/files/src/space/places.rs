@@ -1,0 +1,143 @@
+//! Places: how many zones may be active at a time, who may begin one, and which one is ended for it.
+//!
+//! ```text
+//!   a limit of 3    log w1 [ ...>     ]   log w2 [ ..>      ]   L1 [ ........|  ]
+//!   a table of L1 goes on behind it:                            L1 [ ........|xx]  full: no place
+//!                                                               L1 [ xxxx|      ]  takes it over
+//! ```
+//!
+//! The drive counts a zone from its first write to its last block. A plan counts what it takes as well,
+//! though nothing of it is written yet, or of two plans each would begin the last zone allowed.
+//!
+//! Invariants
+//!   A1  Who begins a zone where all places are taken has filled another one before, by itself and
+//!       with the same plan or log: the drive never counts more than its limit, and nobody waits.
+
+use super::{Claim, SpaceMap, ZoneRole, ZoneSpace};
+use imbrex_disk::{BlockRange, Blocks, ZoneId, ZoneKind, ZoneSpec};
+
+/// So many zones should be left to begin: more than one compaction writes at a time.
+const ACTIVE_ZONES_SPARE: usize = 16;
+
+/// How many zones the drive lets be active, the catalog's included: one being written is open as well,
+/// so that the lower limit counts.
+pub(crate) fn active_zone_budget(zones: &ZoneSpec) -> Option<u32> {
+    match (zones.open_zone_limit, zones.active_zone_limit) {
+        (Some(open), Some(active)) => Some(open.min(active)),
+        (open, active) => open.or(active),
+    }
+}
+
+impl SpaceMap {
+    fn active_zones(&self) -> impl Iterator<Item = &ZoneSpace> {
+        self.active.iter().map(|&id| &self.zones[id as usize])
+    }
+
+    /// How many more zones may be begun before the drive's limit on active zones is reached. A zone that
+    /// its log fills before it begins the next one does not count: that one does.
+    pub fn zones_to_begin(&self) -> u32 {
+        let counts = |zone: &&ZoneSpace| !(zone.owned && zone.filling);
+        let left = |budget: u32| budget.saturating_sub(self.active_zones().filter(counts).count() as u32);
+        self.active_zone_budget.map_or(u32::MAX, left)
+    }
+
+    /// Whether a log that goes on at `range` begins a zone there that the drive counts.
+    pub(crate) fn begins_place(&self, range: BlockRange) -> bool {
+        self.zone_at(range.start).is_some_and(|zone| {
+            zone.kind == ZoneKind::SequentialRequired && zone.start == range.start
+        })
+    }
+
+    /// Whether `needed` blocks are there for `claim`, but no place to write them.
+    pub(crate) fn lacks_place(&self, needed: Blocks, claim: Claim) -> bool {
+        self.grain.is_zero() && self.zones_to_begin() == 0 && needed <= self.free_for(claim)
+    }
+
+    /// Whether a place will come free without the caller: what fills a zone is being written.
+    pub(crate) fn is_filling(&self) -> bool {
+        self.active_zones().any(ZoneSpace::is_being_filled)
+    }
+
+    /// Whether a log may begin one more zone where files share none: it keeps the zone active for long,
+    /// and tables need one place besides.
+    pub fn has_place_for_log(&self) -> bool {
+        let kept = self.active_zones().filter(|zone| zone.keeps_its_place());
+        self.active_zone_budget.is_none_or(|budget| kept.count() + 2 <= budget as usize)
+    }
+
+    /// Whether a write that begins the zone of `range` keeps within the drive's limit on active zones.
+    /// Only where files share no zone: elsewhere plans see to it (A1).
+    pub(crate) fn has_place_for(&self, range: BlockRange) -> bool {
+        let (Some(budget), false) = (self.active_zone_budget, self.grain.is_zero()) else {
+            return true;
+        };
+        let Some(zone) = self.zone_at(range.start) else { return true };
+        let is_taken = |other: &&ZoneSpace| {
+            other.id != zone.id && (other.owned || other.is_counted())
+        };
+        let others = self.active_zones().filter(is_taken);
+        zone.kind == ZoneKind::Conventional || zone.begun || others.count() < budget as usize
+    }
+
+    /// Whether a place will come free without the caller where files share no zone: somebody ends one.
+    pub(crate) fn will_have_place(&self) -> bool {
+        self.active_zones().any(ZoneSpace::is_being_written) || self.is_finishing()
+    }
+
+    /// Whether a zone is being finished.
+    pub(crate) fn is_finishing(&self) -> bool {
+        self.active_zones().any(|zone| zone.finishing)
+    }
+
+    /// The zone of `range` is about to be written.
+    pub(crate) fn begin_zone(&mut self, range: BlockRange) {
+        if self.zone_at(range.start).is_some_and(|zone| !zone.begun) {
+            self.change(range.start, |zone| zone.begun = true);
+        }
+    }
+
+    /// A zone to be finished because as many zones are active as the drive allows, or nearly: a
+    /// sealed one first, which takes no more anyway. Beyond the limit, any one: a power cut takes
+    /// back what was not flushed, so that zones that were full are partly written again.
+    pub(crate) fn zone_to_finish(&self) -> Option<ZoneId> {
+        let budget = self.active_zone_budget? as usize;
+        let is_quiet = |zone: &&ZoneSpace| zone.written == zone.next && zone.start < zone.next;
+        if budget < self.active.len() + ACTIVE_ZONES_SPARE {
+            let is_done = |zone: &&ZoneSpace| {
+                zone.role == ZoneRole::Data
+                    && zone.sealed
+                    && !(zone.owned || zone.finishing || zone.failed)
+            };
+            if let Some(zone) = self.active_zones().filter(is_quiet).find(is_done) {
+                return Some(zone.id);
+            }
+        }
+        // What is only planned is begun when another zone is full (A1).
+        let counted = |zone: &&ZoneSpace| zone.is_counted() && !zone.finishing;
+        if self.active_zones().filter(counted).count() <= budget {
+            return None;
+        }
+        let quiet = self.active_zones().filter(|zone| zone.takes_more()).filter(is_quiet);
+        quiet.min_by_key(|zone| zone.room()).map(|zone| zone.id)
+    }
+
+    /// The zone that [`SpaceMap::zone_to_finish`] names, taken out of use until
+    /// [`SpaceMap::was_finished`] or [`SpaceMap::give_up`]: a finish that comes late would end what was
+    /// written there since.
+    pub(crate) fn begin_finish(&mut self) -> Option<ZoneId> {
+        let zone = self.zone_to_finish()?;
+        let start = self.zones[zone.0 as usize].start;
+        self.change(start, |zone| zone.finishing = true);
+        Some(zone)
+    }
+
+    /// The zone takes no more.
+    pub(crate) fn was_finished(&mut self, zone: ZoneId) {
+        let start = self.zones[zone.0 as usize].start;
+        self.change(start, |zone| {
+            zone.finishing = false;
+            zone.next = zone.end();
+            zone.written = zone.end();
+        });
+    }
+}
