@@ -69,9 +69,9 @@ impl Inner {
         no_space: NoSpace,
         gains: u64,
     ) -> Result<(), FilesError> {
-        // One at a time: two would take each other's room to move things to.
         let _turn = self.cleaning.lock();
-        // Waits for the step that the background is in: it may make the room.
+        // Waits for the step that the background is in: it may make the room. Held until this cleaning has
+        // ended, for there is one at a time: two would take each other's room to move things to.
         let mut background = self.background.lock();
         self.space.wait_for_finishes();
         self.reclaim()?;
@@ -86,12 +86,11 @@ impl Inner {
         if dead + copied < missing && !lacks_place {
             return Err(Inner::no_space(no_space));
         }
-        // The only one may be the one that the background is at, and that nobody else may choose.
-        let begun = || background.take();
-        let Some(mut cleaning) = self.begin_cleaning(Urgency::NoSpace).or_else(begun) else {
+        // What the background has copied so far takes room that comes back with its victim only.
+        let begun = background.take().or_else(|| self.begin_cleaning(Urgency::NoSpace));
+        let Some(mut cleaning) = begun else {
             return Err(Inner::no_space(no_space));
         };
-        drop(background);
         while !cleaning.step(self, u64::MAX)? {}
         drop(cleaning);
         // Ends: each round resets a zone, or leaves one that readers pin and nobody chooses again.

@@ -50,7 +50,8 @@ pub(crate) struct Inner {
     pub(crate) counts: Counts,
     /// Held by a writer that cleans because it has no room.
     pub(crate) cleaning: Mutex<()>,
-    /// What background cleaning has begun: locked for a step, and ended by a writer that has no room.
+    /// What background cleaning has begun: locked for a step, and by a writer that has no room, which ends
+    /// it first, for as long as that one cleans.
     pub(crate) background: Mutex<Option<Cleaning>>,
     /// Whether background cleaning has ended. Its job locks this for a step; it outlives what the step holds.
     pub(crate) cleaning_has_ended: Arc<Mutex<bool>>,

@@ -1,9 +1,11 @@
 //! What others do in the midst of a request to the drive: each test says what, and when.
 
-use super::stage::{Stage, Zones, assert_sound, put, remove, table, verify, zoned};
+use super::stage::{
+    Stage, Zones, assert_sound, put, put_upkeep, remove, table, verify, zoned,
+};
 use crate::space::{Claim, NoSpace};
 use crate::{Commit, CommitKind, FileKind, FileLayer, Files, FilesError, Hints, PlacementOptions};
-use imbrex_clockwork::Budget;
+use imbrex_clockwork::{Budget, Step};
 use imbrex_disk::{
     BlockRange, Blocks, Counters, Disk, DiskError, Geometry, Lba, Persist, ZoneAction, ZoneId,
     ZoneInfo,
@@ -219,4 +221,58 @@ fn tables_before_a_log_that_failed_are_written() {
     assert_eq!(files.open("w").unwrap().len_bytes(), 60 * 4096);
     drop(files);
     assert_sound(&stage.open().unwrap());
+}
+
+/// The cleaner had copied most of one zone, into all the room that there was: a write that asked for room
+/// chose another zone, and nothing could be moved out of either.
+#[test]
+fn a_write_without_room_ends_what_is_begun_before_it_begins_more() {
+    let zones = Zones { count: 6, len: 1024, conventional: 1, active_limit: None };
+    let stage = zoned(zones, 0);
+    let options = PlacementOptions { free_percent_least: 100, ..PlacementOptions::default() };
+    let files = stage.format_with("log-structured", options).unwrap();
+    let blocks = [("v1", 900), ("dead1", 124), ("v2", 950), ("dead2", 74), ("c", 1024), ("d", 1024)];
+    for (name, blocks) in blocks {
+        put_upkeep(&files, name, blocks, 1).unwrap();
+    }
+    remove(&files, &["dead1", "dead2"]).unwrap();
+    let mut cleaner = files.clean_job();
+    for _ in 0..3 {
+        assert_eq!(cleaner.step(Budget { io_bytes: 1 }), Step::More);
+    }
+    put_upkeep(&files, "e", 10, 1).unwrap();
+    assert_eq!(files.stats().cleaned_zones, 1);
+    for name in ["v1", "v2", "c", "d", "e"] {
+        verify(&files, name, name).unwrap();
+    }
+    assert_sound(&files);
+}
+
+/// A write that found all places taken among the active zones was refused on a drive with room, though one
+/// of the zones was just being filled by another.
+#[test]
+fn a_write_without_a_place_waits_for_a_zone_that_others_fill() {
+    let zones = Zones { count: 12, len: 64, conventional: 1, active_limit: Some(3) };
+    let stage = zoned(zones, 0);
+    drop(stage.format("zone-per-level").unwrap());
+    let (disk, files) = opened(&stage);
+    let logs = ["w1", "w2"].map(|name| files.create_log(name, Hints::new(FileKind::Log)).unwrap());
+    put(&files, "a", 40, 1).unwrap();
+    let here = files.clone();
+    let (at_write, is_there) = std::sync::mpsc::channel();
+    disk.before_write(move || {
+        at_write.send(()).unwrap();
+        // The other finds no place. The count is for one that is refused.
+        let has_turn = || here.inner.cleaning.try_lock().is_none();
+        (0..1_000_000).take_while(|_| !has_turn()).for_each(|_| std::thread::yield_now());
+    });
+    std::thread::scope(|scope| {
+        let filling = scope.spawn(|| files.persist(vec![table("b", 24, 1)]).unwrap());
+        is_there.recv().unwrap();
+        put(&files, "c", 10, 2).unwrap();
+        filling.join().unwrap();
+    });
+    verify(&files, "c", "c").unwrap();
+    drop(logs);
+    assert_sound(&files);
 }

@@ -1,7 +1,7 @@
 //! A drive with a file layer on it, and files whose content follows from their names.
 
 use crate::{
-    Commit, FileBuffer, FileKind, FileLayer, Files, FilesError, FormatOptions, GroupId, Hints,
+    Commit, CommitKind, FileBuffer, FileKind, FileLayer, Files, FilesError, FormatOptions, GroupId, Hints,
     PlacementKind, PlacementOptions,
 };
 use imbrex_clockwork::{Order, Prng, Runtime, VirtualWorld};
@@ -140,6 +140,20 @@ pub(crate) fn verify(files: &FileLayer, name: &str, tag: &str) -> Result<(), Str
 /// Persists and commits one table.
 pub(crate) fn put(files: &FileLayer, name: &str, blocks: u64, level: u8) -> Result<(), FilesError> {
     let add = files.persist(vec![table(name, blocks, level)])?;
+    files.commit(Commit { add, ..Commit::default() })
+}
+
+/// The same of one that may use the reserve.
+pub(crate) fn put_upkeep(
+    files: &FileLayer,
+    name: &str,
+    blocks: u64,
+    level: u8,
+) -> Result<(), FilesError> {
+    let hints = Hints { level, purpose: CommitKind::Upkeep, ..Hints::new(FileKind::Table) };
+    let mut buffer = FileBuffer::new(name, hints);
+    buffer.append(&content(name, Blocks::new(blocks).bytes() as usize));
+    let add = files.persist(vec![buffer])?;
     files.commit(Commit { add, ..Commit::default() })
 }
 
