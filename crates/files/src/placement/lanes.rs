@@ -9,7 +9,8 @@
 //! A file goes to its lane's open zone; what does not fit goes on in an empty zone, which becomes
 //! the lane's. Where no empty zone is left, or the drive's limit on active zones forbids one more,
 //! it goes into other lanes' zones rather than nowhere: the neighbours first, logs' zones last. A plan
-//! that fills a zone may begin another one in its place (A1 of `space::places`).
+//! that fills a zone may begin another one in its place (A1 of `space::places`). The last spare zone is
+//! cleaning's (S5 of `space`).
 //!
 //! Conventional zones are few and can be rewritten: logs take them first, tables last.
 
@@ -65,7 +66,7 @@ pub(super) fn plan(
     files
         .iter()
         .map(|file| {
-            let ranges = draft.place(lane_of(file), file.blocks()).map_err(|found| {
+            let ranges = draft.place(file, lane_of(file)).map_err(|found| {
                 // What is free besides is in zones that must not be begun.
                 NoSpace { needed: file.blocks(), free: found }
             })?;
@@ -78,14 +79,15 @@ pub(super) fn plan(
 pub(super) fn plan_log(space: &SpaceMap, hints: &Hints) -> Result<BlockRange, NoSpace> {
     let claim = FileRequest { len_bytes: 1, hints: *hints, is_moved: false }.claim();
     let rest = |zone: &ZoneSpace| BlockRange::new(zone.next, zone.room());
-    let begun = space.partial_zones().find(|zone| zone.lane == Some(Lane::Log)).map(rest);
+    let open = || space.partial_zones().filter(|zone| !zone.holds_copies());
+    let begun = open().find(|zone| zone.lane == Some(Lane::Log)).map(rest);
+    let empty = |kind| space.empty_zones(kind).next().filter(|zone| space.leaves_a_spare(zone, 0));
     let fresh = || {
-        let allowed = space.zones_to_begin() > 0;
-        let sequential = || space.empty_zones(SequentialRequired).next().filter(|_| allowed);
-        space.empty_zones(Conventional).next().or_else(sequential).map(rest)
+        let sequential = || empty(SequentialRequired).filter(|_| space.zones_to_begin() > 0);
+        empty(Conventional).or_else(sequential).map(rest)
     };
     // Better a log behind tables than no log: without one nothing can be deleted either.
-    let any = || space.partial_zones().max_by_key(|zone| zone.room()).map(rest);
+    let any = || open().max_by_key(|zone| zone.room()).map(rest);
     let free = space.free_for(claim);
     let found = begun.or_else(fresh).or_else(any);
     match found {
@@ -100,6 +102,12 @@ pub(super) fn percent_free(space: &SpaceMap) -> u64 {
     space.free().get() * 100 / space.capacity().get().max(1)
 }
 
+/// Whether a zone can be cleaned, gains so much, and what lives in it fits what is free elsewhere.
+pub(super) fn is_worth(space: &SpaceMap, zone: &ZoneSpace, dead_at_least: Blocks) -> bool {
+    let fits = || zone.held + zone.free() <= space.free();
+    zone.is_cleanable() && dead_at_least <= zone.dead() && fits()
+}
+
 /// The zone with most dead blocks, whose live ones would be moved.
 ///
 /// Ties go to the lower zone. Source: greedy cleaning, as the baseline of GearDB uses it.
@@ -107,7 +115,7 @@ pub(super) fn greediest(space: &SpaceMap, dead_at_least: Blocks) -> Option<Block
     space
         .zones()
         .iter()
-        .filter(|zone| zone.is_cleanable() && dead_at_least <= zone.dead())
+        .filter(|zone| is_worth(space, zone, dead_at_least))
         .max_by_key(|zone| (zone.dead(), std::cmp::Reverse(zone.id)))
         .map(|zone| BlockRange::new(zone.start, zone.capacity))
 }
@@ -120,6 +128,8 @@ struct Draft<'a> {
     /// How many empty zones of each kind the plan has begun.
     begun_sequential: usize,
     begun_conventional: usize,
+    /// How many of them are spare.
+    begun_spare: usize,
     /// How many more the drive's limit on active zones allows.
     places: u32,
 }
@@ -131,24 +141,25 @@ impl<'a> Draft<'a> {
             .map(|zone| (zone.id.0, (zone.lane.unwrap_or(Lane::Cold(0)), zone.next)))
             .collect();
         let places = space.zones_to_begin();
-        Draft { space, open, begun_sequential: 0, begun_conventional: 0, places }
+        let (begun_sequential, begun_conventional, begun_spare) = (0, 0, 0);
+        Draft { space, open, begun_sequential, begun_conventional, begun_spare, places }
     }
 
     /// # Errors
     /// How much of it there is a place for.
-    fn place(&mut self, lane: Lane, blocks: Blocks) -> Result<Vec<BlockRange>, Blocks> {
-        let mut left = blocks;
+    fn place(&mut self, file: &FileRequest, lane: Lane) -> Result<Vec<BlockRange>, Blocks> {
+        let mut left = file.blocks();
         let mut ranges = Vec::new();
         while !left.is_zero() {
             let zone = self
                 .of_lane(lane)
-                .or_else(|| self.begin(lane))
+                .or_else(|| self.begin(file, lane))
                 .or_else(|| {
-                    self.any(lane, |kind, of| kind == SequentialRequired && of != Lane::Log)
+                    self.any(file, lane, |kind, of| kind == SequentialRequired && of != Lane::Log)
                 })
-                .or_else(|| self.begin_conventional(lane))
-                .or_else(|| self.any(lane, |_, _| true));
-            ranges.push(self.take(zone.ok_or(blocks - left)?, &mut left));
+                .or_else(|| self.begin_conventional(file, lane))
+                .or_else(|| self.any(file, lane, |_, _| true));
+            ranges.push(self.take(zone.ok_or(file.blocks() - left)?, &mut left));
         }
         Ok(ranges)
     }
@@ -162,26 +173,42 @@ impl<'a> Draft<'a> {
             .map(|(&id, _)| id)
     }
 
-    fn begin(&mut self, lane: Lane) -> Option<u32> {
+    fn begin(&mut self, file: &FileRequest, lane: Lane) -> Option<u32> {
         if self.places == 0 {
             return None;
         }
-        let zone = self.space.empty_zones(SequentialRequired).nth(self.begun_sequential)?;
+        let zone = self.empty(SequentialRequired, self.begun_sequential, file)?;
         self.places -= 1;
         self.begun_sequential += 1;
-        self.open.insert(zone.id.0, (lane, zone.next));
-        Some(zone.id.0)
+        Some(self.open(zone, lane))
     }
 
-    fn begin_conventional(&mut self, lane: Lane) -> Option<u32> {
-        let zone = self.space.empty_zones(Conventional).nth(self.begun_conventional)?;
+    fn begin_conventional(&mut self, file: &FileRequest, lane: Lane) -> Option<u32> {
+        let zone = self.empty(Conventional, self.begun_conventional, file)?;
         self.begun_conventional += 1;
+        Some(self.open(zone, lane))
+    }
+
+    /// The next empty zone of a kind, if the file may have it.
+    fn empty(&self, kind: ZoneKind, begun: usize, file: &FileRequest) -> Option<&'a ZoneSpace> {
+        let zone = self.space.empty_zones(kind).nth(begun)?;
+        (file.is_moved || self.space.leaves_a_spare(zone, self.begun_spare)).then_some(zone)
+    }
+
+    fn open(&mut self, zone: &ZoneSpace, lane: Lane) -> u32 {
+        self.begun_spare += usize::from(self.space.can_be_spare(zone));
         self.open.insert(zone.id.0, (lane, zone.next));
-        Some(zone.id.0)
+        zone.id.0
     }
 
     /// The zone of a lane near this one, among those of a kind and lane that `allowed` allows.
-    fn any(&self, lane: Lane, allowed: impl Fn(ZoneKind, Lane) -> bool) -> Option<u32> {
+    fn any(
+        &self,
+        file: &FileRequest,
+        lane: Lane,
+        allowed: impl Fn(ZoneKind, Lane) -> bool,
+    ) -> Option<u32> {
+        let zone = |id: u32| &self.space.zones()[id as usize];
         let distance = |of: Lane| match (lane, of) {
             (_, Lane::Log) => (2, 0),
             (Lane::Fresh(a), Lane::Fresh(b)) | (Lane::Cold(a), Lane::Cold(b)) => (0, a.abs_diff(b)),
@@ -190,7 +217,8 @@ impl<'a> Draft<'a> {
         };
         self.open
             .iter()
-            .filter(|(id, (of, _))| allowed(self.space.zones()[**id as usize].kind, *of))
+            .filter(|(id, _)| file.is_moved || !zone(**id).holds_copies())
+            .filter(|(id, (of, _))| allowed(zone(**id).kind, *of))
             .min_by_key(|(id, (of, _))| (distance(*of), **id))
             .map(|(&id, _)| id)
     }

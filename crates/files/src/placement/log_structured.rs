@@ -126,7 +126,7 @@ fn most_beneficial(space: &SpaceMap, dead_at_least: Blocks) -> Option<BlockRange
     space
         .zones()
         .iter()
-        .filter(|zone| zone.is_cleanable() && dead_at_least <= zone.dead())
+        .filter(|zone| lanes::is_worth(space, zone, dead_at_least))
         .max_by(by_benefit)
         .map(|zone| BlockRange::new(zone.start, zone.capacity))
 }

@@ -16,6 +16,9 @@
 //!   S2  A zone's held blocks are at most `next - start`; its named blocks at most its held ones.
 //!   S3  The sums (`free`, `held`) equal what the zones and runs add up to.
 //!   S4  A zone is reset, and a run used again, only when nothing holds a block of it (F3).
+//!   S5  A *spare* zone is empty, or holds nothing but copies that cleaning makes: plans leave the last
+//!       one to cleaning. All that lives in a zone fits there, and a cleaning that breaks off, with the
+//!       power or else, gives it back as it was.
 //!
 //! Conventional zones of a zoned disk that the catalog leaves over are used as zones too, with
 //! `next` kept by us instead of the drive.
@@ -86,6 +89,8 @@ pub struct SpaceMap {
     /// What a file takes at least where files share no zone.
     grain: Blocks,
     cleaning_floor: Blocks,
+    /// How long a zone is at least that all that lives in any sequential one fits into.
+    spare_len: Blocks,
     free: Blocks,
     held: Blocks,
     /// Dead blocks of zones that hold something.
@@ -134,6 +139,7 @@ impl SpaceMap {
             reserve: Blocks::ZERO,
             grain: Blocks::ZERO,
             cleaning_floor: Blocks::ZERO,
+            spare_len: Blocks::ZERO,
             free: Blocks::ZERO,
             held: Blocks::ZERO,
             dead_held: Blocks::ZERO,
@@ -156,6 +162,10 @@ impl SpaceMap {
         map.capacity = usable().sum();
         map.zone_capacity = usable().max().unwrap_or_default();
         map.cleaning_floor = map.zone_capacity;
+        let is_sequential = |zone: &&ZoneSpace| zone.kind == ZoneKind::SequentialRequired;
+        let is_data = |zone: &&ZoneSpace| zone.role == ZoneRole::Data;
+        let sequential = zones.iter().filter(is_data).filter(is_sequential);
+        map.spare_len = sequential.map(|zone| zone.capacity).max().unwrap_or(map.zone_capacity);
         let two_zones = map.cleaning_floor.get() * 2;
         map.reserve = Blocks::new(two_zones.max(map.capacity.get() / 50));
         for zone in zones {
@@ -204,6 +214,23 @@ impl SpaceMap {
             ZoneKind::SequentialRequired => self.empty.range(self.conventional_count..),
         };
         ids.map(|&z| &self.zones[z as usize])
+    }
+
+    /// Spare zones (S5), empty ones first.
+    pub fn spare_zones(&self) -> impl Iterator<Item = &ZoneSpace> {
+        let copies = self.partial_zones().filter(|zone| zone.holds_copies());
+        let empty = self.empty.iter().map(|&z| &self.zones[z as usize]);
+        empty.chain(copies).filter(|zone| self.can_be_spare(zone))
+    }
+
+    /// Whether an empty `zone` may be begun by others than cleaning, after `begun` spare ones (S5).
+    pub fn leaves_a_spare(&self, zone: &ZoneSpace, begun: usize) -> bool {
+        !self.can_be_spare(zone) || self.spare_zones().nth(begun + 1).is_some()
+    }
+
+    /// Whether all that lives in any sequential zone fits into `zone`.
+    pub fn can_be_spare(&self, zone: &ZoneSpace) -> bool {
+        self.spare_len <= zone.capacity
     }
 
     /// The number of the piece of disk that holds `at` and is given back as a whole, if it is in one.

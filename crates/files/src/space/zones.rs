@@ -148,6 +148,12 @@ impl ZoneSpace {
             && !self.dead().is_zero()
     }
 
+    /// Whether cleaning began it and all that it holds are copies: what they are copies of still lives, and
+    /// a cleaning that breaks off leaves it to be reset.
+    pub fn holds_copies(&self) -> bool {
+        matches!(self.lane, Some(Lane::Cold(_))) && !self.held.is_zero() && self.named.is_zero()
+    }
+
     /// How many blocks were handed out since it was empty.
     pub fn handed_out(&self) -> Blocks {
         self.next - self.start
