@@ -51,6 +51,9 @@ pub(crate) fn mount(
         let usable = file_area(disk.geometry(), regions, options)?;
         check_tracks(disk.geometry(), usable, &held)?;
         let mut map = SpaceMap::without_zones(disk.geometry(), usable, options.unit_len);
+        if placement.moves_sets() {
+            map.keep_room_for_sets();
+        }
         check_spans(namespace, usable, &held)?.iter().for_each(|&span| map.open_span(span));
         held.iter().for_each(|&(range, id)| map.restore(range, id.0));
         map.distrust_free_runs();

@@ -70,6 +70,10 @@ impl Placement for DynamicBands {
         Blocks::new(UNITS_NEEDED * (self.unit_len + guard_len).get())
     }
 
+    fn moves_sets(&self) -> bool {
+        true
+    }
+
     fn plan(&self, space: &SpaceMap, files: &[FileRequest]) -> Result<Vec<Planned>, NoSpace> {
         sets::plan(space, files, Fit::Tightest)
     }

@@ -142,6 +142,12 @@ pub trait Placement: Send + Sync + Debug {
         false
     }
 
+    /// Whether files share runs that are given back as a whole, and what lives in one is moved in need: that
+    /// needs room.
+    fn moves_sets(&self) -> bool {
+        false
+    }
+
     /// How tracks with live data above them are written; means nothing where none lie above others.
     fn rewriting(&self) -> Rewriting {
         Rewriting::Merged

@@ -13,7 +13,8 @@
 //! A set goes to the first free run, by address, that holds it. If no run does, it is cut into as few
 //! sets as the runs allow, and a file that no run holds into extents: full drives get slower, not
 //! stuck. Nothing is moved but as a last resort: when a write does not fit, the living members of the
-//! set with most dead blocks go elsewhere, so that its space comes back.
+//! set with most dead blocks go elsewhere, so that its space comes back. Of the reserve some room is kept
+//! for that.
 //!
 //! Source: SEALDB, section III-A. There the dead members of a set wait for the rest without a way
 //! out; moving them is ours.
@@ -65,6 +66,10 @@ impl Placement for Sets {
         Blocks::new(UNITS_NEEDED * self.unit_len.get())
     }
 
+    fn moves_sets(&self) -> bool {
+        true
+    }
+
     fn plan(&self, space: &SpaceMap, files: &[FileRequest]) -> Result<Vec<Planned>, NoSpace> {
         plan(space, files, Fit::Lowest)
     }
@@ -83,7 +88,8 @@ impl Placement for Sets {
     }
 }
 
-/// The set whose living members are moved: the one with most dead blocks, and only in need.
+/// The set whose living members are moved: the one with most dead blocks whose living ones fit what is
+/// free, and only in need.
 pub(super) fn plan_reclaim(space: &SpaceMap, urgency: Urgency) -> Option<BlockRange> {
     match urgency {
         Urgency::NoSpace => space.deadest_span(),

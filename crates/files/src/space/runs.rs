@@ -110,7 +110,7 @@ impl FreeRuns {
     }
 
     /// Whether a write reaches beyond its end.
-    pub(crate) fn is_shingled(&self) -> bool {
+    fn is_shingled(&self) -> bool {
         self.overlap.is_some()
     }
 

@@ -69,11 +69,12 @@ impl Spans {
         range.contains(at).then_some(range)
     }
 
-    /// The span with most dead blocks whose files can all be moved; ties go to the lower one.
-    pub(crate) fn deadest(&self) -> Option<BlockRange> {
+    /// The span with most dead blocks whose files can all be moved and take no more than `free`; ties go
+    /// to the lower one.
+    pub(crate) fn deadest(&self, free: Blocks) -> Option<BlockRange> {
         let found = self.by_dead.iter().rev().find(|(_, Reverse(start))| {
             let span = &self.by_start[start];
-            span.held == span.named && !span.cleaning && !span.pinned
+            span.held == span.named && span.held <= free && !span.cleaning && !span.pinned
         });
         found.map(|(_, Reverse(start))| BlockRange::new(*start, self.by_start[start].len))
     }

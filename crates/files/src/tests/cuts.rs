@@ -5,8 +5,8 @@
 //! finds nothing; and the drive can be written again.
 
 use super::stage::{
-    Stage, Zones, assert_sound, content, conventional, interlaced, member, put, shingled, table,
-    verify, zoned,
+    Stage, Zones, assert_sound, content, conventional, interlaced, member, put, put_upkeep, remove,
+    shingled, table, verify, zoned,
 };
 use crate::CommitKind;
 use crate::{AppRecord, Commit, FileKind, FileLayer, Files, FilesError, Hints, LogWriter};
@@ -487,4 +487,34 @@ fn a_failed_write_fails_one_persist_only() {
     verify(&files, "a", "a").unwrap();
     verify(&files, "d", "d").unwrap();
     assert_sound(&files);
+}
+
+/// Files had taken all but what cleaning needs, a bit of it in each zone. The copies of a cleaning that
+/// broke off lay dead among files that lived, and nothing was left to clean with ever again.
+#[test]
+fn a_cleaning_that_breaks_off_on_a_full_drive_can_be_done_again() {
+    let zones = Zones { count: 9, len: 64, conventional: 1, active_limit: None };
+    let files = [("a", 44, 1), ("b", 20, 2), ("c", 58, 3), ("d", 6, 3), ("e", 256, 4), ("f", 64, 4)];
+    let is_done = |cut| {
+        let stage = zoned(zones, 0);
+        let layer = stage.format("zone-per-level").unwrap();
+        for (name, blocks, level) in files {
+            put_upkeep(&layer, name, blocks, level).unwrap();
+        }
+        remove(&layer, &["d"]).unwrap();
+        let plan = FaultPlan { power_cut_after: Some(cut), ..FaultPlan::default() };
+        stage.disk.set_faults(plan);
+        let is_done = put_upkeep(&layer, "x", 1, 1).is_ok();
+        drop(layer);
+        stage.power_cycle(cut);
+        let layer = stage.open().unwrap();
+        put_upkeep(&layer, "y", 1, 1).unwrap_or_else(|error| panic!("cut {cut}: {error}"));
+        for name in ["a", "b", "c", "e", "f", "y"] {
+            verify(&layer, name, name).unwrap();
+        }
+        assert_sound(&layer);
+        is_done
+    };
+    let cut_count = (0..).take_while(|&cut| !is_done(cut)).count();
+    assert!(cut_count > 5, "{cut_count} events");
 }
