@@ -12,10 +12,11 @@ use crate::layer::Inner;
 use crate::names;
 use crate::placement::{FileRequest, Planned, claim_of};
 use crate::rewrite::{Content, Rewriter, TrackFile, Written};
-use crate::space::{Levels, Space, SpaceMap};
+use crate::space::{Hold, Levels, Space, SpaceMap};
 use crate::spare_chunks;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Persist};
 use std::any::Any;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// For each extent of a planned file, what lives above it.
@@ -275,38 +276,50 @@ impl Inner {
     }
 }
 
-/// The ranges still to be written, in order. Dropped early, it gives up on the rest, so that
-/// nobody waits for a write that never comes.
+/// What is still to be written, in order. Dropped early, it gives up on the rest, so that nobody waits
+/// for a write that never comes: of what had no turn yet nothing is lost.
 #[derive(Debug)]
 pub(crate) struct Turns<'a> {
     space: &'a Space,
-    ranges: std::collections::VecDeque<BlockRange>,
+    runs: VecDeque<Arc<Hold>>,
+    /// Whether the first of them has its turn.
+    is_begun: bool,
 }
 
 impl<'a> Turns<'a> {
     pub(crate) fn new(space: &'a Space, placed: &[Placed]) -> Turns<'a> {
-        let ranges = placed.iter().flat_map(|p| p.extents.iter().map(Extent::range)).collect();
-        Turns { space, ranges }
+        let runs = placed.iter().flat_map(|placed| placed.holds.iter().map(Arc::clone)).collect();
+        Turns { space, runs, is_begun: false }
     }
 
-    fn wait(&self) -> Result<(), DiskError> {
-        match self.ranges.front() {
-            Some(&range) if !self.space.wait_turn(range) => Err(DiskError::Poisoned),
-            _ => Ok(()),
+    fn wait(&mut self) -> Result<(), DiskError> {
+        match self.runs.front() {
+            Some(run) if !self.space.wait_turn(run.range()) => Err(DiskError::Poisoned),
+            _ => {
+                self.is_begun = true;
+                Ok(())
+            }
         }
     }
 
     fn done(&mut self) {
-        if let Some(range) = self.ranges.pop_front() {
-            self.space.end_turn(range, true);
+        if let Some(run) = self.runs.pop_front() {
+            self.space.end_turn(run.range(), true);
         }
+        self.is_begun = false;
     }
 }
 
 impl Drop for Turns<'_> {
     fn drop(&mut self) {
-        for range in self.ranges.drain(..) {
-            self.space.end_turn(range, false);
+        if self.is_begun
+            && let Some(run) = self.runs.pop_front()
+        {
+            self.space.end_turn(run.range(), false);
+        }
+        // From the last one on: of several in a zone each is the last then.
+        while let Some(run) = self.runs.pop_back() {
+            run.give_up();
         }
     }
 }

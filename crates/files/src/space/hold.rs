@@ -107,7 +107,7 @@ impl Space {
         self.written.notify_all();
     }
 
-    /// `range` was written, or failed to be.
+    /// `range` was written, or its write failed.
     pub(crate) fn end_turn(&self, range: BlockRange, done: bool) {
         self.map.lock().end_turn(range, done);
         self.written.notify_all();
@@ -141,6 +141,27 @@ impl Hold {
             let range = BlockRange::new(self.start, state.len);
             self.space.with(|map| map.set_named(range, named));
         }
+    }
+
+    /// Gives up the run before anything of it was written: the next plan may have it, unless others were
+    /// placed behind it.
+    pub(crate) fn give_up(&self) {
+        let mut state = self.state.lock();
+        let range = BlockRange::new(self.start, state.len);
+        let named = state.named;
+        let is_given_back = self.space.with(|map| {
+            let is_last = map.is_last(range);
+            if is_last {
+                map.shrink(self.start, range, named);
+            } else {
+                map.end_turn(range, false);
+            }
+            is_last
+        });
+        if is_given_back {
+            state.len = Blocks::ZERO;
+        }
+        self.space.wake();
     }
 
     /// Keeps only the first `len` blocks and gives the rest back.

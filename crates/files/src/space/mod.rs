@@ -578,6 +578,7 @@ impl SpaceMap {
         self.change(start, |zone| {
             zone.resetting = false;
             zone.failed = false;
+            zone.lost_from = None;
             zone.pinned = false;
             zone.sealed = false;
             zone.filling = false;
@@ -622,20 +623,26 @@ impl SpaceMap {
 
     /// Whether what is placed at `range` may be written now: nothing that was placed before and is
     /// not yet written would destroy it, and in a zone the pointer is there. `None` if that will
-    /// never be: an earlier write in the zone failed.
+    /// never be: a write before it in the zone failed.
     pub(crate) fn is_turn_of(&self, range: BlockRange) -> Option<bool> {
         if let Some(unzoned) = &self.unzoned {
             return Some(unzoned.is_turn_of(range));
         }
         match self.zone_at(range.start) {
             Some(zone) if zone.kind == ZoneKind::SequentialRequired => {
-                (!zone.failed).then_some(zone.written == range.start)
+                let is_lost = zone.lost_from.is_some_and(|from| from <= range.start);
+                (!is_lost).then_some(zone.written == range.start)
             }
             _ => Some(true),
         }
     }
 
-    /// What was placed at `range` is written, or was given up.
+    /// Whether nothing was planned behind `range` in its zone.
+    pub(crate) fn is_last(&self, range: BlockRange) -> bool {
+        self.zone_at(range.start).is_some_and(|zone| zone.next == range.end())
+    }
+
+    /// What was placed at `range` is written, or was given up: what was placed behind it is lost then.
     pub(crate) fn end_turn(&mut self, range: BlockRange, done: bool) {
         if let Some(unzoned) = &mut self.unzoned {
             return unzoned.end_turn(range);
@@ -646,6 +653,8 @@ impl SpaceMap {
                     zone.written = zone.written.max(range.end());
                 } else {
                     zone.failed = true;
+                    let from = zone.lost_from.map_or(range.start, |from| from.min(range.start));
+                    zone.lost_from = Some(from);
                 }
             });
         }

@@ -198,6 +198,21 @@ fn a_log_that_wrote_nothing_says_nothing_of_what_is_before_it() {
     map.check().unwrap();
 }
 
+/// What was placed before it is written at its pointer as ever; who gave up behind it took its turn.
+#[test]
+fn who_gives_up_a_turn_takes_that_of_those_behind_only() {
+    let mut map = map(8, None);
+    for start in [0, 20, 40] {
+        map.take(range(start, 20), Lane::Fresh(1), 1);
+    }
+    map.end_turn(range(20, 20), false);
+    assert_eq!(map.is_turn_of(range(0, 20)), Some(true));
+    assert_eq!(map.is_turn_of(range(40, 20)), None);
+    map.end_turn(range(0, 20), true);
+    assert_eq!(map.is_turn_of(range(20, 20)), None);
+    map.check().unwrap();
+}
+
 #[test]
 fn what_fits_a_hole_leaves_its_guard() {
     let mut free = free_runs(shingled(10, 2), 4);

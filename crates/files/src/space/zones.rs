@@ -69,6 +69,8 @@ pub struct ZoneSpace {
     pub finishing: bool,
     /// Whether a write or reset failed in it: only another reset makes it usable again.
     pub failed: bool,
+    /// From where on nothing that was planned can be written: what is before it still can.
+    pub lost_from: Option<Lba>,
 }
 
 impl ZoneSpace {
@@ -95,6 +97,7 @@ impl ZoneSpace {
             resetting: false,
             finishing: false,
             failed: false,
+            lost_from: None,
         }
     }
 

@@ -223,6 +223,35 @@ fn tables_before_a_log_that_failed_are_written() {
     assert_sound(&stage.open().unwrap());
 }
 
+/// Tables that two placed in one zone: the second failed in another zone, before its turn came here, and took
+/// the turn of the first, which waited for nothing, and the rest of the zone.
+#[test]
+fn tables_before_one_that_failed_elsewhere_are_written() {
+    let zones = Zones { count: 12, len: 64, conventional: 1, active_limit: None };
+    let stage = zoned(zones, 0);
+    drop(stage.format("zone-per-level").unwrap());
+    let (disk, files) = opened(&stage);
+    put(&files, "old2", 5, 2).unwrap();
+    put(&files, "old3", 40, 3).unwrap();
+    let (drive, here) = (Arc::clone(&stage.disk), files.clone());
+    disk.before_write(move || {
+        let fail_write = Some(FailAt { after: 0, sticky: false });
+        drive.set_faults(FaultPlan { fail_write, ..FaultPlan::default() });
+        let failed = here.persist([("p", 5, 2), ("q", 20, 1)].map(|(n, b, l)| table(n, b, l)).into());
+        failed.unwrap_err();
+    });
+    let tables = [("a", 10, 3), ("b", 20, 1)].map(|(name, blocks, level)| table(name, blocks, level));
+    let add = files.persist(tables.into()).unwrap();
+    files.commit(Commit { add, ..Commit::default() }).unwrap();
+    put(&files, "c", 20, 1).unwrap();
+    for name in ["a", "b", "c", "old2", "old3"] {
+        verify(&files, name, name).unwrap();
+    }
+    let first = |name| files.open(name).unwrap().extents()[0];
+    assert_eq!(first("b").end(), first("c").start, "nothing of the zone is lost");
+    assert_sound(&files);
+}
+
 /// The cleaner had copied most of one zone, into all the room that there was: a write that asked for room
 /// chose another zone, and nothing could be moved out of either.
 #[test]
