@@ -75,26 +75,29 @@ pub(super) fn plan(
         .collect()
 }
 
-/// Chooses the rest of a zone for a log: one that earlier logs began, else an empty one.
+/// Chooses the rest of a zone for a log: one that earlier logs began, else an empty one, of those that are
+/// no longer than what the log may use.
 pub(super) fn plan_log(space: &SpaceMap, hints: &Hints) -> Result<BlockRange, NoSpace> {
     let claim = FileRequest { len_bytes: 1, hints: *hints, is_moved: false }.claim();
+    let free = space.free_for(claim);
     let rest = |zone: &ZoneSpace| BlockRange::new(zone.next, zone.room());
     let open = || space.partial_zones().filter(|zone| !zone.holds_copies());
-    let begun = open().find(|zone| zone.lane == Some(Lane::Log)).map(rest);
-    let empty = |kind| space.empty_zones(kind).next().filter(|zone| space.leaves_a_spare(zone, 0));
+    let begun = || open().filter(|zone| zone.lane == Some(Lane::Log)).map(rest);
+    let empty = |kind| space.empty_zones(kind).find(|zone| space.leaves_a_spare(zone, 0));
     let fresh = || {
-        let sequential = || empty(SequentialRequired).filter(|_| space.zones_to_begin() > 0);
-        empty(Conventional).or_else(sequential).map(rest)
+        let sequential = empty(SequentialRequired).filter(|_| space.zones_to_begin() > 0);
+        empty(Conventional).into_iter().chain(sequential).map(rest)
     };
+    let fits = |range: &BlockRange| range.len <= free;
     // Better a log behind tables than no log: without one nothing can be deleted either.
-    let any = || open().max_by_key(|zone| zone.room()).map(rest);
-    let free = space.free_for(claim);
-    let found = begun.or_else(fresh).or_else(any);
-    match found {
-        Some(range) if range.len <= free => Ok(range),
-        Some(range) => Err(NoSpace { needed: range.len, free }),
-        None => Err(NoSpace { needed: Blocks::new(1), free: Blocks::ZERO }),
-    }
+    let any = || open().map(rest).filter(fits).max_by_key(|range| range.len);
+    begun().chain(fresh()).find(fits).or_else(any).ok_or_else(|| {
+        let least = open().map(rest).chain(fresh()).map(|range| range.len).min();
+        least.map_or(NoSpace { needed: Blocks::new(1), free: Blocks::ZERO }, |needed| NoSpace {
+            needed,
+            free,
+        })
+    })
 }
 
 /// The share of the space that is free, in percent, rounded down.

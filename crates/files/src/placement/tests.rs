@@ -103,6 +103,45 @@ fn logs_keep_apart_from_tables() {
     assert_eq!(policy.plan_log(&map, &hints, Blocks::ZERO), Ok(range(70, 58)));
 }
 
+/// An empty zone was too long for what a log might use, and the log was refused though the rest of another
+/// would have done; so did a zone that earlier logs began.
+#[test]
+fn a_log_takes_a_zone_that_it_may_use_whole() {
+    let policy = PlacementKind::by_name("zone-per-level").unwrap().build();
+    let plan = |map: &SpaceMap| policy.plan_log(map, &Hints::new(FileKind::Log), Blocks::ZERO);
+    let mut drive = map(6, None);
+    place("zone-per-level", &mut drive, &[request(192, 1), request(28, 2)]);
+    // 36 blocks besides the reserve: two empty zones.
+    assert_eq!(plan(&drive), Ok(range(192 + 28, 36)));
+    let mut drive = map(6, None);
+    place("zone-per-level", &mut drive, &[request(128, 1), request(14, 2)]);
+    place("zone-per-level", &mut drive, &[reserve(24, 3), reserve(44, 4)]);
+    drive.change(Lba::new(128), |zone| zone.lane = Some(Lane::Log));
+    // 46 blocks; in zones that are begun are 50, behind an earlier log, 40, and 20.
+    assert_eq!(plan(&drive), Ok(range(192 + 24, 40)));
+    place("zone-per-level", &mut drive, &[reserve(40, 3)]);
+    let refused = NoSpace { needed: Blocks::new(20), free: Blocks::new(6) };
+    assert_eq!(plan(&drive), Err(refused));
+}
+
+/// Cleaning begins with an empty zone, whatever the others hold: of one that broke off nothing is left but a
+/// zone to be reset.
+#[test]
+fn the_last_empty_zone_is_cleanings() {
+    let mut map = map(6, None);
+    place("zone-per-level", &mut map, &[request(128, 1), request(20, 2)]);
+    assert_eq!(place("zone-per-level", &mut map, &[reserve(10, 3)]), "192..202");
+    assert_eq!(place("zone-per-level", &mut map, &[reserve(10, 4)]), "256..266");
+    // Level 5 shares a zone, and so does what goes on behind it.
+    assert_eq!(place("zone-per-level", &mut map, &[reserve(60, 5)]), "266..320 202..208");
+    let moved = FileRequest { is_moved: true, ..request(30, 1) };
+    assert_eq!(place("zone-per-level", &mut map, &[moved]), "320..350");
+    // Nobody else goes where copies lie until they count, also where nothing else is left.
+    assert_eq!(place("zone-per-level", &mut map, &[reserve(64, 1)]), "148..192 208..228");
+    map.set_named(range(320, 30), true);
+    assert_eq!(place("zone-per-level", &mut map, &[moved]), "350..380");
+}
+
 #[test]
 fn first_fit_fills_holes_and_splits_when_it_must() {
     let spec = GeometrySpec { len: Blocks::new(1100), rule: Rule::Anywhere };
