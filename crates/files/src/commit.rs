@@ -285,6 +285,11 @@ impl Live {
         }
     }
 
+    /// Whether all that was changed is durable: no record is on its way, and none waits for the next.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.deferred.is_empty() && self.durable == self.queued
+    }
+
     fn take_queue(&mut self) -> (Vec<Vec<u8>>, bool, u64) {
         let records = std::mem::take(&mut self.queue);
         (records, std::mem::take(&mut self.queue_needs_flush), self.queued)

@@ -136,8 +136,12 @@ fn the_last_empty_zone_is_cleanings() {
     assert_eq!(place("zone-per-level", &mut map, &[reserve(60, 5)]), "266..320 202..208");
     let moved = FileRequest { is_moved: true, ..request(30, 1) };
     assert_eq!(place("zone-per-level", &mut map, &[moved]), "320..350");
-    // Nobody else goes where copies lie until they count, also where nothing else is left.
-    assert_eq!(place("zone-per-level", &mut map, &[reserve(64, 1)]), "148..192 208..228");
+    assert_eq!(place("zone-per-level", &mut map, &[reserve(62, 1)]), "148..192 208..226");
+    // Nobody else goes where copies lie, before they are what counts.
+    let policy = PlacementKind::by_name("zone-per-level").unwrap().build();
+    let log = policy.plan_log(&map, &Hints::new(FileKind::Log), Blocks::ZERO);
+    let refused = NoSpace { needed: Blocks::new(30), free: Blocks::ZERO };
+    assert_eq!(log, Err(refused));
     map.set_named(range(320, 30), true);
     assert_eq!(place("zone-per-level", &mut map, &[moved]), "350..380");
 }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 type Meanwhile = Box<dyn FnOnce() + Send>;
 
 /// A disk on whose next write, or the next finish of a zone, something happens before it.
-struct Interrupted {
+pub(crate) struct Interrupted {
     disk: Arc<SimDisk>,
     before_write: Mutex<Option<Meanwhile>>,
     before_finish: Mutex<Option<Meanwhile>>,
@@ -31,7 +31,7 @@ impl std::fmt::Debug for Interrupted {
 }
 
 impl Interrupted {
-    fn new(disk: &Arc<SimDisk>) -> Arc<Interrupted> {
+    pub(crate) fn new(disk: &Arc<SimDisk>) -> Arc<Interrupted> {
         Arc::new(Interrupted {
             disk: Arc::clone(disk),
             before_write: Mutex::default(),
@@ -40,7 +40,7 @@ impl Interrupted {
         })
     }
 
-    fn before_write(&self, meanwhile: impl FnOnce() + Send + 'static) {
+    pub(crate) fn before_write(&self, meanwhile: impl FnOnce() + Send + 'static) {
         *self.before_write.lock() = Some(Box::new(meanwhile));
     }
 

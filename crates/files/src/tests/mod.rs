@@ -3,7 +3,7 @@
 mod crowded;
 mod cuts;
 mod damage;
-mod meanwhile;
+pub(crate) mod meanwhile;
 mod read_only;
 mod scripts;
 mod seeds;

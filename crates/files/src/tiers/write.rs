@@ -242,8 +242,8 @@ impl TieredFiles {
         }
         let what = "syncing files of the flash drive that get another name".to_owned();
         flash.files.disk().flush().map_err(|source| FilesError::Disk { what, source })?;
-        let is_told = flash.files.inner.committer.lock().deferred.is_empty();
-        if is_told {
+        // The record that says where a log ended may be another caller's, and still on its way.
+        if flash.files.inner.committer.lock().is_settled() {
             return Ok(());
         }
         let step = Commit { kind: CommitKind::Upkeep, ..Commit::default() };

@@ -5,15 +5,17 @@
 //! synced; the check finds nothing, and after the next commit nothing is left over on flash.
 
 use super::stage::{Pair, Side, hints};
+use crate::tests::meanwhile::Interrupted;
 use crate::tests::stage::content;
 use crate::{
     AppRecord, Commit, FileBuffer, FileKind, Files, FilesError, Hints, LogWriter, Tier, TieredFiles,
 };
 use imbrex_clockwork::Prng;
-use imbrex_disk::{Blocks, DiskError};
+use imbrex_disk::{Blocks, Disk, DiskError};
 use imbrex_disk_sim::FaultPlan;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// One step of a story.
 #[derive(Clone, Debug)]
@@ -516,4 +518,45 @@ fn seeded_stories_with_power_cuts_on_either_drive() {
             std::panic::resume_unwind(panic);
         }
     }
+}
+
+/// One caller creates a log while another commits a rename of one that has ended. The first had taken along
+/// where that one ended, in a record that was not written yet; the second looked for what had to be told
+/// before its own commit, found nothing, and flash lost its power: the renamed file was too long (T2).
+#[test]
+fn where_a_log_ended_is_durable_before_its_new_name_is() {
+    let pair = Pair::small();
+    let flash = Interrupted::new(&pair.flash);
+    drop(pair.format().unwrap());
+    let (main, beside) = (pair.main.disk(), Arc::clone(&flash) as Arc<dyn Disk>);
+    let files = TieredFiles::open(main, beside, &pair.main.runtime).unwrap();
+    let log = files.create_log("w", hints(FileKind::Log, Tier::Fast)).unwrap();
+    log.append(&content("w", 3 * 4096)).unwrap();
+    // Main has to know it before.
+    files.commit(Commit { app: Some(AppRecord::Append(vec![1])), ..Commit::default() }).unwrap();
+    log.finish().unwrap();
+    let (at_write, is_there) = std::sync::mpsc::channel();
+    let is_renamed = Arc::new(AtomicBool::new(false));
+    let (drive, seen) = (Arc::clone(&pair.flash), Arc::clone(&is_renamed));
+    flash.before_write(move || {
+        at_write.send(()).unwrap();
+        // The count is for one that waits for this write.
+        let is_waiting = |_: &i32| !seen.load(Ordering::SeqCst);
+        (0..100_000).take_while(is_waiting).for_each(|_| std::thread::yield_now());
+        drive.cut_power();
+    });
+    std::thread::scope(|scope| {
+        let creating = scope.spawn(|| files.create_log("next", hints(FileKind::Log, Tier::Fast)));
+        is_there.recv().unwrap();
+        let rename = vec![("w".to_owned(), "values".to_owned())];
+        let _ = files.commit(Commit { rename, ..Commit::default() });
+        is_renamed.store(true, Ordering::SeqCst);
+        creating.join().unwrap().unwrap_err();
+    });
+    drop((files, log));
+    pair.power_cycle(Side::Flash, 1);
+    let files = pair.open().unwrap();
+    let named = files.list("values");
+    assert!(named.iter().all(|info| info.len_bytes == 3 * 4096), "{named:?}");
+    assert_eq!(named.len() + files.list("w").len(), 1);
 }
