@@ -37,7 +37,8 @@ impl SpaceMap {
     /// its log fills before it begins the next one does not count: that one does.
     pub fn zones_to_begin(&self) -> u32 {
         let counts = |zone: &&ZoneSpace| !(zone.owned && zone.filling);
-        let left = |budget: u32| budget.saturating_sub(self.active_zones().filter(counts).count() as u32);
+        let left =
+            |budget: u32| budget.saturating_sub(self.active_zones().filter(counts).count() as u32);
         self.active_zone_budget.map_or(u32::MAX, left)
     }
 
@@ -72,9 +73,8 @@ impl SpaceMap {
             return true;
         };
         let Some(zone) = self.zone_at(range.start) else { return true };
-        let is_taken = |other: &&ZoneSpace| {
-            other.id != zone.id && (other.owned || other.is_counted())
-        };
+        let is_taken =
+            |other: &&ZoneSpace| other.id != zone.id && (other.owned || other.is_counted());
         let others = self.active_zones().filter(is_taken);
         zone.kind == ZoneKind::Conventional || zone.begun || others.count() < budget as usize
     }

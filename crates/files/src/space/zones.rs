@@ -210,7 +210,9 @@ impl ZoneSpace {
     /// Whether the drive counts it now: what is only planned does not count yet.
     pub(super) fn is_counted(&self) -> bool {
         let is_taken = self.begun || self.start < self.written;
-        self.is_active() && self.written < self.end() && (is_taken || self.role == ZoneRole::Catalog)
+        self.is_active()
+            && self.written < self.end()
+            && (is_taken || self.role == ZoneRole::Catalog)
     }
 
     /// Whether it is handed out to its end, and what was planned there is being written.

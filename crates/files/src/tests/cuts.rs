@@ -494,7 +494,8 @@ fn a_failed_write_fails_one_persist_only() {
 #[test]
 fn a_cleaning_that_breaks_off_on_a_full_drive_can_be_done_again() {
     let zones = Zones { count: 9, len: 64, conventional: 1, active_limit: None };
-    let files = [("a", 44, 1), ("b", 20, 2), ("c", 58, 3), ("d", 6, 3), ("e", 256, 4), ("f", 64, 4)];
+    let files =
+        [("a", 44, 1), ("b", 20, 2), ("c", 58, 3), ("d", 6, 3), ("e", 256, 4), ("f", 64, 4)];
     let is_done = |cut| {
         let stage = zoned(zones, 0);
         let layer = stage.format("zone-per-level").unwrap();

@@ -1,8 +1,6 @@
 //! What others do in the midst of a request to the drive: each test says what, and when.
 
-use super::stage::{
-    Stage, Zones, assert_sound, put, put_upkeep, remove, table, verify, zoned,
-};
+use super::stage::{Stage, Zones, assert_sound, put, put_upkeep, remove, table, verify, zoned};
 use crate::space::{Claim, NoSpace};
 use crate::{Commit, CommitKind, FileKind, FileLayer, Files, FilesError, Hints, PlacementOptions};
 use imbrex_clockwork::{Budget, Step};
@@ -237,10 +235,12 @@ fn tables_before_one_that_failed_elsewhere_are_written() {
     disk.before_write(move || {
         let fail_write = Some(FailAt { after: 0, sticky: false });
         drive.set_faults(FaultPlan { fail_write, ..FaultPlan::default() });
-        let failed = here.persist([("p", 5, 2), ("q", 20, 1)].map(|(n, b, l)| table(n, b, l)).into());
+        let failed =
+            here.persist([("p", 5, 2), ("q", 20, 1)].map(|(n, b, l)| table(n, b, l)).into());
         failed.unwrap_err();
     });
-    let tables = [("a", 10, 3), ("b", 20, 1)].map(|(name, blocks, level)| table(name, blocks, level));
+    let tables =
+        [("a", 10, 3), ("b", 20, 1)].map(|(name, blocks, level)| table(name, blocks, level));
     let add = files.persist(tables.into()).unwrap();
     files.commit(Commit { add, ..Commit::default() }).unwrap();
     put(&files, "c", 20, 1).unwrap();
@@ -256,11 +256,12 @@ fn tables_before_one_that_failed_elsewhere_are_written() {
 /// chose another zone, and nothing could be moved out of either.
 #[test]
 fn a_write_without_room_ends_what_is_begun_before_it_begins_more() {
-    let zones = Zones { count: 6, len: 1024, conventional: 1, active_limit: None };
+    let zones = Zones { count: 7, len: 1024, conventional: 0, active_limit: None };
     let stage = zoned(zones, 0);
     let options = PlacementOptions { free_percent_least: 100, ..PlacementOptions::default() };
     let files = stage.format_with("log-structured", options).unwrap();
-    let blocks = [("v1", 900), ("dead1", 124), ("v2", 950), ("dead2", 74), ("c", 1024), ("d", 1024)];
+    let blocks =
+        [("v1", 900), ("dead1", 124), ("v2", 950), ("dead2", 74), ("c", 1024), ("d", 1024)];
     for (name, blocks) in blocks {
         put_upkeep(&files, name, blocks, 1).unwrap();
     }

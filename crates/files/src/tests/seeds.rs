@@ -1,14 +1,18 @@
 //! Seeded stories on small drives that fill up: writes, removals, logs, readers, cleaning, power
 //! cuts, against a model of what must be there.
 
-use super::stage::{Stage, assert_sound, content, interlaced, member, shingled, stage};
+use super::stage::{
+    Stage, assert_honest, assert_sound, content, interlaced, member, shingled, stage,
+};
 use crate::CommitKind;
+use crate::placement::Urgency;
+use crate::space::Claim;
 use crate::{
-    AppRecord, Commit, FileKind, FileLayer, FileReader, Files, FilesError, Hints, LogWriter,
-    Persisted,
+    AppRecord, Commit, FileBuffer, FileKind, FileLayer, FileReader, Files, FilesError, Hints,
+    LogWriter, Persisted,
 };
 use imbrex_clockwork::{Budget, Job, Prng, Step};
-use imbrex_disk::{Blocks, DiskError, Rule, ZoneSpec};
+use imbrex_disk::{Blocks, Disk, DiskError, Rule, ZoneSpec};
 use imbrex_disk_sim::FaultPlan;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -251,6 +255,24 @@ impl Run {
         self.readers.iter().try_for_each(|(reader, expected)| reads(&**reader, expected))
     }
 
+    /// What a power cut left over takes no room for good: what makes room goes on, if anything is free for it
+    /// or can be cleaned.
+    fn assert_upkeep_goes_on(&self) {
+        let hints = Hints { purpose: CommitKind::Upkeep, ..Hints::new(FileKind::Table) };
+        let mut buffer = FileBuffer::new("upkeep", hints);
+        buffer.append(&content("upkeep", 4096));
+        let inner = &self.files.inner;
+        let is_tracks = self.stage.disk.geometry().interlaced().is_some();
+        let is_room = inner.space.with(|map| {
+            let is_worth = inner.placement.plan_reclaim(map, Urgency::NoSpace).is_some();
+            is_worth || !map.free_for(Claim::Reserve).is_zero()
+        });
+        let can_move = self.files.space().catalog.free_bytes(CommitKind::Upkeep) > 4096;
+        let written = self.files.persist(vec![buffer]);
+        let is_promised = is_room && can_move && !is_tracks && !inner.placement.keeps_files_apart();
+        assert!(written.is_ok() || !is_promised, "{written:?}");
+    }
+
     /// Power off and on; the drive must hold one of `states`.
     fn recover(&mut self, states: &[Model]) {
         self.persisted.clear();
@@ -267,6 +289,7 @@ impl Run {
         for (name, file) in &self.model.files {
             reads(&*self.files.open(name).unwrap(), file).unwrap();
         }
+        self.assert_upkeep_goes_on();
     }
 
     fn names(&self) -> Vec<String> {
@@ -305,7 +328,8 @@ fn run(seed: u64) {
             let (next, result) = run.step();
             match result {
                 Ok(()) => run.model = next,
-                Err(FilesError::NoSpace { .. }) => {
+                Err(error @ FilesError::NoSpace { .. }) => {
+                    assert_honest(&error);
                     let (next, result) = {
                         let mut next = run.model.clone();
                         let result = run.remove(&mut next);

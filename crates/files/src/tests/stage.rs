@@ -1,8 +1,8 @@
 //! A drive with a file layer on it, and files whose content follows from their names.
 
 use crate::{
-    Commit, CommitKind, FileBuffer, FileKind, FileLayer, Files, FilesError, FormatOptions, GroupId, Hints,
-    PlacementKind, PlacementOptions,
+    Commit, CommitKind, FileBuffer, FileKind, FileLayer, Files, FilesError, FormatOptions, GroupId,
+    Hints, PlacementKind, PlacementOptions,
 };
 use imbrex_clockwork::{Order, Prng, Runtime, VirtualWorld};
 use imbrex_disk::{
@@ -160,6 +160,13 @@ pub(crate) fn put_upkeep(
 pub(crate) fn remove(files: &FileLayer, names: &[&str]) -> Result<(), FilesError> {
     let remove = names.iter().map(|&name| name.to_owned()).collect();
     files.commit(Commit { remove, ..Commit::default() })
+}
+
+/// That a write was refused for what is not there.
+pub(crate) fn assert_honest(refused: &FilesError) {
+    if let FilesError::NoSpace { needed_bytes, free_bytes } = refused {
+        assert!(needed_bytes > free_bytes, "{refused}");
+    }
 }
 
 pub(crate) fn assert_sound(files: &FileLayer) {

@@ -1,7 +1,8 @@
 //! Several threads at once: group commit, zones written side by side, reads under cleaning.
 
 use super::stage::{
-    Zones, assert_sound, content, member, put, remove, shingled, table, verify, zoned,
+    Zones, assert_honest, assert_sound, content, member, put, remove, shingled, table, verify,
+    zoned,
 };
 use crate::CommitKind;
 use crate::{Commit, FileKind, FileLayer, Files, FilesError, Hints, LogWriter, PlacementOptions};
@@ -10,7 +11,7 @@ use imbrex_disk::{
     BlockRange, Blocks, Counters, Disk, DiskError, Geometry, Lba, Persist, ReadRequest, ZoneAction,
     ZoneId, ZoneInfo,
 };
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 
 fn threads() -> (Runtime, Arc<ThreadScheduler>) {
@@ -49,15 +50,20 @@ fn reads_go_on_while_the_drive_is_cleaned() {
     let zones = Zones { count: 16, len: 64, conventional: 1, active_limit: None };
     let stage = zoned(zones, 0);
     let (runtime, scheduler) = threads();
-    stage.format("log-structured").unwrap();
+    let options = PlacementOptions { free_percent_least: 100, ..PlacementOptions::default() };
+    stage.format_with("log-structured", options).unwrap();
     let files = FileLayer::open(stage.disk(), &runtime).unwrap();
     runtime.scheduler.spawn(files.clean_job());
     for index in 0..8 {
         put(&files, &format!("keep-{index}"), 40, 1).unwrap();
+        put(&files, &format!("gone-{index}"), 24, 1).unwrap();
     }
     fan_out(3, &[0, 1, 2], |&worker| {
-        for round in 0..30 {
+        for round in 0..32 {
             if worker == 0 {
+                if round % 4 == 0 {
+                    remove(&files, &[&format!("gone-{}", round / 4)]).unwrap();
+                }
                 let name = format!("churn-{round}");
                 put(&files, &name, 24, 1).unwrap();
                 remove(&files, &[&name]).unwrap();
@@ -67,8 +73,11 @@ fn reads_go_on_while_the_drive_is_cleaned() {
             }
         }
     });
+    let has_cleaned = || files.stats().cleaned_zones > 0;
+    (0..10_000_000).take_while(|_| !has_cleaned()).for_each(|_| std::thread::yield_now());
     scheduler.stop();
     assert!(scheduler.panics().is_empty(), "{:?}", scheduler.panics());
+    assert!(has_cleaned());
     assert_sound(&files);
 }
 
@@ -81,20 +90,24 @@ fn a_crowded_drive_is_cleaned_by_whoever_needs_room() {
         stage.format(placement).unwrap();
         let files = FileLayer::open(stage.disk(), &runtime).unwrap();
         runtime.scheduler.spawn(files.clean_job());
+        let put_count = AtomicUsize::new(0);
         fan_out(4, &[0_u8, 1, 2, 3], |&worker| {
             let mut mine = std::collections::VecDeque::new();
             for round in 0..60 {
                 let name = format!("{worker}-{round}");
                 let blocks = 1 + (round * 7 + u64::from(worker) * 5) % 23;
                 match put(&files, &name, blocks, worker) {
-                    Ok(()) => mine.push_back(name),
-                    Err(FilesError::NoSpace { .. }) => {}
+                    Ok(()) => {
+                        put_count.fetch_add(1, Ordering::SeqCst);
+                        mine.push_back(name);
+                    }
+                    Err(error @ FilesError::NoSpace { .. }) => assert_honest(&error),
                     Err(error) => panic!("{error}"),
                 }
                 // Every third file stays, so that zones never empty themselves.
-                if mine.len() > 6 {
+                if mine.len() > 10 {
                     let index = if round % 3 == 0 { 1 } else { 0 };
-                    let oldest: String = mine.remove(index).expect("there are seven");
+                    let oldest: String = mine.remove(index).expect("there are eleven");
                     verify(&files, &oldest, &oldest).unwrap();
                     remove(&files, &[&oldest]).unwrap();
                 }
@@ -105,6 +118,9 @@ fn a_crowded_drive_is_cleaned_by_whoever_needs_room() {
         }
         scheduler.stop();
         assert!(scheduler.panics().is_empty(), "{:?}", scheduler.panics());
+        assert!(files.stats().cleaned_zones > 0, "{placement}");
+        let put_count = put_count.into_inner();
+        assert!(put_count > 200, "{placement}: {put_count} of 240");
         assert_sound(&files);
     }
 }
@@ -139,6 +155,7 @@ fn a_log_behind_a_table_waits_for_the_table() {
     let zones = Zones { count: 12, len: 64, conventional: 1, active_limit: Some(3) };
     let stage = zoned(zones, 0);
     let files = stage.format("zone-per-level").unwrap();
+    let written_count = AtomicUsize::new(0);
     fan_out(3, &[0, 1, 2], |&worker| {
         for round in 0..150 {
             let name = format!("{worker}-{round}");
@@ -152,12 +169,17 @@ fn a_log_behind_a_table_waits_for_the_table() {
                 put(&files, &name, 9, worker)
             };
             match written {
-                Ok(()) => remove(&files, &[&name]).unwrap(),
-                Err(FilesError::NoSpace { .. }) => {}
+                Ok(()) => {
+                    written_count.fetch_add(1, Ordering::SeqCst);
+                    remove(&files, &[&name]).unwrap();
+                }
+                Err(error @ FilesError::NoSpace { .. }) => assert_honest(&error),
                 Err(error) => panic!("{name}: {error}"),
             }
         }
     });
+    let written_count = written_count.into_inner();
+    assert!(written_count > 440, "{written_count} of 450");
     assert_sound(&files);
 }
 

@@ -6,7 +6,7 @@
 
 use super::stage::{Pair, Side, hints};
 use crate::tests::meanwhile::Interrupted;
-use crate::tests::stage::content;
+use crate::tests::stage::{assert_honest, content};
 use crate::{
     AppRecord, Commit, FileBuffer, FileKind, Files, FilesError, Hints, LogWriter, Tier, TieredFiles,
 };
@@ -165,6 +165,7 @@ struct Play<'a> {
     files: TieredFiles,
     logs: BTreeMap<String, Arc<dyn LogWriter>>,
     model: Model,
+    refused_count: u64,
 }
 
 fn is_power_loss(error: &FilesError) -> bool {
@@ -174,7 +175,8 @@ fn is_power_loss(error: &FilesError) -> bool {
 impl Play<'_> {
     fn new(pair: &Pair) -> Play<'_> {
         let files = pair.format().unwrap();
-        Play { pair, files, logs: BTreeMap::new(), model: Model::default() }
+        let (logs, model) = (BTreeMap::new(), Model::default());
+        Play { pair, files, logs, model, refused_count: 0 }
     }
 
     fn add(&self, tables: &[(String, u64, Tier)]) -> Result<Commit, FilesError> {
@@ -256,7 +258,11 @@ impl Play<'_> {
                 self.model.fast = tags.collect();
                 Ok(())
             }
-            Err(FilesError::NoSpace { .. }) => Ok(()),
+            Err(error @ FilesError::NoSpace { .. }) => {
+                assert_honest(&error);
+                self.refused_count += 1;
+                Ok(())
+            }
             Err(error) if is_power_loss(&error) => {
                 states.insert(0, self.model.clone());
                 Err(states)
@@ -362,6 +368,7 @@ fn event_count(story: &[Op], side: Side) -> u64 {
     }
     assert_eq!(play.model.mismatch(&play.files), None);
     play.assert_swept();
+    assert_eq!(play.refused_count, 0);
     let stats = play.files.tier_stats().unwrap();
     assert_eq!((stats.logs, stats.tables, stats.fallbacks), (4, 3, 0), "all had room on flash");
     pair.disk(side).fault_event_count()
@@ -407,6 +414,7 @@ fn cut_everywhere(side: Side, loses_cache: &[Side]) {
         play.step(&Op::Put(vec![(name("last"), 3, Tier::Fast)])).unwrap();
         play.assert_swept();
         assert_eq!(play.model.mismatch(&play.files), None);
+        assert_eq!(play.refused_count, 0);
     }
 }
 
