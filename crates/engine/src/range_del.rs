@@ -15,7 +15,8 @@
 //!       its key has a number t with s < t <= `snapshot`.
 //!
 //! Source: fragmented range tombstones (RocksDB, Pebble). In a memtable they are fragmented in
-//! pieces of [`PIECE_LEN`]: n nested ranges have n^2/2 numbers when fragmented together.
+//! pieces of [`PIECE_LEN`]: n nested ranges have n^2/2 numbers when fragmented together, unless only
+//! those are kept that readers can tell apart ([`FragmentedTombstones::for_snapshots`]).
 //! Not here: which tombstones a compaction may drop.
 
 use crate::key::Seq;

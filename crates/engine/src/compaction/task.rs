@@ -13,6 +13,8 @@
 //!       bottom; what older inputs have of the key is dropped by J3.
 //!   J3  An entry is dropped if a newer one of its key and stripe came in, whichever output that one
 //!       went to or whether it disappeared: it went no deeper (O1).
+//!   J4  Of the range tombstones over a key the newest of each stripe is kept and no other: n nested ones
+//!       would have n^2/2 numbers, as a queue writes them that cuts its own head off again and again.
 
 use super::output::{OutputSpec, Outputs};
 use super::routes::{Route, Router};
@@ -122,7 +124,8 @@ impl Rules {
 pub(crate) struct MergeTask<I> {
     iter: I,
     rules: Rules,
-    /// All range tombstones of the inputs: what they cover is dropped.
+    /// The range tombstones of the inputs, as far as stripes can tell them apart (J4): what they cover
+    /// is dropped.
     cover: FragmentedTombstones,
     router: Option<Router>,
     /// The route of all entries where there is no router.
@@ -157,7 +160,7 @@ impl<I: SourcedIter> MergeTask<I> {
         let route = Route { output: 0, is_bottom: outputs[0].is_bottom, short_to: None };
         MergeTask {
             iter,
-            cover: FragmentedTombstones::new(&all),
+            cover: FragmentedTombstones::for_snapshots(&all, &rules.snapshots),
             rules,
             router,
             route,
@@ -260,3 +263,6 @@ impl<I: SourcedIter> MergeTask<I> {
         self.sinks.finish(store)
     }
 }
+
+#[cfg(test)]
+mod tests;
