@@ -75,7 +75,13 @@ pub(crate) fn flush_task(
 }
 
 impl Flush {
+    /// Goes on for about `len_bytes`; true when it is done and durable. A flush that failed lets go of
+    /// what it wrote.
     fn step(&mut self, store: &Store, len_bytes: u64) -> Result<bool, EngineError> {
+        self.advance(store, len_bytes).inspect_err(|_| self.task = None)
+    }
+
+    fn advance(&mut self, store: &Store, len_bytes: u64) -> Result<bool, EngineError> {
         let Some(task) = &mut self.task else { return Ok(true) };
         if !task.step(store, len_bytes)? {
             return Ok(false);
@@ -133,6 +139,14 @@ impl Store {
         oldest.map(|(_, keyspace, slot)| (keyspace, slot))
     }
 
+    fn flush_failed(&self, error: EngineError) -> EngineError {
+        let error = self.failed(error);
+        if error.is_no_space() {
+            self.note_full();
+        }
+        error
+    }
+
     fn end_flush(&self) {
         self.plans.lock().is_flushing = false;
         self.refresh_space();
@@ -142,6 +156,20 @@ impl Store {
     /// Whether a memtable waits for its flush.
     pub(crate) fn has_flush_due(&self) -> bool {
         self.all_keyspaces().iter().any(|keyspace| !keyspace.view().immutables.is_empty())
+    }
+
+    /// Whether a memtable waits for its flush that nobody tries: the last one failed for want of space,
+    /// there is not more of it, and nothing runs or is due that could make some.
+    pub(crate) fn is_flush_stuck(&self) -> bool {
+        self.has_flush_due() && !self.may_try_to_write() && self.is_at_rest()
+    }
+
+    /// Flushes a memtable on the caller where the background does not try (R2).
+    ///
+    /// # Errors
+    /// [`EngineError::Files`]: it still finds no place.
+    pub(crate) fn flush_stuck(&self) -> Result<(), EngineError> {
+        self.flush_here(&|| !self.is_flush_stuck())
     }
 
     /// Flushes everything that was written so far.
@@ -241,7 +269,7 @@ impl Store {
             match flush.step(self, imbrex_clockwork::BUDGET_DEFAULT.io_bytes) {
                 Ok(false) => {}
                 Ok(true) => break Ok(()),
-                Err(error) => break Err(self.failed(error)),
+                Err(error) => break Err(self.flush_failed(error)),
             }
         };
         self.end_flush();
@@ -318,7 +346,7 @@ impl Job for FlushJob {
                 Step::More
             }
             Err(error) => {
-                let _ = self.store.failed(error);
+                let _ = self.store.flush_failed(error);
                 self.let_go();
                 Step::Wait
             }

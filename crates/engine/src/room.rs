@@ -19,7 +19,8 @@
 //!   R1  Nothing is acknowledged whose tables the catalog could not take at the next opening, or the
 //!       drive where tables take whole zones.
 //!   R2  A background write that failed for want of space is tried again when there is more of it, and
-//!       not before: jobs that wake each other would never rest.
+//!       not before: jobs that wake each other would never rest. A write of the foreground that was
+//!       refused says nothing about those: a checkpoint is refused where a flush has room.
 //!
 //! Sources: the ladder of the catalog (`CommitKind` in `files`).
 
@@ -40,7 +41,7 @@ const LOGS_KEPT: u64 = 2;
 /// And so many of a compaction that merges short tables into one: deletes leave that much.
 const OUTPUTS_KEPT: u64 = 1;
 
-/// How much was free when a write failed for want of space.
+/// How much was free when a background write failed for want of space.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FullAt {
     free_bytes: u64,
@@ -78,7 +79,8 @@ pub(crate) fn long_key_len_bytes(kind: Kind, key: &[u8], value: &[u8]) -> u64 {
 }
 
 impl Store {
-    /// Notes that a write failed for want of space.
+    /// Notes that a background write failed for want of space, once it has let go of all it wrote: what
+    /// that gives back is no reason to try again (R2).
     pub(crate) fn note_full(&self) {
         let space = self.files.space();
         let full_at =

@@ -93,7 +93,7 @@ pub(crate) struct Store {
     poison: Mutex<Option<String>>,
     visible: AtomicU64,
     next_id: AtomicU64,
-    /// After a write failed for want of space: what was free then.
+    /// After a background write failed for want of space: what was free then.
     pub(crate) full_at: Mutex<Option<FullAt>>,
     /// After a compaction failed for want of space: how large the next one may be.
     pub(crate) room_max_bytes: AtomicU64,
@@ -372,7 +372,8 @@ impl Store {
         }
     }
 
-    /// Poisons the store where how far the file layer got is unknown; else notes a full drive.
+    /// Poisons the store where how far the file layer got is unknown. Without space nothing happened:
+    /// puts look at what is free, and the background tries for itself (R2).
     pub(crate) fn files_failed(&self, what: &str, source: FilesError) -> EngineError {
         let error = EngineError::Files { what: what.to_owned(), source };
         self.failed(error)
@@ -381,7 +382,7 @@ impl Store {
     /// As [`Store::files_failed`] for an error that is wrapped already.
     pub(crate) fn failed(&self, error: EngineError) -> EngineError {
         if error.is_no_space() {
-            self.note_full();
+            self.set_gate(gate::LOW_SPACE);
         } else if !matches!(
             error,
             EngineError::Poisoned { .. } | EngineError::Closed | EngineError::Stopped { .. }

@@ -359,7 +359,7 @@ impl Store {
                 self.wait_for_room()?;
             }
             if now & gate::STOP != 0 && !is_short {
-                self.wait_while(gate::STOP)?;
+                self.wait_while_stopped()?;
                 continue;
             }
             if now & gate::SLOWDOWN != 0 && !is_short {
@@ -386,15 +386,19 @@ impl Store {
         Err(refusal)
     }
 
-    fn wait_while(&self, bits: usize) -> Result<(), EngineError> {
+    /// Waits for a flush or compaction. For a flush that the background does not try any more nobody
+    /// waits: it is tried here, and what it says of the space is the write's answer.
+    fn wait_while_stopped(&self) -> Result<(), EngineError> {
         let start_ns = self.runtime.clock.now_ns();
         self.runtime.scheduler.notify();
         let ends = gate::POISONED | gate::CLOSED | gate::LOW_SPACE;
-        let mut ready = || self.gate() & bits == 0 || self.gate() & ends != 0;
+        let is_over = || self.gate() & gate::STOP == 0 || self.gate() & ends != 0;
+        let mut ready = || is_over() || self.is_flush_stuck();
         let waited = self.runtime.scheduler.wait_until(&mut ready);
         let end_ns = self.runtime.clock.now_ns();
         self.tally.stall_stop.note(end_ns.saturating_sub(start_ns));
-        waited.map_err(|_| EngineError::Stalled { what: "a flush or compaction" })
+        waited.map_err(|_| EngineError::Stalled { what: "a flush or compaction" })?;
+        if is_over() { Ok(()) } else { self.flush_stuck() }
     }
 
     /// Lets a stretch of writes pass, then waits until compaction has done twice as much.

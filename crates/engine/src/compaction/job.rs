@@ -438,13 +438,17 @@ impl Store {
             self.tally.read_failure_count.fetch_add(1, Ordering::Relaxed);
             return error;
         }
-        if !error.is_no_space() || plan.work == Work::Move {
-            return self.failed(error);
+        let error = self.failed(error);
+        if !error.is_no_space() {
+            return error;
+        }
+        if plan.work == Work::Move {
+            self.note_full();
+            return error;
         }
         let grain_bytes = self.files.space().grain_bytes;
         let half = plan.cost_bytes(grain_bytes, keyspace.options.table_len_bytes) / 2;
         self.room_max_bytes.fetch_min(half, Ordering::AcqRel);
-        self.set_gate(gate::LOW_SPACE);
         error
     }
 

@@ -136,20 +136,21 @@ fn a_shared_log_is_flushed_as_ever() {
     assert!(report.is_sound(), "{report}");
 }
 
-/// Files without room for the next commit that makes a log a table, or for the next log.
+/// Files without room for the next commit that makes a log a table, for the next log, or for any table.
 #[derive(Debug)]
 pub(crate) struct Crowded {
     files: Arc<dyn Files>,
     refuses_band: AtomicBool,
     pub(crate) refuses_log: AtomicBool,
+    pub(crate) refuses_tables: AtomicBool,
 }
 
 impl Crowded {
     const REFUSAL: FilesError = FilesError::NoSpace { needed_bytes: 100, free_bytes: 0 };
 
     pub(crate) fn new(files: Arc<dyn Files>) -> Arc<Crowded> {
-        let [refuses_band, refuses_log] = Default::default();
-        Arc::new(Crowded { files, refuses_band, refuses_log })
+        let [refuses_band, refuses_log, refuses_tables] = Default::default();
+        Arc::new(Crowded { files, refuses_band, refuses_log, refuses_tables })
     }
 }
 
@@ -161,6 +162,9 @@ impl Files for Crowded {
         self.files.commit(commit)
     }
     fn persist(&self, files: Vec<FileBuffer>) -> Result<Vec<Box<dyn Persisted>>, FilesError> {
+        if self.refuses_tables.load(Ordering::SeqCst) {
+            return Err(Crowded::REFUSAL);
+        }
         self.files.persist(files)
     }
     fn open_persisted(&self, file: &dyn Persisted) -> Result<Arc<dyn FileReader>, FilesError> {

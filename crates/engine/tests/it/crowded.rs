@@ -4,9 +4,9 @@
 //! took the edits of before for a part of the snapshot, the commit of a move was refused and tried
 //! again without end, and the recovery after it was refused as well.
 
-use crate::stage::{Stage, key, seeded, small};
+use crate::stage::{Stage, key, seeded, small, zoned};
 use imbrex::{Db, KeyspaceOptions, Options, WriteOptions};
-use imbrex_clockwork::Prng;
+use imbrex_clockwork::{Order, Prng};
 use imbrex_files::{CommitKind, Files};
 use std::sync::Arc;
 
@@ -66,6 +66,41 @@ fn a_full_catalog_goes_on_reading_deleting_compacting_and_opening() {
     assert!(!files.space().catalog.is_crowded(), "{:?}", files.space().catalog);
     ks.put("again", "there is room").unwrap();
     db.wait_idle().unwrap();
+    assert!(db.check().unwrap().is_sound());
+}
+
+/// A checkpoint names every table once more, so that it is the first to find no room. Its refusal was taken
+/// for a full drive: no flush was tried any more, and writers waited for one without end.
+#[test]
+fn a_checkpoint_without_room_stops_no_writer() {
+    let stage = zoned(120, Order::SmallestTime);
+    stage.format();
+    let mut prng = Prng::new(4);
+    let (db, files) = open(&stage);
+    let ks = db.default_keyspace();
+    let name = "copy ".repeat(20);
+    let mut count = 0;
+    let mut put = || {
+        let mut value = [0; 900];
+        prng.fill(&mut value);
+        ks.put(key(count), value).unwrap();
+        count += 1;
+    };
+    let refused = loop {
+        (0..100).for_each(|_| put());
+        db.flush().unwrap();
+        // Nothing is under way that would end later and make up for it.
+        db.wait_idle().unwrap();
+        match db.checkpoint(&name) {
+            Ok(()) => db.delete_checkpoint(&name).unwrap(),
+            Err(error) => break error,
+        }
+    };
+    assert!(refused.is_no_space(), "{refused}");
+    assert!(!files.space().catalog.is_crowded(), "{:?}", files.space().catalog);
+    (0..100).for_each(|_| put());
+    db.wait_idle().unwrap();
+    assert_eq!(ks.prefix("key").unwrap().count() as u64, count);
     assert!(db.check().unwrap().is_sound());
 }
 

@@ -3,11 +3,11 @@
 use crate::bands::Crowded;
 use crate::stage::{key, seeded, small, small_keyspace, zoned};
 use imbrex::{Db, EngineError, Options, WriteBatch, WriteOptions};
-use imbrex_clockwork::{Budget, Job, Order, Prng, Runtime, Scheduler, Stalled, Step};
+use imbrex_clockwork::{Budget, Job, Order, Prng, Runtime, Step};
 use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, Persist};
 use imbrex_disk_sim::SimDisk;
 use imbrex_files::{FileInfo, FileLayer, Files, FormatOptions, PlacementKind};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 /// One batch finds the memtables of two keyspaces full: the log is ended for the first, and at once
@@ -223,49 +223,54 @@ fn a_log_that_may_become_a_table_ends_before_its_file() {
     assert_eq!(db.default_keyspace().prefix("key").unwrap().count(), count);
 }
 
-/// Counts how often who waits is told to look again.
-#[derive(Debug)]
-struct Counting {
-    scheduler: Arc<dyn Scheduler>,
-    notify_count: AtomicUsize,
-}
-
-impl Scheduler for Counting {
-    fn spawn(&self, job: Box<dyn Job>) {
-        self.scheduler.spawn(job);
-    }
-    fn yield_now(&self) {
-        self.scheduler.yield_now();
-    }
-    fn wait_until(&self, ready: &mut dyn FnMut() -> bool) -> Result<(), Stalled> {
-        self.scheduler.wait_until(ready)
-    }
-    fn notify(&self) {
-        self.notify_count.fetch_add(1, Ordering::SeqCst);
-        self.scheduler.notify();
-    }
-}
-
-/// Where a write finds the drive full the background tries no more. Who waited for it on another thread
-/// was not told, and waited for ever.
+/// A put that found no place for its log switched background flushes off, which had plenty: two
+/// memtables later writers waited for a flush that nobody tried.
 #[test]
-fn who_waits_for_the_background_hears_of_a_full_drive() {
-    let stage = seeded(96, 5);
-    let scheduler =
-        Arc::new(Counting { scheduler: stage.runtime.scheduler.clone(), notify_count: 0.into() });
-    let runtime = Runtime { scheduler: Arc::clone(&scheduler) as _, ..stage.runtime.clone() };
+fn a_refused_log_stops_no_flush() {
+    let stage = zoned(96, Order::SmallestTime);
     let files = Crowded::new(stage.format());
-    let options = Options { background_work: false, ..small() };
-    let db = Db::open(Arc::clone(&files) as _, runtime, options).unwrap();
+    let db = Db::open(Arc::clone(&files) as _, stage.runtime.clone(), small()).unwrap();
     let ks = db.default_keyspace();
     ks.put("a", "b").unwrap();
     files.refuses_log.store(true, Ordering::SeqCst);
-    let (refused, before) = (0..1000)
-        .find_map(|n| {
-            let before = scheduler.notify_count.load(Ordering::SeqCst);
-            Some((ks.put(key(n), [7; 900]).err()?, before))
-        })
-        .unwrap();
+    let refused = (0..1000).find_map(|n| ks.put(key(n), [7; 900]).err()).unwrap();
     assert!(refused.is_no_space(), "{refused}");
-    assert_eq!(scheduler.notify_count.load(Ordering::SeqCst), before + 1);
+    for n in 0..400 {
+        ks.put(key(n), [8; 900]).unwrap();
+    }
+    assert!(db.metrics().flush_count > 2, "{}", db.metrics().flush_count);
+    assert!(db.check().unwrap().is_sound());
+}
+
+/// A flush fails for want of space on a drive that says there is some. The background waits until there is
+/// more, and writers waited for the background, without end. Now a writer who cannot go on without the
+/// flush tries it, and says what it says.
+#[test]
+fn a_flush_that_finds_no_place_refuses_writes_and_holds_nobody() {
+    let stage = zoned(96, Order::SmallestTime);
+    let files = Crowded::new(stage.format());
+    let db = Db::open(Arc::clone(&files) as _, stage.runtime.clone(), small()).unwrap();
+    let ks = db.default_keyspace();
+    files.refuses_tables.store(true, Ordering::SeqCst);
+    let count = (0..1000).find(|&n| match ks.put(key(n), [7; 900]) {
+        Ok(()) => false,
+        Err(error) => {
+            assert!(error.is_no_space(), "{error}");
+            true
+        }
+    });
+    let count = count.expect("two memtables are all that is taken without a flush");
+    for _ in 0..3 {
+        let refused = ks.put("more", "of it").unwrap_err();
+        assert!(refused.is_no_space(), "{refused}");
+        let refused = ks.delete(key(1)).unwrap_err();
+        assert!(refused.is_no_space(), "{refused}");
+    }
+    files.refuses_tables.store(false, Ordering::SeqCst);
+    for n in count..count + 400 {
+        ks.put(key(n), [7; 900]).unwrap();
+    }
+    db.wait_idle().unwrap();
+    assert_eq!(ks.prefix("key").unwrap().count() as u64, count + 400);
+    assert!(db.check().unwrap().is_sound());
 }
