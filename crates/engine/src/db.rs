@@ -279,6 +279,7 @@ impl Db {
     /// [`EngineError::NoSpace`]: how much must stay free, and how much is.
     pub fn check_room(&self) -> Result<(), EngineError> {
         let store = self.store();
+        store.look_for_space();
         if store.refresh_space() { Ok(()) } else { Err(store.no_space()) }
     }
 

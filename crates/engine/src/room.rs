@@ -21,6 +21,9 @@
 //!   R2  A background write that failed for want of space is tried again when there is more of it, and
 //!       not before: jobs that wake each other would never rest. A write of the foreground that was
 //!       refused says nothing about those: a checkpoint is refused where a flush has room.
+//!   R3  Space that comes back with no commit, as when the last reader of tables goes that were merged
+//!       long ago, is told of by nobody: who is refused for want of it looks, and has what waits for
+//!       space tried again. Once: an increase is compared with what was there before the last try.
 //!
 //! Sources: the ladder of the catalog (`CommitKind` in `files`).
 
@@ -28,7 +31,7 @@ use crate::EngineError;
 use crate::key::Kind;
 use crate::keyspace::{KeyspaceState, MemSlot};
 use crate::store::{Store, gate};
-use imbrex_files::CommitKind;
+use imbrex_files::{CommitKind, SpaceUse};
 use std::sync::atomic::Ordering;
 
 /// What a table adds to the catalog besides its keys: a name, a record, and extents, of which a
@@ -46,6 +49,22 @@ const OUTPUTS_KEPT: u64 = 1;
 pub(crate) struct FullAt {
     free_bytes: u64,
     catalog_used_bytes: u64,
+}
+
+impl FullAt {
+    /// Whether there is more now.
+    fn is_over(&self, space: &SpaceUse) -> bool {
+        self.free_bytes < space.free_bytes
+            || space.catalog.used_bytes < self.catalog_used_bytes
+    }
+}
+
+/// What there was when a compaction was last found to have no room.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TightAt {
+    free_bytes: u64,
+    /// What is dead is no more free until it is cleaned, but it may be.
+    live_bytes: u64,
 }
 
 /// What the outputs of a compaction may take before its inputs are released.
@@ -95,10 +114,36 @@ impl Store {
 
     /// Whether a background write is worth a try (R2).
     pub(crate) fn may_try_to_write(&self) -> bool {
-        let Some(full_at) = *self.full_at.lock() else { return true };
+        let full_at = *self.full_at.lock();
+        full_at.is_none_or(|full_at| full_at.is_over(&self.files.space()))
+    }
+
+    /// Notes what there is when a compaction begins beside no other, or finds no room to: should it fail,
+    /// no other is tried with as little (R3).
+    pub(crate) fn note_tight(&self) {
         let space = self.files.space();
-        full_at.free_bytes < space.free_bytes
-            || space.catalog.used_bytes < full_at.catalog_used_bytes
+        let tight_at = TightAt { free_bytes: space.free_bytes, live_bytes: space.live_bytes };
+        *self.tight_at.lock() = Some(tight_at);
+    }
+
+    /// Looks whether space came back of which nobody told; what waits for space is tried again then (R3).
+    pub(crate) fn look_for_space(&self) {
+        let space = self.files.space();
+        let has_come_back = |at: &TightAt| {
+            at.free_bytes < space.free_bytes || space.live_bytes < at.live_bytes
+        };
+        let mut is_more = false;
+        if self.is_blocked.load(Ordering::Acquire)
+            && self.tight_at.lock().as_ref().is_some_and(has_come_back)
+        {
+            self.room_max_bytes.store(u64::MAX, Ordering::Release);
+            self.is_blocked.store(false, Ordering::Release);
+            is_more = true;
+        }
+        is_more |= self.full_at.lock().take_if(|full_at| full_at.is_over(&space)).is_some();
+        if is_more {
+            self.runtime.scheduler.notify();
+        }
     }
 
     /// What must stay free so that what is in memory finds its place.

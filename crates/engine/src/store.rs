@@ -33,7 +33,7 @@ use crate::losses::Losses;
 use crate::metrics::Tally;
 use crate::offload::Compacting;
 use crate::options::Options;
-use crate::room::FullAt;
+use crate::room::{FullAt, TightAt};
 use crate::snapshot::Snapshots;
 use crate::version::TableId;
 use crate::version::edit::{Counters, LogId, VersionEdit};
@@ -99,6 +99,8 @@ pub(crate) struct Store {
     pub(crate) room_max_bytes: AtomicU64,
     /// Writes wait for a compaction that the drive has no room for.
     pub(crate) is_blocked: AtomicBool,
+    /// What there was then, or before the last compaction began.
+    pub(crate) tight_at: Mutex<Option<TightAt>>,
     /// How many background jobs there are; a close waits for them.
     pub(crate) jobs: JobCount,
     pub(crate) is_closing: AtomicBool,
@@ -203,6 +205,7 @@ impl Store {
             full_at: Mutex::default(),
             room_max_bytes: AtomicU64::new(u64::MAX),
             is_blocked: AtomicBool::new(false),
+            tight_at: Mutex::default(),
             jobs: JobCount::default(),
             is_closing: AtomicBool::new(false),
             compacting: Compacting::default(),

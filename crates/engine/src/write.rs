@@ -351,6 +351,9 @@ impl Store {
             if now & gate::CLOSED != 0 {
                 return Err(EngineError::Closed);
             }
+            if now & gate::LOW_SPACE != 0 {
+                self.look_for_space();
+            }
             let is_short = now & gate::LOW_SPACE != 0 && !self.refresh_space();
             if is_short && is_put {
                 return Err(self.no_space());

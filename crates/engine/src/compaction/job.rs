@@ -272,6 +272,7 @@ impl Store {
         if self.gate() & gate::POISONED != 0 {
             return None;
         }
+        let is_first = !plans.is_compacting();
         let mut is_blocked = false;
         for keyspace in self.all_keyspaces() {
             if keyspace.is_dropped.load(Ordering::Acquire) {
@@ -280,8 +281,7 @@ impl Store {
             let room = self.room();
             let state = plans.keyspaces.entry(keyspace.id).or_default();
             if let Some(plan) = self.plan(&keyspace, state, room) {
-                state.start(&plan);
-                self.compacting.begin();
+                self.begin_compaction(state, &plan, is_first);
                 self.is_blocked.store(false, Ordering::Release);
                 return Some((keyspace, plan));
             }
@@ -298,10 +298,23 @@ impl Store {
         drop(plans);
         // Once, when it begins: a job that wakes itself at every look would never rest.
         if is_blocked && !was_blocked {
+            // Where one failed for want of space, what there was before it counts.
+            if self.room_max_bytes.load(Ordering::Acquire) == u64::MAX {
+                self.note_tight();
+            }
             self.refresh_space();
             self.runtime.scheduler.notify();
         }
         None
+    }
+
+    /// Marks `plan` as running; `is_first` where no other does.
+    fn begin_compaction(&self, state: &mut KeyspacePlans, plan: &Plan, is_first: bool) {
+        if is_first {
+            self.note_tight();
+        }
+        state.start(plan);
+        self.compacting.begin();
     }
 
     fn plan(&self, keyspace: &KeyspaceState, state: &KeyspacePlans, room: Room) -> Option<Plan> {
@@ -402,6 +415,7 @@ impl Store {
         let mut plans = self.plans.lock();
         // Under the lock: who drops the keyspace looks there for plans that run.
         keyspace.check_exists()?;
+        let is_first = !plans.is_compacting();
         let state = plans.keyspaces.entry(keyspace.id).or_default();
         let view = keyspace.view_arc();
         let situation = Situation {
@@ -418,8 +432,7 @@ impl Store {
         let policy = policy(keyspace.options.compaction);
         let next = policy.plan_manual(&situation, level, range, after);
         if let ManualPlan::Run(plan) = &next {
-            state.start(plan);
-            self.compacting.begin();
+            self.begin_compaction(state, plan, is_first);
         }
         Ok(next)
     }

@@ -289,7 +289,12 @@ impl Plans {
 
     /// Whether no compaction and no flush runs.
     pub(crate) fn is_idle(&self) -> bool {
-        !self.is_flushing && self.keyspaces.values().all(|plans| plans.busy.is_idle())
+        !self.is_flushing && !self.is_compacting()
+    }
+
+    /// Whether any compaction runs.
+    pub(crate) fn is_compacting(&self) -> bool {
+        self.keyspaces.values().any(|plans| !plans.busy.is_idle())
     }
 }
 

@@ -9,7 +9,7 @@ use imbrex_files::{
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -136,21 +136,23 @@ fn a_shared_log_is_flushed_as_ever() {
     assert!(report.is_sound(), "{report}");
 }
 
-/// Files without room for the next commit that makes a log a table, for the next log, or for any table.
+/// Files without room for the next commit that makes a log a table, for the next log, or for tables
+/// from a level on.
 #[derive(Debug)]
 pub(crate) struct Crowded {
     files: Arc<dyn Files>,
     refuses_band: AtomicBool,
     pub(crate) refuses_log: AtomicBool,
-    pub(crate) refuses_tables: AtomicBool,
+    pub(crate) refuses_from_level: AtomicU8,
 }
 
 impl Crowded {
     const REFUSAL: FilesError = FilesError::NoSpace { needed_bytes: 100, free_bytes: 0 };
 
     pub(crate) fn new(files: Arc<dyn Files>) -> Arc<Crowded> {
-        let [refuses_band, refuses_log, refuses_tables] = Default::default();
-        Arc::new(Crowded { files, refuses_band, refuses_log, refuses_tables })
+        let [refuses_band, refuses_log] = Default::default();
+        let refuses_from_level = AtomicU8::new(u8::MAX);
+        Arc::new(Crowded { files, refuses_band, refuses_log, refuses_from_level })
     }
 }
 
@@ -162,7 +164,8 @@ impl Files for Crowded {
         self.files.commit(commit)
     }
     fn persist(&self, files: Vec<FileBuffer>) -> Result<Vec<Box<dyn Persisted>>, FilesError> {
-        if self.refuses_tables.load(Ordering::SeqCst) {
+        let level = self.refuses_from_level.load(Ordering::SeqCst);
+        if files.iter().any(|file| level <= file.hints().level) {
             return Err(Crowded::REFUSAL);
         }
         self.files.persist(files)

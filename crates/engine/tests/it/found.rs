@@ -251,7 +251,7 @@ fn a_flush_that_finds_no_place_refuses_writes_and_holds_nobody() {
     let files = Crowded::new(stage.format());
     let db = Db::open(Arc::clone(&files) as _, stage.runtime.clone(), small()).unwrap();
     let ks = db.default_keyspace();
-    files.refuses_tables.store(true, Ordering::SeqCst);
+    files.refuses_from_level.store(0, Ordering::SeqCst);
     let count = (0..1000).find(|&n| match ks.put(key(n), [7; 900]) {
         Ok(()) => false,
         Err(error) => {
@@ -266,7 +266,7 @@ fn a_flush_that_finds_no_place_refuses_writes_and_holds_nobody() {
         let refused = ks.delete(key(1)).unwrap_err();
         assert!(refused.is_no_space(), "{refused}");
     }
-    files.refuses_tables.store(false, Ordering::SeqCst);
+    files.refuses_from_level.store(u8::MAX, Ordering::SeqCst);
     for n in count..count + 400 {
         ks.put(key(n), [7; 900]).unwrap();
     }

@@ -1,7 +1,10 @@
 //! A drive that is full to the brim when a store is opened, and one that now and then cannot read.
 
+use crate::bands::Crowded;
 use crate::stage::{key, seeded, small};
-use imbrex::{Db, EngineError, KeyspaceOptions, Options, WriteBatch, WriteOptions};
+use imbrex::{
+    Db, EngineError, Keyspace, KeyspaceOptions, Options, ReadOptions, WriteBatch, WriteOptions,
+};
 use imbrex_clockwork::{Order, Prng, Runtime};
 use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Rule};
 use imbrex_disk_sim::{FailAt, FaultPlan, SimDisk};
@@ -10,6 +13,7 @@ use imbrex_files::{
 };
 use imbrex_files::{FilesError, PlacementKind};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Fills what the store leaves of the drive, and takes away again what two memtables take.
 fn fill_with_ballast(files: &dyn Files) {
@@ -193,4 +197,87 @@ fn a_store_that_waits_for_a_compaction_says_what_it_needs() {
     };
     assert_eq!(place, "for a compaction", "{needed_bytes} needed, {free_bytes} free");
     assert!(needed_bytes > free_bytes, "{needed_bytes} needed, {free_bytes} free");
+}
+
+/// A drive of 40 MiB, and files on it that can be crowded.
+fn small_drive() -> (Runtime, Arc<Crowded>) {
+    let (runtime, _) = Runtime::virtual_time(Order::SmallestTime);
+    let geometry = GeometrySpec { len: Blocks::new(40 * 256), rule: Rule::Anywhere };
+    let disk = SimDisk::builder(Geometry::new(geometry).unwrap()).memory().unwrap();
+    let placement = FormatOptions::new(PlacementKind::by_name("first-fit").unwrap());
+    let files = FileLayer::format(Arc::new(disk), &placement, &runtime).unwrap();
+    (runtime, Crowded::new(Arc::new(files)))
+}
+
+/// Overwrites the first `key_count` keys in turn, until a put is refused.
+fn overwrite(
+    ks: &Keyspace,
+    prng: &mut Prng,
+    key_count: u64,
+    count: u64,
+) -> Result<(), EngineError> {
+    let mut value = [0; 900];
+    (0..count).try_for_each(|n| {
+        prng.fill(&mut value);
+        ks.put(key(n * 7919 % key_count), value)
+    })
+}
+
+fn assert_waits_for_compaction(refused: &EngineError) {
+    let EngineError::NoSpace { place, needed_bytes, free_bytes } = refused else {
+        panic!("{refused}");
+    };
+    assert_eq!(*place, "for a compaction", "{needed_bytes} needed, {free_bytes} free");
+}
+
+/// An iterator keeps tables that were merged long ago, and the compaction that writes wait for finds no room
+/// beside them. The iterator went and gave the space back, but told nobody: puts, which were refused before
+/// anybody looked, were refused for ever. Now who is refused looks (R3).
+#[test]
+fn space_that_a_reader_gave_back_is_found() {
+    const KEY_COUNT: u64 = 15_000;
+    let (runtime, files) = small_drive();
+    let keyspace = KeyspaceOptions {
+        table_len_bytes: 32 << 20,
+        base_level_len_bytes: 64 << 20,
+        ..small().keyspace
+    };
+    let options = Options { memtable_len_bytes: 512 << 10, keyspace, ..small() };
+    let db = Db::open(files, runtime, options).unwrap();
+    let (ks, mut prng) = (db.default_keyspace(), Prng::new(6));
+    overwrite(&ks, &mut prng, KEY_COUNT, KEY_COUNT).unwrap();
+    ks.compact_range(None, None).unwrap();
+    let iter = ks.iter(ReadOptions::default()).unwrap();
+    let refused = overwrite(&ks, &mut prng, KEY_COUNT, 100_000).unwrap_err();
+    assert_waits_for_compaction(&refused);
+    assert_waits_for_compaction(&ks.put("once", "more").unwrap_err());
+    drop(iter);
+    overwrite(&ks, &mut prng, KEY_COUNT, 10_000).unwrap();
+    assert_eq!(ks.prefix("key").unwrap().count() as u64, KEY_COUNT);
+    assert!(db.check().unwrap().is_sound());
+}
+
+/// As above, where compactions found room to begin and then none to end: the next ones are smaller, until
+/// none is small enough. They stayed so until a commit, which nobody could make.
+#[test]
+fn compactions_that_failed_are_tried_again_with_more_space() {
+    const KEY_COUNT: u64 = 4000;
+    let (runtime, files) = small_drive();
+    let db = Db::open(Arc::clone(&files) as _, runtime, small()).unwrap();
+    let (ks, mut prng) = (db.default_keyspace(), Prng::new(7));
+    overwrite(&ks, &mut prng, KEY_COUNT, KEY_COUNT).unwrap();
+    db.wait_idle().unwrap();
+    let iter = ks.iter(ReadOptions::default()).unwrap();
+    overwrite(&ks, &mut prng, KEY_COUNT, KEY_COUNT).unwrap();
+    files.refuses_from_level.store(1, Ordering::SeqCst);
+    let refused = overwrite(&ks, &mut prng, KEY_COUNT, 100_000).unwrap_err();
+    assert_waits_for_compaction(&refused);
+    files.refuses_from_level.store(u8::MAX, Ordering::SeqCst);
+    // Nothing has come back, so that nothing is tried.
+    assert_waits_for_compaction(&ks.put("once", "more").unwrap_err());
+    drop(iter);
+    overwrite(&ks, &mut prng, KEY_COUNT, 10_000).unwrap();
+    db.wait_idle().unwrap();
+    assert_eq!(ks.prefix("key").unwrap().count() as u64, KEY_COUNT);
+    assert!(db.check().unwrap().is_sound());
 }
