@@ -14,7 +14,9 @@
 //!       flushed as any other.
 //!   B2  All of the file is durable before the commit that makes it a table.
 //!   B3  What cannot become a band (no room behind the log or in the catalog, a log that was restarted) is flushed
-//!       from memory: nothing depends on a band.
+//!       from memory, by the same flush: nothing depends on a band, and that it finds no room says nothing about room
+//!       for other tables.
+//!   B4  The table takes no room that was promised to another log ([`imbrex_files::LogWriter::reserve`]).
 //!
 //! Source: the first level of the thesis' chapter 5 (figure 5.4). Not here: which writes go to which drive
 //! (`write`), reading (`table`).
@@ -99,6 +101,9 @@ impl Band {
         let log = self.wal.file();
         // The footer is found from the end of the file.
         let padded = (table.len_bytes() as usize).next_multiple_of(BLOCK_LEN_BYTES);
+        if !log.reserve(log.len_bytes() + padded as u64) {
+            return Err(FilesError::NoSpace { needed_bytes: padded as u64, free_bytes: 0 });
+        }
         let mut bytes = vec![0; padded - table.len_bytes() as usize];
         for chunk in table.chunks() {
             bytes.extend_from_slice(chunk);

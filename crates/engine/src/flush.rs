@@ -43,6 +43,8 @@ pub(crate) struct Flush {
     keyspace: Arc<KeyspaceState>,
     slot: Arc<MemSlot>,
     task: Option<MergeTask<MemtableIter>>,
+    /// The task ends the log as a table.
+    is_banded: bool,
     start_ns: u64,
 }
 
@@ -75,10 +77,28 @@ pub(crate) fn flush_task(
 }
 
 impl Flush {
+    fn new(store: &Store, keyspace: Arc<KeyspaceState>, slot: Arc<MemSlot>) -> Flush {
+        let is_banded = slot.band().is_some();
+        let task = Some(flush_task(store, &keyspace, &slot, Source::Memory));
+        Flush { keyspace, slot, task, is_banded, start_ns: store.runtime.clock.now_ns() }
+    }
+
     /// Goes on for about `len_bytes`; true when it is done and durable. A flush that failed lets go of
     /// what it wrote.
     fn step(&mut self, store: &Store, len_bytes: u64) -> Result<bool, EngineError> {
-        self.advance(store, len_bytes).inspect_err(|_| self.task = None)
+        let stepped = self.advance(store, len_bytes);
+        let Err(error) = &stepped else { return stepped };
+        self.task = None;
+        if self.is_banded && error.is_no_space() {
+            // From memory now (B3).
+            self.slot.band().into_iter().for_each(|band| band.spoil());
+            *self = Flush {
+                start_ns: self.start_ns,
+                ..Flush::new(store, Arc::clone(&self.keyspace), Arc::clone(&self.slot))
+            };
+            return Ok(false);
+        }
+        stepped
     }
 
     fn advance(&mut self, store: &Store, len_bytes: u64) -> Result<bool, EngineError> {
@@ -117,8 +137,7 @@ impl Store {
         let (keyspace, slot) = self.flush_candidate(&plans)?;
         plans.is_flushing = true;
         drop(plans);
-        let task = Some(flush_task(self, &keyspace, &slot, Source::Memory));
-        Some(Flush { keyspace, slot, task, start_ns: self.runtime.clock.now_ns() })
+        Some(Flush::new(self, keyspace, slot))
     }
 
     /// The memtable that may be flushed now: of those before every cut the one with the oldest log,

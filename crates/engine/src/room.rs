@@ -54,8 +54,7 @@ pub(crate) struct FullAt {
 impl FullAt {
     /// Whether there is more now.
     fn is_over(&self, space: &SpaceUse) -> bool {
-        self.free_bytes < space.free_bytes
-            || space.catalog.used_bytes < self.catalog_used_bytes
+        self.free_bytes < space.free_bytes || space.catalog.used_bytes < self.catalog_used_bytes
     }
 }
 
@@ -129,9 +128,8 @@ impl Store {
     /// Looks whether space came back of which nobody told; what waits for space is tried again then (R3).
     pub(crate) fn look_for_space(&self) {
         let space = self.files.space();
-        let has_come_back = |at: &TightAt| {
-            at.free_bytes < space.free_bytes || space.live_bytes < at.live_bytes
-        };
+        let has_come_back =
+            |at: &TightAt| at.free_bytes < space.free_bytes || space.live_bytes < at.live_bytes;
         let mut is_more = false;
         if self.is_blocked.load(Ordering::Acquire)
             && self.tight_at.lock().as_ref().is_some_and(has_come_back)
