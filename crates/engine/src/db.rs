@@ -101,7 +101,8 @@ impl Db {
         Ok(Keyspace::new(Arc::clone(&self.shared), find(self.store(), name)?))
     }
 
-    /// Makes a keyspace; durable on return. Waits for a checkpoint or backup that flushes.
+    /// Makes a keyspace; durable on return, as is everything written before. Waits for a checkpoint or
+    /// backup that flushes.
     ///
     /// # Errors
     /// [`EngineError::KeyspaceExists`], [`EngineError::BadName`], [`EngineError::BadOption`],
@@ -117,7 +118,12 @@ impl Db {
         check_name("keyspace", name)?;
         options.check()?;
         let mut created = None;
-        let _writer = store.writer_without_cut()?;
+        let writer = store.writer_without_cut()?;
+        if find(store, name).is_ok() {
+            return Err(EngineError::KeyspaceExists { name: name.to_owned() });
+        }
+        // What was written before must not be gone where the keyspace is there.
+        store.sync_log(&writer)?;
         store.commit_with(|state| {
             if state.keyspaces.values().any(|entry| entry.record.name == name) {
                 return Err(EngineError::KeyspaceExists { name: name.to_owned() });
@@ -139,7 +145,8 @@ impl Db {
         Ok(Keyspace::new(Arc::clone(&self.shared), keyspace))
     }
 
-    /// Drops a keyspace with all it holds, at once and durably; the default keyspace stays.
+    /// Drops a keyspace with all it holds, at once and durably; the default keyspace stays. Everything
+    /// written before, to whatever keyspace, is durable on return.
     ///
     /// Space comes back when the last iterator over it is gone. Waits for a checkpoint or backup that
     /// flushes.
@@ -166,6 +173,9 @@ impl Db {
         let waited = store.runtime.scheduler.wait_until(&mut ready);
         let dropped = waited
             .map_err(|_| EngineError::Stalled { what: "a compaction of the keyspace" })
+            // What was written before the drop must not be gone where the keyspace is: a row may have
+            // been moved out of it.
+            .and_then(|()| store.sync())
             .and_then(|()| {
                 store.commit_with(|state| {
                     let mut change = Change { kind: CommitKind::Upkeep, ..Change::default() };

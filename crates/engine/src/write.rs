@@ -225,6 +225,12 @@ impl Store {
         wal.map_or(Ok(()), |wal| wal.sync().map_err(|error| self.failed(error)))
     }
 
+    /// As [`Store::sync`], for who holds the writer.
+    pub(crate) fn sync_log(&self, writer: &Writer) -> Result<(), EngineError> {
+        let synced = writer.wal.as_ref().map_or(Ok(()), |wal| wal.sync());
+        synced.map_err(|error| self.failed(error))
+    }
+
     /// Sees to a log, and to an active memtable of `keyspace` that is not full if that is possible, for a write of
     /// `len_bytes`.
     fn make_room(

@@ -23,16 +23,6 @@ pub(crate) enum Change {
     DeleteRange { keyspace: usize, start: Bytes, end: Bytes },
 }
 
-impl Change {
-    fn keyspace(&self) -> usize {
-        match self {
-            Change::Put { keyspace, .. }
-            | Change::Delete { keyspace, .. }
-            | Change::DeleteRange { keyspace, .. } => *keyspace,
-        }
-    }
-}
-
 impl State {
     pub(crate) fn apply(&mut self, changes: &[Change]) {
         for change in changes {
@@ -154,14 +144,10 @@ impl Model {
         values.is_some_and(|values| values.iter().any(|v| **v == *value))
     }
 
-    /// A keyspace was dropped and made anew, durably; the writes to others stay as unsynced as they
-    /// were.
+    /// A keyspace was dropped and made anew, durably, as is all that was acknowledged before.
     pub(crate) fn dropped(&mut self, keyspace: usize) {
         self.now.maps[keyspace].clear();
-        self.base.maps[keyspace].clear();
-        for changes in &mut self.tail {
-            changes.retain(|change| change.keyspace() != keyspace);
-        }
+        self.synced();
     }
 
     /// Dropping a keyspace failed halfway.
@@ -178,10 +164,13 @@ impl Model {
     /// After a recovery that found `got`: it must be the base and some prefix of the tail, the
     /// whole tail if nothing may be lost. Returns how many writes are gone.
     pub(crate) fn settle(&mut self, got: State, may_lose: bool) -> Result<usize, String> {
-        if let Some(keyspace) = self.dropped_perhaps.take()
-            && got.maps[keyspace].is_empty()
-        {
-            self.dropped(keyspace);
+        if let Some(keyspace) = self.dropped_perhaps.take() {
+            let mut without = self.now.clone();
+            without.maps[keyspace].clear();
+            // Where the drop is durable all writes before it are.
+            if without == got {
+                self.dropped(keyspace);
+            }
         }
         let mut state = self.base.clone();
         let mut last_match = None;
@@ -248,6 +237,29 @@ mod tests {
             model.wrote(put("b", "2"), false);
             model.wrote(put("a", "3"), false);
             assert_eq!(model.settle(found.clone(), true).ok(), lost, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_keyspace_is_dropped_after_all_writes_before_or_not_at_all() {
+        let put = |keyspace, key: &str| Change::Put {
+            keyspace,
+            key: key.as_bytes().into(),
+            value: key.as_bytes().into(),
+        };
+        for (found, lost) in
+            [(["a", "b"], Some(0)), (["a", ""], Some(0)), (["", "b"], Some(1)), (["", ""], None)]
+        {
+            let mut model = Model::new(2);
+            model.wrote(vec![put(1, "b")], true);
+            model.wrote(vec![put(0, "a")], false);
+            model.dropped_perhaps(1);
+            let mut got = State { maps: vec![Default::default(); 2] };
+            for (keyspace, key) in found.into_iter().enumerate().filter(|(_, key)| !key.is_empty())
+            {
+                got.apply(&[put(keyspace, key)]);
+            }
+            assert_eq!(model.settle(got, true).ok(), lost, "{found:?}");
         }
     }
 }
