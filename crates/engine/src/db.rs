@@ -119,11 +119,8 @@ impl Db {
         options.check()?;
         let mut created = None;
         let writer = store.writer_without_cut()?;
-        if find(store, name).is_ok() {
-            return Err(EngineError::KeyspaceExists { name: name.to_owned() });
-        }
         // What was written before must not be gone where the keyspace is there.
-        store.sync_log(&writer)?;
+        store.sync_wal(writer.wal.as_deref())?;
         store.commit_with(|state| {
             if state.keyspaces.values().any(|entry| entry.record.name == name) {
                 return Err(EngineError::KeyspaceExists { name: name.to_owned() });

@@ -233,6 +233,9 @@ fn read_logs(store: &Store, recovery: &mut Recovery) -> Result<(), EngineError> 
     };
     let mut last_seq = flushed;
     if is_in_part {
+        // Tables may be ahead of the logs that are left.
+        let tables = state.keyspaces.values().flat_map(|entry| entry.version.tables());
+        last_seq = tables.map(|slot| slot.meta.seq_max).fold(last_seq, Seq::max);
         // Between two logs others may be missing.
         let mut log_end = Seq(0);
         for (index, source) in logs.sources.iter().enumerate() {
@@ -383,7 +386,15 @@ fn find_logs(store: &Store, is_in_part: bool) -> Result<(Logs, Vec<String>), Eng
                 missing.push(info.name.clone());
                 continue;
             }
-            opened => opened.map_err(EngineError::files(format!("open log {}", info.name)))?,
+            Err(source) => {
+                let error = EngineError::files(format!("open log {}", info.name))(source);
+                match &store.losses {
+                    Some(losses) => losses.pass(error, "its writes")?,
+                    None => return Err(error),
+                }
+                continue;
+            }
+            Ok(file) => file,
         };
         let log_id = id.frame_id(store.files.format_id());
         let is_finished = is_finished(info, &infos, &store.options);

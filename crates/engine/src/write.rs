@@ -32,7 +32,7 @@ const SLOWDOWN_STRIDE_BYTES: u64 = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Writer {
     /// The log that is written; `None` before the first and while a new one cannot be created.
-    wal: Option<Arc<Wal>>,
+    pub(crate) wal: Option<Arc<Wal>>,
     log: LogId,
     pub(crate) next_seq: Seq,
     pub(crate) user_bytes: u64,
@@ -222,13 +222,12 @@ impl Store {
     pub(crate) fn sync(&self) -> Result<(), EngineError> {
         self.check_poison()?;
         let wal = self.writer.lock().wal.clone();
-        wal.map_or(Ok(()), |wal| wal.sync().map_err(|error| self.failed(error)))
+        self.sync_wal(wal.as_deref())
     }
 
-    /// As [`Store::sync`], for who holds the writer.
-    pub(crate) fn sync_log(&self, writer: &Writer) -> Result<(), EngineError> {
-        let synced = writer.wal.as_ref().map_or(Ok(()), |wal| wal.sync());
-        synced.map_err(|error| self.failed(error))
+    /// As [`Store::sync`], for who has the log of the writer already.
+    pub(crate) fn sync_wal(&self, wal: Option<&Wal>) -> Result<(), EngineError> {
+        wal.map_or(Ok(()), |wal| wal.sync().map_err(|error| self.failed(error)))
     }
 
     /// Sees to a log, and to an active memtable of `keyspace` that is not full if that is possible, for a write of

@@ -347,21 +347,15 @@ impl TableIter {
         if self.cursor.valid() { Ok(()) } else { self.prev_block() }
     }
 
-    /// Where a move forward met `error`: if that is damage to be passed over, goes on behind it.
+    /// Where a move met `error`: if that is damage to be passed over, goes on with `go_on`.
     #[cold]
-    fn pass_forward(&mut self, error: EngineError) -> Result<(), EngineError> {
+    fn pass_over(
+        &mut self,
+        error: EngineError,
+        go_on: fn(&mut TableIter) -> Result<(), EngineError>,
+    ) -> Result<(), EngineError> {
         self.pass(error)?;
-        while let Err(error) = self.next_block() {
-            self.pass(error)?;
-        }
-        Ok(())
-    }
-
-    /// As [`TableIter::pass_forward`] of a move back.
-    #[cold]
-    fn pass_backward(&mut self, error: EngineError) -> Result<(), EngineError> {
-        self.pass(error)?;
-        while let Err(error) = self.prev_block() {
+        while let Err(error) = go_on(self) {
             self.pass(error)?;
         }
         Ok(())
@@ -408,19 +402,19 @@ fn bytes_of<'a>(
 
 impl InternalIter for TableIter {
     fn seek_to_first(&mut self) -> Result<(), EngineError> {
-        self.go_to_first().or_else(|error| self.pass_forward(error))
+        self.go_to_first().or_else(|error| self.pass_over(error, TableIter::next_block))
     }
 
     fn seek_to_last(&mut self) -> Result<(), EngineError> {
-        self.go_to_last().or_else(|error| self.pass_backward(error))
+        self.go_to_last().or_else(|error| self.pass_over(error, TableIter::prev_block))
     }
 
     fn seek(&mut self, target: InternalKey<'_>) -> Result<(), EngineError> {
-        self.go_to_or_after(target).or_else(|error| self.pass_forward(error))
+        self.go_to_or_after(target).or_else(|error| self.pass_over(error, TableIter::next_block))
     }
 
     fn seek_before(&mut self, target: InternalKey<'_>) -> Result<(), EngineError> {
-        self.go_to_before(target).or_else(|error| self.pass_backward(error))
+        self.go_to_before(target).or_else(|error| self.pass_over(error, TableIter::prev_block))
     }
 
     #[inline]
@@ -430,7 +424,7 @@ impl InternalIter for TableIter {
             Ok(()) => self.next_block(),
             failed => failed,
         };
-        moved.or_else(|error| self.pass_forward(error))
+        moved.or_else(|error| self.pass_over(error, TableIter::next_block))
     }
 
     #[inline]
@@ -440,7 +434,7 @@ impl InternalIter for TableIter {
             Ok(()) => self.prev_block(),
             failed => failed,
         };
-        moved.or_else(|error| self.pass_backward(error))
+        moved.or_else(|error| self.pass_over(error, TableIter::prev_block))
     }
 
     #[inline]

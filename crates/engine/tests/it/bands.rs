@@ -236,6 +236,16 @@ impl LogWriter for Unpromised {
     }
 }
 
+#[track_caller]
+fn assert_only_the_next_one_is_a_band(db: &Db, map: &mut Map) {
+    assert_eq!(db.metrics().keyspaces[0].unsorted_len_bytes, 0, "it is no band");
+    compare(db, map);
+    load(db, map, 10);
+    db.flush().unwrap();
+    assert!(db.metrics().keyspaces[0].unsorted_len_bytes > 0, "the next one is");
+    compare(db, map);
+}
+
 /// The table behind a log took the room on flash that the next log was promised, whose writes were refused on an
 /// empty disk. Where it is refused the room the memtable is flushed from memory, by the same flush (B3, B4).
 #[test]
@@ -253,12 +263,7 @@ fn a_band_takes_no_room_that_another_log_was_promised() {
     }
     files.promises_nothing.store(false, Ordering::SeqCst);
     db.flush().unwrap();
-    assert_eq!(db.metrics().keyspaces[0].unsorted_len_bytes, 0, "it is no band");
-    compare(&db, &map);
-    load(&db, &mut map, 10);
-    db.flush().unwrap();
-    assert!(db.metrics().keyspaces[0].unsorted_len_bytes > 0, "the next one is");
-    compare(&db, &map);
+    assert_only_the_next_one_is_a_band(&db, &mut map);
 }
 
 /// The log is ended by then and takes no table any more, so the memtable is flushed from memory, by the same
@@ -273,12 +278,7 @@ fn a_band_without_room_in_the_catalog_is_flushed_as_ever() {
     let mut map = Map::new();
     load(&db, &mut map, 10);
     db.flush().unwrap();
-    assert_eq!(db.metrics().keyspaces[0].unsorted_len_bytes, 0, "it is no band");
-    compare(&db, &map);
-    load(&db, &mut map, 10);
-    db.flush().unwrap();
-    assert!(db.metrics().keyspaces[0].unsorted_len_bytes > 0, "the next one is");
-    compare(&db, &map);
+    assert_only_the_next_one_is_a_band(&db, &mut map);
 }
 
 /// Two keyspaces share a log, and no other can be begun when it ends: neither memtable may take it for a table.

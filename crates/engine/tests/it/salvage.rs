@@ -159,3 +159,28 @@ fn what_is_damaged_is_told_and_the_rest_is_found() {
         "{log_count} losses in logs, {table_count} in tables"
     );
 }
+
+/// All logs are lost. One keyspace's tables have newer writes than any log that is no longer needed, because another
+/// keyspace still needed it: they are found all the same.
+#[test]
+fn tables_are_found_without_the_logs_that_they_are_ahead_of() {
+    let stage = seeded(40, 1);
+    let db = stage.create(plain());
+    let [a, b] = ["a", "b"].map(|name| db.create_keyspace(name, plain().keyspace).unwrap());
+    b.put("stays", "in memory").unwrap();
+    for n in 0..400 {
+        a.put(key(n), [7; 500]).unwrap();
+    }
+    db.wait_idle().unwrap();
+    db.sync().unwrap();
+    stage.crash(db, &mut Prng::new(1));
+    let files = stage.mount().list("");
+    stage.world.drop_jobs();
+    for file in files.iter().filter(|file| is_log(file)) {
+        file.extents.iter().for_each(|&extent| stage.disk.damage(extent));
+    }
+    let db = salvage(&stage).unwrap();
+    assert!(!db.losses().is_empty());
+    let found = db.keyspace("a").unwrap().prefix("").unwrap().count();
+    assert!(found > 200, "{found} of 400");
+}

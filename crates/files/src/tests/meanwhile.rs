@@ -11,6 +11,7 @@ use imbrex_disk::{
 use imbrex_disk_sim::{FailAt, FaultPlan, SimDisk};
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
 
 type Meanwhile = Box<dyn FnOnce() + Send>;
 
@@ -40,6 +41,19 @@ impl Interrupted {
 
     pub(crate) fn before_write(&self, meanwhile: impl FnOnce() + Send + 'static) {
         *self.before_write.lock() = Some(Box::new(meanwhile));
+    }
+
+    /// The next write says that it is there, and waits until another finds no room and takes its turn at making some.
+    fn before_write_waits_for_make_room(&self, files: &FileLayer) -> Receiver<()> {
+        let files = files.clone();
+        let (at_write, is_there) = channel();
+        self.before_write(move || {
+            at_write.send(()).unwrap();
+            // The count is for a writer that is refused at once.
+            let has_turn = || files.inner.cleaning.try_lock().is_none();
+            (0..1_000_000).take_while(|_| !has_turn()).for_each(|_| std::thread::yield_now());
+        });
+        is_there
     }
 
     fn before_finish(&self, meanwhile: impl FnOnce() + Send + 'static) {
@@ -114,14 +128,7 @@ fn crowded() -> (Arc<Interrupted>, FileLayer) {
 fn a_write_finds_the_room_that_the_cleaner_makes_meanwhile() {
     let (disk, files) = crowded();
     let mut cleaner = files.clean_job();
-    let here = files.clone();
-    let (at_write, is_there) = std::sync::mpsc::channel();
-    disk.before_write(move || {
-        at_write.send(()).unwrap();
-        // The writer finds no room, and takes its turn at cleaning. The count is for a writer that does not.
-        let has_turn = || here.inner.cleaning.try_lock().is_none();
-        (0..1_000_000).take_while(|_| !has_turn()).for_each(|_| std::thread::yield_now());
-    });
+    let is_there = disk.before_write_waits_for_make_room(&files);
     std::thread::scope(|scope| {
         let cleaning = scope.spawn(|| {
             cleaner.step(Budget { io_bytes: u64::MAX });
@@ -288,14 +295,7 @@ fn a_write_without_a_place_waits_for_a_zone_that_others_fill() {
     let (disk, files) = opened(&stage);
     let logs = ["w1", "w2"].map(|name| files.create_log(name, Hints::new(FileKind::Log)).unwrap());
     put(&files, "a", 40, 1).unwrap();
-    let here = files.clone();
-    let (at_write, is_there) = std::sync::mpsc::channel();
-    disk.before_write(move || {
-        at_write.send(()).unwrap();
-        // The other finds no place. The count is for one that is refused.
-        let has_turn = || here.inner.cleaning.try_lock().is_none();
-        (0..1_000_000).take_while(|_| !has_turn()).for_each(|_| std::thread::yield_now());
-    });
+    let is_there = disk.before_write_waits_for_make_room(&files);
     std::thread::scope(|scope| {
         let filling = scope.spawn(|| files.persist(vec![table("b", 24, 1)]).unwrap());
         is_there.recv().unwrap();

@@ -105,8 +105,8 @@ impl Driver {
         Driver::of(open::open(disk, options)?)
     }
 
-    /// Whether a device was made on `disk`, as far as its first two zones can be read; it may be of another version,
-    /// or damaged.
+    /// Whether a device was made on `disk`, as far as its superblocks can be read; it may be of another version, or
+    /// damaged.
     pub fn is_on(disk: &dyn Disk) -> bool {
         matches!(disk.geometry().rule(), Rule::AtPointer(_)) && superblocks::are_on(disk)
     }
