@@ -1,13 +1,16 @@
 //! `check`: verifies every checksum, extent, write pointer and reference of a store; of another database's
-//! files where they lie, and the logs that opening reads.
+//! files where they lie, and the logs that opening reads; of a block device all that it holds for its host.
 
 use crate::Session;
 use crate::byte_size::{ByteSize, grouped};
+use crate::device;
 use crate::error::{CliError, Context, Exit};
 use crate::output::{Report, note};
 use crate::progress::{Progress, Unit};
-use crate::store::DriveArgs;
+use crate::store::{DriveArgs, holds_block_device};
 use imbrex_clockwork::{Runtime, unix_time_s};
+use imbrex_disk::{Blocks, Disk};
+use imbrex_disk_sim::SimDisk;
 use imbrex_filesystem::{FileSystem, FsOptions, holds_file_system};
 use serde_json::json;
 use std::sync::Arc;
@@ -26,8 +29,8 @@ const SOUND: &str = "nothing is wrong with the files as such, nor with logs that
 impl CheckArgs {
     pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
         session.out.is_json()?;
-        if let Some(found) = self.check_foreign(session)? {
-            return Ok(found);
+        if self.check_other(session)?.is_some() {
+            return Ok(());
         }
         self.store.open_quiet()?.with(|store| {
             let shown = store.path.display();
@@ -86,10 +89,15 @@ impl CheckArgs {
         })
     }
 
-    /// Checks the files of a drive that holds another database's; `None` if it holds a store.
-    fn check_foreign(&self, session: &mut Session) -> Result<Option<()>, CliError> {
+    /// Checks a drive that holds no store, but a block device or another database's files; `None` if it holds one.
+    fn check_other(&self, session: &mut Session) -> Result<Option<()>, CliError> {
         let (disk, mounted) = self.store.mount(&Runtime::threads(1))?;
-        let mounted = mounted.map_err(|error| self.store.cannot_open(&disk, &error))?;
+        let mounted = match mounted {
+            Err(error) if holds_block_device(&disk, &error) => {
+                return self.check_device(session, disk).map(Some);
+            }
+            mounted => mounted.map_err(|error| self.store.cannot_open(&disk, &error))?,
+        };
         if !holds_file_system(&mounted.files) {
             return Ok(None);
         }
@@ -102,18 +110,69 @@ impl CheckArgs {
         report.section("checked");
         report.row("files of another database", grouped(found.file_count), found.file_count);
         report.row("extents", grouped(found.extent_count), found.extent_count);
-        report.section("result");
         let placed = found.findings.iter().map(ToString::to_string);
-        let findings: Vec<String> =
-            placed.chain(files.damaged().iter().map(ToString::to_string)).collect();
+        let findings = placed.chain(files.damaged().iter().map(ToString::to_string)).collect();
+        self.conclude(session, report, SOUND, findings).map(Some)
+    }
+
+    /// Reads all that a block device holds.
+    fn check_device(&self, session: &mut Session, disk: Arc<SimDisk>) -> Result<(), CliError> {
+        let shown = self.store.shown();
+        let driver = device::open(disk, &shown)?;
+        let progress = Progress::new("checking", Unit::Bytes, None);
+        let found = driver.check_with(&mut |done, all| {
+            progress.set_of(done.bytes(), Some(all.bytes()));
+            session.interrupt.flow()
+        });
+        drop(progress);
+        let found = found.context(|| format!("cannot check the block device on {shown}"))?;
+        let Some(found) = found else { return Err(CliError::interrupted()) };
+        let counters = driver.driver_counters();
+        let mut report = Report::default();
+        report.section("checked");
+        for (name, len) in [
+            ("the device", driver.geometry().len()),
+            ("of that written", found.mapped),
+            ("in its write buffer", found.buffered),
+        ] {
+            report.row(name, ByteSize(len.bytes()).to_string(), len.bytes());
+        }
+        for (name, count) in [
+            ("mapping nodes", counters.mapping_nodes),
+            ("journal entries replayed", counters.replayed_entries),
+            ("blocks read from second copies", counters.second_copies),
+        ] {
+            report.row(name, grouped(count), count);
+        }
+        let findings = found.unreadable.iter().map(|range| {
+            format!(
+                "{} at byte {} of the device cannot be read: damaged on the drive; what is written \
+                 there anew can be",
+                ByteSize(range.len.bytes()),
+                Blocks::new(range.start.get()).bytes()
+            )
+        });
+        self.conclude(session, report, "all of it can be read", findings.collect())
+    }
+
+    /// Ends a report of what holds no store.
+    fn conclude(
+        &self,
+        session: &mut Session,
+        mut report: Report,
+        sound: &str,
+        findings: Vec<String>,
+    ) -> Result<(), CliError> {
+        let shown = self.store.shown();
+        report.section("result");
         let result = match findings.len() {
-            0 => SOUND.to_owned(),
+            0 => sound.to_owned(),
             1 => "1 thing is wrong".to_owned(),
             count => format!("{count} things are wrong"),
         };
         report.row("findings", result, json!(findings));
         let told = session.out.report(&report);
-        let Some((last, others)) = findings.split_last() else { return told.map(Some) };
+        let Some((last, others)) = findings.split_last() else { return told };
         for finding in others {
             note(format!("imbrex: {shown}: {finding}"));
         }

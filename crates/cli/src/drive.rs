@@ -2,9 +2,10 @@
 
 use crate::Session;
 use crate::byte_size::{ByteSize, grouped};
+use crate::device;
 use crate::error::{CliError, Context, Exit};
 use crate::output::{Report, Table};
-use crate::store::{DriveArgs, layout_named, other_content};
+use crate::store::{DriveArgs, holds_block_device, layout_named, other_content};
 use crate::target::Target;
 use crate::zones::{ZoneMap, svg, text};
 use clap::Subcommand;
@@ -445,8 +446,13 @@ impl ZonesArgs {
         let svg = self.svg.as_deref().map(|path| Target::new(path, &self.drive.images()));
         let svg = svg.transpose()?;
         let (disk, mounted) = self.drive.mount(&Runtime::threads(1))?;
+        let mut device = None;
         let mounted = match mounted {
             Ok(mounted) => Some(mounted),
+            Err(error) if holds_block_device(&disk, &error) => {
+                device = Some(device::open(Arc::clone(&disk), &self.drive.shown())?.zones());
+                None
+            }
             // The drive itself can still be drawn.
             Err(LayoutError::Files {
                 source: FilesError::NotFormatted { .. } | FilesError::Geometry { .. },
@@ -464,7 +470,10 @@ impl ZonesArgs {
                 }
                 map
             }
-            None => ZoneMap::of_report(disk.geometry(), &disk.report_zones(), cell_count_max),
+            None => match &device {
+                Some(zones) => ZoneMap::of_device(disk.geometry(), zones, cell_count_max),
+                None => ZoneMap::of_report(disk.geometry(), &disk.report_zones(), cell_count_max),
+            },
         };
         if let (Some(target), Some(path)) = (svg, &self.svg) {
             write_svg(&target, &self.drive.drive, &disk, &map(svg::CELL_COUNT_MAX))?;

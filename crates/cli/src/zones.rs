@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   FileLayer::zone_map()  --+
-//!                            +-->  ZoneMap (cells)  -->  text (terminal)
+//!   Driver::zones()        --+-->  ZoneMap (cells)  -->  text (terminal)
 //!   Disk::report_zones()   --+                      -->  svg  (a file)
 //! ```
 //!
@@ -15,6 +15,7 @@ pub(crate) mod text;
 use crate::byte_size::{ByteSize, grouped};
 use imbrex_disk::{Geometry, Rule, ZoneInfo, ZoneState};
 use imbrex_files::ZoneUse;
+use imbrex_translate::{DeviceZone, DeviceZoneUse};
 use std::collections::BTreeMap;
 
 /// What live bytes are part of.
@@ -22,7 +23,12 @@ use std::collections::BTreeMap;
 pub(crate) enum Content {
     /// A table of this level.
     Level(u8),
+    /// A log; the journal of a block device.
     Log,
+    /// What the host of a block device wrote, and its checksums.
+    Device,
+    /// A block device's superblocks and checkpoint.
+    Checkpoint,
 }
 
 impl Content {
@@ -30,6 +36,8 @@ impl Content {
         match self {
             Content::Level(level) => format!("level {level}"),
             Content::Log => "log".to_owned(),
+            Content::Device => "block device".to_owned(),
+            Content::Checkpoint => "checkpoint".to_owned(),
         }
     }
 }
@@ -170,19 +178,18 @@ impl ZoneMap {
         zones: &[ZoneInfo],
         cell_count_max: usize,
     ) -> ZoneMap {
-        let cell = |zone: &ZoneInfo| Cell {
-            zone: zone.zone.0,
-            zone_count: 1,
-            state: CellState::of(zone.state, geometry),
-            capacity_bytes: zone.capacity.bytes(),
-            written_bytes: match zone.state {
-                ZoneState::Full => zone.capacity.bytes(),
-                state => state.write_pointer(zone.start).map_or(0, |at| (at - zone.start).bytes()),
-            },
-            live_bytes: BTreeMap::new(),
-            has_catalog: false,
-        };
-        ZoneMap::of_cells(geometry, zones.iter().map(cell).collect(), cell_count_max)
+        let cells = zones.iter().map(|zone| reported_cell(geometry, zone));
+        ZoneMap::of_cells(geometry, cells.collect(), cell_count_max)
+    }
+
+    /// The picture of a drive that holds a block device.
+    pub(crate) fn of_device(
+        geometry: &Geometry,
+        zones: &[DeviceZone],
+        cell_count_max: usize,
+    ) -> ZoneMap {
+        let cells = zones.iter().map(|zone| device_cell(geometry, zone)).collect();
+        ZoneMap::of_cells(geometry, cells, cell_count_max)
     }
 
     fn of_cells(geometry: &Geometry, cells: Vec<Cell>, cell_count_max: usize) -> ZoneMap {
@@ -236,6 +243,39 @@ impl ZoneMap {
             .collect();
         let zone_count = grouped(u64::from(self.zone_count));
         format!("{zone_count} zones of {len}: {}", states.join(", "))
+    }
+}
+
+/// A zone of which the drive's own report is all that is known.
+fn reported_cell(geometry: &Geometry, zone: &ZoneInfo) -> Cell {
+    Cell {
+        zone: zone.zone.0,
+        zone_count: 1,
+        state: CellState::of(zone.state, geometry),
+        capacity_bytes: zone.capacity.bytes(),
+        written_bytes: match zone.state {
+            ZoneState::Full => zone.capacity.bytes(),
+            state => state.write_pointer(zone.start).map_or(0, |at| (at - zone.start).bytes()),
+        },
+        live_bytes: BTreeMap::new(),
+        has_catalog: false,
+    }
+}
+
+fn device_cell(geometry: &Geometry, zone: &DeviceZone) -> Cell {
+    let cell = reported_cell(geometry, &zone.info);
+    let content = match zone.used {
+        DeviceZoneUse::Journal => Content::Log,
+        DeviceZoneUse::Superblocks | DeviceZoneUse::Checkpoint => Content::Checkpoint,
+        _ => Content::Device,
+    };
+    let live = zone.live.bytes();
+    Cell {
+        // Of a zone that was given up the drive does not say how far it is written.
+        written_bytes: cell.written_bytes.max(live),
+        live_bytes: (live > 0).then_some((content, live)).into_iter().collect(),
+        has_catalog: content == Content::Checkpoint,
+        ..cell
     }
 }
 

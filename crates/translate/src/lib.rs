@@ -30,9 +30,9 @@ mod fields;
 mod fixed_bands;
 
 pub use driver::{
-    Cleaning, CleaningOrder, Driver, DriverCounters, DriverError, DriverOptions, EvictionOrder,
-    MapRun, MapSpec, Mapping, MappingError, POOL_ZONE_COUNT_MIN, PbaRange, Piece, Regions,
-    SPARE_ZONE_COUNT_MIN, SectorRange, TableMapping, TableWrite, ZoneContent, ZoneFill, candidates,
-    choose, spare_zone_count, zone_data_len,
+    Cleaning, CleaningOrder, DeviceZone, DeviceZoneUse, Driver, DriverCheck, DriverCounters,
+    DriverError, DriverOptions, EvictionOrder, MapRun, MapSpec, Mapping, MappingError,
+    POOL_ZONE_COUNT_MIN, PbaRange, Piece, Regions, SPARE_ZONE_COUNT_MIN, SectorRange, TableMapping,
+    TableWrite, ZoneContent, ZoneFill, candidates, choose, spare_zone_count, zone_data_len,
 };
 pub use fixed_bands::{BandCounters, BandOptions, BandsError, FixedBands, ReadBack, Staging};

@@ -79,6 +79,8 @@ fn colour(content: Content) -> &'static str {
     match content {
         Content::Level(level) => LEVELS[usize::from(level).min(LEVELS.len() - 1)],
         Content::Log => "#3b4652",
+        Content::Device => "#2f8fa8",
+        Content::Checkpoint => "#a08c5b",
     }
 }
 
@@ -222,10 +224,10 @@ fn contents(cell: &Cell) -> String {
         .take(4)
         .map(|(content, _)| match content {
             Content::Level(level) => format!("L{level}"),
-            Content::Log => "log".to_owned(),
+            other => other.name(),
         })
         .collect();
-    if cell.has_catalog {
+    if cell.has_catalog && !cell.live_bytes.contains_key(&Content::Checkpoint) {
         names.push("catalog".to_owned());
     }
     if names.is_empty() {

@@ -3,7 +3,7 @@
 //! ```text
 //!     0  state  CF o . . .      C conventional, F full, o open, c closed, . empty
 //!        fill   ▃█ ▅            how much of the zone is written, in eighths
-//!        holds  k1 L            the level of most of its live data; L log, k catalog, x none: dead
+//!        holds  k1 L            the level of most of its live data; L log, d block device, k catalog, x none: dead
 //! ```
 
 use super::{Cell, CellState, Content, ZoneMap};
@@ -48,7 +48,7 @@ pub(crate) fn draw(map: &ZoneMap) -> String {
     text.push_str(
         "\nstate  C conventional  S shingled  I interlaced  . empty  o open  c closed  F full  \
          R read-only  X offline\n\
-         holds  0-9 level of most live data  L log  k catalog  x only dead data\n\n",
+         holds  0-9 level of most live data  L log  d block device  k catalog, checkpoint  x only dead data\n\n",
     );
     text.push_str(&use_table(map));
     text
@@ -86,6 +86,8 @@ fn content_char(cell: &Cell) -> char {
     match cell.main_content() {
         Some(Content::Level(level)) => char::from_digit(u32::from(level.min(9)), 10).unwrap_or('9'),
         Some(Content::Log) => 'L',
+        Some(Content::Device) => 'd',
+        Some(Content::Checkpoint) => 'k',
         None if cell.has_catalog => 'k',
         None if cell.written_bytes == 0 => ' ',
         None => 'x',

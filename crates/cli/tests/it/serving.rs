@@ -1,11 +1,14 @@
 //! `serve`: what it offers, what it refuses, how it ends.
 
 use crate::{command, imbrex};
+use imbrex_disk::{Blocks, Disk, Lba, Persist};
+use imbrex_translate::{Driver, DriverOptions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Stdio};
+use std::sync::Arc;
 
 /// A blank drive, and room for a socket.
 struct Blank {
@@ -168,7 +171,7 @@ fn a_zoned_drive_is_served_through_the_block_driver() {
     assert!(report.contains("checkpoints"), "{report}");
     // It is there now: --make does not make it anew.
     serve(&[&args[1..], &["--make"]].concat()).stop();
-    for command in ["check", "stats", "dump", "scan"] {
+    for command in ["stats", "dump", "scan"] {
         imbrex(&[command, &drive]).fails(4, &["a block device, which `imbrex serve` serves"]);
     }
     assert!(imbrex(&["drive", "info", &drive]).ok().contains("a block device"));
@@ -187,6 +190,48 @@ fn a_zoned_drive_is_served_through_the_block_driver() {
     imbrex(&[&["drive", "create", &small, "--blank"], &shape[..]].concat()).ok();
     let args = ["serve", "--drive", &small, "--socket", &socket, "--buffer", "1MiB", "--make"];
     imbrex(&args).fails(4, &["sequential zones that can be written", "are"]);
+}
+
+/// What a block device holds is verified and drawn without a server.
+#[test]
+fn a_block_device_is_checked_and_drawn() {
+    let blank = Blank::new();
+    let drive = blank.path("z");
+    let shape = ["--rule", "zoned", "--zone-len", "1MiB", "--capacity", "64MiB", "--no-timing"];
+    imbrex(&[&["drive", "create", &drive, "--blank"], &shape[..]].concat()).ok();
+    let disk = imbrex_disk_sim::SimDisk::open_image(drive.as_ref(), Default::default()).unwrap();
+    let options = DriverOptions { buffer_len: Blocks::holding(1 << 20), ..Default::default() };
+    let device = Driver::format(Arc::new(disk), &options).unwrap();
+    for (at, byte) in (0..1024).step_by(8).zip(1..) {
+        device.write(Lba::new(at), &[byte; 8 * 4096], Persist::Cached).unwrap();
+    }
+    device.flush().unwrap();
+    drop(device);
+
+    let report = imbrex(&["check", &drive]).ok();
+    assert!(report.contains("all of it can be read"), "{report}");
+    let picture = imbrex(&["drive", "zones", &drive]).ok();
+    let holds: String =
+        picture.lines().filter_map(|line| line.trim().strip_prefix("holds")).collect();
+    for held in ['d', 'L', 'k'] {
+        assert!(holds.contains(held), "{held}: {picture}");
+    }
+    let json = imbrex(&["--format", "json", "drive", "zones", &drive]).ok();
+    assert!(json.contains("block_device"), "{json}");
+
+    // A block that went to a data zone when it left the buffer.
+    let image = std::fs::read(&drive).unwrap();
+    let blocks: Vec<usize> = (0..image.len() - 4096)
+        .step_by(4096)
+        .filter(|&at| image[at..at + 4096].iter().all(|&byte| byte == 1))
+        .collect();
+    let mut damaged = image;
+    blocks.iter().for_each(|&at| damaged[at] ^= 4);
+    assert!(!blocks.is_empty());
+    std::fs::write(&drive, damaged).unwrap();
+    let wrong = ["32.0 KiB at byte 0 of the device cannot be read", "written there anew"];
+    imbrex(&["check", &drive]).fails(5, &wrong);
+    imbrex(&["stats", &drive]).fails(4, &["`imbrex check` verifies"]);
 }
 
 /// One bit of a header made a store look like a blank drive, which `--make` formats.

@@ -40,6 +40,7 @@
 //! survive power cuts.
 
 mod buffer;
+mod check;
 mod checkpoint;
 mod choose;
 mod clean;
@@ -58,6 +59,7 @@ mod superblocks;
 #[cfg(test)]
 mod tests;
 
+pub use check::{DeviceZone, DeviceZoneUse, DriverCheck};
 pub use choose::{Cleaning, CleaningOrder, ZoneContent, ZoneFill, candidates, choose};
 pub use create::{POOL_ZONE_COUNT_MIN, SPARE_ZONE_COUNT_MIN, spare_zone_count};
 pub use error::DriverError;

@@ -14,12 +14,12 @@ use imbrex_clockwork::Prng;
 use imbrex_disk::ZoneSpec;
 use imbrex_disk_sim::{FaultPlan, SimDisk, ZoneFailure};
 
-fn range(start: u64, len: u64) -> BlockRange {
+pub(super) fn range(start: u64, len: u64) -> BlockRange {
     BlockRange::new(Lba::new(start), Blocks::new(len))
 }
 
 /// A drive of short zones, the first of them conventional or none.
-fn zoned(zone_count: u64, zone_len: u64, conventional_zone_count: u32) -> Geometry {
+pub(super) fn zoned(zone_count: u64, zone_len: u64, conventional_zone_count: u32) -> Geometry {
     zoned_as(zone_count, zone_len, |spec| spec.conventional_zone_count = conventional_zone_count)
 }
 
@@ -38,7 +38,7 @@ fn zoned_as(zone_count: u64, zone_len: u64, set: impl FnOnce(&mut ZoneSpec)) -> 
     Geometry::new(GeometrySpec { len: Blocks::new(zone_count * zone_len), rule }).unwrap()
 }
 
-fn options(buffer_len: u64) -> DriverOptions {
+pub(super) fn options(buffer_len: u64) -> DriverOptions {
     DriverOptions {
         id: 77,
         buffer_len: Blocks::new(buffer_len),
@@ -477,7 +477,7 @@ fn evictions_are_listed_once_and_only_if_asked_for() {
 
 /// A device that was written, with what each of its first blocks is, all of it durable; nothing in the buffer if
 /// `is_evicted`.
-fn written(is_evicted: bool) -> (Arc<SimDisk>, DriverOptions, Driver) {
+pub(super) fn written(is_evicted: bool) -> (Arc<SimDisk>, DriverOptions, Driver) {
     let drive = Arc::new(SimDisk::builder(zoned(60, 200, 2)).memory().unwrap());
     let options = DriverOptions { kept_summary_count: 1, ..options(400) };
     let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
@@ -508,7 +508,7 @@ fn unreadable(driver: &Driver) -> Vec<u64> {
 }
 
 /// Where the drive has the block that the host calls `lba`, and where its summary lies.
-fn places(driver: &Driver, lba: u64) -> (Lba, Lba) {
+pub(super) fn places(driver: &Driver, lba: u64) -> (Lba, Lba) {
     let state = driver.state();
     let at = state.map.lookup(range(lba, 1)).next().and_then(|piece| piece.at).unwrap();
     let slot = state.pool.zone_of(at).unwrap();

@@ -1,0 +1,284 @@
+//! Whether all that a block device holds still reads, and what each zone of its drive is for.
+//!
+//! ```text
+//!     mapping, zone by zone  -->  read 4 MiB at a time, as the host would
+//!                                     | fails
+//!                                     v
+//!                                 by halves: which blocks
+//! ```
+//!
+//! Every block is judged by its checksum, as in any read. Superblocks, checkpoint and the journal were read by opening,
+//! which wrote all of them anew; what it could not read of the write buffer is lost, and told with the rest.
+//!
+//! Not here: what a block device can do about it, which is nothing: the host writes anew what cannot be read.
+
+use super::Driver;
+use super::mapping::MapRun;
+use super::pool::Use;
+use super::superblocks::SUPERBLOCK_ZONE_COUNT;
+use imbrex_disk::{BlockRange, Blocks, Disk, DiskError, ReadRequest, ZoneId, ZoneInfo, ZoneKind};
+use std::ops::ControlFlow;
+
+/// How much is read at a time.
+const READ_LEN: Blocks = Blocks::new(1024);
+
+/// What [`Driver::check_with`] found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DriverCheck {
+    /// How many blocks data zones hold for the host; all of them were read.
+    pub mapped: Blocks,
+    /// How many blocks the write buffer holds, and the journal for it.
+    pub buffered: Blocks,
+    /// What the host reads an error from, in order of LBA, none touching the next.
+    pub unreadable: Vec<BlockRange>,
+}
+
+/// What a zone of the drive below a block device is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DeviceZoneUse {
+    /// Superblocks.
+    Superblocks,
+    /// The journal.
+    Journal,
+    /// A copy of the checkpoint.
+    Checkpoint,
+    /// The host's data, or nothing yet.
+    Data,
+    /// The device does not use it.
+    None,
+}
+
+/// A zone of the drive below a block device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceZone {
+    /// As the drive reports it.
+    pub info: ZoneInfo,
+    /// What it is for.
+    pub used: DeviceZoneUse,
+    /// How much of it counts: of data what the host would read there, with the summaries; of the journal what the write
+    /// buffer holds; of the others what was written, where the drive tells.
+    pub live: Blocks,
+}
+
+impl Driver {
+    /// Reads all that the device holds. After each piece `watch` is given how many blocks are read and how many there
+    /// are, and may end the check: then there is no result.
+    ///
+    /// The host may go on meanwhile; what is moved is read by who moves it. Cost: everything is read, in the order in
+    /// which it lies on the drive; 24 bytes of memory for each node of the mapping in a zone.
+    ///
+    /// # Errors
+    /// [`DiskError`], but for blocks that cannot be read: those are what is looked for.
+    pub fn check_with(
+        &self,
+        watch: &mut dyn FnMut(Blocks, Blocks) -> ControlFlow<()>,
+    ) -> Result<Option<DriverCheck>, DiskError> {
+        let (zones, mapped, mut unreadable, buffered) = {
+            let state = self.state();
+            let zones: Vec<ZoneId> = state.pool.iter().map(|slot| slot.zone).collect();
+            let lost: Vec<BlockRange> = state.lost.iter().collect();
+            (zones, state.map.mapped(), lost, state.buffer.len())
+        };
+        let mut done = Blocks::ZERO;
+        for zone in zones {
+            let runs: Vec<MapRun> = self.state().map.runs_in(zone).collect();
+            let mut pieces = runs.into_iter().flat_map(pieces).peekable();
+            while pieces.peek().is_some() {
+                let mut batch = Vec::new();
+                let mut len = Blocks::ZERO;
+                while let Some(piece) = pieces.next_if(|piece| len + piece.len <= READ_LEN) {
+                    len += piece.len;
+                    batch.push(piece);
+                }
+                if !self.reads(&batch)? {
+                    for piece in batch {
+                        self.find_unreadable(piece, &mut unreadable)?;
+                    }
+                }
+                done += len;
+                if watch(done, mapped).is_break() {
+                    return Ok(None);
+                }
+            }
+        }
+        Ok(Some(DriverCheck { mapped, buffered, unreadable: merged(unreadable) }))
+    }
+
+    /// Whether all of `ranges` can be read.
+    fn reads(&self, ranges: &[BlockRange]) -> Result<bool, DiskError> {
+        let len: Blocks = ranges.iter().map(|range| range.len).sum();
+        let mut bytes = vec![0; len.bytes() as usize];
+        let mut rest = &mut bytes[..];
+        let mut requests = Vec::new();
+        for range in ranges {
+            let (buf, behind) = rest.split_at_mut(range.len.bytes() as usize);
+            requests.push(ReadRequest { at: range.start, buf });
+            rest = behind;
+        }
+        match self.read_batch(&mut requests) {
+            Ok(()) => Ok(true),
+            Err(
+                DiskError::Medium { .. }
+                | DiskError::Offline { .. }
+                | DiskError::ReadAbovePointer { .. },
+            ) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Adds the blocks of `range` that cannot be read.
+    fn find_unreadable(
+        &self,
+        range: BlockRange,
+        found: &mut Vec<BlockRange>,
+    ) -> Result<(), DiskError> {
+        if self.reads(&[range])? {
+            return Ok(());
+        }
+        if range.len == Blocks::new(1) {
+            found.push(range);
+            return Ok(());
+        }
+        let half = Blocks::new(range.len.get() / 2);
+        self.find_unreadable(BlockRange::new(range.start, half), found)?;
+        self.find_unreadable(BlockRange::new(range.start + half, range.len - half), found)
+    }
+
+    /// What each zone of the drive is for.
+    pub fn zones(&self) -> Vec<DeviceZone> {
+        let state = self.state();
+        let is_of_journal =
+            |zone: ZoneId| state.journal.zones.iter().any(|journal| journal.zone == zone);
+        let zones = self.disk.report_zones().into_iter().map(|info| {
+            let zone = info.zone;
+            let written = info.state.write_pointer(info.start).map_or_else(
+                || if info.kind == ZoneKind::Conventional { Blocks::ZERO } else { info.capacity },
+                |pointer| pointer - info.start,
+            );
+            let (used, live) = match state.pool.get(zone) {
+                _ if zone.0 < SUPERBLOCK_ZONE_COUNT => (DeviceZoneUse::Superblocks, written),
+                _ if is_of_journal(zone) => (DeviceZoneUse::Journal, state.copies.active(zone)),
+                Some(slot) if slot.used == Use::Checkpoint => (DeviceZoneUse::Checkpoint, written),
+                Some(slot) => {
+                    let valid = state.map.valid(zone);
+                    let summaries = slot.pointer - slot.written().min(slot.pointer);
+                    let live = if valid.is_zero() { valid } else { valid + summaries };
+                    (DeviceZoneUse::Data, live.min(info.capacity))
+                }
+                None => (DeviceZoneUse::None, Blocks::ZERO),
+            };
+            DeviceZone { info, used, live }
+        });
+        zones.collect()
+    }
+}
+
+/// What is read of `run` at a time.
+fn pieces(run: MapRun) -> impl Iterator<Item = BlockRange> {
+    (0..run.len.get()).step_by(READ_LEN.get() as usize).map(move |from| {
+        let len = Blocks::new(run.len.get() - from).min(READ_LEN);
+        BlockRange::new(run.start + Blocks::new(from), len)
+    })
+}
+
+/// In order, and those that touch as one.
+fn merged(mut ranges: Vec<BlockRange>) -> Vec<BlockRange> {
+    ranges.sort_unstable_by_key(|range| range.start);
+    let mut merged: Vec<BlockRange> = Vec::new();
+    for range in ranges {
+        match merged.last_mut() {
+            Some(last) if range.start <= last.end() => {
+                let end = last.end().max(range.end());
+                *last = BlockRange::new(last.start, end - last.start);
+            }
+            _ => merged.push(range),
+        }
+    }
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{options, places, range, written, zoned};
+    use super::*;
+    use imbrex_disk::{BLOCK_LEN_BYTES, Lba, Persist};
+    use imbrex_disk_sim::SimDisk;
+    use std::sync::Arc;
+
+    fn checked(driver: &Driver) -> DriverCheck {
+        driver.check_with(&mut |_, _| ControlFlow::Continue(())).unwrap().unwrap()
+    }
+
+    #[test]
+    fn a_check_finds_what_cannot_be_read_and_nothing_else() {
+        let (drive, options, driver) = written(true);
+        let sound = checked(&driver);
+        let (mapped, buffered) = (sound.mapped.get(), sound.buffered.get());
+        assert_eq!((mapped + buffered, sound.unreadable), (320, vec![]));
+        assert!(mapped > 300, "{mapped} blocks are in data zones");
+        for lba in [3, 4, 200] {
+            drive.flip_bit(places(&driver, lba).0, 9).unwrap();
+        }
+        drive.damage(BlockRange::new(places(&driver, 50).0, Blocks::new(1)));
+        let wrong = vec![range(3, 2), range(50, 1), range(200, 1)];
+        assert_eq!(checked(&driver).unreadable, wrong);
+        drop(driver);
+        let driver = Driver::open(drive as Arc<dyn Disk>, &options).unwrap();
+        assert_eq!(checked(&driver).unreadable, wrong);
+        driver.write(Lba::new(3), &[3; 2 * BLOCK_LEN_BYTES], Persist::Through).unwrap();
+        assert_eq!(checked(&driver).unreadable, wrong[1..]);
+    }
+
+    /// What was in the write buffer and rotted in the journal is in no map.
+    #[test]
+    fn a_check_tells_what_opening_lost() {
+        let (drive, options, driver) = written(false);
+        let (held, at) = driver.state().copies.copies_of(range(0, 320)).next().unwrap();
+        drop(driver);
+        drive.flip_bit(Lba::new(at.start.get()), 5).unwrap();
+        let driver = Driver::open(drive as Arc<dyn Disk>, &options).unwrap();
+        let found = checked(&driver);
+        assert_eq!(found.unreadable, [BlockRange::new(held.start, Blocks::new(1))]);
+        assert_eq!(found.buffered, Blocks::new(319));
+    }
+
+    #[test]
+    fn a_check_ends_when_it_is_told_to() {
+        let (_, _, driver) = written(true);
+        let mut told = Vec::new();
+        let stopped = driver.check_with(&mut |done, all| {
+            told.push((done, all));
+            ControlFlow::Break(())
+        });
+        assert_eq!(stopped.unwrap(), None);
+        let [(done, all)] = told[..] else { panic!("{told:?}") };
+        assert!(Blocks::ZERO < done && done <= all, "{done} of {all}");
+    }
+
+    #[test]
+    fn every_zone_has_its_use() {
+        let (drive, _, driver) = written(true);
+        let zones = driver.zones();
+        let reported: Vec<ZoneInfo> = zones.iter().map(|zone| zone.info).collect();
+        assert_eq!(reported, drive.report_zones());
+        let count = |used| zones.iter().filter(|zone| zone.used == used).count();
+        assert_eq!(count(DeviceZoneUse::Superblocks), 2);
+        assert_eq!(count(DeviceZoneUse::Journal), 4);
+        assert_eq!(count(DeviceZoneUse::Checkpoint), 2, "two copies");
+        let live = |used| {
+            let zones = zones.iter().filter(|zone| zone.used == used);
+            zones.map(|zone| zone.live.get()).sum::<u64>()
+        };
+        let sound = checked(&driver);
+        let data = live(DeviceZoneUse::Data);
+        assert!((sound.mapped.get()..sound.mapped.get() + 8).contains(&data), "{data}");
+        assert_eq!(live(DeviceZoneUse::Journal), sound.buffered.get());
+
+        let drive = Arc::new(SimDisk::builder(zoned(60, 200, 4)).memory().unwrap());
+        let driver = Driver::format(drive as Arc<dyn Disk>, &options(100)).unwrap();
+        let zones = driver.zones();
+        assert_eq!(zones[3].used, DeviceZoneUse::None, "conventional, behind the superblocks");
+    }
+}
