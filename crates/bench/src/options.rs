@@ -7,6 +7,7 @@
 
 use crate::drive::DriveShape;
 use crate::workload::Task;
+use imbrex::{KEY_LEN_BYTES_MAX, VALUE_LEN_BYTES_MAX};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -185,6 +186,14 @@ impl BenchOptions {
         }
         if self.key_size < 8 {
             return Some(format!("--key_size is {}; a key is at least 8 bytes", self.key_size));
+        }
+        for (flag, got, max) in [
+            ("key_size", self.key_size, KEY_LEN_BYTES_MAX),
+            ("value_size", self.value_size, VALUE_LEN_BYTES_MAX),
+        ] {
+            if max < got {
+                return Some(format!("--{flag} is {got}; it is at most {max} bytes"));
+            }
         }
         if !(0.0..=1.0).contains(&self.compression_ratio) {
             return Some(format!(

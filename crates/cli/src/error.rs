@@ -2,7 +2,7 @@
 
 use imbrex::EngineError;
 use imbrex_disk::DiskError;
-use imbrex_disk_sim::ImageError;
+use imbrex_disk_sim::{ImageError, ProfileError};
 use imbrex_files::FilesError;
 use imbrex_filesystem::FsError;
 use imbrex_layouts::LayoutError;
@@ -138,11 +138,16 @@ fn exit_of(error: &(dyn Error + 'static)) -> Exit {
         {
             return Exit::Usage;
         }
+        if let Some(ProfileError::Unknown { .. }) = cause.downcast_ref::<ProfileError>() {
+            return Exit::Usage;
+        }
         match cause.downcast_ref::<EngineError>() {
             Some(EngineError::KeyLen { .. } | EngineError::ValueLen { .. }) => {
                 return Exit::BadData;
             }
-            Some(EngineError::RangeOrder { .. }) => return Exit::Usage,
+            Some(EngineError::RangeOrder { .. } | EngineError::BadOption { .. }) => {
+                return Exit::Usage;
+            }
             Some(EngineError::Stopped { .. }) => return Exit::Interrupted,
             _ => {}
         }

@@ -3,6 +3,8 @@
 use crate::error::CliError;
 use clap::Args;
 use serde_json::{Value, json};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 
 /// How keys are written on the command line.
 #[derive(Args, Debug)]
@@ -13,12 +15,13 @@ pub(crate) struct KeyNotation {
 }
 
 impl KeyNotation {
-    /// The bytes of a key given as `text`.
-    pub(crate) fn bytes(&self, text: &str) -> Result<Vec<u8>, CliError> {
+    /// The bytes of a key given as `text`, which need not be UTF-8.
+    pub(crate) fn bytes(&self, text: &OsStr) -> Result<Vec<u8>, CliError> {
         if !self.hex_keys {
             return Ok(text.as_bytes().to_vec());
         }
-        from_hex(text).map_err(|error| CliError::usage(format!("key {text:?}: {error}")))
+        from_hex(&text.to_string_lossy())
+            .map_err(|error| CliError::usage(format!("key {text:?}: {error}")))
     }
 }
 

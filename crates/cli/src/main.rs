@@ -22,6 +22,7 @@ mod byte_size;
 mod check;
 mod completions;
 mod demo;
+mod device;
 mod drive;
 mod dump;
 mod error;
@@ -85,7 +86,8 @@ enum Command {
     /// Merge all tables, so that deleted and replaced data go
     Compact(write::CompactArgs),
     /// Verify every checksum, extent, write pointer and reference of a store; where a database of `imbrex run`
-    /// has its files, verify where they lie and the logs that were being written
+    /// has its files, verify where they lie and the logs that were being written; of a block device, read all that it
+    /// holds
     Check(check::CheckArgs),
     /// Tell what a file or structure on the drive holds, in words
     Dump(dump::DumpArgs),

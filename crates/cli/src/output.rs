@@ -187,7 +187,7 @@ impl Report {
 }
 
 fn json_name(name: &str) -> String {
-    name.to_ascii_lowercase().replace([' ', '-', '/'], "_")
+    name.to_ascii_lowercase().replace(',', "").replace([' ', '-', '/'], "_")
 }
 
 /// Columns of text; a cell that starts with a digit stands to the right.

@@ -7,6 +7,7 @@ use crate::output::{Format, Output, note};
 use crate::progress::{Progress, Unit};
 use crate::store::{DriveArgs, KeyspaceArgs, Store};
 use imbrex::{Iter, ReadOptions, prefix_end};
+use std::ffi::OsString;
 
 /// Arguments of `imbrex get`.
 #[derive(clap::Args, Debug)]
@@ -14,7 +15,7 @@ pub(crate) struct GetArgs {
     #[command(flatten)]
     store: DriveArgs,
     /// The key
-    key: String,
+    key: OsString,
     #[command(flatten)]
     notation: KeyNotation,
     #[command(flatten)]
@@ -58,13 +59,13 @@ pub(crate) struct ScanArgs {
     store: DriveArgs,
     /// Only keys that start with this
     #[arg(long, conflicts_with_all = ["from", "to"])]
-    prefix: Option<String>,
+    prefix: Option<OsString>,
     /// The first key
     #[arg(long)]
-    from: Option<String>,
+    from: Option<OsString>,
     /// The key before which to stop
     #[arg(long)]
-    to: Option<String>,
+    to: Option<OsString>,
     /// At most this many entries
     #[arg(long, value_name = "COUNT")]
     limit: Option<u64>,
@@ -122,7 +123,7 @@ impl ScanArgs {
     /// The first key, and the first key past the last.
     #[expect(clippy::type_complexity, reason = "two bounds, each of which may be missing")]
     fn bounds(&self) -> Result<(Option<Vec<u8>>, Option<Vec<u8>>), CliError> {
-        let bytes = |text: &Option<String>| -> Result<Option<Vec<u8>>, CliError> {
+        let bytes = |text: &Option<OsString>| -> Result<Option<Vec<u8>>, CliError> {
             text.as_ref().map(|text| self.notation.bytes(text)).transpose()
         };
         if let Some(prefix) = bytes(&self.prefix)? {

@@ -11,6 +11,7 @@ use imbrex_bench::repro::{
 };
 use imbrex_bench::trace::TraceError;
 use serde_json::json;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
 /// Arguments of `imbrex repro`.
@@ -30,9 +31,10 @@ pub(crate) struct ReproArgs {
     #[arg(long = "trace", value_name = "NAME=FILE", value_parser = given_name)]
     traces: Vec<(String, PathBuf)>,
     /// Runs at a time, each on one core and in memory of its own
-    #[arg(long, default_value_t = 2)]
-    jobs: usize,
-    /// Write the page (HTML), the numbers (JSON, Markdown) and every picture (SVG) into this directory
+    #[arg(long, default_value_t = NonZero::<usize>::MIN.saturating_add(1))]
+    jobs: NonZero<usize>,
+    /// Write the page (HTML), the numbers (JSON, Markdown) and every picture (SVG) into this directory [default for
+    /// `all`: repro]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
@@ -63,8 +65,11 @@ impl ReproArgs {
             _ => session.out.bytes(reproduction.to_text().as_bytes()),
         };
         if let Some(dir) = out {
-            write(&dir, &self.figure, &reproduction)?;
-            let page = dir.join(format!("{}.html", self.figure));
+            // One that is whole stays.
+            let is_whole = reproduction.unfinished.is_empty();
+            let name = format!("{}{}", self.figure, if is_whole { "" } else { "-unfinished" });
+            write(&dir, &name, &reproduction)?;
+            let page = dir.join(format!("{name}.html"));
             note(format!("{}; see {}", reproduction.verdicts(), page.display()));
         }
         if reproduction.unfinished.is_empty() { told } else { Err(CliError::interrupted()) }
@@ -83,7 +88,7 @@ impl ReproArgs {
             progress.set_of(watch.ops_done(), Some(watch.op_count()));
             interrupt.is_asked()
         };
-        repro(figures, size, self.jobs, &watch, &is_stopped).map_err(failed)
+        repro(figures, size, self.jobs.get(), &watch, &is_stopped).map_err(failed)
     }
 }
 

@@ -8,6 +8,7 @@ pub(crate) use kernel::{STOP, StopArgs};
 
 use crate::Session;
 use crate::byte_size::{ByteSize, grouped};
+use crate::device::note_second_copies;
 use crate::error::{CliError, Context, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::{Report, note};
@@ -40,10 +41,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SIZE", group = "what")]
     memory: Option<ByteCount>,
     /// Make a block device of a zoned drive that is blank
-    #[arg(long, requires = "drive")]
+    #[arg(long, requires = "drive", conflicts_with = "memory")]
     make: bool,
     /// How much the write buffer of a zoned drive's block device may hold
-    #[arg(long, value_name = "SIZE", default_value = "512MiB")]
+    #[arg(long, value_name = "SIZE", default_value = "512MiB", conflicts_with = "memory")]
     buffer: ByteCount,
     /// Listen at a socket of this path, which only you may connect to
     #[arg(long, value_name = "PATH", group = "where")]
@@ -71,6 +72,7 @@ pub(crate) struct ServeArgs {
     sector_size: String,
     /// Most clients at a time
     #[arg(long, value_name = "COUNT", default_value_t = 64, conflicts_with = "ublk")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     connections: u16,
     /// Offer TLS with this certificate (PEM), and those that it is signed by
     #[arg(long, value_name = "FILE", requires = "tls_key", conflicts_with = "ublk")]
@@ -262,12 +264,7 @@ impl ServeArgs {
             opened => opened,
         };
         let driver = Arc::new(opened.context(|| format!("cannot serve {shown}"))?);
-        let damaged = driver.driver_counters().second_copies;
-        if damaged > 0 {
-            note(format!(
-                "imbrex: warning: {shown}: {damaged} blocks were damaged, and read from their second copies"
-            ));
-        }
+        note_second_copies(&driver, shown);
         let device = Arc::clone(&driver) as Arc<dyn Disk>;
         Ok(Served { drive, device, driver: Some(driver), recorder: None })
     }

@@ -151,7 +151,7 @@ fn drive_counters(report: &mut Report, counters: &Counters, metrics: &Metrics) {
     count(report, "flushes", counters.flushes);
     count(report, "seeks", counters.seeks);
     let busy_s = counters.busy_ns as f64 / 1e9;
-    report.row("busy time", format!("{busy_s:.3} s"), counters.busy_ns);
+    report.row("busy time", format!("{busy_s:.3} s"), json!({ "total_ns": counters.busy_ns }));
     if counters.busy_ns > 0 && metrics.user_op_count > 0 {
         let rate = metrics.user_op_count as f64 / busy_s;
         report.row("user writes per disk-second", grouped(rate as u64), rate);

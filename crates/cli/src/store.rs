@@ -2,7 +2,7 @@
 
 use crate::error::{CliError, Context, Exit};
 use crate::output::note;
-use imbrex::{Db, Keyspace, OpenMode, Options};
+use imbrex::{Db, EngineError, Keyspace, OpenMode, Options};
 use imbrex_bench::BenchError;
 use imbrex_clockwork::{Prng, Runtime};
 use imbrex_disk::{Blocks, Disk, ZoneState};
@@ -220,28 +220,55 @@ impl Store {
     }
 }
 
+/// Whether a drive that has no files, which is what `error` says, holds a block device.
+pub(crate) fn holds_block_device(disk: &SimDisk, error: &LayoutError) -> bool {
+    matches!(error, LayoutError::Files { source: FilesError::NotFormatted { .. }, .. })
+        && Driver::is_on(disk)
+}
+
 /// What a drive holds instead of files, where that is known.
 pub(crate) fn other_content(disk: &SimDisk, error: &LayoutError) -> Option<&'static str> {
     let LayoutError::Files { source: FilesError::NotFormatted { .. }, .. } = error else {
         return None;
     };
-    if Driver::is_on(disk) {
-        return Some("a block device, which `imbrex serve` serves");
+    if holds_block_device(disk, error) {
+        return Some("a block device, which `imbrex serve` serves and `imbrex check` verifies");
     }
     let zones = disk.report_zones();
     let is_blank = !zones.is_empty() && zones.iter().all(|zone| zone.state == ZoneState::Empty);
     is_blank.then_some("nothing")
 }
 
-/// Why nothing was measured; names the flag where a flash drive is the matter.
+/// Why nothing was measured; names the flag where a flash drive or an option of the store is the matter.
 pub(crate) fn cannot_measure(error: &BenchError) -> CliError {
     let told = CliError::of("cannot measure", error);
+    if let Some(flag) = bad_flag(error) {
+        return CliError::new(told.exit(), format!("{told}; {flag} sets it"));
+    }
     let hint = match flash_error(error) {
         Some(FlashError::NotGiven { .. }) => "--flash FILE names it",
         Some(FlashError::NotPaired) => "leave --flash away",
         _ => return told,
     };
     CliError::new(told.exit(), format!("{told}; {hint}"))
+}
+
+/// The flag that sets the option of the store that cannot work, if that is the matter.
+fn bad_flag(error: &(dyn Error + 'static)) -> Option<&'static str> {
+    let mut next = Some(error);
+    while let Some(cause) = next {
+        if let Some(EngineError::BadOption { option, .. }) = cause.downcast_ref::<EngineError>() {
+            return match *option {
+                "block_len_bytes" => Some("--block_size"),
+                "memtable_len_bytes" => Some("--write_buffer_size"),
+                "table_len_bytes" => Some("--target_file_size_base"),
+                "filter_bits_per_key" => Some("--bloom_bits"),
+                _ => None,
+            };
+        }
+        next = cause.source();
+    }
+    None
 }
 
 /// What is wrong with the flash drive, if that is the matter.

@@ -9,7 +9,9 @@ use crate::output::Report;
 use crate::progress::{Progress, Unit};
 use crate::store::{DriveArgs, KeyspaceArgs};
 use imbrex::{EngineError, VALUE_LEN_BYTES_MAX, WriteBatch, WriteOptions, prefix_end};
+use std::ffi::{OsStr, OsString};
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 /// Arguments of `imbrex put`.
@@ -18,10 +20,10 @@ pub(crate) struct PutArgs {
     #[command(flatten)]
     store: DriveArgs,
     /// The key
-    key: String,
+    key: OsString,
     /// The value; without it the value is read from standard input
     #[arg(conflicts_with = "file")]
-    value: Option<String>,
+    value: Option<OsString>,
     /// Read the value from this file
     #[arg(long, value_name = "PATH")]
     file: Option<PathBuf>,
@@ -75,16 +77,16 @@ pub(crate) struct DeleteArgs {
     store: DriveArgs,
     /// The keys; one that is not there is no error
     #[arg(value_name = "KEY")]
-    keys: Vec<String>,
+    keys: Vec<OsString>,
     /// All keys that start with this
     #[arg(long, conflicts_with_all = ["from", "to"])]
-    prefix: Option<String>,
+    prefix: Option<OsString>,
     /// All keys from this one on
     #[arg(long, requires = "to")]
-    from: Option<String>,
+    from: Option<OsString>,
     /// All keys before this one
     #[arg(long, requires = "from")]
-    to: Option<String>,
+    to: Option<OsString>,
     #[command(flatten)]
     notation: KeyNotation,
     #[command(flatten)]
@@ -93,7 +95,7 @@ pub(crate) struct DeleteArgs {
 
 impl DeleteArgs {
     pub(crate) fn run(self, _session: &mut Session) -> Result<(), CliError> {
-        let bytes = |text: &str| self.notation.bytes(text);
+        let bytes = |text: &OsStr| self.notation.bytes(text);
         let range = match (&self.prefix, &self.from, &self.to) {
             (Some(prefix), _, _) => {
                 let from = bytes(prefix)?;

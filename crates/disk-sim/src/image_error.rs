@@ -34,6 +34,16 @@ pub enum ImageError {
         /// Which path.
         path: PathBuf,
     },
+    /// Whoever runs the program may not read and write the file.
+    #[error(
+        "{}: you may not read and write it, and reading what it holds needs both: what a crash left is put in order \
+         first; change its permissions, or work on a copy",
+        path.display()
+    )]
+    NotPermitted {
+        /// Which path.
+        path: PathBuf,
+    },
     /// Another process, or another disk in this one, has it open.
     #[error("{}: in use by another process; stop that one first", path.display())]
     InUse {

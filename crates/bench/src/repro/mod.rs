@@ -259,6 +259,9 @@ pub fn repro(
             result => results.insert(work, result.map_err(|error| with_causes(&error))),
         }
     }
+    if let Some(fault) = results.fault_of_all().filter(|_| stopped.is_empty()) {
+        return Err(BenchError::Options(format!("no run was possible: {fault}")));
+    }
     // A figure of some of its runs would not be what its words say.
     let is_whole =
         |figure: &&Figure| figure.runs.works(&size).iter().all(|work| !stopped.contains(work));

@@ -287,6 +287,12 @@ impl Results {
         self.found.insert(work, result);
     }
 
+    /// Why the first failed, if nothing succeeded.
+    pub(super) fn fault_of_all(&self) -> Option<&str> {
+        let first = self.found.values().next()?.as_ref().err()?;
+        self.found.values().all(Result::is_err).then_some(first)
+    }
+
     /// What `spec` found.
     ///
     /// # Errors

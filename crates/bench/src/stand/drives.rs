@@ -1,7 +1,7 @@
 //! The drives of a stand: images of the user's, or emulated ones made for the run.
 
 use super::StandPlan;
-use crate::drive::{flash_profile, layout_for};
+use crate::drive::{DriveShape, flash_profile, layout_for};
 use crate::error::BenchError;
 use crate::options::StandOptions;
 use imbrex_clockwork::{Order, Runtime, VirtualWorld};
@@ -60,6 +60,12 @@ fn users(
     image: &str,
     runtime: &Runtime,
 ) -> Result<StandDrives, BenchError> {
+    if options.image.is_some() || options.shape != DriveShape::default() {
+        return Err(BenchError::Options(format!(
+            "{image} is a drive already: --image, and the flags that say how to make one (--rule, --capacity, \
+             --zone-len and so on), go with the name of a profile"
+        )));
+    }
     let open = |path: &Path| {
         let how =
             OpenOptions::default().clock(Arc::clone(&runtime.clock)).mechanics(options.mechanics);

@@ -182,6 +182,64 @@ fn keys_that_cannot_be() {
     drive.run("put", &["--hex-keys", "f", "v"]).fails(2, &["hexadecimal"]);
 }
 
+/// A drive beside another, so short that its image can be read whole.
+fn small(drive: &Drive) -> String {
+    let path = drive.beside("small").to_str().unwrap().to_owned();
+    let shape = ["--rule", "conventional", "--capacity", "64MiB", "--no-timing"];
+    imbrex(&[&["drive", "create", &path], &shape[..]].concat()).ok();
+    path
+}
+
+/// Each was taken in silence, or with another exit code, or ate the machine's memory.
+#[test]
+fn flags_that_cannot_be() {
+    let drive = Drive::new();
+    let small = small(&drive);
+    let bench = |args: &[&str], parts: &[&str]| {
+        imbrex(&[&["bench", "--benchmarks", "fillseq", "--num", "10"], args].concat())
+            .fails(2, parts);
+    };
+    bench(&["--value_size", "99999999999"], &["--value_size", "at most 1073741824"]);
+    bench(&["--key_size", "70000"], &["--key_size", "at most 65536"]);
+    bench(&["--block_size", "0"], &["--block_size sets it"]);
+    bench(&["--bloom_bits", "100000"], &["--bloom_bits sets it"]);
+    bench(&["--drive", "nofile"], &["nofile"]);
+    let image = drive.beside("new");
+    let before = fs::read(&small).unwrap();
+    for more in [["--image", image.to_str().unwrap()], ["--capacity", "1GiB"], ["--rule", "zoned"]]
+    {
+        let args = [&["--drive", &small], &more[..]].concat();
+        bench(&args, &["is a drive already", more[0]]);
+    }
+    assert!(fs::read(&small).unwrap() == before && !image.exists());
+    let refused = |args: &[&str], flag: &str| {
+        let ran = imbrex(args);
+        assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+        assert!(ran.stderr.contains(flag), "{}", ran.stderr);
+    };
+    refused(&["repro", "sealdb-8", "--jobs", "0"], "--jobs");
+    imbrex(&["repro", "sealdb-8", "--scale", "1e-12"]).fails(2, &["no run was possible"]);
+    let serve = ["serve", "--memory", "1MiB", "--socket", "s"];
+    refused(&[&serve[..], &["--connections", "0"]].concat(), "--connections");
+    refused(&[&serve[..], &["--make"]].concat(), "--make");
+}
+
+/// A catalog that was overwritten is not called unformatted: formatting would destroy the rest.
+#[test]
+fn an_overwritten_catalog() {
+    let drive = Drive::new();
+    let small = small(&drive);
+    imbrex(&["put", &small, "a", "1"]).ok();
+    let image = fs::read(&small).unwrap();
+    let headers: Vec<usize> =
+        (0..image.len()).filter(|&at| image[at..].starts_with(b"IMBXCAT\n")).collect();
+    let mut damaged = image;
+    headers.iter().for_each(|&at| damaged[at..at + 4096].fill(0xee));
+    fs::write(&small, damaged).unwrap();
+    let line = imbrex(&["get", &small, "a"]).fails(4, &["damaged", "restore it from a copy"]);
+    assert!(!line.contains("format"), "{line}");
+}
+
 #[test]
 fn sizes_and_names_that_cannot_be() {
     let drive = Drive::new();

@@ -1,6 +1,7 @@
 //! put, get, delete, scan.
 
-use crate::{Drive, imbrex};
+use crate::{Drive, command, imbrex};
+use std::os::unix::ffi::OsStrExt;
 
 #[test]
 fn a_value_comes_back_byte_for_byte() {
@@ -16,6 +17,16 @@ fn a_value_comes_back_byte_for_byte() {
     assert_eq!(drive.run("get", &["empty"]).ok(), "");
     drive.run("put", &["--hex-keys", "ff00", "odd"]).ok();
     assert_eq!(drive.run("get", &["--hex-keys", "FF00"]).ok(), "odd");
+    let key = std::ffi::OsStr::from_bytes(&[0xff, 0xfe]);
+    let with_key = |args: &[&str]| {
+        let output = command().args(args).arg(drive.path()).arg(key).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        output.stdout
+    };
+    drive.run("put", &["--hex-keys", "fffe", "bytes"]).ok();
+    assert_eq!(with_key(&["get"]), b"bytes");
+    with_key(&["delete"]);
+    drive.run("get", &["--hex-keys", "fffe"]).fails(1, &["no such key"]);
 }
 
 #[test]

@@ -268,7 +268,7 @@ fn what_cannot_be_run_says_why() {
     bad(&["--db", "redis", "--layout", "sealdb"]).fails(2, &["--layout is for our own store"]);
     bad(&["--db", "basic", "--sync"]).fails(2, &["--sync is for our own store"]);
     bad(&["--db", "redis", "-p", "redis.port=0"]).fails(2, &["redis.port=0"]);
-    bad(&["--drive", "nosuch"]).fails(4, &["nosuch"]);
+    bad(&["--drive", "nosuch"]).fails(2, &["nosuch"]);
     let warned = bad(&["-p", "opreationcount=5"]);
     assert!(warned.stderr.contains("opreationcount (command line)"), "{}", warned.stderr);
     warned.ok();

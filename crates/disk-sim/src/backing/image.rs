@@ -401,6 +401,7 @@ fn open_file(path: &Path) -> Result<File, ImageError> {
     }
     OpenOptions::new().read(true).write(true).open(path).map_err(|error| match error.kind() {
         ErrorKind::ReadOnlyFilesystem => ImageError::ReadOnly { path: path.to_owned() },
+        ErrorKind::PermissionDenied => ImageError::NotPermitted { path: path.to_owned() },
         _ => host(path, "opening the image")(error),
     })
 }

@@ -140,6 +140,9 @@ fn lacks_its_end(disk: &dyn Disk, region: &Region, header: &Header) -> bool {
     region.read(disk, len, &mut end).is_ok() && end.iter().all(|&byte| byte == 0)
 }
 
+/// What follows from the other region alone could be older than what was committed.
+const NO_HEADER: &str = "it is neither a header nor blank; restore the drive from a copy";
+
 fn choose(regions: &[Region; 2], found: &[Found; 2]) -> Result<usize, FilesError> {
     let damaged = |index: usize, reason: &str| {
         Err(corrupt("catalog header", place(&regions[index], Blocks::ZERO), reason.to_owned()))
@@ -147,17 +150,25 @@ fn choose(regions: &[Region; 2], found: &[Found; 2]) -> Result<usize, FilesError
     match found {
         [Found::Damaged(reason), _] => damaged(0, reason),
         [_, Found::Damaged(reason)] => damaged(1, reason),
-        [Found::Whole(_), Found::Foreign] => damaged(1, "it is neither a header nor blank"),
-        [Found::Foreign, Found::Whole(_)] => damaged(0, "it is neither a header nor blank"),
+        [Found::Whole(_), Found::Foreign] => damaged(1, NO_HEADER),
+        [Found::Foreign, Found::Whole(_)] => damaged(0, NO_HEADER),
         [Found::Whole(a), Found::Whole(b)] if a.sequence == b.sequence => {
             damaged(1, "both regions have the same sequence number")
         }
         [Found::Whole(a), Found::Whole(b)] => Ok(usize::from(a.sequence < b.sequence)),
         [Found::Whole(_), _] => Ok(0),
         [_, Found::Whole(_)] => Ok(1),
-        [a, b] => Err(FilesError::NotFormatted {
-            reason: format!("region A is {}, region B is {}; format it first", a.word(), b.word()),
-        }),
+        [a, b] => {
+            let is_foreign = [a, b].iter().any(|found| matches!(found, Found::Foreign));
+            // Then formatting could destroy what may be there all the same.
+            let advice = if is_foreign {
+                "the drive is another's, or its catalog is damaged: then restore it from a copy"
+            } else {
+                "format it first"
+            };
+            let reason = format!("region A is {}, region B is {}; {advice}", a.word(), b.word());
+            Err(FilesError::NotFormatted { reason })
+        }
     }
 }
 
