@@ -52,6 +52,7 @@ mod mapping;
 mod open;
 mod options;
 mod pool;
+mod read_only;
 mod regions;
 mod state;
 mod summaries;

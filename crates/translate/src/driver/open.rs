@@ -22,6 +22,7 @@ use super::journal::{End, Journal, JournalUse, JournalZone};
 use super::mapping::{MapRun, MapSpec, Mapping, PbaRange};
 use super::options::DriverOptions;
 use super::pool::{Pool, PoolZone, Use};
+use super::read_only::{end_of_read_only, find_data_ends};
 use super::state::State;
 use super::summaries::Told;
 use super::superblocks::{Newest, SUPERBLOCK_ZONE_COUNT, newest};
@@ -33,7 +34,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// How much is read at a time.
-const READ_LEN: u64 = 1024;
+pub(super) const READ_LEN: u64 = 1024;
 
 pub(super) fn zones_of(geometry: &Geometry) -> Result<&ZoneSpec, DriverError> {
     geometry.zones().ok_or(DriverError::WrongRule { got: geometry.rule().name() })
@@ -105,11 +106,11 @@ pub(super) fn open(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<State
     state.seq = checkpoint.seq + entries.len() as u64 + 1;
     state.counters.replayed_entries = entries.len() as u64;
     let mut told = Told { sums: checkpoint.sums.into_iter().collect() };
+    let records = entries.iter().flat_map(|found| &found.entry.records);
+    find_data_ends(&mut state, &told, records)?;
     let named = replay(&mut state, &mut told, entries)?;
     for slot in state.pool.iter().filter(|slot| slot.generation != 0) {
-        let info = state.disk.zone(slot.zone);
-        let is_read_only = info.is_some_and(|info| info.state == ZoneState::ReadOnly);
-        state.summaries.resume(slot, is_read_only, &told);
+        state.summaries.resume(slot, &told);
     }
     load_buffer(&mut state)?;
     free_blank(&mut state, &named);
@@ -245,7 +246,8 @@ fn check_journal_zones(state: &mut State, checkpoint: &Checkpoint) -> Result<(),
                 zone.used = JournalUse::Lost;
                 zone.end = Some(match is_known {
                     true => End { at: zone.range.start, is_exact: true },
-                    false => end_of_read_only(&*state.disk, zone.range),
+                    false => end_of_read_only(&*state.disk, zone.range)
+                        .map_err(during("reading the journal"))?,
                 });
             }
             _ => {}
@@ -335,46 +337,6 @@ fn written_to(state: &State, at: Pba) -> Option<Lba> {
         ZoneState::ReadOnly => Some(zone.end.map_or(zone.range.end(), |end| end.at)),
         other => Some(other.write_pointer(zone.range.start).unwrap_or(zone.range.start)),
     }
-}
-
-/// A zone that is read-only has no pointer: it ends where a drive refuses to read. Another drive reads one byte again
-/// and again behind the end; a block of the host's before it may be the same.
-fn end_of_read_only(disk: &dyn Disk, range: BlockRange) -> End {
-    let mut block = vec![0; BLOCK_LEN_BYTES];
-    let (mut low, mut high) = (0, range.len.get());
-    while low < high {
-        let middle = low + (high - low) / 2;
-        match disk.read(range.start + Blocks::new(middle), &mut block) {
-            Err(DiskError::ReadAbovePointer { .. }) => high = middle,
-            _ => low = middle + 1,
-        }
-    }
-    if low < range.len.get() {
-        return End { at: range.start + Blocks::new(low), is_exact: true };
-    }
-    let fill = match disk.read(range.end() - Blocks::new(1), &mut block) {
-        Ok(()) => block[0],
-        Err(_) => return End { at: range.end(), is_exact: false },
-    };
-    let is_fill = |bytes: &[u8]| bytes.iter().all(|&byte| byte == fill);
-    let mut end = range.len.get();
-    let mut bytes = vec![0; Blocks::new(READ_LEN).bytes() as usize];
-    while end > 0 {
-        let len = end.min(READ_LEN);
-        let from = end - len;
-        let bytes = &mut bytes[..Blocks::new(len).bytes() as usize];
-        let is_read = disk.read(range.start + Blocks::new(from), bytes).is_ok();
-        let blocks = bytes.chunks_exact_mut(BLOCK_LEN_BYTES).rev();
-        for (index, block) in (from..end).rev().zip(blocks) {
-            let at = range.start + Blocks::new(index);
-            // One that cannot be read was written.
-            if !(is_read || disk.read(at, block).is_ok()) || !is_fill(block) {
-                return End { at: at + Blocks::new(1), is_exact: false };
-            }
-        }
-        end = from;
-    }
-    End { at: range.start, is_exact: false }
 }
 
 /// Whether the zone of a block of the journal is read-only, and only what is read there tells where it ends.
@@ -635,7 +597,10 @@ fn free_blank(state: &mut State, named: &BTreeSet<ZoneId>) {
 /// Says what the other zones are now, and writes all of it down before anything else is written.
 fn settle(state: &mut State) -> Result<(), DriverError> {
     // Zones that are written in part take what comes next.
-    let part = |slot: &&PoolZone| slot.used == Use::Sealed && !slot.is_full();
+    let disk = Arc::clone(&state.disk);
+    let part = |slot: &&PoolZone| {
+        slot.used == Use::Sealed && !slot.is_full() && !is_given_up(&*disk, slot.zone)
+    };
     let open: Vec<ZoneId> = state.pool.iter().filter(part).map(|slot| slot.zone).take(2).collect();
     for (index, zone) in open.into_iter().enumerate() {
         state.pool.set(zone, Use::Open);

@@ -94,6 +94,11 @@ impl PoolZone {
         offset.get() % SPAN == STRETCH_LEN || offset + Blocks::new(1) == self.capacity
     }
 
+    /// Whether a data block is one of its own.
+    pub(super) fn holds(&self, at: Pba) -> bool {
+        self.start.get() <= at.get() && self.index(at) < self.len().get()
+    }
+
     /// The number of a data block in its zone.
     pub(super) fn index(&self, at: Pba) -> u64 {
         at.get() - self.start.get()
@@ -247,11 +252,18 @@ impl Pool {
         }
     }
 
+    /// Says how far a zone is written of which the drive does not say it.
+    pub(super) fn set_pointer(&mut self, zone: ZoneId, pointer: Blocks) {
+        if let Some(slot) = self.get_mut(zone) {
+            slot.pointer = pointer;
+        }
+    }
+
     /// Which zone holds a data block.
     pub(super) fn zone_of(&self, at: Pba) -> Option<&PoolZone> {
         let behind = self.zones.partition_point(|slot| slot.start.get() <= at.get());
         let slot = &self.zones[behind.checked_sub(1)?];
-        (slot.index(at) < slot.len().get()).then_some(slot)
+        slot.holds(at).then_some(slot)
     }
 }
 

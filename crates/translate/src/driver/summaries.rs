@@ -79,7 +79,7 @@ impl Told {
     }
 
     /// The number of the last block of a zone that was told of.
-    fn last_of(&self, slot: &PoolZone) -> Option<u64> {
+    pub(super) fn last_of(&self, slot: &PoolZone) -> Option<u64> {
         let inside = self.sums.range(slot.pba(0)..slot.pba(slot.len().get()));
         inside.last().map(|(&at, _)| slot.index(at))
     }
@@ -181,12 +181,8 @@ impl Summaries {
     }
 
     /// Takes up what journal and checkpoint told of stretches without a summary.
-    pub(super) fn resume(&mut self, slot: &PoolZone, is_read_only: bool, told: &Told) {
-        let (mut first, mut written) = (slot.summed().get(), slot.written().get());
-        if is_read_only && let Some(last) = told.last_of(slot) {
-            // Such a zone has no pointer. A stretch that has a summary after all is no harm.
-            (first, written) = (last / STRETCH_LEN * STRETCH_LEN, last + 1);
-        }
+    pub(super) fn resume(&mut self, slot: &PoolZone, told: &Told) {
+        let (first, written) = (slot.summed().get(), slot.written().get());
         if first < written {
             let sum = |index| told.sums.get(&slot.pba(index)).copied().unwrap_or(Sum::NONE);
             let sums: Vec<Sum> = (first..written).map(sum).collect();
@@ -376,7 +372,12 @@ impl State {
 
 /// An error of the drive below, with the host's address.
 fn told_to_host<'a>(error: DiskError, mut pieces: impl Iterator<Item = &'a Piece>) -> DiskError {
-    let DiskError::Medium { at } = error else { return error };
+    let at = match error {
+        DiskError::Medium { at } => at,
+        // The drive does not have what is mapped there: no less gone than what it cannot read.
+        DiskError::ReadAbovePointer { range, write_pointer, .. } => range.start.max(write_pointer),
+        error => return error,
+    };
     let lba = pieces.find_map(|piece| {
         let inside = piece.place.contains(at).then(|| piece.lba + (at - piece.place.start));
         inside.or_else(|| (piece.summary.0 == at && piece.crcs.is_none()).then_some(piece.lba))

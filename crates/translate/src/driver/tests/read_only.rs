@@ -1,0 +1,134 @@
+//! Data zones that turn read-only before all that was written to them is on the platter.
+
+use super::*;
+use pool::Use;
+
+/// Where blocks of a scene lie: far enough from each other that each leaves the write buffer on its own.
+fn lba(index: u64) -> Lba {
+    Lba::new(3 * index)
+}
+
+fn block(index: u64, has_zeros: bool) -> [u8; BLOCK_LEN_BYTES] {
+    let byte = if has_zeros && !index.is_multiple_of(5) { 0 } else { index as u8 + 1 };
+    [byte; BLOCK_LEN_BYTES]
+}
+
+fn check(driver: &Driver, count: u64, has_zeros: bool, told: &str) {
+    let mut buf = [0; BLOCK_LEN_BYTES];
+    for index in 0..count {
+        let read = driver.read(lba(index), &mut buf);
+        read.unwrap_or_else(|error| panic!("{told}: block {index}: {error}"));
+        assert!(buf == block(index, has_zeros), "{told}: block {index} has {}", buf[0]);
+    }
+    driver.state().check().unwrap_or_else(|broken| panic!("{told}: {broken}"));
+}
+
+/// Blocks are flushed, and so in the journal. Then they are written to a data zone, the first `safe_count` of them
+/// durably, the others as far as a power cut lets them; the journal tells of all. The zone turns read-only.
+fn failed(
+    drive: &Arc<SimDisk>,
+    safe_count: u64,
+    count: u64,
+    has_zeros: bool,
+    seed: u64,
+) -> (ZoneId, DriverOptions) {
+    let options = options(400);
+    let driver = Driver::format(Arc::clone(drive) as Arc<dyn Disk>, &options).unwrap();
+    for (from, to, is_safe) in [(0, safe_count, true), (safe_count, count, false)] {
+        driver.set_buffer_len(Blocks::new(400));
+        for round in 0..2 {
+            for index in from..to {
+                let old = [222; BLOCK_LEN_BYTES];
+                let data = if round == 0 { old } else { block(index, has_zeros) };
+                driver.write(lba(index), &data, Persist::Cached).unwrap();
+            }
+            driver.flush().unwrap();
+        }
+        driver.set_buffer_len(Blocks::new(1));
+        while driver.work().unwrap() {}
+        driver.state().commit().unwrap();
+        if is_safe {
+            driver.flush().unwrap();
+        }
+    }
+    let zone = driver.state().open[0].unwrap();
+    drop(driver);
+    drive.power_cycle(&mut Prng::new(seed)).unwrap();
+    drive.fail_zone(zone, ZoneFailure::ReadOnly).unwrap();
+    (zone, options)
+}
+
+/// The journal's copy of what is not there counts, and the checksums of what is there are known.
+#[test]
+fn what_did_not_reach_a_read_only_zone_is_still_in_the_journal() {
+    let mut ignored_count = 0;
+    for (strict_reads, has_zeros) in [(true, false), (false, false), (false, true)] {
+        for (safe_count, count) in [(0, 60), (100, 150)] {
+            for seed in 0..24 {
+                let told = format!(
+                    "strict: {strict_reads}, zeros: {has_zeros}, {safe_count} of {count}, {seed}"
+                );
+                let geometry = zoned_as(60, 200, |spec| spec.strict_reads = strict_reads);
+                let drive = SimDisk::builder(geometry).write_cache(Blocks::new(10_000)).memory();
+                let drive = Arc::new(drive.unwrap());
+                let (zone, options) = failed(&drive, safe_count, count, has_zeros, seed);
+                let open = || {
+                    let opened = Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
+                    opened.unwrap_or_else(|error| panic!("{told}: {error}"))
+                };
+                let mut driver = open();
+                ignored_count += driver.driver_counters().ignored_records;
+                check(&driver, count, has_zeros, &told);
+                for _ in 0..2 {
+                    driver.checkpoint().unwrap();
+                    drop(driver);
+                    driver = open();
+                    check(&driver, count, has_zeros, &told);
+                }
+                // All that is in the zone can be moved.
+                while driver.state().map.valid(zone) > Blocks::ZERO {
+                    let done = driver.state().clean_step(true, 1024).unwrap();
+                    let used = driver.state().pool.get(zone).unwrap().used;
+                    assert!(done > 0 || used == Use::Sealed, "{told}: {used:?}");
+                    if done == 0 {
+                        break;
+                    }
+                }
+                check(&driver, count, has_zeros, &told);
+            }
+        }
+    }
+    assert!(ignored_count > 100, "{ignored_count}");
+}
+
+/// Earlier versions mapped what never reached such a zone: it is lost, and costs no more than itself.
+#[test]
+fn what_is_mapped_above_an_end_is_an_unreadable_block() {
+    let drive = Arc::new(SimDisk::builder(zoned(60, 200, 0)).memory().unwrap());
+    let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options(400)).unwrap();
+    for index in 0..20 {
+        driver.write(lba(index), &block(index, false), Persist::Cached).unwrap();
+    }
+    driver.set_buffer_len(Blocks::new(1));
+    while driver.work().unwrap() {}
+    driver.flush().unwrap();
+    let zone = driver.state().open[0].take().unwrap();
+    {
+        let mut state = driver.state();
+        let slot = *state.pool.get(zone).unwrap();
+        let at = slot.pba(slot.written().get() + 5);
+        state.map.set(range(1000, 2), at).unwrap();
+        state.pool.set(zone, Use::Sealed);
+        state.pool.set_pointer(zone, slot.capacity);
+    }
+    drive.fail_zone(zone, ZoneFailure::ReadOnly).unwrap();
+    let mut buf = vec![0; 2 * BLOCK_LEN_BYTES];
+    let error = driver.read(Lba::new(1000), &mut buf).unwrap_err();
+    assert!(matches!(error, DiskError::Medium { at } if at == Lba::new(1000)), "{error}");
+    while driver.state().pool.get(zone).unwrap().used == Use::Sealed {
+        assert!(driver.state().clean_step(true, 1024).unwrap() > 0);
+    }
+    assert_eq!(driver.state().pool.get(zone).unwrap().used, Use::Unreadable);
+    assert_eq!(driver.state().map.valid(zone), Blocks::new(2));
+    check(&driver, 20, false, "moved");
+}
