@@ -141,8 +141,9 @@ impl State {
     }
 
     fn end_checkpoint(&mut self, writing: Writing) -> Result<(), DiskError> {
-        // What it points to must be durable before it is.
-        self.flush_drive()?;
+        // What it points to must be durable before it is. No zone becomes resettable by that: the superblock may need
+        // one, and what the one before names is not to be touched yet (K7).
+        self.disk.flush()?;
         let before = std::mem::replace(&mut self.superblock.checkpoint, writing.stored);
         self.superblock.number += 1;
         self.write_superblock()?;

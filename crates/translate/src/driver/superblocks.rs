@@ -269,7 +269,8 @@ impl State {
             for _ in 0..copy_count {
                 self.write_to_zone(index, is_to_begin, &bytes[..])?;
             }
-            self.flush_drive()?;
+            // No zone becomes resettable by that: what the one before names is not to be touched yet (K7).
+            self.disk.flush()?;
         }
         if self.slots == [None; 2] {
             return Err(no_room("the drive has given up both zones of superblocks".to_owned()));

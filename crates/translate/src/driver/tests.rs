@@ -5,6 +5,7 @@ mod copies;
 mod failures;
 mod given_up;
 mod limits;
+mod named;
 mod read_only;
 mod reads;
 mod recycling;
