@@ -18,12 +18,14 @@
 //! ```
 //!
 //! Opening looks for stand-ins by the pointers of zones, and only where zone 0 or 1 is given up: of all superblocks
-//! the one with the highest number counts.
+//! the one with the highest number counts. What lies at the start of a data zone is the host's, and may be a superblock
+//! of another device or a forged one: a stand-in has the id that the other zone has, which no host knows, and while that
+//! zone is blank a checkpoint to tell of.
 //!
 //! Not here: what a superblock tells of (`checkpoint`), its bytes (`format`).
 
 use super::error::{DriverError, during};
-use super::format::{FORMAT_VERSION, Fault, Superblock};
+use super::format::{FORMAT_VERSION, Fault, Stored, Superblock, decode_part};
 use super::pool::Use;
 use super::state::{State, no_room};
 use imbrex_disk::{
@@ -187,10 +189,12 @@ fn read_stand_ins(
     disk: &dyn Disk,
     zones: &[Option<Zone>; 2],
 ) -> Result<Vec<(ZoneId, Superblock)>, DriverError> {
-    let living = zones.iter().flatten().filter(|zone| !zone.is_read_only);
-    if living.count() == zones.len() {
+    let living = || zones.iter().flatten().filter(|zone| !zone.is_read_only);
+    if living().count() == zones.len() {
         return Ok(Vec::new());
     }
+    let known = living().flat_map(|zone| &zone.slots).filter_map(Found::superblock);
+    let known = known.max_by_key(|superblock| superblock.number).map(|newest| newest.id);
     let is_one = |info: &ZoneInfo| {
         info.kind == ZoneKind::SequentialRequired
             && info.state.write_pointer(info.start) == Some(info.start + STAND_IN_LEN)
@@ -205,13 +209,39 @@ fn read_stand_ins(
                 Err(DiskError::Medium { .. }) => continue,
                 Err(error) => return Err(during("reading superblocks")(error)),
             }
-            if let Ok(superblock) = Superblock::decode(&block) {
+            let Ok(superblock) = Superblock::decode(&block) else { continue };
+            // The host may have written it.
+            let is_ours = match known {
+                Some(id) => superblock.id == id,
+                None => has_checkpoint(disk, &superblock)?,
+            };
+            if is_ours {
                 found.push((info.zone, superblock));
                 break;
             }
         }
     }
     Ok(found)
+}
+
+/// Whether a superblock's checkpoint lies where it says, as far as the first block of either copy tells.
+fn has_checkpoint(disk: &dyn Disk, superblock: &Superblock) -> Result<bool, DriverError> {
+    let Stored { copies, number, .. } = &superblock.checkpoint;
+    for zone in copies.iter().filter_map(|zones| zones.first()) {
+        let Some(range) = disk.geometry().zone_range(*zone) else { continue };
+        let mut block = [0; BLOCK_LEN_BYTES];
+        match disk.read(range.start, &mut block) {
+            Ok(()) if decode_part(superblock.id, *number, 0, &block).is_some() => return Ok(true),
+            Ok(())
+            | Err(
+                DiskError::Medium { .. }
+                | DiskError::Offline { .. }
+                | DiskError::ReadAbovePointer { .. },
+            ) => {}
+            Err(error) => return Err(during("reading superblocks")(error)),
+        }
+    }
+    Ok(false)
 }
 
 /// Reads what is in a zone of superblocks; none if the drive has given it up.

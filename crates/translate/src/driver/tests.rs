@@ -3,6 +3,7 @@
 
 mod copies;
 mod failures;
+mod forged;
 mod given_up;
 mod limits;
 mod named;
