@@ -9,7 +9,8 @@
 //! Source: ours; the paper keeps the map in memory only.
 
 use super::format::{
-    Checkpoint, CheckpointBytes, PART_LEN_BYTES, Run, Stored, checkpoint_len, encode_part,
+    CHECKPOINT_ZONE_COUNT_MAX, Checkpoint, CheckpointBytes, PART_LEN_BYTES, Run, Stored,
+    checkpoint_len, encode_part,
 };
 use super::journal::{JournalUse, JournalZone};
 use super::mapping::{FrozenNodes, MapRun};
@@ -23,7 +24,7 @@ pub(super) struct Writing {
     bytes: CheckpointBytes<FrozenNodes>,
     /// How many blocks a copy takes, once all bytes are made; then the length in `stored` is right, too.
     copy_len: Option<u64>,
-    stored: Stored,
+    pub(super) stored: Stored,
     /// How many blocks are written, of the first copy and then of the second.
     written: u64,
     /// Journal zones that nothing needs once it is durable.
@@ -94,11 +95,16 @@ impl State {
         let written = writing.written;
         let place = |len: u64| (written / len, written % len);
         let (copy, first) = writing.copy_len.map_or((0, written), place);
+        let zone_count = writing.taken_zone_count();
         let zones = &mut writing.stored.copies[copy as usize];
         let last = zones.last().and_then(|&zone| self.pool.get(zone));
         let zone = match last.filter(|slot| !slot.is_full()) {
             Some(slot) => slot.zone,
             None => {
+                // More than a superblock names: what is on the drive stays as it is.
+                if CHECKPOINT_ZONE_COUNT_MAX <= zone_count {
+                    return Err(no_room("the map takes too many zones of the drive".to_owned()));
+                }
                 let taken = self.pool.take(&*self.disk, Use::Checkpoint)?;
                 let zone = taken.ok_or_else(|| no_room("no zone for a checkpoint".to_owned()))?;
                 self.summaries.forget(zone);

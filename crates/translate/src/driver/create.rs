@@ -16,7 +16,7 @@
 
 use super::buffer::JournalIndex;
 use super::error::{DriverError, damaged, during};
-use super::format::{PART_LEN_BYTES, STRETCH_LEN, Stored, Superblock};
+use super::format::{CHECKPOINT_ZONE_COUNT_MAX, PART_LEN_BYTES, STRETCH_LEN, Stored, Superblock};
 use super::journal::{Journal, JournalUse};
 use super::mapping::Mapping;
 use super::open::{behind, is_given_up, journal_zones, spec, zones_of};
@@ -49,11 +49,15 @@ pub fn spare_zone_count(
 ) -> u64 {
     let by_share = zone_count * options.spare_percent / 100;
     let len = checkpoint_len_max(zone_count, zone_len, drive_len, options).get();
-    let copy_zone_count = |len: u64| len.div_ceil(zone_len.get().max(1)).max(1);
     // The next one may be half as long again.
-    let checkpoints = 2 * copy_zone_count(len) + 2 * copy_zone_count(len + len / 2);
+    let checkpoints = both_zone_count(len, zone_len) + both_zone_count(len + len / 2, zone_len);
     let reserve = RESERVE_ZONE_COUNT as u64 + options.cleaning.chosen_count() as u64;
     by_share.max(SPARE_ZONE_COUNT_MIN).max(reserve + checkpoints + WORKING_ZONE_COUNT)
+}
+
+/// How many zones both copies of a checkpoint take of which one has `len` blocks.
+fn both_zone_count(len: u64, zone_len: Blocks) -> u64 {
+    2 * len.div_ceil(zone_len.get().max(1)).max(1)
 }
 
 /// How long a copy of a checkpoint becomes at most: each of the host's blocks is a run of its own, and so is each of
@@ -107,6 +111,7 @@ pub(super) fn format(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<Sta
         let with_spare = wanted + spare + 1 + u64::from(SUPERBLOCK_ZONE_COUNT);
         return Err(too_small(needed.max(with_spare)));
     }
+    check_checkpoint(zone_count, Blocks::new(capacity), geometry.len(), options)?;
     let len = data[spare as usize..].iter().sum();
     reset_all(&*disk)?;
     let superblock = Superblock {
@@ -133,6 +138,18 @@ pub(super) fn format(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<Sta
     clear_conventional(&state)?;
     state.checkpoint_now().map_err(during("writing the first checkpoint"))?;
     Ok(state)
+}
+
+/// Whether a superblock can name all zones of the longest checkpoint.
+fn check_checkpoint(
+    zone_count: u64,
+    zone_len: Blocks,
+    drive_len: Blocks,
+    options: &DriverOptions,
+) -> Result<(), DriverError> {
+    let len = checkpoint_len_max(zone_count, zone_len, drive_len, options).get();
+    let (got, max) = (both_zone_count(len, zone_len), CHECKPOINT_ZONE_COUNT_MAX as u64);
+    if got <= max { Ok(()) } else { Err(DriverError::ZonesTooShort { got, max }) }
 }
 
 /// Whether the drive lets as many zones be written in part as the driver does at most.

@@ -37,6 +37,17 @@ pub enum DriverError {
         /// How many are needed.
         needed: u64,
     },
+    /// The zones of the disk below are too short for so many of them.
+    #[error(
+        "the map of this drive may take {got} of its zones, but a superblock names {max} of them; zones \
+         that are longer, or fewer, can be a block device"
+    )]
+    ZonesTooShort {
+        /// How many zones the longest checkpoint takes, both copies of it.
+        got: u64,
+        /// How many it may take.
+        max: u64,
+    },
     /// The disk below lets too few zones be written in part.
     #[error(
         "the drive lets {got} zones be active, but the block driver needs {needed}; it cannot be a \
