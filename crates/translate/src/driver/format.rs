@@ -131,7 +131,7 @@ impl Superblock {
         }
         let first_count = get_u32(bytes, ZONE_COUNT_OF_CHECKPOINT) as usize;
         let zone_count = first_count.saturating_add(get_u32(bytes, ZONE_COUNT_OF_SECOND) as usize);
-        if zone_count > CHECKPOINT_ZONE_COUNT_MAX {
+        if zone_count > CHECKPOINT_ZONE_COUNT_MAX || get_u64(bytes, NUMBER) >= NUMBER_END {
             return Err(Fault::None);
         }
         let zone = |index: usize| ZoneId(get_u32(bytes, CHECKPOINT_ZONES + 4 * index));
@@ -279,6 +279,8 @@ impl Record {
     }
 }
 
+/// No device counts so far; the next number is one, too.
+pub(super) const NUMBER_END: u64 = 1 << 63;
 /// No drive has more blocks.
 const ADDRESS_END: u64 = 1 << 48;
 
@@ -519,6 +521,9 @@ pub(super) fn decode_checkpoint(id: u64, bytes: &[u8]) -> Result<Checkpoint, Str
     }
     if get_u32(bytes, VERSION) != FORMAT_VERSION || get_u64(bytes, 16) != id {
         return Err("it is of another version or device".to_owned());
+    }
+    if get_u64(bytes, 24) >= NUMBER_END {
+        return Err("its entry is one that no journal has".to_owned());
     }
     let count = |index: usize| get_u64(bytes, 40 + 8 * index);
     let mut rest = &bytes[CHECKPOINT_FIXED..];

@@ -82,7 +82,12 @@ pub(super) fn open(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<State
     let mapped = checkpoint.mapped.iter().copied().map(node);
     let map = Mapping::from_sorted(spec(&superblock), mapped).map_err(damaged("checkpoint"))?;
     let mut copies = JournalIndex::new(spec(&superblock)).map_err(damaged("checkpoint"))?;
-    let mut journal = Journal::new(journal_zones(&*disk, superblock.journal_zone_count));
+    let zones = journal_zones(&*disk, superblock.journal_zone_count);
+    if zones.len() != superblock.journal_zone_count as usize {
+        let detail = format!("the drive has {} zones for a journal", zones.len());
+        return Err(DriverError::Damaged { structure: "superblock", detail });
+    }
+    let mut journal = Journal::new(zones);
     let mut crcs = checkpoint.copy_crcs.iter().copied();
     for run in &checkpoint.copies {
         copies.record(run.range, run.at).map_err(damaged("checkpoint"))?;

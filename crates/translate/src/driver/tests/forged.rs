@@ -1,7 +1,7 @@
-//! What others made: a host that writes what looks like a superblock.
+//! What others made: a host that writes what looks like a superblock, and images of no device.
 
 use super::*;
-use format::Superblock;
+use format::{Checkpoint, CheckpointBytes, Run, Stored, Superblock, encode_part};
 
 /// A device whose host wrote a superblock, twice, which now lies at the start of a data zone and nothing behind it.
 fn forged(forge: impl FnOnce(&mut Superblock)) -> (Arc<SimDisk>, Driver, Vec<u8>) {
@@ -73,5 +73,57 @@ fn a_true_stand_in_is_told_from_a_forged_one() {
         drive.write(free, &superblock.repeat(2), Persist::Through).unwrap();
         drive.manage_zone(ZoneId(1), ZoneAction::Reset).unwrap();
         check_forged(&drive, &data, "blank");
+    }
+}
+
+/// A superblock and a checkpoint of nothing, in zones 0, 2 and 3 of a drive.
+fn made(drive: &Arc<SimDisk>, set: impl FnOnce(&mut Superblock, &mut Checkpoint)) -> DriverError {
+    let geometry = drive.geometry();
+    let mut checkpoint = Checkpoint { seq: 1, ..Checkpoint::default() };
+    let mut superblock = Superblock {
+        id: 77,
+        number: 3,
+        drive_len: geometry.len(),
+        zone_len: geometry.zones().unwrap().zone_len,
+        zone_count: geometry.zone_count(),
+        journal_zone_count: 4,
+        len: Blocks::new(500),
+        checkpoint: Stored { copies: [vec![ZoneId(2)], vec![ZoneId(3)]], len_bytes: 0, number: 3 },
+    };
+    set(&mut superblock, &mut checkpoint);
+    let mut bytes = CheckpointBytes::new(77, &checkpoint, 0, std::iter::empty::<Run>());
+    superblock.checkpoint.len_bytes = bytes.make(usize::MAX).unwrap() as u64;
+    let part = encode_part(77, superblock.checkpoint.number, 0, bytes.made());
+    let start = |zone: u32| geometry.zone_range(ZoneId(zone)).unwrap().start;
+    drive.write(start(0), &superblock.encode()[..], Persist::Through).unwrap();
+    drive.write(start(2), &part, Persist::Through).unwrap();
+    drive.write(start(3), &part, Persist::Through).unwrap();
+    Driver::open(Arc::clone(drive) as Arc<dyn Disk>, &options(100)).err().unwrap()
+}
+
+#[test]
+fn a_drive_without_zones_for_a_journal_is_refused() {
+    for conventional in [40, 38] {
+        let drive = Arc::new(SimDisk::builder(zoned(40, 64, conventional)).memory().unwrap());
+        let count = 40 - conventional;
+        let expected = format!(
+            "superblock is damaged: the drive has {count} zones for a journal; restore the drive \
+             from a copy"
+        );
+        assert_eq!(made(&drive, |_, _| {}).to_string(), expected);
+    }
+}
+
+/// The next one would be 0, or none.
+#[test]
+fn numbers_that_have_no_next_one_are_refused() {
+    for number in [1 << 63, u64::MAX] {
+        let drive = || Arc::new(SimDisk::builder(zoned(40, 64, 5)).memory().unwrap());
+        let error = made(&drive(), |superblock, _| superblock.number = number);
+        assert!(matches!(error, DriverError::NotFormatted), "{error}");
+        let error = made(&drive(), |_, checkpoint| checkpoint.seq = number);
+        let expected = "checkpoint is damaged: its entry is one that no journal has; restore the \
+                        drive from a copy";
+        assert_eq!(error.to_string(), expected);
     }
 }
