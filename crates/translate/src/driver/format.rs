@@ -279,7 +279,7 @@ impl Record {
     }
 }
 
-/// No device counts so far; the next number is one, too.
+/// No device ever counts so far.
 pub(super) const NUMBER_END: u64 = 1 << 63;
 /// No drive has more blocks.
 const ADDRESS_END: u64 = 1 << 48;
