@@ -1,4 +1,10 @@
 //! A figure's outcome: claims side by side, conditions, pictures, words.
+//!
+//! Invariants
+//!   P1  A claim of an order is met only on its own side of equality: a tie is none, and no tolerance reaches
+//!       across.
+//!   P2  What could not be measured is no number (a NaN), and no claim: a page names it. A measured 0 is judged
+//!       by its side as any other value.
 
 use super::chart::{Chart, short};
 use serde::Serialize;
@@ -23,9 +29,9 @@ pub struct Page {
 pub struct Claim {
     /// What is claimed.
     pub what: String,
-    /// The paper's value; none where the paper draws it without a number.
+    /// The paper's value; 1 where it has an order alone; none where it draws it without either.
     pub paper: Option<f64>,
-    /// Ours.
+    /// Ours; no number where it could not be measured.
     pub ours: f64,
     /// The unit of both.
     pub unit: String,
@@ -37,6 +43,9 @@ pub struct Claim {
     pub elsewhere: Vec<Elsewhere>,
     #[serde(skip)]
     better: Better,
+    /// Which of two is ahead is all that the paper says.
+    #[serde(skip)]
+    is_order: bool,
 }
 
 /// A claim measured again, or read off differently, under another condition of the same run.
@@ -55,7 +64,7 @@ pub struct Elsewhere {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Within the tolerance of the paper's value, on the right side of it.
+    /// Within the tolerance of the paper's value; of an order, on its side.
     Met,
     /// Better than the paper's value by more than the tolerance.
     Exceeded,
@@ -78,7 +87,8 @@ pub enum Better {
     Same,
 }
 
-/// Ours may be so much worse than the paper's value and still meet it: papers round.
+/// Ours may be so much worse than the paper's value and still meet it: papers round. Equality is no number
+/// that a paper has rounded: an order is judged without (P1).
 const TOLERANCE: f64 = 0.05;
 
 impl Claim {
@@ -99,7 +109,16 @@ impl Claim {
             verdict: judge(better, paper, ours),
             elsewhere: Vec::new(),
             better,
+            is_order: false,
         }
+    }
+
+    /// A claim of a paper that says only that of two one is ahead: `ours` is the one over the other, and
+    /// `better`, which is a side, says on which side of 1 it should be.
+    pub fn order(what: impl Into<String>, better: Better, ours: f64) -> Claim {
+        assert!(better != Better::Same, "P1: an order has a side");
+        let claim = Claim::new(what, better, 1.0, ours, "x");
+        Claim { verdict: judge_order(better, ours), is_order: true, ..claim }
     }
 
     /// A value that the paper shows without a number.
@@ -113,6 +132,7 @@ impl Claim {
             verdict: Verdict::Shown,
             elsewhere: Vec::new(),
             better: Better::Same,
+            is_order: false,
         }
     }
 
@@ -124,14 +144,21 @@ impl Claim {
         }
         let carries = self.paper.is_some_and(|paper| {
             let is_between = (self.ours - paper) * (value - paper) <= 0.0;
-            judge(self.better, paper, value) != Verdict::Missed
-                || self.better == Better::Same && is_between
+            let there = match self.is_order {
+                true => judge_order(self.better, value),
+                false => judge(self.better, paper, value),
+            };
+            there != Verdict::Missed || self.better == Better::Same && is_between
         });
-        if carries && self.verdict == Verdict::Missed && self.ours != 0.0 {
+        if carries && self.verdict == Verdict::Missed && self.is_measured() {
             self.verdict = Verdict::Explained;
         }
         self.elsewhere.push(Elsewhere { condition: condition.into(), value, carries });
         self
+    }
+
+    fn is_measured(&self) -> bool {
+        self.ours.is_finite()
     }
 }
 
@@ -139,12 +166,21 @@ impl Claim {
 fn judge(better: Better, paper: f64, ours: f64) -> Verdict {
     let ratio = ours / paper;
     match better {
-        _ if !ratio.is_finite() || ours == 0.0 => Verdict::Missed,
+        _ if !ratio.is_finite() => Verdict::Missed,
         Better::Larger if ratio > 1.0 + TOLERANCE => Verdict::Exceeded,
         Better::Larger if ratio >= 1.0 - TOLERANCE => Verdict::Met,
         Better::Smaller if ratio < 1.0 - TOLERANCE => Verdict::Exceeded,
         Better::Smaller if ratio <= 1.0 + TOLERANCE => Verdict::Met,
         Better::Same if (ratio - 1.0).abs() <= TOLERANCE => Verdict::Met,
+        _ => Verdict::Missed,
+    }
+}
+
+/// How one over the other comes out against an order (P1).
+fn judge_order(better: Better, ours: f64) -> Verdict {
+    match better {
+        Better::Larger if ours > 1.0 => judge(better, 1.0, ours),
+        Better::Smaller if ours < 1.0 => judge(better, 1.0, ours),
         _ => Verdict::Missed,
     }
 }
@@ -207,10 +243,24 @@ impl Table {
 }
 
 impl Page {
-    /// The page without claims that runs which could not be made would have to answer.
+    /// The page without claims that runs which could not be made would have to answer, and without those
+    /// that the runs which were made could not (P2).
     pub(super) fn without_the_unmeasured(mut self) -> Page {
         if !self.missing.is_empty() {
-            self.claims.retain(|claim| claim.ours.is_finite() && claim.ours != 0.0);
+            // What a missing run leaves may be 0 as well.
+            self.claims.retain(|claim| claim.is_measured() && claim.ours != 0.0);
+            return self;
+        }
+        let is_told = |claim: &Claim| claim.is_measured() || claim.verdict == Verdict::Shown;
+        let (told, unmeasured): (Vec<Claim>, Vec<Claim>) =
+            self.claims.into_iter().partition(is_told);
+        self.claims = told;
+        if !unmeasured.is_empty() {
+            let names: Vec<String> = unmeasured.into_iter().map(|claim| claim.what).collect();
+            self.notes.push(format!(
+                "Not measured at this size, or with nothing to divide by, and so neither met nor missed: {}.",
+                names.join("; ")
+            ));
         }
         self
     }
@@ -296,7 +346,9 @@ mod tests {
         assert_eq!(verdict(Better::Smaller, 9.32, 12.0), Verdict::Missed);
         assert_eq!(verdict(Better::Same, 1.0, 1.0), Verdict::Met);
         assert_eq!(verdict(Better::Same, 1.0, 2.0), Verdict::Missed);
-        assert_eq!(verdict(Better::Smaller, 5.0, 0.0), Verdict::Missed, "nothing was measured");
+        assert_eq!(verdict(Better::Smaller, 9.32, 0.0), Verdict::Exceeded, "none at all is best");
+        assert_eq!(verdict(Better::Larger, 9.32, 0.0), Verdict::Missed);
+        assert_eq!(verdict(Better::Same, 9.32, 0.0), Verdict::Missed);
         assert_eq!(Claim::shown("", 1.0, "x").verdict, Verdict::Shown);
     }
 
@@ -318,12 +370,60 @@ mod tests {
         let same = claim(Better::Same, 1.0);
         assert_eq!(verdict(same.clone().under("a", 1.8)), (Verdict::Missed, Some(false)));
         assert_eq!(verdict(same.under("a", 3.0)), (Verdict::Explained, Some(true)), "between");
-        let unmeasured = claim(Better::Smaller, 0.0).under("a", 1.0);
+        let unmeasured = claim(Better::Smaller, f64::NAN).under("a", 1.0);
         assert_eq!(unmeasured.verdict, Verdict::Missed, "nothing of ours to explain");
         assert_eq!(
             verdict(Claim::shown("", 1.0, "x").under("a", 2.0)),
             (Verdict::Shown, Some(false))
         );
+    }
+
+    /// An order was met up to 5 % on the wrong side, as if 1 were a number that a paper had rounded: SEALDB
+    /// behind LevelDB counted as ahead of it (P1).
+    #[test]
+    fn an_order_is_met_on_its_own_side_alone() {
+        let larger = |ours| Claim::order("ahead", Better::Larger, ours);
+        let smaller = |ours| Claim::order("less", Better::Smaller, ours);
+        let verdicts = |claim: &dyn Fn(f64) -> Claim, all: [f64; 5]| all.map(|o| claim(o).verdict);
+        let [missed, met, exceeded] = [Verdict::Missed, Verdict::Met, Verdict::Exceeded];
+        assert_eq!(
+            verdicts(&larger, [0.0, 0.97, 1.0, 1.01, 1.06]),
+            [missed, missed, missed, met, exceeded]
+        );
+        assert_eq!(
+            verdicts(&smaller, [0.0, 0.94, 0.99, 1.0, 1.03]),
+            [exceeded, exceeded, met, missed, missed]
+        );
+        assert_eq!(larger(f64::NAN).verdict, missed);
+        assert_eq!((larger(0.97).paper, larger(0.97).ratio), (Some(1.0), Some(0.97)));
+        // Nor is a missed one explained by a condition that has the order turned round as well.
+        let there = |value| {
+            let claim = larger(0.9).under("a", value);
+            (claim.verdict, claim.elsewhere[0].carries)
+        };
+        assert_eq!(there(0.99), (missed, false));
+        assert_eq!(there(1.0), (missed, false));
+        assert_eq!(there(1.01), (Verdict::Explained, true));
+    }
+
+    /// What no run could answer was missed, and so counted (P2).
+    #[test]
+    fn what_was_not_measured_is_named_and_no_claim() {
+        let claims = vec![
+            Claim::new("nothing to measure", Better::Same, 0.5, f64::NAN, "H"),
+            Claim::new("no fragment", Better::Smaller, 9.32, 0.0, "%"),
+            Claim::shown("a dash", f64::NAN, "%"),
+        ];
+        let page = Page { claims, ..Page::default() };
+        let whole = page.clone().without_the_unmeasured();
+        let told = |page: &Page| {
+            page.claims.iter().map(|c| (c.what.clone(), c.verdict)).collect::<Vec<_>>()
+        };
+        let wanted = [("no fragment", Verdict::Exceeded), ("a dash", Verdict::Shown)];
+        assert_eq!(told(&whole), wanted.map(|(what, verdict)| (what.to_owned(), verdict)));
+        assert!(whole.notes[0].ends_with("missed: nothing to measure."), "{:?}", whole.notes);
+        let lacking = Page { missing: vec!["a run".to_owned()], ..page };
+        assert_eq!(told(&lacking.without_the_unmeasured()), [], "a 0 may be that of a missing run");
     }
 
     #[test]

@@ -143,7 +143,8 @@ fn clients_and_a_flash_drive_go_through_figures() {
     for figure in &reproduction.figures {
         let page = &figure.page;
         assert_eq!(page.missing, Vec::<String>::new());
-        assert!(page.claims.len() >= 8, "{}", figure.name);
+        // Nothing is compacted so soon in 4.10, and two of its claims are of compaction.
+        assert!(page.claims.len() >= 6, "{}", figure.name);
         for chart in &page.charts {
             chart::tests::assert_well_formed(&chart.to_svg());
             assert!(chart.series.iter().all(|series| !series.points.is_empty()), "{}", chart.title);
@@ -218,6 +219,24 @@ fn no_claim_is_made_through_a_run_that_was_not_made() {
         }
     }
     assert!(wrong.is_empty(), "{} of them:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// At a small scale a run has too few seconds for an exponent: thirty claims counted as missed.
+#[test]
+fn a_series_that_is_too_short_is_no_claim() {
+    let figure = figures_named("thesis-table-4.2").unwrap()[0];
+    let mut results = Results::default();
+    for work in made_up::works(&figure, &TINY) {
+        let Outcome::Arrivals(mut report) = made_up::outcome(&work) else { panic!("{work:?}") };
+        report.whole.hurst = None;
+        results.insert(work, Ok(Outcome::Arrivals(report)));
+    }
+    let page = (figure.page)(&TINY, &results).without_the_unmeasured();
+    assert_eq!(page.claims.len(), 30);
+    assert!(page.claims.iter().all(|claim| claim.what.contains(", gaps, ")), "{:?}", page.claims);
+    let note = &page.notes[page.notes.len() - 1];
+    assert_eq!(note.matches(", seconds, ").count(), 30, "{note}");
+    assert!(page.missing.is_empty());
 }
 
 /// Made-up loads go on steadily up to the last put, and clean more once it has returned.

@@ -129,10 +129,10 @@ fn milestones(load: &PhaseResult) -> Vec<Milestone> {
     milestones
 }
 
-/// The mean of `values`; 0 if there are none.
+/// The mean of `values`; no number if there are none.
 fn mean(values: impl Iterator<Item = f64>) -> f64 {
     let (count, sum) = values.fold((0_u64, 0.0), |(count, sum), value| (count + 1, sum + value));
-    if count == 0 { 0.0 } else { sum / count as f64 }
+    if count == 0 { f64::NAN } else { sum / count as f64 }
 }
 
 /// What a measure that was `quarter` after a quarter of a load and `whole` after all of it comes to
@@ -207,7 +207,7 @@ fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / 1e6
 }
 
-/// `a / b`; 0 if there is no `b`.
+/// `a / b`; no number if there is no `b`. A 0 would be the best that there is to a claim of less.
 fn over(a: f64, b: f64) -> f64 {
-    if b == 0.0 { 0.0 } else { a / b }
+    if b == 0.0 { f64::NAN } else { a / b }
 }

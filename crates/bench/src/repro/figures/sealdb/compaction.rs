@@ -120,7 +120,7 @@ fn grows(
 ) -> Claim {
     let share = prefix(size, 40 * GB);
     let Ok(run) = results.get(&random(size, store)) else {
-        return Claim::new(what, Better::Same, paper, 0.0, "MB");
+        return Claim::new(what, Better::Same, paper, f64::NAN, "MB");
     };
     let (before, now) = (measure(run, share / 4.0), measure(run, share));
     let loaded = run.load().and_then(|load| load.at_share(share));

@@ -37,7 +37,7 @@ pub(in super::super) const FIGURE_9: Figure = Figure {
         for (at, times) in times(&rates[2], &rates[0]).iter().enumerate() {
             let what = format!("{}, SEALDB over LevelDB", groups[at]);
             // The paper draws these bars; of all of them it says that SEALDB is ahead.
-            let claim = Claim::new(what, Better::Larger, 1.0, *times, "x");
+            let claim = Claim::order(what, Better::Larger, *times);
             let there = |of: &[f64]| of.get(at).copied().unwrap_or(0.0);
             page.claims.push(
                 claim

@@ -31,11 +31,11 @@ pub(in super::super) const FIGURE_3_15: Figure = Figure {
             let what =
                 format!("{store}, bands of {} over {} MB", BAND_LENS_MIB[last], BAND_LENS_MIB[0]);
             let ours = over(rates[last], rates[0]);
-            page.claims.push(Claim::new(what, Better::Larger, 1.0, ours, "x"));
+            page.claims.push(Claim::order(what, Better::Larger, ours));
         }
         let what = "80 MB bands, SOC over LOC";
         let ours = over(rows[1].1[2], rows[0].1[2]);
-        page.claims.push(Claim::new(what, Better::Larger, 1.0, ours, "x"));
+        page.claims.push(Claim::order(what, Better::Larger, ours));
         let groups = BAND_LENS_MIB.map(|mib| format!("{mib} MB")).to_vec();
         page.charts.push(Chart::bars("random put", groups, Axis::linear("MB/s"), rows));
         page

@@ -25,12 +25,10 @@ pub(in super::super) const FIGURE_3_13: Figure = Figure {
             gets.push(mb(found.and_then(|run| run.read_sequential(FILE_READ_AHEAD_LEN_BYTES))));
         }
         let last = COMPACT_RUN_COUNTS.len() - 1;
-        page.claims.push(Claim::new(
+        page.claims.push(Claim::order(
             format!("random put, start at {} over start at 4", COMPACT_RUN_COUNTS[last]),
             Better::Larger,
-            1.0,
             over(puts[last], puts[0]),
-            "x",
         ));
         let rising = puts.windows(2).filter(|pair| pair[1] >= pair[0] * 0.98).count();
         let is_whole = puts.iter().all(|mb_per_s| mb_per_s.is_finite());

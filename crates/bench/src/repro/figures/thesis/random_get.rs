@@ -39,7 +39,7 @@ pub(in super::super) const FIGURE_3_14: Figure = Figure {
         for (at, load) in loads.iter().enumerate() {
             let what = format!("latency after a {load} load, SMRDB over LevelDB");
             let ours = over(rows[1].1[at], rows[0].1[at]);
-            let claim = Claim::new(what, Better::Smaller, 1.0, ours, "x");
+            let claim = Claim::order(what, Better::Smaller, ours);
             page.claims.push(match *load {
                 "random" => claim
                     .under("neither has filters", over(unfiltered, rows[0].1[at]))

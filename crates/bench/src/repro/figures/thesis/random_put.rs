@@ -34,7 +34,7 @@ fn ratios(of: &[f64], a: usize, b: usize) -> [f64; 3] {
 }
 
 fn claim(what: &str, better: Better, [own, small, large]: [f64; 3]) -> Claim {
-    Claim::new(what, better, 1.0, own, "x").under(EQUAL[0], small).under(EQUAL[1], large)
+    Claim::order(what, better, own).under(EQUAL[0], small).under(EQUAL[1], large)
 }
 
 pub(in super::super) const FIGURE_3_11: Figure = Figure {
@@ -62,7 +62,7 @@ pub(in super::super) const FIGURE_3_11: Figure = Figure {
         }
         let put = |a, b| ratios(&puts, a, b);
         let get = |what: &str, a: usize, b: usize| {
-            Claim::new(what, Better::Larger, 1.0, over(gets[a], gets[b]), "x")
+            Claim::order(what, Better::Larger, over(gets[a], gets[b]))
                 .under("both read 4 MB ahead", over(far_gets[a], far_gets[b]))
         };
         page.claims = vec![

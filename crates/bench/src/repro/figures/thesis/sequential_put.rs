@@ -51,7 +51,7 @@ pub(in super::super) const FIGURE_3_9: Figure = Figure {
             (0..VALUE_LENS_BYTES.len()).map(|at| over(rates[3 + at].1[0], rates[at].1[0]));
         for (len, ratio) in VALUE_LENS_BYTES.iter().zip(smaller) {
             let what = format!("a sync a put, {len} B values, SMRDB over LevelDB");
-            page.claims.push(Claim::new(what, Better::Larger, 1.0, ratio, "x"));
+            page.claims.push(Claim::order(what, Better::Larger, ratio));
         }
         let groups = ["1", "10", "100", "1000", "no sync"].map(str::to_owned).to_vec();
         let labels = rates.iter().map(|(_, r)| r.iter().map(|v| short(*v)).collect()).collect();

@@ -150,8 +150,10 @@ fn claims(
     let moved = |found: &Found| found.state[0];
     let a_second = |found: &Found| found.moved_a_second;
     let unsorted = |found: &Found| found.state[2];
-    let claim = |what: &str, better, of: &dyn Fn(&Found) -> f64, a: &Found, b: &Found| {
-        Claim::new(what, better, 1.0, over(of(a), of(b)), "x")
+    let claim = |what: &str, better, of: &dyn Fn(&Found) -> f64, a: &Found, b: &Found| match better
+    {
+        Better::Same => Claim::new(what, better, 1.0, over(of(a), of(b)), "x"),
+        side => Claim::order(what, side, over(of(a), of(b))),
     };
     let (more, less, same) = (Better::Larger, Better::Smaller, Better::Same);
     let one = |what: &str, better, of: &dyn Fn(&Found) -> f64, a: usize, b: usize| {

@@ -149,17 +149,17 @@ fn claims(all: &Pairs<'_>, by_value: &Pairs<'_>) -> Vec<Claim> {
     let mut claims = Vec::new();
     for rate in RATES_PER_S {
         let what = format!("{rate}/s: scans, with offload over without");
-        let claim = Claim::new(what, Better::Larger, 1.0, ratio(all, rate, &scans), "x");
+        let claim = Claim::order(what, Better::Larger, ratio(all, rate, &scans));
         claims.push(claim.under(BY_VALUE, ratio(by_value, rate, &scans)));
     }
     for rate in RATES_PER_S {
         let what = format!("{rate}/s: compaction, with offload over without");
-        let claim = Claim::new(what, Better::Larger, 1.0, ratio(all, rate, &moved), "x")
+        let claim = Claim::order(what, Better::Larger, ratio(all, rate, &moved))
             .under(BY_VALUE, ratio(by_value, rate, &moved));
         let a_second = |found: &Found<'_>| moved_a_second(found.inserts);
         claims.push(claim.under(A_SECOND, ratio(all, rate, &a_second)));
         let what = format!("{rate}/s: unsorted, with offload over without");
-        let claim = Claim::new(what, Better::Smaller, 1.0, ratio(all, rate, &unsorted), "x");
+        let claim = Claim::order(what, Better::Smaller, ratio(all, rate, &unsorted));
         claims.push(claim.under(BY_VALUE, ratio(by_value, rate, &unsorted)));
     }
     let (slow, fast) = (RATES_PER_S[0], RATES_PER_S[5]);
@@ -167,16 +167,16 @@ fn claims(all: &Pairs<'_>, by_value: &Pairs<'_>) -> Vec<Claim> {
         over(at(all, fast, place, of), at(all, slow, place, of))
     };
     let what = "no offload: unsorted, at 55,000/s over at 5,000/s";
-    claims.push(Claim::new(what, Better::Larger, 1.0, ends(&unsorted, 0), "x"));
+    claims.push(Claim::order(what, Better::Larger, ends(&unsorted, 0)));
     let what = "no offload: compaction, at 55,000/s over at 5,000/s";
-    claims.push(Claim::new(what, Better::Smaller, 1.0, ends(&moved, 0), "x"));
+    claims.push(Claim::order(what, Better::Smaller, ends(&moved, 0)));
     let what = "with offload: offloaded, at 55,000/s over at 5,000/s";
-    claims.push(Claim::new(what, Better::Larger, 1.0, ends(&offloaded, 1), "x"));
+    claims.push(Claim::order(what, Better::Larger, ends(&offloaded, 1)));
     let what = "with offload: offloaded at 5,000/s (the thesis: less than half)";
     claims.push(Claim::new(what, Better::Smaller, 50.0, at(all, slow, 1, &offloaded), "%"));
     let what = "with offload: scans, after 55,000/s over after 45,000/s";
     let ours = over(at(all, fast, 1, &scans), at(all, RATES_PER_S[4], 1, &scans));
-    claims.push(Claim::new(what, Better::Larger, 1.0, ours, "x"));
+    claims.push(Claim::order(what, Better::Larger, ours));
     claims
 }
 
@@ -194,7 +194,7 @@ pub(in super::super::super) const FIGURE_5_8: Figure = Figure {
         for rate in RATES_PER_S {
             let what =
                 format!("{rate}/s: inserts above 100 ms, one added, with offload over without");
-            let claim = Claim::new(what, Better::Smaller, 1.0, ratio(&all, rate, &slow), "x");
+            let claim = Claim::order(what, Better::Smaller, ratio(&all, rate, &slow));
             page.claims.push(claim.under(BY_VALUE, ratio(&by_value, rate, &slow)));
         }
         let header =
@@ -247,7 +247,7 @@ pub(in super::super::super) const FIGURE_5_9: Figure = Figure {
                 name.name()
             );
             page.claims.push(match place {
-                0 => Claim::new(what, Better::Larger, 1.0, ours, "x"),
+                0 => Claim::order(what, Better::Larger, ours),
                 _ => Claim::shown(what, ours, "x"),
             });
         }
