@@ -195,10 +195,12 @@ fn race(
 ) -> Result<u64, EngineError> {
     let counted = clients.len() - usize::from(limits.companion);
     let at_work_count = AtomicUsize::new(counted);
+    let stop = || watcher.stop();
     let turns: Vec<(usize, Mutex<&mut Client>)> =
         clients.iter_mut().map(Mutex::new).enumerate().collect();
     let ended = fan_out(turns.len(), &turns, |(index, client)| {
         let mut client = client.lock().unwrap_or_else(PoisonError::into_inner);
+        let _at_work = (*index < counted).then(|| AtWork::new(&at_work_count, &stop));
         let mut more = true;
         let mut outcome = Ok(());
         let mut looked_at_ops = 0;
@@ -216,12 +218,32 @@ fn race(
                 break;
             }
         }
-        if *index < counted {
-            at_work_count.fetch_sub(1, Ordering::Relaxed);
-        }
         outcome.map(|()| if *index < counted { stand.clock().now_ns() } else { 0 })
     });
     ended.into_iter().try_fold(0, |last_ns, ended| ended.map(|ns: u64| last_ns.max(ns)))
+}
+
+/// One of the clients that a thread beside them waits for: it counts itself out also where it ends by a
+/// panic, and ends the others' work then, which nobody will ask for.
+pub(crate) struct AtWork<'a> {
+    count: &'a AtomicUsize,
+    stop: &'a (dyn Fn() + Sync),
+}
+
+impl<'a> AtWork<'a> {
+    /// One of `count`.
+    pub(crate) fn new(count: &'a AtomicUsize, stop: &'a (dyn Fn() + Sync)) -> AtWork<'a> {
+        AtWork { count, stop }
+    }
+}
+
+impl Drop for AtWork<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            (self.stop)();
+        }
+        self.count.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// Whether a client has more to do; a step that was told to stop has not.

@@ -73,6 +73,10 @@ impl<'a> Watcher<'a> {
         self.is_stopped.load(Ordering::Relaxed)
     }
 
+    pub(crate) fn stop(&self) {
+        self.is_stopped.store(true, Ordering::Relaxed);
+    }
+
     /// `ops` more are done; whether to go on.
     pub(crate) fn did(&self, ops: u64) -> bool {
         let done = self.ops.fetch_add(ops, Ordering::Relaxed) + ops;
@@ -89,7 +93,7 @@ impl<'a> Watcher<'a> {
         let Watcher { benchmark, number, count, .. } = *self;
         let flow = (self.watch)(&RunProgress { benchmark, number, count, phase, done, total });
         if flow.is_break() {
-            self.is_stopped.store(true, Ordering::Relaxed);
+            self.stop();
         }
         if self.is_stopped() { ControlFlow::Break(()) } else { flow }
     }

@@ -29,7 +29,7 @@ use super::store::{RecordStore, StoreError, Traffic};
 use crate::arrivals::{ArrivalEnd, ArrivalModel};
 use crate::error::BenchError;
 use crate::options::Mode;
-use crate::run::{per_second, store_figures, unless_stopped};
+use crate::run::{AtWork, per_second, store_figures, unless_stopped};
 use crate::stand::{Room, Stand, StandPlan};
 use crate::watch::Phase;
 use imbrex::WriteOptions;
@@ -624,6 +624,7 @@ fn take_turns(
 fn race(clients: &mut [YcsbClient<'_>], observer: &Observer<'_>) -> (u64, Result<(), StoreError>) {
     let clock = observer.timing.clock;
     let at_work_count = AtomicUsize::new(clients.len());
+    let stop = || observer.timing.stop();
     let ended_ns = AtomicU64::new(0);
     let mut places: Vec<Option<Mutex<&mut YcsbClient<'_>>>> =
         clients.iter_mut().map(|client| Some(Mutex::new(client))).collect();
@@ -637,6 +638,7 @@ fn race(clients: &mut [YcsbClient<'_>], observer: &Observer<'_>) -> (u64, Result
             return Ok(());
         };
         let mut client = client.lock().unwrap_or_else(PoisonError::into_inner);
+        let _at_work = AtWork::new(&at_work_count, &stop);
         client.begin();
         let outcome = loop {
             match client.step() {
@@ -649,7 +651,6 @@ fn race(clients: &mut [YcsbClient<'_>], observer: &Observer<'_>) -> (u64, Result
             }
         };
         ended_ns.fetch_max(clock.now_ns(), Ordering::Relaxed);
-        at_work_count.fetch_sub(1, Ordering::Relaxed);
         outcome
     });
     let outcome = outcomes.into_iter().fold(Ok(()), Result::and);

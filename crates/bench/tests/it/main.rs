@@ -4,6 +4,7 @@ use imbrex_bench::{
     BenchOptions, ByteCount, DiskUserOptions, Mode, Report, RunProgress, disk_user, run,
     run_watched,
 };
+use imbrex_clockwork::{Clock, WallClock};
 use std::ops::ControlFlow;
 
 /// Small enough for a test, large enough for flushes and compactions.
@@ -125,6 +126,25 @@ fn figures_are_consistent() {
     assert!(read.drive.ops_per_disk_second > 10.0, "{}", read.drive.ops_per_disk_second);
     assert!(read.latency.p50_ns <= read.latency.max_ns);
     assert!(report.to_string().contains("ops per disk-second"));
+}
+
+/// The writer beside the readers waited for one that had ended by a panic for ever (here: as long as its
+/// duration), and the program with it.
+#[test]
+fn a_client_that_panics_ends_a_run_with_a_writer_beside_it() {
+    let all = "filluniquerandom,readwhilewriting:100000000";
+    let options = BenchOptions { mode: Mode::Threads, duration: Some(60), ..small(all) };
+    let clock = WallClock::new();
+    let run = || {
+        let watch = |progress: &RunProgress| {
+            assert!(progress.number == 1, "a bug in a reader");
+            ControlFlow::Continue(())
+        };
+        run_watched(&options, &mut |_| (), &watch).map(drop)
+    };
+    let payload = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).unwrap_err();
+    assert_eq!(payload.downcast_ref(), Some(&"a bug in a reader"));
+    assert!(clock.now_ns() < 30_000_000_000, "the writer did not hear of it");
 }
 
 #[test]

@@ -12,8 +12,16 @@ struct Steady {
     stall_ns: std::ops::Range<u64>,
     /// From this operation on everything fails.
     fails_from: u64,
-    is_lost: bool,
+    how: Failure,
     ops: Arc<AtomicU64>,
+}
+
+/// How it fails.
+#[derive(Clone, Copy)]
+enum Failure {
+    Refused,
+    Lost,
+    Panics,
 }
 
 impl Steady {
@@ -22,10 +30,13 @@ impl Steady {
         let start_ns = if self.stall_ns.contains(&now_ns) { self.stall_ns.end } else { now_ns };
         self.clock.advance_to_ns(start_ns + self.takes_ns);
         let op = self.ops.fetch_add(1, Ordering::Relaxed);
-        match op < self.fails_from {
-            true => Ok(()),
-            false if self.is_lost => Err(StoreError::lost("touch", key, "it is gone")),
-            false => Err(StoreError::refused("touch", key, "not today")),
+        if op < self.fails_from {
+            return Ok(());
+        }
+        match self.how {
+            Failure::Refused => Err(StoreError::refused("touch", key, "not today")),
+            Failure::Lost => Err(StoreError::lost("touch", key, "it is gone")),
+            Failure::Panics => panic!("a bug in the store"),
         }
     }
 }
@@ -63,6 +74,9 @@ impl Outcome {
 
 const MS: u64 = 1_000_000;
 
+/// No run here has the observer look so often: on threads it would take ten seconds.
+const LOOKS_MAX: u64 = 200;
+
 struct Story<'a> {
     phase: YcsbPhase,
     properties: &'a str,
@@ -72,7 +86,9 @@ struct Story<'a> {
     takes_ns: u64,
     stall_ns: std::ops::Range<u64>,
     fails_from: u64,
-    is_lost: bool,
+    how: Failure,
+    /// How often the observer looked.
+    looks: Arc<AtomicU64>,
 }
 
 impl Default for Story<'_> {
@@ -85,7 +101,8 @@ impl Default for Story<'_> {
             takes_ns: MS,
             stall_ns: 0..0,
             fails_from: u64::MAX,
-            is_lost: false,
+            how: Failure::Refused,
+            looks: Arc::default(),
         }
     }
 }
@@ -106,8 +123,12 @@ impl Story<'_> {
         let options = YcsbOptions::new();
         let warnings = Mutex::new(Vec::new());
         let warn = |text: &str| warnings.lock().unwrap().push(text.to_owned());
-        let watch =
-            YcsbWatch { warn: &warn, status: &|_| (), progress: &|_| ControlFlow::Continue(()) };
+        let progress = |_: &YcsbProgress| {
+            let looks = self.looks.fetch_add(1, Ordering::Relaxed);
+            assert!(looks < LOOKS_MAX, "the run does not end");
+            ControlFlow::Continue(())
+        };
+        let watch = YcsbWatch { warn: &warn, status: &|_| (), progress: &progress };
         let run = Run { options: &options, workload: &workload, settings: &settings, watch };
         let ops = Arc::new(AtomicU64::new(0));
         let connect = || {
@@ -117,7 +138,7 @@ impl Story<'_> {
                 takes_ns: self.takes_ns,
                 stall_ns: self.stall_ns.clone(),
                 fails_from: self.fails_from,
-                is_lost: self.is_lost,
+                how: self.how,
                 ops: Arc::clone(&ops),
             }) as Box<dyn RecordStore>)
         };
@@ -293,7 +314,7 @@ fn nothing_to_verify_is_an_error_as_in_ycsb() {
 #[test]
 fn a_lost_store_ends_the_run_with_what_was_measured() {
     let properties = "operationcount=100000\nthreadcount=3";
-    let told = Story { properties, fails_from: 60, is_lost: true, ..Story::default() }.told();
+    let told = Story { properties, fails_from: 60, how: Failure::Lost, ..Story::default() }.told();
     assert_eq!(told.report.ops, 60);
     assert!(told.report.failure.unwrap().contains("it is gone"));
     assert!(!told.worked.is_stopped, "nobody asked for it");
@@ -347,6 +368,24 @@ fn threads_keep_to_the_schedule_and_say_how_well() {
     assert!(line.starts_with(verdict), "{line}");
     let text = told.report.to_string();
     assert!(text.contains(&line.replacen("schedule ", "  schedule  ", 1)), "{text}");
+}
+
+/// The observer waited for a client that had ended by a panic for ever, and so did the program. The others
+/// stop, be there an end to their work or not.
+#[test]
+fn a_client_that_panics_ends_the_run() {
+    let looks = Arc::new(AtomicU64::new(0));
+    let story = Story {
+        properties: "threadcount=3\noperationcount=0",
+        fails_from: 20,
+        how: Failure::Panics,
+        looks: Arc::clone(&looks),
+        ..Story::default()
+    };
+    let run = || drop(story.on(Arc::new(WallClock::new()), None));
+    let payload = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).unwrap_err();
+    assert_eq!(payload.downcast_ref(), Some(&"a bug in the store"));
+    assert!(looks.load(Ordering::Relaxed) < LOOKS_MAX, "it ended because nobody waited any longer");
 }
 
 #[test]
