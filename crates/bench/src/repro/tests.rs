@@ -239,6 +239,26 @@ fn a_series_that_is_too_short_is_no_claim() {
     assert!(page.missing.is_empty());
 }
 
+/// From scale 0.1 up the compressed SEALDB loads less than LevelDB; that fifth of a load explained claims that
+/// the whole load missed.
+#[test]
+fn a_shorter_load_explains_nothing() {
+    let conditions = |scale: f64, name: &str| {
+        let size = Size { scale, ..TINY };
+        let figure = figures_named(name).unwrap()[0];
+        let works = made_up::works(&figure, &size);
+        let page = (figure.page)(&size, &made_up::results(&works));
+        let all = page.claims.iter().flat_map(|claim| &claim.elsewhere);
+        let of_compressed = all.filter(|other| other.condition.contains("SEALDB alone compresses"));
+        let is_told = page.notes.iter().any(|note| note.contains("with compressed tables"));
+        (of_compressed.count(), is_told)
+    };
+    assert_eq!(conditions(0.1, "sealdb-8"), (3, false));
+    assert_eq!(conditions(0.5, "sealdb-8"), (0, true));
+    assert_eq!(conditions(0.1, "sealdb-9"), (7, false));
+    assert_eq!(conditions(0.5, "sealdb-9"), (0, true));
+}
+
 /// Made-up loads go on steadily up to the last put, and clean more once it has returned.
 #[test]
 fn a_load_over_time_ends_with_its_last_put() {

@@ -1,8 +1,8 @@
 //! Figure 8: loads and reads, normalised to LevelDB on fixed bands.
 
 use super::{
-    STORES, block_reads_smrdb, compressed, file_reads_smrdb, filtered, large_reads, random,
-    restless, restless_of, sequential,
+    STORES, block_reads_smrdb, compressed, compressed_over, file_reads_smrdb, filtered,
+    large_reads, left_out, random, restless, restless_of, sequential,
 };
 use crate::repro::chart::short;
 use crate::repro::figures::{READ_COST, need, over, rate, read_cost};
@@ -25,7 +25,7 @@ pub(in super::super) const FIGURE_8: Figure = Figure {
             STORES.iter().map(|s| Rates::of(&mut page, results, &random(size, s))).collect();
         let others: Vec<Rates> =
             variants(size).iter().map(|(_, spec)| Rates::of(&mut page, results, spec)).collect();
-        page.claims = claims(&stores, &others);
+        page.claims = claims(size, &stores, &others);
         let bars: Vec<[f64; 4]> = STORES
             .iter()
             .zip(&stores)
@@ -46,6 +46,7 @@ pub(in super::super) const FIGURE_8: Figure = Figure {
              their tables lie, 4 MB."
                 .to_owned(),
         );
+        page.notes.extend(left_out(size));
         page
     },
 };
@@ -107,7 +108,7 @@ impl Rates {
     }
 }
 
-fn claims(stores: &[Rates], others: &[Rates]) -> Vec<Claim> {
+fn claims(size: &Size, stores: &[Rates], others: &[Rates]) -> Vec<Claim> {
     let [leveldb, smrdb, sealdb] = [stores[0], stores[1], stores[2]];
     let other = |which: Other| others[which as usize];
     let claim = |what: &str, paper, a: f64, b: f64| {
@@ -123,18 +124,18 @@ fn claims(stores: &[Rates], others: &[Rates]) -> Vec<Claim> {
             .under("LevelDB compacts 4 MB at a time", put_over(Other::Banded4M))
             .under("LevelDB on a conventional disk", put_over(Other::Cmr))
             .under("LevelDB on a conventional disk, 4 MB at a time", put_over(Other::Cmr4M))
-            .under(shrinks, over(shrunk.put, leveldb.put)),
+            .under(shrinks, compressed_over(size, shrunk.put, leveldb.put)),
         claim("random load, SEALDB over SMRDB", 1.67, sealdb.put, smrdb.put)
             .under("SMRDB compacts 128 KB at a time", put_over(Other::SmrdbFile))
             .under("SMRDB compacts 4 KB at a time", put_over(Other::SmrdbBlock)),
         claim("sequential read, SEALDB over LevelDB", 3.96, sealdb.table_scan, leveldb.file_scan)
             .under("both read 128 KB ahead", over(sealdb.file_scan, leveldb.file_scan))
             .under("both read 4 MB ahead", over(sealdb.table_scan, leveldb.table_scan))
-            .under(shrinks, over(shrunk.table_scan, leveldb.file_scan)),
+            .under(shrinks, compressed_over(size, shrunk.table_scan, leveldb.file_scan)),
         claim("random read, SEALDB over LevelDB", 1.80, sealdb.get, leveldb.get)
             .under("both have filters", over(filters, other(Other::Banded4M).get))
             .under("gets begin when the last put returns", at_once)
-            .under(shrinks, over(shrunk.get, leveldb.get)),
+            .under(shrinks, compressed_over(size, shrunk.get, leveldb.get)),
         claim("random read, SEALDB over SMRDB", 1.80, sealdb.get, smrdb.get)
             .under("neither has filters", over(sealdb.get, other(Other::SmrdbFile).get))
             .under(

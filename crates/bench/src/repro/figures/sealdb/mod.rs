@@ -16,7 +16,7 @@ pub(super) mod placement;
 pub(super) mod table_2;
 pub(super) mod ycsb;
 
-use super::{GB, MIB};
+use super::{GB, MIB, over};
 use crate::repro::spec::{DriveRule, DriveSpec, LoadOrder, Phase, RunSpec, Size, Tune};
 use crate::ycsb::YcsbWorkload;
 
@@ -126,15 +126,40 @@ fn block_reads_smrdb(size: &Size) -> RunSpec {
     random(size, "smrdb").tuned(Tune::default().compaction_reads(4 << 10))
 }
 
+/// How much is loaded of what compresses.
+fn compressed_bytes(size: &Size) -> u64 {
+    size.bytes(LOAD_BYTES).min(COMPRESSED_BYTES_MAX)
+}
+
+/// A value of a compressed run over one of another store's; no number where it loads less than the other:
+/// it would be ahead for that alone.
+fn compressed_over(size: &Size, compressed: f64, other: f64) -> f64 {
+    match compressed_bytes(size) == size.bytes(LOAD_BYTES) {
+        true => over(compressed, other),
+        false => f64::NAN,
+    }
+}
+
+/// Why a page compares no compressed run, where it does not.
+fn left_out(size: &Size) -> Option<String> {
+    (compressed_bytes(size) < size.bytes(LOAD_BYTES)).then(|| {
+        format!(
+            "The run with compressed tables loads {} GB, for what does not shrink stays in this machine's \
+             memory, and is compared with no longer load.",
+            COMPRESSED_BYTES_MAX / GB
+        )
+    })
+}
+
 /// SEALDB with compressed tables, and values that shrink to half.
 fn compressed(size: &Size) -> RunSpec {
-    let bytes = size.bytes(LOAD_BYTES).min(COMPRESSED_BYTES_MAX);
+    let bytes = compressed_bytes(size);
     random_of(size, "sealdb", bytes).tuned(Tune { compresses: true, ..Tune::default() })
 }
 
 /// SEALDB with compressed tables and filters, before YCSB.
 fn ycsb_compressed(size: &Size) -> RunSpec {
-    let bytes = size.bytes(LOAD_BYTES).min(COMPRESSED_BYTES_MAX);
+    let bytes = compressed_bytes(size);
     let tune = Tune { compresses: true, ..Tune::default() }.filters(FILTER_BITS_PER_KEY);
     ycsb_run_of(size, "sealdb", bytes).tuned(tune)
 }
