@@ -27,7 +27,7 @@ pub struct CheckReport {
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Which structure: "extent", "zone", "catalog".
+    /// Which structure: "extent", "zone", "catalog", "backup of rewritten tracks".
     pub structure: &'static str,
     /// Where.
     pub place: String,
@@ -43,7 +43,8 @@ impl fmt::Display for Finding {
 
 impl FileLayer {
     /// Verifies that extents lie on the disk, apart from each other and below the write pointers,
-    /// that the accounts agree with them, and that the catalog reads back as what is in memory.
+    /// that the accounts agree with them, that the catalog reads back as what is in memory, and that a
+    /// rewrite of interlaced tracks that was interrupted was completed.
     ///
     /// Reads the catalog's region. Writers should be quiet meanwhile: what they change under the
     /// check is reported as wrong.
@@ -53,6 +54,9 @@ impl FileLayer {
     pub fn check(&self) -> Result<CheckReport, FilesError> {
         let mut report = CheckReport::default();
         self.check_extents(&mut report);
+        if let Some(flaw) = self.inner.committer.lock().flaw() {
+            report.find("backup of rewritten tracks", flaw.place.clone(), flaw.reason.clone());
+        }
         let map = self.inner.space.with(|map| map.clone());
         if let Err(broken) = map.check() {
             report.find("space map", "memory".to_owned(), broken);

@@ -18,6 +18,7 @@
 use crate::api::FilesError;
 use crate::catalog::{CatalogStore, Edit, FileId, Misfit, Namespace, encode_edits};
 use crate::file::{FileBody, Placed};
+use crate::rewrite::Flaw;
 use crate::room::{CatalogUse, CommitKind};
 use crate::space::Hold;
 use imbrex_disk::{BlockRange, Disk, DiskError, ZoneId, ZoneState};
@@ -53,8 +54,17 @@ pub(crate) struct Live {
     durable: u64,
     is_led: bool,
     poisoned: bool,
-    /// Set when the catalog cannot be written, as the disk was found.
-    unwritable: Option<(ZoneId, ZoneState)>,
+    /// Set when nothing may be written, as the disk was found.
+    unwritable: Option<Unwritable>,
+}
+
+/// Why a disk can only be read.
+#[derive(Debug)]
+enum Unwritable {
+    /// The catalog's next checkpoint goes to a zone that takes no writes.
+    Zone(ZoneId, ZoneState),
+    /// The backup of rewritten tracks is still needed.
+    Backup(Flaw),
 }
 
 /// Kept until a commit is durable, then dropped: files and extents that it made unreachable.
@@ -95,7 +105,7 @@ impl Committer {
             durable: 0,
             is_led: false,
             poisoned: false,
-            unwritable: store.unwritable_zone(),
+            unwritable: store.unwritable_zone().map(|(zone, state)| Unwritable::Zone(zone, state)),
         };
         Committer {
             disk,
@@ -237,16 +247,35 @@ impl Committer {
 
 impl Live {
     /// # Errors
-    /// [`FilesError::Poisoned`] (G3); [`FilesError::Disk`]: the catalog has no place for a checkpoint.
+    /// [`FilesError::Poisoned`] (G3); [`FilesError::Disk`]: the catalog has no place for a checkpoint;
+    /// [`FilesError::Corrupt`]: a rewrite of tracks could not be completed.
     pub(crate) fn check(&self) -> Result<(), FilesError> {
-        match self.unwritable {
+        match &self.unwritable {
             _ if self.poisoned => Err(FilesError::Poisoned),
             None => Ok(()),
-            Some((zone, state)) => Err(FilesError::Disk {
+            &Some(Unwritable::Zone(zone, state)) => Err(FilesError::Disk {
                 what: "writing the catalog; the drive can only be read, copy its files to another"
                     .to_owned(),
                 source: DiskError::ZoneNotWritable { zone, state, action: "write" },
             }),
+            Some(Unwritable::Backup(Flaw { place, reason })) => Err(FilesError::Corrupt {
+                structure: "backup of rewritten tracks",
+                place: place.clone(),
+                reason: reason.clone(),
+            }),
+        }
+    }
+
+    /// Nothing is written to the disk until it is opened again.
+    pub(crate) fn refuse(&mut self, flaw: Flaw) {
+        self.unwritable = Some(Unwritable::Backup(flaw));
+    }
+
+    /// What of the backup of rewritten tracks is damaged.
+    pub(crate) fn flaw(&self) -> Option<&Flaw> {
+        match &self.unwritable {
+            Some(Unwritable::Backup(flaw)) => Some(flaw),
+            _ => None,
         }
     }
 

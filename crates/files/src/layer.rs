@@ -65,7 +65,8 @@ pub(crate) struct Inner {
 impl FileLayer {
     /// Opens a formatted disk. Writes nothing: the first change does; but on interlaced tracks what a
     /// power cut left in the backup region is moved back. Where the drive takes no writes any more in the
-    /// zones of the catalog's next checkpoint, all can be read, and a change is refused with their error.
+    /// zones of the catalog's next checkpoint, all can be read, and a change is refused with their error;
+    /// and where a part of what was moved back is damaged, with the names of the files that lack it.
     ///
     /// # Errors
     /// [`FilesError::NotFormatted`], [`FilesError::Version`], [`FilesError::Geometry`],
@@ -108,9 +109,10 @@ impl FileLayer {
             placement.rewriting(),
         )
         .map_err(|reason| FilesError::NotFormatted { reason })?;
-        if let Some(rewriter) = &rewriter {
-            rewriter.recover()?;
-        }
+        let flaw = match &rewriter {
+            Some(rewriter) => rewriter.recover(&namespace)?,
+            None => None,
+        };
         let (space, bodies) = mount(
             &*disk,
             &image.regions,
@@ -123,6 +125,9 @@ impl FileLayer {
         let store =
             CatalogStore::new(Arc::clone(&disk), image.regions, image.current, image.header);
         let committer = Committer::new(Arc::clone(&disk), namespace, bodies, store);
+        if let Some(flaw) = flaw {
+            committer.lock().refuse(flaw);
+        }
         let detours = rewriter.as_ref().map(|rewriter| Arc::clone(rewriter.detours()));
         let inner = Inner {
             source: Source::new(Arc::clone(&disk), detours),

@@ -6,10 +6,14 @@
 //!
 //! It holds twice the length of a table, but at least two top tracks, so that every bottom track can be
 //! written. Source: KVIMR, section 3.3.2.
+//!
+//! At opening each entry counts for itself. One that is whole is moved back. One that is not was cut
+//! before the first sync, if its home is as it was when it was saved; else it is damage. Then nothing is
+//! written any more, neither over the backup nor over a home: what else is in it may still be needed.
 
-use super::format::{self, Header};
+use super::format::{self, FORMAT_VERSION, Found, Header, Sums};
 use crate::api::FilesError;
-use crate::catalog::Region;
+use crate::catalog::{FileRecord, Namespace, Region};
 use crate::space::CLASS_LEN;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Geometry, Lba, Persist};
 
@@ -25,6 +29,32 @@ pub(crate) struct Saved {
     pub(crate) offset: Blocks,
 }
 
+/// What of a backup is damaged, so that the drive can only be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Flaw {
+    pub(crate) place: String,
+    pub(crate) reason: String,
+}
+
+/// What opening made of a backup.
+#[derive(Debug, Default)]
+pub(super) struct Recovered {
+    pub(super) flaw: Option<Flaw>,
+    /// What has nothing left at home, so that it is read here, as far as that goes.
+    pub(super) read_here: Vec<Saved>,
+}
+
+/// What is found at home of an entry that is not whole in the backup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Home {
+    /// What was saved.
+    AsSaved,
+    /// Something else.
+    Other,
+    /// Blocks that were discarded or destroyed.
+    Blank,
+}
+
 /// The region, and what it may hold.
 #[derive(Debug)]
 pub(super) struct Backup {
@@ -38,7 +68,8 @@ pub(super) struct Backup {
 fn lengths(geometry: &Geometry, unit_len: Blocks) -> Option<(Blocks, Blocks)> {
     let tracks = geometry.interlaced()?;
     let unit_len = if unit_len.is_zero() { CLASS_LEN } else { unit_len };
-    let top_len = tracks.top_track_len.get();
+    // As long as an entry can be.
+    let top_len = u64::from(u32::try_from(tracks.top_track_len.get()).ok()?);
     let data_len = unit_len.get().checked_mul(2)?.max(top_len.checked_mul(2)?);
     // Of two tracks every other block may live; of a table's tracks few do not live wholly.
     let entry_count = top_len.checked_add(4)?.max(data_len.div_ceil(top_len).checked_mul(4)?);
@@ -109,40 +140,53 @@ impl Backup {
         ranges: &[BlockRange],
     ) -> Result<Vec<Saved>, DiskError> {
         assert!(self.holds(ranges), "a batch is cut to what the backup region holds");
-        let mut offset = self.header_len;
-        let mut saved = Vec::with_capacity(ranges.len());
-        let mut data_crc32c = 0;
-        for &home in ranges {
+        let saved = self.offsets_of(ranges);
+        let mut sums = Vec::with_capacity(ranges.len());
+        for &Saved { home, offset } in &saved {
+            let mut sum = 0;
             for_each_piece(home, |piece| {
                 let mut data = vec![0; piece.len.bytes() as usize];
                 disk.read(piece.start, &mut data)?;
-                data_crc32c = crc32c::crc32c_append(data_crc32c, &data);
+                sum = crc32c::crc32c_append(sum, &data);
                 self.region.write(disk, offset + (piece.start - home.start), &data, Persist::Cached)
             })?;
-            saved.push(Saved { home, offset });
-            offset += home.len;
+            sums.push(sum);
         }
         self.number += 1;
         let header = Header {
             format_id: self.format_id,
             number: self.number,
-            data_crc32c,
             homes: ranges.to_vec(),
+            sums: Sums::OfEach(sums),
         };
         self.region.write(disk, Blocks::ZERO, &header.encode(), Persist::Cached)?;
         Ok(saved)
     }
 
-    /// Copies what was saved to where it belongs.
+    /// Where in the region `homes` lie, which are saved together.
+    fn offsets_of(&self, homes: &[BlockRange]) -> Vec<Saved> {
+        let mut offset = self.header_len;
+        let place = |&home: &BlockRange| {
+            let saved = Saved { home, offset };
+            offset += home.len;
+            saved
+        };
+        homes.iter().map(place).collect()
+    }
+
+    /// Copies what was saved to where it belongs. What cannot be moved keeps nothing else from its home.
     pub(super) fn put_back(&self, disk: &dyn Disk, saved: &[Saved]) -> Result<(), DiskError> {
-        saved.iter().try_for_each(|saved| {
-            for_each_piece(saved.home, |piece| {
+        let mut outcome = Ok(());
+        for saved in saved {
+            let moved = for_each_piece(saved.home, |piece| {
                 let mut data = vec![0; piece.len.bytes() as usize];
                 let offset = saved.offset + (piece.start - saved.home.start);
                 self.region.read(disk, offset, &mut data)?;
                 disk.write(piece.start, &data, Persist::Cached)
-            })
-        })
+            });
+            outcome = outcome.and(moved);
+        }
+        outcome
     }
 
     /// What was saved is where it belongs, durably: the backup does not count any more.
@@ -150,54 +194,204 @@ impl Backup {
         self.region.write(disk, Blocks::ZERO, &[0; BLOCK_LEN_BYTES], Persist::Cached)
     }
 
-    /// Moves back what a power cut left in the region.
-    pub(super) fn recover(&mut self, disk: &dyn Disk, files_start: Lba) -> Result<(), FilesError> {
-        let failed = |what: &str| {
-            let what = format!("{what} the backup of rewritten tracks");
-            move |source| FilesError::Disk { what, source }
+    /// Moves back what a power cut left in the region, of the files in `namespace`.
+    pub(super) fn recover(
+        &mut self,
+        disk: &dyn Disk,
+        files_start: Lba,
+        namespace: &Namespace,
+    ) -> Result<Recovered, FilesError> {
+        let flaw = |reason: &str| {
+            let flaw = Some(self.flaw(reason));
+            Ok(Recovered { flaw, ..Recovered::default() })
         };
-        let mut block = vec![0; self.header_len.bytes() as usize];
-        self.region.read(disk, Blocks::ZERO, &mut block).map_err(failed("reading"))?;
-        // A header that is torn, or of another format of this drive, was never synced as ours.
-        let Some(header) = Header::decode(&block).filter(|h| h.format_id == self.format_id) else {
-            return Ok(());
+        let Some(blocks) = self.read_header(disk).map_err(failed("reading"))? else {
+            return flaw(
+                "its header cannot be read: nobody knows whether a rewrite was interrupted",
+            );
         };
-        self.number = header.number;
+        let is_all = blocks.len() as u64 == self.header_len.bytes();
+        let header = match Header::find(&blocks, self.format_id) {
+            // Torn before the first sync: nothing was destroyed yet.
+            Found::Torn if is_all => return Ok(Recovered::default()),
+            Found::Nothing => return Ok(Recovered::default()),
+            Found::Torn => return flaw("a part of its header cannot be read"),
+            Found::Damaged => return flaw("the checksum of its header does not match"),
+            Found::Version(got) => {
+                let what = "backup header";
+                return Err(FilesError::Version { what, got, known: FORMAT_VERSION });
+            }
+            Found::Whole(header) => header,
+        };
         if !self.holds(&header.homes) {
             return Err(corrupt("it names more than the region holds".to_owned()));
         }
-        let mut offset = self.header_len;
-        let mut crc = 0;
-        let mut saved = Vec::with_capacity(header.homes.len());
-        for &home in &header.homes {
-            let geometry = disk.geometry();
-            let track = geometry.track_of(home.start).filter(|track| track.is_top());
-            let is_in_one = track
-                .and_then(|track| geometry.track_range(track))
-                .is_some_and(|track| files_start <= home.start && home.end() <= track.end());
-            if !is_in_one {
-                return Err(corrupt(format!("blocks {home} are no part of a top track of files")));
+        check_homes(disk.geometry(), &header.homes, files_start)?;
+        self.number = header.number;
+        let saved = self.offsets_of(&header.homes);
+        let sums = match header.sums {
+            Sums::OfEach(sums) => sums,
+            Sums::OfAll(sum) => match self.sum_of_all(disk, &saved).map_err(failed("reading"))? {
+                Some(got) if got == sum => return self.finish(disk, &saved),
+                // Cut before the first sync: nothing was destroyed yet.
+                Some(_) => return Ok(Recovered::default()),
+                None => {
+                    return Ok(Recovered {
+                        flaw: Some(self.flaw("a part of it cannot be read")),
+                        ..Recovered::default()
+                    });
+                }
+            },
+        };
+        let mut whole = Vec::with_capacity(saved.len());
+        let mut others = Vec::new();
+        for (saved, sum) in saved.into_iter().zip(sums) {
+            match self.sum(disk, &saved, 0).map_err(failed("reading"))? {
+                Some(got) if got == sum => whole.push(saved),
+                _ => others.push((saved, sum)),
             }
-            for_each_piece(home, |piece| {
-                let mut data = vec![0; piece.len.bytes() as usize];
-                self.region.read(disk, offset + (piece.start - home.start), &mut data)?;
-                crc = crc32c::crc32c_append(crc, &data);
-                Ok(())
-            })
-            .map_err(failed("reading"))?;
-            saved.push(Saved { home, offset });
-            offset += home.len;
         }
-        if crc != header.data_crc32c {
-            // Cut before the first sync: nothing was destroyed yet.
-            return Ok(());
+        let mut lost = Vec::new();
+        let mut read_here = Vec::new();
+        for (saved, sum) in others {
+            let names = names_in(namespace, saved.home);
+            match look_home(disk, saved.home, sum).map_err(failed("looking for what is in"))? {
+                // Cut before the first sync, or moved back before.
+                Home::AsSaved => continue,
+                // Stale: what lay there was removed since.
+                _ if names.is_empty() => continue,
+                Home::Other => {}
+                Home::Blank => read_here.push(saved),
+            }
+            lost.push(format!("blocks {} of {}", saved.home, names.join(", ")));
         }
-        self.put_back(disk, &saved)
-            .and_then(|()| disk.flush())
-            .and_then(|()| self.retire(disk))
-            .and_then(|()| disk.flush())
-            .map_err(failed("moving back"))
+        if lost.is_empty() {
+            return self.finish(disk, &whole);
+        }
+        self.move_back(disk, &whole)?;
+        let place = lost.join("; ");
+        let reason = "their copy in the backup region is damaged, from which a rewrite that was \
+                      interrupted is completed; the drive can only be read, copy its files to another";
+        Ok(Recovered { flaw: Some(Flaw { place, reason: reason.to_owned() }), read_here })
     }
+
+    /// The header's blocks, or the first alone where one of the others cannot be read; `None` if it cannot
+    /// either.
+    fn read_header(&self, disk: &dyn Disk) -> Result<Option<Vec<u8>>, DiskError> {
+        let mut blocks = vec![0; self.header_len.bytes() as usize];
+        if read_or_lost(self.region.read(disk, Blocks::ZERO, &mut blocks))? {
+            return Ok(Some(blocks));
+        }
+        blocks.truncate(BLOCK_LEN_BYTES);
+        let is_read = read_or_lost(self.region.read(disk, Blocks::ZERO, &mut blocks))?;
+        Ok(is_read.then_some(blocks))
+    }
+
+    /// The checksum of an entry's data, behind that of `before`; `None` if they cannot be read.
+    fn sum(&self, disk: &dyn Disk, saved: &Saved, before: u32) -> Result<Option<u32>, DiskError> {
+        let mut sum = before;
+        let read = for_each_piece(saved.home, |piece| {
+            let mut data = vec![0; piece.len.bytes() as usize];
+            self.region.read(disk, saved.offset + (piece.start - saved.home.start), &mut data)?;
+            sum = crc32c::crc32c_append(sum, &data);
+            Ok(())
+        });
+        Ok(read_or_lost(read)?.then_some(sum))
+    }
+
+    fn sum_of_all(&self, disk: &dyn Disk, saved: &[Saved]) -> Result<Option<u32>, DiskError> {
+        let mut sum = 0;
+        for saved in saved {
+            match self.sum(disk, saved, sum)? {
+                Some(next) => sum = next,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(sum))
+    }
+
+    fn move_back(&self, disk: &dyn Disk, saved: &[Saved]) -> Result<(), FilesError> {
+        let moved = self.put_back(disk, saved).and_then(|()| disk.flush());
+        moved.map_err(failed("moving back"))
+    }
+
+    /// Moves back all that there is to move back: the backup does not count any more.
+    fn finish(&self, disk: &dyn Disk, saved: &[Saved]) -> Result<Recovered, FilesError> {
+        self.move_back(disk, saved)?;
+        let retired = self.retire(disk).and_then(|()| disk.flush());
+        retired.map(|()| Recovered::default()).map_err(failed("moving back"))
+    }
+
+    fn flaw(&self, reason: &str) -> Flaw {
+        let place = format!("block {}", self.region.pieces()[0].start);
+        let reason = format!(
+            "{reason}, so files may lack what was moved away; the drive can only be read, copy its \
+             files to another"
+        );
+        Flaw { place, reason }
+    }
+}
+
+fn failed(what: &str) -> impl Fn(DiskError) -> FilesError {
+    let what = format!("{what} the backup of rewritten tracks");
+    move |source| FilesError::Disk { what: what.clone(), source }
+}
+
+/// Whether something was read; not, if the drive has lost it.
+fn read_or_lost(read: Result<(), DiskError>) -> Result<bool, DiskError> {
+    match read {
+        Err(DiskError::Medium { .. } | DiskError::Destroyed { .. }) => Ok(false),
+        result => result.map(|()| true),
+    }
+}
+
+/// That each of `homes` is a part of one top track of files.
+fn check_homes(
+    geometry: &Geometry,
+    homes: &[BlockRange],
+    files_start: Lba,
+) -> Result<(), FilesError> {
+    for home in homes {
+        let track = geometry.track_of(home.start).filter(|track| track.is_top());
+        let is_in_one = track
+            .and_then(|track| geometry.track_range(track))
+            .is_some_and(|track| files_start <= home.start && home.end() <= track.end());
+        if !is_in_one {
+            return Err(corrupt(format!("blocks {home} are no part of a top track of files")));
+        }
+    }
+    Ok(())
+}
+
+/// What is at `home` of what had the checksum `sum` when it was saved.
+fn look_home(disk: &dyn Disk, home: BlockRange, sum: u32) -> Result<Home, DiskError> {
+    let mut got = 0;
+    let (mut is_read, mut is_blank) = (true, false);
+    let mut block = vec![0; BLOCK_LEN_BYTES];
+    for at in (home.start.get()..home.end().get()).map(Lba::new) {
+        match disk.read(at, &mut block) {
+            Ok(()) => is_blank |= block.iter().all(|&byte| byte == 0),
+            Err(DiskError::Medium { .. }) => is_read = false,
+            Err(DiskError::Destroyed { .. }) => (is_read, is_blank) = (false, true),
+            Err(error) => return Err(error),
+        }
+        got = crc32c::crc32c_append(got, &block);
+    }
+    Ok(match is_blank {
+        _ if is_read && got == sum => Home::AsSaved,
+        true => Home::Blank,
+        false => Home::Other,
+    })
+}
+
+/// The files that have blocks in `range`, but for logs that were open: those are in no backup.
+fn names_in(namespace: &Namespace, range: BlockRange) -> Vec<String> {
+    let is_in = |file: &FileRecord| {
+        let mut extents = file.extents.iter();
+        !file.is_open && !file.is_beside && extents.any(|extent| extent.range().overlaps(range))
+    };
+    let files = namespace.list("").filter(|(_, file)| is_in(file));
+    files.map(|(name, _)| format!("{name:?}")).collect()
 }
 
 fn corrupt(reason: String) -> FilesError {

@@ -3,7 +3,9 @@
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Lba};
 
 const MAGIC_BYTES: [u8; 8] = *b"IMBXBAK\n";
-const FORMAT_VERSION: u32 = 1;
+pub(super) const FORMAT_VERSION: u32 = 2;
+/// With one checksum for the data of all entries; it is only read.
+const FORMAT_VERSION_ONE_SUM: u32 = 1;
 
 const VERSION: usize = 8;
 const COUNT: usize = VERSION + 4;
@@ -20,8 +22,31 @@ const _: () = assert!(ENTRIES == 40);
 pub(super) struct Header {
     pub(super) format_id: u64,
     pub(super) number: u64,
-    pub(super) data_crc32c: u32,
     pub(super) homes: Vec<BlockRange>,
+    pub(super) sums: Sums,
+}
+
+/// The checksums of the data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Sums {
+    /// One for all entries: version 1.
+    OfAll(u32),
+    /// One for each.
+    OfEach(Vec<u32>),
+}
+
+/// What the blocks of a header turned out to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// No header of this format of the drive.
+    Nothing,
+    /// Longer than a block, and not whole: a power cut may have torn it.
+    Torn,
+    /// In one block, which no power cut tears, and its checksum fails.
+    Damaged,
+    /// Of a version that this program does not know.
+    Version(u32),
+    Whole(Header),
 }
 
 /// How long a header with so many entries is.
@@ -32,17 +57,29 @@ pub(super) fn header_len_bytes(entry_count: u64) -> Option<u64> {
 impl Header {
     /// Its bytes, in whole blocks.
     pub(super) fn encode(&self) -> Vec<u8> {
+        let (version, data_crc32c) = match self.sums {
+            Sums::OfAll(sum) => (FORMAT_VERSION_ONE_SUM, sum),
+            Sums::OfEach(_) => (FORMAT_VERSION, 0),
+        };
         let mut bytes = Vec::with_capacity(BLOCK_LEN_BYTES);
         bytes.extend_from_slice(&MAGIC_BYTES);
-        bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+        bytes.extend_from_slice(&version.to_le_bytes());
         bytes.extend_from_slice(&(self.homes.len() as u32).to_le_bytes());
         bytes.extend_from_slice(&self.format_id.to_le_bytes());
         bytes.extend_from_slice(&self.number.to_le_bytes());
-        bytes.extend_from_slice(&self.data_crc32c.to_le_bytes());
+        bytes.extend_from_slice(&data_crc32c.to_le_bytes());
         bytes.extend_from_slice(&[0; 4]);
-        for home in &self.homes {
+        for (index, home) in self.homes.iter().enumerate() {
             bytes.extend_from_slice(&home.start.get().to_le_bytes());
-            bytes.extend_from_slice(&home.len.get().to_le_bytes());
+            match &self.sums {
+                Sums::OfAll(_) => bytes.extend_from_slice(&home.len.get().to_le_bytes()),
+                Sums::OfEach(sums) => {
+                    let len = u32::try_from(home.len.get());
+                    let len = len.expect("no top track has more than 2^32 - 1 blocks");
+                    bytes.extend_from_slice(&len.to_le_bytes());
+                    bytes.extend_from_slice(&sums[index].to_le_bytes());
+                }
+            }
         }
         let crc = crc32c::crc32c(&bytes);
         bytes.extend_from_slice(&crc.to_le_bytes());
@@ -50,9 +87,42 @@ impl Header {
         bytes
     }
 
+    /// What `bytes` are: all blocks that a header may have, or the first alone. Never panics.
+    pub(super) fn find(bytes: &[u8], format_id: u64) -> Found {
+        if let Some(header) = Header::decode(bytes) {
+            let is_ours = header.format_id == format_id;
+            return if is_ours { Found::Whole(header) } else { Found::Nothing };
+        }
+        if bytes.len() < ENTRIES {
+            return Found::Nothing;
+        }
+        // What is known beforehand may have rotted: the checksum tells whether all else is there.
+        for version in [FORMAT_VERSION, FORMAT_VERSION_ONE_SUM] {
+            let mut known = bytes.to_vec();
+            known[..VERSION].copy_from_slice(&MAGIC_BYTES);
+            known[VERSION..COUNT].copy_from_slice(&version.to_le_bytes());
+            known[FORMAT_ID..NUMBER].copy_from_slice(&format_id.to_le_bytes());
+            if let Some(header) = Header::decode(&known) {
+                return Found::Whole(header);
+            }
+        }
+        if bytes[..VERSION] != MAGIC_BYTES || u64_at(bytes, FORMAT_ID) != Some(format_id) {
+            return Found::Nothing;
+        }
+        let version = u32_at(bytes, VERSION).unwrap_or_default();
+        if FORMAT_VERSION < version {
+            return Found::Version(version);
+        }
+        let count = u32_at(bytes, COUNT).unwrap_or_default();
+        let len_bytes = header_len_bytes(u64::from(count)).unwrap_or(u64::MAX);
+        if len_bytes <= BLOCK_LEN_BYTES as u64 { Found::Damaged } else { Found::Torn }
+    }
+
     /// Reads a header back; `None` where there is none, or it is not whole. Never panics.
     pub(super) fn decode(bytes: &[u8]) -> Option<Header> {
-        if bytes.get(..VERSION)? != MAGIC_BYTES || u32_at(bytes, VERSION)? != FORMAT_VERSION {
+        let version = u32_at(bytes, VERSION)?;
+        let has_one_sum = version == FORMAT_VERSION_ONE_SUM;
+        if bytes.get(..VERSION)? != MAGIC_BYTES || !(has_one_sum || version == FORMAT_VERSION) {
             return None;
         }
         let count = u32_at(bytes, COUNT)? as usize;
@@ -60,22 +130,29 @@ impl Header {
         if u32_at(bytes, end)? != crc32c::crc32c(bytes.get(..end)?) {
             return None;
         }
+        let entries = || bytes.get(ENTRIES..end).map(|all| all.as_chunks().0.iter());
         let home = |entry: &[u8; ENTRY_LEN_BYTES]| {
-            let (start, len) = (u64_at(entry, 0)?, u64_at(entry, 8)?);
+            let len = if has_one_sum { u64_at(entry, 8)? } else { u64::from(u32_at(entry, 8)?) };
+            let start = u64_at(entry, 0)?;
             start.checked_add(len).filter(|_| len > 0)?;
             Some(BlockRange::new(Lba::new(start), Blocks::new(len)))
         };
-        let entries = bytes.get(ENTRIES..end)?.as_chunks().0.iter();
+        let sum = |entry: &[u8; ENTRY_LEN_BYTES]| u32_at(entry, 12);
+        let data_crc32c = u32_at(bytes, DATA_CRC)?;
         let header = Header {
             format_id: u64_at(bytes, FORMAT_ID)?,
             number: u64_at(bytes, NUMBER)?,
-            data_crc32c: u32_at(bytes, DATA_CRC)?,
-            homes: entries.map(home).collect::<Option<_>>()?,
+            homes: entries()?.map(home).collect::<Option<_>>()?,
+            sums: match has_one_sum {
+                true => Sums::OfAll(data_crc32c),
+                false => Sums::OfEach(entries()?.map(sum).collect::<Option<_>>()?),
+            },
         };
         let are_apart = header.homes.windows(2).all(|pair| pair[0].end() <= pair[1].start);
         let is_sound = count > 0
             && are_apart
             && header.number > 0
+            && (has_one_sum || data_crc32c == 0)
             && u32_at(bytes, RESERVED)? == 0
             && bytes
                 .get(end + 4..(end + 4).next_multiple_of(BLOCK_LEN_BYTES))?

@@ -22,7 +22,8 @@
 //!   W2  The backup counts from the sync behind it until it is retired; it is retired after the sync
 //!       behind the move back, and before what was moved may be given back (U4). A table that goes
 //!       there later is committed with a flush, which makes the retirement durable first: so a backup
-//!       found at opening holds what lay there last, or what belongs to nobody.
+//!       found at opening holds what lay there last, or what belongs to nobody. That is so of each
+//!       entry by itself: one that is damaged takes no other with it.
 //!   W3  A rewrite that fails is undone: what was backed up is moved back. If that fails too, readers
 //!       stay with the backup, and no table is written until the disk is opened again.
 //!
@@ -32,19 +33,22 @@
 mod backup;
 mod detour;
 mod format;
+
+#[cfg(test)]
+mod damage_tests;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use backup::files_start;
+pub(crate) use backup::{Flaw, files_start};
 pub(crate) use detour::Source;
 
 use crate::api::{FileBuffer, FilesError};
-use crate::catalog::Region;
+use crate::catalog::{Namespace, Region};
 use crate::extent::Extent;
 use crate::placement::Rewriting;
 use crate::report::Counts;
 use crate::spare_chunks;
-use backup::Backup;
+use backup::{Backup, Recovered};
 use detour::Detours;
 use imbrex_disk::{
     BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Geometry, Lba, Persist, TrackId,
@@ -61,7 +65,7 @@ pub(crate) struct Rewriter {
     backup: Mutex<Backup>,
     detours: Arc<Detours>,
     turn: Mutex<()>,
-    /// W3: something could not be moved back.
+    /// W3: something could not be moved back, now or at opening.
     failed: AtomicBool,
     how: Rewriting,
     files_start: Lba,
@@ -121,12 +125,18 @@ impl Rewriter {
         self.files_start
     }
 
-    /// Completes a rewrite that a power cut interrupted.
+    /// Completes a rewrite that a power cut interrupted; tells what of it is damaged, after which nothing
+    /// may be written.
     ///
     /// # Errors
-    /// [`FilesError::Corrupt`], [`FilesError::Disk`].
-    pub(crate) fn recover(&self) -> Result<(), FilesError> {
-        self.backup.lock().recover(&*self.disk, self.files_start)
+    /// [`FilesError::Corrupt`], [`FilesError::Version`], [`FilesError::Disk`].
+    pub(crate) fn recover(&self, namespace: &Namespace) -> Result<Option<Flaw>, FilesError> {
+        let mut backup = self.backup.lock();
+        let Recovered { flaw, read_here } =
+            backup.recover(&*self.disk, self.files_start, namespace)?;
+        self.detours.open(&read_here);
+        self.failed.store(flaw.is_some(), Ordering::Release);
+        Ok(flaw)
     }
 
     /// Writes `file`; `written` holds what of this batch lies in top tracks already, and gets its own.
