@@ -14,6 +14,8 @@
 //!   M1  A file that was removed, moved or ended meanwhile is left alone.
 //!   M2  The old blocks stay held until the record is durable and no read is in flight (F3).
 //!   M3  A file that cannot be read stays where it is, and its zone is not chosen again.
+//!   M4  Cleaning in the background goes on after an error as long as anything can be written: nobody
+//!       else makes room for what is refused before it is planned.
 
 use crate::api::{FilesError, Hints};
 use crate::catalog::{EXTENT_COST_BYTES, Edit, FileId};
@@ -33,6 +35,10 @@ use std::sync::{Arc, Weak};
 
 /// How much is copied at a time: long enough that the disk streams.
 const PIECE_LEN_BYTES: u64 = 1 << 20;
+
+/// When cleaning in the background tries again after an error: a second, so that a drive that fails for
+/// good is not kept busy with it.
+const AGAIN_AFTER_NS: u64 = 1_000_000_000;
 
 /// One victim being emptied.
 #[derive(Debug)]
@@ -317,8 +323,8 @@ impl Job for CleanJob {
         let mut current = inner.background.lock();
         if current.is_none() {
             // What the last reader let go of since the last commit.
-            if inner.reclaim().is_err() {
-                return Step::Done;
+            if let Err(error) = inner.reclaim() {
+                return after(&inner, &error);
             }
             *current = inner.begin_cleaning(Urgency::Background);
         }
@@ -329,19 +335,26 @@ impl Job for CleanJob {
                 *current = None;
                 match inner.reclaim() {
                     Ok(()) => Step::More,
-                    Err(_) => Step::Done,
+                    Err(error) => after(&inner, &error),
                 }
             }
-            // No room to move anything: what is removed next will make some and wake us.
-            Err(FilesError::NoSpace { .. }) => {
+            Err(error) => {
                 *current = None;
-                Step::Wait
-            }
-            // The disk failed; whoever writes next meets the same error and reports it.
-            Err(_) => {
-                *current = None;
-                Step::Done
+                after(&inner, &error)
             }
         }
+    }
+}
+
+/// What follows an error (M4). A zone whose write failed is not written any more, so that the next attempt
+/// copies elsewhere.
+fn after(inner: &Inner, error: &FilesError) -> Step {
+    match error {
+        // No room to move anything: what is removed next will make some and wake us.
+        FilesError::NoSpace { .. } => Step::Wait,
+        FilesError::Disk { source: DiskError::PowerLost, .. } => Step::Done,
+        _ if inner.committer.lock().check().is_err() => Step::Done,
+        // Who is refused for want of room changes nothing, and so wakes nobody.
+        _ => Step::WaitFor { ns: AGAIN_AFTER_NS },
     }
 }

@@ -1,9 +1,10 @@
 //! Bits that flip in the catalog, other geometries, other contents: named, never guessed around.
 
 use super::stage::{Stage, Zones, conventional, put, remove, zoned};
-use crate::{AppRecord, Commit, FileKind, Files, FilesError, Hints};
+use crate::{AppRecord, Commit, FileKind, Files, FilesError, Hints, PlacementOptions};
+use imbrex_clockwork::{Budget, Step};
 use imbrex_disk::{Disk, Lba, Persist, ZoneId};
-use imbrex_disk_sim::ZoneFailure;
+use imbrex_disk_sim::{FailAt, FaultPlan, ZoneFailure};
 use std::sync::Arc;
 
 const ZONES: Zones = Zones { count: 10, len: 64, conventional: 1, active_limit: None };
@@ -207,6 +208,38 @@ fn an_unreadable_file_does_not_stop_the_cleaning_of_others() {
     remove(&files, &["d"]).unwrap();
     put(&files, "h", 40, 1).unwrap();
     super::stage::verify(&files, "h", "h").unwrap();
+}
+
+/// One write that failed while the background cleaned ended it until the next opening: whatever died since
+/// stayed where it was, and writes that are refused before they are planned were refused for good.
+#[test]
+fn cleaning_goes_on_after_a_failed_write() {
+    let zones = Zones { count: 8, len: 1024, conventional: 1, active_limit: None };
+    let stage = zoned(zones, 0);
+    let options = PlacementOptions { free_percent_least: 100, ..PlacementOptions::default() };
+    let files = stage.format_with("log-structured", options).unwrap();
+    for (name, blocks) in [("a", 600), ("b", 424), ("c", 4096)] {
+        put(&files, name, blocks, 1).unwrap();
+    }
+    remove(&files, &["b"]).unwrap();
+    let mut cleaner = files.clean_job();
+    let budget = Budget { io_bytes: u64::MAX };
+    let fail_write = Some(FailAt { after: 1, sticky: false });
+    stage.disk.set_faults(FaultPlan { fail_write, ..FaultPlan::default() });
+    let failed = cleaner.step(budget);
+    assert!(matches!(failed, Step::WaitFor { .. }), "{failed:?}");
+    assert_eq!((files.stats().failed_cleanings, files.stats().cleaned_zones), (1, 0));
+    assert_eq!(cleaner.step(budget), Step::More);
+    assert_eq!(files.stats().cleaned_zones, 1);
+    assert_eq!(cleaner.step(budget), Step::Wait);
+    for name in ["a", "c"] {
+        super::stage::verify(&files, name, name).unwrap();
+    }
+    super::stage::assert_sound(&files);
+    // Where nothing can be written any more it ends.
+    stage.disk.cut_power();
+    remove(&files, &["a"]).unwrap_err();
+    assert_eq!(cleaner.step(budget), Step::Done);
 }
 
 /// A log grew while the catalog failed, so that nobody knows whether the new run is its own. The

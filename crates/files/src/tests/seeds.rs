@@ -12,7 +12,7 @@ use crate::{
     LogWriter, Persisted,
 };
 use imbrex_clockwork::{Budget, Job, Prng, Step};
-use imbrex_disk::{Blocks, Disk, DiskError, Rule, ZoneSpec};
+use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, DiskError, Lba, Rule, ZoneSpec};
 use imbrex_disk_sim::FaultPlan;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -125,9 +125,7 @@ impl Run {
             _ => {
                 let io_bytes = self.prng.below(1 << 18);
                 let is_over = self.job.step(Budget { io_bytes }) == Step::Done;
-                if is_over {
-                    self.job = self.files.clean_job();
-                }
+                assert!(!is_over || self.is_dark(), "cleaning ends with the power only");
                 Ok(())
             }
         };
@@ -290,6 +288,12 @@ impl Run {
             reads(&*self.files.open(name).unwrap(), file).unwrap();
         }
         self.assert_upkeep_goes_on();
+    }
+
+    /// Whether the power is gone.
+    fn is_dark(&self) -> bool {
+        let read = self.stage.disk.read(Lba::new(0), &mut [0; BLOCK_LEN_BYTES]);
+        matches!(read, Err(DiskError::PowerLost))
     }
 
     fn names(&self) -> Vec<String> {
