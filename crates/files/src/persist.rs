@@ -3,6 +3,8 @@
 //! Two callers whose plans lie in different zones write at the same time; in one zone the order is
 //! that of the plans, because a zone takes writes at its pointer only. On interlaced tracks one caller
 //! writes at a time, by `rewrite`: the plan's neighbours are backed up and moved back where they live.
+//! A neighbour that cannot be read is nobody's damage but its own file's: the plan is made anew without
+//! what lies below it.
 
 use crate::api::{FileBuffer, FilesError, Hints, Persisted};
 use crate::catalog::{FileId, FileRecord};
@@ -11,7 +13,7 @@ use crate::file::{FileBody, Placed};
 use crate::layer::Inner;
 use crate::names;
 use crate::placement::{FileRequest, Planned, claim_of};
-use crate::rewrite::{Content, Rewriter, TrackFile, Written};
+use crate::rewrite::{Content, Rewriter, TrackFile, Unwritten, Written};
 use crate::space::{Hold, Levels, Space, SpaceMap};
 use crate::spare_chunks;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Persist};
@@ -79,6 +81,22 @@ impl From<FilesError> for Refused {
     }
 }
 
+/// A file that is still to be written to tracks.
+struct Todo {
+    name: String,
+    hints: Hints,
+    len_bytes: u64,
+    id: FileId,
+    content: Content,
+}
+
+impl Todo {
+    fn new(file: FileBuffer, id: FileId) -> Todo {
+        let (name, hints, len_bytes, chunks) = file.into_parts();
+        Todo { name, hints, len_bytes, id, content: Content::new(chunks) }
+    }
+}
+
 impl Inner {
     pub(crate) fn persist(
         &self,
@@ -104,13 +122,14 @@ impl Inner {
             })
             .collect();
         let ids: Vec<FileId> = files.iter().map(|_| self.committer.new_id()).collect();
-        let (placed, above) = match self.allocate(&requests, &ids) {
+        let allocated = match self.allocate(&requests, &ids) {
             Ok(allocated) => allocated,
             Err(error) => return Err(Refused { error, files }),
         };
         if let (Some(rewriter), Some(_turn)) = (&self.rewriter, turn) {
-            return Ok(self.persist_tracks(rewriter, files, placed, &above, &ids)?);
+            return Ok(self.persist_tracks(rewriter, files, &requests, &ids, allocated)?);
         }
+        let (placed, _) = allocated;
         // Dropped before what was placed: blocks that come free are nobody's turn any more.
         let mut turns = Turns::new(&self.space, &placed);
         let mut persisted: Vec<Box<dyn Persisted>> = Vec::with_capacity(files.len());
@@ -139,33 +158,79 @@ impl Inner {
         Box::new(PersistedFile { name, hints, body, space: Arc::clone(&self.space) })
     }
 
-    /// Writes what was placed on interlaced tracks, one file after the other.
+    /// Writes what was placed on interlaced tracks, one file after the other. What was to go below a
+    /// block that cannot be read is placed anew, and with it what comes after it.
     fn persist_tracks(
         &self,
         rewriter: &Rewriter,
         files: Vec<FileBuffer>,
+        requests: &[FileRequest],
+        ids: &[FileId],
+        mut allocated: (Vec<Placed>, Vec<Above>),
+    ) -> Result<Vec<Box<dyn Persisted>>, FilesError> {
+        let mut todo: VecDeque<Todo> =
+            files.into_iter().zip(ids).map(|(file, &id)| Todo::new(file, id)).collect();
+        let mut written = Written::default();
+        let mut persisted = Vec::with_capacity(todo.len());
+        loop {
+            let (placed, above) = allocated;
+            let outcome = self.write_tracks(
+                rewriter,
+                &mut todo,
+                placed,
+                &above,
+                &mut written,
+                &mut persisted,
+            );
+            let source = match outcome {
+                Ok(()) => return Ok(persisted),
+                // Once for each block: nothing else is placed below it.
+                Err(Unwritten::Below { at, source }) => {
+                    if self.space.with(|map| map.avoid(at)) {
+                        self.reclaim()?;
+                        let next = persisted.len();
+                        allocated = self.allocate(&requests[next..], &ids[next..])?;
+                        continue;
+                    }
+                    source
+                }
+                Err(Unwritten::Disk(source)) => source,
+            };
+            let name = todo.front().map_or("", |todo| &todo.name);
+            return Err(FilesError::Disk { what: format!("writing {name:?}"), source });
+        }
+    }
+
+    /// Moves from `todo` to `persisted` what can be written.
+    fn write_tracks(
+        &self,
+        rewriter: &Rewriter,
+        todo: &mut VecDeque<Todo>,
         placed: Vec<Placed>,
         above: &[Above],
-        ids: &[FileId],
-    ) -> Result<Vec<Box<dyn Persisted>>, FilesError> {
+        written: &mut Written,
+        persisted: &mut Vec<Box<dyn Persisted>>,
+    ) -> Result<(), Unwritten> {
         // Whatever happens, who waits for these writes waits no longer than this call.
         let turns = Turns::new(&self.space, &placed);
         let pinned: Vec<BlockRange> = above.iter().flatten().flatten().copied().collect();
-        let mut written = Written::default();
-        let mut persisted = Vec::with_capacity(files.len());
         let mut outcome = Ok(());
-        for (((file, placed), above), &id) in files.into_iter().zip(&placed).zip(above).zip(ids) {
-            let (name, hints, len_bytes, chunks) = file.into_parts();
-            let content = Content::new(chunks);
-            let file = TrackFile { extents: &placed.extents, above, content: &content };
-            if let Err(source) = rewriter.write(&file, &mut written, &self.counts) {
+        for (placed, above) in placed.iter().zip(above) {
+            let Some(next) = todo.front() else { break };
+            let file = TrackFile { extents: &placed.extents, above, content: &next.content };
+            let top_count = written.tops().len();
+            outcome = rewriter.write(&file, written, &self.counts);
+            if outcome.is_err() {
                 if rewriter.has_failed() {
                     // The backup may have what these files wrote to top tracks, which will be free.
                     self.space.with(|map| map.pin(written.tops()));
                 }
-                outcome = Err(FilesError::Disk { what: format!("writing {name:?}"), source });
+                written.truncate(top_count);
                 break;
             }
+            let Some(Todo { name, hints, len_bytes, id, content }) = todo.pop_front() else {
+                break;
+            };
             content.spare();
             persisted.push(self.persisted(name, hints, placed.clone(), len_bytes, id));
         }
@@ -175,7 +240,7 @@ impl Inner {
             self.space.with(|map| map.unpin(&pinned));
         }
         drop(turns);
-        outcome.map(|()| persisted)
+        outcome
     }
 
     /// Plans `requests` and takes what the plan chose; cleans where it does not fit otherwise.

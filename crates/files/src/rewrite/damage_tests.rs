@@ -1,9 +1,13 @@
-//! A backup of which a part rotted or cannot be read, while it counts and while it does not.
+//! A backup of which a part rotted or cannot be read, while it counts and while it does not; and tables on
+//! top of which a part cannot be read.
 
 use super::format::{Found, Header, Sums};
 use super::tests::below_what_lives;
-use crate::tests::stage::{Stage, assert_sound, content, interlaced, put, table, verify};
+use crate::tests::stage::{
+    Stage, assert_honest, assert_sound, content, interlaced, put, remove, table, verify,
+};
 use crate::{Commit, FileKind, FileLayer, Files, FilesError, Hints};
+use imbrex_clockwork::Prng;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, Lba, Persist};
 use imbrex_disk_sim::FaultPlan;
 
@@ -194,4 +198,77 @@ fn a_backup_of_a_newer_version_is_refused() {
     stage.disk.write(region[0], &block, Persist::Through).unwrap();
     let error = stage.open().unwrap_err();
     assert!(matches!(error, FilesError::Version { got: 3, known: 2, .. }), "{error}");
+}
+
+/// One unreadable block of a table on top failed every write below it, in the name of a table that was
+/// sound, and nobody remembered it: the next plan took the same track, and so did the next opening's.
+#[test]
+fn an_unreadable_block_on_top_stops_no_write() {
+    for nth in [0, 17, 40, 100, 127] {
+        let (stage, files) = below_what_lives();
+        let extents = files.open("top").unwrap().extents();
+        let mut blocks = extents.iter().flat_map(|e| e.start.get()..e.end().get());
+        let at = Lba::new(blocks.nth(nth).unwrap());
+        stage.disk.damage(BlockRange::new(at, Blocks::new(1)));
+        put(&files, "x1", 16, 2).unwrap();
+        put(&files, "x2", 16, 2).unwrap();
+        drop(files);
+        let files = stage.open().unwrap();
+        // Several at once, of which some are written before the block is met.
+        let batch = ["x3", "x4", "x5"].map(|name| table(name, 16, 2));
+        let add = files.persist(batch.into()).unwrap();
+        files.commit(Commit { add, ..Commit::default() }).unwrap();
+        for name in ["rest", "x1", "x2", "x3", "x4", "x5"] {
+            verify(&files, name, name).unwrap();
+        }
+        assert_eq!(wrong_blocks(&files, "top"), 1);
+        assert!(files.stats().rewrites > 0);
+        assert_sound(&files);
+        // What is refused for it is refused honestly; once it is gone it is in nobody's way.
+        let free_bytes = files.space().free_bytes;
+        remove(&files, &["top", "x5"]).unwrap();
+        assert!(files.space().free_bytes >= free_bytes + 128 * BLOCK_LEN_BYTES as u64);
+        put(&files, "last", 100, 2).unwrap();
+        verify(&files, "last", "last").unwrap();
+        assert_sound(&files);
+    }
+}
+
+/// The same on drives that fill up, with each way of choosing tracks: what was sound stays so, and who is
+/// refused is refused for want of room.
+#[test]
+fn unreadable_blocks_among_many_tables() {
+    let placements =
+        ["track-tiers", "track-tiers-naive", "track-tiers-fullest", "track-sequential"];
+    for (seed, placement) in (0..3).flat_map(|seed| placements.map(|name| (seed, name))) {
+        let stage = interlaced(1500, 10, 8, 0);
+        let files = stage.format_small(placement).unwrap();
+        let mut prng = Prng::new(seed);
+        let mut names: Vec<String> = Vec::new();
+        let mut damaged: Vec<String> = Vec::new();
+        for round in 0..250 {
+            let name = format!("t{round}");
+            match put(&files, &name, 1 + prng.below(40), prng.below(4) as u8) {
+                Ok(()) => names.push(name),
+                Err(error @ FilesError::NoSpace { .. }) => assert_honest(&error),
+                Err(error) => panic!("{placement} {seed} {round}: {error}"),
+            }
+            if names.len() > 45 {
+                let gone = names.swap_remove(prng.below(names.len() as u64) as usize);
+                damaged.retain(|name| *name != gone);
+                remove(&files, &[&gone]).unwrap();
+            }
+            if round % 20 == 19 {
+                let name = &names[prng.below(names.len() as u64) as usize];
+                let at = files.open(name).unwrap().extents()[0].start;
+                stage.disk.damage(BlockRange::new(at, Blocks::new(1)));
+                damaged.push(name.clone());
+            }
+        }
+        for name in names.iter().filter(|name| !damaged.contains(name)) {
+            verify(&files, name, name).unwrap();
+        }
+        assert!(files.stats().rewrites > 10, "{placement}");
+        assert_sound(&files);
+    }
 }

@@ -26,6 +26,9 @@
 //!       entry by itself: one that is damaged takes no other with it.
 //!   W3  A rewrite that fails is undone: what was backed up is moved back. If that fails too, readers
 //!       stay with the backup, and no table is written until the disk is opened again.
+//!   W4  What lives on top and cannot be read stays where it is, and nothing is written below it (I3 of
+//!       `space::tracks`): of a rewrite that meets it nothing is destroyed yet, and its table goes
+//!       elsewhere.
 //!
 //! Source: KVIMR, section 3.3, algorithms 1 and 2. Ours are the readers' detour, the checksums that
 //! decide at opening, and that data already dead are not backed up.
@@ -77,6 +80,33 @@ pub(crate) struct TrackFile<'a> {
     /// For each extent what lived above it when it was planned.
     pub(crate) above: &'a [Vec<BlockRange>],
     pub(crate) content: &'a Content,
+}
+
+/// Why a table was not written.
+#[derive(Debug)]
+pub(crate) enum Unwritten {
+    /// Block `at` above where it should go lives and cannot be read (W4).
+    Below { at: Lba, source: DiskError },
+    /// The disk failed.
+    Disk(DiskError),
+}
+
+impl From<DiskError> for Unwritten {
+    fn from(source: DiskError) -> Unwritten {
+        Unwritten::Disk(source)
+    }
+}
+
+impl Unwritten {
+    /// Of an error while what lives on top was read and backed up.
+    fn saving(source: DiskError) -> Unwritten {
+        let at = match &source {
+            DiskError::Medium { at } => *at,
+            DiskError::Destroyed { range, .. } => range.start,
+            _ => return Unwritten::Disk(source),
+        };
+        Unwritten::Below { at, source }
+    }
 }
 
 impl Rewriter {
@@ -147,9 +177,9 @@ impl Rewriter {
         file: &TrackFile<'_>,
         written: &mut Written,
         counts: &Counts,
-    ) -> Result<(), DiskError> {
+    ) -> Result<(), Unwritten> {
         if self.failed.load(Ordering::Acquire) {
-            return Err(DiskError::Poisoned);
+            return Err(DiskError::Poisoned.into());
         }
         match self.how {
             Rewriting::Naive => self.write_in_order(file, written, counts),
@@ -163,7 +193,7 @@ impl Rewriter {
         file: &TrackFile<'_>,
         written: &mut Written,
         counts: &Counts,
-    ) -> Result<(), DiskError> {
+    ) -> Result<(), Unwritten> {
         for index in 0..file.extents.len() {
             let track = self.track(file, index);
             if written.is_unsynced_near(track) {
@@ -187,7 +217,7 @@ impl Rewriter {
         file: &TrackFile<'_>,
         written: &mut Written,
         counts: &Counts,
-    ) -> Result<(), DiskError> {
+    ) -> Result<(), Unwritten> {
         let (tops, bottoms): (Vec<usize>, Vec<usize>) =
             (0..file.extents.len()).partition(|&index| self.track(file, index).is_top());
         let mut quiet = Vec::new();
@@ -234,9 +264,9 @@ impl Rewriter {
         indices: &[usize],
         live: Vec<BlockRange>,
         counts: &Counts,
-    ) -> Result<(), DiskError> {
+    ) -> Result<(), Unwritten> {
         let mut backup = self.backup.lock();
-        let saved = backup.save(&*self.disk, &live)?;
+        let saved = backup.save(&*self.disk, &live).map_err(Unwritten::saving)?;
         self.flush(counts)?;
         self.detours.open(&saved);
         let written = indices
@@ -247,7 +277,7 @@ impl Rewriter {
         let moved = backup.put_back(&*self.disk, &saved).and_then(|()| self.flush(counts));
         if let Err(error) = moved {
             self.failed.store(true, Ordering::Release);
-            return Err(error);
+            return Err(error.into());
         }
         self.detours.close();
         let tracks: BTreeSet<Option<TrackId>> =
@@ -255,7 +285,7 @@ impl Rewriter {
         counts.rewrote(tracks.len() as u64, live.iter().map(|range| range.len.bytes()).sum());
         // Not retired, it would be moved back over whatever comes next (W2).
         backup.retire(&*self.disk).inspect_err(|_| self.failed.store(true, Ordering::Release))?;
-        written
+        Ok(written?)
     }
 
     fn write_extent(&self, file: &TrackFile<'_>, index: usize) -> Result<(), DiskError> {
@@ -309,6 +339,11 @@ impl Written {
     /// What the batch has written to top tracks.
     pub(crate) fn tops(&self) -> &[BlockRange] {
         &self.tops
+    }
+
+    /// The batch keeps only the first `len` of its ranges in top tracks.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.tops.truncate(len);
     }
 
     fn is_synced(&mut self) {

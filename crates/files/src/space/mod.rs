@@ -299,6 +299,12 @@ impl SpaceMap {
         }
     }
 
+    /// Says that block `at` of a file cannot be read, so that no track below it may be written; false if
+    /// that was known.
+    pub(crate) fn avoid(&mut self, at: Lba) -> bool {
+        self.unzoned.as_mut().is_some_and(|unzoned| unzoned.avoid(at))
+    }
+
     /// Says which levels of tables there are.
     pub(crate) fn set_levels(&mut self, levels: Levels) {
         if let Some(tracks) = self.unzoned.as_mut().and_then(|unzoned| unzoned.tracks.as_mut()) {

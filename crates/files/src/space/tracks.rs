@@ -4,7 +4,8 @@
 //!   top      1 |files |  3 | log > |  5 |        |  7 |        |
 //!   bottom        2 |      |  4 |      |  6 |       |   8 |  ...
 //!                   |         |         |             ` quiet: nothing lies above it
-//!                   |         |         ` blocked: an open log is being written above it
+//!                   |         |         ` blocked: an open log is being written above it, or what
+//!                   |         |           lies there cannot be read
 //!                   |         ` blocked
 //!                   ` empty, but a write destroys what is in 1: it must be backed up and moved back
 //! ```
@@ -16,6 +17,8 @@
 //!   I1  What is listed agrees with the free runs: a track is empty if all of it is free.
 //!   I2  No bottom track is handed out while an open log is written above it: a log does not wait
 //!       for tables, and nobody moves what is being appended.
+//!   I3  No bottom track is handed out below a block that was found unreadable, until that is given
+//!       back: it cannot be moved away and back.
 //!
 //! Source: KVIMR, section 3.1 (the bitmap of tracks).
 
@@ -60,6 +63,8 @@ pub struct TrackMap {
     partial_tops: BTreeSet<u64>,
     /// What open logs own, by its start.
     open_logs: BTreeMap<Lba, Blocks>,
+    /// Blocks of files, in top tracks, that could not be read.
+    unreadable: BTreeSet<Lba>,
     /// Free blocks of blocked bottom tracks, by track.
     blocked: BTreeMap<u64, Blocks>,
     blocked_free: Blocks,
@@ -84,6 +89,7 @@ impl TrackMap {
             partial_bottoms: BTreeSet::new(),
             partial_tops: BTreeSet::new(),
             open_logs: BTreeMap::new(),
+            unreadable: BTreeSet::new(),
             blocked: BTreeMap::new(),
             blocked_free: Blocks::ZERO,
             free_tops: Blocks::ZERO,
@@ -140,7 +146,7 @@ impl TrackMap {
         self.free_tops
     }
 
-    /// Free blocks that nobody may use while logs are written above them.
+    /// Free blocks that nobody may use for what lies above them.
     pub(crate) fn blocked_free(&self) -> Blocks {
         self.blocked_free
     }
@@ -179,6 +185,13 @@ impl TrackMap {
         }
     }
 
+    /// Block `at` of a file cannot be read; false if that was known.
+    pub(crate) fn avoid(&mut self, at: Lba, runs: &FreeRuns) -> bool {
+        let is_new = self.unreadable.insert(at);
+        self.refile(BlockRange::new(at, Blocks::new(1)), runs);
+        is_new
+    }
+
     /// `range` was taken from the free runs, or given to them.
     pub(crate) fn changed(&mut self, range: BlockRange, is_free: bool, runs: &FreeRuns) {
         for part in self.geometry.write_parts(range) {
@@ -189,6 +202,10 @@ impl TrackMap {
                     self.free_tops -= part.len;
                 }
             }
+        }
+        if is_free {
+            // Whoever comes next writes it anew.
+            self.unreadable.retain(|at| *at < range.start || range.end() <= *at);
         }
         self.refile(range, runs);
     }
@@ -241,7 +258,9 @@ impl TrackMap {
         let is_partial = !free.is_zero() && !is_empty;
         let above = || self.geometry.tracks_above(track).into_iter().filter(|r| !r.len.is_zero());
         let is_logs = |top: BlockRange| self.open_logs.range(top.start..top.end()).next().is_some();
-        if above().any(is_logs) {
+        let is_lost =
+            |top: BlockRange| self.unreadable.range(top.start..top.end()).next().is_some();
+        if above().any(|top| is_logs(top) || is_lost(top)) {
             return Listing { blocked_free: Some(free), ..Listing::default() };
         }
         let is_quiet = is_empty && above().all(|top| runs.holding(top).is_some());
@@ -286,7 +305,7 @@ struct Listing {
     is_empty: bool,
     is_partial: bool,
     is_quiet: bool,
-    /// How much of it is free, if an open log lies above it.
+    /// How much of it is free, if nothing may be written to it.
     blocked_free: Option<Blocks>,
 }
 

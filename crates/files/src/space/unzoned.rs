@@ -132,6 +132,11 @@ impl Unzoned {
         live
     }
 
+    /// Nothing is placed any more where what `at` lies on would be rewritten; false if that was known.
+    pub(super) fn avoid(&mut self, at: Lba) -> bool {
+        self.tracks.as_mut().is_some_and(|tracks| tracks.avoid(at, &self.runs))
+    }
+
     pub(super) fn pin(&mut self, ranges: &[BlockRange]) {
         self.pinned.extend(ranges);
     }
