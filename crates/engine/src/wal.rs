@@ -202,6 +202,8 @@ impl Wal {
             // An empty record, which replay skips: its frame says that the half record is none.
             tail.encoder.push(&[]).expect("an empty record is not too long");
             tail.position.0 += 1;
+            // Said once, however often the log finds no room to end.
+            tail.is_restart_due = false;
         }
         drop(tail);
         self.sync()?;

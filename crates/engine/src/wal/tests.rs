@@ -318,6 +318,23 @@ fn half_a_record_is_disowned() {
     }
 }
 
+/// Each try to end a log behind half a record used to need a frame more than the one before.
+#[test]
+fn a_log_that_finds_no_room_to_end_needs_no_more_with_each_try() {
+    let (log, wal) = open(5);
+    put(&wal, 1, 100).unwrap();
+    log.state.lock().room_bytes = Some(2 << 20);
+    assert!(put(&wal, 2, 4 << 20).is_err());
+    log.state.lock().room_bytes = Some(0);
+    for _ in 0..3 {
+        assert!(matches!(wal.finish(), Err(EngineError::Files { .. })));
+    }
+    log.state.lock().room_bytes = Some(BLOCK_LEN_BYTES);
+    wal.finish().unwrap();
+    let (seqs, end) = replayed(&[source(5, &log.state.lock().bytes), source(6, &[])]);
+    assert_eq!((seqs, end.unwrap().cut), (up_to(1), None));
+}
+
 #[test]
 fn a_failed_write_closes_the_log() {
     let (log, wal) = open(5);
