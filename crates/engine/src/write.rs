@@ -148,7 +148,9 @@ impl Store {
             has_put |= op.kind == Kind::Put;
             long_keys_len_bytes += long_key_len_bytes(op.kind, op.key, op.value);
             if touched.iter().all(|keyspace| keyspace.id != op.keyspace) {
-                touched.push(self.existing(op.keyspace)?);
+                let keyspace = self.existing(op.keyspace)?;
+                keyspace.check_exists()?;
+                touched.push(keyspace);
             }
         }
         for keyspace in &touched {

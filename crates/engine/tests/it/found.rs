@@ -3,7 +3,7 @@
 use crate::bands::Crowded;
 use crate::stage::{key, seeded, small, small_keyspace, zoned};
 use imbrex::{Db, EngineError, Options, WriteBatch, WriteOptions};
-use imbrex_clockwork::{Budget, Job, Order, Prng, Runtime, Step};
+use imbrex_clockwork::{Budget, Job, Order, Prng, Runtime, Step, VirtualWorld};
 use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, Persist};
 use imbrex_disk_sim::SimDisk;
 use imbrex_files::{FileInfo, FileLayer, Files, FormatOptions, PlacementKind};
@@ -299,4 +299,60 @@ fn a_keyspace_comes_and_goes_after_what_was_written_before() {
         let row = db.default_keyspace().get("row").unwrap();
         assert_eq!(row.as_deref(), Some(&b"precious"[..]), "drops: {drops}");
     }
+}
+
+/// Deletes from `b` until its drop has begun, and then by a batch, which has something of another keyspace too.
+struct Delete {
+    db: Db,
+    answer: Arc<OnceLock<Result<(), EngineError>>>,
+}
+
+impl Job for Delete {
+    fn name(&self) -> &'static str {
+        "delete"
+    }
+
+    fn step(&mut self, _budget: Budget) -> Step {
+        let Ok(b) = self.db.keyspace("b") else { return Step::Done };
+        if b.delete("none").is_ok() {
+            return Step::More;
+        }
+        let mut batch = WriteBatch::new();
+        batch.put(self.db.default_keyspace(), "row", "precious").unwrap();
+        batch.delete(&b, "row").unwrap();
+        self.answer.set(self.db.write(batch, WriteOptions::default())).unwrap();
+        Step::Done
+    }
+}
+
+/// A drop waits for a compaction. Single writes to the keyspace were refused from then on, batches were not:
+/// one came after what the drop made durable, and a power cut left the drop and took the batch.
+#[test]
+fn a_batch_to_a_keyspace_that_is_being_dropped_is_refused() {
+    let mut answer_count = 0;
+    for seed in 0..20 {
+        let mut stage = seeded(40, seed);
+        let order = Order::Seeded(Prng::new(seed));
+        // Steps so small that a compaction takes many.
+        stage.world = Arc::new(VirtualWorld::with_budget(order, Budget { io_bytes: 4 << 10 }));
+        stage.runtime = stage.world.runtime();
+        let db = stage.create(small());
+        let b = db.create_keyspace("b", small_keyspace()).unwrap();
+        // Until a compaction is due.
+        for run in 0..3 {
+            for n in 0..80 {
+                b.put(key(n), [run; 700]).unwrap();
+            }
+            db.flush().unwrap();
+        }
+        let answer = Arc::new(OnceLock::new());
+        let job = Delete { db: db.clone(), answer: Arc::clone(&answer) };
+        stage.runtime.scheduler.spawn(Box::new(job));
+        db.drop_keyspace("b").unwrap();
+        if let Some(answer) = answer.get() {
+            assert!(matches!(answer, Err(EngineError::NoKeyspace { .. })), "{answer:?}");
+            answer_count += 1;
+        }
+    }
+    assert!(answer_count > 0, "no drop waited for a compaction");
 }
