@@ -63,6 +63,10 @@ impl CheckArgs {
             ] {
                 report.row(name, grouped(count), count);
             }
+            if !engine.left_out.is_empty() {
+                let count = grouped(engine.left_out.len() as u64);
+                report.row("left out, on flash", count, json!(engine.left_out));
+            }
             let len_bytes = engine.table_len_bytes;
             report.row("table bytes", ByteSize(len_bytes).to_string(), len_bytes);
             report.section("result");

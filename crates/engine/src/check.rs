@@ -31,6 +31,9 @@ pub struct CheckReport {
     pub log_count: usize,
     /// Checkpoints whose references were followed.
     pub checkpoint_count: usize,
+    /// Tables and logs that nobody looked at: they lie on a flash drive that is not there
+    /// ([`OpenMode::ReadOnlyInPart`](crate::OpenMode::ReadOnlyInPart)).
+    pub left_out: Vec<String>,
     /// What is wrong, a sentence each; empty for a sound store.
     pub findings: Vec<String>,
 }
@@ -54,17 +57,26 @@ impl fmt::Display for CheckReport {
             self.checkpoint_count,
             self.findings.len()
         )?;
+        if !self.left_out.is_empty() {
+            writeln!(f, "  left out, on the flash drive: {}", self.left_out.join(", "))?;
+        }
         self.findings.iter().try_for_each(|finding| writeln!(f, "  {finding}"))
     }
 }
 
-/// Checks all of `store`, as it is at one moment; it goes on meanwhile.
-pub(crate) fn check(store: &Store, watch: &mut Watch<'_>) -> Result<CheckReport, EngineError> {
-    let mut report = CheckReport::default();
+/// Checks all of `store` but what is `missing`, as it is at one moment; it goes on meanwhile.
+pub(crate) fn check(
+    store: &Store,
+    missing: &[String],
+    watch: &mut Watch<'_>,
+) -> Result<CheckReport, EngineError> {
+    let mut report = CheckReport { left_out: missing.to_vec(), ..CheckReport::default() };
+    report.findings.extend(store.lost.values().cloned());
     store.runtime.scheduler.yield_now();
     // The state first: its tables stay readable whatever is committed meanwhile (F3).
     let (state, names) = store.state_and_files()?;
-    check_references(&state, store.visible(), &names, &mut report);
+    let left_out = store.lost.keys().chain(missing).cloned().collect();
+    check_references(&state, left_out, store.visible(), &names, &mut report);
     check_logs(&state, &names, &mut report);
     let tables = state.keyspaces.values().flat_map(|entry| entry.version.tables());
     // Once table by table, once in order of key.
@@ -168,13 +180,19 @@ fn check_order(
     Ok(None)
 }
 
-/// Every table is there and wanted, no number is beyond the counter, and no write beyond the newest.
+/// Every table is there and wanted, if only by what was `left_out`, no number is beyond the counter, and no write beyond the newest.
 ///
 /// The state's own `last_seq` is no bound: it counts what has left the logs, and a table may hold
 /// writes whose log another keyspace still needs.
-fn check_references(state: &StoreState, newest: Seq, names: &[String], report: &mut CheckReport) {
+fn check_references(
+    state: &StoreState,
+    left_out: BTreeSet<String>,
+    newest: Seq,
+    names: &[String],
+    report: &mut CheckReport,
+) {
     let there: BTreeSet<&str> = names.iter().map(String::as_str).collect();
-    let mut wanted = BTreeSet::new();
+    let mut wanted = left_out;
     for entry in state.keyspaces.values() {
         for slot in entry.version.tables() {
             let name = slot.meta.id.file_name();

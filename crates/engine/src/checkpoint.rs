@@ -92,6 +92,7 @@ impl Db {
             is_read_only: true,
             checkpoint: Some(name.to_owned()),
             losses: store.losses.clone(),
+            lost: Default::default(),
         };
         Db::start(Store::new(start), Recovery::default())
     }

@@ -319,7 +319,7 @@ impl Db {
     /// # Errors
     /// As [`Db::check`], and [`EngineError::Stopped`].
     pub fn check_with(&self, watch: &mut Watch<'_>) -> Result<CheckReport, EngineError> {
-        crate::check::check(self.store(), watch)
+        crate::check::check(self.store(), &self.recovery().missing, watch)
     }
 
     /// Makes everything durable and ends background work. Other handles then refuse to write; to close

@@ -87,14 +87,17 @@ pub(crate) fn recover(
     }
     let mut state = decode_records(&records)?;
     let losses = (options.open_mode == OpenMode::Salvage).then(Arc::<Losses>::default);
+    let mut lost = BTreeMap::new();
     if options.open_mode.is_in_part() {
-        recovery.missing =
+        let left_out =
             leave_out(&mut state, &*files, losses.as_deref(), options.block_cache_len_bytes)?;
+        (recovery.missing, lost) = (left_out.missing, left_out.lost);
     }
     attach(&state, &*files, &|id| id.file_name())?;
     let lens = RecordLens::of(&records);
     let checkpoint = None;
-    let start = Start { files, runtime, options, state, lens, is_read_only, checkpoint, losses };
+    let start =
+        Start { files, runtime, options, state, lens, is_read_only, checkpoint, losses, lost };
     let store = Store::new(start);
     match is_read_only {
         true => read_logs(&store, &mut recovery)?,
@@ -167,6 +170,15 @@ pub(crate) fn attach(
     Ok(())
 }
 
+/// The tables that a store does without.
+#[derive(Default)]
+struct LeftOut {
+    /// On a flash drive that is not there.
+    missing: Vec<String>,
+    /// There, but damaged so that they cannot be opened, and how.
+    lost: BTreeMap<String, String>,
+}
+
 /// Takes the tables out of `state` whose files lie on a flash drive that is not there, and says which; with `losses`
 /// also those that cannot be opened.
 fn leave_out(
@@ -174,8 +186,8 @@ fn leave_out(
     files: &dyn Files,
     losses: Option<&Losses>,
     cache_len_bytes: u64,
-) -> Result<Vec<String>, EngineError> {
-    let mut missing = Vec::new();
+) -> Result<LeftOut, EngineError> {
+    let mut left_out = LeftOut::default();
     let mut edit = VersionEdit::default();
     // A table that is open already does not ask for the store's.
     let cache = Arc::new(BlockCache::new(cache_len_bytes));
@@ -184,7 +196,7 @@ fn leave_out(
             let name = slot.meta.id.file_name();
             if files.open(&name).err().is_some_and(|error| is_on_missing_flash(&error)) {
                 edit.tables_removed.push((entry.record.id, slot.meta.id));
-                missing.push(name);
+                left_out.missing.push(name);
                 continue;
             }
             let Some(losses) = losses else { continue };
@@ -193,6 +205,7 @@ fn leave_out(
                 let meta = &slot.meta;
                 let keys = keys_between(Some(&meta.smallest), &meta.largest);
                 let what = format!("table {} of keyspace {:?}, {keys}", meta.id, entry.record.name);
+                left_out.lost.insert(name, error.to_string());
                 losses.pass(error, &what)?;
                 edit.tables_removed.push((entry.record.id, meta.id));
             }
@@ -205,7 +218,7 @@ fn leave_out(
         reason,
     };
     state.apply(&edit).map_err(damaged)?;
-    Ok(missing)
+    Ok(left_out)
 }
 
 fn is_on_missing_flash(error: &FilesError) -> bool {
@@ -267,9 +280,6 @@ fn replay_logs(store: &Store, recovery: &mut Recovery) -> Result<(), EngineError
     let (logs, remove) = find_files(store, &state)?;
     recovery.log_count = logs.ids.len();
     recovery.leftover_count = remove.len() - logs.ids.len();
-    if let Some(LogId(newest)) = logs.ids.last() {
-        store.reserve_ids(newest.saturating_add(1));
-    }
     let flushed = Seq(state.counters.last_seq);
     let replayed = match replay_at_once(store, &logs, &remove, flushed, recovery) {
         Err(error) if error.is_no_space() && logs.ids.len() > 1 => {
@@ -381,6 +391,8 @@ fn find_logs(store: &Store, is_in_part: bool) -> Result<(Logs, Vec<String>), Eng
     let infos = store.files.list("");
     for info in &infos {
         let Some(id) = LogId::of_file_name(&info.name) else { continue };
+        // No commit was needed to create it, so the counter in the catalog may be behind.
+        store.reserve_ids(id.0.saturating_add(1));
         let file = match store.files.open(&info.name) {
             Err(error) if is_in_part && is_on_missing_flash(&error) => {
                 missing.push(info.name.clone());

@@ -79,6 +79,7 @@ pub(crate) struct Store {
     pub(crate) options: Options,
     checkpoint: Option<String>,
     pub(crate) losses: Option<Arc<Losses>>,
+    pub(crate) lost: BTreeMap<String, String>,
     pub(crate) cache: Arc<BlockCache>,
     pub(crate) snapshots: Arc<Snapshots>,
     pub(crate) tally: Tally,
@@ -175,13 +176,15 @@ pub(crate) struct Start {
     pub(crate) checkpoint: Option<String>,
     /// Where damage is noted that is passed over.
     pub(crate) losses: Option<Arc<Losses>>,
+    /// The tables that it does without because they cannot be opened, and why.
+    pub(crate) lost: BTreeMap<String, String>,
 }
 
 impl Store {
     /// A store over a state whose tables are attached; without a log yet, and without jobs.
     pub(crate) fn new(start: Start) -> Store {
-        let Start { files, runtime, options, state, lens, is_read_only, checkpoint, losses } =
-            start;
+        let Start { files, runtime, options, state, lens, is_read_only, .. } = start;
+        let Start { checkpoint, losses, lost, .. } = start;
         let last_seq = state.counters.last_seq;
         let keyspaces: BTreeMap<_, _> = state
             .keyspaces
@@ -214,6 +217,7 @@ impl Store {
             options,
             checkpoint,
             losses,
+            lost,
         }
     }
 

@@ -149,7 +149,7 @@ fn a_drive_with_flash_beside_it_opens_with_its_own_flash() {
     // Without flash the drive is read, and nothing is written to it.
     let before = shelf.path("before");
     copy_sparse(&path, &before);
-    for command in [&["dump"][..], &["drive", "info"], &["drive", "zones"]] {
+    for command in [&["check"][..], &["dump"], &["drive", "info"], &["drive", "zones"]] {
         on(command, &path, &["--without-flash"]).ok();
     }
     on(&["put"], &path, &["--without-flash", "k", "w"]).fails(4, &["for reading only"]);

@@ -2,7 +2,7 @@
 
 use crate::bands::Crowded;
 use crate::stage::{key, seeded, small, small_keyspace, zoned};
-use imbrex::{Db, EngineError, Options, WriteBatch, WriteOptions};
+use imbrex::{Db, EngineError, OpenMode, Options, WriteBatch, WriteOptions};
 use imbrex_clockwork::{Budget, Job, Order, Prng, Runtime, Step, VirtualWorld};
 use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, Persist};
 use imbrex_disk_sim::SimDisk;
@@ -355,4 +355,20 @@ fn a_batch_to_a_keyspace_that_is_being_dropped_is_refused() {
         }
     }
     assert!(answer_count > 0, "no drop waited for a compaction");
+}
+
+/// A store is killed with a log that is newer than any commit. Opened to be read it was said to be damaged: the
+/// number of the log was beyond the counter, which an opening that writes moves on.
+#[test]
+fn the_newest_log_of_a_store_opened_to_be_read_is_no_damage() {
+    for open_mode in [OpenMode::ReadOnly, OpenMode::ReadOnlyInPart, OpenMode::Salvage] {
+        let stage = zoned(40, Order::SmallestTime);
+        let db = stage.create(small());
+        db.default_keyspace().put_with("a", "b", WriteOptions::SYNC).unwrap();
+        stage.crash(db, &mut Prng::new(8));
+        let db = stage.reopen(Options { open_mode, ..small() }).unwrap();
+        assert_eq!(db.default_keyspace().get("a").unwrap().unwrap(), "b");
+        let report = db.check().unwrap();
+        assert!(report.is_sound() && report.log_count == 1, "{open_mode:?}: {report}");
+    }
 }

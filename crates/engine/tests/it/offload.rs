@@ -289,6 +289,10 @@ fn a_store_opened_to_be_read_changes_nothing_and_has_all_that_is_there() {
     assert!(part.len() > 100 && part != map, "{} of {}", part.len(), map.len());
     assert!(part.keys().all(|key| map.contains_key(key)));
     refuses(&db);
+    // What is not there is left out, and no damage.
+    let report = db.check().unwrap();
+    assert!(report.is_sound() && report.left_out == db.recovery().missing, "{report}");
+    assert!(report.left_out.iter().any(|name| name.ends_with(".tbl")), "{report}");
     drop(db);
     assert_eq!(hashes(), before, "nothing was written");
 

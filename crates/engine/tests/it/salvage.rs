@@ -184,3 +184,15 @@ fn tables_are_found_without_the_logs_that_they_are_ahead_of() {
     let found = db.keyspace("a").unwrap().prefix("").unwrap().count();
     assert!(found > 200, "{found} of 400");
 }
+
+/// A table that cannot be opened is damage, and its file is one that the store refers to.
+#[test]
+fn a_check_tells_of_tables_that_are_left_out() {
+    let (stage, files, _) = stage(2);
+    let table = files.iter().find(|file| file.name.ends_with(".tbl")).unwrap();
+    table.extents.iter().for_each(|&extent| stage.disk.damage(extent));
+    let db = salvage(&stage).unwrap();
+    let report = db.check().unwrap();
+    let [finding] = &report.findings[..] else { panic!("{report}") };
+    assert!(finding.contains(&table.name) && !finding.contains("nothing refers"), "{finding}");
+}
