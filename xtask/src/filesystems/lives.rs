@@ -133,7 +133,7 @@ impl Lives<'_> {
         .with_context(|| format!("{death:?}"))
     }
 
-    /// Serves the drive for `work`; what fails counts unless the drive has lost its power.
+    /// Serves the drive for `work`; what fails counts unless the drive had lost its power by then.
     fn ended(
         &mut self,
         cut: Option<Cut>,
@@ -142,6 +142,7 @@ impl Lives<'_> {
         let mut phase = Phase::Opening;
         let served = self.stand.serve(cut);
         let worked = served.and_then(|()| work(self, &mut phase));
+        let may_be_cut = may_be_cut(&worked, || self.stand.can_be_written());
         let ended = self.stand.take_down();
         if is_interrupted() {
             bail!("interrupted");
@@ -150,7 +151,7 @@ impl Lives<'_> {
             self.tally.cleaned_zones += ended.told("cleaned zones").unwrap_or(0);
         }
         match ended {
-            Ok(ended) if ended.is_cut && cut.is_some() => {
+            Ok(ended) if ended.is_cut && cut.is_some() && may_be_cut => {
                 self.tally.cuts[phase as usize] += 1;
                 self.before.push(format!("cut while {phase:?}").to_lowercase());
             }
@@ -213,6 +214,12 @@ impl Lives<'_> {
     }
 }
 
+/// Whether a power cut may be why the work ended. It is not why something was wrong on a drive that can be
+/// written afterwards: that cut comes later, in what is written while all is taken down.
+fn may_be_cut(worked: &Result<()>, can_be_written: impl FnOnce() -> bool) -> bool {
+    worked.is_ok() || !can_be_written()
+}
+
 fn write(writer: &mut Writer<'_>, changes: u64) -> io::Result<()> {
     if changes > 0 {
         writer.tidy_up()?;
@@ -221,4 +228,19 @@ fn write(writer: &mut Writer<'_>, changes: u64) -> io::Result<()> {
         writer.act()?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file with wrong bytes, found on a drive with power, counted as a cut and was never told if the power
+    /// went while the file system was unmounted for the report.
+    #[test]
+    fn what_was_wrong_before_the_power_went_is_no_power_cut() {
+        let wrong = || Err(anyhow::anyhow!("not what it may be"));
+        assert!(!may_be_cut(&wrong(), || true));
+        assert!(may_be_cut(&wrong(), || false));
+        assert!(may_be_cut(&Ok(()), || panic!("nothing is wrong, and nobody asks")));
+    }
 }

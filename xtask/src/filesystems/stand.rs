@@ -7,10 +7,11 @@
 //! What was put up is taken down whatever happens, top down, each by its own name or process.
 
 use super::kind::{Kind, Shape};
+use super::writer::PROBES;
 use crate::program::said;
 use anyhow::{Context, Result, ensure};
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
@@ -211,6 +212,17 @@ impl Stand {
         said(Command::new(program).args(args).arg(self.device()?)).map(drop)
     }
 
+    /// Whether the drive can still be written: a synced write has to reach it, and without power it refuses
+    /// all. False where nothing is there that could be written.
+    pub(super) fn can_be_written(&self) -> bool {
+        let written = match &self.device {
+            _ if self.is_mounted => write_new(&self.mount_point().join(PROBES).join("after")),
+            Some(device) => rewrite(Path::new(device)),
+            None => return false,
+        };
+        written.is_ok()
+    }
+
     /// Takes down what is up.
     ///
     /// # Errors
@@ -260,10 +272,45 @@ impl Stand {
     }
 }
 
+/// Writes a file, durably.
+fn write_new(path: &Path) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(&[1; 4096])?;
+    file.sync_all()
+}
+
+/// Writes what is there once more, durably: for a device whose file system is not mounted.
+fn rewrite(path: &Path) -> io::Result<()> {
+    let mut device = File::options().read(true).write(true).open(path)?;
+    let mut block = [0; 4096];
+    device.read_exact(&mut block)?;
+    device.rewind()?;
+    device.write_all(&block)?;
+    device.sync_all()
+}
+
 impl Drop for Stand {
     fn drop(&mut self) {
         if let Err(error) = self.take_down() {
             eprintln!("xtask: cannot take down what stood in {}: {error:#}", self.dir.display());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_whether_it_can_be_written_stays_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let device = dir.path().join("device");
+        let bytes: Vec<u8> = (0..8192).map(|at| (at / 64) as u8).collect();
+        std::fs::write(&device, &bytes).unwrap();
+        rewrite(&device).unwrap();
+        assert_eq!(std::fs::read(&device).unwrap(), bytes);
+        write_new(&dir.path().join("after")).unwrap();
+        assert!(rewrite(&dir.path().join("gone")).is_err());
+        assert!(write_new(&dir.path().join("gone").join("after")).is_err());
     }
 }
