@@ -85,6 +85,12 @@ Status Open(const std::string& path, uint64_t seed, uint64_t opening, Store* sto
   return DB::Open(options, path, Families(&fixed, &run), &store->families, &store->db);
 }
 
+Status OpenToRead(const std::string& path, uint64_t seed, uint64_t opening, Store* store) {
+  Random fixed(seed, 100, 0), run(seed, 101, opening);
+  rocksdb::DBOptions options = DatabaseOptions(path, &fixed, &run);
+  return DB::OpenForReadOnly(options, path, Families(&fixed, &run), &store->families, &store->db);
+}
+
 Status OpenCopy(const std::string& path, uint64_t seed, uint64_t opening, rocksdb::Env* env,
                 Store* store) {
   Random fixed(seed, 100, 0), run(seed, 101, opening);

@@ -21,8 +21,10 @@ struct Store {
   }
 };
 
-// Opens the database at `path` for its opening number `opening`; a copy of it, in `env`, only to read.
+// Opens the database at `path` for its opening number `opening`; the same only to read, which writes nothing;
+// a copy of it, in `env`, only to read.
 rocksdb::Status Open(const std::string& path, uint64_t seed, uint64_t opening, Store* store);
+rocksdb::Status OpenToRead(const std::string& path, uint64_t seed, uint64_t opening, Store* store);
 rocksdb::Status OpenCopy(const std::string& path, uint64_t seed, uint64_t opening,
                          rocksdb::Env* env, Store* store);
 

@@ -7,8 +7,9 @@
 //!     cut       the drive loses its power at a device event, some of its cache kept; the program sees
 //!               every call fail, and ends
 //!     closed    the program ends by itself
-//!     full      the drive is, which on a tight one may end a life before its time
-//!   each life first judges what the one before left
+//!     full      the drive is, which on a tight one may end a life before its time, or not let it begin
+//!   each life first judges what the one before left; the last of a drive too full to open it only reads, and
+//!   a database that must write to be opened (LevelDB) is then told as not judged
 //! ```
 //!
 //! A seed decides the options, the batches and the kinds of death, not how threads interleave: a failure
@@ -104,17 +105,22 @@ struct Tally {
     cut_in_recovery: u64,
     closed: u64,
     full: u64,
+    /// Lives among these that could not open the database, and judged nothing.
+    full_unjudged: u64,
+    /// Seeds whose last life could not judge what was there.
+    seeds_unjudged: u64,
 }
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Tally { seeds, batches, killed, killed_with_cache, cut, .. } = self;
-        let Tally { cut_in_recovery, closed, full, .. } = self;
+        let Tally { cut_in_recovery, closed, full, full_unjudged, seeds_unjudged, .. } = self;
         write!(
             f,
             "{seeds} seeds, {batches} batches there at the end, killed {killed} times, with the \
              drive's cache {killed_with_cache}, power cut {cut} times, {cut_in_recovery} of them while \
-             opening, closed {closed} times, full {full} times"
+             opening, closed {closed} times, full {full} times, {full_unjudged} of them \
+             before anything was judged; {seeds_unjudged} seeds not judged at their end"
         )
     }
 }
@@ -231,11 +237,18 @@ impl Drive<'_> {
                 );
             }
             batches = end.verified.unwrap_or(batches);
+            if number + 1 == lives && end.verified.is_none() {
+                tally.seeds_unjudged += 1;
+                println!("  {layout}, seed {seed}: too full to open at its end, and not judged");
+            }
             let how = if end.is_full { "full" } else { death.name() };
             before.push(if end.is_closed { "closed" } else { how });
             match death {
                 _ if end.is_closed => tally.closed += 1,
-                _ if end.is_full => tally.full += 1,
+                _ if end.is_full => {
+                    tally.full += 1;
+                    tally.full_unjudged += u64::from(end.verified.is_none());
+                }
                 Death::Cut { .. } if end.verified.is_none() => {
                     tally.cut += 1;
                     tally.cut_in_recovery += 1;
