@@ -132,3 +132,63 @@ fn what_is_mapped_above_an_end_is_an_unreadable_block() {
     assert_eq!(driver.state().map.valid(zone), Blocks::new(2));
     check(&driver, 20, false, "moved");
 }
+
+/// A host that writes anything anywhere, power cuts, and zones that turn read-only at some of them: mostly those that
+/// were being written.
+#[test]
+fn what_was_flushed_survives_zones_that_turn_read_only() {
+    let mut ignored_count = 0;
+    for seed in 0..8 {
+        let Run { options, prng, .. } = Run::new(seed);
+        let strict_reads = seed % 2 == 0;
+        let geometry = zoned_as(60, 200, |spec| spec.strict_reads = strict_reads);
+        let drive = SimDisk::builder(geometry).write_cache(Blocks::new(10_000)).memory().unwrap();
+        let drive = Arc::new(drive);
+        let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+        let model = Model { may_be: vec![vec![0]; driver.geometry().len().get() as usize] };
+        let told = format!("seed {seed}, strict: {strict_reads}");
+        let driver = Some(driver);
+        let mut run = Run {
+            drive,
+            driver,
+            options,
+            model,
+            next_stamp: 1,
+            next_at: 0,
+            prng,
+            told,
+            lent_count: 0,
+        };
+        for round in 0..8 {
+            // The power goes in the middle of something, or when a short entry of the journal tells of all.
+            let power_cut_after = run.prng.chance(1, 2).then(|| run.prng.below(400));
+            run.drive.set_faults(FaultPlan { power_cut_after, ..FaultPlan::default() });
+            let most = if power_cut_after.is_some() { 4000 } else { run.prng.below(200) };
+            for _ in 0..most {
+                if !run.step() {
+                    break;
+                }
+                run.check();
+            }
+            if power_cut_after.is_none() {
+                run.driver().set_buffer_len(Blocks::new(1));
+                while run.driver().work().unwrap() {}
+                run.driver().state().commit().unwrap();
+            }
+            let failing = {
+                let state = run.driver().state();
+                let any = state.pool.iter().find(|slot| slot.used == Use::Sealed);
+                state.open[round % 2].or(state.open[0]).or(any.map(|slot| slot.zone))
+            };
+            run.driver = None;
+            run.drive.power_cycle(&mut run.prng).unwrap();
+            if let Some(zone) = failing.filter(|_| round < 5) {
+                run.drive.fail_zone(zone, ZoneFailure::ReadOnly).unwrap();
+            }
+            let cuts = run.prng.below(4);
+            run.recover(cuts);
+            ignored_count += run.driver().driver_counters().ignored_records;
+        }
+    }
+    assert!(ignored_count > 10, "{ignored_count}");
+}
