@@ -10,7 +10,9 @@
 //!   mixture. A reset on its way happened or did not. Every layer that acknowledges a sync must
 //!   survive it.
 //! - *I/O error.* Any request may fail once, or a kind of request for good. A failed write has
-//!   changed nothing; a failed flush leaves unknown what is durable, and the disk refuses writes
+//!   changed nothing, or where the plan says so it has written any part: in a sequential zone a prefix in
+//!   whole blocks, so that the pointer has moved, elsewhere each block or not; where tracks overlap that part has
+//!   destroyed what it reaches. A failed flush leaves unknown what is durable, and the disk refuses writes
 //!   until it is reopened. The host must report it and must not acknowledge.
 //! - *Latent sector error.* Blocks become unreadable in silence; a read of them fails, a write
 //!   heals them (the drive relocates the sector). The host must name what it lost.
@@ -22,8 +24,10 @@
 //! Not in the model: a disk that lies about a flush, a write that returns before an earlier
 //! acknowledged [`Persist::Through`](imbrex_disk::Persist::Through), damage to zone pointers.
 
+use imbrex_clockwork::Prng;
 use imbrex_disk::{BlockRange, Blocks, DiskError, Lba};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// One failure of one kind of request, counted from when the plan was set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +63,8 @@ pub struct FaultPlan {
     pub fail_read: Option<FailAt>,
     /// Fail a write.
     pub fail_write: Option<FailAt>,
+    /// Of writes that fail, how much is written all the same is drawn by this seed; without one, nothing.
+    pub write_part: Option<u64>,
     /// Fail a flush; the disk is then poisoned.
     pub fail_flush: Option<FailAt>,
     /// Misdirect one write.
@@ -74,7 +80,7 @@ pub(crate) enum Fate {
     Proceed,
     /// It happens, so far past its address.
     Misdirected(Blocks),
-    /// It fails and changes nothing.
+    /// It fails. A write may have changed a part.
     Fail,
     /// The power goes while it is on its way.
     PowerCut,
@@ -88,6 +94,8 @@ pub(crate) struct FaultState {
     read_count: u64,
     write_count: u64,
     flush_count: u64,
+    /// Draws what of failed writes is written, if anything is.
+    part: Option<Prng>,
     /// Unreadable runs: start -> end, disjoint.
     latent: BTreeMap<u64, u64>,
 }
@@ -96,7 +104,8 @@ impl FaultState {
     /// Starts a plan; latent errors stay.
     pub(crate) fn set_plan(&mut self, plan: FaultPlan) {
         let latent = std::mem::take(&mut self.latent);
-        *self = FaultState { plan, latent, ..FaultState::default() };
+        let part = plan.write_part.map(Prng::new);
+        *self = FaultState { plan, part, latent, ..FaultState::default() };
     }
 
     /// Device events since the plan was set.
@@ -140,6 +149,21 @@ impl FaultState {
         match self.plan.misdirect_write {
             Some(misdirect) if misdirect.after == index => Fate::Misdirected(misdirect.shift),
             _ => Fate::Proceed,
+        }
+    }
+
+    /// Which blocks of a write of `len` that fails are written all the same, as runs in it: one from its start
+    /// on if it goes to a pointer.
+    pub(crate) fn written_part(&mut self, len: Blocks, is_at_pointer: bool) -> Vec<Range<u64>> {
+        let Some(prng) = &mut self.part else { return Vec::new() };
+        // A third each: nothing, all, a part.
+        match prng.below(3) {
+            0 => Vec::new(),
+            1 => vec![0..len.get()],
+            _ if is_at_pointer => vec![0..prng.below(len.get())],
+            _ => {
+                (0..len.get()).filter(|_| prng.chance(1, 2)).map(|block| block..block + 1).collect()
+            }
         }
     }
 

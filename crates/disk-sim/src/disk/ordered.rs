@@ -91,7 +91,10 @@ impl SimDisk {
         let shift = match desk.faults.on_write() {
             Fate::Proceed => Blocks::ZERO,
             Fate::Misdirected(shift) => shift,
-            Fate::Fail => return Err(injected("write", range)),
+            Fate::Fail => {
+                self.write_part(desk, range, zone, data, persist)?;
+                return Err(injected("write", range));
+            }
             Fate::PowerCut => {
                 let operation = self.pending_write(range, zone, data);
                 return Err(self.lose_power(desk, Some(operation)));
@@ -99,7 +102,48 @@ impl SimDisk {
         };
         if !shift.is_zero() {
             self.write_elsewhere(desk, range, zone, data, shift)
-        } else if desk.cache.is_on() && persist == Persist::Cached {
+        } else {
+            self.write_here(desk, range, zone, data, persist)
+        }
+    }
+
+    /// What a write that fails leaves.
+    fn write_part(
+        &self,
+        desk: &mut Desk,
+        range: BlockRange,
+        zone: Option<ZoneId>,
+        data: &[u8],
+        persist: Persist,
+    ) -> Result<(), DiskError> {
+        for run in desk.faults.written_part(range.len, zone.is_some()) {
+            let (at, len) = (Blocks::new(run.start), Blocks::new(run.end - run.start));
+            let part = BlockRange::new(range.start + at, len);
+            let data = &data[at.bytes() as usize..][..len.bytes() as usize];
+            if !data.is_empty() {
+                self.write_here(desk, part, zone, data, persist)?;
+                desk.faults.heal(part);
+                desk.log.event_of(
+                    Event::Write,
+                    part.start.get(),
+                    len.get(),
+                    data,
+                    self.clock.now_ns(),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn write_here(
+        &self,
+        desk: &mut Desk,
+        range: BlockRange,
+        zone: Option<ZoneId>,
+        data: &[u8],
+        persist: Persist,
+    ) -> Result<(), DiskError> {
+        if desk.cache.is_on() && persist == Persist::Cached {
             let operation = self.pending_write(range, zone, data);
             desk.cache.push(operation);
             if let (Some(zone), Some(table)) = (zone, self.rule.zones()) {

@@ -361,6 +361,41 @@ fn failed_requests_report_and_a_failed_flush_poisons() {
     assert_eq!(fills(&disk, 0, 1).unwrap(), [3], "a poisoned disk can be read");
 }
 
+/// What a write that fails may leave: a prefix at a pointer, any blocks elsewhere; nobody above may take it
+/// for nothing.
+#[test]
+fn a_failed_write_may_have_written_a_part() {
+    let mut at_pointer = std::collections::BTreeSet::new();
+    let mut elsewhere = std::collections::BTreeSet::new();
+    for seed in 0..60 {
+        let faults = FaultPlan {
+            fail_write: Some(FailAt { after: 0, sticky: false }),
+            write_part: Some(seed),
+            ..FaultPlan::default()
+        };
+        let disk = SimDisk::tiny_conventional(Blocks::new(8));
+        disk.write(Lba::new(0), &blocks(&[1; 8]), Persist::Cached).unwrap();
+        disk.set_faults(faults.clone());
+        disk.write(Lba::new(2), &blocks(&[2; 4]), Persist::Cached).unwrap_err();
+        let got = fills(&disk, 0, 8).unwrap();
+        assert_eq!((&got[..2], &got[6..]), (&[1, 1][..], &[1, 1][..]));
+        elsewhere.insert(got[2..6].to_vec());
+        let disk = SimDisk::tiny_zoned(3, Blocks::new(8));
+        let start = disk.zone(ZoneId(1)).unwrap().start;
+        disk.set_faults(faults);
+        disk.write(start, &blocks(&[3; 4]), Persist::Cached).unwrap_err();
+        let pointer = disk.zone(ZoneId(1)).unwrap().state.write_pointer(start).unwrap_or(start);
+        let len = (pointer - start).get();
+        if len > 0 {
+            assert_eq!(fills(&disk, start.get(), len).unwrap(), vec![3; len as usize]);
+        }
+        at_pointer.insert(len);
+        disk.write(pointer, &block(4), Persist::Cached).unwrap();
+    }
+    assert_eq!(at_pointer.into_iter().collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+    assert!(elsewhere.len() > 10, "{elsewhere:?}");
+}
+
 #[test]
 fn latent_errors_last_until_written() {
     let disk = SimDisk::tiny_conventional(Blocks::new(16));
