@@ -133,7 +133,7 @@ impl Rig {
             let disk = Arc::new(disk.memory().expect("the rules of the scenarios are simulated"));
             Flash { leash: Arc::new(Leash::new(Arc::clone(&disk))), disk, files: None }
         });
-        let disk = SimDisk::builder(scenario.geometry())
+        let disk = SimDisk::builder(scenario.draw_geometry(&mut root.derive("zones")))
             .clock(Arc::clone(&runtime.clock))
             .profile(Profile::by_name("st1000dm003").expect("a profile of the simulator"))
             // As long as the disk: nothing is durable before its flush.
@@ -376,6 +376,7 @@ impl Rig {
             Weather::ReadError { after } => plan.fail_read = once(after),
             Weather::WriteError { after, sticky } => {
                 plan.fail_write = Some(FailAt { after, sticky });
+                plan.write_part = Some(self.fault_prng.next_u64());
             }
             Weather::FlushError { after } => plan.fail_flush = once(after),
         }

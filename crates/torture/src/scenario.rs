@@ -48,6 +48,11 @@ pub struct Scenario {
     pub(crate) zone_count: u64,
 }
 
+/// How many zones a drive lets be open at a time, and how many active. An open zone too many the drive closes
+/// without a word, so that only the second is an error: equal limits tell of a host that goes beyond.
+const ZONE_LIMITS: [(Option<u32>, Option<u32>); 3] =
+    [(Some(12), Some(14)), (Some(12), Some(12)), (None, Some(12))];
+
 const ZONE_LEN: Blocks = Blocks::new(64);
 /// Where every table has a zone of its own.
 const SHORT_ZONE_LEN: Blocks = Blocks::new(32);
@@ -239,6 +244,15 @@ impl Scenario {
 
     /// The drive: small, so that every seed fills, cleans and resets it many times.
     pub(crate) fn geometry(&self) -> Geometry {
+        self.geometry_with(ZONE_LIMITS[0])
+    }
+
+    /// The same with limits on zones as they are drawn for a run.
+    pub(crate) fn draw_geometry(&self, prng: &mut Prng) -> Geometry {
+        self.geometry_with(ZONE_LIMITS[prng.below(ZONE_LIMITS.len() as u64) as usize])
+    }
+
+    fn geometry_with(&self, zone_limits: (Option<u32>, Option<u32>)) -> Geometry {
         let len = Blocks::new(self.zone_count * self.zone_len.get());
         let rule = match self.drive {
             Drive::Conventional => Rule::Anywhere,
@@ -253,8 +267,8 @@ impl Scenario {
                 // A few blocks short, as real drives may be: addresses jump at zone ends.
                 zone_capacity: self.zone_len - Blocks::new(3),
                 conventional_zone_count,
-                open_zone_limit: Some(12),
-                active_zone_limit: Some(14),
+                open_zone_limit: zone_limits.0,
+                active_zone_limit: zone_limits.1,
                 strict_reads: true,
             }),
         };
