@@ -27,7 +27,6 @@
 use imbrex_clockwork::Prng;
 use imbrex_disk::{BlockRange, Blocks, DiskError, Lba};
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 /// One failure of one kind of request, counted from when the plan was set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,18 +151,18 @@ impl FaultState {
         }
     }
 
-    /// Which blocks of a write of `len` that fails are written all the same, as runs in it: one from its start
-    /// on if it goes to a pointer.
-    pub(crate) fn written_part(&mut self, len: Blocks, is_at_pointer: bool) -> Vec<Range<u64>> {
+    /// What of a write to `range` that fails is written all the same: one run from its start on if it goes to
+    /// a pointer.
+    pub(crate) fn written_part(&mut self, range: BlockRange, at_pointer: bool) -> Vec<BlockRange> {
         let Some(prng) = &mut self.part else { return Vec::new() };
+        let start = |len: u64| BlockRange::new(range.start, Blocks::new(len));
+        let block = |index: u64| BlockRange::new(range.start + Blocks::new(index), Blocks::new(1));
         // A third each: nothing, all, a part.
         match prng.below(3) {
             0 => Vec::new(),
-            1 => vec![0..len.get()],
-            _ if is_at_pointer => vec![0..prng.below(len.get())],
-            _ => {
-                (0..len.get()).filter(|_| prng.chance(1, 2)).map(|block| block..block + 1).collect()
-            }
+            1 => vec![range],
+            _ if at_pointer => vec![start(prng.below(range.len.get()))],
+            _ => (0..range.len.get()).filter(|_| prng.chance(1, 2)).map(block).collect(),
         }
     }
 

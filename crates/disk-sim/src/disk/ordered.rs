@@ -116,20 +116,14 @@ impl SimDisk {
         data: &[u8],
         persist: Persist,
     ) -> Result<(), DiskError> {
-        for run in desk.faults.written_part(range.len, zone.is_some()) {
-            let (at, len) = (Blocks::new(run.start), Blocks::new(run.end - run.start));
-            let part = BlockRange::new(range.start + at, len);
-            let data = &data[at.bytes() as usize..][..len.bytes() as usize];
+        for part in desk.faults.written_part(range, zone.is_some()) {
+            let from = (part.start - range.start).bytes() as usize;
+            let data = &data[from..from + part.len.bytes() as usize];
             if !data.is_empty() {
                 self.write_here(desk, part, zone, data, persist)?;
                 desk.faults.heal(part);
-                desk.log.event_of(
-                    Event::Write,
-                    part.start.get(),
-                    len.get(),
-                    data,
-                    self.clock.now_ns(),
-                );
+                let (at, len) = block_and_len(part);
+                desk.log.event_of(Event::Write, at, len, data, self.clock.now_ns());
             }
         }
         Ok(())
