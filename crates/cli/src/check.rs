@@ -136,7 +136,7 @@ impl CheckArgs {
         report.section("checked");
         for (name, len) in [
             ("the device", driver.geometry().len()),
-            ("of that written", found.mapped),
+            ("in data zones", found.mapped),
             ("in its write buffer", found.buffered),
         ] {
             report.row(name, ByteSize(len.bytes()).to_string(), len.bytes());

@@ -4,7 +4,7 @@ use crate::Session;
 use crate::byte_size::{ByteSize, grouped};
 use crate::device;
 use crate::error::{CliError, Context, Exit};
-use crate::output::{Report, Table};
+use crate::output::{Report, Table, note};
 use crate::store::{DriveArgs, holds_block_device, layout_named, other_content};
 use crate::target::Target;
 use crate::zones::{ZoneMap, svg, text};
@@ -450,7 +450,12 @@ impl ZonesArgs {
         let mounted = match mounted {
             Ok(mounted) => Some(mounted),
             Err(error) if holds_block_device(&disk, &error) => {
-                device = Some(device::open(Arc::clone(&disk), &self.drive.shown())?.zones());
+                match device::open(Arc::clone(&disk), &self.drive.shown()) {
+                    Ok(driver) => device = Some(driver.zones()),
+                    Err(error) => {
+                        note(format!("imbrex: warning: {error}; this is the drive's own report"));
+                    }
+                }
                 None
             }
             // The drive itself can still be drawn.

@@ -48,7 +48,7 @@ pub(crate) fn draw(map: &ZoneMap) -> String {
     text.push_str(
         "\nstate  C conventional  S shingled  I interlaced  . empty  o open  c closed  F full  \
          R read-only  X offline\n\
-         holds  0-9 level of most live data  L log  d block device  k catalog, checkpoint  x only dead data\n\n",
+         holds  0-9 level of most live data  L log  d device  k catalog  x only dead data\n\n",
     );
     text.push_str(&use_table(map));
     text
