@@ -112,24 +112,27 @@ impl<T, E: Error + 'static> Context<T> for Result<T, E> {
     }
 }
 
+/// The error, its cause, the cause of that, and so on.
+pub(crate) fn causes<'a>(
+    error: &'a (dyn Error + 'static),
+) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |&error| error.source())
+}
+
 /// The error and its causes, joined by colons; a cause that its parent quotes is not repeated.
 fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let cause_text = cause.to_string();
-        if !text.ends_with(&cause_text) {
+    for cause in causes(error).skip(1).map(ToString::to_string) {
+        if !text.ends_with(&cause) {
             text.push_str(": ");
-            text.push_str(&cause_text);
+            text.push_str(&cause);
         }
-        next = cause.source();
     }
     text
 }
 
 fn exit_of(error: &(dyn Error + 'static)) -> Exit {
-    let mut next = Some(error);
-    while let Some(cause) = next {
+    for cause in causes(error) {
         if is_damage(cause) {
             return Exit::Corrupt;
         }
@@ -151,7 +154,6 @@ fn exit_of(error: &(dyn Error + 'static)) -> Exit {
             Some(EngineError::Stopped { .. }) => return Exit::Interrupted,
             _ => {}
         }
-        next = cause.source();
     }
     Exit::Store
 }

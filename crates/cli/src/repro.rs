@@ -31,7 +31,7 @@ pub(crate) struct ReproArgs {
     #[arg(long = "trace", value_name = "NAME=FILE", value_parser = given_name)]
     traces: Vec<(String, PathBuf)>,
     /// Runs at a time, each on one core and in memory of its own
-    #[arg(long, default_value_t = NonZero::<usize>::MIN.saturating_add(1))]
+    #[arg(long, default_value = "2")]
     jobs: NonZero<usize>,
     /// Write the page (HTML), the numbers (JSON, Markdown) and every picture (SVG) into this directory [default for
     /// `all`: repro]

@@ -1,6 +1,6 @@
 //! The stack put together: a store, as the layout that its drive records, in an image file.
 
-use crate::error::{CliError, Context, Exit};
+use crate::error::{CliError, Context, Exit, causes};
 use crate::output::note;
 use imbrex::{Db, EngineError, Keyspace, OpenMode, Options};
 use imbrex_bench::BenchError;
@@ -255,32 +255,25 @@ pub(crate) fn cannot_measure(error: &BenchError) -> CliError {
 
 /// The flag that sets the option of the store that cannot work, if that is the matter.
 fn bad_flag(error: &(dyn Error + 'static)) -> Option<&'static str> {
-    let mut next = Some(error);
-    while let Some(cause) = next {
-        if let Some(EngineError::BadOption { option, .. }) = cause.downcast_ref::<EngineError>() {
-            return match *option {
-                "block_len_bytes" => Some("--block_size"),
-                "memtable_len_bytes" => Some("--write_buffer_size"),
-                "table_len_bytes" => Some("--target_file_size_base"),
-                "filter_bits_per_key" => Some("--bloom_bits"),
-                _ => None,
-            };
-        }
-        next = cause.source();
+    let option = causes(error).find_map(|cause| match cause.downcast_ref()? {
+        EngineError::BadOption { option, .. } => Some(*option),
+        _ => None,
+    });
+    match option? {
+        "block_len_bytes" => Some("--block_size"),
+        "memtable_len_bytes" => Some("--write_buffer_size"),
+        "table_len_bytes" => Some("--target_file_size_base"),
+        "filter_bits_per_key" => Some("--bloom_bits"),
+        _ => None,
     }
-    None
 }
 
 /// What is wrong with the flash drive, if that is the matter.
 fn flash_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a FlashError> {
-    let mut next = Some(error);
-    while let Some(cause) = next {
-        if let Some(FilesError::Flash(error)) = cause.downcast_ref::<FilesError>() {
-            return Some(error);
-        }
-        next = cause.source();
-    }
-    None
+    causes(error).find_map(|cause| match cause.downcast_ref()? {
+        FilesError::Flash(error) => Some(error),
+        _ => None,
+    })
 }
 
 /// Opens the drive image at `path`.

@@ -15,7 +15,7 @@ pub trait Clock: Send + Sync + Debug {
     /// keep, and for writes that are delayed by a fixed time: whoever waits for something to happen uses
     /// `Scheduler::wait_until`.
     ///
-    /// In the virtual world time moves on; on a wall clock the thread sleeps and, at the end, spins.
+    /// In the virtual world time moves on; on a wall clock the thread sleeps and, at the end, looks again and again.
     fn wait_until_ns(&self, at_ns: u64) {
         self.advance_to_ns(at_ns);
     }

@@ -8,14 +8,12 @@
 //!
 //! Invariants
 //!   P1  It never returns early.
-//!   P2  A waiter never keeps work from running: between two looks at the clock it yields its processor. To let one
-//!       waiter look at a time, as it was, made those behind it late, because they had to be woken: on two processors
-//!       a hundredth of a thousand arrivals a second came 67 us late or more, and 26 us with this.
+//!   P2  Between two looks at the clock a waiter yields its processor, so that work that is ready runs. To let one waiter
+//!       look at a time made those behind it late, because they had to be woken: docs/results/ycsb.md.
 //!   P3  The window is as long as sleeps have been late: it grows by half of what one was later than that, and shrinks
 //!       by an eight-hundredth with each that was not, so that few are later.
 //!
-//! Only load generators wait so, whose schedule is the point of the measurement; see
-//! [`Clock::wait_until_ns`](crate::Clock::wait_until_ns).
+//! Who waits so is said at [`Clock::wait_until_ns`](crate::Clock::wait_until_ns).
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -180,7 +180,8 @@ fn check_order(
     Ok(None)
 }
 
-/// Every table is there and wanted, if only by what was `left_out`, no number is beyond the counter, and no write beyond the newest.
+/// Every table is there and wanted, if only by what was `left_out`; no number is beyond the counter, and no
+/// write beyond the newest.
 ///
 /// The state's own `last_seq` is no bound: it counts what has left the logs, and a table may hold
 /// writes whose log another keyspace still needs.

@@ -201,22 +201,18 @@ impl Backup {
         files_start: Lba,
         namespace: &Namespace,
     ) -> Result<Recovered, FilesError> {
-        let flaw = |reason: &str| {
-            let flaw = Some(self.flaw(reason));
-            Ok(Recovered { flaw, ..Recovered::default() })
-        };
         let Some(blocks) = self.read_header(disk).map_err(failed("reading"))? else {
-            return flaw(
-                "its header cannot be read: nobody knows whether a rewrite was interrupted",
-            );
+            let reason =
+                "its header cannot be read: nobody knows whether a rewrite was interrupted";
+            return Ok(self.flawed(reason));
         };
         let is_all = blocks.len() as u64 == self.header_len.bytes();
         let header = match Header::find(&blocks, self.format_id) {
             // Torn before the first sync: nothing was destroyed yet.
             Found::Torn if is_all => return Ok(Recovered::default()),
             Found::Nothing => return Ok(Recovered::default()),
-            Found::Torn => return flaw("a part of its header cannot be read"),
-            Found::Damaged => return flaw("the checksum of its header does not match"),
+            Found::Torn => return Ok(self.flawed("a part of its header cannot be read")),
+            Found::Damaged => return Ok(self.flawed("the checksum of its header does not match")),
             Found::Version(got) => {
                 let what = "backup header";
                 return Err(FilesError::Version { what, got, known: FORMAT_VERSION });
@@ -235,12 +231,7 @@ impl Backup {
                 Some(got) if got == sum => return self.finish(disk, &saved),
                 // Cut before the first sync: nothing was destroyed yet.
                 Some(_) => return Ok(Recovered::default()),
-                None => {
-                    return Ok(Recovered {
-                        flaw: Some(self.flaw("a part of it cannot be read")),
-                        ..Recovered::default()
-                    });
-                }
+                None => return Ok(self.flawed("a part of it cannot be read")),
             },
         };
         let mut whole = Vec::with_capacity(saved.len());
@@ -322,13 +313,14 @@ impl Backup {
         retired.map(|()| Recovered::default()).map_err(failed("moving back"))
     }
 
-    fn flaw(&self, reason: &str) -> Flaw {
+    /// A backup of which nobody knows what it has.
+    fn flawed(&self, reason: &str) -> Recovered {
         let place = format!("block {}", self.region.pieces()[0].start);
         let reason = format!(
             "{reason}, so files may lack what was moved away; the drive can only be read, copy its \
              files to another"
         );
-        Flaw { place, reason }
+        Recovered { flaw: Some(Flaw { place, reason }), read_here: Vec::new() }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Bits that flip in the catalog, other geometries, other contents: named, never guessed around.
 
-use super::stage::{Stage, Zones, conventional, put, remove, zoned};
-use crate::{AppRecord, Commit, FileKind, Files, FilesError, Hints, PlacementOptions};
+use super::stage::{Stage, Zones, conventional, one_zone_to_clean, put, remove, zoned};
+use crate::{AppRecord, Commit, FileKind, Files, FilesError, Hints};
 use imbrex_clockwork::{Budget, Step};
 use imbrex_disk::{Disk, Lba, Persist, ZoneId};
 use imbrex_disk_sim::{FailAt, FaultPlan, ZoneFailure};
@@ -214,14 +214,7 @@ fn an_unreadable_file_does_not_stop_the_cleaning_of_others() {
 /// stayed where it was, and writes that are refused before they are planned were refused for good.
 #[test]
 fn cleaning_goes_on_after_a_failed_write() {
-    let zones = Zones { count: 8, len: 1024, conventional: 1, active_limit: None };
-    let stage = zoned(zones, 0);
-    let options = PlacementOptions { free_percent_least: 100, ..PlacementOptions::default() };
-    let files = stage.format_with("log-structured", options).unwrap();
-    for (name, blocks) in [("a", 600), ("b", 424), ("c", 4096)] {
-        put(&files, name, blocks, 1).unwrap();
-    }
-    remove(&files, &["b"]).unwrap();
+    let (stage, files) = one_zone_to_clean();
     let mut cleaner = files.clean_job();
     let budget = Budget { io_bytes: u64::MAX };
     let fail_write = Some(FailAt { after: 1, sticky: false });

@@ -40,6 +40,19 @@ pub(crate) fn zoned(zones: Zones, cache: u64) -> Stage {
     stage(zones.count * zones.len, Rule::AtPointer(spec), cache)
 }
 
+/// A drive with one zone worth cleaning, of which file "a" lives; "c" fills whole zones.
+pub(crate) fn one_zone_to_clean() -> (Stage, FileLayer) {
+    let zones = Zones { count: 8, len: 1024, conventional: 1, active_limit: None };
+    let stage = zoned(zones, 0);
+    let options = PlacementOptions { free_percent_least: 100, ..PlacementOptions::default() };
+    let files = stage.format_with("log-structured", options).unwrap();
+    for (name, blocks) in [("a", 600), ("b", 424), ("c", 4096)] {
+        put(&files, name, blocks, 1).unwrap();
+    }
+    remove(&files, &["b"]).unwrap();
+    (stage, files)
+}
+
 pub(crate) fn conventional(blocks: u64, cache: u64) -> Stage {
     stage(blocks, Rule::Anywhere, cache)
 }

@@ -1,8 +1,8 @@
 //! Several threads at once: group commit, zones written side by side, reads under cleaning.
 
 use super::stage::{
-    Zones, assert_honest, assert_sound, content, member, put, remove, shingled, table, verify,
-    zoned,
+    Zones, assert_honest, assert_sound, content, member, one_zone_to_clean, put, remove, shingled,
+    table, verify, zoned,
 };
 use crate::CommitKind;
 use crate::{Commit, FileKind, FileLayer, Files, FilesError, Hints, LogWriter, PlacementOptions};
@@ -187,14 +187,7 @@ fn a_log_behind_a_table_waits_for_the_table() {
 /// steps: now the write ends what was begun.
 #[test]
 fn a_write_without_room_ends_what_the_cleaner_began() {
-    let zones = Zones { count: 8, len: 1024, conventional: 1, active_limit: None };
-    let stage = zoned(zones, 0);
-    let options = PlacementOptions { free_percent_least: 100, ..PlacementOptions::default() };
-    let files = stage.format_with("log-structured", options).unwrap();
-    for (name, blocks) in [("a", 600), ("b", 424), ("c", 4096)] {
-        put(&files, name, blocks, 1).unwrap();
-    }
-    remove(&files, &["b"]).unwrap();
+    let (_, files) = one_zone_to_clean();
     let mut cleaner = files.clean_job();
     let budget = Budget { io_bytes: 1 };
     assert_eq!(cleaner.step(budget), Step::More);

@@ -14,13 +14,12 @@
 
 use super::Driver;
 use super::mapping::MapRun;
+use super::open::READ_LEN;
 use super::pool::Use;
+use super::regions::Regions;
 use super::superblocks::SUPERBLOCK_ZONE_COUNT;
-use imbrex_disk::{BlockRange, Blocks, Disk, DiskError, ReadRequest, ZoneId, ZoneInfo, ZoneKind};
+use imbrex_disk::{BlockRange, Blocks, Disk, DiskError, ReadRequest, ZoneId, ZoneInfo, ZoneState};
 use std::ops::ControlFlow;
-
-/// How much is read at a time.
-const READ_LEN: Blocks = Blocks::new(1024);
 
 /// What [`Driver::check_with`] found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,8 +45,8 @@ pub enum DeviceZoneUse {
     Checkpoint,
     /// The host's data, or nothing yet.
     Data,
-    /// The device does not use it.
-    None,
+    /// Nothing.
+    Unused,
 }
 
 /// A zone of the drive below a block device.
@@ -78,8 +77,7 @@ impl Driver {
         let (zones, mapped, mut unreadable, buffered) = {
             let state = self.state();
             let zones: Vec<ZoneId> = state.pool.iter().map(|slot| slot.zone).collect();
-            let lost: Vec<BlockRange> = state.lost.iter().collect();
-            (zones, state.map.mapped(), lost, state.buffer.len())
+            (zones, state.map.mapped(), state.lost.clone(), state.buffer.len())
         };
         let mut done = Blocks::ZERO;
         for zone in zones {
@@ -88,7 +86,8 @@ impl Driver {
             while pieces.peek().is_some() {
                 let mut batch = Vec::new();
                 let mut len = Blocks::ZERO;
-                while let Some(piece) = pieces.next_if(|piece| len + piece.len <= READ_LEN) {
+                while let Some(piece) = pieces.next_if(|piece| (len + piece.len).get() <= READ_LEN)
+                {
                     len += piece.len;
                     batch.push(piece);
                 }
@@ -103,7 +102,7 @@ impl Driver {
                 }
             }
         }
-        Ok(Some(DriverCheck { mapped, buffered, unreadable: merged(unreadable) }))
+        Ok(Some(DriverCheck { mapped, buffered, unreadable: unreadable.iter().collect() }))
     }
 
     /// Whether all of `ranges` can be read.
@@ -119,26 +118,18 @@ impl Driver {
         }
         match self.read_batch(&mut requests) {
             Ok(()) => Ok(true),
-            Err(
-                DiskError::Medium { .. }
-                | DiskError::Offline { .. }
-                | DiskError::ReadAbovePointer { .. },
-            ) => Ok(false),
+            Err(DiskError::Medium { .. } | DiskError::Offline { .. }) => Ok(false),
             Err(error) => Err(error),
         }
     }
 
     /// Adds the blocks of `range` that cannot be read.
-    fn find_unreadable(
-        &self,
-        range: BlockRange,
-        found: &mut Vec<BlockRange>,
-    ) -> Result<(), DiskError> {
+    fn find_unreadable(&self, range: BlockRange, found: &mut Regions) -> Result<(), DiskError> {
         if self.reads(&[range])? {
             return Ok(());
         }
         if range.len == Blocks::new(1) {
-            found.push(range);
+            found.insert(range);
             return Ok(());
         }
         let half = Blocks::new(range.len.get() / 2);
@@ -153,21 +144,21 @@ impl Driver {
             |zone: ZoneId| state.journal.zones.iter().any(|journal| journal.zone == zone);
         let zones = self.disk.report_zones().into_iter().map(|info| {
             let zone = info.zone;
-            let written = info.state.write_pointer(info.start).map_or_else(
-                || if info.kind == ZoneKind::Conventional { Blocks::ZERO } else { info.capacity },
-                |pointer| pointer - info.start,
-            );
+            let written = match info.state {
+                ZoneState::Full | ZoneState::ReadOnly => info.capacity,
+                state => state.write_pointer(info.start).unwrap_or(info.start) - info.start,
+            };
             let (used, live) = match state.pool.get(zone) {
                 _ if zone.0 < SUPERBLOCK_ZONE_COUNT => (DeviceZoneUse::Superblocks, written),
                 _ if is_of_journal(zone) => (DeviceZoneUse::Journal, state.copies.active(zone)),
                 Some(slot) if slot.used == Use::Checkpoint => (DeviceZoneUse::Checkpoint, written),
                 Some(slot) => {
                     let valid = state.map.valid(zone);
-                    let summaries = slot.pointer - slot.written().min(slot.pointer);
+                    let summaries = slot.pointer - slot.written();
                     let live = if valid.is_zero() { valid } else { valid + summaries };
-                    (DeviceZoneUse::Data, live.min(info.capacity))
+                    (DeviceZoneUse::Data, live)
                 }
-                None => (DeviceZoneUse::None, Blocks::ZERO),
+                None => (DeviceZoneUse::Unused, Blocks::ZERO),
             };
             DeviceZone { info, used, live }
         });
@@ -177,26 +168,10 @@ impl Driver {
 
 /// What is read of `run` at a time.
 fn pieces(run: MapRun) -> impl Iterator<Item = BlockRange> {
-    (0..run.len.get()).step_by(READ_LEN.get() as usize).map(move |from| {
-        let len = Blocks::new(run.len.get() - from).min(READ_LEN);
+    (0..run.len.get()).step_by(READ_LEN as usize).map(move |from| {
+        let len = Blocks::new((run.len.get() - from).min(READ_LEN));
         BlockRange::new(run.start + Blocks::new(from), len)
     })
-}
-
-/// In order, and those that touch as one.
-fn merged(mut ranges: Vec<BlockRange>) -> Vec<BlockRange> {
-    ranges.sort_unstable_by_key(|range| range.start);
-    let mut merged: Vec<BlockRange> = Vec::new();
-    for range in ranges {
-        match merged.last_mut() {
-            Some(last) if range.start <= last.end() => {
-                let end = last.end().max(range.end());
-                *last = BlockRange::new(last.start, end - last.start);
-            }
-            _ => merged.push(range),
-        }
-    }
-    merged
 }
 
 #[cfg(test)]
@@ -279,6 +254,6 @@ mod tests {
         let drive = Arc::new(SimDisk::builder(zoned(60, 200, 4)).memory().unwrap());
         let driver = Driver::format(drive as Arc<dyn Disk>, &options(100)).unwrap();
         let zones = driver.zones();
-        assert_eq!(zones[3].used, DeviceZoneUse::None, "conventional, behind the superblocks");
+        assert_eq!(zones[3].used, DeviceZoneUse::Unused, "conventional, behind the superblocks");
     }
 }
