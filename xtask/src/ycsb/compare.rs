@@ -40,12 +40,18 @@ pub(crate) struct CompareArgs {
     /// How long a run is meant to be
     #[arg(long, default_value_t = 8)]
     seconds: u64,
+    /// The second of a run from which both machines count as warm
+    #[arg(long, default_value_t = 3, value_name = "SECOND")]
+    warm: u64,
     /// The port of this machine that a Redis server may use
     #[arg(long, default_value_t = 16_379)]
     port: u16,
     /// Which of YCSB's workloads
     #[arg(long, default_value = "abcdef", value_name = "LETTERS")]
     workloads: String,
+    /// Only the latencies of open loops
+    #[arg(long)]
+    only_open: bool,
     /// Only this store: imbrex or redis
     #[arg(long)]
     only: Option<String>,
@@ -84,7 +90,7 @@ const WORKLOADS: [Workload; 6] = [
 ];
 
 /// The intended latencies that are told: percentiles of a whole run, and those of a status line's second,
-/// the median of the seconds from the third on.
+/// the median of the seconds from `--warm` on.
 const PERCENTILES: [&str; 3] = ["50", "95", "99"];
 const SETTLED: [&str; 2] = ["90", "99"];
 
@@ -105,7 +111,7 @@ enum Runner {
 struct Figures {
     /// As printed.
     ops_per_s: f64,
-    /// The median of its seconds from the third on: without start and warm-up.
+    /// The median of its seconds from `--warm` on: without start and warm-up.
     settled_ops_per_s: f64,
     /// What an operation of the closed loop took of the processor, but for the first quarter.
     cpu_us_per_op: f64,
@@ -144,7 +150,7 @@ pub(crate) fn run(root: &Path, args: &CompareArgs) -> Result<()> {
         for workload in WORKLOADS.iter().filter(|w| args.workloads.contains(w.letter)) {
             rows.push(ground.workload(store, workload)?);
         }
-        print_rows(store, &rows);
+        print_rows(store, args, &rows);
     }
     Ok(())
 }
@@ -203,10 +209,10 @@ impl Ground<'_> {
     }
 
     fn workload<'a>(&self, store: Store, workload: &'a Workload) -> Result<Row<'a>> {
-        // As many operations as `imbrex` does in that time, for both.
-        let (probe, _) = self.one(store, workload, Runner::Imbrex, &["operationcount=4000"])?;
-        let rate = figure_of(&probe, "[OVERALL], Throughput(ops/sec), ")?;
-        let operation_count = (rate * self.args.seconds as f64) as u64 / 1000 * 1000 + 1000;
+        let operation_count = match self.args.only_open {
+            true => 0,
+            false => self.count_for_closed(store, workload)?,
+        };
         let mut row = Row {
             workload,
             operation_count,
@@ -221,7 +227,10 @@ impl Ground<'_> {
                 runners.reverse();
             }
             for runner in runners {
-                let alone = self.closed(Store::Basic, workload, runner, operation_count)?;
+                let alone = match self.args.only_open {
+                    true => Figures::default(),
+                    false => self.closed(Store::Basic, workload, runner, operation_count)?,
+                };
                 let on_store = self.figures(store, workload, runner, operation_count)?;
                 let (all, all_alone) = match runner {
                     Runner::Imbrex => (&mut row.rust, &mut row.rust_alone),
@@ -230,16 +239,27 @@ impl Ground<'_> {
                 all.push(on_store);
                 all_alone.push(alone);
             }
+            let told = |figures: &Figures| match self.args.only_open {
+                true => format!("{:.0} us", figures.percentiles_us[0]),
+                false => format!("{:.0}/s", figures.ops_per_s),
+            };
             eprintln!(
-                "{} {} round {}: imbrex {:.0}/s, java {:.0}/s",
+                "{} {} round {}: imbrex {}, java {}",
                 store.name(),
                 workload.letter,
                 round + 1,
-                row.rust[round].ops_per_s,
-                row.java[round].ops_per_s
+                told(&row.rust[round]),
+                told(&row.java[round])
             );
         }
         Ok(row)
+    }
+
+    /// As many operations as `imbrex` does in the time of a run, for both.
+    fn count_for_closed(&self, store: Store, workload: &Workload) -> Result<u64> {
+        let (probe, _) = self.one(store, workload, Runner::Imbrex, &["operationcount=4000"])?;
+        let rate = figure_of(&probe, "[OVERALL], Throughput(ops/sec), ")?;
+        Ok((rate * self.args.seconds as f64) as u64 / 1000 * 1000 + 1000)
     }
 
     /// A closed loop, after one of a quarter of the operations, whose processor time is taken off.
@@ -257,7 +277,7 @@ impl Ground<'_> {
         let (told, cpu_us) = self.one(store, workload, runner, &[&count, "status.interval=1"])?;
         Ok(Figures {
             ops_per_s: figure_of(&told, "[OVERALL], Throughput(ops/sec), ")?,
-            settled_ops_per_s: median(&of_seconds(&told, |line| {
+            settled_ops_per_s: median(&of_seconds(&told, self.args.warm, |line| {
                 let (_, rest) = line.split_once(" operations; ")?;
                 rest.split_once(" current ops/sec")?.0.parse().ok()
             })),
@@ -266,7 +286,7 @@ impl Ground<'_> {
         })
     }
 
-    /// A closed loop, and an open one.
+    /// A closed loop, unless only open ones are asked for, and an open one.
     fn figures(
         &self,
         store: Store,
@@ -274,7 +294,10 @@ impl Ground<'_> {
         runner: Runner,
         operation_count: u64,
     ) -> Result<Figures> {
-        let closed = self.closed(store, workload, runner, operation_count)?;
+        let closed = match self.args.only_open {
+            true => Figures::default(),
+            false => self.closed(store, workload, runner, operation_count)?,
+        };
         let open_count = workload.rate_per_s * self.args.seconds * OPEN_LOOP_FACTOR;
         let open_count = format!("operationcount={open_count}");
         let rate = format!("arrivals.rate={}", workload.rate_per_s);
@@ -296,7 +319,7 @@ impl Ground<'_> {
         }
         for name in SETTLED {
             let before = format!("[Intended-{}: ", workload.operation);
-            let of_seconds = of_seconds(&open, |line| {
+            let of_seconds = of_seconds(&open, self.args.warm, |line| {
                 let (_, rest) = line.split_once(&before)?;
                 let (_, rest) = rest.split_once(&format!(" {name}="))?;
                 rest.split([',', ']']).next()?.parse().ok()
@@ -402,9 +425,8 @@ fn figure_of(told: &str, start: &str) -> Result<f64> {
     value.with_context(|| format!("no {start:?} in:\n{told}"))
 }
 
-/// What `of` reads in the status lines from the third second on, without the last line, whose second is
-/// not whole.
-fn of_seconds(told: &str, of: impl Fn(&str) -> Option<f64>) -> Vec<f64> {
+/// What `of` reads in the status lines from second `warm` on, without the last line, whose second is not whole.
+fn of_seconds(told: &str, warm: u64, of: impl Fn(&str) -> Option<f64>) -> Vec<f64> {
     let mut values: Vec<(u64, f64)> = told
         .lines()
         .filter_map(|line| {
@@ -413,7 +435,7 @@ fn of_seconds(told: &str, of: impl Fn(&str) -> Option<f64>) -> Vec<f64> {
         })
         .collect();
     values.pop();
-    values.into_iter().filter(|(second, _)| *second >= 3).map(|(_, value)| value).collect()
+    values.into_iter().filter(|(second, _)| *second >= warm).map(|(_, value)| value).collect()
 }
 
 fn median(values: &[f64]) -> f64 {
@@ -450,19 +472,27 @@ fn written(value: f64) -> String {
     format!("{value:.*}", usize::from(value.abs() < 100.0))
 }
 
-fn print_rows(store: Store, rows: &[Row<'_>]) {
-    let head = "| imbrex | java | java / imbrex | noise | within |";
+const HEAD: &str = "| imbrex | java | java / imbrex | noise | within |";
+
+fn print_rows(store: Store, args: &CompareArgs, rows: &[Row<'_>]) {
+    if !args.only_open {
+        print_closed(store, args.warm, rows);
+    }
+    print_open(store, args.warm, rows);
+}
+
+fn print_closed(store: Store, warm: u64, rows: &[Row<'_>]) {
     println!("\n### {}: closed loop, operations a second\n", store.name());
-    println!("| workload | operations | of {head}\n|---|---|---|---|---|---|---|---|");
+    println!("| workload | operations | of {HEAD}\n|---|---|---|---|---|---|---|---|");
     for row in rows {
         let (letter, count) = (row.workload.letter.to_ascii_uppercase(), row.operation_count);
         let whole = row.compared(|figures| figures.ops_per_s);
         println!("| {letter} | {count} | the run | {whole} |");
         let settled = row.compared(|figures| figures.settled_ops_per_s);
-        println!("| {letter} | {count} | its seconds from the third on | {settled} |");
+        println!("| {letter} | {count} | its seconds from {warm} on | {settled} |");
     }
     println!("\n### {}: closed loop, the processor's time for an operation in us\n", store.name());
-    println!("| workload | of {head}\n|---|---|---|---|---|---|---|");
+    println!("| workload | of {HEAD}\n|---|---|---|---|---|---|---|");
     for row in rows {
         let letter = row.workload.letter.to_ascii_uppercase();
         println!(
@@ -476,13 +506,16 @@ fn print_rows(store: Store, rows: &[Row<'_>]) {
         let java = Row::store_us_per_op(&row.java, &row.java_alone);
         println!("| {letter} | what is left for the store | {} |", compared(&rust, &java));
     }
+}
+
+fn print_open(store: Store, warm: u64, rows: &[Row<'_>]) {
     println!("\n### {}: open loop, intended latency in us\n", store.name());
     println!(
-        "| workload | arrivals/s | of | percentile {head}\n|---|---|---|---|---|---|---|---|---|"
+        "| workload | arrivals/s | of | percentile {HEAD}\n|---|---|---|---|---|---|---|---|---|"
     );
     for row in rows {
         let whole = PERCENTILES.map(str::to_owned);
-        let seconds = SETTLED.map(|name| format!("{name}, seconds from the third on"));
+        let seconds = SETTLED.map(|name| format!("{name}, seconds from {warm} on"));
         for (at, percentile) in whole.iter().chain(&seconds).enumerate() {
             println!(
                 "| {} | {} | {} | {percentile} | {} |",
@@ -549,7 +582,7 @@ mod tests {
             )
         };
         let told = [line(1, 5), line(2, 50), line(3, 100), line(4, 120), line(4, 7)].concat();
-        let rates = of_seconds(&told, |line| {
+        let rates = of_seconds(&told, 3, |line| {
             line.split_once("operations; ")?.1.split(' ').next()?.parse().ok()
         });
         assert_eq!(rates, [100.0, 120.0]);

@@ -9,6 +9,11 @@ interface NanoClock {
   /** Sleeps for about so long; it may be shorter or longer. */
   void park(long ns);
 
+  /** Lets others run that have work. */
+  default void yieldProcessor() {
+    Thread.yield();
+  }
+
   /** {@code System.nanoTime()}. */
   NanoClock SYSTEM = new NanoClock() {
     @Override

@@ -1,6 +1,6 @@
 package imbrex.ycsb;
 
-import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.LongAdder;
 import java.util.function.BooleanSupplier;
 
@@ -17,8 +17,10 @@ import java.util.function.BooleanSupplier;
  * because the store is slow. The series begins when the first client asks.
  *
  * <p>The schedule is kept if of the operations for which a client was free 99 % start at most 50 us
- * late. A client sleeps until shortly before the time and then spins; at most one of them spins,
- * unless all are told to.
+ * late. A client sleeps until shortly before the time and then looks at the clock, and between two
+ * looks yields its processor to whoever has work, unless all are told to spin. How shortly is learned
+ * as in {@code crates/clockwork/src/punctual.rs}, so that both runners start their operations alike: as
+ * long before as sleeps have been late.
  */
 final class Schedule {
   /** What {@link #awaitNext} says when there is no next operation. */
@@ -26,8 +28,16 @@ final class Schedule {
 
   static final long KEPT_WITHIN_NS = 50_000;
 
-  /** To wake up and run again takes a sleeper so long, as a rule, if it asked for no slack. */
-  private static final long SPIN_NS = 80_000;
+  /** How long before its time a client stops sleeping, at least and at most. */
+  private static final long WINDOW_NS_MIN = 60_000;
+
+  private static final long WINDOW_NS_MAX = 500_000;
+
+  /** The window grows by no more than this at a time: one late sleep says little. */
+  private static final long GROWTH_NS_MAX = 50_000;
+
+  /** The part by which it shrinks. */
+  private static final long SHRINKS_BY = 800;
 
   /** How long a client waits without looking whether it is to stop. */
   private static final long PARK_NS_MAX = 100_000_000;
@@ -40,7 +50,9 @@ final class Schedule {
   private boolean hasBegun;
   private long beganNs;
 
-  private final AtomicBoolean isSpinning = new AtomicBoolean();
+  /** How late sleeps have been. A change that two clients make at once may be lost. */
+  private final AtomicLong sleepsLateNs = new AtomicLong();
+
   private final LongAdder waitedCount = new LongAdder();
   private final LongAdder lateCount = new LongAdder();
   private final LongAdder queuedCount = new LongAdder();
@@ -95,30 +107,39 @@ final class Schedule {
 
   /** False if the run was stopped before. */
   private boolean await(long atNs) {
-    boolean spins = allSpin;
-    try {
-      while (true) {
-        if (isStopped.getAsBoolean()) {
-          return false;
-        }
-        long leftNs = atNs - clock.nowNs();
-        if (leftNs <= 0) {
-          return true;
-        }
-        if (!spins && leftNs <= SPIN_NS) {
-          spins = isSpinning.compareAndSet(false, true);
-        }
-        if (spins) {
-          Thread.onSpinWait();
-        } else {
-          clock.park(Math.min(leftNs <= SPIN_NS ? leftNs : leftNs - SPIN_NS, PARK_NS_MAX));
-        }
+    while (true) {
+      if (isStopped.getAsBoolean()) {
+        return false;
       }
-    } finally {
-      if (spins && !allSpin) {
-        isSpinning.set(false);
+      long leftNs = atNs - clock.nowNs();
+      if (leftNs <= 0) {
+        return true;
+      }
+      long asleepNs = Math.min(leftNs - windowNs(sleepsLateNs.get()), PARK_NS_MAX);
+      if (allSpin) {
+        Thread.onSpinWait();
+      } else if (asleepNs <= 0) {
+        clock.yieldProcessor();
+      } else {
+        long wakeNs = clock.nowNs() + asleepNs;
+        clock.park(asleepNs);
+        sleepsLateNs.set(learnedNs(sleepsLateNs.get(), clock.nowNs() - wakeNs));
       }
     }
+  }
+
+  /** How long before its time a client stops sleeping, where sleeps have been so late. */
+  static long windowNs(long lateNs) {
+    // A quarter more: what is looked for is the rare late one.
+    return Math.min(Math.max(lateNs + lateNs / 4, WINDOW_NS_MIN), WINDOW_NS_MAX);
+  }
+
+  /** How late sleeps have been, one more of them included; one that was too short was not late. */
+  static long learnedNs(long knownNs, long lateNs) {
+    if (lateNs < knownNs) {
+      return knownNs - knownNs / SHRINKS_BY;
+    }
+    return knownNs + Math.min((lateNs - knownNs) / 2, GROWTH_NS_MAX);
   }
 
   /** Whether the schedule was kept, and how many operations say so. */

@@ -66,6 +66,28 @@ final class ScheduleTest {
     assertTrue(schedule.report().startsWith("schedule NOT kept"), schedule.report());
   }
 
+  /** On sleeps that are late by chance: mostly little, seldom much. */
+  @Test
+  void theWindowIsAsLongAsSleepsAreLate() {
+    java.util.Random random = new java.util.Random(1);
+    long lateNs = 0;
+    int missed = 0;
+    for (int at = 0; at < 20_000; at++) {
+      boolean isRare = random.nextInt(100) == 0;
+      long thisNs = isRare ? 200_000 : 20_000 + random.nextInt(60_000);
+      if (at >= 10_000 && Schedule.windowNs(lateNs) < thisNs) {
+        missed++;
+      }
+      lateNs = Schedule.learnedNs(lateNs, thisNs);
+    }
+    assertTrue(missed < 100, missed + " of 10,000 were later than the window");
+    assertTrue(Schedule.windowNs(lateNs) < 260_000, lateNs + " ns");
+    for (int at = 0; at < 10_000; at++) {
+      lateNs = Schedule.learnedNs(lateNs, -1);
+    }
+    assertEquals(60_000, Schedule.windowNs(lateNs));
+  }
+
   @Test
   void aStoppedRunEndsInTheMiddleOfALongGap() {
     AtomicBoolean isStopped = new AtomicBoolean();
