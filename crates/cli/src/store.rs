@@ -138,6 +138,14 @@ impl DriveArgs {
                 missing.len()
             ));
         }
+        let kept_log_count = stack.db.recovery().kept_log_count;
+        if kept_log_count > 0 {
+            note(format!(
+                "imbrex: warning: {} has no room for what {kept_log_count} of its logs hold: it can be \
+                 read, and not written before its program deletes a checkpoint or a keyspace",
+                self.shown()
+            ));
+        }
         let Stack { layout, disk, files, tiers, db, .. } = stack;
         Ok(Store { path: self.drive.clone(), layout, disk, files, tiers, db })
     }

@@ -115,7 +115,11 @@ impl Db {
                 .extend(store.files.list(&names_prefix(name)).into_iter().map(|file| file.name));
             change.edit.checkpoints_dropped.push(name.to_owned());
             Ok(change)
-        })
+        })?;
+        // A flush may have waited for this room.
+        store.refresh_space();
+        store.runtime.scheduler.notify();
+        Ok(())
     }
 
     /// Copies the store to an empty file layer, which can be opened as a store then: everything written

@@ -40,7 +40,8 @@ impl Db {
     /// Opens the store in `files`, or makes an empty one if there is none.
     ///
     /// Whatever was acknowledged with `sync` is there; see the crate's durability contract. Cost:
-    /// reads the catalog's records and the logs; what the logs hold is written to tables.
+    /// reads the catalog's records and the logs; what the logs hold is written to tables, or, where the drive has no
+    /// room for them, stays in memory ([`Recovery::kept_log_count`]).
     ///
     /// # Errors
     /// [`EngineError::NoStore`], [`EngineError::BadOption`], [`EngineError::Version`],

@@ -2,6 +2,17 @@
 
 use imbrex_files::FilesError;
 
+/// What has no place where a store was opened whose logs had to stay.
+pub(crate) const FOR_THE_LOGS: &str = "for what the logs hold";
+
+/// What to do where there is no space at `place`.
+fn advice(place: &str) -> &'static str {
+    match place {
+        FOR_THE_LOGS => "delete a checkpoint or a keyspace",
+        _ => "delete data and compact",
+    }
+}
+
 /// An error of the engine; the file layer's own error, where there is one, is its source.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -91,11 +102,12 @@ pub enum EngineError {
     /// room.
     #[error(
         "no space {place}: {free_bytes} bytes are free and {needed_bytes} must stay so; \
-         delete data and compact, or use a larger drive"
+         {}, or use a larger drive",
+        advice(place)
     )]
     NoSpace {
         /// What is nearly full, "on the drive" or "in the catalog"; or "for a compaction" that all
-        /// writes wait for.
+        /// writes wait for; or "for what the logs hold" that a crash left.
         place: &'static str,
         /// What must stay free for what is in memory already, or for that compaction.
         needed_bytes: u64,

@@ -11,8 +11,11 @@
 //!       the drive has no room for all tables beside all logs it is one commit a log, each of which
 //!       leaves a store that is recovered as if the logs that are gone had been flushed in time.
 //!       A store that is opened to be read alone changes nothing: what its logs hold stays in memory.
-//!   O2  When a store has been opened to be written to no log of before is left, so a torn one is never continued
-//!       (W4) and no log is ever replayed twice into different tables.
+//!   O2  When a store is written to no log of before is left, so a torn one is never continued (W4) and no log is
+//!       ever replayed twice into different tables.
+//!   O3  Where the drive has no room for the tables even of one log beside it, what the logs hold stays in memory
+//!       and they stay on the drive, as they are. Nothing is written to the store before flushes have found room
+//!       for all of it: who is refused drops a checkpoint or a keyspace.
 
 use crate::EngineError;
 use crate::batch::{BatchView, KeyspaceId};
@@ -55,6 +58,9 @@ pub struct Recovery {
     pub leftover_count: usize,
     /// The tables and logs that were left out ([`OpenMode::ReadOnlyInPart`]).
     pub missing: Vec<String>,
+    /// Logs for whose tables the drive had no room: what they hold can be read, and nothing can be written before
+    /// there is room.
+    pub kept_log_count: usize,
 }
 
 impl Recovery {
@@ -282,7 +288,7 @@ fn replay_logs(store: &Store, recovery: &mut Recovery) -> Result<(), EngineError
     recovery.leftover_count = remove.len() - logs.ids.len();
     let flushed = Seq(state.counters.last_seq);
     let replayed = match replay_at_once(store, &logs, &remove, flushed, recovery) {
-        Err(error) if error.is_no_space() && logs.ids.len() > 1 => {
+        Err(error) if error.is_no_space() => {
             replay_one_by_one(store, &logs, remove, flushed, recovery)?
         }
         done => done?,
@@ -313,7 +319,7 @@ fn replay_at_once(
 }
 
 /// The drive has no room for the tables of all logs beside the logs: one commit a log, oldest first,
-/// which makes room for the next (O1).
+/// which makes room for the next (O1). Those that still find none stay (O3).
 fn replay_one_by_one(
     store: &Store,
     logs: &Logs,
@@ -326,19 +332,74 @@ fn replay_one_by_one(
     remove.retain(|name| LogId::of_file_name(name).is_none());
     recovery.table_count = 0;
     let mut last_seq = flushed;
-    for (&id, source) in logs.ids.iter().zip(&logs.sources) {
-        let mut rebuild = Rebuild::new(store);
-        let before = Before::Flushed(last_seq);
-        let one = replay(std::slice::from_ref(source), before, &mut |_, batch| {
-            rebuild.apply_batch(id, batch)
-        })?;
-        let outputs = rebuild.finish()?;
-        last_seq = one.last_seq.unwrap_or(last_seq).max(last_seq);
-        let mut remove = std::mem::take(&mut remove);
-        remove.push(id.file_name());
-        recovery.table_count += commit_tables(store, outputs, remove, last_seq)?;
+    for (index, (&id, source)) in logs.ids.iter().zip(&logs.sources).enumerate() {
+        let (table_count, end) = match replay_one(store, id, source, &remove, last_seq) {
+            // With one log this is what was just tried.
+            Err(error) if error.is_no_space() => {
+                keep_logs(store, logs, index, last_seq)?;
+                recovery.kept_log_count = logs.ids.len() - index;
+                break;
+            }
+            done => done?,
+        };
+        remove.clear();
+        recovery.table_count += table_count;
+        last_seq = end;
     }
     Ok(replayed)
+}
+
+/// Brings one log into tables, and removes it and `remove`; returns how many tables there are, and its last
+/// write.
+fn replay_one(
+    store: &Store,
+    id: LogId,
+    source: &LogSource,
+    remove: &[String],
+    before: Seq,
+) -> Result<(usize, Seq), EngineError> {
+    let mut rebuild = Rebuild::new(store);
+    let sources = std::slice::from_ref(source);
+    let one =
+        replay(sources, Before::Flushed(before), &mut |_, batch| rebuild.apply_batch(id, batch))?;
+    let outputs = rebuild.finish()?;
+    let last_seq = one.last_seq.unwrap_or(before).max(before);
+    let remove = remove.iter().cloned().chain([id.file_name()]).collect();
+    Ok((commit_tables(store, outputs, remove, last_seq)?, last_seq))
+}
+
+/// Brings what the logs from `first` on hold into memtables that wait for their flush, a log's apart from the
+/// next one's, so that the logs go one by one (O3).
+fn keep_logs(store: &Store, logs: &Logs, first: usize, before: Seq) -> Result<(), EngineError> {
+    let floors = floors(&store.state());
+    let mut last_seq = before;
+    for index in first..logs.ids.len() {
+        let (id, source) = (logs.ids[index], &logs.sources[index]);
+        store.add_log(id, Seq(last_seq.0 + 1));
+        let sources = std::slice::from_ref(source);
+        let one = replay(sources, Before::Flushed(last_seq), &mut |_, batch| {
+            for (seq, op) in batch.ops() {
+                let is_kept = floors.get(&op.keyspace).is_some_and(|&floor| id >= floor);
+                if let Some(keyspace) = store.keyspace(op.keyspace).filter(|_| is_kept) {
+                    let view = keyspace.view();
+                    view.active.note_log(id);
+                    view.active.insert(op.kind, op.key, seq, op.value);
+                }
+            }
+            Ok(())
+        })?;
+        last_seq = one.last_seq.unwrap_or(last_seq).max(last_seq);
+        store.end_log(id, source.file.len_bytes());
+        let next = logs.ids.get(index + 1).copied().unwrap_or(LogId(id.0 + 1));
+        for keyspace in store.all_keyspaces() {
+            if !keyspace.view().active.mem.is_empty() {
+                keyspace.rotate(next);
+            }
+        }
+    }
+    store.keep_logs();
+    // Who reads them relies on them, and commits that say so.
+    store.files.sync().map_err(EngineError::files("sync the logs"))
 }
 
 /// Commits what logs were made into, and that they are gone; returns how many tables there are.

@@ -13,11 +13,15 @@
 //!
 //! Where a table takes whole zones of its own (`SpaceUse::grain_bytes`), what a memtable costs has
 //! little to do with its length: each that is not empty is counted as the tables that it becomes, and
-//! compaction leaves that much alone. Elsewhere the reserve of the file layer is long enough.
+//! compaction leaves that much alone. Elsewhere it costs its length, and its log's beside it: all keyspaces
+//! write one log, which ends when one memtable is full, so space is looked at while it grows. Compaction may
+//! take what is left alone there, and brings it back; while there is a checkpoint, which may hold its inputs, it
+//! may not.
 //!
 //! Invariants
 //!   R1  Nothing is acknowledged whose tables the catalog could not take at the next opening, or the
-//!       drive where tables take whole zones.
+//!       drive where tables take whole zones. Elsewhere a drive that has no room for them any more,
+//!       because compaction had taken it when the power went, is opened all the same (O3).
 //!   R2  A background write that failed for want of space is tried again when there is more of it, and
 //!       not before: jobs that wake each other would never rest. A write of the foreground that was
 //!       refused says nothing about those: a checkpoint is refused where a flush has room.
@@ -28,6 +32,7 @@
 //! Sources: the ladder of the catalog (`CommitKind` in `files`).
 
 use crate::EngineError;
+use crate::error::FOR_THE_LOGS;
 use crate::key::Kind;
 use crate::keyspace::{KeyspaceState, MemSlot};
 use crate::store::{Store, gate};
@@ -43,6 +48,9 @@ pub(crate) const LONG_KEY_LEN_BYTES: usize = 256;
 const LOGS_KEPT: u64 = 2;
 /// And so many of a compaction that merges short tables into one: deletes leave that much.
 const OUTPUTS_KEPT: u64 = 1;
+
+/// While a log grows, space is looked at whenever it has grown by that part of a memtable.
+const LOOKS_PER_MEMTABLE: u64 = 8;
 
 /// How much was free when a background write failed for want of space.
 #[derive(Clone, Copy, Debug)]
@@ -160,17 +168,55 @@ impl Store {
     ///
     /// # Errors
     /// [`EngineError::NoSpace`].
-    pub(crate) fn check_long_write(&self, len_bytes: u64) -> Result<(), EngineError> {
+    pub(crate) fn check_long_write(
+        &self,
+        has_put: bool,
+        len_bytes: u64,
+    ) -> Result<(), EngineError> {
         if len_bytes <= self.options.memtable_len_bytes {
             return Ok(());
         }
-        let in_memory = self.in_memory(|_, slot| slot.mem.len_bytes() as u64);
-        let needed_bytes = self.needed_bytes().max(in_memory) + 2 * len_bytes;
+        if !has_put {
+            return self.check_recoverable(len_bytes, 0);
+        }
+        let needed_bytes = self.needed_bytes().max(self.in_memory_bytes()) + 2 * len_bytes;
         let free_bytes = self.free_bytes();
         if needed_bytes <= free_bytes {
             return Ok(());
         }
         Err(EngineError::NoSpace { place: "on the drive", needed_bytes, free_bytes })
+    }
+
+    /// Looks at the space after a log that keyspaces share has got `len_bytes` long; returns how long it is
+    /// at the next look.
+    pub(crate) fn look_at_growth(&self, len_bytes: u64) -> u64 {
+        let space = self.files.space();
+        if space.free_bytes < self.memory_need_bytes(&space) {
+            self.set_gate(gate::LOW_SPACE);
+        }
+        len_bytes + self.look_len_bytes()
+    }
+
+    /// What may be written between two looks.
+    fn look_len_bytes(&self) -> u64 {
+        self.options.memtable_len_bytes / LOOKS_PER_MEMTABLE
+    }
+
+    /// What the tables of all that is in memory take at the next look, and its log, where tables take their length
+    /// and how much is free is told.
+    fn memory_need_bytes(&self, space: &SpaceUse) -> u64 {
+        if space.grain_bytes > 0 || space.catalog.is_crowded() {
+            return 0;
+        }
+        let in_memory_bytes = self.in_memory_bytes();
+        // A log takes up to a quarter of what is free at a time.
+        let is_shared = self.keyspaces.read().len() > 1;
+        let log_len_bytes = if is_shared { in_memory_bytes / 3 } else { 0 };
+        in_memory_bytes + log_len_bytes + 2 * self.look_len_bytes()
+    }
+
+    fn in_memory_bytes(&self) -> u64 {
+        self.in_memory(|_, slot| slot.mem.len_bytes() as u64)
     }
 
     /// What user data may still use.
@@ -193,6 +239,11 @@ impl Store {
     fn room_beside_memory(&self) -> Room {
         let space = self.files.space();
         let grain_bytes = space.grain_bytes;
+        if grain_bytes == 0 {
+            let kept_bytes = if self.has_checkpoint() { self.memory_need_bytes(&space) } else { 0 };
+            let len_bytes = space.free_bytes.saturating_sub(kept_bytes);
+            return Room { len_bytes, gaining_len_bytes: len_bytes, grain_bytes };
+        }
         let all_bytes = space.free_bytes.saturating_sub(self.kept_bytes(grain_bytes));
         // What is written may bring nothing back while somebody holds the inputs. So what a delete in
         // each keyspace needs is left alone.
@@ -211,12 +262,12 @@ impl Store {
         is_gaining: bool,
     ) -> Result<(), EngineError> {
         let grain_bytes = self.files.space().grain_bytes;
-        if grain_bytes == 0 {
+        if grain_bytes == 0 && !self.has_checkpoint() {
             return Ok(());
         }
         // What compactions take may be what puts and deletes are let in for.
         self.refresh_space();
-        let needed_bytes = lens_bytes.map(|len| len.next_multiple_of(grain_bytes)).sum();
+        let needed_bytes = lens_bytes.map(|len| len.next_multiple_of(grain_bytes.max(1))).sum();
         let free_bytes = self.room_beside_memory().of(is_gaining);
         if needed_bytes <= free_bytes {
             return Ok(());
@@ -239,9 +290,11 @@ impl Store {
 
     /// Looks at the space on the drive and in its catalog: true if there is enough for puts.
     pub(crate) fn refresh_space(&self) -> bool {
-        let catalog_free_bytes = self.files.space().catalog.free_bytes(CommitKind::Upkeep);
+        let space = self.files.space();
         let has_room = self.free_bytes() >= self.needed_bytes()
-            && catalog_free_bytes >= self.catalog_need_bytes()
+            && space.free_bytes >= self.memory_need_bytes(&space)
+            && space.catalog.free_bytes(CommitKind::Upkeep) >= self.catalog_need_bytes()
+            && !self.are_logs_kept()
             && !self.is_blocked.load(Ordering::Acquire);
         if has_room {
             self.clear_gate(gate::LOW_SPACE);
@@ -251,24 +304,41 @@ impl Store {
         has_room
     }
 
-    /// Whether more may be written, were it only to delete something, with `more_bytes` of long keys
-    /// (R1).
+    /// Whether `len_bytes` more may be written, were it only to delete something, with `long_keys_len_bytes` of
+    /// long keys (R1).
     ///
     /// # Errors
     /// [`EngineError::NoSpace`].
-    pub(crate) fn check_recoverable(&self, more_bytes: u64) -> Result<(), EngineError> {
+    pub(crate) fn check_recoverable(
+        &self,
+        len_bytes: u64,
+        long_keys_len_bytes: u64,
+    ) -> Result<(), EngineError> {
+        if self.are_logs_kept() {
+            return Err(self.no_space());
+        }
         let space = self.files.space();
-        let needed_bytes = self.catalog_need_bytes() + 2 * more_bytes;
+        let needed_bytes = self.catalog_need_bytes() + 2 * long_keys_len_bytes;
         let free_bytes = space.catalog.free_bytes(CommitKind::Recovery);
         if needed_bytes > free_bytes {
             self.set_gate(gate::LOW_SPACE);
             return Err(EngineError::NoSpace { place: "in the catalog", needed_bytes, free_bytes });
         }
-        let more_bytes = (1 + OUTPUTS_KEPT) * space.grain_bytes;
-        let needed_bytes = self.kept_bytes(space.grain_bytes) + more_bytes;
-        if needed_bytes > space.free_bytes {
+        let (needed_bytes, free_bytes) = match space.grain_bytes {
+            // What is dead is as good as free for who only deletes: flushes clean.
+            0 if space.catalog.is_crowded() => (0, 0),
+            0 => {
+                let in_memory_bytes = self.in_memory_bytes();
+                let needed_bytes = in_memory_bytes + in_memory_bytes / 3 + 2 * len_bytes;
+                (needed_bytes, space.free_bytes + space.dead_bytes)
+            }
+            grain_bytes => {
+                let kept_bytes = self.kept_bytes(grain_bytes) + (1 + OUTPUTS_KEPT) * grain_bytes;
+                (kept_bytes, space.free_bytes)
+            }
+        };
+        if needed_bytes > free_bytes {
             self.set_gate(gate::LOW_SPACE);
-            let free_bytes = space.free_bytes;
             return Err(EngineError::NoSpace { place: "on the drive", needed_bytes, free_bytes });
         }
         Ok(())
@@ -276,13 +346,23 @@ impl Store {
 
     /// What keeps puts out.
     pub(crate) fn no_space(&self) -> EngineError {
-        let catalog = self.files.space().catalog;
+        let space = self.files.space();
+        let catalog = space.catalog;
         let needed_bytes = self.catalog_need_bytes();
         let free_bytes = catalog.free_bytes(CommitKind::Upkeep);
         if catalog.is_crowded() || free_bytes < needed_bytes {
             return EngineError::NoSpace { place: "in the catalog", needed_bytes, free_bytes };
         }
+        if self.are_logs_kept() {
+            let (needed_bytes, free_bytes) = (self.in_memory_bytes(), space.free_bytes);
+            return EngineError::NoSpace { place: FOR_THE_LOGS, needed_bytes, free_bytes };
+        }
         let (needed_bytes, free_bytes) = (self.needed_bytes(), self.free_bytes());
+        let memory_need_bytes = self.memory_need_bytes(&space);
+        if space.free_bytes < memory_need_bytes && needed_bytes <= free_bytes {
+            let (needed_bytes, free_bytes) = (memory_need_bytes, space.free_bytes);
+            return EngineError::NoSpace { place: "on the drive", needed_bytes, free_bytes };
+        }
         if needed_bytes <= free_bytes
             && self.is_blocked.load(Ordering::Acquire)
             && let Some(needed_bytes) = self.due_compaction_cost_bytes()

@@ -88,6 +88,10 @@ pub(crate) struct Store {
     pub(crate) keyspaces: RwLock<BTreeMap<KeyspaceId, Arc<KeyspaceState>>>,
     versions: Mutex<VersionSet>,
     logs: Mutex<Vec<LogInfo>>,
+    /// Those are the logs of before: none is written as long as one is left (O3).
+    are_logs_kept: AtomicBool,
+    /// Whether there is a checkpoint, which may hold what compactions replace.
+    has_checkpoint: AtomicBool,
     gate: AtomicUsize,
     /// Held while the gate is computed anew (S4).
     gate_turn: Mutex<()>,
@@ -199,6 +203,8 @@ impl Store {
             plans: Mutex::default(),
             keyspaces: RwLock::new(keyspaces),
             logs: Mutex::default(),
+            are_logs_kept: AtomicBool::new(false),
+            has_checkpoint: AtomicBool::new(!state.checkpoints.is_empty()),
             gate_turn: Mutex::default(),
             gate: AtomicUsize::new(if is_read_only { gate::READ_ONLY } else { 0 }),
             poison: Mutex::default(),
@@ -344,10 +350,16 @@ impl Store {
                 attached.map_err(|error| self.poison(error.to_string()))?;
             }
         }
+        self.has_checkpoint.store(!state.checkpoints.is_empty(), Ordering::Release);
         versions.state = state;
         versions.lens = lens;
         *self.full_at.lock() = None;
-        self.logs.lock().retain(|log| log.id >= first_kept);
+        let mut logs = self.logs.lock();
+        logs.retain(|log| log.id >= first_kept);
+        if logs.is_empty() {
+            self.are_logs_kept.store(false, Ordering::Release);
+        }
+        drop(logs);
         self.room_max_bytes.store(u64::MAX, Ordering::Release);
         self.install(&versions.state, &edit, &change.flushed, change.created);
         drop(versions);
@@ -473,6 +485,21 @@ impl Store {
         self.logs.lock().push(LogInfo { id, first_seq, len_bytes: 0 });
     }
 
+    /// The logs that were noted are of before, and stay until flushes have found room for all they hold.
+    pub(crate) fn keep_logs(&self) {
+        self.are_logs_kept.store(true, Ordering::Release);
+    }
+
+    /// Whether logs of before are left.
+    pub(crate) fn are_logs_kept(&self) -> bool {
+        self.are_logs_kept.load(Ordering::Acquire)
+    }
+
+    /// Whether what compactions replace may stay.
+    pub(crate) fn has_checkpoint(&self) -> bool {
+        self.has_checkpoint.load(Ordering::Acquire)
+    }
+
     /// Notes how long a finished log got.
     pub(crate) fn end_log(&self, id: LogId, len_bytes: u64) {
         for log in self.logs.lock().iter_mut().filter(|log| log.id == id) {
@@ -497,9 +524,11 @@ impl Store {
         // The newest log is asked for first: what is written after this look goes there or later.
         let newest = self.logs.lock().last().map(|log| log.id);
         let Some(newest) = newest else { return (LogId(0), Seq(0)) };
+        let is_kept = self.are_logs_kept();
         let is_flushed =
             |slot: &Arc<MemSlot>| flushed.iter().any(|(_, other)| Arc::ptr_eq(slot, other));
-        let mut needed = newest;
+        // The newest log is written, but for one of before.
+        let mut needed = if is_kept { LogId(newest.0 + 1) } else { newest };
         for keyspace in self.keyspaces.read().values() {
             if edit.keyspaces_dropped.contains(&keyspace.id) {
                 continue;
@@ -513,7 +542,8 @@ impl Store {
         remove.extend(logs.iter().filter(|log| log.id < needed).map(|log| log.id.file_name()));
         let first_kept = logs.iter().find(|log| log.id >= needed);
         // By number, not by sequence: an empty log begins with the same write as its successor.
-        (needed, first_kept.map_or(Seq(0), |log| Seq(log.first_seq.0 - 1)))
+        let all = if is_kept { self.visible() } else { Seq(0) };
+        (needed, first_kept.map_or(all, |log| Seq(log.first_seq.0 - 1)))
     }
 }
 

@@ -39,6 +39,8 @@ pub(crate) struct Writer {
     pub(crate) op_count: u64,
     /// What the logs before this one wrote.
     finished_log_bytes: u64,
+    /// How long the log is when space is looked at again, if keyspaces share it.
+    look_at_bytes: u64,
     /// Whose writes the log has, and whether it has those of others too.
     log_owner: Option<KeyspaceId>,
     is_log_shared: bool,
@@ -57,6 +59,7 @@ impl Writer {
             user_bytes: 0,
             op_count: 0,
             finished_log_bytes: 0,
+            look_at_bytes: 0,
             log_owner: None,
             is_log_shared: false,
             tier: Tier::Main,
@@ -101,9 +104,7 @@ impl Store {
         self.make_room(&mut writer, keyspace, len_bytes)?;
         self.leave_full_flash(&mut writer, len_bytes)?;
         keyspace.check_exists()?;
-        if kind == Kind::Put {
-            self.check_long_write(len_bytes as u64)?;
-        }
+        self.check_long_write(kind == Kind::Put, len_bytes as u64)?;
         if key.len() > LONG_KEY_LEN_BYTES || kind == Kind::RangeDelete {
             self.check_long_keys(long_key_len_bytes(kind, key, value))?;
         }
@@ -158,9 +159,7 @@ impl Store {
         }
         self.leave_full_flash(&mut writer, batch.len_bytes())?;
         self.check_long_keys(long_keys_len_bytes)?;
-        if has_put {
-            self.check_long_write(batch.len_bytes() as u64)?;
-        }
+        self.check_long_write(has_put, batch.len_bytes() as u64)?;
         let first_seq = writer.next_seq;
         let (wal, position, content) = self.log(&writer, &[batch.encode(first_seq)])?;
         let (wal, log) = (Arc::clone(wal), writer.log);
@@ -185,7 +184,7 @@ impl Store {
     }
 
     fn check_long_keys(&self, len_bytes: u64) -> Result<(), EngineError> {
-        if len_bytes == 0 { Ok(()) } else { self.check_recoverable(len_bytes) }
+        if len_bytes == 0 { Ok(()) } else { self.check_recoverable(0, len_bytes) }
     }
 
     fn existing(&self, id: KeyspaceId) -> Result<Arc<KeyspaceState>, EngineError> {
@@ -214,6 +213,10 @@ impl Store {
         }
         writer.op_count += op_count;
         self.publish(last_seq);
+        let log_len_bytes = writer.wal.as_ref().map_or(0, |wal| wal.len_bytes());
+        if writer.is_log_shared && writer.look_at_bytes <= log_len_bytes {
+            writer.look_at_bytes = self.look_at_growth(log_len_bytes);
+        }
     }
 
     fn sync_to(&self, wal: &Wal, position: WalPosition) -> Result<(), EngineError> {
@@ -321,6 +324,9 @@ impl Store {
     }
 
     fn start_log(&self, writer: &mut Writer, len_bytes: usize) -> Result<(), EngineError> {
+        if self.are_logs_kept() {
+            return Err(self.no_space());
+        }
         let id = LogId(self.new_id());
         let name = id.file_name();
         let tier = self.wanted_tier();
@@ -341,6 +347,7 @@ impl Store {
         let wal = Wal::new(name, log, frame_id, self.options.log_frame_len_bytes);
         writer.wal = Some(Arc::new(wal));
         writer.log = id;
+        writer.look_at_bytes = 0;
         (writer.log_owner, writer.is_log_shared, writer.tier) = (None, false, tier);
         self.add_log(id, writer.next_seq);
         Ok(())
@@ -362,11 +369,15 @@ impl Store {
                 self.look_for_space();
             }
             let is_short = now & gate::LOW_SPACE != 0 && !self.refresh_space();
+            if is_short && self.are_logs_kept() {
+                self.wait_for_room(len_bytes)?;
+                continue;
+            }
             if is_short && is_put {
                 return Err(self.no_space());
             }
             if is_short {
-                self.wait_for_room()?;
+                self.wait_for_room(len_bytes)?;
             }
             if now & gate::STOP != 0 && !is_short {
                 self.wait_while_stopped()?;
@@ -382,16 +393,16 @@ impl Store {
         }
     }
 
-    /// Lets a delete wait as long as there is hope that it finds room.
-    fn wait_for_room(&self) -> Result<(), EngineError> {
-        let Err(refusal) = self.check_recoverable(0) else { return Ok(()) };
+    /// Lets a delete, or who waits for logs of before, wait as long as there is hope that it finds room.
+    fn wait_for_room(&self, len_bytes: u64) -> Result<(), EngineError> {
+        let Err(refusal) = self.check_recoverable(len_bytes, 0) else { return Ok(()) };
         let ends = gate::POISONED | gate::CLOSED;
-        let has_room = || self.check_recoverable(0).is_ok();
+        let has_room = || self.check_recoverable(len_bytes, 0).is_ok();
         let mut ready = || has_room() || self.gate() & ends != 0 || self.is_at_rest();
         if self.options.background_work && self.runtime.scheduler.wait_until(&mut ready).is_ok() {
             self.check_open()?;
             self.check_poison()?;
-            return self.check_recoverable(0);
+            return self.check_recoverable(len_bytes, 0);
         }
         Err(refusal)
     }

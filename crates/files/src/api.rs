@@ -367,6 +367,13 @@ pub trait Files: Send + Sync + Debug {
     /// [`FilesError::Disk`]: whether it took effect is unknown and the namespace is poisoned.
     fn commit(&self, commit: Commit) -> Result<(), FilesError>;
 
+    /// Makes durable what was written before the files were opened: the end of a log that was killed may be in a
+    /// drive's cache still.
+    ///
+    /// # Errors
+    /// [`FilesError::Disk`].
+    fn sync(&self) -> Result<(), FilesError>;
+
     /// All files whose name starts with `prefix`, in order of name.
     fn list(&self, prefix: &str) -> Vec<FileInfo>;
 

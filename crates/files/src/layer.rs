@@ -314,6 +314,11 @@ impl Files for FileLayer {
         self.inner.commit(commit)
     }
 
+    fn sync(&self) -> Result<(), FilesError> {
+        let what = "syncing the drive".to_owned();
+        self.inner.disk.flush().map_err(|source| FilesError::Disk { what, source })
+    }
+
     fn list(&self, prefix: &str) -> Vec<FileInfo> {
         let live = self.inner.committer.lock();
         live.namespace

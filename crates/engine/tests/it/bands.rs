@@ -165,6 +165,9 @@ impl Files for Crowded {
         }
         self.files.commit(commit)
     }
+    fn sync(&self) -> Result<(), FilesError> {
+        self.files.sync()
+    }
     fn persist(&self, files: Vec<FileBuffer>) -> Result<Vec<Box<dyn Persisted>>, FilesError> {
         let level = self.refuses_from_level.load(Ordering::SeqCst);
         if files.iter().any(|file| level <= file.hints().level) {

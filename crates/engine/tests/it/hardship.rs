@@ -17,6 +17,13 @@ use std::sync::atomic::Ordering;
 
 /// Fills what the store leaves of the drive, and takes away again what two memtables take.
 fn fill_with_ballast(files: &dyn Files) {
+    let mut names = ballast(files);
+    names.truncate(2);
+    files.commit(Commit { remove: names, ..Commit::default() }).unwrap();
+}
+
+/// Fills what the store leaves of the drive; the names of the files that do.
+pub(crate) fn ballast(files: &dyn Files) -> Vec<String> {
     let hints = Hints { purpose: CommitKind::Upkeep, ..Hints::new(FileKind::Other) };
     let mut names = Vec::new();
     for piece_len_bytes in [64 << 10, 4 << 10] {
@@ -32,8 +39,7 @@ fn fill_with_ballast(files: &dyn Files) {
             names.push(name);
         }
     }
-    names.truncate(2);
-    files.commit(Commit { remove: names, ..Commit::default() }).unwrap();
+    names
 }
 
 /// A store is killed with eight memtables in its logs, on a drive that has room for two: the tables

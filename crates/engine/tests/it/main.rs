@@ -7,6 +7,7 @@ mod crowded;
 mod found;
 mod gear;
 mod hardship;
+mod kept_logs;
 mod model;
 mod offload;
 mod policies;

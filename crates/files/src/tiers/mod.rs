@@ -247,6 +247,13 @@ impl Files for TieredFiles {
         self.commit_on_both(commit)
     }
 
+    fn sync(&self) -> Result<(), FilesError> {
+        if let Some(flash) = &self.flash {
+            flash.files.sync()?;
+        }
+        self.main.sync()
+    }
+
     fn list(&self, prefix: &str) -> Vec<FileInfo> {
         let mut list = self.main.list(prefix);
         let Some(flash) = &self.flash else { return list };

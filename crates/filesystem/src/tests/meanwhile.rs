@@ -51,6 +51,9 @@ impl Files for Busy {
     fn commit(&self, commit: Commit) -> Result<(), FilesError> {
         self.files.commit(commit)
     }
+    fn sync(&self) -> Result<(), FilesError> {
+        self.files.sync()
+    }
     fn persist(&self, files: Vec<FileBuffer>) -> Result<Vec<Box<dyn Persisted>>, FilesError> {
         self.files.persist(files)
     }

@@ -1,0 +1,273 @@
+//! Drives with no room for the tables of what the logs hold: the store is opened all the same.
+
+use crate::hardship::ballast;
+use crate::stage::{key, small};
+use imbrex::{Db, EngineError, Keyspace, KeyspaceOptions, Options, WriteBatch, WriteOptions};
+use imbrex_clockwork::{Order, Prng, Runtime, VirtualWorld};
+use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Rule};
+use imbrex_disk_sim::{FaultPlan, SimDisk};
+use imbrex_files::{Commit, FileLayer, Files, FormatOptions, PlacementKind};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const KEYSPACE_COUNT: u64 = 4;
+
+/// By keyspace and key.
+type Rows = BTreeMap<(u64, Vec<u8>), Vec<u8>>;
+
+/// A drive of which files share all space.
+struct Shared {
+    runtime: Runtime,
+    world: Arc<VirtualWorld>,
+    disk: Arc<SimDisk>,
+    prng: Prng,
+}
+
+impl Shared {
+    /// A drive of so many MiB, and a store on it with some keyspaces besides the default one.
+    fn new(len_mib: u64, seed: u64, options: &Options) -> (Shared, Arc<FileLayer>, Db) {
+        let (runtime, world) = Runtime::virtual_time(Order::SmallestTime);
+        let geometry = GeometrySpec { len: Blocks::new(len_mib * 256), rule: Rule::Anywhere };
+        let disk = SimDisk::builder(Geometry::new(geometry).unwrap()).write_cache(Blocks::new(64));
+        let disk = Arc::new(disk.memory().unwrap());
+        let placement = FormatOptions::new(PlacementKind::by_name("first-fit").unwrap());
+        let as_disk = Arc::clone(&disk) as Arc<dyn Disk>;
+        let files = Arc::new(FileLayer::format(as_disk, &placement, &runtime).unwrap());
+        let shared = Shared { runtime, world, disk, prng: Prng::new(seed) };
+        let db = shared.open(&files, options).unwrap();
+        for n in 1..KEYSPACE_COUNT {
+            db.create_keyspace(&name(n), options.keyspace.clone()).unwrap();
+        }
+        (shared, files, db)
+    }
+
+    fn open(&self, files: &Arc<FileLayer>, options: &Options) -> Result<Db, EngineError> {
+        Db::open(Arc::clone(files) as _, self.runtime.clone(), options.clone())
+    }
+
+    /// Kills the store, and with it what the drive had in its cache.
+    fn crash(&mut self, db: Option<Db>) {
+        self.disk.cut_power();
+        self.world.drop_jobs();
+        drop(db);
+        self.disk.power_cycle(&mut self.prng).unwrap();
+    }
+
+    fn mount(&self) -> Arc<FileLayer> {
+        let disk = Arc::clone(&self.disk) as Arc<dyn Disk>;
+        Arc::new(FileLayer::open(disk, &self.runtime).unwrap())
+    }
+
+    fn value(&mut self) -> Vec<u8> {
+        let mut value = vec![0; 900];
+        self.prng.fill(&mut value);
+        value
+    }
+}
+
+fn name(n: u64) -> String {
+    if n == 0 { "default".to_owned() } else { format!("of {n}") }
+}
+
+fn keyspaces(db: &Db) -> Vec<Keyspace> {
+    (0..KEYSPACE_COUNT).map(|n| db.keyspace(&name(n)).unwrap()).collect()
+}
+
+fn assert_holds(db: &Db, rows: &Rows) {
+    let found: usize = keyspaces(db).iter().map(|ks| ks.prefix("").unwrap().count()).sum();
+    assert_eq!(found, rows.len());
+    let keyspaces = keyspaces(db);
+    for ((n, key), value) in rows {
+        let got = keyspaces[*n as usize].get(key).unwrap();
+        assert_eq!(got.as_deref(), Some(&value[..]), "{} of {n}", key.escape_ascii());
+    }
+}
+
+fn unattended() -> Options {
+    let keyspace = KeyspaceOptions { table_len_bytes: 256 << 10, ..small().keyspace };
+    Options {
+        background_work: false,
+        immutable_memtable_count_max: 16,
+        log_len_bytes_max: 16 << 20,
+        keyspace,
+        ..small()
+    }
+}
+
+/// Something else takes all room while the writes of four keyspaces are in the logs, of which the last is torn. The
+/// store could be opened to be read alone then, and so the room could never be given back by it. Now what the logs
+/// hold is in memory: it is read and checked, killed and opened again, and with room it is written on.
+#[test]
+fn logs_that_find_no_room_stay_and_are_read() {
+    for seed in 0..6 {
+        let options = unattended();
+        let (mut drive, files, db) = Shared::new(12, seed, &options);
+        let mut rows = Rows::new();
+        for n in 0..600 {
+            let row = (n % KEYSPACE_COUNT, key(n).to_vec());
+            let value = drive.value();
+            keyspaces(&db)[row.0 as usize].put(&row.1, &value).unwrap();
+            rows.insert(row, value);
+        }
+        db.sync().unwrap();
+        let names = ballast(&*files);
+        // Not synced: what is left of these is the drive's choice.
+        let last: Vec<Vec<u8>> = (0..12).map(|n| key(10_000 + n).to_vec()).collect();
+        for key in &last {
+            let _ = db.default_keyspace().put(key, drive.value());
+        }
+        drop(files);
+        drive.crash(Some(db));
+        for round in 0..3 {
+            let files = drive.mount();
+            let power_cut_after = Some(20 * round + seed);
+            drive.disk.set_faults(FaultPlan { power_cut_after, ..FaultPlan::default() });
+            let db = drive.open(&files, &options);
+            drop(files);
+            drive.crash(db.ok());
+            drive.disk.set_faults(FaultPlan::default());
+            let files = drive.mount();
+            let db = drive.open(&files, &options).unwrap();
+            assert!(db.recovery().kept_log_count > 0, "seed {seed}: {:?}", db.recovery());
+            let mut there = rows.clone();
+            for key in &last {
+                let got = db.default_keyspace().get(key).unwrap();
+                there.extend(got.map(|value| ((0, key.clone()), value.to_vec())));
+            }
+            assert_holds(&db, &there);
+            rows = there;
+            let ks = db.default_keyspace();
+            let mut batch = WriteBatch::new();
+            batch.delete(&ks, key(0)).unwrap();
+            let refusals = [
+                ks.put("more", "of it"),
+                ks.delete(key(0)),
+                db.write(batch, WriteOptions { sync: true }),
+            ];
+            for refused in refusals.map(Result::unwrap_err) {
+                let told = refused.to_string();
+                assert!(told.contains("for what the logs hold"), "{told}");
+                assert!(told.contains("delete a checkpoint or a keyspace"), "{told}");
+            }
+            assert!(db.flush().unwrap_err().is_no_space());
+            let report = db.check().unwrap();
+            let findings = report.findings.iter().filter(|text| !text.contains("ballast"));
+            assert_eq!(findings.collect::<Vec<_>>(), Vec::<&String>::new());
+            drop(files);
+            drive.crash(Some(db));
+        }
+        let files = drive.mount();
+        files.commit(Commit { remove: names, ..Commit::default() }).unwrap();
+        drop(files);
+        let files = drive.mount();
+        let mut db = Some(drive.open(&files, &options).unwrap());
+        if db.as_ref().unwrap().recovery().kept_log_count > 0 {
+            db.as_ref().unwrap().flush().unwrap();
+        }
+        let value = drive.value();
+        for n in 0..100 {
+            let row = (n % KEYSPACE_COUNT, key(20_000 + n).to_vec());
+            keyspaces(db.as_ref().unwrap())[row.0 as usize].put(&row.1, &value).unwrap();
+            rows.insert(row, value.clone());
+        }
+        db.as_ref().unwrap().sync().unwrap();
+        drop(files);
+        drive.crash(db.take());
+        let files = drive.mount();
+        let db = drive.open(&files, &options).unwrap();
+        assert_eq!(db.recovery().kept_log_count, 0);
+        assert_holds(&db, &rows);
+        assert!(db.check().unwrap().findings.iter().all(|text| text.contains("ballast")));
+    }
+}
+
+fn attended() -> Options {
+    let keyspace = KeyspaceOptions {
+        table_len_bytes: 1 << 20,
+        base_level_len_bytes: 8 << 20,
+        ..small().keyspace
+    };
+    Options { memtable_len_bytes: 4 << 20, log_len_bytes_max: 16 << 20, keyspace, ..small() }
+}
+
+/// All keyspaces write one log, which ends when one memtable is full. Space was looked at only then, and for two
+/// memtables, whatever was in memory: writes spread over keyspaces were acknowledged that no opening found room for.
+#[test]
+fn writes_to_many_keyspaces_leave_room_for_what_is_in_memory() {
+    for seed in 0..4 {
+        let options = attended();
+        let (mut drive, files, db) = Shared::new(40, seed, &options);
+        let mut rows = Rows::new();
+        let keyspaces_there = keyspaces(&db);
+        let mut refused = None;
+        for n in 0..100_000 {
+            // The last to be written to are the others.
+            let row = (drive.prng.below(KEYSPACE_COUNT), key(n).to_vec());
+            let value = drive.value();
+            if let Err(error) = keyspaces_there[row.0 as usize].put(&row.1, &value) {
+                refused = Some(error);
+                break;
+            }
+            rows.insert(row, value);
+        }
+        assert!(refused.unwrap().is_no_space());
+        db.sync().unwrap();
+        drop((files, keyspaces_there));
+        drive.crash(Some(db));
+        let files = drive.mount();
+        let db = drive.open(&files, &options).unwrap();
+        assert_eq!(db.recovery().kept_log_count, 0, "seed {seed}");
+        assert_holds(&db, &rows);
+    }
+}
+
+/// A checkpoint holds all that compaction and deletes would give back. Deletes were let in without a look at the
+/// drive until the log had taken all of it, and no opening found room for them.
+#[test]
+fn deletes_that_bring_nothing_back_end_while_they_find_room() {
+    for seed in 0..4 {
+        let options = attended();
+        let (mut drive, files, db) = Shared::new(40, seed, &options);
+        let mut rows = Rows::new();
+        let keyspaces_there = keyspaces(&db);
+        let mut count = 0;
+        while count < 100_000 {
+            let row = (drive.prng.below(KEYSPACE_COUNT), key(count).to_vec());
+            let value = drive.value();
+            if keyspaces_there[row.0 as usize].put(&row.1, &value).is_err() {
+                break;
+            }
+            rows.insert(row, value);
+            count += 1;
+            if count == 14_000 {
+                db.checkpoint("held").unwrap();
+            }
+        }
+        assert_eq!(db.checkpoints().len(), 1, "seed {seed}: full after {count}");
+        let mut refused = None;
+        // Of keys that are not there too: they take as much.
+        for n in 0..1_000_000 {
+            let row = (drive.prng.below(KEYSPACE_COUNT), key(n).to_vec());
+            if let Err(error) = keyspaces_there[row.0 as usize].delete(&row.1) {
+                refused = Some(error);
+                break;
+            }
+            rows.remove(&row);
+        }
+        db.sync().unwrap();
+        drop((files, keyspaces_there));
+        drive.crash(Some(db));
+        let files = drive.mount();
+        let db = drive.open(&files, &options).unwrap();
+        assert_eq!(db.recovery().kept_log_count, 0, "seed {seed}");
+        assert_holds(&db, &rows);
+        assert!(refused.is_none_or(|error| error.is_no_space()));
+        // With the room of the checkpoint it is written again.
+        db.delete_checkpoint("held").unwrap();
+        let value = drive.value();
+        db.default_keyspace().put("once", &value).unwrap();
+        rows.insert((0, b"once".to_vec()), value);
+        assert_holds(&db, &rows);
+        assert!(db.check().unwrap().is_sound());
+    }
+}
