@@ -89,7 +89,8 @@ impl TieredFiles {
             return Err(FlashError::MainOlder { expected: record.main_age, got: pair.age }.into());
         }
         let to_remove = reconcile(&main, &flash)?;
-        let turn = Turn { age: record.age, main_age: pair.age, to_remove };
+        // What main says now it may say in vain: who was killed before it was synced left it in the cache.
+        let turn = Turn { age: record.age, main_age: record.main_age, to_remove };
         let flash = Flash {
             files: flash,
             main_id,
