@@ -102,7 +102,9 @@ impl Stand {
             let layout = layout_for(&geometry, layout)?;
             let mut recipe = layout.recipe(&geometry);
             recipe.options = store_options(options, recipe.options)?;
-            layout.format_with(drives, &runtime, &recipe, 0)
+            // Figures do not depend on it, but drives in files stay, and a flash drive is told from
+            // another pair's by it.
+            layout.format_with(drives, &runtime, &recipe, plan.seed)
         }
         .map_err(BenchError::layout)?;
         let keyspace = keyspace(&stack, plan, &origin)?;

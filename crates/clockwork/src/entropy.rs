@@ -1,8 +1,9 @@
 //! The one door for ambient randomness: a number that no other run is likely to draw.
 //!
 //! For identities only: the id of a new drive image, the id of a format, which tells the records of
-//! this format from those that an earlier one left on the same blocks. Nothing that a run decides
-//! may follow from it, so the command line alone calls it, and only where no `--seed` is given.
+//! this format from those that an earlier one left on the same blocks, and a pair of drives from other
+//! pairs. Nothing that a run decides may follow from it, so it is called where nobody gave a number only: by
+//! the command line without `--seed`, and by `Layout::format` for a pair.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 

@@ -13,8 +13,8 @@
 //!
 //! Invariants
 //!   C1  Nothing outside this crate reads a wall clock, starts a thread or draws ambient randomness;
-//!       of the latter there is one door, [`entropy_u64`], for the command line alone, and of the date one,
-//!       [`unix_time_s`], for what people read beside a file or a line.
+//!       of the latter there is one door, [`entropy_u64`], for identities that nobody chose, and of the date
+//!       one, [`unix_time_s`], for what people read beside a file or a line.
 //!   C2  In the virtual world the order of events depends on the seed and the calls alone.
 //!   C3  A job's `step` never waits: it returns [`Step::Wait`] and is stepped again after a notify.
 //!   C4  A caller of [`Scheduler::yield_now`] or [`Scheduler::wait_until`] holds no lock that a job

@@ -12,7 +12,7 @@ use crate::error::LayoutError;
 use crate::recipe::Recipe;
 use crate::table::Layout;
 use imbrex::{Db, OpenMode, Options};
-use imbrex_clockwork::Runtime;
+use imbrex_clockwork::{Runtime, entropy_u64};
 use imbrex_disk::{Counters, Disk};
 use imbrex_files::{FileLayer, Files, FlashError, FormatOptions, TieredFiles};
 use imbrex_translate::{BandOptions, BandsError, FixedBands};
@@ -55,6 +55,9 @@ pub struct Stack {
 impl Layout {
     /// Formats `drives`, whatever they held, as this layout, and opens an empty store on them.
     ///
+    /// The format of a pair of drives has an id of its own, from the operating system, so that the flash
+    /// drive of another pair is refused. [`Layout::format_with`] takes the id, for the same bytes each time.
+    ///
     /// # Errors
     /// [`LayoutError::Unsuitable`]: nothing was written. Else the failing layer's.
     pub fn format(
@@ -64,10 +67,13 @@ impl Layout {
     ) -> Result<Stack, LayoutError> {
         let drives = drives.into();
         let recipe = self.recipe(drives.main.geometry());
-        self.format_with(drives, runtime, &recipe, 0)
+        // A drive alone is told from nothing but its own earlier formats, which takes no id.
+        let format_id = if self.takes_flash() { entropy_u64() } else { 0 };
+        self.format_with(drives, runtime, &recipe, format_id)
     }
 
-    /// The same with an adjusted recipe; `format_id` tells this format of a drive from others.
+    /// The same with an adjusted recipe; `format_id` tells this format of a drive from others. No two pairs
+    /// may have the same: the flash drive of one would be taken for that of the other.
     ///
     /// # Errors
     /// As [`Layout::format`].

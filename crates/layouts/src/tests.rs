@@ -181,6 +181,29 @@ fn a_flash_drive_is_for_layouts_that_have_one() {
     assert!(read_only.tiers.unwrap().flash().is_none());
 }
 
+/// Every pair had the same ids, so that the flash drive of another one was taken for the right one: its writes
+/// became this store's, and what else it held was removed.
+#[test]
+fn the_flash_drives_of_two_pairs_are_told_apart() {
+    let layout = Layout::by_name("smrdb-offload").unwrap();
+    let mains = [(); 2].map(|()| small_drive(Recording::Zoned));
+    let flashes = [(); 2].map(|()| small_flash());
+    let pair = |main: usize, flash: usize| {
+        Drives::from(Arc::clone(&mains[main])).with_flash(Arc::clone(&flashes[flash]))
+    };
+    for number in 0..2 {
+        layout.format(pair(number, number), &runtime()).unwrap().close().unwrap();
+    }
+    for number in 0..2 {
+        let error = mount(pair(number, 1 - number), &runtime()).unwrap_err();
+        let LayoutError::Files { source: FilesError::Flash(flash), .. } = &error else {
+            panic!("{error}");
+        };
+        assert!(matches!(flash, FlashError::Foreign { .. }), "{flash}");
+        drop(mount(pair(number, number), &runtime()).unwrap());
+    }
+}
+
 /// The bands hide the files from who looks at the bare drive: it seemed to be unformatted, and the message
 /// said to format it.
 #[test]

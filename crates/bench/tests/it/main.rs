@@ -208,6 +208,18 @@ fn a_flash_drive_stays_with_its_drive() {
         o.stand.flash.clone_from(&beside);
     };
     assert_eq!(offloaded(&paired).unwrap().runs.len(), 1);
+    let (new, other_flash) = (Some(dir.path().join("other")), Some(dir.path().join("its flash")));
+    let other_seed = |o: &mut BenchOptions| {
+        o.seed += 1;
+        (o.stand.image, o.stand.flash) = (new.clone(), other_flash.clone());
+    };
+    offloaded(&other_seed).unwrap();
+    let swapped = |o: &mut BenchOptions| {
+        again(o);
+        o.stand.flash.clone_from(&other_flash);
+    };
+    let wrong = error(&swapped);
+    assert!(wrong.contains("the wrong flash drive"), "{wrong}");
 }
 
 #[test]

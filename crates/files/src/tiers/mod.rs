@@ -39,9 +39,9 @@
 //!       main durably before (F3).
 //!   T3  A log created on flash is durable on return, though main hears of it with its next record
 //!       only: an ordinary write that is offloaded waits for flash alone.
-//!   T4  Each drive records the other's format id: another drive is refused. Flash counts its commits,
-//!       main says how many it knows of, and flash says how many main knows of durably: of the two a
-//!       drive that was set back to an older copy is refused.
+//!   T4  Each drive records the other's format id, which who formats a pair gives to no other: another
+//!       drive is refused. Flash counts its commits, main says how many it knows of, and flash says how
+//!       many main knows of durably: of the two a drive that was set back to an older copy is refused.
 //!   T5  Opening writes nothing; what it found left over is removed with the first commit.
 //!   T6  A log begun on flash finds room there up to its expected length: what would not fit beside
 //!       the logs being written goes to main instead, and is counted. A log that gets longer asks first

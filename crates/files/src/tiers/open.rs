@@ -22,6 +22,8 @@ const FLASH_ID_TAG: u64 = 0xf1a5_4000_0000_0000;
 impl TieredFiles {
     /// Formats `main` as `options` say and `flash` beside it, whatever they held, and opens both.
     ///
+    /// `options.format_id` must be no other pair's (T4).
+    ///
     /// Flash is formatted first: a power cut in between leaves main as it was, and flash blank or one
     /// of a pair that is not there.
     ///

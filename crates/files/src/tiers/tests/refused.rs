@@ -61,15 +61,17 @@ fn half_of_a_pair_does_not_open_as_a_whole() {
 fn a_foreign_or_blank_flash_drive_is_told_from_the_right_one() {
     let (mut pair, mut other) = (Pair::small(), Pair::small());
     drop(pair.format().unwrap());
-    // The same format id was asked for: what differs is that the drive had a format before.
-    drop(other.format().unwrap());
-    drop(other.format().unwrap());
-    std::mem::swap(&mut pair.flash, &mut other.flash);
-    let (error, text) = refusal(pair.open());
-    assert!(matches!(error, FlashError::Foreign { .. }), "{text}");
-    assert!(text.starts_with("the wrong flash drive"), "{text}");
-    let (error, _) = refusal(other.open());
-    assert!(matches!(error, FlashError::Foreign { .. }));
+    // What differs is the format id that was asked for, or that the drive had a format before.
+    for format_id in [8, 7] {
+        drop(other.format_as(format_id).unwrap());
+        std::mem::swap(&mut pair.flash, &mut other.flash);
+        let (error, text) = refusal(pair.open());
+        assert!(matches!(error, FlashError::Foreign { .. }), "{text}");
+        assert!(text.starts_with("the wrong flash drive"), "{text}");
+        let (error, _) = refusal(other.open());
+        assert!(matches!(error, FlashError::Foreign { .. }));
+        std::mem::swap(&mut pair.flash, &mut other.flash);
+    }
 
     pair.flash = Pair::small().flash;
     let (error, text) = refusal(pair.open());

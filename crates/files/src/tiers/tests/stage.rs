@@ -47,14 +47,26 @@ impl Pair {
         self.format_for_logs(0)
     }
 
+    pub(super) fn format_as(&self, format_id: u64) -> Result<TieredFiles, FilesError> {
+        self.format_with(format_id, 0)
+    }
+
     pub(super) fn format_for_logs(
         &self,
+        log_len_bytes_max: u64,
+    ) -> Result<TieredFiles, FilesError> {
+        self.format_with(7, log_len_bytes_max)
+    }
+
+    fn format_with(
+        &self,
+        format_id: u64,
         log_len_bytes_max: u64,
     ) -> Result<TieredFiles, FilesError> {
         let placement = PlacementKind::by_name("zone-per-level").unwrap();
         let options = FormatOptions {
             layout_name: "test".into(),
-            format_id: 7,
+            format_id,
             ..FormatOptions::new(placement)
         };
         let flash = FlashOptions { log_len_bytes_max };
