@@ -386,6 +386,13 @@ pub trait Files: Send + Sync + Debug {
     /// How many names the file has: more than one if it was linked, none if there is no such file.
     fn name_count(&self, name: &str) -> usize;
 
+    /// Whether the file lies on the flash drive: when it is removed [`Files::space`], which is of the main
+    /// drive, stays as it is.
+    fn is_on_flash(&self, name: &str) -> bool {
+        let _ = name;
+        false
+    }
+
     /// The unit in which the first byte of a file lies; `None` if there is no such file, if it is
     /// empty, or if the disk gives space back piece by piece.
     ///

@@ -516,8 +516,13 @@ impl TableFacts for Store {
         self.files.unit_of(&table.meta.id.file_name())
     }
 
-    fn is_kept(&self, table: &TableSlot) -> bool {
-        self.files.name_count(&table.meta.id.file_name()) > 1
+    fn gives_no_zone_back(&self, table: &TableSlot) -> bool {
+        let name = table.meta.id.file_name();
+        self.files.is_on_flash(&name) || self.files.name_count(&name) > 1
+    }
+
+    fn is_on_flash(&self, table: &TableSlot) -> bool {
+        self.files.is_on_flash(&table.meta.id.file_name())
     }
 
     fn properties(&self, table: &TableSlot) -> Option<TableProperties> {

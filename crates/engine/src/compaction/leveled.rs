@@ -7,7 +7,8 @@
 //!   L2  [   ][   ][   ][   ][   ] ...  times level_factor, and so on; the last is without limit
 //! ```
 //!
-//! What overlaps nothing moves without being written, so a sequential load is moves alone. Several
+//! What overlaps nothing moves without being written, so a sequential load is moves alone; but what lies
+//! on flash is written to the disk, or flash would fill up with it for good. Several
 //! neighbours go down together while the whole stays below [`COMPACTION_TABLE_COUNT_MAX`] tables'
 //! worth: each compaction pays once for the two tables that overlap its ends.
 //!
@@ -110,11 +111,15 @@ fn is_single(situation: &Situation<'_>) -> bool {
     situation.options.victim_growth == VictimGrowth::Single
 }
 
-/// The last level stays where it is; only tables with deletes are written anew, without them.
+/// The last level stays where it is; only tables with deletes are written anew, without them, and tables on
+/// flash, to the disk.
 fn rewrite_last(situation: &Situation<'_>, level: u8, wanted: Vec<Arc<TableSlot>>) -> ManualPlan {
-    let hides_some =
-        |t: &Arc<TableSlot>| t.meta.delete_count > 0 || t.meta.range_tombstone_count > 0;
-    let Some(victim) = wanted.into_iter().find(hides_some) else {
+    let is_victim = |t: &Arc<TableSlot>| {
+        t.meta.delete_count > 0
+            || t.meta.range_tombstone_count > 0
+            || situation.facts.is_on_flash(t)
+    };
+    let Some(victim) = wanted.into_iter().find(is_victim) else {
         return ManualPlan::LevelDone;
     };
     if situation.busy.has_table(&victim) {
@@ -355,7 +360,10 @@ pub(super) fn fitting(
     let below = &situation.version.levels[usize::from(level) + 1];
     let mut range = tables[0].meta.range();
     let mut len_bytes = tables[0].meta.len_bytes;
-    let moves = overlap_len_bytes(below, &range) == 0;
+    let moves_over = |overlap_len_bytes: u64, table: &TableSlot| {
+        overlap_len_bytes == 0 && !situation.facts.is_on_flash(table)
+    };
+    let moves = moves_over(overlap_len_bytes(below, &range), &tables[0]);
     let mut count = 1;
     for table in &tables[1..] {
         range.extend(&table.meta.range());
@@ -363,7 +371,7 @@ pub(super) fn fitting(
         let enough = len_bytes >= wanted_len_bytes
             || count == MOVE_TABLE_COUNT_MAX
             || situation.busy.has_table(table)
-            || moves != (overlap == 0)
+            || moves != moves_over(overlap, table)
             || (!moves && len_bytes + table.meta.len_bytes + overlap > limit);
         if enough {
             break;
@@ -436,7 +444,11 @@ pub(super) fn build(
     }
     let disjoint = level > 0 || are_disjoint(&victims);
     let is_light = |t: &Arc<TableSlot>| is_light_on_grandparents(situation, level, &t.meta.range());
-    let moves = below.is_empty() && disjoint && victims.iter().all(is_light);
+    let is_on_flash = |t: &Arc<TableSlot>| situation.facts.is_on_flash(t);
+    let moves = below.is_empty()
+        && disjoint
+        && victims.iter().all(is_light)
+        && !victims.iter().any(is_on_flash);
     let work = if moves { Work::Move } else { Work::Merge };
     let plan = make(situation, work, level, victims, below, reason);
     (!situation.busy.writes_to(plan.output().level, &plan.range)).then_some(plan)

@@ -157,7 +157,7 @@ impl Plan {
 
     /// Whether it gives back more zones than it takes, where a table takes whole ones.
     fn is_gaining(&self, grain_bytes: u64, table_len_bytes: u64, facts: &dyn TableFacts) -> bool {
-        let freed = self.tables().filter(|table| !facts.is_kept(table));
+        let freed = self.tables().filter(|table| !facts.gives_no_zone_back(table));
         let freed = freed.map(|table| table.meta.len_bytes.next_multiple_of(grain_bytes));
         grain_bytes > 0 && freed.sum::<u64>() > self.cost_bytes(grain_bytes, table_len_bytes)
     }
@@ -262,8 +262,13 @@ pub(crate) trait TableFacts: fmt::Debug {
     /// The reclaim unit that the table begins in; `None` where the placement has none.
     fn unit_of(&self, table: &TableSlot) -> Option<UnitId>;
 
-    /// Whether a checkpoint keeps the table: its space does not come back when it is merged.
-    fn is_kept(&self, table: &TableSlot) -> bool;
+    /// Whether no zone of the main drive comes back when the table is merged: a checkpoint keeps it, or it
+    /// lies on flash.
+    fn gives_no_zone_back(&self, table: &TableSlot) -> bool;
+
+    /// Whether the table lies on the flash drive, which is for level 0: to go down it is written to the
+    /// main drive.
+    fn is_on_flash(&self, table: &TableSlot) -> bool;
 
     /// What the table says about itself; `None` if it cannot be read. Cost: opens the table, a few
     /// reads the first time.

@@ -133,6 +133,11 @@ impl Chosen {
         !self.tables.iter().any(|(_, table)| situation.busy.has_table(table))
     }
 
+    /// Whether any of them lies on flash: they are written to the disk to go down.
+    fn is_on_flash(&self, situation: &Situation<'_>) -> bool {
+        self.tables.iter().any(|(_, table)| situation.facts.is_on_flash(table))
+    }
+
     fn metas(&self) -> impl Iterator<Item = &TableMeta> {
         self.tables.iter().map(|(_, table)| &table.meta)
     }
@@ -159,7 +164,7 @@ fn plan_down(situation: &Situation<'_>, reason: Reason) -> Option<Plan> {
     oldest_first.into_iter().find_map(|start| {
         let from_0 = choose_level_0(situation, start)?;
         let candidates = overlapping(level_1, &from_0);
-        if from_0.tables.len() == 1 && candidates.is_empty() {
+        if from_0.tables.len() == 1 && candidates.is_empty() && !from_0.is_on_flash(situation) {
             return build(situation, &from_0, &Chosen::default(), Work::Move, reason);
         }
         let merge = |from_1: &Chosen| build(situation, &from_0, from_1, Work::Merge, reason);
@@ -351,6 +356,17 @@ fn build(
     work: Work,
     reason: Reason,
 ) -> Option<Plan> {
+    unless_busy(situation, from_0, from_1, work, reason).filter(|plan| situation.fits(plan))
+}
+
+/// The same whatever the drive has room for.
+fn unless_busy(
+    situation: &Situation<'_>,
+    from_0: &Chosen,
+    from_1: &Chosen,
+    work: Work,
+    reason: Reason,
+) -> Option<Plan> {
     let range = KeyRange::of(from_0.metas().chain(from_1.metas()))?;
     if !from_0.is_free(situation)
         || !from_1.is_free(situation)
@@ -358,8 +374,7 @@ fn build(
     {
         return None;
     }
-    let plan = make(situation, from_0, from_1, work, reason, range);
-    situation.fits(&plan).then_some(plan)
+    Some(make(situation, from_0, from_1, work, reason, range))
 }
 
 fn make(
@@ -437,7 +452,7 @@ fn routes_over(staying: &[Arc<TableSlot>]) -> Routes {
     routes
 }
 
-/// Manual, level 0: the oldest run goes over level 1 as it is; nothing is written.
+/// Manual, level 0: the oldest run goes over level 1 as it is; nothing is written, unless it lies on flash.
 fn take_down(situation: &Situation<'_>, range: &ManualRange) -> ManualPlan {
     let level_0 = &situation.version.levels[0];
     let mut wanted = Chosen::default();
@@ -451,7 +466,9 @@ fn take_down(situation: &Situation<'_>, range: &ManualRange) -> ManualPlan {
     };
     wanted.tables.retain(|(run, _)| *run == oldest);
     wanted.ids = wanted.metas().map(|meta| meta.id).collect();
-    let plan = build(situation, &wanted, &Chosen::default(), Work::Move, Reason::Manual);
+    let work = if wanted.is_on_flash(situation) { Work::Merge } else { Work::Move };
+    // Where it does not fit, trying tells the caller what is missing.
+    let plan = unless_busy(situation, &wanted, &Chosen::default(), work, Reason::Manual);
     plan.map_or(ManualPlan::Wait, |plan| ManualPlan::Run(Box::new(plan)))
 }
 

@@ -2,7 +2,8 @@
 //!
 //! `version` sets the tables, a line each: `L0 run=9 id=10 a..f mb=16 [deletes=n]
 //! [tombstones=n] [unit=n] [set=group/tables] [shares=a:2,c:1]
-//! [kept=yes]` (where the bytes lie, in MB; a checkpoint keeps it);
+//! [kept=yes] [logged=yes] [flash=yes]` (where the bytes lie, in MB; a checkpoint keeps it; it was a log;
+//! it was one on flash, and lies there);
 //! `plan` prints the next plan, and where its routes lead; with `apply` it is carried out on paper (a
 //! merge yields one table over its inputs' range; with routes, each input is its two end keys, and
 //! goes where they go); with `start` it keeps running. `windows` prints what gear chose.
@@ -36,6 +37,7 @@ struct Facts {
     units: BTreeMap<TableId, UnitId>,
     histograms: BTreeMap<TableId, Arc<Histogram>>,
     kept: BTreeSet<TableId>,
+    on_flash: BTreeSet<TableId>,
 }
 
 impl TableFacts for Facts {
@@ -43,8 +45,12 @@ impl TableFacts for Facts {
         self.units.get(&table.meta.id).copied()
     }
 
-    fn is_kept(&self, table: &TableSlot) -> bool {
-        self.kept.contains(&table.meta.id)
+    fn gives_no_zone_back(&self, table: &TableSlot) -> bool {
+        self.kept.contains(&table.meta.id) || self.is_on_flash(table)
+    }
+
+    fn is_on_flash(&self, table: &TableSlot) -> bool {
+        self.on_flash.contains(&table.meta.id)
     }
 
     fn properties(&self, table: &TableSlot) -> Option<TableProperties> {
@@ -85,6 +91,11 @@ impl Paper {
                     meta.group_table_count = count.parse().unwrap();
                 }
                 Some(("kept", _)) => _ = self.facts.kept.insert(meta.id),
+                Some(("logged", _)) => meta.is_logged = true,
+                Some(("flash", _)) => {
+                    meta.is_logged = true;
+                    self.facts.on_flash.insert(meta.id);
+                }
                 Some(("shares", value)) => histogram = Some(shares(value)),
                 Some(("mb", value)) => meta.len_bytes = value.parse::<u64>().unwrap() << 20,
                 Some(("deletes", value)) => meta.delete_count = value.parse().unwrap(),
@@ -252,6 +263,7 @@ fn scripts() {
                 "version" => {
                     paper.version = Version::default();
                     paper.busy = Busy::default();
+                    paper.facts = Facts::default();
                     case.input.lines().for_each(|line| paper.add(line));
                     out = paper.version.check().err().unwrap_or_default();
                 }

@@ -5,7 +5,7 @@ use imbrex::{Db, EngineError, KeyspaceOptions, OpenMode, Options, WriteBatch, Wr
 use imbrex_clockwork::{Order, Prng, Runtime, VirtualWorld};
 use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Rule, ZoneSpec};
 use imbrex_disk_sim::{FaultPlan, Profile, SimDisk};
-use imbrex_files::{Files, FlashOptions, FormatOptions, PlacementKind, TieredFiles};
+use imbrex_files::{Files, FlashOptions, FormatOptions, PlacementKind, Tier, TieredFiles};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -134,6 +134,32 @@ fn writes_go_to_flash_while_a_compaction_runs_and_only_then() {
     let names: Vec<_> = files.flash().unwrap().list("").into_iter().map(|f| f.name).collect();
     assert!(names.len() <= 1, "{names:?}");
     assert_eq!(db.metrics().keyspaces[0].unsorted_len_bytes, 0);
+    assert!(contents(&db) == map);
+    let report = db.check().unwrap();
+    assert!(report.is_sound(), "{report}");
+}
+
+/// What overlaps nothing moved down where it lay: on flash, which filled up with it for good.
+#[test]
+fn bands_of_ascending_keys_leave_flash_too() {
+    let pair = Pair::new(Order::SmallestTime);
+    let (files, db) = pair.create(offloading());
+    let (ks, mut prng, mut map) = (db.default_keyspace(), Prng::new(3), Map::new());
+    for number in 0..6000 {
+        let mut value = vec![0; 900];
+        prng.fill(&mut value);
+        ks.put(key(number), &value).unwrap();
+        map.insert(key(number), value);
+    }
+    db.flush().unwrap();
+    db.wait_idle().unwrap();
+    let stats = files.tier_stats().unwrap();
+    assert!(stats.logs > 10, "{stats:?}");
+    let on_flash = files.list("").into_iter().filter(|info| info.tier == Tier::Fast);
+    let below: Vec<_> = on_flash.filter(|info| info.level > 0).map(|info| info.name).collect();
+    assert!(below.is_empty(), "{below:?}");
+    // Level 0 has fewer runs than make it go down, and a log may have been begun there.
+    assert!(stats.file_count <= 4, "{stats:?}");
     assert!(contents(&db) == map);
     let report = db.check().unwrap();
     assert!(report.is_sound(), "{report}");

@@ -292,6 +292,11 @@ impl Files for TieredFiles {
         self.main.name_count(name)
     }
 
+    fn is_on_flash(&self, name: &str) -> bool {
+        let live = self.main.inner.committer.lock();
+        live.namespace.id_of(name).is_some_and(|id| live.namespace.is_beside(id))
+    }
+
     fn unit_of(&self, name: &str) -> Option<UnitId> {
         self.main.unit_of(name)
     }

@@ -8,7 +8,7 @@ use crate::{Db, watch};
 use imbrex_clockwork::{Order, Runtime, VirtualWorld};
 use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Rule};
 use imbrex_disk_sim::SimDisk;
-use imbrex_files::{FileLayer, Files, FormatOptions, PlacementKind};
+use imbrex_files::{FileLayer, Files, FlashOptions, FormatOptions, PlacementKind, TieredFiles};
 
 struct Stage {
     files: Arc<dyn Files>,
@@ -27,13 +27,18 @@ fn options() -> Options {
     }
 }
 
-fn stage() -> Stage {
+fn drive() -> Arc<dyn Disk> {
     let spec = GeometrySpec { len: Blocks::new(4096), rule: Rule::Anywhere };
-    let disk = SimDisk::builder(Geometry::new(spec).unwrap()).memory().unwrap();
+    Arc::new(SimDisk::builder(Geometry::new(spec).unwrap()).memory().unwrap())
+}
+
+fn format() -> FormatOptions {
+    FormatOptions::new(PlacementKind::by_name("first-fit").unwrap())
+}
+
+fn stage() -> Stage {
     let (runtime, world) = Runtime::virtual_time(Order::SmallestTime);
-    let placement = PlacementKind::by_name("first-fit").unwrap();
-    let disk = Arc::new(disk) as Arc<dyn Disk>;
-    let layer = FileLayer::format(disk, &FormatOptions::new(placement), &runtime).unwrap();
+    let layer = FileLayer::format(drive(), &format(), &runtime).unwrap();
     Stage { files: Arc::new(layer), runtime, _world: world }
 }
 
@@ -158,4 +163,32 @@ fn the_check_finds_runs_in_the_wrong_order() {
     carry_out(&db, &keyspace, plan);
     let report = db.check().unwrap();
     assert!(report.to_string().contains("V2: write"), "{report}");
+}
+
+/// Merging bands that lie on flash counted as bringing zones of the main drive back, which it does not.
+#[test]
+fn what_lies_on_flash_gives_no_zone_back() {
+    let (runtime, _world) = Runtime::virtual_time(Order::SmallestTime);
+    let flash = FlashOptions::default();
+    let files = TieredFiles::format(drive(), drive(), &format(), &flash, &runtime).unwrap();
+    let options = Options { logs_are_tables: true, offloads: true, ..options() };
+    let db = Db::open(Arc::new(files), runtime, options).unwrap();
+    let store = db.store();
+    let put = |key: &str| {
+        db.default_keyspace().put(key, "value").unwrap();
+        db.flush().unwrap();
+    };
+    put("on the disk");
+    store.compacting.begin();
+    put("on flash");
+    let version = Arc::clone(&store.all_keyspaces()[0].view().version);
+    let facts = || -> Vec<(&[u8], bool, bool)> {
+        let tables = version.levels[0].tables();
+        let facts = tables
+            .map(|t| (&t.meta.smallest[..], store.is_on_flash(t), store.gives_no_zone_back(t)));
+        facts.collect()
+    };
+    assert_eq!(facts(), [(&b"on flash"[..], true, true), (&b"on the disk"[..], false, false)]);
+    db.checkpoint("kept").unwrap();
+    assert!(facts().iter().all(|&(_, _, gives_none)| gives_none));
 }

@@ -17,7 +17,11 @@ impl TableFacts for NoFacts {
         None
     }
 
-    fn is_kept(&self, _table: &TableSlot) -> bool {
+    fn gives_no_zone_back(&self, _table: &TableSlot) -> bool {
+        false
+    }
+
+    fn is_on_flash(&self, _table: &TableSlot) -> bool {
         false
     }
 

@@ -230,6 +230,7 @@ fn without_its_flash_a_pair_is_read_only_and_says_what_is_missing() {
     let (error, text) = refusal(files.open("w1"));
     assert!(matches!(error, FlashError::OnFlash { .. }), "{text}");
     assert!(matches!(files.open("w9"), Err(FilesError::NotFound { .. })));
+    assert_eq!(["a", "w1", "w9"].map(|name| files.is_on_flash(name)), [false, true, false]);
     let is_read_only = |error| assert!(matches!(error, FlashError::ReadOnly));
     is_read_only(refusal(files.commit(Commit::default())).0);
     is_read_only(refusal(files.create_log("w", hints(FileKind::Log, Tier::Main))).0);
