@@ -3,7 +3,7 @@
 //! ```text
 //!     files, translate          "write these blocks at this LBA"
 //!   ======= trait Disk =============================================
-//!     disk-sim, disk-host       obey the rule of the recording, or refuse
+//!     disk-sim                  obeys the rule of the recording, or refuses
 //! ```
 //!
 //! A disk is a run of 4096-byte blocks under one [`Rule`]:
