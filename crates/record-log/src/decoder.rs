@@ -136,6 +136,28 @@ pub enum End {
     },
 }
 
+impl End {
+    /// Whether a log that was never gone on with may have ended here only because `block` was not read as it
+    /// is: a reader that takes what it cannot read for zeros must then not believe the end.
+    ///
+    /// Any other block behind the end tells nothing: of a frame that was durable all before it was, and the log
+    /// would not have ended here.
+    pub fn depends_on(&self, block: u64) -> bool {
+        let (at_blocks, flaw) = match *self {
+            End::Clean { at_blocks } | End::Version { at_blocks, .. } => (at_blocks, Flaw::Missing),
+            End::Torn { at_blocks, flaw } | End::Corrupt { at_blocks, flaw, .. } => {
+                (at_blocks, flaw)
+            }
+        };
+        let len_blocks = match flaw {
+            // How long the frame is cannot be trusted either.
+            Flaw::Checksum => READ_AHEAD_BLOCKS,
+            _ => 1,
+        };
+        (at_blocks..at_blocks + len_blocks).contains(&block)
+    }
+}
+
 /// What an encoder needs to go on with a log after its recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resume {

@@ -406,6 +406,26 @@ fn a_part_of_a_record_is_found_by_its_place() {
     }
 }
 
+/// A block that cannot be read is taken for zeros: an end that it may have made says so, and no other one does.
+#[test]
+fn an_end_tells_whether_it_depends_on_a_block() {
+    let (log, records) = small_log();
+    let end_blocks = blocks(&log);
+    let mut whole = log;
+    whole.resize(whole.len() + 300 * BLOCK_LEN_BYTES, 0);
+    let mut hidden = 0;
+    for lost in 0..blocks(&whole) {
+        let mut log = whole.clone();
+        log[lost as usize * BLOCK_LEN_BYTES..][..BLOCK_LEN_BYTES].fill(0);
+        let (got, end, _) = read_all(&log, LOG_ID);
+        hidden += u64::from(end.depends_on(lost));
+        // Right behind the log there may have been one frame more.
+        assert_eq!(end.depends_on(lost), lost <= end_blocks, "block {lost}: {end}");
+        assert_eq!(got.len() < records.len(), lost < end_blocks, "block {lost}: {end}");
+    }
+    assert_eq!(hidden, end_blocks + 1);
+}
+
 /// Whatever block is lost, what comes behind it at the next whole frame is read, and nothing that was never written.
 #[test]
 fn damage_is_passed_and_costs_what_touches_it() {

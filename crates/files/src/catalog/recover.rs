@@ -11,8 +11,9 @@ use super::format::{FORMAT_VERSION, HeaderFlaw};
 use super::region::{Region, regions};
 use super::{Edit, Header, Misfit, Namespace, Shape, decode_edits};
 use crate::api::FilesError;
-use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, DiskError};
+use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, DiskError, Lba};
 use imbrex_record_log::{Decoder, End, Extent};
+use std::collections::BTreeMap;
 
 /// A catalog as it was read.
 #[derive(Debug)]
@@ -217,8 +218,10 @@ fn read_log(
     let start = Blocks::new(1) + Blocks::holding(header.body_len_bytes);
     let len_blocks = region.written(disk).saturating_sub(start).get();
     let extent = Extent { log_id: header.log_id, len_blocks, durable_blocks: 0 };
+    // One unreadable block behind the end of the log must not keep the drive from opening.
+    let mut lost = BTreeMap::new();
     let read = |offset: u64, buf: &mut [u8]| -> Result<(), DiskError> {
-        region.read(disk, start + Blocks::holding(offset), buf)
+        read_around(disk, region, start, Blocks::holding(offset), buf, &mut lost)
     };
     let mut decoder = Decoder::new(extent, read);
     let mut records = Vec::new();
@@ -229,17 +232,49 @@ fn read_log(
             .map_err(|reason| corrupt("catalog record", place(region, at), reason))?;
         records.push((at, edits));
     }
-    let end = decoder.end().map(ToString::to_string).unwrap_or_default();
-    match decoder.end() {
+    let ended = decoder.end().copied();
+    let is_in_doubt = |block: &Blocks| ended.is_some_and(|end| end.depends_on(block.get()));
+    if let Some((_, at)) = lost.into_iter().find(|(block, _)| is_in_doubt(block)) {
+        return Err(failed(DiskError::Medium { at }));
+    }
+    let end = ended.map(|end| end.to_string()).unwrap_or_default();
+    match ended {
         Some(End::Corrupt { at_blocks, .. }) => {
-            let at = start + Blocks::new(*at_blocks);
+            let at = start + Blocks::new(at_blocks);
             Err(corrupt("catalog log", place(region, at), end))
         }
-        Some(&End::Version { got, .. }) => {
+        Some(End::Version { got, .. }) => {
             Err(FilesError::Version { what: "catalog log", got: u32::from(got), known: 1 })
         }
         _ => Ok((records, end)),
     }
+}
+
+/// Reads blocks of the log that begins at `start`: what cannot be read as zeros, which are no frame. Those are added
+/// to `lost`, by their place in the log.
+fn read_around(
+    disk: &dyn Disk,
+    region: &Region,
+    start: Blocks,
+    first: Blocks,
+    buf: &mut [u8],
+    lost: &mut BTreeMap<Blocks, Lba>,
+) -> Result<(), DiskError> {
+    match region.read(disk, start + first, buf) {
+        Err(DiskError::Medium { .. }) => {}
+        result => return result,
+    }
+    for (index, block) in (0..).zip(buf.chunks_mut(BLOCK_LEN_BYTES)) {
+        let at = first + Blocks::new(index);
+        match region.read(disk, start + at, block) {
+            Err(DiskError::Medium { at: lba }) => {
+                block.fill(0);
+                lost.insert(at, lba);
+            }
+            result => result?,
+        }
+    }
+    Ok(())
 }
 
 fn place(region: &Region, at: Blocks) -> String {

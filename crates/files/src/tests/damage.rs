@@ -79,6 +79,44 @@ fn an_unreadable_catalog_is_the_disks_error() {
     assert!(matches!(stage.open(), Err(FilesError::Disk { .. })));
 }
 
+/// Nothing that was ever committed lies behind the end of the log, or in the older region's body and log.
+#[test]
+fn an_unreadable_block_that_holds_no_commit_keeps_no_drive_from_opening() {
+    let (stage, _, after) = written(conventional(1024, 0), "first-fit");
+    let content = |at: u64| {
+        let mut block = vec![0; 4096];
+        stage.disk.read(Lba::new(at), &mut block).unwrap();
+        block
+    };
+    let last = (0..64).rfind(|&at| content(at).starts_with(b"RLOG")).unwrap();
+    assert!((33..62).contains(&last), "the newer region is the second: {last}");
+    for at in 0..64 {
+        let block = content(at);
+        stage.disk.damage(imbrex_disk::BlockRange::new(Lba::new(at), imbrex_disk::Blocks::new(1)));
+        // Where the next record would be there may have been one.
+        let may_hold_commits = at == 0 || (32..=last + 1).contains(&at);
+        match stage.open() {
+            Ok(files) => {
+                assert!(!may_hold_commits, "block {at} is passed over");
+                assert_eq!(state(&files), after, "block {at}");
+            }
+            Err(FilesError::Disk { .. }) => assert!(may_hold_commits, "block {at} is refused"),
+            Err(error) => panic!("block {at}: {error}"),
+        }
+        if at + 1 < 64 {
+            stage.disk.write(Lba::new(at), &block, Persist::Through).unwrap();
+        }
+    }
+    let files = stage.open().unwrap();
+    for _ in 0..60 {
+        let app = Some(AppRecord::Append(b"and so on".to_vec()));
+        files.commit(Commit { app, ..Commit::default() }).unwrap();
+    }
+    let expected = state(&files);
+    drop(files);
+    assert_eq!(state(&stage.open().unwrap()), expected);
+}
+
 #[test]
 fn what_is_no_catalog_is_not_formatted() {
     let stage = conventional(1024, 0);

@@ -19,8 +19,9 @@ use super::format::{
 use super::journal::{Journal, log_id};
 use super::layout::{Layout, Region};
 use super::runs::Runs;
-use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Lba, Persist};
+use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Lba, Pba, Persist};
 use imbrex_record_log::{Decoder, End, Extent};
+use std::collections::BTreeSet;
 
 /// How much is looked at in one read.
 const LOOK_LEN: Blocks = Blocks::new(256);
@@ -161,8 +162,11 @@ fn read_log(below: &Below, layout: &Layout, region: usize, epoch: u64) -> Result
         len_blocks: (len - Blocks::new(1)).get(),
         durable_blocks: 0,
     };
+    // One unreadable block behind the end of the log must not keep the drive from opening.
+    let mut lost = BTreeSet::new();
     let read = |offset: u64, buf: &mut [u8]| {
-        below.read_for_recovery(first + Blocks::new(offset / BLOCK_LEN_BYTES as u64), buf)
+        let at = first + Blocks::new(offset / BLOCK_LEN_BYTES as u64);
+        below.read_log(at, buf, &mut lost)
     };
     let mut decoder = Decoder::new(extent, read);
     let mut told = Told::default();
@@ -173,7 +177,13 @@ fn read_log(below: &Below, layout: &Layout, region: usize, epoch: u64) -> Result
             journal_damaged(format!("record at {at:?} of region {region}: {why}"))
         })?;
     }
-    match decoder.end() {
+    let end = decoder.end().copied();
+    let is_in_doubt = |at: &&Pba| end.is_some_and(|end| end.depends_on((**at - first).get()));
+    if let Some(at) = lost.iter().find(is_in_doubt) {
+        let source = DiskError::Medium { at: Lba::new(at.get()) };
+        return Err(during("reading the journal")(source));
+    }
+    match end {
         Some(end @ (End::Corrupt { .. } | End::Version { .. })) => {
             Err(journal_damaged(format!("region {region}: {end}")))
         }

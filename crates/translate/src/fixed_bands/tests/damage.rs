@@ -24,6 +24,40 @@ fn a_rotten_header_of_a_log_rolls_nothing_back() {
     assert_eq!(fills(&bands, 80, 4).unwrap(), [7; 4]);
 }
 
+/// Nothing that was acknowledged lies behind the end of the log.
+#[test]
+fn an_unreadable_block_behind_the_journal_keeps_no_drive_from_opening() {
+    let (drive, bands) = filled();
+    let expected = fills(&bands, 0, 128).unwrap();
+    let log = bands.layout.logs[bands.read_state().journal.region_index()];
+    let is_blank = |at: &u64| fills(&*drive, log.start.get() + at, 1).unwrap() == [0];
+    let end = log.len.get() - (0..log.len.get()).rev().take_while(is_blank).count() as u64;
+    assert!(3 < end && end + 8 < log.len.get(), "{end} of {}", log.len);
+    drop(bands);
+    for at in 0..log.len.get() {
+        let (drive, bands) = filled();
+        drop(bands);
+        drive.damage(BlockRange::new(Lba::new(log.start.get() + at), Blocks::new(1)));
+        match FixedBands::open(Arc::clone(&drive) as Arc<dyn Disk>) {
+            Ok(bands) => {
+                assert!(end < at, "block {at} may be of the log");
+                assert_eq!(fills(&bands, 0, 128).unwrap(), expected);
+                drop(bands);
+                // The next log lies elsewhere; the one behind it writes the block again.
+                for _ in 0..2 {
+                    let bands = FixedBands::open(Arc::clone(&drive) as Arc<dyn Disk>).unwrap();
+                    assert_eq!(fills(&bands, 0, 128).unwrap(), expected);
+                }
+            }
+            // Right behind the end there may have been one frame more.
+            Err(BandsError::Disk { source: DiskError::Medium { .. }, .. }) => {
+                assert!(at <= end, "block {at} is behind the end, {end}");
+            }
+            Err(error) => panic!("block {at}: {error}"),
+        }
+    }
+}
+
 /// A drive on which a discarded block reads as it did, as the contract allows.
 #[derive(Debug)]
 pub(super) struct KeepsDiscarded(pub(super) Arc<SimDisk>);
