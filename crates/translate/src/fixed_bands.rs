@@ -36,6 +36,7 @@
 //!   F4  At most one rewrite is under way, and the next begins after its end is durable or known.
 //!   F5  What is written over blocks that were discarded comes after the durable record of that: a drive may drop a
 //!       discard, and a power cut would leave them valid and destroyed.
+//!   F6  Blocks that count as valid and were never written are blank on the disk below: seen to be, or written.
 //!
 //! Memory: the valid runs (at most [`BandOptions::run_count_max`] and one a band), what was gathered,
 //! and during a rewrite one band.
@@ -106,7 +107,7 @@ pub struct BandOptions {
     /// Names the bands on this drive, for their journal. Any number.
     pub id: u64,
     /// Runs of valid blocks remembered at most, besides one a band: where there would be more, blocks
-    /// between two runs of a band count as valid, which costs rewrites and loses nothing. 0 chooses
+    /// between two runs count as valid, which costs rewrites and loses nothing. 0 chooses
     /// by the drive's length.
     pub run_count_max: u64,
 }
@@ -317,6 +318,59 @@ impl FixedBands {
         Ok(())
     }
 
+    /// Makes sure that the journal takes what `write` may add, and that it is no run too many: where it would be, the
+    /// blocks between it and its neighbour count as valid from now on.
+    fn make_room_for(&self, state: &mut State, write: BlockRange) -> Result<(), DiskError> {
+        self.make_room(state)?;
+        let Some(gap) = self.gap_to_close(&state.valid, write) else { return Ok(()) };
+        // What is on its way may still destroy something there, below.
+        self.flush_all(state)?;
+        let mut parts: Vec<BlockRange> = self.layout.by_band(gap).collect();
+        let is_blank = |part: &BlockRange| {
+            let region = Region { start: self.layout.locate(part.start), len: part.len };
+            self.below.is_blank(region)
+        };
+        if parts.iter().all(is_blank) {
+            make_valid(state, gap);
+            return self.make_room(state);
+        }
+        // A dropped discard, or a part of a write that failed (F6). One after another, each joins what is valid.
+        if write.end() == gap.start {
+            parts.reverse();
+        }
+        for part in parts {
+            let zeros = vec![0; part.len.bytes() as usize];
+            self.rewrite_with(state, &[(part, &zeros)], 0)?;
+            self.make_room(state)?;
+        }
+        Ok(())
+    }
+
+    /// What must count as valid so that `write` is no run too many. A band in which nothing is valid gets one run more,
+    /// as long as the log takes it.
+    fn gap_to_close(&self, valid: &Runs, write: BlockRange) -> Option<BlockRange> {
+        let count = valid.count() as u64;
+        if count < self.layout.superblock.run_count_max || valid.touches(write) {
+            return None;
+        }
+        let around = match count < self.layout.run_count_limit() {
+            true => self.layout.band_of(write.start),
+            false => BlockRange::new(Lba::new(0), self.layout.geometry.len()),
+        };
+        let head = BlockRange::new(around.start, write.start - around.start);
+        let tail = BlockRange::new(write.end(), around.end() - write.end());
+        let (left_end, right) = (valid.end_within(head), valid.within(tail).next());
+        if right.is_some_and(|right| right.start == write.end()) {
+            return None;
+        }
+        let (start, end) = match (left_end, right) {
+            (Some(left_end), _) => (left_end, write.start),
+            (None, Some(right)) => (write.end(), right.start),
+            (None, None) => return None,
+        };
+        (start < end).then(|| BlockRange::new(start, end - start))
+    }
+
     /// Makes everything durable.
     fn flush_all(&self, state: &mut State) -> Result<(), DiskError> {
         let flush = |state: &mut State| {
@@ -340,7 +394,7 @@ impl FixedBands {
         if self.join(state, write, data, persist)? {
             return Ok(());
         }
-        self.make_room(state)?;
+        self.make_room_for(state, write)?;
         match plan_write(&self.layout, &state.valid, write) {
             Plan::Rewrite
                 if persist == Persist::Cached && write.len < self.layout.superblock.gather_len =>
@@ -405,7 +459,7 @@ impl FixedBands {
     /// Writes what waits. If it cannot be done it goes on waiting.
     fn release(&self, state: &mut State) -> Result<(), DiskError> {
         let Some(Waiting { range, data }) = state.waiting.take() else { return Ok(()) };
-        let done = self.make_room(state).and_then(|()| {
+        let done = self.make_room_for(state, range).and_then(|()| {
             // What was discarded meanwhile need not be read back any more.
             match plan_write(&self.layout, &state.valid, range) {
                 Plan::Direct => self.write_direct(state, range, &data, Persist::Cached),
@@ -433,7 +487,8 @@ impl FixedBands {
         let older = without(range, Some(write)).map(|part| (part, bytes(part)));
         let mut own: Vec<(BlockRange, &[u8])> = older.chain([(write, data)]).collect();
         own.sort_unstable_by_key(|(part, _)| part.start);
-        let done = self.make_room(state).and_then(|()| self.rewrite(state, &own));
+        let done = own.iter().try_for_each(|&(part, _)| self.make_room_for(state, part));
+        let done = done.and_then(|()| self.rewrite(state, &own));
         if done.is_err() {
             state.waiting = Some(Waiting { range, data: waiting });
         }
@@ -455,38 +510,23 @@ impl FixedBands {
         }
         let at = self.layout.locate(write.start);
         self.below.write(at, data, persist, Purpose::Direct)?;
-        self.make_valid(state, write);
+        make_valid(state, write);
         Ok(())
-    }
-
-    fn make_valid(&self, state: &mut State, write: BlockRange) {
-        if state.valid.holds(write) {
-            return;
-        }
-        let mut range = write;
-        let count = state.valid.count() as u64;
-        let is_apart = !state.valid.touches(write);
-        if is_apart && count >= self.layout.superblock.run_count_max {
-            // Too many runs: the blocks between this one and its neighbour count as valid. A band
-            // without a neighbour gets one run more, as long as the log takes it.
-            let around = match count < self.layout.run_count_limit() {
-                true => self.layout.band_of(write.start),
-                false => BlockRange::new(Lba::new(0), self.layout.geometry.len()),
-            };
-            let head = BlockRange::new(around.start, write.start - around.start);
-            let tail = BlockRange::new(write.end(), around.end() - write.end());
-            if let Some(left_end) = state.valid.end_within(head) {
-                range = BlockRange::new(left_end, write.end() - left_end);
-            } else if let Some(right) = state.valid.within(tail).next() {
-                range = BlockRange::new(write.start, right.end() - write.start);
-            }
-        }
-        state.valid.insert(range);
-        state.journal.note(Change::Valid, range);
     }
 
     /// Reads the valid rest of the band, and writes it again with the host's `own`, in their order.
     fn rewrite(&self, state: &mut State, own: &[(BlockRange, &[u8])]) -> Result<(), DiskError> {
+        let host_bytes = own.iter().map(|(_, data)| data.len() as u64).sum();
+        self.rewrite_with(state, own, host_bytes)
+    }
+
+    /// As `rewrite`, where only `host_bytes` of `own` are the host's.
+    fn rewrite_with(
+        &self,
+        state: &mut State,
+        own: &[(BlockRange, &[u8])],
+        host_bytes: u64,
+    ) -> Result<(), DiskError> {
         let ranges: Vec<BlockRange> = own.iter().map(|&(range, _)| range).collect();
         let (read, pieces) = plan_rewrite(&self.layout, &state.valid, &ranges);
         let mut image = mem::take(&mut state.image);
@@ -503,7 +543,6 @@ impl FixedBands {
             self.stage(state, &image, rewrite).inspect_err(|_| state.is_poisoned = true)?;
             state.next_seq += 1;
         }
-        let host_bytes = own.iter().map(|(_, data)| data.len() as u64).sum();
         let write_band = match self.layout.superblock.staging {
             Staging::Journaled => recover::rewrite_from_slot,
             Staging::None => recover::write_pieces,
@@ -515,7 +554,7 @@ impl FixedBands {
             return Err(error);
         }
         self.below.count_rewrite();
-        ranges.into_iter().for_each(|range| self.make_valid(state, range));
+        ranges.into_iter().for_each(|range| make_valid(state, range));
         if is_journaled {
             state.journal.flushed();
             state.journal.push(&Record::Done { seq });
@@ -569,6 +608,13 @@ impl FixedBands {
         state.discarded = Runs::default();
         state.journal.push(&Record::Rewrite(rewrite));
         state.journal.write_out(&self.below, &self.layout, Persist::Through)
+    }
+}
+
+fn make_valid(state: &mut State, range: BlockRange) {
+    if !state.valid.holds(range) {
+        state.valid.insert(range);
+        state.journal.note(Change::Valid, range);
     }
 }
 

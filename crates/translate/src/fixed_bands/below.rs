@@ -8,10 +8,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+/// How much is looked at in one read.
+pub(crate) const LOOK_LEN: Blocks = Blocks::new(256);
+
 /// What the bands did of their own accord; subtract two readings to get an interval.
 ///
 /// `added_written_bytes` of [`Counters`] is the sum of `rewritten_bytes`, `staged_bytes` and
-/// `log_bytes`; `added_read_bytes` is `read_back_bytes` and what recovery read.
+/// `log_bytes`; `added_read_bytes` is `read_back_bytes`, what recovery read, and what was looked at
+/// before it was taken for blank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BandCounters {
@@ -148,6 +152,24 @@ impl Below {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether all of `region` can be read and is zeros.
+    pub(crate) fn is_blank(&self, region: Region) -> bool {
+        let mut buf = vec![0; region.len.min(LOOK_LEN).bytes() as usize];
+        let (mut at, mut left) = (region.start, region.len);
+        while !left.is_zero() {
+            let len = left.min(LOOK_LEN);
+            let now = &mut buf[..len.bytes() as usize];
+            self.recovery_read_bytes.fetch_add(now.len() as u64, Relaxed);
+            let is_read = self.disk.read(Lba::new(at.get()), now).is_ok();
+            if !is_read || now.iter().any(|&byte| byte != 0) {
+                return false;
+            }
+            at += len;
+            left -= len;
+        }
+        true
     }
 
     pub(crate) fn write(

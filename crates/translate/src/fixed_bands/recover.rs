@@ -10,7 +10,7 @@
 //! Until the checkpoint of step 3 is whole the next opening reads the same log and does the same.
 
 use super::Staging;
-use super::below::{Below, Purpose};
+use super::below::{Below, LOOK_LEN, Purpose};
 use super::error::{BandsError, during};
 use super::format::{
     Block, FORMAT_VERSION, Fault, NUMBER_END, Record, RegionHead, Rewrite, Superblock,
@@ -22,9 +22,6 @@ use super::runs::Runs;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Lba, Pba, Persist};
 use imbrex_record_log::{Decoder, End, Extent};
 use std::collections::BTreeSet;
-
-/// How much is looked at in one read.
-const LOOK_LEN: Blocks = Blocks::new(256);
 
 /// What one log says.
 #[derive(Debug, Default)]
@@ -62,10 +59,8 @@ pub(crate) fn recover(below: &Below) -> Result<Recovered, BandsError> {
     }
     // Some were torn apart, or an earlier version made the log and kept more than it holds.
     let too_many = (told.valid.count() as u64).saturating_sub(layout.run_count_limit());
-    for gap in told.valid.close_gaps(too_many as usize) {
-        // What counts as valid and was never written reads as zeros.
-        discard(below, &layout, gap).map_err(during("discarding between valid blocks"))?;
-    }
+    close_gaps(below, &layout, &mut told.valid, too_many)
+        .map_err(during("looking between valid blocks"))?;
     let journal = Journal::begin(below, &layout, 1 - region, epoch + 1, &told.valid)
         .map_err(during("writing a checkpoint"))?;
     let whole = BlockRange::new(Lba::new(0), layout.geometry.len());
@@ -73,6 +68,41 @@ pub(crate) fn recover(below: &Below) -> Result<Recovered, BandsError> {
         discard(below, &layout, gap).map_err(during("discarding what is not valid"))?;
     }
     Ok(Recovered { layout, valid: told.valid, journal, next_seq: told.next_seq })
+}
+
+/// Makes `count` runs fewer: the shortest gaps between them count as valid from now on, of those that are blank (F6).
+fn close_gaps(
+    below: &Below,
+    layout: &Layout,
+    valid: &mut Runs,
+    count: u64,
+) -> Result<(), DiskError> {
+    if count == 0 {
+        return Ok(());
+    }
+    // What is on its way may still destroy something there.
+    below.flush()?;
+    let mut left = count as usize;
+    let mut others = Vec::new();
+    for gap in valid.gaps_by_len() {
+        if left == 0 {
+            break;
+        }
+        discard(below, layout, gap)?;
+        let mut parts = layout.by_band(gap);
+        let is_blank = parts.all(|part| {
+            below.is_blank(Region { start: layout.locate(part.start), len: part.len })
+        });
+        if is_blank {
+            valid.insert(gap);
+            left -= 1;
+        } else {
+            others.push(gap);
+        }
+    }
+    // Rather blocks that cannot be read and that nobody wrote than a drive that does not open.
+    others.into_iter().take(left).for_each(|gap| valid.insert(gap));
+    Ok(())
 }
 
 fn discard(below: &Below, layout: &Layout, range: BlockRange) -> Result<(), DiskError> {

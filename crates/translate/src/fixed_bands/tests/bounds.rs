@@ -1,5 +1,6 @@
 //! How many runs of valid blocks are remembered, and that a log takes them all.
 
+use super::damage::KeepsDiscarded;
 use super::*;
 
 /// Bands of one block on a drive of 70 000, with room for two runs and one more a band.
@@ -73,4 +74,80 @@ fn more_runs_than_a_checkpoint_takes_become_fewer() {
     let state = bands.read_state();
     assert!((5_000..15_000).contains(&state.valid.count()), "{}", state.valid.count());
     assert!(valid.iter().all(|run| state.valid.holds(run)));
+}
+
+/// On a drive that drops discards: what is destroyed below between two runs does not count as valid as it is.
+#[test]
+fn what_is_destroyed_between_two_runs_is_written_before_it_counts_as_valid() {
+    let drive = Arc::new(SimDisk::builder(shingled(800, 4, 2)).memory().unwrap());
+    let drive = Arc::new(KeepsDiscarded(drive));
+    let options = BandOptions { run_count_max: 2, ..options(16) };
+    let bands = FixedBands::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+    bands.write(Lba::new(16), &blocks(1, 12), Persist::Through).unwrap();
+    bands.write(Lba::new(64), &blocks(1, 1), Persist::Through).unwrap();
+    bands.discard(range(18, 10)).unwrap();
+    bands.write(Lba::new(16), &blocks(2, 2), Persist::Cached).unwrap();
+    bands.write(Lba::new(30), &blocks(3, 2), Persist::Cached).unwrap();
+    check_gap(drive, bands);
+}
+
+/// On a drive that obeys them: a write that fails leaves a part that no run tells of.
+#[test]
+fn a_part_of_a_failed_write_between_two_runs_is_written_before_it_counts_as_valid() {
+    for before in [true, false] {
+        let drive = Arc::new(SimDisk::builder(shingled(800, 4, 2)).memory().unwrap());
+        let options = BandOptions { run_count_max: 2, ..options(16) };
+        let bands = FixedBands::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+        bands.write(Lba::new(64), &blocks(1, 1), Persist::Through).unwrap();
+        for seed in 0..20 {
+            let fail_write = Some(FailAt { after: 0, sticky: false });
+            let write_part = Some(seed);
+            drive.set_faults(FaultPlan { fail_write, write_part, ..FaultPlan::default() });
+            bands.write(Lba::new(20), &blocks(9, 8), Persist::Cached).unwrap_err();
+        }
+        let [first, second] = if before { [(16, 2), (30, 3)] } else { [(30, 3), (16, 2)] };
+        for (at, fill) in [first, second] {
+            bands.write(Lba::new(at), &blocks(fill, 2), Persist::Cached).unwrap();
+        }
+        check_gap(drive, bands);
+    }
+}
+
+/// Blocks 16 and 17 hold 2, blocks 30 and 31 hold 3, nobody wrote what lies between, and all can be written again.
+fn check_gap(drive: Arc<dyn Disk>, bands: FixedBands) {
+    let expected = |first: u8| {
+        let mut fills = vec![0; 16];
+        fills[..2].fill(first);
+        fills[14..].fill(3);
+        fills
+    };
+    assert_eq!(fills(&bands, 16, 16).unwrap(), expected(2));
+    assert!(bands.read_state().valid.count() <= 2);
+    bands.write(Lba::new(16), &blocks(4, 1), Persist::Cached).unwrap();
+    bands.write(Lba::new(17), &blocks(4, 1), Persist::Cached).unwrap();
+    bands.flush().unwrap();
+    drop(bands);
+    let bands = FixedBands::open(drive).unwrap();
+    assert_eq!(fills(&bands, 16, 16).unwrap(), expected(4));
+    assert_eq!(fills(&bands, 64, 1).unwrap(), [1]);
+}
+
+/// More runs than the log takes, on a drive that drops discards: a gap that is not blank below is not the one that counts
+/// as valid, though it is the shortest.
+#[test]
+fn an_opening_closes_no_gap_that_is_not_blank() {
+    let mut valid = Runs::default();
+    (0..15_000).for_each(|n| valid.insert(range(4 * n, 2)));
+    // One block between two runs; all others have two.
+    valid.insert(range(2, 1));
+    let drive = with_a_shorter_log(&valid);
+    let superblock = recover::read_superblock(&Below::new(Arc::clone(&drive) as Arc<dyn Disk>)).unwrap();
+    let layout = Layout::of(drive.geometry(), superblock).unwrap();
+    let bad = Lba::new(layout.locate(Lba::new(3)).get());
+    drive.write(bad, &blocks(9, 1), Persist::Through).unwrap();
+    let bands = FixedBands::open(Arc::new(KeepsDiscarded(drive))).unwrap();
+    let state = bands.read_state();
+    assert!((5_000..15_000).contains(&state.valid.count()), "{}", state.valid.count());
+    assert!(valid.iter().all(|run| state.valid.holds(run)));
+    assert!(!state.valid.touches(range(3, 1)));
 }
