@@ -59,7 +59,11 @@ fn the_smallest_drives_can_be_measured() {
         let profile = profile.with_zone_len(Blocks::new(4)).unwrap();
         for len_bytes in [1 << 20, 5 << 22] {
             let measurement = measure(&profile.scaled(len_bytes).unwrap()).unwrap();
-            assert!(measurement.figures.iter().all(|f| f.measured.is_finite()));
+            for figure in measurement.figures {
+                let (measured, workload) = (figure.measured, figure.workload);
+                let is_a_rate = measured.is_finite() && 0.0 < measured;
+                assert!(is_a_rate, "{name}, {len_bytes} bytes: {workload}: {measured}");
+            }
         }
     }
 }
