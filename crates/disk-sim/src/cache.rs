@@ -74,6 +74,8 @@ pub(crate) struct WriteCache {
     pending: BTreeMap<u64, Pending>,
     next_seq: u64,
     newest: BTreeMap<u64, u64>,
+    /// What has reached the platter since it was last asked for.
+    stored: Vec<BlockRange>,
 }
 
 impl WriteCache {
@@ -86,7 +88,13 @@ impl WriteCache {
             pending: BTreeMap::new(),
             next_seq: 0,
             newest: BTreeMap::new(),
+            stored: Vec::new(),
         }
+    }
+
+    /// What has left the cache for the platter since this was last asked.
+    pub(crate) fn take_stored(&mut self) -> Vec<BlockRange> {
+        std::mem::take(&mut self.stored)
     }
 
     /// Whether writes stay here at all.
@@ -188,7 +196,7 @@ impl WriteCache {
         for (&seq, operation) in self.pending.iter().rev() {
             let own = operation
                 .blocks()
-                .map(|(at, data)| BlockRange::new(at, Blocks::holding(data.len() as u64)))
+                .map(|(at, data)| range_at(at, data))
                 .map(|own| self.footprint(own));
             let touches = own.is_some_and(|own| ranges.iter().any(|range| range.overlaps(own)));
             if touches || (zone.is_some() && operation.zone() == zone) {
@@ -228,6 +236,8 @@ impl WriteCache {
                 }
             }
         }
+        let stored = self.pending.get(&seq).and_then(Pending::blocks);
+        self.stored.extend(stored.map(|(at, data)| range_at(at, data)));
         self.forget(seq);
         Ok(())
     }
@@ -260,20 +270,27 @@ impl WriteCache {
         prng: &mut Prng,
     ) -> Result<PowerCycle, DiskError> {
         let pending: Vec<Pending> = std::mem::take(&mut self.pending).into_values().collect();
+        let mut stored = self.take_stored();
         *self = WriteCache::new(self.capacity, self.geometry);
         let mut outcome = PowerCycle::default();
         let zones: BTreeSet<ZoneId> = pending.iter().filter_map(Pending::zone).collect();
         for zone in zones {
             let of_zone = pending.iter().filter(|p| p.zone() == Some(zone));
-            cut_zone(zone, &of_zone.collect::<Vec<_>>(), backing, prng, &mut outcome)?;
+            let of_zone = of_zone.collect::<Vec<_>>();
+            cut_zone(zone, &of_zone, backing, prng, &mut outcome, &mut stored)?;
         }
         for operation in &pending {
             if let Pending::Anywhere { at, data } = operation {
-                cut_anywhere(*at, data, backing, prng, &mut outcome)?;
+                cut_anywhere(*at, data, backing, prng, &mut outcome, &mut stored)?;
             }
         }
+        self.stored = stored;
         Ok(outcome)
     }
+}
+
+fn range_at(at: Lba, data: &[u8]) -> BlockRange {
+    BlockRange::new(at, Blocks::holding(data.len() as u64))
 }
 
 fn cut_zone(
@@ -282,6 +299,7 @@ fn cut_zone(
     backing: &dyn Backing,
     prng: &mut Prng,
     outcome: &mut PowerCycle,
+    stored: &mut Vec<BlockRange>,
 ) -> Result<(), DiskError> {
     let total: Blocks = pending
         .iter()
@@ -293,6 +311,7 @@ fn cut_zone(
     {
         outcome.lost += total;
         backing.set_zone(zone, ZoneRecord::EMPTY, Durable::Now)?;
+        stored.push(*range);
         return backing.zero(*range);
     }
     let kept = Blocks::new(prng.below(total.get() + 1));
@@ -305,6 +324,7 @@ fn cut_zone(
                 let len = left.min(Blocks::holding(data.len() as u64));
                 left -= len;
                 backing.write(*at, &data[..len.bytes() as usize], Durable::Later)?;
+                stored.push(BlockRange::new(*at, len));
                 let record = ZoneRecord::at_pointer(*at + len - *start, *capacity);
                 backing.set_zone(zone, record, Durable::Later)?;
             }
@@ -325,6 +345,7 @@ fn cut_anywhere(
     backing: &dyn Backing,
     prng: &mut Prng,
     outcome: &mut PowerCycle,
+    stored: &mut Vec<BlockRange>,
 ) -> Result<(), DiskError> {
     // A third each: gone, whole, torn block by block.
     let fate = prng.below(3);
@@ -335,7 +356,9 @@ fn cut_anywhere(
             _ => prng.chance(1, 2),
         };
         if survives {
-            backing.write(at + Blocks::new(index as u64), block, Durable::Later)?;
+            let at = at + Blocks::new(index as u64);
+            backing.write(at, block, Durable::Later)?;
+            stored.push(BlockRange::new(at, Blocks::new(1)));
             outcome.survived += Blocks::new(1);
         } else {
             outcome.lost += Blocks::new(1);

@@ -130,10 +130,12 @@ impl SimDisk {
         self.desk().faults.event_count()
     }
 
-    /// Makes `range` unreadable until it is written again.
+    /// Makes `range` unreadable on the platter until it is written there again.
     pub fn damage(&self, range: BlockRange) {
         self.ordered.store(true, Ordering::Release);
-        self.desk().faults.damage(range);
+        let mut desk = self.desk();
+        desk.heal_stored();
+        desk.faults.damage(range);
     }
 
     /// Flips one stored bit of block `at`, counted from its first byte's lowest; nobody notices.

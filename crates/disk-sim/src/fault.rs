@@ -15,7 +15,8 @@
 //!   destroyed what it reaches. A failed flush leaves unknown what is durable, and the disk refuses writes
 //!   until it is reopened. The host must report it and must not acknowledge.
 //! - *Latent sector error.* Blocks become unreadable in silence; a read of them fails, a write
-//!   heals them (the drive relocates the sector). The host must name what it lost.
+//!   heals them (the drive relocates the sector) when it reaches the platter: until then they are read from the
+//!   cache, and a power cut that loses the write leaves them unreadable. The host must name what it lost.
 //! - *Bit rot.* A stored bit flips and the read succeeds. Checksums of the host must notice.
 //! - *Misdirected write.* The write is acknowledged and lands elsewhere. Checksums that know their
 //!   address must notice, at both places.
@@ -128,6 +129,16 @@ impl FaultState {
         if self.plan.fail_read.is_some_and(|fail| fail.hits(index)) {
             return Err(injected("read", range));
         }
+        Ok(())
+    }
+
+    /// Whether any block is unreadable.
+    pub(crate) fn has_latent(&self) -> bool {
+        !self.latent.is_empty()
+    }
+
+    /// Says whether `range` can be read from the platter.
+    pub(crate) fn check_platter(&self, range: BlockRange) -> Result<(), DiskError> {
         match self.first_latent(range) {
             Some(at) => Err(DiskError::Medium { at }),
             None => Ok(()),
@@ -194,7 +205,7 @@ impl FaultState {
         self.latent.insert(range.start.get(), range.end().get());
     }
 
-    /// Makes `range` readable again.
+    /// Makes `range` readable again: it was written to the platter.
     pub(crate) fn heal(&mut self, range: BlockRange) {
         if self.latent.is_empty() {
             return;

@@ -18,6 +18,7 @@ impl SimDisk {
             let range = range_of(request);
             let readable = self.rule.check_read(range)?;
             desk.faults.on_read(range)?;
+            desk.check_latent(range)?;
             self.read_platter(&desk, range, readable, request.buf)?;
             desk.cache.overlay(request.at, request.buf);
             self.tally.read(request.buf.len());
@@ -68,7 +69,6 @@ impl SimDisk {
         let zone = self.rule.begin_write(range)?;
         self.write_begun(&mut desk, range, zone, data, persist)
             .inspect_err(|_| self.rule.abandon_write(zone))?;
-        desk.faults.heal(range);
         self.tally.write(data.len());
         let end_ns = self.serve(&mut desk, |mechanics, now_ns| {
             let (block, len) = block_and_len(range);
@@ -121,7 +121,6 @@ impl SimDisk {
             let data = &data[from..from + part.len.bytes() as usize];
             if !data.is_empty() {
                 self.write_here(desk, part, zone, data, persist)?;
-                desk.faults.heal(part);
                 let (at, len) = block_and_len(part);
                 desk.log.event_of(Event::Write, at, len, data, self.clock.now_ns());
             }
@@ -143,15 +142,18 @@ impl SimDisk {
             if let (Some(zone), Some(table)) = (zone, self.rule.zones()) {
                 table.commit_write(zone, range.end());
             }
-            desk.cache.make_room(&*self.backing)
+            desk.cache.make_room(&*self.backing)?;
         } else {
             desk.cache.destage_touching(range, zone, &*self.backing)?;
             let durable = match persist {
                 Persist::Cached => Durable::Later,
                 Persist::Through => Durable::Now,
             };
-            self.write_stored(range, zone, data, durable)
+            self.write_stored(range, zone, data, durable)?;
+            desk.faults.heal(range);
         }
+        desk.heal_stored();
+        Ok(())
     }
 
     /// A misdirected write: the pointer moves, the bytes land `shift` further on.
@@ -168,6 +170,7 @@ impl SimDisk {
         let highest_start = len - range.len.get();
         let landed = (range.start.get() + shift.get() % len) % (highest_start + 1);
         self.backing.write(Lba::new(landed), data, Durable::Later)?;
+        desk.faults.heal(BlockRange::new(Lba::new(landed), range.len));
         self.move_pointer(range, zone, Durable::Later)
     }
 
@@ -214,6 +217,7 @@ impl SimDisk {
             .destage_all(&*self.backing)
             .and_then(|()| self.backing.flush())
             .map_err(|error| self.poison(error))?;
+        desk.heal_stored();
         self.tally.flush();
         let end_ns = self.serve(&mut desk, |mechanics, now_ns| mechanics.flush(now_ns));
         desk.log.event(Event::Flush, 0, 0, end_ns);
@@ -279,6 +283,26 @@ impl SimDisk {
         desk.log.event(Event::Zone, u64::from(zone.0), action_number(action), end_ns);
         self.clock.advance_to_ns(end_ns);
         table.apply_action(zone, action)
+    }
+}
+
+impl Desk {
+    /// Blocks that were written are readable again once they have left the cache for the platter. Whoever asks what is
+    /// readable calls this first.
+    pub(super) fn heal_stored(&mut self) {
+        for range in self.cache.take_stored() {
+            self.faults.heal(range);
+        }
+    }
+
+    /// Says whether what the cache does not hold of `range` can be read.
+    fn check_latent(&mut self, range: BlockRange) -> Result<(), DiskError> {
+        self.heal_stored();
+        if !self.faults.has_latent() {
+            return Ok(());
+        }
+        let mut parts = self.cache.not_held(range).into_iter();
+        parts.try_for_each(|part| self.faults.check_platter(part))
     }
 }
 

@@ -412,6 +412,50 @@ fn latent_errors_last_until_written() {
     assert_eq!(fills(&disk, 8, 1).unwrap(), [1]);
 }
 
+/// A write that only the cache has heals nothing yet.
+#[test]
+fn a_lost_write_heals_no_latent_error() {
+    let (mut lost, mut kept) = (0, 0);
+    for seed in 0..40 {
+        let disk = cached(anywhere(16), 8);
+        disk.write(Lba::new(0), &blocks(&[1; 16]), Persist::Through).unwrap();
+        disk.damage(BlockRange::new(Lba::new(4), Blocks::new(2)));
+        disk.write(Lba::new(4), &block(2), Persist::Cached).unwrap();
+        assert_eq!(fills(&disk, 3, 2).unwrap(), [1, 2], "the cache has it");
+        assert!(fills(&disk, 4, 2).is_err(), "and not the other");
+        disk.power_cycle(&mut Prng::new(seed)).unwrap();
+        match fills(&disk, 4, 1) {
+            Ok(found) => {
+                assert_eq!(found, [2], "seed {seed}");
+                kept += 1;
+            }
+            Err(error) => {
+                assert!(error.starts_with("lba 4 cannot be read"), "{error}");
+                lost += 1;
+            }
+        }
+        assert!(fills(&disk, 5, 1).is_err());
+        disk.write(Lba::new(4), &blocks(&[3; 2]), Persist::Cached).unwrap();
+        disk.flush().unwrap();
+        disk.power_cycle(&mut Prng::new(seed)).unwrap();
+        assert_eq!(fills(&disk, 4, 2).unwrap(), [3; 2]);
+    }
+    assert!(lost > 5 && kept > 5, "{lost} and {kept}");
+}
+
+#[test]
+fn a_misdirected_write_heals_where_it_lands() {
+    let disk = SimDisk::tiny_conventional(Blocks::new(16));
+    disk.write(Lba::new(0), &blocks(&[1; 16]), Persist::Cached).unwrap();
+    disk.damage(BlockRange::new(Lba::new(2), Blocks::new(1)));
+    disk.damage(BlockRange::new(Lba::new(7), Blocks::new(1)));
+    let misdirect_write = Some(Misdirect { after: 0, shift: Blocks::new(5) });
+    disk.set_faults(FaultPlan { misdirect_write, ..FaultPlan::default() });
+    disk.write(Lba::new(2), &block(9), Persist::Cached).unwrap();
+    assert!(fills(&disk, 2, 1).is_err());
+    assert_eq!(fills(&disk, 7, 1).unwrap(), [9]);
+}
+
 #[test]
 fn rot_and_misdirection_are_silent() {
     let disk = SimDisk::tiny_conventional(Blocks::new(16));
