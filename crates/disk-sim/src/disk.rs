@@ -394,7 +394,8 @@ impl SimDisk {
             // What the write itself wrote before this part is as lost as anything else.
             let own = BlockRange::new(write.start, part.start - write.start);
             for reach in table.reach(part) {
-                let on_platter = tracks.marked(reach, Mark::Valid).first().copied();
+                let is_readable = |run: &BlockRange| !desk.faults.is_unreadable(*run);
+                let on_platter = tracks.marked(reach, Mark::Valid).into_iter().find(is_readable);
                 let in_cache = || desk.cache.first_held(reach);
                 let in_write = || own.overlaps(reach).then_some(own);
                 if let Some(valid) = on_platter.or_else(in_cache).or_else(in_write) {

@@ -228,6 +228,13 @@ impl FaultState {
         }
     }
 
+    /// Whether no block of `range` can be read from the platter.
+    pub(crate) fn is_unreadable(&self, range: BlockRange) -> bool {
+        let mut blocks = range.start.get()..range.end().get();
+        let block = |at| BlockRange::new(Lba::new(at), Blocks::new(1));
+        self.has_latent() && blocks.all(|at| self.first_latent(block(at)).is_some())
+    }
+
     fn first_latent(&self, range: BlockRange) -> Option<Lba> {
         let (start, end) = (range.start.get(), range.end().get());
         let (&run_start, _) = self.latent.range(..end).find(|&(_, &run_end)| run_end > start)?;

@@ -29,7 +29,7 @@
 //! durable.
 //!
 //! Invariants
-//!   F1  No valid block is ever destroyed outside of a rewrite that has its copy.
+//!   F1  No valid block that can be read is ever destroyed outside of a rewrite that has its copy.
 //!   F2  What a flush acknowledged is valid after any crash, and reads back.
 //!   F3  A block that is not valid reads as zeros, and the disk below holds nothing there that would
 //!       have to be kept.
@@ -37,6 +37,8 @@
 //!   F5  What is written over blocks that were discarded comes after the durable record of that: a drive may drop a
 //!       discard, and a power cut would leave them valid and destroyed.
 //!   F6  Blocks that count as valid and were never written are blank on the disk below: seen to be, or written.
+//!   F7  A valid block that cannot be read when its band is rewritten is left out, and stays valid: it may be
+//!       destroyed, and whoever reads it is told that it cannot be read until it is written again.
 //!
 //! Memory: the valid runs (at most [`BandOptions::run_count_max`] and one a band), what was gathered,
 //! and during a rewrite one band.
@@ -65,6 +67,7 @@ use imbrex_disk::{
 use journal::{Change, Journal};
 use layout::{Layout, Region};
 use plan::{Plan, plan_rewrite, plan_write};
+use recover::Image;
 use runs::Runs;
 use std::mem;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -285,6 +288,16 @@ impl FixedBands {
     fn write_state(&self) -> Result<RwLockWriteGuard<'_, State>, DiskError> {
         let state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         if state.is_poisoned { Err(DiskError::Poisoned) } else { Ok(state) }
+    }
+
+    /// The error of a read, told to the host: with staging only what could not be read is ever destroyed (F7).
+    fn told_of_loss(&self, error: DiskError) -> DiskError {
+        match (self.layout.told_to_host(error), self.layout.superblock.staging) {
+            (DiskError::Destroyed { range, .. }, Staging::Journaled) => {
+                DiskError::Medium { at: range.start }
+            }
+            (error, _) => error,
+        }
     }
 
     fn request(&self, at: Lba, len_bytes: usize) -> Result<BlockRange, DiskError> {
@@ -528,9 +541,19 @@ impl FixedBands {
         host_bytes: u64,
     ) -> Result<(), DiskError> {
         let ranges: Vec<BlockRange> = own.iter().map(|&(range, _)| range).collect();
-        let (read, pieces) = plan_rewrite(&self.layout, &state.valid, &ranges);
+        let (read, mut pieces) = plan_rewrite(&self.layout, &state.valid, &ranges);
         let mut image = mem::take(&mut state.image);
-        self.fill_image(&mut image, own, &read, &pieces)?;
+        let mut filled = self.fill_image(&mut image, own, &read, &pieces);
+        if let Err(DiskError::Medium { .. } | DiskError::Destroyed { .. }) = filled {
+            // F7
+            let readable = self.without_unreadable(&state.valid, &read)?;
+            let (read, rest) = plan_rewrite(&self.layout, &readable, &ranges);
+            if rest.len() as u64 <= self.layout.piece_count_max() {
+                filled = self.fill_image(&mut image, own, &read, &rest);
+                pieces = rest;
+            }
+        }
+        filled?;
         let is_journaled = self.layout.superblock.staging == Staging::Journaled;
         let seq = state.next_seq;
         if is_journaled {
@@ -543,11 +566,13 @@ impl FixedBands {
             self.stage(state, &image, rewrite).inspect_err(|_| state.is_poisoned = true)?;
             state.next_seq += 1;
         }
-        let write_band = match self.layout.superblock.staging {
-            Staging::Journaled => recover::rewrite_from_slot,
-            Staging::None => recover::write_pieces,
+        let band = Image { pieces: &pieces, bytes: &image, host_bytes };
+        let done = match self.layout.superblock.staging {
+            Staging::Journaled => {
+                recover::rewrite_from_slot(&self.below, &self.layout, &state.valid, band)
+            }
+            Staging::None => recover::write_pieces(&self.below, &self.layout, band),
         };
-        let done = write_band(&self.below, &self.layout, &pieces, &image, host_bytes);
         if let Err(error) = done {
             state.is_poisoned = true;
             state.torn = Some(self.layout.band_of(pieces[0].start));
@@ -561,6 +586,19 @@ impl FixedBands {
         }
         state.image = image;
         Ok(())
+    }
+
+    /// `valid` without what cannot be read of `runs`.
+    fn without_unreadable(&self, valid: &Runs, runs: &[BlockRange]) -> Result<Runs, DiskError> {
+        let mut readable = valid.clone();
+        for run in runs {
+            let at = self.layout.locate(run.start);
+            for lost in self.below.unreadable(Region { start: at, len: run.len })? {
+                let start = run.start + (lost - at);
+                readable.remove(BlockRange::new(start, Blocks::new(1)));
+            }
+        }
+        Ok(readable)
     }
 
     /// Makes `image` the new content of `pieces`, one after another.
@@ -662,7 +700,7 @@ impl Disk for FixedBands {
         }
         if !parts.is_empty() {
             let result = self.below.read_batch(&mut parts);
-            result.map_err(|error| self.layout.told_to_host(error))?;
+            result.map_err(|error| self.told_of_loss(error))?;
         }
         if let Some(waiting) = &state.waiting {
             requests.iter_mut().for_each(|request| waiting.overlay(request));

@@ -154,6 +154,34 @@ impl Below {
         }
     }
 
+    /// The blocks of `region` that cannot be read, or are destroyed.
+    pub(crate) fn unreadable(&self, region: Region) -> Result<Vec<Pba>, DiskError> {
+        let mut buf = vec![0; region.len.min(LOOK_LEN).bytes() as usize];
+        let mut lost = Vec::new();
+        let can_read = |at: Pba, buf: &mut [u8]| {
+            self.read_back_bytes.fetch_add(buf.len() as u64, Relaxed);
+            match self.disk.read(Lba::new(at.get()), buf) {
+                Ok(()) => Ok(true),
+                Err(DiskError::Medium { .. } | DiskError::Destroyed { .. }) => Ok(false),
+                Err(error) => Err(error),
+            }
+        };
+        let (mut at, mut left) = (region.start, region.len);
+        while !left.is_zero() {
+            let len = left.min(LOOK_LEN);
+            if !can_read(at, &mut buf[..len.bytes() as usize])? {
+                for at in (0..len.get()).map(|index| at + Blocks::new(index)) {
+                    if !can_read(at, &mut buf[..BLOCK_LEN_BYTES])? {
+                        lost.push(at);
+                    }
+                }
+            }
+            at += len;
+            left -= len;
+        }
+        Ok(lost)
+    }
+
     /// Whether all of `region` can be read and is zeros.
     pub(crate) fn is_blank(&self, region: Region) -> bool {
         let mut buf = vec![0; region.len.min(LOOK_LEN).bytes() as usize];

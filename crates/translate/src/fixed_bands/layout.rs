@@ -245,6 +245,12 @@ impl Layout {
         (parts * runs / (runs + 1)).max(run_count_max)
     }
 
+    /// A rewrite has no more pieces, or its record would not fit into the log.
+    pub(crate) fn piece_count_max(&self) -> u64 {
+        let Superblock { band_len, run_count_max, .. } = self.superblock;
+        piece_count_max(band_len.get(), run_count_max)
+    }
+
     /// How many blocks a record of a rewrite and what may go with it take in the log.
     pub(crate) fn log_reserve(&self) -> Blocks {
         let Superblock { band_len, run_count_max, .. } = self.superblock;
@@ -292,9 +298,13 @@ fn shingle_of(inner: &Geometry) -> Result<ShingleSpec, BandsError> {
     }
 }
 
+fn piece_count_max(band_len: u64, run_count_max: u64) -> u64 {
+    (band_len / 2 + 1).min(run_count_max + 1)
+}
+
 /// What a rewrite's record takes, and the small ones around it, with the frame that is open.
 fn rewrite_blocks(band_len: u64, run_count_max: u64) -> u64 {
-    let piece_count = (band_len / 2 + 1).min(run_count_max + 1);
+    let piece_count = piece_count_max(band_len, run_count_max);
     framed_blocks(Record::len_bytes_max(piece_count) + 8 * RECORD_OVERHEAD_BYTES) + 8
 }
 

@@ -48,7 +48,7 @@ pub(crate) fn recover(below: &Below) -> Result<Recovered, BandsError> {
     let layout = Layout::of(below.disk().geometry(), read_superblock(below)?)?;
     let (region, epoch, mut told) = read_logs(below, &layout)?;
     if let Some(rewrite) = told.rewrite.take() {
-        replay(below, &layout, &rewrite)?;
+        replay(below, &layout, &told.valid, &rewrite)?;
         for &piece in &rewrite.pieces {
             told.valid.insert(piece);
             told.unsynced.remove(piece);
@@ -90,9 +90,8 @@ fn close_gaps(
         }
         discard(below, layout, gap)?;
         let mut parts = layout.by_band(gap);
-        let is_blank = parts.all(|part| {
-            below.is_blank(Region { start: layout.locate(part.start), len: part.len })
-        });
+        let is_blank = parts
+            .all(|part| below.is_blank(Region { start: layout.locate(part.start), len: part.len }));
         if is_blank {
             valid.insert(gap);
             left -= 1;
@@ -289,7 +288,12 @@ fn check_rewrite(layout: &Layout, rewrite: &Rewrite) -> Result<(), String> {
 }
 
 /// Finishes a rewrite that was under way.
-fn replay(below: &Below, layout: &Layout, rewrite: &Rewrite) -> Result<(), BandsError> {
+fn replay(
+    below: &Below,
+    layout: &Layout,
+    valid: &Runs,
+    rewrite: &Rewrite,
+) -> Result<(), BandsError> {
     let len: Blocks = rewrite.pieces.iter().map(|piece| piece.len).sum();
     let mut image = vec![0; len.bytes() as usize];
     below
@@ -306,35 +310,48 @@ fn replay(below: &Below, layout: &Layout, rewrite: &Rewrite) -> Result<(), Bands
             ),
         });
     }
-    rewrite_from_slot(below, layout, &rewrite.pieces, &image, 0)
-        .map_err(during("finishing a rewrite"))
+    let image = Image { pieces: &rewrite.pieces, bytes: &image, host_bytes: 0 };
+    rewrite_from_slot(below, layout, valid, image).map_err(during("finishing a rewrite"))
 }
 
-/// Step 3 of a rewrite whose slot and record are durable.
+/// What a rewrite writes: its pieces in order, and their content one after another, of which so many bytes are the
+/// host's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Image<'a> {
+    pub(crate) pieces: &'a [BlockRange],
+    pub(crate) bytes: &'a [u8],
+    pub(crate) host_bytes: u64,
+}
+
+/// Step 3 of a rewrite whose slot and record are durable. What is `valid` behind its start and none of its pieces
+/// could not be read (F7).
 pub(crate) fn rewrite_from_slot(
     below: &Below,
     layout: &Layout,
-    pieces: &[BlockRange],
-    image: &[u8],
-    host_bytes: u64,
+    valid: &Runs,
+    image: Image<'_>,
 ) -> Result<(), DiskError> {
-    // The slot has it all: a disk that refuses to destroy must know that it may.
-    let first = pieces[0].start;
-    let len = layout.band_of(first).end() - first;
-    below.discard(Region { start: layout.locate(first), len })?;
-    write_pieces(below, layout, pieces, image, host_bytes)?;
+    let first = image.pieces[0].start;
+    let rest = BlockRange::new(first, layout.band_of(first).end() - first);
+    let mut lost = Runs::default();
+    valid.within(rest).for_each(|run| lost.insert(run));
+    image.pieces.iter().for_each(|&piece| lost.remove(piece));
+    // The slot has it all: a disk that refuses to destroy must know that it may. What is lost is not discarded, or it
+    // would read as zeros.
+    for part in lost.gaps(rest) {
+        below.discard(Region { start: layout.locate(part.start), len: part.len })?;
+    }
+    write_pieces(below, layout, image)?;
     below.flush()
 }
 
-/// Writes the pieces of a rewrite to their band, in order. Of `image`, `host_bytes` are the host's.
+/// Writes the pieces of a rewrite to their band, in order.
 pub(crate) fn write_pieces(
     below: &Below,
     layout: &Layout,
-    pieces: &[BlockRange],
-    image: &[u8],
-    mut host_bytes: u64,
+    image: Image<'_>,
 ) -> Result<(), DiskError> {
-    let mut rest = image;
+    let Image { pieces, bytes: mut rest, mut host_bytes } = image;
     for piece in pieces {
         let (data, behind) = rest.split_at(piece.len.bytes() as usize);
         rest = behind;

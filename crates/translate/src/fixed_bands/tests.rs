@@ -3,6 +3,7 @@ use imbrex_clockwork::Prng;
 use imbrex_disk::{GeometrySpec, Rule, ShingleSpec};
 use imbrex_disk_sim::{FailAt, FaultPlan, SimDisk};
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 mod bounds;
 mod damage;
@@ -316,12 +317,12 @@ fn every_block_lies_where_it_is_found_and_errors_name_the_hosts_blocks() {
     drive.damage(BlockRange::new(below, Blocks::new(1)));
     let error = fills(&bands, 10, 20).unwrap_err();
     assert_eq!(error, "lba 20 cannot be read: medium error; restore the data from a copy");
-    // A rewrite that cannot read everything back changes nothing.
-    let error = bands.write(Lba::new(16), &blocks(9, 1), Persist::Cached).unwrap_err();
-    assert!(matches!(error, DiskError::Medium { at } if at == Lba::new(20)), "{error}");
-    assert_eq!(fills(&bands, 16, 4).unwrap(), [17; 4]);
-    bands.discard(range(20, 1)).unwrap();
+    // What cannot be read is left out of a rewrite, and stays unreadable until it is written or discarded.
     bands.write(Lba::new(16), &blocks(9, 1), Persist::Cached).unwrap();
+    assert_eq!(fills(&bands, 16, 4).unwrap(), [9, 17, 17, 17]);
+    let error = fills(&bands, 20, 1).unwrap_err();
+    assert!(error.starts_with("lba 20 cannot be read"), "{error}");
+    bands.discard(range(20, 1)).unwrap();
     assert_eq!(fills(&bands, 16, 6).unwrap(), [9, 17, 17, 17, 0, 17]);
 }
 
@@ -333,31 +334,32 @@ fn what_waits_and_cannot_be_done_is_told_by_the_flush_and_goes_on_waiting() {
     options.gather_len = Blocks::new(16);
     let bands = FixedBands::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
     bands.write(Lba::new(16), &blocks(1, 12), Persist::Through).unwrap();
-    let bad = Lba::new(bands.layout.locate(Lba::new(25)).get());
-    drive.damage(BlockRange::new(bad, Blocks::new(1)));
     bands.write(Lba::new(16), &blocks(2, 2), Persist::Cached).unwrap();
     for _ in 0..2 {
+        let fail_read = Some(FailAt { after: 0, sticky: false });
+        drive.set_faults(FaultPlan { fail_read, ..FaultPlan::default() });
         let error = bands.flush().unwrap_err();
-        assert!(matches!(error, DiskError::Medium { at } if at == Lba::new(25)), "{error}");
+        assert!(matches!(error, DiskError::Host { .. }), "{error}");
         assert_eq!(fills(&bands, 16, 3).unwrap(), [2, 2, 1]);
     }
-    bands.discard(range(25, 1)).unwrap();
     bands.flush().unwrap();
     drop(bands);
     let bands = FixedBands::open(drive).unwrap();
-    assert_eq!(fills(&bands, 16, 12).unwrap(), [2, 2, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1]);
+    assert_eq!(fills(&bands, 16, 12).unwrap(), [2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]);
 }
 
-/// What cannot be done in one band keeps no other from being written and made durable, and the write that makes the
-/// unreadable block needless is taken.
+/// A block that cannot be read keeps nothing else from being written, through rewrites and openings, and is never
+/// taken for zeros; written again it can be read.
 #[test]
-fn an_unreadable_block_is_of_its_band_alone_and_can_be_written_again() {
+fn an_unreadable_block_is_lost_alone_and_can_be_written_again() {
     let repairs = [(25, 1, Persist::Cached), (25, 1, Persist::Through), (24, 4, Persist::Cached)];
+    let kinds = [ReadBack::ToEndOfValid, ReadBack::WholeBand];
     for (at, len, persist) in repairs {
-        for read_back in [ReadBack::ToEndOfValid, ReadBack::WholeBand] {
-            let cache = Blocks::new(1_000);
-            let drive = SimDisk::builder(shingled(800, 4, 2)).write_cache(cache).memory().unwrap();
-            let drive = Arc::new(drive);
+        for (read_back, refuses) in kinds.into_iter().flat_map(|kind| [(kind, false), (kind, true)])
+        {
+            let builder = SimDisk::builder(shingled(800, 4, 2)).write_cache(Blocks::new(1_000));
+            let builder = if refuses { builder.refuse_destroying() } else { builder };
+            let drive = Arc::new(builder.memory().unwrap());
             let options = BandOptions { gather_len: Blocks::new(16), read_back, ..options(16) };
             let open = || FixedBands::open(Arc::clone(&drive) as Arc<dyn Disk>).unwrap();
             let bands = FixedBands::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
@@ -366,31 +368,114 @@ fn an_unreadable_block_is_of_its_band_alone_and_can_be_written_again() {
             }
             let bad = Lba::new(bands.layout.locate(Lba::new(25)).get());
             drive.damage(BlockRange::new(bad, Blocks::new(1)));
-            bands.write(Lba::new(16), &blocks(2, 2), Persist::Cached).unwrap();
-            // A rewrite and a write that needs none, in other bands.
             bands.write(Lba::new(50), &blocks(3, 1), Persist::Cached).unwrap();
-            bands.write(Lba::new(80), &blocks(4, 2), Persist::Cached).unwrap();
-            let error = bands.flush().unwrap_err();
-            assert!(matches!(error, DiskError::Medium { at } if at == Lba::new(25)), "{error}");
-            drop(bands);
-            drive.power_cycle(&mut Prng::new(3)).unwrap();
+            let mut expected = [1; 12];
+            let mut bands = Some(bands);
+            for (life, fill) in (3..).zip([2, 4, 5]) {
+                let own = bands.take().unwrap_or_else(&open);
+                own.write(Lba::new(16), &blocks(fill, 2), Persist::Cached).unwrap();
+                own.flush().unwrap();
+                own.write(Lba::new(21), &blocks(fill, 1), Persist::Through).unwrap();
+                drop(own);
+                drive.power_cycle(&mut Prng::new(life)).unwrap();
+                let own = open();
+                for at in [0, 1, 5] {
+                    expected[at] = fill;
+                }
+                assert_eq!(fills(&own, 16, 9).unwrap(), expected[..9]);
+                assert_eq!(fills(&own, 26, 2).unwrap(), expected[10..]);
+                let error = fills(&own, 25, 1).unwrap_err();
+                assert!(error.starts_with("lba 25 cannot be read"), "{error}");
+                assert_eq!(fills(&own, 48, 4).unwrap(), [1, 1, 3, 1]);
+            }
             let bands = open();
-            assert_eq!(fills(&bands, 48, 4).unwrap(), [1, 1, 3, 1], "durable");
-            assert_eq!(fills(&bands, 80, 3).unwrap(), [4, 4, 0], "durable");
-            bands.write(Lba::new(16), &blocks(2, 2), Persist::Cached).unwrap();
-            let error = bands.write(Lba::new(20), &blocks(9, 1), Persist::Cached).unwrap_err();
-            assert!(matches!(error, DiskError::Medium { at } if at == Lba::new(25)), "{error}");
-            bands.write(Lba::new(at), &blocks(5, len), persist).unwrap();
+            bands.write(Lba::new(at), &blocks(6, len), persist).unwrap();
             if persist == Persist::Cached {
                 bands.flush().unwrap();
             }
             drop(bands);
-            drive.power_cycle(&mut Prng::new(4)).unwrap();
-            let mut expected = [2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1];
-            expected[at as usize - 16..(at + len) as usize - 16].fill(5);
+            drive.power_cycle(&mut Prng::new(7)).unwrap();
+            expected[at as usize - 16..(at + len) as usize - 16].fill(6);
             assert_eq!(fills(&open(), 16, 12).unwrap(), expected);
         }
     }
+}
+
+/// A drive that cannot read one block for a while, and may drop discards.
+#[derive(Debug)]
+struct Flaky {
+    drive: Arc<SimDisk>,
+    bad: AtomicU64,
+    keeps_discarded: bool,
+}
+
+impl Disk for Flaky {
+    fn geometry(&self) -> &Geometry {
+        self.drive.geometry()
+    }
+    fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
+        let bad = Lba::new(self.bad.load(Relaxed));
+        match BlockRange::new(at, Blocks::holding(buf.len() as u64)).contains(bad) {
+            true => Err(DiskError::Medium { at: bad }),
+            false => self.drive.read(at, buf),
+        }
+    }
+    fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
+        self.drive.write(at, data, persist)
+    }
+    fn flush(&self) -> Result<(), DiskError> {
+        self.drive.flush()
+    }
+    fn discard(&self, range: BlockRange) -> Result<(), DiskError> {
+        if self.keeps_discarded { Ok(()) } else { self.drive.discard(range) }
+    }
+    fn zone(&self, zone: ZoneId) -> Option<ZoneInfo> {
+        self.drive.zone(zone)
+    }
+    fn manage_zone(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError> {
+        self.drive.manage_zone(zone, action)
+    }
+    fn counters(&self) -> Counters {
+        self.drive.counters()
+    }
+}
+
+/// The power goes at any moment of a rewrite around an unreadable block, which it destroys below: from then on it can
+/// be read no more, whatever is written around it, and is never taken for zeros.
+#[test]
+fn a_rewrite_around_an_unreadable_block_can_be_cut_anywhere() {
+    let mut outcomes = std::collections::BTreeSet::new();
+    for (cut, keeps_discarded) in (0..12).flat_map(|cut| [(cut, false), (cut, true)]) {
+        let drive = Arc::new(SimDisk::builder(shingled(800, 4, 2)).memory().unwrap());
+        let bad = AtomicU64::new(u64::MAX);
+        let flaky = Arc::new(Flaky { drive: Arc::clone(&drive), bad, keeps_discarded });
+        let bands = FixedBands::format(Arc::clone(&flaky) as Arc<dyn Disk>, &options(16)).unwrap();
+        bands.write(Lba::new(16), &blocks(1, 12), Persist::Through).unwrap();
+        flaky.bad.store(bands.layout.locate(Lba::new(25)).get(), Relaxed);
+        let power_cut_after = Some(cut);
+        drive.set_faults(FaultPlan { power_cut_after, ..FaultPlan::default() });
+        let _ = bands.write(Lba::new(16), &blocks(2, 1), Persist::Through);
+        drop(bands);
+        drive.power_cycle(&mut Prng::new(cut)).unwrap();
+        flaky.bad.store(u64::MAX, Relaxed);
+        let mut is_lost = false;
+        for fill in 3..6 {
+            let bands = FixedBands::open(Arc::clone(&flaky) as Arc<dyn Disk>).unwrap();
+            let found = fills(&bands, 16, 9).unwrap();
+            assert!(found[0] < fill && found[1..] == [1; 8], "cut at {cut}: {found:?}");
+            assert_eq!(fills(&bands, 26, 2).unwrap(), [1, 1]);
+            match fills(&bands, 25, 1) {
+                Ok(found) => assert!(found == [1] && !is_lost, "cut at {cut}: {found:?}"),
+                Err(error) => {
+                    assert!(error.starts_with("lba 25 cannot be read"), "{error}");
+                    is_lost = true;
+                }
+            }
+            bands.write(Lba::new(16), &blocks(fill, 1), Persist::Through).unwrap();
+        }
+        outcomes.insert(is_lost);
+    }
+    assert_eq!(outcomes.len(), 2, "lost by the rewrite, or not yet");
 }
 
 /// What waits is older than what is written over it.

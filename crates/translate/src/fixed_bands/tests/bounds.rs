@@ -141,7 +141,8 @@ fn an_opening_closes_no_gap_that_is_not_blank() {
     // One block between two runs; all others have two.
     valid.insert(range(2, 1));
     let drive = with_a_shorter_log(&valid);
-    let superblock = recover::read_superblock(&Below::new(Arc::clone(&drive) as Arc<dyn Disk>)).unwrap();
+    let superblock =
+        recover::read_superblock(&Below::new(Arc::clone(&drive) as Arc<dyn Disk>)).unwrap();
     let layout = Layout::of(drive.geometry(), superblock).unwrap();
     let bad = Lba::new(layout.locate(Lba::new(3)).get());
     drive.write(bad, &blocks(9, 1), Persist::Through).unwrap();
