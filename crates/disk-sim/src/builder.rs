@@ -1,6 +1,6 @@
 //! How a [`SimDisk`] is put together.
 
-use crate::backing::{Backing, ImageBacking, MemoryBacking, NewImage};
+use crate::backing::{Backing, ImageBacking, MemoryBacking, NewImage, SyncedBacking};
 use crate::disk::Parts;
 use crate::rule::RuleState;
 use crate::{ImageError, Profile, ProfileError, SimDisk};
@@ -136,10 +136,18 @@ impl SimDiskBuilder {
             profile_name: self.profile.as_ref().map_or("", Profile::name),
             profile_text: self.profile.as_ref().map_or("", Profile::text),
         })?;
-        self.build(Box::new(image)).map_err(build)
+        self.build_on_host(image).map_err(build)
     }
 
-    pub(crate) fn build(self, backing: Box<dyn Backing>) -> Result<SimDisk, BuildError> {
+    /// On what the host may lose.
+    pub(crate) fn build_on_host(
+        self,
+        backing: impl Backing + 'static,
+    ) -> Result<SimDisk, BuildError> {
+        self.build(Box::new(SyncedBacking::new(backing)))
+    }
+
+    fn build(self, backing: Box<dyn Backing>) -> Result<SimDisk, BuildError> {
         let profile = self.profile.filter(|_| self.moves);
         SimDisk::from_parts(Parts {
             mechanics: profile.map(|profile| profile.mechanics(self.geometry.len())),
@@ -248,7 +256,7 @@ impl SimDisk {
             refuse_destroying: options.refuse_destroying,
             packs_memory: true,
         };
-        builder.build(Box::new(image)).map_err(build)
+        builder.build_on_host(image).map_err(build)
     }
 
     /// Starts to put a disk of `geometry` together.

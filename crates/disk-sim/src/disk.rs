@@ -198,7 +198,8 @@ impl SimDisk {
     }
 
     /// Cuts the power if it is on, decides what of the unflushed writes survives, and turns the
-    /// power on again: all faults but latent sector errors are over, open zones are closed.
+    /// power on again: all faults but latent sector errors are over, open zones are closed. What the host
+    /// has lost stays lost: an image is to be opened anew.
     ///
     /// # Errors
     /// [`DiskError::Host`]: the host's own storage failed; the power stays off.
@@ -295,6 +296,7 @@ impl SimDisk {
         match self.health.load(Ordering::Acquire) {
             HEALTH_NO_POWER => Err(DiskError::PowerLost),
             HEALTH_POISONED => Err(DiskError::Poisoned),
+            _ if self.backing.has_lost() => Err(DiskError::Poisoned),
             _ => Ok(()),
         }
     }

@@ -13,7 +13,8 @@
 //!   changed nothing, or where the plan says so it has written any part: in a sequential zone a prefix in
 //!   whole blocks, so that the pointer has moved, elsewhere each block or not; where tracks overlap that part has
 //!   destroyed what it reaches. A failed flush leaves unknown what is durable, and the disk refuses writes
-//!   until it is reopened. The host must report it and must not acknowledge.
+//!   until it is reopened; so does whatever else the file system below an image fails to make durable. The host
+//!   must report it and must not acknowledge.
 //! - *Latent sector error.* Blocks become unreadable in silence; a read of them fails, a write
 //!   heals them (the drive relocates the sector) when it reaches the platter: until then they are read from the
 //!   cache, and a power cut that loses the write leaves them unreadable. The host must name what it lost.

@@ -80,7 +80,9 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// [`DiskError::OutOfRange`], [`DiskError::NotBlocks`], [`DiskError::NotAtWritePointer`],
     /// [`DiskError::ZoneBoundary`], [`DiskError::ZoneNotWritable`], [`DiskError::TooManyZones`],
-    /// [`DiskError::WouldDestroy`]: nothing was written. [`DiskError::PowerLost`], [`DiskError::Host`]: a part may be.
+    /// [`DiskError::WouldDestroy`]: nothing was written. [`DiskError::PowerLost`], [`DiskError::Host`]: a part may be;
+    /// if the host wrote it and failed to make it durable, it is as after a failed [`flush`](Disk::flush).
+    /// [`DiskError::Poisoned`].
     fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError>;
 
     /// Makes every write that has returned durable.

@@ -4,6 +4,7 @@
 //!     SimDisk --(Backing)--> memory.rs   64 KiB chunks, zeros elided, cold ones compressed
 //!                       \--> image.rs    one sparse file that survives the process
 //!
+//!     synced.rs stands before an image: after a sync of the host that failed there is no other
 //!     overlapping.rs stands before either where tracks overlap: a write destroys others tracks
 //! ```
 //!
@@ -14,11 +15,13 @@ mod image;
 pub(crate) mod image_format;
 mod memory;
 mod overlapping;
+mod synced;
 
 pub(crate) use image::{ImageBacking, NewImage};
 pub use image::{ImageInfo, is_image};
 pub(crate) use memory::MemoryBacking;
 pub(crate) use overlapping::OverlappingBacking;
+pub(crate) use synced::SyncedBacking;
 
 use crate::rule::{Mark, ZoneRecord};
 use imbrex_disk::{BlockRange, Blocks, DiskError, Lba, ZoneId};
@@ -79,6 +82,11 @@ pub(crate) trait Backing: Send + Sync + std::fmt::Debug {
 
     /// Makes everything written so far durable on the host.
     fn flush(&self) -> Result<(), DiskError>;
+
+    /// Whether the host has failed to make something durable: then nobody knows what is.
+    fn has_lost(&self) -> bool {
+        false
+    }
 
     /// Shows every stored block that is not all zeros, in order.
     fn for_each_block(&self, see: &mut dyn FnMut(Lba, &[u8])) -> Result<(), DiskError>;

@@ -132,6 +132,10 @@ impl Backing for OverlappingBacking {
         self.inner.flush()
     }
 
+    fn has_lost(&self) -> bool {
+        self.inner.has_lost()
+    }
+
     fn for_each_block(&self, see: &mut dyn FnMut(Lba, &[u8])) -> Result<(), DiskError> {
         let tracks = self.table.read();
         self.inner.for_each_block(&mut |at, block| {

@@ -1,0 +1,125 @@
+//! Syncs of the host: one at a time, and none after one that failed.
+//!
+//! ```text
+//!     flush, write through:   lock --> lost before? refuse --> the host syncs --> failed? remember --> unlock
+//! ```
+//!
+//! A host that could not write back what it had cached says so once for each open file, to whoever syncs
+//! first, whoever wrote it; and takes it for written from then on. So a sync that returns well says
+//! something only where no other failed since the file was opened.
+//!
+//! Invariants
+//!   H1  From a sync's failure to the moment in which everybody can see it no other sync returns.
+//!   H2  After a sync that failed nothing is acknowledged as durable any more.
+//!   H3  A write that the host has no room for is refused before anything is synced, and costs only itself.
+//!
+//! Source: `errseq_t` and `file_check_and_advance_wb_err` of Linux. Not here: the system calls (`image`).
+
+use super::{Backing, Durable};
+use crate::ImageInfo;
+use crate::rule::{Mark, ZoneRecord};
+use imbrex_disk::{BlockRange, Blocks, DiskError, Lba, ZoneId};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// A backing on a host that may lose what it has cached.
+#[derive(Debug)]
+pub(crate) struct SyncedBacking<B> {
+    inner: B,
+    syncing: Mutex<()>,
+    has_lost: AtomicBool,
+}
+
+impl<B: Backing> SyncedBacking<B> {
+    pub(crate) fn new(inner: B) -> SyncedBacking<B> {
+        SyncedBacking { inner, syncing: Mutex::new(()), has_lost: AtomicBool::new(false) }
+    }
+
+    fn sync(&self, sync: impl FnOnce() -> Result<(), DiskError>) -> Result<(), DiskError> {
+        let _alone = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.has_lost() {
+            return Err(DiskError::Poisoned);
+        }
+        sync().inspect_err(|_| self.has_lost.store(true, Ordering::Release))
+    }
+
+    fn put(
+        &self,
+        durable: Durable,
+        put: impl Fn(Durable) -> Result<(), DiskError>,
+    ) -> Result<(), DiskError> {
+        // H3: into the host's cache first, also what is to go through it.
+        put(Durable::Later)?;
+        match durable {
+            Durable::Later => Ok(()),
+            Durable::Now => self.sync(|| put(Durable::Now)),
+        }
+    }
+}
+
+impl<B: Backing> Backing for SyncedBacking<B> {
+    fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
+        self.inner.read(at, buf)
+    }
+
+    fn write(&self, at: Lba, data: &[u8], durable: Durable) -> Result<(), DiskError> {
+        self.put(durable, |durable| self.inner.write(at, data, durable))
+    }
+
+    fn zero(&self, range: BlockRange) -> Result<(), DiskError> {
+        self.inner.zero(range)
+    }
+
+    fn stored(&self, range: BlockRange) -> (bool, Blocks) {
+        self.inner.stored(range)
+    }
+
+    fn set_zone(
+        &self,
+        zone: ZoneId,
+        record: ZoneRecord,
+        durable: Durable,
+    ) -> Result<(), DiskError> {
+        self.put(durable, |durable| self.inner.set_zone(zone, record, durable))
+    }
+
+    fn zone(&self, zone: ZoneId) -> Result<ZoneRecord, DiskError> {
+        self.inner.zone(zone)
+    }
+
+    fn set_marks(
+        &self,
+        range: BlockRange,
+        mark: Option<Mark>,
+        durable: Durable,
+    ) -> Result<(), DiskError> {
+        self.put(durable, |durable| self.inner.set_marks(range, mark, durable))
+    }
+
+    fn for_each_mark(&self, see: &mut dyn FnMut(BlockRange, Mark)) -> Result<(), DiskError> {
+        self.inner.for_each_mark(see)
+    }
+
+    fn flush(&self) -> Result<(), DiskError> {
+        self.sync(|| self.inner.flush())
+    }
+
+    fn has_lost(&self) -> bool {
+        self.has_lost.load(Ordering::Acquire)
+    }
+
+    fn for_each_block(&self, see: &mut dyn FnMut(Lba, &[u8])) -> Result<(), DiskError> {
+        self.inner.for_each_block(see)
+    }
+
+    fn stored_bytes(&self) -> Result<u64, DiskError> {
+        self.inner.stored_bytes()
+    }
+
+    fn image(&self) -> Option<&ImageInfo> {
+        self.inner.image()
+    }
+}
+
+#[cfg(test)]
+mod tests;
