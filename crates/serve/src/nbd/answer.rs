@@ -63,12 +63,21 @@ impl Answerer<'_> {
         let start = to.len();
         if let Err(refusal) = self.try_answer(request, payload, to) {
             to.truncate(start);
-            count(&self.tally.errors);
-            if self.agreed.structured_replies {
-                put_error_chunk(to, request.cookie, refusal.errno, &refusal.message);
-            } else {
-                put_simple_reply(to, request.cookie, Some(refusal.errno));
-            }
+            self.refuse(request, &refusal, to);
+        }
+    }
+
+    /// Answers without doing anything: the server has no time for it any more.
+    pub(crate) fn refuse_at_end(&self, request: &Request, to: &mut Vec<u8>) {
+        self.refuse(request, &Refusal::new(Errno::Shutdown, "the server is being stopped"), to);
+    }
+
+    fn refuse(&self, request: &Request, refusal: &Refusal, to: &mut Vec<u8>) {
+        count(&self.tally.errors);
+        if self.agreed.structured_replies {
+            put_error_chunk(to, request.cookie, refusal.errno, &refusal.message);
+        } else {
+            put_simple_reply(to, request.cookie, Some(refusal.errno));
         }
     }
 
@@ -86,29 +95,30 @@ impl Answerer<'_> {
         let refused = |error: DeviceError| refusal(&error, request.command);
         match request.command {
             command::READ => {
+                self.read(request, to).map_err(refused)?;
                 count(&self.tally.reads);
                 add(&self.tally.read_bytes, range.len_bytes);
-                return self.read(request, to).map_err(refused);
+                return Ok(());
             }
             command::BLOCK_STATUS => {
+                self.status(request, to).map_err(refused)?;
                 count(&self.tally.statuses);
-                return self.status(request, to).map_err(refused);
+                return Ok(());
             }
             command::WRITE => {
+                device.write(range.start_bytes, payload, persist).map_err(refused)?;
                 count(&self.tally.writes);
                 add(&self.tally.written_bytes, range.len_bytes);
-                device.write(range.start_bytes, payload, persist).map_err(refused)?;
             }
             command::FLUSH => {
-                count(&self.tally.flushes);
                 device.flush().map_err(refused)?;
+                count(&self.tally.flushes);
             }
             command::TRIM => {
-                count(&self.tally.trims);
                 device.trim(range, persist).map_err(refused)?;
+                count(&self.tally.trims);
             }
             command::WRITE_ZEROES => {
-                count(&self.tally.zeroes);
                 let may_trim = !request.has(command_flag::NO_HOLE);
                 if request.has(command_flag::FAST_ZERO) && !device.zeroes_are_cheap(range, may_trim)
                 {
@@ -116,6 +126,7 @@ impl Answerer<'_> {
                     return Err(Refusal::new(Errno::NotSup, message));
                 }
                 device.write_zeroes(range, may_trim, persist).map_err(refused)?;
+                count(&self.tally.zeroes);
             }
             // Not offered, and yet sent by some: there is nothing to be done, and that is done.
             command::CACHE => {}

@@ -11,6 +11,7 @@
 //!   K2  What a client can make the server keep is bounded: what is received at a time, one request
 //!       that is longer than that with its reply, and what lies in the lanes.
 //!   K3  Nothing that a client does ends more than its connection.
+//!   K4  Once the connection is known to be lost no request of it is begun, for the reason of the lanes' L3.
 
 use super::REQUEST_LEN_BYTES_MAX;
 use super::handshake::{Agreed, Outcome, shake_hands};
@@ -41,7 +42,7 @@ pub(crate) fn serve(server: &Arc<Shared>, socket: Arc<Socket>) {
     let sender = Arc::new(sender);
     let ended = match hands {
         Ok(Outcome::Left) => Ok(()),
-        Ok(Outcome::Transmission(agreed)) => receiver.begin_transmission().and_then(|()| {
+        Ok(Outcome::Transmission(agreed)) => receiver.begin_transmission().map(|()| {
             let lanes = Lanes::new(Arc::clone(server), agreed, Arc::clone(&sender));
             let mut connection = Connection {
                 server,
@@ -54,18 +55,26 @@ pub(crate) fn serve(server: &Arc<Shared>, socket: Arc<Socket>) {
                 polling: Polling::new(Arc::clone(&server.options.clock)),
             };
             let ended = connection.transmission();
-            let sent = connection.send_replies();
+            if ended.is_err() && !server.is_stopping() {
+                sender.set_broken();
+            }
+            let ended = ended.and(connection.send_replies());
+            tell_end(server, &ended);
             connection.lanes.finish();
-            ended.and(sent)
         }),
         // Who only knocks breaks nothing.
         Err(error) if matches!(error.kind(), BrokenPipe | ConnectionReset) => Ok(()),
         Err(error) => Err(error),
     };
-    if ended.is_err() {
+    tell_end(server, &ended);
+    sender.close();
+}
+
+/// Counts a connection that ended badly; not where the server itself ended it.
+fn tell_end(server: &Shared, ended: &io::Result<()>) {
+    if ended.is_err() && !server.is_stopping() {
         count(&server.tally.broken_off);
     }
-    sender.close();
 }
 
 struct Connection<'a> {
@@ -87,8 +96,17 @@ impl Connection<'_> {
             if self.replies.len() >= REPLIES_LEN_BYTES {
                 self.send_replies()?;
             }
-            let Some(request) = self.request()? else { return Ok(()) };
+            if self.sender.is_broken() {
+                return Err(BrokenPipe.into()); // K4
+            }
+            let Some(request) = self.request()? else {
+                // Whoever goes without a word, and before it is answered, has lost the connection.
+                let is_unanswered = self.lanes.has_waiting() || self.sender.is_broken();
+                let is_lost = is_unanswered && !self.server.is_stopping();
+                return if is_lost { Err(ErrorKind::UnexpectedEof.into()) } else { Ok(()) };
+            };
             if request.command == command::DISC {
+                self.lanes.part();
                 return Ok(());
             }
             self.serve(request)?;

@@ -10,7 +10,11 @@
 //! Invariants
 //!   L1  The requests in the queue and in the lanes carry and ask for at most
 //!       [`LANES_LEN_BYTES_MAX`] bytes together, or there is only one: a client that has more waits.
-//!   L2  When [`Lanes::finish`] returns, every request has been replied to, or a lane has panicked.
+//!   L2  When [`Lanes::finish`] returns, every request has been replied to or dropped (L3), or a lane has
+//!       panicked.
+//!   L3  What still waits when the connection is lost is dropped: its client may have sent it again by another
+//!       connection, and have written over it since. Not where the client had said goodbye.
+//!   L4  What still waits when the server stops is refused: the end waits for a few requests, not for a queue.
 
 use super::handshake::Agreed;
 use super::protocol::{Request, command};
@@ -18,6 +22,7 @@ use super::server::Shared;
 use super::stream::Sender;
 use std::collections::VecDeque;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Threads of one connection: a flush, and what need not wait for it.
@@ -39,6 +44,8 @@ struct LanesShared {
     server: Arc<Shared>,
     agreed: Agreed,
     sender: Arc<Sender>,
+    /// The client asks for nothing more, and for all that it asked for.
+    is_farewell: AtomicBool,
     state: Mutex<State>,
     /// Work for a lane, or the end.
     queued: Condvar,
@@ -70,6 +77,7 @@ impl Lanes {
             server,
             agreed,
             sender,
+            is_farewell: AtomicBool::new(false),
             state: Mutex::default(),
             queued: Condvar::new(),
             served: Condvar::new(),
@@ -110,6 +118,16 @@ impl Lanes {
             }
         }
         Ok(())
+    }
+
+    /// Whether requests wait for a lane.
+    pub(crate) fn has_waiting(&self) -> bool {
+        !self.shared.lock().queue.is_empty()
+    }
+
+    /// The client has said goodbye: all that waits is done, also if nobody is there any more to be told (L3).
+    pub(crate) fn part(&self) {
+        self.shared.is_farewell.store(true, Ordering::Release);
     }
 
     /// Waits until all is served, and ends the lanes.
@@ -157,8 +175,16 @@ impl LanesShared {
         drop(state);
         // L2 holds whatever happens in there.
         let _done = Done { lanes: self, weight_bytes: weight_bytes(&request) };
+        if self.sender.is_broken() && !self.is_farewell.load(Ordering::Acquire) {
+            return; // L3
+        }
         let mut reply = Vec::new();
-        self.server.answerer(self.agreed).answer(&request, &payload, &mut reply);
+        let answerer = self.server.answerer(self.agreed);
+        if self.server.is_stopping() {
+            answerer.refuse_at_end(&request, &mut reply);
+        } else {
+            answerer.answer(&request, &payload, &mut reply);
+        }
         drop(payload);
         if self.sender.send(&reply).is_err() {
             // The stream has lost a reply, or a part of one: nothing more can be told by it.

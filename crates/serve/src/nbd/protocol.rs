@@ -136,6 +136,7 @@ pub(crate) enum Errno {
     Inval = 22,
     NoSpc = 28,
     NotSup = 95,
+    Shutdown = 108,
 }
 
 /// A request, as it came.

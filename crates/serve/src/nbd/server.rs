@@ -3,7 +3,7 @@
 //! ```text
 //!   serve():  poll --> accept --> a thread: connection.rs
 //!               |`--- nobody asked for anything for 100 ms --> a step of the device's own work, and again
-//!               +<-- Stopper --> no more requests; replies under way are sent; flush; the end
+//!               +<-- Stopper --> no more requests; those begun are served, those that wait refused; flush; the end
 //! ```
 //!
 //! Invariants
@@ -123,8 +123,8 @@ impl Server {
         self.shared.crew.panics()
     }
 
-    /// Serves everybody who connects to `listener`, until stopped. Then requests under way are finished,
-    /// connections are closed and the device is flushed (P2).
+    /// Serves everybody who connects to `listener`, until stopped. Then requests that have begun are finished, those that
+    /// wait for others are refused, connections are closed and the device is flushed (P2).
     ///
     /// # Errors
     /// [`ServeError::Host`]: it could not go on listening. [`ServeError::Flush`].

@@ -9,6 +9,7 @@
 //!   N1  Neither half holds the TLS state while it waits for the socket.
 //!   N2  What a Sender sends stays together: no other reply gets between its bytes.
 //!   N3  What came in before TLS began is never read as if it had come after.
+//!   N4  Whoever sends after a send that failed knows that it did.
 
 use imbrex_clockwork::Clock;
 use rustix::io::Errno;
@@ -18,6 +19,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -122,6 +124,7 @@ pub(crate) struct Sender {
     tls: Option<TlsState>,
     /// Ciphered and about to be sent; its lock is what keeps a reply together (N2).
     sealed: Mutex<Vec<u8>>,
+    is_broken: AtomicBool,
 }
 
 /// The two halves of a connection on `socket`, which has until `deadline` to begin its transmission.
@@ -137,7 +140,8 @@ pub(crate) fn halves(socket: Arc<Socket>, deadline: Option<Deadline>) -> (Receiv
         end: 0,
         deadline,
     };
-    (receiver, Sender { socket, tls: None, sealed: Mutex::default() })
+    let is_broken = AtomicBool::new(false);
+    (receiver, Sender { socket, tls: None, sealed: Mutex::default(), is_broken })
 }
 
 impl Receiver {
@@ -316,6 +320,11 @@ impl Sender {
     /// Sends `bytes`, whole (N2).
     pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<()> {
         let mut sealed = self.sealed.lock().unwrap_or_else(PoisonError::into_inner);
+        // N4: before the next one has its turn.
+        self.send_in_turn(&mut sealed, bytes).inspect_err(|_| self.set_broken())
+    }
+
+    fn send_in_turn(&self, sealed: &mut Vec<u8>, bytes: &[u8]) -> io::Result<()> {
         let Some(tls) = &self.tls else { return self.socket.write_all(bytes) };
         let mut left = bytes;
         loop {
@@ -324,19 +333,30 @@ impl Sender {
             let piece = tls.writer().write(left)?;
             left = &left[piece..];
             while tls.wants_write() {
-                tls.write_tls(&mut *sealed)?;
+                tls.write_tls(sealed)?;
             }
             // N1: the state is not held while the socket takes its time.
             drop(tls);
-            self.socket.write_all(&sealed)?;
+            self.socket.write_all(sealed)?;
             if left.is_empty() {
                 return Ok(());
             }
         }
     }
 
+    /// Whether the client has lost a reply, or its connection.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.is_broken.load(Ordering::Acquire)
+    }
+
+    /// The connection is no more: its client may have begun another.
+    pub(crate) fn set_broken(&self) {
+        self.is_broken.store(true, Ordering::Release);
+    }
+
     /// Ends the connection in the middle, both ways.
     pub(crate) fn give_up(&self) {
+        self.set_broken();
         self.socket.shutdown(Shutdown::Both);
     }
 

@@ -143,6 +143,75 @@ fn clients_that_use_lanes_break_off_too() {
     assert!(stand.crew.wait_idle(std::time::Duration::from_secs(60)), "L2");
 }
 
+impl Stand {
+    /// A client whose lanes are all in a flush that waits, and what it wrote through the cache behind those: sectors
+    /// `0..count` of ones.
+    fn client_that_waits(&self, count: u64) -> Client<UnixStream> {
+        let mut client = self.client(false);
+        self.device.set_gate(true);
+        for _ in 0..4 {
+            client.begin((command::FLUSH, 0), 0, &[]);
+        }
+        self.device.wait_for_gate(4);
+        for n in 0..count {
+            client.begin((command::WRITE, command_flag::FUA), n * 512, &[1; 512]);
+        }
+        client
+    }
+}
+
+/// A client that had lost its connection sent its writes again by another one and went on; then the old ones,
+/// which had waited, were carried out over the new.
+#[test]
+fn what_waits_is_dropped_with_its_connection() {
+    // Some wait in the queue; so many that their connection waits for room and cannot see its end.
+    for (count, is_half) in [(9, false), (9, true), (100, false)] {
+        let stand = Stand::new();
+        let mut lost = stand.client_that_waits(count);
+        if count == 9 {
+            // Answered after those were received.
+            lost.read(1 << 19, 512).unwrap();
+        }
+        let kept = is_half.then_some(lost);
+        if let Some(lost) = &kept {
+            lost.stream.shutdown(Shutdown::Write).unwrap();
+            for _ in 0..1_000_000 {
+                if stand.counts().broken_off > 0 {
+                    break;
+                }
+                std::thread::yield_now();
+            }
+        }
+        let mut other = stand.client(false);
+        for n in 0..count {
+            other.write(n * 512, &[2; 512]).unwrap();
+        }
+        stand.device.set_gate(false);
+        drop(other);
+        assert!(stand.crew.wait_idle(std::time::Duration::from_secs(60)), "L2");
+        assert_eq!(stand.device.through_count.load(Ordering::SeqCst), 0, "L3");
+        let sectors = stand.device.sectors.lock().unwrap();
+        assert!((0..count as usize).all(|n| sectors[n] == Some([2; 512])), "L3");
+        assert_eq!(stand.counts().broken_off, 1);
+    }
+}
+
+/// The protocol has it so: who says goodbye has asked for all that came before.
+#[test]
+fn what_waits_is_done_after_a_farewell() {
+    let stand = Stand::new();
+    let mut client = stand.client_that_waits(9);
+    let read = client.request(0, command::READ, 0, 512);
+    let farewell = client.request(0, command::DISC, 0, 0);
+    client.send(&[read.encode(), farewell.encode()].concat());
+    // What came together is answered together, so the farewell is known.
+    assert_eq!(client.reply(512).0, read.cookie);
+    drop(client);
+    stand.device.set_gate(false);
+    assert!(stand.crew.wait_idle(std::time::Duration::from_secs(60)), "L2");
+    assert_eq!(stand.device.through_count.load(Ordering::SeqCst), 9);
+}
+
 #[test]
 fn a_panic_below_costs_its_connection_and_is_told() {
     for flags in [0, command_flag::FUA] {

@@ -1,5 +1,6 @@
 //! Real sockets: paths, ports, too many clients, the end.
 
+use super::super::protocol::command_flag;
 use super::super::{ListenError, Listener, Reach};
 use super::*;
 use std::net::TcpStream;
@@ -174,8 +175,7 @@ fn the_end_waits_for_requests_under_way_and_not_for_the_deaf() {
     stand.device.set_gate(true);
     let flush = client.request(0, command::FLUSH, 0, 0);
     client.send(&flush.encode());
-    // Answered after the flush was received, so that is under way.
-    client.read(0, 512).unwrap();
+    stand.device.wait_for_gate(1);
     let long = deaf.request(0, command::READ, 0, 1 << 20).encode();
     for _ in 0..40 {
         deaf.send(&long);
@@ -186,6 +186,51 @@ fn the_end_waits_for_requests_under_way_and_not_for_the_deaf() {
     assert!(client.is_closed());
     assert!(stand.crew.wait_idle(std::time::Duration::from_secs(60)), "P2");
     assert_eq!(stand.server.panics(), [""; 0]);
+}
+
+/// The end waited for all that one client had queued, hours of it.
+#[test]
+fn what_has_not_begun_when_the_server_stops_is_refused() {
+    const ESHUTDOWN: u32 = 108;
+    let stand = Stand::new();
+    let mut client = stand.client(true);
+    stand.device.set_gate(true);
+    let begun: Vec<u64> = (0..4).map(|_| client.begin((command::FLUSH, 0), 0, &[])).collect();
+    stand.device.wait_for_gate(4);
+    let through = (command::WRITE, command_flag::FUA);
+    let mut waiting: Vec<u64> = (0..9).map(|n| client.begin(through, n * 512, &[1; 512])).collect();
+    // Answered after those were received.
+    client.read(0, 512).unwrap();
+    stand.server.stopper().stop();
+    stand.device.set_gate(false);
+    for _ in 0..13 {
+        match client.reply(0) {
+            (cookie, Ok(_)) => assert!(begun.contains(&cookie), "L4: {cookie}"),
+            (cookie, Err(ESHUTDOWN)) => waiting.retain(|waits| *waits != cookie),
+            (cookie, Err(errno)) => panic!("{cookie}: {errno}"),
+        }
+    }
+    assert_eq!(waiting, [0; 0], "A1");
+    assert_eq!(stand.device.through_count.load(Ordering::SeqCst), 0, "L4");
+}
+
+#[test]
+fn a_client_in_the_midst_of_a_write_when_the_server_stops_has_broken_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s");
+    let stand = Stand::new();
+    stand.listen(Listener::unix(&path).unwrap());
+    let mut client = Client::on(UnixStream::connect(&path).unwrap());
+    client.greet(3);
+    client.go(false);
+    let read = client.request(0, command::READ, 0, 512);
+    let write = client.request(0, command::WRITE, 0, 1 << 20);
+    client.send(&[&read.encode()[..], &write.encode(), &[1; 100]].concat());
+    // Before it waits for a long payload the server sends what it has.
+    assert_eq!(client.reply(512).0, read.cookie);
+    stand.server.stopper().stop();
+    assert!(stand.crew.wait_idle(std::time::Duration::from_secs(60)), "P2");
+    assert_eq!(stand.counts().broken_off, 0);
 }
 
 #[test]

@@ -18,7 +18,7 @@ use imbrex_disk::{DiskError, Lba, Persist};
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
 /// Sectors of 512 bytes in memory; says which were never written, and fails and waits on demand.
@@ -39,6 +39,9 @@ struct MemoryDevice {
     /// Flushes wait while it is closed.
     gate_closed: Mutex<bool>,
     gate: Condvar,
+    at_gate_count: AtomicUsize,
+    /// All fails.
+    is_dead: AtomicBool,
 }
 
 impl MemoryDevice {
@@ -49,6 +52,20 @@ impl MemoryDevice {
     fn set_gate(&self, closed: bool) {
         *self.gate_closed.lock().unwrap() = closed;
         self.gate.notify_all();
+    }
+
+    /// Returns when `count` flushes wait.
+    fn wait_for_gate(&self, count: usize) {
+        while self.at_gate_count.load(Ordering::SeqCst) < count {
+            std::thread::yield_now();
+        }
+    }
+
+    fn alive(&self) -> Result<(), DeviceError> {
+        match self.is_dead.load(Ordering::SeqCst) {
+            true => Err(DeviceError::Disk { what: "any".to_owned(), source: DiskError::Poisoned }),
+            false => Ok(()),
+        }
     }
 
     fn change(&self, range: ByteRange, to: impl Fn(usize) -> Option<[u8; 512]>) {
@@ -87,6 +104,7 @@ impl BlockDevice for MemoryDevice {
     fn read(&self, at_bytes: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
         let range = ByteRange::new(at_bytes, buf.len() as u64);
         self.check(range)?;
+        self.alive()?;
         let bad = self
             .bad_sector
             .filter(|bad| range.start_bytes <= bad * 512 && bad * 512 < range.end_bytes());
@@ -104,21 +122,26 @@ impl BlockDevice for MemoryDevice {
     fn write(&self, at_bytes: u64, data: &[u8], persist: Persist) -> Result<(), DeviceError> {
         let range = ByteRange::new(at_bytes, data.len() as u64);
         self.check(range)?;
+        self.alive()?;
         assert!(self.fatal_sector.is_none_or(|fatal| fatal * 512 != at_bytes), "by design");
         self.change(range, |index| data[index * 512..][..512].try_into().ok());
         self.persist(persist);
         Ok(())
     }
     fn flush(&self) -> Result<(), DeviceError> {
+        self.alive()?;
         let mut closed = self.gate_closed.lock().unwrap();
+        self.at_gate_count.fetch_add(1, Ordering::SeqCst);
         while *closed {
             closed = self.gate.wait(closed).unwrap();
         }
+        self.at_gate_count.fetch_sub(1, Ordering::SeqCst);
         self.flush_count.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
     fn trim(&self, range: ByteRange, persist: Persist) -> Result<(), DeviceError> {
         self.check(range)?;
+        self.alive()?;
         self.change(range, |_| None);
         self.persist(persist);
         Ok(())
@@ -130,6 +153,7 @@ impl BlockDevice for MemoryDevice {
         persist: Persist,
     ) -> Result<(), DeviceError> {
         self.check(range)?;
+        self.alive()?;
         self.change(range, |_| (!may_trim).then_some([0; 512]));
         self.persist(persist);
         Ok(())
@@ -139,6 +163,7 @@ impl BlockDevice for MemoryDevice {
     }
     fn status(&self, range: ByteRange) -> Result<Extent, DeviceError> {
         self.check(range)?;
+        self.alive()?;
         let sectors = self.sectors.lock().unwrap();
         let start = (range.start_bytes / 512) as usize;
         let run = &sectors[start..start + (range.len_bytes / 512) as usize];
@@ -391,6 +416,13 @@ impl<S: Read + Write> Client<S> {
 
     fn write(&mut self, at_bytes: u64, data: &[u8]) -> Result<Reply, u32> {
         self.call((command::WRITE, 0), at_bytes, data.len() as u32, data)
+    }
+
+    /// Sends a request whose reply comes later; its cookie.
+    fn begin(&mut self, (kind, flags): (u16, u16), offset_bytes: u64, payload: &[u8]) -> u64 {
+        let request = self.request(flags, kind, offset_bytes, payload.len() as u32);
+        self.send(&[&request.encode()[..], payload].concat());
+        request.cookie
     }
 
     fn flush(&mut self) -> Result<Reply, u32> {

@@ -184,6 +184,25 @@ fn a_medium_error_is_told_and_costs_only_its_request() {
     }
 }
 
+/// They were counted as read, written and flushed.
+#[test]
+fn what_the_device_refuses_counts_as_an_error_and_as_nothing_else() {
+    let stand = Stand::new();
+    let mut client = stand.client(true);
+    let fast = command_flag::FAST_ZERO;
+    assert_eq!(client.call((command::WRITE_ZEROES, fast), 0, 512, &[]), Err(ENOTSUP));
+    stand.device.is_dead.store(true, Ordering::SeqCst);
+    assert_eq!(client.read(0, 512), Err(EIO));
+    assert_eq!(client.read(0, 64 << 10), Err(EIO));
+    assert_eq!(client.write(0, &[1; 512]), Err(EIO));
+    assert_eq!(client.flush(), Err(EIO));
+    for kind in [command::TRIM, command::WRITE_ZEROES, command::BLOCK_STATUS] {
+        assert_eq!(client.call((kind, 0), 0, 512, &[]), Err(EIO));
+    }
+    let expected = Counts { connections: 1, errors: 8, ..Counts::default() };
+    assert_eq!(stand.counts(), expected);
+}
+
 #[test]
 fn requests_behind_one_another_are_all_answered_and_a_farewell_comes_after_them() {
     for requests_wait in [false, true] {
