@@ -13,6 +13,7 @@ use rustix::fs::{FlockOperation, Mode, fchmod, flock};
 use rustix::io::Errno;
 use rustix::net::sockopt::{
     set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl,
+    set_tcp_user_timeout,
 };
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::fmt;
@@ -37,6 +38,10 @@ const DIRECTORY_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(60);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_COUNT: u32 = 6;
+
+/// How long a peer may leave unacknowledged, or refuse to take, what is sent to it: as long as all of the above. Nobody
+/// is asked whether it is there while something is on its way to it.
+const USER_TIMEOUT_MS: u32 = 120_000;
 
 /// From where a server can be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,11 +191,13 @@ impl Listener {
                 let (socket, _) = listener.accept()?;
                 socket.set_nonblocking(false)?;
                 socket.set_nodelay(true)?;
-                // A peer that is gone without a word is noticed within two minutes, and its place is free.
+                // A peer that is gone without a word is noticed within two minutes, and its place is free; so is that
+                // of one who reads nothing for as long while a reply waits for it.
                 set_socket_keepalive(&socket, true)?;
                 set_tcp_keepidle(&socket, KEEPALIVE_AFTER)?;
                 set_tcp_keepintvl(&socket, KEEPALIVE_INTERVAL)?;
                 set_tcp_keepcnt(&socket, KEEPALIVE_COUNT)?;
+                set_tcp_user_timeout(&socket, USER_TIMEOUT_MS)?;
                 Ok(Socket::Tcp(socket))
             }
             Bound::Unix { listener, .. } => {

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Invariants
-//!   P1  A client that does nothing, or never reads, holds its own threads and nothing else.
+//!   P1  A client that does nothing, or never reads, holds its own threads and nothing else. Over TCP one that
+//!       leaves a reply unread for two minutes loses its connection.
 //!   P2  When `serve` returns, no thread of it is left and all that was written is flushed.
 
 use super::answer::Answerer;

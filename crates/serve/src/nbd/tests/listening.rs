@@ -233,6 +233,19 @@ fn a_client_in_the_midst_of_a_write_when_the_server_stops_has_broken_nothing() {
     assert_eq!(stand.counts().broken_off, 0);
 }
 
+/// With a reply on its way nobody is asked whether it is there: that took a quarter of an hour.
+#[test]
+fn a_peer_that_acknowledges_nothing_is_given_up_after_two_minutes() {
+    use rustix::net::sockopt::{tcp_keepcnt, tcp_keepidle, tcp_keepintvl, tcp_user_timeout};
+    let listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), Reach::Loopback).unwrap();
+    let _client = TcpStream::connect(listener.address().unwrap()).unwrap();
+    let socket = listener.accept().unwrap();
+    assert_eq!(tcp_user_timeout(&socket).unwrap(), 120_000);
+    let asked = tcp_keepintvl(&socket).unwrap() * tcp_keepcnt(&socket).unwrap();
+    let idle = tcp_keepidle(&socket).unwrap();
+    assert_eq!((idle + asked).as_millis(), 120_000, "as long as for one with nothing on its way");
+}
+
 #[test]
 fn the_device_works_while_clients_are_quiet_and_they_are_served_then() {
     let device = MemoryDevice::of_sectors(2048);
