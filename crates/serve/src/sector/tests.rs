@@ -1,5 +1,6 @@
 use super::*;
 use imbrex_clockwork::{Prng, fan_out};
+use imbrex_disk::{Geometry, GeometrySpec};
 use imbrex_disk_sim::{FaultPlan, SimDisk};
 
 fn device(block_count: u64, sector_len: SectorLen) -> (Arc<SimDisk>, SectorDevice) {
@@ -158,8 +159,88 @@ fn a_cut_request_costs_one_read_batch_and_one_write() {
     assert_eq!(counters.read_bytes, 2 * 4096);
 }
 
+fn cached(block_count: u64, sector_len: SectorLen) -> (Arc<SimDisk>, SectorDevice) {
+    let spec = GeometrySpec { len: Blocks::new(block_count), rule: Rule::Anywhere };
+    let builder = SimDisk::builder(Geometry::new(spec).unwrap());
+    let disk = Arc::new(builder.write_cache(Blocks::new(block_count)).memory().unwrap());
+    let device = SectorDevice::new(Arc::clone(&disk) as Arc<dyn Disk>, sector_len).unwrap();
+    (disk, device)
+}
+
+/// One change of sectors, and what their bytes are then.
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    Write(u8),
+    Zeroes { may_trim: bool },
+}
+
+impl Change {
+    fn make(self, device: &SectorDevice, range: ByteRange, persist: Persist) -> u8 {
+        match self {
+            Change::Write(fill) => {
+                let data = vec![fill; range.len_bytes as usize];
+                device.write(range.start_bytes, &data, persist).unwrap();
+                fill
+            }
+            Change::Zeroes { may_trim } => {
+                device.write_zeroes(range, may_trim, persist).unwrap();
+                0
+            }
+        }
+    }
+}
+
+/// Nothing looked at the drive: a device that wrote through no cache passed every test.
 #[test]
-fn a_flush_covers_what_was_written_and_a_failure_is_told() {
+fn what_goes_through_or_is_flushed_outlives_the_power() {
+    const LEN_BYTES: u64 = 8 * 4096;
+    // In a block, a whole one, over the ends of several, several whole ones.
+    let ranges = [(512, 1024), (4096, 4096), (3584, 2 * 4096), (4096, 3 * 4096)];
+    let changes =
+        [Change::Write(2), Change::Zeroes { may_trim: true }, Change::Zeroes { may_trim: false }];
+    let mut lost_count = 0;
+    for (start_bytes, len_bytes) in ranges {
+        for (change, seed) in
+            changes.into_iter().flat_map(|change| (0..12).map(move |seed| (change, seed)))
+        {
+            for how in ["through", "flushed", "cached"] {
+                let (disk, device) = cached(LEN_BYTES / 4096, SectorLen::Bytes512);
+                device.write(0, &[1; LEN_BYTES as usize], Persist::Through).unwrap();
+                let range = ByteRange::new(start_bytes, len_bytes);
+                let persist = if how == "through" { Persist::Through } else { Persist::Cached };
+                let fill = change.make(&device, range, persist);
+                if how == "flushed" {
+                    device.flush().unwrap();
+                }
+                disk.power_cycle(&mut Prng::new(seed)).unwrap();
+                let mut read = [0; LEN_BYTES as usize];
+                device.read(0, &mut read).unwrap();
+                let mut expected = [1; LEN_BYTES as usize];
+                expected[start_bytes as usize..range.end_bytes() as usize].fill(fill);
+                if how == "cached" {
+                    lost_count += u32::from(read != expected);
+                } else {
+                    assert!(read == expected, "{change:?} of {range}, {how}, seed {seed}");
+                }
+            }
+        }
+    }
+    assert!(lost_count > 40, "the drive loses what is cached: {lost_count}");
+}
+
+#[test]
+fn a_trim_through_the_cache_is_flushed() {
+    let (disk, device) = cached(8, SectorLen::Bytes4096);
+    let flushes = |persist| {
+        let before = disk.counters().flushes;
+        device.trim(ByteRange::new(4096, 8192), persist).unwrap();
+        disk.counters().flushes - before
+    };
+    assert_eq!((flushes(Persist::Cached), flushes(Persist::Through)), (0, 1));
+}
+
+#[test]
+fn a_failed_flush_is_told() {
     let (disk, device) = device(8, SectorLen::Bytes512);
     disk.set_faults(FaultPlan { power_cut_after: Some(0), ..FaultPlan::default() });
     device.write(0, &[1; 512], Persist::Cached).unwrap_err();

@@ -1,6 +1,7 @@
 //! The door from outside: a client that says exactly what a test wants, right or wrong.
 
 mod broken;
+mod durable;
 mod handshake;
 mod listening;
 mod requests;
