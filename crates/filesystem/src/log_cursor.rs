@@ -5,7 +5,6 @@
 
 use crate::error::FsError;
 use crate::tree::StoreId;
-use imbrex_disk::DiskError;
 use imbrex_files::{FileReader, FilesError};
 use imbrex_record_log::{BLOCK_LEN_BYTES, Decoder, End, Extent};
 use std::fmt;
@@ -31,11 +30,11 @@ impl fmt::Debug for LogCursor {
     }
 }
 
-/// The first block of a log that the disk could not read, and what it said.
+/// The first block of a log that could not be read, and why.
 type Unreadable = Arc<OnceLock<(u64, String)>>;
 
-/// Reads blocks that the disk has lost as zeros, which are no frame, and notes the first: what lies
-/// before it can be read all the same.
+/// Reads blocks that are lost, with their zone or alone, as zeros, which are no frame, and notes the first: what
+/// lies before it can be read all the same.
 fn decoder(log_id: u64, reader: &Arc<dyn FileReader>) -> (Decoder<Fetch>, Unreadable) {
     let len_blocks = reader.len_bytes() / BLOCK_LEN_BYTES as u64;
     let extent = Extent { log_id, len_blocks, durable_blocks: 0 };
@@ -45,17 +44,17 @@ fn decoder(log_id: u64, reader: &Arc<dyn FileReader>) -> (Decoder<Fetch>, Unread
     let mut scratch = Vec::new();
     let mut fetch = move |offset, buf: &mut [u8]| {
         buf.copy_from_slice(reader.read_at(offset, buf.len(), &mut scratch)?);
-        Ok(())
+        Ok::<(), FilesError>(())
     };
     let lenient = move |offset: u64, buf: &mut [u8]| {
         match fetch(offset, buf) {
-            Err(FilesError::Disk { source: DiskError::Medium { .. }, .. }) => {}
+            Err(error) if error.is_damage() => {}
             result => return result,
         }
         let starts = (offset..).step_by(BLOCK_LEN_BYTES);
         for (at, block) in starts.zip(buf.chunks_mut(BLOCK_LEN_BYTES)) {
             match fetch(at, block) {
-                Err(error @ FilesError::Disk { source: DiskError::Medium { .. }, .. }) => {
+                Err(error) if error.is_damage() => {
                     block.fill(0);
                     noted.get_or_init(|| (at / BLOCK_LEN_BYTES as u64, error.to_string()));
                 }

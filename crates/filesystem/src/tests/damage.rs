@@ -2,8 +2,8 @@
 
 use super::stage::{NOW_S, Stage, content, conventional, log, read_all, zoned};
 use crate::{FileSystem, FsError, FsOptions};
-use imbrex_disk::{BlockRange, Blocks, Lba};
-use imbrex_disk_sim::{FailAt, FaultPlan};
+use imbrex_disk::{BlockRange, Blocks, Disk, Lba};
+use imbrex_disk_sim::{FailAt, FaultPlan, ZoneFailure};
 use imbrex_files::Files;
 use std::sync::Arc;
 
@@ -134,4 +134,51 @@ fn a_drive_that_fails_is_not_opened() {
     stage.disk.set_faults(FaultPlan { fail_read, ..FaultPlan::default() });
     let opened = FileSystem::open(Arc::new(files), FsOptions { unix_time_s: || NOW_S });
     assert!(matches!(opened, Err(FsError::Files { .. })), "{opened:?}");
+}
+
+/// One zone that the drive gave up, under a log that was open when the power went, kept everything on the drive from
+/// being opened.
+#[test]
+fn a_zone_that_went_offline_is_damage_of_its_logs_alone() {
+    let stage = zoned();
+    let (bytes, start) = open_log(&stage);
+    let zone = stage.disk.geometry().zone_of(start).unwrap();
+    stage.disk.fail_zone(zone, ZoneFailure::Offline).unwrap();
+    for _ in 0..2 {
+        let fs = stage.open().unwrap();
+        assert_damaged(fs.damaged().pop().map_or(Ok(()), Err), 0);
+        let (found, end) = read_to_end(&fs, "/wal");
+        assert!(found.is_empty());
+        let told = format!("{:?}", end.as_ref().unwrap_err());
+        assert!(told.contains("offline"), "{told}");
+        assert_damaged(end, 0);
+        assert_damaged(fs.append_to("/wal").unwrap().append(b"more"), 0);
+        assert_eq!(read_all(&fs, "/other").unwrap(), bytes);
+        fs.make_dirs("/elsewhere").unwrap();
+        fs.sync_all().unwrap();
+    }
+    let fs = stage.open().unwrap();
+    fs.unlink("/wal").unwrap();
+    fs.sync_all().unwrap();
+    drop(fs);
+    let fs = stage.open().unwrap();
+    assert!(fs.damaged().is_empty());
+    assert_eq!(read_all(&fs, "/other").unwrap(), bytes);
+}
+
+/// It said that the drive had failed.
+#[test]
+fn a_log_of_known_length_in_a_zone_that_went_offline_is_damaged() {
+    let stage = zoned();
+    let fs = stage.open().unwrap();
+    let writer = fs.create("/wal", log()).unwrap();
+    writer.append(&content(1, 30_000)).unwrap();
+    writer.close().unwrap();
+    fs.sync_all().unwrap();
+    let store = fs.open_read("/wal").unwrap().stores().remove(0);
+    drop(fs);
+    let start = stage.files().list(&store).remove(0).extents[0].start;
+    let zone = stage.disk.geometry().zone_of(start).unwrap();
+    stage.disk.fail_zone(zone, ZoneFailure::Offline).unwrap();
+    assert_damaged(read_to_end(&stage.open().unwrap(), "/wal").1, 0);
 }
