@@ -55,17 +55,25 @@ pub(crate) enum Malformed {
     At { offset: usize, reason: &'static str },
 }
 
-/// The bytes of a record.
+/// The bytes of a record of `changes`.
 pub(crate) fn encode(kind: RecordKind, next_id: u64, changes: &[Change]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(HEADER_LEN_BYTES + changes.len() * 64);
+    let mut body = Vec::with_capacity(changes.len() * 64);
+    changes.iter().for_each(|change| put_change(&mut body, change));
+    encode_body(kind, next_id, &body)
+}
+
+/// The bytes of a record of the changes in `body`, put there by [`put_change`].
+pub(crate) fn encode_body(kind: RecordKind, next_id: u64, body: &[u8]) -> Vec<u8> {
+    let body_len = u32::try_from(body.len());
+    let body_len = body_len.expect("a tree, and what is pending, is shorter than a catalog");
+    let mut out = Vec::with_capacity(HEADER_LEN_BYTES + body.len());
     out.extend_from_slice(&MAGIC);
     out.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
     out.extend_from_slice(&[kind as u8, 0]);
     out.extend_from_slice(&next_id.to_le_bytes());
-    out.extend_from_slice(&[0; 8]);
-    changes.iter().for_each(|change| put_change(&mut out, change));
-    let body_len = (out.len() - HEADER_LEN_BYTES) as u32;
-    out[BODY_LEN..CRC].copy_from_slice(&body_len.to_le_bytes());
+    out.extend_from_slice(&body_len.to_le_bytes());
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(body);
     let crc = checksum(&out);
     out[CRC..HEADER_LEN_BYTES].copy_from_slice(&crc.to_le_bytes());
     out
@@ -81,7 +89,8 @@ fn put_path(out: &mut Vec<u8>, path: &str) {
     out.extend_from_slice(path.as_bytes());
 }
 
-fn put_change(out: &mut Vec<u8>, change: &Change) {
+/// Puts `change` behind those in `out`.
+pub(crate) fn put_change(out: &mut Vec<u8>, change: &Change) {
     match change {
         Change::MakeDir { path } => {
             out.push(MAKE_DIR);

@@ -89,7 +89,7 @@ impl FileSystem {
         let seq = live.change(Change::Create { path, node: id, kind: hints.kind, mtime_s });
         node.seq.store(seq, Ordering::Release);
         live.nodes.insert(id, Arc::clone(&node));
-        drop(live);
+        self.commit_if_due(live)?;
         Ok(Writer::new(&self.inner, node))
     }
 
@@ -178,7 +178,7 @@ impl FileSystem {
         }
         need_dir(&live, parent(&path))?;
         live.change(Change::MakeDir { path });
-        Ok(())
+        self.commit_if_due(live)
     }
 
     /// Makes a directory and those above it that are missing; one that is there is good.
@@ -200,7 +200,7 @@ impl FileSystem {
                 }
             }
         }
-        Ok(())
+        self.commit_if_due(live)
     }
 
     /// Removes an empty directory.
@@ -216,7 +216,7 @@ impl FileSystem {
             return Err(FsError::NotEmpty { path: shown(&path) });
         }
         live.change(Change::RemoveDir { path });
-        Ok(())
+        self.commit_if_due(live)
     }
 
     /// Takes `path` from its file, which goes with its last path; who has it open may go on.
@@ -291,7 +291,7 @@ impl FileSystem {
         need_dir(&live, parent(&path))?;
         let seq = live.change(Change::Link { path, node });
         live.nodes[&node].seq.store(seq, Ordering::Release);
-        Ok(())
+        self.commit_if_due(live)
     }
 
     /// Tells that a file belongs to another level now; what is stored is not moved.
@@ -368,12 +368,16 @@ impl FileSystem {
         &self.inner.files
     }
 
-    /// Refuses to begin anything new when the catalog is nearly full, unless removals that wait make
-    /// room.
+    /// Refuses to begin anything new when the catalog is nearly full, unless removals make room, those that wait or
+    /// those among its records. What is pending counts (J5).
     fn admit_growth(&self) -> Result<(), FsError> {
-        if !self.inner.files.space().catalog.is_crowded() {
+        let pending_len_bytes = self.inner.journal.lock().pending_len_bytes();
+        let mut catalog = self.inner.files.space().catalog;
+        catalog.used_bytes += pending_len_bytes;
+        if !catalog.is_crowded() {
             return Ok(());
         }
+        self.inner.journal.lock().want_snapshot();
         self.sync_names()?;
         let catalog = self.inner.files.space().catalog;
         if !catalog.is_crowded() {
@@ -388,7 +392,14 @@ impl FileSystem {
     fn commit_if_due(&self, live: parking_lot::MutexGuard<'_, Live>) -> Result<(), FsError> {
         let (is_due, upto) = (live.is_commit_due(), live.applied());
         drop(live);
-        if is_due { self.inner.journal.commit(upto) } else { Ok(()) }
+        if !is_due {
+            return Ok(());
+        }
+        match self.inner.journal.commit(upto) {
+            // Nobody asked for durability, and what was asked for has happened: it waits for a commit that fits (J3).
+            Err(error) if error.is_no_space() => self.inner.journal.lock().check(),
+            done => done,
+        }
     }
 }
 

@@ -9,9 +9,11 @@
 //!   J1  A commit holds all changes pending when it begins, in order (V1).
 //!   J2  After a failed commit nothing is written any more: what is durable is unknown.
 //!   J3  A commit that would not fit the catalog is refused before it begins; what is pending stays.
+//!   J5  What is pending is bounded: what is long is committed though nobody asked for it, and names are admitted
+//!       by what is pending besides what is committed.
 
 use crate::error::FsError;
-use crate::format::{RecordKind, encode};
+use crate::format::{RecordKind, encode, encode_body, put_change};
 use crate::node::Node;
 use crate::tree::{Change, NodeId, StoreId, Tree};
 use imbrex_files::{AppRecord, Commit, CommitKind, Files, FilesError, Persisted};
@@ -28,6 +30,8 @@ const EXTENT_COST_BYTES: u64 = 16;
 /// So many removals, or bytes that they free, are made durable without anybody asking.
 const REMOVALS_MAX: usize = 256;
 const DEAD_LEN_BYTES_MAX: u64 = 64 << 20;
+/// Changes of so many bytes are, too (J5).
+const EDIT_LEN_BYTES_MAX: usize = 256 << 10;
 
 /// The tree, and what of it is durable.
 #[derive(Debug)]
@@ -52,21 +56,26 @@ pub(crate) struct Live {
     /// How long the records in the catalog are, and when a snapshot shall replace them.
     records_len_bytes: u64,
     records_len_bytes_max: u64,
+    /// Whether there is more among them than a snapshot.
+    is_piled: bool,
     poisoned: Option<String>,
 }
 
 #[derive(Debug, Default)]
 struct Pending {
-    changes: Vec<Change>,
+    /// The changes in order, as a record has them.
+    edit: Vec<u8>,
+    /// The next record replaces those before, however short they are.
+    is_snapshot: bool,
     add: Vec<Box<dyn Persisted>>,
     remove: Vec<StoreId>,
-    level: Vec<(StoreId, u8)>,
+    level: BTreeMap<StoreId, u8>,
     dead_len_bytes: u64,
 }
 
 impl Pending {
     fn is_empty(&self) -> bool {
-        self.changes.is_empty() && self.remove.is_empty() && self.level.is_empty()
+        self.edit.is_empty() && !self.is_snapshot && self.remove.is_empty() && self.level.is_empty()
     }
 }
 
@@ -81,6 +90,7 @@ impl Live {
             next_id,
             records_len_bytes,
             records_len_bytes_max: RECORDS_LEN_BYTES_MIN,
+            is_piled: true,
             poisoned: None,
         }
     }
@@ -102,7 +112,8 @@ impl Live {
 
     /// Makes a change that fits the tree; returns its number.
     pub(crate) fn change(&mut self, change: Change) -> u64 {
-        let dropped = match self.tree.apply(change.clone()) {
+        put_change(&mut self.pending.edit, &change);
+        let dropped = match self.tree.apply(change) {
             Ok(dropped) => dropped,
             Err(misfit) => unreachable!("changes are checked before they are made: {}", misfit.0),
         };
@@ -110,7 +121,6 @@ impl Live {
             node.is_gone.store(true, Ordering::Release);
         }
         dropped.stores.into_iter().for_each(|store| self.drop_store(store));
-        self.pending.changes.push(change);
         self.applied += 1;
         self.applied
     }
@@ -124,7 +134,7 @@ impl Live {
     /// Removes a stored file with the next commit.
     pub(crate) fn drop_store(&mut self, store: StoreId) {
         let name = store.name();
-        self.pending.level.retain(|(of, _)| *of != store);
+        self.pending.level.remove(&store);
         match self.pending.add.iter().position(|file| file.name() == name) {
             // Never committed: it is gone as soon as nobody reads it.
             Some(at) => drop(self.pending.add.remove(at)),
@@ -138,16 +148,37 @@ impl Live {
         self.pending.dead_len_bytes += len_bytes;
     }
 
-    /// Whether so much is to be freed that it should be made durable.
+    /// Whether so much is to be freed, or pending, that it should be made durable.
     pub(crate) fn is_commit_due(&self) -> bool {
         self.pending.remove.len() >= REMOVALS_MAX
             || self.pending.dead_len_bytes >= DEAD_LEN_BYTES_MAX
+            || self.pending.edit.len() >= EDIT_LEN_BYTES_MAX
+    }
+
+    /// What the catalog will be told besides removals, about, in bytes of it.
+    pub(crate) fn pending_len_bytes(&self) -> u64 {
+        self.added_len_bytes() + self.pending.edit.len() as u64
+    }
+
+    fn added_len_bytes(&self) -> u64 {
+        let cost = |file: &dyn Persisted| {
+            STORE_COST_BYTES + EXTENT_COST_BYTES * file.extents().len() as u64
+        };
+        self.pending.add.iter().map(|file| cost(&**file)).sum()
     }
 
     /// Tells the file layer another level of a stored file, with the next commit.
     pub(crate) fn set_level(&mut self, store: StoreId, level: u8) {
-        self.pending.level.push((store, level));
+        self.pending.level.insert(store, level);
         self.applied += 1;
+    }
+
+    /// Lets the next commit leave no more in the catalog than a snapshot, unless that is all there is.
+    pub(crate) fn want_snapshot(&mut self) {
+        if self.is_piled || !self.pending.edit.is_empty() {
+            self.pending.is_snapshot = true;
+            self.applied += 1;
+        }
     }
 
     /// The number of the last change.
@@ -158,29 +189,30 @@ impl Live {
     /// The record of what is pending, and whether it replaces those before; refuses what does not
     /// fit (J3).
     fn record(&mut self, files: &dyn Files) -> Result<AppRecord, FsError> {
-        let cost = |file: &dyn Persisted| {
-            STORE_COST_BYTES + EXTENT_COST_BYTES * file.extents().len() as u64
-        };
-        let added_bytes: u64 = self.pending.add.iter().map(|file| cost(&**file)).sum();
+        let added_bytes = self.added_len_bytes();
         let removed_bytes = STORE_COST_BYTES / 2 * self.pending.remove.len() as u64;
         let free_bytes = files.space().catalog.free_bytes(CommitKind::Upkeep) + removed_bytes;
-        let edit = encode(RecordKind::Edit, self.next_id, &self.pending.changes);
+        let edit = encode_body(RecordKind::Edit, self.next_id, &self.pending.edit);
         let needed = added_bytes + 8 + edit.len() as u64;
         let piled = self.records_len_bytes + edit.len() as u64;
-        if piled <= self.records_len_bytes_max && needed <= free_bytes {
+        let is_edit = piled <= self.records_len_bytes_max && !self.pending.is_snapshot;
+        if is_edit && needed <= free_bytes {
             self.records_len_bytes = piled;
+            self.is_piled = true;
             return Ok(AppRecord::Append(edit));
         }
         let snapshot = encode(RecordKind::Snapshot, self.next_id, &self.tree.snapshot());
         let needed =
             (added_bytes + 8 + snapshot.len() as u64).saturating_sub(self.records_len_bytes);
         if needed > free_bytes {
+            self.pending.is_snapshot = false;
             let source = FilesError::NoSpace { needed_bytes: needed, free_bytes };
             let what = "making changes of names durable".to_owned();
             return Err(FsError::Files { what, source });
         }
         self.records_len_bytes = snapshot.len() as u64;
         self.records_len_bytes_max = RECORDS_LEN_BYTES_MIN.max(2 * self.records_len_bytes);
+        self.is_piled = false;
         Ok(AppRecord::Replace(snapshot))
     }
 }

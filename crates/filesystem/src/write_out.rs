@@ -180,6 +180,8 @@ impl Inner {
     }
 
     /// Puts the file's segments into the tree; false if it is not there any more.
+    ///
+    /// Cost: a commit now and then (J5).
     pub(crate) fn publish(
         &self,
         node: &Node,
@@ -197,6 +199,12 @@ impl Inner {
             None => live.change(change),
         };
         node.seq.store(seq, Ordering::Release);
+        let is_due = live.is_commit_due();
+        drop(live);
+        if is_due {
+            // Nobody asked for it: whoever asks next is told what came of it (J2, J3).
+            let _ = self.journal.commit(seq);
+        }
         true
     }
 

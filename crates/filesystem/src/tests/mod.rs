@@ -7,5 +7,6 @@ mod cuts;
 mod damage;
 mod killed;
 mod meanwhile;
+mod pending;
 mod stage;
 mod story;
