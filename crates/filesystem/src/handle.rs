@@ -2,7 +2,7 @@
 
 use crate::error::FsError;
 use crate::fs::Inner;
-use crate::node::{Body, Node, Tail, check_damage, read_stored};
+use crate::node::{Body, Node, NodeState, Tail, check_damage, read_stored};
 use crate::pieces::Pieces;
 use crate::read_ahead::ReadState;
 use crate::tree::StoreId;
@@ -13,16 +13,21 @@ use std::sync::Arc;
 
 /// A file open for writing. Dropped, it is closed, and a failure to store its tail is not told.
 pub struct Writer {
-    inner: Arc<Inner>,
-    node: Arc<Node>,
-    pub(crate) pieces: Pieces,
+    pub(crate) inner: Arc<Inner>,
+    pub(crate) node: Arc<Node>,
+    /// No other writer of the file has it.
+    pub(crate) id: u64,
     is_closed: bool,
 }
 
 impl Writer {
     pub(crate) fn new(inner: &Arc<Inner>, node: Arc<Node>) -> Writer {
-        node.state.lock().writer_count += 1;
-        Writer { inner: Arc::clone(inner), node, pieces: Pieces::default(), is_closed: false }
+        let mut state = node.state.lock();
+        state.writer_count += 1;
+        state.last_writer += 1;
+        let id = state.last_writer;
+        drop(state);
+        Writer { inner: Arc::clone(inner), node, id, is_closed: false }
     }
 
     /// Appends `data`. Readable on return; durable after [`Writer::sync`].
@@ -33,7 +38,16 @@ impl Writer {
     /// [`FsError::Files`] (for want of space nothing was appended), [`FsError::Lost`],
     /// [`FsError::Damaged`].
     pub fn append(&self, data: &[u8]) -> Result<(), FsError> {
-        self.inner.append(&self.node, &mut self.node.state.lock(), data)
+        let mut state = self.node.state.lock();
+        self.inner.append(&self.node, &mut state, data)?;
+        self.end_moved(&mut state);
+        Ok(())
+    }
+
+    /// Lets those in whose turn has come (H4). If that fails they are told when they sync: what moved the end was
+    /// done.
+    fn end_moved(&self, state: &mut NodeState) {
+        let _ = self.take_turns(state);
     }
 
     /// Writes `data` at `offset`; a gap before it is filled with zeros.
@@ -47,7 +61,9 @@ impl Writer {
         let mut state = self.node.state.lock();
         let len_bytes = state.len_bytes();
         if offset == len_bytes {
-            return self.inner.append(&self.node, &mut state, data);
+            self.inner.append(&self.node, &mut state, data)?;
+            self.end_moved(&mut state);
+            return Ok(());
         }
         state.check_whole()?;
         let end = offset.saturating_add(data.len() as u64);
@@ -55,6 +71,7 @@ impl Writer {
         if let Tail::Whole(bytes) = &mut state.tail {
             bytes[offset as usize..end as usize].copy_from_slice(data);
         }
+        self.end_moved(&mut state);
         Ok(())
     }
 
@@ -70,7 +87,9 @@ impl Writer {
             return Ok(());
         }
         if len_bytes > state.stored_len_bytes || matches!(state.tail, Tail::Whole(_)) {
-            return self.inner.take_whole(&mut state, len_bytes);
+            self.inner.take_whole(&mut state, len_bytes)?;
+            self.end_moved(&mut state);
+            return Ok(());
         }
         // Stored segments are cut by saying so.
         self.inner.end_log(&self.node, &mut state)?;
@@ -140,6 +159,7 @@ impl Writer {
         if state.writer_count > 0 {
             return filled;
         }
+        state.pieces = Pieces::default();
         // A hole that stays is no reason to lose what lies before it.
         let stored = self.inner.write_out(&self.node, &mut state);
         state.was_ended = true;
@@ -149,10 +169,6 @@ impl Writer {
     /// The file's length.
     pub fn len_bytes(&self) -> u64 {
         self.node.state.lock().len_bytes()
-    }
-
-    pub(crate) fn path(&self) -> String {
-        self.node.state.lock().path.to_string()
     }
 
     /// What the file holds, as its creator said.

@@ -8,11 +8,12 @@
 
 use crate::error::FsError;
 use crate::log_cursor::LogCursor;
+use crate::pieces::Pieces;
 use crate::scratch::with_scratch;
 use crate::tree::{NodeId, SegmentRecord, StoreId};
 use imbrex_files::{FileBuffer, FileKind, FileReader, Hints, LogWriter};
 use imbrex_record_log::Encoder;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
@@ -24,6 +25,8 @@ const SEGMENT_COUNT_MAX: u16 = u16::MAX;
 pub(crate) struct Node {
     pub(crate) id: NodeId,
     pub(crate) state: Mutex<NodeState>,
+    /// Pieces had their turn, or never will.
+    pub(crate) moved: Condvar,
     /// The last change of the tree that its name or content needs.
     pub(crate) seq: AtomicU64,
     /// It has no path any more.
@@ -44,6 +47,9 @@ pub(crate) struct NodeState {
     /// The log that the last segment is, while it can grow.
     pub(crate) log: Option<OpenLog>,
     pub(crate) writer_count: u32,
+    /// The number that a writer got last.
+    pub(crate) last_writer: u64,
+    pub(crate) pieces: Pieces,
     /// Somebody synced or closed it since its first segment: pieces that were stored for their length
     /// alone do not count.
     pub(crate) was_ended: bool,
@@ -156,12 +162,15 @@ impl Node {
             tail: Tail::Empty,
             log: None,
             writer_count: 0,
+            last_writer: 0,
+            pieces: Pieces::default(),
             was_ended,
             lost: None,
         };
         Arc::new(Node {
             id,
             state: Mutex::new(state),
+            moved: Condvar::new(),
             seq: AtomicU64::new(0),
             is_gone: AtomicBool::new(false),
         })

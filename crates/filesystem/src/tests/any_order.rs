@@ -9,6 +9,8 @@ use imbrex_disk_sim::FaultPlan;
 use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 /// The ranges of a log of about `len_bytes`, as counters give them out: headers of 7 bytes and payloads.
 fn ranges(prng: &mut Prng, len_bytes: usize) -> Vec<Range<usize>> {
@@ -184,4 +186,62 @@ fn threads_write_a_log_together() {
     let found = read_all(&fs, "/log").unwrap();
     assert!(found.len() as u64 >= durable && durable > 1_000_000, "{durable}, {}", found.len());
     assert!(bytes.starts_with(&found));
+}
+
+/// A hole that an append filled, a write at a place or another writer, stayed one, and a sync waited for ever.
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "who waits for ever is left behind, and fails the test"
+)]
+fn whatever_moves_the_end_lets_in_what_waits() {
+    type Deed = fn(&FileSystem, &Writer) -> Result<(), FsError>;
+    let deeds: [(&str, Deed, &[u8]); 8] = [
+        ("an append", |_, writer| writer.append(b"kl"), b"abcdefghijklmnop"),
+        ("an append over its beginning", |_, writer| writer.append(b"kl.n"), b"abcdefghijkl.nop"),
+        ("an append over it", |_, writer| writer.append(b"kl...qr"), b"abcdefghijkl...qr"),
+        ("a write at the end", |_, writer| writer.write_at(10, b"kl"), b"abcdefghijklmnop"),
+        ("a write behind it", |_, writer| writer.write_at(11, b"l"), b"abcdefghij\0lmnop"),
+        ("zeros", |_, writer| writer.truncate(14), b"abcdefghij\0\0\0\0op"),
+        ("another's append", |fs, _| fs.append_to("/log")?.append(b"kl"), b"abcdefghijklmnop"),
+        ("another's piece", |fs, _| fs.append_to("/log")?.fill_at(10, b"kl"), b"abcdefghijklmnop"),
+    ];
+    for (what, deed, expected) in deeds {
+        let stage = conventional();
+        let fs = stage.open().unwrap();
+        let writer = Arc::new(fs.create("/log", log()).unwrap());
+        writer.append(b"abcdefghij").unwrap();
+        writer.fill_at(12, b"mnop").unwrap();
+        let (tell, synced) = mpsc::channel();
+        let waiting = Arc::clone(&writer);
+        std::thread::spawn(move || tell.send(waiting.sync()));
+        deed(&fs, &writer).unwrap();
+        let synced = synced.recv_timeout(Duration::from_secs(20));
+        synced.unwrap_or_else(|_| panic!("{what}: a sync that waits for ever")).unwrap();
+        let found = read_all(&fs, "/log").unwrap();
+        assert_eq!(found, expected, "{what}: {:?}", String::from_utf8_lossy(&found));
+    }
+}
+
+#[test]
+fn a_writer_answers_for_its_own_pieces() {
+    let stage = conventional();
+    let fs = stage.open().unwrap();
+    let one = fs.create("/log", log()).unwrap();
+    one.append(b"abc").unwrap();
+    let another = fs.append_to("/log").unwrap();
+    one.fill_at(5, b"f").unwrap();
+    another.fill_at(8, b"i").unwrap();
+    let twice = another.fill_at(4, b"xy").unwrap_err();
+    assert!(matches!(twice, FsError::WrittenTwice { .. }), "{twice}");
+    // Who has none waits for none, and fills none.
+    let third = fs.append_to("/log").unwrap();
+    third.sync().unwrap();
+    third.close().unwrap();
+    assert_eq!(read_all(&fs, "/log").unwrap(), b"abc");
+    one.close().unwrap();
+    assert_eq!(read_all(&fs, "/log").unwrap(), b"abc\0\0f");
+    another.fill_at(6, b"gh").unwrap();
+    another.sync().unwrap();
+    assert_eq!(read_all(&fs, "/log").unwrap(), b"abc\0\0fghi");
 }

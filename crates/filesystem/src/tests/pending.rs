@@ -27,7 +27,7 @@ fn what_is_pending_is_made_durable_when_it_is_long() {
     type Deed = fn(&FileSystem, usize);
     let deeds: [(&str, usize, Deed); 5] = [
         ("bytes in the tree", 500, |fs, round| write_status(fs, round).unwrap()),
-        ("files", 8_000, |fs, _| {
+        ("files", 12_000, |fs, _| {
             fs.create("/new", other()).unwrap().close().unwrap();
             fs.unlink("/new").unwrap();
         }),
