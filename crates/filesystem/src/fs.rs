@@ -248,13 +248,19 @@ impl FileSystem {
         let (from, to) = (file_key(from)?, file_key(to)?);
         let mut live = self.inner.journal.lock();
         live.check()?;
-        let source = check_rename(&live, &from, &to)?;
-        if let (Some(node), Some(_)) = (&source, live.tree.entry(&to)) {
+        let mut source = check_rename(&live, &from, &to)?;
+        let mut flushed = None;
+        while let Some(node) = &source
+            && live.tree.entry(&to).is_some()
+            && flushed != Some(node.id)
+        {
             drop(live);
             self.inner.flush_log(node)?;
+            flushed = Some(node.id);
+            // Meanwhile another file may have got the name, which is to be flushed as well.
             live = self.inner.journal.lock();
             live.check()?;
-            check_rename(&live, &from, &to)?;
+            source = check_rename(&live, &from, &to)?;
         }
         if from != to {
             note_dead(&mut live, &to);

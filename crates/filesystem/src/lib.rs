@@ -43,7 +43,7 @@
 //!       anything that waited for the tree.
 //!   V2  `sync` of a file makes its bytes durable, and its name and every change of names before it.
 //!       What is found is a prefix of what was appended, at least what was synced: never foreign bytes.
-//!   V3  A rename replaces atomically, and never by a file shorter than it was when renamed.
+//!   V3  A rename replaces atomically, and never by a file shorter than it was when the rename began.
 //!   V4  A removed file's space comes back when the removal is durable and nobody reads it; a lack of
 //!       space makes pending removals durable first.
 //!   V5  A number of a stored file is never used again, not even after a crash: what a dead log left on

@@ -1,7 +1,7 @@
 //! What another thread does between two steps of a call, played by the file layer below.
 
 use super::stage::{NOW_S, Stage, content, conventional, log, read_all};
-use crate::{FileSystem, FsOptions};
+use crate::{FileSystem, FsOptions, Writer};
 use imbrex_files::{
     Commit, FileBuffer, FileInfo, FileReader, Files, FilesError, Hints, LogWriter, Persisted,
     SpaceUse,
@@ -16,6 +16,7 @@ type Deed = Mutex<Option<Box<dyn FnOnce() + Send>>>;
 #[derive(Default)]
 struct Deeds {
     log_created: Deed,
+    log_syncing: Deed,
     log_ending: Deed,
 }
 
@@ -85,6 +86,7 @@ impl LogWriter for BusyLog {
         self.log.append(data)
     }
     fn sync(&self) -> Result<(), FilesError> {
+        happen(&self.deeds.log_syncing);
         self.log.sync()
     }
     fn len_bytes(&self) -> u64 {
@@ -151,4 +153,35 @@ fn a_log_begun_for_a_file_without_a_name_is_removed() {
     assert!(fs.files().list("").is_empty(), "nothing is stored for a file that is gone");
     drop((fs, reader));
     stage.assert_sound();
+}
+
+/// A rename that replaces flushed the file that had the name, and then moved another, which had got the name meanwhile:
+/// after a power cut nothing was left of either content.
+#[test]
+fn a_rename_flushes_the_file_that_it_moves() {
+    for seed in 0..20 {
+        let stage = conventional();
+        let (fs, deeds) = busy(&stage);
+        let write = |fs: &FileSystem, path: &str, tag| {
+            let writer = fs.create(path, log()).unwrap();
+            writer.append(&content(tag, 30_000)).unwrap();
+            writer
+        };
+        write(&fs, "/a", 1).sync().unwrap();
+        let _first = write(&fs, "/a.tmp", 2);
+        let (other, second) = (fs.clone(), Arc::<Mutex<Option<Writer>>>::default());
+        let kept = Arc::clone(&second);
+        *deeds.log_syncing.lock() = Some(Box::new(move || {
+            *kept.lock() = Some(write(&other, "/a.tmp", 3));
+        }));
+        fs.rename("/a.tmp", "/a").unwrap();
+        assert!(second.lock().is_some(), "it happened meanwhile");
+        fs.sync_names().unwrap();
+        stage.disk.cut_power();
+        drop((fs, second));
+        stage.power_cycle(seed);
+        let found = read_all(&stage.open().unwrap(), "/a").unwrap();
+        assert_eq!(found.len(), 30_000, "seed {seed}");
+        assert!(found == content(3, 30_000), "seed {seed}");
+    }
 }
