@@ -39,7 +39,8 @@ pub struct Metadata {
     pub is_dir: bool,
     /// The length of a file.
     pub len_bytes: u64,
-    /// When its content last changed on the drive, in seconds since 1970.
+    /// When its content last changed on the drive, in seconds since 1970; of a log that was open in a crash,
+    /// when it was found.
     pub mtime_s: u64,
     /// Its level, as told last.
     pub level: u8,
@@ -62,7 +63,7 @@ impl FileSystem {
     /// # Errors
     /// [`FsError::Foreign`], [`FsError::Version`], [`FsError::Corrupt`], [`FsError::Files`].
     pub fn open(files: Arc<dyn Files>, options: FsOptions) -> Result<FileSystem, FsError> {
-        let live = mount(&*files)?;
+        let live = mount(&*files, (options.unix_time_s)())?;
         let journal = Journal::new(Arc::clone(&files), live);
         Ok(FileSystem { inner: Arc::new(Inner { files, journal, options }) })
     }
@@ -138,6 +139,7 @@ impl FileSystem {
         drop(live);
         let state = node.state.lock();
         let (len_bytes, level) = (state.len_bytes(), state.hints.level);
+        let mtime_s = mtime_s.max(state.grown_s);
         Ok(Metadata { is_dir: false, len_bytes, mtime_s, level, link_count })
     }
 

@@ -50,8 +50,8 @@ pub fn holds_file_system(files: &dyn Files) -> bool {
     files.app_records().first().is_some_and(|record| decode(record) != Err(Malformed::Foreign))
 }
 
-/// The state of a file system on `files`.
-pub(crate) fn mount(files: &dyn Files) -> Result<Live, FsError> {
+/// The state of a file system on `files`. A log that was found open has changed by `now_s`, as far as anybody knows.
+pub(crate) fn mount(files: &dyn Files, now_s: u64) -> Result<Live, FsError> {
     let records = files.app_records();
     let stored = files.list("");
     // A crash before the first commit may have left stores alone.
@@ -77,7 +77,7 @@ pub(crate) fn mount(files: &dyn Files) -> Result<Live, FsError> {
         live.nodes.insert(id, Arc::clone(&node));
         if grew {
             let segments = node.state.lock().records();
-            let mtime_s = record.mtime_s;
+            let mtime_s = record.mtime_s.max(now_s);
             live.change(Change::SetBody { node: id, mtime_s, segments });
         }
     }

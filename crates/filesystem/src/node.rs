@@ -43,6 +43,8 @@ pub(crate) struct NodeState {
     /// Counts what changed stored bytes; appending does not.
     pub(crate) generation: u64,
     pub(crate) stored_len_bytes: u64,
+    /// When its log grew last, in seconds since 1970: the tree is told with its length. 0 for never.
+    pub(crate) grown_s: u64,
     pub(crate) tail: Tail,
     /// The log that the last segment is, while it can grow.
     pub(crate) log: Option<OpenLog>,
@@ -159,6 +161,7 @@ impl Node {
             segments: Arc::new(segments),
             generation: 0,
             stored_len_bytes,
+            grown_s: 0,
             tail: Tail::Empty,
             log: None,
             writer_count: 0,

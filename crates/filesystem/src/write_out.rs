@@ -134,7 +134,7 @@ impl Inner {
         if state.log.is_none() {
             self.begin_log(node, state)?;
         }
-        let NodeState { path, log, tail, segments, stored_len_bytes, .. } = state;
+        let NodeState { path, log, tail, segments, stored_len_bytes, grown_s, .. } = state;
         let (Some(log), Tail::Log { bytes, pushed }) = (log, tail) else {
             unreachable!("begun above")
         };
@@ -153,6 +153,7 @@ impl Inner {
             log.is_synced = false;
             segment.len_bytes += *pushed as u64;
             *stored_len_bytes += *pushed as u64;
+            *grown_s = (self.options.unix_time_s)();
             bytes.drain(..std::mem::take(pushed));
         }
         Ok(())

@@ -7,10 +7,13 @@ use super::stage::{
 use crate::format::{RecordKind, encode};
 use crate::tree::{Change, NodeId, SegmentRecord};
 use crate::{
-    FileSystem, FsError, INLINE_LEN_BYTES_MAX, Reader, SEGMENT_LEN_BYTES_MAX, holds_file_system,
+    FileSystem, FsError, FsOptions, INLINE_LEN_BYTES_MAX, Reader, SEGMENT_LEN_BYTES_MAX,
+    holds_file_system,
 };
 use imbrex_disk::Disk;
 use imbrex_files::{AppRecord, Commit, FileKind, Files, Hints};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 fn write(fs: &FileSystem, path: &str, hints: Hints, bytes: &[u8]) {
     let writer = fs.create(path, hints).unwrap();
@@ -197,6 +200,38 @@ fn a_read_at_or_behind_the_end_says_end() {
         assert_eq!(reader.read_at(0, &mut out).unwrap(), 20_000);
         assert_eq!(&out[5..9], b"five");
     }
+}
+
+/// A log that had been appended to for a week was a week old, and after a crash so it stayed: databases delete logs by
+/// their age.
+#[test]
+fn a_log_is_as_old_as_what_was_appended_last() {
+    static NOW: AtomicU64 = AtomicU64::new(NOW_S);
+    let stage = conventional();
+    let options = FsOptions { unix_time_s: || NOW.load(Ordering::SeqCst) };
+    let open = || FileSystem::open(Arc::new(stage.files()), options).unwrap();
+    let pass_day = || NOW.fetch_add(86_400, Ordering::SeqCst) + 86_400;
+    let fs = open();
+    let writer = fs.create("/wal", log()).unwrap();
+    writer.append(&content(1, 9_000)).unwrap();
+    writer.sync().unwrap();
+    for _ in 0..7 {
+        let now_s = pass_day();
+        writer.append(&content(1, 9_000)).unwrap();
+        writer.sync().unwrap();
+        assert_eq!(fs.metadata("/wal").unwrap().mtime_s, now_s);
+    }
+    stage.disk.cut_power();
+    drop((writer, fs));
+    stage.power_cycle(1);
+    // When that was nobody has written down: not after it was found.
+    let found_s = pass_day();
+    let fs = open();
+    assert_eq!(fs.metadata("/wal").unwrap().mtime_s, found_s);
+    fs.sync_names().unwrap();
+    drop(fs);
+    pass_day();
+    assert_eq!(open().metadata("/wal").unwrap().mtime_s, found_s);
 }
 
 #[test]
