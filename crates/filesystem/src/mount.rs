@@ -15,7 +15,7 @@ use crate::node::{Body, Node, Segment};
 use crate::path::shown;
 use crate::tree::{Change, Entry, NodeId, NodeRecord, SegmentRecord, StoreId, Tree};
 use crate::write_out::log_id;
-use imbrex_files::{FileInfo, Files, Hints};
+use imbrex_files::{FileInfo, FileReader, Files, Hints};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -137,7 +137,7 @@ fn open_node(
                 let reader = open(store, 0)?;
                 let log_id = log_id(files.format_id(), store);
                 let (len_bytes, damage) = match len_bytes {
-                    Some(len_bytes) => (len_bytes, None),
+                    Some(len_bytes) => (len_bytes, too_short(&*reader, len_bytes)),
                     None => {
                         let failed =
                             |source| FsError::Files { what: format!("reading {path}"), source };
@@ -150,7 +150,19 @@ fn open_node(
             }
         };
         let start = segments.last().map_or(0, Segment::end);
+        if start.checked_add(len_bytes).is_none_or(|end| end == u64::MAX) {
+            let reason = format!("{path} is longer than a file can be");
+            return Err(FsError::Corrupt { record: 0, reason });
+        }
         segments.push(Segment { start, len_bytes, body });
     }
     Ok((Node::new(id, path, hints, segments), grew))
+}
+
+/// Why the log that `reader` reads cannot hold `len_bytes`: framed it is never shorter than its bytes.
+fn too_short(reader: &dyn FileReader, len_bytes: u64) -> Option<String> {
+    let stored_len_bytes = reader.len_bytes();
+    (stored_len_bytes < len_bytes).then(|| {
+        format!("{} holds {stored_len_bytes} bytes, too few for {len_bytes}", reader.name())
+    })
 }

@@ -135,16 +135,21 @@ impl Segment {
         self.start + self.len_bytes
     }
 
+    pub(crate) fn damage(&self) -> Option<&str> {
+        match &self.body {
+            Body::Log { damage, .. } => damage.as_deref(),
+            Body::Inline(_) | Body::Table { .. } => None,
+        }
+    }
+
     fn record(&self, grows: bool) -> SegmentRecord {
         match &self.body {
             Body::Inline(bytes) => SegmentRecord::Inline(bytes[..self.len_bytes as usize].to_vec()),
             Body::Table { store, .. } => {
                 SegmentRecord::Table { store: *store, len_bytes: self.len_bytes }
             }
-            Body::Log { store, damage, .. } => {
-                // A damaged log never gets a length: with one it would be sound, and shorter.
-                let is_known = !grows && damage.is_none();
-                let len_bytes = is_known.then_some(self.len_bytes);
+            Body::Log { store, .. } => {
+                let len_bytes = (!grows).then_some(self.len_bytes);
                 SegmentRecord::Log { store: *store, len_bytes }
             }
         }
@@ -187,8 +192,13 @@ impl NodeState {
 
     pub(crate) fn records(&self) -> Vec<SegmentRecord> {
         let last = self.segments.len().wrapping_sub(1);
-        let grows = |index| index == last && self.log.is_some();
-        self.segments.iter().enumerate().map(|(index, s)| s.record(grows(index))).collect()
+        // A log that was found damaged at its end never gets a length: with one it would be sound, and shorter. One
+        // before others has its length, and keeps it.
+        let grows = |index, segment: &Segment| {
+            index == last && (self.log.is_some() || segment.damage().is_some())
+        };
+        let records = self.segments.iter().enumerate();
+        records.map(|(index, segment)| segment.record(grows(index, segment))).collect()
     }
 
     /// Adds a segment behind those there are.
@@ -256,8 +266,8 @@ pub(crate) fn check_damage(
     let first = segments.partition_point(|segment| segment.end() < offset);
     let first = first.min(segments.len().saturating_sub(1));
     for segment in segments[first..].iter().take_while(|segment| segment.end() < upto) {
-        if let Body::Log { damage: Some(reason), .. } = &segment.body {
-            let (path, reason) = (path.to_owned(), reason.to_string());
+        if let Some(reason) = segment.damage() {
+            let (path, reason) = (path.to_owned(), reason.to_owned());
             return Err(FsError::Damaged { path, offset: segment.end(), reason });
         }
     }

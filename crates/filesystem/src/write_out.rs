@@ -13,6 +13,9 @@ use std::sync::atomic::Ordering;
 /// A log's tail goes to the disk when it is so long: a write that a disk streams, and little to lose.
 const LOG_PIECE_LEN_BYTES: usize = 256 << 10;
 
+/// The longest record of a log: an append may be longer than a record can be. A reader takes a record into memory.
+pub(crate) const RECORD_LEN_BYTES_MAX: usize = if cfg!(test) { 64 << 10 } else { 1 << 30 };
+
 /// The id of the log in store `store`, on a drive of this format.
 pub(crate) fn log_id(format_id: u64, store: StoreId) -> u64 {
     format_id.wrapping_add(store.0.wrapping_mul(0x9e37_79b9_7f4a_7c15))
@@ -143,8 +146,10 @@ impl Inner {
         // What an append before left, for want of space, goes first and alone.
         while !bytes.is_empty() {
             if *pushed == 0 {
-                let pushing = log.encoder.push(&[bytes]);
-                pushing.expect("an append of 4 GiB does not fit the memory of a tail");
+                for record in bytes.chunks(RECORD_LEN_BYTES_MAX) {
+                    let pushing = log.encoder.push(&[record]);
+                    pushing.expect("a record log takes longer records than this");
+                }
                 log.encoder.seal();
                 *pushed = bytes.len();
             }

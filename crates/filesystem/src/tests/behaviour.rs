@@ -5,13 +5,15 @@ use super::stage::{
     shingled, table, zoned,
 };
 use crate::format::{RecordKind, encode};
-use crate::tree::{Change, NodeId, SegmentRecord};
+use crate::tree::{Change, NodeId, SegmentRecord, StoreId};
+use crate::write_out::{RECORD_LEN_BYTES_MAX, log_id};
 use crate::{
     FileSystem, FsError, FsOptions, INLINE_LEN_BYTES_MAX, Reader, SEGMENT_LEN_BYTES_MAX,
     holds_file_system,
 };
 use imbrex_disk::Disk;
-use imbrex_files::{AppRecord, Commit, FileKind, Files, Hints};
+use imbrex_files::{AppRecord, Commit, FileKind, Files, FilesError, Hints};
+use imbrex_record_log::{BLOCK_LEN_BYTES, Decoder, Extent};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -537,4 +539,32 @@ fn a_file_takes_no_more_pieces_than_a_record_can_count() {
     writer.sync().unwrap();
     let fs = reopened(&stage, fs);
     assert_eq!(fs.metadata("/full").unwrap().len_bytes, 65_535 + 9_000);
+}
+
+/// One of 4 GiB is longer than a record of a log can be, and the next sync panicked.
+#[test]
+fn a_long_append_to_a_log_is_several_records() {
+    let stage = conventional();
+    let fs = stage.open().unwrap();
+    let bytes = content(1, 3 * RECORD_LEN_BYTES_MAX + 5_000);
+    write(&fs, "/wal", log(), &bytes);
+    let name = fs.open_read("/wal").unwrap().stores().remove(0);
+    let reader = fs.files().open(&name).unwrap();
+    let extent = Extent {
+        log_id: log_id(fs.files().format_id(), StoreId::of_name(&name).unwrap()),
+        len_blocks: reader.len_bytes() / BLOCK_LEN_BYTES as u64,
+        durable_blocks: 0,
+    };
+    let mut scratch = Vec::new();
+    let mut decoder = Decoder::new(extent, |offset, buf: &mut [u8]| {
+        buf.copy_from_slice(reader.read_at(offset, buf.len(), &mut scratch)?);
+        Ok::<(), FilesError>(())
+    });
+    let mut lens = Vec::new();
+    while let Some(record) = decoder.next_record().unwrap() {
+        lens.push(record.bytes.len());
+    }
+    let longest = RECORD_LEN_BYTES_MAX;
+    assert_eq!(lens, [longest, longest, longest, 5_000]);
+    assert!(read_all(&reopened(&stage, fs), "/wal").unwrap() == bytes);
 }

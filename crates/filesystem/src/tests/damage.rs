@@ -1,10 +1,12 @@
 //! Logs that cannot be read to their end: named at each opening, never made shorter in silence.
 
 use super::stage::{NOW_S, Stage, content, conventional, log, read_all, zoned};
+use crate::format::{RecordKind, encode};
+use crate::tree::{Change, NodeId, SegmentRecord, StoreId};
 use crate::{FileSystem, FsError, FsOptions};
 use imbrex_disk::{BlockRange, Blocks, Disk, Lba};
 use imbrex_disk_sim::{FailAt, FaultPlan, ZoneFailure};
-use imbrex_files::Files;
+use imbrex_files::{AppRecord, Commit, Files};
 use std::sync::Arc;
 
 /// Three synced frames, another log, the power gone, and where on the disk the first log begins.
@@ -181,4 +183,84 @@ fn a_log_of_known_length_in_a_zone_that_went_offline_is_damaged() {
     let zone = stage.disk.geometry().zone_of(start).unwrap();
     stage.disk.fail_zone(zone, ZoneFailure::Offline).unwrap();
     assert_damaged(read_to_end(&stage.open().unwrap(), "/wal").1, 0);
+}
+
+/// Adds to the tree on the drive that `/wal`, which has the first of `stores`, consists of logs of such lengths.
+fn claim_lens(stage: &Stage, node: NodeId, stores: &[StoreId], lens: &[u64]) {
+    let log = |(&store, &len_bytes)| SegmentRecord::Log { store, len_bytes: Some(len_bytes) };
+    let segments = stores.iter().zip(lens).map(log).collect();
+    let changes = [
+        Change::Unlink { path: "second".into() },
+        Change::SetBody { node, mtime_s: NOW_S, segments },
+    ];
+    let app = Some(AppRecord::Append(encode(RecordKind::Edit, 99, &changes)));
+    stage.files().commit(Commit { app, ..Commit::default() }).unwrap();
+}
+
+/// Three logs on a drive; the file number of `/wal`, and the stores of `/wal` and `/second`.
+fn three_logs(stage: &Stage, bytes: &[u8]) -> (NodeId, [StoreId; 2]) {
+    let fs = stage.open().unwrap();
+    for path in ["/wal", "/second", "/other"] {
+        let writer = fs.create(path, log()).unwrap();
+        writer.append(bytes).unwrap();
+        writer.close().unwrap();
+    }
+    fs.sync_all().unwrap();
+    let reader = |path: &str| fs.open_read(path).unwrap();
+    let store = |path: &str| StoreId::of_name(&reader(path).stores()[0]).unwrap();
+    (NodeId(reader("/wal").unique_id()), [store("/wal"), store("/second")])
+}
+
+/// Lengths in the tree were believed, and what was added to them overflowed.
+#[test]
+fn a_log_that_holds_less_than_the_tree_says_is_damaged() {
+    let bytes = content(1, 30_000);
+    for len_bytes in [40_000, u64::MAX - 1] {
+        let stage = conventional();
+        let (node, stores) = three_logs(&stage, &bytes);
+        claim_lens(&stage, node, &stores, &[len_bytes]);
+        let fs = stage.open().unwrap();
+        assert_damaged(fs.damaged().pop().map_or(Ok(()), Err), len_bytes);
+        let (found, end) = read_to_end(&fs, "/wal");
+        assert_eq!(found, bytes);
+        assert_damaged(end, 30_000);
+        assert_damaged(fs.append_to("/wal").unwrap().append(b"more"), len_bytes);
+        assert_eq!(read_all(&fs, "/other").unwrap(), bytes);
+        // Whoever wants no more than what is there may say so.
+        fs.append_to("/wal").unwrap().truncate(30_000).unwrap();
+        fs.sync_all().unwrap();
+        drop(fs);
+        let fs = stage.open().unwrap();
+        assert!(fs.damaged().is_empty());
+        assert_eq!(read_all(&fs, "/wal").unwrap(), bytes);
+    }
+}
+
+#[test]
+fn a_log_before_others_keeps_the_length_that_it_should_have() {
+    let bytes = content(1, 30_000);
+    let stage = conventional();
+    let (node, stores) = three_logs(&stage, &bytes);
+    claim_lens(&stage, node, &stores, &[40_000, 30_000]);
+    for len_bytes in [70_000, 60_000, 50_000] {
+        let fs = stage.open().unwrap();
+        assert_damaged(fs.damaged().pop().map_or(Ok(()), Err), 40_000);
+        let writer = fs.append_to("/wal").unwrap();
+        writer.truncate(len_bytes).unwrap();
+        let (mut behind, from) = (vec![0; 30_000], 40_000);
+        let got = fs.open_read("/wal").unwrap().read_at(from + 1, &mut behind).unwrap();
+        assert_eq!(behind[..got], bytes[1..(len_bytes - from) as usize]);
+        writer.sync().unwrap();
+    }
+}
+
+#[test]
+fn lengths_that_no_file_can_have_are_refused() {
+    for lens in [&[u64::MAX][..], &[u64::MAX - 1, u64::MAX - 1], &[40_000, u64::MAX - 40_000]] {
+        let stage = conventional();
+        let (node, stores) = three_logs(&stage, &content(1, 30_000));
+        claim_lens(&stage, node, &stores, lens);
+        let opened = stage.open();
+        assert!(matches!(opened, Err(FsError::Corrupt { .. })), "{opened:?}");
+    }
 }
