@@ -27,6 +27,9 @@ const RECORDS_LEN_BYTES_MIN: u64 = 64 << 10;
 /// What a stored file takes in the catalog, about: its name, its record and an extent.
 const STORE_COST_BYTES: u64 = 72;
 const EXTENT_COST_BYTES: u64 = 16;
+/// What logs that begin or grow, and a file that is moved, may take in the catalog between a look at its room and
+/// the commit: some hundred bytes each, 2.5 KiB for a table that is moved to the smallest tracks there are.
+const MEANWHILE_LEN_BYTES: u64 = 4096;
 /// So many removals, or bytes that they free, are made durable without anybody asking.
 const REMOVALS_MAX: usize = 256;
 const DEAD_LEN_BYTES_MAX: u64 = 64 << 20;
@@ -191,7 +194,8 @@ impl Live {
     fn record(&mut self, files: &dyn Files) -> Result<AppRecord, FsError> {
         let added_bytes = self.added_len_bytes();
         let removed_bytes = STORE_COST_BYTES / 2 * self.pending.remove.len() as u64;
-        let free_bytes = files.space().catalog.free_bytes(CommitKind::Upkeep) + removed_bytes;
+        let free_bytes = files.space().catalog.free_bytes(CommitKind::Upkeep);
+        let free_bytes = free_bytes.saturating_sub(MEANWHILE_LEN_BYTES) + removed_bytes;
         let edit = encode_body(RecordKind::Edit, self.next_id, &self.pending.edit);
         let needed = added_bytes + 8 + edit.len() as u64;
         let piled = self.records_len_bytes + edit.len() as u64;

@@ -1,10 +1,10 @@
 //! What another thread does between two steps of a call, played by the file layer below.
 
-use super::stage::{NOW_S, Stage, content, conventional, log, read_all};
+use super::stage::{NOW_S, Stage, content, conventional, log, read_all, table};
 use crate::{FileSystem, FsOptions, Writer};
 use imbrex_files::{
-    Commit, FileBuffer, FileInfo, FileReader, Files, FilesError, Hints, LogWriter, Persisted,
-    SpaceUse,
+    Commit, CommitKind, FileBuffer, FileInfo, FileReader, Files, FilesError, Hints, LogWriter,
+    Persisted, SpaceUse,
 };
 use parking_lot::Mutex;
 use std::fmt;
@@ -17,6 +17,7 @@ type Deed = Mutex<Option<Box<dyn FnOnce() + Send>>>;
 struct Deeds {
     log_created: Deed,
     log_syncing: Deed,
+    committing: Deed,
     log_ending: Deed,
 }
 
@@ -50,6 +51,7 @@ impl Files for Busy {
         Ok(Arc::new(BusyLog { log, deeds: Arc::clone(&self.deeds) }))
     }
     fn commit(&self, commit: Commit) -> Result<(), FilesError> {
+        happen(&self.deeds.committing);
         self.files.commit(commit)
     }
     fn sync(&self) -> Result<(), FilesError> {
@@ -183,5 +185,39 @@ fn a_rename_flushes_the_file_that_it_moves() {
         let found = read_all(&stage.open().unwrap(), "/a").unwrap();
         assert_eq!(found.len(), 30_000, "seed {seed}");
         assert!(found == content(3, 30_000), "seed {seed}");
+    }
+}
+
+/// A log begun between the look at the catalog's room and the commit took what the commit needed, which poisoned the
+/// file system: it refused everything until it was opened again.
+#[test]
+fn room_that_others_take_before_a_commit_poisons_nothing() {
+    for name_len in (100..200).step_by(10) {
+        let stage = conventional();
+        let (fs, deeds) = busy(&stage);
+        let create = |index| fs.create(&format!("/{index:0name_len$}"), table(1)).ok();
+        let writers: Vec<Writer> = (0..).map_while(create).collect();
+        let mut refused = 0;
+        for (index, writer) in writers.iter().enumerate() {
+            let (files, store) = (Arc::clone(fs.files()), format!("fs/{:08x}", (1 << 30) + index));
+            *deeds.committing.lock() = Some(Box::new(move || {
+                let hints = Hints { purpose: CommitKind::Upkeep, ..log() };
+                let _ = files.create_log(&store, hints);
+            }));
+            writer.append(&[7; 5_000]).unwrap();
+            match writer.sync() {
+                Ok(()) => {}
+                Err(error) if error.is_no_space() => refused += 1,
+                Err(error) => panic!("names of {name_len}: {error}"),
+            }
+            if refused > 5 {
+                break;
+            }
+        }
+        assert!(refused > 5, "the catalog got full");
+        *deeds.committing.lock() = None;
+        let unlink = |index| fs.unlink(&format!("/{index:0name_len$}")).unwrap();
+        (0..writers.len()).for_each(unlink);
+        fs.sync_names().unwrap();
     }
 }
