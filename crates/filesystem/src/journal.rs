@@ -9,6 +9,8 @@
 //!   J1  A commit holds all changes pending when it begins, in order (V1).
 //!   J2  After a failed commit nothing is written any more: what is durable is unknown.
 //!   J3  A commit that would not fit the catalog is refused before it begins; what is pending stays.
+//!   J4  What an opening found counts as not durable until the first commit, or a flush in its stead: a process
+//!       that was killed may have left it in the drive's cache.
 //!   J5  What is pending is bounded: what is long is committed though nobody asked for it, and names are admitted
 //!       by what is pending besides what is committed.
 
@@ -41,8 +43,9 @@ const EDIT_LEN_BYTES_MAX: usize = 256 << 10;
 pub(crate) struct Journal {
     files: Arc<dyn Files>,
     live: Mutex<Live>,
-    /// The last change that is durable; held while a commit is under way.
-    durable: Mutex<u64>,
+    /// The last change that is durable, 0 being what was found; `None` where not even that is (J4). Held while a
+    /// commit is under way.
+    durable: Mutex<Option<u64>>,
 }
 
 /// What the lock of a [`Journal`] guards.
@@ -223,7 +226,7 @@ impl Live {
 
 impl Journal {
     pub(crate) fn new(files: Arc<dyn Files>, live: Live) -> Journal {
-        Journal { files, live: Mutex::new(live), durable: Mutex::new(0) }
+        Journal { files, live: Mutex::new(live), durable: Mutex::new(None) }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Live> {
@@ -232,7 +235,8 @@ impl Journal {
 
     /// Makes every change up to number `upto` durable, and whatever else is pending.
     ///
-    /// Cost: nothing if somebody has done so; else one commit of the catalog.
+    /// Cost: nothing if somebody has done so; else one commit of the catalog, or for what was found one flush of
+    /// the drive.
     ///
     /// # Errors
     /// [`FsError::Files`] for want of space: nothing changed. Else the file system is poisoned (J2).
@@ -240,12 +244,17 @@ impl Journal {
         let mut durable = self.durable.lock();
         let mut live = self.live.lock();
         live.check()?;
-        if *durable >= upto {
+        if durable.is_some_and(|durable| durable >= upto) {
             return Ok(());
         }
         let reached = live.applied;
         if live.pending.is_empty() {
-            *durable = reached;
+            drop(live);
+            if durable.is_none() {
+                let what = "making durable what was found";
+                self.files.sync().map_err(|source| self.poison(what, source))?;
+            }
+            *durable = Some(reached);
             return Ok(());
         }
         let app = Some(live.record(&*self.files)?);
@@ -259,13 +268,16 @@ impl Journal {
             kind: CommitKind::Upkeep,
             ..Commit::default()
         };
-        if let Err(source) = self.files.commit(commit) {
-            self.live.lock().poisoned = Some(source.to_string());
-            let what = "making changes of names durable".to_owned();
-            return Err(FsError::Files { what, source });
-        }
-        *durable = reached;
+        let what = "making changes of names durable";
+        self.files.commit(commit).map_err(|source| self.poison(what, source))?;
+        *durable = Some(reached);
         Ok(())
+    }
+
+    /// Nothing is written any more (J2).
+    fn poison(&self, what: &str, source: FilesError) -> FsError {
+        self.live.lock().poisoned = Some(source.to_string());
+        FsError::Files { what: what.to_owned(), source }
     }
 
     /// Makes pending removals durable if they may give the room that a write of `len_bytes` needs

@@ -41,7 +41,8 @@
 //!   V1  Changes of names (create, link, rename, unlink, directories) are durable in the order in
 //!       which they were made: what is found is what some moment saw, no older than the last sync of
 //!       anything that waited for the tree.
-//!   V2  `sync` of a file makes its bytes durable, and its name and every change of names before it.
+//!   V2  `sync` of a file makes its bytes durable, and its name and every change of names before it,
+//!       also what a process before wrote and never flushed.
 //!       What is found is a prefix of what was appended, at least what was synced: never foreign bytes.
 //!   V3  A rename replaces atomically, and never by a file shorter than it was when the rename began.
 //!   V4  A removed file's space comes back when the removal is durable and nobody reads it; a lack of

@@ -4,8 +4,9 @@
 //! opening, so that the damage is told until somebody replaces the file. What a crash left without a
 //! name is removed with the first commit. Writes nothing.
 //!
-//! The process before may have been killed, so that what is read here was never flushed. The first commit records
-//! the lengths found, and the file layer flushes before it: the first change after an opening is a checkpoint.
+//! The process before may have been killed, so that what is read here was never flushed: nothing of it counts as
+//! durable before the first commit (J4). That records the lengths found, and the file layer flushes before it: the
+//! first change after an opening is a checkpoint.
 
 use crate::error::FsError;
 use crate::format::{FORMAT_VERSION, Malformed, RecordKind, decode};
@@ -18,6 +19,7 @@ use crate::write_out::log_id;
 use imbrex_files::{FileInfo, FileReader, Files, Hints};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// The tree that the records make, and the least number that nothing on the drive has.
 fn tree_of(records: &[Vec<u8>]) -> Result<(Tree, u64), FsError> {
@@ -78,7 +80,8 @@ pub(crate) fn mount(files: &dyn Files, now_s: u64) -> Result<Live, FsError> {
         if grew {
             let segments = node.state.lock().records();
             let mtime_s = record.mtime_s.max(now_s);
-            live.change(Change::SetBody { node: id, mtime_s, segments });
+            let seq = live.change(Change::SetBody { node: id, mtime_s, segments });
+            node.seq.store(seq, Ordering::Release);
         }
     }
     stored.keys().filter(|store| !named.contains(store)).for_each(|&store| live.drop_store(store));

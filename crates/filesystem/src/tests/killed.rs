@@ -1,8 +1,62 @@
 //! A process dies, and the power goes only later: what the next process found may not have been flushed, and
 //! what it wrote down about it counts on it.
 
-use super::stage::{Stage, content, conventional, interlaced, log, read_all, shingled, zoned};
-use imbrex_disk_sim::FaultPlan;
+use super::stage::{
+    NOW_S, Stage, content, conventional, interlaced, log, read_all, shingled, zoned,
+};
+use crate::{FileSystem, FsOptions};
+use imbrex_disk::{
+    BlockRange, Counters, Disk, DiskError, Geometry, Lba, Persist, ZoneAction, ZoneId, ZoneInfo,
+};
+use imbrex_disk_sim::{FaultPlan, SimDisk};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Each kind of drive.
+const DRIVES: [fn() -> Stage; 4] = [conventional, zoned, shingled, interlaced];
+
+/// A drive as the kernel has it for a process that is killed while it waits for the platter: what it had written is
+/// in the cache, and nobody flushes it.
+#[derive(Debug)]
+struct Deathbed {
+    disk: Arc<SimDisk>,
+    /// From now on nobody waits any more.
+    is_dying: AtomicBool,
+}
+
+impl Disk for Deathbed {
+    fn geometry(&self) -> &Geometry {
+        self.disk.geometry()
+    }
+    fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
+        self.disk.read(at, buf)
+    }
+    fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
+        if persist == Persist::Cached || !self.is_dying.load(Ordering::SeqCst) {
+            return self.disk.write(at, data, persist);
+        }
+        self.disk.write(at, data, Persist::Cached)?;
+        Err(DiskError::Poisoned)
+    }
+    fn flush(&self) -> Result<(), DiskError> {
+        if self.is_dying.load(Ordering::SeqCst) {
+            return Err(DiskError::Poisoned);
+        }
+        self.disk.flush()
+    }
+    fn discard(&self, range: BlockRange) -> Result<(), DiskError> {
+        self.disk.discard(range)
+    }
+    fn zone(&self, zone: ZoneId) -> Option<ZoneInfo> {
+        self.disk.zone(zone)
+    }
+    fn manage_zone(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError> {
+        self.disk.manage_zone(zone, action)
+    }
+    fn counters(&self) -> Counters {
+        self.disk.counters()
+    }
+}
 
 /// A process that syncs a log, appends more and is killed: the drive's cache stays.
 fn killed(stage: &Stage, bytes: &[u8], synced_len: usize) {
@@ -20,10 +74,9 @@ fn killed(stage: &Stage, bytes: &[u8], synced_len: usize) {
 /// must be on the platter before that record is.
 #[test]
 fn a_length_found_after_a_kill_survives_a_power_cut() {
-    let makes: [fn() -> Stage; 4] = [conventional, zoned, shingled, interlaced];
     let bytes = content(1, 600_000);
     let synced_len = 300_000;
-    for (index, make) in makes.into_iter().enumerate() {
+    for (index, make) in DRIVES.into_iter().enumerate() {
         for seed in 0..60 {
             let stage = make();
             killed(&stage, &bytes, synced_len);
@@ -44,6 +97,61 @@ fn a_length_found_after_a_kill_survives_a_power_cut() {
             );
             assert!(recorded.is_err() || found == bytes, "drive {index}, {seed}: a commit flushes");
             assert!(recorded.is_err() || fs.metadata("/d").is_ok());
+        }
+    }
+}
+
+/// A sync of a log that was found, and had got no byte since, did nothing, as if somebody had flushed what was found.
+#[test]
+fn a_log_found_after_a_kill_is_durable_once_it_is_synced() {
+    let bytes = content(1, 600_000);
+    for (index, make) in DRIVES.into_iter().enumerate() {
+        for seed in 0..10 {
+            let stage = make();
+            killed(&stage, &bytes, 300_000);
+            let fs = stage.open().unwrap();
+            assert_eq!(read_all(&fs, "/wal").unwrap(), bytes, "nothing is lost yet");
+            fs.append_to("/wal").unwrap().sync().unwrap();
+            drop(fs);
+            stage.power_cycle(seed);
+            let found = read_all(&stage.open().unwrap(), "/wal").unwrap();
+            assert_eq!(found.len(), bytes.len(), "drive {index}, seed {seed}");
+            assert_eq!(found, bytes, "drive {index}, seed {seed}");
+        }
+    }
+}
+
+/// The same of a commit: nothing was pending after the opening, and so nothing was flushed.
+#[test]
+fn a_name_found_after_a_kill_is_durable_once_names_are_synced() {
+    for (index, make) in DRIVES.into_iter().enumerate() {
+        for seed in 0..10 {
+            let stage = make();
+            let bed = Deathbed { disk: Arc::clone(&stage.disk), is_dying: AtomicBool::new(false) };
+            let bed = Arc::new(bed);
+            let files = stage.files_on(Arc::clone(&bed) as Arc<dyn Disk>);
+            let options = FsOptions { unix_time_s: || NOW_S };
+            let fs = FileSystem::open(Arc::new(files), options).unwrap();
+            fs.make_dir("/first").unwrap();
+            fs.sync_names().unwrap();
+            fs.make_dir("/found").unwrap();
+            bed.is_dying.store(true, Ordering::SeqCst);
+            fs.sync_names().unwrap_err();
+            drop((fs, bed));
+
+            let fs = stage.open().unwrap();
+            assert!(fs.metadata("/found").is_ok(), "drive {index}: the drive has it");
+            let flushes_before = stage.disk.counters().flushes;
+            let synced = if seed % 2 == 0 { fs.sync_names() } else { fs.sync_all() };
+            synced.unwrap();
+            let flushes = stage.disk.counters().flushes - flushes_before;
+            assert_eq!(flushes, 1, "drive {index}: nothing but a flush is needed");
+            fs.sync_all().unwrap();
+            assert_eq!(stage.disk.counters().flushes - flushes_before, 1, "and that once");
+            drop(fs);
+            stage.power_cycle(seed);
+            let found = stage.open().unwrap().metadata("/found");
+            assert!(found.is_ok(), "drive {index}, seed {seed}: {found:?}");
         }
     }
 }
