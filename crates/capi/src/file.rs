@@ -173,8 +173,9 @@ pub unsafe extern "C" fn imbrex_writer_write_at(
 /// what was written before it, so whoever fills one must not wait for that sync;
 /// imbrex_writer_close() fills them with zeros.
 ///
-/// Errors: IMBREX_STATUS_INVALID for a byte that is written already, or is too far away; any other, as
-/// of imbrex_writer_append(), leaves a hole for good, and every later call for the file's bytes fails.
+/// Errors: IMBREX_STATUS_INVALID for a byte that is written already: nothing has happened. The same for one
+/// that is too far away, or any other, as of imbrex_writer_append(): that leaves a hole for good, and every
+/// later call for the file's bytes fails.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_writer_fill_at(
     writer: *const Writer,

@@ -71,10 +71,9 @@ pub enum FsError {
         /// The most pieces of a file.
         max: u16,
     },
-    /// A piece of a file that is written in any order, too far behind a hole to wait in memory.
+    /// A piece of a file that is written in any order, too far behind a hole to wait in memory: it stays a hole.
     #[error(
-        "{path}: bytes up to {end} wait for those before them; only up to {max_bytes} can, until a \
-         hole is filled"
+        "{path}: bytes up to {end} would have to wait for those before them; only up to {max_bytes} can"
     )]
     TooFar {
         /// The path.

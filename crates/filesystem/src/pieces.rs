@@ -13,7 +13,8 @@
 //!   H1  Pieces do not overlap; each begins behind `end`, and none reaches further than 1 GiB behind it.
 //!   H2  A piece is no part of the file: it is not read, measured or made durable before its turn.
 //!   H3  A sync returns when what had come by its writer before it was called is durable, holes below included:
-//!       it waits until they are filled, or until filling one has failed.
+//!       it waits until they are filled, or until filling one has failed. Who is refused by H1 does not come
+//!       again: its piece is such a hole.
 //!   H4  Whatever moves the end, by whichever writer, takes the pieces whose turn has come. Where it wrote in the
 //!       place of one it was first.
 //!
@@ -86,9 +87,8 @@ impl Writer {
     /// Cost: a copy; two where it waits for its turn.
     ///
     /// # Errors
-    /// [`FsError::WrittenTwice`], [`FsError::TooFar`] (further than 1 GiB behind the end): nothing
-    /// happened. As [`Writer::append`]: then the hole stays for good, and so does the error,
-    /// [`FsError::Lost`], for everybody.
+    /// [`FsError::WrittenTwice`]: nothing happened. [`FsError::TooFar`] (further than 1 GiB behind the end), or as
+    /// [`Writer::append`]: then the hole stays for good, and so does the error, [`FsError::Lost`], for everybody.
     pub fn fill_at(&self, offset: u64, data: &[u8]) -> Result<(), FsError> {
         let mut state = self.node.state.lock();
         state.pieces.check(&state.path)?;
@@ -100,7 +100,8 @@ impl Writer {
         if offset < end || !state.pieces.is_free(offset, data_end) {
             return Err(FsError::WrittenTwice { path: state.path.to_string(), offset });
         }
-        check_reach(&state.path, end, data_end)?;
+        let reachable = check_reach(&state.path, end, data_end);
+        self.or_give_up(&mut state, reachable)?;
         if offset > end {
             let piece = Piece { writer: self.id, bytes: data.to_vec() };
             state.pieces.waiting.insert(offset, piece);

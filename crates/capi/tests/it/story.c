@@ -88,9 +88,12 @@ static void write_in_any_order(const char *path) {
   expect(path, "");
   OK(imbrex_writer_fill_at(writer, 0, bytes("hello "), 6));
   FAILS(IMBREX_STATUS_INVALID, imbrex_writer_fill_at(writer, 10, bytes("ds"), 2));
-  FAILS(IMBREX_STATUS_INVALID, imbrex_writer_fill_at(writer, UINT64_MAX, bytes("x"), 1));
   FAILS(IMBREX_STATUS_INVALID, imbrex_writer_fill_at(NULL, 0, bytes("x"), 1));
   OK(imbrex_writer_sync(writer));
+  OK(imbrex_writer_close(writer));
+  OK(imbrex_writer_open(drive, path, &writer));
+  FAILS(IMBREX_STATUS_INVALID, imbrex_writer_fill_at(writer, UINT64_MAX, bytes("x"), 1));
+  FAILS(IMBREX_STATUS_IO, imbrex_writer_sync(writer));
   OK(imbrex_writer_close(writer));
 }
 

@@ -77,10 +77,6 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
         let error = writer.fill_at(offset, data).unwrap_err();
         assert!(matches!(error, FsError::WrittenTwice { .. }), "{offset}: {error}");
     }
-    for offset in [REWRITE_LEN_BYTES_MAX + 3, u64::MAX] {
-        let error = writer.fill_at(offset, b"x").unwrap_err();
-        assert!(matches!(error, FsError::TooFar { .. }), "{offset}: {error}");
-    }
     writer.fill_at(1, b"").unwrap();
     assert_eq!(read_all(&fs, "/log").unwrap(), b"abc", "nothing behind a hole is the file's");
     fs.sync_all().unwrap();
@@ -95,6 +91,33 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     writer.append(b"kl.n").unwrap();
     writer.close().unwrap();
     assert_eq!(read_all(&fs, "/log").unwrap(), b"abcdef\0hijkl.nop");
+}
+
+/// A record too far behind a hole was refused, and nobody wrote it later: once those before it were there, every sync
+/// waited for it for ever.
+#[test]
+fn what_is_too_far_is_a_hole_for_good() {
+    let stage = conventional();
+    let fs = stage.open().unwrap();
+    for offset in [REWRITE_LEN_BYTES_MAX + 3, u64::MAX] {
+        let writer = fs.create("/log", log()).unwrap();
+        writer.fill_at(0, b"abc").unwrap();
+        writer.fill_at(5, b"f").unwrap();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| writer.sync().unwrap_err());
+            let error = writer.fill_at(offset, b"x").unwrap_err();
+            assert!(matches!(error, FsError::TooFar { .. }), "{offset}: {error}");
+            let error = waiting.join().unwrap();
+            assert!(matches!(error, FsError::Lost { .. }), "{error}");
+        });
+        // Those before it go on, and then somebody behind it.
+        for refused in [writer.fill_at(3, b"de"), writer.fill_at(9, b"j"), writer.sync()] {
+            let error = refused.unwrap_err();
+            assert!(matches!(error, FsError::Lost { .. }), "{error}");
+        }
+        assert!(writer.close().is_err());
+        assert_eq!(read_all(&fs, "/log").unwrap(), b"abc");
+    }
 }
 
 #[test]
