@@ -28,8 +28,8 @@
  *               opening it again gives another handle of the same drive. A child that it forks cannot use
  *               them: every call with one fails with IMBREX_STATUS_BUSY and touches nothing, also the call
  *               that takes it back.
- *   Bugs        No exception or panic leaves a call. After one inside, the drive refuses further writes
- *               with IMBREX_STATUS_BUG.
+ *   Bugs        No exception or panic leaves a call. After one inside, or in work in the background, the
+ *               drive refuses further writes with IMBREX_STATUS_BUG, and nothing more is written to it.
  *
  * Generated from crates/capi; do not edit.
  */

@@ -37,7 +37,7 @@ pub(crate) struct Shared {
     layer: FileLayer,
     fuse: Fuse,
     // After all that uses them.
-    _workers: Workers,
+    pub(crate) workers: Workers,
 }
 
 /// The drives that this process has open.
@@ -61,7 +61,7 @@ impl Shared {
         &self,
         call: impl FnOnce(&FileSystem) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        self.fuse.guard(|| call(&self.fs))
+        self.fuse.guard(&self.workers, || self.layer.end_cleaning(), || call(&self.fs))
     }
 }
 
@@ -108,7 +108,7 @@ fn open_image(path: &Path, cut: Option<PowerCut>) -> Result<Shared, Failure> {
     })?;
     runtime.scheduler.spawn(mounted.files.clean_job());
     let (layout, disk, layer) = (mounted.layout, mounted.disk, mounted.files);
-    Ok(Shared { fs, layout, disk, layer, fuse: Fuse::default(), _workers: workers })
+    Ok(Shared { fs, layout, disk, layer, fuse: Fuse::default(), workers })
 }
 
 /// Opens the drive whose image is the file `image_path`, made by `imbrex drive create --no-store`.

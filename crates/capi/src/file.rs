@@ -348,6 +348,18 @@ mod tests {
     /// A close after a panic was refused, and dropped the writer, which wrote.
     #[test]
     fn after_a_panic_closing_a_file_writes_nothing() {
+        check_writes_nothing_after(|shared| {
+            assert_eq!(guard(|| shared.writing(|_| panic!("a bug below"))), Status::Bug);
+        });
+    }
+
+    /// What panicked in the background was told to nobody.
+    #[test]
+    fn after_a_panic_in_the_background_closing_a_file_writes_nothing() {
+        check_writes_nothing_after(|shared| shared.workers.break_one());
+    }
+
+    fn check_writes_nothing_after(meet_a_bug: fn(&Shared)) {
         let dir = tempfile::tempdir().unwrap();
         make(&dir.path().join("drive"));
         let path = CString::new(dir.path().join("drive").to_str().unwrap()).unwrap();
@@ -363,7 +375,7 @@ mod tests {
             assert_eq!(imbrex_writer_append(writer, data.as_ptr(), data.len()), Status::Ok);
             let shared = Arc::clone(&(*writer).shared);
             let before = shared.disk.counters().writes;
-            assert_eq!(guard(|| shared.writing(|_| panic!("a bug below"))), Status::Bug);
+            meet_a_bug(&shared);
             assert_eq!(imbrex_writer_close(writer), Status::Bug);
             assert_eq!(imbrex_drive_close(drive), Status::Bug);
             assert_eq!(shared.disk.counters().writes, before, "A3");

@@ -16,7 +16,8 @@
 //! Invariants
 //!   A1  Every exported function runs inside `status::guard`: what comes out is a status.
 //!   A2  A handle is a `Box` made into a pointer, and nothing else ever is.
-//!   A3  After a panic below it, a drive takes no more writes: its invariants may not hold.
+//!   A3  After a panic below it, in a call or in the background, a drive takes no more writes, and nothing writes to
+//!       it of its own accord, not even the end of it: its invariants may not hold.
 //!   A4  (`open`) An image is forgotten after it is closed.
 //!   A5  (`open`) A process uses, and drops, only what it opened; a child that it forked gets Busy.
 //!

@@ -123,6 +123,28 @@ impl Workers {
         let clock = Arc::new(WallClock::new());
         (Workers(Arc::clone(&scheduler)), Runtime { clock, scheduler })
     }
+
+    /// Whether one of them met a bug (A3).
+    pub(crate) fn have_panicked(&self) -> bool {
+        self.0.has_panicked()
+    }
+
+    /// Lets one of them meet a bug, and waits until it has.
+    #[cfg(test)]
+    pub(crate) fn break_one(&self) {
+        use imbrex_clockwork::{Budget, Job, Scheduler, Step};
+        struct Unlucky;
+        impl Job for Unlucky {
+            fn name(&self) -> &'static str {
+                "unlucky"
+            }
+            fn step(&mut self, _: Budget) -> Step {
+                panic!("a bug in the background")
+            }
+        }
+        self.0.spawn(Box::new(Unlucky));
+        self.0.wait_until(&mut || false).unwrap_err();
+    }
 }
 
 impl Drop for Workers {

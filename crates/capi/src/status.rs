@@ -1,11 +1,12 @@
 //! Status codes, the thread's last error, and the guard around every call (A1).
 
+use crate::open::Workers;
 use imbrex_filesystem::FsError;
 use std::any::Any;
 use std::cell::RefCell;
 use std::error::Error;
 use std::ffi::{CString, c_char};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 /// What became of a call. The numbers never change.
@@ -98,28 +99,35 @@ impl From<FsError> for Failure {
 
 /// Keeps writes away from what a panic went through (A3).
 #[derive(Debug, Default)]
-pub(crate) struct Fuse(AtomicBool);
-
-impl Fuse {
-    /// Runs a call that may write, unless something is broken already.
-    pub(crate) fn guard<T>(&self, call: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
-        if self.0.load(Ordering::Acquire) {
-            let message = "refused: an earlier call met a bug; close the drive and open it again";
-            return Err(Failure::new(Status::Bug, message));
-        }
-        let armed = Armed(&self.0);
-        let result = call();
-        std::mem::forget(armed);
-        result
-    }
+pub(crate) struct Fuse {
+    is_blown: AtomicBool,
 }
 
-/// Notes a panic on its way out.
-struct Armed<'a>(&'a AtomicBool);
+impl Fuse {
+    /// Runs a call that may write, unless something is broken already, be it by one of `workers`. The first to find it
+    /// so, or to break it, runs `end`, which ends what writes of its own accord.
+    pub(crate) fn guard<T>(
+        &self,
+        workers: &Workers,
+        end: impl FnOnce(),
+        call: impl FnOnce() -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        if workers.have_panicked() || self.is_blown.load(Ordering::Acquire) {
+            self.blow(end);
+            let message = "refused: an earlier call, or work in the background, met a bug; close the drive and open \
+                           it again";
+            return Err(Failure::new(Status::Bug, message));
+        }
+        catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+            self.blow(end);
+            resume_unwind(panic)
+        })
+    }
 
-impl Drop for Armed<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
+    fn blow(&self, end: impl FnOnce()) {
+        if !self.is_blown.swap(true, Ordering::AcqRel) {
+            end();
+        }
     }
 }
 

@@ -52,7 +52,7 @@ pub(crate) struct Shared {
     flash: Option<PathBuf>,
     fuse: Fuse,
     // After all that uses them.
-    _workers: Workers,
+    workers: Workers,
 }
 
 /// The stores that this process has open.
@@ -64,7 +64,20 @@ impl Shared {
         &self,
         call: impl FnOnce(&Db) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        self.fuse.guard(|| call(&self.stack.db))
+        self.fuse.guard(&self.workers, || self.end(), || call(&self.stack.db))
+    }
+
+    /// Ends what writes without being called (A3).
+    fn end(&self) {
+        self.stack.db.abandon("a bug in imbrex; close the drive and open it again");
+        self.stack.files.end_cleaning();
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // After a bug, found now or earlier, the store is given up before its own end would write (A3).
+        let _ = self.writing(|_| Ok(()));
     }
 }
 
@@ -110,7 +123,7 @@ fn open_images(path: &Path, flash: Option<PathBuf>) -> Result<Shared, Failure> {
         }
         error => Failure::of(Status::Unsupported, &what, &error),
     })?;
-    Ok(Shared { stack, flash, fuse: Fuse::default(), _workers: workers })
+    Ok(Shared { stack, flash, fuse: Fuse::default(), workers })
 }
 
 /// Opens the store on the drive whose image is the file `image_path`, made by `imbrex drive create`.
@@ -274,4 +287,104 @@ pub unsafe extern "C" fn imbrex_keyspace_close(keyspace: *mut Keyspace) -> Statu
         drop(unsafe { take(keyspace)? });
         Ok(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{imbrex_get, imbrex_put};
+    use imbrex_clockwork::Runtime;
+    use imbrex_disk::{Blocks, Geometry, GeometrySpec, Rule};
+    use imbrex_disk_sim::SimDisk;
+    use imbrex_layouts::Layout;
+    use std::ffi::CString;
+    use std::ptr;
+
+    /// An image with an empty store on it.
+    fn make(path: &Path) {
+        let layout = Layout::by_name("leveled-first-fit").unwrap();
+        let spec = GeometrySpec { len: Blocks::new(1 << 17), rule: Rule::Anywhere };
+        let geometry = Geometry::new(spec).unwrap();
+        let disk = Arc::new(SimDisk::builder(geometry).create_image(path, "", 1).unwrap());
+        let recipe = layout.recipe(&geometry);
+        let stack = layout.format_with(disk, &Runtime::threads(1), &recipe, 7);
+        stack.unwrap().close().unwrap();
+    }
+
+    fn open(path: &Path) -> (*mut Store, *mut Keyspace) {
+        let path = CString::new(path.to_str().unwrap()).unwrap();
+        let (mut store, mut keyspace) = (ptr::null_mut(), ptr::null_mut());
+        // SAFETY: strings and out parameters that live as long as the calls; a handle that is open.
+        unsafe {
+            let status = imbrex_store_open(path.as_ptr(), ptr::null(), ptr::null(), &raw mut store);
+            assert_eq!(status, Status::Ok);
+            let status = imbrex_keyspace_open(store, c"default".as_ptr(), false, &raw mut keyspace);
+            assert_eq!(status, Status::Ok);
+        }
+        (store, keyspace)
+    }
+
+    fn put(keyspace: *mut Keyspace, key: &[u8], sync: bool) -> Status {
+        // SAFETY: a handle that is open, and buffers as long as said.
+        unsafe { imbrex_put(keyspace, key.as_ptr(), key.len(), key.as_ptr(), key.len(), sync) }
+    }
+
+    fn get(keyspace: *mut Keyspace, key: &[u8]) -> Status {
+        let (mut value, mut len) = ([0_u8; 16], 0);
+        // SAFETY: a handle that is open, buffers as long as said, and an out parameter.
+        unsafe {
+            let (at, room) = (value.as_mut_ptr(), value.len());
+            imbrex_get(keyspace, key.as_ptr(), key.len(), at, room, &raw mut len)
+        }
+    }
+
+    /// The end of a store wrote what a panic had left half done, though every call was refused.
+    #[test]
+    fn after_a_panic_a_store_ends_without_a_write() {
+        check_ends_without_a_write_after(|shared| {
+            assert_eq!(guard(|| shared.writing(|_| panic!("a bug below"))), Status::Bug);
+        });
+    }
+
+    /// What panicked in the background was told to nobody, and writes went on.
+    #[test]
+    fn after_a_panic_in_the_background_a_store_ends_without_a_write() {
+        check_ends_without_a_write_after(|shared| shared.workers.break_one());
+    }
+
+    fn check_ends_without_a_write_after(meet_a_bug: fn(&Shared)) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("drive");
+        make(&path);
+        let (store, keyspace) = open(&path);
+        assert_eq!(put(keyspace, b"synced", true), Status::Ok);
+        assert_eq!(put(keyspace, b"not synced", false), Status::Ok);
+        // SAFETY: a handle that is open.
+        let shared = unsafe { Arc::clone(&(*keyspace).shared) };
+        let disk = Arc::clone(&shared.stack.disk);
+        let before = disk.counters();
+        meet_a_bug(&shared);
+        assert_eq!(put(keyspace, b"refused", true), Status::Bug);
+        assert_eq!(get(keyspace, b"not synced"), Status::Ok, "reads go on");
+        let background = shared.stack.db.property("background-error").unwrap();
+        assert!(background.contains("a bug in imbrex"), "{background}");
+        drop(shared);
+        // SAFETY: handles that are open, and given back once.
+        unsafe {
+            assert_eq!(imbrex_store_close(store), Status::Bug);
+            assert_eq!(imbrex_keyspace_close(keyspace), Status::Ok);
+        }
+        let after = disk.counters();
+        assert_eq!((after.writes, after.flushes), (before.writes, before.flushes), "A3");
+        drop(disk);
+
+        let (store, keyspace) = open(&path);
+        assert_eq!(get(keyspace, b"synced"), Status::Ok);
+        assert_eq!(get(keyspace, b"not synced"), Status::NotFound);
+        // SAFETY: handles that are open, and given back once.
+        unsafe {
+            assert_eq!(imbrex_store_close(store), Status::Ok);
+            assert_eq!(imbrex_keyspace_close(keyspace), Status::Ok);
+        }
+    }
 }

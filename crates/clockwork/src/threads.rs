@@ -20,7 +20,7 @@ use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -80,6 +80,8 @@ struct Shared {
     runnable: Condvar,
     /// Something changed for a waiting caller.
     changed: Condvar,
+    /// Whether `State::panics` has any, for who asks often.
+    has_panicked: AtomicBool,
     budget: Budget,
 }
 
@@ -112,6 +114,7 @@ impl ThreadScheduler {
             state: Mutex::default(),
             runnable: Condvar::new(),
             changed: Condvar::new(),
+            has_panicked: AtomicBool::new(false),
             budget,
         });
         let workers = (0..worker_count.max(1))
@@ -126,6 +129,11 @@ impl ThreadScheduler {
     /// What the jobs that panicked said, in order: `name: message`. Never empties.
     pub fn panics(&self) -> Vec<String> {
         self.shared.lock().panics.clone()
+    }
+
+    /// Whether a job has panicked. Cost: a load.
+    pub fn has_panicked(&self) -> bool {
+        self.shared.has_panicked.load(Ordering::Acquire)
     }
 
     /// Ends the workers after their current steps and drops all jobs; then waits for the workers.
@@ -252,6 +260,11 @@ impl Shared {
         self.changed.notify_all();
     }
 
+    fn note_panic(&self, state: &mut State, story: String) {
+        state.panics.push(story);
+        self.has_panicked.store(true, Ordering::Release);
+    }
+
     /// What a worker does, until the end.
     fn work(&self) {
         let mut state = self.lock();
@@ -297,12 +310,13 @@ impl Shared {
                 Ok(_) => {}
                 Err(payload) => {
                     let story = format!("{}: {}", job.name(), panic_message(&*payload));
-                    state.panics.push(story);
+                    self.note_panic(&mut state, story);
                 }
             }
             drop(state);
             if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(job))) {
-                self.lock().panics.push(format!("dropping a job: {}", panic_message(&*payload)));
+                let story = format!("dropping a job: {}", panic_message(&*payload));
+                self.note_panic(&mut self.lock(), story);
             }
             // The end of a job may be what somebody waits for.
             self.notify();

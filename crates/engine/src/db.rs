@@ -323,6 +323,15 @@ impl Db {
         crate::check::check(self.store(), &self.recovery().missing, watch)
     }
 
+    /// Refuses all writes from now on, as after a failed flush, and ends background work: nothing more becomes
+    /// durable, by a close neither. Reads go on.
+    ///
+    /// For a caller that met a panic below, after which the state in memory may be half of a change. What is durable
+    /// is whole; to be written the store is closed and opened again.
+    pub fn abandon(&self, reason: &str) {
+        let _ = self.store().poison(reason.to_owned());
+    }
+
     /// Makes everything durable and ends background work. Other handles then refuse to write; to close
     /// them too waits for the same and says whether all is durable.
     ///

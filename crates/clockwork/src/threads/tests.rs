@@ -77,9 +77,11 @@ impl<F: FnMut() -> Step + Send> Job for Closure<F> {
 #[test]
 fn a_panic_wakes_who_waits_and_is_told() {
     let scheduler = ThreadScheduler::new(1);
+    assert!(!scheduler.has_panicked());
     scheduler.spawn(Box::new(Closure(|| panic!("block {} is gone", 7))));
     assert_eq!(scheduler.wait_until(&mut || false), Err(Stalled));
     assert_eq!(scheduler.panics(), ["closure: block 7 is gone"]);
+    assert!(scheduler.has_panicked());
     // The worker lives on.
     let ran = Arc::new(Mutex::new(false));
     let flag = Arc::clone(&ran);

@@ -209,6 +209,31 @@ fn every_close_says_whether_all_is_durable() {
     assert!(matches!(refused, EngineError::Poisoned { .. }), "{refused}");
 }
 
+/// Who met a bug in a store could not keep its end from making durable what the bug had left half done.
+#[test]
+fn a_store_that_is_given_up_writes_nothing_more() {
+    let stage = seeded(40, 3);
+    let db = stage.create(small());
+    let keyspace = db.default_keyspace();
+    keyspace.put("a", "b").unwrap();
+    db.sync().unwrap();
+    keyspace.put("c", "d").unwrap();
+    let before = stage.disk.counters();
+    db.abandon("a bug");
+    let refused = keyspace.put("e", "f").unwrap_err();
+    assert!(matches!(refused, EngineError::Poisoned { .. }), "{refused}");
+    assert!(keyspace.get("c").unwrap().is_some(), "reads go on");
+    drop(keyspace);
+    let refused = db.close().unwrap_err();
+    assert!(matches!(refused, EngineError::Poisoned { .. }), "{refused}");
+    let after = stage.disk.counters();
+    assert_eq!((after.writes, after.flushes), (before.writes, before.flushes));
+    stage.world.drop_jobs();
+    let keyspace = stage.reopen(small()).unwrap().default_keyspace();
+    assert!(keyspace.get("a").unwrap().is_some());
+    assert!(keyspace.get("c").unwrap().is_none(), "it was not synced");
+}
+
 /// So few tables that the data fill the drive before their names fill its catalog.
 fn few_tables() -> Options {
     let keyspace = KeyspaceOptions { table_len_bytes: 128 << 10, ..small_keyspace() };
