@@ -100,12 +100,10 @@ fn open_image(path: &Path, cut: Option<PowerCut>) -> Result<Shared, Failure> {
     }
     let (workers, runtime) = Workers::start(WORKER_COUNT);
     let mounted = mount(Arc::new(disk), &runtime)
-        .map_err(|error| Failure::of(Status::Unsupported, &what, &error))?;
+        .map_err(|error| Failure::of_opening(Status::Unsupported, &what, &error))?;
     let files = Arc::new(mounted.files.clone());
-    let fs = FileSystem::open(files, FsOptions { unix_time_s }).map_err(|error| {
-        let failure = Failure::from(error);
-        Failure::new(failure.status, format!("{what}{}", failure.message))
-    })?;
+    let fs = FileSystem::open(files, FsOptions { unix_time_s })
+        .map_err(|error| Failure::of_opening(Status::of(&error), &what, &error))?;
     runtime.scheduler.spawn(mounted.files.clean_job());
     let (layout, disk, layer) = (mounted.layout, mounted.disk, mounted.files);
     Ok(Shared { fs, layout, disk, layer, fuse: Fuse::default(), workers })

@@ -14,7 +14,7 @@
 use crate::process::{self, Held};
 use crate::status::{Failure, Status};
 use imbrex_clockwork::{Runtime, ThreadScheduler, WallClock};
-use imbrex_disk_sim::{ImageError, OpenOptions, SimDisk};
+use imbrex_disk_sim::{OpenOptions, SimDisk};
 use imbrex_layouts::{Layout, LayoutError};
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
@@ -166,14 +166,8 @@ pub(crate) fn image_at(path: &Path, hint: &str) -> Result<PathBuf, Failure> {
 
 /// Opens the disk in an image; `what` begins what goes wrong.
 pub(crate) fn open_disk(path: &Path, options: OpenOptions, what: &str) -> Result<SimDisk, Failure> {
-    SimDisk::open_image(path, options).map_err(|error| {
-        let status = match &error {
-            ImageError::InUse { .. } => Status::Busy,
-            ImageError::Host { .. } => Status::Io,
-            _ => Status::Unsupported,
-        };
-        Failure::of(status, what, &error)
-    })
+    SimDisk::open_image(path, options)
+        .map_err(|error| Failure::of_opening(Status::Unsupported, what, &error))
 }
 
 /// The layout of that name.

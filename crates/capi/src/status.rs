@@ -1,7 +1,11 @@
 //! Status codes, the thread's last error, and the guard around every call (A1).
 
 use crate::open::Workers;
+use imbrex_disk::DiskError;
+use imbrex_disk_sim::ImageError;
+use imbrex_files::FilesError;
 use imbrex_filesystem::FsError;
+use imbrex_translate::BandsError;
 use std::any::Any;
 use std::cell::RefCell;
 use std::error::Error;
@@ -71,11 +75,63 @@ impl Failure {
         }
         Failure { status, message }
     }
+
+    /// An opening that failed. Its status is what the first cause says that tells; where none does, `otherwise`.
+    pub(crate) fn of_opening(
+        otherwise: Status,
+        what: &str,
+        error: &(dyn Error + 'static),
+    ) -> Failure {
+        let mut causes = std::iter::successors(Some(error), |&error| error.source());
+        let status = causes.find_map(told_by).unwrap_or(otherwise);
+        Failure::of(status, what, error)
+    }
+}
+
+/// What a drive is said to be by this cause, not one below it.
+fn told_by(cause: &(dyn Error + 'static)) -> Option<Status> {
+    let files = cause.downcast_ref::<FilesError>();
+    // A flash drive's error lies in a box within the pair's, and a box is a type of its own.
+    let files = files.or_else(|| cause.downcast_ref::<Box<FilesError>>().map(|boxed| &**boxed));
+    match files {
+        Some(FilesError::Corrupt { .. } | FilesError::PastEnd { .. }) => {
+            return Some(Status::Corrupt);
+        }
+        Some(FilesError::NoSpace { .. }) => return Some(Status::NoSpace),
+        Some(FilesError::Poisoned) => return Some(Status::Poisoned),
+        _ => {}
+    }
+    if let Some(BandsError::Damaged { .. }) = cause.downcast_ref() {
+        return Some(Status::Corrupt);
+    }
+    if let Some(error) = cause.downcast_ref::<DiskError>() {
+        let is_damage = matches!(error, DiskError::Medium { .. } | DiskError::Destroyed { .. });
+        return Some(if is_damage { Status::Corrupt } else { Status::Io });
+    }
+    match cause.downcast_ref::<ImageError>()? {
+        ImageError::InUse { .. } => Some(Status::Busy),
+        ImageError::NotFound { .. } => Some(Status::NotFound),
+        ImageError::Damaged { .. }
+        | ImageError::ZoneDamaged { .. }
+        | ImageError::WrongLength { .. } => Some(Status::Corrupt),
+        ImageError::ReadOnly { .. }
+        | ImageError::NotPermitted { .. }
+        | ImageError::NoSpace { .. }
+        | ImageError::Host { .. } => Some(Status::Io),
+        _ => None,
+    }
 }
 
 impl From<FsError> for Failure {
     fn from(error: FsError) -> Failure {
-        let status = match &error {
+        Failure::of(Status::of(&error), "", &error)
+    }
+}
+
+impl Status {
+    /// What became of a call that the file system ended with `error`.
+    pub(crate) fn of(error: &FsError) -> Status {
+        match error {
             FsError::NotFound { .. } => Status::NotFound,
             FsError::Exists { .. } => Status::Exists,
             FsError::NotADirectory { .. } => Status::NotADirectory,
@@ -87,13 +143,16 @@ impl From<FsError> for Failure {
             | FsError::TooFar { .. }
             | FsError::WrittenTwice { .. } => Status::Invalid,
             FsError::Locked { .. } => Status::Locked,
-            FsError::Damaged { .. } | FsError::Corrupt { .. } => Status::Corrupt,
+            FsError::Damaged { .. }
+            | FsError::Corrupt { .. }
+            | FsError::Files { source: FilesError::Corrupt { .. }, .. } => Status::Corrupt,
             FsError::Foreign { .. } | FsError::Version { .. } => Status::Unsupported,
-            FsError::Poisoned { .. } => Status::Poisoned,
+            FsError::Poisoned { .. } | FsError::Files { source: FilesError::Poisoned, .. } => {
+                Status::Poisoned
+            }
             _ if error.is_no_space() => Status::NoSpace,
             _ => Status::Io,
-        };
-        Failure::of(status, "", &error)
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use crate::strings::{copy_out, give, handle, need_out, take, text};
 use imbrex::{Db, EngineError};
 use imbrex_disk_sim::OpenOptions;
 use imbrex_files::FilesError;
+use imbrex_filesystem::holds_file_system;
 use imbrex_layouts::{Drives, LayoutError, Stack, mount};
 use std::ffi::c_char;
 use std::path::{Path, PathBuf};
@@ -83,7 +84,14 @@ impl Drop for Shared {
 
 impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Failure {
-        let status = match &error {
+        Failure::of(Status::of_engine(&error), "", &error)
+    }
+}
+
+impl Status {
+    /// What became of a call that the store ended with `error`.
+    fn of_engine(error: &EngineError) -> Status {
+        match error {
             _ if error.is_no_space() => Status::NoSpace,
             EngineError::KeyLen { .. }
             | EngineError::ValueLen { .. }
@@ -100,8 +108,7 @@ impl From<EngineError> for Failure {
                 Status::Unsupported
             }
             _ => Status::Io,
-        };
-        Failure::of(status, "", &error)
+        }
     }
 }
 
@@ -114,14 +121,18 @@ fn open_images(path: &Path, flash: Option<PathBuf>) -> Result<Shared, Failure> {
         let what = format!("cannot open flash drive {}: ", flash.display());
         drives = drives.with_flash(Arc::new(open_disk(flash, options(), &what)?));
     }
-    let mounted =
-        mount(drives, &runtime).map_err(|error| Failure::of(Status::Unsupported, &what, &error))?;
+    let mounted = mount(drives, &runtime)
+        .map_err(|error| Failure::of_opening(Status::Unsupported, &what, &error))?;
+    if holds_file_system(&mounted.files) {
+        let why =
+            "it holds no store, but the files of another database: imbrex_drive_open() opens it";
+        return Err(Failure::new(Status::Unsupported, format!("{what}{why}")));
+    }
     let stack = mounted.open(&runtime).map_err(|error| match error {
         LayoutError::Engine { source, .. } => {
-            let failure = Failure::from(source);
-            Failure::new(failure.status, format!("{what}{}", failure.message))
+            Failure::of_opening(Status::of_engine(&source), &what, &source)
         }
-        error => Failure::of(Status::Unsupported, &what, &error),
+        error => Failure::of_opening(Status::Unsupported, &what, &error),
     })?;
     Ok(Shared { stack, flash, fuse: Fuse::default(), workers })
 }

@@ -1,14 +1,17 @@
 //! Drives that are made, opened, refused.
 
 use imbrex_capi::{
-    Drive, PowerCut, Status, imbrex_drive_close, imbrex_drive_open,
+    Drive, Hints, KIND_LOG, PowerCut, Status, imbrex_drive_close, imbrex_drive_open,
     imbrex_drive_open_for_power_cut, imbrex_last_error, imbrex_make_dir, imbrex_sync_names,
+    imbrex_writer_append, imbrex_writer_close, imbrex_writer_create, imbrex_writer_sync,
 };
 use imbrex_clockwork::Runtime;
-use imbrex_disk::{Blocks, Geometry, GeometrySpec, Rule, ZoneSpec};
-use imbrex_disk_sim::SimDisk;
+use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Lba, Rule, ZoneSpec};
+use imbrex_disk_sim::{OpenOptions, SimDisk};
 use imbrex_layouts::{Drives, Layout};
 use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -62,7 +65,7 @@ fn small_geometry(layout: Layout) -> Geometry {
     Geometry::new(GeometrySpec { len: Blocks::new(2048 * 64), rule }).unwrap()
 }
 
-fn open(path: &Path, layout: Option<&str>) -> (Status, *mut Drive) {
+pub(crate) fn open(path: &Path, layout: Option<&str>) -> (Status, *mut Drive) {
     let path = CString::new(path.to_str().unwrap()).unwrap();
     let layout = layout.map(|name| CString::new(name).unwrap());
     let layout = layout.as_ref().map_or(std::ptr::null(), |name| name.as_ptr());
@@ -111,6 +114,96 @@ fn a_drive_that_cannot_be_opened_says_why() {
     );
     blank.create_image(&at("blank"), "", 1).unwrap();
     check(&at("blank"), None, Status::Unsupported, "no file layer");
+}
+
+/// A damaged drive was said to hold something else, and who makes a drive of what holds something else destroys it.
+#[test]
+fn what_is_damaged_is_told_from_what_is_something_else() {
+    let dir = tempfile::tempdir().unwrap();
+    for is_store in [false, true] {
+        let make = |name: &str| {
+            let path = dir.path().join(format!("{name}, {is_store}"));
+            make_with(&path, "leveled-first-fit", is_store);
+            path
+        };
+        let check = |path: &Path, says: &str| {
+            let status = match is_store {
+                true => super::stores::open_store(path).0,
+                false => open(path, None).0,
+            };
+            assert_eq!(status, Status::Corrupt, "{}: {}", path.display(), last_error());
+            assert!(last_error().contains(says), "{:?} does not say {says:?}", last_error());
+        };
+        let path = make("catalog");
+        let disk = SimDisk::open_image(&path, OpenOptions::default()).unwrap();
+        // Behind the headers of both regions.
+        [1, 257].into_iter().for_each(|block| disk.flip_bit(Lba::new(block), 9).unwrap());
+        disk.flush().unwrap();
+        drop(disk);
+        check(&path, "catalog");
+
+        let path = make("header");
+        let image = File::options().read(true).write(true).open(&path).unwrap();
+        let mut byte = [0];
+        image.read_exact_at(&mut byte, 40).unwrap();
+        image.write_all_at(&[byte[0] ^ 1], 40).unwrap();
+        drop(image);
+        check(&path, "header is damaged");
+
+        let path = make("cut");
+        let image = File::options().write(true).open(&path).unwrap();
+        image.set_len(image.metadata().unwrap().len() - 4096).unwrap();
+        check(&path, "restore it from a copy");
+    }
+}
+
+/// Once a sync has failed, every later one said that the drive failed, and not that it is to be opened again.
+#[test]
+fn a_log_after_a_failed_sync_is_poisoned() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("drive");
+    make(&path, "leveled-first-fit");
+    for after_event_count in 0..20 {
+        let failed = failed_syncs(&path, after_event_count);
+        let (first, last) = (failed[0], failed[2]);
+        assert_eq!((first, last), (Status::Io, Status::Poisoned), "{after_event_count}");
+    }
+}
+
+/// What the first three syncs of a growing log that fail come to, when the power goes after so many events.
+fn failed_syncs(path: &Path, after_event_count: u64) -> Vec<Status> {
+    let path = CString::new(path.to_str().unwrap()).unwrap();
+    let cut = PowerCut { after_event_count, seed: 1, cache_bytes: 1 << 20 };
+    let (mut drive, mut writer) = (std::ptr::null_mut(), std::ptr::null_mut());
+    let hints = Hints {
+        kind: KIND_LOG,
+        level: 0,
+        may_use_reserve: 0,
+        reserved: 0,
+        stream: 0,
+        group: 0,
+        expected_len_bytes: 0,
+    };
+    let bytes = [7; 9_000];
+    let mut failed = Vec::new();
+    // SAFETY: strings, buffers and out parameters that live as long as the calls; handles that are open, and given
+    // back once.
+    unsafe {
+        let layout = std::ptr::null();
+        let status =
+            imbrex_drive_open_for_power_cut(path.as_ptr(), layout, &raw const cut, &raw mut drive);
+        assert_eq!(status, Status::Ok, "{}", last_error());
+        let status =
+            imbrex_writer_create(drive, c"/log".as_ptr(), &raw const hints, &raw mut writer);
+        assert_eq!(status, Status::Ok, "{}", last_error());
+        while failed.len() < 3 {
+            imbrex_writer_append(writer, bytes.as_ptr(), bytes.len());
+            failed.extend(Some(imbrex_writer_sync(writer)).filter(|status| *status != Status::Ok));
+        }
+        imbrex_writer_close(writer);
+        imbrex_drive_close(drive);
+    }
+    failed
 }
 
 #[test]
