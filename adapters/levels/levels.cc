@@ -75,8 +75,11 @@ bool LevelBook::Truth(std::string* path, int level) {
       if (table.expected < 0) counts_.guessed++;
     }
   }
+  // What the file layer takes it for: what it was placed with, until it is told.
+  int told = table.level < 0 ? table.known : table.told;
   table.level = level;
-  return table.known != level;
+  table.told = level;
+  return told != level;
 }
 
 void LevelBook::Deleted(const std::string& path) {

@@ -62,6 +62,7 @@ class LevelBook {
     int expected = -1;  // by the database's word
     int known = -1;     // when it was placed
     int level = -1;     // by the MANIFEST
+    int told = -1;      // to the file layer, once a MANIFEST has said it
     bool compaction = false;
     bool created = false;
     bool flush = false;

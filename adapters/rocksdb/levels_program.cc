@@ -3,6 +3,7 @@
 //
 //   levels_program DB long      compacts to one table that is longer than a piece of a file: "level N"
 //   levels_program DB shared    moves a table while a checkpoint's MANIFEST is copied: "level N"
+//   levels_program DB back      moves a table, and back to the level that it was placed with: "level N"
 
 #include <cstdio>
 #include <cstdlib>
@@ -84,6 +85,28 @@ int Long(const std::string& path) {
   return 0;
 }
 
+// Moves the one table of the database to another level as it is.
+void Move(DB* db, int level) {
+  rocksdb::CompactRangeOptions options;
+  options.change_level = true;
+  options.target_level = level;
+  const std::string before = Table(db).name;
+  Need(db->CompactRange(options, nullptr, nullptr), "move");
+  if (Table(db).name == before && Table(db).level == level) return;
+  fprintf(stderr, "it was written anew, or is of level %d\n", Table(db).level);
+  exit(1);
+}
+
+int Back(const std::string& path) {
+  std::unique_ptr<DB> db = Open(path);
+  PutTable(db.get(), 0, 100, 1000);
+  int placed = Table(db.get()).level;
+  Move(db.get(), 3);
+  Move(db.get(), placed);
+  printf("level %d\n", Table(db.get()).level);
+  return 0;
+}
+
 // As RocksDB makes a checkpoint: what belongs to it is asked for, then linked or copied. Meanwhile the
 // database goes on.
 int Shared(const std::string& path) {
@@ -92,15 +115,7 @@ int Shared(const std::string& path) {
   std::vector<std::string> files;
   uint64_t manifest_size = 0;
   Need(db->GetLiveFiles(files, &manifest_size), "list files");
-  rocksdb::CompactRangeOptions options;
-  options.change_level = true;
-  options.target_level = 3;
-  const std::string before = Table(db.get()).name;
-  Need(db->CompactRange(options, nullptr, nullptr), "move");
-  if (Table(db.get()).name != before) {
-    fprintf(stderr, "it was written anew\n");
-    return 1;
-  }
+  Move(db.get(), 3);
 
   Env* env = db->GetEnv();
   const std::string checkpoint = path + "-checkpoint.tmp";
@@ -124,6 +139,7 @@ int Shared(const std::string& path) {
 int main(int argc, char** argv) {
   if (argc == 3 && strcmp(argv[2], "long") == 0) return Long(argv[1]);
   if (argc == 3 && strcmp(argv[2], "shared") == 0) return Shared(argv[1]);
-  fprintf(stderr, "usage: levels_program DB (long | shared)\n");
+  if (argc == 3 && strcmp(argv[2], "back") == 0) return Back(argv[1]);
+  fprintf(stderr, "usage: levels_program DB (long | shared | back)\n");
   return 2;
 }

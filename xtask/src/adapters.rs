@@ -90,6 +90,7 @@ pub(crate) fn run(root: &Path, may_skip: bool, only: Option<Database>) -> Result
     if built.rocksdb {
         session(levels)?.placed_by_level("levels_program", &["/long", "long"], 2)?;
         session(levels)?.placed_by_level("levels_program", &["/shared", "shared"], 1)?;
+        session(levels)?.placed_by_level("levels_program", &["/back", "back"], 1)?;
     }
     if built.leveldb {
         session(levels)?.placed_by_level("load_program", &["/long", "long", "300"], 2)?;
