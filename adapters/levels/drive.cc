@@ -3,17 +3,28 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "levels.h"
 
 namespace imbrex_levels {
 namespace {
 
-// The drive of this process, for the exit: a process has one, or the last one opened is told about.
-std::mutex last_mutex;
-std::weak_ptr<Drive>* last_drive = nullptr;
+// The open drives of this process, for the exit, in the order in which they were opened: a program opens the one
+// that it was told, and others, or the same again, by their URIs. Never destroyed, as drives may be after it.
+struct Living {
+  std::mutex mutex;
+  std::map<uint64_t, std::weak_ptr<Drive>> drives;  // by their numbers
+  uint64_t opened = 0;
+};
+
+Living& TheLiving() {
+  static Living* living = new Living();
+  return *living;
+}
 
 // Writes what happened to the file named by IMBREX_REPORT, as one JSON object.
 void Report(imbrex_drive* drive) {
@@ -65,19 +76,26 @@ void Report(imbrex_drive* drive) {
   fclose(out);
 }
 
+// Syncs a drive for a program that does not ask whether that works any more.
+void LastSync(imbrex_drive* drive) {
+  if (imbrex_drive_sync(drive) != IMBREX_STATUS_OK) {
+    fprintf(stderr, "imbrex: cannot sync the drive at the end: %s\n", imbrex_last_error());
+  }
+  Report(drive);
+}
+
 // Databases keep file systems in static objects, whose destructors may come too late or never.
 void AtExit() {
-  std::shared_ptr<Drive> drive;
+  std::vector<std::shared_ptr<Drive>> drives;
   {
-    std::lock_guard<std::mutex> lock(last_mutex);
-    if (last_drive != nullptr) drive = last_drive->lock();
+    std::lock_guard<std::mutex> lock(TheLiving().mutex);
+    for (const auto& drive : TheLiving().drives) drives.push_back(drive.second.lock());
   }
-  // A child has a copy of what its parent had not written; to write it would be to write it twice.
-  if (drive == nullptr || !drive->IsOpeners()) return;
-  if (imbrex_drive_sync(drive->get()) != IMBREX_STATUS_OK) {
-    fprintf(stderr, "imbrex: cannot sync the drive at exit: %s\n", imbrex_last_error());
+  for (const std::shared_ptr<Drive>& drive : drives) {
+    // One that is gone syncs itself. A child has a copy of what its parent had not written; to write it would be to
+    // write it twice.
+    if (drive != nullptr && drive->IsOpeners()) LastSync(drive->get());
   }
-  Report(drive->get());
 }
 
 // One parameter of a URI into `uri`; false if it is none.
@@ -137,13 +155,11 @@ std::shared_ptr<Drive> Drive::Open(const std::string& text, std::string* error) 
     *error = imbrex_last_error();
     return nullptr;
   }
-  std::shared_ptr<Drive> drive(new Drive(opened));
-  std::lock_guard<std::mutex> lock(last_mutex);
-  if (last_drive == nullptr) {
-    last_drive = new std::weak_ptr<Drive>();
-    atexit(AtExit);
-  }
-  *last_drive = drive;
+  Living& living = TheLiving();
+  std::lock_guard<std::mutex> lock(living.mutex);
+  if (living.opened++ == 0) atexit(AtExit);
+  std::shared_ptr<Drive> drive(new Drive(opened, living.opened));
+  living.drives[living.opened] = drive;
   return drive;
 }
 
@@ -163,8 +179,11 @@ bool Drive::IsOpeners() const { return getpid() == pid_; }
 
 Drive::~Drive() {
   if (!IsOpeners()) return;
-  imbrex_drive_sync(drive_);
-  Report(drive_);
+  {
+    std::lock_guard<std::mutex> lock(TheLiving().mutex);
+    TheLiving().drives.erase(number_);
+  }
+  LastSync(drive_);
   imbrex_drive_close(drive_);
 }
 

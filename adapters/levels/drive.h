@@ -4,6 +4,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -40,9 +41,10 @@ class Drive {
   bool IsOpeners() const;
 
  private:
-  explicit Drive(imbrex_drive* drive) : drive_(drive), pid_(getpid()) {}
+  Drive(imbrex_drive* drive, uint64_t number) : drive_(drive), number_(number), pid_(getpid()) {}
 
   imbrex_drive* drive_;
+  uint64_t number_;  // among those that this process has opened
   pid_t pid_;
 };
 

@@ -2,8 +2,16 @@
 // environment. Run by `cargo xtask adapters`, where a directory of the host has the same name.
 //
 //   names_program DB          opens, lists, reads, repairs, destroys a database: "all on the drive"
+//   names_program DB null     the same with no environment at all
 //   names_program DB paths    with its tables in directories of their own: loads it and destroys it
+//
+// And one that knows of its drive, by the URI in IMBREX_URI:
+//
+//   names_program DB again    opens a database, then the drive once more, which it gives back; writes to the database,
+//                             syncs nothing and ends: "written"
+//   names_program FILE lost   writes a file to a drive that has lost its power when it is closed: "written"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -14,6 +22,7 @@
 
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
+#include "rocksdb/env.h"
 #include "rocksdb/options.h"
 
 namespace {
@@ -38,9 +47,10 @@ void Expect(const char* key, DB* db, const std::vector<ColumnFamilyHandle*>& han
   delete db;
 }
 
-int AllWays(const std::string& path) {
+int AllWays(const std::string& path, rocksdb::Env* env) {
   Options options;
   options.create_if_missing = true;
+  options.env = env;
   DB* db = nullptr;
   ColumnFamilyHandle* fruit = nullptr;
   Need(DB::Open(options, path, &db), "open");
@@ -110,11 +120,49 @@ int Paths(const std::string& path) {
   return 0;
 }
 
+// The drive that this program was told, opened by its URI with `more` of it.
+std::shared_ptr<rocksdb::Env> Told(const std::string& more) {
+  const char* uri = getenv("IMBREX_URI");
+  if (uri == nullptr) {
+    fprintf(stderr, "no IMBREX_URI\n");
+    exit(2);
+  }
+  rocksdb::Env* env = nullptr;
+  std::shared_ptr<rocksdb::Env> guard;
+  std::string whole = uri;
+  if (!more.empty()) whole += (strchr(uri, '?') == nullptr ? "?" : "&") + more;
+  // A text with one '=' is an option and its value to RocksDB.
+  std::replace(whole.begin(), whole.end(), '=', ':');
+  Need(rocksdb::Env::CreateFromUri(rocksdb::ConfigOptions(), "", whole, &env, &guard), "open the drive");
+  return guard;
+}
+
+int Again(const std::string& path) {
+  Options options;
+  options.create_if_missing = true;
+  DB* db = nullptr;
+  Need(DB::Open(options, path, &db), "open");
+  Told("").reset();
+  Need(db->Put(rocksdb::WriteOptions(), "key", "value"), "put");
+  printf("written\n");
+  return 0;  // As many programs do it: the database is not closed.
+}
+
+int Lost(const std::string& path) {
+  std::shared_ptr<rocksdb::Env> env = Told("cut-after=0");
+  Need(rocksdb::WriteStringToFile(env.get(), "nowhere", path), "write");
+  printf("written\n");
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc == 3 && strcmp(argv[2], "paths") == 0) return Paths(argv[1]);
-  if (argc == 2) return AllWays(argv[1]);
-  fprintf(stderr, "usage: names_program DB [paths]\n");
+  if (argc == 3 && strcmp(argv[2], "null") == 0) return AllWays(argv[1], nullptr);
+  if (argc == 3 && strcmp(argv[2], "again") == 0) return Again(argv[1]);
+  if (argc == 3 && strcmp(argv[2], "lost") == 0) return Lost(argv[1]);
+  if (argc == 2) return AllWays(argv[1], rocksdb::Env::Default());
+  fprintf(stderr, "usage: names_program DB [null | paths | again | lost]\n");
   return 2;
 }

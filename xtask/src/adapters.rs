@@ -254,6 +254,7 @@ impl Session {
         self.run(&["sst_dump", "--file=/ck", "--command=verify"], "The file is ok")?;
         self.by_name()?;
         self.paths()?;
+        self.ended()?;
         self.killed()?;
         // What the adapter says of damage hangs on no kind of drive.
         if self.layout == "leveled-first-fit" {
@@ -285,6 +286,19 @@ impl Session {
         ensure!(tables > 100.0 && right >= tables * 0.999, "levels right: {right} of {tables}");
         ensure!(kept == 0.0, "{kept} tables that are gone are kept in mind");
         println!("  {:<18} db_paths: levels right: {right} of {tables}", "");
+        Ok(())
+    }
+
+    /// What a program that ends has not synced is synced for it, whatever other drives it has opened and given back; and
+    /// if that fails, it is told.
+    fn ended(&self) -> Result<()> {
+        let program = &self.program("names_program")?;
+        self.run(&[program, "/again", "again"], "written")?;
+        self.run(&["ldb", "--db=/again", "get", "key"], "value")?;
+        let (_, said) = self.try_run(&[], &[program, "/lost", "lost"])?;
+        let expected = ["written", "imbrex: cannot sync the drive at the end: "];
+        ensure!(expected.iter().all(|text| said.contains(text)), "a lost write: {said}");
+        println!("  {:<18} what cannot be synced at the end is told", "");
         Ok(())
     }
 
