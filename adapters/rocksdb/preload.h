@@ -14,11 +14,12 @@ namespace imbrex_rocksdb {
 // without it.
 ROCKSDB_NAMESPACE::Env* ToldEnv();
 
-// `asked`, DBOptions or Options, on the drive if it is for the default environment.
+// `asked`, DBOptions or Options, on the drive if it is for the default environment; a null one stands for it.
 template <typename Options>
 Options OnDrive(const Options& asked) {
   Options options = asked;
-  if (options.env != ROCKSDB_NAMESPACE::Env::Default() || ToldEnv() == nullptr) return options;
+  bool is_default = options.env == nullptr || options.env == ROCKSDB_NAMESPACE::Env::Default();
+  if (!is_default || ToldEnv() == nullptr) return options;
   options.env = ToldEnv();
   if (asked.sst_file_manager != nullptr) {
     // The program's own deletes on the host, where files of the same names may be somebody's.

@@ -271,7 +271,9 @@ impl Session {
         let _ = std::fs::remove_dir_all(&twin);
         std::fs::create_dir(&twin).context("cannot make a directory")?;
         std::fs::write(twin.join("CURRENT"), "another's").context("cannot write a file")?;
-        self.run(&[&self.program("names_program")?, name], "all on the drive")?;
+        let program = &self.program("names_program")?;
+        self.run(&[program, name], "all on the drive")?;
+        self.run(&[program, name, "null"], "all on the drive")?;
         let left: Vec<_> = std::fs::read_dir(&twin).context("cannot list a directory")?.collect();
         ensure!(left.len() == 1, "the host's directory was touched: {left:?}");
         std::fs::remove_dir_all(&twin).context("cannot remove a directory")
