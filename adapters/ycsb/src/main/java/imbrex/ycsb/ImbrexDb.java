@@ -27,7 +27,7 @@ import site.ycsb.workloads.CoreWorkload;
  *
  * <pre>
  *   update of some fields    get, merge, put     under the lock of the key's stripe (J5)
- *   update of all fields     put
+ *   update of all fields     put                 the same: no get and put of others fall around it
  * </pre>
  */
 public final class ImbrexDb extends DB {
@@ -200,11 +200,11 @@ public final class ImbrexDb extends DB {
     return done("update", key, () -> {
       long keyspace = store.keyspace(table, mayCreate);
       SortedMap<String, byte[]> changed = record(values);
-      if (changed.size() >= fieldCount) {
-        put(keyspace, key, RecordFormat.encode(changed));
-        return Status.OK;
-      }
       synchronized (store.stripe(key)) {
+        if (changed.size() >= fieldCount) {
+          put(keyspace, key, RecordFormat.encode(changed));
+          return Status.OK;
+        }
         byte[] value = get(keyspace, key);
         if (value == null) {
           return Status.NOT_FOUND;

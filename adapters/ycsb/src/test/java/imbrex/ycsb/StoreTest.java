@@ -12,6 +12,8 @@ import java.util.Properties;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.Vector;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -149,6 +151,38 @@ final class StoreTest {
     }
     Map<String, String> last = Map.of("a", "2000", "b", "2000", "c", "2000");
     assertEquals(last, read(first, "shared", "one"), "J5");
+  }
+
+  /** Between another's get and put of the record, such an update was lost whole. */
+  @Test
+  void anUpdateOfAllFieldsFallsIntoNoOther() throws Exception {
+    ImbrexDb whole = client("whole", true);
+    assertEquals(Status.OK, whole.insert("whole", "one", fields("a", "0", "b", "0", "c", "0")));
+    ImbrexDb part = client("whole", false);
+    AtomicBoolean isOver = new AtomicBoolean();
+    AtomicInteger partCount = new AtomicInteger();
+    Thread thread = new Thread(() -> {
+      while (!isOver.get()) {
+        part.update("whole", "one", fields("a", "part"));
+        partCount.incrementAndGet();
+      }
+    });
+    thread.start();
+    try {
+      for (int count = 1; count <= 200; count++) {
+        String value = String.valueOf(count);
+        Map<String, ByteIterator> all = fields("a", value, "b", value, "c", value);
+        assertEquals(Status.OK, whole.update("whole", "one", all));
+        // The other update that this one met is over.
+        for (int seen = partCount.get(); partCount.get() == seen;) {
+          Thread.yield();
+        }
+        assertEquals(value, read(whole, "whole", "one").get("b"), "J5");
+      }
+    } finally {
+      isOver.set(true);
+      thread.join();
+    }
   }
 
   @Test
