@@ -85,6 +85,11 @@ impl<'a> YcsbClient<'a> {
         self.beat = Beat::new(began_ns);
     }
 
+    /// When it starts its next operation if it is free from `free_ns` on.
+    pub(crate) fn starts_ns(&self, free_ns: u64) -> u64 {
+        self.shared.timing.starts_ns(&self.beat, free_ns)
+    }
+
     /// Does one operation, when it is time. False: nothing is left to do.
     ///
     /// # Errors

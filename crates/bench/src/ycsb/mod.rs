@@ -22,6 +22,7 @@
 //!   S1  (`pace`) Operation k of an open loop starts at its intended time, or when the first client is free,
 //!       whichever is later.
 //!   S2  (`pace`) Waiting for a client is part of the response time, and never of the service time.
+//!   S3  (`pace`) In virtual time operations are done in the order of their starts.
 //!
 //! In virtual time, properties and seed decide every byte of a report, and writes wait for each other as they do on threads
 //! (`own`).

@@ -12,6 +12,8 @@
 //!   S1  Operation k of an open loop starts at its intended time or when the first client is free, whichever
 //!       is later; none is left out because the store is slow. No run begins before its clients are there.
 //!   S2  Waiting for a client is part of the response time, and never of the service time.
+//!   S3  In virtual time operations are done in the order of their starts: what clients share, a drive and its turns
+//!       of writes, only goes forward, so a later one done first would hold up those before it.
 //!
 //! The schedule of an open loop is kept if of the operations for which a client waited 99 % start at most
 //! [`KEPT_WITHIN_NS`] late. Whether it was is part of the report: under a machine that has other
@@ -125,7 +127,7 @@ impl<'a> Timing<'a> {
         let intended_ns = match &self.pace {
             Pace::BackToBack => free_ns,
             Pace::Target { .. } if beat.ops == 0 => beat.began_ns.max(free_ns),
-            Pace::Target { tick_ns } => beat.began_ns + beat.ops.saturating_mul(*tick_ns),
+            Pace::Target { tick_ns } => beat.tick_at_ns(*tick_ns),
             Pace::Open(arrivals) => {
                 let mut arrivals = arrivals.lock().unwrap_or_else(PoisonError::into_inner);
                 let after_ns = arrivals.next()?;
@@ -150,6 +152,15 @@ impl<'a> Timing<'a> {
         Some(intended_ns)
     }
 
+    /// When a client that is free from `free_ns` on starts its next operation, as far as that is its own affair: arrivals
+    /// belong to who takes them, and are handed out in order.
+    pub(crate) fn starts_ns(&self, beat: &Beat, free_ns: u64) -> u64 {
+        match &self.pace {
+            Pace::Target { tick_ns } => free_ns.max(beat.tick_at_ns(*tick_ns)),
+            Pace::BackToBack | Pace::Open(_) => free_ns,
+        }
+    }
+
     /// Arrivals that were due at `ended_ns` and that nobody started.
     fn unstarted_count(&self, ended_ns: u64) -> u64 {
         let Pace::Open(arrivals) = &self.pace else { return 0 };
@@ -167,6 +178,11 @@ impl Beat {
     pub(crate) fn new(began_ns: u64) -> Beat {
         let lateness = Latencies::new();
         Beat { began_ns, ops: 0, lateness, queued_count: 0, queued_ns_max: 0 }
+    }
+
+    /// When its next tick is.
+    fn tick_at_ns(&self, tick_ns: u64) -> u64 {
+        self.began_ns.saturating_add(self.ops.saturating_mul(tick_ns))
     }
 }
 

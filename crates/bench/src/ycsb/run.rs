@@ -4,7 +4,7 @@
 //!   properties -> CoreWorkload, Settings
 //!   store      -> ours on a drive (virtual time, or threads), or a server (threads)
 //!   run on a drive made just now: load first, unmeasured, and let the store settle
-//!   clients    -> virtual: the one with the smallest local time goes next; threads: all at once
+//!   clients    -> virtual: the one that starts first goes next (S3 of `pace`); threads: all at once
 //!                 an observer beside them tells progress and status
 //!   settle     -> figures -> report
 //! ```
@@ -579,8 +579,8 @@ impl YcsbPhase {
     }
 }
 
-/// Virtual mode: the client with the smallest local time goes next. When the last one ended, and
-/// whether the store was lost.
+/// Virtual mode: the client whose next operation starts first goes next (S3), not the one that is free first: its
+/// tick may come later. When the last one ended, and whether the store was lost.
 fn take_turns(
     world: &VirtualWorld,
     clients: &mut [YcsbClient<'_>],
@@ -598,7 +598,10 @@ fn take_turns(
         .iter()
         .copied()
         .enumerate()
-        .min_by_key(|&(_, index)| (world.client_now_ns(actors[index]), index))
+        .min_by_key(|&(_, index)| {
+            let free_ns = world.client_now_ns(actors[index]);
+            (clients[index].starts_ns(free_ns), index)
+        })
     {
         let step = world.as_client(actors[index], || clients[index].step());
         let now_ns = world.client_now_ns(actors[index]);

@@ -14,6 +14,8 @@ struct Steady {
     fails_from: u64,
     how: Failure,
     ops: Arc<AtomicU64>,
+    /// From when on it can take the next operation, if all clients have one store that does one at a time.
+    free_ns: Option<Arc<AtomicU64>>,
 }
 
 /// How it fails.
@@ -28,7 +30,11 @@ impl Steady {
     fn work(&self, key: &str) -> Result<(), StoreError> {
         let now_ns = self.clock.now_ns();
         let start_ns = if self.stall_ns.contains(&now_ns) { self.stall_ns.end } else { now_ns };
-        self.clock.advance_to_ns(start_ns + self.takes_ns);
+        let free_ns = self.free_ns.as_ref().map_or(0, |free_ns| free_ns.load(Ordering::Relaxed));
+        self.clock.advance_to_ns(start_ns.max(free_ns) + self.takes_ns);
+        if let Some(free_ns) = &self.free_ns {
+            free_ns.store(self.clock.now_ns(), Ordering::Relaxed);
+        }
         let op = self.ops.fetch_add(1, Ordering::Relaxed);
         if op < self.fails_from {
             return Ok(());
@@ -87,6 +93,8 @@ struct Story<'a> {
     stall_ns: std::ops::Range<u64>,
     fails_from: u64,
     how: Failure,
+    /// Whether clients share a store that does one operation at a time, as a drive does.
+    one_at_a_time: bool,
     /// How often the observer looked.
     looks: Arc<AtomicU64>,
 }
@@ -102,6 +110,7 @@ impl Default for Story<'_> {
             stall_ns: 0..0,
             fails_from: u64::MAX,
             how: Failure::Refused,
+            one_at_a_time: false,
             looks: Arc::default(),
         }
     }
@@ -131,6 +140,7 @@ impl Story<'_> {
         let watch = YcsbWatch { warn: &warn, status: &|_| (), progress: &progress };
         let run = Run { options: &options, workload: &workload, settings: &settings, watch };
         let ops = Arc::new(AtomicU64::new(0));
+        let free_ns = self.one_at_a_time.then(Arc::default);
         let connect = || {
             clock.advance_to_ns(clock.now_ns() + self.connect_ns);
             Ok(Box::new(Steady {
@@ -140,6 +150,7 @@ impl Story<'_> {
                 fails_from: self.fails_from,
                 how: self.how,
                 ops: Arc::clone(&ops),
+                free_ns: free_ns.clone(),
             }) as Box<dyn RecordStore>)
         };
         let ground = Ground { clock: &*clock, world, connect: &connect };
@@ -286,6 +297,26 @@ fn a_target_throttles_each_client() {
     let told = Story { properties, takes_ns: MS / 10, stall_ns, ..Story::default() }.told();
     assert!((1980.0..2020.0).contains(&told.report.ops_per_second), "{}", told.report);
     assert!(told.report.response.p99_ns > 50 * MS && told.report.service.p99_ns < MS);
+}
+
+/// Clients took their turns by when they were free. Who was free first waited for its tick and did its operation, and
+/// the drive was busy until then for those whose ticks came before: four clients of a tick of 40 ms, each of which
+/// began somewhere within the first one, waited for each other by up to 40 ms in a store that takes 0.1 ms (S3).
+#[test]
+fn the_client_whose_tick_comes_first_goes_first() {
+    let properties = "operationcount=400\nthreadcount=4\ntarget=100";
+    let story = Story { properties, takes_ns: MS / 10, one_at_a_time: true, ..Story::default() };
+    let report = story.told().report;
+    assert_eq!(report.ops, 400);
+    assert!(near(report.service.max_ns, MS / 10), "{:?}", report.service);
+    assert!(near(report.response.max_ns, MS / 10), "{:?}", report.response);
+    assert!((98.0..104.0).contains(&report.ops_per_second), "{report}");
+    // Who comes in another's time waits for it: all at once every 0.4 ms, at nine tenths of what there is.
+    let properties = "operationcount=400\nthreadcount=4\ntarget=9000";
+    let story = Story { properties, takes_ns: MS / 10, one_at_a_time: true, ..Story::default() };
+    let report = story.told().report;
+    assert!(near(report.service.max_ns, 4 * MS / 10), "{:?}", report.service);
+    assert!(near(report.service.p50_ns, 2 * MS / 10), "{:?}", report.service);
 }
 
 #[test]
