@@ -7,7 +7,8 @@ use crate::output::{Table, note};
 use crate::progress::{Progress, Unit};
 use crate::target::Target;
 use imbrex_bench::{
-    ArrivalBenchOptions, ArrivalBenchProgress, ArrivalBenchReport, ArrivalRun, arrival_bench,
+    ArrivalBenchOptions, ArrivalBenchProgress, ArrivalBenchReport, ArrivalBenchWatch, ArrivalRun,
+    arrival_bench,
 };
 use std::path::PathBuf;
 
@@ -29,12 +30,14 @@ impl ArrivalBenchArgs {
         std::fs::create_dir_all(dir).context(|| format!("cannot make {}", dir.display()))?;
         let progress = Progress::new("running", Unit::Items, None);
         let interrupt = session.interrupt.clone();
-        let watch = |at: &ArrivalBenchProgress| {
+        let warn = |text: &str| progress.line(&format!("imbrex: warning: {text}"));
+        let look = |at: &ArrivalBenchProgress| {
             progress.set_of(at.done, Some(at.total));
             progress.tell(at.arrivals_per_second.map(|rate| format!("arrivals {rate:.0}/s")));
             interrupt.flow()
         };
-        let report = arrival_bench(&self.options, &watch);
+        let watch = ArrivalBenchWatch { warn: &warn, progress: &look };
+        let report = arrival_bench(&self.options, watch);
         drop(progress);
         let report = report.map_err(crate::ycsb::failed)?;
         let table = text(&report);

@@ -24,6 +24,7 @@ use crate::drive::DriveShape;
 use crate::error::BenchError;
 use crate::latency::LatencySummary;
 use crate::options::{ByteCount, StandOptions};
+use crate::report::Bytes;
 use crate::watch::Phase;
 use crate::ycsb::{
     Properties, PropertyError, YcsbOptions, YcsbPhase, YcsbProgress, YcsbReport, YcsbWatch, ycsb,
@@ -31,6 +32,7 @@ use crate::ycsb::{
 use imbrex_clockwork::fan_out;
 use imbrex_layouts::Layout;
 use serde::Serialize;
+use std::fmt;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -39,8 +41,25 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 const MODELS: [&str; 4] = ["constant", "poisson", "selfsimilar", "diurnal"];
 
 /// A diurnal rate leaves its mean by so much of it, and a run has so many days.
-const MODULATION_PERCENT: u64 = 90;
+const MODULATION_PERCENT: f64 = 90.0;
 const DAYS_PER_RUN: f64 = 2.0;
+
+/// What the runs decide for themselves, and the flag that says it. Files are overruled, as theirs are for one run; an
+/// argument that would change nothing is refused.
+const OWN: [(&str, &str); 5] = [
+    ("arrivalgenerator", "--models"),
+    ("arrivals.rate", "--loads"),
+    ("operationcount", "--operations"),
+    ("target", "--loads"),
+    ("threadcount", "--threads"),
+];
+
+/// The same of runs that insert: which records, and so how many operations.
+const OWN_OF_INSERTS: [(&str, &str); 3] = [
+    ("insertcount", "--operations"),
+    ("insertstart", "--operations"),
+    ("recordcount", "--operations"),
+];
 
 /// The options of one `imbrex bench arrivals`.
 #[derive(Clone, Debug, clap::Args)]
@@ -74,7 +93,8 @@ pub struct ArrivalBenchOptions {
     #[arg(long, default_value_t = 16)]
     pub threads: u32,
 
-    /// A property file of YCSB: its operations on a store that was loaded before; of several the later ones count
+    /// A property file of YCSB: its operations on a store that was loaded before; of several the later ones count.
+    /// How many there are, when they come and how many clients do them is for the flags to say
     /// [default: inserts at random keys]
     #[arg(short = 'P', long = "properties", value_name = "FILE")]
     pub files: Vec<PathBuf>,
@@ -125,8 +145,20 @@ pub struct ArrivalBenchProgress {
     pub arrivals_per_second: Option<f64>,
 }
 
-/// Who is told, from any thread; `Break` ends it, and the report has the runs that were done.
-pub type ArrivalBenchWatch<'a> = &'a (dyn Fn(&ArrivalBenchProgress) -> ControlFlow<()> + Sync);
+/// Who is told, from any thread.
+#[derive(Clone, Copy)]
+pub struct ArrivalBenchWatch<'a> {
+    /// What a user should know at once, a line each.
+    pub warn: &'a (dyn Fn(&str) + Sync),
+    /// How far it is; `Break` ends it, and the report has the runs that were done.
+    pub progress: &'a (dyn Fn(&ArrivalBenchProgress) -> ControlFlow<()> + Sync),
+}
+
+impl fmt::Debug for ArrivalBenchWatch<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ArrivalBenchWatch").finish_non_exhaustive()
+    }
+}
 
 /// What all runs came to.
 #[derive(Clone, Debug, Serialize)]
@@ -198,8 +230,11 @@ pub fn arrival_bench(
         done: (0..cells.len()).map(|_| AtomicU64::new(0)).collect(),
         is_stopped: AtomicBool::new(false),
     };
+    let asked = bench.asked()?;
+    bench.check_arguments(&asked)?;
     cells.iter().try_for_each(|cell| bench.check(cell))?;
     let workload = bench.workload(cells.first())?;
+    bench.warn(&asked);
     let results = fan_out(options.jobs.max(1), &cells, |cell| bench.run(cell));
     let mut runs = Vec::new();
     for result in results {
@@ -208,7 +243,7 @@ pub fn arrival_bench(
     Ok(ArrivalBenchReport {
         workload,
         operations: options.operations,
-        threads: options.threads,
+        threads: bench.client_count(),
         capacity_bytes: options.capacity.0,
         seed: options.seed,
         interrupted: bench.is_stopped.load(Ordering::Relaxed),
@@ -279,6 +314,48 @@ impl Bench<'_> {
         })
     }
 
+    /// As many as were asked for, but no more than there are operations.
+    fn client_count(&self) -> u32 {
+        let operations = u32::try_from(self.options.operations).unwrap_or(u32::MAX);
+        self.options.threads.min(operations)
+    }
+
+    /// The properties of the files, and over them those of the command line.
+    fn asked(&self) -> Result<Properties, PropertyError> {
+        let asked = YcsbOptions {
+            files: self.options.files.clone(),
+            assignments: self.options.assignments.clone(),
+            ..YcsbOptions::new()
+        };
+        asked.read_properties()
+    }
+
+    /// Refuses arguments that would change nothing.
+    fn check_arguments(&self, asked: &Properties) -> Result<(), PropertyError> {
+        let of_inserts = match self.phase() {
+            YcsbPhase::Load => &OWN_OF_INSERTS[..],
+            YcsbPhase::Run => &[],
+        };
+        match OWN.iter().chain(of_inserts).find(|(key, _)| asked.is_argument(key)) {
+            Some((key, flag)) => Err(asked.wrong(key, format!("here {flag} says it"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Tells what is not as it was asked for.
+    fn warn(&self, asked: &Properties) {
+        let warn = self.watch.warn;
+        for property in asked.unknown() {
+            warn(&format!("property {property} is not known here and changes nothing"));
+        }
+        let (threads, operations) = (self.options.threads, self.options.operations);
+        if self.client_count() < threads {
+            warn(&format!(
+                "--threads is {threads}, and a run has {operations} operations: so many clients do them"
+            ));
+        }
+    }
+
     /// What the cell runs: our own numbers, over them the files', over them those of the command line; arrivals
     /// are the cell's.
     fn properties(&self, cell: &Cell) -> Result<Properties, PropertyError> {
@@ -290,15 +367,10 @@ impl Bench<'_> {
             ("fieldlength", options.value_size.to_string()),
             ("insertorder", "hashed".to_owned()),
             ("recordcount", operations.to_string()),
-            ("diurnal.modulation", (load_per_s * MODULATION_PERCENT / 100).to_string()),
+            ("diurnal.modulation", (load_per_s as f64 * MODULATION_PERCENT / 100.0).to_string()),
             ("diurnal.cyclelength", (run_len_s / DAYS_PER_RUN / 60.0).to_string()),
         ];
-        let mut properties = YcsbOptions {
-            files: options.files.clone(),
-            assignments: options.assignments.clone(),
-            ..YcsbOptions::new()
-        }
-        .read_properties()?;
+        let mut properties = self.asked()?;
         for (key, value) in usual {
             if properties.get(key).is_none() {
                 properties.set(key, value);
@@ -306,10 +378,13 @@ impl Bench<'_> {
         }
         let own = [
             ("arrivalgenerator", cell.model.to_owned()),
-            ("target", load_per_s.to_string()),
+            ("arrivals.rate", load_per_s.to_string()),
             ("operationcount", operations.to_string()),
-            ("threadcount", options.threads.to_string()),
+            // The other name of the rate, of which a run takes one alone.
+            ("target", "0".to_owned()),
+            ("threadcount", self.client_count().to_string()),
         ];
+        debug_assert!(own.iter().map(|(key, _)| key).eq(OWN.iter().map(|(key, _)| key)));
         for (key, value) in own {
             properties.set(key, value);
         }
@@ -336,7 +411,8 @@ impl Bench<'_> {
         let layout = Some(cell.layout.name().to_owned());
         options.stand = StandOptions { layout, shape, ..options.stand };
         let progress = |at: &YcsbProgress| self.look(cell, at);
-        let watch = YcsbWatch { warn: &|_| (), status: &|_| (), progress: &progress };
+        let warn = |text: &str| (self.watch.warn)(&format!("{cell}: {text}"));
+        let watch = YcsbWatch { warn: &warn, status: &|_| (), progress: &progress };
         let report = ycsb(&options, self.phase(), &properties, watch)?;
         if report.interrupted {
             return Ok(None);
@@ -356,11 +432,17 @@ impl Bench<'_> {
             total: self.options.operations * self.done.len() as u64,
             arrivals_per_second: at.arrivals_per_second,
         };
-        let flow = (self.watch)(&progress);
+        let flow = (self.watch.progress)(&progress);
         if flow.is_break() {
             self.is_stopped.store(true, Ordering::Relaxed);
         }
         flow
+    }
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}, {}/s", self.layout.name(), self.model, self.load_per_s)
     }
 }
 
@@ -384,12 +466,12 @@ impl ArrivalBenchReport {
     /// What was run, in a line.
     pub fn title(&self) -> String {
         format!(
-            "{} runs of {} {}, {} clients, drives of {} GiB, seed {}; virtual time",
+            "{} runs of {} {}, {} clients, drives of {}, seed {}; virtual time",
             self.runs.len(),
             self.operations,
             self.workload,
             self.threads,
-            self.capacity_bytes >> 30,
+            Bytes(self.capacity_bytes),
             self.seed
         )
     }

@@ -12,16 +12,32 @@ fn small() -> ArrivalBenchOptions {
     }
 }
 
+fn told(options: &ArrivalBenchOptions) -> (ArrivalBenchReport, Vec<String>) {
+    let warnings = std::sync::Mutex::new(Vec::new());
+    let warn = |text: &str| warnings.lock().unwrap().push(text.to_owned());
+    let watch = ArrivalBenchWatch { warn: &warn, progress: &|_| ControlFlow::Continue(()) };
+    let report = arrival_bench(options, watch).unwrap();
+    (report, warnings.into_inner().unwrap())
+}
+
+/// A run without a warning.
+fn run(options: &ArrivalBenchOptions) -> ArrivalBenchReport {
+    let (report, warnings) = told(options);
+    assert!(warnings.is_empty(), "{warnings:?}");
+    report
+}
+
 fn refusal(change: impl FnOnce(&mut ArrivalBenchOptions)) -> String {
     let mut options = small();
     change(&mut options);
-    let error = arrival_bench(&options, &|_| panic!("nothing is run")).unwrap_err();
-    error.to_string()
+    let warn = |text: &str| panic!("{text}");
+    let watch = ArrivalBenchWatch { warn: &warn, progress: &|_| panic!("nothing is run") };
+    arrival_bench(&options, watch).unwrap_err().to_string()
 }
 
 #[test]
 fn every_layout_meets_every_model_and_a_seed_decides_all() {
-    let report = arrival_bench(&small(), &|_| ControlFlow::Continue(())).unwrap();
+    let report = run(&small());
     let rows: Vec<_> = report.runs.iter().map(|run| (run.layout, run.model, run.ops)).collect();
     let want = [
         ("smrdb", "poisson", 500),
@@ -35,7 +51,7 @@ fn every_layout_meets_every_model_and_a_seed_decides_all() {
         assert!(0 < run.longest_stall_ns && run.longest_stall_ns <= run.response.max_ns);
     }
     let alone = ArrivalBenchOptions { jobs: 1, ..small() };
-    let again = arrival_bench(&alone, &|_| ControlFlow::Continue(())).unwrap();
+    let again = run(&alone);
     assert_eq!(again.to_json(), report.to_json());
     let svg = report.to_svg();
     let marks = ["poisson", "diurnal", "smrdb-offload", "2000 ops/s"];
@@ -54,7 +70,7 @@ fn a_property_file_brings_its_own_operations() {
         loads: vec![50, 100],
         ..small()
     };
-    let report = arrival_bench(&options, &|_| ControlFlow::Continue(())).unwrap();
+    let report = run(&options);
     assert_eq!(report.runs.len(), 4);
     assert!(report.runs.iter().all(|run| run.ops == 500));
     assert!(report.workload.ends_with("reads"), "{}", report.workload);
@@ -63,13 +79,14 @@ fn a_property_file_brings_its_own_operations() {
 #[test]
 fn who_stops_it_gets_what_was_done() {
     let looks = AtomicUsize::new(0);
-    let watch = |at: &ArrivalBenchProgress| {
+    let look = |at: &ArrivalBenchProgress| {
         assert!(at.done <= at.total && at.total == 2000);
         looks.fetch_add(1, Ordering::Relaxed);
         // In the second run.
         if at.done > 600 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let report = arrival_bench(&ArrivalBenchOptions { jobs: 1, ..small() }, &watch).unwrap();
+    let watch = ArrivalBenchWatch { warn: &|_| (), progress: &look };
+    let report = arrival_bench(&ArrivalBenchOptions { jobs: 1, ..small() }, watch).unwrap();
     assert!(report.interrupted);
     assert_eq!(report.runs.len(), 1);
     assert!(looks.load(Ordering::Relaxed) > 1);
@@ -89,6 +106,82 @@ fn nonsense_is_refused_before_anything_is_run() {
     assert!(refusal(|o| o.assignments = vec!["fieldlength".into()]).contains("fieldlength"));
 }
 
+/// They were passed over without a word: a bench of half an hour measured something else than was asked for. And
+/// `recordcount` decided how many operations a run of inserts had, while the title, the length of a day and the JSON
+/// were of `--operations`.
+#[test]
+fn arguments_that_would_change_nothing_are_refused() {
+    let argument = |text: &str| refusal(|o| o.assignments = vec![text.to_owned()]);
+    for (text, flag) in [
+        ("arrivalgenerator=recorded", "--models"),
+        ("arrivals.rate=5", "--loads"),
+        ("target=500", "--loads"),
+        ("threadcount=4", "--threads"),
+        ("operationcount=7", "--operations"),
+        ("recordcount=100", "--operations"),
+        ("insertcount=100", "--operations"),
+        ("insertstart=100", "--operations"),
+    ] {
+        let error = argument(text);
+        let want = format!("command line: {text}: here {flag} says it");
+        assert_eq!(error, want);
+    }
+}
+
+#[test]
+fn what_is_not_as_it_was_asked_for_is_told_once() {
+    let options = ArrivalBenchOptions {
+        operations: 5,
+        assignments: vec!["ss.bais=0.75".into(), "fieldlength=100".into()],
+        ..small()
+    };
+    let (report, warnings) = told(&options);
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
+    assert!(warnings[0].contains("ss.bais (command line)"), "{warnings:?}");
+    assert!(warnings[1].contains("--threads is 16, and a run has 5 op"), "{warnings:?}");
+    assert_eq!(report.threads, 5);
+    let title = report.title();
+    assert!(title.contains("4 runs of 5 inserts of 100 bytes, 5 clients, "), "{title}");
+    assert!(report.runs.iter().all(|run| run.ops == 5));
+}
+
+/// A file that serves the original YCSB says when operations come; here the loads do.
+#[test]
+fn a_files_own_arrivals_give_way() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("both");
+    let of_a_run = "arrivalgenerator=recorded\narrivals.rate=3\ntarget=9\nthreadcount=70\n\
+                    operationcount=9\n";
+    let run_of = |text: &str| {
+        std::fs::write(&file, format!("readproportion=1\nrecordcount=300\n{text}")).unwrap();
+        let models = vec!["poisson".into()];
+        run(&ArrivalBenchOptions { files: vec![file.clone()], models, ..small() })
+    };
+    assert_eq!(run_of(of_a_run).to_json(), run_of("").to_json());
+}
+
+/// The modulation was cut to a whole number: at a load of 1 there was no day at all.
+#[test]
+fn a_day_leaves_its_mean_by_nine_tenths_at_any_load() {
+    let options = small();
+    let watch = ArrivalBenchWatch { warn: &|_| (), progress: &|_| ControlFlow::Continue(()) };
+    let bench = Bench { options: &options, watch, done: Vec::new(), is_stopped: false.into() };
+    let cell = cells(&options).unwrap().remove(0);
+    for (load_per_s, want) in [(1, "0.9"), (7, "6.3"), (1000, "900"), (4000, "3600")] {
+        let properties = bench.properties(&Cell { load_per_s, ..cell.clone() }).unwrap();
+        assert_eq!(properties.get("diurnal.modulation"), Some(want));
+    }
+    bench.properties(&Cell { load_per_s: u64::MAX, ..cell }).unwrap();
+}
+
+#[test]
+fn the_title_says_how_long_a_drive_is() {
+    let whole = run(&ArrivalBenchOptions { models: vec!["constant".into()], ..small() });
+    let title = |capacity_bytes| ArrivalBenchReport { capacity_bytes, ..whole.clone() }.title();
+    assert!(title(512 << 20).contains("drives of 512 MiB, "), "{}", title(512 << 20));
+    assert!(title(32 << 30).contains("drives of 32.0 GiB, "), "{}", title(32 << 30));
+}
+
 #[test]
 fn the_length_of_a_value_is_that_of_its_properties() {
     let workload = |assignments: &[&str]| {
@@ -100,7 +193,7 @@ fn the_length_of_a_value_is_that_of_its_properties() {
             assignments: assignments.iter().map(|text| text.to_string()).collect(),
             ..small()
         };
-        arrival_bench(&options, &|_| ControlFlow::Continue(())).unwrap().workload
+        run(&options).workload
     };
     assert_eq!(workload(&[]), "inserts of 700 bytes");
     assert_eq!(workload(&["fieldlength=100"]), "inserts of 100 bytes");
@@ -121,14 +214,14 @@ fn what_never_started_is_told() {
         assignments: vec!["maxexecutiontime=1".into()],
         ..small()
     };
-    let report = arrival_bench(&options, &|_| ControlFlow::Continue(())).unwrap();
+    let report = run(&options);
     let run = &report.runs[0];
     assert!(run.unstarted_count > 1000, "{run:?}");
     assert_eq!(run.ops + run.unstarted_count, 5000);
     let svg = report.to_svg();
     let mark = format!(">+{}<", run.unstarted_count);
     assert!(svg.contains("never started") && svg.contains(&mark), "{mark}");
-    let whole = arrival_bench(&small(), &|_| ControlFlow::Continue(())).unwrap();
+    let whole = run(&small());
     assert!(whole.runs.iter().all(|run| run.unstarted_count == 0));
     assert!(!whole.to_svg().contains("never started"));
 }

@@ -170,6 +170,11 @@ impl Properties {
         self.property(key).map(|property| property.value.as_str())
     }
 
+    /// Whether an argument sets `key`, whatever files say.
+    pub(crate) fn is_argument(&self, key: &str) -> bool {
+        self.from_command_line.contains_key(key)
+    }
+
     /// All keys, in order.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         let files = self.from_files.keys().filter(|k| !self.from_command_line.contains_key(*k));

@@ -59,6 +59,11 @@ fn layouts_stand_beside_each_other_under_arrivals() {
     let report = run(&["--format", "json"]).json();
     assert_eq!(report["runs"].as_array().unwrap().len(), 8);
     run(&["-p", "ss.bias=0.5"]).fails(2, &["bias"]);
+    run(&["-p", "target=5"]).fails(2, &["command line: target=5: here --loads says it"]);
+    let warned = run(&["-p", "fieldlenght=100", "--loads", "500", "--models", "poisson"]);
+    let told = "imbrex: warning: property fieldlenght (command line) is not known here";
+    assert_eq!(warned.stderr.matches(told).count(), 1, "{}", warned.stderr);
+    warned.ok();
     run(&["-P", "nowhere"]).fails(3, &["nowhere"]);
     imbrex(&["bench", "arrivals", "--out", "/proc/no"]).fails(4, &["cannot make /proc/no"]);
     imbrex(&["bench", "arrivals", "--out", shown, "--models", "tidal"]).fails(2, &["tidal"]);
