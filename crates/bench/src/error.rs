@@ -12,6 +12,9 @@ pub enum BenchError {
     /// The options contradict themselves.
     #[error("{0}")]
     Options(String),
+    /// The records that a run needs could not be loaded.
+    #[error("loading the records first: {0}")]
+    Loading(String),
     /// The drive could not be made or opened.
     #[error("drive {drive}: {source}")]
     Drive {

@@ -2,7 +2,7 @@
 //! `imbrex-bench`'s.
 
 use crate::Session;
-use crate::error::{CliError, Context};
+use crate::error::{CliError, Context, Exit};
 use crate::output::{Table, note};
 use crate::progress::{Progress, Unit};
 use crate::target::Target;
@@ -53,8 +53,23 @@ impl ArrivalBenchArgs {
         put("arrivals.json", &report.to_json())?;
         put("arrivals.svg", &report.to_svg())?;
         note(format!("the picture is {}", dir.join("arrivals.svg").display()));
-        if report.interrupted { Err(CliError::interrupted()) } else { told }
+        match lost(&report) {
+            Some(message) => Err(CliError::new(Exit::Store, message)),
+            None if report.interrupted => Err(CliError::interrupted()),
+            None => told,
+        }
     }
+}
+
+/// That runs have lost their stores, and the first one's story.
+fn lost(report: &ArrivalBenchReport) -> Option<String> {
+    let lost = report.runs.iter().filter(|run| run.failure.is_some());
+    let (count, all) = (lost.clone().count(), report.runs.len());
+    let (run, failure) = lost.filter_map(|run| Some((run, run.failure.as_ref()?))).next()?;
+    Some(format!(
+        "{count} of {all} runs ended early, and their figures say what was done: {}, {}, {}/s: {failure}",
+        run.layout, run.model, run.load_per_s
+    ))
 }
 
 /// Milliseconds to a microsecond.
@@ -69,7 +84,11 @@ fn row(run: &ArrivalRun) -> Vec<String> {
     cells.extend([l.p50_ns, l.p99_ns, l.p999_ns, l.p9999_ns, l.max_ns].map(ms));
     cells.push(ms(run.longest_stall_ns));
     cells.push(run.unstarted_count.to_string());
-    cells.push(run.failure.clone().unwrap_or_default());
+    cells.push(match (&run.failure, &run.first_error) {
+        (Some(failure), _) => format!("ended early: {failure}"),
+        (None, Some(error)) => format!("refused: {error}"),
+        (None, None) => String::new(),
+    });
     cells
 }
 
@@ -86,7 +105,7 @@ fn text(report: &ArrivalBenchReport) -> String {
         "longest",
         "longest stall",
         "never started",
-        "",
+        "remark",
     ]);
     report.runs.iter().for_each(|run| table.row(row(run)));
     format!("{}\n\n{}", report.title(), table.text())

@@ -199,8 +199,11 @@ pub struct ArrivalRun {
     pub response: LatencySummary,
     /// The longest that one took from its own start.
     pub longest_stall_ns: u64,
-    /// Why it ended before its time, if the store was lost.
+    /// Why it ended before its time, if the store was lost or could not be loaded: the figures are of what was done
+    /// until then.
     pub failure: Option<String>,
+    /// What the store said when it first refused an operation.
+    pub first_error: Option<String>,
 }
 
 /// One run to be done.
@@ -216,9 +219,11 @@ struct Cell {
 ///
 /// Cost: a drive in memory for each run that goes on: all that it writes.
 ///
+/// A run that fails where others do not is one of the report's, with its `failure`.
+///
 /// # Errors
 /// [`BenchError::Options`], [`BenchError::Property`], [`BenchError::Arrivals`], [`BenchError::Layout`]: what was asked
-/// makes no sense; before anything is run, as far as it can be told.
+/// makes no sense; before anything is run, as far as it can be told. Anything else that every run failed with.
 pub fn arrival_bench(
     options: &ArrivalBenchOptions,
     watch: ArrivalBenchWatch<'_>,
@@ -236,9 +241,15 @@ pub fn arrival_bench(
     let workload = bench.workload(cells.first())?;
     bench.warn(&asked);
     let results = fan_out(options.jobs.max(1), &cells, |cell| bench.run(cell));
+    // What every run says is about what was asked; what one says is about its layout.
+    let have_all_failed = results.iter().all(Result::is_err);
     let mut runs = Vec::new();
-    for result in results {
-        runs.extend(result?);
+    for (cell, result) in cells.iter().zip(results) {
+        match result {
+            Ok(run) => runs.extend(run),
+            Err(error) if have_all_failed => return Err(error),
+            Err(error) => runs.push(cell.undone(error.to_string())),
+        }
     }
     Ok(ArrivalBenchReport {
         workload,
@@ -457,7 +468,24 @@ impl Cell {
             ops_per_second: report.ops_per_second,
             response: report.response,
             longest_stall_ns: report.service.max_ns,
-            failure: report.failure.clone().or_else(|| report.first_error.clone()),
+            failure: report.failure.clone(),
+            first_error: report.first_error.clone(),
+        }
+    }
+
+    /// Nothing was done, and why.
+    fn undone(&self, failure: String) -> ArrivalRun {
+        ArrivalRun {
+            layout: self.layout.name(),
+            model: self.model,
+            load_per_s: self.load_per_s,
+            ops: 0,
+            unstarted_count: 0,
+            ops_per_second: 0.0,
+            response: LatencySummary::default(),
+            longest_stall_ns: 0,
+            failure: Some(failure),
+            first_error: None,
         }
     }
 }

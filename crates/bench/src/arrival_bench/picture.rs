@@ -6,6 +6,7 @@
 //!              o------------|---|-----x      o---------|---|-------x     load 2
 //!                p50   p99 p99.9 p99.99 max, on a logarithmic axis
 //!                                        and how many had not started when the run was ended
+//!   layout b   o---|--|x ended early     what it did until its store was lost, perhaps nothing
 //! ```
 
 use super::{ArrivalBenchReport, ArrivalRun};
@@ -17,8 +18,12 @@ const TOP: f64 = 84.0;
 const PANEL: f64 = 250.0;
 const BETWEEN: f64 = 44.0;
 const LINE: f64 = 7.0;
+/// From one load's name to the next.
+const LOAD: f64 = 90.0;
 const ROW_GAP: f64 = 8.0;
 const BOTTOM: f64 = 44.0;
+/// No letter of the words above the panels is wider, in the mean.
+const LETTER: f64 = 6.0;
 
 /// The values in the order in which they first come.
 fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
@@ -47,14 +52,20 @@ pub(super) fn draw(report: &ArrivalBenchReport) -> String {
     let loads = distinct(report.runs.iter().map(|run| run.load_per_s));
     let row_len = loads.len() as f64 * LINE + ROW_GAP;
     let bottom = TOP + layouts.len() as f64 * row_len;
-    let width = LEFT + models.len().max(1) as f64 * (PANEL + BETWEEN);
+    let title = report.title();
+    let key = key(report);
+    let key_left = LEFT + loads.len() as f64 * LOAD;
+    let len = |text: &str| text.chars().count() as f64 * LETTER;
+    let width = (LEFT + models.len() as f64 * (PANEL + BETWEEN))
+        .max(LEFT + len(&title))
+        .max(key_left + len(&key));
     let height = bottom + BOTTOM;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" role=\"img\" \
          font-family=\"sans-serif\" font-size=\"11\" fill=\"currentColor\">\n<title>{}</title>\n",
         px(width),
         px(height),
-        escape(&report.title())
+        escape(&title)
     );
     text(
         &mut svg,
@@ -64,43 +75,62 @@ pub(super) fn draw(report: &ArrivalBenchReport) -> String {
         13,
         "Response time, from when an operation should have started",
     );
-    text(&mut svg, LEFT, 34.0, "start", 11, &report.title());
-    let mut x = LEFT;
+    text(&mut svg, LEFT, 34.0, "start", 11, &title);
     for (index, load) in loads.iter().enumerate() {
+        let x = LEFT + index as f64 * LOAD;
         let (at, colour) = (px(x), colour(index));
         let _ = writeln!(
             svg,
             "<rect x=\"{at}\" y=\"43\" width=\"10\" height=\"10\" fill=\"{colour}\"/>"
         );
         text(&mut svg, x + 14.0, 52.0, "start", 11, &format!("{load} ops/s"));
-        x += 90.0;
     }
-    let mut marks = "dot p50, ticks p99, p99.9, p99.99, ring the longest".to_owned();
-    if report.runs.iter().any(|run| run.unstarted_count > 0) {
-        marks.push_str(", + so many never started");
-    }
-    text(&mut svg, x, 52.0, "start", 11, &marks);
+    text(&mut svg, key_left, 52.0, "start", 11, &key);
     for (row, layout) in layouts.iter().enumerate() {
         let y = TOP + row as f64 * row_len + row_len / 2.0;
         text(&mut svg, LEFT - 8.0, y, "end", 11, layout);
     }
     for (column, model) in models.iter().enumerate() {
         let left = LEFT + column as f64 * (PANEL + BETWEEN);
-        let scale = Scale::new(report.runs.iter().flat_map(waits_ms), true, left, left + PANEL);
+        let done = report.runs.iter().filter(|run| run.ops > 0);
+        let scale = Scale::new(done.flat_map(waits_ms), true, left, left + PANEL);
         panel(&mut svg, &scale, (left, bottom), model);
         for run in report.runs.iter().filter(|run| run.model == *model) {
             let row = layouts.iter().position(|layout| *layout == run.layout).unwrap_or(0);
             let line = loads.iter().position(|load| *load == run.load_per_s).unwrap_or(0);
             let y = TOP + row as f64 * row_len + ROW_GAP / 2.0 + (line as f64 + 0.5) * LINE;
-            bar(&mut svg, &scale, y, colour(line), waits_ms(run));
-            if run.unstarted_count > 0 {
-                let x = scale.at(waits_ms(run)[4]) + 5.0;
-                text(&mut svg, x, y + 2.0, "start", 7, &format!("+{}", run.unstarted_count));
+            let mut x = left;
+            if run.ops > 0 {
+                bar(&mut svg, &scale, y, colour(line), waits_ms(run));
+                x = scale.at(waits_ms(run)[4]);
+            }
+            if let Some(mark) = mark(run) {
+                text(&mut svg, x + 5.0, y + 2.0, "start", 7, &mark);
             }
         }
     }
     svg.push_str("</svg>\n");
     svg
+}
+
+/// What stands behind a bar, or in its place where no operation has told anything.
+fn mark(run: &ArrivalRun) -> Option<String> {
+    let unstarted = (run.unstarted_count > 0).then(|| format!("+{}", run.unstarted_count));
+    let ended = (run.failure.is_some() || run.ops == 0).then(|| format!("x {}", run.ops));
+    let marks: Vec<String> = ended.into_iter().chain(unstarted).collect();
+    (!marks.is_empty()).then(|| marks.join(" "))
+}
+
+/// What dots, ticks and marks are.
+fn key(report: &ArrivalBenchReport) -> String {
+    let mut key = "dot p50, ticks p99, p99.9, p99.99, ring the longest".to_owned();
+    if report.runs.iter().any(|run| run.failure.is_some() || run.ops == 0) {
+        key.push_str(", x ended early after so many operations");
+    }
+    if report.runs.iter().any(|run| run.unstarted_count > 0) {
+        key.push_str(", + so many never started");
+    }
+    key
 }
 
 fn panel(svg: &mut String, scale: &Scale, (left, bottom): (f64, f64), model: &str) {

@@ -62,7 +62,8 @@ pub enum YcsbPhase {
 ///
 /// # Errors
 /// [`BenchError::Property`], [`BenchError::Arrivals`]: a property makes no sense; [`BenchError::Options`]: the options
-/// contradict themselves; anything that drive, store or server refuse at the start or at the end.
+/// contradict themselves; [`BenchError::Loading`]: the store did not take the records of a run; anything that drive, store or
+/// server refuse at the start or at the end.
 pub fn ycsb(
     options: &YcsbOptions,
     phase: YcsbPhase,
@@ -268,18 +269,22 @@ impl Run<'_> {
         };
         let ground = Ground { clock: stand.clock(), world: stand.world(), connect: &connect };
         let loads_first = phase == YcsbPhase::Run && !stand.was_there();
-        let mut is_stopped = false;
-        if loads_first {
-            let loaded = self.work(YcsbPhase::Load, None, true, &ground)?;
-            if let Some(failure) = loaded.failure {
-                return Err(BenchError::Options(format!("loading the records first: {failure}")));
+        let is_loaded = match loads_first {
+            true => self.load_first(&stand, &ground),
+            false => Ok(true),
+        };
+        let is_loaded = match is_loaded {
+            Ok(is_loaded) => is_loaded,
+            Err(error) => {
+                // What could not be loaded is the news; without this the memory of the drive would stay.
+                let _ = stand.close();
+                return Err(error);
             }
-            is_stopped = loaded.is_stopped || !self.settle(&stand, true)?;
-        }
+        };
         let before = stand.reading();
-        let worked = match is_stopped {
-            true => self.nothing(&ground),
-            false => self.work(phase, arrivals, false, &ground)?,
+        let worked = match is_loaded {
+            true => self.work(phase, arrivals, false, &ground)?,
+            false => self.nothing(&ground),
         };
         let is_whole = worked.failure.is_none() && !worked.is_stopped;
         let mut interrupted = worked.is_stopped;
@@ -377,6 +382,15 @@ impl Run<'_> {
         };
         let ended_ns = worked.ended_ns;
         Ok(self.report(setup, worked, ended_ns))
+    }
+
+    /// Loads the records of a run, unmeasured, and lets the store settle; false if somebody wanted no more.
+    fn load_first(self, stand: &Stand, ground: &Ground<'_>) -> Result<bool, BenchError> {
+        let loaded = self.work(YcsbPhase::Load, None, true, ground)?;
+        match loaded.failure {
+            Some(failure) => Err(BenchError::Loading(failure)),
+            None => Ok(!loaded.is_stopped && self.settle(stand, true)?),
+        }
     }
 
     /// Lets the store do what it has still to do; false if somebody wanted no more.

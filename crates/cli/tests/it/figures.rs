@@ -60,7 +60,7 @@ fn layouts_stand_beside_each_other_under_arrivals() {
     assert_eq!(report["runs"].as_array().unwrap().len(), 8);
     run(&["-p", "ss.bias=0.5"]).fails(2, &["bias"]);
     run(&["-p", "target=5"]).fails(2, &["command line: target=5: here --loads says it"]);
-    let warned = run(&["-p", "fieldlenght=100", "--loads", "500", "--models", "poisson"]);
+    let warned = run(&["-p", "fieldlenght=100"]);
     let told = "imbrex: warning: property fieldlenght (command line) is not known here";
     assert_eq!(warned.stderr.matches(told).count(), 1, "{}", warned.stderr);
     warned.ok();
