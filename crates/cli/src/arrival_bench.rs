@@ -83,7 +83,7 @@ fn row(run: &ArrivalRun) -> Vec<String> {
     cells.push(format!("{:.0}", run.ops_per_second));
     cells.extend([l.p50_ns, l.p99_ns, l.p999_ns, l.p9999_ns, l.max_ns].map(ms));
     cells.push(ms(run.longest_stall_ns));
-    cells.push(run.unstarted_count.to_string());
+    cells.push(run.unstarted());
     cells.push(match (&run.failure, &run.first_error) {
         (Some(failure), _) => format!("ended early: {failure}"),
         (None, Some(error)) => format!("refused: {error}"),

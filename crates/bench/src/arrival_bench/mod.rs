@@ -25,6 +25,7 @@ use crate::error::BenchError;
 use crate::latency::LatencySummary;
 use crate::options::{ByteCount, StandOptions};
 use crate::report::Bytes;
+use crate::run::worker_count;
 use crate::watch::Phase;
 use crate::ycsb::{
     Properties, PropertyError, YcsbOptions, YcsbPhase, YcsbProgress, YcsbReport, YcsbWatch, ycsb,
@@ -193,6 +194,8 @@ pub struct ArrivalRun {
     /// Operations that were due before the end and never started: `maxexecutiontime` ended the run, and no response
     /// time tells of them.
     pub unstarted_count: u64,
+    /// Whether there were more of those, which nobody counted.
+    pub has_more_unstarted: bool,
     /// Operations a second, up to the last one's end.
     pub ops_per_second: f64,
     /// From when an operation should have started.
@@ -240,7 +243,7 @@ pub fn arrival_bench(
     cells.iter().try_for_each(|cell| bench.check(cell))?;
     let workload = bench.workload(cells.first())?;
     bench.warn(&asked);
-    let results = fan_out(options.jobs.max(1), &cells, |cell| bench.run(cell));
+    let results = fan_out(worker_count(options.jobs, cells.len()), &cells, |cell| bench.run(cell));
     // What every run says is about what was asked; what one says is about its layout.
     let have_all_failed = results.iter().all(Result::is_err);
     let mut runs = Vec::new();
@@ -465,6 +468,7 @@ impl Cell {
             load_per_s: self.load_per_s,
             ops: report.ops,
             unstarted_count: report.schedule.map_or(0, |schedule| schedule.unstarted_count),
+            has_more_unstarted: report.schedule.is_some_and(|schedule| schedule.has_more_unstarted),
             ops_per_second: report.ops_per_second,
             response: report.response,
             longest_stall_ns: report.service.max_ns,
@@ -481,12 +485,21 @@ impl Cell {
             load_per_s: self.load_per_s,
             ops: 0,
             unstarted_count: 0,
+            has_more_unstarted: false,
             ops_per_second: 0.0,
             response: LatencySummary::default(),
             longest_stall_ns: 0,
             failure: Some(failure),
             first_error: None,
         }
+    }
+}
+
+impl ArrivalRun {
+    /// How many operations were due and never started.
+    pub fn unstarted(&self) -> String {
+        let or_more = if self.has_more_unstarted { " or more" } else { "" };
+        format!("{}{or_more}", self.unstarted_count)
     }
 }
 

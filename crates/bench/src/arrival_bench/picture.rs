@@ -115,7 +115,7 @@ pub(super) fn draw(report: &ArrivalBenchReport) -> String {
 
 /// What stands behind a bar, or in its place where no operation has told anything.
 fn mark(run: &ArrivalRun) -> Option<String> {
-    let unstarted = (run.unstarted_count > 0).then(|| format!("+{}", run.unstarted_count));
+    let unstarted = (run.unstarted_count > 0).then(|| format!("+{}", run.unstarted()));
     let ended = (run.failure.is_some() || run.ops == 0).then(|| format!("x {}", run.ops));
     let marks: Vec<String> = ended.into_iter().chain(unstarted).collect();
     (!marks.is_empty()).then(|| marks.join(" "))

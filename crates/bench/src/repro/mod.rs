@@ -46,6 +46,7 @@ pub use results::{
 pub use spec::{BesideSpec, DriveRule, DriveSpec, LoadOrder, Phase, RunSpec, Size, Tune, Victims};
 
 use crate::error::BenchError;
+use crate::run::worker_count;
 use execute::execute;
 use imbrex_clockwork::fan_out;
 use results::Outcome;
@@ -233,7 +234,7 @@ pub fn repro(
     // The longest first: the last worker to finish then has little left alone.
     works.sort_by_key(|work| std::cmp::Reverse(work.op_count()));
     watch.op_count.store(works.iter().map(Work::op_count).sum(), Ordering::Relaxed);
-    let found = fan_out(jobs.max(1), &works, |work| {
+    let found = fan_out(worker_count(jobs, works.len()), &works, |work| {
         let label = work.label();
         watch.lock().push(label.clone());
         let result = match work {

@@ -6,7 +6,7 @@
 //!      |------------- response -------------|      YCSB calls it "intended"
 //! ```
 //!
-//! A client keeps its own; at the end all are added up.
+//! A client keeps its own, or shares them where there are many clients; at the end all are added up.
 
 use super::settings::{MeasureKind, MeasurePlan};
 use crate::latency::Latencies;
@@ -213,7 +213,7 @@ impl Series {
     }
 }
 
-/// What one client has measured, or all of them.
+/// What one client has measured, several, or all of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Measurements {
     plan: Arc<MeasurePlan>,

@@ -31,8 +31,8 @@ pub const KEPT_WITHIN_NS: u64 = 50_000;
 /// How long a client waits without looking whether it is to stop.
 const SLICE_NS: u64 = 100_000_000;
 
-/// More arrivals than anybody counts after the end.
-const UNSTARTED_MAX: u64 = 10_000_000;
+/// More arrivals than anybody counts after the end; that there are more of them is told.
+const UNSTARTED_MAX: usize = 10_000_000;
 
 /// Intended start times in nanoseconds from the start of the run, never decreasing.
 pub(crate) type Arrivals = Box<dyn Iterator<Item = u64> + Send>;
@@ -69,6 +69,8 @@ pub(crate) struct Beat {
     began_ns: u64,
     ops: u64,
     lateness: Latencies,
+    /// Operations that started no later than [`KEPT_WITHIN_NS`]: the histogram has no bound there.
+    kept_count: u64,
     queued_count: u64,
     queued_ns_max: u64,
 }
@@ -144,7 +146,7 @@ impl<'a> Timing<'a> {
         }
         beat.ops += 1;
         if intended_ns > free_ns {
-            beat.lateness.record(self.clock.now_ns() - intended_ns);
+            beat.note_lateness(self.clock.now_ns() - intended_ns);
         } else if intended_ns < free_ns {
             beat.queued_count += 1;
             beat.queued_ns_max = beat.queued_ns_max.max(free_ns - intended_ns);
@@ -161,15 +163,16 @@ impl<'a> Timing<'a> {
         }
     }
 
-    /// Arrivals that were due at `ended_ns` and that nobody started.
-    fn unstarted_count(&self, ended_ns: u64) -> u64 {
-        let Pace::Open(arrivals) = &self.pace else { return 0 };
+    /// Arrivals that were due at `ended_ns` and that nobody started, and whether there are more than anybody counts.
+    fn unstarted_count(&self, ended_ns: u64) -> (u64, bool) {
+        let Pace::Open(arrivals) = &self.pace else { return (0, false) };
         let mut arrivals = arrivals.lock().unwrap_or_else(PoisonError::into_inner);
         let given_up_ns = self.given_up_ns.lock().unwrap_or_else(PoisonError::into_inner);
         let taken_count = given_up_ns.iter().filter(|&&intended_ns| intended_ns < ended_ns).count();
         let due = |after_ns: &u64| self.began_ns().saturating_add(*after_ns) < ended_ns;
-        let left_count = arrivals.by_ref().take(UNSTARTED_MAX as usize).take_while(due).count();
-        (taken_count + left_count) as u64
+        let left_count = arrivals.by_ref().take(UNSTARTED_MAX).take_while(due).count();
+        let has_more = left_count == UNSTARTED_MAX && arrivals.next().is_some_and(|at| due(&at));
+        ((taken_count + left_count) as u64, has_more)
     }
 }
 
@@ -177,7 +180,13 @@ impl Beat {
     /// One whose ticks begin at `began_ns`.
     pub(crate) fn new(began_ns: u64) -> Beat {
         let lateness = Latencies::new();
-        Beat { began_ns, ops: 0, lateness, queued_count: 0, queued_ns_max: 0 }
+        Beat { began_ns, ops: 0, lateness, kept_count: 0, queued_count: 0, queued_ns_max: 0 }
+    }
+
+    /// A client waited for an operation, which starts so late.
+    fn note_lateness(&mut self, late_ns: u64) {
+        self.lateness.record(late_ns);
+        self.kept_count += u64::from(late_ns <= KEPT_WITHIN_NS);
     }
 
     /// When its next tick is.
@@ -203,6 +212,8 @@ pub struct ScheduleFigures {
     pub queued_ns_max: u64,
     /// Operations that were due before the end and never started.
     pub unstarted_count: u64,
+    /// Whether there were more of those, which nobody counted.
+    pub has_more_unstarted: bool,
 }
 
 impl ScheduleFigures {
@@ -223,15 +234,65 @@ impl ScheduleFigures {
         };
         let mut lateness = Latencies::new();
         beats.iter().for_each(|beat| lateness.add(&beat.lateness));
-        let summary = lateness.summary();
+        let waited_count = lateness.count();
+        let kept_count: u64 = beats.iter().map(|beat| beat.kept_count).sum();
+        let (unstarted_count, has_more_unstarted) = timing.unstarted_count(ended_ns);
         Some(ScheduleFigures {
             offered_per_second,
-            waited_count: lateness.count(),
-            lateness: summary,
-            is_kept: summary.p99_ns <= KEPT_WITHIN_NS,
+            waited_count,
+            lateness: lateness.summary(),
+            is_kept: 99 * u128::from(waited_count) <= 100 * u128::from(kept_count),
             queued_count: beats.iter().map(|beat| beat.queued_count).sum(),
             queued_ns_max: beats.iter().map(|beat| beat.queued_ns_max).max().unwrap_or(0),
-            unstarted_count: timing.unstarted_count(ended_ns),
+            unstarted_count,
+            has_more_unstarted,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use imbrex_clockwork::{Order, VirtualWorld};
+
+    fn figures(timing: &Timing<'_>, beats: &[Beat], ended_ns: u64) -> ScheduleFigures {
+        ScheduleFigures::of(timing, beats, ended_ns).unwrap()
+    }
+
+    /// What was counted up to the ceiling was told as all there was.
+    #[test]
+    fn more_arrivals_than_anybody_counts_are_at_least_so_many() {
+        let world = VirtualWorld::new(Order::SmallestTime);
+        let left = |count: u64, ended_ns: u64| {
+            let timing = Timing::new(&world, Pace::Open(Mutex::new(Box::new(0..count))), u64::MAX);
+            let figures = figures(&timing, &[], ended_ns);
+            (figures.unstarted_count, figures.has_more_unstarted)
+        };
+        let most = UNSTARTED_MAX as u64;
+        assert_eq!(left(7, u64::MAX), (7, false));
+        assert_eq!(left(most, u64::MAX), (most, false));
+        assert_eq!(left(2 * most, most), (most, false), "those after the end were not due");
+        assert_eq!(left(2 * most, most + 1), (most, true));
+    }
+
+    /// The bin of the histogram that has 50,000 ns in it ends above them.
+    #[test]
+    fn a_schedule_is_kept_to_the_nanosecond() {
+        let is_kept = |late_ns: [u64; 100]| {
+            let world = VirtualWorld::new(Order::SmallestTime);
+            let timing = Timing::new(&world, Pace::Target { tick_ns: 1 }, u64::MAX);
+            let mut beat = Beat::new(0);
+            for late_ns in late_ns {
+                beat.note_lateness(late_ns);
+            }
+            figures(&timing, &[beat], 1).is_kept
+        };
+        let but = |count: usize| {
+            let mut late_ns = [KEPT_WITHIN_NS; 100];
+            late_ns[..count].fill(KEPT_WITHIN_NS + 1);
+            late_ns
+        };
+        assert!(is_kept(but(0)) && is_kept(but(1)));
+        assert!(!is_kept(but(2)));
     }
 }

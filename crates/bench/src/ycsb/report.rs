@@ -212,7 +212,8 @@ impl ScheduleFigures {
         let longest = Time(self.queued_ns_max);
         words += &format!("; {} found all busy, for up to {longest}", self.queued_count);
         if self.unstarted_count > 0 {
-            words += &format!("; {} were due and never started", self.unstarted_count);
+            let at_least = if self.has_more_unstarted { "at least " } else { "" };
+            words += &format!("; {at_least}{} were due and never started", self.unstarted_count);
         }
         words
     }

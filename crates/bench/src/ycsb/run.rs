@@ -46,6 +46,10 @@ const LOOK_EVERY_STEPS: u64 = 64;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
+/// In so many places at most clients measure, each in one of its own as long as there are enough: a place has about a
+/// megabyte of histograms, and ten thousand clients are allowed.
+const PLACE_COUNT_MAX: u64 = 64;
+
 /// What to do with the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum YcsbPhase {
@@ -142,6 +146,11 @@ fn server(properties: &Properties) -> Result<Option<Server>, BenchError> {
         }
     };
     RedisServer::new(url).map(|server| Some(Server::Redis(server)))
+}
+
+/// In how many places so many clients measure.
+fn place_count(threads: u64) -> u64 {
+    threads.min(PLACE_COUNT_MAX)
 }
 
 /// One load or run to be done.
@@ -469,10 +478,11 @@ impl Run<'_> {
         };
         let timing = Timing::new(ground.clock, pace, limit_ns);
         let plan = Arc::new(self.settings.measure.clone());
-        let measured: Vec<Mutex<Measurements>> =
-            (0..threads).map(|_| Mutex::new(Measurements::new(&plan, 0))).collect();
+        let measured: Vec<Mutex<Measurements>> = (0..place_count(threads))
+            .map(|_| Mutex::new(Measurements::new(&plan, 0)))
+            .collect();
         let shared = Shared { workload: self.workload, timing: &timing, warn: self.watch.warn };
-        let mut clients = self.clients(phase, asked_ops, &shared, ground, &measured)?;
+        let mut clients = self.clients(phase, (threads, asked_ops), &shared, ground, &measured)?;
         let told = (phase == YcsbPhase::Load, (asked_ops > 0).then_some(asked_ops));
         let observer = Observer::new(&timing, &measured, self.settings, self.watch, told);
         let (ended_ns, outcome) = match ground.world {
@@ -484,8 +494,8 @@ impl Run<'_> {
         observer.end(ended_ns);
         let began_ns = timing.began_ns();
         let mut all = Measurements::new(&plan, began_ns);
-        for client in &measured {
-            all.add(&client.lock().unwrap_or_else(PoisonError::into_inner));
+        for place in &measured {
+            all.add(&place.lock().unwrap_or_else(PoisonError::into_inner));
         }
         let is_stopped = timing.is_stopped() && outcome.is_ok();
         let is_cut = is_stopped || ended_ns >= timing.deadline_ns();
@@ -527,7 +537,7 @@ impl Run<'_> {
     fn clients<'a>(
         self,
         phase: YcsbPhase,
-        asked_ops: u64,
+        (threads, asked_ops): (u64, u64),
         shared: &'a Shared<'a>,
         ground: &Ground<'_>,
         measured: &'a [Mutex<Measurements>],
@@ -538,9 +548,9 @@ impl Run<'_> {
             YcsbPhase::Load => workload.insert_start,
             YcsbPhase::Run => workload.record_count,
         }));
-        let threads = measured.len() as u64;
         let has_shares = asked_ops > 0 && !matches!(shared.timing.pace, Pace::Open(_));
-        let client = |(index, measured): (u32, &'a Mutex<Measurements>)| {
+        let client = |(index, measured): (u64, &'a Mutex<Measurements>)| {
+            let index = u32::try_from(index).expect("there are at most ten thousand");
             let work = match phase {
                 YcsbPhase::Load => Work::Load(Arc::clone(&numbers)),
                 YcsbPhase::Run => {
@@ -553,7 +563,7 @@ impl Run<'_> {
             let store = (ground.connect)()?;
             Ok(YcsbClient::new(index, shared, store, work, ops, &seed, measured))
         };
-        (0..).zip(measured).map(client).collect()
+        (0..threads).zip(measured.iter().cycle()).map(client).collect()
     }
 
     /// What a load left out, unless it was told not to mind.

@@ -51,7 +51,8 @@ impl std::fmt::Debug for YcsbWatch<'_> {
 /// Looks at the clients now and then.
 pub(crate) struct Observer<'a> {
     pub(crate) timing: &'a Timing<'a>,
-    pub(crate) clients: &'a [Mutex<Measurements>],
+    /// Where they measure.
+    pub(crate) places: &'a [Mutex<Measurements>],
     pub(crate) settings: &'a Settings,
     pub(crate) watch: YcsbWatch<'a>,
     pub(crate) is_load: bool,
@@ -79,7 +80,7 @@ const RATE_OVER_NS: u64 = 1_000_000_000;
 impl<'a> Observer<'a> {
     pub(crate) fn new(
         timing: &'a Timing<'a>,
-        clients: &'a [Mutex<Measurements>],
+        places: &'a [Mutex<Measurements>],
         settings: &'a Settings,
         watch: YcsbWatch<'a>,
         (is_load, ops_total): (bool, Option<u64>),
@@ -93,7 +94,7 @@ impl<'a> Observer<'a> {
             arrived_until_ns: 0,
             arrivals_per_second: 0.0,
         });
-        Observer { timing, clients, settings, watch, is_load, ops_total, state }
+        Observer { timing, places, settings, watch, is_load, ops_total, state }
     }
 
     /// Tells how far the run is at `now_ns`, and stops it if nobody wants more of it.
@@ -129,16 +130,16 @@ impl<'a> Observer<'a> {
     }
 
     fn ops(&self) -> u64 {
-        let ops = |client: &Mutex<Measurements>| {
-            client.lock().unwrap_or_else(PoisonError::into_inner).ops
+        let ops = |place: &Mutex<Measurements>| {
+            place.lock().unwrap_or_else(PoisonError::into_inner).ops
         };
-        self.clients.iter().map(ops).sum()
+        self.places.iter().map(ops).sum()
     }
 
     fn arrival_rate(&self, seen: &mut Seen) -> Option<f64> {
         match &self.timing.pace {
             Pace::BackToBack => None,
-            Pace::Target { tick_ns } => Some(self.clients.len() as f64 * 1e9 / *tick_ns as f64),
+            Pace::Target { .. } => Some(self.settings.target_per_s as f64),
             Pace::Open(_) => {
                 let count = self.timing.arrived_count.load(Ordering::Relaxed);
                 let until_ns = self.timing.arrived_until_ns.load(Ordering::Relaxed);
@@ -184,9 +185,9 @@ impl<'a> Observer<'a> {
     /// What each kind of operation took since the last status line.
     fn since_status(&self) -> Vec<String> {
         let mut merged = std::collections::BTreeMap::new();
-        for client in self.clients {
-            let mut client = client.lock().unwrap_or_else(PoisonError::into_inner);
-            for (name, both) in client.take_since_status() {
+        for place in self.places {
+            let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
+            for (name, both) in place.take_since_status() {
                 let all = merged.entry(name).or_insert_with(super::measure::Both::new);
                 all.add(&both);
             }

@@ -392,7 +392,9 @@ fn threads_keep_to_the_schedule_and_say_how_well() {
     let schedule = told.report.schedule.unwrap();
     assert_eq!(told.report.ops, 100);
     assert!(told.report.elapsed_ns >= 99 * MS / 2, "nothing starts early");
-    assert_eq!(schedule.is_kept, schedule.lateness.p99_ns <= 50_000);
+    // The histogram tells the end of a bin, of which 50,000 ns may be the middle.
+    let p99_ns = schedule.lateness.p99_ns;
+    assert!(if schedule.is_kept { p99_ns < 50_050 } else { 50_000 < p99_ns }, "{schedule:?}");
     assert!(schedule.waited_count > 0);
     let line = told.report.schedule_line().unwrap();
     let verdict = if schedule.is_kept { "schedule kept: " } else { "schedule NOT kept (" };
@@ -470,6 +472,17 @@ fn a_load_counts_what_was_inserted_and_not_what_was_tried() {
         assert!(said.starts_with(&format!("{fails_from} of 100 records: ")), "{said}");
     }
     assert_eq!(failure(100), None);
+}
+
+/// Each client had histograms of its own, 2.8 MB of them: the ten thousand that are allowed took 28 GB.
+#[test]
+fn many_clients_measure_in_few_places() {
+    let properties = "operationcount=1000\nthreadcount=500";
+    let told = Story { properties, ..Story::default() }.told();
+    assert_eq!((told.report.ops, told.worked.threads), (1000, 500));
+    assert_eq!(told.of("CLEANUP").count, 500, "each of them has ended");
+    assert_eq!(told.report.elapsed_ns, 2 * MS, "all at once, two each");
+    assert_eq!([1, 64, 10_000].map(place_count), [1, 64, 64]);
 }
 
 #[test]
