@@ -10,9 +10,9 @@
 //! A gap is a number of operations, drawn with a mean of one; it lasts until the slices have had room
 //! for as many. So a gap that spans half a day sees the rates of that half, not that of its start.
 
-use super::Interarrival;
 use super::elementary::sin;
 use super::gaps::Moment;
+use super::{Interarrival, LEN_NS_MAX};
 use imbrex_clockwork::Prng;
 
 const SLICE_COUNT: usize = 1024;
@@ -65,6 +65,10 @@ impl Diurnal {
             let cycles = (operations / self.operations_per_cycle).floor();
             operations -= cycles * self.operations_per_cycle;
             gap_ns = cycles * self.cycle_len_ns;
+            if gap_ns >= LEN_NS_MAX as f64 {
+                // The series ends here. Of so many cycles rounding may leave more operations than slices ever have room for.
+                return gap_ns;
+            }
         }
         loop {
             let rate = self.rates[self.slice];

@@ -56,6 +56,11 @@ final class Diurnal implements ArrivalTimes {
       double cycles = Math.floor(operations / operationsPerCycle);
       operations -= cycles * operationsPerCycle;
       gapNs = cycles * cycleLenNs;
+      if (gapNs >= LEN_NS_MAX) {
+        // The series ends here. Of so many cycles rounding may leave more operations than slices
+        // ever have room for.
+        return gapNs;
+      }
     }
     double room = rates[slice] * leftNs;
     while (operations >= room) {
