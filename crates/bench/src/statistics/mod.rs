@@ -40,7 +40,7 @@ pub use autocorrelation::autocorrelations;
 use periodogram::Periodogram;
 use serde::Serialize;
 
-/// Of a series whose variance is 1: a variance this small is what rounding left of none.
+/// Of a series whose variance is 1: a variance or a power this small is what rounding left of none.
 const NEGLIGIBLE: f64 = 1e-20;
 
 /// Shorter series have too few scales for a line.
@@ -113,7 +113,7 @@ pub fn hurst_exponents(series: &[f64]) -> Option<[Hurst; 5]> {
     let all = [
         known(Estimator::AggregateVariance, aggregate_variance::exponent(&deviations)?),
         known(Estimator::RescaledRange, rescaled_range::exponent(&deviations)),
-        known(Estimator::Periodogram, periodogram.exponent()),
+        known(Estimator::Periodogram, periodogram.exponent()?),
         within(Estimator::AbryVeitch, abry_veitch::exponent(&deviations)?),
         within(Estimator::Whittle, whittle::exponent(&periodogram)),
     ];

@@ -1,5 +1,6 @@
 //! The periodogram: how much of a series' variance is at which frequency; near 0 it goes as f^(1-2H).
 
+use super::NEGLIGIBLE;
 use super::line::slope;
 use realfft::RealFftPlanner;
 use std::f64::consts::PI;
@@ -34,11 +35,13 @@ impl Periodogram {
         2.0 * PI * (at + 1) as f64 / self.len as f64
     }
 
-    pub(super) fn exponent(&self) -> f64 {
+    /// None if there is power at fewer than two of the frequencies, which are no line.
+    pub(super) fn exponent(&self) -> Option<f64> {
         let lowest = self.power.iter().take(self.power.len() / LOWEST_PART).enumerate();
-        let points = lowest
-            .filter(|(_, power)| **power > 0.0)
-            .map(|(at, power)| (libm::log(self.frequency(at)), libm::log(*power)));
-        (1.0 - slope(&points.collect::<Vec<_>>())) / 2.0
+        let points: Vec<(f64, f64)> = lowest
+            .filter(|(_, power)| **power > NEGLIGIBLE)
+            .map(|(at, power)| (libm::log(self.frequency(at)), libm::log(*power)))
+            .collect();
+        (points.len() >= 2).then(|| (1.0 - slope(&points)) / 2.0)
     }
 }

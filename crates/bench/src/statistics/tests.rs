@@ -113,6 +113,19 @@ fn there_is_no_estimate_of_what_is_short_or_does_not_vary() {
     assert!((autocorrelations(&by_turns, &[1])[0].unwrap() + 1.0).abs() < 1e-12);
 }
 
+/// What returns every third value has no power at low frequencies but what rounding left, and the slope of that
+/// was told as an exponent (S1). So gaps of constant arrivals at 3/s are.
+#[test]
+fn what_comes_back_every_third_time_has_no_long_run() {
+    let thirds: Vec<f64> = (0..9_999).map(|i| 333_333_333.0 + f64::from(i % 3 / 2)).collect();
+    let deviations = deviations(&thirds).unwrap();
+    let powers = Periodogram::of(&deviations).power;
+    let lowest = powers[..1000].iter().fold(0.0, |most: f64, power| most.max(*power));
+    assert!(0.0 < lowest && lowest < NEGLIGIBLE, "{lowest}");
+    assert_eq!(Periodogram::of(&deviations).exponent(), None);
+    assert_eq!(hurst_exponents(&thirds), None);
+}
+
 #[test]
 fn a_series_with_stretches_that_do_not_vary_has_finite_estimates() {
     let mut spikes = vec![0.0; 4096];
