@@ -427,12 +427,12 @@ impl Bench<'_> {
         let progress = |at: &YcsbProgress| self.look(cell, at);
         let warn = |text: &str| (self.watch.warn)(&format!("{cell}: {text}"));
         let watch = YcsbWatch { warn: &warn, status: &|_| (), progress: &progress };
-        let report = ycsb(&options, self.phase(), &properties, watch)?;
-        if report.interrupted {
+        let report = ycsb(&options, self.phase(), &properties, watch);
+        if report.as_ref().is_ok_and(|report| report.interrupted) {
             return Ok(None);
         }
         self.done[cell.index].store(self.options.operations, Ordering::Relaxed);
-        Ok(Some(cell.of(&report)))
+        Ok(Some(cell.of(&report?)))
     }
 
     fn look(&self, cell: &Cell, at: &YcsbProgress) -> ControlFlow<()> {

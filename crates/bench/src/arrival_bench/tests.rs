@@ -202,6 +202,112 @@ fn the_length_of_a_value_is_that_of_its_properties() {
     assert_eq!(workload(&uniform), "inserts of up to 100 bytes");
 }
 
+fn made_up(layout: &'static str, ops: u64) -> ArrivalRun {
+    let response = LatencySummary {
+        mean_ns: 1_000_000,
+        p50_ns: 1_000_000,
+        p90_ns: 2_000_000,
+        p99_ns: 2_000_000,
+        p999_ns: 3_000_000,
+        p9999_ns: 3_000_000,
+        max_ns: 9_000_000,
+    };
+    ArrivalRun {
+        layout,
+        model: "constant",
+        load_per_s: 1000,
+        ops,
+        unstarted_count: 0,
+        has_more_unstarted: false,
+        ops_per_second: 1000.0,
+        response,
+        longest_stall_ns: 8_000_000,
+        failure: None,
+        first_error: None,
+    }
+}
+
+fn made_up_report(runs: Vec<ArrivalRun>) -> ArrivalBenchReport {
+    ArrivalBenchReport {
+        workload: "inserts of 4096 bytes".to_owned(),
+        operations: 250_000,
+        threads: 16,
+        capacity_bytes: 1 << 30,
+        seed: 1,
+        interrupted: false,
+        runs,
+    }
+}
+
+/// A drive that filled was drawn as any other: as fast as it had been while it was empty. One that did nothing was
+/// the fastest of all.
+#[test]
+fn what_ended_early_is_marked_in_the_picture() {
+    let whole = made_up("smrdb", 250_000);
+    let failure = Some("put user1: no space".to_owned());
+    let filled = ArrivalRun { failure: failure.clone(), ..made_up("gear", 1234) };
+    let undone = ArrivalRun { failure, response: Default::default(), ..made_up("imr-m", 0) };
+    let svg = made_up_report(vec![whole.clone(), filled, undone]).to_svg();
+    assert!(svg.contains(">x 1234<") && svg.contains(">x 0<"), "{svg}");
+    assert!(svg.contains("x ended early after so many operations"), "{svg}");
+    assert_eq!(svg.matches("<circle").count(), 2 * 2, "no bar for what did nothing");
+    assert!(!svg.contains(">0.01<"), "nor a place on the axis: {svg}");
+    let refused = ArrivalRun { first_error: Some("not today".to_owned()), ..whole };
+    let svg = made_up_report(vec![refused]).to_svg();
+    assert!(!svg.contains("ended early"), "one refusal is no end: {svg}");
+}
+
+#[test]
+fn arrivals_that_nobody_counted_are_told() {
+    let run = ArrivalRun { unstarted_count: 10, ..made_up("smrdb", 5) };
+    assert_eq!(run.unstarted(), "10");
+    let run = ArrivalRun { has_more_unstarted: true, ..run };
+    assert_eq!(run.unstarted(), "10 or more");
+    assert!(made_up_report(vec![run]).to_svg().contains(">+10 or more<"));
+}
+
+/// With one model the picture was narrower than its title and its key.
+#[test]
+fn the_words_lie_within_the_picture() {
+    let filled = ArrivalRun { failure: Some("no space".into()), ..made_up("gear", 1234) };
+    let late = ArrivalRun { unstarted_count: 7, load_per_s: 2000, ..made_up("gear", 99) };
+    let svg = made_up_report(vec![filled, late]).to_svg();
+    let width = svg.split("viewBox=\"0 0 ").nth(1).and_then(|rest| rest.split(' ').next());
+    let width: f64 = width.unwrap().parse().unwrap();
+    for line in svg.lines().filter(|line| line.contains("text-anchor=\"start\"")) {
+        let x: f64 = line.split('"').nth(1).unwrap().parse().unwrap();
+        let what = line.split(['<', '>']).nth(2).unwrap();
+        assert!(x + what.chars().count() as f64 * 5.5 < width, "{width}: {line}");
+    }
+}
+
+/// A layout that could not hold the records of a `-P` file took the results of all others with it.
+#[test]
+fn a_layout_without_room_is_one_row() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("reads");
+    let text = "readproportion=1\nupdateproportion=0\nrecordcount=300\nfieldlength=1000000\n";
+    std::fs::write(&file, text).unwrap();
+    let options = ArrivalBenchOptions {
+        layouts: vec!["smrdb".into(), "leveldb-cmr".into()],
+        files: vec![file],
+        models: vec!["constant".into()],
+        loads: vec![50],
+        operations: 50,
+        capacity: ByteCount(512 << 20),
+        ..small()
+    };
+    let report = run(&options);
+    let [lost, whole] = &report.runs[..] else { panic!("{report:?}") };
+    assert_eq!((lost.ops, whole.ops, &whole.failure), (0, 50, &None));
+    let failure = lost.failure.as_ref().unwrap();
+    assert!(failure.starts_with("loading the records first: "), "{failure}");
+    let alone = ArrivalBenchOptions { layouts: vec![lost.layout.into()], ..options };
+    let watch = ArrivalBenchWatch { warn: &|_| (), progress: &|_| ControlFlow::Continue(()) };
+    let error = arrival_bench(&alone, watch).unwrap_err();
+    assert!(matches!(error, BenchError::Loading(_)), "{error}");
+}
+
 #[test]
 fn what_never_started_is_told() {
     // A gigabyte a second, of which the disk takes a part.
@@ -215,11 +321,11 @@ fn what_never_started_is_told() {
         ..small()
     };
     let report = run(&options);
-    let run = &report.runs[0];
-    assert!(run.unstarted_count > 1000, "{run:?}");
-    assert_eq!(run.ops + run.unstarted_count, 5000);
+    let late = &report.runs[0];
+    assert!(late.unstarted_count > 1000, "{late:?}");
+    assert_eq!(late.ops + late.unstarted_count, 5000);
     let svg = report.to_svg();
-    let mark = format!(">+{}<", run.unstarted_count);
+    let mark = format!(">+{}<", late.unstarted_count);
     assert!(svg.contains("never started") && svg.contains(&mark), "{mark}");
     let whole = run(&small());
     assert!(whole.runs.iter().all(|run| run.unstarted_count == 0));

@@ -478,9 +478,8 @@ impl Run<'_> {
         };
         let timing = Timing::new(ground.clock, pace, limit_ns);
         let plan = Arc::new(self.settings.measure.clone());
-        let measured: Vec<Mutex<Measurements>> = (0..place_count(threads))
-            .map(|_| Mutex::new(Measurements::new(&plan, 0)))
-            .collect();
+        let measured: Vec<Mutex<Measurements>> =
+            (0..place_count(threads)).map(|_| Mutex::new(Measurements::new(&plan, 0))).collect();
         let shared = Shared { workload: self.workload, timing: &timing, warn: self.watch.warn };
         let mut clients = self.clients(phase, (threads, asked_ops), &shared, ground, &measured)?;
         let told = (phase == YcsbPhase::Load, (asked_ops > 0).then_some(asked_ops));
@@ -618,15 +617,10 @@ fn take_turns(
     let mut outcome = Ok(());
     let mut steps = 0_u64;
     observer.look(ended_ns);
-    while let Some((at, index)) = at_work
-        .iter()
-        .copied()
-        .enumerate()
-        .min_by_key(|&(_, index)| {
-            let free_ns = world.client_now_ns(actors[index]);
-            (clients[index].starts_ns(free_ns), index)
-        })
-    {
+    while let Some((at, index)) = at_work.iter().copied().enumerate().min_by_key(|&(_, index)| {
+        let free_ns = world.client_now_ns(actors[index]);
+        (clients[index].starts_ns(free_ns), index)
+    }) {
         let step = world.as_client(actors[index], || clients[index].step());
         let now_ns = world.client_now_ns(actors[index]);
         ended_ns = ended_ns.max(now_ns);

@@ -130,9 +130,8 @@ impl<'a> Observer<'a> {
     }
 
     fn ops(&self) -> u64 {
-        let ops = |place: &Mutex<Measurements>| {
-            place.lock().unwrap_or_else(PoisonError::into_inner).ops
-        };
+        let ops =
+            |place: &Mutex<Measurements>| place.lock().unwrap_or_else(PoisonError::into_inner).ops;
         self.places.iter().map(ops).sum()
     }
 

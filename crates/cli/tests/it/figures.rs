@@ -69,6 +69,21 @@ fn layouts_stand_beside_each_other_under_arrivals() {
     imbrex(&["bench", "arrivals", "--out", shown, "--models", "tidal"]).fails(2, &["tidal"]);
 }
 
+/// A run whose store was lost looked like a good one: the drive was full, and the command ended well.
+#[test]
+fn a_run_that_lost_its_store_is_told_at_the_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().to_str().unwrap();
+    let large = ["--capacity", "512M", "--operations", "300", "--value_size", "1000000"];
+    let one = ["--models", "constant", "--layouts", "smrdb", "--loads", "100"];
+    let ran = imbrex(&[&["bench", "arrivals", "--out", out], &large[..], &one].concat());
+    let table = String::from_utf8(ran.stdout.clone()).unwrap();
+    assert!(table.contains("remark") && table.contains("ended early: insert user"), "{table}");
+    ran.fails(4, &["1 of 1 runs ended early", "smrdb, constant, 100/s: insert user"]);
+    let svg = std::fs::read_to_string(dir.path().join("arrivals.svg")).unwrap();
+    assert!(svg.contains("x ended early"), "{svg}");
+}
+
 #[test]
 fn ctrl_c_ends_it() {
     let mut child = crate::command()
