@@ -94,6 +94,24 @@ fn unattended() -> Options {
     }
 }
 
+/// It is read and checked, and whoever writes is told why not.
+fn assert_takes_no_writes(db: &Db) {
+    let ks = db.default_keyspace();
+    let mut batch = WriteBatch::new();
+    batch.delete(&ks, key(0)).unwrap();
+    let refusals =
+        [ks.put("more", "of it"), ks.delete(key(0)), db.write(batch, WriteOptions { sync: true })];
+    for refused in refusals.map(Result::unwrap_err) {
+        let told = refused.to_string();
+        assert!(told.contains("for what the logs hold"), "{told}");
+        assert!(told.contains("delete a checkpoint or a keyspace"), "{told}");
+    }
+    assert!(db.flush().unwrap_err().is_no_space());
+    let report = db.check().unwrap();
+    let findings = report.findings.iter().filter(|text| !text.contains("ballast"));
+    assert_eq!(findings.collect::<Vec<_>>(), Vec::<&String>::new());
+}
+
 /// Something else takes all room while the writes of four keyspaces are in the logs, of which the last is torn. The
 /// store could be opened to be read alone then, and so the room could never be given back by it. Now what the logs
 /// hold is in memory: it is read and checked, killed and opened again, and with room it is written on.
@@ -136,23 +154,7 @@ fn logs_that_find_no_room_stay_and_are_read() {
             }
             assert_holds(&db, &there);
             rows = there;
-            let ks = db.default_keyspace();
-            let mut batch = WriteBatch::new();
-            batch.delete(&ks, key(0)).unwrap();
-            let refusals = [
-                ks.put("more", "of it"),
-                ks.delete(key(0)),
-                db.write(batch, WriteOptions { sync: true }),
-            ];
-            for refused in refusals.map(Result::unwrap_err) {
-                let told = refused.to_string();
-                assert!(told.contains("for what the logs hold"), "{told}");
-                assert!(told.contains("delete a checkpoint or a keyspace"), "{told}");
-            }
-            assert!(db.flush().unwrap_err().is_no_space());
-            let report = db.check().unwrap();
-            let findings = report.findings.iter().filter(|text| !text.contains("ballast"));
-            assert_eq!(findings.collect::<Vec<_>>(), Vec::<&String>::new());
+            assert_takes_no_writes(&db);
             drop(files);
             drive.crash(Some(db));
         }
@@ -160,19 +162,19 @@ fn logs_that_find_no_room_stay_and_are_read() {
         files.commit(Commit { remove: names, ..Commit::default() }).unwrap();
         drop(files);
         let files = drive.mount();
-        let mut db = Some(drive.open(&files, &options).unwrap());
-        if db.as_ref().unwrap().recovery().kept_log_count > 0 {
-            db.as_ref().unwrap().flush().unwrap();
+        let db = drive.open(&files, &options).unwrap();
+        if db.recovery().kept_log_count > 0 {
+            db.flush().unwrap();
         }
         let value = drive.value();
         for n in 0..100 {
             let row = (n % KEYSPACE_COUNT, key(20_000 + n).to_vec());
-            keyspaces(db.as_ref().unwrap())[row.0 as usize].put(&row.1, &value).unwrap();
+            keyspaces(&db)[row.0 as usize].put(&row.1, &value).unwrap();
             rows.insert(row, value.clone());
         }
-        db.as_ref().unwrap().sync().unwrap();
+        db.sync().unwrap();
         drop(files);
-        drive.crash(db.take());
+        drive.crash(Some(db));
         let files = drive.mount();
         let db = drive.open(&files, &options).unwrap();
         assert_eq!(db.recovery().kept_log_count, 0);

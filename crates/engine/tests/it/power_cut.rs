@@ -3,6 +3,7 @@
 use crate::stage::{Stage, key, seeded, small, small_gear, small_keyspace};
 use imbrex::{Db, EngineError, KeyspaceOptions, Options, WriteBatch, WriteOptions};
 use imbrex_clockwork::Prng;
+use imbrex_disk::Disk;
 use imbrex_disk_sim::{FailAt, FaultPlan};
 use std::collections::BTreeMap;
 
