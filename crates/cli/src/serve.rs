@@ -12,7 +12,7 @@ use crate::device::note_second_copies;
 use crate::error::{CliError, Context, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::{Report, note};
-use crate::store::{DriveArgs, PowerCut};
+use crate::store::{DriveArgs, PowerCut, holds_block_device};
 use imbrex_bench::ByteCount;
 use imbrex_bench::trace::{Recorded, Recorder};
 use imbrex_clockwork::{Runtime, WallClock, entropy_u64};
@@ -222,22 +222,34 @@ impl ServeArgs {
             mounted,
             Err(LayoutError::Files { source: FilesError::NotFormatted { .. }, .. })
         );
-        match rule {
-            Rule::Anywhere if is_blank || self.read_only => Ok(Served::plain(disk)),
-            Rule::AtPointer(_) if is_blank => self.driver(disk, &shown),
-            Rule::Anywhere | Rule::AtPointer(_) => Err(CliError::new(
-                Exit::Store,
-                format!(
-                    "cannot serve {shown}: it holds a store, or room for one, which clients would \
-                     write over; `imbrex drive create --blank` makes a drive for them{}",
-                    if rule == Rule::Anywhere {
-                        ", --read-only shows this one as it is"
-                    } else {
-                        ""
-                    }
-                ),
-            )),
-            rule => Err(cannot_serve(&shown, &DeviceError::Rule { rule: rule.name() })),
+        let has_device = mounted.as_ref().is_err_and(|error| holds_block_device(&disk, error));
+        match (rule, mounted) {
+            (Rule::Anywhere, _) if is_blank || self.read_only => Ok(Served::plain(disk)),
+            (Rule::AtPointer(_), _) if is_blank || has_device => self.driver(disk, &shown),
+            (Rule::Anywhere | Rule::AtPointer(_), mounted) => {
+                let hint = match rule {
+                    Rule::Anywhere => ", --read-only shows this one as it is",
+                    _ => "",
+                };
+                let advice = format!("`imbrex drive create --blank` makes a drive for them{hint}");
+                Err(match mounted {
+                    Ok(_) => CliError::new(
+                        Exit::Store,
+                        format!(
+                            "cannot serve {shown}: it holds a store, or room for one, which clients \
+                             would write over; {advice}"
+                        ),
+                    ),
+                    Err(error) => CliError::of(
+                        format!(
+                            "cannot serve {shown}: it may hold a store, which clients would write over \
+                             ({advice})"
+                        ),
+                        &error,
+                    ),
+                })
+            }
+            (rule, _) => Err(cannot_serve(&shown, &DeviceError::Rule { rule: rule.name() })),
         }
     }
 

@@ -228,20 +228,22 @@ impl Store {
     }
 }
 
-/// Whether a drive that has no files, which is what `error` says, holds a block device.
+/// Whether a drive that has no files, or damaged ones, which is what `error` says, holds a block device. Where one has
+/// lost a zone or a block that it has twice, files take that for a damaged catalog.
 pub(crate) fn holds_block_device(disk: &SimDisk, error: &LayoutError) -> bool {
-    matches!(error, LayoutError::Files { source: FilesError::NotFormatted { .. }, .. })
-        && Driver::is_on(disk)
+    let LayoutError::Files { source, .. } = error else { return false };
+    let may_be = matches!(source, FilesError::NotFormatted { .. }) || source.is_damage();
+    may_be && Driver::is_on(disk)
 }
 
 /// What a drive holds instead of files, where that is known.
 pub(crate) fn other_content(disk: &SimDisk, error: &LayoutError) -> Option<&'static str> {
-    let LayoutError::Files { source: FilesError::NotFormatted { .. }, .. } = error else {
-        return None;
-    };
     if holds_block_device(disk, error) {
         return Some("a block device, which `imbrex serve` serves and `imbrex check` verifies");
     }
+    let LayoutError::Files { source: FilesError::NotFormatted { .. }, .. } = error else {
+        return None;
+    };
     let zones = disk.report_zones();
     let is_blank = !zones.is_empty() && zones.iter().all(|zone| zone.state == ZoneState::Empty);
     is_blank.then_some("nothing")
@@ -295,4 +297,27 @@ fn open_disk(path: &Path, cut: Option<PowerCut>) -> Result<SimDisk, CliError> {
         disk.lose_power_after(cut.after_event_count, Prng::new(cut.seed));
     }
     Ok(disk)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use imbrex_disk::{BlockRange, Lba};
+    use imbrex_translate::DriverOptions;
+
+    /// The driver has both twice; to files it was a catalog that cannot be read.
+    #[test]
+    fn a_block_device_with_an_unreadable_superblock_is_one() {
+        for zone in 0..2 {
+            let disk = Arc::new(SimDisk::tiny_zoned(64, Blocks::new(256)));
+            let below = || Arc::clone(&disk) as Arc<dyn Disk>;
+            let options = DriverOptions { buffer_len: Blocks::new(256), ..Default::default() };
+            drop(Driver::format(below(), &options).unwrap());
+            disk.damage(BlockRange::new(Lba::new(zone * 256), Blocks::new(1)));
+            let error = mount(Drives::from(below()), &Runtime::threads(1)).err().unwrap();
+            assert!(holds_block_device(&disk, &error), "zone {zone}: {error}");
+            assert!(other_content(&disk, &error).unwrap().contains("a block device"));
+            Driver::open(below(), &options).unwrap();
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! `serve`: what it offers, what it refuses, how it ends.
 
 use crate::{command, imbrex};
-use imbrex_disk::{Blocks, Disk, Lba, Persist};
+use imbrex_disk::{Blocks, Disk, Lba, Persist, ZoneId};
 use imbrex_translate::{Driver, DriverOptions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -234,16 +234,57 @@ fn a_block_device_is_checked_and_drawn() {
     imbrex(&["stats", &drive]).fails(4, &["`imbrex check` verifies"]);
 }
 
+/// It was taken for a store with a damaged catalog, and what it held could not be had.
+#[test]
+fn a_block_device_that_has_lost_a_zone_of_superblocks_is_served() {
+    use imbrex_disk::{Geometry, GeometrySpec, Rule, ZoneSpec};
+    use imbrex_disk_sim::{SimDisk, ZoneFailure};
+    let blank = Blank::new();
+    let socket = blank.path("s");
+    for (zone, conventional) in [(0, 0), (1, 0), (0, 4), (1, 4)] {
+        let drive = blank.path(&format!("z{zone}-{conventional}"));
+        let rule = Rule::AtPointer(ZoneSpec {
+            zone_len: Blocks::new(256),
+            zone_capacity: Blocks::new(256),
+            conventional_zone_count: conventional,
+            open_zone_limit: None,
+            active_zone_limit: None,
+            strict_reads: true,
+        });
+        let geometry = Geometry::new(GeometrySpec { len: Blocks::new(64 * 256), rule }).unwrap();
+        drop(SimDisk::builder(geometry).create_image(drive.as_ref(), "", 1).unwrap());
+        let open = || SimDisk::open_image(drive.as_ref(), Default::default()).unwrap();
+        let options = DriverOptions { buffer_len: Blocks::holding(1 << 20), ..Default::default() };
+        let device = Driver::format(Arc::new(open()), &options).unwrap();
+        device.write(Lba::new(5), &[5; 4096], Persist::Through).unwrap();
+        drop(device);
+        open().fail_zone(ZoneId(zone), ZoneFailure::Offline).unwrap();
+        let report = imbrex(&["check", &drive]).ok();
+        assert!(report.contains("all of it can be read"), "{report}");
+        assert!(imbrex(&["drive", "info", &drive]).ok().contains("a block device"));
+        let json = imbrex(&["--format", "json", "drive", "zones", &drive]).ok();
+        assert!(json.contains("\"checkpoint\""), "{json}");
+        imbrex(&["stats", &drive]).fails(4, &["a block device, which `imbrex serve` serves"]);
+        let serving = serve(&["--drive", &drive, "--socket", &socket, "--buffer", "1MiB"]);
+        greeted(UnixStream::connect(&socket).unwrap());
+        serving.stop();
+        let device = Driver::open(Arc::new(open()), &options).unwrap();
+        let mut read = [0; 4096];
+        device.read(Lba::new(5), &mut read).unwrap();
+        assert_eq!(read, [5; 4096], "zone {zone} of {conventional}");
+    }
+}
+
 /// One bit of a header made a store look like a blank drive, which `--make` formats.
 #[test]
 fn a_drive_that_was_written_to_is_not_made_a_block_device() {
     let blank = Blank::new();
     let socket = blank.path("s");
-    let refused = |drive: &str, parts: &[&str]| {
+    let refused = |drive: &str, code: i32, parts: &[&str]| {
         let before = std::fs::read(drive).unwrap();
         let args = ["serve", "--drive", drive, "--socket", &socket, "--buffer", "1MiB", "--make"];
         // Were it served, this would end it.
-        imbrex(&[&args[..], &["--record", drive]].concat()).fails(4, parts);
+        imbrex(&[&args[..], &["--record", drive]].concat()).fails(code, parts);
         assert!(std::fs::read(drive).unwrap() == before, "{drive} is as it was");
     };
     let zoned = ["--rule", "zoned", "--zone-len", "1MiB", "--capacity", "64MiB", "--no-timing"];
@@ -262,9 +303,9 @@ fn a_drive_that_was_written_to_is_not_made_a_block_device() {
             std::fs::write(&drive, damaged).unwrap();
             // What a conventional drive holds that nobody knows is its clients'.
             if damaged_len == 1 {
-                refused(&drive, &["holds a store"]);
+                refused(&drive, 5, &["may hold a store", "catalog header"]);
             } else if name == "zoned" {
-                refused(&drive, &["zones", "written", "--make is for blank drives"]);
+                refused(&drive, 4, &["zones", "written", "--make is for blank drives"]);
             }
             std::fs::write(&drive, image).unwrap();
         }
@@ -279,7 +320,7 @@ fn a_drive_that_was_written_to_is_not_made_a_block_device() {
     let through = imbrex_disk::Persist::Through;
     imbrex_disk::Disk::write(&disk, first.start, &[7; 4096], through).unwrap();
     drop(disk);
-    refused(&drive, &["of its 64 zones 1 are written", "--blank"]);
+    refused(&drive, 4, &["of its 64 zones 1 are written", "--blank"]);
 }
 
 #[test]
