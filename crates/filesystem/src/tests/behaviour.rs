@@ -541,6 +541,40 @@ fn a_file_takes_no_more_pieces_than_a_record_can_count() {
     assert_eq!(fs.metadata("/full").unwrap().len_bytes, 65_535 + 9_000);
 }
 
+/// So many removals are made durable that nobody asked for; where the catalog has no room for what is pending with them,
+/// the removal that was one too many, and each rename after it, was said not to have happened.
+#[test]
+fn a_removal_that_has_happened_is_not_refused_for_want_of_space() {
+    let stage = conventional();
+    let fs = stage.open().unwrap();
+    let count = 260;
+    for index in 0..count {
+        let writer = fs.create(&format!("/{index}"), table(1)).unwrap();
+        writer.append(&[7; 5_000]).unwrap();
+        writer.close().unwrap();
+    }
+    fs.sync_names().unwrap();
+    // Pending: more than the catalog can take.
+    let long = |index: usize| format!("/{index}{}", "n".repeat(200));
+    write(&fs, "/kept", other(), b"kept");
+    (0..600).for_each(|index| fs.link("/kept", &format!("/k{index}")).unwrap());
+    (0..600).for_each(|index| fs.rename(&format!("/k{index}"), &long(index)).unwrap());
+    assert!(fs.sync_names().unwrap_err().is_no_space());
+    for index in 0..count {
+        fs.unlink(&format!("/{index}")).unwrap();
+    }
+    fs.rename(&long(0), "/renamed").unwrap();
+    assert!(fs.sync_names().unwrap_err().is_no_space(), "who asks is told");
+    (1..600).for_each(|index| fs.unlink(&long(index)).unwrap());
+    fs.sync_names().unwrap();
+    stage.power_cycle(1);
+    let fs = stage.open().unwrap();
+    let names: Vec<String> = fs.list("/").unwrap().into_iter().map(|entry| entry.name).collect();
+    assert_eq!(names, ["kept", "renamed"]);
+    assert_eq!(read_all(&fs, "/renamed").unwrap(), b"kept");
+    stage.assert_sound();
+}
+
 /// One of 4 GiB is longer than a record of a log can be, and the next sync panicked.
 #[test]
 fn a_long_append_to_a_log_is_several_records() {
