@@ -111,9 +111,7 @@ fn told_by(cause: &(dyn Error + 'static)) -> Option<Status> {
     match cause.downcast_ref::<ImageError>()? {
         ImageError::InUse { .. } => Some(Status::Busy),
         ImageError::NotFound { .. } => Some(Status::NotFound),
-        ImageError::Damaged { .. }
-        | ImageError::ZoneDamaged { .. }
-        | ImageError::WrongLength { .. } => Some(Status::Corrupt),
+        error if error.is_damage() => Some(Status::Corrupt),
         ImageError::ReadOnly { .. }
         | ImageError::NotPermitted { .. }
         | ImageError::NoSpace { .. }

@@ -175,14 +175,7 @@ fn is_damage(cause: &(dyn Error + 'static)) -> bool {
         )
         || matches!(cause.downcast_ref::<BandsError>(), Some(BandsError::Damaged { .. }))
         || matches!(cause.downcast_ref::<DriverError>(), Some(DriverError::Damaged { .. }))
-        || matches!(
-            cause.downcast_ref::<ImageError>(),
-            Some(
-                ImageError::Damaged { .. }
-                    | ImageError::ZoneDamaged { .. }
-                    | ImageError::WrongLength { .. }
-            )
-        )
+        || cause.downcast_ref().is_some_and(ImageError::is_damage)
 }
 
 #[cfg(test)]

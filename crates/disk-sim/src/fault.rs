@@ -21,6 +21,8 @@
 //! - *Bit rot.* A stored bit flips and the read succeeds. Checksums of the host must notice.
 //! - *Misdirected write.* The write is acknowledged and lands elsewhere. Checksums that know their
 //!   address must notice, at both places.
+//! - *Killed process.* Whoever waits for the platter is killed while it does: what it wrote is in the cache, nobody
+//!   flushes that, and the power is there. The next process must not take what it reads for durable.
 //! - *Short device.* The disk ends earlier than it says. Requests past the end are refused.
 //!
 //! Not in the model: a disk that lies about a flush, a write that returns before an earlier
@@ -68,6 +70,9 @@ pub struct FaultPlan {
     pub write_part: Option<u64>,
     /// Fail a flush; the disk is then poisoned.
     pub fail_flush: Option<FailAt>,
+    /// Writes through the cache get no further than into it, flushes do nothing, and both fail: nobody is there any more
+    /// to hear of their end. The disk goes on for the next process.
+    pub kill_in_sync: bool,
     /// Misdirect one write.
     pub misdirect_write: Option<Misdirect>,
     /// The disk ends here, whatever its geometry says.
@@ -107,6 +112,11 @@ impl FaultState {
         let latent = std::mem::take(&mut self.latent);
         let part = plan.write_part.map(Prng::new);
         *self = FaultState { plan, part, latent, ..FaultState::default() };
+    }
+
+    /// Whether nobody lives to hear of the end of a sync.
+    pub(crate) fn kills_in_sync(&self) -> bool {
+        self.plan.kill_in_sync
     }
 
     /// Device events since the plan was set.

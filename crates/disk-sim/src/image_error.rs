@@ -158,3 +158,15 @@ pub enum ImageError {
         source: BuildError,
     },
 }
+
+impl ImageError {
+    /// Whether the image is there, and is not what was made.
+    pub fn is_damage(&self) -> bool {
+        matches!(
+            self,
+            ImageError::Damaged { .. }
+                | ImageError::ZoneDamaged { .. }
+                | ImageError::WrongLength { .. }
+        )
+    }
+}

@@ -14,7 +14,7 @@
 //!   O2  When a store is written to no log of before is left, so a torn one is never continued (W4) and no log is
 //!       ever replayed twice into different tables.
 //!   O3  Where the drive has no room for the tables even of one log beside it, what the logs hold stays in memory
-//!       and they stay on the drive, as they are. Nothing is written to the store before flushes have found room
+//!       and they stay on the drive, as they are; it is synced first, so that what is read stays. Nothing is written to the store before flushes have found room
 //!       for all of it: who is refused drops a checkpoint or a keyspace.
 
 use crate::EngineError;
@@ -241,13 +241,7 @@ fn read_logs(store: &Store, recovery: &mut Recovery) -> Result<(), EngineError> 
     let flushed = Seq(state.counters.last_seq);
     let floors = floors(&state);
     let mut apply = |index: usize, batch: BatchView<'_>| {
-        for (seq, op) in batch.ops() {
-            let log: LogId = logs.ids[index];
-            let is_kept = floors.get(&op.keyspace).is_some_and(|&floor| log >= floor);
-            if let Some(keyspace) = store.keyspace(op.keyspace).filter(|_| is_kept) {
-                keyspace.view().active.insert(op.kind, op.key, seq, op.value);
-            }
-        }
+        apply_in_memory(store, &floors, logs.ids[index], batch);
         Ok(())
     };
     let mut last_seq = flushed;
@@ -280,6 +274,23 @@ fn read_logs(store: &Store, recovery: &mut Recovery) -> Result<(), EngineError> 
     Ok(())
 }
 
+/// Brings what `batch` of `log` holds into memtables, but for what is in tables.
+fn apply_in_memory(
+    store: &Store,
+    floors: &BTreeMap<KeyspaceId, LogId>,
+    log: LogId,
+    batch: BatchView<'_>,
+) {
+    for (seq, op) in batch.ops() {
+        let is_kept = floors.get(&op.keyspace).is_some_and(|&floor| log >= floor);
+        if let Some(keyspace) = store.keyspace(op.keyspace).filter(|_| is_kept) {
+            let view = keyspace.view();
+            view.active.note_log(log);
+            view.active.insert(op.kind, op.key, seq, op.value);
+        }
+    }
+}
+
 /// Brings what the logs hold into tables, and removes the logs and what belongs to nothing.
 fn replay_logs(store: &Store, recovery: &mut Recovery) -> Result<(), EngineError> {
     let state = store.state();
@@ -287,11 +298,15 @@ fn replay_logs(store: &Store, recovery: &mut Recovery) -> Result<(), EngineError
     recovery.log_count = logs.ids.len();
     recovery.leftover_count = remove.len() - logs.ids.len();
     let flushed = Seq(state.counters.last_seq);
-    let replayed = match replay_at_once(store, &logs, &remove, flushed, recovery) {
+    let replayed = match into_tables(store, &logs.ids, &logs.sources, remove.clone(), flushed) {
         Err(error) if error.is_no_space() => {
             replay_one_by_one(store, &logs, remove, flushed, recovery)?
         }
-        done => done?,
+        done => {
+            let (table_count, replayed) = done?;
+            recovery.table_count = table_count;
+            replayed
+        }
     };
     recovery.note(&replayed);
     let last_seq = replayed.last_seq.unwrap_or(flushed).max(flushed);
@@ -300,22 +315,21 @@ fn replay_logs(store: &Store, recovery: &mut Recovery) -> Result<(), EngineError
     Ok(())
 }
 
-/// All logs in one commit.
-fn replay_at_once(
+/// Brings the logs into tables, and removes `remove`, in one commit; how many tables there are, and what was replayed.
+fn into_tables(
     store: &Store,
-    logs: &Logs,
-    remove: &[String],
-    flushed: Seq,
-    recovery: &mut Recovery,
-) -> Result<Replayed, EngineError> {
+    ids: &[LogId],
+    sources: &[LogSource],
+    remove: Vec<String>,
+    before: Seq,
+) -> Result<(usize, Replayed), EngineError> {
     let mut rebuild = Rebuild::new(store);
-    let replayed = replay(&logs.sources, Before::Flushed(flushed), &mut |index, batch| {
-        rebuild.apply_batch(logs.ids[index], batch)
+    let replayed = replay(sources, Before::Flushed(before), &mut |index, batch| {
+        rebuild.apply_batch(ids[index], batch)
     })?;
     let outputs = rebuild.finish()?;
-    let last_seq = replayed.last_seq.unwrap_or(flushed).max(flushed);
-    recovery.table_count = commit_tables(store, outputs, remove.to_vec(), last_seq)?;
-    Ok(replayed)
+    let last_seq = replayed.last_seq.unwrap_or(before).max(before);
+    Ok((commit_tables(store, outputs, remove, last_seq)?, replayed))
 }
 
 /// The drive has no room for the tables of all logs beside the logs: one commit a log, oldest first,
@@ -323,17 +337,20 @@ fn replay_at_once(
 fn replay_one_by_one(
     store: &Store,
     logs: &Logs,
-    mut remove: Vec<String>,
+    remove: Vec<String>,
     flushed: Seq,
     recovery: &mut Recovery,
 ) -> Result<Replayed, EngineError> {
     // All of them are looked at before any goes: a log that is torn must be the last.
     let replayed = replay(&logs.sources, Before::Flushed(flushed), &mut |_, _| Ok(()))?;
-    remove.retain(|name| LogId::of_file_name(name).is_none());
-    recovery.table_count = 0;
+    let mut leftovers = remove;
+    leftovers.retain(|name| LogId::of_file_name(name).is_none());
     let mut last_seq = flushed;
-    for (index, (&id, source)) in logs.ids.iter().zip(&logs.sources).enumerate() {
-        let (table_count, end) = match replay_one(store, id, source, &remove, last_seq) {
+    for index in 0..logs.ids.len() {
+        let (ids, sources) = (&logs.ids[index..=index], &logs.sources[index..=index]);
+        let mut remove = leftovers.clone();
+        remove.push(ids[0].file_name());
+        let (table_count, one) = match into_tables(store, ids, sources, remove, last_seq) {
             // With one log this is what was just tried.
             Err(error) if error.is_no_space() => {
                 keep_logs(store, logs, index, last_seq)?;
@@ -342,30 +359,11 @@ fn replay_one_by_one(
             }
             done => done?,
         };
-        remove.clear();
+        leftovers.clear();
         recovery.table_count += table_count;
-        last_seq = end;
+        last_seq = one.last_seq.unwrap_or(last_seq).max(last_seq);
     }
     Ok(replayed)
-}
-
-/// Brings one log into tables, and removes it and `remove`; returns how many tables there are, and its last
-/// write.
-fn replay_one(
-    store: &Store,
-    id: LogId,
-    source: &LogSource,
-    remove: &[String],
-    before: Seq,
-) -> Result<(usize, Seq), EngineError> {
-    let mut rebuild = Rebuild::new(store);
-    let sources = std::slice::from_ref(source);
-    let one =
-        replay(sources, Before::Flushed(before), &mut |_, batch| rebuild.apply_batch(id, batch))?;
-    let outputs = rebuild.finish()?;
-    let last_seq = one.last_seq.unwrap_or(before).max(before);
-    let remove = remove.iter().cloned().chain([id.file_name()]).collect();
-    Ok((commit_tables(store, outputs, remove, last_seq)?, last_seq))
 }
 
 /// Brings what the logs from `first` on hold into memtables that wait for their flush, a log's apart from the
@@ -378,14 +376,7 @@ fn keep_logs(store: &Store, logs: &Logs, first: usize, before: Seq) -> Result<()
         store.add_log(id, Seq(last_seq.0 + 1));
         let sources = std::slice::from_ref(source);
         let one = replay(sources, Before::Flushed(last_seq), &mut |_, batch| {
-            for (seq, op) in batch.ops() {
-                let is_kept = floors.get(&op.keyspace).is_some_and(|&floor| id >= floor);
-                if let Some(keyspace) = store.keyspace(op.keyspace).filter(|_| is_kept) {
-                    let view = keyspace.view();
-                    view.active.note_log(id);
-                    view.active.insert(op.kind, op.key, seq, op.value);
-                }
-            }
+            apply_in_memory(store, &floors, id, batch);
             Ok(())
         })?;
         last_seq = one.last_seq.unwrap_or(last_seq).max(last_seq);

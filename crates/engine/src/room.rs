@@ -208,11 +208,16 @@ impl Store {
         if space.grain_bytes > 0 || space.catalog.is_crowded() {
             return 0;
         }
-        let in_memory_bytes = self.in_memory_bytes();
-        // A log takes up to a quarter of what is free at a time.
         let is_shared = self.keyspaces.read().len() > 1;
-        let log_len_bytes = if is_shared { in_memory_bytes / 3 } else { 0 };
-        in_memory_bytes + log_len_bytes + 2 * self.look_len_bytes()
+        let tables = if is_shared { self.beside_log_bytes() } else { self.in_memory_bytes() };
+        tables + 2 * self.look_len_bytes()
+    }
+
+    /// What must be free for the tables of all that is in memory when the log takes another piece: that is up to a quarter
+    /// of what is free.
+    fn beside_log_bytes(&self) -> u64 {
+        let in_memory_bytes = self.in_memory_bytes();
+        in_memory_bytes + in_memory_bytes / 3
     }
 
     fn in_memory_bytes(&self) -> u64 {
@@ -328,8 +333,7 @@ impl Store {
             // What is dead is as good as free for who only deletes: flushes clean.
             0 if space.catalog.is_crowded() => (0, 0),
             0 => {
-                let in_memory_bytes = self.in_memory_bytes();
-                let needed_bytes = in_memory_bytes + in_memory_bytes / 3 + 2 * len_bytes;
+                let needed_bytes = self.beside_log_bytes() + 2 * len_bytes;
                 (needed_bytes, space.free_bytes + space.dead_bytes)
             }
             grain_bytes => {

@@ -90,7 +90,8 @@ pub(crate) struct Store {
     logs: Mutex<Vec<LogInfo>>,
     /// Those are the logs of before: none is written as long as one is left (O3).
     are_logs_kept: AtomicBool,
-    /// Whether there is a checkpoint, which may hold what compactions replace.
+    /// Whether there is a checkpoint, which may hold what compactions replace: of `versions`, whose lock nobody takes
+    /// who holds the plans (S2).
     has_checkpoint: AtomicBool,
     gate: AtomicUsize,
     /// Held while the gate is computed anew (S4).

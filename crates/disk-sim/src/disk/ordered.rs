@@ -88,6 +88,8 @@ impl SimDisk {
         data: &[u8],
         persist: Persist,
     ) -> Result<(), DiskError> {
+        let is_killed = persist == Persist::Through && desk.faults.kills_in_sync();
+        let persist = if is_killed { Persist::Cached } else { persist };
         let shift = match desk.faults.on_write() {
             Fate::Proceed => Blocks::ZERO,
             Fate::Misdirected(shift) => shift,
@@ -101,10 +103,11 @@ impl SimDisk {
             }
         };
         if !shift.is_zero() {
-            self.write_elsewhere(desk, range, zone, data, shift)
+            self.write_elsewhere(desk, range, zone, data, shift)?;
         } else {
-            self.write_here(desk, range, zone, data, persist)
+            self.write_here(desk, range, zone, data, persist)?;
         }
+        if is_killed { Err(DiskError::Poisoned) } else { Ok(()) }
     }
 
     /// What a write that fails leaves.
@@ -205,6 +208,9 @@ impl SimDisk {
     pub(super) fn flush_ordered(&self) -> Result<(), DiskError> {
         let mut desk = self.desk();
         self.gate_write()?;
+        if desk.faults.kills_in_sync() {
+            return Err(DiskError::Poisoned);
+        }
         match desk.faults.on_flush() {
             Fate::PowerCut => return Err(self.lose_power(&mut desk, None)),
             Fate::Fail => {

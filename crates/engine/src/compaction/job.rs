@@ -517,12 +517,12 @@ impl TableFacts for Store {
     }
 
     fn gives_no_zone_back(&self, table: &TableSlot) -> bool {
-        let name = table.meta.id.file_name();
-        self.files.is_on_flash(&name) || self.files.name_count(&name) > 1
+        self.is_on_flash(table) || self.files.name_count(&table.meta.id.file_name()) > 1
     }
 
     fn is_on_flash(&self, table: &TableSlot) -> bool {
-        self.files.is_on_flash(&table.meta.id.file_name())
+        // Nothing else is begun on flash.
+        table.meta.is_logged && self.files.is_on_flash(&table.meta.id.file_name())
     }
 
     fn properties(&self, table: &TableSlot) -> Option<TableProperties> {

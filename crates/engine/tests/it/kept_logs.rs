@@ -58,6 +58,21 @@ impl Shared {
         Arc::new(FileLayer::open(disk, &self.runtime).unwrap())
     }
 
+    /// Puts rows into keyspaces by chance, and tells `each` how many there are, until one is refused.
+    fn fill(&mut self, db: &Db, rows: &mut Rows, mut each: impl FnMut(u64)) -> EngineError {
+        let keyspaces = keyspaces(db);
+        for n in 0..100_000 {
+            each(n);
+            let row = (self.prng.below(KEYSPACE_COUNT), key(n).to_vec());
+            let value = self.value();
+            if let Err(error) = keyspaces[row.0 as usize].put(&row.1, &value) {
+                return error;
+            }
+            rows.insert(row, value);
+        }
+        panic!("the drive is never full");
+    }
+
     fn value(&mut self) -> Vec<u8> {
         let mut value = vec![0; 900];
         self.prng.fill(&mut value);
@@ -200,21 +215,9 @@ fn writes_to_many_keyspaces_leave_room_for_what_is_in_memory() {
         let options = attended();
         let (mut drive, files, db) = Shared::new(40, seed, &options);
         let mut rows = Rows::new();
-        let keyspaces_there = keyspaces(&db);
-        let mut refused = None;
-        for n in 0..100_000 {
-            // The last to be written to are the others.
-            let row = (drive.prng.below(KEYSPACE_COUNT), key(n).to_vec());
-            let value = drive.value();
-            if let Err(error) = keyspaces_there[row.0 as usize].put(&row.1, &value) {
-                refused = Some(error);
-                break;
-            }
-            rows.insert(row, value);
-        }
-        assert!(refused.unwrap().is_no_space());
+        assert!(drive.fill(&db, &mut rows, |_| ()).is_no_space());
         db.sync().unwrap();
-        drop((files, keyspaces_there));
+        drop(files);
         drive.crash(Some(db));
         let files = drive.mount();
         let db = drive.open(&files, &options).unwrap();
@@ -231,21 +234,13 @@ fn deletes_that_bring_nothing_back_end_while_they_find_room() {
         let options = attended();
         let (mut drive, files, db) = Shared::new(40, seed, &options);
         let mut rows = Rows::new();
-        let keyspaces_there = keyspaces(&db);
-        let mut count = 0;
-        while count < 100_000 {
-            let row = (drive.prng.below(KEYSPACE_COUNT), key(count).to_vec());
-            let value = drive.value();
-            if keyspaces_there[row.0 as usize].put(&row.1, &value).is_err() {
-                break;
-            }
-            rows.insert(row, value);
-            count += 1;
+        drive.fill(&db, &mut rows, |count| {
             if count == 14_000 {
                 db.checkpoint("held").unwrap();
             }
-        }
-        assert_eq!(db.checkpoints().len(), 1, "seed {seed}: full after {count}");
+        });
+        assert_eq!(db.checkpoints().len(), 1, "seed {seed}: full after {}", rows.len());
+        let keyspaces_there = keyspaces(&db);
         let mut refused = None;
         // Of keys that are not there too: they take as much.
         for n in 0..1_000_000 {

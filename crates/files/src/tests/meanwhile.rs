@@ -11,7 +11,6 @@ use imbrex_disk::{
 use imbrex_disk_sim::{FailAt, FaultPlan, SimDisk};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 
 type Meanwhile = Box<dyn FnOnce() + Send>;
@@ -22,7 +21,6 @@ pub(crate) struct Interrupted {
     before_write: Mutex<Option<Meanwhile>>,
     before_finish: Mutex<Option<Meanwhile>>,
     finished: Mutex<Vec<ZoneId>>,
-    is_killed_in_write_through: AtomicBool,
 }
 
 impl std::fmt::Debug for Interrupted {
@@ -38,13 +36,7 @@ impl Interrupted {
             before_write: Mutex::default(),
             before_finish: Mutex::default(),
             finished: Mutex::default(),
-            is_killed_in_write_through: AtomicBool::new(false),
         })
-    }
-
-    /// The program ends in its next write through: the drive has it, but not on the platter yet.
-    pub(crate) fn kill_in_write_through(&self) {
-        self.is_killed_in_write_through.store(true, Ordering::SeqCst);
     }
 
     pub(crate) fn before_write(&self, meanwhile: impl FnOnce() + Send + 'static) {
@@ -86,10 +78,6 @@ impl Disk for Interrupted {
     }
     fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
         interrupt(&self.before_write);
-        if persist == Persist::Through && self.is_killed_in_write_through.load(Ordering::SeqCst) {
-            self.disk.write(at, data, Persist::Cached)?;
-            return Err(DiskError::Poisoned);
-        }
         self.disk.write(at, data, persist)
     }
     fn flush(&self) -> Result<(), DiskError> {

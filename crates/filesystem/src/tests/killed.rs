@@ -1,62 +1,12 @@
 //! A process dies, and the power goes only later: what the next process found may not have been flushed, and
 //! what it wrote down about it counts on it.
 
-use super::stage::{
-    NOW_S, Stage, content, conventional, interlaced, log, read_all, shingled, zoned,
-};
-use crate::{FileSystem, FsOptions};
-use imbrex_disk::{
-    BlockRange, Counters, Disk, DiskError, Geometry, Lba, Persist, ZoneAction, ZoneId, ZoneInfo,
-};
-use imbrex_disk_sim::{FaultPlan, SimDisk};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use super::stage::{Stage, content, conventional, interlaced, log, read_all, shingled, zoned};
+use imbrex_disk::Disk;
+use imbrex_disk_sim::FaultPlan;
 
 /// Each kind of drive.
 const DRIVES: [fn() -> Stage; 4] = [conventional, zoned, shingled, interlaced];
-
-/// A drive as the kernel has it for a process that is killed while it waits for the platter: what it had written is
-/// in the cache, and nobody flushes it.
-#[derive(Debug)]
-struct Deathbed {
-    disk: Arc<SimDisk>,
-    /// From now on nobody waits any more.
-    is_dying: AtomicBool,
-}
-
-impl Disk for Deathbed {
-    fn geometry(&self) -> &Geometry {
-        self.disk.geometry()
-    }
-    fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
-        self.disk.read(at, buf)
-    }
-    fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
-        if persist == Persist::Cached || !self.is_dying.load(Ordering::SeqCst) {
-            return self.disk.write(at, data, persist);
-        }
-        self.disk.write(at, data, Persist::Cached)?;
-        Err(DiskError::Poisoned)
-    }
-    fn flush(&self) -> Result<(), DiskError> {
-        if self.is_dying.load(Ordering::SeqCst) {
-            return Err(DiskError::Poisoned);
-        }
-        self.disk.flush()
-    }
-    fn discard(&self, range: BlockRange) -> Result<(), DiskError> {
-        self.disk.discard(range)
-    }
-    fn zone(&self, zone: ZoneId) -> Option<ZoneInfo> {
-        self.disk.zone(zone)
-    }
-    fn manage_zone(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError> {
-        self.disk.manage_zone(zone, action)
-    }
-    fn counters(&self) -> Counters {
-        self.disk.counters()
-    }
-}
 
 /// A process that syncs a log, appends more and is killed: the drive's cache stays.
 fn killed(stage: &Stage, bytes: &[u8], synced_len: usize) {
@@ -127,17 +77,14 @@ fn a_name_found_after_a_kill_is_durable_once_names_are_synced() {
     for (index, make) in DRIVES.into_iter().enumerate() {
         for seed in 0..10 {
             let stage = make();
-            let bed = Deathbed { disk: Arc::clone(&stage.disk), is_dying: AtomicBool::new(false) };
-            let bed = Arc::new(bed);
-            let files = stage.files_on(Arc::clone(&bed) as Arc<dyn Disk>);
-            let options = FsOptions { unix_time_s: || NOW_S };
-            let fs = FileSystem::open(Arc::new(files), options).unwrap();
+            let fs = stage.open().unwrap();
             fs.make_dir("/first").unwrap();
             fs.sync_names().unwrap();
             fs.make_dir("/found").unwrap();
-            bed.is_dying.store(true, Ordering::SeqCst);
+            stage.disk.set_faults(FaultPlan { kill_in_sync: true, ..FaultPlan::default() });
             fs.sync_names().unwrap_err();
-            drop((fs, bed));
+            drop(fs);
+            stage.disk.set_faults(FaultPlan::default());
 
             let fs = stage.open().unwrap();
             assert!(fs.metadata("/found").is_ok(), "drive {index}: the drive has it");

@@ -65,12 +65,7 @@ fn stage(blocks: u64, rule: Rule, placement: &str) -> Stage {
 
 impl Stage {
     pub(crate) fn files(&self) -> FileLayer {
-        self.files_on(Arc::clone(&self.disk) as Arc<dyn Disk>)
-    }
-
-    /// The files as they are seen through `disk`, which stands before the drive.
-    pub(crate) fn files_on(&self, disk: Arc<dyn Disk>) -> FileLayer {
-        FileLayer::open(disk, &self.runtime).unwrap()
+        FileLayer::open(Arc::clone(&self.disk) as Arc<dyn Disk>, &self.runtime).unwrap()
     }
 
     pub(crate) fn open(&self) -> Result<FileSystem, FsError> {

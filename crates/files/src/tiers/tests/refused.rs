@@ -1,13 +1,11 @@
 //! Pairs that are none, and a pair without its flash drive.
 
 use super::stage::{Pair, Side, copy, hints};
-use crate::tests::meanwhile::Interrupted;
 use crate::tests::stage::content;
 use crate::{
     AppRecord, Commit, FileBuffer, FileKind, FileLayer, Files, FilesError, FlashError, LogWriter,
     Tier, TieredFiles,
 };
-use imbrex_disk::Disk;
 use imbrex_disk_sim::FaultPlan;
 use std::sync::Arc;
 
@@ -178,13 +176,12 @@ fn a_main_drive_that_lost_what_a_killed_program_had_not_synced_is_no_older_copy(
         let names = |files: &TieredFiles| -> Vec<String> {
             files.list("").into_iter().map(|info| info.name).collect()
         };
-        let killed = Interrupted::new(&main.disk);
-        let dying = Arc::clone(&killed) as Arc<dyn Disk>;
-        let files = TieredFiles::open(dying, flash.disk(), runtime).unwrap();
+        let files = TieredFiles::open(main.disk(), flash.disk(), runtime).unwrap();
         put(&files, "a").unwrap();
-        killed.kill_in_write_through();
+        main.disk.set_faults(FaultPlan { kill_in_sync: true, ..FaultPlan::default() });
         put(&files, "b").unwrap_err();
         drop(files);
+        main.disk.set_faults(FaultPlan::default());
 
         let files = TieredFiles::open(main.disk(), flash.disk(), runtime).unwrap();
         assert_eq!(names(&files), ["a", "b"]);
