@@ -17,9 +17,10 @@
 //! Not here: when an operation enters (`disk`), how long destaging takes (`mechanics`).
 
 use crate::backing::{Backing, Durable};
-use crate::rule::{ZoneMark, ZoneRecord};
 use imbrex_clockwork::Prng;
-use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Geometry, Lba, ZoneId};
+use imbrex_disk::{
+    BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Geometry, Lba, ZoneId, ZoneMark, ZoneRecord,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One operation that a power cut may undo.

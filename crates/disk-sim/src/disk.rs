@@ -21,13 +21,12 @@ use crate::cache::WriteCache;
 use crate::event_log::{Event, EventHash, EventLog};
 use crate::fault::{FaultPlan, FaultState};
 use crate::mechanics::Mechanics;
-use crate::rule::{Mark, Readable, RuleState, ZoneMark, ZoneRecord};
-use crate::tally::Tally;
+use crate::rule::{Mark, RuleState};
 use crate::{BuildError, ImageInfo, PowerCycle};
 use imbrex_clockwork::{Clock, Prng};
 use imbrex_disk::{
     BLOCK_LEN_BYTES, BlockRange, Blocks, Counters, Disk, DiskError, Geometry, Known, Lba, Persist,
-    ReadRequest, Rule, ZoneAction, ZoneId, ZoneInfo,
+    ReadRequest, Readable, Rule, Tally, ZoneAction, ZoneId, ZoneInfo, ZoneMark, ZoneRecord,
 };
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -338,19 +337,12 @@ impl SimDisk {
         readable: Readable,
         buf: &mut [u8],
     ) -> Result<(), DiskError> {
-        let table = match (readable, self.rule.zones()) {
-            (Readable::InPart, Some(table)) => table,
-            _ => return self.backing.read(range.start, buf),
-        };
-        for (zone, part) in table.parts(range) {
-            let from = (part.start - range.start).bytes() as usize;
-            let part_buf = &mut buf[from..from + part.len.bytes() as usize];
-            let data_end = table.data_end(zone).max(part.start).min(part.end());
-            let (data, rest) = part_buf.split_at_mut((data_end - part.start).bytes() as usize);
-            self.backing.read(part.start, data)?;
-            rest.fill(0);
+        match (readable, self.rule.zones()) {
+            (Readable::InPart, Some(table)) => {
+                table.read_written(range, buf, |at, buf| self.backing.read(at, buf))
+            }
+            _ => self.backing.read(range.start, buf),
         }
-        Ok(())
     }
 
     /// Stores blocks and moves the pointer of their zone.

@@ -43,7 +43,6 @@ mod measure;
 mod mechanics;
 mod profile;
 mod rule;
-mod tally;
 mod wear;
 
 pub use backing::{ImageInfo, is_image};

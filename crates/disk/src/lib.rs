@@ -3,7 +3,7 @@
 //! ```text
 //!     files, translate          "write these blocks at this LBA"
 //!   ======= trait Disk =============================================
-//!     disk-sim                  obeys the rule of the recording, or refuses
+//!     disk-sim, disk-host       obeys the rule of the recording, or refuses; in software, or a real drive
 //! ```
 //!
 //! A disk is a run of 4096-byte blocks under one [`Rule`]:
@@ -28,11 +28,15 @@ mod counters;
 mod error;
 mod geometry;
 mod request;
+mod tally;
 mod zone;
+mod zone_table;
 
 pub use address::{BLOCK_LEN_BYTES, BlockRange, Blocks, Lba, Pba, ZoneId};
 pub use counters::Counters;
 pub use error::{DiskError, GeometryError};
 pub use geometry::{Geometry, GeometrySpec, NeighbourSpec, Rule, ShingleSpec, TrackId, ZoneSpec};
 pub use request::{Disk, Known, Persist, ReadRequest, write_zero_blocks};
+pub use tally::Tally;
 pub use zone::{ZoneAction, ZoneInfo, ZoneKind, ZoneState};
+pub use zone_table::{Readable, ZoneMark, ZoneRecord, ZoneTable};

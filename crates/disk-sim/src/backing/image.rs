@@ -21,8 +21,10 @@ use super::image_format::{
 };
 use super::{Backing, Durable};
 use crate::ImageError;
-use crate::rule::{Mark, ZoneRecord, check_zone_count};
-use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Geometry, Lba, ZoneId};
+use crate::rule::{Mark, check_zone_count};
+use imbrex_disk::{
+    BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Geometry, Lba, ZoneId, ZoneRecord,
+};
 use rustix::fs::{FallocateFlags, FlockOperation, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::fs::{File, OpenOptions};

@@ -1,9 +1,9 @@
 #![doc = include_str!("../../../../docs/formats/image_header.md")]
 
-use crate::rule::{Mark, ZoneMark, ZoneRecord};
+use crate::rule::Mark;
 use imbrex_disk::{
     BLOCK_LEN_BYTES, Blocks, Geometry, GeometrySpec, NeighbourSpec, Rule, ShingleSpec, ZoneId,
-    ZoneSpec,
+    ZoneMark, ZoneRecord, ZoneSpec,
 };
 
 /// The newest version this program reads and writes; an image has the oldest that can say what it is.

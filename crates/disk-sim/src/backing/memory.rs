@@ -17,8 +17,7 @@
 //!   M3  A spare buffer holds old bytes: whoever takes one overwrites all of it.
 
 use super::{Backing, Durable};
-use crate::rule::ZoneRecord;
-use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Lba, ZoneId};
+use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Lba, ZoneId, ZoneRecord};
 use lz4::block::{CompressionMode, compress_bound, compress_to_buffer, decompress_to_buffer};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -23,8 +23,8 @@ pub(crate) use memory::MemoryBacking;
 pub(crate) use overlapping::OverlappingBacking;
 pub(crate) use synced::SyncedBacking;
 
-use crate::rule::{Mark, ZoneRecord};
-use imbrex_disk::{BlockRange, Blocks, DiskError, Lba, ZoneId};
+use crate::rule::Mark;
+use imbrex_disk::{BlockRange, Blocks, DiskError, Lba, ZoneId, ZoneRecord};
 
 /// Whether bytes must be durable on the host when a call returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

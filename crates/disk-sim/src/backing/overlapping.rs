@@ -17,8 +17,8 @@
 
 use super::{Backing, Durable};
 use crate::ImageInfo;
-use crate::rule::{Mark, TrackTable, Tracks, ZoneRecord};
-use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Lba, ZoneId};
+use crate::rule::{Mark, TrackTable, Tracks};
+use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Lba, ZoneId, ZoneRecord};
 use std::sync::Arc;
 
 /// A platter with overlapping tracks.

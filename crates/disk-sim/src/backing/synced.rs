@@ -17,8 +17,8 @@
 
 use super::{Backing, Durable};
 use crate::ImageInfo;
-use crate::rule::{Mark, ZoneRecord};
-use imbrex_disk::{BlockRange, Blocks, DiskError, Lba, ZoneId};
+use crate::rule::Mark;
+use imbrex_disk::{BlockRange, Blocks, DiskError, Lba, ZoneId, ZoneRecord};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 

@@ -6,8 +6,10 @@ use crate::cache::Pending;
 use crate::event_log::Event;
 use crate::fault::{Fate, injected};
 use crate::mechanics::Mechanics;
-use crate::rule::{Readable, ZoneMark, ZoneRecord, ZoneTable};
-use imbrex_disk::{BlockRange, Blocks, DiskError, Lba, Persist, ReadRequest, ZoneAction, ZoneId};
+use imbrex_disk::{
+    BlockRange, Blocks, DiskError, Lba, Persist, ReadRequest, Readable, ZoneAction, ZoneId,
+    ZoneMark, ZoneRecord, ZoneTable,
+};
 use std::sync::atomic::Ordering;
 
 impl SimDisk {

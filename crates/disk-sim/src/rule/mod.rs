@@ -4,18 +4,16 @@
 //!     SimDisk:   check_read / begin_write ----> move the bytes ----> commit_write
 //!                 |  refused: typed error,                             |
 //!                 v  nothing changed                                   v
-//!     rule:      Anywhere                Zoned (zoned.rs: pointers, open and active zones)
+//!     rule:      Anywhere                Zoned (`disk::ZoneTable`: pointers, open and active zones)
 //!                Tracks (tracks.rs: takes any write; `backing::overlapping` destroys)
 //! ```
 
 mod tracks;
-mod zoned;
 
 pub(crate) use tracks::{Mark, TrackTable, Tracks};
-pub(crate) use zoned::{ZoneMark, ZoneRecord, ZoneTable};
 
 use crate::BuildError;
-use imbrex_disk::{BlockRange, DiskError, Geometry, Rule, ZoneId};
+use imbrex_disk::{BlockRange, DiskError, Geometry, Readable, Rule, ZoneId, ZoneTable};
 use std::sync::Arc;
 
 /// The state that one rule keeps.
@@ -27,15 +25,6 @@ pub(crate) enum RuleState {
     Zoned(ZoneTable),
     /// Raw shingled or interlaced tracks.
     Tracks(Arc<TrackTable>),
-}
-
-/// How much of a read lies on written blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Readable {
-    /// All of it.
-    Whole,
-    /// Some of it lies above a write pointer: read zone by zone, zeros from [`ZoneTable::data_end`].
-    InPart,
 }
 
 /// More zones than this take memory that no real drive asks for: the largest have some hundred

@@ -21,33 +21,40 @@
 //!
 //! Source: ZBC (INCITS 536), zone conditions; zone capacity below the zone size as in ZNS.
 
-use super::Readable;
-use imbrex_disk::{
+use crate::{
     BlockRange, Blocks, DiskError, Geometry, Lba, ZoneAction, ZoneId, ZoneInfo, ZoneKind, ZoneSpec,
     ZoneState,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+/// How much of a read lies on written blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readable {
+    /// All of it.
+    Whole,
+    /// Some of it lies above a write pointer: read zone by zone, zeros from [`ZoneTable::data_end`].
+    InPart,
+}
+
 /// Enough turnstiles that writers of different zones rarely share one.
 const TURNSTILE_COUNT: usize = 64;
 
 /// What survives a power cut of one zone: open and closed are the same to a drive without power.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ZoneRecord {
+pub struct ZoneRecord {
     /// What holds besides the write pointer.
-    pub(crate) mark: ZoneMark,
+    pub mark: ZoneMark,
     /// How many blocks are written; the write pointer's distance from the start.
-    pub(crate) written: Blocks,
+    pub written: Blocks,
 }
 
 impl ZoneRecord {
     /// A zone nobody has written.
-    pub(crate) const EMPTY: ZoneRecord =
-        ZoneRecord { mark: ZoneMark::Writable, written: Blocks::ZERO };
+    pub const EMPTY: ZoneRecord = ZoneRecord { mark: ZoneMark::Writable, written: Blocks::ZERO };
 
     /// A zone of `capacity` whose first `written` blocks were written, one after another.
-    pub(crate) fn at_pointer(written: Blocks, capacity: Blocks) -> ZoneRecord {
+    pub fn at_pointer(written: Blocks, capacity: Blocks) -> ZoneRecord {
         let mark = if written == capacity { ZoneMark::Full } else { ZoneMark::Writable };
         ZoneRecord { mark, written }
     }
@@ -55,7 +62,7 @@ impl ZoneRecord {
 
 /// The durable part of a zone's condition. The numbers are on disk: never renumber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ZoneMark {
+pub enum ZoneMark {
     /// Empty, closed or conventional.
     Writable = 1,
     /// Written to its capacity, or finished.
@@ -107,7 +114,7 @@ struct Zones {
 
 /// The zones of one drive.
 #[derive(Debug)]
-pub(crate) struct ZoneTable {
+pub struct ZoneTable {
     geometry: Geometry,
     spec: ZoneSpec,
     data_end: Box<[AtomicU64]>,
@@ -117,7 +124,7 @@ pub(crate) struct ZoneTable {
 
 impl ZoneTable {
     /// All zones empty.
-    pub(crate) fn new(geometry: Geometry, spec: ZoneSpec) -> ZoneTable {
+    pub fn new(geometry: Geometry, spec: ZoneSpec) -> ZoneTable {
         let zone_count = geometry.zone_count() as usize;
         let table = ZoneTable {
             geometry,
@@ -135,31 +142,38 @@ impl ZoneTable {
     }
 
     /// Sets every zone to what its record says, as after power came back: nothing is open.
-    pub(crate) fn load(&self, mut record: impl FnMut(ZoneId) -> ZoneRecord) {
+    pub fn load(&self, mut record: impl FnMut(ZoneId) -> ZoneRecord) {
         let mut zones = self.lock();
-        zones.open.clear();
-        zones.active_count = 0;
-        for index in 0..zones.zones.len() {
-            let zone = ZoneId(index as u32);
-            let ZoneRecord { mark, written } = record(zone);
-            let condition = match mark {
-                ZoneMark::ReadOnly => Condition::ReadOnly,
-                ZoneMark::Offline => Condition::Offline,
-                _ if self.is_conventional(zone) => Condition::NoPointer,
-                ZoneMark::Full => Condition::Full,
-                ZoneMark::Writable if written.is_zero() => Condition::Empty,
-                ZoneMark::Writable => Condition::Closed,
-            };
-            if condition == Condition::Closed {
-                zones.active_count += 1;
-            }
-            zones.zones[index] = Zone::new(condition, written);
-            self.publish(zone, zones.zones[index]);
+        for index in 0..zones.zones.len() as u32 {
+            self.put(&mut zones, ZoneId(index), record(ZoneId(index)));
         }
     }
 
+    /// Sets one zone to what its record says, not open. The caller holds its turnstile.
+    pub fn reload(&self, zone: ZoneId, record: ZoneRecord) {
+        self.put(&mut self.lock(), zone, record);
+    }
+
+    fn put(&self, zones: &mut Zones, zone: ZoneId, record: ZoneRecord) {
+        let ZoneRecord { mark, written } = record;
+        let condition = match mark {
+            ZoneMark::ReadOnly => Condition::ReadOnly,
+            ZoneMark::Offline => Condition::Offline,
+            _ if self.is_conventional(zone) => Condition::NoPointer,
+            ZoneMark::Full => Condition::Full,
+            ZoneMark::Writable if written.is_zero() => Condition::Empty,
+            ZoneMark::Writable => Condition::Closed,
+        };
+        self.leave_active(zones, zone, condition);
+        if condition == Condition::Closed {
+            zones.active_count += 1;
+        }
+        zones.zones[zone.0 as usize] = Zone::new(condition, written);
+        self.publish(zone, zones.zones[zone.0 as usize]);
+    }
+
     /// The durable part of a zone's condition as it is now.
-    pub(crate) fn record(&self, zone: ZoneId) -> ZoneRecord {
+    pub fn record(&self, zone: ZoneId) -> ZoneRecord {
         let entry = self.lock().zones[zone.0 as usize];
         let mark = match entry.condition {
             Condition::Full => ZoneMark::Full,
@@ -171,23 +185,23 @@ impl ZoneTable {
     }
 
     /// Waits for the other writers of `zone` (Z4).
-    pub(crate) fn turnstile(&self, zone: ZoneId) -> MutexGuard<'_, ()> {
+    pub fn turnstile(&self, zone: ZoneId) -> MutexGuard<'_, ()> {
         let index = zone.0 as usize % TURNSTILE_COUNT;
         self.turnstiles[index].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether `zone` takes writes anywhere.
-    pub(crate) fn is_conventional(&self, zone: ZoneId) -> bool {
+    pub fn is_conventional(&self, zone: ZoneId) -> bool {
         zone.0 < self.spec.conventional_zone_count
     }
 
     /// The first block of `zone` that holds no data.
-    pub(crate) fn data_end(&self, zone: ZoneId) -> Lba {
+    pub fn data_end(&self, zone: ZoneId) -> Lba {
         Lba::new(self.data_end[zone.0 as usize].load(Ordering::Acquire))
     }
 
     /// Whether `range` may be read; takes no lock where all of it is written.
-    pub(crate) fn check_read(&self, range: BlockRange) -> Result<Readable, DiskError> {
+    pub fn check_read(&self, range: BlockRange) -> Result<Readable, DiskError> {
         let mut readable = Readable::Whole;
         for (zone, part) in self.parts(range) {
             if part.end() > self.data_end(zone) {
@@ -199,7 +213,7 @@ impl ZoneTable {
     }
 
     /// `range` cut at zone boundaries. It lies on the disk.
-    pub(crate) fn parts(&self, range: BlockRange) -> impl Iterator<Item = (ZoneId, BlockRange)> {
+    pub fn parts(&self, range: BlockRange) -> impl Iterator<Item = (ZoneId, BlockRange)> {
         let zone_len = self.spec.zone_len.get();
         let (mut at, end) = (range.start.get(), range.end().get());
         std::iter::from_fn(move || {
@@ -211,6 +225,30 @@ impl ZoneTable {
                 (ZoneId(zone as u32), part)
             })
         })
+    }
+
+    /// Fills `buf` with what is in `range`, which lies above a write pointer in part: what is written by `read`, the
+    /// rest with zeros.
+    ///
+    /// # Errors
+    /// What `read` fails with.
+    pub fn read_written(
+        &self,
+        range: BlockRange,
+        buf: &mut [u8],
+        mut read: impl FnMut(Lba, &mut [u8]) -> Result<(), DiskError>,
+    ) -> Result<(), DiskError> {
+        for (zone, part) in self.parts(range) {
+            let from = (part.start - range.start).bytes() as usize;
+            let part_buf = &mut buf[from..from + part.len.bytes() as usize];
+            let data_end = self.data_end(zone).max(part.start).min(part.end());
+            let (data, rest) = part_buf.split_at_mut((data_end - part.start).bytes() as usize);
+            if !data.is_empty() {
+                read(part.start, data)?;
+            }
+            rest.fill(0);
+        }
+        Ok(())
     }
 
     fn check_read_above(&self, zone: ZoneId, range: BlockRange) -> Result<(), DiskError> {
@@ -228,7 +266,7 @@ impl ZoneTable {
 
     /// Checks a write and makes its sequential zone open. The caller holds the zone's turnstile, and
     /// ends with [`ZoneTable::commit_write`] or [`ZoneTable::abandon_write`].
-    pub(crate) fn begin_write(&self, range: BlockRange) -> Result<Option<ZoneId>, DiskError> {
+    pub fn begin_write(&self, range: BlockRange) -> Result<Option<ZoneId>, DiskError> {
         let first = ZoneId((range.start.get() / self.spec.zone_len.get()) as u32);
         let mut zones = self.lock();
         if self.is_conventional(first) {
@@ -272,7 +310,7 @@ impl ZoneTable {
     }
 
     /// Moves the pointer of `zone` to `end`: the bytes below are stored.
-    pub(crate) fn commit_write(&self, zone: ZoneId, end: Lba) {
+    pub fn commit_write(&self, zone: ZoneId, end: Lba) {
         let mut zones = self.lock();
         let written = (end - self.start(zone)).get();
         let entry = &mut zones.zones[zone.0 as usize];
@@ -284,7 +322,7 @@ impl ZoneTable {
     }
 
     /// The write that was begun has failed: nothing is stored.
-    pub(crate) fn abandon_write(&self, zone: Option<ZoneId>) {
+    pub fn abandon_write(&self, zone: Option<ZoneId>) {
         let Some(zone) = zone else { return };
         let mut zones = self.lock();
         let entry = &mut zones.zones[zone.0 as usize];
@@ -295,7 +333,7 @@ impl ZoneTable {
     }
 
     /// Whether `action` on `zone` is allowed; `Ok(false)` where it would change nothing.
-    pub(crate) fn check_action(&self, zone: ZoneId, action: ZoneAction) -> Result<bool, DiskError> {
+    pub fn check_action(&self, zone: ZoneId, action: ZoneAction) -> Result<bool, DiskError> {
         let zones = self.lock();
         let Some(&entry) = zones.zones.get(zone.0 as usize) else {
             let reason = format!("the disk has {} zones", zones.zones.len());
@@ -329,7 +367,7 @@ impl ZoneTable {
     }
 
     /// Performs an action that [`ZoneTable::check_action`] allowed.
-    pub(crate) fn apply_action(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError> {
+    pub fn apply_action(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError> {
         let mut zones = self.lock();
         let index = zone.0 as usize;
         match action {
@@ -352,7 +390,7 @@ impl ZoneTable {
     }
 
     /// Gives a zone up, as a failing drive does. It stays so until the disk is made anew.
-    pub(crate) fn give_up(&self, zone: ZoneId, mark: ZoneMark) {
+    pub fn give_up(&self, zone: ZoneId, mark: ZoneMark) {
         let condition = match mark {
             ZoneMark::Offline => Condition::Offline,
             _ => Condition::ReadOnly,
@@ -363,7 +401,7 @@ impl ZoneTable {
     }
 
     /// The report of one zone.
-    pub(crate) fn info(&self, zone: ZoneId) -> Option<ZoneInfo> {
+    pub fn info(&self, zone: ZoneId) -> Option<ZoneInfo> {
         let range = self.geometry.zone_range(zone)?;
         let entry = self.lock().zones[zone.0 as usize];
         let kind = if self.is_conventional(zone) {

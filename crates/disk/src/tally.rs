@@ -1,11 +1,11 @@
 //! Counters that several threads add to at once.
 
-use imbrex_disk::Counters;
+use crate::Counters;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The running totals of a disk.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub struct Tally {
     reads: AtomicU64,
     writes: AtomicU64,
     flushes: AtomicU64,
@@ -15,33 +15,38 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    pub(crate) fn read(&self, len_bytes: usize) {
+    /// A read has been served.
+    pub fn read(&self, len_bytes: usize) {
         self.reads.fetch_add(1, Relaxed);
         self.read_bytes.fetch_add(len_bytes as u64, Relaxed);
     }
 
-    pub(crate) fn write(&self, len_bytes: usize) {
+    /// A write has been served.
+    pub fn write(&self, len_bytes: usize) {
         self.writes.fetch_add(1, Relaxed);
         self.written_bytes.fetch_add(len_bytes as u64, Relaxed);
     }
 
-    pub(crate) fn flush(&self) {
+    /// A flush has been served.
+    pub fn flush(&self) {
         self.flushes.fetch_add(1, Relaxed);
     }
 
-    pub(crate) fn reset(&self) {
+    /// A zone was reset.
+    pub fn reset(&self) {
         self.zone_resets.fetch_add(1, Relaxed);
     }
 
     /// The totals, without what only mechanics know.
-    pub(crate) fn counters(&self) -> Counters {
-        let mut counters = Counters::default();
-        counters.reads = self.reads.load(Relaxed);
-        counters.writes = self.writes.load(Relaxed);
-        counters.flushes = self.flushes.load(Relaxed);
-        counters.zone_resets = self.zone_resets.load(Relaxed);
-        counters.read_bytes = self.read_bytes.load(Relaxed);
-        counters.written_bytes = self.written_bytes.load(Relaxed);
-        counters
+    pub fn counters(&self) -> Counters {
+        Counters {
+            reads: self.reads.load(Relaxed),
+            writes: self.writes.load(Relaxed),
+            flushes: self.flushes.load(Relaxed),
+            zone_resets: self.zone_resets.load(Relaxed),
+            read_bytes: self.read_bytes.load(Relaxed),
+            written_bytes: self.written_bytes.load(Relaxed),
+            ..Counters::default()
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! What writers of different zones may do to each other between the two halves of a write.
 
 use super::*;
-use imbrex_disk::{GeometrySpec, Rule};
+use crate::{GeometrySpec, Rule};
 
 fn table(open_zone_limit: u32, active_zone_limit: u32) -> ZoneTable {
     let spec = ZoneSpec {

@@ -1,0 +1,382 @@
+//! [`HostDisk`]: the rule kept by a table of zones, the bytes by a device.
+
+use crate::device::{Device, ReadError};
+use crate::error::HostDiskError;
+use crate::ioctl::ZoneRequest;
+use crate::report::{self, SECTORS_PER_BLOCK};
+use imbrex_disk::{
+    BLOCK_LEN_BYTES, BlockRange, Blocks, Counters, Disk, DiskError, Geometry, GeometrySpec, Lba,
+    Persist, ReadRequest, Readable, Rule, Tally, ZoneAction, ZoneId, ZoneInfo, ZoneMark,
+    ZoneRecord, ZoneState, ZoneTable, write_zero_blocks,
+};
+use rustix::io::Errno;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A block device of this machine.
+///
+/// Requests of several threads are served side by side, those that write to one zone after each other. Its counters
+/// know nothing of seeks and of how long the drive was busy.
+#[derive(Debug)]
+pub struct HostDisk {
+    path: PathBuf,
+    model: String,
+    geometry: Geometry,
+    device: Device,
+    zones: Option<ZoneTable>,
+    tally: Tally,
+    poisoned: AtomicBool,
+    takes_discards: bool,
+    writes_zeroes: bool,
+}
+
+impl HostDisk {
+    /// Opens the block device at `path`, for this program alone, until it is dropped.
+    ///
+    /// What is written to it is what a crash left: zones that are open are closed, and a block that was written in
+    /// part is filled up with zeros. Cost: the report of all zones, some seconds on a drive of 100,000.
+    ///
+    /// # Errors
+    /// [`HostDiskError`].
+    pub fn open(path: &Path) -> Result<HostDisk, HostDiskError> {
+        let failed = |what: &'static str| {
+            move |source| HostDiskError::Host { path: path.to_owned(), what, source }
+        };
+        let unsupported =
+            |reason: String| HostDiskError::Unsupported { path: path.to_owned(), reason };
+        let (device, limits) = Device::open(path)?;
+        if limits.sector_len_bytes > BLOCK_LEN_BYTES as u64 {
+            let len = limits.sector_len_bytes;
+            return Err(unsupported(format!(
+                "its sectors have {len} bytes, and may have 4096 at most"
+            )));
+        }
+        let len_bytes = device.len_bytes().map_err(failed("asking for its length"))?;
+        let mut raw_zones = Vec::new();
+        let spec = match limits.zoned.as_str() {
+            "host-managed" => {
+                raw_zones = device
+                    .zones(len_bytes)
+                    .map_err(failed("asking for the report of its zones"))?;
+                report::geometry(&raw_zones, &limits).map_err(unsupported)?
+            }
+            // A drive that manages itself if nobody else does.
+            _ => GeometrySpec {
+                len: Blocks::new(len_bytes / BLOCK_LEN_BYTES as u64),
+                rule: Rule::Anywhere,
+            },
+        };
+        let geometry = Geometry::new(spec)
+            .map_err(|source| HostDiskError::Geometry { path: path.to_owned(), source })?;
+        let records =
+            raw_zones.iter().zip(0..).map(|(raw, zone)| report::record(ZoneId(zone), raw));
+        let records: Vec<ZoneRecord> = records.collect::<Result<_, _>>().map_err(unsupported)?;
+        let zones = geometry.zones().map(|spec| {
+            let table = ZoneTable::new(geometry, *spec);
+            table.load(|zone| records[zone.0 as usize]);
+            table
+        });
+        Ok(HostDisk {
+            path: path.to_owned(),
+            model: limits.model,
+            geometry,
+            device,
+            zones,
+            tally: Tally::default(),
+            poisoned: AtomicBool::new(false),
+            takes_discards: limits.takes_discards,
+            writes_zeroes: limits.writes_zeroes,
+        })
+    }
+
+    /// Vendor and model as the drive tells them; may be empty.
+    pub fn model(&self) -> &str {
+        &self.model
+    }
+
+    /// Where the device was found.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn gate_write(&self) -> Result<(), DiskError> {
+        if self.poisoned.load(Ordering::Acquire) { Err(DiskError::Poisoned) } else { Ok(()) }
+    }
+
+    fn request(&self, at: Lba, len_bytes: usize) -> Result<BlockRange, DiskError> {
+        if len_bytes == 0 || !len_bytes.is_multiple_of(BLOCK_LEN_BYTES) {
+            return Err(DiskError::NotBlocks { at, len_bytes });
+        }
+        let range = BlockRange::new(at, Blocks::holding(len_bytes as u64));
+        self.check_range(range).map(|()| range)
+    }
+
+    fn check_range(&self, range: BlockRange) -> Result<(), DiskError> {
+        if self.geometry.holds(range) {
+            Ok(())
+        } else {
+            Err(DiskError::OutOfRange { range, len: self.geometry.len() })
+        }
+    }
+
+    fn read_blocks(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
+        let failed = match self.device.read(at.get() * BLOCK_LEN_BYTES as u64, buf) {
+            Ok(()) => return Ok(()),
+            Err(error) => error,
+        };
+        if is_medium(&failed.source) {
+            return Err(DiskError::Medium { at: self.first_unreadable(&failed) });
+        }
+        let first = Lba::new(failed.at / BLOCK_LEN_BYTES as u64);
+        if let Some(table) = &self.zones
+            && let Some(zone) = self.geometry.zone_of(first)
+            && self
+                .device
+                .reported(self.first_sector(zone))
+                .is_ok_and(|raw| report::is_offline(&raw))
+        {
+            // Others may be writing to it: what has become of them they find out themselves.
+            table.give_up(zone, ZoneMark::Offline);
+            return Err(DiskError::Offline { zone });
+        }
+        let range = BlockRange::new(first, Blocks::holding(failed.len as u64));
+        Err(self.failed("reading", range, failed.source))
+    }
+
+    /// A drive says of a run that something in it cannot be read: whoever has a copy wants to know what.
+    fn first_unreadable(&self, failed: &ReadError) -> Lba {
+        let block_len = BLOCK_LEN_BYTES as u64;
+        let mut block = vec![0; BLOCK_LEN_BYTES];
+        let blocks = failed.at / block_len..(failed.at + failed.len as u64) / block_len;
+        let first = blocks.start;
+        let unreadable =
+            |block_number: &u64| self.device.read(block_number * block_len, &mut block).is_err();
+        Lba::new({ blocks }.find(unreadable).unwrap_or(first))
+    }
+
+    fn first_sector(&self, zone: ZoneId) -> u64 {
+        let range = self.geometry.zone_range(zone).expect("callers name zones of this disk only");
+        range.start.get() * SECTORS_PER_BLOCK
+    }
+
+    /// Asks the drive for a zone after something failed (H3), and says what state it is in. The caller holds the
+    /// zone's turnstile.
+    fn state_now(&self, zone: ZoneId) -> Option<ZoneState> {
+        let table = self.zones.as_ref()?;
+        // Where even that fails the request's own error tells more.
+        let raw = self.device.zone(self.first_sector(zone)).ok()?;
+        table.reload(zone, report::record(zone, &raw).ok()?);
+        Some(table.info(zone)?.state)
+    }
+
+    fn poison(&self, error: DiskError) -> DiskError {
+        self.poisoned.store(true, Ordering::Release);
+        error
+    }
+
+    fn failed(&self, what: &str, range: BlockRange, source: std::io::Error) -> DiskError {
+        let advice = match Errno::from_io_error(&source) {
+            Some(Errno::NODEV | Errno::NXIO) => "; the device is gone",
+            Some(Errno::IO) => "; the kernel's log says more",
+            _ => "",
+        };
+        let path = self.path.display();
+        DiskError::Host { what: format!("{path}: {what} blocks {range}{advice}"), source }
+    }
+
+    /// What became of a request to `zone` that the drive refused or failed at.
+    fn failed_at_zone(
+        &self,
+        zone: ZoneId,
+        action: &'static str,
+        range: BlockRange,
+        source: std::io::Error,
+    ) -> DiskError {
+        let state = self.state_now(zone);
+        if let Some(state @ (ZoneState::ReadOnly | ZoneState::Offline)) = state {
+            return DiskError::ZoneNotWritable { zone, state, action };
+        }
+        let limits = self.geometry.zones();
+        let (what, limit) = match Errno::from_io_error(&source) {
+            Some(Errno::TOOMANYREFS) => ("open", limits.and_then(|spec| spec.open_zone_limit)),
+            Some(Errno::OVERFLOW) => ("active", limits.and_then(|spec| spec.active_zone_limit)),
+            _ => return self.failed(action_name(action), range, source),
+        };
+        DiskError::TooManyZones { zone, action, what, limit: limit.unwrap_or(0) }
+    }
+
+    fn write_blocks(
+        &self,
+        range: BlockRange,
+        data: &[u8],
+        persist: Persist,
+    ) -> Result<(), DiskError> {
+        let through = persist == Persist::Through;
+        let offset = range.start.get() * BLOCK_LEN_BYTES as u64;
+        let Some((table, zone)) = self.zones.as_ref().zip(self.geometry.zone_of(range.start))
+        else {
+            let written = self.device.write(offset, data, through);
+            return written.map_err(|source| self.failed_write("writing", range, source, through));
+        };
+        let _turn = table.turnstile(zone);
+        let sequential = table.begin_write(range)?;
+        if let Err(source) = self.device.write(offset, data, through) {
+            table.abandon_write(sequential);
+            let error = self.failed_at_zone(zone, "write", range, source);
+            let is_refused = !matches!(error, DiskError::Host { .. });
+            return Err(if through && !is_refused { self.poison(error) } else { error });
+        }
+        if let Some(zone) = sequential {
+            table.commit_write(zone, range.end());
+        }
+        Ok(())
+    }
+
+    fn failed_write(
+        &self,
+        what: &str,
+        range: BlockRange,
+        source: std::io::Error,
+        through: bool,
+    ) -> DiskError {
+        let error = self.failed(what, range, source);
+        if through { self.poison(error) } else { error }
+    }
+
+    fn flush_device(&self) -> Result<(), DiskError> {
+        self.device.flush().map_err(|source| {
+            let what = format!("{}: flushing the drive's cache", self.path.display());
+            self.poison(DiskError::Host { what, source })
+        })
+    }
+}
+
+/// Linux tells errors of the medium from all others; the disk is well otherwise.
+fn is_medium(error: &std::io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::NODATA | Errno::ILSEQ))
+}
+
+fn action_name(action: &'static str) -> &'static str {
+    match action {
+        "write" => "writing",
+        "open" => "opening the zone of",
+        "close" => "closing the zone of",
+        "finish" => "finishing the zone of",
+        _ => "resetting the zone of",
+    }
+}
+
+impl Disk for HostDisk {
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
+        let range = self.request(at, buf.len())?;
+        let len_bytes = buf.len();
+        match &self.zones {
+            Some(table) if table.check_read(range)? == Readable::InPart => {
+                table.read_written(range, buf, |at, buf| self.read_blocks(at, buf))?;
+            }
+            _ => self.read_blocks(at, buf)?,
+        }
+        self.tally.read(len_bytes);
+        Ok(())
+    }
+
+    fn read_batch(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
+        for request in requests.iter() {
+            self.request(request.at, request.buf.len())?;
+        }
+        // Upwards, as the arm moves.
+        let mut in_order: Vec<_> = requests.iter_mut().collect();
+        in_order.sort_by_key(|request| request.at);
+        in_order.into_iter().try_for_each(|request| self.read(request.at, request.buf))
+    }
+
+    fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
+        self.gate_write()?;
+        let range = self.request(at, data.len())?;
+        self.write_blocks(range, data, persist)?;
+        self.tally.write(data.len());
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<(), DiskError> {
+        self.gate_write()?;
+        self.flush_device()?;
+        self.tally.flush();
+        Ok(())
+    }
+
+    fn discard(&self, range: BlockRange) -> Result<(), DiskError> {
+        self.gate_write()?;
+        self.check_range(range)?;
+        if range.len.is_zero() || !self.takes_discards || self.zones.is_some() {
+            return Ok(());
+        }
+        let offset = range.start.get() * BLOCK_LEN_BYTES as u64;
+        match self.device.discard(offset, range.len.bytes()) {
+            // A hint: a drive may take none at times.
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::OPNOTSUPP) => Ok(()),
+            done => done.map_err(|source| self.failed("discarding", range, source)),
+        }
+    }
+
+    fn write_zeroes(&self, range: BlockRange, persist: Persist) -> Result<(), DiskError> {
+        if self.zones.is_some() || range.len.is_zero() {
+            return write_zero_blocks(self, range, persist);
+        }
+        self.gate_write()?;
+        self.check_range(range)?;
+        let through = persist == Persist::Through;
+        let offset = range.start.get() * BLOCK_LEN_BYTES as u64;
+        let zeroed = self.device.zero_out(offset, range.len.bytes());
+        zeroed.map_err(|source| self.failed_write("zeroing", range, source, through))?;
+        if through {
+            self.flush_device()?;
+        }
+        self.tally.write(range.len.bytes() as usize);
+        Ok(())
+    }
+
+    fn zeroes_are_cheap(&self) -> bool {
+        self.zones.is_none() && self.writes_zeroes
+    }
+
+    fn zone(&self, zone: ZoneId) -> Option<ZoneInfo> {
+        self.zones.as_ref()?.info(zone)
+    }
+
+    fn manage_zone(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError> {
+        self.gate_write()?;
+        let Some(table) = &self.zones else {
+            let reason = "the disk has no zones".to_owned();
+            return Err(DiskError::NoSuchZone { zone, action, reason });
+        };
+        let _turn = table.turnstile(zone);
+        if !table.check_action(zone, action)? {
+            return Ok(());
+        }
+        let (request, verb) = match action {
+            ZoneAction::Open => (ZoneRequest::Open, "open"),
+            ZoneAction::Close => (ZoneRequest::Close, "close"),
+            ZoneAction::Finish => (ZoneRequest::Finish, "finish"),
+            ZoneAction::Reset => (ZoneRequest::Reset, "reset"),
+        };
+        let range = self.geometry.zone_range(zone).expect("the table has checked it");
+        let len = range.len.get() * SECTORS_PER_BLOCK;
+        let managed = self.device.manage_zone(request, self.first_sector(zone), len);
+        managed.map_err(|source| self.failed_at_zone(zone, verb, range, source))?;
+        if action == ZoneAction::Reset {
+            // Durable on return: a drive may keep a pointer in its cache as it does data.
+            self.flush_device()?;
+            self.tally.reset();
+        }
+        table.apply_action(zone, action)
+    }
+
+    fn counters(&self) -> Counters {
+        self.tally.counters()
+    }
+}

@@ -1,0 +1,131 @@
+//! The kernel's requests for block devices, as safe functions: the only `unsafe` of this crate.
+//!
+//! Numbers and structures are those of `linux/blkzoned.h` and `linux/fs.h`, which never change.
+
+use rustix::ioctl::{Opcode, Setter, Updater, ioctl, opcode};
+use std::fs::File;
+
+/// Zones asked for at a time: 64 KiB of report.
+const ZONES_PER_REPORT: usize = 1024;
+
+/// A sector of the kernel's, in which all zones are told, whatever the drive's are.
+pub(crate) const SECTOR_LEN_BYTES: u64 = 512;
+
+/// A zone as the kernel reports it, in sectors of 512 bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RawZone {
+    pub(crate) start: u64,
+    pub(crate) len: u64,
+    pub(crate) write_pointer: u64,
+    pub(crate) kind: u8,
+    pub(crate) condition: u8,
+    /// Flags of kinds that are not used here, and room.
+    pub(crate) reserved: [u8; 6],
+    pub(crate) capacity: u64,
+    pub(crate) more_reserved: [u8; 24],
+}
+
+#[repr(C)]
+struct ReportHeader {
+    sector: u64,
+    zone_count: u32,
+    flags: u32,
+}
+
+#[repr(C)]
+struct Report {
+    header: ReportHeader,
+    zones: [RawZone; ZONES_PER_REPORT],
+}
+
+/// A run of sectors, of zones or in bytes, as the request has it.
+#[repr(C)]
+struct Run {
+    start: u64,
+    len: u64,
+}
+
+/// Set where the kernel tells a zone's capacity; older ones leave it zero.
+const HAS_CAPACITY: u32 = 1;
+
+const GROUP: u8 = 0x12;
+const DISCARD: Opcode = opcode::none(GROUP, 119);
+const ZERO_OUT: Opcode = opcode::none(GROUP, 127);
+const REPORT_ZONES: Opcode = opcode::read_write::<ReportHeader>(GROUP, 130);
+const RESET_ZONE: Opcode = opcode::write::<Run>(GROUP, 131);
+const OPEN_ZONE: Opcode = opcode::write::<Run>(GROUP, 134);
+const CLOSE_ZONE: Opcode = opcode::write::<Run>(GROUP, 135);
+const FINISH_ZONE: Opcode = opcode::write::<Run>(GROUP, 136);
+
+/// The zones from the one that holds `sector`, at most `most`; none past the end.
+pub(crate) fn report_zones(file: &File, sector: u64, most: usize) -> std::io::Result<Vec<RawZone>> {
+    let zone_count = most.min(ZONES_PER_REPORT) as u32;
+    let header = ReportHeader { sector, zone_count, flags: 0 };
+    let mut report = Box::new(Report { header, zones: [RawZone::default(); ZONES_PER_REPORT] });
+    // SAFETY: the kernel writes a header and as many zones as the header asks for, for which there is room.
+    unsafe { ioctl(file, Updater::<REPORT_ZONES, Report>::new(&mut report))? };
+    let count = (report.header.zone_count as usize).min(ZONES_PER_REPORT);
+    let mut zones = report.zones[..count].to_vec();
+    if report.header.flags & HAS_CAPACITY == 0 {
+        zones.iter_mut().for_each(|zone| zone.capacity = zone.len);
+    }
+    Ok(zones)
+}
+
+/// What may be done to the zones of a run of sectors.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ZoneRequest {
+    Open,
+    Close,
+    Finish,
+    Reset,
+}
+
+/// Does `request` to the zones in the `len` sectors from `start`.
+pub(crate) fn manage_zones(
+    file: &File,
+    request: ZoneRequest,
+    start: u64,
+    len: u64,
+) -> std::io::Result<()> {
+    let run = Run { start, len };
+    // SAFETY: each of these requests reads one run of sectors and writes nothing to memory.
+    unsafe {
+        match request {
+            ZoneRequest::Open => ioctl(file, Setter::<OPEN_ZONE, Run>::new(run))?,
+            ZoneRequest::Close => ioctl(file, Setter::<CLOSE_ZONE, Run>::new(run))?,
+            ZoneRequest::Finish => ioctl(file, Setter::<FINISH_ZONE, Run>::new(run))?,
+            ZoneRequest::Reset => ioctl(file, Setter::<RESET_ZONE, Run>::new(run))?,
+        }
+    }
+    Ok(())
+}
+
+/// Tells the drive that `len` bytes from `start` are not needed any more.
+pub(crate) fn discard(file: &File, start: u64, len: u64) -> std::io::Result<()> {
+    // SAFETY: the request reads one run of bytes and writes nothing to memory.
+    unsafe { ioctl(file, Setter::<DISCARD, Run>::new(Run { start, len }))? };
+    Ok(())
+}
+
+/// Makes `len` bytes from `start` zeros, by whatever is cheapest for the drive.
+pub(crate) fn zero_out(file: &File, start: u64, len: u64) -> std::io::Result<()> {
+    // SAFETY: the request reads one run of bytes and writes nothing to memory.
+    unsafe { ioctl(file, Setter::<ZERO_OUT, Run>::new(Run { start, len }))? };
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As `linux/blkzoned.h` has them.
+    #[test]
+    fn structures_are_as_long_as_the_kernels() {
+        assert_eq!(size_of::<RawZone>(), 64);
+        assert_eq!(size_of::<ReportHeader>(), 16);
+        assert_eq!(std::mem::offset_of!(RawZone, capacity), 32);
+        assert_eq!(std::mem::offset_of!(Report, zones), 16);
+    }
+}
