@@ -3,7 +3,7 @@
 //! A process opens a drive once, however often it is asked to: the handles share it, and the last of
 //! them, or of the files open on it, closes it.
 
-use crate::open::{Opened, Registry, Workers, check_layout, image_at, layout_named, open_disk};
+use crate::open::{Opened, Registry, Workers, check_layout, image_at, layout_named, open_drive};
 use crate::process::Held;
 use crate::status::{Failure, Fuse, Status, guard};
 use crate::strings::{give, handle, put, structure, take, text};
@@ -12,7 +12,7 @@ use imbrex_disk::{Blocks, Disk};
 use imbrex_disk_sim::OpenOptions;
 use imbrex_files::FileLayer;
 use imbrex_filesystem::{FileSystem, FsOptions};
-use imbrex_layouts::{Layout, mount};
+use imbrex_layouts::{FoundDrive, Layout, mount};
 use std::ffi::c_char;
 use std::path::Path;
 use std::sync::Arc;
@@ -94,12 +94,19 @@ fn open_image(path: &Path, cut: Option<PowerCut>) -> Result<Shared, Failure> {
         None => OpenOptions::default(),
         Some(cut) => OpenOptions::default().write_cache(Blocks::holding(cut.cache_bytes)),
     };
-    let disk = open_disk(path, options, &what)?;
-    if let Some(cut) = cut {
-        disk.lose_power_after(cut.after_event_count, Prng::new(cut.seed));
+    let drive = open_drive(path, options, &what)?;
+    match (&drive, cut) {
+        (FoundDrive::Image(disk), Some(cut)) => {
+            disk.lose_power_after(cut.after_event_count, Prng::new(cut.seed));
+        }
+        (FoundDrive::Device(_), Some(_)) => {
+            let message = format!("{what}it is a real drive, whose power nobody here can cut");
+            return Err(Failure::new(Status::Unsupported, message));
+        }
+        (_, None) => {}
     }
     let (workers, runtime) = Workers::start(WORKER_COUNT);
-    let mounted = mount(Arc::new(disk), &runtime)
+    let mounted = mount(drive.disk(), &runtime)
         .map_err(|error| Failure::of_opening(Status::Unsupported, &what, &error))?;
     let files = Arc::new(mounted.files.clone());
     let fs = FileSystem::open(files, FsOptions { unix_time_s })
@@ -109,7 +116,8 @@ fn open_image(path: &Path, cut: Option<PowerCut>) -> Result<Shared, Failure> {
     Ok(Shared { fs, layout, disk, layer, fuse: Fuse::default(), workers })
 }
 
-/// Opens the drive whose image is the file `image_path`, made by `imbrex drive create --no-store`.
+/// Opens the drive at `image_path`: an image file, made by `imbrex drive create --no-store`, or a block device, made
+/// ready by `imbrex drive format --no-store`.
 ///
 /// `layout` names the layout that it must be formatted as; NULL takes any. Give the drive back with
 /// imbrex_drive_close().

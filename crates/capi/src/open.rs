@@ -14,8 +14,8 @@
 use crate::process::{self, Held};
 use crate::status::{Failure, Status};
 use imbrex_clockwork::{Runtime, ThreadScheduler, WallClock};
-use imbrex_disk_sim::{OpenOptions, SimDisk};
-use imbrex_layouts::{Layout, LayoutError};
+use imbrex_disk_sim::OpenOptions;
+use imbrex_layouts::{FoundDrive, Layout, LayoutError};
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -164,9 +164,13 @@ pub(crate) fn image_at(path: &Path, hint: &str) -> Result<PathBuf, Failure> {
     })
 }
 
-/// Opens the disk in an image; `what` begins what goes wrong.
-pub(crate) fn open_disk(path: &Path, options: OpenOptions, what: &str) -> Result<SimDisk, Failure> {
-    SimDisk::open_image(path, options)
+/// Opens the drive at `path`; `what` begins what goes wrong.
+pub(crate) fn open_drive(
+    path: &Path,
+    options: OpenOptions,
+    what: &str,
+) -> Result<FoundDrive, Failure> {
+    FoundDrive::open(path, options)
         .map_err(|error| Failure::of_opening(Status::Unsupported, what, &error))
 }
 

@@ -2,6 +2,7 @@
 
 use crate::open::Workers;
 use imbrex_disk::DiskError;
+use imbrex_disk_host::HostDiskError;
 use imbrex_disk_sim::ImageError;
 use imbrex_files::FilesError;
 use imbrex_filesystem::FsError;
@@ -107,6 +108,16 @@ fn told_by(cause: &(dyn Error + 'static)) -> Option<Status> {
     if let Some(error) = cause.downcast_ref::<DiskError>() {
         let is_damage = matches!(error, DiskError::Medium { .. } | DiskError::Destroyed { .. });
         return Some(if is_damage { Status::Corrupt } else { Status::Io });
+    }
+    if let Some(error) = cause.downcast_ref::<HostDiskError>() {
+        return match error {
+            HostDiskError::InUse { .. } => Some(Status::Busy),
+            HostDiskError::NotFound { .. } => Some(Status::NotFound),
+            HostDiskError::Unsupported { .. } | HostDiskError::Geometry { .. } => {
+                Some(Status::Unsupported)
+            }
+            _ => Some(Status::Io),
+        };
     }
     match cause.downcast_ref::<ImageError>()? {
         ImageError::InUse { .. } => Some(Status::Busy),

@@ -3,7 +3,7 @@
 //! A process opens a store once, as it does a drive: the handles share it, and the last of them, or of the
 //! keyspaces, batches and cursors of it, closes it.
 
-use crate::open::{Opened, Registry, Workers, check_layout, image_at, layout_named, open_disk};
+use crate::open::{Opened, Registry, Workers, check_layout, image_at, layout_named, open_drive};
 use crate::process::Held;
 use crate::status::{Failure, Fuse, Status, guard};
 use crate::strings::{copy_out, give, handle, need_out, take, text};
@@ -116,10 +116,10 @@ fn open_images(path: &Path, flash: Option<PathBuf>) -> Result<Shared, Failure> {
     let what = format!("cannot open drive {}: ", path.display());
     let (workers, runtime) = Workers::start(WORKER_COUNT);
     let options = || OpenOptions::default().clock(Arc::clone(&runtime.clock));
-    let mut drives = Drives::from(Arc::new(open_disk(path, options(), &what)?));
+    let mut drives = Drives::from(open_drive(path, options(), &what)?.disk());
     if let Some(flash) = &flash {
         let what = format!("cannot open flash drive {}: ", flash.display());
-        drives = drives.with_flash(Arc::new(open_disk(flash, options(), &what)?));
+        drives = drives.with_flash(open_drive(flash, options(), &what)?.disk());
     }
     let mounted = mount(drives, &runtime)
         .map_err(|error| Failure::of_opening(Status::Unsupported, &what, &error))?;
@@ -137,9 +137,10 @@ fn open_images(path: &Path, flash: Option<PathBuf>) -> Result<Shared, Failure> {
     Ok(Shared { stack, flash, fuse: Fuse::default(), workers })
 }
 
-/// Opens the store on the drive whose image is the file `image_path`, made by `imbrex drive create`.
+/// Opens the store on the drive at `image_path`: an image file, made by `imbrex drive create`, or a block device, made
+/// ready by `imbrex drive format`.
 ///
-/// `flash_path` is the image of the flash drive beside it, which `imbrex drive create --flash` made with it; NULL
+/// `flash_path` is the flash drive beside it, likewise, which `--flash` made with it; NULL
 /// for a layout without one. `layout` names the layout that it must be formatted as; NULL takes any. What a
 /// process that died had acknowledged with `sync` is there. Give the store back with imbrex_store_close().
 ///

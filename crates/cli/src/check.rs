@@ -10,7 +10,6 @@ use crate::progress::{Progress, Unit};
 use crate::store::{DriveArgs, holds_block_device};
 use imbrex_clockwork::{Runtime, unix_time_s};
 use imbrex_disk::{Blocks, Disk};
-use imbrex_disk_sim::SimDisk;
 use imbrex_filesystem::{FileSystem, FsOptions, holds_file_system};
 use serde_json::json;
 use std::sync::Arc;
@@ -95,12 +94,13 @@ impl CheckArgs {
 
     /// Checks a drive that holds no store, but a block device or another database's files; `None` if it holds one.
     fn check_other(&self, session: &mut Session) -> Result<Option<()>, CliError> {
-        let (disk, mounted) = self.store.mount(&Runtime::threads(1))?;
+        let (drive, mounted) = self.store.mount(&Runtime::threads(1))?;
+        let disk = drive.disk();
         let mounted = match mounted {
-            Err(error) if holds_block_device(&disk, &error) => {
+            Err(error) if holds_block_device(&*disk, &error) => {
                 return self.check_device(session, disk).map(Some);
             }
-            mounted => mounted.map_err(|error| self.store.cannot_open(&disk, &error))?,
+            mounted => mounted.map_err(|error| self.store.cannot_open(&*disk, &error))?,
         };
         if !holds_file_system(&mounted.files) {
             return Ok(None);
@@ -120,7 +120,7 @@ impl CheckArgs {
     }
 
     /// Reads all that a block device holds.
-    fn check_device(&self, session: &mut Session, disk: Arc<SimDisk>) -> Result<(), CliError> {
+    fn check_device(&self, session: &mut Session, disk: Arc<dyn Disk>) -> Result<(), CliError> {
         let shown = self.store.shown();
         let driver = device::open(disk, &shown)?;
         let progress = Progress::new("checking", Unit::Bytes, None);

@@ -18,7 +18,7 @@ use imbrex_clockwork::{Prng, Runtime};
 use imbrex_disk::{Blocks, Counters, Disk, Geometry, GeometrySpec, Rule};
 use imbrex_disk_sim::SimDisk;
 use imbrex_files::FileLayer;
-use imbrex_layouts::{Layout, Recipe, Stack, mount};
+use imbrex_layouts::{FoundDrive, Layout, Recipe, Stack, mount};
 use records::Collection;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -374,7 +374,8 @@ fn show(stand: &Stand, path: &Path, session: &mut Session) -> Result<(), CliErro
     }
     let picture = path.with_extension("svg");
     let map = drive::map(&*stand.below, &stand.files, svg::CELL_COUNT_MAX);
-    drive::write_svg(&Target::new(&picture, &[path])?, path, &stand.disk, &map)
+    let drive = FoundDrive::Image(Arc::clone(&stand.disk));
+    drive::write_svg(&Target::new(&picture, &[path])?, path, &drive, &map)
 }
 
 /// What the steps before the power cut took.

@@ -3,13 +3,12 @@
 use crate::error::{CliError, Context};
 use crate::output::note;
 use imbrex_disk::Disk;
-use imbrex_disk_sim::SimDisk;
 use imbrex_translate::{Driver, DriverOptions};
 use std::sync::Arc;
 
 /// Opens it, as `serve` does: what a power cut left is put in order.
-pub(crate) fn open(drive: Arc<SimDisk>, shown: &str) -> Result<Driver, CliError> {
-    let driver = Driver::open(drive as Arc<dyn Disk>, &DriverOptions::default());
+pub(crate) fn open(drive: Arc<dyn Disk>, shown: &str) -> Result<Driver, CliError> {
+    let driver = Driver::open(drive, &DriverOptions::default());
     let driver = driver.context(|| format!("cannot open the block device on {shown}"))?;
     note_second_copies(&driver, shown);
     Ok(driver)

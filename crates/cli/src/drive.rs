@@ -1,4 +1,6 @@
-//! `drive create`, `info`, `bench` and `zones`: the emulated drive itself.
+//! `drive create`, `format`, `info`, `bench` and `zones`: the drive itself.
+
+mod format;
 
 use crate::Session;
 use crate::byte_size::{ByteSize, grouped};
@@ -12,9 +14,10 @@ use clap::Subcommand;
 use imbrex_bench::{BenchError, ByteCount, DriveShape, flash_profile, layout_for, read_profile};
 use imbrex_clockwork::{Runtime, entropy_u64};
 use imbrex_disk::{Blocks, Disk, Geometry, Rule};
+use imbrex_disk_host::is_block_device;
 use imbrex_disk_sim::{Profile, SimDisk, measure};
 use imbrex_files::{FileLayer, FilesError, FlashError, SpaceUse, TierStats};
-use imbrex_layouts::{Drives, Layout, LayoutError, Mounted};
+use imbrex_layouts::{Drives, FoundDrive, Layout, LayoutError, Mounted};
 use imbrex_translate::BandsError;
 use serde_json::json;
 use std::error::Error;
@@ -25,6 +28,8 @@ use std::sync::Arc;
 pub(crate) enum DriveCommand {
     /// Make an emulated drive with an empty store on it, in one sparse file
     Create(CreateArgs),
+    /// Make an empty store on a drive that is there, such as a block device of this machine
+    Format(format::FormatArgs),
     /// Describe a drive: profile, geometry, space
     Info(InfoArgs),
     /// Measure a drive profile in modelled time, beside the real drive's published figures
@@ -37,6 +42,7 @@ impl DriveCommand {
     pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
         match self {
             DriveCommand::Create(args) => args.run(session),
+            DriveCommand::Format(args) => args.run(session),
             DriveCommand::Info(args) => args.run(session),
             DriveCommand::Bench(args) => args.run(session),
             DriveCommand::Zones(args) => args.run(session),
@@ -94,6 +100,11 @@ impl CreateArgs {
         let layout =
             if self.blank { None } else { Some(layout_for(&geometry, asked).map_err(wrong)?) };
         let shown = self.path.display().to_string();
+        if is_block_device(&self.path).unwrap_or(false) {
+            return Err(CliError::usage(format!(
+                "cannot create drive: {shown} is a block device; `imbrex drive format` makes a store on it"
+            )));
+        }
         let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
         if let Some(parent) = parent.filter(|parent| !parent.is_dir()) {
             let parent = parent.display();
@@ -311,22 +322,20 @@ impl InfoArgs {
     fn run(self, session: &mut Session) -> Result<(), CliError> {
         session.out.is_json()?;
         let shown = self.drive.shown();
-        let (disk, mounted) = self.drive.mount(&Runtime::threads(1))?;
+        let (drive, mounted) = self.drive.mount(&Runtime::threads(1))?;
+        let disk = drive.disk();
         let mut report = Report::default();
         report.row("drive", shown.as_str(), shown.as_str());
-        let image = disk.image().cloned();
-        let title = match &image {
-            Some(image) if !image.profile_name.is_empty() => read_profile(&image.profile_name)
-                .map_or_else(|_| image.profile_name.clone(), |p| p.title().to_owned()),
-            _ => "emulated, without timing".to_owned(),
-        };
-        describe(&mut report, &title, disk.geometry());
-        if let Some(image) = &image {
-            let id = format!("{:016x}", image.image_id);
-            report.row("image id", id.as_str(), id.as_str());
+        describe(&mut report, &format::title(&drive), disk.geometry());
+        if let FoundDrive::Image(image) = &drive {
+            if let Some(image) = image.image() {
+                let id = format!("{:016x}", image.image_id);
+                report.row("image id", id.as_str(), id.as_str());
+            }
+            let stored_bytes =
+                image.stored_bytes().context(|| format!("cannot measure {shown}"))?;
+            report.row("on the host", ByteSize(stored_bytes).to_string(), stored_bytes);
         }
-        let stored_bytes = disk.stored_bytes().context(|| format!("cannot measure {shown}"))?;
-        report.row("on the host", ByteSize(stored_bytes).to_string(), stored_bytes);
         match mounted {
             Ok(mounted) => {
                 let layout = mounted.layout;
@@ -340,10 +349,10 @@ impl InfoArgs {
             }
             Err(error) => {
                 // The drive itself could be described.
-                let content = other_content(&disk, &error);
+                let content = other_content(&*disk, &error);
                 content.iter().for_each(|what| report.row("holds", *what, *what));
                 let told = session.out.report(&report);
-                if content.is_some() { told } else { Err(self.drive.cannot_open(&disk, &error)) }
+                if content.is_some() { told } else { Err(self.drive.cannot_open(&*disk, &error)) }
             }
         }
     }
@@ -445,11 +454,12 @@ impl ZonesArgs {
         let is_json = session.out.is_json()?;
         let svg = self.svg.as_deref().map(|path| Target::new(path, &self.drive.images()));
         let svg = svg.transpose()?;
-        let (disk, mounted) = self.drive.mount(&Runtime::threads(1))?;
+        let (drive, mounted) = self.drive.mount(&Runtime::threads(1))?;
+        let disk = drive.disk();
         let mut device = None;
         let mounted = match mounted {
             Ok(mounted) => Some(mounted),
-            Err(error) if holds_block_device(&disk, &error) => {
+            Err(error) if holds_block_device(&*disk, &error) => {
                 match device::open(Arc::clone(&disk), &self.drive.shown()) {
                     Ok(driver) => device = Some(driver.zones()),
                     Err(error) => {
@@ -463,7 +473,7 @@ impl ZonesArgs {
                 source: FilesError::NotFormatted { .. } | FilesError::Geometry { .. },
                 ..
             }) => None,
-            Err(error) => return Err(self.drive.cannot_open(&disk, &error)),
+            Err(error) => return Err(self.drive.cannot_open(&*disk, &error)),
         };
         let map = |cell_count_max| match &mounted {
             Some(mounted) => {
@@ -481,7 +491,7 @@ impl ZonesArgs {
             },
         };
         if let (Some(target), Some(path)) = (svg, &self.svg) {
-            write_svg(&target, &self.drive.drive, &disk, &map(svg::CELL_COUNT_MAX))?;
+            write_svg(&target, &self.drive.drive, &drive, &map(svg::CELL_COUNT_MAX))?;
             return session.out.line(format!("{}: written", path.display()));
         }
         let flash = mounted.as_ref().and_then(flash_map);
@@ -512,16 +522,19 @@ fn flash_map(mounted: &Mounted) -> Option<ZoneMap> {
 
 pub(crate) fn write_svg(
     target: &Target,
-    drive: &Path,
-    disk: &SimDisk,
+    path: &Path,
+    drive: &FoundDrive,
     map: &ZoneMap,
 ) -> Result<(), CliError> {
-    let title = drive.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
-    let model = match disk.image() {
-        Some(image) if !image.profile_name.is_empty() => image.profile_name.as_str(),
-        _ => "emulated",
+    let title = path.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+    let model = match drive {
+        FoundDrive::Device(device) => device.model(),
+        FoundDrive::Image(image) => match image.image() {
+            Some(image) if !image.profile_name.is_empty() => image.profile_name.as_str(),
+            _ => "emulated",
+        },
     };
-    let subtitle = format!("{model}, {}", ByteSize(disk.geometry().len().bytes()));
+    let subtitle = format!("{model}, {}", ByteSize(drive.disk().geometry().len().bytes()));
     let text = svg::draw(map, &title, &subtitle);
     target.write(&text)
 }

@@ -10,6 +10,7 @@ use imbrex::{DumpSink, EngineError, dump_log, dump_records, dump_table};
 use imbrex_clockwork::Runtime;
 use imbrex_disk::Disk;
 use imbrex_files::{FileInfo, FileKind, Files, Tier, describe_catalog};
+use imbrex_layouts::FoundDrive;
 use serde_json::json;
 use std::sync::Arc;
 
@@ -26,13 +27,18 @@ impl DumpArgs {
     pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
         let is_json = session.out.is_json()?;
         let shown = self.drive.shown();
-        let (disk, mounted) = self.drive.mount(&Runtime::threads(1))?;
-        let open = || mounted.as_ref().map_err(|error| self.drive.cannot_open(&disk, error));
+        let (drive, mounted) = self.drive.mount(&Runtime::threads(1))?;
+        let disk = drive.disk();
+        let open = || mounted.as_ref().map_err(|error| self.drive.cannot_open(&*disk, error));
         let interrupt = session.interrupt.clone();
         let mut lines = Lines { out: &mut session.out, is_json, interrupt: &interrupt };
         match self.what.as_deref() {
             Some("image") => {
-                let info = disk.image().map(|image| format!("{image:#?}")).unwrap_or_default();
+                let info = match &drive {
+                    FoundDrive::Image(image) => image.image().map(|image| format!("{image:#?}")),
+                    FoundDrive::Device(device) => Some(format!("{:#?}", device.geometry())),
+                };
+                let info = info.unwrap_or_default();
                 lines.all(info.lines().map(str::to_owned))?;
                 lines.all(
                     disk.report_zones()
@@ -42,7 +48,7 @@ impl DumpArgs {
             }
             Some("catalog") => {
                 // Also of a drive whose files do not open: what is wrong there may be seen here.
-                let below = mounted.as_ref().map_or(disk as Arc<dyn Disk>, |m| Arc::clone(&m.disk));
+                let below = mounted.as_ref().map_or(disk, |m| Arc::clone(&m.disk));
                 let words = describe_catalog(&*below)
                     .context(|| format!("cannot read the catalog of {shown}"))?;
                 lines.all(words)

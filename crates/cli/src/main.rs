@@ -18,6 +18,7 @@
 
 mod arrival_bench;
 mod arrivals;
+mod blank;
 mod byte_size;
 mod check;
 mod completions;

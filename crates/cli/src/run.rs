@@ -64,8 +64,8 @@ const TAKE_FS_URI: [&str; 3] = ["db_bench", "ldb", "sst_dump"];
 /// Arguments of `imbrex run`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct RunArgs {
-    /// The drive, made by `imbrex drive create --no-store`
-    #[arg(long, value_name = "IMAGE")]
+    /// The drive, made by `imbrex drive create --no-store` or `imbrex drive format --no-store`
+    #[arg(long, value_name = "DRIVE")]
     drive: PathBuf,
     /// Refuse the drive if it holds another layout than this
     #[arg(long, value_name = "NAME")]
@@ -142,7 +142,7 @@ impl RunArgs {
     fn check_drive(&self) -> Result<PathBuf, CliError> {
         let args = DriveArgs::new(self.drive.clone(), self.layout.clone());
         let (disk, mounted) = args.mount(&Runtime::threads(1))?;
-        let mounted = mounted.map_err(|error| args.cannot_open(&disk, &error))?;
+        let mounted = mounted.map_err(|error| args.cannot_open(&*disk.disk(), &error))?;
         FileSystem::open(Arc::new(mounted.files), FsOptions { unix_time_s })
             .context(|| format!("cannot use {}", args.shown()))?;
         self.drive.canonicalize().context(|| format!("cannot find {}", args.shown()))

@@ -7,6 +7,7 @@ mod kernel;
 pub(crate) use kernel::{STOP, StopArgs};
 
 use crate::Session;
+use crate::blank::written;
 use crate::byte_size::{ByteSize, grouped};
 use crate::device::note_second_copies;
 use crate::error::{CliError, Context, Exit};
@@ -16,7 +17,7 @@ use crate::store::{DriveArgs, PowerCut, holds_block_device};
 use imbrex_bench::ByteCount;
 use imbrex_bench::trace::{Recorded, Recorder};
 use imbrex_clockwork::{Runtime, WallClock, entropy_u64};
-use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Lba, Rule, ZoneInfo, ZoneState};
+use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Rule};
 use imbrex_disk_sim::SimDisk;
 use imbrex_files::FilesError;
 use imbrex_layouts::LayoutError;
@@ -34,8 +35,8 @@ use std::sync::Arc;
 #[command(group = clap::ArgGroup::new("what").required(true))]
 #[command(group = clap::ArgGroup::new("where").required(true))]
 pub(crate) struct ServeArgs {
-    /// The drive image, conventional or zoned, without a store (`imbrex drive create --blank`)
-    #[arg(long, value_name = "IMAGE", group = "what")]
+    /// The drive, conventional or zoned, without a store: an image (`imbrex drive create --blank`) or a block device
+    #[arg(long, value_name = "DRIVE", group = "what")]
     drive: Option<PathBuf>,
     /// Instead of a drive image: an empty conventional drive of that size in memory, gone at the end
     #[arg(long, value_name = "SIZE", group = "what")]
@@ -205,8 +206,7 @@ impl ServeArgs {
             let disk = SimDisk::builder(geometry).unpacked().memory();
             return disk
                 .context(|| "cannot make a drive in memory")
-                .map(Arc::new)
-                .map(Served::plain);
+                .map(|disk| Served::plain(Arc::new(disk)));
         }
         let path = self.drive.clone().ok_or_else(|| CliError::usage("say --drive or --memory"))?;
         let shown = path.display().to_string();
@@ -216,13 +216,14 @@ impl ServeArgs {
             cache_bytes: self.cache.0,
         });
         let drive = DriveArgs::new(path, None).with_power_cut(cut);
-        let (disk, mounted) = drive.mount(&Runtime::threads(1))?;
+        let (found, mounted) = drive.mount(&Runtime::threads(1))?;
+        let disk = found.disk();
         let rule = *disk.geometry().rule();
         let is_blank = matches!(
             mounted,
             Err(LayoutError::Files { source: FilesError::NotFormatted { .. }, .. })
         );
-        let has_device = mounted.as_ref().is_err_and(|error| holds_block_device(&disk, error));
+        let has_device = mounted.as_ref().is_err_and(|error| holds_block_device(&*disk, error));
         match (rule, mounted) {
             (Rule::Anywhere, _) if is_blank || self.read_only => Ok(Served::plain(disk)),
             (Rule::AtPointer(_), _) if is_blank || has_device => self.driver(disk, &shown),
@@ -254,17 +255,17 @@ impl ServeArgs {
     }
 
     /// The block device on a zoned drive; a new one if that was asked for and none is there.
-    fn driver(&self, drive: Arc<SimDisk>, shown: &str) -> Result<Served, CliError> {
+    fn driver(&self, drive: Arc<dyn Disk>, shown: &str) -> Result<Served, CliError> {
         let ByteCount(buffer_bytes) = self.buffer;
         let options = DriverOptions {
             id: entropy_u64(),
             buffer_len: Blocks::holding(buffer_bytes),
             ..DriverOptions::default()
         };
-        let below = || Arc::clone(&drive) as Arc<dyn Disk>;
+        let below = || Arc::clone(&drive);
         let opened = match Driver::open(below(), &options) {
             Err(DriverError::NotFormatted) if self.make => {
-                check_blank(&drive, shown)?;
+                check_blank(&*drive, shown)?;
                 Driver::format(below(), &options)
             }
             Err(DriverError::NotFormatted) => {
@@ -292,40 +293,16 @@ impl ServeArgs {
 
 /// Refuses to make a block device of a drive that something was written to, whatever that was: what
 /// opens no more may still be saved.
-fn check_blank(drive: &SimDisk, shown: &str) -> Result<(), CliError> {
-    /// Both regions of a store's catalog, where they lie in conventional zones.
-    const LOOKED_AT: Blocks = Blocks::holding(512 << 20);
-    const PIECE: Blocks = Blocks::holding(1 << 20);
-    let refused = |what: String| {
-        let message = format!(
-            "cannot make a block device of {shown}: {what}; --make is for blank drives, such as \
-             `imbrex drive create --blank` makes. Where a --make was cut short, nothing was served yet: \
-             make the drive anew"
-        );
-        Err(CliError::new(Exit::Store, message))
+fn check_blank(drive: &dyn Disk, shown: &str) -> Result<(), CliError> {
+    let Some(what) = written(drive).context(|| format!("cannot read {shown}"))? else {
+        return Ok(());
     };
-    let zones = drive.report_zones();
-    // Of one that is offline nothing is left to be saved.
-    let is_blank = |zone: &&ZoneInfo| {
-        matches!(zone.state, ZoneState::Empty | ZoneState::NoPointer | ZoneState::Offline)
-    };
-    let count = |count: usize| grouped(count as u64);
-    let written_count = zones.iter().filter(|zone| !is_blank(zone)).count();
-    if written_count > 0 {
-        let (written, all) = (count(written_count), count(zones.len()));
-        return refused(format!("of its {all} zones {written} are written"));
-    }
-    let conventional = zones.iter().take_while(|zone| zone.state == ZoneState::NoPointer);
-    let len = conventional.map(|zone| zone.capacity.get()).sum::<u64>().min(LOOKED_AT.get());
-    let mut piece = vec![0; PIECE.bytes() as usize];
-    for at in (0..len).step_by(PIECE.get() as usize) {
-        let piece = &mut piece[..Blocks::new(PIECE.get().min(len - at)).bytes() as usize];
-        drive.read(Lba::new(at), piece).context(|| format!("cannot read {shown}"))?;
-        if piece.iter().any(|&byte| byte != 0) {
-            return refused("its conventional zones are not blank".to_owned());
-        }
-    }
-    Ok(())
+    let message = format!(
+        "cannot make a block device of {shown}: {what}; --make is for blank drives, such as `imbrex drive create \
+         --blank` makes, and `imbrex drive format --blank --erase` of a real one. Where a --make was cut short, \
+         nothing was served yet: make the drive anew"
+    );
+    Err(CliError::new(Exit::Store, message))
 }
 
 /// `text` as a part of a URL.
@@ -344,16 +321,15 @@ fn encoded(text: &str) -> String {
 
 /// What clients get, and what is below it.
 struct Served {
-    drive: Arc<SimDisk>,
+    drive: Arc<dyn Disk>,
     device: Arc<dyn Disk>,
     driver: Option<Arc<Driver>>,
     recorder: Option<Arc<Recorder>>,
 }
 
 impl Served {
-    fn plain(drive: Arc<SimDisk>) -> Served {
-        let device = Arc::clone(&drive) as Arc<dyn Disk>;
-        Served { device, drive, driver: None, recorder: None }
+    fn plain(drive: Arc<dyn Disk>) -> Served {
+        Served { device: Arc::clone(&drive), drive, driver: None, recorder: None }
     }
 
     /// Closes the device and reports what was served and what it cost, also where it failed.

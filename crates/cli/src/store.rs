@@ -1,4 +1,4 @@
-//! The stack put together: a store, as the layout that its drive records, in an image file.
+//! The stack put together: a store, as the layout that its drive records, in an image file or on a device.
 
 use crate::error::{CliError, Context, Exit, causes};
 use crate::output::note;
@@ -6,10 +6,10 @@ use imbrex::{Db, EngineError, Keyspace, OpenMode, Options};
 use imbrex_bench::BenchError;
 use imbrex_clockwork::{Prng, Runtime};
 use imbrex_disk::{Blocks, Disk, ZoneState};
-use imbrex_disk_sim::{OpenOptions, SimDisk};
+use imbrex_disk_sim::OpenOptions;
 use imbrex_files::{FileLayer, FilesError, FlashError, TieredFiles};
 use imbrex_filesystem::holds_file_system;
-use imbrex_layouts::{Drives, Layout, LayoutError, Mounted, Stack, mount};
+use imbrex_layouts::{Drives, FoundDrive, Layout, LayoutError, Mounted, Stack, mount};
 use imbrex_translate::Driver;
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -34,12 +34,12 @@ pub(crate) struct Store {
 /// Arguments that name a drive that is there.
 #[derive(clap::Args, Debug)]
 pub(crate) struct DriveArgs {
-    /// The drive image
+    /// The drive: an image file, or a block device such as /dev/sdb
     pub(crate) drive: PathBuf,
     /// Refuse the drive if it holds another layout than this; without it, it opens as what it holds
     #[arg(long, value_name = "NAME")]
     layout: Option<String>,
-    /// The image of the flash drive beside the drive, where its layout has one
+    /// The flash drive beside the drive, where its layout has one: an image file or a block device
     #[arg(long, value_name = "FILE")]
     flash: Option<PathBuf>,
     /// Open the drive without its flash drive, to read what does not lie on flash
@@ -117,7 +117,7 @@ impl DriveArgs {
     fn open_with(&self, background_work: bool, open_mode: OpenMode) -> Result<Store, CliError> {
         let runtime = Runtime::threads(WORKER_COUNT);
         let (disk, mounted) = self.mount(&runtime)?;
-        let mounted = mounted.map_err(|error| self.cannot_open(&disk, &error))?;
+        let mounted = mounted.map_err(|error| self.cannot_open(&*disk.disk(), &error))?;
         if holds_file_system(&mounted.files) {
             let message = format!(
                 "cannot open {}: it holds no store, but files of another database; `imbrex run` \
@@ -129,7 +129,7 @@ impl DriveArgs {
         let usual = mounted.layout.recipe(mounted.drive.geometry()).options;
         let options = Options { background_work, open_mode, ..usual };
         let stack = mounted.open_db(&runtime, options);
-        let stack = stack.map_err(|error| self.cannot_open(&disk, &error))?;
+        let stack = stack.map_err(|error| self.cannot_open(&*disk.disk(), &error))?;
         if self.without_flash {
             let missing = &stack.db.recovery().missing;
             note(format!(
@@ -154,13 +154,13 @@ impl DriveArgs {
     pub(crate) fn mount(
         &self,
         runtime: &Runtime,
-    ) -> Result<(Arc<SimDisk>, Result<Mounted, LayoutError>), CliError> {
+    ) -> Result<(FoundDrive, Result<Mounted, LayoutError>), CliError> {
         // A name that is none is told before a drive is touched.
         let asked = layout_named(self.layout.as_deref())?;
-        let disk = Arc::new(open_disk(&self.drive, self.cut)?);
-        let mut drives = Drives::from(Arc::clone(&disk));
+        let disk = open_drive(&self.drive, self.cut)?;
+        let mut drives = Drives::from(disk.disk());
         if let Some(flash) = &self.flash {
-            drives = drives.with_flash(Arc::new(open_disk(flash, None)?));
+            drives = drives.with_flash(open_drive(flash, None)?.disk());
         } else if self.without_flash {
             drives = drives.without_flash();
         }
@@ -175,7 +175,7 @@ impl DriveArgs {
         Ok((disk, mounted))
     }
 
-    pub(crate) fn cannot_open(&self, disk: &SimDisk, error: &LayoutError) -> CliError {
+    pub(crate) fn cannot_open(&self, disk: &dyn Disk, error: &LayoutError) -> CliError {
         if let Some(what) = other_content(disk, error) {
             let message = format!(
                 "cannot open {}: there is no store, the drive holds {what}; `imbrex drive create` makes \
@@ -230,14 +230,14 @@ impl Store {
 
 /// Whether a drive that has no files, or damaged ones, which is what `error` says, holds a block device. Where one has
 /// lost a zone or a block that it has twice, files take that for a damaged catalog.
-pub(crate) fn holds_block_device(disk: &SimDisk, error: &LayoutError) -> bool {
+pub(crate) fn holds_block_device(disk: &dyn Disk, error: &LayoutError) -> bool {
     let LayoutError::Files { source, .. } = error else { return false };
     let may_be = matches!(source, FilesError::NotFormatted { .. }) || source.is_damage();
     may_be && Driver::is_on(disk)
 }
 
 /// What a drive holds instead of files, where that is known.
-pub(crate) fn other_content(disk: &SimDisk, error: &LayoutError) -> Option<&'static str> {
+pub(crate) fn other_content(disk: &dyn Disk, error: &LayoutError) -> Option<&'static str> {
     if holds_block_device(disk, error) {
         return Some("a block device, which `imbrex serve` serves and `imbrex check` verifies");
     }
@@ -286,23 +286,33 @@ fn flash_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a FlashError> {
     })
 }
 
-/// Opens the drive image at `path`.
-fn open_disk(path: &Path, cut: Option<PowerCut>) -> Result<SimDisk, CliError> {
+/// Opens the drive at `path`.
+pub(crate) fn open_drive(path: &Path, cut: Option<PowerCut>) -> Result<FoundDrive, CliError> {
     let mut options = OpenOptions::default();
     if let Some(cut) = cut {
         options = options.write_cache(Blocks::holding(cut.cache_bytes));
     }
-    let disk = SimDisk::open_image(path, options).context(|| "cannot open drive")?;
-    if let Some(cut) = cut {
-        disk.lose_power_after(cut.after_event_count, Prng::new(cut.seed));
+    let drive = FoundDrive::open(path, options).context(|| "cannot open drive")?;
+    match (&drive, cut) {
+        (FoundDrive::Image(disk), Some(cut)) => {
+            disk.lose_power_after(cut.after_event_count, Prng::new(cut.seed));
+        }
+        (FoundDrive::Device(_), Some(_)) => {
+            let path = path.display();
+            return Err(CliError::usage(format!(
+                "cannot cut the power of {path}: it is a real drive, and only emulated ones can be told when"
+            )));
+        }
+        (_, None) => {}
     }
-    Ok(disk)
+    Ok(drive)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use imbrex_disk::{BlockRange, Lba};
+    use imbrex_disk_sim::SimDisk;
     use imbrex_translate::DriverOptions;
 
     /// The driver has both twice; to files it was a catalog that cannot be read.
@@ -315,8 +325,8 @@ mod tests {
             drop(Driver::format(below(), &options).unwrap());
             disk.damage(BlockRange::new(Lba::new(zone * 256), Blocks::new(1)));
             let error = mount(Drives::from(below()), &Runtime::threads(1)).err().unwrap();
-            assert!(holds_block_device(&disk, &error), "zone {zone}: {error}");
-            assert!(other_content(&disk, &error).unwrap().contains("a block device"));
+            assert!(holds_block_device(&*disk, &error), "zone {zone}: {error}");
+            assert!(other_content(&*disk, &error).unwrap().contains("a block device"));
             Driver::open(below(), &options).unwrap();
         }
     }

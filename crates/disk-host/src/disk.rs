@@ -99,6 +99,44 @@ impl HostDisk {
         &self.path
     }
 
+    /// Makes the drive as blank as it can be in a moment: every zone that takes it is reset, and where writes go
+    /// anywhere the first and the last megabyte become zeros; of a conventional drive that takes it all is discarded.
+    /// Durable on return.
+    ///
+    /// # Errors
+    /// As [`Disk::write`]; some of it may be blank by then.
+    pub fn erase(&self) -> Result<(), DiskError> {
+        const END_LEN: Blocks = Blocks::holding(1 << 20);
+        self.gate_write()?;
+        let whole = BlockRange::new(Lba::new(0), self.geometry.len());
+        let mut anywhere = whole.len;
+        if let (Some(table), Some(spec)) = (&self.zones, self.geometry.zones()) {
+            let _turns = table.all_turnstiles();
+            let reset =
+                self.device.manage_zone(ZoneRequest::Reset, 0, whole.len.get() * SECTORS_PER_BLOCK);
+            reset.map_err(|source| self.failed("resetting the zones of", whole, source))?;
+            self.tally.reset();
+            let reported = self.device.zones(whole.len.bytes());
+            let reported =
+                reported.map_err(|source| self.failed("asking for the zones of", whole, source))?;
+            for (raw, zone) in reported.iter().zip(0..self.geometry.zone_count()) {
+                if let Ok(record) = report::record(ZoneId(zone), raw) {
+                    table.reload(ZoneId(zone), record);
+                }
+            }
+            let count = u64::from(spec.conventional_zone_count);
+            anywhere = Blocks::new(count * spec.zone_len.get()).min(whole.len);
+        } else {
+            self.discard(whole)?;
+        }
+        let at_end = anywhere.saturating_sub(END_LEN).get();
+        for (at, end) in [(0, END_LEN.min(anywhere).get()), (at_end, anywhere.get())] {
+            let range = BlockRange::new(Lba::new(at), Blocks::new(end - at));
+            self.write_zeroes(range, Persist::Cached)?;
+        }
+        self.flush_device()
+    }
+
     fn gate_write(&self) -> Result<(), DiskError> {
         if self.poisoned.load(Ordering::Acquire) { Err(DiskError::Poisoned) } else { Ok(()) }
     }

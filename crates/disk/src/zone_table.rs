@@ -186,8 +186,13 @@ impl ZoneTable {
 
     /// Waits for the other writers of `zone` (Z4).
     pub fn turnstile(&self, zone: ZoneId) -> MutexGuard<'_, ()> {
-        let index = zone.0 as usize % TURNSTILE_COUNT;
-        self.turnstiles[index].lock().unwrap_or_else(PoisonError::into_inner)
+        pass(&self.turnstiles[zone.0 as usize % TURNSTILE_COUNT])
+    }
+
+    /// Waits for all writers (Z4).
+    pub fn all_turnstiles(&self) -> Vec<MutexGuard<'_, ()>> {
+        // In one order, and whoever writes holds one only.
+        self.turnstiles.iter().map(pass).collect()
     }
 
     /// Whether `zone` takes writes anywhere.
@@ -524,6 +529,10 @@ impl ZoneTable {
     fn lock(&self) -> MutexGuard<'_, Zones> {
         self.zones.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn pass(turnstile: &Mutex<()>) -> MutexGuard<'_, ()> {
+    turnstile.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

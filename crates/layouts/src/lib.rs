@@ -45,12 +45,14 @@
 
 mod drives;
 mod error;
+mod found_drive;
 mod recipe;
 mod stack;
 mod table;
 
 pub use drives::{Beside, Drives};
 pub use error::LayoutError;
+pub use found_drive::{FindError, FoundDrive};
 pub use recipe::{Recipe, Recording, table_len_bytes_in, unit_len};
 pub use stack::{Mounted, Stack, mount};
 pub use table::Layout;

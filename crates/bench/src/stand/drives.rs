@@ -3,11 +3,11 @@
 use super::StandPlan;
 use crate::drive::{DriveShape, flash_profile, layout_for};
 use crate::error::BenchError;
-use crate::options::StandOptions;
+use crate::options::{Mode, StandOptions};
 use imbrex_clockwork::{Order, Runtime, VirtualWorld};
 use imbrex_disk::{Disk, Geometry};
 use imbrex_disk_sim::{OpenOptions, Profile, SimDisk};
-use imbrex_layouts::{Drives, Layout};
+use imbrex_layouts::{Drives, FoundDrive, Layout};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -49,17 +49,14 @@ impl StandDrives {
     ) -> Result<StandDrives, BenchError> {
         let name = plan.options.drive.as_deref();
         match name.filter(|name| Path::new(name).exists() && !name.ends_with(".toml")) {
-            Some(image) => users(plan.options, image, runtime),
+            Some(image) => users(plan, image, runtime),
             None => made(plan, layout, runtime),
         }
     }
 }
 
-fn users(
-    options: &StandOptions,
-    image: &str,
-    runtime: &Runtime,
-) -> Result<StandDrives, BenchError> {
+fn users(plan: StandPlan<'_>, image: &str, runtime: &Runtime) -> Result<StandDrives, BenchError> {
+    let options = plan.options;
     if options.image.is_some() || options.shape != DriveShape::default() {
         return Err(BenchError::Options(format!(
             "{image} is a drive already: --image, and the flags that say how to make one (--rule, --capacity, \
@@ -69,14 +66,22 @@ fn users(
     let open = |path: &Path| {
         let how =
             OpenOptions::default().clock(Arc::clone(&runtime.clock)).mechanics(options.mechanics);
-        let disk = SimDisk::open_image(path, how);
-        disk.map_err(|source| failed(&path.display().to_string(), source))
+        let found = FoundDrive::open(path, how);
+        match found.map_err(|source| failed(&path.display().to_string(), source))? {
+            FoundDrive::Device(_) if plan.mode == Mode::Virtual => {
+                Err(BenchError::Options(format!(
+                    "{} is a real drive, which takes its own time: --mode threads counts that of this machine",
+                    path.display()
+                )))
+            }
+            found => Ok(found.disk()),
+        }
     };
     let disk = open(Path::new(image))?;
     let geometry = *disk.geometry();
-    let mut drives = Drives::from(Arc::new(disk) as Arc<dyn Disk>);
+    let mut drives = Drives::from(disk);
     if let Some(flash) = &options.flash {
-        drives = drives.with_flash(Arc::new(open(flash)?));
+        drives = drives.with_flash(open(flash)?);
     }
     Ok(StandDrives { name: image.to_owned(), origin: Origin::UsersImage, geometry, drives })
 }
