@@ -393,7 +393,8 @@ enum imbrex_status imbrex_cursor_next(struct imbrex_cursor *cursor, struct imbre
 enum imbrex_status imbrex_cursor_close(struct imbrex_cursor *cursor);
 
 /*
- Opens the drive whose image is the file `image_path`, made by `imbrex drive create --no-store`.
+ Opens the drive at `image_path`: an image file, made by `imbrex drive create --no-store`, or a block device, made
+ ready by `imbrex drive format --no-store`.
 
  `layout` names the layout that it must be formatted as; NULL takes any. Give the drive back with
  imbrex_drive_close().
@@ -717,9 +718,10 @@ const char *imbrex_last_error(void);
 const char *imbrex_version(void);
 
 /*
- Opens the store on the drive whose image is the file `image_path`, made by `imbrex drive create`.
+ Opens the store on the drive at `image_path`: an image file, made by `imbrex drive create`, or a block device, made
+ ready by `imbrex drive format`.
 
- `flash_path` is the image of the flash drive beside it, which `imbrex drive create --flash` made with it; NULL
+ `flash_path` is the flash drive beside it, likewise, which `--flash` made with it; NULL
  for a layout without one. `layout` names the layout that it must be formatted as; NULL takes any. What a
  process that died had acknowledged with `sync` is there. Give the store back with imbrex_store_close().
 

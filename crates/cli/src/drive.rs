@@ -1,6 +1,6 @@
 //! `drive create`, `format`, `info`, `bench` and `zones`: the drive itself.
 
-mod format;
+mod formatting;
 
 use crate::Session;
 use crate::byte_size::{ByteSize, grouped};
@@ -29,7 +29,7 @@ pub(crate) enum DriveCommand {
     /// Make an emulated drive with an empty store on it, in one sparse file
     Create(CreateArgs),
     /// Make an empty store on a drive that is there, such as a block device of this machine
-    Format(format::FormatArgs),
+    Format(formatting::FormatArgs),
     /// Describe a drive: profile, geometry, space
     Info(InfoArgs),
     /// Measure a drive profile in modelled time, beside the real drive's published figures
@@ -326,7 +326,7 @@ impl InfoArgs {
         let disk = drive.disk();
         let mut report = Report::default();
         report.row("drive", shown.as_str(), shown.as_str());
-        describe(&mut report, &format::title(&drive), disk.geometry());
+        describe(&mut report, &formatting::title(&drive), disk.geometry());
         if let FoundDrive::Image(image) = &drive {
             if let Some(image) = image.image() {
                 let id = format!("{:016x}", image.image_id);
