@@ -9,6 +9,7 @@ mod cargo;
 mod ci;
 mod databases;
 mod filesystems;
+mod guest;
 mod packages;
 mod program;
 mod random;
@@ -75,7 +76,7 @@ enum Chore {
     },
     /// Tests `imbrex serve --ublk` in a virtual machine, whose kernel has ublk: fio, ext4, kills.
     ///
-    /// Downloads a kernel of the distribution's into target/ublk, once. Installs what is missing where it
+    /// Downloads a kernel of the distribution's into target/guest, once. Installs what is missing where it
     /// may; else it fails, naming the packages.
     Ublk(ublk::UblkArgs),
     /// Runs ext4, xfs and btrfs on the block device of a zoned drive that loses its power at random, and

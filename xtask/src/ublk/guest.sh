@@ -1,18 +1,8 @@
-#!/bin/busybox sh
-# The first process of the guest: loads ublk_drv, serves drives as /dev/ublkbN, uses them as people do, and
-# says in its last line whether all was right. On the kernel's command line: `probe`, only whether it starts;
-# `rates`, how fast the two doors are.
+# A story of the guest's, after guest/begin.sh: loads ublk_drv, serves drives as /dev/ublkbN, uses them as
+# people do. With `rates` on the kernel's command line: how fast the two doors are.
+# shellcheck shell=sh
 
-# Where busybox has a program of the same name it takes its own: others are called by their paths.
-export PATH=/usr/sbin:/usr/bin:/bin
-/bin/busybox mkdir -p /proc /sys /dev /tmp /mnt
-/bin/busybox --install -s /bin
-mount -t proc none /proc
-mount -t sysfs none /sys
-mount -t devtmpfs none /dev
 SMALL="--make --buffer 8MiB --drive /drive"
-
-step() { echo "guest: $(cut -d ' ' -f 1 /proc/uptime) $*"; }
 
 # Starts a server; DEVICE is its block device.
 serve() {
@@ -37,8 +27,6 @@ stop() {
 
 told() { test "$(cat "$QUEUE/$1")" = "$2" || { echo "$1 is $(cat "$QUEUE/$1")"; false; }; }
 
-refused() { if "$@" > /tmp/said 2>&1; then return 1; fi; }
-
 zeros() {
     dd if="$DEVICE" of=/tmp/read bs=1M skip="$1" count="$2" iflag=direct 2> /tmp/said
     test "$(wc -c < /tmp/read)" = $(($2 * 1048576))
@@ -55,7 +43,7 @@ without_driver() {
     step "without the driver the error says what to do"
     refused imbrex serve --memory 1MiB --ublk
     grep 'modprobe ublk_drv' /tmp/said | grep -q 'NBD'
-    insmod /lib/ublk_drv.ko
+    insmod /lib/guest/ublk_drv.ko
     chmod 600 /dev/ublk-control
     refused /usr/bin/setpriv --reuid 65534 --clear-groups imbrex serve --memory 1MiB --ublk
     grep -q 'need root' /tmp/said
@@ -251,9 +239,8 @@ rate() {
 
 # The same drive in memory by both doors in turn; NBD by the kernel's client, so that both are block devices.
 rates() {
-    set -eu
-    insmod /lib/ublk_drv.ko
-    insmod /lib/nbd.ko nbds_max=1
+    insmod /lib/guest/ublk_drv.ko
+    insmod /lib/guest/nbd.ko nbds_max=1
     for round in 1 2 3; do
         step "round $round"
         serve --memory 128MiB
@@ -274,7 +261,6 @@ rates() {
 }
 
 main() {
-    set -eu
     without_driver
     raw
     file_system
@@ -282,17 +268,4 @@ main() {
     impatience
 }
 
-case " $(cat /proc/cmdline) " in
-    *" probe "*) story=true ;;
-    *" rates "*) story=rates ;;
-    *) story=main ;;
-esac
-($story)
-if test $? = 0; then
-    echo "guest: all right on Linux $(uname -r) after $(cut -d ' ' -f 1 /proc/uptime) s"
-else
-    echo "guest: FAILED; what was said last, by the server, by the kernel:"
-    tail -n 20 /tmp/said /tmp/out /tmp/err
-    dmesg | tail -n 40
-fi
-poweroff -f
+if asked rates; then tell rates; else tell main; fi

@@ -1,5 +1,6 @@
 //! The guest's file system in memory: programs of this machine with the libraries that they need.
 
+use super::Contents;
 use super::kernel::Kernel;
 use crate::program::said;
 use anyhow::{Context, Result, ensure};
@@ -9,46 +10,43 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-const PROGRAMS: [&str; 7] = [
-    "/usr/bin/fio",
-    "/usr/bin/fallocate",
-    "/usr/bin/setpriv",
-    "/usr/sbin/blkdiscard",
-    "/usr/sbin/e2fsck",
-    "/usr/sbin/fstrim",
-    "/usr/sbin/mkfs.ext4",
-];
+/// Where the modules are: NAME.ko, and the names in the order of loading.
+const MODULES: &str = "lib/guest";
 
-/// What runs there.
-const SCRIPT: &str = include_str!("guest.sh");
+/// How every guest's first process begins.
+const BEGIN: &str = include_str!("begin.sh");
 
-/// Packs it, with `more` programs; the archive's path.
-pub(super) fn make(dir: &Path, imbrex: &Path, more: &[&str], kernel: &Kernel) -> Result<PathBuf> {
+/// Packs it in `dir`; the archive's path.
+pub(super) fn make(dir: &Path, contents: &Contents, kernel: &Kernel) -> Result<PathBuf> {
     let root = dir.join("root");
     let _ = std::fs::remove_dir_all(&root);
-    let put = |from: &Path, to: &str| -> Result<()> {
-        let to = root.join(to.trim_start_matches('/'));
+    let put = |from: &Path, to: &Path| -> Result<()> {
+        let to = root.join(to.strip_prefix("/").unwrap_or(to));
         let parent = to.parent().context("a file lies in a directory")?;
         std::fs::create_dir_all(parent).context("cannot make a directory of the guest's")?;
         std::fs::copy(from, &to).with_context(|| format!("cannot copy {}", from.display()))?;
         Ok(())
     };
-    put(Path::new("/bin/busybox"), "/bin/busybox")?;
-    put(imbrex, "/usr/bin/imbrex")?;
-    let mut libraries = libraries(imbrex)?;
-    for program in PROGRAMS.iter().chain(more) {
-        put(Path::new(program), program)?;
+    let busybox = Path::new("/bin/busybox");
+    put(busybox, busybox)?;
+    let mut libraries = BTreeSet::new();
+    for program in contents.programs {
+        put(Path::new(program), Path::new(program))?;
         libraries.extend(self::libraries(Path::new(program))?);
     }
+    for (name, program) in contents.built {
+        put(program, &Path::new("/usr/bin").join(name))?;
+        libraries.extend(self::libraries(program)?);
+    }
     for library in &libraries {
-        put(Path::new(library), library)?;
+        put(Path::new(library), Path::new(library))?;
     }
-    for module in &kernel.modules {
-        let name = module.file_name().and_then(|name| name.to_str());
-        put(module, &format!("/lib/{}", name.context("a module has a name")?))?;
-    }
+    let order = kernel.unpack(contents.modules, &root.join(MODULES))?;
+    std::fs::write(root.join(MODULES).join("order"), order.join("\n") + "\n")
+        .context("cannot write the order of the modules")?;
     let init = root.join("init");
-    std::fs::write(&init, SCRIPT).context("cannot write the guest's script")?;
+    let script = [BEGIN, contents.script].concat();
+    std::fs::write(&init, script).context("cannot write the guest's script")?;
     std::fs::set_permissions(&init, Permissions::from_mode(0o755)).context("cannot chmod")?;
     pack(&root, &dir.join("initramfs"))
 }
