@@ -18,6 +18,7 @@ mod stress;
 mod tidy;
 mod ublk;
 mod ycsb;
+mod zoned;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -79,6 +80,12 @@ enum Chore {
     /// Downloads a kernel of the distribution's into target/guest, once. Installs what is missing where it
     /// may; else it fails, naming the packages.
     Ublk(ublk::UblkArgs),
+    /// Tests stores and block devices on zoned block devices, in a virtual machine, whose kernel has them: SCSI,
+    /// NVMe, with failing zones, killed, reset in the middle of a load.
+    ///
+    /// Downloads a kernel of the distribution's into target/guest, once. Installs what is missing where it
+    /// may; else it fails, naming the packages.
+    Zoned(zoned::ZonedArgs),
     /// Runs ext4, xfs and btrfs on the block device of a zoned drive that loses its power at random, and
     /// checks that nothing is lost.
     ///
@@ -149,6 +156,7 @@ fn run() -> Result<()> {
         Chore::Block { what: None } => block::run(&root, false),
         Chore::Block { what: Some(BlockChore::Rates(args)) } => block::rates::run(&root, &args),
         Chore::Ublk(args) => ublk::run(&root, &args),
+        Chore::Zoned(args) => zoned::run(&root, &args),
         Chore::Filesystems(args) => filesystems::run(&root, &args),
         Chore::Databases(args) => databases::run(&root, &args),
         Chore::Stress(args) => stress::run(&root, &args),

@@ -1,0 +1,125 @@
+//! Real zoned block devices: `imbrex` and the test of `disk-host` in a virtual machine, whose kernel has such
+//! devices whatever this one has.
+//!
+//! ```text
+//!   host    a kernel of the distribution's; imbrex and the test of disk-host in an initramfs; files for QEMU
+//!   guest   imbrex --> null_blk: conventional zones, limits, zones shorter than their size, zones that fail
+//!                      scsi_debug: a disk's commands, ZBC            (guest.sh)
+//!                      nvme0n1: QEMU's ZNS, which outlives a reset of the guest
+//!                      nvme0n2: conventional, for flash
+//!                      nvme0n3: notes of what was acknowledged before a reset
+//! ```
+
+use crate::cargo::Cargo;
+use crate::guest::{self, Contents, Guest, Run};
+use crate::packages::{self, Need};
+use anyhow::{Context, Result, ensure};
+use cargo_metadata::Message;
+use std::path::{Path, PathBuf};
+
+/// What its guest needs beside what all do.
+const NEEDS: [Need; 2] =
+    [("/usr/sbin/blkzone", "util-linux"), ("/usr/sbin/mkfs.ext4", "e2fsprogs")];
+
+/// How long the guest may take to do everything.
+const ALL_S: u32 = 900;
+
+const PROGRAMS: [&str; 5] = [
+    "/usr/bin/setpriv",
+    "/usr/sbin/blkzone",
+    "/usr/sbin/e2fsck",
+    "/usr/sbin/mkfs.ext4",
+    "/usr/sbin/nbd-client",
+];
+
+const MODULES: [&str; 4] = ["null_blk", "sd_mod", "scsi_debug", "nbd"];
+
+/// The namespaces of the guest's NVMe controller, from 1 on: name, size in MiB, what more QEMU is told.
+const NAMESPACES: [(&str, u64, &str); 3] = [
+    (
+        "zns",
+        96,
+        ",zoned=true,zoned.zone_size=1M,zoned.zone_capacity=768K,zoned.max_open=8,zoned.max_active=14,\
+         logical_block_size=4096,physical_block_size=4096",
+    ),
+    ("flash", 64, ",logical_block_size=4096,physical_block_size=4096"),
+    ("notes", 1, ""),
+];
+
+/// Arguments of `cargo xtask zoned`.
+#[derive(clap::Args)]
+pub(crate) struct ZonedArgs {
+    /// Where something is missing that the guest needs: say so, and do not fail
+    #[arg(long)]
+    may_skip: bool,
+}
+
+/// Builds what is needed and runs the guest.
+pub(crate) fn run(root: &Path, args: &ZonedArgs) -> Result<()> {
+    let may_skip = args.may_skip;
+    let what = "zoned block devices were not tested";
+    let skip = |why: &str| {
+        ensure!(may_skip, "{why}");
+        packages::skip(&format!("{what}; {why}"), "");
+        Ok(())
+    };
+    if std::env::consts::ARCH != "x86_64" {
+        return skip("its guest is an x86-64");
+    }
+    for needs in [&guest::NEEDS[..], &NEEDS] {
+        if !packages::provide(needs, what, may_skip)? {
+            return Ok(());
+        }
+    }
+    let dir = guest::directory(root, "zoned")?;
+    let kernel = match guest::kernel(root) {
+        Ok(kernel) => kernel,
+        Err(error) => return skip(&format!("no kernel with zoned devices: {error:#}")),
+    };
+    let contents = Contents {
+        script: include_str!("zoned/guest.sh"),
+        programs: &PROGRAMS,
+        built: &[("imbrex", imbrex(root)?), ("imbrex-devices", devices_test(root)?)],
+        modules: &MODULES,
+    };
+    let guest = Guest::new(kernel, &dir, &contents)?;
+    let devices = devices(&dir)?;
+    let run = Run { argument: "", devices: &devices, begins_anew: true, at_most_s: ALL_S };
+    guest.run(&run)?.iter().for_each(|line| println!("  {line}"));
+    Ok(())
+}
+
+fn imbrex(root: &Path) -> Result<PathBuf> {
+    Cargo::new(root).args(["build", "--release", "--package", "imbrex-cli"]).run()?;
+    Ok(root.join("target/release/imbrex"))
+}
+
+/// The test of `disk-host` on devices.
+fn devices_test(root: &Path) -> Result<PathBuf> {
+    let test = ["test", "--package", "imbrex-disk-host", "--test", "devices", "--no-run"];
+    let told = Cargo::new(root).args(test).args(["--message-format=json"]).output()?;
+    let built = Message::parse_stream(told.as_bytes()).filter_map(|message| match message {
+        Ok(Message::CompilerArtifact(artifact)) if artifact.target.is_test() => artifact.executable,
+        _ => None,
+    });
+    Ok(built.last().context("cargo names no test of disk-host")?.into())
+}
+
+/// A controller with a namespace for each of [`NAMESPACES`], in new files: zones keep their states in a reset
+/// of the guest, not beyond QEMU.
+fn devices(dir: &Path) -> Result<Vec<String>> {
+    let mut args: Vec<String> = ["-device", "nvme,serial=imbrex"].map(str::to_owned).into();
+    for (number, (name, size_mib, more)) in NAMESPACES.iter().enumerate() {
+        let path = dir.join(name);
+        let file = std::fs::File::create(&path);
+        let made = file.and_then(|file| file.set_len(size_mib << 20));
+        made.with_context(|| format!("cannot make {}", path.display()))?;
+        // A comma ends a value, but for two of them.
+        let path = path.display().to_string().replace(',', ",,");
+        args.push("-drive".to_owned());
+        args.push(format!("file={path},format=raw,if=none,id={name}"));
+        args.push("-device".to_owned());
+        args.push(format!("nvme-ns,drive={name},nsid={}{more}", number + 1));
+    }
+    Ok(args)
+}
