@@ -100,12 +100,14 @@ impl HostDisk {
     }
 
     /// Makes the drive as blank as it can be in a moment: every zone that takes it is reset, and where writes go
-    /// anywhere the first and the last megabyte become zeros; of a conventional drive that takes it all is discarded.
+    /// anywhere the first 512 MiB and the last one become zeros; of a conventional drive that takes it all is discarded.
     /// Durable on return.
     ///
     /// # Errors
     /// As [`Disk::write`]; some of it may be blank by then.
     pub fn erase(&self) -> Result<(), DiskError> {
+        // Both regions of a store's catalog, and whatever else is looked for before a drive counts as blank.
+        const START_LEN: Blocks = Blocks::holding(512 << 20);
         const END_LEN: Blocks = Blocks::holding(1 << 20);
         self.gate_write()?;
         let whole = BlockRange::new(Lba::new(0), self.geometry.len());
@@ -129,8 +131,9 @@ impl HostDisk {
         } else {
             self.discard(whole)?;
         }
-        let at_end = anywhere.saturating_sub(END_LEN).get();
-        for (at, end) in [(0, END_LEN.min(anywhere).get()), (at_end, anywhere.get())] {
+        let start_end = START_LEN.min(anywhere).get();
+        let at_end = anywhere.saturating_sub(END_LEN).get().max(start_end);
+        for (at, end) in [(0, start_end), (at_end, anywhere.get())] {
             let range = BlockRange::new(Lba::new(at), Blocks::new(end - at));
             self.write_zeroes(range, Persist::Cached)?;
         }
