@@ -79,7 +79,7 @@ pub(crate) fn run(root: &Path, args: &ZonedArgs) -> Result<()> {
     let contents = Contents {
         script: include_str!("zoned/guest.sh"),
         programs: &PROGRAMS,
-        built: &[("imbrex", imbrex(root)?), ("imbrex-devices", devices_test(root)?)],
+        built: &[("imbrex-devices", devices_test(root)?), ("imbrex", imbrex(root)?)],
         modules: &MODULES,
     };
     let guest = Guest::new(kernel, &dir, &contents)?;
