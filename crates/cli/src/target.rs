@@ -2,6 +2,7 @@
 //! file of ours.
 
 use crate::error::{CliError, Context};
+use imbrex_disk_host::is_block_device;
 use imbrex_disk_sim::is_image;
 use std::fs::{self, Metadata, OpenOptions, Permissions};
 use std::io::{ErrorKind, Write};
@@ -16,10 +17,11 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// `path`, unless that is a drive image: one of `drives`, which are or will be open, or any other.
+    /// `path`, unless that is a drive: one of `drives`, which are or will be open, any other image, or a block device.
     pub(crate) fn new(path: &Path, drives: &[&Path]) -> Result<Target, CliError> {
         let shown = path.display();
-        let is_drive = drives.iter().any(|drive| is_same(path, drive));
+        let is_device = is_block_device(path).unwrap_or(false);
+        let is_drive = is_device || drives.iter().any(|drive| is_same(path, drive));
         if is_drive || is_image(path).context(|| format!("cannot write {shown}"))? {
             let message = format!("cannot write {shown}: a drive lies there; name another file");
             return Err(CliError::usage(message));

@@ -12,20 +12,32 @@ const RIGHT: f64 = 14.0;
 const TOP: f64 = 56.0;
 const BOTTOM: f64 = 46.0;
 
-/// Okabe and Ito's colours, the yellow last: it is faint on white.
-const COLOURS: [&str; 7] =
-    ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#999999"];
+/// Okabe and Ito's colours but the yellow, which is faint on white; then five of Tol's and of others that are told from
+/// these, for pictures of a dozen series.
+const COLOURS: [&str; 12] = [
+    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#999999", "#332288",
+    "#882255", "#999933", "#8c564b", "#17becf",
+];
+
+/// How far the rows of a legend lie apart.
+const LEGEND_ROW: f64 = 15.0;
 
 /// The picture of `chart`.
 pub(super) fn draw(chart: &Chart) -> String {
+    let legend = Legend::new(chart);
+    let height = HEIGHT + legend.more_height();
     let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
          role=\"img\" font-family=\"sans-serif\" font-size=\"11\" fill=\"currentColor\">\n\
          <title>{}</title>\n",
         escape(&chart.title)
     );
     text(&mut svg, WIDTH / 2.0, 16.0, "middle", 13, &chart.title);
-    legend(&mut svg, chart);
+    legend.draw(&mut svg, chart);
+    let is_moved = legend.more_height() > 0.0;
+    if is_moved {
+        let _ = writeln!(svg, "<g transform=\"translate(0 {})\">", px(legend.more_height()));
+    }
     let xs = x_scale(chart);
     let ys = y_scale(chart);
     axes(&mut svg, chart, &xs, &ys);
@@ -35,7 +47,7 @@ pub(super) fn draw(chart: &Chart) -> String {
         ChartKind::Bars => bars(&mut svg, chart, &ys),
         ChartKind::Stacked => stacked(&mut svg, chart, &ys),
     }
-    svg.push_str("</svg>\n");
+    svg.push_str(if is_moved { "</g>\n</svg>\n" } else { "</svg>\n" });
     svg
 }
 
@@ -86,21 +98,46 @@ fn axes(svg: &mut String, chart: &Chart, xs: &Scale, ys: &Scale) {
     );
 }
 
-fn legend(svg: &mut String, chart: &Chart) {
-    if chart.series.len() < 2 && chart.kind != ChartKind::Scatter {
-        return;
+/// Where each series is named: in rows, as many as it takes.
+struct Legend {
+    spots: Vec<(f64, u32)>,
+}
+
+impl Legend {
+    fn new(chart: &Chart) -> Legend {
+        let mut spots = Vec::new();
+        if chart.series.len() < 2 && chart.kind != ChartKind::Scatter {
+            return Legend { spots };
+        }
+        let (mut x, mut row) = (LEFT, 0);
+        for series in &chart.series {
+            // Without fonts the width of a word is a guess; six pixels a letter is a generous one.
+            let width = 28.0 + 6.0 * series.name.chars().count() as f64;
+            if x > LEFT && x + width - 14.0 > WIDTH - RIGHT {
+                (x, row) = (LEFT, row + 1);
+            }
+            spots.push((x, row));
+            x += width;
+        }
+        Legend { spots }
     }
-    let mut x = LEFT;
-    for (index, series) in chart.series.iter().enumerate() {
-        let colour = colour(index);
-        let _ = writeln!(
-            svg,
-            "<rect x=\"{}\" y=\"30\" width=\"10\" height=\"10\" fill=\"{colour}\"/>",
-            px(x)
-        );
-        text(svg, x + 14.0, 39.0, "start", 11, &series.name);
-        // Without fonts the width of a word is a guess; six pixels a letter is a generous one.
-        x += 28.0 + 6.0 * series.name.chars().count() as f64;
+
+    /// How much room it takes beside that of one row.
+    fn more_height(&self) -> f64 {
+        LEGEND_ROW * self.spots.last().map_or(0.0, |&(_, row)| f64::from(row))
+    }
+
+    fn draw(&self, svg: &mut String, chart: &Chart) {
+        for (index, (series, &(x, row))) in chart.series.iter().zip(&self.spots).enumerate() {
+            let (colour, down) = (colour(index), LEGEND_ROW * f64::from(row));
+            let _ = writeln!(
+                svg,
+                "<rect x=\"{}\" y=\"{}\" width=\"10\" height=\"10\" fill=\"{colour}\"/>",
+                px(x),
+                px(30.0 + down)
+            );
+            text(svg, x + 14.0, 39.0 + down, "start", 11, &series.name);
+        }
     }
 }
 

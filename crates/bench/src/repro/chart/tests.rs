@@ -62,3 +62,25 @@ fn points_on_one_spot_are_drawn_once() {
     let chart = Chart::scatter("many", axis(), axis(), vec![Series::new("s", points)]);
     assert!(chart.to_svg().len() < 10_000);
 }
+
+#[test]
+fn a_legend_of_many_series_wraps_and_the_plot_makes_room() {
+    let chart = |count: usize| {
+        let heights = (0..count).map(|i| (format!("trace {i}, synthetic"), vec![i as f64 + 1.0]));
+        Chart::bars("bars", vec!["a".to_owned()], Axis::linear("MB"), heights.collect()).to_svg()
+    };
+    let svg = chart(12);
+    assert_well_formed(&svg);
+    assert!(svg.contains("viewBox=\"0 0 640 370\""), "two rows more");
+    assert!(svg.contains("translate(0 30)"));
+    let squares = svg.lines().filter(|line| line.contains("width=\"10\" height=\"10\""));
+    let number = |line: &str, name: &str| -> f64 {
+        let from = line.find(&format!(" {name}=\"")).unwrap() + name.len() + 3;
+        line[from..].split('"').next().unwrap().parse().unwrap()
+    };
+    let spots: Vec<_> = squares.map(|line| (number(line, "x"), number(line, "y"))).collect();
+    assert_eq!(spots.len(), 12);
+    assert!(spots.iter().all(|&(x, y)| x < 640.0 - 18.0 * 6.0 && y <= 60.0), "{spots:?}");
+    assert!(chart(2).contains("viewBox=\"0 0 640 340\""));
+    assert!(!chart(2).contains("translate(0"));
+}
