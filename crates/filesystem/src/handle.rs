@@ -119,7 +119,7 @@ impl Writer {
         state.hints = Hints { kind, ..hints };
     }
 
-    /// Makes all that was appended durable, and the file's name.
+    /// Makes all that was appended durable, and the file's name; of a file that has lost its last one, the removal.
     ///
     /// Cost: for a log that is durable by name one write and one flush of the drive; else one commit
     /// of the catalog.

@@ -123,11 +123,13 @@ impl Live {
             Ok(dropped) => dropped,
             Err(misfit) => unreachable!("changes are checked before they are made: {}", misfit.0),
         };
-        if let Some(node) = dropped.node.and_then(|id| self.nodes.remove(&id)) {
-            node.is_gone.store(true, Ordering::Release);
-        }
         dropped.stores.into_iter().for_each(|store| self.drop_store(store));
         self.applied += 1;
+        if let Some(node) = dropped.node.and_then(|id| self.nodes.remove(&id)) {
+            // Found again it would lack what was synced later: a sync of it makes its removal durable (V2).
+            node.seq.store(self.applied, Ordering::Release);
+            node.is_gone.store(true, Ordering::Release);
+        }
         self.applied
     }
 

@@ -173,3 +173,23 @@ fn a_log_before_the_first_commit() {
     let story = [Step::Create("/a", log()), Step::Append("/a", 300_000), Step::Sync("/a")];
     cut_everywhere(&conventional, &story, "the first log", 1);
 }
+
+/// A file lost its name, got more bytes and was synced, which made neither the removal durable nor the bytes: after a
+/// power cut it was there, shorter than it had been when it was synced.
+#[test]
+fn a_removed_file_that_is_synced_is_not_found_shorter() {
+    for hints in [log(), table(1), other()] {
+        let stage = conventional();
+        let fs = stage.open().unwrap();
+        let writer = fs.create("/a", hints).unwrap();
+        writer.append(b"some").unwrap();
+        writer.sync().unwrap();
+        fs.unlink("/a").unwrap();
+        writer.append(b" and more").unwrap();
+        writer.sync().unwrap();
+        drop((writer, fs));
+        stage.power_cycle(1);
+        let found = stage.open().unwrap().metadata("/a");
+        assert!(found.is_err(), "{:?}: {found:?}", hints.kind);
+    }
+}
