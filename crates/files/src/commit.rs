@@ -266,6 +266,11 @@ impl Live {
         }
     }
 
+    /// What is durable is unknown: nothing is written any more (G3).
+    pub(crate) fn poison(&mut self) {
+        self.poisoned = true;
+    }
+
     /// Nothing is written to the disk until it is opened again.
     pub(crate) fn refuse(&mut self, flaw: Flaw) {
         self.unwritable = Some(Unwritable::Backup(flaw));

@@ -74,7 +74,9 @@ impl FileLayer {
         runtime: &Runtime,
     ) -> Result<FileLayer, FilesError> {
         Plan::new(Arc::clone(&disk), options)?.write(&[])?;
-        FileLayer::open(disk, runtime)
+        let layer = FileLayer::open(disk, runtime)?;
+        layer.inner.trust_found();
+        Ok(layer)
     }
 }
 

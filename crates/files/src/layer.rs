@@ -56,15 +56,15 @@ pub(crate) struct Inner {
     /// Whether background cleaning has ended. Its job locks this for a step; it outlives what the step holds.
     pub(crate) cleaning_has_ended: Arc<Mutex<bool>>,
     /// Held while dead space is made writable: until then nobody can use it, and who looked at the
-    /// map meanwhile would find no room.
-    reclaiming: Mutex<()>,
+    /// map meanwhile would find no room. Whether what opening found was flushed since.
+    reclaiming: Mutex<bool>,
     layout_name: String,
     format_id: u64,
 }
 
 impl FileLayer {
-    /// Opens a formatted disk. Writes nothing: the first change does; but on interlaced tracks what a
-    /// power cut left in the backup region is moved back. Where the drive takes no writes any more in the
+    /// Opens a formatted disk. Writes nothing: the first change does, and flushes what was found before; but on
+    /// interlaced tracks what a power cut left in the backup region is moved back. Where the drive takes no writes any more in the
     /// zones of the catalog's next checkpoint, all can be read, and a change is refused with their error;
     /// and where a part of what was moved back is damaged, with the names of the files that lack it.
     ///
@@ -141,7 +141,7 @@ impl FileLayer {
             cleaning: Mutex::new(()),
             background: Mutex::new(None),
             cleaning_has_ended: Arc::default(),
-            reclaiming: Mutex::new(()),
+            reclaiming: Mutex::new(false),
             layout_name,
             format_id,
         };
@@ -187,9 +187,16 @@ impl FileLayer {
 impl Inner {
     /// Resets zones that nothing holds and discards runs given back, so that they can be written;
     /// keeps within the drive's limit on active zones. A zone that cannot be reset is retired.
+    ///
+    /// Before anything is written: what opening found free may be so by a commit that a killed process
+    /// left in the drive's cache. A power cut could take that commit alone, and name again what lay there.
     pub(crate) fn reclaim(&self) -> Result<(), FilesError> {
         self.committer.lock().check()?;
-        let _reclaiming = self.reclaiming.lock();
+        let mut was_flushed = self.reclaiming.lock();
+        if !*was_flushed {
+            self.flush_found()?;
+            *was_flushed = true;
+        }
         while let Some((zone, kind, range)) = self.space.with(|map| map.begin_reset()) {
             let result = match kind {
                 ZoneKind::SequentialRequired => self.disk.manage_zone(zone, ZoneAction::Reset),
@@ -208,6 +215,21 @@ impl Inner {
         let result = runs.iter().try_for_each(|&run| self.disk.discard(run));
         self.space.with(|map| map.was_discarded(&runs));
         result.map_err(|source| FilesError::Disk { what: "discarding free blocks".into(), source })
+    }
+
+    /// Says that what opening found is durable: whoever opened it had just written it.
+    pub(crate) fn trust_found(&self) {
+        *self.reclaiming.lock() = true;
+    }
+
+    /// Makes durable what opening found. Where that fails nothing is written any more: a second flush would
+    /// say nothing about what the first one lost.
+    fn flush_found(&self) -> Result<(), FilesError> {
+        let flushed = self.disk.flush();
+        flushed.map_err(|source| {
+            self.committer.lock().poison();
+            FilesError::Disk { what: "making durable what was found".into(), source }
+        })
     }
 
     /// Keeps within the drive's limit on active zones.
@@ -315,8 +337,11 @@ impl Files for FileLayer {
     }
 
     fn sync(&self) -> Result<(), FilesError> {
+        let mut was_flushed = self.inner.reclaiming.lock();
         let what = "syncing the drive".to_owned();
-        self.inner.disk.flush().map_err(|source| FilesError::Disk { what, source })
+        self.inner.disk.flush().map_err(|source| FilesError::Disk { what, source })?;
+        *was_flushed = true;
+        Ok(())
     }
 
     fn list(&self, prefix: &str) -> Vec<FileInfo> {

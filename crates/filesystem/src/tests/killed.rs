@@ -1,7 +1,9 @@
 //! A process dies, and the power goes only later: what the next process found may not have been flushed, and
 //! what it wrote down about it counts on it.
 
-use super::stage::{Stage, content, conventional, interlaced, log, read_all, shingled, zoned};
+use super::stage::{
+    Stage, content, conventional, interlaced, log, read_all, shingled, table, zoned,
+};
 use imbrex_disk::Disk;
 use imbrex_disk_sim::FaultPlan;
 
@@ -99,6 +101,41 @@ fn a_name_found_after_a_kill_is_durable_once_names_are_synced() {
             stage.power_cycle(seed);
             let found = stage.open().unwrap().metadata("/found");
             assert!(found.is_ok(), "drive {index}, seed {seed}: {found:?}");
+        }
+    }
+}
+
+/// A process was killed while it waited for a removal to be flushed. The next one found the file gone and gave its
+/// room to others; the power cut lost the removal alone, and the file was there without its bytes.
+#[test]
+fn room_of_a_removal_found_after_a_kill_waits_for_a_flush() {
+    let (bytes, others) = (content(1, 200_000), content(2, 300_000));
+    for (index, make) in DRIVES.into_iter().enumerate() {
+        for seed in 0..10 {
+            let stage = make();
+            let fs = stage.open().unwrap();
+            let writer = fs.create("/a", table(1)).unwrap();
+            writer.append(&bytes).unwrap();
+            writer.sync().unwrap();
+            drop(writer);
+            fs.unlink("/a").unwrap();
+            stage.disk.set_faults(FaultPlan { kill_in_sync: true, ..FaultPlan::default() });
+            fs.sync_names().unwrap_err();
+            drop(fs);
+            stage.disk.set_faults(FaultPlan::default());
+
+            let fs = stage.open().unwrap();
+            assert!(fs.metadata("/a").is_err(), "drive {index}: the drive has the removal");
+            let writer = fs.create("/b", table(1)).unwrap();
+            writer.append(&others).unwrap();
+            writer.close().unwrap();
+            drop(fs);
+            stage.power_cycle(seed);
+            let fs = stage.open().unwrap();
+            if fs.metadata("/a").is_ok() {
+                let found = read_all(&fs, "/a");
+                assert!(found.is_ok_and(|found| found == bytes), "drive {index}, seed {seed}");
+            }
         }
     }
 }
