@@ -35,6 +35,10 @@ const STEPS: &[Step] = &[
         let blocks = ["--scenario", "blocks*", "--each", "500", "--first-seed", "200000"];
         shown(torture(root).args(blocks))
     }),
+    ("filesystem", |root| {
+        let filesystem = ["--scenario", "filesystem*", "--each", "60", "--first-seed", "300000"];
+        shown(torture(root).args(filesystem))
+    }),
     ("sweeps", |root| {
         let sweeps = ["--seeds", "160", "--every", "25", "--cuts-max", "30"];
         shown(torture(root).args(sweeps))

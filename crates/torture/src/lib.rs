@@ -14,11 +14,12 @@
 //! next life finds must be the model after some prefix of what was acknowledged, which includes
 //! all that was synced. A *sweep* leaves the moments of the cuts not to the seed but takes them all.
 //!
-//! The block driver has runs of its own: a host's requests, and what each block may be.
+//! The block driver has runs of its own: a host's requests, and what each block may be. So has the file
+//! system for foreign databases: paths and open files, and what RocksDB and LevelDB count on.
 //!
-//! Every layout of the table (`imbrex-layouts`) has a scenario, on a drive of its kind and with its
-//! parts cut down until sets, gear turns, band rewrites and cleanings happen in every run; the
-//! summary says how many were cut in their midst.
+//! Every layout of the table (`imbrex-layouts`) has a scenario of the store, and of the file system where
+//! it differs below, on a drive of its kind and with its parts cut down until sets, gear turns, band
+//! rewrites and cleanings happen in every run; the summary says how many were cut in their midst.
 //!
 //! The last act of a store's run is damage that no flush protects from: a bit rots, a sector cannot be
 //! read, a write lands elsewhere. Then every answer must be right or an error.
@@ -32,6 +33,7 @@
 
 mod blocks_run;
 mod files_run;
+mod filesystem_run;
 mod leash;
 mod report;
 mod rig;
@@ -71,6 +73,7 @@ fn run(scenario: &'static Scenario, seed: u64, forecast: Forecast) -> Result<Rep
         Target::Files => files_run::run(&mut rig),
         Target::Store => store_run::run(&mut rig),
         Target::Blocks => blocks_run::run(&mut rig),
+        Target::FileSystem => filesystem_run::run(&mut rig),
     }));
     let what = match outcome {
         Ok(Ok(())) => match rig.report() {

@@ -2,7 +2,9 @@
 
 use clap::Parser;
 use imbrex_clockwork::fan_out;
-use imbrex_torture::{Cuts, Deeds, Failure, Report, Scenario, Sweep, run_cut, run_seed, sweep};
+use imbrex_torture::{
+    Cuts, Deeds, Failure, Report, Scenario, Sweep, Target, run_cut, run_seed, sweep,
+};
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -74,7 +76,7 @@ fn main() -> ExitCode {
 fn run(args: &Args) -> Result<(), String> {
     if args.list {
         for scenario in Scenario::all() {
-            println!("{:22} {}", scenario.name, scenario.about);
+            println!("{:28} {}", scenario.name, scenario.about);
         }
         return Ok(());
     }
@@ -163,7 +165,9 @@ fn tell_runs(args: &Args, outcomes: &[Result<Report, Failure>]) {
 
 /// A line for each layout: that the power went in the midst of what it is about.
 fn tell_layouts(clean: &[&Report]) {
-    for scenario in Scenario::all().iter().filter(|scenario| scenario.layout().is_some()) {
+    let is_of_layout =
+        |scenario: &&Scenario| scenario.layout().is_some() && scenario.target == Target::Store;
+    for scenario in Scenario::all().iter().filter(is_of_layout) {
         let reports = clean.iter().filter(|report| report.scenario == scenario.name);
         let (mut count, mut cleaned_zone_count, mut deeds) = (0, 0, Deeds::default());
         for report in reports {

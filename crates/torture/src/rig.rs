@@ -2,7 +2,7 @@
 
 use crate::leash::Leash;
 use crate::report::{Deeds, Report};
-use crate::scenario::{Scenario, UNIT_LEN};
+use crate::scenario::{Scenario, Target, UNIT_LEN};
 use crate::sweep::Cuts;
 use imbrex_clockwork::{Budget, Order, Prng, Runtime, VirtualWorld};
 use imbrex_disk::{Blocks, Disk, Lba};
@@ -317,7 +317,8 @@ impl Rig {
         let prng = &mut self.fault_prng;
         // Layouts show what they are about when there is something to compact and to clean: the
         // power may go late.
-        let bits_end = if self.scenario.layout.is_some() { 12 } else { 9 };
+        let is_store = self.scenario.target == Target::Store;
+        let bits_end = if is_store && self.scenario.layout.is_some() { 12 } else { 9 };
         let after = draw_len(prng, 0, bits_end);
         self.weather = match prng.below(10) {
             0..=2 => Weather::Fair,

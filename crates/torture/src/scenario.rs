@@ -16,6 +16,8 @@ pub enum Target {
     Store,
     /// The block driver.
     Blocks,
+    /// The file system for foreign databases.
+    FileSystem,
 }
 
 /// Which drive.
@@ -79,8 +81,10 @@ const DEFAULTS: Scenario = Scenario {
     zone_count: 48,
 };
 
-static ALL: LazyLock<Vec<Scenario>> =
-    LazyLock::new(|| BY_HAND.iter().copied().chain(Layout::all().map(of_layout)).collect());
+static ALL: LazyLock<Vec<Scenario>> = LazyLock::new(|| {
+    let of_layouts = Layout::all().map(of_layout);
+    BY_HAND.iter().copied().chain(of_layouts).chain(of_file_systems()).collect()
+});
 
 const BY_HAND: &[Scenario] = &[
     Scenario {
@@ -198,6 +202,23 @@ const BY_HAND: &[Scenario] = &[
         ..DEFAULTS
     },
     Scenario {
+        name: "filesystem-all-sequential",
+        about: "the file system for databases on a drive without a conventional zone",
+        target: Target::FileSystem,
+        drive: Drive::Zoned { conventional_zone_count: 0 },
+        placement: "log-structured",
+        ..DEFAULTS
+    },
+    Scenario {
+        name: "filesystem-full",
+        about: "the file system for databases on zones that are too few for what is written",
+        target: Target::FileSystem,
+        drive: Drive::Zoned { conventional_zone_count: 3 },
+        placement: "log-structured",
+        zone_count: 20,
+        ..DEFAULTS
+    },
+    Scenario {
         name: "files-conventional",
         about: "the file layer on a conventional drive",
         target: Target::Files,
@@ -226,8 +247,32 @@ fn of_layout(layout: Layout) -> Scenario {
     }
 }
 
+/// The file system for databases on every layout that differs in what lies below: how the engine compacts means
+/// nothing to it. It has one drive.
+fn of_file_systems() -> impl Iterator<Item = Scenario> {
+    let below = |layout: Layout| {
+        let scenario = of_layout(layout);
+        let has_bands = scenario.recipe().is_some_and(|recipe| recipe.bands.is_some());
+        (layout.recording(), has_bands, layout.placement())
+    };
+    let mut seen = Vec::new();
+    let is_new = move |layout: &Layout| {
+        let is_new = !layout.takes_flash() && !seen.contains(&below(*layout));
+        seen.push(below(*layout));
+        is_new
+    };
+    let of_file_system = |layout: Layout| Scenario {
+        // Once for each layout, and as long as the program runs.
+        name: format!("filesystem-{layout}").leak(),
+        target: Target::FileSystem,
+        ..of_layout(layout)
+    };
+    Layout::all().filter(is_new).map(of_file_system)
+}
+
 impl Scenario {
-    /// All scenarios: those written by hand, then the layouts in the order of their table.
+    /// All scenarios: those written by hand, then the layouts in the order of their table, for the store and for
+    /// the file system.
     pub fn all() -> &'static [Scenario] {
         &ALL
     }

@@ -1,0 +1,224 @@
+//! Torture of the file system for foreign databases: paths, files and open handles against a model.
+//!
+//! ```text
+//!   format --> life: create, append, sync, rename, read ... --> end --> recover, compare --> life ...
+//! ```
+//!
+//! What RocksDB and LevelDB count on, and so what must hold (V1 to V5 and J4 are the file system's own):
+//!
+//! - N1 (V2). A file that was synced has every byte that it had then, and a name: the databases sync a log that
+//!   they have created and not the directory that it is in.
+//! - N2 (V2). Of what was appended since, a prefix is found, and no byte that was not written there. A log's
+//!   reader stops at the first hole. What was written at a position, or truncated, is found as it was before or
+//!   as it is, whole.
+//! - N3 (V1). Names are found as they were at one moment. A table that was deleted may be back; none is gone
+//!   that was not deleted, and no name is there that never was, or beside the one that replaced it.
+//! - N4 (V1). Syncing a directory makes every change of names before it durable, wherever it was. Syncing a file
+//!   does so for those up to the last that gave *it* a name. A directory that is renamed gives its files
+//!   no name: RocksDB makes a checkpoint so, and syncs the directory above.
+//! - N5 (V3). A rename replaces: one of both files is found, and the new one no shorter than it was when
+//!   the rename began: `CURRENT` always names a manifest.
+//! - N6. A handle goes on reading and writing whatever becomes of the names, and what it reads is right.
+//! - N7 (J4). What a killed process left in the drive's cache is found, and is durable with the first
+//!   sync of whatever; before, a power cut may lead back to anything that was not synced.
+//! - N8 (V4). For want of room nothing happens to names, and an append adds nothing. A table that
+//!   finds none when it is stored is lost, and every request for it says so; reopened it is as it was synced.
+//!   Removing is never refused, and what it frees can be written again, down to the last block.
+//! - N9. After a failed commit every change is refused until the drive is opened anew. A sync that
+//!   succeeds after one that failed has made durable what it says.
+//! - N10. A block that cannot be read is an error of its file alone, and so is a bit that rots in a log. In a
+//!   table such a bit is read as it is: tables are framed and checked by the database.
+
+mod damage;
+mod model;
+mod names;
+mod operations;
+mod room;
+
+use crate::rig::{Ending, Rig, Weather, chain};
+use imbrex_disk_sim::FaultPlan;
+use imbrex_files::FileLayer;
+use imbrex_filesystem::{FileSystem, FsError, FsOptions, Reader};
+use model::{Found, Model};
+use operations::Life;
+use std::error::Error;
+
+/// Whatever keeps a drive from being opened.
+type OpenError = Box<dyn Error + Send + Sync>;
+
+/// A drive that is open.
+struct Mounted {
+    files: FileLayer,
+    fs: FileSystem,
+}
+
+/// Runs the lives of one seed.
+pub(crate) fn run(rig: &mut Rig) -> Result<(), String> {
+    rig.format()?;
+    let mut model = Model::default();
+    let mut ending = Ending::Close;
+    for _ in 0..rig.draw_life_count() {
+        let mounted = recover(rig, &mut model, ending)?;
+        rig.begin_life();
+        let mut life = Life::new(&mounted.fs);
+        ending = life.live(rig, &mut model)?;
+        rig.note_life(&mounted.files);
+        end_life(rig, life, &mut model, ending)?;
+        drop(mounted);
+        rig.reboot(ending)?;
+    }
+    if rig.has_last_act() && rig.prng.chance(1, 2) {
+        return damage::run(rig, &mut model, ending);
+    }
+    let mounted = recover(rig, &mut model, ending)?;
+    room::empty_the_drive(rig, &mounted.fs)
+}
+
+fn open(rig: &mut Rig) -> Result<Mounted, OpenError> {
+    let files = rig.open_files()?;
+    let options = FsOptions { unix_time_s: || 1_600_000_000 };
+    let fs = FileSystem::open(rig.all_files(&files), options)?;
+    Ok(Mounted { files, fs })
+}
+
+/// Ends a life as it was drawn, and gives its handles up.
+fn end_life(
+    rig: &mut Rig,
+    life: Life<'_>,
+    model: &mut Model,
+    ending: Ending,
+) -> Result<(), String> {
+    let fs = life.fs;
+    let mut life = Some(life);
+    match ending {
+        Ending::Close if rig.prng.chance(1, 2) => {
+            // Not even names are synced: the next process finds what this one has written.
+            rig.say("leave".to_string());
+        }
+        Ending::Close => {
+            life.take().iter_mut().for_each(|life| life.give_up_handles(model));
+            rig.say("close".to_string());
+            match fs.sync_all() {
+                Ok(()) => model.all_synced(),
+                Err(error) if error.is_no_space() || model.excuses(&error) => {}
+                Err(error) => rig.excuse("the last sync", &error)?,
+            }
+        }
+        // A sweep counts the events of the drive since the weather was set.
+        Ending::Kill if rig.has_last_act() && rig.prng.chance(2, 3) => {
+            rig.say("kill in a sync".to_string());
+            let kill = FaultPlan { kill_in_sync: true, ..FaultPlan::default() };
+            rig.disk.set_faults(kill);
+            life.iter_mut().for_each(|life| life.die_in_a_sync(rig, model));
+        }
+        Ending::Kill | Ending::PowerCut => {}
+    }
+    rig.kill(ending);
+    drop(life);
+    Ok(())
+}
+
+/// Opens the drive, through power cuts, and compares what is on it with the model.
+fn recover(rig: &mut Rig, model: &mut Model, mut ending: Ending) -> Result<Mounted, String> {
+    for attempt in 0..3 {
+        rig.begin_recovery(attempt);
+        rig.say("open the drive".to_string());
+        match open(rig) {
+            Ok(mounted) => {
+                let is_synced = rig.prng.chance(1, 2) && commit_what_was_found(rig, &mounted.fs)?;
+                if !rig.is_foul() {
+                    rig.set_weather(Weather::Fair);
+                    let is_durable = is_synced || ending == Ending::PowerCut;
+                    verify(rig, &mounted, model, is_durable)?;
+                    return Ok(mounted);
+                }
+                rig.kill(Ending::PowerCut);
+                drop(mounted);
+            }
+            Err(error) => rig.excuse("recovery", &*error)?,
+        }
+        ending = Ending::PowerCut;
+        rig.reboot(ending)?;
+    }
+    rig.set_weather(Weather::Fair);
+    let mounted = open(rig).map_err(|error| format!("recovery: {}", chain(&*error)))?;
+    verify(rig, &mounted, model, true)?;
+    Ok(mounted)
+}
+
+/// The first commit of a process writes down what opening found; says whether it did.
+fn commit_what_was_found(rig: &mut Rig, fs: &FileSystem) -> Result<bool, String> {
+    rig.say("sync what was found".to_string());
+    match fs.sync_names() {
+        Ok(()) => Ok(true),
+        Err(error) if error.is_no_space() => Ok(false),
+        Err(error) => rig.excuse("the first sync", &error).map(|()| false),
+    }
+}
+
+/// Compares everything that is there with the model, which is what was found from then on.
+fn verify(
+    rig: &mut Rig,
+    mounted: &Mounted,
+    model: &mut Model,
+    is_durable: bool,
+) -> Result<(), String> {
+    rig.say("verify".to_string());
+    if let Some(damage) = mounted.fs.damaged().first() {
+        return Err(format!("damage after a crash: {}", chain(damage)));
+    }
+    let found = walk(rig, &mounted.fs).map_err(|error| format!("verify: {}", chain(&error)))?;
+    model.settle(&found, is_durable)?;
+    rig.check_files(&mounted.files)
+}
+
+/// Reads everything.
+fn walk(rig: &mut Rig, fs: &FileSystem) -> Result<Found, FsError> {
+    let mut found = Found::new();
+    let mut dirs = vec![String::new()];
+    while let Some(dir) = dirs.pop() {
+        for entry in fs.list(&dir)? {
+            let path = if dir.is_empty() { entry.name } else { format!("{dir}/{}", entry.name) };
+            if entry.is_dir {
+                found.insert(path.clone(), None);
+                dirs.push(path);
+                continue;
+            }
+            let reader = fs.open_read(&path)?;
+            let bytes = read_to_end(rig, &reader)?;
+            found.insert(path, Some((reader.unique_id(), bytes)));
+        }
+    }
+    Ok(found)
+}
+
+/// Reads as databases do, in pieces of one length until nothing comes any more.
+fn read_to_end(rig: &mut Rig, reader: &Reader) -> Result<Vec<u8>, FsError> {
+    let mut bytes = Vec::new();
+    let mut piece = vec![0; [4096, 32_768, 70_000, 2 << 20][rig.prng.below(4) as usize]];
+    loop {
+        match reader.read_at(bytes.len() as u64, &mut piece)? {
+            0 => return Ok(bytes),
+            len => bytes.extend_from_slice(&piece[..len]),
+        }
+    }
+}
+
+/// After a sync of everything every stored file is of some file of the tree, and the other way round.
+fn check_stores(fs: &FileSystem, model: &Model) -> Result<(), String> {
+    let mut named = Vec::new();
+    let mut seen = Vec::new();
+    for path in model.file_paths() {
+        let reader = fs.open_read(&path).map_err(|error| chain(&error))?;
+        if !seen.contains(&reader.unique_id()) {
+            seen.push(reader.unique_id());
+            named.extend(reader.stores());
+        }
+    }
+    named.sort();
+    let stored: Vec<String> = fs.files().list("").into_iter().map(|info| info.name).collect();
+    if named == stored {
+        return Ok(());
+    }
+    Err(format!("the tree names {named:?}, and stored are {stored:?}"))
+}
