@@ -71,9 +71,10 @@ impl CheckArgs {
             report.section("result");
             let result = match findings.len() {
                 0 => "nothing is wrong".to_owned(),
+                1 => "1 thing is wrong".to_owned(),
                 count => format!("{count} things are wrong"),
             };
-            report.row("findings", result, json!(findings));
+            report.row("findings", result.as_str(), json!(findings));
             let told = session.out.report(&report);
             if findings.is_empty() {
                 return told;
@@ -84,9 +85,8 @@ impl CheckArgs {
             Err(CliError::new(
                 Exit::Corrupt,
                 format!(
-                    "{shown}: {} things are wrong; what still reads can be saved with `imbrex scan \
-                     {shown} --skip-damage --format json`",
-                    findings.len()
+                    "{shown}: {result}; what still reads can be saved with `imbrex scan {shown} \
+                     --skip-damage --format json`"
                 ),
             ))
         })

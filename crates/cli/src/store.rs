@@ -1,11 +1,12 @@
 //! The stack put together: a store, as the layout that its drive records, in an image file or on a device.
 
+use crate::blank::written;
 use crate::error::{CliError, Context, Exit, causes};
 use crate::output::note;
 use imbrex::{Db, EngineError, Keyspace, OpenMode, Options};
 use imbrex_bench::BenchError;
 use imbrex_clockwork::{Prng, Runtime};
-use imbrex_disk::{Blocks, Disk, ZoneState};
+use imbrex_disk::{Blocks, Disk};
 use imbrex_disk_sim::OpenOptions;
 use imbrex_files::{FileLayer, FilesError, FlashError, TieredFiles};
 use imbrex_filesystem::holds_file_system;
@@ -178,8 +179,8 @@ impl DriveArgs {
     pub(crate) fn cannot_open(&self, disk: &dyn Disk, error: &LayoutError) -> CliError {
         if let Some(what) = other_content(disk, error) {
             let message = format!(
-                "cannot open {}: there is no store, the drive holds {what}; `imbrex drive create` makes \
-                 drives with one",
+                "cannot open {}: there is no store, the drive holds {what}; `imbrex drive create` \
+                 makes drives with one, and `imbrex drive format` makes one on this",
                 self.shown()
             );
             return CliError::new(Exit::Store, message);
@@ -244,8 +245,7 @@ pub(crate) fn other_content(disk: &dyn Disk, error: &LayoutError) -> Option<&'st
     let LayoutError::Files { source: FilesError::NotFormatted { .. }, .. } = error else {
         return None;
     };
-    let zones = disk.report_zones();
-    let is_blank = !zones.is_empty() && zones.iter().all(|zone| zone.state == ZoneState::Empty);
+    let is_blank = disk.geometry().zones().is_some() && matches!(written(disk), Ok(None));
     is_blank.then_some("nothing")
 }
 

@@ -2,7 +2,7 @@
 
 use crate::device::{Device, ReadError};
 use crate::error::HostDiskError;
-use crate::ioctl::ZoneRequest;
+use crate::ioctl::{SECTOR_LEN_BYTES, ZoneRequest};
 use crate::report::{self, SECTORS_PER_BLOCK};
 use imbrex_disk::{
     BLOCK_LEN_BYTES, BlockRange, Blocks, Counters, Disk, DiskError, Geometry, GeometrySpec, Lba,
@@ -261,7 +261,14 @@ impl HostDisk {
         };
         let _turn = table.turnstile(zone);
         let sequential = table.begin_write(range)?;
-        if let Err(source) = self.device.write(offset, data, through) {
+        let mut written = self.device.write(offset, data, through);
+        if written.as_ref().is_err_and(is_too_many_open)
+            && let Some(zone) = sequential
+        {
+            self.close_zones(table);
+            written = self.write_rest(zone, range, data, through);
+        }
+        if let Err(source) = written {
             table.abandon_write(sequential);
             let error = self.failed_at_zone(zone, "write", range, source);
             let is_refused = !matches!(error, DiskError::Host { .. });
@@ -271,6 +278,38 @@ impl HostDisk {
             table.commit_write(zone, range.end());
         }
         Ok(())
+    }
+
+    /// Closes on the drive what the table has closed to make room. Most drives do so themselves; some not once as many
+    /// zones are active as may be.
+    fn close_zones(&self, table: &ZoneTable) {
+        for zone in (0..self.geometry.zone_count()).map(ZoneId) {
+            let is_closed =
+                table.info(zone).is_some_and(|info| matches!(info.state, ZoneState::Closed { .. }));
+            if is_closed && let Some(range) = self.geometry.zone_range(zone) {
+                let len = range.len.get() * SECTORS_PER_BLOCK;
+                // Whether it helped the next write tells.
+                let _ = self.device.manage_zone(ZoneRequest::Close, self.first_sector(zone), len);
+            }
+        }
+    }
+
+    /// Writes what the drive has not taken yet of a write to a sequential zone.
+    fn write_rest(
+        &self,
+        zone: ZoneId,
+        range: BlockRange,
+        data: &[u8],
+        through: bool,
+    ) -> std::io::Result<()> {
+        let offset = range.start.get() * BLOCK_LEN_BYTES as u64;
+        let pointer =
+            self.device.reported(self.first_sector(zone))?.write_pointer * SECTOR_LEN_BYTES;
+        let rest = pointer.checked_sub(offset).and_then(|done| data.get(done as usize..));
+        match rest.filter(|rest| rest.len() % BLOCK_LEN_BYTES == 0) {
+            Some(rest) => self.device.write(offset.max(pointer), rest, through),
+            None => Err(Errno::TOOMANYREFS.into()),
+        }
     }
 
     fn failed_write(
@@ -295,6 +334,11 @@ impl HostDisk {
 /// Linux tells errors of the medium from all others; the disk is well otherwise.
 fn is_medium(error: &std::io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::NODATA | Errno::ILSEQ))
+}
+
+/// Whether a zone could not be opened because as many are as may be.
+fn is_too_many_open(error: &std::io::Error) -> bool {
+    Errno::from_io_error(error) == Some(Errno::TOOMANYREFS)
 }
 
 fn action_name(action: &'static str) -> &'static str {

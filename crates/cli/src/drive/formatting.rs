@@ -1,6 +1,6 @@
 //! `drive format`: an empty store, or room for another database or a block device, on a drive that is there.
 
-use super::{describe, format, format_files, wrong};
+use super::{describe, format, format_files};
 use crate::Session;
 use crate::blank::written;
 use crate::error::{CliError, Context, Exit};
@@ -50,8 +50,14 @@ impl FormatArgs {
         let drive = open_drive(&self.drive, None)?;
         let disk = drive.disk();
         let geometry = *disk.geometry();
-        let layout =
-            if self.blank { None } else { Some(layout_for(&geometry, asked).map_err(wrong)?) };
+        let layout = if self.blank {
+            None
+        } else {
+            Some(layout_for(&geometry, asked).map_err(|error| {
+                let what = format!("cannot format {shown}");
+                CliError::usage(CliError::of(what, &error).to_string())
+            })?)
+        };
         self.check_flash(layout, &shown)?;
         let flash = self.flash.as_ref().map(|path| open_drive(path, None)).transpose()?;
         // Neither is touched before both are known to be blank, or to be had.

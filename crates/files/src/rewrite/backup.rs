@@ -10,6 +10,10 @@
 //! At opening each entry counts for itself. One that is whole is moved back. One that is not was cut
 //! before the first sync, if its home is as it was when it was saved; else it is damage. Then nothing is
 //! written any more, neither over the backup nor over a home: what else is in it may still be needed.
+//!
+//! An entry may hold what a file brought that was never committed, beside committed ones: with the sync that
+//! the entry was cut before, those blocks lost what they had. So where not all of a home belongs to files,
+//! its checksum says nothing; that nothing was destroyed is then seen by what the files have there.
 
 use super::format::{self, FORMAT_VERSION, Found, Header, Sums};
 use crate::api::FilesError;
@@ -245,8 +249,9 @@ impl Backup {
         let mut lost = Vec::new();
         let mut read_here = Vec::new();
         for (saved, sum) in others {
-            let names = names_in(namespace, saved.home);
-            match look_home(disk, saved.home, sum).map_err(failed("looking for what is in"))? {
+            let (names, held) = files_in(namespace, saved.home);
+            let home = look_home(disk, saved.home, sum, &held);
+            match home.map_err(failed("looking for what is in"))? {
                 // Cut before the first sync, or moved back before.
                 Home::AsSaved => continue,
                 // Stale: what lay there was removed since.
@@ -355,35 +360,54 @@ fn check_homes(
     Ok(())
 }
 
-/// What is at `home` of what had the checksum `sum` when it was saved.
-fn look_home(disk: &dyn Disk, home: BlockRange, sum: u32) -> Result<Home, DiskError> {
+/// What is at `home` of what had the checksum `sum` when it was saved; `held` are the blocks of it that files have.
+fn look_home(
+    disk: &dyn Disk,
+    home: BlockRange,
+    sum: u32,
+    held: &[BlockRange],
+) -> Result<Home, DiskError> {
     let mut got = 0;
     let (mut is_read, mut is_blank) = (true, false);
+    let (mut held_is_read, mut held_is_blank) = (true, false);
+    let mut held_count = 0;
     let mut block = vec![0; BLOCK_LEN_BYTES];
     for at in (home.start.get()..home.end().get()).map(Lba::new) {
-        match disk.read(at, &mut block) {
-            Ok(()) => is_blank |= block.iter().all(|&byte| byte == 0),
-            Err(DiskError::Medium { .. }) => is_read = false,
-            Err(DiskError::Destroyed { .. }) => (is_read, is_blank) = (false, true),
+        let (is_here, is_nothing) = match disk.read(at, &mut block) {
+            Ok(()) => (true, block.iter().all(|&byte| byte == 0)),
+            Err(DiskError::Medium { .. }) => (false, false),
+            Err(DiskError::Destroyed { .. }) => (false, true),
             Err(error) => return Err(error),
+        };
+        (is_read, is_blank) = (is_read && is_here, is_blank || is_nothing);
+        if held.iter().any(|range| range.start <= at && at < range.end()) {
+            (held_is_read, held_is_blank) = (held_is_read && is_here, held_is_blank || is_nothing);
+            held_count += 1;
         }
         got = crc32c::crc32c_append(got, &block);
     }
+    let is_all_held = held_count == home.len.get();
     Ok(match is_blank {
         _ if is_read && got == sum => Home::AsSaved,
+        _ if !is_all_held && held_is_read && !held_is_blank => Home::AsSaved,
         true => Home::Blank,
         false => Home::Other,
     })
 }
 
-/// The files that have blocks in `range`, but for logs that were open: those are in no backup.
-fn names_in(namespace: &Namespace, range: BlockRange) -> Vec<String> {
-    let is_in = |file: &FileRecord| {
-        let mut extents = file.extents.iter();
-        !file.is_open && !file.is_beside && extents.any(|extent| extent.range().overlaps(range))
-    };
-    let files = namespace.list("").filter(|(_, file)| is_in(file));
-    files.map(|(name, _)| format!("{name:?}")).collect()
+/// The files that have blocks in `range`, and those blocks; but for logs that were open: those are in no backup.
+fn files_in(namespace: &Namespace, range: BlockRange) -> (Vec<String>, Vec<BlockRange>) {
+    let (mut names, mut held) = (Vec::new(), Vec::new());
+    let is_saved = |file: &FileRecord| !file.is_open && !file.is_beside;
+    for (name, file) in namespace.list("").filter(|(_, file)| is_saved(file)) {
+        let before = held.len();
+        let extents = file.extents.iter().map(|extent| extent.range());
+        held.extend(extents.filter(|extent| extent.overlaps(range)));
+        if held.len() > before {
+            names.push(format!("{name:?}"));
+        }
+    }
+    (names, held)
 }
 
 fn corrupt(reason: String) -> FilesError {
