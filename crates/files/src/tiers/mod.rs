@@ -42,7 +42,8 @@
 //!   T4  Each drive records the other's format id, which who formats a pair gives to no other: another
 //!       drive is refused. Flash counts its commits, main says how many it knows of, and flash says how
 //!       many main knows of durably: of the two a drive that was set back to an older copy is refused.
-//!   T5  Opening writes nothing; what it found left over is removed with the first commit.
+//!   T5  Opening writes nothing; what it found left over is removed with the first commit. It flushes
+//!       both drives: what each then hears of the other is durable.
 //!   T6  A log begun on flash finds room there up to its expected length: what would not fit beside
 //!       the logs being written goes to main instead, and is counted. A log that gets longer asks first
 //!       ([`LogWriter::reserve`]): told that there is no room, its writer ends it while it still fits.

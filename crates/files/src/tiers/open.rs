@@ -58,10 +58,10 @@ impl TieredFiles {
         TieredFiles::open(main, flash, runtime)
     }
 
-    /// Opens a pair. Writes nothing: the first change does.
+    /// Opens a pair. Writes nothing, the first change does, but flushes both drives.
     ///
     /// # Errors
-    /// As [`FileLayer::open`], and [`FlashError`]: the two are no pair, or one was set back.
+    /// As [`FileLayer::open`] and [`Files::sync`], and [`FlashError`]: the two are no pair, or one was set back.
     pub fn open(
         main: Arc<dyn Disk>,
         flash: Arc<dyn Disk>,
@@ -90,8 +90,11 @@ impl TieredFiles {
         if pair.age < record.main_age {
             return Err(FlashError::MainOlder { expected: record.main_age, got: pair.age }.into());
         }
+        // Who was killed in a sync left what is found here in a cache. What follows from one drive is told to the
+        // other, which may keep it longer: both must have it for good first.
+        main.sync()?;
+        flash.sync().map_err(Flash::failed)?;
         let to_remove = reconcile(&main, &flash)?;
-        // What main says now it may say in vain: who was killed before it was synced left it in the cache.
         let turn = Turn { age: record.age, main_age: record.main_age, to_remove };
         let flash = Flash {
             files: flash,

@@ -1,6 +1,7 @@
 //! Pairs of drives: stories, cut at every write of either drive, and what is refused.
 
 mod cuts;
+mod killed;
 mod refused;
 mod room;
 mod scripts;

@@ -63,7 +63,21 @@ impl Pair {
         format_id: u64,
         log_len_bytes_max: u64,
     ) -> Result<TieredFiles, FilesError> {
-        let placement = PlacementKind::by_name("zone-per-level").unwrap();
+        self.format_placed("zone-per-level", format_id, log_len_bytes_max)
+    }
+
+    /// As [`Pair::format`], for main drives of another rule.
+    pub(super) fn format_on(&self, placement: &str) -> Result<TieredFiles, FilesError> {
+        self.format_placed(placement, 7, 0)
+    }
+
+    fn format_placed(
+        &self,
+        placement: &str,
+        format_id: u64,
+        log_len_bytes_max: u64,
+    ) -> Result<TieredFiles, FilesError> {
+        let placement = PlacementKind::by_name(placement).unwrap();
         let options = FormatOptions {
             layout_name: "test".into(),
             format_id,
