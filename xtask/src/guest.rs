@@ -12,7 +12,7 @@
 mod initramfs;
 mod kernel;
 
-use crate::packages::Need;
+use crate::packages::{self, Need};
 use crate::program::said;
 use anyhow::{Context, Result, bail, ensure};
 use kernel::Kernel;
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What every guest needs.
-pub(crate) const NEEDS: [Need; 5] = [
+const NEEDS: [Need; 5] = [
     ("/usr/bin/qemu-system-x86_64", "qemu-system-x86"),
     ("/usr/share/doc/busybox-static", "busybox-static"),
     ("/usr/bin/xz", "xz-utils"),
@@ -82,9 +82,32 @@ pub(crate) fn directory(root: &Path, name: &str) -> Result<PathBuf> {
     Ok(dir)
 }
 
-/// A kernel for guests: an earlier one's, or what the distribution has.
-pub(crate) fn kernel(root: &Path) -> Result<Kernel> {
-    Kernel::provide(&root.join("target/guest"))
+/// A kernel for guests, an earlier one's or what the distribution has, after whatever all of them and this one need
+/// is there; none where something is missing and it `may_skip`: then it has said why, and
+/// `what` was not tested.
+pub(crate) fn kernel(
+    root: &Path,
+    needs: &[&[Need]],
+    what: &str,
+    may_skip: bool,
+) -> Result<Option<Kernel>> {
+    let skip = |why: &str| {
+        ensure!(may_skip, "{why}");
+        packages::skip(&format!("{what}; {why}"), "");
+        Ok(None)
+    };
+    if std::env::consts::ARCH != "x86_64" {
+        return skip("its guest is an x86-64");
+    }
+    for needs in [&NEEDS[..]].iter().chain(needs) {
+        if !packages::provide(needs, what, may_skip)? {
+            return Ok(None);
+        }
+    }
+    match Kernel::provide(&root.join("target/guest")) {
+        Ok(kernel) => Ok(Some(kernel)),
+        Err(error) => skip(&format!("no kernel for its guest: {error:#}")),
+    }
 }
 
 impl Guest {

@@ -11,8 +11,8 @@ mod rates;
 
 use crate::cargo::Cargo;
 use crate::guest::{self, Contents, Guest, Run};
-use crate::packages::{self, Need};
-use anyhow::{Context, Result, ensure};
+use crate::packages::Need;
+use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 
 /// What its guest needs beside what all do.
@@ -53,27 +53,12 @@ pub(crate) struct UblkArgs {
 
 /// Builds what is needed and runs the guest.
 pub(crate) fn run(root: &Path, args: &UblkArgs) -> Result<()> {
-    let may_skip = args.may_skip;
-    let what = "the kernel's block device was not tested";
-    let skip = |why: &str| {
-        ensure!(may_skip, "{why}");
-        packages::skip(&format!("{what}; {why}"), "");
-        Ok(())
-    };
-    if std::env::consts::ARCH != "x86_64" {
-        return skip("its guest is an x86-64");
-    }
     let more: &[Need] = if args.rates { &RATE_NEEDS } else { &[] };
-    for needs in [&guest::NEEDS, &NEEDS[..], more] {
-        if !packages::provide(needs, what, may_skip)? {
-            return Ok(());
-        }
-    }
-    let dir = guest::directory(root, "ublk")?;
-    let kernel = match guest::kernel(root) {
-        Ok(kernel) => kernel,
-        Err(error) => return skip(&format!("no kernel with ublk: {error:#}")),
+    let what = "the kernel's block device was not tested";
+    let Some(kernel) = guest::kernel(root, &[&NEEDS, more], what, args.may_skip)? else {
+        return Ok(());
     };
+    let dir = guest::directory(root, "ublk")?;
     let imbrex = build(root, &dir)?;
     let programs =
         if args.rates { [&PROGRAMS[..], &[NBD_CLIENT]].concat() } else { PROGRAMS.to_vec() };

@@ -12,8 +12,8 @@
 
 use crate::cargo::Cargo;
 use crate::guest::{self, Contents, Guest, Run};
-use crate::packages::{self, Need};
-use anyhow::{Context, Result, ensure};
+use crate::packages::Need;
+use anyhow::{Context, Result};
 use cargo_metadata::Message;
 use std::path::{Path, PathBuf};
 
@@ -56,26 +56,12 @@ pub(crate) struct ZonedArgs {
 
 /// Builds what is needed and runs the guest.
 pub(crate) fn run(root: &Path, args: &ZonedArgs) -> Result<()> {
-    let may_skip = args.may_skip;
-    let what = "zoned block devices were not tested";
-    let skip = |why: &str| {
-        ensure!(may_skip, "{why}");
-        packages::skip(&format!("{what}; {why}"), "");
-        Ok(())
+    let Some(kernel) =
+        guest::kernel(root, &[&NEEDS], "zoned block devices were not tested", args.may_skip)?
+    else {
+        return Ok(());
     };
-    if std::env::consts::ARCH != "x86_64" {
-        return skip("its guest is an x86-64");
-    }
-    for needs in [&guest::NEEDS[..], &NEEDS] {
-        if !packages::provide(needs, what, may_skip)? {
-            return Ok(());
-        }
-    }
     let dir = guest::directory(root, "zoned")?;
-    let kernel = match guest::kernel(root) {
-        Ok(kernel) => kernel,
-        Err(error) => return skip(&format!("no kernel with zoned devices: {error:#}")),
-    };
     let contents = Contents {
         script: include_str!("zoned/guest.sh"),
         programs: &PROGRAMS,

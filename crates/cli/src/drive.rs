@@ -1,26 +1,26 @@
 //! `drive create`, `format`, `info`, `bench` and `zones`: the drive itself.
 
+mod content;
 mod formatting;
 
+use self::content::Content;
 use crate::Session;
 use crate::byte_size::{ByteSize, grouped};
 use crate::device;
 use crate::error::{CliError, Context, Exit};
 use crate::output::{Report, Table, note};
-use crate::store::{DriveArgs, holds_block_device, layout_named, other_content};
+use crate::store::{DriveArgs, holds_block_device, other_content};
 use crate::target::Target;
 use crate::zones::{ZoneMap, svg, text};
 use clap::Subcommand;
-use imbrex_bench::{BenchError, ByteCount, DriveShape, flash_profile, layout_for, read_profile};
+use imbrex_bench::{BenchError, ByteCount, DriveShape, flash_profile, read_profile};
 use imbrex_clockwork::{Runtime, entropy_u64};
-use imbrex_disk::{Blocks, Disk, Geometry, Rule};
+use imbrex_disk::{Disk, Geometry, Rule};
 use imbrex_disk_host::is_block_device;
 use imbrex_disk_sim::{Profile, SimDisk, measure};
-use imbrex_files::{FileLayer, FilesError, FlashError, SpaceUse, TierStats};
+use imbrex_files::{FileLayer, FilesError, SpaceUse, TierStats};
 use imbrex_layouts::{Drives, FoundDrive, Layout, LayoutError, Mounted};
-use imbrex_translate::BandsError;
 use serde_json::json;
-use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -50,6 +50,9 @@ impl DriveCommand {
     }
 }
 
+/// What cannot be done where `drive create` fails.
+const WHAT: &str = "cannot create drive";
+
 /// Arguments of `imbrex drive create`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct CreateArgs {
@@ -61,23 +64,11 @@ pub(crate) struct CreateArgs {
     profile: Option<String>,
     #[command(flatten)]
     shape: DriveShape,
-    /// How the store lies on the drive; `imbrex layouts` lists them [default: the usual one of such
-    /// a drive]
-    #[arg(long, value_name = "NAME")]
-    layout: Option<String>,
+    #[command(flatten)]
+    content: Content,
     /// Do not model how long the drive takes
     #[arg(long)]
     no_timing: bool,
-    /// Make no store on it: the drive is for a database that `imbrex run` puts there
-    #[arg(long)]
-    no_store: bool,
-    /// Make nothing on it at all: a blank conventional drive is what `imbrex serve` gives to others
-    #[arg(long, conflicts_with_all = ["no_store", "layout"])]
-    blank: bool,
-    /// How long that database's tables are at most, where the layout must keep room by it: interlaced
-    /// drives rewrite the tracks of two such tables together [default: the layout's own]
-    #[arg(long, value_name = "SIZE", requires = "no_store")]
-    table_len: Option<ByteCount>,
     /// Where to make the image of the flash drive beside it, if the layout has one; nothing may be
     /// there yet
     #[arg(long, value_name = "FILE")]
@@ -94,11 +85,10 @@ pub(crate) struct CreateArgs {
 impl CreateArgs {
     fn run(self, session: &mut Session) -> Result<(), CliError> {
         session.out.is_json()?;
-        let asked = layout_named(self.layout.as_deref())?;
+        let asked = self.content.asked()?;
         let profile = self.shape.profile(self.profile.as_deref(), asked).map_err(wrong)?;
         let geometry = profile.geometry();
-        let layout =
-            if self.blank { None } else { Some(layout_for(&geometry, asked).map_err(wrong)?) };
+        let layout = self.content.layout(&geometry, WHAT)?;
         let shown = self.path.display().to_string();
         if is_block_device(&self.path).unwrap_or(false) {
             return Err(CliError::usage(format!(
@@ -126,13 +116,7 @@ impl CreateArgs {
             }
             made.extend(formatted.is_ok().then_some(path));
         }
-        let formatted = formatted.and_then(|()| match layout {
-            None => Ok(()),
-            Some(layout) if self.no_store => {
-                format_files(drives, layout, self.table_len, seed, &shown)
-            }
-            Some(layout) => format(drives, layout, seed, &shown),
-        });
+        let formatted = formatted.and_then(|()| self.content.make(drives, layout, seed, &shown));
         if let Err(error) = formatted {
             // The files are ours and hold nothing yet.
             made.into_iter().for_each(|path| _ = std::fs::remove_file(path));
@@ -141,12 +125,7 @@ impl CreateArgs {
         let mut report = Report::default();
         report.row("drive", shown.as_str(), shown.as_str());
         describe(&mut report, &title, &geometry);
-        let holds = layout.map_or("none: it is blank", Layout::name);
-        report.row("layout", holds, layout.map(Layout::name));
-        if let Some(flash) = &self.flash {
-            let flash = flash.display().to_string();
-            report.row("flash drive", flash.as_str(), flash.as_str());
-        }
+        content::describe(&mut report, layout, self.flash.as_deref());
         session.out.report(&report)
     }
 
@@ -155,7 +134,7 @@ impl CreateArgs {
         if !self.no_timing {
             builder = builder.profile(profile);
         }
-        let disk = builder.create_image(path, "", seed).context(|| "cannot create drive")?;
+        let disk = builder.create_image(path, "", seed).context(|| WHAT)?;
         Ok(Arc::new(disk))
     }
 
@@ -165,95 +144,20 @@ impl CreateArgs {
         layout: Option<Layout>,
         geometry: &Geometry,
     ) -> Result<Option<Profile>, CliError> {
-        let takes_flash = layout.filter(|layout| layout.takes_flash());
-        match (takes_flash, &self.flash) {
-            (Some(layout), _) if self.no_store => Err(CliError::usage(format!(
-                "cannot create drive: {layout} takes a flash drive, which the databases of `imbrex \
-                 run` know nothing of; choose another layout, or leave --no-store away"
-            ))),
+        let flash = self.flash.as_deref();
+        self.content.check_flash(layout, flash, WHAT, "--flash FILE says where to make it")?;
+        match (layout, flash) {
             (Some(layout), Some(_)) => {
                 flash_profile(layout, geometry, self.flash_size).map_err(wrong)
             }
-            (Some(layout), None) => Err(CliError::usage(format!(
-                "cannot create drive: {layout} takes a flash drive beside the drive; --flash FILE \
-                 says where to make it"
-            ))),
-            (None, Some(_)) => {
-                let holds = layout.map_or("a blank drive", Layout::name);
-                let with: Vec<_> =
-                    Layout::all().filter(|l| l.takes_flash()).map(Layout::name).collect();
-                let with = with.join(", ");
-                Err(CliError::usage(format!(
-                    "cannot create drive: {holds} has no use for a flash drive; leave --flash away, or \
-                     choose --layout {with}"
-                )))
-            }
-            (None, None) => Ok(None),
+            _ => Ok(None),
         }
     }
 }
 
 /// The command line asks for a drive that cannot be.
 fn wrong(error: BenchError) -> CliError {
-    CliError::usage(CliError::of("cannot create drive", &error).to_string())
-}
-
-/// An empty store on an empty drive.
-fn format(drives: Drives, layout: Layout, format_id: u64, shown: &str) -> Result<(), CliError> {
-    let runtime = Runtime::threads(1);
-    let recipe = layout.recipe(drives.main.geometry());
-    let what = || format!("cannot make a store on {shown}");
-    let stack = layout
-        .format_with(drives, &runtime, &recipe, format_id)
-        .map_err(|error| cannot_format(what(), &error))?;
-    let room = stack.db.check_room();
-    stack.close().context(what)?;
-    room.map_err(|error| {
-        CliError::usage(format!(
-            "{}: it is too small for layout {layout}: {error}, or shorter zones",
-            what()
-        ))
-    })
-}
-
-/// Room for files, and none of them, on an empty drive.
-fn format_files(
-    drives: Drives,
-    layout: Layout,
-    table_len: Option<ByteCount>,
-    format_id: u64,
-    shown: &str,
-) -> Result<(), CliError> {
-    let mut recipe = layout.recipe(drives.main.geometry());
-    if let Some(ByteCount(len_bytes)) = table_len {
-        recipe.placement_options.unit_len = Blocks::holding(len_bytes);
-    }
-    let formatted = layout.format_files(drives, &Runtime::threads(1), &recipe, format_id);
-    let what = format!("cannot format {shown}");
-    formatted.map(drop).map_err(|error| cannot_format(what, &error))
-}
-
-fn cannot_format(what: String, error: &LayoutError) -> CliError {
-    let error_line = CliError::of(what, error);
-    if is_misfit(error) { CliError::usage(error_line.to_string()) } else { error_line }
-}
-
-/// Whether the drive is no drive for the layout, rather than broken.
-fn is_misfit(error: &(dyn Error + 'static)) -> bool {
-    let mut next = Some(error);
-    while let Some(cause) = next {
-        let files = cause.downcast_ref::<FilesError>();
-        let bands = cause.downcast_ref::<BandsError>();
-        if matches!(
-            files,
-            Some(FilesError::Unsuitable { .. } | FilesError::Flash(FlashError::TooSmall { .. }))
-        ) || matches!(bands, Some(BandsError::TooSmall { .. } | BandsError::Option { .. }))
-        {
-            return true;
-        }
-        next = cause.source();
-    }
-    false
+    CliError::usage(CliError::of(WHAT, &error).to_string())
 }
 
 fn describe(report: &mut Report, title: &str, geometry: &Geometry) {

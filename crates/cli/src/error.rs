@@ -164,10 +164,7 @@ fn is_damage(cause: &(dyn Error + 'static)) -> bool {
     // A flash drive's error lies in a box within the pair's, and a box is a type of its own.
     let files = files.or_else(|| cause.downcast_ref::<Box<FilesError>>().map(|boxed| &**boxed));
     matches!(files, Some(FilesError::Corrupt { .. } | FilesError::PastEnd { .. }))
-        || matches!(
-            cause.downcast_ref::<DiskError>(),
-            Some(DiskError::Medium { .. } | DiskError::Destroyed { .. })
-        )
+        || cause.downcast_ref().is_some_and(DiskError::is_damage)
         || matches!(cause.downcast_ref::<EngineError>(), Some(EngineError::Corrupt { .. }))
         || matches!(
             cause.downcast_ref::<FsError>(),
@@ -209,6 +206,9 @@ mod tests {
     fn damage_below_decides_the_exit_code() {
         let at = imbrex_disk::Lba::new(7);
         let source = DiskError::Medium { at };
+        let error = FilesError::Disk { what: "reading a".to_owned(), source };
+        assert_eq!(CliError::of("get", &error).exit(), Exit::Corrupt);
+        let source = DiskError::Offline { zone: imbrex_disk::ZoneId(3) };
         let error = FilesError::Disk { what: "reading a".to_owned(), source };
         assert_eq!(CliError::of("get", &error).exit(), Exit::Corrupt);
         let error = FilesError::NotFound { name: "a".to_owned() };

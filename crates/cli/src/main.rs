@@ -1,7 +1,7 @@
 //! The command `imbrex`: emulated drives, and the store on them, from the command line.
 //!
 //! ```text
-//!   args (clap) -> a command -> Store: Db on Files on SimDisk -> Output (table, JSON, bytes)
+//!   args (clap) -> a command -> Store: Db on Files on a drive -> Output (table, JSON, bytes)
 //!                     |  looks at Interrupt between two operations
 //!                     |  shows Progress after two seconds, on a terminal
 //!                     +-> CliError: one line, an exit code

@@ -27,12 +27,14 @@ impl GetArgs {
         let key = self.notation.bytes(&self.key)?;
         self.store.open_quiet()?.with(|store| {
             let keyspace = store.keyspace(&self.keyspace)?;
-            let value = keyspace
-                .get(&key)
-                .context(|| format!("cannot get {}", key::shown(&key)))?
-                .ok_or_else(|| {
-                    CliError::new(Exit::NotFound, format!("{}: no such key", key::shown(&key)))
-                })?;
+            let value = keyspace.get(&key).context(|| format!("cannot get {}", key::shown(&key)));
+            let how = || {
+                let drive = store.path.display();
+                format!("`imbrex scan {drive} --skip-damage` prints what still reads")
+            };
+            let value = value.map_err(|error| hinted(error, how))?.ok_or_else(|| {
+                CliError::new(Exit::NotFound, format!("{}: no such key", key::shown(&key)))
+            })?;
             match session.out.entry_format() {
                 Format::Json => {
                     let line = entry_json(&key, Some(&value)).to_string();
@@ -49,6 +51,14 @@ impl GetArgs {
                 }
             }
         })
+    }
+}
+
+/// Says of damage `how` the rest is had.
+fn hinted(error: CliError, how: impl FnOnce() -> String) -> CliError {
+    match error.exit() {
+        Exit::Corrupt => CliError::new(Exit::Corrupt, format!("{error}; {}", how())),
+        _ => error,
     }
 }
 
@@ -90,13 +100,8 @@ impl ScanArgs {
         if !self.skip_damage {
             return self.store.open_quiet()?.with(|store| {
                 let printed = self.print(store, session, lower, upper);
-                printed.map_err(|error| match error.exit() {
-                    Exit::Corrupt => {
-                        let hint = "--skip-damage leaves out what is damaged";
-                        CliError::new(Exit::Corrupt, format!("{error}; {hint}"))
-                    }
-                    _ => error,
-                })
+                let how = || "--skip-damage leaves out what is damaged".to_owned();
+                printed.map_err(|error| hinted(error, how))
             });
         }
         self.store.open_to_salvage()?.with(|store| {

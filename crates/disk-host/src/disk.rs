@@ -34,7 +34,7 @@ impl HostDisk {
     /// Opens the block device at `path`, for this program alone, until it is dropped.
     ///
     /// What is written to it is what a crash left: zones that are open are closed, and a block that was written in
-    /// part is filled up with zeros. Cost: the report of all zones, some seconds on a drive of 100,000.
+    /// part is filled up with zeros. Cost: the report of all zones, 1,024 a request.
     ///
     /// # Errors
     /// [`HostDiskError`].
@@ -94,70 +94,32 @@ impl HostDisk {
         &self.model
     }
 
-    /// Where the device was found.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Makes the drive as blank as it can be in a moment: every zone that takes it is reset, and where writes go
-    /// anywhere the first 512 MiB and the last one become zeros; of a conventional drive that takes it all is discarded.
-    /// Durable on return.
+    /// Resets all zones that take it, by one request; on a drive without zones nothing. Durable on return.
     ///
     /// # Errors
-    /// As [`Disk::write`]; some of it may be blank by then.
-    pub fn erase(&self) -> Result<(), DiskError> {
-        // Both regions of a store's catalog, and whatever else is looked for before a drive counts as blank.
-        const START_LEN: Blocks = Blocks::holding(512 << 20);
-        const END_LEN: Blocks = Blocks::holding(1 << 20);
+    /// As [`Disk::manage_zone`].
+    pub fn reset_zones(&self) -> Result<(), DiskError> {
         self.gate_write()?;
+        let Some(table) = &self.zones else { return Ok(()) };
         let whole = BlockRange::new(Lba::new(0), self.geometry.len());
-        let mut anywhere = whole.len;
-        if let (Some(table), Some(spec)) = (&self.zones, self.geometry.zones()) {
-            let _turns = table.all_turnstiles();
-            let reset =
-                self.device.manage_zone(ZoneRequest::Reset, 0, whole.len.get() * SECTORS_PER_BLOCK);
-            reset.map_err(|source| self.failed("resetting the zones of", whole, source))?;
-            self.tally.reset();
-            let reported = self.device.zones(whole.len.bytes());
-            let reported =
-                reported.map_err(|source| self.failed("asking for the zones of", whole, source))?;
-            for (raw, zone) in reported.iter().zip(0..self.geometry.zone_count()) {
-                if let Ok(record) = report::record(ZoneId(zone), raw) {
-                    table.reload(ZoneId(zone), record);
-                }
+        let _turns = table.all_turnstiles();
+        let sector_count = whole.len.get() * SECTORS_PER_BLOCK;
+        let reset = self.device.manage_zone(ZoneRequest::Reset, 0, sector_count);
+        reset.map_err(|source| self.failed("resetting the zones of", whole, source))?;
+        self.tally.reset();
+        let reported = self.device.zones(whole.len.bytes());
+        let reported =
+            reported.map_err(|source| self.failed("asking for the zones of", whole, source))?;
+        for (raw, zone) in reported.iter().zip(0..self.geometry.zone_count()) {
+            if let Ok(record) = report::record(ZoneId(zone), raw) {
+                table.reload(ZoneId(zone), record);
             }
-            let count = u64::from(spec.conventional_zone_count);
-            anywhere = Blocks::new(count * spec.zone_len.get()).min(whole.len);
-        } else {
-            self.discard(whole)?;
-        }
-        let start_end = START_LEN.min(anywhere).get();
-        let at_end = anywhere.saturating_sub(END_LEN).get().max(start_end);
-        for (at, end) in [(0, start_end), (at_end, anywhere.get())] {
-            let range = BlockRange::new(Lba::new(at), Blocks::new(end - at));
-            self.write_zeroes(range, Persist::Cached)?;
         }
         self.flush_device()
     }
 
     fn gate_write(&self) -> Result<(), DiskError> {
         if self.poisoned.load(Ordering::Acquire) { Err(DiskError::Poisoned) } else { Ok(()) }
-    }
-
-    fn request(&self, at: Lba, len_bytes: usize) -> Result<BlockRange, DiskError> {
-        if len_bytes == 0 || !len_bytes.is_multiple_of(BLOCK_LEN_BYTES) {
-            return Err(DiskError::NotBlocks { at, len_bytes });
-        }
-        let range = BlockRange::new(at, Blocks::holding(len_bytes as u64));
-        self.check_range(range).map(|()| range)
-    }
-
-    fn check_range(&self, range: BlockRange) -> Result<(), DiskError> {
-        if self.geometry.holds(range) {
-            Ok(())
-        } else {
-            Err(DiskError::OutOfRange { range, len: self.geometry.len() })
-        }
     }
 
     fn read_blocks(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
@@ -261,14 +223,12 @@ impl HostDisk {
         };
         let _turn = table.turnstile(zone);
         let sequential = table.begin_write(range)?;
-        let mut written = self.device.write(offset, data, through);
-        if written.as_ref().is_err_and(is_too_many_open)
-            && let Some(zone) = sequential
-        {
-            self.close_zones(table);
-            written = self.write_rest(zone, range, data, through);
-        }
-        if let Err(source) = written {
+        let written = self.device.write(offset, data, through);
+        let again = || match sequential {
+            Some(zone) => self.write_rest(zone, range, data, through),
+            None => self.device.write(offset, data, through),
+        };
+        if let Err(source) = self.with_room(table, written, again) {
             table.abandon_write(sequential);
             let error = self.failed_at_zone(zone, "write", range, source);
             let is_refused = !matches!(error, DiskError::Host { .. });
@@ -280,18 +240,29 @@ impl HostDisk {
         Ok(())
     }
 
-    /// Closes on the drive what the table has closed to make room. Most drives do so themselves; some not once as many
-    /// zones are active as may be.
-    fn close_zones(&self, table: &ZoneTable) {
+    /// What became of a request: where the drive had no room for one more open zone, what becomes of it `again`, after
+    /// what the table has closed to make room was closed on the drive. Most drives do so themselves; some not once as
+    /// many zones are active as may be.
+    fn with_room(
+        &self,
+        table: &ZoneTable,
+        first: std::io::Result<()>,
+        again: impl FnOnce() -> std::io::Result<()>,
+    ) -> std::io::Result<()> {
+        match first {
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::TOOMANYREFS) => {}
+            done => return done,
+        }
         for zone in (0..self.geometry.zone_count()).map(ZoneId) {
             let is_closed =
                 table.info(zone).is_some_and(|info| matches!(info.state, ZoneState::Closed { .. }));
             if is_closed && let Some(range) = self.geometry.zone_range(zone) {
                 let len = range.len.get() * SECTORS_PER_BLOCK;
-                // Whether it helped the next write tells.
+                // Whether it helped the request tells.
                 let _ = self.device.manage_zone(ZoneRequest::Close, self.first_sector(zone), len);
             }
         }
+        again()
     }
 
     /// Writes what the drive has not taken yet of a write to a sequential zone.
@@ -336,11 +307,6 @@ fn is_medium(error: &std::io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::NODATA | Errno::ILSEQ))
 }
 
-/// Whether a zone could not be opened because as many are as may be.
-fn is_too_many_open(error: &std::io::Error) -> bool {
-    Errno::from_io_error(error) == Some(Errno::TOOMANYREFS)
-}
-
 fn action_name(action: &'static str) -> &'static str {
     match action {
         "write" => "writing",
@@ -357,7 +323,7 @@ impl Disk for HostDisk {
     }
 
     fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
-        let range = self.request(at, buf.len())?;
+        let range = self.geometry.request(at, buf.len())?;
         let len_bytes = buf.len();
         match &self.zones {
             Some(table) if table.check_read(range)? == Readable::InPart => {
@@ -371,7 +337,7 @@ impl Disk for HostDisk {
 
     fn read_batch(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
         for request in requests.iter() {
-            self.request(request.at, request.buf.len())?;
+            self.geometry.request(request.at, request.buf.len())?;
         }
         // Upwards, as the arm moves.
         let mut in_order: Vec<_> = requests.iter_mut().collect();
@@ -381,7 +347,7 @@ impl Disk for HostDisk {
 
     fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
         self.gate_write()?;
-        let range = self.request(at, data.len())?;
+        let range = self.geometry.request(at, data.len())?;
         self.write_blocks(range, data, persist)?;
         self.tally.write(data.len());
         Ok(())
@@ -396,7 +362,7 @@ impl Disk for HostDisk {
 
     fn discard(&self, range: BlockRange) -> Result<(), DiskError> {
         self.gate_write()?;
-        self.check_range(range)?;
+        self.geometry.check(range)?;
         if range.len.is_zero() || !self.takes_discards || self.zones.is_some() {
             return Ok(());
         }
@@ -413,7 +379,7 @@ impl Disk for HostDisk {
             return write_zero_blocks(self, range, persist);
         }
         self.gate_write()?;
-        self.check_range(range)?;
+        self.geometry.check(range)?;
         let through = persist == Persist::Through;
         let offset = range.start.get() * BLOCK_LEN_BYTES as u64;
         let zeroed = self.device.zero_out(offset, range.len.bytes());
@@ -451,8 +417,9 @@ impl Disk for HostDisk {
         };
         let range = self.geometry.zone_range(zone).expect("the table has checked it");
         let len = range.len.get() * SECTORS_PER_BLOCK;
-        let managed = self.device.manage_zone(request, self.first_sector(zone), len);
-        managed.map_err(|source| self.failed_at_zone(zone, verb, range, source))?;
+        let manage = || self.device.manage_zone(request, self.first_sector(zone), len);
+        self.with_room(table, manage(), manage)
+            .map_err(|source| self.failed_at_zone(zone, verb, range, source))?;
         if action == ZoneAction::Reset {
             // Durable on return: a drive may keep a pointer in its cache as it does data.
             self.flush_device()?;

@@ -143,7 +143,7 @@ impl SimDisk {
     /// [`DiskError::OutOfRange`]; [`DiskError::Host`].
     pub fn flip_bit(&self, at: Lba, bit: u32) -> Result<(), DiskError> {
         let range = BlockRange::new(at, Blocks::new(1));
-        self.check_range(range)?;
+        self.geometry.check(range)?;
         let mut desk = self.desk();
         desk.cache.destage_touching(range, self.sequential_zone(at), &*self.backing)?;
         let mut block = vec![0; BLOCK_LEN_BYTES];
@@ -300,22 +300,6 @@ impl SimDisk {
         }
     }
 
-    fn request(&self, at: Lba, len_bytes: usize) -> Result<BlockRange, DiskError> {
-        if len_bytes == 0 || !len_bytes.is_multiple_of(BLOCK_LEN_BYTES) {
-            return Err(DiskError::NotBlocks { at, len_bytes });
-        }
-        let range = BlockRange::new(at, Blocks::holding(len_bytes as u64));
-        self.check_range(range).map(|()| range)
-    }
-
-    fn check_range(&self, range: BlockRange) -> Result<(), DiskError> {
-        if self.geometry.holds(range) {
-            Ok(())
-        } else {
-            Err(DiskError::OutOfRange { range, len: self.geometry.len() })
-        }
-    }
-
     fn sequential_zone(&self, at: Lba) -> Option<ZoneId> {
         let zone = self.geometry.zone_of(at)?;
         let is_conventional = self.rule.zones().is_none_or(|table| table.is_conventional(zone));
@@ -430,7 +414,7 @@ impl Disk for SimDisk {
 
     fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
         self.gate_read()?;
-        let range = self.request(at, buf.len())?;
+        let range = self.geometry.request(at, buf.len())?;
         if self.is_ordered() {
             return self.read_ordered(&mut [ReadRequest { at, buf }]);
         }
@@ -443,7 +427,7 @@ impl Disk for SimDisk {
     fn read_batch(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
         self.gate_read()?;
         for request in requests.iter() {
-            self.request(request.at, request.buf.len())?;
+            self.geometry.request(request.at, request.buf.len())?;
         }
         if self.is_ordered() {
             return self.read_ordered(requests);
@@ -453,7 +437,7 @@ impl Disk for SimDisk {
 
     fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
         self.gate_write()?;
-        let range = self.request(at, data.len())?;
+        let range = self.geometry.request(at, data.len())?;
         if self.is_ordered() {
             return self.write_ordered(range, data, persist);
         }
@@ -482,7 +466,7 @@ impl Disk for SimDisk {
 
     fn discard(&self, range: BlockRange) -> Result<(), DiskError> {
         self.gate_write()?;
-        self.check_range(range)?;
+        self.geometry.check(range)?;
         if range.len.is_zero() {
             return Ok(());
         }

@@ -154,6 +154,19 @@ pub enum DiskError {
     },
 }
 
+impl DiskError {
+    /// Whether blocks that were asked for are damaged or gone, so that a request for others may do better.
+    pub fn is_damage(&self) -> bool {
+        matches!(
+            self,
+            DiskError::Medium { .. }
+                | DiskError::Offline { .. }
+                | DiskError::Destroyed { .. }
+                | DiskError::ReadAbovePointer { .. }
+        )
+    }
+}
+
 fn culprit(by: &Option<BlockRange>) -> String {
     match by {
         Some(write) => format!("the write of blocks {write} to an overlapping track"),

@@ -1,6 +1,6 @@
 //! Geometry: how long a disk is and under which rule it writes. Checked once, at the door.
 
-use crate::{BlockRange, Blocks, GeometryError, Lba, ZoneId};
+use crate::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, GeometryError, Lba, ZoneId};
 use std::fmt;
 
 /// Host-managed zones: conventional zones first, then sequential-write-required zones.
@@ -342,6 +342,30 @@ impl Geometry {
         let end = last_end.saturating_add(overlap.saturating_mul(track_len)).min(self.len().get());
         let start = start.min(end);
         BlockRange::new(Lba::new(start), Blocks::new(end - start))
+    }
+
+    /// The blocks of a request for `len_bytes` bytes from `at`: what every disk checks of every read and write.
+    ///
+    /// # Errors
+    /// [`DiskError::NotBlocks`], [`DiskError::OutOfRange`].
+    pub fn request(&self, at: Lba, len_bytes: usize) -> Result<BlockRange, DiskError> {
+        if len_bytes == 0 || !len_bytes.is_multiple_of(BLOCK_LEN_BYTES) {
+            return Err(DiskError::NotBlocks { at, len_bytes });
+        }
+        let range = BlockRange::new(at, Blocks::holding(len_bytes as u64));
+        self.check(range).map(|()| range)
+    }
+
+    /// That the disk holds every block of `range`.
+    ///
+    /// # Errors
+    /// [`DiskError::OutOfRange`].
+    pub fn check(&self, range: BlockRange) -> Result<(), DiskError> {
+        if self.holds(range) {
+            Ok(())
+        } else {
+            Err(DiskError::OutOfRange { range, len: self.len() })
+        }
     }
 
     /// Whether the disk holds every block of `range`.

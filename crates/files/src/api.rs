@@ -528,20 +528,14 @@ pub enum FilesError {
 impl FilesError {
     /// Whether what was to be read is damaged or gone, so that other reads may do better.
     pub fn is_damage(&self) -> bool {
-        let FilesError::Disk { source, .. } = self else {
-            return matches!(
+        match self {
+            FilesError::Disk { source, .. } => source.is_damage(),
+            _ => matches!(
                 self,
                 FilesError::Corrupt { .. }
                     | FilesError::NotFound { .. }
                     | FilesError::PastEnd { .. }
-            );
-        };
-        matches!(
-            source,
-            DiskError::Medium { .. }
-                | DiskError::Offline { .. }
-                | DiskError::Destroyed { .. }
-                | DiskError::ReadAbovePointer { .. }
-        )
+            ),
+        }
     }
 }

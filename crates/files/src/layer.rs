@@ -56,10 +56,17 @@ pub(crate) struct Inner {
     /// Whether background cleaning has ended. Its job locks this for a step; it outlives what the step holds.
     pub(crate) cleaning_has_ended: Arc<Mutex<bool>>,
     /// Held while dead space is made writable: until then nobody can use it, and who looked at the
-    /// map meanwhile would find no room. Whether what opening found was flushed since.
-    reclaiming: Mutex<bool>,
+    /// map meanwhile would find no room.
+    reclaiming: Mutex<Reclaiming>,
     layout_name: String,
     format_id: u64,
+}
+
+/// What whoever makes dead space writable goes by.
+#[derive(Debug, Default)]
+struct Reclaiming {
+    /// Whether what opening found was flushed since, or is not of another process.
+    found_is_durable: bool,
 }
 
 impl FileLayer {
@@ -141,7 +148,7 @@ impl FileLayer {
             cleaning: Mutex::new(()),
             background: Mutex::new(None),
             cleaning_has_ended: Arc::default(),
-            reclaiming: Mutex::new(false),
+            reclaiming: Mutex::default(),
             layout_name,
             format_id,
         };
@@ -192,10 +199,10 @@ impl Inner {
     /// left in the drive's cache. A power cut could take that commit alone, and name again what lay there.
     pub(crate) fn reclaim(&self) -> Result<(), FilesError> {
         self.committer.lock().check()?;
-        let mut was_flushed = self.reclaiming.lock();
-        if !*was_flushed {
+        let mut reclaiming = self.reclaiming.lock();
+        if !reclaiming.found_is_durable {
             self.flush_found()?;
-            *was_flushed = true;
+            reclaiming.found_is_durable = true;
         }
         while let Some((zone, kind, range)) = self.space.with(|map| map.begin_reset()) {
             let result = match kind {
@@ -219,7 +226,7 @@ impl Inner {
 
     /// Says that what opening found is durable: whoever opened it had just written it.
     pub(crate) fn trust_found(&self) {
-        *self.reclaiming.lock() = true;
+        self.reclaiming.lock().found_is_durable = true;
     }
 
     /// Makes durable what opening found. Where that fails nothing is written any more: a second flush would
@@ -337,10 +344,10 @@ impl Files for FileLayer {
     }
 
     fn sync(&self) -> Result<(), FilesError> {
-        let mut was_flushed = self.inner.reclaiming.lock();
+        let mut reclaiming = self.inner.reclaiming.lock();
         let what = "syncing the drive".to_owned();
         self.inner.disk.flush().map_err(|source| FilesError::Disk { what, source })?;
-        *was_flushed = true;
+        reclaiming.found_is_durable = true;
         Ok(())
     }
 

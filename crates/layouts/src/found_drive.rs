@@ -1,6 +1,6 @@
 //! A drive by its path: an image file, or a block device of this machine.
 
-use imbrex_disk::{BlockRange, Disk, DiskError, Lba, ZoneAction, ZoneState};
+use imbrex_disk::{BlockRange, Blocks, Disk, DiskError, Lba, Persist, Rule, ZoneAction, ZoneState};
 use imbrex_disk_host::{HostDisk, HostDiskError, is_block_device};
 use imbrex_disk_sim::{ImageError, OpenOptions, SimDisk};
 use std::path::Path;
@@ -42,24 +42,24 @@ impl FoundDrive {
         Ok(FoundDrive::Image(Arc::new(image)))
     }
 
-    /// Makes it as blank as it can be made quickly; what it holds is lost.
+    /// Makes it blank, as far as [`looked_at`] tells: zones are reset, and what is looked at where writes go anywhere
+    /// becomes zeros. What it holds is lost.
     ///
     /// # Errors
-    /// As [`Disk::write`].
+    /// As [`Disk::write`]; some of it may be blank by then.
     pub fn erase(&self) -> Result<(), DiskError> {
-        let disk = match self {
-            FoundDrive::Image(disk) => disk,
-            FoundDrive::Device(disk) => return disk.erase(),
-        };
-        for info in disk.report_zones() {
-            if !matches!(
-                info.state,
-                ZoneState::NoPointer | ZoneState::ReadOnly | ZoneState::Offline
-            ) {
-                disk.manage_zone(info.zone, ZoneAction::Reset)?;
-            }
+        let disk = self.disk();
+        match self {
+            FoundDrive::Device(device) => device.reset_zones()?,
+            FoundDrive::Image(_) => reset_zones(&*disk)?,
         }
         disk.discard(BlockRange::new(Lba::new(0), disk.geometry().len()))?;
+        // Overlapping tracks, which are emulated ones, read as zeros by now; writes would destroy some of them.
+        if matches!(disk.geometry().rule(), Rule::Anywhere | Rule::AtPointer(_)) {
+            for range in looked_at(&*disk) {
+                disk.write_zeroes(range, Persist::Cached)?;
+            }
+        }
         disk.flush()
     }
 
@@ -70,4 +70,30 @@ impl FoundDrive {
             FoundDrive::Device(disk) => Arc::clone(disk) as Arc<dyn Disk>,
         }
     }
+}
+
+/// Where one looks for what was written to a drive, besides at its zones' pointers: where writes go anywhere, at the
+/// first 512 MiB and the last one. Both regions of a store's catalog are there, and the marks of file systems and of
+/// tables of partitions.
+pub fn looked_at(disk: &dyn Disk) -> [BlockRange; 2] {
+    const START_LEN: Blocks = Blocks::holding(512 << 20);
+    const END_LEN: Blocks = Blocks::holding(1 << 20);
+    let zones = disk.report_zones();
+    let conventional = zones.iter().take_while(|zone| zone.state == ZoneState::NoPointer);
+    let len = match zones.is_empty() {
+        true => disk.geometry().len(),
+        false => conventional.map(|zone| zone.capacity).sum(),
+    };
+    let start_len = len.min(START_LEN);
+    let end_len = END_LEN.min(len - start_len);
+    let end = Lba::new((len - end_len).get());
+    [BlockRange::new(Lba::new(0), start_len), BlockRange::new(end, end_len)]
+}
+
+fn reset_zones(disk: &dyn Disk) -> Result<(), DiskError> {
+    let takes_it =
+        |state| !matches!(state, ZoneState::NoPointer | ZoneState::ReadOnly | ZoneState::Offline);
+    let mut zones = disk.report_zones();
+    zones.retain(|info| takes_it(info.state));
+    zones.iter().try_for_each(|info| disk.manage_zone(info.zone, ZoneAction::Reset))
 }

@@ -52,7 +52,7 @@ mod table;
 
 pub use drives::{Beside, Drives};
 pub use error::LayoutError;
-pub use found_drive::{FindError, FoundDrive};
+pub use found_drive::{FindError, FoundDrive, looked_at};
 pub use recipe::{Recipe, Recording, table_len_bytes_in, unit_len};
 pub use stack::{Mounted, Stack, mount};
 pub use table::Layout;

@@ -300,21 +300,6 @@ impl FixedBands {
         }
     }
 
-    fn request(&self, at: Lba, len_bytes: usize) -> Result<BlockRange, DiskError> {
-        if len_bytes == 0 || !len_bytes.is_multiple_of(BLOCK_LEN_BYTES) {
-            return Err(DiskError::NotBlocks { at, len_bytes });
-        }
-        let range = BlockRange::new(at, Blocks::holding(len_bytes as u64));
-        self.check_range(range).map(|()| range)
-    }
-
-    fn check_range(&self, range: BlockRange) -> Result<(), DiskError> {
-        match self.layout.geometry.holds(range) {
-            true => Ok(()),
-            false => Err(DiskError::OutOfRange { range, len: self.layout.geometry.len() }),
-        }
-    }
-
     /// Makes sure that the journal takes what a request may add.
     fn make_room(&self, state: &mut State) -> Result<(), DiskError> {
         let State { journal, valid, discarded, is_poisoned, .. } = state;
@@ -680,7 +665,7 @@ impl Disk for FixedBands {
         let waiting = state.waiting.as_ref().map(|waiting| waiting.range);
         let mut parts = Vec::with_capacity(requests.len());
         for request in requests.iter_mut() {
-            let range = self.request(request.at, request.buf.len())?;
+            let range = self.layout.geometry.request(request.at, request.buf.len())?;
             if state.torn.is_some_and(|band| band.overlaps(range)) {
                 return Err(DiskError::Poisoned);
             }
@@ -709,7 +694,7 @@ impl Disk for FixedBands {
     }
 
     fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
-        let range = self.request(at, data.len())?;
+        let range = self.layout.geometry.request(at, data.len())?;
         let mut state = self.write_state()?;
         let mut rest = data;
         for part in self.layout.by_band(range) {
@@ -732,7 +717,7 @@ impl Disk for FixedBands {
     }
 
     fn discard(&self, range: BlockRange) -> Result<(), DiskError> {
-        self.check_range(range)?;
+        self.layout.geometry.check(range)?;
         let mut state = self.write_state()?;
         match &state.waiting {
             Some(waiting)

@@ -49,7 +49,7 @@ devices() {
     zoned="zoned=1 zone_size=1"
     # shellcheck disable=SC2086
     {
-        nullb nullb0 size=32 blocksize=4096 $zoned zone_nr_conv=3 zone_max_open=8
+        nullb nullb0 size=32 blocksize=4096 $zoned zone_nr_conv=3 zone_max_open=8 zone_max_active=14
         nullb nullb1 size=64 blocksize=512 $zoned zone_nr_conv=0 zone_max_active=14
         nullb nullb2 size=64 blocksize=4096 $zoned zone_nr_conv=2
     }
@@ -204,6 +204,14 @@ spoiled() {
     for round in 1 2; do quiet imbrex load /dev/nullb2 /tmp/lines.$round; done
     holds /tmp/lines.2 /dev/nullb2
     quiet imbrex check /dev/nullb2
+    step "/dev/nullb2: a zone is lost that holds something; the rest is saved"
+    echo $(($(first /dev/nullb2 fu))) > $NULLB/nullb2/zone_offline
+    refused_with 'is offline.*--skip-damage' imbrex scan /dev/nullb2
+    imbrex scan --format json --skip-damage /dev/nullb2 > /tmp/scanned 2> /tmp/said || test $? = 5
+    test -s /tmp/scanned
+    # Values may be old ones.
+    awk 'FILENAME != "/tmp/scanned" { known[$0] } FILENAME == "/tmp/scanned" && !($0 in known) { exit 1 }' \
+        /tmp/lines.0 /tmp/lines.1 /tmp/lines.2 /tmp/scanned
 }
 
 serve() {

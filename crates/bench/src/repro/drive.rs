@@ -101,9 +101,7 @@ struct Part {
 
 impl Part {
     fn check(&self, at: Lba, len_bytes: usize) -> Result<(), DiskError> {
-        let range = BlockRange::new(at, Blocks::holding(len_bytes as u64));
-        let len = self.geometry.len();
-        if self.geometry.holds(range) { Ok(()) } else { Err(DiskError::OutOfRange { range, len }) }
+        self.geometry.check(BlockRange::new(at, Blocks::holding(len_bytes as u64)))
     }
 }
 

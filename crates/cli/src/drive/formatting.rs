@@ -1,14 +1,14 @@
 //! `drive format`: an empty store, or room for another database or a block device, on a drive that is there.
 
-use super::{describe, format, format_files};
+use super::content::{self, Content};
+use super::describe;
 use crate::Session;
 use crate::blank::written;
 use crate::error::{CliError, Context, Exit};
 use crate::output::Report;
-use crate::store::{layout_named, open_drive};
-use imbrex_bench::{ByteCount, layout_for};
+use crate::store::open_drive;
 use imbrex_clockwork::entropy_u64;
-use imbrex_layouts::{Drives, FoundDrive, Layout};
+use imbrex_layouts::{Drives, FoundDrive};
 use std::path::{Path, PathBuf};
 
 /// Arguments of `imbrex drive format`.
@@ -17,20 +17,8 @@ pub(crate) struct FormatArgs {
     /// The drive: a block device such as /dev/sdb, zoned or conventional, or a drive image
     #[arg(value_name = "DRIVE")]
     drive: PathBuf,
-    /// How the store lies on the drive; `imbrex layouts` lists them [default: the usual one of such
-    /// a drive]
-    #[arg(long, value_name = "NAME")]
-    layout: Option<String>,
-    /// Make no store on it: the drive is for a database that `imbrex run` puts there
-    #[arg(long)]
-    no_store: bool,
-    /// Make nothing on it at all: a blank drive is what `imbrex serve` gives to others
-    #[arg(long, conflicts_with_all = ["no_store", "layout"])]
-    blank: bool,
-    /// How long that database's tables are at most, where the layout must keep room by it: interlaced
-    /// drives rewrite the tracks of two such tables together [default: the layout's own]
-    #[arg(long, value_name = "SIZE", requires = "no_store")]
-    table_len: Option<ByteCount>,
+    #[command(flatten)]
+    content: Content,
     /// The flash drive beside it, if the layout has one: a conventional block device or a drive image
     #[arg(long, value_name = "DRIVE")]
     flash: Option<PathBuf>,
@@ -45,76 +33,35 @@ pub(crate) struct FormatArgs {
 impl FormatArgs {
     pub(super) fn run(self, session: &mut Session) -> Result<(), CliError> {
         session.out.is_json()?;
-        let asked = layout_named(self.layout.as_deref())?;
         let shown = self.drive.display().to_string();
+        let what = format!("cannot format {shown}");
         let drive = open_drive(&self.drive, None)?;
         let disk = drive.disk();
         let geometry = *disk.geometry();
-        let layout = if self.blank {
-            None
-        } else {
-            Some(layout_for(&geometry, asked).map_err(|error| {
-                let what = format!("cannot format {shown}");
-                CliError::usage(CliError::of(what, &error).to_string())
-            })?)
-        };
-        self.check_flash(layout, &shown)?;
+        let layout = self.content.layout(&geometry, &what)?;
+        let at = "--flash DRIVE names it";
+        self.content.check_flash(layout, self.flash.as_deref(), &what, at)?;
         let flash = self.flash.as_ref().map(|path| open_drive(path, None)).transpose()?;
         // Neither is touched before both are known to be blank, or to be had.
         self.check_blank(&drive, &self.drive)?;
-        if let (Some(flash), Some(path)) = (&flash, &self.flash) {
-            self.check_blank(flash, path)?;
-        }
-        if self.erase {
-            for drive in [Some(&drive), flash.as_ref()].into_iter().flatten() {
-                drive.erase().context(|| format!("cannot erase {shown}"))?;
-            }
+        let both = [(Some(&drive), Some(&self.drive)), (flash.as_ref(), self.flash.as_ref())];
+        let both = both.into_iter().filter_map(|(drive, path)| drive.zip(path));
+        both.clone().try_for_each(|(drive, path)| self.check_blank(drive, path))?;
+        for (drive, path) in both.filter(|_| self.erase) {
+            drive.erase().context(|| format!("cannot erase {}", path.display()))?;
         }
         let mut report = Report::default();
         report.row("drive", shown.as_str(), shown.as_str());
         describe(&mut report, &title(&drive), &geometry);
-        report.row(
-            "layout",
-            layout.map_or("none: it is blank", Layout::name),
-            layout.map(Layout::name),
-        );
-        if let Some(path) = &self.flash {
-            let path = path.display().to_string();
-            report.row("flash drive", path.as_str(), path.as_str());
-        }
+        content::describe(&mut report, layout, self.flash.as_deref());
         let drives = Drives::from(disk);
         let drives = match flash {
             Some(flash) => drives.with_flash(flash.disk()),
             None => drives,
         };
         let format_id = self.seed.unwrap_or_else(entropy_u64);
-        match layout {
-            None => {}
-            Some(layout) if self.no_store => {
-                format_files(drives, layout, self.table_len, format_id, &shown)?;
-            }
-            Some(layout) => format(drives, layout, format_id, &shown)?,
-        }
+        self.content.make(drives, layout, format_id, &shown)?;
         session.out.report(&report)
-    }
-
-    fn check_flash(&self, layout: Option<Layout>, shown: &str) -> Result<(), CliError> {
-        let wanted = layout.filter(|layout| layout.takes_flash());
-        let why = match (wanted, &self.flash) {
-            (Some(layout), _) if self.no_store => format!(
-                "{layout} takes a flash drive, which the databases of `imbrex run` know nothing of; choose another \
-                 layout, or leave --no-store away"
-            ),
-            (Some(layout), None) => {
-                format!("{layout} takes a flash drive beside the drive; --flash DRIVE names it")
-            }
-            (None, Some(_)) => {
-                let holds = layout.map_or("a blank drive", Layout::name);
-                format!("{holds} has no use for a flash drive; leave --flash away")
-            }
-            _ => return Ok(()),
-        };
-        Err(CliError::usage(format!("cannot format {shown}: {why}")))
     }
 
     fn check_blank(&self, drive: &FoundDrive, path: &Path) -> Result<(), CliError> {

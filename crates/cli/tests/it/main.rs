@@ -10,6 +10,7 @@ mod entries;
 mod figures;
 mod foreign;
 mod foreign_damage;
+mod formatting;
 mod interrupts;
 mod layouts;
 mod loading;

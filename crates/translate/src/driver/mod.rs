@@ -72,8 +72,8 @@ pub use pool::data_len as zone_data_len;
 pub use regions::{EvictionOrder, Regions};
 
 use imbrex_disk::{
-    BLOCK_LEN_BYTES, BlockRange, Blocks, Counters, Disk, DiskError, Geometry, GeometrySpec, Known,
-    Lba, Persist, ReadRequest, Rule, ZoneAction, ZoneId, ZoneInfo,
+    BlockRange, Blocks, Counters, Disk, DiskError, Geometry, GeometrySpec, Known, Lba, Persist,
+    ReadRequest, Rule, ZoneAction, ZoneId, ZoneInfo,
 };
 use state::State;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -220,22 +220,6 @@ impl Driver {
         state.is_poisoned = outcome.is_err();
         outcome
     }
-
-    fn request(&self, at: Lba, len_bytes: usize) -> Result<BlockRange, DiskError> {
-        if len_bytes == 0 || !len_bytes.is_multiple_of(BLOCK_LEN_BYTES) {
-            return Err(DiskError::NotBlocks { at, len_bytes });
-        }
-        self.check(BlockRange::new(at, Blocks::holding(len_bytes as u64)))
-    }
-
-    fn check(&self, range: BlockRange) -> Result<BlockRange, DiskError> {
-        let len = self.geometry.len();
-        if self.geometry.holds(range) {
-            Ok(range)
-        } else {
-            Err(DiskError::OutOfRange { range, len })
-        }
-    }
 }
 
 impl Disk for Driver {
@@ -249,7 +233,7 @@ impl Disk for Driver {
 
     fn read_batch(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
         for request in requests.iter() {
-            self.request(request.at, request.buf.len())?;
+            self.geometry.request(request.at, request.buf.len())?;
         }
         for _ in 0..READ_ATTEMPT_COUNT {
             let reading = self.state().begin_read(requests)?;
@@ -265,7 +249,7 @@ impl Disk for Driver {
     }
 
     fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
-        self.request(at, data.len())?;
+        self.geometry.request(at, data.len())?;
         self.change(|state| {
             state.write(at, data)?;
             if persist == Persist::Through { state.flush() } else { Ok(()) }
@@ -277,7 +261,7 @@ impl Disk for Driver {
     }
 
     fn discard(&self, range: BlockRange) -> Result<(), DiskError> {
-        self.check(range)?;
+        self.geometry.check(range)?;
         if range.len.is_zero() {
             return Ok(());
         }

@@ -15,6 +15,7 @@ mod unreadable;
 
 use super::*;
 use imbrex_clockwork::Prng;
+use imbrex_disk::BLOCK_LEN_BYTES;
 use imbrex_disk::ZoneSpec;
 use imbrex_disk_sim::{FaultPlan, SimDisk, ZoneFailure};
 

@@ -1,0 +1,168 @@
+//! What is made on a drive, by `drive create` and `drive format` alike: a store, room for a database's files, nothing.
+
+use crate::error::{CliError, Context};
+use crate::output::Report;
+use crate::store::layout_named;
+use imbrex_bench::{ByteCount, layout_for};
+use imbrex_clockwork::Runtime;
+use imbrex_disk::{Blocks, Geometry};
+use imbrex_files::{FilesError, FlashError};
+use imbrex_layouts::{Drives, Layout, LayoutError};
+use imbrex_translate::BandsError;
+use std::error::Error;
+use std::path::Path;
+
+/// Arguments that say what is made.
+#[derive(clap::Args, Debug)]
+pub(super) struct Content {
+    /// How the store lies on the drive; `imbrex layouts` lists them [default: the usual one of such
+    /// a drive]
+    #[arg(long, value_name = "NAME")]
+    layout: Option<String>,
+    /// Make no store on it: the drive is for a database that `imbrex run` puts there
+    #[arg(long)]
+    no_store: bool,
+    /// Make nothing on it at all: a blank drive is what `imbrex serve` gives to others
+    #[arg(long, conflicts_with_all = ["no_store", "layout"])]
+    blank: bool,
+    /// How long that database's tables are at most, where the layout must keep room by it: interlaced
+    /// drives rewrite the tracks of two such tables together [default: the layout's own]
+    #[arg(long, value_name = "SIZE", requires = "no_store")]
+    table_len: Option<ByteCount>,
+}
+
+impl Content {
+    /// The layout that the command line names.
+    pub(super) fn asked(&self) -> Result<Option<Layout>, CliError> {
+        layout_named(self.layout.as_deref())
+    }
+
+    /// The one that such a drive gets; none if it stays blank.
+    pub(super) fn layout(
+        &self,
+        geometry: &Geometry,
+        what: &str,
+    ) -> Result<Option<Layout>, CliError> {
+        let asked = self.asked()?;
+        if self.blank {
+            return Ok(None);
+        }
+        let fitting = layout_for(geometry, asked);
+        fitting.map(Some).map_err(|error| CliError::usage(CliError::of(what, &error).to_string()))
+    }
+
+    /// That a flash drive is named exactly where there is use for one; `how` says how it is named.
+    pub(super) fn check_flash(
+        &self,
+        layout: Option<Layout>,
+        flash: Option<&Path>,
+        what: &str,
+        how: &str,
+    ) -> Result<(), CliError> {
+        let why = match (layout.filter(|layout| layout.takes_flash()), flash) {
+            (Some(layout), _) if self.no_store => format!(
+                "{layout} takes a flash drive, which the databases of `imbrex run` know nothing of; choose another \
+                 layout, or leave --no-store away"
+            ),
+            (Some(layout), None) => {
+                format!("{layout} takes a flash drive beside the drive; {how}")
+            }
+            (None, Some(_)) => {
+                let holds = layout.map_or("a blank drive", Layout::name);
+                let with: Vec<_> =
+                    Layout::all().filter(|l| l.takes_flash()).map(Layout::name).collect();
+                let with = with.join(", ");
+                format!(
+                    "{holds} has no use for a flash drive; leave --flash away, or choose --layout {with}"
+                )
+            }
+            _ => return Ok(()),
+        };
+        Err(CliError::usage(format!("{what}: {why}")))
+    }
+
+    /// Makes it, on empty drives.
+    pub(super) fn make(
+        &self,
+        drives: Drives,
+        layout: Option<Layout>,
+        format_id: u64,
+        shown: &str,
+    ) -> Result<(), CliError> {
+        match layout {
+            None => Ok(()),
+            Some(layout) if self.no_store => {
+                format_files(drives, layout, self.table_len, format_id, shown)
+            }
+            Some(layout) => format(drives, layout, format_id, shown),
+        }
+    }
+}
+
+/// Says what was made.
+pub(super) fn describe(report: &mut Report, layout: Option<Layout>, flash: Option<&Path>) {
+    let holds = layout.map_or("none: it is blank", Layout::name);
+    report.row("layout", holds, layout.map(Layout::name));
+    if let Some(flash) = flash {
+        let flash = flash.display().to_string();
+        report.row("flash drive", flash.as_str(), flash.as_str());
+    }
+}
+
+/// An empty store on an empty drive.
+fn format(drives: Drives, layout: Layout, format_id: u64, shown: &str) -> Result<(), CliError> {
+    let runtime = Runtime::threads(1);
+    let recipe = layout.recipe(drives.main.geometry());
+    let what = || format!("cannot make a store on {shown}");
+    let stack = layout
+        .format_with(drives, &runtime, &recipe, format_id)
+        .map_err(|error| cannot_format(what(), &error))?;
+    let room = stack.db.check_room();
+    stack.close().context(what)?;
+    room.map_err(|error| {
+        CliError::usage(format!(
+            "{}: it is too small for layout {layout}: {error}, or shorter zones",
+            what()
+        ))
+    })
+}
+
+/// Room for files, and none of them, on an empty drive.
+fn format_files(
+    drives: Drives,
+    layout: Layout,
+    table_len: Option<ByteCount>,
+    format_id: u64,
+    shown: &str,
+) -> Result<(), CliError> {
+    let mut recipe = layout.recipe(drives.main.geometry());
+    if let Some(ByteCount(len_bytes)) = table_len {
+        recipe.placement_options.unit_len = Blocks::holding(len_bytes);
+    }
+    let formatted = layout.format_files(drives, &Runtime::threads(1), &recipe, format_id);
+    let what = format!("cannot format {shown}");
+    formatted.map(drop).map_err(|error| cannot_format(what, &error))
+}
+
+fn cannot_format(what: String, error: &LayoutError) -> CliError {
+    let error_line = CliError::of(what, error);
+    if is_misfit(error) { CliError::usage(error_line.to_string()) } else { error_line }
+}
+
+/// Whether the drive is no drive for the layout, rather than broken.
+fn is_misfit(error: &(dyn Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(cause) = next {
+        let files = cause.downcast_ref::<FilesError>();
+        let bands = cause.downcast_ref::<BandsError>();
+        if matches!(
+            files,
+            Some(FilesError::Unsuitable { .. } | FilesError::Flash(FlashError::TooSmall { .. }))
+        ) || matches!(bands, Some(BandsError::TooSmall { .. } | BandsError::Option { .. }))
+        {
+            return true;
+        }
+        next = cause.source();
+    }
+    false
+}

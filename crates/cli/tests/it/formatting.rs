@@ -1,0 +1,133 @@
+//! drive format: what is blank becomes a store, what holds something stays as it is until somebody says otherwise.
+
+use crate::{imbrex, imbrex_with, json_lines};
+use std::fs;
+
+const HOLDS: &str = "with --erase it is formatted, and what it holds is lost";
+
+/// Blank drives, each of another rule.
+const BLANK: [&[&str]; 4] = [
+    &["--rule", "conventional", "--capacity", "64MiB"],
+    &["--rule", "zoned", "--capacity", "256MiB", "--zone-len", "1MiB"],
+    &["--profile", "st500dm002", "--capacity", "1GiB"],
+    &["--profile", "st1000dm003", "--capacity", "1GiB"],
+];
+
+struct Dir(tempfile::TempDir);
+
+impl Dir {
+    fn new() -> Dir {
+        Dir(tempfile::tempdir().unwrap())
+    }
+
+    fn blank(&self, name: &str, shape: &[&str]) -> String {
+        let path = self.0.path().join(name).to_str().unwrap().to_owned();
+        let create = ["drive", "create", &path, "--blank", "--no-timing"];
+        imbrex(&[&create[..], shape].concat()).ok();
+        path
+    }
+}
+
+fn format(drive: &str, args: &[&str]) -> crate::Ran {
+    imbrex(&[&["drive", "format", drive], args].concat())
+}
+
+fn load(drive: &str, more: &[&str], count: usize, round: usize) {
+    let args = [&["load", drive, "-"], more].concat();
+    imbrex_with(json_lines(count, round).as_bytes(), &args).ok();
+}
+
+fn count(drive: &str, more: &[&str]) -> usize {
+    imbrex(&[&["scan", drive], more].concat()).ok().lines().count()
+}
+
+#[test]
+fn what_holds_something_is_formatted_when_told_so() {
+    let dir = Dir::new();
+    for (number, shape) in BLANK.iter().enumerate() {
+        let drive = dir.blank(&number.to_string(), shape);
+        format(&drive, &[]).ok();
+        load(&drive, &[], 2000, 0);
+        for more in [&[][..], &["--no-store"], &["--blank"]] {
+            format(&drive, more).fails(4, &[&drive, HOLDS]);
+        }
+        assert_eq!(count(&drive, &[]), 2000, "{shape:?}");
+        format(&drive, &["--erase"]).ok();
+        assert_eq!(count(&drive, &[]), 0, "{shape:?}");
+        load(&drive, &[], 1000, 1);
+        imbrex(&["check", &drive]).ok();
+        assert_eq!(count(&drive, &[]), 1000, "{shape:?}");
+        format(&drive, &["--blank", "--erase"]).ok();
+        imbrex(&["get", &drive, "key000000"]).fails(4, &[&drive]);
+        // Blank enough to be formatted unasked.
+        format(&drive, &["--seed", "1"]).ok();
+        assert_eq!(count(&drive, &[]), 0, "{shape:?}");
+    }
+}
+
+/// The start alone was looked at, and made zeros; what lay behind came to light again.
+#[test]
+fn what_lies_at_the_end_of_a_drive_counts() {
+    use std::os::unix::fs::FileExt;
+    let dir = Dir::new();
+    let drive = dir.blank("d", BLANK[0]);
+    // The image ends as the drive does.
+    let file = fs::OpenOptions::new().read(true).write(true).open(&drive).unwrap();
+    let at = file.metadata().unwrap().len() - 4096;
+    let mut was = [0; 4096];
+    file.read_exact_at(&mut was, at).unwrap();
+    assert!(was.iter().all(|&byte| byte == 0), "the last block of a blank drive is its own");
+    file.write_all_at(b"EFI PART", at).unwrap();
+    format(&drive, &[]).fails(4, &["its beginning or its end", HOLDS]);
+    format(&drive, &["--erase", "--blank"]).ok();
+    file.read_exact_at(&mut was, at).unwrap();
+    assert!(was.iter().all(|&byte| byte == 0));
+    format(&drive, &[]).ok();
+}
+
+#[test]
+fn flash_beside_a_drive_is_looked_at_before_either_is_touched() {
+    let dir = Dir::new();
+    let drive = dir.blank("d", BLANK[1]);
+    let flash = dir.blank("f", &["--profile", "ssd120", "--capacity", "128MiB"]);
+    let offload = ["--layout", "smrdb-offload"];
+    format(&drive, &offload).fails(2, &[&drive, "--flash DRIVE names it"]);
+    format(&drive, &["--flash", &flash]).fails(2, &["no use for a flash drive", "smrdb-offload"]);
+    format(&drive, &[&offload[..], &["--no-store", "--flash", &flash]].concat())
+        .fails(2, &["leave --no-store away"]);
+    let with_flash = [&offload[..], &["--flash", &flash]].concat();
+    format(&flash, &[]).ok();
+    load(&flash, &[], 10, 0);
+    format(&drive, &with_flash).fails(4, &[&flash, HOLDS]);
+    assert_eq!(count(&flash, &[]), 10);
+    format(&drive, &["--no-store"]).ok();
+    format(&drive, &with_flash).fails(4, &[&drive, HOLDS]);
+    format(&drive, &[&with_flash[..], &["--erase"]].concat()).ok();
+    load(&drive, &["--flash", &flash], 1000, 0);
+    assert_eq!(count(&drive, &["--flash", &flash]), 1000);
+    imbrex(&["check", &drive, "--flash", &flash]).ok();
+    imbrex(&["get", &drive, "key000000"]).fails(4, &["--flash FILE names it"]);
+}
+
+#[test]
+fn what_cannot_be_formatted() {
+    let dir = Dir::new();
+    let missing = dir.0.path().join("none");
+    format(missing.to_str().unwrap(), &["--erase"]).fails(4, &["no such file"]);
+    assert!(!missing.exists());
+    format(dir.0.path().to_str().unwrap(), &["--erase"]).fails(4, &["a directory"]);
+    let text = dir.0.path().join("text");
+    fs::write(&text, "a letter").unwrap();
+    format(text.to_str().unwrap(), &["--erase"]).fails(4, &["not an Imbrex drive image"]);
+    assert_eq!(fs::read(&text).unwrap(), b"a letter");
+    let drive = dir.blank("d", BLANK[0]);
+    format(&drive, &["--layout", "gear"]).fails(2, &[&drive, "gear"]);
+    format(&drive, &["--layout", "nosuch"]).fails(2, &["nosuch"]);
+    for args in
+        [&["--blank", "--no-store"][..], &["--blank", "--layout", "gear"], &["--table-len", "1MiB"]]
+    {
+        assert_eq!(format(&drive, args).code, Some(2), "{args:?}");
+    }
+    // None of it left anything.
+    format(&drive, &[]).ok();
+}
