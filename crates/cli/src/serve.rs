@@ -17,10 +17,10 @@ use crate::store::{DriveArgs, PowerCut, holds_block_device};
 use imbrex_bench::ByteCount;
 use imbrex_bench::trace::{Recorded, Recorder};
 use imbrex_clockwork::{Runtime, WallClock, entropy_u64};
-use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Rule};
+use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, Geometry, GeometrySpec, Rule};
 use imbrex_disk_sim::SimDisk;
 use imbrex_files::FilesError;
-use imbrex_layouts::LayoutError;
+use imbrex_layouts::{FoundDrive, LayoutError};
 use imbrex_serve::nbd::{
     Export, ListenError, Listener, Reach, ServeError, Server, ServerOptions, Tls, TlsFiles,
 };
@@ -226,7 +226,7 @@ impl ServeArgs {
         let has_device = mounted.as_ref().is_err_and(|error| holds_block_device(&*disk, error));
         match (rule, mounted) {
             (Rule::Anywhere, _) if is_blank || self.read_only => Ok(Served::plain(disk)),
-            (Rule::AtPointer(_), _) if is_blank || has_device => self.driver(disk, &shown),
+            (Rule::AtPointer(_), _) if is_blank || has_device => self.driver(&found, &shown),
             (Rule::Anywhere | Rule::AtPointer(_), mounted) => {
                 let hint = match rule {
                     Rule::Anywhere => ", --read-only shows this one as it is",
@@ -255,7 +255,8 @@ impl ServeArgs {
     }
 
     /// The block device on a zoned drive; a new one if that was asked for and none is there.
-    fn driver(&self, drive: Arc<dyn Disk>, shown: &str) -> Result<Served, CliError> {
+    fn driver(&self, found: &FoundDrive, shown: &str) -> Result<Served, CliError> {
+        let drive = found.disk();
         let ByteCount(buffer_bytes) = self.buffer;
         let options = DriverOptions {
             id: entropy_u64(),
@@ -266,6 +267,7 @@ impl ServeArgs {
         let opened = match Driver::open(below(), &options) {
             Err(DriverError::NotFormatted) if self.make => {
                 check_blank(&*drive, shown)?;
+                check_blocks(found, shown)?;
                 Driver::format(below(), &options)
             }
             Err(DriverError::NotFormatted) => {
@@ -303,6 +305,22 @@ fn check_blank(drive: &dyn Disk, shown: &str) -> Result<(), CliError> {
          nothing was served yet: make the drive anew"
     );
     Err(CliError::new(Exit::Store, message))
+}
+
+/// Refuses to make a block device of a drive that can tear a block: what is filled up of it reads as something that
+/// was written and is damaged, and could hide what was flushed before.
+fn check_blocks(drive: &FoundDrive, shown: &str) -> Result<(), CliError> {
+    match drive {
+        FoundDrive::Device(device) if device.tears_blocks() => Err(CliError::new(
+            Exit::Store,
+            format!(
+                "cannot make a block device of {shown}: its sectors are shorter than {BLOCK_LEN_BYTES} bytes, and a \
+                 power cut that leaves a block half written could cost flushed data; stores and databases take \
+                 such a drive (`imbrex drive format`)"
+            ),
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// `text` as a part of a URL.

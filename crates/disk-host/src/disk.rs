@@ -26,6 +26,7 @@ pub struct HostDisk {
     zones: Option<ZoneTable>,
     tally: Tally,
     poisoned: AtomicBool,
+    tears_blocks: bool,
     takes_discards: bool,
     writes_zeroes: bool,
 }
@@ -84,6 +85,7 @@ impl HostDisk {
             zones,
             tally: Tally::default(),
             poisoned: AtomicBool::new(false),
+            tears_blocks: limits.physical_len_bytes < BLOCK_LEN_BYTES as u64,
             takes_discards: limits.takes_discards,
             writes_zeroes: limits.writes_zeroes,
         })
@@ -92,6 +94,12 @@ impl HostDisk {
     /// Vendor and model as the drive tells them; may be empty.
     pub fn model(&self) -> &str {
         &self.model
+    }
+
+    /// Whether a power cut can leave a block half written: the drive's own sectors are shorter. In a sequential zone
+    /// such a block is filled up with zeros when the drive is opened, below the write pointer.
+    pub fn tears_blocks(&self) -> bool {
+        self.tears_blocks
     }
 
     /// Resets all zones that take it, by one request; on a drive without zones nothing. Durable on return.
@@ -131,18 +139,23 @@ impl HostDisk {
             return Err(DiskError::Medium { at: self.first_unreadable(&failed) });
         }
         let first = Lba::new(failed.at / BLOCK_LEN_BYTES as u64);
+        let range = BlockRange::new(first, Blocks::holding(failed.len as u64));
         if let Some(table) = &self.zones
             && let Some(zone) = self.geometry.zone_of(first)
-            && self
-                .device
-                .reported(self.first_sector(zone))
-                .is_ok_and(|raw| report::is_offline(&raw))
+            && let Ok(raw) = self.device.reported(self.first_sector(zone))
+            && let Some(mark) = report::given_up(&raw)
         {
             // Others may be writing to it: what has become of them they find out themselves.
-            table.give_up(zone, ZoneMark::Offline);
-            return Err(DiskError::Offline { zone });
+            table.give_up(zone, mark);
+            return Err(match mark {
+                ZoneMark::Offline => DiskError::Offline { zone },
+                // It has no pointer any more: it ends where the drive refuses to read.
+                _ => {
+                    let write_pointer = self.first_unreadable(&failed);
+                    DiskError::ReadAbovePointer { zone, range, write_pointer }
+                }
+            });
         }
-        let range = BlockRange::new(first, Blocks::holding(failed.len as u64));
         Err(self.failed("reading", range, failed.source))
     }
 

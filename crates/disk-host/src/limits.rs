@@ -13,6 +13,8 @@ pub(crate) struct Limits {
     pub(crate) request_len_bytes_max: u64,
     /// The shortest that it takes.
     pub(crate) sector_len_bytes: u64,
+    /// What it writes whole or not at all, where the power goes.
+    pub(crate) physical_len_bytes: u64,
     pub(crate) takes_discards: bool,
     /// Whether it can write zeros without being sent them.
     pub(crate) writes_zeroes: bool,
@@ -39,12 +41,14 @@ impl Limits {
             number("max_segments").map_or(u64::MAX, |n| n.saturating_mul(PAGE_LEN_BYTES));
         let names = ["vendor", "model"].map(|name| text(&whole.join("device").join(name)));
         let model = names.into_iter().flatten().filter(|name| !name.is_empty());
+        let sector_len_bytes = number("logical_block_size").unwrap_or(512);
         Limits {
             zoned: text(&queue.join("zoned")).unwrap_or_else(|| "none".to_owned()),
             open_zone_limit: limit("max_open_zones"),
             active_zone_limit: limit("max_active_zones"),
             request_len_bytes_max: request_len.min(segments_len).max(PAGE_LEN_BYTES),
-            sector_len_bytes: number("logical_block_size").unwrap_or(512),
+            sector_len_bytes,
+            physical_len_bytes: number("physical_block_size").unwrap_or(sector_len_bytes),
             takes_discards: number("discard_max_bytes").is_some_and(|n| n > 0),
             writes_zeroes: number("write_zeroes_max_bytes").is_some_and(|n| n > 0),
             model: model.collect::<Vec<_>>().join(" "),
@@ -74,7 +78,8 @@ mod tests {
             ("max_active_zones", "0"),
             ("max_sectors_kb", "1280"),
             ("max_segments", "168"),
-            ("logical_block_size", "4096"),
+            ("logical_block_size", "512"),
+            ("physical_block_size", "4096"),
             ("discard_max_bytes", "0"),
         ];
         device(dir.path(), &queue);
@@ -85,7 +90,8 @@ mod tests {
             open_zone_limit: Some(128),
             active_zone_limit: None,
             request_len_bytes_max: 168 * 4096,
-            sector_len_bytes: 4096,
+            sector_len_bytes: 512,
+            physical_len_bytes: 4096,
             takes_discards: false,
             writes_zeroes: false,
             model: "ATA HGST HSH721414AL".into(),
@@ -113,5 +119,6 @@ mod tests {
         let limits = Limits::read(dir.path());
         assert_eq!(limits.zoned, "none");
         assert_eq!((limits.open_zone_limit, limits.request_len_bytes_max), (None, u64::MAX));
+        assert_eq!(limits.physical_len_bytes, 512);
     }
 }

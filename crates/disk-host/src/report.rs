@@ -82,9 +82,13 @@ pub(crate) fn is_left_open(zone: &RawZone) -> bool {
     zone.condition == OPEN_EXPLICIT
 }
 
-/// Whether the drive has given the zone up.
-pub(crate) fn is_offline(zone: &RawZone) -> bool {
-    zone.condition == OFFLINE
+/// How the drive has given the zone up, if it has.
+pub(crate) fn given_up(zone: &RawZone) -> Option<ZoneMark> {
+    match zone.condition {
+        OFFLINE => Some(ZoneMark::Offline),
+        READ_ONLY => Some(ZoneMark::ReadOnly),
+        _ => None,
+    }
 }
 
 /// The sectors between the write pointer and the end of its block, where the pointer lies within one.

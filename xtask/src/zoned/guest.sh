@@ -183,6 +183,8 @@ foreign() {
     refused_with 'in use' imbrex drive format /dev/nullb2 $offload --erase
     umount /mnt
     quiet e2fsck -f -n /dev/nullb3
+    quiet imbrex drive format /dev/nullb1 --blank --erase
+    refused_with 'shorter than 4096 bytes' imbrex serve --make --drive /dev/nullb1 --socket /tmp/socket
     refused_with 'no such' imbrex drive format /dev/none
     refused_with 'image' imbrex drive format /dev/null
 }

@@ -127,7 +127,14 @@ impl State {
         for (index, part) in (first..first + count).zip(parts) {
             data.extend_from_slice(&encode_part(id, number, index, part));
         }
-        self.disk.write(at, &data, Persist::Cached)?;
+        match self.disk.write(at, &data, Persist::Cached) {
+            Err(error) if self.gives_up_blank(zone, &error) => {
+                writing.stored.copies[copy as usize].pop();
+                self.writing = Some(writing);
+                return self.checkpoint_step();
+            }
+            written => written?,
+        }
         self.pool.advance(zone, Blocks::new(count));
         self.counters.checkpoint_blocks += count;
         writing.written += count;
@@ -154,7 +161,7 @@ impl State {
         self.superblock.number += 1;
         self.write_superblock()?;
         for zone in before.zones().chain(writing.abandoned) {
-            self.pool.set(zone, Use::Resettable);
+            self.pool.clear(&*self.disk, zone);
         }
         for zone in
             self.superblock.checkpoint.copies.clone().iter().filter_map(|zones| zones.last())

@@ -315,7 +315,11 @@ impl State {
     }
 
     fn begin_cleaning(&mut self, is_urgent: bool) -> bool {
-        let sealed = self.pool.iter().filter(|slot| slot.used == Use::Sealed);
+        // One that the drive has given up is not gained by that.
+        let sealed = self
+            .pool
+            .iter()
+            .filter(|slot| slot.used == Use::Sealed && !is_given_up(&*self.disk, slot.zone));
         let fills = sealed.map(|slot| ZoneFill {
             zone: slot.zone,
             written: slot.written(),

@@ -591,10 +591,8 @@ fn free_blank(state: &mut State, named: &BTreeSet<ZoneId>) {
         // be taken for them if this recovery is cut short.
         if named.contains(&slot.zone) && (is_blank || slot.used == Use::Free) {
             state.pool.set(slot.zone, Use::Recorded);
-        } else if is_blank && is_given_up(&*state.disk, slot.zone) {
-            state.pool.set(slot.zone, Use::Lost);
         } else if is_blank {
-            state.pool.set(slot.zone, Use::Resettable);
+            state.pool.clear(&*state.disk, slot.zone);
         }
     }
 }
@@ -619,7 +617,7 @@ fn settle(state: &mut State) -> Result<(), DriverError> {
         state.pool.finish(&*state.disk, zone).map_err(during("finishing a zone"))?;
     }
     state.checkpoint_now().map_err(during("writing a checkpoint"))?;
-    state.pool.promote(Use::Recorded, Use::Resettable);
+    state.pool.clear_all(&*state.disk, Use::Recorded);
     // Not before the checkpoint: how far a zone is written tells which records count.
     let ended: Vec<ZoneId> = state.pool.iter().filter(part).map(|slot| slot.zone).collect();
     for zone in ended {

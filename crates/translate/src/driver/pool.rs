@@ -13,10 +13,14 @@
 //! so it is reset only behind a durable record that it is empty (K3 of the driver). A checkpoint lies
 //! in zones of the pool too.
 //!
+//! A drive that has given up a zone may say so only when it is reset or written: such zones count for nothing as soon
+//! as that is known, and the zones of the reserve are reset ahead of their use.
+//!
 //! A [`Pba`] counts the data blocks of its zone; where they lie among the summaries is told by
 //! [`PoolZone::place`].
 
 use super::format::STRETCH_LEN;
+use super::open::is_given_up;
 use imbrex_disk::{Blocks, Disk, DiskError, Lba, Pba, ZoneAction, ZoneId, ZoneKind, ZoneState};
 
 /// A stretch with its summary.
@@ -194,6 +198,19 @@ impl Pool {
             .collect()
     }
 
+    /// Nothing that matters is in a zone any more: it can be reset, if the drive has not given it up.
+    pub(super) fn clear(&mut self, disk: &dyn Disk, zone: ZoneId) {
+        let used = if is_given_up(disk, zone) { Use::Lost } else { Use::Resettable };
+        self.set(zone, used);
+    }
+
+    /// The same of all zones of one use.
+    pub(super) fn clear_all(&mut self, disk: &dyn Disk, from: Use) {
+        for zone in self.promote(from, Use::Resettable) {
+            self.clear(disk, zone);
+        }
+    }
+
     pub(super) fn count(&self, used: Use) -> usize {
         self.zones.iter().filter(|slot| slot.used == used).count()
     }
@@ -203,31 +220,55 @@ impl Pool {
         self.count(Use::Free) + self.count(Use::Resettable)
     }
 
+    /// Resets zones until so many are blank, or none is left to be reset.
+    pub(super) fn blank(&mut self, disk: &dyn Disk, wanted: usize) -> Result<(), DiskError> {
+        let mut count = self.count(Use::Free);
+        while count < wanted
+            && let Some(index) = self.next_to_reset()
+        {
+            count += usize::from(self.reset(disk, index)?);
+        }
+        Ok(())
+    }
+
     /// Takes a zone to write from its start, and resets it if it must be.
     pub(super) fn take(&mut self, disk: &dyn Disk, used: Use) -> Result<Option<ZoneId>, DiskError> {
         loop {
-            let first = |wanted: Use| self.zones.iter().position(|slot| slot.used == wanted);
-            // One written in part counts among the zones that a drive can have active.
-            let is_active = |slot: &PoolZone| slot.used == Use::Resettable && !slot.is_full();
-            let active = self.zones.iter().position(is_active);
-            let found = active.or_else(|| first(Use::Free)).or_else(|| first(Use::Resettable));
-            let Some(index) = found else { return Ok(None) };
-            let slot = &mut self.zones[index];
-            if slot.used == Use::Resettable {
-                match disk.manage_zone(slot.zone, ZoneAction::Reset) {
-                    Ok(()) => {}
-                    Err(DiskError::ZoneNotWritable { .. } | DiskError::Offline { .. }) => {
-                        slot.used = Use::Lost;
-                        continue;
-                    }
-                    Err(error) => return Err(error),
-                }
+            let active = self.next_to_reset().filter(|&index| !self.zones[index].is_full());
+            let free = || self.zones.iter().position(|slot| slot.used == Use::Free);
+            let Some(index) = active.or_else(free).or_else(|| self.next_to_reset()) else {
+                return Ok(None);
+            };
+            if self.reset(disk, index)? {
+                let slot = &mut self.zones[index];
+                slot.used = used;
+                return Ok(Some(slot.zone));
             }
-            slot.used = used;
-            slot.pointer = Blocks::ZERO;
-            slot.generation = 0;
-            return Ok(Some(slot.zone));
         }
+    }
+
+    /// One written in part first: it counts among the zones that a drive can have active.
+    fn next_to_reset(&self) -> Option<usize> {
+        let is_active = |slot: &PoolZone| slot.used == Use::Resettable && !slot.is_full();
+        let active = self.zones.iter().position(is_active);
+        active.or_else(|| self.zones.iter().position(|slot| slot.used == Use::Resettable))
+    }
+
+    /// Makes a zone blank, if it is not; false if the drive has given it up.
+    fn reset(&mut self, disk: &dyn Disk, index: usize) -> Result<bool, DiskError> {
+        let slot = &mut self.zones[index];
+        let reset = match slot.used {
+            Use::Resettable => disk.manage_zone(slot.zone, ZoneAction::Reset),
+            _ => Ok(()),
+        };
+        let is_given_up = match reset {
+            Err(DiskError::ZoneNotWritable { .. } | DiskError::Offline { .. }) => true,
+            reset => reset.map(|()| false)?,
+        };
+        slot.used = if is_given_up { Use::Lost } else { Use::Free };
+        slot.pointer = Blocks::ZERO;
+        slot.generation = 0;
+        Ok(!is_given_up)
     }
 
     /// Ends a zone that is written in part, for the drive too.

@@ -222,7 +222,7 @@ impl State {
         self.disk.flush()?;
         // Where the journal is being emptied a commit holds records that are neither here nor there.
         if self.records.is_empty() && !self.is_emptying_journal {
-            self.pool.promote(Use::Recorded, Use::Resettable);
+            self.pool.clear_all(&*self.disk, Use::Recorded);
         }
         Ok(())
     }
@@ -282,7 +282,7 @@ impl State {
                 return Ok(false);
             }
             let (now, behind) = rest.split_at(rest.len().min(room.bytes() as usize));
-            rest = behind;
+            let before = (ranges.clone(), unplaced);
             let mut placed = Vec::new();
             let mut left = PbaRange { start: at, len: Blocks::holding(now.len() as u64) };
             while let Some(range) = unplaced.filter(|_| !left.len.is_zero()) {
@@ -295,13 +295,34 @@ impl State {
             let lbas = placed
                 .iter()
                 .flat_map(|(range, _)| (range.start.get()..range.end().get()).map(Lba::new));
-            self.write_data(zone, now, lbas)?;
+            match self.write_data(zone, now, lbas) {
+                Ok(()) => rest = behind,
+                Err(error) if self.gives_up_blank(zone, &error) => {
+                    (ranges, unplaced) = before;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            }
             for (range, at) in placed {
                 self.put(stream, range, at)?;
             }
             self.seal_if_full(zone)?;
         }
         Ok(true)
+    }
+
+    /// Whether the drive gave up a zone when the first was written to it: nothing was in it then, and another one does
+    /// as well.
+    pub(super) fn gives_up_blank(&mut self, zone: ZoneId, error: &DiskError) -> bool {
+        let is_given_up =
+            matches!(error, DiskError::ZoneNotWritable { .. } | DiskError::Offline { .. });
+        let is_blank = self.pool.get(zone).is_some_and(|slot| slot.pointer.is_zero());
+        if is_given_up && is_blank {
+            self.pool.set(zone, Use::Lost);
+            self.summaries.forget(zone);
+            self.open.iter_mut().filter(|open| **open == Some(zone)).for_each(|open| *open = None);
+        }
+        is_given_up && is_blank
     }
 
     /// `range` lies in a data zone now, by the host's writes or by cleaning.
@@ -401,8 +422,11 @@ impl State {
     /// Sees to it that more zones are free than the reserve, or that the host has one, or a part of one: that is
     /// returned as [`Self::place`] would.
     fn make_room(&mut self) -> Result<Option<(ZoneId, Pba, Blocks)>, DiskError> {
-        while self.pool.free() <= self.reserve() {
-            if self.pool.count(Use::Emptied) + self.pool.count(Use::Recorded) > 0 {
+        loop {
+            self.pool.blank(&*self.disk, self.reserve())?;
+            if self.reserve() < self.pool.free() {
+                return Ok(None);
+            } else if self.pool.count(Use::Emptied) + self.pool.count(Use::Recorded) > 0 {
                 self.reclaim()?;
             } else if self.has_abandoned() {
                 self.checkpoint_now()?;
@@ -416,7 +440,6 @@ impl State {
                 return Err(no_room("the block driver finds no zone to clean".to_owned()));
             }
         }
-        Ok(None)
     }
 
     /// Makes zones resettable in which nothing is valid: a record, and a flush.
@@ -534,8 +557,8 @@ impl State {
         self.checkpoint_now()?;
         // The checkpoint says all that they would, and that the zones are empty.
         self.records.clear();
-        self.pool.promote(Use::Emptied, Use::Resettable);
-        self.pool.promote(Use::Recorded, Use::Resettable);
+        self.pool.clear_all(&*self.disk, Use::Emptied);
+        self.pool.clear_all(&*self.disk, Use::Recorded);
         self.is_emptying_journal = false;
         Ok(false)
     }

@@ -389,7 +389,7 @@ impl State {
             Err(error) => return Err(error),
         }
         self.disk.flush()?;
-        self.pool.set(stand_in, Use::Resettable);
+        self.pool.clear(&*self.disk, stand_in);
         self.counters.checkpoint_blocks += STAND_IN_LEN.get() + 1;
         Ok(true)
     }

@@ -6,6 +6,7 @@ mod failures;
 mod forged;
 mod given_up;
 mod limits;
+mod lost_room;
 mod many_zones;
 mod named;
 mod read_only;
