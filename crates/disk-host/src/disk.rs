@@ -262,20 +262,41 @@ impl HostDisk {
         first: std::io::Result<()>,
         again: impl FnOnce() -> std::io::Result<()>,
     ) -> std::io::Result<()> {
-        match first {
-            Err(error) if Errno::from_io_error(&error) == Some(Errno::TOOMANYREFS) => {}
-            done => return done,
+        if !is_too_many_open(&first) {
+            return first;
         }
         for zone in (0..self.geometry.zone_count()).map(ZoneId) {
-            let is_closed =
-                table.info(zone).is_some_and(|info| matches!(info.state, ZoneState::Closed { .. }));
-            if is_closed && let Some(range) = self.geometry.zone_range(zone) {
-                let len = range.len.get() * SECTORS_PER_BLOCK;
+            if matches!(table.info(zone), Some(ZoneInfo { state: ZoneState::Closed { .. }, .. })) {
                 // Whether it helped the request tells.
-                let _ = self.device.manage_zone(ZoneRequest::Close, self.first_sector(zone), len);
+                let _ = self.ask(zone, ZoneRequest::Close);
             }
         }
         again()
+    }
+
+    /// Finishes a zone on a drive that opens it for that, where as many are open as may be: another one is closed
+    /// meanwhile.
+    fn finish_in_anothers_place(&self, table: &ZoneTable, zone: ZoneId) -> std::io::Result<()> {
+        let open = (0..self.geometry.zone_count()).map(ZoneId).find_map(|other| {
+            match table.info(other)?.state {
+                ZoneState::Open { explicit, .. } if other != zone => Some((other, explicit)),
+                _ => None,
+            }
+        });
+        if let Some((other, _)) = open {
+            self.ask(other, ZoneRequest::Close)?;
+        }
+        let finished = self.ask(zone, ZoneRequest::Finish);
+        if let Some((other, true)) = open {
+            self.ask(other, ZoneRequest::Open)?;
+        }
+        finished
+    }
+
+    fn ask(&self, zone: ZoneId, request: ZoneRequest) -> std::io::Result<()> {
+        let range = self.geometry.zone_range(zone).expect("callers name zones of this disk only");
+        let len = range.len.get() * SECTORS_PER_BLOCK;
+        self.device.manage_zone(request, self.first_sector(zone), len)
     }
 
     /// Writes what the drive has not taken yet of a write to a sequential zone.
@@ -318,6 +339,11 @@ impl HostDisk {
 /// Linux tells errors of the medium from all others; the disk is well otherwise.
 fn is_medium(error: &std::io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::NODATA | Errno::ILSEQ))
+}
+
+fn is_too_many_open(result: &std::io::Result<()>) -> bool {
+    let refused = result.as_ref().err().and_then(Errno::from_io_error);
+    refused == Some(Errno::TOOMANYREFS)
 }
 
 fn action_name(action: &'static str) -> &'static str {
@@ -429,10 +455,12 @@ impl Disk for HostDisk {
             ZoneAction::Reset => (ZoneRequest::Reset, "reset"),
         };
         let range = self.geometry.zone_range(zone).expect("the table has checked it");
-        let len = range.len.get() * SECTORS_PER_BLOCK;
-        let manage = || self.device.manage_zone(request, self.first_sector(zone), len);
-        self.with_room(table, manage(), manage)
-            .map_err(|source| self.failed_at_zone(zone, verb, range, source))?;
+        let mut managed =
+            self.with_room(table, self.ask(zone, request), || self.ask(zone, request));
+        if action == ZoneAction::Finish && is_too_many_open(&managed) {
+            managed = self.finish_in_anothers_place(table, zone);
+        }
+        managed.map_err(|source| self.failed_at_zone(zone, verb, range, source))?;
         if action == ZoneAction::Reset {
             // Durable on return: a drive may keep a pointer in its cache as it does data.
             self.flush_device()?;
