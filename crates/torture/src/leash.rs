@@ -7,7 +7,7 @@ use imbrex_disk::{
     BlockRange, Counters, Disk, DiskError, Geometry, Lba, Persist, ReadRequest, ZoneAction, ZoneId,
     ZoneInfo,
 };
-use imbrex_disk_sim::{FaultPlan, SimDisk};
+use imbrex_disk_sim::SimDisk;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,29 +15,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Debug)]
 pub(crate) struct Leash {
     disk: Arc<SimDisk>,
-    /// The process is gone: it is one for all drives.
-    is_cut: Arc<AtomicBool>,
-    /// Whether it goes when a sync of this drive fails.
-    dies_in_sync: AtomicBool,
+    is_cut: AtomicBool,
     /// The disk that loses its power together with this one.
     beside: Mutex<Option<Arc<SimDisk>>>,
 }
 
 impl Leash {
     pub(crate) fn new(disk: Arc<SimDisk>) -> Leash {
-        let (is_cut, dies_in_sync) = (Arc::default(), AtomicBool::new(false));
-        Leash { disk, is_cut, dies_in_sync, beside: Mutex::default() }
-    }
-
-    /// The same process's hold on another disk.
-    pub(crate) fn on(&self, disk: Arc<SimDisk>) -> Leash {
-        Leash { is_cut: Arc::clone(&self.is_cut), ..Leash::new(disk) }
-    }
-
-    /// The next sync of this disk is the process's end; it is cached and not flushed.
-    pub(crate) fn die_in_sync(&self) {
-        self.disk.set_faults(FaultPlan { kill_in_sync: true, ..FaultPlan::default() });
-        self.dies_in_sync.store(true, Ordering::Relaxed);
+        Leash { disk, is_cut: AtomicBool::new(false), beside: Mutex::default() }
     }
 
     /// When this disk's power goes, that of `beside` goes at the same moment.
@@ -59,10 +44,6 @@ impl Leash {
         if matches!(outcome, Err(DiskError::PowerLost)) {
             let beside = self.beside.lock().unwrap_or_else(PoisonError::into_inner).take();
             beside.iter().for_each(|disk| disk.cut_power());
-        }
-        if self.dies_in_sync.load(Ordering::Relaxed) && matches!(outcome, Err(DiskError::Poisoned))
-        {
-            self.cut();
         }
         outcome
     }

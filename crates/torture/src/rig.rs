@@ -182,7 +182,7 @@ impl Rig {
         let drives = Drives::from(self.leash());
         let Some(flash) = &mut self.flash else { return drives };
         flash.files = None;
-        flash.leash = Arc::new(self.leash.on(Arc::clone(&flash.disk)));
+        flash.leash = Arc::new(Leash::new(Arc::clone(&flash.disk)));
         let leash = Arc::clone(&flash.leash);
         self.tie();
         drives.with_flash(leash as Arc<dyn Disk>)
@@ -471,23 +471,6 @@ impl Rig {
         }
     }
 
-    /// Of a pair of drives, mostly lets the process end in the next sync of one of them; never where events are
-    /// counted.
-    pub(crate) fn die_in_sync(&mut self) -> bool {
-        let Some(flash) = self.flash.as_ref().filter(|_| self.forecast == Forecast::Drawn) else {
-            return false;
-        };
-        if self.fault_prng.chance(1, 3) {
-            return false;
-        }
-        let is_on_flash = self.fault_prng.chance(1, 2);
-        let (leash, name) =
-            if is_on_flash { (&flash.leash, "flash") } else { (&self.leash, "the drive") };
-        leash.die_in_sync();
-        self.say(format!("killed in the next sync of {name}"));
-        true
-    }
-
     /// The process is gone, or the power: nothing that is dropped from now on reaches the disk.
     pub(crate) fn kill(&mut self, ending: Ending) {
         if ending == Ending::PowerCut {
@@ -499,6 +482,7 @@ impl Rig {
         }
         if ending != Ending::Close {
             self.leash.cut();
+            self.flash.iter().for_each(|flash| flash.leash.cut());
         }
     }
 

@@ -60,9 +60,6 @@ fn end_life(
     model: &mut Model,
     ending: Ending,
 ) -> Result<Ending, String> {
-    if ending == Ending::Kill && rig.die_in_sync() {
-        operations::die_in_sync(rig, &store, model);
-    }
     rig.kill(ending);
     let ending = match store.close() {
         Ok(()) if ending == Ending::Close => {

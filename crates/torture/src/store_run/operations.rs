@@ -26,31 +26,6 @@ enum Mood {
     Fill,
 }
 
-/// Does things that need a sync until one fails, or for a while: whoever did them is gone then.
-pub(super) fn die_in_sync(rig: &mut Rig, store: &Store, model: &mut Model) {
-    for _ in 0..1 + rig.prng.below(4) {
-        let done = match rig.prng.below(4) {
-            0 => store.db.sync().inspect(|()| model.synced()),
-            1 => store.db.flush().inspect(|()| model.synced()),
-            2 => store.keyspaces[0].compact_range(None, None),
-            _ => {
-                let changes = vec![draw_change(rig, model, Mood::Mixed)];
-                let written = write(store, &changes, true);
-                match &written {
-                    Ok(()) => model.wrote(changes, true),
-                    Err(_) => model.wrote_perhaps(changes),
-                }
-                written
-            }
-        };
-        rig.world.run_until_idle();
-        match done {
-            Ok(()) => rig.say("synced".to_string()),
-            Err(error) => return rig.say(format!("the last act: {}", chain(&error))),
-        }
-    }
-}
-
 /// What a life holds in its hands besides the store.
 pub(crate) struct Life<'a> {
     store: &'a mut Store,
