@@ -23,7 +23,8 @@
 //!       younger than its last entry.
 //!   K3  A data zone is reset only when nothing valid is in it and a durable record or checkpoint says so.
 //!   K4  A checkpoint counts from its superblock on, which is written when all it speaks of is durable.
-//!   K5  The host never gets the last free zones: cleaning, checkpoints and a full journal have them.
+//!   K5  The host never gets the last free zones: cleaning, checkpoints and a full journal have them. They are blank:
+//!       what is still to be reset may turn out to be given up.
 //!   K6  What is read is what was written, or an error: all that is stored has checksums, the host's data in
 //!       `summaries` and `journal`.
 //!   K7  Opening needs no one block: superblocks, checkpoints and headers of the journal are there twice. What an older
@@ -195,8 +196,8 @@ impl Driver {
         }
     }
 
-    /// What was evicted, or went past the write buffer, since the last call: in order, in pieces of at
-    /// most 4 MiB. Empty unless [`DriverOptions::lists_evictions`].
+    /// What was evicted, in pieces of at most 4 MiB, or went past the write buffer, as it was written but for the ends of
+    /// zones, since the last call: in order. Empty unless [`DriverOptions::lists_evictions`].
     pub fn take_evictions(&self) -> Vec<BlockRange> {
         std::mem::take(&mut self.state().evictions)
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   superblock -> the newer log with a whole checkpoint -> runs, a rewrite under way, unsynced runs
-//!      1. write the rewrite's pieces from its slot to the band        (again, if the power goes)
+//!      1. flush; write the rewrite's pieces from its slot to the band (again, if the power goes)
 //!      2. look which unsynced runs were destroyed on their way: they are not valid
 //!      3. checkpoint in the other region; discard what is not valid
 //! ```
@@ -48,6 +48,8 @@ pub(crate) fn recover(below: &Below) -> Result<Recovered, BandsError> {
     let layout = Layout::of(below.disk().geometry(), read_superblock(below)?)?;
     let (region, epoch, mut told) = read_logs(below, &layout)?;
     if let Some(rewrite) = told.rewrite.take() {
+        // Who was killed in a sync left the record in a cache: what it destroys must not be kept without it.
+        below.flush().map_err(during("flushing the drive"))?;
         replay(below, &layout, &told.valid, &rewrite)?;
         for &piece in &rewrite.pieces {
             told.valid.insert(piece);

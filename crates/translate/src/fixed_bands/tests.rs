@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 mod bounds;
 mod damage;
+mod killed;
 mod model;
 
 fn shingled(len: u64, track_len: u64, overlap_tracks: u32) -> Geometry {
