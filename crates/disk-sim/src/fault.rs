@@ -70,9 +70,9 @@ pub struct FaultPlan {
     pub write_part: Option<u64>,
     /// Fail a flush; the disk is then poisoned.
     pub fail_flush: Option<FailAt>,
-    /// Writes through the cache get no further than into it, flushes do nothing, and both fail: nobody is there any more
-    /// to hear of their end. The disk goes on for the next process.
-    pub kill_in_sync: bool,
+    /// After so many writes through the cache and flushes the others get no further than into it, or do nothing, and
+    /// fail: nobody is there any more to hear of their end. The disk goes on for the next process.
+    pub kill_in_sync_after: Option<u64>,
     /// Misdirect one write.
     pub misdirect_write: Option<Misdirect>,
     /// The disk ends here, whatever its geometry says.
@@ -100,6 +100,7 @@ pub(crate) struct FaultState {
     read_count: u64,
     write_count: u64,
     flush_count: u64,
+    sync_count: u64,
     /// Draws what of failed writes is written, if anything is.
     part: Option<Prng>,
     /// Unreadable runs: start -> end, disjoint.
@@ -114,9 +115,11 @@ impl FaultState {
         *self = FaultState { plan, part, latent, ..FaultState::default() };
     }
 
-    /// Whether nobody lives to hear of the end of a sync.
-    pub(crate) fn kills_in_sync(&self) -> bool {
-        self.plan.kill_in_sync
+    /// Counts a sync and says whether nobody lives to hear of its end.
+    pub(crate) fn on_sync(&mut self) -> bool {
+        let index = self.sync_count;
+        self.sync_count += 1;
+        self.plan.kill_in_sync_after.is_some_and(|after| after <= index)
     }
 
     /// Device events since the plan was set.

@@ -107,7 +107,7 @@ fn end_life(
         // A sweep counts the events of the drive since the weather was set.
         Ending::Kill if rig.has_last_act() && rig.prng.chance(2, 3) => {
             rig.say("kill in a sync".to_string());
-            let kill = FaultPlan { kill_in_sync: true, ..FaultPlan::default() };
+            let kill = FaultPlan { kill_in_sync_after: Some(0), ..FaultPlan::default() };
             rig.disk.set_faults(kill);
             life.iter_mut().for_each(|life| life.die_in_a_sync(rig, model));
         }

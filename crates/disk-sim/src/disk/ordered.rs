@@ -90,7 +90,7 @@ impl SimDisk {
         data: &[u8],
         persist: Persist,
     ) -> Result<(), DiskError> {
-        let is_killed = persist == Persist::Through && desk.faults.kills_in_sync();
+        let is_killed = persist == Persist::Through && desk.faults.on_sync();
         let persist = if is_killed { Persist::Cached } else { persist };
         let shift = match desk.faults.on_write() {
             Fate::Proceed => Blocks::ZERO,
@@ -210,7 +210,7 @@ impl SimDisk {
     pub(super) fn flush_ordered(&self) -> Result<(), DiskError> {
         let mut desk = self.desk();
         self.gate_write()?;
-        if desk.faults.kills_in_sync() {
+        if desk.faults.on_sync() {
             return Err(DiskError::Poisoned);
         }
         match desk.faults.on_flush() {

@@ -3,6 +3,7 @@
 mod crowded;
 mod cuts;
 mod damage;
+mod killed;
 pub(crate) mod meanwhile;
 mod read_only;
 mod scripts;

@@ -83,7 +83,9 @@ fn a_name_found_after_a_kill_is_durable_once_names_are_synced() {
             fs.make_dir("/first").unwrap();
             fs.sync_names().unwrap();
             fs.make_dir("/found").unwrap();
-            stage.disk.set_faults(FaultPlan { kill_in_sync: true, ..FaultPlan::default() });
+            stage
+                .disk
+                .set_faults(FaultPlan { kill_in_sync_after: Some(0), ..FaultPlan::default() });
             fs.sync_names().unwrap_err();
             drop(fs);
             stage.disk.set_faults(FaultPlan::default());
@@ -119,7 +121,9 @@ fn room_of_a_removal_found_after_a_kill_waits_for_a_flush() {
             writer.sync().unwrap();
             drop(writer);
             fs.unlink("/a").unwrap();
-            stage.disk.set_faults(FaultPlan { kill_in_sync: true, ..FaultPlan::default() });
+            stage
+                .disk
+                .set_faults(FaultPlan { kill_in_sync_after: Some(0), ..FaultPlan::default() });
             fs.sync_names().unwrap_err();
             drop(fs);
             stage.disk.set_faults(FaultPlan::default());

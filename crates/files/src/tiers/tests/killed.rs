@@ -21,7 +21,7 @@ fn format(pair: &Pair) -> TieredFiles {
 }
 
 fn kill_in_sync(pair: &Pair, side: Side) {
-    pair.disk(side).set_faults(FaultPlan { kill_in_sync: true, ..FaultPlan::default() });
+    pair.disk(side).set_faults(FaultPlan { kill_in_sync_after: Some(0), ..FaultPlan::default() });
 }
 
 /// The program is gone, the drives are not; another one opens them.

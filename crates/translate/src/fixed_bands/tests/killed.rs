@@ -2,76 +2,6 @@
 //! power goes.
 
 use super::*;
-use std::sync::atomic::AtomicBool;
-
-/// A drive as a process sees it that ends in one of its syncs: what that is of is in the cache.
-#[derive(Debug)]
-struct Mortal {
-    drive: Arc<SimDisk>,
-    syncs_left: AtomicU64,
-    is_gone: AtomicBool,
-}
-
-impl Mortal {
-    fn alive(&self) -> Result<&SimDisk, DiskError> {
-        if self.is_gone.load(Relaxed) { Err(DiskError::Poisoned) } else { Ok(&self.drive) }
-    }
-
-    /// Whether this sync is the last thing that it asks for.
-    fn dies(&self) -> bool {
-        let is_last = self.syncs_left.fetch_sub(1, Relaxed) == 0;
-        self.is_gone.store(is_last, Relaxed);
-        is_last
-    }
-}
-
-impl Disk for Mortal {
-    fn geometry(&self) -> &Geometry {
-        self.drive.geometry()
-    }
-
-    fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
-        self.alive()?.read(at, buf)
-    }
-
-    fn read_batch(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
-        self.alive()?.read_batch(requests)
-    }
-
-    fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
-        let drive = self.alive()?;
-        if persist == Persist::Through && self.dies() {
-            drive.write(at, data, Persist::Cached)?;
-            return Err(DiskError::Poisoned);
-        }
-        drive.write(at, data, persist)
-    }
-
-    fn flush(&self) -> Result<(), DiskError> {
-        let drive = self.alive()?;
-        if self.dies() { Err(DiskError::Poisoned) } else { drive.flush() }
-    }
-
-    fn discard(&self, range: BlockRange) -> Result<(), DiskError> {
-        self.alive()?.discard(range)
-    }
-
-    fn zone(&self, zone: imbrex_disk::ZoneId) -> Option<imbrex_disk::ZoneInfo> {
-        self.drive.zone(zone)
-    }
-
-    fn manage_zone(
-        &self,
-        zone: imbrex_disk::ZoneId,
-        action: imbrex_disk::ZoneAction,
-    ) -> Result<(), DiskError> {
-        self.alive()?.manage_zone(zone, action)
-    }
-
-    fn counters(&self) -> imbrex_disk::Counters {
-        self.drive.counters()
-    }
-}
 
 /// The record of a rewrite was in the cache alone: the next process finished the rewrite, and a power cut kept what
 /// that destroyed and lost the record.
@@ -83,16 +13,11 @@ fn a_rewrite_that_is_found_is_finished_once_its_record_is_durable() {
             let told = format!("killed in sync {kill}, cut at event {cut}, seed {seed}");
             let drive = SimDisk::builder(shingled(1000, 4, 2)).write_cache(Blocks::new(10_000));
             let drive = Arc::new(drive.memory().unwrap());
-            let mortal = Arc::new(Mortal {
-                drive: Arc::clone(&drive),
-                syncs_left: AtomicU64::new(u64::MAX),
-                is_gone: AtomicBool::new(false),
-            });
-            let bands = FixedBands::format(Arc::clone(&mortal) as Arc<dyn Disk>, &options(32));
+            let bands = FixedBands::format(Arc::clone(&drive) as Arc<dyn Disk>, &options(32));
             let bands = bands.unwrap();
             bands.write(Lba::new(0), &blocks(1, 20), Persist::Cached).unwrap();
             bands.flush().unwrap();
-            mortal.syncs_left.store(kill, Relaxed);
+            drive.set_faults(FaultPlan { kill_in_sync_after: Some(kill), ..FaultPlan::default() });
             let written = bands.write(Lba::new(2), &blocks(2, 3), Persist::Through);
             was_killed_count += usize::from(written.is_err());
             drop(bands);
