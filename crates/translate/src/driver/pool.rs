@@ -39,7 +39,7 @@ pub(super) enum Use {
     Emptied,
     /// A record of that is written, not yet durable.
     Recorded,
-    /// Blank for all that matters; it must be reset first.
+    /// Blank for all that matters; unless its pointer is at its start it must be reset first.
     Resettable,
     /// As sealed, but what is valid in it cannot be read: cleaning leaves it alone until the host has written all of
     /// that anew, or the device is opened again, or the room is needed.
@@ -91,6 +91,16 @@ impl PoolZone {
 
     pub(super) fn is_full(&self) -> bool {
         self.pointer == self.capacity
+    }
+
+    /// Whether it is written in part.
+    fn is_active(&self) -> bool {
+        !self.pointer.is_zero() && !self.is_full()
+    }
+
+    /// Whether it can be written from its start without a reset.
+    pub(super) fn is_blank(&self) -> bool {
+        self.used == Use::Free || self.used == Use::Resettable && self.pointer.is_zero()
     }
 
     /// Whether a summary lies, or will lie, at a block of the zone.
@@ -220,11 +230,16 @@ impl Pool {
         self.count(Use::Free) + self.count(Use::Resettable)
     }
 
-    /// Resets zones until so many are blank, or none is left to be reset.
+    /// Resets zones until so many are blank, or none is left to be reset. They are taken in the same order without it.
     pub(super) fn blank(&mut self, disk: &dyn Disk, wanted: usize) -> Result<(), DiskError> {
-        let mut count = self.count(Use::Free);
+        for slot in self.zones.iter_mut().filter(|slot| slot.is_blank()) {
+            if is_given_up(disk, slot.zone) {
+                slot.used = Use::Lost;
+            }
+        }
+        let mut count = self.zones.iter().filter(|slot| slot.is_blank()).count();
         while count < wanted
-            && let Some(index) = self.next_to_reset()
+            && let Some(index) = self.next_to_reset(|slot| !slot.is_blank())
         {
             count += usize::from(self.reset(disk, index)?);
         }
@@ -234,9 +249,9 @@ impl Pool {
     /// Takes a zone to write from its start, and resets it if it must be.
     pub(super) fn take(&mut self, disk: &dyn Disk, used: Use) -> Result<Option<ZoneId>, DiskError> {
         loop {
-            let active = self.next_to_reset().filter(|&index| !self.zones[index].is_full());
             let free = || self.zones.iter().position(|slot| slot.used == Use::Free);
-            let Some(index) = active.or_else(free).or_else(|| self.next_to_reset()) else {
+            let found = self.next_to_reset(PoolZone::is_active).or_else(free);
+            let Some(index) = found.or_else(|| self.next_to_reset(|_| true)) else {
                 return Ok(None);
             };
             if self.reset(disk, index)? {
@@ -248,27 +263,28 @@ impl Pool {
     }
 
     /// One written in part first: it counts among the zones that a drive can have active.
-    fn next_to_reset(&self) -> Option<usize> {
-        let is_active = |slot: &PoolZone| slot.used == Use::Resettable && !slot.is_full();
-        let active = self.zones.iter().position(is_active);
-        active.or_else(|| self.zones.iter().position(|slot| slot.used == Use::Resettable))
+    fn next_to_reset(&self, is_wanted: impl Fn(&PoolZone) -> bool) -> Option<usize> {
+        let found = |slot: &PoolZone| slot.used == Use::Resettable && is_wanted(slot);
+        let active = self.zones.iter().position(|slot| found(slot) && slot.is_active());
+        active.or_else(|| self.zones.iter().position(found))
     }
 
     /// Makes a zone blank, if it is not; false if the drive has given it up.
     fn reset(&mut self, disk: &dyn Disk, index: usize) -> Result<bool, DiskError> {
         let slot = &mut self.zones[index];
-        let reset = match slot.used {
-            Use::Resettable => disk.manage_zone(slot.zone, ZoneAction::Reset),
-            _ => Ok(()),
-        };
-        let is_given_up = match reset {
-            Err(DiskError::ZoneNotWritable { .. } | DiskError::Offline { .. }) => true,
-            reset => reset.map(|()| false)?,
-        };
-        slot.used = if is_given_up { Use::Lost } else { Use::Free };
+        if !slot.is_blank() {
+            match disk.manage_zone(slot.zone, ZoneAction::Reset) {
+                Ok(()) => {}
+                Err(DiskError::ZoneNotWritable { .. } | DiskError::Offline { .. }) => {
+                    slot.used = Use::Lost;
+                    return Ok(false);
+                }
+                Err(error) => return Err(error),
+            }
+        }
         slot.pointer = Blocks::ZERO;
         slot.generation = 0;
-        Ok(!is_given_up)
+        Ok(true)
     }
 
     /// Ends a zone that is written in part, for the drive too.

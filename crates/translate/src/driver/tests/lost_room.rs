@@ -166,10 +166,11 @@ fn emptied_zones_that_cannot_be_reset_are_no_room() {
             let len = used.stamps.len() as u64;
             used.write_anywhere(2 * len);
             let pool = used.pool();
-            let last = pool
-                .iter()
-                .rev()
-                .filter(|slot| matches!(slot.used, Use::Sealed | Use::Resettable | Use::Free));
+            // Of a blank zone that fails nobody hears before it is written.
+            let last = pool.iter().rev().filter(|slot| {
+                let is_waiting = matches!(slot.used, Use::Resettable | Use::Free);
+                slot.used == Use::Sealed || is_waiting && (is_told || !slot.is_blank())
+            });
             used.fail(last, count, ZoneFailure::ReadOnly, is_told);
             for _ in 0..6 {
                 used.write_anywhere(len);
