@@ -99,7 +99,7 @@ fn told_by(cause: &(dyn Error + 'static)) -> Option<Status> {
             return Some(Status::Corrupt);
         }
         Some(FilesError::NoSpace { .. }) => return Some(Status::NoSpace),
-        Some(FilesError::Poisoned) => return Some(Status::Poisoned),
+        Some(FilesError::Poisoned { .. }) => return Some(Status::Poisoned),
         _ => {}
     }
     if let Some(BandsError::Damaged { .. }) = cause.downcast_ref() {
@@ -156,9 +156,8 @@ impl Status {
             | FsError::Corrupt { .. }
             | FsError::Files { source: FilesError::Corrupt { .. }, .. } => Status::Corrupt,
             FsError::Foreign { .. } | FsError::Version { .. } => Status::Unsupported,
-            FsError::Poisoned { .. } | FsError::Files { source: FilesError::Poisoned, .. } => {
-                Status::Poisoned
-            }
+            FsError::Poisoned { .. }
+            | FsError::Files { source: FilesError::Poisoned { .. }, .. } => Status::Poisoned,
             _ if error.is_no_space() => Status::NoSpace,
             _ => Status::Io,
         }

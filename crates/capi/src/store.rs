@@ -103,7 +103,7 @@ impl Status {
             | EngineError::Files { source: FilesError::Corrupt { .. }, .. } => Status::Corrupt,
             EngineError::Poisoned { .. }
             | EngineError::Closed
-            | EngineError::Files { source: FilesError::Poisoned, .. } => Status::Poisoned,
+            | EngineError::Files { source: FilesError::Poisoned { .. }, .. } => Status::Poisoned,
             EngineError::NoStore | EngineError::Version { .. } | EngineError::ReadOnly => {
                 Status::Unsupported
             }

@@ -511,9 +511,12 @@ pub enum FilesError {
     /// The flash drive beside the disk is missing, or not the one that belongs to it.
     #[error(transparent)]
     Flash(#[from] FlashError),
-    /// A commit failed earlier, so what is durable is unknown.
-    #[error("refused: an earlier write of the catalog failed; close the store and open it again")]
-    Poisoned,
+    /// An earlier write failed, in the background maybe, so what is durable is unknown.
+    #[error("refused: an earlier write failed ({reason}); close the store and open it again")]
+    Poisoned {
+        /// How it failed.
+        reason: String,
+    },
     /// The disk failed.
     #[error("{what}: {source}")]
     Disk {
@@ -526,6 +529,14 @@ pub enum FilesError {
 }
 
 impl FilesError {
+    /// What every later write is refused with, if this error left unknown what is durable.
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            FilesError::Poisoned { reason } => reason.clone(),
+            error => error.to_string(),
+        }
+    }
+
     /// Whether what was to be read is damaged or gone, so that other reads may do better.
     pub fn is_damage(&self) -> bool {
         match self {

@@ -53,7 +53,8 @@ pub(crate) struct Live {
     queued: u64,
     durable: u64,
     is_led: bool,
-    poisoned: bool,
+    /// Why nothing is written any more (G3).
+    poisoned: Option<String>,
     /// Set when nothing may be written, as the disk was found.
     unwritable: Option<Unwritable>,
 }
@@ -104,7 +105,7 @@ impl Committer {
             queued: 0,
             durable: 0,
             is_led: false,
-            poisoned: false,
+            poisoned: None,
             unwritable: store.unwritable_zone().map(|(zone, state)| Unwritable::Zone(zone, state)),
         };
         Committer {
@@ -183,10 +184,10 @@ impl Committer {
                 left.iter().flat_map(|(_, holds)| holds).for_each(|hold| hold.set_named(false));
                 return Ok(beside);
             }
-            if live.poisoned {
+            if let Some(reason) = live.poisoned.clone() {
                 // The old state may be the durable one: its blocks are never given back.
                 std::mem::forget(ticket.graves);
-                return Err(FilesError::Poisoned);
+                return Err(FilesError::Poisoned { reason });
             }
             if live.is_led {
                 self.settled.wait(&mut live);
@@ -199,7 +200,7 @@ impl Committer {
             match result {
                 Ok(upto) => live.durable = upto,
                 Err(error) => {
-                    live.poisoned = true;
+                    live.poison(&error);
                     std::mem::forget(ticket.graves);
                     return Err(error);
                 }
@@ -250,8 +251,10 @@ impl Live {
     /// [`FilesError::Poisoned`] (G3); [`FilesError::Disk`]: the catalog has no place for a checkpoint;
     /// [`FilesError::Corrupt`]: a rewrite of tracks could not be completed.
     pub(crate) fn check(&self) -> Result<(), FilesError> {
+        if let Some(reason) = self.poisoned.clone() {
+            return Err(FilesError::Poisoned { reason });
+        }
         match &self.unwritable {
-            _ if self.poisoned => Err(FilesError::Poisoned),
             None => Ok(()),
             &Some(Unwritable::Zone(zone, state)) => Err(FilesError::Disk {
                 what: "writing the catalog; the drive can only be read, copy its files to another"
@@ -266,9 +269,9 @@ impl Live {
         }
     }
 
-    /// What is durable is unknown: nothing is written any more (G3).
-    pub(crate) fn poison(&mut self) {
-        self.poisoned = true;
+    /// After `error` what is durable is unknown: nothing is written any more (G3).
+    pub(crate) fn poison(&mut self, error: &FilesError) {
+        self.poisoned.get_or_insert_with(|| error.reason());
     }
 
     /// Nothing is written to the disk until it is opened again.

@@ -234,8 +234,10 @@ impl Inner {
     fn flush_found(&self) -> Result<(), FilesError> {
         let flushed = self.disk.flush();
         flushed.map_err(|source| {
-            self.committer.lock().poison();
-            FilesError::Disk { what: "making durable what was found".into(), source }
+            let error =
+                FilesError::Disk { what: "making durable what was found".to_owned(), source };
+            self.committer.lock().poison(&error);
+            error
         })
     }
 

@@ -29,8 +29,8 @@ use crate::placement::FileRequest;
 use crate::space::{Hold, Lane};
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Persist};
 use parking_lot::Mutex;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 
 /// The longest write: a read never waits for more than this.
 const PIECE_LEN_BYTES: usize = 1 << 20;
@@ -46,7 +46,8 @@ pub(crate) struct LogFile {
     hints: Hints,
     body: Arc<FileBody>,
     state: Mutex<LogState>,
-    poisoned: AtomicBool,
+    /// Why it takes nothing more.
+    poisoned: OnceLock<String>,
 }
 
 #[derive(Debug)]
@@ -107,7 +108,7 @@ impl Inner {
             hints,
             body: Arc::clone(&body),
             state: Mutex::new(state),
-            poisoned: AtomicBool::new(false),
+            poisoned: OnceLock::new(),
         };
         let mut live = self.committer.lock();
         live.check()?;
@@ -167,10 +168,7 @@ impl Inner {
 impl LogFile {
     /// Gets one more run, in the catalog before it is used (O1).
     fn grow(&self, state: &mut LogState) -> Result<(), FilesError> {
-        let unknown = |error| {
-            self.poisoned.store(true, Ordering::Release);
-            error
-        };
+        let unknown = |error| self.poison(error);
         self.inner.reclaim()?;
         let runs = self.inner.allocate_log(&self.hints, &state.runs, self.body.id)?;
         let grow = |(range, _): &Run| {
@@ -242,12 +240,19 @@ impl LogFile {
     }
 
     fn failed(&self, doing: &str, source: DiskError) -> FilesError {
-        self.poisoned.store(true, Ordering::Release);
-        FilesError::Disk { what: format!("{doing} log {:?}", self.name), source }
+        self.poison(FilesError::Disk { what: format!("{doing} log {:?}", self.name), source })
+    }
+
+    fn poison(&self, error: FilesError) -> FilesError {
+        self.poisoned.get_or_init(|| error.reason());
+        error
     }
 
     fn check(&self) -> Result<(), FilesError> {
-        if self.poisoned.load(Ordering::Acquire) { Err(FilesError::Poisoned) } else { Ok(()) }
+        match self.poisoned.get() {
+            None => Ok(()),
+            Some(reason) => Err(FilesError::Poisoned { reason: reason.clone() }),
+        }
     }
 
     /// Gives back what was not written and tells the catalog, with its next record (O2).
@@ -274,7 +279,7 @@ impl LogFile {
         }
         drop(live);
         // Only now may another log start behind this one (O2).
-        let is_sound = !self.poisoned.load(Ordering::Acquire);
+        let is_sound = self.poisoned.get().is_none();
         for (index, ((owned, used), hold)) in owned.iter().zip(&used).zip(&holds).enumerate() {
             // What never had its turn may lie behind others that wait for theirs.
             if used.len < owned.len && (is_sound || state.begun_count <= index) {

@@ -29,7 +29,7 @@ impl LogWriter for MemoryLog {
         let mut state = self.state.lock();
         assert!(!data.is_empty() && data.len().is_multiple_of(BLOCK_LEN_BYTES));
         if state.fails {
-            return Err(FilesError::Poisoned);
+            return Err(FilesError::Poisoned { reason: "a test".to_owned() });
         }
         if let Some(room) = &mut state.room_bytes {
             if *room < data.len() {
@@ -45,7 +45,7 @@ impl LogWriter for MemoryLog {
     fn sync(&self) -> Result<(), FilesError> {
         let mut state = self.state.lock();
         if state.fails {
-            return Err(FilesError::Poisoned);
+            return Err(FilesError::Poisoned { reason: "a test".to_owned() });
         }
         state.durable_len = state.bytes.len();
         state.sync_count += 1;

@@ -208,7 +208,7 @@ fn a_rewrite_that_fails_is_undone() {
             outcomes[match (&result, &again) {
                 (Ok(()), _) => 0,
                 (Err(_), Ok(())) => 1,
-                (Err(_), Err(FilesError::Disk { .. } | FilesError::Poisoned)) => 2,
+                (Err(_), Err(FilesError::Disk { .. } | FilesError::Poisoned { .. })) => 2,
                 other => panic!("{after} {sticky}: {other:?}"),
             }] += 1;
             drop(files);

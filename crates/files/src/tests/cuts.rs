@@ -441,8 +441,11 @@ fn a_failed_flush_poisons_and_a_reopen_heals() {
     let fail_flush = Some(imbrex_disk_sim::FailAt { after: 0, sticky: false });
     stage.disk.set_faults(FaultPlan { fail_flush, ..FaultPlan::default() });
     assert!(matches!(put(&files, "b", 3, 1), Err(FilesError::Disk { .. })));
-    assert!(matches!(put(&files, "c", 3, 1), Err(FilesError::Poisoned)));
-    assert!(matches!(files.create_log("w", Hints::new(FileKind::Log)), Err(FilesError::Poisoned)));
+    assert!(matches!(put(&files, "c", 3, 1), Err(FilesError::Poisoned { .. })));
+    assert!(matches!(
+        files.create_log("w", Hints::new(FileKind::Log)),
+        Err(FilesError::Poisoned { .. })
+    ));
     verify(&files, "a", "a").unwrap();
     drop(files);
     stage.power_cycle(1);

@@ -286,8 +286,8 @@ fn a_log_that_could_not_grow_takes_nothing_more() {
     stage.disk.cut_power();
     assert!(matches!(log.append(&[2; 4096]), Err(FilesError::Disk { .. })));
     stage.power_cycle(1);
-    assert!(matches!(log.append(&[3; 4096]), Err(FilesError::Poisoned)));
-    assert!(matches!(log.sync(), Err(FilesError::Poisoned)));
+    assert!(matches!(log.append(&[3; 4096]), Err(FilesError::Poisoned { .. })));
+    assert!(matches!(log.sync(), Err(FilesError::Poisoned { .. })));
 }
 
 /// A zone that could not be reset failed whatever came next, a write of other files in other zones: the

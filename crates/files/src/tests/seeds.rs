@@ -320,7 +320,10 @@ fn reads(reader: &dyn FileReader, expected: &Expected) -> Result<(), FilesError>
 }
 
 fn is_power_loss(error: &FilesError) -> bool {
-    matches!(error, FilesError::Poisoned | FilesError::Disk { source: DiskError::PowerLost, .. })
+    matches!(
+        error,
+        FilesError::Poisoned { .. } | FilesError::Disk { source: DiskError::PowerLost, .. }
+    )
 }
 
 fn run(seed: u64) {

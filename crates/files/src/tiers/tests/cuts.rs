@@ -169,7 +169,10 @@ struct Play<'a> {
 }
 
 fn is_power_loss(error: &FilesError) -> bool {
-    matches!(error, FilesError::Poisoned | FilesError::Disk { source: DiskError::PowerLost, .. })
+    matches!(
+        error,
+        FilesError::Poisoned { .. } | FilesError::Disk { source: DiskError::PowerLost, .. }
+    )
 }
 
 impl Play<'_> {
