@@ -91,6 +91,16 @@ impl CliError {
     pub(crate) fn exit(&self) -> Exit {
         self.exit
     }
+
+    /// The same, and what can be done about it.
+    pub(crate) fn with_hint(self, hint: impl fmt::Display) -> CliError {
+        CliError::new(self.exit, format!("{self}; {hint}"))
+    }
+
+    /// The same; of damage it says how the rest is had.
+    pub(crate) fn with_damage_hint(self, hint: impl FnOnce() -> String) -> CliError {
+        if self.exit == Exit::Corrupt { self.with_hint(hint()) } else { self }
+    }
 }
 
 impl fmt::Display for CliError {

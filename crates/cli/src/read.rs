@@ -5,7 +5,7 @@ use crate::error::{CliError, Context, Exit};
 use crate::key::{self, KeyNotation, entry_json, to_hex};
 use crate::output::{Format, Output, note};
 use crate::progress::{Progress, Unit};
-use crate::store::{DriveArgs, KeyspaceArgs, Store};
+use crate::store::{DriveArgs, KeyspaceArgs, Store, salvage_hint};
 use imbrex::{Iter, ReadOptions, prefix_end};
 use std::ffi::OsString;
 
@@ -28,13 +28,11 @@ impl GetArgs {
         self.store.open_quiet()?.with(|store| {
             let keyspace = store.keyspace(&self.keyspace)?;
             let value = keyspace.get(&key).context(|| format!("cannot get {}", key::shown(&key)));
-            let how = || {
-                let drive = store.path.display();
-                format!("`imbrex scan {drive} --skip-damage` prints what still reads")
-            };
-            let value = value.map_err(|error| hinted(error, how))?.ok_or_else(|| {
-                CliError::new(Exit::NotFound, format!("{}: no such key", key::shown(&key)))
-            })?;
+            let value = value
+                .map_err(|error| error.with_damage_hint(|| salvage_hint(&store.path)))?
+                .ok_or_else(|| {
+                    CliError::new(Exit::NotFound, format!("{}: no such key", key::shown(&key)))
+                })?;
             match session.out.entry_format() {
                 Format::Json => {
                     let line = entry_json(&key, Some(&value)).to_string();
@@ -51,14 +49,6 @@ impl GetArgs {
                 }
             }
         })
-    }
-}
-
-/// Says of damage `how` the rest is had.
-fn hinted(error: CliError, how: impl FnOnce() -> String) -> CliError {
-    match error.exit() {
-        Exit::Corrupt => CliError::new(Exit::Corrupt, format!("{error}; {}", how())),
-        _ => error,
     }
 }
 
@@ -100,8 +90,8 @@ impl ScanArgs {
         if !self.skip_damage {
             return self.store.open_quiet()?.with(|store| {
                 let printed = self.print(store, session, lower, upper);
-                let how = || "--skip-damage leaves out what is damaged".to_owned();
-                printed.map_err(|error| hinted(error, how))
+                let hint = || "--skip-damage leaves out what is damaged".to_owned();
+                printed.map_err(|error| error.with_damage_hint(hint))
             });
         }
         self.store.open_to_salvage()?.with(|store| {

@@ -190,14 +190,12 @@ impl DriveArgs {
             Some(FlashError::NotGiven { .. }) => "--flash FILE names it, --without-flash leaves it",
             Some(FlashError::NotPaired) => "leave --flash and --without-flash away",
             Some(FlashError::OnFlash { .. } | FlashError::ReadOnly) => "--flash FILE names it",
-            _ if matches!(error, LayoutError::Engine { .. }) && told.exit() == Exit::Corrupt => {
-                let hint =
-                    format!("`imbrex scan {} --skip-damage` prints what still reads", self.shown());
-                return CliError::new(told.exit(), format!("{told}; {hint}"));
+            _ if matches!(error, LayoutError::Engine { .. }) => {
+                return told.with_damage_hint(|| salvage_hint(&self.drive));
             }
             _ => return told,
         };
-        CliError::new(told.exit(), format!("{told}; {hint}"))
+        told.with_hint(hint)
     }
 }
 
@@ -209,7 +207,7 @@ impl Store {
             let names = self.db.keyspace_names();
             let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
             let error = CliError::of(format!("cannot open keyspace {name:?}"), &error);
-            CliError::new(error.exit(), format!("{error}; there are: {known}"))
+            error.with_hint(format!("there are: {known}"))
         })
     }
 
@@ -227,6 +225,11 @@ impl Store {
             (Err(error), _) => Err(error),
         }
     }
+}
+
+/// How what is not damaged of a store is had.
+pub(crate) fn salvage_hint(drive: &Path) -> String {
+    format!("`imbrex scan {} --skip-damage` prints what still reads", drive.display())
 }
 
 /// Whether a drive that has no files, or damaged ones, which is what `error` says, holds a block device. Where one has
@@ -253,14 +256,14 @@ pub(crate) fn other_content(disk: &dyn Disk, error: &LayoutError) -> Option<&'st
 pub(crate) fn cannot_measure(error: &BenchError) -> CliError {
     let told = CliError::of("cannot measure", error);
     if let Some(flag) = bad_flag(error) {
-        return CliError::new(told.exit(), format!("{told}; {flag} sets it"));
+        return told.with_hint(format!("{flag} sets it"));
     }
     let hint = match flash_error(error) {
         Some(FlashError::NotGiven { .. }) => "--flash FILE names it",
         Some(FlashError::NotPaired) => "leave --flash away",
         _ => return told,
     };
-    CliError::new(told.exit(), format!("{told}; {hint}"))
+    told.with_hint(hint)
 }
 
 /// The flag that sets the option of the store that cannot work, if that is the matter.

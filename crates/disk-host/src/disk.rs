@@ -102,30 +102,6 @@ impl HostDisk {
         self.tears_blocks
     }
 
-    /// Resets all zones that take it, by one request; on a drive without zones nothing. Durable on return.
-    ///
-    /// # Errors
-    /// As [`Disk::manage_zone`].
-    pub fn reset_zones(&self) -> Result<(), DiskError> {
-        self.gate_write()?;
-        let Some(table) = &self.zones else { return Ok(()) };
-        let whole = BlockRange::new(Lba::new(0), self.geometry.len());
-        let _turns = table.all_turnstiles();
-        let sector_count = whole.len.get() * SECTORS_PER_BLOCK;
-        let reset = self.device.manage_zone(ZoneRequest::Reset, 0, sector_count);
-        reset.map_err(|source| self.failed("resetting the zones of", whole, source))?;
-        self.tally.reset();
-        let reported = self.device.zones(whole.len.bytes());
-        let reported =
-            reported.map_err(|source| self.failed("asking for the zones of", whole, source))?;
-        for (raw, zone) in reported.iter().zip(0..self.geometry.zone_count()) {
-            if let Ok(record) = report::record(ZoneId(zone), raw) {
-                table.reload(ZoneId(zone), record);
-            }
-        }
-        self.flush_device()
-    }
-
     fn gate_write(&self) -> Result<(), DiskError> {
         if self.poisoned.load(Ordering::Acquire) { Err(DiskError::Poisoned) } else { Ok(()) }
     }
@@ -467,6 +443,27 @@ impl Disk for HostDisk {
             self.tally.reset();
         }
         table.apply_action(zone, action)
+    }
+
+    /// One request for all.
+    fn reset_zones(&self) -> Result<(), DiskError> {
+        self.gate_write()?;
+        let Some(table) = &self.zones else { return Ok(()) };
+        let whole = BlockRange::new(Lba::new(0), self.geometry.len());
+        let _turns = table.all_turnstiles();
+        let sector_count = whole.len.get() * SECTORS_PER_BLOCK;
+        let reset = self.device.manage_zone(ZoneRequest::Reset, 0, sector_count);
+        reset.map_err(|source| self.failed("resetting the zones of", whole, source))?;
+        self.tally.reset();
+        let reported = self.device.zones(whole.len.bytes());
+        let reported =
+            reported.map_err(|source| self.failed("asking for the zones of", whole, source))?;
+        for (raw, zone) in reported.iter().zip(0..self.geometry.zone_count()) {
+            if let Ok(record) = report::record(ZoneId(zone), raw) {
+                table.reload(ZoneId(zone), record);
+            }
+        }
+        self.flush_device()
     }
 
     fn counters(&self) -> Counters {

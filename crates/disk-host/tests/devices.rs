@@ -65,11 +65,7 @@ fn blank(path: &Path) -> (HostDisk, SimDisk) {
         host.write_zeroes(BlockRange::new(start, used_of(host.geometry(), zone)), Persist::Cached)
             .unwrap();
     }
-    for info in host.report_zones() {
-        if !matches!(info.state, ZoneState::NoPointer | ZoneState::ReadOnly | ZoneState::Offline) {
-            host.manage_zone(info.zone, ZoneAction::Reset).unwrap();
-        }
-    }
+    host.reset_zones().unwrap();
     (host, sim)
 }
 

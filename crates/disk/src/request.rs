@@ -2,7 +2,7 @@
 
 use crate::{
     BLOCK_LEN_BYTES, BlockRange, Blocks, Counters, DiskError, Geometry, Lba, ZoneAction, ZoneId,
-    ZoneInfo,
+    ZoneInfo, ZoneState,
 };
 
 /// When a write must have reached the platter.
@@ -147,6 +147,22 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
     /// [`DiskError::NoSuchZone`], [`DiskError::ZoneNotWritable`], [`DiskError::TooManyZones`],
     /// [`DiskError::PowerLost`], [`DiskError::Host`].
     fn manage_zone(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError>;
+
+    /// Resets every zone that was written and can be; without zones nothing. As durable as each reset.
+    ///
+    /// # Errors
+    /// As [`Disk::manage_zone`]; some zones may have been reset.
+    fn reset_zones(&self) -> Result<(), DiskError> {
+        let has_nothing = |state| {
+            matches!(
+                state,
+                ZoneState::Empty | ZoneState::NoPointer | ZoneState::ReadOnly | ZoneState::Offline
+            )
+        };
+        let mut zones = self.report_zones();
+        zones.retain(|info| !has_nothing(info.state));
+        zones.iter().try_for_each(|info| self.manage_zone(info.zone, ZoneAction::Reset))
+    }
 
     /// What the disk did so far.
     fn counters(&self) -> Counters;

@@ -14,7 +14,7 @@ use crate::mount::data_zone_count;
 use crate::placement::{PlacementKind, PlacementOptions};
 use crate::rewrite::files_start;
 use imbrex_clockwork::Runtime;
-use imbrex_disk::{Blocks, Disk, DiskError, Lba, ZoneAction, ZoneState};
+use imbrex_disk::{Blocks, Disk, DiskError, Lba};
 use std::sync::Arc;
 
 /// How a disk is formatted; recorded on it and found again by [`FileLayer::open`].
@@ -160,15 +160,7 @@ impl Plan {
         // The catalog in use goes last: a cut in between must not bring the one before it back.
         let order = if a < b { [0, 1] } else { [1, 0] };
         order.iter().try_for_each(|&i| self.regions[i].clear(disk)).map_err(failed)?;
-        for info in disk.report_zones() {
-            let untouched = matches!(
-                info.state,
-                ZoneState::NoPointer | ZoneState::Empty | ZoneState::ReadOnly | ZoneState::Offline
-            );
-            if !untouched {
-                disk.manage_zone(info.zone, ZoneAction::Reset).map_err(failed)?;
-            }
-        }
+        disk.reset_zones().map_err(failed)?;
         self.header.is_paired = edits.iter().any(|edit| matches!(edit, Edit::Pair { .. }));
         let mut store = CatalogStore::new(self.disk, self.regions, 1, self.header);
         store.checkpoint(encode_edits(edits), 1).map_err(failed)

@@ -1,6 +1,6 @@
 //! A drive by its path: an image file, or a block device of this machine.
 
-use imbrex_disk::{BlockRange, Blocks, Disk, DiskError, Lba, Persist, Rule, ZoneAction, ZoneState};
+use imbrex_disk::{BlockRange, Blocks, Disk, DiskError, Lba, Persist, Rule, ZoneState};
 use imbrex_disk_host::{HostDisk, HostDiskError, is_block_device};
 use imbrex_disk_sim::{ImageError, OpenOptions, SimDisk};
 use std::path::Path;
@@ -49,10 +49,7 @@ impl FoundDrive {
     /// As [`Disk::write`]; some of it may be blank by then.
     pub fn erase(&self) -> Result<(), DiskError> {
         let disk = self.disk();
-        match self {
-            FoundDrive::Device(device) => device.reset_zones()?,
-            FoundDrive::Image(_) => reset_zones(&*disk)?,
-        }
+        disk.reset_zones()?;
         disk.discard(BlockRange::new(Lba::new(0), disk.geometry().len()))?;
         // Overlapping tracks, which are emulated ones, read as zeros by now; writes would destroy some of them.
         if matches!(disk.geometry().rule(), Rule::Anywhere | Rule::AtPointer(_)) {
@@ -88,12 +85,4 @@ pub fn looked_at(disk: &dyn Disk) -> [BlockRange; 2] {
     let end_len = END_LEN.min(len - start_len);
     let end = Lba::new((len - end_len).get());
     [BlockRange::new(Lba::new(0), start_len), BlockRange::new(end, end_len)]
-}
-
-fn reset_zones(disk: &dyn Disk) -> Result<(), DiskError> {
-    let takes_it =
-        |state| !matches!(state, ZoneState::NoPointer | ZoneState::ReadOnly | ZoneState::Offline);
-    let mut zones = disk.report_zones();
-    zones.retain(|info| takes_it(info.state));
-    zones.iter().try_for_each(|info| disk.manage_zone(info.zone, ZoneAction::Reset))
 }

@@ -209,11 +209,17 @@ spoiled() {
     step "/dev/nullb2: a zone is lost that holds something; the rest is saved"
     echo $(($(first /dev/nullb2 fu))) > $NULLB/nullb2/zone_offline
     refused_with 'is offline.*--skip-damage' imbrex scan /dev/nullb2
-    imbrex scan --format json --skip-damage /dev/nullb2 > /tmp/scanned 2> /tmp/said || test $? = 5
+    status=0
+    imbrex scan --format json --skip-damage /dev/nullb2 > /tmp/scanned 2> /tmp/said || status=$?
+    test $status = 5
     test -s /tmp/scanned
     # Values may be old ones.
     awk 'FILENAME != "/tmp/scanned" { known[$0] } FILENAME == "/tmp/scanned" && !($0 in known) { exit 1 }' \
         /tmp/lines.0 /tmp/lines.1 /tmp/lines.2 /tmp/scanned
+    step "/dev/nullb2: made anew with what is left of it"
+    quiet imbrex drive format /dev/nullb2 --erase
+    quiet imbrex load /dev/nullb2 /tmp/lines.0
+    holds /tmp/lines.0 /dev/nullb2
 }
 
 serve() {

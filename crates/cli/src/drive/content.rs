@@ -1,6 +1,6 @@
 //! What is made on a drive, by `drive create` and `drive format` alike: a store, room for a database's files, nothing.
 
-use crate::error::{CliError, Context};
+use crate::error::{CliError, Context, causes};
 use crate::output::Report;
 use crate::store::layout_named;
 use imbrex_bench::{ByteCount, layout_for};
@@ -151,18 +151,13 @@ fn cannot_format(what: String, error: &LayoutError) -> CliError {
 
 /// Whether the drive is no drive for the layout, rather than broken.
 fn is_misfit(error: &(dyn Error + 'static)) -> bool {
-    let mut next = Some(error);
-    while let Some(cause) = next {
-        let files = cause.downcast_ref::<FilesError>();
-        let bands = cause.downcast_ref::<BandsError>();
-        if matches!(
-            files,
+    causes(error).any(|cause| {
+        matches!(
+            cause.downcast_ref(),
             Some(FilesError::Unsuitable { .. } | FilesError::Flash(FlashError::TooSmall { .. }))
-        ) || matches!(bands, Some(BandsError::TooSmall { .. } | BandsError::Option { .. }))
-        {
-            return true;
-        }
-        next = cause.source();
-    }
-    false
+        ) || matches!(
+            cause.downcast_ref(),
+            Some(BandsError::TooSmall { .. } | BandsError::Option { .. })
+        )
+    })
 }

@@ -39,8 +39,8 @@ impl FormatArgs {
         let disk = drive.disk();
         let geometry = *disk.geometry();
         let layout = self.content.layout(&geometry, &what)?;
-        let at = "--flash DRIVE names it";
-        self.content.check_flash(layout, self.flash.as_deref(), &what, at)?;
+        let how = "--flash DRIVE names it";
+        self.content.check_flash(layout, self.flash.as_deref(), &what, how)?;
         let flash = self.flash.as_ref().map(|path| open_drive(path, None)).transpose()?;
         // Neither is touched before both are known to be blank, or to be had.
         self.check_blank(&drive, &self.drive)?;

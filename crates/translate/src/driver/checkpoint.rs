@@ -128,7 +128,7 @@ impl State {
             data.extend_from_slice(&encode_part(id, number, index, part));
         }
         match self.disk.write(at, &data, Persist::Cached) {
-            Err(error) if self.gives_up_blank(zone, &error) => {
+            Err(error) if self.passes_over(zone, &error) => {
                 writing.stored.copies[copy as usize].pop();
                 self.writing = Some(writing);
                 return self.checkpoint_step();

@@ -24,7 +24,7 @@ use super::options::DriverOptions;
 use super::pool::{Pool, Use, data_len};
 use super::state::{RESERVE_ZONE_COUNT, State};
 use super::superblocks::{SUPERBLOCK_COUNT, SUPERBLOCK_ZONE_COUNT};
-use imbrex_disk::{Blocks, Disk, Persist, ZoneAction, ZoneId, ZoneKind, ZoneState};
+use imbrex_disk::{Blocks, Disk, Persist, ZoneId, ZoneKind, ZoneState};
 use std::sync::Arc;
 
 /// Data zones that the smallest device has.
@@ -113,7 +113,7 @@ pub(super) fn format(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<Sta
     }
     check_checkpoint(zone_count, Blocks::new(capacity), geometry.len(), options)?;
     let len = data[spare as usize..].iter().sum();
-    reset_all(&*disk)?;
+    disk.reset_zones().map_err(during("resetting the zones"))?;
     let superblock = Superblock {
         id: options.id,
         number: 0,
@@ -161,20 +161,6 @@ fn check_active_zones(disk: &dyn Disk, limit: Option<u32>) -> Result<(), DriverE
         Some(got) if got < needed => Err(DriverError::ActiveZones { got, needed }),
         _ => Ok(()),
     }
-}
-
-/// Empties every zone that can be.
-fn reset_all(disk: &dyn Disk) -> Result<(), DriverError> {
-    for zone in disk.report_zones() {
-        let has_nothing = matches!(
-            zone.state,
-            ZoneState::Empty | ZoneState::NoPointer | ZoneState::ReadOnly | ZoneState::Offline
-        );
-        if !has_nothing {
-            disk.manage_zone(zone.zone, ZoneAction::Reset).map_err(during("resetting a zone"))?;
-        }
-    }
-    Ok(())
 }
 
 /// Superblocks of an earlier device in a zone that no reset clears.

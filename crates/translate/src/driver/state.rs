@@ -297,7 +297,7 @@ impl State {
                 .flat_map(|(range, _)| (range.start.get()..range.end().get()).map(Lba::new));
             match self.write_data(zone, now, lbas) {
                 Ok(()) => rest = behind,
-                Err(error) if self.gives_up_blank(zone, &error) => {
+                Err(error) if self.passes_over(zone, &error) => {
                     (ranges, unplaced) = before;
                     continue;
                 }
@@ -311,9 +311,9 @@ impl State {
         Ok(true)
     }
 
-    /// Whether the drive gave up a zone when the first was written to it: nothing was in it then, and another one does
-    /// as well.
-    pub(super) fn gives_up_blank(&mut self, zone: ZoneId, error: &DiskError) -> bool {
+    /// Passes over a zone that the drive has given up, as it said when the first was to be written there: nothing is
+    /// lost, and another one does as well. False if `error` says something else.
+    pub(super) fn passes_over(&mut self, zone: ZoneId, error: &DiskError) -> bool {
         let is_given_up =
             matches!(error, DiskError::ZoneNotWritable { .. } | DiskError::Offline { .. });
         let is_blank = self.pool.get(zone).is_some_and(|slot| slot.pointer.is_zero());

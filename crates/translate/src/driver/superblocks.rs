@@ -370,9 +370,7 @@ impl State {
             let copies = bytes.repeat(STAND_IN_LEN.get() as usize);
             match self.disk.write(start, &copies, Persist::Cached) {
                 Ok(()) => break zone,
-                Err(DiskError::ZoneNotWritable { .. } | DiskError::Offline { .. }) => {
-                    self.pool.set(zone, Use::Lost);
-                }
+                Err(error) if self.passes_over(zone, &error) => {}
                 Err(error) => return Err(error),
             }
         };
