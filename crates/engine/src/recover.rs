@@ -401,7 +401,9 @@ fn commit_tables(
     last_seq: Seq,
 ) -> Result<usize, EngineError> {
     if remove.is_empty() && outputs.is_empty() {
-        return Ok(0);
+        // Without a commit nothing else makes durable what a killed process left in the drive's cache, a keyspace
+        // that it made, and whoever finds it there relies on it.
+        return store.files.sync().map(|()| 0).map_err(EngineError::files("sync what was found"));
     }
     let kind = CommitKind::Recovery;
     let mut change = Change { remove, last_seq, kind, ..Change::default() };

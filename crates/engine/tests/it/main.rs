@@ -8,6 +8,7 @@ mod found;
 mod gear;
 mod hardship;
 mod kept_logs;
+mod killed;
 mod model;
 mod offload;
 mod policies;

@@ -7,12 +7,12 @@ use imbrex_disk::Disk;
 use imbrex_disk_sim::{FailAt, FaultPlan};
 use std::collections::BTreeMap;
 
-type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+pub(crate) type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// The states that the store may be in after a crash: after the last synced write, or after any of
 /// the writes since.
-struct Allowed {
-    states: Vec<Map>,
+pub(crate) struct Allowed {
+    pub(crate) states: Vec<Map>,
 }
 
 impl Allowed {
@@ -26,12 +26,12 @@ impl Allowed {
         self.states.push(next);
     }
 
-    fn synced(&mut self) {
+    pub(crate) fn synced(&mut self) {
         self.states.drain(..self.states.len() - 1);
     }
 }
 
-fn contents(db: &Db) -> Map {
+pub(crate) fn contents(db: &Db) -> Map {
     db.default_keyspace()
         .range::<&[u8]>(..)
         .unwrap()
@@ -40,7 +40,7 @@ fn contents(db: &Db) -> Map {
 }
 
 /// One random write; what it may have changed is noted before, because it may fail halfway.
-fn write(db: &Db, allowed: &mut Allowed, prng: &mut Prng) -> Result<(), EngineError> {
+pub(crate) fn write(db: &Db, allowed: &mut Allowed, prng: &mut Prng) -> Result<(), EngineError> {
     let ks = db.default_keyspace();
     let sync = WriteOptions { sync: prng.chance(1, 10) };
     let n = prng.below(300);
@@ -87,7 +87,7 @@ fn write(db: &Db, allowed: &mut Allowed, prng: &mut Prng) -> Result<(), EngineEr
 }
 
 /// Opens, under power cuts as well, until it succeeds.
-fn recover(stage: &Stage, options: &Options, prng: &mut Prng) -> Db {
+pub(crate) fn recover(stage: &Stage, options: &Options, prng: &mut Prng) -> Db {
     loop {
         if prng.chance(1, 2) {
             let power_cut_after = Some(prng.below(40));
@@ -107,7 +107,7 @@ fn recover(stage: &Stage, options: &Options, prng: &mut Prng) -> Db {
     }
 }
 
-fn check_contract(db: &Db, allowed: &mut Allowed, seed: u64, cycle: u64) {
+pub(crate) fn check_contract(db: &Db, allowed: &mut Allowed, seed: u64, cycle: u64) {
     let got = contents(db);
     let found = allowed.states.iter().rposition(|state| *state == got);
     let Some(found) = found else {

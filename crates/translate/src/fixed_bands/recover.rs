@@ -1,13 +1,15 @@
 //! Opening: what the journal says, made true again.
 //!
 //! ```text
-//!   superblock -> the newer log with a whole checkpoint -> runs, a rewrite under way, unsynced runs
-//!      1. flush; write the rewrite's pieces from its slot to the band (again, if the power goes)
+//!   superblock -> flush -> the newer log with a whole checkpoint -> runs, a rewrite under way, unsynced runs
+//!      1. write the rewrite's pieces from its slot to the band (again, if the power goes)
 //!      2. look which unsynced runs were destroyed on their way: they are not valid
 //!      3. checkpoint in the other region; discard what is not valid
 //! ```
 //!
-//! Until the checkpoint of step 3 is whole the next opening reads the same log and does the same.
+//! Until the checkpoint of step 3 is whole the next opening reads the same log and does the same. Hence the flush:
+//! who was killed in a sync left what it wrote in the drive's cache. Step 1 destroys by what may be found there alone,
+//! and step 3 discards the other log, which may be the one that is durable.
 
 use super::Staging;
 use super::below::{Below, LOOK_LEN, Purpose};
@@ -46,10 +48,9 @@ pub(crate) struct Recovered {
 /// Opens the bands on the drive below.
 pub(crate) fn recover(below: &Below) -> Result<Recovered, BandsError> {
     let layout = Layout::of(below.disk().geometry(), read_superblock(below)?)?;
+    below.flush().map_err(during("flushing the drive"))?;
     let (region, epoch, mut told) = read_logs(below, &layout)?;
     if let Some(rewrite) = told.rewrite.take() {
-        // Who was killed in a sync left the record in a cache: what it destroys must not be kept without it.
-        below.flush().map_err(during("flushing the drive"))?;
         replay(below, &layout, &told.valid, &rewrite)?;
         for &piece in &rewrite.pieces {
             told.valid.insert(piece);

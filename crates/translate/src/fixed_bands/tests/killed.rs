@@ -39,3 +39,31 @@ fn a_rewrite_that_is_found_is_finished_once_its_record_is_durable() {
     }
     assert!(was_killed_count > 100, "{was_killed_count}");
 }
+
+/// The checkpoint of an opening was in the cache alone: the next process discarded the log before it, which was the
+/// one that was durable.
+#[test]
+fn the_log_that_is_durable_is_kept_until_another_is() {
+    for (kill, cut) in (0..3).flat_map(|kill| (0..8).map(move |cut| (kill, cut))) {
+        for seed in 0..16 {
+            let told = format!("killed in sync {kill}, cut at event {cut}, seed {seed}");
+            let drive = SimDisk::builder(shingled(1000, 4, 2)).write_cache(Blocks::new(10_000));
+            let drive = Arc::new(drive.memory().unwrap());
+            let open = || FixedBands::open(Arc::clone(&drive) as Arc<dyn Disk>);
+            let bands = FixedBands::format(Arc::clone(&drive) as Arc<dyn Disk>, &options(32));
+            let bands = bands.unwrap();
+            bands.write(Lba::new(0), &blocks(1, 20), Persist::Cached).unwrap();
+            bands.flush().unwrap();
+            drop(bands);
+            drive.set_faults(FaultPlan { kill_in_sync_after: Some(kill), ..FaultPlan::default() });
+            drop(open().map(|bands| bands.flush()));
+            drive.set_faults(FaultPlan { power_cut_after: Some(cut), ..FaultPlan::default() });
+            drop(open());
+            drive.power_cycle(&mut Prng::new(seed)).unwrap();
+            drive.set_faults(FaultPlan::default());
+            let bands = open().unwrap_or_else(|error| panic!("{told}: {error}"));
+            let found = fills(&bands, 0, 20).unwrap_or_else(|error| panic!("{told}: {error}"));
+            assert!(found.iter().all(|&fill| fill == 1), "{told}: {found:?}");
+        }
+    }
+}
