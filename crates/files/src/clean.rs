@@ -297,12 +297,18 @@ impl CleanJob {
         let has_ended = Arc::clone(&inner.cleaning_has_ended);
         CleanJob { inner: Arc::downgrade(inner), has_ended }
     }
+
+    /// What is cleaned. Once cleaning has ended not even for a moment: it may be the last to hold it, and whoever ended
+    /// cleaning opens the disk again.
+    fn inner(&self, has_ended: bool) -> Option<Arc<Inner>> {
+        if has_ended { None } else { self.inner.upgrade() }
+    }
 }
 
 impl Drop for CleanJob {
     fn drop(&mut self) {
         let has_ended = self.has_ended.lock();
-        if let Some(inner) = self.inner.upgrade().filter(|_| !*has_ended) {
+        if let Some(inner) = self.inner(*has_ended) {
             *inner.background.lock() = None;
         }
     }
@@ -316,7 +322,7 @@ impl Job for CleanJob {
     fn step(&mut self, budget: Budget) -> Step {
         // Held for longer than `inner`: who waits for it may open the disk again.
         let has_ended = self.has_ended.lock();
-        let Some(inner) = self.inner.upgrade().filter(|_| !*has_ended) else { return Step::Done };
+        let Some(inner) = self.inner(*has_ended) else { return Step::Done };
         if inner.committer.lock().check().is_err() {
             return Step::Done;
         }

@@ -156,13 +156,28 @@ impl Plan {
             source,
         };
         let disk = &*self.disk;
+        // Zones that a killed process had reset may be so in the drive's cache alone, and are not reset again.
+        disk.flush().map_err(failed)?;
         let [a, b] = self.sequences;
         // The catalog in use goes last: a cut in between must not bring the one before it back.
-        let order = if a < b { [0, 1] } else { [1, 0] };
-        order.iter().try_for_each(|&i| self.regions[i].clear(disk)).map_err(failed)?;
-        disk.reset_zones().map_err(failed)?;
+        let (other, in_use) = if a <= b { (0, 1) } else { (1, 0) };
+        let replaced = self.regions[in_use].clone();
+        // Zones keep nothing when they are reset. Elsewhere the frames behind a header stay: what tells them from the
+        // new catalog's is its number, so one that is greater has to be there before the one in use goes.
+        let keeps_frames = !replaced.is_sequential();
+        if !keeps_frames {
+            self.regions[other].clear(disk).map_err(failed)?;
+            replaced.clear(disk).map_err(failed)?;
+            disk.reset_zones().map_err(failed)?;
+        }
         self.header.is_paired = edits.iter().any(|edit| matches!(edit, Edit::Pair { .. }));
-        let mut store = CatalogStore::new(self.disk, self.regions, 1, self.header);
-        store.checkpoint(encode_edits(edits), 1).map_err(failed)
+        let disk = Arc::clone(&self.disk);
+        let mut store = CatalogStore::new(self.disk, self.regions, in_use, self.header);
+        store.checkpoint(encode_edits(edits), 1).map_err(failed)?;
+        if keeps_frames {
+            replaced.clear(&*disk).map_err(failed)?;
+            disk.reset_zones().map_err(failed)?;
+        }
+        Ok(())
     }
 }

@@ -55,8 +55,9 @@ pub struct Stack {
 impl Layout {
     /// Formats `drives`, whatever they held, as this layout, and opens an empty store on them.
     ///
-    /// The format of a pair of drives has an id of its own, from the operating system, so that the flash
-    /// drive of another pair is refused. [`Layout::format_with`] takes the id, for the same bytes each time.
+    /// The format has an id of its own, from the operating system: the flash drive of another pair is refused, and
+    /// nothing of a format before it is taken for its own. [`Layout::format_with`] takes the id, for the same bytes
+    /// each time.
     ///
     /// # Errors
     /// [`LayoutError::Unsuitable`]: nothing was written. Else the failing layer's.
@@ -67,9 +68,7 @@ impl Layout {
     ) -> Result<Stack, LayoutError> {
         let drives = drives.into();
         let recipe = self.recipe(drives.main.geometry());
-        // A drive alone is told from nothing but its own earlier formats, which takes no id.
-        let format_id = if self.takes_flash() { entropy_u64() } else { 0 };
-        self.format_with(drives, runtime, &recipe, format_id)
+        self.format_with(drives, runtime, &recipe, entropy_u64())
     }
 
     /// The same with an adjusted recipe; `format_id` tells this format of a drive from others. No two pairs

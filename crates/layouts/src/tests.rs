@@ -1,12 +1,12 @@
 //! Every layout of the table on a small drive: format, write, reopen, and what is refused.
 
-use crate::{Drives, Layout, LayoutError, Recording, mount};
-use imbrex::{Db, OpenMode, Options};
-use imbrex_clockwork::{Order, Runtime};
+use crate::{Drives, Layout, LayoutError, Recording, Stack, mount};
+use imbrex::{Db, KeyspaceOptions, OpenMode, Options};
+use imbrex_clockwork::{Order, Prng, Runtime};
 use imbrex_disk::{
     Blocks, Disk, Geometry, GeometrySpec, NeighbourSpec, Rule, ShingleSpec, ZoneSpec,
 };
-use imbrex_disk_sim::SimDisk;
+use imbrex_disk_sim::{FaultPlan, SimDisk};
 use imbrex_files::{FileLayer, Files, FilesError, FlashError, FormatOptions, PlacementKind};
 use std::sync::Arc;
 
@@ -201,6 +201,35 @@ fn the_flash_drives_of_two_pairs_are_told_apart() {
         };
         assert!(matches!(flash, FlashError::Foreign { .. }), "{flash}");
         drop(mount(pair(number, number), &runtime()).unwrap());
+    }
+}
+
+/// The number of the format before was lost with one that was cut short, and the next had the same id: what the first
+/// had written behind the next one's catalog was read as its own.
+#[test]
+fn after_a_format_that_was_cut_short_another_finds_nothing_of_those_before() {
+    let layout = Layout::by_name("leveled-first-fit").unwrap();
+    for cut in 0..12 {
+        let disk = Arc::new(SimDisk::tiny_conventional(Blocks::new(16 << 10)));
+        let recipe = layout.recipe(disk.geometry());
+        let drive = || Arc::clone(&disk) as Arc<dyn Disk>;
+        let format = || layout.format_with(drive(), &runtime(), &recipe, 7);
+        let make = |stack: Stack, names: &[&str]| {
+            for name in names {
+                stack.db.create_keyspace(name, KeyspaceOptions::default()).unwrap();
+            }
+            stack.close().unwrap();
+        };
+        make(format().unwrap(), &["a", "b", "c", "d", "e"]);
+        disk.set_faults(FaultPlan { power_cut_after: Some(cut), ..FaultPlan::default() });
+        drop(format());
+        disk.power_cycle(&mut Prng::new(cut)).unwrap();
+        disk.set_faults(FaultPlan::default());
+        make(format().unwrap(), &["z"]);
+        let stack = mount(drive(), &runtime());
+        let stack = stack.unwrap_or_else(|error| panic!("cut at event {cut}: {error}"));
+        let stack = stack.open_db(&runtime(), Options::default()).unwrap();
+        assert_eq!(stack.db.keyspace_names(), ["default", "z"], "cut at event {cut}");
     }
 }
 

@@ -218,8 +218,10 @@ fn a_power_cut_while_formatting_leaves_no_half_of_a_pair_that_opens() {
         pair.disk(side).fault_event_count()
     });
     assert!(event_counts.iter().all(|&count| count < 12), "{event_counts:?}");
-    for cut in 0..12 {
-        for side in [Side::Main, Side::Flash] {
+    for side in [Side::Main, Side::Flash] {
+        // Main's catalog is the last to be written: from there on the pair is made, and stays so.
+        let mut is_main_made = false;
+        for cut in 0..12 {
             let pair = Pair::small();
             let files = pair.format().unwrap();
             drop(fast_log(&files, "old"));
@@ -228,18 +230,21 @@ fn a_power_cut_while_formatting_leaves_no_half_of_a_pair_that_opens() {
             pair.disk(side).set_faults(plan);
             let is_formatted = pair.format().is_ok();
             // The last event of each drive is the opening's.
-            let is_made = cut + 1 == event_counts[side as usize];
+            let is_made = is_main_made || cut + 1 == event_counts[side as usize];
             pair.power_cycle(Side::Main, cut);
             pair.power_cycle(Side::Flash, cut);
             match pair.open() {
                 Ok(files) if is_formatted => assert!(files.list("").is_empty()),
                 Ok(files) if is_made => assert!(files.list("").is_empty()),
+                Ok(files) if side == Side::Main && cut > 0 && files.list("").is_empty() => {
+                    is_main_made = true;
+                }
                 // Nothing of either had been erased yet.
                 Ok(files) => assert_eq!(files.list("").len(), 1, "cut {cut} of {side:?}"),
                 Err(
                     FilesError::NotFormatted { .. }
                     | FilesError::Flash(FlashError::Foreign { .. } | FlashError::Unopened { .. }),
-                ) if !is_formatted => {}
+                ) if !is_formatted && !is_main_made => {}
                 Err(error) => panic!("cut {cut} of {side:?}: {error}"),
             }
             drop(pair.format().unwrap());
