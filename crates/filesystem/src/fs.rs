@@ -268,9 +268,12 @@ impl FileSystem {
             note_dead(&mut live, &to);
         }
         let path = shown(&to);
-        let seq = live.change(Change::Rename { from, to });
-        if let Some(node) = &source {
-            node.seq.store(seq, Ordering::Release);
+        let seq = live.change(Change::Rename { from, to: to.clone() });
+        // A sync of a file makes its whole path durable.
+        let named = |node: &Node| node.seq.store(seq, Ordering::Release);
+        match &source {
+            Some(node) => named(node),
+            None => live.tree.files_below(&to).for_each(|id| named(&live.nodes[&id])),
         }
         self.commit_if_due(live)?;
         if let Some(node) = source {

@@ -110,6 +110,8 @@ impl LogCursor {
                 self.record.clear();
                 self.record.extend_from_slice(record.bytes);
                 self.record_start = end;
+            } else if self.decoder.grow(self.reader.len_bytes() / BLOCK_LEN_BYTES as u64) {
+                // The log has grown since it was last read.
             } else if is_fresh {
                 let reason = match self.unreadable.get() {
                     Some((_, reason)) => reason.clone(),
@@ -117,7 +119,7 @@ impl LogCursor {
                 };
                 return Err(FsError::Damaged { path: path.into(), offset: base + end, reason });
             } else {
-                // The log has grown since the cursor was made.
+                // It may have ended in what was being written then.
                 is_fresh = true;
                 *self = LogCursor::new(self.store, self.log_id, &self.reader);
             }

@@ -173,6 +173,14 @@ impl Tree {
             .collect()
     }
 
+    /// The files below directory `path`.
+    pub(crate) fn files_below<'a>(&'a self, path: &'a str) -> impl Iterator<Item = NodeId> + 'a {
+        self.below(path).filter_map(|(_, entry)| match entry {
+            Entry::File(id) => Some(*id),
+            Entry::Dir => None,
+        })
+    }
+
     pub(crate) fn is_empty_dir(&self, path: &str) -> bool {
         self.below(path).next().is_none()
     }

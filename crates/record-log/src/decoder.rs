@@ -291,6 +291,20 @@ where
         Ok(false)
     }
 
+    /// Goes on where the extent ended, because the log has got `len_blocks` blocks meanwhile. False if it did not end
+    /// there, or has got none.
+    pub fn grow(&mut self, len_blocks: u64) -> bool {
+        let (Some(End::Clean { at_blocks }) | Some(End::Torn { at_blocks, .. })) = self.end else {
+            return false;
+        };
+        if at_blocks != self.extent.len_blocks || len_blocks <= at_blocks {
+            return false;
+        }
+        self.extent.len_blocks = len_blocks;
+        (self.bad, self.end) = (None, None);
+        true
+    }
+
     /// What to give [`Encoder::resume`](crate::Encoder::resume), if the log may be gone on with:
     /// after a clean or torn end.
     pub fn resume(&self) -> Option<Resume> {

@@ -378,6 +378,36 @@ fn a_failed_read_can_be_repeated() {
 }
 
 #[test]
+fn a_log_that_has_grown_is_read_on_where_it_ended() {
+    let (log, records) = small_log();
+    for first in 0..=blocks(&log) {
+        let extent = Extent { log_id: LOG_ID, len_blocks: first, durable_blocks: 0 };
+        let mut least = 0;
+        let mut decoder = Decoder::new(extent, |offset, buf: &mut [u8]| {
+            assert!(offset >= least, "what was read is not read again");
+            buf.copy_from_slice(&log[offset as usize..][..buf.len()]);
+            least = offset;
+            Ok::<(), Infallible>(())
+        });
+        let mut read = Vec::new();
+        while let Some(record) = decoder.next_record().unwrap() {
+            read.push(record.bytes.to_vec());
+        }
+        assert!(!decoder.grow(first), "it has not grown");
+        if decoder.grow(blocks(&log)) {
+            while let Some(record) = decoder.next_record().unwrap() {
+                read.push(record.bytes.to_vec());
+            }
+            assert_eq!(read, records, "read after {first} blocks");
+        } else {
+            // It ended in the middle of a frame, or all had been there.
+            assert!(records.starts_with(&read));
+            assert!(first == blocks(&log) || decoder.end().unwrap().depends_on(first - 1));
+        }
+    }
+}
+
+#[test]
 fn a_part_of_a_record_is_found_by_its_place() {
     let mut bytes = Bytes(5);
     for frame_len in [BLOCK_LEN_BYTES, 2 * BLOCK_LEN_BYTES, 16 * BLOCK_LEN_BYTES] {

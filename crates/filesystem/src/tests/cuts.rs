@@ -193,3 +193,23 @@ fn a_removed_file_that_is_synced_is_not_found_shorter() {
         assert!(found.is_err(), "{:?}: {found:?}", hints.kind);
     }
 }
+
+/// A sync of a file makes its path durable, and did nothing where only a directory above it had got another name.
+#[test]
+fn a_sync_of_a_file_makes_the_new_name_of_its_directory_durable() {
+    for hints in [log(), table(1), other()] {
+        let stage = conventional();
+        let fs = stage.open().unwrap();
+        fs.make_dir("/a").unwrap();
+        fs.make_dir("/a/b").unwrap();
+        let writer = fs.create("/a/b/c", hints).unwrap();
+        writer.append(b"some").unwrap();
+        writer.sync().unwrap();
+        fs.rename("/a", "/d").unwrap();
+        writer.sync().unwrap();
+        drop((writer, fs));
+        stage.power_cycle(1);
+        let found = read_all(&stage.open().unwrap(), "/d/b/c");
+        assert_eq!(found.unwrap(), b"some", "{:?}", hints.kind);
+    }
+}

@@ -2,6 +2,7 @@
 
 use super::stage::{NOW_S, Stage, content, conventional, log, read_all, table};
 use crate::{FileSystem, FsOptions, Writer};
+use imbrex_disk::Disk;
 use imbrex_files::{
     Commit, CommitKind, FileBuffer, FileInfo, FileReader, Files, FilesError, Hints, LogWriter,
     Persisted, SpaceUse,
@@ -220,4 +221,26 @@ fn room_that_others_take_before_a_commit_poisons_nothing() {
         (0..writers.len()).for_each(unlink);
         fs.sync_names().unwrap();
     }
+}
+
+/// Who follows a log that is being written had all of it read again whenever it had grown.
+#[test]
+fn a_log_that_is_followed_is_not_read_from_its_beginning_each_time() {
+    let stage = conventional();
+    let fs = stage.open().unwrap();
+    let writer = fs.create("/wal", log()).unwrap();
+    let reader = fs.open_read("/wal").unwrap();
+    let before = stage.disk.counters().read_bytes;
+    let bytes = content(1, 100);
+    let rounds = 300;
+    for round in 0..rounds {
+        writer.append(&bytes).unwrap();
+        writer.sync().unwrap();
+        let mut found = vec![0; bytes.len()];
+        reader.read_at(round * bytes.len() as u64, &mut found).unwrap();
+        assert_eq!(found, bytes);
+    }
+    // Each sync is a block.
+    let read_blocks = (stage.disk.counters().read_bytes - before) / 4096;
+    assert!(read_blocks <= 3 * rounds, "{read_blocks} blocks read");
 }
