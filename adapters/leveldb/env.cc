@@ -112,8 +112,7 @@ class Writable : public leveldb::WritableFile {
     imbrex_levels::Knowledge known = LevelBook::Get().Known(path_, -1);
     imbrex_hints hints = HintsOf(path_);
     hints.level = static_cast<uint8_t>(known.level > 0 ? known.level : 0);
-    // What a compaction writes must be written before its inputs can go.
-    hints.may_use_reserve = known.compaction;
+    hints.may_use_reserve = known.needed;
     imbrex_writer_set_hints(writer_, &hints);
   }
 

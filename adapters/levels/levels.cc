@@ -10,12 +10,12 @@ LevelBook& LevelBook::Get() {
   return *book;
 }
 
-void LevelBook::Expect(const std::string& path, int level, bool compaction,
+void LevelBook::Expect(const std::string& path, int level, bool needed,
                        const std::string& called) {
   std::lock_guard<std::mutex> lock(mutex_);
   Table& table = tables_[path];
   table.expected = level;
-  table.compaction = compaction;
+  table.needed = needed;
   table.flush = false;
   if (called.empty() || called == path) return;
   table.called = called;
@@ -26,7 +26,7 @@ void LevelBook::ExpectFlush(const std::string& path) {
   std::lock_guard<std::mutex> lock(mutex_);
   Table& table = tables_[path];
   table.expected = 0;
-  table.compaction = false;
+  table.needed = false;
   table.flush = true;
 }
 
@@ -35,7 +35,7 @@ void LevelBook::Created(const std::string& path) {
   Table& table = tables_[path];
   Table fresh;
   fresh.expected = table.expected;
-  fresh.compaction = table.compaction;
+  fresh.needed = table.needed;
   fresh.flush = table.flush;
   fresh.created = true;
   fresh.called = table.called;
@@ -44,10 +44,13 @@ void LevelBook::Created(const std::string& path) {
 
 Knowledge LevelBook::Known(const std::string& path, int guess) {
   std::lock_guard<std::mutex> lock(mutex_);
-  Table& table = tables_[path];
+  auto found = tables_.find(path);
+  // One that was deleted while it was being written is not kept in mind again.
+  Table gone;
+  Table& table = found == tables_.end() ? gone : found->second;
   bool told = table.expected >= 0;
   table.known = told ? table.expected : guess;
-  return {table.known, told ? table.compaction : guess > 0};
+  return {table.known, told ? table.needed : guess > 0};
 }
 
 bool LevelBook::Truth(std::string* path, int level) {

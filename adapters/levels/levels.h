@@ -28,7 +28,9 @@ struct Counts {
 
 struct Knowledge {
   int level = -1;           // -1: nothing is known
-  bool compaction = false;  // by the database's word; where it gave none, a level below the youngest says so
+  // It must be written before anything can go: by the database's word; where it gave none, a level below the
+  // youngest says so.
+  bool needed = false;
 };
 
 // One for a process, because listeners and file systems do not know each other. Thread-safe.
@@ -36,10 +38,11 @@ class LevelBook {
  public:
   static LevelBook& Get();
 
-  // The database's word about a file that is about to be created, and whether a compaction writes it. `called`
+  // The database's word about a file that is about to be created, and whether it must be written before
+  // anything can go, as what a compaction writes and what an opening flushes. `called`
   // is where a MANIFEST's reader looks for it, if that is elsewhere: beside the MANIFEST, while the table is in
   // one of `db_paths`.
-  void Expect(const std::string& path, int level, bool compaction, const std::string& called = "");
+  void Expect(const std::string& path, int level, bool needed, const std::string& called = "");
   // The same, that its level is decided only after it is written; the youngest is a good place for it.
   void ExpectFlush(const std::string& path);
   // A table is created at `path`: whatever had this name is forgotten, but not the word about it.
@@ -63,7 +66,7 @@ class LevelBook {
     int known = -1;     // when it was placed
     int level = -1;     // by the MANIFEST
     int told = -1;      // to the file layer, once a MANIFEST has said it
-    bool compaction = false;
+    bool needed = false;
     bool created = false;
     bool flush = false;
     std::string called;  // its key in elsewhere_, if it has one

@@ -136,6 +136,13 @@ IOStatus ImbrexFileSystem::Truncate(const std::string& path, size_t size, const 
 }
 
 IOStatus ImbrexFileSystem::CreateDir(const std::string& path, const IOOptions&, IODebugContext*) {
+  // A checkpoint goes into a directory that its program made on the host, and not here.
+  const std::string whole = Normal(path);
+  const std::string parent = whole.substr(0, whole.rfind('/'));
+  if (!parent.empty()) {
+    imbrex_status made = imbrex_make_dir(drive_->get(), parent.c_str(), true);
+    if (made != IMBREX_STATUS_OK) return Translate(made, parent);
+  }
   return Translate(imbrex_make_dir(drive_->get(), path.c_str(), false), path);
 }
 

@@ -183,8 +183,7 @@ void WritableFile::TellLevel() {
   Knowledge known = LevelBook::Get().Known(path_, GuessLevel(write_hint_, io_priority_));
   imbrex_hints hints = HintsOf(class_);
   hints.level = static_cast<uint8_t>(known.level > 0 ? known.level : 0);
-  // What a compaction writes must be written before its inputs can go.
-  hints.may_use_reserve = known.compaction;
+  hints.may_use_reserve = known.needed;
   imbrex_writer_set_hints(writer_, &hints);
 }
 

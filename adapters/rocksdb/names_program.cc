@@ -24,6 +24,7 @@
 #include "rocksdb/db.h"
 #include "rocksdb/env.h"
 #include "rocksdb/options.h"
+#include "rocksdb/utilities/checkpoint.h"
 
 namespace {
 
@@ -60,6 +61,13 @@ int AllWays(const std::string& path, rocksdb::Env* env) {
   Need(db->Put(rocksdb::WriteOptions(), fruit, "apple", "green"), "put");
   Need(db->Flush(rocksdb::FlushOptions(), {db->DefaultColumnFamily(), fruit}), "flush");
 
+  // In a directory that is not there: programs make it on the host.
+  const std::string copy = path + "-copies/of/today";
+  rocksdb::Checkpoint* checkpoint = nullptr;
+  Need(rocksdb::Checkpoint::Create(db, &checkpoint), "prepare a checkpoint");
+  Need(checkpoint->CreateCheckpoint(copy), "make a checkpoint");
+  delete checkpoint;
+
   DB* other = nullptr;
   std::vector<ColumnFamilyHandle*> handles;
   const std::vector<ColumnFamilyDescriptor> families = {{"default", options}, {"fruit", options}};
@@ -89,6 +97,9 @@ int AllWays(const std::string& path, rocksdb::Env* env) {
   Need(DB::Open(options, path, families, &handles, &db), "open again");
   Expect("key", db, handles);
 
+  Need(DB::OpenForReadOnly(options, copy, &other), "open the checkpoint");
+  Expect("key", other, {});
+  Need(rocksdb::DestroyDB(copy, options, families), "destroy the checkpoint");
   Need(rocksdb::DestroyDB(path, options, families), "destroy");
   if (DB::OpenForReadOnly(options, path, &other).ok()) {
     fprintf(stderr, "it is still there\n");

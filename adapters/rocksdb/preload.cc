@@ -53,7 +53,9 @@ class LevelListener : public EventListener {
     }
     const std::string path = Normal(info.file_path);
     const std::string called = Normal(info.db_name) + path.substr(path.rfind('/'));
-    LevelBook::Get().Expect(path, level, compaction, called);
+    // What is flushed from the logs of an opening must be written before anything can be deleted.
+    const bool needed = compaction || info.reason == TableFileCreationReason::kRecovery;
+    LevelBook::Get().Expect(path, level, needed, called);
   }
 
  private:
