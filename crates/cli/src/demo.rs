@@ -332,6 +332,7 @@ fn power_cut(stand: Stand, seed: u64, session: &mut Session) -> Result<Stand, Cl
     }
     stand.disk.cut_power();
     let Stand { disk, below, files, db } = stand;
+    files.end_cleaning();
     drop((trial, db, files, below));
     let cycle =
         disk.power_cycle(&mut Prng::new(seed)).context(|| "cannot turn the power on again")?;

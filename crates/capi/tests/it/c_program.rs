@@ -8,7 +8,8 @@ use std::process::Command;
 fn library_dir() -> PathBuf {
     let exe = std::env::current_exe().unwrap();
     let deps = exe.parent().unwrap();
-    let dirs = [deps.parent().unwrap(), deps];
+    // The one beside may be of an earlier build.
+    let dirs = [deps, deps.parent().unwrap()];
     let dir = dirs.into_iter().find(|dir| dir.join("libimbrex_capi.so").is_file());
     dir.expect("cargo builds the shared library with the tests").to_owned()
 }

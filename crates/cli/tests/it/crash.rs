@@ -89,7 +89,10 @@ pub(crate) fn wait_until_open(child: &mut Child, path: &Path) {
     let fds = format!("/proc/{}/fd", child.id());
     let is_open = || {
         let mut fds = std::fs::read_dir(&fds).into_iter().flatten().flatten();
-        fds.any(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to == path))
+        // Its links are to the file itself, and a directory of `path` may be a link.
+        path.canonicalize().is_ok_and(|path| {
+            fds.any(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to == path))
+        })
     };
     while !is_open() && child.try_wait().unwrap().is_none() {
         std::thread::yield_now();

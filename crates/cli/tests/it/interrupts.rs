@@ -60,7 +60,7 @@ fn half_a_record_is_none() {
     check(&tsv, b"key\tvalue\nfirst of tsv\tfirst of tsv\na\tne", Some("first of tsv"));
     let csv = b"key,value\nfirst of csv,first of csv\na,\"ne";
     check(&["--lines", "csv"], csv, Some("first of csv"));
-    for (first, rest) in [("first of 17", "\"value\": 17"), ("first of 1", "\"value\": 1}")] {
+    for (first, rest) in [("first of digits", "\"value\": 17"), ("first of one", "\"value\": 1}")] {
         let line = format!("{{\"key\": \"{first}\", \"value\": \"{first}\"}}\n");
         check(&[], format!("{line}{{\"key\": \"a\", {rest}").as_bytes(), Some(first));
     }

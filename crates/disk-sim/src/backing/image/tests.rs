@@ -312,6 +312,8 @@ const KILLED_IMAGE: &str = "IMBREX_TEST_KILLED_IMAGE";
 fn writes_until_killed() {
     let Some(path) = std::env::var_os(KILLED_IMAGE) else { return };
     let disk = open(Path::new(&path)).unwrap();
+    // Behind the test's name, if that stands there without its end.
+    println!();
     for round in 0_u64.. {
         for zone in 1..6 {
             for block in 0..256 {
@@ -340,9 +342,10 @@ fn a_killed_process_leaves_a_drive_that_opens() {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap());
+        // It lives as long as the child, whom a closed pipe would end.
+        let mut output = BufReader::new(child.stdout.take().unwrap()).lines();
         let is_full = |line: &Result<String, _>| line.as_ref().unwrap().starts_with("full: ");
-        assert_eq!(output.lines().filter(is_full).take(lines).count(), lines);
+        assert_eq!(output.by_ref().filter(is_full).take(lines).count(), lines);
         assert!(matches!(open(&path), Err(ImageError::InUse { .. })));
         child.kill().unwrap();
         child.wait().unwrap();
@@ -473,6 +476,8 @@ fn a_damaged_track_map_is_refused() {
 fn shingles_until_killed() {
     let Some(path) = std::env::var_os(KILLED_IMAGE) else { return };
     let disk = open(Path::new(&path)).unwrap();
+    // Behind the test's name, if that stands there without its end.
+    println!();
     for round in 0_u64.. {
         let fill = round as u8 | 1;
         // A band of five tracks, written in order; the next one begins behind the guard.

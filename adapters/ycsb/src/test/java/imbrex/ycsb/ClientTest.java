@@ -70,7 +70,7 @@ final class ClientTest {
     assertTrue(figure(load, "OVERALL", "RunTime(ms)") > 190, load);
     String stopped = ycsb(
         "arrivalgenerator=constant", "arrivals.rate=0.01", "operationcount=10", "threadcount=2",
-        "readproportion=1", "updateproportion=0", "maxexecutiontime=1");
+        "readproportion=1", "updateproportion=0", "maxexecutiontime=5");
     assertEquals(1, figure(stopped, "READ", "Operations"));
     assertTrue(stopped.contains("Warning: without measurement.interval=both"), stopped);
   }
