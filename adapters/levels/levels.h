@@ -38,10 +38,9 @@ class LevelBook {
  public:
   static LevelBook& Get();
 
-  // The database's word about a file that is about to be created, and whether it must be written before
-  // anything can go, as what a compaction writes and what an opening flushes. `called`
-  // is where a MANIFEST's reader looks for it, if that is elsewhere: beside the MANIFEST, while the table is in
-  // one of `db_paths`.
+  // The database's word about a file that is about to be created, and whether it must be written before anything
+  // can go, as what a compaction writes and what an opening flushes. `called` is where a MANIFEST's reader looks
+  // for it, if that is elsewhere: beside the MANIFEST, while the table is in one of `db_paths`.
   void Expect(const std::string& path, int level, bool needed, const std::string& called = "");
   // The same, that its level is decided only after it is written; the youngest is a good place for it.
   void ExpectFlush(const std::string& path);

@@ -401,8 +401,8 @@ fn commit_tables(
     last_seq: Seq,
 ) -> Result<usize, EngineError> {
     if remove.is_empty() && outputs.is_empty() {
-        // Without a commit nothing else makes durable what a killed process left in the drive's cache, a keyspace
-        // that it made, and whoever finds it there relies on it.
+        // Who finds a keyspace that a killed process left in the drive's cache relies on it, and there is no commit to
+        // make it durable.
         return store.files.sync().map(|()| 0).map_err(EngineError::files("sync what was found"));
     }
     let kind = CommitKind::Recovery;

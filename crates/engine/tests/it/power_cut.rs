@@ -7,15 +7,20 @@ use imbrex_disk::Disk;
 use imbrex_disk_sim::{FailAt, FaultPlan};
 use std::collections::BTreeMap;
 
-pub(crate) type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// The states that the store may be in after a crash: after the last synced write, or after any of
 /// the writes since.
 pub(crate) struct Allowed {
-    pub(crate) states: Vec<Map>,
+    states: Vec<Map>,
 }
 
 impl Allowed {
+    /// Of a store that is new.
+    pub(crate) fn empty() -> Allowed {
+        Allowed { states: vec![Map::new()] }
+    }
+
     fn now(&self) -> &Map {
         self.states.last().unwrap()
     }
@@ -26,12 +31,12 @@ impl Allowed {
         self.states.push(next);
     }
 
-    pub(crate) fn synced(&mut self) {
+    fn synced(&mut self) {
         self.states.drain(..self.states.len() - 1);
     }
 }
 
-pub(crate) fn contents(db: &Db) -> Map {
+fn contents(db: &Db) -> Map {
     db.default_keyspace()
         .range::<&[u8]>(..)
         .unwrap()
@@ -127,19 +132,23 @@ pub(crate) fn check_contract(db: &Db, allowed: &mut Allowed, seed: u64, cycle: u
     assert!(report.is_sound(), "seed {seed}, cycle {cycle}: {report}");
 }
 
+/// Every fourth in gear, so that cuts fall into turns.
+pub(crate) fn options_of(seed: u64) -> Options {
+    match seed % 4 {
+        1 => Options { logs_are_tables: true, ..small() },
+        3 => small_gear(),
+        _ => small(),
+    }
+}
+
 #[test]
 fn a_crash_takes_a_suffix_of_unsynced_writes_at_most() {
     for seed in 0..32 {
         let stage = seeded(96, seed);
         let mut prng = Prng::new(seed).derive("power cuts");
-        // Every fourth in gear, so that cuts fall into turns.
-        let options = match seed % 4 {
-            1 => Options { logs_are_tables: true, ..small() },
-            3 => small_gear(),
-            _ => small(),
-        };
+        let options = options_of(seed);
         let mut db = stage.create(options.clone());
-        let mut allowed = Allowed { states: vec![Map::new()] };
+        let mut allowed = Allowed::empty();
         for cycle in 0..6 {
             let power_cut_after = Some(prng.below(400));
             stage.disk.set_faults(FaultPlan { power_cut_after, ..FaultPlan::default() });
@@ -177,7 +186,7 @@ fn after_a_failed_write_or_flush_only_reads_go_on() {
         let stage = seeded(96, seed);
         let mut prng = Prng::new(seed).derive("io errors");
         let db = stage.create(small());
-        let mut allowed = Allowed { states: vec![Map::new()] };
+        let mut allowed = Allowed::empty();
         for _ in 0..200 {
             write(&db, &mut allowed, &mut prng).unwrap();
         }

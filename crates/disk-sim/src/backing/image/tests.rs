@@ -312,8 +312,6 @@ const KILLED_IMAGE: &str = "IMBREX_TEST_KILLED_IMAGE";
 fn writes_until_killed() {
     let Some(path) = std::env::var_os(KILLED_IMAGE) else { return };
     let disk = open(Path::new(&path)).unwrap();
-    // Behind the test's name, if that stands there without its end.
-    println!();
     for round in 0_u64.. {
         for zone in 1..6 {
             for block in 0..256 {
