@@ -71,7 +71,6 @@ class Writable : public leveldb::WritableFile {
  public:
   Writable(std::shared_ptr<Drive> drive, std::string path, imbrex_writer* writer)
       : drive_(std::move(drive)), path_(std::move(path)), writer_(writer) {
-    if (IsTable(path_)) TableCreated(path_);
     manifest_ = ReadManifest(drive_, path_, writer_);
   }
   ~Writable() override {
@@ -146,10 +145,16 @@ Status ImbrexEnv::NewRandomAccessFile(const std::string& path, leveldb::RandomAc
 }
 
 Status ImbrexEnv::NewWritableFile(const std::string& path, leveldb::WritableFile** result) {
+  const std::string normal = Normal(path);
   imbrex_hints hints = HintsOf(path);
+  if (IsTable(path)) {
+    TableCreated(normal);
+    hints.may_use_reserve = LevelBook::Get().Needed(normal);
+  }
   imbrex_writer* writer = nullptr;
   imbrex_status status = imbrex_writer_create(drive_->get(), path.c_str(), &hints, &writer);
-  *result = status == IMBREX_STATUS_OK ? new Writable(drive_, Normal(path), writer) : nullptr;
+  *result = status == IMBREX_STATUS_OK ? new Writable(drive_, normal, writer) : nullptr;
+  if (status != IMBREX_STATUS_OK) LevelBook::Get().Deleted(normal);
   return Translate(status, path);
 }
 

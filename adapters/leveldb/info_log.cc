@@ -18,6 +18,8 @@ using imbrex_levels::Normal;
 // The level that this thread's compaction writes, or -1; tables that it flushes in between.
 thread_local int compacting_to = -1;
 thread_local std::set<std::string> flushed;
+// Whether this thread opens databases: the others flush what is written to them later.
+thread_local bool recovering = false;
 
 std::string Formatted(const char* format, std::va_list arguments) {
   std::va_list again;
@@ -46,6 +48,8 @@ void Learn(const std::string& directory, const std::string& line) {
   } else if (line.find(": started") != std::string::npos &&
              sscanf(line.c_str(), "Level-0 table #%llu", &number) == 1) {
     flushed.insert(TablePath(directory, number));
+  } else if (sscanf(line.c_str(), "Recovering log #%llu", &number) == 1) {
+    recovering = true;
   }
 }
 
@@ -58,14 +62,14 @@ std::string TablePath(const std::string& directory, uint64_t number) {
 }
 
 void TableCreated(const std::string& path) {
-  std::string normal = Normal(path);
   LevelBook& book = LevelBook::Get();
-  if (flushed.erase(normal) > 0) {
-    book.ExpectFlush(normal);
+  if (flushed.erase(path) > 0) {
+    // What is flushed from the logs of an opening must be written before anything can be deleted.
+    book.ExpectFlush(path, recovering);
   } else if (compacting_to >= 0) {
-    book.Expect(normal, compacting_to, true);
+    book.Expect(path, compacting_to, true);
   }
-  book.Created(normal);
+  book.Created(path);
 }
 
 InfoLog::InfoLog(std::shared_ptr<imbrex_levels::Drive> drive, const std::string& path,

@@ -4,6 +4,8 @@
 //   load_program DB COUNT [KILL_AFTER_MS]   puts COUNT keys, some synced: "synced N"
 //   load_program DB verify SYNCED            every write up to SYNCED is there, and of the rest a prefix
 //   load_program DB long COUNT               compacts COUNT values of 1 MiB to one table: "level N"
+//   load_program DB crowded                  fills the drive's catalog with directories, and opens, compacts and
+//                                            empties a database there: "opened and emptied"
 //   load_program DB reuse COUNT              with `reuse_logs` and keys that fill a MANIFEST: "made N tables"
 
 #include <signal.h>
@@ -87,6 +89,15 @@ int Verify(const char* path, uint64_t synced) {
   return 0;
 }
 
+leveldb::Status WriteOne(leveldb::DB* db, uint64_t index, bool sync) {
+  leveldb::WriteBatch batch;
+  batch.Put(Key(index), Value(index));
+  batch.Put("at", std::to_string(index));
+  leveldb::WriteOptions options;
+  options.sync = sync;
+  return db->Write(options, &batch);
+}
+
 int Write(const char* path, uint64_t count, int kill_after_ms) {
   std::unique_ptr<leveldb::DB> db = Open(path);
   if (kill_after_ms > 0) {
@@ -97,17 +108,48 @@ int Write(const char* path, uint64_t count, int kill_after_ms) {
   }
   uint64_t start = Written(db.get());
   for (uint64_t index = start; index < start + count; index++) {
-    leveldb::WriteBatch batch;
-    batch.Put(Key(index), Value(index));
-    batch.Put("at", std::to_string(index));
-    leveldb::WriteOptions options;
-    options.sync = index % 50 == 0;
-    Need(db->Write(options, &batch), "write");
-    if (options.sync) {
+    bool sync = index % 50 == 0;
+    Need(WriteOne(db.get(), index, sync), "write");
+    if (sync) {
       printf("synced %llu\n", static_cast<unsigned long long>(index + 1));
       fflush(stdout);
     }
   }
+  return 0;
+}
+
+int Crowded(const char* path) {
+  Write(path, 2000, 0);
+  leveldb::Env* env = leveldb::Env::Default();
+  auto directory = [](int i) { return "/crowd" + std::to_string(i) + std::string(240, 'n'); };
+  int count = 0;
+  leveldb::Status made;
+  while ((made = env->CreateDir(directory(count))).ok()) count++;
+  if (count < 100 || made.ToString().find("catalog is nearly full") == std::string::npos) {
+    fprintf(stderr, "%d directories, and then %s\n", count, made.ToString().c_str());
+    return 1;
+  }
+
+  std::unique_ptr<leveldb::DB> db = Open(path);
+  db->CompactRange(nullptr, nullptr);
+  uint64_t index = 2000;
+  for (; index < 2020; index++) Need(WriteOne(db.get(), index, false), "write in a crowded catalog");
+  std::string young;
+  db->GetProperty("leveldb.num-files-at-level0", &young);
+  // New tables are refused, and so what would be flushed to them.
+  while (index < 10000 && WriteOne(db.get(), index, false).ok()) index++;
+  if (young != "0" || index == 10000) {
+    fprintf(stderr, "%s tables not compacted, %llu writes taken\n", young.c_str(),
+            static_cast<unsigned long long>(index));
+    return 1;
+  }
+  db.reset();
+  if (Verify(path, index) != 0) return 1;
+
+  for (int i = 0; i < count; i++) Need(env->RemoveDir(directory(i)), "delete a directory");
+  Write(path, 2000, 0);
+  if (Verify(path, index + 2000) != 0) return 1;
+  printf("opened and emptied\n");
   return 0;
 }
 
@@ -159,11 +201,12 @@ int Long(const char* path, int count) {
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    fprintf(stderr, "usage: load_program DB (COUNT [KILL_AFTER_MS] | verify SYNCED | long COUNT | reuse COUNT)\n");
+    fprintf(stderr, "usage: load_program DB (COUNT [KILL_AFTER_MS] | verify SYNCED | crowded | long COUNT | reuse COUNT)\n");
     return 2;
   }
   const char* last = argc > 3 ? argv[3] : "0";
   if (strcmp(argv[2], "verify") == 0) return Verify(argv[1], strtoull(last, nullptr, 10));
+  if (strcmp(argv[2], "crowded") == 0) return Crowded(argv[1]);
   if (strcmp(argv[2], "long") == 0) return Long(argv[1], atoi(last));
   if (strcmp(argv[2], "reuse") == 0) return Reuse(argv[1], strtoull(last, nullptr, 10));
   return Write(argv[1], strtoull(argv[2], nullptr, 10), atoi(last));

@@ -53,8 +53,10 @@ imbrex_hints HintsOf(const std::string& path) {
     hints.may_use_reserve = 1;  // Without it nothing can be deleted.
   } else if (IsLog(path) || name == "LOG") {
     hints.kind = IMBREX_KIND_LOG;
-  } else {
+  } else if (EndsWith(name, ".dbtmp") || name == "CURRENT" || name == "LOCK") {
     hints.kind = IMBREX_KIND_METADATA;
+  } else {
+    hints.kind = IMBREX_KIND_OTHER;
   }
   return hints;
 }

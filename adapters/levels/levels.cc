@@ -22,12 +22,18 @@ void LevelBook::Expect(const std::string& path, int level, bool needed,
   elsewhere_[called] = path;
 }
 
-void LevelBook::ExpectFlush(const std::string& path) {
+void LevelBook::ExpectFlush(const std::string& path, bool needed) {
   std::lock_guard<std::mutex> lock(mutex_);
   Table& table = tables_[path];
   table.expected = 0;
-  table.needed = false;
+  table.needed = needed;
   table.flush = true;
+}
+
+bool LevelBook::Needed(const std::string& path) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  auto found = tables_.find(path);
+  return found != tables_.end() && found->second.needed;
 }
 
 void LevelBook::Created(const std::string& path) {

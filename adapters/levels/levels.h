@@ -43,7 +43,9 @@ class LevelBook {
   // for it, if that is elsewhere: beside the MANIFEST, while the table is in one of `db_paths`.
   void Expect(const std::string& path, int level, bool needed, const std::string& called = "");
   // The same, that its level is decided only after it is written; the youngest is a good place for it.
-  void ExpectFlush(const std::string& path);
+  void ExpectFlush(const std::string& path, bool needed);
+  // Whether the database has said that the file must be written before anything can go.
+  bool Needed(const std::string& path) const;
   // A table is created at `path`: whatever had this name is forgotten, but not the word about it.
   void Created(const std::string& path);
   // What is known of the table; `guess` is the level that a hint says, or -1. Called once more when the

@@ -28,6 +28,7 @@ IOStatus ImbrexFileSystem::Stat(const std::string& path, imbrex_file_stat* stat)
 IOStatus ImbrexFileSystem::OpenWriter(const std::string& path, bool append,
                                       imbrex_writer** writer) {
   imbrex_hints hints = HintsOf(ClassOf(path));
+  if (LevelBook::Get().Needed(Normal(path))) hints.may_use_reserve = 1;
   imbrex_status status = IMBREX_STATUS_NOT_FOUND;
   if (append) status = imbrex_writer_open(drive_->get(), path.c_str(), writer);
   if (status == IMBREX_STATUS_NOT_FOUND) {

@@ -9,6 +9,8 @@
 //
 //   names_program DB again    opens a database, then the drive once more, which it gives back; writes to the database,
 //                             syncs nothing and ends: "written"
+//   names_program DB crowded  fills the drive's catalog with directories, and opens, compacts and empties a database
+//                             there: "opened and emptied"
 //   names_program FILE lost   writes a file to a drive that has lost its power when it is closed: "written"
 
 #include <algorithm>
@@ -159,6 +161,53 @@ int Again(const std::string& path) {
   return 0;  // As many programs do it: the database is not closed.
 }
 
+int Crowded(const std::string& path) {
+  Options options;
+  options.create_if_missing = true;
+  options.level0_file_num_compaction_trigger = 100;
+  DB* db = nullptr;
+  Need(DB::Open(options, path, &db), "open");
+  for (int round = 0; round < 3; round++) {
+    for (int i = 0; i < 100; i++) {
+      Need(db->Put(rocksdb::WriteOptions(), std::to_string(i), std::string(1000, 'v')), "put");
+    }
+    Need(db->Flush(rocksdb::FlushOptions()), "flush");
+  }
+  Need(db->Put(rocksdb::WriteOptions(), "key", "in the log"), "put");
+  delete db;
+
+  std::shared_ptr<rocksdb::Env> env = Told("");
+  auto directory = [](int i) { return "/crowd/" + std::to_string(i) + std::string(240, 'n'); };
+  int count = 0;
+  Status made;
+  while ((made = env->CreateDir(directory(count))).ok()) count++;
+  if (count < 100 || !made.IsNoSpace()) {
+    fprintf(stderr, "%d directories, and then %s\n", count, made.ToString().c_str());
+    return 1;
+  }
+
+  Need(DB::Open(options, path, &db), "open in a crowded catalog");
+  rocksdb::CompactRangeOptions all;
+  all.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
+  Need(db->CompactRange(all, nullptr, nullptr), "compact in a crowded catalog");
+  Need(db->Put(rocksdb::WriteOptions(), "more", "in the log"), "put");
+  Status flushed = db->Flush(rocksdb::FlushOptions());
+  if (!flushed.IsNoSpace()) {
+    fprintf(stderr, "a new table in a crowded catalog: %s\n", flushed.ToString().c_str());
+    return 1;
+  }
+  delete db;
+
+  for (int i = 0; i < count; i++) Need(env->DeleteDir(directory(i)), "delete a directory");
+  Need(DB::Open(options, path, &db), "open again");
+  Need(db->Flush(rocksdb::FlushOptions()), "flush again");
+  std::string value;
+  Need(db->Get(rocksdb::ReadOptions(), "more", &value), "more");
+  Expect("key", db, {});
+  printf("opened and emptied\n");
+  return 0;
+}
+
 int Lost(const std::string& path) {
   std::shared_ptr<rocksdb::Env> env = Told("cut-after=0");
   Need(rocksdb::WriteStringToFile(env.get(), "nowhere", path), "write");
@@ -172,8 +221,9 @@ int main(int argc, char** argv) {
   if (argc == 3 && strcmp(argv[2], "paths") == 0) return Paths(argv[1]);
   if (argc == 3 && strcmp(argv[2], "null") == 0) return AllWays(argv[1], nullptr);
   if (argc == 3 && strcmp(argv[2], "again") == 0) return Again(argv[1]);
+  if (argc == 3 && strcmp(argv[2], "crowded") == 0) return Crowded(argv[1]);
   if (argc == 3 && strcmp(argv[2], "lost") == 0) return Lost(argv[1]);
   if (argc == 2) return AllWays(argv[1], rocksdb::Env::Default());
-  fprintf(stderr, "usage: names_program DB [null | paths | again | lost]\n");
+  fprintf(stderr, "usage: names_program DB [null | paths | again | crowded | lost]\n");
   return 2;
 }

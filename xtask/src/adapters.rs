@@ -255,6 +255,7 @@ impl Session {
         self.by_name()?;
         self.paths()?;
         self.ended()?;
+        self.crowded("names_program")?;
         self.killed()?;
         // What the adapter says of damage hangs on no kind of drive.
         if self.layout == "leveled-first-fit" {
@@ -301,6 +302,14 @@ impl Session {
         let expected = ["written", "imbrex: cannot sync the drive at the end: "];
         ensure!(expected.iter().all(|text| said.contains(text)), "a lost write: {said}");
         println!("  {:<18} what cannot be synced at the end is told", "");
+        Ok(())
+    }
+
+    /// Names that have filled the catalog do not keep a database from being opened, compacted and emptied.
+    fn crowded(&self, program: &str) -> Result<()> {
+        let db = format!("/crowded/{program}");
+        self.run(&[&self.program(program)?, &db, "crowded"], "opened and emptied")?;
+        println!("  {:<18} a crowded catalog: opened and emptied", "");
         Ok(())
     }
 
@@ -353,6 +362,7 @@ impl Session {
             self.run(&[program, "/level", "verify", &synced], "verified")?;
         }
         self.reused_manifest(program)?;
+        self.crowded("load_program")?;
         // Python loads LevelDB only while it runs, so it must be told.
         let python = ["/usr/bin/python3", "adapters/leveldb/plyvel_program.py"];
         let (code, said) = self.try_run(&["--database", "leveldb"], &python)?;

@@ -316,7 +316,8 @@ typedef struct imbrex_hints {
    */
   uint8_t level;
   /*
-   Not 0: may use the reserve that lets a full drive be emptied (compaction outputs, manifests).
+   Not 0: may use the reserve that lets a full drive be emptied, of blocks and of the catalog (compaction
+   outputs, manifests).
    */
   uint8_t may_use_reserve;
   /*

@@ -18,7 +18,8 @@ pub struct Hints {
     pub kind: u8,
     /// The level of a table in its LSM-tree, 0 the youngest.
     pub level: u8,
-    /// Not 0: may use the reserve that lets a full drive be emptied (compaction outputs, manifests).
+    /// Not 0: may use the reserve that lets a full drive be emptied, of blocks and of the catalog (compaction
+    /// outputs, manifests).
     pub may_use_reserve: u8,
     /// Zero.
     pub reserved: u8,

@@ -7,7 +7,7 @@ use crate::mount::mount;
 use crate::node::{Node, check_damage};
 use crate::path::{check_len, file_key, key, parent, shown};
 use crate::tree::{Change, Entry, NodeId, SegmentRecord};
-use imbrex_files::{Files, Hints};
+use imbrex_files::{CatalogUse, CommitKind, FileKind, Files, Hints};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -76,7 +76,7 @@ impl FileSystem {
     /// space in the catalog.
     pub fn create(&self, path: &str, hints: Hints) -> Result<Writer, FsError> {
         let path = file_key(path)?;
-        self.admit_growth()?;
+        let admitted = self.admit_growth(&hints);
         let mtime_s = (self.inner.options.unix_time_s)();
         let mut live = self.inner.journal.lock();
         live.check()?;
@@ -84,6 +84,7 @@ impl FileSystem {
         if live.tree.entry(&path) == Some(Entry::Dir) {
             return Err(FsError::IsADirectory { path: shown(&path) });
         }
+        admitted?;
         note_dead(&mut live, &path);
         let id = NodeId(live.new_id());
         let node = Node::new(id, &shown(&path), hints, Vec::new());
@@ -172,13 +173,14 @@ impl FileSystem {
     /// [`FsError::Exists`], [`FsError::NotFound`] (the one above).
     pub fn make_dir(&self, path: &str) -> Result<(), FsError> {
         let path = key(path)?;
-        self.admit_growth()?;
+        let admitted = self.admit_growth(&Hints::new(FileKind::Other));
         let mut live = self.inner.journal.lock();
         live.check()?;
         if live.tree.entry(&path).is_some() {
             return Err(FsError::Exists { path: shown(&path) });
         }
         need_dir(&live, parent(&path))?;
+        admitted?;
         live.change(Change::MakeDir { path });
         self.commit_if_due(live)
     }
@@ -189,7 +191,7 @@ impl FileSystem {
     /// [`FsError::NotADirectory`].
     pub fn make_dirs(&self, path: &str) -> Result<(), FsError> {
         let whole = key(path)?;
-        self.admit_growth()?;
+        let mut admitted = Some(self.admit_growth(&Hints::new(FileKind::Other)));
         let mut live = self.inner.journal.lock();
         live.check()?;
         let ends = whole.match_indices('/').map(|(at, _)| at).chain([whole.len()]);
@@ -198,6 +200,7 @@ impl FileSystem {
                 Some(Entry::Dir) => {}
                 Some(Entry::File(_)) => return Err(FsError::NotADirectory { path: shown(path) }),
                 None => {
+                    admitted.take().unwrap_or(Ok(()))?;
                     live.change(Change::MakeDir { path: path.to_owned() });
                 }
             }
@@ -288,7 +291,7 @@ impl FileSystem {
     /// [`FsError::Exists`], [`FsError::NotFound`], [`FsError::IsADirectory`].
     pub fn link(&self, existing: &str, path: &str) -> Result<(), FsError> {
         let (existing, path) = (file_key(existing)?, file_key(path)?);
-        self.admit_growth()?;
+        let admitted = self.admit_growth(&Hints::new(FileKind::Other));
         let mut live = self.inner.journal.lock();
         live.check()?;
         let node = match live.tree.entry(&existing) {
@@ -300,6 +303,7 @@ impl FileSystem {
             return Err(FsError::Exists { path: shown(&path) });
         }
         need_dir(&live, parent(&path))?;
+        admitted?;
         let seq = live.change(Change::Link { path, node });
         live.nodes[&node].seq.store(seq, Ordering::Release);
         self.commit_if_due(live)
@@ -379,19 +383,19 @@ impl FileSystem {
         &self.inner.files
     }
 
-    /// Refuses to begin anything new when the catalog is nearly full, unless removals make room, those that wait or
-    /// those among its records. What is pending counts (J5).
-    fn admit_growth(&self) -> Result<(), FsError> {
+    /// Refuses a new name when the catalog is too full for its use ([`has_room_for`]), unless removals make room,
+    /// those that wait or those among its records. What is pending counts (J5).
+    fn admit_growth(&self, hints: &Hints) -> Result<(), FsError> {
         let pending_len_bytes = self.inner.journal.lock().pending_len_bytes();
         let mut catalog = self.inner.files.space().catalog;
         catalog.used_bytes += pending_len_bytes;
-        if !catalog.is_crowded() {
+        if has_room_for(hints, &catalog) {
             return Ok(());
         }
         self.inner.journal.lock().want_snapshot();
         self.sync_names()?;
         let catalog = self.inner.files.space().catalog;
-        if !catalog.is_crowded() {
+        if has_room_for(hints, &catalog) {
             return Ok(());
         }
         Err(FsError::Files {
@@ -411,6 +415,18 @@ impl FileSystem {
             Err(error) if error.is_no_space() => self.inner.journal.lock().check(),
             done => done,
         }
+    }
+}
+
+/// Whether the catalog takes the name of one more file. A ladder, so that a database which has filled it with tables
+/// can be opened, and emptied: what compactions and openings write goes on where new tables end, and what
+/// a database cannot be opened without, its logs and metadata, where those end.
+fn has_room_for(hints: &Hints, catalog: &CatalogUse) -> bool {
+    let left_bytes = catalog.free_bytes(CommitKind::Ordinary);
+    match (hints.kind, hints.purpose) {
+        (FileKind::Log | FileKind::Metadata, _) => left_bytes > 0,
+        (FileKind::Table | FileKind::Other, CommitKind::Ordinary) => !catalog.is_crowded(),
+        (FileKind::Table | FileKind::Other, _) => left_bytes > catalog.capacity_bytes / 16,
     }
 }
 

@@ -3,6 +3,7 @@
 mod any_order;
 mod behaviour;
 mod bytes;
+mod crowded;
 mod cuts;
 mod damage;
 mod killed;
