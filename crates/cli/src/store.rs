@@ -134,8 +134,8 @@ impl DriveArgs {
         if self.without_flash {
             let missing = &stack.db.recovery().missing;
             note(format!(
-                "imbrex: warning: without the flash drive {} of its tables and logs are left out: what \
-                 is read may be older than what was written last",
+                "imbrex: warning: without the flash drive {} of its tables and logs are left out, and logs \
+                 that it alone knows of: what is read may be older than what was written last",
                 missing.len()
             ));
         }
@@ -189,7 +189,9 @@ impl DriveArgs {
         let hint = match flash_error(error) {
             Some(FlashError::NotGiven { .. }) => "--flash FILE names it, --without-flash leaves it",
             Some(FlashError::NotPaired) => "leave --flash and --without-flash away",
-            Some(FlashError::OnFlash { .. } | FlashError::ReadOnly) => "--flash FILE names it",
+            Some(FlashError::OnFlash { .. } | FlashError::InPart | FlashError::ReadOnly) => {
+                "--flash FILE names it"
+            }
             _ if matches!(error, LayoutError::Engine { .. }) => {
                 return told.with_damage_hint(|| salvage_hint(&self.drive));
             }

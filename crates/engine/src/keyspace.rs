@@ -178,11 +178,15 @@ impl KeyspaceState {
         self.view.store(Arc::new(view));
     }
 
-    /// Freezes the active memtable and begins a new one; `next` is the log that begins with it.
+    /// Freezes the active memtable, if it holds anything, and begins a new one; `next` is the log that begins with it.
     /// The caller holds the writer.
     pub(crate) fn rotate(&self, next: LogId) {
-        self.view().active.freeze(next);
         self.update(|view| {
+            // Who drops the keyspace does not hold the writer, and nobody flushes what is dropped.
+            if view.active.mem.is_empty() {
+                return view.clone();
+            }
+            view.active.freeze(next);
             let mut immutables = Vec::with_capacity(view.immutables.len() + 1);
             immutables.push(Arc::clone(&view.active));
             immutables.extend(view.immutables.iter().cloned());
@@ -329,5 +333,33 @@ fn ask_memtable(mem: &Memtable, user_key: &[u8], snapshot: Seq) -> Verdict {
         },
         None if cover.is_none() => Verdict::Silent,
         _ => Verdict::Deleted,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::KeyspaceState;
+    use crate::batch::KeyspaceId;
+    use crate::key::{Kind, Seq};
+    use crate::options::KeyspaceOptions;
+    use crate::version::edit::{KeyspaceRecord, LogId};
+    use crate::version::state::KeyspaceEntry;
+    use std::sync::Arc;
+
+    /// A log that ended while a keyspace was dropped left a memtable behind that nobody flushes, and who flushed all
+    /// keyspaces waited for it for good.
+    #[test]
+    fn what_is_dropped_leaves_nothing_to_flush() {
+        let record = KeyspaceRecord {
+            id: KeyspaceId(1),
+            name: "k".to_owned(),
+            options: KeyspaceOptions::default(),
+        };
+        let (log_floor, version) = (LogId(0), Arc::default());
+        let keyspace = KeyspaceState::new(&KeyspaceEntry { record, log_floor, version });
+        keyspace.view().active.insert(Kind::Put, b"key", Seq(1), b"value");
+        keyspace.drop_data();
+        keyspace.rotate(LogId(2));
+        assert!(keyspace.view().immutables.is_empty());
     }
 }

@@ -56,7 +56,8 @@ pub struct Recovery {
     pub torn: Option<String>,
     /// Files that belonged to nothing and were removed.
     pub leftover_count: usize,
-    /// The tables and logs that were left out ([`OpenMode::ReadOnlyInPart`]).
+    /// The tables and logs that were left out ([`OpenMode::ReadOnlyInPart`]). The newest logs may be known to the
+    /// flash drive alone, and are not among them.
     pub missing: Vec<String>,
     /// Logs for whose tables the drive had no room: what they hold can be read, and nothing can be written before
     /// there is room.
@@ -82,6 +83,9 @@ pub(crate) fn recover(
 ) -> Result<(Store, Recovery), EngineError> {
     let mut recovery = Recovery::default();
     let is_read_only = options.open_mode != OpenMode::ReadWrite;
+    if files.is_in_part() && !options.open_mode.is_in_part() {
+        return Err(EngineError::files("open the store")(FlashError::InPart.into()));
+    }
     let mut records = files.app_records();
     if records.is_empty() {
         if !options.create_if_missing || is_read_only {
@@ -300,7 +304,7 @@ fn replay_logs(store: &Store, recovery: &mut Recovery) -> Result<(), EngineError
     let flushed = Seq(state.counters.last_seq);
     let replayed = match into_tables(store, &logs.ids, &logs.sources, remove.clone(), flushed) {
         Err(error) if error.is_no_space() => {
-            replay_one_by_one(store, &logs, remove, flushed, recovery)?
+            replay_one_by_one(store, logs, remove, flushed, recovery)?
         }
         done => {
             let (table_count, replayed) = done?;
@@ -336,7 +340,7 @@ fn into_tables(
 /// which makes room for the next (O1). Those that still find none stay (O3).
 fn replay_one_by_one(
     store: &Store,
-    logs: &Logs,
+    mut logs: Logs,
     remove: Vec<String>,
     flushed: Seq,
     recovery: &mut Recovery,
@@ -346,33 +350,36 @@ fn replay_one_by_one(
     let mut leftovers = remove;
     leftovers.retain(|name| LogId::of_file_name(name).is_none());
     let mut last_seq = flushed;
-    for index in 0..logs.ids.len() {
-        let (ids, sources) = (&logs.ids[index..=index], &logs.sources[index..=index]);
+    while let (Some(id), Some(source)) = (logs.ids.first(), logs.sources.first()) {
         let mut remove = leftovers.clone();
-        remove.push(ids[0].file_name());
+        remove.push(id.file_name());
+        let (ids, sources) = (std::slice::from_ref(id), std::slice::from_ref(source));
         let (table_count, one) = match into_tables(store, ids, sources, remove, last_seq) {
             // With one log this is what was just tried.
             Err(error) if error.is_no_space() => {
-                keep_logs(store, logs, index, last_seq)?;
-                recovery.kept_log_count = logs.ids.len() - index;
+                keep_logs(store, &logs, last_seq)?;
+                recovery.kept_log_count = logs.ids.len();
                 break;
             }
             done => done?,
         };
         leftovers.clear();
+        // As long as it is open its blocks are not free.
+        logs.ids.remove(0);
+        logs.sources.remove(0);
         recovery.table_count += table_count;
         last_seq = one.last_seq.unwrap_or(last_seq).max(last_seq);
     }
     Ok(replayed)
 }
 
-/// Brings what the logs from `first` on hold into memtables that wait for their flush, a log's apart from the
-/// next one's, so that the logs go one by one (O3).
-fn keep_logs(store: &Store, logs: &Logs, first: usize, before: Seq) -> Result<(), EngineError> {
+/// Brings what the logs hold into memtables that wait for their flush, a log's apart from the next one's, so that the
+/// logs go one by one (O3).
+fn keep_logs(store: &Store, logs: &Logs, before: Seq) -> Result<(), EngineError> {
     let floors = floors(&store.state());
     let mut last_seq = before;
-    for index in first..logs.ids.len() {
-        let (id, source) = (logs.ids[index], &logs.sources[index]);
+    let mut next = LogId(0);
+    for (index, (&id, source)) in logs.ids.iter().zip(&logs.sources).enumerate() {
         store.add_log(id, Seq(last_seq.0 + 1));
         let sources = std::slice::from_ref(source);
         let one = replay(sources, Before::Flushed(last_seq), &mut |_, batch| {
@@ -381,14 +388,12 @@ fn keep_logs(store: &Store, logs: &Logs, first: usize, before: Seq) -> Result<()
         })?;
         last_seq = one.last_seq.unwrap_or(last_seq).max(last_seq);
         store.end_log(id, source.file.len_bytes());
-        let next = logs.ids.get(index + 1).copied().unwrap_or(LogId(id.0 + 1));
+        next = logs.ids.get(index + 1).copied().unwrap_or(LogId(id.0 + 1));
         for keyspace in store.all_keyspaces() {
-            if !keyspace.view().active.mem.is_empty() {
-                keyspace.rotate(next);
-            }
+            keyspace.rotate(next);
         }
     }
-    store.keep_logs();
+    store.keep_logs(next);
     // Who reads them relies on them, and commits that say so.
     store.files.sync().map_err(EngineError::files("sync the logs"))
 }

@@ -486,8 +486,10 @@ impl Store {
         self.logs.lock().push(LogInfo { id, first_seq, len_bytes: 0 });
     }
 
-    /// The logs that were noted are of before, and stay until flushes have found room for all they hold.
-    pub(crate) fn keep_logs(&self) {
+    /// The logs that were noted are of before, all older than `next`, and stay until flushes have found room for all
+    /// they hold.
+    pub(crate) fn keep_logs(&self, next: LogId) {
+        self.writer.lock().begin_at(next);
         self.are_logs_kept.store(true, Ordering::Release);
     }
 

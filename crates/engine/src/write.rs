@@ -72,9 +72,14 @@ impl Writer {
         self.is_log_shared |= *self.log_owner.get_or_insert(keyspace) != keyspace;
     }
 
-    /// The log that is written, or the last one; of all that were made here it is the newest.
+    /// The log that is written, or the last one; of all that memtables are of it is the newest, or newer.
     pub(crate) fn log(&self) -> LogId {
         self.log
+    }
+
+    /// Says that the logs of before are older than `next`.
+    pub(crate) fn begin_at(&mut self, next: LogId) {
+        self.log = next;
     }
 
     /// All that was written to logs.
@@ -302,7 +307,7 @@ impl Store {
             let is_due = which(&keyspace)
                 || keeps_old_logs.contains(&keyspace.id)
                 || self.options.logs_are_tables;
-            if is_due && !keyspace.view().active.mem.is_empty() {
+            if is_due {
                 keyspace.rotate(writer.log);
             }
         }

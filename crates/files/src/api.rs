@@ -393,6 +393,11 @@ pub trait Files: Send + Sync + Debug {
         false
     }
 
+    /// Whether a drive that is not there may hold files, also such as no list has.
+    fn is_in_part(&self) -> bool {
+        false
+    }
+
     /// The unit in which the first byte of a file lies; `None` if there is no such file, if it is
     /// empty, or if the disk gives space back piece by piece.
     ///

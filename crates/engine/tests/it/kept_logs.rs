@@ -198,6 +198,61 @@ fn logs_that_find_no_room_stay_and_are_read() {
     }
 }
 
+/// A store that was killed while what four keyspaces hold was in its logs, on a drive that ballast fills; what the
+/// keyspaces hold, and the names of the ballast.
+fn killed_on_a_full_drive(seed: u64, options: &Options) -> (Shared, Rows, Vec<String>) {
+    let (mut drive, files, db) = Shared::new(12, seed, options);
+    let mut rows = Rows::new();
+    for n in 0..600 {
+        let row = (n % KEYSPACE_COUNT, key(n).to_vec());
+        let value = drive.value();
+        keyspaces(&db)[row.0 as usize].put(&row.1, &value).unwrap();
+        rows.insert(row, value);
+    }
+    db.sync().unwrap();
+    let names = ballast(&*files);
+    drop(files);
+    drive.crash(Some(db));
+    (drive, rows, names)
+}
+
+/// A cut that comes before any log of this process came before those that were kept: what waited to be flushed never
+/// was, and everything waited for the checkpoint.
+#[test]
+fn a_checkpoint_takes_what_kept_logs_hold() {
+    for seed in 0..3 {
+        let options = unattended();
+        let (drive, rows, names) = killed_on_a_full_drive(seed, &options);
+        let files = drive.mount();
+        let db = drive.open(&files, &options).unwrap();
+        assert!(db.recovery().kept_log_count > 0, "seed {seed}");
+        files.commit(Commit { remove: names, ..Commit::default() }).unwrap();
+        db.checkpoint("held").unwrap();
+        assert_holds(&db.open_checkpoint("held").unwrap(), &rows);
+        db.default_keyspace().put("once", "more").unwrap();
+        assert!(db.check().unwrap().is_sound());
+    }
+}
+
+/// A log that was in tables, and removed, was still open, and so its blocks were not free for the next one's tables.
+#[test]
+fn a_log_that_is_in_tables_makes_room_for_the_next() {
+    let mut kept = Vec::new();
+    for room in 0..24 {
+        let options = unattended();
+        let (drive, rows, mut names) = killed_on_a_full_drive(1, &options);
+        let files = drive.mount();
+        names.truncate(room);
+        files.commit(Commit { remove: names, ..Commit::default() }).unwrap();
+        let db = drive.open(&files, &options).unwrap();
+        kept.push((db.recovery().kept_log_count, db.recovery().log_count));
+        assert_holds(&db, &rows);
+    }
+    // All logs are about as long: the drive has room for each one's tables, or for none's.
+    assert!(kept.iter().all(|&(kept, of)| kept == 0 || kept == of), "{kept:?}");
+    assert!(kept[0].0 > 1 && kept[23].0 == 0, "{kept:?}");
+}
+
 fn attended() -> Options {
     let keyspace = KeyspaceOptions {
         table_len_bytes: 1 << 20,

@@ -326,6 +326,29 @@ fn a_store_opened_to_be_read_changes_nothing_and_has_all_that_is_there() {
     assert!(contents(&db) == map);
 }
 
+/// Where the drive itself names nothing that lies on flash, what was written last may lie there all the same.
+#[test]
+fn a_store_without_its_flash_drive_is_opened_in_part_alone() {
+    let pair = Pair::new(Order::SmallestTime);
+    let (files, db) = pair.create(offloading());
+    db.default_keyspace().put("k", "v").unwrap();
+    db.flush().unwrap();
+    db.close().unwrap();
+    drop(files);
+    let open = |open_mode| {
+        let files = TieredFiles::open_without_flash(Arc::clone(&pair.main) as _, &pair.runtime);
+        let options = Options { open_mode, ..offloading() };
+        Db::open(Arc::new(files.unwrap()), pair.runtime.clone(), options)
+    };
+    for mode in [OpenMode::ReadWrite, OpenMode::ReadOnly] {
+        let refused = open(mode).unwrap_err().to_string();
+        assert!(refused.contains("may hold what was written last"), "{mode:?}: {refused}");
+    }
+    for mode in [OpenMode::ReadOnlyInPart, OpenMode::Salvage] {
+        assert!(open(mode).unwrap().recovery().missing.is_empty(), "{mode:?}");
+    }
+}
+
 #[test]
 fn an_idle_drive_compacts_what_is_not_due_yet() {
     let pair = Pair::new(Order::SmallestTime);

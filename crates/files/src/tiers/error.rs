@@ -85,6 +85,12 @@ pub enum FlashError {
         /// The file.
         name: String,
     },
+    /// All that was written was asked for, and the drive was opened without its flash drive.
+    #[error(
+        "the drive is open without its flash drive, which may hold what was written last; open it with its flash, or \
+         to be read in part"
+    )]
+    InPart,
     /// A change was asked for, and the drive was opened without its flash drive.
     #[error(
         "refused: the drive is open without its flash drive, to be read only; open it with its \

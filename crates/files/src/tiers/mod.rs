@@ -48,10 +48,11 @@
 //!       the logs being written goes to main instead, and is counted. A log that gets longer asks first
 //!       ([`LogWriter::reserve`]): told that there is no room, its writer ends it while it still fits.
 //!   T7  Without its flash drive a store opens only if asked to, and nothing is written then; names
-//!       that lie on flash are listed and do not open.
+//!       that lie on flash are listed and do not open, but for logs that main has not heard of (T3).
 //!
-//! What T4 cannot see is a copy of the flash drive taken after its last commit: logs end there as if
-//! what followed had never been synced. No drive notices that of itself either.
+//! What T4 cannot see is a copy of the flash drive taken after the last of its commits that main knows of: logs end
+//! there, and those that main has not heard of are gone, as if what followed had never been synced. No drive notices
+//! that of itself either.
 //!
 //! Not here: when a file should lie on flash. The writer says so ([`Tier`]); cleaning moves nothing
 //! from one drive to the other.
@@ -296,6 +297,10 @@ impl Files for TieredFiles {
     fn is_on_flash(&self, name: &str) -> bool {
         let live = self.main.inner.committer.lock();
         live.namespace.id_of(name).is_some_and(|id| live.namespace.is_beside(id))
+    }
+
+    fn is_in_part(&self) -> bool {
+        self.flash.is_none()
     }
 
     fn unit_of(&self, name: &str) -> Option<UnitId> {

@@ -191,7 +191,7 @@ impl TieredFiles {
         let (on_flash, on_main): (Vec<_>, Vec<_>) = add.partition(|file| is_on_flash(&**file));
         commit.add = on_main;
         let mut beside = BesideAdds::default();
-        let mut added = Vec::new();
+        let (mut added, mut age) = (Vec::new(), None);
         if !on_flash.is_empty() {
             let kind = commit.kind.max(CommitKind::Upkeep);
             let mut step = Commit { kind, ..Commit::default() };
@@ -203,11 +203,14 @@ impl TieredFiles {
                 added.push(id);
                 step.add.push(written);
             }
-            let age = flash.turn.lock().commit(flash, step)?;
-            beside.pair = Some(Edit::Pair { flash_id: flash.files.format_id(), age });
+            age = Some(flash.turn.lock().commit(flash, step)?);
         }
-        let synced = self.sync_renamed(flash, &commit);
-        match synced.and_then(|()| self.main.inner.commit_beside(commit, beside)) {
+        let settled = self.sync_renamed(flash, &commit).and_then(|renamed_at| {
+            let flash_id = flash.files.format_id();
+            beside.pair = renamed_at.or(age).map(|age| Edit::Pair { flash_id, age });
+            self.main.inner.commit_beside(commit, beside)
+        });
+        match settled {
             Ok(settled) => {
                 let mut turn = flash.turn.lock();
                 turn.main_age = turn.main_age.max(settled.flash_age);
@@ -229,8 +232,8 @@ impl TieredFiles {
     }
 
     /// Makes durable what is on flash and gets another name: a log that a table is going to need, and
-    /// where it ended (T2).
-    fn sync_renamed(&self, flash: &Flash, commit: &Commit) -> Result<(), FilesError> {
+    /// where it ended (T2). The age of flash then, if there is any.
+    fn sync_renamed(&self, flash: &Flash, commit: &Commit) -> Result<Option<u64>, FilesError> {
         let live = self.main.inner.committer.lock();
         let is_beside = |(from, _): &(String, String)| {
             live.namespace.id_of(from).is_some_and(|id| live.namespace.is_beside(id))
@@ -238,16 +241,18 @@ impl TieredFiles {
         let is_any = commit.rename.iter().chain(&commit.link).any(is_beside);
         drop(live);
         if !is_any {
-            return Ok(());
+            return Ok(None);
         }
         let what = "syncing files of the flash drive that get another name".to_owned();
         flash.files.disk().flush().map_err(|source| FilesError::Disk { what, source })?;
         // The record that says where a log ended may be another caller's, and still on its way.
-        if flash.files.inner.committer.lock().is_settled() {
-            return Ok(());
+        let is_settled = flash.files.inner.committer.lock().is_settled();
+        let mut turn = flash.turn.lock();
+        if !is_settled {
+            let step = Commit { kind: CommitKind::Upkeep, ..Commit::default() };
+            turn.commit(flash, step)?;
         }
-        let step = Commit { kind: CommitKind::Upkeep, ..Commit::default() };
-        flash.turn.lock().commit(flash, step).map(drop)
+        Ok(Some(turn.age))
     }
 
     /// Removes on flash what nobody names, and has main told with its next record.

@@ -113,6 +113,29 @@ fn a_flash_drive_set_back_to_a_copy_is_refused() {
     assert!(matches!(error, FlashError::FlashOlder { .. }));
 }
 
+/// A log on flash becomes what main needs whole: main did not say how old flash was then, and took a copy in which the
+/// log is half as long.
+#[test]
+fn a_flash_drive_set_back_to_before_a_rename_is_refused() {
+    let mut pair = Pair::small();
+    let files = pair.format().unwrap();
+    let log = fast_log(&files, "w1");
+    app(&files, "main has heard of w1");
+    let half = copy(&pair.flash);
+    log.append(&content("more", 2 * 4096)).unwrap();
+    log.finish().unwrap();
+    let rename = vec![("w1".to_owned(), "values".to_owned())];
+    files.commit(Commit { rename, ..Commit::default() }).unwrap();
+    drop((log, files));
+    let newest = copy(&pair.flash);
+
+    pair.flash = half;
+    let (error, text) = refusal(pair.open());
+    assert!(matches!(error, FlashError::FlashOlder { expected: 2, got: 1 }), "{text}");
+    pair.flash = newest;
+    assert_eq!(pair.open().unwrap().open("values").unwrap().len_bytes(), 4 * 4096);
+}
+
 #[test]
 fn a_flash_drive_without_what_main_names_is_refused() {
     let mut pair = Pair::small();
