@@ -112,9 +112,13 @@ pub(super) fn open(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<State
     state.counters.replayed_entries = entries.len() as u64;
     let mut told = Told { sums: checkpoint.sums.into_iter().collect() };
     let records = entries.iter().flat_map(|found| &found.entry.records);
+    forget_earlier_lives(&state.pool, &mut told, records.clone());
     find_data_ends(&mut state, &told, records)?;
     let named = replay(&mut state, &mut told, entries)?;
-    for slot in state.pool.iter().filter(|slot| slot.generation != 0) {
+    // S3: others are reset before they are written on.
+    let is_needed =
+        |slot: &&PoolZone| slot.generation != 0 && !state.map.valid(slot.zone).is_zero();
+    for slot in state.pool.iter().filter(is_needed) {
         state.summaries.resume(slot, &told);
     }
     load_buffer(&mut state)?;
@@ -466,6 +470,22 @@ fn begins_zone(state: &State, at: Pba) -> bool {
 fn lose(state: &mut State, range: BlockRange) {
     state.copies.forget(range);
     state.lost.insert(range);
+}
+
+/// What a checkpoint told of a zone is over if the zone was begun anew since. Where nothing was valid in it no record
+/// says that it was emptied; checkpoints of earlier versions have checksums of such zones.
+fn forget_earlier_lives<'a>(
+    pool: &Pool,
+    told: &mut Told,
+    records: impl Iterator<Item = &'a Record>,
+) {
+    for record in records {
+        if let Record::Opened { zone, generation } = *record
+            && let Some(slot) = pool.get(zone).filter(|slot| slot.generation != generation)
+        {
+            told.forget(slot);
+        }
+    }
 }
 
 /// Does again what the journal says. The zones that records name which depend on how far they are

@@ -678,6 +678,7 @@ impl State {
         self.regions.check()?;
         self.pending.check()?;
         self.copies.check()?;
+        self.summaries.check(&self.pool)?;
         if self.regions.total() != self.buffer.len() {
             return Err(format!(
                 "{} buffered, {} in regions",

@@ -14,6 +14,8 @@
 //!   S1  A mapped block lies in a stretch whose summary is written, or its checksum is in `open`.
 //!   S2  What of `open` is neither in the journal nor in the checkpoint is there before the record that maps
 //!       the block: no power cut leaves a mapped block without its checksum.
+//!   S3  A zone that is to be reset has nothing in `open`, nor in a checkpoint: recovery takes a block whose checksum
+//!       is known for one that is there, and its next life's may be in a summary that is not.
 //!
 //! Cost: one block in 128; a read of a stretch whose summary is not in memory reads it too, some 250 KiB
 //! further on.
@@ -21,6 +23,8 @@
 //! Not here: checksums of the journal (`format`, `journal`) and of checkpoints.
 
 use super::format::{Record, STRETCH_LEN, Sum, decode_summary, encode_summary};
+#[cfg(test)]
+use super::pool::Use;
 use super::pool::{Pool, PoolZone};
 use super::state::State;
 use imbrex_disk::{
@@ -193,6 +197,18 @@ impl Summaries {
     /// Nothing of the zone is needed any more.
     pub(super) fn forget(&mut self, zone: ZoneId) {
         self.open.remove(&zone);
+    }
+
+    /// Checks S3.
+    ///
+    /// # Errors
+    /// The first violation, in words.
+    #[cfg(test)]
+    pub(super) fn check(&self, pool: &Pool) -> Result<(), String> {
+        let mut slots = self.open.keys().filter_map(|&zone| pool.get(zone));
+        let found =
+            slots.find(|slot| matches!(slot.used, Use::Free | Use::Resettable | Use::Checkpoint));
+        found.map_or(Ok(()), |slot| Err(format!("S3: {} is {:?}", slot.zone, slot.used)))
     }
 
     /// How much memory it takes.

@@ -2,6 +2,7 @@
 //! block may be.
 
 mod copies;
+mod dead_zones;
 mod failures;
 mod forged;
 mod given_up;
