@@ -46,7 +46,7 @@ use super::pool::{PoolZone, Use};
 use super::state::{STEP_LEN, State, Stream};
 use super::summaries::Part;
 use imbrex_disk::{BlockRange, Blocks, DiskError, Pba, ZoneId};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Cleaning begins when so many more zones are free than the reserve.
 const CLEAN_AHEAD_ZONE_COUNT: usize = 1;
@@ -81,7 +81,8 @@ pub(super) struct Debt {
 /// A cleaning under way.
 #[derive(Debug)]
 pub(super) struct Cleaning {
-    zones: Vec<ZoneId>,
+    /// And which of their lives was chosen: the host may empty one and fill it anew meanwhile.
+    pub(super) zones: BTreeMap<ZoneId, u64>,
     /// What was valid in them when they were chosen, and what not.
     valid: Blocks,
     garbage: Blocks,
@@ -224,7 +225,7 @@ impl State {
             for piece in self.map.lookup(now) {
                 // What was written again meanwhile lies elsewhere.
                 let zone = piece.at.and_then(|at| self.pool.zone_of(at)).map(|slot| slot.zone);
-                if zone.is_some_and(|zone| cleaning.zones.contains(&zone)) {
+                if zone.is_some_and(|zone| cleaning.zones.contains_key(&zone)) {
                     pieces.push(piece);
                 }
             }
@@ -234,7 +235,7 @@ impl State {
         let found = match self.salvage(&pieces) {
             Ok(found) => found,
             Err(DiskError::Offline { zone }) => {
-                self.pool.set(zone, Use::Unreadable);
+                self.leave_alone(&cleaning, zone);
                 self.leave();
                 return Ok(moved);
             }
@@ -258,10 +259,7 @@ impl State {
             self.cleaning = Some(cleaning);
         } else {
             for &zone in &cleaning.unreadable {
-                // What is left in it cannot be read, unless the host wrote it anew.
-                if self.pool.get(zone).is_some_and(|slot| slot.used == Use::Sealed) {
-                    self.pool.set(zone, Use::Unreadable);
-                }
+                self.leave_alone(&cleaning, zone);
             }
             self.counters.cleanings += 1;
             self.counters.cleaned_zones +=
@@ -274,6 +272,15 @@ impl State {
             }
         }
         Ok(moved)
+    }
+
+    /// What is left in a zone that was cleaned cannot be read, unless the host wrote all of it anew.
+    fn leave_alone(&mut self, cleaning: &Cleaning, zone: ZoneId) {
+        let life = cleaning.zones.get(&zone).copied();
+        let slot = self.pool.get(zone);
+        if slot.is_some_and(|slot| slot.used == Use::Sealed && Some(slot.generation) == life) {
+            self.pool.set(zone, Use::Unreadable);
+        }
     }
 
     /// Ends the cleaning under way early.
@@ -358,8 +365,9 @@ impl State {
             self.counters.cleaned_garbage_blocks += chosen.garbage().get();
         }
         let (valid, garbage) = (chosen.valid, chosen.garbage());
+        let life = |zone: ZoneId| (zone, self.pool.get(zone).map_or(0, |slot| slot.generation));
         self.cleaning = Some(Cleaning {
-            zones: chosen.zones,
+            zones: chosen.zones.into_iter().map(life).collect(),
             valid,
             garbage,
             runs,

@@ -149,3 +149,51 @@ fn reads_that_fail_for_good_are_told_when_room_is_needed() {
     let done_count = (0..20 * len).take_while(&mut write).count();
     assert!((1..20 * len).contains(&(done_count as u64)), "{done_count}");
 }
+
+/// A zone that a cleaning found unreadable in part is emptied by the host, and filled anew before the cleaning is over.
+#[test]
+fn a_zone_begun_anew_meanwhile_is_not_given_up() {
+    let drive = Arc::new(SimDisk::builder(zoned(60, 64, 2)).memory().unwrap());
+    let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options(60)).unwrap();
+    let len = driver.geometry().len().get() / 2;
+    for at in (0..len).step_by(50) {
+        driver.write(Lba::new(at), &[3; 50 * BLOCK_LEN_BYTES], Persist::Cached).unwrap();
+    }
+    (0..len).step_by(5).for_each(|at| driver.discard(range(at, 2)).unwrap());
+    driver.flush().unwrap();
+
+    let mut state = driver.state();
+    state.clean_step(false, 5).unwrap();
+    let first_of = |state: &State, zone| state.map.runs_in(zone).map(|run| run.range().start).min();
+    let zones: Vec<ZoneId> = state.cleaning.as_ref().unwrap().zones.keys().copied().collect();
+    assert!(zones.len() > 1);
+    let zone = zones.into_iter().min_by_key(|&zone| first_of(&state, zone)).unwrap();
+    let lba = first_of(&state, zone).unwrap();
+    let place = state.map.lookup(BlockRange::new(lba, Blocks::new(1))).next().unwrap().at.unwrap();
+    let slot = *state.pool.get(zone).unwrap();
+    drive.damage(BlockRange::new(slot.place(place), Blocks::new(1)));
+    while state.map.valid(zone) > Blocks::new(1) {
+        state.clean_step(false, 5).unwrap();
+    }
+    state.trim(BlockRange::new(lba, Blocks::new(1))).unwrap();
+    state.reclaim().unwrap();
+    assert_eq!(state.pool.get(zone).unwrap().used, Use::Resettable);
+    // One written in part is taken first.
+    state.pool.set_pointer(zone, Blocks::new(1));
+    state.open[0] = None;
+    let count = slot.len().get();
+    let new = range(len + 100, count);
+    let data = vec![4; new.len.bytes() as usize];
+    assert!(state.append(state::Stream::Host, &data, &[new]).unwrap());
+    assert_eq!((state.pool.get(zone).unwrap().used, state.map.valid(zone)), (Use::Sealed, new.len));
+    assert!(state.cleaning.is_some());
+    while state.cleaning.is_some() {
+        state.clean_step(false, 5).unwrap();
+    }
+    assert_eq!(state.pool.get(zone).unwrap().used, Use::Sealed);
+    assert!(!state.abandon_unreadable().unwrap());
+    drop(state);
+    let mut buf = vec![0; data.len()];
+    driver.read(new.start, &mut buf).unwrap();
+    assert!(buf == data);
+}
