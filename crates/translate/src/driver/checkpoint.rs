@@ -86,6 +86,7 @@ impl State {
         let idle = self.journal.sealed().filter(is_idle).map(|zone| zone.zone).collect();
         let abandoned = self.pool.iter().filter(|slot| slot.used == Use::Abandoned);
         let abandoned = abandoned.map(|slot| slot.zone).collect();
+        self.journal.has_untold_loss = false;
         self.writing = Some(Writing { bytes, copy_len: None, stored, written: 0, idle, abandoned });
     }
 

@@ -11,7 +11,7 @@
 //!
 //! Source: section II-A of the paper. Not here: which data are active (`buffer`), what is written.
 
-use imbrex_disk::{BlockRange, Blocks, Disk, DiskError, Lba, Pba, ZoneAction, ZoneId};
+use imbrex_disk::{BlockRange, Blocks, Disk, DiskError, Lba, Pba, ZoneAction, ZoneId, ZoneState};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum JournalUse {
@@ -47,6 +47,8 @@ pub(super) struct Journal {
     /// The zone that is written, and how much of it is.
     open: usize,
     written: Blocks,
+    /// A zone was given up of which no checkpoint tells: if it is offline, opening takes what it held for needed.
+    pub(super) has_untold_loss: bool,
     /// The checksums of the host's blocks in each zone; what lies between them has any number.
     crcs: Vec<Vec<u32>>,
 }
@@ -57,7 +59,7 @@ impl Journal {
         let zone = |(zone, range)| JournalZone { zone, range, used: JournalUse::Free, end: None };
         let zones: Vec<JournalZone> = zones.into_iter().map(zone).collect();
         let crcs = vec![Vec::new(); zones.len()];
-        Journal { open: 0, written: zones[0].range.len, zones, crcs }
+        Journal { open: 0, written: zones[0].range.len, zones, has_untold_loss: false, crcs }
     }
 
     /// The length of the shortest zone.
@@ -103,6 +105,7 @@ impl Journal {
                 Ok(()) => {}
                 Err(DiskError::ZoneNotWritable { .. } | DiskError::Offline { .. }) => {
                     zone.used = JournalUse::Lost;
+                    self.has_untold_loss = true;
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -129,6 +132,23 @@ impl Journal {
             }
         }
         Ok(())
+    }
+
+    /// Notes which zones have gone offline, but for the open one; says which.
+    pub(super) fn leave_offline(&mut self, disk: &dyn Disk) -> Vec<ZoneId> {
+        let is_offline = |zone: &&mut JournalZone| {
+            matches!(zone.used, JournalUse::Sealed | JournalUse::Free)
+                && disk.zone(zone.zone).is_some_and(|info| info.state == ZoneState::Offline)
+        };
+        let found = self.zones.iter_mut().filter(is_offline);
+        let found: Vec<ZoneId> = found
+            .map(|zone| {
+                zone.used = JournalUse::Lost;
+                zone.zone
+            })
+            .collect();
+        self.has_untold_loss |= !found.is_empty();
+        found
     }
 
     /// Notes that so many blocks were written.

@@ -215,7 +215,11 @@ impl State {
 
     pub(super) fn flush(&mut self) -> Result<(), DiskError> {
         self.commit()?;
-        self.flush_drive()
+        self.flush_drive()?;
+        if self.journal.has_untold_loss {
+            self.checkpoint_now()?;
+        }
+        Ok(())
     }
 
     pub(super) fn flush_drive(&mut self) -> Result<(), DiskError> {
@@ -429,6 +433,7 @@ impl State {
             } else if self.pool.count(Use::Emptied) + self.pool.count(Use::Recorded) > 0 {
                 self.reclaim()?;
             } else if self.has_abandoned() {
+                self.save_copies()?;
                 self.checkpoint_now()?;
             } else if self.lend_zone() {
                 return Ok(None);
@@ -452,8 +457,26 @@ impl State {
 
     // The journal.
 
+    /// What zones of the journal held that are offline now is in memory only, and has to be journaled once more. True
+    /// if there is any.
+    fn leave_offline_zones(&mut self) -> bool {
+        let zones = self.journal.leave_offline(&*self.disk);
+        let lost: Vec<BlockRange> =
+            zones.into_iter().flat_map(|zone| self.copies.ranges_in(zone)).collect();
+        for &range in &lost {
+            self.pending.insert(range);
+        }
+        !lost.is_empty()
+    }
+
+    /// Sees to it that a checkpoint, which says that nothing is needed of offline zones, says what is true.
+    fn save_copies(&mut self) -> Result<(), DiskError> {
+        if self.leave_offline_zones() { self.commit() } else { Ok(()) }
+    }
+
     /// Writes to the journal what is not yet there. Not durable before the drive's flush.
     pub(super) fn commit(&mut self) -> Result<(), DiskError> {
+        self.leave_offline_zones();
         // An entry is no more than half of a short zone, and of that both copies of its header are half.
         let quarter = self.journal.zone_len().get() / 4;
         let record_count_max = format::record_count(Blocks::new(quarter / 2)).min(RECORD_COUNT_MAX);
@@ -651,6 +674,7 @@ impl State {
         if free * 2 <= zone_count {
             let idle = self.journal.sealed().filter(|z| self.copies.active(z.zone).is_zero());
             if idle.count() > 0 {
+                self.save_copies()?;
                 self.begin_checkpoint();
                 return self.checkpoint_step();
             }

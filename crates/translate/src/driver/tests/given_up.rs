@@ -231,3 +231,53 @@ fn a_drive_with_dead_zones_becomes_a_device() {
         }
     }
 }
+
+/// A zone of the journal goes offline while the device is open: what it held for the write buffer is in memory, and
+/// is durable again with the next flush, whatever that was for.
+#[test]
+fn what_an_offline_zone_of_the_journal_held_is_journaled_again() {
+    for is_checkpointed in [true, false] {
+        let drive = Arc::new(SimDisk::builder(zoned(60, 200, 0)).memory().unwrap());
+        let options = options(400);
+        let driver = numbered(&drive, &options);
+        let zone = {
+            let mut state = driver.state();
+            let next = Lba::new(state.journal.next().get());
+            state.journal.turn(&*drive).unwrap();
+            state.journal.zones.iter().find(|zone| zone.range.contains(next)).unwrap().zone
+        };
+        // So that the checkpoint before it is not asked for what the zone held.
+        driver.checkpoint().unwrap();
+        drive.fail_zone(zone, ZoneFailure::Offline).unwrap();
+        if is_checkpointed {
+            driver.checkpoint().unwrap();
+        } else {
+            driver.flush().unwrap();
+        }
+        check_numbered(&driver, "running");
+        drop(driver);
+        for _ in 0..2 {
+            let driver = Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+            check_numbered(&driver, "opened");
+        }
+    }
+}
+
+/// A blank zone of the journal is found offline when it is to be reset. Nothing is needed of it, and the next flush
+/// says so where opening looks.
+#[test]
+fn a_zone_of_the_journal_that_is_lost_is_told_of() {
+    let drive = Arc::new(SimDisk::builder(zoned(60, 200, 0)).memory().unwrap());
+    let options = options(400);
+    let driver = numbered(&drive, &options);
+    let zones: Vec<ZoneId> = {
+        let state = driver.state();
+        let free = state.journal.zones.iter().filter(|zone| zone.used == JournalUse::Free);
+        free.map(|zone| zone.zone).collect()
+    };
+    drive.fail_zone(zones[0], ZoneFailure::Offline).unwrap();
+    driver.flush().unwrap();
+    drop(driver);
+    let driver = Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+    check_numbered(&driver, "opened");
+}
