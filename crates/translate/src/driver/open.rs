@@ -105,8 +105,8 @@ pub(super) fn open(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<State
     for &(zone, generation) in &checkpoint.generations {
         state.pool.set_generation(zone, generation);
     }
-    check_journal_zones(&mut state, &checkpoint)?;
-    let entries = read_journal(&mut state, &checkpoint)?;
+    let offline = find_lost_journal_zones(&mut state, &checkpoint)?;
+    let entries = read_journal(&mut state, &checkpoint, offline)?;
     // One more: a torn entry has the next number, and its zone may look written to the end later on.
     state.seq = checkpoint.seq + entries.len() as u64 + 1;
     state.counters.replayed_entries = entries.len() as u64;
@@ -239,18 +239,20 @@ fn read_copy(disk: &dyn Disk, start: Option<Lba>, count: u64) -> Result<Vec<u8>,
     }
 }
 
-/// Marks the zones of the journal that the drive has given up.
-///
-/// # Errors
-/// One is offline that the checkpoint counts on: it may hold what was written last.
-fn check_journal_zones(state: &mut State, checkpoint: &Checkpoint) -> Result<(), DriverError> {
+/// Marks the zones of the journal that the drive has given up. One is returned that is offline without a word of it in
+/// the checkpoint: it may hold what was written last.
+fn find_lost_journal_zones(
+    state: &mut State,
+    checkpoint: &Checkpoint,
+) -> Result<Option<ZoneId>, DriverError> {
+    let mut offline = None;
     for zone in &mut state.journal.zones {
         let is_known = checkpoint.generations.contains(&(zone.zone, 0));
         match state.disk.zone(zone.zone).map(|info| info.state) {
-            Some(ZoneState::Offline) if !is_known => {
-                return Err(journal_damage(format!("{} is offline", zone.zone)));
+            Some(ZoneState::Offline) => {
+                zone.used = JournalUse::Lost;
+                offline = offline.or((!is_known).then_some(zone.zone));
             }
-            Some(ZoneState::Offline) => zone.used = JournalUse::Lost,
             Some(ZoneState::ReadOnly) => {
                 zone.used = JournalUse::Lost;
                 zone.end = Some(match is_known {
@@ -262,7 +264,7 @@ fn check_journal_zones(state: &mut State, checkpoint: &Checkpoint) -> Result<(),
             _ => {}
         }
     }
-    Ok(())
+    Ok(offline)
 }
 
 /// An entry, and what of its data the drive lost.
@@ -276,7 +278,14 @@ fn journal_damage(detail: String) -> DriverError {
 }
 
 /// The entries behind a checkpoint, whole ones only.
-fn read_journal(state: &mut State, checkpoint: &Checkpoint) -> Result<Vec<Replayed>, DriverError> {
+///
+/// # Errors
+/// The drive; damage; or more of them may be in `offline`.
+fn read_journal(
+    state: &mut State,
+    checkpoint: &Checkpoint,
+    offline: Option<ZoneId>,
+) -> Result<Vec<Replayed>, DriverError> {
     let mut entries = Vec::new();
     let mut seq = checkpoint.seq;
     let mut at = checkpoint.next;
@@ -296,6 +305,7 @@ fn read_journal(state: &mut State, checkpoint: &Checkpoint) -> Result<Vec<Replay
         }
         // What follows a torn entry, or a zone's last one, begins a zone.
         let starts = state.journal.zones.iter().map(|zone| Pba::new(zone.range.start.get()));
+        let is_end = ends_inside(state, at);
         let (mut begun, mut later) = (None, None);
         for start in starts.filter(|&start| start != at) {
             match read_header(state, start)? {
@@ -304,11 +314,16 @@ fn read_journal(state: &mut State, checkpoint: &Checkpoint) -> Result<Vec<Replay
                 Header::Whole(..) | Header::Unwritten => {}
                 // Torn in an earlier life; the zone was finished then, and has fill behind it.
                 Header::Else(Some(old)) if old < seq => {}
+                // The same, and what there was of it is damaged.
+                Header::Else(None) if is_end => {}
                 Header::Else(_) => {
                     let at = start.get();
                     return Err(journal_damage(format!("no entry begins its zone at block {at}")));
                 }
             }
+        }
+        if let Some(zone) = offline.filter(|_| begun.is_none() && !is_end) {
+            return Err(journal_damage(format!("{zone} is offline")));
         }
         match (begun, later) {
             (Some(_), _) if has_begun => {
@@ -321,6 +336,20 @@ fn read_journal(state: &mut State, checkpoint: &Checkpoint) -> Result<Vec<Replay
             }
         }
     }
+}
+
+/// Whether the journal ends at `at` for certain. It goes on in another zone only behind an entry that ends the zone,
+/// which is flushed, or where none fits; where a zone begins, another may end.
+fn ends_inside(state: &State, at: Pba) -> bool {
+    let Some(zone) = journal_zone(state, at) else { return false };
+    let at = Lba::new(at.get());
+    let pointer = match state.disk.zone(zone.zone).map(|info| info.state) {
+        Some(ZoneState::Open { write_pointer, .. } | ZoneState::Closed { write_pointer }) => {
+            write_pointer
+        }
+        _ => return false,
+    };
+    zone.range.start < at && at <= pointer && ENTRY_LEN_MIN <= zone.range.end() - at
 }
 
 /// What lies where an entry may begin.

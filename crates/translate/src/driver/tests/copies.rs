@@ -266,3 +266,23 @@ fn a_rotten_superblock_has_a_twin() {
         assert!(error.starts_with("superblock is damaged: what follows number"), "{error}");
     }
 }
+
+/// A power cut left one block of the entry that should have begun a zone of the journal; the zone was finished, and
+/// the block rots. It costs nothing where the journal ends inside another zone for certain.
+#[test]
+fn what_rots_in_a_torn_entry_is_missed_by_nobody() {
+    let (drive, options, driver) = written(false);
+    driver.checkpoint().unwrap();
+    driver.write(Lba::new(1), &[1; BLOCK_LEN_BYTES], Persist::Through).unwrap();
+    let zone = {
+        let state = driver.state();
+        let mut zones = state.journal.zones.iter();
+        *zones.find(|zone| zone.used == journal::JournalUse::Free).unwrap()
+    };
+    drop(driver);
+    drive.manage_zone(zone.zone, ZoneAction::Reset).unwrap();
+    drive.write(zone.range.start, &[0xAB; BLOCK_LEN_BYTES], Persist::Through).unwrap();
+    drive.manage_zone(zone.zone, ZoneAction::Finish).unwrap();
+    let driver = Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+    assert_eq!(super::unreadable(&driver), []);
+}

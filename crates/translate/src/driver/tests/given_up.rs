@@ -281,3 +281,68 @@ fn a_zone_of_the_journal_that_is_lost_is_told_of() {
     let driver = Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
     check_numbered(&driver, "opened");
 }
+
+/// A zone of the journal goes offline while the device is closed. Where the journal ends inside another one, nothing
+/// else can be in it than copies for the write buffer, and they are all that is lost.
+#[test]
+fn an_offline_zone_of_the_journal_costs_what_it_held() {
+    for used in [JournalUse::Free, JournalUse::Sealed] {
+        let drive = Arc::new(SimDisk::builder(zoned(60, 200, 0)).memory().unwrap());
+        let options = options(400);
+        let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+        let write = |at: u64| {
+            driver.write(Lba::new(at), &[at as u8; BLOCK_LEN_BYTES], Persist::Through).unwrap();
+        };
+        (0..100).for_each(write);
+        driver.checkpoint().unwrap();
+        write(99);
+        let zone = {
+            let state = driver.state();
+            state.journal.zones.iter().find(|zone| zone.used == used).unwrap().zone
+        };
+        let copied_count = driver.state().copies.active(zone).get();
+        drop(driver);
+        drive.fail_zone(zone, ZoneFailure::Offline).unwrap();
+        for _ in 0..2 {
+            let driver = Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+            let mut buf = [0; BLOCK_LEN_BYTES];
+            let mut lost_count = 0;
+            for at in 0..100 {
+                match driver.read(Lba::new(at), &mut buf) {
+                    Ok(()) => assert_eq!(buf, [at as u8; BLOCK_LEN_BYTES], "block {at}"),
+                    Err(DiskError::Medium { at: told }) if told == Lba::new(at) => lost_count += 1,
+                    Err(error) => panic!("block {at}: {error}"),
+                }
+            }
+            assert_eq!(lost_count, copied_count, "{used:?}");
+            assert_eq!(lost_count > 0, used == JournalUse::Sealed);
+            driver.state().check().unwrap();
+        }
+    }
+}
+
+/// What lies behind the checkpoint may be in it, or behind that; and right after opening nothing tells where the
+/// journal ends.
+#[test]
+fn an_offline_zone_of_the_journal_may_hold_what_was_written_last() {
+    for (count, used) in [(70, JournalUse::Sealed), (1, JournalUse::Open), (0, JournalUse::Free)] {
+        let drive = Arc::new(SimDisk::builder(zoned(60, 200, 0)).memory().unwrap());
+        // With so many no checkpoint is due.
+        let options = DriverOptions { journal_zone_count: 8, ..options(400) };
+        let open = || Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
+        drop(numbered(&drive, &options));
+        let driver = open().unwrap();
+        for at in 100..100 + count {
+            driver.write(Lba::new(at), &[9; BLOCK_LEN_BYTES], Persist::Through).unwrap();
+        }
+        let zone = {
+            let state = driver.state();
+            let mut zones = state.journal.zones.iter().filter(|zone| zone.used == used);
+            zones.next_back().unwrap().zone
+        };
+        drop(driver);
+        drive.fail_zone(zone, ZoneFailure::Offline).unwrap();
+        let error = open().err().unwrap_or_else(|| panic!("{used:?}: opened")).to_string();
+        assert!(error.contains(&format!("journal is damaged: {zone} is offline")), "{error}");
+    }
+}
