@@ -13,7 +13,8 @@
 //!
 //! An entry may hold what a file brought that was never committed, beside committed ones: with the sync that
 //! the entry was cut before, those blocks lost what they had. So where not all of a home belongs to files,
-//! its checksum says nothing; that nothing was destroyed is then seen by what the files have there.
+//! its checksum says nothing; that nothing was destroyed is then seen by what the files have there: nothing that a
+//! discard leaves, which are zeros where none were saved.
 
 use super::format::{self, FORMAT_VERSION, Found, Header, Sums};
 use crate::api::FilesError;
@@ -250,7 +251,7 @@ impl Backup {
         let mut read_here = Vec::new();
         for (saved, sum) in others {
             let (names, held) = files_in(namespace, saved.home);
-            let home = look_home(disk, saved.home, sum, &held);
+            let home = self.look_home(disk, &saved, sum, &held);
             match home.map_err(failed("looking for what is in"))? {
                 // Cut before the first sync, or moved back before.
                 Home::AsSaved => continue,
@@ -306,6 +307,50 @@ impl Backup {
         Ok(Some(sum))
     }
 
+    /// What is at home of what had the checksum `sum` when it was saved; `held` are the blocks of it that files have.
+    fn look_home(
+        &self,
+        disk: &dyn Disk,
+        saved: &Saved,
+        sum: u32,
+        held: &[BlockRange],
+    ) -> Result<Home, DiskError> {
+        let Saved { home, offset } = *saved;
+        let mut got = 0;
+        let (mut is_read, mut is_blank) = (true, false);
+        let (mut held_is_read, mut held_is_blank) = (true, false);
+        let mut held_count = 0;
+        let mut block = vec![0; BLOCK_LEN_BYTES];
+        let mut copy = vec![0; BLOCK_LEN_BYTES];
+        for at in (home.start.get()..home.end().get()).map(Lba::new) {
+            let (is_here, is_nothing) = match disk.read(at, &mut block) {
+                Ok(()) if is_zeros(&block) => {
+                    // Zeros that were saved were not left by a discard.
+                    let read = self.region.read(disk, offset + (at - home.start), &mut copy);
+                    (true, !(read_or_lost(read)? && is_zeros(&copy)))
+                }
+                Ok(()) => (true, false),
+                Err(DiskError::Medium { .. }) => (false, false),
+                Err(DiskError::Destroyed { .. }) => (false, true),
+                Err(error) => return Err(error),
+            };
+            (is_read, is_blank) = (is_read && is_here, is_blank || is_nothing);
+            if held.iter().any(|range| range.start <= at && at < range.end()) {
+                (held_is_read, held_is_blank) =
+                    (held_is_read && is_here, held_is_blank || is_nothing);
+                held_count += 1;
+            }
+            got = crc32c::crc32c_append(got, &block);
+        }
+        let is_all_held = held_count == home.len.get();
+        Ok(match is_blank {
+            _ if is_read && got == sum => Home::AsSaved,
+            _ if !is_all_held && held_is_read && !held_is_blank => Home::AsSaved,
+            true => Home::Blank,
+            false => Home::Other,
+        })
+    }
+
     fn move_back(&self, disk: &dyn Disk, saved: &[Saved]) -> Result<(), FilesError> {
         let moved = self.put_back(disk, saved).and_then(|()| disk.flush());
         moved.map_err(failed("moving back"))
@@ -334,6 +379,10 @@ fn failed(what: &str) -> impl Fn(DiskError) -> FilesError {
     move |source| FilesError::Disk { what: what.clone(), source }
 }
 
+fn is_zeros(block: &[u8]) -> bool {
+    block.iter().all(|&byte| byte == 0)
+}
+
 /// Whether something was read; not, if the drive has lost it.
 fn read_or_lost(read: Result<(), DiskError>) -> Result<bool, DiskError> {
     match read {
@@ -358,41 +407,6 @@ fn check_homes(
         }
     }
     Ok(())
-}
-
-/// What is at `home` of what had the checksum `sum` when it was saved; `held` are the blocks of it that files have.
-fn look_home(
-    disk: &dyn Disk,
-    home: BlockRange,
-    sum: u32,
-    held: &[BlockRange],
-) -> Result<Home, DiskError> {
-    let mut got = 0;
-    let (mut is_read, mut is_blank) = (true, false);
-    let (mut held_is_read, mut held_is_blank) = (true, false);
-    let mut held_count = 0;
-    let mut block = vec![0; BLOCK_LEN_BYTES];
-    for at in (home.start.get()..home.end().get()).map(Lba::new) {
-        let (is_here, is_nothing) = match disk.read(at, &mut block) {
-            Ok(()) => (true, block.iter().all(|&byte| byte == 0)),
-            Err(DiskError::Medium { .. }) => (false, false),
-            Err(DiskError::Destroyed { .. }) => (false, true),
-            Err(error) => return Err(error),
-        };
-        (is_read, is_blank) = (is_read && is_here, is_blank || is_nothing);
-        if held.iter().any(|range| range.start <= at && at < range.end()) {
-            (held_is_read, held_is_blank) = (held_is_read && is_here, held_is_blank || is_nothing);
-            held_count += 1;
-        }
-        got = crc32c::crc32c_append(got, &block);
-    }
-    let is_all_held = held_count == home.len.get();
-    Ok(match is_blank {
-        _ if is_read && got == sum => Home::AsSaved,
-        _ if !is_all_held && held_is_read && !held_is_blank => Home::AsSaved,
-        true => Home::Blank,
-        false => Home::Other,
-    })
 }
 
 /// The files that have blocks in `range`, and those blocks; but for logs that were open: those are in no backup.

@@ -6,7 +6,7 @@ use super::tests::below_what_lives;
 use crate::tests::stage::{
     Stage, assert_honest, assert_sound, content, interlaced, put, remove, table, verify,
 };
-use crate::{Commit, FileKind, FileLayer, Files, FilesError, Hints};
+use crate::{Commit, FileBuffer, FileKind, FileLayer, Files, FilesError, Hints, PlacementOptions};
 use imbrex_clockwork::Prng;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, Lba, Persist};
 use imbrex_disk_sim::FaultPlan;
@@ -113,6 +113,49 @@ fn a_backup_that_was_cut_is_no_damage() {
             verify(&files, name, name).unwrap_or_else(|error| panic!("{after}: {error}"));
         }
     }
+}
+
+/// The same of a file that has a block of zeros, beside one that was never committed, with which it shares an entry:
+/// its zeros were taken for what a discard leaves.
+#[test]
+fn zeros_that_were_saved_are_no_damage() {
+    let mut count = 0;
+    for (after, seed) in (0..400).flat_map(|after| (0..8).map(move |seed| (after, seed))) {
+        let stage = interlaced(720, 16, 16, 256);
+        let options = PlacementOptions { unit_len: Blocks::new(16), ..PlacementOptions::default() };
+        let files = stage.format_with("track-tiers", options).unwrap();
+        put(&files, "low", 112, 2).unwrap();
+        put(&files, "rest", 128, 2).unwrap();
+        let hints = Hints { level: 1, ..Hints::new(FileKind::Other) };
+        let mut top = FileBuffer::new("top", hints);
+        let mut expected = content("top", 120 * BLOCK_LEN_BYTES);
+        expected[115 * BLOCK_LEN_BYTES..][..BLOCK_LEN_BYTES].fill(0);
+        top.append(&expected);
+        let add = files.persist(vec![top]).unwrap();
+        let end = add[0].extents().last().unwrap().end();
+        files.commit(Commit { add, ..Commit::default() }).unwrap();
+        remove(&files, &["low"]).unwrap();
+        let mut beside = FileBuffer::new("beside", hints);
+        beside.append(&content("beside", 8 * BLOCK_LEN_BYTES));
+        let beside = files.persist(vec![beside]).unwrap();
+        assert_eq!(beside[0].extents()[0].start, end);
+        let power_cut_after = Some(after);
+        stage.disk.set_faults(FaultPlan { power_cut_after, ..FaultPlan::default() });
+        let is_over = put(&files, "new", 110, 2).is_ok();
+        drop((beside, files));
+        stage.power_cycle(seed);
+        let files = stage.open().unwrap();
+        assert_eq!(finding(&files), None, "{after}, seed {seed}");
+        let got = files.open("top").unwrap();
+        let mut scratch = Vec::new();
+        let is_same = got.read_at(0, expected.len(), &mut scratch).is_ok_and(|got| got == expected);
+        assert!(is_same, "{after}, seed {seed}");
+        count += 1;
+        if is_over {
+            break;
+        }
+    }
+    assert!(count > 100, "{count}");
 }
 
 /// A program of before has left a backup with one checksum for all.

@@ -266,8 +266,13 @@ impl Rewriter {
         counts: &Counts,
     ) -> Result<(), Unwritten> {
         let mut backup = self.backup.lock();
-        let saved = backup.save(&*self.disk, &live).map_err(Unwritten::saving)?;
-        self.flush(counts)?;
+        let saved = backup.save(&*self.disk, &live).map_err(Unwritten::saving);
+        let saved = saved.and_then(|saved| Ok(self.flush(counts).map(|()| saved)?));
+        let saved = saved.or_else(|error| {
+            // It may be whole all the same, and would be moved back over whatever comes next (W2).
+            self.retire(&backup)?;
+            Err(error)
+        })?;
         self.detours.open(&saved);
         let written = indices
             .iter()
@@ -283,9 +288,12 @@ impl Rewriter {
         let tracks: BTreeSet<Option<TrackId>> =
             live.iter().map(|range| self.disk.geometry().track_of(range.start)).collect();
         counts.rewrote(tracks.len() as u64, live.iter().map(|range| range.len.bytes()).sum());
-        // Not retired, it would be moved back over whatever comes next (W2).
-        backup.retire(&*self.disk).inspect_err(|_| self.failed.store(true, Ordering::Release))?;
+        self.retire(&backup)?;
         Ok(written?)
+    }
+
+    fn retire(&self, backup: &Backup) -> Result<(), DiskError> {
+        backup.retire(&*self.disk).inspect_err(|_| self.failed.store(true, Ordering::Release))
     }
 
     fn write_extent(&self, file: &TrackFile<'_>, index: usize) -> Result<(), DiskError> {

@@ -224,6 +224,33 @@ fn a_rewrite_that_fails_is_undone() {
     assert!(outcomes.iter().all(|&count| count > 0), "{outcomes:?}");
 }
 
+/// The write of a backup's header fails, and is there all the same: what it names was moved back over what came to
+/// lie there since.
+#[test]
+fn a_backup_that_failed_is_not_moved_back() {
+    let mut count = 0;
+    for (after, seed) in (0..12).flat_map(|after| (0..4).map(move |seed| (after, seed))) {
+        let (stage, files) = below_what_lives();
+        let fail_write = Some(FailAt { after, sticky: false });
+        let plan = FaultPlan { fail_write, write_part: Some(seed), ..FaultPlan::default() };
+        stage.disk.set_faults(plan);
+        let has_failed = put(&files, "new", 110, 2).is_err();
+        stage.disk.set_faults(FaultPlan::default());
+        remove(&files, &["top"]).unwrap();
+        if put(&files, "other", 128, 1).is_err() {
+            continue; // W3.
+        }
+        count += usize::from(has_failed);
+        drop(files);
+        let files = stage.open().unwrap();
+        for name in ["rest", "other"] {
+            verify(&files, name, name).unwrap_or_else(|e| panic!("{after}, seed {seed}: {e}"));
+        }
+        assert_sound(&files);
+    }
+    assert!(count > 20, "{count}");
+}
+
 /// Opening twice, or after a backup that nothing needed, changes nothing.
 #[test]
 fn a_stale_backup_is_not_moved_back() {
