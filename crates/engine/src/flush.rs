@@ -231,7 +231,7 @@ impl Store {
         self.runtime.scheduler.yield_now();
         self.check_poison()?;
         // A log may cost the drive a whole zone: no other is begun while what waits finds no place.
-        while self.has_flush_due() && !self.may_try_to_write() {
+        while self.has_flush_due() && self.is_noted_full() {
             self.check_open()?;
             self.flush_here(&|| !self.has_flush_due())?;
         }
@@ -260,10 +260,11 @@ impl Store {
             self.check_poison()?;
             self.check_open()?;
             if self.options.background_work {
-                let mut ready = || is_done() || self.gate() & ends != 0 || !self.may_try_to_write();
+                // There may be space again of which nobody told who flushes in the background.
+                let mut ready = || is_done() || self.gate() & ends != 0 || self.is_noted_full();
                 let waited = self.runtime.scheduler.wait_until(&mut ready);
                 waited.map_err(|_| EngineError::Stalled { what: "a flush" })?;
-                if !is_done() && !self.may_try_to_write() {
+                if !is_done() && self.is_noted_full() {
                     self.flush_here(&is_done)?;
                 }
             } else {

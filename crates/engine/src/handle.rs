@@ -159,8 +159,10 @@ impl Keyspace {
         store.runtime.scheduler.yield_now();
         check_key(key.as_ref())?;
         let seq = self.check_snapshot(snapshot)?;
+        // Before: what a drop leaves behind has nothing.
+        let view = self.state.view();
         self.state.check_exists()?;
-        self.state.view().get(key.as_ref(), seq, &store.cache)
+        view.get(key.as_ref(), seq, &store.cache)
     }
 
     /// The values of all `keys`, as of one moment, in their order.
@@ -333,6 +335,7 @@ impl Keyspace {
     /// # Errors
     /// [`EngineError::NoKeyspace`], [`EngineError::Corrupt`], [`EngineError::Files`].
     pub fn approximate_size(&self, range: Range<impl AsRef<[u8]>>) -> Result<u64, EngineError> {
+        let view = self.state.view_arc();
         self.state.check_exists()?;
         let (start, end) = (range.start.as_ref(), range.end.as_ref());
         if start >= end {
@@ -343,7 +346,6 @@ impl Keyspace {
             largest: Bytes::copy_from_slice(end),
             largest_excluded: true,
         };
-        let view = self.state.view_arc();
         let mut len_bytes = 0;
         for level in &view.version.levels {
             for slot in level.overlapping(&range) {

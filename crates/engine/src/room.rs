@@ -119,6 +119,11 @@ impl Store {
         }
     }
 
+    /// Whether a background write has failed for want of space, and nothing was committed since.
+    pub(crate) fn is_noted_full(&self) -> bool {
+        self.full_at.lock().is_some()
+    }
+
     /// Whether a background write is worth a try (R2).
     pub(crate) fn may_try_to_write(&self) -> bool {
         let full_at = *self.full_at.lock();

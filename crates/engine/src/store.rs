@@ -354,7 +354,7 @@ impl Store {
         self.has_checkpoint.store(!state.checkpoints.is_empty(), Ordering::Release);
         versions.state = state;
         versions.lens = lens;
-        *self.full_at.lock() = None;
+        let was_full = self.full_at.lock().take().is_some();
         let mut logs = self.logs.lock();
         logs.retain(|log| log.id >= first_kept);
         if logs.is_empty() {
@@ -365,6 +365,9 @@ impl Store {
         self.install(&versions.state, &edit, &change.flushed, change.created);
         drop(versions);
         self.refresh_gate();
+        if was_full {
+            self.runtime.scheduler.notify();
+        }
         Ok(())
     }
 

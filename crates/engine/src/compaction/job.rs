@@ -480,6 +480,9 @@ impl Store {
             {
                 self.check_open()?;
                 self.runtime.scheduler.yield_now();
+                if self.gate() & gate::SLOWDOWN != 0 {
+                    self.runtime.scheduler.notify();
+                }
                 way.within(&plan, run.entry_count())?;
             }
             way.passed(&plan);

@@ -234,6 +234,26 @@ fn a_checkpoint_takes_what_kept_logs_hold() {
     }
 }
 
+/// Room came back of which nobody told the flush that had found none, and the next call waited for it for good.
+#[test]
+fn a_flush_that_found_no_room_is_tried_when_there_is_some() {
+    for makes_keyspace in [false, true] {
+        let (drive, rows, names) = killed_on_a_full_drive(1, &unattended());
+        let files = drive.mount();
+        let db = drive.open(&files, &Options { background_work: true, ..unattended() }).unwrap();
+        assert!(db.flush().unwrap_err().is_no_space());
+        // Whoever was woken by that looks, and rests.
+        assert_holds(&db, &rows);
+        files.commit(Commit { remove: names, ..Commit::default() }).unwrap();
+        if makes_keyspace {
+            db.create_keyspace("another", small().keyspace).unwrap();
+        }
+        db.flush().unwrap();
+        assert_holds(&db, &rows);
+        db.default_keyspace().put("once", "more").unwrap();
+    }
+}
+
 /// A log that was in tables, and removed, was still open, and so its blocks were not free for the next one's tables.
 #[test]
 fn a_log_that_is_in_tables_makes_room_for_the_next() {
