@@ -1,6 +1,6 @@
 // LevelDB's info log, written to the drive, and read on the way: it is where LevelDB tells levels.
 //
-//   "Recovering log #N"                    this thread opens databases, and flushes what their logs hold
+//   "Recovering log #N"                   this thread opens databases, and flushes what their logs hold
 //   "Level-0 table #N: started"           table N is a flush: level 0 to 2, decided when it is written
 //   "Compacting a@L + b@L+1 files"         what this thread creates from here on is of level L+1
 //   "Compacted ..."                       until here

@@ -4,8 +4,8 @@
 //   load_program DB COUNT [KILL_AFTER_MS]   puts COUNT keys, some synced: "synced N"
 //   load_program DB verify SYNCED            every write up to SYNCED is there, and of the rest a prefix
 //   load_program DB long COUNT               compacts COUNT values of 1 MiB to one table: "level N"
-//   load_program DB crowded                  fills the drive's catalog with directories, and opens, compacts and
-//                                            empties a database there: "opened and emptied"
+//   load_program DB crowded                  fills the drive's catalog with directories, and opens, compacts,
+//                                            empties and destroys a database there: "opened, emptied and destroyed"
 //   load_program DB reuse COUNT              with `reuse_logs` and keys that fill a MANIFEST: "made N tables"
 
 #include <signal.h>
@@ -149,7 +149,8 @@ int Crowded(const char* path) {
   for (int i = 0; i < count; i++) Need(env->RemoveDir(directory(i)), "delete a directory");
   Write(path, 2000, 0);
   if (Verify(path, index + 2000) != 0) return 1;
-  printf("opened and emptied\n");
+  Need(leveldb::DestroyDB(path, leveldb::Options()), "destroy");
+  printf("opened, emptied and destroyed\n");
   return 0;
 }
 

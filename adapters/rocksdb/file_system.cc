@@ -60,7 +60,11 @@ IOStatus ImbrexFileSystem::NewWritableFile(const std::string& path, const FileOp
                                            IODebugContext*) {
   imbrex_writer* writer = nullptr;
   IOStatus status = OpenWriter(path, false, &writer);
-  if (status.ok()) result->reset(new WritableFile(drive_, Normal(path), writer));
+  if (status.ok()) {
+    result->reset(new WritableFile(drive_, Normal(path), writer));
+  } else {
+    LevelBook::Get().Deleted(Normal(path));
+  }
   return status;
 }
 

@@ -9,8 +9,8 @@
 //
 //   names_program DB again    opens a database, then the drive once more, which it gives back; writes to the database,
 //                             syncs nothing and ends: "written"
-//   names_program DB crowded  fills the drive's catalog with directories, and opens, compacts and empties a database
-//                             there: "opened and emptied"
+//   names_program DB crowded  fills the drive's catalog with directories, and opens, compacts, empties and destroys a
+//                             database there: "opened, emptied and destroyed"
 //   names_program FILE lost   writes a file to a drive that has lost its power when it is closed: "written"
 
 #include <algorithm>
@@ -204,7 +204,8 @@ int Crowded(const std::string& path) {
   std::string value;
   Need(db->Get(rocksdb::ReadOptions(), "more", &value), "more");
   Expect("key", db, {});
-  printf("opened and emptied\n");
+  Need(rocksdb::DestroyDB(path, options), "destroy");
+  printf("opened, emptied and destroyed\n");
   return 0;
 }
 

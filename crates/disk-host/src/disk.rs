@@ -132,18 +132,43 @@ impl HostDisk {
                 }
             });
         }
+        if is_vague(&failed.source)
+            && let Some(at) = self.broken(&failed)
+        {
+            return Err(DiskError::Medium { at });
+        }
         Err(self.failed("reading", range, failed.source))
     }
 
     /// A drive says of a run that something in it cannot be read: whoever has a copy wants to know what.
     fn first_unreadable(&self, failed: &ReadError) -> Lba {
+        self.find_unreadable(failed).unwrap_or(Lba::new(failed.at / BLOCK_LEN_BYTES as u64))
+    }
+
+    /// The first block of a run that is unreadable once more.
+    fn find_unreadable(&self, failed: &ReadError) -> Option<Lba> {
         let block_len = BLOCK_LEN_BYTES as u64;
+        let mut blocks = failed.at / block_len..(failed.at + failed.len as u64) / block_len;
+        blocks.find(|&number| !self.reads(Lba::new(number))).map(Lba::new)
+    }
+
+    fn reads(&self, at: Lba) -> bool {
         let mut block = vec![0; BLOCK_LEN_BYTES];
-        let blocks = failed.at / block_len..(failed.at + failed.len as u64) / block_len;
-        let first = blocks.start;
-        let unreadable =
-            |block_number: &u64| self.device.read(block_number * block_len, &mut block).is_err();
-        Lba::new({ blocks }.find(unreadable).unwrap_or(first))
+        self.device.read(at.get() * BLOCK_LEN_BYTES as u64, &mut block).is_ok()
+    }
+
+    /// The block that an error is of which may be of anything: where others can be read, it is of the medium.
+    fn broken(&self, failed: &ReadError) -> Option<Lba> {
+        let at = self.find_unreadable(failed)?;
+        let block_len = BLOCK_LEN_BYTES as u64;
+        let first = Lba::new(failed.at / block_len);
+        let last = Lba::new((failed.at + failed.len as u64) / block_len - 1);
+        let one = Blocks::new(1);
+        let others = [last, at + one, Lba::new(at.get().saturating_sub(1)), Lba::new(0)];
+        let is_inside = |at: &&Lba| at.get() < self.geometry.len().get();
+        let is_alone =
+            first < at || others.iter().filter(is_inside).any(|other| self.reads(*other));
+        is_alone.then_some(at)
     }
 
     fn first_sector(&self, zone: ZoneId) -> u64 {
@@ -312,9 +337,14 @@ impl HostDisk {
     }
 }
 
-/// Linux tells errors of the medium from all others; the disk is well otherwise.
+/// Linux tells errors of the medium from all others, where the drive does; the disk is well otherwise.
 fn is_medium(error: &std::io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::NODATA | Errno::ILSEQ))
+}
+
+/// What is left of a broken sector's error behind some bridges, or with some of SCSI's codes; and of a broken drive's.
+fn is_vague(error: &std::io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::IO | Errno::REMOTEIO))
 }
 
 fn is_too_many_open(result: &std::io::Result<()>) -> bool {

@@ -60,8 +60,7 @@ impl Db {
     pub(crate) fn start(store: Store, recovery: Recovery) -> Result<Db, EngineError> {
         let store = Arc::new(store);
         let default = find(&store, DEFAULT_KEYSPACE)?;
-        let writes = store.gate() & gate::READ_ONLY == 0;
-        if store.options.background_work && writes {
+        if store.works_in_background() {
             let scheduler = &store.runtime.scheduler;
             scheduler.spawn(Box::new(FlushJob::new(Arc::clone(&store))));
             if store.options.eager_after_ns > 0 {
@@ -167,7 +166,8 @@ impl Db {
         }
         // From here on no writer, flush or compaction starts on it; wait for those that run.
         drop(writer);
-        let mut ready = || store.plans.lock().is_idle_for(keyspace.id);
+        let ends = gate::POISONED | gate::CLOSED;
+        let mut ready = || store.plans.lock().is_idle_for(keyspace.id) || store.gate() & ends != 0;
         let waited = store.runtime.scheduler.wait_until(&mut ready);
         let dropped = waited
             .map_err(|_| EngineError::Stalled { what: "a compaction of the keyspace" })
@@ -184,8 +184,9 @@ impl Db {
                     Ok(change)
                 })
             });
-        if dropped.is_err() {
-            keyspace.is_dropped.store(false, Ordering::Release);
+        match &dropped {
+            Ok(()) => drop(store.plans.lock().keyspaces.remove(&keyspace.id)),
+            Err(_) => keyspace.is_dropped.store(false, Ordering::Release),
         }
         // Who waits for a flush of it waits for nothing now; and there is room again.
         store.refresh_space();
@@ -272,7 +273,7 @@ impl Db {
                 || store.gate() & (gate::POISONED | gate::CLOSED) != 0
                 || store.is_at_rest()
         };
-        if store.options.background_work {
+        if store.works_in_background() {
             let waited = store.runtime.scheduler.wait_until(&mut ready);
             waited.map_err(|_| EngineError::Stalled { what: "background work" })?;
         }

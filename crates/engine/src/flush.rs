@@ -285,15 +285,25 @@ impl Store {
             let waited = self.runtime.scheduler.wait_until(&mut ready);
             return waited.map_err(|_| EngineError::Stalled { what: "a flush" });
         };
-        let done = loop {
+        let _turn = FlushTurn { store: self };
+        loop {
             match flush.step(self, imbrex_clockwork::BUDGET_DEFAULT.io_bytes) {
                 Ok(false) => {}
-                Ok(true) => break Ok(()),
-                Err(error) => break Err(self.flush_failed(error)),
+                Ok(true) => return Ok(()),
+                Err(error) => return Err(self.flush_failed(error)),
             }
-        };
-        self.end_flush();
-        done
+        }
+    }
+}
+
+/// A flush on the caller: over when dropped, by a bug too.
+struct FlushTurn<'a> {
+    store: &'a Store,
+}
+
+impl Drop for FlushTurn<'_> {
+    fn drop(&mut self) {
+        self.store.end_flush();
     }
 }
 

@@ -292,7 +292,8 @@ impl Keyspace {
     }
 
     /// Merges everything in `range` down to the last level that holds any of it: overwritten and
-    /// deleted data go, unless a snapshot still sees them. `None` is without end.
+    /// deleted data go, unless a snapshot still sees them. What was overwritten while a snapshot saw it, and is
+    /// in the last level already, goes when that part is written anew. `None` is without end.
     ///
     /// Cost: reads and writes the range about once a level.
     ///

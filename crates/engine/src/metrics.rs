@@ -65,11 +65,6 @@ impl CompactionLog {
             self.failures.pop_front();
         }
     }
-
-    /// How many there were.
-    pub(crate) fn count(&self) -> u64 {
-        self.count
-    }
 }
 
 /// What is counted as it happens.

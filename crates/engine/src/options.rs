@@ -17,6 +17,8 @@ use imbrex_record_log::{BLOCK_LEN_BYTES, FRAME_LEN_BYTES_MAX};
 
 /// Well within what a memtable can address; see `memtable::arena`.
 const MEMTABLE_LEN_BYTES_MAX: u64 = 4 << 30;
+/// How long a data block may be asked to be; a value longer than that has one of its own length.
+pub(crate) const DATA_BLOCK_LEN_BYTES_MAX: u32 = 16 << 20;
 
 /// Options of an open store; none of them is written down.
 #[derive(Clone, Debug)]
@@ -263,7 +265,11 @@ impl KeyspaceOptions {
     pub fn check(&self) -> Result<(), EngineError> {
         require(self.table_len_bytes >= 4096, "table_len_bytes", "at least 4096")?;
         let block = self.block_len_bytes;
-        require((512..=1 << 24).contains(&block), "block_len_bytes", "512 to 16 MiB")?;
+        require(
+            (512..=DATA_BLOCK_LEN_BYTES_MAX).contains(&block),
+            "block_len_bytes",
+            "512 to 16 MiB",
+        )?;
         require(self.filter_bits_per_key <= 100, "filter_bits_per_key", "at most 100")?;
         require(self.l0_compact_run_count >= 1, "l0_compact_run_count", "at least 1")?;
         let ordered = self.l0_compact_run_count <= self.l0_slowdown_run_count

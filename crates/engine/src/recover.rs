@@ -378,7 +378,6 @@ fn replay_one_by_one(
 fn keep_logs(store: &Store, logs: &Logs, before: Seq) -> Result<(), EngineError> {
     let floors = floors(&store.state());
     let mut last_seq = before;
-    let mut next = LogId(0);
     for (index, (&id, source)) in logs.ids.iter().zip(&logs.sources).enumerate() {
         store.add_log(id, Seq(last_seq.0 + 1));
         let sources = std::slice::from_ref(source);
@@ -388,12 +387,12 @@ fn keep_logs(store: &Store, logs: &Logs, before: Seq) -> Result<(), EngineError>
         })?;
         last_seq = one.last_seq.unwrap_or(last_seq).max(last_seq);
         store.end_log(id, source.file.len_bytes());
-        next = logs.ids.get(index + 1).copied().unwrap_or(LogId(id.0 + 1));
+        let next = logs.ids.get(index + 1).copied().unwrap_or(LogId(id.0 + 1));
         for keyspace in store.all_keyspaces() {
             keyspace.rotate(next);
         }
     }
-    store.keep_logs(next);
+    store.keep_logs();
     // Who reads them relies on them, and commits that say so.
     store.files.sync().map_err(EngineError::files("sync the logs"))
 }

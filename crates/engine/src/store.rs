@@ -489,11 +489,17 @@ impl Store {
         self.logs.lock().push(LogInfo { id, first_seq, len_bytes: 0 });
     }
 
-    /// The logs that were noted are of before, all older than `next`, and stay until flushes have found room for all
-    /// they hold.
-    pub(crate) fn keep_logs(&self, next: LogId) {
-        self.writer.lock().begin_at(next);
+    /// The logs that were noted are of before, and stay until flushes have found room for all they hold.
+    pub(crate) fn keep_logs(&self) {
+        if let Some(last) = self.newest_log() {
+            self.writer.lock().begin_behind(last);
+        }
         self.are_logs_kept.store(true, Ordering::Release);
+    }
+
+    /// Whether it has jobs: what is only read has none.
+    pub(crate) fn works_in_background(&self) -> bool {
+        self.options.background_work && self.gate() & gate::READ_ONLY == 0
     }
 
     /// Whether logs of before are left.
@@ -504,6 +510,11 @@ impl Store {
     /// Whether what compactions replace may stay.
     pub(crate) fn has_checkpoint(&self) -> bool {
         self.has_checkpoint.load(Ordering::Acquire)
+    }
+
+    /// The newest of the logs that there are.
+    fn newest_log(&self) -> Option<LogId> {
+        self.logs.lock().last().map(|log| log.id)
     }
 
     /// Notes how long a finished log got.
@@ -528,8 +539,7 @@ impl Store {
         remove: &mut Vec<String>,
     ) -> (LogId, Seq) {
         // The newest log is asked for first: what is written after this look goes there or later.
-        let newest = self.logs.lock().last().map(|log| log.id);
-        let Some(newest) = newest else { return (LogId(0), Seq(0)) };
+        let Some(newest) = self.newest_log() else { return (LogId(0), Seq(0)) };
         let is_kept = self.are_logs_kept();
         let is_flushed =
             |slot: &Arc<MemSlot>| flushed.iter().any(|(_, other)| Arc::ptr_eq(slot, other));

@@ -77,9 +77,9 @@ impl Writer {
         self.log
     }
 
-    /// Says that the logs of before are older than `next`.
-    pub(crate) fn begin_at(&mut self, next: LogId) {
-        self.log = next;
+    /// Says that the logs of before end with `last`.
+    pub(crate) fn begin_behind(&mut self, last: LogId) {
+        self.log = LogId(last.0 + 1);
     }
 
     /// All that was written to logs.

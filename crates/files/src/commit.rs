@@ -13,7 +13,8 @@
 //! Invariants
 //!   G1  Records reach the catalog in the order in which they were applied.
 //!   G2  A checkpoint holds exactly the records queued before it was taken, and stands for them.
-//!   G3  After a failed write or flush nothing is written any more: what is durable is unknown.
+//!   G3  After a failed write or flush, or a bug (panic) in one, nothing is written any more: what is durable is
+//!       unknown.
 
 use crate::api::FilesError;
 use crate::catalog::{CatalogStore, Edit, FileId, Misfit, Namespace, encode_edits};
@@ -24,6 +25,7 @@ use crate::space::Hold;
 use imbrex_disk::{BlockRange, Disk, DiskError, ZoneId, ZoneState};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::BTreeMap;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -85,6 +87,29 @@ pub(crate) struct Graves {
 pub(crate) struct Ticket {
     number: u64,
     graves: Graves,
+}
+
+/// A caller's turn at leading: over when dropped, by a bug too (G3).
+struct Turn<'a> {
+    committer: &'a Committer,
+    /// The number of the last record that is durable, or why that is unknown.
+    ended: Result<u64, String>,
+}
+
+const BUG: &str = "a bug (panic) while the catalog was written";
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut live = self.committer.live.lock();
+        live.is_led = false;
+        match &self.ended {
+            Ok(upto) => live.durable = *upto,
+            Err(reason) => {
+                live.poisoned.get_or_insert_with(|| reason.clone());
+            }
+        }
+        self.committer.settled.notify_all();
+    }
 }
 
 impl Committer {
@@ -175,18 +200,18 @@ impl Committer {
     /// Waits until the record of `ticket` is durable, writing it if nobody else does. Returns the
     /// files that it has left without a name on the flash drive beside.
     pub(crate) fn settle(&self, ticket: Ticket) -> Result<Vec<FileId>, FilesError> {
+        // Unless the record is durable the old state may be: its blocks are never given back.
+        let graves = ManuallyDrop::new(ticket.graves);
         let mut live = self.live.lock();
         loop {
             if live.durable >= ticket.number {
                 drop(live);
-                let Graves { bodies, left, beside } = ticket.graves;
+                let Graves { bodies, left, beside } = ManuallyDrop::into_inner(graves);
                 bodies.iter().for_each(|body| body.set_named(false));
                 left.iter().flat_map(|(_, holds)| holds).for_each(|hold| hold.set_named(false));
                 return Ok(beside);
             }
             if let Some(reason) = live.poisoned.clone() {
-                // The old state may be the durable one: its blocks are never given back.
-                std::mem::forget(ticket.graves);
                 return Err(FilesError::Poisoned { reason });
             }
             if live.is_led {
@@ -194,17 +219,12 @@ impl Committer {
                 continue;
             }
             live.is_led = true;
-            let result = MutexGuard::unlocked(&mut live, || self.lead());
-            live.is_led = false;
-            self.settled.notify_all();
-            match result {
-                Ok(upto) => live.durable = upto,
-                Err(error) => {
-                    live.poison(&error);
-                    std::mem::forget(ticket.graves);
-                    return Err(error);
-                }
-            }
+            MutexGuard::unlocked(&mut live, || {
+                let mut turn = Turn { committer: self, ended: Err(BUG.to_owned()) };
+                let led = self.lead();
+                turn.ended = led.as_ref().copied().map_err(FilesError::reason);
+                led.map(|_| ())
+            })?;
         }
     }
 

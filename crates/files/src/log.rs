@@ -287,6 +287,7 @@ impl LogFile {
             } else if used.len < owned.len {
                 // Who waits for the rest of it to be written waits for nothing.
                 self.inner.space.end_turn(*owned, false);
+                hold.cut(used.len);
             }
             self.inner.space.with(|map| map.set_owned(*owned, false));
         }

@@ -23,9 +23,9 @@
 //!   L3  Each kind of commit stops below the next: whatever the one above has filled, the one below
 //!       it has an eighth of the capacity left.
 //!
-//! What an application owes in return: to begin nothing new while [`CatalogUse::is_crowded`], to replace
-//! its records by one when they have piled up, and to keep what a recovery would have to add within
-//! [`CatalogUse::free_bytes`] of [`CommitKind::Recovery`].
+//! What an application owes in return: to begin nothing new while [`CatalogUse::is_crowded`] but what it cannot be
+//! emptied without, to replace its records by one when they have piled up, and to keep what a recovery would have
+//! to add within [`CatalogUse::free_bytes`] of [`CommitKind::Recovery`].
 //!
 //! Not here: room for the files themselves (`space`).
 

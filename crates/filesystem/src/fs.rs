@@ -191,19 +191,24 @@ impl FileSystem {
     /// [`FsError::NotADirectory`].
     pub fn make_dirs(&self, path: &str) -> Result<(), FsError> {
         let whole = key(path)?;
-        let mut admitted = Some(self.admit_growth(&Hints::new(FileKind::Other)));
+        let admitted = self.admit_growth(&Hints::new(FileKind::Other));
         let mut live = self.inner.journal.lock();
         live.check()?;
         let ends = whole.match_indices('/').map(|(at, _)| at).chain([whole.len()]);
+        let mut new = Vec::new();
         for path in ends.map(|end| &whole[..end]) {
             match live.tree.entry(path) {
                 Some(Entry::Dir) => {}
                 Some(Entry::File(_)) => return Err(FsError::NotADirectory { path: shown(path) }),
-                None => {
-                    admitted.take().unwrap_or(Ok(()))?;
-                    live.change(Change::MakeDir { path: path.to_owned() });
-                }
+                None => new.push(path.to_owned()),
             }
+        }
+        if new.is_empty() {
+            return Ok(());
+        }
+        admitted?;
+        for path in new {
+            live.change(Change::MakeDir { path });
         }
         self.commit_if_due(live)
     }

@@ -287,13 +287,21 @@ impl Journal {
     pub(crate) fn make_room(&self, len_bytes: u64) -> Result<(), FsError> {
         let space = self.files.space();
         let free_bytes = space.free_bytes.saturating_sub(space.reserve_bytes);
+        if free_bytes <= 2 * len_bytes {
+            self.commit_removals()?;
+        }
+        Ok(())
+    }
+
+    /// Makes pending removals durable; false if there are none.
+    pub(crate) fn commit_removals(&self) -> Result<bool, FsError> {
         let live = self.live.lock();
-        if free_bytes > 2 * len_bytes || live.pending.remove.is_empty() {
-            return Ok(());
+        if live.pending.remove.is_empty() {
+            return Ok(false);
         }
         let upto = live.applied;
         drop(live);
-        self.commit(upto)
+        self.commit(upto).map(|()| true)
     }
 
     /// The most bytes that may lie in the tree.

@@ -139,9 +139,8 @@ pub(crate) fn measure(
         len_bytes += record.bytes.len() as u64;
     }
     let end = decoder.end().expect("a decoder that has no more records knows its end");
-    let damage = match (end, unreadable.get()) {
-        // The log ended before it: a block that it owns and has not written.
-        (End::Clean { at_blocks }, Some((lost, _))) if at_blocks < lost => None,
+    // A log owns blocks that it has not written.
+    let damage = match (end, unreadable.get().filter(|(lost, _)| end.depends_on(*lost))) {
         (End::Clean { .. } | End::Torn { .. }, None) => None,
         (End::Corrupt { .. } | End::Version { .. }, None) => Some(end.to_string()),
         (_, Some((_, reason))) => Some(reason.clone()),

@@ -5,7 +5,7 @@ use crate::fs::Inner;
 use crate::node::{Body, Node, NodeState, OpenLog, Tail};
 use crate::tree::{Change, StoreId};
 use crate::{INLINE_LEN_BYTES_MAX, REWRITE_LEN_BYTES_MAX, SEGMENT_LEN_BYTES_MAX};
-use imbrex_files::{FileBuffer, FileKind, Hints, Persisted};
+use imbrex_files::{FileBuffer, FileKind, FilesError, Hints, Persisted};
 use imbrex_record_log::Encoder;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -153,7 +153,7 @@ impl Inner {
                 log.encoder.seal();
                 *pushed = bytes.len();
             }
-            log.writer.append(log.encoder.ready()).map_err(failed)?;
+            self.with_room(|| log.writer.append(log.encoder.ready()), failed)?;
             log.encoder.clear_ready();
             log.is_synced = false;
             segment.len_bytes += *pushed as u64;
@@ -164,13 +164,27 @@ impl Inner {
         Ok(())
     }
 
+    /// Writes to a log, once more behind a commit of what was removed if there is no room (V4): how much of a drive a
+    /// log takes that writes little only the file layer knows.
+    fn with_room<T>(
+        &self,
+        mut write: impl FnMut() -> Result<T, FilesError>,
+        failed: impl Fn(FilesError) -> FsError,
+    ) -> Result<T, FsError> {
+        let written = match write() {
+            Err(FilesError::NoSpace { .. }) if self.journal.commit_removals()? => write(),
+            written => written,
+        };
+        written.map_err(failed)
+    }
+
     fn begin_log(&self, node: &Node, state: &mut NodeState) -> Result<(), FsError> {
         state.check_pieces()?;
         let store = StoreId(self.journal.lock().new_id());
         let log_id = log_id(self.files.format_id(), store);
         let hints = Hints { kind: FileKind::Log, ..state.hints };
         let failed = |source| FsError::Files { what: "creating a log".to_owned(), source };
-        let writer = self.files.create_log(&store.name(), hints).map_err(failed)?;
+        let writer = self.with_room(|| self.files.create_log(&store.name(), hints), failed)?;
         let opened = self.files.open(&store.name());
         let reader = opened.map_err(|source| {
             self.journal.lock().drop_store(store);

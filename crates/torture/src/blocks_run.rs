@@ -9,6 +9,7 @@
 //! or what was written or trimmed since.
 
 mod damage;
+mod given_up;
 
 use crate::rig::{Ending, Rig, chain};
 use imbrex_clockwork::Prng;
@@ -74,7 +75,13 @@ pub(crate) fn run(rig: &mut Rig) -> Result<(), String> {
         rig.reboot(ending)?;
     }
     recover(rig, &options, &mut model).map(drop)?;
-    if rig.has_last_act() { damage::run(rig, &options, &mut model) } else { Ok(()) }
+    if !rig.has_last_act() {
+        return Ok(());
+    }
+    match rig.prng.below(3) {
+        0 => given_up::run(rig, &options, &mut model),
+        _ => damage::run(rig, &options, &mut model),
+    }
 }
 
 fn draw_options(rig: &mut Rig) -> DriverOptions {

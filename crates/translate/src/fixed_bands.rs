@@ -507,9 +507,27 @@ impl FixedBands {
             self.flush_all(state)?;
         }
         let at = self.layout.locate(write.start);
-        self.below.write(at, data, persist, Purpose::Direct)?;
+        if let Err(error) = self.below.write(at, data, persist, Purpose::Direct) {
+            self.give_back(state, write);
+            return Err(error);
+        }
         make_valid(state, write);
         Ok(())
+    }
+
+    /// What a write that failed may have left where nothing is valid: a drive that refuses to destroy would keep it
+    /// (F3).
+    fn give_back(&self, state: &State, write: BlockRange) {
+        let mut at = write.start;
+        let end = BlockRange::new(write.end(), Blocks::ZERO);
+        for run in state.valid.within(write).chain([end]) {
+            if at < run.start {
+                // Nothing but a hint; what the write failed of may fail this.
+                let left = Region { start: self.layout.locate(at), len: run.start - at };
+                let _ = self.below.discard(left);
+            }
+            at = run.end();
+        }
     }
 
     /// Reads the valid rest of the band, and writes it again with the host's `own`, in their order.

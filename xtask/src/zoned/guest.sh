@@ -220,6 +220,21 @@ spoiled() {
     quiet imbrex drive format /dev/nullb2 --erase
     quiet imbrex load /dev/nullb2 /tmp/lines.0
     holds /tmp/lines.0 /dev/nullb2
+    step "/dev/nullb2: a sector cannot be read, and the device says no more than that there was an error"
+    sector=$(($(first /dev/nullb2 fu) + 64))
+    echo "+$sector-$((sector + 7))" > $NULLB/nullb2/badblocks
+    status=0
+    dd if=/dev/nullb2 of=/tmp/sector bs=4k skip=$((sector / 8)) count=1 iflag=direct 2> /tmp/said || status=$?
+    test $status != 0
+    refused_with 'cannot be read.*--skip-damage' imbrex scan /dev/nullb2
+    status=0
+    imbrex scan --format json --skip-damage /dev/nullb2 > /tmp/scanned 2> /tmp/said || status=$?
+    test $status = 5
+    test "$(wc -l < /tmp/scanned)" -gt $((COUNT / 2))
+    awk 'FILENAME != "/tmp/scanned" { known[$0] } FILENAME == "/tmp/scanned" && !($0 in known) { exit 1 }' \
+        /tmp/lines.0 /tmp/scanned
+    echo "-$sector-$((sector + 7))" > $NULLB/nullb2/badblocks
+    holds /tmp/lines.0 /dev/nullb2
 }
 
 serve() {

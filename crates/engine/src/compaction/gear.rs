@@ -81,12 +81,12 @@ impl Policy for Gear {
         situation: &Situation<'_>,
         level: u8,
         range: &ManualRange,
-        after: Option<&[u8]>,
+        from: Option<&[u8]>,
     ) -> ManualPlan {
         if !situation.busy.is_idle() {
             return ManualPlan::Wait;
         }
-        Leveled.plan_manual(situation, level, range, after)
+        Leveled.plan_manual(situation, level, range, from)
     }
 
     fn pressure(&self, version: &Version, options: &KeyspaceOptions) -> Pressure {

@@ -178,6 +178,10 @@ impl Running {
         let is_merged = task.step(store, len_bytes)?;
         store.tally.background_bytes.fetch_add(len_bytes, Ordering::Relaxed);
         if !is_merged {
+            // Who is slowed down waits for as much as this.
+            if store.gate() & gate::SLOWDOWN != 0 {
+                store.runtime.scheduler.notify();
+            }
             return Ok(false);
         }
         let counts = task.entry_counts();
@@ -246,13 +250,13 @@ impl Running {
     }
 }
 
-/// Up to where a step of a manual compaction has done its level.
+/// The first key of its level that a step of a manual compaction has not done.
 fn reach(plan: &Plan) -> Option<Bytes> {
     let input = plan.inputs.first()?;
     if input.level == plan.output().level {
-        return Some(plan.range.largest.clone());
+        return Some(plan.range.end());
     }
-    KeyRange::of(input.tables.iter().map(|slot| &slot.meta)).map(|range| range.largest)
+    KeyRange::of(input.tables.iter().map(|slot| &slot.meta)).map(|range| range.end())
 }
 
 /// The range tombstones of a table as a list.
@@ -261,6 +265,23 @@ pub(crate) fn list_tombstones(from: &FragmentedTombstones, into: &mut Vec<RangeT
         for &seq in fragment.seqs {
             let (start, end) = (fragment.start.clone(), fragment.end.clone());
             into.push(RangeTombstone { start, end, seq });
+        }
+    }
+}
+
+/// A plan that runs on the caller: over when dropped, where who watches it panics too.
+struct Held<'a> {
+    store: &'a Store,
+    keyspace: &'a KeyspaceState,
+    plan: Option<Plan>,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        let Some(plan) = self.plan.take() else { return };
+        self.store.end_compaction(self.keyspace, plan);
+        if self.store.plans.lock().is_idle() {
+            self.store.compacting.rest();
         }
     }
 }
@@ -368,6 +389,7 @@ impl Store {
     fn end_compaction(&self, keyspace: &KeyspaceState, plan: Plan) {
         let mut plans = self.plans.lock();
         plans.keyspaces.entry(keyspace.id).or_default().busy.finish(&plan);
+        plans.ended_count += 1;
         drop(plans);
         drop(plan);
         self.compacting.note_end(self.runtime.clock.now_ns());
@@ -384,19 +406,21 @@ impl Store {
     ) -> Result<(), EngineError> {
         let mut way = Way::new(watch);
         for level in 0..crate::version::LEVEL_COUNT as u8 - 1 {
-            let mut after: Option<Bytes> = None;
+            let mut from: Option<Bytes> = None;
             way.enter_level(&keyspace.view().version, range, level);
             loop {
                 self.check_poison()?;
                 self.check_open()?;
                 self.runtime.scheduler.yield_now();
                 way.waiting()?;
-                match self.next_manual(keyspace, range, level, after.as_deref())? {
+                let (next, ended_count) =
+                    self.next_manual(keyspace, range, level, from.as_deref())?;
+                match next {
                     ManualPlan::LevelDone => break,
-                    ManualPlan::Wait => self.wait_for_plans("a running compaction", &mut way)?,
+                    ManualPlan::Wait => self.wait_for_plans(ended_count, &mut way)?,
                     ManualPlan::Run(plan) => {
                         // Never back: where it was rewritten once, it is done.
-                        after = after.max(reach(&plan).filter(|_| level > 0));
+                        from = from.max(reach(&plan).filter(|_| level > 0));
                         self.run_here(keyspace, *plan, &mut way)?;
                     }
                 }
@@ -410,12 +434,13 @@ impl Store {
         keyspace: &Arc<KeyspaceState>,
         range: &ManualRange,
         level: u8,
-        after: Option<&[u8]>,
-    ) -> Result<ManualPlan, EngineError> {
+        from: Option<&[u8]>,
+    ) -> Result<(ManualPlan, u64), EngineError> {
         let mut plans = self.plans.lock();
         // Under the lock: who drops the keyspace looks there for plans that run.
         keyspace.check_exists()?;
         let is_first = !plans.is_compacting();
+        let ended_count = plans.ended_count;
         let state = plans.keyspaces.entry(keyspace.id).or_default();
         let view = keyspace.view_arc();
         let situation = Situation {
@@ -430,11 +455,11 @@ impl Store {
             room: self.room(),
         };
         let policy = policy(keyspace.options.compaction);
-        let next = policy.plan_manual(&situation, level, range, after);
+        let next = policy.plan_manual(&situation, level, range, from);
         if let ManualPlan::Run(plan) = &next {
             self.begin_compaction(state, plan, is_first);
         }
-        Ok(next)
+        Ok((next, ended_count))
     }
 
     /// Without space the next try is a smaller one. What could not be read is read again: an error of
@@ -471,6 +496,8 @@ impl Store {
         plan: Plan,
         way: &mut Way<'_, '_>,
     ) -> Result<(), EngineError> {
+        let held = Held { store: self, keyspace, plan: Some(plan) };
+        let plan = held.plan.as_ref().expect("it is held until then");
         let mut has_read_failed = true;
         let done = Running::start(self, Arc::clone(keyspace), plan.clone()).and_then(|mut run| {
             has_read_failed = false;
@@ -480,36 +507,27 @@ impl Store {
             {
                 self.check_open()?;
                 self.runtime.scheduler.yield_now();
-                if self.gate() & gate::SLOWDOWN != 0 {
-                    self.runtime.scheduler.notify();
-                }
-                way.within(&plan, run.entry_count())?;
+                way.within(plan, run.entry_count())?;
             }
-            way.passed(&plan);
+            way.passed(plan);
             Ok(())
         });
-        let done =
-            done.map_err(|error| self.compaction_failed(keyspace, &plan, error, has_read_failed));
-        self.end_compaction(keyspace, plan);
-        if self.plans.lock().is_idle() {
-            self.compacting.rest();
-        }
-        done
+        done.map_err(|error| self.compaction_failed(keyspace, plan, error, has_read_failed))
     }
 
-    /// Waits until a running compaction of the store has ended.
-    fn wait_for_plans(&self, what: &'static str, way: &mut Way<'_, '_>) -> Result<(), EngineError> {
-        let before = self.tally.compactions.lock().count();
+    /// Waits until more compactions of the store have ended than `ended_count`.
+    fn wait_for_plans(&self, ended_count: u64, way: &mut Way<'_, '_>) -> Result<(), EngineError> {
         let mut stopped = Ok(());
         let mut ready = || {
             stopped = way.waiting();
+            let plans = self.plans.lock();
             stopped.is_err()
-                || self.tally.compactions.lock().count() != before
-                || self.plans.lock().is_idle()
+                || plans.ended_count != ended_count
+                || plans.is_idle()
                 || self.gate() & gate::POISONED != 0
         };
         let waited = self.runtime.scheduler.wait_until(&mut ready);
-        waited.map_err(|_| EngineError::Stalled { what })?;
+        waited.map_err(|_| EngineError::Stalled { what: "a running compaction" })?;
         stopped
     }
 }
@@ -584,8 +602,6 @@ impl CompactionJob {
         let Some(run) = &mut self.current else { return Ok(Step::More) };
         if run.step(store, budget.io_bytes)? {
             self.let_go();
-        } else if store.gate() & gate::SLOWDOWN != 0 {
-            store.runtime.scheduler.notify();
         }
         Ok(Step::More)
     }

@@ -62,13 +62,13 @@ impl Policy for Leveled {
         situation: &Situation<'_>,
         level: u8,
         range: &ManualRange,
-        after: Option<&[u8]>,
+        from: Option<&[u8]>,
     ) -> ManualPlan {
         let runs = situation.version.levels[usize::from(level)].runs.iter();
         let wanted: Vec<_> = runs
             .filter(|run| level > 0 || run.id <= range.run_max)
             .flat_map(|run| &run.tables)
-            .filter(|t| range.overlaps(t) && after.is_none_or(|key| t.meta.smallest > *key))
+            .filter(|t| range.overlaps(t) && from.is_none_or(|key| t.meta.smallest >= *key))
             .cloned()
             .collect();
         if wanted.is_empty() {

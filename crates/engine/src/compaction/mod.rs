@@ -243,6 +243,8 @@ pub(crate) struct Plans {
     pub(crate) cuts: Vec<LogId>,
     /// How often reading failed, by the first table of the plan.
     read_failures: BTreeMap<TableId, u32>,
+    /// How many compactions have ended, well or not.
+    pub(crate) ended_count: u64,
 }
 
 /// Which compactions of a keyspace run, and where its rounds go on.
@@ -361,13 +363,13 @@ pub(crate) trait Policy: Send + Sync + fmt::Debug {
     fn plan(&self, situation: &Situation<'_>) -> Option<Plan>;
 
     /// The next step towards having all of `range` in one run: a compaction of `level` into the
-    /// next, from the first key after `after` on.
+    /// next, of tables that begin at `from` or behind it.
     fn plan_manual(
         &self,
         situation: &Situation<'_>,
         level: u8,
         range: &ManualRange,
-        after: Option<&[u8]>,
+        from: Option<&[u8]>,
     ) -> ManualPlan;
 
     /// How far it lags behind.

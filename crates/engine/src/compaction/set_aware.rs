@@ -41,9 +41,9 @@ impl Policy for SetAware {
         situation: &Situation<'_>,
         level: u8,
         range: &ManualRange,
-        after: Option<&[u8]>,
+        from: Option<&[u8]>,
     ) -> ManualPlan {
-        match Leveled.plan_manual(situation, level, range, after) {
+        match Leveled.plan_manual(situation, level, range, from) {
             ManualPlan::Run(plan) => ManualPlan::Run(Box::new(as_set(*plan))),
             other => other,
         }

@@ -72,11 +72,11 @@ impl Policy for Smrdb {
         situation: &Situation<'_>,
         level: u8,
         range: &ManualRange,
-        after: Option<&[u8]>,
+        from: Option<&[u8]>,
     ) -> ManualPlan {
         match level {
             0 => take_down(situation, range),
-            1 => put_in_order(situation, range, after),
+            1 => put_in_order(situation, range, from),
             _ => ManualPlan::LevelDone,
         }
     }
@@ -474,15 +474,11 @@ fn take_down(situation: &Situation<'_>, range: &ManualRange) -> ManualPlan {
 
 /// Manual, level 1: tables that overlap, and those that overlap these, are merged; when none do, all
 /// go to one run.
-fn put_in_order(
-    situation: &Situation<'_>,
-    range: &ManualRange,
-    after: Option<&[u8]>,
-) -> ManualPlan {
+fn put_in_order(situation: &Situation<'_>, range: &ManualRange, from: Option<&[u8]>) -> ManualPlan {
     let level_1 = &situation.version.levels[1];
     for heap in heaps(level_1) {
         let reaches = heap.tables.iter().any(|(_, table)| range.overlaps(table));
-        let is_next = after.is_none_or(|after| heap.metas().all(|meta| meta.smallest > *after));
+        let is_next = from.is_none_or(|from| heap.metas().all(|meta| meta.smallest >= *from));
         let has_deletes =
             heap.metas().any(|meta| meta.delete_count > 0 || meta.range_tombstone_count > 0);
         if !reaches || (heap.tables.len() == 1 && !(is_next && has_deletes)) {

@@ -322,13 +322,13 @@ fn manual(paper: &mut Paper) -> String {
     let mut out = String::new();
     let range = ManualRange { start: None, end: None, run_max: RunId(u64::MAX) };
     for level in 0..LEVEL_COUNT as u8 - 1 {
-        let mut after: Option<Bytes> = None;
+        let mut from: Option<Bytes> = None;
         loop {
             let policy = policy(paper.options.compaction);
-            match policy.plan_manual(&paper.situation(), level, &range, after.as_deref()) {
+            match policy.plan_manual(&paper.situation(), level, &range, from.as_deref()) {
                 ManualPlan::Run(plan) => {
                     writeln!(out, "{plan}").unwrap();
-                    after = (level > 0).then(|| plan.range.largest.clone());
+                    from = (level > 0).then(|| plan.range.end());
                     paper.apply(&plan);
                 }
                 ManualPlan::Wait => {

@@ -1,8 +1,9 @@
 #![doc = include_str!("../../../../docs/formats/table.md")]
 
 use crate::EngineError;
+use crate::batch::{KEY_LEN_BYTES_MAX, VALUE_LEN_BYTES_MAX};
 use crate::compression::decompress;
-use crate::options::Compression;
+use crate::options::{Compression, DATA_BLOCK_LEN_BYTES_MAX};
 
 /// The first bytes of a footer.
 const MAGIC: [u8; 8] = *b"IMBRXTBL";
@@ -28,8 +29,12 @@ const _: () = assert!(RESERVED_B_AT <= CRC_AT);
 /// What follows the payload of every block: its raw length, its compression, its checksum.
 pub(crate) const BLOCK_TRAILER_LEN_BYTES: usize = 4 + 1 + 4;
 
-/// The longest raw block: a value of 1 GiB, its key, and room for headers.
-pub(crate) const RAW_LEN_BYTES_MAX: usize = (1 << 30) + (1 << 20);
+/// The longest raw block: one that is almost full, then a key with a value of 1 GiB, and room for headers.
+pub(crate) const RAW_LEN_BYTES_MAX: usize = (1 << 30) + (1 << 25);
+const _: () = assert!(
+    VALUE_LEN_BYTES_MAX + KEY_LEN_BYTES_MAX + 3 * DATA_BLOCK_LEN_BYTES_MAX as usize / 2
+        <= RAW_LEN_BYTES_MAX
+);
 
 /// Where a block lies in its file, trailer included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,9 @@
 //! Long calls that are watched, and stopped in the middle.
 
 use crate::stage::{Stage, key, seeded, small};
-use imbrex::{Db, EngineError, Progress};
+use imbrex::{Db, EngineError, OpenMode, Options, Progress};
 use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const COUNT: u64 = 20_000;
 
@@ -58,6 +59,45 @@ fn a_compaction_stopped_at_any_step_loses_nothing_and_can_be_done_later() {
     ks.compact_range(None, None).unwrap();
     assert_all_there(&db);
     assert_eq!(db.check().unwrap().entry_count, COUNT, "one version of each key is left");
+}
+
+/// What was being merged counted as being merged for good: nothing compacted it any more, and writes stopped.
+#[test]
+fn who_watches_a_compaction_may_panic() {
+    for step_max in [2, 5, 8] {
+        let (_stage, db) = filled();
+        let ks = db.default_keyspace();
+        let mut step = 0;
+        let mut watch = |_| {
+            step += 1;
+            assert!(step <= step_max, "a bug in who watches");
+            ControlFlow::Continue(())
+        };
+        let call = AssertUnwindSafe(|| ks.compact_range_with(None, None, &mut watch));
+        assert!(catch_unwind(call).is_err());
+        db.wait_idle().unwrap();
+        ks.compact_range(None, None).unwrap();
+        assert_all_there(&db);
+    }
+}
+
+/// A store that is only read has no jobs, and waited for them where a compaction was due.
+#[test]
+fn what_is_only_read_waits_for_nothing() {
+    let stage = seeded(96, 1);
+    let unattended = Options { background_work: false, ..small() };
+    let db = stage.create(unattended);
+    for round in 0..4 {
+        (0..500).for_each(|i| db.default_keyspace().put(key(i), value(i, round)).unwrap());
+        db.flush().unwrap();
+    }
+    db.checkpoint("copy").unwrap();
+    db.close().unwrap();
+    let db = stage.reopen(Options { open_mode: OpenMode::ReadOnly, ..small() }).unwrap();
+    db.wait_idle().unwrap();
+    db.close().unwrap();
+    let db = stage.reopen(small()).unwrap();
+    db.open_checkpoint("copy").unwrap().wait_idle().unwrap();
 }
 
 #[test]

@@ -138,7 +138,7 @@ fn lacks_its_end(disk: &dyn Disk, region: &Region, header: &Header) -> bool {
     }
     let behind = Blocks::new(1).min(region.len() - Blocks::new(1) - len);
     let mut end = vec![0; (Blocks::new(1) + behind).bytes() as usize];
-    region.read(disk, len, &mut end).is_ok() && end.iter().all(|&byte| byte == 0)
+    region.read(disk, len, &mut end).is_ok() && end.iter().all(|&byte| byte == end[0])
 }
 
 /// What follows from the other region alone could be older than what was committed.

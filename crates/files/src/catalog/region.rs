@@ -307,16 +307,39 @@ impl Region {
 }
 
 /// How much of a piece of a read-only zone may have been written: it has no pointer any more, but a strict
-/// drive refuses to read above where it was. Another one reads zeros there.
+/// drive refuses to read above where it was; it does not say where that is. Another one reads one byte again and again
+/// there.
 pub(crate) fn readable_len(disk: &dyn Disk, piece: BlockRange) -> Blocks {
-    let last = piece.end() - Blocks::new(1);
-    match disk.read(last, &mut [0; BLOCK_LEN_BYTES]) {
-        Err(DiskError::ReadAbovePointer { write_pointer, .. }) => {
-            Blocks::new(write_pointer.get().saturating_sub(piece.start.get())).min(piece.len)
+    let is_refused = |index: u64| {
+        let read = disk.read(piece.start + Blocks::new(index), &mut [0; BLOCK_LEN_BYTES]);
+        matches!(read, Err(DiskError::ReadAbovePointer { .. }))
+    };
+    let len = piece.len.get();
+    if len == 0 || !is_refused(len - 1) {
+        return piece.len;
+    }
+    let mut low = 0;
+    loop {
+        let mut high = len;
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if is_refused(middle) {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
         }
-        _ => piece.len,
+        // Where blocks behind it can be read it is not the end: a broken one may be refused too.
+        let mut behind = (low + 1..len).take(BROKEN_LEN_MAX);
+        match behind.find(|&index| !is_refused(index)) {
+            Some(index) => low = index + 1,
+            None => return Blocks::new(low),
+        }
     }
 }
+
+/// So many blocks in a row may be broken, where a drive does not tell that from its end.
+const BROKEN_LEN_MAX: usize = 16;
 
 /// Reads blocks some of which are destroyed: those as zeros, which no record decodes from.
 fn read_remains(disk: &dyn Disk, start: Lba, buf: &mut [u8]) -> Result<(), DiskError> {

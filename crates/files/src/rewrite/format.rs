@@ -132,7 +132,13 @@ impl Header {
         }
         let entries = || bytes.get(ENTRIES..end).map(|all| all.as_chunks().0.iter());
         let home = |entry: &[u8; ENTRY_LEN_BYTES]| {
-            let len = if has_one_sum { u64_at(entry, 8)? } else { u64::from(u32_at(entry, 8)?) };
+            // No top track is longer.
+            let len = if has_one_sum {
+                u32::try_from(u64_at(entry, 8)?).ok()?
+            } else {
+                u32_at(entry, 8)?
+            };
+            let len = u64::from(len);
             let start = u64_at(entry, 0)?;
             start.checked_add(len).filter(|_| len > 0)?;
             Some(BlockRange::new(Lba::new(start), Blocks::new(len)))

@@ -51,7 +51,7 @@ use crate::extent::Extent;
 use crate::placement::Rewriting;
 use crate::report::Counts;
 use crate::spare_chunks;
-use backup::{Backup, Recovered};
+use backup::{Backup, Recovered, Saved};
 use detour::Detours;
 use imbrex_disk::{
     BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Geometry, Lba, Persist, TrackId,
@@ -266,9 +266,7 @@ impl Rewriter {
         counts: &Counts,
     ) -> Result<(), Unwritten> {
         let mut backup = self.backup.lock();
-        let saved = backup.save(&*self.disk, &live).map_err(Unwritten::saving);
-        let saved = saved.and_then(|saved| Ok(self.flush(counts).map(|()| saved)?));
-        let saved = saved.or_else(|error| {
+        let saved = self.save(&mut backup, &live, counts).or_else(|error| {
             // It may be whole all the same, and would be moved back over whatever comes next (W2).
             self.retire(&backup)?;
             Err(error)
@@ -290,6 +288,17 @@ impl Rewriter {
         counts.rewrote(tracks.len() as u64, live.iter().map(|range| range.len.bytes()).sum());
         self.retire(&backup)?;
         Ok(written?)
+    }
+
+    fn save(
+        &self,
+        backup: &mut Backup,
+        live: &[BlockRange],
+        counts: &Counts,
+    ) -> Result<Vec<Saved>, Unwritten> {
+        let saved = backup.save(&*self.disk, live).map_err(Unwritten::saving)?;
+        self.flush(counts)?;
+        Ok(saved)
     }
 
     fn retire(&self, backup: &Backup) -> Result<(), DiskError> {

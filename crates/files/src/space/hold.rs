@@ -173,6 +173,19 @@ impl Hold {
         state.len = len;
         self.space.with(|map| map.shrink(self.start, rest, named));
     }
+
+    /// After a failed write: keeps only the first `len` blocks. The rest is dead until its zone is reset; without zones
+    /// it is kept, for nobody knows what is there.
+    pub(crate) fn cut(&self, len: Blocks) {
+        let mut state = self.state.lock();
+        let rest = BlockRange::new(self.start + len, state.len - len);
+        self.space.with(|map| {
+            if map.unzoned.is_none() {
+                map.give(rest, state.named);
+                state.len = len;
+            }
+        });
+    }
 }
 
 impl Drop for Hold {

@@ -146,8 +146,9 @@ impl ZoneSpace {
             && !self.pinned
             && !self.resetting
             && !self.held.is_zero()
+            // What is on its way is held, and not named.
             && self.held == self.named
-            && self.written == self.next
+            && (self.failed || self.written == self.next)
             && !self.dead().is_zero()
     }
 

@@ -1,6 +1,9 @@
 //! Bits that flip in the catalog, other geometries, other contents: named, never guessed around.
 
-use super::stage::{Stage, Zones, conventional, one_zone_to_clean, put, remove, zoned};
+use super::stage::{
+    Stage, Zones, assert_sound, conventional, one_zone_to_clean, put, put_upkeep, remove, verify,
+    zoned,
+};
 use crate::{AppRecord, Commit, FileKind, Files, FilesError, Hints};
 use imbrex_clockwork::{Budget, Step};
 use imbrex_disk::{Disk, Lba, Persist, ZoneId};
@@ -357,4 +360,38 @@ fn a_catalog_that_went_offline_is_not_replaced_by_an_older_one() {
         let error = stage.open().err().unwrap().to_string();
         assert!(error.contains(&format!("{zone} is offline")), "{error}");
     }
+}
+
+/// One write failed in a zone: it was not cleaned any more, and drives with room were full.
+#[test]
+fn a_zone_in_which_a_write_failed_is_cleaned() {
+    let stage = zoned(Zones { count: 9, ..ZONES }, 0);
+    let files = stage.format("log-structured").unwrap();
+    put(&files, "a", 30, 1).unwrap();
+    put(&files, "c", 20, 1).unwrap();
+    let fail_write = Some(FailAt { after: 0, sticky: false });
+    stage.disk.set_faults(FaultPlan { fail_write, ..FaultPlan::default() });
+    put(&files, "b", 10, 1).unwrap_err();
+    remove(&files, &["c"]).unwrap();
+    let names: Vec<String> = (0..50).map(|n| format!("rest {n}")).collect();
+    let count = names.iter().take_while(|name| put_upkeep(&files, name, 10, 1).is_ok()).count();
+    assert!(count > 10, "{count}");
+    assert_eq!(files.stats().cleaned_zones, 1, "{count} tables found room");
+    assert_sound(&files);
+    verify(&files, "a", "a").unwrap();
+}
+
+/// A log kept all that it had been given in the accounts, not what it has.
+#[test]
+fn a_log_that_failed_is_accounted_for_as_it_is() {
+    let stage = zoned(ZONES, 0);
+    let files = stage.format("log-structured").unwrap();
+    let log = files.create_log("w", Hints::new(FileKind::Log)).unwrap();
+    log.append(&[7; 20 * 4096]).unwrap();
+    let fail_write = Some(FailAt { after: 0, sticky: false });
+    stage.disk.set_faults(FaultPlan { fail_write, ..FaultPlan::default() });
+    log.append(&[7; 4096]).unwrap_err();
+    drop(log);
+    assert_eq!(files.open("w").unwrap().len_bytes(), 20 * 4096);
+    assert_sound(&files);
 }

@@ -10,6 +10,7 @@ use imbrex_disk::{
 };
 use imbrex_disk_sim::{FailAt, FaultPlan, SimDisk};
 use parking_lot::Mutex;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
@@ -305,4 +306,21 @@ fn a_write_without_a_place_waits_for_a_zone_that_others_fill() {
     verify(&files, "c", "c").unwrap();
     drop(logs);
     assert_sound(&files);
+}
+
+/// After a bug in the thread that wrote a group of commits all others, and the end of the files, waited for it for ever.
+#[test]
+fn a_bug_in_a_commit_ends_writing_and_keeps_nobody_waiting() {
+    let (disk, files) = crowded();
+    disk.before_write(|| panic!("a bug"));
+    let removed = std::panic::catch_unwind(AssertUnwindSafe(|| remove(&files, &["a"])));
+    assert!(removed.is_err());
+    let free = files.space().free_bytes;
+    let refused = remove(&files, &["c"]).unwrap_err();
+    assert!(
+        matches!(&refused, FilesError::Poisoned { reason } if reason.contains("bug")),
+        "{refused}"
+    );
+    assert_eq!(files.space().free_bytes, free, "what the commits removed may still be named");
+    verify(&files, "c", "c").unwrap();
 }

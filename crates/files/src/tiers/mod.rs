@@ -48,7 +48,7 @@
 //!       the logs being written goes to main instead, and is counted. A log that gets longer asks first
 //!       ([`LogWriter::reserve`]): told that there is no room, its writer ends it while it still fits.
 //!   T7  Without its flash drive a store opens only if asked to, and nothing is written then; names
-//!       that lie on flash are listed and do not open, but for logs that main has not heard of (T3).
+//!       that lie on flash are listed and do not open. Logs that main has not heard of (T3) are not listed.
 //!
 //! What T4 cannot see is a copy of the flash drive taken after the last of its commits that main knows of: logs end
 //! there, and those that main has not heard of are gone, as if what followed had never been synced. No drive notices

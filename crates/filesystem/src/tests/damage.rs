@@ -126,6 +126,33 @@ fn an_unreadable_block_behind_a_log_is_no_damage() {
     end.unwrap();
 }
 
+/// The same where the power cut a record in two: its log was damaged for good.
+#[test]
+fn an_unreadable_block_far_behind_a_torn_record_is_no_damage() {
+    for seed in 0..16 {
+        let stage = conventional();
+        let fs = stage.open().unwrap();
+        let writer = fs.create("/wal", log()).unwrap();
+        let bytes = content(1, 10_000);
+        writer.append(&bytes).unwrap();
+        writer.sync().unwrap();
+        writer.append(&content(2, 270_000)).unwrap();
+        let store = fs.open_read("/wal").unwrap().stores().remove(0);
+        stage.disk.cut_power();
+        drop((writer, fs));
+        stage.power_cycle(seed);
+        let start = stage.files().list(&store).remove(0).extents[0].start;
+        stage.disk.damage(BlockRange::new(start + Blocks::new(150), Blocks::new(1)));
+        let fs = stage.open().unwrap();
+        assert!(fs.damaged().is_empty(), "seed {seed}: {:?}", fs.damaged());
+        let (found, end) = read_to_end(&fs, "/wal");
+        end.unwrap();
+        assert_eq!(found[..10_000], bytes, "seed {seed}");
+        fs.append_to("/wal").unwrap().append(b"more").unwrap();
+        fs.sync_all().unwrap();
+    }
+}
+
 /// A drive that fails is no damage of a file.
 #[test]
 fn a_drive_that_fails_is_not_opened() {

@@ -1,6 +1,6 @@
 //! What nobody syncs: it is bounded, in memory and by the catalog that is to take it.
 
-use super::stage::{Stage, content, conventional, large, other, read_all, zoned};
+use super::stage::{Stage, content, conventional, large, log, other, read_all, table, zoned};
 use crate::{FileSystem, FsError};
 use imbrex_disk::Disk;
 
@@ -88,5 +88,27 @@ fn no_more_names_are_made_than_a_sync_can_make_durable() {
         assert_eq!(read_all(&fs, "/another").unwrap(), content(1, 9_000));
         drop(fs);
         stage.assert_sound();
+    }
+}
+
+/// What was removed was made durable where a log writes little and nearly nothing is free; but a log takes all that a
+/// zone has left, and was refused.
+#[test]
+fn what_is_removed_is_room_for_a_log() {
+    for blocks in 20..64 {
+        let stage = zoned();
+        let fs = stage.open().unwrap();
+        let put = |name: &str| {
+            let writer = fs.create(name, table(1))?;
+            writer.append(&content(1, blocks * 4096))?;
+            writer.sync()
+        };
+        let name = |index: usize| format!("/{index}");
+        let count = (0..1_000).find(|index| put(&name(*index)).is_err()).expect("there is an end");
+        let removed = 64_usize.div_ceil(blocks) + 1;
+        (count - removed..count).for_each(|index| fs.unlink(&name(index)).unwrap());
+        let writer = fs.create("/wal", log()).unwrap();
+        writer.append(&content(2, 9_000)).unwrap();
+        writer.sync().unwrap_or_else(|error| panic!("tables of {blocks} blocks: {error}"));
     }
 }

@@ -116,7 +116,7 @@ fn written_len(disk: &SimDisk, zone: &ZoneInfo) -> Blocks {
 }
 
 /// Opens a device that may be damaged.
-fn open(rig: &mut Rig, options: &DriverOptions) -> Result<Driver, String> {
+pub(super) fn open(rig: &mut Rig, options: &DriverOptions) -> Result<Driver, String> {
     rig.say("open the device".to_string());
     let opened = Driver::open(rig.leash(), options);
     opened.map_err(|error| {
@@ -153,7 +153,7 @@ fn live(rig: &mut Rig, driver: &Driver, model: &mut Model) -> Result<(), String>
 
 /// Reads block by block: each is what it may be, and is that from now on, or an error that names it. Says how many
 /// are errors.
-fn read_all(rig: &mut Rig, driver: &Driver, model: &mut Model) -> Result<usize, String> {
+pub(super) fn read_all(rig: &mut Rig, driver: &Driver, model: &mut Model) -> Result<usize, String> {
     rig.say("read all".to_string());
     let mut wrong_count = 0;
     for (at, may_be) in model.may_be.iter_mut().enumerate() {
@@ -164,6 +164,7 @@ fn read_all(rig: &mut Rig, driver: &Driver, model: &mut Model) -> Result<usize, 
                 found => return Err(format!("{at} is {found:?}, not one of {may_be:?}")),
             },
             Err(DiskError::Medium { at: told }) if told == at => wrong_count += 1,
+            Err(DiskError::Offline { .. }) => wrong_count += 1,
             Err(DiskError::Poisoned) => return Ok(0),
             Err(error) => return Err(format!("reading {at}: {}", chain(&error))),
         }

@@ -95,8 +95,8 @@ pub(super) fn format(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<Sta
     let all = journal_zones(&*disk, u32::MAX);
     let is_living: Vec<bool> = all.iter().map(|(zone, _)| !is_given_up(&*disk, *zone)).collect();
     let living_count = |zones: &[bool]| zones.iter().filter(|&&is_living| is_living).count() as u64;
-    let capacity = all.iter().map(|(_, range)| range.len.get()).min().unwrap_or(0);
-    let wanted = journal_zone_count(options, Blocks::new(capacity));
+    let capacity = zones.zone_capacity;
+    let wanted = journal_zone_count(options, capacity);
     let needed = wanted + POOL_ZONE_COUNT_MIN + u64::from(SUPERBLOCK_ZONE_COUNT);
     let too_small = |needed| DriverError::TooSmall { got: living_count(&is_living), needed };
     // The journal has the first zones, whatever their state.
@@ -104,15 +104,18 @@ pub(super) fn format(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<Sta
     let count = counts.find(|&count| wanted <= living_count(&is_living[..count]));
     let count = count.ok_or_else(|| too_small(needed))?;
     let pool = all[count..].iter().zip(&is_living[count..]).filter(|&(_, &is_living)| is_living);
-    let data: Vec<u64> = pool.map(|((_, range), _)| data_len(range.len).get()).collect();
-    let zone_count = data.len() as u64;
-    let spare = spare_zone_count(zone_count, Blocks::new(capacity), geometry.len(), options);
-    if zone_count < POOL_ZONE_COUNT_MIN || zone_count <= spare || capacity < 16 {
+    // A shorter last one is used, and not counted on: it may be the one that is free.
+    let (whole, shorter): (Vec<_>, Vec<_>) =
+        pool.partition(|((_, range), _)| range.len == capacity);
+    let zone_count = whole.len() as u64;
+    let spare = spare_zone_count(zone_count, capacity, geometry.len(), options);
+    let spare = spare + shorter.len() as u64;
+    if zone_count < POOL_ZONE_COUNT_MIN || zone_count <= spare || capacity < Blocks::new(16) {
         let with_spare = wanted + spare + 1 + u64::from(SUPERBLOCK_ZONE_COUNT);
         return Err(too_small(needed.max(with_spare)));
     }
-    check_checkpoint(zone_count, Blocks::new(capacity), geometry.len(), options)?;
-    let len = data[spare as usize..].iter().sum();
+    check_checkpoint(zone_count, capacity, geometry.len(), options)?;
+    let len = (zone_count - spare) * data_len(capacity).get();
     disk.reset_zones().map_err(during("resetting the zones"))?;
     let superblock = Superblock {
         id: options.id,

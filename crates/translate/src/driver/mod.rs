@@ -239,8 +239,10 @@ impl Disk for Driver {
         for _ in 0..READ_ATTEMPT_COUNT {
             let reading = self.state().begin_read(requests)?;
             let fetched = reading.fetch(&*self.disk);
-            if let Some(outcome) = self.state().end_read(fetched) {
-                return outcome;
+            match self.state().end_read(fetched) {
+                // It may lie elsewhere by now.
+                None | Some(Err(DiskError::Offline { .. })) => {}
+                Some(outcome) => return outcome,
             }
         }
         // Zones change faster than the drive reads: then they wait.

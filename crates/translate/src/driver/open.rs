@@ -525,10 +525,13 @@ fn replay(
     entries: Vec<Replayed>,
 ) -> Result<BTreeSet<ZoneId>, DriverError> {
     let mut emptied: BTreeMap<ZoneId, (usize, usize)> = BTreeMap::new();
+    let mut opened = emptied.clone();
     for (number, found) in entries.iter().enumerate() {
         for (index, record) in found.entry.records.iter().enumerate() {
-            if let Record::Emptied { zone } = *record {
-                emptied.insert(zone, (number, index));
+            match *record {
+                Record::Emptied { zone } => _ = emptied.insert(zone, (number, index)),
+                Record::Opened { zone, .. } => _ = opened.insert(zone, (number, index)),
+                _ => {}
             }
         }
     }
@@ -567,9 +570,11 @@ fn replay(
                     state.lost.remove(range);
                     state.copies.record(range, at).map_err(damaged("journal"))?;
                 }
-                Record::Emptied { zone } => {
+                // Unless it was begun anew the flush behind the record may have been cut, and what came instead be gone.
+                Record::Emptied { zone } if opened.get(&zone) > Some(&(number, index)) => {
                     state.pool.get(zone).into_iter().for_each(|slot| told.forget(slot));
                 }
+                Record::Emptied { .. } => {}
                 Record::Opened { zone, generation } => state.pool.set_generation(zone, generation),
                 Record::Sum { at, sum } => drop(told.sums.insert(at, sum)),
             }

@@ -55,8 +55,11 @@ fn end_of_data<'a>(
         match *record {
             Record::Evicted { at, .. } | Record::Moved { at, .. } => is_named |= slot.holds(at),
             Record::Sum { at, sum } if slot.holds(at) => drop(sums.insert(at, sum)),
-            Record::Opened { zone, .. } | Record::Emptied { zone } => is_begun |= zone == slot.zone,
-            Record::Sum { .. } | Record::Data { .. } | Record::Trimmed { .. } => {}
+            Record::Opened { zone, .. } => is_begun |= zone == slot.zone,
+            Record::Sum { .. }
+            | Record::Data { .. }
+            | Record::Trimmed { .. }
+            | Record::Emptied { .. } => {}
         }
     }
     // E1; unless that was of an earlier life.

@@ -90,3 +90,51 @@ fn a_device_with_little_to_spare_can_be_filled_at_random() {
     assert!(driver.state().superblock.checkpoint.zones().count() > 2);
     driver.state().check().unwrap();
 }
+
+/// The journal and the reserve were as many zones as if all were as short as the last one.
+#[test]
+fn a_shorter_last_zone_is_used_and_changes_nothing_else() {
+    let zoned_with = |rest: u64| {
+        let Rule::AtPointer(spec) = *zoned(60, 200, 0).rule() else { unreachable!("it has zones") };
+        let spec = ZoneSpec { zone_capacity: spec.zone_len, ..spec };
+        let len = Blocks::new(60 * 200 + rest);
+        Geometry::new(GeometrySpec { len, rule: Rule::AtPointer(spec) }).unwrap()
+    };
+    let options = DriverOptions { journal_zone_count: 0, ..options(400) };
+    let mut lens = Vec::new();
+    for rest in [0, 1, 8, 20, 199] {
+        let drive = Arc::new(SimDisk::builder(zoned_with(rest)).memory().unwrap());
+        let open = || Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+        drop(Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap());
+        let driver = open();
+        let len = driver.geometry().len().get();
+        lens.push((len, driver.state().journal.zones.len()));
+        let mut prng = Prng::new(rest);
+        for round in 0..4 {
+            for _ in 0..len {
+                let at = if round == 0 { Lba::new(0) } else { Lba::new(prng.below(len)) };
+                let data = [at.get() as u8; BLOCK_LEN_BYTES];
+                driver.write(at, &data, Persist::Cached).unwrap();
+            }
+            for at in 0..len {
+                let data = [at as u8; BLOCK_LEN_BYTES];
+                driver.write(Lba::new(at), &data, Persist::Cached).unwrap();
+            }
+        }
+        driver.flush().unwrap();
+        drop(driver);
+        let driver = open();
+        let mut buf = [0; BLOCK_LEN_BYTES];
+        for at in 0..len {
+            driver.read(Lba::new(at), &mut buf).unwrap();
+            assert_eq!(buf, [at as u8; BLOCK_LEN_BYTES], "block {at}, {rest} blocks more");
+        }
+        driver.state().check().unwrap();
+    }
+    let (len, journal_zone_count) = lens[0];
+    for &(other_len, other_count) in &lens[1..] {
+        // But for one zone more of the reserve.
+        assert!(len - 200 <= other_len && other_len <= len, "{lens:?}");
+        assert_eq!(other_count, journal_zone_count, "{lens:?}");
+    }
+}

@@ -178,3 +178,48 @@ fn what_was_flushed_survives_zones_that_turn_read_only() {
     }
     assert!(ignored_count > 10, "{ignored_count}");
 }
+
+/// What such a zone holds is written elsewhere, and the power goes in the flush that tells so and that the zone is empty:
+/// the checksums of what it holds were forgotten, though that counts again.
+#[test]
+fn a_read_only_zone_is_not_empty_before_the_flush_that_says_so() {
+    const COUNT: u64 = 12;
+    let mut ignored_count = 0;
+    for seed in 0..120 {
+        let told = format!("seed {seed}");
+        let drive = SimDisk::builder(zoned(60, 200, 0)).write_cache(Blocks::new(10_000)).memory();
+        let drive = Arc::new(drive.unwrap());
+        let options = failed(&drive, COUNT, COUNT, false, seed);
+        let open = || {
+            let opened = Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
+            opened.unwrap_or_else(|error| panic!("{told}: {error}"))
+        };
+        let driver = open();
+        let new = [222; BLOCK_LEN_BYTES];
+        for index in 0..COUNT {
+            driver.write(lba(index), &new, Persist::Cached).unwrap();
+        }
+        driver.set_buffer_len(Blocks::new(1));
+        while driver.work().unwrap() {}
+        // The flush is the third event.
+        drive.set_faults(FaultPlan { power_cut_after: Some(2), ..FaultPlan::default() });
+        assert!(!has_power(driver.state().reclaim(), &told));
+        drop(driver);
+        drive.power_cycle(&mut Prng::new(seed)).unwrap();
+        let mut driver = open();
+        ignored_count += driver.driver_counters().ignored_records;
+        for _ in 0..2 {
+            let mut buf = [0; BLOCK_LEN_BYTES];
+            for index in 0..COUNT {
+                let read = driver.read(lba(index), &mut buf);
+                read.unwrap_or_else(|error| panic!("{told}: block {index}: {error}"));
+                assert!(buf == new || buf == block(index, false), "{told}: block {index}");
+            }
+            driver.state().check().unwrap_or_else(|broken| panic!("{told}: {broken}"));
+            driver.checkpoint().unwrap();
+            drop(driver);
+            driver = open();
+        }
+    }
+    assert!(ignored_count > 0, "{ignored_count}");
+}

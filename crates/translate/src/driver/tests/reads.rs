@@ -131,6 +131,52 @@ fn a_read_is_of_the_zone_that_it_looked_at() {
     }
 }
 
+/// The block is written elsewhere between the look at the map and the read, and then its zone is given up: it was an
+/// error.
+#[test]
+fn a_read_of_a_zone_that_is_given_up_looks_again() {
+    let drive = SimDisk::builder(zoned(40, 32, 0)).memory().unwrap();
+    let drive = Arc::new(Meddled { drive, meddler: Mutex::new(None) });
+    let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options(20)).unwrap();
+    let driver = Arc::new(driver);
+    let len = driver.geometry().len().get();
+    let write = |driver: &Driver, at: u64, version: u64| {
+        driver.write(Lba::new(at), &block(at, version), Persist::Cached).unwrap();
+    };
+    (0..len).for_each(|at| write(&driver, at, 0));
+    let now = Arc::new(AtomicU64::new(0));
+    let meddler = {
+        let (driver, now) = (Arc::downgrade(&driver), Arc::clone(&now));
+        let drive = Arc::downgrade(&drive);
+        move || {
+            if now.load(Ordering::Relaxed) > 0 {
+                return;
+            }
+            let (driver, drive) = (driver.upgrade().unwrap(), drive.upgrade().unwrap());
+            let place = || {
+                let state = driver.state();
+                let at = state.map.lookup(range(5, 1)).next().and_then(|piece| piece.at);
+                *state.pool.zone_of(at.unwrap()).unwrap()
+            };
+            let before = place();
+            now.store(1, Ordering::Relaxed);
+            let is_elsewhere = |at: u64| {
+                write(&driver, at, 1);
+                place().zone != before.zone
+            };
+            assert!((5..len).any(is_elsewhere), "it leaves the write buffer");
+            let after = driver.state().pool.get(before.zone).unwrap().generation;
+            assert_eq!(after, before.generation, "nobody has begun it anew");
+            drive.drive.fail_zone(before.zone, ZoneFailure::Offline).unwrap();
+        }
+    };
+    drive.set(Some(Box::new(meddler)));
+    let mut found = vec![0; BLOCK_LEN_BYTES];
+    driver.read(Lba::new(5), &mut found).unwrap();
+    drive.set(None);
+    assert_eq!(version_of(5, &found), now.load(Ordering::Relaxed));
+}
+
 /// Readers beside a writer that makes the driver evict, clean and reset all the time: each block is one of the versions
 /// that it had during the read.
 #[test]

@@ -113,6 +113,27 @@ fn a_part_of_a_failed_write_between_two_runs_is_written_before_it_counts_as_vali
     }
 }
 
+/// On a drive that refuses to destroy: what a failed write had left was in the way of all writes in front of it.
+#[test]
+fn a_failed_write_leaves_nothing_in_the_way() {
+    for seed in 0..20 {
+        let drive = SimDisk::builder(shingled(800, 4, 2)).refuse_destroying().memory().unwrap();
+        let drive = Arc::new(drive);
+        let bands = FixedBands::format(Arc::clone(&drive) as Arc<dyn Disk>, &options(16)).unwrap();
+        bands.write(Lba::new(26), &blocks(1, 1), Persist::Cached).unwrap();
+        let fail_write = Some(FailAt { after: 0, sticky: false });
+        let write_part = Some(seed);
+        drive.set_faults(FaultPlan { fail_write, write_part, ..FaultPlan::default() });
+        bands.write(Lba::new(24), &blocks(9, 8), Persist::Cached).unwrap_err();
+        bands.write(Lba::new(16), &blocks(2, 8), Persist::Cached).unwrap();
+        bands.write(Lba::new(27), &blocks(3, 1), Persist::Cached).unwrap();
+        let found = fills(&bands, 16, 12).unwrap();
+        assert_eq!(found[..8], [2; 8], "seed {seed}");
+        assert!(found[10] == 1 || found[10] == 9, "seed {seed}: {found:?}");
+        assert_eq!((found[8], found[9], found[11]), (0, 0, 3), "seed {seed}");
+    }
+}
+
 /// Blocks 16 and 17 hold 2, blocks 30 and 31 hold 3, nobody wrote what lies between, and all can be written again.
 fn check_gap(drive: Arc<dyn Disk>, bands: FixedBands) {
     let expected = |first: u8| {

@@ -1,0 +1,101 @@
+//! The last act: the drive gives up a zone, any one, while the device is open or closed.
+//!
+//! ```text
+//!   zone of          read-only           offline
+//!   superblocks      costs nothing       costs nothing
+//!   a checkpoint     costs nothing       costs nothing
+//!   data             costs nothing       what was valid in it
+//!   the journal      costs nothing       what the write buffer held, or the device
+//! ```
+//!
+//! Each block is right or an error, and what it costs is no more than that. The life in which it happens may end there;
+//! the next one takes requests.
+
+use super::damage::{open, read_all};
+use super::{Model, Outcome, step};
+use crate::rig::{Ending, Rig, Weather, chain};
+use imbrex_disk::{Disk, DiskError};
+use imbrex_disk_sim::ZoneFailure;
+use imbrex_translate::{DeviceZone, DeviceZoneUse, Driver, DriverOptions};
+
+/// Gives up a zone, and looks at everything.
+pub(crate) fn run(rig: &mut Rig, options: &DriverOptions, model: &mut Model) -> Result<(), String> {
+    rig.set_weather(Weather::Fair);
+    let driver = open(rig, options)?;
+    live(rig, &driver, model)?.map_err(|error| chain(&error))?;
+    let (zone, failure) = draw(rig, &driver.zones());
+    let told = format!("{failure:?} zone {} of {:?}", zone.info.zone, zone.used);
+    let (may_lose, may_be_refused) = match (failure, zone.used) {
+        (ZoneFailure::Offline, DeviceZoneUse::Data) => (true, false),
+        (ZoneFailure::Offline, DeviceZoneUse::Journal) => (true, true),
+        _ => (false, false),
+    };
+    let is_open = rig.prng.chance(1, 2);
+    let driver = if is_open {
+        Some(driver)
+    } else {
+        end(rig, driver)?;
+        None
+    };
+    rig.say(told.clone());
+    rig.disk.fail_zone(zone.info.zone, failure).map_err(|error| chain(&error))?;
+    if let Some(driver) = driver {
+        if let Err(error) = live(rig, &driver, model)? {
+            rig.say(format!("the request failed: {}", chain(&error)));
+        }
+        end(rig, driver)?;
+    }
+    for _ in 0..3 {
+        let driver = match open(rig, options) {
+            Err(_) if may_be_refused => return Ok(()),
+            opened => opened.map_err(|refused| format!("{told}, and {refused}"))?,
+        };
+        for is_worked_with in [false, true] {
+            if is_worked_with {
+                let lived = live(rig, &driver, model)?;
+                lived.map_err(|error| format!("{told}, opened again: {}", chain(&error)))?;
+            }
+            let lost_count = read_all(rig, &driver, model)? as u64;
+            let lost_count_max = if may_lose { zone.info.capacity.get() } else { 0 };
+            if lost_count_max < lost_count {
+                return Err(format!("{told}: {lost_count} blocks cannot be read"));
+            }
+        }
+        end(rig, driver)?;
+    }
+    Ok(())
+}
+
+/// Each use of zones as often as any other.
+fn draw(rig: &mut Rig, zones: &[DeviceZone]) -> (DeviceZone, ZoneFailure) {
+    let uses = [
+        DeviceZoneUse::Superblocks,
+        DeviceZoneUse::Journal,
+        DeviceZoneUse::Checkpoint,
+        DeviceZoneUse::Data,
+    ];
+    let used = uses[rig.prng.below(4) as usize];
+    let of_use: Vec<&DeviceZone> = zones.iter().filter(|zone| zone.used == used).collect();
+    let zone = *of_use[rig.prng.below(of_use.len() as u64) as usize];
+    (zone, if rig.prng.chance(1, 2) { ZoneFailure::ReadOnly } else { ZoneFailure::Offline })
+}
+
+/// Works until a request fails, or for a while, and flushes; a read that fails is no end.
+fn live(rig: &mut Rig, driver: &Driver, model: &mut Model) -> Result<Outcome, String> {
+    for _ in 0..rig.prng.below(200) {
+        match step(rig, driver, model)? {
+            Ok(()) | Err(DiskError::Medium { .. } | DiskError::Offline { .. }) => {}
+            failed => return Ok(failed),
+        }
+    }
+    rig.say("flush".to_string());
+    Ok(driver.flush().inspect(|()| model.settle()))
+}
+
+/// Ends a life by a kill or a power cut.
+fn end(rig: &mut Rig, driver: Driver) -> Result<(), String> {
+    let ending = if rig.prng.chance(1, 2) { Ending::Kill } else { Ending::PowerCut };
+    rig.kill(ending);
+    drop(driver);
+    rig.reboot(ending)
+}
