@@ -125,10 +125,14 @@ impl HostDisk {
             table.give_up(zone, mark);
             return Err(match mark {
                 ZoneMark::Offline => DiskError::Offline { zone },
-                // It has no pointer any more: it ends where the drive refuses to read.
+                // It has no pointer any more: it ends where the drive refuses to read, and all behind that.
                 _ => {
-                    let write_pointer = self.first_unreadable(&failed);
-                    DiskError::ReadAbovePointer { zone, range, write_pointer }
+                    let at = self.first_unreadable(&failed);
+                    let last = range.end() - Blocks::new(1);
+                    match at < last && self.reads(last) {
+                        true => DiskError::Medium { at },
+                        false => DiskError::ReadAbovePointer { zone, range, write_pointer: at },
+                    }
                 }
             });
         }

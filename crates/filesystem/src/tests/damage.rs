@@ -137,12 +137,13 @@ fn an_unreadable_block_far_behind_a_torn_record_is_no_damage() {
         writer.append(&bytes).unwrap();
         writer.sync().unwrap();
         writer.append(&content(2, 270_000)).unwrap();
+        writer.append(b"!").unwrap();
         let store = fs.open_read("/wal").unwrap().stores().remove(0);
         stage.disk.cut_power();
         drop((writer, fs));
         stage.power_cycle(seed);
-        let start = stage.files().list(&store).remove(0).extents[0].start;
-        stage.disk.damage(BlockRange::new(start + Blocks::new(150), Blocks::new(1)));
+        let last = *stage.files().list(&store).remove(0).extents.last().unwrap();
+        stage.disk.damage(BlockRange::new(last.end() - Blocks::new(1), Blocks::new(1)));
         let fs = stage.open().unwrap();
         assert!(fs.damaged().is_empty(), "seed {seed}: {:?}", fs.damaged());
         let (found, end) = read_to_end(&fs, "/wal");
