@@ -5,14 +5,14 @@
 //!   superblocks      costs nothing       costs nothing
 //!   a checkpoint     costs nothing       costs nothing
 //!   data             costs nothing       what was valid in it
-//!   the journal      costs nothing       what the write buffer held, or the device
+//!   the journal      costs nothing       what the write buffer held, or the device; behind a flush nothing
 //! ```
 //!
 //! Each block is right or an error, and what it costs is no more than that. The life in which it happens may end there;
 //! the next one takes requests.
 
 use super::damage::{open, read_all};
-use super::{Model, Outcome, step};
+use super::{Model, Outcome, step, write};
 use crate::rig::{Ending, Rig, Weather, chain};
 use imbrex_disk::{Disk, DiskError};
 use imbrex_disk_sim::ZoneFailure;
@@ -24,8 +24,8 @@ pub(crate) fn run(rig: &mut Rig, options: &DriverOptions, model: &mut Model) -> 
     let driver = open(rig, options)?;
     live(rig, &driver, model)?.map_err(|error| chain(&error))?;
     let (zone, failure) = draw(rig, &driver.zones());
-    let told = format!("{failure:?} zone {} of {:?}", zone.info.zone, zone.used);
-    let (may_lose, may_be_refused) = match (failure, zone.used) {
+    let told = format!("{failure:?}: {} of {:?}", zone.info.zone, zone.used);
+    let (mut may_lose, mut may_be_refused) = match (failure, zone.used) {
         (ZoneFailure::Offline, DeviceZoneUse::Data) => (true, false),
         (ZoneFailure::Offline, DeviceZoneUse::Journal) => (true, true),
         _ => (false, false),
@@ -40,8 +40,13 @@ pub(crate) fn run(rig: &mut Rig, options: &DriverOptions, model: &mut Model) -> 
     rig.say(told.clone());
     rig.disk.fail_zone(zone.info.zone, failure).map_err(|error| chain(&error))?;
     if let Some(driver) = driver {
-        if let Err(error) = live(rig, &driver, model)? {
-            rig.say(format!("the request failed: {}", chain(&error)));
+        match live(rig, &driver, model)? {
+            Err(error) => rig.say(format!("the request failed: {}", chain(&error))),
+            // What the zone held is in another one.
+            Ok(()) if zone.used == DeviceZoneUse::Journal => {
+                (may_lose, may_be_refused) = (false, false);
+            }
+            Ok(()) => {}
         }
         end(rig, driver)?;
     }
@@ -66,7 +71,7 @@ pub(crate) fn run(rig: &mut Rig, options: &DriverOptions, model: &mut Model) -> 
     Ok(())
 }
 
-/// Each use of zones as often as any other.
+/// Each use of zones as often as any other; mostly one that holds something.
 fn draw(rig: &mut Rig, zones: &[DeviceZone]) -> (DeviceZone, ZoneFailure) {
     let uses = [
         DeviceZoneUse::Superblocks,
@@ -75,18 +80,28 @@ fn draw(rig: &mut Rig, zones: &[DeviceZone]) -> (DeviceZone, ZoneFailure) {
         DeviceZoneUse::Data,
     ];
     let used = uses[rig.prng.below(4) as usize];
-    let of_use: Vec<&DeviceZone> = zones.iter().filter(|zone| zone.used == used).collect();
+    let of_use = zones.iter().filter(|zone| zone.used == used);
+    let (live, empty): (Vec<&DeviceZone>, Vec<_>) = of_use.partition(|zone| !zone.live.is_zero());
+    let is_live = empty.is_empty() || !live.is_empty() && rig.prng.chance(3, 4);
+    let of_use = if is_live { live } else { empty };
     let zone = *of_use[rig.prng.below(of_use.len() as u64) as usize];
     (zone, if rig.prng.chance(1, 2) { ZoneFailure::ReadOnly } else { ZoneFailure::Offline })
 }
 
-/// Works until a request fails, or for a while, and flushes; a read that fails is no end.
+/// Works until a request fails, or for a while, writes and flushes; a read that fails is no end.
 fn live(rig: &mut Rig, driver: &Driver, model: &mut Model) -> Result<Outcome, String> {
-    for _ in 0..rig.prng.below(200) {
+    // In a short one what the journal held is not written anew.
+    let step_count_max = [3, 200][rig.prng.below(2) as usize];
+    for _ in 0..rig.prng.below(step_count_max) {
         match step(rig, driver, model)? {
             Ok(()) | Err(DiskError::Medium { .. } | DiskError::Offline { .. }) => {}
             failed => return Ok(failed),
         }
+    }
+    // A flush of nothing would not meet the journal.
+    let range = model.draw(&mut rig.prng);
+    if let Err(error) = write(rig, driver, model, range) {
+        return Ok(Err(error));
     }
     rig.say("flush".to_string());
     Ok(driver.flush().inspect(|()| model.settle()))

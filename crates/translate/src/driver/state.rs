@@ -476,7 +476,6 @@ impl State {
 
     /// Writes to the journal what is not yet there. Not durable before the drive's flush.
     pub(super) fn commit(&mut self) -> Result<(), DiskError> {
-        self.leave_offline_zones();
         // An entry is no more than half of a short zone, and of that both copies of its header are half.
         let quarter = self.journal.zone_len().get() / 4;
         let record_count_max = format::record_count(Blocks::new(quarter / 2)).min(RECORD_COUNT_MAX);
@@ -484,6 +483,8 @@ impl State {
         let untold = self.summaries.take_untold(&self.pool);
         drop(self.records.splice(0..0, untold));
         loop {
+            // One that was open and is full may have been left unnoticed.
+            self.leave_offline_zones();
             let count = self.records.len().min(record_count_max / 2);
             let records: Vec<Record> = self.records.drain(..count).collect();
             let mut data = Vec::new();

@@ -346,3 +346,35 @@ fn an_offline_zone_of_the_journal_may_hold_what_was_written_last() {
         assert!(error.contains(&format!("journal is damaged: {zone} is offline")), "{error}");
     }
 }
+
+/// The zone was full: it was sealed without a request to the drive, and what it held was in memory only.
+#[test]
+fn a_full_journal_zone_that_goes_offline_costs_nothing_behind_a_flush() {
+    let mut flushed_count = 0;
+    for (extra, count) in (0..4).flat_map(|extra| (20..60).map(move |count| (extra, count))) {
+        let told = format!("{extra} and {count} blocks");
+        let drive = Arc::new(SimDisk::builder(zoned(60, 200, 0)).memory().unwrap());
+        let options = options(400);
+        let driver = numbered(&drive, &options);
+        let write = |at: u64, len: u64, persist| {
+            driver.write(Lba::new(at), &vec![7; Blocks::new(len).bytes() as usize], persist)
+        };
+        write(100, 1 + extra, Persist::Through).unwrap();
+        (0..count).for_each(|at| write(200 + at, 1, Persist::Through).unwrap());
+        let zone = {
+            let journal = &driver.state().journal;
+            journal.zones.iter().find(|zone| zone.used == JournalUse::Open).unwrap().zone
+        };
+        drive.fail_zone(zone, ZoneFailure::Offline).unwrap();
+        if write(300, 1, Persist::Through).is_err() {
+            continue;
+        }
+        flushed_count += 1;
+        drop(driver);
+        drive.power_cycle(&mut Prng::new(count)).unwrap();
+        let driver = Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
+        let driver = driver.unwrap_or_else(|error| panic!("{told}: {error}"));
+        check_numbered(&driver, &told);
+    }
+    assert!(flushed_count > 0);
+}
