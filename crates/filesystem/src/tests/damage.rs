@@ -6,7 +6,7 @@ use crate::tree::{Change, NodeId, SegmentRecord, StoreId};
 use crate::{FileSystem, FsError, FsOptions};
 use imbrex_disk::{BlockRange, Blocks, Disk, Lba};
 use imbrex_disk_sim::{FailAt, FaultPlan, ZoneFailure};
-use imbrex_files::{AppRecord, Commit, Files};
+use imbrex_files::{AppRecord, Commit, Files, Hints};
 use std::sync::Arc;
 
 /// Three synced frames, another log, the power gone, and where on the disk the first log begins.
@@ -132,7 +132,8 @@ fn an_unreadable_block_far_behind_a_torn_record_is_no_damage() {
     for seed in 0..16 {
         let stage = conventional();
         let fs = stage.open().unwrap();
-        let writer = fs.create("/wal", log()).unwrap();
+        let hints = Hints { expected_len_bytes: Some(400 * 4096), ..log() };
+        let writer = fs.create("/wal", hints).unwrap();
         let bytes = content(1, 10_000);
         writer.append(&bytes).unwrap();
         writer.sync().unwrap();
@@ -143,6 +144,7 @@ fn an_unreadable_block_far_behind_a_torn_record_is_no_damage() {
         drop((writer, fs));
         stage.power_cycle(seed);
         let last = *stage.files().list(&store).remove(0).extents.last().unwrap();
+        assert!(Blocks::new(300) < last.len, "{last}");
         stage.disk.damage(BlockRange::new(last.end() - Blocks::new(1), Blocks::new(1)));
         let fs = stage.open().unwrap();
         assert!(fs.damaged().is_empty(), "seed {seed}: {:?}", fs.damaged());
