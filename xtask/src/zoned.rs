@@ -18,8 +18,11 @@ use cargo_metadata::Message;
 use std::path::{Path, PathBuf};
 
 /// What its guest needs beside what all do.
-const NEEDS: [Need; 2] =
-    [("/usr/sbin/blkzone", "util-linux"), ("/usr/sbin/mkfs.ext4", "e2fsprogs")];
+const NEEDS: [Need; 3] = [
+    ("/usr/sbin/blkzone", "util-linux"),
+    ("/usr/sbin/mkfs.ext4", "e2fsprogs"),
+    ("/usr/sbin/nbd-client", "nbd-client"),
+];
 
 /// How long the guest may take to do everything.
 const ALL_S: u32 = 900;
