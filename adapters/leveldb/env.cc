@@ -164,9 +164,9 @@ Status ImbrexEnv::NewAppendableFile(const std::string& path, leveldb::WritableFi
   imbrex_status status = imbrex_writer_open(drive_->get(), path.c_str(), &writer);
   if (status == IMBREX_STATUS_NOT_FOUND) return NewWritableFile(path, result);
   if (status == IMBREX_STATUS_OK && !IsTable(path)) {
-    // What it is for the drive forgets when it is closed.
+    // The drive forgets what a file is for. A hint: what fails here fails the next write.
     imbrex_hints hints = HintsOf(path);
-    status = imbrex_writer_set_hints(writer, &hints);
+    imbrex_writer_set_hints(writer, &hints);
   }
   *result = status == IMBREX_STATUS_OK ? new Writable(drive_, Normal(path), writer) : nullptr;
   return Translate(status, path);

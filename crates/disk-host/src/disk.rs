@@ -1,6 +1,6 @@
 //! [`HostDisk`]: the rule kept by a table of zones, the bytes by a device.
 
-use crate::device::{Device, ReadError};
+use crate::device::Device;
 use crate::error::HostDiskError;
 use crate::ioctl::{SECTOR_LEN_BYTES, ZoneRequest};
 use crate::report::{self, SECTORS_PER_BLOCK};
@@ -111,11 +111,12 @@ impl HostDisk {
             Ok(()) => return Ok(()),
             Err(error) => error,
         };
-        if is_medium(&failed.source) {
-            return Err(DiskError::Medium { at: self.first_unreadable(&failed) });
-        }
         let first = Lba::new(failed.at / BLOCK_LEN_BYTES as u64);
         let range = BlockRange::new(first, Blocks::holding(failed.len as u64));
+        let first_unreadable = || self.find_unreadable(range).unwrap_or(first);
+        if is_medium(&failed.source) {
+            return Err(DiskError::Medium { at: first_unreadable() });
+        }
         if let Some(table) = &self.zones
             && let Some(zone) = self.geometry.zone_of(first)
             && let Ok(raw) = self.device.reported(self.first_sector(zone))
@@ -127,7 +128,7 @@ impl HostDisk {
                 ZoneMark::Offline => DiskError::Offline { zone },
                 // It has no pointer any more: it ends where the drive refuses to read, and all behind that.
                 _ => {
-                    let at = self.first_unreadable(&failed);
+                    let at = first_unreadable();
                     let last = range.end() - Blocks::new(1);
                     match at < last && self.reads(last) {
                         true => DiskError::Medium { at },
@@ -137,23 +138,16 @@ impl HostDisk {
             });
         }
         if is_vague(&failed.source)
-            && let Some(at) = self.broken(&failed)
+            && let Some(at) = self.broken(range)
         {
             return Err(DiskError::Medium { at });
         }
         Err(self.failed("reading", range, failed.source))
     }
 
-    /// A drive says of a run that something in it cannot be read: whoever has a copy wants to know what.
-    fn first_unreadable(&self, failed: &ReadError) -> Lba {
-        self.find_unreadable(failed).unwrap_or(Lba::new(failed.at / BLOCK_LEN_BYTES as u64))
-    }
-
-    /// The first block of a run that is unreadable once more.
-    fn find_unreadable(&self, failed: &ReadError) -> Option<Lba> {
-        let block_len = BLOCK_LEN_BYTES as u64;
-        let mut blocks = failed.at / block_len..(failed.at + failed.len as u64) / block_len;
-        blocks.find(|&number| !self.reads(Lba::new(number))).map(Lba::new)
+    /// The first block of a run that is unreadable once more: whoever has a copy wants to know which.
+    fn find_unreadable(&self, range: BlockRange) -> Option<Lba> {
+        (range.start.get()..range.end().get()).map(Lba::new).find(|&at| !self.reads(at))
     }
 
     fn reads(&self, at: Lba) -> bool {
@@ -162,17 +156,13 @@ impl HostDisk {
     }
 
     /// The block that an error is of which may be of anything: where others can be read, it is of the medium.
-    fn broken(&self, failed: &ReadError) -> Option<Lba> {
-        let at = self.find_unreadable(failed)?;
-        let block_len = BLOCK_LEN_BYTES as u64;
-        let first = Lba::new(failed.at / block_len);
-        let last = Lba::new((failed.at + failed.len as u64) / block_len - 1);
+    fn broken(&self, range: BlockRange) -> Option<Lba> {
+        let at = self.find_unreadable(range)?;
         let one = Blocks::new(1);
-        let others = [last, at + one, Lba::new(at.get().saturating_sub(1)), Lba::new(0)];
-        let is_inside = |at: &&Lba| at.get() < self.geometry.len().get();
-        let is_alone =
-            first < at || others.iter().filter(is_inside).any(|other| self.reads(*other));
-        is_alone.then_some(at)
+        let before = Lba::new(at.get().saturating_sub(1));
+        let others = [before, at + one, range.end() - one, Lba::new(0)];
+        let is_inside = |other: &&Lba| other.get() < self.geometry.len().get();
+        others.iter().filter(is_inside).any(|&other| self.reads(other)).then_some(at)
     }
 
     fn first_sector(&self, zone: ZoneId) -> u64 {

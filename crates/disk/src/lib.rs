@@ -36,7 +36,7 @@ pub use address::{BLOCK_LEN_BYTES, BlockRange, Blocks, Lba, Pba, ZoneId};
 pub use counters::Counters;
 pub use error::{DiskError, GeometryError};
 pub use geometry::{Geometry, GeometrySpec, NeighbourSpec, Rule, ShingleSpec, TrackId, ZoneSpec};
-pub use request::{Disk, Known, Persist, ReadRequest, write_zero_blocks};
+pub use request::{Disk, Known, Persist, ReadRequest, readable_len, write_zero_blocks};
 pub use tally::Tally;
 pub use zone::{ZoneAction, ZoneInfo, ZoneKind, ZoneState};
 pub use zone_table::{Readable, ZoneMark, ZoneRecord, ZoneTable};

@@ -168,6 +168,60 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
     fn counters(&self) -> Counters;
 }
 
+/// So many blocks in a row may be broken, where a drive does not tell that from its end.
+const BROKEN_LEN_MAX: usize = 16;
+
+/// How much of `range`, of a zone that has turned read-only, may have been written. It has no pointer any more, but a
+/// strict drive refuses to read above where it was: that is searched for. Another one reads one byte again and again
+/// there, so that all of it may have been.
+///
+/// Cost: as many reads of a block as the length has binary digits, and some.
+///
+/// # Errors
+/// As [`Disk::read`], but for blocks that cannot be read: those were written.
+pub fn readable_len<D: Disk + ?Sized>(disk: &D, range: BlockRange) -> Result<Blocks, DiskError> {
+    let mut block = [0; BLOCK_LEN_BYTES];
+    let is_refused = |index: u64| match disk.read(range.start + Blocks::new(index), &mut block) {
+        Ok(()) | Err(DiskError::Medium { .. }) => Ok(false),
+        Err(DiskError::ReadAbovePointer { .. }) => Ok(true),
+        Err(error) => Err(error),
+    };
+    first_refused(range.len.get(), is_refused).map(Blocks::new)
+}
+
+/// The first of `len` blocks from which on all are refused; some in front of it may be, too.
+fn first_refused<E>(
+    len: u64,
+    mut is_refused: impl FnMut(u64) -> Result<bool, E>,
+) -> Result<u64, E> {
+    if len == 0 || !is_refused(len - 1)? {
+        return Ok(len);
+    }
+    let mut low = 0;
+    loop {
+        let mut high = len - 1;
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if is_refused(middle)? {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        // Where blocks behind it can be read it is not the end: a broken one may be refused too.
+        let mut is_end = true;
+        for index in (low + 1..len).take(BROKEN_LEN_MAX) {
+            if !is_refused(index)? {
+                (low, is_end) = (index + 1, false);
+                break;
+            }
+        }
+        if is_end {
+            return Ok(low);
+        }
+    }
+}
+
 /// Writes zeros over `range`, in order, a megabyte at a time.
 ///
 /// # Errors
@@ -186,4 +240,26 @@ pub fn write_zero_blocks<D: Disk + ?Sized>(
         at += len;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_is_found_behind_broken_blocks() {
+        let found = |len: u64, end: u64, broken: &[u64]| {
+            let is_refused = |index| Ok::<_, ()>(end <= index || broken.contains(&index));
+            first_refused(len, is_refused).unwrap()
+        };
+        for len in 0..40 {
+            for end in 0..=len {
+                assert_eq!(found(len, end, &[]), end, "of {len}");
+                for broken in (0..end.saturating_sub(1)).collect::<Vec<_>>().windows(2) {
+                    assert_eq!(found(len, end, broken), end, "of {len}, broken {broken:?}");
+                }
+            }
+        }
+        assert_eq!(first_refused(9, |_| Err::<bool, _>("gone")), Err("gone"));
+    }
 }

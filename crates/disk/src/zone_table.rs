@@ -262,6 +262,11 @@ impl ZoneTable {
         match entry.condition {
             Condition::Offline => Err(DiskError::Offline { zone }),
             Condition::Full | Condition::NoPointer => Ok(()),
+            Condition::ReadOnly if self.spec.strict_reads => {
+                // It has no pointer any more; which of these blocks is refused is all that a drive shows.
+                let write_pointer = write_pointer.max(range.start);
+                Err(DiskError::ReadAbovePointer { zone, range, write_pointer })
+            }
             _ if self.spec.strict_reads => {
                 Err(DiskError::ReadAbovePointer { zone, range, write_pointer })
             }

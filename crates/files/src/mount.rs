@@ -12,14 +12,15 @@
 //! span, or shared by two files.
 
 use crate::api::{FileKind, FilesError};
-use crate::catalog::{Edit, FileId, FileRecord, Misfit, Namespace, Region, readable_len};
+use crate::catalog::{Edit, FileId, FileRecord, Misfit, Namespace, Region};
 use crate::extent::Extent;
 use crate::file::{FileBody, Placed};
 use crate::placement::{FileRequest, Placement, PlacementOptions};
 use crate::rewrite::files_start;
 use crate::space::{Lane, Space, SpaceMap, ZoneRole, ZoneSpace, active_zone_budget};
 use imbrex_disk::{
-    BlockRange, Blocks, Disk, DiskError, Geometry, Lba, Rule, ZoneId, ZoneInfo, ZoneKind, ZoneState,
+    BlockRange, Blocks, Disk, DiskError, Geometry, Lba, Rule, ZoneId, ZoneInfo, ZoneKind,
+    ZoneState, readable_len,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -155,7 +156,10 @@ fn end_logs(
                 Some(zone) if zone.kind == ZoneKind::SequentialRequired => {
                     let state = disk.zone(zone.id).map(|info| info.state);
                     let written = match state {
-                        Some(ZoneState::ReadOnly) => readable_len(disk, extent.range()),
+                        // Who reads it meets what fails here.
+                        Some(ZoneState::ReadOnly) => {
+                            readable_len(disk, extent.range()).unwrap_or(extent.range().len)
+                        }
                         _ => Blocks::new(zone.next.get().saturating_sub(extent.start.get())),
                     };
                     extent.len_bytes.min(written.bytes())

@@ -518,15 +518,10 @@ impl FixedBands {
     /// What a write that failed may have left where nothing is valid: a drive that refuses to destroy would keep it
     /// (F3).
     fn give_back(&self, state: &State, write: BlockRange) {
-        let mut at = write.start;
-        let end = BlockRange::new(write.end(), Blocks::ZERO);
-        for run in state.valid.within(write).chain([end]) {
-            if at < run.start {
-                // Nothing but a hint; what the write failed of may fail this.
-                let left = Region { start: self.layout.locate(at), len: run.start - at };
-                let _ = self.below.discard(left);
-            }
-            at = run.end();
+        for gap in state.valid.gaps(write) {
+            // Nothing but a hint; what the write failed of may fail this.
+            let _ =
+                self.below.discard(Region { start: self.layout.locate(gap.start), len: gap.len });
         }
     }
 

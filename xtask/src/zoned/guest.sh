@@ -192,6 +192,18 @@ foreign() {
 # The first sector of the first zone in that condition.
 first() { blkzone report "$1" | awk -F '[ :,]+' -v condition="($2)" 'index($0, condition) { print $3; exit }'; }
 
+# What still reads of a damaged store is saved: lines of those files, and no others.
+saved() {
+    device=$1
+    shift
+    status=0
+    imbrex scan --format json --skip-damage "$device" > /tmp/scanned 2> /tmp/said || status=$?
+    test $status = 5
+    test -s /tmp/scanned
+    awk 'FILENAME != "/tmp/scanned" { known[$0] } FILENAME == "/tmp/scanned" && !($0 in known) { exit 1 }' \
+        "$@" /tmp/scanned
+}
+
 # Two zones fail, one that holds something and one that does not: what is there is read, and written on.
 spoiled() {
     step "/dev/nullb2: a zone becomes read-only, another one is lost"
@@ -209,13 +221,8 @@ spoiled() {
     step "/dev/nullb2: a zone is lost that holds something; the rest is saved"
     echo $(($(first /dev/nullb2 fu))) > $NULLB/nullb2/zone_offline
     refused_with 'is offline.*--skip-damage' imbrex scan /dev/nullb2
-    status=0
-    imbrex scan --format json --skip-damage /dev/nullb2 > /tmp/scanned 2> /tmp/said || status=$?
-    test $status = 5
-    test -s /tmp/scanned
     # Values may be old ones.
-    awk 'FILENAME != "/tmp/scanned" { known[$0] } FILENAME == "/tmp/scanned" && !($0 in known) { exit 1 }' \
-        /tmp/lines.0 /tmp/lines.1 /tmp/lines.2 /tmp/scanned
+    saved /dev/nullb2 /tmp/lines.0 /tmp/lines.1 /tmp/lines.2
     step "/dev/nullb2: made anew with what is left of it"
     quiet imbrex drive format /dev/nullb2 --erase
     quiet imbrex load /dev/nullb2 /tmp/lines.0
@@ -223,16 +230,10 @@ spoiled() {
     step "/dev/nullb2: a sector cannot be read, and the device says no more than that there was an error"
     sector=$(($(first /dev/nullb2 fu) + 64))
     echo "+$sector-$((sector + 7))" > $NULLB/nullb2/badblocks
-    status=0
-    dd if=/dev/nullb2 of=/tmp/sector bs=4k skip=$((sector / 8)) count=1 iflag=direct 2> /tmp/said || status=$?
-    test $status != 0
+    refused dd if=/dev/nullb2 of=/tmp/sector bs=4k skip=$((sector / 8)) count=1 iflag=direct
     refused_with 'cannot be read.*--skip-damage' imbrex scan /dev/nullb2
-    status=0
-    imbrex scan --format json --skip-damage /dev/nullb2 > /tmp/scanned 2> /tmp/said || status=$?
-    test $status = 5
+    saved /dev/nullb2 /tmp/lines.0
     test "$(wc -l < /tmp/scanned)" -gt $((COUNT / 2))
-    awk 'FILENAME != "/tmp/scanned" { known[$0] } FILENAME == "/tmp/scanned" && !($0 in known) { exit 1 }' \
-        /tmp/lines.0 /tmp/scanned
     echo "-$sector-$((sector + 7))" > $NULLB/nullb2/badblocks
     holds /tmp/lines.0 /dev/nullb2
 }

@@ -17,7 +17,7 @@
 
 use imbrex_disk::{
     BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Geometry, Lba, Persist, Rule,
-    ShingleSpec, TrackId, ZoneAction, ZoneId, ZoneState,
+    ShingleSpec, TrackId, ZoneAction, ZoneId, ZoneState, readable_len,
 };
 
 /// The share of the disk that a region takes is one in so many.
@@ -216,7 +216,8 @@ impl Region {
             let state = disk.zone(*zone).map(|info| info.state);
             let now = match state {
                 Some(ZoneState::Full) => piece.len,
-                Some(ZoneState::ReadOnly) => readable_len(disk, *piece),
+                // Who reads it meets what fails here.
+                Some(ZoneState::ReadOnly) => readable_len(disk, *piece).unwrap_or(piece.len),
                 Some(state) => state
                     .write_pointer(piece.start)
                     .map_or(Blocks::ZERO, |p| (p - piece.start).min(piece.len)),
@@ -305,41 +306,6 @@ impl Region {
         ranges
     }
 }
-
-/// How much of a piece of a read-only zone may have been written: it has no pointer any more, but a strict
-/// drive refuses to read above where it was; it does not say where that is. Another one reads one byte again and again
-/// there.
-pub(crate) fn readable_len(disk: &dyn Disk, piece: BlockRange) -> Blocks {
-    let is_refused = |index: u64| {
-        let read = disk.read(piece.start + Blocks::new(index), &mut [0; BLOCK_LEN_BYTES]);
-        matches!(read, Err(DiskError::ReadAbovePointer { .. }))
-    };
-    let len = piece.len.get();
-    if len == 0 || !is_refused(len - 1) {
-        return piece.len;
-    }
-    let mut low = 0;
-    loop {
-        let mut high = len;
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if is_refused(middle) {
-                high = middle;
-            } else {
-                low = middle + 1;
-            }
-        }
-        // Where blocks behind it can be read it is not the end: a broken one may be refused too.
-        let mut behind = (low + 1..len).take(BROKEN_LEN_MAX);
-        match behind.find(|&index| !is_refused(index)) {
-            Some(index) => low = index + 1,
-            None => return Blocks::new(low),
-        }
-    }
-}
-
-/// So many blocks in a row may be broken, where a drive does not tell that from its end.
-const BROKEN_LEN_MAX: usize = 16;
 
 /// Reads blocks some of which are destroyed: those as zeros, which no record decodes from.
 fn read_remains(disk: &dyn Disk, start: Lba, buf: &mut [u8]) -> Result<(), DiskError> {

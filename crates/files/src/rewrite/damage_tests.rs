@@ -315,3 +315,15 @@ fn unreadable_blocks_among_many_tables() {
         assert_sound(&files);
     }
 }
+
+/// A sum of its lengths overflowed, which a checksum that is right does not prevent.
+#[test]
+fn a_forged_header_has_no_track_that_is_longer_than_any() {
+    let decoded = |len: u64| {
+        let homes = vec![BlockRange::new(Lba::new(0), Blocks::new(len))];
+        let header = Header { format_id: 1, number: 1, homes, sums: Sums::OfAll(0) };
+        Header::decode(&header.encode())
+    };
+    assert!(decoded(5).is_some());
+    assert!(decoded(u64::MAX).is_none());
+}

@@ -132,15 +132,10 @@ impl Header {
         }
         let entries = || bytes.get(ENTRIES..end).map(|all| all.as_chunks().0.iter());
         let home = |entry: &[u8; ENTRY_LEN_BYTES]| {
-            // No top track is longer.
-            let len = if has_one_sum {
-                u32::try_from(u64_at(entry, 8)?).ok()?
-            } else {
-                u32_at(entry, 8)?
-            };
-            let len = u64::from(len);
+            let len = if has_one_sum { u64_at(entry, 8)? } else { u64::from(u32_at(entry, 8)?) };
             let start = u64_at(entry, 0)?;
-            start.checked_add(len).filter(|_| len > 0)?;
+            // No top track is longer.
+            start.checked_add(len).filter(|_| (1..=u64::from(u32::MAX)).contains(&len))?;
             Some(BlockRange::new(Lba::new(start), Blocks::new(len)))
         };
         let sum = |entry: &[u8; ENTRY_LEN_BYTES]| u32_at(entry, 12);

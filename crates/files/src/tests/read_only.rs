@@ -3,54 +3,10 @@
 
 use super::stage::{Stage, Zones, assert_sound, content, put, remove, stage, verify, zoned};
 use crate::{AppRecord, Commit, FileKind, FileLayer, Files, FilesError, Hints};
-use imbrex_disk::{
-    BlockRange, Blocks, Counters, Disk, DiskError, Geometry, Lba, Persist, Rule, ZoneAction,
-    ZoneId, ZoneInfo, ZoneSpec,
-};
-use imbrex_disk_sim::{FaultPlan, SimDisk, ZoneFailure};
-use std::sync::Arc;
+use imbrex_disk::{Blocks, Disk, Lba, Rule, ZoneId, ZoneSpec};
+use imbrex_disk_sim::{FaultPlan, ZoneFailure};
 
 const ZONES: Zones = Zones { count: 10, len: 64, conventional: 0, active_limit: None };
-
-/// A drive that does not say where it was written to, as real ones do: of a read-only zone it refuses what it refuses.
-#[derive(Debug)]
-struct Forgetful(Arc<SimDisk>);
-
-impl Disk for Forgetful {
-    fn geometry(&self) -> &Geometry {
-        self.0.geometry()
-    }
-    fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
-        self.0.read(at, buf).map_err(|error| match error {
-            DiskError::ReadAbovePointer { zone, range, write_pointer } => {
-                DiskError::ReadAbovePointer { zone, range, write_pointer: write_pointer.max(at) }
-            }
-            error => error,
-        })
-    }
-    fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
-        self.0.write(at, data, persist)
-    }
-    fn flush(&self) -> Result<(), DiskError> {
-        self.0.flush()
-    }
-    fn discard(&self, range: BlockRange) -> Result<(), DiskError> {
-        self.0.discard(range)
-    }
-    fn zone(&self, zone: ZoneId) -> Option<ZoneInfo> {
-        self.0.zone(zone)
-    }
-    fn manage_zone(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError> {
-        self.0.manage_zone(zone, action)
-    }
-    fn counters(&self) -> Counters {
-        self.0.counters()
-    }
-}
-
-fn open(stage: &Stage) -> Result<FileLayer, FilesError> {
-    FileLayer::open(Arc::new(Forgetful(Arc::clone(&stage.disk))), &stage.runtime)
-}
 
 /// Where [`written`] leaves the catalog, and where its next checkpoint goes.
 const CURRENT: ZoneId = ZoneId(0);
@@ -108,7 +64,7 @@ fn a_checkpoint_cut_short_in_a_zone_that_turned_read_only() {
             drop(files);
             stage.power_cycle(seed);
             stage.disk.fail_zone(OTHER, ZoneFailure::ReadOnly).unwrap();
-            let files = open(&stage).unwrap_or_else(|error| {
+            let files = stage.open().unwrap_or_else(|error| {
                 panic!("strict {is_strict}, cut {cut_after}, seed {seed}: {error}")
             });
             let after = files.app_records();
@@ -133,14 +89,14 @@ fn a_catalog_whose_zone_turned_read_only_goes_on_in_the_other() {
         let stage = written(is_strict);
         let before = stage.open().unwrap().app_records();
         stage.disk.fail_zone(CURRENT, ZoneFailure::ReadOnly).unwrap();
-        let files = open(&stage).unwrap();
+        let files = stage.open().unwrap();
         assert_eq!(files.app_records(), before);
         for n in 0..5 {
             append(&files, n, 10).unwrap();
         }
         put(&files, "b", 3, 1).unwrap();
         drop(files);
-        let files = open(&stage).unwrap();
+        let files = stage.open().unwrap();
         assert_eq!(files.app_records().len(), before.len() + 5);
         verify(&files, "a", "a").unwrap();
         verify(&files, "b", "b").unwrap();
@@ -158,7 +114,7 @@ fn a_whole_checkpoint_that_rots_in_a_read_only_zone_is_damage() {
             let stage = written(is_strict);
             stage.disk.fail_zone(CURRENT, ZoneFailure::ReadOnly).unwrap();
             stage.disk.flip_bit(Lba::new(at), 99).unwrap();
-            let found = open(&stage);
+            let found = stage.open();
             assert!(matches!(found, Err(FilesError::Corrupt { .. })), "{at}: {found:?}");
         }
     }
@@ -170,7 +126,7 @@ fn a_read_only_conventional_zone_of_the_catalog_refuses_changes() {
     let stage = zoned(Zones { conventional: 1, ..ZONES }, 0);
     put(&stage.format("zone-per-level").unwrap(), "a", 3, 1).unwrap();
     stage.disk.fail_zone(CURRENT, ZoneFailure::ReadOnly).unwrap();
-    let files = open(&stage).unwrap();
+    let files = stage.open().unwrap();
     verify(&files, "a", "a").unwrap();
     assert_refuses_changes(&files, CURRENT);
 }
@@ -197,7 +153,7 @@ fn an_open_log_whose_zone_turned_read_only_is_read_as_far_as_it_goes() {
         drop((log, empty, files));
         stage.power_cycle(1);
         for _ in 0..2 {
-            let files = open(&stage).unwrap();
+            let files = stage.open().unwrap();
             let reader = files.open("w").unwrap();
             assert_eq!(reader.len_bytes(), Blocks::new(blocks).bytes());
             let mut scratch = Vec::new();

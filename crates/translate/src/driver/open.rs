@@ -525,7 +525,7 @@ fn replay(
     entries: Vec<Replayed>,
 ) -> Result<BTreeSet<ZoneId>, DriverError> {
     let mut emptied: BTreeMap<ZoneId, (usize, usize)> = BTreeMap::new();
-    let mut opened = emptied.clone();
+    let mut opened = BTreeMap::new();
     for (number, found) in entries.iter().enumerate() {
         for (index, record) in found.entry.records.iter().enumerate() {
             match *record {

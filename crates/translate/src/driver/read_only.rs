@@ -20,7 +20,9 @@ use super::open::READ_LEN;
 use super::pool::PoolZone;
 use super::state::State;
 use super::summaries::Told;
-use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Lba, Pba, ZoneState};
+use imbrex_disk::{
+    BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Lba, Pba, ZoneState, readable_len,
+};
 use std::collections::BTreeMap;
 
 /// Finds how far the data zones are written that are read-only; `told` is what the checkpoint told, `records` are what
@@ -89,19 +91,11 @@ fn end_of_data<'a>(
 /// A zone that is read-only has no pointer: it ends where a drive refuses to read. Another drive reads one byte again
 /// and again behind the end; a block of the host's before it may be the same.
 pub(super) fn end_of_read_only(disk: &dyn Disk, range: BlockRange) -> Result<End, DiskError> {
+    let len = readable_len(disk, range)?;
+    if len < range.len {
+        return Ok(End { at: range.start + len, is_exact: true });
+    }
     let mut block = vec![0; BLOCK_LEN_BYTES];
-    let (mut low, mut high) = (0, range.len.get());
-    while low < high {
-        let middle = low + (high - low) / 2;
-        match read_block(disk, range.start + Blocks::new(middle), &mut block) {
-            Err(DiskError::ReadAbovePointer { .. }) => high = middle,
-            Err(error) => return Err(error),
-            Ok(_) => low = middle + 1,
-        }
-    }
-    if low < range.len.get() {
-        return Ok(End { at: range.start + Blocks::new(low), is_exact: true });
-    }
     if range.len.is_zero() || !read_block(disk, range.end() - Blocks::new(1), &mut block)? {
         return Ok(End { at: range.end(), is_exact: false });
     }

@@ -79,21 +79,33 @@ fn version_of(at: u64, found: &[u8]) -> u64 {
     version
 }
 
+/// A device on such a drive, all of whose blocks are of version 0.
+fn filled() -> (Arc<Meddled>, Arc<Driver>) {
+    let drive = SimDisk::builder(zoned(40, 32, 0)).memory().unwrap();
+    let drive = Arc::new(Meddled { drive, meddler: Mutex::new(None) });
+    let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options(20)).unwrap();
+    (0..driver.geometry().len().get()).for_each(|at| write(&driver, at, 0));
+    (drive, Arc::new(driver))
+}
+
+fn write(driver: &Driver, at: u64, version: u64) {
+    driver.write(Lba::new(at), &block(at, version), Persist::Cached).unwrap();
+}
+
+/// The zone that block 5 lies in.
+fn zone_of_5(driver: &Driver) -> pool::PoolZone {
+    let state = driver.state();
+    let at = state.map.lookup(range(5, 1)).next().and_then(|piece| piece.at);
+    *state.pool.zone_of(at.unwrap()).unwrap()
+}
+
 /// The zone of a block is written by others between the look at the map and the read: once, or each time that the
 /// read is tried.
 #[test]
 fn a_read_is_of_the_zone_that_it_looked_at() {
     for meddled_count in [1_u64, 2, 3, 9] {
-        let drive = SimDisk::builder(zoned(40, 32, 0)).memory().unwrap();
-        let drive = Arc::new(Meddled { drive, meddler: Mutex::new(None) });
-        let options = options(20);
-        let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
-        let driver = Arc::new(driver);
+        let (drive, driver) = filled();
         let len = driver.geometry().len().get();
-        let write = |driver: &Driver, at: u64, version: u64| {
-            driver.write(Lba::new(at), &block(at, version), Persist::Cached).unwrap();
-        };
-        (0..len).for_each(|at| write(&driver, at, 0));
         let now = Arc::new(AtomicU64::new(0));
         let held_count = Arc::new(AtomicU64::new(0));
         let meddler = {
@@ -105,14 +117,9 @@ fn a_read_is_of_the_zone_that_it_looked_at() {
                     held_count.fetch_add(1, Ordering::Relaxed);
                     return;
                 }
-                let generation = || {
-                    let state = driver.state();
-                    let at = state.map.lookup(range(5, 1)).next().and_then(|piece| piece.at);
-                    let slot = at.and_then(|at| state.pool.zone_of(at)).unwrap();
-                    (slot.zone, slot.generation)
-                };
-                let (zone, before) = generation();
-                let is_same = || driver.state().pool.get(zone).unwrap().generation == before;
+                let before = zone_of_5(&driver);
+                let generation = || driver.state().pool.get(before.zone).unwrap().generation;
+                let is_same = || generation() == before.generation;
                 while left > 0 && is_same() {
                     let version = now.fetch_add(1, Ordering::Relaxed) + 1;
                     (0..len).for_each(|at| write(&driver, at, version));
@@ -135,35 +142,21 @@ fn a_read_is_of_the_zone_that_it_looked_at() {
 /// error.
 #[test]
 fn a_read_of_a_zone_that_is_given_up_looks_again() {
-    let drive = SimDisk::builder(zoned(40, 32, 0)).memory().unwrap();
-    let drive = Arc::new(Meddled { drive, meddler: Mutex::new(None) });
-    let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options(20)).unwrap();
-    let driver = Arc::new(driver);
-    let len = driver.geometry().len().get();
-    let write = |driver: &Driver, at: u64, version: u64| {
-        driver.write(Lba::new(at), &block(at, version), Persist::Cached).unwrap();
-    };
-    (0..len).for_each(|at| write(&driver, at, 0));
-    let now = Arc::new(AtomicU64::new(0));
+    let (drive, driver) = filled();
     let meddler = {
-        let (driver, now) = (Arc::downgrade(&driver), Arc::clone(&now));
-        let drive = Arc::downgrade(&drive);
+        let (driver, drive) = (Arc::downgrade(&driver), Arc::downgrade(&drive));
+        let mut is_over = false;
         move || {
-            if now.load(Ordering::Relaxed) > 0 {
+            if std::mem::replace(&mut is_over, true) {
                 return;
             }
             let (driver, drive) = (driver.upgrade().unwrap(), drive.upgrade().unwrap());
-            let place = || {
-                let state = driver.state();
-                let at = state.map.lookup(range(5, 1)).next().and_then(|piece| piece.at);
-                *state.pool.zone_of(at.unwrap()).unwrap()
-            };
-            let before = place();
-            now.store(1, Ordering::Relaxed);
+            let before = zone_of_5(&driver);
             let is_elsewhere = |at: u64| {
                 write(&driver, at, 1);
-                place().zone != before.zone
+                zone_of_5(&driver).zone != before.zone
             };
+            let len = driver.geometry().len().get();
             assert!((5..len).any(is_elsewhere), "it leaves the write buffer");
             let after = driver.state().pool.get(before.zone).unwrap().generation;
             assert_eq!(after, before.generation, "nobody has begun it anew");
@@ -174,7 +167,7 @@ fn a_read_of_a_zone_that_is_given_up_looks_again() {
     let mut found = vec![0; BLOCK_LEN_BYTES];
     driver.read(Lba::new(5), &mut found).unwrap();
     drive.set(None);
-    assert_eq!(version_of(5, &found), now.load(Ordering::Relaxed));
+    assert_eq!(version_of(5, &found), 1);
 }
 
 /// Readers beside a writer that makes the driver evict, clean and reset all the time: each block is one of the versions
