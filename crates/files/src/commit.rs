@@ -53,6 +53,8 @@ pub(crate) struct Live {
     queue: Vec<Vec<u8>>,
     queue_needs_flush: bool,
     queued: u64,
+    /// Names that records on their way to the disk have freed, and the record's number.
+    freed: Vec<(String, u64)>,
     durable: u64,
     is_led: bool,
     /// Why nothing is written any more (G3).
@@ -128,6 +130,7 @@ impl Committer {
             queue: Vec::new(),
             queue_needs_flush: false,
             queued: 0,
+            freed: Vec::new(),
             durable: 0,
             is_led: false,
             poisoned: None,
@@ -202,14 +205,28 @@ impl Committer {
     pub(crate) fn settle(&self, ticket: Ticket) -> Result<Vec<FileId>, FilesError> {
         // Unless the record is durable the old state may be: its blocks are never given back.
         let graves = ManuallyDrop::new(ticket.graves);
+        self.settle_upto(ticket.number)?;
+        let Graves { bodies, left, beside } = ManuallyDrop::into_inner(graves);
+        bodies.iter().for_each(|body| body.set_named(false));
+        left.iter().flat_map(|(_, holds)| holds).for_each(|hold| hold.set_named(false));
+        Ok(beside)
+    }
+
+    /// Waits until `name` is free on the disk too, if a record on its way has freed it.
+    pub(crate) fn settle_freed(&self, name: &str) -> Result<(), FilesError> {
+        let live = self.live.lock();
+        let last = live.freed.iter().rev().find(|(freed, _)| freed == name);
+        let number = last.map_or(0, |&(_, number)| number);
+        drop(live);
+        self.settle_upto(number)
+    }
+
+    /// Waits until record `number` is durable, writing it if nobody else does.
+    fn settle_upto(&self, number: u64) -> Result<(), FilesError> {
         let mut live = self.live.lock();
         loop {
-            if live.durable >= ticket.number {
-                drop(live);
-                let Graves { bodies, left, beside } = ManuallyDrop::into_inner(graves);
-                bodies.iter().for_each(|body| body.set_named(false));
-                left.iter().flat_map(|(_, holds)| holds).for_each(|hold| hold.set_named(false));
-                return Ok(beside);
+            if live.durable >= number {
+                return Ok(());
             }
             if let Some(reason) = live.poisoned.clone() {
                 return Err(FilesError::Poisoned { reason });
@@ -319,7 +336,11 @@ impl Live {
         self.queue_needs_flush |= needs_flush || self.deferred_needs_flush;
         self.deferred_needs_flush = false;
         let mut record = std::mem::take(&mut self.deferred);
+        self.freed.retain(|&(_, number)| number > self.durable);
         for edit in &edits {
+            if let Edit::Remove { name } | Edit::Rename { from: name, .. } = edit {
+                self.freed.push((name.clone(), self.queued + 1));
+            }
             match self.namespace.apply(edit.clone()) {
                 Ok(None) => {}
                 Ok(Some(gone)) if gone.is_beside => graves.beside.push(gone.id),

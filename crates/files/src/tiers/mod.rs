@@ -38,7 +38,8 @@
 //!       should be finished, so that its end is durable too. What is removed on flash is nameless on
 //!       main durably before (F3).
 //!   T3  A log created on flash is durable on return, though main hears of it with its next record
-//!       only: an ordinary write that is offloaded waits for flash alone.
+//!       only: an ordinary write that is offloaded waits for flash alone. But for a log whose name a commit
+//!       has freed that is still on its way to main: it is created when that is durable.
 //!   T4  Each drive records the other's format id, which who formats a pair gives to no other: another
 //!       drive is refused. Flash counts its commits, main says how many it knows of, and flash says how
 //!       many main knows of durably: of the two a drive that was set back to an older copy is refused.

@@ -180,6 +180,9 @@ impl TieredFiles {
         }
         let edit = Edit::Add { name: name.to_owned(), file: record(id, &hints) };
         live.defer(edit, false);
+        drop(live);
+        // Main would take the log for one not created as long as the name is another file's there.
+        committer.settle_freed(name)?;
         flash.counts.logs.fetch_add(1, Ordering::Relaxed);
         Ok(Some(Arc::new(log)))
     }

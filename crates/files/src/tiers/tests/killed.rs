@@ -2,6 +2,8 @@
 //! the second one found lay in a cache.
 
 use super::stage::{Pair, Side, hints};
+use crate::catalog::Edit;
+use crate::commit::Graves;
 use crate::tests::stage::{content, conventional};
 use crate::{
     AppRecord, Commit, FileBuffer, FileKind, Files, FilesError, LogWriter, Tier, TieredFiles,
@@ -171,5 +173,28 @@ fn what_a_synced_log_goes_by_is_durable_on_main() {
             (vec!["w1".to_owned()], 2),
             "seed {seed}"
         );
+    }
+}
+
+/// A log was synced, and gone with a power cut: the commit that had freed its name was still on its way to main.
+#[test]
+fn a_synced_log_is_there_whose_name_was_being_freed() {
+    for seed in 0..SEED_COUNT {
+        let pair = pair();
+        let files = format(&pair);
+        table(&files, "w1").unwrap();
+        // As far as a commit of another thread comes before it is written.
+        let edits = vec![Edit::Remove { name: "w1".to_owned() }];
+        let committer = &files.main().inner.committer;
+        let _removal = committer.lock().enqueue(edits, Graves::default(), false);
+        let synced = log(&files, "w1").unwrap();
+        synced.append(&content("of the log", 4096)).unwrap();
+        synced.sync().unwrap();
+        drop(synced);
+        let files = cut(&pair, files, Side::Main, seed);
+        let mut scratch = Vec::new();
+        let reader = files.open("w1").unwrap();
+        let got = reader.read_at(0, 4096, &mut scratch).unwrap();
+        assert!(got == content("of the log", 4096), "seed {seed}");
     }
 }
