@@ -267,7 +267,7 @@ impl<'a> YcsbClient<'a> {
         let clock = self.shared.timing.clock;
         let start_ns = clock.now_ns();
         let status = match record {
-            Some(record) if record.fields().is_empty() => Status::Error,
+            Some(record) if record.is_empty() => Status::Error,
             Some(record) if self.fields.recognises(&self.key, &record) => Status::Ok,
             Some(_) => Status::UnexpectedState,
             None => Status::Error,

@@ -10,7 +10,7 @@
 //! Invariants
 //!   O1  Two clients that update fields of one record at the same time both have their way.
 
-use super::record::{Names, Record, Wanted, format};
+use super::record::{Record, Wanted};
 use super::store::{RecordStore, StoreError, Traffic};
 use bytes::Bytes;
 use std::ops::ControlFlow;
@@ -66,14 +66,12 @@ pub(crate) struct EncodedStore<K> {
     /// An update of so many fields leaves nothing of what was there.
     field_count: usize,
     stripes: Stripes,
-    names: Names,
     traffic: Traffic,
 }
 
 impl<K: KeyValue> EncodedStore<K> {
     pub(crate) fn new(store: K, field_count: usize, stripes: Stripes) -> EncodedStore<K> {
-        let (names, traffic) = (Names::default(), Traffic::default());
-        EncodedStore { store, field_count, stripes, names, traffic }
+        EncodedStore { store, field_count, stripes, traffic: Traffic::default() }
     }
 
     fn get(&mut self, what: &'static str, key: &str) -> Result<Option<Bytes>, StoreError> {
@@ -95,17 +93,16 @@ impl<K: KeyValue> EncodedStore<K> {
 fn decoded(
     what: &'static str,
     key: &str,
-    value: &Bytes,
+    value: Bytes,
     wanted: Wanted<'_>,
-    names: &mut Names,
 ) -> Result<Record, StoreError> {
-    format::decode(value, wanted, names).map_err(|source| StoreError::refused(what, key, source))
+    Record::decode(value, wanted).map_err(|source| StoreError::refused(what, key, source))
 }
 
 impl<K: KeyValue> RecordStore for EncodedStore<K> {
     fn read(&mut self, key: &str, wanted: Wanted<'_>) -> Result<Option<Record>, StoreError> {
         let value = self.get("read", key)?;
-        value.map(|value| decoded("read", key, &value, wanted, &mut self.names)).transpose()
+        value.map(|value| decoded("read", key, value, wanted)).transpose()
     }
 
     fn scan(
@@ -120,11 +117,9 @@ impl<K: KeyValue> RecordStore for EncodedStore<K> {
         if count == 0 {
             return Ok(records);
         }
-        let names = &mut self.names;
         let mut each = |key: &[u8], value: &[u8]| {
             read_bytes += (key.len() + value.len()) as u64;
-            let value = Bytes::copy_from_slice(value);
-            match decoded("scan from", start, &value, wanted, names) {
+            match decoded("scan from", start, Bytes::copy_from_slice(value), wanted) {
                 Ok(record) => records.push(record),
                 Err(error) => refusal = Some(error),
             }
@@ -154,7 +149,7 @@ impl<K: KeyValue> RecordStore for EncodedStore<K> {
         let stripes = self.stripes.clone();
         let _alone = stripes.lock(key);
         let Some(value) = self.get("update", key)? else { return Ok(false) };
-        let mut record = decoded("update", key, &value, Wanted::All, &mut self.names)?;
+        let mut record = decoded("update", key, value, Wanted::All)?;
         record.merge(changed);
         self.put("update", key, &record)?;
         Ok(true)

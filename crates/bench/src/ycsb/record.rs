@@ -4,33 +4,75 @@ pub(crate) mod format;
 
 use bytes::Bytes;
 use format::RecordError;
+use std::fmt;
 use std::sync::Arc;
 
 /// The fields of one record, or some of them, in order of their names.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+///
+/// All lie in one buffer, that of the value they were read from: what a field of its own costs, a scan pays a thousand times.
+#[derive(Clone, Default)]
 pub struct Record {
-    fields: Vec<(Arc<str>, Bytes)>,
+    bytes: Bytes,
+    spans: Vec<Span>,
+}
+
+/// Where a field lies: its name, then its value.
+#[derive(Clone, Debug)]
+struct Span {
+    name_at: usize,
+    value_at: usize,
+    end: usize,
 }
 
 impl Record {
     /// A record of `fields`; where a name comes twice the later one counts.
-    pub fn new(mut fields: Vec<(Arc<str>, Bytes)>) -> Record {
-        if !fields.is_sorted_by(|(a, _), (b, _)| a < b) {
-            fields.reverse();
-            fields.sort_by(|(a, _), (b, _)| a.cmp(b));
-            fields.dedup_by(|(later, _), (earlier, _)| later == earlier);
+    pub fn new<N: AsRef<str>, V: AsRef<[u8]>>(mut fields: Vec<(N, V)>) -> Record {
+        fn name<N: AsRef<str>, V>(field: &(N, V)) -> &str {
+            field.0.as_ref()
         }
-        Record { fields }
+        if !fields.is_sorted_by(|a, b| name(a) < name(b)) {
+            fields.reverse();
+            fields.sort_by(|a, b| name(a).cmp(name(b)));
+            fields.dedup_by(|later, earlier| name(later) == name(earlier));
+        }
+        let mut values = fields.iter().map(|(_, value)| value.as_ref());
+        let next = |_: &str, bytes: &mut Vec<u8>| bytes.extend(values.next().unwrap_or_default());
+        Record::of_names(fields.iter().map(name), next)
+    }
+
+    /// A record of the fields `names`, which are in order; `append` puts the value of a name behind what is there.
+    pub(crate) fn of_names<'a>(
+        names: impl Iterator<Item = &'a str>,
+        mut append: impl FnMut(&str, &mut Vec<u8>),
+    ) -> Record {
+        let mut bytes = Vec::new();
+        let spans = names.map(|name| {
+            let name_at = bytes.len();
+            bytes.extend(name.as_bytes());
+            let value_at = bytes.len();
+            append(name, &mut bytes);
+            Span { name_at, value_at, end: bytes.len() }
+        });
+        let spans = spans.collect();
+        Record { bytes: bytes.into(), spans }
     }
 
     /// Names and values, in order of the names.
-    pub fn fields(&self) -> &[(Arc<str>, Bytes)] {
-        &self.fields
+    pub fn fields(&self) -> impl ExactSizeIterator<Item = (&str, &[u8])> {
+        self.spans.iter().map(|span| {
+            let name = str::from_utf8(&self.bytes[span.name_at..span.value_at]);
+            (name.expect("a record's names are text"), &self.bytes[span.value_at..span.end])
+        })
+    }
+
+    /// Whether it has no field.
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
     }
 
     /// Bytes of all values.
     pub fn len_bytes(&self) -> u64 {
-        self.fields.iter().map(|(_, value)| value.len() as u64).sum()
+        self.spans.iter().map(|span| (span.end - span.value_at) as u64).sum()
     }
 
     /// The record as one value of a store.
@@ -45,42 +87,27 @@ impl Record {
     ///
     /// # Errors
     /// [`RecordError`]: it is no record.
-    pub fn decode(value: &Bytes, wanted: Wanted<'_>) -> Result<Record, RecordError> {
-        format::decode(value, wanted, &mut Names::default())
+    pub fn decode(value: Bytes, wanted: Wanted<'_>) -> Result<Record, RecordError> {
+        format::decode(value, wanted)
     }
 
     /// Replaces and adds what `newer` has.
     pub fn merge(&mut self, newer: &Record) {
-        for (name, value) in &newer.fields {
-            match self.fields.binary_search_by(|(n, _)| n.cmp(name)) {
-                Ok(at) => self.fields[at].1 = value.clone(),
-                Err(at) => self.fields.insert(at, (Arc::clone(name), value.clone())),
-            }
-        }
+        *self = Record::new(self.fields().chain(newer.fields()).collect());
     }
 }
 
-/// The names of a record read before. Those of a table are alike, so that the next one has no need to make them again.
-#[derive(Debug, Default)]
-pub(crate) struct Names(Vec<Arc<str>>);
-
-impl Names {
-    /// How many.
-    fn count(&self) -> usize {
-        self.0.len()
+impl PartialEq for Record {
+    fn eq(&self, other: &Record) -> bool {
+        self.fields().eq(other.fields())
     }
+}
 
-    /// `name`, the one at `at` of those that are wanted of a record.
-    pub(crate) fn of(&mut self, at: usize, name: &str) -> Arc<str> {
-        match self.0.get(at) {
-            Some(known) if **known == *name => Arc::clone(known),
-            _ => {
-                let name: Arc<str> = name.into();
-                self.0.truncate(at);
-                self.0.push(Arc::clone(&name));
-                name
-            }
-        }
+impl Eq for Record {}
+
+impl fmt::Debug for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.fields()).finish()
     }
 }
 
@@ -107,8 +134,8 @@ impl Wanted<'_> {
 mod tests {
     use super::*;
 
-    fn record(fields: &[(&str, &'static str)]) -> Record {
-        Record::new(fields.iter().map(|&(name, value)| (name.into(), value.into())).collect())
+    fn record(fields: &[(&str, &str)]) -> Record {
+        Record::new(fields.to_vec())
     }
 
     #[test]

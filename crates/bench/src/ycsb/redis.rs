@@ -9,7 +9,7 @@
 //! loaded and both measure the same work: an insert is two round trips, a scan one for its keys and one for
 //! each record. A scan goes in order of score, not of key.
 
-use super::record::{Names, Record, Wanted};
+use super::record::{Record, Wanted};
 use super::store::{RecordStore, StoreError};
 use crate::error::BenchError;
 use redis::{
@@ -62,7 +62,7 @@ impl RedisServer {
         let client = redis::Client::open(self.info.clone());
         let connection = client.and_then(|client| client.get_connection());
         let connection = connection.map_err(|source| failed(&self.address(), source))?;
-        Ok(RedisStore { connection, names: Names::default() })
+        Ok(RedisStore { connection })
     }
 }
 
@@ -73,7 +73,6 @@ fn failed(address: &str, source: RedisError) -> BenchError {
 /// One connection.
 pub(crate) struct RedisStore {
     connection: Connection,
-    names: Names,
 }
 
 impl RedisStore {
@@ -96,7 +95,7 @@ impl RedisStore {
         let mut command = cmd("HMSET");
         command.arg(key);
         for (name, value) in record.fields() {
-            command.arg(&**name).arg(&value[..]);
+            command.arg(name).arg(value);
         }
         self.ask(what, key, &command)
     }
@@ -104,11 +103,10 @@ impl RedisStore {
 
 impl RecordStore for RedisStore {
     fn read(&mut self, key: &str, wanted: Wanted<'_>) -> Result<Option<Record>, StoreError> {
-        let fields = match wanted {
+        let record = match wanted {
             Wanted::All => {
                 let all: Vec<(String, Vec<u8>)> = self.ask("read", key, cmd("HGETALL").arg(key))?;
-                let named = all.into_iter().enumerate();
-                named.map(|(at, (name, value))| (self.names.of(at, &name), value.into())).collect()
+                Record::new(all)
             }
             Wanted::Named(names) => {
                 let mut command = cmd("HMGET");
@@ -118,11 +116,10 @@ impl RecordStore for RedisStore {
                 });
                 let values: Vec<Option<Vec<u8>>> = self.ask("read", key, &command)?;
                 let pairs = names.iter().zip(values);
-                pairs.filter_map(|(name, value)| Some((name.clone(), value?.into()))).collect()
+                Record::new(pairs.filter_map(|(name, value)| Some((name, value?))).collect())
             }
         };
-        let record = Record::new(fields);
-        Ok((!record.fields().is_empty()).then_some(record))
+        Ok((!record.is_empty()).then_some(record))
     }
 
     fn scan(

@@ -67,7 +67,7 @@ fn fields_are_named_in_order_and_as_long_as_asked() {
     let mut fields = w.fields(Prng::new(1));
     let record = fields.all("user1");
     assert_eq!(record.fields().len(), 12);
-    assert!(record.fields().iter().all(|(_, value)| (5..=9).contains(&value.len())));
+    assert!(record.fields().all(|(_, value)| (5..=9).contains(&value.len())));
 }
 
 #[test]

@@ -40,8 +40,8 @@ fn talk<T>(script: &[(&str, &str)], story: impl FnOnce(&mut RedisStore) -> T) ->
     result
 }
 
-fn record(fields: &[(&str, &'static str)]) -> Record {
-    Record::new(fields.iter().map(|&(name, value)| (name.into(), value.into())).collect())
+fn record(fields: &[(&str, &str)]) -> Record {
+    Record::new(fields.to_vec())
 }
 
 #[test]
