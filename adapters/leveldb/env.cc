@@ -131,6 +131,7 @@ class Lock : public leveldb::FileLock {
 }  // namespace
 
 Status ImbrexEnv::NewSequentialFile(const std::string& path, leveldb::SequentialFile** result) {
+  if (IsLog(path)) LogRead();
   imbrex_reader* reader = nullptr;
   imbrex_status status = imbrex_reader_open(drive_->get(), path.c_str(), &reader);
   *result = status == IMBREX_STATUS_OK ? new Sequential(drive_, path, reader) : nullptr;

@@ -48,8 +48,6 @@ void Learn(const std::string& directory, const std::string& line) {
   } else if (line.find(": started") != std::string::npos &&
              sscanf(line.c_str(), "Level-0 table #%llu", &number) == 1) {
     flushed.insert(TablePath(directory, number));
-  } else if (sscanf(line.c_str(), "Recovering log #%llu", &number) == 1) {
-    recovering = true;
   }
 }
 
@@ -61,9 +59,11 @@ std::string TablePath(const std::string& directory, uint64_t number) {
   return Normal(directory + name);
 }
 
+void LogRead() { recovering = true; }
+
 void TableCreated(const std::string& path) {
   LevelBook& book = LevelBook::Get();
-  if (flushed.erase(path) > 0) {
+  if (flushed.erase(path) > 0 || recovering) {
     // What is flushed from the logs of an opening must be written before anything can be deleted.
     book.ExpectFlush(path, recovering);
   } else if (compacting_to >= 0) {

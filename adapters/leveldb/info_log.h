@@ -1,9 +1,11 @@
 // LevelDB's info log, written to the drive, and read on the way: it is where LevelDB tells levels.
 //
-//   "Recovering log #N"                   this thread opens databases, and flushes what their logs hold
 //   "Level-0 table #N: started"           table N is a flush: level 0 to 2, decided when it is written
 //   "Compacting a@L + b@L+1 files"         what this thread creates from here on is of level L+1
 //   "Compacted ..."                       until here
+//
+// A thread that reads a write-ahead log opens a database, and flushes what its logs hold: that shows without an info
+// log, which a program may have of its own (Options::info_log).
 //
 // Kept per thread: two databases of a process share LevelDB's thread that compacts, one after the other;
 // HyperLevelDB has a thread to flush and one to compact for each.
@@ -32,6 +34,9 @@ class InfoLog : public leveldb::Logger {
   std::string directory_;
   imbrex_writer* writer_;
 };
+
+// This thread begins to read a write-ahead log.
+void LogRead();
 
 // A table is about to be created at `path`, by this thread: tells the book what the info log said about it.
 void TableCreated(const std::string& path);

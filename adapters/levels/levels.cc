@@ -56,7 +56,7 @@ Knowledge LevelBook::Known(const std::string& path, int guess) {
   Table& table = found == tables_.end() ? gone : found->second;
   bool told = table.expected >= 0;
   table.known = told ? table.expected : guess;
-  return {table.known, told ? table.needed : guess > 0};
+  return {table.known, table.needed || (!told && guess > 0)};
 }
 
 bool LevelBook::Truth(std::string* path, int level) {

@@ -116,7 +116,9 @@ IOStatus ImbrexFileSystem::GetChildren(const std::string& path, const IOOptions&
   result->clear();
   imbrex_names* names = nullptr;
   imbrex_status status = imbrex_list(drive_->get(), path.c_str(), &names);
-  if (status == IMBREX_STATUS_NOT_FOUND) return IOStatus::NotFound(path, imbrex_last_error());
+  if (status == IMBREX_STATUS_NOT_FOUND || status == IMBREX_STATUS_NOT_A_DIRECTORY) {
+    return IOStatus::NotFound(path, imbrex_last_error());
+  }
   if (status != IMBREX_STATUS_OK) return Translate(status, path);
   size_t count = imbrex_names_count(names);
   for (size_t i = 0; i < count; i++) result->push_back(imbrex_names_get(names, i));

@@ -62,7 +62,11 @@ FileClass ClassOf(const std::string& path) {
   if (EndsWith(name, ".sst") || EndsWith(name, ".blob")) return FileClass::kTable;
   if (EndsWith(name, ".log")) return FileClass::kWal;
   if (name.compare(0, 9, "MANIFEST-") == 0) return FileClass::kManifest;
-  if (name == "LOG" || name.compare(0, 8, "LOG.old.") == 0) return FileClass::kInfoLog;
+  // In a `db_log_dir` with the database's path before it.
+  if (name == "LOG" || EndsWith(name, "_LOG") || name.compare(0, 8, "LOG.old.") == 0 ||
+      name.find("_LOG.old.") != std::string::npos) {
+    return FileClass::kInfoLog;
+  }
   if (name == "CURRENT" || name == "IDENTITY" || name == "LOCK" || EndsWith(name, ".dbtmp") ||
       name.compare(0, 8, "OPTIONS-") == 0) {
     return FileClass::kMetadata;

@@ -161,10 +161,22 @@ int Again(const std::string& path) {
   return 0;  // As many programs do it: the database is not closed.
 }
 
-int Crowded(const std::string& path) {
+// With `apart` long values lie in files of their own, and the info log in a directory of its own.
+Options CrowdedOptions(const std::string& path, bool apart) {
   Options options;
   options.create_if_missing = true;
   options.level0_file_num_compaction_trigger = 100;
+  if (!apart) return options;
+  options.enable_blob_files = true;
+  options.min_blob_size = 500;
+  options.enable_blob_garbage_collection = true;
+  options.blob_garbage_collection_age_cutoff = 1.0;
+  options.db_log_dir = path + "-logs";
+  return options;
+}
+
+// Makes a database of some tables, with something in its log.
+void Prepare(const std::string& path, const Options& options) {
   DB* db = nullptr;
   Need(DB::Open(options, path, &db), "open");
   for (int round = 0; round < 3; round++) {
@@ -173,8 +185,50 @@ int Crowded(const std::string& path) {
     }
     Need(db->Flush(rocksdb::FlushOptions()), "flush");
   }
+  Need(db->Put(rocksdb::WriteOptions(), "long", std::string(1000, 'l')), "put");
   Need(db->Put(rocksdb::WriteOptions(), "key", "in the log"), "put");
   delete db;
+}
+
+// Opens it and compacts it, by the tables' names and as a whole; new tables are refused.
+void UseCrowded(const std::string& path, const Options& options) {
+  DB* db = nullptr;
+  Need(DB::Open(options, path, &db), "open in a crowded catalog");
+  std::vector<rocksdb::LiveFileMetaData> tables;
+  db->GetLiveFilesMetaData(&tables);
+  std::vector<std::string> names;
+  for (const auto& table : tables) names.push_back(table.name);
+  Need(db->CompactFiles(rocksdb::CompactionOptions(), names, 1), "compact files in a crowded catalog");
+  rocksdb::CompactRangeOptions all;
+  all.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
+  Need(db->CompactRange(all, nullptr, nullptr), "compact in a crowded catalog");
+  Need(db->Put(rocksdb::WriteOptions(), "more", "in the log"), "put");
+  Status flushed = db->Flush(rocksdb::FlushOptions());
+  if (!flushed.IsNoSpace()) {
+    fprintf(stderr, "a new table in a crowded catalog: %s\n", flushed.ToString().c_str());
+    exit(1);
+  }
+  delete db;
+}
+
+void UseAgain(const std::string& path, const Options& options) {
+  DB* db = nullptr;
+  Need(DB::Open(options, path, &db), "open again");
+  Need(db->Flush(rocksdb::FlushOptions()), "flush again");
+  std::string value;
+  for (const char* key : {"more", "long", "99"}) {
+    Need(db->Get(rocksdb::ReadOptions(), key, &value), key);
+  }
+  Expect("key", db, {});
+  Need(rocksdb::DestroyDB(path, options), "destroy");
+}
+
+int Crowded(const std::string& path) {
+  const std::string apart = path + "-apart";
+  const Options options = CrowdedOptions(path, false);
+  const Options options_apart = CrowdedOptions(apart, true);
+  Prepare(path, options);
+  Prepare(apart, options_apart);
 
   std::shared_ptr<rocksdb::Env> env = Told("");
   auto directory = [](int i) { return "/crowd/" + std::to_string(i) + std::string(240, 'n'); };
@@ -185,26 +239,11 @@ int Crowded(const std::string& path) {
     fprintf(stderr, "%d directories, and then %s\n", count, made.ToString().c_str());
     return 1;
   }
-
-  Need(DB::Open(options, path, &db), "open in a crowded catalog");
-  rocksdb::CompactRangeOptions all;
-  all.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
-  Need(db->CompactRange(all, nullptr, nullptr), "compact in a crowded catalog");
-  Need(db->Put(rocksdb::WriteOptions(), "more", "in the log"), "put");
-  Status flushed = db->Flush(rocksdb::FlushOptions());
-  if (!flushed.IsNoSpace()) {
-    fprintf(stderr, "a new table in a crowded catalog: %s\n", flushed.ToString().c_str());
-    return 1;
-  }
-  delete db;
-
+  UseCrowded(path, options);
+  UseCrowded(apart, options_apart);
   for (int i = 0; i < count; i++) Need(env->DeleteDir(directory(i)), "delete a directory");
-  Need(DB::Open(options, path, &db), "open again");
-  Need(db->Flush(rocksdb::FlushOptions()), "flush again");
-  std::string value;
-  Need(db->Get(rocksdb::ReadOptions(), "more", &value), "more");
-  Expect("key", db, {});
-  Need(rocksdb::DestroyDB(path, options), "destroy");
+  UseAgain(path, options);
+  UseAgain(apart, options_apart);
   printf("opened, emptied and destroyed\n");
   return 0;
 }

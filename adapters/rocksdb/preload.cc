@@ -20,14 +20,18 @@
 namespace imbrex_rocksdb {
 namespace {
 
+using ROCKSDB_NAMESPACE::BlobFileCreationBriefInfo;
+using ROCKSDB_NAMESPACE::BlobFileCreationReason;
 using ROCKSDB_NAMESPACE::CompactionJobInfo;
 using ROCKSDB_NAMESPACE::DB;
 using ROCKSDB_NAMESPACE::EventListener;
+using ROCKSDB_NAMESPACE::FileCreationBriefInfo;
 using ROCKSDB_NAMESPACE::ObjectLibrary;
 using ROCKSDB_NAMESPACE::TableFileCreationBriefInfo;
 using ROCKSDB_NAMESPACE::TableFileCreationReason;
 
-// A compaction says where its output goes before it creates any; subcompactions share its number.
+// A compaction says where its output goes before it creates any; subcompactions share its number. What compactions
+// write, and what is flushed from the logs of an opening, must be written before anything can be deleted.
 class LevelListener : public EventListener {
  public:
   void OnCompactionBegin(DB* db, const CompactionJobInfo& info) override {
@@ -41,24 +45,31 @@ class LevelListener : public EventListener {
   }
 
   void OnTableFileCreationStarted(const TableFileCreationBriefInfo& info) override {
-    int level = 0;
-    bool compaction = info.reason == TableFileCreationReason::kCompaction;
-    if (compaction) {
-      std::lock_guard<std::mutex> lock(mutex_);
-      auto job = jobs_.find({info.db_name, info.job_id});
-      if (job == jobs_.end()) return;
-      level = job->second;
-    } else if (info.reason == TableFileCreationReason::kMisc) {
-      return;
-    }
+    if (info.reason == TableFileCreationReason::kMisc) return;
+    const bool compaction = info.reason == TableFileCreationReason::kCompaction;
     const std::string path = Normal(info.file_path);
     const std::string called = Normal(info.db_name) + path.substr(path.rfind('/'));
-    // What is flushed from the logs of an opening must be written before anything can be deleted.
-    const bool needed = compaction || info.reason == TableFileCreationReason::kRecovery;
-    LevelBook::Get().Expect(path, level, needed, called);
+    const bool recovery = info.reason == TableFileCreationReason::kRecovery;
+    LevelBook::Get().Expect(path, LevelOf(info, compaction), compaction || recovery, called);
+  }
+
+  // Of the level of the table that it belongs to. No MANIFEST tells its level later.
+  void OnBlobFileCreationStarted(const BlobFileCreationBriefInfo& info) override {
+    const bool compaction = info.reason == BlobFileCreationReason::kCompaction;
+    const bool recovery = info.reason == BlobFileCreationReason::kRecovery;
+    LevelBook::Get().Expect(Normal(info.file_path), LevelOf(info, compaction),
+                            compaction || recovery);
   }
 
  private:
+  // -1 where a job has not said where its output goes: CompactFiles() does not.
+  int LevelOf(const FileCreationBriefInfo& info, bool compaction) {
+    if (!compaction) return 0;
+    std::lock_guard<std::mutex> lock(mutex_);
+    auto job = jobs_.find({info.db_name, info.job_id});
+    return job == jobs_.end() ? -1 : job->second;
+  }
+
   std::mutex mutex_;
   std::map<std::pair<std::string, int>, int> jobs_;
 };

@@ -99,12 +99,14 @@ impl Batch {
         keyspace: &Keyspace,
         add: impl FnOnce(&mut WriteBatch) -> Result<(), imbrex::EngineError>,
     ) -> Result<(), Failure> {
-        let shared = self.shared.get_or_insert_with(|| Arc::clone(&keyspace.shared));
-        if !Arc::ptr_eq(shared, &keyspace.shared) {
+        let is_same = |shared: &Arc<_>| Arc::ptr_eq(shared, &keyspace.shared);
+        if !self.shared.as_ref().is_none_or(is_same) {
             let message = "the keyspace is another store's than those in the batch";
             return Err(Failure::new(Status::Invalid, message));
         }
-        Ok(add(&mut self.writes)?)
+        add(&mut self.writes)?;
+        self.shared = Some(Arc::clone(&keyspace.shared));
+        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@ use crate::drive::{Drive, Shared};
 use crate::open::Opened;
 use crate::process::Held;
 use crate::status::{Failure, Status, guard};
-use crate::strings::{bytes, give, handle, need_out, put, take, text};
+use crate::strings::{bytes, give, handle, need_out, null, put, take, text};
 use crate::{KIND_LOG, KIND_METADATA, KIND_OTHER, KIND_TABLE};
 use imbrex_files::{CommitKind, FileKind, GroupId};
 use std::ffi::c_char;
@@ -191,8 +191,8 @@ pub unsafe extern "C" fn imbrex_writer_fill_at(
     })
 }
 
-/// Makes the file's bytes and its name durable, and every change of names before that. Waits for holes
-/// that imbrex_writer_fill_at() left.
+/// Makes the file's bytes and its name durable, and every change of names before the file's own last one; for
+/// others there is imbrex_sync_names(). Waits for holes that imbrex_writer_fill_at() left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_writer_sync(writer: *const Writer) -> Status {
     guard(|| {
@@ -283,9 +283,10 @@ pub unsafe extern "C" fn imbrex_reader_read_at(
         need_out(out_len_bytes)?;
         // SAFETY: a handle, as the header's conventions say.
         let reader = unsafe { handle(reader, "the reader")? };
-        let len_bytes = if buffer.is_null() { 0 } else { len_bytes };
         let buffer = if len_bytes == 0 {
             &mut []
+        } else if buffer.is_null() {
+            return Err(null("the buffer"));
         } else {
             // SAFETY: not NULL; that it is as long as that, and nobody else's, is the caller's promise.
             // It may be uninitialised: it is filled before it is read, by code that only copies into it.

@@ -4,7 +4,7 @@ use crate::process::{self, Held};
 use crate::status::{Failure, Status};
 use std::ffi::{CStr, c_char};
 
-fn null(what: &str) -> Failure {
+pub(crate) fn null(what: &str) -> Failure {
     Failure::new(Status::Invalid, format!("{what} is NULL"))
 }
 
@@ -81,8 +81,11 @@ pub(crate) unsafe fn copy_out(
     out_len_bytes: *mut usize,
 ) -> Result<(), Failure> {
     need_out(out_len_bytes)?;
+    if buffer.is_null() && len_bytes > 0 {
+        return Err(null("the buffer"));
+    }
     let count = from.len().min(len_bytes);
-    if count > 0 && !buffer.is_null() {
+    if count > 0 {
         // SAFETY: both are that long; what comes from a store does not lie in the caller's memory.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), buffer, count) };
     }

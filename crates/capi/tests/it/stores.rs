@@ -159,7 +159,8 @@ fn a_batch_is_all_or_nothing_and_of_one_store() {
     unsafe {
         assert_eq!(imbrex_batch_open(&raw mut batch), Status::Ok);
         assert_eq!(imbrex_batch_write(batch, true), Status::Ok, "nothing to do");
-        assert_eq!(imbrex_batch_put(batch, one, key, 3, value, 1), Status::Ok);
+        assert_eq!(imbrex_batch_put(batch, two, key, 0, value, 1), Status::Invalid);
+        assert_eq!(imbrex_batch_put(batch, one, key, 3, value, 1), Status::Ok, "it was empty");
         assert_eq!(imbrex_batch_delete(batch, one, b"old".as_ptr(), 3), Status::Ok);
         assert_eq!(imbrex_batch_put(batch, two, key, 3, value, 1), Status::Invalid);
         assert!(last_error().contains("another store"), "{}", last_error());
@@ -193,6 +194,14 @@ fn what_makes_no_sense_is_refused() {
     assert!(last_error().contains("1 to 65536 bytes"), "{}", last_error());
     assert_eq!(put(keyspace, &huge[1..], b"long", false), Status::Ok);
     assert_eq!(get(keyspace, &huge[1..]), Ok(b"long".to_vec()));
+    // SAFETY: a handle that is open, a key as long as said, and no buffer.
+    let into_null = |len_bytes: usize| unsafe {
+        let mut len = 0;
+        let (key, key_len) = (huge[1..].as_ptr(), huge.len() - 1);
+        (imbrex_get(keyspace, key, key_len, null_mut(), len_bytes, &raw mut len), len)
+    };
+    assert_eq!(into_null(0), (Status::Ok, 4), "how long it is");
+    assert_eq!(into_null(4).0, Status::Invalid);
     assert_eq!(put(keyspace, b"", b"", false), Status::Invalid);
     assert_eq!(get(keyspace, b""), Err(Status::Invalid));
     assert_eq!(put(null_mut(), b"key", b"", false), Status::Invalid);

@@ -52,6 +52,8 @@ static void expect(const char *path, const char *text) {
   TRUE(got == strlen(text) && memcmp(buffer, text, got) == 0);
   OK(imbrex_reader_read_at(reader, 1000000, buffer, sizeof buffer, &got));
   TRUE(got == 0);
+  OK(imbrex_reader_read_at(reader, 0, NULL, 0, &got));
+  FAILS(IMBREX_STATUS_INVALID, imbrex_reader_read_at(reader, 0, NULL, 1, &got));
   OK(imbrex_reader_close(reader));
 }
 
