@@ -233,7 +233,7 @@ impl AnalyseArgs {
     }
 }
 
-fn failed(error: ArrivalError) -> CliError {
+pub(crate) fn failed(error: ArrivalError) -> CliError {
     match error {
         ArrivalError::Io { .. } => CliError::of("cannot read", &error),
         ArrivalError::Empty { .. }

@@ -4,6 +4,7 @@
 use crate::error::{CliError, Context};
 use imbrex_disk_host::is_block_device;
 use imbrex_disk_sim::is_image;
+use rustix::fs::Access;
 use std::fs::{self, Metadata, OpenOptions, Permissions};
 use std::io::{ErrorKind, Write};
 use std::os::fd::BorrowedFd;
@@ -31,6 +32,7 @@ impl Target {
         if let Some(dir) = dir {
             fs::metadata(dir).context(|| format!("cannot write {shown}: {}", dir.display()))?;
         }
+        check_writable(path, dir).context(|| format!("cannot write {shown}"))?;
         Ok(Target { path: path.to_owned() })
     }
 
@@ -61,6 +63,22 @@ impl Target {
         match fs::symlink_metadata(&self.path) {
             Ok(_) => fs::canonicalize(&self.path),
             Err(_) => Ok(self.path.clone()),
+        }
+    }
+}
+
+/// Fails as writing to `path` in `dir` would, as far as that shows without a change.
+fn check_writable(path: &Path, dir: Option<&Path>) -> std::io::Result<()> {
+    match fs::metadata(path) {
+        Ok(found) if found.is_dir() => Err(ErrorKind::IsADirectory.into()),
+        Ok(found) if found.is_file() => OpenOptions::new().write(true).open(path).map(drop),
+        // A pipe is opened when there is something to say.
+        Ok(_) => Ok(()),
+        // A link to where nothing is yet.
+        Err(_) if fs::symlink_metadata(path).is_ok() => Ok(()),
+        Err(_) => {
+            let access = Access::WRITE_OK | Access::EXEC_OK;
+            Ok(rustix::fs::access(dir.unwrap_or(Path::new(".")), access)?)
         }
     }
 }

@@ -2,6 +2,7 @@
 //! `imbrex-bench`'s.
 
 use crate::Session;
+use crate::arrivals;
 use crate::error::{CliError, Context, Exit};
 use crate::output::note;
 use crate::progress::{Progress, Unit};
@@ -113,7 +114,12 @@ impl YcsbCommand {
         if let Some(refusal) = report.first_error.as_ref().filter(is_news) {
             note(format!("imbrex: warning: refused: {refusal} (others like it are only counted)"));
         }
-        let printed = report.output.save().context(|| "cannot write what was measured")?;
+        let saved = report.output.save();
+        // What was measured is not to be had again.
+        let printed = match &saved {
+            Ok(printed) => printed.clone(),
+            Err(_) => format!("{}{}", report.output.raw(), report.output.text()),
+        };
         let told = if is_json {
             session.out.json(&serde_json::to_value(&report).context(|| "cannot write JSON")?)
         } else if is_ours {
@@ -130,8 +136,10 @@ impl YcsbCommand {
                 let message = format!("ended early, and the figures say what was done: {failure}");
                 Err(CliError::new(Exit::Store, message))
             }
-            None if report.interrupted => Err(CliError::interrupted()),
-            None => told,
+            None => {
+                saved.context(|| "cannot write what was measured, so it was printed")?;
+                if report.interrupted { Err(CliError::interrupted()) } else { told }
+            }
         }
     }
 }
@@ -143,7 +151,7 @@ pub(crate) fn failed(error: BenchError) -> CliError {
             error @ (PropertyError::File { .. } | PropertyError::Syntax { .. }),
         ) => CliError::data(error.to_string()),
         BenchError::Property(error) => CliError::usage(error.to_string()),
-        BenchError::Arrivals(error) => CliError::usage(error.to_string()),
+        BenchError::Arrivals(error) => arrivals::failed(error),
         error => cannot_measure(&error),
     }
 }

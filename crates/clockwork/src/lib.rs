@@ -35,6 +35,6 @@ pub use crew::Crew;
 pub use entropy::entropy_u64;
 pub use prng::Prng;
 pub use scheduler::{BUDGET_DEFAULT, Budget, Job, Runtime, Scheduler, Stalled, Step};
-pub use threads::{ThreadScheduler, WallClock, fan_out};
+pub use threads::{ThreadScheduler, WallClock, fan_out, try_fan_out};
 pub use virtual_world::{ClientId, Order, VirtualWorld};
 pub use wall::unix_time_s;

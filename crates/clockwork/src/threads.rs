@@ -338,6 +338,26 @@ where
     T: Sync,
     R: Send,
 {
+    let done = try_fan_out(worker_count, items, f);
+    done.unwrap_or_else(|error| panic!("cannot start {worker_count} threads: {error}"))
+}
+
+/// As [`fan_out`], for more threads than the system is sure to give.
+///
+/// # Errors
+/// It refuses one; nothing was done then.
+///
+/// # Panics
+/// As `f` does.
+pub fn try_fan_out<T, R>(
+    worker_count: usize,
+    items: &[T],
+    f: impl Fn(&T) -> R + Sync,
+) -> std::io::Result<Vec<R>>
+where
+    T: Sync,
+    R: Send,
+{
     let next = AtomicUsize::new(0);
     let are_all_there: OnceLock<bool> = OnceLock::new();
     let worker = || {
@@ -351,24 +371,23 @@ where
             results.push((index, f(item)));
         }
     };
-    let mut results: Vec<(usize, R)> = std::thread::scope(|scope| {
+    let results: std::io::Result<Vec<(usize, R)>> = std::thread::scope(|scope| {
         let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, worker);
         let helpers: Result<Vec<_>, _> = (1..worker_count).map(spawn).collect();
         // Without this those that are there would wait for ever.
         are_all_there.get_or_init(|| helpers.is_ok());
-        let helpers =
-            helpers.unwrap_or_else(|error| panic!("cannot start {worker_count} threads: {error}"));
         let mut results = worker();
-        for helper in helpers {
+        for helper in helpers? {
             match helper.join() {
                 Ok(more) => results.extend(more),
                 Err(payload) => std::panic::resume_unwind(payload),
             }
         }
-        results
+        Ok(results)
     });
+    let mut results = results?;
     results.sort_by_key(|&(index, _)| index);
-    results.into_iter().map(|(_, result)| result).collect()
+    Ok(results.into_iter().map(|(_, result)| result).collect())
 }
 
 pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {

@@ -34,7 +34,8 @@ pub(super) fn play(
 ) -> Result<ReplayReport, BenchError> {
     let (runtime, _world) = Runtime::virtual_time(Order::SmallestTime);
     let sizes = Sizes::of(plan, options)?;
-    let driver = make(&runtime, &sizes, plan, options)?;
+    let mut goes_on = || watch(0, Some(survey.requests));
+    let driver = make(&runtime, &sizes, plan, options, &mut goes_on)?;
     let device_len = driver.geometry().len().get();
     if device_len < plan.len {
         return Err(BenchError::Options(format!(
@@ -129,6 +130,7 @@ fn make(
     sizes: &Sizes,
     plan: &Plan,
     options: &ReplayOptions,
+    goes_on: &mut dyn FnMut() -> bool,
 ) -> Result<Driver, BenchError> {
     let rule = DriveRule::Zoned { zone_len_bytes: options.zone_len_bytes };
     let disk = drive(&DriveSpec::whole(options.profile, rule, sizes.drive_bytes), runtime)?;
@@ -154,6 +156,9 @@ fn make(
     for run in plan.prefill.iter().filter(|run| run.end().get() <= device_len.get()) {
         let mut done = 0;
         while done < run.len.get() {
+            if !goes_on() {
+                return Err(BenchError::Stopped);
+            }
             let len = (run.len.get() - done).min(PREFILL_LEN);
             let range = BlockRange::new(run.start + Blocks::new(done), Blocks::new(len));
             mark(&mut buf, range);

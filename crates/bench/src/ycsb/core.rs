@@ -9,6 +9,7 @@ use super::properties::{Properties, PropertyError};
 use super::stream::{Mix, OpKind, YcsbStream};
 use super::values::FieldMaker;
 use super::zipf::Zipfian;
+use imbrex::VALUE_LEN_BYTES_MAX;
 use imbrex_clockwork::Prng;
 use std::path::Path;
 use std::sync::Arc;
@@ -89,6 +90,15 @@ impl CoreWorkload {
         }
         let operation_count = p.number("operationcount", 0, (0, LONG_MAX))?;
         let field_lengths = field_lengths(p)?;
+        let field_names = field_names(p)?;
+        let longest = field_lengths.longest();
+        if longest.saturating_mul(field_names.len() as u64) > VALUE_LEN_BYTES_MAX as u64 {
+            return Err(PropertyError::Contradiction(format!(
+                "fieldcount={} fields of up to fieldlength={longest} bytes are a record of more than \
+                 1 GiB, which is no value of a store",
+                field_names.len()
+            )));
+        }
         let verifies = p.flag("dataintegrity", false)?;
         if verifies && !matches!(field_lengths, Lengths::Constant(_)) {
             return Err(PropertyError::Contradiction(
@@ -105,7 +115,7 @@ impl CoreWorkload {
             load_count: p.get("insertcount").map_or(record_count, |_| insert_count),
             operation_count,
             key_names: key_names(p)?,
-            field_names: field_names(p)?,
+            field_names,
             field_lengths,
             reads_all_fields: p.flag("readallfields", true)?,
             reads_by_name: p.flag("readallfieldsbyname", false)?,

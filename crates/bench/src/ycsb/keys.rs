@@ -83,6 +83,9 @@ pub(crate) enum KeyChooser {
     Exponential { gamma: f64 },
 }
 
+/// So many draws find no record that is there only where next to all that are expected are not: then any one serves.
+const DRAW_COUNT_MAX: u32 = 10_000;
+
 /// What `hot_per_million` counts in.
 pub(crate) const MILLION: u64 = 1_000_000;
 
@@ -102,12 +105,13 @@ impl KeyChooser {
             ranks.grow(record_count);
             return record_count - 1 - ranks.next(prng).min(record_count - 1);
         }
-        loop {
+        for _ in 0..DRAW_COUNT_MAX {
             let number = self.draw(prng, record_count);
             if number < record_count {
                 return number;
             }
         }
+        prng.below(record_count)
     }
 
     fn draw(&mut self, prng: &mut Prng, record_count: u64) -> u64 {

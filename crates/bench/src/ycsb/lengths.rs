@@ -22,6 +22,16 @@ impl Lengths {
         Lengths::Zipfian { min, ranks: Zipfian::new(max - min + 1) }
     }
 
+    /// The greatest of them.
+    pub(crate) fn longest(&self) -> u64 {
+        match self {
+            Lengths::Constant(length) => *length,
+            Lengths::Uniform { max, .. } => *max,
+            Lengths::Zipfian { min, ranks } => min + ranks.item_count() - 1,
+            Lengths::Histogram(histogram) => histogram.longest(),
+        }
+    }
+
     /// The next length.
     pub(crate) fn next(&self, prng: &mut Prng) -> u64 {
         match self {
@@ -80,6 +90,10 @@ impl Histogram {
             return Err((1, "the last bucket is longer than 2^30".to_owned()));
         }
         Ok(Histogram { width, weights, weight_sum })
+    }
+
+    fn longest(&self) -> u64 {
+        self.width * self.weights.len() as u64
     }
 
     fn next(&self, prng: &mut Prng) -> u64 {

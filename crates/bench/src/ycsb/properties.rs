@@ -14,7 +14,6 @@
 use java_properties::{LineContent, PropertiesIter};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -114,16 +113,16 @@ impl Properties {
     /// [`PropertyError::File`], [`PropertyError::Syntax`].
     pub fn read_file(&mut self, path: &Path) -> Result<(), PropertyError> {
         let failed = |source| PropertyError::File { path: path.to_owned(), source };
-        let file = std::fs::File::open(path).map_err(failed)?;
-        self.read(path, BufReader::new(file))
+        let text = std::fs::read(path).map_err(failed)?;
+        self.read(path, &text)
     }
 
     /// As [`Properties::read_file`], for what `path` names.
     ///
     /// # Errors
     /// As [`Properties::read_file`].
-    pub fn read(&mut self, path: &Path, text: impl Read) -> Result<(), PropertyError> {
-        for line in PropertiesIter::new(text) {
+    pub fn read(&mut self, path: &Path, text: &[u8]) -> Result<(), PropertyError> {
+        for line in PropertiesIter::new(&*as_java_reads(text)) {
             let line = line.map_err(|source| match source.line_number() {
                 Some(line) => PropertyError::Syntax { path: path.to_owned(), line, source },
                 None => PropertyError::File {
@@ -268,6 +267,31 @@ impl Properties {
     fn property(&self, key: &str) -> Option<&Property> {
         self.from_command_line.get(key).or_else(|| self.from_files.get(key))
     }
+}
+
+/// `text` without what Java passes over and the parser does not: what comments say, escapes of no character among it,
+/// and a backslash at the very end.
+fn as_java_reads(mut text: &[u8]) -> Vec<u8> {
+    let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
+    let mut read = Vec::with_capacity(text.len());
+    let mut continues = false;
+    while !text.is_empty() {
+        let (line, rest) = text.split_at(text.iter().position(is_end).unwrap_or(text.len()));
+        let end_len = if rest.starts_with(b"\r\n") { 2 } else { rest.len().min(1) };
+        let (end, rest) = rest.split_at(end_len);
+        let is_comment = !continues && matches!(line.trim_ascii_start().first(), Some(b'#' | b'!'));
+        let backslash_count = line.iter().rev().take_while(|byte| **byte == b'\\').count();
+        continues = !is_comment && !backslash_count.is_multiple_of(2);
+        let is_cut = continues && rest.is_empty();
+        read.extend(match line.split_last() {
+            _ if is_comment => &b"#"[..],
+            Some((_, whole)) if is_cut => whole,
+            _ => line,
+        });
+        read.extend(end);
+        text = rest;
+    }
+    read
 }
 
 /// How the keys begin that only a series of arrivals reads.

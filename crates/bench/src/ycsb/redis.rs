@@ -16,9 +16,13 @@ use redis::{
     Cmd, Connection, ConnectionAddr, ConnectionInfo, FromRedisValue, IntoConnectionInfo,
     RedisError, cmd,
 };
+use std::time::Duration;
 
 /// The sorted set of all keys.
 const INDEX: &str = "_indices";
+
+/// A server that says nothing for so long is lost, so that a run ends with what it has measured.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
 
 /// A server to connect to.
 #[derive(Clone, Debug)]
@@ -61,6 +65,11 @@ impl RedisServer {
     pub(crate) fn connect(&self) -> Result<RedisStore, BenchError> {
         let client = redis::Client::open(self.info.clone());
         let connection = client.and_then(|client| client.get_connection());
+        let connection = connection.and_then(|connection| {
+            connection.set_read_timeout(Some(SILENCE_MAX))?;
+            connection.set_write_timeout(Some(SILENCE_MAX))?;
+            Ok(connection)
+        });
         let connection = connection.map_err(|source| failed(&self.address(), source))?;
         Ok(RedisStore { connection })
     }

@@ -27,13 +27,14 @@ use super::settings::Settings;
 use super::status::{Observer, YcsbProgress, YcsbWatch};
 use super::store::{RecordStore, StoreError, Traffic};
 use crate::arrivals::{ArrivalEnd, ArrivalModel};
+use crate::drive::DriveShape;
 use crate::error::BenchError;
 use crate::options::Mode;
 use crate::run::{AtWork, per_second, store_figures, unless_stopped};
 use crate::stand::{Room, Stand, StandPlan};
 use crate::watch::Phase;
 use imbrex::WriteOptions;
-use imbrex_clockwork::{Clock, Prng, VirtualWorld, WallClock, fan_out};
+use imbrex_clockwork::{Clock, Prng, VirtualWorld, WallClock, try_fan_out};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -340,12 +341,22 @@ impl Run<'_> {
             return Err(BenchError::Options(what.to_owned()));
         }
         let stand = &options.stand;
+        let is_foreign = matches!(server, Server::Foreign(_));
         let flags = [
             ("--drive", stand.drive.is_some()),
             ("--image", stand.image.is_some()),
             ("--flash", stand.flash.is_some()),
             ("--layout", stand.layout.is_some()),
-            ("--sync", options.sync && !matches!(server, Server::Foreign(_))),
+            ("--sync", options.sync && !is_foreign),
+            ("--write_buffer_size", stand.write_buffer_size.is_some() && !is_foreign),
+            ("--compression_type", stand.compression_type.is_some()),
+            ("--cache_size", stand.cache_size.is_some()),
+            ("--bloom_bits", stand.bloom_bits.is_some()),
+            ("--block_size", stand.block_size.is_some()),
+            ("--target_file_size_base", stand.target_file_size_base.is_some()),
+            ("--offload_delay_us", stand.offload_delay_us.is_some()),
+            ("--mechanics", !stand.mechanics),
+            ("the drive's shape (--capacity and the like)", stand.shape != DriveShape::default()),
         ];
         if let Some((flag, _)) = flags.iter().find(|(_, is_there)| *is_there) {
             let what = format!("{flag} is for our own store, and this run is on another");
@@ -486,7 +497,12 @@ impl Run<'_> {
         let observer = Observer::new(&timing, &measured, self.settings, self.watch, told);
         let (ended_ns, outcome) = match ground.world {
             Some(world) => take_turns(world, &mut clients, &observer),
-            None => race(&mut clients, &observer),
+            None => race(&mut clients, &observer).map_err(|source| {
+                BenchError::Options(format!(
+                    "the system gives no thread to each of {threads} clients ({source}): lower \
+                     threadcount"
+                ))
+            })?,
         };
         let (beats, traffics): (Vec<Beat>, Vec<Traffic>) =
             clients.into_iter().map(YcsbClient::finish).unzip();
@@ -642,7 +658,10 @@ fn take_turns(
 
 /// Threads mode: each client on a thread of its own, and the observer on one more. All threads are
 /// there when the run begins.
-fn race(clients: &mut [YcsbClient<'_>], observer: &Observer<'_>) -> (u64, Result<(), StoreError>) {
+fn race(
+    clients: &mut [YcsbClient<'_>],
+    observer: &Observer<'_>,
+) -> std::io::Result<(u64, Result<(), StoreError>)> {
     let clock = observer.timing.clock;
     let at_work_count = AtomicUsize::new(clients.len());
     let stop = || observer.timing.stop();
@@ -650,7 +669,7 @@ fn race(clients: &mut [YcsbClient<'_>], observer: &Observer<'_>) -> (u64, Result
     let mut places: Vec<Option<Mutex<&mut YcsbClient<'_>>>> =
         clients.iter_mut().map(|client| Some(Mutex::new(client))).collect();
     places.push(None);
-    let outcomes = fan_out(places.len(), &places, |place| {
+    let outcomes = try_fan_out(places.len(), &places, |place| {
         let Some(client) = place else {
             while at_work_count.load(Ordering::Relaxed) > 0 {
                 observer.look(clock.now_ns());
@@ -673,9 +692,9 @@ fn race(clients: &mut [YcsbClient<'_>], observer: &Observer<'_>) -> (u64, Result
         };
         ended_ns.fetch_max(clock.now_ns(), Ordering::Relaxed);
         outcome
-    });
+    })?;
     let outcome = outcomes.into_iter().fold(Ok(()), Result::and);
-    (ended_ns.load(Ordering::Relaxed), outcome)
+    Ok((ended_ns.load(Ordering::Relaxed), outcome))
 }
 
 #[cfg(test)]

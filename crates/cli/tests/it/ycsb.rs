@@ -111,6 +111,23 @@ fn what_was_loaded_into_an_image_is_there_for_later_runs() {
 }
 
 #[test]
+fn what_was_measured_is_not_lost_with_the_file_for_it() {
+    let drive = Drive::new();
+    let load = |file: &str| {
+        imbrex(&["ycsb", "load", "-p", "recordcount=9", "-p", &format!("exportfile={file}")])
+    };
+    let dir = drive.dir.path().to_str().unwrap();
+    // Before anything is done.
+    let refused = load(dir);
+    assert!(refused.stdout.is_empty());
+    refused.fails(4, &["cannot write", dir, "directory"]);
+    let full = load("/dev/full");
+    let told = String::from_utf8_lossy(&full.stdout).into_owned();
+    assert_eq!(number(&told, "INSERT", "Return=OK"), 9.0);
+    full.fails(4, &["/dev/full", "so it was printed", "No space"]);
+}
+
+#[test]
 fn the_first_refusal_is_told_in_every_form() {
     let drive = Drive::new();
     let file = write(drive.dir.path(), "c", WORKLOADS[2].1);

@@ -121,4 +121,5 @@ fn what_makes_no_sense_is_told() {
     with("requestdistribution=exponential\nexponential.frac=0", &["frac=0"]);
     with("hotspotopnfraction=1.5", &["hotspotopnfraction=1.5"]);
     with("readallfields=yes", &["readallfields=yes", "true or false"]);
+    with("fieldlength=2147483647", &["fieldcount=10", "fieldlength=2147483647", "1 GiB"]);
 }

@@ -2,9 +2,13 @@ use super::*;
 
 /// How often each of `record_count` records was chosen, of `DRAWS`.
 fn counts(chooser: &mut KeyChooser, record_count: u64) -> Vec<u64> {
+    counts_of(chooser, record_count, DRAWS)
+}
+
+fn counts_of(chooser: &mut KeyChooser, record_count: u64, draws: u64) -> Vec<u64> {
     let mut prng = Prng::new(11);
     let mut counts = vec![0; record_count as usize];
-    for _ in 0..DRAWS {
+    for _ in 0..draws {
         counts[chooser.next(&mut prng, record_count) as usize] += 1;
     }
     counts
@@ -132,4 +136,14 @@ fn an_insertion_counts_when_all_before_it_have_ended() {
         sequence.record_count()
     };
     assert_eq!([11, 13, 10, 12].map(after), [10, 10, 12, 14], "K1");
+}
+
+/// Ten thousand billion insertions were expected, and the first read drew for ever.
+#[test]
+fn a_choice_ends_where_hardly_any_record_is_there() {
+    let mut scrambled = KeyChooser::scrambled(0, 1000, 1e13);
+    let counts = counts_of(&mut scrambled, 1000, 100);
+    assert_eq!(counts.iter().sum::<u64>(), 100);
+    let mut far = KeyChooser::Exponential { gamma: 1e-15 };
+    assert_eq!(counts_of(&mut far, 10, 100).iter().sum::<u64>(), 100);
 }

@@ -27,6 +27,18 @@ fn lines_are_read_as_java_reads_them() {
     check("a\\ b=c\nd\\=e=f\ng\\:h:i", &["a b=c", "d=e=f", "g:h=i"]);
     check("a=\\t\\n\\u0041\\u00e4\\q", &["a=\t\nA\u{e4}q"]);
     check("a=1 ", &["a=1 "]);
+    check("# see C:\\users\\me\na=1", &["a=1"]);
+    check("  ! \\u\r\na=1 \\\r\n  # 2\r\nb=3", &["a=1 # 2", "b=3"]);
+    check("# a comment ends with its line \\\na=1", &["a=1"]);
+    check("a=1\\", &["a=1"]);
+    check("a=1\\\n", &["a=1"]);
+}
+
+#[test]
+fn a_directory_is_no_property_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let error = Properties::new().read_file(dir.path()).unwrap_err().to_string();
+    assert!(error.contains("directory") && !error.contains("line"), "{error}");
 }
 
 #[test]
