@@ -24,7 +24,7 @@ use imbrex_layouts::{FoundDrive, LayoutError};
 use imbrex_serve::nbd::{
     Export, ListenError, Listener, Reach, ServeError, Server, ServerOptions, Tls, TlsFiles,
 };
-use imbrex_serve::{Counts, DeviceError, SectorDevice, SectorLen};
+use imbrex_serve::{Counts, DeviceError, SectorDevice, SectorLen, Waits};
 use imbrex_translate::{Driver, DriverCounters, DriverError, DriverOptions};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -163,6 +163,7 @@ impl ServeArgs {
         let sector_len =
             if self.sector_size == "4096" { SectorLen::Bytes4096 } else { SectorLen::Bytes512 };
         SectorDevice::new(Arc::clone(&served.device), sector_len)
+            .map(|device| device.with_waits(served.waits))
             .map_err(|error| cannot_serve(&self.shown(), &error))
     }
 
@@ -206,7 +207,7 @@ impl ServeArgs {
             let disk = SimDisk::builder(geometry).unpacked().memory();
             return disk
                 .context(|| "cannot make a drive in memory")
-                .map(|disk| Served::plain(Arc::new(disk)));
+                .map(|disk| Served::plain(Arc::new(disk), Waits::Nothing));
         }
         let path = self.drive.clone().ok_or_else(|| CliError::usage("say --drive or --memory"))?;
         let shown = path.display().to_string();
@@ -225,7 +226,9 @@ impl ServeArgs {
         );
         let has_device = mounted.as_ref().is_err_and(|error| holds_block_device(&*disk, error));
         match (rule, mounted) {
-            (Rule::Anywhere, _) if is_blank || self.read_only => Ok(Served::plain(disk)),
+            (Rule::Anywhere, _) if is_blank || self.read_only => {
+                Ok(Served::plain(disk, waits(&found)))
+            }
             (Rule::AtPointer(_), _) if is_blank || has_device => self.driver(&found, &shown),
             (Rule::Anywhere | Rule::AtPointer(_), mounted) => {
                 let hint = match rule {
@@ -281,7 +284,7 @@ impl ServeArgs {
         let driver = Arc::new(opened.context(|| format!("cannot serve {shown}"))?);
         note_second_copies(&driver, shown);
         let device = Arc::clone(&driver) as Arc<dyn Disk>;
-        Ok(Served { drive, device, driver: Some(driver), recorder: None })
+        Ok(Served { drive, device, waits: waits(found), driver: Some(driver), recorder: None })
     }
 
     fn url(&self, listener: &Listener) -> String {
@@ -290,6 +293,19 @@ impl ServeArgs {
             Some(address) => format!("{scheme}://{address}/{name}"),
             None => format!("{scheme}+unix:///{name}?socket={}", encoded(&listener.to_string())),
         }
+    }
+}
+
+/// Which requests wait for a drive: all, if it is a real one. Over zones only reads: what is written goes to the block
+/// driver's memory, and on to the zones better in the order in which it came. A write that does wait there, for room or
+/// for a flush, holds the driver's lock or waits for it; so would every read behind it, on whatever thread.
+fn waits(drive: &FoundDrive) -> Waits {
+    match drive {
+        FoundDrive::Image(_) => Waits::Nothing,
+        FoundDrive::Device(device) => match device.geometry().rule() {
+            Rule::AtPointer(_) => Waits::Reads,
+            _ => Waits::All,
+        },
     }
 }
 
@@ -341,13 +357,14 @@ fn encoded(text: &str) -> String {
 struct Served {
     drive: Arc<dyn Disk>,
     device: Arc<dyn Disk>,
+    waits: Waits,
     driver: Option<Arc<Driver>>,
     recorder: Option<Arc<Recorder>>,
 }
 
 impl Served {
-    fn plain(drive: Arc<dyn Disk>) -> Served {
-        Served { device: Arc::clone(&drive), drive, driver: None, recorder: None }
+    fn plain(drive: Arc<dyn Disk>, waits: Waits) -> Served {
+        Served { device: Arc::clone(&drive), drive, waits, driver: None, recorder: None }
     }
 
     /// Closes the device and reports what was served and what it cost, also where it failed.

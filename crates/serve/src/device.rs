@@ -50,6 +50,18 @@ pub struct Extent {
     pub content: Content,
 }
 
+/// Which requests may wait for a mechanism, besides flushes and writes through the cache, which always may.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Waits {
+    /// None: they only move bytes.
+    #[default]
+    Nothing,
+    /// Reads.
+    Reads,
+    /// All.
+    All,
+}
+
 /// Why a device refused a request or failed at it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -117,10 +129,9 @@ pub trait BlockDevice: Send + Sync + fmt::Debug {
         false
     }
 
-    /// Whether reads and cached writes may wait for a mechanism, so that it pays to have several of
-    /// one client's requests under way. Flushes and writes through the cache always may.
-    fn requests_wait(&self) -> bool {
-        false
+    /// Which requests may wait for a mechanism, so that it pays to have several of one client's under way.
+    fn waits(&self) -> Waits {
+        Waits::Nothing
     }
 
     /// Does a step of what the device does of its own accord, for times when nobody asks for anything; false if

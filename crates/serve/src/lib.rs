@@ -38,6 +38,6 @@ mod stop;
 pub mod ublk;
 
 pub use counts::Counts;
-pub use device::{BlockDevice, ByteRange, Content, DeviceError, Extent};
+pub use device::{BlockDevice, ByteRange, Content, DeviceError, Extent, Waits};
 pub use sector::{SectorDevice, SectorLen};
 pub use stop::Stopper;

@@ -17,7 +17,7 @@
 //!   B3  A write-zeroes that must keep its room is written as zeros.
 
 use crate::range_lock::{RangeGuard, RangeLock};
-use crate::{BlockDevice, ByteRange, Content, DeviceError, Extent};
+use crate::{BlockDevice, ByteRange, Content, DeviceError, Extent, Waits};
 use imbrex_disk::{
     BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Known, Lba, Persist, ReadRequest, Rule,
 };
@@ -49,6 +49,7 @@ pub struct SectorDevice {
     disk: Arc<dyn Disk>,
     sector_len: SectorLen,
     changing: RangeLock,
+    waits: Waits,
 }
 
 /// A request, cut at block boundaries.
@@ -63,15 +64,25 @@ struct Cut {
 }
 
 impl SectorDevice {
-    /// The whole of `disk`, in sectors of `sector_len`.
+    /// The whole of `disk`, in sectors of `sector_len`, none of whose requests wait.
     ///
     /// # Errors
     /// [`DeviceError::Rule`]: the disk does not write anywhere.
     pub fn new(disk: Arc<dyn Disk>, sector_len: SectorLen) -> Result<SectorDevice, DeviceError> {
         match disk.geometry().rule() {
-            Rule::Anywhere => Ok(SectorDevice { disk, sector_len, changing: RangeLock::default() }),
+            Rule::Anywhere => Ok(SectorDevice {
+                disk,
+                sector_len,
+                changing: RangeLock::default(),
+                waits: Waits::Nothing,
+            }),
             rule => Err(DeviceError::Rule { rule: rule.name() }),
         }
+    }
+
+    /// The same, of a disk whose requests wait: what a disk is made of only those know who opened it.
+    pub fn with_waits(self, waits: Waits) -> SectorDevice {
+        SectorDevice { waits, ..self }
     }
 
     /// The disk below.
@@ -178,6 +189,10 @@ impl BlockDevice for SectorDevice {
 
     fn is_rotational(&self) -> bool {
         true
+    }
+
+    fn waits(&self) -> Waits {
+        self.waits
     }
 
     fn read(&self, at_bytes: u64, buf: &mut [u8]) -> Result<(), DeviceError> {

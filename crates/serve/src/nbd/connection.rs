@@ -20,6 +20,7 @@ use super::polling::Polling;
 use super::protocol::{REQUEST_LEN_BYTES, Request, command, command_flag};
 use super::server::Shared;
 use super::stream::{Deadline, RECEIVE_LEN_BYTES, Receiver, Sender, Socket, halves};
+use crate::Waits;
 use crate::counts::count;
 use std::cell::RefCell;
 use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
@@ -173,12 +174,13 @@ impl Connection<'_> {
     /// Whether others should not wait for it.
     fn may_wait(&self, request: &Request) -> bool {
         let is_long = request.len_bytes > LONG_LEN_BYTES;
+        let waits = self.server.export.device.waits();
         match request.command {
             command::FLUSH => true,
             command::TRIM | command::WRITE_ZEROES if is_long => true,
-            command::READ => self.server.export.device.requests_wait(),
+            command::READ => waits != Waits::Nothing,
             command::WRITE | command::TRIM | command::WRITE_ZEROES => {
-                request.has(command_flag::FUA) || self.server.export.device.requests_wait()
+                request.has(command_flag::FUA) || waits == Waits::All
             }
             _ => false,
         }

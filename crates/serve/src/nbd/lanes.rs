@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   connection's thread:  receives, serves what only moves bytes, sends replies
-//!             | what may wait: flush, write through the cache, long zeros and trims
+//!             | what may wait: flush, write through the cache, long zeros and trims; what the device says
 //!             v
 //!   queue --> lane 0 .. lane 3:  serve, send the reply
 //! ```

@@ -7,7 +7,7 @@
 
 use super::limits::KERNEL_SECTOR_LEN_BYTES;
 use crate::counts::{Tally, add, count};
-use crate::{BlockDevice, ByteRange, DeviceError};
+use crate::{BlockDevice, ByteRange, DeviceError, Waits};
 use imbrex_disk::{DiskError, Persist};
 use rustix::io::Errno;
 use std::io::ErrorKind;
@@ -60,11 +60,12 @@ impl Request {
 
     /// Whether others should not wait for it.
     pub(crate) fn may_wait(&self, device: &dyn BlockDevice) -> bool {
-        let is_long = self.range.len_bytes > LONG_LEN_BYTES;
+        let (waits, is_long) = (device.waits(), self.range.len_bytes > LONG_LEN_BYTES);
         match self.operation {
             operation::FLUSH => true,
             operation::DISCARD | operation::WRITE_ZEROES if is_long => true,
-            _ => self.has(flag::FUA) || device.requests_wait(),
+            operation::READ if waits != Waits::Nothing => true,
+            _ => self.has(flag::FUA) || waits == Waits::All,
         }
     }
 }

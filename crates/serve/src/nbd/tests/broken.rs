@@ -127,7 +127,7 @@ fn a_client_that_never_reads_holds_up_nobody_and_the_end_comes_in_spite_of_it() 
 
 #[test]
 fn clients_that_use_lanes_break_off_too() {
-    let device = MemoryDevice { requests_wait: true, ..MemoryDevice::of_sectors(2048) };
+    let device = MemoryDevice { waits: Waits::All, ..MemoryDevice::of_sectors(2048) };
     let stand = Stand::of(device, |_, _| {});
     let whole = conversation();
     for len in (0..whole.len()).rev().step_by(7) {
@@ -238,7 +238,7 @@ fn a_panic_below_costs_its_connection_and_is_told() {
 
 #[test]
 fn a_client_with_much_under_way_waits_and_gets_all_of_it() {
-    let device = MemoryDevice { requests_wait: true, ..MemoryDevice::of_sectors(70_000) };
+    let device = MemoryDevice { waits: Waits::All, ..MemoryDevice::of_sectors(70_000) };
     let stand = Stand::of(device, |_, _| {});
     let mut client = stand.client(false);
     // 40 reads of 8 MiB are 320 MiB, of which 64 may be under way (L1).

@@ -6,6 +6,7 @@ mod handshake;
 mod listening;
 mod requests;
 mod sealed;
+mod waiting;
 
 use super::handshake::OPTION_LEN_BYTES_MAX;
 use super::protocol::{
@@ -13,7 +14,7 @@ use super::protocol::{
     Request, chunk, command, greeting, option, option_reply,
 };
 use super::{Export, REQUEST_LEN_BYTES_MAX, Server, ServerOptions};
-use crate::{BlockDevice, ByteRange, Content, Counts, DeviceError, Extent};
+use crate::{BlockDevice, ByteRange, Content, Counts, DeviceError, Extent, Waits};
 use imbrex_clockwork::{Crew, StillClock};
 use imbrex_disk::{DiskError, Lba, Persist};
 use std::io::{Read, Write};
@@ -30,7 +31,7 @@ struct MemoryDevice {
     bad_sector: Option<u64>,
     /// Writes of this sector panic: no input should do that to a device, and yet.
     fatal_sector: Option<u64>,
-    requests_wait: bool,
+    waits: Waits,
     zeroes_are_cheap: bool,
     through_count: AtomicUsize,
     flush_count: AtomicUsize,
@@ -91,8 +92,8 @@ impl BlockDevice for MemoryDevice {
     fn sector_len_bytes(&self) -> u32 {
         512
     }
-    fn requests_wait(&self) -> bool {
-        self.requests_wait
+    fn waits(&self) -> Waits {
+        self.waits
     }
     fn work(&self) -> bool {
         let less = |count: usize| count.checked_sub(1);

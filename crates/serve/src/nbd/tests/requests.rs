@@ -205,8 +205,8 @@ fn what_the_device_refuses_counts_as_an_error_and_as_nothing_else() {
 
 #[test]
 fn requests_behind_one_another_are_all_answered_and_a_farewell_comes_after_them() {
-    for requests_wait in [false, true] {
-        let device = MemoryDevice { requests_wait, ..MemoryDevice::of_sectors(2048) };
+    for waits in [Waits::Nothing, Waits::Reads, Waits::All] {
+        let device = MemoryDevice { waits, ..MemoryDevice::of_sectors(2048) };
         let stand = Stand::of(device, |_, _| {});
         let mut client = stand.client(true);
         let mut bytes = Vec::new();

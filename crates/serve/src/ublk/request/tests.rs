@@ -17,7 +17,7 @@ struct Watched {
     through: AtomicUsize,
     kept_zeroes: AtomicUsize,
     failure: Option<fn() -> DiskError>,
-    requests_wait: bool,
+    waits: Waits,
 }
 
 impl Watched {
@@ -30,7 +30,7 @@ impl Watched {
             through: AtomicUsize::new(0),
             kept_zeroes: AtomicUsize::new(0),
             failure: None,
-            requests_wait: false,
+            waits: Waits::Nothing,
         }
     }
 
@@ -46,8 +46,8 @@ impl BlockDevice for Watched {
     fn sector_len_bytes(&self) -> u32 {
         self.device.sector_len_bytes()
     }
-    fn requests_wait(&self) -> bool {
-        self.requests_wait
+    fn waits(&self) -> Waits {
+        self.waits
     }
     fn read(&self, at_bytes: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
         match self.failure {
@@ -223,8 +223,8 @@ fn a_failure_of_the_drive_is_told_to_the_kernel_and_its_story_kept() {
 
 #[test]
 fn what_waits_for_the_platter_goes_to_a_lane() {
-    let waits = |word, sector_count, requests_wait| {
-        let device = Watched { requests_wait, ..Watched::new() };
+    let may_wait = |word, sector_count, waits| {
+        let device = Watched { waits, ..Watched::new() };
         Request::new(word, 0, sector_count).may_wait(&device)
     };
     for (word, sector_count, expected) in [
@@ -236,7 +236,10 @@ fn what_waits_for_the_platter_goes_to_a_lane() {
         (DISCARD, 2056, true),
         (ZEROES, 2056, true),
     ] {
-        assert_eq!(waits(word, sector_count, false), expected, "{word:#x} {sector_count}");
-        assert!(waits(word, sector_count, true), "a device all of whose requests wait");
+        let shown = format!("{word:#x} {sector_count}");
+        assert_eq!(may_wait(word, sector_count, Waits::Nothing), expected, "{shown}");
+        let expected = expected || word == READ;
+        assert_eq!(may_wait(word, sector_count, Waits::Reads), expected, "{shown}");
+        assert!(may_wait(word, sector_count, Waits::All), "{shown}");
     }
 }

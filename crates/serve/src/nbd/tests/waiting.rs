@@ -1,0 +1,132 @@
+//! What waits for a drive: several reads of one client at once, and whatever else the device says.
+
+use super::*;
+use crate::{SectorDevice, SectorLen};
+use imbrex_disk::{BlockRange, Blocks, Counters, Disk, Geometry, ZoneAction, ZoneId, ZoneInfo};
+use imbrex_disk_sim::SimDisk;
+use std::time::Duration;
+
+/// A drive whose reads wait for each other, and that knows which threads wrote.
+#[derive(Debug)]
+struct Meeting {
+    disk: SimDisk,
+    /// So many reads have to be there before any goes on.
+    needed_count: usize,
+    read_count: Mutex<usize>,
+    met: Condvar,
+    writers: Mutex<Vec<String>>,
+}
+
+impl Disk for Meeting {
+    fn geometry(&self) -> &Geometry {
+        self.disk.geometry()
+    }
+    fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
+        let mut count = self.read_count.lock().unwrap();
+        *count += 1;
+        self.met.notify_all();
+        let is_short = |count: &mut usize| *count < self.needed_count;
+        // Only where the others never come this is waited for to its end.
+        let patience = Duration::from_secs(60);
+        let (count, waited) = self.met.wait_timeout_while(count, patience, is_short).unwrap();
+        drop(count);
+        match waited.timed_out() {
+            true => Err(DiskError::PowerLost),
+            false => self.disk.read(at, buf),
+        }
+    }
+    fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
+        let name = std::thread::current().name().unwrap_or_default().to_owned();
+        self.writers.lock().unwrap().push(name);
+        self.disk.write(at, data, persist)
+    }
+    fn flush(&self) -> Result<(), DiskError> {
+        self.disk.flush()
+    }
+    fn discard(&self, range: BlockRange) -> Result<(), DiskError> {
+        self.disk.discard(range)
+    }
+    fn zone(&self, zone: ZoneId) -> Option<ZoneInfo> {
+        self.disk.zone(zone)
+    }
+    fn manage_zone(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError> {
+        self.disk.manage_zone(zone, action)
+    }
+    fn counters(&self) -> Counters {
+        self.disk.counters()
+    }
+}
+
+/// A drive of which so many reads have to meet, and its server.
+struct Door {
+    disk: Arc<Meeting>,
+    server: Arc<Server>,
+    crew: Crew,
+}
+
+impl Door {
+    fn new(waits: Waits, needed_count: usize) -> Door {
+        let disk = Arc::new(Meeting {
+            disk: SimDisk::tiny_conventional(Blocks::new(64)),
+            needed_count,
+            read_count: Mutex::default(),
+            met: Condvar::new(),
+            writers: Mutex::default(),
+        });
+        let below = Arc::clone(&disk) as Arc<dyn Disk>;
+        let device = SectorDevice::new(below, SectorLen::Bytes512).unwrap().with_waits(waits);
+        let export = Export {
+            name: "disk".to_owned(),
+            description: String::new(),
+            device: Arc::new(device),
+            is_read_only: false,
+        };
+        let options = ServerOptions::new(Arc::new(StillClock));
+        let server = Arc::new(Server::new(export, options).unwrap());
+        Door { disk, server, crew: Crew::new() }
+    }
+
+    fn client(&self) -> Client<UnixStream> {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let server = Arc::clone(&self.server);
+        self.crew.start("connection", move || server.serve_one(theirs)).unwrap();
+        let mut client = Client::on(ours);
+        client.greet(3);
+        client.go(true);
+        client
+    }
+}
+
+/// No device but a test's said that it waits: one connection's reads of a real drive were done one after the other.
+#[test]
+fn reads_of_one_client_wait_for_the_drive_side_by_side() {
+    for waits in [Waits::Reads, Waits::All] {
+        let door = Door::new(waits, 4);
+        let mut client = door.client();
+        let mut asked = Vec::new();
+        for n in 0..4 {
+            let request = client.request(0, command::READ, n * 4096, 4096);
+            client.send(&request.encode());
+            asked.push(request.cookie);
+        }
+        let mut answered = Vec::new();
+        for _ in 0..4 {
+            let (cookie, reply) = client.reply(4096);
+            assert_eq!(reply.map(|reply| reply.data), Ok(vec![0; 4096]), "{waits:?}");
+            answered.push(cookie);
+        }
+        answered.sort_unstable();
+        assert_eq!(answered, asked);
+    }
+}
+
+#[test]
+fn cached_writes_leave_their_connection_where_all_requests_wait() {
+    for (waits, writer) in
+        [(Waits::Nothing, "connection"), (Waits::Reads, "connection"), (Waits::All, "nbd lane")]
+    {
+        let door = Door::new(waits, 0);
+        door.client().write(4096, &[1; 4096]).unwrap();
+        assert_eq!(*door.disk.writers.lock().unwrap(), [writer], "{waits:?}");
+    }
+}
