@@ -114,10 +114,11 @@ impl ServeArgs {
         let served = self.opened()?;
         let shown = self.shown();
         let len_bytes = served.device.geometry().len().bytes();
+        let device = self.sectors(&served)?;
         let export = Export {
             name: self.name.clone(),
             description: format!("{shown}, {}", ByteSize(len_bytes)),
-            device: Arc::new(self.sectors(&served)?),
+            device: Arc::clone(&device) as _,
             is_read_only: self.read_only,
         };
         let mut options = ServerOptions::new(Arc::new(WallClock::new()));
@@ -144,7 +145,8 @@ impl ServeArgs {
         let outcome = serve(&server, &listener, &session.interrupt);
         let (counts, panics) = (server.counts(), server.panics());
         let closed = served.close(&shown, session, |report| tell_clients(report, counts), &panics);
-        CliError::first([closed, outcome.context(|| format!("serving {shown}")), told])
+        let outcome = outcome.context(|| format!("serving {shown}"));
+        with_failures(CliError::first([closed, outcome, told]), &shown, &device.failures())
     }
 
     /// The drive, its requests recorded where that was asked for.
@@ -158,13 +160,15 @@ impl ServeArgs {
         Ok(served)
     }
 
-    /// The device in the sectors that were asked for.
-    fn sectors(&self, served: &Served) -> Result<SectorDevice, CliError> {
+    /// The device in the sectors that were asked for; what it fails at is told when it happens.
+    fn sectors(&self, served: &Served) -> Result<Arc<SectorDevice>, CliError> {
         let sector_len =
             if self.sector_size == "4096" { SectorLen::Bytes4096 } else { SectorLen::Bytes512 };
-        SectorDevice::new(Arc::clone(&served.device), sector_len)
-            .map(|device| device.with_waits(served.waits))
-            .map_err(|error| cannot_serve(&self.shown(), &error))
+        let shown = self.shown();
+        let device = SectorDevice::new(Arc::clone(&served.device), sector_len)
+            .map_err(|error| cannot_serve(&shown, &error))?;
+        let tell = move |story: &str| note(format!("imbrex: warning: {shown} failed at {story}"));
+        Ok(Arc::new(device.with_waits(served.waits).telling(tell)))
     }
 
     fn shown(&self) -> String {
@@ -432,6 +436,22 @@ fn tell_driver(report: &mut Report, counters: &DriverCounters) {
     bytes("journaled", counters.journal_blocks);
     bytes("evicted", counters.evicted_blocks);
     bytes("moved by cleaning", counters.moved_blocks);
+}
+
+/// How serving ended, and what the drive failed at meanwhile: an error by itself, and why others may be.
+fn with_failures(
+    ended: Result<(), CliError>,
+    shown: &str,
+    failures: &[String],
+) -> Result<(), CliError> {
+    if failures.is_empty() {
+        return ended;
+    }
+    let failed = format!("{shown} failed at {}", failures.join("; "));
+    Err(match ended {
+        Err(error) if error.exit() != Exit::ReaderGone => error.with_hint(failed),
+        _ => CliError::new(Exit::Store, failed),
+    })
 }
 
 fn cannot_serve(shown: &str, error: &DeviceError) -> CliError {

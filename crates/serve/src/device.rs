@@ -102,6 +102,22 @@ pub enum DeviceError {
     },
 }
 
+impl DeviceError {
+    /// What failed, and why; a cause that its parent quotes is not repeated.
+    pub(crate) fn story(&self) -> String {
+        let mut story = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(next) = cause {
+            let told = next.to_string();
+            if !story.ends_with(&told) {
+                story = format!("{story}: {told}");
+            }
+            cause = next.source();
+        }
+        story
+    }
+}
+
 /// What a door serves: a run of bytes that can be read and written in sectors, by many at once.
 ///
 /// Offsets and lengths are multiples of the sector; an implementation checks them and refuses others

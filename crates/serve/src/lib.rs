@@ -30,6 +30,7 @@
 
 mod counts;
 mod device;
+mod failures;
 pub mod nbd;
 mod range_lock;
 mod sector;

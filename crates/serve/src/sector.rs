@@ -16,6 +16,7 @@
 //!   B2  A trim never reaches a sector outside of it: the blocks at its ends are left as they are.
 //!   B3  A write-zeroes that must keep its room is written as zeros.
 
+use crate::failures::{Failures, Kind};
 use crate::range_lock::{RangeGuard, RangeLock};
 use crate::{BlockDevice, ByteRange, Content, DeviceError, Extent, Waits};
 use imbrex_disk::{
@@ -50,6 +51,7 @@ pub struct SectorDevice {
     sector_len: SectorLen,
     changing: RangeLock,
     waits: Waits,
+    failures: Failures,
 }
 
 /// A request, cut at block boundaries.
@@ -75,6 +77,7 @@ impl SectorDevice {
                 sector_len,
                 changing: RangeLock::default(),
                 waits: Waits::Nothing,
+                failures: Failures::default(),
             }),
             rule => Err(DeviceError::Rule { rule: rule.name() }),
         }
@@ -83,6 +86,23 @@ impl SectorDevice {
     /// The same, of a disk whose requests wait: what a disk is made of only those know who opened it.
     pub fn with_waits(self, waits: Waits) -> SectorDevice {
         SectorDevice { waits, ..self }
+    }
+
+    /// The same, which calls `tell` when the disk fails at a change (a write, a flush, work of its own accord) for the
+    /// first time, at a read, or refuses changes: with what was being done, and why it failed.
+    pub fn telling(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> SectorDevice {
+        self.failures.set_tell(tell);
+        self
+    }
+
+    /// What such a `tell` was told, or would have been: nothing, if the disk never failed.
+    pub fn failures(&self) -> Vec<String> {
+        self.failures.stories()
+    }
+
+    /// A change of `range` that failed.
+    fn failed(&self, doing: &str, range: ByteRange) -> impl FnOnce(DiskError) -> DeviceError {
+        move |source| self.failures.of(Kind::Change, format!("{doing} {range}"), source)
     }
 
     /// The disk below.
@@ -174,10 +194,6 @@ fn parts(range: ByteRange) -> impl Iterator<Item = ByteRange> {
         .map(|(start, end)| ByteRange::new(start, end - start))
 }
 
-fn failed(doing: &str, range: ByteRange) -> impl FnOnce(DiskError) -> DeviceError {
-    move |source| DeviceError::Disk { what: format!("{doing} {range}"), source }
-}
-
 impl BlockDevice for SectorDevice {
     fn len_bytes(&self) -> u64 {
         self.disk.geometry().len().bytes()
@@ -207,7 +223,7 @@ impl BlockDevice for SectorDevice {
                 buf.copy_from_slice(&blocks[cut.head_bytes..cut.head_bytes + buf.len()]);
             })
         };
-        read.map_err(failed("reading", range))
+        read.map_err(|source| self.failures.of(Kind::Read, format!("reading {range}"), source))
     }
 
     fn write(&self, at_bytes: u64, data: &[u8], persist: Persist) -> Result<(), DeviceError> {
@@ -220,15 +236,17 @@ impl BlockDevice for SectorDevice {
         } else {
             self.write_around(&cut, data, persist)
         };
-        written.map_err(failed("writing", range))
+        written.map_err(self.failed("writing", range))
     }
 
     fn work(&self) -> bool {
-        self.disk.work().unwrap_or(false)
+        let what = "working of its own accord";
+        let failed = |source| self.failures.of(Kind::Change, what.to_owned(), source);
+        self.disk.work().map_err(failed).unwrap_or(false)
     }
 
     fn flush(&self) -> Result<(), DeviceError> {
-        let failed = |source| DeviceError::Disk { what: "flushing".to_owned(), source };
+        let failed = |source| self.failures.of(Kind::Change, "flushing".to_owned(), source);
         self.disk.flush().map_err(failed)
     }
 
@@ -237,7 +255,7 @@ impl BlockDevice for SectorDevice {
         let cut = Cut::of(range);
         if !cut.inner.len.is_zero() {
             let _held = self.hold(&cut);
-            self.disk.discard(cut.inner).map_err(failed("trimming", range))?;
+            self.disk.discard(cut.inner).map_err(self.failed("trimming", range))?;
         }
         match persist {
             Persist::Cached => Ok(()),
@@ -254,7 +272,7 @@ impl BlockDevice for SectorDevice {
     ) -> Result<(), DeviceError> {
         self.check(range)?;
         let _held = self.hold(&Cut::of(range));
-        self.zero_all(range, may_trim, persist).map_err(failed("zeroing", range))
+        self.zero_all(range, may_trim, persist).map_err(self.failed("zeroing", range))
     }
 
     /// Parts of a block are read and written, as with any data.

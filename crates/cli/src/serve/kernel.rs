@@ -45,7 +45,7 @@ pub(super) fn serve(args: &ServeArgs, _: &mut Session) -> Result<(), CliError> {
 
 #[cfg(feature = "ublk")]
 pub(super) fn serve(args: &ServeArgs, session: &mut Session) -> Result<(), CliError> {
-    use super::tell_requests;
+    use super::{tell_requests, with_failures};
     use crate::byte_size::ByteSize;
     use crate::error::Context;
     use crate::output::note;
@@ -58,8 +58,8 @@ pub(super) fn serve(args: &ServeArgs, session: &mut Session) -> Result<(), CliEr
     let served = args.opened()?;
     let shown = args.shown();
     let len_bytes = served.device.geometry().len().bytes();
-    let device = Arc::new(args.sectors(&served)?);
-    let server = UblkServer::new(device, args.read_only, stopper);
+    let device = args.sectors(&served)?;
+    let server = UblkServer::new(Arc::clone(&device) as _, args.read_only, stopper);
     let server = server.context(|| format!("cannot serve {shown}"))?;
     let stopper = server.stopper();
     session.interrupt.when_asked(move || stopper.stop());
@@ -85,7 +85,7 @@ pub(super) fn serve(args: &ServeArgs, session: &mut Session) -> Result<(), CliEr
         UblkError::Kernel { .. } => CliError::of(format!("cannot serve {shown} over ublk"), &error),
         error => CliError::of(format!("serving {shown}"), &error),
     });
-    CliError::first([closed, outcome, told])
+    with_failures(CliError::first([closed, outcome, told]), &shown, &device.failures())
 }
 
 /// Says why not, and which door is open.

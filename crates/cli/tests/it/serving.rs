@@ -75,6 +75,44 @@ fn greeted(mut stream: impl Read + Write) {
     stream.write_all(&3_u32.to_be_bytes()).unwrap();
 }
 
+/// Writes the first block; the number of the error that it got, or 0.
+fn wrote_block(mut stream: impl Read + Write) -> u32 {
+    greeted(&mut stream);
+    // Whatever is served under no name.
+    stream.write_all(b"IHAVEOPT\0\0\0\x01\0\0\0\0").unwrap();
+    stream.read_exact(&mut [0; 10]).unwrap();
+    let mut request = b"\x25\x60\x95\x13\0\0\0\x01".to_vec();
+    request.extend([0_u8; 16]);
+    request.extend(4096_u32.to_be_bytes());
+    request.extend([1_u8; 4096]);
+    stream.write_all(&request).unwrap();
+    let mut reply = [0; 16];
+    stream.read_exact(&mut reply).unwrap();
+    assert_eq!(reply[..4], *b"\x67\x44\x66\x98");
+    u32::from_be_bytes(reply[4..8].try_into().unwrap())
+}
+
+/// Nothing was printed when it happened; in the end a flush was refused, and nothing said what had failed.
+#[test]
+fn what_the_drive_fails_at_is_told_at_once_and_in_the_end() {
+    let blank = Blank::new();
+    let (drive, socket) = (blank.path("d"), blank.path("s"));
+    let mut serving = serve(&["--drive", &drive, "--socket", &socket, "--cut-after", "0"]);
+    let mut stderr = BufReader::new(serving.child.stderr.take().unwrap());
+    assert_eq!(wrote_block(UnixStream::connect(&socket).unwrap()), 5, "EIO");
+    let failed = format!("{drive} failed at writing bytes 0..4096: the disk has no power");
+    let mut line = String::new();
+    stderr.read_line(&mut line).unwrap();
+    assert!(line.starts_with(&format!("imbrex: warning: {failed}")), "{line}");
+    let pid = rustix::process::Pid::from_child(&serving.child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(serving.child.wait().unwrap().code(), Some(4));
+    let mut end = String::new();
+    stderr.read_to_string(&mut end).unwrap();
+    assert_eq!(end.lines().count(), 1, "{end}");
+    assert!(end.contains("the last flush failed") && end.contains(&failed), "{end}");
+}
+
 /// What it prints is lost; it serves all the same.
 #[test]
 fn it_serves_where_nobody_reads_its_output() {

@@ -297,11 +297,5 @@ fn refusal(error: &DeviceError, kind: u16) -> Refusal {
         }
         DeviceError::Rule { .. } | DeviceError::Disk { .. } => Errno::Io,
     };
-    let mut message = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(next) = cause {
-        message = format!("{message}: {next}");
-        cause = next.source();
-    }
-    Refusal::new(errno, message)
+    Refusal::new(errno, error.story())
 }

@@ -1,7 +1,8 @@
 use super::*;
 use imbrex_clockwork::{Prng, fan_out};
-use imbrex_disk::{Geometry, GeometrySpec};
+use imbrex_disk::{Counters, Geometry, GeometrySpec, ZoneAction, ZoneId, ZoneInfo};
 use imbrex_disk_sim::{FaultPlan, SimDisk};
+use std::sync::Mutex;
 
 fn device(block_count: u64, sector_len: SectorLen) -> (Arc<SimDisk>, SectorDevice) {
     let disk = Arc::new(SimDisk::tiny_conventional(Blocks::new(block_count)));
@@ -246,6 +247,90 @@ fn a_failed_flush_is_told() {
     device.write(0, &[1; 512], Persist::Cached).unwrap_err();
     let error = device.flush().unwrap_err();
     assert!(matches!(error, DeviceError::Disk { source: DiskError::PowerLost, .. }), "{error}");
+}
+
+/// A device that tells, and what it was heard to tell.
+fn heard(disk: Arc<dyn Disk>) -> (SectorDevice, Arc<Mutex<Vec<String>>>) {
+    let stories = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&stories);
+    let device = SectorDevice::new(disk, SectorLen::Bytes4096).unwrap();
+    (device.telling(move |story| heard.lock().unwrap().push(story.to_owned())), stories)
+}
+
+/// A client was told that its write had failed, and nobody why.
+#[test]
+fn what_fails_first_is_told_once_and_kept() {
+    let disk = Arc::new(SimDisk::tiny_conventional(Blocks::new(8)));
+    let (device, stories) = heard(Arc::clone(&disk) as Arc<dyn Disk>);
+    device.write(100, &[1; 4096], Persist::Cached).unwrap_err();
+    device.read(8 * 4096, &mut [0; 4096]).unwrap_err();
+    assert_eq!(device.failures(), [""; 0], "that was the client's fault");
+    disk.damage(BlockRange::new(Lba::new(3), Blocks::new(1)));
+    device.read(3 * 4096, &mut [0; 4096]).unwrap_err();
+    disk.set_faults(FaultPlan { power_cut_after: Some(0), ..FaultPlan::default() });
+    for at_bytes in [4096, 8192] {
+        device.write(at_bytes, &[1; 4096], Persist::Cached).unwrap_err();
+        device.read(at_bytes, &mut [0; 4096]).unwrap_err();
+        device.flush().unwrap_err();
+    }
+    let stories = stories.lock().unwrap();
+    assert_eq!(stories.len(), 2, "{stories:?}");
+    assert!(stories[0].starts_with("reading bytes 12288..16384: "), "{stories:?}");
+    let lost = "writing bytes 4096..8192: the disk has no power; reopen it to recover";
+    assert_eq!(stories[1], lost, "the read that failed before does not hide it");
+    assert_eq!(device.failures(), [&*stories[1], &stories[0]]);
+}
+
+/// A disk that fails at what it does of its own accord; its changes are refused.
+#[derive(Debug)]
+struct Worker(SimDisk);
+
+impl Disk for Worker {
+    fn geometry(&self) -> &Geometry {
+        self.0.geometry()
+    }
+    fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
+        self.0.read(at, buf)
+    }
+    fn write(&self, _: Lba, _: &[u8], _: Persist) -> Result<(), DiskError> {
+        Err(DiskError::Poisoned)
+    }
+    fn flush(&self) -> Result<(), DiskError> {
+        Err(DiskError::Poisoned)
+    }
+    fn discard(&self, _: BlockRange) -> Result<(), DiskError> {
+        Err(DiskError::Poisoned)
+    }
+    fn work(&self) -> Result<bool, DiskError> {
+        Err(DiskError::PowerLost)
+    }
+    fn zone(&self, zone: ZoneId) -> Option<ZoneInfo> {
+        self.0.zone(zone)
+    }
+    fn manage_zone(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError> {
+        self.0.manage_zone(zone, action)
+    }
+    fn counters(&self) -> Counters {
+        self.0.counters()
+    }
+}
+
+/// Of the error nothing was left; the next write was refused because of one that failed earlier.
+#[test]
+fn work_that_fails_is_told_and_no_refusal_hides_it() {
+    let disk = Arc::new(Worker(SimDisk::tiny_conventional(Blocks::new(8))));
+    let (device, stories) = heard(disk);
+    // Another thread may have been refused before the one that works has said why.
+    device.flush().unwrap_err();
+    for _ in 0..2 {
+        assert!(!device.work());
+        device.write(0, &[1; 4096], Persist::Cached).unwrap_err();
+    }
+    let stories = stories.lock().unwrap();
+    assert_eq!(stories.len(), 2, "{stories:?}");
+    assert!(stories[0].starts_with("flushing: refused: "), "{stories:?}");
+    assert!(stories[1].starts_with("working of its own accord: the disk has no power"));
+    assert_eq!(device.failures(), [&*stories[1], &stories[0]]);
 }
 
 #[test]

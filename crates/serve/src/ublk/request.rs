@@ -119,7 +119,7 @@ impl Target {
 
     fn try_answer(&self, request: &Request, buffer: &mut [u8]) -> Result<i32, (Errno, String)> {
         let Request { range, operation, .. } = *request;
-        let refused = |error: DeviceError| (errno(&error), story(&error));
+        let refused = |error: DeviceError| (errno(&error), error.story());
         let (device, persist) = (&*self.device, request.persist());
         if self.is_read_only && !matches!(operation, operation::READ | operation::FLUSH) {
             return Err((Errno::IO, format!("the device is read-only: {range}")));
@@ -177,16 +177,6 @@ fn errno(error: &DeviceError) -> Errno {
         }
         _ => Errno::IO,
     }
-}
-
-fn story(error: &DeviceError) -> String {
-    let mut story = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(next) = cause {
-        story = format!("{story}: {next}");
-        cause = next.source();
-    }
-    story
 }
 
 #[cfg(test)]
