@@ -146,7 +146,7 @@ impl ServeArgs {
         let (counts, panics) = (server.counts(), server.panics());
         let closed = served.close(&shown, session, |report| tell_clients(report, counts), &panics);
         let outcome = outcome.context(|| format!("serving {shown}"));
-        with_failures(CliError::first([closed, outcome, told]), &shown, &device.failures())
+        with_failures(CliError::first([closed, outcome, told]), &shown, &device.failed_changes())
     }
 
     /// The drive, its requests recorded where that was asked for.
@@ -438,7 +438,7 @@ fn tell_driver(report: &mut Report, counters: &DriverCounters) {
     bytes("moved by cleaning", counters.moved_blocks);
 }
 
-/// How serving ended, and what the drive failed at meanwhile: an error by itself, and why others may be.
+/// How serving ended, and what changes the drive failed at meanwhile: an error by itself, and why others may be.
 fn with_failures(
     ended: Result<(), CliError>,
     shown: &str,

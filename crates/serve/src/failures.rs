@@ -1,4 +1,4 @@
-//! What failed first below a device: told when it happens, and kept for whoever ends the server.
+//! What failed first below a device: told when it happens, and what changes are lost kept for whoever ends the server.
 //!
 //! A client learns that its request failed, and most tell nobody why. After one change that failed a disk may refuse all
 //! others for good: those behind it say no more than that there was one.
@@ -51,15 +51,14 @@ impl Failures {
         error
     }
 
-    /// All that was told.
-    pub(crate) fn stories(&self) -> Vec<String> {
-        let all = [&self.change, &self.read, &self.refusal];
-        all.into_iter().filter_map(OnceLock::get).cloned().collect()
+    /// What was told of changes.
+    pub(crate) fn of_changes(&self) -> Vec<String> {
+        [&self.change, &self.refusal].into_iter().filter_map(OnceLock::get).cloned().collect()
     }
 }
 
 impl fmt::Debug for Failures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Failures").field(&self.stories()).finish()
+        f.debug_tuple("Failures").field(&self.of_changes()).finish()
     }
 }

@@ -95,9 +95,9 @@ impl SectorDevice {
         self
     }
 
-    /// What such a `tell` was told, or would have been: nothing, if the disk never failed.
-    pub fn failures(&self) -> Vec<String> {
-        self.failures.stories()
+    /// What of that was of changes: nothing, if none ever failed.
+    pub fn failed_changes(&self) -> Vec<String> {
+        self.failures.of_changes()
     }
 
     /// A change of `range` that failed.

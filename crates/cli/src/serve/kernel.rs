@@ -85,7 +85,7 @@ pub(super) fn serve(args: &ServeArgs, session: &mut Session) -> Result<(), CliEr
         UblkError::Kernel { .. } => CliError::of(format!("cannot serve {shown} over ublk"), &error),
         error => CliError::of(format!("serving {shown}"), &error),
     });
-    with_failures(CliError::first([closed, outcome, told]), &shown, &device.failures())
+    with_failures(CliError::first([closed, outcome, told]), &shown, &device.failed_changes())
 }
 
 /// Says why not, and which door is open.

@@ -264,7 +264,7 @@ fn what_fails_first_is_told_once_and_kept() {
     let (device, stories) = heard(Arc::clone(&disk) as Arc<dyn Disk>);
     device.write(100, &[1; 4096], Persist::Cached).unwrap_err();
     device.read(8 * 4096, &mut [0; 4096]).unwrap_err();
-    assert_eq!(device.failures(), [""; 0], "that was the client's fault");
+    assert_eq!(device.failed_changes(), [""; 0], "that was the client's fault");
     disk.damage(BlockRange::new(Lba::new(3), Blocks::new(1)));
     device.read(3 * 4096, &mut [0; 4096]).unwrap_err();
     disk.set_faults(FaultPlan { power_cut_after: Some(0), ..FaultPlan::default() });
@@ -278,7 +278,7 @@ fn what_fails_first_is_told_once_and_kept() {
     assert!(stories[0].starts_with("reading bytes 12288..16384: "), "{stories:?}");
     let lost = "writing bytes 4096..8192: the disk has no power; reopen it to recover";
     assert_eq!(stories[1], lost, "the read that failed before does not hide it");
-    assert_eq!(device.failures(), [&*stories[1], &stories[0]]);
+    assert_eq!(device.failed_changes(), [lost]);
 }
 
 /// A disk that fails at what it does of its own accord; its changes are refused.
@@ -330,7 +330,7 @@ fn work_that_fails_is_told_and_no_refusal_hides_it() {
     assert_eq!(stories.len(), 2, "{stories:?}");
     assert!(stories[0].starts_with("flushing: refused: "), "{stories:?}");
     assert!(stories[1].starts_with("working of its own accord: the disk has no power"));
-    assert_eq!(device.failures(), [&*stories[1], &stories[0]]);
+    assert_eq!(device.failed_changes(), [&*stories[1], &stories[0]]);
 }
 
 #[test]
