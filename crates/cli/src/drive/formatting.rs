@@ -8,8 +8,11 @@ use crate::error::{CliError, Context, Exit};
 use crate::output::Report;
 use crate::store::open_drive;
 use imbrex_clockwork::entropy_u64;
+use imbrex_disk::{Disk, ZoneState};
+use imbrex_disk_sim::{SimDisk, ZoneFailure};
 use imbrex_layouts::{Drives, FoundDrive};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Arguments of `imbrex drive format`.
 #[derive(clap::Args, Debug)]
@@ -47,6 +50,13 @@ impl FormatArgs {
         let both = [(Some(&drive), Some(&self.drive)), (flash.as_ref(), self.flash.as_ref())];
         let both = both.into_iter().filter_map(|(drive, path)| drive.zip(path));
         both.clone().try_for_each(|(drive, path)| self.check_blank(drive, path))?;
+        // Nor before it is known that the same can be made on drives like them.
+        let format_id = self.seed.unwrap_or_else(entropy_u64);
+        let mut like = Drives::from(blank_like(&*disk, &what)?);
+        if let Some(flash) = &flash {
+            like = like.with_flash(blank_like(&*flash.disk(), &what)?);
+        }
+        self.content.make(like, layout, format_id, &shown)?;
         for (drive, path) in both.filter(|_| self.erase) {
             drive.erase().context(|| format!("cannot erase {}", path.display()))?;
         }
@@ -59,7 +69,6 @@ impl FormatArgs {
             Some(flash) => drives.with_flash(flash.disk()),
             None => drives,
         };
-        let format_id = self.seed.unwrap_or_else(entropy_u64);
         self.content.make(drives, layout, format_id, &shown)?;
         session.out.report(&report)
     }
@@ -79,6 +88,20 @@ impl FormatArgs {
             )),
         }
     }
+}
+
+/// A blank drive in memory of the same geometry; zones that `disk` has lost are lost on it too.
+fn blank_like(disk: &dyn Disk, what: &str) -> Result<Arc<SimDisk>, CliError> {
+    let like = SimDisk::builder(*disk.geometry()).memory().context(|| what)?;
+    for zone in disk.report_zones() {
+        let failure = match zone.state {
+            ZoneState::ReadOnly => ZoneFailure::ReadOnly,
+            ZoneState::Offline => ZoneFailure::Offline,
+            _ => continue,
+        };
+        like.fail_zone(zone.zone, failure).context(|| what)?;
+    }
+    Ok(Arc::new(like))
 }
 
 /// What a drive is called.

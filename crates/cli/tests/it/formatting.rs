@@ -109,6 +109,33 @@ fn flash_beside_a_drive_is_looked_at_before_either_is_touched() {
     imbrex(&["get", &drive, "key000000"]).fails(4, &["--flash FILE names it"]);
 }
 
+/// It was erased first, and refused then.
+#[test]
+fn what_is_refused_keeps_what_it_holds() {
+    let dir = Dir::new();
+    let drive = dir.blank("d", &["--rule", "zoned", "--capacity", "512MiB", "--zone-len", "4MiB"]);
+    let flash = dir.blank("f", &["--profile", "ssd120", "--capacity", "2MiB"]);
+    format(&drive, &[]).ok();
+    load(&drive, &[], 1000, 0);
+    let long_tables = ["--erase", "--no-store", "--table-len", "8GiB"];
+    format(&drive, &long_tables).fails(2, &[&drive, "a unit of"]);
+    let with_flash = ["--erase", "--layout", "smrdb-offload", "--flash", &flash];
+    format(&drive, &with_flash).fails(2, &[&drive, "the flash drive is too small"]);
+    assert_eq!(count(&drive, &[]), 1000);
+
+    // Four zones take files, and a store in them has no room.
+    let shape = ["--rule", "zoned", "--capacity", "1GiB", "--zone-len", "256MiB"];
+    let tight = dir.blank("t", &shape);
+    for _ in 0..2 {
+        // The first refusal left a store, which the second found.
+        format(&tight, &[]).fails(2, &[&tight, "too small for layout leveled-zones"]);
+    }
+    format(&tight, &["--no-store", "--layout", "leveldb-greedy"]).ok();
+    format(&tight, &["--erase"]).fails(2, &[&tight, "too small for layout leveled-zones"]);
+    let info = imbrex(&["drive", "info", &tight, "--format", "json"]).json();
+    assert_eq!(info["layout"], "leveldb-greedy");
+}
+
 #[test]
 fn what_cannot_be_formatted() {
     let dir = Dir::new();
