@@ -73,7 +73,8 @@ pub struct BenchOptions {
     #[arg(long = "readahead_size", alias = "readahead-size")]
     pub readahead_size: Option<ByteCount>,
 
-    /// Keep what the store holds: a fill benchmark otherwise starts with an empty one
+    /// Keep what the store holds: a fill benchmark otherwise starts with an empty one. Of a drive that was
+    /// there before, that is the keyspace imbrex-bench alone: no other is written to
     #[arg(long = "use_existing_db", alias = "use-existing-db")]
     pub use_existing_db: bool,
 

@@ -54,7 +54,9 @@ pub fn run_watched(
     let mut is_interrupted = false;
     let count = options.benchmarks.len();
     for (&task, number) in options.benchmarks.iter().zip(1..) {
-        if task.benchmark.is_fresh() && !options.use_existing_db && number > 1 {
+        // The first finds what the last run left, where the drive is not a new one.
+        let may_hold_some = number > 1 || stand.was_there();
+        if task.benchmark.is_fresh() && !options.use_existing_db && may_hold_some {
             stand = stand.emptied(options.plan())?;
         }
         let mut watcher = Watcher::new(watch, task.benchmark, (number, count));

@@ -25,8 +25,9 @@ use std::sync::Arc;
 /// Threads for background work in threads mode: one flush and one compaction side by side.
 const WORKER_COUNT: usize = 2;
 
-/// The keyspace that benchmarks use on a drive of the user's, whose other data stay untouched.
-const GUEST_KEYSPACE: &str = "bench";
+/// The keyspace that benchmarks use on a drive of the user's, whose other data stay untouched. It is emptied unasked,
+/// so its name is none that a user would think of; the help of `--use_existing_db` tells it.
+const GUEST_KEYSPACE: &str = "imbrex-bench";
 
 /// What to make a stand of.
 #[derive(Clone, Copy, Debug)]

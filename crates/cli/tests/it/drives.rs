@@ -124,3 +124,24 @@ fn the_store_is_measured_alike_in_every_run() {
     assert!(text.contains("fillseq"), "{text}");
     imbrex(&["bench", "--num=0"]).fails(2, &["--num is 0"]);
 }
+
+/// They wrote into the user's keyspace `bench`, and dropped it for the second fill; the first fill of another run was
+/// put over what the run before had left.
+#[test]
+fn benchmarks_have_a_keyspace_of_their_own() {
+    let drive = Drive::new();
+    drive.run_with(json_lines(10, 0).as_bytes(), "load", &["-", "--keyspace", "bench"]).ok();
+    let count = |keyspace: &str| {
+        drive.run("scan", &["--keyspace", keyspace, "--format", "json"]).ok().lines().count()
+    };
+    let bench = |args: &[&str]| {
+        imbrex(&[&["bench", "--drive", drive.path_str()], args].concat()).ok();
+        assert_eq!(count("bench"), 10, "{args:?}");
+        count("imbrex-bench")
+    };
+    assert_eq!(bench(&["--benchmarks", "fillrandom,fillseq", "--num", "1000"]), 1000);
+    assert_eq!(bench(&["--benchmarks", "readseq", "--num", "1000"]), 1000);
+    let keeps = ["--benchmarks", "fillseq", "--num", "500", "--use_existing_db"];
+    assert_eq!(bench(&keeps), 1000);
+    assert_eq!(bench(&["--benchmarks", "fillseq", "--num", "500"]), 500);
+}
