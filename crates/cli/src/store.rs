@@ -213,7 +213,8 @@ impl Store {
         })
     }
 
-    /// Runs `work` and closes the store whatever it came to; the first error counts.
+    /// Runs `work` and closes the store whatever it came to; the first error counts, but not one that says that
+    /// the store was closed.
     pub(crate) fn with<T>(
         self,
         work: impl FnOnce(&Store) -> Result<T, CliError>,
@@ -223,7 +224,11 @@ impl Store {
         let closed = db.close().context(|| format!("cannot close the store on {}", path.display()));
         match (result, closed) {
             (Ok(value), closed) => closed.map(|()| value),
-            (Err(error), Err(closed)) if error.exit() == Exit::ReaderGone => Err(closed),
+            (Err(error), Err(closed))
+                if matches!(error.exit(), Exit::ReaderGone | Exit::Interrupted) =>
+            {
+                Err(closed)
+            }
             (Err(error), _) => Err(error),
         }
     }
@@ -319,6 +324,24 @@ mod tests {
     use imbrex_disk::{BlockRange, Lba};
     use imbrex_disk_sim::SimDisk;
     use imbrex_translate::DriverOptions;
+
+    /// It was said to be closed cleanly.
+    #[test]
+    fn an_interrupted_command_tells_that_its_store_did_not_close() {
+        let sim = Arc::new(SimDisk::tiny_zoned(64, Blocks::new(256)));
+        let layout = Layout::by_name("leveled-zones").unwrap();
+        let stack = layout.format(Arc::clone(&sim), &Runtime::threads(1)).unwrap();
+        let Stack { layout, disk, files, tiers, db, .. } = stack;
+        let store = Store { path: PathBuf::from("d"), layout, disk, files, tiers, db };
+        let result: Result<(), CliError> = store.with(|store| {
+            store.db.default_keyspace().put("a", "1").unwrap();
+            sim.cut_power();
+            Err(CliError::interrupted())
+        });
+        let told = result.unwrap_err();
+        assert_eq!(told.exit(), Exit::Store, "{told}");
+        assert!(told.to_string().contains("cannot close the store on d"), "{told}");
+    }
 
     /// The driver has both twice; to files it was a catalog that cannot be read.
     #[test]
