@@ -146,6 +146,7 @@ impl DriveShape {
             Recording::Zoned => {
                 let zone_len_bytes = self.zone_len.map_or(ZONE_LEN_BYTES, |len| len.0);
                 let zone_len = Blocks::holding(zone_len_bytes.max(BLOCK_LEN_BYTES as u64));
+                bare.check_zone_len(zone_len)?;
                 let zone_count = len_bytes / zone_len.bytes();
                 let conventional = (zone_count / ZONES_PER_CONVENTIONAL)
                     .max(CONVENTIONAL_ZONE_COUNT_MIN.min(zone_count));

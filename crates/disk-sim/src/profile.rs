@@ -213,6 +213,9 @@ impl Profile {
         check(&parsed)?;
         let rule = rule_of(&parsed.geometry)?;
         let len = Blocks::new(parsed.geometry.len_blocks);
+        if let Rule::AtPointer(zones) = rule {
+            within_drive("geometry.zones.zone_len_blocks", zones.zone_len, len)?;
+        }
         Ok(Profile {
             geometry: Geometry::new(GeometrySpec { len, rule })?,
             published: parsed.published.into_iter().map(figure).collect::<Result<_, _>>()?,
@@ -280,9 +283,10 @@ impl Profile {
     /// [`Profile::scaled`]. A conventional drive stays as it is.
     ///
     /// # Errors
-    /// [`ProfileError::Geometry`] if there are no such zones.
+    /// As [`Profile::check_zone_len`]; [`ProfileError::Geometry`] if there are no such zones.
     pub fn with_zone_len(&self, zone_len: Blocks) -> Result<Profile, ProfileError> {
         let Rule::AtPointer(mut zones) = *self.geometry.rule() else { return Ok(self.clone()) };
+        self.check_zone_len(zone_len)?;
         let conventional = u64::from(zones.conventional_zone_count) * zones.zone_len.get();
         let count = conventional.div_ceil(zone_len.get().max(1));
         zones.conventional_zone_count = u32::try_from(count).unwrap_or(u32::MAX);
@@ -290,6 +294,14 @@ impl Profile {
         zones.zone_capacity = zone_len;
         let spec = GeometrySpec { len: self.geometry.len(), rule: Rule::AtPointer(zones) };
         Ok(Profile { geometry: Geometry::new(spec)?, ..self.clone() })
+    }
+
+    /// That zones of `zone_len` are no longer than the drive.
+    ///
+    /// # Errors
+    /// [`ProfileError::Field`].
+    pub fn check_zone_len(&self, zone_len: Blocks) -> Result<(), ProfileError> {
+        within_drive("the length of a zone in blocks", zone_len, self.geometry.len())
     }
 
     /// The same drive under another recording rule: the mechanics stay. `geometry` is then what the
@@ -457,6 +469,15 @@ fn within(field: &'static str, got: u64, min: u64, max: u64) -> Result<(), Profi
         return Ok(());
     }
     Err(ProfileError::Field { field, got, expected: format!("between {min} and {max}") })
+}
+
+/// A longer zone has no use, and its length in bytes need not be a number of 64 bits.
+fn within_drive(field: &'static str, zone_len: Blocks, len: Blocks) -> Result<(), ProfileError> {
+    if zone_len <= len {
+        return Ok(());
+    }
+    let expected = format!("at most {}, the drive's length in blocks", len.get());
+    Err(ProfileError::Field { field, got: zone_len.get(), expected })
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 use crate::crash::{begin_load, signal};
 use crate::{Drive, copy_sparse, imbrex, json_lines, value};
+use imbrex_disk_sim::Profile;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
@@ -251,6 +252,19 @@ fn sizes_and_names_that_cannot_be() {
     imbrex(&["drive", "create", new, "--profile", "nosuch"]).fails(2, &["nosuch", "hc620"]);
     imbrex(&["drive", "create", new, "--capacity", "1KiB"]).fails(2, &["1024", "between"]);
     imbrex(&["drive", "create", new, "--zone-len", "100"]).fails(4, &["zones; at most"]);
+    // So many bytes that those of whole blocks are no number: it panicked.
+    let told = ["is 4503599627370496; it must be at most", "the drive's length in blocks"];
+    let longest = ["--capacity", "8GiB", "--zone-len", "18446744073709551615"];
+    for profile in ["hc620", "st1000dm003"] {
+        let zoned = ["drive", "create", new, "--rule", "zoned", "--profile", profile];
+        imbrex(&[&zoned[..], &longest].concat()).fails(2, &told);
+    }
+    let text = Profile::by_name("hc620").unwrap().text().to_owned();
+    let text = text.replace("zone_len_blocks = 65536", "zone_len_blocks = 4503599627370496");
+    let profile = drive.beside("long.toml");
+    fs::write(&profile, text).unwrap();
+    let args = ["--capacity", "8GiB", "--profile", profile.to_str().unwrap()];
+    imbrex(&[&["drive", "create", new], &args[..]].concat()).fails(2, &told);
     assert!(!Path::new(new).exists());
 }
 

@@ -26,6 +26,10 @@ fn wrong_profiles_name_the_field() {
         |t| t.replace("zone_capacity_blocks = 65536", "zone_capacity_blocks = 65537"),
         "zone_capacity is 65537; it may be at most 65536",
     );
+    check_error(
+        |t| t.replace("zone_len_blocks = 65536", "zone_len_blocks = 4503599627370496"),
+        "geometry.zones.zone_len_blocks is 4503599627370496; it must be at most ",
+    );
     check_error(|t| t.replace("\"random-read\"", "\"random\""), "published.workload is \"random\"");
     check_error(|t| t.replace("[platter]", "[platter"), "drive profile: TOML parse error");
 }
