@@ -119,7 +119,15 @@ pub(crate) fn note(line: impl fmt::Display) {
 /// Names with values, in sections.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
-    sections: Vec<(String, Vec<Row>)>,
+    sections: Vec<Section>,
+}
+
+#[derive(Debug)]
+struct Section {
+    title: String,
+    /// What programs find it by; empty where the title is.
+    json_name: String,
+    rows: Vec<Row>,
 }
 
 #[derive(Debug)]
@@ -132,7 +140,15 @@ struct Row {
 impl Report {
     /// Starts a section; rows go to the last one.
     pub(crate) fn section(&mut self, title: impl Into<String>) {
-        self.sections.push((title.into(), Vec::new()));
+        let title = title.into();
+        let json_name = json_name(&title);
+        self.sections.push(Section { title, json_name, rows: Vec::new() });
+    }
+
+    /// The same for something of the user's: two names of theirs are two names for programs too.
+    pub(crate) fn section_of(&mut self, kind: &str, name: &str) {
+        let (title, json_name) = (format!("{kind} {name}"), format!("{kind}_{name}"));
+        self.sections.push(Section { title, json_name, rows: Vec::new() });
     }
 
     /// Adds a row: its name, what people read, and what programs read.
@@ -146,21 +162,21 @@ impl Report {
             self.section("");
         }
         let row = Row { name: name.into(), text: text.into(), value: value.into() };
-        if let Some((_, rows)) = self.sections.last_mut() {
-            rows.push(row);
+        if let Some(section) = self.sections.last_mut() {
+            section.rows.push(row);
         }
     }
 
     /// One object; a section with a title is an object of its own within.
     pub(crate) fn json(&self) -> Value {
         let mut all = Map::new();
-        for (title, rows) in &self.sections {
+        for Section { title, json_name: name, rows } in &self.sections {
             let object: Map<_, _> =
                 rows.iter().map(|row| (json_name(&row.name), row.value.clone())).collect();
             if title.is_empty() {
                 all.extend(object);
             } else {
-                all.insert(json_name(title), Value::Object(object));
+                all.insert(name.clone(), Value::Object(object));
             }
         }
         Value::Object(all)
@@ -168,7 +184,7 @@ impl Report {
 
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
-        for (at, (title, rows)) in self.sections.iter().enumerate() {
+        for (at, Section { title, rows, .. }) in self.sections.iter().enumerate() {
             if at > 0 {
                 text.push('\n');
             }

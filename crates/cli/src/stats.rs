@@ -71,7 +71,7 @@ fn count(report: &mut Report, name: &str, number: u64) {
 
 fn levels(report: &mut Report, metrics: &Metrics) {
     for keyspace in &metrics.keyspaces {
-        report.section(format!("keyspace {}", keyspace.name));
+        report.section_of("keyspace", &keyspace.name);
         bytes(report, "memtables", keyspace.memtable_len_bytes);
         for level in &keyspace.levels {
             report.row(

@@ -84,6 +84,23 @@ fn stats_check_and_compact_tell_what_they_saw() {
     drive.run("compact", &["--keyspace", "nosuch"]).fails(4, &["nosuch"]);
 }
 
+/// Of such names the last alone was told.
+#[test]
+fn keyspaces_of_similar_names_are_told_apart() {
+    const NAMES: [&str; 4] = ["Users", "users", "a-b", "a_b"];
+    let drive = Drive::new();
+    for (name, count) in NAMES.into_iter().zip(1..) {
+        let args = ["-", "--keyspace", name];
+        drive.run_with(json_lines(count, 0).as_bytes(), "load", &args).ok();
+    }
+    let stats = drive.run("stats", &["--format", "json"]).json();
+    for (name, count) in NAMES.into_iter().zip(1..) {
+        let levels = stats[format!("keyspace_{name}")].as_object().unwrap();
+        let entries: u64 = levels.values().filter_map(|level| level["entry_count"].as_u64()).sum();
+        assert_eq!(entries, count, "{name}: {stats}");
+    }
+}
+
 #[test]
 fn everything_on_the_drive_can_be_dumped() {
     let drive = Drive::new();
