@@ -1,10 +1,10 @@
 //! Records out of text: JSON lines, CSV and TSV, one at a time, bad ones with their line number.
 
-use crate::error::{CliError, Context};
+use crate::error::CliError;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::io::{BufRead, Read};
+use std::io::{self, BufRead, ErrorKind, Read};
 
 /// A key and its value, and the line they came from (counted from 1).
 #[derive(Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl Records for JsonLines {
             let len = (&mut self.reader)
                 .take(LINE_LEN_BYTES_MAX)
                 .read_until(b'\n', &mut self.buf)
-                .context(|| format!("cannot read {} after line {}", self.name, self.line))?;
+                .map_err(|error| unreadable(&self.name, self.line, &error))?;
             if len == 0 {
                 return Ok(None);
             }
@@ -81,6 +81,20 @@ impl Records for JsonLines {
             }));
         }
     }
+}
+
+/// What is not the system's own error is a decoder's: the input is malformed, or ends in its middle.
+fn unreadable(name: &str, line: u64, error: &io::Error) -> CliError {
+    let is_malformed = error.raw_os_error().is_none()
+        && matches!(
+            error.kind(),
+            ErrorKind::InvalidData
+                | ErrorKind::InvalidInput
+                | ErrorKind::UnexpectedEof
+                | ErrorKind::Other
+        );
+    let told = CliError::of(format!("cannot read {name} after line {line}"), error);
+    if is_malformed { CliError::data(told.to_string()) } else { told }
 }
 
 fn parse_json(line: &[u8], fields: &Fields) -> Result<(Vec<u8>, Vec<u8>), String> {
@@ -145,14 +159,21 @@ impl Delimited {
             .flexible(true)
             .from_reader(reader);
         let (key_at, value_at) = if has_header {
-            let header =
-                reader.byte_headers().context(|| format!("cannot read {name}, line 1"))?.clone();
+            let header = reader.byte_headers();
+            let header = header.map_err(|error| unreadable_fields(name, 0, &error))?.clone();
             (column(&header, &fields.key, name)?, column(&header, &fields.value, name)?)
         } else {
             (number(&fields.key)?, number(&fields.value)?)
         };
         let record = csv::ByteRecord::new();
         Ok(Delimited { reader, name: name.to_owned(), key_at, value_at, record })
+    }
+}
+
+fn unreadable_fields(name: &str, line: u64, error: &csv::Error) -> CliError {
+    match error.kind() {
+        csv::ErrorKind::Io(error) => unreadable(name, line, error),
+        _ => CliError::of(format!("cannot read {name} after line {line}"), error),
     }
 }
 
@@ -182,10 +203,7 @@ impl Records for Delimited {
         match self.reader.read_byte_record(&mut self.record) {
             Ok(false) => return Ok(None),
             Ok(true) => {}
-            Err(error) => {
-                let what = format!("cannot read {} after line {line_before}", self.name);
-                return Err(CliError::of(what, &error));
-            }
+            Err(error) => return Err(unreadable_fields(&self.name, line_before, &error)),
         }
         let line = self.record.position().map_or(line_before, csv::Position::line);
         let cell = |at: usize| {
