@@ -26,9 +26,13 @@ use imbrex_serve::nbd::{
 };
 use imbrex_serve::{Counts, DeviceError, SectorDevice, SectorLen, Waits};
 use imbrex_translate::{Driver, DriverCounters, DriverError, DriverOptions};
+use std::fs::File;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// What a write buffer holds unless something else is said.
+const BUFFER_LEN: ByteCount = ByteCount(512 << 20);
 
 /// Arguments of `imbrex serve`.
 #[derive(clap::Args, Debug)]
@@ -44,9 +48,9 @@ pub(crate) struct ServeArgs {
     /// Make a block device of a zoned drive that is blank
     #[arg(long, requires = "drive", conflicts_with = "memory")]
     make: bool,
-    /// How much the write buffer of a zoned drive's block device may hold
-    #[arg(long, value_name = "SIZE", default_value = "512MiB", conflicts_with = "memory")]
-    buffer: ByteCount,
+    /// How much the write buffer of a zoned drive's block device may hold [default: 512MiB]
+    #[arg(long, value_name = "SIZE", conflicts_with = "memory")]
+    buffer: Option<ByteCount>,
     /// Listen at a socket of this path, which only you may connect to
     #[arg(long, value_name = "PATH", group = "where")]
     socket: Option<PathBuf>,
@@ -151,13 +155,15 @@ impl ServeArgs {
 
     /// The drive, its requests recorded where that was asked for.
     fn opened(&self) -> Result<Served, CliError> {
-        let mut served = self.disk()?;
-        if let Some(path) = &self.record {
-            let recorder = recorder(&served.device, path)?;
-            served.device = Arc::clone(&recorder) as Arc<dyn Disk>;
-            served.recorder = Some(recorder);
+        let Some(path) = &self.record else { return self.disk() };
+        // Before the drive: where no record can be, nothing is made of that.
+        let file = File::create_new(path).context(|| cannot_record(path))?;
+        let served = self.disk().and_then(|served| recorded(served, file, path));
+        if served.is_err() {
+            // It is ours, and nothing was recorded.
+            _ = std::fs::remove_file(path);
         }
-        Ok(served)
+        served
     }
 
     /// The device in the sectors that were asked for; what it fails at is told when it happens.
@@ -231,6 +237,12 @@ impl ServeArgs {
         let has_device = mounted.as_ref().is_err_and(|error| holds_block_device(&*disk, error));
         match (rule, mounted) {
             (Rule::Anywhere, _) if is_blank || self.read_only => {
+                if self.make || self.buffer.is_some() {
+                    return Err(CliError::usage(format!(
+                        "cannot serve {shown}: a conventional drive is served as it is; leave \
+                         --make and --buffer away"
+                    )));
+                }
                 Ok(Served::plain(disk, waits(&found)))
             }
             (Rule::AtPointer(_), _) if is_blank || has_device => self.driver(&found, &shown),
@@ -264,7 +276,7 @@ impl ServeArgs {
     /// The block device on a zoned drive; a new one if that was asked for and none is there.
     fn driver(&self, found: &FoundDrive, shown: &str) -> Result<Served, CliError> {
         let drive = found.disk();
-        let ByteCount(buffer_bytes) = self.buffer;
+        let ByteCount(buffer_bytes) = self.buffer.unwrap_or(BUFFER_LEN);
         let options = DriverOptions {
             id: entropy_u64(),
             buffer_len: Blocks::holding(buffer_bytes),
@@ -405,9 +417,18 @@ impl Served {
     }
 }
 
-fn recorder(disk: &Arc<dyn Disk>, path: &Path) -> Result<Arc<Recorder>, CliError> {
-    let recorder = Recorder::create(Arc::clone(disk), Arc::new(WallClock::new()), path);
-    recorder.map(Arc::new).context(|| format!("cannot record to {}", path.display()))
+/// The same, what it is asked written down in `file`, which is new.
+fn recorded(mut served: Served, file: File, path: &Path) -> Result<Served, CliError> {
+    let clock = Arc::new(WallClock::new());
+    let recorder = Recorder::in_file(Arc::clone(&served.device), clock, file, path);
+    let recorder = Arc::new(recorder.context(|| cannot_record(path))?);
+    served.device = Arc::clone(&recorder) as Arc<dyn Disk>;
+    served.recorder = Some(recorder);
+    Ok(served)
+}
+
+fn cannot_record(path: &Path) -> String {
+    format!("cannot record to {}", path.display())
 }
 
 fn tell_recorded(report: &mut Report, recorded: Recorded) {

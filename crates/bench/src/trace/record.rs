@@ -84,13 +84,18 @@ impl fmt::Debug for Recorder {
 }
 
 impl Recorder {
-    /// Records what `disk` is asked, in a new file at `path`, packed if its name ends in `.zst`.
+    /// Records what `disk` is asked in `file`, a new one at `path`; packed if its name ends in `.zst`.
     ///
     /// # Errors
-    /// The file is there already, or cannot be made.
-    pub fn create(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, path: &Path) -> io::Result<Recorder> {
+    /// The file takes nothing.
+    pub fn in_file(
+        disk: Arc<dyn Disk>,
+        clock: Arc<dyn Clock>,
+        file: File,
+        path: &Path,
+    ) -> io::Result<Recorder> {
         let is_packed = path.extension().is_some_and(|extension| extension == "zst");
-        Recorder::to(disk, clock, Box::new(File::create_new(path)?), is_packed)
+        Recorder::to(disk, clock, Box::new(file), is_packed)
     }
 
     fn to(
@@ -226,7 +231,8 @@ mod tests {
             let path = dir.path().join(name);
             let clock = Runtime::virtual_time(Order::SmallestTime).0.clock;
             clock.advance_to_ns(5_000_000);
-            let recorder = Recorder::create(disk(), Arc::clone(&clock), &path).unwrap();
+            let file = File::create_new(&path).unwrap();
+            let recorder = Recorder::in_file(disk(), Arc::clone(&clock), file, &path).unwrap();
             recorder.write(Lba::new(3), &[7; 8192], Persist::Cached).unwrap();
             clock.advance_to_ns(7_001_500);
             let (mut one, mut two) = ([0; 4096], [0; 8192]);
@@ -253,8 +259,6 @@ mod tests {
                 request(2001, TraceOp::Read, 9, 8192),
             ];
             assert_eq!(found.unwrap(), expected);
-            let again = Recorder::create(disk(), clock, &path).unwrap_err();
-            assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
         }
     }
 

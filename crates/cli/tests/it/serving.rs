@@ -203,6 +203,13 @@ fn a_zoned_drive_is_served_through_the_block_driver() {
     imbrex(&[&["drive", "create", &drive, "--blank"], &shape[..]].concat()).ok();
     let args = ["serve", "--drive", &drive, "--socket", &socket, "--buffer", "1MiB"];
     imbrex(&args).fails(4, &["no block device yet", "--make"]);
+    // Where the record cannot be, none is made; nor is there a record of what is not served.
+    let taken = [&args[..], &["--make", "--record", &drive]].concat();
+    imbrex(&taken).fails(4, &["cannot record to", "File exists"]);
+    let record = blank.path("none.csv");
+    let unmade = [&args[..], &["--record", &record]].concat();
+    imbrex(&unmade).fails(4, &["no block device yet", "--make"]);
+    assert!(!PathBuf::from(record).exists());
     let made = serve(&[&args[1..], &["--make"]].concat());
     greeted(UnixStream::connect(&socket).unwrap());
     let report = made.stop();
@@ -313,6 +320,11 @@ fn a_block_device_that_has_lost_a_zone_of_superblocks_is_served() {
     }
 }
 
+/// A name that no server takes: were a drive served that is to be refused before, this would end it.
+fn too_long() -> String {
+    "n".repeat(5000)
+}
+
 /// One bit of a header made a store look like a blank drive, which `--make` formats.
 #[test]
 fn a_drive_that_was_written_to_is_not_made_a_block_device() {
@@ -321,8 +333,7 @@ fn a_drive_that_was_written_to_is_not_made_a_block_device() {
     let refused = |drive: &str, code: i32, parts: &[&str]| {
         let before = std::fs::read(drive).unwrap();
         let args = ["serve", "--drive", drive, "--socket", &socket, "--buffer", "1MiB", "--make"];
-        // Were it served, this would end it.
-        imbrex(&[&args[..], &["--record", drive]].concat()).fails(code, parts);
+        imbrex(&[&args[..], &["--name", &too_long()]].concat()).fails(code, parts);
         assert!(std::fs::read(drive).unwrap() == before, "{drive} is as it was");
     };
     let zoned = ["--rule", "zoned", "--zone-len", "1MiB", "--capacity", "64MiB", "--no-timing"];
@@ -381,6 +392,12 @@ fn arguments_that_make_no_sense_are_refused() {
     imbrex(&["serve", "--memory", "1MiB", "--drive", "d", "--socket", "s"]).fails_usage();
     imbrex(&["serve", "--memory", "1MiB", "--socket", "s", "--tls-require"]).fails_usage();
     imbrex(&["serve", "--memory", "100", "--socket", "s"]).fails(2, &["--memory"]);
+    let blank = Blank::new();
+    let (drive, at, name) = (blank.path("d"), blank.path("s"), too_long());
+    let conventional = ["serve", "--drive", &drive, "--socket", &at, "--name", &name];
+    for flags in [&["--make"][..], &["--buffer", "1MiB"]] {
+        imbrex(&[&conventional[..], flags].concat()).fails(2, &["leave --make and --buffer away"]);
+    }
     let dir = tempfile::tempdir().unwrap();
     let (socket, none) = (dir.path().join("s"), dir.path().join("none"));
     let (socket, none) = (socket.to_str().unwrap(), none.to_str().unwrap());
