@@ -137,18 +137,24 @@ impl ServeArgs {
             let who = if is_sealed { "may read and write it without TLS" } else { "may write it" };
             note(format!("imbrex: warning: whoever reaches {listener} {who}"));
         }
+        let url = self.url(&listener);
+        let line = format!("serving {shown}, {}, at {url}", ByteSize(len_bytes));
         // Clients come whether anybody reads that or not.
         let told = if is_json {
+            // A report in JSON is alone on standard output, and yet the address must be known.
+            note(format!("imbrex: {line}"));
             Ok(())
         } else {
-            let line =
-                format!("serving {shown}, {}, at {}", ByteSize(len_bytes), self.url(&listener));
             session.out.line(line).and_then(|()| session.out.line("Ctrl-C ends it"))
         };
         let told = told.and_then(|()| session.out.flush());
         let outcome = serve(&server, &listener, &session.interrupt);
         let (counts, panics) = (server.counts(), server.panics());
-        let closed = served.close(&shown, session, |report| tell_clients(report, counts), &panics);
+        let tell = |report: &mut Report| {
+            report.row("address", url.as_str(), url.as_str());
+            tell_clients(report, counts);
+        };
+        let closed = served.close(&shown, session, tell, &panics);
         let outcome = outcome.context(|| format!("serving {shown}"));
         with_failures(CliError::first([closed, outcome, told]), &shown, &device.failed_changes())
     }

@@ -158,6 +158,33 @@ fn a_drive_is_served_until_somebody_ends_it() {
     assert!(!PathBuf::from(socket).exists());
 }
 
+/// Who asked for a free port and for JSON was never told which it was.
+#[test]
+fn where_it_listens_is_told_beside_json() {
+    let blank = Blank::new();
+    let socket = blank.path("s");
+    let mut child = command()
+        .args(["serve", "--memory", "1MiB", "--socket", &socket, "--format", "json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let stream = loop {
+        assert_eq!(child.try_wait().unwrap(), None);
+        match UnixStream::connect(&socket) {
+            Ok(stream) => break stream,
+            Err(_) => std::thread::yield_now(),
+        }
+    };
+    greeted(stream);
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let ran = crate::ran(child.wait_with_output().unwrap());
+    let url = format!("nbd+unix:///?socket={socket}");
+    assert!(ran.stderr.contains(&format!(" at {url}\n")), "{}", ran.stderr);
+    assert_eq!(ran.json()["address"], url);
+}
+
 #[test]
 fn a_port_is_served_and_a_dead_servers_socket_replaced() {
     let serving = serve(&["--memory", "1MiB", "--listen", "127.0.0.1:0"]);
