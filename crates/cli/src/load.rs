@@ -96,6 +96,12 @@ impl Tally {
 impl LoadArgs {
     pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
         session.out.is_json()?;
+        if self.no_header && self.lines() == Lines::Json {
+            return Err(CliError::usage(
+                "--no-header is for CSV and TSV, and these lines are taken for JSON; --lines says \
+                 what they are",
+            ));
+        }
         // The drive first: a pipe may take its time, and the drive may be in use.
         let store = self.store.open()?;
         let mut loaded = None;
@@ -122,6 +128,10 @@ impl LoadArgs {
         result.and_then(|()| session.interrupt.check()).and(told)
     }
 
+    fn lines(&self) -> Lines {
+        self.lines.unwrap_or_else(|| lines_by_name(&self.file))
+    }
+
     fn records(&self, source: &mut Source) -> Result<Box<dyn Records>, CliError> {
         let reader = std::mem::replace(&mut source.reader, Box::new(std::io::empty()));
         let mut fields = Fields { key: self.key_field.clone(), value: self.value_field.clone() };
@@ -134,8 +144,7 @@ impl LoadArgs {
                 }
             }
         }
-        let lines = self.lines.unwrap_or_else(|| lines_by_name(&self.file));
-        Ok(match lines {
+        Ok(match self.lines() {
             Lines::Json => Box::new(JsonLines::new(reader, &source.name, fields)),
             Lines::Csv => {
                 Box::new(Delimited::new(reader, &source.name, &fields, b',', !self.no_header)?)

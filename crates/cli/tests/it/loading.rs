@@ -38,6 +38,10 @@ fn csv_and_tsv_with_other_fields() {
     let fields = ["--key-field", "name", "--value-field", "text"];
     drive.run("load", &[&[csv.to_str().unwrap()], &fields[..]].concat()).ok();
     drive.run_with(b"b\ttwo\n", "load", &["-", "--lines", "tsv", "--no-header"]).ok();
+    // Every line was refused for fields that it was not to have.
+    drive
+        .run_with(json_lines(1, 0).as_bytes(), "load", &["-", "--no-header"])
+        .fails(2, &["--no-header is for CSV and TSV", "--lines"]);
     assert_eq!(drive.run("scan", &[]).ok(), "a\tone, two\nb\ttwo\n");
     drive
         .run("load", &[csv.to_str().unwrap()])
