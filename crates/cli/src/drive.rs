@@ -396,18 +396,23 @@ impl ZonesArgs {
         };
         if let (Some(target), Some(path)) = (svg, &self.svg) {
             write_svg(&target, &self.drive.drive, &drive, &map(svg::CELL_COUNT_MAX))?;
-            return session.out.line(format!("{}: written", path.display()));
+            let shown = path.display().to_string();
+            return if is_json {
+                session.out.json(&json!({ "svg": shown }))
+            } else {
+                session.out.line(format!("{shown}: written"))
+            };
         }
-        let flash = mounted.as_ref().and_then(flash_map);
+        let flash = |cell_count_max| flash_map(mounted.as_ref()?, cell_count_max);
         if is_json {
             let mut zones = zones_json(&map(usize::MAX));
-            if let Some(flash) = &flash {
-                zones["flash"] = zones_json(flash);
+            if let Some(flash) = flash(usize::MAX) {
+                zones["flash"] = zones_json(&flash);
             }
             return session.out.json(&zones);
         }
         session.out.bytes(text::draw(&map(text::CELL_COUNT_MAX)).as_bytes())?;
-        let Some(flash) = flash else { return Ok(()) };
+        let Some(flash) = flash(text::CELL_COUNT_MAX) else { return Ok(()) };
         session.out.line("\nflash")?;
         session.out.bytes(text::draw(&flash).as_bytes())
     }
@@ -419,9 +424,9 @@ pub(crate) fn map(disk: &dyn Disk, files: &FileLayer, cell_count_max: usize) -> 
 }
 
 /// The picture of the flash drive beside it, where there is one.
-fn flash_map(mounted: &Mounted) -> Option<ZoneMap> {
+fn flash_map(mounted: &Mounted, cell_count_max: usize) -> Option<ZoneMap> {
     let flash = mounted.tiers.as_ref()?.flash()?;
-    Some(map(&**flash.disk(), flash, text::CELL_COUNT_MAX))
+    Some(map(&**flash.disk(), flash, cell_count_max))
 }
 
 pub(crate) fn write_svg(

@@ -61,7 +61,11 @@ fn the_drive_is_drawn_as_text_svg_and_json() {
     assert!(text.starts_with("16 zones of 256 MiB: 2 conventional"), "{text}");
     assert!(text.contains("level "), "{text}");
     let svg = drive.beside("map.svg");
-    imbrex(&["drive", "zones", drive.path_str(), "--svg", svg.to_str().unwrap()]).ok();
+    let svg = svg.to_str().unwrap();
+    let to_svg = ["drive", "zones", drive.path_str(), "--svg", svg];
+    assert_eq!(imbrex(&to_svg).ok(), format!("{svg}: written\n"));
+    let told = imbrex(&[&to_svg[..], &["--format", "json"]].concat()).json();
+    assert_eq!(told, serde_json::json!({ "svg": svg }));
     let svg = std::fs::read_to_string(svg).unwrap();
     assert_eq!(svg.matches("<title>").count(), 16);
     let json = imbrex(&["drive", "zones", drive.path_str(), "--format", "json"]).json();
