@@ -38,9 +38,10 @@ class LevelBook {
  public:
   static LevelBook& Get();
 
-  // The database's word about a file that is about to be created, -1 if it does not know its level, and whether it must be written before anything
-  // can go, as what a compaction writes and what an opening flushes. `called` is where a MANIFEST's reader looks
-  // for it, if that is elsewhere: beside the MANIFEST, while the table is in one of `db_paths`.
+  // The database's word about a file that is about to be created: its level, -1 if the database does not know it,
+  // and whether it must be written before anything can go, as what a compaction writes and what an opening flushes.
+  // `called` is where a MANIFEST's reader looks for it, if that is elsewhere: beside the MANIFEST, while the table
+  // is in one of `db_paths`.
   void Expect(const std::string& path, int level, bool needed, const std::string& called = "");
   // The same, that its level is decided only after it is written; the youngest is a good place for it.
   void ExpectFlush(const std::string& path, bool needed);

@@ -133,6 +133,10 @@ impl YcsbCommand {
         };
         match &report.failure {
             Some(failure) => {
+                if let Err(error) = &saved {
+                    let error = CliError::of("cannot write what was measured", error);
+                    note(format!("imbrex: warning: {error}"));
+                }
                 let message = format!("ended early, and the figures say what was done: {failure}");
                 Err(CliError::new(Exit::Store, message))
             }

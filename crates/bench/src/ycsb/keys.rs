@@ -111,7 +111,14 @@ impl KeyChooser {
                 return number;
             }
         }
-        prng.below(record_count)
+        let first = match self {
+            KeyChooser::Uniform { first, .. }
+            | KeyChooser::Sequential { first, .. }
+            | KeyChooser::Scrambled { first, .. }
+            | KeyChooser::Hotspot { first, .. } => (*first).min(record_count - 1),
+            KeyChooser::Latest(_) | KeyChooser::Exponential { .. } => 0,
+        };
+        first + prng.below(record_count - first)
     }
 
     fn draw(&mut self, prng: &mut Prng, record_count: u64) -> u64 {
