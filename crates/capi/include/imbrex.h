@@ -22,8 +22,9 @@
  *               a file holds a prefix of what was appended, at least what was synced; names are as they
  *               were at some moment, with every change up to the last sync that covered them; a rename
  *               replaced its target or did not. imbrex_writer_sync() covers the file's bytes, its name
- *               and every change of names before that. Of a store, what was put or deleted with `sync`
- *               is there after a power cut, and all that was written before it; of later writes a prefix.
+ *               and every change of names before the file's own last one, imbrex_sync_names() every change.
+ *               Of a store, what was put or deleted with `sync` is there after a power cut, and all that
+ *               was written before it; of later writes a prefix.
  *   Processes   A drive is open in one process at a time; others get IMBREX_STATUS_BUSY. Within a process,
  *               opening it again gives another handle of the same drive. A child that it forks cannot use
  *               them: every call with one fails with IMBREX_STATUS_BUSY and touches nothing, also the call
@@ -561,8 +562,8 @@ enum imbrex_status imbrex_writer_fill_at(const struct imbrex_writer *writer,
                                          size_t len_bytes);
 
 /*
- Makes the file's bytes and its name durable, and every change of names before that. Waits for holes
- that imbrex_writer_fill_at() left.
+ Makes the file's bytes and its name durable, and every change of names before the file's own last one; for
+ others there is imbrex_sync_names(). Waits for holes that imbrex_writer_fill_at() left.
  */
 enum imbrex_status imbrex_writer_sync(const struct imbrex_writer *writer);
 
