@@ -190,8 +190,31 @@ void Prepare(const std::string& path, const Options& options) {
   delete db;
 }
 
+// Directories that fill the drive's catalog.
+struct Crowd {
+  std::shared_ptr<rocksdb::Env> env = Told("");
+  int count = 0;
+
+  static std::string Directory(int i) {
+    return "/crowd/" + std::to_string(i) + std::string(240, 'n');
+  }
+
+  // As many as there is room for.
+  void Fill() {
+    Status made;
+    while ((made = env->CreateDir(Directory(count))).ok()) count++;
+    if (count >= 100 && made.IsNoSpace()) return;
+    fprintf(stderr, "%d directories, and then %s\n", count, made.ToString().c_str());
+    exit(1);
+  }
+
+  void Leave() {
+    for (int i = 0; i < count; i++) Need(env->DeleteDir(Directory(i)), "delete a directory");
+  }
+};
+
 // Opens it and compacts it, by the tables' names and as a whole; new tables are refused.
-void UseCrowded(const std::string& path, const Options& options) {
+void UseCrowded(const std::string& path, const Options& options, Crowd* crowd) {
   DB* db = nullptr;
   Need(DB::Open(options, path, &db), "open in a crowded catalog");
   std::vector<rocksdb::LiveFileMetaData> tables;
@@ -203,6 +226,8 @@ void UseCrowded(const std::string& path, const Options& options) {
   all.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
   Need(db->CompactRange(all, nullptr, nullptr), "compact in a crowded catalog");
   Need(db->Put(rocksdb::WriteOptions(), "more", "in the log"), "put");
+  // There is room again where the tables were that are one now.
+  crowd->Fill();
   Status flushed = db->Flush(rocksdb::FlushOptions());
   if (!flushed.IsNoSpace()) {
     fprintf(stderr, "a new table in a crowded catalog: %s\n", flushed.ToString().c_str());
@@ -230,18 +255,11 @@ int Crowded(const std::string& path) {
   Prepare(path, options);
   Prepare(apart, options_apart);
 
-  std::shared_ptr<rocksdb::Env> env = Told("");
-  auto directory = [](int i) { return "/crowd/" + std::to_string(i) + std::string(240, 'n'); };
-  int count = 0;
-  Status made;
-  while ((made = env->CreateDir(directory(count))).ok()) count++;
-  if (count < 100 || !made.IsNoSpace()) {
-    fprintf(stderr, "%d directories, and then %s\n", count, made.ToString().c_str());
-    return 1;
-  }
-  UseCrowded(path, options);
-  UseCrowded(apart, options_apart);
-  for (int i = 0; i < count; i++) Need(env->DeleteDir(directory(i)), "delete a directory");
+  Crowd crowd;
+  crowd.Fill();
+  UseCrowded(path, options, &crowd);
+  UseCrowded(apart, options_apart, &crowd);
+  crowd.Leave();
   UseAgain(path, options);
   UseAgain(apart, options_apart);
   printf("opened, emptied and destroyed\n");
