@@ -353,8 +353,7 @@ fn check_blocks(drive: &FoundDrive, shown: &str) -> Result<(), CliError> {
             Exit::Store,
             format!(
                 "cannot make a block device of {shown}: its sectors are shorter than {BLOCK_LEN_BYTES} bytes, and a \
-                 power cut that leaves a block half written could cost flushed data; stores and databases take \
-                 such a drive (`imbrex drive format`)"
+                 power cut that leaves a block half written could cost flushed data"
             ),
         )),
         _ => Ok(()),

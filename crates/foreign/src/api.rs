@@ -3,6 +3,7 @@
 use crate::{EachEntry, ForeignError, ForeignKind};
 use libloading::{Library, Symbol};
 use std::ffi::{CStr, CString, OsStr, c_char, c_uchar, c_void};
+use std::mem::ManuallyDrop;
 use std::path::Path;
 use std::ptr;
 use std::sync::Arc;
@@ -66,8 +67,8 @@ struct Functions {
     iter_key: IterPart,
     iter_value: IterPart,
     iter_get_error: IterError,
-    /// Last: the functions are its (F1).
-    _library: Library,
+    /// The functions are its (F1).
+    _library: ManuallyDrop<Library>,
 }
 
 /// Something that the library made, and how it goes.
@@ -160,7 +161,7 @@ impl Api {
                 iter_key: find(from, "iter_key")?,
                 iter_value: find(from, "iter_value")?,
                 iter_get_error: find(from, "iter_get_error")?,
-                _library: library,
+                _library: ManuallyDrop::new(library),
             }
         };
         Ok(Api(Arc::new(functions)))

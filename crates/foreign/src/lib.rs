@@ -9,7 +9,8 @@
 //! binding serves both, nothing of theirs is compiled, and who does not measure them needs neither.
 //!
 //! Invariants
-//!   F1  A function is called only while its library is loaded: whoever has a handle holds the library.
+//!   F1  A function is called only while its library is loaded, which it is until the process ends: LevelDB has a thread
+//!       that outlives its databases and would run on where the library was.
 //!   F2  What the library hands out (values, errors) is copied and given back at once; nothing of it is lent on.
 //!
 //! Not here: what is measured ([`ycsb`](https://docs.rs/imbrex-bench) in the crate `imbrex-bench`); putting these

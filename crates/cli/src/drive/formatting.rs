@@ -5,7 +5,7 @@ use super::describe;
 use crate::Session;
 use crate::blank::written;
 use crate::error::{CliError, Context, Exit};
-use crate::output::Report;
+use crate::output::{Report, note};
 use crate::store::open_drive;
 use imbrex_clockwork::entropy_u64;
 use imbrex_disk::{Disk, ZoneState};
@@ -50,6 +50,7 @@ impl FormatArgs {
         let both = [(Some(&drive), Some(&self.drive)), (flash.as_ref(), self.flash.as_ref())];
         let both = both.into_iter().filter_map(|(drive, path)| drive.zip(path));
         both.clone().try_for_each(|(drive, path)| self.check_blank(drive, path))?;
+        both.clone().for_each(|(drive, path)| warn_if_torn(drive, path));
         // Nor before it is known that the same can be made on drives like them.
         let format_id = self.seed.unwrap_or_else(entropy_u64);
         let mut like = Drives::from(blank_like(&*disk, &what)?);
@@ -87,6 +88,19 @@ impl FormatArgs {
                 ),
             )),
         }
+    }
+}
+
+/// The header of a catalog is one block.
+fn warn_if_torn(drive: &FoundDrive, path: &Path) {
+    if let FoundDrive::Device(device) = drive
+        && device.tears_blocks()
+    {
+        note(format!(
+            "imbrex: warning: the sectors of {} are shorter than 4096 bytes: a power cut can tear the header of its \
+             catalog, and then what it holds is not opened (docs/durability.md)",
+            path.display()
+        ));
     }
 }
 
