@@ -3,10 +3,8 @@
 use crate::{EachEntry, ForeignError, ForeignKind};
 use libloading::{Library, Symbol};
 use std::ffi::{CStr, CString, OsStr, c_char, c_uchar, c_void};
-use std::mem::ManuallyDrop;
 use std::path::Path;
 use std::ptr;
-use std::sync::Arc;
 
 type Object = *mut c_void;
 type Destroy = unsafe extern "C" fn(Object);
@@ -38,12 +36,9 @@ type IterSeek = unsafe extern "C" fn(Object, *const c_char, usize);
 type IterPart = unsafe extern "C" fn(Object, *mut usize) -> *const c_char;
 type IterError = unsafe extern "C" fn(Object, *mut *mut c_char);
 
-/// A library's functions. Cheap to clone.
-#[derive(Clone, Debug)]
-pub(crate) struct Api(Arc<Functions>);
-
+/// A library's functions.
 #[derive(Debug)]
-struct Functions {
+pub(crate) struct Api {
     free: Destroy,
     options_create: Create,
     options_destroy: Destroy,
@@ -67,8 +62,6 @@ struct Functions {
     iter_key: IterPart,
     iter_value: IterPart,
     iter_get_error: IterError,
-    /// The functions are its (F1).
-    _library: ManuallyDrop<Library>,
 }
 
 /// Something that the library made, and how it goes.
@@ -76,7 +69,6 @@ struct Functions {
 pub(crate) struct Handle {
     object: Object,
     destroy: Destroy,
-    _api: Api,
 }
 
 // SAFETY: databases may be used by any thread, all at once, as LevelDB's and RocksDB's headers say; options are
@@ -84,6 +76,17 @@ pub(crate) struct Handle {
 unsafe impl Send for Handle {}
 // SAFETY: as above.
 unsafe impl Sync for Handle {}
+
+impl Handle {
+    /// The `object` that the library was asked to make.
+    fn of(what: &'static str, object: Object, destroy: Destroy) -> Result<Handle, ForeignError> {
+        if object.is_null() {
+            let reason = "the library made nothing".to_owned();
+            return Err(ForeignError::Refused { what, reason });
+        }
+        Ok(Handle { object, destroy })
+    }
+}
 
 impl Drop for Handle {
     fn drop(&mut self) {
@@ -136,8 +139,8 @@ impl Api {
         }
         let from = (&library, kind, file);
         // SAFETY: the types are those of leveldb/c.h (1.23) and rocksdb/c.h (7.8), where both agree.
-        let functions = unsafe {
-            Functions {
+        let api = unsafe {
+            Api {
                 free: find(from, "free")?,
                 options_create: find(from, "options_create")?,
                 options_destroy: find(from, "options_destroy")?,
@@ -161,23 +164,11 @@ impl Api {
                 iter_key: find(from, "iter_key")?,
                 iter_value: find(from, "iter_value")?,
                 iter_get_error: find(from, "iter_get_error")?,
-                _library: ManuallyDrop::new(library),
             }
         };
-        Ok(Api(Arc::new(functions)))
-    }
-
-    fn handle(
-        &self,
-        what: &'static str,
-        object: Object,
-        destroy: Destroy,
-    ) -> Result<Handle, ForeignError> {
-        if object.is_null() {
-            let reason = "the library made nothing".to_owned();
-            return Err(ForeignError::Refused { what, reason });
-        }
-        Ok(Handle { object, destroy, _api: self.clone() })
+        // It stays loaded (F1).
+        std::mem::forget(library);
+        Ok(api)
     }
 
     /// What `call` left as an error, as ours (F2).
@@ -194,44 +185,43 @@ impl Api {
         // SAFETY: an error is a string that ends in a zero, allocated for us.
         let reason = unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned();
         // SAFETY: what the library allocated it frees, and nobody has it any more.
-        unsafe { (self.0.free)(message.cast()) };
+        unsafe { (self.free)(message.cast()) };
         Err(ForeignError::Refused { what, reason })
     }
 
     pub(crate) fn options(&self, write_buffer: Option<usize>) -> Result<Handle, ForeignError> {
-        let f = &self.0;
         // SAFETY: it takes nothing, and makes an object of its own.
-        let object = unsafe { (f.options_create)() };
-        let options = self.handle("make options", object, f.options_destroy)?;
+        let object = unsafe { (self.options_create)() };
+        let options = Handle::of("make options", object, self.options_destroy)?;
         // SAFETY: the object is options, and lives.
-        unsafe { (f.options_set_create_if_missing)(options.object, 1) };
+        unsafe { (self.options_set_create_if_missing)(options.object, 1) };
         if let Some(len_bytes) = write_buffer {
             // SAFETY: as above.
-            unsafe { (f.options_set_write_buffer_size)(options.object, len_bytes) };
+            unsafe { (self.options_set_write_buffer_size)(options.object, len_bytes) };
         }
         Ok(options)
     }
 
     pub(crate) fn read_options(&self) -> Result<Handle, ForeignError> {
         // SAFETY: it takes nothing, and makes an object of its own.
-        let object = unsafe { (self.0.readoptions_create)() };
-        self.handle("make read options", object, self.0.readoptions_destroy)
+        let object = unsafe { (self.readoptions_create)() };
+        Handle::of("make read options", object, self.readoptions_destroy)
     }
 
     pub(crate) fn write_options(&self, sync: bool) -> Result<Handle, ForeignError> {
         // SAFETY: it takes nothing, and makes an object of its own.
-        let object = unsafe { (self.0.writeoptions_create)() };
-        let options = self.handle("make write options", object, self.0.writeoptions_destroy)?;
+        let object = unsafe { (self.writeoptions_create)() };
+        let options = Handle::of("make write options", object, self.writeoptions_destroy)?;
         // SAFETY: the object is write options, and lives.
-        unsafe { (self.0.writeoptions_set_sync)(options.object, c_uchar::from(sync)) };
+        unsafe { (self.writeoptions_set_sync)(options.object, c_uchar::from(sync)) };
         Ok(options)
     }
 
     pub(crate) fn open(&self, options: &Handle, name: &CString) -> Result<Handle, ForeignError> {
         // SAFETY: options and name live during the call, which keeps neither.
-        let open = |error| unsafe { (self.0.open)(options.object, name.as_ptr(), error) };
+        let open = |error| unsafe { (self.open)(options.object, name.as_ptr(), error) };
         let object = self.checked("open", open)?;
-        self.handle("open", object, self.0.close)
+        Handle::of("open", object, self.close)
     }
 
     pub(crate) fn put(
@@ -244,7 +234,7 @@ impl Api {
         let (k, v) = (key.as_ptr().cast(), value.as_ptr().cast());
         // SAFETY: handles live, the lengths are those of the slices, and the call keeps neither.
         self.checked("put", |error| unsafe {
-            (self.0.put)(db.object, options.object, k, key.len(), v, value.len(), error);
+            (self.put)(db.object, options.object, k, key.len(), v, value.len(), error);
         })
     }
 
@@ -256,7 +246,7 @@ impl Api {
     ) -> Result<(), ForeignError> {
         // SAFETY: as for `put`.
         self.checked("delete", |error| unsafe {
-            (self.0.delete)(db.object, options.object, key.as_ptr().cast(), key.len(), error);
+            (self.delete)(db.object, options.object, key.as_ptr().cast(), key.len(), error);
         })
     }
 
@@ -270,7 +260,7 @@ impl Api {
         let k = key.as_ptr().cast();
         // SAFETY: as for `put`; `len` is ours to be written to.
         let value = self.checked("get", |error| unsafe {
-            (self.0.get)(db.object, options.object, k, key.len(), &mut len, error)
+            (self.get)(db.object, options.object, k, key.len(), &mut len, error)
         })?;
         if value.is_null() {
             return Ok(None);
@@ -278,7 +268,7 @@ impl Api {
         // SAFETY: a value that is not null has `len` bytes, allocated for us.
         let copy = unsafe { bytes(value, len) }.to_vec();
         // SAFETY: what the library allocated it frees, and nobody has it any more.
-        unsafe { (self.0.free)(value.cast()) };
+        unsafe { (self.free)(value.cast()) };
         Ok(Some(copy))
     }
 
@@ -289,27 +279,26 @@ impl Api {
         start: &[u8],
         each: &mut EachEntry<'_>,
     ) -> Result<(), ForeignError> {
-        let f = &self.0;
         // SAFETY: both live, and live longer than the iterator.
-        let object = unsafe { (f.create_iterator)(db.object, options.object) };
-        let iter = self.handle("scan", object, f.iter_destroy)?;
+        let object = unsafe { (self.create_iterator)(db.object, options.object) };
+        let iter = Handle::of("scan", object, self.iter_destroy)?;
         // SAFETY: the iterator lives, and the call keeps no key.
-        unsafe { (f.iter_seek)(iter.object, start.as_ptr().cast(), start.len()) };
+        unsafe { (self.iter_seek)(iter.object, start.as_ptr().cast(), start.len()) };
         // SAFETY: the iterator lives.
-        while unsafe { (f.iter_valid)(iter.object) } != 0 {
+        while unsafe { (self.iter_valid)(iter.object) } != 0 {
             let part = |of: IterPart| {
                 let mut len = 0;
                 // SAFETY: the iterator is valid, and lends the bytes until it is moved, which is after `each`.
                 unsafe { bytes(of(iter.object, &mut len), len) }
             };
-            if each(part(f.iter_key), part(f.iter_value)).is_break() {
+            if each(part(self.iter_key), part(self.iter_value)).is_break() {
                 return Ok(());
             }
             // SAFETY: the iterator is valid.
-            unsafe { (f.iter_next)(iter.object) };
+            unsafe { (self.iter_next)(iter.object) };
         }
         // SAFETY: the iterator lives.
-        self.checked("scan", |error| unsafe { (f.iter_get_error)(iter.object, error) })
+        self.checked("scan", |error| unsafe { (self.iter_get_error)(iter.object, error) })
     }
 }
 

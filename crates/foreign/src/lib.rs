@@ -79,7 +79,6 @@ pub type EachEntry<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 /// An open database; threads may share it.
 #[derive(Debug)]
 pub struct ForeignDb {
-    // In this order they go: handles before the library (F1).
     db: Handle,
     read: Handle,
     write: Handle,

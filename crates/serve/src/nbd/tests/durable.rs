@@ -8,46 +8,21 @@ use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Rule};
 use imbrex_disk_sim::SimDisk;
 
 /// A drive with a volatile cache, and its server.
-struct Door {
-    disk: Arc<SimDisk>,
-    server: Arc<Server>,
-    crew: Crew,
-}
-
-impl Door {
-    fn new() -> Door {
-        let spec = GeometrySpec { len: Blocks::new(64), rule: Rule::Anywhere };
-        let builder = SimDisk::builder(Geometry::new(spec).unwrap());
-        let disk = Arc::new(builder.write_cache(Blocks::new(64)).memory().unwrap());
-        let below = Arc::clone(&disk) as Arc<dyn Disk>;
-        let export = Export {
-            name: "disk".to_owned(),
-            description: String::new(),
-            device: Arc::new(SectorDevice::new(below, SectorLen::Bytes512).unwrap()),
-            is_read_only: false,
-        };
-        let options = ServerOptions::new(Arc::new(StillClock));
-        let server = Arc::new(Server::new(export, options).unwrap());
-        Door { disk, server, crew: Crew::new() }
-    }
-
-    fn client(&self) -> Client<UnixStream> {
-        let (ours, theirs) = UnixStream::pair().unwrap();
-        let server = Arc::clone(&self.server);
-        self.crew.start("server", move || server.serve_one(theirs)).unwrap();
-        let mut client = Client::on(ours);
-        client.greet(3);
-        client.go(true);
-        client
-    }
+fn served() -> (Arc<SimDisk>, Stand<SectorDevice>) {
+    let spec = GeometrySpec { len: Blocks::new(64), rule: Rule::Anywhere };
+    let builder = SimDisk::builder(Geometry::new(spec).unwrap());
+    let disk = Arc::new(builder.write_cache(Blocks::new(64)).memory().unwrap());
+    let below = Arc::clone(&disk) as Arc<dyn Disk>;
+    let device = SectorDevice::new(below, SectorLen::Bytes512).unwrap();
+    (disk, Stand::of(device, |_, _| {}))
 }
 
 #[test]
 fn a_flush_on_one_connection_covers_what_others_wrote() {
     let mut lost_count = 0;
     for seed in 0..30 {
-        let door = Door::new();
-        let [mut one, mut other, mut third] = [door.client(), door.client(), door.client()];
+        let (disk, stand) = served();
+        let [mut one, mut other, mut third] = [(); 3].map(|()| stand.client(true));
         one.write(512, &[1; 3 * 512]).unwrap();
         other.write(5 * 4096 - 512, &[2; 2 * 4096]).unwrap();
         let zeroes = (command::WRITE_ZEROES, 0);
@@ -55,7 +30,7 @@ fn a_flush_on_one_connection_covers_what_others_wrote() {
         one.call(zeroes, 20 * 4096, 4096, &[]).unwrap();
         third.flush().unwrap();
         one.write(30 * 4096, &[3; 4096]).unwrap();
-        door.disk.power_cycle(&mut Prng::new(seed)).unwrap();
+        disk.power_cycle(&mut Prng::new(seed)).unwrap();
         assert!(other.read(512, 3 * 512).unwrap() == [1; 3 * 512], "SV3: seed {seed}");
         assert!(one.read(5 * 4096 - 512, 8192).unwrap() == [2; 8192], "SV3: seed {seed}");
         assert!(one.read(20 * 4096, 4096).unwrap() == [0; 4096], "SV3: seed {seed}");
@@ -71,15 +46,15 @@ fn a_flush_on_one_connection_covers_what_others_wrote() {
 fn what_goes_through_the_cache_is_durable_when_it_is_acknowledged() {
     let fua = command_flag::FUA;
     for seed in 0..30 {
-        let door = Door::new();
-        let mut client = door.client();
+        let (disk, stand) = served();
+        let mut client = stand.client(true);
         client.write(0, &[1; 8 * 4096]).unwrap();
         client.flush().unwrap();
         client.call((command::WRITE, fua), 512, 1024, &[2; 1024]).unwrap();
         client.call((command::WRITE_ZEROES, fua), 4096 + 512, 8192, &[]).unwrap();
         let kept = fua | command_flag::NO_HOLE;
         client.call((command::WRITE_ZEROES, kept), 5 * 4096, 4096, &[]).unwrap();
-        door.disk.power_cycle(&mut Prng::new(seed)).unwrap();
+        disk.power_cycle(&mut Prng::new(seed)).unwrap();
         let mut expected = vec![1; 8 * 4096];
         expected[512..512 + 1024].fill(2);
         expected[4096 + 512..4096 + 512 + 8192].fill(0);

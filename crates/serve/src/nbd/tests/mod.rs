@@ -181,9 +181,9 @@ impl BlockDevice for MemoryDevice {
 }
 
 /// A server, and the threads that serve its clients. Dropping it waits for them.
-struct Stand {
+struct Stand<D = MemoryDevice> {
     server: Arc<Server>,
-    device: Arc<MemoryDevice>,
+    device: Arc<D>,
     crew: Crew,
 }
 
@@ -192,8 +192,10 @@ impl Stand {
     fn new() -> Stand {
         Stand::of(MemoryDevice::of_sectors(2048), |_, _| {})
     }
+}
 
-    fn of(device: MemoryDevice, change: impl FnOnce(&mut Export, &mut ServerOptions)) -> Stand {
+impl<D: BlockDevice + 'static> Stand<D> {
+    fn of(device: D, change: impl FnOnce(&mut Export, &mut ServerOptions)) -> Stand<D> {
         let device = Arc::new(device);
         let mut export = Export {
             name: "disk".to_owned(),

@@ -58,51 +58,25 @@ impl Disk for Meeting {
 }
 
 /// A drive of which so many reads have to meet, and its server.
-struct Door {
-    disk: Arc<Meeting>,
-    server: Arc<Server>,
-    crew: Crew,
-}
-
-impl Door {
-    fn new(waits: Waits, needed_count: usize) -> Door {
-        let disk = Arc::new(Meeting {
-            disk: SimDisk::tiny_conventional(Blocks::new(64)),
-            needed_count,
-            read_count: Mutex::default(),
-            met: Condvar::new(),
-            writers: Mutex::default(),
-        });
-        let below = Arc::clone(&disk) as Arc<dyn Disk>;
-        let device = SectorDevice::new(below, SectorLen::Bytes512).unwrap().with_waits(waits);
-        let export = Export {
-            name: "disk".to_owned(),
-            description: String::new(),
-            device: Arc::new(device),
-            is_read_only: false,
-        };
-        let options = ServerOptions::new(Arc::new(StillClock));
-        let server = Arc::new(Server::new(export, options).unwrap());
-        Door { disk, server, crew: Crew::new() }
-    }
-
-    fn client(&self) -> Client<UnixStream> {
-        let (ours, theirs) = UnixStream::pair().unwrap();
-        let server = Arc::clone(&self.server);
-        self.crew.start("connection", move || server.serve_one(theirs)).unwrap();
-        let mut client = Client::on(ours);
-        client.greet(3);
-        client.go(true);
-        client
-    }
+fn served(waits: Waits, needed_count: usize) -> (Arc<Meeting>, Stand<SectorDevice>) {
+    let disk = Arc::new(Meeting {
+        disk: SimDisk::tiny_conventional(Blocks::new(64)),
+        needed_count,
+        read_count: Mutex::default(),
+        met: Condvar::new(),
+        writers: Mutex::default(),
+    });
+    let below = Arc::clone(&disk) as Arc<dyn Disk>;
+    let device = SectorDevice::new(below, SectorLen::Bytes512).unwrap().with_waits(waits);
+    (disk, Stand::of(device, |_, _| {}))
 }
 
 /// No device but a test's said that it waits: one connection's reads of a real drive were done one after the other.
 #[test]
 fn reads_of_one_client_wait_for_the_drive_side_by_side() {
     for waits in [Waits::Reads, Waits::All] {
-        let door = Door::new(waits, 4);
-        let mut client = door.client();
+        let (_, stand) = served(waits, 4);
+        let mut client = stand.client(true);
         let mut asked = Vec::new();
         for n in 0..4 {
             let request = client.request(0, command::READ, n * 4096, 4096);
@@ -123,10 +97,10 @@ fn reads_of_one_client_wait_for_the_drive_side_by_side() {
 #[test]
 fn cached_writes_leave_their_connection_where_all_requests_wait() {
     for (waits, writer) in
-        [(Waits::Nothing, "connection"), (Waits::Reads, "connection"), (Waits::All, "nbd lane")]
+        [(Waits::Nothing, "server"), (Waits::Reads, "server"), (Waits::All, "nbd lane")]
     {
-        let door = Door::new(waits, 0);
-        door.client().write(4096, &[1; 4096]).unwrap();
-        assert_eq!(*door.disk.writers.lock().unwrap(), [writer], "{waits:?}");
+        let (disk, stand) = served(waits, 0);
+        stand.client(true).write(4096, &[1; 4096]).unwrap();
+        assert_eq!(*disk.writers.lock().unwrap(), [writer], "{waits:?}");
     }
 }
