@@ -1,14 +1,17 @@
 //! The check of a whole store: every block, every level, every reference.
 
 use crate::EngineError;
+use crate::checkpoint::linked_name;
 use crate::compaction::job::RunView;
 use crate::iter::InternalIter;
 use crate::key::Seq;
 use crate::merge::MergingIter;
+use crate::recover::{decode_records, is_on_missing_flash};
 use crate::store::Store;
 use crate::table::{LevelIter, Table, TableReadOptions};
 use crate::version::edit::LogId;
 use crate::version::state::{KeyspaceEntry, StoreState};
+use crate::version::{TableId, TableSlot};
 use crate::watch::{Progress, Watch, ask};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -21,7 +24,7 @@ const ASK_LEN_BYTES: u64 = 1 << 20;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct CheckReport {
-    /// Tables that were verified.
+    /// Tables that were verified, those that only checkpoints have among them.
     pub table_count: usize,
     /// Their entries.
     pub entry_count: u64,
@@ -78,41 +81,23 @@ pub(crate) fn check(
     let left_out = store.lost.keys().chain(missing).cloned().collect();
     check_references(&state, left_out, store.visible(), &names, &mut report);
     check_logs(&state, &names, &mut report);
+    let kept = checkpoint_tables(store, &state, &names, &mut report);
     let tables = state.keyspaces.values().flat_map(|entry| entry.version.tables());
-    // Once table by table, once in order of key.
-    let total_bytes = 2 * tables.map(|slot| slot.meta.len_bytes).sum::<u64>();
+    let live_bytes: u64 = tables.map(|slot| slot.meta.len_bytes).sum();
+    // Once table by table, once in order of key; what only checkpoints have is read once.
+    let total_bytes = 2 * live_bytes + kept.iter().map(|slot| slot.meta.len_bytes).sum::<u64>();
     for entry in state.keyspaces.values() {
         let name = &entry.record.name;
         if let Err(violation) = entry.version.check() {
             report.findings.push(format!("keyspace {name:?}: {violation}"));
         }
         for slot in entry.version.tables() {
-            store.runtime.scheduler.yield_now();
-            let before_bytes = report.table_len_bytes;
-            report.table_count += 1;
-            report.table_len_bytes += slot.meta.len_bytes;
-            let mut verified_until = |offset: u64| {
-                let done_bytes = before_bytes + offset;
-                ask(watch, "check", Progress { done_bytes, total_bytes })
-            };
-            verified_until(0)?;
-            let verify = |table: &Arc<Table>| table.verify(&mut verified_until);
-            match slot.open(&store.cache).and_then(verify) {
-                Ok(verified) => {
-                    report.entry_count += verified.entry_count;
-                    let is_whole = verified.findings.is_empty();
-                    report.findings.extend(verified.findings);
-                    if is_whole && verified.entry_count != slot.meta.entry_count {
-                        report.findings.push(format!(
-                            "table {}: {} entries, its version says {}",
-                            slot.meta.id, verified.entry_count, slot.meta.entry_count
-                        ));
-                    }
-                }
-                Err(stopped @ EngineError::Stopped { .. }) => return Err(stopped),
-                Err(error) => report.findings.push(error.to_string()),
-            }
+            verify_table(store, slot, total_bytes, &mut report, watch)?;
         }
+    }
+    // One after the other is let go of, with what it has in memory.
+    for slot in kept {
+        verify_table(store, &slot, total_bytes, &mut report, watch)?;
     }
     // What is damaged cannot be read in order.
     if report.is_sound() {
@@ -129,6 +114,89 @@ pub(crate) fn check(
         }
     }
     Ok(report)
+}
+
+/// Reads all of a table; what is wrong with it is in the report.
+fn verify_table(
+    store: &Store,
+    slot: &TableSlot,
+    total_bytes: u64,
+    report: &mut CheckReport,
+    watch: &mut Watch<'_>,
+) -> Result<(), EngineError> {
+    store.runtime.scheduler.yield_now();
+    let before_bytes = report.table_len_bytes;
+    report.table_count += 1;
+    report.table_len_bytes += slot.meta.len_bytes;
+    let mut verified_until = |offset: u64| {
+        let done_bytes = before_bytes + offset;
+        ask(watch, "check", Progress { done_bytes, total_bytes })
+    };
+    verified_until(0)?;
+    let verify = |table: &Arc<Table>| table.verify(&mut verified_until);
+    match slot.open(&store.cache).and_then(verify) {
+        Ok(verified) => {
+            report.entry_count += verified.entry_count;
+            let is_whole = verified.findings.is_empty();
+            report.findings.extend(verified.findings);
+            if is_whole && verified.entry_count != slot.meta.entry_count {
+                report.findings.push(format!(
+                    "table {}: {} entries, its version says {}",
+                    slot.meta.id, verified.entry_count, slot.meta.entry_count
+                ));
+            }
+        }
+        Err(stopped @ EngineError::Stopped { .. }) => return Err(stopped),
+        Err(error) => report.findings.push(error.to_string()),
+    }
+    Ok(())
+}
+
+/// The tables that checkpoints have and the keyspaces have not, or not any more: each once, attached. Records that
+/// cannot be decoded and files that are not there are in the report.
+fn checkpoint_tables(
+    store: &Store,
+    state: &StoreState,
+    names: &[String],
+    report: &mut CheckReport,
+) -> Vec<Arc<TableSlot>> {
+    let there: BTreeSet<&str> = names.iter().map(String::as_str).collect();
+    let live = state.keyspaces.values().flat_map(|entry| entry.version.tables());
+    // Ids are never used again (V3): a table of a known one has the same bytes.
+    let mut known: BTreeSet<TableId> = live.map(|slot| slot.meta.id).collect();
+    let mut tables = Vec::new();
+    for (checkpoint, record) in &state.checkpoints {
+        let kept = match decode_records(&[record.to_vec()]) {
+            Ok(kept) => kept,
+            Err(error) => {
+                report.findings.push(format!("checkpoint {checkpoint:?}: {error}"));
+                continue;
+            }
+        };
+        for slot in kept.keyspaces.values().flat_map(|entry| entry.version.tables()) {
+            let name = linked_name(checkpoint, slot.meta.id);
+            if !there.contains(name.as_str()) {
+                report.findings.push(format!("{name}: referenced, but there is no such file"));
+                continue;
+            }
+            if known.contains(&slot.meta.id) {
+                continue;
+            }
+            match slot.attach(&*store.files, &name) {
+                Ok(()) => {
+                    known.insert(slot.meta.id);
+                    tables.push(Arc::clone(slot));
+                }
+                Err(EngineError::Files { source, .. }) if is_on_missing_flash(&source) => {
+                    report.left_out.push(name);
+                }
+                // Deleted since: nobody misses it.
+                Err(_) if !store.state().checkpoints.contains_key(checkpoint) => break,
+                Err(error) => report.findings.push(error.to_string()),
+            }
+        }
+    }
+    tables
 }
 
 /// The first key of which an older run or a deeper level has a newer write (V2).

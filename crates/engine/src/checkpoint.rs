@@ -12,7 +12,7 @@
 use crate::EngineError;
 use crate::batch::KeyspaceId;
 use crate::db::{Db, check_name};
-use crate::recover::{Recovery, attach, decode_records};
+use crate::recover::{LeftOut, Recovery, attach, decode_records, leave_out};
 use crate::store::{Change, RecordLens, Start, Store};
 use crate::version::edit::CheckpointRecord;
 use crate::version::format::{self, RecordKind};
@@ -26,7 +26,8 @@ pub(crate) fn names_prefix(checkpoint: &str) -> String {
     format!("checkpoint/{checkpoint}/")
 }
 
-fn linked_name(checkpoint: &str, table: TableId) -> String {
+/// What a checkpoint calls a table.
+pub(crate) fn linked_name(checkpoint: &str, table: TableId) -> String {
     names_prefix(checkpoint) + &table.file_name()
 }
 
@@ -73,7 +74,8 @@ impl Db {
         self.store().state().checkpoints.into_keys().collect()
     }
 
-    /// Opens a checkpoint for reading; writes to it are refused.
+    /// Opens a checkpoint for reading; writes to it are refused. Of a store that does without what is missing or
+    /// damaged ([`OpenMode`](crate::OpenMode)) checkpoints do so too.
     ///
     /// # Errors
     /// [`EngineError::NoCheckpoint`], [`EngineError::Corrupt`], [`EngineError::Files`].
@@ -81,8 +83,16 @@ impl Db {
         let missing = || EngineError::NoCheckpoint { name: name.to_owned() };
         let store = self.store();
         let record = store.state().checkpoints.remove(name).ok_or_else(missing)?;
-        let state = decode_records(&[record.to_vec()])?;
-        attach(&state, &*store.files, &|id| linked_name(name, id))?;
+        let mut state = decode_records(&[record.to_vec()])?;
+        let (files, file_name) = (&*store.files, |id| linked_name(name, id));
+        let mut left_out = LeftOut::default();
+        if store.options.open_mode.is_in_part() {
+            let (losses, cache_len_bytes) =
+                (store.losses.as_deref(), store.options.block_cache_len_bytes);
+            left_out = leave_out(&mut state, files, &file_name, losses, cache_len_bytes)?;
+        }
+        attach(&state, files, &file_name)?;
+        let recovery = Recovery { missing: left_out.missing, ..Recovery::default() };
         let start = Start {
             files: Arc::clone(&store.files),
             runtime: store.runtime.clone(),
@@ -92,9 +102,9 @@ impl Db {
             is_read_only: true,
             checkpoint: Some(name.to_owned()),
             losses: store.losses.clone(),
-            lost: Default::default(),
+            lost: left_out.lost,
         };
-        Db::start(Store::new(start), Recovery::default())
+        Db::start(Store::new(start), recovery)
     }
 
     /// Deletes a checkpoint; who reads it goes on reading.

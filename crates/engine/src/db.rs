@@ -201,6 +201,9 @@ impl Db {
 
     /// Applies all operations of `batch` in order, or none of them; also after a crash.
     ///
+    /// With `sync` an error of no space ([`EngineError::is_no_space`]) may be of the sync alone: then the batch is
+    /// applied and seen at once, and only whether it is durable is open.
+    ///
     /// # Errors
     /// [`EngineError::NoKeyspace`], [`EngineError::NoSpace`], [`EngineError::Poisoned`],
     /// [`EngineError::Closed`], [`EngineError::Files`].
@@ -245,8 +248,8 @@ impl Db {
         self.store().flush_all()
     }
 
-    /// Returns when no background work is due: memtables that are full are in tables, and the
-    /// levels are in shape.
+    /// Returns when no background work is due: memtables that were frozen are in tables, and the
+    /// levels are in shape. One that is full is frozen by the next write; [`Db::flush`] takes all.
     ///
     /// # Errors
     /// [`EngineError::Poisoned`], [`EngineError::Stalled`].
@@ -305,9 +308,9 @@ impl Db {
     }
 
     /// Verifies everything: every table's checksums, order and counts, the levels, references from
-    /// records to files and back.
+    /// records to files and back; of checkpoints their records, and the tables that only they have.
     ///
-    /// Cost: reads all data once.
+    /// Cost: reads all data twice, what only checkpoints have once.
     ///
     /// # Errors
     /// None for damage, which is in the report; [`EngineError::Files`] where a file cannot be read,

@@ -13,6 +13,10 @@ fn advice(place: &str) -> &'static str {
     }
 }
 
+/// What to do about damage that a compaction met: to open the store again does not mend it.
+pub(crate) const DAMAGE_ADVICE: &str = "compactions will meet that again until what still reads was saved \
+     (OpenMode::Salvage) or a backup restored";
+
 /// An error of the engine; the file layer's own error, where there is one, is its source.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -114,7 +118,7 @@ pub enum EngineError {
         /// What is free.
         free_bytes: u64,
     },
-    /// An earlier write failed, so what is durable is unknown. Reads go on.
+    /// An earlier write failed, so what is durable is unknown, or a compaction met what cannot be read. Reads go on.
     #[error("refused: {reason}; close the store and open it again to recover")]
     Poisoned {
         /// What failed.

@@ -135,7 +135,8 @@ impl Store {
             return None;
         }
         let (keyspace, slot) = self.flush_candidate(&plans)?;
-        plans.is_flushing = true;
+        // Under the lock under which the keyspace was found not to be dropped: who drops it looks there.
+        plans.flushing = Some(keyspace.id);
         drop(plans);
         Some(Flush::new(self, keyspace, slot))
     }
@@ -143,7 +144,7 @@ impl Store {
     /// The memtable that may be flushed now: of those before every cut the one with the oldest log,
     /// which can be removed then.
     fn flush_candidate(&self, plans: &Plans) -> Option<(Arc<KeyspaceState>, Arc<MemSlot>)> {
-        if plans.is_flushing {
+        if plans.flushing.is_some() {
             return None;
         }
         let cut = plans.cuts.iter().min();
@@ -167,7 +168,7 @@ impl Store {
     }
 
     fn end_flush(&self) {
-        self.plans.lock().is_flushing = false;
+        self.plans.lock().flushing = None;
         self.refresh_space();
         self.runtime.scheduler.notify();
     }
@@ -218,8 +219,7 @@ impl Store {
             let waited = self.runtime.scheduler.wait_until(&mut ready);
             waited.map_err(|_| EngineError::Stalled { what: "a checkpoint or backup" })?;
             let writer = self.writer.lock();
-            self.check_poison()?;
-            self.check_open()?;
+            self.check_going()?;
             if !has_cut() {
                 return Ok(writer);
             }
@@ -236,7 +236,7 @@ impl Store {
             self.flush_here(&|| !self.has_flush_due())?;
         }
         let mut writer = self.writer.lock();
-        self.check_open()?;
+        self.check_going()?;
         let all = self.all_keyspaces();
         if all.iter().any(|keyspace| !keyspace.view().active.mem.is_empty()) {
             self.rotate(&mut writer, &|_| true, 0)?;

@@ -62,7 +62,8 @@ impl Keyspace {
         self.put_with(key, value, WriteOptions::default())
     }
 
-    /// As [`Keyspace::put`], with options.
+    /// As [`Keyspace::put`], with options. With `sync` an error of no space ([`EngineError::is_no_space`]) may be of the
+    /// sync alone: then the write is made and seen at once, and only whether it is durable is open.
     ///
     /// # Errors
     /// As [`Keyspace::put`].

@@ -30,10 +30,12 @@ pub struct Options {
     pub memtable_len_bytes: u64,
     /// Frozen memtables of one keyspace that may wait for their flush before writes wait too.
     pub immutable_memtable_count_max: usize,
-    /// When all logs together get longer, the keyspace that keeps the oldest one is flushed.
+    /// When all logs together get longer, the keyspaces that keep the oldest one are flushed. It is looked at when a log
+    /// ends, and one that keyspaces share ends when it alone is longer than this and than a memtable: all
+    /// together may be twice as long.
     pub log_len_bytes_max: u64,
-    /// How much of the log is kept in memory before it goes to its file: what a crash takes of the
-    /// writes that were not synced, at most.
+    /// How much of the log is kept in memory before it goes to its file. Of the writes that were not synced a crash of
+    /// the program alone takes less than that and the last one; and one longer than 1 MiB, whole, if its end was there.
     pub log_frame_len_bytes: usize,
     /// Whether a log that is full becomes a table of level 0 as it lies, instead of its memtable being
     /// written again: writes cost half until the first compaction, reads of what was not

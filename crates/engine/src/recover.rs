@@ -27,6 +27,7 @@ use crate::keyspace::MemSlot;
 use crate::losses::{Losses, keys_between};
 use crate::options::{OpenMode, Options};
 use crate::store::{Change, RecordLens, Start, Store};
+use crate::version::TableId;
 use crate::version::edit::{Counters, KeyspaceRecord, LogId, VersionEdit};
 use crate::version::format::{self, FORMAT_VERSION_KNOWN, Malformed, RecordKind};
 use crate::version::state::StoreState;
@@ -99,8 +100,8 @@ pub(crate) fn recover(
     let losses = (options.open_mode == OpenMode::Salvage).then(Arc::<Losses>::default);
     let mut lost = BTreeMap::new();
     if options.open_mode.is_in_part() {
-        let left_out =
-            leave_out(&mut state, &*files, losses.as_deref(), options.block_cache_len_bytes)?;
+        let (name, cache_len_bytes) = (TableId::file_name, options.block_cache_len_bytes);
+        let left_out = leave_out(&mut state, &*files, &name, losses.as_deref(), cache_len_bytes)?;
         (recovery.missing, lost) = (left_out.missing, left_out.lost);
     }
     attach(&state, &*files, &|id| id.file_name())?;
@@ -170,7 +171,7 @@ pub(crate) fn decode_records(records: &[Vec<u8>]) -> Result<StoreState, EngineEr
 pub(crate) fn attach(
     state: &StoreState,
     files: &dyn Files,
-    name: &dyn Fn(crate::version::TableId) -> String,
+    name: &dyn Fn(TableId) -> String,
 ) -> Result<(), EngineError> {
     for entry in state.keyspaces.values() {
         for slot in entry.version.tables() {
@@ -180,20 +181,21 @@ pub(crate) fn attach(
     Ok(())
 }
 
-/// The tables that a store does without.
+/// The tables that a store does without, or a checkpoint of it, by the names that the store gives them.
 #[derive(Default)]
-struct LeftOut {
+pub(crate) struct LeftOut {
     /// On a flash drive that is not there.
-    missing: Vec<String>,
+    pub(crate) missing: Vec<String>,
     /// There, but damaged so that they cannot be opened, and how.
-    lost: BTreeMap<String, String>,
+    pub(crate) lost: BTreeMap<String, String>,
 }
 
 /// Takes the tables out of `state` whose files lie on a flash drive that is not there, and says which; with `losses`
-/// also those that cannot be opened.
-fn leave_out(
+/// also those that cannot be opened. The files are called as `file_name` says.
+pub(crate) fn leave_out(
     state: &mut StoreState,
     files: &dyn Files,
+    file_name: &dyn Fn(TableId) -> String,
     losses: Option<&Losses>,
     cache_len_bytes: u64,
 ) -> Result<LeftOut, EngineError> {
@@ -203,14 +205,14 @@ fn leave_out(
     let cache = Arc::new(BlockCache::new(cache_len_bytes));
     for entry in state.keyspaces.values() {
         for slot in entry.version.tables() {
-            let name = slot.meta.id.file_name();
-            if files.open(&name).err().is_some_and(|error| is_on_missing_flash(&error)) {
+            let (name, file_name) = (slot.meta.id.file_name(), file_name(slot.meta.id));
+            if files.open(&file_name).err().is_some_and(|error| is_on_missing_flash(&error)) {
                 edit.tables_removed.push((entry.record.id, slot.meta.id));
                 left_out.missing.push(name);
                 continue;
             }
             let Some(losses) = losses else { continue };
-            let attached = slot.attach(files, &name);
+            let attached = slot.attach(files, &file_name);
             if let Err(error) = attached.and_then(|()| slot.open_in_part(&cache, losses)) {
                 let meta = &slot.meta;
                 let keys = keys_between(Some(&meta.smallest), &meta.largest);
@@ -231,7 +233,8 @@ fn leave_out(
     Ok(left_out)
 }
 
-fn is_on_missing_flash(error: &FilesError) -> bool {
+/// Whether a file is refused because it lies on a flash drive that is not there.
+pub(crate) fn is_on_missing_flash(error: &FilesError) -> bool {
     matches!(error, FilesError::Flash(FlashError::OnFlash { .. }))
 }
 

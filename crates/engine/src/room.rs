@@ -14,9 +14,9 @@
 //! Where a table takes whole zones of its own (`SpaceUse::grain_bytes`), what a memtable costs has
 //! little to do with its length: each that is not empty is counted as the tables that it becomes, and
 //! compaction leaves that much alone. Elsewhere it costs its length, and its log's beside it: all keyspaces
-//! write one log, which ends when one memtable is full, so space is looked at while it grows. Compaction may
-//! take what is left alone there, and brings it back; while there is a checkpoint, which may hold its inputs, it
-//! may not.
+//! write one log, which ends when one memtable is full or the log too long, so space is looked at while it grows.
+//! Compaction may take what is left alone there, and brings it back; while there is a checkpoint, which may hold
+//! its inputs, it may not.
 //!
 //! Invariants
 //!   R1  Nothing is acknowledged whose tables the catalog could not take at the next opening, or the
@@ -159,7 +159,8 @@ impl Store {
 
     /// What must stay free so that what is in memory finds its place.
     pub(crate) fn needed_bytes(&self) -> u64 {
-        let memtables = self.options.free_memtable_count_min * self.options.memtable_len_bytes;
+        let options = &self.options;
+        let memtables = options.free_memtable_count_min.saturating_mul(options.memtable_len_bytes);
         // On zones, the log and each level's tables begin whole zones, however little they need:
         // the reserve's own length is the file layer's word on how coarse space is.
         let space = self.files.space();
@@ -184,7 +185,8 @@ impl Store {
         if !has_put {
             return self.check_recoverable(len_bytes, 0);
         }
-        let needed_bytes = self.needed_bytes().max(self.in_memory_bytes()) + 2 * len_bytes;
+        let needed_bytes = self.needed_bytes().max(self.in_memory_bytes());
+        let needed_bytes = needed_bytes.saturating_add(2 * len_bytes);
         let free_bytes = self.free_bytes();
         if needed_bytes <= free_bytes {
             return Ok(());

@@ -303,8 +303,8 @@ impl Store {
     ) -> Result<(), EngineError> {
         self.check_poison()?;
         let mut versions = self.versions.lock();
-        // Under the lock: a close waits for it (S5).
-        self.check_open()?;
+        // Under the lock: a close waits for it (S5), and the store may have been given up before it was free (S3).
+        self.check_going()?;
         let change = plan(&versions.state)?;
         let mut edit = change.edit;
         let mut remove = change.remove;
@@ -443,6 +443,16 @@ impl Store {
     /// [`EngineError::Closed`].
     pub(crate) fn check_open(&self) -> Result<(), EngineError> {
         if self.gate() & gate::CLOSED == 0 { Ok(()) } else { Err(EngineError::Closed) }
+    }
+
+    /// Whether who waited for a lock may still write.
+    ///
+    /// # Errors
+    /// [`EngineError::Closed`], [`EngineError::Poisoned`].
+    #[inline]
+    pub(crate) fn check_going(&self) -> Result<(), EngineError> {
+        self.check_open()?;
+        self.check_poison()
     }
 
     /// Ends everything that writes (S5): what begins from here on is refused, what has begun is

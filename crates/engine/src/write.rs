@@ -104,8 +104,8 @@ impl Store {
             self.pass_gate(kind == Kind::Put, len_bytes as u64)?;
         }
         let mut writer = self.writer.lock();
-        // After the lock: a close and the drop of a keyspace wait for it.
-        self.check_open()?;
+        // After the lock: a close and the drop of a keyspace wait for it, and who gives the store up does not.
+        self.check_going()?;
         self.make_room(&mut writer, keyspace, len_bytes)?;
         self.leave_full_flash(&mut writer, len_bytes)?;
         keyspace.check_exists()?;
@@ -146,7 +146,7 @@ impl Store {
             self.pass_gate(has_put, batch.len_bytes() as u64)?;
         }
         let mut writer = self.writer.lock();
-        self.check_open()?;
+        self.check_going()?;
         let mut touched: Vec<Arc<KeyspaceState>> = Vec::new();
         let mut long_keys_len_bytes = 0;
         let mut has_put = false;
@@ -230,8 +230,8 @@ impl Store {
 
     /// Makes everything written so far durable.
     pub(crate) fn sync(&self) -> Result<(), EngineError> {
-        self.check_poison()?;
         let wal = self.writer.lock().wal.clone();
+        self.check_poison()?;
         self.sync_wal(wal.as_deref())
     }
 
@@ -254,17 +254,29 @@ impl Store {
         let view = keyspace.view();
         let is_full = self.options.memtable_len_bytes <= view.active.mem.len_bytes() as u64;
         let has_room = view.immutables.len() < self.options.immutable_memtable_count_max;
-        if !is_full && (!has_room || !self.options.offloads || writer.tier == self.wanted_tier()) {
+        drop(view);
+        let is_elsewhere = self.options.offloads && writer.tier != self.wanted_tier();
+        let is_log_due = is_elsewhere || self.is_shared_log_long(writer);
+        let is_due = is_full || (has_room && is_log_due);
+        if !is_due {
             return Ok(());
         }
-        drop(view);
         if has_room {
-            self.rotate(writer, &|other| other.id == keyspace.id, len_bytes)?;
+            // For the limit's sake those go that keep the oldest log, whoever writes.
+            let is_own_due = is_full || is_elsewhere;
+            self.rotate(writer, &|other| is_own_due && other.id == keyspace.id, len_bytes)?;
         }
         // Another log may lie on flash now. When the memtable is full again and still nothing is flushed, the
         // next writer waits.
         self.refresh_gate();
         Ok(())
+    }
+
+    /// Whether keyspaces share the log that is written and it is longer than all logs may be together: each of them may
+    /// be far from a full memtable. Never before it is as long as a memtable, after which a log of one keyspace ends.
+    fn is_shared_log_long(&self, writer: &Writer) -> bool {
+        let limit = self.options.log_len_bytes_max.max(self.options.memtable_len_bytes);
+        writer.is_log_shared && writer.wal.as_ref().is_some_and(|wal| limit < wal.len_bytes())
     }
 
     /// Ends a log on flash that has no room for a write of `len_bytes`, while what is in memory still fits.

@@ -13,6 +13,7 @@ use super::{KeyspacePlans, ManualPlan, ManualRange, Plan, Situation, TableFacts,
 use super::{Output, policy};
 use crate::EngineError;
 use crate::cache::BlockCache;
+use crate::error::DAMAGE_ADVICE;
 use crate::job_count::Counted;
 use crate::keyspace::KeyspaceState;
 use crate::merge::MergingIter;
@@ -405,7 +406,8 @@ impl Store {
         watch: &mut Watch<'_>,
     ) -> Result<(), EngineError> {
         let mut way = Way::new(watch);
-        for level in 0..crate::version::LEVEL_COUNT as u8 - 1 {
+        // The last level of all too: it has nowhere to go, but it may have deletes.
+        for level in 0..crate::version::LEVEL_COUNT as u8 {
             let mut from: Option<Bytes> = None;
             way.enter_level(&keyspace.view().version, range, level);
             loop {
@@ -475,6 +477,10 @@ impl Store {
         if has_read_failed && self.plans.lock().may_read_again(plan) {
             self.tally.read_failure_count.fetch_add(1, Ordering::Relaxed);
             return error;
+        }
+        if has_read_failed && error.is_damage() {
+            // The first reason stays, and this one says what to do.
+            let _ = self.poison(format!("{error}; {DAMAGE_ADVICE}"));
         }
         let error = self.failed(error);
         if !error.is_no_space() {

@@ -467,7 +467,8 @@ fn is_light_on_grandparents(situation: &Situation<'_>, level: u8, range: &KeyRan
         return true;
     };
     let options = situation.options;
-    let limit = options.table_len_bytes * u64::from(options.grandparent_table_count_max);
+    let count_max = u64::from(options.grandparent_table_count_max);
+    let limit = options.table_len_bytes.saturating_mul(count_max);
     overlap_len_bytes(grandparents, range) <= limit
 }
 

@@ -237,8 +237,8 @@ impl Busy {
 #[derive(Debug, Default)]
 pub(crate) struct Plans {
     pub(crate) keyspaces: BTreeMap<KeyspaceId, KeyspacePlans>,
-    /// Whether a memtable is being flushed.
-    pub(crate) is_flushing: bool,
+    /// Whose memtable is being flushed.
+    pub(crate) flushing: Option<KeyspaceId>,
     /// The logs that cuts of the store end before: no memtable that begins there is flushed.
     pub(crate) cuts: Vec<LogId>,
     /// How often reading failed, by the first table of the plan.
@@ -289,14 +289,15 @@ impl Plans {
         *count < READ_TRY_COUNT_MAX
     }
 
-    /// Whether no compaction of keyspace `id` and no flush runs.
+    /// Whether no compaction and no flush of keyspace `id` runs; those of others may.
     pub(crate) fn is_idle_for(&self, id: KeyspaceId) -> bool {
-        !self.is_flushing && self.keyspaces.get(&id).is_none_or(|plans| plans.busy.is_idle())
+        let is_compacting = self.keyspaces.get(&id).is_some_and(|plans| !plans.busy.is_idle());
+        self.flushing != Some(id) && !is_compacting
     }
 
     /// Whether no compaction and no flush runs.
     pub(crate) fn is_idle(&self) -> bool {
-        !self.is_flushing && !self.is_compacting()
+        self.flushing.is_none() && !self.is_compacting()
     }
 
     /// Whether any compaction runs.

@@ -155,7 +155,8 @@ impl OutputWriter {
             self.grandparent_at += 1;
         }
         let options = &self.spec.options;
-        let limit = options.table_len_bytes * u64::from(options.grandparent_table_count_max);
+        let count_max = u64::from(options.grandparent_table_count_max);
+        let limit = options.table_len_bytes.saturating_mul(count_max);
         self.grandparents_len_bytes > limit
     }
 

@@ -321,7 +321,7 @@ fn scripts() {
 fn manual(paper: &mut Paper) -> String {
     let mut out = String::new();
     let range = ManualRange { start: None, end: None, run_max: RunId(u64::MAX) };
-    for level in 0..LEVEL_COUNT as u8 - 1 {
+    for level in 0..LEVEL_COUNT as u8 {
         let mut from: Option<Bytes> = None;
         loop {
             let policy = policy(paper.options.compaction);
@@ -340,4 +340,18 @@ fn manual(paper: &mut Paper) -> String {
         }
     }
     out
+}
+
+/// A flush of any keyspace held a drop up, and beside steady writes to others there was always one.
+#[test]
+fn a_keyspace_is_idle_beside_the_flush_of_another() {
+    let [a, b] = [KeyspaceId(1), KeyspaceId(2)];
+    let mut plans = Plans { flushing: Some(a), ..Plans::default() };
+    assert!(!plans.is_idle_for(a) && plans.is_idle_for(b) && !plans.is_idle());
+    plans.flushing = None;
+    let range = KeyRange::of([&meta(1, "a", "c", 1)]).unwrap();
+    plans.keyspaces.entry(b).or_default().busy.outputs.push((1, range));
+    assert!(plans.is_idle_for(a) && !plans.is_idle_for(b) && !plans.is_idle());
+    plans.keyspaces.clear();
+    assert!(plans.is_idle_for(b) && plans.is_idle());
 }

@@ -9,12 +9,14 @@ pub(crate) struct ListIter {
     at: Option<usize>,
     /// Moves fail from this one on.
     pub(crate) fails_after: Option<usize>,
+    /// The write whose value cannot be loaded.
+    pub(crate) damaged: Option<Seq>,
 }
 
 impl ListIter {
     pub(crate) fn new(mut entries: Vec<(Vec<u8>, Trailer, Vec<u8>)>) -> ListIter {
         entries.sort_by(|a, b| InternalKey::new(&a.0, a.1).cmp(&InternalKey::new(&b.0, b.1)));
-        ListIter { entries, at: None, fails_after: None }
+        ListIter { entries, at: None, fails_after: None, damaged: None }
     }
 
     fn go(&mut self, at: Option<usize>) -> Result<(), EngineError> {
@@ -59,6 +61,13 @@ impl InternalIter for ListIter {
     fn key(&self) -> InternalKey<'_> {
         let entry = &self.entries[self.at.unwrap()];
         InternalKey::new(&entry.0, entry.1)
+    }
+    fn load_value(&mut self) -> Result<u64, EngineError> {
+        if self.damaged != Some(self.key().trailer.seq()) {
+            return Ok(0);
+        }
+        let (file, reason) = ("a list".to_owned(), "it is damaged".to_owned());
+        Err(EngineError::Corrupt { structure: "value", file, offset: 0, reason })
     }
     fn value(&self) -> &[u8] {
         &self.entries[self.at.unwrap()].2

@@ -258,7 +258,14 @@ impl Iter {
     /// Loads the value of `self.key`; false if it is damaged and is passed over with its key.
     #[inline]
     fn loads_value(&mut self) -> Result<bool, EngineError> {
-        match (self.merged.load_value(), &self.losses) {
+        let loaded = self.merged.load_value();
+        self.is_shown(loaded)
+    }
+
+    /// Whether `self.key` is shown, whose value was `loaded`; false if that is damaged and is passed over.
+    #[inline]
+    fn is_shown(&self, loaded: Result<u64, EngineError>) -> Result<bool, EngineError> {
+        match (loaded, &self.losses) {
             (Ok(_), _) => Ok(true),
             (Err(error), None) => Err(error),
             (Err(error), Some(losses)) => {
@@ -269,33 +276,42 @@ impl Iter {
     }
 
     /// From the merged cursor back, finds the last key to show, and its newest visible version,
-    /// which is the last one met.
+    /// which is the last one met. What cannot be read of the others hurts nobody.
     fn find_backward(&mut self) -> Result<(), EngineError> {
-        let mut is_found = false;
+        // How loading went where the newest version of `self.key` so far is live.
+        let mut found: Option<Result<u64, EngineError>> = None;
         while self.merged.valid() {
             let InternalKey { user_key, trailer } = self.merged.key();
-            if is_found && user_key != self.key {
-                break;
+            if found.is_some()
+                && user_key != self.key
+                && let Some(loaded) = found.take()
+                && self.is_shown(loaded)?
+            {
+                self.state = State::Backward;
+                return Ok(());
             }
             if self.bounds.lower.as_ref().is_some_and(|lower| user_key < lower) {
                 break;
             }
             if trailer.seq() <= self.snapshot {
                 let is_put = trailer.kind() == Some(Kind::Put);
-                is_found = is_put && !self.covers.covers(user_key, trailer.seq());
-                if is_found {
+                found = None;
+                if is_put && !self.covers.covers(user_key, trailer.seq()) {
                     self.key.clear();
                     self.key.extend_from_slice(user_key);
-                    is_found = self.loads_value()?;
-                }
-                if is_found {
-                    self.value.clear();
-                    self.value.extend_from_slice(self.merged.value());
+                    let loaded = self.merged.load_value();
+                    if loaded.is_ok() {
+                        self.value.clear();
+                        self.value.extend_from_slice(self.merged.value());
+                    }
+                    found = Some(loaded);
                 }
             }
             self.merged.prev()?;
         }
-        if is_found {
+        if let Some(loaded) = found
+            && self.is_shown(loaded)?
+        {
             self.state = State::Backward;
         }
         Ok(())

@@ -82,7 +82,9 @@ impl ReadAhead {
         let goes_on = wanted.start == self.last.end;
         let goes_back = wanted.end == self.last.start;
         if goes_on || goes_back {
-            self.ahead_len_bytes = (self.ahead_len_bytes * GROWTH)
+            self.ahead_len_bytes = self
+                .ahead_len_bytes
+                .saturating_mul(GROWTH)
                 .max(FIRST_AHEAD_LEN_BYTES)
                 .min(self.ahead_len_bytes_max);
         }
@@ -90,7 +92,7 @@ impl ReadAhead {
         let range = if goes_back {
             wanted.end.saturating_sub(ahead).min(wanted.start)..wanted.end
         } else {
-            wanted.start..(wanted.start + ahead).min(limit).max(wanted.end)
+            wanted.start..wanted.start.saturating_add(ahead).min(limit).max(wanted.end)
         };
         self.window = 0..0;
         let len_bytes = (range.end - range.start) as usize;

@@ -381,10 +381,11 @@ impl Version {
         self.levels.iter_mut().find_map(|level| level.remove(id))
     }
 
-    /// Whether a level below `level` has a table in `range`.
+    /// Whether a level below `level`, of which there may be none, has a table in `range`.
     pub(crate) fn has_overlap_below(&self, level: u8, range: &KeyRange) -> bool {
-        self.levels[usize::from(level) + 1..]
+        self.levels
             .iter()
+            .skip(usize::from(level) + 1)
             .any(|l| l.runs.iter().any(|run| !run.overlapping(range).is_empty()))
     }
 

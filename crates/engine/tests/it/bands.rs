@@ -8,8 +8,8 @@ use imbrex_files::{
     SpaceUse,
 };
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -146,6 +146,8 @@ pub(crate) struct Crowded {
     pub(crate) refuses_from_level: AtomicU8,
     /// Logs that are made now are promised no more room than they have.
     promises_nothing: AtomicBool,
+    /// The store to give up when it asks next what is free.
+    pub(crate) gives_up: Mutex<Option<Db>>,
 }
 
 impl Crowded {
@@ -154,7 +156,15 @@ impl Crowded {
     pub(crate) fn new(files: Arc<dyn Files>) -> Arc<Crowded> {
         let [refuses_band, refuses_log, promises_nothing] = Default::default();
         let refuses_from_level = AtomicU8::new(u8::MAX);
-        Arc::new(Crowded { files, refuses_band, refuses_log, refuses_from_level, promises_nothing })
+        let gives_up = Mutex::default();
+        Arc::new(Crowded {
+            files,
+            refuses_band,
+            refuses_log,
+            refuses_from_level,
+            promises_nothing,
+            gives_up,
+        })
     }
 }
 
@@ -198,6 +208,10 @@ impl Files for Crowded {
         self.files.app_records()
     }
     fn space(&self) -> SpaceUse {
+        let given_up = self.gives_up.lock().unwrap().take();
+        if let Some(db) = given_up {
+            db.abandon("a bug");
+        }
         self.files.space()
     }
     fn name_count(&self, name: &str) -> usize {

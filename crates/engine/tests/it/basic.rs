@@ -1,7 +1,7 @@
 //! What every user does on the first day.
 
 use crate::stage::{Stage, key, seeded, small, small_keyspace};
-use imbrex::{Db, EngineError, Options, ReadOptions, WriteBatch, WriteOptions};
+use imbrex::{Db, EngineError, KeyspaceOptions, Options, ReadOptions, WriteBatch, WriteOptions};
 use imbrex_clockwork::{Prng, Runtime};
 
 fn fresh() -> (Stage, Db) {
@@ -302,5 +302,56 @@ fn frames_that_no_log_can_have_are_refused() {
     for log_frame_len_bytes in [0, 5000, 2 << 20] {
         let error = Options { log_frame_len_bytes, ..Options::default() }.check().unwrap_err();
         assert!(error.to_string().contains("log_frame_len_bytes"), "{error}");
+    }
+}
+
+/// Numbers that were multiplied with one another overflowed: with the largest ones the store could not be used.
+#[test]
+fn the_largest_options_are_without_limit() {
+    let stage = seeded(40, 3);
+    let keyspace = KeyspaceOptions {
+        table_len_bytes: u64::MAX,
+        grandparent_table_count_max: u32::MAX,
+        base_level_len_bytes: 16 << 10,
+        level_factor: 2,
+        ..small_keyspace()
+    };
+    let options = Options { compaction_read_len_bytes: usize::MAX, keyspace, ..small() };
+    let db = stage.create(options.clone());
+    let ks = db.default_keyspace();
+    for round in 0..4_u8 {
+        for i in 0..500 {
+            ks.put(key(i), [round; 200]).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    ks.compact_range(None, None).unwrap();
+    for read_ahead_bytes_min in [0, usize::MAX] {
+        let read_ahead_bytes = usize::MAX;
+        let read = ReadOptions { read_ahead_bytes, read_ahead_bytes_min, ..ReadOptions::default() };
+        let mut iter = ks.iter(read).unwrap();
+        iter.seek_to_first().unwrap();
+        let mut count = 0;
+        while iter.valid() {
+            count += 1;
+            iter.next().unwrap();
+        }
+        assert_eq!(count, 500);
+        iter.seek_to_last().unwrap();
+        while iter.valid() {
+            count -= 1;
+            iter.prev().unwrap();
+        }
+        assert_eq!(count, 0);
+    }
+    drop((ks, db));
+    stage.world.drop_jobs();
+    // So much is never free.
+    let db = stage.reopen(Options { free_memtable_count_min: u64::MAX, ..options }).unwrap();
+    assert!(db.check_room().unwrap_err().is_no_space());
+    let long = vec![7; 2 * small().memtable_len_bytes as usize];
+    for value in [&long[..1], &long] {
+        let refused = db.default_keyspace().put("a", value).unwrap_err();
+        assert!(refused.is_no_space(), "{refused}");
     }
 }

@@ -2,11 +2,11 @@
 
 use crate::bands::Crowded;
 use crate::stage::{key, seeded, small, small_keyspace, zoned};
-use imbrex::{Db, EngineError, OpenMode, Options, WriteBatch, WriteOptions};
+use imbrex::{Db, EngineError, KeyspaceOptions, OpenMode, Options, WriteBatch, WriteOptions};
 use imbrex_clockwork::{Budget, Job, Order, Prng, Runtime, Step, VirtualWorld};
-use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, Persist};
+use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, Persist};
 use imbrex_disk_sim::SimDisk;
-use imbrex_files::{FileInfo, FileLayer, Files, FormatOptions, PlacementKind};
+use imbrex_files::{Commit, FileInfo, FileLayer, Files, FormatOptions, PlacementKind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
@@ -371,4 +371,132 @@ fn the_newest_log_of_a_store_opened_to_be_read_is_no_damage() {
         let report = db.check().unwrap();
         assert!(report.is_sound() && report.log_count == 1, "{open_mode:?}: {report}");
     }
+}
+
+/// A checkpoint's tables were never looked at: a block of one, or one as a whole, could be gone, and the check found
+/// nothing.
+#[test]
+fn a_check_reads_what_only_a_checkpoint_has() {
+    for removes in [false, true] {
+        let stage = seeded(96, 1);
+        let files = stage.format();
+        let db = Db::open(Arc::clone(&files), stage.runtime.clone(), small()).unwrap();
+        let ks = db.default_keyspace();
+        for round in [1_u8, 2] {
+            for n in 0..1000 {
+                ks.put(key(n), [round; 500]).unwrap();
+            }
+            if round == 1 {
+                db.checkpoint("monday").unwrap();
+            }
+        }
+        db.wait_idle().unwrap();
+        ks.compact_range(None, None).unwrap();
+        let report = db.check().unwrap();
+        assert!(report.is_sound() && report.checkpoint_count == 1, "{report}");
+        assert_eq!(report.entry_count, 2000, "those of the checkpoint and those of now");
+        let file = files.list("checkpoint/").remove(0);
+        if removes {
+            let remove = vec![file.name.clone()];
+            files.commit(Commit { remove, ..Commit::default() }).unwrap();
+        } else {
+            stage.disk.damage(BlockRange::new(file.extents[0].start, Blocks::new(1)));
+        }
+        let report = db.check().unwrap();
+        let is_told = report.findings.iter().any(|finding| finding.contains(&file.name));
+        assert!(is_told, "removes: {removes}: {report}");
+    }
+}
+
+/// A log ended only when a memtable was full, and was not counted before: eight keyspaces written in turn had a log of
+/// eight memtables, whatever the limit.
+#[test]
+fn keyspaces_that_share_a_log_keep_to_its_limit() {
+    const LIMIT_BYTES: u64 = 2 << 20;
+    let stage = zoned(200, Order::SmallestTime);
+    let files = stage.format();
+    let options =
+        Options { memtable_len_bytes: 1 << 20, log_len_bytes_max: LIMIT_BYTES, ..small() };
+    let db = Db::open(Arc::clone(&files), stage.runtime.clone(), options).unwrap();
+    let logs_len_bytes = || -> u64 {
+        let files = files.list("").into_iter();
+        files.filter(|file| file.name.ends_with(".log")).map(|file| file.len_bytes).sum()
+    };
+    let (mut prng, mut value) = (Prng::new(1), vec![0; 30 << 10]);
+    let mut most_bytes = 0;
+    for n in 0..8 {
+        let ks = db.create_keyspace(&format!("of {n}"), small_keyspace()).unwrap();
+        // Together nine tenths of a memtable.
+        for row in 0..30 {
+            prng.fill(&mut value);
+            ks.put(key(row), &value).unwrap();
+            most_bytes = most_bytes.max(logs_len_bytes());
+        }
+        db.wait_idle().unwrap();
+    }
+    assert!(LIMIT_BYTES < most_bytes && most_bytes < 2 * LIMIT_BYTES, "{most_bytes} bytes of logs");
+    assert!(db.metrics().flush_count > 0, "no memtable was full, but they were flushed");
+    for name in db.keyspace_names().iter().filter(|name| name.starts_with("of")) {
+        assert_eq!(db.keyspace(name).unwrap().prefix("key").unwrap().count(), 30, "{name}");
+    }
+    assert!(db.check().unwrap().is_sound());
+}
+
+/// A store was given up while a writer was on its way from the gate to the lock: there it was only asked whether the
+/// store was closed, and what it wrote was acknowledged.
+#[test]
+fn a_write_on_its_way_to_a_store_that_is_given_up_is_refused() {
+    for is_batch in [false, true] {
+        let stage = zoned(96, Order::SmallestTime);
+        let files = Crowded::new(stage.format());
+        let db = Db::open(Arc::clone(&files) as _, stage.runtime, small()).unwrap();
+        let ks = db.default_keyspace();
+        ks.put("a", "b").unwrap();
+        files.refuses_log.store(true, Ordering::SeqCst);
+        let refused = (0..1000).find_map(|n| ks.put(key(n), [7; 900]).err()).unwrap();
+        assert!(refused.is_no_space(), "{refused}");
+        // So the next write looks for space, at the gate.
+        *files.gives_up.lock().unwrap() = Some(db.clone());
+        let written = if is_batch {
+            let mut batch = WriteBatch::new();
+            batch.put(&ks, "late", "write").unwrap();
+            db.write(batch, WriteOptions::default())
+        } else {
+            ks.put("late", "write")
+        };
+        let refused = written.unwrap_err();
+        assert!(matches!(refused, EngineError::Poisoned { .. }), "{refused}");
+        assert_eq!(ks.get("late").unwrap(), None);
+    }
+}
+
+/// Of the last level of all no manual compaction asked what it has: deletes that a snapshot had kept there stayed with
+/// all that they hide, for good.
+#[test]
+fn deletes_in_the_last_level_of_all_go() {
+    let stage = seeded(96, 9);
+    let keyspace = KeyspaceOptions {
+        table_len_bytes: 4096,
+        base_level_len_bytes: 4096,
+        level_factor: 2,
+        ..small_keyspace()
+    };
+    let db = stage.create(Options { keyspace, ..small() });
+    let ks = db.default_keyspace();
+    let (mut prng, mut value) = (Prng::new(9), [0; 1000]);
+    for n in 0..500 {
+        prng.fill(&mut value);
+        ks.put(key(n), value).unwrap();
+    }
+    db.wait_idle().unwrap();
+    assert_eq!(db.metrics().keyspaces[0].levels.last().unwrap().level, 6);
+    let snapshot = db.snapshot();
+    ks.delete_range("a".."z").unwrap();
+    ks.compact_range(None, None).unwrap();
+    assert_eq!(ks.get_at(&snapshot, key(7)).unwrap().map(|value| value.len()), Some(1000));
+    assert!(db.check().unwrap().table_count > 0);
+    drop(snapshot);
+    ks.compact_range(None, None).unwrap();
+    let report = db.check().unwrap();
+    assert!(report.is_sound() && report.table_count == 0, "{report}");
 }

@@ -141,6 +141,23 @@ fn a_compaction_that_can_never_read_stops_the_store() {
     assert_eq!(db.metrics().compaction_read_failure_count, 2);
 }
 
+/// A store that stopped because a compaction had met damage advised to open it again, which mends nothing.
+#[test]
+fn damage_that_a_compaction_meets_is_told_with_what_to_do() {
+    let stage = seeded(60, 2);
+    let files = stage.format();
+    let db = Db::open(Arc::clone(&files), stage.runtime.clone(), small()).unwrap();
+    let mut prng = Prng::new(2);
+    write_until_error(&db, &mut prng, 1000).unwrap();
+    db.wait_idle().unwrap();
+    for file in files.list("").iter().filter(|file| file.name.ends_with(".tbl")) {
+        file.extents.iter().for_each(|&extent| stage.disk.damage(extent));
+    }
+    let error = write_until_error(&db, &mut prng, 20_000).unwrap_err();
+    assert!(matches!(error, EngineError::Poisoned { .. }), "{error}");
+    assert!(error.to_string().contains("OpenMode::Salvage"), "{error}");
+}
+
 /// Batches much longer than a memtable go in whole, as one log and one memtable each. The last used to
 /// take the room that the table of the one before needed, and the store was not opened again.
 #[test]

@@ -6,7 +6,7 @@ use imbrex::{
 };
 use imbrex_clockwork::Prng;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, Lba};
-use imbrex_files::FileInfo;
+use imbrex_files::{Commit, FileInfo};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Every value that a key ever had, and what it has now.
@@ -195,4 +195,46 @@ fn a_check_tells_of_tables_that_are_left_out() {
     let report = db.check().unwrap();
     let [finding] = &report.findings[..] else { panic!("{report}") };
     assert!(finding.contains(&table.name) && !finding.contains("nothing refers"), "{finding}");
+}
+
+/// A checkpoint was opened as if nothing could be wrong: one table of it that was gone or damaged, and none of it was
+/// read.
+#[test]
+fn a_checkpoint_is_salvaged_too() {
+    let stage = seeded(60, 4);
+    let db = stage.create(plain());
+    let ks = db.default_keyspace();
+    for round in [1_u8, 2] {
+        for n in 0..400 {
+            ks.put(key(n), [round; 500]).unwrap();
+        }
+        if round == 1 {
+            db.checkpoint("monday").unwrap();
+        }
+    }
+    db.wait_idle().unwrap();
+    ks.compact_range(None, None).unwrap();
+    drop(ks);
+    stage.crash(db, &mut Prng::new(4));
+    let files = stage.mount();
+    let tables = files.list("checkpoint/");
+    let [gone, damaged, hurt, ..] = &tables[..] else { panic!("{} tables", tables.len()) };
+    files.commit(Commit { remove: vec![gone.name.clone()], ..Commit::default() }).unwrap();
+    drop(files);
+    stage.world.drop_jobs();
+    damaged.extents.iter().for_each(|&extent| stage.disk.damage(extent));
+    stage.disk.damage(BlockRange::new(hurt.extents[0].start, Blocks::new(1)));
+    let db = salvage(&stage).unwrap();
+    let monday = db.open_checkpoint("monday").unwrap();
+    let entries = monday.default_keyspace().prefix("").unwrap().map(Result::unwrap);
+    let values: Vec<_> = entries.map(|(_, value)| value).collect();
+    assert!((200..400).contains(&values.len()), "{} of 400", values.len());
+    assert!(values.iter().all(|value| value[..] == [1_u8; 500]));
+    for table in [gone, damaged, hurt] {
+        let is_told = monday.losses().iter().any(|loss| loss.contains(&table.name));
+        assert!(is_told, "{}: {:?}", table.name, monday.losses());
+    }
+    let findings = monday.check().unwrap().findings;
+    assert!(!findings.iter().any(|text| text.contains("nothing refers")), "{findings:?}");
+    assert_eq!(db.default_keyspace().prefix("").unwrap().count(), 400);
 }

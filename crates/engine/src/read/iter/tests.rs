@@ -224,6 +224,44 @@ fn a_failed_move_leaves_the_cursor_nowhere() {
     }
 }
 
+/// Backward the versions of a key come oldest first: one with a damaged value failed the move, though it was
+/// overwritten, and was told as lost where damage is passed over.
+#[test]
+fn only_the_newest_value_of_a_key_is_missed() {
+    let entry =
+        |key: u8, seq: u64, kind| (vec![key], Trailer::new(Seq(seq), kind), vec![seq as u8]);
+    let writes = [(b'a', 1), (b'b', 2), (b'b', 4), (b'c', 3), (b'd', 5)];
+    let values = |damaged: u64, losses: Option<Arc<Losses>>| -> Result<Vec<u8>, EngineError> {
+        let mut entries: Vec<_> =
+            writes.iter().map(|&(key, seq)| entry(key, seq, Kind::Put)).collect();
+        entries.push(entry(b'd', 6, Kind::Delete));
+        let mut list = ListIter::new(entries);
+        list.damaged = Some(Seq(damaged));
+        let entries: Vec<Box<dyn InternalIter>> = vec![Box::new(list)];
+        let sources = IterSources { entries, tombstones: Vec::new(), losses, pin: None };
+        let mut iter = Iter::new(sources, Seq(9), IterBounds::default());
+        let mut values = Vec::new();
+        iter.seek_to_last()?;
+        while iter.valid() {
+            values.push(iter.value()[0]);
+            iter.prev()?;
+        }
+        Ok(values)
+    };
+    for overwritten in [2, 5] {
+        let losses = Arc::<Losses>::default();
+        assert_eq!(values(overwritten, None).unwrap(), [3, 4, 1]);
+        assert_eq!(values(overwritten, Some(Arc::clone(&losses))).unwrap(), [3, 4, 1]);
+        assert!(losses.told().is_empty(), "{:?}", losses.told());
+    }
+    for (newest, others) in [(1, [3_u8, 4]), (3, [4, 1]), (4, [3, 1])] {
+        let losses = Arc::<Losses>::default();
+        assert!(values(newest, None).unwrap_err().is_damage());
+        assert_eq!(values(newest, Some(Arc::clone(&losses))).unwrap(), others);
+        assert_eq!(losses.told().len(), 1, "{:?}", losses.told());
+    }
+}
+
 #[test]
 fn the_end_of_a_prefix_is_the_next_prefix() {
     let check = |prefix: &[u8], end: Option<&[u8]>| {
