@@ -5,7 +5,9 @@ use crate::disk::Parts;
 use crate::rule::RuleState;
 use crate::{ImageError, Profile, ProfileError, SimDisk};
 use imbrex_clockwork::{Clock, Prng, StillClock};
-use imbrex_disk::{Blocks, Geometry, GeometrySpec, NeighbourSpec, Rule, ShingleSpec, ZoneSpec};
+use imbrex_disk::{
+    BLOCK_LEN_BYTES, Blocks, Geometry, GeometrySpec, NeighbourSpec, Rule, ShingleSpec, ZoneSpec,
+};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -38,6 +40,7 @@ pub struct SimDiskBuilder {
     pub(crate) geometry: Geometry,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) write_cache: Blocks,
+    pub(crate) sector_len_bytes: usize,
     pub(crate) event_log: bool,
     pub(crate) profile: Option<Profile>,
     pub(crate) moves: bool,
@@ -51,6 +54,7 @@ impl SimDiskBuilder {
             geometry,
             clock: Arc::new(StillClock),
             write_cache: Blocks::ZERO,
+            sector_len_bytes: BLOCK_LEN_BYTES,
             event_log: false,
             profile: None,
             moves: true,
@@ -90,6 +94,18 @@ impl SimDiskBuilder {
     /// then only the request that the power cut catches on its way is in doubt.
     pub fn write_cache(mut self, capacity: Blocks) -> SimDiskBuilder {
         self.write_cache = capacity;
+        self
+    }
+
+    /// Sectors shorter than a block, so that a power cut tears blocks: in a sequential zone what is left of the
+    /// last one is filled up with zeros, elsewhere it is a mixture of what was written and what was there.
+    /// A sector is as long as a block by default. No image remembers it.
+    ///
+    /// # Panics
+    /// If `sector_len_bytes` does not divide the length of a block.
+    pub fn sectors(mut self, sector_len_bytes: usize) -> SimDiskBuilder {
+        assert!(BLOCK_LEN_BYTES.is_multiple_of(sector_len_bytes), "sectors fill blocks");
+        self.sector_len_bytes = sector_len_bytes;
         self
     }
 
@@ -154,6 +170,7 @@ impl SimDiskBuilder {
             geometry: self.geometry,
             clock: self.clock,
             write_cache: self.write_cache,
+            sector_len_bytes: self.sector_len_bytes,
             event_log: self.event_log,
             refuse_destroying: self.refuse_destroying,
             backing,
@@ -252,6 +269,7 @@ impl SimDisk {
             moves: options.moves,
             clock: options.clock,
             write_cache: options.write_cache.unwrap_or(write_cache),
+            sector_len_bytes: BLOCK_LEN_BYTES,
             event_log: options.event_log,
             refuse_destroying: options.refuse_destroying,
             packs_memory: true,

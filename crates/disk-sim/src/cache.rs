@@ -9,19 +9,24 @@
 //!   W1  `newest[b]` names the youngest pending write that holds block `b`, if any does.
 //!   W2  Pending operations of one sequential zone are in the order of their addresses, without
 //!       gaps, and the first starts at the zone's durable pointer.
-//!   W3  What survives a power cut of a sequential zone is a prefix in whole blocks; elsewhere each
-//!       pending block survives or not on its own, and never as a mixture of two writes.
+//!   W3  What survives a power cut of a sequential zone is a prefix in whole sectors; elsewhere each
+//!       pending sector survives or not on its own, and never as a mixture of two writes. A sector is a
+//!       block unless the disk was told otherwise.
 //!   W4  A write reaches the platter after every older one that shares a block with its own blocks or
 //!       with what it destroys on overlapping tracks, and after every older one that destroys its.
 //!
-//! Not here: when an operation enters (`disk`), how long destaging takes (`mechanics`).
+//! Not here: when an operation enters (`disk`), how long destaging takes (`mechanics`), what a power cut
+//! leaves (`cut`).
+
+mod cut;
 
 use crate::backing::{Backing, Durable};
+use cut::Cut;
 use imbrex_clockwork::Prng;
 use imbrex_disk::{
     BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Geometry, Lba, ZoneId, ZoneMark, ZoneRecord,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// One operation that a power cut may undo.
 #[derive(Debug)]
@@ -70,6 +75,8 @@ pub struct PowerCycle {
 pub(crate) struct WriteCache {
     geometry: Geometry,
     capacity: Blocks,
+    /// What a power cut leaves whole: a block, or a part of one.
+    sector_len_bytes: usize,
     held: Blocks,
     /// By sequence number. What leaves out of turn leaves no gap to be walked over.
     pending: BTreeMap<u64, Pending>,
@@ -80,11 +87,13 @@ pub(crate) struct WriteCache {
 }
 
 impl WriteCache {
-    /// A cache of `capacity`; of zero blocks it holds only what a power cut caught on its way.
-    pub(crate) fn new(capacity: Blocks, geometry: Geometry) -> WriteCache {
+    /// A cache of `capacity`; of zero blocks it holds only what a power cut caught on its way. The length of a
+    /// sector divides that of a block.
+    pub(crate) fn new(capacity: Blocks, geometry: Geometry, sector_len_bytes: usize) -> WriteCache {
         WriteCache {
             geometry,
             capacity,
+            sector_len_bytes,
             held: Blocks::ZERO,
             pending: BTreeMap::new(),
             next_seq: 0,
@@ -271,101 +280,17 @@ impl WriteCache {
         prng: &mut Prng,
     ) -> Result<PowerCycle, DiskError> {
         let pending: Vec<Pending> = std::mem::take(&mut self.pending).into_values().collect();
-        let mut stored = self.take_stored();
-        *self = WriteCache::new(self.capacity, self.geometry);
-        let mut outcome = PowerCycle::default();
-        let zones: BTreeSet<ZoneId> = pending.iter().filter_map(Pending::zone).collect();
-        for zone in zones {
-            let of_zone = pending.iter().filter(|p| p.zone() == Some(zone));
-            let of_zone = of_zone.collect::<Vec<_>>();
-            cut_zone(zone, &of_zone, backing, prng, &mut outcome, &mut stored)?;
-        }
-        for operation in &pending {
-            if let Pending::Anywhere { at, data } = operation {
-                cut_anywhere(*at, data, backing, prng, &mut outcome, &mut stored)?;
-            }
-        }
-        self.stored = stored;
+        let stored = self.take_stored();
+        *self = WriteCache::new(self.capacity, self.geometry, self.sector_len_bytes);
+        let mut cut = Cut::new(backing, prng, self.sector_len_bytes, stored);
+        let outcome = cut.of(&pending)?;
+        self.stored = cut.into_stored();
         Ok(outcome)
     }
 }
 
 fn range_at(at: Lba, data: &[u8]) -> BlockRange {
     BlockRange::new(at, Blocks::holding(data.len() as u64))
-}
-
-fn cut_zone(
-    zone: ZoneId,
-    pending: &[&Pending],
-    backing: &dyn Backing,
-    prng: &mut Prng,
-    outcome: &mut PowerCycle,
-    stored: &mut Vec<BlockRange>,
-) -> Result<(), DiskError> {
-    let total: Blocks = pending
-        .iter()
-        .filter_map(|p| p.blocks())
-        .map(|(_, data)| Blocks::holding(data.len() as u64))
-        .sum();
-    if let Some(Pending::Reset { range, .. }) = pending.last()
-        && prng.chance(1, 2)
-    {
-        outcome.lost += total;
-        backing.set_zone(zone, ZoneRecord::EMPTY, Durable::Now)?;
-        stored.push(*range);
-        return backing.zero(*range);
-    }
-    let kept = Blocks::new(prng.below(total.get() + 1));
-    outcome.survived += kept;
-    outcome.lost += total - kept;
-    let mut left = kept;
-    for operation in pending {
-        match operation {
-            Pending::AtPointer { start, capacity, at, data, .. } if !left.is_zero() => {
-                let len = left.min(Blocks::holding(data.len() as u64));
-                left -= len;
-                backing.write(*at, &data[..len.bytes() as usize], Durable::Later)?;
-                stored.push(BlockRange::new(*at, len));
-                let record = ZoneRecord::at_pointer(*at + len - *start, *capacity);
-                backing.set_zone(zone, record, Durable::Later)?;
-            }
-            Pending::Finish { .. } if kept == total && prng.chance(1, 2) => {
-                let written = backing.zone(zone)?.written;
-                let record = ZoneRecord { mark: ZoneMark::Full, written };
-                backing.set_zone(zone, record, Durable::Later)?;
-            }
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-fn cut_anywhere(
-    at: Lba,
-    data: &[u8],
-    backing: &dyn Backing,
-    prng: &mut Prng,
-    outcome: &mut PowerCycle,
-    stored: &mut Vec<BlockRange>,
-) -> Result<(), DiskError> {
-    // A third each: gone, whole, torn block by block.
-    let fate = prng.below(3);
-    for (index, block) in data.chunks_exact(BLOCK_LEN_BYTES).enumerate() {
-        let survives = match fate {
-            0 => false,
-            1 => true,
-            _ => prng.chance(1, 2),
-        };
-        if survives {
-            let at = at + Blocks::new(index as u64);
-            backing.write(at, block, Durable::Later)?;
-            stored.push(BlockRange::new(at, Blocks::new(1)));
-            outcome.survived += Blocks::new(1);
-        } else {
-            outcome.lost += Blocks::new(1);
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -378,7 +303,8 @@ mod tests {
     fn what_left_the_cache_takes_no_room_in_it() {
         let spec = GeometrySpec { len: Blocks::new(8), rule: Rule::Anywhere };
         let backing = MemoryBacking::new();
-        let mut cache = WriteCache::new(Blocks::new(4), Geometry::new(spec).unwrap());
+        let mut cache =
+            WriteCache::new(Blocks::new(4), Geometry::new(spec).unwrap(), BLOCK_LEN_BYTES);
         let write = |cache: &mut WriteCache, at| {
             let data = vec![at as u8; BLOCK_LEN_BYTES].into();
             cache.push(Pending::Anywhere { at: Lba::new(at), data });

@@ -74,6 +74,7 @@ pub(crate) struct Parts {
     pub(crate) geometry: Geometry,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) write_cache: Blocks,
+    pub(crate) sector_len_bytes: usize,
     pub(crate) mechanics: Option<Mechanics>,
     pub(crate) event_log: bool,
     pub(crate) refuse_destroying: bool,
@@ -105,7 +106,7 @@ impl SimDisk {
             ordered: AtomicBool::new(is_ordered),
             refuse_destroying: parts.refuse_destroying,
             desk: Mutex::new(Desk {
-                cache: WriteCache::new(parts.write_cache, parts.geometry),
+                cache: WriteCache::new(parts.write_cache, parts.geometry, parts.sector_len_bytes),
                 faults: FaultState::default(),
                 mechanics: parts.mechanics,
                 log: EventLog::new(parts.event_log),
@@ -127,6 +128,11 @@ impl SimDisk {
     /// moments there are at which the power can go.
     pub fn fault_event_count(&self) -> u64 {
         self.desk().faults.event_count()
+    }
+
+    /// Reads, writes and flushes that the faults have made fail since they were last set.
+    pub fn fault_hit_count(&self) -> u64 {
+        self.desk().faults.hit_count()
     }
 
     /// Makes `range` unreadable on the platter until it is written there again.

@@ -6,9 +6,9 @@
 //!   returned and was flushed is kept. Of what was not flushed, the operation on its way included,
 //!   any part may be on the platter: in a sequential zone a prefix in whole blocks, elsewhere each
 //!   block on its own, so that a write of several blocks may be torn. Where tracks overlap each block
-//!   that is on the platter has destroyed what it reaches. A block itself is never a
-//!   mixture. A reset on its way happened or did not. Every layer that acknowledges a sync must
-//!   survive it.
+//!   that is on the platter has destroyed what it reaches. A block itself is a mixture of old and new only
+//!   where sectors are shorter ([`SimDiskBuilder::sectors`](crate::SimDiskBuilder::sectors)). A reset on its
+//!   way happened or did not. Every layer that acknowledges a sync must survive it.
 //! - *I/O error.* Any request may fail once, or a kind of request for good. A failed write has
 //!   changed nothing, or where the plan says so it has written any part: in a sequential zone a prefix in
 //!   whole blocks, so that the pointer has moved, elsewhere each block or not; where tracks overlap that part has
@@ -66,7 +66,8 @@ pub struct FaultPlan {
     pub fail_read: Option<FailAt>,
     /// Fail a write.
     pub fail_write: Option<FailAt>,
-    /// Of writes that fail, how much is written all the same is drawn by this seed; without one, nothing.
+    /// Of writes that fail, how much is written all the same, and whether to the platter or to the cache, is drawn by
+    /// this seed; without one, nothing is.
     pub write_part: Option<u64>,
     /// Fail a flush; the disk is then poisoned.
     pub fail_flush: Option<FailAt>,
@@ -101,6 +102,7 @@ pub(crate) struct FaultState {
     write_count: u64,
     flush_count: u64,
     sync_count: u64,
+    hit_count: u64,
     /// Draws what of failed writes is written, if anything is.
     part: Option<Prng>,
     /// Unreadable runs: start -> end, disjoint.
@@ -127,6 +129,11 @@ impl FaultState {
         self.event_count
     }
 
+    /// Requests that the plan made fail, the power aside.
+    pub(crate) fn hit_count(&self) -> u64 {
+        self.hit_count
+    }
+
     /// Where the disk really ends.
     pub(crate) fn check_len(&self, range: BlockRange) -> Result<(), DiskError> {
         match self.plan.short_len {
@@ -141,6 +148,7 @@ impl FaultState {
         let index = self.read_count;
         self.read_count += 1;
         if self.plan.fail_read.is_some_and(|fail| fail.hits(index)) {
+            self.hit_count += 1;
             return Err(injected("read", range));
         }
         Ok(())
@@ -168,6 +176,7 @@ impl FaultState {
             fate => return fate,
         }
         if self.plan.fail_write.is_some_and(|fail| fail.hits(index)) {
+            self.hit_count += 1;
             return Fate::Fail;
         }
         match self.plan.misdirect_write {
@@ -191,12 +200,18 @@ impl FaultState {
         }
     }
 
+    /// Whether what a failed write through the cache has written is in the cache.
+    pub(crate) fn stays_in_cache(&mut self) -> bool {
+        self.part.as_mut().is_some_and(|prng| prng.chance(1, 2))
+    }
+
     /// Counts a flush and says what becomes of it.
     pub(crate) fn on_flush(&mut self) -> Fate {
         let index = self.flush_count;
         self.flush_count += 1;
         match self.on_event() {
             Fate::Proceed if self.plan.fail_flush.is_some_and(|fail| fail.hits(index)) => {
+                self.hit_count += 1;
                 Fate::Fail
             }
             fate => fate,

@@ -303,9 +303,9 @@ pub struct FileInfo {
 /// How the disk's space is used, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpaceUse {
-    /// All that files could ever use.
+    /// All that files could ever use, without zones that take no writes any more.
     pub capacity_bytes: u64,
-    /// Held by live files.
+    /// Held by live files, in such zones too.
     pub live_bytes: u64,
     /// Dead, or lost to alignment, in zones and bands that are not free: cleaning or time brings it
     /// back.

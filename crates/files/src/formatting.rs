@@ -122,6 +122,7 @@ impl Plan {
         let sequence = sequences[0].max(sequences[1]);
         let header = Header {
             is_paired: false,
+            is_sealed: true,
             shape: Shape::of(&geometry),
             sequence,
             log_id: 0,

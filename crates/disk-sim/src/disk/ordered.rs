@@ -121,6 +121,7 @@ impl SimDisk {
         data: &[u8],
         persist: Persist,
     ) -> Result<(), DiskError> {
+        let persist = if desk.faults.stays_in_cache() { Persist::Cached } else { persist };
         for part in desk.faults.written_part(range, zone.is_some()) {
             let from = (part.start - range.start).bytes() as usize;
             let data = &data[from..from + part.len.bytes() as usize];

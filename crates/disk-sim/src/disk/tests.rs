@@ -1,3 +1,5 @@
+mod cuts;
+
 use super::*;
 use crate::{FailAt, Misdirect};
 use imbrex_disk::{GeometrySpec, NeighbourSpec, Rule, ShingleSpec, ZoneSpec};

@@ -7,10 +7,11 @@ use crate::placement::PlacementOptions;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Geometry, Lba, Rule};
 
 pub(crate) const MAGIC_BYTES: [u8; 8] = *b"IMBXCAT\n";
-/// The newest version: of a drive with a flash drive beside it. All others are of version 1, which
-/// knows no edits 11 to 13.
-pub(crate) const FORMAT_VERSION: u32 = 2;
-const FORMAT_VERSION_ALONE: u32 = 1;
+pub(crate) const FORMAT_VERSION: u32 = 3;
+/// Whose checksum is the block's last field, and whose body has no seal.
+const FORMAT_VERSION_UNSEALED: u32 = 1;
+/// The same, of a drive with a flash drive beside it.
+const FORMAT_VERSION_UNSEALED_PAIR: u32 = 2;
 pub(crate) const NAME_LEN_BYTES_MAX: usize = 64;
 /// The longest name of a file.
 pub(crate) const FILE_NAME_LEN_BYTES_MAX: usize = 1024;
@@ -33,14 +34,22 @@ const DISK_LEN: usize = LAYOUT + NAME_LEN_BYTES_MAX;
 const ZONE_LEN: usize = DISK_LEN + 8;
 const ZONE_CAPACITY: usize = ZONE_LEN + 8;
 const CONVENTIONAL: usize = ZONE_CAPACITY + 8;
-const RESERVED_1: usize = CONVENTIONAL + 4;
-const NEXT_FILE_ID: usize = RESERVED_1 + 4;
+const FLAGS: usize = CONVENTIONAL + 4;
+const NEXT_FILE_ID: usize = FLAGS + 4;
 const FORMAT_ID: usize = NEXT_FILE_ID + 8;
 const FREE_PERCENT: usize = FORMAT_ID + 8;
 const UNIT_LEN: usize = FREE_PERCENT + 8;
-const RESERVED_2: usize = UNIT_LEN + 8;
-const CRC: usize = BLOCK_LEN_BYTES - 4;
-const _: () = assert!(RESERVED_2 == 240 && RESERVED_2 < CRC);
+const RESERVED: usize = UNIT_LEN + 8;
+const CRC: usize = 508;
+const _: () = assert!(RESERVED == 240 && RESERVED < CRC);
+const CRC_UNSEALED: usize = BLOCK_LEN_BYTES - 4;
+/// What no power cut tears, however short a drive's sectors are: all that a header is.
+const HEADER_LEN_BYTES: usize = 512;
+
+const FLAG_PAIRED: u32 = 1;
+/// What follows a body up to the end of a block: one byte at least, so that a block that a power cut left a part of,
+/// filled up with zeros, does not end in it.
+const SEAL_BYTE: u8 = 0xff;
 
 const FLAG_GROUP: u8 = 1;
 const FLAG_OPEN: u8 = 2;
@@ -84,6 +93,8 @@ impl Shape {
 pub(crate) struct Header {
     /// Whether a flash drive lies beside the drive, and files of the catalog on it.
     pub(crate) is_paired: bool,
+    /// Whether the body has a seal behind it; older versions have none.
+    pub(crate) is_sealed: bool,
     pub(crate) shape: Shape,
     pub(crate) sequence: u64,
     pub(crate) log_id: u64,
@@ -110,14 +121,15 @@ pub(crate) enum HeaderFlaw {
 }
 
 impl Header {
+    /// In the newest version.
     pub(crate) fn encode(&self) -> Vec<u8> {
         assert!(self.placement.len() <= NAME_LEN_BYTES_MAX, "a policy's name is short");
         assert!(self.layout.len() <= NAME_LEN_BYTES_MAX, "checked when formatting");
+        assert!(self.is_sealed, "what is written is");
         let mut block = vec![0; BLOCK_LEN_BYTES];
         let mut put = |at: usize, bytes: &[u8]| block[at..at + bytes.len()].copy_from_slice(bytes);
         put(MAGIC, &MAGIC_BYTES);
-        let version = if self.is_paired { FORMAT_VERSION } else { FORMAT_VERSION_ALONE };
-        put(VERSION, &version.to_le_bytes());
+        put(VERSION, &FORMAT_VERSION.to_le_bytes());
         put(RULE, &self.shape.rule.to_le_bytes());
         put(SEQUENCE, &self.sequence.to_le_bytes());
         put(LOG_ID, &self.log_id.to_le_bytes());
@@ -131,14 +143,21 @@ impl Header {
         put(ZONE_LEN, &self.shape.zone_len_blocks.to_le_bytes());
         put(ZONE_CAPACITY, &self.shape.zone_capacity_blocks.to_le_bytes());
         put(CONVENTIONAL, &self.shape.conventional_zone_count.to_le_bytes());
+        put(FLAGS, &if self.is_paired { FLAG_PAIRED } else { 0 }.to_le_bytes());
         put(NEXT_FILE_ID, &self.next_file_id.to_le_bytes());
         put(FORMAT_ID, &self.format_id.to_le_bytes());
         let PlacementOptions { free_percent_least, unit_len } = self.placement_options;
         put(FREE_PERCENT, &u64::from(free_percent_least).to_le_bytes());
         put(UNIT_LEN, &unit_len.get().to_le_bytes());
         let crc = crc32c::crc32c(&block[..CRC]);
-        block[CRC..].copy_from_slice(&crc.to_le_bytes());
+        block[CRC..HEADER_LEN_BYTES].copy_from_slice(&crc.to_le_bytes());
         block
+    }
+
+    /// How many blocks the body takes with its seal.
+    pub(crate) fn body_len(&self) -> Blocks {
+        let seal_len_bytes = if self.is_sealed { 1 } else { 0 };
+        Blocks::holding(self.body_len_bytes.saturating_add(seal_len_bytes))
     }
 
     /// Never panics, whatever the bytes are.
@@ -146,7 +165,11 @@ impl Header {
         let damaged = |reason: &str| HeaderFlaw::Damaged(reason.to_owned());
         let version = sound_version(block)?;
         let zero = |at: std::ops::Range<usize>| block[at].iter().all(|&byte| byte == 0);
-        if !zero(RESERVED_1..NEXT_FILE_ID) || !zero(RESERVED_2..CRC) {
+        let is_sealed = version == FORMAT_VERSION;
+        let flags = u32_at(block, FLAGS);
+        let (flags_known, reserved_end) =
+            if is_sealed { (FLAG_PAIRED, CRC) } else { (0, CRC_UNSEALED) };
+        if flags & !flags_known != 0 || !zero(RESERVED..reserved_end) {
             return Err(damaged("reserved bytes are not zero"));
         }
         let text = |at: usize, len_at: usize| {
@@ -166,7 +189,8 @@ impl Header {
         };
         placement_options.check().map_err(|reason| damaged(&reason))?;
         let header = Header {
-            is_paired: version == FORMAT_VERSION,
+            is_paired: version == FORMAT_VERSION_UNSEALED_PAIR || flags & FLAG_PAIRED != 0,
+            is_sealed,
             shape: Shape {
                 rule: u32_at(block, RULE),
                 disk_len_blocks: u64_at(block, DISK_LEN),
@@ -197,38 +221,51 @@ impl Header {
     }
 }
 
+/// What a checkpoint writes behind its header: the body and its seal.
+pub(crate) fn seal(mut body: Vec<u8>) -> Vec<u8> {
+    body.push(SEAL_BYTE);
+    body.resize(body.len().next_multiple_of(BLOCK_LEN_BYTES), SEAL_BYTE);
+    body
+}
+
+/// Whether blocks of a body lack the seal: a power cut left a part of the last of them.
+pub(crate) fn lacks_seal(blocks: &[u8]) -> bool {
+    blocks.last() != Some(&SEAL_BYTE)
+}
+
 /// The version of a block that is a header, and as it was written.
 fn sound_version(block: &[u8]) -> Result<u32, HeaderFlaw> {
     let damaged = |reason: &str| HeaderFlaw::Damaged(reason.to_owned());
     if block.len() != BLOCK_LEN_BYTES {
         return Err(damaged("it is not one block long"));
     }
-    if block.iter().all(|&byte| byte == 0) {
+    if block[..HEADER_LEN_BYTES].iter().all(|&byte| byte == 0) {
         return Err(HeaderFlaw::Blank);
     }
+    let is_ours = |crc_at: usize| {
+        let sum = crc32c::crc32c_append(crc32c::crc32c(&MAGIC_BYTES), &block[VERSION..crc_at]);
+        sum == u32_at(block, crc_at)
+    };
     if block[MAGIC..VERSION] != MAGIC_BYTES {
-        return Err(if is_ours(block) {
+        return Err(if is_ours(CRC) || is_ours(CRC_UNSEALED) {
             damaged("its first bytes are not those of a header, but the others are")
         } else {
             HeaderFlaw::Foreign
         });
     }
-    let (stored, computed) = (u32_at(block, CRC), crc32c::crc32c(&block[..CRC]));
-    if stored != computed {
+    let version = u32_at(block, VERSION);
+    let is_unsealed = matches!(version, FORMAT_VERSION_UNSEALED | FORMAT_VERSION_UNSEALED_PAIR);
+    let crc_at = if is_unsealed { CRC_UNSEALED } else { CRC };
+    if !is_ours(crc_at) {
+        let (stored, computed) = (u32_at(block, crc_at), crc32c::crc32c(&block[..crc_at]));
         return Err(HeaderFlaw::Damaged(format!(
             "its checksum is {computed:#010x}, but {stored:#010x} is stored"
         )));
     }
-    let version = u32_at(block, VERSION);
-    if !(FORMAT_VERSION_ALONE..=FORMAT_VERSION).contains(&version) {
-        return Err(HeaderFlaw::Version(version));
+    if is_unsealed || version == FORMAT_VERSION {
+        return Ok(version);
     }
-    Ok(version)
-}
-
-/// Whether a block without the magic was a header: all else is there.
-fn is_ours(block: &[u8]) -> bool {
-    crc32c::crc32c_append(crc32c::crc32c(&MAGIC_BYTES), &block[VERSION..CRC]) == u32_at(block, CRC)
+    Err(HeaderFlaw::Version(version))
 }
 
 /// Encodes a list of edits.

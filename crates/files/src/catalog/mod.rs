@@ -7,7 +7,8 @@
 //!
 //! Every commit appends one record to the log behind the checkpoint, forced to the platter before
 //! it is acknowledged. When the log is full, the whole namespace goes into a new checkpoint in the
-//! other region, whose completion is one block's write: the switch is atomic.
+//! other region, whose completion is the write of one header, which is no longer than the shortest
+//! sector: the switch is atomic.
 //!
 //! Invariants
 //!   K1  At any moment one region holds a whole checkpoint and every acknowledged record since.
@@ -21,6 +22,7 @@ mod recover;
 mod region;
 mod state;
 
+use format::seal;
 pub(crate) use format::{COUNT_END, FILE_NAME_LEN_BYTES_MAX, Header, NAME_LEN_BYTES_MAX, Shape};
 pub(crate) use format::{decode_edits, encode_edits};
 pub(crate) use recover::{CatalogImage, read_image, sequences};
@@ -129,32 +131,29 @@ impl CatalogStore {
         Ok(true)
     }
 
-    /// The longest body that a region holds.
+    /// The longest body that a region holds with its seal.
     pub(crate) fn body_len_bytes_max(&self) -> u64 {
-        (self.regions[0].len().min(self.regions[1].len()) - Blocks::new(1)).bytes()
+        (self.regions[0].len().min(self.regions[1].len()) - Blocks::new(1)).bytes() - 1
     }
 
     /// Writes `body` as a checkpoint into the other region and goes on there (K1).
     ///
     /// Everything that the body names must be durable already.
-    pub(crate) fn checkpoint(
-        &mut self,
-        mut body: Vec<u8>,
-        next_file_id: u64,
-    ) -> Result<(), DiskError> {
+    pub(crate) fn checkpoint(&mut self, body: Vec<u8>, next_file_id: u64) -> Result<(), DiskError> {
         let sequence = self.header.sequence + 1;
         let header = Header {
             sequence,
             log_id: log_id(self.header.format_id, sequence),
             body_len_bytes: body.len() as u64,
             body_crc32c: crc32c::crc32c(&body),
+            is_sealed: true,
             next_file_id,
             ..self.header.clone()
         };
         let target = 1 - self.current;
         let region = &self.regions[target];
         let disk = &*self.disk;
-        body.resize(body.len().next_multiple_of(BLOCK_LEN_BYTES), 0);
+        let body = seal(body);
         region.clear(disk)?;
         if region.is_sequential() {
             // In order, header first: what survives a cut is a prefix, so the pointer tells.
@@ -168,7 +167,7 @@ impl CatalogStore {
         }
         self.log = Some(OpenLog {
             encoder: Encoder::new(header.log_id),
-            next: Blocks::new(1) + Blocks::holding(body.len() as u64),
+            next: Blocks::new(1) + header.body_len(),
             ready: Vec::new(),
         });
         self.counts.checkpoints += 1;

@@ -7,7 +7,7 @@
 //! Reads only. What is damaged rather than torn is an error that names the structure and its place:
 //! going back to the older region would lose acknowledged commits without a word.
 
-use super::format::{FORMAT_VERSION, HeaderFlaw};
+use super::format::{FORMAT_VERSION, HeaderFlaw, lacks_seal};
 use super::region::{Region, regions};
 use super::{Edit, Header, Misfit, Namespace, Shape, decode_edits};
 use crate::api::FilesError;
@@ -115,8 +115,9 @@ fn look(disk: &dyn Disk, region: &Region) -> Result<Found, FilesError> {
             return Err(FilesError::Version { what: "catalog", got, known: FORMAT_VERSION });
         }
         Ok(header) => {
-            let end = Blocks::holding(header.body_len_bytes) + Blocks::new(1);
-            let is_cut = region.is_sequential() && written < end;
+            let end = header.body_len() + Blocks::new(1);
+            let is_cut = region.is_sequential()
+                && (written < end || written == end && is_torn(disk, region, &header));
             if is_cut || (region.is_pointerless(disk) && lacks_its_end(disk, region, &header)) {
                 Found::Unfinished
             } else {
@@ -126,10 +127,19 @@ fn look(disk: &dyn Disk, region: &Region) -> Result<Found, FilesError> {
     })
 }
 
+/// Whether a power cut left a part of the last block of a body: filled up with zeros, it lies below the write pointer.
+fn is_torn(disk: &dyn Disk, region: &Region, header: &Header) -> bool {
+    let mut last = vec![0; BLOCK_LEN_BYTES];
+    header.is_sealed
+        && region.read(disk, header.body_len(), &mut last).is_ok()
+        && lacks_seal(&last)
+        && read_body(disk, region, header).is_err()
+}
+
 /// Whether the body of a checkpoint is blank from some block on, and so is what would follow it: no
 /// write pointer tells any more that it was never finished.
 fn lacks_its_end(disk: &dyn Disk, region: &Region, header: &Header) -> bool {
-    let len = Blocks::holding(header.body_len_bytes);
+    let len = header.body_len();
     if len.is_zero()
         || region.len() < Blocks::new(1) + len
         || read_body(disk, region, header).is_ok()
@@ -188,11 +198,11 @@ impl Found {
 fn read_body(disk: &dyn Disk, region: &Region, header: &Header) -> Result<Vec<Edit>, FilesError> {
     let at = Blocks::new(1);
     let damaged = |reason: String| corrupt("catalog checkpoint", place(region, at), reason);
-    let room = (region.len() - at).bytes();
-    if header.body_len_bytes > room {
-        return Err(damaged(format!("{} bytes, but {room} fit", header.body_len_bytes)));
+    let (len, room) = (header.body_len(), region.len() - at);
+    if room < len {
+        let (got, room) = (header.body_len_bytes, room.bytes());
+        return Err(damaged(format!("{got} bytes, but {room} fit")));
     }
-    let len = Blocks::holding(header.body_len_bytes);
     let mut body = vec![0; len.bytes() as usize];
     if !body.is_empty() {
         region.read(disk, at, &mut body).map_err(reading("the catalog's checkpoint"))?;
@@ -215,7 +225,7 @@ fn read_log(
     region: &Region,
     header: &Header,
 ) -> Result<(Records, String), FilesError> {
-    let start = Blocks::new(1) + Blocks::holding(header.body_len_bytes);
+    let start = Blocks::new(1) + header.body_len();
     let len_blocks = region.written(disk).saturating_sub(start).get();
     let extent = Extent { log_id: header.log_id, len_blocks, durable_blocks: 0 };
     // One unreadable block behind the end of the log must not keep the drive from opening.

@@ -1,6 +1,6 @@
 //! The catalog's bytes: golden, and in the face of garbage; and the namespace's bookkeeping.
 
-use super::format::HeaderFlaw;
+use super::format::{HeaderFlaw, lacks_seal, seal};
 use super::{
     Edit, FileId, FileRecord, Header, Misfit, Namespace, Shape, decode_edits, encode_edits,
 };
@@ -13,6 +13,7 @@ use imbrex_disk::{BlockRange, Blocks, Lba};
 fn header() -> Header {
     Header {
         is_paired: false,
+        is_sealed: true,
         shape: Shape {
             rule: 2,
             disk_len_blocks: 0x0102_0304,
@@ -93,7 +94,7 @@ fn one_of_each() -> Vec<Edit> {
 fn the_header_is_these_bytes() {
     let block = header().encode();
     let mut golden = b"IMBXCAT\n".to_vec();
-    golden.extend([1, 0, 0, 0, 2, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0]);
+    golden.extend([3, 0, 0, 0, 2, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0]);
     golden.extend([0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11]);
     golden.extend([0x92, 0x10, 0, 0, 0, 0, 0, 0, 0xef, 0xbe, 0xad, 0xde, 14, 0, 4, 0]);
     golden.extend(b"zone-per-level");
@@ -105,8 +106,50 @@ fn the_header_is_these_bytes() {
     golden.extend([99, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0]);
     golden.extend([20, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0]);
     assert_eq!(block[..240], golden);
-    assert!(block[240..4092].iter().all(|&byte| byte == 0));
+    golden.resize(508, 0);
+    golden.extend(crc32c::crc32c(&golden).to_le_bytes());
+    golden.resize(4096, 0);
+    assert_eq!(block, golden);
     assert_eq!(Header::decode(&block), Ok(header()));
+}
+
+/// Versions 1 and 2, which are read and no longer written.
+#[test]
+fn headers_without_a_seal_are_read() {
+    for (version, is_paired) in [(1, false), (2, true)] {
+        let mut block = header().encode();
+        block[8] = version;
+        block[508..512].fill(0);
+        let crc = crc32c::crc32c(&block[..4092]);
+        block[4092..].copy_from_slice(&crc.to_le_bytes());
+        let got = Header::decode(&block).unwrap();
+        assert_eq!(got, Header { is_paired, is_sealed: false, ..header() });
+        assert_eq!(got.body_len(), Blocks::new(2));
+        block[300] ^= 1;
+        assert!(matches!(Header::decode(&block), Err(HeaderFlaw::Damaged(_))));
+    }
+}
+
+/// A power cut leaves the first sector or not, and of the others what it likes.
+#[test]
+fn a_header_is_whole_or_blank() {
+    let mut block = header().encode();
+    block[512..].fill(7);
+    assert_eq!(Header::decode(&block), Ok(header()));
+    block[..512].fill(0);
+    assert_eq!(Header::decode(&block), Err(HeaderFlaw::Blank));
+}
+
+#[test]
+fn a_body_always_has_a_seal() {
+    for len in [0, 1, 4094, 4095, 4096, 4097] {
+        let blocks = seal(vec![0; len]);
+        let header = Header { body_len_bytes: len as u64, ..header() };
+        assert_eq!(blocks.len() as u64, header.body_len().bytes());
+        assert!(!lacks_seal(&blocks));
+        assert!(blocks[..len].iter().all(|&byte| byte == 0));
+    }
+    assert!(lacks_seal(&[0; 4096]));
 }
 
 #[test]
@@ -130,7 +173,7 @@ fn edits_are_these_bytes() {
 #[test]
 fn a_pair_is_these_bytes() {
     let block = Header { is_paired: true, ..header() }.encode();
-    assert_eq!(block[8..12], [2, 0, 0, 0]);
+    assert_eq!((block[8], &block[204..208]), (3, &[1, 0, 0, 0][..]));
     assert!(Header::decode(&block).unwrap().is_paired);
     let edits = [
         Edit::Pair { flash_id: 0x0102, age: 9 },
@@ -184,7 +227,7 @@ fn garbage_never_decodes_to_a_panic() {
     let block = header().encode();
     assert_eq!(Header::decode(&[0; 4096]), Err(HeaderFlaw::Blank));
     assert_eq!(Header::decode(&[9; 4096]), Err(HeaderFlaw::Foreign));
-    for bit in (0..8 * 4096).step_by(37) {
+    for bit in (0..8 * 512).step_by(7) {
         let mut flipped = block.clone();
         flipped[bit / 8] ^= 1 << (bit % 8);
         assert!(Header::decode(&flipped).is_err(), "bit {bit}");
@@ -217,10 +260,10 @@ fn garbage_never_decodes_to_a_panic() {
 #[test]
 fn a_future_version_says_so() {
     let mut block = header().encode();
-    block[8] = 3;
-    let crc = crc32c::crc32c(&block[..4092]);
-    block[4092..].copy_from_slice(&crc.to_le_bytes());
-    assert_eq!(Header::decode(&block), Err(HeaderFlaw::Version(3)));
+    block[8] = 4;
+    let crc = crc32c::crc32c(&block[..508]);
+    block[508..512].copy_from_slice(&crc.to_le_bytes());
+    assert_eq!(Header::decode(&block), Err(HeaderFlaw::Version(4)));
 }
 
 #[test]

@@ -6,11 +6,11 @@
 
 use super::stage::{
     Stage, Zones, assert_sound, content, conventional, interlaced, member, put, put_upkeep, remove,
-    shingled, table, verify, zoned,
+    shingled, stage_of_sectors, table, verify, zoned,
 };
 use crate::CommitKind;
 use crate::{AppRecord, Commit, FileKind, FileLayer, Files, FilesError, Hints, LogWriter};
-use imbrex_disk::Blocks;
+use imbrex_disk::{Blocks, Rule, ZoneSpec};
 use imbrex_disk_sim::FaultPlan;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -430,6 +430,56 @@ fn cut_formatting(make: &dyn Fn() -> Stage, placement: &str) {
             Err(error) => panic!("cut at event {cut}: {error}"),
         }
         stage.format_small(placement).unwrap();
+    }
+}
+
+/// The first commit after an opening writes a checkpoint: its header and the last block of its body were torn where
+/// sectors are shorter than blocks, and the drive was taken for a damaged one.
+#[test]
+fn a_torn_checkpoint_is_none() {
+    let zones = ZoneSpec {
+        zone_len: Blocks::new(64),
+        zone_capacity: Blocks::new(64),
+        conventional_zone_count: 0,
+        open_zone_limit: None,
+        active_zone_limit: None,
+        strict_reads: true,
+    };
+    let rules = [(Rule::Anywhere, "first-fit"), (Rule::AtPointer(zones), "zone-per-level")];
+    for (rule, placement) in rules {
+        let (mut new_count, mut cut) = (0, 0);
+        loop {
+            let mut was_cut = false;
+            for seed in 0..40 {
+                let stage = stage_of_sectors(512, 1536, rule, 512);
+                let files = stage.format_small(placement).unwrap();
+                // A body of some blocks.
+                let name = |index: u64| format!("{index}{}", "x".repeat(300));
+                for index in 0..20 + seed {
+                    put(&files, &name(index), 1, 1).unwrap();
+                }
+                drop(files);
+                let files = stage.open().unwrap();
+                let power_cut_after = Some(cut);
+                stage.disk.set_faults(FaultPlan { power_cut_after, ..FaultPlan::default() });
+                was_cut |= put(&files, "new", 1, 1).is_err();
+                drop(files);
+                stage.power_cycle(seed);
+                let files = stage.open().unwrap_or_else(|error| {
+                    panic!("cut {cut} of seed {seed}, {placement}: {error}");
+                });
+                for index in 0..20 + seed {
+                    verify(&files, &name(index), &name(index)).unwrap();
+                }
+                new_count += u64::from(verify(&files, "new", "new").is_ok());
+                assert_sound(&files);
+            }
+            if !was_cut {
+                break;
+            }
+            cut += 1;
+        }
+        assert!(cut > 3 && new_count > 40, "{cut} events, {new_count}");
     }
 }
 

@@ -71,8 +71,13 @@ pub(crate) fn interlaced(blocks: u64, bottom: u64, top: u64, cache: u64) -> Stag
 }
 
 pub(crate) fn stage(blocks: u64, rule: Rule, cache: u64) -> Stage {
+    stage_of_sectors(BLOCK_LEN_BYTES, blocks, rule, cache)
+}
+
+/// A drive of which a power cut tears blocks into sectors.
+pub(crate) fn stage_of_sectors(len_bytes: usize, blocks: u64, rule: Rule, cache: u64) -> Stage {
     let geometry = Geometry::new(GeometrySpec { len: Blocks::new(blocks), rule }).unwrap();
-    let builder = SimDisk::builder(geometry).write_cache(Blocks::new(cache));
+    let builder = SimDisk::builder(geometry).write_cache(Blocks::new(cache)).sectors(len_bytes);
     let disk = builder.refuse_destroying().memory().unwrap();
     let (runtime, world) = Runtime::virtual_time(Order::SmallestTime);
     Stage { disk: Arc::new(disk), world, runtime }

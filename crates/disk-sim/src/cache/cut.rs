@@ -1,0 +1,214 @@
+//! What a power cut leaves of the operations that were pending.
+//!
+//! ```text
+//!   each alone      | w1 whole | w2 gone  | w3 torn | w4 whole | w5 gone |     a drive that reorders freely
+//!   oldest first    | w1 whole | w2 whole | w3 torn | w4 gone  | w5 gone |     one that writes as it is told
+//!   lowest first    the same in the order of their addresses                   one sweep of the arm
+//! ```
+//!
+//! Which of the three it is, is drawn for each cut. Within a sequential zone what is left is a prefix either way.
+
+use super::{Pending, PowerCycle, range_at};
+use crate::backing::{Backing, Durable};
+use imbrex_clockwork::Prng;
+use imbrex_disk::{
+    BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Lba, ZoneId, ZoneMark, ZoneRecord,
+};
+use std::collections::BTreeSet;
+
+/// In which order a drive was writing when the power went.
+#[derive(Clone, Copy, Debug)]
+enum Order {
+    /// In none.
+    EachAlone,
+    /// By age; it came to the operation of this index.
+    OldestFirst { until: usize },
+    /// By address; it came to the operation that begins here.
+    LowestFirst { until: Lba },
+}
+
+/// How much of an operation is on the platter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Share {
+    Nothing,
+    All,
+    /// Each sector or not; in a zone so many from the start on.
+    Part,
+}
+
+/// A power cut while it is decided.
+pub(super) struct Cut<'a> {
+    backing: &'a dyn Backing,
+    prng: &'a mut Prng,
+    sector_len_bytes: usize,
+    order: Order,
+    outcome: PowerCycle,
+    stored: Vec<BlockRange>,
+}
+
+impl<'a> Cut<'a> {
+    /// A cut that adds what it stores to `stored`.
+    pub(super) fn new(
+        backing: &'a dyn Backing,
+        prng: &'a mut Prng,
+        sector_len_bytes: usize,
+        stored: Vec<BlockRange>,
+    ) -> Cut<'a> {
+        let outcome = PowerCycle::default();
+        Cut { backing, prng, sector_len_bytes, order: Order::EachAlone, outcome, stored }
+    }
+
+    /// What was stored, and what of it by the cut.
+    pub(super) fn into_stored(self) -> Vec<BlockRange> {
+        self.stored
+    }
+
+    /// Stores what is left of `pending`, oldest first.
+    pub(super) fn of(&mut self, pending: &[Pending]) -> Result<PowerCycle, DiskError> {
+        self.order = self.draw_order(pending);
+        let zones: BTreeSet<ZoneId> = pending.iter().filter_map(Pending::zone).collect();
+        for zone in zones {
+            let is_of_zone = |(_, operation): &(usize, &Pending)| operation.zone() == Some(zone);
+            let of_zone: Vec<_> = pending.iter().enumerate().filter(is_of_zone).collect();
+            self.cut_zone(zone, &of_zone)?;
+        }
+        for (index, operation) in pending.iter().enumerate() {
+            if let Pending::Anywhere { at, data } = operation {
+                self.cut_anywhere(index, *at, data)?;
+            }
+        }
+        Ok(self.outcome)
+    }
+
+    fn draw_order(&mut self, pending: &[Pending]) -> Order {
+        let kind = self.prng.below(4);
+        let drawn = self.prng.below(pending.len().max(1) as u64) as usize;
+        let start = pending.get(drawn).and_then(Pending::blocks).map(|(at, _)| at);
+        match (kind, start) {
+            (2, _) => Order::OldestFirst { until: drawn },
+            (3, Some(until)) => Order::LowestFirst { until },
+            _ => Order::EachAlone,
+        }
+    }
+
+    /// What becomes of the operation of this index that begins here.
+    fn share(&mut self, index: usize, at: Lba) -> Share {
+        let reached = match self.order {
+            Order::EachAlone => {
+                let shares = [Share::Nothing, Share::All, Share::Part];
+                return shares[self.prng.below(3) as usize];
+            }
+            Order::OldestFirst { until } => index.cmp(&until),
+            Order::LowestFirst { until } => at.cmp(&until),
+        };
+        match reached {
+            std::cmp::Ordering::Less => Share::All,
+            std::cmp::Ordering::Equal => Share::Part,
+            std::cmp::Ordering::Greater => Share::Nothing,
+        }
+    }
+
+    fn cut_zone(&mut self, zone: ZoneId, pending: &[(usize, &Pending)]) -> Result<(), DiskError> {
+        let blocks = pending.iter().filter_map(|(index, p)| Some((*index, p.blocks()?)));
+        let lens: Vec<_> =
+            blocks.map(|(index, (at, data))| (index, at, data.len() as u64)).collect();
+        let total_bytes: u64 = lens.iter().map(|(_, _, len)| len).sum();
+        let total = Blocks::holding(total_bytes);
+        if let Some((_, Pending::Reset { range, .. })) = pending.last()
+            && self.prng.chance(1, 2)
+        {
+            self.outcome.lost += total;
+            self.backing.set_zone(zone, ZoneRecord::EMPTY, Durable::Now)?;
+            self.stored.push(*range);
+            return self.backing.zero(*range);
+        }
+        let kept_bytes = self.draw_prefix(&lens, total_bytes);
+        let kept_whole = Blocks::new(kept_bytes / BLOCK_LEN_BYTES as u64);
+        self.outcome.survived += kept_whole;
+        self.outcome.lost += total - kept_whole;
+        let mut left = kept_bytes as usize;
+        for (_, operation) in pending {
+            match operation {
+                Pending::AtPointer { start, capacity, at, data, .. } if left > 0 => {
+                    let len = left.min(data.len());
+                    left -= len;
+                    // Whoever opens a drive fills up the block that a sector was written of.
+                    let mut kept = data[..len].to_vec();
+                    kept.resize(len.next_multiple_of(BLOCK_LEN_BYTES), 0);
+                    self.backing.write(*at, &kept, Durable::Later)?;
+                    let range = range_at(*at, &kept);
+                    self.stored.push(range);
+                    let record = ZoneRecord::at_pointer(range.end() - *start, *capacity);
+                    self.backing.set_zone(zone, record, Durable::Later)?;
+                }
+                Pending::Finish { .. } if kept_bytes == total_bytes && self.prng.chance(1, 2) => {
+                    let written = self.backing.zone(zone)?.written;
+                    let record = ZoneRecord { mark: ZoneMark::Full, written };
+                    self.backing.set_zone(zone, record, Durable::Later)?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// How much of a zone's writes is left, in bytes: whole sectors.
+    fn draw_prefix(&mut self, lens: &[(usize, Lba, u64)], total_bytes: u64) -> u64 {
+        let sector_len = self.sector_len_bytes as u64;
+        if matches!(self.order, Order::EachAlone) {
+            return self.prng.below(total_bytes / sector_len + 1) * sector_len;
+        }
+        let mut kept = 0;
+        for &(index, at, len) in lens {
+            match self.share(index, at) {
+                Share::All => kept += len,
+                Share::Part => return kept + self.prng.below(len / sector_len + 1) * sector_len,
+                Share::Nothing => break,
+            }
+        }
+        kept
+    }
+
+    fn cut_anywhere(&mut self, index: usize, at: Lba, data: &[u8]) -> Result<(), DiskError> {
+        let share = self.share(index, at);
+        for (index, block) in data.chunks_exact(BLOCK_LEN_BYTES).enumerate() {
+            let at = at + Blocks::new(index as u64);
+            let sectors = self.survivors(share);
+            let is_whole = sectors.iter().all(|&survives| survives);
+            if is_whole {
+                self.backing.write(at, block, Durable::Later)?;
+                self.outcome.survived += Blocks::new(1);
+            } else {
+                self.outcome.lost += Blocks::new(1);
+                if !sectors.contains(&true) {
+                    continue;
+                }
+                self.tear(at, block, &sectors)?;
+            }
+            self.stored.push(BlockRange::new(at, Blocks::new(1)));
+        }
+        Ok(())
+    }
+
+    /// Which sectors of a block are on the platter.
+    fn survivors(&mut self, share: Share) -> Vec<bool> {
+        let survives = |_| match share {
+            Share::Nothing => false,
+            Share::All => true,
+            Share::Part => self.prng.chance(1, 2),
+        };
+        (0..BLOCK_LEN_BYTES / self.sector_len_bytes).map(survives).collect()
+    }
+
+    /// Stores the sectors of `block` that are on the platter between those that were there before.
+    fn tear(&mut self, at: Lba, block: &[u8], sectors: &[bool]) -> Result<(), DiskError> {
+        let mut torn = vec![0; BLOCK_LEN_BYTES];
+        self.backing.read(at, &mut torn)?;
+        let len = self.sector_len_bytes;
+        let parts = torn.chunks_exact_mut(len).zip(block.chunks_exact(len)).zip(sectors);
+        for ((old, new), _) in parts.filter(|(_, survives)| **survives) {
+            old.copy_from_slice(new);
+        }
+        self.backing.write(at, &torn, Durable::Later)
+    }
+}
