@@ -612,9 +612,11 @@ enum imbrex_status imbrex_reader_read_at(const struct imbrex_reader *reader,
 enum imbrex_status imbrex_reader_len(const struct imbrex_reader *reader, uint64_t *out);
 
 /*
- A number that no other file of the drive has, had or will have: for caches.
+ A number that no other file of the drive has, had or will have: for caches. A file whose name is never synced may
+ leave it to another one after a crash.
  */
-enum imbrex_status imbrex_reader_id(const struct imbrex_reader *reader, uint64_t *out);
+enum imbrex_status imbrex_reader_id(const struct imbrex_reader *reader,
+                                    uint64_t *out);
 
 /*
  Takes the reader back.
@@ -748,7 +750,7 @@ enum imbrex_status imbrex_store_sync(const struct imbrex_store *store);
 enum imbrex_status imbrex_store_flush(const struct imbrex_store *store);
 
 /*
- Returns when no background work is due: what is full is in tables, and they are in shape.
+ Returns when no background work is due: what waited for tables is in tables, and they are in shape.
  */
 enum imbrex_status imbrex_store_wait_idle(const struct imbrex_store *store);
 

@@ -307,7 +307,8 @@ pub unsafe extern "C" fn imbrex_reader_len(reader: *const Reader, out: *mut u64)
     })
 }
 
-/// A number that no other file of the drive has, had or will have: for caches.
+/// A number that no other file of the drive has, had or will have: for caches. A file whose name is never synced may
+/// leave it to another one after a crash.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_reader_id(reader: *const Reader, out: *mut u64) -> Status {
     guard(|| {

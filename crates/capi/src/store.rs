@@ -199,7 +199,7 @@ pub unsafe extern "C" fn imbrex_store_flush(store: *const Store) -> Status {
     unsafe { on_store(store, |db| Ok(db.flush()?)) }
 }
 
-/// Returns when no background work is due: what is full is in tables, and they are in shape.
+/// Returns when no background work is due: what waited for tables is in tables, and they are in shape.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_store_wait_idle(store: *const Store) -> Status {
     // SAFETY: a handle, as the header's conventions say.

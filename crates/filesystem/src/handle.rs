@@ -236,7 +236,8 @@ impl Reader {
         self.node.state.lock().len_bytes()
     }
 
-    /// A number that no other file of this drive has or will have.
+    /// A number that no other file of this drive has or will have, if the file's name is ever synced: else a file that
+    /// is made after a crash may have it too.
     pub fn unique_id(&self) -> u64 {
         self.node.id.0
     }

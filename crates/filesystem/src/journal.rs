@@ -287,21 +287,28 @@ impl Journal {
     pub(crate) fn make_room(&self, len_bytes: u64) -> Result<(), FsError> {
         let space = self.files.space();
         let free_bytes = space.free_bytes.saturating_sub(space.reserve_bytes);
-        if free_bytes <= 2 * len_bytes {
+        // Some placements give a table whole zones.
+        if free_bytes <= 2 * len_bytes.max(space.grain_bytes) {
             self.commit_removals()?;
         }
         Ok(())
     }
 
-    /// Makes pending removals durable; false if there are none.
+    /// Makes pending removals durable, or waits until those are that somebody is committing; false if there are none.
     pub(crate) fn commit_removals(&self) -> Result<bool, FsError> {
         let live = self.live.lock();
-        if live.pending.remove.is_empty() {
+        if !live.pending.remove.is_empty() {
+            let upto = live.applied;
+            drop(live);
+            return self.commit(upto).map(|()| true);
+        }
+        drop(live);
+        if self.durable.try_lock().is_some() {
             return Ok(false);
         }
-        let upto = live.applied;
-        drop(live);
-        self.commit(upto).map(|()| true)
+        // Their room is taken until that commit has ended.
+        drop(self.durable.lock());
+        self.live.lock().check().map(|()| true)
     }
 
     /// The most bytes that may lie in the tree.

@@ -89,7 +89,7 @@ pub const SEGMENT_LEN_BYTES_MAX: u64 = if cfg!(test) { 128 << 10 } else { 256 <<
 
 /// The longest file that may be written at a position or truncated in its tail; and how far behind its
 /// end a file that is written in any order takes what comes before its turn.
-pub const REWRITE_LEN_BYTES_MAX: u64 = 1 << 30;
+pub const REWRITE_LEN_BYTES_MAX: u64 = if cfg!(test) { 1 << 20 } else { 1 << 30 };
 
 #[cfg(test)]
 mod tests;

@@ -31,7 +31,9 @@ impl Inner {
     ) -> Result<(), FsError> {
         state.check_growth()?;
         let is_long = match &state.tail {
-            Tail::Empty | Tail::Whole(_) => false,
+            Tail::Empty => false,
+            // No longer than may be rewritten; what comes behind is appended.
+            Tail::Whole(bytes) => (bytes.len() + data.len()) as u64 > REWRITE_LEN_BYTES_MAX,
             Tail::Table(buffer) => buffer.len_bytes() >= SEGMENT_LEN_BYTES_MAX,
             Tail::Log { bytes, .. } => bytes.len() >= LOG_PIECE_LEN_BYTES,
         };
@@ -49,11 +51,7 @@ impl Inner {
             Tail::Empty => unreachable!("chosen above"),
             Tail::Table(buffer) => buffer.append(data),
             Tail::Log { bytes, .. } => bytes.extend_from_slice(data),
-            Tail::Whole(bytes) => {
-                let len_bytes = (bytes.len() + data.len()) as u64;
-                check_rewrite(&state.path, len_bytes)?;
-                bytes.extend_from_slice(data);
-            }
+            Tail::Whole(bytes) => bytes.extend_from_slice(data),
         }
         Ok(())
     }
@@ -66,6 +64,8 @@ impl Inner {
         }
         match &state.tail {
             Tail::Empty => Ok(()),
+            // All of it is in a log, which may have ended since.
+            Tail::Log { bytes, .. } if bytes.is_empty() => Ok(()),
             _ if self.may_be_inline(state) => self.write_inline(node, state),
             Tail::Log { .. } => self.write_log(node, state),
             Tail::Table(_) | Tail::Whole(_) => self.write_table(node, state),

@@ -8,8 +8,8 @@ use crate::format::{RecordKind, encode};
 use crate::tree::{Change, NodeId, SegmentRecord, StoreId};
 use crate::write_out::{RECORD_LEN_BYTES_MAX, log_id};
 use crate::{
-    FileSystem, FsError, FsOptions, INLINE_LEN_BYTES_MAX, Reader, SEGMENT_LEN_BYTES_MAX,
-    holds_file_system,
+    FileSystem, FsError, FsOptions, INLINE_LEN_BYTES_MAX, REWRITE_LEN_BYTES_MAX, Reader,
+    SEGMENT_LEN_BYTES_MAX, holds_file_system,
 };
 use imbrex_disk::Disk;
 use imbrex_files::{AppRecord, Commit, FileKind, Files, FilesError, Hints};
@@ -373,6 +373,48 @@ fn truncating_and_writing_anywhere() {
         assert_eq!(read_all(&fs, "/f").unwrap(), [0; 3]);
         let grows = fs.append_to("/f").unwrap().truncate(2 << 30);
         assert!(matches!(grows, Err(FsError::TooLong { .. })));
+    }
+}
+
+/// An append behind a cut was refused once the file was as long as may be rewritten.
+#[test]
+fn what_was_cut_grows_as_any_file() {
+    for hints in [log(), table(1), other()] {
+        let stage = conventional();
+        let fs = stage.open().unwrap();
+        let bytes = content(3, 2 * REWRITE_LEN_BYTES_MAX as usize);
+        let writer = fs.create("/f", hints).unwrap();
+        writer.append(&bytes[..100]).unwrap();
+        writer.truncate(50).unwrap();
+        bytes[50..].chunks(100_000).for_each(|piece| writer.append(piece).unwrap());
+        assert!(read_all(&fs, "/f").unwrap() == bytes);
+        writer.close().unwrap();
+        let fs = reopened(&stage, fs);
+        assert!(read_all(&fs, "/f").unwrap() == bytes);
+    }
+}
+
+/// Each sync of everything, and each opening to append, gave a closed log an empty one more, which took a zone and was
+/// ended by nobody.
+#[test]
+fn a_closed_log_is_left_alone() {
+    for stage in [zoned(), conventional(), shingled(), interlaced()] {
+        let fs = stage.open().unwrap();
+        (0..8).for_each(|index| write(&fs, &format!("/{index}"), log(), &content(index, 9_000)));
+        fs.sync_all().unwrap();
+        let taken = |fs: &FileSystem| (fs.files().list("").len(), fs.files().space().free_bytes);
+        let before = taken(&fs);
+        assert_eq!(before.0, 8);
+        fs.append_to("/2").unwrap().close().unwrap();
+        fs.append_to("/2").unwrap().sync().unwrap();
+        fs.sync_all().unwrap();
+        assert_eq!(taken(&fs), before);
+        fs.rename("/0", "/1").unwrap();
+        fs.sync_all().unwrap();
+        assert_eq!(fs.files().list("").len(), 7);
+        let fs = reopened(&stage, fs);
+        assert_eq!(fs.files().list("").len(), 7);
+        assert_eq!(read_all(&fs, "/1").unwrap(), content(0, 9_000));
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::stage::{NOW_S, Stage, content, conventional, log, read_all, table};
 use crate::{FileSystem, FsOptions, Writer};
+use imbrex_clockwork::fan_out;
 use imbrex_disk::Disk;
 use imbrex_files::{
     Commit, CommitKind, FileBuffer, FileInfo, FileReader, Files, FilesError, Hints, LogWriter,
@@ -9,7 +10,7 @@ use imbrex_files::{
 };
 use parking_lot::Mutex;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 type Deed = Mutex<Option<Box<dyn FnOnce() + Send>>>;
 
@@ -20,6 +21,7 @@ struct Deeds {
     log_syncing: Deed,
     committing: Deed,
     log_ending: Deed,
+    space_asked: Deed,
 }
 
 impl fmt::Debug for Deeds {
@@ -74,6 +76,7 @@ impl Files for Busy {
         self.files.app_records()
     }
     fn space(&self) -> SpaceUse {
+        happen(&self.deeds.space_asked);
         self.files.space()
     }
     fn name_count(&self, name: &str) -> usize {
@@ -243,4 +246,36 @@ fn a_log_that_is_followed_is_not_read_from_its_beginning_each_time() {
     // Each sync is a block.
     let read_blocks = (stage.disk.counters().read_bytes - before) / 4096;
     assert!(read_blocks <= 3 * rounds, "{read_blocks} blocks read");
+}
+
+/// A table was refused, and its file lost, while the commit was under way that made the room.
+#[test]
+fn a_table_waits_for_the_room_that_a_commit_makes() {
+    let stage = conventional();
+    let (fs, deeds) = busy(&stage);
+    let put = |index: usize| {
+        let writer = fs.create(&format!("/{index}"), table(1))?;
+        writer.append(&content(1, 64 * 4096))?;
+        writer.sync()
+    };
+    (0..100).find(|&index| put(index).is_err()).expect("there is an end");
+    (0..2).for_each(|index| fs.unlink(&format!("/{index}")).unwrap());
+    let writer = fs.create("/new", table(1)).unwrap();
+    writer.append(&content(2, 64 * 4096)).unwrap();
+    let ((committing, begun), (asking, asked)) = (mpsc::channel(), mpsc::channel());
+    let same = Arc::clone(&deeds);
+    *deeds.committing.lock() = Some(Box::new(move || {
+        *same.space_asked.lock() = Some(Box::new(move || asking.send(()).unwrap()));
+        committing.send(()).unwrap();
+        asked.recv().unwrap();
+    }));
+    let begun = Mutex::new(begun);
+    let outcomes = fan_out(2, &["names", "table"], |&what| match what {
+        "names" => fs.sync_names(),
+        _ => {
+            begun.lock().recv().unwrap();
+            writer.sync()
+        }
+    });
+    outcomes.into_iter().for_each(|outcome| outcome.unwrap());
 }

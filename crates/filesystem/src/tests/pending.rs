@@ -1,6 +1,8 @@
 //! What nobody syncs: it is bounded, in memory and by the catalog that is to take it.
 
-use super::stage::{Stage, content, conventional, large, log, other, read_all, table, zoned};
+use super::stage::{
+    Stage, bands, content, conventional, large, log, other, read_all, table, zoned,
+};
 use crate::{FileSystem, FsError};
 use imbrex_disk::Disk;
 
@@ -111,5 +113,22 @@ fn what_is_removed_is_room_for_a_log() {
         let writer = fs.create("/wal", log()).unwrap();
         writer.append(&content(2, 9_000)).unwrap();
         writer.sync().unwrap_or_else(|error| panic!("{short}: {error}"));
+    }
+}
+
+/// Removals stayed pending as long as a table's own length seemed to find room, though it takes a zone.
+#[test]
+fn what_is_removed_is_room_for_a_table_that_takes_a_zone() {
+    for zone_count in 40..60 {
+        let stage = bands(zone_count);
+        let fs = stage.open().unwrap();
+        let put = |index: usize| {
+            let writer = fs.create(&format!("/{index}"), table(1))?;
+            writer.append(&content(1, 5_000))?;
+            writer.sync()
+        };
+        let count = (0..1_000).find(|&index| put(index).is_err()).expect("there is an end");
+        (0..3).for_each(|index| fs.unlink(&format!("/{index}")).unwrap());
+        put(1_000).unwrap_or_else(|error| panic!("{count} of {zone_count} zones: {error}"));
     }
 }

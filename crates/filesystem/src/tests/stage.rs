@@ -30,6 +30,19 @@ pub(crate) fn zoned() -> Stage {
     stage(64 * 24, Rule::AtPointer(zone), "zone-per-level")
 }
 
+/// A drive of short zones, each for one table.
+pub(crate) fn bands(zone_count: u64) -> Stage {
+    let zone = ZoneSpec {
+        zone_len: Blocks::new(8),
+        zone_capacity: Blocks::new(8),
+        conventional_zone_count: 0,
+        open_zone_limit: None,
+        active_zone_limit: None,
+        strict_reads: true,
+    };
+    stage(8 * zone_count, Rule::AtPointer(zone), "band-per-table")
+}
+
 pub(crate) fn conventional() -> Stage {
     stage(1536, Rule::Anywhere, "first-fit")
 }
