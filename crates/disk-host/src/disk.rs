@@ -107,47 +107,54 @@ impl HostDisk {
     }
 
     fn read_blocks(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
-        let failed = match self.device.read(at.get() * BLOCK_LEN_BYTES as u64, buf) {
-            Ok(()) => return Ok(()),
-            Err(error) => error,
-        };
-        let first = Lba::new(failed.at / BLOCK_LEN_BYTES as u64);
-        let range = BlockRange::new(first, Blocks::holding(failed.len as u64));
-        let first_unreadable = || self.find_unreadable(range).unwrap_or(first);
-        if is_medium(&failed.source) {
-            return Err(DiskError::Medium { at: first_unreadable() });
+        let (mut at, mut rest) = (at, buf);
+        while let Err(failed) = self.device.read(at.get() * BLOCK_LEN_BYTES as u64, rest) {
+            let first = Lba::new(failed.at / BLOCK_LEN_BYTES as u64);
+            let range = BlockRange::new(first, Blocks::holding(failed.len as u64));
+            let from_failed = rest.split_at_mut((first - at).bytes() as usize).1;
+            let (piece, behind) = from_failed.split_at_mut(failed.len);
+            if let Some(bad) = self.read_singly(first, piece) {
+                return Err(self.failed_read(range, bad, failed.source));
+            }
+            (at, rest) = (range.end(), behind);
+        }
+        Ok(())
+    }
+
+    /// Reads the blocks of a piece that failed once more, each alone, up to the first that fails again: whoever has
+    /// a copy wants to know which, and a sector that fails now and then is as good as any when it does not.
+    fn read_singly(&self, first: Lba, piece: &mut [u8]) -> Option<Lba> {
+        let blocks = piece.chunks_mut(BLOCK_LEN_BYTES).zip(first.get()..);
+        let offset = |at: u64| at * BLOCK_LEN_BYTES as u64;
+        let mut fails =
+            blocks.map(|(block, at)| (at, self.device.read(offset(at), block).is_err()));
+        fails.find(|(_, fails)| *fails).map(|(at, _)| Lba::new(at))
+    }
+
+    /// What became of a read of `range` whose block `bad` failed again.
+    fn failed_read(&self, range: BlockRange, bad: Lba, source: std::io::Error) -> DiskError {
+        if is_medium(&source) {
+            return DiskError::Medium { at: bad };
         }
         if let Some(table) = &self.zones
-            && let Some(zone) = self.geometry.zone_of(first)
+            && let Some(zone) = self.geometry.zone_of(range.start)
             && let Ok(raw) = self.device.reported(self.first_sector(zone))
             && let Some(mark) = report::given_up(&raw)
         {
             // Others may be writing to it: what has become of them they find out themselves.
             table.give_up(zone, mark);
-            return Err(match mark {
+            let last = range.end() - Blocks::new(1);
+            return match mark {
                 ZoneMark::Offline => DiskError::Offline { zone },
                 // It has no pointer any more: it ends where the drive refuses to read, and all behind that.
-                _ => {
-                    let at = first_unreadable();
-                    let last = range.end() - Blocks::new(1);
-                    match at < last && self.reads(last) {
-                        true => DiskError::Medium { at },
-                        false => DiskError::ReadAbovePointer { zone, range, write_pointer: at },
-                    }
-                }
-            });
+                _ if bad < last && self.reads(last) => DiskError::Medium { at: bad },
+                _ => DiskError::ReadAbovePointer { zone, range, write_pointer: bad },
+            };
         }
-        if is_vague(&failed.source)
-            && let Some(at) = self.broken(range)
-        {
-            return Err(DiskError::Medium { at });
+        if is_vague(&source) && self.is_alone(bad, range.end()) {
+            return DiskError::Medium { at: bad };
         }
-        Err(self.failed("reading", range, failed.source))
-    }
-
-    /// The first block of a run that is unreadable once more: whoever has a copy wants to know which.
-    fn find_unreadable(&self, range: BlockRange) -> Option<Lba> {
-        (range.start.get()..range.end().get()).map(Lba::new).find(|&at| !self.reads(at))
+        self.failed("reading", range, source)
     }
 
     fn reads(&self, at: Lba) -> bool {
@@ -155,14 +162,13 @@ impl HostDisk {
         self.device.read(at.get() * BLOCK_LEN_BYTES as u64, &mut block).is_ok()
     }
 
-    /// The block that an error is of which may be of anything: where others can be read, it is of the medium.
-    fn broken(&self, range: BlockRange) -> Option<Lba> {
-        let at = self.find_unreadable(range)?;
+    /// Whether a block fails and others can be read: then an error that may be of anything is of the medium.
+    fn is_alone(&self, bad: Lba, end: Lba) -> bool {
         let one = Blocks::new(1);
-        let before = Lba::new(at.get().saturating_sub(1));
-        let others = [before, at + one, range.end() - one, Lba::new(0)];
-        let is_inside = |other: &&Lba| other.get() < self.geometry.len().get();
-        others.iter().filter(is_inside).any(|&other| self.reads(other)).then_some(at)
+        let before = Lba::new(bad.get().saturating_sub(1));
+        let others = [before, bad + one, end - one, Lba::new(0)];
+        let is_other = |at: &&Lba| **at != bad && at.get() < self.geometry.len().get();
+        others.iter().filter(is_other).any(|&at| self.reads(at))
     }
 
     fn first_sector(&self, zone: ZoneId) -> u64 {
@@ -272,17 +278,17 @@ impl HostDisk {
     /// Finishes a zone on a drive that opens it for that, where as many are open as may be: another one is closed
     /// meanwhile.
     fn finish_in_anothers_place(&self, table: &ZoneTable, zone: ZoneId) -> std::io::Result<()> {
-        let open = (0..self.geometry.zone_count()).map(ZoneId).find_map(|other| {
+        let open = (0..self.geometry.zone_count()).map(ZoneId).filter_map(|other| {
             match table.info(other)?.state {
                 ZoneState::Open { explicit, .. } if other != zone => Some((other, explicit)),
                 _ => None,
             }
         });
-        if let Some((other, _)) = open {
-            self.ask(other, ZoneRequest::Close)?;
-        }
+        // One that another thread has filled meanwhile is not closed: its place is free all the same.
+        let mut closed = open.filter(|&(other, _)| self.ask(other, ZoneRequest::Close).is_ok());
+        let closed = closed.next();
         let finished = self.ask(zone, ZoneRequest::Finish);
-        if let Some((other, true)) = open {
+        if let Some((other, true)) = closed {
             self.ask(other, ZoneRequest::Open)?;
         }
         finished
@@ -477,16 +483,16 @@ impl Disk for HostDisk {
         let _turns = table.all_turnstiles();
         let sector_count = whole.len.get() * SECTORS_PER_BLOCK;
         let reset = self.device.manage_zone(ZoneRequest::Reset, 0, sector_count);
-        reset.map_err(|source| self.failed("resetting the zones of", whole, source))?;
-        self.tally.reset();
+        // Also after a failure: some may be reset (H3).
         let reported = self.device.zones(whole.len.bytes());
-        let reported =
-            reported.map_err(|source| self.failed("asking for the zones of", whole, source))?;
-        for (raw, zone) in reported.iter().zip(0..self.geometry.zone_count()) {
+        for (raw, zone) in reported.iter().flatten().zip(0..self.geometry.zone_count()) {
             if let Ok(record) = report::record(ZoneId(zone), raw) {
                 table.reload(ZoneId(zone), record);
             }
         }
+        reset.map_err(|source| self.failed("resetting the zones of", whole, source))?;
+        self.tally.reset();
+        reported.map_err(|source| self.failed("asking for the zones of", whole, source))?;
         self.flush_device()
     }
 

@@ -5,7 +5,7 @@ use super::describe;
 use crate::Session;
 use crate::blank::written;
 use crate::error::{CliError, Context, Exit};
-use crate::output::{Report, note};
+use crate::output::Report;
 use crate::store::open_drive;
 use imbrex_clockwork::entropy_u64;
 use imbrex_disk::{Disk, ZoneState};
@@ -28,7 +28,7 @@ pub(crate) struct FormatArgs {
     /// Format drives that something was written to: what they hold is lost
     #[arg(long)]
     erase: bool,
-    /// Decides the format's id; without it that is drawn from the operating system
+    /// Decides the format's id, of an image; without it that is drawn from the operating system
     #[arg(long)]
     seed: Option<u64>,
 }
@@ -50,7 +50,12 @@ impl FormatArgs {
         let both = [(Some(&drive), Some(&self.drive)), (flash.as_ref(), self.flash.as_ref())];
         let both = both.into_iter().filter_map(|(drive, path)| drive.zip(path));
         both.clone().try_for_each(|(drive, path)| self.check_blank(drive, path))?;
-        both.clone().for_each(|(drive, path)| warn_if_torn(drive, path));
+        // What is erased stays on most of the platter: under the same id the last store's log would be the new one's.
+        if self.seed.is_some() && both.clone().any(|(d, _)| matches!(d, FoundDrive::Device(_))) {
+            return Err(CliError::usage(format!(
+                "{what}: --seed is for drive images; a real drive takes an id of its own each time"
+            )));
+        }
         // Nor before it is known that the same can be made on drives like them.
         let format_id = self.seed.unwrap_or_else(entropy_u64);
         let mut like = Drives::from(blank_like(&*disk, &what)?);
@@ -88,19 +93,6 @@ impl FormatArgs {
                 ),
             )),
         }
-    }
-}
-
-/// The header of a catalog is one block.
-fn warn_if_torn(drive: &FoundDrive, path: &Path) {
-    if let FoundDrive::Device(device) = drive
-        && device.tears_blocks()
-    {
-        note(format!(
-            "imbrex: warning: the sectors of {} are shorter than 4096 bytes: a power cut can tear the header of its \
-             catalog, and then what it holds is not opened (docs/durability.md)",
-            path.display()
-        ));
     }
 }
 
