@@ -11,7 +11,7 @@
 mod damage;
 mod given_up;
 
-use crate::rig::{Ending, Rig, chain};
+use crate::rig::{Ending, Rig, Weather, chain};
 use imbrex_clockwork::Prng;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Lba, Persist};
 use imbrex_translate::{CleaningOrder, Driver, DriverOptions, EvictionOrder};
@@ -62,11 +62,14 @@ pub(crate) fn run(rig: &mut Rig) -> Result<(), String> {
         let driver = recover(rig, &options, &mut model)?;
         rig.begin_life();
         live(rig, &driver, &mut model)?;
-        let ending = rig.ending();
+        let mut ending = rig.ending();
         if ending == Ending::Close {
             match driver.flush() {
                 Ok(()) => model.settle(),
-                Err(error) => rig.excuse("the last flush", &error)?,
+                Err(error) => {
+                    rig.excuse("the last flush", &error)?;
+                    ending = rig.ending();
+                }
             }
         }
         rig.cleaned_zone_count += driver.driver_counters().cleaned_zones;
@@ -111,6 +114,7 @@ fn recover(rig: &mut Rig, options: &DriverOptions, model: &mut Model) -> Result<
         rig.say("open the device".to_string());
         match Driver::open(rig.leash(), options) {
             Ok(driver) if !rig.is_foul() => {
+                rig.set_weather(Weather::Fair);
                 verify(rig, &driver, model)?;
                 return Ok(driver);
             }

@@ -67,7 +67,7 @@ pub(crate) fn run(rig: &mut Rig) -> Result<(), String> {
         rig.note_life(&files);
         rig.kill(ending);
         drop(files);
-        rig.reboot(ending)?;
+        let ending = rig.reboot(ending)?;
         model.end_life(ending == Ending::PowerCut);
     }
     let files = recover(rig, &mut model)?;

@@ -63,9 +63,9 @@ pub(crate) fn run(rig: &mut Rig) -> Result<(), String> {
         let mut life = Life::new(&mounted.fs);
         ending = life.live(rig, &mut model)?;
         rig.note_life(&mounted.files);
-        end_life(rig, life, &mut model, ending)?;
+        ending = end_life(rig, life, &mut model, ending)?;
         drop(mounted);
-        rig.reboot(ending)?;
+        ending = rig.reboot(ending)?;
     }
     if rig.has_last_act() && rig.prng.chance(1, 2) {
         return damage::run(rig, &mut model, ending);
@@ -81,13 +81,13 @@ fn open(rig: &mut Rig) -> Result<Mounted, OpenError> {
     Ok(Mounted { files, fs })
 }
 
-/// Ends a life as it was drawn, and gives its handles up.
+/// Ends a life as it was drawn, and gives its handles up; returns the ending that counts.
 fn end_life(
     rig: &mut Rig,
     life: Life<'_>,
     model: &mut Model,
-    ending: Ending,
-) -> Result<(), String> {
+    mut ending: Ending,
+) -> Result<Ending, String> {
     let fs = life.fs;
     let mut life = Some(life);
     match ending {
@@ -99,9 +99,14 @@ fn end_life(
             life.take().iter_mut().for_each(|life| life.give_up_handles(model));
             rig.say("close".to_string());
             match fs.sync_all() {
+                // What failed before may have changed nothing.
+                Ok(()) if rig.is_foul() => {}
                 Ok(()) => model.all_synced(),
                 Err(error) if error.is_no_space() || model.excuses(&error) => {}
-                Err(error) => rig.excuse("the last sync", &error)?,
+                Err(error) => {
+                    rig.excuse("the last sync", &error)?;
+                    ending = rig.ending();
+                }
             }
         }
         // A sweep counts the events of the drive since the weather was set.
@@ -115,7 +120,7 @@ fn end_life(
     }
     rig.kill(ending);
     drop(life);
-    Ok(())
+    Ok(ending)
 }
 
 /// Opens the drive, through power cuts, and compares what is on it with the model.
@@ -221,4 +226,16 @@ fn check_stores(fs: &FileSystem, model: &Model) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("the tree names {named:?}, and stored are {stored:?}"))
+}
+
+/// Where all is durable a sync stores nothing; an error is the sync's own.
+fn check_synced(fs: &FileSystem) -> Result<Result<(), FsError>, String> {
+    let stored = || fs.files().list("").into_iter().map(|info| info.name);
+    let before: Vec<String> = stored().collect();
+    let synced = fs.sync_all();
+    let after: Vec<String> = stored().collect();
+    if before == after {
+        return Ok(synced);
+    }
+    Err(format!("{before:?} were stored, and behind a second sync {after:?}"))
 }

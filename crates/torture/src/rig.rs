@@ -23,8 +23,8 @@ pub(crate) enum Weather {
     Fair,
     /// The power, after so many device events.
     PowerCut { after: u64 },
-    /// One read.
-    ReadError { after: u64 },
+    /// One read, or all from then on.
+    ReadError { after: u64, sticky: bool },
     /// One write, or all from then on.
     WriteError { after: u64, sticky: bool },
     /// One flush; the disk then refuses writes until it is reopened.
@@ -124,11 +124,13 @@ impl Rig {
         let budget = Budget { io_bytes: 4096 << setup.below(9) };
         let world = Arc::new(VirtualWorld::with_budget(order, budget));
         let runtime = world.runtime();
+        let sector_len_bytes = scenario.draw_sector_len(&mut root.derive("sectors"));
         let flash = scenario.flash_geometry().map(|geometry| {
             let disk = SimDisk::builder(geometry)
                 .clock(Arc::clone(&runtime.clock))
                 .profile(Profile::by_name("ssd120").expect("a profile of the simulator"))
                 .write_cache(geometry.len())
+                .sectors(sector_len_bytes)
                 .event_log();
             let disk = Arc::new(disk.memory().expect("the rules of the scenarios are simulated"));
             Flash { leash: Arc::new(Leash::new(Arc::clone(&disk))), disk, files: None }
@@ -138,6 +140,7 @@ impl Rig {
             .profile(Profile::by_name("st1000dm003").expect("a profile of the simulator"))
             // As long as the disk: nothing is durable before its flush.
             .write_cache(if setup.chance(9, 10) { scenario.geometry().len() } else { Blocks::ZERO })
+            .sectors(sector_len_bytes)
             .event_log()
             // Where tracks overlap, whoever would destroy valid data is told at once.
             .refuse_destroying()
@@ -324,7 +327,7 @@ impl Rig {
             0..=2 => Weather::Fair,
             3..=7 => Weather::PowerCut { after },
             _ => match prng.below(3) {
-                0 => Weather::ReadError { after },
+                0 => Weather::ReadError { after, sticky: prng.chance(1, 2) },
                 1 => Weather::WriteError { after, sticky: prng.chance(1, 2) },
                 _ => Weather::FlushError { after },
             },
@@ -346,7 +349,7 @@ impl Rig {
         self.say(format!("on {:?}, counted on {:?}", self.whereabouts, self.counted));
     }
 
-    /// With some chance, lets the power go during the recovery that follows; it is attempt `attempt`.
+    /// With some chance, lets the power go or a request fail during the recovery that follows; it is attempt `attempt`.
     pub(crate) fn begin_recovery(&mut self, attempt: u64) {
         match self.forecast {
             Forecast::Drawn => {}
@@ -356,8 +359,11 @@ impl Rig {
             Forecast::Fair | Forecast::Cuts(_) => return self.set_weather(Weather::Fair),
         }
         let prng = &mut self.fault_prng;
-        let weather = match prng.below(4) {
-            0 => Weather::PowerCut { after: prng.below(12) },
+        let after = prng.below(12);
+        let weather = match prng.below(12) {
+            0..=2 => Weather::PowerCut { after },
+            3 => Weather::ReadError { after, sticky: prng.chance(1, 2) },
+            4 => Weather::FlushError { after: after % 4 },
             _ => Weather::Fair,
         };
         if self.flash.is_some() {
@@ -374,7 +380,9 @@ impl Rig {
         match weather {
             Weather::Fair => {}
             Weather::PowerCut { after } => plan.power_cut_after = Some(after),
-            Weather::ReadError { after } => plan.fail_read = once(after),
+            Weather::ReadError { after, sticky } => {
+                plan.fail_read = Some(FailAt { after, sticky });
+            }
             Weather::WriteError { after, sticky } => {
                 plan.fail_write = Some(FailAt { after, sticky });
                 plan.write_part = Some(self.fault_prng.next_u64());
@@ -409,13 +417,11 @@ impl Rig {
         if self.flash.is_some() && self.is_dark() { self.whereabouts } else { Where::Both }
     }
 
-    /// Whether an error of the disk may have reached the stack in this life.
+    /// Whether an error of a disk has reached the stack in this life.
     pub(crate) fn is_foul(&self) -> bool {
-        match self.weather {
-            Weather::Fair => false,
-            Weather::PowerCut { .. } => self.is_dark(),
-            _ => true,
-        }
+        let of_flash = self.flash.iter().map(|flash| &flash.disk);
+        let is_hit = std::iter::once(&self.disk).chain(of_flash).any(|d| d.fault_hit_count() > 0);
+        is_hit || self.is_dark()
     }
 
     /// R2: an error that nothing explains is a failure of the run.
@@ -459,9 +465,14 @@ impl Rig {
         self.life_count
     }
 
+    /// A drive that failed to flush takes no writes before it has been without power.
+    fn is_poisoned(&self) -> bool {
+        matches!(self.weather, Weather::FlushError { .. }) && self.is_foul()
+    }
+
     /// Draws how a life ends that was not ended by the weather.
     pub(crate) fn ending(&mut self) -> Ending {
-        if self.is_foul() {
+        if self.is_dark() || self.is_poisoned() {
             return Ending::PowerCut;
         }
         match self.prng.below(4) {
@@ -487,8 +498,10 @@ impl Rig {
     }
 
     /// Ends a life whose store was closed or dropped already: jobs go as the process would, the
-    /// disk loses what it had not flushed if the power went.
-    pub(crate) fn reboot(&mut self, ending: Ending) -> Result<(), String> {
+    /// disk loses what it had not flushed if the power went. Returns the ending that counts.
+    pub(crate) fn reboot(&mut self, ending: Ending) -> Result<Ending, String> {
+        // A flush may have failed on the way out.
+        let ending = if self.is_poisoned() { Ending::PowerCut } else { ending };
         self.say(format!("{ending:?}"));
         if self.life_count == 1 {
             let of_flash = self.flash.as_ref().map_or(0, |flash| flash.disk.fault_event_count());
@@ -509,7 +522,7 @@ impl Rig {
         }
         self.flash.iter_mut().for_each(|flash| flash.files = None);
         self.set_weather(Weather::Fair);
-        Ok(())
+        Ok(ending)
     }
 
     /// The flash drive loses what it had not flushed; `is_dark` where that was at a device event.

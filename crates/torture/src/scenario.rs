@@ -3,7 +3,9 @@
 
 use imbrex::{KeyspaceOptions, Options};
 use imbrex_clockwork::Prng;
-use imbrex_disk::{Blocks, Geometry, GeometrySpec, NeighbourSpec, Rule, ShingleSpec, ZoneSpec};
+use imbrex_disk::{
+    BLOCK_LEN_BYTES, Blocks, Geometry, GeometrySpec, NeighbourSpec, Rule, ShingleSpec, ZoneSpec,
+};
 use imbrex_layouts::{Layout, Recipe, Recording};
 use std::sync::LazyLock;
 
@@ -58,6 +60,7 @@ const ZONE_LIMITS: [(Option<u32>, Option<u32>); 3] =
 const ZONE_LEN: Blocks = Blocks::new(64);
 /// Where every table has a zone of its own.
 const SHORT_ZONE_LEN: Blocks = Blocks::new(32);
+const SHORT_SECTOR_LEN_BYTES: usize = 512;
 /// Fixed bands, and what placements count by.
 const BAND_LEN: Blocks = Blocks::new(64);
 pub(crate) const UNIT_LEN: Blocks = Blocks::new(16);
@@ -290,6 +293,15 @@ impl Scenario {
     /// The drive: small, so that every seed fills, cleans and resets it many times.
     pub(crate) fn geometry(&self) -> Geometry {
         self.geometry_with(ZONE_LIMITS[0])
+    }
+
+    /// How long a sector is, in bytes: shorter than a block in half of the runs, where a stack says that it stands
+    /// that. Real drives with short sectors are conventional or zoned.
+    pub(crate) fn draw_sector_len(&self, prng: &mut Prng) -> usize {
+        let has_bands = self.recipe().is_some_and(|recipe| recipe.bands.is_some());
+        let is_known = matches!(self.drive, Drive::Conventional | Drive::Zoned { .. });
+        let may_tear = is_known && !has_bands && self.target != Target::Blocks;
+        if may_tear && prng.chance(1, 2) { SHORT_SECTOR_LEN_BYTES } else { BLOCK_LEN_BYTES }
     }
 
     /// The same with limits on zones as they are drawn for a run.

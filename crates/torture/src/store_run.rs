@@ -18,6 +18,7 @@ use imbrex_files::FileLayer;
 use imbrex_layouts::LayoutError;
 use model::{Bytes, Map, Model, State};
 use operations::Life;
+use std::collections::BTreeMap;
 
 /// The default keyspace and two more.
 const KEYSPACES: [&str; 2] = ["beta", "gamma"];
@@ -76,8 +77,7 @@ fn end_life(
             ending
         }
     };
-    rig.reboot(ending)?;
-    Ok(ending)
+    rig.reboot(ending)
 }
 
 /// An open store with its keyspaces.
@@ -126,6 +126,21 @@ impl Store {
         Ok(State { maps: maps.collect::<Result<_, EngineError>>()? })
     }
 
+    /// Everything that a checkpoint holds.
+    pub(crate) fn read_checkpoint(&self, name: &str) -> Result<State, EngineError> {
+        let db = self.db.open_checkpoint(name)?;
+        let mut keyspaces = vec![db.default_keyspace()];
+        for keyspace in KEYSPACES {
+            keyspaces.push(db.keyspace(keyspace)?);
+        }
+        Store { files: self.files.clone(), db, keyspaces }.read_all()
+    }
+
+    fn read_checkpoints(&self) -> Result<BTreeMap<String, State>, EngineError> {
+        let names = self.db.checkpoints().into_iter();
+        names.map(|name| self.read_checkpoint(&name).map(|state| (name, state))).collect()
+    }
+
     fn check(&self) -> Result<(), String> {
         let report = self.db.check().map_err(|error| format!("check: {}", chain(&error)))?;
         if report.is_sound() {
@@ -158,6 +173,9 @@ fn recover(rig: &mut Rig, model: &mut Model, ending: Ending) -> Result<Store, St
                 if lost > 0 {
                     rig.say(format!("{lost} unsynced writes are gone"));
                 }
+                let checkpoints = store.read_checkpoints();
+                let checkpoints = checkpoints.map_err(|e| format!("checkpoints: {}", chain(&e)))?;
+                model.settle_checkpoints(checkpoints)?;
                 store.check()?;
                 rig.check_pair()?;
                 return Ok(store);

@@ -74,7 +74,7 @@ fn lose_power(rig: &mut Rig, options: &DriverOptions, model: &mut Model) -> Resu
     }
     rig.kill(Ending::PowerCut);
     drop(driver);
-    rig.reboot(Ending::PowerCut)
+    rig.reboot(Ending::PowerCut).map(drop)
 }
 
 /// Damages a block that was written, of any zone; the last one, which may be a summary, more often than others.
@@ -130,7 +130,7 @@ pub(super) fn open(rig: &mut Rig, options: &DriverOptions) -> Result<Driver, Str
 fn close(rig: &mut Rig, driver: Driver) -> Result<(), String> {
     rig.kill(Ending::Kill);
     drop(driver);
-    rig.reboot(Ending::Kill)
+    rig.reboot(Ending::Kill).map(drop)
 }
 
 /// Works until a request fails, or for a while; a read that fails is no end.

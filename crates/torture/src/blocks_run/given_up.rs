@@ -112,5 +112,5 @@ fn end(rig: &mut Rig, driver: Driver) -> Result<(), String> {
     let ending = if rig.prng.chance(1, 2) { Ending::Kill } else { Ending::PowerCut };
     rig.kill(ending);
     drop(driver);
-    rig.reboot(ending)
+    rig.reboot(ending).map(drop)
 }

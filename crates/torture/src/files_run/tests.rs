@@ -4,7 +4,7 @@ use super::logs::LogModel;
 use super::{Trouble, compare_all, compare_batch};
 use crate::Scenario;
 use crate::rig::{Forecast, Rig, Weather};
-use imbrex_disk::{BlockRange, DiskError};
+use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Disk, DiskError, Lba};
 use imbrex_files::{FileKind, FileReader, Files, FilesError, Hints};
 
 /// A file that answers with these bytes, or not at all.
@@ -62,7 +62,8 @@ fn rig() -> Rig {
 /// Foul weather excuses a failed read, and nothing else.
 fn check(what: &str, outcome: Result<(), Trouble>, is_excused: bool) {
     let mut rig = rig();
-    rig.set_weather(Weather::ReadError { after: 3 });
+    rig.set_weather(Weather::ReadError { after: 0, sticky: false });
+    rig.disk.read(Lba::new(0), &mut [0; BLOCK_LEN_BYTES]).expect_err("the fault hits");
     let trouble = outcome.expect_err(what);
     assert_eq!(trouble.settle(&mut rig).is_ok(), is_excused, "{what}");
 }

@@ -2,9 +2,9 @@
 
 use super::model::Model;
 use super::names::{Change, Entry, FileId, Refusal, children, need_dir, need_file};
-use super::{check_stores, room};
+use super::{check_stores, check_synced, room};
 use crate::rig::{Ending, Rig, chain, draw_len};
-use imbrex_files::{FileKind, FilesError, Hints};
+use imbrex_files::{CommitKind, FileKind, FilesError, Hints};
 use imbrex_filesystem::{FileSystem, FsError, Reader, Writer};
 
 const DIRS: [&str; 5] = ["", "db", "db/x", "ck", "ck/y"];
@@ -355,6 +355,8 @@ impl<'a> Life<'a> {
                 model.all_synced();
                 if !rig.is_foul() {
                     check_stores(self.fs, model)?;
+                    let again = check_synced(self.fs)?;
+                    self.is_done(rig, "a second sync", again)?;
                 }
             }
             Fate::NoRoom => model.any_may_be_lost(),
@@ -791,5 +793,8 @@ fn draw_hints(rig: &mut Rig) -> Hints {
     let mut hints = Hints::new(kinds[prng.below(5) as usize]);
     hints.level = prng.below(5) as u8;
     hints.stream = prng.below(3) as u32;
+    if prng.chance(1, 3) {
+        hints.purpose = CommitKind::Upkeep;
+    }
     hints
 }

@@ -19,16 +19,19 @@ pub(super) fn make(life: &mut Life<'_>, rig: &mut Rig, model: &mut Model) -> Res
             return Ok(()); // The weather.
         }
     }
-    let synced = life.fs.sync_names();
-    if let Err(error) = &synced
-        && error.is_no_space()
-    {
-        return Err(format!("removals were not made durable: {}", chain(error)));
+    // Else whoever needs the room sees to it.
+    if rig.prng.chance(1, 2) {
+        let synced = life.fs.sync_names();
+        if let Err(error) = &synced
+            && error.is_no_space()
+        {
+            return Err(format!("removals were not made durable: {}", chain(error)));
+        }
+        if !life.is_done(rig, "making removals durable", synced)? {
+            return Ok(());
+        }
+        model.names_synced(0);
     }
-    if !life.is_done(rig, "making removals durable", synced)? {
-        return Ok(());
-    }
-    model.names_synced(0);
     rig.world.run_until_idle();
     if rig.is_foul() {
         return Ok(());
@@ -38,15 +41,22 @@ pub(super) fn make(life: &mut Life<'_>, rig: &mut Rig, model: &mut Model) -> Res
     if model.names().get(&path) == Some(&Entry::Dir) {
         return Ok(());
     }
-    let refused = |error: FsError| format!("three of four files are gone: {}", chain(&error));
     let hints = Hints::new([FileKind::Log, FileKind::Table][rig.prng.below(2) as usize]);
     model.change(&Change::Create { path: path.clone(), file }).map_err(|r| format!("{r:?}"))?;
-    let writer = life.fs.create(&path, hints).map_err(refused)?;
     let bytes = model.new_bytes(10_000);
     model.file(file).append(&bytes);
-    writer.append(&bytes).and_then(|()| writer.sync()).map_err(refused)?;
-    model.synced(file);
-    Ok(())
+    let written = life.fs.create(&path, hints).and_then(|writer| {
+        writer.append(&bytes)?;
+        writer.sync()
+    });
+    match &written {
+        Ok(()) => model.synced(file),
+        Err(error) if error.is_no_space() => {
+            return Err(format!("three of four files are gone: {}", chain(error)));
+        }
+        Err(_) => {}
+    }
+    life.is_done(rig, "writing where three of four files were", written).map(drop)
 }
 
 /// Everything is removed: nothing stays behind, all space comes back and can be used again.

@@ -94,6 +94,8 @@ pub(crate) struct Model {
     tail: Vec<Vec<Change>>,
     /// A keyspace whose dropping was on its way.
     dropped_perhaps: Option<usize>,
+    /// What each checkpoint holds, and whether it is there for certain.
+    checkpoints: BTreeMap<String, (State, bool)>,
     /// Numbers the values.
     value_count: u64,
     /// Every value that was ever written to a key of a keyspace.
@@ -108,6 +110,7 @@ impl Model {
             base: empty,
             tail: Vec::new(),
             dropped_perhaps: None,
+            checkpoints: BTreeMap::new(),
             value_count: 0,
             ever: BTreeMap::new(),
         }
@@ -153,6 +156,52 @@ impl Model {
     /// Dropping a keyspace failed halfway.
     pub(crate) fn dropped_perhaps(&mut self, keyspace: usize) {
         self.dropped_perhaps = Some(keyspace);
+    }
+
+    /// A checkpoint is on its way.
+    pub(crate) fn checkpoint_perhaps(&mut self, name: &str) {
+        self.checkpoints.insert(name.to_owned(), (self.now.clone(), false));
+    }
+
+    /// It is there, and durable, as is all that was acknowledged before.
+    pub(crate) fn checkpointed(&mut self, name: &str) {
+        self.checkpoints.insert(name.to_owned(), (self.now.clone(), true));
+        self.synced();
+    }
+
+    /// A checkpoint is about to be deleted.
+    pub(crate) fn deletes_checkpoint(&mut self, name: &str) {
+        if let Some((_, is_certain)) = self.checkpoints.get_mut(name) {
+            *is_certain = false;
+        }
+    }
+
+    /// It is gone.
+    pub(crate) fn deleted_checkpoint(&mut self, name: &str) {
+        self.checkpoints.remove(name);
+    }
+
+    /// After a recovery that found these checkpoints.
+    pub(crate) fn settle_checkpoints(
+        &mut self,
+        mut found: BTreeMap<String, State>,
+    ) -> Result<(), String> {
+        for (name, (state, is_certain)) in std::mem::take(&mut self.checkpoints) {
+            match found.remove(&name) {
+                Some(got) => {
+                    if let Some(difference) = state.difference(&got) {
+                        return Err(format!("checkpoint {name}: {difference}"));
+                    }
+                    self.checkpoints.insert(name, (state, true));
+                }
+                None if is_certain => return Err(format!("checkpoint {name} is gone")),
+                None => {}
+            }
+        }
+        match found.into_keys().next() {
+            Some(name) => Err(format!("checkpoint {name} is of nobody")),
+            None => Ok(()),
+        }
     }
 
     /// All that was acknowledged is durable.

@@ -144,7 +144,7 @@ impl<'a> Life<'a> {
             let mut written = write(self.store, std::slice::from_ref(&change), false);
             // What a checkpoint keeps no delete brings back: then it is the checkpoint that must go.
             if matches!(&written, Err(error) if error.is_no_space())
-                && self.drop_checkpoints(rig)?
+                && self.drop_checkpoints(rig, model)?
             {
                 written = write(self.store, std::slice::from_ref(&change), false);
             }
@@ -166,11 +166,11 @@ impl<'a> Life<'a> {
     }
 
     /// Deletes all checkpoints; false if there was none.
-    fn drop_checkpoints(&self, rig: &mut Rig) -> Result<bool, String> {
+    fn drop_checkpoints(&self, rig: &mut Rig, model: &mut Model) -> Result<bool, String> {
         let names = self.store.db.checkpoints();
         for name in &names {
             rig.say(format!("make room: delete checkpoint {name}"));
-            if let Err(error) = self.store.db.delete_checkpoint(name) {
+            if let Err(error) = self.delete_checkpoint(name, model) {
                 rig.excuse("delete a checkpoint", &error)?;
             }
         }
@@ -375,22 +375,24 @@ impl<'a> Life<'a> {
     ) -> Result<(), Trouble> {
         // Checkpoints that are kept keep their tables: not more than two.
         for old in self.store.db.checkpoints().into_iter().skip(1) {
-            self.store.db.delete_checkpoint(&old)?;
+            self.delete_checkpoint(&old, model)?;
         }
+        model.checkpoint_perhaps(name);
         self.store.db.checkpoint(name)?;
-        let db = self.store.db.open_checkpoint(name)?;
-        let mut keyspaces = vec![db.default_keyspace()];
-        for keyspace in super::KEYSPACES {
-            keyspaces.push(db.keyspace(keyspace)?);
-        }
-        let copy = Store { files: self.store.files.clone(), db, keyspaces };
-        if let Some(difference) = model.now.difference(&copy.read_all()?) {
+        model.checkpointed(name);
+        if let Some(difference) = model.now.difference(&self.store.read_checkpoint(name)?) {
             return Err(Trouble::Wrong(format!("checkpoint {name}: {difference}")));
         }
-        drop(copy);
         if rig.prng.chance(1, 2) {
-            self.store.db.delete_checkpoint(name)?;
+            self.delete_checkpoint(name, model)?;
         }
+        Ok(())
+    }
+
+    fn delete_checkpoint(&self, name: &str, model: &mut Model) -> Result<(), EngineError> {
+        model.deletes_checkpoint(name);
+        self.store.db.delete_checkpoint(name)?;
+        model.deleted_checkpoint(name);
         Ok(())
     }
 
