@@ -24,7 +24,7 @@ use crate::rewrite::{Rewriter, Source};
 use crate::space::{NoSpace, Space};
 use crate::tiers::{FLASH_LAYOUT_NAME, FlashError};
 use imbrex_clockwork::{Job, Runtime};
-use imbrex_disk::{BlockRange, Disk, DiskError, ZoneAction, ZoneId, ZoneKind, ZoneState};
+use imbrex_disk::{BlockRange, Disk, DiskError, Rule, ZoneAction, ZoneId, ZoneKind, ZoneState};
 use parking_lot::Mutex;
 use std::any::Any;
 use std::sync::Arc;
@@ -219,9 +219,28 @@ impl Inner {
         }
         self.finish_zones()?;
         let runs = self.space.with(|map| map.begin_discard());
-        let result = runs.iter().try_for_each(|&run| self.disk.discard(run));
-        self.space.with(|map| map.was_discarded(&runs));
-        result.map_err(|source| FilesError::Disk { what: "discarding free blocks".into(), source })
+        let failed = runs.iter().enumerate().find_map(|(done_count, &run)| {
+            self.discard(run).err().map(|source| (done_count, source))
+        });
+        let done_count = failed.as_ref().map_or(runs.len(), |(done_count, _)| *done_count);
+        let (done, left) = runs.split_at(done_count);
+        self.space.with(|map| {
+            map.was_discarded(done);
+            map.was_not_discarded(left);
+        });
+        failed.map_or(Ok(()), |(_, source)| {
+            Err(FilesError::Disk { what: "discarding free blocks".into(), source })
+        })
+    }
+
+    /// Discards a run; where writes go anywhere that is a hint, which a drive need not take.
+    fn discard(&self, run: BlockRange) -> Result<(), DiskError> {
+        let is_hint = *self.disk.geometry().rule() == Rule::Anywhere;
+        match self.disk.discard(run) {
+            Err(error @ (DiskError::PowerLost | DiskError::Poisoned)) => Err(error),
+            Err(_) if is_hint => Ok(()),
+            discarded => discarded,
+        }
     }
 
     /// Says that what opening found is durable: whoever opened it had just written it.

@@ -627,6 +627,13 @@ impl SpaceMap {
         }
     }
 
+    /// The runs are given back as before.
+    pub(crate) fn was_not_discarded(&mut self, ranges: &[BlockRange]) {
+        if let Some(unzoned) = &mut self.unzoned {
+            unzoned.was_not_discarded(ranges);
+        }
+    }
+
     /// Whether what is placed at `range` may be written now: nothing that was placed before and is
     /// not yet written would destroy it, and in a zone the pointer is there. `None` if that will
     /// never be: a write before it in the zone failed.

@@ -286,6 +286,11 @@ impl Unzoned {
         now
     }
 
+    pub(super) fn was_not_discarded(&mut self, ranges: &[BlockRange]) {
+        self.discarding.retain(|range| !ranges.contains(range));
+        self.given_back.extend(ranges);
+    }
+
     pub(super) fn was_discarded(&mut self, ranges: &[BlockRange]) {
         for &range in ranges {
             self.given_back_size -= self.runs.size_of(range);

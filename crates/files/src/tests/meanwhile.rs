@@ -1,6 +1,9 @@
 //! What others do in the midst of a request to the drive: each test says what, and when.
 
-use super::stage::{Stage, Zones, assert_sound, put, put_upkeep, remove, table, verify, zoned};
+use super::stage::{
+    Stage, Zones, assert_sound, conventional, put, put_upkeep, remove, shingled, table, verify,
+    zoned,
+};
 use crate::space::{Claim, NoSpace};
 use crate::{Commit, CommitKind, FileKind, FileLayer, Files, FilesError, Hints, PlacementOptions};
 use imbrex_clockwork::{Budget, Step};
@@ -12,6 +15,7 @@ use imbrex_disk_sim::{FailAt, FaultPlan, SimDisk};
 use parking_lot::Mutex;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 
 type Meanwhile = Box<dyn FnOnce() + Send>;
@@ -22,6 +26,8 @@ pub(crate) struct Interrupted {
     before_write: Mutex<Option<Meanwhile>>,
     before_finish: Mutex<Option<Meanwhile>>,
     finished: Mutex<Vec<ZoneId>>,
+    /// How many discards fail.
+    discards_fail: AtomicU32,
 }
 
 impl std::fmt::Debug for Interrupted {
@@ -37,6 +43,7 @@ impl Interrupted {
             before_write: Mutex::default(),
             before_finish: Mutex::default(),
             finished: Mutex::default(),
+            discards_fail: AtomicU32::default(),
         })
     }
 
@@ -85,6 +92,12 @@ impl Disk for Interrupted {
         self.disk.flush()
     }
     fn discard(&self, range: BlockRange) -> Result<(), DiskError> {
+        let one_less = |count: u32| count.checked_sub(1);
+        let left = self.discards_fail.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less);
+        if left.is_ok() {
+            let source = std::io::ErrorKind::Other.into();
+            return Err(DiskError::Host { what: "discarding".to_owned(), source });
+        }
         self.disk.discard(range)
     }
     fn zone(&self, zone: ZoneId) -> Option<ZoneInfo> {
@@ -100,6 +113,43 @@ impl Disk for Interrupted {
     fn counters(&self) -> Counters {
         self.disk.counters()
     }
+}
+
+/// A discard that failed counted as one that was done: where tracks overlap, what was not discarded was as good as
+/// valid for the drive, and the next write beside it was refused. Where writes go anywhere nothing needs it.
+#[test]
+fn a_discard_that_fails_frees_nothing_and_is_tried_again() {
+    let stage = conventional(1600, 0);
+    drop(stage.format_small("first-fit").unwrap());
+    let (disk, files) = opened(&stage);
+    put(&files, "a", 20, 1).unwrap();
+    remove(&files, &["a"]).unwrap();
+    disk.discards_fail.store(u32::MAX, Ordering::SeqCst);
+    put(&files, "b", 20, 1).unwrap();
+    remove(&files, &["b"]).unwrap();
+    put(&files, "c", 20, 1).unwrap();
+    assert_sound(&files);
+
+    let stage = shingled(1600, 8, 2, 0);
+    drop(stage.format_small("dynamic-bands").unwrap());
+    let (disk, files) = opened(&stage);
+    for name in ["a", "b", "c"] {
+        put(&files, name, 20, 1).unwrap();
+    }
+    let free_bytes = files.space().free_bytes;
+    disk.discards_fail.store(1, Ordering::SeqCst);
+    // What a commit frees is discarded behind it, or before the next write.
+    let _ = remove(&files, &["a", "b"]);
+    let _ = put(&files, "d", 20, 1);
+    assert_eq!(disk.discards_fail.load(Ordering::SeqCst), 0);
+    for name in ["e", "f", "g"] {
+        put(&files, name, 20, 1).unwrap();
+    }
+    for name in ["c", "e", "f", "g"] {
+        verify(&files, name, name).unwrap();
+    }
+    assert!(files.space().free_bytes < free_bytes);
+    assert_sound(&files);
 }
 
 /// The files of a drive that can be interrupted.

@@ -109,6 +109,8 @@ struct Flash {
     turn: Mutex<Turn>,
     /// Logs being written, and how long each was promised to get (T6).
     promises: Mutex<BTreeMap<FileId, Promise>>,
+    /// Names of logs that are being created here: of two under one name the next opening would take the older.
+    creating: Mutex<BTreeSet<String>>,
     counts: Counts,
 }
 

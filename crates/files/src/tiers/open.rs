@@ -101,6 +101,7 @@ impl TieredFiles {
             main_id,
             turn: Mutex::new(turn),
             promises: Mutex::new(BTreeMap::new()),
+            creating: Mutex::default(),
             counts: Counts::default(),
         };
         Ok(TieredFiles { main, flash: Some(Arc::new(flash)) })
@@ -190,7 +191,15 @@ fn reconcile(main: &FileLayer, flash: &FileLayer) -> Result<BTreeSet<FileId>, Fi
                 };
                 live.defer(Edit::Add { name, file }, false);
             }
-            _ => drop(to_remove.insert(id)),
+            created => {
+                // A log that main never heard of, under a name that is taken: whatever frees the name says that this one
+                // is gone, or it would have that name at the next opening (T3).
+                let is_strange = !gone.contains(&id) && live.namespace.file(id).is_none();
+                if created.is_some() && is_strange {
+                    live.defer(Edit::Gone { id }, false);
+                }
+                to_remove.insert(id);
+            }
         }
     }
     Ok(to_remove)

@@ -144,6 +144,7 @@ impl TieredFiles {
         hints: Hints,
     ) -> Result<Option<Arc<dyn LogWriter>>, FilesError> {
         names::check(name)?;
+        let _creating = flash.begin_creating(name)?;
         let committer = &self.main.inner.committer;
         let id = {
             let live = committer.lock();
@@ -297,7 +298,26 @@ impl Turn {
     }
 }
 
+/// A log that is being created on flash.
+struct Creating<'a> {
+    flash: &'a Flash,
+    name: &'a str,
+}
+
+impl Drop for Creating<'_> {
+    fn drop(&mut self) {
+        self.flash.creating.lock().remove(self.name);
+    }
+}
+
 impl Flash {
+    fn begin_creating<'a>(&'a self, name: &'a str) -> Result<Creating<'a>, FilesError> {
+        if self.creating.lock().insert(name.to_owned()) {
+            return Ok(Creating { flash: self, name });
+        }
+        Err(FilesError::Exists { name: name.to_owned() })
+    }
+
     fn fall_back(&self, count: usize, len_bytes: u64) {
         self.counts.fallbacks.fetch_add(count as u64, Ordering::Relaxed);
         self.counts.fallback_bytes.fetch_add(len_bytes, Ordering::Relaxed);

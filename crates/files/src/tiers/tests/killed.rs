@@ -198,3 +198,33 @@ fn a_synced_log_is_there_whose_name_was_being_freed() {
         assert!(got == content("of the log", 4096), "seed {seed}");
     }
 }
+
+/// A log that was being created when main lost its power, and whose name was another file's again: it was only kept in
+/// mind that it is to be removed, and when that failed it had the name that was freed meanwhile.
+#[test]
+fn a_log_that_was_never_created_gets_no_name_that_is_freed_later() {
+    let at_once = FaultPlan { power_cut_after: Some(0), ..FaultPlan::default() };
+    let mut tried_count = 0;
+    for seed in 0..SEED_COUNT {
+        let pair = pair();
+        let files = format(&pair);
+        table(&files, "w1").unwrap();
+        let edits = vec![Edit::Remove { name: "w1".to_owned() }];
+        let committer = &files.main().inner.committer;
+        let _removal = committer.lock().enqueue(edits, Graves::default(), false);
+        pair.disk(Side::Main).set_faults(at_once.clone());
+        log(&files, "w1").unwrap_err();
+        let files = cut(&pair, files, Side::Main, seed);
+        if files.list("w1")[0].kind == FileKind::Log {
+            continue; // The removal is durable, and so is the log.
+        }
+        tried_count += 1;
+        pair.disk(Side::Flash).set_faults(at_once.clone());
+        remove(&files, "w1").unwrap();
+        let files = cut(&pair, files, Side::Flash, seed);
+        assert!(names(&files).is_empty(), "seed {seed}");
+        log(&files, "w1").unwrap();
+        drop(reopened(&pair, files));
+    }
+    assert!(tried_count > 2, "{tried_count}");
+}
