@@ -21,7 +21,7 @@ use crate::extent::fill;
 use crate::space::{Lane, NoSpace, SpaceMap, ZoneSpace, active_zone_budget};
 use imbrex_disk::ZoneKind::{self, Conventional, SequentialRequired};
 use imbrex_disk::{BlockRange, Blocks, Geometry, Lba, Rule};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Active zones that must remain besides the catalog's: a log's, its successor's, and a table's.
 const ACTIVE_ZONES_LEAST: u32 = 3;
@@ -128,9 +128,8 @@ struct Draft<'a> {
     space: &'a SpaceMap,
     /// Zones partly written, before or by this plan, with their next block.
     open: BTreeMap<u32, (Lane, Lba)>,
-    /// How many empty zones of each kind the plan has begun.
-    begun_sequential: usize,
-    begun_conventional: usize,
+    /// The empty zones that the plan has begun.
+    begun: BTreeSet<u32>,
     /// How many of them are spare.
     begun_spare: usize,
     /// How many more the drive's limit on active zones allows.
@@ -144,8 +143,7 @@ impl<'a> Draft<'a> {
             .map(|zone| (zone.id.0, (zone.lane.unwrap_or(Lane::Cold(0)), zone.next)))
             .collect();
         let places = space.zones_to_begin();
-        let (begun_sequential, begun_conventional, begun_spare) = (0, 0, 0);
-        Draft { space, open, begun_sequential, begun_conventional, begun_spare, places }
+        Draft { space, open, begun: BTreeSet::new(), begun_spare: 0, places }
     }
 
     /// # Errors
@@ -180,25 +178,24 @@ impl<'a> Draft<'a> {
         if self.places == 0 {
             return None;
         }
-        let zone = self.empty(SequentialRequired, self.begun_sequential, file)?;
+        let zone = self.empty(SequentialRequired, file)?;
         self.places -= 1;
-        self.begun_sequential += 1;
         Some(self.open(zone, lane))
     }
 
     fn begin_conventional(&mut self, file: &FileRequest, lane: Lane) -> Option<u32> {
-        let zone = self.empty(Conventional, self.begun_conventional, file)?;
-        self.begun_conventional += 1;
+        let zone = self.empty(Conventional, file)?;
         Some(self.open(zone, lane))
     }
 
-    /// The next empty zone of a kind, if the file may have it.
-    fn empty(&self, kind: ZoneKind, begun: usize, file: &FileRequest) -> Option<&'a ZoneSpace> {
-        let zone = self.space.empty_zones(kind).nth(begun)?;
-        (file.is_moved || self.space.leaves_a_spare(zone, self.begun_spare)).then_some(zone)
+    /// The next empty zone of a kind that the file may have: a short one may be there behind the last spare one.
+    fn empty(&self, kind: ZoneKind, file: &FileRequest) -> Option<&'a ZoneSpace> {
+        let mut zones = self.space.empty_zones(kind).filter(|z| !self.begun.contains(&z.id.0));
+        zones.find(|zone| file.is_moved || self.space.leaves_a_spare(zone, self.begun_spare))
     }
 
     fn open(&mut self, zone: &ZoneSpace, lane: Lane) -> u32 {
+        self.begun.insert(zone.id.0);
         self.begun_spare += usize::from(self.space.can_be_spare(zone));
         self.open.insert(zone.id.0, (lane, zone.next));
         zone.id.0

@@ -254,6 +254,19 @@ fn logs_take_conventional_zones_first_and_tables_last() {
     assert_eq!(place("zone-per-level", &mut map, &[reserve(20, 3)]), "492..512");
 }
 
+/// Behind the last spare zone nobody looked, though a zone too short to be spare is for anybody.
+#[test]
+fn a_short_zone_behind_the_last_spare_one_is_used() {
+    let mut zones = empty_zones(2);
+    zones[1].capacity = Blocks::new(40);
+    for policy in ["zone-per-level", "log-structured"] {
+        let mut map = SpaceMap::with_zones(Blocks::new(64), zones.clone(), None);
+        assert_eq!(place(policy, &mut map, &[reserve(41, 1)]), "no space: 41 of 40");
+        assert_eq!(place(policy, &mut map, &[reserve(30, 1)]), "64..94");
+        assert_eq!(place(policy, &mut map, &[reserve(10, 1)]), "94..104");
+    }
+}
+
 #[test]
 fn zones_of_levels_are_cleaned_only_when_hardly_more_than_the_reserve_is_free() {
     let mut map = map(8, None);
