@@ -64,6 +64,7 @@ pub(crate) fn read_image(disk: &dyn Disk) -> Result<CatalogImage, FilesError> {
     let (records, end) = read_log(disk, region, &header)?;
     let ids = records.iter().flat_map(|(_, edits)| edits).filter_map(|edit| match edit {
         Edit::Add { file, .. } => Some(file.id.0),
+        Edit::Gone { id } => Some(id.0),
         _ => None,
     });
     // N2: an id of the log is used, also if the log removes the file again.

@@ -25,7 +25,8 @@
 //!   a file on flash     main names it         it is there
 //!                       main says it is gone  it is removed: step 3 did not come to pass
 //!                       main does not know
-//!                         a log               it is there: main had not heard of it
+//!                         a log               it is there: main had not heard of it; but if its name is
+//!                                             another file's, it is gone from main's next record on
 //!                         any other           it is removed: its commit, step 2, never was
 //!   main names a file that flash lacks        the flash drive is older than main says: refused
 //! ```

@@ -146,8 +146,8 @@ fn record_of(flash: &FileLayer) -> Result<PairRecord, FilesError> {
     }
 }
 
-/// Tells what is on flash apart: main hears of logs that it does not know; returned is what is to be
-/// removed there.
+/// Tells what is on flash apart: main hears of logs that it does not know, as files or as gone; returned is what
+/// is to be removed there.
 fn reconcile(main: &FileLayer, flash: &FileLayer) -> Result<BTreeSet<FileId>, FilesError> {
     let mut found: BTreeMap<FileId, (Option<String>, FileRecord)> = BTreeMap::new();
     for (name, file) in flash.inner.committer.lock().namespace.list("") {

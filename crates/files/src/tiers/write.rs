@@ -175,6 +175,8 @@ impl TieredFiles {
         let mut live = committer.lock();
         live.check()?;
         if live.namespace.id_of(name).is_some() {
+            // Before the name can be free again: flash would bring the log back under it.
+            live.defer(Edit::Gone { id }, false);
             drop(live);
             flash.turn.lock().to_remove.insert(id);
             return Err(FilesError::Exists { name: name.to_owned() });

@@ -679,10 +679,16 @@ fn settle(state: &mut State) -> Result<(), DriverError> {
     }
     for zone in &state.journal.zones {
         let found = state.disk.zone(zone.zone).map(|info| info.state);
-        if matches!(found, Some(ZoneState::Open { .. } | ZoneState::Closed { .. })) {
-            let finished = state.disk.manage_zone(zone.zone, ZoneAction::Finish);
-            finished.map_err(during("finishing a zone of the journal"))?;
-        }
+        let (Some(ZoneState::Open { write_pointer, .. })
+        | Some(ZoneState::Closed { write_pointer })) = found
+        else {
+            continue;
+        };
+        // One that a failed write has begun holds nothing: finished, it would look like one whose entry is damaged.
+        let is_blank = write_pointer == zone.range.start;
+        let action = if is_blank { ZoneAction::Reset } else { ZoneAction::Finish };
+        let ended = state.disk.manage_zone(zone.zone, action);
+        ended.map_err(during("ending a zone of the journal"))?;
     }
     Ok(())
 }

@@ -1,6 +1,8 @@
 //! What the drive takes back or gives up in the middle, and what a power cut leaves half done.
 
 use super::*;
+use imbrex_disk::{ZoneInfo, ZoneState};
+use imbrex_disk_sim::FailAt;
 use journal::JournalUse;
 use pool::Use;
 
@@ -32,6 +34,41 @@ fn a_header_torn_at_a_zones_start_refuses_no_later_opening() {
             assert!(opened.is_ok(), "{kept} blocks, opening {opening}: {:?}", opened.err());
         }
     }
+}
+
+/// A zone of the journal whose first write fails is open and holds nothing. The next opening finished it, and the one
+/// after that took it for a zone whose first entry is damaged.
+#[test]
+fn a_zone_that_a_failed_write_has_begun_refuses_no_later_opening() {
+    let drive = Arc::new(SimDisk::builder(zoned(60, 200, 0)).memory().unwrap());
+    let options = DriverOptions { journal_zone_count: 3, ..options(60) };
+    let open = || Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
+    drop(Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap());
+    let fail_write = Some(FailAt { after: 0, sticky: true });
+    let mut begun_count = 0;
+    for round in 0..30_u8 {
+        let driver = open().unwrap_or_else(|error| panic!("round {round}: {error}"));
+        if round > 0 {
+            let mut buf = [0; BLOCK_LEN_BYTES];
+            driver.read(Lba::new(7), &mut buf).unwrap();
+            assert_eq!(buf, [round - 1; BLOCK_LEN_BYTES]);
+        }
+        let write = |fill| driver.write(Lba::new(7), &[fill; BLOCK_LEN_BYTES], Persist::Through);
+        drive.set_faults(FaultPlan { fail_write, ..FaultPlan::default() });
+        write(99).unwrap_err();
+        drop(driver);
+        drive.set_faults(FaultPlan::default());
+        let zones = drive.report_zones();
+        let is_begun = |info: &ZoneInfo| match info.state {
+            ZoneState::Open { write_pointer, .. } => write_pointer == info.start,
+            _ => false,
+        };
+        begun_count += zones.iter().filter(|info| is_begun(info)).count();
+        drop(open().unwrap_or_else(|error| panic!("round {round}, first opening: {error}")));
+        let driver = open().unwrap_or_else(|error| panic!("round {round}, second: {error}"));
+        driver.write(Lba::new(7), &[round; BLOCK_LEN_BYTES], Persist::Through).unwrap();
+    }
+    assert!(begun_count > 0);
 }
 
 /// Free zones of the journal refuse to be begun, down to the last one that is left; what was durable is there.
