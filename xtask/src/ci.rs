@@ -28,7 +28,7 @@ const STEPS: &[Step] = &[
     ("torture", |root| shown(torture(root).args(["--seeds", "2000"]))),
     // More of what the step before has few of.
     ("layouts", |root| {
-        let layouts = ["--scenario", "layout-*", "--each", "200", "--first-seed", "100000"];
+        let layouts = ["--scenario", "layout-*", "--each", "150", "--first-seed", "100000"];
         shown(torture(root).args(layouts))
     }),
     ("blocks", |root| {
