@@ -17,7 +17,7 @@
 use crate::room::{CatalogUse, CommitKind};
 use crate::spare_chunks;
 use crate::tiers::FlashError;
-use imbrex_disk::{BlockRange, DiskError};
+use imbrex_disk::{BlockRange, DiskError, ZoneId};
 use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -180,7 +180,7 @@ pub trait LogWriter: Send + Sync + Debug {
     /// # Errors
     /// [`FilesError::NoSpace`]: nothing was appended, the log can go on once there is room.
     /// [`FilesError::Finished`].
-    /// [`FilesError::Disk`]: the log is then poisoned.
+    /// [`FilesError::Disk`], [`FilesError::NoTurn`]: the log is then poisoned.
     fn append(&self, data: &[u8]) -> Result<u64, FilesError>;
 
     /// Keeps room for the log to get as long as `len_bytes`, beyond [`Hints::expected_len_bytes`]; false if there
@@ -521,6 +521,18 @@ pub enum FilesError {
     Poisoned {
         /// How it failed.
         reason: String,
+    },
+    /// Another write failed that was placed before a log in its zone, which takes nothing more. The drive takes writes
+    /// elsewhere.
+    #[error(
+        "log {name:?} takes no more: another write failed before it in {zone}; create another log, \
+         which goes elsewhere"
+    )]
+    NoTurn {
+        /// The log.
+        name: String,
+        /// The zone.
+        zone: ZoneId,
     },
     /// The disk failed.
     #[error("{what}: {source}")]

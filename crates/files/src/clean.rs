@@ -23,7 +23,7 @@ use crate::commit::Graves;
 use crate::extent::Extent;
 use crate::file::{FileBody, Placed};
 use crate::layer::Inner;
-use crate::persist::Turns;
+use crate::persist::{Missed, Turns};
 use crate::placement::{FileRequest, Urgency};
 use crate::room::CommitKind;
 use crate::space::{Claim, Hold, NoSpace, Space};
@@ -135,22 +135,30 @@ impl Inner {
         data: Vec<u8>,
     ) -> Result<(Vec<Extent>, Vec<Arc<Hold>>), FilesError> {
         let request = FileRequest { len_bytes: from.len_bytes, hints, is_moved: true };
-        // Not `allocate`: that would clean in order to clean.
-        let placed = self
-            .space
-            .with(|map| {
-                let plan = self.placement.plan(map, &[request])?;
-                Ok(self.take_plan(map, plan, &[request], &[id]))
-            })
-            .map_err(Inner::no_space)?;
-        let placed = placed.into_iter().next().expect("a plan answers every request");
-        let mut turns = Turns::new(&self.space, std::slice::from_ref(&placed));
-        self.write_chunks(&placed.extents, vec![data], &mut turns).map_err(|source| {
-            FilesError::Disk { what: format!("moving blocks {from} to clean their zone"), source }
-        })?;
-        drop(turns);
-        self.counts.moved(from.len_bytes);
-        Ok((placed.extents.to_vec(), placed.holds))
+        let mut chunks = vec![data];
+        loop {
+            // Not `allocate`: that would clean in order to clean.
+            let placed = self
+                .space
+                .with(|map| {
+                    let plan = self.placement.plan(map, &[request])?;
+                    Ok(self.take_plan(map, plan, &[request], &[id]))
+                })
+                .map_err(Inner::no_space)?;
+            let placed = placed.into_iter().next().expect("a plan answers every request");
+            let mut turns = Turns::new(&self.space, std::slice::from_ref(&placed));
+            match self.write_chunks(&placed.extents, &mut chunks, &mut turns) {
+                Ok(()) => {}
+                Err(Missed::Turn) => continue,
+                Err(Missed::Disk(source)) => {
+                    let what = format!("moving blocks {from} to clean their zone");
+                    return Err(FilesError::Disk { what, source });
+                }
+            }
+            drop(turns);
+            self.counts.moved(from.len_bytes);
+            return Ok((placed.extents.to_vec(), placed.holds));
+        }
     }
 }
 

@@ -200,7 +200,7 @@ impl LogFile {
         self.inner.committer.settle(ticket).map(drop).map_err(unknown)
     }
 
-    fn write(&self, state: &mut LogState, data: &[u8]) -> Result<(), DiskError> {
+    fn write(&self, state: &mut LogState, data: &[u8]) -> Result<(), FilesError> {
         let mut rest = data;
         let mut skip = state.written;
         let mut written = state.written;
@@ -208,7 +208,7 @@ impl LogFile {
             let mut at = range.start + skip.min(range.len);
             skip = skip.saturating_sub(range.len);
             if at == range.start && !rest.is_empty() && !self.inner.space.wait_turn(*range) {
-                return Err(DiskError::Poisoned); // O3
+                return Err(self.no_turn(*range)); // O3
             }
             if at == range.start && !rest.is_empty() {
                 state.begun_count = index + 1;
@@ -217,7 +217,8 @@ impl LogFile {
             while at < range.end() && !rest.is_empty() {
                 let room = (range.end() - at).bytes().min(PIECE_LEN_BYTES as u64) as usize;
                 let (now, later) = rest.split_at(room.min(rest.len()));
-                self.inner.disk.write(at, now, Persist::Cached)?;
+                let written_now = self.inner.disk.write(at, now, Persist::Cached);
+                written_now.map_err(|source| self.failed("appending to", source))?;
                 at += Blocks::holding(now.len() as u64);
                 written += Blocks::holding(now.len() as u64);
                 rest = later;
@@ -236,7 +237,14 @@ impl LogFile {
         while state.owned() < wanted {
             self.grow(state)?;
         }
-        self.write(state, data).map_err(|source| self.failed("appending to", source))
+        self.write(state, data)
+    }
+
+    /// What was placed before `range` in its zone failed. The catalog names the run already (O1), so the log ends here.
+    fn no_turn(&self, range: BlockRange) -> FilesError {
+        let zone = self.inner.disk.geometry().zone_of(range.start);
+        let zone = zone.expect("turns are lost in zones only");
+        self.poison(FilesError::NoTurn { name: self.name.clone(), zone })
     }
 
     fn failed(&self, doing: &str, source: DiskError) -> FilesError {

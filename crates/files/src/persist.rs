@@ -1,7 +1,8 @@
 //! Writing table-like files: plan all, then write each where the plan says.
 //!
 //! Two callers whose plans lie in different zones write at the same time; in one zone the order is
-//! that of the plans, because a zone takes writes at its pointer only. On interlaced tracks one caller
+//! that of the plans, because a zone takes writes at its pointer only. Where one of them fails, those behind
+//! it in the zone have no turn any more, and are planned anew. On interlaced tracks one caller
 //! writes at a time, by `rewrite`: the plan's neighbours are backed up and moved back where they live.
 //! A neighbour that cannot be read is nobody's damage but its own file's: the plan is made anew without
 //! what lies below it.
@@ -81,19 +82,33 @@ impl From<FilesError> for Refused {
     }
 }
 
-/// A file that is still to be written to tracks.
-struct Todo {
+/// A file that is still to be written, with its bytes as its writer wants them.
+struct Todo<C> {
     name: String,
     hints: Hints,
     len_bytes: u64,
     id: FileId,
-    content: Content,
+    content: C,
 }
 
-impl Todo {
-    fn new(file: FileBuffer, id: FileId) -> Todo {
+impl<C> Todo<C> {
+    fn new(file: FileBuffer, id: FileId, content: impl FnOnce(Vec<Vec<u8>>) -> C) -> Todo<C> {
         let (name, hints, len_bytes, chunks) = file.into_parts();
-        Todo { name, hints, len_bytes, id, content: Content::new(chunks) }
+        Todo { name, hints, len_bytes, id, content: content(chunks) }
+    }
+}
+
+/// Why chunks were not written.
+#[derive(Debug)]
+pub(crate) enum Missed {
+    /// Another write failed that was placed before one of their extents in its zone: elsewhere they may be written.
+    Turn,
+    Disk(DiskError),
+}
+
+impl From<DiskError> for Missed {
+    fn from(source: DiskError) -> Missed {
+        Missed::Disk(source)
     }
 }
 
@@ -129,20 +144,56 @@ impl Inner {
         if let (Some(rewriter), Some(_turn)) = (&self.rewriter, turn) {
             return Ok(self.persist_tracks(rewriter, files, &requests, &ids, allocated)?);
         }
-        let (placed, _) = allocated;
+        Ok(self.persist_runs(files, &requests, &ids, allocated.0)?)
+    }
+
+    /// Writes what was placed where a write leaves others alone, one file after the other. What has no turn any more
+    /// is placed anew, and with it what comes after it.
+    fn persist_runs(
+        &self,
+        files: Vec<FileBuffer>,
+        requests: &[FileRequest],
+        ids: &[FileId],
+        mut placed: Vec<Placed>,
+    ) -> Result<Vec<Box<dyn Persisted>>, FilesError> {
+        let todo = |(file, &id): (FileBuffer, &FileId)| Todo::new(file, id, |chunks| chunks);
+        let mut todo: VecDeque<_> = files.into_iter().zip(ids).map(todo).collect();
+        let mut persisted = Vec::with_capacity(todo.len());
+        // Ends: for each round another caller has failed, which gives up.
+        while !self.write_runs(&mut todo, placed, &mut persisted)? {
+            self.reclaim()?;
+            let next = persisted.len();
+            (placed, _) = self.allocate(&requests[next..], &ids[next..])?;
+        }
+        Ok(persisted)
+    }
+
+    /// Moves from `todo` to `persisted` what can be written; false if the next of them has no turn any more.
+    fn write_runs(
+        &self,
+        todo: &mut VecDeque<Todo<Vec<Vec<u8>>>>,
+        placed: Vec<Placed>,
+        persisted: &mut Vec<Box<dyn Persisted>>,
+    ) -> Result<bool, FilesError> {
         // Dropped before what was placed: blocks that come free are nobody's turn any more.
         let mut turns = Turns::new(&self.space, &placed);
-        let mut persisted: Vec<Box<dyn Persisted>> = Vec::with_capacity(files.len());
-        for ((file, placed), id) in files.into_iter().zip(&placed).zip(ids) {
-            let (name, hints, len_bytes, chunks) = file.into_parts();
-            self.write_chunks(&placed.extents, chunks, &mut turns)
-                .map_err(|source| FilesError::Disk { what: format!("writing {name:?}"), source })?;
+        for placed in &placed {
+            let Some(next) = todo.front_mut() else { break };
+            match self.write_chunks(&placed.extents, &mut next.content, &mut turns) {
+                Ok(()) => {}
+                Err(Missed::Turn) => return Ok(false),
+                Err(Missed::Disk(source)) => {
+                    let what = format!("writing {:?}", next.name);
+                    return Err(FilesError::Disk { what, source });
+                }
+            }
             if self.placement.keeps_files_apart() {
                 self.finish_zones()?;
             }
+            let Some(Todo { name, hints, len_bytes, id, .. }) = todo.pop_front() else { break };
             persisted.push(self.persisted(name, hints, placed.clone(), len_bytes, id));
         }
-        Ok(persisted)
+        Ok(true)
     }
 
     fn persisted(
@@ -168,8 +219,8 @@ impl Inner {
         ids: &[FileId],
         mut allocated: (Vec<Placed>, Vec<Above>),
     ) -> Result<Vec<Box<dyn Persisted>>, FilesError> {
-        let mut todo: VecDeque<Todo> =
-            files.into_iter().zip(ids).map(|(file, &id)| Todo::new(file, id)).collect();
+        let todo = |(file, &id): (FileBuffer, &FileId)| Todo::new(file, id, Content::new);
+        let mut todo: VecDeque<_> = files.into_iter().zip(ids).map(todo).collect();
         let mut written = Written::default();
         let mut persisted = Vec::with_capacity(todo.len());
         loop {
@@ -205,7 +256,7 @@ impl Inner {
     fn write_tracks(
         &self,
         rewriter: &Rewriter,
-        todo: &mut VecDeque<Todo>,
+        todo: &mut VecDeque<Todo<Content>>,
         placed: Vec<Placed>,
         above: &[Above],
         written: &mut Written,
@@ -307,13 +358,14 @@ impl Inner {
         plan.into_iter().zip(requests).zip(ids).map(take).collect()
     }
 
-    /// Writes the chunks of a file to its extents, in order, each extent in its zone's turn.
+    /// Writes the chunks of a file to its extents, in order, each extent in its zone's turn, and takes the chunks. They
+    /// are left if it fails.
     pub(crate) fn write_chunks(
         &self,
         extents: &[Extent],
-        mut chunks: Vec<Vec<u8>>,
+        chunks: &mut Vec<Vec<u8>>,
         turns: &mut Turns<'_>,
-    ) -> Result<(), DiskError> {
+    ) -> Result<(), Missed> {
         if let Some(last) = chunks.last_mut() {
             last.resize(last.len().next_multiple_of(BLOCK_LEN_BYTES), 0);
         }
@@ -336,7 +388,7 @@ impl Inner {
             }
             turns.done();
         }
-        spare_chunks::give(chunks);
+        spare_chunks::give(std::mem::take(chunks));
         Ok(())
     }
 }
@@ -357,9 +409,9 @@ impl<'a> Turns<'a> {
         Turns { space, runs, is_begun: false }
     }
 
-    fn wait(&mut self) -> Result<(), DiskError> {
+    fn wait(&mut self) -> Result<(), Missed> {
         match self.runs.front() {
-            Some(run) if !self.space.wait_turn(run.range()) => Err(DiskError::Poisoned),
+            Some(run) if !self.space.wait_turn(run.range()) => Err(Missed::Turn),
             _ => {
                 self.is_begun = true;
                 Ok(())

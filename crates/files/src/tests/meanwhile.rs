@@ -4,7 +4,7 @@ use super::stage::{
     Stage, Zones, assert_sound, conventional, put, put_upkeep, remove, shingled, table, verify,
     zoned,
 };
-use crate::space::{Claim, NoSpace};
+use crate::space::{Claim, NoSpace, ZoneSpace};
 use crate::{Commit, CommitKind, FileKind, FileLayer, Files, FilesError, Hints, PlacementOptions};
 use imbrex_clockwork::{Budget, Step};
 use imbrex_disk::{
@@ -307,6 +307,39 @@ fn tables_before_one_that_failed_elsewhere_are_written() {
     }
     let first = |name| files.open(name).unwrap().extents()[0];
     assert_eq!(first("b").end(), first("c").start, "nothing of the zone is lost");
+    assert_sound(&files);
+}
+
+/// A table placed behind one that failed, in its zone, was refused as if the drive took no writes any more.
+#[test]
+fn a_table_behind_one_that_failed_goes_elsewhere() {
+    let zones = Zones { count: 12, len: 64, conventional: 1, active_limit: None };
+    let stage = zoned(zones, 0);
+    drop(stage.format("zone-per-level").unwrap());
+    let (disk, files) = opened(&stage);
+    put(&files, "old", 20, 1).unwrap();
+    let (drive, here) = (Arc::clone(&stage.disk), files.clone());
+    let (at_write, is_there) = channel();
+    disk.before_write(move || {
+        at_write.send(()).unwrap();
+        // Until the other is placed, and waits.
+        let is_behind = |zone: &ZoneSpace| zone.next - zone.written == Blocks::new(30);
+        let is_placed = || here.inner.space.with(|map| map.zones().iter().any(is_behind));
+        (0..1_000_000).take_while(|_| !is_placed()).for_each(|_| std::thread::yield_now());
+        let fail_write = Some(FailAt { after: 0, sticky: false });
+        drive.set_faults(FaultPlan { fail_write, ..FaultPlan::default() });
+    });
+    std::thread::scope(|scope| {
+        let failing = scope.spawn(|| files.persist(vec![table("a", 10, 1)]).unwrap_err());
+        is_there.recv().unwrap();
+        put(&files, "b", 20, 1).unwrap();
+        let failed = failing.join().unwrap();
+        assert!(matches!(failed, FilesError::Disk { .. }), "{failed}");
+    });
+    assert_ne!(files.unit_of("b"), files.unit_of("old"));
+    for name in ["old", "b"] {
+        verify(&files, name, name).unwrap();
+    }
     assert_sound(&files);
 }
 
