@@ -83,7 +83,8 @@ impl Drop for FlashLog {
 }
 
 impl Flash {
-    /// Promises room for a log of `expected_len_bytes`, if there is so much beside the others.
+    /// Promises room for a log of `expected_len_bytes`, or for tables as long as that together under the first one's
+    /// id, if there is so much beside the others.
     pub(super) fn promise(&self, id: FileId, expected_len_bytes: u64) -> bool {
         let mut promises = self.promises.lock();
         let has_room = self.promised_bytes(&promises) + expected_len_bytes <= self.free_bytes();
@@ -105,12 +106,7 @@ impl Flash {
         has_room
     }
 
-    /// Whether files of `len_bytes` fit beside what was promised.
-    pub(super) fn fits(&self, len_bytes: u64) -> bool {
-        self.promised_bytes(&self.promises.lock()) + len_bytes <= self.free_bytes()
-    }
-
-    /// The log has got what it was promised, or needs it no more.
+    /// The log or the tables have got what they were promised, or need it no more.
     pub(super) fn keep_promise(&self, id: FileId) {
         self.promises.lock().remove(&id);
     }
@@ -120,7 +116,8 @@ impl Flash {
         self.files.space().free_bytes
     }
 
-    /// What logs being written may still take, besides the blocks that they own.
+    /// What logs being written may still take, besides the blocks that they own. Tables being written count twice,
+    /// as promised and as not free, rather than not at all in between.
     fn promised_bytes(&self, promises: &BTreeMap<FileId, Promise>) -> u64 {
         let live = self.files.inner.committer.lock();
         let left = |(&id, promise): (&FileId, &Promise)| {

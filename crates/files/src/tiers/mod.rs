@@ -108,7 +108,7 @@ struct Flash {
     files: FileLayer,
     main_id: u64,
     turn: Mutex<Turn>,
-    /// Logs being written, and how long each was promised to get (T6).
+    /// Logs being written, and how long each was promised to get (T6); tables, until they are written.
     promises: Mutex<BTreeMap<FileId, Promise>>,
     /// Names of logs that are being created here: of two under one name the next opening would take the older.
     creating: Mutex<BTreeSet<String>>,

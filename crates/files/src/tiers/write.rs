@@ -107,9 +107,12 @@ impl TieredFiles {
         let rename = |(file, (_, hints, id)): (FileBuffer, &(String, Hints, FileId))| {
             file.renamed(number(*id), on_flash(hints))
         };
-        let written = if flash.fits(len_bytes) {
+        let Some(&(_, _, first)) = asked.first() else { return Ok(Vec::new()) };
+        let written = if flash.promise(first, len_bytes) {
             let numbered = files.into_iter().zip(&asked).map(rename).collect();
-            flash.files.inner.persist_or_return(numbered)
+            let written = flash.files.inner.persist_or_return(numbered);
+            flash.keep_promise(first);
+            written
         } else {
             let free_bytes = flash.files.space().free_bytes;
             Err(Refused {

@@ -1,10 +1,13 @@
 //! Flash that is full: main takes what it cannot, and a log gets what it was promised.
 
 use super::stage::{Pair, hints};
+use crate::tests::meanwhile::Interrupted;
 use crate::tests::stage::content;
 use crate::{Commit, FileBuffer, FileKind, Files, FilesError, Hints, LogWriter, Tier, TieredFiles};
-use imbrex_disk::Blocks;
+use imbrex_disk::{Blocks, Disk};
+use imbrex_disk_sim::{FailAt, FaultPlan};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn log_of(files: &TieredFiles, name: &str, blocks: u64) -> Arc<dyn LogWriter> {
     let expected_len_bytes = Some(Blocks::new(blocks).bytes());
@@ -150,4 +153,28 @@ fn a_reader_keeps_what_it_reads_on_flash() {
     let add = files.persist(vec![buffer("c", 100, Tier::Fast)]).unwrap();
     files.commit(Commit { add, ..Commit::default() }).unwrap();
     assert_eq!(tier_of(&files, "c"), Tier::Fast);
+}
+
+/// A table was found to fit, and before it had its blocks a log was promised them.
+#[test]
+fn a_table_has_its_room_until_it_is_written() {
+    let pair = Pair::small();
+    drop(pair.format().unwrap());
+    let flash = Interrupted::new(&pair.flash);
+    let beside = Arc::clone(&flash) as Arc<dyn Disk>;
+    let files = TieredFiles::open(pair.main.disk(), beside, &pair.main.runtime).unwrap();
+    let promise_count = |files: &TieredFiles| files.flash.as_ref().unwrap().promises.lock().len();
+    let seen = Arc::new(AtomicUsize::new(0));
+    for fails in [false, true] {
+        let (here, seen, drive) = (files.clone(), Arc::clone(&seen), Arc::clone(&pair.flash));
+        flash.before_write(move || {
+            seen.fetch_add(promise_count(&here), Ordering::SeqCst);
+            let fail_write = fails.then_some(FailAt { after: 0, sticky: false });
+            drive.set_faults(FaultPlan { fail_write, ..FaultPlan::default() });
+        });
+        let tables = vec![buffer("a", 20, Tier::Fast), buffer("b", 10, Tier::Fast)];
+        assert_eq!(files.persist(tables).is_err(), fails);
+        assert_eq!(promise_count(&files), 0);
+    }
+    assert_eq!(seen.load(Ordering::SeqCst), 2);
 }
