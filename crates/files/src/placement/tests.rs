@@ -5,7 +5,7 @@ use crate::api::{FileKind, Hints};
 use crate::room::CommitKind;
 use crate::space::tests::{empty_zones, map, range};
 use crate::space::{Lane, NoSpace, SpaceMap};
-use imbrex_disk::{Blocks, Geometry, GeometrySpec, Lba, Rule, ZoneKind};
+use imbrex_disk::{Blocks, Geometry, GeometrySpec, Lba, NeighbourSpec, Rule, ZoneKind};
 
 fn request(blocks: u64, level: u8) -> FileRequest {
     let hints = Hints { level, ..Hints::new(FileKind::Table) };
@@ -301,4 +301,30 @@ fn policies_are_found_by_name() {
         assert_eq!((kind.name(), kind.build().name()), (name, name));
     }
     assert_eq!(PlacementKind::by_name("no-such"), None);
+}
+
+/// What the first table of a plan had left of the only empty bottom track was forgotten, and the second refused.
+#[test]
+fn what_a_plan_leaves_of_a_track_is_its_own() {
+    let (bottom_track_len, top_track_len) = (Blocks::new(64), Blocks::new(32));
+    let rule = Rule::Neighbours(NeighbourSpec { bottom_track_len, top_track_len });
+    let geometry = Geometry::new(GeometrySpec { len: Blocks::new(8 * 96), rule }).unwrap();
+    let mut map = SpaceMap::without_zones(&geometry, range(0, 8 * 96), Blocks::new(16));
+    let take = |map: &mut SpaceMap, start, len| map.take(range(start, len), Lane::Fresh(1), 1);
+    (0..8).filter(|&pair| pair != 2).for_each(|pair| take(&mut map, pair * 96, 64));
+    (0..6).for_each(|pair| take(&mut map, pair * 96 + 64, 32));
+    take(&mut map, 6 * 96 + 64, 16);
+    // What is free besides is kept for logs.
+    assert_eq!((map.free().get(), map.kept_for_logs().get()), (64 + 48, 48));
+    let policy = PlacementKind::by_name("track-tiers").unwrap().build();
+    let plan = |files: &[FileRequest]| {
+        policy.plan(&map, files).map(|plan| {
+            let extents = plan.iter().flat_map(|planned| &planned.extents);
+            extents.map(ToString::to_string).collect::<Vec<_>>().join(" ")
+        })
+    };
+    let batch = [reserve(20, 1), reserve(20, 1), reserve(24, 1)];
+    assert_eq!(plan(&batch), Ok("192..212 212..232 232..256".to_owned()));
+    let refused = NoSpace { needed: Blocks::new(65), free: Blocks::new(64) };
+    assert_eq!(plan(&[reserve(20, 1), reserve(45, 1)]), Err(refused));
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!   a table of 3.5 tracks   | track | track | track | half |      a track belongs to one table
 //!   logs, small files       pieces of top tracks
-//!   nearly full             whatever is free, in pieces: top tracks first
+//!   nearly full             whatever is free, in pieces: top tracks first; last what the same plan left of a track
 //! ```
 //!
 //! A policy says which empty track is next; here the tracks are filled, and it is seen to it that
@@ -61,6 +61,8 @@ pub(super) struct Draft<'a> {
     used: BTreeSet<u64>,
     /// Free pieces that it has taken a part of: where they end, and where what is left begins.
     cut: BTreeMap<Lba, Lba>,
+    /// What it has left of empty tracks, by their tier.
+    rests: [Vec<BlockRange>; 2],
     /// How much of top tracks tables may still take.
     tops_left: Blocks,
     last: [u64; 2],
@@ -112,6 +114,7 @@ impl<'a> Draft<'a> {
             tracks,
             used: BTreeSet::new(),
             cut: BTreeMap::new(),
+            rests: [Vec::new(), Vec::new()],
             tops_left: tracks.free_tops().saturating_sub(space.kept_for_logs()),
             last: [tracks.last(Tier::Bottom), tracks.last(Tier::Top)],
             last_of_all: tracks.last_of_all(),
@@ -170,7 +173,9 @@ impl<'a> Draft<'a> {
                 .or_else(|| if is_short { self.short(left) } else { None })
                 .or_else(|| self.whole(next(self, file)?, left))
                 .or_else(|| self.piece(Tier::Top, left))
-                .or_else(|| self.piece(Tier::Bottom, left))?;
+                .or_else(|| self.piece(Tier::Bottom, left))
+                .or_else(|| self.rest(Tier::Top, left))
+                .or_else(|| self.rest(Tier::Bottom, left))?;
             left -= range.len;
             ranges.push(range);
         }
@@ -179,12 +184,15 @@ impl<'a> Draft<'a> {
 
     /// The start of an empty track.
     fn whole(&mut self, track: u64, left: Blocks) -> Option<BlockRange> {
-        let range = self.tracks.range(TrackId(track))?;
-        let mut range = BlockRange::new(range.start, range.len.min(left));
+        let whole = self.tracks.range(TrackId(track))?;
+        let mut range = BlockRange::new(whole.start, whole.len.min(left));
         let tier = Tier::of(TrackId(track));
         if tier == Tier::Top {
             range.len = range.len.min(self.tops_left);
             self.tops_left -= range.len;
+        }
+        if range.len < whole.len {
+            self.rests[tier as usize].push(BlockRange::new(range.end(), whole.len - range.len));
         }
         self.used.insert(track);
         self.last[tier as usize] = track;
@@ -204,13 +212,18 @@ impl<'a> Draft<'a> {
         Some(self.cut(found, len))
     }
 
+    /// How much of `left` may go to a tier.
+    fn allowed(&self, tier: Tier, left: Blocks) -> Blocks {
+        match tier {
+            Tier::Top => left.min(self.tops_left),
+            Tier::Bottom => left,
+        }
+    }
+
     /// A piece of a broken track, up to `left`: of top tracks the longest, of bottom ones that whose write
     /// moves least for its length. However short it is, a bottom piece costs the tracks above it.
     fn piece(&mut self, tier: Tier, left: Blocks) -> Option<BlockRange> {
-        let wanted = match tier {
-            Tier::Top => left.min(self.tops_left),
-            Tier::Bottom => left,
-        };
+        let wanted = self.allowed(tier, left);
         if wanted.is_zero() {
             return None;
         }
@@ -236,6 +249,24 @@ impl<'a> Draft<'a> {
             self.tops_left -= len;
         }
         Some(self.cut(range, len))
+    }
+
+    /// Up to `left` of what the plan left of a track that it began itself: better two tables in a track than no room.
+    fn rest(&mut self, tier: Tier, left: Blocks) -> Option<BlockRange> {
+        let wanted = self.allowed(tier, left);
+        if wanted.is_zero() {
+            return None;
+        }
+        let rests = &mut self.rests[tier as usize];
+        let rest = rests.pop()?;
+        let len = rest.len.min(wanted);
+        if len < rest.len {
+            rests.push(BlockRange::new(rest.start + len, rest.len - len));
+        }
+        if tier == Tier::Top {
+            self.tops_left -= len;
+        }
+        Some(BlockRange::new(rest.start, len))
     }
 
     /// How much a write to a bottom track moves away and back, as things were before the plan.
