@@ -14,7 +14,7 @@ use crate::mount::data_zone_count;
 use crate::placement::{PlacementKind, PlacementOptions};
 use crate::rewrite::files_start;
 use imbrex_clockwork::Runtime;
-use imbrex_disk::{Blocks, Disk, DiskError, Lba};
+use imbrex_disk::{Blocks, Disk, DiskError, Geometry, Lba};
 use std::sync::Arc;
 
 /// How a disk is formatted; recorded on it and found again by [`FileLayer::open`].
@@ -41,6 +41,45 @@ impl FormatOptions {
             layout_name: String::new(),
             format_id: 0,
         }
+    }
+
+    /// Whether a drive of `geometry` can be formatted so, as far as that tells: how many of its zones take writes, the
+    /// drive knows. For who makes the drive first.
+    ///
+    /// # Errors
+    /// [`FilesError::Unsuitable`].
+    pub fn check(&self, geometry: &Geometry) -> Result<(), FilesError> {
+        self.fit(geometry).map(drop)
+    }
+
+    /// Where the catalog lies on a drive of `geometry`, and what files may use of one without zones.
+    fn fit(&self, geometry: &Geometry) -> Result<([Region; 2], Blocks), FilesError> {
+        let unsuitable = |reason: String| self.unsuitable(reason);
+        let placement = self.placement.build_with(&self.placement_options);
+        self.placement_options.check().map_err(unsuitable)?;
+        placement.suits(geometry).map_err(unsuitable)?;
+        let regions = regions(geometry).map_err(unsuitable)?;
+        let mut room = Blocks::ZERO;
+        if geometry.zones().is_none() {
+            let unit_len = self.placement_options.unit_len;
+            let start = files_start(geometry, &regions, unit_len).map_err(unsuitable)?;
+            room = geometry.len().saturating_sub(start - Lba::new(0));
+            let needed = placement.room_needed(geometry);
+            if room < needed {
+                return Err(unsuitable(format!(
+                    "it has {room} for files, and {needed} are needed for a few tables with their \
+                     guards; use a larger drive or shorter tables"
+                )));
+            }
+        }
+        if self.layout_name.len() > NAME_LEN_BYTES_MAX {
+            return Err(unsuitable("the layout's name is longer than 64 bytes".to_owned()));
+        }
+        Ok((regions, room))
+    }
+
+    fn unsuitable(&self, reason: String) -> FilesError {
+        FilesError::Unsuitable { placement: self.placement.name().to_owned(), reason }
     }
 }
 
@@ -86,37 +125,16 @@ impl Plan {
     /// # Errors
     /// [`FilesError::Unsuitable`].
     pub(crate) fn new(disk: Arc<dyn Disk>, options: &FormatOptions) -> Result<Plan, FilesError> {
-        let placement = options.placement.build_with(&options.placement_options);
-        let unsuitable = |reason: String| FilesError::Unsuitable {
-            placement: placement.name().to_owned(),
-            reason,
-        };
         let geometry = *disk.geometry();
-        options.placement_options.check().map_err(unsuitable)?;
-        placement.suits(&geometry).map_err(unsuitable)?;
-        let regions = regions(&geometry).map_err(unsuitable)?;
-        let mut room = Blocks::ZERO;
+        let (regions, room) = options.fit(&geometry)?;
+        let placement = options.placement.build_with(&options.placement_options);
         if geometry.zones().is_some() {
             let count = data_zone_count(&*disk, &regions);
             let needed = placement.zones_needed();
             if count < needed {
                 let reason = format!("it has {count} zones for files; {needed} are needed");
-                return Err(unsuitable(reason));
+                return Err(options.unsuitable(reason));
             }
-        } else {
-            let unit_len = options.placement_options.unit_len;
-            let start = files_start(&geometry, &regions, unit_len).map_err(unsuitable)?;
-            room = geometry.len().saturating_sub(start - Lba::new(0));
-            let needed = placement.room_needed(&geometry);
-            if room < needed {
-                return Err(unsuitable(format!(
-                    "it has {room} for files, and {needed} are needed for a few tables with their \
-                     guards; use a larger drive or shorter tables"
-                )));
-            }
-        }
-        if options.layout_name.len() > NAME_LEN_BYTES_MAX {
-            return Err(unsuitable("the layout's name is longer than 64 bytes".to_owned()));
         }
         let sequences = sequences(&*disk, &regions);
         let sequence = sequences[0].max(sequences[1]);

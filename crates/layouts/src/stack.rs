@@ -90,7 +90,8 @@ impl Layout {
     /// The same without a store, which whoever opens it first makes.
     ///
     /// # Errors
-    /// As [`Layout::format`]; [`LayoutError::Engine`] for options that cannot work: nothing was written.
+    /// As [`Layout::format`]; [`LayoutError::Engine`] for options that cannot work, [`LayoutError::Files`] and
+    /// [`LayoutError::Bands`] for lengths that do not suit the drive: nothing was written.
     pub fn format_files(
         self,
         drives: impl Into<Drives>,
@@ -109,16 +110,21 @@ impl Layout {
             options.id = format_id;
             FixedBands::format(Arc::clone(&drive), &options).map(Arc::new)
         };
-        let bands = recipe.bands.as_ref().map(make_bands).transpose();
-        let bands = bands.map_err(failed("making fixed bands"))?;
-        let disk = above(&drive, bands.as_ref());
         let format = FormatOptions {
             layout_name: self.name().to_owned(),
             format_id,
             placement_options: recipe.placement_options,
             ..FormatOptions::new(self.policy())
         };
+        let failed_bands = failed("making fixed bands");
         let failed = |source| LayoutError::Files { what: "formatting the drive", source };
+        if let Some(options) = &recipe.bands {
+            // L2: making bands gives up what the drive holds.
+            let over = FixedBands::geometry_over(drive.geometry(), options);
+            format.check(&over.map_err(&failed_bands)?).map_err(failed)?;
+        }
+        let bands = recipe.bands.as_ref().map(make_bands).transpose().map_err(failed_bands)?;
+        let disk = above(&drive, bands.as_ref());
         if let Some(flash) = flash {
             let options = recipe.flash.unwrap_or_default();
             let tiers = TieredFiles::format(Arc::clone(&disk), flash, &format, &options, runtime);

@@ -322,6 +322,28 @@ fn options_are_what_the_engine_takes_before_anything_is_written() {
     assert_eq!((drive.counters() - before).writes, 0);
 }
 
+/// Bands were made before the file layer looked at the recipe: it was refused, and what the drive had held was gone.
+#[test]
+fn a_recipe_that_cannot_work_over_bands_leaves_what_the_drive_holds() {
+    let layout = Layout::by_name("leveldb-banded").unwrap();
+    let drive = small_drive(layout.recording());
+    let mut recipe = layout.recipe(drive.geometry()).shrunk(64);
+    let stack = layout.format_with(Arc::clone(&drive), &runtime(), &recipe, 7).unwrap();
+    stack.db.default_keyspace().put(b"key", b"value").unwrap();
+    stack.close().unwrap();
+
+    recipe.placement_options.free_percent_least = 101;
+    let refused = layout.format_files(Arc::clone(&drive), &runtime(), &recipe, 8).unwrap_err();
+    let is_unsuitable = |error: &LayoutError| {
+        matches!(error, LayoutError::Files { source: FilesError::Unsuitable { .. }, .. })
+    };
+    assert!(is_unsuitable(&refused), "{refused}");
+    let stack = layout.open(drive, &runtime()).unwrap();
+    let value = stack.db.default_keyspace().get(b"key").unwrap();
+    assert_eq!(value.as_deref(), Some(&b"value"[..]));
+    stack.close().unwrap();
+}
+
 #[test]
 fn write_offloading_has_the_bands_of_the_thesis() {
     let zones = ZoneSpec {

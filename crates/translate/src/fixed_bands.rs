@@ -208,6 +208,14 @@ impl FixedBands {
         Ok(FixedBands::new(layout, below, Runs::default(), journal, 0))
     }
 
+    /// The disk that [`FixedBands::format`] would make of a drive of `inner`. Neither reads nor writes.
+    ///
+    /// # Errors
+    /// [`BandsError::WrongRule`], [`BandsError::Option`], [`BandsError::TooSmall`].
+    pub fn geometry_over(inner: &Geometry, options: &BandOptions) -> Result<Geometry, BandsError> {
+        Ok(Layout::plan(inner, options)?.geometry)
+    }
+
     /// Opens the bands on `disk`: finishes a rewrite that a power cut stopped, and writes a
     /// checkpoint.
     ///
