@@ -21,7 +21,7 @@
 mod cut;
 
 use crate::backing::{Backing, Durable};
-use cut::Cut;
+use cut::cut;
 use imbrex_clockwork::Prng;
 use imbrex_disk::{
     BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Geometry, Lba, ZoneId, ZoneMark, ZoneRecord,
@@ -282,9 +282,8 @@ impl WriteCache {
         let pending: Vec<Pending> = std::mem::take(&mut self.pending).into_values().collect();
         let stored = self.take_stored();
         *self = WriteCache::new(self.capacity, self.geometry, self.sector_len_bytes);
-        let mut cut = Cut::new(backing, prng, self.sector_len_bytes, stored);
-        let outcome = cut.of(&pending)?;
-        self.stored = cut.into_stored();
+        let (outcome, stored) = cut(&pending, backing, prng, self.sector_len_bytes, stored)?;
+        self.stored = stored;
         Ok(outcome)
     }
 }

@@ -32,7 +32,7 @@ pub struct Options {
     pub immutable_memtable_count_max: usize,
     /// When all logs together get longer, the keyspaces that keep the oldest one are flushed. It is looked at when a log
     /// ends, and one that keyspaces share ends when it alone is longer than this and than a memtable: all
-    /// together may be twice as long.
+    /// together may be twice as long, and longer where flushes lag.
     pub log_len_bytes_max: u64,
     /// How much of the log is kept in memory before it goes to its file. Of the writes that were not synced a crash of
     /// the program alone takes less than that and the last one; and one longer than 1 MiB, whole, if its end was there.

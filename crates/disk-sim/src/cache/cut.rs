@@ -37,7 +37,7 @@ enum Share {
 }
 
 /// A power cut while it is decided.
-pub(super) struct Cut<'a> {
+struct Cut<'a> {
     backing: &'a dyn Backing,
     prng: &'a mut Prng,
     sector_len_bytes: usize,
@@ -46,43 +46,35 @@ pub(super) struct Cut<'a> {
     stored: Vec<BlockRange>,
 }
 
-impl<'a> Cut<'a> {
-    /// A cut that adds what it stores to `stored`.
-    pub(super) fn new(
-        backing: &'a dyn Backing,
-        prng: &'a mut Prng,
-        sector_len_bytes: usize,
-        stored: Vec<BlockRange>,
-    ) -> Cut<'a> {
-        let outcome = PowerCycle::default();
-        Cut { backing, prng, sector_len_bytes, order: Order::EachAlone, outcome, stored }
+/// Stores what is left of `pending`, oldest first, and tells how much that was; adds where it lies to `stored`.
+pub(super) fn cut(
+    pending: &[Pending],
+    backing: &dyn Backing,
+    prng: &mut Prng,
+    sector_len_bytes: usize,
+    stored: Vec<BlockRange>,
+) -> Result<(PowerCycle, Vec<BlockRange>), DiskError> {
+    let order = Order::draw(pending, prng);
+    let outcome = PowerCycle::default();
+    let mut cut = Cut { backing, prng, sector_len_bytes, order, outcome, stored };
+    let zones: BTreeSet<ZoneId> = pending.iter().filter_map(Pending::zone).collect();
+    for zone in zones {
+        let is_of_zone = |(_, operation): &(usize, &Pending)| operation.zone() == Some(zone);
+        let of_zone: Vec<_> = pending.iter().enumerate().filter(is_of_zone).collect();
+        cut.cut_zone(zone, &of_zone)?;
     }
-
-    /// What was stored, and what of it by the cut.
-    pub(super) fn into_stored(self) -> Vec<BlockRange> {
-        self.stored
-    }
-
-    /// Stores what is left of `pending`, oldest first.
-    pub(super) fn of(&mut self, pending: &[Pending]) -> Result<PowerCycle, DiskError> {
-        self.order = self.draw_order(pending);
-        let zones: BTreeSet<ZoneId> = pending.iter().filter_map(Pending::zone).collect();
-        for zone in zones {
-            let is_of_zone = |(_, operation): &(usize, &Pending)| operation.zone() == Some(zone);
-            let of_zone: Vec<_> = pending.iter().enumerate().filter(is_of_zone).collect();
-            self.cut_zone(zone, &of_zone)?;
+    for (index, operation) in pending.iter().enumerate() {
+        if let Pending::Anywhere { at, data } = operation {
+            cut.cut_anywhere(index, *at, data)?;
         }
-        for (index, operation) in pending.iter().enumerate() {
-            if let Pending::Anywhere { at, data } = operation {
-                self.cut_anywhere(index, *at, data)?;
-            }
-        }
-        Ok(self.outcome)
     }
+    Ok((cut.outcome, cut.stored))
+}
 
-    fn draw_order(&mut self, pending: &[Pending]) -> Order {
-        let kind = self.prng.below(4);
-        let drawn = self.prng.below(pending.len().max(1) as u64) as usize;
+impl Order {
+    fn draw(pending: &[Pending], prng: &mut Prng) -> Order {
+        let kind = prng.below(4);
+        let drawn = prng.below(pending.len().max(1) as u64) as usize;
         let start = pending.get(drawn).and_then(Pending::blocks).map(|(at, _)| at);
         match (kind, start) {
             (2, _) => Order::OldestFirst { until: drawn },
@@ -90,7 +82,9 @@ impl<'a> Cut<'a> {
             _ => Order::EachAlone,
         }
     }
+}
 
+impl Cut<'_> {
     /// What becomes of the operation of this index that begins here.
     fn share(&mut self, index: usize, at: Lba) -> Share {
         let reached = match self.order {

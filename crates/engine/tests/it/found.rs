@@ -1,7 +1,7 @@
 //! Bugs that torture or a review found, each told as the shortest story that shows it.
 
 use crate::bands::Crowded;
-use crate::stage::{key, seeded, small, small_keyspace, zoned};
+use crate::stage::{key, overwrite_a_checkpoint, seeded, small, small_keyspace, zoned};
 use imbrex::{Db, EngineError, KeyspaceOptions, OpenMode, Options, WriteBatch, WriteOptions};
 use imbrex_clockwork::{Budget, Job, Order, Prng, Runtime, Step, VirtualWorld};
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, Persist};
@@ -223,10 +223,8 @@ fn a_log_that_may_become_a_table_ends_before_its_file() {
     assert_eq!(db.default_keyspace().prefix("key").unwrap().count(), count);
 }
 
-/// A put that found no place for its log switched background flushes off, which had plenty: two
-/// memtables later writers waited for a flush that nobody tried.
-#[test]
-fn a_refused_log_stops_no_flush() {
+/// A store of which a put has just found no place for its log.
+fn refused_its_log() -> (Arc<Crowded>, Db) {
     let stage = zoned(96, Order::SmallestTime);
     let files = Crowded::new(stage.format());
     let db = Db::open(Arc::clone(&files) as _, stage.runtime, small()).unwrap();
@@ -235,6 +233,15 @@ fn a_refused_log_stops_no_flush() {
     files.refuses_log.store(true, Ordering::SeqCst);
     let refused = (0..1000).find_map(|n| ks.put(key(n), [7; 900]).err()).unwrap();
     assert!(refused.is_no_space(), "{refused}");
+    (files, db)
+}
+
+/// A put that found no place for its log switched background flushes off, which had plenty: two
+/// memtables later writers waited for a flush that nobody tried.
+#[test]
+fn a_refused_log_stops_no_flush() {
+    let (_, db) = refused_its_log();
+    let ks = db.default_keyspace();
     for n in 0..400 {
         ks.put(key(n), [8; 900]).unwrap();
     }
@@ -382,16 +389,7 @@ fn a_check_reads_what_only_a_checkpoint_has() {
         let files = stage.format();
         let db = Db::open(Arc::clone(&files), stage.runtime.clone(), small()).unwrap();
         let ks = db.default_keyspace();
-        for round in [1_u8, 2] {
-            for n in 0..1000 {
-                ks.put(key(n), [round; 500]).unwrap();
-            }
-            if round == 1 {
-                db.checkpoint("monday").unwrap();
-            }
-        }
-        db.wait_idle().unwrap();
-        ks.compact_range(None, None).unwrap();
+        overwrite_a_checkpoint(&db, 1000);
         let report = db.check().unwrap();
         assert!(report.is_sound() && report.checkpoint_count == 1, "{report}");
         assert_eq!(report.entry_count, 2000, "those of the checkpoint and those of now");
@@ -447,14 +445,8 @@ fn keyspaces_that_share_a_log_keep_to_its_limit() {
 #[test]
 fn a_write_on_its_way_to_a_store_that_is_given_up_is_refused() {
     for is_batch in [false, true] {
-        let stage = zoned(96, Order::SmallestTime);
-        let files = Crowded::new(stage.format());
-        let db = Db::open(Arc::clone(&files) as _, stage.runtime, small()).unwrap();
+        let (files, db) = refused_its_log();
         let ks = db.default_keyspace();
-        ks.put("a", "b").unwrap();
-        files.refuses_log.store(true, Ordering::SeqCst);
-        let refused = (0..1000).find_map(|n| ks.put(key(n), [7; 900]).err()).unwrap();
-        assert!(refused.is_no_space(), "{refused}");
         // So the next write looks for space, at the gate.
         *files.gives_up.lock().unwrap() = Some(db.clone());
         let written = if is_batch {

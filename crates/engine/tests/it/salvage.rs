@@ -1,6 +1,6 @@
 //! A store of which parts cannot be read, opened for what can be saved.
 
-use crate::stage::{Stage, key, seeded, small, small_keyspace};
+use crate::stage::{Stage, key, overwrite_a_checkpoint, seeded, small, small_keyspace};
 use imbrex::{
     Compression, Db, EngineError, KeyspaceOptions, OpenMode, Options, ReadOptions, WriteOptions,
 };
@@ -203,18 +203,7 @@ fn a_check_tells_of_tables_that_are_left_out() {
 fn a_checkpoint_is_salvaged_too() {
     let stage = seeded(60, 4);
     let db = stage.create(plain());
-    let ks = db.default_keyspace();
-    for round in [1_u8, 2] {
-        for n in 0..400 {
-            ks.put(key(n), [round; 500]).unwrap();
-        }
-        if round == 1 {
-            db.checkpoint("monday").unwrap();
-        }
-    }
-    db.wait_idle().unwrap();
-    ks.compact_range(None, None).unwrap();
-    drop(ks);
+    overwrite_a_checkpoint(&db, 400);
     stage.crash(db, &mut Prng::new(4));
     let files = stage.mount();
     let tables = files.list("checkpoint/");

@@ -122,3 +122,18 @@ pub(crate) fn small_gear() -> Options {
 pub(crate) fn key(number: u64) -> Vec<u8> {
     format!("key{number:05}").into_bytes()
 }
+
+/// Puts `count` keys, keeps them as the checkpoint "monday", and overwrites them all.
+pub(crate) fn overwrite_a_checkpoint(db: &Db, count: u64) {
+    let ks = db.default_keyspace();
+    for round in [1_u8, 2] {
+        for n in 0..count {
+            ks.put(key(n), [round; 500]).unwrap();
+        }
+        if round == 1 {
+            db.checkpoint("monday").unwrap();
+        }
+    }
+    db.wait_idle().unwrap();
+    ks.compact_range(None, None).unwrap();
+}

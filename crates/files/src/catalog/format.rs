@@ -143,7 +143,8 @@ impl Header {
         put(ZONE_LEN, &self.shape.zone_len_blocks.to_le_bytes());
         put(ZONE_CAPACITY, &self.shape.zone_capacity_blocks.to_le_bytes());
         put(CONVENTIONAL, &self.shape.conventional_zone_count.to_le_bytes());
-        put(FLAGS, &if self.is_paired { FLAG_PAIRED } else { 0 }.to_le_bytes());
+        let flags = if self.is_paired { FLAG_PAIRED } else { 0 };
+        put(FLAGS, &flags.to_le_bytes());
         put(NEXT_FILE_ID, &self.next_file_id.to_le_bytes());
         put(FORMAT_ID, &self.format_id.to_le_bytes());
         let PlacementOptions { free_percent_least, unit_len } = self.placement_options;
@@ -156,8 +157,7 @@ impl Header {
 
     /// How many blocks the body takes with its seal.
     pub(crate) fn body_len(&self) -> Blocks {
-        let seal_len_bytes = if self.is_sealed { 1 } else { 0 };
-        Blocks::holding(self.body_len_bytes.saturating_add(seal_len_bytes))
+        Blocks::holding(self.body_len_bytes.saturating_add(u64::from(self.is_sealed)))
     }
 
     /// Never panics, whatever the bytes are.

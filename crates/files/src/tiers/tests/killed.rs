@@ -3,7 +3,7 @@
 
 use super::stage::{Pair, Side, hints};
 use crate::catalog::Edit;
-use crate::commit::Graves;
+use crate::commit::{Graves, Ticket};
 use crate::tests::stage::{content, conventional};
 use crate::{
     AppRecord, Commit, FileBuffer, FileKind, Files, FilesError, LogWriter, Tier, TieredFiles,
@@ -50,6 +50,13 @@ fn table(files: &TieredFiles, name: &str) -> Result<(), FilesError> {
     buffer.append(&content(name, 5000));
     let add = files.persist(vec![buffer])?;
     files.commit(Commit { add, ..Commit::default() })
+}
+
+/// A table, and its removal as far as a commit of another thread comes before it is written.
+fn removal_on_its_way(files: &TieredFiles, name: &str) -> Ticket {
+    table(files, name).unwrap();
+    let edits = vec![Edit::Remove { name: name.to_owned() }];
+    files.main().inner.committer.lock().enqueue(edits, Graves::default(), false)
 }
 
 fn remove(files: &TieredFiles, name: &str) -> Result<(), FilesError> {
@@ -182,11 +189,7 @@ fn a_synced_log_is_there_whose_name_was_being_freed() {
     for seed in 0..SEED_COUNT {
         let pair = pair();
         let files = format(&pair);
-        table(&files, "w1").unwrap();
-        // As far as a commit of another thread comes before it is written.
-        let edits = vec![Edit::Remove { name: "w1".to_owned() }];
-        let committer = &files.main().inner.committer;
-        let _removal = committer.lock().enqueue(edits, Graves::default(), false);
+        let _removal = removal_on_its_way(&files, "w1");
         let synced = log(&files, "w1").unwrap();
         synced.append(&content("of the log", 4096)).unwrap();
         synced.sync().unwrap();
@@ -208,10 +211,7 @@ fn a_log_that_was_never_created_gets_no_name_that_is_freed_later() {
     for seed in 0..SEED_COUNT {
         let pair = pair();
         let files = format(&pair);
-        table(&files, "w1").unwrap();
-        let edits = vec![Edit::Remove { name: "w1".to_owned() }];
-        let committer = &files.main().inner.committer;
-        let _removal = committer.lock().enqueue(edits, Graves::default(), false);
+        let _removal = removal_on_its_way(&files, "w1");
         pair.disk(Side::Main).set_faults(at_once.clone());
         log(&files, "w1").unwrap_err();
         let files = cut(&pair, files, Side::Main, seed);
