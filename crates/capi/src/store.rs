@@ -100,6 +100,7 @@ impl Status {
             EngineError::NoKeyspace { .. } => Status::NotFound,
             EngineError::KeyspaceExists { .. } => Status::Exists,
             EngineError::Corrupt { .. }
+            | EngineError::SetAside { .. }
             | EngineError::Files { source: FilesError::Corrupt { .. }, .. } => Status::Corrupt,
             EngineError::Poisoned { .. }
             | EngineError::Closed

@@ -221,6 +221,12 @@ impl Store {
     ) -> Result<T, CliError> {
         let result = work(&self);
         let Store { path, db, .. } = self;
+        for why in db.metrics().tables_set_aside {
+            note(format!(
+                "imbrex: warning: a table of {} is left out of compactions: {why}",
+                path.display()
+            ));
+        }
         let closed = db.close().context(|| format!("cannot close the store on {}", path.display()));
         match (result, closed) {
             (Ok(value), closed) => closed.map(|()| value),

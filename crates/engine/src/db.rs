@@ -333,7 +333,7 @@ impl Db {
     /// For a caller that met a panic below, after which the state in memory may be half of a change. What is durable
     /// is whole; to be written the store is closed and opened again.
     pub fn abandon(&self, reason: &str) {
-        let _ = self.store().poison(reason.to_owned());
+        let _ = self.store().poison(reason);
     }
 
     /// Makes everything durable and ends background work. Other handles then refuse to write; to close
@@ -360,7 +360,7 @@ impl Shared {
         };
         if let Err(error) = &synced {
             // The next close says so too, and does not try again (S5).
-            let _ = store.poison(error.to_string());
+            let _ = store.poison(&error.to_string());
         }
         store.runtime.scheduler.notify();
         let mut ready = || store.jobs.is_zero();

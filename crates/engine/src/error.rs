@@ -16,6 +16,8 @@ fn advice(place: &str) -> &'static str {
 /// What to do about damage that a compaction met: to open the store again does not mend it.
 pub(crate) const DAMAGE_ADVICE: &str = "compactions will meet that again until what still reads was saved \
      (OpenMode::Salvage) or a backup restored";
+/// What to do after a write of which nobody knows how far it got.
+pub(crate) const REOPEN_ADVICE: &str = "close the store and open it again to recover";
 
 /// An error of the engine; the file layer's own error, where there is one, is its source.
 #[derive(Debug, thiserror::Error)]
@@ -118,10 +120,18 @@ pub enum EngineError {
         /// What is free.
         free_bytes: u64,
     },
-    /// An earlier write failed, so what is durable is unknown, or a compaction met what cannot be read. Reads go on.
-    #[error("refused: {reason}; close the store and open it again to recover")]
+    /// An earlier write failed, so what is durable is unknown, or writes would wait for a compaction of what cannot be
+    /// read. Reads go on.
+    #[error("refused: {reason}")]
     Poisoned {
-        /// What failed.
+        /// What failed, and what to do.
+        reason: String,
+    },
+    /// A compaction that was asked for needs a table that could not be read, again and again, and was set aside. Other
+    /// reads and writes go on.
+    #[error("refused: {reason}")]
+    SetAside {
+        /// What could not be read, and what to do.
         reason: String,
     },
     /// A snapshot is of use only to the store it was taken from.

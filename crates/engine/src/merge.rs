@@ -83,6 +83,8 @@ pub(crate) struct MergingIter<I> {
     direction: Direction,
     /// The current key, while the direction changes.
     scratch: Vec<u8>,
+    /// The source that failed last.
+    failed: Option<usize>,
 }
 
 impl<I> std::fmt::Debug for MergingIter<I> {
@@ -100,13 +102,19 @@ impl<I: InternalIter> MergingIter<I> {
     pub(crate) fn new(sources: Vec<I>) -> MergingIter<I> {
         let heap = Vec::with_capacity(sources.len());
         let direction = Direction::Forward;
-        MergingIter { sources, heap, runner_up: 1, direction, scratch: Vec::new() }
+        let scratch = Vec::new();
+        MergingIter { sources, heap, runner_up: 1, direction, scratch, failed: None }
     }
 
     /// The index of the source that the current entry is from. Only while valid.
     #[inline]
     pub(crate) fn current_source(&self) -> usize {
         self.heap[0].source as usize
+    }
+
+    /// The source that failed last, if one did.
+    pub(crate) fn failed_source(&self) -> Option<&I> {
+        self.failed.map(|source| &self.sources[source])
     }
 
     /// Moves every source by `step`, then finds out which comes first.
@@ -117,8 +125,8 @@ impl<I: InternalIter> MergingIter<I> {
     ) -> Result<(), EngineError> {
         self.heap.clear();
         self.direction = direction;
-        for source in &mut self.sources {
-            step(source)?;
+        for (index, source) in self.sources.iter_mut().enumerate() {
+            step(source).inspect_err(|_| self.failed = Some(index))?;
         }
         self.build_heap();
         Ok(())
@@ -185,12 +193,14 @@ impl<I: InternalIter> MergingIter<I> {
     /// Steps the current source in the direction of travel and restores the heap (G2).
     #[inline]
     fn step(&mut self) -> Result<(), EngineError> {
-        let source = &mut self.sources[self.heap[0].source as usize];
+        let index = self.heap[0].source as usize;
+        let source = &mut self.sources[index];
         let moved = match self.direction {
             Direction::Forward => source.next(),
             Direction::Backward => source.prev(),
         };
         if let Err(error) = moved {
+            self.failed = Some(index);
             self.heap.clear();
             return Err(error);
         }
@@ -224,10 +234,11 @@ impl<I: InternalIter> MergingIter<I> {
                 continue;
             }
             let key = InternalKey::new(&self.scratch, trailer);
-            match direction {
-                Direction::Forward => source.seek(key)?,
-                Direction::Backward => source.seek_before(key)?,
-            }
+            let sought = match direction {
+                Direction::Forward => source.seek(key),
+                Direction::Backward => source.seek_before(key),
+            };
+            sought.inspect_err(|_| self.failed = Some(index))?;
         }
         self.build_heap();
         Ok(())
@@ -279,7 +290,8 @@ impl<I: InternalIter> InternalIter for MergingIter<I> {
 
     #[inline]
     fn load_value(&mut self) -> Result<u64, EngineError> {
-        self.sources[self.heap[0].source as usize].load_value()
+        let index = self.heap[0].source as usize;
+        self.sources[index].load_value().inspect_err(|_| self.failed = Some(index))
     }
 
     #[inline]

@@ -197,6 +197,9 @@ pub struct Metrics {
     pub move_count: u64,
     /// Compactions that could not read a table and were tried again.
     pub compaction_read_failure_count: u64,
+    /// Of tables that compactions could not read, again and again, and leave where they are until the store is opened
+    /// again: what was wrong with each, and what to do.
+    pub tables_set_aside: Vec<String>,
     /// Read by compactions.
     pub compaction_in_bytes: u64,
     /// Written by compactions.
@@ -257,6 +260,7 @@ impl Store {
         metrics.flush_out_bytes = self.tally.flush_out_bytes.load(Ordering::Relaxed);
         metrics.compaction_read_failure_count =
             self.tally.read_failure_count.load(Ordering::Relaxed);
+        metrics.tables_set_aside = self.plans.lock().hindrances().cloned().collect();
         metrics.flush_total_ns = self.tally.flush_ns.load(Ordering::Relaxed);
         {
             let log = self.tally.compactions.lock();
@@ -353,6 +357,9 @@ impl fmt::Display for Metrics {
             self.compaction_count,
             self.move_count
         )?;
+        for why in &self.tables_set_aside {
+            writeln!(f, "set aside {why}")?;
+        }
         writeln!(f, "write amplification {:.2}", self.write_amp_ratio)?;
         let stalls = [
             ("stop", self.stall_stop),

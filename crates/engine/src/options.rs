@@ -35,7 +35,7 @@ pub struct Options {
     /// together may be twice as long, and longer where flushes lag.
     pub log_len_bytes_max: u64,
     /// How much of the log is kept in memory before it goes to its file. Of the writes that were not synced a crash of
-    /// the program alone takes less than that and the last one; and one longer than 1 MiB, whole, if its end was there.
+    /// the program alone takes less than that and the last one; and, whole, the one of which only the end was there.
     pub log_frame_len_bytes: usize,
     /// Whether a log that is full becomes a table of level 0 as it lies, instead of its memtable being
     /// written again: writes cost half until the first compaction, reads of what was not

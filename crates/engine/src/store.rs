@@ -26,6 +26,7 @@ use crate::batch::KeyspaceId;
 use crate::cache::BlockCache;
 use crate::checkpoint::names_prefix;
 use crate::compaction::Plans;
+use crate::error::REOPEN_ADVICE;
 use crate::job_count::JobCount;
 use crate::key::Seq;
 use crate::keyspace::{KeyspaceState, MemSlot};
@@ -321,7 +322,7 @@ impl Store {
         });
         let mut state = versions.state.clone();
         if let Err(reason) = state.apply(&edit) {
-            return Err(self.poison(format!("an edit does not fit the state: {reason}")));
+            return Err(self.poison(&format!("an edit does not fit the state: {reason}")));
         }
         let (record, lens) =
             versions.record(&edit, &state, &self.files.space().catalog, change.kind);
@@ -348,7 +349,7 @@ impl Store {
             let tables = entry.version.levels[usize::from(add.level)].tables();
             for slot in tables.filter(|slot| slot.meta.id == add.meta.id) {
                 let attached = slot.attach(&*self.files, &add.meta.id.file_name());
-                attached.map_err(|error| self.poison(error.to_string()))?;
+                attached.map_err(|error| self.poison(&error.to_string()))?;
             }
         }
         self.has_checkpoint.store(!state.checkpoints.is_empty(), Ordering::Release);
@@ -410,13 +411,18 @@ impl Store {
             error,
             EngineError::Poisoned { .. } | EngineError::Closed | EngineError::Stopped { .. }
         ) {
-            self.poison(error.to_string());
+            self.poison(&error.to_string());
         }
         error
     }
 
-    /// Refuses all writes from now on (S3); the first reason stays.
-    pub(crate) fn poison(&self, reason: String) -> EngineError {
+    /// Refuses all writes from now on, as how far one got is unknown (S3); the first reason stays.
+    pub(crate) fn poison(&self, reason: &str) -> EngineError {
+        self.refuse_writes(format!("{reason}; {REOPEN_ADVICE}"))
+    }
+
+    /// Refuses all writes from now on; the first reason stays.
+    pub(crate) fn refuse_writes(&self, reason: String) -> EngineError {
         let mut poison = self.poison.lock();
         let is_first = poison.is_none();
         let reason = poison.get_or_insert(reason).clone();

@@ -28,6 +28,7 @@ mod replay;
 pub(crate) use replay::{Before, Cut, LogSource, Replayed, replay, salvage};
 
 use crate::EngineError;
+use crate::error::REOPEN_ADVICE;
 use imbrex_files::{FilesError, LogWriter};
 use imbrex_record_log::{BLOCK_LEN_BYTES, Encoder, Place, RecordTooLong, Resume};
 use parking_lot::{Mutex, MutexGuard};
@@ -245,7 +246,7 @@ impl Wal {
     fn open_tail(&self) -> Result<MutexGuard<'_, Tail>, EngineError> {
         let tail = self.tail.lock();
         if tail.is_closed {
-            let reason = format!("the log {} takes no more writes", self.name);
+            let reason = format!("the log {} takes no more writes; {REOPEN_ADVICE}", self.name);
             return Err(EngineError::Poisoned { reason });
         }
         Ok(tail)

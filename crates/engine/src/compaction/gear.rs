@@ -167,7 +167,8 @@ fn turn_from(
     let several = take(situation, level, &tables[at..at + len], windows, false);
     let one = || take(situation, level, &tables[at..=at], windows, false);
     let shallow = || take(situation, level, &tables[at..=at], windows, true);
-    let fits = |turn: &Turn| turn.len_bytes() <= situation.room.len_bytes;
+    let is_free = |turn: &Turn| !turn.tables().any(|table| situation.busy.has_table(table));
+    let fits = |turn: &Turn| turn.len_bytes() <= situation.room.len_bytes && is_free(turn);
     let turn = Some(several)
         .filter(fits)
         .or_else(|| Some(one()).filter(fits))

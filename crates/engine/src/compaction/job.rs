@@ -23,7 +23,7 @@ use crate::room::Room;
 use crate::store::{Change, Store, gate};
 use crate::table::{LevelIter, SortedRun, Table, TableProperties, TableReadOptions};
 use crate::version::edit::{TableAdd, VersionEdit};
-use crate::version::{KeyRange, TableSlot, Version};
+use crate::version::{KeyRange, TableId, TableSlot, Version};
 use crate::watch::Watch;
 use bytes::Bytes;
 use imbrex_clockwork::{Budget, Job, Step};
@@ -85,6 +85,20 @@ impl SortedRun for RunOfView {
     }
 }
 
+/// How a compaction failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    error: EngineError,
+    /// The input that could not be read, if it was that: then nothing is in doubt.
+    unread: Option<TableId>,
+}
+
+impl From<EngineError> for Failure {
+    fn from(error: EngineError) -> Failure {
+        Failure { error, unread: None }
+    }
+}
+
 /// A compaction that runs.
 #[derive(Debug)]
 pub(crate) struct Running {
@@ -97,11 +111,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    fn start(
-        store: &Store,
-        keyspace: Arc<KeyspaceState>,
-        plan: Plan,
-    ) -> Result<Running, EngineError> {
+    fn start(store: &Store, keyspace: Arc<KeyspaceState>, plan: Plan) -> Result<Running, Failure> {
         let group = GroupId(store.new_id());
         let start_ns = store.runtime.clock.now_ns();
         let mut running = Running { keyspace, plan, group, task: None, start_ns };
@@ -111,10 +121,7 @@ impl Running {
         Ok(running)
     }
 
-    fn merge(
-        &self,
-        store: &Store,
-    ) -> Result<MergeTask<MergingIter<LevelIter<RunView>>>, EngineError> {
+    fn merge(&self, store: &Store) -> Result<MergeTask<MergingIter<LevelIter<RunView>>>, Failure> {
         let read = TableReadOptions {
             fill_cache: false,
             read_ahead_bytes: store.options.compaction_read_len_bytes,
@@ -125,7 +132,9 @@ impl Running {
         for input in &self.plan.inputs {
             for slot in input.tables.iter().filter(|slot| slot.meta.range_tombstone_count > 0) {
                 let mut list = Vec::new();
-                list_tombstones(slot.open(&store.cache)?.range_tombstones(), &mut list);
+                let table = slot.open(&store.cache);
+                let table = table.map_err(|error| Failure { error, unread: Some(slot.meta.id) })?;
+                list_tombstones(table.range_tombstones(), &mut list);
                 tombstones.extend(list.into_iter().map(|tombstone| (input.level, tombstone)));
             }
         }
@@ -169,7 +178,12 @@ impl Running {
     }
 
     /// Goes on for about `len_bytes`; true when it is done and durable.
-    fn step(&mut self, store: &Store, len_bytes: u64) -> Result<bool, EngineError> {
+    fn step(&mut self, store: &Store, len_bytes: u64) -> Result<bool, Failure> {
+        let went = self.go_on(store, len_bytes);
+        went.map_err(|error| Failure { error, unread: self.unread() })
+    }
+
+    fn go_on(&mut self, store: &Store, len_bytes: u64) -> Result<bool, EngineError> {
         let Some(task) = &mut self.task else {
             let change = self.move_tables();
             store.commit(change)?;
@@ -200,9 +214,10 @@ impl Running {
         Ok(true)
     }
 
-    /// Whether the step that failed failed at reading.
-    fn has_read_failed(&self) -> bool {
-        self.task.as_ref().is_some_and(MergeTask::has_read_failed)
+    /// The input that could not be read.
+    fn unread(&self) -> Option<TableId> {
+        let (run, at) = self.task.as_ref()?.iter().failed_source()?.place();
+        run.tables.get(at).map(|slot| slot.meta.id)
     }
 
     /// How many entries it has merged.
@@ -296,6 +311,7 @@ impl Store {
         }
         let is_first = !plans.is_compacting();
         let mut is_blocked = false;
+        let mut hindrance = None;
         for keyspace in self.all_keyspaces() {
             if keyspace.is_dropped.load(Ordering::Acquire) {
                 continue;
@@ -309,11 +325,23 @@ impl Store {
             }
             // A memtable that waits for its flush is none of compaction's affair: the flush may
             // only not have begun yet.
-            is_blocked |= state.busy.is_idle() && keyspace.is_held_up_by_compaction();
+            if state.busy.is_idle() && keyspace.is_held_up_by_compaction() {
+                // With more room there may be a plan: then it is that which is missing.
+                let is_for_room = self.plan(&keyspace, state, self.boundless_room()).is_some();
+                match state.busy.hindrance().filter(|_| !is_for_room) {
+                    Some(why) => hindrance = Some(why.to_owned()),
+                    None => is_blocked = true,
+                }
+            }
         }
         let is_idle = plans.is_idle();
         if is_idle {
             self.compacting.rest();
+        }
+        if let Some(why) = hindrance.filter(|_| is_idle) {
+            drop(plans);
+            self.refuse_writes(why);
+            return None;
         }
         let is_blocked = is_blocked && is_idle;
         let was_blocked = self.is_blocked.swap(is_blocked, Ordering::AcqRel);
@@ -378,13 +406,17 @@ impl Store {
     /// What the compaction would write that is due, whatever the drive has room for.
     pub(crate) fn due_compaction_cost_bytes(&self) -> Option<u64> {
         let mut plans = self.plans.lock();
-        let grain_bytes = self.files.space().grain_bytes;
-        let room = Room { len_bytes: u64::MAX, gaining_len_bytes: u64::MAX, grain_bytes };
+        let room = self.boundless_room();
         self.all_keyspaces().into_iter().find_map(|keyspace| {
             let state = plans.keyspaces.entry(keyspace.id).or_default();
             let plan = self.plan(&keyspace, state, room)?;
-            Some(plan.cost_bytes(grain_bytes, keyspace.options.table_len_bytes))
+            Some(plan.cost_bytes(room.grain_bytes, keyspace.options.table_len_bytes))
         })
+    }
+
+    fn boundless_room(&self) -> Room {
+        let grain_bytes = self.files.space().grain_bytes;
+        Room { len_bytes: u64::MAX, gaining_len_bytes: u64::MAX, grain_bytes }
     }
 
     fn end_compaction(&self, keyspace: &KeyspaceState, plan: Plan) {
@@ -458,29 +490,44 @@ impl Store {
         };
         let policy = policy(keyspace.options.compaction);
         let next = policy.plan_manual(&situation, level, range, from);
-        if let ManualPlan::Run(plan) = &next {
-            self.begin_compaction(state, plan, is_first);
+        match &next {
+            ManualPlan::Run(plan) => self.begin_compaction(state, plan, is_first),
+            // Nothing runs that it could wait for.
+            ManualPlan::Wait if state.busy.is_idle() => {
+                if let Some(why) = state.busy.hindrance() {
+                    return Err(EngineError::SetAside { reason: why.to_owned() });
+                }
+            }
+            ManualPlan::Wait | ManualPlan::LevelDone => {}
         }
         Ok((next, ended_count))
     }
 
     /// Without space the next try is a smaller one. What could not be read is read again: an error of
-    /// the drive may pass, and a compaction that only read has changed nothing.
+    /// the drive may pass, and a compaction that only read has changed nothing. What is damaged for good
+    /// is set aside (P5).
     fn compaction_failed(
         &self,
         keyspace: &KeyspaceState,
         plan: &Plan,
-        error: EngineError,
-        has_read_failed: bool,
+        failure: Failure,
     ) -> EngineError {
         self.tally.compactions.lock().note_failure(plan.to_string());
-        if has_read_failed && self.plans.lock().may_read_again(plan) {
-            self.tally.read_failure_count.fetch_add(1, Ordering::Relaxed);
-            return error;
-        }
-        if has_read_failed && error.is_damage() {
-            // The first reason stays, and this one says what to do.
-            let _ = self.poison(format!("{error}; {DAMAGE_ADVICE}"));
+        let Failure { error, unread } = failure;
+        if let Some(table) = unread {
+            let mut plans = self.plans.lock();
+            if plans.may_read_again(table) {
+                self.tally.read_failure_count.fetch_add(1, Ordering::Relaxed);
+                return error;
+            }
+            if error.is_damage() {
+                let why = format!("{error}; {DAMAGE_ADVICE}");
+                if !plans.set_aside(keyspace.id, table, why.clone()) {
+                    drop(plans);
+                    self.refuse_writes(format!("too many tables cannot be read, at last: {why}"));
+                }
+                return error;
+            }
         }
         let error = self.failed(error);
         if !error.is_no_space() {
@@ -504,13 +551,8 @@ impl Store {
     ) -> Result<(), EngineError> {
         let held = Held { store: self, keyspace, plan: Some(plan) };
         let plan = held.plan.as_ref().expect("it is held until then");
-        let mut has_read_failed = true;
         let done = Running::start(self, Arc::clone(keyspace), plan.clone()).and_then(|mut run| {
-            has_read_failed = false;
-            while !run
-                .step(self, imbrex_clockwork::BUDGET_DEFAULT.io_bytes)
-                .inspect_err(|_| has_read_failed = run.has_read_failed())?
-            {
+            while !run.step(self, imbrex_clockwork::BUDGET_DEFAULT.io_bytes)? {
                 self.check_open()?;
                 self.runtime.scheduler.yield_now();
                 way.within(plan, run.entry_count())?;
@@ -518,7 +560,7 @@ impl Store {
             way.passed(plan);
             Ok(())
         });
-        done.map_err(|error| self.compaction_failed(keyspace, plan, error, has_read_failed))
+        done.map_err(|failure| self.compaction_failed(keyspace, plan, failure))
     }
 
     /// Waits until more compactions of the store have ended than `ended_count`.
@@ -591,15 +633,15 @@ impl CompactionJob {
         }
     }
 
-    fn advance(&mut self, budget: Budget) -> Result<Step, EngineError> {
+    fn advance(&mut self, budget: Budget) -> Result<Step, Failure> {
         let store = &self.store;
         if self.current.is_none() {
             let Some((keyspace, plan)) = store.next_compaction() else { return Ok(Step::Wait) };
             let started = Running::start(store, Arc::clone(&keyspace), plan.clone());
             match started {
                 Ok(run) => self.current = Some(run),
-                Err(error) => {
-                    let _ = store.compaction_failed(&keyspace, &plan, error, true);
+                Err(failure) => {
+                    let _ = store.compaction_failed(&keyspace, &plan, failure);
                     store.end_compaction(&keyspace, plan);
                 }
             }
@@ -625,15 +667,10 @@ impl Job for CompactionJob {
         }
         match self.advance(budget) {
             Ok(step) => step,
-            Err(error) => {
+            Err(failure) => {
                 let store = Arc::clone(&self.store);
                 if let Some(run) = &self.current {
-                    let _ = store.compaction_failed(
-                        &run.keyspace,
-                        &run.plan,
-                        error,
-                        run.has_read_failed(),
-                    );
+                    let _ = store.compaction_failed(&run.keyspace, &run.plan, failure);
                 }
                 self.let_go();
                 Step::Wait

@@ -15,6 +15,10 @@
 //!       older ones are inputs too (V2).
 //!   P4  An entry goes to a level only if, at its key, everything of that level and of those above
 //!       that is older is an input too, and goes as deep or deeper (V2).
+//!   P5  A table that could not be read, again and again, is set aside: no plan has it as an input, so by
+//!       P1 and P3 what lies over it stays where it is, and all else is compacted as ever. Writes are
+//!       refused only once they would wait for what it holds up, or where so many tables are set aside
+//!       that the drive is failing.
 //!
 //! Sources: LevelDB's leveled compaction (round-robin victims, trivial moves, the limit on
 //! grandparents); RocksDB's choice of the victim with the least overlap.
@@ -187,11 +191,13 @@ impl fmt::Display for Plan {
     }
 }
 
-/// What running plans hold (P2).
+/// What running plans hold (P2), and what no plan may (P5).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Busy {
     tables: BTreeSet<TableId>,
     outputs: Vec<(u8, KeyRange)>,
+    /// What each table that was set aside failed with, and what to do.
+    set_aside: BTreeMap<TableId, String>,
 }
 
 impl Busy {
@@ -224,8 +230,13 @@ impl Busy {
         self.outputs.is_empty()
     }
 
+    /// Why plans are not made though nothing runs: the first table that was set aside, if one was.
+    pub(crate) fn hindrance(&self) -> Option<&str> {
+        self.set_aside.values().next().map(String::as_str)
+    }
+
     fn has_table(&self, table: &TableSlot) -> bool {
-        self.tables.contains(&table.meta.id)
+        self.tables.contains(&table.meta.id) || self.set_aside.contains_key(&table.meta.id)
     }
 
     fn writes_to(&self, level: u8, range: &KeyRange) -> bool {
@@ -241,7 +252,7 @@ pub(crate) struct Plans {
     pub(crate) flushing: Option<KeyspaceId>,
     /// The logs that cuts of the store end before: no memtable that begins there is flushed.
     pub(crate) cuts: Vec<LogId>,
-    /// How often reading failed, by the first table of the plan.
+    /// How often compactions failed to read a table.
     read_failures: BTreeMap<TableId, u32>,
     /// How many compactions have ended, well or not.
     pub(crate) ended_count: u64,
@@ -277,16 +288,28 @@ pub(crate) trait TableFacts: fmt::Debug {
     fn properties(&self, table: &TableSlot) -> Option<TableProperties>;
 }
 
-/// How often a compaction that cannot read its inputs is tried before the store gives up.
+/// How often compactions try to read a table.
 const READ_TRY_COUNT_MAX: u32 = 3;
+/// A drive on which more tables cannot be read is failing: what is written there may be lost like them.
+const SET_ASIDE_COUNT_MAX: usize = 8;
 
 impl Plans {
-    /// Notes that reading the inputs of `plan` failed; whether it may be tried again.
-    pub(crate) fn may_read_again(&mut self, plan: &Plan) -> bool {
-        let Some(first) = plan.tables().next() else { return false };
-        let count = self.read_failures.entry(first.meta.id).or_default();
+    /// Notes that a compaction failed to read `table`; whether it may be tried again.
+    pub(crate) fn may_read_again(&mut self, table: TableId) -> bool {
+        let count = self.read_failures.entry(table).or_default();
         *count += 1;
         *count < READ_TRY_COUNT_MAX
+    }
+
+    /// Sets a table of `keyspace` aside (P5); false if too many are, so that the drive must be failing.
+    pub(crate) fn set_aside(&mut self, keyspace: KeyspaceId, table: TableId, why: String) -> bool {
+        self.keyspaces.entry(keyspace).or_default().busy.set_aside.insert(table, why);
+        self.hindrances().count() <= SET_ASIDE_COUNT_MAX
+    }
+
+    /// What the tables that were set aside failed with, and what to do.
+    pub(crate) fn hindrances(&self) -> impl Iterator<Item = &String> {
+        self.keyspaces.values().flat_map(|plans| plans.busy.set_aside.values())
     }
 
     /// Whether no compaction and no flush of keyspace `id` runs; those of others may.

@@ -135,8 +135,6 @@ pub(crate) struct MergeTask<I> {
     /// The stripe of the newest entry of `user_key` that was met last.
     stripe: Option<usize>,
     is_started: bool,
-    /// The step that failed failed at reading.
-    has_read_failed: bool,
     entry_count: u64,
     dropped_count: u64,
 }
@@ -168,7 +166,6 @@ impl<I: SourcedIter> MergeTask<I> {
             user_key: Vec::new(),
             stripe: None,
             is_started: false,
-            has_read_failed: false,
             entry_count: 0,
             dropped_count: 0,
         }
@@ -177,7 +174,7 @@ impl<I: SourcedIter> MergeTask<I> {
     /// Merges about `len_bytes` of entries; true when there are no more.
     pub(crate) fn step(&mut self, store: &Store, len_bytes: u64) -> Result<bool, EngineError> {
         if !self.is_started {
-            self.read(I::seek_to_first)?;
+            self.iter.seek_to_first()?;
             self.is_started = true;
         }
         let mut done_bytes = 0;
@@ -186,22 +183,14 @@ impl<I: SourcedIter> MergeTask<I> {
                 return Ok(false);
             }
             done_bytes += self.merge_one(store)?;
-            self.read(I::next)?;
+            self.iter.next()?;
         }
         Ok(true)
     }
 
-    #[inline]
-    fn read<T>(
-        &mut self,
-        go: impl FnOnce(&mut I) -> Result<T, EngineError>,
-    ) -> Result<T, EngineError> {
-        go(&mut self.iter).inspect_err(|_| self.has_read_failed = true)
-    }
-
-    /// Whether the step that failed failed at reading: then nothing is in doubt.
-    pub(crate) fn has_read_failed(&self) -> bool {
-        self.has_read_failed
+    /// What is merged.
+    pub(crate) fn iter(&self) -> &I {
+        &self.iter
     }
 
     /// Keeps or drops the current entry; returns its length, and what reading it cost besides.
@@ -241,7 +230,7 @@ impl<I: SourcedIter> MergeTask<I> {
             (true, Some(Kind::Put)) if may_lose_age => Trailer::new(Seq(0), Kind::Put),
             _ => key.trailer,
         };
-        let cost_bytes = self.read(I::load_value)?;
+        let cost_bytes = self.iter.load_value()?;
         let key = self.iter.key();
         self.sinks.add(store, route, (key.user_key, trailer), self.iter.value())?;
         Ok(len_bytes + cost_bytes)

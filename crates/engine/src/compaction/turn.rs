@@ -41,9 +41,14 @@ enum State {
 }
 
 impl Turn {
+    /// What it takes, of all levels.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = &Arc<TableSlot>> {
+        self.taken.iter().flatten()
+    }
+
     /// How much it reads.
     pub(crate) fn len_bytes(&self) -> u64 {
-        self.taken.iter().flatten().map(|table| table.meta.len_bytes).sum()
+        self.tables().map(|table| table.meta.len_bytes).sum()
     }
 
     fn end_level(&self) -> u8 {
@@ -59,7 +64,7 @@ impl Turn {
 
     /// The merge that carries it out.
     pub(crate) fn plan(&self, situation: &Situation<'_>, reason: Reason) -> Plan {
-        let all = self.taken.iter().flatten().map(|table| &table.meta);
+        let all = self.tables().map(|table| &table.meta);
         let range = KeyRange::of(all).expect("a turn begins with a table");
         let levels = self.level..=self.end_level();
         let inputs = levels.clone().zip(&self.taken).filter(|(_, tables)| !tables.is_empty());

@@ -48,10 +48,15 @@ impl<R: SortedRun> LevelIter<R> {
         }
         if self.iter.is_none() || self.table_index != index {
             self.iter = None;
-            self.iter = Some(self.run.open(index)?.iter(self.options.clone()));
             self.table_index = index;
+            self.iter = Some(self.run.open(index)?.iter(self.options.clone()));
         }
         Ok(true)
+    }
+
+    /// The run, and which of its tables the cursor is in: that which failed, where one did.
+    pub(crate) fn place(&self) -> (&R, usize) {
+        (&self.run, self.table_index)
     }
 
     /// The first table whose largest user key is not `is_before` that of `target`.

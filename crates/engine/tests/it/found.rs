@@ -388,7 +388,6 @@ fn a_check_reads_what_only_a_checkpoint_has() {
         let stage = seeded(96, 1);
         let files = stage.format();
         let db = Db::open(Arc::clone(&files), stage.runtime.clone(), small()).unwrap();
-        let ks = db.default_keyspace();
         overwrite_a_checkpoint(&db, 1000);
         let report = db.check().unwrap();
         assert!(report.is_sound() && report.checkpoint_count == 1, "{report}");

@@ -2,7 +2,7 @@
 //! on it, and then the power goes.
 
 use crate::power_cut::{Allowed, check_contract, options_of, recover, write};
-use crate::stage::{Stage, seeded, small};
+use crate::stage::{Stage, key, seeded, small};
 use imbrex::{Db, EngineError, KeyspaceOptions};
 use imbrex_clockwork::Prng;
 use imbrex_disk_sim::FaultPlan;
@@ -80,4 +80,41 @@ fn names_that_are_found_are_durable_once_the_store_is_open() {
         }
         assert!(found_count > 0, "deed {index}");
     }
+}
+
+/// How much of the log a process keeps in memory: less than a frame, and the write that it made last; with it goes the
+/// write whose end was there, however long it is.
+#[test]
+fn a_killed_process_loses_less_than_a_frame_and_its_last_write() {
+    let frame_len_bytes = small().log_frame_len_bytes as u64;
+    let (mut most_bytes, mut long_count) = (0, 0);
+    let is_long = |len_bytes: &u64| *len_bytes > 2 * frame_len_bytes;
+    for seed in 0..64 {
+        let stage = seeded(96, seed);
+        let mut prng = Prng::new(seed).derive("lengths");
+        let db = stage.create(small());
+        let mut lens = Vec::new();
+        for n in 0..1 + prng.below(60) {
+            let len_bytes = match prng.below(24) {
+                0 => (1 << 20) + prng.below(1 << 20),
+                1..=4 => prng.below(4 * frame_len_bytes),
+                _ => prng.below(1500),
+            };
+            db.default_keyspace().put(key(n), vec![7; len_bytes as usize]).unwrap();
+            lens.push(len_bytes);
+        }
+        kill(&stage, db);
+
+        let db = stage.reopen(small()).unwrap();
+        let found = db.default_keyspace().prefix("key").unwrap();
+        let found: Vec<_> = found.map(|entry| entry.unwrap().0.to_vec()).collect();
+        let first = (0..found.len() as u64).map(key);
+        assert!(found.iter().cloned().eq(first), "seed {seed}: a suffix is lost, nothing else");
+        let [first, between @ .., _last] = &lens[found.len()..] else { continue };
+        long_count += u64::from(is_long(first));
+        let lost_bytes: u64 = between.iter().sum();
+        assert!(lost_bytes < frame_len_bytes, "seed {seed}: {lost_bytes} bytes between the two");
+        most_bytes = lost_bytes.max(most_bytes);
+    }
+    assert!(most_bytes > frame_len_bytes / 2 && long_count > 0, "{most_bytes}, {long_count}");
 }

@@ -14,6 +14,7 @@ mod offload;
 mod policies;
 mod power_cut;
 mod salvage;
+mod set_aside;
 mod stage;
 mod threads;
 mod watched;

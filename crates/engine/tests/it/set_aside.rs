@@ -1,0 +1,166 @@
+//! Tables that compactions cannot read: what they hold up, and what goes on.
+
+use crate::policies::policies;
+use crate::stage::{Stage, key, seeded, small, small_gear};
+use imbrex::{Db, EngineError, Options};
+use imbrex_clockwork::Prng;
+use imbrex_files::{FileInfo, Files};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const KEY_COUNT: u64 = 2000;
+
+/// A store that knows what it was given.
+struct Filled {
+    stage: Stage,
+    files: Arc<dyn Files>,
+    db: Db,
+    prng: Prng,
+    map: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+impl Filled {
+    fn new(options: Options, seed: u64) -> Filled {
+        let stage = seeded(96, seed);
+        let files = stage.format();
+        let db = Db::open(Arc::clone(&files), stage.runtime.clone(), options).unwrap();
+        let (prng, map) = (Prng::new(seed), BTreeMap::new());
+        let mut filled = Filled { stage, files, db, prng, map };
+        filled.write(3000).unwrap();
+        filled.db.wait_idle().unwrap();
+        filled
+    }
+
+    fn write(&mut self, count: u64) -> Result<(), EngineError> {
+        for _ in 0..count {
+            let mut value = vec![0; 500];
+            self.prng.fill(&mut value);
+            let key = key(self.prng.below(KEY_COUNT));
+            self.db.default_keyspace().put(&key, &value)?;
+            self.map.insert(key, value);
+        }
+        Ok(())
+    }
+
+    fn tables(&self, is_wanted: impl Fn(&FileInfo) -> bool) -> Vec<FileInfo> {
+        let mut files = self.files.list("");
+        files.retain(|file| file.name.ends_with(".tbl") && is_wanted(file));
+        files
+    }
+
+    fn last_level(&self) -> u8 {
+        self.tables(|_| true).iter().map(|table| table.level).max().unwrap()
+    }
+
+    fn damage(&self, tables: &[FileInfo]) {
+        let extents = tables.iter().flat_map(|table| &table.extents);
+        extents.for_each(|&extent| self.stage.disk.damage(extent));
+    }
+
+    /// Every key has its value or is an error; how many are errors.
+    fn compare(&self, what: &str) -> usize {
+        let ks = self.db.default_keyspace();
+        let is_unread = |(key, value): &(&Vec<u8>, &Vec<u8>)| match ks.get(key) {
+            Ok(got) => {
+                assert_eq!(got.as_deref(), Some(&value[..]), "{what}: {}", key.escape_ascii());
+                false
+            }
+            Err(_) => true,
+        };
+        self.map.iter().filter(is_unread).count()
+    }
+}
+
+/// A compaction that met one damaged table refused all writes of the store from then on.
+#[test]
+fn one_damaged_table_holds_up_nothing_but_what_lies_over_it() {
+    let leveled = [("leveled", small()), ("gear", small_gear())];
+    for (name, options) in policies().into_iter().chain(leveled) {
+        let mut filled = Filled::new(options.clone(), 5);
+        let last_level = filled.last_level();
+        let table = filled.tables(|table| table.level == last_level).swap_remove(0);
+        filled.damage(std::slice::from_ref(&table));
+        filled.write(6000).unwrap_or_else(|error| panic!("{name}: {error}"));
+        filled.db.wait_idle().unwrap();
+        let set_aside = filled.db.metrics().tables_set_aside;
+        let [why] = &set_aside[..] else { panic!("{name}: {set_aside:?}") };
+        assert!(why.contains(&table.name) && why.contains("OpenMode::Salvage"), "{name}: {why}");
+        let unread_count = filled.compare(name);
+        assert!(unread_count < 60, "{name}: {unread_count} of {KEY_COUNT} keys");
+
+        // By hand it is told, as often as one asks.
+        for _ in 0..2 {
+            let refused = filled.db.default_keyspace().compact_range(None, None).unwrap_err();
+            assert!(matches!(refused, EngineError::SetAside { .. }), "{name}: {refused}");
+        }
+
+        // It is no reason not to close, and the next one to open it goes on just so.
+        filled.db.close().unwrap();
+        filled.db = filled.stage.reopen(options).unwrap();
+        filled.write(3000).unwrap_or_else(|error| panic!("{name}, opened again: {error}"));
+        filled.db.wait_idle().unwrap();
+        let set_aside = filled.db.metrics().tables_set_aside;
+        assert!(set_aside.len() <= 1, "{name}, opened again: {set_aside:?}");
+        filled.compare(name);
+    }
+}
+
+/// Where writes would wait for a compaction that cannot be, they are refused with what to do.
+#[test]
+fn writes_are_refused_when_they_would_wait_for_a_damaged_table() {
+    let mut filled = Filled::new(small(), 6);
+    let tables = filled.tables(|table| table.level == 1);
+    assert!(!tables.is_empty());
+    filled.damage(&tables);
+    let refused = filled.write(20_000).unwrap_err();
+    let EngineError::Poisoned { reason } = &refused else { panic!("{refused}") };
+    assert!(
+        reason.contains("OpenMode::Salvage") && !reason.contains("again to recover"),
+        "{reason}"
+    );
+    assert!(tables.iter().any(|table| reason.contains(&table.name)), "{reason}");
+    filled.compare("afterwards");
+}
+
+/// A drive on which many tables cannot be read is failing: nothing more is trusted to it.
+#[test]
+fn writes_are_refused_when_many_tables_are_damaged() {
+    let mut filled = Filled::new(small(), 7);
+    let last_level = filled.last_level();
+    let tables = filled.tables(|table| table.level == last_level);
+    assert!(tables.len() > 20);
+    filled.damage(&tables);
+    let refused = filled.write(20_000).unwrap_err();
+    assert!(refused.to_string().contains("too many tables cannot be read"), "{refused}");
+    assert_eq!(filled.db.metrics().tables_set_aside.len(), 9);
+}
+
+/// A keyspace that is dropped takes what was wrong with it along.
+#[test]
+fn what_was_set_aside_goes_with_its_keyspace() {
+    let mut filled = Filled::new(small(), 8);
+    let other = filled.db.create_keyspace("other", small().keyspace).unwrap();
+    for n in 0..2000 {
+        other.put(key(n), [1; 500]).unwrap();
+    }
+    filled.db.wait_idle().unwrap();
+    let ours: Vec<_> = filled.tables(|_| true);
+    for n in 0..2000 {
+        other.put(key(n), [2; 500]).unwrap();
+    }
+    filled.db.wait_idle().unwrap();
+    let table =
+        filled.tables(|table| !ours.iter().any(|our| our.name == table.name)).swap_remove(0);
+    filled.damage(&[table]);
+    let refused = (0..5).find_map(|_| match other.compact_range(None, None) {
+        Err(error @ EngineError::SetAside { .. }) => Some(error),
+        _ => None,
+    });
+    assert!(refused.is_some());
+    filled.write(2000).unwrap();
+    assert_eq!(filled.db.metrics().tables_set_aside.len(), 1);
+    drop(other);
+    filled.db.drop_keyspace("other").unwrap();
+    assert_eq!(filled.db.metrics().tables_set_aside.len(), 0);
+    assert_eq!(filled.compare("the other keyspace"), 0);
+}
