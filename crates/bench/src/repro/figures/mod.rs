@@ -63,6 +63,7 @@ pub(super) const ALL: &[Figure] = &[
     kvimr::motivation::FIGURE_2,
     kvimr::load::FIGURE_5,
     kvimr::load::FIGURE_6,
+    kvimr::load::LOAD,
     kvimr::mixes::FIGURE_7,
     kvimr::table_len::FIGURE_8,
     kvimr::databases::FIGURE_9,

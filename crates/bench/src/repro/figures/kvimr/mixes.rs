@@ -1,6 +1,6 @@
 //! Figure 7: reads and writes mixed, after the load.
 
-use super::{NAMES, READ_PERCENTS, STORES, conditions, load, percent_above};
+use super::{NAMES, READ_PERCENTS, STORES, conditions, load_and_mixes, percent_above};
 use crate::repro::figures::{READ_COST, least, most, need, over, read_cost};
 use crate::repro::spec::Phase;
 use crate::repro::{Axis, Better, Chart, Claim, Figure, Page, Runs, Table};
@@ -13,14 +13,14 @@ pub(in super::super) const FIGURE_7: Figure = Figure {
     name: "kvimr-7",
     title: "reads and writes mixed, after the load",
     paper: "KVIMR, figure 7: 7.5 million zipfian operations",
-    runs: Runs::Stores(|size| STORES.iter().map(|store| load(size, store)).collect()),
+    runs: Runs::Stores(|size| STORES.iter().map(|store| load_and_mixes(size, store)).collect()),
     page: |size, results| {
         let mut page = Page::default();
         let mut rates = [[f64::NAN; 3]; 5];
         let mut compactions = [[f64::NAN; 3]; 5];
         let mut costs = Table::new("what an operation costs", &READ_COST);
         for (at, store) in STORES.iter().enumerate() {
-            let run = need(&mut page, results, &load(size, store));
+            let run = need(&mut page, results, &load_and_mixes(size, store));
             for (mix, read_percent) in READ_PERCENTS.into_iter().enumerate() {
                 let workload = YcsbWorkload::Mix { read_percent };
                 let is = |p: &Phase| matches!(p, Phase::Ycsb { workload: w, .. } if *w == workload);

@@ -49,9 +49,14 @@ const TABLE_LEN_BYTES: u64 = 64 * MIB;
 const TABLE_LEN_BYTES_MIN: u64 = 8 * MIB;
 /// Tables of a fiftieth of the drive are 8 MB, an eighth of the paper's.
 const TABLE_SCALE: f64 = 6.0;
+/// From here on they are as long as the paper's.
+const WHOLE_TABLES_SCALE: f64 = 0.17;
 
 /// Below this a drive has no room for backup region, reserve and a level of compaction.
 const SCALE_LEAST: f64 = 0.02;
+
+/// Up to this scale one run serves the load and the mixes.
+const MIXES_SCALE_MAX: f64 = 0.1;
 
 /// The sizes of this paper's figures.
 fn sized(asked: &Size) -> Size {
@@ -129,8 +134,23 @@ fn load_phase(size: &Size) -> Phase {
     Phase::load(LoadOrder::Once, sized(size).bytes(LOAD_BYTES), VALUE_LEN_BYTES)
 }
 
-/// The paper's load, and its mixes of reads and writes one after the other: one run for four figures.
+/// Whether one run serves the load and the mixes: at a larger scale the mixes' random reads would take longer than the
+/// loads do.
+fn serves_load_and_mixes(size: &Size) -> bool {
+    sized(size).scale <= MIXES_SCALE_MAX
+}
+
+/// The paper's load, for the figures of it.
 fn load(size: &Size, layout: &'static str) -> RunSpec {
+    if serves_load_and_mixes(size) {
+        load_and_mixes(size, layout)
+    } else {
+        load_in(size, layout, Setting::Paper)
+    }
+}
+
+/// The paper's load, and its mixes of reads and writes one after the other.
+fn load_and_mixes(size: &Size, layout: &'static str) -> RunSpec {
     let count = sized(size).count(MIX_OPS, 10_000);
     let mixes = READ_PERCENTS.map(|read_percent| Phase::Ycsb {
         workload: YcsbWorkload::Mix { read_percent },

@@ -36,7 +36,7 @@ pub(in super::super) const FIGURE_2: Figure = Figure {
     },
 };
 
-fn claims(paper: &[Loaded; 5], logs: &[Loaded; 5], first_fit: &Loaded) -> Vec<Claim> {
+pub(super) fn claims(paper: &[Loaded; 5], logs: &[Loaded; 5], first_fit: &Loaded) -> Vec<Claim> {
     let claim = |what: &str, value, ours, unit| Claim::new(what, Better::Same, value, ours, unit);
     let [seq, phases, _, _, cmr] = paper;
     let below = |phases: &Loaded, cmr: &Loaded| percent_below(phases.rate, cmr.rate);
