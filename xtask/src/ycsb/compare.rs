@@ -3,16 +3,19 @@
 //!
 //! ```text
 //!   round      store      workload     runner, the first one changes from round to round
-//!   1 .. n  x  2       x  A .. F    x  imbrex, java     closed loop: operations a second, processor time
+//!   1 .. n  x  2 or 3  x  A .. F    x  imbrex, java     closed loop: operations a second, processor time
 //!                                                       open loop:   intended latencies, one series for both
 //!              none                                     closed loop: what the runner itself costs
 //! ```
+//!
+//! Our store lies in an image, of which the system's memory holds all; on a device (`--device`) it lies past that
+//! memory and is longer than its own cache, so that most reads are the drive's, as on a disk.
 //!
 //! Our store lies in the runner's process, so a closed loop counts the runner as much as the store. What it costs is
 //! measured on no store and taken off, in processor time, which other work on the machine disturbs least: of the
 //! last three quarters of a run, so that the start of a Java machine is in neither.
 //!
-//! Every run starts from the same content: a copy of a drive that was loaded once, or a server loaded anew.
+//! Every run starts from the same content: a copy of a drive that was loaded once, or a device or a server loaded anew.
 //! Ratios are of two runs of one round; the noise is what the rounds of one runner differ by.
 //!
 //! Not here: YCSB's files and its Redis binding, which are taken from an unpacked release of it.
@@ -52,9 +55,13 @@ pub(crate) struct CompareArgs {
     /// Only the latencies of open loops
     #[arg(long)]
     only_open: bool,
-    /// Only this store: imbrex or redis
+    /// Only this store: imbrex, imbrex-device or redis
     #[arg(long)]
     only: Option<String>,
+    /// Our store on this block device of 2 GiB or more too, such as a loop device with direct I/O: all that it holds
+    /// is lost
+    #[arg(long, value_name = "DEV")]
+    device: Option<PathBuf>,
 }
 
 const THREADS: &str = "4";
@@ -62,7 +69,10 @@ const THREADS: &str = "4";
 /// A store to compare the runners on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Store {
+    /// Ours, in an image.
     Imbrex,
+    /// Ours, on a block device.
+    Device,
     Redis,
     /// None: every operation succeeds at once.
     Basic,
@@ -142,8 +152,9 @@ pub(crate) fn run(root: &Path, args: &CompareArgs) -> Result<()> {
     let ground = Ground { args, original, dir: dir.path().to_owned(), loaded };
     let load = ["--drive".as_ref(), ground.loaded.as_os_str()];
     said(ground.rust("load", 'a').args(load).args(["-p", "recordcount=100000"]))?;
-    for store in [Store::Imbrex, Store::Redis] {
-        if args.only.as_ref().is_some_and(|only| only != store.name()) {
+    for store in [Store::Imbrex, Store::Device, Store::Redis] {
+        let is_there = store != Store::Device || args.device.is_some();
+        if !is_there || args.only.as_ref().is_some_and(|only| only != store.name()) {
             continue;
         }
         let mut rows = Vec::new();
@@ -184,6 +195,7 @@ impl Store {
     fn name(self) -> &'static str {
         match self {
             Store::Imbrex => "imbrex",
+            Store::Device => "imbrex-device",
             Store::Redis => "redis",
             Store::Basic => "basic",
         }
@@ -192,6 +204,8 @@ impl Store {
     fn record_count(self) -> u64 {
         match self {
             Store::Imbrex => 100_000,
+            // Ten times the store's cache.
+            Store::Device => 600_000,
             Store::Redis | Store::Basic => 20_000,
         }
     }
@@ -338,12 +352,22 @@ impl Ground<'_> {
         properties: &[&str],
     ) -> Result<(String, f64)> {
         let mut server = None;
-        let drive = self.dir.join("drive");
+        let drive = match (store, &self.args.device) {
+            (Store::Device, Some(device)) => device.clone(),
+            _ => self.dir.join("drive"),
+        };
         let mut all = vec![format!("recordcount={}", store.record_count())];
         match store {
             Store::Imbrex => {
                 let mut copy = Command::new("cp");
                 said(copy.arg("--sparse=always").arg(&self.loaded).arg(&drive))?;
+            }
+            Store::Device => {
+                let mut format = Command::new(&self.original.imbrex);
+                said(format.args(["drive", "format", "--erase"]).arg(&drive))?;
+                let mut load = self.rust("load", workload.letter);
+                let load = load.args(["--threads", THREADS, "--drive"]).arg(&drive);
+                said(with(load, &all))?;
             }
             Store::Redis => {
                 server = Some(Server::on_port(&self.dir, self.args.port)?);
@@ -359,7 +383,7 @@ impl Ground<'_> {
             (Runner::Imbrex, _) => {
                 let mut rust = self.rust("run", workload.letter);
                 match store {
-                    Store::Imbrex => rust.arg("--drive").arg(&drive),
+                    Store::Imbrex | Store::Device => rust.arg("--drive").arg(&drive),
                     Store::Redis | Store::Basic => rust.args(["--db", store.name()]),
                 };
                 rust.args(["--settle", "false", "--threads", THREADS, "-s"]);
@@ -367,7 +391,7 @@ impl Ground<'_> {
             }
             (Runner::Java, store) => {
                 let mut java = match store {
-                    Store::Imbrex => self.original.java_on(&drive),
+                    Store::Imbrex | Store::Device => self.original.java_on(&drive),
                     Store::Redis => {
                         let binding = self.args.ycsb.join("redis-binding/lib");
                         let mut java = self.original.java(&format!(":{}/*", binding.display()));
