@@ -10,7 +10,8 @@
 //!
 //! At a small scale tables of 64 MB would leave no levels. They shrink with the drive, but less than it,
 //! and to no less than four tracks, because how many tracks a table has is what merging is about;
-//! memtables shrink with them, and level 0 stops writers at 12 runs instead of 36, which would fill the
+//! memtables shrink with them. Up to a third of the paper's size level 0 stops writers at 12 runs
+//! instead of 36: those are 3 % of the paper's load, and would be more of a shorter one, or fill the
 //! drive. Level 1 is the paper's level 1, 2 or 3, scaled as the drive is, so that the largest level has
 //! the paper's share of it: whether it finds place in the bottom tracks decides. Tracks stay as long as
 //! they are. At every scale a table ends just before whole tracks, so that its end costs it no other.
@@ -51,6 +52,9 @@ const TABLE_LEN_BYTES_MIN: u64 = 8 * MIB;
 const TABLE_SCALE: f64 = 6.0;
 /// From here on they are as long as the paper's.
 const WHOLE_TABLES_SCALE: f64 = 0.17;
+
+/// Below this level 0 stops writers at 12 runs: the paper's 36, of its tables, would be a larger share of the load.
+const WHOLE_LEVEL_0_SCALE: f64 = 1.0 / 3.0;
 
 /// Below this a drive has no room for backup region, reserve and a level of compaction.
 const SCALE_LEAST: f64 = 0.02;
@@ -124,7 +128,7 @@ fn spec_of(
         memtable_len_bytes: Some(table_len_bytes_in(usual)),
         table_len_bytes: Some(table_len_bytes_in(table_len_bytes(size, table_bytes))),
         base_level_len_bytes: Some(base_level_len_bytes(size, usual)),
-        l0_run_counts: (usual < TABLE_LEN_BYTES).then_some((4, 8, 12)),
+        l0_run_counts: (sized(size).scale < WHOLE_LEVEL_0_SCALE).then_some((4, 8, 12)),
         ..Tune::default()
     };
     RunSpec::new(layout, drive, phases).tuned(tune)
