@@ -15,6 +15,7 @@
 //! With [`VictimGrowth::Single`] it does what LevelDB 1.19 does, one victim at a time from level 0 on:
 //! the baseline that the papers compare with.
 
+use super::chosen::{Chosen, Placed, placed};
 use super::set_aware;
 use super::{
     Input, ManualPlan, ManualRange, Output, Plan, Policy, Pressure, Reason, Situation, Work,
@@ -179,13 +180,20 @@ pub(crate) fn target_len_bytes(options: &KeyspaceOptions, level: u8) -> u64 {
     options.base_level_len_bytes.saturating_mul(growth)
 }
 
-/// Level 0 into level 1: what overlaps nothing moves; if nothing does, all is merged.
+/// Level 0 into level 1: what overlaps nothing moves; if nothing does, all is merged, or what a table
+/// that was set aside does not hold up.
 pub(super) fn plan_runs(situation: &Situation<'_>) -> Option<Plan> {
+    let reason = Reason::Runs { run_count: situation.version.levels[0].runs.len() };
+    let plan = if is_single(situation) {
+        plan_single_of_level_0(situation, reason)
+    } else {
+        plan_all_of_level_0(situation, reason)
+    };
+    plan.or_else(|| plan_beside_set_aside(situation, reason))
+}
+
+fn plan_all_of_level_0(situation: &Situation<'_>, reason: Reason) -> Option<Plan> {
     let level_0 = &situation.version.levels[0];
-    let reason = Reason::Runs { run_count: level_0.runs.len() };
-    if is_single(situation) {
-        return plan_single_of_level_0(situation, reason);
-    }
     let lonely: Vec<_> = level_0
         .tables()
         .filter(|table| is_lonely(situation, table))
@@ -207,6 +215,36 @@ fn plan_single_of_level_0(situation: &Situation<'_>, reason: Reason) -> Option<P
     let victim = Arc::clone(victim.or(tables.first())?);
     let victims = close_level_0(level_0, vec![victim]);
     plan_level_0(situation, expanded(situation, 0, victims), reason)
+}
+
+/// A table of level 0 with what is older there and overlaps it (P3), and as many others in the same way
+/// as go along: none that was set aside lies in the stretch that they span. What lies over such a table
+/// stays; nothing else waits for it, or level 0 would grow for good (P5).
+fn plan_beside_set_aside(situation: &Situation<'_>, reason: Reason) -> Option<Plan> {
+    let [level_0, level_1, ..] = &situation.version.levels;
+    let is_set_aside = |table: &Arc<TableSlot>| situation.busy.is_set_aside(table);
+    if !level_0.tables().chain(level_1.tables()).any(is_set_aside) {
+        return None;
+    }
+    // The oldest drag least along.
+    let mut starts: Vec<_> = placed(level_0).collect();
+    starts.sort_by_key(|(run, _)| Reverse(*run));
+    let with = |chosen: &Chosen, start: &Placed| {
+        let mut wider = chosen.clone();
+        wider.close_over_older(level_0, start.clone());
+        let range = KeyRange::of(wider.metas())?;
+        let is_busy = |table: &Arc<TableSlot>| situation.busy.has_table(table);
+        let is_free = wider.is_free(situation) && !level_1.overlapping(&range).iter().any(is_busy);
+        is_free.then_some(wider)
+    };
+    starts.iter().find_map(|start| {
+        let alone = with(&Chosen::default(), start)?;
+        let all = starts.iter().fold(alone.clone(), |all, other| with(&all, other).unwrap_or(all));
+        [all, alone].into_iter().find_map(|chosen| {
+            let victims = chosen.tables.into_iter().map(|(_, table)| table).collect();
+            build(situation, 0, victims, reason).filter(|plan| situation.fits(plan))
+        })
+    })
 }
 
 /// `victims` of `level` and its other tables over the same stretch of the next level, if they do not

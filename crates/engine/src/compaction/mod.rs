@@ -23,6 +23,7 @@
 //! Sources: LevelDB's leveled compaction (round-robin victims, trivial moves, the limit on
 //! grandparents); RocksDB's choice of the victim with the least overlap.
 
+mod chosen;
 pub(crate) mod gear;
 pub(crate) mod job;
 pub(crate) mod leveled;
@@ -236,7 +237,11 @@ impl Busy {
     }
 
     fn has_table(&self, table: &TableSlot) -> bool {
-        self.tables.contains(&table.meta.id) || self.set_aside.contains_key(&table.meta.id)
+        self.tables.contains(&table.meta.id) || self.is_set_aside(table)
+    }
+
+    fn is_set_aside(&self, table: &TableSlot) -> bool {
+        self.set_aside.contains_key(&table.meta.id)
     }
 
     fn writes_to(&self, level: u8, range: &KeyRange) -> bool {

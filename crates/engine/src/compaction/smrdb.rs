@@ -25,6 +25,7 @@
 //! Source: the thesis on SMRDB, 3.2.3 ("SMR-friendly organization and compaction"); what it leaves open
 //! is decided in `docs/decisions/0013-smrdb.md`.
 
+use super::chosen::{Chosen, Placed, placed};
 use super::routes::{Route, Routes, Segment};
 use super::sequentiality::{Per1024, Spread, sequentiality};
 use super::{Input, ManualPlan, ManualRange, Output, Plan, Policy, Pressure, Reason, Situation};
@@ -84,68 +85,6 @@ impl Policy for Smrdb {
     fn pressure(&self, version: &Version, options: &KeyspaceOptions) -> Pressure {
         leveled::Leveled.pressure(version, options)
     }
-}
-
-/// A table and the place of its run: the newest is 0.
-type Placed = (usize, Arc<TableSlot>);
-
-/// Tables chosen from one level, closed under what must go along.
-#[derive(Clone, Debug, Default)]
-struct Chosen {
-    tables: Vec<Placed>,
-    ids: BTreeSet<TableId>,
-}
-
-impl Chosen {
-    /// Adds `table`, all tables of `level` that overlap it in the runs that `beyond` gives for a run,
-    /// and so on.
-    fn close(
-        &mut self,
-        level: &Level,
-        table: Placed,
-        beyond: impl Fn(usize) -> std::ops::Range<usize>,
-    ) {
-        let mut todo = vec![table];
-        while let Some((run, table)) = todo.pop() {
-            if !self.ids.insert(table.meta.id) {
-                continue;
-            }
-            let range = table.meta.range();
-            for other in beyond(run) {
-                let tables = level.runs[other].overlapping(&range);
-                todo.extend(tables.iter().map(|table| (other, Arc::clone(table))));
-            }
-            self.tables.push((run, table));
-        }
-    }
-
-    /// B1.
-    fn close_over_newer(&mut self, level: &Level, table: Placed) {
-        self.close(level, table, |run| 0..run);
-    }
-
-    /// B2.
-    fn close_over_older(&mut self, level: &Level, table: Placed) {
-        self.close(level, table, |run| run + 1..level.runs.len());
-    }
-
-    fn is_free(&self, situation: &Situation<'_>) -> bool {
-        !self.tables.iter().any(|(_, table)| situation.busy.has_table(table))
-    }
-
-    /// Whether any of them lies on flash: they are written to the disk to go down.
-    fn is_on_flash(&self, situation: &Situation<'_>) -> bool {
-        self.tables.iter().any(|(_, table)| situation.facts.is_on_flash(table))
-    }
-
-    fn metas(&self) -> impl Iterator<Item = &TableMeta> {
-        self.tables.iter().map(|(_, table)| &table.meta)
-    }
-}
-
-fn placed(level: &Level) -> impl Iterator<Item = Placed> + '_ {
-    let runs = level.runs.iter().enumerate();
-    runs.flat_map(|(run, tables)| tables.tables.iter().map(move |t| (run, Arc::clone(t))))
 }
 
 /// The tables of `level` that overlap any of `chosen`.

@@ -2,8 +2,8 @@
 //!
 //! `version` sets the tables, a line each: `L0 run=9 id=10 a..f mb=16 [deletes=n]
 //! [tombstones=n] [unit=n] [set=group/tables] [shares=a:2,c:1]
-//! [kept=yes] [logged=yes] [flash=yes]` (where the bytes lie, in MB; a checkpoint keeps it; it was a log;
-//! it was one on flash, and lies there);
+//! [kept=yes] [logged=yes] [flash=yes] [aside=why]` (where the bytes lie, in MB; a checkpoint keeps it; it
+//! was a log; it was one on flash, and lies there; it was set aside);
 //! `plan` prints the next plan, and where its routes lead; with `apply` it is carried out on paper (a
 //! merge yields one table over its inputs' range; with routes, each input is its two end keys, and
 //! goes where they go); with `start` it keeps running. `windows` prints what gear chose.
@@ -90,6 +90,7 @@ impl Paper {
                     meta.group = GroupId(group.parse().unwrap());
                     meta.group_table_count = count.parse().unwrap();
                 }
+                Some(("aside", why)) => _ = self.busy.set_aside.insert(meta.id, why.to_owned()),
                 Some(("kept", _)) => _ = self.facts.kept.insert(meta.id),
                 Some(("logged", _)) => meta.is_logged = true,
                 Some(("flash", _)) => {

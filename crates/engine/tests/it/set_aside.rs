@@ -2,10 +2,11 @@
 
 use crate::policies::policies;
 use crate::stage::{Stage, key, seeded, small, small_gear};
-use imbrex::{Db, EngineError, Options};
+use imbrex::{Db, EngineError, KeyspaceOptions, Options, VictimGrowth};
 use imbrex_clockwork::Prng;
 use imbrex_files::{FileInfo, Files};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 const KEY_COUNT: u64 = 2000;
@@ -32,10 +33,14 @@ impl Filled {
     }
 
     fn write(&mut self, count: u64) -> Result<(), EngineError> {
+        self.write_to(0..KEY_COUNT, count)
+    }
+
+    fn write_to(&mut self, keys: Range<u64>, count: u64) -> Result<(), EngineError> {
         for _ in 0..count {
             let mut value = vec![0; 500];
             self.prng.fill(&mut value);
-            let key = key(self.prng.below(KEY_COUNT));
+            let key = key(keys.start + self.prng.below(keys.end - keys.start));
             self.db.default_keyspace().put(&key, &value)?;
             self.map.insert(key, value);
         }
@@ -46,6 +51,20 @@ impl Filled {
         let mut files = self.files.list("");
         files.retain(|file| file.name.ends_with(".tbl") && is_wanted(file));
         files
+    }
+
+    /// The tables of a level as their file names and the numbers of their first and last keys.
+    fn ranges(&self, level: u8) -> Vec<(String, u64, u64)> {
+        let number = |key: &str| key.trim_start_matches("key").parse().unwrap();
+        let levels = self.db.property("levels").unwrap();
+        let lines = levels.lines().filter(|line| line.starts_with(&format!("L{level} ")));
+        let tables = lines.flat_map(str::split_whitespace).filter_map(|word| word.split_once('['));
+        tables
+            .map(|(id, range)| {
+                let (first, last) = range.trim_end_matches(']').split_once("..").unwrap();
+                (format!("{id}.tbl"), number(first), number(last))
+            })
+            .collect()
     }
 
     fn last_level(&self) -> u8 {
@@ -102,6 +121,43 @@ fn one_damaged_table_holds_up_nothing_but_what_lies_over_it() {
         let set_aside = filled.db.metrics().tables_set_aside;
         assert!(set_aside.len() <= 1, "{name}, opened again: {set_aside:?}");
         filled.compare(name);
+    }
+}
+
+/// One table of level 1 kept all of level 0 from going down, whatever lay over it, as all of level 0 spans
+/// more or less all keys; writes were refused after the runs that level 0 may have. Now what lies beside
+/// it goes down.
+#[test]
+fn a_damaged_table_of_level_1_holds_up_nothing_beside_it() {
+    for growth in [VictimGrowth::Neighbours, VictimGrowth::Single] {
+        let keyspace = KeyspaceOptions { victim_growth: growth, ..small().keyspace };
+        let mut filled = Filled::new(Options { keyspace, ..small() }, 9);
+        // What lies over the table in level 0 already would wait, and all that overlaps it.
+        loop {
+            filled.write(60).unwrap();
+            filled.db.flush().unwrap();
+            filled.db.wait_idle().unwrap();
+            if filled.ranges(0).is_empty() {
+                break;
+            }
+        }
+        let tables = filled.ranges(1);
+        let (name, first, last) = tables[tables.len() / 2].clone();
+        assert!(first > 200 && last + 200 < KEY_COUNT, "{tables:?}");
+        filled.damage(&filled.tables(|table| table.name == name));
+        for _ in 0..20 {
+            for beside in [0..first, last + 1..KEY_COUNT] {
+                filled.write_to(beside, 100).unwrap_or_else(|e| panic!("{growth:?}: {e}"));
+                filled.db.flush().unwrap();
+            }
+        }
+        filled.db.wait_idle().unwrap();
+        assert_eq!(filled.db.metrics().tables_set_aside.len(), 1, "{growth:?}");
+        // Less than makes level 0 go down.
+        let level_0 = filled.db.property("levels").unwrap();
+        let run_count = level_0.lines().filter(|line| line.starts_with("L0 ")).count();
+        assert!(run_count < 3, "{growth:?}: {level_0}");
+        filled.compare("afterwards");
     }
 }
 
