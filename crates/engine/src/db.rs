@@ -185,7 +185,7 @@ impl Db {
                 })
             });
         match &dropped {
-            Ok(()) => drop(store.plans.lock().keyspaces.remove(&keyspace.id)),
+            Ok(()) => store.forget_keyspace(keyspace.id),
             Err(_) => keyspace.is_dropped.store(false, Ordering::Release),
         }
         // Who waits for a flush of it waits for nothing now; and there is room again.
@@ -272,9 +272,7 @@ impl Db {
             let done_bytes = background_bytes() - start_bytes;
             let progress = Progress { done_bytes, total_bytes: 0 };
             asked = ask(watch, "waiting for background work", progress);
-            asked.is_err()
-                || store.gate() & (gate::POISONED | gate::CLOSED) != 0
-                || store.is_at_rest()
+            asked.is_err() || store.gate() & gate::ENDS != 0 || store.is_at_rest()
         };
         if store.works_in_background() {
             let waited = store.runtime.scheduler.wait_until(&mut ready);
@@ -282,7 +280,7 @@ impl Db {
         }
         asked?;
         store.check_open()?;
-        store.check_poison()
+        store.check_not_refused()
     }
 
     /// Whether a put would find room now, on the drive and in its catalog.

@@ -120,8 +120,8 @@ pub enum EngineError {
         /// What is free.
         free_bytes: u64,
     },
-    /// An earlier write failed, so what is durable is unknown, or writes would wait for a compaction of what cannot be
-    /// read. Reads go on.
+    /// An earlier write failed, so what is durable is unknown. Reads go on. Or puts and deletes would wait for a
+    /// compaction of what cannot be read: then all but those goes on, and what was acknowledged becomes durable.
     #[error("refused: {reason}")]
     Poisoned {
         /// What failed, and what to do.

@@ -332,7 +332,7 @@ impl Store {
             "block-cache-bytes" => metrics.cache_len_bytes.to_string(),
             "write-amplification" => format!("{:.3}", metrics.write_amp_ratio),
             "snapshots" => metrics.snapshot_count.to_string(),
-            "background-error" => match self.check_poison() {
+            "background-error" => match self.check_not_refused() {
                 Err(EngineError::Poisoned { reason }) => reason,
                 _ => "none".to_owned(),
             },

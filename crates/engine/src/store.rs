@@ -16,7 +16,9 @@
 //!       state in memory follows only when it is durable.
 //!   S2  Locks are taken in this order: `writer`, `versions`, `plans`, a keyspace's `swap`; none is
 //!       held while the scheduler is asked to wait or yield.
-//!   S3  Once something failed of which nobody knows how far it got, nothing is written any more.
+//!   S3  Once something failed of which nobody knows how far it got, nothing is written any more. Where puts
+//!       and deletes are refused because tables cannot be read nothing is in doubt: what was acknowledged
+//!       becomes durable, and all that helps out of it is done.
 //!   S4  What holds writes up is looked at and said under one lock: who looked before a flush or a
 //!       compaction ended never has the last word, or writers would wait for what is over.
 //!   S5  When a close has returned the store does not change any more, whoever is still at it.
@@ -43,7 +45,7 @@ use crate::version::state::StoreState;
 use crate::write::Writer;
 use imbrex_clockwork::Runtime;
 use imbrex_files::{AppRecord, CatalogUse, Commit, CommitKind, Files, FilesError, Persisted};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -64,6 +66,10 @@ pub(crate) mod gate {
     pub(crate) const READ_ONLY: usize = 32;
     /// So many files lie on the flash drive that each write is delayed.
     pub(crate) const CROWDED: usize = 64;
+    /// Writes would wait for tables that cannot be read (P5).
+    pub(crate) const REFUSED: usize = 128;
+    /// What no write passes, however long it waits.
+    pub(crate) const ENDS: usize = POISONED | CLOSED | REFUSED;
 }
 
 /// Edits this long may pile up before a new snapshot replaces them, however short the snapshot is.
@@ -418,14 +424,9 @@ impl Store {
 
     /// Refuses all writes from now on, as how far one got is unknown (S3); the first reason stays.
     pub(crate) fn poison(&self, reason: &str) -> EngineError {
-        self.refuse_writes(format!("{reason}; {REOPEN_ADVICE}"))
-    }
-
-    /// Refuses all writes from now on; the first reason stays.
-    pub(crate) fn refuse_writes(&self, reason: String) -> EngineError {
         let mut poison = self.poison.lock();
         let is_first = poison.is_none();
-        let reason = poison.get_or_insert(reason).clone();
+        let reason = poison.get_or_insert_with(|| format!("{reason}; {REOPEN_ADVICE}")).clone();
         drop(poison);
         self.set_gate(gate::POISONED);
         if is_first {
@@ -443,6 +444,42 @@ impl Store {
         }
         let reason = self.poison.lock().clone().unwrap_or_default();
         Err(EngineError::Poisoned { reason })
+    }
+
+    /// Refuses puts and deletes because of tables that cannot be read, until [`Store::forget_keyspace`]
+    /// finds that there may be a way again; the first reason stays.
+    pub(crate) fn refuse_writes(&self, mut plans: MutexGuard<'_, Plans>, reason: String) {
+        let is_first = plans.refusal.is_none();
+        plans.refusal.get_or_insert(reason);
+        // Under the lock, or who ends the refusal meanwhile would not have the last word.
+        self.set_gate(gate::REFUSED);
+        drop(plans);
+        if is_first {
+            self.runtime.scheduler.notify();
+        }
+    }
+
+    /// Forgets what was planned for a keyspace that was dropped, and what was wrong with its tables. If that
+    /// was why writes are refused, compaction goes on; if not, its next look for a plan says so.
+    pub(crate) fn forget_keyspace(&self, id: KeyspaceId) {
+        let mut plans = self.plans.lock();
+        plans.keyspaces.remove(&id);
+        if !plans.is_drive_failing() {
+            plans.refusal = None;
+            self.clear_gate(gate::REFUSED);
+        }
+    }
+
+    /// # Errors
+    /// [`EngineError::Poisoned`], where all is refused or puts and deletes are.
+    pub(crate) fn check_not_refused(&self) -> Result<(), EngineError> {
+        self.check_poison()?;
+        if self.gate() & gate::REFUSED == 0 {
+            return Ok(());
+        }
+        // None where the refusal has just ended.
+        let refusal = self.plans.lock().refusal.clone();
+        refusal.map_or(Ok(()), |reason| Err(EngineError::Poisoned { reason }))
     }
 
     /// # Errors

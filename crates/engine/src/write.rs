@@ -106,6 +106,7 @@ impl Store {
         let mut writer = self.writer.lock();
         // After the lock: a close and the drop of a keyspace wait for it, and who gives the store up does not.
         self.check_going()?;
+        self.check_not_refused()?;
         self.make_room(&mut writer, keyspace, len_bytes)?;
         self.leave_full_flash(&mut writer, len_bytes)?;
         keyspace.check_exists()?;
@@ -147,6 +148,7 @@ impl Store {
         }
         let mut writer = self.writer.lock();
         self.check_going()?;
+        self.check_not_refused()?;
         let mut touched: Vec<Arc<KeyspaceState>> = Vec::new();
         let mut long_keys_len_bytes = 0;
         let mut has_put = false;
@@ -375,7 +377,7 @@ impl Store {
     fn pass_gate(&self, is_put: bool, len_bytes: u64) -> Result<(), EngineError> {
         loop {
             let now = self.gate();
-            self.check_poison()?;
+            self.check_not_refused()?;
             if now & gate::READ_ONLY != 0 {
                 return Err(EngineError::ReadOnly);
             }
@@ -413,12 +415,11 @@ impl Store {
     /// Lets a delete, or who waits for logs of before, wait as long as there is hope that it finds room.
     fn wait_for_room(&self, len_bytes: u64) -> Result<(), EngineError> {
         let Err(refusal) = self.check_recoverable(len_bytes, 0) else { return Ok(()) };
-        let ends = gate::POISONED | gate::CLOSED;
         let has_room = || self.check_recoverable(len_bytes, 0).is_ok();
-        let mut ready = || has_room() || self.gate() & ends != 0 || self.is_at_rest();
+        let mut ready = || has_room() || self.gate() & gate::ENDS != 0 || self.is_at_rest();
         if self.options.background_work && self.runtime.scheduler.wait_until(&mut ready).is_ok() {
             self.check_open()?;
-            self.check_poison()?;
+            self.check_not_refused()?;
             return self.check_recoverable(len_bytes, 0);
         }
         Err(refusal)
@@ -429,7 +430,7 @@ impl Store {
     fn wait_while_stopped(&self) -> Result<(), EngineError> {
         let start_ns = self.runtime.clock.now_ns();
         self.runtime.scheduler.notify();
-        let ends = gate::POISONED | gate::CLOSED | gate::LOW_SPACE;
+        let ends = gate::ENDS | gate::LOW_SPACE;
         let is_over = || self.gate() & gate::STOP == 0 || self.gate() & ends != 0;
         let mut ready = || is_over() || self.is_flush_stuck();
         let waited = self.runtime.scheduler.wait_until(&mut ready);

@@ -306,7 +306,7 @@ impl Store {
     /// The most urgent compaction of all keyspaces, marked as running.
     fn next_compaction(&self) -> Option<(Arc<KeyspaceState>, Plan)> {
         let mut plans = self.plans.lock();
-        if self.gate() & gate::POISONED != 0 {
+        if self.gate() & gate::ENDS != 0 {
             return None;
         }
         let is_first = !plans.is_compacting();
@@ -339,8 +339,7 @@ impl Store {
             self.compacting.rest();
         }
         if let Some(why) = hindrance.filter(|_| is_idle) {
-            drop(plans);
-            self.refuse_writes(why);
+            self.refuse_writes(plans, why);
             return None;
         }
         let is_blocked = is_blocked && is_idle;
@@ -422,6 +421,9 @@ impl Store {
     fn end_compaction(&self, keyspace: &KeyspaceState, plan: Plan) {
         let mut plans = self.plans.lock();
         plans.keyspaces.entry(keyspace.id).or_default().busy.finish(&plan);
+        if self.gate() & gate::ENDS != 0 {
+            return false;
+        }
         plans.ended_count += 1;
         drop(plans);
         drop(plan);
@@ -522,9 +524,10 @@ impl Store {
             }
             if error.is_damage() {
                 let why = format!("{error}; {DAMAGE_ADVICE}");
-                if !plans.set_aside(keyspace.id, table, why.clone()) {
-                    drop(plans);
-                    self.refuse_writes(format!("too many tables cannot be read, at last: {why}"));
+                plans.set_aside(keyspace.id, table, why.clone());
+                if plans.is_drive_failing() {
+                    let why = format!("too many tables cannot be read, at last: {why}");
+                    self.refuse_writes(plans, why);
                 }
                 return error;
             }

@@ -259,6 +259,8 @@ pub(crate) struct Plans {
     pub(crate) cuts: Vec<LogId>,
     /// How often compactions failed to read a table.
     read_failures: BTreeMap<TableId, u32>,
+    /// Why puts and deletes are refused, where they are because of tables that were set aside.
+    pub(crate) refusal: Option<String>,
     /// How many compactions have ended, well or not.
     pub(crate) ended_count: u64,
 }
@@ -306,10 +308,14 @@ impl Plans {
         *count < READ_TRY_COUNT_MAX
     }
 
-    /// Sets a table of `keyspace` aside (P5); false if too many are, so that the drive must be failing.
-    pub(crate) fn set_aside(&mut self, keyspace: KeyspaceId, table: TableId, why: String) -> bool {
+    /// Sets a table of `keyspace` aside (P5).
+    pub(crate) fn set_aside(&mut self, keyspace: KeyspaceId, table: TableId, why: String) {
         self.keyspaces.entry(keyspace).or_default().busy.set_aside.insert(table, why);
-        self.hindrances().count() <= SET_ASIDE_COUNT_MAX
+    }
+
+    /// Whether so many tables were set aside that the drive must be failing.
+    pub(crate) fn is_drive_failing(&self) -> bool {
+        self.hindrances().count() > SET_ASIDE_COUNT_MAX
     }
 
     /// What the tables that were set aside failed with, and what to do.

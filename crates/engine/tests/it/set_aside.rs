@@ -178,6 +178,60 @@ fn writes_are_refused_when_they_would_wait_for_a_damaged_table() {
     filled.compare("afterwards");
 }
 
+/// Refused writes were told like a flush that failed: nothing more became durable, so that a clean close lost
+/// what had been acknowledged, though nothing was in doubt.
+#[test]
+fn a_close_keeps_what_was_acknowledged_before_writes_were_refused() {
+    let mut filled = Filled::new(small(), 6);
+    filled.damage(&filled.tables(|table| table.level == 1));
+    filled.write(20_000).unwrap_err();
+    let was_unread = filled.compare("refused");
+    filled.db.close().unwrap();
+    filled.db = filled.stage.reopen(small()).unwrap();
+    assert!(filled.compare("opened again") <= was_unread);
+}
+
+/// What helps out of it was refused as well, first of all the drop of the keyspace that holds all others up.
+#[test]
+fn where_writes_are_refused_the_ways_out_are_open() {
+    let mut filled = Filled::new(small(), 8);
+    let ours = filled.tables(|_| true);
+    let other = filled.db.create_keyspace("other", small().keyspace).unwrap();
+    let mut prng = Prng::new(8);
+    let mut write = |count| {
+        (0..count).try_for_each(|_| {
+            let mut value = [0; 500];
+            prng.fill(&mut value);
+            other.put(key(prng.below(KEY_COUNT)), value)
+        })
+    };
+    write(3000).unwrap();
+    filled.db.wait_idle().unwrap();
+    filled.db.checkpoint("before").unwrap();
+    let is_ours = |table: &FileInfo| ours.iter().any(|our| our.name == table.name);
+    let is_linked = |table: &FileInfo| table.name.contains('/');
+    filled.damage(&filled.tables(|table| table.level == 1 && !is_ours(table) && !is_linked(table)));
+    let refused = write(20_000).unwrap_err();
+    let EngineError::Poisoned { reason } = &refused else { panic!("{refused}") };
+    assert_eq!(filled.write(1).unwrap_err().to_string(), refused.to_string());
+    assert_eq!(filled.db.property("background-error").as_ref(), Some(reason));
+    filled.db.wait_idle().unwrap_err();
+
+    filled.db.sync().unwrap();
+    filled.db.flush().unwrap();
+    filled.db.checkpoint("after").unwrap();
+    filled.db.delete_checkpoint("before").unwrap();
+    filled.db.delete_checkpoint("after").unwrap();
+    filled.db.create_keyspace("third", small().keyspace).unwrap();
+    assert_eq!(filled.write(1).unwrap_err().to_string(), refused.to_string());
+    filled.db.drop_keyspace("other").unwrap();
+    assert_eq!(filled.db.property("background-error").unwrap(), "none");
+    filled.write(5000).unwrap();
+    filled.db.wait_idle().unwrap();
+    filled.db.backup_to(&*seeded(96, 8).format()).unwrap();
+    assert_eq!(filled.compare("the other keyspace"), 0);
+}
+
 /// A drive on which many tables cannot be read is failing: nothing more is trusted to it.
 #[test]
 fn writes_are_refused_when_many_tables_are_damaged() {
