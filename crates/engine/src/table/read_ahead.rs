@@ -2,7 +2,8 @@
 //!
 //! A seek of the disk costs as much as about 2 MB of transfer, but a short scan must not pay for
 //! blocks it never reaches: so the first block is read alone, the next one with 16 KiB behind it, and
-//! from there reads double up to the limit.
+//! from there reads double up to the limit. Where that meets damage, only what is asked for is read: what
+//! lies ahead may never be reached, and before it everything is good.
 
 use imbrex_files::{FileReader, FilesError};
 use std::cell::Cell;
@@ -32,6 +33,8 @@ pub(crate) struct ReadAhead {
     ahead_len_bytes: usize,
     ahead_len_bytes_min: usize,
     ahead_len_bytes_max: usize,
+    /// Nothing is read ahead until the next seek: there is damage in that direction.
+    is_halted: bool,
 }
 
 impl ReadAhead {
@@ -45,6 +48,7 @@ impl ReadAhead {
             ahead_len_bytes: ahead_len_bytes_min,
             ahead_len_bytes_min,
             ahead_len_bytes_max: ahead_len_bytes_max.max(ahead_len_bytes_min),
+            is_halted: false,
         }
     }
 
@@ -88,12 +92,25 @@ impl ReadAhead {
                 .max(FIRST_AHEAD_LEN_BYTES)
                 .min(self.ahead_len_bytes_max);
         }
-        let ahead = self.ahead_len_bytes as u64;
+        let ahead = if self.is_halted { 0 } else { self.ahead_len_bytes as u64 };
         let range = if goes_back {
             wanted.end.saturating_sub(ahead).min(wanted.start)..wanted.end
         } else {
             wanted.start..wanted.start.saturating_add(ahead).min(limit).max(wanted.end)
         };
+        match self.load(file, &range) {
+            Err(error) if error.is_damage() && range != *wanted => {
+                self.is_halted = true;
+                self.load(file, wanted)?;
+            }
+            loaded => loaded?,
+        }
+        self.last = wanted.clone();
+        Ok(())
+    }
+
+    /// Makes `range` the window.
+    fn load(&mut self, file: &dyn FileReader, range: &Range<u64>) -> Result<(), FilesError> {
         self.window = 0..0;
         let len_bytes = (range.end - range.start) as usize;
         let got = file.read_at(range.start, len_bytes, &mut self.scratch)?;
@@ -104,9 +121,8 @@ impl ReadAhead {
             got_len_bytes == len_bytes && at <= self.scratch.len() - len_bytes,
             "read_at returns the part of `scratch` that was asked for"
         );
-        self.window = range;
+        self.window = range.clone();
         self.window_at = at;
-        self.last = wanted.clone();
         Ok(())
     }
 
@@ -118,6 +134,7 @@ impl ReadAhead {
     /// A seek elsewhere: reading ahead starts small again.
     pub(crate) fn restart(&mut self) {
         self.ahead_len_bytes = self.ahead_len_bytes_min;
+        self.is_halted = false;
     }
 }
 

@@ -178,7 +178,14 @@ impl Table {
         let tail_len_bytes = (len_bytes / TAIL_SHARE).clamp(TAIL_LEN_BYTES_MIN, TAIL_LEN_BYTES_MAX);
         let mut tail_at = len_bytes.saturating_sub(tail_len_bytes);
         let read = if losses.is_some() { read_what_reads } else { read_range };
-        let mut tail = read(&*file, "table footer", tail_at..len_bytes, &mut scratch)?;
+        let mut tail = match read(&*file, "table footer", tail_at..len_bytes, &mut scratch) {
+            // It may begin before what opening needs.
+            Err(error) if error.is_damage() => {
+                tail_at = footer_at;
+                read(&*file, "table footer", tail_at..len_bytes, &mut scratch)?
+            }
+            tail => tail?,
+        };
         let footer = Footer::decode(&tail[tail.len() - FOOTER_LEN_BYTES..], len_bytes)
             .map_err(|reason| corrupt("table footer", file.name(), footer_at, reason))?;
         let is_small = footer.index_len_bytes <= TAIL_LEN_BYTES_MIN;

@@ -9,6 +9,8 @@ use std::sync::Mutex;
 struct NotingFile {
     file: MemoryFile,
     reads: Mutex<Vec<Range<u64>>>,
+    /// What cannot be read.
+    bad: Mutex<Range<u64>>,
 }
 
 impl NotingFile {
@@ -32,7 +34,12 @@ impl FileReader for NotingFile {
         len_bytes: usize,
         scratch: &'a mut Vec<u8>,
     ) -> Result<&'a [u8], FilesError> {
-        self.reads.lock().unwrap().push(offset..offset + len_bytes as u64);
+        let range = offset..offset + len_bytes as u64;
+        self.reads.lock().unwrap().push(range.clone());
+        let bad = self.bad.lock().unwrap();
+        if range.start < bad.end && bad.start < range.end {
+            return Err(FilesError::NotFound { name: "bad".to_owned() });
+        }
         self.file.read_at(offset, len_bytes, scratch)
     }
 
@@ -56,7 +63,7 @@ fn sample_of(options: &TableOptions) -> (Arc<NotingFile>, Arc<Table>) {
     }
     let options = TableOptions { compression: Compression::None, ..options.clone() };
     let file = MemoryFile(build(&entries, &options).0);
-    let file = Arc::new(NotingFile { file, reads: Mutex::default() });
+    let file = Arc::new(NotingFile { file, reads: Mutex::default(), bad: Mutex::new(0..0) });
     let cache = Arc::new(BlockCache::new(4 << 20));
     let table = Table::open(Arc::clone(&file) as Arc<dyn FileReader>, cache).unwrap();
     (file, table)
@@ -130,4 +137,50 @@ fn a_compaction_reads_far_ahead_from_the_start() {
     let (data, index): (Vec<_>, Vec<_>) = reads.iter().partition(is_data);
     assert_eq!(data.len(), 2, "{reads:?}");
     assert_eq!(index.len(), 1, "all partitions at once: {reads:?}");
+}
+
+/// A scan read ahead into a block that cannot be read, and failed up to 256 KiB before it.
+#[test]
+fn a_scan_yields_all_that_lies_before_a_bad_block() {
+    let (file, table) = sample();
+    get(&table, b"key001000");
+    let block = file.take_reads().pop().unwrap();
+    let (file, table) = sample();
+    *file.bad.lock().unwrap() = block.clone();
+    let is_bad = |n: u64| {
+        let key = format!("key{n:06}").into_bytes();
+        table.get(&key, key_hash(&key), Seq::MAX).is_err()
+    };
+    let first = (0..KEY_COUNT).find(|&n| is_bad(n)).unwrap();
+    let last = (0..KEY_COUNT).rev().find(|&n| is_bad(n)).unwrap();
+    assert!((first..=last).contains(&1000) && last - first < 5);
+
+    for sequential in [false, true] {
+        let (file, table) = sample();
+        *file.bad.lock().unwrap() = block.clone();
+        let mut iter = table.iter(TableReadOptions { sequential, ..TableReadOptions::default() });
+        iter.seek_to_first().unwrap();
+        file.take_reads();
+        let forward = (0..).take_while(|_| iter.next().is_ok()).count() as u64;
+        assert_eq!(forward, first - 1, "to the last entry before the block");
+        // Once it was met, nothing is read that reaches into it but itself.
+        let bad = file.bad.lock().unwrap().clone();
+        let mut reads = file.take_reads();
+        reads.retain(|read| read.start < bad.end && bad.start < read.end);
+        assert_eq!(reads.len(), 2, "{reads:?}");
+        iter.seek_to_last().unwrap();
+        let back = (0..).take_while(|_| iter.prev().is_ok()).count() as u64;
+        assert_eq!(back, KEY_COUNT - 1 - (last + 1), "to the first entry behind the block");
+    }
+}
+
+/// What is read to open a table may begin with data, and bad data kept all of the table from opening.
+#[test]
+fn a_table_opens_whose_last_data_block_is_bad() {
+    let (file, _) = sample();
+    let tail = file.take_reads().swap_remove(0);
+    *file.bad.lock().unwrap() = tail.start..tail.start + 1;
+    let cache = Arc::new(BlockCache::new(4 << 20));
+    let table = Table::open(Arc::clone(&file) as Arc<dyn FileReader>, cache).unwrap();
+    assert!(matches!(get(&table, b"key001000"), TableLookup::Value { .. }));
 }
