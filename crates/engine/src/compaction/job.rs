@@ -598,7 +598,7 @@ impl TableFacts for Store {
     }
 
     fn properties(&self, table: &TableSlot) -> Option<TableProperties> {
-        table.open(&self.cache).ok().map(|table| table.properties().clone())
+        table.properties(&self.cache)
     }
 }
 

@@ -28,12 +28,13 @@ use crate::EngineError;
 use crate::cache::BlockCache;
 use crate::key::Seq;
 use crate::losses::Losses;
-use crate::table::Table;
+use crate::table::{Table, TableProperties};
 use bytes::Bytes;
 use cover::Cover;
 use imbrex_files::{FileReader, Files, GroupId};
 use std::cmp::Ordering;
 use std::fmt;
+use std::sync::atomic::{self, AtomicBool};
 use std::sync::{Arc, OnceLock};
 
 /// How many levels there are.
@@ -177,11 +178,14 @@ pub(crate) struct TableSlot {
     pub(crate) meta: TableMeta,
     file: OnceLock<Arc<dyn FileReader>>,
     table: OnceLock<Arc<Table>>,
+    /// Who asked for the properties met damage.
+    is_silent: AtomicBool,
 }
 
 impl TableSlot {
     pub(crate) fn new(meta: TableMeta) -> Arc<TableSlot> {
-        Arc::new(TableSlot { meta, file: OnceLock::new(), table: OnceLock::new() })
+        let (file, table) = Default::default();
+        Arc::new(TableSlot { meta, file, table, is_silent: AtomicBool::new(false) })
     }
 
     /// Opens the file called `name`, so that its bytes stay while this slot lives (F3).
@@ -224,6 +228,21 @@ impl TableSlot {
         let open = if self.meta.is_logged { Table::open_logged } else { Table::open };
         let table = open(Arc::clone(file), Arc::clone(cache))?;
         Ok(self.table.get_or_init(|| table))
+    }
+
+    /// What the table says about itself, for who can do without and asks again and again: a table that could
+    /// not be opened is not tried a second time, as a drive may take many seconds to give up a sector.
+    pub(crate) fn properties(&self, cache: &Arc<BlockCache>) -> Option<TableProperties> {
+        if self.opened().is_none() && self.is_silent.load(atomic::Ordering::Relaxed) {
+            return None;
+        }
+        match self.open(cache) {
+            Ok(table) => Some(table.properties().clone()),
+            Err(error) => {
+                self.is_silent.fetch_or(error.is_damage(), atomic::Ordering::Relaxed);
+                None
+            }
+        }
     }
 
     /// Opens the table without what is damaged of it, as far as it can do without.

@@ -4,6 +4,9 @@ use super::state::StoreState;
 use super::*;
 use crate::options::KeyspaceOptions;
 use imbrex_clockwork::Prng;
+use imbrex_disk::BlockRange;
+use imbrex_files::FilesError;
+use std::sync::atomic::AtomicU64;
 
 fn meta(id: u64, smallest: &'static str, largest: &'static str) -> TableMeta {
     TableMeta {
@@ -203,4 +206,53 @@ fn a_run_finds_the_table_of_a_key() {
         |key: &str| version.levels[1].runs[0].find(key.as_bytes()).map(|table| table.meta.id.0);
     let found: Vec<_> = ["a", "b", "c", "d", "e", "f", "h", "i"].map(find).to_vec();
     assert_eq!(found, [None, Some(1), Some(1), None, None, Some(2), Some(2), None]);
+}
+
+/// A file of which the drive reads nothing, and how often it was asked.
+#[derive(Debug, Default)]
+struct BadFile {
+    read_count: AtomicU64,
+}
+
+impl FileReader for BadFile {
+    fn len_bytes(&self) -> u64 {
+        4096
+    }
+
+    fn name(&self) -> &str {
+        "t/000001"
+    }
+
+    fn read_at<'a>(
+        &self,
+        _offset: u64,
+        _len_bytes: usize,
+        _scratch: &'a mut Vec<u8>,
+    ) -> Result<&'a [u8], FilesError> {
+        self.read_count.fetch_add(1, atomic::Ordering::Relaxed);
+        Err(FilesError::NotFound { name: self.name().to_owned() })
+    }
+
+    fn extents(&self) -> Vec<BlockRange> {
+        Vec::new()
+    }
+}
+
+/// SMRDB's plans ask all that level 1 has over a stretch for histograms, and each look for a plan read the bad
+/// sector of a table that cannot be opened again, under the lock that flushes wait for.
+#[test]
+fn who_asks_for_properties_reads_a_bad_table_once() {
+    let (slot, file) = (TableSlot::new(meta(1, "a", "b")), Arc::new(BadFile::default()));
+    slot.file.set(Arc::clone(&file) as Arc<dyn FileReader>).unwrap();
+    let read_count = || file.read_count.load(atomic::Ordering::Relaxed);
+    let cache = Arc::new(BlockCache::new(0));
+    assert!(slot.properties(&cache).is_none());
+    let once = read_count();
+    for _ in 0..20 {
+        assert!(slot.properties(&cache).is_none());
+    }
+    assert_eq!(read_count(), once);
+    // Who needs the table tries again: an error may pass.
+    slot.open(&cache).unwrap_err();
+    assert!(read_count() > once);
 }
