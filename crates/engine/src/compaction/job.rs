@@ -312,10 +312,7 @@ impl Store {
         let is_first = !plans.is_compacting();
         let mut is_blocked = false;
         let mut hindrance = None;
-        for keyspace in self.all_keyspaces() {
-            if keyspace.is_dropped.load(Ordering::Acquire) {
-                continue;
-            }
+        for keyspace in self.compacted_keyspaces() {
             let room = self.room();
             let state = plans.keyspaces.entry(keyspace.id).or_default();
             if let Some(plan) = self.plan(&keyspace, state, room) {
@@ -326,9 +323,10 @@ impl Store {
             // A memtable that waits for its flush is none of compaction's affair: the flush may
             // only not have begun yet.
             if state.busy.is_idle() && keyspace.is_held_up_by_compaction() {
-                // With more room there may be a plan: then it is that which is missing.
-                let is_for_room = self.plan(&keyspace, state, self.boundless_room()).is_some();
-                match state.busy.hindrance().filter(|_| !is_for_room) {
+                // With more room, on the drive or in the catalog, there may be a plan: then it is that
+                // which is missing.
+                let is_for_room = || self.due(&keyspace, state, self.boundless_room()).is_some();
+                match state.busy.hindrance().filter(|_| !is_for_room()) {
                     Some(why) => hindrance = Some(why.to_owned()),
                     None => is_blocked = true,
                 }
@@ -357,6 +355,13 @@ impl Store {
         None
     }
 
+    /// The keyspaces in which compactions begin. For who holds the plans: of one that is being dropped nothing is
+    /// planned any more.
+    fn compacted_keyspaces(&self) -> impl Iterator<Item = Arc<KeyspaceState>> {
+        let all = self.all_keyspaces().into_iter();
+        all.filter(|keyspace| !keyspace.is_dropped.load(Ordering::Acquire))
+    }
+
     /// Marks `plan` as running; `is_first` where no other does.
     fn begin_compaction(&self, state: &mut KeyspacePlans, plan: &Plan, is_first: bool) {
         if is_first {
@@ -366,23 +371,44 @@ impl Store {
         self.compacting.begin();
     }
 
+    /// The compaction that is due with so much room on the drive and that may be tried.
     fn plan(&self, keyspace: &KeyspaceState, state: &KeyspacePlans, room: Room) -> Option<Plan> {
+        // A move needs no room on the drive, but some in the catalog: not again as long as the last
+        // one failed for want of it.
+        let plan = self.due(keyspace, state, room);
+        plan.filter(|plan| plan.work != Work::Move || self.may_try_to_write())
+    }
+
+    /// The compaction that is due with so much room on the drive.
+    fn due(&self, keyspace: &KeyspaceState, state: &KeyspacePlans, room: Room) -> Option<Plan> {
         // After the lock: who finished a plan installed its version before (P2).
         let view = keyspace.view_arc();
-        let plan = policy(keyspace.options.compaction).plan(&Situation {
-            version: &view.version,
+        policy(keyspace.options.compaction).plan(&Situation {
+            is_space_short: self.gate() & gate::LOW_SPACE != 0,
+            is_eager: self.compacting.is_eager(),
+            ..self.situation(keyspace, &view.version, state, room)
+        })
+    }
+
+    /// What a policy looks at; space is not short, and nothing is done ahead.
+    fn situation<'a>(
+        &'a self,
+        keyspace: &'a KeyspaceState,
+        version: &'a Version,
+        state: &'a KeyspacePlans,
+        room: Room,
+    ) -> Situation<'a> {
+        Situation {
+            version,
             options: &keyspace.options,
             busy: &state.busy,
             cursors: &state.cursors,
             windows: &state.windows,
             facts: self,
-            is_space_short: self.gate() & gate::LOW_SPACE != 0,
-            is_eager: self.compacting.is_eager(),
+            is_space_short: false,
+            is_eager: false,
             room,
-        });
-        // A move needs no room on the drive, but some in the catalog: not again as long as the last
-        // one failed for want of it.
-        plan.filter(|plan| plan.work != Work::Move || self.may_try_to_write())
+        }
     }
 
     /// Whether nothing runs in the background, and nothing is due that the drive has room for.
@@ -395,8 +421,11 @@ impl Store {
     /// Whether any compaction is due that the drive has room for.
     fn has_compaction_due(&self) -> bool {
         let mut plans = self.plans.lock();
+        if self.gate() & gate::ENDS != 0 {
+            return false;
+        }
         let room = self.room();
-        self.all_keyspaces().into_iter().any(|keyspace| {
+        self.compacted_keyspaces().any(|keyspace| {
             let state = plans.keyspaces.entry(keyspace.id).or_default();
             self.plan(&keyspace, state, room).is_some()
         })
@@ -406,7 +435,7 @@ impl Store {
     pub(crate) fn due_compaction_cost_bytes(&self) -> Option<u64> {
         let mut plans = self.plans.lock();
         let room = self.boundless_room();
-        self.all_keyspaces().into_iter().find_map(|keyspace| {
+        self.compacted_keyspaces().find_map(|keyspace| {
             let state = plans.keyspaces.entry(keyspace.id).or_default();
             let plan = self.plan(&keyspace, state, room)?;
             Some(plan.cost_bytes(room.grain_bytes, keyspace.options.table_len_bytes))
@@ -421,9 +450,6 @@ impl Store {
     fn end_compaction(&self, keyspace: &KeyspaceState, plan: Plan) {
         let mut plans = self.plans.lock();
         plans.keyspaces.entry(keyspace.id).or_default().busy.finish(&plan);
-        if self.gate() & gate::ENDS != 0 {
-            return false;
-        }
         plans.ended_count += 1;
         drop(plans);
         drop(plan);
@@ -479,17 +505,7 @@ impl Store {
         let ended_count = plans.ended_count;
         let state = plans.keyspaces.entry(keyspace.id).or_default();
         let view = keyspace.view_arc();
-        let situation = Situation {
-            version: &view.version,
-            options: &keyspace.options,
-            busy: &state.busy,
-            cursors: &state.cursors,
-            windows: &state.windows,
-            facts: self,
-            is_space_short: false,
-            is_eager: false,
-            room: self.room(),
-        };
+        let situation = self.situation(keyspace, &view.version, state, self.room());
         let policy = policy(keyspace.options.compaction);
         let next = policy.plan_manual(&situation, level, range, from);
         match &next {

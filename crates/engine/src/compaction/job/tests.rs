@@ -192,3 +192,33 @@ fn what_lies_on_flash_gives_no_zone_back() {
     db.checkpoint("kept").unwrap();
     assert!(facts().iter().all(|&(_, _, gives_none)| gives_none));
 }
+
+/// Where a move found no room in the catalog, and a table far away was set aside, writes were refused for good
+/// as if that table were in the way.
+#[test]
+fn what_lacks_room_is_not_hindered_by_damage() {
+    let stage = stage();
+    let keyspace = KeyspaceOptions {
+        l0_compact_run_count: 1,
+        l0_slowdown_run_count: 1,
+        l0_stop_run_count: 2,
+        ..options().keyspace
+    };
+    let options = Options { keyspace, ..options() };
+    let db = Db::open(Arc::clone(&stage.files), stage.runtime.clone(), options).unwrap();
+    db.default_keyspace().put("key", "value").unwrap();
+    db.flush().unwrap();
+    let store = db.store();
+    let keyspace = store.all_keyspaces().swap_remove(0);
+    store.plans.lock().set_aside(keyspace.id, TableId(u64::MAX), "damaged".to_owned());
+    store.note_full();
+    assert!(store.next_compaction().is_none());
+    assert!(store.is_blocked.load(Ordering::Acquire));
+    assert_eq!(store.gate() & gate::REFUSED, 0);
+
+    // With room it goes on.
+    store.full_at.lock().take();
+    let (_, plan) = store.next_compaction().unwrap();
+    assert_eq!(plan.work, Work::Move);
+    store.end_compaction(&keyspace, plan);
+}
