@@ -27,7 +27,7 @@ use crate::layer::Inner;
 use crate::names;
 use crate::placement::FileRequest;
 use crate::space::{Hold, Lane};
-use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Persist};
+use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Persist, ZoneId};
 use parking_lot::Mutex;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -47,7 +47,7 @@ pub(crate) struct LogFile {
     body: Arc<FileBody>,
     state: Mutex<LogState>,
     /// Why it takes nothing more.
-    poisoned: OnceLock<String>,
+    poisoned: OnceLock<Cause>,
 }
 
 #[derive(Debug)]
@@ -58,6 +58,15 @@ struct LogState {
     begun_count: usize,
     written: Blocks,
     is_finished: bool,
+}
+
+/// Why a log takes no more.
+#[derive(Debug)]
+enum Cause {
+    /// A write of its own failed: the reason.
+    Failed(String),
+    /// Another write failed before it in this zone: another log goes elsewhere, and nothing is to be opened again.
+    NoTurn(ZoneId),
 }
 
 impl LogState {
@@ -252,14 +261,18 @@ impl LogFile {
     }
 
     fn poison(&self, error: FilesError) -> FilesError {
-        self.poisoned.get_or_init(|| error.reason());
+        self.poisoned.get_or_init(|| match &error {
+            FilesError::NoTurn { zone, .. } => Cause::NoTurn(*zone),
+            error => Cause::Failed(error.reason()),
+        });
         error
     }
 
     fn check(&self) -> Result<(), FilesError> {
         match self.poisoned.get() {
             None => Ok(()),
-            Some(reason) => Err(FilesError::Poisoned { reason: reason.clone() }),
+            Some(Cause::Failed(reason)) => Err(FilesError::Poisoned { reason: reason.clone() }),
+            Some(&Cause::NoTurn(zone)) => Err(FilesError::NoTurn { name: self.name.clone(), zone }),
         }
     }
 

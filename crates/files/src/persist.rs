@@ -159,7 +159,9 @@ impl Inner {
         let todo = |(file, &id): (FileBuffer, &FileId)| Todo::new(file, id, |chunks| chunks);
         let mut todo: VecDeque<_> = files.into_iter().zip(ids).map(todo).collect();
         let mut persisted = Vec::with_capacity(todo.len());
-        // Ends: for each round another caller has failed, which gives up.
+        // Ends: each round goes back to a write that failed, or to a caller who lost a turn to one and gave up what it
+        // had in other zones, where others waited for it. A zone in which a turn was lost takes nothing before its
+        // reset: if that goes on there is no space.
         while !self.write_runs(&mut todo, placed, &mut persisted)? {
             self.reclaim()?;
             let next = persisted.len();
@@ -178,10 +180,13 @@ impl Inner {
         // Dropped before what was placed: blocks that come free are nobody's turn any more.
         let mut turns = Turns::new(&self.space, &placed);
         for placed in &placed {
-            let Some(next) = todo.front_mut() else { break };
+            let mut next = todo.pop_front().expect("a place is that of a file");
             match self.write_chunks(&placed.extents, &mut next.content, &mut turns) {
                 Ok(()) => {}
-                Err(Missed::Turn) => return Ok(false),
+                Err(Missed::Turn) => {
+                    todo.push_front(next);
+                    return Ok(false);
+                }
                 Err(Missed::Disk(source)) => {
                     let what = format!("writing {:?}", next.name);
                     return Err(FilesError::Disk { what, source });
@@ -190,7 +195,7 @@ impl Inner {
             if self.placement.keeps_files_apart() {
                 self.finish_zones()?;
             }
-            let Some(Todo { name, hints, len_bytes, id, .. }) = todo.pop_front() else { break };
+            let Todo { name, hints, len_bytes, id, .. } = next;
             persisted.push(self.persisted(name, hints, placed.clone(), len_bytes, id));
         }
         Ok(true)
@@ -267,7 +272,7 @@ impl Inner {
         let pinned: Vec<BlockRange> = above.iter().flatten().flatten().copied().collect();
         let mut outcome = Ok(());
         for (placed, above) in placed.iter().zip(above) {
-            let Some(next) = todo.front() else { break };
+            let next = todo.pop_front().expect("a place is that of a file");
             let file = TrackFile { extents: &placed.extents, above, content: &next.content };
             let top_count = written.tops().len();
             outcome = rewriter.write(&file, written, &self.counts);
@@ -277,11 +282,10 @@ impl Inner {
                     self.space.with(|map| map.pin(written.tops()));
                 }
                 written.truncate(top_count);
+                todo.push_front(next);
                 break;
             }
-            let Some(Todo { name, hints, len_bytes, id, content }) = todo.pop_front() else {
-                break;
-            };
+            let Todo { name, hints, len_bytes, id, content } = next;
             content.spare();
             persisted.push(self.persisted(name, hints, placed.clone(), len_bytes, id));
         }

@@ -28,8 +28,7 @@ struct Sink {
     writer: OutputWriter,
     waiting: Vec<Entry>,
     waiting_len_bytes: u64,
-    /// Where those go that wait, if they remain too few.
-    /// The sink before this one.
+    /// Where those go that wait, if they remain too few: the sink before this one.
     short_to: usize,
     /// From so many bytes on a run is worth a table.
     enough_len_bytes: u64,

@@ -279,6 +279,36 @@ fn tables_before_a_log_that_failed_are_written() {
     assert_sound(&stage.open().unwrap());
 }
 
+/// A log behind a table that failed said once that another log goes elsewhere, and from then on that the store is to
+/// be opened again.
+#[test]
+fn a_log_behind_a_table_that_failed_asks_for_another_log() {
+    let zones = Zones { count: 12, len: 64, conventional: 1, active_limit: Some(3) };
+    let stage = zoned(zones, 0);
+    drop(stage.format("zone-per-level").unwrap());
+    let (disk, files) = opened(&stage);
+    let hints = Hints { purpose: CommitKind::Upkeep, ..Hints::new(FileKind::Log) };
+    let first = files.create_log("first", hints).unwrap();
+    first.append(&[7; 60 * 4096]).unwrap();
+    put(&files, "other", 40, 2).unwrap();
+    let (drive, here) = (Arc::clone(&stage.disk), files.clone());
+    let (created, is_created) = channel();
+    disk.before_write(move || {
+        created.send(here.create_log("behind", hints).unwrap()).unwrap();
+        let fail_write = Some(FailAt { after: 0, sticky: false });
+        drive.set_faults(FaultPlan { fail_write, ..FaultPlan::default() });
+    });
+    files.persist(vec![table("a", 9, 1)]).unwrap_err();
+    let log = is_created.recv().unwrap();
+    for _ in 0..2 {
+        let refused = log.append(&[7; 4096]).unwrap_err();
+        assert!(matches!(refused, FilesError::NoTurn { .. }), "{refused}");
+    }
+    let refused = log.sync().unwrap_err();
+    assert!(matches!(refused, FilesError::NoTurn { .. }), "{refused}");
+    files.create_log("another", hints).unwrap().append(&[7; 4096]).unwrap();
+}
+
 /// Tables that two placed in one zone: the second failed in another zone, before its turn came here, and took
 /// the turn of the first, which waited for nothing, and the rest of the zone.
 #[test]
