@@ -24,13 +24,13 @@ pub(super) const RIVALS: [(&str, &str); 4] =
 
 /// Pairs loaded, as shares of the drive; the last is what goes on it.
 fn fills(size: &Size) -> [f64; 6] {
-    let goes = |(scale, _): &&(f64, f64)| *scale <= size.scale;
-    let most = MOST_BY_SCALE.iter().find(goes).map_or(0.88, |&(_, most)| most);
+    let most = if LARGE_SCALE <= size.scale { 0.92 } else { 0.88 };
     [0.50, 0.65, 0.75, 0.80, 0.85, most]
 }
 
-/// The larger the drive, the less of it is what a store keeps free: from this scale on, so much goes on it.
-const MOST_BY_SCALE: [(f64, f64); 2] = [(0.2, 0.95), (0.08, 0.93)];
+/// From here on a compaction's room and what tables leave of their tracks are little: a fiftieth of the drive, which a
+/// store keeps free, and the tables' own metadata are most of what pairs cannot have.
+const LARGE_SCALE: f64 = 0.08;
 /// How much of the drive is loaded at the speed that a row tells.
 const WINDOW: f64 = 0.10;
 
