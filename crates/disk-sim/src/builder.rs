@@ -1,6 +1,7 @@
 //! How a [`SimDisk`] is put together.
 
 use crate::backing::{Backing, ImageBacking, MemoryBacking, NewImage, SyncedBacking};
+use crate::cache::Sectors;
 use crate::disk::Parts;
 use crate::rule::RuleState;
 use crate::{ImageError, Profile, ProfileError, SimDisk};
@@ -40,7 +41,7 @@ pub struct SimDiskBuilder {
     pub(crate) geometry: Geometry,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) write_cache: Blocks,
-    pub(crate) sector_len_bytes: usize,
+    pub(crate) sectors: Sectors,
     pub(crate) event_log: bool,
     pub(crate) profile: Option<Profile>,
     pub(crate) moves: bool,
@@ -54,7 +55,7 @@ impl SimDiskBuilder {
             geometry,
             clock: Arc::new(StillClock),
             write_cache: Blocks::ZERO,
-            sector_len_bytes: BLOCK_LEN_BYTES,
+            sectors: Sectors::default(),
             event_log: false,
             profile: None,
             moves: true,
@@ -105,7 +106,15 @@ impl SimDiskBuilder {
     /// If `sector_len_bytes` does not divide the length of a block.
     pub fn sectors(mut self, sector_len_bytes: usize) -> SimDiskBuilder {
         assert!(BLOCK_LEN_BYTES.is_multiple_of(sector_len_bytes), "sectors fill blocks");
-        self.sector_len_bytes = sector_len_bytes;
+        self.sectors.len_bytes = sector_len_bytes;
+        self
+    }
+
+    /// Sectors that break: two of three power cuts leave one block of what was on its way unreadable until it is written
+    /// again, or its zone is reset ([`PowerCycle::broken`](crate::PowerCycle::broken)). Without it whatever was being
+    /// written is there or not. No image remembers either.
+    pub fn breaking_sectors(mut self) -> SimDiskBuilder {
+        self.sectors.break_at_cuts = true;
         self
     }
 
@@ -170,7 +179,7 @@ impl SimDiskBuilder {
             geometry: self.geometry,
             clock: self.clock,
             write_cache: self.write_cache,
-            sector_len_bytes: self.sector_len_bytes,
+            sectors: self.sectors,
             event_log: self.event_log,
             refuse_destroying: self.refuse_destroying,
             backing,
@@ -269,7 +278,7 @@ impl SimDisk {
             moves: options.moves,
             clock: options.clock,
             write_cache: options.write_cache.unwrap_or(write_cache),
-            sector_len_bytes: BLOCK_LEN_BYTES,
+            sectors: Sectors::default(),
             event_log: options.event_log,
             refuse_destroying: options.refuse_destroying,
             packs_memory: true,

@@ -11,7 +11,8 @@
 //!       gaps, and the first starts at the zone's durable pointer.
 //!   W3  What survives a power cut of a sequential zone is a prefix in whole sectors; elsewhere each
 //!       pending sector survives or not on its own, and never as a mixture of two writes. A sector is a
-//!       block unless the disk was told otherwise.
+//!       block unless the disk was told otherwise. Where it breaks sectors, one of those that were being
+//!       written is neither: it cannot be read.
 //!   W4  A write reaches the platter after every older one that shares a block with its own blocks or
 //!       with what it destroys on overlapping tracks, and after every older one that destroys its.
 //!
@@ -68,6 +69,23 @@ pub struct PowerCycle {
     pub survived: Blocks,
     /// Unflushed blocks that are gone.
     pub lost: Blocks,
+    /// The block that was being written and cannot be read since, where the disk breaks sectors.
+    pub broken: Option<Lba>,
+}
+
+/// What a power cut can do to a sector.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sectors {
+    /// What it leaves whole or as it was: a block, or a part of one.
+    pub(crate) len_bytes: usize,
+    /// Whether the one that is being written can be read afterwards.
+    pub(crate) break_at_cuts: bool,
+}
+
+impl Default for Sectors {
+    fn default() -> Sectors {
+        Sectors { len_bytes: BLOCK_LEN_BYTES, break_at_cuts: false }
+    }
 }
 
 /// The pending operations of one disk, in order.
@@ -75,8 +93,7 @@ pub struct PowerCycle {
 pub(crate) struct WriteCache {
     geometry: Geometry,
     capacity: Blocks,
-    /// What a power cut leaves whole: a block, or a part of one.
-    sector_len_bytes: usize,
+    sectors: Sectors,
     held: Blocks,
     /// By sequence number. What leaves out of turn leaves no gap to be walked over.
     pending: BTreeMap<u64, Pending>,
@@ -89,11 +106,11 @@ pub(crate) struct WriteCache {
 impl WriteCache {
     /// A cache of `capacity`; of zero blocks it holds only what a power cut caught on its way. The length of a
     /// sector divides that of a block.
-    pub(crate) fn new(capacity: Blocks, geometry: Geometry, sector_len_bytes: usize) -> WriteCache {
+    pub(crate) fn new(capacity: Blocks, geometry: Geometry, sectors: Sectors) -> WriteCache {
         WriteCache {
             geometry,
             capacity,
-            sector_len_bytes,
+            sectors,
             held: Blocks::ZERO,
             pending: BTreeMap::new(),
             next_seq: 0,
@@ -281,8 +298,8 @@ impl WriteCache {
     ) -> Result<PowerCycle, DiskError> {
         let pending: Vec<Pending> = std::mem::take(&mut self.pending).into_values().collect();
         let stored = self.take_stored();
-        *self = WriteCache::new(self.capacity, self.geometry, self.sector_len_bytes);
-        let (outcome, stored) = cut(&pending, backing, prng, self.sector_len_bytes, stored)?;
+        *self = WriteCache::new(self.capacity, self.geometry, self.sectors);
+        let (outcome, stored) = cut(&pending, backing, prng, self.sectors, stored)?;
         self.stored = stored;
         Ok(outcome)
     }
@@ -303,7 +320,7 @@ mod tests {
         let spec = GeometrySpec { len: Blocks::new(8), rule: Rule::Anywhere };
         let backing = MemoryBacking::new();
         let mut cache =
-            WriteCache::new(Blocks::new(4), Geometry::new(spec).unwrap(), BLOCK_LEN_BYTES);
+            WriteCache::new(Blocks::new(4), Geometry::new(spec).unwrap(), Sectors::default());
         let write = |cache: &mut WriteCache, at| {
             let data = vec![at as u8; BLOCK_LEN_BYTES].into();
             cache.push(Pending::Anywhere { at: Lba::new(at), data });

@@ -17,7 +17,7 @@
 mod ordered;
 
 use crate::backing::{Backing, Durable, OverlappingBacking};
-use crate::cache::WriteCache;
+use crate::cache::{Sectors, WriteCache};
 use crate::event_log::{Event, EventHash, EventLog};
 use crate::fault::{FaultPlan, FaultState};
 use crate::mechanics::Mechanics;
@@ -74,7 +74,7 @@ pub(crate) struct Parts {
     pub(crate) geometry: Geometry,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) write_cache: Blocks,
-    pub(crate) sector_len_bytes: usize,
+    pub(crate) sectors: Sectors,
     pub(crate) mechanics: Option<Mechanics>,
     pub(crate) event_log: bool,
     pub(crate) refuse_destroying: bool,
@@ -106,7 +106,7 @@ impl SimDisk {
             ordered: AtomicBool::new(is_ordered),
             refuse_destroying: parts.refuse_destroying,
             desk: Mutex::new(Desk {
-                cache: WriteCache::new(parts.write_cache, parts.geometry, parts.sector_len_bytes),
+                cache: WriteCache::new(parts.write_cache, parts.geometry, parts.sectors),
                 faults: FaultState::default(),
                 mechanics: parts.mechanics,
                 log: EventLog::new(parts.event_log),
@@ -211,7 +211,7 @@ impl SimDisk {
     pub fn power_cycle(&self, prng: &mut Prng) -> Result<PowerCycle, DiskError> {
         let mut desk = self.desk();
         self.health.store(HEALTH_NO_POWER, Ordering::Release);
-        let outcome = desk.cache.power_cut(&*self.backing, prng)?;
+        let outcome = desk.settle_cut(&*self.backing, prng)?;
         self.load_zones()?;
         desk.faults.set_plan(FaultPlan::default());
         if let Some(mechanics) = &mut desk.mechanics {

@@ -9,6 +9,15 @@
 //!   that is on the platter has destroyed what it reaches. A block itself is a mixture of old and new only
 //!   where sectors are shorter ([`SimDiskBuilder::sectors`](crate::SimDiskBuilder::sectors)). A reset on its
 //!   way happened or did not. Every layer that acknowledges a sync must survive it.
+//! - *Broken sector.* Part of a power cut, where the disk was told so
+//!   ([`SimDiskBuilder::breaking_sectors`](crate::SimDiskBuilder::breaking_sectors)): the head was in the midst of a
+//!   sector, whose check bytes then match neither what was there nor what was to be. At most one block a cut is lost in
+//!   this way, of those that were being written: never one that no unflushed write names, but what a write in place was
+//!   to replace is gone as well. It is a latent sector error until it is written again. In a sequential zone it is the
+//!   block behind the prefix. A drive that finds its pointer again by what its tracks answer may let it stand before
+//!   that block, so that the next write heals it, which is the cut without this fault; or behind it, which is what this
+//!   one does: the block counts as written, cannot be read, and cannot be written before the zone is reset. The host
+//!   must open by itself: it lost nothing that was flushed.
 //! - *I/O error.* Any request may fail once, or a kind of request for good. A failed write has
 //!   changed nothing, or where the plan says so it has written any part: in a sequential zone a prefix in
 //!   whole blocks, so that the pointer has moved, elsewhere each block or not; where tracks overlap that part has

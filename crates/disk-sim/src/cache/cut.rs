@@ -7,8 +7,11 @@
 //! ```
 //!
 //! Which of the three it is, is drawn for each cut. Within a sequential zone what is left is a prefix either way.
+//!
+//! Where the disk breaks sectors, the head may have been in the midst of one: of a block of one of these operations,
+//! in a zone of the one behind the prefix. It is on the platter like what was written, and nobody can read it.
 
-use super::{Pending, PowerCycle, range_at};
+use super::{Pending, PowerCycle, Sectors, range_at};
 use crate::backing::{Backing, Durable};
 use imbrex_clockwork::Prng;
 use imbrex_disk::{
@@ -42,6 +45,8 @@ struct Cut<'a> {
     prng: &'a mut Prng,
     sector_len_bytes: usize,
     order: Order,
+    /// The operation in which the head breaks a sector.
+    head: Option<usize>,
     outcome: PowerCycle,
     stored: Vec<BlockRange>,
 }
@@ -51,12 +56,14 @@ pub(super) fn cut(
     pending: &[Pending],
     backing: &dyn Backing,
     prng: &mut Prng,
-    sector_len_bytes: usize,
+    sectors: Sectors,
     stored: Vec<BlockRange>,
 ) -> Result<(PowerCycle, Vec<BlockRange>), DiskError> {
     let order = Order::draw(pending, prng);
+    let head = if sectors.break_at_cuts { order.draw_head(pending, prng) } else { None };
     let outcome = PowerCycle::default();
-    let mut cut = Cut { backing, prng, sector_len_bytes, order, outcome, stored };
+    let sector_len_bytes = sectors.len_bytes;
+    let mut cut = Cut { backing, prng, sector_len_bytes, order, head, outcome, stored };
     let zones: BTreeSet<ZoneId> = pending.iter().filter_map(Pending::zone).collect();
     for zone in zones {
         let is_of_zone = |(_, operation): &(usize, &Pending)| operation.zone() == Some(zone);
@@ -81,6 +88,22 @@ impl Order {
             (3, Some(until)) => Order::LowestFirst { until },
             _ => Order::EachAlone,
         }
+    }
+
+    /// The operation of which a sector breaks; none in a third of the cuts, where the head is between two sectors.
+    fn draw_head(self, pending: &[Pending], prng: &mut Prng) -> Option<usize> {
+        let is_between = prng.chance(1, 3);
+        let drawn = prng.below(pending.len().max(1) as u64) as usize;
+        let begins_at = |until: Lba| {
+            let begins_there = |p: &Pending| p.blocks().is_some_and(|(at, _)| at == until);
+            pending.iter().rposition(begins_there)
+        };
+        let head = match self {
+            Order::EachAlone => Some(drawn),
+            Order::OldestFirst { until } => Some(until),
+            Order::LowestFirst { until } => begins_at(until),
+        };
+        head.filter(|_| !is_between)
     }
 }
 
@@ -121,6 +144,13 @@ impl Cut<'_> {
         self.outcome.survived += kept_whole;
         self.outcome.lost += total - kept_whole;
         let mut left = kept_bytes as usize;
+        if let Some(&(_, first, _)) = lens.first()
+            && pending.iter().any(|(index, _)| self.head == Some(*index))
+            && kept_bytes < total_bytes
+        {
+            self.outcome.broken = Some(first + kept_whole);
+            left = kept_whole.bytes() as usize + BLOCK_LEN_BYTES;
+        }
         for (_, operation) in pending {
             match operation {
                 Pending::AtPointer { start, capacity, at, data, .. } if left > 0 => {
@@ -165,13 +195,23 @@ impl Cut<'_> {
 
     fn cut_anywhere(&mut self, index: usize, at: Lba, data: &[u8]) -> Result<(), DiskError> {
         let share = self.share(index, at);
+        let broken = self.draw_broken(index, range_at(at, data));
         for (index, block) in data.chunks_exact(BLOCK_LEN_BYTES).enumerate() {
             let at = at + Blocks::new(index as u64);
             let sectors = self.survivors(share);
+            if broken == Some(at) {
+                // Where tracks overlap it destroys what it reaches.
+                self.backing.write(at, block, Durable::Later)?;
+                self.outcome.lost += Blocks::new(1);
+                self.stored.push(BlockRange::new(at, Blocks::new(1)));
+                continue;
+            }
             let is_whole = sectors.iter().all(|&survives| survives);
             if is_whole {
                 self.backing.write(at, block, Durable::Later)?;
                 self.outcome.survived += Blocks::new(1);
+                // A younger write healed it.
+                self.outcome.broken = self.outcome.broken.filter(|&broken| broken != at);
             } else {
                 self.outcome.lost += Blocks::new(1);
                 if !sectors.contains(&true) {
@@ -182,6 +222,16 @@ impl Cut<'_> {
             self.stored.push(BlockRange::new(at, Blocks::new(1)));
         }
         Ok(())
+    }
+
+    /// The block of the operation of this index in which the head was, if it was in that operation.
+    fn draw_broken(&mut self, index: usize, range: BlockRange) -> Option<Lba> {
+        if self.head != Some(index) {
+            return None;
+        }
+        let broken = range.start + Blocks::new(self.prng.below(range.len.get()));
+        self.outcome.broken = Some(broken);
+        Some(broken)
     }
 
     /// Which sectors of a block are on the platter.

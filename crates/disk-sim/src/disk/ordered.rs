@@ -1,11 +1,12 @@
 //! The ordered path of a [`SimDisk`]: one request at a time past faults, cache and mechanics.
 
 use super::{Desk, HEALTH_NO_POWER, SimDisk};
-use crate::backing::Durable;
-use crate::cache::Pending;
+use crate::backing::{Backing, Durable};
+use crate::cache::{Pending, PowerCycle};
 use crate::event_log::Event;
 use crate::fault::{Fate, injected};
 use crate::mechanics::Mechanics;
+use imbrex_clockwork::Prng;
 use imbrex_disk::{
     BlockRange, Blocks, DiskError, Lba, Persist, ReadRequest, Readable, ZoneAction, ZoneId,
     ZoneMark, ZoneRecord, ZoneTable,
@@ -203,8 +204,8 @@ impl SimDisk {
         }
         self.health.store(HEALTH_NO_POWER, Ordering::Release);
         desk.log.event(Event::PowerCut, 0, 0, self.clock.now_ns());
-        let Desk { cache, at_cut, .. } = desk;
-        let settled = at_cut.take().map(|mut prng| cache.power_cut(&*self.backing, &mut prng));
+        let at_cut = desk.at_cut.take();
+        let settled = at_cut.map(|mut prng| desk.settle_cut(&*self.backing, &mut prng));
         settled.and_then(Result::err).unwrap_or(DiskError::PowerLost)
     }
 
@@ -302,6 +303,20 @@ impl Desk {
         for range in self.cache.take_stored() {
             self.faults.heal(range);
         }
+    }
+
+    /// The power is gone: decides what of the unflushed writes is on the platter, and what of it can be read.
+    pub(super) fn settle_cut(
+        &mut self,
+        backing: &dyn Backing,
+        prng: &mut Prng,
+    ) -> Result<PowerCycle, DiskError> {
+        let outcome = self.cache.power_cut(backing, prng)?;
+        self.heal_stored();
+        if let Some(broken) = outcome.broken {
+            self.faults.damage(BlockRange::new(broken, Blocks::new(1)));
+        }
+        Ok(outcome)
     }
 
     /// Says whether what the cache does not hold of `range` can be read.

@@ -85,3 +85,91 @@ fn a_cut_may_keep_what_was_written_first_or_lies_lowest() {
     }
     assert!(oldest_count > 50 && lowest_count > 50 && mixed_count > 100);
 }
+
+fn breaking(spec: GeometrySpec) -> SimDisk {
+    let builder = SimDisk::builder(Geometry::new(spec).unwrap()).write_cache(Blocks::new(64));
+    builder.breaking_sectors().memory().unwrap()
+}
+
+/// The blocks of a range that cannot be read.
+fn unreadable(disk: &SimDisk, range: std::ops::Range<u64>) -> Vec<u64> {
+    let is_lost = |&at: &u64| match disk.read(Lba::new(at), &mut block(0)) {
+        Ok(()) => false,
+        Err(DiskError::Medium { at: told }) => {
+            assert_eq!(told, Lba::new(at));
+            true
+        }
+        Err(error) => panic!("block {at}: {error}"),
+    };
+    range.filter(is_lost).collect()
+}
+
+/// Never more than one block, none that was flushed or that nobody wrote, and it is as good as any once it is written.
+#[test]
+fn a_cut_breaks_one_block_of_what_was_on_its_way() {
+    let mut broken_blocks = std::collections::BTreeSet::new();
+    for seed in 0..300 {
+        let disk = breaking(anywhere(32));
+        disk.write(Lba::new(0), &blocks(&[1; 16]), Persist::Cached).unwrap();
+        disk.flush().unwrap();
+        disk.write(Lba::new(2), &blocks(&[2; 3]), Persist::Cached).unwrap();
+        disk.write(Lba::new(20), &block(2), Persist::Cached).unwrap();
+        let left = disk.power_cycle(&mut Prng::new(seed)).unwrap();
+        let lost = unreadable(&disk, 0..32);
+        assert_eq!(lost, Vec::from_iter(left.broken.map(Lba::get)));
+        assert_eq!(left.survived + left.lost, Blocks::new(4));
+        broken_blocks.insert(left.broken.map(Lba::get));
+        let Some(broken) = left.broken else { continue };
+        // Another cut says nothing of it.
+        let left = disk.power_cycle(&mut Prng::new(seed)).unwrap();
+        assert_eq!((left.broken, unreadable(&disk, 0..32)), (None, lost));
+        disk.write(broken, &block(3), Persist::Cached).unwrap();
+        assert_eq!(fills(&disk, broken.get(), 1).unwrap(), [3], "from the cache");
+        disk.flush().unwrap();
+        assert_eq!(unreadable(&disk, 0..32), []);
+    }
+    let expected = [None, Some(2), Some(3), Some(4), Some(20)];
+    assert_eq!(broken_blocks, expected.into_iter().collect());
+}
+
+#[test]
+fn a_block_breaks_at_the_end_of_a_zone() {
+    let mut ends = std::collections::BTreeSet::new();
+    for seed in 0..300 {
+        let disk = breaking(zoned(3, 8));
+        disk.write(Lba::new(8), &blocks(&[1; 2]), Persist::Through).unwrap();
+        disk.write(Lba::new(10), &blocks(&[2; 3]), Persist::Cached).unwrap();
+        disk.write(Lba::new(13), &blocks(&[2; 3]), Persist::Cached).unwrap();
+        let left = disk.power_cycle(&mut Prng::new(seed)).unwrap();
+        let info = disk.zone(ZoneId(1)).unwrap();
+        let pointer = info.state.write_pointer(info.start).unwrap_or(Lba::new(16));
+        let Some(broken) = left.broken else { continue };
+        assert!(Lba::new(10) <= broken);
+        assert_eq!(broken + Blocks::new(1), pointer, "it counts as written");
+        assert_eq!(unreadable(&disk, 8..16), [broken.get()]);
+        ends.insert(broken.get());
+        disk.manage_zone(ZoneId(1), ZoneAction::Reset).unwrap();
+        disk.write(Lba::new(8), &blocks(&[3; 8]), Persist::Through).unwrap();
+        assert_eq!(unreadable(&disk, 8..16), []);
+    }
+    assert_eq!(ends, (10..16).collect());
+}
+
+/// What was broken on overlapping tracks has destroyed what it reaches, as if it were there.
+#[test]
+fn a_broken_block_destroys_what_it_reaches() {
+    let shingle = ShingleSpec { track_len: Blocks::new(4), overlap_tracks: 1 };
+    let spec = GeometrySpec { len: Blocks::new(32), rule: Rule::IsolationDistance(shingle) };
+    let mut count = 0;
+    for seed in 0..60 {
+        let disk = breaking(spec);
+        disk.write(Lba::new(0), &blocks(&[1; 8]), Persist::Through).unwrap();
+        disk.write(Lba::new(1), &block(2), Persist::Cached).unwrap();
+        let Some(broken) = disk.power_cycle(&mut Prng::new(seed)).unwrap().broken else { continue };
+        assert_eq!((broken, unreadable(&disk, 0..4)), (Lba::new(1), vec![1]));
+        let read = disk.read(Lba::new(5), &mut block(0));
+        assert!(matches!(read, Err(DiskError::Destroyed { .. })), "{read:?}");
+        count += 1;
+    }
+    assert!(count > 20, "{count}");
+}
