@@ -17,10 +17,12 @@
 //! discard leaves, which are zeros where none were saved.
 
 use super::format::{self, FORMAT_VERSION, Found, Header, Sums};
-use crate::api::FilesError;
+use crate::api::{FileKind, FilesError};
 use crate::catalog::{FileRecord, Namespace, Region};
 use crate::space::CLASS_LEN;
-use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Geometry, Lba, Persist};
+use imbrex_disk::{
+    BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Geometry, Lba, Persist, TrackId,
+};
 
 /// How much is copied at a time.
 const PIECE_LEN_BYTES: u64 = 2 << 20;
@@ -209,14 +211,17 @@ impl Backup {
         let Some(blocks) = self.read_header(disk).map_err(failed("reading"))? else {
             let reason =
                 "its header cannot be read: nobody knows whether a rewrite was interrupted";
-            return Ok(self.flawed(reason));
+            return self.settle_unreadable(disk, namespace, reason);
         };
         let is_all = blocks.len() as u64 == self.header_len.bytes();
         let header = match Header::find(&blocks, self.format_id) {
             // Torn before the first sync: nothing was destroyed yet.
             Found::Torn if is_all => return Ok(Recovered::default()),
             Found::Nothing => return Ok(Recovered::default()),
-            Found::Torn => return Ok(self.flawed("a part of its header cannot be read")),
+            Found::Torn => {
+                let reason = "a part of its header cannot be read";
+                return self.settle_unreadable(disk, namespace, reason);
+            }
             Found::Damaged => return Ok(self.flawed("the checksum of its header does not match")),
             Found::Version(got) => {
                 let what = "backup header";
@@ -363,6 +368,22 @@ impl Backup {
         retired.map(|()| Recovered::default()).map_err(failed("moving back"))
     }
 
+    /// The power may have gone while the header was written, when nothing was destroyed yet, or zeroed, when all was moved
+    /// back: then nothing is missing of what files have in top tracks, and the header is zeroed. Else a rewrite was
+    /// interrupted, and nobody knows what was moved away.
+    #[cold]
+    fn settle_unreadable(
+        &self,
+        disk: &dyn Disk,
+        namespace: &Namespace,
+        reason: &str,
+    ) -> Result<Recovered, FilesError> {
+        match is_any_missing(disk, namespace).map_err(failed("looking for what is in"))? {
+            true => Ok(self.flawed(reason)),
+            false => self.finish(disk, &[]),
+        }
+    }
+
     /// A backup of which nobody knows what it has.
     fn flawed(&self, reason: &str) -> Recovered {
         let place = format!("block {}", self.region.pieces()[0].start);
@@ -422,6 +443,50 @@ fn files_in(namespace: &Namespace, range: BlockRange) -> (Vec<String>, Vec<Block
         }
     }
     (names, held)
+}
+
+/// Whether a block that a file has in a top track is as a rewrite leaves it before it is moved back: destroyed, or
+/// discarded, which are zeros.
+fn is_any_missing(disk: &dyn Disk, namespace: &Namespace) -> Result<bool, DiskError> {
+    let is_saved = |file: &&FileRecord| !file.is_open && !file.is_beside;
+    let is_on_top = |at: Lba| disk.geometry().track_of(at).is_some_and(TrackId::is_top);
+    for file in namespace.files().filter(is_saved) {
+        // A log owns blocks that were never written; who reads it notices zeros before its end.
+        let has_blanks = file.kind == FileKind::Log;
+        for range in file.extents.iter().map(|extent| extent.range()) {
+            let mut is_missing = false;
+            for_each_piece(range, |piece| {
+                is_missing = is_missing || is_missing_in(disk, piece, has_blanks, &is_on_top)?;
+                Ok(())
+            })?;
+            if is_missing {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
+fn is_missing_in(
+    disk: &dyn Disk,
+    piece: BlockRange,
+    has_blanks: bool,
+    is_on_top: &dyn Fn(Lba) -> bool,
+) -> Result<bool, DiskError> {
+    let mut data = vec![0; piece.len.bytes() as usize];
+    let is_read = read_or_lost(disk.read(piece.start, &mut data))?;
+    let blocks = (piece.start.get()..).map(Lba::new).zip(data.chunks_mut(BLOCK_LEN_BYTES));
+    for (at, block) in blocks.filter(|(at, _)| is_on_top(*at)) {
+        let read = if is_read { Ok(()) } else { disk.read(at, block) };
+        match read {
+            Ok(()) if !has_blanks && is_zeros(block) => return Ok(true),
+            Err(DiskError::Destroyed { .. }) => return Ok(true),
+            // It is as damaged as it was, and was not moved away.
+            Ok(()) | Err(DiskError::Medium { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(false)
 }
 
 fn corrupt(reason: String) -> FilesError {
