@@ -165,6 +165,11 @@ impl DiskError {
                 | DiskError::ReadAbovePointer { .. }
         )
     }
+
+    /// Whether single blocks cannot be read: also what a power cut leaves of a sector that was being written.
+    pub fn is_unreadable(&self) -> bool {
+        matches!(self, DiskError::Medium { .. })
+    }
 }
 
 fn culprit(by: &Option<BlockRange>) -> String {

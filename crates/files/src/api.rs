@@ -554,6 +554,11 @@ impl FilesError {
         }
     }
 
+    /// Whether the drive cannot read single blocks: also what a power cut leaves of a sector that was being written.
+    pub fn is_unreadable(&self) -> bool {
+        matches!(self, FilesError::Disk { source, .. } if source.is_unreadable())
+    }
+
     /// Whether what was to be read is damaged or gone, so that other reads may do better.
     pub fn is_damage(&self) -> bool {
         match self {

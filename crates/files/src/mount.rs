@@ -189,15 +189,19 @@ fn readable_len_bytes(disk: &dyn Disk, extent: &Extent) -> Result<u64, FilesErro
     let range = extent.range();
     let mut at = range.start;
     let mut piece = vec![0; 1 << 20];
+    // Whoever reads the log meets a block that cannot be read again, with the log's name.
+    let mut unreadable = range.end();
     while at < range.end() {
-        let len = (range.end() - at).min(Blocks::holding(piece.len() as u64));
+        let upto = if at < unreadable { unreadable } else { range.end() };
+        let len = (upto - at).min(Blocks::holding(piece.len() as u64));
         match disk.read(at, &mut piece[..len.bytes() as usize]) {
             Ok(()) => at += len,
             Err(DiskError::Destroyed { range: lost, .. }) => {
                 return Ok((lost.start - range.start).bytes().min(extent.len_bytes));
             }
-            // Whoever reads the log meets the error again, with the log's name.
-            Err(DiskError::Medium { .. }) => return Ok(extent.len_bytes),
+            // What lies before it may be destroyed all the same, and what lies behind it.
+            Err(DiskError::Medium { at: lost }) if at < lost => unreadable = lost,
+            Err(DiskError::Medium { .. }) => at += Blocks::new(1),
             Err(source) => {
                 let what = format!("looking for the end of the log at {extent}");
                 return Err(FilesError::Disk { what, source });

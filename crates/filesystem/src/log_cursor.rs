@@ -6,7 +6,7 @@
 use crate::error::FsError;
 use crate::tree::StoreId;
 use imbrex_files::{FileReader, FilesError};
-use imbrex_record_log::{BLOCK_LEN_BYTES, Decoder, End, Extent};
+use imbrex_record_log::{BLOCK_LEN_BYTES, Decoder, End, Extent, Flaw};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -17,7 +17,7 @@ pub(crate) struct LogCursor {
     store: StoreId,
     log_id: u64,
     reader: Arc<dyn FileReader>,
-    decoder: Decoder<Fetch>,
+    decoder: Decoder<Fetch, FilesError>,
     unreadable: Unreadable,
     /// The record at hand, and where in the log's bytes it begins.
     record: Vec<u8>,
@@ -30,40 +30,42 @@ impl fmt::Debug for LogCursor {
     }
 }
 
-/// The first block of a log that could not be read, and why.
-type Unreadable = Arc<OnceLock<(u64, String)>>;
+/// Why a block of a log could not be read; that it is gone with its zone or its file before all else.
+#[derive(Debug, Default)]
+struct Lost {
+    gone: OnceLock<String>,
+    unreadable: OnceLock<String>,
+}
 
-/// Reads blocks that are lost, with their zone or alone, as zeros, which are no frame, and notes the first: what
-/// lies before it can be read all the same.
-fn decoder(log_id: u64, reader: &Arc<dyn FileReader>) -> (Decoder<Fetch>, Unreadable) {
+type Unreadable = Arc<Lost>;
+
+impl Lost {
+    fn note(&self, error: &FilesError) {
+        let reason = if error.is_unreadable() { &self.unreadable } else { &self.gone };
+        reason.get_or_init(|| error.to_string());
+    }
+
+    fn reason(&self) -> Option<&String> {
+        self.gone.get().or(self.unreadable.get())
+    }
+}
+
+/// Passes over blocks that are lost, with their zone or alone, and notes why: what lies before them can be read all the
+/// same.
+fn decoder(log_id: u64, reader: &Arc<dyn FileReader>) -> (Decoder<Fetch, FilesError>, Unreadable) {
     let len_blocks = reader.len_bytes() / BLOCK_LEN_BYTES as u64;
     let extent = Extent { log_id, len_blocks, durable_blocks: 0 };
     let reader = Arc::clone(reader);
     let unreadable = Unreadable::default();
     let noted = Arc::clone(&unreadable);
     let mut scratch = Vec::new();
-    let mut fetch = move |offset, buf: &mut [u8]| {
-        buf.copy_from_slice(reader.read_at(offset, buf.len(), &mut scratch)?);
+    let fetch = move |offset, buf: &mut [u8]| {
+        let read = reader.read_at(offset, buf.len(), &mut scratch);
+        let bytes = read.inspect_err(|error| noted.note(error))?;
+        buf.copy_from_slice(bytes);
         Ok::<(), FilesError>(())
     };
-    let lenient = move |offset: u64, buf: &mut [u8]| {
-        match fetch(offset, buf) {
-            Err(error) if error.is_damage() => {}
-            result => return result,
-        }
-        let starts = (offset..).step_by(BLOCK_LEN_BYTES);
-        for (at, block) in starts.zip(buf.chunks_mut(BLOCK_LEN_BYTES)) {
-            match fetch(at, block) {
-                Err(error) if error.is_damage() => {
-                    block.fill(0);
-                    noted.get_or_init(|| (at / BLOCK_LEN_BYTES as u64, error.to_string()));
-                }
-                result => result?,
-            }
-        }
-        Ok(())
-    };
-    (Decoder::new(extent, Box::new(lenient)), unreadable)
+    (Decoder::passing(extent, Box::new(fetch), FilesError::is_damage), unreadable)
 }
 
 impl LogCursor {
@@ -113,8 +115,8 @@ impl LogCursor {
             } else if self.decoder.grow(self.reader.len_bytes() / BLOCK_LEN_BYTES as u64) {
                 // The log has grown since it was last read.
             } else if is_fresh {
-                let reason = match self.unreadable.get() {
-                    Some((_, reason)) => reason.clone(),
+                let reason = match self.unreadable.reason() {
+                    Some(reason) => reason.clone(),
                     None => self.decoder.end().map_or_else(String::new, End::to_string),
                 };
                 return Err(FsError::Damaged { path: path.into(), offset: base + end, reason });
@@ -139,11 +141,14 @@ pub(crate) fn measure(
         len_bytes += record.bytes.len() as u64;
     }
     let end = decoder.end().expect("a decoder that has no more records knows its end");
-    // A log owns blocks that it has not written.
-    let damage = match (end, unreadable.get().filter(|(lost, _)| end.depends_on(*lost))) {
-        (End::Clean { .. } | End::Torn { .. }, None) => None,
-        (End::Corrupt { .. } | End::Version { .. }, None) => Some(end.to_string()),
-        (_, Some((_, reason))) => Some(reason.clone()),
+    // A log owns blocks that it has not written, and the power may have gone while one was.
+    let is_unreadable = |flaw| matches!(flaw, Flaw::Unreadable | Flaw::UnreadableFrame);
+    let damage = match *end {
+        End::Torn { flaw, .. } if is_unreadable(flaw) => unreadable.gone.get().cloned(),
+        End::Clean { .. } | End::Torn { .. } => None,
+        End::Corrupt { .. } | End::Version { .. } => {
+            Some(unreadable.reason().cloned().unwrap_or_else(|| end.to_string()))
+        }
     };
     Ok((len_bytes, damage))
 }

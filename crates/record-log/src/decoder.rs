@@ -10,6 +10,7 @@
 use crate::format::{
     BLOCK_LEN_BYTES, FRAME_LEN_BYTES_MAX, HEADER_LEN_BYTES, Header, Peek, take_varint,
 };
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 
@@ -62,6 +63,12 @@ pub enum Flaw {
     /// The log can reach no further.
     #[error("the log's last block is read")]
     Bound,
+    /// A block that the reader could not read, where a frame should begin ([`Decoder::passing`]).
+    #[error("a block that cannot be read")]
+    Unreadable,
+    /// A frame of which the reader could not read a block.
+    #[error("a frame of which a block cannot be read")]
+    UnreadableFrame,
     /// A frame that reaches past the log's last block.
     #[error("a frame that reaches past the log's last block")]
     CutShort,
@@ -136,28 +143,6 @@ pub enum End {
     },
 }
 
-impl End {
-    /// Whether a log that was never gone on with may have ended here only because `block` was not read as it
-    /// is: a reader that takes what it cannot read for zeros must then not believe the end.
-    ///
-    /// Any other block behind the end tells nothing: of a frame that was durable all before it was, and the log
-    /// would not have ended here.
-    pub fn depends_on(&self, block: u64) -> bool {
-        let (at_blocks, flaw) = match *self {
-            End::Clean { at_blocks } | End::Version { at_blocks, .. } => (at_blocks, Flaw::Missing),
-            End::Torn { at_blocks, flaw } | End::Corrupt { at_blocks, flaw, .. } => {
-                (at_blocks, flaw)
-            }
-        };
-        let len_blocks = match flaw {
-            // How long the frame is cannot be trusted either.
-            Flaw::Checksum => READ_AHEAD_BLOCKS,
-            _ => 1,
-        };
-        (at_blocks..at_blocks + len_blocks).contains(&block)
-    }
-}
-
 /// What an encoder needs to go on with a log after its recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resume {
@@ -170,9 +155,13 @@ pub struct Resume {
 /// Reads a log from its start. `R` fills a buffer from a byte offset of the log; offset and length
 /// are whole blocks within `extent.len_blocks`.
 #[derive(Debug)]
-pub struct Decoder<R> {
+pub struct Decoder<R, E> {
     extent: Extent,
     read: R,
+    /// Which errors of the reader are no more than a block that cannot be read.
+    is_unreadable: fn(&E) -> bool,
+    /// Those that were met; in the window they are zeros.
+    unreadable: BTreeSet<u64>,
     /// Blocks read ahead, from `window_blocks` on.
     window: Vec<u8>,
     window_blocks: u64,
@@ -197,15 +186,24 @@ pub struct Decoder<R> {
     end: Option<End>,
 }
 
-impl<R, E> Decoder<R>
+impl<R, E> Decoder<R, E>
 where
     R: FnMut(u64, &mut [u8]) -> Result<(), E>,
 {
     /// A decoder of the log `extent`, at its start.
-    pub fn new(extent: Extent, read: R) -> Decoder<R> {
+    pub fn new(extent: Extent, read: R) -> Decoder<R, E> {
+        Decoder::passing(extent, read, |_| false)
+    }
+
+    /// The same, which takes a block for no frame, or for a flaw of the one that it is in, if the reader fails to read
+    /// it alone with an error that `is_unreadable`. That is what a power cut may leave of a block that was being written:
+    /// like one that fails its checksum it ends the log, torn or damaged, and never cleanly.
+    pub fn passing(extent: Extent, read: R, is_unreadable: fn(&E) -> bool) -> Decoder<R, E> {
         Decoder {
             extent,
             read,
+            is_unreadable,
+            unreadable: BTreeSet::new(),
             window: Vec::new(),
             window_blocks: 0,
             next_blocks: 0,
@@ -263,6 +261,11 @@ where
     /// How the log ended, once [`Decoder::next_record`] has said `None`.
     pub fn end(&self) -> Option<&End> {
         self.end.as_ref()
+    }
+
+    /// Whether the log ended in the middle of a record.
+    pub fn ended_in_record(&self) -> bool {
+        !self.partial.is_empty()
     }
 
     /// Goes on behind an end that was none, or is not to be one: at the first record that begins in the next whole frame.
@@ -435,6 +438,9 @@ where
             return Ok(Err(Flaw::Bound));
         }
         self.fetch(at_blocks, 1)?;
+        if self.unreadable.contains(&at_blocks) {
+            return Ok(Err(Flaw::Unreadable));
+        }
         let block = frame_bytes(&self.window, self.window_blocks, at_blocks);
         let frame_len_bytes = match Header::peek(block, self.extent.log_id, at_blocks) {
             Peek::Foreign => return Ok(Err(Flaw::Missing)),
@@ -448,6 +454,9 @@ where
             return Ok(Err(Flaw::CutShort));
         }
         self.fetch(at_blocks, len_blocks)?;
+        if self.unreadable.range(at_blocks..at_blocks + len_blocks).next().is_some() {
+            return Ok(Err(Flaw::UnreadableFrame));
+        }
         let frame = &frame_bytes(&self.window, self.window_blocks, at_blocks)[..frame_len_bytes];
         Ok(match Header::decode(frame) {
             Ok(Some(header)) => Ok(header),
@@ -467,9 +476,28 @@ where
         self.window.clear();
         let mut window = std::mem::take(&mut self.window);
         window.resize(wanted as usize * BLOCK_LEN_BYTES, 0);
-        (self.read)(at_blocks * BLOCK_LEN_BYTES as u64, &mut window)?;
+        match (self.read)(at_blocks * BLOCK_LEN_BYTES as u64, &mut window) {
+            Err(error) if (self.is_unreadable)(&error) => {
+                self.read_each(at_blocks, &mut window)?;
+            }
+            result => result?,
+        }
         self.window = window;
         self.window_blocks = at_blocks;
+        Ok(())
+    }
+
+    /// Fills `window` block by block, from `at_blocks` on: what cannot be read is noted.
+    fn read_each(&mut self, at_blocks: u64, window: &mut [u8]) -> Result<(), E> {
+        for (at, block) in (at_blocks..).zip(window.chunks_exact_mut(BLOCK_LEN_BYTES)) {
+            match (self.read)(at * BLOCK_LEN_BYTES as u64, block) {
+                Err(error) if (self.is_unreadable)(&error) => {
+                    block.fill(0);
+                    self.unreadable.insert(at);
+                }
+                result => result?,
+            }
+        }
         Ok(())
     }
 

@@ -402,7 +402,8 @@ fn a_log_that_has_grown_is_read_on_where_it_ended() {
         } else {
             // It ended in the middle of a frame, or all had been there.
             assert!(records.starts_with(&read));
-            assert!(first == blocks(&log) || decoder.end().unwrap().depends_on(first - 1));
+            let is_cut = matches!(decoder.end(), Some(End::Torn { flaw: Flaw::CutShort, .. }));
+            assert!(first == blocks(&log) || is_cut);
         }
     }
 }
@@ -436,24 +437,79 @@ fn a_part_of_a_record_is_found_by_its_place() {
     }
 }
 
-/// A block that cannot be read is taken for zeros: an end that it may have made says so, and no other one does.
+/// What cannot be read ends a log like a checksum that fails: torn where nothing behind it says that it was durable, damaged
+/// where something does, and never cleanly.
 #[test]
-fn an_end_tells_whether_it_depends_on_a_block() {
+fn a_log_ends_where_it_cannot_be_read() {
     let (log, records) = small_log();
     let end_blocks = blocks(&log);
     let mut whole = log;
     whole.resize(whole.len() + 300 * BLOCK_LEN_BYTES, 0);
-    let mut hidden = 0;
-    for lost in 0..blocks(&whole) {
-        let mut log = whole.clone();
-        log[lost as usize * BLOCK_LEN_BYTES..][..BLOCK_LEN_BYTES].fill(0);
-        let (got, end, _) = read_all(&log, LOG_ID);
-        hidden += u64::from(end.depends_on(lost));
-        // Right behind the log there may have been one frame more.
-        assert_eq!(end.depends_on(lost), lost <= end_blocks, "block {lost}: {end}");
-        assert_eq!(got.len() < records.len(), lost < end_blocks, "block {lost}: {end}");
+    for (lost, durable_blocks) in
+        (0..blocks(&whole)).flat_map(|lost| [(lost, 0), (lost, end_blocks)])
+    {
+        let extent = Extent { log_id: LOG_ID, len_blocks: blocks(&whole), durable_blocks };
+        let lost_bytes = lost * BLOCK_LEN_BYTES as u64;
+        let read = |offset: u64, buf: &mut [u8]| {
+            if (offset..offset + buf.len() as u64).contains(&lost_bytes) {
+                return Err("medium error");
+            }
+            buf.copy_from_slice(&whole[offset as usize..][..buf.len()]);
+            Ok(())
+        };
+        let mut decoder = Decoder::passing(extent, read, |error| *error == "medium error");
+        let mut got = Vec::new();
+        while let Some(record) = decoder.next_record().unwrap() {
+            got.push(record.bytes.to_vec());
+        }
+        assert!(records.starts_with(&got));
+        assert_eq!(got.len() < records.len(), lost < end_blocks, "block {lost}");
+        let is_of_frame = |flaw| matches!(flaw, Flaw::Unreadable | Flaw::UnreadableFrame);
+        match *decoder.end().unwrap() {
+            End::Torn { at_blocks, flaw } => {
+                assert!(is_of_frame(flaw) && at_blocks <= lost, "block {lost}: {flaw}");
+                assert!(lost <= end_blocks && (durable_blocks == 0 || lost == end_blocks));
+            }
+            End::Corrupt { at_blocks, flaw, .. } => {
+                assert!(is_of_frame(flaw) && at_blocks <= lost && lost < end_blocks);
+            }
+            End::Clean { at_blocks } => {
+                assert!(at_blocks == end_blocks && end_blocks < lost, "block {lost}");
+            }
+            end => panic!("block {lost}: {end}"),
+        }
     }
-    assert_eq!(hidden, end_blocks + 1);
+}
+
+/// A log that is gone on with behind a block that cannot be read says so, and is read to its new end.
+#[test]
+fn a_restart_lies_behind_a_block_that_cannot_be_read() {
+    let (log, mut records) = small_log();
+    let cut_blocks = blocks(&log);
+    let mut whole = log;
+    whole.resize(whole.len() + BLOCK_LEN_BYTES, 0);
+    let resume = Resume { cut_blocks, incarnation: 1 };
+    let mut encoder = Encoder::resume(LOG_ID, resume, cut_blocks + 1);
+    encoder.push(&[b"behind it"]).unwrap();
+    encoder.seal();
+    drain(&mut encoder, &mut whole);
+    records.push(b"behind it".to_vec());
+    let extent = Extent { log_id: LOG_ID, len_blocks: blocks(&whole), durable_blocks: 0 };
+    let lost = cut_blocks * BLOCK_LEN_BYTES as u64;
+    let read = |offset: u64, buf: &mut [u8]| {
+        if (offset..offset + buf.len() as u64).contains(&lost) {
+            return Err(());
+        }
+        buf.copy_from_slice(&whole[offset as usize..][..buf.len()]);
+        Ok(())
+    };
+    let mut decoder = Decoder::passing(extent, read, |()| true);
+    let mut got = Vec::new();
+    while let Some(record) = decoder.next_record().unwrap() {
+        got.push(record.bytes.to_vec());
+    }
+    assert_eq!(got, records);
+    assert_eq!(decoder.end(), Some(&End::Clean { at_blocks: blocks(&whole) }));
 }
 
 /// Whatever block is lost, what comes behind it at the next whole frame is read, and nothing that was never written.

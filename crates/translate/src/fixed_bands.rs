@@ -191,7 +191,7 @@ impl FixedBands {
         let whole = Region { start: imbrex_disk::Pba::new(0), len: layout.superblock.inner_len };
         let make = || {
             below.discard(whole)?;
-            if heads[1] == RegionHead::Unsound {
+            if matches!(heads[1], RegionHead::Unsound | RegionHead::Unreadable) {
                 // A discarded block may read as it did, and would be taken for a rotten header (J4).
                 let blank = [0; BLOCK_LEN_BYTES];
                 below.write(layout.logs[1].start, &blank, Persist::Cached, Purpose::Log)?;

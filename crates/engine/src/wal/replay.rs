@@ -12,7 +12,7 @@ use crate::batch::BatchView;
 use crate::key::Seq;
 use crate::losses::Losses;
 use imbrex_files::{FileReader, FilesError};
-use imbrex_record_log::{BLOCK_LEN_BYTES, Decoder, End, Extent, Position};
+use imbrex_record_log::{BLOCK_LEN_BYTES, Decoder, End, Extent, Flaw, Position};
 use std::sync::Arc;
 
 /// A log to replay.
@@ -81,7 +81,7 @@ pub(crate) fn replay(
         };
         let failed =
             |source| EngineError::Files { what: format!("reading the log {name}"), source };
-        let mut decoder = Decoder::new(log.extent(), read);
+        let mut decoder = Decoder::passing(log.extent(), read, FilesError::is_unreadable);
         while let Some(record) = decoder.next_record().map_err(failed)? {
             if record.bytes.is_empty() {
                 continue;
@@ -99,7 +99,10 @@ pub(crate) fn replay(
         }
         let end = decoder.end().expect("a decoder that has no more records knows its end");
         let is_newest = index + 1 == logs.len();
-        replayed.cut = classify(name, end, is_newest)?;
+        // What was being appended behind a log that was closed, as a table is, breaks off no write: those in the next log
+        // go on from the last one here (W1).
+        let is_behind = !log.is_finished && !decoder.ended_in_record() && is_unreadable(end);
+        replayed.cut = classify(name, end, is_newest || is_behind)?;
     }
     Ok(replayed)
 }
@@ -120,24 +123,11 @@ pub(crate) fn salvage(
     let failed = |source| EngineError::Files { what: format!("reading the log {name}"), source };
     let mut scratch = Vec::new();
     let read = |offset: u64, buf: &mut [u8]| -> Result<(), FilesError> {
-        if let Ok(bytes) = log.file.read_at(offset, buf.len(), &mut scratch) {
-            buf.copy_from_slice(bytes);
-            return Ok(());
-        }
-        for (offset, block) in
-            (offset..).step_by(BLOCK_LEN_BYTES).zip(buf.chunks_mut(BLOCK_LEN_BYTES))
-        {
-            match log.file.read_at(offset, block.len(), &mut scratch) {
-                Ok(bytes) => block.copy_from_slice(bytes),
-                // No frame is all zeros.
-                Err(error) if error.is_damage() => block.fill(0),
-                Err(error) => return Err(error),
-            }
-        }
+        buf.copy_from_slice(log.file.read_at(offset, buf.len(), &mut scratch)?);
         Ok(())
     };
     let mut replayed = Replayed::default();
-    let mut decoder = Decoder::new(log.extent(), read);
+    let mut decoder = Decoder::passing(log.extent(), read, FilesError::is_damage);
     loop {
         while let Some(record) = decoder.next_record().map_err(failed)? {
             if record.bytes.is_empty() {
@@ -192,6 +182,11 @@ fn check_order(replayed: &Replayed, before: Before, batch: &BatchView<'_>) -> Re
         }
         _ => Ok(()),
     }
+}
+
+/// Whether a log ended at a block that cannot be read, and not in a frame.
+fn is_unreadable(end: &End) -> bool {
+    matches!(end, End::Torn { flaw: Flaw::Unreadable, .. })
 }
 
 fn classify(name: &str, end: &End, is_newest: bool) -> Result<Option<Cut>, EngineError> {

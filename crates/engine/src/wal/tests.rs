@@ -60,7 +60,7 @@ impl LogWriter for MemoryLog {
 }
 
 #[derive(Debug)]
-struct MemoryFile(Vec<u8>, String);
+struct MemoryFile(Vec<u8>, String, Option<usize>);
 
 impl FileReader for MemoryFile {
     fn len_bytes(&self) -> u64 {
@@ -76,6 +76,12 @@ impl FileReader for MemoryFile {
         scratch: &'a mut Vec<u8>,
     ) -> Result<&'a [u8], FilesError> {
         scratch.clear();
+        let blocks =
+            offset as usize / BLOCK_LEN_BYTES..(offset as usize + len_bytes) / BLOCK_LEN_BYTES;
+        if let Some(lost) = self.2.filter(|lost| blocks.contains(lost)) {
+            let source = imbrex_disk::DiskError::Medium { at: imbrex_disk::Lba::new(lost as u64) };
+            return Err(FilesError::Disk { what: "reading".to_owned(), source });
+        }
         scratch.extend_from_slice(&self.0[offset as usize..][..len_bytes]);
         Ok(scratch)
     }
@@ -91,7 +97,12 @@ fn open(number: u64) -> (Arc<MemoryLog>, Wal) {
 }
 
 fn source(number: u64, bytes: &[u8]) -> LogSource {
-    let file = Arc::new(MemoryFile(bytes.to_vec(), log_name(number)));
+    source_without(number, bytes, None)
+}
+
+/// A log of which a block cannot be read.
+fn source_without(number: u64, bytes: &[u8], lost: Option<usize>) -> LogSource {
+    let file = Arc::new(MemoryFile(bytes.to_vec(), log_name(number), lost));
     LogSource { file, log_id: number, is_finished: false }
 }
 
@@ -382,4 +393,51 @@ fn a_damaged_log_is_salvaged_but_for_what_was_hit() {
             assert!(seqs.len() < 40, "block {lost}");
         }
     }
+}
+
+/// A power cut leaves a block that was being written unreadable: that kept the store from opening. In the newest log it is a
+/// torn end where nothing behind it was synced, and damage anywhere else.
+#[test]
+fn a_block_that_cannot_be_read_is_a_torn_end_or_damage() {
+    let (log, wal) = open(1);
+    for seq in 1..=8 {
+        put(&wal, seq, 3000).unwrap();
+        if seq <= 6 {
+            wal.sync().unwrap();
+        }
+    }
+    // Frames of a block, the last of two.
+    wal.sync().unwrap();
+    let bytes = log.state.lock().bytes.clone();
+    let block_count = bytes.len() / BLOCK_LEN_BYTES;
+    assert_eq!(block_count, 8);
+    let (next_log, next) = open(2);
+    put(&next, 9, 10).unwrap();
+    next.sync().unwrap();
+    let next_bytes = next_log.state.lock().bytes.clone();
+    for lost in 0..block_count {
+        let newest = source_without(1, &bytes, Some(lost));
+        let (seqs, end) = replayed(std::slice::from_ref(&newest));
+        match end {
+            Ok(replayed) => {
+                assert!(6 <= lost, "block {lost}");
+                assert_eq!(seqs, up_to(6));
+                let cut = replayed.cut.unwrap();
+                assert_eq!(cut.offset, 6 * BLOCK_LEN_BYTES as u64);
+                assert!(cut.reason.contains("cannot be read"), "{}", cut.reason);
+            }
+            Err(error) => assert!(lost < 6 && error.contains("cannot be read"), "{lost}: {error}"),
+        }
+        let finished = LogSource { is_finished: true, ..newest.clone() };
+        assert!(replayed(&[finished]).1.is_err(), "block {lost} of a log that was finished");
+        let (_, end) = replayed(&[newest, source(2, &next_bytes)]);
+        assert!(end.is_err(), "block {lost} of a log with a successor");
+    }
+    // Something else was being appended to the file of a log that was closed.
+    let mut with_table = bytes;
+    with_table.resize(with_table.len() + 4 * BLOCK_LEN_BYTES, 7);
+    let closed = source_without(1, &with_table, Some(block_count));
+    let (seqs, end) = replayed(&[closed, source(2, &next_bytes)]);
+    end.unwrap();
+    assert_eq!(seqs, up_to(9));
 }

@@ -31,7 +31,8 @@ pub(crate) fn with_zones(zone_count: u64, zone_len_blocks: u64, order: Order) ->
     let rule = Rule::AtPointer(zones);
     let len = Blocks::new(zone_count * zone_len_blocks);
     let geometry = Geometry::new(GeometrySpec { len, rule }).unwrap();
-    let disk = SimDisk::builder(geometry).write_cache(Blocks::new(512)).memory().unwrap();
+    let builder = SimDisk::builder(geometry).write_cache(Blocks::new(512)).breaking_sectors();
+    let disk = builder.memory().unwrap();
     let (runtime, world) = Runtime::virtual_time(order);
     Stage { disk: Arc::new(disk), world, runtime }
 }

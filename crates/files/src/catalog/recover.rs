@@ -9,11 +9,13 @@
 
 use super::format::{FORMAT_VERSION, HeaderFlaw, lacks_seal};
 use super::region::{Region, regions};
-use super::{Edit, Header, Misfit, Namespace, Shape, decode_edits};
+use super::{Edit, Header, Misfit, Namespace, Shape, decode_edits, log_id};
 use crate::api::FilesError;
 use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, DiskError, Lba};
-use imbrex_record_log::{Decoder, End, Extent};
-use std::collections::BTreeMap;
+use imbrex_record_log::{Decoder, End, Extent, log_id_of};
+
+/// How much is read at a time of a region whose header is lost.
+const LOOK_LEN: Blocks = Blocks::new(256);
 
 /// A catalog as it was read.
 #[derive(Debug)]
@@ -38,6 +40,8 @@ enum Found {
     Whole(Header),
     Foreign,
     Damaged(String),
+    /// Its header cannot be read: it may have been on its way, or cleared, when the power went.
+    Unreadable(Lba),
 }
 
 /// Reads the catalog of `disk`.
@@ -49,6 +53,7 @@ pub(crate) fn read_image(disk: &dyn Disk) -> Result<CatalogImage, FilesError> {
     let not_formatted = |reason: String| FilesError::NotFormatted { reason };
     let regions = regions(disk.geometry()).map_err(not_formatted)?;
     let found = [look(disk, &regions[0])?, look(disk, &regions[1])?];
+    let found = settle_unreadable(disk, &regions, found)?;
     let current = choose(&regions, &found)?;
     let [a, b] = found;
     let Found::Whole(mut header) = (if current == 0 { a } else { b }) else {
@@ -107,7 +112,16 @@ fn look(disk: &dyn Disk, region: &Region) -> Result<Found, FilesError> {
         return Ok(Found::Blank);
     }
     let mut block = vec![0; BLOCK_LEN_BYTES];
-    region.read(disk, Blocks::ZERO, &mut block).map_err(reading("the catalog's header"))?;
+    match region.read(disk, Blocks::ZERO, &mut block) {
+        // In zones the header goes first: what the power cut while it was on its way has nothing behind it.
+        Err(DiskError::Medium { .. }) if region.is_sequential() && written == Blocks::new(1) => {
+            return Ok(Found::Unfinished);
+        }
+        Err(DiskError::Medium { at }) if !region.is_sequential() => {
+            return Ok(Found::Unreadable(at));
+        }
+        result => result.map_err(reading("the catalog's header"))?,
+    }
     Ok(match Header::decode(&block) {
         Err(HeaderFlaw::Blank) => Found::Blank,
         Err(HeaderFlaw::Foreign) => Found::Foreign,
@@ -128,13 +142,71 @@ fn look(disk: &dyn Disk, region: &Region) -> Result<Found, FilesError> {
     })
 }
 
-/// Whether a power cut left a part of the last block of a body: filled up with zeros, it lies below the write pointer.
+/// A header that cannot be read is that of a region which was being cleared or completed when the power went, and the
+/// other one is the catalog, unless it names no catalog or something was committed behind the one that is lost.
+fn settle_unreadable(
+    disk: &dyn Disk,
+    regions: &[Region; 2],
+    mut found: [Found; 2],
+) -> Result<[Found; 2], FilesError> {
+    for (index, region) in regions.iter().enumerate() {
+        let Found::Unreadable(at) = found[index] else { continue };
+        let is_settled = match &found[1 - index] {
+            Found::Whole(other) => {
+                let newer = log_id(other.format_id, other.sequence + 1);
+                !holds_frame_of(disk, region, newer).map_err(reading("the catalog's log"))?
+            }
+            _ => false,
+        };
+        if !is_settled {
+            return Err(reading("the catalog's header")(DiskError::Medium { at }));
+        }
+        found[index] = Found::Unfinished;
+    }
+    Ok(found)
+}
+
+/// Whether a block of the region begins a frame of that log.
+fn holds_frame_of(disk: &dyn Disk, region: &Region, log_id: u64) -> Result<bool, DiskError> {
+    let mut piece = vec![0; LOOK_LEN.bytes() as usize];
+    let begins = |block: &[u8]| log_id_of(block) == Some(log_id);
+    let mut at = Blocks::new(1);
+    while at < region.len() {
+        let len = (region.len() - at).min(LOOK_LEN);
+        let buf = &mut piece[..len.bytes() as usize];
+        match region.read(disk, at, buf) {
+            Ok(()) if buf.chunks(BLOCK_LEN_BYTES).any(begins) => return Ok(true),
+            Err(DiskError::Medium { .. }) if len > Blocks::new(1) => {
+                for (index, block) in (0..).zip(buf.chunks_mut(BLOCK_LEN_BYTES)) {
+                    match region.read(disk, at + Blocks::new(index), block) {
+                        Ok(()) if begins(block) => return Ok(true),
+                        Ok(()) | Err(DiskError::Medium { .. }) => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+            }
+            Ok(()) | Err(DiskError::Medium { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        at += len;
+    }
+    Ok(false)
+}
+
+/// Whether a power cut left a body unfinished that lies below the write pointer, and nothing behind it: of its last
+/// block a part, filled up with zeros; or that block, or the last of a zone, unreadable.
 fn is_torn(disk: &dyn Disk, region: &Region, header: &Header) -> bool {
-    let mut last = vec![0; BLOCK_LEN_BYTES];
-    header.is_sealed
-        && region.read(disk, header.body_len(), &mut last).is_ok()
-        && lacks_seal(&last)
-        && read_body(disk, region, header).is_err()
+    let mut block = vec![0; BLOCK_LEN_BYTES];
+    let last = header.body_len();
+    let ends = region.piece_ends().take_while(|end| *end < last).chain([last]);
+    for end in ends {
+        match region.read(disk, end, &mut block) {
+            Err(DiskError::Medium { .. }) => return true,
+            Err(_) => return false,
+            Ok(()) => {}
+        }
+    }
+    header.is_sealed && lacks_seal(&block) && read_body(disk, region, header).is_err()
 }
 
 /// Whether the body of a checkpoint is blank from some block on, and so is what would follow it: no
@@ -160,6 +232,9 @@ fn choose(regions: &[Region; 2], found: &[Found; 2]) -> Result<usize, FilesError
         Err(corrupt("catalog header", place(&regions[index], Blocks::ZERO), reason.to_owned()))
     };
     match found {
+        [Found::Unreadable(_), _] | [_, Found::Unreadable(_)] => {
+            unreachable!("settled or an error before")
+        }
         [Found::Damaged(reason), _] => damaged(0, reason),
         [_, Found::Damaged(reason)] => damaged(1, reason),
         [Found::Whole(_), Found::Foreign] => damaged(1, NO_HEADER),
@@ -192,6 +267,7 @@ impl Found {
             Found::Whole(_) => "a checkpoint",
             Found::Foreign => "something else",
             Found::Damaged(_) => "damaged",
+            Found::Unreadable(_) => "unreadable",
         }
     }
 }
@@ -229,12 +305,11 @@ fn read_log(
     let start = Blocks::new(1) + header.body_len();
     let len_blocks = region.written(disk).saturating_sub(start).get();
     let extent = Extent { log_id: header.log_id, len_blocks, durable_blocks: 0 };
-    // One unreadable block behind the end of the log must not keep the drive from opening.
-    let mut lost = BTreeMap::new();
     let read = |offset: u64, buf: &mut [u8]| -> Result<(), DiskError> {
-        read_around(disk, region, start, Blocks::holding(offset), buf, &mut lost)
+        region.read(disk, start + Blocks::holding(offset), buf)
     };
-    let mut decoder = Decoder::new(extent, read);
+    // What was being written when the power went was not acknowledged, and behind the end nothing was lost.
+    let mut decoder = Decoder::passing(extent, read, DiskError::is_unreadable);
     let mut records = Vec::new();
     let failed = reading("the catalog's log");
     while let Some(record) = decoder.next_record().map_err(&failed)? {
@@ -244,10 +319,6 @@ fn read_log(
         records.push((at, edits));
     }
     let ended = decoder.end().copied();
-    let is_in_doubt = |block: &Blocks| ended.is_some_and(|end| end.depends_on(block.get()));
-    if let Some((_, at)) = lost.into_iter().find(|(block, _)| is_in_doubt(block)) {
-        return Err(failed(DiskError::Medium { at }));
-    }
     let end = ended.map(|end| end.to_string()).unwrap_or_default();
     match ended {
         Some(End::Corrupt { at_blocks, .. }) => {
@@ -259,33 +330,6 @@ fn read_log(
         }
         _ => Ok((records, end)),
     }
-}
-
-/// Reads blocks of the log that begins at `start`: what cannot be read as zeros, which are no frame. Those are added
-/// to `lost`, by their place in the log.
-fn read_around(
-    disk: &dyn Disk,
-    region: &Region,
-    start: Blocks,
-    first: Blocks,
-    buf: &mut [u8],
-    lost: &mut BTreeMap<Blocks, Lba>,
-) -> Result<(), DiskError> {
-    match region.read(disk, start + first, buf) {
-        Err(DiskError::Medium { .. }) => {}
-        result => return result,
-    }
-    for (index, block) in (0..).zip(buf.chunks_mut(BLOCK_LEN_BYTES)) {
-        let at = first + Blocks::new(index);
-        match region.read(disk, start + at, block) {
-            Err(DiskError::Medium { at: lba }) => {
-                block.fill(0);
-                lost.insert(at, lba);
-            }
-            result => result?,
-        }
-    }
-    Ok(())
 }
 
 fn place(region: &Region, at: Blocks) -> String {

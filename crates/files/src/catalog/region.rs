@@ -157,6 +157,15 @@ impl Region {
         end + self.guard_len
     }
 
+    /// The last block of each piece, counted from the region's start.
+    pub(crate) fn piece_ends(&self) -> impl Iterator<Item = Blocks> {
+        let lens = self.pieces.iter().map(|piece| piece.len);
+        lens.scan(Blocks::ZERO, |end, len| {
+            *end += len;
+            Some(*end - Blocks::new(1))
+        })
+    }
+
     /// How many blocks it has.
     pub(crate) fn len(&self) -> Blocks {
         self.pieces.iter().map(|p| p.len).sum()

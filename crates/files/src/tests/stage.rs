@@ -84,6 +84,14 @@ pub(crate) fn stage_of_sectors(len_bytes: usize, blocks: u64, rule: Rule, cache:
 }
 
 impl Stage {
+    /// Another drive of this kind, blank, on which a power cut breaks the sector that is being written.
+    pub(crate) fn breaking(self, sector_len_bytes: usize) -> Stage {
+        let builder = SimDisk::builder(*self.disk.geometry()).write_cache(Blocks::new(512));
+        let builder = builder.sectors(sector_len_bytes).breaking_sectors();
+        let disk = builder.refuse_destroying().memory().unwrap();
+        Stage { disk: Arc::new(disk), ..self }
+    }
+
     pub(crate) fn disk(&self) -> Arc<dyn Disk> {
         Arc::clone(&self.disk) as Arc<dyn Disk>
     }

@@ -64,7 +64,7 @@ pub(crate) fn large() -> Stage {
 
 fn stage(blocks: u64, rule: Rule, placement: &str) -> Stage {
     let geometry = Geometry::new(GeometrySpec { len: Blocks::new(blocks), rule }).unwrap();
-    let builder = SimDisk::builder(geometry).write_cache(Blocks::new(512));
+    let builder = SimDisk::builder(geometry).write_cache(Blocks::new(512)).breaking_sectors();
     let disk = Arc::new(builder.refuse_destroying().memory().unwrap());
     let (runtime, world) = Runtime::virtual_time(Order::SmallestTime);
     let unit_len = Blocks::new(16);

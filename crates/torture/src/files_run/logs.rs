@@ -115,9 +115,10 @@ impl LogModel {
         let len_blocks = reader.len_bytes() / BLOCK_LEN_BYTES as u64;
         let extent = Extent { log_id: self.id, len_blocks, durable_blocks: 0 };
         let mut scratch = Vec::new();
-        let mut decoder = Decoder::new(extent, |offset, buf: &mut [u8]| {
+        let read = |offset, buf: &mut [u8]| {
             reader.read_at(offset, buf.len(), &mut scratch).map(|got| buf.copy_from_slice(got))
-        });
+        };
+        let mut decoder = Decoder::passing(extent, read, FilesError::is_unreadable);
         let mut count = 0;
         loop {
             match decoder.next_record() {

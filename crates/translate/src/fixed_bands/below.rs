@@ -4,7 +4,6 @@ use super::layout::Region;
 use imbrex_disk::{
     BLOCK_LEN_BYTES, BlockRange, Blocks, Counters, Disk, DiskError, Lba, Pba, Persist, ReadRequest,
 };
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -100,31 +99,6 @@ impl Below {
         for (index, block) in (0..).zip(buf.chunks_exact_mut(BLOCK_LEN_BYTES)) {
             match self.disk.read(Lba::new(at.get() + index), block) {
                 Err(DiskError::Destroyed { .. }) => block.fill(0),
-                other => other?,
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads a part of a log while opening: blocks that cannot be read as zeros, which are no frame. They are added to
-    /// `lost`.
-    pub(crate) fn read_log(
-        &self,
-        at: Pba,
-        buf: &mut [u8],
-        lost: &mut BTreeSet<Pba>,
-    ) -> Result<(), DiskError> {
-        match self.read_for_recovery(at, buf) {
-            Err(DiskError::Medium { .. }) => {}
-            other => return other,
-        }
-        for (index, block) in (0..).zip(buf.chunks_exact_mut(BLOCK_LEN_BYTES)) {
-            let at = at + Blocks::new(index);
-            match self.read_for_recovery(at, block) {
-                Err(DiskError::Medium { .. }) => {
-                    block.fill(0);
-                    lost.insert(at);
-                }
                 other => other?,
             }
         }

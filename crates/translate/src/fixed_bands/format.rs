@@ -152,6 +152,8 @@ pub(crate) enum RegionHead {
     Log { epoch: u64 },
     /// Neither. No torn write leaves that: a block is never a mixture.
     Unsound,
+    /// It cannot be read: perhaps it was being written when the power went.
+    Unreadable,
 }
 
 impl RegionHead {
@@ -159,7 +161,7 @@ impl RegionHead {
     pub(crate) fn epoch(self) -> u64 {
         match self {
             RegionHead::Log { epoch } => epoch,
-            RegionHead::Absent | RegionHead::Unsound => 0,
+            RegionHead::Absent | RegionHead::Unsound | RegionHead::Unreadable => 0,
         }
     }
 }

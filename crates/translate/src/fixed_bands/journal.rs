@@ -204,6 +204,17 @@ impl Journal {
 
 /// A log's id names its drive and epoch, so that frames of an earlier one are never taken for its.
 pub(crate) fn log_id(id: u64, epoch: u64) -> u64 {
-    // The odd multiplier of SplitMix64: epochs of one drive get ids far apart.
-    id.wrapping_add(epoch.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    id.wrapping_add(epoch.wrapping_mul(EPOCH_FACTOR))
 }
+
+/// The epoch of a log of that id, of drive `id`; none if it is no log of it. No drive has so many that one of another
+/// drive's would be taken for its.
+pub(crate) fn epoch_of(id: u64, log_id: u64) -> Option<u64> {
+    let epoch = log_id.wrapping_sub(id).wrapping_mul(EPOCH_FACTOR_INVERSE);
+    (1..1 << 32).contains(&epoch).then_some(epoch)
+}
+
+/// The odd multiplier of SplitMix64: epochs of one drive get ids far apart.
+const EPOCH_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+const EPOCH_FACTOR_INVERSE: u64 = 0xf1de_83e1_9937_733d;
+const _: () = assert!(EPOCH_FACTOR.wrapping_mul(EPOCH_FACTOR_INVERSE) == 1);

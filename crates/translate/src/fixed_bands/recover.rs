@@ -18,12 +18,11 @@ use super::format::{
     Block, FORMAT_VERSION, Fault, NUMBER_END, Record, RegionHead, Rewrite, Superblock,
     decode_region_header,
 };
-use super::journal::{Journal, log_id};
+use super::journal::{Journal, epoch_of, log_id};
 use super::layout::{Layout, Region};
 use super::runs::Runs;
-use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Lba, Pba, Persist};
-use imbrex_record_log::{Decoder, End, Extent};
-use std::collections::BTreeSet;
+use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Lba, Persist};
+use imbrex_record_log::{Decoder, End, Extent, log_id_of};
 
 /// What one log says.
 #[derive(Debug, Default)]
@@ -118,8 +117,10 @@ pub(crate) fn read_heads(below: &Below, layout: &Layout) -> Result<[RegionHead; 
     let mut heads = [RegionHead::Absent; 2];
     for (head, log) in heads.iter_mut().zip(layout.logs) {
         let mut block: Block = [0; BLOCK_LEN_BYTES];
-        below.read_for_recovery(log.start, &mut block)?;
-        *head = decode_region_header(layout.superblock.id, &block);
+        *head = match below.read_for_recovery(log.start, &mut block) {
+            Err(DiskError::Medium { .. }) => RegionHead::Unreadable,
+            read => read.map(|()| decode_region_header(layout.superblock.id, &block))?,
+        };
     }
     Ok(heads)
 }
@@ -160,12 +161,18 @@ pub(crate) fn read_superblock(below: &Below) -> Result<Superblock, BandsError> {
 
 /// The region and content of the log that counts, and the highest epoch there ever was.
 fn read_logs(below: &Below, layout: &Layout) -> Result<(usize, u64, Told), BandsError> {
-    let heads = read_heads(below, layout).map_err(during("reading the head of the journal"))?;
+    let failed = |source| during("reading the head of the journal")(source);
+    let heads = read_heads(below, layout).map_err(failed)?;
     let mut epochs = Vec::new();
     for (region, head) in heads.into_iter().enumerate() {
         match head {
             RegionHead::Absent => {}
             RegionHead::Log { epoch } => epochs.push((epoch, region)),
+            // All that it says is the epoch, which what lies behind it says as well.
+            RegionHead::Unreadable => {
+                let found = find_epoch(below, layout, region).map_err(failed)?;
+                epochs.extend(found.map(|epoch| (epoch, region)));
+            }
             // It may be the newer log: the older one would undo what it made durable (J4).
             RegionHead::Unsound => {
                 return Err(journal_damaged(format!(
@@ -186,6 +193,22 @@ fn read_logs(below: &Below, layout: &Layout) -> Result<(usize, u64, Told), Bands
     Err(journal_damaged(format!("none of its two regions holds a whole checkpoint: {epochs:?}")))
 }
 
+/// The newest epoch of which a frame lies in the region.
+fn find_epoch(below: &Below, layout: &Layout, region: usize) -> Result<Option<u64>, DiskError> {
+    let Region { start, len } = layout.logs[region];
+    let mut block: Block = [0; BLOCK_LEN_BYTES];
+    let mut found = None;
+    for index in 1..len.get() {
+        match below.read_for_recovery(start + Blocks::new(index), &mut block) {
+            Err(DiskError::Medium { .. }) => continue,
+            read => read?,
+        }
+        let epoch = log_id_of(&block).and_then(|id| epoch_of(layout.superblock.id, id));
+        found = found.max(epoch);
+    }
+    Ok(found)
+}
+
 fn read_log(below: &Below, layout: &Layout, region: usize, epoch: u64) -> Result<Told, BandsError> {
     let Region { start, len } = layout.logs[region];
     let first = start + Blocks::new(1);
@@ -194,13 +217,11 @@ fn read_log(below: &Below, layout: &Layout, region: usize, epoch: u64) -> Result
         len_blocks: (len - Blocks::new(1)).get(),
         durable_blocks: 0,
     };
-    // One unreadable block behind the end of the log must not keep the drive from opening.
-    let mut lost = BTreeSet::new();
+    // What was being written when the power went was not durable, and behind the end nothing was lost.
     let read = |offset: u64, buf: &mut [u8]| {
-        let at = first + Blocks::new(offset / BLOCK_LEN_BYTES as u64);
-        below.read_log(at, buf, &mut lost)
+        below.read_for_recovery(first + Blocks::new(offset / BLOCK_LEN_BYTES as u64), buf)
     };
-    let mut decoder = Decoder::new(extent, read);
+    let mut decoder = Decoder::passing(extent, read, DiskError::is_unreadable);
     let mut told = Told::default();
     while let Some(record) = decoder.next_record().map_err(during("reading the journal"))? {
         let at = record.position;
@@ -209,13 +230,7 @@ fn read_log(below: &Below, layout: &Layout, region: usize, epoch: u64) -> Result
             journal_damaged(format!("record at {at:?} of region {region}: {why}"))
         })?;
     }
-    let end = decoder.end().copied();
-    let is_in_doubt = |at: &&Pba| end.is_some_and(|end| end.depends_on((**at - first).get()));
-    if let Some(at) = lost.iter().find(is_in_doubt) {
-        let source = DiskError::Medium { at: Lba::new(at.get()) };
-        return Err(during("reading the journal")(source));
-    }
-    match end {
+    match decoder.end().copied() {
         Some(end @ (End::Corrupt { .. } | End::Version { .. })) => {
             Err(journal_damaged(format!("region {region}: {end}")))
         }
