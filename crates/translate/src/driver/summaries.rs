@@ -63,6 +63,8 @@ pub(super) struct Summaries {
 #[derive(Debug, Default)]
 pub(super) struct Told {
     pub(super) sums: BTreeMap<Pba, Sum>,
+    /// Blocks below the pointers of their zones that are not there.
+    pub(super) broken: BTreeSet<Pba>,
 }
 
 impl Told {
@@ -70,7 +72,9 @@ impl Told {
     pub(super) fn has(&self, slot: &PoolZone, at: Pba, len: Blocks) -> bool {
         let (start, end) = (slot.index(at), slot.index(at).saturating_add(len.get()));
         let mut unsummed = slot.summed().get().max(start)..end;
-        end <= slot.written().get() && unsummed.all(|n| self.sums.contains_key(&slot.pba(n)))
+        end <= slot.written().get()
+            && unsummed.all(|n| self.sums.contains_key(&slot.pba(n)))
+            && self.broken.range(at..at + len).next().is_none()
     }
 
     /// The zone was emptied: what was told of it is over.
