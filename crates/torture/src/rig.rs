@@ -6,7 +6,7 @@ use crate::scenario::{Scenario, Target, UNIT_LEN};
 use crate::sweep::Cuts;
 use imbrex_clockwork::{Budget, Order, Prng, Runtime, VirtualWorld};
 use imbrex_disk::{Blocks, Disk, Lba};
-use imbrex_disk_sim::{FailAt, FaultPlan, Profile, SimDisk};
+use imbrex_disk_sim::{FailAt, FaultPlan, PowerCycle, Profile, SimDisk, SimDiskBuilder};
 use imbrex_files::{FileLayer, Files, FormatOptions, PlacementKind, PlacementOptions, TieredFiles};
 use imbrex_layouts::{Drives, LayoutError, Mounted, mount};
 use imbrex_translate::FixedBands;
@@ -125,22 +125,26 @@ impl Rig {
         let world = Arc::new(VirtualWorld::with_budget(order, budget));
         let runtime = world.runtime();
         let sector_len_bytes = scenario.draw_sector_len(&mut root.derive("sectors"));
+        let breaks = root.derive("breaking sectors").chance(1, 2);
+        let with_sectors = |builder: SimDiskBuilder| {
+            let builder = builder.sectors(sector_len_bytes);
+            if breaks { builder.breaking_sectors() } else { builder }
+        };
         let flash = scenario.flash_geometry().map(|geometry| {
-            let disk = SimDisk::builder(geometry)
+            let disk = with_sectors(SimDisk::builder(geometry))
                 .clock(Arc::clone(&runtime.clock))
                 .profile(Profile::by_name("ssd120").expect("a profile of the simulator"))
                 .write_cache(geometry.len())
-                .sectors(sector_len_bytes)
                 .event_log();
             let disk = Arc::new(disk.memory().expect("the rules of the scenarios are simulated"));
             Flash { leash: Arc::new(Leash::new(Arc::clone(&disk))), disk, files: None }
         });
-        let disk = SimDisk::builder(scenario.draw_geometry(&mut root.derive("zones")))
+        let geometry = scenario.draw_geometry(&mut root.derive("zones"));
+        let disk = with_sectors(SimDisk::builder(geometry))
             .clock(Arc::clone(&runtime.clock))
             .profile(Profile::by_name("st1000dm003").expect("a profile of the simulator"))
             // As long as the disk: nothing is durable before its flush.
             .write_cache(if setup.chance(9, 10) { scenario.geometry().len() } else { Blocks::ZERO })
-            .sectors(sector_len_bytes)
             .event_log()
             // Where tracks overlap, whoever would destroy valid data is told at once.
             .refuse_destroying()
@@ -514,7 +518,7 @@ impl Rig {
             if hit.is_main() {
                 let left = self.disk.power_cycle(&mut self.fault_prng);
                 let left = left.map_err(|error| format!("power cycle: {error}"))?;
-                self.say(format!("power cut: {} survived, {} lost", left.survived, left.lost));
+                self.say(format!("power cut: {}", tell(&left)));
             }
             if hit.is_flash() {
                 self.reboot_flash(is_dark)?;
@@ -533,7 +537,7 @@ impl Rig {
         if is_dark {
             self.flash_lost += left.lost;
         }
-        self.say(format!("and of flash: {} survived, {} lost", left.survived, left.lost));
+        self.say(format!("and of flash: {}", tell(&left)));
         Ok(())
     }
 
@@ -574,6 +578,12 @@ impl Drop for Rig {
 pub(crate) fn draw_len(prng: &mut Prng, bits_min: u64, bits_end: u64) -> u64 {
     let bits = bits_min + prng.below(bits_end - bits_min);
     prng.below(1 << bits)
+}
+
+/// What a power cut left.
+fn tell(left: &PowerCycle) -> String {
+    let broken = left.broken.map_or(String::new(), |at| format!(", {at} broken"));
+    format!("{} survived, {} lost{broken}", left.survived, left.lost)
 }
 
 /// An error with all its causes.
