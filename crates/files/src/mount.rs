@@ -362,11 +362,11 @@ fn hold_zones(
         // The last file of a zone says what would come next.
         zone.lane = namespace.file(*id).map(|file| match file.kind {
             FileKind::Log => Lane::Log,
-            _ => placement.lane(&FileRequest {
-                len_bytes: file.len_bytes(),
-                hints: file.hints(),
-                is_moved: false,
-            }),
+            _ => {
+                let len_bytes = range.len.bytes();
+                let piece = FileRequest { len_bytes, hints: file.hints(), is_moved: false };
+                placement.lane(&piece, zone.capacity)
+            }
         });
     }
 }

@@ -348,8 +348,9 @@ impl Inner {
                 map.open_span(span);
                 opened = Some(span);
             }
-            let lane = self.placement.lane(request);
+            let zone = map.zone_capacity();
             let mut hold = |extent: &Extent| {
+                let lane = self.placement.lane(&request.piece(extent.len_bytes), zone);
                 let hold = self.space.take(map, extent.range(), lane, id.0);
                 if self.placement.keeps_files_apart() {
                     map.seal(extent.range());

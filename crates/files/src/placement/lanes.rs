@@ -3,11 +3,13 @@
 //! ```text
 //!   lane L1   [ zone 4: aaaabbbbcc|      ]      cc spills into the next empty zone when full
 //!   lane L2   [ zone 7: dddd|            ]
+//!   alone L2  [ zone 8: eeeeeeeeeeeeee|  ]      its rest is taken in need, or given up for another's place
 //!   lane Log  [ zone 2: wal |            ]      an open log keeps its zone for itself
 //! ```
 //!
 //! A file goes to its lane's open zone; what does not fit goes on in an empty zone, which becomes
-//! the lane's. Where no empty zone is left, or the drive's limit on active zones forbids one more,
+//! the lane's. What is long against a zone begins one, and nothing goes behind it: what straddles two zones
+//! would keep either until what lies beside it is dead. Where no empty zone is left, or the drive's limit on active zones forbids one more,
 //! it goes into other lanes' zones rather than nowhere: the neighbours first, logs' zones last. A plan
 //! that fills a zone may begin another one in its place (A1 of `space::places`). The last spare zone is
 //! cleaning's (S5 of `space`).
@@ -66,7 +68,7 @@ pub(super) fn plan(
     files
         .iter()
         .map(|file| {
-            let ranges = draft.place(file, lane_of(file)).map_err(|found| {
+            let ranges = draft.place(file, lane_of).map_err(|found| {
                 // What is free besides is in zones that must not be begun.
                 NoSpace { needed: file.blocks(), free: found }
             })?;
@@ -148,10 +150,15 @@ impl<'a> Draft<'a> {
 
     /// # Errors
     /// How much of it there is a place for.
-    fn place(&mut self, file: &FileRequest, lane: Lane) -> Result<Vec<BlockRange>, Blocks> {
+    fn place(
+        &mut self,
+        file: &FileRequest,
+        lane_of: &dyn Fn(&FileRequest) -> Lane,
+    ) -> Result<Vec<BlockRange>, Blocks> {
         let mut left = file.blocks();
         let mut ranges = Vec::new();
         while !left.is_zero() {
+            let lane = lane_of(&file.piece(left.bytes()));
             let zone = self
                 .of_lane(lane)
                 .or_else(|| self.begin(file, lane))
@@ -165,8 +172,12 @@ impl<'a> Draft<'a> {
         Ok(ranges)
     }
 
-    /// The open zone of `lane` with least room, so that zones fill up rather than lie about.
+    /// The open zone of `lane` with least room, so that zones fill up rather than lie about; none of a lane whose
+    /// files lie alone.
     fn of_lane(&self, lane: Lane) -> Option<u32> {
+        if lane.is_alone() {
+            return None;
+        }
         self.open
             .iter()
             .filter(|(_, (of, _))| *of == lane)
@@ -211,9 +222,8 @@ impl<'a> Draft<'a> {
         let zone = |id: u32| &self.space.zones()[id as usize];
         let distance = |of: Lane| match (lane, of) {
             (_, Lane::Log) => (2, 0),
-            (Lane::Fresh(a), Lane::Fresh(b)) | (Lane::Cold(a), Lane::Cold(b)) => (0, a.abs_diff(b)),
-            (Lane::Fresh(a), Lane::Cold(b)) | (Lane::Cold(a), Lane::Fresh(b)) => (1, a.abs_diff(b)),
             (Lane::Log, _) => (1, 0),
+            _ => (u32::from(lane.is_cold() != of.is_cold()), lane.number().abs_diff(of.number())),
         };
         self.open
             .iter()

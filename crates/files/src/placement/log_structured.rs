@@ -76,12 +76,12 @@ impl Placement for LogStructured {
         lanes::reads(geometry)
     }
 
-    fn lane(&self, file: &FileRequest) -> Lane {
+    fn lane(&self, file: &FileRequest, _zone: Blocks) -> Lane {
         if file.is_moved { Lane::Cold(0) } else { Lane::Fresh(0) }
     }
 
     fn plan(&self, space: &SpaceMap, files: &[FileRequest]) -> Result<Vec<Planned>, NoSpace> {
-        lanes::plan(space, files, &|file| self.lane(file))
+        lanes::plan(space, files, &|file| self.lane(file, space.zone_capacity()))
     }
 
     fn plan_log(

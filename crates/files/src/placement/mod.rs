@@ -56,6 +56,11 @@ impl FileRequest {
         Blocks::holding(self.len_bytes)
     }
 
+    /// As if it were so long: for a piece of it that goes on in another zone.
+    pub(crate) fn piece(&self, len_bytes: u64) -> FileRequest {
+        FileRequest { len_bytes, ..*self }
+    }
+
     /// How deep into the reserve it may go.
     pub fn claim(&self) -> Claim {
         match (self.is_moved, self.hints.purpose) {
@@ -132,8 +137,9 @@ pub trait Placement: Send + Sync + Debug {
         4
     }
 
-    /// Which files share an open zone with this one; means nothing on a disk without zones.
-    fn lane(&self, _file: &FileRequest) -> Lane {
+    /// Which files share an open zone with this one, or with this piece of one, where zones hold `zone`;
+    /// means nothing on a disk without zones.
+    fn lane(&self, _file: &FileRequest, _zone: Blocks) -> Lane {
         Lane::Fresh(0)
     }
 

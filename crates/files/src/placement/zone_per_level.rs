@@ -4,7 +4,11 @@
 //!   level 1   [ zone 4: aaaabb|    ]     tables of one level die together: most zones
 //!   level 2   [ zone 5: cccccccccc ]     empty themselves and are reset without a copy
 //!   level 2   [ zone 9: cc|        ]
+//!   level 2   [ zone 6: dddddddddd|]     a table of more than three quarters has a zone to itself
 //! ```
+//!
+//! A compaction takes tables where they overlap least, wherever those lie: of tables nearly as long as zones each
+//! that straddled two would keep parts of its neighbours. Such a one empties its zone by itself.
 //!
 //! Cleaning is the fallback: when a write does not fit otherwise, and before that when hardly more
 //! than the reserve is free, because a store that minds its reserve stops writing there. What it
@@ -20,6 +24,9 @@ pub(super) const NAME: &str = "zone-per-level";
 
 /// Cleaning starts when so many zones' worth is free beyond the reserve: a log and some tables.
 const FREE_ZONES_LEAST: u64 = 4;
+
+/// What is longer than this share of a zone begins one, in percent: what it leaves is less than a quarter.
+const ALONE_PERCENT: u64 = 75;
 
 #[derive(Debug)]
 pub(super) struct ZonePerLevel {
@@ -45,13 +52,18 @@ impl Placement for ZonePerLevel {
         lanes::reads(geometry)
     }
 
-    fn lane(&self, file: &FileRequest) -> Lane {
+    fn lane(&self, file: &FileRequest, zone: Blocks) -> Lane {
         let level = u32::from(file.hints.level);
-        if file.is_moved { Lane::Cold(level) } else { Lane::Fresh(level) }
+        let is_long = zone.get() * ALONE_PERCENT < file.blocks().get() * 100;
+        match (file.is_moved, is_long) {
+            (true, _) => Lane::Cold(level),
+            (false, true) => Lane::Alone(level),
+            (false, false) => Lane::Fresh(level),
+        }
     }
 
     fn plan(&self, space: &SpaceMap, files: &[FileRequest]) -> Result<Vec<Planned>, NoSpace> {
-        lanes::plan(space, files, &|file| self.lane(file))
+        lanes::plan(space, files, &|file| self.lane(file, space.zone_capacity()))
     }
 
     fn plan_log(

@@ -13,7 +13,7 @@
 //!   A1  Who begins a zone where all places are taken has filled another one before, by itself and
 //!       with the same plan or log: the drive never counts more than its limit, and nobody waits.
 
-use super::{Claim, SpaceMap, ZoneRole, ZoneSpace};
+use super::{Claim, Lane, SpaceMap, ZoneRole, ZoneSpace};
 use imbrex_disk::{BlockRange, Blocks, ZoneId, ZoneKind, ZoneSpec};
 
 /// So many zones should be left to begin: more than one compaction writes at a time.
@@ -97,7 +97,7 @@ impl SpaceMap {
     }
 
     /// A zone to be finished because as many zones are active as the drive allows, or nearly: a
-    /// sealed one first, which takes no more anyway. Beyond the limit, any one: a power cut takes
+    /// sealed one first, which takes no more anyway, or one whose file lies alone. Beyond the limit, any one: a power cut takes
     /// back what was not flushed, so that zones that were full are partly written again.
     pub(crate) fn zone_to_finish(&self) -> Option<ZoneId> {
         let budget = self.active_zone_budget? as usize;
@@ -105,7 +105,7 @@ impl SpaceMap {
         if budget < self.active.len() + ACTIVE_ZONES_SPARE {
             let is_done = |zone: &&ZoneSpace| {
                 zone.role == ZoneRole::Data
-                    && zone.sealed
+                    && (zone.sealed || zone.lane.is_some_and(Lane::is_alone))
                     && !(zone.owned || zone.finishing || zone.failed)
             };
             if let Some(zone) = self.active_zones().filter(is_quiet).find(is_done) {

@@ -9,8 +9,30 @@ pub enum Lane {
     Log,
     /// Files as they are written; the number is the policy's (a level, a stream).
     Fresh(u32),
+    /// Files that are long against a zone: each begins one, and what it leaves is for others in need only.
+    Alone(u32),
     /// Files moved by cleaning, which tend to live long.
     Cold(u32),
+}
+
+impl Lane {
+    /// The policy's number; logs have none.
+    pub fn number(self) -> u32 {
+        match self {
+            Lane::Log => 0,
+            Lane::Fresh(number) | Lane::Alone(number) | Lane::Cold(number) => number,
+        }
+    }
+
+    /// Whether each of its files begins a zone.
+    pub fn is_alone(self) -> bool {
+        matches!(self, Lane::Alone(_))
+    }
+
+    /// Whether it is for what cleaning moves.
+    pub fn is_cold(self) -> bool {
+        matches!(self, Lane::Cold(_))
+    }
 }
 
 /// What a zone is used for.
