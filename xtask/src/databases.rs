@@ -30,6 +30,15 @@ pub(crate) enum Figure {
     Test,
 }
 
+/// How long RocksDB's tables are on zones.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tables {
+    /// A quarter of a zone.
+    Short,
+    /// As long as a zone.
+    Long,
+}
+
 /// Arguments of `cargo xtask databases`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
@@ -43,6 +52,9 @@ pub(crate) struct Args {
     /// How long the zoned drive is, in MiB: in zones of 8 MiB, so a longer one has more of them.
     #[arg(long, default_value_t = 1024, value_name = "MIB")]
     zoned_mib: u64,
+    /// On zones, only tables of this length [default: one after the other].
+    #[arg(long, value_name = "LENGTH")]
+    tables: Option<Tables>,
     /// Where to make the drives, of 2 to 4 GB each; nothing is left there [default: under target].
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -58,7 +70,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<()> {
     let dir = args.dir.clone().unwrap_or_else(|| root.join("target/adapters/databases"));
     match args.figure {
         Figure::Interlaced => interlaced::run(&built, &dir, args.runs),
-        Figure::Zoned => zoned::run(&built, &dir, args.runs, args.zoned_mib),
+        Figure::Zoned => zoned::run(&built, &dir, args.runs, args.zoned_mib, args.tables),
         Figure::Test => test(&built, &dir),
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! A load of every key once, then as many overwrites of random keys, at several fills. What is compared: *a
 //! zone per level*, and *one log of zones* that is cleaned when less than a fifth of it is free; and two
-//! of RocksDB's own orders in which tables go down, because they decide which tables die together.
+//! of RocksDB's own orders in which tables go down, because they decide which tables die together. Then the
+//! same with tables of a zone, in RocksDB's default order only: such a table dies with its zone.
 
-use super::{db_bench, header, measure, row};
+use super::{Tables, db_bench, header, measure, row, within};
 use crate::adapters::counters::Counters;
 use crate::adapters::{Built, Session};
 use anyhow::{Result, ensure};
@@ -20,12 +21,17 @@ const ORDERS: [(&str, u32); 2] = [("round robin", 4), ("min overlap", 3)];
 /// merged, and logs come on top.
 const PAIR_PERCENTS: [u64; 5] = [42, 58, 66, 70, 74];
 
-/// A drive in zones, and tables of a quarter of one, as 64 MB are of 256 MB.
+/// With tables of a zone there is room for more: nothing stays half dead.
+const LONG_PAIR_PERCENTS: [u64; 4] = [58, 65, 68, 70];
+
+/// A drive in zones, and tables of a quarter of one, as 64 MB are of 256 MB; or of one.
 struct Scale {
     drive_len_mib: u64,
     zone_len: &'static str,
     table_len_bytes: u64,
     base_level_len_bytes: u64,
+    /// What else RocksDB is told.
+    options: Vec<String>,
 }
 
 const MIB: u64 = 1 << 20;
@@ -39,16 +45,39 @@ impl Scale {
             table_len_bytes: 2_000_000,
             // So that three levels hold what fits.
             base_level_len_bytes: drive_len_mib * MIB / 128,
+            options: Vec::new(),
+        }
+    }
+
+    /// Small, for the test.
+    fn test() -> Scale {
+        Scale {
+            drive_len_mib: 256,
+            zone_len: "2MiB",
+            table_len_bytes: 500_000,
+            base_level_len_bytes: 2 * MIB,
+            options: Vec::new(),
+        }
+    }
+
+    /// The same drive with tables of a zone, of `zone_len_mib`.
+    fn with_long_tables(self, zone_len_mib: u64) -> Scale {
+        let zone_len_bytes = zone_len_mib * MIB;
+        // What waits for compaction takes room. RocksDB's own bounds are 64 and 256 GB, as long as many of
+        // these drives.
+        let options = vec![
+            "--level_compaction_dynamic_level_bytes=true".to_owned(),
+            format!("--soft_pending_compaction_bytes_limit={}", 4 * zone_len_bytes),
+            format!("--hard_pending_compaction_bytes_limit={}", 16 * zone_len_bytes),
+        ];
+        Scale {
+            table_len_bytes: within(zone_len_bytes),
+            base_level_len_bytes: 4 * zone_len_bytes,
+            options,
+            ..self
         }
     }
 }
-
-const TEST: Scale = Scale {
-    drive_len_mib: 256,
-    zone_len: "2MiB",
-    table_len_bytes: 500_000,
-    base_level_len_bytes: 2 * MIB,
-};
 
 /// What a load and its overwrites came to.
 struct Outcome {
@@ -92,13 +121,14 @@ fn load(
     let options = ["--capacity", &capacity, "--zone-len", scale.zone_len, "--seed", "1"];
     let session = Session::new(&built.root, dir, layout, &options)?;
     let part = |benchmark: &str, is_old: u32, seed: u32| {
-        let more = [
+        let mut more = vec![
             format!("--benchmarks={benchmark}"),
             format!("--num={pairs}"),
             format!("--use_existing_db={is_old}"),
             format!("--seed={seed}"),
             format!("--compaction_pri={order}"),
         ];
+        more.extend(scale.options.iter().cloned());
         measure(&session, &db_bench(scale.table_len_bytes, scale.base_level_len_bytes, &more))
     };
     let load = part("filluniquerandom,waitforcompaction", 0, 1 + 2 * run)?;
@@ -112,12 +142,37 @@ fn pairs(scale: &Scale, percent: u64) -> u64 {
     scale.drive_len_mib * MIB / super::PAIR_LEN_BYTES * percent / 100
 }
 
-/// Every layout, order and fill, as one table.
-pub(super) fn run(built: &Built, dir: &Path, runs: u32, drive_len_mib: u64) -> Result<()> {
-    let scale = Scale::run(drive_len_mib);
+/// Every layout, order and fill, as one table for each length of tables.
+pub(super) fn run(
+    built: &Built,
+    dir: &Path,
+    runs: u32,
+    drive_len_mib: u64,
+    tables: Option<Tables>,
+) -> Result<()> {
+    let is_asked = |of| tables.is_none_or(|asked| asked == of);
+    if is_asked(Tables::Short) {
+        let scale = Scale::run(drive_len_mib);
+        table(built, dir, runs, &scale, &ORDERS, &PAIR_PERCENTS)?;
+    }
+    if is_asked(Tables::Long) {
+        let scale = Scale::run(drive_len_mib).with_long_tables(8);
+        table(built, dir, runs, &scale, &ORDERS[1..], &LONG_PAIR_PERCENTS)?;
+    }
+    Ok(())
+}
+
+fn table(
+    built: &Built,
+    dir: &Path,
+    runs: u32,
+    scale: &Scale,
+    orders: &[(&str, u32)],
+    percents: &[u64],
+) -> Result<()> {
     println!(
-        "\nRocksDB on a drive of {} MiB in zones of {}.\n",
-        scale.drive_len_mib, scale.zone_len
+        "\nRocksDB on a drive of {} MiB in zones of {}, tables of {} bytes.\n",
+        scale.drive_len_mib, scale.zone_len, scale.table_len_bytes
     );
     header(&[
         "placement",
@@ -132,12 +187,12 @@ pub(super) fn run(built: &Built, dir: &Path, runs: u32, drive_len_mib: u64) -> R
         "pairs/s of the drive's time",
     ]);
     for (placement, layout) in LAYOUTS {
-        for (order_name, order) in ORDERS {
-            for percent in PAIR_PERCENTS {
+        for &(order_name, order) in orders {
+            for &percent in percents {
                 for run in 0..runs {
-                    let count = pairs(&scale, percent);
+                    let count = pairs(scale, percent);
                     let name = [placement, order_name].map(str::to_owned);
-                    let found = load(built, dir, &scale, layout, order, count, run);
+                    let found = load(built, dir, scale, layout, order, count, run);
                     let cells = match &found {
                         Ok(outcome) => cells(outcome, count)?,
                         // What does not fit ends the program: the row says so.
@@ -177,25 +232,34 @@ fn cells(outcome: &Outcome, pairs: u64) -> Result<Vec<String>> {
     ])
 }
 
-/// On a small drive: a zone per level cleans nothing where one log of zones does.
+/// On a small drive: a zone per level cleans nothing where one log of zones does, in round robin with short
+/// tables and in RocksDB's own order with tables of a zone.
 pub(super) fn test(built: &Built, dir: &Path) -> Result<()> {
-    let count = pairs(&TEST, 45);
-    let of = |layout| {
-        let outcome = load(built, dir, &TEST, layout, ORDERS[0].1, count, 0)?;
-        Amplification::of(&outcome.load.then(&outcome.overwrite))
-    };
-    let (zones, log) = (of("leveled-zones")?, of("leveled-log")?);
-    println!(
-        "  RocksDB on zones: device WA {:.3}, {} zones cleaned; on one log of them {:.3}, {}",
-        zones.device, zones.cleaned_zones, log.device, log.cleaned_zones
-    );
-    // The catalog is what is left above 1.
-    ensure!(
-        zones.cleaned_zones == 0.0,
-        "{} zones were cleaned though the drive was not full",
-        zones.cleaned_zones
-    );
-    ensure!(zones.device < 1.03, "the drive wrote {:.3} times what it was given", zones.device);
-    ensure!(log.cleaned_zones > 0.0, "one log of zones cleaned none: the test tests nothing");
+    let [(_, round_robin), (_, usual)] = ORDERS;
+    // What is above 1 is the catalog's; long tables have less of it.
+    let short = ("tables of a quarter", Scale::test(), round_robin, 45, 1.03);
+    let long = ("tables of a zone", Scale::test().with_long_tables(2), usual, 60, 1.01);
+    for (what, scale, order, percent, device_most) in [short, long] {
+        let of = |layout| {
+            let outcome = load(built, dir, &scale, layout, order, pairs(&scale, percent), 0)?;
+            Amplification::of(&outcome.load.then(&outcome.overwrite))
+        };
+        let (zones, log) = (of("leveled-zones")?, of("leveled-log")?);
+        println!(
+            "  RocksDB on zones, {what}: device WA {:.3}, {} zones cleaned; on one log {:.3}, {}",
+            zones.device, zones.cleaned_zones, log.device, log.cleaned_zones
+        );
+        ensure!(
+            zones.cleaned_zones == 0.0,
+            "{what}: {} zones were cleaned though the drive was not full",
+            zones.cleaned_zones
+        );
+        ensure!(
+            zones.device < device_most,
+            "{what}: the drive wrote {:.3} times what it was given",
+            zones.device
+        );
+        ensure!(log.cleaned_zones > 0.0, "one log of zones cleaned none: the test tests nothing");
+    }
     Ok(())
 }
