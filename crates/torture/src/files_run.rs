@@ -60,28 +60,30 @@ impl Trouble {
 pub(crate) fn run(rig: &mut Rig) -> Result<(), String> {
     rig.format()?;
     let mut model = Model::default();
+    let mut ended = Ending::PowerCut;
     for _ in 0..rig.draw_life_count() {
-        let files = recover(rig, &mut model)?;
+        let files = recover(rig, &mut model, ended)?;
         rig.begin_life();
         let ending = Life::new(&files).live(rig, &mut model)?;
         rig.note_life(&files);
         rig.kill(ending);
         drop(files);
-        let ending = rig.reboot(ending)?;
-        model.end_life(ending == Ending::PowerCut);
+        ended = rig.reboot(ending)?;
+        model.end_life(ended == Ending::PowerCut);
     }
-    let files = recover(rig, &mut model)?;
+    let files = recover(rig, &mut model, ended)?;
     Life::new(&files).empty_the_drive(rig, &mut model)
 }
 
-/// Opens the file layer, through power cuts, and compares what it found with the model.
-fn recover(rig: &mut Rig, model: &mut Model) -> Result<FileLayer, String> {
+/// Opens the file layer, through power cuts, and compares what it found with the model; `ended` is how the last life did.
+fn recover(rig: &mut Rig, model: &mut Model, ended: Ending) -> Result<FileLayer, String> {
+    let mut is_durable = ended == Ending::PowerCut;
     for attempt in 0..3 {
         rig.begin_recovery(attempt);
         match rig.open_files() {
             Ok(files) if !rig.is_foul() => {
                 rig.set_weather(Weather::Fair);
-                verify(rig, &files, model)?;
+                verify(rig, &files, model, is_durable)?;
                 return Ok(files);
             }
             Ok(files) => {
@@ -91,20 +93,26 @@ fn recover(rig: &mut Rig, model: &mut Model) -> Result<FileLayer, String> {
             Err(error) => rig.excuse("recovery", &error)?,
         }
         rig.reboot(Ending::PowerCut)?;
+        is_durable = true;
     }
     rig.set_weather(Weather::Fair);
     let files = rig.open_files().map_err(|error| format!("recovery: {}", chain(&error)))?;
-    verify(rig, &files, model)?;
+    verify(rig, &files, model, is_durable)?;
     Ok(files)
 }
 
 /// Compares everything the file layer says with the model; after a crash the model first takes the
 /// commit that was on its way, if it took effect.
-fn verify(rig: &mut Rig, files: &FileLayer, model: &mut Model) -> Result<(), String> {
+fn verify(
+    rig: &mut Rig,
+    files: &FileLayer,
+    model: &mut Model,
+    is_durable: bool,
+) -> Result<(), String> {
     rig.say("verify".to_string());
     let listing = files.list("");
     let app = files.app_records();
-    model.settle(&listing, &app)?;
+    model.settle(&listing, &app, is_durable)?;
     check_extents(rig, &listing, model)?;
     rig.check_files(files)?;
     for info in &listing {

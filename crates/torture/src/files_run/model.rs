@@ -49,6 +49,9 @@ pub(crate) struct Model {
     pub(crate) state: State,
     /// After the change that was on its way when the last life ended, if one was.
     pub(crate) perhaps: Option<State>,
+    /// Before changes that were on their way when a process died, and that the next one found in the drive's cache: until
+    /// a change is acknowledged, before which all that was found is flushed, a power cut may take them back.
+    older: Vec<State>,
     pub(crate) logs: BTreeMap<u64, LogModel>,
     last_id: u64,
 }
@@ -133,20 +136,36 @@ impl Model {
         self.state.inodes.get(self.state.names.get(name)?)
     }
 
-    /// Decides by what was found whether the last change took effect.
-    pub(crate) fn settle(&mut self, listing: &[FileInfo], app: &[Vec<u8>]) -> Result<(), String> {
+    /// Takes `state` for what an acknowledged change has left.
+    pub(crate) fn acknowledge(&mut self, state: State) {
+        self.state = state;
+        self.older.clear();
+    }
+
+    /// Decides by what was found whether the last change took effect; `is_durable` if the power was gone since.
+    pub(crate) fn settle(
+        &mut self,
+        listing: &[FileInfo],
+        app: &[Vec<u8>],
+        is_durable: bool,
+    ) -> Result<(), String> {
         let perhaps = self.perhaps.take();
-        let Some(difference) = self.state.differs(listing, app) else { return Ok(()) };
-        let Some(perhaps) = perhaps else { return Err(difference) };
-        match perhaps.differs(listing, app) {
-            None => {
-                self.state = perhaps;
-                Ok(())
-            }
-            Some(other) => {
-                Err(format!("neither before the last commit ({difference}) nor after ({other})"))
+        if let Some(difference) = self.state.differs(listing, app) {
+            if let Some(state) = perhaps.filter(|state| state.differs(listing, app).is_none()) {
+                self.older.push(std::mem::replace(&mut self.state, state));
+            } else if let Some(at) =
+                self.older.iter().rposition(|state| state.differs(listing, app).is_none())
+            {
+                self.older.truncate(at + 1);
+                self.state = self.older.pop().expect("it was found there");
+            } else {
+                return Err(format!("neither before nor after the last commit: {difference}"));
             }
         }
+        if is_durable {
+            self.older.clear();
+        }
+        Ok(())
     }
 
     /// Forgets the writers of logs.

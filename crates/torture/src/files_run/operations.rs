@@ -155,7 +155,7 @@ impl<'a> Life<'a> {
         let after = model.after(&change);
         match (self.files.commit(commit), after) {
             (Ok(()), Some(state)) => {
-                model.state = state;
+                model.acknowledge(state);
                 Ok(())
             }
             (Ok(()), None) => Err("a commit that breaks the rules was taken".to_string()),
@@ -210,7 +210,7 @@ impl<'a> Life<'a> {
         let after = model.after(&change).ok_or("names of the model")?;
         match self.files.commit(commit) {
             Ok(()) => {
-                model.state = after;
+                model.acknowledge(after);
                 Ok(())
             }
             Err(error) => {
@@ -239,7 +239,7 @@ impl<'a> Life<'a> {
         let after = model.after(&change);
         match (self.files.create_log(&name, hints), after) {
             (Ok(writer), Some(state)) => {
-                model.state = state;
+                model.acknowledge(state);
                 model.logs.insert(id, LogModel::new(id, Some(writer)));
                 Ok(())
             }
