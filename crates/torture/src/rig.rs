@@ -125,7 +125,10 @@ impl Rig {
         let world = Arc::new(VirtualWorld::with_budget(order, budget));
         let runtime = world.runtime();
         let sector_len_bytes = scenario.draw_sector_len(&mut root.derive("sectors"));
-        let breaks = root.derive("breaking sectors").chance(1, 2);
+        // Not where tracks are interlaced: if it is the header of a backup that breaks, and a file has a block of
+        // zeros in a top track, nobody knows whether that was moved away, and the drive can only be read.
+        let may_break = scenario.geometry().interlaced().is_none();
+        let breaks = root.derive("breaking sectors").chance(1, 2) && may_break;
         let with_sectors = |builder: SimDiskBuilder| {
             let builder = builder.sectors(sector_len_bytes);
             if breaks { builder.breaking_sectors() } else { builder }
