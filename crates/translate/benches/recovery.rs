@@ -1,6 +1,7 @@
 //! How long it takes to open the block device of a 14 TB drive, by the size of its map: what the drive
 //! takes in modelled time, and what the program takes in real time. And of a checkpoint beside the host: how long
-//! the program begins it, and its longest step after that, with the copy to an emulated drive.
+//! the program begins it, and its longest step after that, with the copy to an emulated drive. Last, what the program
+//! takes for a write of 4 KiB to the write buffer of an empty one.
 //!
 //! `cargo bench -p imbrex-translate --features micro-bench --bench recovery [-- NODES...]`
 #![allow(missing_docs, reason = "a benchmark has no API")]
@@ -8,7 +9,9 @@
 #![allow(clippy::unwrap_used, reason = "a benchmark may stop at the first failure")]
 
 use imbrex_clockwork::{Order, Prng, Runtime};
-use imbrex_disk::{BlockRange, Blocks, Disk, Geometry, GeometrySpec, Lba, Pba, Rule, ZoneSpec};
+use imbrex_disk::{
+    BLOCK_LEN_BYTES, Blocks, Disk, Geometry, GeometrySpec, Lba, Pba, Persist, Rule, ZoneSpec,
+};
 use imbrex_disk_sim::{Profile, SimDisk};
 use imbrex_translate::{Driver, DriverOptions, MapRun};
 use std::sync::Arc;
@@ -33,30 +36,47 @@ fn nodes(count: u64, len: u64) -> impl Iterator<Item = MapRun> {
     })
 }
 
+/// An emulated drive of 14 TB.
+fn drive(runtime: &Runtime) -> Arc<dyn Disk> {
+    let rule = Rule::AtPointer(ZoneSpec {
+        zone_len: Blocks::new(ZONE_LEN),
+        zone_capacity: Blocks::new(ZONE_LEN),
+        conventional_zone_count: 0,
+        open_zone_limit: Some(128),
+        active_zone_limit: None,
+        strict_reads: true,
+    });
+    let len = Blocks::new(ZONE_COUNT * ZONE_LEN);
+    let geometry = Geometry::new(GeometrySpec { len, rule }).unwrap();
+    let disk = SimDisk::builder(geometry)
+        .profile(Profile::by_name("hc620").unwrap())
+        .clock(Arc::clone(&runtime.clock))
+        .memory()
+        .unwrap();
+    Arc::new(disk)
+}
+
+fn write_us() -> f64 {
+    const WRITE_COUNT: u64 = 10_000;
+    let (runtime, _world) = Runtime::virtual_time(Order::SmallestTime);
+    let options = DriverOptions { id: 1, ..DriverOptions::default() };
+    let driver = Driver::format(drive(&runtime), &options).unwrap();
+    let start = Instant::now();
+    for index in 0..WRITE_COUNT {
+        driver.write(Lba::new(2 * index), &[7; BLOCK_LEN_BYTES], Persist::Cached).unwrap();
+    }
+    start.elapsed().as_secs_f64() * 1e6 / WRITE_COUNT as f64
+}
+
 fn main() {
     let asked: Vec<u64> = std::env::args().filter_map(|arg| arg.parse().ok()).collect();
     let counts = if asked.is_empty() { vec![1_000_000, 10_000_000, 30_000_000] } else { asked };
     println!("nodes       drive_s  program_s  map_mb  begin_ms  step_ms");
     for count in counts {
         let (runtime, _world) = Runtime::virtual_time(Order::SmallestTime);
-        let rule = Rule::AtPointer(ZoneSpec {
-            zone_len: Blocks::new(ZONE_LEN),
-            zone_capacity: Blocks::new(ZONE_LEN),
-            conventional_zone_count: 0,
-            open_zone_limit: Some(128),
-            active_zone_limit: None,
-            strict_reads: true,
-        });
-        let len = Blocks::new(ZONE_COUNT * ZONE_LEN);
-        let geometry = Geometry::new(GeometrySpec { len, rule }).unwrap();
-        let disk = SimDisk::builder(geometry)
-            .profile(Profile::by_name("hc620").unwrap())
-            .clock(Arc::clone(&runtime.clock))
-            .memory()
-            .unwrap();
-        let disk: Arc<dyn Disk> = Arc::new(disk);
+        let disk = drive(&runtime);
         let options = DriverOptions { id: 1, ..DriverOptions::default() };
-        let device_len = BlockRange::new(Lba::new(0), len).len.get() * 9 / 10;
+        let device_len = disk.geometry().len().get() * 9 / 10;
         Driver::format_with_map(Arc::clone(&disk), &options, nodes(count, device_len)).unwrap();
         let (drive, program) = (runtime.clock.now_ns(), Instant::now());
         let driver = Driver::open(disk, &options).unwrap();
@@ -75,4 +95,5 @@ fn main() {
         print!("{found:<10} {drive_s:>8.2} {program_s:>10.2} {map_mb:>7}");
         println!(" {begin_ms:>9.1} {step_ms:>8.1}");
     }
+    println!("a write of 4 KiB to the write buffer: {:.1} us", write_us());
 }

@@ -18,6 +18,9 @@
 //!
 //! A [`Pba`] counts the data blocks of its zone; where they lie among the summaries is told by
 //! [`PoolZone::place`].
+//!
+//! Invariant
+//!   P1  The counts by use are those of the zones: each write of the host asks for them, and a drive has many zones.
 
 use super::format::STRETCH_LEN;
 use super::open::is_given_up;
@@ -51,6 +54,9 @@ pub(super) enum Use {
     /// The drive has given it up.
     Lost,
 }
+
+/// How many there are.
+const USE_COUNT: usize = Use::Lost as usize + 1;
 
 /// A zone of the pool.
 ///
@@ -145,6 +151,8 @@ pub fn data_len(capacity: Blocks) -> Blocks {
 #[derive(Debug)]
 pub(super) struct Pool {
     zones: Vec<PoolZone>,
+    /// P1: how many zones have each use.
+    counts: [usize; USE_COUNT],
 }
 
 impl Pool {
@@ -166,7 +174,8 @@ impl Pool {
             let (zone, start, capacity) = (info.zone, info.start, info.capacity);
             PoolZone { zone, start, capacity, used, pointer, generation: 0 }
         });
-        Pool { zones: zones.collect() }
+        let zones: Vec<PoolZone> = zones.collect();
+        Pool { counts: counted(&zones), zones }
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &PoolZone> + '_ {
@@ -186,9 +195,16 @@ impl Pool {
     }
 
     pub(super) fn set(&mut self, zone: ZoneId, used: Use) {
-        if let Some(slot) = self.get_mut(zone) {
-            slot.used = used;
+        if let Some(index) = self.index(zone) {
+            self.set_at(index, used);
         }
+    }
+
+    /// P1: nothing else changes what a zone is used for.
+    fn set_at(&mut self, index: usize, used: Use) {
+        let before = std::mem::replace(&mut self.zones[index].used, used);
+        self.counts[before as usize] -= 1;
+        self.counts[used as usize] += 1;
     }
 
     pub(super) fn set_generation(&mut self, zone: ZoneId, generation: u64) {
@@ -199,13 +215,13 @@ impl Pool {
 
     /// Makes all zones of one use those of another.
     pub(super) fn promote(&mut self, from: Use, to: Use) -> Vec<ZoneId> {
-        let found = self.zones.iter_mut().filter(|slot| slot.used == from);
+        if self.count(from) == 0 {
+            return Vec::new();
+        }
+        let found = self.zones.iter().filter(|slot| slot.used == from);
+        let found: Vec<ZoneId> = found.map(|slot| slot.zone).collect();
+        found.iter().for_each(|&zone| self.set(zone, to));
         found
-            .map(|slot| {
-                slot.used = to;
-                slot.zone
-            })
-            .collect()
     }
 
     /// Nothing that matters is in a zone any more: it can be reset, if the drive has not given it up.
@@ -222,7 +238,7 @@ impl Pool {
     }
 
     pub(super) fn count(&self, used: Use) -> usize {
-        self.zones.iter().filter(|slot| slot.used == used).count()
+        self.counts[used as usize]
     }
 
     /// How many can be taken at once.
@@ -232,9 +248,10 @@ impl Pool {
 
     /// Resets zones until so many are blank, or none is left to be reset. They are taken in the same order without it.
     pub(super) fn blank(&mut self, disk: &dyn Disk, wanted: usize) -> Result<(), DiskError> {
-        for slot in self.zones.iter_mut().filter(|slot| slot.is_blank()) {
-            if is_given_up(disk, slot.zone) {
-                slot.used = Use::Lost;
+        for index in 0..self.zones.len() {
+            let slot = &self.zones[index];
+            if slot.is_blank() && is_given_up(disk, slot.zone) {
+                self.set_at(index, Use::Lost);
             }
         }
         let mut count = self.zones.iter().filter(|slot| slot.is_blank()).count();
@@ -255,9 +272,8 @@ impl Pool {
                 return Ok(None);
             };
             if self.reset(disk, index)? {
-                let slot = &mut self.zones[index];
-                slot.used = used;
-                return Ok(Some(slot.zone));
+                self.set_at(index, used);
+                return Ok(Some(self.zones[index].zone));
             }
         }
     }
@@ -271,19 +287,18 @@ impl Pool {
 
     /// Makes a zone blank, if it is not; false if the drive has given it up.
     fn reset(&mut self, disk: &dyn Disk, index: usize) -> Result<bool, DiskError> {
-        let slot = &mut self.zones[index];
+        let slot = self.zones[index];
         if !slot.is_blank() {
             match disk.manage_zone(slot.zone, ZoneAction::Reset) {
                 Ok(()) => {}
                 Err(DiskError::ZoneNotWritable { .. } | DiskError::Offline { .. }) => {
-                    slot.used = Use::Lost;
+                    self.set_at(index, Use::Lost);
                     return Ok(false);
                 }
                 Err(error) => return Err(error),
             }
         }
-        slot.pointer = Blocks::ZERO;
-        slot.generation = 0;
+        self.zones[index] = PoolZone { pointer: Blocks::ZERO, generation: 0, ..slot };
         Ok(true)
     }
 
@@ -322,6 +337,24 @@ impl Pool {
         let slot = &self.zones[behind.checked_sub(1)?];
         slot.holds(at).then_some(slot)
     }
+
+    /// Checks P1.
+    ///
+    /// # Errors
+    /// The violation, in words.
+    #[cfg(test)]
+    pub(super) fn check(&self) -> Result<(), String> {
+        let (expected, got) = (counted(&self.zones), self.counts);
+        let told = || format!("P1: the zones by use are {expected:?}, and count as {got:?}");
+        (expected == got).then_some(()).ok_or_else(told)
+    }
+}
+
+/// How many of the zones have each use.
+fn counted(zones: &[PoolZone]) -> [usize; USE_COUNT] {
+    let mut counts = [0; USE_COUNT];
+    zones.iter().for_each(|slot| counts[slot.used as usize] += 1);
+    counts
 }
 
 #[cfg(test)]

@@ -707,6 +707,7 @@ impl State {
         self.pending.check()?;
         self.copies.check()?;
         self.summaries.check(&self.pool)?;
+        self.pool.check()?;
         if self.regions.total() != self.buffer.len() {
             return Err(format!(
                 "{} buffered, {} in regions",
