@@ -70,8 +70,6 @@ pub(super) struct State {
     pub(super) is_poisoned: bool,
     /// The journal is full and being emptied: nothing may be written to it meanwhile.
     is_emptying_journal: bool,
-    /// Zones of superblocks in which the newest is followed by something else.
-    pub(super) are_slots_broken: [bool; 2],
 }
 
 /// Whose data a zone takes.
@@ -127,7 +125,6 @@ impl State {
             evictions: Vec::new(),
             is_poisoned: false,
             is_emptying_journal: false,
-            are_slots_broken: [false; 2],
             options: options.clone(),
         }
     }

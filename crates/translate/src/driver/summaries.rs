@@ -63,8 +63,6 @@ pub(super) struct Summaries {
 #[derive(Debug, Default)]
 pub(super) struct Told {
     pub(super) sums: BTreeMap<Pba, Sum>,
-    /// Blocks below the pointers of their zones that are not there.
-    pub(super) broken: BTreeSet<Pba>,
 }
 
 impl Told {
@@ -72,9 +70,7 @@ impl Told {
     pub(super) fn has(&self, slot: &PoolZone, at: Pba, len: Blocks) -> bool {
         let (start, end) = (slot.index(at), slot.index(at).saturating_add(len.get()));
         let mut unsummed = slot.summed().get().max(start)..end;
-        end <= slot.written().get()
-            && unsummed.all(|n| self.sums.contains_key(&slot.pba(n)))
-            && self.broken.range(at..at + len).next().is_none()
+        end <= slot.written().get() && unsummed.all(|n| self.sums.contains_key(&slot.pba(n)))
     }
 
     /// The zone was emptied: what was told of it is over.
