@@ -41,6 +41,8 @@ const RECORDS: usize = 64;
 const RECORD_LEN_BYTES: usize = 32;
 /// A header has no more blocks, so that a damaged one is never read as a long one.
 pub(super) const HEADER_LEN_MAX: u64 = 64;
+/// The most blocks of the host's in one entry: so much memory is asked for before they are read.
+pub(super) const ENTRY_DATA_LEN_MAX: u64 = 1024;
 /// What fits a block of a header.
 const BLOCK_RECORD_COUNT: usize = (BLOCK_LEN_BYTES - RECORDS) / RECORD_LEN_BYTES;
 /// What fits the longest header.
@@ -366,6 +368,7 @@ pub(super) fn decode_header_block(id: u64, at: Pba, offset: Blocks, block: &[u8]
         && offset.get() < 2 * len
         && u64::from(get_u32(block, HEADER_INDEX)) == offset.get() % len
         && record_count <= BLOCK_RECORD_COUNT
+        && u64::from(get_u32(block, DATA_LEN)) <= ENTRY_DATA_LEN_MAX
         && crc32c::crc32c(&copy) == get_u32(block, HEADER_CRC);
     let slots = block[RECORDS..].chunks_exact(RECORD_LEN_BYTES).take(record_count);
     is_header.then(|| {

@@ -12,6 +12,10 @@
 //! Source: section II-A of the paper. Not here: which data are active (`buffer`), what is written.
 
 use imbrex_disk::{BlockRange, Blocks, Disk, DiskError, Lba, Pba, ZoneAction, ZoneId, ZoneState};
+use std::collections::BTreeMap;
+
+/// How many checksums of neighbours lie together.
+const CRC_ROW_LEN: u64 = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum JournalUse {
@@ -49,8 +53,9 @@ pub(super) struct Journal {
     written: Blocks,
     /// A zone was given up of which no checkpoint tells: if it is offline, opening takes what it held for needed.
     pub(super) has_untold_loss: bool,
-    /// The checksums of the host's blocks in each zone; what lies between them has any number.
-    crcs: Vec<Vec<u32>>,
+    /// The checksums of the host's blocks, in rows; what lies between them has any number. An image may have zones of
+    /// any length: memory is taken for what is noted, not for the zone.
+    crcs: BTreeMap<u64, [u32; CRC_ROW_LEN as usize]>,
 }
 
 impl Journal {
@@ -58,8 +63,8 @@ impl Journal {
     pub(super) fn new(zones: Vec<(ZoneId, BlockRange)>) -> Journal {
         let zone = |(zone, range)| JournalZone { zone, range, used: JournalUse::Free, end: None };
         let zones: Vec<JournalZone> = zones.into_iter().map(zone).collect();
-        let crcs = vec![Vec::new(); zones.len()];
-        Journal { open: 0, written: zones[0].range.len, zones, has_untold_loss: false, crcs }
+        let (written, crcs) = (zones[0].range.len, BTreeMap::new());
+        Journal { open: 0, written, zones, has_untold_loss: false, crcs }
     }
 
     /// The length of the shortest zone.
@@ -158,29 +163,23 @@ impl Journal {
 
     /// Notes the checksums of the host's blocks from `at`.
     pub(super) fn note_crcs(&mut self, at: Pba, crcs: impl Iterator<Item = u32>) {
-        if let Some((zone, from)) = self.slot(at) {
-            let kept = &mut self.crcs[zone];
-            for (index, crc) in (from..).zip(crcs) {
-                kept.resize(kept.len().max(index + 1), 0);
-                kept[index] = crc;
+        if self.zones.iter().any(|zone| zone.range.contains(Lba::new(at.get()))) {
+            for (at, crc) in (at.get()..).zip(crcs) {
+                let row = self.crcs.entry(at / CRC_ROW_LEN).or_insert([0; CRC_ROW_LEN as usize]);
+                row[(at % CRC_ROW_LEN) as usize] = crc;
             }
         }
     }
 
     /// The checksum of the host's block at `at`.
     pub(super) fn crc(&self, at: Pba) -> u32 {
-        self.slot(at).and_then(|(zone, index)| self.crcs[zone].get(index).copied()).unwrap_or(0)
+        let row = self.crcs.get(&(at.get() / CRC_ROW_LEN));
+        row.map_or(0, |row| row[(at.get() % CRC_ROW_LEN) as usize])
     }
 
     /// How much memory the checksums take.
     pub(super) fn memory_bytes(&self) -> u64 {
-        self.crcs.iter().map(|crcs| 4 * crcs.capacity() as u64).sum()
-    }
-
-    fn slot(&self, at: Pba) -> Option<(usize, usize)> {
-        let lba = Lba::new(at.get());
-        let zone = self.zones.iter().position(|zone| zone.range.contains(lba))?;
-        Some((zone, (lba - self.zones[zone].range.start).get() as usize))
+        (8 + 4 * CRC_ROW_LEN) * self.crcs.len() as u64
     }
 
     /// Frees sealed zones that nobody needs.

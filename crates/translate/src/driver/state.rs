@@ -4,7 +4,9 @@
 use super::buffer::{Buffer, JournalIndex};
 use super::checkpoint::Writing;
 use super::clean::{CLEAN_STEP_LEN_MAX, Cleaning, Debt};
-use super::format::{self, RECORD_COUNT_MAX, Record, Superblock, encode_header};
+use super::format::{
+    self, ENTRY_DATA_LEN_MAX, RECORD_COUNT_MAX, Record, Superblock, encode_header,
+};
 use super::journal::{Journal, JournalUse};
 use super::mapping::{Mapping, MappingError, PbaRange};
 use super::options::{DriverCounters, DriverOptions};
@@ -20,8 +22,6 @@ use std::sync::Arc;
 
 /// How much the host writes before it goes to the journal, if nobody asks for it earlier.
 const GROUP_LEN: Blocks = Blocks::new(256);
-/// The most data of one journal entry.
-const ENTRY_DATA_LEN_MAX: u64 = 1024;
 /// What one step of work moves at most: 4 MiB, some 30 ms of a disk. Cleaning that a write pays for takes longer ones.
 pub(super) const STEP_LEN: u64 = 1024;
 /// Records that wait at most before they are journaled.

@@ -1,7 +1,9 @@
 //! What others made: a host that writes what looks like a superblock, and images of no device.
 
 use super::*;
-use format::{Checkpoint, CheckpointBytes, Run, Stored, Superblock, encode_part};
+use format::{Checkpoint, CheckpointBytes, Run, Stored, Superblock, encode_header, encode_part};
+use imbrex_disk::Pba;
+use journal::{Journal, JournalUse};
 
 /// A device whose host wrote a superblock, twice, which now lies at the start of a data zone and nothing behind it.
 fn forged(forge: impl FnOnce(&mut Superblock)) -> (Arc<SimDisk>, Driver, Vec<u8>) {
@@ -126,4 +128,42 @@ fn numbers_that_have_no_next_one_are_refused() {
                         drive from a copy";
         assert_eq!(error.to_string(), expected);
     }
+}
+
+/// Where a zone of the journal ends in fill, nothing but an entry says how long it is: so much memory was asked for,
+/// up to 16 TiB.
+#[test]
+fn an_entry_longer_than_any_is_none() {
+    let geometry = zoned_as(60, 200, |spec| spec.strict_reads = false);
+    let drive = Arc::new(SimDisk::builder(geometry).memory().unwrap());
+    let open = || Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options(100));
+    let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options(100)).unwrap();
+    driver.write(Lba::new(7), &[7; BLOCK_LEN_BYTES], Persist::Through).unwrap();
+    let (seq, next, zone) = {
+        let state = driver.state();
+        let zone = state.journal.zones.iter().find(|zone| zone.used == JournalUse::Open).unwrap();
+        (state.seq, state.journal.next(), zone.zone)
+    };
+    drop(driver);
+    let header = encode_header(77, seq, next, &[], Blocks::new(u64::from(u32::MAX)));
+    drive.write(Lba::new(next.get()), &header, Persist::Through).unwrap();
+    drive.fail_zone(zone, ZoneFailure::ReadOnly).unwrap();
+    let error = open().err().unwrap().to_string();
+    let expected = format!("journal is damaged: entry {seq} should begin at block {}", next.get());
+    assert!(error.contains(&expected), "{error}");
+}
+
+/// One copy at the end of a zone of 256 GiB took memory for checksums of all blocks before it.
+#[test]
+fn checksums_of_a_long_zone_of_the_journal_take_memory_as_they_are_noted() {
+    let zone_len = Blocks::new(1 << 26);
+    let mut journal = Journal::new(vec![(ZoneId(2), BlockRange::new(Lba::new(1000), zone_len))]);
+    let end = 1000 + zone_len.get();
+    for (at, crc) in [(end - 3, 5), (1000, 7)] {
+        journal.note_crcs(Pba::new(at), [crc, crc + 1].into_iter());
+    }
+    for (at, crc) in [(end - 3, 5), (end - 2, 6), (end - 1, 0), (1000, 7), (1001, 8), (1002, 0)] {
+        assert_eq!(journal.crc(Pba::new(at)), crc, "block {at}");
+    }
+    assert!(journal.memory_bytes() < 10_000, "{}", journal.memory_bytes());
 }
