@@ -285,6 +285,8 @@ impl Record {
 pub(super) const NUMBER_END: u64 = 1 << 63;
 /// No drive has more blocks.
 const ADDRESS_END: u64 = 1 << 48;
+/// No journal has more entries: records have the number of one where others have an address.
+const SEQ_END: u64 = ADDRESS_END;
 
 /// What a journal entry tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -525,7 +527,7 @@ pub(super) fn decode_checkpoint(id: u64, bytes: &[u8]) -> Result<Checkpoint, Str
     if get_u32(bytes, VERSION) != FORMAT_VERSION || get_u64(bytes, 16) != id {
         return Err("it is of another version or device".to_owned());
     }
-    if get_u64(bytes, 24) >= NUMBER_END {
+    if get_u64(bytes, 24) >= SEQ_END {
         return Err("its entry is one that no journal has".to_owned());
     }
     let count = |index: usize| get_u64(bytes, 40 + 8 * index);
