@@ -3,12 +3,15 @@
 
 use super::{
     AGED, AT_5_GB, BUFFERS, CONDITIONS, Subject, add, conditions, eviction_runs, percent_below,
-    subjects, table, value, values,
+    short, subjects, table, value, values,
 };
 use crate::replay::ReplayReport;
 use crate::repro::{
-    Axis, Better, Chart, Claim, Figure, Page, ReplaySpec, Results, Runs, Series, Size,
+    Axis, Better, Chart, Claim, Figure, Page, ReplaySpec, Results, Runs, Series, Size, Table,
 };
+
+/// How often requests come where the lead is shown by rate: each so many milliseconds.
+const INTERVALS_MS: [u64; 6] = [30, 20, 15, 10, 7, 5];
 
 /// What the paper says in words: a trace, and by how many percent the read latency falls at 5 GB.
 struct Said {
@@ -45,14 +48,26 @@ pub(in super::super) const FIGURE_6: Figure = Figure {
     page: |size, results| page(size, results, &TAIL),
 };
 
-/// Every buffer and both orders, and the claims under other conditions.
+/// Every buffer and both orders, and the claims under other conditions and at other rates.
 fn runs(size: &Size) -> Vec<ReplaySpec> {
     let claimed = |subject: &Subject| MEAN.of(subject).is_some();
     let others = subjects(size).into_iter().filter(claimed).flat_map(|subject| {
-        let under = CONDITIONS.iter().filter_map(move |condition| subject.under(*condition));
-        under.flat_map(|subject| [subject.lru()[AT_5_GB], subject.ours()[AT_5_GB]])
+        let under = CONDITIONS.iter().filter_map(|condition| subject.under(*condition));
+        let under: Vec<Subject> =
+            under.chain(rates(&subject).map(|(_, subject)| subject)).collect();
+        under.into_iter().flat_map(|subject| both(&subject))
     });
     eviction_runs(size).into_iter().chain(others).collect()
+}
+
+/// A buffer of 5 GB, by LRU and by the largest region.
+fn both(subject: &Subject) -> [ReplaySpec; 2] {
+    [subject.lru()[AT_5_GB], subject.ours()[AT_5_GB]]
+}
+
+/// The same trace at other rates.
+fn rates(subject: &Subject) -> impl Iterator<Item = (u64, Subject)> {
+    INTERVALS_MS.into_iter().filter_map(|each| Some((each, subject.each(each)?)))
 }
 
 impl Said {
@@ -66,6 +81,10 @@ impl Said {
 fn page(size: &Size, results: &Results, said: &Said) -> Page {
     let mut page = Page::default();
     let mut numbers = table(&format!("{} read latency in ms", said.word), "first to leave");
+    let mut late = table(
+        "how late the last request is done, in percent of the trace's time: above 1 the drive does not keep up",
+        "first to leave",
+    );
     for subject in subjects(size) {
         let lru = values(&mut page, results, &subject.lru(), said.value);
         let ours = values(&mut page, results, &subject.ours(), said.value);
@@ -79,15 +98,55 @@ fn page(size: &Size, results: &Results, said: &Said) -> Page {
         add(&mut numbers, &subject.name(), "below LRU, %", &below);
         add(&mut numbers, &subject.name(), AGED, &aged);
         page.charts.push(chart(&subject, said, [lru, ours, aged]));
+        for (order, specs) in [("LRU", subject.lru()), ("largest region", subject.ours())] {
+            let late_percent = values(&mut page, results, &specs, ReplayReport::late_percent);
+            add(&mut late, &subject.name(), order, &late_percent);
+        }
     }
     page.tables.push(numbers);
+    page.tables.push(late);
+    let by_rate = by_rate(&mut page, size, results, said);
+    page.tables.push(by_rate);
     page.notes.push(conditions(size));
+    page.notes.push(
+        "A drive that does not keep up has a queue that grows until the trace ends: a latency is its length then, and \
+         says more of the trace's length than of the order. Where LRU alone does not keep up, any lead can be had: \
+         the table by rate shows it."
+            .to_owned(),
+    );
     page.notes.push(
         "A read's latency begins when the trace has it come. It counts what waits before it: evictions, the \
          journal and cleaning too. What the write buffer holds is read in no time."
             .to_owned(),
     );
     page
+}
+
+/// The lead of the traces that the paper speaks of, by how often requests come: what saturates the drive, and
+/// which order does first, decides it.
+fn by_rate(page: &mut Page, size: &Size, results: &Results, said: &Said) -> Table {
+    let title = format!("{} read latency in ms with a buffer of 5 GB, by rate", said.word);
+    let header =
+        ["trace", "a request each", "LRU", "late, %", "largest region", "late, %", "below LRU, %"];
+    let mut table = Table::new(title, &header);
+    for subject in subjects(size).iter().filter(|subject| said.of(subject).is_some()) {
+        for (each, at_rate) in rates(subject) {
+            let mut cells = vec![subject.name(), format!("{each} ms")];
+            let mut means = [f64::NAN; 2];
+            for (mean, spec) in means.iter_mut().zip(both(&at_rate)) {
+                *mean = value(page, results, &spec, said.value);
+                let late = value(page, results, &spec, ReplayReport::late_percent);
+                cells.extend([*mean, late].map(cell));
+            }
+            cells.push(cell(percent_below(means[1], means[0])));
+            table.rows.push(cells);
+        }
+    }
+    table
+}
+
+fn cell(value: f64) -> String {
+    if value.is_finite() { short(value) } else { "-".to_owned() }
 }
 
 /// The claim, and what it comes to under other conditions.
@@ -97,8 +156,7 @@ fn claim(page: &mut Page, results: &Results, subject: &Subject, said: &Said, bel
     let mut claim = Claim::new(what, Better::Larger, percent, below, "%");
     for condition in CONDITIONS {
         if let Some(other) = subject.under(condition) {
-            let [lru, ours] = [other.lru(), other.ours()]
-                .map(|row| value(page, results, &row[AT_5_GB], said.value));
+            let [lru, ours] = both(&other).map(|spec| value(page, results, &spec, said.value));
             claim = claim.under(condition.words(), percent_below(ours, lru));
         }
     }
