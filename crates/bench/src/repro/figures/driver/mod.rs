@@ -45,6 +45,7 @@ const FILE_SYSTEM_SCALE: f64 = 1.0 / 32.0;
 const GIVEN_FILL_PERCENT: u64 = 80;
 
 /// A trace of the paper's, made or given, or another that was recorded.
+#[derive(Clone, Copy)]
 struct Subject {
     trace: ReplayTrace,
     paper: Option<&'static PaperTrace>,
