@@ -109,10 +109,8 @@ pub(super) struct Made {
     files: Vec<(u64, u64)>,
     /// The busiest first.
     by_rank: Permutation,
-    /// The files being written, of a shape that writes so many at once.
+    /// The files being written, of a shape of streams.
     open: Vec<usize>,
-    /// Of each written file: whether it is one of those.
-    is_open: Vec<bool>,
     turn: Turn,
     done: u64,
     at_ns: u64,
@@ -137,12 +135,7 @@ impl Made {
             }
         };
         let files = vec![(0, 0); file_count as usize];
-        let mut is_open = vec![false; files.len()];
-        for &file in &open {
-            is_open[file] = true;
-        }
-        let turn = Turn::default();
-        Made { shape, prng, files, by_rank, open, is_open, turn, done: 0, at_ns: 0 }
+        Made { shape, prng, files, by_rank, open, turn: Turn::default(), done: 0, at_ns: 0 }
     }
 
     /// Where the written file of this index begins: they are spread evenly over the device.
@@ -208,8 +201,8 @@ impl Made {
             self.files[file] = (begun + 1, 0);
             if !self.open.is_empty() {
                 let picked = self.pick_written();
-                let next = if self.is_open[picked] { self.another_file(slot) } else { picked };
-                self.reopen(slot, next);
+                self.open[slot] =
+                    if self.open.contains(&picked) { self.another_file(slot) } else { picked };
             }
         }
         (self.start_of(file) + place * BLOCK, len * BLOCK)
@@ -244,8 +237,7 @@ impl Made {
         if done + len == blocks {
             self.files[file] = (begun + 1, 0);
             self.turn.left = 0;
-            let next = self.another_file(self.turn.stream);
-            self.reopen(self.turn.stream, next);
+            self.open[self.turn.stream] = self.another_file(self.turn.stream);
         }
         (at, len * BLOCK)
     }
@@ -253,18 +245,11 @@ impl Made {
     /// A file that is not being written, or the one in `slot` if there is no other.
     fn another_file(&mut self, slot: usize) -> usize {
         let closed: Vec<usize> =
-            (0..self.files.len()).filter(|&file| !self.is_open[file]).collect();
+            (0..self.files.len()).filter(|file| !self.open.contains(file)).collect();
         match closed.len() {
             0 => self.open[slot],
             count => closed[self.prng.below(count as u64) as usize],
         }
-    }
-
-    /// Writes `file` from now on, in the place of the one in `slot`.
-    fn reopen(&mut self, slot: usize, file: usize) {
-        self.is_open[self.open[slot]] = false;
-        self.is_open[file] = true;
-        self.open[slot] = file;
     }
 }
 
