@@ -1,15 +1,17 @@
 //! What this process has open: each image once, however often it is asked for.
 //!
 //! ```text
-//!   open    there?  -> one more handle of it
-//!           closing -> wait until it is closed, then open
-//!           else    -> open
+//!   open    there?             -> one more handle of it
+//!           opening or closing -> wait until it is open or closed, then ask again
+//!           else               -> open
 //!   the last handle goes -> closed, then forgotten, then whoever waits may open
 //! ```
 //!
 //! Invariants
 //!   A4  An image is forgotten after it is closed: who opens it next never meets its own process in the way.
 //!   A5  What another process opened is neither used nor dropped: a child that was forked has a copy of it.
+//!   A6  Nobody opens or closes an image under the lock: a child that is forked meanwhile would wait for ever for
+//!       a thread that it does not have.
 
 use crate::process::{self, Held};
 use crate::status::{Failure, Status};
@@ -26,14 +28,22 @@ use std::sync::{Arc, Weak};
 #[derive(Debug)]
 pub(crate) struct Registry<T: 'static> {
     open: Mutex<Known<T>>,
-    closed: Condvar,
+    changed: Condvar,
 }
 
 #[derive(Debug)]
 struct Known<T: 'static> {
     /// Whose images these are.
     process: u32,
-    images: BTreeMap<PathBuf, Weak<Opened<T>>>,
+    images: BTreeMap<PathBuf, Image<T>>,
+}
+
+#[derive(Debug)]
+enum Image<T: 'static> {
+    /// Somebody is opening it.
+    Opening,
+    /// It was opened; nobody has it any more while it is closed.
+    Open(Weak<Opened<T>>),
 }
 
 /// An open image: what all its handles share.
@@ -50,7 +60,7 @@ pub(crate) struct Opened<T: 'static> {
 impl<T> Registry<T> {
     pub(crate) const fn new() -> Registry<T> {
         let known = Known { process: 0, images: BTreeMap::new() };
-        Registry { open: Mutex::new(known), closed: Condvar::new() }
+        Registry { open: Mutex::new(known), changed: Condvar::new() }
     }
 
     /// What is open at `path` as [`image_at`] gave it, or what `open` makes of it; and whether it was made now.
@@ -64,16 +74,36 @@ impl<T> Registry<T> {
         if known.process != process {
             *known = Known { process, images: BTreeMap::new() };
         }
-        while let Some(there) = known.images.get(&path) {
-            if let Some(opened) = there.upgrade() {
+        while let Some(image) = known.images.get(&path) {
+            if let Image::Open(there) = image
+                && let Some(opened) = there.upgrade()
+            {
                 return Ok((opened, false));
             }
-            self.closed.wait(&mut known);
+            self.changed.wait(&mut known);
         }
+        known.images.insert(path.clone(), Image::Opening);
+        drop(known);
+        let forget = Forget { registry: self, path: &path };
         let inner = Some(open()?);
+        std::mem::forget(forget);
         let opened = Arc::new(Opened { process, registry: self, path: path.clone(), inner });
-        known.images.insert(path, Arc::downgrade(&opened));
+        self.open.lock().images.insert(path, Image::Open(Arc::downgrade(&opened)));
+        self.changed.notify_all();
         Ok((opened, true))
+    }
+}
+
+/// Forgets an image when it is dropped: one that is closed (A4) or could not be opened, also if that panics.
+struct Forget<'a, T: 'static> {
+    registry: &'static Registry<T>,
+    path: &'a Path,
+}
+
+impl<T> Drop for Forget<'_, T> {
+    fn drop(&mut self) {
+        self.registry.open.lock().images.remove(self.path);
+        self.registry.changed.notify_all();
     }
 }
 
@@ -93,20 +123,12 @@ impl<T> Held for Opened<T> {
 
 impl<T> Drop for Opened<T> {
     fn drop(&mut self) {
-        /// Forgets the image (A4), also if closing it panics.
-        struct Forget<'a, T: 'static>(&'a Opened<T>);
-        impl<T> Drop for Forget<'_, T> {
-            fn drop(&mut self) {
-                self.0.registry.open.lock().images.remove(&self.0.path);
-                self.0.registry.closed.notify_all();
-            }
-        }
         let inner = self.inner.take();
         if self.process != process::id() {
             std::mem::forget(inner);
             return;
         }
-        let _forget = Forget(self);
+        let _forget = Forget { registry: self.registry, path: &self.path };
         drop(inner);
     }
 }
@@ -194,5 +216,41 @@ pub(crate) fn check_layout(
             Err(Failure::of(Status::Unsupported, &what, &error))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    /// While one image is opened another can be, as a child that is forked then would; who asks for the first one waits
+    /// and has the same; and what could not be opened can be tried again.
+    #[test]
+    fn an_image_is_opened_beside_others_and_once() {
+        static OPEN: Registry<u32> = Registry::new();
+        let at = |name: &str| PathBuf::from(name);
+        let (begun, has_begun) = mpsc::channel();
+        let (go, gone) = mpsc::channel();
+        std::thread::scope(|scope| {
+            let slow = scope.spawn(move || {
+                OPEN.open(at("slow"), || {
+                    begun.send(()).unwrap();
+                    gone.recv().unwrap();
+                    Ok(1)
+                })
+            });
+            has_begun.recv().unwrap();
+            let (other, is_new) = OPEN.open(at("other"), || Ok(2)).unwrap();
+            assert_eq!((**other, is_new), (2, true));
+            let again = scope.spawn(move || OPEN.open(at("slow"), || panic!("it is opened twice")));
+            go.send(()).unwrap();
+            let (first, is_first_new) = slow.join().unwrap().unwrap();
+            let (second, is_second_new) = again.join().unwrap().unwrap();
+            assert!(Arc::ptr_eq(&first, &second) && is_first_new && !is_second_new);
+        });
+        let fails = || Err(Failure::new(Status::Io, "it cannot be opened".to_owned()));
+        assert!(OPEN.open(at("slow"), fails).is_err());
+        assert_eq!(**OPEN.open(at("slow"), || Ok(3)).unwrap().0, 3);
     }
 }
