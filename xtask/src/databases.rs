@@ -13,6 +13,7 @@
 //! A small one of each is part of `cargo xtask adapters`.
 
 mod interlaced;
+mod mixes;
 mod zoned;
 
 use crate::adapters::{self, Built, Database, Session};
@@ -24,6 +25,10 @@ use std::path::{Path, PathBuf};
 pub(crate) enum Figure {
     /// KVIMR's load: each database on interlaced tracks in four schemes, and where nothing overlaps.
     Interlaced,
+    /// KVIMR's reads and writes mixed after the load, by RocksDB on interlaced tracks.
+    Mixes,
+    /// KVIMR's load by RocksDB with tables up to eight times as long.
+    LongerTables,
     /// RocksDB on host-managed zones: a zone per level beside one log of zones, at several fills.
     Zoned,
     /// Small ones of both, whose outcome is known: what `cargo xtask adapters` ends with.
@@ -63,13 +68,16 @@ pub(crate) struct Args {
 /// Measures and prints Markdown.
 pub(crate) fn run(root: &Path, args: &Args) -> Result<()> {
     ensure!(args.runs > 0, "--runs is 0: there is nothing to do");
-    let only = if args.figure == Figure::Zoned { Some(Database::Rocksdb) } else { args.only };
+    let is_of_rocksdb = matches!(args.figure, Figure::Zoned | Figure::Mixes | Figure::LongerTables);
+    let only = if is_of_rocksdb { Some(Database::Rocksdb) } else { args.only };
     let is_rocksdb = args.only.is_none_or(|only| only == Database::Rocksdb);
-    ensure!(args.figure != Figure::Zoned || is_rocksdb, "`zoned` is measured with RocksDB alone");
+    ensure!(!is_of_rocksdb || is_rocksdb, "this is measured with RocksDB alone");
     let Some(built) = adapters::build(root, false, only)? else { return Ok(()) };
     let dir = args.dir.clone().unwrap_or_else(|| root.join("target/adapters/databases"));
     match args.figure {
         Figure::Interlaced => interlaced::run(&built, &dir, args.runs),
+        Figure::Mixes => mixes::run(&built, &dir),
+        Figure::LongerTables => mixes::run_longer_tables(&built, &dir),
         Figure::Zoned => zoned::run(&built, &dir, args.runs, args.zoned_mib, args.tables),
         Figure::Test => test(&built, &dir),
     }
@@ -78,7 +86,11 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<()> {
 /// Small ones, whose outcome is known.
 pub(crate) fn test(built: &Built, dir: &Path) -> Result<()> {
     interlaced::test(built, dir)?;
-    if built.rocksdb { zoned::test(built, dir) } else { Ok(()) }
+    if built.rocksdb {
+        mixes::test(built, dir)?;
+        zoned::test(built, dir)?;
+    }
+    Ok(())
 }
 
 /// A pair is 1 KB, 16 bytes of it the key.

@@ -11,7 +11,7 @@ use anyhow::{Result, ensure};
 use std::path::Path;
 
 /// The paper's schemes, slowest first, and a drive on which nothing overlaps.
-const SCHEMES: [(&str, &str); 5] = [
+pub(super) const SCHEMES: [(&str, &str); 5] = [
     ("Seq", "imr-seq"),
     ("3Phase", "imr-3phase"),
     ("KVIMR-N", "imr-n"),
@@ -20,12 +20,12 @@ const SCHEMES: [(&str, &str); 5] = [
 ];
 
 /// A drive and a load, scaled together.
-struct Scale {
-    drive: &'static str,
+pub(super) struct Scale {
+    pub(super) drive: &'static str,
     track_len_bytes: u64,
-    table_len_bytes: u64,
-    base_level_len_bytes: u64,
-    load_len_bytes: u64,
+    pub(super) table_len_bytes: u64,
+    pub(super) base_level_len_bytes: u64,
+    pub(super) load_len_bytes: u64,
     /// How long the tables are that HyperLevelDB makes.
     hyper_table_len_bytes: u64,
 }
@@ -33,7 +33,7 @@ struct Scale {
 const MIB: u64 = 1 << 20;
 
 /// As the figures of `imbrex repro kvimr` at their usual scale: a fiftieth of the paper's drive and load.
-const RUN: Scale = Scale {
+pub(super) const RUN: Scale = Scale {
     drive: "2GB",
     track_len_bytes: 2 * MIB,
     table_len_bytes: 8 * MIB,
@@ -50,7 +50,11 @@ const RUN_LEVELDB: Scale = Scale { drive: "4GB", load_len_bytes: 3_072_000_000, 
 /// find room.
 const RUN_HYPERLEVELDB: Scale = Scale { drive: "3GB", load_len_bytes: 2_304_000_000, ..RUN };
 
-const TEST: Scale = Scale {
+/// With tables up to eight times as long: a drive that holds as many of them.
+pub(super) const RUN_LONG_TABLES: Scale =
+    Scale { drive: "4GB", base_level_len_bytes: 102 * MIB, load_len_bytes: 3_072_000_000, ..RUN };
+
+pub(super) const TEST: Scale = Scale {
     drive: "128MiB",
     track_len_bytes: MIB / 8,
     table_len_bytes: MIB / 2,
@@ -82,6 +86,28 @@ const LEVELDB: Store = Store { name: "LevelDB", database: Database::Leveldb, mor
 const HYPERLEVELDB: Store =
     Store { name: "HyperLevelDB", database: Database::Hyperleveldb, more: &[] };
 
+impl Scale {
+    /// The same with tables of another length.
+    pub(super) fn with_tables(&self, table_len_bytes: u64) -> Scale {
+        Scale { table_len_bytes, ..*self }
+    }
+
+    /// An empty drive for `layout`.
+    pub(super) fn drive_for(
+        &self,
+        root: &Path,
+        dir: &Path,
+        layout: &'static str,
+    ) -> Result<Session> {
+        let lens = [self.track_len_bytes, self.table_len_bytes].map(|len| len.to_string());
+        let profile = ["--profile", "st500dm002", "--capacity", self.drive, "--seed", "1"];
+        let tracks = ["--track-len", &lens[0], "--table-len", &lens[1]];
+        let kind: &[&str] =
+            if layout == "kvimr-cmr" { &["--rule", "conventional"] } else { &tracks };
+        Session::new(root, dir, layout, &[&profile, kind].concat())
+    }
+}
+
 /// What a load came to.
 struct Loaded {
     pairs: f64,
@@ -110,12 +136,8 @@ fn load(
     run: u32,
 ) -> Result<Loaded> {
     let hyper = store.database == Database::Hyperleveldb;
-    let table_len = if hyper { scale.hyper_table_len_bytes } else { scale.table_len_bytes };
-    let (track_len, table_len) = (scale.track_len_bytes.to_string(), table_len.to_string());
-    let profile = ["--profile", "st500dm002", "--capacity", scale.drive, "--seed", "1"];
-    let tracks = ["--track-len", &track_len, "--table-len", &table_len];
-    let kind: &[&str] = if layout == "kvimr-cmr" { &["--rule", "conventional"] } else { &tracks };
-    let mut session = Session::new(&built.root, dir, layout, &[&profile, kind].concat())?;
+    let table_len_bytes = if hyper { scale.hyper_table_len_bytes } else { scale.table_len_bytes };
+    let mut session = scale.with_tables(table_len_bytes).drive_for(&built.root, dir, layout)?;
     if let (true, Some(prefix)) = (hyper, &built.hyperleveldb) {
         session.libraries = Some(prefix.join("lib"));
     }
@@ -191,6 +213,16 @@ const PAPER_ROCKSDB: [(&str, usize, usize, f64); 4] = [
 ];
 const PAPER_LEVELDB: [f64; 2] = [1.5543, 1.2116];
 const PAPER_HYPERLEVELDB: [f64; 2] = [1.6041, 1.2359];
+
+/// Pairs a second of the drive's time that RocksDB takes on `layout`.
+pub(super) fn rate_of_load(
+    built: &Built,
+    dir: &Path,
+    scale: &Scale,
+    layout: &'static str,
+) -> Result<f64> {
+    load(built, dir, scale, ROCKSDB, layout, 0)?.rate()
+}
 
 /// One database under all schemes, as two tables.
 fn compare(built: &Built, dir: &Path, scale: &Scale, store: Store, runs: u32) -> Result<()> {

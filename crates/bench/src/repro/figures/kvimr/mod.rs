@@ -153,16 +153,24 @@ fn load(size: &Size, layout: &'static str) -> RunSpec {
     }
 }
 
-/// The paper's load, and its mixes of reads and writes one after the other.
+/// The paper's load, and its mixes of reads and writes one after the other, each when the store is at rest.
 fn load_and_mixes(size: &Size, layout: &'static str) -> RunSpec {
-    let count = sized(size).count(MIX_OPS, 10_000);
-    let mixes = READ_PERCENTS.map(|read_percent| Phase::Ycsb {
-        workload: YcsbWorkload::Mix { read_percent },
-        count,
-        sync: false,
-    });
+    let mixes = READ_PERCENTS.map(|read_percent| mix_phase(size, read_percent));
     let phases = [load_phase(size)].into_iter().chain(mixes).collect();
     spec_of(size, layout, Setting::Paper, TABLE_LEN_BYTES, phases)
+}
+
+/// The load, and one mix right behind it, which finds what the load leaves to do.
+fn load_then_mix(size: &Size, layout: &'static str, read_percent: u8) -> RunSpec {
+    let phases = vec![load_phase(size), mix_phase(size, read_percent)];
+    let spec = spec_of(size, layout, Setting::Paper, TABLE_LEN_BYTES, phases);
+    let tune = spec.tune.without_rest();
+    spec.tuned(tune)
+}
+
+fn mix_phase(size: &Size, read_percent: u8) -> Phase {
+    let workload = YcsbWorkload::Mix { read_percent };
+    Phase::Ycsb { workload, count: sized(size).count(MIX_OPS, 10_000), sync: false }
 }
 
 /// The load alone, in another setting.
