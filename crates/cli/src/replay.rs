@@ -51,6 +51,9 @@ pub(crate) struct ReplayArgs {
     /// The trace's times in percent: 50 plays it twice as fast
     #[arg(long, default_value_t = 100)]
     time: u64,
+    /// A request comes when the one before is done, and not at the trace's time
+    #[arg(long, conflicts_with = "time")]
+    closed_loop: bool,
     /// Make each write durable before it returns
     #[arg(long)]
     write_through: bool,
@@ -105,6 +108,7 @@ impl ReplayArgs {
             fill_percent: self.fill,
             squeezes: self.squeeze,
             time_percent: self.time,
+            is_closed_loop: self.closed_loop,
             writes_through: self.write_through,
             request_count_max: self.limit.unwrap_or(u64::MAX),
         };

@@ -9,8 +9,8 @@
 //!                                         the disk works?    it waits, and its latency counts
 //! ```
 //!
-//! Open loop: requests come when the trace says, however slow the drive is. They are served one after
-//! another. Time moves only when the modelled disk works.
+//! Open loop, unless asked otherwise: requests come when the trace says, however slow the drive is. They are
+//! served one after another. Time moves only when the modelled disk works.
 //!
 //! Offsets and sizes that are not whole blocks of 4096 bytes are widened to blocks; a write then reads
 //! its edges first. Where most requests begin at the same odd offset within a block (a partition that
@@ -57,6 +57,8 @@ pub struct ReplayOptions {
     pub squeezes: bool,
     /// The trace's times, in percent: 50 plays twice as fast.
     pub time_percent: u64,
+    /// Whether a request comes when the one before is done, and not at its own time: then nothing waits.
+    pub is_closed_loop: bool,
     /// Whether each write must be durable before it returns.
     pub writes_through: bool,
     /// No more requests than this.
@@ -78,9 +80,20 @@ impl ReplayOptions {
             fill_percent: 80,
             squeezes: false,
             time_percent: 100,
+            is_closed_loop: false,
             writes_through: false,
             request_count_max: u64::MAX,
         }
+    }
+}
+
+impl ReplayReport {
+    /// By how much later than the last request came it was done, in percent of the trace's time. A drive that
+    /// keeps up is late by a request; one that does not has a queue that grows until the trace ends, and a
+    /// latency is how far it has grown.
+    pub fn late_percent(&self) -> f64 {
+        let late_ns = self.elapsed_ns.saturating_sub(self.survey.duration_ns);
+        100.0 * late_ns as f64 / self.survey.duration_ns.max(1) as f64
     }
 }
 

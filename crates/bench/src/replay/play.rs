@@ -245,7 +245,11 @@ impl Player<'_> {
         let after_ns = u128::from(request.at_ns) * u128::from(self.options.time_percent) / 100;
         // As late as can be, but so that what follows still has a time.
         let after_ns = u64::try_from(after_ns).unwrap_or(u64::MAX).min(u64::MAX / 2);
-        let arrival_ns = self.start_ns.saturating_add(after_ns);
+        let arrival_ns = if self.options.is_closed_loop {
+            self.now_ns()
+        } else {
+            self.start_ns.saturating_add(after_ns)
+        };
         while self.now_ns() < arrival_ns {
             if !self.driver.work().map_err(disk_error("working on"))? {
                 self.runtime.clock.advance_to_ns(arrival_ns);

@@ -109,3 +109,18 @@ fn the_longest_of_times_can_be_stretched() {
     assert_eq!(report.writes, 2);
     assert!(report.write_latency.max_ns < 1_000_000_000, "{report:?}");
 }
+
+#[test]
+fn requests_that_come_too_fast_wait_and_one_after_another_none_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let text: String =
+        (0..400).map(|at| format!("{at},r,{},4096\n", (at * 7919 % 4096) << 12)).collect();
+    let open = replay(&options(&dir, &text), &mut |_, _| true).unwrap();
+    let closed = ReplayOptions { is_closed_loop: true, ..options(&dir, &text) };
+    let closed = replay(&closed, &mut |_, _| true).unwrap();
+    assert!(open.late_percent() > 1000.0, "{}", open.late_percent());
+    assert!(closed.read_latency.mean_ns * 10 < open.read_latency.mean_ns, "{closed:?}");
+    let rare: String = (0..40).map(|at| format!("{},r,4096,4096\n", at * 1_000_000)).collect();
+    let open = replay(&options(&dir, &rare), &mut |_, _| true).unwrap();
+    assert!(open.late_percent() < 1.0, "{}", open.late_percent());
+}

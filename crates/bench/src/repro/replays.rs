@@ -106,6 +106,8 @@ pub struct ReplaySpec {
     pub zone_len_bytes: u64,
     /// How much of the data zones the trace's addresses fill.
     pub fill_percent: u64,
+    /// Whether a request comes when the one before is done, and not at its own time.
+    pub is_closed_loop: bool,
 }
 
 impl ReplaySpec {
@@ -120,8 +122,9 @@ impl ReplaySpec {
             Cleans::MostMerged => "",
             Cleans::MostGarbage => ", most garbage first",
         };
+        let paces = if self.is_closed_loop { ", one after another" } else { "" };
         let megabytes = self.buffer_bytes as f64 / 1e6;
-        format!("{}, buffer {megabytes:.1} MB, {evicts}{cleans}", self.trace.name())
+        format!("{}, buffer {megabytes:.1} MB, {evicts}{cleans}{paces}", self.trace.name())
     }
 
     /// How many requests it has: what progress counts.
@@ -148,6 +151,7 @@ impl ReplaySpec {
             },
             zone_len_bytes: self.zone_len_bytes,
             fill_percent: self.fill_percent,
+            is_closed_loop: self.is_closed_loop,
             squeezes: !matches!(self.trace, ReplayTrace::Made(_)),
             ..ReplayOptions::new(trace)
         }

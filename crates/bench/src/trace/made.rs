@@ -109,8 +109,10 @@ pub(super) struct Made {
     files: Vec<(u64, u64)>,
     /// The busiest first.
     by_rank: Permutation,
-    /// The files being written, of a shape of streams.
+    /// The files being written, of a shape that writes so many at once.
     open: Vec<usize>,
+    /// Of each written file: whether it is one of those.
+    is_open: Vec<bool>,
     turn: Turn,
     done: u64,
     at_ns: u64,
@@ -135,7 +137,12 @@ impl Made {
             }
         };
         let files = vec![(0, 0); file_count as usize];
-        Made { shape, prng, files, by_rank, open, turn: Turn::default(), done: 0, at_ns: 0 }
+        let mut is_open = vec![false; files.len()];
+        for &file in &open {
+            is_open[file] = true;
+        }
+        let turn = Turn::default();
+        Made { shape, prng, files, by_rank, open, is_open, turn, done: 0, at_ns: 0 }
     }
 
     /// Where the written file of this index begins: they are spread evenly over the device.
@@ -201,8 +208,8 @@ impl Made {
             self.files[file] = (begun + 1, 0);
             if !self.open.is_empty() {
                 let picked = self.pick_written();
-                self.open[slot] =
-                    if self.open.contains(&picked) { self.another_file(slot) } else { picked };
+                let next = if self.is_open[picked] { self.another_file(slot) } else { picked };
+                self.reopen(slot, next);
             }
         }
         (self.start_of(file) + place * BLOCK, len * BLOCK)
@@ -237,7 +244,8 @@ impl Made {
         if done + len == blocks {
             self.files[file] = (begun + 1, 0);
             self.turn.left = 0;
-            self.open[self.turn.stream] = self.another_file(self.turn.stream);
+            let next = self.another_file(self.turn.stream);
+            self.reopen(self.turn.stream, next);
         }
         (at, len * BLOCK)
     }
@@ -245,11 +253,18 @@ impl Made {
     /// A file that is not being written, or the one in `slot` if there is no other.
     fn another_file(&mut self, slot: usize) -> usize {
         let closed: Vec<usize> =
-            (0..self.files.len()).filter(|file| !self.open.contains(file)).collect();
+            (0..self.files.len()).filter(|&file| !self.is_open[file]).collect();
         match closed.len() {
             0 => self.open[slot],
             count => closed[self.prng.below(count as u64) as usize],
         }
+    }
+
+    /// Writes `file` from now on, in the place of the one in `slot`.
+    fn reopen(&mut self, slot: usize, file: usize) {
+        self.is_open[self.open[slot]] = false;
+        self.is_open[file] = true;
+        self.open[slot] = file;
     }
 }
 

@@ -340,7 +340,7 @@ impl State {
         let order = if is_urgent {
             CleaningOrder::MostGarbage { chosen_count: 1 }
         } else {
-            self.options.cleaning.among(fills.len())
+            self.options.cleaning
         };
         let found = candidates(order, fills);
         let content = |&zone: &ZoneId| ZoneContent {

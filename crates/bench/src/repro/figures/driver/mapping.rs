@@ -1,6 +1,6 @@
 //! Table I: memory of the mapping tree by the write buffer's length.
 
-use super::shapes::scale;
+use super::shapes::{PaperTrace, scale};
 use super::{BUFFERS, add, conditions, subjects, table, values};
 use crate::repro::{Better, Claim, Figure, Page, ReplaySpec, Runs, Size};
 
@@ -25,7 +25,7 @@ pub(in super::super) const TABLE_1: Figure = Figure {
             add(&mut memory, &subject.name(), "ours", &ours);
             if let Some(paper) = subject.paper {
                 add(&mut memory, &subject.name(), "paper", &paper.map_mb);
-                for column in paper.unfitted_columns() {
+                for column in PaperTrace::UNFITTED_COLUMNS {
                     let what = format!("{}, buffer {}", subject.name(), BUFFERS[column].1);
                     let (theirs, ours) = (paper.map_mb[column], ours[column]);
                     page.claims.push(Claim::new(what, Better::Smaller, theirs, ours, "MB"));
@@ -37,8 +37,8 @@ pub(in super::super) const TABLE_1: Figure = Figure {
         page.notes.push(conditions(size));
         page.notes.push(format!(
             "Megabytes at the paper's size are ours divided by the share replayed, {}: how long a run is does \
-             not shrink with the footprint. Shapes are fitted to the column of no buffer, those of HiBench to \
-             that of 512 MB too; what follows from the other columns is the driver's. A node here is in two \
+             not shrink with the footprint. Shapes are fitted to the columns of no buffer and of 512 MB; what \
+             follows from the other columns is the driver's. A node here is in two \
              orders, by LBA and by PBA.",
             crate::repro::chart::short(scale(size))
         ));

@@ -2,7 +2,7 @@
 //!
 //! Setting of the paper: ten hours of three LUNs of the SYSTOR '17 traces and of five benchmarks of
 //! HiBench 7.0, zones of 256 MB, write buffers of 0 to 5 GB. The traces are not ours to give away, so
-//! by default each is made, of a shape that the paper itself implies (`shapes`; decision 25); whoever
+//! by default each is made, of a shape that the paper itself implies (`shapes`; decisions 25 and 46); whoever
 //! has one passes it: `--trace LUN0=FILE`. Traces that were recorded of other machines stand beside them without
 //! the paper's values: those that come with the program, and any other that is passed.
 //!
@@ -45,31 +45,46 @@ const FILE_SYSTEM_SCALE: f64 = 1.0 / 32.0;
 const GIVEN_FILL_PERCENT: u64 = 80;
 
 /// A trace of the paper's, made or given, or another that was recorded.
+#[derive(Clone, Copy)]
 struct Subject {
     trace: ReplayTrace,
     paper: Option<&'static PaperTrace>,
     /// Its share of the paper's sizes.
     scale: f64,
     fill_percent: u64,
+    /// Whether a request comes when the one before is done, and not at its own time.
+    is_closed_loop: bool,
 }
 
 /// A condition under which a claim is measured again, on synthetic traces.
 #[derive(Clone, Copy)]
 enum Condition {
-    Fast,
+    TouchedInTenHours,
+    InTenHours,
+    OneAfterAnother,
     ReadsOfWritten,
-    Gathered,
+    CountedReads,
+    Scattered,
 }
 
-const CONDITIONS: [Condition; 3] =
-    [Condition::Fast, Condition::ReadsOfWritten, Condition::Gathered];
+const CONDITIONS: [Condition; 6] = [
+    Condition::TouchedInTenHours,
+    Condition::InTenHours,
+    Condition::OneAfterAnother,
+    Condition::ReadsOfWritten,
+    Condition::CountedReads,
+    Condition::Scattered,
+];
 
 impl Condition {
     fn words(self) -> &'static str {
         match self {
-            Condition::Fast => "requests twice as fast",
+            Condition::TouchedInTenHours => "as slow as touches the dataset in ten hours",
+            Condition::InTenHours => "all that the shape writes in ten hours",
+            Condition::OneAfterAnother => "a request comes when the one before is done",
             Condition::ReadsOfWritten => "every read where writes go",
-            Condition::Gathered => "file after file: fewer written at once",
+            Condition::CountedReads => "reads as in an hour of the LUN that was counted",
+            Condition::Scattered => "any file written at any time",
         }
     }
 }
@@ -86,6 +101,7 @@ fn subjects(size: &Size) -> Vec<Subject> {
                 paper: Some(paper),
                 scale: shapes::scale(size),
                 fill_percent: paper.fill_percent(&shape),
+                is_closed_loop: false,
             }
         }
     });
@@ -106,13 +122,15 @@ impl Subject {
     fn given(trace: ReplayTrace, paper: Option<&'static PaperTrace>) -> Subject {
         let whole = paper.map_or(FOOTPRINT_BYTES, PaperTrace::footprint_bytes);
         let scale = trace.footprint_bytes() as f64 / whole as f64;
-        Subject { trace, paper, scale, fill_percent: GIVEN_FILL_PERCENT }
+        let fill_percent = GIVEN_FILL_PERCENT;
+        Subject { trace, paper, scale, fill_percent, is_closed_loop: false }
     }
 
     fn bundled(bundled: BundledTrace) -> Subject {
         let scale = if bundled.name == "vm" { VM_SCALE } else { FILE_SYSTEM_SCALE };
         let trace = ReplayTrace::Bundled(bundled);
-        Subject { trace, paper: None, scale, fill_percent: GIVEN_FILL_PERCENT }
+        let fill_percent = GIVEN_FILL_PERCENT;
+        Subject { trace, paper: None, scale, fill_percent, is_closed_loop: false }
     }
 
     /// Its name, and where it is from.
@@ -127,11 +145,22 @@ impl Subject {
     /// The same under a condition, if its trace is made and the condition another one.
     fn under(&self, condition: Condition) -> Option<Subject> {
         let ReplayTrace::Made(shape) = self.trace else { return None };
+        let is_closed_loop = matches!(condition, Condition::OneAfterAnother);
         let shape = match condition {
-            Condition::Fast => Shape { interval_ns: shape.interval_ns / 2, ..shape },
+            Condition::TouchedInTenHours => self.paper?.touched_in_ten_hours(shape),
+            Condition::InTenHours => PaperTrace::in_ten_hours(shape, self.scale),
+            Condition::OneAfterAnother => shape,
             Condition::ReadsOfWritten => Shape { read_written_percent: 100, ..shape },
-            Condition::Gathered => PaperTrace::gathered(shape, self.scale)?,
+            Condition::CountedReads => self.paper?.counted(shape)?,
+            Condition::Scattered => PaperTrace::scattered(shape)?,
         };
+        Some(Subject { trace: ReplayTrace::Made(shape), is_closed_loop, ..*self })
+    }
+
+    /// The same with a request each so many milliseconds, if its trace is made.
+    fn each(&self, interval_ms: u64) -> Option<Subject> {
+        let ReplayTrace::Made(shape) = self.trace else { return None };
+        let shape = Shape { interval_ns: interval_ms * 1_000_000, ..shape };
         Some(Subject { trace: ReplayTrace::Made(shape), ..*self })
     }
 
@@ -148,6 +177,7 @@ impl Subject {
             cleans,
             zone_len_bytes: zone_mib.max(1) * MIB,
             fill_percent: self.fill_percent,
+            is_closed_loop: self.is_closed_loop,
         }
     }
 
@@ -234,7 +264,7 @@ fn conditions(size: &Size) -> String {
         names => format!(" Given as files: {}.", names.join(", ")),
     };
     format!(
-        "Synthetic traces are made of the shape that the paper implies (decision 25), at {} of its sizes; \
+        "Synthetic traces are made of the shape that the paper implies (decisions 25 and 46), at {} of its sizes; \
          buffers are named by the paper's length; of what was recorded the virtual machine's stands for an eighth \
          of them and the file systems' for a 32nd. Open loop in virtual time.{given}",
         short(shapes::scale(size))

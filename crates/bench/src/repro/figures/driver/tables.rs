@@ -36,16 +36,16 @@ pub(in super::super) const FIGURE_8: Figure = Figure {
     page: |size, results| page(size, results, &LONG),
 };
 
-/// Every buffer and both orders, and those of the claims with writes gathered.
+/// Every buffer and both orders, and those of the claims with writes scattered.
 fn runs(size: &Size) -> Vec<ReplaySpec> {
-    let others = subjects(size).into_iter().filter_map(|subject| gathered(&subject));
+    let others = subjects(size).into_iter().filter_map(|subject| scattered(&subject));
     let others = others.flat_map(|subject| [subject.lru(), subject.ours()].concat());
     eviction_runs(size).into_iter().chain(others).collect()
 }
 
-fn gathered(subject: &Subject) -> Option<Subject> {
+fn scattered(subject: &Subject) -> Option<Subject> {
     subject.paper.filter(|paper| paper.name == SAID_OF)?;
-    subject.under(Condition::Gathered)
+    subject.under(Condition::Scattered)
 }
 
 fn amplification(report: &ReplayReport, entry_sectors: u64) -> f64 {
@@ -58,8 +58,8 @@ fn page(size: &Size, results: &Results, said: &Said) -> Page {
     let entry = said.entry_sectors;
     let mut numbers =
         table(&format!("sectors written for each evicted, {entry} an entry"), "first to leave");
-    let (mut most, mut most_gathered) = (f64::NAN, f64::NAN);
-    let (mut is_whole, mut is_gathered_whole) = (true, false);
+    let (mut most, mut most_scattered) = (f64::NAN, f64::NAN);
+    let (mut is_whole, mut is_scattered_whole) = (true, false);
     let mut bars = [Vec::new(), Vec::new()];
     for subject in subjects(size) {
         let of = |report: &ReplayReport| amplification(report, entry);
@@ -68,21 +68,21 @@ fn page(size: &Size, results: &Results, said: &Said) -> Page {
         };
         let [lru, ours] = both(&subject);
         is_whole &= subject.paper.is_none() || made(results, &subject);
-        let other = gathered(&subject).map(|other| both(&other));
+        let other = scattered(&subject).map(|other| both(&other));
         if subject.paper.is_some() {
             most = most.max(fall_max(lru, ours));
         }
         if let Some([lru, ours]) = other {
-            most_gathered = fall_max(lru, ours);
-            is_gathered_whole = gathered(&subject).is_some_and(|other| made(results, &other));
-            add(&mut numbers, &subject.name(), "LRU, gathered", &lru);
-            add(&mut numbers, &subject.name(), "largest region, gathered", &ours);
+            most_scattered = fall_max(lru, ours);
+            is_scattered_whole = scattered(&subject).is_some_and(|other| made(results, &other));
+            add(&mut numbers, &subject.name(), "LRU, scattered", &lru);
+            add(&mut numbers, &subject.name(), "largest region, scattered", &ours);
         }
         if subject.paper.is_some_and(|paper| paper.name == SAID_OF) {
             let what = format!("{}, 1 GB, ours", subject.name());
             let claim = Claim::new(what, Better::Smaller, said.ours, ours[AT_1_GB], "x");
             let there = other.map_or(f64::NAN, |[_, ours]| ours[AT_1_GB]);
-            page.claims.push(claim.under(Condition::Gathered.words(), there));
+            page.claims.push(claim.under(Condition::Scattered.words(), there));
         }
         let what = format!("{}, 5 GB, ours below LRU", subject.name());
         let below = percent_below(ours[AT_5_GB], lru[AT_5_GB]);
@@ -99,8 +99,8 @@ fn page(size: &Size, results: &Results, said: &Said) -> Page {
         let known = |most: f64, is_whole: bool| if is_whole { most } else { f64::NAN };
         let most = known(most, is_whole);
         let claim = Claim::new(what, Better::Larger, FALL_MAX_PERCENT, most, "%");
-        let there = known(most_gathered, is_gathered_whole);
-        page.claims.push(claim.under(Condition::Gathered.words(), there));
+        let there = known(most_scattered, is_scattered_whole);
+        page.claims.push(claim.under(Condition::Scattered.words(), there));
     }
     page.tables.push(numbers);
     let groups = || vec!["LRU".to_owned(), "largest region".to_owned()];

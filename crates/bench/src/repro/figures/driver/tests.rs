@@ -35,6 +35,52 @@ fn shapes_have_what_table_1_implies() {
     }
 }
 
+/// One each 5.7 ms: in ten hours LUN0's requests, of 19.8 KB in the mean, touch its 125 GB. What is written so often
+/// that cleaning is steady makes more of them; they are what those of ten hours would be, or faster.
+#[test]
+fn rates_that_touch_the_dataset_in_ten_hours_are_the_slowest_that_the_paper_allows() {
+    let each_us = |name: &str, scale: f64| {
+        let paper = PAPER.iter().find(|paper| paper.name == name).unwrap();
+        let shape = paper.shape(scale);
+        let slowest = paper.touched_in_ten_hours(shape);
+        assert_eq!(shape.interval_ns, 30_000_000, "half busy");
+        (slowest.interval_ns / 1000, PaperTrace::in_ten_hours(shape, scale).interval_ns / 1000)
+    };
+    assert_eq!(each_us("LUN0", 0.02).0, 5700);
+    assert_eq!(each_us("LUN0", 1.0).0, 5700, "a drive's speed does not shrink");
+    for paper in &PAPER {
+        let (slowest, whole) = each_us(paper.name, 0.02);
+        assert!((4_000..250_000).contains(&slowest) && whole < slowest, "{slowest}, {whole}");
+    }
+    let (slowest, _) = each_us("PageRank", 0.02);
+    assert!((70_000..80_000).contains(&slowest), "{slowest}");
+}
+
+#[test]
+fn conditions_change_what_they_say_and_are_of_synthetic_traces() {
+    let all = subjects(&SIZE);
+    let shape = |subject: &Subject| match subject.trace {
+        ReplayTrace::Made(shape) => shape,
+        _ => panic!("{}", subject.name()),
+    };
+    let lun0 = shape(&all[0]);
+    assert_eq!(lun0.order, WriteOrder::Gathered { count: 600 });
+    let under = |condition| all[0].under(condition).map(|subject| shape(&subject)).unwrap();
+    assert_eq!(under(Condition::Scattered), Shape { order: WriteOrder::Scattered, ..lun0 });
+    assert_eq!(under(Condition::TouchedInTenHours).interval_ns / 1000, 5700);
+    let counted = under(Condition::CountedReads);
+    let writes = |shape: Shape| shape.request_count * (100 - shape.read_percent) / 100;
+    assert!(writes(lun0).abs_diff(writes(counted)) <= 1, "{counted:?}");
+    assert_eq!(counted.read_percent, 78);
+    let after_another = all[0].under(Condition::OneAfterAnother).unwrap();
+    assert!(after_another.lru()[3].is_closed_loop && shape(&after_another) == lun0);
+    let [kmeans, recorded] = [&all[4], &all[8]];
+    assert!(kmeans.under(Condition::Scattered).is_none(), "streams");
+    assert!(kmeans.under(Condition::CountedReads).is_none(), "nobody counted them");
+    assert!(CONDITIONS.iter().all(|condition| recorded.under(*condition).is_none()));
+    assert!(recorded.each(10).is_none());
+}
+
 #[test]
 fn buffers_and_zones_shrink_and_without_a_buffer_orders_are_one() {
     let all = subjects(&SIZE);
