@@ -11,6 +11,7 @@
 //!
 //! Source: section II-A of the paper. Not here: which data are active (`buffer`), what is written.
 
+use super::pool::finish_zone;
 use imbrex_disk::{BlockRange, Blocks, Disk, DiskError, Lba, Pba, ZoneAction, ZoneId, ZoneState};
 use std::collections::BTreeMap;
 
@@ -132,7 +133,7 @@ impl Journal {
             // in a zone that is full may be missing.
             disk.flush()?;
             if self.written < open.range.len {
-                disk.manage_zone(open.zone, ZoneAction::Finish)?;
+                finish_zone(disk, open.zone)?;
                 self.written = open.range.len;
             }
         }

@@ -667,7 +667,7 @@ fn settle(state: &mut State) -> Result<(), DriverError> {
     living.for_each(|zone| zone.used = JournalUse::Sealed);
     // A power cut behind the superblock leaves them written in part, and a drive allows only so many of those.
     let stored: Vec<ZoneId> = state.superblock.checkpoint.zones().collect();
-    for zone in stored.into_iter().filter(|&zone| !is_given_up(&*state.disk, zone)) {
+    for zone in stored {
         state.pool.finish(&*state.disk, zone).map_err(during("finishing a zone"))?;
     }
     state.checkpoint_now().map_err(during("writing a checkpoint"))?;

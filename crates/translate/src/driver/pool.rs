@@ -147,6 +147,14 @@ pub fn data_len(capacity: Blocks) -> Blocks {
     Blocks::new(capacity.get() - capacity.get().div_ceil(SPAN))
 }
 
+/// Finishes a zone; one that the drive has given up takes no more as it is.
+pub(super) fn finish_zone(disk: &dyn Disk, zone: ZoneId) -> Result<(), DiskError> {
+    match disk.manage_zone(zone, ZoneAction::Finish) {
+        Err(DiskError::ZoneNotWritable { .. } | DiskError::Offline { .. }) => Ok(()),
+        outcome => outcome,
+    }
+}
+
 /// All of them, in order of their numbers.
 #[derive(Debug)]
 pub(super) struct Pool {
@@ -305,7 +313,7 @@ impl Pool {
     /// Ends a zone that is written in part, for the drive too.
     pub(super) fn finish(&mut self, disk: &dyn Disk, zone: ZoneId) -> Result<(), DiskError> {
         if let Some(slot) = self.get_mut(zone).filter(|slot| !slot.is_full()) {
-            disk.manage_zone(zone, ZoneAction::Finish)?;
+            finish_zone(disk, zone)?;
             slot.pointer = slot.capacity;
         }
         Ok(())

@@ -4,6 +4,7 @@
 mod copies;
 mod dead_zones;
 mod failures;
+mod finishes;
 mod forged;
 mod given_up;
 mod limits;

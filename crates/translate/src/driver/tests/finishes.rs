@@ -1,0 +1,120 @@
+//! Zones that are ended for the drive: if it has given one up by then, nothing is lost.
+
+use super::*;
+use imbrex_disk::ZoneInfo;
+use std::collections::BTreeSet;
+
+/// A drive that gives up a zone that is to be finished.
+#[derive(Debug)]
+struct Finishing {
+    drive: SimDisk,
+    told: Mutex<Told>,
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    /// How many zones are finished before one is given up, and how.
+    failure: Option<(u64, ZoneFailure)>,
+    finished: Vec<ZoneId>,
+}
+
+impl Finishing {
+    fn new() -> Arc<Finishing> {
+        let drive = SimDisk::builder(zoned(60, 200, 0)).memory().unwrap();
+        Arc::new(Finishing { drive, told: Mutex::default() })
+    }
+
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap()
+    }
+}
+
+impl Disk for Finishing {
+    fn geometry(&self) -> &Geometry {
+        self.drive.geometry()
+    }
+
+    fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
+        self.drive.read(at, buf)
+    }
+
+    fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
+        self.drive.write(at, data, persist)
+    }
+
+    fn flush(&self) -> Result<(), DiskError> {
+        self.drive.flush()
+    }
+
+    fn discard(&self, range: BlockRange) -> Result<(), DiskError> {
+        self.drive.discard(range)
+    }
+
+    fn zone(&self, zone: ZoneId) -> Option<ZoneInfo> {
+        self.drive.zone(zone)
+    }
+
+    fn manage_zone(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError> {
+        if action == ZoneAction::Finish {
+            let mut told = self.told();
+            told.finished.push(zone);
+            match told.failure.take() {
+                Some((0, failure)) => self.drive.fail_zone(zone, failure).unwrap(),
+                Some((after, failure)) => told.failure = Some((after - 1, failure)),
+                None => {}
+            }
+        }
+        self.drive.manage_zone(zone, action)
+    }
+
+    fn counters(&self) -> Counters {
+        self.drive.counters()
+    }
+}
+
+/// A checkpoint counts, and a zone of the journal is flushed, before their zones are finished. One that had turned
+/// read-only or offline by then failed the host's write, and refused all later ones.
+#[test]
+fn a_zone_given_up_before_it_is_finished_fails_no_write() {
+    for failure in [ZoneFailure::ReadOnly, ZoneFailure::Offline] {
+        let mut used = BTreeSet::new();
+        for after in 0.. {
+            let told = format!("{failure:?} behind {after}");
+            let drive = Finishing::new();
+            let options = options(100);
+            let open = || Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
+            let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+            drive.told().failure = Some((after, failure));
+            for round in 0..200 {
+                let data = [round as u8; BLOCK_LEN_BYTES];
+                let written = driver.write(Lba::new(round % 60), &data, Persist::Through);
+                written.unwrap_or_else(|error| panic!("{told}, round {round}: {error}"));
+                if round % 50 == 49 {
+                    let checkpoint = driver.checkpoint();
+                    checkpoint.unwrap_or_else(|error| panic!("{told}, round {round}: {error}"));
+                }
+            }
+            let check = |driver: &Driver| {
+                let mut buf = [0; BLOCK_LEN_BYTES];
+                for round in 140..200 {
+                    let read = driver.read(Lba::new(round % 60), &mut buf);
+                    read.unwrap_or_else(|error| panic!("{told}, round {round}: {error}"));
+                    assert_eq!(buf[0], round as u8, "{told}");
+                }
+                driver.state().check().unwrap_or_else(|broken| panic!("{told}: {broken}"));
+            };
+            check(&driver);
+            if drive.told().failure.is_some() {
+                break;
+            }
+            let is_given_up = |zone: &ZoneId| open::is_given_up(&*drive, *zone);
+            let zone = drive.told().finished.iter().copied().find(is_given_up).unwrap();
+            used.insert(driver.state().pool.get(zone).is_some());
+            drop(driver);
+            for _ in 0..2 {
+                check(&open().unwrap_or_else(|error| panic!("{told}: {error}")));
+            }
+        }
+        assert_eq!(used.len(), 2, "zones of checkpoints and of the journal");
+    }
+}
