@@ -674,9 +674,7 @@ fn settle(state: &mut State) -> Result<(), DriverError> {
     state.pool.clear_all(&*state.disk, Use::Recorded);
     // Not before the checkpoint: how far a zone is written tells which records count.
     let ended: Vec<ZoneId> = state.pool.iter().filter(part).map(|slot| slot.zone).collect();
-    for zone in ended {
-        state.finish_data(zone).map_err(during("finishing a zone"))?;
-    }
+    state.finish_data(&ended).map_err(during("finishing a zone"))?;
     for zone in &state.journal.zones {
         let found = state.disk.zone(zone.zone).map(|info| info.state);
         let (Some(ZoneState::Open { write_pointer, .. })

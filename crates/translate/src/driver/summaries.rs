@@ -343,14 +343,20 @@ impl State {
         self.write_framed(&slot, &bytes)
     }
 
-    /// Writes the summary of a zone that is given up in the middle, and ends it for the drive too.
-    pub(super) fn finish_data(&mut self, zone: ZoneId) -> Result<(), DiskError> {
-        let slot = *self.pool.get(zone).expect("a zone of the pool is ended");
-        let bytes = self.summaries.end(&slot);
-        if !bytes.is_empty() {
-            self.write_framed(&slot, &bytes)?;
+    /// Writes the summaries of zones that are left in the middle, and ends them for the drive too. The flush is what
+    /// keeps a power cut from leaving a full zone of which the summary is missing.
+    pub(super) fn finish_data(&mut self, zones: &[ZoneId]) -> Result<(), DiskError> {
+        for &zone in zones {
+            let slot = *self.pool.get(zone).expect("a zone of the pool is ended");
+            let bytes = self.summaries.end(&slot);
+            if !bytes.is_empty() {
+                self.write_framed(&slot, &bytes)?;
+            }
         }
-        self.pool.finish(&*self.disk, zone)
+        if !zones.is_empty() {
+            self.disk.flush()?;
+        }
+        zones.iter().try_for_each(|&zone| self.pool.finish(&*self.disk, zone))
     }
 
     fn write_framed(&mut self, slot: &PoolZone, bytes: &[u8]) -> Result<(), DiskError> {

@@ -1,10 +1,12 @@
-//! Zones that are ended for the drive: if it has given one up by then, nothing is lost.
+//! The moment in which a zone is ended for the drive: what was written to it is durable then, and if the drive has
+//! given it up since, nothing is lost.
 
 use super::*;
 use imbrex_disk::ZoneInfo;
+use pool::Use;
 use std::collections::BTreeSet;
 
-/// A drive that gives up a zone that is to be finished.
+/// A drive that gives up the zone that is to be finished next, and knows which were finished too early.
 #[derive(Debug)]
 struct Finishing {
     drive: SimDisk,
@@ -15,7 +17,10 @@ struct Finishing {
 struct Told {
     /// How many zones are finished before one is given up, and how.
     failure: Option<(u64, ZoneFailure)>,
+    /// Zones that were written since the last flush.
+    unflushed: BTreeSet<ZoneId>,
     finished: Vec<ZoneId>,
+    finished_early: Vec<ZoneId>,
 }
 
 impl Finishing {
@@ -39,10 +44,14 @@ impl Disk for Finishing {
     }
 
     fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
+        if persist == Persist::Cached {
+            self.told().unflushed.extend(self.geometry().zone_of(at));
+        }
         self.drive.write(at, data, persist)
     }
 
     fn flush(&self) -> Result<(), DiskError> {
+        self.told().unflushed.clear();
         self.drive.flush()
     }
 
@@ -58,6 +67,9 @@ impl Disk for Finishing {
         if action == ZoneAction::Finish {
             let mut told = self.told();
             told.finished.push(zone);
+            if told.unflushed.contains(&zone) {
+                told.finished_early.push(zone);
+            }
             match told.failure.take() {
                 Some((0, failure)) => self.drive.fail_zone(zone, failure).unwrap(),
                 Some((after, failure)) => told.failure = Some((after - 1, failure)),
@@ -116,5 +128,32 @@ fn a_zone_given_up_before_it_is_finished_fails_no_write() {
             }
         }
         assert_eq!(used.len(), 2, "zones of checkpoints and of the journal");
+    }
+}
+
+/// More data zones are written in part than can be written on: opening ends the others, with a summary.
+#[test]
+fn opening_finishes_no_data_zone_before_its_summary_is_durable() {
+    let drive = Finishing::new();
+    let options = options(100);
+    let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+    let mut zones = Vec::new();
+    for at in 0..4 {
+        let data = vec![at as u8; 50 * BLOCK_LEN_BYTES];
+        driver.write(Lba::new(100 * at), &data, Persist::Through).unwrap();
+        let mut state = driver.state();
+        let zone = state.open[0].take().unwrap();
+        state.pool.set(zone, Use::Sealed);
+        zones.push(zone);
+    }
+    drop(driver);
+    let driver = Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+    let finished_count = drive.told().finished.iter().filter(|&zone| zones.contains(zone)).count();
+    assert_eq!(finished_count, 2);
+    assert_eq!(drive.told().finished_early, []);
+    let mut buf = vec![0; 50 * BLOCK_LEN_BYTES];
+    for at in 0..4 {
+        driver.read(Lba::new(100 * at), &mut buf).unwrap();
+        assert!(buf.iter().all(|&byte| byte == at as u8), "{at}");
     }
 }
