@@ -274,6 +274,19 @@ impl State {
         Ok(moved)
     }
 
+    /// Ends the cleaning under way, or does a whole one; false if nothing was moved. Not where reads fail: the host is
+    /// told of that when it needs the room itself.
+    pub(super) fn clean_one(&mut self) -> Result<bool, DiskError> {
+        let mut has_moved = false;
+        while self.debt.failed_reads == 0 && self.clean_step(true, CLEAN_STEP_LEN_MAX)? > 0 {
+            has_moved = true;
+            if self.cleaning.is_none() {
+                break;
+            }
+        }
+        Ok(has_moved)
+    }
+
     /// What is left in a zone that was cleaned cannot be read, unless the host wrote all of it anew.
     fn leave_alone(&mut self, cleaning: &Cleaning, zone: ZoneId) {
         let life = cleaning.zones.get(&zone).copied();

@@ -24,7 +24,8 @@
 //!   K3  A data zone is reset only when nothing valid is in it and a durable record or checkpoint says so.
 //!   K4  A checkpoint counts from its superblock on, which is written when all it speaks of is durable.
 //!   K5  The host never gets the last free zones: cleaning, checkpoints and a full journal have them. They are blank:
-//!       what is still to be reset may turn out to be given up.
+//!       what is still to be reset may turn out to be given up. A full journal cleans until there are enough of them
+//!       for the next time.
 //!   K6  What is read is what was written, or an error: all that is stored has checksums, the host's data in
 //!       `summaries` and `journal`.
 //!   K7  Opening needs no one block: superblocks, checkpoints and headers of the journal are there twice. What an older

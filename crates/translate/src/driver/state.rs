@@ -35,6 +35,11 @@ const KEPT_BUFFER_SHARE: u64 = 8;
 /// Zones that only cleaning, checkpoints and a full journal may take, besides those of a checkpoint and of
 /// one cleaning.
 pub(super) const RESERVE_ZONE_COUNT: usize = 4;
+/// So many of them may be missing once the journal has been emptied: the next emptying takes one at most, and the host
+/// waits less where its own next zone brings them back.
+const MISSING_ZONE_COUNT_MAX: usize = 2;
+const _: () = assert!(MISSING_ZONE_COUNT_MAX < RESERVE_ZONE_COUNT);
+
 /// Everything that changes.
 #[derive(Debug)]
 pub(super) struct State {
@@ -279,10 +284,10 @@ impl State {
         let mut ranges = ranges.iter().copied();
         let mut unplaced = ranges.next();
         while unplaced.is_some() {
-            let evicted = self.counters.evicted_blocks;
+            let checkpoints = self.counters.checkpoints;
             let (zone, at, room) = self.place(stream)?;
-            if stream == Stream::Cleaning && evicted != self.counters.evicted_blocks {
-                // There was no zone to be had before the journal was emptied.
+            if stream == Stream::Cleaning && checkpoints != self.counters.checkpoints {
+                // There was no zone to be had before the journal was emptied: that evicts, and may clean.
                 return Ok(false);
             }
             let (now, behind) = rest.split_at(rest.len().min(room.bytes() as usize));
@@ -476,6 +481,10 @@ impl State {
 
     /// Writes to the journal what is not yet there. Not durable before the drive's flush.
     pub(super) fn commit(&mut self) -> Result<(), DiskError> {
+        if self.is_emptying_journal {
+            // The checkpoint that ends it says all that happened, and what is pending waits for the room.
+            return Ok(());
+        }
         // An entry is no more than half of a short zone, and of that both copies of its header are half.
         let quarter = self.journal.zone_len().get() / 4;
         let record_count_max = format::record_count(Blocks::new(quarter / 2)).min(RECORD_COUNT_MAX);
@@ -578,11 +587,20 @@ impl State {
                 self.evict(batch)?;
             }
         }
-        self.checkpoint_now()?;
-        // The checkpoint says all that they would, and that the zones are empty.
-        self.records.clear();
-        self.pool.clear_all(&*self.disk, Use::Emptied);
-        self.pool.clear_all(&*self.disk, Use::Recorded);
+        loop {
+            // A zone that is cleared now may be opened before the next entry, and needs a generation of its own.
+            self.seq += 1;
+            self.checkpoint_now()?;
+            // The checkpoint says all that they would, and that the zones are empty.
+            self.records.clear();
+            self.pool.clear_all(&*self.disk, Use::Emptied);
+            self.pool.clear_all(&*self.disk, Use::Recorded);
+            // One commit may turn a short journal many times, and no write of the host makes room in between (K5).
+            let is_enough = self.reserve() - MISSING_ZONE_COUNT_MAX <= self.pool.free();
+            if is_enough || !self.clean_one()? {
+                break;
+            }
+        }
         self.is_emptying_journal = false;
         Ok(false)
     }

@@ -14,6 +14,7 @@ mod named;
 mod read_only;
 mod reads;
 mod recycling;
+mod short_journal;
 mod unreadable;
 
 use super::*;

@@ -1,0 +1,83 @@
+//! A journal so short that one commit turns it many times: each time it is emptied that takes zones of the reserve
+//! (K5), and no write of the host makes room in between.
+
+use super::*;
+
+/// A full device. Of its two journal zones of 28 blocks each takes three entries of seven of the host's, and all that
+/// its write buffer holds may be due at once.
+fn full_device(cache: Blocks) -> Run {
+    let drive = SimDisk::builder(zoned(60, 32, 0)).write_cache(cache).memory().unwrap();
+    let drive = Arc::new(drive);
+    let journal_zone_count = 2;
+    let options =
+        DriverOptions { journal_zone_count, bypass_len: Blocks::new(300), ..options(400) };
+    let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+    let len = driver.geometry().len().get();
+    let mut run = Run {
+        drive,
+        driver: Some(driver),
+        options,
+        model: Model { may_be: vec![vec![0]; len as usize] },
+        next_stamp: 1,
+        next_at: 0,
+        prng: Prng::new(1),
+        told: format!("cache of {cache}"),
+        lent_count: 0,
+    };
+    (0..len).for_each(|at| assert!(write(&mut run, range(at, 1))));
+    run.driver().flush().unwrap();
+    run.model.settle();
+    run
+}
+
+/// False if the power went.
+fn write(run: &mut Run, range: BlockRange) -> bool {
+    let stamp = run.next_stamp;
+    run.next_stamp += 1;
+    let data = stamp.to_le_bytes().repeat(range.len.bytes() as usize / 8);
+    let written = run.driver().write(range.start, &data, Persist::Cached);
+    run.model.blocks(range).iter_mut().for_each(|may_be| may_be.push(stamp));
+    has_power(written, &run.told)
+}
+
+/// Blocks anywhere, fewer than go to the journal on their own, and then so many more that all of them do.
+fn fill_journal(run: &mut Run) -> bool {
+    let len = run.model.may_be.len() as u64;
+    let mut scattered = 0..100;
+    let most = 290;
+    scattered.all(|_| {
+        let at = run.prng.below(len);
+        write(run, range(at, 1))
+    }) && {
+        let at = run.prng.below(len - most);
+        write(run, range(at, most))
+    }
+}
+
+#[test]
+fn a_commit_that_turns_the_journal_many_times_leaves_the_reserve() {
+    let mut run = full_device(Blocks::new(0));
+    for _ in 0..200 {
+        assert!(fill_journal(&mut run));
+        run.check();
+        run.driver().state().check().unwrap();
+    }
+    run.driver().flush().unwrap();
+    run.model.settle();
+    run.recover(0);
+}
+
+#[test]
+fn so_it_does_under_power_cuts() {
+    let mut run = full_device(Blocks::new(10_000));
+    let mut urgent_cleanings = 0;
+    for _ in 0..60 {
+        let power_cut_after = Some(run.prng.below(1_000));
+        run.drive.set_faults(FaultPlan { power_cut_after, ..FaultPlan::default() });
+        while fill_journal(&mut run) {}
+        urgent_cleanings += run.driver().driver_counters().urgent_cleanings;
+        let cuts = run.prng.below(3);
+        run.recover(cuts);
+    }
+    assert!(urgent_cleanings > 100, "{urgent_cleanings}");
+}
