@@ -330,7 +330,6 @@ impl State {
                 }
             }
             self.pool.set(zone, Use::Abandoned);
-            self.summaries.forget(zone);
         }
         Ok(!zones.is_empty())
     }

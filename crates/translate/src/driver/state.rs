@@ -75,8 +75,6 @@ pub(super) struct State {
     pub(super) is_poisoned: bool,
     /// The journal is full and being emptied: nothing may be written to it meanwhile.
     is_emptying_journal: bool,
-    /// Zones of superblocks in which the newest is followed by something else.
-    pub(super) are_slots_broken: [bool; 2],
 }
 
 /// Whose data a zone takes.
@@ -132,7 +130,6 @@ impl State {
             evictions: Vec::new(),
             is_poisoned: false,
             is_emptying_journal: false,
-            are_slots_broken: [false; 2],
             options: options.clone(),
         }
     }
@@ -234,7 +231,7 @@ impl State {
         self.disk.flush()?;
         // Where the journal is being emptied a commit holds records that are neither here nor there.
         if self.records.is_empty() && !self.is_emptying_journal {
-            self.clear_all(Use::Recorded);
+            self.pool.clear_all(&*self.disk, Use::Recorded);
         }
         Ok(())
     }
@@ -455,14 +452,6 @@ impl State {
         }
     }
 
-    /// Nothing that matters is in zones of one use any more; what a stretch without its summary had in memory (S3) goes
-    /// with it.
-    pub(super) fn clear_all(&mut self, from: Use) {
-        for zone in self.pool.clear_all(&*self.disk, from) {
-            self.summaries.forget(zone);
-        }
-    }
-
     /// Makes zones resettable in which nothing is valid: a record, and a flush.
     pub(super) fn reclaim(&mut self) -> Result<(), DiskError> {
         for zone in self.pool.promote(Use::Emptied, Use::Recorded) {
@@ -604,8 +593,8 @@ impl State {
             self.checkpoint_now()?;
             // The checkpoint says all that they would, and that the zones are empty.
             self.records.clear();
-            self.clear_all(Use::Emptied);
-            self.clear_all(Use::Recorded);
+            self.pool.clear_all(&*self.disk, Use::Emptied);
+            self.pool.clear_all(&*self.disk, Use::Recorded);
             // One commit may turn a short journal many times, and no write of the host makes room in between (K5).
             let is_enough = self.reserve() - MISSING_ZONE_COUNT_MAX <= self.pool.free();
             if is_enough || !self.clean_one()? {
