@@ -11,7 +11,7 @@ use crate::repro::{
 };
 
 /// How often requests come where the lead is shown by rate: each so many milliseconds.
-const INTERVALS_MS: [u64; 9] = [25, 22, 20, 15, 10, 9, 8, 7, 5];
+const INTERVALS_MS: [u64; 10] = [25, 22, 21, 20, 15, 10, 9, 8, 7, 5];
 
 /// A drive whose last request is done so much later than it came, in percent of the trace's time, does not keep up.
 const LATE_PERCENT_MAX: f64 = 1.0;
