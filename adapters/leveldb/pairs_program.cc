@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 
+#include "../pairs.h"
 #ifdef IMBREX_HYPERLEVELDB
 #include "hyperleveldb/db.h"
 #include "hyperleveldb/filter_policy.h"
@@ -21,27 +22,10 @@
 
 namespace {
 
-constexpr size_t kKeyLenBytes = 16;
-constexpr size_t kValueLenBytes = 1008;
-
 void Need(const leveldb::Status& status, const char* what) {
   if (status.ok()) return;
   fprintf(stderr, "%s: %s\n", what, status.ToString().c_str());
   exit(1);
-}
-
-// SplitMix64: another number for every number, so no key comes twice.
-uint64_t Scatter(uint64_t number) {
-  uint64_t mixed = number + 0x9e3779b97f4a7c15;
-  mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9;
-  mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111eb;
-  return mixed ^ (mixed >> 31);
-}
-
-std::string Key(uint64_t number) {
-  char key[kKeyLenBytes + 1];
-  snprintf(key, sizeof(key), "%016llx", static_cast<unsigned long long>(Scatter(number)));
-  return std::string(key, kKeyLenBytes);
 }
 
 }  // namespace

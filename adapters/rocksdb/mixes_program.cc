@@ -16,34 +16,19 @@
 #include <random>
 #include <string>
 
+#include "../pairs.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
 #include "rocksdb/options.h"
 
 namespace {
 
-constexpr size_t kKeyLenBytes = 16;
-constexpr size_t kValueLenBytes = 1008;
 constexpr double kTheta = 0.99;
 
 void Need(const rocksdb::Status& status, const char* what) {
   if (status.ok()) return;
   fprintf(stderr, "%s: %s\n", what, status.ToString().c_str());
   exit(1);
-}
-
-// SplitMix64: another number for every number, so no key comes twice.
-uint64_t Scatter(uint64_t number) {
-  uint64_t mixed = number + 0x9e3779b97f4a7c15;
-  mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9;
-  mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111eb;
-  return mixed ^ (mixed >> 31);
-}
-
-std::string Key(uint64_t number) {
-  char key[kKeyLenBytes + 1];
-  snprintf(key, sizeof(key), "%016llx", static_cast<unsigned long long>(Scatter(number)));
-  return std::string(key, kKeyLenBytes);
 }
 
 // Numbers below `count`, the few often. After Gray et al., "Quickly generating billion-record synthetic

@@ -71,7 +71,13 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<()> {
     let is_of_rocksdb = matches!(args.figure, Figure::Zoned | Figure::Mixes | Figure::LongerTables);
     let only = if is_of_rocksdb { Some(Database::Rocksdb) } else { args.only };
     let is_rocksdb = args.only.is_none_or(|only| only == Database::Rocksdb);
-    ensure!(!is_of_rocksdb || is_rocksdb, "this is measured with RocksDB alone");
+    ensure!(!is_of_rocksdb || is_rocksdb, "{:?} is measured with RocksDB alone", args.figure);
+    let is_once = matches!(args.figure, Figure::Mixes | Figure::LongerTables);
+    ensure!(
+        !is_once || args.runs == 1,
+        "{:?} is run once; --runs does not go with it",
+        args.figure
+    );
     let Some(built) = adapters::build(root, false, only)? else { return Ok(()) };
     let dir = args.dir.clone().unwrap_or_else(|| root.join("target/adapters/databases"));
     match args.figure {

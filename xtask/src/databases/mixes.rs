@@ -108,7 +108,6 @@ fn mixes(
 
 /// Figure 7, as tables.
 pub(super) fn run(built: &Built, dir: &Path) -> Result<()> {
-    ensure!(built.rocksdb, "figure 7 is of RocksDB");
     let operations = RUN.load_len_bytes / PAIR_LEN_BYTES / LOADED_FOR_EACH_OPERATION;
     println!(
         "\nRocksDB: {} MB on a drive of {}, then mixes of {operations} operations; operations a second of the \
@@ -154,7 +153,6 @@ fn table(built: &Built, dir: &Path, begins: Begins, operations: f64) -> Result<(
 
 /// Figure 8, as a table.
 pub(super) fn run_longer_tables(built: &Built, dir: &Path) -> Result<()> {
-    ensure!(built.rocksdb, "figure 8 is of RocksDB");
     println!(
         "\nRocksDB: {} MB on a drive of {}, pairs a second of the drive's time.\n",
         RUN_LONG_TABLES.load_len_bytes / 1_000_000,
@@ -171,12 +169,16 @@ pub(super) fn run_longer_tables(built: &Built, dir: &Path) -> Result<()> {
             }
         };
         let (naive, merged) = (rate("imr-n"), rate("imr-m"));
+        let cell = |value: f64, digits: usize| match value.is_finite() {
+            true => format!("{value:.digits$}"),
+            false => "-".to_owned(),
+        };
         row(&[
             table_len_mib.to_string(),
             (8 * table_len_mib).to_string(),
-            format!("{naive:.0}"),
-            format!("{merged:.0}"),
-            format!("{:.1}", 100.0 * (merged / naive - 1.0)),
+            cell(naive, 0),
+            cell(merged, 0),
+            cell(100.0 * (merged / naive - 1.0), 1),
             paper_percent.to_string(),
         ]);
     }

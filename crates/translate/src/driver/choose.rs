@@ -76,19 +76,16 @@ impl CleaningOrder {
 
     /// How many of these zones are candidates, which are in the order of their valid data: no more than may be
     /// seen, and none that costs much more than the first, but for those without which too few are chosen.
-    fn candidates_of(self, fills: impl Iterator<Item = Fill>) -> usize {
+    fn candidates_of(self, fills: impl Iterator<Item = ZoneFill>) -> usize {
         let mut least: Option<Blocks> = None;
-        let is_near = |(valid, written): &Fill| {
-            let least = *least.get_or_insert(*valid);
-            *valid <= least + Blocks::new(written.get() / MORE_VALID_SHARE)
+        let is_near = |fill: &ZoneFill| {
+            let least = *least.get_or_insert(fill.valid);
+            fill.valid <= least + Blocks::new(fill.written.get() / MORE_VALID_SHARE)
         };
         let near = fills.take(self.candidate_count()).take_while(is_near).count();
         near.max(self.chosen_count())
     }
 }
-
-/// Valid data, and what was written.
-type Fill = (Blocks, Blocks);
 
 /// A candidate has at most that part of its length more valid data than the zone with least.
 const MORE_VALID_SHARE: u64 = 10;
@@ -163,7 +160,7 @@ pub fn candidates(order: CleaningOrder, sealed: impl IntoIterator<Item = ZoneFil
         zones.truncate(count);
     }
     zones.sort_unstable_by_key(key);
-    zones.truncate(order.candidates_of(zones.iter().map(|fill| (fill.valid, fill.written))));
+    zones.truncate(order.candidates_of(zones.iter().copied()));
     zones.into_iter().map(|fill| fill.zone).collect()
 }
 
@@ -175,7 +172,10 @@ pub fn choose(order: CleaningOrder, candidates: &[ZoneContent]) -> Cleaning {
     let mut zones: Vec<(Blocks, &ZoneContent)> =
         candidates.iter().map(|content| (content.valid(), content)).collect();
     zones.sort_unstable_by_key(|&(valid, content)| (valid, content.zone));
-    let fills = zones.iter().map(|&(valid, content)| (valid, content.written));
+    let fills = zones.iter().map(|&(valid, content)| {
+        let &ZoneContent { zone, written, .. } = content;
+        ZoneFill { zone, written, valid }
+    });
     zones.truncate(order.candidates_of(fills));
 
     let merges = Merges::count(zones.iter().map(|&(_, content)| content.runs.as_slice()));
