@@ -103,6 +103,7 @@ impl Inner {
             id: body.id,
             kind: hints.kind,
             level: hints.level,
+            written_level: hints.level,
             group: hints.group,
             stream: hints.stream,
             is_open: true,

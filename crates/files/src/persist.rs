@@ -40,6 +40,7 @@ impl PersistedFile {
             id: self.body.id,
             kind: self.hints.kind,
             level: self.hints.level,
+            written_level: self.hints.level,
             group: self.hints.group,
             stream: self.hints.stream,
             is_open: false,
@@ -307,7 +308,10 @@ impl Inner {
         loop {
             let levels = self.rewriter.as_ref().map(|_| {
                 let namespace = &self.committer.lock().namespace;
-                Levels { largest: namespace.largest_level(), fullest: namespace.fullest_level() }
+                Levels {
+                    largest: namespace.largest_written_level(),
+                    fullest: namespace.fullest_level(),
+                }
             });
             let planned = self.space.with(|map| {
                 if let Some(levels) = levels {

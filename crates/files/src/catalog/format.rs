@@ -55,6 +55,7 @@ const FLAG_GROUP: u8 = 1;
 const FLAG_OPEN: u8 = 2;
 const FLAG_SPAN: u8 = 4;
 const FLAG_BESIDE: u8 = 8;
+const FLAG_MOVED: u8 = 16;
 
 /// The geometry as the header keeps it, to be compared with the drive's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -346,9 +347,13 @@ fn encode_add(name: &str, file: &FileRecord, out: &mut Vec<u8>) {
     let group = if file.group.is_some() { FLAG_GROUP } else { 0 };
     let span = if file.span.is_some() { FLAG_SPAN } else { 0 };
     let beside = if file.is_beside { FLAG_BESIDE } else { 0 };
-    out.push(group | span | beside | if file.is_open { FLAG_OPEN } else { 0 });
+    let moved = if file.written_level != file.level { FLAG_MOVED } else { 0 };
+    out.push(group | span | beside | moved | if file.is_open { FLAG_OPEN } else { 0 });
     out.extend_from_slice(&file.group.map_or(0, |GroupId(g)| g).to_le_bytes());
     out.extend_from_slice(&file.stream.to_le_bytes());
+    if file.written_level != file.level {
+        out.push(file.written_level);
+    }
     if let Some(span) = file.span {
         out.extend_from_slice(&span.start.get().to_le_bytes());
         out.extend_from_slice(&span.len.get().to_le_bytes());
@@ -397,8 +402,12 @@ fn decode_add(input: &mut Input<'_>) -> Result<Edit, String> {
     let flags = input.u8()?;
     let group = input.u64()?;
     let stream = input.u32()?;
-    if flags & !(FLAG_GROUP | FLAG_OPEN | FLAG_SPAN | FLAG_BESIDE) != 0 {
-        return Err(format!("flags {flags:#04x} of {name:?}; bits 0 to 3 are known"));
+    if flags & !(FLAG_GROUP | FLAG_OPEN | FLAG_SPAN | FLAG_BESIDE | FLAG_MOVED) != 0 {
+        return Err(format!("flags {flags:#04x} of {name:?}; bits 0 to 4 are known"));
+    }
+    let written_level = if flags & FLAG_MOVED != 0 { input.u8()? } else { level };
+    if flags & FLAG_MOVED != 0 && written_level == level {
+        return Err(format!("{name:?} was moved from level {level} to level {level}"));
     }
     let span = if flags & FLAG_SPAN != 0 { Some(input.span()?) } else { None };
     let extents = input.extents()?;
@@ -412,7 +421,18 @@ fn decode_add(input: &mut Input<'_>) -> Result<Edit, String> {
     if is_beside && (is_open || span.is_some() || !extents.is_empty()) {
         return Err(format!("{name:?} lies on the flash drive, but has blocks here"));
     }
-    let file = FileRecord { id, kind, level, group, stream, is_open, is_beside, span, extents };
+    let file = FileRecord {
+        id,
+        kind,
+        level,
+        written_level,
+        group,
+        stream,
+        is_open,
+        is_beside,
+        span,
+        extents,
+    };
     Ok(Edit::Add { name, file })
 }
 

@@ -31,6 +31,8 @@ pub(crate) struct FileRecord {
     pub(crate) id: FileId,
     pub(crate) kind: FileKind,
     pub(crate) level: u8,
+    /// The level that it was written for; another one than `level` if it was moved since without being rewritten.
+    pub(crate) written_level: u8,
     pub(crate) group: Option<GroupId>,
     pub(crate) stream: u32,
     /// A log being written: its last extent is all that it owns, not all that it wrote.
@@ -151,6 +153,8 @@ pub(crate) struct Namespace {
     encoded_len_bytes: u64,
     /// How many tables each level has.
     table_counts: BTreeMap<u8, u64>,
+    /// How many tables that there are were written for each level.
+    written_counts: BTreeMap<u8, u64>,
     /// The flash drive beside it, if there is one.
     pair: Option<Pair>,
 }
@@ -254,23 +258,15 @@ impl Namespace {
         self.encoded_len_bytes
     }
 
-    /// The largest level that has a table; 0 if there is none.
-    pub(crate) fn largest_level(&self) -> u8 {
-        self.table_counts.last_key_value().map_or(0, |(level, _)| *level)
+    /// The largest level that a table was written for; 0 if there is no table.
+    pub(crate) fn largest_written_level(&self) -> u8 {
+        self.written_counts.last_key_value().map_or(0, |(level, _)| *level)
     }
 
     /// The level with most tables, of several the largest; 0 if there is no table.
     pub(crate) fn fullest_level(&self) -> u8 {
         let fullest = self.table_counts.iter().max_by_key(|&(level, count)| (*count, *level));
         fullest.map_or(0, |(level, _)| *level)
-    }
-
-    fn count_table(&mut self, level: u8, is_one_more: bool) {
-        let count = self.table_counts.entry(level).or_default();
-        *count = if is_one_more { *count + 1 } else { *count - 1 };
-        if *count == 0 {
-            self.table_counts.remove(&level);
-        }
     }
 
     /// The least id that no file ever had, as far as this namespace tells.
@@ -292,8 +288,8 @@ impl Namespace {
                 let file = self.file_mut(id)?;
                 let before = std::mem::replace(&mut file.level, level);
                 if file.kind == FileKind::Table {
-                    self.count_table(before, false);
-                    self.count_table(level, true);
+                    count(&mut self.table_counts, before, false);
+                    count(&mut self.table_counts, level, true);
                 }
                 Ok(None)
             }
@@ -396,7 +392,8 @@ impl Namespace {
         let names = NamesOf::default().with(&name);
         self.encoded_len_bytes += names.cost_bytes() + file.extents_cost_bytes();
         if file.kind == FileKind::Table {
-            self.count_table(file.level, true);
+            count(&mut self.table_counts, file.level, true);
+            count(&mut self.written_counts, file.written_level, true);
         }
         self.names.insert(name, file.id);
         self.files.insert(file.id, (file, names));
@@ -414,7 +411,8 @@ impl Namespace {
         let gone = self.files.remove(&id).map(|(file, _)| file);
         self.encoded_len_bytes -= gone.as_ref().map_or(0, FileRecord::extents_cost_bytes);
         if let Some(table) = gone.as_ref().filter(|file| file.kind == FileKind::Table) {
-            self.count_table(table.level, false);
+            count(&mut self.table_counts, table.level, false);
+            count(&mut self.written_counts, table.written_level, false);
         }
         if gone.as_ref().is_some_and(|file| file.is_beside) {
             self.lose(id)?;
@@ -483,6 +481,15 @@ impl Namespace {
 
     fn file_mut(&mut self, id: FileId) -> Result<&mut FileRecord, Misfit> {
         self.files.get_mut(&id).map(|(file, _)| file).ok_or_else(|| no_file(id))
+    }
+}
+
+/// One table more, or less, of `level`.
+fn count(counts: &mut BTreeMap<u8, u64>, level: u8, is_one_more: bool) {
+    let count = counts.entry(level).or_default();
+    *count = if is_one_more { *count + 1 } else { *count - 1 };
+    if *count == 0 {
+        counts.remove(&level);
     }
 }
 

@@ -11,13 +11,18 @@
 //! sequence; among bottom tracks those are skipped whose write would need a rewrite, and where all
 //! would, the nearest is taken.
 //!
+//! *Largest*: of the levels that the tables there are were written for. A table that goes down a level without being
+//! rewritten stays where it is, and so does its old level's tier:
+//!
+//!   K1  A table that is moved to another level changes no tier; the first table written for a level does.
+//!
 //! *Fullest*: from the level with most tables on, larger ones with it, tables count as of the largest level.
 //! That is KVIMR's rule as long as the largest level is the fullest. It differs when a level is begun:
 //! its first tables would send the level before it, nearly all there is, to top tracks, whose room it does
 //! not fit in; what overflows into bottom tracks dies there soon, under live top tracks.
 //!
-//! Source: KVIMR, section 3.2 (level based bi-tiering, relaxed-sequential allocation); the fullest level is
-//! ours (decision 36).
+//! Source: KVIMR, section 3.2 (level based bi-tiering, relaxed-sequential allocation) and 3.1 (a level is told with
+//! the write of a table, and never again: decision 48); the fullest level is ours (decision 36).
 
 use super::tracks::{self, Draft};
 use super::{FileRequest, Placement, PlacementOptions, Planned, Rewriting, UNITS_NEEDED};
@@ -32,7 +37,7 @@ pub(super) const FULLEST: &str = "track-tiers-fullest";
 /// From which level on tables go to the bottom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum From {
-    /// The largest that has a table, or gets one.
+    /// The largest that a table was written for, or is (K1).
     Largest,
     /// That with most tables.
     Fullest,

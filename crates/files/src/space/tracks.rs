@@ -44,7 +44,7 @@ impl Tier {
 /// What is known of the levels of all tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Levels {
-    /// The largest that has a table.
+    /// The largest that a table was written for.
     pub(crate) largest: u8,
     /// That with most tables.
     pub(crate) fullest: u8,

@@ -123,6 +123,7 @@ fn record(span: Option<(u64, u64)>, extent: Option<(u64, u64)>) -> FileRecord {
         id: FileId(99),
         kind: FileKind::Table,
         level: 2,
+        written_level: 2,
         group: None,
         stream: 0,
         is_open: false,

@@ -54,6 +54,7 @@ fn record(id: FileId, hints: &Hints) -> FileRecord {
         id,
         kind: hints.kind,
         level: hints.level,
+        written_level: hints.level,
         group: hints.group,
         stream: hints.stream,
         is_open: false,
