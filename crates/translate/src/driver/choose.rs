@@ -23,13 +23,13 @@
 //! Why not just the most garbage: on a disk the time of a cleaning is mostly that of reading a zone
 //! through, whether much or little of it is valid. That holds while little of it is. Where writes come back to
 //! some files, the twenty emptiest zones are anything between empty and full, and those that merge most are the
-//! full ones; so none is a candidate that has a tenth of its length more valid data than the emptiest
-//! (decision 47). In the paper no choice costs more than eleven points of garbage.
+//! full ones. So a choice has a budget: the valid data of as many of the emptiest zones, and a tenth of what was
+//! written to those chosen (decision 48). In the paper no choice costs more than eleven points of garbage.
 //!
 //! Invariants
 //!   H1  The same zones in any order give the same choice: ties go to the zone with less valid data,
 //!       then to the lower number.
-//!   H2  What is chosen has at most a tenth of its length more valid data than the zones that have least.
+//!   H2  What is chosen has at most a tenth of its length more valid data than as many zones that have least.
 //!
 //! Source: section II-C of the paper, tables II and III.
 //! Not here: reading the valid data and writing it again. A zone without any valid data needs no
@@ -40,8 +40,8 @@ use imbrex_disk::{BlockRange, Blocks, ZoneId};
 /// How to choose zones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CleaningOrder {
-    /// Of the `candidate_count` zones with the least valid data those that merge the most nodes, if they have
-    /// hardly more valid data than the one with least.
+    /// Of the `candidate_count` zones with the least valid data those that merge the most nodes, and have hardly
+    /// more valid data together than those with least.
     MostMerged {
         /// The paper's n_c, 20.
         candidate_count: usize,
@@ -74,21 +74,25 @@ impl CleaningOrder {
         }
     }
 
-    /// How many of these zones are candidates, which are in the order of their valid data: no more than may be
-    /// seen, and none that costs much more than the first, but for those without which too few are chosen.
+    /// How many of these zones can be chosen, which are in the order of their valid data: no more than may be
+    /// seen, and none that breaks the budget with all the others as empty as can be.
     fn candidates_of(self, fills: impl Iterator<Item = ZoneFill>) -> usize {
-        let mut least: Option<Blocks> = None;
-        let is_near = |fill: &ZoneFill| {
-            let least = *least.get_or_insert(fill.valid);
-            fill.valid <= least + Blocks::new(fill.written.get() / MORE_VALID_SHARE)
+        let (count, mut seen, mut last_least) = (self.chosen_count(), 0, Blocks::default());
+        let can_be_chosen = |fill: &ZoneFill| {
+            seen += 1;
+            if seen <= count {
+                last_least = fill.valid;
+            }
+            fill.valid <= last_least + Blocks::new(count as u64 * spare(fill.written))
         };
-        let near = fills.take(self.candidate_count()).take_while(is_near).count();
-        near.max(self.chosen_count())
+        fills.take(self.candidate_count()).take_while(can_be_chosen).count()
     }
 }
 
-/// A candidate has at most that part of its length more valid data than the zone with least.
-const MORE_VALID_SHARE: u64 = 10;
+/// So much more valid data may a zone have that is chosen, in the mean: a tenth of what was written to it.
+fn spare(written: Blocks) -> u64 {
+    written.get() / 10
+}
 
 /// How full a sealed zone is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,11 +181,17 @@ pub fn choose(order: CleaningOrder, candidates: &[ZoneContent]) -> Cleaning {
         ZoneFill { zone, written, valid }
     });
     zones.truncate(order.candidates_of(fills));
+    let least: Vec<u64> = zones.iter().map(|(valid, _)| valid.get()).collect();
+    let fits = |chosen: &[usize]| {
+        let valid: u64 = chosen.iter().map(|&index| zones[index].0.get()).sum();
+        let spare: u64 = chosen.iter().map(|&index| spare(zones[index].1.written)).sum();
+        valid <= least[..chosen.len()].iter().sum::<u64>() + spare
+    };
 
     let merges = Merges::count(zones.iter().map(|&(_, content)| content.runs.as_slice()));
     let chosen = match order {
         CleaningOrder::MostGarbage { chosen_count } => (0..chosen_count.min(zones.len())).collect(),
-        CleaningOrder::MostMerged { chosen_count, .. } => merges.best(chosen_count),
+        CleaningOrder::MostMerged { chosen_count, .. } => merges.best(chosen_count, fits),
     };
     let mut cleaning = Cleaning { merged_nodes: merges.of(&chosen), ..Cleaning::default() };
     for &index in &chosen {
@@ -236,21 +246,25 @@ impl Merges {
         zones.iter().enumerate().map(with_earlier).sum()
     }
 
-    /// The best zone or the best pair, then greedily; lower indexes where it makes no difference.
-    fn best(&self, chosen_count: usize) -> Vec<usize> {
+    /// The best zone or the best pair that fits, then greedily; lower indexes where it makes no difference. The first
+    /// zones fit.
+    fn best(&self, chosen_count: usize, fits: impl Fn(&[usize]) -> bool) -> Vec<usize> {
         let all = 0..self.zone_count;
         let mut chosen: Vec<usize> = Vec::new();
         if chosen_count >= 2 && self.zone_count >= 2 {
             let pairs = all.clone().flat_map(|a| (a + 1..self.zone_count).map(move |b| [a, b]));
+            let pairs = pairs.filter(|pair| fits(pair));
             chosen.extend(first_of_most(pairs, |pair| self.of(pair)).into_iter().flatten());
         }
         while chosen.len() < chosen_count.min(self.zone_count) {
-            let others = all.clone().filter(|zone| !chosen.contains(zone));
+            let fits = |zone: usize| fits(&[chosen.as_slice(), &[zone]].concat());
+            let others = all.clone().filter(|zone| !chosen.contains(zone) && fits(*zone));
             let gain = |&zone: &usize| {
                 let with_chosen: u64 = chosen.iter().map(|&b| self.between(zone, b)).sum();
                 self.between(zone, zone) + with_chosen
             };
-            chosen.extend(first_of_most(others, gain));
+            let Some(next) = first_of_most(others, gain) else { break };
+            chosen.push(next);
         }
         chosen
     }

@@ -153,18 +153,17 @@ fn the_pair_chosen_is_the_best_of_all_pairs() {
     }
 }
 
-/// Twelve zones are three quarters garbage and one is nearly full, which merges all its nodes: it is none of the
-/// candidates, and would be at nine tenths of what it has.
+/// Twelve zones are three quarters garbage; the thirteenth merges all its nodes, and so do it and the next together.
 #[test]
-fn zones_that_cost_much_more_than_the_emptiest_are_no_candidates() {
+fn zones_that_cost_much_more_together_than_the_emptiest_are_not_chosen() {
     let single = |zone: u32| content(zone, &[(1000 + 100 * u64::from(zone), 25)]);
-    let many = |zone: u32, count: u64| {
-        let runs: Vec<(u64, u64)> = (0..count).map(|n| (n, 1)).collect();
+    let many = |zone: u32, from: u64, count: u64| {
+        let runs: Vec<(u64, u64)> = (from..from + count).map(|n| (n, 1)).collect();
         content(zone, &runs)
     };
-    let beside = |full: ZoneContent| {
+    let beside = |full: &[ZoneContent]| {
         let mut zones: Vec<ZoneContent> = (0..12).map(single).collect();
-        zones.push(full);
+        zones.extend_from_slice(full);
         let fill = |content: &ZoneContent| ZoneFill {
             zone: content.zone,
             written: content.written,
@@ -173,15 +172,32 @@ fn zones_that_cost_much_more_than_the_emptiest_are_no_candidates() {
         let seen = candidates(merged(20, 2), zones.iter().map(fill));
         let cleaning = choose(merged(20, 2), &zones);
         assert!(cleaning.zones.iter().all(|zone| seen.contains(zone)));
-        numbers(&cleaning).contains(&12)
+        assert_eq!(cleaning.zones.len(), 2);
+        cleaning.zones.iter().filter(|zone| zone.0 >= 12).count()
     };
-    assert!(!beside(many(12, 90)));
-    assert!(!beside(many(12, 36)), "a tenth of 100 blocks and one more");
-    assert!(beside(many(12, 35)));
-    let far = [single(0), many(12, 90)];
-    assert_eq!(
-        numbers(&choose(merged(20, 2), &far)).len(),
-        2,
-        "as many as are wanted all the same"
-    );
+    assert_eq!(beside(&[many(12, 0, 90)]), 0);
+    assert_eq!(beside(&[many(12, 0, 46)]), 0, "two tenths of 100 blocks and one more");
+    assert_eq!(beside(&[many(12, 0, 45)]), 1, "the other has none more than the emptiest");
+    assert_eq!(beside(&[many(12, 0, 35), many(13, 35, 36)]), 1, "two tenths and one more");
+    assert_eq!(beside(&[many(12, 0, 35), many(13, 35, 35)]), 2, "a tenth each");
+    let far = [single(0), many(12, 0, 90)];
+    assert_eq!(choose(merged(20, 2), &far).zones.len(), 2, "as many as are wanted all the same");
+}
+
+#[test]
+fn a_third_zone_fits_the_budget_of_three() {
+    let zones: Vec<ZoneContent> =
+        (0..6).map(|zone| content(zone, &[(100 * u64::from(zone), 10)])).collect();
+    let full = |zone: u32, count: u64| {
+        content(zone, &(0..count).map(|n| (1000 * u64::from(zone) + n, 1)).collect::<Vec<_>>())
+    };
+    let chosen = |count| {
+        let mut zones = zones.clone();
+        zones.push(full(6, count));
+        numbers(&choose(merged(20, 3), &zones))
+    };
+    assert_eq!(chosen(30), [0, 6, 1], "two zones have a budget of 20 more");
+    assert_eq!(chosen(31), [0, 1, 6], "three have one of 30");
+    assert_eq!(chosen(40), [0, 1, 6]);
+    assert_eq!(chosen(41), [0, 1, 2]);
 }
