@@ -145,6 +145,7 @@ impl CheckArgs {
             ("mapping nodes", counters.mapping_nodes),
             ("journal entries replayed", counters.replayed_entries),
             ("blocks read from second copies", counters.second_copies),
+            ("blocks broken by a power cut", counters.broken_blocks),
         ] {
             report.row(name, grouped(count), count);
         }

@@ -3,23 +3,29 @@
 use crate::error::{CliError, Context};
 use crate::output::note;
 use imbrex_disk::Disk;
-use imbrex_translate::{Driver, DriverOptions};
+use imbrex_translate::{Driver, DriverCounters, DriverOptions};
 use std::sync::Arc;
 
 /// Opens it, as `serve` does: what a power cut left is put in order.
 pub(crate) fn open(drive: Arc<dyn Disk>, shown: &str) -> Result<Driver, CliError> {
     let driver = Driver::open(drive, &DriverOptions::default());
     let driver = driver.context(|| format!("cannot open the block device on {shown}"))?;
-    note_second_copies(&driver, shown);
+    note_findings(&driver, shown);
     Ok(driver)
 }
 
-/// Tells of what opening found damaged and could mend.
-pub(crate) fn note_second_copies(driver: &Driver, shown: &str) {
-    let damaged = driver.driver_counters().second_copies;
-    if damaged > 0 {
+/// Tells of what opening found damaged and could mend, or took for what a power cut left.
+pub(crate) fn note_findings(driver: &Driver, shown: &str) {
+    let DriverCounters { second_copies, broken_blocks, .. } = driver.driver_counters();
+    if second_copies > 0 {
         note(format!(
-            "imbrex: warning: {shown}: {damaged} blocks were damaged, and read from their second copies"
+            "imbrex: warning: {shown}: {second_copies} blocks were damaged, and read from their second copies"
+        ));
+    }
+    if broken_blocks > 0 {
+        note(format!(
+            "imbrex: warning: {shown}: {broken_blocks} blocks cannot be read where writing had ended; they are what \
+             they were before, as no flush is known to have followed: if the power did not fail, the drive loses data"
         ));
     }
 }

@@ -9,7 +9,7 @@ pub(crate) use kernel::{STOP, StopArgs};
 use crate::Session;
 use crate::blank::written;
 use crate::byte_size::{ByteSize, grouped};
-use crate::device::note_second_copies;
+use crate::device::note_findings;
 use crate::error::{CliError, Context, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::{Report, note};
@@ -304,7 +304,7 @@ impl ServeArgs {
             opened => opened,
         };
         let driver = Arc::new(opened.context(|| format!("cannot serve {shown}"))?);
-        note_second_copies(&driver, shown);
+        note_findings(&driver, shown);
         let device = Arc::clone(&driver) as Arc<dyn Disk>;
         Ok(Served { drive, device, waits: waits(found), driver: Some(driver), recorder: None })
     }
@@ -455,6 +455,7 @@ fn tell_driver(report: &mut Report, counters: &DriverCounters) {
     number("cleaned zones", counters.cleaned_zones);
     number("checkpoints", counters.checkpoints);
     number("read from second copies", counters.second_copies);
+    number("broken by a power cut", counters.broken_blocks);
     let mut bytes = |name: &str, count: u64| {
         let bytes = Blocks::new(count).bytes();
         report.row(name, ByteSize(bytes).to_string(), bytes);

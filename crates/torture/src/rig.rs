@@ -126,10 +126,8 @@ impl Rig {
         let runtime = world.runtime();
         let sector_len_bytes = scenario.draw_sector_len(&mut root.derive("sectors"));
         // Not where tracks are interlaced: if it is the header of a backup that breaks, and a file has a block of
-        // zeros in a top track, nobody knows whether that was moved away, and the drive can only be read. Nor below
-        // block devices, which take what breaks for damage.
-        let is_device = scenario.target == Target::Blocks;
-        let may_break = scenario.geometry().interlaced().is_none() && !is_device;
+        // zeros in a top track, nobody knows whether that was moved away, and the drive can only be read.
+        let may_break = scenario.geometry().interlaced().is_none();
         let breaks = root.derive("breaking sectors").chance(1, 2) && may_break;
         let with_sectors = |builder: SimDiskBuilder| {
             let builder = builder.sectors(sector_len_bytes);

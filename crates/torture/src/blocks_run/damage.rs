@@ -88,7 +88,7 @@ fn damage_a_block(rig: &mut Rig) -> Result<(), String> {
     let at = zone.start + Blocks::new(index);
     let is_last_of_full = zone.state == ZoneState::Full && index == last;
     rig.deeds.full_end_damage_count += u64::from(is_last_of_full);
-    if rig.prng.chance(1, 4) {
+    if rig.prng.chance(1, 4) && !may_be_torn(&zone, index) {
         rig.say(format!("{at} cannot be read any more"));
         rig.disk.damage(BlockRange::new(at, Blocks::new(1)));
         return Ok(());
@@ -96,6 +96,13 @@ fn damage_a_block(rig: &mut Rig) -> Result<(), String> {
     let bit = rig.prng.below(4096 * 8) as u32;
     rig.say(format!("bit {bit} of {at} rots"));
     rig.disk.flip_bit(at, bit).map_err(|error| error.to_string())
+}
+
+/// Whether a power cut may have left a block unreadable: then nobody can tell that it was flushed and rotted, and what was
+/// there before counts.
+fn may_be_torn(zone: &ZoneInfo, index: u64) -> bool {
+    let pointer = zone.state.write_pointer(zone.start);
+    zone.state != ZoneState::Full && pointer == Some(zone.start + Blocks::new(index + 1))
 }
 
 /// How much of a zone was written; of one without a pointer, which is written from its beginning, one block more.

@@ -330,6 +330,7 @@ impl State {
                 }
             }
             self.pool.set(zone, Use::Abandoned);
+            self.summaries.forget(zone);
         }
         Ok(!zones.is_empty())
     }

@@ -37,6 +37,7 @@ const DATA_LEN: usize = 36;
 const HEADER_INDEX: usize = 40;
 const HEADER_CRC: usize = 44;
 const ENTRY_AT: usize = 48;
+const FLUSHED_SEQ: usize = 56;
 const RECORDS: usize = 64;
 const RECORD_LEN_BYTES: usize = 32;
 /// A header has no more blocks, so that a damaged one is never read as a long one.
@@ -292,6 +293,8 @@ const SEQ_END: u64 = ADDRESS_END;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) seq: u64,
+    /// What entries below that one tell of was flushed before this entry was written, and so were they; 0 if nobody said.
+    pub(super) flushed_seq: u64,
     /// Of one copy of its header.
     pub(super) header_len: Blocks,
     pub(super) data_len: Blocks,
@@ -326,7 +329,7 @@ pub(super) fn record_count(header_len: Blocks) -> usize {
 /// Both copies of the header of an entry that lies at `at`; `data_len` blocks follow them.
 pub(super) fn encode_header(
     id: u64,
-    seq: u64,
+    [seq, flushed_seq]: [u64; 2],
     at: Pba,
     records: &[Record],
     data_len: Blocks,
@@ -345,6 +348,7 @@ pub(super) fn encode_header(
         put_u32(block, DATA_LEN, data_len.get() as u32);
         put_u32(block, HEADER_INDEX, index);
         put_u64(block, ENTRY_AT, at.get());
+        put_u64(block, FLUSHED_SEQ, flushed_seq);
         for (record, slot) in part.iter().zip(block[RECORDS..].chunks_exact_mut(RECORD_LEN_BYTES)) {
             slot.copy_from_slice(&record.encode());
         }
@@ -376,6 +380,7 @@ pub(super) fn decode_header_block(id: u64, at: Pba, offset: Blocks, block: &[u8]
     is_header.then(|| {
         Some(Entry {
             seq: get_u64(block, ENTRY_SEQ),
+            flushed_seq: get_u64(block, FLUSHED_SEQ),
             header_len: Blocks::new(len),
             data_len: Blocks::new(u64::from(get_u32(block, DATA_LEN))),
             records: slots.map(Record::decode).collect::<Option<_>>()?,

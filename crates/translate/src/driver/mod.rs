@@ -41,6 +41,7 @@
 //! Source: "On the Design of SMR HDD Block Device Driver" (Hao and others). Ours is all that makes it
 //! survive power cuts.
 
+mod broken;
 mod buffer;
 mod check;
 mod checkpoint;

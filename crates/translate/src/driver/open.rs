@@ -12,6 +12,7 @@
 //! or if a later record says that the zone was emptied, because then a flush came in between. Without
 //! the checkpoint at the end, a second recovery could find the zone written further, by other data.
 
+use super::broken::{Counted, can_be_continued, counted, find_broken_ends, finish_broken};
 use super::buffer::JournalIndex;
 use super::error::{DriverError, damaged, during};
 use super::format::{
@@ -74,7 +75,8 @@ pub(super) fn open(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<State
     zones_of(disk.geometry())?;
     // After a kill the drive may tell of what a power cut would still take back.
     disk.flush().map_err(during("flushing the drive"))?;
-    let Newest { superblock, slots, is_alone, stand_in, damaged_count } = newest(&*disk)?;
+    let Newest { superblock, slots, are_broken, is_alone, stand_in, damaged_count } =
+        newest(&*disk)?;
     check_geometry(&superblock, disk.geometry())?;
     let (checkpoint, second_count) = read_checkpoint(&*disk, &superblock)?;
     let node =
@@ -95,6 +97,7 @@ pub(super) fn open(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<State
     }
     let pool = Pool::new(&*disk, behind(&journal));
     let mut state = State::new(disk, options, superblock, slots, map, copies, journal, pool);
+    state.are_slots_broken = are_broken;
     state.counters.second_copies = damaged_count + second_count;
     for zone in state.superblock.checkpoint.zones() {
         state.pool.set(zone, Use::Checkpoint);
@@ -110,10 +113,11 @@ pub(super) fn open(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<State
     // One more: a torn entry has the next number, and its zone may look written to the end later on.
     state.seq = checkpoint.seq + entries.len() as u64 + 1;
     state.counters.replayed_entries = entries.len() as u64;
-    let mut told = Told { sums: checkpoint.sums.into_iter().collect() };
+    let mut told = Told { sums: checkpoint.sums.into_iter().collect(), ..Told::default() };
     let records = entries.iter().flat_map(|found| &found.entry.records);
     forget_earlier_lives(&state.pool, &mut told, records.clone());
-    find_data_ends(&mut state, &told, records)?;
+    find_data_ends(&mut state, &told, records.clone())?;
+    find_broken_ends(&mut state, &mut told, records)?;
     let named = replay(&mut state, &mut told, entries)?;
     // S3: others are reset before they are written on.
     let is_needed =
@@ -271,6 +275,9 @@ fn find_lost_journal_zones(
 struct Replayed {
     entry: Entry,
     lost: Vec<BlockRange>,
+    /// The host's block that lies at the end of all that is written of the zone, and cannot be read: if no entry
+    /// follows, it was being written when the power went, and no flush returned behind it.
+    broken: Option<BlockRange>,
 }
 
 fn journal_damage(detail: String) -> DriverError {
@@ -286,17 +293,22 @@ fn read_journal(
     checkpoint: &Checkpoint,
     offline: Option<ZoneId>,
 ) -> Result<Vec<Replayed>, DriverError> {
-    let mut entries = Vec::new();
+    let mut entries: Vec<Replayed> = Vec::new();
     let mut seq = checkpoint.seq;
     let mut at = checkpoint.next;
     let mut has_begun = false;
     loop {
         if let Some(found) = read_entry(state, at, seq)? {
+            // In another zone an entry follows behind a flush.
+            if let Some(before) = entries.last_mut() {
+                before.lost.extend(before.broken.take());
+            }
             seq += 1;
             has_begun = false;
             let zone = journal_zone(state, at).map(|zone| zone.range);
             at += found.entry.data_offset() + found.entry.data_len;
-            if found.entry.records.is_empty() && found.lost.is_empty() {
+            let is_nothing_lost = found.lost.is_empty() && found.broken.is_none();
+            if found.entry.records.is_empty() && is_nothing_lost {
                 // It ended its zone.
                 at = zone.map_or(at, |range| Pba::new(range.end().get()));
             }
@@ -465,7 +477,7 @@ fn read_entry(state: &mut State, at: Pba, seq: u64) -> Result<Option<Replayed>, 
         _ => return Ok(None),
     };
     let data = read_blocks(state, start, entry.data_len)?;
-    let mut lost = Vec::new();
+    let (mut lost, mut broken) = (Vec::new(), None);
     let mut records = Vec::with_capacity(entry.records.len());
     for record in entry.records {
         if let Record::Data { lba, at, crc } = record {
@@ -476,6 +488,11 @@ fn read_entry(state: &mut State, at: Pba, seq: u64) -> Result<Option<Replayed>, 
                 // One of them cannot be read.
                 None => read_blocks(state, at, Blocks::new(1))?.map(|block| crc32c::crc32c(&block)),
             };
+            let is_last = written_to(state, at).is_some_and(|end| end.get() == at.get() + 1);
+            if block.is_none() && data.is_none() && is_last {
+                broken = Some(BlockRange::new(lba, Blocks::new(1)));
+                continue;
+            }
             if block != Some(crc) {
                 if unsure_from.is_some_and(|from| from.get() <= at.get()) {
                     return Ok(None);
@@ -488,7 +505,7 @@ fn read_entry(state: &mut State, at: Pba, seq: u64) -> Result<Option<Replayed>, 
         records.push(record);
     }
     entry.records = records;
-    Ok(Some(Replayed { entry, lost }))
+    Ok(Some(Replayed { entry, lost, broken }))
 }
 
 fn begins_zone(state: &State, at: Pba) -> bool {
@@ -536,30 +553,35 @@ fn replay(
         }
     }
     let mut named = BTreeSet::new();
+    let flushed_seq = entries.iter().map(|found| found.entry.flushed_seq).max();
     for (number, found) in entries.into_iter().enumerate() {
+        let is_flushed = Some(found.entry.seq) < flushed_seq;
         for (index, record) in found.entry.records.into_iter().enumerate() {
-            let mut is_there = |told: &Told, at: Pba, len: Blocks| {
-                let slot = state.pool.zone_of(at);
-                let last = slot.and_then(|slot| emptied.get(&slot.zone));
-                let is_older = last.is_some_and(|&last| (number, index) < last);
-                named.extend(slot.map(|slot| slot.zone).filter(|_| !is_older));
-                // What an offline zone held is gone: to ignore the record would bring back older content.
-                is_older
-                    || slot.is_some_and(|slot| slot.used == Use::Lost || told.has(slot, at, len))
-            };
             match record {
-                // Its blocks may be another's by now, or nobody's.
-                Record::Evicted { range, at } | Record::Moved { range, at }
-                    if !is_there(told, at, range.len) =>
-                {
-                    state.counters.ignored_records += 1;
+                Record::Evicted { range, at } | Record::Moved { range, at } => {
+                    let run = MapRun { start: range.start, at, len: range.len };
+                    let slot = state.pool.zone_of(at).copied();
+                    let last = slot.and_then(|slot| emptied.get(&slot.zone));
+                    let is_older = last.is_some_and(|&last| (number, index) < last);
+                    named.extend(slot.map(|slot| slot.zone).filter(|_| !is_older));
+                    let Counted { runs, broken_count } = match slot {
+                        None => Counted::default(),
+                        // What an offline zone held is gone: to ignore the record would bring back older content.
+                        Some(slot) if is_older || slot.used == Use::Lost => Counted::all(run),
+                        // Its blocks may be another's by now, or nobody's.
+                        Some(slot) => counted(state, told, &slot, run, is_flushed)
+                            .map_err(during("looking for what a record moved"))?,
+                    };
+                    state.counters.broken_blocks += broken_count;
+                    state.counters.ignored_records += u64::from(runs != [run]);
+                    for run in runs {
+                        if matches!(record, Record::Evicted { .. }) {
+                            state.copies.forget(run.range());
+                            state.lost.remove(run.range());
+                        }
+                        take_over(state, run.range(), run.at)?;
+                    }
                 }
-                Record::Evicted { range, at } => {
-                    state.copies.forget(range);
-                    state.lost.remove(range);
-                    take_over(state, range, at)?;
-                }
-                Record::Moved { range, at } => take_over(state, range, at)?,
                 Record::Trimmed { range } => {
                     state.copies.forget(range);
                     state.lost.remove(range);
@@ -580,6 +602,7 @@ fn replay(
             }
         }
         found.lost.into_iter().for_each(|range| lose(state, range));
+        state.counters.broken_blocks += u64::from(found.broken.is_some());
     }
     Ok(named)
 }
@@ -656,7 +679,7 @@ fn settle(state: &mut State) -> Result<(), DriverError> {
     // Zones that are written in part take what comes next.
     let disk = Arc::clone(&state.disk);
     let part = |slot: &&PoolZone| {
-        slot.used == Use::Sealed && !slot.is_full() && !is_given_up(&*disk, slot.zone)
+        slot.used == Use::Sealed && !slot.is_full() && can_be_continued(&*disk, slot)
     };
     let open: Vec<ZoneId> = state.pool.iter().filter(part).map(|slot| slot.zone).take(2).collect();
     for (index, zone) in open.into_iter().enumerate() {
@@ -671,10 +694,11 @@ fn settle(state: &mut State) -> Result<(), DriverError> {
         state.pool.finish(&*state.disk, zone).map_err(during("finishing a zone"))?;
     }
     state.checkpoint_now().map_err(during("writing a checkpoint"))?;
-    state.pool.clear_all(&*state.disk, Use::Recorded);
+    state.clear_all(Use::Recorded);
     // Not before the checkpoint: how far a zone is written tells which records count.
     let ended: Vec<ZoneId> = state.pool.iter().filter(part).map(|slot| slot.zone).collect();
     state.finish_data(&ended).map_err(during("finishing a zone"))?;
+    finish_broken(state).map_err(during("finishing a zone"))?;
     for zone in &state.journal.zones {
         let found = state.disk.zone(zone.zone).map(|info| info.state);
         let (Some(ZoneState::Open { write_pointer, .. })
@@ -682,8 +706,8 @@ fn settle(state: &mut State) -> Result<(), DriverError> {
         else {
             continue;
         };
-        // One that a failed write has begun holds nothing: finished, it would look like one whose entry is damaged.
-        let is_blank = write_pointer == zone.range.start;
+        // One that was begun without an entry holds nothing: finished, it would look like one whose entry is damaged.
+        let is_blank = write_pointer - zone.range.start < ENTRY_LEN_MIN;
         let action = if is_blank { ZoneAction::Reset } else { ZoneAction::Finish };
         let ended = state.disk.manage_zone(zone.zone, action);
         ended.map_err(during("ending a zone of the journal"))?;

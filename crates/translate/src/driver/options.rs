@@ -110,6 +110,9 @@ pub struct DriverCounters {
     pub replayed_entries: u64,
     /// Of those, records whose data had not reached the platter.
     pub ignored_records: u64,
+    /// Blocks that opening could not read at the end of what was written, where a power cut breaks what is being written:
+    /// they are what they were before.
+    pub broken_blocks: u64,
     /// Blocks that opening found damaged and read from their second copy: of the superblock, of the checkpoint and
     /// of the journal's headers.
     pub second_copies: u64,

@@ -238,11 +238,11 @@ impl Pool {
         self.set(zone, used);
     }
 
-    /// The same of all zones of one use.
-    pub(super) fn clear_all(&mut self, disk: &dyn Disk, from: Use) {
-        for zone in self.promote(from, Use::Resettable) {
-            self.clear(disk, zone);
-        }
+    /// The same of all zones of one use; says which.
+    pub(super) fn clear_all(&mut self, disk: &dyn Disk, from: Use) -> Vec<ZoneId> {
+        let found = self.promote(from, Use::Resettable);
+        found.iter().for_each(|&zone| self.clear(disk, zone));
+        found
     }
 
     pub(super) fn count(&self, used: Use) -> usize {

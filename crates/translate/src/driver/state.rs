@@ -57,6 +57,8 @@ pub(super) struct State {
     pub(super) records: Vec<Record>,
     pub(super) journal: Journal,
     pub(super) seq: u64,
+    /// Entries below that one, and what they tell of, are flushed; 0 before the first flush.
+    flushed_seq: u64,
     pub(super) pool: Pool,
     pub(super) summaries: Summaries,
     /// What the host wrote and the drive lost, and no map leads to any more: until what is written there next is in
@@ -75,6 +77,8 @@ pub(super) struct State {
     pub(super) is_poisoned: bool,
     /// The journal is full and being emptied: nothing may be written to it meanwhile.
     is_emptying_journal: bool,
+    /// Zones of superblocks in which the newest is followed by something else.
+    pub(super) are_slots_broken: [bool; 2],
 }
 
 /// Whose data a zone takes.
@@ -118,6 +122,7 @@ impl State {
             records: Vec::new(),
             journal,
             seq: 1,
+            flushed_seq: 0,
             pool,
             summaries: Summaries::new(id, options.kept_summary_count),
             lost: Regions::new(EvictionOrder::LargestRegion),
@@ -130,6 +135,7 @@ impl State {
             evictions: Vec::new(),
             is_poisoned: false,
             is_emptying_journal: false,
+            are_slots_broken: [false; 2],
             options: options.clone(),
         }
     }
@@ -229,9 +235,10 @@ impl State {
 
     pub(super) fn flush_drive(&mut self) -> Result<(), DiskError> {
         self.disk.flush()?;
+        self.flushed_seq = self.seq;
         // Where the journal is being emptied a commit holds records that are neither here nor there.
         if self.records.is_empty() && !self.is_emptying_journal {
-            self.pool.clear_all(&*self.disk, Use::Recorded);
+            self.clear_all(Use::Recorded);
         }
         Ok(())
     }
@@ -452,6 +459,14 @@ impl State {
         }
     }
 
+    /// Nothing that matters is in zones of one use any more; what a stretch without its summary had in memory (S3) goes
+    /// with it.
+    pub(super) fn clear_all(&mut self, from: Use) {
+        for zone in self.pool.clear_all(&*self.disk, from) {
+            self.summaries.forget(zone);
+        }
+    }
+
     /// Makes zones resettable in which nothing is valid: a record, and a flush.
     pub(super) fn reclaim(&mut self) -> Result<(), DiskError> {
         for zone in self.pool.promote(Use::Emptied, Use::Recorded) {
@@ -543,7 +558,13 @@ impl State {
             records.push(Record::Data { lba, at, crc });
             self.journal.note_crcs(at, std::iter::once(crc));
         }
-        let mut bytes = encode_header(self.superblock.id, self.seq, start, &records, data_len);
+        let mut bytes = encode_header(
+            self.superblock.id,
+            [self.seq, self.flushed_seq],
+            start,
+            &records,
+            data_len,
+        );
         bytes.extend_from_slice(data);
         self.disk.write(Lba::new(start.get()), &bytes, Persist::Cached)?;
         let len = Blocks::holding(bytes.len() as u64);
@@ -593,8 +614,8 @@ impl State {
             self.checkpoint_now()?;
             // The checkpoint says all that they would, and that the zones are empty.
             self.records.clear();
-            self.pool.clear_all(&*self.disk, Use::Emptied);
-            self.pool.clear_all(&*self.disk, Use::Recorded);
+            self.clear_all(Use::Emptied);
+            self.clear_all(Use::Recorded);
             // One commit may turn a short journal many times, and no write of the host makes room in between (K5).
             let is_enough = self.reserve() - MISSING_ZONE_COUNT_MAX <= self.pool.free();
             if is_enough || !self.clean_one()? {

@@ -11,17 +11,18 @@
 //! a whole stretch of an earlier life of the zone.
 //!
 //! Invariants
-//!   S1  A mapped block lies in a stretch whose summary is written, or its checksum is in `open`.
+//!   S1  A mapped block lies in a stretch whose summary is written, or its checksum is in `open`, if it is not lost.
 //!   S2  What of `open` is neither in the journal nor in the checkpoint is there before the record that maps
 //!       the block: no power cut leaves a mapped block without its checksum.
-//!   S3  A zone that is to be reset has nothing in `open`, nor in a checkpoint: recovery takes a block whose checksum
-//!       is known for one that is there, and its next life's may be in a summary that is not.
+//!   S3  A zone that is to be reset has nothing in `open`, nor in a checkpoint that begins from then on: recovery takes
+//!       a block whose checksum is known for one that is there, and its next life's may be in a summary that is not.
 //!
 //! Cost: one block in 128; a read of a stretch whose summary is not in memory reads it too, some 250 KiB
 //! further on.
 //!
 //! Not here: checksums of the journal (`format`, `journal`) and of checkpoints.
 
+use super::broken::Broken;
 use super::format::{Record, STRETCH_LEN, Sum, decode_summary, encode_summary};
 #[cfg(test)]
 use super::pool::Use;
@@ -63,6 +64,8 @@ pub(super) struct Summaries {
 #[derive(Debug, Default)]
 pub(super) struct Told {
     pub(super) sums: BTreeMap<Pba, Sum>,
+    /// Zones that end in a block that is not there.
+    pub(super) broken: BTreeMap<ZoneId, Broken>,
 }
 
 impl Told {
@@ -70,7 +73,10 @@ impl Told {
     pub(super) fn has(&self, slot: &PoolZone, at: Pba, len: Blocks) -> bool {
         let (start, end) = (slot.index(at), slot.index(at).saturating_add(len.get()));
         let mut unsummed = slot.summed().get().max(start)..end;
-        end <= slot.written().get() && unsummed.all(|n| self.sums.contains_key(&slot.pba(n)))
+        let broken = self.broken.get(&slot.zone).and_then(|broken| broken.block);
+        end <= slot.written().get()
+            && unsummed.all(|n| self.sums.contains_key(&slot.pba(n)))
+            && !broken.is_some_and(|block| at <= block && block < at + len)
     }
 
     /// The zone was emptied: what was told of it is over.

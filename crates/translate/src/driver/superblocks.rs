@@ -107,6 +107,8 @@ impl Zone {
 pub(super) struct Newest {
     pub(super) superblock: Superblock,
     pub(super) slots: Slots,
+    /// Zones in which something that is no superblock lies behind the newest: the power may have gone while it was written.
+    pub(super) are_broken: [bool; 2],
     /// A zone that may be written does not have it.
     pub(super) is_alone: bool,
     /// Where it lies besides: to be kept until it is in zone 0 or 1.
@@ -153,6 +155,7 @@ pub(super) fn newest(disk: &dyn Disk) -> Result<Newest, DriverError> {
     Ok(Newest {
         superblock: newest.clone(),
         slots: zones.each_ref().map(|zone| zone.as_ref().and_then(next)),
+        are_broken: zones.each_ref().map(|zone| zone.as_ref().is_some_and(Zone::has_damaged)),
         is_alone: lacking().next().is_some(),
         stand_in: stand_ins.iter().find(is_standing).map(|&(zone, _)| zone),
         damaged_count: lacking().filter(|zone| zone.has_damaged()).count() as u64,
@@ -289,9 +292,11 @@ impl State {
     /// the one before it.
     pub(super) fn write_superblock(&mut self) -> Result<(), DiskError> {
         let bytes = self.superblock.encode();
-        // The one with more room goes first.
+        // The one with more room goes first; before that one in which the power cut the last that was written, so that
+        // power cuts never leave such a one in both.
         let mut order = [0, 1];
-        order.sort_by_key(|&index| self.slots[index].unwrap_or(u64::MAX));
+        let are_broken = std::mem::take(&mut self.are_slots_broken);
+        order.sort_by_key(|&index| (!are_broken[index], self.slots[index].unwrap_or(u64::MAX)));
         let [first, second] = order;
         let begins_anew = self.begins_anew(second);
         for (index, is_to_begin) in [(first, false), (second, begins_anew)] {

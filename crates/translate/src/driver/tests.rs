@@ -1,6 +1,7 @@
 //! The driver over an emulated zoned drive that loses what was not flushed, against a model of what each
 //! block may be.
 
+mod broken;
 mod copies;
 mod dead_zones;
 mod failures;
@@ -103,7 +104,8 @@ impl Run {
         let zone_len = [32, 64, 200][shape.below(3) as usize];
         let geometry = zoned(40, zone_len, [0, 2, 3][shape.below(3) as usize]);
         let cache = Blocks::new([0, 9, 100, 10_000][shape.below(4) as usize]);
-        let drive = Arc::new(SimDisk::builder(geometry).write_cache(cache).memory().unwrap());
+        let drive = SimDisk::builder(geometry).write_cache(cache).breaking_sectors();
+        let drive = Arc::new(drive.memory().unwrap());
         let mut options = options([6, 30, 120][shape.below(3) as usize]);
         options.eviction = match shape.below(3) {
             0 => EvictionOrder::LeastRecentlyWritten,

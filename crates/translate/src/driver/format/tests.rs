@@ -35,7 +35,7 @@ fn records() -> Vec<Record> {
 }
 
 fn header() -> Vec<u8> {
-    encode_header(77, 12, Pba::new(128), &records(), Blocks::new(1))
+    encode_header(77, [12, 9], Pba::new(128), &records(), Blocks::new(1))
 }
 
 fn run(start: u64, len: u64, at: u64) -> Run {
@@ -141,7 +141,7 @@ fn what_was_written_is_read() {
 #[test]
 fn a_long_header_is_known_by_any_of_its_blocks() {
     let records: Vec<Record> = (0..300).map(|n| Record::Emptied { zone: ZoneId(n) }).collect();
-    let bytes = encode_header(77, 12, Pba::new(128), &records, Blocks::ZERO);
+    let bytes = encode_header(77, [12, 9], Pba::new(128), &records, Blocks::ZERO);
     assert_eq!(bytes.len(), 6 * BLOCK_LEN_BYTES);
     let mut found = Vec::new();
     for (offset, block) in (0..).zip(bytes.chunks(BLOCK_LEN_BYTES)) {

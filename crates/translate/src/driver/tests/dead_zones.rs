@@ -80,7 +80,7 @@ fn lives_again(death: Death, seed: u64) -> bool {
     if death == Death::TrimmedEarlier {
         let sum = |index| (dead.pba(index), format::Sum::of(Lba::new(index), &[7; 4096]));
         let sums = (0..dead.written().get()).map(sum).collect();
-        driver.state().summaries.resume(&dead, &Told { sums });
+        driver.state().summaries.resume(&dead, &Told { sums, ..Told::default() });
         // Or the checkpoint takes the zone.
         driver.state().pool.set(zone, Use::Recorded);
         driver.state().checkpoint_now().unwrap();

@@ -149,7 +149,7 @@ fn an_entry_longer_than_any_is_none() {
         (state.seq, state.journal.next(), zone.zone)
     };
     drop(driver);
-    let header = encode_header(77, seq, next, &[], Blocks::new(u64::from(u32::MAX)));
+    let header = encode_header(77, [seq, 0], next, &[], Blocks::new(u64::from(u32::MAX)));
     drive.write(Lba::new(next.get()), &header, Persist::Through).unwrap();
     drive.fail_zone(zone, ZoneFailure::ReadOnly).unwrap();
     let error = open().err().unwrap().to_string();

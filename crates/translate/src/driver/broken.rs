@@ -1,0 +1,256 @@
+//! Where data zones end in a block that cannot be read: the power went while it was being written.
+//!
+//! ```text
+//!     | data | data | summary | data | data | ???? |              below the pointer, and yet not there
+//!     | data | data | .................... | data | ???? |        the same of a summary: checksums are those that the
+//!                                                                 checkpoint and the journal have
+//! ```
+//!
+//! A block that was flushed and rotted looks the same. Two things tell them apart: an entry of the journal says what
+//! was flushed before it; and what a record moved is still where it was after the power cut, while behind a flush its
+//! zone may have been begun anew. What the last flush before the power cut wrote nothing tells apart: such blocks are
+//! counted, and whoever opens the device is told.
+//!
+//! Invariants
+//!   B1  What a record says of a block that is not there does not count as long as no later entry says that it was
+//!       flushed, and what the block was before is where it was. If that is gone the record was durable, and the block
+//!       is lost: the map must not go on leading to a zone that was emptied and begun anew on the strength of that
+//!       record.
+//!   B2  A stretch whose summary is not there keeps its checksums in memory and in every checkpoint, and its zone is not
+//!       written on.
+//!   B3  What fills a zone is flushed before a record tells of it: where the last summary of a full zone is not there,
+//!       blocks that records tell of have their checksums in the journal, or it is damage.
+
+use super::error::{DriverError, during};
+use super::format::{Record, STRETCH_LEN, Sum, decode_summary};
+use super::mapping::{MapRun, PbaRange};
+use super::open::is_given_up;
+use super::pool::{Pool, PoolZone, Use, finish_zone};
+use super::state::State;
+use super::summaries::Told;
+use imbrex_disk::{
+    BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Lba, Pba, ZoneId, ZoneState,
+};
+use std::collections::BTreeMap;
+
+/// What of a zone's end is not there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Broken {
+    /// The data block; none if it is a summary: then those blocks of its stretch whose checksums nothing tells.
+    pub(super) block: Option<Pba>,
+    /// The power may have gone while it was written; else it was flushed, and is damage.
+    may_be_torn: bool,
+}
+
+/// What is said of a data zone since the checkpoint, or of its open stretch by it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Named {
+    /// Records map nothing behind this data block.
+    end: u64,
+    /// The last data block that a checksum is told of.
+    last_sum: Option<u64>,
+    /// The same since a record said that the zone is empty, if one did. A commit has checksums in front of all else:
+    /// they come before the record that opens the zone they are of.
+    since_emptied: Option<Option<u64>>,
+}
+
+impl Named {
+    fn note_sum(&mut self, index: u64) {
+        self.last_sum = self.last_sum.max(Some(index));
+        self.since_emptied = self.since_emptied.map(|last| last.max(Some(index)));
+    }
+}
+
+/// Finds the zones that end in a block that is not there; `told` is what the checkpoint told, `records` are what the
+/// journal tells.
+pub(super) fn find_broken_ends<'a>(
+    state: &mut State,
+    told: &mut Told,
+    records: impl Iterator<Item = &'a Record>,
+) -> Result<(), DriverError> {
+    for (zone, named) in named(&state.pool, told, records) {
+        let Some(slot) = state.pool.get(zone).copied() else { continue };
+        let is_data = matches!(slot.used, Use::Free | Use::Sealed) && !slot.pointer.is_zero();
+        if !is_data || is_given_up(&*state.disk, zone) {
+            continue;
+        }
+        let found = end_of(state, &slot, named).map_err(during("looking for the end of a zone"))?;
+        if let Some((end, broken)) = found {
+            state.pool.set_pointer(zone, end);
+            told.broken.insert(zone, broken);
+        }
+    }
+    Ok(())
+}
+
+fn named<'a>(
+    pool: &Pool,
+    told: &Told,
+    records: impl Iterator<Item = &'a Record>,
+) -> BTreeMap<ZoneId, Named> {
+    let mut found: BTreeMap<ZoneId, Named> = BTreeMap::new();
+    for &at in told.sums.keys() {
+        if let Some(slot) = pool.zone_of(at) {
+            found.entry(slot.zone).or_default().note_sum(slot.index(at));
+        }
+    }
+    for record in records {
+        match *record {
+            Record::Evicted { range, at } | Record::Moved { range, at } => {
+                let Some(slot) = pool.zone_of(at) else { continue };
+                let named = found.entry(slot.zone).or_default();
+                named.end = named.end.max(slot.index(at).saturating_add(range.len.get()));
+            }
+            Record::Sum { at, .. } => {
+                let Some(slot) = pool.zone_of(at) else { continue };
+                found.entry(slot.zone).or_default().note_sum(slot.index(at));
+            }
+            Record::Emptied { zone } => {
+                found.entry(zone).or_default().since_emptied = Some(None);
+            }
+            Record::Opened { zone, .. } => {
+                let named = found.entry(zone).or_default();
+                let last_sum = named.since_emptied.unwrap_or(named.last_sum);
+                *named = Named { last_sum, ..Named::default() };
+            }
+            Record::Data { .. } | Record::Trimmed { .. } => {}
+        }
+    }
+    found
+}
+
+/// How much of a data zone is there, summaries included, if its end is not. Behind a data block that is not there the
+/// zone can be written on.
+fn end_of(
+    state: &State,
+    slot: &PoolZone,
+    named: Named,
+) -> Result<Option<(Blocks, Broken)>, DiskError> {
+    let last = slot.pointer - Blocks::new(1);
+    let is_there = |at: Lba| is_read(&*state.disk, at, &mut [0; BLOCK_LEN_BYTES]);
+    let is_last_torn = !slot.is_full() && !is_there(slot.start + last)?;
+    // A zone that was finished behind its stretch is full for the drive.
+    if let Some(index) = named.last_sum {
+        let summary = slot.summary_of(slot.pba(index));
+        let behind = (index / STRETCH_LEN + 1) * STRETCH_LEN;
+        if summary <= slot.start + last
+            && named.end <= behind
+            && !is_mapped_from(state, slot, behind)
+            && !is_there(summary)?
+        {
+            let may_be_torn = is_last_torn && summary == slot.start + last;
+            return Ok(Some((summary - slot.start, Broken { block: None, may_be_torn })));
+        }
+    }
+    let torn = |block| Broken { block, may_be_torn: true };
+    Ok(match (is_last_torn, slot.is_summary(last)) {
+        (false, _) => None,
+        (true, true) => Some((last, torn(None))),
+        (true, false) => Some((slot.pointer, torn(Some(slot.pba(slot.written().get() - 1))))),
+    })
+}
+
+/// Whether the checkpoint maps a block of the zone from the `index`-th on.
+fn is_mapped_from(state: &State, slot: &PoolZone, index: u64) -> bool {
+    let len = slot.len().saturating_sub(Blocks::new(index));
+    !len.is_zero() && state.map.owner(PbaRange { start: slot.pba(index), len }).is_some()
+}
+
+/// What counts of a run that a record maps to a zone.
+#[derive(Debug, Default)]
+pub(super) struct Counted {
+    pub(super) runs: Vec<MapRun>,
+    /// Blocks that do not because the power may have gone while they were written.
+    pub(super) broken_count: u64,
+}
+
+impl Counted {
+    /// All of it.
+    pub(super) fn all(run: MapRun) -> Counted {
+        Counted { runs: vec![run], broken_count: 0 }
+    }
+}
+
+/// B1: what counts of the run that a record maps to a zone, which a later entry says was flushed or not.
+pub(super) fn counted(
+    state: &State,
+    told: &Told,
+    slot: &PoolZone,
+    run: MapRun,
+    is_flushed: bool,
+) -> Result<Counted, DiskError> {
+    if told.has(slot, run.at, run.len) {
+        return Ok(Counted::all(run));
+    }
+    let is_written = slot.index(run.at).saturating_add(run.len.get()) <= slot.written().get();
+    let Some(broken) = told.broken.get(&slot.zone).filter(|_| is_written) else {
+        return Ok(Counted::default());
+    };
+    let may_be_torn = broken.may_be_torn && !is_flushed;
+    let mut counted = Counted::default();
+    for offset in (0..run.len.get()).map(Blocks::new) {
+        let (start, at, len) = (run.start + offset, run.at + offset, Blocks::new(1));
+        let is_there = told.has(slot, at, len);
+        if !is_there && may_be_torn && is_as_before(state, told, start)? {
+            counted.broken_count += 1;
+            continue;
+        }
+        match counted.runs.last_mut() {
+            Some(last) if last.range().end() == start => last.len += len,
+            _ => counted.runs.push(MapRun { start, at, len }),
+        }
+    }
+    Ok(counted)
+}
+
+/// Whether what the map has of a block so far is where the map says.
+fn is_as_before(state: &State, told: &Told, lba: Lba) -> Result<bool, DiskError> {
+    let mapped = state.map.lookup(BlockRange::new(lba, Blocks::new(1))).next();
+    let Some(at) = mapped.and_then(|piece| piece.at) else { return Ok(true) };
+    let Some(slot) = state.pool.zone_of(at) else { return Ok(false) };
+    let index = slot.index(at);
+    let mut block = vec![0; BLOCK_LEN_BYTES];
+    let sum = if index < slot.summed().get() {
+        let summary = slot.summary_of(at);
+        if !is_read(&*state.disk, summary, &mut block)? {
+            return Ok(false);
+        }
+        let sums = decode_summary(state.superblock.id, summary, slot.generation, &block);
+        sums.and_then(|sums| sums.get((index % STRETCH_LEN) as usize).copied())
+    } else {
+        told.sums.get(&at).copied()
+    };
+    Ok(is_read(&*state.disk, slot.place(at), &mut block)? && sum == Some(Sum::of(lba, &block)))
+}
+
+/// Whether what is written next to a zone comes where the drive takes it.
+pub(super) fn can_be_continued(disk: &dyn Disk, slot: &PoolZone) -> bool {
+    let pointer = disk.zone(slot.zone).and_then(|info| info.state.write_pointer(slot.start));
+    pointer == Some(slot.start + slot.pointer)
+}
+
+/// B2: a zone that cannot be written on is ended for the drive alone.
+pub(super) fn finish_broken(state: &State) -> Result<(), DiskError> {
+    let is_active = |slot: &&PoolZone| {
+        let found = state.disk.zone(slot.zone).map(|info| info.state);
+        matches!(found, Some(ZoneState::Open { .. } | ZoneState::Closed { .. }))
+    };
+    let is_broken = |slot: &&PoolZone| {
+        slot.used == Use::Sealed && !slot.is_full() && !can_be_continued(&*state.disk, slot)
+    };
+    let mut slots = state.pool.iter().filter(is_broken).filter(is_active);
+    slots.try_for_each(|slot| finish_zone(&*state.disk, slot.zone))
+}
+
+/// Reads a block; false if the drive does not have it, or not any more.
+fn is_read(disk: &dyn Disk, at: Lba, block: &mut [u8]) -> Result<bool, DiskError> {
+    match disk.read(at, block) {
+        Ok(()) => Ok(true),
+        Err(
+            DiskError::Medium { .. }
+            | DiskError::Offline { .. }
+            | DiskError::ReadAbovePointer { .. },
+        ) => Ok(false),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,177 @@
+//! Zones that end in a block that cannot be read: it was being written when the power went, or it was flushed and
+//! rotted. In the one case what it replaced is where it was, in the other its zone may be another's.
+
+use super::*;
+use imbrex_disk::ZoneState;
+use pool::Use;
+
+/// As many blocks as fill a data zone, from here on.
+const AT: u64 = 1000;
+const LEN: u64 = 173;
+const OLD: u8 = 1;
+const NEW: u8 = 2;
+
+/// How much is written over the old content and told of by the journal, how much more behind that, and what it costs
+/// if the last block that was written to the zone cannot be read then.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    told_len: u64,
+    len: u64,
+    lost_count: usize,
+}
+
+const SHAPES: [Shape; 3] = [
+    // A data block.
+    Shape { told_len: 60, len: 40, lost_count: 1 },
+    // The summary of the zone's first stretch.
+    Shape { told_len: 0, len: 127, lost_count: 127 },
+    // The last one of a zone that is full: the checksums of what came first are in the journal.
+    Shape { told_len: 150, len: 23, lost_count: 23 },
+];
+
+fn write(driver: &Driver, at: u64, len: u64, fill: u8, persist: Persist) -> Result<(), DiskError> {
+    driver.write(Lba::new(at), &vec![fill; Blocks::new(len).bytes() as usize], persist)
+}
+
+/// A zone of which a checkpoint tells is full of old content; all of that is written anew in another zone, or trimmed. Not
+/// all of it is flushed.
+fn rewritten(drive: &Arc<SimDisk>, options: &DriverOptions, shape: Shape) -> (Driver, [ZoneId; 2]) {
+    let driver = Driver::format(Arc::clone(drive) as Arc<dyn Disk>, options).unwrap();
+    let zone_of = |at: u64| {
+        let state = driver.state();
+        let place = state.map.lookup(range(at, 1)).next().unwrap().at.unwrap();
+        state.pool.zone_of(place).unwrap().zone
+    };
+    write(&driver, AT, LEN, OLD, Persist::Through).unwrap();
+    let old = zone_of(AT);
+    driver.checkpoint().unwrap();
+    let end = AT + shape.told_len + shape.len;
+    driver.discard(range(end, AT + LEN - end)).unwrap();
+    if shape.told_len > 0 {
+        write(&driver, AT, shape.told_len, NEW, Persist::Through).unwrap();
+    }
+    driver.flush().unwrap();
+    write(&driver, AT + shape.told_len, shape.len, NEW, Persist::Cached).unwrap();
+    let new = zone_of(AT);
+    assert_eq!(zone_of(end - 1), new);
+    assert_eq!(driver.state().pool.get(old).unwrap().used, Use::Emptied);
+    (driver, [old, new])
+}
+
+fn options_here() -> DriverOptions {
+    DriverOptions { bypass_len: Blocks::new(20), ..options(400) }
+}
+
+/// The old zone is begun anew behind the flush that says that it is empty, and then the last block that was written of
+/// the other one rots. The record that emptied the old zone did not count then: the map led to a blank zone, and what
+/// was written there next was refused.
+#[test]
+fn what_rots_at_the_end_of_a_zone_brings_back_no_zone_begun_anew() {
+    for shape in SHAPES {
+        for (is_readable, is_written) in
+            [(false, false), (false, true), (true, false), (true, true)]
+        {
+            let told = format!("{shape:?}, readable: {is_readable}, written: {is_written}");
+            let drive = Arc::new(SimDisk::builder(zoned(60, 200, 0)).memory().unwrap());
+            let options = options_here();
+            let (driver, [old, new]) = rewritten(&drive, &options, shape);
+            driver.state().reclaim().unwrap();
+            driver.state().pool.blank(&*drive, 1000).unwrap();
+            assert_eq!(drive.zone(old).unwrap().state, ZoneState::Empty, "{told}");
+            let slot = *driver.state().pool.get(new).unwrap();
+            drop(driver);
+            if is_written {
+                // What came next, and no record of it is left.
+                let start = drive.zone(old).unwrap().start;
+                drive.write(start, &[9; 5 * BLOCK_LEN_BYTES], Persist::Through).unwrap();
+            }
+            let last = slot.start + slot.pointer - Blocks::new(1);
+            match is_readable {
+                true => drive.flip_bit(last, 99).unwrap(),
+                false => drive.damage(BlockRange::new(last, Blocks::new(1))),
+            }
+            let open = || {
+                let opened = Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
+                opened.unwrap_or_else(|error| panic!("{told}: {error}"))
+            };
+            let mut driver = open();
+            for _ in 0..2 {
+                driver.state().check().unwrap_or_else(|broken| panic!("{told}: {broken}"));
+                let mut buf = [0; BLOCK_LEN_BYTES];
+                let mut lost_count = 0;
+                for at in AT..AT + shape.told_len + shape.len {
+                    match driver.read(Lba::new(at), &mut buf) {
+                        Ok(()) => assert_eq!(buf, [NEW; BLOCK_LEN_BYTES], "{told}: block {at}"),
+                        Err(DiskError::Medium { at: lost }) if lost == Lba::new(at) => {
+                            lost_count += 1;
+                        }
+                        Err(error) => panic!("{told}: block {at}: {error}"),
+                    }
+                }
+                // A summary that can be read and is none is all that tells of its stretch.
+                let is_full_stretch = is_readable && slot.is_full();
+                let expected = if is_full_stretch { 46 } else { shape.lost_count };
+                assert_eq!(lost_count, expected, "{told}");
+                drop(driver);
+                driver = open();
+            }
+            let len = driver.geometry().len().get();
+            for at in (0..3 * len).step_by(30).map(|at| at % (len - 30)) {
+                let written = write(&driver, at, 30, NEW, Persist::Cached);
+                written.unwrap_or_else(|error| panic!("{told}: block {at}: {error}"));
+            }
+            driver.flush().unwrap();
+            driver.state().check().unwrap_or_else(|broken| panic!("{told}: {broken}"));
+        }
+    }
+}
+
+/// The power goes in the flush that says that the old zone is empty, and breaks what was being written: what the journal
+/// had been told of is there, and else all of the old content. What fills a zone is flushed before the journal tells of
+/// it (B3): at its end the same is damage. So it is if the journal goes on behind a flush: then it rotted.
+#[test]
+fn what_a_power_cut_broke_is_what_it_was_before_and_what_rotted_is_an_error() {
+    for (shape, is_flushed) in SHAPES.into_iter().flat_map(|shape| [(shape, false), (shape, true)])
+    {
+        let told = format!("{shape:?}, flushed: {is_flushed}");
+        let drive = Arc::new(SimDisk::builder(zoned(60, 200, 0)).memory().unwrap());
+        let options = options_here();
+        let (driver, [_, new]) = rewritten(&drive, &options, shape);
+        let slot = {
+            let mut state = driver.state();
+            for zone in state.pool.promote(Use::Emptied, Use::Recorded) {
+                state.records.push(format::Record::Emptied { zone });
+            }
+            state.commit().unwrap();
+            *state.pool.get(new).unwrap()
+        };
+        if is_flushed {
+            driver.flush().unwrap();
+            write(&driver, 5, 1, NEW, Persist::Through).unwrap();
+        }
+        drop(driver);
+        let last = slot.start + slot.pointer - Blocks::new(1);
+        drive.damage(BlockRange::new(last, Blocks::new(1)));
+        for is_first in [true, false, false] {
+            let driver = Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+            driver.state().check().unwrap_or_else(|broken| panic!("{told}: {broken}"));
+            let mut counts = [0; 3];
+            for at in AT..AT + shape.told_len + shape.len {
+                let mut buf = [0; BLOCK_LEN_BYTES];
+                let fill = match driver.read(Lba::new(at), &mut buf) {
+                    Ok(()) => buf[0],
+                    Err(DiskError::Medium { at: lost }) if lost == Lba::new(at) => 0,
+                    Err(error) => panic!("{told}: block {at}: {error}"),
+                };
+                counts[usize::from(fill)] += 1;
+            }
+            let is_lost = slot.is_full() || is_flushed;
+            let mut expected = [0; 3];
+            expected[if is_lost { 0 } else { usize::from(OLD) }] = shape.lost_count;
+            expected[usize::from(NEW)] = (shape.told_len + shape.len) as usize - shape.lost_count;
+            assert_eq!(counts, expected, "{told}");
+            let broken = if is_first && !is_lost { shape.lost_count } else { 0 };
+            assert_eq!(driver.driver_counters().broken_blocks, broken as u64, "{told}");
+        }
+    }
+}
