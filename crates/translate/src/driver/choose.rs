@@ -24,7 +24,7 @@
 //! through, whether much or little of it is valid. That holds while little of it is. Where writes come back to
 //! some files, the twenty emptiest zones are anything between empty and full, and those that merge most are the
 //! full ones. So a choice has a budget: the valid data of as many of the emptiest zones, and a tenth of what was
-//! written to those chosen (decision 48). In the paper no choice costs more than eleven points of garbage.
+//! written to those chosen (decision 49). In the paper no choice costs more than eleven points of garbage.
 //!
 //! Invariants
 //!   H1  The same zones in any order give the same choice: ties go to the zone with less valid data,
