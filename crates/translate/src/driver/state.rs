@@ -343,6 +343,8 @@ impl State {
 
     /// `range` lies in a data zone now, by the host's writes or by cleaning.
     fn put(&mut self, stream: Stream, range: BlockRange, at: Pba) -> Result<(), DiskError> {
+        // The buffer has it until the map does.
+        let displaced = self.map.set(range, at).map_err(|error| broken(&error))?;
         let record = match stream {
             Stream::Host => {
                 self.forget(range);
@@ -356,7 +358,6 @@ impl State {
                 Record::Moved { range, at }
             }
         };
-        let displaced = self.map.set(range, at).map_err(|error| broken(&error))?;
         self.note_displaced(&displaced);
         self.records.push(record);
         Ok(())
