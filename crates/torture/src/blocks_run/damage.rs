@@ -98,8 +98,8 @@ fn damage_a_block(rig: &mut Rig) -> Result<(), String> {
     rig.disk.flip_bit(at, bit).map_err(|error| error.to_string())
 }
 
-/// Whether a power cut may have left a block unreadable: then nobody can tell that it was flushed and rotted, and what was
-/// there before counts.
+/// Whether a power cut may have left a block unreadable: where no entry of the journal came behind its flush nobody can
+/// tell that it rotted, and what was there before counts. Which blocks those are the model does not know.
 fn may_be_torn(zone: &ZoneInfo, index: u64) -> bool {
     let pointer = zone.state.write_pointer(zone.start);
     zone.state != ZoneState::Full && pointer == Some(zone.start + Blocks::new(index + 1))

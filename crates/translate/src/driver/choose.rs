@@ -76,16 +76,13 @@ impl CleaningOrder {
 
     /// How many of these zones can be chosen, which are in the order of their valid data: no more than may be
     /// seen, and none that breaks the budget with all the others as empty as can be.
-    fn candidates_of(self, fills: impl Iterator<Item = ZoneFill>) -> usize {
-        let (count, mut seen, mut last_least) = (self.chosen_count(), 0, Blocks::default());
-        let can_be_chosen = |fill: &ZoneFill| {
-            seen += 1;
-            if seen <= count {
-                last_least = fill.valid;
-            }
-            fill.valid <= last_least + Blocks::new(count as u64 * spare(fill.written))
+    fn candidates_of(self, fills: &[ZoneFill]) -> usize {
+        let count = self.chosen_count().min(fills.len());
+        let Some(last_least) = fills[..count].last() else { return 0 };
+        let can_be_chosen = |fill: &&ZoneFill| {
+            fill.valid <= last_least.valid + Blocks::new(count as u64 * spare(fill.written))
         };
-        fills.take(self.candidate_count()).take_while(can_be_chosen).count()
+        fills.iter().take(self.candidate_count()).take_while(can_be_chosen).count()
     }
 }
 
@@ -164,7 +161,7 @@ pub fn candidates(order: CleaningOrder, sealed: impl IntoIterator<Item = ZoneFil
         zones.truncate(count);
     }
     zones.sort_unstable_by_key(key);
-    zones.truncate(order.candidates_of(zones.iter().copied()));
+    zones.truncate(order.candidates_of(&zones));
     zones.into_iter().map(|fill| fill.zone).collect()
 }
 
@@ -176,16 +173,17 @@ pub fn choose(order: CleaningOrder, candidates: &[ZoneContent]) -> Cleaning {
     let mut zones: Vec<(Blocks, &ZoneContent)> =
         candidates.iter().map(|content| (content.valid(), content)).collect();
     zones.sort_unstable_by_key(|&(valid, content)| (valid, content.zone));
-    let fills = zones.iter().map(|&(valid, content)| {
+    let fill = |&(valid, content): &(Blocks, &ZoneContent)| {
         let &ZoneContent { zone, written, .. } = content;
         ZoneFill { zone, written, valid }
-    });
-    zones.truncate(order.candidates_of(fills));
-    let least: Vec<u64> = zones.iter().map(|(valid, _)| valid.get()).collect();
+    };
+    let fills: Vec<ZoneFill> = zones.iter().map(fill).collect();
+    zones.truncate(order.candidates_of(&fills));
     let fits = |chosen: &[usize]| {
-        let valid: u64 = chosen.iter().map(|&index| zones[index].0.get()).sum();
-        let spare: u64 = chosen.iter().map(|&index| spare(zones[index].1.written)).sum();
-        valid <= least[..chosen.len()].iter().sum::<u64>() + spare
+        let least: u64 = fills[..chosen.len()].iter().map(|fill| fill.valid.get()).sum();
+        let chosen = chosen.iter().map(|&index| fills[index]);
+        let spare: u64 = chosen.clone().map(|fill| spare(fill.written)).sum();
+        chosen.map(|fill| fill.valid.get()).sum::<u64>() <= least + spare
     };
 
     let merges = Merges::count(zones.iter().map(|&(_, content)| content.runs.as_slice()));
@@ -246,8 +244,8 @@ impl Merges {
         zones.iter().enumerate().map(with_earlier).sum()
     }
 
-    /// The best zone or the best pair that fits, then greedily; lower indexes where it makes no difference. The first
-    /// zones fit.
+    /// The best zone or the best pair that fits, then greedily; lower indexes where it makes no difference. Beside
+    /// zones that fit the first of the others does.
     fn best(&self, chosen_count: usize, fits: impl Fn(&[usize]) -> bool) -> Vec<usize> {
         let all = 0..self.zone_count;
         let mut chosen: Vec<usize> = Vec::new();
