@@ -3,7 +3,7 @@
 pub(crate) mod counters;
 mod hyperleveldb;
 
-use crate::cargo::Cargo;
+use crate::cargo;
 use crate::databases;
 use crate::packages::{self, Need};
 use crate::stress;
@@ -106,8 +106,7 @@ pub(crate) fn build(root: &Path, may_skip: bool, only: Option<Database>) -> Resu
     if !packages::provide(&NEEDS, what, may_skip)? {
         return Ok(None);
     }
-    let build = ["build", "--release", "--package", "imbrex-capi", "--package", "imbrex-cli"];
-    Cargo::new(root).args(build).run()?;
+    cargo::build(root)?;
     let is_asked = |database| only.is_none_or(|only| only == database);
     let (rocksdb, leveldb) = (is_asked(Database::Rocksdb), is_asked(Database::Leveldb));
     let hyperleveldb = if is_asked(Database::Hyperleveldb) { hyperleveldb::find()? } else { None };

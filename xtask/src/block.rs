@@ -5,7 +5,7 @@
 //!        over a socket, a port, TLS                       killed and started again
 //! ```
 
-use crate::cargo::Cargo;
+use crate::cargo;
 use crate::packages::{self, Need};
 use crate::program::said;
 use anyhow::{Context, Result, ensure};
@@ -39,7 +39,7 @@ pub(crate) fn run(root: &Path, may_skip: bool) -> Result<()> {
     if !packages::provide(&NEEDS, "the block device was not tested", may_skip)? {
         return Ok(());
     }
-    Cargo::new(root).args(["build", "--release", "--package", "imbrex-cli"]).run()?;
+    cargo::build(root)?;
     let dir = root.join("target/block");
     let _ = std::fs::remove_dir_all(&dir);
     std::fs::create_dir_all(&dir).context("cannot make a directory for test drives")?;

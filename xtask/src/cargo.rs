@@ -76,10 +76,16 @@ impl Cargo {
     }
 }
 
+/// Builds the program and the C API, optimized. Every chore takes the default members for this, and
+/// never a package: cargo builds what packages share once for each choice of them, which is minutes.
+pub(crate) fn build(root: &Path) -> Result<()> {
+    Cargo::new(root).args(["build", "--release", "--lib", "--bin", "imbrex"]).run()
+}
+
 /// The torture program, which checks after every change what the engine and the file layer hold.
 pub(crate) fn torture(root: &Path) -> Cargo {
-    let run = ["run", "--release", "--package", "imbrex-torture", "--features", "invariants"];
-    Cargo::new(root).args(run).args(["--"])
+    let run = ["run", "--release", "--features", "imbrex-torture/invariants"];
+    Cargo::new(root).args(run).args(["--bin", "imbrex-torture", "--"])
 }
 
 /// Runs one fuzz target for a while, or lists them all.

@@ -135,9 +135,7 @@ fn examples(root: &Path) -> Result<()> {
 }
 
 fn example_output(root: &Path, name: &str) -> Result<String> {
-    Cargo::new(root)
-        .args(["run", "--quiet", "--package", "imbrex-examples", "--bin", name])
-        .output()
+    Cargo::new(root).args(["run", "--quiet", "--bin", name]).output()
 }
 
 fn shown(cargo: Cargo) -> Result<()> {

@@ -25,7 +25,7 @@ mod stand;
 mod tree;
 mod writer;
 
-use crate::cargo::Cargo;
+use crate::cargo;
 use crate::packages::{self, Need};
 use crate::program::said;
 use anyhow::{Context, Result, bail, ensure};
@@ -121,7 +121,7 @@ fn each(
     if !packages::provide(&NEEDS, "file systems were not tested", may_skip)? {
         return Ok(());
     }
-    Cargo::new(root).args(["build", "--release", "--package", "imbrex-cli"]).run()?;
+    cargo::build(root)?;
     ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::SeqCst))
         .context("cannot listen to Ctrl-C")?;
     for &kind in kinds {

@@ -84,8 +84,8 @@ fn build(root: &Path, dir: &Path) -> Result<PathBuf> {
         ["--package", "imbrex-serve", "--package", "imbrex-cli", "--features", "imbrex-cli/ublk"];
     let clippy = ["clippy", "--all-targets"];
     Cargo::new(root).args(clippy).args(feature).args(["--", "-D", "warnings"]).run()?;
-    let cli = ["build", "--release", "--package", "imbrex-cli"];
-    Cargo::new(root).args(cli).args(["--features", "ublk"]).run()?;
+    let build = ["build", "--release", "--bin", "imbrex", "--features", "imbrex-cli/ublk"];
+    Cargo::new(root).args(build).run()?;
     // Another chore may build the binary of that name without the door while the guest is made.
     let imbrex = dir.join("imbrex");
     std::fs::copy(root.join("target/release/imbrex"), &imbrex).context("cannot copy imbrex")?;

@@ -11,7 +11,7 @@ pub(crate) mod compare;
 mod foreign;
 mod original;
 
-use crate::cargo::Cargo;
+use crate::cargo;
 use crate::packages::{self, Need};
 use crate::program::said;
 use anyhow::{Context, Result, ensure};
@@ -59,18 +59,12 @@ pub(crate) fn run(root: &Path, may_skip: bool) -> Result<()> {
     original::run(root, may_skip)
 }
 
-/// Builds `imbrex` and the C API, together: cargo would build what both need once for each choice of them.
-fn build(root: &Path) -> Result<()> {
-    let build = ["build", "--release", "--package", "imbrex-capi", "--package", "imbrex-cli"];
-    Cargo::new(root).args(build).run()
-}
-
 /// Every workload by `imbrex` on a server.
 fn on_redis(root: &Path, may_skip: bool) -> Result<()> {
     if !packages::provide(&NEEDS, "YCSB on a Redis server was not tested", may_skip)? {
         return Ok(());
     }
-    build(root)?;
+    cargo::build(root)?;
     // A socket's path is short, and a clone may lie deep.
     let dir = tempfile::tempdir().context("cannot make a directory for a server")?;
     let imbrex = root.join("target/release/imbrex");

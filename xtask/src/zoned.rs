@@ -10,7 +10,7 @@
 //!                      nvme0n3: notes of what was acknowledged before a reset
 //! ```
 
-use crate::cargo::Cargo;
+use crate::cargo::{self, Cargo};
 use crate::guest::{self, Contents, Guest, Run};
 use crate::packages::Need;
 use anyhow::{Context, Result};
@@ -79,7 +79,7 @@ pub(crate) fn run(root: &Path, args: &ZonedArgs) -> Result<()> {
 }
 
 fn imbrex(root: &Path) -> Result<PathBuf> {
-    Cargo::new(root).args(["build", "--release", "--package", "imbrex-cli"]).run()?;
+    cargo::build(root)?;
     Ok(root.join("target/release/imbrex"))
 }
 

@@ -4,7 +4,7 @@
 //! that what else the machine does meets both.
 
 use super::{Serving, packages};
-use crate::cargo::Cargo;
+use crate::cargo;
 use crate::program::said;
 use crate::spread::Spread;
 use anyhow::{Context, Result, ensure};
@@ -38,7 +38,7 @@ struct Turn {
 pub(crate) fn run(root: &Path, args: &RatesArgs) -> Result<()> {
     let needs = [super::NEEDS[2], ("/usr/bin/nbdkit", "nbdkit")];
     packages::provide(&needs, "nothing was measured", false)?;
-    Cargo::new(root).args(["build", "--release", "--package", "imbrex-cli"]).run()?;
+    cargo::build(root)?;
     let dir = root.join("target/block-rates");
     let _ = std::fs::remove_dir_all(&dir);
     std::fs::create_dir_all(&dir).context("cannot make a directory for sockets")?;

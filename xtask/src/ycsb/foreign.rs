@@ -1,6 +1,7 @@
 //! YCSB's workloads by `imbrex ycsb` on the system's RocksDB and LevelDB, in process.
 
-use super::{RECORD_COUNT, WORKLOADS, build};
+use super::{RECORD_COUNT, WORKLOADS};
+use crate::cargo;
 use crate::packages::{self, Need};
 use crate::program::said;
 use anyhow::{Context, Result, ensure};
@@ -18,7 +19,7 @@ pub(super) fn run(root: &Path, may_skip: bool) -> Result<()> {
     if !packages::provide(&NEEDS, "YCSB on RocksDB and LevelDB was not tested", may_skip)? {
         return Ok(());
     }
-    build(root)?;
+    cargo::build(root)?;
     let imbrex = root.join("target/release/imbrex");
     let dir = tempfile::tempdir().context("cannot make a directory for databases")?;
     for kind in ["rocksdb", "leveldb"] {

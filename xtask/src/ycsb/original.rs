@@ -10,6 +10,7 @@
 //!   java killed (-9)               imbrex finds all that was acknowledged
 //! ```
 
+use crate::cargo;
 use crate::packages::{self, Need};
 use crate::program::said;
 use anyhow::{Context, Result, bail, ensure};
@@ -59,7 +60,7 @@ impl Original {
         if !packages::provide(&NEEDS, SKIPPED, may_skip)? {
             return Ok(None);
         }
-        super::build(root)?;
+        cargo::build(root)?;
         let target = root.join("target/release");
         Ok(Some(Original {
             imbrex: target.join("imbrex"),

@@ -226,7 +226,9 @@ impl TrackMap {
     }
 
     fn refile_track(&mut self, track: TrackId, runs: &FreeRuns) {
-        let Listing { is_empty, is_partial, is_quiet, blocked_free } = self.look(track, runs);
+        let free_in = |range| runs.parts_in(range).map(|part| part.len).sum();
+        let Listing { is_empty, is_partial, is_quiet, blocked_free } =
+            self.look(track, free_in, |top| self.blocks_below(top));
         let file = |set: &mut BTreeSet<u64>, is_in: bool| {
             if is_in {
                 set.insert(track.0);
@@ -250,46 +252,90 @@ impl TrackMap {
         self.blocked_free -= before.unwrap_or_default();
     }
 
-    /// What a track is, by the free runs.
-    fn look(&self, track: TrackId, runs: &FreeRuns) -> Listing {
+    /// Whether nothing may be written below `top`.
+    fn blocks_below(&self, top: BlockRange) -> bool {
+        let range = top.start..top.end();
+        self.open_logs.range(range.clone()).next().is_some()
+            || self.unreadable.range(range).next().is_some()
+    }
+
+    /// What a track is, by how much is free in it and in those above it, and by which of those block what is below.
+    fn look(
+        &self,
+        track: TrackId,
+        free_in: impl Fn(BlockRange) -> Blocks,
+        blocks_below: impl Fn(BlockRange) -> bool,
+    ) -> Listing {
         let Some(range) = self.range(track) else { return Listing::default() };
-        let free: Blocks = runs.parts_in(range).map(|part| part.len).sum();
+        let free = free_in(range);
         let is_empty = free == range.len;
         let is_partial = !free.is_zero() && !is_empty;
         let above = || self.geometry.tracks_above(track).into_iter().filter(|r| !r.len.is_zero());
-        let is_logs = |top: BlockRange| self.open_logs.range(top.start..top.end()).next().is_some();
-        let is_lost =
-            |top: BlockRange| self.unreadable.range(top.start..top.end()).next().is_some();
-        if above().any(|top| is_logs(top) || is_lost(top)) {
+        if above().any(blocks_below) {
             return Listing { blocked_free: Some(free), ..Listing::default() };
         }
-        let is_quiet = is_empty && above().all(|top| runs.holding(top).is_some());
+        let is_quiet = is_empty && above().all(|top| free_in(top) == top.len);
         Listing { is_empty, is_partial, is_quiet, blocked_free: None }
+    }
+
+    /// What each of the disk's `count` tracks is listed as, or the first that is in a list of others.
+    fn listed(&self, count: u64) -> Result<Vec<Listing>, String> {
+        let mut listed = vec![Listing::default(); count as usize];
+        let mut file = |set: &BTreeSet<u64>, is_of: fn(TrackId) -> bool, note: fn(&mut Listing)| {
+            let mut strange = set.iter().filter(|&&at| at >= count || !is_of(TrackId(at)));
+            if let Some(at) = strange.next() {
+                return Err(format!("I1: {} is in a list of other tracks", TrackId(*at)));
+            }
+            set.iter().for_each(|&at| note(&mut listed[at as usize]));
+            Ok(())
+        };
+        let is_bottom = |track: TrackId| !track.is_top();
+        file(&self.empty_bottoms, is_bottom, |track| track.is_empty = true)?;
+        file(&self.partial_bottoms, is_bottom, |track| track.is_partial = true)?;
+        file(&self.quiet_bottoms, is_bottom, |track| track.is_quiet = true)?;
+        file(&self.partial_tops, TrackId::is_top, |track| track.is_partial = true)?;
+        let [even, odd] = &self.empty_tops;
+        file(even, |at| at.is_top() && parity(at) == 0, |track| track.is_empty = true)?;
+        file(odd, |at| at.is_top() && parity(at) == 1, |track| track.is_empty = true)?;
+        for (&at, &free) in &self.blocked {
+            let track = listed.get_mut(at as usize);
+            track.ok_or_else(|| format!("I1: {} is no track", TrackId(at)))?.blocked_free =
+                Some(free);
+        }
+        Ok(listed)
     }
 
     /// The first violation of I1, in words.
     pub(crate) fn check(&self, runs: &FreeRuns) -> Result<(), String> {
         let count = self.geometry.track_count();
+        let track_of = |at| {
+            let track = self.geometry.track_of(at);
+            track.map(|track| track.0 as usize).ok_or_else(|| format!("I1: {at} is in no track"))
+        };
+        // Of each track, how much of it is free and whether it blocks what is below: once, and not by a search each.
+        let mut free_of = vec![Blocks::ZERO; count as usize];
+        for part in runs.iter().flat_map(|run| self.geometry.write_parts(run)) {
+            free_of[track_of(part.start)?] += part.len;
+        }
+        let mut blocks = vec![false; count as usize];
+        for &at in self.open_logs.keys().chain(&self.unreadable) {
+            blocks[track_of(at)?] = true;
+        }
+        let free_in =
+            |range: BlockRange| track_of(range.start).map_or(Blocks::ZERO, |at| free_of[at]);
+        let blocks_below = |top: BlockRange| track_of(top.start).is_ok_and(|at| blocks[at]);
+        let listed = self.listed(count)?;
         let mut free_tops = Blocks::ZERO;
         for track in (0..count).map(TrackId) {
             let Some(range) = self.range(track) else { continue };
-            let empty = match track.is_top() {
-                true => &self.empty_tops[parity(track)],
-                false => &self.empty_bottoms,
-            };
-            let listed = Listing {
-                is_empty: empty.contains(&track.0),
-                is_partial: self.partial(Tier::of(track)).contains(&track.0),
-                is_quiet: self.quiet_bottoms.contains(&track.0),
-                blocked_free: self.blocked.get(&track.0).copied(),
-            };
-            let expected = self.look(track, runs);
+            let listed = listed[track.0 as usize];
+            let expected = self.look(track, free_in, blocks_below);
             let expected = Listing { is_quiet: expected.is_quiet && !track.is_top(), ..expected };
             if listed != expected {
                 return Err(format!("I1: {track} is {expected:?}, but listed as {listed:?}"));
             }
             if track.is_top() {
-                free_tops += runs.parts_in(range).map(|part| part.len).sum();
+                free_tops += free_in(range);
             }
         }
         if free_tops != self.free_tops {

@@ -306,8 +306,10 @@ impl Unzoned {
         if let Some(tracks) = &self.tracks {
             tracks.check(&self.runs)?;
         }
-        let free = || self.runs.iter().chain(self.given_back.iter().copied());
-        let covered = |range: BlockRange| free().any(|run| run.overlaps(range));
+        let covered = |range: BlockRange| {
+            self.runs.parts_in(range).next().is_some()
+                || self.given_back.iter().any(|run| run.overlaps(range))
+        };
         if let Some((span, _)) = self.spans.iter().find(|(span, _)| covered(*span)) {
             return Err(format!("P1: a part of span {span} is free"));
         }
