@@ -30,6 +30,9 @@ pub(crate) struct ReproArgs {
     /// another name for one more; may be repeated
     #[arg(long = "trace", value_name = "NAME=FILE", value_parser = given_name)]
     traces: Vec<(String, PathBuf)>,
+    /// Of the block driver's figures only these traces: names such as LUN0 or Kmeans, with commas between them
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    only: Vec<String>,
     /// Runs at a time, each on one core and in memory of its own
     #[arg(long, default_value = "2")]
     jobs: NonZero<usize>,
@@ -51,7 +54,8 @@ impl ReproArgs {
         let open = |(name, path): &(String, PathBuf)| GivenTrace::open(name, path.clone());
         let traces: Result<Vec<GivenTrace>, BenchError> = self.traces.iter().map(open).collect();
         let traces = traces.map_err(failed)?.leak();
-        let size = Size { scale: self.scale, seed: self.seed, traces };
+        let size =
+            Size { scale: self.scale, seed: self.seed, traces, only: self.only.clone().leak() };
         // What would fail in the end fails now: the runs may take an hour.
         let format = session.out.page_format()?;
         let out = self.out.clone().or_else(|| (self.figure == "all").then(|| OUT_DEFAULT.into()));

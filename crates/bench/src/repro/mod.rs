@@ -213,7 +213,8 @@ pub struct FigurePage {
 /// had all ended.
 ///
 /// # Errors
-/// [`BenchError::Options`] for a scale outside 0 to 1; [`BenchError::Stopped`] before the first figure was done.
+/// [`BenchError::Options`] for a scale outside 0 to 1, and for a name in [`Size::only`] that no trace of these figures
+/// has; [`BenchError::Stopped`] before the first figure was done.
 pub fn repro(
     figures: &[Figure],
     size: Size,
@@ -225,6 +226,7 @@ pub fn repro(
         let message = format!("--scale is {}; it is more than 0 and at most 1", size.scale);
         return Err(BenchError::Options(message));
     }
+    figures::check_only(figures, &size).map_err(BenchError::Options)?;
     let mut works: Vec<Work> = Vec::new();
     for work in figures.iter().flat_map(|figure| figure.runs.works(&size)) {
         if !works.contains(&work) {

@@ -377,6 +377,9 @@ pub struct Size {
     /// Traces that the user has, for the figures of the block driver.
     #[serde(skip_serializing_if = "<[GivenTrace]>::is_empty")]
     pub traces: &'static [GivenTrace],
+    /// Names of the traces that these figures are of; empty: all.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    pub only: &'static [String],
 }
 
 impl Size {

@@ -62,7 +62,7 @@ const WANTED: [&str; 56] = [
     "driver-table-3",
 ];
 
-const TINY: Size = Size { scale: 0.0003, seed: 3, traces: &[] };
+const TINY: Size = Size { scale: 0.0003, seed: 3, traces: &[], only: &[] };
 
 fn run(names: &[&str], jobs: usize) -> Reproduction {
     let figures: Vec<Figure> = names.iter().flat_map(|name| figures_named(name).unwrap()).collect();

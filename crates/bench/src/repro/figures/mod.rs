@@ -11,7 +11,7 @@ mod thesis;
 use super::chart::short;
 use super::results::{LevelState, Milestone, PhaseResult, Results, RunResult};
 use super::spec::RunSpec;
-use super::{Figure, Page};
+use super::{Figure, Page, Runs, Size};
 use imbrex::CompactionLine;
 use imbrex_disk::BLOCK_LEN_BYTES;
 
@@ -77,6 +77,17 @@ pub(super) const ALL: &[Figure] = &[
     driver::cleaning::TABLE_2,
     driver::cleaning::TABLE_3,
 ];
+
+/// Why `figures` cannot be of only the traces that `size` names, if it names any.
+pub(super) fn check_only(figures: &[Figure], size: &Size) -> Result<(), String> {
+    if size.only.is_empty() {
+        return Ok(());
+    }
+    if !figures.iter().any(|figure| matches!(figure.runs, Runs::Replays(_))) {
+        return Err("none of these figures replays block traces; those of `driver` do".to_owned());
+    }
+    driver::check_only(size)
+}
 
 /// What `spec` found; if nothing, `page` tells why.
 fn need<'a>(page: &mut Page, results: &'a Results, spec: &RunSpec) -> Option<&'a RunResult> {

@@ -89,8 +89,28 @@ impl Condition {
     }
 }
 
-/// The paper's traces, each given or made, then those that come with the program, then what else was given.
+/// Those of [`all_subjects`] that were asked for.
 fn subjects(size: &Size) -> Vec<Subject> {
+    let mut subjects = all_subjects(size);
+    subjects
+        .retain(|subject| size.only.is_empty() || size.only.iter().any(|name| subject.is(name)));
+    subjects
+}
+
+/// Why nothing can be of only the traces that `size` names.
+pub(super) fn check_only(size: &Size) -> Result<(), String> {
+    let all = all_subjects(size);
+    match size.only.iter().find(|&name| !all.iter().any(|subject| subject.is(name))) {
+        None => Ok(()),
+        Some(name) => {
+            let names: Vec<&str> = all.iter().map(|subject| subject.trace.name()).collect();
+            Err(format!("there is no trace {name:?}; there are {}", names.join(", ")))
+        }
+    }
+}
+
+/// The paper's traces, each given or made, then those that come with the program, then what else was given.
+fn all_subjects(size: &Size) -> Vec<Subject> {
     let named = |name: &str| size.traces.iter().find(|t| t.name.eq_ignore_ascii_case(name));
     let papers = PAPER.iter().map(|paper| match named(paper.name) {
         Some(given) => Subject::given(ReplayTrace::Given(*given), Some(paper)),
@@ -131,6 +151,11 @@ impl Subject {
         let trace = ReplayTrace::Bundled(bundled);
         let fill_percent = GIVEN_FILL_PERCENT;
         Subject { trace, paper: None, scale, fill_percent, is_closed_loop: false }
+    }
+
+    /// Whether it stands for what `name` names; a given trace has any case.
+    fn is(&self, name: &str) -> bool {
+        self.trace.name().eq_ignore_ascii_case(name)
     }
 
     /// Its name, and where it is from.

@@ -59,7 +59,8 @@ fn page(size: &Size, results: &Results, said: &Said) -> Page {
     let mut numbers =
         table(&format!("sectors written for each evicted, {entry} an entry"), "first to leave");
     let (mut most, mut most_scattered) = (f64::NAN, f64::NAN);
-    let (mut is_whole, mut is_scattered_whole) = (true, false);
+    // Of some of the traces there is no most of all.
+    let (mut is_whole, mut is_scattered_whole) = (size.only.is_empty(), false);
     let mut bars = [Vec::new(), Vec::new()];
     for subject in subjects(size) {
         let of = |report: &ReplayReport| amplification(report, entry);

@@ -1,11 +1,11 @@
 //! Shapes as the paper's tables imply them, given traces in their place, and figures end to end.
 
 use super::*;
-use crate::repro::{GivenTrace, Watch, figures_named, repro};
+use crate::repro::{GivenTrace, Watch, figures_named, made_up, repro};
 use crate::trace::WriteOrder;
 use std::fmt::Write;
 
-const SIZE: Size = Size { scale: 0.02, seed: 1, traces: &[] };
+const SIZE: Size = Size { scale: 0.02, seed: 1, traces: &[], only: &[] };
 
 #[test]
 fn shapes_have_what_table_1_implies() {
@@ -126,6 +126,30 @@ fn given_traces_stand_for_the_papers_or_for_themselves_and_are_run() {
     assert!(!text.contains("synthetic)") && !text.contains("recorded)"), "{text}");
     let json = done.to_json();
     assert!(!json.contains(dir.path().to_str().unwrap()), "no path of the machine is on the page");
+}
+
+#[test]
+fn figures_are_of_only_the_traces_that_are_named() {
+    let only = |names: &[&str]| Size {
+        only: names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>().leak(),
+        ..SIZE
+    };
+    let size = only(&["kmeans", "VM"]);
+    let names: Vec<&str> = subjects(&size).iter().map(|subject| subject.trace.name()).collect();
+    assert_eq!(names, ["Kmeans", "vm"]);
+    let figures = figures_named("driver-table-3").unwrap();
+    let most = |size: &Size| {
+        let results = made_up::results(&made_up::works(&figures[0], size));
+        let page = (figures[0].page)(size, &results);
+        page.claims.iter().find(|claim| claim.what.starts_with("the most")).unwrap().ours
+    };
+    assert!(most(&SIZE).is_finite());
+    assert!(most(&size).is_nan(), "two traces have no most of all eight");
+    let run = |figures: &[_], names: &[&str]| {
+        repro(figures, only(names), 1, &Watch::default(), &|| true).unwrap_err().to_string()
+    };
+    assert!(run(&figures, &["LUN1"]).contains("there are LUN0, LUN2,"));
+    assert!(run(&figures_named("kvimr-5").unwrap(), &["LUN0"]).contains("replays"));
 }
 
 #[test]
