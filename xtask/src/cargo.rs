@@ -3,6 +3,16 @@
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether programs are linked without optimizing across crates.
+static IS_LINKED_PLAINLY: AtomicBool = AtomicBool::new(false);
+
+/// From here on programs are linked without optimizing across crates: for tests, which need no speed that is measured.
+/// That takes minutes, and cargo builds each crate anew for a library and for a program when it is to be done.
+pub(crate) fn link_plainly() {
+    IS_LINKED_PLAINLY.store(true, Ordering::Relaxed);
+}
 
 /// The directory that holds the root `Cargo.toml`.
 pub(crate) fn workspace_root() -> Result<PathBuf> {
@@ -46,6 +56,15 @@ impl Cargo {
         self
     }
 
+    /// `cargo`, for what is built as a release.
+    pub(crate) fn release(root: &Path) -> Cargo {
+        let cargo = Cargo::new(root);
+        match IS_LINKED_PLAINLY.load(Ordering::Relaxed) {
+            true => cargo.env("CARGO_PROFILE_RELEASE_LTO", "off"),
+            false => cargo,
+        }
+    }
+
     /// The line that does the same in a shell.
     pub(crate) fn shown(&self) -> &str {
         &self.shown
@@ -79,13 +98,13 @@ impl Cargo {
 /// Builds the program and the C API, optimized. Every chore takes the default members for this, and
 /// never a package: cargo builds what packages share once for each choice of them, which is minutes.
 pub(crate) fn build(root: &Path) -> Result<()> {
-    Cargo::new(root).args(["build", "--release", "--lib", "--bin", "imbrex"]).run()
+    Cargo::release(root).args(["build", "--release", "--lib", "--bin", "imbrex"]).run()
 }
 
 /// The torture program, which checks after every change what the engine and the file layer hold.
 pub(crate) fn torture(root: &Path) -> Cargo {
     let run = ["run", "--release", "--features", "imbrex-torture/invariants"];
-    Cargo::new(root).args(run).args(["--bin", "imbrex-torture", "--"])
+    Cargo::release(root).args(run).args(["--bin", "imbrex-torture", "--"])
 }
 
 /// Runs one fuzz target for a while, or lists them all.

@@ -1,6 +1,6 @@
 //! What CI runs: a list of named steps, cheapest first, each one line of `cargo`.
 
-use crate::cargo::{Cargo, torture};
+use crate::cargo::{self, Cargo, torture};
 use crate::packages;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
@@ -47,11 +47,12 @@ const STEPS: &[Step] = &[
     ("block", |root| crate::block::run(root, true)),
     ("ycsb", |root| crate::ycsb::run(root, true)),
     ("filesystems", crate::filesystems::shortly),
-    ("demo", |root| shown(Cargo::new(root).args(["run", "--release", "--", "demo"]))),
+    ("demo", |root| shown(Cargo::release(root).args(["run", "--release", "--", "demo"]))),
 ];
 
 /// Runs every step in order; the first that fails ends the run.
 pub(crate) fn run(root: &Path) -> Result<()> {
+    cargo::link_plainly();
     let mut times = Vec::new();
     let start = now();
     for (name, step) in STEPS {
