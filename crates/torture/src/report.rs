@@ -77,6 +77,8 @@ pub struct Deeds {
     pub cut_rewrite_count: u64,
     /// Damaged blocks that were the last of a full zone.
     pub full_end_damage_count: u64,
+    /// Damaged blocks that were the last of an open zone, with an entry of the journal behind their flush.
+    pub open_end_damage_count: u64,
 }
 
 impl Deeds {
@@ -136,6 +138,7 @@ impl AddAssign for Deeds {
             cut_cleaning_count,
             cut_rewrite_count,
             full_end_damage_count,
+            open_end_damage_count,
         } = other;
         self.compaction_count += compaction_count;
         self.move_count += move_count;
@@ -150,6 +153,7 @@ impl AddAssign for Deeds {
         self.cut_cleaning_count += cut_cleaning_count;
         self.cut_rewrite_count += cut_rewrite_count;
         self.full_end_damage_count += full_end_damage_count;
+        self.open_end_damage_count += open_end_damage_count;
     }
 }
 

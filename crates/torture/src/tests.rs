@@ -78,9 +78,13 @@ fn every_step_of_the_layouts_is_cut() {
 
 /// A zone without a pointer is one that is full, too: its damage may be anywhere in it.
 #[test]
-fn full_zones_are_damaged_up_to_their_end() {
+fn zones_are_damaged_up_to_their_end() {
     for name in ["blocks", "blocks-all-sequential"] {
-        check_happens(name, &[("damage at the end of a full zone", |d| d.full_end_damage_count)]);
+        let counts: [(&str, Count); 2] = [
+            ("damage at the end of a full zone", |d| d.full_end_damage_count),
+            ("damage at the end of an open zone", |d| d.open_end_damage_count),
+        ];
+        check_happens(name, &counts);
     }
 }
 

@@ -6,7 +6,7 @@
 //! - A write of a short last life is acknowledged and lands elsewhere: each block is right or an error, in that life
 //!   and after it, or the device is refused.
 
-use super::{Model, Outcome, stamps, step};
+use super::{Model, Outcome, stamps, step, write};
 use crate::rig::{Ending, Rig, Weather, chain};
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Lba, ZoneInfo, ZoneState};
 use imbrex_disk_sim::{FaultPlan, Misdirect, SimDisk};
@@ -31,12 +31,14 @@ pub(crate) fn run(rig: &mut Rig, options: &DriverOptions, model: &mut Model) -> 
         live(rig, &driver, model)?;
         close(rig, driver)?;
     } else {
+        let told_of =
+            if rig.prng.chance(1, 2) { flush_twice(rig, options, model)? } else { vec![] };
         if rig.prng.chance(1, 2) {
             lose_power(rig, options, model)?;
         }
         let count = [1, 1, 2, 3][rig.prng.below(4) as usize];
         for _ in 0..count {
-            damage_a_block(rig)?;
+            damage_a_block(rig, &told_of)?;
         }
         damaged_count = Some(count);
     }
@@ -61,6 +63,28 @@ pub(crate) fn run(rig: &mut Rig, options: &DriverOptions, model: &mut Model) -> 
     Ok(())
 }
 
+/// A life with a flush, and an entry of the journal behind it that tells of it. Returns where zones ended at that
+/// flush: what one of them still ends with is not what a power cut may have left.
+fn flush_twice(
+    rig: &mut Rig,
+    options: &DriverOptions,
+    model: &mut Model,
+) -> Result<Vec<Lba>, String> {
+    let driver = open(rig, options)?;
+    live(rig, &driver, model)?;
+    let flushed: Outcome = driver.flush();
+    let zones = rig.disk.report_zones().into_iter();
+    let ends = zones.filter_map(|zone| zone.state.write_pointer(zone.start)).collect();
+    let range = model.draw(&mut rig.prng);
+    let told = flushed.and_then(|()| write(rig, &driver, model, range));
+    let told = told.and_then(|()| driver.flush());
+    if told.is_ok() {
+        model.settle();
+    }
+    close(rig, driver)?;
+    Ok(if told.is_ok() { ends } else { vec![] })
+}
+
 /// A short life that the power ends, at any request to the drive.
 fn lose_power(rig: &mut Rig, options: &DriverOptions, model: &mut Model) -> Result<(), String> {
     let driver = open(rig, options)?;
@@ -77,11 +101,25 @@ fn lose_power(rig: &mut Rig, options: &DriverOptions, model: &mut Model) -> Resu
     rig.reboot(Ending::PowerCut).map(drop)
 }
 
-/// Damages a block that was written, of any zone; the last one, which may be a summary, more often than others.
-fn damage_a_block(rig: &mut Rig) -> Result<(), String> {
+/// Damages a block that was written, of any zone; the last one, which may be a summary, more often than others. Where
+/// open zones end as they did in `told_of`, which [`flush_twice`] returned, that may be it.
+fn damage_a_block(rig: &mut Rig, told_of: &[Lba]) -> Result<(), String> {
     let zones = rig.disk.report_zones().into_iter();
     let written = zones.map(|zone| (zone, written_len(&rig.disk, &zone)));
     let written: Vec<(ZoneInfo, Blocks)> = written.filter(|(_, len)| !len.is_zero()).collect();
+    let is_told = |zone: &ZoneInfo| {
+        zone.state != ZoneState::Full
+            && zone.state.write_pointer(zone.start).is_some_and(|end| told_of.contains(&end))
+    };
+    let told: Vec<&(ZoneInfo, Blocks)> = written.iter().filter(|(zone, _)| is_told(zone)).collect();
+    if !told.is_empty() && rig.prng.chance(1, 2) {
+        let (zone, len) = told[rig.prng.below(told.len() as u64) as usize];
+        let at = zone.start + *len - Blocks::new(1);
+        rig.deeds.open_end_damage_count += 1;
+        rig.say(format!("{at}, the end of an open zone, cannot be read any more"));
+        rig.disk.damage(BlockRange::new(at, Blocks::new(1)));
+        return Ok(());
+    }
     let (zone, len) = written[rig.prng.below(written.len() as u64) as usize];
     let last = len.get() - 1;
     let index = if rig.prng.chance(1, 8) { last } else { rig.prng.below(last + 1) };
