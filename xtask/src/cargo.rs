@@ -95,8 +95,8 @@ impl Cargo {
     }
 }
 
-/// Builds the program and the C API, optimized. Every chore takes the default members for this, and
-/// never a package: cargo builds what packages share once for each choice of them, which is minutes.
+/// Builds the program and the C API, optimized. Every chore takes the default members for this, and never a package:
+/// cargo builds what packages share once for each choice of their features.
 pub(crate) fn build(root: &Path) -> Result<()> {
     Cargo::release(root).args(["build", "--release", "--lib", "--bin", "imbrex"]).run()
 }

@@ -359,3 +359,6 @@ struct Listing {
 fn parity(top: TrackId) -> usize {
     (top.0 / 2 % 2) as usize
 }
+
+#[cfg(test)]
+mod tests;

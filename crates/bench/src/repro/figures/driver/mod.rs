@@ -91,10 +91,9 @@ impl Condition {
 
 /// Those of [`all_subjects`] that were asked for.
 fn subjects(size: &Size) -> Vec<Subject> {
-    let mut subjects = all_subjects(size);
-    subjects
-        .retain(|subject| size.only.is_empty() || size.only.iter().any(|name| subject.is(name)));
-    subjects
+    let is_asked =
+        |subject: &Subject| size.only.is_empty() || size.only.iter().any(|name| subject.is(name));
+    all_subjects(size).into_iter().filter(is_asked).collect()
 }
 
 /// Why nothing can be of only the traces that `size` names.
@@ -153,7 +152,7 @@ impl Subject {
         Subject { trace, paper: None, scale, fill_percent, is_closed_loop: false }
     }
 
-    /// Whether it stands for what `name` names; a given trace has any case.
+    /// Whether `name`, in any case of letters, is that of its trace.
     fn is(&self, name: &str) -> bool {
         self.trace.name().eq_ignore_ascii_case(name)
     }
