@@ -3,10 +3,10 @@
 //! The drive is an emulated one in memory, the time is its own: the output is always the same, and
 //! `journey_of_a_put.txt` beside this file holds it.
 
-use imbrex::{Db, EngineError, Options, WriteOptions};
 use imbrex_clockwork::{Order, Runtime};
 use imbrex_disk::{Counters, Disk};
 use imbrex_disk_sim::{Profile, SimDisk};
+use imbrex_engine::{Db, EngineError, Options, WriteOptions};
 use imbrex_files::{FileLayer, Files, FormatOptions, PlacementKind};
 use std::error::Error;
 use std::sync::Arc;

@@ -8,8 +8,8 @@ use crate::options::BenchOptions;
 use crate::watch::Watcher;
 use crate::workload::{Benchmark, KeyMaker, Permutation, Task, ValuePool};
 use crate::ycsb::WriteTurns;
-use imbrex::{Db, EngineError, Iter, Keyspace, ReadOptions, WriteBatch, WriteOptions};
 use imbrex_clockwork::{Clock, Prng};
+use imbrex_engine::{Db, EngineError, Iter, Keyspace, ReadOptions, WriteBatch, WriteOptions};
 use std::sync::Arc;
 
 /// A scan that goes on reads up to this many times as much at a time as it began with.

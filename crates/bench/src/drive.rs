@@ -11,9 +11,9 @@
 
 use crate::error::BenchError;
 use crate::options::ByteCount;
+use imbrex::{Layout, Recording};
 use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Geometry, NeighbourSpec, Rule, ShingleSpec, ZoneSpec};
 use imbrex_disk_sim::{KVIMR_TRACKS, Profile, ProfileError, SEALDB_SHINGLE};
-use imbrex_layouts::{Layout, Recording};
 
 /// The usual profile of each kind of drive.
 const ZONED_PROFILE: &str = "hc620";
@@ -222,7 +222,7 @@ pub fn layout_for(geometry: &Geometry, layout: Option<Layout>) -> Result<Layout,
     };
     match layout.suits(geometry) {
         Ok(()) => Ok(layout),
-        Err(reason) => Err(BenchError::layout(imbrex_layouts::LayoutError::Unsuitable {
+        Err(reason) => Err(BenchError::layout(imbrex::LayoutError::Unsuitable {
             layout: layout.name(),
             reason,
         })),

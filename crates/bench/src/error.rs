@@ -1,9 +1,9 @@
 //! Why a benchmark could not be run.
 
-use imbrex::EngineError;
+use imbrex::LayoutError;
 use imbrex_disk::DiskError;
+use imbrex_engine::EngineError;
 use imbrex_files::FilesError;
-use imbrex_layouts::LayoutError;
 
 /// An error of a benchmark run; the failing layer's own error, where there is one, is its source.
 #[derive(Debug, thiserror::Error)]

@@ -7,7 +7,7 @@
 
 use crate::drive::DriveShape;
 use crate::workload::Task;
-use imbrex::{KEY_LEN_BYTES_MAX, VALUE_LEN_BYTES_MAX};
+use imbrex_engine::{KEY_LEN_BYTES_MAX, VALUE_LEN_BYTES_MAX};
 use std::path::PathBuf;
 use std::str::FromStr;
 

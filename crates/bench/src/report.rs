@@ -7,7 +7,7 @@
 
 use crate::latency::LatencySummary;
 use crate::options::Mode;
-use imbrex::CompactionLine;
+use imbrex_engine::CompactionLine;
 use serde::Serialize;
 use std::fmt;
 

@@ -15,11 +15,11 @@ use crate::host;
 use crate::options::{BenchOptions, ByteCount, CompressionType, Mode, StandOptions};
 use crate::report::{DriveFigures, EngineFigures, HostFigures, SpaceFigures};
 use drives::{Origin, StandDrives};
-use imbrex::{CompactionLine, Compression, Db, Keyspace, Metrics, Options};
+use imbrex::{Layout, LayoutError, Stack, mount};
 use imbrex_clockwork::{Clock, Order, Runtime, VirtualWorld};
 use imbrex_disk::Counters;
+use imbrex_engine::{CompactionLine, Compression, Db, Keyspace, Metrics, Options};
 use imbrex_files::Files;
-use imbrex_layouts::{Layout, LayoutError, Stack, mount};
 use std::sync::Arc;
 
 /// Threads for background work in threads mode: one flush and one compaction side by side.

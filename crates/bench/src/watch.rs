@@ -7,7 +7,7 @@
 //! ```
 
 use crate::workload::Benchmark;
-use imbrex::Progress;
+use imbrex_engine::Progress;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

@@ -5,7 +5,7 @@ use crate::process::Held;
 use crate::status::{Failure, Status, guard};
 use crate::store::{Keyspace, Shared};
 use crate::strings::{bytes, give, handle, handle_mut, need_out, put, take};
-use imbrex::{Iter, ReadOptions};
+use imbrex_engine::{Iter, ReadOptions};
 use std::sync::Arc;
 
 /// A cursor over a keyspace as it was when the cursor was opened.

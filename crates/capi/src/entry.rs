@@ -5,7 +5,7 @@ use crate::process::Held;
 use crate::status::{Failure, Status, guard};
 use crate::store::{Keyspace, Shared};
 use crate::strings::{bytes, copy_out, give, handle, handle_mut, need_out, take};
-use imbrex::{WriteBatch, WriteOptions};
+use imbrex_engine::{WriteBatch, WriteOptions};
 use std::sync::Arc;
 
 /// From now on the key has that value: 1 byte to 64 KiB of key, up to 1 GiB of value.
@@ -97,7 +97,7 @@ impl Batch {
     fn add(
         &mut self,
         keyspace: &Keyspace,
-        add: impl FnOnce(&mut WriteBatch) -> Result<(), imbrex::EngineError>,
+        add: impl FnOnce(&mut WriteBatch) -> Result<(), imbrex_engine::EngineError>,
     ) -> Result<(), Failure> {
         let is_same = |shared: &Arc<_>| Arc::ptr_eq(shared, &keyspace.shared);
         if !self.shared.as_ref().is_none_or(is_same) {

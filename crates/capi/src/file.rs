@@ -331,10 +331,10 @@ pub unsafe extern "C" fn imbrex_reader_close(reader: *mut Reader) -> Status {
 mod tests {
     use super::*;
     use crate::{imbrex_drive_close, imbrex_drive_open};
+    use imbrex::Layout;
     use imbrex_clockwork::Runtime;
     use imbrex_disk::{Blocks, Geometry, GeometrySpec, Rule};
     use imbrex_disk_sim::SimDisk;
-    use imbrex_layouts::Layout;
     use std::ffi::CString;
     use std::ptr;
 

@@ -22,7 +22,7 @@
 //!   A5  (`open`) A process uses, and drops, only what it opened; a child that it forked gets Busy.
 //!
 //! All `unsafe` is pointers that come from the caller, which the header's conventions vouch for.
-//! Not here: what the calls do (`filesystem`, `imbrex`), what a drive is made of (`layouts`).
+//! Not here: what the calls do (`filesystem`, `engine`), what a drive is made of (`imbrex`).
 //!
 //! The header is generated: `REWRITE=1 cargo test -p imbrex-capi` writes it anew, and without that the
 //! test fails when it is not as the code says.

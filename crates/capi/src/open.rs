@@ -15,9 +15,9 @@
 
 use crate::process::{self, Held};
 use crate::status::{Failure, Status};
+use imbrex::{FoundDrive, Layout, LayoutError};
 use imbrex_clockwork::{Runtime, ThreadScheduler, WallClock};
 use imbrex_disk_sim::OpenOptions;
-use imbrex_layouts::{FoundDrive, Layout, LayoutError};
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::ops::Deref;

@@ -7,11 +7,11 @@ use crate::open::{Opened, Registry, Workers, check_layout, image_at, layout_name
 use crate::process::Held;
 use crate::status::{Failure, Fuse, Status, guard};
 use crate::strings::{copy_out, give, handle, need_out, take, text};
-use imbrex::{Db, EngineError};
+use imbrex::{Drives, LayoutError, Stack, mount};
 use imbrex_disk_sim::OpenOptions;
+use imbrex_engine::{Db, EngineError};
 use imbrex_files::FilesError;
 use imbrex_filesystem::holds_file_system;
-use imbrex_layouts::{Drives, LayoutError, Stack, mount};
 use std::ffi::c_char;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub struct Store {
 #[derive(Debug)]
 pub struct Keyspace {
     // Before the store: letting go of it may need it.
-    pub(crate) inner: imbrex::Keyspace,
+    pub(crate) inner: imbrex_engine::Keyspace,
     pub(crate) shared: Arc<Opened<Shared>>,
 }
 
@@ -282,7 +282,7 @@ pub unsafe extern "C" fn imbrex_keyspace_open(
 }
 
 impl Shared {
-    fn create(&self, name: &str) -> Result<imbrex::Keyspace, Failure> {
+    fn create(&self, name: &str) -> Result<imbrex_engine::Keyspace, Failure> {
         let options = self.stack.layout.recipe(self.stack.drive.geometry()).options.keyspace;
         self.writing(|db| match db.create_keyspace(name, options) {
             // Another thread was faster.
@@ -306,10 +306,10 @@ pub unsafe extern "C" fn imbrex_keyspace_close(keyspace: *mut Keyspace) -> Statu
 mod tests {
     use super::*;
     use crate::{imbrex_get, imbrex_put};
+    use imbrex::Layout;
     use imbrex_clockwork::Runtime;
     use imbrex_disk::{Blocks, Geometry, GeometrySpec, Rule};
     use imbrex_disk_sim::SimDisk;
-    use imbrex_layouts::Layout;
     use std::ffi::CString;
     use std::ptr;
 

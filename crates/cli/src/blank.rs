@@ -1,8 +1,8 @@
 //! Whether a drive is blank: what opens no more may still be saved, so nothing is made over it unasked.
 
 use crate::byte_size::grouped;
+use imbrex::looked_at;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Lba, ZoneInfo, ZoneState};
-use imbrex_layouts::looked_at;
 
 const PIECE: Blocks = Blocks::holding(1 << 20);
 

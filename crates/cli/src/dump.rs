@@ -6,11 +6,11 @@ use crate::error::{CliError, Context, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::{Output, Table};
 use crate::store::DriveArgs;
-use imbrex::{DumpSink, EngineError, dump_log, dump_records, dump_table};
+use imbrex::FoundDrive;
 use imbrex_clockwork::Runtime;
 use imbrex_disk::Disk;
+use imbrex_engine::{DumpSink, EngineError, dump_log, dump_records, dump_table};
 use imbrex_files::{FileInfo, FileKind, Files, Tier, describe_catalog};
-use imbrex_layouts::FoundDrive;
 use serde_json::json;
 use std::sync::Arc;
 

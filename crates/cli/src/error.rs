@@ -1,11 +1,11 @@
 //! How a command ends when it does not end well: one line on standard error, and an exit code.
 
-use imbrex::EngineError;
+use imbrex::LayoutError;
 use imbrex_disk::DiskError;
 use imbrex_disk_sim::{ImageError, ProfileError};
+use imbrex_engine::EngineError;
 use imbrex_files::FilesError;
 use imbrex_filesystem::FsError;
-use imbrex_layouts::LayoutError;
 use imbrex_translate::{BandsError, DriverError};
 use std::error::Error;
 use std::fmt;

@@ -3,7 +3,7 @@
 use crate::Session;
 use crate::error::CliError;
 use crate::output::Table;
-use imbrex_layouts::Layout;
+use imbrex::Layout;
 use serde_json::json;
 
 /// Arguments of `imbrex layouts`.

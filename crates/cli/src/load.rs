@@ -15,7 +15,7 @@ use crate::output::{Report, note};
 use crate::progress::{Progress, Unit};
 use crate::store::{DriveArgs, KeyspaceArgs, Store};
 use clap::ValueEnum;
-use imbrex::{
+use imbrex_engine::{
     EngineError, KEY_LEN_BYTES_MAX, Keyspace, KeyspaceOptions, VALUE_LEN_BYTES_MAX, WriteBatch,
     WriteOptions,
 };

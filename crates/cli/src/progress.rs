@@ -99,7 +99,7 @@ impl Progress {
     pub(crate) fn watch(
         &self,
         interrupt: &Interrupt,
-    ) -> impl FnMut(imbrex::Progress) -> ControlFlow<()> {
+    ) -> impl FnMut(imbrex_engine::Progress) -> ControlFlow<()> {
         move |progress| {
             let total = (progress.total_bytes > 0).then_some(progress.total_bytes);
             self.set_of(progress.done_bytes, total);

@@ -6,7 +6,7 @@ use crate::key::{self, KeyNotation, entry_json, to_hex};
 use crate::output::{Format, Output, note};
 use crate::progress::{Progress, Unit};
 use crate::store::{DriveArgs, KeyspaceArgs, Store, salvage_hint};
-use imbrex::{Iter, ReadOptions, prefix_end};
+use imbrex_engine::{Iter, ReadOptions, prefix_end};
 use std::ffi::OsString;
 
 /// Arguments of `imbrex get`.

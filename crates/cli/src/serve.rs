@@ -14,13 +14,13 @@ use crate::error::{CliError, Context, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::{Report, note};
 use crate::store::{DriveArgs, PowerCut, holds_block_device};
+use imbrex::{FoundDrive, LayoutError};
 use imbrex_bench::ByteCount;
 use imbrex_bench::trace::{Recorded, Recorder};
 use imbrex_clockwork::{Runtime, WallClock, entropy_u64};
 use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, Geometry, GeometrySpec, Rule};
 use imbrex_disk_sim::SimDisk;
 use imbrex_files::FilesError;
-use imbrex_layouts::{FoundDrive, LayoutError};
 use imbrex_serve::nbd::{
     Export, ListenError, Listener, Reach, ServeError, Server, ServerOptions, Tls, TlsFiles,
 };

@@ -6,9 +6,9 @@ use crate::drive;
 use crate::error::CliError;
 use crate::output::Report;
 use crate::store::{DriveArgs, Store};
-use imbrex::Metrics;
 use imbrex_disk::Counters;
 use imbrex_disk_sim::flash_wear_ratio;
+use imbrex_engine::Metrics;
 use imbrex_files::FilesStats;
 use serde_json::json;
 

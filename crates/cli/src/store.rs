@@ -3,14 +3,14 @@
 use crate::blank::written;
 use crate::error::{CliError, Context, Exit, causes};
 use crate::output::note;
-use imbrex::{Db, EngineError, Keyspace, OpenMode, Options};
+use imbrex::{Drives, FoundDrive, Layout, LayoutError, Mounted, Stack, mount};
 use imbrex_bench::BenchError;
 use imbrex_clockwork::{Prng, Runtime};
 use imbrex_disk::{Blocks, Disk};
 use imbrex_disk_sim::OpenOptions;
+use imbrex_engine::{Db, EngineError, Keyspace, OpenMode, Options};
 use imbrex_files::{FileLayer, FilesError, FlashError, TieredFiles};
 use imbrex_filesystem::holds_file_system;
-use imbrex_layouts::{Drives, FoundDrive, Layout, LayoutError, Mounted, Stack, mount};
 use imbrex_translate::Driver;
 use std::error::Error;
 use std::path::{Path, PathBuf};

@@ -8,7 +8,7 @@ use crate::key::{self, KeyNotation};
 use crate::output::Report;
 use crate::progress::{Progress, Unit};
 use crate::store::{DriveArgs, KeyspaceArgs};
-use imbrex::{EngineError, VALUE_LEN_BYTES_MAX, WriteBatch, WriteOptions, prefix_end};
+use imbrex_engine::{EngineError, VALUE_LEN_BYTES_MAX, WriteBatch, WriteOptions, prefix_end};
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;

@@ -29,7 +29,7 @@
 //!   H5  One request at a time is on its way to a zone, and none is longer than the kernel passes on whole:
 //!       whatever schedules below, a zone's writes arrive in their order.
 //!
-//! Not here: image files (`disk-sim`), and which layout lies on a drive (`layouts`).
+//! Not here: image files (`disk-sim`), and which layout lies on a drive (`imbrex`).
 //!
 //! Sources: `linux/blkzoned.h`, `linux/fs.h`, Documentation/ABI/stable/sysfs-block; ZBC (INCITS 536).
 

@@ -1,14 +1,14 @@
 //! What the operations of a table cost, each alone: medians of several rounds, in time on the CPU
 //! where the system tells it (Linux), else in wall-clock time.
 //!
-//! `cargo bench -p imbrex --features micro-bench --bench table [-- NAME...] [VALUE/CODEC...]`
+//! `cargo bench -p imbrex-engine --features micro-bench --bench table [-- NAME...] [VALUE/CODEC...]`
 #![allow(missing_docs, reason = "a benchmark has no API")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 #![allow(clippy::unwrap_used, reason = "a benchmark may stop at the first failure")]
 
-use imbrex::Compression;
-use imbrex::micro::Fixture;
 use imbrex_clockwork::Prng;
+use imbrex_engine::Compression;
+use imbrex_engine::micro::Fixture;
 use std::hint::black_box;
 use std::time::Instant;
 

@@ -1,6 +1,6 @@
 //! Micro-benchmarks of the engine's parts in memory: processor nanoseconds an operation, one thread.
 //!
-//! Run: `cargo bench -p imbrex --bench parts [-- NAME]`. This is a crate root of its own that
+//! Run: `cargo bench -p imbrex-engine --bench parts [-- NAME]`. This is a crate root of its own that
 //! compiles the modules it measures, because they are not public.
 //!
 //! Sizes are those of the store's standard measurements: keys of 16 bytes, values of 100 and 1024,

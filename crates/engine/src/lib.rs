@@ -1,7 +1,7 @@
 //! Imbrex: an ordered, durable key-value store for disks whose tracks overlap.
 //!
 //! ```
-//! use imbrex::{Db, Options, WriteBatch, WriteOptions};
+//! use imbrex_engine::{Db, Options, WriteBatch, WriteOptions};
 //! use imbrex_clockwork::Runtime;
 //! use imbrex_disk::Blocks;
 //! use imbrex_disk_sim::SimDisk;

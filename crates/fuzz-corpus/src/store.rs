@@ -1,10 +1,10 @@
 //! The store's files: tables, logs of batches, version records, by the doors of `imbrex dump`.
 
 use crate::Target;
-use imbrex::{Db, Options, WriteBatch, WriteOptions, dump_log, dump_records, dump_table};
 use imbrex_clockwork::{Order, Runtime};
 use imbrex_disk::{BlockRange, Blocks, Disk};
 use imbrex_disk_sim::SimDisk;
+use imbrex_engine::{Db, Options, WriteBatch, WriteOptions, dump_log, dump_records, dump_table};
 use imbrex_files::{
     FileKind, FileLayer, FileReader, Files, FilesError, FormatOptions, PlacementKind,
 };

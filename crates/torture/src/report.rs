@@ -1,8 +1,8 @@
 //! What a run came to: figures that two runs of a seed share, or a story and the line to replay it.
 
 use crate::sweep::Cuts;
-use imbrex::{CompactionKind, Metrics};
 use imbrex_disk::Blocks;
+use imbrex_engine::{CompactionKind, Metrics};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::AddAssign;

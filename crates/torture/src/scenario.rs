@@ -1,12 +1,12 @@
 //! The named combinations of drive, placement and target that a seed can be run on: those written
 //! here, and one for every layout.
 
-use imbrex::{KeyspaceOptions, Options};
+use imbrex::{Layout, Recipe, Recording};
 use imbrex_clockwork::Prng;
 use imbrex_disk::{
     BLOCK_LEN_BYTES, Blocks, Geometry, GeometrySpec, NeighbourSpec, Rule, ShingleSpec, ZoneSpec,
 };
-use imbrex_layouts::{Layout, Recipe, Recording};
+use imbrex_engine::{KeyspaceOptions, Options};
 use std::sync::LazyLock;
 
 /// What is tortured.

@@ -12,10 +12,12 @@ mod model;
 mod operations;
 
 use crate::rig::{Ending, Rig, Weather, chain};
-use imbrex::{Compression, Db, EngineError, Keyspace, KeyspaceOptions, Options, ReadOptions};
+use imbrex::LayoutError;
 use imbrex_clockwork::Prng;
+use imbrex_engine::{
+    Compression, Db, EngineError, Keyspace, KeyspaceOptions, Options, ReadOptions,
+};
 use imbrex_files::FileLayer;
-use imbrex_layouts::LayoutError;
 use model::{Bytes, Map, Model, State};
 use operations::Life;
 use std::collections::BTreeMap;

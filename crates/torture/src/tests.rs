@@ -1,8 +1,8 @@
 //! Same seed, same run; and a few seeds of every scenario on each test run.
 
 use crate::{Deeds, Scenario, run_seed, sweep};
+use imbrex::Layout;
 use imbrex_disk::Blocks;
-use imbrex_layouts::Layout;
 use std::collections::BTreeSet;
 
 #[test]

@@ -59,7 +59,6 @@ pub(super) fn packages(metadata: &Metadata) -> Vec<Package> {
 
 fn short(name: &str) -> String {
     match name {
-        "imbrex" => "engine".to_owned(),
         _ => name.strip_prefix("imbrex-").unwrap_or(name).to_owned(),
     }
 }

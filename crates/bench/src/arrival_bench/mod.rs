@@ -30,8 +30,8 @@ use crate::watch::Phase;
 use crate::ycsb::{
     Properties, PropertyError, YcsbOptions, YcsbPhase, YcsbProgress, YcsbReport, YcsbWatch, ycsb,
 };
+use imbrex::Layout;
 use imbrex_clockwork::fan_out;
-use imbrex_layouts::Layout;
 use serde::Serialize;
 use std::fmt;
 use std::ops::ControlFlow;

@@ -20,13 +20,13 @@ use crate::error::BenchError;
 use crate::latency::Latencies;
 use crate::workload::Permutation;
 use crate::ycsb::{YcsbOp, YcsbStream, scatter};
-use imbrex::{
-    Compression, EngineError, Iter, Keyspace, ReadOptions, VictimGrowth, VictimOrder, WriteOptions,
-};
+use imbrex::{Drives, Layout, Recipe, Stack, unit_len};
 use imbrex_clockwork::{Clock, Order, Prng, Runtime, VirtualWorld};
 use imbrex_disk::{Blocks, Geometry};
+use imbrex_engine::{
+    Compression, EngineError, Iter, Keyspace, ReadOptions, VictimGrowth, VictimOrder, WriteOptions,
+};
 use imbrex_files::{TieredFiles, ZoneUseKind};
-use imbrex_layouts::{Drives, Layout, Recipe, Stack, unit_len};
 use imbrex_translate::{ReadBack, Staging};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -11,8 +11,8 @@ use crate::arrivals::{Correlation, SeriesFigures};
 use crate::latency::LatencySummary;
 use crate::replay::{ReplayReport, Survey, TableFigures, Written};
 use crate::statistics::{Estimator, Hurst};
-use imbrex::{CompactionLine, OutputTable};
 use imbrex_clockwork::Prng;
+use imbrex_engine::{CompactionLine, OutputTable};
 
 /// What all `works` found.
 pub(super) fn results(works: &[Work]) -> Results {

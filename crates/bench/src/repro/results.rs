@@ -7,7 +7,7 @@ use super::replays::ReplaySpec;
 use super::spec::{Phase, RunSpec};
 use crate::latency::LatencySummary;
 use crate::replay::ReplayReport;
-use imbrex::CompactionLine;
+use imbrex_engine::CompactionLine;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

@@ -159,8 +159,8 @@ pub struct Tune {
     pub eager_after_ns: Option<u64>,
 }
 
-/// How compaction chooses what goes down: the names of [`imbrex::VictimOrder`] and
-/// [`imbrex::VictimGrowth`], paired.
+/// How compaction chooses what goes down: the names of [`imbrex_engine::VictimOrder`] and
+/// [`imbrex_engine::VictimGrowth`], paired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Victims {

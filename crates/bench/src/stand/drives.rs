@@ -4,10 +4,10 @@ use super::StandPlan;
 use crate::drive::{DriveShape, flash_profile, layout_for};
 use crate::error::BenchError;
 use crate::options::{Mode, StandOptions};
+use imbrex::{Drives, FoundDrive, Layout};
 use imbrex_clockwork::{Order, Runtime, VirtualWorld};
 use imbrex_disk::{Disk, Geometry};
 use imbrex_disk_sim::{OpenOptions, Profile, SimDisk};
-use imbrex_layouts::{Drives, FoundDrive, Layout};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

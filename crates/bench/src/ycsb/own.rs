@@ -8,8 +8,8 @@
 use super::encoded::{EachEntry, KeyValue};
 use super::store::StoreError;
 use bytes::Bytes;
-use imbrex::{EngineError, Keyspace, ReadOptions, WriteOptions};
 use imbrex_clockwork::Clock;
+use imbrex_engine::{EngineError, Keyspace, ReadOptions, WriteOptions};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,5 +1,6 @@
 //! Drives that are made, opened, refused.
 
+use imbrex::{Drives, Layout};
 use imbrex_capi::{
     Drive, Hints, KIND_LOG, PowerCut, Status, imbrex_drive_close, imbrex_drive_open,
     imbrex_drive_open_for_power_cut, imbrex_last_error, imbrex_make_dir, imbrex_sync_names,
@@ -8,7 +9,6 @@ use imbrex_capi::{
 use imbrex_clockwork::Runtime;
 use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Lba, Rule, ZoneSpec};
 use imbrex_disk_sim::{OpenOptions, SimDisk};
-use imbrex_layouts::{Drives, Layout};
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -59,7 +59,7 @@ fn small_geometry(layout: Layout) -> Geometry {
         strict_reads: true,
     };
     let rule = match layout.recording() {
-        imbrex_layouts::Recording::Zoned => Rule::AtPointer(zones),
+        imbrex::Recording::Zoned => Rule::AtPointer(zones),
         _ => Rule::Anywhere,
     };
     Geometry::new(GeometrySpec { len: Blocks::new(2048 * 64), rule }).unwrap()

@@ -3,11 +3,11 @@
 use crate::error::{CliError, Context, causes};
 use crate::output::Report;
 use crate::store::layout_named;
+use imbrex::{Drives, Layout, LayoutError};
 use imbrex_bench::{ByteCount, layout_for};
 use imbrex_clockwork::Runtime;
 use imbrex_disk::{Blocks, Geometry};
 use imbrex_files::{FilesError, FlashError};
-use imbrex_layouts::{Drives, Layout, LayoutError};
 use imbrex_translate::BandsError;
 use std::error::Error;
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! Logs that become tables: the values stay where they were written first.
 
 use crate::stage::{Stage, key, seeded, small, zoned};
-use imbrex::{Db, KeyspaceOptions, Options, ReadOptions, WriteBatch, WriteOptions};
 use imbrex_clockwork::{Order, Prng};
+use imbrex_engine::{Db, KeyspaceOptions, Options, ReadOptions, WriteBatch, WriteOptions};
 use imbrex_files::{
     Commit, FileBuffer, FileInfo, FileReader, Files, FilesError, Hints, LogWriter, Persisted,
     SpaceUse,

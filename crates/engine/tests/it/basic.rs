@@ -1,8 +1,10 @@
 //! What every user does on the first day.
 
 use crate::stage::{Stage, key, seeded, small, small_keyspace};
-use imbrex::{Db, EngineError, KeyspaceOptions, Options, ReadOptions, WriteBatch, WriteOptions};
 use imbrex_clockwork::{Prng, Runtime};
+use imbrex_engine::{
+    Db, EngineError, KeyspaceOptions, Options, ReadOptions, WriteBatch, WriteOptions,
+};
 
 fn fresh() -> (Stage, Db) {
     let stage = seeded(96, 1);

@@ -5,8 +5,8 @@
 //! again without end, and the recovery after it was refused as well.
 
 use crate::stage::{Stage, key, seeded, small, zoned};
-use imbrex::{Db, KeyspaceOptions, Options, WriteOptions};
 use imbrex_clockwork::{Order, Prng};
+use imbrex_engine::{Db, KeyspaceOptions, Options, WriteOptions};
 use imbrex_files::{CommitKind, Files};
 use std::sync::Arc;
 

@@ -2,10 +2,12 @@
 
 use crate::bands::Crowded;
 use crate::stage::{key, overwrite_a_checkpoint, seeded, small, small_keyspace, zoned};
-use imbrex::{Db, EngineError, KeyspaceOptions, OpenMode, Options, WriteBatch, WriteOptions};
 use imbrex_clockwork::{Budget, Job, Order, Prng, Runtime, Step, VirtualWorld};
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, Persist};
 use imbrex_disk_sim::SimDisk;
+use imbrex_engine::{
+    Db, EngineError, KeyspaceOptions, OpenMode, Options, WriteBatch, WriteOptions,
+};
 use imbrex_files::{Commit, FileInfo, FileLayer, Files, FormatOptions, PlacementKind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};

@@ -1,8 +1,10 @@
 //! Gear compaction on zones of one level each: zones empty themselves.
 
 use crate::stage::{Stage, small, small_gear, with_zones};
-use imbrex::{CompactionKind, Compression, Db, EngineError, KeyspaceOptions, Options, VictimOrder};
 use imbrex_clockwork::{Order, Prng};
+use imbrex_engine::{
+    CompactionKind, Compression, Db, EngineError, KeyspaceOptions, Options, VictimOrder,
+};
 use imbrex_files::{FileLayer, ZoneUseKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -112,7 +114,7 @@ fn a_turn_writes_to_several_levels_and_says_where() {
     let store = create(200, "zone-per-level", small_gear());
     load(&store.db, 2 << 20);
     let lines = store.db.metrics().compactions;
-    let level_count = |line: &imbrex::CompactionLine| {
+    let level_count = |line: &imbrex_engine::CompactionLine| {
         (0..7).filter(|&level| line.out_len_bytes_of(level) > 0).count()
     };
     assert!(lines.iter().any(|line| level_count(line) >= 3), "no turn went through three levels");

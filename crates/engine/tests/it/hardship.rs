@@ -2,12 +2,12 @@
 
 use crate::bands::Crowded;
 use crate::stage::{key, seeded, small};
-use imbrex::{
-    Db, EngineError, Keyspace, KeyspaceOptions, Options, ReadOptions, WriteBatch, WriteOptions,
-};
 use imbrex_clockwork::{Order, Prng, Runtime};
 use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Rule};
 use imbrex_disk_sim::{FailAt, FaultPlan, SimDisk};
+use imbrex_engine::{
+    Db, EngineError, Keyspace, KeyspaceOptions, Options, ReadOptions, WriteBatch, WriteOptions,
+};
 use imbrex_files::{
     Commit, CommitKind, FileBuffer, FileKind, FileLayer, Files, FormatOptions, Hints,
 };

@@ -2,10 +2,12 @@
 
 use crate::hardship::ballast;
 use crate::stage::{key, small};
-use imbrex::{Db, EngineError, Keyspace, KeyspaceOptions, Options, WriteBatch, WriteOptions};
 use imbrex_clockwork::{Order, Prng, Runtime, VirtualWorld};
 use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Rule};
 use imbrex_disk_sim::{FaultPlan, SimDisk};
+use imbrex_engine::{
+    Db, EngineError, Keyspace, KeyspaceOptions, Options, WriteBatch, WriteOptions,
+};
 use imbrex_files::{Commit, FileLayer, Files, FormatOptions, PlacementKind};
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -3,9 +3,9 @@
 
 use crate::power_cut::{Allowed, check_contract, options_of, recover, write};
 use crate::stage::{Stage, key, seeded, small};
-use imbrex::{Db, EngineError, KeyspaceOptions};
 use imbrex_clockwork::Prng;
 use imbrex_disk_sim::FaultPlan;
+use imbrex_engine::{Db, EngineError, KeyspaceOptions};
 
 /// Leaves `db` as a process does that is killed: nothing is closed, and the drive keeps its cache.
 fn kill(stage: &Stage, db: Db) {

@@ -2,10 +2,10 @@
 
 use crate::policies::policies;
 use crate::stage::{Stage, key, seeded, small, small_gear, small_keyspace, with_zones};
-use imbrex::{
+use imbrex_clockwork::{Order, Prng};
+use imbrex_engine::{
     CompactionKind, CompactionLine, Db, Options, ReadOptions, Snapshot, WriteBatch, WriteOptions,
 };
-use imbrex_clockwork::{Order, Prng};
 use std::collections::BTreeMap;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;

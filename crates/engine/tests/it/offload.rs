@@ -1,10 +1,12 @@
 //! Write-offloading: a store on a zoned drive and a flash drive, either of which may lose power first.
 
 use crate::stage::{key, small};
-use imbrex::{Db, EngineError, KeyspaceOptions, OpenMode, Options, WriteBatch, WriteOptions};
 use imbrex_clockwork::{Order, Prng, Runtime, VirtualWorld};
 use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Rule, ZoneSpec};
 use imbrex_disk_sim::{FaultPlan, Profile, SimDisk};
+use imbrex_engine::{
+    Db, EngineError, KeyspaceOptions, OpenMode, Options, WriteBatch, WriteOptions,
+};
 use imbrex_files::{Files, FlashOptions, FormatOptions, PlacementKind, Tier, TieredFiles};
 use std::collections::BTreeMap;
 use std::sync::Arc;

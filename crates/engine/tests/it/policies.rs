@@ -1,8 +1,8 @@
 //! The policies of the papers where it is tight: a full drive, a power cut after every stretch.
 
 use crate::stage::{key, seeded, small, small_keyspace};
-use imbrex::{CompactionKind, Db, KeyspaceOptions, Options, VictimGrowth, WriteOptions};
 use imbrex_clockwork::Prng;
+use imbrex_engine::{CompactionKind, Db, KeyspaceOptions, Options, VictimGrowth, WriteOptions};
 use std::collections::BTreeMap;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;

@@ -1,10 +1,10 @@
 //! The durability contract under power cuts, also during recovery, and under I/O errors.
 
 use crate::stage::{Stage, key, seeded, small, small_gear, small_keyspace};
-use imbrex::{Db, EngineError, KeyspaceOptions, Options, WriteBatch, WriteOptions};
 use imbrex_clockwork::Prng;
 use imbrex_disk::Disk;
 use imbrex_disk_sim::{FailAt, FaultPlan};
+use imbrex_engine::{Db, EngineError, KeyspaceOptions, Options, WriteBatch, WriteOptions};
 use std::collections::BTreeMap;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;

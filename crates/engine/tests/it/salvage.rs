@@ -1,11 +1,11 @@
 //! A store of which parts cannot be read, opened for what can be saved.
 
 use crate::stage::{Stage, key, overwrite_a_checkpoint, seeded, small, small_keyspace};
-use imbrex::{
-    Compression, Db, EngineError, KeyspaceOptions, OpenMode, Options, ReadOptions, WriteOptions,
-};
 use imbrex_clockwork::Prng;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, Lba};
+use imbrex_engine::{
+    Compression, Db, EngineError, KeyspaceOptions, OpenMode, Options, ReadOptions, WriteOptions,
+};
 use imbrex_files::{Commit, FileInfo};
 use std::collections::{BTreeMap, BTreeSet};
 

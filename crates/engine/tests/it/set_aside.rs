@@ -2,8 +2,8 @@
 
 use crate::policies::policies;
 use crate::stage::{Stage, key, seeded, small, small_gear};
-use imbrex::{Db, EngineError, KeyspaceOptions, Options, VictimGrowth};
 use imbrex_clockwork::Prng;
+use imbrex_engine::{Db, EngineError, KeyspaceOptions, Options, VictimGrowth};
 use imbrex_files::{FileInfo, Files};
 use std::collections::BTreeMap;
 use std::ops::Range;

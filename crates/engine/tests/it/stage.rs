@@ -1,9 +1,9 @@
 //! A drive, a file layer on it, a world in which both live, and small options.
 
-use imbrex::{CompactionKind, Compression, Db, EngineError, KeyspaceOptions, Options};
 use imbrex_clockwork::{Order, Prng, Runtime, VirtualWorld};
 use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Rule, ZoneSpec};
 use imbrex_disk_sim::SimDisk;
+use imbrex_engine::{CompactionKind, Compression, Db, EngineError, KeyspaceOptions, Options};
 use imbrex_files::{FileLayer, Files, FormatOptions, PlacementKind};
 use std::sync::Arc;
 

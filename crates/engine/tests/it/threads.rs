@@ -1,8 +1,8 @@
 //! Threads that use one store at once: what each of them wrote it finds, and nobody waits for ever.
 
 use crate::stage::{Stage, key, seeded, small, small_keyspace};
-use imbrex::{Db, EngineError, Keyspace, ReadOptions, WriteBatch, WriteOptions};
 use imbrex_clockwork::{Budget, Job, Prng, Runtime, Step, StillClock, ThreadScheduler};
+use imbrex_engine::{Db, EngineError, Keyspace, ReadOptions, WriteBatch, WriteOptions};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

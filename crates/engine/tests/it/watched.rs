@@ -1,7 +1,7 @@
 //! Long calls that are watched, and stopped in the middle.
 
 use crate::stage::{Stage, key, seeded, small};
-use imbrex::{Db, EngineError, OpenMode, Options, Progress};
+use imbrex_engine::{Db, EngineError, OpenMode, Options, Progress};
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -4,9 +4,9 @@ use super::cursor::Trouble;
 use super::model::Model;
 use super::{KEYSPACES, Store};
 use crate::rig::{Rig, chain};
-use imbrex::{Db, Options};
 use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Rule};
 use imbrex_disk_sim::SimDisk;
+use imbrex_engine::{Db, Options};
 use imbrex_files::{FileLayer, FormatOptions, PlacementKind};
 use std::sync::Arc;
 

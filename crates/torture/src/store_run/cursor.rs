@@ -2,7 +2,7 @@
 
 use super::model::{Bytes, Map, describe, key_in_words};
 use crate::rig::Rig;
-use imbrex::{EngineError, Iter};
+use imbrex_engine::{EngineError, Iter};
 use std::ops::Bound;
 use std::sync::Arc;
 

@@ -10,9 +10,9 @@ use super::model::{Bytes, Model, describe, key_in_words};
 use super::operations::{KEY_COUNT, draw_key, key_of};
 use super::{Store, draw_options};
 use crate::rig::{Ending, Rig, chain, draw_len};
-use imbrex::Options;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Lba};
 use imbrex_disk_sim::{FaultPlan, Misdirect};
+use imbrex_engine::Options;
 use imbrex_files::{FileInfo, Files, Tier};
 
 /// Draws the damage, does it, and looks at everything.

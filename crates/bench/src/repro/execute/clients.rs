@@ -6,8 +6,8 @@ use super::{Bench, Tally, Value};
 use crate::arrivals::{ArrivalEnd, ArrivalError};
 use crate::repro::offer::{Offer, Offered};
 use crate::ycsb::{Beat, Pace, Timing, WriteTurns, YcsbOp, YcsbStream};
-use imbrex::EngineError;
 use imbrex_clockwork::{ClientId, Clock};
+use imbrex_engine::EngineError;
 use std::sync::{Arc, Mutex};
 
 /// One client at work.

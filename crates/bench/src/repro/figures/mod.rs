@@ -12,8 +12,8 @@ use super::chart::short;
 use super::results::{LevelState, Milestone, PhaseResult, Results, RunResult};
 use super::spec::RunSpec;
 use super::{Figure, Page, Runs, Size};
-use imbrex::CompactionLine;
 use imbrex_disk::BLOCK_LEN_BYTES;
+use imbrex_engine::CompactionLine;
 
 const GB: u64 = 1_000_000_000;
 const MIB: u64 = 1 << 20;

@@ -1,7 +1,7 @@
 //! Our own store as one more contender: threads, an emulated conventional drive without mechanics
 //! in one sparse image file, files placed first-fit.
 use harness::Sink;
-use imbrex::{Compression, Db, Keyspace, KeyspaceOptions, Options, ReadOptions};
+use imbrex_engine::{Compression, Db, Keyspace, KeyspaceOptions, Options, ReadOptions};
 use imbrex_clockwork::Runtime;
 use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Rule};
 use imbrex_disk_sim::{OpenOptions, SimDisk};

@@ -30,7 +30,7 @@ use super::{GB, MIB, milestones, need, over, seconds, start_ns};
 use crate::repro::spec::{DriveRule, DriveSpec, LoadOrder, Phase, RunSpec, Size, Tune};
 use crate::repro::{Milestone, Page, PhaseResult, Results, RunResult, Totals};
 use crate::ycsb::YcsbWorkload;
-use imbrex_layouts::table_len_bytes_in;
+use imbrex::table_len_bytes_in;
 
 /// The paper's schemes, slowest first, and the drive on which nothing overlaps.
 const STORES: [&str; 5] = ["imr-seq", "imr-3phase", "imr-n", "imr-m", CMR];

@@ -1,6 +1,6 @@
 //! Why a layout could not be chosen, put on a drive, or opened.
 
-use imbrex::EngineError;
+use imbrex_engine::EngineError;
 use imbrex_files::FilesError;
 use imbrex_translate::BandsError;
 

@@ -1,12 +1,12 @@
 //! Every layout of the table on a small drive: format, write, reopen, and what is refused.
 
 use crate::{Drives, Layout, LayoutError, Recording, Stack, mount};
-use imbrex::{Db, KeyspaceOptions, OpenMode, Options};
 use imbrex_clockwork::{Order, Prng, Runtime};
 use imbrex_disk::{
     Blocks, Disk, Geometry, GeometrySpec, NeighbourSpec, Rule, ShingleSpec, ZoneSpec,
 };
 use imbrex_disk_sim::{FaultPlan, SimDisk};
+use imbrex_engine::{Db, KeyspaceOptions, OpenMode, Options};
 use imbrex_files::{FileLayer, Files, FilesError, FlashError, FormatOptions, PlacementKind};
 use std::sync::Arc;
 

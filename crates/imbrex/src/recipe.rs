@@ -3,13 +3,13 @@
 //! A recipe is taken from its layout ([`crate::Layout::recipe`]), fitted to the drive, and may be
 //! adjusted before it is used: a figure asks for another read unit, a test for small tables.
 //!
-//! The engine's part comes from its presets (`imbrex::Options::leveldb_1_19()` and its like); here is
+//! The engine's part comes from its presets (`imbrex_engine::Options::leveldb_1_19()` and its like); here is
 //! only what depends on the drive. How much compaction reads at a time is part of a layout because
 //! on a disk it decides much: 128 KB where a file system's read-ahead does it, whole tables where
 //! the store knows where its tables lie.
 
-use imbrex::{CompactionKind, Options};
 use imbrex_disk::{Blocks, Geometry, Rule};
+use imbrex_engine::{CompactionKind, Options};
 use imbrex_files::{FlashOptions, PlacementOptions};
 use imbrex_translate::BandOptions;
 

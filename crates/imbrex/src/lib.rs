@@ -19,7 +19,7 @@
 //! use imbrex_clockwork::Runtime;
 //! use imbrex_disk::Blocks;
 //! use imbrex_disk_sim::SimDisk;
-//! use imbrex_layouts::{Layout, mount};
+//! use imbrex::{Layout, mount};
 //! use std::sync::Arc;
 //!
 //! let disk = Arc::new(SimDisk::tiny_zoned(64, Blocks::new(256)));
