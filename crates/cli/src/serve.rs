@@ -25,7 +25,7 @@ use imbrex_serve::nbd::{
     Export, ListenError, Listener, Reach, ServeError, Server, ServerOptions, Tls, TlsFiles,
 };
 use imbrex_serve::{Counts, DeviceError, SectorDevice, SectorLen, Waits};
-use imbrex_translate::{Driver, DriverCounters, DriverError, DriverOptions};
+use imbrex_translate::{BlockDriver, DriverCounters, DriverError, DriverOptions};
 use std::fs::File;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -289,11 +289,11 @@ impl ServeArgs {
             ..DriverOptions::default()
         };
         let below = || Arc::clone(&drive);
-        let opened = match Driver::open(below(), &options) {
+        let opened = match BlockDriver::open(below(), &options) {
             Err(DriverError::NotFormatted) if self.make => {
                 check_blank(&*drive, shown)?;
                 check_blocks(found, shown)?;
-                Driver::format(below(), &options)
+                BlockDriver::format(below(), &options)
             }
             Err(DriverError::NotFormatted) => {
                 return Err(CliError::new(
@@ -379,7 +379,7 @@ struct Served {
     drive: Arc<dyn Disk>,
     device: Arc<dyn Disk>,
     waits: Waits,
-    driver: Option<Arc<Driver>>,
+    driver: Option<Arc<BlockDriver>>,
     recorder: Option<Arc<Recorder>>,
 }
 

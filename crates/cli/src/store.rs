@@ -11,7 +11,7 @@ use imbrex_disk_sim::OpenOptions;
 use imbrex_engine::{Db, EngineError, Keyspace, OpenMode, Options};
 use imbrex_files::{FileLayer, FilesError, FlashError, TieredFiles};
 use imbrex_filesystem::holds_file_system;
-use imbrex_translate::Driver;
+use imbrex_translate::BlockDriver;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -250,7 +250,7 @@ pub(crate) fn salvage_hint(drive: &Path) -> String {
 pub(crate) fn holds_block_device(disk: &dyn Disk, error: &LayoutError) -> bool {
     let LayoutError::Files { source, .. } = error else { return false };
     let may_be = matches!(source, FilesError::NotFormatted { .. }) || source.is_damage();
-    may_be && Driver::is_on(disk)
+    may_be && BlockDriver::is_on(disk)
 }
 
 /// What a drive holds instead of files, where that is known.
@@ -356,12 +356,12 @@ mod tests {
             let disk = Arc::new(SimDisk::tiny_zoned(64, Blocks::new(256)));
             let below = || Arc::clone(&disk) as Arc<dyn Disk>;
             let options = DriverOptions { buffer_len: Blocks::new(256), ..Default::default() };
-            drop(Driver::format(below(), &options).unwrap());
+            drop(BlockDriver::format(below(), &options).unwrap());
             disk.damage(BlockRange::new(Lba::new(zone * 256), Blocks::new(1)));
             let error = mount(Drives::from(below()), &Runtime::threads(1)).err().unwrap();
             assert!(holds_block_device(&*disk, &error), "zone {zone}: {error}");
             assert!(other_content(&*disk, &error).unwrap().contains("a block device"));
-            Driver::open(below(), &options).unwrap();
+            BlockDriver::open(below(), &options).unwrap();
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   FileLayer::zone_map()  --+
-//!   Driver::zones()        --+-->  ZoneMap (cells)  -->  text (terminal)
+//!   BlockDriver::zones()        --+-->  ZoneMap (cells)  -->  text (terminal)
 //!   Disk::report_zones()   --+                      -->  svg  (a file)
 //! ```
 //!

@@ -3,7 +3,7 @@
 use crate::Target;
 use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, Lba, Persist};
 use imbrex_disk_sim::{FaultPlan, SimDisk};
-use imbrex_translate::{Driver, DriverOptions};
+use imbrex_translate::{BlockDriver, DriverOptions};
 use std::sync::Arc;
 
 pub(crate) const TARGET: Target = Target { name: "block_driver", feed, seeds };
@@ -43,7 +43,7 @@ fn feed(bytes: &[u8]) {
             drive.write(lba(zone), &now, Persist::Through).expect("the drive has no faults");
         }
     }
-    let open = || Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options());
+    let open = || BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options());
     let Ok(driver) = open() else { return };
     let block = [0xA5; BLOCK_LEN_BYTES];
     let mut found = [0; BLOCK_LEN_BYTES];
@@ -67,7 +67,7 @@ fn seeds() -> Vec<(&'static str, Vec<u8>)> {
 /// A device that was written here and there, and evicted from its buffer; the power goes after so many events.
 fn image(power_cut_after: Option<u64>) -> Vec<u8> {
     let drive = drive();
-    let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options())
+    let driver = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options())
         .expect("the drive has room for a device");
     drive.set_faults(FaultPlan { power_cut_after, ..FaultPlan::default() });
     for at in 0..14 {

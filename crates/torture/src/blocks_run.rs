@@ -14,7 +14,7 @@ mod given_up;
 use crate::rig::{Ending, Rig, Weather, chain};
 use imbrex_clockwork::Prng;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Lba, Persist};
-use imbrex_translate::{CleaningOrder, Driver, DriverOptions, EvictionOrder};
+use imbrex_translate::{BlockDriver, CleaningOrder, DriverOptions, EvictionOrder};
 
 /// For every block: all that a power cut may leave of it, as stamps; the last is what it is now.
 struct Model {
@@ -54,7 +54,7 @@ impl Model {
 /// Runs the lives of one seed.
 pub(crate) fn run(rig: &mut Rig) -> Result<(), String> {
     let options = draw_options(rig);
-    let driver = Driver::format(rig.leash(), &options).map_err(|error| chain(&error))?;
+    let driver = BlockDriver::format(rig.leash(), &options).map_err(|error| chain(&error))?;
     let len = driver.geometry().len().get();
     drop(driver);
     let mut model = Model { may_be: vec![vec![0]; len as usize], next_stamp: 1, next_at: 0 };
@@ -108,11 +108,15 @@ fn draw_options(rig: &mut Rig) -> DriverOptions {
 }
 
 /// Opens the device, through power cuts, and compares what it holds with the model.
-fn recover(rig: &mut Rig, options: &DriverOptions, model: &mut Model) -> Result<Driver, String> {
+fn recover(
+    rig: &mut Rig,
+    options: &DriverOptions,
+    model: &mut Model,
+) -> Result<BlockDriver, String> {
     for attempt in 0..3 {
         rig.begin_recovery(attempt);
         rig.say("open the device".to_string());
-        match Driver::open(rig.leash(), options) {
+        match BlockDriver::open(rig.leash(), options) {
             Ok(driver) if !rig.is_foul() => {
                 rig.set_weather(Weather::Fair);
                 verify(rig, &driver, model)?;
@@ -127,14 +131,14 @@ fn recover(rig: &mut Rig, options: &DriverOptions, model: &mut Model) -> Result<
         rig.reboot(Ending::PowerCut)?;
     }
     rig.say("open the device".to_string());
-    let driver = Driver::open(rig.leash(), options);
+    let driver = BlockDriver::open(rig.leash(), options);
     let driver = driver.map_err(|error| format!("recovery: {}", chain(&error)))?;
     verify(rig, &driver, model)?;
     Ok(driver)
 }
 
 /// Reads everything. What is found is what the blocks are from now on.
-fn verify(rig: &mut Rig, driver: &Driver, model: &mut Model) -> Result<(), String> {
+fn verify(rig: &mut Rig, driver: &BlockDriver, model: &mut Model) -> Result<(), String> {
     rig.say("verify".to_string());
     let len = Blocks::new(model.len());
     let found = stamps(driver, BlockRange::new(Lba::new(0), len)).map_err(|error| chain(&error))?;
@@ -148,7 +152,7 @@ fn verify(rig: &mut Rig, driver: &Driver, model: &mut Model) -> Result<(), Strin
 }
 
 /// The stamp of each block; none where a block is a mixture.
-fn stamps(driver: &Driver, range: BlockRange) -> Result<Vec<Option<u64>>, DiskError> {
+fn stamps(driver: &BlockDriver, range: BlockRange) -> Result<Vec<Option<u64>>, DiskError> {
     let mut buf = vec![0xEE; range.len.bytes() as usize];
     driver.read(range.start, &mut buf)?;
     let stamp = |block: &[u8]| {
@@ -160,7 +164,7 @@ fn stamps(driver: &Driver, range: BlockRange) -> Result<Vec<Option<u64>>, DiskEr
 }
 
 /// Works until the life is long enough, or the weather ends it.
-fn live(rig: &mut Rig, driver: &Driver, model: &mut Model) -> Result<(), String> {
+fn live(rig: &mut Rig, driver: &BlockDriver, model: &mut Model) -> Result<(), String> {
     for _ in 0..rig.prng.below(500) {
         if let Err(error) = step(rig, driver, model)? {
             return rig.excuse("the request", &error);
@@ -171,7 +175,7 @@ fn live(rig: &mut Rig, driver: &Driver, model: &mut Model) -> Result<(), String>
 
 type Outcome = Result<(), DiskError>;
 
-fn step(rig: &mut Rig, driver: &Driver, model: &mut Model) -> Result<Outcome, String> {
+fn step(rig: &mut Rig, driver: &BlockDriver, model: &mut Model) -> Result<Outcome, String> {
     let range = model.draw(&mut rig.prng);
     match rig.prng.below(20) {
         0 => {
@@ -198,7 +202,7 @@ fn step(rig: &mut Rig, driver: &Driver, model: &mut Model) -> Result<Outcome, St
     }
 }
 
-fn write(rig: &mut Rig, driver: &Driver, model: &mut Model, range: BlockRange) -> Outcome {
+fn write(rig: &mut Rig, driver: &BlockDriver, model: &mut Model, range: BlockRange) -> Outcome {
     let persist = if rig.prng.chance(1, 15) { Persist::Through } else { Persist::Cached };
     rig.say(format!("write {range}, {persist:?}"));
     let first = model.next_stamp;
@@ -217,7 +221,7 @@ fn write(rig: &mut Rig, driver: &Driver, model: &mut Model, range: BlockRange) -
 
 fn compare(
     rig: &mut Rig,
-    driver: &Driver,
+    driver: &BlockDriver,
     model: &mut Model,
     range: BlockRange,
 ) -> Result<Outcome, String> {

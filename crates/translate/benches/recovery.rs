@@ -13,7 +13,7 @@ use imbrex_disk::{
     BLOCK_LEN_BYTES, Blocks, Disk, Geometry, GeometrySpec, Lba, Pba, Persist, Rule, ZoneSpec,
 };
 use imbrex_disk_sim::{Profile, SimDisk};
-use imbrex_translate::{Driver, DriverOptions, MapRun};
+use imbrex_translate::{BlockDriver, DriverOptions, MapRun};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -60,7 +60,7 @@ fn write_us() -> f64 {
     const WRITE_COUNT: u64 = 10_000;
     let (runtime, _world) = Runtime::virtual_time(Order::SmallestTime);
     let options = DriverOptions { id: 1, ..DriverOptions::default() };
-    let driver = Driver::format(drive(&runtime), &options).unwrap();
+    let driver = BlockDriver::format(drive(&runtime), &options).unwrap();
     let start = Instant::now();
     for index in 0..WRITE_COUNT {
         driver.write(Lba::new(2 * index), &[7; BLOCK_LEN_BYTES], Persist::Cached).unwrap();
@@ -77,9 +77,10 @@ fn main() {
         let disk = drive(&runtime);
         let options = DriverOptions { id: 1, ..DriverOptions::default() };
         let device_len = disk.geometry().len().get() * 9 / 10;
-        Driver::format_with_map(Arc::clone(&disk), &options, nodes(count, device_len)).unwrap();
+        BlockDriver::format_with_map(Arc::clone(&disk), &options, nodes(count, device_len))
+            .unwrap();
         let (drive, program) = (runtime.clock.now_ns(), Instant::now());
-        let driver = Driver::open(disk, &options).unwrap();
+        let driver = BlockDriver::open(disk, &options).unwrap();
         let program_s = program.elapsed().as_secs_f64();
         let drive_s = (runtime.clock.now_ns() - drive) as f64 / 1e9;
         let counters = driver.driver_counters();

@@ -12,7 +12,7 @@
 use imbrex_clockwork::{Order, Prng, Runtime};
 use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Lba, Persist, Rule, ZoneSpec};
 use imbrex_disk_sim::{Profile, SimDisk};
-use imbrex_translate::{Driver, DriverOptions};
+use imbrex_translate::{BlockDriver, DriverOptions};
 use std::sync::Arc;
 
 const ZONE_LEN: u64 = (256 << 20) / 4096;
@@ -35,7 +35,7 @@ impl Times {
 }
 
 /// A device whose every block is written.
-fn full_device(runtime: &Runtime, zone_count: u64, full_percent: u64) -> Driver {
+fn full_device(runtime: &Runtime, zone_count: u64, full_percent: u64) -> BlockDriver {
     let rule = Rule::AtPointer(ZoneSpec {
         zone_len: Blocks::new(ZONE_LEN),
         zone_capacity: Blocks::new(ZONE_LEN),
@@ -57,7 +57,7 @@ fn full_device(runtime: &Runtime, zone_count: u64, full_percent: u64) -> Driver 
         spare_percent: 100 - full_percent,
         ..DriverOptions::default()
     };
-    let driver = Driver::format(Arc::new(disk), &options).unwrap();
+    let driver = BlockDriver::format(Arc::new(disk), &options).unwrap();
     let device_len = driver.geometry().len().get();
     let data = vec![7; Blocks::new(FILL_LEN).bytes() as usize];
     for at in (0..device_len - FILL_LEN).step_by(FILL_LEN as usize) {

@@ -4,12 +4,12 @@
 //! ```text
 //!     files, engine            "write these blocks anywhere"        a file system, by serve
 //!   ======= trait Disk ==================================================================
-//!     FixedBands               append, or read-modify-write         Driver
+//!     FixedBands               append, or read-modify-write         BlockDriver
 //!   ======= trait Disk ==================================================================
 //!     a raw shingled drive     destroys the tracks that follow      a host-managed drive
 //! ```
 //!
-//! [`Driver`] makes a block device of a host-managed drive: what a file system can live on that knows of
+//! [`BlockDriver`] makes a block device of a host-managed drive: what a file system can live on that knows of
 //! no zones.
 //!
 //! [`FixedBands`] is what a drive-managed shingled disk does at its simplest, and what SEALDB's
@@ -25,12 +25,12 @@
 //! [`Lba`]: imbrex_disk::Lba
 //! [`Pba`]: imbrex_disk::Pba
 
-mod driver;
+mod block_driver;
 mod fields;
 mod fixed_bands;
 
-pub use driver::{
-    Cleaning, CleaningOrder, DeviceZone, DeviceZoneUse, Driver, DriverCheck, DriverCounters,
+pub use block_driver::{
+    BlockDriver, Cleaning, CleaningOrder, DeviceZone, DeviceZoneUse, DriverCheck, DriverCounters,
     DriverError, DriverOptions, EvictionOrder, MapRun, MapSpec, Mapping, MappingError,
     POOL_ZONE_COUNT_MIN, PbaRange, Piece, Regions, SPARE_ZONE_COUNT_MIN, SectorRange, TableMapping,
     TableWrite, ZoneContent, ZoneFill, candidates, choose, spare_zone_count, zone_data_len,

@@ -5,7 +5,7 @@
 //!     |          |
 //!     |          +--> drive and device as large as needed; what is read first is written, in sequence
 //!     |                                                       -- the clock starts --
-//!     +--> each request at its own time:  quiet until then?  Driver::work
+//!     +--> each request at its own time:  quiet until then?  BlockDriver::work
 //!                                         the disk works?    it waits, and its latency counts
 //! ```
 //!

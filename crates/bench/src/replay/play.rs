@@ -10,8 +10,8 @@ use crate::trace::{TraceOp, TraceReader, TraceRequest};
 use imbrex_clockwork::{Order, Runtime};
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Lba, Persist};
 use imbrex_translate::{
-    Driver, DriverCounters, DriverError, DriverOptions, POOL_ZONE_COUNT_MIN, SPARE_ZONE_COUNT_MIN,
-    SectorRange, TableMapping, spare_zone_count, zone_data_len,
+    BlockDriver, DriverCounters, DriverError, DriverOptions, POOL_ZONE_COUNT_MIN,
+    SPARE_ZONE_COUNT_MIN, SectorRange, TableMapping, spare_zone_count, zone_data_len,
 };
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -131,7 +131,7 @@ fn make(
     plan: &Plan,
     options: &ReplayOptions,
     goes_on: &mut dyn FnMut() -> bool,
-) -> Result<Driver, BenchError> {
+) -> Result<BlockDriver, BenchError> {
     let rule = DriveRule::Zoned { zone_len_bytes: options.zone_len_bytes };
     let disk = drive(&DriveSpec::whole(options.profile, rule, sizes.drive_bytes), runtime)?;
     let failed = |source: DriverError| BenchError::Driver { source };
@@ -145,7 +145,7 @@ fn make(
         spare_percent: 100 - options.fill_percent,
         ..DriverOptions::default()
     };
-    let driver = match Driver::format(Arc::clone(&disk), &unbuffered) {
+    let driver = match BlockDriver::format(Arc::clone(&disk), &unbuffered) {
         Err(error @ DriverError::TooSmall { .. }) if options.drive_len_bytes.is_some() => {
             return Err(BenchError::Options(format!("{error}; pass a larger --drive-size")));
         }
@@ -173,7 +173,7 @@ fn make(
         wanted.buffer_len = Blocks::holding(options.buffer_bytes);
         wanted.bypass_len = DriverOptions::default().bypass_len;
     }
-    Driver::open(disk, &wanted).map_err(failed)
+    BlockDriver::open(disk, &wanted).map_err(failed)
 }
 
 fn disk_error(what: &str) -> impl FnOnce(DiskError) -> BenchError + '_ {
@@ -219,7 +219,7 @@ fn tables(device_len: u64) -> Vec<(TableMapping, TableFigures)> {
 
 struct Player<'a> {
     runtime: Runtime,
-    driver: Driver,
+    driver: BlockDriver,
     start_ns: u64,
     shift_bytes: u64,
     plan: &'a Plan,

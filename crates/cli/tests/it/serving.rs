@@ -2,7 +2,7 @@
 
 use crate::{command, imbrex};
 use imbrex_disk::{Blocks, Disk, Lba, Persist, ZoneId};
-use imbrex_translate::{Driver, DriverOptions};
+use imbrex_translate::{BlockDriver, DriverOptions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -273,7 +273,7 @@ fn a_block_device_is_checked_and_drawn() {
     imbrex(&[&["drive", "create", &drive, "--blank"], &shape[..]].concat()).ok();
     let disk = imbrex_disk_sim::SimDisk::open_image(drive.as_ref(), Default::default()).unwrap();
     let options = DriverOptions { buffer_len: Blocks::holding(1 << 20), ..Default::default() };
-    let device = Driver::format(Arc::new(disk), &options).unwrap();
+    let device = BlockDriver::format(Arc::new(disk), &options).unwrap();
     for (at, byte) in (0..1024).step_by(8).zip(1..) {
         device.write(Lba::new(at), &[byte; 8 * 4096], Persist::Cached).unwrap();
     }
@@ -327,7 +327,7 @@ fn a_block_device_that_has_lost_a_zone_of_superblocks_is_served() {
         drop(SimDisk::builder(geometry).create_image(drive.as_ref(), "", 1).unwrap());
         let open = || SimDisk::open_image(drive.as_ref(), Default::default()).unwrap();
         let options = DriverOptions { buffer_len: Blocks::holding(1 << 20), ..Default::default() };
-        let device = Driver::format(Arc::new(open()), &options).unwrap();
+        let device = BlockDriver::format(Arc::new(open()), &options).unwrap();
         device.write(Lba::new(5), &[5; 4096], Persist::Through).unwrap();
         drop(device);
         open().fail_zone(ZoneId(zone), ZoneFailure::Offline).unwrap();
@@ -340,7 +340,7 @@ fn a_block_device_that_has_lost_a_zone_of_superblocks_is_served() {
         let serving = serve(&["--drive", &drive, "--socket", &socket, "--buffer", "1MiB"]);
         greeted(UnixStream::connect(&socket).unwrap());
         serving.stop();
-        let device = Driver::open(Arc::new(open()), &options).unwrap();
+        let device = BlockDriver::open(Arc::new(open()), &options).unwrap();
         let mut read = [0; 4096];
         device.read(Lba::new(5), &mut read).unwrap();
         assert_eq!(read, [5; 4096], "zone {zone} of {conventional}");

@@ -10,7 +10,7 @@ use super::{Model, Outcome, stamps, step, verify, write};
 use crate::rig::{Ending, Rig, Weather, chain};
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Lba, ZoneInfo, ZoneState};
 use imbrex_disk_sim::{FaultPlan, Misdirect, SimDisk};
-use imbrex_translate::{Driver, DriverOptions};
+use imbrex_translate::{BlockDriver, DriverOptions};
 
 /// What may be lost by one damaged block: those that its summary is of.
 const LOST_COUNT_MAX: usize = 127;
@@ -162,9 +162,9 @@ fn written_len(disk: &SimDisk, zone: &ZoneInfo) -> Blocks {
 }
 
 /// Opens a device that may be damaged.
-pub(super) fn open(rig: &mut Rig, options: &DriverOptions) -> Result<Driver, String> {
+pub(super) fn open(rig: &mut Rig, options: &DriverOptions) -> Result<BlockDriver, String> {
     rig.say("open the device".to_string());
-    let opened = Driver::open(rig.leash(), options);
+    let opened = BlockDriver::open(rig.leash(), options);
     opened.map_err(|error| {
         let refused = format!("it is refused: {}", chain(&error));
         rig.say(refused.clone());
@@ -173,14 +173,14 @@ pub(super) fn open(rig: &mut Rig, options: &DriverOptions) -> Result<Driver, Str
 }
 
 /// Ends a life by a flush and a kill.
-fn close(rig: &mut Rig, driver: Driver) -> Result<(), String> {
+fn close(rig: &mut Rig, driver: BlockDriver) -> Result<(), String> {
     rig.kill(Ending::Kill);
     drop(driver);
     rig.reboot(Ending::Kill).map(drop)
 }
 
 /// Works until a request fails, or for a while; a read that fails is no end.
-fn live(rig: &mut Rig, driver: &Driver, model: &mut Model) -> Result<(), String> {
+fn live(rig: &mut Rig, driver: &BlockDriver, model: &mut Model) -> Result<(), String> {
     for _ in 0..rig.prng.below(200) {
         match step(rig, driver, model)? {
             Ok(()) | Err(DiskError::Medium { .. }) => {}
@@ -199,7 +199,11 @@ fn live(rig: &mut Rig, driver: &Driver, model: &mut Model) -> Result<(), String>
 
 /// Reads block by block: each is what it may be, and is that from now on, or an error that names it. Says how many
 /// are errors.
-pub(super) fn read_all(rig: &mut Rig, driver: &Driver, model: &mut Model) -> Result<usize, String> {
+pub(super) fn read_all(
+    rig: &mut Rig,
+    driver: &BlockDriver,
+    model: &mut Model,
+) -> Result<usize, String> {
     rig.say("read all".to_string());
     let mut wrong_count = 0;
     for (at, may_be) in model.may_be.iter_mut().enumerate() {

@@ -16,7 +16,7 @@ use super::{Model, Outcome, step, write};
 use crate::rig::{Ending, Rig, Weather, chain};
 use imbrex_disk::{Disk, DiskError};
 use imbrex_disk_sim::ZoneFailure;
-use imbrex_translate::{DeviceZone, DeviceZoneUse, Driver, DriverOptions};
+use imbrex_translate::{BlockDriver, DeviceZone, DeviceZoneUse, DriverOptions};
 
 /// Gives up a zone, and looks at everything.
 pub(crate) fn run(rig: &mut Rig, options: &DriverOptions, model: &mut Model) -> Result<(), String> {
@@ -89,7 +89,7 @@ fn draw(rig: &mut Rig, zones: &[DeviceZone]) -> (DeviceZone, ZoneFailure) {
 }
 
 /// Works until a request fails, or for a while, writes and flushes; a read that fails is no end.
-fn live(rig: &mut Rig, driver: &Driver, model: &mut Model) -> Result<Outcome, String> {
+fn live(rig: &mut Rig, driver: &BlockDriver, model: &mut Model) -> Result<Outcome, String> {
     // In a short one what the journal held is not written anew.
     let step_count_max = [3, 200][rig.prng.below(2) as usize];
     for _ in 0..rig.prng.below(step_count_max) {
@@ -108,7 +108,7 @@ fn live(rig: &mut Rig, driver: &Driver, model: &mut Model) -> Result<Outcome, St
 }
 
 /// Ends a life by a kill or a power cut.
-fn end(rig: &mut Rig, driver: Driver) -> Result<(), String> {
+fn end(rig: &mut Rig, driver: BlockDriver) -> Result<(), String> {
     let ending = if rig.prng.chance(1, 2) { Ending::Kill } else { Ending::PowerCut };
     rig.kill(ending);
     drop(driver);

@@ -80,20 +80,20 @@ fn version_of(at: u64, found: &[u8]) -> u64 {
 }
 
 /// A device on such a drive, all of whose blocks are of version 0.
-fn filled() -> (Arc<Meddled>, Arc<Driver>) {
+fn filled() -> (Arc<Meddled>, Arc<BlockDriver>) {
     let drive = SimDisk::builder(zoned(40, 32, 0)).memory().unwrap();
     let drive = Arc::new(Meddled { drive, meddler: Mutex::new(None) });
-    let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options(20)).unwrap();
+    let driver = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options(20)).unwrap();
     (0..driver.geometry().len().get()).for_each(|at| write(&driver, at, 0));
     (drive, Arc::new(driver))
 }
 
-fn write(driver: &Driver, at: u64, version: u64) {
+fn write(driver: &BlockDriver, at: u64, version: u64) {
     driver.write(Lba::new(at), &block(at, version), Persist::Cached).unwrap();
 }
 
 /// The zone that block 5 lies in.
-fn zone_of_5(driver: &Driver) -> pool::PoolZone {
+fn zone_of_5(driver: &BlockDriver) -> pool::PoolZone {
     let state = driver.state();
     let at = state.map.lookup(range(5, 1)).next().and_then(|piece| piece.at);
     *state.pool.zone_of(at.unwrap()).unwrap()
@@ -177,7 +177,7 @@ fn readers_beside_a_writer_see_what_was_written() {
     const LEN: u64 = 200;
     let drive = Arc::new(SimDisk::builder(zoned(40, 32, 0)).memory().unwrap());
     let options = DriverOptions { kept_summary_count: 1, ..options(20) };
-    let driver = Driver::format(drive as Arc<dyn Disk>, &options).unwrap();
+    let driver = BlockDriver::format(drive as Arc<dyn Disk>, &options).unwrap();
     let versions = || (0..LEN).map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
     let (begun, done) = (versions(), versions());
     let write = |at: u64, version: u64| {

@@ -7,7 +7,7 @@ use imbrex_disk::ZoneId;
 fn a_drive_with_too_many_short_zones_is_refused() {
     let geometry = zoned_as(400_000, 16, |spec| spec.zone_capacity = Blocks::new(16));
     let drive = Arc::new(SimDisk::builder(geometry).memory().unwrap());
-    let error = Driver::format(drive as Arc<dyn Disk>, &options(64)).err().unwrap();
+    let error = BlockDriver::format(drive as Arc<dyn Disk>, &options(64)).err().unwrap();
     let DriverError::ZonesTooShort { got, max } = error else { panic!("{error}") };
     assert!(max == 1000 && max < got, "{got}");
 }
@@ -16,8 +16,8 @@ fn a_drive_with_too_many_short_zones_is_refused() {
 #[test]
 fn a_checkpoint_of_too_many_zones_leaves_the_one_before() {
     let drive = Arc::new(SimDisk::builder(zoned(60, 200, 0)).memory().unwrap());
-    let open = || Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options(100)).unwrap();
-    let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options(100)).unwrap();
+    let open = || BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options(100)).unwrap();
+    let driver = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options(100)).unwrap();
     driver.write(Lba::new(9), &[9; BLOCK_LEN_BYTES], Persist::Through).unwrap();
     let before = driver.state().superblock.clone();
     let refused = driver.change(|state| {

@@ -25,7 +25,7 @@ pub struct DriverOptions {
     pub spare_percent: u64,
     /// Writes of so much or more go to the data zones at once.
     pub bypass_len: Blocks,
-    /// Whether to list what is evicted, for [`Driver::take_evictions`](super::Driver::take_evictions).
+    /// Whether to list what is evicted, for [`BlockDriver::take_evictions`](super::BlockDriver::take_evictions).
     pub lists_evictions: bool,
     /// Summaries of data zones that are kept in memory, some 570 bytes each, for half a MiB of data: reading
     /// where there is none takes another read of the drive.

@@ -21,7 +21,7 @@ enum Kind {
 fn scene(kind: Kind, seed: u64) -> Option<Arc<SimDisk>> {
     let drive = SimDisk::builder(zoned(40, 32, 0)).write_cache(Blocks::new(10_000)).memory();
     let drive = Arc::new(drive.unwrap());
-    let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options(40)).unwrap();
+    let driver = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options(40)).unwrap();
     if kind == Kind::Alone {
         drive.fail_zone(ZoneId(0), ZoneFailure::Offline).unwrap();
         driver.checkpoint().unwrap();
@@ -59,7 +59,7 @@ fn a_named_zone_stays_blank_until_a_checkpoint_counts() {
             for (event_count, again) in (0..24).flat_map(|count| (0..4).map(move |n| (count, n))) {
                 let told = format!("{kind:?}, {seed}, cut at {event_count}, {again}");
                 let drive = scene(kind, seed).unwrap();
-                let open = || Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options(40));
+                let open = || BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options(40));
                 let power_cut_after = Some(event_count);
                 drive.set_faults(FaultPlan { power_cut_after, ..FaultPlan::default() });
                 drop(open());

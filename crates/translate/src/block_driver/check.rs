@@ -12,7 +12,7 @@
 //!
 //! Not here: what a block device can do about it, which is nothing: the host writes anew what cannot be read.
 
-use super::Driver;
+use super::BlockDriver;
 use super::mapping::MapRun;
 use super::open::READ_LEN;
 use super::pool::Use;
@@ -21,7 +21,7 @@ use super::superblocks::SUPERBLOCK_ZONE_COUNT;
 use imbrex_disk::{BlockRange, Blocks, Disk, DiskError, ReadRequest, ZoneId, ZoneInfo, ZoneState};
 use std::ops::ControlFlow;
 
-/// What [`Driver::check_with`] found.
+/// What [`BlockDriver::check_with`] found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DriverCheck {
@@ -61,7 +61,7 @@ pub struct DeviceZone {
     pub live: Blocks,
 }
 
-impl Driver {
+impl BlockDriver {
     /// Reads all that the device holds. After each piece `watch` is given how many blocks are read and how many there
     /// are, and may end the check: then there is no result.
     ///
@@ -182,7 +182,7 @@ mod tests {
     use imbrex_disk_sim::SimDisk;
     use std::sync::Arc;
 
-    fn checked(driver: &Driver) -> DriverCheck {
+    fn checked(driver: &BlockDriver) -> DriverCheck {
         driver.check_with(&mut |_, _| ControlFlow::Continue(())).unwrap().unwrap()
     }
 
@@ -200,7 +200,7 @@ mod tests {
         let wrong = vec![range(3, 2), range(50, 1), range(200, 1)];
         assert_eq!(checked(&driver).unreadable, wrong);
         drop(driver);
-        let driver = Driver::open(drive as Arc<dyn Disk>, &options).unwrap();
+        let driver = BlockDriver::open(drive as Arc<dyn Disk>, &options).unwrap();
         assert_eq!(checked(&driver).unreadable, wrong);
         driver.write(Lba::new(3), &[3; 2 * BLOCK_LEN_BYTES], Persist::Through).unwrap();
         assert_eq!(checked(&driver).unreadable, wrong[1..]);
@@ -213,7 +213,7 @@ mod tests {
         let (held, at) = driver.state().copies.copies_of(range(0, 320)).next().unwrap();
         drop(driver);
         drive.flip_bit(Lba::new(at.start.get()), 5).unwrap();
-        let driver = Driver::open(drive as Arc<dyn Disk>, &options).unwrap();
+        let driver = BlockDriver::open(drive as Arc<dyn Disk>, &options).unwrap();
         let found = checked(&driver);
         assert_eq!(found.unreadable, [BlockRange::new(held.start, Blocks::new(1))]);
         assert_eq!(found.buffered, Blocks::new(319));
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(live(DeviceZoneUse::Journal), sound.buffered.get());
 
         let drive = Arc::new(SimDisk::builder(zoned(60, 200, 4)).memory().unwrap());
-        let driver = Driver::format(drive as Arc<dyn Disk>, &options(100)).unwrap();
+        let driver = BlockDriver::format(drive as Arc<dyn Disk>, &options(100)).unwrap();
         let zones = driver.zones();
         assert_eq!(zones[3].used, DeviceZoneUse::Unused, "conventional, behind the superblocks");
     }

@@ -86,19 +86,22 @@ const READ_ATTEMPT_COUNT: usize = 3;
 
 /// A block device; see the module.
 #[derive(Debug)]
-pub struct Driver {
+pub struct BlockDriver {
     geometry: Geometry,
     disk: Arc<dyn Disk>,
     state: Mutex<State>,
 }
 
-impl Driver {
+impl BlockDriver {
     /// Makes an empty device on `disk`; what was there is lost.
     ///
     /// # Errors
     /// [`DriverError`]: a disk without zones or with too few, an impossible option, a failing disk.
-    pub fn format(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<Driver, DriverError> {
-        Driver::of(create::format(disk, options)?)
+    pub fn format(
+        disk: Arc<dyn Disk>,
+        options: &DriverOptions,
+    ) -> Result<BlockDriver, DriverError> {
+        BlockDriver::of(create::format(disk, options)?)
     }
 
     /// Opens the device on `disk`, whatever a power cut left.
@@ -107,8 +110,8 @@ impl Driver {
     ///
     /// # Errors
     /// [`DriverError`]: no device, one of another version or drive, a damaged one, a failing disk.
-    pub fn open(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<Driver, DriverError> {
-        Driver::of(open::open(disk, options)?)
+    pub fn open(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<BlockDriver, DriverError> {
+        BlockDriver::of(open::open(disk, options)?)
     }
 
     /// Whether a device was made on `disk`, as far as its superblocks can be read; it may be of another version, or
@@ -121,7 +124,7 @@ impl Driver {
     /// one costs. It must not be written.
     ///
     /// # Errors
-    /// As [`Driver::format`], and nodes that no map takes.
+    /// As [`BlockDriver::format`], and nodes that no map takes.
     #[cfg(feature = "micro-bench")]
     pub fn format_with_map(
         disk: Arc<dyn Disk>,
@@ -152,14 +155,14 @@ impl Driver {
         Ok(())
     }
 
-    fn of(state: State) -> Result<Driver, DriverError> {
+    fn of(state: State) -> Result<BlockDriver, DriverError> {
         let len = state.superblock.len;
         let geometry = Geometry::new(GeometrySpec { len, rule: Rule::Anywhere });
         let geometry = geometry.map_err(|error| DriverError::Damaged {
             structure: "superblock",
             detail: error.to_string(),
         })?;
-        Ok(Driver { geometry, disk: Arc::clone(&state.disk), state: Mutex::new(state) })
+        Ok(BlockDriver { geometry, disk: Arc::clone(&state.disk), state: Mutex::new(state) })
     }
 
     /// Sets how much the write buffer may hold from now on; what is too much is evicted as the host
@@ -225,7 +228,7 @@ impl Driver {
     }
 }
 
-impl Disk for Driver {
+impl Disk for BlockDriver {
     fn geometry(&self) -> &Geometry {
         &self.geometry
     }

@@ -29,13 +29,13 @@ fn stamp(at: u64) -> [u8; BLOCK_LEN_BYTES] {
 }
 
 /// Evicts all but the shortest region.
-fn evict(driver: &Driver) {
+fn evict(driver: &BlockDriver) {
     driver.set_buffer_len(Blocks::new(5));
     while driver.work().unwrap() {}
     driver.set_buffer_len(Blocks::new(400));
 }
 
-fn check(driver: &Driver, told: &str) {
+fn check(driver: &BlockDriver, told: &str) {
     let mut buf = [0; BLOCK_LEN_BYTES];
     for at in KEPT {
         driver.read(Lba::new(at), &mut buf).unwrap_or_else(|error| panic!("{told}: {at}: {error}"));
@@ -52,10 +52,10 @@ fn lives_again(death: Death, seed: u64) -> bool {
     let drive = Arc::new(drive.unwrap());
     let options = options(400);
     let open = || {
-        let opened = Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
+        let opened = BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
         opened.unwrap_or_else(|error| panic!("{told}: {error}"))
     };
-    let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+    let driver = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
     // Keeps its zone of the journal from being idle, and a checkpoint from being due.
     driver.write(Lba::new(500), &[5; BLOCK_LEN_BYTES], Persist::Through).unwrap();
     if death == Death::Torn {

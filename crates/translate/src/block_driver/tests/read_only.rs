@@ -13,7 +13,7 @@ fn block(index: u64, has_zeros: bool) -> [u8; BLOCK_LEN_BYTES] {
     [byte; BLOCK_LEN_BYTES]
 }
 
-fn check(driver: &Driver, count: u64, has_zeros: bool, told: &str) {
+fn check(driver: &BlockDriver, count: u64, has_zeros: bool, told: &str) {
     let mut buf = [0; BLOCK_LEN_BYTES];
     for index in 0..count {
         let read = driver.read(lba(index), &mut buf);
@@ -33,7 +33,7 @@ fn failed(
     seed: u64,
 ) -> DriverOptions {
     let options = options(400);
-    let driver = Driver::format(Arc::clone(drive) as Arc<dyn Disk>, &options).unwrap();
+    let driver = BlockDriver::format(Arc::clone(drive) as Arc<dyn Disk>, &options).unwrap();
     for (from, to, is_safe) in [(0, safe_count, true), (safe_count, count, false)] {
         driver.set_buffer_len(Blocks::new(400));
         for round in 0..2 {
@@ -73,7 +73,7 @@ fn what_did_not_reach_a_read_only_zone_is_still_in_the_journal() {
                 let drive = Arc::new(drive.unwrap());
                 let options = failed(&drive, safe_count, count, has_zeros, seed);
                 let open = || {
-                    let opened = Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
+                    let opened = BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
                     opened.unwrap_or_else(|error| panic!("{told}: {error}"))
                 };
                 let mut driver = open();
@@ -95,7 +95,7 @@ fn what_did_not_reach_a_read_only_zone_is_still_in_the_journal() {
 #[test]
 fn what_is_mapped_above_an_end_is_an_unreadable_block() {
     let drive = Arc::new(SimDisk::builder(zoned(60, 200, 0)).memory().unwrap());
-    let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options(400)).unwrap();
+    let driver = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options(400)).unwrap();
     for index in 0..20 {
         driver.write(lba(index), &block(index, false), Persist::Cached).unwrap();
     }
@@ -130,7 +130,7 @@ fn what_was_flushed_survives_zones_that_turn_read_only() {
         let geometry = zoned_as(60, 200, |spec| spec.strict_reads = strict_reads);
         let drive = SimDisk::builder(geometry).write_cache(Blocks::new(10_000)).memory().unwrap();
         let drive = Arc::new(drive);
-        let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+        let driver = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
         let model = Model { may_be: vec![vec![0]; driver.geometry().len().get() as usize] };
         let told = format!("seed {seed}, strict: {strict_reads}");
         let driver = Some(driver);
@@ -191,7 +191,7 @@ fn a_read_only_zone_is_not_empty_before_the_flush_that_says_so() {
         let drive = Arc::new(drive.unwrap());
         let options = failed(&drive, COUNT, COUNT, false, seed);
         let open = || {
-            let opened = Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
+            let opened = BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
             opened.unwrap_or_else(|error| panic!("{told}: {error}"))
         };
         let driver = open();

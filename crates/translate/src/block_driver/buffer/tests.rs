@@ -1,5 +1,5 @@
 use super::*;
-use crate::driver::regions::{EvictionOrder, Regions};
+use crate::block_driver::regions::{EvictionOrder, Regions};
 use imbrex_clockwork::Prng;
 
 fn range(start: u64, len: u64) -> BlockRange {

@@ -4,8 +4,8 @@ use super::*;
 use journal::JournalUse;
 
 /// Blocks 0 to 60 hold their numbers, durably.
-fn numbered(drive: &Arc<SimDisk>, options: &DriverOptions) -> Driver {
-    let driver = Driver::format(Arc::clone(drive) as Arc<dyn Disk>, options).unwrap();
+fn numbered(drive: &Arc<SimDisk>, options: &DriverOptions) -> BlockDriver {
+    let driver = BlockDriver::format(Arc::clone(drive) as Arc<dyn Disk>, options).unwrap();
     for at in 0..60 {
         driver.write(Lba::new(at), &[at as u8; BLOCK_LEN_BYTES], Persist::Cached).unwrap();
     }
@@ -13,7 +13,7 @@ fn numbered(drive: &Arc<SimDisk>, options: &DriverOptions) -> Driver {
     driver
 }
 
-fn check_numbered(driver: &Driver, told: &str) {
+fn check_numbered(driver: &BlockDriver, told: &str) {
     let mut buf = [0; BLOCK_LEN_BYTES];
     for at in 0..60 {
         driver.read(Lba::new(at), &mut buf).unwrap_or_else(|error| panic!("{told}: {at}: {error}"));
@@ -38,7 +38,7 @@ fn one_zone_of_superblocks_is_enough() {
             let told = format!("{conventional} conventional, zone {zone} is {failure:?}");
             let drive = Arc::new(SimDisk::builder(zoned(60, 200, conventional)).memory().unwrap());
             let options = options(100);
-            let open = || Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
+            let open = || BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
             let mut driver = numbered(&drive, &options);
             give_up(&drive, zone, failure);
             for round in 0..400 {
@@ -50,7 +50,7 @@ fn one_zone_of_superblocks_is_enough() {
                 }
             }
             check_numbered(&driver, &told);
-            assert!(Driver::is_on(&*drive));
+            assert!(BlockDriver::is_on(&*drive));
         }
     }
 }
@@ -86,9 +86,9 @@ fn the_last_zone_of_superblocks_begins_anew() {
                 let is_blank =
                     drive.zone(ZoneId(1)).unwrap().state == imbrex_disk::ZoneState::Empty;
                 stood_in_count += usize::from(is_blank);
-                assert!(Driver::is_on(&*drive), "{told}");
+                assert!(BlockDriver::is_on(&*drive), "{told}");
                 drive.set_faults(faults(again));
-                let open = || Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
+                let open = || BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
                 drop(open());
                 drive.power_cycle(&mut Prng::new(event_count + 1000 * again + 1)).unwrap();
                 drive.set_faults(FaultPlan::default());
@@ -129,7 +129,7 @@ fn a_read_only_zone_of_the_journal_ends_with_its_last_entry() {
         drop(driver);
         drive.fail_zone(zone, ZoneFailure::ReadOnly).unwrap();
         for _ in 0..3 {
-            let driver = Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+            let driver = BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
             check_numbered(&driver, "read-only");
             let mut buf = [1; BLOCK_LEN_BYTES];
             for at in 100..100 + zeros {
@@ -161,7 +161,7 @@ fn an_entry_torn_in_a_read_only_zone_is_none() {
         drive.manage_zone(id, ZoneAction::Reset).unwrap();
         drive.write(zone.start, &bytes, Persist::Through).unwrap();
         drive.fail_zone(id, ZoneFailure::ReadOnly).unwrap();
-        let driver = Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
+        let driver = BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
         let driver = driver.unwrap_or_else(|error| panic!("{kept} blocks: {error}"));
         let mut buf = [0; BLOCK_LEN_BYTES];
         driver.read(Lba::new(1), &mut buf).unwrap();
@@ -171,7 +171,7 @@ fn an_entry_torn_in_a_read_only_zone_is_none() {
     }
 }
 
-fn journal_zone_at(driver: &Driver, at: Lba) -> BlockRange {
+fn journal_zone_at(driver: &BlockDriver, at: Lba) -> BlockRange {
     let state = driver.state();
     let mut zones = state.journal.zones.iter();
     zones.find(|zone| zone.range.contains(at)).unwrap().range
@@ -195,12 +195,12 @@ fn a_drive_with_dead_zones_becomes_a_device() {
                 drop(driver);
                 dead.iter().for_each(|&zone| give_up(&drive, zone, failure));
                 let options = options(60);
-                let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options);
+                let driver = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options);
                 let mut driver = driver.unwrap_or_else(|error| panic!("{told}: {error}"));
                 let len = driver.geometry().len().get();
                 let lacking = dead.iter().filter(|&&zone| zone > 1).count() as u64;
                 assert_eq!(len, whole_len.get() - 27 * lacking, "{told}");
-                let write = |driver: &Driver, at: u64, stamp: u64| {
+                let write = |driver: &BlockDriver, at: u64, stamp: u64| {
                     let written = driver.write(
                         Lba::new(at),
                         &[stamp as u8; BLOCK_LEN_BYTES],
@@ -217,7 +217,8 @@ fn a_drive_with_dead_zones_becomes_a_device() {
                     if round % 700 == 699 {
                         driver.flush().unwrap();
                         drop(driver);
-                        let opened = Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
+                        let opened =
+                            BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
                         driver = opened.unwrap_or_else(|error| panic!("{told}: {error}"));
                     }
                 }
@@ -257,7 +258,7 @@ fn what_an_offline_zone_of_the_journal_held_is_journaled_again() {
         check_numbered(&driver, "running");
         drop(driver);
         for _ in 0..2 {
-            let driver = Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+            let driver = BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
             check_numbered(&driver, "opened");
         }
     }
@@ -278,7 +279,7 @@ fn a_zone_of_the_journal_that_is_lost_is_told_of() {
     drive.fail_zone(zones[0], ZoneFailure::Offline).unwrap();
     driver.flush().unwrap();
     drop(driver);
-    let driver = Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+    let driver = BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
     check_numbered(&driver, "opened");
 }
 
@@ -289,7 +290,7 @@ fn an_offline_zone_of_the_journal_costs_what_it_held() {
     for used in [JournalUse::Free, JournalUse::Sealed] {
         let drive = Arc::new(SimDisk::builder(zoned(60, 200, 0)).memory().unwrap());
         let options = options(400);
-        let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+        let driver = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
         let write = |at: u64| {
             driver.write(Lba::new(at), &[at as u8; BLOCK_LEN_BYTES], Persist::Through).unwrap();
         };
@@ -304,7 +305,7 @@ fn an_offline_zone_of_the_journal_costs_what_it_held() {
         drop(driver);
         drive.fail_zone(zone, ZoneFailure::Offline).unwrap();
         for _ in 0..2 {
-            let driver = Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+            let driver = BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
             let mut buf = [0; BLOCK_LEN_BYTES];
             let mut lost_count = 0;
             for at in 0..100 {
@@ -329,7 +330,7 @@ fn an_offline_zone_of_the_journal_may_hold_what_was_written_last() {
         let drive = Arc::new(SimDisk::builder(zoned(60, 200, 0)).memory().unwrap());
         // With so many no checkpoint is due.
         let options = DriverOptions { journal_zone_count: 8, ..options(400) };
-        let open = || Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
+        let open = || BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
         drop(numbered(&drive, &options));
         let driver = open().unwrap();
         for at in 100..100 + count {
@@ -372,7 +373,7 @@ fn a_full_journal_zone_that_goes_offline_costs_nothing_behind_a_flush() {
         flushed_count += 1;
         drop(driver);
         drive.power_cycle(&mut Prng::new(count)).unwrap();
-        let driver = Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
+        let driver = BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
         let driver = driver.unwrap_or_else(|error| panic!("{told}: {error}"));
         check_numbered(&driver, &told);
     }

@@ -37,7 +37,7 @@ impl Scene {
         let drive = SimDisk::builder(geometry).write_cache(Blocks::new(10_000)).memory();
         let drive = Arc::new(drive.unwrap());
         let options = options(40);
-        let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+        let driver = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
         let write = |at: u64| {
             driver.write(Lba::new(at), &[at as u8; BLOCK_LEN_BYTES], Persist::Through).unwrap();
         };
@@ -72,8 +72,8 @@ impl Scene {
         all.map(Lba::new).filter(is_written).collect()
     }
 
-    fn open(&self) -> Result<Driver, DriverError> {
-        Driver::open(Arc::clone(&self.drive) as Arc<dyn Disk>, &self.options)
+    fn open(&self) -> Result<BlockDriver, DriverError> {
+        BlockDriver::open(Arc::clone(&self.drive) as Arc<dyn Disk>, &self.options)
     }
 
     fn damage(&self, at: Lba, is_readable: bool) {
@@ -87,7 +87,7 @@ impl Scene {
 
 /// The blocks that cannot be read; the others are right, but for what lay at the end of all that was written to the
 /// journal: if that cannot be read, it may have been on its way when the power went, and there is what was there before.
-fn unreadable(driver: &Driver) -> usize {
+fn unreadable(driver: &BlockDriver) -> usize {
     let mut buf = [0; BLOCK_LEN_BYTES];
     let is_lost = |&at: &u64| match driver.read(Lba::new(at), &mut buf) {
         Ok(()) if at == LEN - 1 && buf == [0; BLOCK_LEN_BYTES] => true,
@@ -162,7 +162,7 @@ fn a_damaged_superblock_and_two_power_cuts_cost_nothing() {
 }
 
 /// Where the copies of the checkpoint lie, of the newest superblock, and of the first header of the journal.
-fn pairs(driver: &Driver) -> [(&'static str, Lba, Lba); 3] {
+fn pairs(driver: &BlockDriver) -> [(&'static str, Lba, Lba); 3] {
     let state = driver.state();
     let start = |zone: ZoneId| state.disk.geometry().zone_range(zone).unwrap().start;
     let slot =
@@ -191,7 +191,7 @@ fn either_copy_is_enough_and_neither_is_an_error() {
             for &copy in &damaged {
                 drive.flip_bit([first, second][copy], 300).unwrap();
             }
-            let opened = Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
+            let opened = BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
             if damaged.len() == 2 {
                 let error = opened.err().unwrap().to_string();
                 assert!(error.starts_with(&format!("{structure} is damaged: ")), "{error}");
@@ -211,7 +211,7 @@ fn either_copy_is_enough_and_neither_is_an_error() {
 fn copies_of_a_checkpoint_mend_each_other() {
     let drive = Arc::new(SimDisk::builder(zoned(60, 200, 2)).memory().unwrap());
     let options = options(400);
-    let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+    let driver = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
     // Single blocks far apart are long in the map.
     let count = driver.geometry().len().get() / 2;
     for at in (0..count).rev().map(|at| 2 * at) {
@@ -223,7 +223,7 @@ fn copies_of_a_checkpoint_mend_each_other() {
     drop(driver);
     drive.flip_bit(first, 9).unwrap();
     drive.damage(BlockRange::new(second + Blocks::new(1), Blocks::new(1)));
-    let driver = Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+    let driver = BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
     assert_eq!(driver.driver_counters().second_copies, 1);
     let mut buf = [0; BLOCK_LEN_BYTES];
     for at in (0..count).map(|at| 2 * at) {
@@ -241,7 +241,7 @@ fn a_checkpoint_outlives_its_zone() {
         let zone = driver.state().superblock.checkpoint.copies[copy][0];
         drop(driver);
         drive.fail_zone(zone, ZoneFailure::Offline).unwrap();
-        let driver = Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+        let driver = BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
         assert_eq!(super::unreadable(&driver), []);
     }
 }
@@ -251,13 +251,14 @@ fn a_checkpoint_outlives_its_zone() {
 fn a_rotten_superblock_has_a_twin() {
     for conventional in [0, 2] {
         let drive = Arc::new(SimDisk::builder(zoned(60, 200, conventional)).memory().unwrap());
-        let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options(100)).unwrap();
+        let driver =
+            BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options(100)).unwrap();
         (0..200).for_each(|_| driver.checkpoint().unwrap());
-        let newest = |driver: &Driver| driver.state().slots.map(|next| next.unwrap() - 1);
+        let newest = |driver: &BlockDriver| driver.state().slots.map(|next| next.unwrap() - 1);
         let rot = |zone: u64, slot: u64| drive.flip_bit(Lba::new(200 * zone + slot), 700).unwrap();
         rot(0, newest(&driver)[0]);
         drop(driver);
-        let open = || Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options(100));
+        let open = || BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options(100));
         let driver = open().unwrap();
         driver.checkpoint().unwrap();
         let [first, second] = newest(&driver);
@@ -285,6 +286,6 @@ fn what_rots_in_a_torn_entry_is_missed_by_nobody() {
     drive.manage_zone(zone.zone, ZoneAction::Reset).unwrap();
     drive.write(zone.range.start, &[0xAB; BLOCK_LEN_BYTES], Persist::Through).unwrap();
     drive.manage_zone(zone.zone, ZoneAction::Finish).unwrap();
-    let driver = Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+    let driver = BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
     assert_eq!(super::unreadable(&driver), []);
 }

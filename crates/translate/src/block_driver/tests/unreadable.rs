@@ -5,7 +5,7 @@ use imbrex_disk_sim::FailAt;
 use pool::Use;
 
 /// A full device of short zones, in ten of which a block cannot be read: those blocks.
-fn damaged() -> (Arc<SimDisk>, DriverOptions, Driver, Vec<u64>) {
+fn damaged() -> (Arc<SimDisk>, DriverOptions, BlockDriver, Vec<u64>) {
     let drive = Arc::new(SimDisk::builder(zoned(60, 64, 2)).memory().unwrap());
     let options = options(60);
     let driver = worn(&drive, &options, 60);
@@ -28,7 +28,7 @@ fn damaged() -> (Arc<SimDisk>, DriverOptions, Driver, Vec<u64>) {
 }
 
 /// Writes everything else, many times over.
-fn wear(driver: &Driver, spared: &[u64], seed: u64) {
+fn wear(driver: &BlockDriver, spared: &[u64], seed: u64) {
     let len = driver.geometry().len().get();
     let mut prng = Prng::new(seed);
     for _ in 0..6 * len {
@@ -41,7 +41,7 @@ fn wear(driver: &Driver, spared: &[u64], seed: u64) {
     driver.state().check().unwrap();
 }
 
-fn check_lost(driver: &Driver, blocks: &[u64]) {
+fn check_lost(driver: &BlockDriver, blocks: &[u64]) {
     let mut buf = [0; BLOCK_LEN_BYTES];
     for &lba in blocks {
         let error = driver.read(Lba::new(lba), &mut buf).unwrap_err();
@@ -66,7 +66,7 @@ fn unreadable_blocks_cost_themselves_and_no_zones() {
     assert_eq!(driver.state().pool.count(Use::Unreadable), 0);
     assert_eq!(driver.driver_counters().lost_blocks, 0);
     drop(driver);
-    let driver = Driver::open(drive as Arc<dyn Disk>, &options).unwrap();
+    let driver = BlockDriver::open(drive as Arc<dyn Disk>, &options).unwrap();
     let mut buf = [0; BLOCK_LEN_BYTES];
     for lba in blocks {
         driver.read(Lba::new(lba), &mut buf).unwrap();
@@ -97,7 +97,7 @@ fn what_was_given_up_stays_lost() {
         drop(driver);
         drive.power_cycle(&mut prng).unwrap();
         drive.set_faults(FaultPlan::default());
-        driver = Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+        driver = BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
         check_lost(&driver, &blocks);
         driver.state().check().unwrap_or_else(|broken| panic!("round {round}: {broken}"));
     }
@@ -154,7 +154,7 @@ fn reads_that_fail_for_good_are_told_when_room_is_needed() {
 #[test]
 fn a_zone_begun_anew_meanwhile_is_not_given_up() {
     let drive = Arc::new(SimDisk::builder(zoned(60, 64, 2)).memory().unwrap());
-    let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options(60)).unwrap();
+    let driver = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options(60)).unwrap();
     let len = driver.geometry().len().get() / 2;
     for at in (0..len).step_by(50) {
         driver.write(Lba::new(at), &[3; 50 * BLOCK_LEN_BYTES], Persist::Cached).unwrap();

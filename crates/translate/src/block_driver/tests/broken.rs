@@ -29,14 +29,24 @@ const SHAPES: [Shape; 3] = [
     Shape { told_len: 150, len: 23, lost_count: 23 },
 ];
 
-fn write(driver: &Driver, at: u64, len: u64, fill: u8, persist: Persist) -> Result<(), DiskError> {
+fn write(
+    driver: &BlockDriver,
+    at: u64,
+    len: u64,
+    fill: u8,
+    persist: Persist,
+) -> Result<(), DiskError> {
     driver.write(Lba::new(at), &vec![fill; Blocks::new(len).bytes() as usize], persist)
 }
 
 /// A zone of which a checkpoint tells is full of old content; all of that is written anew in another zone, or trimmed. Not
 /// all of it is flushed.
-fn rewritten(drive: &Arc<SimDisk>, options: &DriverOptions, shape: Shape) -> (Driver, [ZoneId; 2]) {
-    let driver = Driver::format(Arc::clone(drive) as Arc<dyn Disk>, options).unwrap();
+fn rewritten(
+    drive: &Arc<SimDisk>,
+    options: &DriverOptions,
+    shape: Shape,
+) -> (BlockDriver, [ZoneId; 2]) {
+    let driver = BlockDriver::format(Arc::clone(drive) as Arc<dyn Disk>, options).unwrap();
     let zone_of = |at: u64| {
         let state = driver.state();
         let place = state.map.lookup(range(at, 1)).next().unwrap().at.unwrap();
@@ -91,7 +101,7 @@ fn what_rots_at_the_end_of_a_zone_brings_back_no_zone_begun_anew() {
                 false => drive.damage(BlockRange::new(last, Blocks::new(1))),
             }
             let open = || {
-                let opened = Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
+                let opened = BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
                 opened.unwrap_or_else(|error| panic!("{told}: {error}"))
             };
             let mut driver = open();
@@ -153,7 +163,7 @@ fn what_a_power_cut_broke_is_what_it_was_before_and_what_rotted_is_an_error() {
         let last = slot.start + slot.pointer - Blocks::new(1);
         drive.damage(BlockRange::new(last, Blocks::new(1)));
         for is_first in [true, false, false] {
-            let driver = Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+            let driver = BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
             driver.state().check().unwrap_or_else(|broken| panic!("{told}: {broken}"));
             let mut counts = [0; 3];
             for at in AT..AT + shape.told_len + shape.len {

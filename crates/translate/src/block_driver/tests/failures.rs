@@ -15,7 +15,7 @@ fn a_header_torn_at_a_zones_start_refuses_no_later_opening() {
     for kept in 1..8 {
         let drive = Arc::new(SimDisk::builder(zoned(40, 2400, 0)).memory().unwrap());
         let options = options(400);
-        let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+        let driver = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
         for at in 0..block_count as u64 {
             driver.write(Lba::new(2 * at), &[7; BLOCK_LEN_BYTES], Persist::Cached).unwrap();
         }
@@ -30,7 +30,7 @@ fn a_header_torn_at_a_zones_start_refuses_no_later_opening() {
         drive.manage_zone(zone.zone, ZoneAction::Reset).unwrap();
         drive.write(zone.range.start, &torn, Persist::Through).unwrap();
         for opening in 0..3 {
-            let opened = Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
+            let opened = BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
             assert!(opened.is_ok(), "{kept} blocks, opening {opening}: {:?}", opened.err());
         }
     }
@@ -42,8 +42,8 @@ fn a_header_torn_at_a_zones_start_refuses_no_later_opening() {
 fn a_zone_that_a_failed_write_has_begun_refuses_no_later_opening() {
     let drive = Arc::new(SimDisk::builder(zoned(60, 200, 0)).memory().unwrap());
     let options = DriverOptions { journal_zone_count: 3, ..options(60) };
-    let open = || Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
-    drop(Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap());
+    let open = || BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
+    drop(BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap());
     let fail_write = Some(FailAt { after: 0, sticky: true });
     let mut begun_count = 0;
     for round in 0..30_u8 {
@@ -78,8 +78,9 @@ fn a_journal_goes_on_with_whatever_zones_it_has() {
         let told = format!("{failing_count} of {zone_count}");
         let drive = Arc::new(SimDisk::builder(zoned(60, 200, 0)).memory().unwrap());
         let options = DriverOptions { journal_zone_count: zone_count, ..options(60) };
-        let open = || Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
-        let mut driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+        let open = || BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
+        let mut driver =
+            BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
         let mut stamps = [0; 40];
         let mut failed_count = 0;
         for round in 0..600_u64 {
@@ -115,11 +116,11 @@ fn older_content_does_not_come_back_after_a_loss() {
     let drive = SimDisk::builder(zoned(60, 200, 0)).write_cache(Blocks::new(10_000)).memory();
     let drive = Arc::new(drive.unwrap());
     let options = options(100);
-    let open = || Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
-    let write = |driver: &Driver, content: u8| {
+    let open = || BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+    let write = |driver: &BlockDriver, content: u8| {
         driver.write(Lba::new(31), &[content; BLOCK_LEN_BYTES], Persist::Cached).unwrap();
     };
-    let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+    let driver = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
     write(&driver, 1);
     driver.set_buffer_len(Blocks::new(1));
     driver.write(Lba::new(500), &[9; BLOCK_LEN_BYTES], Persist::Cached).unwrap();
@@ -154,7 +155,7 @@ fn older_content_does_not_come_back_after_a_loss() {
 #[test]
 fn cleaning_goes_on_without_a_zone_that_goes_offline() {
     let drive = Arc::new(SimDisk::builder(zoned(60, 64, 2)).memory().unwrap());
-    let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options(60)).unwrap();
+    let driver = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options(60)).unwrap();
     let len = driver.geometry().len().get();
     let mut prng = Prng::new(3);
     let mut write = |count: u64| {

@@ -17,7 +17,7 @@ fn a_drive_with_few_active_zones_is_refused_or_enough() {
             let drive = SimDisk::builder(geometry).write_cache(Blocks::new(100)).memory().unwrap();
             let drive = Arc::new(drive);
             let options = options(60);
-            let made = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options);
+            let made = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options);
             if limit < needed {
                 let error = made.expect_err("refused").to_string();
                 let expected = format!("the drive lets {limit} zones be active, but the block");
@@ -45,13 +45,13 @@ fn a_drive_with_few_active_zones_is_refused_or_enough() {
                 for cut in [Some(prng.below(10)), Some(prng.below(20)), None] {
                     drive.power_cycle(&mut prng).unwrap();
                     drive.set_faults(FaultPlan { power_cut_after: cut, ..FaultPlan::default() });
-                    match Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options) {
+                    match BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options) {
                         Ok(_) => {}
                         Err(DriverError::Disk { source: DiskError::PowerLost, .. }) => {}
                         Err(error) => panic!("{told}, round {round}: {error:?}"),
                     }
                 }
-                let opened = Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
+                let opened = BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
                 driver = opened.unwrap_or_else(|error| panic!("{told}, round {round}: {error}"));
             }
         }
@@ -64,7 +64,7 @@ fn a_device_with_little_to_spare_can_be_filled_at_random() {
     let geometry = zoned_as(1_406, 16, |spec| spec.zone_capacity = Blocks::new(16));
     let drive = Arc::new(SimDisk::builder(geometry).memory().unwrap());
     let options = DriverOptions { spare_percent: 1, ..options(64) };
-    let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+    let driver = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
     let len = driver.geometry().len().get();
     let mut order: Vec<u64> = (0..len).collect();
     let mut prng = Prng::new(4);
@@ -104,8 +104,8 @@ fn a_shorter_last_zone_is_used_and_changes_nothing_else() {
     let mut lens = Vec::new();
     for rest in [0, 1, 8, 20, 199] {
         let drive = Arc::new(SimDisk::builder(zoned_with(rest)).memory().unwrap());
-        let open = || Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
-        drop(Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap());
+        let open = || BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+        drop(BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap());
         let driver = open();
         let len = driver.geometry().len().get();
         lens.push((len, driver.state().journal.zones.len()));

@@ -8,7 +8,7 @@ const FAR: [u64; 5] = [1000, 1100, 1200, 1300, 1400];
 struct Scene {
     drive: Arc<SimDisk>,
     options: DriverOptions,
-    driver: Driver,
+    driver: BlockDriver,
 }
 
 impl Scene {
@@ -17,7 +17,7 @@ impl Scene {
         let drive = SimDisk::builder(zoned(60, 200, 2)).write_cache(Blocks::new(10_000)).memory();
         let drive = Arc::new(drive.unwrap());
         let options = DriverOptions { eviction, ..options(120) };
-        let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+        let driver = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
         for at in FAR {
             let data = vec![at as u8; BLOCK_LEN_BYTES];
             driver.write(Lba::new(at), &data, Persist::Cached).unwrap();
@@ -78,7 +78,7 @@ fn what_stays_survives_a_power_cut_at_any_moment() {
         drop(driver);
         drive.power_cycle(&mut Prng::new(event_count)).unwrap();
         drive.set_faults(FaultPlan::default());
-        let driver = Driver::open(drive as Arc<dyn Disk>, &options).unwrap();
+        let driver = BlockDriver::open(drive as Arc<dyn Disk>, &options).unwrap();
         for at in FAR {
             let mut buf = vec![0; BLOCK_LEN_BYTES];
             driver.read(Lba::new(at), &mut buf).unwrap();

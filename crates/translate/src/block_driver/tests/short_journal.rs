@@ -11,7 +11,7 @@ fn full_device(cache: Blocks) -> Run {
     let journal_zone_count = 2;
     let options =
         DriverOptions { journal_zone_count, bypass_len: Blocks::new(300), ..options(400) };
-    let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+    let driver = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
     let len = driver.geometry().len().get();
     let mut run = Run {
         drive,

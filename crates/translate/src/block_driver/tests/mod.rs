@@ -23,6 +23,8 @@ use imbrex_clockwork::Prng;
 use imbrex_disk::BLOCK_LEN_BYTES;
 use imbrex_disk::ZoneSpec;
 use imbrex_disk_sim::{FaultPlan, SimDisk, ZoneFailure};
+use journal::JournalUse;
+use pool::Use;
 
 pub(super) fn range(start: u64, len: u64) -> BlockRange {
     BlockRange::new(Lba::new(start), Blocks::new(len))
@@ -78,7 +80,7 @@ impl Model {
 /// A drive, the device on it, and what it should hold.
 struct Run {
     drive: Arc<SimDisk>,
-    driver: Option<Driver>,
+    driver: Option<BlockDriver>,
     options: DriverOptions,
     model: Model,
     next_stamp: u64,
@@ -115,7 +117,7 @@ impl Run {
         if shape.chance(1, 3) {
             options.cleaning = CleaningOrder::MostGarbage { chosen_count: 2 };
         }
-        let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+        let driver = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
         let len = driver.geometry().len().get() as usize;
         Run {
             drive,
@@ -130,7 +132,7 @@ impl Run {
         }
     }
 
-    fn driver(&self) -> &Driver {
+    fn driver(&self) -> &BlockDriver {
         self.driver.as_ref().expect("opened")
     }
 
@@ -215,7 +217,7 @@ impl Run {
                 let power_cut_after = Some(self.prng.below(8));
                 self.drive.set_faults(FaultPlan { power_cut_after, ..FaultPlan::default() });
             }
-            match Driver::open(Arc::clone(&self.drive) as Arc<dyn Disk>, &self.options) {
+            match BlockDriver::open(Arc::clone(&self.drive) as Arc<dyn Disk>, &self.options) {
                 Ok(driver) => {
                     self.drive.set_faults(FaultPlan::default());
                     self.driver = Some(driver);
@@ -298,7 +300,7 @@ fn a_full_device_goes_on() {
     {
         let drive = Arc::new(SimDisk::builder(zoned(60, 64, 2)).memory().unwrap());
         let options = DriverOptions { cleaning: order, ..options(60) };
-        let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+        let driver = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
         let len = driver.geometry().len().get();
         let mut stamps = vec![0u64; len as usize];
         let mut prng = Prng::new(seed as u64);
@@ -320,7 +322,7 @@ fn a_full_device_goes_on() {
         let begun = counters.urgent_cleanings + counters.timely_cleanings;
         assert!(begun - counters.cleanings <= 1, "{counters:?}");
         drop(driver);
-        let driver = Driver::open(drive as Arc<dyn Disk>, &options).unwrap();
+        let driver = BlockDriver::open(drive as Arc<dyn Disk>, &options).unwrap();
         let mut buf = vec![0; len as usize * BLOCK_LEN_BYTES];
         driver.read(Lba::new(0), &mut buf).unwrap();
         let stamp = |block: &[u8]| u64::from_le_bytes(block[..8].try_into().unwrap());
@@ -332,7 +334,7 @@ fn a_full_device_goes_on() {
 #[test]
 fn what_cannot_be_opened_says_why() {
     let open = |drive: &Arc<SimDisk>| {
-        Driver::open(Arc::clone(drive) as Arc<dyn Disk>, &options(30)).unwrap_err().to_string()
+        BlockDriver::open(Arc::clone(drive) as Arc<dyn Disk>, &options(30)).unwrap_err().to_string()
     };
     let plain = Geometry::new(GeometrySpec { len: Blocks::new(64), rule: Rule::Anywhere }).unwrap();
     let plain = Arc::new(SimDisk::builder(plain).memory().unwrap());
@@ -343,10 +345,10 @@ fn what_cannot_be_opened_says_why() {
     let blank = Arc::new(SimDisk::builder(zoned(40, 64, 2)).memory().unwrap());
     assert!(open(&blank).starts_with("no block device on this drive"), "{}", open(&blank));
     let small = Arc::new(SimDisk::builder(zoned(12, 64, 2)).memory().unwrap());
-    let error = Driver::format(small as Arc<dyn Disk>, &options(30)).unwrap_err().to_string();
+    let error = BlockDriver::format(small as Arc<dyn Disk>, &options(30)).unwrap_err().to_string();
     assert!(error.starts_with("the drive has 10 sequential zones"), "{error}");
     let none = DriverOptions { buffer_len: Blocks::ZERO, ..options(30) };
-    let error = Driver::format(blank as Arc<dyn Disk>, &none).unwrap_err().to_string();
+    let error = BlockDriver::format(blank as Arc<dyn Disk>, &none).unwrap_err().to_string();
     assert_eq!(
         error,
         "the write buffer's length in blocks is 0; it must be between 1 and 4294967296"
@@ -356,12 +358,12 @@ fn what_cannot_be_opened_says_why() {
 #[test]
 fn what_takes_no_room_is_known() {
     let drive = Arc::new(SimDisk::builder(zoned(40, 64, 2)).memory().unwrap());
-    let driver = Driver::format(drive as Arc<dyn Disk>, &options(30)).unwrap();
+    let driver = BlockDriver::format(drive as Arc<dyn Disk>, &options(30)).unwrap();
     let written = vec![7; 10 * BLOCK_LEN_BYTES];
     driver.write(Lba::new(100), &written, Persist::Cached).unwrap();
     // Too long for the buffer: mapped at once.
     driver.write(Lba::new(110), &vec![7; 50 * BLOCK_LEN_BYTES], Persist::Cached).unwrap();
-    let runs = |driver: &Driver| {
+    let runs = |driver: &BlockDriver| {
         let (mut at, mut runs) = (0, Vec::new());
         while at < 200 {
             let (known, len) = driver.known(range(at, 200 - at));
@@ -383,8 +385,8 @@ fn what_takes_no_room_is_known() {
 }
 
 /// The device of `options` on a drive, filled in sequence, and then one of so many blocks written again.
-fn worn(drive: &Arc<SimDisk>, options: &DriverOptions, every: u64) -> Driver {
-    let driver = Driver::format(Arc::clone(drive) as Arc<dyn Disk>, options).unwrap();
+fn worn(drive: &Arc<SimDisk>, options: &DriverOptions, every: u64) -> BlockDriver {
+    let driver = BlockDriver::format(Arc::clone(drive) as Arc<dyn Disk>, options).unwrap();
     let len = driver.geometry().len().get();
     let write = |at: u64, count: u64| {
         let data = vec![at as u8; Blocks::new(count).bytes() as usize];
@@ -468,7 +470,7 @@ fn evictions_are_listed_once_and_only_if_asked_for() {
     for lists_evictions in [false, true] {
         let drive = Arc::new(SimDisk::builder(zoned(40, 64, 2)).memory().unwrap());
         let options = DriverOptions { lists_evictions, journal_zone_count: 10, ..options(30) };
-        let driver = Driver::format(drive, &options).unwrap();
+        let driver = BlockDriver::format(drive, &options).unwrap();
         let data = vec![7; 50 * BLOCK_LEN_BYTES];
         let write = |at: u64, len: usize| {
             let data = &data[..len * BLOCK_LEN_BYTES];
@@ -488,10 +490,10 @@ fn evictions_are_listed_once_and_only_if_asked_for() {
 
 /// A device that was written, with what each of its first blocks is, all of it durable; nothing in the buffer if
 /// `is_evicted`.
-pub(super) fn written(is_evicted: bool) -> (Arc<SimDisk>, DriverOptions, Driver) {
+pub(super) fn written(is_evicted: bool) -> (Arc<SimDisk>, DriverOptions, BlockDriver) {
     let drive = Arc::new(SimDisk::builder(zoned(60, 200, 2)).memory().unwrap());
     let options = DriverOptions { kept_summary_count: 1, ..options(400) };
-    let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+    let driver = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
     for at in (0..320).step_by(10) {
         let data: Vec<u8> = (at..at + 10).flat_map(|at| [at as u8; BLOCK_LEN_BYTES]).collect();
         driver.write(Lba::new(at), &data, Persist::Cached).unwrap();
@@ -505,7 +507,7 @@ pub(super) fn written(is_evicted: bool) -> (Arc<SimDisk>, DriverOptions, Driver)
 }
 
 /// Reads the first 320 blocks one by one, and says which cannot be read; the others are right.
-fn unreadable(driver: &Driver) -> Vec<u64> {
+fn unreadable(driver: &BlockDriver) -> Vec<u64> {
     let mut buf = vec![0; BLOCK_LEN_BYTES];
     let mut found = Vec::new();
     for at in 0..320 {
@@ -519,7 +521,7 @@ fn unreadable(driver: &Driver) -> Vec<u64> {
 }
 
 /// Where the drive has the block that the host calls `lba`, and where its summary lies.
-pub(super) fn places(driver: &Driver, lba: u64) -> (Lba, Lba) {
+pub(super) fn places(driver: &BlockDriver, lba: u64) -> (Lba, Lba) {
     let state = driver.state();
     let at = state.map.lookup(range(lba, 1)).next().and_then(|piece| piece.at).unwrap();
     let slot = state.pool.zone_of(at).unwrap();
@@ -530,9 +532,9 @@ pub(super) fn places(driver: &Driver, lba: u64) -> (Lba, Lba) {
 fn rotten_data_is_never_returned() {
     for is_reopened in [false, true] {
         let (drive, options, driver) = written(true);
-        let reopen = |driver: Driver| {
+        let reopen = |driver: BlockDriver| {
             drop(driver);
-            Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap()
+            BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap()
         };
         let driver = if is_reopened { reopen(driver) } else { driver };
         assert_eq!(unreadable(&driver), []);
@@ -585,7 +587,7 @@ fn a_write_that_went_elsewhere_is_noticed_at_both_places() {
     assert!(found.contains(&20) && found.contains(&200), "{found:?}");
     assert!(found.len() < 160, "{found:?}");
     drop(driver);
-    let driver = Driver::open(drive as Arc<dyn Disk>, &options).unwrap();
+    let driver = BlockDriver::open(drive as Arc<dyn Disk>, &options).unwrap();
     assert_eq!(unreadable(&driver), found);
 }
 
@@ -607,7 +609,7 @@ fn what_rots_in_the_journal_is_known() {
         drop(driver);
         drive.flip_bit(place(100), 1).unwrap();
         drive.damage(BlockRange::new(place(250), Blocks::new(1)));
-        let open = || Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+        let open = || BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
         let mut lost = unreadable(&open());
         assert_eq!(lost, [100, 250], "each block has a checksum");
         let driver = open();
@@ -629,12 +631,27 @@ fn what_rots_in_the_journal_is_known() {
     }
 }
 
+/// A zone of `driver` with that role.
+fn zone_of(driver: &BlockDriver, role: &str) -> ZoneId {
+    let state = driver.state();
+    let data = |used| state.pool.iter().find(|slot| slot.used == used).unwrap().zone;
+    let mut journal = state.journal.zones.iter();
+    let mut journal = |used| journal.find(|zone| zone.used == used).unwrap().zone;
+    match role {
+        "open" => state.open[0].unwrap(),
+        "sealed" => data(Use::Sealed),
+        "free" => data(Use::Free),
+        "journal" => journal(JournalUse::Open),
+        "free journal" => journal(JournalUse::Free),
+        "superblocks" => ZoneId(0),
+        _ => state.superblock.checkpoint.copies[0][0],
+    }
+}
+
 /// A zone that the drive gives up, of each kind. A read-only one costs nothing; an offline one costs what it held, or
 /// the device where that was the journal's end. Work goes on, at once or when the device is opened again.
 #[test]
 fn zones_that_the_drive_gives_up() {
-    use journal::JournalUse;
-    use pool::Use;
     let failures = [ZoneFailure::ReadOnly, ZoneFailure::Offline];
     let kinds = [true, false].map(|strict_reads| failures.map(|failure| (failure, strict_reads)));
     for (failure, strict_reads) in kinds.into_iter().flatten() {
@@ -645,39 +662,26 @@ fn zones_that_the_drive_gives_up() {
             let geometry = zoned_as(60, 200, |spec| spec.strict_reads = strict_reads);
             let drive = Arc::new(SimDisk::builder(geometry).memory().unwrap());
             let options = options(100);
-            let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
-            let write = |driver: &Driver, at: u64| {
+            let driver =
+                BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+            let write = |driver: &BlockDriver, at: u64| {
                 let data: Vec<u8> =
                     (at..at + 5).flat_map(|at| [at as u8; BLOCK_LEN_BYTES]).collect();
                 driver.write(Lba::new(at), &data, Persist::Cached)
             };
-            let write_all = |driver: &Driver, first: u64| {
+            let write_all = |driver: &BlockDriver, first: u64| {
                 (first..1000).step_by(5).try_for_each(|at| write(driver, at))?;
                 driver.checkpoint()
             };
             (0..1000).step_by(5).for_each(|at| write(&driver, at).unwrap());
             driver.flush().unwrap();
-            let zone = {
-                let state = driver.state();
-                let data = |used| state.pool.iter().find(|slot| slot.used == used).unwrap().zone;
-                let mut journal = state.journal.zones.iter();
-                let mut journal = |used| journal.find(|zone| zone.used == used).unwrap().zone;
-                match role {
-                    "open" => state.open[0].unwrap(),
-                    "sealed" => data(Use::Sealed),
-                    "free" => data(Use::Free),
-                    "journal" => journal(JournalUse::Open),
-                    "free journal" => journal(JournalUse::Free),
-                    "superblocks" => ZoneId(0),
-                    _ => state.superblock.checkpoint.copies[0][0],
-                }
-            };
+            let zone = zone_of(&driver, role);
             drive.fail_zone(zone, failure).unwrap();
             let went_on = write_all(&driver, 900);
             let is_written = matches!(role, "open" | "free" | "journal");
             assert!(went_on.is_ok() || is_written, "{told}: {went_on:?}");
             drop(driver);
-            let opened = Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
+            let opened = BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
             if (role, failure) == ("journal", ZoneFailure::Offline) {
                 let error = opened.err().unwrap().to_string();
                 assert_eq!(

@@ -6,9 +6,9 @@ use imbrex_disk::Pba;
 use journal::{Journal, JournalUse};
 
 /// A device whose host wrote a superblock, twice, which now lies at the start of a data zone and nothing behind it.
-fn forged(forge: impl FnOnce(&mut Superblock)) -> (Arc<SimDisk>, Driver, Vec<u8>) {
+fn forged(forge: impl FnOnce(&mut Superblock)) -> (Arc<SimDisk>, BlockDriver, Vec<u8>) {
     let drive = Arc::new(SimDisk::builder(zoned(60, 200, 0)).memory().unwrap());
-    let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options(100)).unwrap();
+    let driver = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options(100)).unwrap();
     let mut superblock = driver.state().superblock.clone();
     forge(&mut superblock);
     let data = superblock.encode().repeat(2);
@@ -26,7 +26,7 @@ fn forged(forge: impl FnOnce(&mut Superblock)) -> (Arc<SimDisk>, Driver, Vec<u8>
 
 fn check_forged(drive: &Arc<SimDisk>, data: &[u8], told: &str) {
     for _ in 0..3 {
-        let opened = Driver::open(Arc::clone(drive) as Arc<dyn Disk>, &options(100));
+        let opened = BlockDriver::open(Arc::clone(drive) as Arc<dyn Disk>, &options(100));
         let driver = opened.unwrap_or_else(|error| panic!("{told}: {error}"));
         let mut buf = vec![0; 2 * BLOCK_LEN_BYTES];
         driver.read(Lba::new(500), &mut buf).unwrap();
@@ -100,7 +100,7 @@ fn made(drive: &Arc<SimDisk>, set: impl FnOnce(&mut Superblock, &mut Checkpoint)
     drive.write(start(0), &superblock.encode()[..], Persist::Through).unwrap();
     drive.write(start(2), &part, Persist::Through).unwrap();
     drive.write(start(3), &part, Persist::Through).unwrap();
-    Driver::open(Arc::clone(drive) as Arc<dyn Disk>, &options(100)).err().unwrap()
+    BlockDriver::open(Arc::clone(drive) as Arc<dyn Disk>, &options(100)).err().unwrap()
 }
 
 #[test]
@@ -140,8 +140,8 @@ fn numbers_that_have_no_next_one_are_refused() {
 fn an_entry_longer_than_any_is_none() {
     let geometry = zoned_as(60, 200, |spec| spec.strict_reads = false);
     let drive = Arc::new(SimDisk::builder(geometry).memory().unwrap());
-    let open = || Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options(100));
-    let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options(100)).unwrap();
+    let open = || BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options(100));
+    let driver = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options(100)).unwrap();
     driver.write(Lba::new(7), &[7; BLOCK_LEN_BYTES], Persist::Through).unwrap();
     let (seq, next, zone) = {
         let state = driver.state();

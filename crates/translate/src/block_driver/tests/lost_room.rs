@@ -80,7 +80,7 @@ impl Disk for Reticent {
 struct Used {
     drive: Arc<Reticent>,
     options: DriverOptions,
-    driver: Option<Driver>,
+    driver: Option<BlockDriver>,
     stamps: Vec<u8>,
     prng: Prng,
     told: String,
@@ -90,12 +90,12 @@ impl Used {
     fn new(zone_count: u64, spare_percent: u64, told: String) -> Used {
         let drive = Reticent::new(zone_count);
         let options = DriverOptions { spare_percent, ..options(60) };
-        let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+        let driver = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
         let stamps = vec![0; driver.geometry().len().get() as usize];
         Used { drive, options, driver: Some(driver), stamps, prng: Prng::new(5), told }
     }
 
-    fn driver(&self) -> &Driver {
+    fn driver(&self) -> &BlockDriver {
         self.driver.as_ref().unwrap()
     }
 
@@ -139,7 +139,7 @@ impl Used {
 
     fn reopen(&mut self) {
         self.driver = None;
-        let opened = Driver::open(Arc::clone(&self.drive) as Arc<dyn Disk>, &self.options);
+        let opened = BlockDriver::open(Arc::clone(&self.drive) as Arc<dyn Disk>, &self.options);
         self.driver = Some(opened.unwrap_or_else(|error| panic!("{}: {error}", self.told)));
     }
 

@@ -94,8 +94,9 @@ fn a_zone_given_up_before_it_is_finished_fails_no_write() {
             let told = format!("{failure:?} behind {after}");
             let drive = Finishing::new();
             let options = options(100);
-            let open = || Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
-            let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+            let open = || BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
+            let driver =
+                BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
             drive.told().failure = Some((after, failure));
             for round in 0..200 {
                 let data = [round as u8; BLOCK_LEN_BYTES];
@@ -106,7 +107,7 @@ fn a_zone_given_up_before_it_is_finished_fails_no_write() {
                     checkpoint.unwrap_or_else(|error| panic!("{told}, round {round}: {error}"));
                 }
             }
-            let check = |driver: &Driver| {
+            let check = |driver: &BlockDriver| {
                 let mut buf = [0; BLOCK_LEN_BYTES];
                 for round in 140..200 {
                     let read = driver.read(Lba::new(round % 60), &mut buf);
@@ -136,7 +137,7 @@ fn a_zone_given_up_before_it_is_finished_fails_no_write() {
 fn opening_finishes_no_data_zone_before_its_summary_is_durable() {
     let drive = Finishing::new();
     let options = options(100);
-    let driver = Driver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+    let driver = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
     let mut zones = Vec::new();
     for at in 0..4 {
         let data = vec![at as u8; 50 * BLOCK_LEN_BYTES];
@@ -147,7 +148,7 @@ fn opening_finishes_no_data_zone_before_its_summary_is_durable() {
         zones.push(zone);
     }
     drop(driver);
-    let driver = Driver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+    let driver = BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
     let finished_count = drive.told().finished.iter().filter(|&zone| zones.contains(zone)).count();
     assert_eq!(finished_count, 2);
     assert_eq!(drive.told().finished_early, []);
