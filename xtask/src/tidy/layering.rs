@@ -58,9 +58,7 @@ pub(super) fn packages(metadata: &Metadata) -> Vec<Package> {
 }
 
 fn short(name: &str) -> String {
-    match name {
-        _ => name.strip_prefix("imbrex-").unwrap_or(name).to_owned(),
-    }
+    name.strip_prefix("imbrex-").unwrap_or(name).to_owned()
 }
 
 pub(super) fn check(tree: &Tree, packages: &[Package]) -> Vec<Finding> {
