@@ -23,24 +23,13 @@
 
 use super::error::{DriverError, during};
 use super::format::{Record, STRETCH_LEN, Sum, decode_summary};
+use super::journaled_sums::{Broken, Told};
 use super::mapping::{MapRun, PbaRange};
-use super::open::is_given_up;
-use super::pool::{Pool, PoolZone, Use, finish_zone};
+use super::pool::{Pool, PoolZone, Use};
 use super::state::State;
-use super::summaries::Told;
-use imbrex_disk::{
-    BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Lba, Pba, ZoneId, ZoneState,
-};
+use super::zones::{finish_zone, is_given_up};
+use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Lba, ZoneId, ZoneState};
 use std::collections::BTreeMap;
-
-/// What of a zone's end is not there.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Broken {
-    /// The data block; none if it is a summary: then those blocks of its stretch whose checksums nothing tells.
-    pub(super) block: Option<Pba>,
-    /// The power may have gone while it was written; else it was flushed, and is damage.
-    may_be_torn: bool,
-}
 
 /// What is said of a data zone since the checkpoint, or of its open stretch by it.
 #[derive(Clone, Copy, Debug, Default)]

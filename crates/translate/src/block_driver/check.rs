@@ -12,12 +12,12 @@
 //!
 //! Not here: what a block device can do about it, which is nothing: the host writes anew what cannot be read.
 
-use super::BlockDriver;
+use super::device::BlockDriver;
 use super::mapping::MapRun;
-use super::open::READ_LEN;
 use super::pool::Use;
 use super::regions::Regions;
-use super::superblocks::SUPERBLOCK_ZONE_COUNT;
+use super::step::READ_LEN;
+use super::zones::SUPERBLOCK_ZONE_COUNT;
 use imbrex_disk::{BlockRange, Blocks, Disk, DiskError, ReadRequest, ZoneId, ZoneInfo, ZoneState};
 use std::ops::ControlFlow;
 

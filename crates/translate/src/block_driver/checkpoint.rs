@@ -8,6 +8,7 @@
 //!
 //! Source: ours; the paper keeps the map in memory only.
 
+use super::error::no_room;
 use super::format::{
     CHECKPOINT_ZONE_COUNT_MAX, Checkpoint, CheckpointBytes, PART_LEN_BYTES, Run, Stored,
     checkpoint_len, encode_part,
@@ -15,7 +16,8 @@ use super::format::{
 use super::journal::{JournalUse, JournalZone};
 use super::mapping::{FrozenNodes, MapRun};
 use super::pool::Use;
-use super::state::{STEP_LEN, State, no_room};
+use super::state::State;
+use super::step::STEP_LEN;
 use imbrex_disk::{BlockRange, Blocks, DiskError, Lba, Persist, ZoneId, ZoneState};
 
 /// A checkpoint under way.

@@ -40,21 +40,20 @@
 //! moved all the same: the buffer's copy may not be in the journal yet.
 
 use super::choose::{CleaningOrder, ZoneContent, ZoneFill, candidates, choose};
+use super::cleaning::Cleaning;
 use super::mapping::Piece;
-use super::open::is_given_up;
-use super::pool::{PoolZone, Use};
-use super::state::{STEP_LEN, State, Stream};
+use super::pool::{PoolZone, Stream, Use};
+use super::state::State;
+use super::step::{CLEAN_STEP_LEN_MAX, STEP_LEN};
 use super::summaries::Part;
+use super::zones::is_given_up;
 use imbrex_disk::{BlockRange, Blocks, DiskError, Pba, ZoneId};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Cleaning begins when so many more zones are free than the reserve.
 const CLEAN_AHEAD_ZONE_COUNT: usize = 1;
 /// What cleaning does at most for a short write.
 const PAID_LEN_MAX: u64 = 5 * STEP_LEN;
-/// What cleaning reads and then writes at a time: on a disk the way from one to the other takes as long as
-/// some MiB.
-pub(super) const CLEAN_STEP_LEN_MAX: u64 = 4 * STEP_LEN;
 /// With less garbage than that in the best zone only space counts: then it is read as it lies, which takes a
 /// disk a third of the time.
 const RARE_GARBAGE_PERMILLE: u64 = 250;
@@ -65,35 +64,6 @@ const UNREADABLE_ZONE_SHARE: usize = 512;
 const PAUSE_LEN: u64 = STEP_LEN / 4;
 /// How often reads may fail, one after another, before the host who waits for the room is told.
 const FAILED_READ_COUNT_MAX: u32 = 3;
-
-/// How far cleaning is behind the host.
-#[derive(Debug, Default)]
-pub(super) struct Debt {
-    /// Blocks to move.
-    blocks: u64,
-    /// Zones that the cleaning under way has taken for what it moves.
-    pub(super) taken_zones: usize,
-    /// What the host has yet to write before reading for cleaning is tried again, and how often it failed.
-    pause: u64,
-    failed_reads: u32,
-}
-
-/// A cleaning under way.
-#[derive(Debug)]
-pub(super) struct Cleaning {
-    /// And which of their lives was chosen: the host may empty one and fill it anew meanwhile.
-    pub(super) zones: BTreeMap<ZoneId, u64>,
-    /// What was valid in them when they were chosen, and what not.
-    valid: Blocks,
-    garbage: Blocks,
-    /// What was valid in them, by LBA or, where only space counts, as it lies; of the next one, what is left.
-    runs: Vec<BlockRange>,
-    next: usize,
-    /// What `runs` come to from `next` on.
-    left: Blocks,
-    /// Of `zones`, those with blocks that cannot be read.
-    unreadable: BTreeSet<ZoneId>,
-}
 
 /// What was read of the valid data of zones: its ranges, one behind the other, and the zones of the rest.
 #[derive(Default)]

@@ -17,13 +17,13 @@
 use super::buffer::JournalIndex;
 use super::error::{DriverError, damaged, during};
 use super::format::{CHECKPOINT_ZONE_COUNT_MAX, PART_LEN_BYTES, STRETCH_LEN, Stored, Superblock};
-use super::journal::{Journal, JournalUse};
+use super::journal::{Journal, JournalUse, behind};
 use super::mapping::Mapping;
-use super::open::{behind, is_given_up, journal_zones, spec, zones_of};
 use super::options::DriverOptions;
 use super::pool::{Pool, Use, data_len};
 use super::state::{RESERVE_ZONE_COUNT, State};
-use super::superblocks::{SUPERBLOCK_COUNT, SUPERBLOCK_ZONE_COUNT};
+use super::superblocks::SUPERBLOCK_COUNT;
+use super::zones::{SUPERBLOCK_ZONE_COUNT, is_given_up, journal_zones, spec, zones_of};
 use imbrex_disk::{Blocks, Disk, Persist, ZoneId, ZoneKind, ZoneState};
 use std::sync::Arc;
 

@@ -111,3 +111,12 @@ pub(super) fn during(doing: &'static str) -> impl FnOnce(DiskError) -> DriverErr
 pub(super) fn damaged(structure: &'static str) -> impl FnOnce(MappingError) -> DriverError {
     move |error| DriverError::Damaged { structure, detail: error.to_string() }
 }
+
+/// Our own accounting is wrong: said as the error of a disk that cannot go on.
+pub(super) fn broken(error: &MappingError) -> DiskError {
+    no_room(format!("the block driver's map refuses a run: {error}"))
+}
+
+pub(super) fn no_room(what: String) -> DiskError {
+    DiskError::Host { what, source: std::io::Error::from(std::io::ErrorKind::StorageFull) }
+}

@@ -11,7 +11,7 @@
 //!
 //! Source: section II-A of the paper. Not here: which data are active (`buffer`), what is written.
 
-use super::pool::finish_zone;
+use super::zones::finish_zone;
 use imbrex_disk::{BlockRange, Blocks, Disk, DiskError, Lba, Pba, ZoneAction, ZoneId, ZoneState};
 use std::collections::BTreeMap;
 
@@ -189,4 +189,9 @@ impl Journal {
             zone.used = JournalUse::Free;
         }
     }
+}
+
+/// The number of the first zone behind the journal.
+pub(super) fn behind(journal: &Journal) -> u32 {
+    journal.zones.last().map_or(0, |zone| zone.zone.0 + 1)
 }

@@ -23,7 +23,7 @@
 //!   P1  The counts by use are those of the zones: each write of the host asks for them, and a drive has many zones.
 
 use super::format::STRETCH_LEN;
-use super::open::is_given_up;
+use super::zones::{finish_zone, is_given_up};
 use imbrex_disk::{Blocks, Disk, DiskError, Lba, Pba, ZoneAction, ZoneId, ZoneKind, ZoneState};
 
 /// A stretch with its summary.
@@ -57,6 +57,13 @@ pub(super) enum Use {
 
 /// How many there are.
 const USE_COUNT: usize = Use::Lost as usize + 1;
+
+/// Whose data a zone takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stream {
+    Host = 0,
+    Cleaning = 1,
+}
 
 /// A zone of the pool.
 ///
@@ -145,14 +152,6 @@ impl PoolZone {
 /// How many data blocks fit a zone of `capacity`.
 pub fn data_len(capacity: Blocks) -> Blocks {
     Blocks::new(capacity.get() - capacity.get().div_ceil(SPAN))
-}
-
-/// Finishes a zone; one that the drive has given up takes no more as it is.
-pub(super) fn finish_zone(disk: &dyn Disk, zone: ZoneId) -> Result<(), DiskError> {
-    match disk.manage_zone(zone, ZoneAction::Finish) {
-        Err(DiskError::ZoneNotWritable { .. } | DiskError::Offline { .. }) => Ok(()),
-        outcome => outcome,
-    }
 }
 
 /// All of them, in order of their numbers.

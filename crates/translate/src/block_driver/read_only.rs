@@ -16,10 +16,10 @@
 use super::error::{DriverError, during};
 use super::format::{Record, Sum};
 use super::journal::End;
-use super::open::READ_LEN;
+use super::journaled_sums::Told;
 use super::pool::PoolZone;
 use super::state::State;
-use super::summaries::Told;
+use super::step::READ_LEN;
 use imbrex_disk::{
     BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Lba, Pba, ZoneState, readable_len,
 };

@@ -3,15 +3,17 @@
 
 use super::buffer::{Buffer, JournalIndex};
 use super::checkpoint::Writing;
-use super::clean::{CLEAN_STEP_LEN_MAX, Cleaning, Debt};
+use super::cleaning::{Cleaning, Debt};
+use super::error::{broken, no_room};
 use super::format::{
     self, ENTRY_DATA_LEN_MAX, RECORD_COUNT_MAX, Record, Superblock, encode_header,
 };
 use super::journal::{Journal, JournalUse};
-use super::mapping::{Mapping, MappingError, PbaRange};
+use super::mapping::{Mapping, PbaRange};
 use super::options::{DriverCounters, DriverOptions};
-use super::pool::{Pool, PoolZone, Use};
+use super::pool::{Pool, PoolZone, Stream, Use};
 use super::regions::{EvictionOrder, Regions};
+use super::step::{CLEAN_STEP_LEN_MAX, STEP_LEN};
 use super::summaries::{Part, Reading, Summaries};
 use super::superblocks::Slots;
 use imbrex_disk::{
@@ -22,8 +24,6 @@ use std::sync::Arc;
 
 /// How much the host writes before it goes to the journal, if nobody asks for it earlier.
 const GROUP_LEN: Blocks = Blocks::new(256);
-/// What one step of work moves at most: 4 MiB, some 30 ms of a disk. Cleaning that a write pays for takes longer ones.
-pub(super) const STEP_LEN: u64 = 1024;
 /// Records that wait at most before they are journaled.
 const WAITING_RECORD_COUNT_MAX: usize = 4096;
 /// Of the write buffer and of the journal, what may be in use before work begins (the paper's 90 %).
@@ -79,22 +79,6 @@ pub(super) struct State {
     is_emptying_journal: bool,
     /// Zones of superblocks in which the newest is followed by something else.
     pub(super) are_slots_broken: [bool; 2],
-}
-
-/// Whose data a zone takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stream {
-    Host = 0,
-    Cleaning = 1,
-}
-
-/// Our own accounting is wrong: said as the error of a disk that cannot go on.
-pub(super) fn broken(error: &MappingError) -> DiskError {
-    no_room(format!("the block driver's map refuses a run: {error}"))
-}
-
-pub(super) fn no_room(what: String) -> DiskError {
-    DiskError::Host { what, source: std::io::Error::from(std::io::ErrorKind::StorageFull) }
 }
 
 impl State {

@@ -22,8 +22,8 @@
 //!
 //! Not here: checksums of the journal (`format`, `journal`) and of checkpoints.
 
-use super::broken::Broken;
 use super::format::{Record, STRETCH_LEN, Sum, decode_summary, encode_summary};
+use super::journaled_sums::Told;
 #[cfg(test)]
 use super::pool::Use;
 use super::pool::{Pool, PoolZone};
@@ -58,41 +58,6 @@ pub(super) struct Summaries {
     id: u64,
     open: BTreeMap<ZoneId, Stretch>,
     kept: Kept,
-}
-
-/// What recovery hears of stretches without a summary.
-#[derive(Debug, Default)]
-pub(super) struct Told {
-    pub(super) sums: BTreeMap<Pba, Sum>,
-    /// Zones that end in a block that is not there.
-    pub(super) broken: BTreeMap<ZoneId, Broken>,
-}
-
-impl Told {
-    /// Whether the drive has the blocks from `at`, and their checksums are known.
-    pub(super) fn has(&self, slot: &PoolZone, at: Pba, len: Blocks) -> bool {
-        let (start, end) = (slot.index(at), slot.index(at).saturating_add(len.get()));
-        let mut unsummed = slot.summed().get().max(start)..end;
-        let broken = self.broken.get(&slot.zone).and_then(|broken| broken.block);
-        end <= slot.written().get()
-            && unsummed.all(|n| self.sums.contains_key(&slot.pba(n)))
-            && !broken.is_some_and(|block| at <= block && block < at + len)
-    }
-
-    /// The zone was emptied: what was told of it is over.
-    pub(super) fn forget(&mut self, slot: &PoolZone) {
-        let inside = self.sums.range(slot.pba(0)..slot.pba(slot.len().get()));
-        let inside: Vec<Pba> = inside.map(|(&at, _)| at).collect();
-        for at in inside {
-            self.sums.remove(&at);
-        }
-    }
-
-    /// The number of the last block of a zone that was told of.
-    pub(super) fn last_of(&self, slot: &PoolZone) -> Option<u64> {
-        let inside = self.sums.range(slot.pba(0)..slot.pba(slot.len().get()));
-        inside.last().map(|(&at, _)| slot.index(at))
-    }
 }
 
 /// What is to be read: the host's `lba` and what follows it, all of which lies in one node from `at`.

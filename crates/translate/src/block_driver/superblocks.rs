@@ -24,17 +24,16 @@
 //!
 //! Not here: what a superblock tells of (`checkpoint`), its bytes (`format`).
 
-use super::error::{DriverError, during};
+use super::error::{DriverError, during, no_room};
 use super::format::{FORMAT_VERSION, Fault, Stored, Superblock, decode_part};
 use super::pool::Use;
-use super::state::{State, no_room};
+use super::state::State;
+use super::zones::SUPERBLOCK_ZONE_COUNT;
 use imbrex_disk::{
     BLOCK_LEN_BYTES, Blocks, Disk, DiskError, Persist, ZoneAction, ZoneId, ZoneInfo, ZoneKind,
     ZoneState,
 };
 
-/// Zones for superblocks.
-pub(super) const SUPERBLOCK_ZONE_COUNT: u32 = 2;
 /// The blocks of a zone that take superblocks.
 pub(super) const SUPERBLOCK_COUNT: u64 = 1024;
 /// Of those, the ones kept for when the other zone begins anew: two each time, and more after power cuts.

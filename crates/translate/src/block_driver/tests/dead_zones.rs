@@ -5,8 +5,8 @@
 //! and that may not be on the platter when the record that names its blocks is.
 
 use super::*;
+use journaled_sums::Told;
 use pool::Use;
-use summaries::Told;
 
 /// Flushed, and so in the journal, before they are written to a zone.
 const KEPT: std::ops::Range<u64> = 1000..1010;

@@ -120,7 +120,7 @@ fn a_zone_given_up_before_it_is_finished_fails_no_write() {
             if drive.told().failure.is_some() {
                 break;
             }
-            let is_given_up = |zone: &ZoneId| open::is_given_up(&*drive, *zone);
+            let is_given_up = |zone: &ZoneId| zones::is_given_up(&*drive, *zone);
             let zone = drive.told().finished.iter().copied().find(is_given_up).unwrap();
             used.insert(driver.state().pool.get(zone).is_some());
             drop(driver);

@@ -20,11 +20,16 @@ mod unreadable;
 
 use super::*;
 use imbrex_clockwork::Prng;
-use imbrex_disk::BLOCK_LEN_BYTES;
-use imbrex_disk::ZoneSpec;
+use imbrex_disk::{
+    BLOCK_LEN_BYTES, BlockRange, Blocks, Counters, Disk, DiskError, Geometry, GeometrySpec, Known,
+    Lba, Persist, ReadRequest, Rule, ZoneAction, ZoneId, ZoneInfo, ZoneSpec,
+};
 use imbrex_disk_sim::{FaultPlan, SimDisk, ZoneFailure};
 use journal::JournalUse;
 use pool::Use;
+use state::State;
+use std::sync::{Arc, Mutex, MutexGuard};
+use step::STEP_LEN;
 
 pub(super) fn range(start: u64, len: u64) -> BlockRange {
     BlockRange::new(Lba::new(start), Blocks::new(len))
@@ -432,7 +437,7 @@ fn no_write_waits_for_a_zone() {
         driver.write(Lba::new(at), &vec![9; 30 * BLOCK_LEN_BYTES], Persist::Cached).unwrap();
         longest = longest.max(driver.driver_counters().moved_blocks - before);
     }
-    assert!(longest <= 2 * state::STEP_LEN, "{longest} blocks moved during a write");
+    assert!(longest <= 2 * STEP_LEN, "{longest} blocks moved during a write");
     let cleanings = driver.driver_counters().cleanings;
     assert!(cleanings > 10, "{cleanings}");
 }

@@ -133,7 +133,7 @@ fn a_read_is_of_the_zone_that_it_looked_at() {
         drive.set(None);
         // What it looked at first is gone; so it looked again.
         assert_eq!(version_of(5, &found), now.load(Ordering::Relaxed), "{meddled_count} times");
-        let is_held = meddled_count >= READ_ATTEMPT_COUNT as u64;
+        let is_held = meddled_count >= device::READ_ATTEMPT_COUNT as u64;
         assert_eq!(held_count.load(Ordering::Relaxed), u64::from(is_held), "{meddled_count} times");
     }
 }

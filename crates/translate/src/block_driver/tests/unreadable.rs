@@ -184,7 +184,7 @@ fn a_zone_begun_anew_meanwhile_is_not_given_up() {
     let count = slot.len().get();
     let new = range(len + 100, count);
     let data = vec![4; new.len.bytes() as usize];
-    assert!(state.append(state::Stream::Host, &data, &[new]).unwrap());
+    assert!(state.append(pool::Stream::Host, &data, &[new]).unwrap());
     assert_eq!((state.pool.get(zone).unwrap().used, state.map.valid(zone)), (Use::Sealed, new.len));
     assert!(state.cleaning.is_some());
     while state.cleaning.is_some() {

@@ -1,0 +1,254 @@
+//! Reads the journal behind a checkpoint: its entries, up to the first that is torn.
+
+use super::error::{DriverError, during};
+use super::format::{
+    Checkpoint, ENTRY_LEN_MIN, Entry, HEADER_LEN_MAX, Record, decode_header_block,
+};
+use super::journal::JournalZone;
+use super::state::State;
+use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Lba, Pba, ZoneId, ZoneState};
+
+/// An entry, and what of its data the drive lost.
+pub(super) struct Replayed {
+    pub(super) entry: Entry,
+    pub(super) lost: Vec<BlockRange>,
+    /// The host's block that lies at the end of all that is written of the zone, and cannot be read: if no entry
+    /// follows, it was being written when the power went, and no flush returned behind it.
+    pub(super) broken: Option<BlockRange>,
+}
+
+fn journal_damage(detail: String) -> DriverError {
+    DriverError::Damaged { structure: "journal", detail }
+}
+
+/// The entries behind a checkpoint, whole ones only.
+///
+/// # Errors
+/// The drive; damage; or more of them may be in `offline`.
+pub(super) fn read_journal(
+    state: &mut State,
+    checkpoint: &Checkpoint,
+    offline: Option<ZoneId>,
+) -> Result<Vec<Replayed>, DriverError> {
+    let mut entries: Vec<Replayed> = Vec::new();
+    let mut seq = checkpoint.seq;
+    let mut at = checkpoint.next;
+    let mut has_begun = false;
+    loop {
+        if let Some(found) = read_entry(state, at, seq)? {
+            // In another zone an entry follows behind a flush.
+            if let Some(before) = entries.last_mut() {
+                before.lost.extend(before.broken.take());
+            }
+            seq += 1;
+            has_begun = false;
+            let zone = journal_zone(state, at).map(|zone| zone.range);
+            at += found.entry.data_offset() + found.entry.data_len;
+            let is_nothing_lost = found.lost.is_empty() && found.broken.is_none();
+            if found.entry.records.is_empty() && is_nothing_lost {
+                // It ended its zone.
+                at = zone.map_or(at, |range| Pba::new(range.end().get()));
+            }
+            entries.push(found);
+            continue;
+        }
+        // What follows a torn entry, or a zone's last one, begins a zone.
+        let starts = state.journal.zones.iter().map(|zone| Pba::new(zone.range.start.get()));
+        let is_end = ends_inside(state, at);
+        let (mut begun, mut later) = (None, None);
+        for start in starts.filter(|&start| start != at) {
+            match read_header(state, start)? {
+                Header::Whole(entry, _) if entry.seq == seq => begun = Some(start),
+                Header::Whole(entry, _) if seq < entry.seq => later = Some(entry.seq),
+                Header::Whole(..) | Header::Unwritten => {}
+                // Torn in an earlier life; the zone was finished then, and has fill behind it.
+                Header::Else(Some(old)) if old < seq => {}
+                // The same, and what there was of it is damaged.
+                Header::Else(None) if is_end => {}
+                Header::Else(_) => {
+                    let at = start.get();
+                    return Err(journal_damage(format!("no entry begins its zone at block {at}")));
+                }
+            }
+        }
+        if let Some(zone) = offline.filter(|_| begun.is_none() && !is_end) {
+            return Err(journal_damage(format!("{zone} is offline")));
+        }
+        match (begun, later) {
+            (Some(_), _) if has_begun => {
+                return Err(journal_damage(format!("two zones begin with entry {seq}")));
+            }
+            (Some(start), _) => (at, has_begun) = (start, true),
+            (None, None) => return Ok(entries),
+            (None, Some(later)) => {
+                return Err(journal_damage(format!("entry {later} is there, {seq} is not")));
+            }
+        }
+    }
+}
+
+/// Whether the journal ends at `at` for certain. It goes on in another zone only behind an entry that ends the zone,
+/// which is flushed, or where none fits; where a zone begins, another may end.
+fn ends_inside(state: &State, at: Pba) -> bool {
+    let Some(zone) = journal_zone(state, at) else { return false };
+    let at = Lba::new(at.get());
+    let pointer = match state.disk.zone(zone.zone).map(|info| info.state) {
+        Some(ZoneState::Open { write_pointer, .. } | ZoneState::Closed { write_pointer }) => {
+            write_pointer
+        }
+        _ => return false,
+    };
+    zone.range.start < at && at <= pointer && ENTRY_LEN_MIN <= zone.range.end() - at
+}
+
+/// What lies where an entry may begin.
+enum Header {
+    /// And how many of its blocks came from the second copy.
+    Whole(Entry, u64),
+    /// Nothing was written there, or not all of it. What is behind the end of a zone that was finished early reads
+    /// as one byte again and again.
+    Unwritten,
+    /// Something else, or a header of which a block is damaged in both copies: its number, if any block tells it.
+    Else(Option<u64>),
+}
+
+fn journal_zone(state: &State, at: Pba) -> Option<&JournalZone> {
+    state.journal.zones.iter().find(|zone| zone.range.contains(Lba::new(at.get())))
+}
+
+/// How far the zone of a block of the journal is written, by the drive; none outside of the journal.
+fn written_to(state: &State, at: Pba) -> Option<Lba> {
+    let zone = journal_zone(state, at)?;
+    match state.disk.zone(zone.zone)?.state {
+        ZoneState::Full => Some(zone.range.end()),
+        ZoneState::ReadOnly => Some(zone.end.map_or(zone.range.end(), |end| end.at)),
+        other => Some(other.write_pointer(zone.range.start).unwrap_or(zone.range.start)),
+    }
+}
+
+/// Whether the zone of a block of the journal is read-only, and only what is read there tells where it ends.
+fn may_end_in_fill(state: &State, at: Pba) -> bool {
+    let end = journal_zone(state, at).and_then(|zone| zone.end);
+    end.is_some_and(|end| !end.is_exact)
+}
+
+/// Reads blocks of the journal: `Ok(None)` where the medium fails.
+pub(super) fn read_blocks(
+    state: &State,
+    at: Pba,
+    len: Blocks,
+) -> Result<Option<Vec<u8>>, DriverError> {
+    let mut bytes = vec![0; len.bytes() as usize];
+    if len.is_zero() {
+        return Ok(Some(bytes));
+    }
+    match state.disk.read(Lba::new(at.get()), &mut bytes) {
+        Ok(()) => Ok(Some(bytes)),
+        Err(DiskError::Medium { .. } | DiskError::Offline { .. }) => Ok(None),
+        Err(error) => Err(during("reading the journal")(error)),
+    }
+}
+
+/// What lies `offset` behind the start of an entry, if that is a block of its header.
+fn header_block(state: &State, at: Pba, offset: Blocks) -> Result<Option<Entry>, DriverError> {
+    let block = read_blocks(state, at + offset, Blocks::new(1))?;
+    let id = state.superblock.id;
+    Ok(block.and_then(|block| decode_header_block(id, at, offset, &block)))
+}
+
+/// The header of the entry at `at`, each block from its first copy or else from its second.
+fn read_header(state: &State, at: Pba) -> Result<Header, DriverError> {
+    let end = written_to(state, at).map_or(0, Lba::get);
+    let written = end.saturating_sub(at.get());
+    // No entry is shorter: that one is torn, or nothing more fits the zone.
+    if written < ENTRY_LEN_MIN.get() {
+        return Ok(Header::Unwritten);
+    }
+    // Any block tells how long the header is.
+    let mut found = None;
+    for offset in (0..written.min(2 * HEADER_LEN_MAX)).map(Blocks::new) {
+        found = header_block(state, at, offset)?;
+        if found.is_some() {
+            break;
+        }
+    }
+    let Some(found) = found else { return Ok(Header::Else(None)) };
+    if written < found.data_offset().get() {
+        return Ok(Header::Unwritten);
+    }
+    let mut second_count = 0;
+    let mut records = Vec::new();
+    for index in (0..found.header_len.get()).map(Blocks::new) {
+        let mut block = header_block(state, at, index)?;
+        if block.is_none() {
+            second_count += 1;
+            block = header_block(state, at, found.header_len + index)?;
+        }
+        match block {
+            Some(block) if block.seq == found.seq => records.extend(block.records),
+            _ => return Ok(Header::Else(Some(found.seq))),
+        }
+    }
+    Ok(Header::Whole(Entry { records, ..found }, second_count))
+}
+
+/// The entry at `at` if it is number `seq` and whole.
+///
+/// A power cut leaves a prefix of what was written to a zone. So what lies below the pointer and is not as it
+/// was written is damage.
+fn read_entry(state: &mut State, at: Pba, seq: u64) -> Result<Option<Replayed>, DriverError> {
+    let mut entry = match read_header(state, at)? {
+        Header::Whole(entry, second_count) if entry.seq == seq => {
+            state.counters.second_copies += second_count;
+            entry
+        }
+        Header::Unwritten => return Ok(None),
+        // Another life of the zone.
+        Header::Whole(..) if begins_zone(state, at) => return Ok(None),
+        Header::Else(Some(old)) if old < seq && begins_zone(state, at) => return Ok(None),
+        Header::Whole(..) | Header::Else(_) => {
+            return Err(journal_damage(format!("entry {seq} should begin at block {}", at.get())));
+        }
+    };
+    let start = at + entry.data_offset();
+    // Behind the last block that is not fill: there a block of the host's may be fill, too.
+    let unsure_from = match written_to(state, at) {
+        Some(end) if start.get() + entry.data_len.get() <= end.get() => None,
+        Some(end) if may_end_in_fill(state, at) => Some(end),
+        _ => return Ok(None),
+    };
+    let data = read_blocks(state, start, entry.data_len)?;
+    let (mut lost, mut broken) = (Vec::new(), None);
+    let mut records = Vec::with_capacity(entry.records.len());
+    for record in entry.records {
+        if let Record::Data { lba, at, crc } = record {
+            let block = match &data {
+                Some(data) => at.get().checked_sub(start.get()).and_then(|index| {
+                    data.chunks_exact(BLOCK_LEN_BYTES).nth(index as usize).map(crc32c::crc32c)
+                }),
+                // One of them cannot be read.
+                None => read_blocks(state, at, Blocks::new(1))?.map(|block| crc32c::crc32c(&block)),
+            };
+            let is_last = written_to(state, at).is_some_and(|end| end.get() == at.get() + 1);
+            if block.is_none() && data.is_none() && is_last {
+                broken = Some(BlockRange::new(lba, Blocks::new(1)));
+                continue;
+            }
+            if block != Some(crc) {
+                if unsure_from.is_some_and(|from| from.get() <= at.get()) {
+                    return Ok(None);
+                }
+                lost.push(BlockRange::new(lba, Blocks::new(1)));
+                continue;
+            }
+            state.journal.note_crcs(at, std::iter::once(crc));
+        }
+        records.push(record);
+    }
+    entry.records = records;
+    Ok(Some(Replayed { entry, lost, broken }))
+}
+
+fn begins_zone(state: &State, at: Pba) -> bool {
+    journal_zone(state, at).is_some_and(|zone| zone.range.start.get() == at.get())
+}

@@ -1,0 +1,50 @@
+//! What the checkpoint and the journal say of the ends of data zones.
+
+use super::format::Sum;
+use super::pool::PoolZone;
+use imbrex_disk::{Blocks, Pba, ZoneId};
+use std::collections::BTreeMap;
+
+/// What recovery hears of stretches without a summary.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    pub(super) sums: BTreeMap<Pba, Sum>,
+    /// Zones that end in a block that is not there.
+    pub(super) broken: BTreeMap<ZoneId, Broken>,
+}
+
+impl Told {
+    /// Whether the drive has the blocks from `at`, and their checksums are known.
+    pub(super) fn has(&self, slot: &PoolZone, at: Pba, len: Blocks) -> bool {
+        let (start, end) = (slot.index(at), slot.index(at).saturating_add(len.get()));
+        let mut unsummed = slot.summed().get().max(start)..end;
+        let broken = self.broken.get(&slot.zone).and_then(|broken| broken.block);
+        end <= slot.written().get()
+            && unsummed.all(|n| self.sums.contains_key(&slot.pba(n)))
+            && !broken.is_some_and(|block| at <= block && block < at + len)
+    }
+
+    /// The zone was emptied: what was told of it is over.
+    pub(super) fn forget(&mut self, slot: &PoolZone) {
+        let inside = self.sums.range(slot.pba(0)..slot.pba(slot.len().get()));
+        let inside: Vec<Pba> = inside.map(|(&at, _)| at).collect();
+        for at in inside {
+            self.sums.remove(&at);
+        }
+    }
+
+    /// The number of the last block of a zone that was told of.
+    pub(super) fn last_of(&self, slot: &PoolZone) -> Option<u64> {
+        let inside = self.sums.range(slot.pba(0)..slot.pba(slot.len().get()));
+        inside.last().map(|(&at, _)| slot.index(at))
+    }
+}
+
+/// What of a zone's end is not there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Broken {
+    /// The data block; none if it is a summary: then those blocks of its stretch whose checksums nothing tells.
+    pub(super) block: Option<Pba>,
+    /// The power may have gone while it was written; else it was flushed, and is damage.
+    pub(super) may_be_torn: bool,
+}

@@ -1,0 +1,122 @@
+//! Does again what the journal says happened since the checkpoint.
+
+use super::broken::{Counted, counted};
+use super::entries::Replayed;
+use super::error::{DriverError, damaged, during};
+use super::format::Record;
+use super::journaled_sums::Told;
+use super::mapping::{MapRun, PbaRange};
+use super::pool::{Pool, Use};
+use super::state::State;
+use imbrex_disk::{BlockRange, Blocks, Pba, ZoneId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The host's newest content of `range` is gone.
+pub(super) fn lose(state: &mut State, range: BlockRange) {
+    state.copies.forget(range);
+    state.lost.insert(range);
+}
+
+/// What a checkpoint told of a zone is over if the zone was begun anew since. Where nothing was valid in it no record
+/// says that it was emptied; checkpoints of earlier versions have checksums of such zones.
+pub(super) fn forget_earlier_lives<'a>(
+    pool: &Pool,
+    told: &mut Told,
+    records: impl Iterator<Item = &'a Record>,
+) {
+    for record in records {
+        if let Record::Opened { zone, generation } = *record
+            && let Some(slot) = pool.get(zone).filter(|slot| slot.generation != generation)
+        {
+            told.forget(slot);
+        }
+    }
+}
+
+/// Does again what the journal says. The zones that records name which depend on how far they are
+/// written come back: until the next checkpoint they must stay as they are, for the next recovery.
+pub(super) fn replay(
+    state: &mut State,
+    told: &mut Told,
+    entries: Vec<Replayed>,
+) -> Result<BTreeSet<ZoneId>, DriverError> {
+    let mut emptied: BTreeMap<ZoneId, (usize, usize)> = BTreeMap::new();
+    let mut opened = BTreeMap::new();
+    for (number, found) in entries.iter().enumerate() {
+        for (index, record) in found.entry.records.iter().enumerate() {
+            match *record {
+                Record::Emptied { zone } => _ = emptied.insert(zone, (number, index)),
+                Record::Opened { zone, .. } => _ = opened.insert(zone, (number, index)),
+                _ => {}
+            }
+        }
+    }
+    let mut named = BTreeSet::new();
+    let flushed_seq = entries.iter().map(|found| found.entry.flushed_seq).max();
+    for (number, found) in entries.into_iter().enumerate() {
+        let is_flushed = Some(found.entry.seq) < flushed_seq;
+        for (index, record) in found.entry.records.into_iter().enumerate() {
+            match record {
+                Record::Evicted { range, at } | Record::Moved { range, at } => {
+                    let run = MapRun { start: range.start, at, len: range.len };
+                    let slot = state.pool.zone_of(at).copied();
+                    let last = slot.and_then(|slot| emptied.get(&slot.zone));
+                    let is_older = last.is_some_and(|&last| (number, index) < last);
+                    named.extend(slot.map(|slot| slot.zone).filter(|_| !is_older));
+                    let Counted { runs, broken_count } = match slot {
+                        None => Counted::default(),
+                        // What an offline zone held is gone: to ignore the record would bring back older content.
+                        Some(slot) if is_older || slot.used == Use::Lost => Counted::all(run),
+                        // Its blocks may be another's by now, or nobody's.
+                        Some(slot) => counted(state, told, &slot, run, is_flushed)
+                            .map_err(during("looking for what a record moved"))?,
+                    };
+                    state.counters.broken_blocks += broken_count;
+                    state.counters.ignored_records += u64::from(runs != [run]);
+                    for run in runs {
+                        if matches!(record, Record::Evicted { .. }) {
+                            state.copies.forget(run.range());
+                            state.lost.remove(run.range());
+                        }
+                        take_over(state, run.range(), run.at)?;
+                    }
+                }
+                Record::Trimmed { range } => {
+                    state.copies.forget(range);
+                    state.lost.remove(range);
+                    state.map.unset(range);
+                }
+                Record::Data { lba, at, .. } => {
+                    let range = BlockRange::new(lba, Blocks::new(1));
+                    state.lost.remove(range);
+                    state.copies.record(range, at).map_err(damaged("journal"))?;
+                }
+                // Unless it was begun anew the flush behind the record may have been cut, and what came instead be gone.
+                Record::Emptied { zone } if opened.get(&zone) > Some(&(number, index)) => {
+                    state.pool.get(zone).into_iter().for_each(|slot| told.forget(slot));
+                }
+                Record::Emptied { .. } => {}
+                Record::Opened { zone, generation } => state.pool.set_generation(zone, generation),
+                Record::Sum { at, sum } => drop(told.sums.insert(at, sum)),
+            }
+        }
+        found.lost.into_iter().for_each(|range| lose(state, range));
+        state.counters.broken_blocks += u64::from(found.broken.is_some());
+    }
+    Ok(named)
+}
+
+/// Maps `range`. Blocks of others that are mapped there have another place by a later record, which is
+/// to come: a checkpoint may be younger than the records that follow it.
+fn take_over(state: &mut State, range: BlockRange, at: Pba) -> Result<(), DriverError> {
+    let mut place = PbaRange { start: at, len: range.len };
+    while let Some(owner) = state.map.owner(place) {
+        let (from, to) = (owner.at.max(place.start), owner.place().end().min(place.end()));
+        let start = owner.start + (from - owner.at);
+        if start != range.start + (from - at) {
+            state.map.unset(BlockRange::new(start, to - from));
+        }
+        place = PbaRange { start: to, len: place.end() - to };
+    }
+    state.map.set(range, at).map(drop).map_err(damaged("journal"))
+}
