@@ -1,6 +1,6 @@
 #![doc = include_str!("../../../../docs/formats/fixed_bands.md")]
 
-use super::{ReadBack, Staging};
+use super::options::{ReadBack, Staging};
 use crate::fields::{get_u32, get_u64, put_u32, put_u64};
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Lba};
 

@@ -11,7 +11,7 @@
 
 use super::error::BandsError;
 use super::format::{Record, Superblock};
-use super::{BandOptions, MIB};
+use super::options::{BandOptions, MIB};
 use imbrex_disk::{
     BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Geometry, GeometrySpec, Lba, Pba, Rule,
     ShingleSpec,

@@ -1,8 +1,8 @@
 //! Decides how a write to one band is done; does nothing.
 
 use super::layout::Layout;
+use super::options::{ReadBack, Staging};
 use super::runs::Runs;
-use super::{ReadBack, Staging};
 use imbrex_disk::BlockRange;
 
 /// How one write, within one band, is done.

@@ -11,7 +11,6 @@
 //! who was killed in a sync left what it wrote in the drive's cache. Step 1 destroys by what may be found there alone,
 //! and step 3 discards the other log, which may be the one that is durable.
 
-use super::Staging;
 use super::below::{Below, LOOK_LEN, Purpose};
 use super::error::{BandsError, during};
 use super::format::{
@@ -20,6 +19,7 @@ use super::format::{
 };
 use super::journal::{Journal, epoch_of, log_id};
 use super::layout::{Layout, Region};
+use super::options::Staging;
 use super::runs::Runs;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Lba, Persist};
 use imbrex_record_log::{Decoder, End, Extent, log_id_of};
