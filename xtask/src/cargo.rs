@@ -95,10 +95,14 @@ impl Cargo {
     }
 }
 
+/// Features that `cargo run` leaves out and every chore tests: other stores for `imbrex ycsb`.
+pub(crate) const TESTED_FEATURES: &str = "imbrex-cli/redis,imbrex-cli/foreign";
+
 /// Builds the program and the C API, optimized. Every chore takes the default members for this, and never a package:
 /// cargo builds what packages share once for each choice of their features.
 pub(crate) fn build(root: &Path) -> Result<()> {
-    Cargo::release(root).args(["build", "--release", "--lib", "--bin", "imbrex"]).run()
+    let build = ["build", "--release", "--features", TESTED_FEATURES, "--lib", "--bin", "imbrex"];
+    Cargo::release(root).args(build).run()
 }
 
 /// The torture program, which checks after every change what the engine and the file layer hold.

@@ -1,6 +1,6 @@
 //! What CI runs: a list of named steps, cheapest first, each one line of `cargo`.
 
-use crate::cargo::{self, Cargo, torture};
+use crate::cargo::{self, Cargo, TESTED_FEATURES, torture};
 use crate::packages;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
@@ -15,14 +15,17 @@ type Step = (&'static str, fn(&Path) -> Result<()>);
 const STEPS: &[Step] = &[
     ("format", |root| shown(Cargo::new(root).args(["fmt", "--all", "--check"]))),
     ("lints", |root| {
-        let clippy = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
-        shown(Cargo::new(root).args(clippy))
+        let clippy = ["clippy", "--workspace", "--all-targets", "--features", TESTED_FEATURES];
+        shown(Cargo::new(root).args(clippy).args(["--", "-D", "warnings"]))
     }),
     ("tidy", |root| shown(Cargo::new(root).args(["test", "--package", "xtask"]))),
-    ("tests", |root| shown(Cargo::new(root).args(["test", "--workspace"]))),
+    ("tests", |root| {
+        shown(Cargo::new(root).args(["test", "--workspace", "--features", TESTED_FEATURES]))
+    }),
     ("documentation", |root| {
         let doc = ["doc", "--workspace", "--no-deps", "--document-private-items"];
-        shown(Cargo::new(root).env("RUSTDOCFLAGS", "-Dwarnings").args(doc))
+        let doc = Cargo::new(root).args(doc).args(["--features", TESTED_FEATURES]);
+        shown(doc.env("RUSTDOCFLAGS", "-Dwarnings"))
     }),
     ("examples", examples),
     ("torture", |root| shown(torture(root).args(["--seeds", "2000"]))),

@@ -3,13 +3,14 @@
 //! A client is a value that can be stepped, not a thread, so that the same one runs on a thread of
 //! its own (threads mode) or takes turns with others by virtual time (virtual mode).
 
+use crate::benchmark::{Benchmark, Task};
 use crate::latency::Latencies;
 use crate::options::BenchOptions;
 use crate::watch::Watcher;
-use crate::workload::{Benchmark, KeyMaker, Permutation, Task, ValuePool};
-use crate::ycsb::WriteTurns;
+use crate::write_turns::WriteTurns;
 use imbrex_clockwork::{Clock, Prng};
 use imbrex_engine::{Db, EngineError, Iter, Keyspace, ReadOptions, WriteBatch, WriteOptions};
+use imbrex_workload::keys::{KeyMaker, Permutation, ValuePool};
 use std::sync::Arc;
 
 /// A scan that goes on reads up to this many times as much at a time as it began with.

@@ -19,12 +19,12 @@
 //! The span is as long as the user's data, at the outer edge, where a fresh store lies too. A store
 //! keeps a few blocks in memory and so may beat the bound of random reads by that share.
 
+use crate::benchmark::Task;
 use crate::error::BenchError;
 use crate::options::{BenchOptions, ByteCount, CompressionType};
 use crate::report::{Report, RunReport};
 use crate::run::run;
 use crate::stand::bare_drive;
-use crate::workload::Task;
 use imbrex_clockwork::{Clock, Prng};
 use imbrex_disk::{BLOCK_LEN_BYTES, Disk, DiskError, Lba, Persist};
 use serde::Serialize;

@@ -69,13 +69,13 @@ pub enum BenchError {
     },
     /// A property of YCSB's makes no sense.
     #[error(transparent)]
-    Property(#[from] crate::ycsb::PropertyError),
+    Property(#[from] imbrex_workload::ycsb::properties::PropertyError),
     /// There is no such series of arrivals.
     #[error(transparent)]
-    Arrivals(#[from] crate::arrivals::ArrivalError),
+    Arrivals(#[from] imbrex_workload::arrivals::ArrivalError),
     /// A trace could not be read.
     #[error(transparent)]
-    Trace(#[from] crate::trace::TraceError),
+    Trace(#[from] imbrex_workload::trace::TraceError),
     /// The block driver could not be made.
     #[error("making the block device: {source}")]
     Driver {
@@ -106,7 +106,8 @@ pub enum BenchError {
 }
 
 impl BenchError {
-    pub(crate) fn layout(source: LayoutError) -> BenchError {
+    /// The error of a layout.
+    pub fn layout(source: LayoutError) -> BenchError {
         BenchError::Layout { source }
     }
 }

@@ -8,44 +8,55 @@ use serde::Serialize;
 
 /// Latencies of one client, or of several after [`Latencies::add`].
 #[derive(Clone, Debug)]
-pub(crate) struct Latencies {
+pub struct Latencies {
     histogram: Histogram<u64>,
 }
 
+impl Default for Latencies {
+    fn default() -> Latencies {
+        Latencies::new()
+    }
+}
+
 impl Latencies {
-    pub(crate) fn new() -> Latencies {
+    /// No latencies.
+    pub fn new() -> Latencies {
         let histogram = Histogram::new(3).expect("three digits are within 0..=5");
         Latencies { histogram }
     }
 
-    pub(crate) fn record(&mut self, ns: u64) {
+    /// Adds one of `ns`.
+    pub fn record(&mut self, ns: u64) {
         self.histogram.record(ns).expect("it grows to whatever 64 bits hold");
     }
 
-    pub(crate) fn add(&mut self, other: &Latencies) {
+    /// Adds those of `other`.
+    pub fn add(&mut self, other: &Latencies) {
         self.histogram.add(&other.histogram).expect("it grows as the other one did");
     }
 
-    pub(crate) fn count(&self) -> u64 {
+    /// How many there are.
+    pub fn count(&self) -> u64 {
         self.histogram.len()
     }
 
-    /// 0 if there are none.
-    pub(crate) fn mean_ns(&self) -> f64 {
+    /// The mean; 0 if there are none.
+    pub fn mean_ns(&self) -> f64 {
         self.histogram.mean()
     }
 
-    /// 0 if there are none.
-    pub(crate) fn min_ns(&self) -> u64 {
+    /// The shortest; 0 if there are none.
+    pub fn min_ns(&self) -> u64 {
         if self.histogram.is_empty() { 0 } else { self.histogram.min() }
     }
 
     /// So many percent were at least this fast.
-    pub(crate) fn at_ns(&self, percent: f64) -> u64 {
+    pub fn at_ns(&self, percent: f64) -> u64 {
         self.histogram.value_at_percentile(percent)
     }
 
-    pub(crate) fn summary(&self) -> LatencySummary {
+    /// The percentiles of all of them.
+    pub fn summary(&self) -> LatencySummary {
         let at = |percent: f64| self.histogram.value_at_percentile(percent);
         LatencySummary {
             mean_ns: self.histogram.mean() as u64,

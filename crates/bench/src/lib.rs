@@ -33,39 +33,30 @@
 //! Not here: rival stores, which `rivals/` measures on one workload with this one (feature
 //! `rivals`; its README says how).
 
-mod arrival_bench;
-pub mod arrivals;
+pub mod arrival_bench;
+mod benchmark;
 mod client;
-mod disk_user;
-mod drive;
+pub mod disk_user;
+pub mod emulated;
 mod error;
 mod host;
-mod latency;
+pub mod latency;
 mod options;
+pub mod profile_choice;
 pub mod replay;
-mod report;
-pub mod repro;
+pub mod report;
 mod run;
 mod stand;
-pub mod statistics;
-pub mod trace;
+pub mod svg;
+pub mod trace_recorder;
 mod watch;
-mod workload;
+mod workers;
+pub mod write_turns;
 pub mod ycsb;
 
-pub use arrival_bench::{
-    ArrivalBenchOptions, ArrivalBenchProgress, ArrivalBenchReport, ArrivalBenchWatch, ArrivalRun,
-    arrival_bench,
-};
-pub use disk_user::{BareDrive, DiskUserOptions, DiskUserReport, DiskUserRow, disk_user};
-pub use drive::{DriveShape, flash_profile, layout_for, read_profile};
+pub use benchmark::{Benchmark, Task};
 pub use error::BenchError;
-pub use latency::LatencySummary;
 pub use options::{BenchOptions, ByteCount, CompressionType, Mode, StandOptions};
-pub use report::{
-    DriveFigures, EngineFigures, HostFigures, Report, RunReport, Setup, SpaceFigures,
-};
 pub use run::{run, run_watched};
 pub use watch::{Phase, RunProgress, RunWatch};
-pub use workload::{Benchmark, Task};
-pub use ycsb::YcsbWorkload;
+pub use workers::worker_count;

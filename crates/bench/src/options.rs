@@ -5,8 +5,8 @@
 //! repeatable: `--seed` has a fixed default, and a write benchmark is by default followed by a
 //! flush and by waiting for the background work it caused (`--settle=false` for db_bench's way).
 
-use crate::drive::DriveShape;
-use crate::workload::Task;
+use crate::benchmark::Task;
+use crate::profile_choice::DriveShape;
 use imbrex_engine::{KEY_LEN_BYTES_MAX, VALUE_LEN_BYTES_MAX};
 use std::path::PathBuf;
 use std::str::FromStr;

@@ -8,14 +8,14 @@
 //!             a write begins when the one before it has ended, as on threads (`ycsb::own`)
 //! ```
 
+use crate::benchmark::{Benchmark, Task};
 use crate::client::{Client, Tally};
 use crate::error::BenchError;
 use crate::options::{BenchOptions, Mode};
 use crate::report::{Report, RunReport, Setup, StoreFigures};
 use crate::stand::{Reading, Stand};
 use crate::watch::{RunWatch, Watcher};
-use crate::workload::{Benchmark, Task};
-use crate::ycsb::WriteTurns;
+use crate::write_turns::WriteTurns;
 use imbrex_clockwork::{ClientId, VirtualWorld, fan_out};
 use imbrex_engine::EngineError;
 use std::ops::ControlFlow;
@@ -225,11 +225,6 @@ fn race(
     ended.into_iter().try_fold(0, |last_ns, ended| ended.map(|ns: u64| last_ns.max(ns)))
 }
 
-/// Of so many workers those that get any of the works: a thread without one is one too many.
-pub(crate) fn worker_count(jobs: usize, work_count: usize) -> usize {
-    jobs.min(work_count).max(1)
-}
-
 /// One of the clients that a thread beside them waits for: it counts itself out also where it ends by a
 /// panic, and ends the others' work then, which nobody will ask for.
 pub(crate) struct AtWork<'a> {
@@ -323,18 +318,4 @@ pub(crate) fn per_second(ops: u64, ns: u64) -> f64 {
 /// `part / whole`, or `otherwise` if there is no whole.
 fn ratio(part: u64, whole: u64, otherwise: f64) -> f64 {
     if whole == 0 { otherwise } else { part as f64 / whole as f64 }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A bench of twelve runs with `--jobs 100000` started 99,999 threads, or panicked when the system gave no more.
-    #[test]
-    fn no_worker_is_without_work() {
-        assert_eq!(worker_count(100_000, 12), 12);
-        assert_eq!(worker_count(2, 12), 2);
-        assert_eq!(worker_count(0, 12), 1);
-        assert_eq!(worker_count(3, 0), 1);
-    }
 }

@@ -9,10 +9,10 @@ mod drives;
 
 pub(crate) use drives::bare_drive;
 
-use crate::drive::layout_for;
 use crate::error::BenchError;
 use crate::host;
 use crate::options::{BenchOptions, ByteCount, CompressionType, Mode, StandOptions};
+use crate::profile_choice::layout_for;
 use crate::report::{DriveFigures, EngineFigures, HostFigures, SpaceFigures};
 use drives::{Origin, StandDrives};
 use imbrex::{Layout, LayoutError, Stack, mount};

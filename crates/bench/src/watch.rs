@@ -6,7 +6,7 @@
 //!   run: no more steps, the figures so far, the store closed in good order  <-------'
 //! ```
 
-use crate::workload::Benchmark;
+use crate::benchmark::Benchmark;
 use imbrex_engine::Progress;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -6,7 +6,7 @@ use crate::error::{CliError, Context, Exit};
 use crate::output::{Table, note};
 use crate::progress::{Progress, Unit};
 use crate::target::Target;
-use imbrex_bench::{
+use imbrex_bench::arrival_bench::{
     ArrivalBenchOptions, ArrivalBenchProgress, ArrivalBenchReport, ArrivalBenchWatch, ArrivalRun,
     arrival_bench,
 };

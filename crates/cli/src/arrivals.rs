@@ -1,16 +1,16 @@
 //! `arrivals`: when the operations of an open-loop run are due, and what a series of arrivals is like;
-//! the work is the crate `imbrex-bench`'s.
+//! the work is the crate `imbrex-workload`'s.
 
 use crate::Session;
 use crate::error::{CliError, Context};
 use crate::interrupt::Stdin;
 use crate::output::{Report, Table};
 use crate::progress::{Progress, Unit};
-use imbrex_bench::arrivals::{
+use imbrex_workload::arrivals::{
     ArrivalAnalyser, ArrivalAnalysis, ArrivalEnd, ArrivalError, ArrivalModel, ArrivalReader,
     SeriesFigures,
 };
-use imbrex_bench::statistics::{Estimator, LEN_MIN};
+use imbrex_workload::statistics::{Estimator, LEN_MIN};
 use serde_json::json;
 use std::fmt::Write;
 use std::fs::File;

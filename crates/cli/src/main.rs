@@ -36,6 +36,7 @@ mod output;
 mod progress;
 mod read;
 mod replay;
+#[cfg(feature = "repro")]
 mod repro;
 mod run;
 mod serve;
@@ -100,6 +101,7 @@ enum Command {
     /// List the layouts: how a store lies on a drive, by name
     Layouts(layouts::LayoutsArgs),
     /// Run published figures again: the paper's value, ours, the ratio, the picture
+    #[cfg(feature = "repro")]
     Repro(repro::ReproArgs),
     /// Play a block trace to the block driver over an emulated zoned drive, in virtual time
     Replay(replay::ReplayArgs),
@@ -165,6 +167,7 @@ fn run(args: Args) -> Result<(), CliError> {
         Command::Bench(args) => args.run(session_ref),
         Command::Ycsb(command) => command.run(session_ref),
         Command::Layouts(args) => args.run(session_ref),
+        #[cfg(feature = "repro")]
         Command::Repro(args) => args.run(session_ref),
         Command::Replay(args) => args.run(session_ref),
         Command::Arrivals(args) => args.run(session_ref),

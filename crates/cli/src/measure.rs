@@ -82,7 +82,7 @@ impl BenchArgs {
         let interrupt = session.interrupt.clone();
         let mut shown = Ok(());
         let is_read = AtomicBool::new(true);
-        let mut finished = |run: &imbrex_bench::RunReport| {
+        let mut finished = |run: &imbrex_bench::report::RunReport| {
             bars.clear();
             if !is_json && shown.is_ok() {
                 // Each benchmark is told as it ends: the next may take a while.

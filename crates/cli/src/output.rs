@@ -56,6 +56,7 @@ impl Output {
     }
 
     /// How figures should be shown: as a table, JSON or HTML.
+    #[cfg(feature = "repro")]
     pub(crate) fn page_format(&self) -> Result<Format, CliError> {
         match self.format {
             Some(Format::Html) => Ok(Format::Html),

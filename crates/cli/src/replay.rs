@@ -7,11 +7,12 @@ use crate::error::CliError;
 use crate::output::Report;
 use crate::progress::{Progress, Unit};
 use clap::ValueEnum;
+use imbrex_bench::BenchError;
+use imbrex_bench::latency::LatencySummary;
 use imbrex_bench::replay::{ReplayOptions, ReplayReport, replay};
-use imbrex_bench::trace::{BUNDLED, BundledTrace, TraceError, TraceFormat, TraceSource};
-use imbrex_bench::{BenchError, LatencySummary};
 use imbrex_disk_sim::Profile;
 use imbrex_translate::{CleaningOrder, EvictionOrder};
+use imbrex_workload::trace::{BUNDLED, BundledTrace, TraceError, TraceFormat, TraceSource};
 use std::path::PathBuf;
 
 /// Arguments of `imbrex replay`.

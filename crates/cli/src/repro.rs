@@ -1,4 +1,4 @@
-//! `repro`: published figures, run again; the work is the crate `imbrex-bench`'s.
+//! `repro`: published figures, run again; the work is the crate `imbrex-repro`'s.
 
 use crate::Session;
 use crate::error::{CliError, Context};
@@ -6,10 +6,10 @@ use crate::output::{Format, Table, note};
 use crate::progress::{Progress, Unit};
 use crate::target::Target;
 use imbrex_bench::BenchError;
-use imbrex_bench::repro::{
+use imbrex_repro::{
     Figure, GivenTrace, Reproduction, SCALE_DEFAULT, Size, Watch, figures, figures_named, repro,
 };
-use imbrex_bench::trace::TraceError;
+use imbrex_workload::trace::TraceError;
 use serde_json::json;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};

@@ -16,7 +16,7 @@ use crate::output::{Report, note};
 use crate::store::{DriveArgs, PowerCut, holds_block_device};
 use imbrex::{FoundDrive, LayoutError};
 use imbrex_bench::ByteCount;
-use imbrex_bench::trace::{Recorded, Recorder};
+use imbrex_bench::trace_recorder::{Recorded, Recorder};
 use imbrex_clockwork::{Runtime, WallClock, entropy_u64};
 use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, Geometry, GeometrySpec, Rule};
 use imbrex_disk_sim::SimDisk;

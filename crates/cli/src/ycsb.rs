@@ -9,8 +9,9 @@ use crate::progress::{Progress, Unit};
 use crate::store::cannot_measure;
 use crate::target::Target;
 use clap::Subcommand;
-use imbrex_bench::ycsb::{PropertyError, YcsbOptions, YcsbPhase, YcsbProgress, YcsbWatch, ycsb};
+use imbrex_bench::ycsb::{YcsbOptions, YcsbPhase, YcsbProgress, YcsbWatch, ycsb};
 use imbrex_bench::{BenchError, Phase};
+use imbrex_workload::ycsb::properties::PropertyError;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

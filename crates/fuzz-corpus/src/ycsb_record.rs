@@ -2,7 +2,7 @@
 
 use crate::Target;
 use bytes::Bytes;
-use imbrex_bench::ycsb::{Record, Wanted};
+use imbrex_workload::ycsb::record::{Record, Wanted};
 use std::sync::Arc;
 
 pub(crate) const TARGET: Target = Target { name: "ycsb_record", feed, seeds };

@@ -19,19 +19,18 @@
 
 mod picture;
 
-use crate::arrivals::{ArrivalEnd, ArrivalModel};
-use crate::drive::DriveShape;
 use crate::error::BenchError;
 use crate::latency::LatencySummary;
 use crate::options::{ByteCount, StandOptions};
+use crate::profile_choice::DriveShape;
 use crate::report::Bytes;
-use crate::run::worker_count;
 use crate::watch::Phase;
-use crate::ycsb::{
-    Properties, PropertyError, YcsbOptions, YcsbPhase, YcsbProgress, YcsbReport, YcsbWatch, ycsb,
-};
+use crate::workers::worker_count;
+use crate::ycsb::{YcsbOptions, YcsbPhase, YcsbProgress, YcsbReport, YcsbWatch, ycsb};
 use imbrex::Layout;
 use imbrex_clockwork::fan_out;
+use imbrex_workload::arrivals::{ArrivalEnd, ArrivalModel};
+use imbrex_workload::ycsb::properties::{Properties, PropertyError};
 use serde::Serialize;
 use std::fmt;
 use std::ops::ControlFlow;

@@ -10,7 +10,7 @@
 //! ```
 
 use super::{ArrivalBenchReport, ArrivalRun};
-use crate::repro::chart::{Scale, colour, escape, px, short, text};
+use crate::svg::{Scale, colour, escape, px, short, text};
 use std::fmt::Write;
 
 const LEFT: f64 = 130.0;

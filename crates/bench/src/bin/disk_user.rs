@@ -5,7 +5,8 @@
 //! ```
 
 use clap::Parser;
-use imbrex_bench::{BenchError, DiskUserOptions, disk_user};
+use imbrex_bench::BenchError;
+use imbrex_bench::disk_user::{DiskUserOptions, disk_user};
 use std::process::ExitCode;
 
 /// Loads and reads in operations per disk-second, beside the best that the head could do.

@@ -30,8 +30,8 @@ pub use survey::Survey;
 
 use crate::error::BenchError;
 use crate::latency::LatencySummary;
-use crate::trace::TraceSource;
 use imbrex_translate::{CleaningOrder, EvictionOrder};
+use imbrex_workload::trace::TraceSource;
 use serde::Serialize;
 
 /// What to replay, and on what.

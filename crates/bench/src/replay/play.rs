@@ -2,17 +2,17 @@
 
 use super::survey::{Plan, blocks};
 use super::{ReplayOptions, ReplayReport, Survey, TableFigures, Written};
+use crate::emulated::drive;
+use crate::emulated::{DriveRule, DriveSpec};
 use crate::error::BenchError;
 use crate::latency::Latencies;
-use crate::repro::drive::drive;
-use crate::repro::{DriveRule, DriveSpec};
-use crate::trace::{TraceOp, TraceReader, TraceRequest};
 use imbrex_clockwork::{Order, Runtime};
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Lba, Persist};
 use imbrex_translate::{
     BlockDriver, DriverCounters, DriverError, DriverOptions, POOL_ZONE_COUNT_MIN,
     SPARE_ZONE_COUNT_MIN, SectorRange, TableMapping, spare_zone_count, zone_data_len,
 };
+use imbrex_workload::trace::{TraceOp, TraceReader, TraceRequest};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 

@@ -2,9 +2,9 @@
 
 use super::ReplayOptions;
 use crate::error::BenchError;
-use crate::trace::{TraceError, TraceOp, TraceReader, TraceRequest, TraceSource};
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Lba};
 use imbrex_translate::{EvictionOrder, Regions};
+use imbrex_workload::trace::{TraceError, TraceOp, TraceReader, TraceRequest, TraceSource};
 use serde::Serialize;
 
 /// What a trace is.

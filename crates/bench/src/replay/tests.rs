@@ -2,6 +2,7 @@
 
 use super::*;
 use imbrex_clockwork::Prng;
+use imbrex_workload::trace::BUNDLED;
 use std::fmt::Write;
 
 fn options(dir: &tempfile::TempDir, text: &str) -> ReplayOptions {
@@ -123,4 +124,13 @@ fn requests_that_come_too_fast_wait_and_one_after_another_none_does() {
     let rare: String = (0..40).map(|at| format!("{},r,4096,4096\n", at * 1_000_000)).collect();
     let open = replay(&options(&dir, &rare), &mut |_, _| true).unwrap();
     assert!(open.late_percent() < 1.0, "{}", open.late_percent());
+}
+
+#[test]
+fn counts_and_footprints_of_bundled_traces_are_those_of_their_files() {
+    for trace in BUNDLED {
+        let found = survey(&TraceSource::Bundled(trace)).unwrap();
+        let told = (trace.request_count, trace.footprint_bytes);
+        assert_eq!((found.requests, found.footprint_bytes), told, "{}", trace.name);
+    }
 }

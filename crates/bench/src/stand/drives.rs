@@ -1,9 +1,9 @@
 //! The drives of a stand: images of the user's, or emulated ones made for the run.
 
 use super::StandPlan;
-use crate::drive::{DriveShape, flash_profile, layout_for};
 use crate::error::BenchError;
 use crate::options::{Mode, StandOptions};
+use crate::profile_choice::{DriveShape, flash_profile, layout_for};
 use imbrex::{Drives, FoundDrive, Layout};
 use imbrex_clockwork::{Order, Runtime, VirtualWorld};
 use imbrex_disk::{Disk, Geometry};

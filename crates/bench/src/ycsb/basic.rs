@@ -1,8 +1,8 @@
 //! No store at all: every operation succeeds at once. What a run on it takes is what the client itself costs, as with
 //! `site.ycsb.BasicDB` of the original.
 
-use super::record::{Record, Wanted};
 use super::store::{RecordStore, StoreError};
+use imbrex_workload::ycsb::record::{Record, Wanted};
 
 /// Keeps nothing; a read finds a record without fields, a scan finds none.
 #[derive(Debug)]

@@ -3,15 +3,15 @@
 //! As those of `imbrex bench` it is a value that can be stepped: on a thread of its own, or in turn
 //! with others by virtual time.
 
-use super::core::CoreWorkload;
-use super::keys::InsertSequence;
 use super::measure::{Done, Measured, Measurements, Status};
 use super::pace::{Beat, Pace, Timing};
-use super::record::{Record, Wanted};
 use super::store::{RecordStore, StoreError, Traffic};
-use super::stream::{YcsbOp, YcsbStream};
-use super::values::FieldMaker;
 use imbrex_clockwork::Prng;
+use imbrex_workload::ycsb::core::CoreWorkload;
+use imbrex_workload::ycsb::keys::InsertSequence;
+use imbrex_workload::ycsb::record::{Record, Wanted};
+use imbrex_workload::ycsb::stream::{YcsbOp, YcsbStream};
+use imbrex_workload::ycsb::values::FieldMaker;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What all clients of a run share.

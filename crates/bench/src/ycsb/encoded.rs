@@ -10,9 +10,9 @@
 //! Invariants
 //!   O1  Two clients that update fields of one record at the same time both have their way.
 
-use super::record::{Record, Wanted};
 use super::store::{RecordStore, StoreError, Traffic};
 use bytes::Bytes;
+use imbrex_workload::ycsb::record::{Record, Wanted};
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -1,11 +1,11 @@
 //! RocksDB and LevelDB in process, by the system's own libraries.
 
 use super::encoded::{EachEntry, KeyValue};
-use super::properties::{Properties, PropertyError};
 use super::store::StoreError;
 use crate::error::BenchError;
 use bytes::Bytes;
 use imbrex_foreign::{ForeignDb, ForeignError, ForeignKind, ForeignOptions};
+use imbrex_workload::ycsb::properties::{Properties, PropertyError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

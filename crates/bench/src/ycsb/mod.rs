@@ -34,42 +34,26 @@
 
 mod basic;
 mod client;
-mod core;
 mod encoded;
 mod export;
+#[cfg(feature = "foreign")]
 mod foreign;
-mod keys;
-mod lengths;
-mod letters;
 mod measure;
 mod options;
 mod own;
-mod pace;
-mod properties;
-mod record;
+pub mod pace;
+#[cfg(feature = "redis")]
 mod redis;
 mod report;
 mod run;
+mod server;
 mod settings;
 mod status;
 mod store;
-mod stream;
-mod values;
-mod zipf;
 
 pub use export::YcsbOutput;
-pub use letters::YcsbWorkload;
 pub use options::YcsbOptions;
-pub use pace::{KEPT_WITHIN_NS, ScheduleFigures};
-pub use properties::{Properties, PropertyError, PropertyOrigin};
-pub use record::format::RecordError;
-pub use record::{Record, Wanted};
 pub use report::{OperationFigures, YcsbReport, YcsbSetup};
 pub use run::{YcsbPhase, ycsb};
 pub use status::{YcsbProgress, YcsbWatch};
 pub use store::{RecordStore, StoreError, Traffic};
-
-pub(crate) use keys::scatter;
-pub(crate) use own::WriteTurns;
-pub(crate) use pace::{Beat, Pace, Timing};
-pub(crate) use stream::{YcsbOp, YcsbStream};

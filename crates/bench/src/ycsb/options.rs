@@ -1,7 +1,7 @@
 //! The flags of `imbrex ycsb`, under YCSB's names where it has them.
 
-use super::properties::{Properties, PropertyError};
 use crate::options::{Mode, StandOptions};
+use imbrex_workload::ycsb::properties::{Properties, PropertyError};
 use std::path::PathBuf;
 
 /// The options of one `imbrex ycsb load` or `run`.

@@ -22,6 +22,7 @@
 use crate::latency::{Latencies, LatencySummary};
 use imbrex_clockwork::Clock;
 use serde::Serialize;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -35,36 +36,52 @@ const SLICE_NS: u64 = 100_000_000;
 const UNSTARTED_MAX: usize = 10_000_000;
 
 /// Intended start times in nanoseconds from the start of the run, never decreasing.
-pub(crate) type Arrivals = Box<dyn Iterator<Item = u64> + Send>;
+pub type Arrivals = Box<dyn Iterator<Item = u64> + Send>;
 
 /// How all clients of a run go on.
-pub(crate) enum Pace {
+pub enum Pace {
+    /// Each client starts an operation when the one before has ended.
     BackToBack,
     /// Each client has a tick.
     Target {
+        /// From one operation of a client to its next.
         tick_ns: u64,
     },
+    /// The first free client takes the next arrival.
     Open(Mutex<Arrivals>),
 }
 
+impl fmt::Debug for Pace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Pace::BackToBack => f.write_str("BackToBack"),
+            Pace::Target { tick_ns } => write!(f, "Target({tick_ns} ns)"),
+            Pace::Open(_) => f.write_str("Open"),
+        }
+    }
+}
+
 /// What all clients share of time.
-pub(crate) struct Timing<'a> {
-    pub(crate) clock: &'a dyn Clock,
-    pub(crate) pace: Pace,
+#[derive(Debug)]
+pub struct Timing<'a> {
+    /// The clock of the run.
+    pub clock: &'a dyn Clock,
+    /// How clients go on.
+    pub pace: Pace,
     began_ns: OnceLock<u64>,
     /// So long after the start no operation starts any more.
     limit_ns: u64,
     is_stopped: AtomicBool,
     /// Arrivals taken, and when the last of them was intended, from the start of the run.
-    pub(crate) arrived_count: AtomicU64,
-    pub(crate) arrived_until_ns: AtomicU64,
+    pub(super) arrived_count: AtomicU64,
+    pub(super) arrived_until_ns: AtomicU64,
     /// Arrivals that clients took and did not start any more: when they were intended.
     given_up_ns: Mutex<Vec<u64>>,
 }
 
 /// One client's place in time.
 #[derive(Debug)]
-pub(crate) struct Beat {
+pub struct Beat {
     /// When its ticks began.
     began_ns: u64,
     ops: u64,
@@ -76,7 +93,8 @@ pub(crate) struct Beat {
 }
 
 impl<'a> Timing<'a> {
-    pub(crate) fn new(clock: &'a dyn Clock, pace: Pace, limit_ns: u64) -> Timing<'a> {
+    /// A run by `clock` that ends `limit_ns` after its start.
+    pub fn new(clock: &'a dyn Clock, pace: Pace, limit_ns: u64) -> Timing<'a> {
         Timing {
             clock,
             pace,
@@ -90,25 +108,27 @@ impl<'a> Timing<'a> {
     }
 
     /// When the run began, which is when this was first asked for: when all clients are there.
-    pub(crate) fn began_ns(&self) -> u64 {
+    pub fn began_ns(&self) -> u64 {
         *self.began_ns.get_or_init(|| self.clock.now_ns())
     }
 
     /// No operation starts from here on.
-    pub(crate) fn deadline_ns(&self) -> u64 {
+    pub fn deadline_ns(&self) -> u64 {
         self.began_ns().saturating_add(self.limit_ns)
     }
 
-    pub(crate) fn is_stopped(&self) -> bool {
+    /// Whether [`Timing::stop`] was called.
+    pub fn is_stopped(&self) -> bool {
         self.is_stopped.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn stop(&self) {
+    /// Ends the run: no further operation starts.
+    pub fn stop(&self) {
         self.is_stopped.store(true, Ordering::Relaxed);
     }
 
     /// Waits until `at_ns`; false if it was stopped, or the deadline came before.
-    pub(crate) fn wait(&self, at_ns: u64) -> bool {
+    pub fn wait(&self, at_ns: u64) -> bool {
         let deadline_ns = self.deadline_ns();
         loop {
             let now_ns = self.clock.now_ns();
@@ -124,7 +144,7 @@ impl<'a> Timing<'a> {
     }
 
     /// Waits for the next operation of a client; when it should have started, or `None` at the end.
-    pub(crate) fn next(&self, beat: &mut Beat) -> Option<u64> {
+    pub fn next(&self, beat: &mut Beat) -> Option<u64> {
         let free_ns = self.clock.now_ns();
         let intended_ns = match &self.pace {
             Pace::BackToBack => free_ns,
@@ -156,7 +176,7 @@ impl<'a> Timing<'a> {
 
     /// When a client that is free from `free_ns` on starts its next operation, as far as that is its own affair: arrivals
     /// belong to who takes them, and are handed out in order.
-    pub(crate) fn starts_ns(&self, beat: &Beat, free_ns: u64) -> u64 {
+    pub fn starts_ns(&self, beat: &Beat, free_ns: u64) -> u64 {
         match &self.pace {
             Pace::Target { tick_ns } => free_ns.max(beat.tick_at_ns(*tick_ns)),
             Pace::BackToBack | Pace::Open(_) => free_ns,
@@ -178,7 +198,7 @@ impl<'a> Timing<'a> {
 
 impl Beat {
     /// One whose ticks begin at `began_ns`.
-    pub(crate) fn new(began_ns: u64) -> Beat {
+    pub fn new(began_ns: u64) -> Beat {
         let lateness = Latencies::new();
         Beat { began_ns, ops: 0, lateness, kept_count: 0, queued_count: 0, queued_ns_max: 0 }
     }
@@ -218,11 +238,7 @@ pub struct ScheduleFigures {
 
 impl ScheduleFigures {
     /// What became of the schedule by `ended_ns`; none without one.
-    pub(crate) fn of(
-        timing: &Timing<'_>,
-        beats: &[Beat],
-        ended_ns: u64,
-    ) -> Option<ScheduleFigures> {
+    pub fn of(timing: &Timing<'_>, beats: &[Beat], ended_ns: u64) -> Option<ScheduleFigures> {
         let offered_per_second = match &timing.pace {
             Pace::BackToBack => return None,
             Pace::Target { tick_ns } => beats.len() as f64 * 1e9 / *tick_ns as f64,

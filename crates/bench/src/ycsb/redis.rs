@@ -9,9 +9,9 @@
 //! loaded and both measure the same work: an insert is two round trips, a scan one for its keys and one for
 //! each record. A scan goes in order of score, not of key.
 
-use super::record::{Record, Wanted};
 use super::store::{RecordStore, StoreError};
 use crate::error::BenchError;
+use imbrex_workload::ycsb::record::{Record, Wanted};
 use redis::{
     Cmd, Connection, ConnectionAddr, ConnectionInfo, FromRedisValue, IntoConnectionInfo,
     RedisError, cmd,

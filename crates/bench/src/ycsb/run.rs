@@ -9,32 +9,31 @@
 //!   settle     -> figures -> report
 //! ```
 
-use super::basic::BasicStore;
 use super::client::{Shared, Work, YcsbClient};
-use super::core::CoreWorkload;
 use super::encoded::{EncodedStore, Stripes};
 use super::export::YcsbOutput;
-use super::foreign::ForeignServer;
-use super::keys::InsertSequence;
 use super::measure::Measurements;
 use super::options::YcsbOptions;
-use super::own::{OwnTable, WriteTurns};
+use super::own::OwnTable;
 use super::pace::{Arrivals, Beat, Pace, ScheduleFigures, Timing};
-use super::properties::{Properties, PropertyError};
-use super::redis::RedisServer;
 use super::report::{OperationFigures, YcsbReport, YcsbSetup};
+use super::server::{Connect, Server};
 use super::settings::Settings;
 use super::status::{Observer, YcsbProgress, YcsbWatch};
 use super::store::{RecordStore, StoreError, Traffic};
-use crate::arrivals::{ArrivalEnd, ArrivalModel};
-use crate::drive::DriveShape;
 use crate::error::BenchError;
 use crate::options::Mode;
+use crate::profile_choice::DriveShape;
 use crate::run::{AtWork, per_second, store_figures, unless_stopped};
 use crate::stand::{Room, Stand, StandPlan};
 use crate::watch::Phase;
+use crate::write_turns::WriteTurns;
 use imbrex_clockwork::{Clock, Prng, VirtualWorld, WallClock, try_fan_out};
 use imbrex_engine::WriteOptions;
+use imbrex_workload::arrivals::{ArrivalEnd, ArrivalModel};
+use imbrex_workload::ycsb::core::CoreWorkload;
+use imbrex_workload::ycsb::keys::InsertSequence;
+use imbrex_workload::ycsb::properties::{Properties, PropertyError};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -85,7 +84,7 @@ pub fn ycsb(
     }
     let run = Run { options, workload: &workload, settings: &settings, watch };
     let arrivals = if is_open { Some(run.arrivals(phase, properties)?) } else { None };
-    match server(properties)? {
+    match Server::named(properties)? {
         None => run.on_own(phase, arrivals, &own_options(options, properties)?),
         Some(server) => run.on_server(phase, arrivals, &server),
     }
@@ -110,43 +109,6 @@ fn own_options(
         }
     }
     Ok(own)
-}
-
-/// A store that is not ours.
-enum Server {
-    Redis(RedisServer),
-    Foreign(ForeignServer),
-    Basic,
-}
-
-/// The store that the property `db` names; none for our own.
-fn server(properties: &Properties) -> Result<Option<Server>, BenchError> {
-    let named = properties.get("db").map(|db| ForeignServer::named(db, properties));
-    if let Some(foreign) = named.transpose()?.flatten() {
-        return Ok(Some(Server::Foreign(foreign)));
-    }
-    let url = match properties.get("db") {
-        // The second is our class for the original YCSB.
-        None | Some("imbrex" | "imbrex.ycsb.ImbrexDb") => return Ok(None),
-        Some("basic" | "site.ycsb.BasicDB") => return Ok(Some(Server::Basic)),
-        // YCSB's class, with the properties of YCSB's binding.
-        Some("redis" | "site.ycsb.db.RedisClient") => {
-            let host = properties.get("redis.host").unwrap_or("127.0.0.1");
-            let port = properties.number("redis.port", 6379, (1, 65_535))?;
-            let server = RedisServer::new(&format!("redis://{host}:{port}"))?;
-            return Ok(Some(Server::Redis(match properties.get("redis.password") {
-                Some(password) => server.with_password(password),
-                None => server,
-            })));
-        }
-        Some(url) if url.contains("://") => url,
-        Some(_) => {
-            let known = "expected imbrex, redis (with redis.host), redis://HOST:PORT, unix:///PATH, \
-                 rocksdb:///PATH, leveldb:///PATH or basic";
-            return Err(properties.wrong("db", known).into());
-        }
-    };
-    RedisServer::new(url).map(|server| Some(Server::Redis(server)))
 }
 
 /// In how many places so many clients measure.
@@ -175,9 +137,6 @@ struct Worked {
     is_stopped: bool,
     failure: Option<String>,
 }
-
-/// Opens a store for one more client.
-type Connect<'a> = dyn Fn() -> Result<Box<dyn RecordStore>, BenchError> + 'a;
 
 /// Where time and stores come from.
 struct Ground<'a> {
@@ -341,7 +300,7 @@ impl Run<'_> {
             return Err(BenchError::Options(what.to_owned()));
         }
         let stand = &options.stand;
-        let is_foreign = matches!(server, Server::Foreign(_));
+        let is_foreign = server.is_in_process();
         let flags = [
             ("--drive", stand.drive.is_some()),
             ("--image", stand.image.is_some()),
@@ -363,27 +322,7 @@ impl Run<'_> {
             return Err(BenchError::Options(what));
         }
         let clock = WallClock::new();
-        let field_count = self.workload.field_names.len();
-        let (connect, address): (Box<Connect<'_>>, String) = match server {
-            Server::Redis(server) => {
-                let connect = || Ok(Box::new(server.connect()?) as Box<dyn RecordStore>);
-                (Box::new(connect), server.address())
-            }
-            Server::Basic => {
-                let connect = || Ok(Box::new(BasicStore) as Box<dyn RecordStore>);
-                (Box::new(connect), "basic".to_owned())
-            }
-            Server::Foreign(server) => {
-                let write_buffer = stand.write_buffer_size.map(|bytes| bytes.0);
-                let table = server.open(options.sync, write_buffer)?;
-                let stripes = Stripes::new();
-                let connect = move || {
-                    let store = EncodedStore::new(table.clone(), field_count, stripes.clone());
-                    Ok(Box::new(store) as Box<dyn RecordStore>)
-                };
-                (Box::new(connect), server.address())
-            }
-        };
+        let (connect, address) = server.connector(options, self.workload.field_names.len())?;
         let connect = &*connect;
         let ground = Ground { clock: &clock, world: None, connect };
         let worked = self.work(phase, arrivals, false, &ground)?;

@@ -1,7 +1,7 @@
 //! How a run is driven and measured: YCSB's properties of its client, as opposed to its workload.
 
-use super::properties::{Properties, PropertyError};
 use crate::options::THREAD_COUNT_MAX;
+use imbrex_workload::ycsb::properties::{Properties, PropertyError};
 use std::path::PathBuf;
 
 /// YCSB's numbers are Java's ints.

@@ -1,6 +1,6 @@
 //! The door to a store: records with fields by key, whatever keeps them.
 
-use super::record::{Record, Wanted};
+use imbrex_workload::ycsb::record::{Record, Wanted};
 use std::error::Error;
 
 /// A store of records, as one client uses it; each client has its own.

@@ -1,9 +1,8 @@
 //! Benchmarks do what their names say, and in virtual time a seed is a run.
 
-use imbrex_bench::{
-    BenchOptions, ByteCount, DiskUserOptions, Mode, Report, RunProgress, disk_user, run,
-    run_watched,
-};
+use imbrex_bench::disk_user::{DiskUserOptions, disk_user};
+use imbrex_bench::report::Report;
+use imbrex_bench::{BenchOptions, ByteCount, Mode, RunProgress, run, run_watched};
 use imbrex_clockwork::{Clock, WallClock};
 use std::ops::ControlFlow;
 

@@ -117,7 +117,7 @@ pub(super) fn title(drive: &FoundDrive) -> String {
         FoundDrive::Device(device) => device.model().to_owned(),
         FoundDrive::Image(image) => match image.image() {
             Some(image) if !image.profile_name.is_empty() => {
-                imbrex_bench::read_profile(&image.profile_name)
+                imbrex_bench::profile_choice::read_profile(&image.profile_name)
                     .map_or_else(|_| image.profile_name.clone(), |p| p.title().to_owned())
             }
             _ => "emulated, without timing".to_owned(),

@@ -291,11 +291,9 @@ fn what_cannot_be_run_says_why() {
         .fails(2, &["maxexecutiontime"]);
     bad(&["-p", "exportfile=/nonexistent/out"]).fails(4, &["/nonexistent/out"]);
     bad(&["--db", "site.ycsb.db.MongoDbClient"]).fails(2, &["MongoDbClient", "imbrex"]);
-    bad(&["--db", "unix:///nonexistent/s"]).fails(4, &["unix:///nonexistent/s", "No such file"]);
-    bad(&["--db", "redis://127.0.0.1:1", "--mode", "virtual"]).fails(2, &["--mode virtual"]);
-    bad(&["--db", "redis", "--layout", "sealdb"]).fails(2, &["--layout is for our own store"]);
+    bad(&["--db", "basic", "--mode", "virtual"]).fails(2, &["--mode virtual"]);
+    bad(&["--db", "basic", "--layout", "sealdb"]).fails(2, &["--layout is for our own store"]);
     bad(&["--db", "basic", "--sync"]).fails(2, &["--sync is for our own store"]);
-    bad(&["--db", "redis", "-p", "redis.port=0"]).fails(2, &["redis.port=0"]);
     bad(&["--drive", "nosuch"]).fails(2, &["nosuch"]);
     let warned = bad(&["-p", "opreationcount=5"]);
     assert!(warned.stderr.contains("opreationcount (command line)"), "{}", warned.stderr);
@@ -304,4 +302,35 @@ fn what_cannot_be_run_says_why() {
     let told = "without arrivalgenerator these properties change nothing: arrivals.rate, ss.bias\n";
     assert!(warned.stderr.contains(told), "{}", warned.stderr);
     warned.ok();
+}
+
+/// A store that this build cannot reach is refused with the feature that brings it.
+#[test]
+fn other_stores_need_their_features() {
+    let of =
+        |db: &[&str]| imbrex(&[&["ycsb", "load", "-p", "recordcount=10", "--db"], db].concat());
+    let unix = of(&["unix:///nonexistent/s"]);
+    let tcp = of(&["redis", "-p", "redis.port=0"]);
+    match cfg!(feature = "redis") {
+        true => {
+            unix.fails(4, &["unix:///nonexistent/s", "No such file"]);
+            tcp.fails(2, &["redis.port=0"]);
+        }
+        false => {
+            unix.fails(2, &["db=unix:///nonexistent/s", "build with `--features redis`"]);
+            tcp.fails(2, &["db=redis", "build with `--features redis`"]);
+        }
+    }
+    let unnamed = of(&["rocksdb"]);
+    let missing = of(&["leveldb:///nonexistent/db"]);
+    match cfg!(feature = "foreign") {
+        true => {
+            unnamed.fails(2, &["rocksdb.dir"]);
+            missing.fails(4, &["leveldb:///nonexistent/db"]);
+        }
+        false => {
+            unnamed.fails(2, &["db=rocksdb", "build with `--features foreign`"]);
+            missing.fails(2, &["build with `--features foreign`"]);
+        }
+    }
 }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::ycsb::measure::{Done, Measured, Status};
-use crate::ycsb::properties::Properties;
 use crate::ycsb::settings::Settings;
+use imbrex_workload::ycsb::properties::Properties;
 use std::sync::Arc;
 
 /// Four reads, one of which found nothing, and an update that waited a millisecond for its turn.

@@ -1,8 +1,8 @@
 //! Runs against stores whose time is known, so that every latency is.
 
 use super::*;
-use crate::ycsb::record::{Record, Wanted};
 use imbrex_clockwork::{Order, WallClock};
+use imbrex_workload::ycsb::record::{Record, Wanted};
 use std::ops::ControlFlow;
 
 /// A store that takes so long for everything, and stands still from one moment to another.

@@ -15,7 +15,7 @@ import org.junit.jupiter.params.provider.MethodSource;
 
 /** Series from Java and from Rust are equal: both read the same golden files. */
 final class GoldenSeriesTest {
-  private static final Path GOLDEN = Path.of("../../crates/bench/testdata/arrivals");
+  private static final Path GOLDEN = Path.of("../../crates/workload/testdata/arrivals");
   private static final String DIVIDER = "----\n";
 
   static List<Path> golden() throws IOException {

@@ -17,7 +17,7 @@ import java.util.SortedMap;
 import java.util.SplittableRandom;
 import org.junit.jupiter.api.Test;
 
-/** Records as values: the bytes of the golden test are those of crates/bench. */
+/** Records as values: the bytes of the golden test are those of crates/workload. */
 final class RecordFormatTest {
   private static SortedMap<String, byte[]> sample() {
     SortedMap<String, byte[]> record = RecordFormat.newRecord();

@@ -1,0 +1,147 @@
+//! The drive of a run: emulated in memory, under any rule, whole or restricted to its first part.
+
+mod flash_logs;
+mod phases;
+mod spec;
+
+pub use spec::{BesideSpec, DriveRule, DriveSpec};
+
+use crate::error::BenchError;
+use flash_logs::Flash;
+use imbrex_clockwork::Runtime;
+use imbrex_disk::{
+    BlockRange, Blocks, Counters, Disk, DiskError, Geometry, GeometrySpec, Lba, NeighbourSpec,
+    Persist, ReadRequest, Rule, ShingleSpec, ZoneAction, ZoneId, ZoneInfo, ZoneSpec,
+};
+use imbrex_disk_sim::{Profile, SimDisk};
+use phases::Phases;
+use std::sync::Arc;
+
+/// Conventional zones at the start of a zoned drive: one for each copy of the catalog.
+const CONVENTIONAL_ZONE_COUNT: u32 = 2;
+
+/// Open zones of a host-managed drive: what the real ones recommend.
+const OPEN_ZONE_LIMIT: u32 = 128;
+
+/// A track of a shingled drive: about what a track of the modelled disk holds.
+const TRACK_LEN_BYTES: u64 = 1 << 20;
+
+/// An empty drive in memory.
+pub fn drive(spec: &DriveSpec, runtime: &Runtime) -> Result<Arc<dyn Disk>, BenchError> {
+    let failed = |source: Box<dyn std::error::Error + Send + Sync>| BenchError::Drive {
+        drive: spec.profile.to_owned(),
+        source,
+    };
+    let profile = Profile::by_name(spec.profile).map_err(|e| failed(e.into()))?;
+    let whole = geometry(spec.rule, spec.len_bytes).map_err(|e| failed(e.into()))?;
+    let disk = SimDisk::builder(whole)
+        .profile(profile)
+        .clock(Arc::clone(&runtime.clock))
+        .memory()
+        .map_err(|e| failed(e.into()))?;
+    let mut drive: Arc<dyn Disk> = Arc::new(disk);
+    if spec.part_bytes < spec.len_bytes {
+        let geometry = geometry(spec.rule, spec.part_bytes).map_err(|e| failed(e.into()))?;
+        drive = Arc::new(Part { disk: drive, geometry });
+    }
+    if let DriveRule::Phased { track_len_bytes } = spec.rule {
+        drive = Arc::new(Phases::new(drive, Blocks::holding(track_len_bytes)));
+    }
+    if spec.logs_on_flash {
+        drive = Arc::new(Flash::new(drive).map_err(|e| failed(e.into()))?);
+    }
+    Ok(drive)
+}
+
+/// The empty drive beside one, in memory; none for none.
+pub fn beside(spec: &DriveSpec, runtime: &Runtime) -> Result<Option<Arc<dyn Disk>>, BenchError> {
+    let Some(BesideSpec { profile, len_bytes }) = spec.beside else { return Ok(None) };
+    drive(&DriveSpec::whole(profile, DriveRule::Conventional, len_bytes), runtime).map(Some)
+}
+
+fn geometry(rule: DriveRule, len_bytes: u64) -> Result<Geometry, imbrex_disk::GeometryError> {
+    let mut len = Blocks::holding(len_bytes);
+    let rule = match rule {
+        DriveRule::Conventional | DriveRule::Phased { .. } => Rule::Anywhere,
+        DriveRule::Zoned { zone_len_bytes } => {
+            let zone_len = Blocks::holding(zone_len_bytes);
+            let zone_count = len.get().div_ceil(zone_len.get());
+            len = Blocks::new((zone_count + u64::from(CONVENTIONAL_ZONE_COUNT)) * zone_len.get());
+            Rule::AtPointer(ZoneSpec {
+                zone_len,
+                zone_capacity: zone_len,
+                conventional_zone_count: CONVENTIONAL_ZONE_COUNT,
+                open_zone_limit: Some(OPEN_ZONE_LIMIT),
+                active_zone_limit: None,
+                strict_reads: true,
+            })
+        }
+        DriveRule::Shingled { isolation_len_bytes } => Rule::IsolationDistance(ShingleSpec {
+            track_len: Blocks::holding(TRACK_LEN_BYTES),
+            overlap_tracks: isolation_len_bytes.div_ceil(TRACK_LEN_BYTES) as u32,
+        }),
+        DriveRule::Interlaced { track_len_bytes } => {
+            let track_len = Blocks::holding(track_len_bytes);
+            Rule::Neighbours(NeighbourSpec {
+                bottom_track_len: track_len,
+                top_track_len: track_len,
+            })
+        }
+    };
+    Geometry::new(GeometrySpec { len, rule })
+}
+
+/// The first part of a drive: what lies behind it is never used, but the arm knows it is there.
+#[derive(Debug)]
+struct Part {
+    disk: Arc<dyn Disk>,
+    geometry: Geometry,
+}
+
+impl Part {
+    fn check(&self, at: Lba, len_bytes: usize) -> Result<(), DiskError> {
+        self.geometry.check(BlockRange::new(at, Blocks::holding(len_bytes as u64)))
+    }
+}
+
+impl Disk for Part {
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
+        self.check(at, buf.len())?;
+        self.disk.read(at, buf)
+    }
+
+    fn read_batch(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
+        requests.iter().try_for_each(|r| self.check(r.at, r.buf.len()))?;
+        self.disk.read_batch(requests)
+    }
+
+    fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
+        self.check(at, data.len())?;
+        self.disk.write(at, data, persist)
+    }
+
+    fn flush(&self) -> Result<(), DiskError> {
+        self.disk.flush()
+    }
+
+    fn discard(&self, range: BlockRange) -> Result<(), DiskError> {
+        self.check(range.start, range.len.bytes() as usize)?;
+        self.disk.discard(range)
+    }
+
+    fn zone(&self, zone: ZoneId) -> Option<ZoneInfo> {
+        if zone.0 < self.geometry.zone_count() { self.disk.zone(zone) } else { None }
+    }
+
+    fn manage_zone(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError> {
+        self.disk.manage_zone(zone, action)
+    }
+
+    fn counters(&self) -> Counters {
+        self.disk.counters()
+    }
+}

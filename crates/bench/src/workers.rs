@@ -1,0 +1,20 @@
+//! How many workers share a list of works.
+
+/// Of so many workers those that get any of the works: a thread without one is one too many.
+pub fn worker_count(jobs: usize, work_count: usize) -> usize {
+    jobs.min(work_count).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A bench of twelve runs with `--jobs 100000` started 99,999 threads, or panicked when the system gave no more.
+    #[test]
+    fn no_worker_is_without_work() {
+        assert_eq!(worker_count(100_000, 12), 12);
+        assert_eq!(worker_count(2, 12), 2);
+        assert_eq!(worker_count(0, 12), 1);
+        assert_eq!(worker_count(3, 0), 1);
+    }
+}

@@ -1,0 +1,88 @@
+//! Figure 9: LevelDB and HyperLevelDB.
+//!
+//! Here our own engine stands for both, in virtual time; the databases themselves are run by `cargo
+//! xtask databases`, on real threads. The paper gives both RocksDB's lengths and limits, and blocks of
+//! 2 MB because neither reads ahead. What is left of their difference is which tables go down:
+//!
+//! - *LevelDB*: round and round by key, one at a time, as in the other figures;
+//! - *HyperLevelDB*: those that overlap least of the next level, several at a time, which is near to
+//!   what it does. Its compactions by several threads are not modelled.
+
+use super::{
+    NAMES, STORES, Setting, TABLE_LEN_BYTES, TRACK_LEN_BYTES, conditions, load_phase, loaded,
+    percent_above, percent_below, spec_of, table_len_bytes_in,
+};
+use crate::chart::{Axis, Chart};
+use crate::figure::{Figure, Runs};
+use crate::figures::measures::least;
+use crate::page::{Better, Claim, Page, Table};
+use crate::spec::{RunSpec, Size, Tune, Victims};
+
+/// A database, how it chooses, and by how many percent the paper has KVIMR at least above Seq and
+/// above 3Phase on it.
+const DATABASES: [(&str, Victims, f64, f64); 2] = [
+    ("LevelDB", Victims::RoundRobin, 55.43, 21.16),
+    ("HyperLevelDB", Victims::MinOverlap, 60.41, 23.59),
+];
+
+fn run(size: &Size, layout: &'static str, victims: Victims) -> RunSpec {
+    let phases = vec![load_phase(size)];
+    let spec = spec_of(size, layout, Setting::Paper, TABLE_LEN_BYTES, phases);
+    let tune = Tune {
+        // Whole blocks make a table: it still ends before whole tracks do.
+        block_len_bytes: u32::try_from(table_len_bytes_in(TRACK_LEN_BYTES)).ok(),
+        victims: Some(victims),
+        ..spec.tune
+    };
+    spec.tuned(tune)
+}
+
+pub(in super::super) const FIGURE_9: Figure = Figure {
+    name: "kvimr-9",
+    title: "loading LevelDB and HyperLevelDB",
+    paper: "KVIMR, figure 9",
+    runs: Runs::Stores(|size| {
+        let all = DATABASES
+            .iter()
+            .flat_map(|(_, victims, ..)| STORES.iter().map(|store| run(size, store, *victims)));
+        all.collect()
+    }),
+    page: |size, results| {
+        let mut page = Page::default();
+        let header = ["scheme", "puts/s", "rewritten tracks", "syncs of rewrites", "compactions"];
+        let mut rates = Vec::new();
+        for (name, victims, above_seq, above_phases) in DATABASES {
+            let found = STORES.map(|store| loaded(&mut page, results, &run(size, store, victims)));
+            let [seq, phases, naive, merged, cmr] = found.map(|of| of.rate);
+            let above = |other| percent_above(least([naive, merged]), other);
+            for (other, paper, ours) in
+                [("Seq", above_seq, above(seq)), ("3Phase", above_phases, above(phases))]
+            {
+                let what = format!("{name}, KVIMR at least above {other}");
+                page.claims.push(Claim::new(what, Better::Larger, paper, ours, "%"));
+            }
+            for (what, ours) in [
+                ("KVIMR-M above KVIMR-N", percent_above(merged, naive)),
+                ("KVIMR-M below CMR", percent_below(merged, cmr)),
+            ] {
+                page.claims.push(Claim::shown(format!("{name}, {what}"), ours, "%"));
+            }
+            let mut table = Table::new(format!("{name}, up to the last put"), &header);
+            for (scheme, of) in NAMES.iter().zip(&found) {
+                let counts = [of.put.rewritten_tracks, of.put.track_syncs, of.put.compactions];
+                table.row(*scheme, &[&[of.rate], &counts[..]].concat());
+            }
+            page.tables.push(table);
+            rates.push((name.to_owned(), found.map(|of| of.rate).to_vec()));
+        }
+        let groups = NAMES.map(str::to_owned).to_vec();
+        page.charts.push(Chart::bars("load", groups, Axis::linear("puts/s"), rates));
+        page.notes.push(conditions(size));
+        page.notes.push(
+            "Our own engine with blocks of 2 MB: for LevelDB the next victim by key, for HyperLevelDB \
+             those that overlap least. Neither database ran; `cargo xtask databases` runs them."
+                .to_owned(),
+        );
+        page
+    },
+};

@@ -1,0 +1,92 @@
+//! Figure 7: reads and writes mixed, after the load.
+
+use super::{
+    NAMES, READ_PERCENTS, STORES, conditions, load_and_mixes, load_then_mix, percent_above,
+};
+use crate::chart::{Axis, Chart};
+use crate::figure::{Figure, Runs};
+use crate::figures::measures::{READ_COST, least, most, need, over, read_cost};
+use crate::page::{Better, Claim, Page, Table};
+use crate::spec::Phase;
+use imbrex_workload::ycsb::presets::YcsbWorkload;
+
+/// Of the least improvement over Seq and 3Phase.
+const PAPER_PERCENTS: [f64; 3] = [2.28, 10.22, 28.93];
+
+const BEHIND_THE_LOAD: &str = "each mix right behind a load of its own";
+
+pub(in super::super) const FIGURE_7: Figure = Figure {
+    name: "kvimr-7",
+    title: "reads and writes mixed, after the load",
+    paper: "KVIMR, figure 7: 7.5 million zipfian operations",
+    runs: Runs::Stores(|size| {
+        let of_store = |store: &&'static str| {
+            let behind = READ_PERCENTS.map(|percent| load_then_mix(size, store, percent));
+            [load_and_mixes(size, store)].into_iter().chain(behind)
+        };
+        STORES.iter().flat_map(of_store).collect()
+    }),
+    page: |size, results| {
+        let mut page = Page::default();
+        let mut rates = [[f64::NAN; 3]; 5];
+        let mut rates_behind = [[f64::NAN; 3]; 5];
+        let mut compactions = [[f64::NAN; 3]; 5];
+        let mut costs = Table::new("what an operation costs", &READ_COST);
+        for (at, store) in STORES.iter().enumerate() {
+            let run = need(&mut page, results, &load_and_mixes(size, store));
+            for (mix, read_percent) in READ_PERCENTS.into_iter().enumerate() {
+                let workload = YcsbWorkload::Mix { read_percent };
+                let is = |p: &Phase| matches!(p, Phase::Ycsb { workload: w, .. } if *w == workload);
+                let Some(found) = run.and_then(|run| run.phase(is)) else { continue };
+                rates[at][mix] = found.ops_per_second();
+                compactions[at][mix] = found.totals_at_last_op.compaction_count as f64;
+                costs.row(format!("{}, {workload}", NAMES[at]), &read_cost(found));
+            }
+            for (mix, read_percent) in READ_PERCENTS.into_iter().enumerate() {
+                let run = need(&mut page, results, &load_then_mix(size, store, read_percent));
+                let is = |p: &Phase| matches!(p, Phase::Ycsb { .. });
+                let Some(found) = run.and_then(|run| run.phase(is)) else { continue };
+                rates_behind[at][mix] = found.ops_per_second();
+            }
+        }
+        let groups: [String; 3] =
+            READ_PERCENTS.map(|read_percent| YcsbWorkload::Mix { read_percent }.to_string());
+        for (mix, name) in groups.iter().enumerate() {
+            let of = |store: usize| rates[store][mix];
+            let lead = |rates: &[[f64; 3]; 5]| {
+                let of = |store: usize| rates[store][mix];
+                percent_above(least([of(2), of(3)]), most([of(0), of(1)]))
+            };
+            let claim = Claim::new(
+                format!("{name}, KVIMR at least above Seq and 3Phase"),
+                Better::Larger,
+                PAPER_PERCENTS[mix],
+                lead(&rates),
+                "%",
+            );
+            page.claims.push(claim.under(BEHIND_THE_LOAD, lead(&rates_behind)));
+            page.claims.push(Claim::shown(
+                format!("{name}, KVIMR-M over 3Phase"),
+                over(of(3), of(1)),
+                "x",
+            ));
+        }
+        let bars = |title: &str, of: [[f64; 3]; 5]| {
+            let series = NAMES.iter().zip(of);
+            let series = series.map(|(name, of)| ((*name).to_owned(), of.to_vec())).collect();
+            Chart::bars(title, groups.to_vec(), Axis::linear(title), series)
+        };
+        page.charts.push(bars("operations/s", rates));
+        page.charts.push(bars("operations/s, each mix right behind the load", rates_behind));
+        page.charts.push(bars("compactions", compactions));
+        page.tables.push(costs);
+        page.notes.push(conditions(size));
+        page.notes.push(
+            "The mixes follow each other on one store, the first when the load has come to rest; \
+             writes are updates. Whether the paper lets its load come to rest it does not say: as a condition each \
+             mix follows a load of its own at once."
+                .to_owned(),
+        );
+        page
+    },
+};

@@ -1,0 +1,307 @@
+//! KVIMR (Liang et al., USENIX ATC 2021): the runs that its figures share.
+//!
+//! Setting of the paper: RocksDB on 100 GB of a conventional ST500DM002, cut into tracks of 2 MB, which
+//! are written as if they were interlaced; 75 million pairs of 1 KB, every key once in random order;
+//! tables and memtables of 64 MB, level 1 of 256 MB, filters of 10 bits, compactions that read 2 MB. Log
+//! and manifest lie on an SSD: here a flash device takes what is written in short pieces, and no time.
+//! Its *CMR* is the conventional drive with tracks allocated in three phases.
+//!
+//! Our engine stands for RocksDB: leveled, one victim at a time, one compaction at a time.
+//!
+//! At a small scale tables of 64 MB would leave no levels. They shrink with the drive, but less than it,
+//! and to no less than four tracks, because how many tracks a table has is what merging is about;
+//! memtables shrink with them. Up to a third of the paper's size level 0 stops writers at 12 runs
+//! instead of 36: those are 3 % of the paper's load, and would be more of a shorter one, or fill the
+//! drive. Level 1 is the paper's level 1, 2 or 3, scaled as the drive is, so that the largest level has
+//! the paper's share of it: whether it finds place in the bottom tracks decides. Tracks stay as long as
+//! they are. At every scale a table ends just before whole tracks, so that its end costs it no other.
+//!
+//! Beside the paper's setting stand others, each a [`Setting`] of the same load.
+
+pub(super) mod databases;
+pub(super) mod fill;
+pub(super) mod load;
+pub(super) mod mixes;
+pub(super) mod motivation;
+pub(super) mod overwrite;
+pub(super) mod table_len;
+
+use crate::figures::measures::{GB, MIB, merges, milestones, need, over, seconds, start_ns};
+use crate::page::Page;
+use crate::results::{Milestone, PhaseResult, Results, RunResult, Totals};
+use crate::spec::{LoadOrder, Phase, RunSpec, Size, Tune};
+use imbrex::table_len_bytes_in;
+use imbrex_bench::emulated::{DriveRule, DriveSpec};
+use imbrex_workload::ycsb::presets::YcsbWorkload;
+
+/// The paper's schemes, slowest first, and the drive on which nothing overlaps.
+const STORES: [&str; 5] = ["imr-seq", "imr-3phase", "imr-n", "imr-m", CMR];
+const CMR: &str = "kvimr-cmr";
+/// Not of the paper: KVIMR-M with tiers by the fullest level.
+const FULLEST: &str = "imr-fullest";
+const NAMES: [&str; 5] = ["Seq", "3Phase", "KVIMR-N", "KVIMR-M", "CMR"];
+
+const DRIVE_BYTES: u64 = 100 * GB;
+/// A pair is 1 KB, 16 bytes of it the key.
+const VALUE_LEN_BYTES: usize = 1008;
+const LOAD_BYTES: u64 = 75_000_000 * 1024;
+const MIX_OPS: u64 = 7_500_000;
+const READ_PERCENTS: [u8; 3] = [90, 50, 10];
+const TRACK_LEN_BYTES: u64 = 2 * MIB;
+const TABLE_LEN_BYTES: u64 = 64 * MIB;
+const TABLE_LEN_BYTES_MIN: u64 = 8 * MIB;
+/// Tables of a fiftieth of the drive are 8 MB, an eighth of the paper's.
+const TABLE_SCALE: f64 = 6.0;
+/// From here on they are as long as the paper's.
+const WHOLE_TABLES_SCALE: f64 = 0.17;
+
+/// Below this level 0 stops writers at 12 runs: the paper's 36, of its tables, would be a larger share of the load.
+const WHOLE_LEVEL_0_SCALE: f64 = 1.0 / 3.0;
+
+/// Below this a drive has no room for backup region, reserve and a level of compaction.
+const SCALE_LEAST: f64 = 0.02;
+
+/// Up to this scale one run serves the load and the mixes.
+const MIXES_SCALE_MAX: f64 = 0.1;
+
+/// The sizes of this paper's figures.
+fn sized(asked: &Size) -> Size {
+    asked.at_least(SCALE_LEAST)
+}
+
+/// `bytes` of the paper's tables at this scale, whole tracks.
+fn table_len_bytes(size: &Size, paper_bytes: u64) -> u64 {
+    let share = (sized(size).scale * TABLE_SCALE).min(1.0);
+    let wanted = (paper_bytes as f64 * share) as u64 / TRACK_LEN_BYTES * TRACK_LEN_BYTES;
+    wanted.max(TABLE_LEN_BYTES_MIN * paper_bytes / TABLE_LEN_BYTES).min(paper_bytes)
+}
+
+/// Of the paper's levels, scaled, the first that is at least four tables long.
+fn base_level_len_bytes(size: &Size, table_len_bytes: u64) -> u64 {
+    let mut len_bytes = (4.0 * TABLE_LEN_BYTES as f64 * sized(size).scale) as u64;
+    while len_bytes < 4 * table_len_bytes {
+        len_bytes *= 10;
+    }
+    len_bytes
+}
+
+/// How a load differs from the paper's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Setting {
+    /// Not at all.
+    Paper,
+    /// Log and catalog lie on the drive too, as in our own store.
+    LogsOnDrive,
+    /// Tracks are an eighth as long, so that a table has as many as the paper's.
+    ShortTracks,
+    /// CMR fills the lowest free addresses, whatever would be a track.
+    FirstFit,
+}
+
+/// `setting` in words.
+const LOGS_ON_DRIVE: &str = "log and catalog on the drive too";
+const SHORT_TRACKS: &str = "32 tracks a table, of 256 KB";
+const FIRST_FIT: &str = "CMR places first fit";
+const AT_REST: &str = "with what the load leaves to do";
+
+/// What `layout` does with tables as long as the paper's `table_bytes`.
+fn spec_of(
+    size: &Size,
+    layout: &'static str,
+    setting: Setting,
+    table_bytes: u64,
+    phases: Vec<Phase>,
+) -> RunSpec {
+    let track_len_bytes = match setting {
+        Setting::ShortTracks => TRACK_LEN_BYTES / 8,
+        _ => TRACK_LEN_BYTES,
+    };
+    let rule = match layout {
+        CMR if setting == Setting::FirstFit => DriveRule::Conventional,
+        CMR => DriveRule::Phased { track_len_bytes },
+        _ => DriveRule::Interlaced { track_len_bytes },
+    };
+    let mut drive = DriveSpec::whole("st500dm002", rule, sized(size).bytes(DRIVE_BYTES));
+    if setting != Setting::LogsOnDrive {
+        drive = drive.with_logs_on_flash();
+    }
+    let usual = table_len_bytes(size, TABLE_LEN_BYTES);
+    let tune = Tune {
+        memtable_len_bytes: Some(table_len_bytes_in(usual)),
+        table_len_bytes: Some(table_len_bytes_in(table_len_bytes(size, table_bytes))),
+        base_level_len_bytes: Some(base_level_len_bytes(size, usual)),
+        l0_run_counts: (sized(size).scale < WHOLE_LEVEL_0_SCALE).then_some((4, 8, 12)),
+        ..Tune::default()
+    };
+    RunSpec::new(layout, drive, phases).tuned(tune)
+}
+
+fn load_phase(size: &Size) -> Phase {
+    Phase::load(LoadOrder::Once, sized(size).bytes(LOAD_BYTES), VALUE_LEN_BYTES)
+}
+
+/// Whether one run serves the load and the mixes: at a larger scale the mixes' random reads would take longer than the
+/// loads do.
+fn serves_load_and_mixes(size: &Size) -> bool {
+    sized(size).scale <= MIXES_SCALE_MAX
+}
+
+/// The paper's load, for the figures of it.
+fn load(size: &Size, layout: &'static str) -> RunSpec {
+    if serves_load_and_mixes(size) {
+        load_and_mixes(size, layout)
+    } else {
+        load_in(size, layout, Setting::Paper)
+    }
+}
+
+/// The paper's load, and its mixes of reads and writes one after the other, each when the store is at rest.
+fn load_and_mixes(size: &Size, layout: &'static str) -> RunSpec {
+    let mixes = READ_PERCENTS.map(|read_percent| mix_phase(size, read_percent));
+    let phases = [load_phase(size)].into_iter().chain(mixes).collect();
+    spec_of(size, layout, Setting::Paper, TABLE_LEN_BYTES, phases)
+}
+
+/// The load, and one mix right behind it, which finds what the load leaves to do.
+fn load_then_mix(size: &Size, layout: &'static str, read_percent: u8) -> RunSpec {
+    let phases = vec![load_phase(size), mix_phase(size, read_percent)];
+    let spec = spec_of(size, layout, Setting::Paper, TABLE_LEN_BYTES, phases);
+    let tune = spec.tune.without_rest();
+    spec.tuned(tune)
+}
+
+fn mix_phase(size: &Size, read_percent: u8) -> Phase {
+    let workload = YcsbWorkload::Mix { read_percent };
+    Phase::Ycsb { workload, count: sized(size).count(MIX_OPS, 10_000), sync: false }
+}
+
+/// The load alone, in another setting.
+fn load_in(size: &Size, layout: &'static str, setting: Setting) -> RunSpec {
+    spec_of(size, layout, setting, TABLE_LEN_BYTES, vec![load_phase(size)])
+}
+
+/// What was counted up to some moment.
+#[derive(Clone, Copy, Debug)]
+struct Counts {
+    compactions: f64,
+    compaction_s: f64,
+    rewritten_tracks: f64,
+    /// Those that writing tables asks for.
+    track_syncs: f64,
+    /// One a commit: the last sync of a table, or of several.
+    commits: f64,
+}
+
+impl Counts {
+    const NONE: Counts = Counts {
+        compactions: f64::NAN,
+        compaction_s: f64::NAN,
+        rewritten_tracks: f64::NAN,
+        track_syncs: f64::NAN,
+        commits: f64::NAN,
+    };
+
+    fn of(run: &RunResult, totals: &Totals, until_ns: u64) -> Counts {
+        let done = merges(&run.lines).filter(|line| line.end_ns <= until_ns);
+        let ns: u64 = done.map(|line| line.end_ns.saturating_sub(line.start_ns)).sum();
+        Counts {
+            compactions: totals.compaction_count as f64,
+            compaction_s: seconds(ns),
+            rewritten_tracks: totals.rewritten_tracks as f64,
+            track_syncs: totals.track_syncs as f64,
+            commits: totals.commit_count as f64,
+        }
+    }
+
+    fn syncs(&self) -> f64 {
+        self.track_syncs + self.commits
+    }
+
+    fn seconds_each(&self) -> f64 {
+        over(self.compaction_s, self.compactions)
+    }
+}
+
+/// What a load came to.
+#[derive(Clone, Copy, Debug)]
+struct Loaded {
+    /// Puts a second, up to the last one.
+    rate: f64,
+    /// Of the last eighth of them.
+    rate_at_end: f64,
+    /// Up to the last put.
+    put: Counts,
+    /// Until the store is at rest.
+    rest: Counts,
+}
+
+impl Loaded {
+    const NONE: Loaded =
+        Loaded { rate: f64::NAN, rate_at_end: f64::NAN, put: Counts::NONE, rest: Counts::NONE };
+
+    fn of(run: &RunResult, load: &PhaseResult) -> Loaded {
+        let start_ns = start_ns(load);
+        let put_ns = start_ns + load.elapsed_ns;
+        Loaded {
+            rate: load.ops_per_second(),
+            rate_at_end: rate_between(load, 0.875, 1.0),
+            put: Counts::of(run, &load.totals_at_last_op, put_ns),
+            rest: Counts::of(run, &load.totals, start_ns + load.settled_ns),
+        }
+    }
+}
+
+/// Puts a second between two shares of a load.
+fn rate_between(load: &PhaseResult, from: f64, to: f64) -> f64 {
+    let milestones = milestones(load);
+    let at = |share: f64| {
+        let wanted = (load.ops as f64 * share).round() as u64;
+        let found = milestones.iter().find(|m| wanted <= m.ops);
+        let of = |m: &Milestone| (m.ops, m.totals.at_ns);
+        if wanted == 0 { Some((0, start_ns(load))) } else { found.map(of) }
+    };
+    let (Some((first, from_ns)), Some((last, to_ns))) = (at(from), at(to)) else { return f64::NAN };
+    over(last.saturating_sub(first) as f64, seconds(to_ns.saturating_sub(from_ns)))
+}
+
+/// What the load of `spec` came to; nothing where the run is missing.
+fn loaded(page: &mut Page, results: &Results, spec: &RunSpec) -> Loaded {
+    let run = need(page, results, spec);
+    let load = run.and_then(|run| Some((run, run.load()?)));
+    load.map_or(Loaded::NONE, |(run, load)| Loaded::of(run, load))
+}
+
+/// The five stores' loads in the paper's setting.
+fn loads(page: &mut Page, size: &Size, results: &Results) -> [Loaded; 5] {
+    STORES.map(|store| loaded(page, results, &load(size, store)))
+}
+
+/// The five stores' loads with log and catalog on the drive.
+fn loads_with_logs(page: &mut Page, size: &Size, results: &Results) -> [Loaded; 5] {
+    STORES.map(|store| loaded(page, results, &load_in(size, store, Setting::LogsOnDrive)))
+}
+
+/// By how many percent `ours` is below `theirs`; no number if either is none, or there is nothing to be below.
+fn percent_below(ours: f64, theirs: f64) -> f64 {
+    if theirs == 0.0 { f64::NAN } else { (1.0 - ours / theirs) * 100.0 }
+}
+
+/// By how many percent `ours` is above `theirs`, as [`percent_below`].
+fn percent_above(ours: f64, theirs: f64) -> f64 {
+    if theirs == 0.0 { f64::NAN } else { (ours / theirs - 1.0) * 100.0 }
+}
+
+fn conditions(size: &Size) -> String {
+    conditions_with(size, sized(size).bytes(LOAD_BYTES), table_len_bytes(size, TABLE_LEN_BYTES))
+}
+
+fn conditions_with(size: &Size, loaded_bytes: u64, table_len_bytes: u64) -> String {
+    format!(
+        "A drive of {} MB in tracks of 2 MB, {} MB loaded, tables of {} MB, level 1 of {} MB. The log \
+         and the catalog lie on a flash device that takes no time; the paper's on an SSD.",
+        sized(size).bytes(DRIVE_BYTES) / 1_000_000,
+        loaded_bytes / 1_000_000,
+        table_len_bytes / MIB,
+        base_level_len_bytes(size, table_len_bytes) / MIB,
+    )
+}

@@ -1,0 +1,72 @@
+//! Figure 13: what dynamic bands leave between them.
+
+use super::{narrow_guards, prefix, random};
+use crate::chart::{Axis, Chart, Series};
+use crate::figure::{Figure, Runs};
+use crate::figures::measures::{GB, grown, growth_to, megabytes, need, over};
+use crate::page::{Better, Claim, Page, Table};
+use crate::results::{RunResult, SpaceState};
+
+pub(in super::super) const FIGURE_13: Figure = Figure {
+    name: "sealdb-13",
+    title: "fragments between dynamic bands",
+    paper: "SEALDB, figure 13: 40 GB random load; fragments are free runs below the mean set",
+    runs: Runs::Stores(|size| vec![random(size, "sealdb"), narrow_guards(size)]),
+    page: |size, results| {
+        let mut page = Page::default();
+        let share = prefix(size, 40 * GB);
+        let Some(run) = need(&mut page, results, &random(size, "sealdb")) else { return page };
+        let Some(load) = run.load() else { return page };
+        let Some(state) = load.at_share(share) else { return page };
+        let space = state.space;
+        let occupied = space.reach_bytes.max(1) as f64;
+        let fragments = |space: &SpaceState| {
+            100.0 * over(space.fragment_bytes as f64, space.reach_bytes as f64)
+        };
+        let before = load.at_share(share / 4.0).map_or(0.0, |state| fragments(&state.space));
+        let now = fragments(&space);
+        let at_paper = grown(state.totals.user_bytes, 40 * GB, before, now);
+        let narrow = need(&mut page, results, &narrow_guards(size)).and_then(RunResult::load);
+        let narrow = narrow.and_then(|load| load.at_share(share));
+        let narrow = narrow.map_or(0.0, |state| fragments(&state.space));
+        let what = "fragments, as a share of the space occupied";
+        page.claims.push(
+            Claim::new(what, Better::Smaller, 9.32, now, "%")
+                .under(growth_to(40 * GB, before, now), at_paper)
+                .under("guards of 2 MB instead of 4", narrow),
+        );
+        page.claims.push(Claim::shown(
+            "dead members of half-dead sets, which the paper leaves out",
+            100.0 * space.dead_bytes as f64 / occupied,
+            "%",
+        ));
+        let mut table = Table::new("space, MB", &["", "MB"]);
+        table.row("loaded", &[megabytes(state.totals.user_bytes)]);
+        table.row("valid", &[megabytes(space.valid_bytes)]);
+        table.row("dead members of half-dead sets", &[megabytes(space.dead_bytes)]);
+        table.row("guards, some of them in fragments", &[megabytes(space.guard_bytes)]);
+        table.row("mean set", &[megabytes(space.mean_set_bytes)]);
+        table.row("highest address used", &[megabytes(space.reach_bytes)]);
+        table.row("fragments", &[megabytes(space.fragment_bytes)]);
+        table.row("fragments, number", &[space.fragment_count as f64]);
+        page.tables.push(table);
+        let points = |f: fn(&SpaceState) -> u64| {
+            let states = load.milestones.iter();
+            states.map(|m| (megabytes(m.totals.user_bytes), megabytes(f(&m.space)))).collect()
+        };
+        let series = vec![
+            Series::new("valid", points(|s| s.valid_bytes)),
+            Series::new("dead, held", points(|s| s.dead_bytes)),
+            Series::new("highest address", points(|s| s.reach_bytes)),
+            Series::new("fragments", points(|s| s.fragment_bytes)),
+        ];
+        let x = Axis::linear("MB loaded");
+        page.charts.push(Chart::lines("space over the load", x, Axis::linear("MB"), series));
+        let ratio = over(space.occupied_bytes as f64, space.valid_bytes as f64);
+        page.notes.push(format!(
+            "Valid data, dead members of half-dead sets and fragments are {ratio:.2} times the valid \
+             data: dead tables of a set come back only when the last one dies."
+        ));
+        page
+    },
+};

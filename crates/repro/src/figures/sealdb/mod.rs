@@ -1,0 +1,176 @@
+//! SEALDB (Yao et al., MSST 2018): the runs that its figures share.
+//!
+//! Setting of the paper: a Seagate ST1000DM003 as the mechanics of every emulated drive; keys of 16
+//! bytes, values of 4 KB, tables of 4 MB, bands of 40 MB; 25 million entries (100 GB) loaded.
+//!
+//! Beside the paper's conditions stand equal ones. Two of them share a run where neither can touch
+//! what the other is for: filters change no put, and a compaction's read unit changes no get.
+
+pub(super) mod amplification;
+pub(super) mod bands;
+pub(super) mod compaction;
+pub(super) mod fragments;
+pub(super) mod micro;
+pub(super) mod parts;
+pub(super) mod placement;
+pub(super) mod table_2;
+pub(super) mod ycsb;
+
+use crate::figures::measures::{GB, MIB, over};
+use crate::spec::{LoadOrder, Phase, RunSpec, Size, Tune};
+use imbrex_bench::emulated::{DriveRule, DriveSpec};
+use imbrex_workload::ycsb::presets::YcsbWorkload;
+
+/// The three stores of most figures.
+const STORES: [&str; 3] = ["leveldb-banded", "smrdb", "sealdb"];
+
+const VALUE_LEN_BYTES: usize = 4096;
+const LOAD_BYTES: u64 = 100 * GB;
+const DRIVE_BYTES: u64 = 1000 * GB;
+const GUARD_LEN_BYTES: u64 = 4 * MIB;
+const BAND_LEN_BYTES: u64 = 40 * MIB;
+const READS: u64 = 100_000;
+
+/// Figures of a part of the load take at least this much of it: less has no third level.
+const PREFIX_BYTES_MIN: u64 = GB;
+
+/// A filter as SMRDB's.
+const FILTER_BITS_PER_KEY: u32 = 10;
+
+/// What does not compress stays in the memory of the machine that emulates: no more is loaded of it.
+const COMPRESSED_BYTES_MAX: u64 = 10 * GB;
+
+/// The drive that `layout` lives on, `band_len_bytes` a band.
+fn drive(size: &Size, layout: &str) -> DriveSpec {
+    let rule = match layout {
+        "leveldb-cmr" => DriveRule::Conventional,
+        "smrdb" | "smrdb-leveled" => DriveRule::Zoned { zone_len_bytes: BAND_LEN_BYTES },
+        _ => DriveRule::Shingled { isolation_len_bytes: GUARD_LEN_BYTES },
+    };
+    drive_by(size, rule)
+}
+
+fn drive_by(size: &Size, rule: DriveRule) -> DriveSpec {
+    DriveSpec::whole("st1000dm003", rule, size.bytes(DRIVE_BYTES))
+}
+
+/// The random load of 100 GB, then reads over it.
+fn random(size: &Size, layout: &'static str) -> RunSpec {
+    random_of(size, layout, size.bytes(LOAD_BYTES))
+}
+
+fn random_of(size: &Size, layout: &'static str, bytes: u64) -> RunSpec {
+    let mut phases = vec![
+        Phase::load(LoadOrder::Random, bytes, VALUE_LEN_BYTES),
+        Phase::ReadRandom { count: size.count(READS, 2_000) },
+    ];
+    phases.extend(Phase::read_sequential(size.count(READS, 20_000)));
+    RunSpec::new(layout, drive(size, layout), phases)
+}
+
+/// The sequential load of 100 GB.
+fn sequential(size: &Size, layout: &'static str) -> RunSpec {
+    let load = Phase::load(LoadOrder::Sequential, size.bytes(LOAD_BYTES), VALUE_LEN_BYTES);
+    RunSpec::new(layout, drive(size, layout), vec![load])
+}
+
+/// A load of every key once, then the six core workloads.
+fn ycsb_run(size: &Size, layout: &'static str) -> RunSpec {
+    ycsb_run_of(size, layout, size.bytes(LOAD_BYTES))
+}
+
+fn ycsb_run_of(size: &Size, layout: &'static str, bytes: u64) -> RunSpec {
+    let mut phases = vec![Phase::load(LoadOrder::Once, bytes, VALUE_LEN_BYTES)];
+    let count = size.count(READS, 2_000);
+    phases.extend(YcsbWorkload::ALL.map(|workload| Phase::Ycsb { workload, count, sync: false }));
+    RunSpec::new(layout, drive(size, layout), phases)
+}
+
+/// LevelDB as no paper runs it: compaction reads whole tables, as SEALDB's does; and filters.
+fn large_reads(size: &Size, layout: &'static str) -> RunSpec {
+    let tune = Tune::default().compaction_reads(4 * MIB).filters(FILTER_BITS_PER_KEY);
+    random(size, layout).tuned(tune)
+}
+
+/// SEALDB with filters.
+fn filtered(size: &Size) -> RunSpec {
+    random(size, "sealdb").tuned(Tune::default().filters(FILTER_BITS_PER_KEY))
+}
+
+/// The random load, and gets that begin when its last put returns.
+fn restless(size: &Size, layout: &'static str) -> RunSpec {
+    restless_of(random(size, layout))
+}
+
+fn restless_of(mut spec: RunSpec) -> RunSpec {
+    spec.tune = spec.tune.without_rest();
+    spec.phases.truncate(2);
+    spec
+}
+
+/// The random load of SEALDB where a write destroys half as much.
+fn narrow_guards(size: &Size) -> RunSpec {
+    let mut spec = random(size, "sealdb");
+    spec.phases.truncate(1);
+    let rule = DriveRule::Shingled { isolation_len_bytes: GUARD_LEN_BYTES / 2 };
+    RunSpec { drive: drive_by(size, rule), ..spec }
+}
+
+/// SMRDB that compacts 128 KB at a time, as through a file system; and has no filters.
+fn file_reads_smrdb(size: &Size) -> RunSpec {
+    random(size, "smrdb").tuned(Tune::default().compaction_reads(128 << 10).filters(0))
+}
+
+/// SMRDB that compacts a block at a time, one after the other, as a store without a file system and
+/// without a buffer of its own would.
+fn block_reads_smrdb(size: &Size) -> RunSpec {
+    random(size, "smrdb").tuned(Tune::default().compaction_reads(4 << 10))
+}
+
+/// How much is loaded of what compresses.
+fn compressed_bytes(size: &Size) -> u64 {
+    size.bytes(LOAD_BYTES).min(COMPRESSED_BYTES_MAX)
+}
+
+/// A value of a compressed run over one of another store's; no number where it loads less than the other:
+/// it would be ahead for that alone.
+fn compressed_over(size: &Size, compressed: f64, other: f64) -> f64 {
+    match compressed_bytes(size) == size.bytes(LOAD_BYTES) {
+        true => over(compressed, other),
+        false => f64::NAN,
+    }
+}
+
+/// Why a page compares no compressed run, where it does not.
+fn left_out(size: &Size) -> Option<String> {
+    (compressed_bytes(size) < size.bytes(LOAD_BYTES)).then(|| {
+        format!(
+            "The run with compressed tables loads {} GB, for what does not shrink stays in this machine's \
+             memory, and is compared with no longer load.",
+            COMPRESSED_BYTES_MAX / GB
+        )
+    })
+}
+
+/// SEALDB with compressed tables, and values that shrink to half.
+fn compressed(size: &Size) -> RunSpec {
+    let bytes = compressed_bytes(size);
+    random_of(size, "sealdb", bytes).tuned(Tune { compresses: true, ..Tune::default() })
+}
+
+/// SEALDB with compressed tables and filters, before YCSB.
+fn ycsb_compressed(size: &Size) -> RunSpec {
+    let bytes = compressed_bytes(size);
+    let tune = Tune { compresses: true, ..Tune::default() }.filters(FILTER_BITS_PER_KEY);
+    ycsb_run_of(size, "sealdb", bytes).tuned(tune)
+}
+
+/// The share of the load of [`random`] that a figure of its first `bytes` is read off.
+fn prefix(size: &Size, bytes: u64) -> f64 {
+    prefix_of(size.bytes(LOAD_BYTES), (bytes as f64 * size.scale) as u64)
+}
+
+/// The share of a load of `loaded_bytes` that is its first `bytes`, or what a third level needs.
+fn prefix_of(loaded_bytes: u64, bytes: u64) -> f64 {
+    (bytes.max(PREFIX_BYTES_MIN) as f64 / loaded_bytes.max(1) as f64).min(1.0)
+}

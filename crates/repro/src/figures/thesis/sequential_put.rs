@@ -1,0 +1,123 @@
+//! Figures 3.9 and 3.10: sequential puts by value size and sync interval, and what the log costs.
+
+use super::{BAND_LEN_BYTES, drive, size, tune};
+use crate::chart::{Axis, Chart};
+use crate::figure::{Figure, Runs};
+use crate::figures::measures::{GB, need, over};
+use crate::page::{Better, Claim, Page, Table};
+use crate::results::PhaseResult;
+use crate::spec::{LoadOrder, Phase, RunSpec, Size, Tune};
+use imbrex_bench::svg::short;
+
+const STORES: [&str; 2] = ["leveldb-cmr", "smrdb"];
+const VALUE_LENS_BYTES: [usize; 3] = [100, 4096, 100 << 10];
+/// Puts a sync; 0 for none.
+const SYNC_EVERY: [u64; 5] = [1, 10, 100, 1000, 0];
+/// More puts than this tell nothing new about a rate.
+const PUT_COUNT_MAX: u64 = 50_000;
+
+/// How much of the log a store keeps before it writes it. In the thesis LevelDB's waits in the page
+/// cache, as long as its memtable, and SMRDB's buffer has 1 MB; a frame of ours is 1 MiB at most.
+const LEVELDB_LOG_LEN_BYTES: u64 = 1 << 20;
+const SMRDB_LOG_LEN_BYTES: u64 = 64 << 10;
+
+pub(in super::super) const FIGURE_3_9: Figure = Figure {
+    name: "thesis-3.9",
+    title: "sequential puts by value size and sync interval",
+    paper: "thesis, figure 3.9: 10 GB, values of 100 B, 4 KB and 100 KB",
+    runs: Runs::Stores(|size| {
+        let all = STORES.iter().flat_map(|s| VALUE_LENS_BYTES.map(|len| (*s, len)));
+        all.flat_map(|(s, len)| SYNC_EVERY.map(|every| run(size, s, len, every))).collect()
+    }),
+    page: |size, results| {
+        let mut page = Page::default();
+        let mut table = Table::new(
+            "MB of values a second by puts a sync",
+            &["store, value", "1", "10", "100", "1000", "no sync"],
+        );
+        let mut rates = Vec::new();
+        for store in STORES {
+            for len in VALUE_LENS_BYTES {
+                let row: Vec<f64> = SYNC_EVERY
+                    .iter()
+                    .map(|&every| {
+                        let run = need(&mut page, results, &run(size, store, len, every));
+                        let rate = run.and_then(|run| run.load()).map(PhaseResult::ops_per_second);
+                        rate.unwrap_or(0.0) * len as f64 / 1e6
+                    })
+                    .collect();
+                table.row(format!("{store}, {len} B"), &row);
+                rates.push((format!("{store}, {len} B"), row));
+            }
+        }
+        let smaller =
+            (0..VALUE_LENS_BYTES.len()).map(|at| over(rates[3 + at].1[0], rates[at].1[0]));
+        for (len, ratio) in VALUE_LENS_BYTES.iter().zip(smaller) {
+            let what = format!("a sync a put, {len} B values, SMRDB over LevelDB");
+            page.claims.push(Claim::order(what, Better::Larger, ratio));
+        }
+        let groups = ["1", "10", "100", "1000", "no sync"].map(str::to_owned).to_vec();
+        let labels = rates.iter().map(|(_, r)| r.iter().map(|v| short(*v)).collect()).collect();
+        let y = Axis::linear("MB/s");
+        page.charts.push(Chart::bars("by puts a sync", groups, y, rates).labelled(labels));
+        page.tables.push(table);
+        page.notes.push(
+            "The thesis gives LevelDB a log buffer as long as its memtable (80 MB, in the page \
+             cache) and SMRDB one of 1 MB; here it is 1 MiB, the longest there is, and 64 KiB. A \
+             store that logs with the head that writes its tables pays a seek for each turn, \
+             synced or not."
+                .to_owned(),
+        );
+        page
+    },
+};
+
+pub(in super::super) const FIGURE_3_10: Figure = Figure {
+    name: "thesis-3.10",
+    title: "what the log costs a sequential load",
+    paper: "thesis, figure 3.10: 100 KB values, no syncs",
+    runs: Runs::Stores(|size| STORES.iter().map(|store| run(size, store, 100 << 10, 0)).collect()),
+    page: |size, results| {
+        let mut page = Page::default();
+        let mut series = Vec::new();
+        for store in STORES {
+            let Some(run) = need(&mut page, results, &run(size, store, 100 << 10, 0)) else {
+                continue;
+            };
+            let Some(load) = run.load() else { continue };
+            let t = load.totals;
+            let whole = t.log_bytes + t.flush_bytes + t.compaction_out_bytes;
+            let mb_per_s = over(whole as f64 / 1e6, t.busy_ns as f64 / 1e9);
+            let with = load.ops_per_second() * (100 << 10) as f64 / 1e6;
+            let share = over(t.log_bytes as f64, whole as f64);
+            page.claims.push(Claim::new(
+                format!("{store}: the log's share of all bytes written"),
+                Better::Same,
+                0.5,
+                share,
+                "",
+            ));
+            series.push((store.to_owned(), vec![with, mb_per_s * (1.0 - share)]));
+            let what = format!("{store}: MB/s of values, log and tables on one head");
+            page.claims.push(Claim::shown(what, with, "MB/s"));
+        }
+        let groups = vec!["values, MB/s".to_owned(), "tables, MB/s of a busy disk".to_owned()];
+        page.charts.push(Chart::bars("with the log", groups, Axis::linear("MB/s"), series));
+        page.notes.push(
+            "The thesis' bars without a log have no counterpart: this store always logs. That the \
+             log is half of what a sequential load writes is why they double."
+                .to_owned(),
+        );
+        page
+    },
+};
+
+fn run(asked: &Size, layout: &'static str, value_len_bytes: usize, every: u64) -> RunSpec {
+    let size = size(asked);
+    let entry = (16 + value_len_bytes) as u64;
+    let bytes = size.bytes(10 * GB).min(PUT_COUNT_MAX * entry);
+    let load = Phase::load(LoadOrder::Sequential, bytes, value_len_bytes).synced(every);
+    let log = if layout == "smrdb" { SMRDB_LOG_LEN_BYTES } else { LEVELDB_LOG_LEN_BYTES };
+    let tune = Tune { log_frame_len_bytes: Some(log), ..tune(layout) };
+    RunSpec::new(layout, drive(&size, layout, BAND_LEN_BYTES), vec![load]).tuned(tune)
+}

@@ -1,0 +1,104 @@
+//! One self-contained page: claims, pictures and words of every figure; no scripts, no outside files.
+
+use crate::page::Table;
+use crate::reproduction::{FigurePage, Reproduction};
+use imbrex_bench::svg::escape;
+use std::fmt::Write;
+
+const STYLE: &str = "\
+:root{color-scheme:light dark}\
+body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}\
+h1{font-size:1.6rem}h2{margin-top:3rem;border-top:1px solid #8886;padding-top:1rem}\
+table{border-collapse:collapse;margin:.7rem 0;font-size:.9rem}\
+th,td{padding:.15rem .7rem;text-align:right;border-bottom:1px solid #8884}\
+th:first-child,td:first-child{text-align:left}\
+caption{text-align:left;font-weight:600;padding:.2rem 0}\
+.charts{display:flex;flex-wrap:wrap;gap:1rem}.charts svg{width:34rem;max-width:100%}\
+.paper{color:#888}.met{color:#080}.exceeded{color:#06c}.explained{color:#a60}.missed{color:#c30}\
+nav{columns:3 14rem;font-size:.9rem}nav a{display:block}";
+
+/// The page of `reproduction`.
+pub(super) fn page(reproduction: &Reproduction) -> String {
+    let mut out = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
+         <title>Imbrex: published figures, run again</title>\n<style>{STYLE}</style>\n</head>\n\
+         <body>\n<h1>Published figures, run again</h1>\n"
+    );
+    let size = reproduction.size;
+    let _ = writeln!(
+        out,
+        "<p>imbrex {}, scale {} of the papers' sizes, seed {}; virtual time on emulated drives: the \
+         same command gives the same page on any machine. Of all that has a number: {}.</p>",
+        env!("CARGO_PKG_VERSION"),
+        size.scale,
+        size.seed,
+        reproduction.verdicts()
+    );
+    if let Some(names) = reproduction.unfinished_names() {
+        let _ = writeln!(out, "<p>Stopped before the end of {names}.</p>");
+    }
+    out.push_str("<nav>\n");
+    for figure in &reproduction.figures {
+        let _ = writeln!(
+            out,
+            "<a href=\"#{}\">{}: {}</a>",
+            figure.name,
+            figure.name,
+            escape(figure.title)
+        );
+    }
+    out.push_str("</nav>\n");
+    for figure in &reproduction.figures {
+        section(&mut out, figure);
+    }
+    out.push_str("</body>\n</html>\n");
+    out
+}
+
+fn section(out: &mut String, figure: &FigurePage) {
+    let _ = writeln!(
+        out,
+        "<section id=\"{}\">\n<h2>{}: {}</h2>\n<p class=\"paper\">{}</p>",
+        figure.name,
+        figure.name,
+        escape(figure.title),
+        escape(figure.paper)
+    );
+    let page = &figure.page;
+    if !page.claims.is_empty() {
+        table(out, &page.claim_table());
+    }
+    if !page.charts.is_empty() {
+        out.push_str("<div class=\"charts\">\n");
+        page.charts.iter().for_each(|chart| out.push_str(&chart.to_svg()));
+        out.push_str("</div>\n");
+    }
+    page.further_tables().for_each(|t| table(out, &t));
+    for note in &page.notes {
+        let _ = writeln!(out, "<p>{}</p>", escape(note));
+    }
+    for missing in &page.missing {
+        let _ = writeln!(out, "<p class=\"missed\">not run: {}</p>", escape(missing));
+    }
+    out.push_str("</section>\n");
+}
+
+fn table(out: &mut String, table: &Table) {
+    let _ = write!(out, "<table>\n<caption>{}</caption>\n<tr>", escape(&table.title));
+    for cell in &table.header {
+        let _ = write!(out, "<th>{}</th>", escape(cell));
+    }
+    out.push_str("</tr>\n");
+    for row in &table.rows {
+        out.push_str("<tr>");
+        for cell in row {
+            let class = match cell.as_str() {
+                "met" | "exceeded" | "explained" | "missed" => format!(" class=\"{cell}\""),
+                _ => String::new(),
+            };
+            let _ = write!(out, "<td{class}>{}</td>", escape(cell));
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</table>\n");
+}

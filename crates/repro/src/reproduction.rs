@@ -1,0 +1,217 @@
+//! Runs what figures need, each distinct run once, and writes their pages.
+
+use crate::arrivals;
+use crate::execute::execute;
+use crate::figure::Figure;
+use crate::figures;
+use crate::html;
+use crate::markdown;
+use crate::page::{Page, Verdict};
+use crate::replays;
+use crate::results::{Outcome, Results};
+use crate::spec::Size;
+use crate::work::Work;
+use imbrex_bench::BenchError;
+use imbrex_bench::worker_count;
+use imbrex_clockwork::fan_out;
+use serde::Serialize;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How far a reproduction is; read by whoever shows it.
+#[derive(Debug, Default)]
+pub struct Watch {
+    op_count: AtomicU64,
+    ops_done: AtomicU64,
+    running: Mutex<Vec<String>>,
+}
+
+impl Watch {
+    /// Operations of all runs together; 0 until they are known.
+    pub fn op_count(&self) -> u64 {
+        self.op_count.load(Ordering::Relaxed)
+    }
+
+    /// Operations done.
+    pub fn ops_done(&self) -> u64 {
+        self.ops_done.load(Ordering::Relaxed)
+    }
+
+    /// The runs at work, in a few words each.
+    pub fn running(&self) -> Vec<String> {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
+        self.running.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// What a reproduction came to.
+#[derive(Clone, Debug, Serialize)]
+pub struct Reproduction {
+    /// At which size.
+    pub size: Size,
+    /// The figures, in the order asked for.
+    pub figures: Vec<FigurePage>,
+    /// Figures that were asked for and whose runs were stopped before their end.
+    pub unfinished: Vec<&'static str>,
+}
+
+/// One figure's outcome.
+#[derive(Clone, Debug, Serialize)]
+pub struct FigurePage {
+    /// Its name.
+    pub name: &'static str,
+    /// What it shows.
+    pub title: &'static str,
+    /// Where it was published.
+    pub paper: &'static str,
+    /// What it came to.
+    pub page: Page,
+}
+
+/// Runs what `figures` need at `size`, each distinct run once and `jobs` at a time, and writes their
+/// pages. `is_stopped` is asked between two operations of every run; of what was stopped come the figures whose runs
+/// had all ended.
+///
+/// # Errors
+/// [`BenchError::Options`] for a scale outside 0 to 1, and for a name in [`Size::only`] that no trace of these figures
+/// has; [`BenchError::Stopped`] before the first figure was done.
+pub fn repro(
+    figures: &[Figure],
+    size: Size,
+    jobs: usize,
+    watch: &Watch,
+    is_stopped: &(dyn Fn() -> bool + Sync),
+) -> Result<Reproduction, BenchError> {
+    if !(size.scale > 0.0 && size.scale <= 1.0) {
+        let message = format!("--scale is {}; it is more than 0 and at most 1", size.scale);
+        return Err(BenchError::Options(message));
+    }
+    figures::check_only(figures, &size).map_err(BenchError::Options)?;
+    let mut works: Vec<Work> = Vec::new();
+    for work in figures.iter().flat_map(|figure| figure.runs.works(&size)) {
+        if !works.contains(&work) {
+            works.push(work);
+        }
+    }
+    // The longest first: the last worker to finish then has little left alone.
+    works.sort_by_key(|work| std::cmp::Reverse(work.op_count()));
+    watch.op_count.store(works.iter().map(Work::op_count).sum(), Ordering::Relaxed);
+    let found = fan_out(worker_count(jobs, works.len()), &works, |work| {
+        let label = work.label();
+        watch.lock().push(label.clone());
+        let result = match work {
+            Work::Store(spec) => {
+                execute(spec, size.seed, &watch.ops_done, is_stopped).map(Outcome::Store)
+            }
+            Work::Replay(spec) => replays::execute(spec, size.seed, &watch.ops_done, is_stopped)
+                .map(|report| Outcome::Replay(Box::new(report))),
+            Work::Arrivals(spec) => arrivals::execute(spec, size.seed, &watch.ops_done, is_stopped)
+                .map(|report| Outcome::Arrivals(Box::new(report))),
+        };
+        let mut running = watch.lock();
+        if let Some(at) = running.iter().position(|l| *l == label) {
+            running.remove(at);
+        }
+        result
+    });
+    let mut results = Results::default();
+    let mut stopped: Vec<Work> = Vec::new();
+    for (work, result) in works.into_iter().zip(found) {
+        match result {
+            Err(BenchError::Stopped) => stopped.push(work),
+            result => results.insert(work, result.map_err(|error| with_causes(&error))),
+        }
+    }
+    if let Some(fault) = results.fault_of_all().filter(|_| stopped.is_empty()) {
+        return Err(BenchError::Options(format!("no run was possible: {fault}")));
+    }
+    // A figure of some of its runs would not be what its words say.
+    let is_whole =
+        |figure: &&Figure| figure.runs.works(&size).iter().all(|work| !stopped.contains(work));
+    let (whole, unfinished): (Vec<&Figure>, Vec<&Figure>) = figures.iter().partition(is_whole);
+    if whole.is_empty() && !unfinished.is_empty() {
+        return Err(BenchError::Stopped);
+    }
+    let pages = whole.iter().map(|figure| FigurePage {
+        name: figure.name,
+        title: figure.title,
+        paper: figure.paper,
+        page: (figure.page)(&size, &results).without_the_unmeasured(),
+    });
+    Ok(Reproduction {
+        size,
+        figures: pages.collect(),
+        unfinished: unfinished.iter().map(|figure| figure.name).collect(),
+    })
+}
+
+fn with_causes(error: &BenchError) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
+impl Reproduction {
+    /// Everything as JSON, ending in a line feed.
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self)
+            .expect("a reproduction is numbers, strings and lists");
+        text.push('\n');
+        text
+    }
+
+    /// One page for a browser, with nothing outside of it.
+    pub fn to_html(&self) -> String {
+        html::page(self)
+    }
+
+    /// The claims and notes as Markdown, as `docs/results` keeps them.
+    pub fn to_markdown(&self) -> String {
+        markdown::page(self)
+    }
+
+    /// Tables for a terminal.
+    pub fn to_text(&self) -> String {
+        let mut text = String::new();
+        if let Some(names) = self.unfinished_names() {
+            text.push_str(&format!("Stopped before the end of {names}.\n\n"));
+        }
+        for figure in &self.figures {
+            text.push_str(&format!("{}: {} ({})\n", figure.name, figure.title, figure.paper));
+            text.push_str(&figure.page.text());
+            text.push('\n');
+        }
+        text
+    }
+
+    /// What was asked for and stopped, in words; none if nothing was.
+    pub fn unfinished_names(&self) -> Option<String> {
+        Some(self.unfinished.join(", ")).filter(|names| !names.is_empty())
+    }
+
+    /// How many claims came out how, in words.
+    pub fn verdicts(&self) -> String {
+        let count = |verdict: Verdict| {
+            let claims = self.figures.iter().flat_map(|figure| &figure.page.claims);
+            claims.filter(|claim| claim.verdict == verdict).count()
+        };
+        format!(
+            "{} claims met, {} exceeded, {} missed and explained by a condition measured here, {} \
+             missed",
+            count(Verdict::Met),
+            count(Verdict::Exceeded),
+            count(Verdict::Explained),
+            count(Verdict::Missed)
+        )
+    }
+}

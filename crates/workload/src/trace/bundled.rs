@@ -1,0 +1,76 @@
+//! Traces that come with the program: a real machine's hour, and file systems on the block device.
+//!
+//! They were recorded, not made: `crates/workload/traces/README.md` says of what and how.
+
+use super::{TraceError, TraceReader};
+use serde::{Serialize, Serializer};
+use std::path::Path;
+
+/// A trace that comes with the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BundledTrace {
+    /// What it is called.
+    pub name: &'static str,
+    /// What it is of.
+    pub title: &'static str,
+    /// How many requests it has.
+    pub request_count: u64,
+    /// How much they touch, in whole blocks.
+    pub footprint_bytes: u64,
+    /// CSV, packed with zstd.
+    bytes: &'static [u8],
+}
+
+/// All of them.
+pub const BUNDLED: [BundledTrace; 4] = [
+    BundledTrace {
+        name: "vm",
+        title: "an hour of a virtual machine",
+        request_count: 55_918,
+        footprint_bytes: 1_010_032_640,
+        bytes: include_bytes!("../../traces/vm.csv.zst"),
+    },
+    BundledTrace {
+        name: "ext4",
+        title: "two minutes of ext4 on a block device of ours",
+        request_count: 11_387,
+        footprint_bytes: 297_533_440,
+        bytes: include_bytes!("../../traces/ext4.csv.zst"),
+    },
+    BundledTrace {
+        name: "xfs",
+        title: "two minutes of xfs on a block device of ours",
+        request_count: 11_820,
+        footprint_bytes: 263_897_088,
+        bytes: include_bytes!("../../traces/xfs.csv.zst"),
+    },
+    BundledTrace {
+        name: "btrfs",
+        title: "two minutes of btrfs on a block device of ours",
+        request_count: 12_911,
+        footprint_bytes: 294_285_312,
+        bytes: include_bytes!("../../traces/btrfs.csv.zst"),
+    },
+];
+
+impl BundledTrace {
+    /// The one of that name, in any case.
+    pub fn named(name: &str) -> Option<BundledTrace> {
+        BUNDLED.into_iter().find(|trace| trace.name.eq_ignore_ascii_case(name))
+    }
+
+    /// Its requests, from the first.
+    ///
+    /// # Errors
+    /// As [`TraceReader::of`].
+    pub(super) fn open(&self) -> Result<TraceReader, TraceError> {
+        TraceReader::of(Path::new(self.name), Box::new(self.bytes), None)
+    }
+}
+
+/// Its name.
+impl Serialize for BundledTrace {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name)
+    }
+}
