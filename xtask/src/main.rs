@@ -41,8 +41,14 @@ enum Chore {
         #[arg(long, value_name = "NAME")]
         package: Option<String>,
     },
-    /// Checks the rules of the house: layering, sizes, bans, formats, dependencies, dead files.
+    /// Checks the rules of the house: layering, sizes, bans, formats, dependencies, dead files, circles.
     Tidy,
+    /// Prints each crate's circles: files that import each other, directly or through others.
+    Circles {
+        /// Only this crate, and with the imports that close its circles.
+        #[arg(value_name = "CRATE")]
+        only: Option<String>,
+    },
     /// Runs seeded whole-stack runs with power cuts and I/O errors, optimised.
     ///
     /// All arguments go to the torture program: `cargo xtask torture -- --help` lists them.
@@ -148,6 +154,7 @@ fn run() -> Result<()> {
         Chore::Ci => ci::run(&root),
         Chore::Golden { package } => ci::golden(&root, package.as_deref()),
         Chore::Tidy => tidy::run(&root),
+        Chore::Circles { only } => tidy::circles::print(&root, only.as_deref()),
         Chore::Torture { args } => {
             cargo::torture(&root).args(args.iter().map(String::as_str)).run()
         }

@@ -12,12 +12,15 @@
 //! | `dependency` | every dependency has its sentence in deny.toml |
 //! | `decision` | docs/decisions is numbered without holes |
 //! | `dead-file` | every `.rs` file is reached by a `mod` |
+//! | `circle` | at most three files of a crate import each other in a circle |
 
 mod bans;
+pub(crate) mod circles;
 mod dead_files;
 mod decisions;
 mod dependencies;
 mod formats;
+mod imports;
 mod layering;
 mod sizes;
 #[cfg(test)]
@@ -108,7 +111,7 @@ fn line_of(text: &str, needle: &str) -> usize {
     text.lines().position(|line| line.contains(needle)).map_or(1, |at| at + 1)
 }
 
-fn check(tree: &Tree, metadata: &Metadata) -> Vec<Finding> {
+fn check(tree: &Tree, metadata: &Metadata) -> Result<Vec<Finding>> {
     let packages = layering::packages(metadata);
     let roots = dead_files::roots(metadata, tree);
     let mut findings = [
@@ -119,21 +122,23 @@ fn check(tree: &Tree, metadata: &Metadata) -> Vec<Finding> {
         dependencies::check(tree, &packages),
         decisions::check(tree),
         dead_files::check(tree, &roots),
+        circles::check(tree, metadata)?,
     ]
     .concat();
     findings.sort();
-    findings
+    Ok(findings)
+}
+
+/// What cargo knows of the workspace's own packages.
+fn metadata(root: &Path) -> Result<Metadata> {
+    let mut command = cargo_metadata::MetadataCommand::new();
+    command.current_dir(root).no_deps().exec().context("cargo metadata failed")
 }
 
 /// Checks the tree at `root` and prints what it finds.
 pub(crate) fn run(root: &Path) -> Result<()> {
     let tree = Tree::read(root)?;
-    let metadata = cargo_metadata::MetadataCommand::new()
-        .current_dir(root)
-        .no_deps()
-        .exec()
-        .context("cargo metadata failed")?;
-    let findings = check(&tree, &metadata);
+    let findings = check(&tree, &metadata(root)?)?;
     for finding in &findings {
         println!("{finding}");
     }
