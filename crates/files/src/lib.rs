@@ -23,6 +23,7 @@ mod edits;
 mod extent;
 mod file;
 mod formatting;
+pub mod invariants;
 mod layer;
 mod log;
 mod mount;

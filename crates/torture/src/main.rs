@@ -2,6 +2,7 @@
 
 use clap::Parser;
 use imbrex_clockwork::fan_out;
+use imbrex_files::invariants;
 use imbrex_torture::{
     Cuts, Deeds, Failure, Report, Scenario, Sweep, Target, run_cut, run_seed, sweep,
 };
@@ -80,6 +81,7 @@ fn run(args: &Args) -> Result<(), String> {
         }
         return Ok(());
     }
+    invariants::check_always();
     let scenarios = chosen(&args.scenario)?;
     let runs: Vec<(&'static Scenario, u64)> = match args.seed {
         Some(seed) => scenarios.iter().map(|&scenario| (scenario, seed)).collect(),

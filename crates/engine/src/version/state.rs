@@ -4,6 +4,7 @@ use super::edit::{
     CheckpointRecord, Counters, KeyspaceId, KeyspaceRecord, LogId, TableAdd, VersionEdit,
 };
 use super::{LEVEL_COUNT, TableSlot, Version};
+use imbrex_files::invariants;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -65,9 +66,10 @@ impl StoreState {
         for name in &edit.checkpoints_dropped {
             self.checkpoints.remove(name).ok_or_else(|| format!("no checkpoint {name:?}"))?;
         }
-        #[cfg(any(test, feature = "invariants"))]
-        for entry in self.keyspaces.values() {
-            entry.version.check()?;
+        if cfg!(test) || invariants::are_checked() {
+            for entry in self.keyspaces.values() {
+                entry.version.check()?;
+            }
         }
         Ok(())
     }

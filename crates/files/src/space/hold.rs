@@ -1,6 +1,7 @@
 //! Holds: the claim on a run of blocks as a value, and the order of writes within a zone.
 
 use super::{Lane, SpaceMap};
+use crate::invariants;
 use imbrex_disk::{BlockRange, Blocks, Lba};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
@@ -22,8 +23,9 @@ impl Space {
     pub(crate) fn with<T>(&self, use_map: impl FnOnce(&mut SpaceMap) -> T) -> T {
         let mut map = self.map.lock();
         let result = use_map(&mut map);
-        #[cfg(any(test, feature = "invariants"))]
-        if let Err(broken) = map.check() {
+        if invariants::are_checked()
+            && let Err(broken) = map.check()
+        {
             panic!("{broken}");
         }
         result

@@ -40,6 +40,7 @@ pub(crate) use tracks::{Levels, Tier, TrackMap};
 use unzoned::Unzoned;
 pub(crate) use zones::{Lane, ZoneRole, ZoneSpace};
 
+use crate::invariants;
 use imbrex_disk::{BlockRange, Blocks, Geometry, Lba, ZoneId, ZoneKind};
 use std::collections::BTreeSet;
 
@@ -710,8 +711,9 @@ impl SpaceMap {
         file(&mut self.partial, zone.takes_more());
         file(&mut self.active, zone.is_active());
         file(&mut self.dead, zone.is_dead());
-        #[cfg(any(test, feature = "invariants"))]
-        if let Err(broken) = self.zones[id as usize].check() {
+        if invariants::are_checked()
+            && let Err(broken) = self.zones[id as usize].check()
+        {
             panic!("{broken}");
         }
     }
