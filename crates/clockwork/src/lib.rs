@@ -14,7 +14,8 @@
 //! Invariants
 //!   C1  Nothing outside this crate reads a wall clock, starts a thread or draws ambient randomness;
 //!       of the latter there is one door, [`entropy_u64`], for identities that nobody chose, and of the date
-//!       one, [`unix_time_s`], for what people read beside a file or a line.
+//!       one, [`unix_time_s`], for what people read beside a file or a line. [`processor_ns`] says how much of
+//!       the processor a process has used, for programs that work for a set time.
 //!   C2  In the virtual world the order of events depends on the seed and the calls alone.
 //!   C3  A job's `step` never waits: it returns [`Step::Wait`] and is stepped again after a notify.
 //!   C4  A caller of [`Scheduler::yield_now`] or [`Scheduler::wait_until`] holds no lock that a job
@@ -24,8 +25,10 @@ mod clock;
 mod crew;
 mod entropy;
 mod prng;
+mod processor;
 mod punctual;
 mod scheduler;
+mod seeds;
 mod threads;
 mod virtual_world;
 mod wall;
@@ -34,7 +37,9 @@ pub use clock::{Clock, StillClock};
 pub use crew::Crew;
 pub use entropy::entropy_u64;
 pub use prng::Prng;
+pub use processor::processor_ns;
 pub use scheduler::{BUDGET_DEFAULT, Budget, Job, Runtime, Scheduler, Stalled, Step};
+pub use seeds::seeds;
 pub use threads::{ThreadScheduler, WallClock, fan_out, try_fan_out};
 pub use virtual_world::{ClientId, Order, VirtualWorld};
 pub use wall::unix_time_s;

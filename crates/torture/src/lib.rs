@@ -21,6 +21,9 @@
 //! it differs below, on a drive of its kind and with its parts cut down until sets, gear turns, band
 //! rewrites and cleanings happen in every run; the summary says how many were cut in their midst.
 //!
+//! A *campaign* draws scenarios by weight and moves on to new seeds with each commit; seeds that once failed
+//! run first.
+//!
 //! The last act of a store's run is damage that no flush protects from: a bit rots, a sector cannot be
 //! read, a write lands elsewhere. Then every answer must be right or an error.
 //!
@@ -32,20 +35,24 @@
 //! Not here: what a fault does to the disk (`disk-sim`), the order of jobs (`clockwork`).
 
 mod blocks_run;
+mod campaign;
 mod files_run;
 mod filesystem_run;
 mod leash;
 mod report;
 mod rig;
 mod scenario;
+mod spent;
 mod store_run;
 mod sweep;
 
 #[cfg(test)]
 mod tests;
 
+pub use campaign::{Campaign, Draw, Way, known, parse_seed};
 pub use report::{Deeds, Failure, Report};
 pub use scenario::{Scenario, Target};
+pub use spent::Spent;
 pub use sweep::{Cuts, Sweep, sweep};
 
 use rig::{Forecast, Rig};

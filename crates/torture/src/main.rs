@@ -1,14 +1,16 @@
 //! The program behind `cargo xtask torture`: many seeds on all cores, or one seed with its story.
 
 use clap::Parser;
-use imbrex_clockwork::fan_out;
+use imbrex_clockwork::{fan_out, processor_ns};
 use imbrex_files::invariants;
 use imbrex_torture::{
-    Cuts, Deeds, Failure, Report, Scenario, Sweep, Target, run_cut, run_seed, sweep,
+    Campaign, Cuts, Deeds, Draw, Failure, Report, Scenario, Spent, Sweep, Target, Way, known,
+    parse_seed, run_cut, run_seed, sweep,
 };
 use std::io::IsTerminal;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// Runs the whole stack against a model, under power cuts and I/O errors.
 ///
@@ -48,6 +50,13 @@ struct Args {
     /// times. See --list.
     #[arg(long)]
     scenario: Vec<String>,
+    /// A campaign instead: first every seed that once failed, then draws and sweeps of all scenarios by their
+    /// weights, until each worker has had so much of the processor's time (such as 90s or 4m).
+    #[arg(long, value_parser = parse_budget, conflicts_with_all = ["seed", "seeds", "each", "every"])]
+    budget: Option<u64>,
+    /// With --budget: a scenario with fewer drawn runs fails the campaign.
+    #[arg(long, requires = "budget", default_value_t = 0)]
+    runs_min: u64,
     /// Threads.
     #[arg(long, default_value_t = 2)]
     workers: usize,
@@ -56,13 +65,21 @@ struct Args {
     list: bool,
 }
 
-fn parse_seed(text: &str) -> Result<u64, String> {
-    let parsed = match text.strip_prefix("0x") {
-        Some(hex) => u64::from_str_radix(hex, 16),
-        None => text.parse(),
-    };
-    parsed.map_err(|error| format!("{text:?} is no seed: {error}"))
+/// Nanoseconds of `90s`, `4m` or `2h`.
+fn parse_budget(text: &str) -> Result<u64, String> {
+    let units = [("s", 1), ("m", 60), ("h", 3600)];
+    let seconds = units.iter().find_map(|&(unit, seconds)| {
+        text.strip_suffix(unit)?.parse::<u64>().ok()?.checked_mul(seconds)
+    });
+    let budget = seconds.and_then(|seconds| seconds.checked_mul(1_000_000_000));
+    budget.ok_or(format!(
+        "{text:?} is no budget: expected seconds, minutes or hours, such as 90s, 4m, 2h"
+    ))
 }
+
+/// Sweeps of a campaign are short and many: where each begins follows from its seed.
+const SWEEP_EVERY: u64 = 25;
+const SWEEP_CUTS_MAX: u64 = 8;
 
 fn main() -> ExitCode {
     match run(&Args::parse()) {
@@ -83,6 +100,9 @@ fn run(args: &Args) -> Result<(), String> {
     }
     invariants::check_always();
     let scenarios = chosen(&args.scenario)?;
+    if let Some(budget_ns) = args.budget {
+        return campaign(args, &scenarios, budget_ns);
+    }
     let runs: Vec<(&'static Scenario, u64)> = match args.seed {
         Some(seed) => scenarios.iter().map(|&scenario| (scenario, seed)).collect(),
         None => (0..args.each.map_or(args.seeds, |each| each * scenarios.len() as u64))
@@ -107,6 +127,86 @@ fn run(args: &Args) -> Result<(), String> {
     });
     tell_runs(args, &outcomes);
     fail_by(&outcomes)
+}
+
+/// Spends `budget_ns` of the processor's time on each worker. No run begins after a failure.
+fn campaign(args: &Args, scenarios: &[&'static Scenario], budget_ns: u64) -> Result<(), String> {
+    println!("first seed {:#x}", args.first_seed);
+    let known = known(scenarios)?;
+    let known_count = known.len();
+    let campaign = Mutex::new((known.into_iter(), Campaign::new(scenarios, args.first_seed)));
+    let next = || {
+        let (known, campaign) = &mut *campaign.lock().unwrap_or_else(PoisonError::into_inner);
+        match known.next() {
+            Some(draw) => Some((draw, true)),
+            None => campaign.draw().map(|draw| (draw, false)),
+        }
+    };
+    let has_failed = AtomicBool::new(false);
+    let start_ns = processor_ns();
+    let budget_ns = budget_ns.saturating_mul(args.workers as u64);
+    let is_over = || has_failed.load(Ordering::Relaxed) || processor_ns() - start_ns >= budget_ns;
+    let outcomes = fan_out(args.workers, &vec![(); args.workers], |()| {
+        let mut outcomes = Vec::new();
+        while !is_over()
+            && let Some((draw, is_known)) = next()
+        {
+            let outcome = run_draw(&draw, is_known);
+            has_failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
+            outcomes.push((draw, outcome));
+        }
+        outcomes
+    });
+    tell_campaign(args, scenarios, known_count, outcomes.into_iter().flatten().collect())
+}
+
+/// What one run of a campaign came to.
+enum Outcome {
+    Run { report: Box<Report>, is_known: bool },
+    Swept(Sweep),
+}
+
+fn run_draw(draw: &Draw, is_known: bool) -> Result<Outcome, Failure> {
+    match draw.way {
+        Way::Drawn => {
+            let report = Box::new(run_seed(draw.scenario, draw.seed)?);
+            Ok(Outcome::Run { report, is_known })
+        }
+        Way::Swept => {
+            sweep(draw.scenario, draw.seed, SWEEP_EVERY, SWEEP_CUTS_MAX).map(Outcome::Swept)
+        }
+    }
+}
+
+fn tell_campaign(
+    args: &Args,
+    scenarios: &[&'static Scenario],
+    known_count: usize,
+    outcomes: Vec<(Draw, Result<Outcome, Failure>)>,
+) -> Result<(), String> {
+    let mut spent = Spent::new(scenarios);
+    let (mut reports, mut failures) = (Vec::new(), Vec::new());
+    for (draw, outcome) in outcomes {
+        match outcome {
+            Ok(Outcome::Run { report, is_known }) => {
+                spent.note_run(&draw, is_known, &report);
+                reports.push(report);
+            }
+            Ok(Outcome::Swept(sweep)) => spent.note_sweep(&draw, &sweep),
+            Err(failure) => failures.push(Err::<(), _>(failure)),
+        }
+    }
+    tell_layouts(&reports.iter().map(|report| &**report).collect::<Vec<_>>());
+    print!("{spent}");
+    println!("{} runs, {known_count} seeds that once failed among them", spent.run_count());
+    fail_by(&failures)?;
+    match spent.too_few(args.runs_min).first() {
+        None => Ok(()),
+        Some((name, count)) => Err(format!(
+            "{name}: {count} drawn runs, expected {} or more: the budget is too short, or runs have become slower",
+            args.runs_min
+        )),
+    }
 }
 
 /// Does all runs on all threads; on a terminal shows how far it is.
