@@ -41,7 +41,8 @@ enum Chore {
         #[arg(long, value_name = "NAME")]
         package: Option<String>,
     },
-    /// Checks the rules of the house: layering, sizes, bans, formats, dependencies, dead files, circles.
+    /// Checks the rules of the house: layering, sizes, bans, formats, dependencies, dead files, circles,
+    /// English.
     Tidy,
     /// Prints each crate's circles: files that import each other, directly or through others.
     Circles {
@@ -49,6 +50,10 @@ enum Chore {
         #[arg(value_name = "CRATE")]
         only: Option<String>,
     },
+    /// Lists phrases that read as translated, and sentences over 40 words, in comments and pages.
+    ///
+    /// `tidy` fails when a crate or folder has more of them than `xtask/src/tidy/english.txt` records.
+    English(tidy::english::Args),
     /// Runs seeded whole-stack runs with power cuts and I/O errors, optimised.
     ///
     /// All arguments go to the torture program: `cargo xtask torture -- --help` lists them.
@@ -155,6 +160,7 @@ fn run() -> Result<()> {
         Chore::Golden { package } => ci::golden(&root, package.as_deref()),
         Chore::Tidy => tidy::run(&root),
         Chore::Circles { only } => tidy::circles::print(&root, only.as_deref()),
+        Chore::English(args) => tidy::english::run(&root, &args),
         Chore::Torture { args } => {
             cargo::torture(&root).args(args.iter().map(String::as_str)).run()
         }

@@ -13,15 +13,18 @@
 //! | `decision` | docs/decisions is numbered without holes |
 //! | `dead-file` | every `.rs` file is reached by a `mod` |
 //! | `circle` | at most three files of a crate import each other in a circle |
+//! | `english` | phrases that read as translated, and sentences over 40 words, only become fewer |
 
 mod bans;
 pub(crate) mod circles;
 mod dead_files;
 mod decisions;
 mod dependencies;
+pub(crate) mod english;
 mod formats;
 mod imports;
 mod layering;
+mod prose;
 mod sizes;
 #[cfg(test)]
 mod tests;
@@ -123,6 +126,7 @@ fn check(tree: &Tree, metadata: &Metadata) -> Result<Vec<Finding>> {
         decisions::check(tree),
         dead_files::check(tree, &roots),
         circles::check(tree, metadata)?,
+        english::check(tree),
     ]
     .concat();
     findings.sort();
