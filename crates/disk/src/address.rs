@@ -1,4 +1,4 @@
-//! Addresses and lengths in blocks, each a type of its own, so that the compiler keeps them apart.
+//! Addresses and lengths in blocks. Each is a separate type, so the compiler keeps them apart.
 //!
 //! Address + length = address; address - address = length; there is no address + address.
 
@@ -7,8 +7,8 @@ use std::ops::{Add, AddAssign, Sub, SubAssign};
 
 /// The unit of every transfer and every address, in bytes.
 ///
-/// 4096 is the physical block of all drives since "Advanced Format" (2011), and the smallest write
-/// that a host-managed drive takes without a read-modify-write of its own.
+/// 4096 bytes is the physical block of all drives since "Advanced Format" (2011), and the smallest
+/// write that a host-managed drive takes without a read-modify-write inside the drive.
 pub const BLOCK_LEN_BYTES: usize = 4096;
 
 /// A length in blocks of [`BLOCK_LEN_BYTES`].
@@ -39,12 +39,12 @@ impl Blocks {
         self.0 * BLOCK_LEN_BYTES as u64
     }
 
-    /// `self - other`, or zero where `other` is longer.
+    /// `self - other`, or zero if `other` is longer.
     pub const fn saturating_sub(self, other: Blocks) -> Blocks {
         Blocks(self.0.saturating_sub(other.0))
     }
 
-    /// Whether this is no block at all.
+    /// Whether this length is zero.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
@@ -141,7 +141,8 @@ address! {
     Lba
 }
 address! {
-    /// A block as the platter lays it. Only the crate `translate` turns an [`Lba`] into a `Pba`.
+    /// A block as the platter lays it out. Only the crate `translate` turns an [`Lba`] into a
+    /// `Pba`.
     Pba
 }
 

@@ -1,11 +1,11 @@
-//! What a disk did so far.
+//! What a disk has done so far.
 
 use std::ops::Sub;
 
-/// Running totals of one disk or one translation layer; subtract two readings to get an interval.
+/// Running totals of one disk or one translation layer. Subtract two readings to get an interval.
 ///
-/// `added_*` is what the layer did of its own accord (read-modify-write, cleaning, backup and
-/// move-back of tracks): it is part of the other totals, so device write amplification is
+/// `added_*` counts what the layer did on its own initiative: read-modify-write, cleaning, backup
+/// and move-back of tracks. The other totals include it, so device write amplification is
 /// `written_bytes / (written_bytes - added_written_bytes)`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

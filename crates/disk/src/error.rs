@@ -12,7 +12,7 @@ pub enum GeometryError {
         /// The field.
         what: &'static str,
     },
-    /// A length or limit is past its bound.
+    /// A length or limit is above its bound.
     #[error("{what} is {got}; it may be at most {bound}")]
     TooLarge {
         /// The field.
@@ -24,7 +24,8 @@ pub enum GeometryError {
     },
 }
 
-/// Why a disk refused a request or failed at it. Unless a variant says otherwise, nothing changed.
+/// Why a disk refused a request or failed to serve it. Unless a variant says otherwise, nothing
+/// changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DiskError {
@@ -71,7 +72,7 @@ pub enum DiskError {
         zone: ZoneId,
         /// Its state.
         state: ZoneState,
-        /// What was asked: "write", "open", ...
+        /// The refused request: "write", "open", ...
         action: &'static str,
     },
     /// The drive's limit on open or active zones is reached.
@@ -79,19 +80,19 @@ pub enum DiskError {
     TooManyZones {
         /// The zone.
         zone: ZoneId,
-        /// What was asked: "open", "write", "close".
+        /// The refused request: "open", "write", "close".
         action: &'static str,
         /// "open" or "active".
         what: &'static str,
         /// The limit.
         limit: u32,
     },
-    /// A zone command on a disk or zone that has none of it.
+    /// A zone command for a zone that the disk does not have, or that takes no zone commands.
     #[error("cannot {action} {zone}: {reason}")]
     NoSuchZone {
         /// The zone.
         zone: ZoneId,
-        /// What was asked.
+        /// The refused command.
         action: ZoneAction,
         /// "the disk has no zones", "the disk has N zones", "the zone is conventional".
         reason: String,
@@ -111,10 +112,10 @@ pub enum DiskError {
     Destroyed {
         /// The first run of destroyed blocks in the request.
         range: BlockRange,
-        /// The write that destroyed them, where the disk still knows it.
+        /// The write that destroyed them, if the disk still knows it.
         by: Option<BlockRange>,
     },
-    /// A disk that was told to refuse it was asked for a write that destroys valid blocks.
+    /// A write that would destroy valid blocks, on a disk configured to refuse such writes.
     #[error(
         "write of blocks {write} refused: it would destroy blocks {valid}, which are written and \
          not discarded; discard them first, or keep a guard before them"
@@ -143,10 +144,11 @@ pub enum DiskError {
     /// An earlier flush or write failed, so what is durable is unknown.
     #[error("refused: a write or flush failed earlier, so what is durable is unknown; reopen")]
     Poisoned,
-    /// The host's own storage (the image file, the device) failed. The request may have been done in part.
+    /// The host's own storage (the image file, the device) failed. Part of the request may have
+    /// been carried out.
     #[error("{what}: {source}")]
     Host {
-        /// What was being done, to which file or device, and what to do about it.
+        /// The operation, its file or device, and the remedy.
         what: String,
         /// The operating system's error.
         #[source]
@@ -155,7 +157,8 @@ pub enum DiskError {
 }
 
 impl DiskError {
-    /// Whether blocks that were asked for are damaged or gone, so that a request for others may do better.
+    /// Whether the requested blocks are damaged or gone, so that a request for other blocks may
+    /// still succeed.
     pub fn is_damage(&self) -> bool {
         matches!(
             self,
@@ -166,7 +169,8 @@ impl DiskError {
         )
     }
 
-    /// Whether single blocks cannot be read: also what a power cut leaves of a sector that was being written.
+    /// Whether single blocks cannot be read. A power cut during the write of a sector has the same
+    /// effect.
     pub fn is_unreadable(&self) -> bool {
         matches!(self, DiskError::Medium { .. })
     }

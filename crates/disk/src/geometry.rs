@@ -1,4 +1,4 @@
-//! Geometry: how long a disk is and under which rule it writes. Checked once, at the door.
+//! Geometry: the length of a disk and the rule under which it writes. Checked once, at the door.
 
 use crate::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, GeometryError, Lba, ZoneId};
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 /// Host-managed zones: conventional zones first, then sequential-write-required zones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZoneSpec {
-    /// Length of every zone; the last may be shorter where the disk ends.
+    /// Length of every zone. The last one may be shorter.
     pub zone_len: Blocks,
     /// How much of a sequential zone can be written; `zone_len` unless the drive says less.
     pub zone_capacity: Blocks,
@@ -16,7 +16,7 @@ pub struct ZoneSpec {
     pub open_zone_limit: Option<u32>,
     /// Most zones open or closed at a time; `None` for no limit.
     pub active_zone_limit: Option<u32>,
-    /// Whether reading at or above a write pointer is an error (else it gives zeros).
+    /// Whether a read at or above a write pointer is an error. If not, it returns zeros.
     pub strict_reads: bool,
 }
 
@@ -30,8 +30,8 @@ pub struct ShingleSpec {
 }
 
 impl ShingleSpec {
-    /// The overlap told in blocks: what is valid this far or farther behind the *track* of a
-    /// write's last block is safe from it.
+    /// The overlap in blocks. Valid data at least this far behind the *track* of a write's last
+    /// block is safe from that write.
     pub fn isolation_len(&self) -> Blocks {
         Blocks::new(self.track_len.get().saturating_mul(u64::from(self.overlap_tracks)))
     }
@@ -42,7 +42,7 @@ impl ShingleSpec {
 pub struct NeighbourSpec {
     /// Length of a bottom (even, wide) track.
     pub bottom_track_len: Blocks,
-    /// Length of a top (odd, narrow) track: about 0.8 of a bottom one, or as long.
+    /// Length of a top (odd, narrow) track: about 0.8 of a bottom one, or the same.
     pub top_track_len: Blocks,
 }
 
@@ -53,25 +53,25 @@ impl NeighbourSpec {
         TrackId(2 * (block / pair) + u64::from(bottom <= block % pair))
     }
 
-    /// The first block of `track`, or the largest number there is.
+    /// The first block of `track`, or `u64::MAX` if its number is too large.
     fn track_start(&self, track: u64) -> u64 {
         let start = (track / 2).saturating_mul(self.pair_len());
         start.saturating_add(if track.is_multiple_of(2) { 0 } else { self.bottom_track_len.get() })
     }
 
-    /// The length of a bottom track and the top track behind it.
+    /// The length of a bottom track and the top track that follows it.
     fn pair_len(&self) -> u64 {
         self.bottom_track_len.get().saturating_add(self.top_track_len.get())
     }
 }
 
-/// The number of a track of an interlaced disk, counted from its start: even ones lie at the
-/// bottom, odd ones on top of their two neighbours.
+/// The number of a track of an interlaced disk, counted from the start. Even tracks lie at the
+/// bottom, odd tracks on top of their two neighbours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TrackId(pub u64);
 
 impl TrackId {
-    /// Whether it overlaps its neighbours; else they overlap it.
+    /// Whether this track overlaps its neighbours. If not, they overlap it.
     pub const fn is_top(self) -> bool {
         !self.0.is_multiple_of(2)
     }
@@ -117,7 +117,7 @@ pub struct GeometrySpec {
     pub rule: Rule,
 }
 
-/// A checked geometry: what lies behind may rely on every rule that [`Geometry::new`] names.
+/// A checked geometry: code that holds one may rely on every rule that [`Geometry::new`] names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     spec: GeometrySpec,
@@ -173,7 +173,7 @@ impl Geometry {
         self.spec.len
     }
 
-    /// Never: a geometry has at least one block.
+    /// Always false: a geometry has at least one block.
     pub fn is_empty(&self) -> bool {
         false
     }
@@ -196,13 +196,13 @@ impl Geometry {
         self.zones().map_or(0, |z| self.len().get().div_ceil(z.zone_len.get()) as u32)
     }
 
-    /// The zone that holds `at`, where the rule has zones and the disk holds `at`.
+    /// The zone that holds `at`, if the rule has zones and the disk holds `at`.
     pub fn zone_of(&self, at: Lba) -> Option<ZoneId> {
         let zones = self.zones()?;
         (at.get() < self.len().get()).then(|| ZoneId((at.get() / zones.zone_len.get()) as u32))
     }
 
-    /// The address space of `zone`, its unwritable tail included; `None` past the last zone.
+    /// The address space of `zone`, including its unwritable tail. `None` past the last zone.
     pub fn zone_range(&self, zone: ZoneId) -> Option<BlockRange> {
         let zones = self.zones()?;
         let start = u64::from(zone.0) * zones.zone_len.get();
@@ -223,7 +223,7 @@ impl Geometry {
         }
     }
 
-    /// The tracks, where the rule is [`Rule::Neighbours`].
+    /// The tracks, if the rule is [`Rule::Neighbours`].
     pub fn interlaced(&self) -> Option<&NeighbourSpec> {
         match &self.spec.rule {
             Rule::Neighbours(tracks) => Some(tracks),
@@ -231,13 +231,13 @@ impl Geometry {
         }
     }
 
-    /// How many interlaced tracks, the last of which may be shorter; 0 under the other rules.
+    /// The number of interlaced tracks, of which the last may be shorter. 0 under the other rules.
     pub fn track_count(&self) -> u64 {
         let last = Lba::new(self.len().get() - 1);
         self.track_of(last).map_or(0, |track| track.0 + 1)
     }
 
-    /// The interlaced track that holds `at`, where the rule has them and the disk holds `at`.
+    /// The interlaced track that holds `at`, if the rule has tracks and the disk holds `at`.
     pub fn track_of(&self, at: Lba) -> Option<TrackId> {
         let tracks = self.interlaced()?;
         (at.get() < self.len().get()).then(|| tracks.track_of(at.get()))
@@ -252,8 +252,8 @@ impl Geometry {
         (start < len).then(|| BlockRange::new(Lba::new(start), Blocks::new(end.min(len) - start)))
     }
 
-    /// What a write to `track` destroys: the top tracks before and behind a bottom one. Empty where
-    /// there is none, as it is for a top track.
+    /// What a write to `track` destroys: the top tracks before and after a bottom track. A range is
+    /// empty if there is no such track, and both are for a top track.
     pub fn tracks_above(&self, track: TrackId) -> [BlockRange; 2] {
         let nothing = BlockRange::default();
         if track.is_top() {
@@ -264,8 +264,9 @@ impl Geometry {
         [before.unwrap_or(nothing), behind.unwrap_or(nothing)]
     }
 
-    /// The parts of a write that destroy as one: its interlaced tracks, in ascending order, or all
-    /// of it under the other rules. A part may destroy what an earlier one wrote.
+    /// The parts into which a write is cut by what they destroy: one part for each interlaced
+    /// track, in ascending order, or the whole write under the other rules. A part may destroy what
+    /// an earlier one wrote.
     pub fn write_parts(&self, write: BlockRange) -> impl Iterator<Item = BlockRange> + '_ {
         let mut at = write.start;
         std::iter::from_fn(move || {
@@ -280,7 +281,7 @@ impl Geometry {
         })
     }
 
-    /// What a write of `write` destroys besides what it writes: what lies before it, and what lies
+    /// What a write of `write` destroys besides its own blocks: a range before it and a range
     /// behind it. Either may be empty.
     ///
     /// ```text
@@ -288,9 +289,9 @@ impl Geometry {
     ///     xxxxxxxxxxxx    ....[written]   xxxxxxxxxxxx     the rest of its own track is spared
     /// ```
     ///
-    /// A write to a bottom track, however short, destroys both tracks that overlap it, wholly: that
-    /// is what a host must reckon with, who does not know where on the circle a block lies. On
-    /// shingled tracks nothing lies before, and [`Geometry::reach`] behind.
+    /// A write to a bottom track, however short, destroys the whole of both tracks that overlap it.
+    /// The host must assume this, because it does not know where on the circle a block lies. On
+    /// shingled tracks the range before is empty, and the range behind is [`Geometry::reach`].
     pub fn reach_around(&self, write: BlockRange) -> [BlockRange; 2] {
         let mut before = BlockRange::new(write.start, Blocks::ZERO);
         if self.interlaced().is_none() {
@@ -314,7 +315,7 @@ impl Geometry {
         [before, behind]
     }
 
-    /// What a write of `write` destroys behind it on shingled tracks; empty (at the write's end)
+    /// What a write of `write` destroys behind it on shingled tracks. Empty, at the write's end,
     /// under the other rules.
     ///
     /// ```text
@@ -323,9 +324,9 @@ impl Geometry {
     ///     ....[wr]........xxxxxxxxxxxxxxxxx    a write within one track spares the rest of it
     /// ```
     ///
-    /// Tracks are written in ascending order, and each destroys the `overlap_tracks` after it: so
-    /// the rest of the last track is lost too, unless the write touches no other. It makes no
-    /// difference whether a run is written by one request or by several.
+    /// Tracks are written in ascending order, and each destroys the `overlap_tracks` after it. The
+    /// rest of the last track is lost too, unless the write touches no other track. Splitting a run
+    /// into several requests makes no difference.
     pub fn reach(&self, write: BlockRange) -> BlockRange {
         let Rule::IsolationDistance(shingle) = self.rule() else {
             return BlockRange::new(write.end(), Blocks::ZERO);
@@ -344,7 +345,8 @@ impl Geometry {
         BlockRange::new(Lba::new(start), Blocks::new(end - start))
     }
 
-    /// The blocks of a request for `len_bytes` bytes from `at`: what every disk checks of every read and write.
+    /// The blocks of a request for `len_bytes` bytes from `at`, after the checks that every disk
+    /// makes of every read and write.
     ///
     /// # Errors
     /// [`DiskError::NotBlocks`], [`DiskError::OutOfRange`].
@@ -356,7 +358,7 @@ impl Geometry {
         self.check(range).map(|()| range)
     }
 
-    /// That the disk holds every block of `range`.
+    /// Checks that the disk holds every block of `range`.
     ///
     /// # Errors
     /// [`DiskError::OutOfRange`].

@@ -1,4 +1,4 @@
-//! The narrow waist of Imbrex: what a host may say to a disk, and what the disk may answer.
+//! The narrow waist of Imbrex: what a host may ask of a disk, and what the disk may answer.
 //!
 //! ```text
 //!     files, translate          "write these blocks at this LBA"
@@ -20,8 +20,8 @@
 //!   D2  A call that returns an error has changed nothing, unless its doc says otherwise.
 //!   D3  Every address has a type; an address and a length never mix.
 //!
-//! A translation layer is a function from `Disk` to `Disk` (crate `translate`); a placement policy
-//! in `files` is what lives directly on a rule.
+//! A translation layer is a function from `Disk` to `Disk` (crate `translate`). A placement policy
+//! in `files` works directly under one of the rules.
 
 mod address;
 mod counters;

@@ -5,12 +5,12 @@ use crate::{
     ZoneInfo, ZoneState,
 };
 
-/// When a write must have reached the platter.
+/// When a write must reach the platter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Persist {
-    /// At the next [`Disk::flush`]; a power cut before it may lose it.
+    /// At the next [`Disk::flush`]. A power cut before that may lose it.
     Cached,
-    /// Before the call returns (forced unit access). Says nothing about earlier cached writes.
+    /// Before the call returns (forced unit access). Makes no promise about earlier cached writes.
     Through,
 }
 
@@ -19,31 +19,34 @@ pub enum Persist {
 pub struct ReadRequest<'a> {
     /// The first block.
     pub at: Lba,
-    /// Where the data go; a positive multiple of `BLOCK_LEN_BYTES`.
+    /// The destination, a positive multiple of `BLOCK_LEN_BYTES`.
     pub buf: &'a mut [u8],
 }
 
-/// What a disk knows of blocks without reading them.
+/// What a disk knows about blocks without reading them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
     /// Nothing: they must be read.
     Nothing,
     /// They were written, and read as zeros.
     Zero,
-    /// They were never written, or discarded; they take no room, and read as zeros until written.
+    /// They were never written, or were discarded. They take no space, and read as zeros until
+    /// written.
     Unwritten,
 }
 
-/// A disk: blocks by LBA under one rule, told by its geometry.
+/// A disk: blocks by LBA under one rule, which its geometry states.
 ///
-/// All calls take `&self`: a disk orders concurrent requests itself. A request returns when it is
-/// served; on a simulated disk the caller's clock has then moved by the wait and the service time.
+/// All calls take `&self`: a disk orders concurrent requests itself. A request returns once it is
+/// served; on a simulated disk the caller's clock has then advanced by the wait and the service
+/// time.
 ///
-/// Durability: a write is readable on return and durable after the next successful [`flush`], or on
-/// return with [`Persist::Through`]. Before that a power cut may lose it, or keep only some of its
-/// blocks. In a sequential zone what survives is a prefix of what was written, in whole blocks;
-/// elsewhere unflushed writes may survive in any combination. Under a raw rule what survives has
-/// destroyed what it reaches, so that a torn write over several tracks may lose, on the later ones,
+/// Durability: a write is readable on return. It is durable after the next successful [`flush`], or
+/// on return with [`Persist::Through`]. Until then a power cut may lose it or keep only some of its
+/// blocks. In a sequential zone, a prefix of the written blocks survives; elsewhere unflushed
+/// writes may survive in any combination. Under a raw rule, the blocks that survive have destroyed
+/// what they reach. A torn write over several tracks may therefore lose, on the later tracks, both
+/// the old data and the new.
 /// both what was there and what was to come.
 ///
 /// [`flush`]: Disk::flush
@@ -64,7 +67,7 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
     /// Reads all of `requests`, in the order that suits the disk; all are queued at once.
     ///
     /// # Errors
-    /// As [`Disk::read`], for the first request found wrong; the content of all buffers is then
+    /// As [`Disk::read`], for the first faulty request. The content of all buffers is then
     /// unspecified.
     fn read_batch(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
         requests.iter_mut().try_for_each(|r| self.read(r.at, r.buf))
@@ -72,36 +75,41 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
 
     /// Writes `data`, a positive multiple of `BLOCK_LEN_BYTES`, from block `at`.
     ///
-    /// Under [`Rule::AtPointer`](crate::Rule::AtPointer) a sequential zone takes it only at its
-    /// write pointer and whole within its capacity; an empty or closed zone is opened implicitly,
-    /// and another implicitly opened zone is closed if the limit asks for it. Under the raw rules
-    /// it destroys what the recording destroys: keeping live data away is the caller's duty.
+    /// Under [`Rule::AtPointer`](crate::Rule::AtPointer) a sequential zone accepts a write only at
+    /// its write pointer, and only if all of it fits the capacity. The write opens an empty or
+    /// closed zone implicitly; if the limit requires it, another implicitly opened zone is closed.
+    /// Under the raw rules a write destroys what the recording destroys: the caller must keep live
+    /// data out of its reach.
     ///
     /// # Errors
-    /// [`DiskError::OutOfRange`], [`DiskError::NotBlocks`], [`DiskError::NotAtWritePointer`],
-    /// [`DiskError::ZoneBoundary`], [`DiskError::ZoneNotWritable`], [`DiskError::TooManyZones`],
-    /// [`DiskError::WouldDestroy`]: nothing was written. [`DiskError::PowerLost`], [`DiskError::Host`]: a part may be;
-    /// if the host wrote it and failed to make it durable, it is as after a failed [`flush`](Disk::flush).
+    /// Nothing was written: [`DiskError::OutOfRange`], [`DiskError::NotBlocks`],
+    /// [`DiskError::NotAtWritePointer`], [`DiskError::ZoneBoundary`],
+    /// [`DiskError::ZoneNotWritable`], [`DiskError::TooManyZones`], [`DiskError::WouldDestroy`].
+    ///
+    /// Some of it may be written: [`DiskError::PowerLost`], [`DiskError::Host`]. If the host wrote
+    /// the data but failed to make it durable, the disk is in the same state as after a failed
+    /// [`flush`](Disk::flush).
+    ///
     /// [`DiskError::Poisoned`].
     fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError>;
 
     /// Makes every write that has returned durable.
     ///
     /// # Errors
-    /// [`DiskError::PowerLost`], [`DiskError::Host`], [`DiskError::Poisoned`]: what is durable is
-    /// then unknown, and every later write and flush fails with `Poisoned`.
+    /// [`DiskError::PowerLost`], [`DiskError::Host`], [`DiskError::Poisoned`]. It is then unknown
+    /// what is durable, and every later write and flush fails with `Poisoned`.
     fn flush(&self) -> Result<(), DiskError>;
 
-    /// Tells the disk that the content of `range` is not needed any more; it may read as anything.
+    /// Declares the content of `range` as no longer needed. It may then read as anything.
     ///
-    /// On sequential zones it does nothing: a reset frees them. A hint: not durable by itself.
+    /// On sequential zones this does nothing: a reset frees them. A hint: not durable by itself.
     ///
     /// # Errors
     /// [`DiskError::OutOfRange`], [`DiskError::PowerLost`], [`DiskError::Host`].
     fn discard(&self, range: BlockRange) -> Result<(), DiskError>;
 
-    /// Makes `range` read as zeros, as a write of as many zeros would; a disk that maps its blocks may
-    /// give their room back instead.
+    /// Makes `range` read as zeros, like a write of zeros. A disk that maps its blocks may free
+    /// their space instead.
     ///
     /// # Errors
     /// As [`Disk::write`].
@@ -109,8 +117,8 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
         write_zero_blocks(self, range, persist)
     }
 
-    /// Does a step of what the disk does of its own accord, for times when nobody asks for anything; false if
-    /// nothing is due.
+    /// Does one step of the disk's own background work, for times when the host is idle. Returns
+    /// false if nothing is due.
     ///
     /// # Errors
     /// As [`Disk::write`].
@@ -123,8 +131,9 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
         false
     }
 
-    /// What the disk knows of the first block of `range`, and for how many blocks of `range`, at
-    /// least one, that is so. Cost: memory, not the medium. `range` lies on the disk and is not empty.
+    /// What the disk knows about the first block of `range`, and the number of blocks, at least
+    /// one, for which that is true. Costs memory accesses only, no I/O. `range` lies on the disk
+    /// and is not empty.
     fn known(&self, range: BlockRange) -> (Known, Blocks) {
         (Known::Nothing, range.len)
     }
@@ -140,15 +149,17 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
     /// Opens, closes, finishes or resets a sequential zone.
     ///
     /// A reset is durable on return and drops unflushed writes to the zone. Close and finish are
-    /// durable after the next flush. Opening what is open, closing what is closed or empty,
-    /// finishing what is full and resetting what is empty succeed and change nothing.
+    /// durable after the next flush. An action that finds the zone in the requested state already
+    /// (open an open zone, close a closed or empty one, finish a full one, reset an empty one)
+    /// succeeds and changes nothing.
     ///
     /// # Errors
     /// [`DiskError::NoSuchZone`], [`DiskError::ZoneNotWritable`], [`DiskError::TooManyZones`],
     /// [`DiskError::PowerLost`], [`DiskError::Host`].
     fn manage_zone(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError>;
 
-    /// Resets every zone that was written and can be; without zones nothing. As durable as each reset.
+    /// Resets every zone that has been written and allows a reset. Does nothing on a disk without
+    /// zones. As durable as each reset.
     ///
     /// # Errors
     /// As [`Disk::manage_zone`]; some zones may have been reset.
@@ -164,21 +175,23 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
         zones.iter().try_for_each(|info| self.manage_zone(info.zone, ZoneAction::Reset))
     }
 
-    /// What the disk did so far.
+    /// What the disk has done so far.
     fn counters(&self) -> Counters;
 }
 
-/// So many blocks in a row may be broken, where a drive does not tell that from its end.
+/// The longest run of broken blocks that is not mistaken for the end of the written data.
 const BROKEN_LEN_MAX: usize = 16;
 
-/// How much of `range`, of a zone that has turned read-only, may have been written. It has no pointer any more, but a
-/// strict drive refuses to read above where it was: that is searched for. Another one reads one byte again and again
-/// there, so that all of it may have been.
+/// An upper bound on the written part of `range`, in a zone that has turned read-only.
 ///
-/// Cost: as many reads of a block as the length has binary digits, and some.
+/// Such a zone has no write pointer any more, but a strict drive still refuses reads above the old
+/// one. A binary search finds that point. A drive that is not strict returns a fill pattern there,
+/// so all of `range` may have been written.
+///
+/// Cost: one read of a block for each binary digit of the length, and a few more.
 ///
 /// # Errors
-/// As [`Disk::read`], but for blocks that cannot be read: those were written.
+/// As [`Disk::read`], except for blocks that cannot be read: those were written.
 pub fn readable_len<D: Disk + ?Sized>(disk: &D, range: BlockRange) -> Result<Blocks, DiskError> {
     let mut block = [0; BLOCK_LEN_BYTES];
     let is_refused = |index: u64| match disk.read(range.start + Blocks::new(index), &mut block) {
@@ -189,7 +202,7 @@ pub fn readable_len<D: Disk + ?Sized>(disk: &D, range: BlockRange) -> Result<Blo
     first_refused(range.len.get(), is_refused).map(Blocks::new)
 }
 
-/// The first of `len` blocks from which on all are refused; some in front of it may be, too.
+/// The first of `len` blocks from which all are refused. Some blocks before it may be refused, too.
 fn first_refused<E>(
     len: u64,
     mut is_refused: impl FnMut(u64) -> Result<bool, E>,
@@ -208,7 +221,8 @@ fn first_refused<E>(
                 low = middle + 1;
             }
         }
-        // Where blocks behind it can be read it is not the end: a broken one may be refused too.
+        // If blocks after this one can be read, it is not the end: a broken block may be refused
+        // too.
         let mut is_end = true;
         for index in (low + 1..len).take(BROKEN_LEN_MAX) {
             if !is_refused(index)? {
@@ -225,7 +239,7 @@ fn first_refused<E>(
 /// Writes zeros over `range`, in order, a megabyte at a time.
 ///
 /// # Errors
-/// As [`Disk::write`]; what lies before the failed piece is written.
+/// As [`Disk::write`]. The pieces before the failed one are written.
 pub fn write_zero_blocks<D: Disk + ?Sized>(
     disk: &D,
     range: BlockRange,
@@ -247,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_end_is_found_behind_broken_blocks() {
+    fn the_end_of_the_written_data_is_found_despite_broken_blocks_before_it() {
         let found = |len: u64, end: u64, broken: &[u64]| {
             let is_refused = |index| Ok::<_, ()>(end <= index || broken.contains(&index));
             first_refused(len, is_refused).unwrap()

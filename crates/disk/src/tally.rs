@@ -37,7 +37,7 @@ impl Tally {
         self.zone_resets.fetch_add(1, Relaxed);
     }
 
-    /// The totals, without what only mechanics know.
+    /// The totals, without those that only a model of the mechanics knows.
     pub fn counters(&self) -> Counters {
         Counters {
             reads: self.reads.load(Relaxed),

@@ -14,12 +14,12 @@
 use crate::{Blocks, Lba, ZoneId};
 use std::fmt;
 
-/// What kind of writes a zone takes.
+/// Which writes a zone takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ZoneKind {
     /// Writes go anywhere in it.
     Conventional,
-    /// Writes go to the write pointer only.
+    /// Writes go only to the write pointer.
     SequentialRequired,
 }
 
@@ -51,7 +51,7 @@ pub enum ZoneState {
 }
 
 impl ZoneState {
-    /// The zone's write pointer where the state has one; `Empty` has it at `zone_start`.
+    /// The zone's write pointer, if the state has one. That of `Empty` is `zone_start`.
     pub fn write_pointer(self, zone_start: Lba) -> Option<Lba> {
         match self {
             ZoneState::Empty => Some(zone_start),
@@ -84,7 +84,7 @@ impl fmt::Display for ZoneState {
 pub struct ZoneInfo {
     /// Which zone.
     pub zone: ZoneId,
-    /// What writes it takes.
+    /// Which writes it takes.
     pub kind: ZoneKind,
     /// Its first block.
     pub start: Lba,
@@ -99,13 +99,13 @@ pub struct ZoneInfo {
 /// What a host may do to a zone besides writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZoneAction {
-    /// Open it explicitly: it stays open until closed, finished, filled or reset.
+    /// Open it explicitly: it stays open until it is closed, finished, filled or reset.
     Open,
     /// Close it: it keeps its write pointer and gives back its place among the open zones.
     Close,
-    /// Make it full, whatever its write pointer.
+    /// Make it full, wherever its write pointer is.
     Finish,
-    /// Forget its data; the pointer returns to the start.
+    /// Drop its data. The write pointer returns to the start.
     Reset,
 }
 

@@ -8,16 +8,16 @@
 //!
 //! Invariants
 //!   Z1  A refused request changes nothing: every check comes before the first change.
-//!   Z2  `open` holds exactly the zones in an open state, in the order in which they were opened;
+//!   Z2  `open` holds exactly the zones in an open state, in the order in which they were opened.
 //!       `active_count` is the number of zones open or closed.
-//!   Z3  `data_end[z]` is what a reader may see without asking anyone: it grows only after the
+//!   Z3  `data_end[z]` bounds what a reader may see without taking a lock. It grows only after the
 //!       bytes below it are stored, and is 0 for an offline zone.
-//!   Z4  One writer at a time per zone: whoever moves a pointer holds the zone's turnstile.
-//!   Z5  A zone with a write under way is active: a writer of another zone may close it to make room,
-//!       and then it is closed, however little is written.
+//!   Z4  One writer at a time per zone: a writer that moves a pointer holds the zone's turnstile.
+//!   Z5  A zone with a write under way is active. A writer of another zone may close it to make
+//!       room; it is then closed, even if nothing is written yet.
 //!
-//! Where several implicitly opened zones could be closed to make room, the one opened first is:
-//! ZBC leaves the choice to the drive, and determinism wants one.
+//! If several implicitly opened zones could be closed to make room, the one opened first is closed.
+//! ZBC leaves the choice to the drive, and determinism needs one.
 //!
 //! Source: ZBC (INCITS 536), zone conditions; zone capacity below the zone size as in ZNS.
 
@@ -33,27 +33,29 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub enum Readable {
     /// All of it.
     Whole,
-    /// Some of it lies above a write pointer: read zone by zone, zeros from [`ZoneTable::data_end`].
+    /// Some of it lies above a write pointer: read zone by zone, with zeros from
+    /// [`ZoneTable::data_end`].
     InPart,
 }
 
 /// Enough turnstiles that writers of different zones rarely share one.
 const TURNSTILE_COUNT: usize = 64;
 
-/// What survives a power cut of one zone: open and closed are the same to a drive without power.
+/// The part of a zone's condition that survives a power cut. To a drive without power, open and
+/// closed are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZoneRecord {
-    /// What holds besides the write pointer.
+    /// The condition, besides the write pointer.
     pub mark: ZoneMark,
-    /// How many blocks are written; the write pointer's distance from the start.
+    /// The number of written blocks: the distance of the write pointer from the start.
     pub written: Blocks,
 }
 
 impl ZoneRecord {
-    /// A zone nobody has written.
+    /// A zone that has never been written.
     pub const EMPTY: ZoneRecord = ZoneRecord { mark: ZoneMark::Writable, written: Blocks::ZERO };
 
-    /// A zone of `capacity` whose first `written` blocks were written, one after another.
+    /// A zone of `capacity` whose first `written` blocks are written sequentially.
     pub fn at_pointer(written: Blocks, capacity: Blocks) -> ZoneRecord {
         let mark = if written == capacity { ZoneMark::Full } else { ZoneMark::Writable };
         ZoneRecord { mark, written }
@@ -67,9 +69,9 @@ pub enum ZoneMark {
     Writable = 1,
     /// Written to its capacity, or finished.
     Full = 2,
-    /// Given up for writing.
+    /// Given up for writes.
     ReadOnly = 3,
-    /// Given up.
+    /// Given up for reads and writes.
     Offline = 4,
 }
 
@@ -141,7 +143,7 @@ impl ZoneTable {
         table
     }
 
-    /// Sets every zone to what its record says, as after power came back: nothing is open.
+    /// Sets every zone to the state in its record, as after a power cycle: no zone is open.
     pub fn load(&self, mut record: impl FnMut(ZoneId) -> ZoneRecord) {
         let mut zones = self.lock();
         for index in 0..zones.zones.len() as u32 {
@@ -149,7 +151,7 @@ impl ZoneTable {
         }
     }
 
-    /// Sets one zone to what its record says, not open. The caller holds its turnstile.
+    /// Sets one zone to the state in its record, not open. The caller holds its turnstile.
     pub fn reload(&self, zone: ZoneId, record: ZoneRecord) {
         self.put(&mut self.lock(), zone, record);
     }
@@ -172,7 +174,7 @@ impl ZoneTable {
         self.publish(zone, zones.zones[zone.0 as usize]);
     }
 
-    /// The durable part of a zone's condition as it is now.
+    /// The durable part of a zone's current condition.
     pub fn record(&self, zone: ZoneId) -> ZoneRecord {
         let entry = self.lock().zones[zone.0 as usize];
         let mark = match entry.condition {
@@ -191,7 +193,7 @@ impl ZoneTable {
 
     /// Waits for all writers (Z4).
     pub fn all_turnstiles(&self) -> Vec<MutexGuard<'_, ()>> {
-        // In one order, and whoever writes holds one only.
+        // Always in the same order, and a writer holds only one, so there is no deadlock.
         self.turnstiles.iter().map(pass).collect()
     }
 
@@ -205,7 +207,7 @@ impl ZoneTable {
         Lba::new(self.data_end[zone.0 as usize].load(Ordering::Acquire))
     }
 
-    /// Whether `range` may be read; takes no lock where all of it is written.
+    /// Whether `range` may be read. Takes no lock if all of it is written.
     pub fn check_read(&self, range: BlockRange) -> Result<Readable, DiskError> {
         let mut readable = Readable::Whole;
         for (zone, part) in self.parts(range) {
@@ -217,7 +219,7 @@ impl ZoneTable {
         Ok(readable)
     }
 
-    /// `range` cut at zone boundaries. It lies on the disk.
+    /// `range` cut at zone boundaries. The range lies on the disk.
     pub fn parts(&self, range: BlockRange) -> impl Iterator<Item = (ZoneId, BlockRange)> {
         let zone_len = self.spec.zone_len.get();
         let (mut at, end) = (range.start.get(), range.end().get());
@@ -232,11 +234,11 @@ impl ZoneTable {
         })
     }
 
-    /// Fills `buf` with what is in `range`, which lies above a write pointer in part: what is written by `read`, the
-    /// rest with zeros.
+    /// Fills `buf` with the content of `range`, which lies partly above a write pointer: `read`
+    /// supplies the written part, zeros fill the rest.
     ///
     /// # Errors
-    /// What `read` fails with.
+    /// Those of `read`.
     pub fn read_written(
         &self,
         range: BlockRange,
@@ -263,7 +265,8 @@ impl ZoneTable {
             Condition::Offline => Err(DiskError::Offline { zone }),
             Condition::Full | Condition::NoPointer => Ok(()),
             Condition::ReadOnly if self.spec.strict_reads => {
-                // It has no pointer any more; which of these blocks is refused is all that a drive shows.
+                // The zone has no pointer any more. The drive shows only which of these blocks it
+                // refuses.
                 let write_pointer = write_pointer.max(range.start);
                 Err(DiskError::ReadAbovePointer { zone, range, write_pointer })
             }
@@ -274,7 +277,7 @@ impl ZoneTable {
         }
     }
 
-    /// Checks a write and makes its sequential zone open. The caller holds the zone's turnstile, and
+    /// Checks a write and opens its sequential zone. The caller holds the zone's turnstile, and
     /// ends with [`ZoneTable::commit_write`] or [`ZoneTable::abandon_write`].
     pub fn begin_write(&self, range: BlockRange) -> Result<Option<ZoneId>, DiskError> {
         let first = ZoneId((range.start.get() / self.spec.zone_len.get()) as u32);
@@ -319,7 +322,7 @@ impl ZoneTable {
         Ok(())
     }
 
-    /// Moves the pointer of `zone` to `end`: the bytes below are stored.
+    /// Moves the pointer of `zone` to `end`. The bytes below it are stored.
     pub fn commit_write(&self, zone: ZoneId, end: Lba) {
         let mut zones = self.lock();
         let written = (end - self.start(zone)).get();
@@ -331,7 +334,7 @@ impl ZoneTable {
         self.publish(zone, zones.zones[zone.0 as usize]);
     }
 
-    /// The write that was begun has failed: nothing is stored.
+    /// Ends a write that failed: nothing was stored.
     pub fn abandon_write(&self, zone: Option<ZoneId>) {
         let Some(zone) = zone else { return };
         let mut zones = self.lock();
@@ -342,7 +345,7 @@ impl ZoneTable {
         }
     }
 
-    /// Whether `action` on `zone` is allowed; `Ok(false)` where it would change nothing.
+    /// Whether `action` on `zone` is allowed. `Ok(false)` if it would change nothing.
     pub fn check_action(&self, zone: ZoneId, action: ZoneAction) -> Result<bool, DiskError> {
         let zones = self.lock();
         let Some(&entry) = zones.zones.get(zone.0 as usize) else {
@@ -368,7 +371,7 @@ impl ZoneTable {
             | (ZoneAction::Close, Condition::Closed | Condition::Empty)
             | (ZoneAction::Finish, Condition::Full)
             | (ZoneAction::Reset, Condition::Empty) => Ok(false),
-            // A finish passes through the open state, so it needs a place among the active zones.
+            // A finish passes through the open state, so it needs one of the active zones.
             (ZoneAction::Finish, Condition::Empty) => {
                 self.check_active(&zones, zone, verb).map(|()| true)
             }
@@ -399,7 +402,7 @@ impl ZoneTable {
         Ok(())
     }
 
-    /// Gives a zone up, as a failing drive does. It stays so until the disk is made anew.
+    /// Gives a zone up, as a failing drive does. It stays so until the disk is formatted again.
     pub fn give_up(&self, zone: ZoneId, mark: ZoneMark) {
         let condition = match mark {
             ZoneMark::Offline => Condition::Offline,
@@ -472,8 +475,8 @@ impl ZoneTable {
         }
     }
 
-    /// An open zone becomes closed; an unwritten one, implicitly opened by a write that then
-    /// failed, becomes empty again.
+    /// Closes an open zone. If a write opened it implicitly and then failed, so that nothing is
+    /// written, it becomes empty again.
     fn close(&self, zones: &mut Zones, zone: ZoneId) {
         let entry = zones.zones[zone.0 as usize];
         if entry.written == 0 && !entry.is_writing {

@@ -1,4 +1,4 @@
-//! What writers of different zones may do to each other between the two halves of a write.
+//! How writers of different zones affect each other between the two halves of a write.
 
 use super::*;
 use crate::{GeometrySpec, Rule};
@@ -44,7 +44,7 @@ fn a_zone_closed_during_its_first_write_is_not_empty() {
 }
 
 #[test]
-fn a_first_write_that_fails_leaves_an_empty_zone_whoever_closed_it() {
+fn a_failed_first_write_leaves_the_zone_empty_even_if_another_writer_closed_it() {
     let table = table(1, 2);
     let first = table.begin_write(range(0, 3)).unwrap();
     let second = table.begin_write(range(8, 3)).unwrap();
