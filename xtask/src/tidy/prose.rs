@@ -96,7 +96,7 @@ fn comments(text: &str, reader: &mut Reader) {
 /// The comment at the end of a line of code. Two slashes inside a string literal are no comment.
 fn behind_code(line: &str) -> Option<&str> {
     let at = line.find(" // ")?;
-    (line[..at].matches('"').count() % 2 == 0).then(|| &line[at + 3..])
+    line[..at].matches('"').count().is_multiple_of(2).then(|| &line[at + 3..])
 }
 
 /// Cuts lines of prose into passages.
