@@ -1,4 +1,4 @@
-//! How a [`SimDisk`] is put together.
+//! Assembles a [`SimDisk`] from its parts.
 
 use crate::backing::{Backing, ImageBacking, MemoryBacking, NewImage, SyncedBacking};
 use crate::cache::Sectors;
@@ -12,16 +12,16 @@ use imbrex_disk::{
 use std::path::Path;
 use std::sync::Arc;
 
-/// A simulated disk that cannot be put together.
+/// Why a simulated disk cannot be built.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The geometry has more zones than the simulator keeps.
+    /// The geometry has more zones than the simulator supports.
     #[error("the drive has {got} zones; at most {bound} are simulated, so make them longer")]
     TooManyZones {
-        /// How many it has.
+        /// The number of zones.
         got: u32,
-        /// How many it may have.
+        /// The largest supported number.
         bound: u32,
     },
     /// The zones could not be read back from the backing.
@@ -30,7 +30,7 @@ pub enum BuildError {
     /// The marks of the blocks of overlapping tracks could not be read back from the backing.
     #[error("reading which blocks are destroyed")]
     Tracks(#[source] imbrex_disk::DiskError),
-    /// The image's drive profile is not one.
+    /// The image's drive profile is invalid.
     #[error(transparent)]
     Profile(#[from] ProfileError),
 }
@@ -64,43 +64,45 @@ impl SimDiskBuilder {
         }
     }
 
-    /// Keeps what a disk in memory holds as it is: it takes as much room as was written, and no request
-    /// waits for the packing of another's blocks.
+    /// Stores blocks of a disk in memory uncompressed. The disk then takes as much memory as was
+    /// written, and no request waits while another request's blocks are compressed.
     pub fn unpacked(mut self) -> SimDiskBuilder {
         self.packs_memory = false;
         self
     }
 
-    /// The drive's mechanics: requests take time. An image remembers them. The disk's geometry stays
-    /// the builder's; [`Profile::geometry`] is the one that belongs to the profile.
+    /// The drive's mechanics: requests take time. An image remembers them. The disk's geometry
+    /// remains the builder's; [`Profile::geometry`] returns the one that belongs to the profile.
     pub fn profile(mut self, profile: Profile) -> SimDiskBuilder {
         self.profile = Some(profile);
         self
     }
 
-    /// Whether the profile's mechanics are at work (they are unless told otherwise): without them
-    /// an image remembers its profile and yet takes no modelled time.
+    /// Whether the profile's mechanics run; true by default. Without them an image still remembers
+    /// its profile, but requests take no modelled time.
     pub fn mechanics(mut self, at_work: bool) -> SimDiskBuilder {
         self.moves = at_work;
         self
     }
 
-    /// The clock that requests move on; without it nobody learns how long they took.
+    /// The clock that requests advance. Without it their duration is not observable.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> SimDiskBuilder {
         self.clock = clock;
         self
     }
 
-    /// A volatile write cache of `capacity`: a power cut may lose what is in it. None by default:
-    /// then only the request that the power cut catches on its way is in doubt.
+    /// A volatile write cache of `capacity`: a power cut may lose its content. None by default:
+    /// then only the request that is under way at a power cut is in doubt.
     pub fn write_cache(mut self, capacity: Blocks) -> SimDiskBuilder {
         self.write_cache = capacity;
         self
     }
 
-    /// Sectors shorter than a block, so that a power cut tears blocks: in a sequential zone what is left of the
-    /// last one is filled up with zeros, elsewhere it is a mixture of what was written and what was there.
-    /// A sector is as long as a block by default. No image remembers it.
+    /// Sectors shorter than a block, so that a power cut tears blocks. By default a sector is as
+    /// long as a block.
+    ///
+    /// In a sequential zone the rest of a torn last block is filled with zeros. Elsewhere a torn
+    /// block is a mixture of new and old sectors. An image does not remember this setting.
     ///
     /// # Panics
     /// If `sector_len_bytes` does not divide the length of a block.
@@ -110,24 +112,27 @@ impl SimDiskBuilder {
         self
     }
 
-    /// Sectors that break: two of three power cuts leave one block of what was on its way unreadable until it is written
-    /// again, or its zone is reset ([`PowerCycle::broken`](crate::PowerCycle::broken)). Without it whatever was being
-    /// written is there or not. No image remembers either.
+    /// Sectors that break: two power cuts in three leave one block of an unfinished write
+    /// unreadable, until it is written again or its zone is reset
+    /// ([`PowerCycle::broken`](crate::PowerCycle::broken)).
+    ///
+    /// Without this setting, every block of an unfinished write is either stored or not. An image
+    /// does not remember this setting.
     pub fn breaking_sectors(mut self) -> SimDiskBuilder {
         self.sectors.break_at_cuts = true;
         self
     }
 
-    /// Keeps the event log hash; every request then takes the disk's one lock.
+    /// Keeps the event log hash. Every request then takes the disk's single lock.
     pub fn event_log(mut self) -> SimDiskBuilder {
         self.event_log = true;
         self
     }
 
     /// Refuses every write that would destroy valid data on an overlapping track, with
-    /// [`DiskError::WouldDestroy`](imbrex_disk::DiskError::WouldDestroy), instead of destroying it:
-    /// for tests of a host that must never do so. Valid is what was written and not discarded. Every
-    /// request then takes the disk's one lock.
+    /// [`DiskError::WouldDestroy`](imbrex_disk::DiskError::WouldDestroy), instead of destroying the
+    /// data. For tests of a host that must never destroy any. Data is valid if it was written and
+    /// not discarded. Every request then takes the disk's single lock.
     pub fn refuse_destroying(mut self) -> SimDiskBuilder {
         self.refuse_destroying = true;
         self
@@ -143,8 +148,8 @@ impl SimDiskBuilder {
         self.build(Box::new(backing))
     }
 
-    /// A disk in a new image file at `path`, all zeros. `label` is at most 64 bytes; `seed` decides
-    /// the image's id and nothing else.
+    /// A disk in a new image file at `path`, all zeros. `label` is at most 64 bytes. `seed` decides
+    /// only the image's id.
     ///
     /// # Errors
     /// [`ImageError`]: above all `Exists`, `NoSpace`, `TooLong`.
@@ -164,7 +169,7 @@ impl SimDiskBuilder {
         self.build_on_host(image).map_err(build)
     }
 
-    /// On what the host may lose.
+    /// How durable the host makes the image.
     pub(crate) fn build_on_host(
         self,
         backing: impl Backing + 'static,
@@ -187,7 +192,7 @@ impl SimDiskBuilder {
     }
 }
 
-/// How to open an existing image; what is not said is taken from the image.
+/// How to open an existing image. Settings that are not given come from the image.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
     clock: Arc<dyn Clock>,
@@ -224,7 +229,7 @@ impl OpenOptions {
         self
     }
 
-    /// Another volatile write cache than the image says.
+    /// A volatile write cache of another capacity than the image states.
     pub fn write_cache(mut self, capacity: Blocks) -> OpenOptions {
         self.write_cache = Some(capacity);
         self
@@ -242,7 +247,7 @@ impl OpenOptions {
         self
     }
 
-    /// Refuse the image unless it holds a drive of this geometry.
+    /// Refuses the image unless its drive has this geometry.
     pub fn expect_geometry(mut self, geometry: Geometry) -> OpenOptions {
         self.geometry = Some(geometry);
         self
@@ -250,10 +255,11 @@ impl OpenOptions {
 }
 
 impl SimDisk {
-    /// Opens the drive image at `path`, as it was left: also by a process that died.
+    /// Opens the drive image at `path` in the state in which it was left, even by a process that
+    /// died.
     ///
     /// # Errors
-    /// [`ImageError`] says what is wrong, where, and what to do.
+    /// [`ImageError`] states what is wrong, where, and what to do.
     pub fn open_image(path: &Path, options: OpenOptions) -> Result<SimDisk, ImageError> {
         let (image, write_cache) = ImageBacking::open(path)?;
         let geometry = *image.geometry();
@@ -286,7 +292,7 @@ impl SimDisk {
         builder.build_on_host(image).map_err(build)
     }
 
-    /// Starts to put a disk of `geometry` together.
+    /// Starts building a disk of `geometry`.
     pub fn builder(geometry: Geometry) -> SimDiskBuilder {
         SimDiskBuilder::new(geometry)
     }
@@ -295,7 +301,7 @@ impl SimDisk {
     /// limits on open zones, strict reads, no write cache, no mechanics.
     ///
     /// # Panics
-    /// If `zone_count` is 0 or `zone_len` is zero or the disk is longer than 2^32 zones.
+    /// If `zone_count` or `zone_len` is zero, or the disk has more than 2^32 zones.
     pub fn tiny_zoned(zone_count: u32, zone_len: Blocks) -> SimDisk {
         let zones = ZoneSpec {
             zone_len,
@@ -342,7 +348,7 @@ impl SimDisk {
     }
 }
 
-/// A geometry in words, as an error message needs it: everything that may differ.
+/// The geometry in words, for an error message: every property in which two geometries may differ.
 fn describe(geometry: &Geometry) -> String {
     let len = geometry.len();
     if let Some(NeighbourSpec { bottom_track_len, top_track_len }) = geometry.interlaced() {

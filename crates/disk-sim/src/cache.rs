@@ -1,4 +1,4 @@
-//! The volatile write cache: what was acknowledged and is not yet on the platter.
+//! The volatile write cache: acknowledged operations that are not yet on the platter.
 //!
 //! ```text
 //!     write --> [ w1 | w2 | finish z3 | w4 ] --> backing        oldest first, when full or flushed
@@ -9,15 +9,16 @@
 //!   W1  `newest[b]` names the youngest pending write that holds block `b`, if any does.
 //!   W2  Pending operations of one sequential zone are in the order of their addresses, without
 //!       gaps, and the first starts at the zone's durable pointer.
-//!   W3  What survives a power cut of a sequential zone is a prefix in whole sectors; elsewhere each
-//!       pending sector survives or not on its own, and never as a mixture of two writes. A sector is a
-//!       block unless the disk was told otherwise. Where it breaks sectors, one of those that were being
-//!       written is neither: it cannot be read.
-//!   W4  A write reaches the platter after every older one that shares a block with its own blocks or
-//!       with what it destroys on overlapping tracks, and after every older one that destroys its.
+//!   W3  In a sequential zone a prefix of the writes, in whole sectors, survives a power cut.
+//!       Elsewhere each pending sector survives or not independently, and is never a mixture of two
+//!       writes. A sector is a block unless the disk is built with shorter ones. If the disk breaks
+//!       sectors, one sector under way may be neither old nor new: it cannot be read.
+//!   W4  A write reaches the platter after every older write that shares a block with it or with
+//!       what it destroys on overlapping tracks. It also comes after every older write that
+//!       destroys one of its blocks.
 //!
-//! Not here: when an operation enters (`disk`), how long destaging takes (`mechanics`), what a power cut
-//! leaves (`cut`).
+//! Not here: when an operation enters (`disk`), how long destaging takes (`mechanics`), what a
+//! power cut leaves (`cut`).
 
 mod cut;
 
@@ -34,11 +35,11 @@ use std::collections::BTreeMap;
 pub(crate) enum Pending {
     /// Blocks in conventional space.
     Anywhere { at: Lba, data: Box<[u8]> },
-    /// Blocks at the pointer of a sequential zone that starts at `start` and holds `capacity`.
+    /// Blocks at the pointer of a sequential zone that starts at `start` and has `capacity`.
     AtPointer { zone: ZoneId, start: Lba, capacity: Blocks, at: Lba, data: Box<[u8]> },
     /// A finish.
     Finish { zone: ZoneId },
-    /// A reset that was on its way when the power went.
+    /// A reset that was under way when the power failed.
     Reset { zone: ZoneId, range: BlockRange },
 }
 
@@ -65,20 +66,20 @@ impl Pending {
 /// What a power cut left of the unflushed writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PowerCycle {
-    /// Unflushed blocks that were on the platter all the same.
+    /// Unflushed blocks that had reached the platter.
     pub survived: Blocks,
     /// Unflushed blocks that are gone.
     pub lost: Blocks,
-    /// The block that was being written and cannot be read since, where the disk breaks sectors.
+    /// The block that was being written and is now unreadable, on a disk that breaks sectors.
     pub broken: Option<Lba>,
 }
 
-/// What a power cut can do to a sector.
+/// How a power cut treats a sector.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sectors {
-    /// What it leaves whole or as it was: a block, or a part of one.
+    /// The length that a cut leaves entirely old or entirely new: a block, or a part of one.
     pub(crate) len_bytes: usize,
-    /// Whether the one that is being written can be read afterwards.
+    /// Whether the sector that is being written becomes unreadable.
     pub(crate) break_at_cuts: bool,
 }
 
@@ -95,17 +96,17 @@ pub(crate) struct WriteCache {
     capacity: Blocks,
     sectors: Sectors,
     held: Blocks,
-    /// By sequence number. What leaves out of turn leaves no gap to be walked over.
+    /// By sequence number, so that an operation that leaves out of order leaves no gap to scan.
     pending: BTreeMap<u64, Pending>,
     next_seq: u64,
     newest: BTreeMap<u64, u64>,
-    /// What has reached the platter since it was last asked for.
+    /// Ranges that have reached the platter since [`WriteCache::take_stored`] was last called.
     stored: Vec<BlockRange>,
 }
 
 impl WriteCache {
-    /// A cache of `capacity`; of zero blocks it holds only what a power cut caught on its way. The length of a
-    /// sector divides that of a block.
+    /// A cache of `capacity`. One of zero blocks holds only the operation that a power cut
+    /// interrupts. The length of a sector divides that of a block.
     pub(crate) fn new(capacity: Blocks, geometry: Geometry, sectors: Sectors) -> WriteCache {
         WriteCache {
             geometry,
@@ -119,12 +120,12 @@ impl WriteCache {
         }
     }
 
-    /// What has left the cache for the platter since this was last asked.
+    /// Returns the ranges that have left the cache for the platter since the last call.
     pub(crate) fn take_stored(&mut self) -> Vec<BlockRange> {
         std::mem::take(&mut self.stored)
     }
 
-    /// Whether writes stay here at all.
+    /// Whether the cache holds writes at all.
     pub(crate) fn is_on(&self) -> bool {
         !self.capacity.is_zero()
     }
@@ -143,7 +144,7 @@ impl WriteCache {
         self.pending.insert(seq, operation);
     }
 
-    /// Lays pending blocks over what was read from the backing.
+    /// Overlays pending blocks on data read from the backing.
     pub(crate) fn overlay(&self, at: Lba, buf: &mut [u8]) {
         let end = at.get() + (buf.len() / BLOCK_LEN_BYTES) as u64;
         for (&block, &seq) in self.newest.range(at.get()..end) {
@@ -179,7 +180,8 @@ impl WriteCache {
         Some(BlockRange::new(Lba::new(block), Blocks::new(1)))
     }
 
-    /// A write and what it destroys, as one run, with what is spared between them.
+    /// The run from the first to the last block that a write writes or destroys, including what it
+    /// spares in between.
     fn footprint(&self, write: BlockRange) -> BlockRange {
         let [before, behind] = self.geometry.reach_around(write);
         BlockRange::new(before.start, behind.end() - before.start)
@@ -208,10 +210,11 @@ impl WriteCache {
         Ok(())
     }
 
-    /// Destages, in order, what touches `range` or belongs to `zone`; and whatever older operation
-    /// shares a block with one of those, because destaged later it would hide the younger one, or
-    /// where tracks overlap destroy it (W4). All else stays: a write through says
-    /// nothing about other cached writes.
+    /// Destages, in order, every operation that touches `range` or belongs to `zone`.
+    ///
+    /// An older operation goes too if it shares a block with one of those, because it would hide
+    /// the younger one if it were destaged later. Where tracks overlap it would destroy it (W4).
+    /// All other operations stay: a write through promises nothing about other cached writes.
     pub(crate) fn destage_touching(
         &mut self,
         range: BlockRange,
@@ -243,7 +246,7 @@ impl WriteCache {
         backing: &dyn Backing,
         durable: Durable,
     ) -> Result<(), DiskError> {
-        // The operation stays until it is stored, so that a host error loses nothing.
+        // The operation stays in the cache until it is stored, so a host error loses nothing.
         if let Some(operation) = self.pending.get(&seq) {
             match operation {
                 Pending::Anywhere { at, data } => backing.write(*at, data, durable)?,
@@ -269,7 +272,7 @@ impl WriteCache {
         Ok(())
     }
 
-    /// Drops what is pending for `zone`: it was reset.
+    /// Drops every pending operation of `zone`, which was reset.
     pub(crate) fn drop_zone(&mut self, zone: ZoneId) {
         let of_zone = self.pending.iter().filter(|(_, operation)| operation.zone() == Some(zone));
         let seqs: Vec<u64> = of_zone.map(|(&seq, _)| seq).collect();
@@ -289,8 +292,8 @@ impl WriteCache {
         }
     }
 
-    /// The power is gone: decides for each pending operation how much of it had reached the
-    /// platter, stores that, and forgets the rest (W3).
+    /// Applies a power cut: decides for each pending operation how much of it reached the platter,
+    /// stores that part, and drops the rest (W3).
     pub(crate) fn power_cut(
         &mut self,
         backing: &dyn Backing,

@@ -10,9 +10,9 @@
 //!        counters                 mechanics, event log, counters
 //! ```
 //!
-//! A disk is *plain* as long as nothing needs an order between requests: no mechanics, no write
-//! cache, no event log, no fault ever set. Then reads run in parallel without a lock and writes
-//! queue only behind writes to their own zone.
+//! A disk is *plain* while nothing requires an order between requests: it has no mechanics, no
+//! write cache and no event log, and no fault was ever set. On a plain disk reads run in parallel
+//! without a lock, and a write waits only for writes to the same zone.
 
 mod ordered;
 
@@ -58,18 +58,19 @@ pub struct SimDisk {
     desk: Mutex<Desk>,
 }
 
-/// What needs an order between requests.
+/// The state that requires an order between requests.
 #[derive(Debug)]
 struct Desk {
     cache: WriteCache,
     faults: FaultState,
     mechanics: Option<Mechanics>,
     log: EventLog,
-    /// Decides at a power cut what is on the platter, where that shall not wait for the power.
+    /// Decides at the power cut itself which unflushed writes are on the platter. Without it the
+    /// next power cycle decides.
     at_cut: Option<Prng>,
 }
 
-/// What a disk is made of.
+/// The parts of a disk.
 pub(crate) struct Parts {
     pub(crate) geometry: Geometry,
     pub(crate) clock: Arc<dyn Clock>,
@@ -83,7 +84,7 @@ pub(crate) struct Parts {
 
 impl SimDisk {
     pub(crate) fn from_parts(parts: Parts) -> Result<SimDisk, BuildError> {
-        // To refuse is to look at the platter and then to write: nobody may come in between.
+        // A refusal inspects the platter before it writes, and no other request may run in between.
         let is_ordered = parts.event_log
             || !parts.write_cache.is_zero()
             || parts.mechanics.is_some()
@@ -117,25 +118,25 @@ impl SimDisk {
         Ok(disk)
     }
 
-    /// Sets what shall go wrong from now on, instead of what was set before.
+    /// Sets the faults to inject from now on. They replace those set before.
     pub fn set_faults(&self, plan: FaultPlan) {
         self.ordered.store(true, Ordering::Release);
         self.desk().faults.set_plan(plan);
     }
 
-    /// Device events (writes, flushes, resets, finishes) since the faults were last set; a plain
-    /// disk, on which none ever were, counts none. Run once with an empty plan to learn how many
-    /// moments there are at which the power can go.
+    /// Device events (writes, flushes, resets, finishes) since the faults were last set. A plain
+    /// disk, on which no faults were ever set, counts none. A run with an empty plan counts the
+    /// moments at which the power can fail.
     pub fn fault_event_count(&self) -> u64 {
         self.desk().faults.event_count()
     }
 
-    /// Reads, writes and flushes that the faults have made fail since they were last set.
+    /// Reads, writes and flushes that the faults have failed since they were last set.
     pub fn fault_hit_count(&self) -> u64 {
         self.desk().faults.hit_count()
     }
 
-    /// Makes `range` unreadable on the platter until it is written there again.
+    /// Makes `range` unreadable on the platter until it is written again.
     pub fn damage(&self, range: BlockRange) {
         self.ordered.store(true, Ordering::Release);
         let mut desk = self.desk();
@@ -143,7 +144,8 @@ impl SimDisk {
         desk.faults.damage(range);
     }
 
-    /// Flips one stored bit of block `at`, counted from its first byte's lowest; nobody notices.
+    /// Flips one stored bit of block `at`, without any sign of it. Bits count from the lowest bit
+    /// of the first byte.
     ///
     /// # Errors
     /// [`DiskError::OutOfRange`]; [`DiskError::Host`].
@@ -180,7 +182,7 @@ impl SimDisk {
         self.backing.set_zone(zone, table.record(zone), Durable::Now)
     }
 
-    /// Cuts the power now: every request fails until [`SimDisk::power_cycle`].
+    /// Cuts the power now. Every request fails until [`SimDisk::power_cycle`].
     pub fn cut_power(&self) {
         self.ordered.store(true, Ordering::Release);
         let mut desk = self.desk();
@@ -188,12 +190,12 @@ impl SimDisk {
         desk.log.event(Event::PowerCut, 0, 0, self.clock.now_ns());
     }
 
-    /// Loses the power for good once `event_count` device events have completed, while the next is on
-    /// its way. What of the unflushed writes is on the platter is decided by `prng` at that moment, so
-    /// that a process that opens the image afterwards finds a drive after a power cut.
+    /// Cuts the power for good after `event_count` device events have completed, while the next one
+    /// is under way. `prng` decides at that moment which unflushed writes are on the platter. A
+    /// process that opens the image afterwards finds a drive after a power cut.
     ///
-    /// Replaces the faults that were set before. For tests of what runs above, in a process that knows
-    /// nothing of it.
+    /// Replaces the faults that were set before. For tests of a process that knows nothing of the
+    /// fault.
     pub fn lose_power_after(&self, event_count: u64, prng: Prng) {
         self.ordered.store(true, Ordering::Release);
         let mut desk = self.desk();
@@ -202,9 +204,9 @@ impl SimDisk {
         desk.at_cut = Some(prng);
     }
 
-    /// Cuts the power if it is on, decides what of the unflushed writes survives, and turns the
-    /// power on again: all faults but latent sector errors are over, open zones are closed. What the host
-    /// has lost stays lost: an image is to be opened anew.
+    /// Cuts the power if it is on, decides which unflushed writes survive, and turns the power on
+    /// again. All faults end except latent sector errors, and open zones are closed. What the host
+    /// has lost stays lost: after a failed sync an image must be opened again.
     ///
     /// # Errors
     /// [`DiskError::Host`]: the host's own storage failed; the power stays off.
@@ -249,20 +251,20 @@ impl SimDisk {
         Ok(hash.get())
     }
 
-    /// The running hash over all requests, what was written and the times at which they were served;
-    /// `None` where it is not kept (see [`SimDiskBuilder::event_log`]).
+    /// The running hash over all requests, the data written and the times of service. `None` if the
+    /// disk keeps none (see [`SimDiskBuilder::event_log`]).
     ///
     /// [`SimDiskBuilder::event_log`]: crate::SimDiskBuilder::event_log
     pub fn event_log_hash(&self) -> Option<u64> {
         self.desk().log.get()
     }
 
-    /// What the disk's image says about itself; `None` for a disk in memory.
+    /// The disk's image as its header describes it. `None` for a disk in memory.
     pub fn image(&self) -> Option<&ImageInfo> {
         self.backing.image()
     }
 
-    /// How much of the host's memory or disk the stored blocks take.
+    /// How much of the host's memory or storage the blocks take.
     ///
     /// # Errors
     /// [`DiskError::Host`].
@@ -320,7 +322,7 @@ impl SimDisk {
         DiskError::NoSuchZone { zone, action, reason }
     }
 
-    /// Reads what is stored; zeros above a write pointer.
+    /// Reads stored data. Blocks above a write pointer read as zeros.
     fn read_stored(
         &self,
         range: BlockRange,
@@ -367,15 +369,15 @@ impl SimDisk {
         (range.start, capacity)
     }
 
-    /// Refuses a write that would destroy what the host may still read, where the host asked for
-    /// it: on the platter, or in the cache on its way there.
+    /// If the host asked for it, refuses a write that would destroy data that the host may still
+    /// read, on the platter or in the cache.
     fn check_destroys_nothing(&self, write: BlockRange, desk: &Desk) -> Result<(), DiskError> {
         let (true, Some(table)) = (self.refuse_destroying, self.rule.tracks()) else {
             return Ok(());
         };
         let tracks = table.read();
         for part in table.parts(write) {
-            // What the write itself wrote before this part is as lost as anything else.
+            // Blocks that the same write wrote before this part are destroyed like any others.
             let own = BlockRange::new(write.start, part.start - write.start);
             for reach in table.reach(part) {
                 let is_readable = |run: &BlockRange| !desk.faults.is_unreadable(*run);
@@ -397,15 +399,16 @@ impl SimDisk {
 
     fn reset_zone(&self, zone: ZoneId) -> Result<(), DiskError> {
         let range = self.geometry.zone_range(zone).expect("checked by the rule");
-        // The pointer first: a crash between the two leaves stale bytes above it, which nobody sees.
+        // The pointer first: a crash in between leaves stale bytes above the pointer, where no
+        // reader sees them.
         self.backing.set_zone(zone, ZoneRecord::EMPTY, Durable::Now)?;
         self.backing.zero(range)?;
         self.tally.reset();
         Ok(())
     }
 
-    /// The parts of `range` that a discard frees: a sequential zone is freed by a reset alone, and its
-    /// cached writes stay in their order (W2).
+    /// The parts of `range` that a discard frees. Only a reset frees a sequential zone, and its
+    /// cached writes keep their order (W2).
     fn discardable(&self, range: BlockRange) -> Vec<BlockRange> {
         let Some(table) = self.rule.zones() else { return vec![range] };
         let parts = table.parts(range).filter(|&(zone, _)| table.is_conventional(zone));
@@ -490,7 +493,7 @@ impl Disk for SimDisk {
         if self.is_ordered()
             && let Some(held) = self.desk().cache.first_held(range)
         {
-            // What is in the write cache is told by no backing.
+            // The backing does not know what the write cache holds.
             if held.start <= range.start {
                 return (Known::Nothing, held.end().min(range.end()) - range.start);
             }

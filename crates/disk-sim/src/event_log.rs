@@ -1,8 +1,10 @@
-//! A running hash over everything a disk was asked and when it answered: two runs of one seed agree.
+//! A running hash over every request to a disk and the time of its answer: two runs of one seed
+//! agree.
 //!
-//! What a read returned is not in it: the writes and the faults before it decide that, and they are.
+//! The hash leaves out the data that reads return: earlier writes and faults decide that, and the
+//! hash covers those.
 
-/// What kind of event; the numbers go into the hash.
+/// The kind of an event. The numbers go into the hash.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
     Read = 1,
@@ -23,7 +25,7 @@ impl EventHash {
         EventHash(0x496d_6272_6578_2121)
     }
 
-    /// Takes in plain words.
+    /// Adds plain words.
     pub(crate) fn words(&mut self, words: &[u64]) {
         for &word in words {
             // The multiply-xorshift round of SplitMix64: every input bit reaches every output bit.
@@ -39,7 +41,7 @@ impl EventHash {
     }
 }
 
-/// The hash, where it is asked for.
+/// The hash, if the disk keeps one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EventLog(Option<EventHash>);
 
@@ -48,19 +50,19 @@ impl EventLog {
         EventLog(is_kept.then(EventHash::new))
     }
 
-    /// Takes in one event: its kind, two words of arguments, its end.
+    /// Adds one event: its kind, two words of arguments, its end.
     pub(crate) fn event(&mut self, event: Event, at: u64, len: u64, end_ns: u64) {
         self.event_of(event, at, len, &[], end_ns);
     }
 
-    /// Takes in one event with its data.
+    /// Adds one event with its data.
     pub(crate) fn event_of(&mut self, event: Event, at: u64, len: u64, data: &[u8], end_ns: u64) {
         if let Some(hash) = &mut self.0 {
             hash.words(&[event as u64, at, len, u64::from(crc32c::crc32c(data)), end_ns]);
         }
     }
 
-    /// `None` where it is not kept.
+    /// `None` if the disk keeps no hash.
     pub(crate) fn get(self) -> Option<u64> {
         self.0.map(EventHash::get)
     }

@@ -1,38 +1,43 @@
-//! Faults: what may go wrong with a simulated disk, when, and who must survive it.
+//! Faults: what may go wrong with a simulated disk, when, and which layer must survive it.
 //!
 //! The fault model
 //!
-//! - *Power cut.* Power may go while any write, flush, reset or finish is on its way. What had
-//!   returned and was flushed is kept. Of what was not flushed, the operation on its way included,
-//!   any part may be on the platter: in a sequential zone a prefix in whole blocks, elsewhere each
-//!   block on its own, so that a write of several blocks may be torn. Where tracks overlap each block
-//!   that is on the platter has destroyed what it reaches. A block itself is a mixture of old and new only
-//!   where sectors are shorter ([`SimDiskBuilder::sectors`](crate::SimDiskBuilder::sectors)). A reset on its
-//!   way happened or did not. Every layer that acknowledges a sync must survive it.
-//! - *Broken sector.* Part of a power cut, where the disk was told so
-//!   ([`SimDiskBuilder::breaking_sectors`](crate::SimDiskBuilder::breaking_sectors)): the head was in the midst of a
-//!   sector, whose check bytes then match neither what was there nor what was to be. At most one block a cut is lost in
-//!   this way, of those that were being written: never one that no unflushed write names, but what a write in place was
-//!   to replace is gone as well. It is a latent sector error until it is written again. In a sequential zone it is the
-//!   block behind the prefix. A drive that finds its pointer again by what its tracks answer may let it stand before
-//!   that block, so that the next write heals it, which is the cut without this fault; or behind it, which is what this
-//!   one does: the block counts as written, cannot be read, and cannot be written before the zone is reset. The host
-//!   must open by itself: it lost nothing that was flushed.
-//! - *I/O error.* Any request may fail once, or a kind of request for good. A failed write has
-//!   changed nothing, or where the plan says so it has written any part: in a sequential zone a prefix in
-//!   whole blocks, so that the pointer has moved, elsewhere each block or not; where tracks overlap that part has
-//!   destroyed what it reaches. A failed flush leaves unknown what is durable, and the disk refuses writes
-//!   until it is reopened; so does whatever else the file system below an image fails to make durable. The host
-//!   must report it and must not acknowledge.
-//! - *Latent sector error.* Blocks become unreadable in silence; a read of them fails, a write
-//!   heals them (the drive relocates the sector) when it reaches the platter: until then they are read from the
-//!   cache, and a power cut that loses the write leaves them unreadable. The host must name what it lost.
+//! - *Power cut.* The power may fail while any write, flush, reset or finish is under way. Data
+//!   that had returned and was flushed is kept. Any part of the unflushed data, including the
+//!   operation under way, may be on the platter. In a sequential zone that part is a prefix in
+//!   whole blocks. Elsewhere each block survives on its own, so a write of several blocks may be
+//!   torn. Where tracks overlap, each block on the platter has destroyed what it reaches. A single
+//!   block is a mixture of old and new only if sectors are shorter than a block
+//!   ([`SimDiskBuilder::sectors`](crate::SimDiskBuilder::sectors)). A reset under way either
+//!   happened or did not. Every layer that acknowledges a sync must survive a power cut.
+//! - *Broken sector.* Part of a power cut, on a disk built with
+//!   [`SimDiskBuilder::breaking_sectors`](crate::SimDiskBuilder::breaking_sectors). The head was in
+//!   the middle of a sector, so its check bytes match neither the old nor the new content. A cut
+//!   breaks at most one block, always one that an unflushed write was writing; an overwrite in
+//!   place loses the old content as well. The block is a latent sector error until it is written
+//!   again. In a sequential zone it is the block after the prefix. A drive that finds its write
+//!   pointer from what its tracks return may place it before that block; the next write then heals
+//!   the block, and the cut looks like one without this fault. This simulator places the pointer
+//!   after it: the block counts as written, cannot be read, and cannot be written before the zone
+//!   is reset. The host must open without help, because it lost nothing that was flushed.
+//! - *I/O error.* Any request may fail once, or one kind of request permanently. A failed write has
+//!   changed nothing, unless the plan lets it write a part. That part is a prefix in whole blocks
+//!   in a sequential zone, so the pointer has moved; elsewhere it is any set of its blocks. Where
+//!   tracks overlap, the part has destroyed what it reaches. After a failed flush it is unknown
+//!   what is durable, and the disk refuses writes until it is reopened. The same holds for every
+//!   other failure of the file system below an image to make data durable. The host must report the
+//!   error and must not acknowledge the data.
+//! - *Latent sector error.* Blocks become unreadable without notice, and a read of them fails. A
+//!   write heals them when it reaches the platter (the drive relocates the sector). Until then
+//!   reads are served from the cache, and a power cut that loses the write leaves the blocks
+//!   unreadable. The host must name what it lost.
 //! - *Bit rot.* A stored bit flips and the read succeeds. Checksums of the host must notice.
-//! - *Misdirected write.* The write is acknowledged and lands elsewhere. Checksums that know their
+//! - *Misdirected write.* The write is acknowledged and lands elsewhere. Checksums that include the
 //!   address must notice, at both places.
-//! - *Killed process.* Whoever waits for the platter is killed while it does: what it wrote is in the cache, nobody
-//!   flushes that, and the power is there. The next process must not take what it reads for durable.
-//! - *Short device.* The disk ends earlier than it says. Requests past the end are refused.
+//! - *Killed process.* A process is killed while it waits for the platter. Its data is in the cache
+//!   and unflushed, and the power stays on. The next process must not take what it reads for
+//!   durable.
+//! - *Short device.* The disk ends before the length it reports. Requests past the end are refused.
 //!
 //! Not in the model: a disk that lies about a flush, a write that returns before an earlier
 //! acknowledged [`Persist::Through`](imbrex_disk::Persist::Through), damage to zone pointers.
@@ -41,7 +46,7 @@ use imbrex_clockwork::Prng;
 use imbrex_disk::{BlockRange, Blocks, DiskError, Lba};
 use std::collections::BTreeMap;
 
-/// One failure of one kind of request, counted from when the plan was set.
+/// One failure of one kind of request. Counts start when the plan is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FailAt {
     /// How many requests of the kind succeed first.
@@ -59,29 +64,30 @@ impl FailAt {
 /// A write that lands elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Misdirect {
-    /// How many writes go where they should first.
+    /// How many writes land at their address first.
     pub after: u64,
-    /// How far past its address the write lands; it wraps at the end of the disk.
+    /// How far past its address the write lands. It wraps at the end of the disk.
     pub shift: Blocks,
 }
 
-/// What shall go wrong, from the moment it is set on a disk. Counts start at that moment.
+/// The faults to inject, from the moment the plan is set on a disk. Counts start at that moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FaultPlan {
-    /// So many device events (writes, flushes, resets, finishes) complete; the next is on its way
-    /// when the power goes.
+    /// The number of device events (writes, flushes, resets, finishes) that complete. The power
+    /// fails while the next one is under way.
     pub power_cut_after: Option<u64>,
     /// Fail a read.
     pub fail_read: Option<FailAt>,
     /// Fail a write.
     pub fail_write: Option<FailAt>,
-    /// Of writes that fail, how much is written all the same, and whether to the platter or to the cache, is drawn by
-    /// this seed; without one, nothing is.
+    /// The seed that decides how much of a failed write is written, and whether to the platter or
+    /// to the cache. Without a seed nothing is written.
     pub write_part: Option<u64>,
     /// Fail a flush; the disk is then poisoned.
     pub fail_flush: Option<FailAt>,
-    /// After so many writes through the cache and flushes the others get no further than into it, or do nothing, and
-    /// fail: nobody is there any more to hear of their end. The disk goes on for the next process.
+    /// The number of syncs (writes through the cache, and flushes) that complete. Later writes
+    /// reach only the cache, later flushes do nothing, and both fail, because the process was
+    /// killed. The disk keeps working for the next process.
     pub kill_in_sync_after: Option<u64>,
     /// Misdirect one write.
     pub misdirect_write: Option<Misdirect>,
@@ -94,15 +100,15 @@ pub struct FaultPlan {
 pub(crate) enum Fate {
     /// It happens as asked.
     Proceed,
-    /// It happens, so far past its address.
+    /// It happens, this far past its address.
     Misdirected(Blocks),
     /// It fails. A write may have changed a part.
     Fail,
-    /// The power goes while it is on its way.
+    /// The power fails while it is under way.
     PowerCut,
 }
 
-/// A plan, and how far it is.
+/// A plan and its progress.
 #[derive(Debug, Default)]
 pub(crate) struct FaultState {
     plan: FaultPlan,
@@ -112,7 +118,7 @@ pub(crate) struct FaultState {
     flush_count: u64,
     sync_count: u64,
     hit_count: u64,
-    /// Draws what of failed writes is written, if anything is.
+    /// Decides how much of a failed write is written, if the plan has a seed.
     part: Option<Prng>,
     /// Unreadable runs: start -> end, disjoint.
     latent: BTreeMap<u64, u64>,
@@ -126,7 +132,7 @@ impl FaultState {
         *self = FaultState { plan, part, latent, ..FaultState::default() };
     }
 
-    /// Counts a sync and says whether nobody lives to hear of its end.
+    /// Counts a sync and reports whether the process is killed during it.
     pub(crate) fn on_sync(&mut self) -> bool {
         let index = self.sync_count;
         self.sync_count += 1;
@@ -138,12 +144,12 @@ impl FaultState {
         self.event_count
     }
 
-    /// Requests that the plan made fail, the power aside.
+    /// Requests that the plan failed, other than by cutting the power.
     pub(crate) fn hit_count(&self) -> u64 {
         self.hit_count
     }
 
-    /// Where the disk really ends.
+    /// Checks `range` against the real end of the disk.
     pub(crate) fn check_len(&self, range: BlockRange) -> Result<(), DiskError> {
         match self.plan.short_len {
             Some(len) if range.end().get() > len.get() => Err(DiskError::OutOfRange { range, len }),
@@ -151,7 +157,7 @@ impl FaultState {
         }
     }
 
-    /// Counts a read and says whether it fails.
+    /// Counts a read and reports whether it fails.
     pub(crate) fn on_read(&mut self, range: BlockRange) -> Result<(), DiskError> {
         self.check_len(range)?;
         let index = self.read_count;
@@ -168,7 +174,7 @@ impl FaultState {
         !self.latent.is_empty()
     }
 
-    /// Says whether `range` can be read from the platter.
+    /// Checks that `range` can be read from the platter.
     pub(crate) fn check_platter(&self, range: BlockRange) -> Result<(), DiskError> {
         match self.first_latent(range) {
             Some(at) => Err(DiskError::Medium { at }),
@@ -176,7 +182,7 @@ impl FaultState {
         }
     }
 
-    /// Counts a write and says what becomes of it.
+    /// Counts a write and returns its fate.
     pub(crate) fn on_write(&mut self) -> Fate {
         let index = self.write_count;
         self.write_count += 1;
@@ -194,13 +200,13 @@ impl FaultState {
         }
     }
 
-    /// What of a write to `range` that fails is written all the same: one run from its start on if it goes to
-    /// a pointer.
+    /// The parts of `range` that a failed write has written. For a write at a pointer, one run from
+    /// its start.
     pub(crate) fn written_part(&mut self, range: BlockRange, at_pointer: bool) -> Vec<BlockRange> {
         let Some(prng) = &mut self.part else { return Vec::new() };
         let start = |len: u64| BlockRange::new(range.start, Blocks::new(len));
         let block = |index: u64| BlockRange::new(range.start + Blocks::new(index), Blocks::new(1));
-        // A third each: nothing, all, a part.
+        // One third each: nothing, everything, a part.
         match prng.below(3) {
             0 => Vec::new(),
             1 => vec![range],
@@ -209,12 +215,12 @@ impl FaultState {
         }
     }
 
-    /// Whether what a failed write through the cache has written is in the cache.
+    /// Whether the written part of a failed write through the cache remains in the cache.
     pub(crate) fn stays_in_cache(&mut self) -> bool {
         self.part.as_mut().is_some_and(|prng| prng.chance(1, 2))
     }
 
-    /// Counts a flush and says what becomes of it.
+    /// Counts a flush and returns its fate.
     pub(crate) fn on_flush(&mut self) -> Fate {
         let index = self.flush_count;
         self.flush_count += 1;
@@ -243,7 +249,7 @@ impl FaultState {
         self.latent.insert(range.start.get(), range.end().get());
     }
 
-    /// Makes `range` readable again: it was written to the platter.
+    /// Makes `range` readable again after a write to the platter.
     pub(crate) fn heal(&mut self, range: BlockRange) {
         if self.latent.is_empty() {
             return;
@@ -280,7 +286,7 @@ impl FaultState {
     }
 }
 
-/// The error of an injected failure: as the kernel would report it.
+/// The error of an injected failure, in the form in which the kernel would report it.
 pub(crate) fn injected(what: &str, range: BlockRange) -> DiskError {
     let source = std::io::Error::from_raw_os_error(rustix::io::Errno::IO.raw_os_error());
     DiskError::Host { what: format!("{what} of blocks {range} (injected fault)"), source }

@@ -1,26 +1,26 @@
-//! Why a drive image cannot be created or opened: what, where, and what to do.
+//! Why a drive image cannot be created or opened: what is wrong, where, and what to do.
 
 use crate::BuildError;
 use imbrex_disk::ZoneId;
 use std::path::PathBuf;
 
-/// A drive image that cannot be created or opened. Nothing was changed.
+/// Why a drive image cannot be created or opened. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImageError {
-    /// There is nothing at the path.
+    /// Nothing exists at the path.
     #[error("{}: no such file; check the path, or create a drive there first", path.display())]
     NotFound {
         /// Which path.
         path: PathBuf,
     },
-    /// Something is at the path already.
+    /// Something exists at the path already.
     #[error("{}: exists already; choose another path or remove it first", path.display())]
     Exists {
         /// Which path.
         path: PathBuf,
     },
-    /// The path names a directory, a device, a socket.
+    /// The path names a directory, a device, a pipe or a socket.
     #[error("{}: is {what}, not a regular file; give the path of a drive image", path.display())]
     NotAFile {
         /// Which path.
@@ -34,7 +34,7 @@ pub enum ImageError {
         /// Which path.
         path: PathBuf,
     },
-    /// Whoever runs the program may not read and write the file.
+    /// The user of this process may not read and write the file.
     #[error(
         "{}: you may not read and write it, and reading what it holds needs both: what a crash left is put in order \
          first; change its permissions, or work on a copy",
@@ -44,23 +44,23 @@ pub enum ImageError {
         /// Which path.
         path: PathBuf,
     },
-    /// Another process, or another disk in this one, has it open.
+    /// Another process, or another disk in this process, has the file open.
     #[error("{}: in use by another process; stop that one first", path.display())]
     InUse {
         /// Which path.
         path: PathBuf,
     },
-    /// The file is something else.
+    /// The file is not a drive image.
     #[error(
         "{}: not an Imbrex drive image: begins with {got:?}, expected \"IMBREXDK\"", path.display()
     )]
     NotAnImage {
         /// Which path.
         path: PathBuf,
-        /// How the file begins.
+        /// The first bytes of the file.
         got: String,
     },
-    /// The file was written by another version.
+    /// A newer program wrote the file.
     #[error(
         "{}: drive image of format version {got}, but this program reads versions up to {expected}; \
          use the program that wrote it", path.display()
@@ -80,10 +80,10 @@ pub enum ImageError {
         path: PathBuf,
         /// "header", "profile text", "zone table".
         structure: &'static str,
-        /// What was expected and what is there.
+        /// The expected value and the value found.
         detail: String,
     },
-    /// The record of one zone's state fails its check: its write pointer is unknown.
+    /// The record of a zone's state fails its check, so its write pointer is unknown.
     #[error(
         "{}: record of {zone} at byte {offset} is damaged, so its write pointer is unknown; \
          restore the image from a copy", path.display()
@@ -93,7 +93,7 @@ pub enum ImageError {
         path: PathBuf,
         /// Which zone.
         zone: ZoneId,
-        /// Where its record lies in the file.
+        /// The offset of its record in the file.
         offset: u64,
     },
     /// The file is shorter or longer than its header says.
@@ -104,19 +104,19 @@ pub enum ImageError {
     WrongLength {
         /// Which path.
         path: PathBuf,
-        /// The length that belongs to the geometry, in bytes.
+        /// The length that the geometry requires, in bytes.
         expected: u64,
         /// The file's length in bytes.
         got: u64,
     },
-    /// The image holds a drive of another geometry than the caller asked for.
+    /// The image holds a drive of another geometry than the one requested.
     #[error("{}: holds {got}, but {expected} was asked for", path.display())]
     GeometryMismatch {
         /// Which path.
         path: PathBuf,
-        /// What the caller asked for.
+        /// The requested geometry.
         expected: String,
-        /// What the image holds.
+        /// The geometry of the image.
         got: String,
     },
     /// A label or a profile is too long for the header.
@@ -134,7 +134,7 @@ pub enum ImageError {
     NoSpace {
         /// Which path.
         path: PathBuf,
-        /// What was being done.
+        /// The operation that failed.
         what: &'static str,
     },
     /// The host failed.
@@ -142,25 +142,25 @@ pub enum ImageError {
     Host {
         /// Which path.
         path: PathBuf,
-        /// What was being done.
+        /// The operation that failed.
         what: &'static str,
         /// The operating system's error.
         #[source]
         source: std::io::Error,
     },
-    /// The header is sound, but no disk can be made of it.
+    /// The header is sound, but no disk can be built from it.
     #[error("{}: {source}", path.display())]
     Build {
         /// Which path.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         #[source]
         source: BuildError,
     },
 }
 
 impl ImageError {
-    /// Whether the image is there, and is not what was made.
+    /// Whether the image exists but differs from what was written.
     pub fn is_damage(&self) -> bool {
         matches!(
             self,

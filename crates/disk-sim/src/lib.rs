@@ -26,8 +26,8 @@
 //!
 //! Architecture invariants
 //!   S1  A request that breaks the rule is refused with a typed error and changes nothing.
-//!   S2  A disk without mechanics, write cache and faults serves requests without a common lock:
-//!       a read takes none, a write only its zone's. Where tracks overlap a write takes all of them.
+//!   S2  A disk without mechanics, write cache and faults serves requests without a shared lock: a
+//!       read takes none, a write only its zone's. Where tracks overlap, a write takes all of them.
 //!   S3  Same calls, same seed: same bytes, same times, same event log.
 //!
 //! Sources: ZBC (INCITS 536); see docs/papers.md for the drives.

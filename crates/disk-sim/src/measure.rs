@@ -1,12 +1,12 @@
-//! Measuring a profile: its figures in virtual time, beside those published for the real drive.
+//! Measures a profile: its figures in virtual time, next to those published for the real drive.
 //!
 //! ```text
 //!     for each workload:   a fresh drive in memory, a clock of its own
 //!                          warm up, then bytes or requests by the time that passed
 //! ```
 //!
-//! The workloads are the six that every drive has (sequential read and write at both radii, random
-//! 4 KiB read and write), and those that the profile's publishers used. A random write goes to
+//! Every drive runs six workloads: sequential read and write at both radii, and random 4 KiB read
+//! and write. The workloads of the profile's publishers are added. A random write goes to
 //! conventional space; a host-managed drive without any has no such figure.
 
 use crate::profile::{Profile, Workload};
@@ -16,14 +16,14 @@ use imbrex_disk::{Blocks, Disk, DiskError, Geometry, GeometrySpec, Lba, Persist,
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A sequential workload moves so much before and while it is timed.
+/// A sequential workload moves this much before it is timed, and again while it is timed.
 const WARM_LEN_BYTES: u64 = 64 << 20;
 const TIMED_LEN_BYTES: u64 = 256 << 20;
 
 /// Requests of sequential workloads.
 const SEQUENTIAL_REQUEST_BYTES: u64 = 1 << 20;
 
-/// So many random requests: the mean is then good to about one percent.
+/// Enough random requests for a mean within about one percent.
 const RANDOM_REQUEST_COUNT: u64 = 4_000;
 
 /// One figure of one drive.
@@ -31,16 +31,16 @@ const RANDOM_REQUEST_COUNT: u64 = 4_000;
 pub struct Figure {
     /// What was measured.
     pub workload: Workload,
-    /// What this simulator measured, in the workload's unit.
+    /// The figure that this simulator measured, in the workload's unit.
     pub measured: f64,
-    /// What was published for the real drive, in the same unit.
+    /// The figure published for the real drive, in the same unit.
     pub published: Option<f64>,
-    /// Who published it.
+    /// The publisher.
     pub source: Option<String>,
 }
 
 impl Figure {
-    /// Measured by published, where there is something to compare with.
+    /// Measured divided by published, if there is a published figure.
     pub fn ratio(&self) -> Option<f64> {
         self.published.map(|published| self.measured / published)
     }
@@ -61,13 +61,13 @@ pub struct Measurement {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MeasureError {
-    /// No disk can be made of the profile.
+    /// The profile describes no possible disk.
     #[error(transparent)]
     Build(#[from] BuildError),
     /// The simulated disk refused a request.
     #[error("measuring {workload}")]
     Disk {
-        /// What was being measured.
+        /// The workload that was being measured.
         workload: Workload,
         /// The refusal.
         #[source]
@@ -75,7 +75,7 @@ pub enum MeasureError {
     },
 }
 
-/// Measures every workload of `profile`, in virtual time: the same figures on any machine.
+/// Measures every workload of `profile` in virtual time. The figures are the same on any machine.
 ///
 /// Takes a second or so of real time.
 ///
@@ -142,7 +142,7 @@ fn measure_one(profile: &Profile, workload: Workload) -> Result<Option<f64>, Mea
     run.map(Some).map_err(|source| MeasureError::Disk { workload, source })
 }
 
-/// Moves [`WARM_LEN_BYTES`], then times the rest of `span`; in 10^6 bytes per second.
+/// Moves [`WARM_LEN_BYTES`], then times the rest of `span`. Returns 10^6 bytes per second.
 fn sequential(
     disk: &SimDisk,
     clock: &OwnClock,
@@ -150,9 +150,9 @@ fn sequential(
     span: Blocks,
     write: bool,
 ) -> Result<f64, DiskError> {
-    // Within one zone: a write may not cross.
+    // Stays within one zone, because a write may not cross its end.
     let writable = disk.geometry().zones().map_or(span, |zones| zones.zone_capacity);
-    // Two requests at least: the first is warm-up.
+    // At least two requests: the first one is warm-up.
     let half = Blocks::new((span.get() / 2).max(1));
     let request = Blocks::holding(SEQUENTIAL_REQUEST_BYTES).min(half).min(writable);
     let mut buf = vec![0; request.bytes() as usize];
@@ -187,15 +187,15 @@ fn sequential(
     Ok(timed_bytes as f64 * 1e3 / elapsed_ns as f64)
 }
 
-/// The start of the next zone, where the one at `at` has no room for `request`.
+/// The start of the next zone, if the zone at `at` has no room for `request`.
 fn next_zone_if_full(geometry: &Geometry, at: Lba, request: Blocks) -> Option<Lba> {
     let zone = geometry.zone_of(at)?;
     let (range, capacity) = (geometry.zone_range(zone)?, geometry.zone_capacity(zone)?);
     (at + request > range.start + capacity).then(|| range.end())
 }
 
-/// Keeps `queue_depth` reads waiting all the time, as a benchmark on the real drive does; a caller
-/// of [`Disk::read_batch`] can only wait for all of a batch.
+/// Keeps `queue_depth` reads queued at all times, as a benchmark on the real drive does.
+/// [`Disk::read_batch`] cannot do this, because it waits for the whole batch.
 fn random_reads(profile: &Profile, len_bytes: u64, queue_depth: u64) -> f64 {
     let len = profile.geometry().len();
     let request = Blocks::holding(len_bytes).min(len);
@@ -225,7 +225,7 @@ fn random_writes(
     let mut write = |disk: &SimDisk| {
         disk.write(Lba::new(aligned_random(&mut prng, request, space)), &data, Persist::Cached)
     };
-    // Only a full cache shows what the platter can take.
+    // Only a full cache shows the rate of the platter.
     for _ in 0..profile.write_cache_blocks() / request.get() + RANDOM_REQUEST_COUNT / 4 {
         write(disk)?;
     }
@@ -240,7 +240,7 @@ fn aligned_random(prng: &mut Prng, request: Blocks, space: Blocks) -> u64 {
     prng.below(space.get() / request.get()) * request.get()
 }
 
-/// The drive as it is, but reading what was never written is allowed: only its time matters.
+/// The same drive, except that it allows reads of unwritten blocks: only its timing matters here.
 fn lenient(geometry: &Geometry) -> Geometry {
     let mut rule = *geometry.rule();
     if let Rule::AtPointer(zones) = &mut rule {
@@ -250,7 +250,7 @@ fn lenient(geometry: &Geometry) -> Geometry {
         .expect("strict reads are no part of what is checked")
 }
 
-/// How much a sequential workload moves: what a small drive has, whole zones at most.
+/// How much a sequential workload moves: less on a small drive, and whole zones at most.
 fn sequential_span(geometry: &Geometry) -> Blocks {
     let wanted = Blocks::holding(WARM_LEN_BYTES + TIMED_LEN_BYTES);
     let quarter = Blocks::new((geometry.len().get() / 4).max(1));
@@ -263,7 +263,7 @@ fn aligned_down(geometry: &Geometry, at: Blocks) -> Lba {
     Lba::new((at.get() / unit * unit).max(first))
 }
 
-/// Where sequential zones begin; the disk's start where it has none.
+/// Where sequential zones begin, or the disk's start if it has none.
 fn first_sequential(geometry: &Geometry) -> Blocks {
     let space = conventional_space(geometry);
     if space < geometry.len() { space } else { Blocks::ZERO }
@@ -276,7 +276,7 @@ fn conventional_space(geometry: &Geometry) -> Blocks {
     })
 }
 
-/// A clock for one measurement: it stands where the disk moved it.
+/// A clock for one measurement. It stands where the disk last moved it.
 #[derive(Debug, Default)]
 struct OwnClock(AtomicU64);
 

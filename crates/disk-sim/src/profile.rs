@@ -1,7 +1,7 @@
 //! Drive profiles: the geometry, the mechanics and the published figures of real drives.
 //!
-//! A profile is a TOML text; each number carries its source in a comment. Five come with the
-//! crate, others are read from a text of the user's ([`Profile::from_toml`]).
+//! A profile is a TOML text in which a comment names the source of each number. Five come with the
+//! crate; [`Profile::from_toml`] reads others.
 //!
 //! | name | drive |
 //! |---|---|
@@ -9,13 +9,13 @@
 //! | `st13125nm007` | Seagate, 13 TB, host-managed: the drive under GearDB's figures |
 //! | `hc620` | Western Digital Ultrastar DC HC620, 15 TB, host-managed |
 //! | `st500dm002` | Seagate Desktop HDD, its first 100 GB as interlaced tracks: the drive of KVIMR |
-//! | `ssd120` | a SATA solid-state drive, 120 GB: what writes are offloaded to in Pitchumani's thesis |
+//! | `ssd120` | a SATA solid-state drive, 120 GB: the target of write offloading in Pitchumani's thesis |
 //!
-//! Scaling ([`Profile::scaled`]) gives the same drive with less on it: rotation, track lengths and
-//! seek curve stay, but there are fewer tracks, and the arm's whole stroke covers them. The first
-//! block still lies on an outermost track and the last on an innermost, and a seek over half of the
-//! drive takes as long as on the full drive. So a workload that fills a share of the small drive
-//! sees what one that fills the same share of the full drive would see.
+//! Scaling ([`Profile::scaled`]) gives the same drive with fewer tracks. Rotation, track lengths
+//! and seek curve stay, and the arm's whole stroke covers the remaining tracks. The first block
+//! still lies on an outermost track and the last on an innermost. A seek over half of the drive
+//! takes as long as on the full drive. A workload that fills some share of the small drive
+//! therefore sees the times of one that fills the same share of the full drive.
 
 use crate::mechanics::{ElectronicsSpec, Mechanics, PlatterSpec, SeekSpec};
 use imbrex_disk::{
@@ -31,16 +31,16 @@ const BUILT_IN: [(&str, &str); 5] = [
     ("ssd120", include_str!("../profiles/ssd120.toml")),
 ];
 
-/// The tracks of SEALDB's emulated drive: a write destroys the 4 MB that follow it, so a guard is as
-/// long as a table. The tracks are finer than real ones (381 blocks at the outer radius of
-/// `st1000dm003`), because the paper counts guards in bytes, not in tracks: wherever a write ends, at
-/// most one such track, 256 KiB, is added to its 4 MB.
+/// The tracks of SEALDB's emulated drive. A write destroys the 4 MB that follow it, so a guard is
+/// as long as a table. The tracks are finer than real ones (381 blocks at the outer radius of
+/// `st1000dm003`), because the paper counts guards in bytes, not in tracks: wherever a write ends,
+/// at most one such track, 256 KiB, is added to its 4 MB.
 ///
 /// Source: SEALDB, sections III-B and IV (guard region 4 MB, equation 1).
 pub const SEALDB_SHINGLE: ShingleSpec =
     ShingleSpec { track_len: Blocks::new(64), overlap_tracks: 16 };
 
-/// The tracks of KVIMR's emulated drive: 2 MB each, bottom and top in turn.
+/// The tracks of KVIMR's emulated drive: 2 MB each, alternating bottom and top.
 ///
 /// Source: KVIMR, section 4.1.
 pub const KVIMR_TRACKS: NeighbourSpec =
@@ -50,7 +50,7 @@ pub const KVIMR_TRACKS: NeighbourSpec =
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProfileError {
-    /// No profile of that name comes with the program.
+    /// The program has no profile of that name.
     #[error(
         "no drive profile named {name:?}; there are st1000dm003, st13125nm007, hc620, st500dm002, \
          ssd120, or give a TOML file"
@@ -62,24 +62,24 @@ pub enum ProfileError {
     /// The text is not TOML, or a field is missing, unknown or of another type.
     #[error("drive profile: {0}")]
     Syntax(#[from] toml::de::Error),
-    /// A number is outside of what a drive can be.
+    /// A number is outside the range that a drive can have.
     #[error("drive profile: {field} is {got}; it must be {expected}")]
     Field {
         /// The field.
         field: &'static str,
         /// Its value.
         got: u64,
-        /// What it may be.
+        /// The allowed values.
         expected: String,
     },
-    /// A text is not one of the values it may have.
+    /// A text is not one of the allowed values.
     #[error("drive profile: {field} is {got:?}; it must be one of {expected}")]
     Word {
         /// The field.
         field: &'static str,
         /// Its value.
         got: String,
-        /// What it may be.
+        /// The allowed values.
         expected: &'static str,
     },
     /// The geometry is impossible.
@@ -87,39 +87,40 @@ pub enum ProfileError {
     Geometry(#[from] GeometryError),
 }
 
-/// What a published figure measures.
+/// The quantity that a published figure measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
-    /// 1 MiB requests from the first block on.
+    /// 1 MiB requests, starting at the first block.
     SequentialReadOuter,
     /// The same near the last block.
     SequentialReadInner,
-    /// 1 MiB requests from the first block that is written in sequence on.
+    /// 1 MiB requests, starting at the first block that is written sequentially.
     SequentialWriteOuter,
     /// The same near the last block.
     SequentialWriteInner,
-    /// Reads of one length anywhere, with so many always waiting.
+    /// Reads of one length at random addresses, with a constant number queued.
     RandomRead {
         /// The length of a request.
         len_bytes: u64,
-        /// How many are queued at a time.
+        /// The number of reads in the queue.
         queue_depth: u64,
     },
-    /// Writes of one length anywhere in conventional space, through the drive's write cache.
+    /// Writes of one length at random addresses in conventional space, through the drive's write
+    /// cache.
     RandomWrite {
         /// The length of a request.
         len_bytes: u64,
     },
 }
 
-/// A figure that somebody measured on the real drive.
+/// A figure measured on the real drive.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PublishedFigure {
-    /// What was measured.
+    /// The measured quantity.
     pub workload: Workload,
     /// The figure, in the workload's unit ([`Workload::unit`]).
     pub value: f64,
-    /// Who published it.
+    /// The publisher.
     pub source: String,
 }
 
@@ -194,17 +195,17 @@ impl Profile {
         BUILT_IN.iter().map(|(name, _)| *name)
     }
 
-    /// The profile of that name.
+    /// The profile with that name.
     ///
     /// # Errors
-    /// [`ProfileError::Unknown`] lists the names there are.
+    /// [`ProfileError::Unknown`] lists the existing names.
     pub fn by_name(name: &str) -> Result<Profile, ProfileError> {
         let known = BUILT_IN.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         let (_, text) = known.ok_or_else(|| ProfileError::Unknown { name: name.to_owned() })?;
         Profile::from_toml(text)
     }
 
-    /// Reads a profile from TOML text; the ones in `profiles/` show every field.
+    /// Reads a profile from TOML text. The files in `profiles/` show every field.
     ///
     /// # Errors
     /// [`ProfileError`] names the line or the field.
@@ -243,19 +244,19 @@ impl Profile {
         &self.text
     }
 
-    /// The drive's geometry; scaled if the profile is.
+    /// The drive's geometry, scaled if the profile is.
     pub fn geometry(&self) -> Geometry {
         self.geometry
     }
 
-    /// What was published about the drive.
+    /// The published figures of the drive.
     pub fn published(&self) -> &[PublishedFigure] {
         &self.published
     }
 
-    /// The same drive with about `len_bytes` on it: whole zones, at least four; the share of
-    /// conventional zones stays, but at least two where the drive has two. Limits on open zones
-    /// stay. What it means for time is told at the top of this module.
+    /// The same drive with a length of about `len_bytes`: whole zones, at least four. The share of
+    /// conventional zones stays, but at least two remain if the drive has two. Limits on open zones
+    /// stay. The top of this module explains what scaling means for time.
     ///
     /// # Errors
     /// [`ProfileError::Field`] if `len_bytes` is less than four zones or than 1 MiB, or more than
@@ -278,12 +279,12 @@ impl Profile {
         Ok(Profile { geometry: Geometry::new(GeometrySpec { len, rule })?, ..self.clone() })
     }
 
-    /// The same drive cut into zones of `zone_len`, all of it writable; the conventional space stays
-    /// as long as it was, rounded up to whole zones. For small drives: call before
-    /// [`Profile::scaled`]. A conventional drive stays as it is.
+    /// The same drive cut into zones of `zone_len`, all of it writable. The conventional space
+    /// keeps its length, rounded up to whole zones. For small drives: call before
+    /// [`Profile::scaled`]. Does not change a conventional drive.
     ///
     /// # Errors
-    /// As [`Profile::check_zone_len`]; [`ProfileError::Geometry`] if there are no such zones.
+    /// As [`Profile::check_zone_len`]. [`ProfileError::Geometry`] if such zones are impossible.
     pub fn with_zone_len(&self, zone_len: Blocks) -> Result<Profile, ProfileError> {
         let Rule::AtPointer(mut zones) = *self.geometry.rule() else { return Ok(self.clone()) };
         self.check_zone_len(zone_len)?;
@@ -296,7 +297,7 @@ impl Profile {
         Ok(Profile { geometry: Geometry::new(spec)?, ..self.clone() })
     }
 
-    /// That zones of `zone_len` are no longer than the drive.
+    /// Checks that zones of `zone_len` are no longer than the drive.
     ///
     /// # Errors
     /// [`ProfileError::Field`].
@@ -304,11 +305,11 @@ impl Profile {
         within_drive("the length of a zone in blocks", zone_len, self.geometry.len())
     }
 
-    /// The same drive under another recording rule: the mechanics stay. `geometry` is then what the
-    /// rule says, and what was published is still about the drive as it is.
+    /// The same drive under another recording rule, with the same mechanics. `geometry` then
+    /// follows from the rule. The published figures still describe the original drive.
     ///
     /// # Errors
-    /// [`ProfileError::Geometry`] if the rule does not fit the drive's length: call after
+    /// [`ProfileError::Geometry`] if the rule does not fit the drive's length. Call after
     /// [`Profile::scaled`].
     pub fn with_rule(&self, rule: Rule) -> Result<Profile, ProfileError> {
         let geometry = Geometry::new(GeometrySpec { len: self.geometry.len(), rule })?;
@@ -433,12 +434,12 @@ fn figure(text: PublishedText) -> Result<PublishedFigure, ProfileError> {
     Ok(PublishedFigure { workload, value: text.value, source: text.source })
 }
 
-/// Everything that the arithmetic of `mechanics` relies on.
+/// Checks everything that the arithmetic of `mechanics` relies on.
 fn check(profile: &ProfileText) -> Result<(), ProfileError> {
     let ProfileText { platter, seek, electronics, .. } = profile;
     // 2^46 blocks are 2^58 bytes; every product of times below stays within 64 bits.
     within("geometry.len_blocks", profile.geometry.len_blocks, 1, 1 << 46)?;
-    // The most is for flash, which has no platter: a page for a track.
+    // The upper bound is for flash, which has no platter: one page counts as a track.
     within("platter.revolutions_per_minute", platter.revolutions_per_minute, 60, 60_000_000)?;
     within("platter.head_count", platter.head_count, 1, 1_000)?;
     within("platter.bit_zone_count", platter.bit_zone_count, 1, 10_000)?;
@@ -471,7 +472,7 @@ fn within(field: &'static str, got: u64, min: u64, max: u64) -> Result<(), Profi
     Err(ProfileError::Field { field, got, expected: format!("between {min} and {max}") })
 }
 
-/// A longer zone has no use, and its length in bytes need not be a number of 64 bits.
+/// A longer zone is useless, and its length in bytes might not fit 64 bits.
 fn within_drive(field: &'static str, zone_len: Blocks, len: Blocks) -> Result<(), ProfileError> {
     if zone_len <= len {
         return Ok(());

@@ -1,20 +1,21 @@
-//! How flash wears: it takes so many writes of its whole length, and no more.
+//! Flash wear: flash can be written only a limited number of times.
 //!
-//! Source: Pitchumani's thesis, section 5.2 and figure 5.3, which counts what the host writes: the
-//! drive's own copying is left out, as flash that is written in bands has little of it.
+//! Source: Pitchumani's thesis, section 5.2 and figure 5.3, which counts host writes. The drive's
+//! own copying is left out, because flash written in bands does little of it.
 
-/// How often all of flash can be written. Source: the thesis, figure 5.3.
+/// How many times the whole of a flash drive can be written. Source: the thesis, figure 5.3.
 pub const FLASH_WRITE_CYCLES: u64 = 3_000;
 
-/// How much of its life flash of `capacity_bytes` has spent when `written_bytes` were written to it: 0
-/// when new, 1 when worn out.
+/// The share of its life that flash of `capacity_bytes` has spent after `written_bytes` of writes:
+/// 0 when new, 1 when worn out.
 pub fn flash_wear_ratio(written_bytes: u64, capacity_bytes: u64) -> f64 {
     let life_bytes = capacity_bytes as f64 * FLASH_WRITE_CYCLES as f64;
     if written_bytes == 0 { 0.0 } else { written_bytes as f64 / life_bytes }
 }
 
-/// How much a store may be written before its flash of `capacity_bytes` is worn out, if `offloaded_ratio` of
-/// it goes to flash: figure 5.3, whose vertical axis is this by the length of the disk beside it.
+/// How many bytes a store may write before its flash of `capacity_bytes` is worn out, if
+/// `offloaded_ratio` of them go to flash. Figure 5.3 shows this divided by the capacity of the disk
+/// next to the flash.
 pub fn flash_life_bytes(capacity_bytes: u64, offloaded_ratio: f64) -> f64 {
     capacity_bytes as f64 * FLASH_WRITE_CYCLES as f64 / offloaded_ratio
 }

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Invariants
-//!   I1  A zone's record never says more than what was stored: the blocks go first.
-//!   I2  One process at a time: an exclusive advisory lock is held as long as the file is open.
+//!   I1  A zone's record never claims more than is stored: the blocks are written first.
+//!   I2  One process at a time: an exclusive advisory lock is held while the file is open.
 //!   I3  A read or a write is one system call on an open file: no lock, no allocation.
 //!
 //! Not here: the layout (`image_format`), the meaning of a zone record or a mark (`rule`), the order
@@ -32,19 +32,19 @@ use std::io::{ErrorKind, IoSlice};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// What one drive image says about itself.
+/// The description of a drive image from its header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ImageInfo {
-    /// Where it lies.
+    /// The path of the file.
     pub path: PathBuf,
     /// Chosen at creation, never changes.
     pub image_id: u64,
-    /// The name its owner gave it.
+    /// The label its owner gave it.
     pub label: String,
-    /// The profile of its mechanics; empty where it has none.
+    /// The name of its mechanics' profile. Empty if it has none.
     pub profile_name: String,
-    /// The profile itself, as TOML; empty where it has none.
+    /// The profile as TOML. Empty if it has none.
     pub profile_text: String,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct ImageBacking {
     info: ImageInfo,
 }
 
-/// What a new image shall say about itself.
+/// The description to write into a new image.
 #[derive(Debug)]
 pub(crate) struct NewImage<'a> {
     pub(crate) path: &'a Path,
@@ -90,7 +90,7 @@ impl ImageBacking {
         )?;
         let file = LockedFile::new(file, path)?;
         fill_new(&file, new, len_bytes).inspect_err(|_| {
-            // Best effort: an image without a header would only be in the way of the next try.
+            // Best effort: an image without a header would only block the next attempt.
             let _ = std::fs::remove_file(path);
         })?;
         let info = ImageInfo {
@@ -104,11 +104,12 @@ impl ImageBacking {
         Ok(ImageBacking { file, geometry: new.geometry, data_offset, info })
     }
 
-    /// Opens an existing image and checks all of it but the data; also its write cache's size.
+    /// Opens an existing image and checks everything except the data. Also returns the size of its
+    /// write cache.
     pub(crate) fn open(path: &Path) -> Result<(ImageBacking, Blocks), ImageError> {
         let file = LockedFile::new(open_file(path)?, path)?;
         let header = read_header(&file, path)?;
-        // Before the zone table is read: a header can name one longer than any memory.
+        // Checked before the zone table is read: a header can name one longer than any memory.
         check_zone_count(&header.geometry)
             .map_err(|source| ImageError::Build { path: path.to_owned(), source })?;
         let profile_text = read_profile(&file, path, &header)?;
@@ -173,7 +174,7 @@ impl ImageBacking {
         }
     }
 
-    /// Writes through the host's cache; of these bytes only, unlike a sync of the whole file.
+    /// Writes through the host's cache. This syncs only these bytes, not the whole file.
     fn put_through(&self, mut bytes: &[u8], mut offset: u64) -> std::io::Result<()> {
         while !bytes.is_empty() {
             let slices = [IoSlice::new(bytes)];
@@ -231,7 +232,7 @@ impl Backing for ImageBacking {
         let offset = self.offset(range.start);
         match rustix::fs::fallocate(&*self.file, flags, offset, range.len.bytes()) {
             Ok(()) => Ok(()),
-            // A host file system without holes: zeros say the same, only longer.
+            // A host file system without holes: stored zeros have the same meaning, but take space.
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
                 let zeros = vec![0; 1 << 20];
                 let mut left = range.len.bytes();
@@ -253,7 +254,7 @@ impl Backing for ImageBacking {
         let block_len = BLOCK_LEN_BYTES as u64;
         let blocks_to = |offset: u64| Blocks::new((offset.min(end) - start) / block_len);
         let whole = (true, range.len);
-        // Partly stored blocks, on a host with blocks of its own, count as stored.
+        // A host block that is only partly stored counts as stored.
         match rustix::fs::seek(&*self.file, SeekFrom::Data(start)) {
             Ok(data) if data >= start + block_len => (false, blocks_to(data)),
             Ok(_) => match rustix::fs::seek(&*self.file, SeekFrom::Hole(start)) {
@@ -262,7 +263,8 @@ impl Backing for ImageBacking {
                 }
                 Err(_) => whole,
             },
-            // No data from there to the file's end; where the file was cut short, let a read find that out.
+            // No data from there to the file's end. If the file was cut short, a read will report
+            // it.
             Err(Errno::NXIO) => {
                 (!self.file.metadata().is_ok_and(|file| end <= file.len()), range.len)
             }
@@ -397,7 +399,7 @@ fn open_file(path: &Path) -> Result<File, ImageError> {
         let what = "a device, pipe or socket";
         return Err(ImageError::NotAFile { path: path.to_owned(), what });
     }
-    // Asked of the file, not of the system call: a privileged process may open it all the same.
+    // Ask the file's mode, not the system call: a privileged process could open it anyway.
     if metadata.permissions().readonly() {
         return Err(ImageError::ReadOnly { path: path.to_owned() });
     }
@@ -410,8 +412,8 @@ fn open_file(path: &Path) -> Result<File, ImageError> {
 
 /// A file under an exclusive lock (I2).
 ///
-/// Closing alone would not always end the lock: a process that is being started holds a copy of
-/// every open file until it runs its program. Unlocking ends it for all copies.
+/// Closing alone would not always release the lock: between fork and exec, a child process holds a
+/// copy of every open file. An explicit unlock releases it for all copies.
 #[derive(Debug)]
 struct LockedFile(File);
 
@@ -434,13 +436,13 @@ impl std::ops::Deref for LockedFile {
 
 impl Drop for LockedFile {
     fn drop(&mut self) {
-        // If it fails, the close that follows ends the lock all the same, only later.
+        // If it fails, the close that follows still releases the lock, only later.
         let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
     }
 }
 
-/// Whether a file at `path` begins as a drive image does, sound or not. What is there and is no regular
-/// file is none, and is not read.
+/// Whether the file at `path` begins like a drive image, sound or not. Anything but a regular file
+/// is none, and is not read.
 ///
 /// # Errors
 /// The file cannot be read.

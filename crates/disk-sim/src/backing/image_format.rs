@@ -6,7 +6,8 @@ use imbrex_disk::{
     ZoneMark, ZoneRecord, ZoneSpec,
 };
 
-/// The newest version this program reads and writes; an image has the oldest that can say what it is.
+/// The newest version that this program reads and writes. A new image gets the oldest version that
+/// can describe it.
 pub(crate) const FORMAT_VERSION: u32 = 3;
 const FORMAT_VERSION_WITHOUT_TRACKS: u32 = 1;
 const FORMAT_VERSION_OF_SHINGLES: u32 = 2;
@@ -35,14 +36,14 @@ const RESERVED: usize = TOP_TRACK_LEN + 8;
 const CRC: usize = HEADER_LEN_BYTES - 4;
 const _: () = assert!(TRACK_LEN == 216 && TOP_TRACK_LEN == 232 && RESERVED <= CRC);
 
-/// Length of a label or a profile's name, at most.
+/// The largest length of a label or a profile name.
 pub(crate) const NAME_LEN_BYTES_MAX: usize = 64;
 pub(crate) const HEADER_LEN_BYTES: usize = BLOCK_LEN_BYTES;
 pub(crate) const PROFILE_OFFSET: u64 = HEADER_LEN_BYTES as u64;
 pub(crate) const PROFILE_LEN_BYTES_MAX: usize = 61_440;
 pub(crate) const ZONE_TABLE_OFFSET: u64 = PROFILE_OFFSET + PROFILE_LEN_BYTES_MAX as u64;
 pub(crate) const ZONE_RECORD_LEN_BYTES: usize = 32;
-/// The track map lies where a zoned drive has its zone table.
+/// The track map is stored where a zoned drive has its zone table.
 pub(crate) const TRACK_MAP_OFFSET: u64 = ZONE_TABLE_OFFSET;
 const DATA_ALIGNMENT_BYTES: u64 = 1 << 20;
 const ZONE_RECORD_CRC: usize = ZONE_RECORD_LEN_BYTES - 4;
@@ -53,7 +54,7 @@ const RULE_SHINGLED: u32 = 3;
 const RULE_INTERLACED: u32 = 4;
 const FLAG_STRICT_READS: u32 = 1;
 
-/// What the header says.
+/// The content of the header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) image_id: u64,
@@ -65,12 +66,12 @@ pub(crate) struct Header {
     pub(crate) profile_name: String,
 }
 
-/// Why bytes are no header.
+/// Why bytes are not a valid header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HeaderFault {
-    /// The magic is another.
+    /// The magic does not match.
     Magic,
-    /// The version is another.
+    /// The version is unknown.
     Version { got: u32 },
     /// The checksum fails.
     Checksum { expected: u32, got: u32 },
@@ -78,7 +79,7 @@ pub(crate) enum HeaderFault {
     Field { field: &'static str },
 }
 
-/// Where the data begin in an image of `geometry`.
+/// The offset of the data in an image of `geometry`.
 pub(crate) fn data_offset_bytes(geometry: &Geometry) -> u64 {
     let table_len = match geometry.rule() {
         Rule::IsolationDistance(_) | Rule::Neighbours(_) => geometry.len().get(),
@@ -87,10 +88,10 @@ pub(crate) fn data_offset_bytes(geometry: &Geometry) -> u64 {
     (ZONE_TABLE_OFFSET + table_len).next_multiple_of(DATA_ALIGNMENT_BYTES)
 }
 
-/// How long an image of `geometry` is.
+/// The length of an image of `geometry`.
 pub(crate) fn image_len_bytes(geometry: &Geometry) -> Option<u64> {
     let data_len = geometry.len().get().checked_mul(BLOCK_LEN_BYTES as u64)?;
-    // Checked first: a drive whose data are that short has a table that is shorter still.
+    // Checked first: if the data is short enough, its table is even shorter.
     i64::try_from(data_len).ok()?;
     data_offset_bytes(geometry).checked_add(data_len).filter(|&len| len <= i64::MAX as u64)
 }
@@ -140,7 +141,7 @@ impl Header {
         if bytes[..8] != MAGIC {
             return Err(HeaderFault::Magic);
         }
-        // Another version may lay out the rest, its checksum included, in another way.
+        // Another version may lay out the remaining fields differently, including the checksum.
         let version = get_u32(bytes, 8);
         let (expected, got) = (get_u32(bytes, CRC), crc32c::crc32c(&bytes[..CRC]));
         match ((1..=FORMAT_VERSION).contains(&version), expected == got) {
@@ -242,7 +243,7 @@ pub(crate) fn encode_zone(zone: ZoneId, record: ZoneRecord) -> [u8; ZONE_RECORD_
     bytes
 }
 
-/// Reads the record of `zone` back; `None` where it is damaged or not that zone's.
+/// Decodes the record of `zone`. `None` if it is damaged or belongs to another zone.
 pub(crate) fn decode_zone(
     zone: ZoneId,
     capacity: Blocks,
@@ -268,7 +269,7 @@ pub(crate) fn encode_mark(mark: Option<Mark>) -> u8 {
     mark.map_or(0, |mark| mark as u8)
 }
 
-/// Reads the byte of a block back; `Err` where it is none.
+/// Decodes the byte of a block. `Err` if it is invalid.
 pub(crate) fn decode_mark(byte: u8) -> Result<Option<Mark>, ()> {
     match byte {
         0 => Ok(None),

@@ -1,20 +1,20 @@
-//! Memory backing: sparse, and compressing what has not been touched for a while.
+//! Memory backing: sparse, and compresses chunks that have not been used recently.
 //!
 //! ```text
 //!     chunk = 16 blocks = 64 KiB, spread over shards by number
 //!       absent   all zeros
-//!       hot      bytes as they are; the packed form is kept beside them while it is still true
-//!       packed   LZ4, or the bytes themselves where LZ4 does not shrink them
+//!       hot      plain bytes; the packed form is kept with them while it is still valid
+//!       packed   LZ4, or the plain bytes if LZ4 does not shrink them
 //! ```
 //!
-//! A whole chunk is unpacked straight into the reader's buffer and stays packed: what reads much
-//! at once reads it once.
+//! A read of a whole chunk unpacks straight into the reader's buffer and leaves the chunk packed:
+//! large reads rarely return to the same chunk.
 //!
 //! Invariants
-//!   M1  A shard that packs has at most `HOT_CHUNK_COUNT_MAX` hot chunks, each in its queue exactly once;
-//!       one that does not has no queue, and all of its chunks are hot.
+//!   M1  A shard that packs has at most `HOT_CHUNK_COUNT_MAX` hot chunks, each in its queue exactly
+//!       once. A shard that does not pack has no queue, and all its chunks are hot.
 //!   M2  No chunk of zeros outlives its eviction.
-//!   M3  A spare buffer holds old bytes: whoever takes one overwrites all of it.
+//!   M3  A spare buffer holds old bytes: its next user overwrites all of it.
 
 use super::{Backing, Durable};
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Lba, ZoneId, ZoneRecord};
@@ -34,7 +34,8 @@ const HOT_CHUNK_COUNT_MAX: usize = 32;
 /// Spare buffers of one shard: 16 shards x 4 x 64 KiB = 4 MiB at most.
 const SPARE_COUNT_MAX: usize = 4;
 
-/// LZ4's trade of size for speed: half-compressible values shrink as far as at 1.
+/// LZ4's acceleration, which trades size for speed. At this value, half-compressible values shrink
+/// as far as at 1.
 const LZ4_ACCELERATION: i32 = 8;
 
 /// A platter in memory.
@@ -50,7 +51,7 @@ struct Shard {
     keeps_hot: bool,
     hot: VecDeque<u64>,
     spare: Vec<Box<[u8]>>,
-    /// Where a chunk is packed, before it is known how long it gets.
+    /// Scratch space for compression, before the packed length is known.
     packing: Vec<u8>,
 }
 
@@ -67,12 +68,12 @@ enum Packed {
 }
 
 impl MemoryBacking {
-    /// All zeros; packs what has not been touched for a while.
+    /// All zeros. Packs chunks that have not been used recently.
     pub(crate) fn new() -> MemoryBacking {
         MemoryBacking::of_shards(Shard::default)
     }
 
-    /// All zeros; keeps everything as it is.
+    /// All zeros. Keeps everything unpacked.
     pub(crate) fn unpacked() -> MemoryBacking {
         MemoryBacking::of_shards(|| Shard { keeps_hot: true, ..Shard::default() })
     }
@@ -154,7 +155,7 @@ impl Backing for MemoryBacking {
     fn stored(&self, range: BlockRange) -> (bool, Blocks) {
         let is_there = |chunk: u64| self.shard(chunk).chunks.contains_key(&chunk);
         let first = range.start.get() / CHUNK_LEN_BLOCKS;
-        // The caller holds up nobody for long: 4,096 chunks are 256 MiB.
+        // The caller blocks others only briefly: 4,096 chunks are 256 MiB.
         let last = ((range.end().get() - 1) / CHUNK_LEN_BLOCKS).min(first + 4096);
         let is_stored = is_there(first);
         let alike = (first + 1..=last).find(|&chunk| is_there(chunk) != is_stored);
@@ -221,7 +222,7 @@ impl Shard {
         }
     }
 
-    /// The bytes of `chunk`, uncompressed and hot; `None` where they are all zeros.
+    /// The bytes of `chunk`, uncompressed and hot. `None` if they are all zeros.
     fn heat(&mut self, chunk: u64) -> Option<&[u8]> {
         if let Chunk::Cold(_) = self.chunks.get(&chunk)? {
             let mut bytes = self.buffer();
@@ -246,7 +247,7 @@ impl Shard {
                 *packed = None;
             }
             None if data.iter().all(|&b| b == 0) => {}
-            // Only a write of the whole chunk finds it cold.
+            // Only a write of the whole chunk can find it cold.
             Some(Chunk::Cold(_)) | None => {
                 let mut bytes = self.buffer();
                 bytes[..offset].fill(0);
@@ -257,7 +258,7 @@ impl Shard {
         }
     }
 
-    /// A chunk's worth of any bytes (M3).
+    /// A buffer of one chunk with arbitrary content (M3).
     fn buffer(&mut self) -> Box<[u8]> {
         self.spare.pop().unwrap_or_else(|| vec![0; CHUNK_LEN_BYTES].into_boxed_slice())
     }
@@ -299,7 +300,7 @@ impl Shard {
         }
     }
 
-    /// `bytes` by LZ4; `None` where that saves less than a sixteenth.
+    /// `bytes` compressed by LZ4. `None` if that saves less than a sixteenth.
     fn pack(&mut self, bytes: &[u8]) -> Option<Packed> {
         if self.packing.is_empty() {
             self.packing = vec![0; compress_bound(CHUNK_LEN_BYTES).ok()?];

@@ -4,12 +4,12 @@
 //!     SimDisk --(Backing)--> memory.rs   64 KiB chunks, zeros elided, cold ones compressed
 //!                       \--> image.rs    one sparse file that survives the process
 //!
-//!     synced.rs stands before an image: after a sync of the host that failed there is no other
-//!     overlapping.rs stands before either where tracks overlap: a write destroys others tracks
+//!     synced.rs wraps an image: after one failed sync of the host no later sync succeeds
+//!     overlapping.rs wraps either backing where tracks overlap: a write destroys other tracks
 //! ```
 //!
-//! The two at the bottom know blocks, zone records and marks and no rule: what they are told to
-//! store, they store. A backing is called by several threads at once.
+//! The two at the bottom know blocks, zone records and marks, but no rule: they store whatever they
+//! are given. Several threads call a backing at once.
 
 mod image;
 pub(crate) mod image_format;
@@ -37,35 +37,35 @@ pub(crate) enum Durable {
 
 /// Where bytes live.
 pub(crate) trait Backing: Send + Sync + std::fmt::Debug {
-    /// Reads whole blocks; what was never written reads as zeros.
+    /// Reads whole blocks. Unwritten blocks read as zeros.
     fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError>;
 
     /// Writes whole blocks.
     fn write(&self, at: Lba, data: &[u8], durable: Durable) -> Result<(), DiskError>;
 
-    /// Changes one stored block and nothing else, as rot does: behind the recording's back.
+    /// Changes one stored block and nothing else, as bit rot does: marks and pointers stay.
     fn overwrite_unnoticed(&self, at: Lba, block: &[u8]) -> Result<(), DiskError> {
         self.write(at, block, Durable::Later)
     }
 
-    /// Makes `range` read as zeros and gives its space back.
+    /// Makes `range` read as zeros and frees its space.
     fn zero(&self, range: BlockRange) -> Result<(), DiskError>;
 
-    /// Whether the first block of `range`, which is not empty, takes room, and for how many blocks of
-    /// `range` that is so. What takes none reads as zeros.
+    /// Whether the first block of `range` takes space, and the number of blocks of `range` for
+    /// which that is true. `range` is not empty. Blocks that take no space read as zeros.
     fn stored(&self, range: BlockRange) -> (bool, Blocks) {
         (true, range.len)
     }
 
-    /// Remembers what holds for `zone`.
+    /// Stores the record of `zone`.
     fn set_zone(&self, zone: ZoneId, record: ZoneRecord, durable: Durable)
     -> Result<(), DiskError>;
 
-    /// What was last remembered for `zone`; an empty zone if nothing was.
+    /// The record last stored for `zone`, or that of an empty zone.
     fn zone(&self, zone: ZoneId) -> Result<ZoneRecord, DiskError>;
 
-    /// Remembers a mark, or none, for every block of `range` of a drive whose tracks overlap. A backing that
-    /// ends with its process has nothing to remember: the rule's table is there as long.
+    /// Stores a mark, or none, for every block of `range` of a drive with overlapping tracks. A
+    /// backing that ends with its process stores nothing: the rule's table lives as long.
     fn set_marks(
         &self,
         _range: BlockRange,
@@ -75,7 +75,7 @@ pub(crate) trait Backing: Send + Sync + std::fmt::Debug {
         Ok(())
     }
 
-    /// Shows every run of blocks with a mark, in order.
+    /// Visits every run of blocks with a mark, in order.
     fn for_each_mark(&self, _see: &mut dyn FnMut(BlockRange, Mark)) -> Result<(), DiskError> {
         Ok(())
     }
@@ -83,18 +83,19 @@ pub(crate) trait Backing: Send + Sync + std::fmt::Debug {
     /// Makes everything written so far durable on the host.
     fn flush(&self) -> Result<(), DiskError>;
 
-    /// Whether the host has failed to make something durable: then nobody knows what is.
+    /// Whether the host has failed to make something durable, so that it is unknown what is
+    /// durable.
     fn has_lost(&self) -> bool {
         false
     }
 
-    /// Shows every stored block that is not all zeros, in order.
+    /// Visits every stored block that is not all zeros, in order.
     fn for_each_block(&self, see: &mut dyn FnMut(Lba, &[u8])) -> Result<(), DiskError>;
 
-    /// How much of the host's memory or disk the blocks take now.
+    /// How much of the host's memory or storage the blocks take now.
     fn stored_bytes(&self) -> Result<u64, DiskError>;
 
-    /// What the image says about itself, where the backing is one.
+    /// The image's description, if the backing is one.
     fn image(&self) -> Option<&ImageInfo> {
         None
     }

@@ -1,18 +1,20 @@
-//! Overlapping tracks: a backing on which a write destroys what the tracks that overlap its own held.
+//! Overlapping tracks: a backing on which a write destroys data on the tracks that overlap its own.
 //!
 //! ```text
-//!     write:  1. mark what is lost   2. store the blocks   3. mark the blocks valid   4. forget the lost
-//!                                  ^ killed here: the lost is lost, the write did not happen
-//!                                                       ^ killed here: destroyed blocks stay so
+//!     write:  1. mark what is lost   2. store the blocks   3. mark the blocks valid   4. drop the
+//!     lost blocks
+//!                                  ^ killed here: the lost data is lost, the write did not happen
+//!                                                       ^ killed here: destroyed blocks stay
+//!                                                       destroyed
 //! ```
 //!
-//! It stands below the write cache, so that destruction happens when a write reaches the platter,
-//! and a torn write destroys what its surviving blocks touch.
+//! This layer lies below the write cache. Destruction therefore happens when a write reaches the
+//! platter, and a torn write destroys only what its surviving blocks reach.
 //!
 //! Invariants
-//!   P1  What a write destroys is marked before the first of its blocks is stored: at no moment does
-//!       the platter show destroyed data as valid.
-//!   P2  Blocks are marked valid only after they are stored: what is marked can be read.
+//!   P1  Blocks that a write destroys are marked before the first of its own blocks is stored: the
+//!       platter never shows destroyed data as valid.
+//!   P2  Blocks are marked valid only after they are stored: a marked block can be read.
 //!   P3  A block without a mark reads as zeros, whatever the backing holds there.
 
 use super::{Backing, Durable};
@@ -29,7 +31,7 @@ pub(crate) struct OverlappingBacking {
 }
 
 impl OverlappingBacking {
-    /// Fills `table` with what `inner` remembers of its tracks.
+    /// Fills `table` with the marks that `inner` has stored.
     pub(crate) fn new(
         inner: Box<dyn Backing>,
         table: Arc<TrackTable>,
@@ -42,7 +44,7 @@ impl OverlappingBacking {
 }
 
 impl OverlappingBacking {
-    /// Writes a part of `write` that destroys as one.
+    /// Writes one part of `write`, that is, one that destroys as a unit.
     fn write_part(
         &self,
         tracks: &mut Tracks,

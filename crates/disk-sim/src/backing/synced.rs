@@ -1,17 +1,21 @@
-//! Syncs of the host: one at a time, and none after one that failed.
+//! Host syncs: one at a time, and none after one that failed.
 //!
 //! ```text
-//!     flush, write through:   lock --> lost before? refuse --> the host syncs --> failed? remember --> unlock
+//!     flush, write through:   lock --> failed before? refuse --> the host syncs --> failed?
+//!     remember --> unlock
 //! ```
 //!
-//! A host that could not write back what it had cached says so once for each open file, to whoever syncs
-//! first, whoever wrote it; and takes it for written from then on. So a sync that returns well says
-//! something only where no other failed since the file was opened.
+//! A host that cannot write back its cached data reports that once per open file, to the first
+//! caller that syncs, even if another caller wrote the data. From then on the host treats the data
+//! as written. A successful sync therefore proves durability only if no other sync has failed since
+//! the file was opened.
 //!
 //! Invariants
-//!   H1  From a sync's failure to the moment in which everybody can see it no other sync returns.
-//!   H2  After a sync that failed nothing is acknowledged as durable any more.
-//!   H3  A write that the host has no room for is refused before anything is synced, and costs only itself.
+//!   H1  Between the failure of a sync and the moment when every caller can see it, no other sync
+//!       returns.
+//!   H2  After a failed sync nothing is acknowledged as durable any more.
+//!   H3  A write that the host has no room for is refused before any sync, so that only this write
+//!       is lost.
 //!
 //! Source: `errseq_t` and `file_check_and_advance_wb_err` of Linux. Not here: the system calls (`image`).
 
@@ -22,7 +26,7 @@ use imbrex_disk::{BlockRange, Blocks, DiskError, Lba, ZoneId, ZoneRecord};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// A backing on a host that may lose what it has cached.
+/// A backing on a host that may lose cached data.
 #[derive(Debug)]
 pub(crate) struct SyncedBacking<B> {
     inner: B,
@@ -48,7 +52,7 @@ impl<B: Backing> SyncedBacking<B> {
         durable: Durable,
         put: impl Fn(Durable) -> Result<(), DiskError>,
     ) -> Result<(), DiskError> {
-        // H3: into the host's cache first, also what is to go through it.
+        // H3: write to the host's cache first, even if the data must go through it.
         put(Durable::Later)?;
         match durable {
             Durable::Later => Ok(()),

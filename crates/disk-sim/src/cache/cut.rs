@@ -1,15 +1,20 @@
-//! What a power cut leaves of the operations that were pending.
+//! What a power cut leaves of the pending operations.
 //!
 //! ```text
-//!   each alone      | w1 whole | w2 gone  | w3 torn | w4 whole | w5 gone |     a drive that reorders freely
-//!   oldest first    | w1 whole | w2 whole | w3 torn | w4 gone  | w5 gone |     one that writes as it is told
-//!   lowest first    the same in the order of their addresses                   one sweep of the arm
+//!   each alone      | w1 whole | w2 gone  | w3 torn | w4 whole | w5 gone |     a drive that
+//!   reorders freely
+//!   oldest first    | w1 whole | w2 whole | w3 torn | w4 gone  | w5 gone |     a drive that keeps
+//!   the order
+//!   lowest first    the same in the order of their addresses                   one sweep of the
+//!   arm
 //! ```
 //!
-//! Which of the three it is, is drawn for each cut. Within a sequential zone what is left is a prefix either way.
+//! Each cut draws one of the three. Within a sequential zone the survivors form a prefix in every
+//! case.
 //!
-//! Where the disk breaks sectors, the head may have been in the midst of one: of a block of one of these operations,
-//! in a zone of the one behind the prefix. It is on the platter like what was written, and nobody can read it.
+//! On a disk that breaks sectors, the head may have been in the middle of one: in a block of one of
+//! these operations or, in a zone, in the block after the prefix. That block counts as written and
+//! cannot be read.
 
 use super::{Pending, PowerCycle, Sectors, range_at};
 use crate::backing::{Backing, Durable};
@@ -19,14 +24,14 @@ use imbrex_disk::{
 };
 use std::collections::BTreeSet;
 
-/// In which order a drive was writing when the power went.
+/// The order in which the drive was writing when the power failed.
 #[derive(Clone, Copy, Debug)]
 enum Order {
-    /// In none.
+    /// No particular order.
     EachAlone,
-    /// By age; it came to the operation of this index.
+    /// By age, up to the operation with this index.
     OldestFirst { until: usize },
-    /// By address; it came to the operation that begins here.
+    /// By address, up to the operation that begins here.
     LowestFirst { until: Lba },
 }
 
@@ -35,11 +40,11 @@ enum Order {
 enum Share {
     Nothing,
     All,
-    /// Each sector or not; in a zone so many from the start on.
+    /// Each sector or not; in a zone, a number of sectors from the start.
     Part,
 }
 
-/// A power cut while it is decided.
+/// A power cut in progress.
 struct Cut<'a> {
     backing: &'a dyn Backing,
     prng: &'a mut Prng,
@@ -51,7 +56,8 @@ struct Cut<'a> {
     stored: Vec<BlockRange>,
 }
 
-/// Stores what is left of `pending`, oldest first, and tells how much that was; adds where it lies to `stored`.
+/// Stores the surviving part of `pending`, oldest first. Returns the outcome, and `stored` with the
+/// ranges of the survivors added.
 pub(super) fn cut(
     pending: &[Pending],
     backing: &dyn Backing,
@@ -90,7 +96,8 @@ impl Order {
         }
     }
 
-    /// The operation of which a sector breaks; none in a third of the cuts, where the head is between two sectors.
+    /// The operation in which a sector breaks. None in a third of the cuts, in which the head is
+    /// between two sectors.
     fn draw_head(self, pending: &[Pending], prng: &mut Prng) -> Option<usize> {
         let is_between = prng.chance(1, 3);
         let drawn = prng.below(pending.len().max(1) as u64) as usize;
@@ -108,7 +115,7 @@ impl Order {
 }
 
 impl Cut<'_> {
-    /// What becomes of the operation of this index that begins here.
+    /// How much survives of the operation with this index, which begins at `at`.
     fn share(&mut self, index: usize, at: Lba) -> Share {
         let reached = match self.order {
             Order::EachAlone => {
@@ -156,7 +163,7 @@ impl Cut<'_> {
                 Pending::AtPointer { start, capacity, at, data, .. } if left > 0 => {
                     let len = left.min(data.len());
                     left -= len;
-                    // Whoever opens a drive fills up the block that a sector was written of.
+                    // The drive fills up the block of a torn sector when it powers up.
                     let mut kept = data[..len].to_vec();
                     kept.resize(len.next_multiple_of(BLOCK_LEN_BYTES), 0);
                     self.backing.write(*at, &kept, Durable::Later)?;
@@ -176,7 +183,7 @@ impl Cut<'_> {
         Ok(())
     }
 
-    /// How much of a zone's writes is left, in bytes: whole sectors.
+    /// How many bytes of a zone's writes survive: whole sectors.
     fn draw_prefix(&mut self, lens: &[(usize, Lba, u64)], total_bytes: u64) -> u64 {
         let sector_len = self.sector_len_bytes as u64;
         if matches!(self.order, Order::EachAlone) {
@@ -224,7 +231,8 @@ impl Cut<'_> {
         Ok(())
     }
 
-    /// The block of the operation of this index in which the head was, if it was in that operation.
+    /// The block of the operation with this index that the head was writing, if it was in that
+    /// operation.
     fn draw_broken(&mut self, index: usize, range: BlockRange) -> Option<Lba> {
         if self.head != Some(index) {
             return None;
@@ -244,7 +252,7 @@ impl Cut<'_> {
         (0..BLOCK_LEN_BYTES / self.sector_len_bytes).map(survives).collect()
     }
 
-    /// Stores the sectors of `block` that are on the platter between those that were there before.
+    /// Stores the surviving sectors of `block`; the others keep their old content.
     fn tear(&mut self, at: Lba, block: &[u8], sectors: &[bool]) -> Result<(), DiskError> {
         let mut torn = vec![0; BLOCK_LEN_BYTES];
         self.backing.read(at, &mut torn)?;

@@ -1,4 +1,4 @@
-//! Random requests, faults and power cuts against a model of what may be on the platter.
+//! Random requests, faults and power cuts, checked against a model of what may be on the platter.
 
 use super::*;
 use imbrex_disk::{GeometrySpec, Rule, ZoneSpec, ZoneState};
@@ -10,7 +10,8 @@ const ZONE_COUNT: u64 = 6;
 /// What the host may find.
 #[derive(Debug, Default)]
 struct Model {
-    /// Conventional blocks: every stamp that may be there after a power cut, the last one now.
+    /// Conventional blocks: every stamp that may be there after a power cut. The last one is there
+    /// now.
     blocks: BTreeMap<u64, Vec<u64>>,
     /// Sequential zones: the stamps written since the reset, and how many of them are durable.
     zones: BTreeMap<u32, (Vec<u64>, usize)>,
@@ -36,7 +37,7 @@ fn stamped(stamps: &[u64]) -> Vec<u8> {
     stamps.iter().flat_map(block).collect()
 }
 
-/// The stamps of a run; panics on a block that is a mixture.
+/// The stamps of a run. Panics on a block that is a mixture.
 fn stamps(disk: &SimDisk, at: u64, len: u64) -> Vec<u64> {
     let mut buf = vec![0; Blocks::new(len).bytes() as usize];
     disk.read(Lba::new(at), &mut buf).unwrap();
@@ -63,7 +64,7 @@ fn disk(cache: u64) -> SimDisk {
     SimDisk::builder(geometry).write_cache(Blocks::new(cache)).memory().unwrap()
 }
 
-/// One request; false if the power went.
+/// Performs one request. Returns false if the power failed.
 fn step(disk: &SimDisk, model: &mut Model, prng: &mut Prng, next_stamp: &mut u64) -> bool {
     let mut fresh = |len: u64| -> Vec<u64> {
         *next_stamp += len;
@@ -126,7 +127,7 @@ fn start(zone: ZoneId, written: usize) -> Lba {
     Lba::new(u64::from(zone.0) * ZONE_LEN + written as u64)
 }
 
-/// Compares, and takes what is there as the new truth.
+/// Compares, and accepts the state found as the new expectation.
 fn check_after_power_cut(disk: &SimDisk, model: &mut Model) {
     for (block, found) in stamps(disk, 0, ZONE_LEN).into_iter().enumerate() {
         let may_be = model.blocks.entry(block as u64).or_insert_with(|| vec![0]);

@@ -1,4 +1,4 @@
-//! The ordered path of a [`SimDisk`]: one request at a time past faults, cache and mechanics.
+//! The ordered path of a [`SimDisk`]: one request at a time through faults, cache and mechanics.
 
 use super::{Desk, HEALTH_NO_POWER, SimDisk};
 use crate::backing::{Backing, Durable};
@@ -37,8 +37,8 @@ impl SimDisk {
         Ok(())
     }
 
-    /// Reads what is stored, where tracks overlap only as far as the cache does not hold it anew: a
-    /// destroyed block that was written again is readable before it is on the platter.
+    /// Reads stored data. Where tracks overlap, skips what the cache holds: a destroyed block that
+    /// was written again is readable before it is on the platter.
     fn read_platter(
         &self,
         desk: &Desk,
@@ -82,7 +82,7 @@ impl SimDisk {
         Ok(())
     }
 
-    /// The second half of a write that the rule has let through.
+    /// The second half of a write that the rule has allowed.
     fn write_begun(
         &self,
         desk: &mut Desk,
@@ -113,7 +113,7 @@ impl SimDisk {
         if is_killed { Err(DiskError::Poisoned) } else { Ok(()) }
     }
 
-    /// What a write that fails leaves.
+    /// Writes the part that a failed write leaves.
     fn write_part(
         &self,
         desk: &mut Desk,
@@ -181,7 +181,7 @@ impl SimDisk {
         self.move_pointer(range, zone, Durable::Later)
     }
 
-    /// When the mechanics are done with a request that arrives now; now where there are none.
+    /// When the mechanics finish a request that arrives now. Without mechanics, now.
     fn serve(&self, desk: &mut Desk, work: impl FnOnce(&mut Mechanics, u64) -> u64) -> u64 {
         let now_ns = self.clock.now_ns();
         desk.mechanics.as_mut().map_or(now_ns, |mechanics| work(mechanics, now_ns))
@@ -297,15 +297,16 @@ impl SimDisk {
 }
 
 impl Desk {
-    /// Blocks that were written are readable again once they have left the cache for the platter. Whoever asks what is
-    /// readable calls this first.
+    /// Makes written blocks readable again once they have left the cache for the platter. Call this
+    /// before asking what is readable.
     pub(super) fn heal_stored(&mut self) {
         for range in self.cache.take_stored() {
             self.faults.heal(range);
         }
     }
 
-    /// The power is gone: decides what of the unflushed writes is on the platter, and what of it can be read.
+    /// Applies a power cut: decides which unflushed writes are on the platter, and which of them
+    /// can be read.
     pub(super) fn settle_cut(
         &mut self,
         backing: &dyn Backing,
@@ -319,7 +320,7 @@ impl Desk {
         Ok(outcome)
     }
 
-    /// Says whether what the cache does not hold of `range` can be read.
+    /// Checks that the part of `range` that is not in the cache can be read.
     fn check_latent(&mut self, range: BlockRange) -> Result<(), DiskError> {
         self.heal_stored();
         if !self.faults.has_latent() {

@@ -1,5 +1,5 @@
-//! Random requests, discards, faults and power cuts on overlapping tracks, against a model of what
-//! each block may be.
+//! Random requests, discards, faults and power cuts on overlapping tracks, checked against a model
+//! of what each block may be.
 
 use super::*;
 use imbrex_disk::{GeometrySpec, NeighbourSpec, Rule, ShingleSpec};
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 const LEN: u64 = 96;
 
-/// What a block is.
+/// The state of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum State {
     Blank,
@@ -15,7 +15,7 @@ enum State {
     Destroyed,
 }
 
-/// For every block: all that a power cut may leave of it; the last is what it is if none comes.
+/// For every block, all states that a power cut may leave. The last one holds if there is no cut.
 struct Model {
     geometry: Geometry,
     may_be: Vec<Vec<State>>,
@@ -44,7 +44,8 @@ impl Model {
     }
 
     fn write_part(&mut self, write: BlockRange, first_stamp: u64) {
-        // Torn, a write over several tracks may lose in a later one what it was to replace there.
+        // A torn write over several tracks may lose, in a later track, the data that it was to
+        // replace.
         let head = BlockRange::new(write.start, Blocks::new(1));
         let own_reach = self.geometry.reach(head);
         let first = write.start;
@@ -117,7 +118,7 @@ fn found(disk: &SimDisk, block: usize) -> State {
     }
 }
 
-/// One request; false if the power went.
+/// Performs one request. Returns false if the power failed.
 fn step(disk: &SimDisk, model: &mut Model, prng: &mut Prng, next_stamp: &mut u64) -> bool {
     let has_power = |result: Result<(), DiskError>| match result {
         Ok(()) => true,
@@ -155,8 +156,8 @@ fn step(disk: &SimDisk, model: &mut Model, prng: &mut Prng, next_stamp: &mut u64
     }
 }
 
-/// While there is power a read gives the last state, or what a write still in the cache has yet to
-/// destroy.
+/// While the power is on, a read returns the last state, or data that a write still in the cache
+/// has yet to destroy.
 fn check_with_power(disk: &SimDisk, model: &Model, first: usize, seed: u64) {
     for (block, may_be) in model.may_be.iter().enumerate().skip(first).take(16) {
         let (found, last) = (found(disk, block), *may_be.last().unwrap());
@@ -216,7 +217,7 @@ fn a_disk_that_refuses_never_destroys() {
                 .flat_map(|part| geometry.reach_around(part))
                 .flat_map(|reach| reach.start.get()..reach.end().get())
                 .collect();
-            // A part that destroys what an earlier one is about to write is refused as well.
+            // A part that destroys data that an earlier part is about to write is refused as well.
             let own = |&b: &u64| range.contains(Lba::new(b));
             let destroys_itself = geometry.write_parts(range).any(|part| {
                 let mut lost = geometry.reach_around(part).into_iter();

@@ -41,7 +41,7 @@ fn zoned(zone_count: u64, zone_len: u64) -> GeometrySpec {
     GeometrySpec { len: Blocks::new(zone_count * zone_len), rule: Rule::AtPointer(zones) }
 }
 
-/// Runs one script of `testdata/`: commands against one disk, answers as text.
+/// Runs one script of `testdata/`: commands for one disk, answers as text.
 fn run_script(path: &str) {
     datadriven::walk(path, |file| {
         let mut disk = None;
@@ -129,7 +129,8 @@ fn answer(disk: &SimDisk, result: Result<(), DiskError>) -> String {
     }
 }
 
-/// One character a block of the platter: `v` valid, `x` destroyed, `.` blank; tracks apart.
+/// One character per block of the platter: `v` valid, `x` destroyed, `.` blank. Tracks are
+/// separated.
 fn track_picture(disk: &SimDisk, table: &crate::rule::TrackTable) -> String {
     let geometry = disk.geometry();
     let track_len = match geometry.rule() {
@@ -159,7 +160,7 @@ fn track_picture(disk: &SimDisk, table: &crate::rule::TrackTable) -> String {
     tracks.join(" ") + "\n"
 }
 
-/// One line: every zone's state, with the pointer where there is one and `!` if explicitly open.
+/// One line: every zone's state, with its write pointer if it has one, and `!` if explicitly open.
 fn picture(disk: &SimDisk) -> String {
     if let Some(table) = disk.rule.tracks() {
         return track_picture(disk, table);
@@ -363,8 +364,8 @@ fn failed_requests_report_and_a_failed_flush_poisons() {
     assert_eq!(fills(&disk, 0, 1).unwrap(), [3], "a poisoned disk can be read");
 }
 
-/// What a write that fails may leave: a prefix at a pointer, any blocks elsewhere; nobody above may take it
-/// for nothing.
+/// A failed write may leave a prefix at a write pointer, and any blocks elsewhere. No layer above
+/// may assume that it wrote nothing.
 #[test]
 fn a_failed_write_may_have_written_a_part() {
     let mut at_pointer = std::collections::BTreeSet::new();
@@ -414,7 +415,7 @@ fn latent_errors_last_until_written() {
     assert_eq!(fills(&disk, 8, 1).unwrap(), [1]);
 }
 
-/// A write that only the cache has heals nothing yet.
+/// A write that is only in the cache heals nothing yet.
 #[test]
 fn a_lost_write_heals_no_latent_error() {
     let (mut lost, mut kept) = (0, 0);
@@ -552,7 +553,7 @@ fn a_disk_with_mechanics_moves_the_clock_and_repeats_exactly() {
     assert_ne!(run(1).1, run(2).1);
 }
 
-/// What the disk says of all its blocks: runs of written and of unwritten ones.
+/// What the disk knows of all its blocks: runs of written and of unwritten ones.
 fn known(disk: &SimDisk) -> Vec<(bool, u64)> {
     let end = Lba::new(0) + disk.geometry().len();
     let mut runs: Vec<(bool, u64)> = Vec::new();
@@ -580,7 +581,7 @@ fn what_an_image_has_lost_is_not_taken_for_unwritten() {
     assert_eq!(known(&disk), [(false, 64), (true, 64), (false, 3968)]);
     let whole_len = std::fs::metadata(&path).unwrap().len();
     let file = std::fs::File::options().write(true).open(&path).unwrap();
-    // Of what was written half is left, and nothing behind.
+    // Half of the written data is left, and nothing behind it.
     file.set_len(whole_len - Blocks::new(4096 - 96).bytes()).unwrap();
     assert_eq!(known(&disk), [(false, 64), (true, 4032)]);
     let error = disk.read(Lba::new(2000), &mut [0; BLOCK_LEN_BYTES]).unwrap_err().to_string();
@@ -594,7 +595,7 @@ fn a_disk_knows_what_was_never_written() {
     let image = || SimDisk::builder(geometry).create_image(&dir.path().join("d"), "", 7).unwrap();
     for disk in [SimDisk::tiny_conventional(Blocks::new(4096)), image()] {
         assert_eq!(known(&disk), [(false, 4096)]);
-        // Memory is kept by 16 blocks, and so may an image's host.
+        // Memory is tracked in units of 16 blocks, and an image's host may do the same.
         disk.write(Lba::new(64), &blocks(&[1; 64]), Persist::Cached).unwrap();
         disk.write(Lba::new(4080), &blocks(&[1; 16]), Persist::Cached).unwrap();
         assert_eq!(known(&disk), [(false, 64), (true, 64), (false, 3952), (true, 16)]);
@@ -607,7 +608,7 @@ fn a_disk_knows_what_was_never_written() {
     assert_eq!(known(&SimDisk::tiny_zoned(4, Blocks::new(16))), [(true, 64)], "nothing is known");
 }
 
-/// A discard does nothing on a sequential zone, so it takes no cached write out of its turn (W2).
+/// A discard does nothing on a sequential zone, so it takes no cached write out of order (W2).
 #[test]
 fn a_discard_leaves_the_order_of_a_sequential_zone_alone() {
     let disk = cached(zoned(3, 16), 64);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// Disjoint extents that do not touch (E3), each as old as its oldest part.
+/// Disjoint extents that do not touch (E3). Each is as old as its oldest part.
 #[derive(Debug, Default)]
 pub(crate) struct DirtyExtents {
     /// First block -> (blocks, age).
@@ -35,7 +35,7 @@ impl DirtyExtents {
         self.by_age.values().map(|block| (*block, self.by_block[block].0))
     }
 
-    /// Adds `block ..+ len`, joining what it overlaps or touches.
+    /// Adds `block ..+ len`, and joins it with every extent it overlaps or touches.
     pub(crate) fn add(&mut self, block: u64, len: u64) {
         let (mut start, mut end) = (block, block + len);
         let mut age = self.next_age;
@@ -52,7 +52,7 @@ impl DirtyExtents {
         self.put(start, end - start, age);
     }
 
-    /// Takes `block ..+ len` away.
+    /// Removes `block ..+ len`.
     pub(crate) fn remove(&mut self, block: u64, len: u64) {
         let end = block + len;
         while let Some((&first, &(extent_len, age))) = self.by_block.range(..end).next_back()
@@ -64,7 +64,7 @@ impl DirtyExtents {
                 self.put(first, block - first, age);
             }
             if end < extent_end {
-                // One age, one extent: where the left part kept it, the right part is younger.
+                // One age, one extent: if the left part kept the age, the right part is younger.
                 let age = if first < block { self.fresh_age() } else { age };
                 self.put(end, extent_end - end, age);
             }

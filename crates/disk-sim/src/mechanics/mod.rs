@@ -1,4 +1,4 @@
-//! Mechanics: how long a drive takes over a request.
+//! Mechanics: how long a drive takes for a request.
 //!
 //! ```text
 //!     start = max(now, free_at)          the arm, the platter and the cache have one queue
@@ -6,17 +6,17 @@
 //!     free_at = end; the caller's clock moves to end
 //! ```
 //!
-//! Between requests the head does not rest: after a read it goes on reading into the *look-ahead*
-//! buffer, and what a cached write left behind is *destaged*, nearest first.
+//! Between requests the head stays busy. After a read it reads on into the *look-ahead* buffer. It
+//! also *destages* cached writes to the platter, nearest first.
 //!
 //! Invariants
 //!   E1  Time is counted in whole nanoseconds; nothing here is a float, a clock or a random number.
-//!   E2  `free_at_ns` never goes back; `busy_ns` counts every moment once.
-//!   E3  A write-cache extent is pending exactly as long as its blocks are not on the platter;
-//!       extents neither overlap nor touch.
-//!   E4  A cached write is destaged no earlier than it came.
+//!   E2  `free_at_ns` never decreases. `busy_ns` counts every moment once.
+//!   E3  A write-cache extent is pending exactly while its blocks are not on the platter. Extents
+//!       neither overlap nor touch.
+//!   E4  A cached write is destaged no earlier than it arrived.
 //!
-//! This is time only: which unflushed bytes a power cut loses is the business of `cache.rs`.
+//! This module models time only. `cache.rs` decides which unflushed bytes a power cut loses.
 //!
 //! Sources: Ruemmler and Wilkes, "An introduction to disk drive modeling" (1994); shortest
 //! positioning time first: Jacobson and Wilkes (1991).
@@ -34,7 +34,7 @@ use platter::Platter;
 use seek::SeekCurve;
 use serde::Deserialize;
 
-/// The electronics: what happens to a request besides moving and turning.
+/// The electronics: what a request costs besides seek and rotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ElectronicsSpec {
@@ -44,29 +44,29 @@ pub(crate) struct ElectronicsSpec {
     pub(crate) interface_bytes_per_s: u64,
     /// How far the head reads on after a read.
     pub(crate) look_ahead_blocks: u64,
-    /// How much a write may leave in the drive's cache; 0 for a drive that writes at once.
+    /// How much written data the drive's cache holds. 0 for a drive that writes at once.
     pub(crate) write_cache_blocks: u64,
-    /// Among how many of the oldest cached writes the drive picks the nearest.
+    /// The drive picks the nearest of this many oldest cached writes.
     pub(crate) destage_choice_count: u64,
-    /// How long the head rests before it destages what is not urgent.
+    /// How long the head rests before it destages non-urgent writes.
     pub(crate) destage_idle_ns: u64,
-    /// Among how many of the oldest queued reads the drive picks the nearest.
+    /// The drive picks the nearest of this many oldest queued reads.
     pub(crate) read_choice_count: u64,
-    /// What a flush takes when everything is on the platter.
+    /// How long a flush takes when everything is on the platter.
     pub(crate) flush_overhead_ns: u64,
 }
 
-/// What the head is reading on its own after a read.
+/// What the head reads on its own after a read.
 #[derive(Clone, Copy, Debug)]
 struct LookAhead {
-    /// The host has taken everything below.
+    /// The host has received everything below this block.
     taken: u64,
-    /// At `at_ns` the head begins to read `block`; what lies below is in the buffer.
+    /// At `at_ns` the head begins to read `block`. Everything below it is in the buffer.
     block: u64,
     at_ns: u64,
 }
 
-/// A drive in motion.
+/// The state of a drive in motion.
 #[derive(Debug)]
 pub(crate) struct Mechanics {
     platter: Platter,
@@ -82,8 +82,8 @@ pub(crate) struct Mechanics {
     busy_until_ns: u64,
 }
 
-/// A cached write goes to the platter in pieces of at most so much, so that a long run does not
-/// hold up a read: 1 MiB is less than a track.
+/// A cached write goes to the platter in pieces of at most this length, so that a long run does not
+/// delay a read. 1 MiB is less than a track.
 const DESTAGE_PIECE_BLOCKS: u64 = 256;
 
 impl Mechanics {
@@ -116,7 +116,7 @@ impl Mechanics {
         self.seek_count
     }
 
-    /// How long the drive was at work.
+    /// How long the drive was busy.
     pub(crate) fn busy_ns(&self) -> u64 {
         self.busy_ns
     }
@@ -132,7 +132,7 @@ impl Mechanics {
         let ready_ns = start_ns + self.electronics.command_overhead_ns;
         let moved_ns = self.positioned_ns(ready_ns, block, false);
         let (moved_end_ns, _) = self.platter.transfer(block, len, moved_ns, false);
-        // Reading on is a gain only where it is not a detour: a seek may be there earlier.
+        // Reading on helps only if it is no detour: a seek may arrive earlier.
         let end_ns = match self.look_ahead_hit(now_ns, block, len, moved_end_ns) {
             Some(passed_ns) => passed_ns.max(handed_over_ns),
             None => {
@@ -156,7 +156,7 @@ impl Mechanics {
             .min_by_key(|&index| {
                 let (block, _) = queue[index];
                 match self.look_ahead {
-                    // The head reads there already.
+                    // The head is already reading there.
                     Some(ahead) if ahead.taken <= block && block <= ahead.block => now_ns,
                     _ => self.positioned_ns(now_ns, block, false),
                 }
@@ -180,7 +180,7 @@ impl Mechanics {
         if through || self.electronics.write_cache_blocks == 0 {
             return self.write_through(now_ns, block, len);
         }
-        // A write longer than the cache flows through it piece by piece.
+        // A write longer than the cache flows through it in pieces.
         let piece_max = (self.electronics.write_cache_blocks / 4).max(1);
         let (mut at_ns, mut block, mut left) = (now_ns, block, len);
         while left > 0 {
@@ -189,7 +189,7 @@ impl Mechanics {
             let rest_ns = self.rest_ns();
             self.dirty.add(block, piece);
             if self.rest_ns() < rest_ns {
-                // What is destaged from here on came now, however long the head has rested.
+                // Data destaged from here on arrived now, however long the head has rested.
                 self.free_at_ns = self.free_at_ns.max(at_ns);
             }
             block += piece;
@@ -210,7 +210,7 @@ impl Mechanics {
         self.spend(start_ns, end_ns)
     }
 
-    /// Empties the write cache; returns when all is on the platter.
+    /// Empties the write cache. Returns when all data is on the platter.
     pub(crate) fn flush(&mut self, now_ns: u64) -> u64 {
         self.catch_up(now_ns);
         let start_ns = now_ns.max(self.free_at_ns);
@@ -220,7 +220,7 @@ impl Mechanics {
         self.spend(start_ns, end_ns)
     }
 
-    /// A command that moves no data; what was cached for `block ..+ len` is forgotten.
+    /// A command that moves no data. Drops the cached data of `block ..+ len`.
     pub(crate) fn command(&mut self, now_ns: u64, block: u64, len: u64) -> u64 {
         self.catch_up(now_ns);
         self.dirty.remove(block, len);
@@ -233,7 +233,7 @@ impl Mechanics {
         self.look_ahead = None;
     }
 
-    /// Lets the drive do what it did on its own until `now_ns`.
+    /// Performs what the drive does on its own until `now_ns`.
     fn catch_up(&mut self, now_ns: u64) {
         while !self.dirty.is_empty() {
             let from_ns = self.free_at_ns.saturating_add(self.rest_ns());
@@ -244,7 +244,7 @@ impl Mechanics {
         }
     }
 
-    /// How long the head rests before it destages what is cached; for ever where nothing is.
+    /// How long the head rests before it destages cached data. Forever if there is none.
     fn rest_ns(&self) -> u64 {
         match self.dirty.len_blocks() {
             0 => u64::MAX,
@@ -262,7 +262,7 @@ impl Mechanics {
         room_ns
     }
 
-    /// Moves the cached write that is nearest, among the oldest, to the platter.
+    /// Moves the nearest of the oldest cached writes to the platter.
     fn destage(&mut self, from_ns: u64) -> bool {
         let start_ns = from_ns.max(self.free_at_ns);
         let nearest = self
@@ -282,13 +282,13 @@ impl Mechanics {
         true
     }
 
-    /// When the head, free at `from_ns`, could begin with `block`.
+    /// When the head, free at `from_ns`, could start to transfer `block`.
     fn positioned_ns(&self, from_ns: u64, block: u64, write: bool) -> u64 {
         let spot = self.platter.spot(block);
         let move_ns = if spot.track == self.track {
             0
         } else if spot.track == self.track + 1 && spot.index == 0 {
-            // Going on with the next track: what the skew is made for.
+            // Continuing with the next track: the skew exists for this.
             self.platter.track_switch_ns()
         } else {
             let from = self.platter.cylinder(self.track);
@@ -309,8 +309,8 @@ impl Mechanics {
         at_ns
     }
 
-    /// When the head, reading on by itself, has passed the request; `None` where it will not, or
-    /// not before `bound_ns`.
+    /// When the head, while it reads on by itself, has passed the request. `None` if that happens
+    /// not at all or not before `bound_ns`.
     fn look_ahead_hit(&mut self, now_ns: u64, block: u64, len: u64, bound_ns: u64) -> Option<u64> {
         let reach = self.electronics.look_ahead_blocks;
         let mut ahead = self.look_ahead?;
@@ -323,8 +323,8 @@ impl Mechanics {
             let (full_ns, full_track) =
                 self.platter.transfer(ahead.block, limit - ahead.block, ahead.at_ns, false);
             if full_ns < now_ns && limit < self.len_blocks {
-                // The buffer was full before the host came back: the head stopped, and goes on
-                // when the next block passes again.
+                // The buffer was full before the host came back: the head stopped, and continues
+                // when the next block comes around again.
                 track = full_track;
                 ahead.block = limit;
                 ahead.at_ns = self.platter.next_pass_ns(self.platter.spot(limit), now_ns);

@@ -12,10 +12,10 @@
 //!     switches to the next one, and finds its first block just arriving.
 //! ```
 //!
-//! An angle is the time the platter takes to turn by it, in nanoseconds, so the angle under the
-//! head at time `t` is `t` modulo one revolution, exactly.
+//! An angle is measured as the time, in nanoseconds, that the platter takes to turn by it. The
+//! angle under the head at time `t` is therefore exactly `t` modulo one revolution.
 //!
-//! Consecutive tracks lie on the heads in turn; a *cylinder* is one track of each head.
+//! Consecutive tracks alternate between the heads. A *cylinder* is one track of each head.
 
 use serde::Deserialize;
 
@@ -33,10 +33,10 @@ pub(crate) struct PlatterSpec {
     pub(crate) outer_track_blocks: u64,
     /// Blocks on an innermost track.
     pub(crate) inner_track_blocks: u64,
-    /// From the end of a track to the start of the next: head or track switch, and the skew.
+    /// From the end of a track to the start of the next: head or track switch, including the skew.
     pub(crate) track_switch_ns: u64,
-    /// A streaming write loses one revolution on every so many tracks (the drive waits until it is
-    /// back on track); 0 for never.
+    /// A streaming write loses one revolution every this many tracks, because the drive waits until
+    /// it is back on track. 0 for never.
     pub(crate) write_retry_every_tracks: u64,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Platter {
 }
 
 impl Platter {
-    /// Lays out `len_blocks` blocks: as many tracks in each bit zone as it takes.
+    /// Lays out `len_blocks` blocks: each bit zone gets as many tracks as it needs.
     pub(crate) fn new(spec: PlatterSpec, len_blocks: u64) -> Platter {
         let steps = (spec.bit_zone_count - 1).max(1);
         let narrowing = spec.outer_track_blocks - spec.inner_track_blocks;
@@ -109,7 +109,7 @@ impl Platter {
         track / self.spec.head_count
     }
 
-    /// Where `block` lies.
+    /// The spot of `block`.
     pub(crate) fn spot(&self, block: u64) -> Spot {
         let zone = self.zones.partition_point(|zone| zone.first_block <= block) - 1;
         let BitZone { first_block, first_track, track_blocks } = self.zones[zone];
@@ -125,7 +125,8 @@ impl Platter {
         ((skew + on_track) % u128::from(self.revolution_ns)) as u64
     }
 
-    /// The first moment from `from_ns` on at which the block at `spot` begins to pass the head.
+    /// The first moment, not before `from_ns`, at which the block at `spot` begins to pass the
+    /// head.
     pub(crate) fn next_pass_ns(&self, spot: Spot, from_ns: u64) -> u64 {
         let now = from_ns % self.revolution_ns;
         let angle = self.angle_ns(spot);
@@ -133,7 +134,7 @@ impl Platter {
         from_ns + wait
     }
 
-    /// When the head has passed `len` blocks, if the first begins to pass at `from_ns`; and the
+    /// When the head has passed `len` blocks, if the first begins to pass at `from_ns`. Also the
     /// track it is on then.
     pub(crate) fn transfer(&self, block: u64, len: u64, from_ns: u64, write: bool) -> (u64, u64) {
         let mut spot = self.spot(block);

@@ -1,4 +1,4 @@
-//! The seek curve: how long the arm takes over a distance.
+//! The seek curve: how long the arm takes for a distance.
 //!
 //! ```text
 //!     ns ^                        ____---- full_stroke_ns   linear: coasting at top speed
@@ -10,7 +10,7 @@
 //!        1          knee                    all
 //! ```
 //!
-//! Distances count as shares of the whole stroke, so a scaled drive keeps its curve.
+//! Distances are shares of the whole stroke, so a scaled drive keeps its curve.
 //!
 //! Source: Ruemmler and Wilkes, "An introduction to disk drive modeling" (1994), section 2.
 
@@ -28,7 +28,8 @@ pub(crate) struct SeekSpec {
     pub(crate) knee_ns: u64,
     /// The time from the outermost to the innermost cylinder.
     pub(crate) full_stroke_ns: u64,
-    /// What a write settles longer than a read, because it may not touch the neighbour.
+    /// How much longer a write settles than a read, because it must not touch the neighbouring
+    /// track.
     pub(crate) write_settle_ns: u64,
 }
 
@@ -47,7 +48,7 @@ impl SeekCurve {
         SeekCurve { spec, cylinder_count, knee_cylinders: (knee as u64).max(1) }
     }
 
-    /// How long a seek over `distance` cylinders takes; a head switch where that is 0.
+    /// How long a seek over `distance` cylinders takes. Distance 0 is a head switch.
     pub(crate) fn ns(&self, distance: u64) -> u64 {
         let SeekSpec { settle_ns, knee_ns, full_stroke_ns, .. } = self.spec;
         if distance <= self.knee_cylinders {

@@ -5,7 +5,7 @@ use imbrex_disk::Blocks;
 
 const REVOLUTION_NS: u64 = 8_333_333;
 
-/// A drive of 8 GiB that behaves as the HC620.
+/// An 8 GiB drive that behaves like the HC620.
 fn drive() -> Mechanics {
     let profile = Profile::by_name("hc620").unwrap().scaled(8 << 30).unwrap();
     profile.mechanics(profile.geometry().len())
@@ -138,12 +138,12 @@ fn a_request_to_the_very_end_and_one_longer_than_the_cache_work() {
 
 #[test]
 fn a_cached_write_reaches_the_platter_no_earlier_than_the_drive() {
-    // Long at rest: the head did not stop for the write that comes now.
+    // After a long rest: the head did not stop for the write that arrives now.
     let mut drive = drive();
     let end_ns = drive.write(1_000_000_000, 1_000_000, 1, false);
     let flushed_ns = drive.flush(end_ns + 1_000_000);
     assert!(flushed_ns - end_ns > 3_000_000, "{} ns", flushed_ns - end_ns);
-    // Nor when the write is what makes it urgent.
+    // The same holds if this write makes destaging urgent.
     let at_ns = 2_000_000_000;
     drive.write(at_ns, 0, 1, false);
     let late_ns = at_ns + 4_000_000;

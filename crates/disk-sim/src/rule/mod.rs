@@ -1,4 +1,4 @@
-//! The rule of the recording: which writes a drive takes, and what they change besides the data.
+//! The recording rule: which writes a drive accepts, and what they change besides the data.
 //!
 //! ```text
 //!     SimDisk:   check_read / begin_write ----> move the bytes ----> commit_write
@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// The state that one rule keeps.
 #[derive(Debug)]
 pub(crate) enum RuleState {
-    /// Conventional: there is nothing to remember.
+    /// Conventional: no state.
     Anywhere,
     /// Host-managed zones.
     Zoned(ZoneTable),
@@ -27,11 +27,11 @@ pub(crate) enum RuleState {
     Tracks(Arc<TrackTable>),
 }
 
-/// More zones than this take memory that no real drive asks for: the largest have some hundred
-/// thousand.
+/// The largest real drives have some hundred thousand zones. More zones than this would only take
+/// memory.
 const ZONE_COUNT_MAX: u32 = 1 << 22;
 
-/// Whether the zones of `geometry` are few enough to be kept.
+/// Checks that `geometry` has no more zones than are supported.
 pub(crate) fn check_zone_count(geometry: &Geometry) -> Result<(), BuildError> {
     match geometry.zone_count() {
         got if got > ZONE_COUNT_MAX => Err(BuildError::TooManyZones { got, bound: ZONE_COUNT_MAX }),
@@ -52,7 +52,7 @@ impl RuleState {
         }
     }
 
-    /// The zones, where the rule has them.
+    /// The zones, if the rule has them.
     pub(crate) fn zones(&self) -> Option<&ZoneTable> {
         match self {
             RuleState::Zoned(table) => Some(table),
@@ -60,7 +60,7 @@ impl RuleState {
         }
     }
 
-    /// The tracks, where they overlap.
+    /// The tracks, if they overlap.
     pub(crate) fn tracks(&self) -> Option<&Arc<TrackTable>> {
         match self {
             RuleState::Tracks(table) => Some(table),
@@ -71,13 +71,13 @@ impl RuleState {
     /// Whether `range` may be read.
     pub(crate) fn check_read(&self, range: BlockRange) -> Result<Readable, DiskError> {
         match self {
-            // What is destroyed is for the platter to say: the write cache may hold it anew.
+            // The platter checks for destroyed blocks, because the write cache may hold them again.
             RuleState::Anywhere | RuleState::Tracks(_) => Ok(Readable::Whole),
             RuleState::Zoned(table) => table.check_read(range),
         }
     }
 
-    /// Whether `range` may be written now; makes its zone open. `Some` for a sequential zone.
+    /// Checks that `range` may be written now, and opens its zone. `Some` for a sequential zone.
     pub(crate) fn begin_write(&self, range: BlockRange) -> Result<Option<ZoneId>, DiskError> {
         match self {
             RuleState::Anywhere | RuleState::Tracks(_) => Ok(None),
@@ -85,7 +85,7 @@ impl RuleState {
         }
     }
 
-    /// What was begun for the zone that [`RuleState::begin_write`] named has failed.
+    /// Ends a write that failed, for the zone that [`RuleState::begin_write`] returned.
     pub(crate) fn abandon_write(&self, zone: Option<ZoneId>) {
         if let RuleState::Zoned(table) = self {
             table.abandon_write(zone);

@@ -10,19 +10,22 @@
 //!     bottom 0       top 1          bottom 2       top 3          interlaced
 //!     vvvvvvvvvvvv   vvvvvvvvvv     vvvvvvvvvvvv   vvvvvvvvvv
 //!                                      ^ write of one block
-//!     vvvvvvvvvvvv   xxxxxxxxxx     vvvWvvvvvvvv   xxxxxxxxxx     a write to a top one spares all
+//!     vvvvvvvvvvvv   xxxxxxxxxx     vvvWvvvvvvvv   xxxxxxxxxx     a write to a top track spares
+//!                    all
 //! ```
 //!
 //! A block is *blank* (never written, or discarded since: it reads as zeros), *valid*, or
-//! *destroyed* (reading it is an error). Only what is valid can be destroyed: there is nothing to
-//! lose in a blank block. A write makes its blocks valid, a discard makes them blank.
+//! *destroyed* (reading it is an error). Only valid blocks can be destroyed: a blank block has
+//! nothing to lose. A write makes its blocks valid, a discard makes them blank.
 //!
 //! Invariants
-//!   T1  Runs do not overlap, and two runs of one mark never touch: the table is as short as can be.
+//!   T1  Runs do not overlap, and two runs of one mark never touch: the table is as short as
+//!       possible.
 //!   T2  After a write within one track, no valid block lies in its reach
-//!       ([`Geometry::reach_around`]). A write over several is as many writes, in ascending order.
+//!       ([`Geometry::reach_around`]). A write over several tracks acts as one write for each, in
+//!       ascending order.
 //!
-//! Memory: one entry a run, whatever its length. Source: SEALDB, section II-A; Caveat-Scriptor;
+//! Memory: one entry per run, whatever its length. Source: SEALDB, section II-A; Caveat-Scriptor;
 //! for interlaced tracks KVIMR, section 2.2.
 //! Not here: when a write reaches the platter (`cache`), the order of its steps
 //! (`backing::overlapping`).
@@ -31,11 +34,11 @@ use imbrex_disk::{BlockRange, Blocks, DiskError, Geometry, Lba};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// How many destructions are remembered with the write that caused them, for error messages.
+/// How many destructions keep the write that caused them, for error messages.
 const CULPRIT_COUNT_MAX: usize = 64;
 
-/// What a block that is not blank is. The numbers are on disk: never renumber. Any two of them, and
-/// zero for blank, differ in four bits, so that a flipped bit is noticed.
+/// The mark of a block that is not blank. The numbers are on disk: never renumber. Any two of them,
+/// and zero for blank, differ in four bits, so that a flipped bit is noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
     /// Written, readable.
@@ -56,7 +59,7 @@ pub(crate) struct TrackTable {
 pub(crate) struct Tracks {
     /// Start of a run -> its end and mark; blank blocks lie between the runs.
     runs: BTreeMap<u64, (u64, Mark)>,
-    /// The last destructions: what was lost, by which write.
+    /// The most recent destructions: which blocks were lost, and to which write.
     culprits: VecDeque<(BlockRange, BlockRange)>,
     destroyed: Blocks,
 }
@@ -72,7 +75,7 @@ impl TrackTable {
         self.geometry.write_parts(write)
     }
 
-    /// What a part of a write destroys besides itself.
+    /// The blocks that a part of a write destroys besides its own.
     pub(crate) fn reach(&self, part: BlockRange) -> [BlockRange; 2] {
         self.geometry.reach_around(part)
     }
@@ -122,7 +125,7 @@ impl Tracks {
         gaps
     }
 
-    /// An error if a block of `range` is destroyed.
+    /// Fails if a block of `range` is destroyed.
     pub(crate) fn check_read(&self, range: BlockRange) -> Result<(), DiskError> {
         let mut destroyed = self.runs_in(range).filter(|&(_, mark)| mark == Mark::Destroyed);
         let Some((range, _)) = destroyed.next() else { return Ok(()) };
@@ -157,7 +160,7 @@ impl Tracks {
         self.runs.insert(start, (end, mark));
     }
 
-    /// Notes that `write` destroyed `lost`, which was valid.
+    /// Records that `write` destroyed `lost`, which was valid.
     pub(crate) fn destroy(&mut self, lost: BlockRange, write: BlockRange) {
         self.set(lost, Some(Mark::Destroyed));
         self.destroyed += lost.len;
@@ -167,12 +170,12 @@ impl Tracks {
         self.culprits.push_back((lost, write));
     }
 
-    /// How many valid blocks were destroyed so far.
+    /// How many valid blocks have been destroyed so far.
     pub(crate) fn destroyed(&self) -> Blocks {
         self.destroyed
     }
 
-    /// Makes no run cross `at`.
+    /// Splits a run that crosses `at`.
     fn cut_at(&mut self, at: u64) {
         if let Some((&start, &(end, mark))) = self.runs.range(..at).next_back()
             && at < end

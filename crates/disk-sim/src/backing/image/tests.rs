@@ -123,12 +123,12 @@ fn a_cached_image_loses_what_was_not_flushed() {
     disk.write(Lba::new(256), &[1; 2 * BLOCK_LEN_BYTES], Persist::Cached).unwrap();
     disk.flush().unwrap();
     disk.write(Lba::new(258), &[2; 2 * BLOCK_LEN_BYTES], Persist::Cached).unwrap();
-    // The process dies: what was in the drive's cache dies with it.
+    // The process dies, and the content of the drive's cache with it.
     drop(disk);
     let disk = open(&path).unwrap();
     let info = disk.zone(ZoneId(1)).unwrap();
     assert_eq!(info.state.write_pointer(info.start), Some(Lba::new(258)));
-    // The cache's size is remembered.
+    // The image remembers the cache's size.
     disk.set_faults(FaultPlan::default());
     disk.write(Lba::new(258), &[2; BLOCK_LEN_BYTES], Persist::Cached).unwrap();
     let lost = (0..20).any(|seed| {
@@ -307,7 +307,7 @@ fn readers_and_writers_of_different_zones_work_at_once() {
 
 const KILLED_IMAGE: &str = "IMBREX_TEST_KILLED_IMAGE";
 
-/// Not a test of its own: the process that the next test starts and kills.
+/// Not a test by itself: the next test starts and kills this process.
 #[test]
 fn writes_until_killed() {
     let Some(path) = std::env::var_os(KILLED_IMAGE) else { return };
@@ -340,7 +340,7 @@ fn a_killed_process_leaves_a_drive_that_opens() {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        // It lives as long as the child, whom a closed pipe would end.
+        // The pipe lives as long as the child, because a closed pipe would end it.
         let mut output = BufReader::new(child.stdout.take().unwrap()).lines();
         let is_full = |line: &Result<String, _>| line.as_ref().unwrap().starts_with("full: ");
         assert_eq!(output.by_ref().filter(is_full).take(lines).count(), lines);
@@ -469,16 +469,16 @@ fn a_damaged_track_map_is_refused() {
     assert_eq!(message(&path), expected);
 }
 
-/// Not a test of its own: the process that the next test starts and kills.
+/// Not a test by itself: the next test starts and kills this process.
 #[test]
 fn shingles_until_killed() {
     let Some(path) = std::env::var_os(KILLED_IMAGE) else { return };
     let disk = open(Path::new(&path)).unwrap();
-    // Behind the test's name, if that stands there without its end.
+    // Output follows the test's name, if the harness printed that without a line end.
     println!();
     for round in 0_u64.. {
         let fill = round as u8 | 1;
-        // A band of five tracks, written in order; the next one begins behind the guard.
+        // A band of five tracks, written in order. The next band begins behind the guard.
         for block in 0..320 {
             let at = Lba::new(round % 3 * 448 + block);
             disk.write(at, &[fill; BLOCK_LEN_BYTES], Persist::Cached).unwrap();
@@ -504,7 +504,7 @@ fn a_killed_process_leaves_a_shingled_drive_that_keeps_what_was_acknowledged() {
         let output = BufReader::new(child.stdout.take().unwrap());
         let mut acknowledged = Vec::new();
         for line in output.lines().map(Result::unwrap) {
-            // The last line may have been cut.
+            // The last line may be incomplete.
             let Some(numbers) = line.strip_prefix("written: ").and_then(|l| l.strip_suffix('.'))
             else {
                 continue;
@@ -529,7 +529,8 @@ fn a_killed_process_leaves_a_shingled_drive_that_keeps_what_was_acknowledged() {
         for (at, fill) in marked(&disk) {
             found[at as usize] = fill;
         }
-        // One more write may have been on its way; it changes its block and the two tracks behind.
+        // One more write may have been under way; it changes its block and the two tracks behind
+        // it.
         let last = acknowledged.last().unwrap().0;
         let next = if last % 448 == 319 { (last / 448 + 1) % 3 * 448 } else { last + 1 };
         let next = BlockRange::new(Lba::new(next), Blocks::new(1));
@@ -543,7 +544,7 @@ fn a_killed_process_leaves_a_shingled_drive_that_keeps_what_was_acknowledged() {
     }
 }
 
-/// What a write cache held when its process died, nobody will find.
+/// The content of a write cache is lost when its process dies.
 #[test]
 fn unflushed_writes_of_a_write_cache_go_with_the_process() {
     let (_directory, path) = scratch();
@@ -564,8 +565,9 @@ fn unflushed_writes_of_a_write_cache_go_with_the_process() {
     assert_eq!(pointer, Some(Lba::new(258)));
 }
 
-/// What another process finds after the power was lost for good: all that was flushed, and of the other
-/// writes, that on its way included, blocks at will in conventional space and a prefix in a zone.
+/// After the power was lost for good, another process finds everything that was flushed. Of the
+/// other writes, including the one under way, it finds any blocks in conventional space and a
+/// prefix in a zone.
 #[test]
 fn an_image_after_the_power_was_lost() {
     let (mut flushed_only, mut torn, mut whole, mut zone_lens) = (0, 0, 0, Vec::new());
@@ -604,7 +606,7 @@ fn an_image_after_the_power_was_lost() {
     assert_eq!(zone_lens, [1, 2, 3, 4]);
 }
 
-/// Its table would be read, and kept, at a length that anybody can write into a header.
+/// Otherwise the table would be read, and kept, at whatever length the header claims.
 #[test]
 fn more_zones_than_are_simulated_are_refused_before_their_table_is_read() {
     let (_directory, path) = scratch();

@@ -1,4 +1,5 @@
-//! The track map of an image whose tracks overlap: one byte a block, holes where nothing is marked.
+//! The track map of an image with overlapping tracks: one byte per block, with holes where no block
+//! is marked.
 
 use super::{ImageBacking, LockedFile, format, host};
 use crate::ImageError;
@@ -14,7 +15,7 @@ const PIECE_LEN_BYTES: usize = 64 << 10;
 
 /// Why the map cannot be read.
 enum Fault {
-    /// A byte that is none of the three.
+    /// A byte that is no valid mark.
     Byte { offset: u64, got: u8 },
     /// The host failed.
     Host(std::io::Error),
@@ -100,7 +101,7 @@ pub(super) fn has_tracks(geometry: &Geometry) -> bool {
     matches!(geometry.rule(), Rule::IsolationDistance(_) | Rule::Neighbours(_))
 }
 
-/// Shows the bytes of the map up to `end`, without the holes.
+/// Visits the bytes of the map up to `end`, skipping holes.
 fn for_each_byte_run(
     file: &LockedFile,
     end: u64,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const LEN: u64 = 40;
 
-/// A backing that remembers marks, and whose process dies before some operation.
+/// A backing that stores marks, and whose process dies before a given operation.
 #[derive(Debug)]
 struct Mortal {
     blocks: MemoryBacking,
@@ -15,7 +15,7 @@ struct Mortal {
     operations_left: AtomicU64,
 }
 
-/// Outlives the platter that stands before it.
+/// Outlives the platter that wraps it.
 #[derive(Clone, Debug)]
 struct Shared(Arc<Mortal>);
 
@@ -126,7 +126,8 @@ fn perform(platter: &OverlappingBacking, request: Request, fill: u8) -> Result<(
     }
 }
 
-/// The process dies between any two operations of a request: what the next process sees.
+/// The process dies between any two operations of a request. The test checks what the next process
+/// sees.
 #[test]
 fn a_death_inside_a_request_shows_no_destroyed_data_and_hides_no_acknowledged_data() {
     for (seed, rule) in (0..40).flat_map(|seed| [(seed, SHINGLED), (seed, INTERLACED)]) {
@@ -143,7 +144,7 @@ fn a_death_inside_a_request_shows_no_destroyed_data_and_hides_no_acknowledged_da
                 all(&open(&backing, rule)),
                 "seed {seed}: what is shown is remembered"
             );
-            // What a write over several tracks leaves is told by the model of the whole disk.
+            // The model of the whole disk covers writes over several tracks.
             let last = match request(&mut prng) {
                 Request::Write(range) => {
                     Request::Write(platter.table.parts(range).next().expect("it has a block"))

@@ -9,18 +9,18 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-/// A host that loses what it has cached, and tells it once.
+/// A host that loses cached data and reports it once.
 #[derive(Clone, Debug)]
 struct Host(Arc<HostState>);
 
 #[derive(Debug)]
 struct HostState {
     blocks: MemoryBacking,
-    /// It has lost something and told nobody.
+    /// Whether it has lost data and not reported it yet.
     has_news: AtomicBool,
     is_full: AtomicBool,
     sync_count: AtomicUsize,
-    /// A sync waits a while for so many to be begun.
+    /// A sync waits a while for this many to have begun.
     meets_count: AtomicUsize,
 }
 
@@ -111,8 +111,8 @@ fn write(disk: &SimDisk, at: u64, persist: Persist) -> Result<(), DiskError> {
     disk.write(Lba::new(at), &[at as u8 + 1; BLOCK_LEN_BYTES], persist)
 }
 
-/// A write was acknowledged and lost; the error went to whoever synced first, and the flush of the one who
-/// had written was acknowledged too.
+/// Once, a write was acknowledged and lost. The error went to the first caller that synced, and the
+/// flush of the caller that had written the data was acknowledged too.
 #[test]
 fn after_a_sync_that_failed_nothing_is_acknowledged() {
     type Syncing = fn(&SimDisk) -> Result<(), DiskError>;

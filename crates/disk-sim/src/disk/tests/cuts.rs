@@ -1,4 +1,4 @@
-//! What power cuts leave: orders in which a drive was writing, and blocks that are torn.
+//! What power cuts leave: the orders in which a drive writes, and torn blocks.
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn short_sectors(spec: GeometrySpec) -> SimDisk {
     builder.sectors(SECTOR).memory().unwrap()
 }
 
-/// The first byte of each sector of a block, and that the others are the same.
+/// The first byte of each sector of a block. Checks that the other bytes equal it.
 fn sectors(disk: &SimDisk, at: u64) -> Vec<u8> {
     let mut buf = block(0);
     disk.read(Lba::new(at), &mut buf).unwrap();
@@ -61,13 +61,13 @@ fn what_is_left_of_a_zones_last_block_is_filled_up() {
     assert_eq!(lens.into_iter().collect::<Vec<_>>(), (8..=24).collect::<Vec<_>>());
 }
 
-/// A drive that reorders freely keeps no long run of many writes; one that writes in order does.
+/// A drive that reorders freely keeps no long run of many writes. One that writes in order does.
 #[test]
 fn a_cut_may_keep_what_was_written_first_or_lies_lowest() {
     let (mut oldest_count, mut lowest_count, mut mixed_count) = (0, 0, 0);
     for seed in 0..400 {
         let disk = cached(anywhere(64), 64);
-        // The order of their ages is not that of their addresses.
+        // Ages and addresses are in different orders.
         let at = |age: u64| age * 37 % 64;
         (0..64).for_each(|age| disk.write(Lba::new(at(age)), &block(1), Persist::Cached).unwrap());
         let left = disk.power_cycle(&mut Prng::new(seed)).unwrap().survived.get();
@@ -104,7 +104,8 @@ fn unreadable(disk: &SimDisk, range: std::ops::Range<u64>) -> Vec<u64> {
     range.filter(is_lost).collect()
 }
 
-/// Never more than one block, none that was flushed or that nobody wrote, and it is as good as any once it is written.
+/// At most one block breaks. It is never one that was flushed or not being written, and a write
+/// heals it.
 #[test]
 fn a_cut_breaks_one_block_of_what_was_on_its_way() {
     let mut broken_blocks = std::collections::BTreeSet::new();
@@ -120,7 +121,7 @@ fn a_cut_breaks_one_block_of_what_was_on_its_way() {
         assert_eq!(left.survived + left.lost, Blocks::new(4));
         broken_blocks.insert(left.broken.map(Lba::get));
         let Some(broken) = left.broken else { continue };
-        // Another cut says nothing of it.
+        // The next cut does not report it again.
         let left = disk.power_cycle(&mut Prng::new(seed)).unwrap();
         assert_eq!((left.broken, unreadable(&disk, 0..32)), (None, lost));
         disk.write(broken, &block(3), Persist::Cached).unwrap();
@@ -155,7 +156,7 @@ fn a_block_breaks_at_the_end_of_a_zone() {
     assert_eq!(ends, (10..16).collect());
 }
 
-/// What was broken on overlapping tracks has destroyed what it reaches, as if it were there.
+/// A broken block on overlapping tracks has destroyed what it reaches, as if it had been stored.
 #[test]
 fn a_broken_block_destroys_what_it_reaches() {
     let shingle = ShingleSpec { track_len: Blocks::new(4), overlap_tracks: 1 };
