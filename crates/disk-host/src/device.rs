@@ -1,4 +1,5 @@
-//! The open device: bytes at offsets, past the page cache, and the zones as it reports them.
+//! The open device: bytes at offsets, bypassing the page cache, and zones as the device reports
+//! them.
 
 use crate::error::HostDiskError;
 use crate::ioctl::{self, RawZone, SECTOR_LEN_BYTES, ZoneRequest};
@@ -13,16 +14,16 @@ use std::io::{IoSlice, Result};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// The longest request: long enough that a disk spends its time on the transfer.
+/// The longest request: long enough that a disk spends most of its time on the transfer.
 const PIECE_LEN_BYTES_MAX: u64 = 1 << 20;
 
 /// Buffers kept for the next requests, each of a piece's length.
 const SPARE_BUFFER_COUNT_MAX: usize = 8;
 
-/// What direct I/O asks of an address in memory, whatever the device.
+/// The memory alignment that direct I/O needs on any device.
 const ALIGNMENT: usize = BLOCK_LEN_BYTES;
 
-/// A block device that is ours alone (H1).
+/// A block device opened exclusively (H1).
 #[derive(Debug)]
 pub(crate) struct Device {
     file: File,
@@ -31,7 +32,7 @@ pub(crate) struct Device {
     spare: Mutex<Vec<Buffer>>,
 }
 
-/// Memory that begins where direct I/O wants it to.
+/// Memory with the alignment that direct I/O needs.
 #[derive(Debug)]
 struct Buffer {
     bytes: Vec<u8>,
@@ -56,7 +57,7 @@ fn is_aligned(bytes: &[u8]) -> bool {
 }
 
 impl Device {
-    /// Opens the device at `path`, with what the kernel knows of it.
+    /// Opens the device at `path`, and reads what the kernel knows about it.
     pub(crate) fn open(path: &Path) -> std::result::Result<(Device, Limits), HostDiskError> {
         let limits = look(path)?;
         let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::EXCL | OFlags::CLOEXEC;
@@ -76,7 +77,7 @@ impl Device {
         Ok(rustix::fs::seek(&self.file, SeekFrom::End(0))?)
     }
 
-    /// Fills `buf` from `offset`; an `Err` tells where the piece begins that cannot be read.
+    /// Fills `buf` from `offset`. An `Err` holds the start of the piece that cannot be read.
     pub(crate) fn read(&self, offset: u64, buf: &mut [u8]) -> std::result::Result<(), ReadError> {
         let mut at = offset;
         for piece in buf.chunks_mut(self.piece_len_bytes) {
@@ -108,8 +109,8 @@ impl Device {
         Ok(())
     }
 
-    /// Writes `data` at `offset`, a piece at a time, each before the next (H5); `through` to the medium, or into the
-    /// drive's cache.
+    /// Writes `data` at `offset`, one piece after another (H5): to the medium if `through`,
+    /// otherwise into the drive's cache.
     pub(crate) fn write(&self, offset: u64, data: &[u8], through: bool) -> Result<()> {
         let mut at = offset;
         for piece in data.chunks(self.piece_len_bytes) {
@@ -152,7 +153,7 @@ impl Device {
         result
     }
 
-    /// Makes durable what the drive has in its cache.
+    /// Makes the content of the drive's cache durable.
     pub(crate) fn flush(&self) -> Result<()> {
         Ok(rustix::fs::fdatasync(&self.file)?)
     }
@@ -177,7 +178,7 @@ impl Device {
             let more = ioctl::report_zones(&self.file, next, usize::MAX)?;
             let Some(last) = more.last() else { return Ok(zones) };
             if last.start + last.len <= next {
-                return Err(std::io::Error::other("its report of zones does not come to an end"));
+                return Err(std::io::Error::other("its zone report does not end"));
             }
             zones.extend(more);
         }
@@ -188,8 +189,8 @@ impl Device {
         self.reported(sector).and_then(|zone| self.settled(zone))
     }
 
-    /// The zone, closed where somebody had opened it explicitly, and with its pointer between blocks: what is torn is
-    /// filled up.
+    /// Closes the zone if it was opened explicitly. If its write pointer lies inside a block, fills
+    /// the rest of that torn block with zeros.
     fn settled(&self, zone: RawZone) -> Result<RawZone> {
         let mut zone = zone;
         if report::is_left_open(&zone) {
@@ -206,7 +207,7 @@ impl Device {
         Ok(zone)
     }
 
-    /// The zone that begins at `sector`, as it is.
+    /// The zone that begins at `sector`, as the drive reports it.
     pub(crate) fn reported(&self, sector: u64) -> Result<RawZone> {
         ioctl::report_zones(&self.file, sector, 1)?.first().copied().ok_or_else(shrunk)
     }
@@ -225,10 +226,10 @@ pub(crate) struct ReadError {
 }
 
 fn shrunk() -> std::io::Error {
-    std::io::Error::other("the device ends there; it was longer when it was opened")
+    std::io::Error::other("the device is shorter than when it was opened")
 }
 
-/// What can be found out of a device before it is opened.
+/// Inspects a device before it is opened.
 fn look(path: &Path) -> std::result::Result<Limits, HostDiskError> {
     let of = || path.to_owned();
     let found = std::fs::metadata(path).map_err(|source| match source.kind() {
@@ -253,7 +254,7 @@ fn cannot_open(path: &Path, errno: Errno) -> HostDiskError {
         Errno::BUSY => HostDiskError::InUse { path },
         Errno::ACCESS | Errno::PERM => HostDiskError::NotPermitted { path },
         Errno::ROFS => HostDiskError::ReadOnly { path },
-        // A name whose device has gone.
+        // The name exists, but its device is gone.
         Errno::NXIO | Errno::NODEV | Errno::NOMEDIUM => HostDiskError::NotFound { path },
         errno => HostDiskError::Host { path, what: "opening it", source: errno.into() },
     }

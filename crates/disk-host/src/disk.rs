@@ -1,4 +1,4 @@
-//! [`HostDisk`]: the rule kept by a table of zones, the bytes by a device.
+//! [`HostDisk`]: a table of zones enforces the rule, and a device stores the bytes.
 
 use crate::device::Device;
 use crate::error::HostDiskError;
@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A block device of this machine.
 ///
-/// Requests of several threads are served side by side, those that write to one zone after each other. Its counters
-/// know nothing of seeks and of how long the drive was busy.
+/// Requests of several threads run concurrently; writes to one zone run one after another. The
+/// counters do not include seeks or busy time, which the host cannot observe.
 #[derive(Debug)]
 pub struct HostDisk {
     path: PathBuf,
@@ -32,10 +32,10 @@ pub struct HostDisk {
 }
 
 impl HostDisk {
-    /// Opens the block device at `path`, for this program alone, until it is dropped.
+    /// Opens the block device at `path` exclusively, until it is dropped.
     ///
-    /// What is written to it is what a crash left: zones that are open are closed, and a block that was written in
-    /// part is filled up with zeros. Cost: the report of all zones, 1,024 a request.
+    /// Opening repairs what a crash left, and writes only for that: it closes open zones, and fills
+    /// a partly written block with zeros. Cost: the report of all zones, 1,024 per request.
     ///
     /// # Errors
     /// [`HostDiskError`].
@@ -49,7 +49,7 @@ impl HostDisk {
         if limits.sector_len_bytes > BLOCK_LEN_BYTES as u64 {
             let len = limits.sector_len_bytes;
             return Err(unsupported(format!(
-                "its sectors have {len} bytes, and may have 4096 at most"
+                "its sectors have {len} bytes; at most 4096 are supported"
             )));
         }
         let len_bytes = device.len_bytes().map_err(failed("asking for its length"))?;
@@ -61,7 +61,7 @@ impl HostDisk {
                     .map_err(failed("asking for the report of its zones"))?;
                 report::geometry(&raw_zones, &limits).map_err(unsupported)?
             }
-            // A drive that manages itself if nobody else does.
+            // A conventional drive, or one that manages itself.
             _ => GeometrySpec {
                 len: Blocks::new(len_bytes / BLOCK_LEN_BYTES as u64),
                 rule: Rule::Anywhere,
@@ -91,13 +91,14 @@ impl HostDisk {
         })
     }
 
-    /// Vendor and model as the drive tells them; may be empty.
+    /// Vendor and model as the drive reports them. May be empty.
     pub fn model(&self) -> &str {
         &self.model
     }
 
-    /// Whether a power cut can leave a block half written: the drive's own sectors are shorter. In a sequential zone
-    /// such a block is filled up with zeros when the drive is opened, below the write pointer.
+    /// Whether a power cut can leave a block half written, because the drive's own sectors are
+    /// shorter. In a sequential zone such a block lies below the write pointer once opening has
+    /// filled it with zeros.
     pub fn tears_blocks(&self) -> bool {
         self.tears_blocks
     }
@@ -121,8 +122,9 @@ impl HostDisk {
         Ok(())
     }
 
-    /// Reads the blocks of a piece that failed once more, each alone, up to the first that fails again: whoever has
-    /// a copy wants to know which, and a sector that fails now and then is as good as any when it does not.
+    /// Reads the blocks of a failed piece again, one by one, up to the first that fails again. A
+    /// caller with a copy needs its address, and a sector that fails only sometimes is as good as
+    /// any when it succeeds.
     fn read_singly(&self, first: Lba, piece: &mut [u8]) -> Option<Lba> {
         let blocks = piece.chunks_mut(BLOCK_LEN_BYTES).zip(first.get()..);
         let offset = |at: u64| at * BLOCK_LEN_BYTES as u64;
@@ -131,7 +133,7 @@ impl HostDisk {
         fails.find(|(_, fails)| *fails).map(|(at, _)| Lba::new(at))
     }
 
-    /// What became of a read of `range` whose block `bad` failed again.
+    /// The error for a read of `range` whose block `bad` failed again.
     fn failed_read(&self, range: BlockRange, bad: Lba, source: std::io::Error) -> DiskError {
         if is_medium(&source) {
             return DiskError::Medium { at: bad };
@@ -141,12 +143,13 @@ impl HostDisk {
             && let Ok(raw) = self.device.reported(self.first_sector(zone))
             && let Some(mark) = report::given_up(&raw)
         {
-            // Others may be writing to it: what has become of them they find out themselves.
+            // Other threads may be writing to the zone. They find out about their own requests.
             table.give_up(zone, mark);
             let last = range.end() - Blocks::new(1);
             return match mark {
                 ZoneMark::Offline => DiskError::Offline { zone },
-                // It has no pointer any more: it ends where the drive refuses to read, and all behind that.
+                // The zone has no pointer any more. Its data ends where the drive refuses to read
+                // everything behind.
                 _ if bad < last && self.reads(last) => DiskError::Medium { at: bad },
                 _ => DiskError::ReadAbovePointer { zone, range, write_pointer: bad },
             };
@@ -162,7 +165,8 @@ impl HostDisk {
         self.device.read(at.get() * BLOCK_LEN_BYTES as u64, &mut block).is_ok()
     }
 
-    /// Whether a block fails and others can be read: then an error that may be of anything is of the medium.
+    /// Whether a block fails while others can be read. An ambiguous error is then one of the
+    /// medium.
     fn is_alone(&self, bad: Lba, end: Lba) -> bool {
         let one = Blocks::new(1);
         let before = Lba::new(bad.get().saturating_sub(1));
@@ -176,11 +180,11 @@ impl HostDisk {
         range.start.get() * SECTORS_PER_BLOCK
     }
 
-    /// Asks the drive for a zone after something failed (H3), and says what state it is in. The caller holds the
-    /// zone's turnstile.
+    /// Reads the zone from the drive after a failure (H3), and returns its state. The caller holds
+    /// the zone's turnstile.
     fn state_now(&self, zone: ZoneId) -> Option<ZoneState> {
         let table = self.zones.as_ref()?;
-        // Where even that fails the request's own error tells more.
+        // If even this fails, the request's own error says more.
         let raw = self.device.zone(self.first_sector(zone)).ok()?;
         table.reload(zone, report::record(zone, &raw).ok()?);
         Some(table.info(zone)?.state)
@@ -201,7 +205,7 @@ impl HostDisk {
         DiskError::Host { what: format!("{path}: {what} blocks {range}{advice}"), source }
     }
 
-    /// What became of a request to `zone` that the drive refused or failed at.
+    /// The error for a request to `zone` that the drive refused or failed.
     fn failed_at_zone(
         &self,
         zone: ZoneId,
@@ -254,9 +258,12 @@ impl HostDisk {
         Ok(())
     }
 
-    /// What became of a request: where the drive had no room for one more open zone, what becomes of it `again`, after
-    /// what the table has closed to make room was closed on the drive. Most drives do so themselves; some not once as
-    /// many zones are active as may be.
+    /// Returns the result of a request that ran `first`. If the drive had no room for one more open
+    /// zone, closes on the drive the zones that the table closed to make room, and returns the
+    /// result of `again`.
+    ///
+    /// Most drives close them by themselves. Some do not, once the limit on active zones is
+    /// reached.
     fn with_room(
         &self,
         table: &ZoneTable,
@@ -268,15 +275,15 @@ impl HostDisk {
         }
         for zone in (0..self.geometry.zone_count()).map(ZoneId) {
             if matches!(table.info(zone), Some(ZoneInfo { state: ZoneState::Closed { .. }, .. })) {
-                // Whether it helped the request tells.
+                // The retried request shows whether it helped.
                 let _ = self.ask(zone, ZoneRequest::Close);
             }
         }
         again()
     }
 
-    /// Finishes a zone on a drive that opens it for that, where as many are open as may be: another one is closed
-    /// meanwhile.
+    /// Finishes a zone on a drive that must open it for that, while the limit on open zones is
+    /// reached. Another zone is closed in the meantime.
     fn finish_in_anothers_place(&self, table: &ZoneTable, zone: ZoneId) -> std::io::Result<()> {
         let open = (0..self.geometry.zone_count()).map(ZoneId).filter_map(|other| {
             match table.info(other)?.state {
@@ -284,7 +291,8 @@ impl HostDisk {
                 _ => None,
             }
         });
-        // One that another thread has filled meanwhile is not closed: its place is free all the same.
+        // A zone that another thread has filled meanwhile cannot be closed, but its place is free
+        // anyway.
         let mut closed = open.filter(|&(other, _)| self.ask(other, ZoneRequest::Close).is_ok());
         let closed = closed.next();
         let finished = self.ask(zone, ZoneRequest::Finish);
@@ -300,7 +308,7 @@ impl HostDisk {
         self.device.manage_zone(request, self.first_sector(zone), len)
     }
 
-    /// Writes what the drive has not taken yet of a write to a sequential zone.
+    /// Writes the part of a write to a sequential zone that the drive has not taken yet.
     fn write_rest(
         &self,
         zone: ZoneId,
@@ -337,12 +345,14 @@ impl HostDisk {
     }
 }
 
-/// Linux tells errors of the medium from all others, where the drive does; the disk is well otherwise.
+/// Linux distinguishes medium errors from all others if the drive does. The rest of the disk is
+/// then sound.
 fn is_medium(error: &std::io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::NODATA | Errno::ILSEQ))
 }
 
-/// What is left of a broken sector's error behind some bridges, or with some of SCSI's codes; and of a broken drive's.
+/// The error for a broken sector behind some bridges, or with some SCSI codes. A broken drive
+/// returns it too.
 fn is_vague(error: &std::io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::IO | Errno::REMOTEIO))
 }
@@ -384,7 +394,7 @@ impl Disk for HostDisk {
         for request in requests.iter() {
             self.geometry.request(request.at, request.buf.len())?;
         }
-        // Upwards, as the arm moves.
+        // In ascending order, like one sweep of the arm.
         let mut in_order: Vec<_> = requests.iter_mut().collect();
         in_order.sort_by_key(|request| request.at);
         in_order.into_iter().try_for_each(|request| self.read(request.at, request.buf))
@@ -413,7 +423,7 @@ impl Disk for HostDisk {
         }
         let offset = range.start.get() * BLOCK_LEN_BYTES as u64;
         match self.device.discard(offset, range.len.bytes()) {
-            // A hint: a drive may take none at times.
+            // Only a hint: a drive may refuse it at times.
             Err(error) if Errno::from_io_error(&error) == Some(Errno::OPNOTSUPP) => Ok(()),
             done => done.map_err(|source| self.failed("discarding", range, source)),
         }
@@ -468,14 +478,14 @@ impl Disk for HostDisk {
         }
         managed.map_err(|source| self.failed_at_zone(zone, verb, range, source))?;
         if action == ZoneAction::Reset {
-            // Durable on return: a drive may keep a pointer in its cache as it does data.
+            // Durable on return: a drive may cache a pointer as it caches data.
             self.flush_device()?;
             self.tally.reset();
         }
         table.apply_action(zone, action)
     }
 
-    /// One request for all.
+    /// One request for all zones.
     fn reset_zones(&self) -> Result<(), DiskError> {
         self.gate_write()?;
         let Some(table) = &self.zones else { return Ok(()) };
@@ -483,7 +493,7 @@ impl Disk for HostDisk {
         let _turns = table.all_turnstiles();
         let sector_count = whole.len.get() * SECTORS_PER_BLOCK;
         let reset = self.device.manage_zone(ZoneRequest::Reset, 0, sector_count);
-        // Also after a failure: some may be reset (H3).
+        // Also after a failure, because some zones may be reset (H3).
         let reported = self.device.zones(whole.len.bytes());
         for (raw, zone) in reported.iter().flatten().zip(0..self.geometry.zone_count()) {
             if let Ok(record) = report::record(ZoneId(zone), raw) {

@@ -3,50 +3,50 @@
 use imbrex_disk::GeometryError;
 use std::path::PathBuf;
 
-/// A block device that cannot be opened. Nothing was written to it.
+/// Why a block device cannot be opened. Nothing was written to it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HostDiskError {
-    /// There is nothing at the path.
+    /// Nothing exists at the path.
     #[error("{}: no such device; `lsblk -o NAME,SIZE,ZONED` lists them", path.display())]
     NotFound {
         /// Which path.
         path: PathBuf,
     },
-    /// The path names a file, a directory, a terminal.
-    #[error("{}: is no block device; give one, such as /dev/sdb", path.display())]
+    /// The path names a file, a directory or a terminal.
+    #[error("{}: not a block device; give one, such as /dev/sdb", path.display())]
     NotADevice {
         /// Which path.
         path: PathBuf,
     },
-    /// It is mounted, part of something that is, or open in another program.
+    /// The device is mounted, part of another device, or open in another program.
     #[error("{}: in use: mounted, part of another device, or open in another program; end that first", path.display())]
     InUse {
         /// Which path.
         path: PathBuf,
     },
-    /// Whoever runs the program may not read and write the device.
-    #[error("{}: you may not read and write it; be root, or a member of the group that owns it", path.display())]
+    /// The user of this process may not read and write the device.
+    #[error("{}: permission denied; run as root, or as a member of the group that owns it", path.display())]
     NotPermitted {
         /// Which path.
         path: PathBuf,
     },
-    /// The device, or the way to it, can only be read.
-    #[error("{}: is read-only, and opening it puts in order what a crash left; make it writable", path.display())]
+    /// The device, or the path to it, is read-only.
+    #[error("{}: is read-only, but opening repairs what a crash left; make it writable", path.display())]
     ReadOnly {
         /// Which path.
         path: PathBuf,
     },
-    /// A drive that keeps no rule of ours.
+    /// A kind of drive that is not supported.
     #[error("{}: cannot be used: {reason}", path.display())]
     Unsupported {
         /// Which path.
         path: PathBuf,
-        /// What it is, and what it would have to be.
+        /// What it is, and what is required.
         reason: String,
     },
-    /// What the drive says of itself cannot be.
-    #[error("{}: the drive reports what cannot be", path.display())]
+    /// The drive reports an impossible geometry.
+    #[error("{}: the drive reports an impossible geometry", path.display())]
     Geometry {
         /// Which path.
         path: PathBuf,
@@ -58,7 +58,7 @@ pub enum HostDiskError {
     Host {
         /// Which path.
         path: PathBuf,
-        /// What was being done.
+        /// The operation that failed.
         what: &'static str,
         /// The operating system's error.
         source: std::io::Error,

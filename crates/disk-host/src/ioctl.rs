@@ -1,14 +1,15 @@
-//! The kernel's requests for block devices, as safe functions: the only `unsafe` of this crate.
+//! The kernel's requests for block devices as safe functions. All `unsafe` code of this crate is
+//! here.
 //!
 //! Numbers and structures are those of `linux/blkzoned.h` and `linux/fs.h`, which never change.
 
 use rustix::ioctl::{Opcode, Setter, Updater, ioctl, opcode};
 use std::fs::File;
 
-/// Zones asked for at a time: 64 KiB of report.
+/// Zones per report request: 64 KiB of report.
 const ZONES_PER_REPORT: usize = 1024;
 
-/// A sector of the kernel's, in which all zones are told, whatever the drive's are.
+/// The kernel's sector: the unit of all zone addresses, whatever the drive's sector length.
 pub(crate) const SECTOR_LEN_BYTES: u64 = 512;
 
 /// A zone as the kernel reports it, in sectors of 512 bytes.
@@ -20,7 +21,7 @@ pub(crate) struct RawZone {
     pub(crate) write_pointer: u64,
     pub(crate) kind: u8,
     pub(crate) condition: u8,
-    /// Flags of kinds that are not used here, and room.
+    /// Flags of zone kinds that are not used here, and padding.
     pub(crate) reserved: [u8; 6],
     pub(crate) capacity: u64,
     pub(crate) more_reserved: [u8; 24],
@@ -39,14 +40,14 @@ struct Report {
     zones: [RawZone; ZONES_PER_REPORT],
 }
 
-/// A run of sectors, of zones or in bytes, as the request has it.
+/// A run of sectors, for zone requests, or of bytes.
 #[repr(C)]
 struct Run {
     start: u64,
     len: u64,
 }
 
-/// Set where the kernel tells a zone's capacity; older ones leave it zero.
+/// Set if the kernel reports a zone's capacity. Older kernels leave it zero.
 const HAS_CAPACITY: u32 = 1;
 
 const GROUP: u8 = 0x12;
@@ -58,12 +59,13 @@ const OPEN_ZONE: Opcode = opcode::write::<Run>(GROUP, 134);
 const CLOSE_ZONE: Opcode = opcode::write::<Run>(GROUP, 135);
 const FINISH_ZONE: Opcode = opcode::write::<Run>(GROUP, 136);
 
-/// The zones from the one that holds `sector`, at most `most`; none past the end.
+/// The zones from the one that holds `sector`, at most `most`. Empty past the end.
 pub(crate) fn report_zones(file: &File, sector: u64, most: usize) -> std::io::Result<Vec<RawZone>> {
     let zone_count = most.min(ZONES_PER_REPORT) as u32;
     let header = ReportHeader { sector, zone_count, flags: 0 };
     let mut report = Box::new(Report { header, zones: [RawZone::default(); ZONES_PER_REPORT] });
-    // SAFETY: the kernel writes a header and as many zones as the header asks for, for which there is room.
+    // SAFETY: the kernel writes a header and at most as many zones as the header requests, and the
+    // buffer has room for them.
     unsafe { ioctl(file, Updater::<REPORT_ZONES, Report>::new(&mut report))? };
     let count = (report.header.zone_count as usize).min(ZONES_PER_REPORT);
     let mut zones = report.zones[..count].to_vec();
@@ -73,7 +75,7 @@ pub(crate) fn report_zones(file: &File, sector: u64, most: usize) -> std::io::Re
     Ok(zones)
 }
 
-/// What may be done to the zones of a run of sectors.
+/// A command for the zones of a run of sectors.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ZoneRequest {
     Open,
@@ -82,7 +84,7 @@ pub(crate) enum ZoneRequest {
     Reset,
 }
 
-/// Does `request` to the zones in the `len` sectors from `start`.
+/// Applies `request` to the zones in the `len` sectors from `start`.
 pub(crate) fn manage_zones(
     file: &File,
     request: ZoneRequest,
@@ -102,14 +104,14 @@ pub(crate) fn manage_zones(
     Ok(())
 }
 
-/// Tells the drive that `len` bytes from `start` are not needed any more.
+/// Declares `len` bytes from `start` as no longer needed.
 pub(crate) fn discard(file: &File, start: u64, len: u64) -> std::io::Result<()> {
     // SAFETY: the request reads one run of bytes and writes nothing to memory.
     unsafe { ioctl(file, Setter::<DISCARD, Run>::new(Run { start, len }))? };
     Ok(())
 }
 
-/// Makes `len` bytes from `start` zeros, by whatever is cheapest for the drive.
+/// Zeroes `len` bytes from `start` in the way that is cheapest for the drive.
 pub(crate) fn zero_out(file: &File, start: u64, len: u64) -> std::io::Result<()> {
     // SAFETY: the request reads one run of bytes and writes nothing to memory.
     unsafe { ioctl(file, Setter::<ZERO_OUT, Run>::new(Run { start, len }))? };
@@ -120,7 +122,7 @@ pub(crate) fn zero_out(file: &File, start: u64, len: u64) -> std::io::Result<()>
 mod tests {
     use super::*;
 
-    /// As `linux/blkzoned.h` has them.
+    /// The numbers of `linux/blkzoned.h`.
     #[test]
     fn structures_are_as_long_as_the_kernels() {
         assert_eq!(size_of::<RawZone>(), 64);

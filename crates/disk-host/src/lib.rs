@@ -1,33 +1,39 @@
 //! A drive of this machine: a Linux block device, host-managed or conventional, as a [`Disk`](imbrex_disk::Disk).
 //!
 //! ```text
-//!   HostDisk     ZoneTable      refuses what breaks the rule, with the same words as an emulated drive
+//!   HostDisk     ZoneTable      refuses what breaks the rule, with the same messages as an
+//!   emulated drive
 //!      |         |
-//!      |         | filled from the drive's own report: at the opening, and after a request that failed
+//!      |         | filled from the drive's own report: on opening, and after a failed request
 //!      v         |
 //!   Device       pread, pwrite (O_DIRECT, one piece a request), fdatasync,
 //!      |         report, reset, close, finish a zone; discard
 //!   ===|======== Linux =============================================================================
 //!   /dev/sdX     SMR drives by ZBC and ZAC, NVMe zoned namespaces, what device mapper makes of them;
-//!                conventional drives and partitions (a flash drive beside the other)
+//!                conventional drives and partitions (also flash, for the second drive of a pair)
 //! ```
 //!
-//! What a drive promises and what the trait asks for differ in places; what is done about it:
+//! Drives promise less than the trait requires. The crate closes the gap:
 //!
-//! | | a drive | here |
+//! | | a drive | this crate |
 //! |---|---|---|
-//! | reads above a write pointer | refused, or anything | zeros, and the drive is not asked |
-//! | a reset | durable when the drive pleases | flushed before the call returns |
-//! | a torn write | ends at any sector | filled up with zeros to a whole block at the opening |
-//! | zones left open by a killed program | stay open | closed at the opening |
+//! | reads above a write pointer | refused, or arbitrary data | returns zeros without asking the drive |
+//! | a reset | durable at some later time | flushed before the call returns |
+//! | a torn write | ends at any sector | filled with zeros to a whole block on opening |
+//! | zones left open by a killed program | stay open | closed on opening |
 //!
 //! Invariants
-//!   H1  One program has the device: it is opened exclusively, which mounts and other openers respect.
-//!   H2  Nothing is kept in the kernel's page cache: what `fdatasync` makes durable is the drive's own cache.
-//!   H3  The table of zones is what the drive reports. After a request that failed a zone is asked for anew.
-//!   H4  After a failed flush, or a failed write that was to be durable, nothing is written any more.
-//!   H5  One request at a time is on its way to a zone, and none is longer than the kernel passes on whole:
-//!       whatever schedules below, a zone's writes arrive in their order.
+//!   H1  One program has the device: it is opened exclusively, which mounts and other openers
+//!       respect.
+//!   H2  Nothing stays in the kernel's page cache: `fdatasync` only has to flush the drive's own
+//!       cache.
+//!   H3  The table of zones matches the drive's report. After a failed request the zone is read
+//!       from the drive again.
+//!   H4  After a failed flush, or a failed write that had to be durable, nothing is written any
+//!       more.
+//!   H5  At most one request per zone is under way, and none is longer than what the kernel passes
+//!       on whole. A zone's writes therefore arrive in order, whatever the I/O scheduler below
+//!       does.
 //!
 //! Not here: image files (`disk-sim`), and which layout lies on a drive (`imbrex`).
 //!
@@ -46,10 +52,10 @@ pub use error::HostDiskError;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// Whether a block device lies at `path`, which [`HostDisk::open`] opens.
+/// Whether the path `path` names a block device, which [`HostDisk::open`] can open.
 ///
 /// # Errors
-/// Nothing can be said of the path: it does not exist, or a directory on the way may not be searched.
+/// If the path cannot be examined: it does not exist, or a directory on the way cannot be searched.
 pub fn is_block_device(path: &Path) -> std::io::Result<bool> {
     Ok(std::fs::metadata(path)?.file_type().is_block_device())
 }

@@ -1,8 +1,9 @@
-//! What the kernel knows of a block device: `/sys/dev/block/MAJOR:MINOR`.
+//! What the kernel knows about a block device: `/sys/dev/block/MAJOR:MINOR`.
 
 use std::path::Path;
 
-/// The attributes that matter here. What a kernel does not tell is as if nothing were limited.
+/// The attributes that this crate uses. An attribute that the kernel does not report counts as no
+/// limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
     /// "none", "host-aware" or "host-managed".
@@ -11,32 +12,32 @@ pub(crate) struct Limits {
     pub(crate) active_zone_limit: Option<u32>,
     /// The longest request that reaches the drive whole, in bytes.
     pub(crate) request_len_bytes_max: u64,
-    /// The shortest that it takes.
+    /// The shortest request that it takes.
     pub(crate) sector_len_bytes: u64,
-    /// What it writes whole or not at all, where the power goes.
+    /// The length that it writes atomically, even if the power fails.
     pub(crate) physical_len_bytes: u64,
     pub(crate) takes_discards: bool,
-    /// Whether it can write zeros without being sent them.
+    /// Whether it can write zeros without receiving them.
     pub(crate) writes_zeroes: bool,
-    /// Vendor and model, as far as they are known.
+    /// Vendor and model, if known.
     pub(crate) model: String,
 }
 
 const PAGE_LEN_BYTES: u64 = 4096;
 
 impl Limits {
-    /// Reads what lies in `dir`, the device's own or a partition's.
+    /// Reads the attributes in `dir`, which belongs to a device or to a partition.
     pub(crate) fn read(dir: &Path) -> Limits {
         let whole = if dir.join("partition").exists() { dir.join("..") } else { dir.to_owned() };
         let queue = whole.join("queue");
         let text =
             |path: &Path| std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
         let number = |name: &str| text(&queue.join(name))?.parse::<u64>().ok();
-        // Zero, or nothing at all, says that there is no limit.
+        // Zero, or no file, means that there is no limit.
         let limit =
             |name: &str| number(name).and_then(|n| u32::try_from(n).ok()).filter(|&n| n > 0);
         let request_len = number("max_sectors_kb").map_or(u64::MAX, |n| n.saturating_mul(1024));
-        // A buffer's pages need not lie together: each may be a segment.
+        // A buffer's pages need not be contiguous: each may be one segment.
         let segments_len =
             number("max_segments").map_or(u64::MAX, |n| n.saturating_mul(PAGE_LEN_BYTES));
         let names = ["vendor", "model"].map(|name| text(&whole.join("device").join(name)));

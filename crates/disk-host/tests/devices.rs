@@ -1,11 +1,13 @@
-//! Real block devices beside emulated drives of the same geometry: the same requests, the same answers.
+//! Real block devices and emulated drives of the same geometry: the same requests, the same
+//! answers.
 //!
 //! ```text
-//!   IMBREX_ZONED_DEVICES=/dev/nullb0:/dev/sda     host-managed ones; all that is on them is lost
-//!   IMBREX_PLAIN_DEVICES=/dev/vda                 conventional ones; as much is lost
+//!   IMBREX_ZONED_DEVICES=/dev/nullb0:/dev/sda     host-managed devices; everything on them is lost
+//!   IMBREX_PLAIN_DEVICES=/dev/vda                 conventional devices; also lost
 //! ```
 //!
-//! `cargo xtask zoned` runs it in a virtual machine that has some. Without devices it says so and ends.
+//! `cargo xtask zoned` runs this in a virtual machine that has such devices. Without devices it
+//! says so and ends.
 
 #![expect(clippy::unwrap_used, reason = "a test, which the lint does not see without a harness")]
 
@@ -22,10 +24,10 @@ use std::path::Path;
 
 const REQUEST_COUNT: u64 = 3000;
 
-/// So many zones are used, spread over the drive: a drive has many, and limits are small.
+/// The number of zones used, spread over the drive: a drive has many, and limits are small.
 const ZONE_COUNT_MAX: u32 = 24;
 
-/// So much of a conventional drive, and of each conventional zone.
+/// How much is used of a conventional drive, and of each conventional zone.
 const PLAIN_LEN: u64 = 1024;
 
 fn main() {
@@ -33,8 +35,8 @@ fn main() {
     let (zoned, plain) = (devices("IMBREX_ZONED_DEVICES"), devices("IMBREX_PLAIN_DEVICES"));
     if zoned.is_empty() && plain.is_empty() {
         println!(
-            "SKIPPED: no block devices are named to be written over; `cargo xtask zoned` runs this on some in a \
-             virtual machine"
+            "SKIPPED: no block devices are named to be overwritten; `cargo xtask zoned` runs this in a virtual \
+             machine that has some"
         );
     }
     for path in zoned.split(':').filter(|path| !path.is_empty()).map(Path::new) {
@@ -56,7 +58,7 @@ fn open(path: &Path) -> HostDisk {
         .unwrap_or_else(|error| panic!("{error}: {:?}", std::error::Error::source(&error)))
 }
 
-/// Both, with nothing on them.
+/// Both disks, empty.
 fn blank(path: &Path) -> (HostDisk, SimDisk) {
     let host = open(path);
     let sim = SimDisk::builder(*host.geometry()).memory().unwrap();
@@ -116,7 +118,7 @@ fn both_write(host: &HostDisk, sim: &SimDisk, range: BlockRange, prng: &mut Prng
     let persist = if prng.chance(1, 8) { Persist::Through } else { Persist::Cached };
     let mut data = vec![0; range.len.bytes() as usize + 1];
     prng.fill(&mut data);
-    // Direct I/O takes what lies at no round address as well.
+    // Direct I/O must also take buffers without alignment.
     let data = &data[prng.below(2) as usize..][..range.len.bytes() as usize];
     same(
         &|| format!("write of {range}"),
@@ -141,7 +143,7 @@ fn zoned_as_emulated(path: &Path) {
             _ => Blocks::ZERO,
         };
         let pointer = range.start + written;
-        // Some are longer than the kernel passes on at once.
+        // Some requests are longer than the kernel passes on at once.
         let len =
             Blocks::new(1 + if prng.chance(1, 16) { prng.below(700) } else { prng.below(40) });
         match prng.below(16) {
@@ -178,7 +180,7 @@ fn zoned_as_emulated(path: &Path) {
     assert_eq!(states(&host), states(&sim));
     let full_after_finish = |zone: ZoneId| sim.zone(zone).unwrap().state == ZoneState::Full;
     drop(host);
-    // What the drive itself says, with no memory of ours.
+    // The drive's own report, not our table of it.
     let host = open(path);
     assert_eq!(*host.geometry(), geometry);
     for info in sim.report_zones() {
@@ -230,7 +232,7 @@ fn plain_as_emulated(path: &Path) {
         match prng.below(8) {
             0..4 => both_write(&host, &sim, range, &mut prng),
             4 => {
-                // What was discarded may read as anything.
+                // Discarded blocks may read as anything.
                 host.discard(range).unwrap();
                 host.write_zeroes(range, Persist::Cached).unwrap();
                 sim.write_zeroes(range, Persist::Cached).unwrap();
@@ -262,7 +264,7 @@ fn opened_once(path: &Path) {
     assert!(matches!(HostDisk::open(path), Err(HostDiskError::InUse { .. })));
 }
 
-/// A sector behind the last whole block, as a power cut may leave it.
+/// Writes one sector behind the last whole block, as a power cut may leave it.
 fn torn_block(path: &Path) {
     let (host, _) = blank(path);
     let zone = sequential(host.geometry())[0];
@@ -292,7 +294,7 @@ fn torn_block(path: &Path) {
             assert!(block[512..].iter().all(|&byte| byte == 0));
             host.write(third + Blocks::new(1), &block, Persist::Cached).unwrap();
         }
-        // Its sectors are as long as a block.
+        // The drive's sectors are as long as a block.
         Err(_) => {
             assert_eq!(host.zone(zone).unwrap().state, ZoneState::Closed { write_pointer: third });
         }
@@ -322,10 +324,10 @@ fn left_open(path: &Path) {
     }
 }
 
-/// Every zone that was written is blank again.
+/// Checks that every zone that was written is blank again.
 fn reset(path: &Path) {
     let host = open(path);
-    // Limits are greater.
+    // The limits are larger than that.
     for zone in sequential(host.geometry()).into_iter().take(4) {
         let start = host.geometry().zone_range(zone).unwrap().start;
         if host.zone(zone).unwrap().state == ZoneState::Empty {

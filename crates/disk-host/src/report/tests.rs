@@ -1,4 +1,4 @@
-//! Reports as drives give them, and some that no drive should.
+//! Reports as drives give them, and some that no drive should give.
 
 use super::*;
 
@@ -60,21 +60,21 @@ fn drives_of_another_shape_are_refused() {
     assert!(refusal(&[]).contains("no zones"));
     let mut zones = drive();
     zones[4] = zone(4, CONVENTIONAL, 0);
-    assert!(refusal(&zones).contains("zone 4 is conventional, behind"));
+    assert!(refusal(&zones).contains("zone 4 is conventional, but follows"));
     let mut zones = drive();
     zones[3] = zone(3, 3, EMPTY);
     assert!(refusal(&zones).contains("zone 3 is of another kind"));
     let mut zones = drive();
     zones[3].len = 32;
-    assert!(refusal(&zones).contains("zone 3 does not lie"));
+    assert!(refusal(&zones).contains("zone 3 is not where"));
     let mut zones = drive();
     zones[3].capacity = 56;
-    assert!(refusal(&zones).contains("zone 3 has another capacity"));
+    assert!(refusal(&zones).contains("the capacity of zone 3 differs from"));
     zones[3].condition = OFFLINE;
     geometry(&zones, &limits()).unwrap();
     let mut zones = drive();
     zones[2..].iter_mut().for_each(|zone| zone.capacity = 60);
-    assert!(refusal(&zones).contains("the capacity of its zones is no multiple of 4096"));
+    assert!(refusal(&zones).contains("the capacity of its zones is not a multiple of 4096"));
 }
 
 #[test]
@@ -90,11 +90,11 @@ fn conditions_become_records() {
         assert!(at(condition, 127).unwrap_err().contains("write pointer, sector 127"));
         assert!(at(condition, 200).unwrap_err().contains("zone 2"));
     }
-    // Garbage in the pointers of those that have none.
+    // The pointers of zones without one are garbage.
     assert_eq!(at(FULL, u64::MAX), Ok(of(ZoneMark::Full, 8)));
     assert_eq!(at(READ_ONLY, 3), Ok(of(ZoneMark::ReadOnly, 8)));
     assert_eq!(at(OFFLINE, u64::MAX), Ok(of(ZoneMark::Offline, 0)));
-    assert!(at(7, 128).unwrap_err().contains("condition, 0x7"));
+    assert!(at(7, 128).unwrap_err().contains("condition 0x7"));
     assert_eq!(record(ZoneId(0), &zone(0, CONVENTIONAL, 0)), Ok(ZoneRecord::EMPTY));
 }
 
