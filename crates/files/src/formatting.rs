@@ -7,11 +7,12 @@
 
 use crate::api::FilesError;
 use crate::catalog::{
-    CatalogStore, Edit, Header, NAME_LEN_BYTES_MAX, Region, Shape, encode_edits, regions, sequences,
+    CatalogStore, Edit, Header, NAME_LEN_BYTES_MAX, Shape, encode_edits, sequences,
 };
 use crate::layer::FileLayer;
-use crate::mount::data_zone_count;
 use crate::placement::{PlacementKind, PlacementOptions};
+use crate::region::{Region, regions};
+use crate::restore::data_zone_count;
 use crate::rewrite::files_start;
 use imbrex_clockwork::Runtime;
 use imbrex_disk::{Blocks, Disk, DiskError, Geometry, Lba};

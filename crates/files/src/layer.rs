@@ -16,10 +16,10 @@ use crate::catalog::{CatalogStore, Pair, read_image};
 use crate::clean::{CleanJob, Cleaning};
 use crate::commit::Committer;
 use crate::file::Reader;
-use crate::mount::mount;
 use crate::persist::PersistedFile;
 use crate::placement::{Placement, PlacementKind, Urgency};
 use crate::report::Counts;
+use crate::restore::restore;
 use crate::rewrite::{Rewriter, Source};
 use crate::space::{NoSpace, Space};
 use crate::tiers::{FLASH_LAYOUT_NAME, FlashError};
@@ -120,7 +120,7 @@ impl FileLayer {
             Some(rewriter) => rewriter.recover(&namespace)?,
             None => None,
         };
-        let (space, bodies) = mount(
+        let (space, bodies) = restore(
             &*disk,
             &image.regions,
             &mut namespace,

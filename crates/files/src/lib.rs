@@ -12,7 +12,7 @@
 //! and a flash drive beside it; [`api`](Files) is the contract. Reading order:
 //! a file is buffered by its writer, placed (`placement`, on the map in `space`), written
 //! (`persist`, `log`), named (`edits`, `commit`, `catalog`), read (`file`), moved (`clean`), and
-//! found again after a power cut (`catalog::recover`, `mount`); `tiers` puts two drives together.
+//! found again after a power cut (`catalog::recover`, `restore`); `tiers` puts two drives together.
 
 mod api;
 mod catalog;
@@ -26,12 +26,13 @@ mod formatting;
 pub mod invariants;
 mod layer;
 mod log;
-mod mount;
 mod names;
 mod part;
 mod persist;
 mod placement;
+mod region;
 mod report;
+mod restore;
 mod rewrite;
 mod room;
 mod space;

@@ -1,7 +1,9 @@
 //! What may name a file.
 
 use crate::api::FilesError;
-use crate::catalog::FILE_NAME_LEN_BYTES_MAX;
+
+/// The longest name of a file, in bytes.
+pub(crate) const FILE_NAME_LEN_BYTES_MAX: usize = 1024;
 
 /// What is wrong with `name`, if anything is.
 pub(crate) fn flaw(name: &str) -> Option<&'static str> {

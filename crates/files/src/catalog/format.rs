@@ -3,6 +3,7 @@
 use super::state::{Edit, FileId, FileRecord};
 use crate::api::{FileKind, GroupId};
 use crate::extent::Extent;
+use crate::names::FILE_NAME_LEN_BYTES_MAX;
 use crate::placement::PlacementOptions;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Geometry, Lba, Rule};
 
@@ -13,8 +14,6 @@ const FORMAT_VERSION_UNSEALED: u32 = 1;
 /// The same, of a drive with a flash drive beside it.
 const FORMAT_VERSION_UNSEALED_PAIR: u32 = 2;
 pub(crate) const NAME_LEN_BYTES_MAX: usize = 64;
-/// The longest name of a file.
-pub(crate) const FILE_NAME_LEN_BYTES_MAX: usize = 1024;
 /// What counts up from 1 stays below: files, checkpoints, commits. At a thousand a second that lasts
 /// for nine thousand years.
 pub(crate) const COUNT_END: u64 = 1 << 48;

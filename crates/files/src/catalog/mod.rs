@@ -19,17 +19,16 @@
 
 mod format;
 mod recover;
-mod region;
 mod state;
 
 use format::seal;
-pub(crate) use format::{COUNT_END, FILE_NAME_LEN_BYTES_MAX, Header, NAME_LEN_BYTES_MAX, Shape};
+pub(crate) use format::{COUNT_END, Header, NAME_LEN_BYTES_MAX, Shape};
 pub(crate) use format::{decode_edits, encode_edits};
 pub(crate) use recover::{CatalogImage, read_image, sequences};
-pub(crate) use region::{Region, regions};
 pub(crate) use state::{APP_COST_BYTES, EXTENT_COST_BYTES, FILE_COST_BYTES};
 pub(crate) use state::{Edit, FileId, FileRecord, Misfit, NamesOf, Namespace, Pair};
 
+use crate::region::Region;
 use imbrex_disk::{
     BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Persist, ZoneId, ZoneState,
 };

@@ -18,8 +18,8 @@
 
 use super::{FileRequest, Planned, admit};
 use crate::api::Hints;
-use crate::catalog::{Region, regions};
 use crate::extent::fill;
+use crate::region::{Region, regions};
 use crate::space::{Lane, NoSpace, SpaceMap, ZoneSpace, active_zone_budget};
 use imbrex_disk::ZoneKind::{self, Conventional, SequentialRequired};
 use imbrex_disk::{BlockRange, Blocks, Geometry, Lba, Rule};

@@ -18,7 +18,8 @@
 
 use super::format::{self, FORMAT_VERSION, Found, Header, Sums};
 use crate::api::{FileKind, FilesError};
-use crate::catalog::{FileRecord, Namespace, Region};
+use crate::catalog::{FileRecord, Namespace};
+use crate::region::Region;
 use crate::space::CLASS_LEN;
 use imbrex_disk::{
     BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Geometry, Lba, Persist, TrackId,

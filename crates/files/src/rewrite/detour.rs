@@ -8,7 +8,7 @@
 //! A reader holds the list as long as its read takes, so that nothing is destroyed under it.
 
 use super::backup::Saved;
-use crate::catalog::Region;
+use crate::region::Region;
 use imbrex_disk::{BlockRange, Blocks, Disk, DiskError, Lba, ReadRequest};
 use parking_lot::RwLock;
 use std::collections::BTreeMap;

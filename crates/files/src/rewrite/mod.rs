@@ -46,9 +46,10 @@ pub(crate) use backup::{Flaw, files_start};
 pub(crate) use detour::Source;
 
 use crate::api::{FileBuffer, FilesError};
-use crate::catalog::{Namespace, Region};
+use crate::catalog::Namespace;
 use crate::extent::Extent;
 use crate::placement::Rewriting;
+use crate::region::Region;
 use crate::report::Counts;
 use crate::spare_chunks;
 use backup::{Backup, Recovered, Saved};

@@ -6,9 +6,9 @@ use super::{Flash, TieredFiles, Turn};
 use crate::api::{
     AppRecord, Commit, FileBuffer, Files, FilesError, Hints, LogWriter, Persisted, Tier,
 };
-use crate::catalog::{Edit, FILE_COST_BYTES, FILE_NAME_LEN_BYTES_MAX, FileId, FileRecord};
+use crate::catalog::{Edit, FILE_COST_BYTES, FileId, FileRecord};
 use crate::edits::BesideAdds;
-use crate::names;
+use crate::names::{self, FILE_NAME_LEN_BYTES_MAX};
 use crate::persist::Refused;
 use crate::room::CommitKind;
 use imbrex_disk::{BlockRange, Blocks};

@@ -12,10 +12,11 @@
 //! span, or shared by two files.
 
 use crate::api::{FileKind, FilesError};
-use crate::catalog::{Edit, FileId, FileRecord, Misfit, Namespace, Region};
+use crate::catalog::{Edit, FileId, FileRecord, Misfit, Namespace};
 use crate::extent::Extent;
 use crate::file::{FileBody, Placed};
 use crate::placement::{FileRequest, Placement, PlacementOptions};
+use crate::region::Region;
 use crate::rewrite::files_start;
 use crate::space::{Lane, Space, SpaceMap, ZoneRole, ZoneSpace, active_zone_budget};
 use imbrex_disk::{
@@ -37,7 +38,7 @@ pub(crate) fn data_zone_count(disk: &dyn Disk, regions: &[Region; 2]) -> usize {
 ///
 /// # Errors
 /// [`FilesError::Corrupt`].
-pub(crate) fn mount(
+pub(crate) fn restore(
     disk: &dyn Disk,
     regions: &[Region; 2],
     namespace: &mut Namespace,
