@@ -1,7 +1,7 @@
 //! Checking a file layer against its disk, and its catalog in words.
 
-use crate::api::FilesError;
 use crate::catalog::{CatalogImage, Misfit, read_image};
+use crate::error::FilesError;
 use crate::layer::FileLayer;
 use crate::space::{ZoneRole, ZoneSpace};
 use imbrex_disk::{BlockRange, Blocks, Disk, ZoneId, ZoneKind, ZoneState};

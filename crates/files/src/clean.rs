@@ -17,11 +17,12 @@
 //!   M4  Cleaning in the background goes on after an error as long as anything can be written: nobody
 //!       else makes room for what is refused before it is planned.
 
-use crate::api::{FilesError, Hints};
 use crate::catalog::{EXTENT_COST_BYTES, Edit, FileId};
 use crate::commit::Graves;
+use crate::error::FilesError;
 use crate::extent::Extent;
 use crate::file::{FileBody, Placed};
+use crate::hints::Hints;
 use crate::layer::Inner;
 use crate::persist::{Missed, Turns};
 use crate::placement::{FileRequest, Urgency};

@@ -16,8 +16,8 @@
 //!   G3  After a failed write or flush, or a bug (panic) in one, nothing is written any more: what is durable is
 //!       unknown.
 
-use crate::api::FilesError;
 use crate::catalog::{CatalogStore, Edit, FileId, Misfit, Namespace, encode_edits};
+use crate::error::FilesError;
 use crate::file::{FileBody, Placed};
 use crate::rewrite::Flaw;
 use crate::room::{CatalogUse, CommitKind};

@@ -1,8 +1,9 @@
 //! From a [`Commit`] to the edits that it means, checked against the namespace before any applies.
 
-use crate::api::{AppRecord, Commit, FilesError};
+use crate::api::{AppRecord, Commit};
 use crate::catalog::{APP_COST_BYTES, Edit, FileId, FileRecord, NamesOf, Namespace};
 use crate::commit::Graves;
+use crate::error::FilesError;
 use crate::file::FileBody;
 use crate::layer::Inner;
 use crate::names;

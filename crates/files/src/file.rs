@@ -8,8 +8,9 @@
 //!
 //! A read takes no lock that a writer holds during I/O: it loads the current `Placed` and goes.
 
-use crate::api::{FileReader, FilesError};
+use crate::api::FileReader;
 use crate::catalog::FileId;
+use crate::error::FilesError;
 use crate::extent::Extent;
 use crate::rewrite::Source;
 use crate::space::Hold;

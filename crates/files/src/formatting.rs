@@ -5,10 +5,10 @@
 //!   write   old catalogs away, zones reset, the first checkpoint
 //! ```
 
-use crate::api::FilesError;
 use crate::catalog::{
     CatalogStore, Edit, Header, NAME_LEN_BYTES_MAX, Shape, encode_edits, sequences,
 };
+use crate::error::FilesError;
 use crate::layer::FileLayer;
 use crate::placement::{PlacementKind, PlacementOptions};
 use crate::region::{Region, regions};

@@ -8,21 +8,22 @@
 //!   reclaim: zones that nothing holds are reset  <-----------+   (F3: only what is durable)
 //! ```
 
-use crate::api::{
-    Commit, FileBuffer, FileInfo, FileReader, Files, FilesError, Hints, LogWriter, Persisted,
-    SpaceUse, Tier, UnitId,
-};
+use crate::api::{Commit, FileInfo, FileReader, Files, LogWriter, Persisted, SpaceUse, UnitId};
 use crate::catalog::{CatalogStore, Pair, read_image};
 use crate::clean::{CleanJob, Cleaning};
 use crate::commit::Committer;
+use crate::error::FilesError;
+use crate::error::FlashError;
 use crate::file::Reader;
+use crate::file_buffer::FileBuffer;
+use crate::hints::{Hints, Tier};
 use crate::persist::PersistedFile;
 use crate::placement::{Placement, PlacementKind, Urgency};
 use crate::report::Counts;
 use crate::restore::restore;
 use crate::rewrite::{Rewriter, Source};
 use crate::space::{NoSpace, Space};
-use crate::tiers::{FLASH_LAYOUT_NAME, FlashError};
+use crate::tiers::FLASH_LAYOUT_NAME;
 use imbrex_clockwork::{Job, Runtime};
 use imbrex_disk::{BlockRange, Disk, DiskError, Rule, ZoneAction, ZoneId, ZoneKind, ZoneState};
 use parking_lot::Mutex;

@@ -20,9 +20,12 @@ mod check;
 mod clean;
 mod commit;
 mod edits;
+mod error;
 mod extent;
 mod file;
+mod file_buffer;
 mod formatting;
+mod hints;
 pub mod invariants;
 mod layer;
 mod log;
@@ -41,19 +44,21 @@ mod spare_chunks;
 mod tiers;
 
 pub use api::{
-    AppRecord, Commit, FileBuffer, FileInfo, FileKind, FileReader, Files, FilesError, GroupId,
-    Hints, LogWriter, Persisted, SpaceUse, Tier, UnitId,
+    AppRecord, Commit, FileInfo, FileReader, Files, LogWriter, Persisted, SpaceUse, UnitId,
 };
 pub use check::{CheckReport, Finding, describe_catalog};
+pub use error::{FilesError, FlashError};
 pub use extent::Extent;
+pub use file_buffer::FileBuffer;
 pub use formatting::FormatOptions;
+pub use hints::{FileKind, GroupId, Hints, Tier};
 pub use layer::FileLayer;
 pub use part::part_of;
 pub use placement::{PlacementKind, PlacementOptions};
 pub use report::{FilesStats, ZoneUse, ZoneUseKind};
 pub use room::{CatalogUse, CommitKind};
 pub use space_report::SpaceReport;
-pub use tiers::{FLASH_LAYOUT_NAME, FlashError, FlashOptions, TierStats, TieredFiles};
+pub use tiers::{FLASH_LAYOUT_NAME, FlashOptions, TierStats, TieredFiles};
 
 #[cfg(test)]
 pub(crate) mod tests;

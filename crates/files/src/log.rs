@@ -18,11 +18,13 @@
 //!       at its pointer only, and a run may begin behind tables that are still being written.
 //!   O4  Once a run could not be made known to the catalog nothing is appended any more.
 
-use crate::api::{FilesError, Hints, LogWriter};
+use crate::api::LogWriter;
 use crate::catalog::{EXTENT_COST_BYTES, Edit, FILE_COST_BYTES, FileId, FileRecord};
 use crate::commit::Graves;
+use crate::error::FilesError;
 use crate::extent::{Extent, fill};
 use crate::file::{FileBody, Placed};
+use crate::hints::Hints;
 use crate::layer::Inner;
 use crate::names;
 use crate::placement::FileRequest;

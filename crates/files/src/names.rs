@@ -1,6 +1,6 @@
 //! What may name a file.
 
-use crate::api::FilesError;
+use crate::error::FilesError;
 
 /// The longest name of a file, in bytes.
 pub(crate) const FILE_NAME_LEN_BYTES_MAX: usize = 1024;

@@ -1,6 +1,7 @@
 //! A part of a file as a file of its own: for what was appended to something else.
 
-use crate::api::{FileReader, FilesError};
+use crate::api::FileReader;
+use crate::error::FilesError;
 use imbrex_disk::BlockRange;
 use std::ops::Range;
 use std::sync::Arc;

@@ -7,10 +7,13 @@
 //! A neighbour that cannot be read is nobody's damage but its own file's: the plan is made anew without
 //! what lies below it.
 
-use crate::api::{FileBuffer, FilesError, Hints, Persisted};
+use crate::api::Persisted;
 use crate::catalog::{FileId, FileRecord};
+use crate::error::FilesError;
 use crate::extent::Extent;
 use crate::file::{FileBody, Placed};
+use crate::file_buffer::FileBuffer;
+use crate::hints::Hints;
 use crate::layer::Inner;
 use crate::names;
 use crate::placement::{FileRequest, Planned, claim_of};

@@ -1,6 +1,6 @@
 //! What the file layer did and how the disk looks: counters and the map of zones.
 
-use crate::api::FileKind;
+use crate::hints::FileKind;
 use crate::layer::{FileLayer, Inner};
 use crate::space::{ZoneRole, ZoneSpace};
 use imbrex_disk::{BlockRange, Blocks, Lba, ZoneState};

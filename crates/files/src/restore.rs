@@ -11,10 +11,11 @@
 //! named: an extent past the disk, in the catalog's place, above a write pointer, in another file's
 //! span, or shared by two files.
 
-use crate::api::{FileKind, FilesError};
 use crate::catalog::{Edit, FileId, FileRecord, Misfit, Namespace};
+use crate::error::FilesError;
 use crate::extent::Extent;
 use crate::file::{FileBody, Placed};
+use crate::hints::FileKind;
 use crate::placement::{FileRequest, Placement, PlacementOptions};
 use crate::region::Region;
 use crate::rewrite::files_start;

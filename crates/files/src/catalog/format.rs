@@ -1,8 +1,8 @@
 #![doc = include_str!("../../../../docs/formats/catalog.md")]
 
 use super::state::{Edit, FileId, FileRecord};
-use crate::api::{FileKind, GroupId};
 use crate::extent::Extent;
+use crate::hints::{FileKind, GroupId};
 use crate::names::FILE_NAME_LEN_BYTES_MAX;
 use crate::placement::PlacementOptions;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Geometry, Lba, Rule};

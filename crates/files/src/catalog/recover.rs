@@ -9,7 +9,7 @@
 
 use super::format::{FORMAT_VERSION, HeaderFlaw, lacks_seal};
 use super::{Edit, Header, Misfit, Namespace, Shape, decode_edits, log_id};
-use crate::api::FilesError;
+use crate::error::FilesError;
 use crate::region::{Region, regions};
 use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, DiskError, Lba};
 use imbrex_record_log::{Decoder, End, Extent, log_id_of};

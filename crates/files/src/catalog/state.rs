@@ -8,8 +8,8 @@
 //!   N3  A file that lies beside, on the flash drive, has no blocks here; without a name it is
 //!       remembered as gone until it is swept there.
 
-use crate::api::{FileKind, GroupId, Hints};
 use crate::extent::Extent;
+use crate::hints::{FileKind, GroupId, Hints};
 use imbrex_disk::BlockRange;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -4,8 +4,8 @@ use super::format::{HeaderFlaw, lacks_seal, seal};
 use super::{
     Edit, FileId, FileRecord, Header, Misfit, Namespace, Shape, decode_edits, encode_edits,
 };
-use crate::api::{FileKind, GroupId};
 use crate::extent::Extent;
+use crate::hints::{FileKind, GroupId};
 use crate::placement::PlacementOptions;
 use imbrex_clockwork::Prng;
 use imbrex_disk::{BlockRange, Blocks, Lba};

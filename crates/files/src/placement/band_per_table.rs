@@ -12,8 +12,8 @@
 //! Source: SMRDB (thesis, chapter 3): one table a band, bands of 40 to 80 MB.
 
 use super::{FileRequest, Placement, Planned, lanes};
-use crate::api::{FileKind, Hints};
 use crate::extent::fill;
+use crate::hints::{FileKind, Hints};
 use crate::room::CommitKind;
 use crate::space::{Claim, NoSpace, SpaceMap, ZoneSpace};
 use imbrex_disk::ZoneKind::{Conventional, SequentialRequired};

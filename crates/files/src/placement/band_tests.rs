@@ -1,7 +1,7 @@
 //! Plans of sets and bands: what lies where, and that no write reaches what is valid.
 
 use super::{FileRequest, Placement, PlacementKind, PlacementOptions, Planned, Urgency};
-use crate::api::{FileKind, GroupId, Hints};
+use crate::hints::{FileKind, GroupId, Hints};
 use crate::room::CommitKind;
 use crate::space::tests::{empty_zones, range, shingled, unzoned};
 use crate::space::{Lane, NoSpace, SpaceMap};

@@ -27,7 +27,7 @@
 use super::{
     FileRequest, Placement, PlacementOptions, Planned, UNITS_NEEDED, Urgency, growing, sets,
 };
-use crate::api::Hints;
+use crate::hints::Hints;
 use crate::space::{Fit, NoSpace, SpaceMap};
 use imbrex_disk::{BlockRange, Blocks, Geometry, Rule};
 

@@ -9,8 +9,8 @@
 //! Source: the baseline under LevelDB in the SEALDB paper (figure 2: tables scatter).
 
 use super::{Draft, FileRequest, Placement, Planned, admit, growing};
-use crate::api::Hints;
 use crate::extent::fill;
+use crate::hints::Hints;
 use crate::space::{Fit, NoSpace, SpaceMap};
 use imbrex_disk::{BlockRange, Blocks, Geometry, Rule};
 

@@ -17,8 +17,8 @@
 //! Conventional zones are few and can be rewritten: logs take them first, tables last.
 
 use super::{FileRequest, Planned, admit};
-use crate::api::Hints;
 use crate::extent::fill;
+use crate::hints::Hints;
 use crate::region::{Region, regions};
 use crate::space::{Lane, NoSpace, SpaceMap, ZoneSpace, active_zone_budget};
 use imbrex_disk::ZoneKind::{self, Conventional, SequentialRequired};

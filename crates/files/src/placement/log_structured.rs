@@ -16,7 +16,7 @@
 //! below 20 % free); cost-benefit as in the log-structured file system of Rosenblum and Ousterhout.
 
 use super::{FileRequest, Placement, PlacementOptions, Planned, Urgency, lanes};
-use crate::api::Hints;
+use crate::hints::Hints;
 use crate::space::{Lane, NoSpace, SpaceMap, ZoneSpace};
 use imbrex_disk::{BlockRange, Blocks, Geometry};
 use std::cmp::Reverse;

@@ -27,8 +27,8 @@ mod track_tiers;
 mod tracks;
 mod zone_per_level;
 
-use crate::api::Hints;
 use crate::extent::Extent;
+use crate::hints::Hints;
 use crate::room::CommitKind;
 use crate::space::{CLASS_LEN, Claim, Lane, NoSpace, SpaceMap};
 use draft::Draft;

@@ -22,8 +22,8 @@
 use super::{
     Draft, FileRequest, Placement, PlacementOptions, Planned, UNITS_NEEDED, Urgency, admit, growing,
 };
-use crate::api::{GroupId, Hints};
 use crate::extent::{Extent, fill};
+use crate::hints::{GroupId, Hints};
 use crate::space::{Fit, NoSpace, SpaceMap};
 use imbrex_disk::{BlockRange, Blocks, Geometry, Rule};
 

@@ -1,7 +1,7 @@
 //! Plans as tables: a map and requests in, extents out.
 
 use super::{FileRequest, PlacementKind, PlacementOptions, Urgency};
-use crate::api::{FileKind, Hints};
+use crate::hints::{FileKind, Hints};
 use crate::room::CommitKind;
 use crate::space::tests::{empty_zones, map, range};
 use crate::space::{Lane, NoSpace, SpaceMap};

@@ -14,7 +14,7 @@
 
 use super::tracks::{self, Draft};
 use super::{FileRequest, Placement, PlacementOptions, Planned, Rewriting, UNITS_NEEDED};
-use crate::api::Hints;
+use crate::hints::Hints;
 use crate::space::{NoSpace, SpaceMap, Tier};
 use imbrex_disk::{BlockRange, Blocks, Geometry};
 

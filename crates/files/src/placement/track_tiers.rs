@@ -26,7 +26,7 @@
 
 use super::tracks::{self, Draft};
 use super::{FileRequest, Placement, PlacementOptions, Planned, Rewriting, UNITS_NEEDED};
-use crate::api::{FileKind, Hints};
+use crate::hints::{FileKind, Hints};
 use crate::space::{NoSpace, SpaceMap, Tier};
 use imbrex_disk::{BlockRange, Blocks, Geometry};
 

@@ -11,8 +11,8 @@
 //! Which tracks may be handed out at all is the map's to say (`space::tracks`).
 
 use super::{FileRequest, Planned, admit};
-use crate::api::{FileKind, Hints};
 use crate::extent::fill;
+use crate::hints::{FileKind, Hints};
 use crate::room::CommitKind;
 use crate::space::{Claim, NoSpace, SpaceMap, Tier, TrackMap};
 use imbrex_disk::{BlockRange, Blocks, Geometry, Lba, Rule, TrackId};

@@ -16,7 +16,7 @@
 //! Source: GearDB ("each zone only serves tables from one level").
 
 use super::{FileRequest, Placement, PlacementOptions, Planned, Urgency, lanes};
-use crate::api::Hints;
+use crate::hints::Hints;
 use crate::space::{Lane, NoSpace, SpaceMap};
 use imbrex_disk::{BlockRange, Blocks, Geometry};
 

@@ -17,8 +17,9 @@
 //! discard leaves, which are zeros where none were saved.
 
 use super::format::{self, FORMAT_VERSION, Found, Header, Sums};
-use crate::api::{FileKind, FilesError};
 use crate::catalog::{FileRecord, Namespace};
+use crate::error::FilesError;
+use crate::hints::FileKind;
 use crate::region::Region;
 use crate::space::CLASS_LEN;
 use imbrex_disk::{

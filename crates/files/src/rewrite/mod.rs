@@ -45,9 +45,10 @@ mod tests;
 pub(crate) use backup::{Flaw, files_start};
 pub(crate) use detour::Source;
 
-use crate::api::{FileBuffer, FilesError};
 use crate::catalog::Namespace;
+use crate::error::FilesError;
 use crate::extent::Extent;
+use crate::file_buffer::FileBuffer;
 use crate::placement::Rewriting;
 use crate::region::Region;
 use crate::report::Counts;

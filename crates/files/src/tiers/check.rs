@@ -2,9 +2,9 @@
 
 use super::TieredFiles;
 use super::format::parse_name;
-use crate::api::FilesError;
 use crate::catalog::FileId;
 use crate::check::CheckReport;
+use crate::error::FilesError;
 use std::collections::BTreeSet;
 
 impl TieredFiles {

@@ -2,8 +2,9 @@
 
 use super::format::number;
 use super::{Flash, Promise};
-use crate::api::{FilesError, LogWriter};
+use crate::api::LogWriter;
 use crate::catalog::FileId;
+use crate::error::FilesError;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -62,19 +62,18 @@
 //! Source: write-offloading of Pitchumani's thesis, chapter 5.2; the order of commits is ours.
 
 mod check;
-mod error;
 mod format;
 mod log;
 mod open;
 mod write;
 
-pub use error::FlashError;
+pub use crate::error::FlashError;
 
-use crate::api::{
-    Commit, FileBuffer, FileInfo, FileReader, Files, FilesError, Hints, LogWriter, Persisted,
-    SpaceUse, Tier, UnitId,
-};
+use crate::api::{Commit, FileInfo, FileReader, Files, LogWriter, Persisted, SpaceUse, UnitId};
 use crate::catalog::FileId;
+use crate::error::FilesError;
+use crate::file_buffer::FileBuffer;
+use crate::hints::{Hints, Tier};
 use crate::layer::FileLayer;
 use imbrex_disk::BlockRange;
 use parking_lot::Mutex;

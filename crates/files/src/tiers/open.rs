@@ -2,9 +2,10 @@
 
 use super::format::{PairRecord, parse_name};
 use super::{Counts, FLASH_LAYOUT_NAME, Flash, FlashError, FlashOptions, TieredFiles, Turn};
-use crate::api::{Files, FilesError};
+use crate::api::Files;
 use crate::catalog::{Edit, FileId, FileRecord, Pair};
 use crate::commit::Live;
+use crate::error::FilesError;
 use crate::formatting::{FormatOptions, Plan};
 use crate::layer::FileLayer;
 use crate::placement::PlacementKind;

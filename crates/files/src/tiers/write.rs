@@ -3,11 +3,12 @@
 use super::format::{PairRecord, log_name, number};
 use super::log::FlashLog;
 use super::{Flash, TieredFiles, Turn};
-use crate::api::{
-    AppRecord, Commit, FileBuffer, Files, FilesError, Hints, LogWriter, Persisted, Tier,
-};
+use crate::api::{AppRecord, Commit, Files, LogWriter, Persisted};
 use crate::catalog::{Edit, FILE_COST_BYTES, FileId, FileRecord};
 use crate::edits::BesideAdds;
+use crate::error::FilesError;
+use crate::file_buffer::FileBuffer;
+use crate::hints::{Hints, Tier};
 use crate::names::{self, FILE_NAME_LEN_BYTES_MAX};
 use crate::persist::Refused;
 use crate::room::CommitKind;

@@ -1,0 +1,77 @@
+//! A table-like file in memory, before it is placed and written.
+
+use crate::hints::Hints;
+use crate::spare_chunks;
+
+/// A table-like file being written: all in memory until [`Files::persist`].
+#[derive(Debug)]
+pub struct FileBuffer {
+    name: String,
+    hints: Hints,
+    chunks: Vec<Vec<u8>>,
+    len_bytes: u64,
+}
+
+impl FileBuffer {
+    /// How long the pieces are in which a file is buffered and then written: long enough that a
+    /// disk streams, short enough that reads are not kept waiting.
+    pub const CHUNK_LEN_BYTES: usize = spare_chunks::CHUNK_LEN_BYTES;
+
+    /// An empty file that will be called `name`.
+    pub fn new(name: impl Into<String>, hints: Hints) -> FileBuffer {
+        FileBuffer { name: name.into(), hints, chunks: Vec::new(), len_bytes: 0 }
+    }
+
+    /// Adds `data` at the end. Cost: one copy.
+    pub fn append(&mut self, mut data: &[u8]) {
+        self.len_bytes += data.len() as u64;
+        while !data.is_empty() {
+            let room = self.chunks.last().map_or(0, |c| Self::CHUNK_LEN_BYTES - c.len());
+            if room == 0 {
+                self.chunks.push(spare_chunks::take());
+                continue;
+            }
+            let (now, later) = data.split_at(room.min(data.len()));
+            if let Some(chunk) = self.chunks.last_mut() {
+                chunk.extend_from_slice(now);
+            }
+            data = later;
+        }
+    }
+
+    /// How many bytes were appended.
+    pub fn len_bytes(&self) -> u64 {
+        self.len_bytes
+    }
+
+    /// Whether nothing was appended.
+    pub fn is_empty(&self) -> bool {
+        self.len_bytes == 0
+    }
+
+    /// The name it will have.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its hints.
+    pub fn hints(&self) -> &Hints {
+        &self.hints
+    }
+
+    /// The same bytes under another name and with other hints: a writer may learn both only when it
+    /// has the bytes.
+    pub fn renamed(self, name: impl Into<String>, hints: Hints) -> FileBuffer {
+        FileBuffer { name: name.into(), hints, ..self }
+    }
+
+    /// Name, hints, length and pieces: for the implementation of [`Files::persist`].
+    pub(crate) fn into_parts(self) -> (String, Hints, u64, Vec<Vec<u8>>) {
+        (self.name, self.hints, self.len_bytes, self.chunks)
+    }
+
+    /// Its bytes, in pieces of [`FileBuffer::CHUNK_LEN_BYTES`], the last shorter.
+    pub fn chunks(&self) -> &[Vec<u8>] {
+        &self.chunks
+    }
+}
