@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   persist ----> placement.plan ----> write ----> PersistedFile --+
-//!   create_log -> placement.plan_log -> catalog                    v
+//!   create_log -> placement.plan_log_pieces -> catalog                  v
 //!   commit -------------------------------> namespace -> group commit -> catalog
 //!                                                            |
 //!   reclaim: zones that nothing holds are reset  <-----------+   (F3: only what is durable)

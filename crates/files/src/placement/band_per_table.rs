@@ -11,7 +11,8 @@
 //!
 //! Source: SMRDB (thesis, chapter 3): one table a band, bands of 40 to 80 MB.
 
-use super::{FileRequest, Placement, Planned, lanes};
+use super::lanes;
+use super::policy::{FileRequest, Placement, Planned};
 use crate::extent::fill;
 use crate::hints::{FileKind, Hints};
 use crate::room::CommitKind;
@@ -80,18 +81,18 @@ impl Placement for BandPerTable {
         Ok(plan)
     }
 
-    fn plan_log(
+    fn plan_log_pieces(
         &self,
         space: &SpaceMap,
         hints: &Hints,
         _owned: Blocks,
-    ) -> Result<BlockRange, NoSpace> {
+    ) -> Result<Vec<BlockRange>, NoSpace> {
         let free = free_for(space, hints);
         let rest = |zone: &ZoneSpace| BlockRange::new(zone.next, zone.room());
         let allowed = space.has_place_for_log();
         let sequential = || space.empty_zones(SequentialRequired).next().filter(|_| allowed);
         match space.empty_zones(Conventional).next().or_else(sequential).map(rest) {
-            Some(range) if range.len <= free => Ok(range),
+            Some(range) if range.len <= free => Ok(vec![range]),
             Some(range) => Err(NoSpace { needed: range.len, free }),
             // No place: what is free cannot be begun.
             None => Err(NoSpace { needed: Blocks::new(1), free: Blocks::ZERO }),

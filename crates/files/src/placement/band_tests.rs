@@ -1,5 +1,6 @@
 //! Plans of sets and bands: what lies where, and that no write reaches what is valid.
 
+use super::tests::plan_log;
 use super::{FileRequest, Placement, PlacementKind, PlacementOptions, Planned, Urgency};
 use crate::hints::{FileKind, GroupId, Hints};
 use crate::room::CommitKind;
@@ -161,7 +162,7 @@ fn a_table_has_its_band_for_itself() {
     assert_eq!(place(&mut map, &[table(1, 1, 1)]), "no space: 64 of 0");
     let log = policy("band-per-table");
     let hints = Hints { purpose: CommitKind::Upkeep, ..Hints::new(FileKind::Log) };
-    assert_eq!(log.plan_log(&map, &hints, Blocks::ZERO), Ok(range(0, 64)));
+    assert_eq!(plan_log(&*log, &map, &hints), Ok(range(0, 64)));
     assert_eq!(log.plan_reclaim(&map, Urgency::NoSpace), None);
     map.give(range(128, 10), false);
     let (zone, ..) = map.begin_reset().unwrap();
@@ -203,7 +204,7 @@ fn no_write_reaches_what_is_valid(seed: u64) {
             }
             3 => {
                 let hints = Hints::new(FileKind::Log);
-                let Ok(run) = policy.plan_log(&map, &hints, Blocks::ZERO) else { continue };
+                let Ok(run) = plan_log(&*policy, &map, &hints) else { continue };
                 map.take(run, Lane::Log, 1);
                 logs.push(run);
             }

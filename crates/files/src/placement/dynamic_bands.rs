@@ -24,12 +24,11 @@
 //! Invariants: U1 to U3 of `space::unzoned`.
 //! Source: SEALDB, sections III-B and III-C. Ours are the exact guard, the cutting, and the moving.
 
-use super::{
-    FileRequest, Placement, PlacementOptions, Planned, UNITS_NEEDED, Urgency, growing, sets,
-};
-use crate::hints::Hints;
-use crate::space::{Fit, NoSpace, SpaceMap};
-use imbrex_disk::{BlockRange, Blocks, Geometry, Rule};
+use super::options::PlacementOptions;
+use super::policy::UNITS_NEEDED;
+use super::sets::SetPolicy;
+use crate::space::Fit;
+use imbrex_disk::{Blocks, Geometry, Rule};
 
 pub(super) const NAME: &str = "dynamic-bands";
 
@@ -44,7 +43,7 @@ impl DynamicBands {
     }
 }
 
-impl Placement for DynamicBands {
+impl SetPolicy for DynamicBands {
     fn name(&self) -> &'static str {
         NAME
     }
@@ -70,24 +69,7 @@ impl Placement for DynamicBands {
         Blocks::new(UNITS_NEEDED * (self.unit_len + guard_len).get())
     }
 
-    fn moves_sets(&self) -> bool {
-        true
-    }
-
-    fn plan(&self, space: &SpaceMap, files: &[FileRequest]) -> Result<Vec<Planned>, NoSpace> {
-        sets::plan(space, files, Fit::Tightest)
-    }
-
-    fn plan_log(
-        &self,
-        space: &SpaceMap,
-        hints: &Hints,
-        owned: Blocks,
-    ) -> Result<BlockRange, NoSpace> {
-        growing::plan_log(space, hints, owned, Fit::Tightest)
-    }
-
-    fn plan_reclaim(&self, space: &SpaceMap, urgency: Urgency) -> Option<BlockRange> {
-        sets::plan_reclaim(space, urgency)
+    fn fit(&self) -> Fit {
+        Fit::Tightest
     }
 }

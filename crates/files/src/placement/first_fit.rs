@@ -8,7 +8,9 @@
 //! A file that no single run holds is split over runs, in order of address. Nothing is ever moved.
 //! Source: the baseline under LevelDB in the SEALDB paper (figure 2: tables scatter).
 
-use super::{Draft, FileRequest, Placement, Planned, admit, growing};
+use super::draft::Draft;
+use super::growing;
+use super::policy::{FileRequest, Placement, Planned, admit};
 use crate::extent::fill;
 use crate::hints::Hints;
 use crate::space::{Fit, NoSpace, SpaceMap};
@@ -58,12 +60,12 @@ impl Placement for FirstFit {
             .collect()
     }
 
-    fn plan_log(
+    fn plan_log_pieces(
         &self,
         space: &SpaceMap,
         hints: &Hints,
         owned: Blocks,
-    ) -> Result<BlockRange, NoSpace> {
-        growing::plan_log(space, hints, owned, Fit::Lowest)
+    ) -> Result<Vec<BlockRange>, NoSpace> {
+        growing::plan_log(space, hints, owned, Fit::Lowest).map(|run| vec![run])
     }
 }

@@ -1,6 +1,6 @@
 //! Room for logs on a disk without zones: pieces that double, so that their number stays small.
 
-use super::FileRequest;
+use super::policy::FileRequest;
 use crate::hints::{Hints, Tier};
 use crate::space::{Fit, NoSpace, SpaceMap};
 use imbrex_disk::{BlockRange, Blocks};

@@ -16,7 +16,7 @@
 //!
 //! Conventional zones are few and can be rewritten: logs take them first, tables last.
 
-use super::{FileRequest, Planned, admit};
+use super::policy::{FileRequest, Placement, Planned, Urgency, admit};
 use crate::extent::fill;
 use crate::hints::Hints;
 use crate::region::{Region, regions};
@@ -24,9 +24,61 @@ use crate::space::{Lane, NoSpace, SpaceMap, ZoneSpace, active_zone_budget};
 use imbrex_disk::ZoneKind::{self, Conventional, SequentialRequired};
 use imbrex_disk::{BlockRange, Blocks, Geometry, Lba, Rule};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
 
 /// Active zones that must remain besides the catalog's: a log's, its successor's, and a table's.
 const ACTIVE_ZONES_LEAST: u32 = 3;
+
+/// A policy that fills zones by lanes: it chooses the lane of each file, and what to clean.
+pub(super) trait LanePolicy: Send + Sync + Debug {
+    /// See [`Placement::name`].
+    fn name(&self) -> &'static str;
+
+    /// See [`Placement::lane`].
+    fn lane(&self, file: &FileRequest, zone: Blocks) -> Lane;
+
+    /// See [`Placement::plan_reclaim`].
+    fn plan_reclaim(&self, space: &SpaceMap, urgency: Urgency) -> Option<BlockRange>;
+}
+
+/// The placement that a [`LanePolicy`] makes.
+#[derive(Debug)]
+pub(super) struct InLanes<P>(pub(super) P);
+
+impl<P: LanePolicy> Placement for InLanes<P> {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn suits(&self, geometry: &Geometry) -> Result<(), String> {
+        suits(geometry)
+    }
+
+    fn reads(&self, geometry: &Geometry) -> Result<(), String> {
+        reads(geometry)
+    }
+
+    fn lane(&self, file: &FileRequest, zone: Blocks) -> Lane {
+        self.0.lane(file, zone)
+    }
+
+    fn plan(&self, space: &SpaceMap, files: &[FileRequest]) -> Result<Vec<Planned>, NoSpace> {
+        plan(space, files, &|file| self.0.lane(file, space.zone_capacity()))
+    }
+
+    fn plan_log_pieces(
+        &self,
+        space: &SpaceMap,
+        hints: &Hints,
+        _owned: Blocks,
+    ) -> Result<Vec<BlockRange>, NoSpace> {
+        plan_log(space, hints).map(|run| vec![run])
+    }
+
+    fn plan_reclaim(&self, space: &SpaceMap, urgency: Urgency) -> Option<BlockRange> {
+        self.0.plan_reclaim(space, urgency)
+    }
+}
 
 /// Whether a policy of lanes can live on the disk.
 pub(super) fn suits(geometry: &Geometry) -> Result<(), String> {
@@ -58,7 +110,7 @@ pub(super) fn reads(geometry: &Geometry) -> Result<(), String> {
 }
 
 /// Plans `files`, each in the lane that `lane_of` gives it.
-pub(super) fn plan(
+fn plan(
     space: &SpaceMap,
     files: &[FileRequest],
     lane_of: &dyn Fn(&FileRequest) -> Lane,
@@ -79,7 +131,7 @@ pub(super) fn plan(
 
 /// Chooses the rest of a zone for a log: one that earlier logs began, else an empty one, of those that are
 /// no longer than what the log may use.
-pub(super) fn plan_log(space: &SpaceMap, hints: &Hints) -> Result<BlockRange, NoSpace> {
+fn plan_log(space: &SpaceMap, hints: &Hints) -> Result<BlockRange, NoSpace> {
     let claim = FileRequest { len_bytes: 1, hints: *hints, is_moved: false }.claim();
     let free = space.free_for(claim);
     let rest = |zone: &ZoneSpace| BlockRange::new(zone.next, zone.room());

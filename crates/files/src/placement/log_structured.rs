@@ -15,10 +15,11 @@
 //! Source: the baselines of GearDB (LevelDB over one log of zones, greedy and cost-benefit cleaning
 //! below 20 % free); cost-benefit as in the log-structured file system of Rosenblum and Ousterhout.
 
-use super::{FileRequest, Placement, PlacementOptions, Planned, Urgency, lanes};
-use crate::hints::Hints;
-use crate::space::{Lane, NoSpace, SpaceMap, ZoneSpace};
-use imbrex_disk::{BlockRange, Blocks, Geometry};
+use super::lanes::{self, LanePolicy};
+use super::options::PlacementOptions;
+use super::policy::{FileRequest, Urgency};
+use crate::space::{Lane, SpaceMap, ZoneSpace};
+use imbrex_disk::{BlockRange, Blocks};
 use std::cmp::Reverse;
 
 /// The name of greedy cleaning.
@@ -60,7 +61,7 @@ impl LogStructured {
     }
 }
 
-impl Placement for LogStructured {
+impl LanePolicy for LogStructured {
     fn name(&self) -> &'static str {
         match self.victim {
             Victim::Greedy => GREEDY,
@@ -68,29 +69,8 @@ impl Placement for LogStructured {
         }
     }
 
-    fn suits(&self, geometry: &Geometry) -> Result<(), String> {
-        lanes::suits(geometry)
-    }
-
-    fn reads(&self, geometry: &Geometry) -> Result<(), String> {
-        lanes::reads(geometry)
-    }
-
     fn lane(&self, file: &FileRequest, _zone: Blocks) -> Lane {
         if file.is_moved { Lane::Cold(0) } else { Lane::Fresh(0) }
-    }
-
-    fn plan(&self, space: &SpaceMap, files: &[FileRequest]) -> Result<Vec<Planned>, NoSpace> {
-        lanes::plan(space, files, &|file| self.lane(file, space.zone_capacity()))
-    }
-
-    fn plan_log(
-        &self,
-        space: &SpaceMap,
-        hints: &Hints,
-        _owned: Blocks,
-    ) -> Result<BlockRange, NoSpace> {
-        lanes::plan_log(space, hints)
     }
 
     fn plan_reclaim(&self, space: &SpaceMap, urgency: Urgency) -> Option<BlockRange> {

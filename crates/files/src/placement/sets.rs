@@ -19,18 +19,78 @@
 //! Source: SEALDB, section III-A. There the dead members of a set wait for the rest without a way
 //! out; moving them is ours.
 
-use super::{
-    Draft, FileRequest, Placement, PlacementOptions, Planned, UNITS_NEEDED, Urgency, admit, growing,
-};
+use super::draft::Draft;
+use super::growing;
+use super::options::PlacementOptions;
+use super::policy::{FileRequest, Placement, Planned, UNITS_NEEDED, Urgency, admit};
 use crate::extent::{Extent, fill};
 use crate::hints::{GroupId, Hints};
 use crate::space::{Fit, NoSpace, SpaceMap};
 use imbrex_disk::{BlockRange, Blocks, Geometry, Rule};
+use std::fmt::Debug;
 
 pub(super) const NAME: &str = "sets";
 
 /// Tables above this level overlap each other, so that no compaction takes a group of them whole.
 const SET_LEVEL_MIN: u8 = 2;
+
+/// A policy that places sets: it chooses the free run that a set goes to.
+pub(super) trait SetPolicy: Send + Sync + Debug {
+    /// See [`Placement::name`].
+    fn name(&self) -> &'static str;
+
+    /// See [`Placement::suits`].
+    fn suits(&self, geometry: &Geometry) -> Result<(), String>;
+
+    /// See [`Placement::room_needed`].
+    fn room_needed(&self, geometry: &Geometry) -> Blocks;
+
+    /// Which of the runs that are large enough.
+    fn fit(&self) -> Fit;
+}
+
+/// The placement that a [`SetPolicy`] makes.
+#[derive(Debug)]
+pub(super) struct InSets<P>(pub(super) P);
+
+impl<P: SetPolicy> Placement for InSets<P> {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn suits(&self, geometry: &Geometry) -> Result<(), String> {
+        self.0.suits(geometry)
+    }
+
+    fn room_needed(&self, geometry: &Geometry) -> Blocks {
+        self.0.room_needed(geometry)
+    }
+
+    fn moves_sets(&self) -> bool {
+        true
+    }
+
+    fn plan(&self, space: &SpaceMap, files: &[FileRequest]) -> Result<Vec<Planned>, NoSpace> {
+        plan(space, files, self.0.fit())
+    }
+
+    fn plan_log_pieces(
+        &self,
+        space: &SpaceMap,
+        hints: &Hints,
+        owned: Blocks,
+    ) -> Result<Vec<BlockRange>, NoSpace> {
+        growing::plan_log(space, hints, owned, self.0.fit()).map(|run| vec![run])
+    }
+
+    /// Chooses the set with most dead blocks whose living members fit what is free, and only in need.
+    fn plan_reclaim(&self, space: &SpaceMap, urgency: Urgency) -> Option<BlockRange> {
+        match urgency {
+            Urgency::NoSpace => space.deadest_span(),
+            Urgency::Background => None,
+        }
+    }
+}
 
 #[derive(Debug)]
 pub(super) struct Sets {
@@ -43,7 +103,7 @@ impl Sets {
     }
 }
 
-impl Placement for Sets {
+impl SetPolicy for Sets {
     fn name(&self) -> &'static str {
         NAME
     }
@@ -66,43 +126,13 @@ impl Placement for Sets {
         Blocks::new(UNITS_NEEDED * self.unit_len.get())
     }
 
-    fn moves_sets(&self) -> bool {
-        true
-    }
-
-    fn plan(&self, space: &SpaceMap, files: &[FileRequest]) -> Result<Vec<Planned>, NoSpace> {
-        plan(space, files, Fit::Lowest)
-    }
-
-    fn plan_log(
-        &self,
-        space: &SpaceMap,
-        hints: &Hints,
-        owned: Blocks,
-    ) -> Result<BlockRange, NoSpace> {
-        growing::plan_log(space, hints, owned, Fit::Lowest)
-    }
-
-    fn plan_reclaim(&self, space: &SpaceMap, urgency: Urgency) -> Option<BlockRange> {
-        plan_reclaim(space, urgency)
-    }
-}
-
-/// The set whose living members are moved: the one with most dead blocks whose living ones fit what is
-/// free, and only in need.
-pub(super) fn plan_reclaim(space: &SpaceMap, urgency: Urgency) -> Option<BlockRange> {
-    match urgency {
-        Urgency::NoSpace => space.deadest_span(),
-        Urgency::Background => None,
+    fn fit(&self) -> Fit {
+        Fit::Lowest
     }
 }
 
 /// Plans `files`: those of one set in one run that suits `fit`, if there is one.
-pub(super) fn plan(
-    space: &SpaceMap,
-    files: &[FileRequest],
-    fit: Fit,
-) -> Result<Vec<Planned>, NoSpace> {
+fn plan(space: &SpaceMap, files: &[FileRequest], fit: Fit) -> Result<Vec<Planned>, NoSpace> {
     admit(space, files)?;
     let mut draft = Draft::new(space, fit);
     let mut plan = Vec::with_capacity(files.len());

@@ -12,11 +12,11 @@
 //!
 //! Source: the baselines of KVIMR, *Seq* and *3Phase* (section 4.1); three phases: Gao and others.
 
-use super::tracks::{self, Draft};
-use super::{FileRequest, Placement, PlacementOptions, Planned, Rewriting, UNITS_NEEDED};
-use crate::hints::Hints;
+use super::options::PlacementOptions;
+use super::policy::{FileRequest, Planned, Rewriting};
+use super::tracks::{self, Draft, TrackPolicy};
 use crate::space::{NoSpace, SpaceMap, Tier};
-use imbrex_disk::{BlockRange, Blocks, Geometry};
+use imbrex_disk::Blocks;
 
 pub(super) const SEQUENTIAL: &str = "track-sequential";
 pub(super) const THREE_PHASE: &str = "track-three-phase";
@@ -59,7 +59,7 @@ impl TrackOrder {
     }
 }
 
-impl Placement for TrackOrder {
+impl TrackPolicy for TrackOrder {
     fn name(&self) -> &'static str {
         match self.order {
             Order::Sequential => SEQUENTIAL,
@@ -67,12 +67,8 @@ impl Placement for TrackOrder {
         }
     }
 
-    fn suits(&self, geometry: &Geometry) -> Result<(), String> {
-        tracks::suits(geometry)
-    }
-
-    fn room_needed(&self, geometry: &Geometry) -> Blocks {
-        tracks::room_needed(geometry, UNITS_NEEDED, self.unit_len)
+    fn unit_len(&self) -> Blocks {
+        self.unit_len
     }
 
     fn rewriting(&self) -> Rewriting {
@@ -81,23 +77,5 @@ impl Placement for TrackOrder {
 
     fn plan(&self, space: &SpaceMap, files: &[FileRequest]) -> Result<Vec<Planned>, NoSpace> {
         tracks::plan(space, files, &|draft, _| self.next(draft))
-    }
-
-    fn plan_log(
-        &self,
-        space: &SpaceMap,
-        hints: &Hints,
-        owned: Blocks,
-    ) -> Result<BlockRange, NoSpace> {
-        tracks::plan_log(space, hints, owned).map(|pieces| pieces[0])
-    }
-
-    fn plan_log_pieces(
-        &self,
-        space: &SpaceMap,
-        hints: &Hints,
-        owned: Blocks,
-    ) -> Result<Vec<BlockRange>, NoSpace> {
-        tracks::plan_log(space, hints, owned)
     }
 }

@@ -24,11 +24,12 @@
 //! Source: KVIMR, section 3.2 (level based bi-tiering, relaxed-sequential allocation) and 3.1 (a level is told with
 //! the write of a table, and never again: decision 48); the fullest level is ours (decision 36).
 
-use super::tracks::{self, Draft};
-use super::{FileRequest, Placement, PlacementOptions, Planned, Rewriting, UNITS_NEEDED};
-use crate::hints::{FileKind, Hints};
+use super::options::PlacementOptions;
+use super::policy::{FileRequest, Planned, Rewriting};
+use super::tracks::{self, Draft, TrackPolicy};
+use crate::hints::FileKind;
 use crate::space::{NoSpace, SpaceMap, Tier};
-use imbrex_disk::{BlockRange, Blocks, Geometry};
+use imbrex_disk::Blocks;
 
 pub(super) const NAIVE: &str = "track-tiers-naive";
 pub(super) const MERGED: &str = "track-tiers";
@@ -87,7 +88,7 @@ fn next(draft: &Draft<'_>, file: &FileRequest, bottom_level: u8) -> Option<u64> 
     }
 }
 
-impl Placement for TrackTiers {
+impl TrackPolicy for TrackTiers {
     fn name(&self) -> &'static str {
         match (self.from, self.rewriting) {
             (From::Fullest, _) => FULLEST,
@@ -96,12 +97,8 @@ impl Placement for TrackTiers {
         }
     }
 
-    fn suits(&self, geometry: &Geometry) -> Result<(), String> {
-        tracks::suits(geometry)
-    }
-
-    fn room_needed(&self, geometry: &Geometry) -> Blocks {
-        tracks::room_needed(geometry, UNITS_NEEDED, self.unit_len)
+    fn unit_len(&self) -> Blocks {
+        self.unit_len
     }
 
     fn rewriting(&self) -> Rewriting {
@@ -111,23 +108,5 @@ impl Placement for TrackTiers {
     fn plan(&self, space: &SpaceMap, files: &[FileRequest]) -> Result<Vec<Planned>, NoSpace> {
         let bottom_level = self.bottom_level(space, files);
         tracks::plan(space, files, &|draft, file| next(draft, file, bottom_level))
-    }
-
-    fn plan_log(
-        &self,
-        space: &SpaceMap,
-        hints: &Hints,
-        owned: Blocks,
-    ) -> Result<BlockRange, NoSpace> {
-        tracks::plan_log(space, hints, owned).map(|pieces| pieces[0])
-    }
-
-    fn plan_log_pieces(
-        &self,
-        space: &SpaceMap,
-        hints: &Hints,
-        owned: Blocks,
-    ) -> Result<Vec<BlockRange>, NoSpace> {
-        tracks::plan_log(space, hints, owned)
     }
 }

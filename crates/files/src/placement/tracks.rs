@@ -10,13 +10,14 @@
 //! logs find top tracks: they grow by pieces, and a piece in a bottom track would be a rewrite each time.
 //! Which tracks may be handed out at all is the map's to say (`space::tracks`).
 
-use super::{FileRequest, Planned, admit};
+use super::policy::{FileRequest, Placement, Planned, Rewriting, UNITS_NEEDED, admit};
 use crate::extent::fill;
 use crate::hints::{FileKind, Hints};
 use crate::room::CommitKind;
 use crate::space::{Claim, NoSpace, SpaceMap, Tier, TrackMap};
 use imbrex_disk::{BlockRange, Blocks, Geometry, Lba, Rule, TrackId};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
 
 /// The first piece of a log of unknown length: 1 MiB.
 const LOG_PIECE_BLOCKS_MIN: u64 = 256;
@@ -27,8 +28,58 @@ const LOOK_COUNT_MAX: usize = 64;
 /// How many are looked at for the cheapest piece of a table, if one was found.
 const PIECE_LOOK_COUNT: usize = 4096;
 
+/// A policy that fills interlaced tracks: it chooses the tracks of tables.
+pub(super) trait TrackPolicy: Send + Sync + Debug {
+    /// See [`Placement::name`].
+    fn name(&self) -> &'static str;
+
+    /// The length of a table.
+    fn unit_len(&self) -> Blocks;
+
+    /// See [`Placement::rewriting`].
+    fn rewriting(&self) -> Rewriting;
+
+    /// See [`Placement::plan`].
+    fn plan(&self, space: &SpaceMap, files: &[FileRequest]) -> Result<Vec<Planned>, NoSpace>;
+}
+
+/// The placement that a [`TrackPolicy`] makes.
+#[derive(Debug)]
+pub(super) struct OnTracks<P>(pub(super) P);
+
+impl<P: TrackPolicy> Placement for OnTracks<P> {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn suits(&self, geometry: &Geometry) -> Result<(), String> {
+        suits(geometry)
+    }
+
+    fn room_needed(&self, geometry: &Geometry) -> Blocks {
+        room_needed(geometry, UNITS_NEEDED, self.0.unit_len())
+    }
+
+    fn rewriting(&self) -> Rewriting {
+        self.0.rewriting()
+    }
+
+    fn plan(&self, space: &SpaceMap, files: &[FileRequest]) -> Result<Vec<Planned>, NoSpace> {
+        self.0.plan(space, files)
+    }
+
+    fn plan_log_pieces(
+        &self,
+        space: &SpaceMap,
+        hints: &Hints,
+        owned: Blocks,
+    ) -> Result<Vec<BlockRange>, NoSpace> {
+        plan_log(space, hints, owned)
+    }
+}
+
 /// Whether a policy of tracks can live on the disk.
-pub(super) fn suits(geometry: &Geometry) -> Result<(), String> {
+fn suits(geometry: &Geometry) -> Result<(), String> {
     match geometry.rule() {
         Rule::Neighbours(_) => Ok(()),
         other => {
@@ -47,7 +98,7 @@ pub(super) fn suits(geometry: &Geometry) -> Result<(), String> {
 
 /// How much room for files a drive needs for a few tables of `unit_len` with what they leave of
 /// their last tracks.
-pub(super) fn room_needed(geometry: &Geometry, unit_count: u64, unit_len: Blocks) -> Blocks {
+fn room_needed(geometry: &Geometry, unit_count: u64, unit_len: Blocks) -> Blocks {
     let Some(tracks) = geometry.interlaced() else { return Blocks::ZERO };
     let pair = tracks.bottom_track_len.get().saturating_add(tracks.top_track_len.get());
     Blocks::new(unit_count.saturating_mul(unit_len.get().saturating_add(pair)))
@@ -300,11 +351,7 @@ impl<'a> Draft<'a> {
 /// Chooses pieces of top tracks for a log that is `owned` long: the lowest empty tracks, so that logs
 /// stay together and block few bottom tracks; broken ones where no track is empty. Such as need not
 /// wait for a table below them come first.
-pub(super) fn plan_log(
-    space: &SpaceMap,
-    hints: &Hints,
-    owned: Blocks,
-) -> Result<Vec<BlockRange>, NoSpace> {
+fn plan_log(space: &SpaceMap, hints: &Hints, owned: Blocks) -> Result<Vec<BlockRange>, NoSpace> {
     let claim = match hints.purpose {
         CommitKind::Ordinary => Claim::Normal,
         CommitKind::Upkeep | CommitKind::Recovery => Claim::Cleaning,

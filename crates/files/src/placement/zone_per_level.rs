@@ -15,10 +15,11 @@
 //! moves stays in zones of its level, apart from fresh files.
 //! Source: GearDB ("each zone only serves tables from one level").
 
-use super::{FileRequest, Placement, PlacementOptions, Planned, Urgency, lanes};
-use crate::hints::Hints;
-use crate::space::{Lane, NoSpace, SpaceMap};
-use imbrex_disk::{BlockRange, Blocks, Geometry};
+use super::lanes::{self, LanePolicy};
+use super::options::PlacementOptions;
+use super::policy::{FileRequest, Urgency};
+use crate::space::{Lane, SpaceMap};
+use imbrex_disk::{BlockRange, Blocks};
 
 pub(super) const NAME: &str = "zone-per-level";
 
@@ -39,17 +40,9 @@ impl ZonePerLevel {
     }
 }
 
-impl Placement for ZonePerLevel {
+impl LanePolicy for ZonePerLevel {
     fn name(&self) -> &'static str {
         NAME
-    }
-
-    fn suits(&self, geometry: &Geometry) -> Result<(), String> {
-        lanes::suits(geometry)
-    }
-
-    fn reads(&self, geometry: &Geometry) -> Result<(), String> {
-        lanes::reads(geometry)
     }
 
     fn lane(&self, file: &FileRequest, zone: Blocks) -> Lane {
@@ -60,19 +53,6 @@ impl Placement for ZonePerLevel {
             (false, true) => Lane::Alone(level),
             (false, false) => Lane::Fresh(level),
         }
-    }
-
-    fn plan(&self, space: &SpaceMap, files: &[FileRequest]) -> Result<Vec<Planned>, NoSpace> {
-        lanes::plan(space, files, &|file| self.lane(file, space.zone_capacity()))
-    }
-
-    fn plan_log(
-        &self,
-        space: &SpaceMap,
-        hints: &Hints,
-        _owned: Blocks,
-    ) -> Result<BlockRange, NoSpace> {
-        lanes::plan_log(space, hints)
     }
 
     fn plan_reclaim(&self, space: &SpaceMap, urgency: Urgency) -> Option<BlockRange> {
