@@ -1,14 +1,14 @@
 //! Checking a file layer against its disk, and its catalog in words.
 
 use crate::catalog::{CatalogImage, Misfit, read_image};
+use crate::commit::Committer;
 use crate::error::FilesError;
-use crate::layer::FileLayer;
-use crate::space::{ZoneRole, ZoneSpace};
+use crate::space::{Space, ZoneRole, ZoneSpace};
 use imbrex_disk::{BlockRange, Blocks, Disk, ZoneId, ZoneKind, ZoneState};
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// What [`FileLayer::check`] looked at and found.
+/// What [`FileLayer::check`](crate::FileLayer::check) looked at and found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckReport {
@@ -41,23 +41,21 @@ impl fmt::Display for Finding {
     }
 }
 
-impl FileLayer {
-    /// Verifies that extents lie on the disk, apart from each other and below the write pointers,
-    /// that the accounts agree with them, that the catalog reads back as what is in memory, and that a
-    /// rewrite of interlaced tracks that was interrupted was completed.
-    ///
-    /// Reads the catalog's region. Writers should be quiet meanwhile: what they change under the
-    /// check is reported as wrong.
-    ///
-    /// # Errors
-    /// [`FilesError::Disk`] if the catalog cannot be read at all.
-    pub fn check(&self) -> Result<CheckReport, FilesError> {
+/// What a check looks at.
+pub(crate) struct Checker<'a> {
+    pub(crate) disk: &'a dyn Disk,
+    pub(crate) space: &'a Space,
+    pub(crate) committer: &'a Committer,
+}
+
+impl Checker<'_> {
+    pub(crate) fn check(&self) -> Result<CheckReport, FilesError> {
         let mut report = CheckReport::default();
         self.check_extents(&mut report);
-        if let Some(flaw) = self.inner.committer.lock().flaw() {
+        if let Some(flaw) = self.committer.lock().flaw() {
             report.find("backup of rewritten tracks", flaw.place.clone(), flaw.reason.clone());
         }
-        let map = self.inner.space.with(|map| map.clone());
+        let map = self.space.with(|map| map.clone());
         if let Err(broken) = map.check() {
             report.find("space map", "memory".to_owned(), broken);
         }
@@ -70,8 +68,8 @@ impl FileLayer {
     }
 
     fn check_extents(&self, report: &mut CheckReport) {
-        let live = self.inner.committer.lock();
-        let map = self.inner.space.with(|map| map.clone());
+        let live = self.committer.lock();
+        let map = self.space.with(|map| map.clone());
         let mut ranges: Vec<(BlockRange, u64)> = Vec::new();
         let spans: BTreeSet<BlockRange> = map.spans().map(|(span, _)| span).collect();
         let mut named = vec![Blocks::ZERO; map.zones().len()];
@@ -84,7 +82,7 @@ impl FileLayer {
             for extent in &file.extents {
                 report.extent_count += 1;
                 let range = extent.range();
-                if !self.inner.disk.geometry().holds(range) {
+                if !self.disk.geometry().holds(range) {
                     report.find("extent", format!("{}, {range}", file.id), "past the disk".into());
                     continue;
                 }
@@ -121,7 +119,7 @@ impl FileLayer {
         if !is_ours || zone.kind == ZoneKind::Conventional {
             return;
         }
-        let Some(info) = self.inner.disk.zone(zone.id) else {
+        let Some(info) = self.disk.zone(zone.id) else {
             return report.find("zone", zone.id.to_string(), "the drive does not report it".into());
         };
         let pointer = match info.state {
@@ -135,7 +133,7 @@ impl FileLayer {
     }
 
     fn check_catalog(&self, report: &mut CheckReport) -> Result<(), FilesError> {
-        let image = match read_image(&*self.inner.disk) {
+        let image = match read_image(self.disk) {
             Ok(image) => image,
             Err(error @ FilesError::Disk { .. }) => return Err(error),
             Err(error) => {
@@ -150,7 +148,7 @@ impl FileLayer {
         match image.namespace() {
             Err(error) => report.find("catalog", "disk".to_owned(), error.to_string()),
             Ok(mut on_disk) => {
-                let live = self.inner.committer.lock();
+                let live = self.committer.lock();
                 for edit in &live.deferred {
                     if let Err(Misfit(reason)) = on_disk.apply(edit.clone()) {
                         report.find("catalog", "edits not written yet".to_owned(), reason);
@@ -166,14 +164,6 @@ impl FileLayer {
         }
         Ok(())
     }
-
-    /// The catalog as it is on the disk, a line an edit, in words.
-    ///
-    /// # Errors
-    /// As [`FileLayer::open`].
-    pub fn describe_catalog(&self) -> Result<Vec<String>, FilesError> {
-        describe_catalog(&*self.inner.disk)
-    }
 }
 
 impl CheckReport {
@@ -185,7 +175,7 @@ impl CheckReport {
 /// The catalog of a disk in words, without opening the file layer.
 ///
 /// # Errors
-/// As [`FileLayer::open`].
+/// As [`FileLayer::open`](crate::FileLayer::open).
 pub fn describe_catalog(disk: &dyn Disk) -> Result<Vec<String>, FilesError> {
     let image: CatalogImage = read_image(disk)?;
     let header = &image.header;

@@ -18,18 +18,19 @@
 //!       else makes room for what is refused before it is planned.
 
 use crate::catalog::{EXTENT_COST_BYTES, Edit, FileId};
-use crate::commit::Graves;
+use crate::commit::{Committer, Graves};
 use crate::error::FilesError;
 use crate::extent::Extent;
 use crate::file::{FileBody, Placed};
 use crate::hints::Hints;
-use crate::layer::Inner;
-use crate::persist::{Missed, Turns};
-use crate::placement::{FileRequest, Urgency};
+use crate::placement::{FileRequest, Placement, Urgency};
+use crate::placer::{Missed, Placer, Turns};
+use crate::reclaim::Reclaimer;
 use crate::room::CommitKind;
-use crate::space::{Claim, Hold, NoSpace, Space};
-use imbrex_clockwork::{Budget, Job, Step};
-use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError};
+use crate::space::{Claim, Hold, NoSpace, Space, SpaceMap};
+use crate::stats::Counts;
+use imbrex_clockwork::{Budget, Job, Runtime, Step};
+use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -64,7 +65,43 @@ struct Moving {
     holds: Vec<Arc<Hold>>,
 }
 
-impl Inner {
+/// Empties zones, in the background and for writers that lack room.
+#[derive(Debug)]
+pub(crate) struct Cleaner {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) space: Arc<Space>,
+    pub(crate) placement: Arc<dyn Placement>,
+    pub(crate) committer: Arc<Committer>,
+    pub(crate) counts: Arc<Counts>,
+    pub(crate) runtime: Runtime,
+    pub(crate) reclaimer: Arc<Reclaimer>,
+    pub(crate) placer: Arc<Placer>,
+    /// Held by a writer that cleans because it has no room.
+    pub(crate) turn: Mutex<()>,
+    /// What background cleaning has begun: locked for a step, and by a writer that has no room, which ends
+    /// it first, for as long as that one cleans.
+    pub(crate) background: Mutex<Option<Cleaning>>,
+    /// Whether background cleaning has ended. Its job locks this for a step; it outlives what the step holds.
+    pub(crate) has_ended: Arc<Mutex<bool>>,
+}
+
+impl Cleaner {
+    /// Wakes the background if the policy wants something cleaned.
+    pub(crate) fn wake(&self) {
+        let due =
+            |map: &mut SpaceMap| self.placement.plan_reclaim(map, Urgency::Background).is_some();
+        if self.space.with(due) {
+            self.runtime.scheduler.notify();
+        }
+    }
+
+    /// Ends background cleaning; waits for the step that its job is in.
+    pub(crate) fn end(&self) {
+        let mut has_ended = self.has_ended.lock();
+        *has_ended = true;
+        *self.background.lock() = None;
+    }
+
     /// Empties zones until a write that lacked room may be planned again, one victim a call; `claim` is
     /// the write's, and `gains` are the map's when the plan failed.
     ///
@@ -76,12 +113,12 @@ impl Inner {
         no_space: NoSpace,
         gains: u64,
     ) -> Result<(), FilesError> {
-        let _turn = self.cleaning.lock();
+        let _turn = self.turn.lock();
         // Waits for the step that the background is in: it may make the room. Held until this cleaning has
         // ended, for there is one at a time: two would take each other's room to move things to.
         let mut background = self.background.lock();
         self.space.wait_for_finishes();
-        self.reclaim()?;
+        self.reclaimer.reclaim()?;
         let (now, dead, lacks_place) = self
             .space
             .with(|map| (map.gains(), map.dead(), map.lacks_place(no_space.needed, claim)));
@@ -91,17 +128,17 @@ impl Inner {
         let copied = background.as_ref().map_or(Blocks::ZERO, Cleaning::copied);
         let missing = no_space.needed.saturating_sub(no_space.free);
         if dead + copied < missing && !lacks_place {
-            return Err(Inner::no_space(no_space));
+            return Err(no_space.into());
         }
         // What the background has copied so far takes room that comes back with its victim only.
         let begun = background.take().or_else(|| self.begin_cleaning(Urgency::NoSpace));
         let Some(mut cleaning) = begun else {
-            return Err(Inner::no_space(no_space));
+            return Err(no_space.into());
         };
         while !cleaning.step(self, u64::MAX)? {}
         drop(cleaning);
         // Ends: each round resets a zone, or leaves one that readers pin and nobody chooses again.
-        self.reclaim()
+        self.reclaimer.reclaim()
     }
 
     /// Chooses a victim and takes it out of use; `None` if there is nothing to clean.
@@ -143,12 +180,12 @@ impl Inner {
                 .space
                 .with(|map| {
                     let plan = self.placement.plan(map, &[request])?;
-                    Ok(self.take_plan(map, plan, &[request], &[id]))
+                    Ok(self.placer.take_plan(map, plan, &[request], &[id]))
                 })
-                .map_err(Inner::no_space)?;
+                .map_err(|no_space: NoSpace| FilesError::from(no_space))?;
             let placed = placed.into_iter().next().expect("a plan answers every request");
             let mut turns = Turns::new(&self.space, std::slice::from_ref(&placed));
-            match self.write_chunks(&placed.extents, &mut chunks, &mut turns) {
+            match self.placer.write_chunks(&placed.extents, &mut chunks, &mut turns) {
                 Ok(()) => {}
                 Err(Missed::Turn) => continue,
                 Err(Missed::Disk(source)) => {
@@ -165,18 +202,18 @@ impl Inner {
 
 impl Cleaning {
     /// Copies about `budget_bytes`; `Ok(true)` once the victim is empty and the moves are durable.
-    fn step(&mut self, inner: &Inner, budget_bytes: u64) -> Result<bool, FilesError> {
-        let state = || (inner.runtime.clock.now_ns(), inner.disk.counters().busy_ns);
+    fn step(&mut self, cleaner: &Cleaner, budget_bytes: u64) -> Result<bool, FilesError> {
+        let state = || (cleaner.runtime.clock.now_ns(), cleaner.disk.counters().busy_ns);
         let (start_ns, start_busy_ns) = state();
         let outcome =
-            self.copy(inner, budget_bytes).inspect_err(|_| inner.counts.cleaning_failed());
+            self.copy(cleaner, budget_bytes).inspect_err(|_| cleaner.counts.cleaning_failed());
         let (end_ns, end_busy_ns) = state();
         let busy_ns = end_busy_ns.saturating_sub(start_busy_ns);
-        inner.counts.cleaned_for(end_ns.saturating_sub(start_ns), busy_ns);
+        cleaner.counts.cleaned_for(end_ns.saturating_sub(start_ns), busy_ns);
         outcome
     }
 
-    fn copy(&mut self, inner: &Inner, budget_bytes: u64) -> Result<bool, FilesError> {
+    fn copy(&mut self, cleaner: &Cleaner, budget_bytes: u64) -> Result<bool, FilesError> {
         let mut left = budget_bytes;
         while let Some(moving) = self.todo.front_mut() {
             let Some(&extent) = moving.base.extents.get(moving.index) else {
@@ -196,7 +233,7 @@ impl Cleaning {
                 len_bytes: (extent.len_bytes - moving.copied_bytes).min(PIECE_LEN_BYTES),
             };
             let mut data = vec![0; piece.blocks().bytes() as usize];
-            match inner.disk.read(piece.start, &mut data) {
+            match cleaner.disk.read(piece.start, &mut data) {
                 Ok(()) => {}
                 Err(source @ DiskError::PowerLost) => {
                     let what = format!("reading blocks {piece} to clean their zone");
@@ -210,8 +247,8 @@ impl Cleaning {
                 }
             }
             let id = moving.body.id;
-            let (extents, holds) = inner.move_piece(moving.hints, id, piece, data)?;
-            extents.into_iter().for_each(|extent| moving.push(inner, extent));
+            let (extents, holds) = cleaner.move_piece(moving.hints, id, piece, data)?;
+            extents.into_iter().for_each(|extent| moving.push(cleaner, extent));
             moving.holds.extend(holds);
             moving.copied_bytes += piece.len_bytes;
             if moving.copied_bytes == extent.len_bytes {
@@ -220,8 +257,8 @@ impl Cleaning {
             }
             left = left.saturating_sub(piece.len_bytes);
         }
-        self.commit(inner)?;
-        inner.counts.cleaned_zone();
+        self.commit(cleaner)?;
+        cleaner.counts.cleaned_zone();
         Ok(true)
     }
 
@@ -239,10 +276,10 @@ impl Cleaning {
     }
 
     /// Makes the moves durable, in one record.
-    fn commit(&mut self, inner: &Inner) -> Result<(), FilesError> {
-        let mut live = inner.committer.lock();
+    fn commit(&mut self, cleaner: &Cleaner) -> Result<(), FilesError> {
+        let mut live = cleaner.committer.lock();
         live.check()?;
-        inner.committer.admit(&live, self.growth_bytes(), CommitKind::Upkeep)?;
+        cleaner.committer.admit(&live, self.growth_bytes(), CommitKind::Upkeep)?;
         let mut edits = Vec::new();
         let mut graves = Graves::default();
         for moving in std::mem::take(&mut self.moved) {
@@ -268,7 +305,7 @@ impl Cleaning {
         }
         let ticket = live.enqueue(edits, graves, true);
         drop(live);
-        inner.committer.settle(ticket).map(drop)
+        cleaner.committer.settle(ticket).map(drop)
     }
 }
 
@@ -280,8 +317,8 @@ impl Drop for Cleaning {
 
 impl Moving {
     /// Adds an extent, grown onto the last one where it goes on in the same zone.
-    fn push(&mut self, inner: &Inner, extent: Extent) {
-        let zone_of = |extent: &Extent| inner.disk.geometry().zone_of(extent.start);
+    fn push(&mut self, cleaner: &Cleaner, extent: Extent) {
+        let zone_of = |extent: &Extent| cleaner.disk.geometry().zone_of(extent.start);
         if let Some(last) = self.extents.last_mut()
             && last.len_bytes.is_multiple_of(BLOCK_LEN_BYTES as u64)
             && last.range().end() == extent.start
@@ -297,28 +334,28 @@ impl Moving {
 /// Cleaning in the background, as the policy wants it.
 #[derive(Debug)]
 pub(crate) struct CleanJob {
-    inner: Weak<Inner>,
+    cleaner: Weak<Cleaner>,
     has_ended: Arc<Mutex<bool>>,
 }
 
 impl CleanJob {
-    pub(crate) fn new(inner: &Arc<Inner>) -> CleanJob {
-        let has_ended = Arc::clone(&inner.cleaning_has_ended);
-        CleanJob { inner: Arc::downgrade(inner), has_ended }
+    pub(crate) fn new(cleaner: &Arc<Cleaner>) -> CleanJob {
+        let has_ended = Arc::clone(&cleaner.has_ended);
+        CleanJob { cleaner: Arc::downgrade(cleaner), has_ended }
     }
 
     /// What is cleaned. Once cleaning has ended not even for a moment: it may be the last to hold it, and whoever ended
     /// cleaning opens the disk again.
-    fn inner(&self, has_ended: bool) -> Option<Arc<Inner>> {
-        if has_ended { None } else { self.inner.upgrade() }
+    fn cleaner(&self, has_ended: bool) -> Option<Arc<Cleaner>> {
+        if has_ended { None } else { self.cleaner.upgrade() }
     }
 }
 
 impl Drop for CleanJob {
     fn drop(&mut self) {
         let has_ended = self.has_ended.lock();
-        if let Some(inner) = self.inner(*has_ended) {
-            *inner.background.lock() = None;
+        if let Some(cleaner) = self.cleaner(*has_ended) {
+            *cleaner.background.lock() = None;
         }
     }
 }
@@ -329,33 +366,33 @@ impl Job for CleanJob {
     }
 
     fn step(&mut self, budget: Budget) -> Step {
-        // Held for longer than `inner`: who waits for it may open the disk again.
+        // Held for longer than `cleaner`: who waits for it may open the disk again.
         let has_ended = self.has_ended.lock();
-        let Some(inner) = self.inner(*has_ended) else { return Step::Done };
-        if inner.committer.lock().check().is_err() {
+        let Some(cleaner) = self.cleaner(*has_ended) else { return Step::Done };
+        if cleaner.committer.lock().check().is_err() {
             return Step::Done;
         }
-        let mut current = inner.background.lock();
+        let mut current = cleaner.background.lock();
         if current.is_none() {
             // What the last reader let go of since the last commit.
-            if let Err(error) = inner.reclaim() {
-                return after(&inner, &error);
+            if let Err(error) = cleaner.reclaimer.reclaim() {
+                return after(&cleaner, &error);
             }
-            *current = inner.begin_cleaning(Urgency::Background);
+            *current = cleaner.begin_cleaning(Urgency::Background);
         }
         let Some(cleaning) = &mut *current else { return Step::Wait };
-        match cleaning.step(&inner, budget.io_bytes.max(PIECE_LEN_BYTES)) {
+        match cleaning.step(&cleaner, budget.io_bytes.max(PIECE_LEN_BYTES)) {
             Ok(false) => Step::More,
             Ok(true) => {
                 *current = None;
-                match inner.reclaim() {
+                match cleaner.reclaimer.reclaim() {
                     Ok(()) => Step::More,
-                    Err(error) => after(&inner, &error),
+                    Err(error) => after(&cleaner, &error),
                 }
             }
             Err(error) => {
                 *current = None;
-                after(&inner, &error)
+                after(&cleaner, &error)
             }
         }
     }
@@ -363,12 +400,12 @@ impl Job for CleanJob {
 
 /// What follows an error (M4). A zone whose write failed is not written any more, so that the next attempt
 /// copies elsewhere.
-fn after(inner: &Inner, error: &FilesError) -> Step {
+fn after(cleaner: &Cleaner, error: &FilesError) -> Step {
     match error {
         // No room to move anything: what is removed next will make some and wake us.
         FilesError::NoSpace { .. } => Step::Wait,
         FilesError::Disk { source: DiskError::PowerLost, .. } => Step::Done,
-        _ if inner.committer.lock().check().is_err() => Step::Done,
+        _ if cleaner.committer.lock().check().is_err() => Step::Done,
         // Who is refused for want of room changes nothing, and so wakes nobody.
         _ => Step::WaitFor { ns: AGAIN_AFTER_NS },
     }

@@ -2,12 +2,15 @@
 
 use crate::api::{AppRecord, Commit};
 use crate::catalog::{APP_COST_BYTES, Edit, FileId, FileRecord, NamesOf, Namespace};
-use crate::commit::Graves;
+use crate::clean::Cleaner;
+use crate::commit::{Committer, Graves};
 use crate::error::FilesError;
 use crate::file::FileBody;
-use crate::layer::Inner;
 use crate::names;
 use crate::persist::PersistedFile;
+use crate::reclaim::Reclaimer;
+use crate::space::Space;
+use crate::stats::Counts;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -29,7 +32,17 @@ pub(crate) struct Settled {
     pub(crate) flash_age: u64,
 }
 
-impl Inner {
+/// Makes commits durable.
+#[derive(Debug)]
+pub(crate) struct Commits {
+    pub(crate) space: Arc<Space>,
+    pub(crate) committer: Arc<Committer>,
+    pub(crate) counts: Arc<Counts>,
+    pub(crate) reclaimer: Arc<Reclaimer>,
+    pub(crate) cleaner: Arc<Cleaner>,
+}
+
+impl Commits {
     pub(crate) fn commit(&self, commit: Commit) -> Result<(), FilesError> {
         self.commit_beside(commit, BesideAdds::default()).map(drop)
     }
@@ -57,7 +70,7 @@ impl Inner {
                 return Err(FilesError::BadName { name: file.name.clone(), reason });
             }
         }
-        self.reclaim()?;
+        self.reclaimer.reclaim()?;
         let mut live = self.committer.lock();
         live.check()?;
         let mut draft = Draft::new(&live.namespace);
@@ -91,8 +104,8 @@ impl Inner {
         let gone_beside = self.committer.settle(ticket)?;
         self.counts.commit();
         // The commit is durable; whatever fails here, the next change meets it again.
-        let _ = self.reclaim();
-        self.wake_cleaner();
+        let _ = self.reclaimer.reclaim();
+        self.cleaner.wake();
         Ok(Settled { gone_beside, flash_age })
     }
 }

@@ -9,16 +9,17 @@ use crate::catalog::{
     CatalogStore, Edit, Header, NAME_LEN_BYTES_MAX, Shape, encode_edits, sequences,
 };
 use crate::error::FilesError;
-use crate::layer::FileLayer;
 use crate::placement::{PlacementKind, PlacementOptions};
 use crate::region::{Region, regions};
 use crate::restore::data_zone_count;
 use crate::rewrite::files_start;
-use imbrex_clockwork::Runtime;
 use imbrex_disk::{Blocks, Disk, DiskError, Geometry, Lba};
 use std::sync::Arc;
 
-/// How a disk is formatted; recorded on it and found again by [`FileLayer::open`].
+/// The layout's name that a flash drive records, which is none.
+pub const FLASH_LAYOUT_NAME: &str = "flash-drive";
+
+/// How a disk is formatted; recorded on it and found again by [`FileLayer::open`](crate::FileLayer::open).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormatOptions {
     /// The policy that places files.
@@ -98,26 +99,6 @@ pub(crate) struct Plan {
     header: Header,
     /// What files may use of a disk without zones.
     room: Blocks,
-}
-
-impl FileLayer {
-    /// Formats `disk`, whatever it held, and opens it.
-    ///
-    /// Every sequential zone is reset. A power cut in between leaves the old files or no catalog.
-    ///
-    /// # Errors
-    /// [`FilesError::Unsuitable`]: the policy cannot live on this drive; nothing was written.
-    /// [`FilesError::Disk`].
-    pub fn format(
-        disk: Arc<dyn Disk>,
-        options: &FormatOptions,
-        runtime: &Runtime,
-    ) -> Result<FileLayer, FilesError> {
-        Plan::new(Arc::clone(&disk), options)?.write(&[])?;
-        let layer = FileLayer::open(disk, runtime)?;
-        layer.inner.trust_found();
-        Ok(layer)
-    }
 }
 
 impl Plan {

@@ -10,22 +10,28 @@
 
 use crate::api::{Commit, FileInfo, FileReader, Files, LogWriter, Persisted, SpaceUse, UnitId};
 use crate::catalog::{CatalogStore, Pair, read_image};
-use crate::clean::{CleanJob, Cleaning};
+use crate::check::{CheckReport, Checker, describe_catalog};
+use crate::clean::{CleanJob, Cleaner};
 use crate::commit::Committer;
-use crate::error::FilesError;
-use crate::error::FlashError;
+use crate::edits::Commits;
+use crate::error::{FilesError, FlashError};
 use crate::file::Reader;
 use crate::file_buffer::FileBuffer;
+use crate::formatting::{FLASH_LAYOUT_NAME, FormatOptions, Plan};
 use crate::hints::{Hints, Tier};
-use crate::persist::PersistedFile;
-use crate::placement::{Placement, PlacementKind, Urgency};
-use crate::report::Counts;
+use crate::log::Logs;
+use crate::persist::{PersistedFile, TableWriter};
+use crate::placement::{Placement, PlacementKind};
+use crate::placer::Placer;
+use crate::reclaim::Reclaimer;
+use crate::report::{ZoneUse, zone_map};
 use crate::restore::restore;
 use crate::rewrite::{Rewriter, Source};
-use crate::space::{NoSpace, Space};
-use crate::tiers::FLASH_LAYOUT_NAME;
+use crate::space::Space;
+use crate::space_report::{SpaceReport, space_report};
+use crate::stats::{Counts, FilesStats};
 use imbrex_clockwork::{Job, Runtime};
-use imbrex_disk::{BlockRange, Disk, DiskError, Rule, ZoneAction, ZoneId, ZoneKind, ZoneState};
+use imbrex_disk::Disk;
 use parking_lot::Mutex;
 use std::any::Any;
 use std::sync::Arc;
@@ -41,33 +47,20 @@ pub struct FileLayer {
 pub(crate) struct Inner {
     pub(crate) disk: Arc<dyn Disk>,
     /// Where files are read.
-    pub(crate) source: Source,
+    source: Source,
     /// Writes tables, where tracks lie on top of others.
-    pub(crate) rewriter: Option<Rewriter>,
-    pub(crate) runtime: Runtime,
-    pub(crate) placement: Box<dyn Placement>,
+    pub(crate) rewriter: Option<Arc<Rewriter>>,
+    pub(crate) placement: Arc<dyn Placement>,
     pub(crate) space: Arc<Space>,
-    pub(crate) committer: Committer,
-    pub(crate) counts: Counts,
-    /// Held by a writer that cleans because it has no room.
-    pub(crate) cleaning: Mutex<()>,
-    /// What background cleaning has begun: locked for a step, and by a writer that has no room, which ends
-    /// it first, for as long as that one cleans.
-    pub(crate) background: Mutex<Option<Cleaning>>,
-    /// Whether background cleaning has ended. Its job locks this for a step; it outlives what the step holds.
-    pub(crate) cleaning_has_ended: Arc<Mutex<bool>>,
-    /// Held while dead space is made writable: until then nobody can use it, and who looked at the
-    /// map meanwhile would find no room.
-    reclaiming: Mutex<Reclaiming>,
+    pub(crate) committer: Arc<Committer>,
+    counts: Arc<Counts>,
+    reclaimer: Arc<Reclaimer>,
+    pub(crate) cleaner: Arc<Cleaner>,
+    pub(crate) tables: TableWriter,
+    logs: Arc<Logs>,
+    pub(crate) commits: Commits,
     layout_name: String,
     format_id: u64,
-}
-
-/// What whoever makes dead space writable goes by.
-#[derive(Debug, Default)]
-struct Reclaiming {
-    /// Whether what opening found was flushed since, or is not of another process.
-    found_is_durable: bool,
 }
 
 impl FileLayer {
@@ -92,6 +85,24 @@ impl FileLayer {
         }
     }
 
+    /// Formats `disk`, whatever it held, and opens it.
+    ///
+    /// Every sequential zone is reset. A power cut in between leaves the old files or no catalog.
+    ///
+    /// # Errors
+    /// [`FilesError::Unsuitable`]: the policy cannot live on this drive; nothing was written.
+    /// [`FilesError::Disk`].
+    pub fn format(
+        disk: Arc<dyn Disk>,
+        options: &FormatOptions,
+        runtime: &Runtime,
+    ) -> Result<FileLayer, FilesError> {
+        Plan::new(Arc::clone(&disk), options)?.write(&[])?;
+        let layer = FileLayer::open(disk, runtime)?;
+        layer.inner.reclaimer.trust_found();
+        Ok(layer)
+    }
+
     /// The same of a drive that may be one of a pair.
     pub(crate) fn open_any(
         disk: Arc<dyn Disk>,
@@ -105,7 +116,7 @@ impl FileLayer {
             let reason = format!("this program knows only {}", known.join(", "));
             return Err(FilesError::Unsuitable { placement: name, reason });
         };
-        let placement = kind.build_with(&image.header.placement_options);
+        let placement: Arc<dyn Placement> = kind.build_with(&image.header.placement_options).into();
         placement
             .reads(disk.geometry())
             .map_err(|reason| FilesError::Unsuitable { placement: name, reason })?;
@@ -136,24 +147,8 @@ impl FileLayer {
         if let Some(flaw) = flaw {
             committer.lock().refuse(flaw);
         }
-        let detours = rewriter.as_ref().map(|rewriter| Arc::clone(rewriter.detours()));
-        let inner = Inner {
-            source: Source::new(Arc::clone(&disk), detours),
-            disk,
-            rewriter,
-            runtime: runtime.clone(),
-            placement,
-            space,
-            committer,
-            counts: Counts::default(),
-            cleaning: Mutex::new(()),
-            background: Mutex::new(None),
-            cleaning_has_ended: Arc::default(),
-            reclaiming: Mutex::default(),
-            layout_name,
-            format_id,
-        };
-        Ok(FileLayer { inner: Arc::new(inner) })
+        let parts = Parts { disk, runtime: runtime.clone(), placement, space, committer, rewriter };
+        Ok(FileLayer { inner: Arc::new(parts.assemble(layout_name, format_id)) })
     }
 
     /// What the drive records about a flash drive beside it.
@@ -180,142 +175,13 @@ impl FileLayer {
     ///
     /// It waits while there is nothing to clean, and ends when the layer is dropped or poisoned.
     pub fn clean_job(&self) -> Box<dyn Job> {
-        Box::new(CleanJob::new(&self.inner))
+        Box::new(CleanJob::new(&self.inner.cleaner))
     }
 
     /// Ends the job of [`FileLayer::clean_job`]; waits for the step that it is in. After that no job keeps the disk
     /// open, and it can be opened again as soon as the last of its files is dropped.
     pub fn end_cleaning(&self) {
-        let mut has_ended = self.inner.cleaning_has_ended.lock();
-        *has_ended = true;
-        *self.inner.background.lock() = None;
-    }
-}
-
-impl Inner {
-    /// Resets zones that nothing holds and discards runs given back, so that they can be written;
-    /// keeps within the drive's limit on active zones. A zone that cannot be reset is retired.
-    ///
-    /// Before anything is written: what opening found free may be so by a commit that a killed process
-    /// left in the drive's cache. A power cut could take that commit alone, and name again what lay there.
-    pub(crate) fn reclaim(&self) -> Result<(), FilesError> {
-        self.committer.lock().check()?;
-        let mut reclaiming = self.reclaiming.lock();
-        if !reclaiming.found_is_durable {
-            self.flush_found()?;
-            reclaiming.found_is_durable = true;
-        }
-        while let Some((zone, kind, range)) = self.space.with(|map| map.begin_reset()) {
-            let result = match kind {
-                ZoneKind::SequentialRequired => self.disk.manage_zone(zone, ZoneAction::Reset),
-                ZoneKind::Conventional => self.disk.discard(range),
-            };
-            match result {
-                Ok(()) => {
-                    self.space.with(|map| map.was_reset(zone));
-                    self.counts.reset_zone();
-                }
-                Err(source) => self.give_up(zone, "resetting", source)?,
-            }
-        }
-        self.finish_zones()?;
-        let runs = self.space.with(|map| map.begin_discard());
-        let failed = runs.iter().enumerate().find_map(|(done_count, &run)| {
-            self.discard(run).err().map(|source| (done_count, source))
-        });
-        let done_count = failed.as_ref().map_or(runs.len(), |(done_count, _)| *done_count);
-        let (done, left) = runs.split_at(done_count);
-        self.space.with(|map| {
-            map.was_discarded(done);
-            map.was_not_discarded(left);
-        });
-        failed.map_or(Ok(()), |(_, source)| {
-            Err(FilesError::Disk { what: "discarding free blocks".into(), source })
-        })
-    }
-
-    /// Discards a run; where writes go anywhere that is a hint, which a drive need not take.
-    fn discard(&self, run: BlockRange) -> Result<(), DiskError> {
-        let is_hint = *self.disk.geometry().rule() == Rule::Anywhere;
-        match self.disk.discard(run) {
-            Err(error @ (DiskError::PowerLost | DiskError::Poisoned)) => Err(error),
-            Err(_) if is_hint => Ok(()),
-            discarded => discarded,
-        }
-    }
-
-    /// Says that what opening found is durable: whoever opened it had just written it.
-    pub(crate) fn trust_found(&self) {
-        self.reclaiming.lock().found_is_durable = true;
-    }
-
-    /// Makes durable what opening found. Where that fails nothing is written any more: a second flush would
-    /// say nothing about what the first one lost.
-    fn flush_found(&self) -> Result<(), FilesError> {
-        let flushed = self.disk.flush();
-        flushed.map_err(|source| {
-            let error =
-                FilesError::Disk { what: "making durable what was found".to_owned(), source };
-            self.committer.lock().poison(&error);
-            error
-        })
-    }
-
-    /// Keeps within the drive's limit on active zones.
-    pub(crate) fn finish_zones(&self) -> Result<(), FilesError> {
-        while let Some(zone) = self.space.with(|map| map.begin_finish()) {
-            let ended = match self.disk.manage_zone(zone, ZoneAction::Finish) {
-                Ok(()) => {
-                    self.space.with(|map| map.was_finished(zone));
-                    Ok(())
-                }
-                Err(source) => self.give_up(zone, "finishing", source),
-            };
-            self.space.wake();
-            ended?;
-        }
-        Ok(())
-    }
-
-    /// Begins the zone of `range`, as soon as the drive's limit on active zones allows it.
-    pub(crate) fn begin_zone(&self, range: BlockRange) {
-        while !self.space.begin_zone(range) {
-            // If it fails, the write that follows meets the same error.
-            let _ = self.finish_zones();
-        }
-    }
-
-    /// Retires a zone on which the drive failed: what it holds may still be read.
-    ///
-    /// # Errors
-    /// The drive takes nothing any more.
-    fn give_up(&self, zone: ZoneId, doing: &str, source: DiskError) -> Result<(), FilesError> {
-        let state = self.disk.zone(zone).map(|info| info.state);
-        let is_active = !matches!(state, Some(ZoneState::ReadOnly | ZoneState::Offline));
-        self.space.with(|map| map.give_up(zone, is_active));
-        match source {
-            DiskError::PowerLost | DiskError::Poisoned => {
-                Err(FilesError::Disk { what: format!("{doing} {zone}"), source })
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Wakes the cleaner if the policy wants it.
-    pub(crate) fn wake_cleaner(&self) {
-        let due = |map: &mut crate::space::SpaceMap| {
-            self.placement.plan_reclaim(map, Urgency::Background).is_some()
-        };
-        if self.space.with(due) {
-            self.runtime.scheduler.notify();
-        }
-    }
-
-    pub(crate) fn no_space(no_space: NoSpace) -> FilesError {
-        FilesError::NoSpace {
-            needed_bytes: no_space.needed.bytes(),
-            free_bytes: no_space.free.bytes(),
-        }
+        self.inner.cleaner.end();
     }
 
     /// Opens the file called `name`; messages call it `shown`.
@@ -324,22 +190,151 @@ impl Inner {
         name: &str,
         shown: &str,
     ) -> Result<Arc<dyn FileReader>, FilesError> {
-        let live = self.committer.lock();
+        let live = self.inner.committer.lock();
         let id = live.namespace.id_of(name);
         let body = id.and_then(|id| live.bodies.get(&id)).map(Arc::clone);
         let is_beside = id.is_some_and(|id| live.namespace.is_beside(id));
         drop(live);
         match body {
-            Some(body) => Ok(Reader::new(self.source.clone(), body, shown.to_owned())),
+            Some(body) => Ok(Reader::new(self.inner.source.clone(), body, shown.to_owned())),
             None if is_beside => Err(FlashError::OnFlash { name: shown.to_owned() }.into()),
             None => Err(FilesError::NotFound { name: shown.to_owned() }),
+        }
+    }
+
+    /// What the layer did since it was opened.
+    pub fn stats(&self) -> FilesStats {
+        let catalog = self.inner.committer.with_store(|store| store.counts());
+        self.inner.counts.stats(catalog)
+    }
+
+    /// How each zone is used now, in order of address.
+    pub fn zone_map(&self) -> Vec<ZoneUse> {
+        let Inner { disk, space, committer, rewriter, .. } = &*self.inner;
+        // On interlaced tracks all before the files is for the catalog's sake, or for the backup's.
+        let files_start = rewriter.as_ref().map(|rewriter| rewriter.files_start());
+        zone_map(&**disk, space, committer, files_start)
+    }
+
+    /// Where the space went. Free runs shorter than `set_len_bytes` are fragments; without it, those
+    /// shorter than the mean set, or than a table where there are no sets.
+    ///
+    /// Cost: a look at every zone, free run and set.
+    pub fn space_report(&self, set_len_bytes: Option<u64>) -> SpaceReport {
+        space_report(&self.inner.space, set_len_bytes)
+    }
+
+    /// Verifies that extents lie on the disk, apart from each other and below the write pointers,
+    /// that the accounts agree with them, that the catalog reads back as what is in memory, and that a
+    /// rewrite of interlaced tracks that was interrupted was completed.
+    ///
+    /// Reads the catalog's region. Writers should be quiet meanwhile: what they change under the
+    /// check is reported as wrong.
+    ///
+    /// # Errors
+    /// [`FilesError::Disk`] if the catalog cannot be read at all.
+    pub fn check(&self) -> Result<CheckReport, FilesError> {
+        let Inner { disk, space, committer, .. } = &*self.inner;
+        Checker { disk: &**disk, space, committer }.check()
+    }
+
+    /// The catalog as it is on the disk, a line an edit, in words.
+    ///
+    /// # Errors
+    /// As [`FileLayer::open`].
+    pub fn describe_catalog(&self) -> Result<Vec<String>, FilesError> {
+        describe_catalog(&*self.inner.disk)
+    }
+}
+
+/// What a file layer is made of.
+struct Parts {
+    disk: Arc<dyn Disk>,
+    runtime: Runtime,
+    placement: Arc<dyn Placement>,
+    space: Arc<Space>,
+    committer: Committer,
+    rewriter: Option<Rewriter>,
+}
+
+impl Parts {
+    /// Gives each procedure the parts that it needs.
+    fn assemble(self, layout_name: String, format_id: u64) -> Inner {
+        let Parts { disk, runtime, placement, space, committer, rewriter } = self;
+        let disk = || Arc::clone(&disk);
+        let placement = || Arc::clone(&placement);
+        let space = || Arc::clone(&space);
+        let rewriter = rewriter.map(Arc::new);
+        let detours = rewriter.as_ref().map(|rewriter| Arc::clone(rewriter.detours()));
+        let committer = Arc::new(committer);
+        let committer = || Arc::clone(&committer);
+        let counts = Arc::new(Counts::default());
+        let counts = || Arc::clone(&counts);
+        let reclaimer = Arc::new(Reclaimer::new(disk(), space(), committer(), counts()));
+        let reclaimer = || Arc::clone(&reclaimer);
+        let placer = Arc::new(Placer::new(disk(), space(), placement(), reclaimer()));
+        let cleaner = Arc::new(Cleaner {
+            disk: disk(),
+            space: space(),
+            placement: placement(),
+            committer: committer(),
+            counts: counts(),
+            runtime,
+            reclaimer: reclaimer(),
+            placer: Arc::clone(&placer),
+            turn: Mutex::new(()),
+            background: Mutex::new(None),
+            has_ended: Arc::default(),
+        });
+        let cleaner = || Arc::clone(&cleaner);
+        let tables = TableWriter {
+            space: space(),
+            placement: placement(),
+            committer: committer(),
+            counts: counts(),
+            reclaimer: reclaimer(),
+            placer,
+            cleaner: cleaner(),
+            rewriter: rewriter.clone(),
+        };
+        let logs = Logs {
+            disk: disk(),
+            space: space(),
+            placement: placement(),
+            committer: committer(),
+            counts: counts(),
+            reclaimer: reclaimer(),
+            cleaner: cleaner(),
+        };
+        let commits = Commits {
+            space: space(),
+            committer: committer(),
+            counts: counts(),
+            reclaimer: reclaimer(),
+            cleaner: cleaner(),
+        };
+        Inner {
+            source: Source::new(disk(), detours),
+            disk: disk(),
+            rewriter,
+            placement: placement(),
+            space: space(),
+            committer: committer(),
+            counts: counts(),
+            reclaimer: reclaimer(),
+            cleaner: cleaner(),
+            tables,
+            logs: Arc::new(logs),
+            commits,
+            layout_name,
+            format_id,
         }
     }
 }
 
 impl Files for FileLayer {
     fn persist(&self, files: Vec<FileBuffer>) -> Result<Vec<Box<dyn Persisted>>, FilesError> {
-        self.inner.persist(files)
+        self.inner.tables.persist(files)
     }
 
     fn open_persisted(&self, file: &dyn Persisted) -> Result<Arc<dyn FileReader>, FilesError> {
@@ -354,23 +349,19 @@ impl Files for FileLayer {
     }
 
     fn create_log(&self, name: &str, hints: Hints) -> Result<Arc<dyn LogWriter>, FilesError> {
-        self.inner.create_log(name, hints)
+        self.inner.logs.create_log(name, hints)
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn FileReader>, FilesError> {
-        self.inner.open_file(name, name)
+        self.open_file(name, name)
     }
 
     fn commit(&self, commit: Commit) -> Result<(), FilesError> {
-        self.inner.commit(commit)
+        self.inner.commits.commit(commit)
     }
 
     fn sync(&self) -> Result<(), FilesError> {
-        let mut reclaiming = self.inner.reclaiming.lock();
-        let what = "syncing the drive".to_owned();
-        self.inner.disk.flush().map_err(|source| FilesError::Disk { what, source })?;
-        reclaiming.found_is_durable = true;
-        Ok(())
+        self.inner.reclaimer.sync()
     }
 
     fn list(&self, prefix: &str) -> Vec<FileInfo> {

@@ -33,6 +33,8 @@ mod names;
 mod part;
 mod persist;
 mod placement;
+mod placer;
+mod reclaim;
 mod region;
 mod report;
 mod restore;
@@ -41,6 +43,7 @@ mod room;
 mod space;
 mod space_report;
 mod spare_chunks;
+mod stats;
 mod tiers;
 
 pub use api::{
@@ -55,9 +58,10 @@ pub use hints::{FileKind, GroupId, Hints, Tier};
 pub use layer::FileLayer;
 pub use part::part_of;
 pub use placement::{PlacementKind, PlacementOptions};
-pub use report::{FilesStats, ZoneUse, ZoneUseKind};
+pub use report::{ZoneUse, ZoneUseKind};
 pub use room::{CatalogUse, CommitKind};
 pub use space_report::SpaceReport;
+pub use stats::FilesStats;
 pub use tiers::{FLASH_LAYOUT_NAME, FlashOptions, TierStats, TieredFiles};
 
 #[cfg(test)]

@@ -20,16 +20,18 @@
 
 use crate::api::LogWriter;
 use crate::catalog::{EXTENT_COST_BYTES, Edit, FILE_COST_BYTES, FileId, FileRecord};
-use crate::commit::Graves;
+use crate::clean::Cleaner;
+use crate::commit::{Committer, Graves};
 use crate::error::FilesError;
 use crate::extent::{Extent, fill};
 use crate::file::{FileBody, Placed};
 use crate::hints::Hints;
-use crate::layer::Inner;
 use crate::names;
-use crate::placement::FileRequest;
-use crate::space::{Hold, Lane};
-use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Persist, ZoneId};
+use crate::placement::{FileRequest, Placement};
+use crate::reclaim::Reclaimer;
+use crate::space::{Hold, Lane, Space};
+use crate::stats::Counts;
+use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Persist, ZoneId};
 use parking_lot::Mutex;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -43,7 +45,7 @@ type Run = (BlockRange, Arc<Hold>);
 /// A log being written.
 #[derive(Debug)]
 pub(crate) struct LogFile {
-    inner: Arc<Inner>,
+    logs: Arc<Logs>,
     name: String,
     hints: Hints,
     body: Arc<FileBody>,
@@ -87,14 +89,26 @@ impl LogState {
     }
 }
 
-impl Inner {
+/// Creates logs and gives them room.
+#[derive(Debug)]
+pub(crate) struct Logs {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) space: Arc<Space>,
+    pub(crate) placement: Arc<dyn Placement>,
+    pub(crate) committer: Arc<Committer>,
+    pub(crate) counts: Arc<Counts>,
+    pub(crate) reclaimer: Arc<Reclaimer>,
+    pub(crate) cleaner: Arc<Cleaner>,
+}
+
+impl Logs {
     pub(crate) fn create_log(
         self: &Arc<Self>,
         name: &str,
         hints: Hints,
     ) -> Result<Arc<dyn LogWriter>, FilesError> {
         names::check(name)?;
-        self.reclaim()?;
+        self.reclaimer.reclaim()?;
         let id = self.committer.new_id();
         let runs = self.allocate_log(&hints, &[], id)?;
         let run_count = runs.len() as u64;
@@ -115,7 +129,7 @@ impl Inner {
         };
         // From here on dropping the log gives its run back.
         let log = LogFile {
-            inner: Arc::clone(self),
+            logs: Arc::clone(self),
             name: name.to_owned(),
             hints,
             body: Arc::clone(&body),
@@ -171,7 +185,7 @@ impl Inner {
             });
             match planned {
                 Ok(runs) => return Ok(runs),
-                Err((no_space, gains)) => self.make_room(claim, no_space, gains)?,
+                Err((no_space, gains)) => self.cleaner.make_room(claim, no_space, gains)?,
             }
         }
     }
@@ -181,21 +195,21 @@ impl LogFile {
     /// Gets one more run, in the catalog before it is used (O1).
     fn grow(&self, state: &mut LogState) -> Result<(), FilesError> {
         let unknown = |error| self.poison(error);
-        self.inner.reclaim()?;
-        let runs = self.inner.allocate_log(&self.hints, &state.runs, self.body.id)?;
+        self.logs.reclaimer.reclaim()?;
+        let runs = self.logs.allocate_log(&self.hints, &state.runs, self.body.id)?;
         let grow = |(range, _): &Run| {
             let extent = Extent { start: range.start, len_bytes: range.len.bytes() };
             Edit::Grow { id: self.body.id, extent }
         };
         let edits: Vec<Edit> = runs.iter().map(grow).collect();
-        let mut live = self.inner.committer.lock();
+        let mut live = self.logs.committer.lock();
         let cost_bytes = runs.len() as u64 * EXTENT_COST_BYTES;
-        let admitted = self.inner.committer.admit(&live, cost_bytes, self.hints.purpose);
+        let admitted = self.logs.committer.admit(&live, cost_bytes, self.hints.purpose);
         if let Err(error) = admitted {
             drop(live);
             for (range, hold) in runs.iter().rev() {
                 hold.shrink(Blocks::ZERO);
-                self.inner.space.with(|map| map.set_owned(*range, false));
+                self.logs.space.with(|map| map.set_owned(*range, false));
             }
             return Err(error);
         }
@@ -209,7 +223,7 @@ impl LogFile {
         self.body.placed.store(Arc::new(state.placed()));
         let ticket = live.enqueue(edits, Graves::default(), true);
         drop(live);
-        self.inner.committer.settle(ticket).map(drop).map_err(unknown)
+        self.logs.committer.settle(ticket).map(drop).map_err(unknown)
     }
 
     fn write(&self, state: &mut LogState, data: &[u8]) -> Result<(), FilesError> {
@@ -219,23 +233,23 @@ impl LogFile {
         for (index, (range, _)) in state.runs.iter().enumerate() {
             let mut at = range.start + skip.min(range.len);
             skip = skip.saturating_sub(range.len);
-            if at == range.start && !rest.is_empty() && !self.inner.space.wait_turn(*range) {
+            if at == range.start && !rest.is_empty() && !self.logs.space.wait_turn(*range) {
                 return Err(self.no_turn(*range)); // O3
             }
             if at == range.start && !rest.is_empty() {
                 state.begun_count = index + 1;
-                self.inner.begin_zone(*range);
+                self.logs.reclaimer.begin_zone(*range);
             }
             while at < range.end() && !rest.is_empty() {
                 let room = (range.end() - at).bytes().min(PIECE_LEN_BYTES as u64) as usize;
                 let (now, later) = rest.split_at(room.min(rest.len()));
-                let written_now = self.inner.disk.write(at, now, Persist::Cached);
+                let written_now = self.logs.disk.write(at, now, Persist::Cached);
                 written_now.map_err(|source| self.failed("appending to", source))?;
                 at += Blocks::holding(now.len() as u64);
                 written += Blocks::holding(now.len() as u64);
                 rest = later;
                 if at == range.end() {
-                    self.inner.space.end_turn(*range, true);
+                    self.logs.space.end_turn(*range, true);
                 }
             }
         }
@@ -254,7 +268,7 @@ impl LogFile {
 
     /// What was placed before `range` in its zone failed. The catalog names the run already (O1), so the log ends here.
     fn no_turn(&self, range: BlockRange) -> FilesError {
-        let zone = self.inner.disk.geometry().zone_of(range.start);
+        let zone = self.logs.disk.geometry().zone_of(range.start);
         let zone = zone.expect("turns are lost in zones only");
         self.poison(FilesError::NoTurn { name: self.name.clone(), zone })
     }
@@ -296,7 +310,7 @@ impl LogFile {
         let extents = fill(&kept, state.written.bytes());
         let holds: Vec<Arc<Hold>> = state.runs.iter().map(|(_, hold)| Arc::clone(hold)).collect();
         state.runs.retain(|(range, _)| !range.len.is_zero());
-        let mut live = self.inner.committer.lock();
+        let mut live = self.logs.committer.lock();
         self.body.placed.store(Arc::new(state.placed()));
         if live.check().is_ok() && live.bodies.contains_key(&self.body.id) {
             live.defer(Edit::Finish { id: self.body.id, extents }, true);
@@ -310,10 +324,10 @@ impl LogFile {
                 hold.shrink(used.len);
             } else if used.len < owned.len {
                 // Who waits for the rest of it to be written waits for nothing.
-                self.inner.space.end_turn(*owned, false);
+                self.logs.space.end_turn(*owned, false);
                 hold.cut(used.len);
             }
-            self.inner.space.with(|map| map.set_owned(*owned, false));
+            self.logs.space.with(|map| map.set_owned(*owned, false));
         }
     }
 }
@@ -333,19 +347,19 @@ impl LogWriter for LogFile {
         }
         if let Err(error) = self.append_blocks(&mut state, data) {
             // What was to be filled is not.
-            self.inner.space.with(|map| {
+            self.logs.space.with(|map| {
                 state.runs.iter().for_each(|(range, _)| map.set_filling(*range, false));
             });
             return Err(error);
         }
         self.body.len_bytes.store(state.written.bytes(), Ordering::Release);
-        self.inner.counts.wrote(data.len() as u64);
+        self.logs.counts.wrote(data.len() as u64);
         Ok(offset)
     }
 
     fn sync(&self) -> Result<(), FilesError> {
         self.check()?;
-        self.inner.disk.flush().map_err(|source| self.failed("syncing", source))
+        self.logs.disk.flush().map_err(|source| self.failed("syncing", source))
     }
 
     fn len_bytes(&self) -> u64 {

@@ -9,18 +9,21 @@
 
 use crate::api::Persisted;
 use crate::catalog::{FileId, FileRecord};
+use crate::clean::Cleaner;
+use crate::commit::Committer;
 use crate::error::FilesError;
 use crate::extent::Extent;
 use crate::file::{FileBody, Placed};
 use crate::file_buffer::FileBuffer;
 use crate::hints::Hints;
-use crate::layer::Inner;
 use crate::names;
-use crate::placement::{FileRequest, Planned, claim_of};
+use crate::placement::{FileRequest, Placement, Planned, claim_of};
+use crate::placer::{Missed, Placer, Turns};
+use crate::reclaim::Reclaimer;
 use crate::rewrite::{Content, Rewriter, TrackFile, Unwritten, Written};
-use crate::space::{Hold, Levels, Space, SpaceMap};
-use crate::spare_chunks;
-use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Persist};
+use crate::space::{Levels, Space};
+use crate::stats::Counts;
+use imbrex_disk::BlockRange;
 use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -102,21 +105,21 @@ impl<C> Todo<C> {
     }
 }
 
-/// Why chunks were not written.
+/// Places table-like files and writes them.
 #[derive(Debug)]
-pub(crate) enum Missed {
-    /// Another write failed that was placed before one of their extents in its zone: elsewhere they may be written.
-    Turn,
-    Disk(DiskError),
+pub(crate) struct TableWriter {
+    pub(crate) space: Arc<Space>,
+    pub(crate) placement: Arc<dyn Placement>,
+    pub(crate) committer: Arc<Committer>,
+    pub(crate) counts: Arc<Counts>,
+    pub(crate) reclaimer: Arc<Reclaimer>,
+    pub(crate) placer: Arc<Placer>,
+    pub(crate) cleaner: Arc<Cleaner>,
+    /// Writes tables, where tracks lie on top of others.
+    pub(crate) rewriter: Option<Arc<Rewriter>>,
 }
 
-impl From<DiskError> for Missed {
-    fn from(source: DiskError) -> Missed {
-        Missed::Disk(source)
-    }
-}
-
-impl Inner {
+impl TableWriter {
     pub(crate) fn persist(
         &self,
         files: Vec<FileBuffer>,
@@ -130,8 +133,8 @@ impl Inner {
         files: Vec<FileBuffer>,
     ) -> Result<Vec<Box<dyn Persisted>>, Refused> {
         files.iter().try_for_each(|file| names::check(file.name()))?;
-        let turn = self.rewriter.as_ref().map(Rewriter::turn);
-        self.reclaim()?;
+        let turn = self.rewriter.as_ref().map(|rewriter| rewriter.turn());
+        self.reclaimer.reclaim()?;
         let requests: Vec<FileRequest> = files
             .iter()
             .map(|file| FileRequest {
@@ -167,7 +170,7 @@ impl Inner {
         // had in other zones, where others waited for it. A zone in which a turn was lost takes nothing before its
         // reset: if that goes on there is no space.
         while !self.write_runs(&mut todo, placed, &mut persisted)? {
-            self.reclaim()?;
+            self.reclaimer.reclaim()?;
             let next = persisted.len();
             (placed, _) = self.allocate(&requests[next..], &ids[next..])?;
         }
@@ -185,7 +188,7 @@ impl Inner {
         let mut turns = Turns::new(&self.space, &placed);
         for placed in &placed {
             let mut next = todo.pop_front().expect("a place is that of a file");
-            match self.write_chunks(&placed.extents, &mut next.content, &mut turns) {
+            match self.placer.write_chunks(&placed.extents, &mut next.content, &mut turns) {
                 Ok(()) => {}
                 Err(Missed::Turn) => {
                     todo.push_front(next);
@@ -197,7 +200,7 @@ impl Inner {
                 }
             }
             if self.placement.keeps_files_apart() {
-                self.finish_zones()?;
+                self.reclaimer.finish_zones()?;
             }
             let Todo { name, hints, len_bytes, id, .. } = next;
             persisted.push(self.persisted(name, hints, placed.clone(), len_bytes, id));
@@ -247,7 +250,7 @@ impl Inner {
                 // Once for each block: nothing else is placed below it.
                 Err(Unwritten::Below { at, source }) => {
                     if self.space.with(|map| map.avoid(at)) {
-                        self.reclaim()?;
+                        self.reclaimer.reclaim()?;
                         let next = persisted.len();
                         allocated = self.allocate(&requests[next..], &ids[next..])?;
                         continue;
@@ -327,128 +330,14 @@ impl Inner {
                 let of_file = |planned: &Planned| planned.extents.iter().map(above).collect();
                 let above: Vec<Above> = plan.iter().map(of_file).collect();
                 above.iter().flatten().for_each(|ranges| map.pin(ranges));
-                Ok((self.take_plan(map, plan, requests, ids), above))
+                Ok((self.placer.take_plan(map, plan, requests, ids), above))
             });
             match planned {
                 Ok(placed) => return Ok(placed),
                 Err((no_space, gains)) => {
-                    self.make_room(claim_of(requests), no_space, gains)?;
+                    self.cleaner.make_room(claim_of(requests), no_space, gains)?;
                 }
             }
-        }
-    }
-
-    /// Takes what a plan for `requests`, of files `ids`, chose on `map`, which is locked since.
-    pub(crate) fn take_plan(
-        &self,
-        map: &mut SpaceMap,
-        plan: Vec<Planned>,
-        requests: &[FileRequest],
-        ids: &[FileId],
-    ) -> Vec<Placed> {
-        let mut opened = None;
-        let take = |((planned, request), id): ((Planned, &FileRequest), &FileId)| {
-            let Planned { extents, span } = planned;
-            if let Some(span) = span
-                && opened != Some(span)
-            {
-                map.open_span(span);
-                opened = Some(span);
-            }
-            let zone = map.zone_capacity();
-            let mut hold = |extent: &Extent| {
-                let lane = self.placement.lane(&request.piece(extent.len_bytes), zone);
-                let hold = self.space.take(map, extent.range(), lane, id.0);
-                if self.placement.keeps_files_apart() {
-                    map.seal(extent.range());
-                }
-                Arc::new(hold)
-            };
-            let holds = extents.iter().map(&mut hold).collect();
-            Placed { extents: extents.into(), span, holds }
-        };
-        plan.into_iter().zip(requests).zip(ids).map(take).collect()
-    }
-
-    /// Writes the chunks of a file to its extents, in order, each extent in its zone's turn, and takes the chunks. They
-    /// are left if it fails.
-    pub(crate) fn write_chunks(
-        &self,
-        extents: &[Extent],
-        chunks: &mut Vec<Vec<u8>>,
-        turns: &mut Turns<'_>,
-    ) -> Result<(), Missed> {
-        if let Some(last) = chunks.last_mut() {
-            last.resize(last.len().next_multiple_of(BLOCK_LEN_BYTES), 0);
-        }
-        let mut pieces = chunks.iter();
-        let mut rest: &[u8] = &[];
-        for extent in extents {
-            turns.wait()?;
-            self.begin_zone(extent.range());
-            let mut at = extent.start;
-            let end = extent.range().end();
-            while at < end {
-                if rest.is_empty() {
-                    rest = pieces.next().expect("the extents hold the chunks and no more");
-                }
-                let room = (end - at).bytes().min(rest.len() as u64) as usize;
-                let (now, later) = rest.split_at(room);
-                self.disk.write(at, now, Persist::Cached)?;
-                at += Blocks::holding(room as u64);
-                rest = later;
-            }
-            turns.done();
-        }
-        spare_chunks::give(std::mem::take(chunks));
-        Ok(())
-    }
-}
-
-/// What is still to be written, in order. Dropped early, it gives up on the rest, so that nobody waits
-/// for a write that never comes: of what had no turn yet nothing is lost.
-#[derive(Debug)]
-pub(crate) struct Turns<'a> {
-    space: &'a Space,
-    runs: VecDeque<Arc<Hold>>,
-    /// Whether the first of them has its turn.
-    is_begun: bool,
-}
-
-impl<'a> Turns<'a> {
-    pub(crate) fn new(space: &'a Space, placed: &[Placed]) -> Turns<'a> {
-        let runs = placed.iter().flat_map(|placed| placed.holds.iter().map(Arc::clone)).collect();
-        Turns { space, runs, is_begun: false }
-    }
-
-    fn wait(&mut self) -> Result<(), Missed> {
-        match self.runs.front() {
-            Some(run) if !self.space.wait_turn(run.range()) => Err(Missed::Turn),
-            _ => {
-                self.is_begun = true;
-                Ok(())
-            }
-        }
-    }
-
-    fn done(&mut self) {
-        if let Some(run) = self.runs.pop_front() {
-            self.space.end_turn(run.range(), true);
-        }
-        self.is_begun = false;
-    }
-}
-
-impl Drop for Turns<'_> {
-    fn drop(&mut self) {
-        if self.is_begun
-            && let Some(run) = self.runs.pop_front()
-        {
-            self.space.end_turn(run.range(), false);
-        }
-        // From the last one on: of several in a zone each is the last then.
-        while let Some(run) = self.runs.pop_back() {
-            run.give_up();
         }
     }
 }

@@ -9,8 +9,7 @@
 //! Everything that cannot be reused is counted: dead members of half-dead sets, what a table leaves
 //! of its band, holes that hold less than a set.
 
-use crate::layer::FileLayer;
-use crate::space::{SpaceMap, ZoneRole, ZoneSpace};
+use crate::space::{Space, SpaceMap, ZoneRole, ZoneSpace};
 use imbrex_disk::{BlockRange, Blocks};
 
 /// How the space of a disk is used, as of now. All lengths are whole blocks.
@@ -51,18 +50,14 @@ impl SpaceReport {
     }
 }
 
-impl FileLayer {
-    /// Where the space went. Free runs shorter than `set_len_bytes` are fragments; without it, those
-    /// shorter than the mean set, or than a table where there are no sets.
-    ///
-    /// Cost: a look at every zone, free run and set.
-    pub fn space_report(&self, set_len_bytes: Option<u64>) -> SpaceReport {
-        let mut map = self.inner.space.with(|map| map.clone());
-        // As if what was given back were discarded already, so that runs touch their neighbours.
-        let back = map.begin_discard();
-        map.was_discarded(&back);
-        if map.zones().is_empty() { unzoned(&map, set_len_bytes) } else { zoned(&map) }
-    }
+/// Where the space went. Free runs shorter than `set_len_bytes` are fragments; without it, those shorter
+/// than the mean set, or than a table where there are no sets.
+pub(crate) fn space_report(space: &Space, set_len_bytes: Option<u64>) -> SpaceReport {
+    let mut map = space.with(|map| map.clone());
+    // As if what was given back were discarded already, so that runs touch their neighbours.
+    let back = map.begin_discard();
+    map.was_discarded(&back);
+    if map.zones().is_empty() { unzoned(&map, set_len_bytes) } else { zoned(&map) }
 }
 
 fn zoned(map: &SpaceMap) -> SpaceReport {

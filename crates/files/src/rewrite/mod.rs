@@ -51,8 +51,8 @@ use crate::extent::Extent;
 use crate::file_buffer::FileBuffer;
 use crate::placement::Rewriting;
 use crate::region::Region;
-use crate::report::Counts;
 use crate::spare_chunks;
+use crate::stats::Counts;
 use backup::{Backup, Recovered, Saved};
 use detour::Detours;
 use imbrex_disk::{

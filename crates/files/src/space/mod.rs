@@ -40,6 +40,7 @@ pub(crate) use tracks::{Levels, Tier, TrackMap};
 use unzoned::Unzoned;
 pub(crate) use zones::{Lane, ZoneRole, ZoneSpace};
 
+use crate::error::FilesError;
 use crate::invariants;
 use imbrex_disk::{BlockRange, Blocks, Geometry, Lba, ZoneId, ZoneKind};
 use std::collections::BTreeSet;
@@ -71,6 +72,15 @@ pub struct NoSpace {
     pub needed: Blocks,
     /// What this claim may use.
     pub free: Blocks,
+}
+
+impl From<NoSpace> for FilesError {
+    fn from(no_space: NoSpace) -> FilesError {
+        FilesError::NoSpace {
+            needed_bytes: no_space.needed.bytes(),
+            free_bytes: no_space.free.bytes(),
+        }
+    }
 }
 
 /// The space of one disk.

@@ -58,7 +58,7 @@ impl Interrupted {
         self.before_write(move || {
             at_write.send(()).unwrap();
             // The count is for a writer that is refused at once.
-            let has_turn = || files.inner.cleaning.try_lock().is_none();
+            let has_turn = || files.inner.cleaner.turn.try_lock().is_none();
             (0..1_000_000).take_while(|_| !has_turn()).for_each(|_| std::thread::yield_now());
         });
         is_there
@@ -206,10 +206,10 @@ fn room_made_since_a_plan_failed_is_room() {
         (NoSpace { needed: free + Blocks::new(200), free }, map.gains())
     });
     files.clean_job().step(Budget { io_bytes: u64::MAX });
-    files.inner.make_room(Claim::Normal, no_space, gains).unwrap();
+    files.inner.cleaner.make_room(Claim::Normal, no_space, gains).unwrap();
     assert_eq!(files.stats().cleaned_zones, 1);
     let gains = files.inner.space.with(|map| map.gains());
-    let refused = files.inner.make_room(Claim::Normal, no_space, gains).unwrap_err();
+    let refused = files.inner.cleaner.make_room(Claim::Normal, no_space, gains).unwrap_err();
     assert!(matches!(refused, FilesError::NoSpace { .. }), "{refused}");
 }
 
@@ -225,7 +225,7 @@ fn what_a_cleaning_has_copied_is_room_in_the_end() {
     assert!(free < free_before);
     let gains = files.inner.space.with(|map| map.gains());
     let needed = free_before + dead;
-    files.inner.make_room(Claim::Normal, NoSpace { needed, free }, gains).unwrap();
+    files.inner.cleaner.make_room(Claim::Normal, NoSpace { needed, free }, gains).unwrap();
     assert_eq!(files.stats().cleaned_zones, 1);
     assert_sound(&files);
 }

@@ -68,6 +68,7 @@ mod open;
 mod write;
 
 pub use crate::error::FlashError;
+pub use crate::formatting::FLASH_LAYOUT_NAME;
 
 use crate::api::{Commit, FileInfo, FileReader, Files, LogWriter, Persisted, SpaceUse, UnitId};
 use crate::catalog::FileId;
@@ -82,9 +83,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use write::FlashFile;
-
-/// The layout's name that a flash drive records, which is none.
-pub const FLASH_LAYOUT_NAME: &str = "flash-drive";
 
 /// What the flash drive of a pair must be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -242,7 +240,7 @@ impl Files for TieredFiles {
             drop(live);
             // Removed in between, flash does not have it any more, and main says so.
             if let Some(on_flash) = id.and_then(|id| flash.name_of(id)) {
-                return flash.files.inner.open_file(&on_flash, name);
+                return flash.files.open_file(&on_flash, name);
             }
         }
         self.main.open(name)

@@ -112,7 +112,7 @@ impl TieredFiles {
         let Some(&(_, _, first)) = asked.first() else { return Ok(Vec::new()) };
         let written = if flash.promise(first, len_bytes) {
             let numbered = files.into_iter().zip(&asked).map(rename).collect();
-            let written = flash.files.inner.persist_or_return(numbered);
+            let written = flash.files.inner.tables.persist_or_return(numbered);
             flash.keep_promise(first);
             written
         } else {
@@ -219,7 +219,7 @@ impl TieredFiles {
         let settled = self.sync_renamed(flash, &commit).and_then(|renamed_at| {
             let flash_id = flash.files.format_id();
             beside.pair = renamed_at.or(age).map(|age| Edit::Pair { flash_id, age });
-            self.main.inner.commit_beside(commit, beside)
+            self.main.inner.commits.commit_beside(commit, beside)
         });
         match settled {
             Ok(settled) => {
