@@ -10,7 +10,8 @@ use imbrex::FoundDrive;
 use imbrex_clockwork::Runtime;
 use imbrex_disk::Disk;
 use imbrex_engine::{DumpSink, EngineError, dump_log, dump_records, dump_table};
-use imbrex_files::{FileInfo, FileKind, Files, Tier, describe_catalog};
+use imbrex_files::inspect::describe_catalog;
+use imbrex_files::{FileInfo, FileKind, Files, Tier};
 use serde_json::json;
 use std::sync::Arc;
 

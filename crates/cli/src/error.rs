@@ -188,7 +188,7 @@ fn is_damage(cause: &(dyn Error + 'static)) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use imbrex_files::FlashError;
+    use imbrex_files::tiers::FlashError;
 
     #[derive(Debug)]
     struct Layer(&'static str, Option<Box<Layer>>);

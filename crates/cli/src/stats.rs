@@ -9,7 +9,7 @@ use crate::store::{DriveArgs, Store};
 use imbrex_disk::Counters;
 use imbrex_disk_sim::flash_wear_ratio;
 use imbrex_engine::Metrics;
-use imbrex_files::FilesStats;
+use imbrex_files::inspect::FilesStats;
 use serde_json::json;
 
 /// Arguments of `imbrex stats`.

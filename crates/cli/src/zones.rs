@@ -14,7 +14,7 @@ pub(crate) mod text;
 
 use crate::byte_size::{ByteSize, grouped};
 use imbrex_disk::{Geometry, Rule, ZoneInfo, ZoneState};
-use imbrex_files::ZoneUse;
+use imbrex_files::inspect::ZoneUse;
 use imbrex_translate::{DeviceZone, DeviceZoneUse};
 use std::collections::BTreeMap;
 

@@ -22,7 +22,7 @@
 //! the log ends, for which the promise suffices, and the next one begins on the disk.
 //!
 //! Source: the thesis' chapter 5.2, 5.3 and 5.4.2 (the delay). Not here: which drive a file lies on, and how room on
-//! flash is promised (`imbrex_files::TieredFiles`).
+//! flash is promised (`imbrex_files::tiers::TieredFiles`).
 
 use crate::job_count::Counted;
 use crate::store::Store;

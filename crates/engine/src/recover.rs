@@ -33,7 +33,8 @@ use crate::version::format::{self, FORMAT_VERSION_KNOWN, Malformed, RecordKind};
 use crate::version::state::StoreState;
 use crate::wal::{Before, Cut, LogSource, Replayed, replay, salvage};
 use imbrex_clockwork::Runtime;
-use imbrex_files::{AppRecord, Commit, CommitKind, FileInfo, Files, FilesError, FlashError};
+use imbrex_files::tiers::FlashError;
+use imbrex_files::{AppRecord, Commit, CommitKind, FileInfo, Files, FilesError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

@@ -50,7 +50,7 @@ pub trait LogWriter: Send + Sync + Debug {
     fn append(&self, data: &[u8]) -> Result<u64, FilesError>;
 
     /// Keeps room for the log to get as long as `len_bytes`, beyond [`Hints::expected_len_bytes`]; false if there
-    /// is none. Only a log that competes for room with others ([`crate::TieredFiles`]) answers false, any other one
+    /// is none. Only a log that competes for room with others ([`crate::tiers::TieredFiles`]) answers false, any other one
     /// always true, and may be refused an append all the same.
     fn reserve(&self, len_bytes: u64) -> bool {
         let _ = len_bytes;

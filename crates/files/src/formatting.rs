@@ -29,7 +29,7 @@ pub struct FormatOptions {
     /// The layout's name, at most 64 bytes; opaque here.
     pub layout_name: String,
     /// Tells this format of the drive from others; any number will do for a drive alone. On a drive that had
-    /// a catalog before it is mixed with the number of that. Pairs of drives ([`crate::TieredFiles`]) are told
+    /// a catalog before it is mixed with the number of that. Pairs of drives ([`crate::tiers::TieredFiles`]) are told
     /// apart by it alone: no two may have the same, or each takes the other's flash drive for its own.
     pub format_id: u64,
 }

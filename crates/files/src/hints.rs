@@ -45,7 +45,7 @@ pub struct Hints {
     /// What it is written for, and so how deep into the reserve it may go, which is kept so that a
     /// full drive can be emptied.
     pub purpose: CommitKind,
-    /// Which drive it should lie on; only [`TieredFiles`](crate::TieredFiles) has two.
+    /// Which drive it should lie on; only [`TieredFiles`](crate::tiers::TieredFiles) has two.
     pub tier: Tier,
 }
 

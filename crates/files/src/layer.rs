@@ -73,7 +73,7 @@ impl FileLayer {
     /// [`FilesError::NotFormatted`], [`FilesError::Version`], [`FilesError::Geometry`],
     /// [`FilesError::Corrupt`], [`FilesError::Unsuitable`] (a policy this program does not know),
     /// [`FilesError::Disk`];
-    /// [`FilesError::Flash`]: the drive is one of a pair, which [`TieredFiles`](crate::TieredFiles) opens.
+    /// [`FilesError::Flash`]: the drive is one of a pair, which [`TieredFiles`](crate::tiers::TieredFiles) opens.
     pub fn open(disk: Arc<dyn Disk>, runtime: &Runtime) -> Result<FileLayer, FilesError> {
         let files = FileLayer::open_any(disk, runtime)?;
         if files.layout_name() == FLASH_LAYOUT_NAME {

@@ -8,7 +8,7 @@
 //!   disk       blocks under one rule
 //! ```
 //!
-//! [`FileLayer`] is the implementation of [`Files`] over one disk, [`TieredFiles`] the one over a disk
+//! [`FileLayer`] is the implementation of [`Files`] over one disk, [`tiers::TieredFiles`] the one over a disk
 //! and a flash drive beside it; [`api`](Files) is the contract. Reading order:
 //! a file is buffered by its writer, placed (`placement`, on the map in `space`), written
 //! (`persist`, `log`), named (`edits`, `commit`, `catalog`), read (`file`), moved (`clean`), and
@@ -44,25 +44,27 @@ mod space;
 mod space_report;
 mod spare_chunks;
 mod stats;
-mod tiers;
+pub mod tiers;
 
 pub use api::{
     AppRecord, Commit, FileInfo, FileReader, Files, LogWriter, Persisted, SpaceUse, UnitId,
 };
-pub use check::{CheckReport, Finding, describe_catalog};
-pub use error::{FilesError, FlashError};
-pub use extent::Extent;
+pub use error::FilesError;
 pub use file_buffer::FileBuffer;
 pub use formatting::FormatOptions;
 pub use hints::{FileKind, GroupId, Hints, Tier};
 pub use layer::FileLayer;
 pub use part::part_of;
 pub use placement::{PlacementKind, PlacementOptions};
-pub use report::{ZoneUse, ZoneUseKind};
 pub use room::{CatalogUse, CommitKind};
-pub use space_report::SpaceReport;
-pub use stats::FilesStats;
-pub use tiers::{FLASH_LAYOUT_NAME, FlashOptions, TierStats, TieredFiles};
+
+/// Reports on a file layer, for tools: what it did, how the disk looks, what a check found.
+pub mod inspect {
+    pub use crate::check::{CheckReport, Finding, describe_catalog};
+    pub use crate::report::{ZoneUse, ZoneUseKind};
+    pub use crate::space_report::SpaceReport;
+    pub use crate::stats::FilesStats;
+}
 
 #[cfg(test)]
 pub(crate) mod tests;

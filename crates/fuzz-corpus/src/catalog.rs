@@ -4,9 +4,11 @@ use crate::Target;
 use imbrex_clockwork::{Order, Runtime};
 use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, Lba, Persist};
 use imbrex_disk_sim::SimDisk;
+use imbrex_files::inspect::describe_catalog;
+use imbrex_files::tiers::{FlashOptions, TieredFiles};
 use imbrex_files::{
-    AppRecord, Commit, FileBuffer, FileKind, FileLayer, Files, FlashOptions, FormatOptions,
-    GroupId, Hints, PlacementKind, PlacementOptions, Tier, TieredFiles, describe_catalog,
+    AppRecord, Commit, FileBuffer, FileKind, FileLayer, Files, FormatOptions, GroupId, Hints,
+    PlacementKind, PlacementOptions, Tier,
 };
 use std::sync::Arc;
 

@@ -10,7 +10,8 @@
 
 use imbrex_disk::{Blocks, Geometry, Rule};
 use imbrex_engine::{CompactionKind, Options};
-use imbrex_files::{FlashOptions, PlacementOptions};
+use imbrex_files::PlacementOptions;
+use imbrex_files::tiers::FlashOptions;
 use imbrex_translate::BandOptions;
 
 /// Of a drive, the share that one memtable may be long: a store keeps free what it holds in memory.

@@ -9,7 +9,8 @@ use crate::recipe::{
     offload, sets, smrdb, smrdb_leveled, unit_len,
 };
 use imbrex_disk::{Geometry, GeometrySpec, Rule};
-use imbrex_files::{FlashOptions, PlacementKind, PlacementOptions};
+use imbrex_files::tiers::FlashOptions;
+use imbrex_files::{PlacementKind, PlacementOptions};
 use imbrex_translate::BandOptions;
 use std::fmt;
 

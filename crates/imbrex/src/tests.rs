@@ -7,7 +7,8 @@ use imbrex_disk::{
 };
 use imbrex_disk_sim::{FaultPlan, SimDisk};
 use imbrex_engine::{Db, KeyspaceOptions, OpenMode, Options};
-use imbrex_files::{FileLayer, Files, FilesError, FlashError, FormatOptions, PlacementKind};
+use imbrex_files::tiers::FlashError;
+use imbrex_files::{FileLayer, Files, FilesError, FormatOptions, PlacementKind};
 use std::sync::Arc;
 
 /// Small enough to fill in a moment, large enough for every layout's smallest unit.

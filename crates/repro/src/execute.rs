@@ -24,7 +24,8 @@ use imbrex_disk::{Blocks, Geometry};
 use imbrex_engine::{
     Compression, EngineError, Iter, Keyspace, ReadOptions, VictimGrowth, VictimOrder, WriteOptions,
 };
-use imbrex_files::{TieredFiles, ZoneUseKind};
+use imbrex_files::inspect::ZoneUseKind;
+use imbrex_files::tiers::TieredFiles;
 use imbrex_translate::{ReadBack, Staging};
 use imbrex_workload::keys::Permutation;
 use imbrex_workload::ycsb::keys::scatter;

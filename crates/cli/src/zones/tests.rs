@@ -1,6 +1,6 @@
 use super::*;
 use imbrex_disk::{BlockRange, Blocks, GeometrySpec, Lba, Rule, ZoneId, ZoneKind, ZoneSpec};
-use imbrex_files::ZoneUseKind;
+use imbrex_files::inspect::ZoneUseKind;
 
 const ZONE_LEN: u64 = 1000;
 

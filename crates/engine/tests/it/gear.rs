@@ -5,7 +5,8 @@ use imbrex_clockwork::{Order, Prng};
 use imbrex_engine::{
     CompactionKind, Compression, Db, EngineError, KeyspaceOptions, Options, VictimOrder,
 };
-use imbrex_files::{FileLayer, ZoneUseKind};
+use imbrex_files::FileLayer;
+use imbrex_files::inspect::ZoneUseKind;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

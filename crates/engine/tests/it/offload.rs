@@ -7,7 +7,8 @@ use imbrex_disk_sim::{FaultPlan, Profile, SimDisk};
 use imbrex_engine::{
     Db, EngineError, KeyspaceOptions, OpenMode, Options, WriteBatch, WriteOptions,
 };
-use imbrex_files::{Files, FlashOptions, FormatOptions, PlacementKind, Tier, TieredFiles};
+use imbrex_files::tiers::{FlashOptions, TieredFiles};
+use imbrex_files::{Files, FormatOptions, PlacementKind, Tier};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -9,9 +9,10 @@ use super::stage::{
     Stage, Zones, content, conventional, interlaced, shingled, table, verify, zoned,
 };
 use crate::CommitKind;
+use crate::inspect::ZoneUseKind;
 use crate::{
     AppRecord, Commit, FileBuffer, FileKind, FileLayer, FileReader, Files, FilesError, GroupId,
-    Hints, LogWriter, Persisted, PlacementOptions, ZoneUseKind,
+    Hints, LogWriter, Persisted, PlacementOptions,
 };
 use imbrex_disk::{Blocks, Disk, Lba, TrackId, ZoneState};
 use std::collections::BTreeMap;

@@ -1,11 +1,9 @@
 //! Logs on flash, and the room that they were promised (T6).
 
-use super::format::number;
-use super::{Flash, Promise};
+use super::flash::Flash;
 use crate::api::LogWriter;
 use crate::catalog::FileId;
 use crate::error::FilesError;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -80,57 +78,5 @@ impl LogWriter for FlashLog {
 impl Drop for FlashLog {
     fn drop(&mut self) {
         self.flash.keep_promise(self.id);
-    }
-}
-
-impl Flash {
-    /// Promises room for a log of `expected_len_bytes`, or for tables as long as that together under the first one's
-    /// id, if there is so much beside the others.
-    pub(super) fn promise(&self, id: FileId, expected_len_bytes: u64) -> bool {
-        let mut promises = self.promises.lock();
-        let has_room = self.promised_bytes(&promises) + expected_len_bytes <= self.free_bytes();
-        if has_room {
-            promises.insert(id, Promise { expected_len_bytes, is_created: false });
-        }
-        has_room
-    }
-
-    /// Promises the log as much as `len_bytes` in all, if there is so much beside the others.
-    fn raise_promise(&self, id: FileId, len_bytes: u64) -> bool {
-        let mut promises = self.promises.lock();
-        let Some(promise) = promises.get_mut(&id) else { return false };
-        let before_bytes = std::mem::replace(&mut promise.expected_len_bytes, len_bytes);
-        let has_room = self.promised_bytes(&promises) <= self.free_bytes();
-        if let Some(promise) = promises.get_mut(&id).filter(|_| !has_room) {
-            promise.expected_len_bytes = before_bytes;
-        }
-        has_room
-    }
-
-    /// The log or the tables have got what they were promised, or need it no more.
-    pub(super) fn keep_promise(&self, id: FileId) {
-        self.promises.lock().remove(&id);
-    }
-
-    fn free_bytes(&self) -> u64 {
-        use crate::api::Files;
-        self.files.space().free_bytes
-    }
-
-    /// What logs being written may still take, besides the blocks that they own. Tables being written count twice,
-    /// as promised and as not free, rather than not at all in between.
-    fn promised_bytes(&self, promises: &BTreeMap<FileId, Promise>) -> u64 {
-        let live = self.files.inner.committer.lock();
-        let left = |(&id, promise): (&FileId, &Promise)| {
-            let prefix = number(id);
-            let owned = live.namespace.list(&prefix).next().map(|(_, log)| log.len_bytes());
-            match owned {
-                Some(owned_bytes) => promise.expected_len_bytes.saturating_sub(owned_bytes),
-                // Removed while it is written, it needs no more.
-                None if promise.is_created => 0,
-                None => promise.expected_len_bytes,
-            }
-        };
-        promises.iter().map(left).sum()
     }
 }

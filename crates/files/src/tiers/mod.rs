@@ -62,6 +62,7 @@
 //! Source: write-offloading of Pitchumani's thesis, chapter 5.2; the order of commits is ours.
 
 mod check;
+mod flash;
 mod format;
 mod log;
 mod open;
@@ -76,13 +77,13 @@ use crate::error::FilesError;
 use crate::file_buffer::FileBuffer;
 use crate::hints::{Hints, Tier};
 use crate::layer::FileLayer;
+use flash::Flash;
 use imbrex_disk::BlockRange;
-use parking_lot::Mutex;
 use std::any::Any;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use write::FlashFile;
+use std::sync::atomic::Ordering;
+use write::{FlashFile, PairWriter};
 
 /// What the flash drive of a pair must be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,46 +98,6 @@ pub struct TieredFiles {
     main: FileLayer,
     /// `None`: read-only, for what is on main (T7).
     flash: Option<Arc<Flash>>,
-}
-
-/// The flash drive as the pair uses it.
-#[derive(Debug)]
-struct Flash {
-    files: FileLayer,
-    main_id: u64,
-    turn: Mutex<Turn>,
-    /// Logs being written, and how long each was promised to get (T6); tables, until they are written.
-    promises: Mutex<BTreeMap<FileId, Promise>>,
-    /// Names of logs that are being created here: of two under one name the next opening would take the older.
-    creating: Mutex<BTreeSet<String>>,
-    counts: Counts,
-}
-
-/// Commits on flash, one at a time, so that the order of their ages is that of their records (T4).
-#[derive(Debug)]
-struct Turn {
-    /// How many commits flash has made.
-    age: u64,
-    /// How many of them main knows of, durably.
-    main_age: u64,
-    /// Files that nobody names, durably (T2).
-    to_remove: BTreeSet<FileId>,
-}
-
-#[derive(Debug)]
-struct Promise {
-    expected_len_bytes: u64,
-    /// Whether it owns blocks already, which are not free any more.
-    is_created: bool,
-}
-
-#[derive(Debug, Default)]
-struct Counts {
-    logs: AtomicU64,
-    tables: AtomicU64,
-    written_bytes: AtomicU64,
-    fallbacks: AtomicU64,
-    fallback_bytes: AtomicU64,
 }
 
 /// What went to the flash drive since the pair was opened, and what is there.
@@ -185,34 +146,16 @@ impl TieredFiles {
         })
     }
 
-    /// The flash drive, for a change.
-    fn writable(&self) -> Result<&Arc<Flash>, FilesError> {
-        self.flash.as_ref().ok_or_else(|| FlashError::ReadOnly.into())
-    }
-}
-
-impl Flash {
-    /// A failed write of the flash drive says that it was one.
-    fn failed(error: FilesError) -> FilesError {
-        match error {
-            FilesError::Disk { what, source } => {
-                FilesError::Disk { what: format!("on the flash drive: {what}"), source }
-            }
-            other => other,
-        }
-    }
-
-    /// What flash calls the file, if it is there.
-    fn name_of(&self, id: FileId) -> Option<String> {
-        let live = self.files.inner.committer.lock();
-        let prefix = format::number(id);
-        live.namespace.list(&prefix).next().map(|(name, _)| name.to_owned())
+    /// Both drives, for a change.
+    fn writer(&self) -> Result<PairWriter<'_>, FilesError> {
+        let flash = self.flash.as_ref().ok_or(FlashError::ReadOnly)?;
+        Ok(PairWriter { main: &self.main, flash })
     }
 }
 
 impl Files for TieredFiles {
     fn persist(&self, files: Vec<FileBuffer>) -> Result<Vec<Box<dyn Persisted>>, FilesError> {
-        self.persist_on_both(files)
+        self.writer()?.persist(files)
     }
 
     fn open_persisted(&self, file: &dyn Persisted) -> Result<Arc<dyn FileReader>, FilesError> {
@@ -224,9 +167,9 @@ impl Files for TieredFiles {
     }
 
     fn create_log(&self, name: &str, hints: Hints) -> Result<Arc<dyn LogWriter>, FilesError> {
-        let flash = self.writable()?;
+        let writer = self.writer()?;
         if hints.tier == Tier::Fast
-            && let Some(log) = self.create_on_flash(flash, name, hints)?
+            && let Some(log) = writer.create_on_flash(name, hints)?
         {
             return Ok(log);
         }
@@ -247,7 +190,7 @@ impl Files for TieredFiles {
     }
 
     fn commit(&self, commit: Commit) -> Result<(), FilesError> {
-        self.commit_on_both(commit)
+        self.writer()?.commit(commit)
     }
 
     fn sync(&self) -> Result<(), FilesError> {

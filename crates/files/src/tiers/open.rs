@@ -1,12 +1,13 @@
 //! A pair formatted, and opened again: the two told from others, and what a power cut left over.
 
+use super::flash::{Counts, Flash, Turn};
 use super::format::{PairRecord, parse_name};
-use super::{Counts, FLASH_LAYOUT_NAME, Flash, FlashError, FlashOptions, TieredFiles, Turn};
+use super::{FlashOptions, TieredFiles};
 use crate::api::Files;
 use crate::catalog::{Edit, FileId, FileRecord, Pair};
 use crate::commit::Live;
-use crate::error::FilesError;
-use crate::formatting::{FormatOptions, Plan};
+use crate::error::{FilesError, FlashError};
+use crate::formatting::{FLASH_LAYOUT_NAME, FormatOptions, Plan};
 use crate::layer::FileLayer;
 use crate::placement::PlacementKind;
 use imbrex_clockwork::Runtime;

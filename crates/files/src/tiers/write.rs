@@ -1,14 +1,15 @@
 //! Changes of a pair: files placed on the drive that they are for, and the three steps of a commit.
 
-use super::format::{PairRecord, log_name, number};
+use super::flash::Flash;
+use super::format::{log_name, number};
 use super::log::FlashLog;
-use super::{Flash, TieredFiles, Turn};
-use crate::api::{AppRecord, Commit, Files, LogWriter, Persisted};
+use crate::api::{Commit, Files, LogWriter, Persisted};
 use crate::catalog::{Edit, FILE_COST_BYTES, FileId, FileRecord};
 use crate::edits::BesideAdds;
 use crate::error::FilesError;
 use crate::file_buffer::FileBuffer;
 use crate::hints::{Hints, Tier};
+use crate::layer::FileLayer;
 use crate::names::{self, FILE_NAME_LEN_BYTES_MAX};
 use crate::persist::Refused;
 use crate::room::CommitKind;
@@ -65,19 +66,24 @@ fn record(id: FileId, hints: &Hints) -> FileRecord {
     }
 }
 
-impl TieredFiles {
-    pub(super) fn persist_on_both(
+/// Changes both drives of a pair.
+pub(super) struct PairWriter<'a> {
+    pub(super) main: &'a FileLayer,
+    pub(super) flash: &'a Arc<Flash>,
+}
+
+impl PairWriter<'_> {
+    pub(super) fn persist(
         &self,
         files: Vec<FileBuffer>,
     ) -> Result<Vec<Box<dyn Persisted>>, FilesError> {
-        let flash = self.writable()?;
         files.iter().try_for_each(|file| names::check(file.name()))?;
         let is_fast: Vec<bool> = files.iter().map(|file| file.hints().tier == Tier::Fast).collect();
         let (fast, main): (Vec<_>, Vec<_>) =
             files.into_iter().partition(|file| file.hints().tier == Tier::Fast);
         let (mut on_flash, mut on_main) = (Vec::new(), main);
         if !fast.is_empty() {
-            match self.persist_on_flash(flash, fast) {
+            match self.persist_on_flash(fast) {
                 Ok(written) => on_flash = written,
                 Err(Refused { error: FilesError::NoSpace { .. }, files }) if !files.is_empty() => {
                     // In the order in which they came, as the placement wants to see them.
@@ -96,11 +102,8 @@ impl TieredFiles {
     }
 
     /// Writes files to flash; those for which it has no room come back.
-    fn persist_on_flash(
-        &self,
-        flash: &Arc<Flash>,
-        files: Vec<FileBuffer>,
-    ) -> Result<Vec<Box<dyn Persisted>>, Refused> {
+    fn persist_on_flash(&self, files: Vec<FileBuffer>) -> Result<Vec<Box<dyn Persisted>>, Refused> {
+        let flash = self.flash;
         let len_bytes = files.iter().map(|file| Blocks::holding(file.len_bytes()).bytes()).sum();
         let asked: Vec<(String, Hints, FileId)> = files
             .iter()
@@ -144,10 +147,10 @@ impl TieredFiles {
     /// Creates a log on flash (T3); `None` if flash has no room for it.
     pub(super) fn create_on_flash(
         &self,
-        flash: &Arc<Flash>,
         name: &str,
         hints: Hints,
     ) -> Result<Option<Arc<dyn LogWriter>>, FilesError> {
+        let flash = self.flash;
         names::check(name)?;
         let _creating = flash.begin_creating(name)?;
         let committer = &self.main.inner.committer;
@@ -195,8 +198,8 @@ impl TieredFiles {
         Ok(Some(Arc::new(log)))
     }
 
-    pub(super) fn commit_on_both(&self, mut commit: Commit) -> Result<(), FilesError> {
-        let flash = self.writable()?;
+    pub(super) fn commit(&self, mut commit: Commit) -> Result<(), FilesError> {
+        let flash = self.flash;
         let is_on_flash = |file: &dyn Persisted| (file as &dyn Any).is::<FlashFile>();
         let add = std::mem::take(&mut commit.add).into_iter();
         let (on_flash, on_main): (Vec<_>, Vec<_>) = add.partition(|file| is_on_flash(&**file));
@@ -216,7 +219,7 @@ impl TieredFiles {
             }
             age = Some(flash.turn.lock().commit(flash, step)?);
         }
-        let settled = self.sync_renamed(flash, &commit).and_then(|renamed_at| {
+        let settled = self.sync_renamed(&commit).and_then(|renamed_at| {
             let flash_id = flash.files.format_id();
             beside.pair = renamed_at.or(age).map(|age| Edit::Pair { flash_id, age });
             self.main.inner.commits.commit_beside(commit, beside)
@@ -228,14 +231,14 @@ impl TieredFiles {
                 turn.to_remove.extend(settled.gone_beside);
                 drop(turn);
                 // The commit is durable; what is not removed now is when the drives are opened again.
-                let _ = self.sweep(flash);
+                let _ = self.sweep();
                 Ok(())
             }
             Err(error) => {
                 // Unless nobody knows what is durable, nothing has changed on main.
                 if self.main.inner.committer.lock().check().is_ok() {
                     flash.turn.lock().to_remove.extend(added);
-                    let _ = self.sweep(flash);
+                    let _ = self.sweep();
                 }
                 Err(error)
             }
@@ -244,7 +247,8 @@ impl TieredFiles {
 
     /// Makes durable what is on flash and gets another name: a log that a table is going to need, and
     /// where it ended (T2). The age of flash then, if there is any.
-    fn sync_renamed(&self, flash: &Flash, commit: &Commit) -> Result<Option<u64>, FilesError> {
+    fn sync_renamed(&self, commit: &Commit) -> Result<Option<u64>, FilesError> {
+        let flash = self.flash;
         let live = self.main.inner.committer.lock();
         let is_beside = |(from, _): &(String, String)| {
             live.namespace.id_of(from).is_some_and(|id| live.namespace.is_beside(id))
@@ -267,7 +271,8 @@ impl TieredFiles {
     }
 
     /// Removes on flash what nobody names, and has main told with its next record.
-    fn sweep(&self, flash: &Flash) -> Result<(), FilesError> {
+    fn sweep(&self) -> Result<(), FilesError> {
+        let flash = self.flash;
         let mut turn = flash.turn.lock();
         if turn.to_remove.is_empty() {
             return Ok(());
@@ -286,47 +291,5 @@ impl TieredFiles {
         }
         live.defer(Edit::Pair { flash_id: flash.files.format_id(), age }, false);
         Ok(())
-    }
-}
-
-impl Turn {
-    /// Makes `commit` durable on flash, which is one commit older then; returns its age.
-    fn commit(&mut self, flash: &Flash, commit: Commit) -> Result<u64, FilesError> {
-        let record = PairRecord {
-            main_id: flash.main_id,
-            flash_id: flash.files.format_id(),
-            age: self.age + 1,
-            main_age: self.main_age,
-        };
-        let app = Some(AppRecord::Replace(record.encode()));
-        flash.files.commit(Commit { app, ..commit }).map_err(Flash::failed)?;
-        self.age = record.age;
-        Ok(self.age)
-    }
-}
-
-/// A log that is being created on flash.
-struct Creating<'a> {
-    flash: &'a Flash,
-    name: &'a str,
-}
-
-impl Drop for Creating<'_> {
-    fn drop(&mut self) {
-        self.flash.creating.lock().remove(self.name);
-    }
-}
-
-impl Flash {
-    fn begin_creating<'a>(&'a self, name: &'a str) -> Result<Creating<'a>, FilesError> {
-        if self.creating.lock().insert(name.to_owned()) {
-            return Ok(Creating { flash: self, name });
-        }
-        Err(FilesError::Exists { name: name.to_owned() })
-    }
-
-    fn fall_back(&self, count: usize, len_bytes: u64) {
-        self.counts.fallbacks.fetch_add(count as u64, Ordering::Relaxed);
-        self.counts.fallback_bytes.fetch_add(len_bytes, Ordering::Relaxed);
     }
 }

@@ -8,7 +8,8 @@ use crate::{Db, watch};
 use imbrex_clockwork::{Order, Runtime, VirtualWorld};
 use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Rule};
 use imbrex_disk_sim::SimDisk;
-use imbrex_files::{FileLayer, Files, FlashOptions, FormatOptions, PlacementKind, TieredFiles};
+use imbrex_files::tiers::{FlashOptions, TieredFiles};
+use imbrex_files::{FileLayer, Files, FormatOptions, PlacementKind};
 
 struct Stage {
     files: Arc<dyn Files>,

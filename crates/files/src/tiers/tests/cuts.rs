@@ -7,9 +7,8 @@
 use super::stage::{Pair, Side, hints};
 use crate::tests::meanwhile::Interrupted;
 use crate::tests::stage::{assert_honest, content};
-use crate::{
-    AppRecord, Commit, FileBuffer, FileKind, Files, FilesError, Hints, LogWriter, Tier, TieredFiles,
-};
+use crate::tiers::TieredFiles;
+use crate::{AppRecord, Commit, FileBuffer, FileKind, Files, FilesError, Hints, LogWriter, Tier};
 use imbrex_clockwork::Prng;
 use imbrex_disk::{Blocks, Disk, DiskError};
 use imbrex_disk_sim::FaultPlan;

@@ -5,9 +5,8 @@ use super::stage::{Pair, Side, hints};
 use crate::catalog::Edit;
 use crate::commit::{Graves, Ticket};
 use crate::tests::stage::{content, conventional};
-use crate::{
-    AppRecord, Commit, FileBuffer, FileKind, Files, FilesError, LogWriter, Tier, TieredFiles,
-};
+use crate::tiers::TieredFiles;
+use crate::{AppRecord, Commit, FileBuffer, FileKind, Files, FilesError, LogWriter, Tier};
 use imbrex_disk_sim::FaultPlan;
 use std::sync::Arc;
 

@@ -2,9 +2,9 @@
 
 use super::stage::{Pair, Side, copy, hints};
 use crate::tests::stage::content;
+use crate::tiers::{FlashError, TieredFiles};
 use crate::{
-    AppRecord, Commit, FileBuffer, FileKind, FileLayer, Files, FilesError, FlashError, LogWriter,
-    Tier, TieredFiles,
+    AppRecord, Commit, FileBuffer, FileKind, FileLayer, Files, FilesError, LogWriter, Tier,
 };
 use imbrex_disk_sim::FaultPlan;
 use std::sync::Arc;
@@ -159,7 +159,7 @@ fn a_main_drive_set_back_to_a_copy_is_refused() {
         main.disk(),
         flash.disk(),
         &crate::FormatOptions::new(placement),
-        &crate::FlashOptions::default(),
+        &crate::tiers::FlashOptions::default(),
         &main.runtime,
     )
     .unwrap();

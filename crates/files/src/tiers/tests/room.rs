@@ -3,7 +3,8 @@
 use super::stage::{Pair, hints};
 use crate::tests::meanwhile::Interrupted;
 use crate::tests::stage::content;
-use crate::{Commit, FileBuffer, FileKind, Files, FilesError, Hints, LogWriter, Tier, TieredFiles};
+use crate::tiers::TieredFiles;
+use crate::{Commit, FileBuffer, FileKind, Files, FilesError, Hints, LogWriter, Tier};
 use imbrex_disk::{Blocks, Disk};
 use imbrex_disk_sim::{FailAt, FaultPlan};
 use std::sync::Arc;

@@ -7,10 +7,9 @@
 
 use super::stage::{Pair, Side, hints};
 use crate::tests::stage::{Zones, content};
+use crate::tiers::TieredFiles;
 use crate::tiers::format::parse_name;
-use crate::{
-    AppRecord, Commit, FileBuffer, FileKind, Files, FilesError, LogWriter, Tier, TieredFiles,
-};
+use crate::{AppRecord, Commit, FileBuffer, FileKind, Files, FilesError, LogWriter, Tier};
 use imbrex_disk::Blocks;
 use imbrex_disk_sim::FaultPlan;
 use std::collections::BTreeMap;

@@ -1,9 +1,8 @@
 //! Two small drives with a pair on them.
 
 use crate::tests::stage::{Stage, Zones, conventional, zoned};
-use crate::{
-    FileKind, FilesError, FlashOptions, FormatOptions, Hints, PlacementKind, Tier, TieredFiles,
-};
+use crate::tiers::{FlashOptions, TieredFiles};
+use crate::{FileKind, FilesError, FormatOptions, Hints, PlacementKind, Tier};
 use imbrex_clockwork::Prng;
 use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, Lba, Persist};
 use imbrex_disk_sim::SimDisk;
