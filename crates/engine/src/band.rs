@@ -26,7 +26,7 @@ use crate::key::Seq;
 use crate::version::edit::LogId;
 use crate::wal::Wal;
 use imbrex_files::{FileBuffer, FilesError};
-use imbrex_record_log::{BLOCK_LEN_BYTES, Place};
+use imbrex_record_log::{BLOCK_LEN_BYTES, Position};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,7 +40,7 @@ pub(crate) struct Band {
     log: LogId,
     wal: Arc<Wal>,
     /// By number of the write, ascending.
-    places: Mutex<Vec<(Seq, Place)>>,
+    places: Mutex<Vec<(Seq, Position)>>,
     is_spoiled: AtomicBool,
 }
 
@@ -61,7 +61,7 @@ impl Band {
     }
 
     /// Notes where in `log` the value of a write begins.
-    pub(crate) fn note(&self, log: LogId, seq: Seq, place: Place) {
+    pub(crate) fn note(&self, log: LogId, seq: Seq, place: Position) {
         if log == self.log {
             self.places.lock().push((seq, place));
         } else {
@@ -80,7 +80,7 @@ impl Band {
     }
 
     /// Where the value of a write begins.
-    pub(crate) fn place_of(&self, seq: Seq) -> Option<Place> {
+    pub(crate) fn place_of(&self, seq: Seq) -> Option<Position> {
         let places = self.places.lock();
         let index = places.binary_search_by_key(&seq, |&(seq, _)| seq).ok()?;
         Some(places[index].1)

@@ -17,7 +17,7 @@ use crate::table::Table;
 use crate::version::edit::{LogId, VersionEdit};
 use crate::version::format;
 use imbrex_files::{FileReader, FilesError};
-use imbrex_record_log::{BLOCK_LEN_BYTES, Decoder, Extent};
+use imbrex_record_log::{BLOCK_LEN_BYTES, Decoder, LogBounds};
 use std::sync::Arc;
 
 /// Where the lines go.
@@ -63,7 +63,7 @@ pub fn dump_log(
     };
     let len_blocks = file.len_bytes() / BLOCK_LEN_BYTES as u64;
     let log_id = log.frame_id(format_id);
-    let extent = Extent { log_id, len_blocks, durable_blocks: 0 };
+    let extent = LogBounds { log_id, len_blocks, durable_blocks: 0 };
     let mut decoder = Decoder::passing(extent, read, FilesError::is_unreadable);
     sink(&format!("log {} in {}, {len_blocks} blocks at most", log.0, file.name()));
     loop {

@@ -28,7 +28,7 @@ use crate::version::{TableSlot, Version};
 use crate::wal::Wal;
 use arc_swap::{ArcSwap, Guard};
 use bytes::Bytes;
-use imbrex_record_log::Place;
+use imbrex_record_log::Position;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -66,7 +66,7 @@ impl MemSlot {
     }
 
     /// Notes where in log `log` the value of a write begins.
-    pub(crate) fn note_place(&self, log: LogId, wal: &Arc<Wal>, seq: Seq, place: Place) {
+    pub(crate) fn note_place(&self, log: LogId, wal: &Arc<Wal>, seq: Seq, place: Position) {
         let band = self.band.get_or_init(|| Arc::new(Band::new(log, Arc::clone(wal))));
         band.note(log, seq, place);
     }

@@ -30,7 +30,7 @@ pub(crate) use replay::{Before, Cut, LogSource, Replayed, replay, salvage};
 use crate::EngineError;
 use crate::error::REOPEN_ADVICE;
 use imbrex_files::{FilesError, LogWriter};
-use imbrex_record_log::{BLOCK_LEN_BYTES, Encoder, Place, RecordTooLong, Resume};
+use imbrex_record_log::{BLOCK_LEN_BYTES, Encoder, Position, RecordTooLong, Resume};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 
@@ -108,7 +108,7 @@ impl Wal {
     /// # Errors
     /// [`EngineError::Files`]: the record is not in the log; after a lack of space the log can go on,
     /// after anything else it takes no more writes and the store must be opened again.
-    pub(crate) fn append(&self, parts: &[&[u8]]) -> Result<(WalPosition, Place), EngineError> {
+    pub(crate) fn append(&self, parts: &[&[u8]]) -> Result<(WalPosition, Position), EngineError> {
         let mut tail = self.open_tail()?;
         // Before the record is pushed: once it is, it can no longer be refused.
         self.hand_on(&mut tail)?;

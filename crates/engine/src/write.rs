@@ -21,7 +21,7 @@ use crate::store::{Store, gate};
 use crate::version::edit::LogId;
 use crate::wal::{Wal, WalPosition};
 use imbrex_files::{CommitKind, FileKind, GroupId, Hints, Tier};
-use imbrex_record_log::Place;
+use imbrex_record_log::Position;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -202,7 +202,7 @@ impl Store {
         &self,
         writer: &'w Writer,
         parts: &[&[u8]],
-    ) -> Result<(&'w Arc<Wal>, WalPosition, Place), EngineError> {
+    ) -> Result<(&'w Arc<Wal>, WalPosition, Position), EngineError> {
         let wal = writer.wal.as_ref().expect("make_room left a log to write to");
         match wal.append(parts) {
             Ok((position, content)) => Ok((wal, position, content)),

@@ -1,16 +1,17 @@
-//! What the layers above may ask of the file layer: the trait [`Files`] and its vocabulary.
+//! The contract of the file layer: the trait [`Files`] and its vocabulary.
 //!
-//! A file is one of two kinds by the way it grows:
+//! There are two kinds of file, by the way they grow:
 //!
-//! - a *table-like* file ([`FileBuffer`]) is buffered whole, placed and written in one go by
-//!   [`Files::persist`], and exists only from the [`Files::commit`] that adds it: a crash before
-//!   that leaves nothing behind but free space;
-//! - a *log* ([`Files::create_log`]) exists from its creation and grows by whole blocks; after a
-//!   crash its length is an upper bound, and its content says where it ends (`record-log`).
+//! - a *table-like* file ([`FileBuffer`]) is buffered as a whole. [`Files::persist`] places it and
+//!   writes it in one go. It exists only from the [`Files::commit`] that adds it: a crash before
+//!   that commit leaves free space and nothing else;
+//! - a *log* ([`Files::create_log`]) exists from its creation and grows by whole blocks. After a
+//!   crash its length is an upper bound, and its content shows where it ends (`record-log`).
 //!
 //! Invariants
-//!   F1  A commit is atomic and durable: after a power cut all of it is there or none.
-//!   F2  What a durable commit names is durable itself: data are flushed before the catalog record.
+//!   F1  A commit is atomic and durable: after a power cut all of it is there, or none.
+//!   F2  Everything that a durable commit names is durable itself: data are flushed before the
+//!       catalog record.
 //!   F3  An extent is reused only after the commit that removes its last name is durable and the
 //!       last reader of the file is gone.
 
@@ -23,41 +24,43 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// A file written to the disk but named by no commit yet; dropped, its space is free again.
+/// A file that is written to the disk but that no commit names yet. Dropping it frees its space.
 pub trait Persisted: Any + Send + Debug {
     /// The file's name.
     fn name(&self) -> &str;
     /// Its length.
     fn len_bytes(&self) -> u64;
-    /// Where it lies, in order.
+    /// Its extents on the disk, in order.
     fn extents(&self) -> Vec<BlockRange>;
-    /// For the implementation of [`Files::commit`] to find its own type again.
+    /// Lets the implementation of [`Files::commit`] recover its own type.
     fn into_any(self: Box<Self>) -> Box<dyn Any + Send>;
 }
 
 /// A log being written.
 ///
-/// One writer a log; `append` and `sync` take `&self` so that one thread may sync while another
-/// appends.
+/// Each log has one writer. `append` and `sync` take `&self`, so that one thread may sync while
+/// another appends.
 pub trait LogWriter: Send + Sync + Debug {
     /// Appends `data`, a positive multiple of `BLOCK_LEN_BYTES`, and returns the offset in the log
     /// of its first byte. Readable on return; durable after [`LogWriter::sync`].
     ///
     /// # Errors
-    /// [`FilesError::NoSpace`]: nothing was appended, the log can go on once there is room.
+    /// [`FilesError::NoSpace`]: nothing was appended; the log can continue once there is room.
     /// [`FilesError::Finished`].
     /// [`FilesError::Disk`], [`FilesError::NoTurn`]: the log is then poisoned.
     fn append(&self, data: &[u8]) -> Result<u64, FilesError>;
 
-    /// Keeps room for the log to get as long as `len_bytes`, beyond [`Hints::expected_len_bytes`]; false if there
-    /// is none. Only a log that competes for room with others ([`crate::tiers::TieredFiles`]) answers false, any other one
-    /// always true, and may be refused an append all the same.
+    /// Keeps room for the log to grow to `len_bytes`, beyond [`Hints::expected_len_bytes`]. Returns
+    /// false if there is none.
+    ///
+    /// Only a log that competes with others for room ([`crate::tiers::TieredFiles`]) ever returns
+    /// false. Any other log returns true, and an append to it may still be refused.
     fn reserve(&self, len_bytes: u64) -> bool {
         let _ = len_bytes;
         true
     }
 
-    /// Whether it lies on the flash drive beside the drive.
+    /// Whether the log is on the flash drive of a pair.
     fn is_on_flash(&self) -> bool {
         false
     }
@@ -65,30 +68,30 @@ pub trait LogWriter: Send + Sync + Debug {
     /// Makes everything appended before the call durable.
     ///
     /// # Errors
-    /// [`FilesError::Disk`]: the log is then poisoned: what is durable is unknown.
+    /// [`FilesError::Disk`]: the log is then poisoned, because it is unknown what is durable.
     fn sync(&self) -> Result<(), FilesError>;
 
     /// How many bytes were appended.
     fn len_bytes(&self) -> u64;
 
-    /// Ends the log: gives back space it holds beyond its end (until then a log on a zoned drive
-    /// keeps its zone for itself). Not a durability point.
+    /// Ends the log and gives back the space beyond its end. Until then a log on a zoned drive
+    /// keeps its zone for itself. This call is not a durability point.
     fn finish(&self) -> Result<(), FilesError>;
 }
 
-/// A file open for reading. The extents it reads stay allocated while it lives (F3), also when the
-/// file is removed or moved meanwhile.
+/// A file open for reading. Its extents stay allocated while it lives (F3), even if the file is
+/// removed or moved meanwhile.
 pub trait FileReader: Send + Sync + Debug {
-    /// The file's length in bytes; for an unfinished log an upper bound.
+    /// The file's length in bytes; an upper bound for an unfinished log.
     fn len_bytes(&self) -> u64;
 
     /// The file's name when it was opened, for messages.
     fn name(&self) -> &str;
 
-    /// Reads `len_bytes` bytes from `offset`, into `scratch`, and returns the part asked for.
+    /// Reads `len_bytes` bytes at `offset` into `scratch`, and returns the requested part of it.
     ///
-    /// `scratch` is resized as needed to whole blocks; keep it between calls to save allocations.
-    /// Cost: one disk read per extent touched.
+    /// `scratch` grows to whole blocks as needed. Keep it between calls to save allocations. Cost:
+    /// one disk read for each extent touched.
     ///
     /// # Errors
     /// [`FilesError::PastEnd`], [`FilesError::Disk`].
@@ -99,10 +102,10 @@ pub trait FileReader: Send + Sync + Debug {
         scratch: &'a mut Vec<u8>,
     ) -> Result<&'a [u8], FilesError>;
 
-    /// Reads several ranges of the file, queued at once so that the disk can order them.
+    /// Reads several ranges of the file. They are queued together, so that the disk can order them.
     ///
     /// # Errors
-    /// As [`FileReader::read_at`].
+    /// As for [`FileReader::read_at`].
     fn read_batch(&self, ranges: &[(u64, usize)]) -> Result<Vec<Vec<u8>>, FilesError> {
         ranges
             .iter()
@@ -113,7 +116,7 @@ pub trait FileReader: Send + Sync + Debug {
             .collect()
     }
 
-    /// Where the file lies now, in order.
+    /// The file's current extents, in order.
     fn extents(&self) -> Vec<BlockRange>;
 }
 
@@ -122,7 +125,7 @@ pub trait FileReader: Send + Sync + Debug {
 /// Applied in this order: removals, renames, links, additions, levels, then the application record.
 #[derive(Debug, Default)]
 pub struct Commit {
-    /// Names to remove; the space comes back when the last name and the last reader are gone.
+    /// Names to remove. The space comes back when the last name and the last reader are gone.
     pub remove: Vec<String>,
     /// `(from, to)`: an existing `to` is replaced.
     pub rename: Vec<(String, String)>,
@@ -130,20 +133,20 @@ pub struct Commit {
     pub link: Vec<(String, String)>,
     /// Files to add, from [`Files::persist`].
     pub add: Vec<Box<dyn Persisted>>,
-    /// `(name, level)`: the file moved to another level without being rewritten.
+    /// `(name, level)`: the file moves to another level without being rewritten.
     pub level: Vec<(String, u8)>,
-    /// The application's own record, opaque here.
+    /// The application's own record, opaque to this layer.
     pub app: Option<AppRecord>,
-    /// What it is for, and so how far it may fill the catalog.
+    /// The purpose of the commit, which decides how far it may fill the catalog.
     pub kind: CommitKind,
 }
 
 /// An opaque record that the application commits together with changes of files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AppRecord {
-    /// One more, after those before it.
+    /// Adds a record after the earlier ones.
     Append(Vec<u8>),
-    /// Stands for all before it, which are forgotten.
+    /// Replaces all earlier records.
     Replace(Vec<u8>),
 }
 
@@ -156,33 +159,34 @@ pub struct FileInfo {
     pub len_bytes: u64,
     /// What it holds.
     pub kind: FileKind,
-    /// Its level now.
+    /// Its current level.
     pub level: u8,
-    /// Which compaction wrote it.
+    /// The compaction that wrote it.
     pub group: Option<GroupId>,
-    /// The drive that it lies on.
+    /// The drive that holds it.
     pub tier: Tier,
-    /// Where it lies on that drive, in order.
+    /// Its extents on that drive, in order.
     pub extents: Vec<BlockRange>,
 }
 
 /// How the disk's space is used, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpaceUse {
-    /// All that files could ever use, without zones that take no writes any more.
+    /// Everything that files could ever use, without zones that take no more writes.
     pub capacity_bytes: u64,
-    /// Held by live files, in such zones too.
+    /// Held by live files, including those in zones that take no more writes.
     pub live_bytes: u64,
-    /// Dead, or lost to alignment, in zones and bands that are not free: cleaning or time brings it
+    /// Dead or lost to alignment, in zones and bands that are not free. Cleaning or time brings it
     /// back.
     pub dead_bytes: u64,
-    /// Can be written now. No more than the reserve when the catalog is nearly full.
+    /// Can be written now. At most the reserve when the catalog is nearly full.
     pub free_bytes: u64,
     /// The part of `free_bytes` kept for writes that are not [`CommitKind::Ordinary`].
     pub reserve_bytes: u64,
-    /// What a new file takes at least, however short it is, where files share no zone; else 0.
+    /// The least that a new file takes, however short it is, where files share no zone; otherwise
+    /// 0.
     pub grain_bytes: u64,
-    /// How full the catalog is: it may be full before the drive is.
+    /// How full the catalog is: it may fill up before the drive does.
     pub catalog: CatalogUse,
 }
 
@@ -194,26 +198,27 @@ impl SpaceUse {
     }
 }
 
-/// The piece of the disk that files share until all of it is free again: a zone, a set. Opaque.
+/// A piece of the disk that becomes free as a whole: a zone, or a set. Opaque.
 ///
-/// Files of one unit become free together: removing some of them leaves dead space until the rest
-/// is removed or moved. A unit keeps its number while a file lies in it; numbers are used again.
+/// The files in one unit free it together: removing some of them leaves dead space until the rest
+/// is removed or moved. A unit keeps its number while a file is in it; later the number may be
+/// reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UnitId(pub u64);
 
 /// An append-only file namespace on one disk. Names are 1 to 1024 bytes of UTF-8 without NUL.
 pub trait Files: Send + Sync + Debug {
-    /// Places and writes finished files; the placement sees them all at once, so that it may lay
-    /// them side by side. Readable after a commit; not durable before it.
+    /// Places and writes finished files. The placement sees them all at once, so it may lay them
+    /// side by side. The files can be read after a commit; they are not durable before it.
     ///
     /// # Errors
-    /// [`FilesError::NoSpace`] (after cleaning what can be cleaned), [`FilesError::Disk`].
+    /// [`FilesError::NoSpace`] (after cleaning whatever can be cleaned), [`FilesError::Disk`].
     fn persist(&self, files: Vec<FileBuffer>) -> Result<Vec<Box<dyn Persisted>>, FilesError>;
 
-    /// Opens a file that is persisted but not committed yet, for reading by its writer.
+    /// Opens a file that is persisted but not committed yet, so that its writer can read it.
     fn open_persisted(&self, file: &dyn Persisted) -> Result<Arc<dyn FileReader>, FilesError>;
 
-    /// Creates an empty log; durable on return.
+    /// Creates an empty log, which is durable on return.
     ///
     /// # Errors
     /// [`FilesError::Exists`], [`FilesError::NoSpace`], [`FilesError::Disk`].
@@ -230,11 +235,12 @@ pub trait Files: Send + Sync + Debug {
     /// # Errors
     /// [`FilesError::NotFound`], [`FilesError::Exists`], [`FilesError::BadName`],
     /// [`FilesError::NoSpace`] in the catalog: nothing changed.
-    /// [`FilesError::Disk`]: whether it took effect is unknown and the namespace is poisoned.
+    /// [`FilesError::Disk`]: it is unknown whether the commit took effect, and the namespace is
+    /// poisoned.
     fn commit(&self, commit: Commit) -> Result<(), FilesError>;
 
-    /// Makes durable what was written before the files were opened: the end of a log that was killed may be in a
-    /// drive's cache still.
+    /// Makes durable everything that was written before the files were opened. The end of a log
+    /// whose process was killed may still be in a drive's cache.
     ///
     /// # Errors
     /// [`FilesError::Disk`].
@@ -246,38 +252,39 @@ pub trait Files: Send + Sync + Debug {
     /// The application records since the last `Replace`, oldest first.
     fn app_records(&self) -> Vec<Vec<u8>>;
 
-    /// How the space is used now.
+    /// How the space is used at present.
     fn space(&self) -> SpaceUse;
 
-    /// How many names the file has: more than one if it was linked, none if there is no such file.
+    /// How many names the file has: more than one if it was linked, 0 if there is no such file.
     fn name_count(&self, name: &str) -> usize;
 
-    /// Whether the file lies on the flash drive: when it is removed [`Files::space`], which is of the main
-    /// drive, stays as it is.
+    /// Whether the file is on the flash drive. Removing such a file does not change
+    /// [`Files::space`], which reports the main drive.
     fn is_on_flash(&self, name: &str) -> bool {
         let _ = name;
         false
     }
 
-    /// Whether a drive that is not there may hold files, also such as no list has.
+    /// Whether a drive is missing that may hold files, including files that no list shows.
     fn is_in_part(&self) -> bool {
         false
     }
 
-    /// The unit in which the first byte of a file lies; `None` if there is no such file, if it is
-    /// empty, or if the disk gives space back piece by piece.
+    /// The unit that holds the first byte of a file. `None` if there is no such file, if it is
+    /// empty, or if the disk frees space extent by extent.
     ///
-    /// Asked of one name it costs a lookup; the answer changes when cleaning moves the file.
+    /// Cost: a lookup by name. The answer changes when cleaning moves the file.
     fn unit_of(&self, name: &str) -> Option<UnitId> {
         let _ = name;
         None
     }
 
-    /// How many files lie on the flash drive, which files on one drive do not have.
+    /// How many files are on the flash drive; 0 without one.
     fn flash_file_count(&self) -> usize {
         0
     }
 
-    /// Tells this format of the drive from those before it: what they left is still on the platter.
+    /// Distinguishes this format of the drive from earlier ones, whose data are still on the
+    /// platter.
     fn format_id(&self) -> u64;
 }

@@ -1,6 +1,6 @@
-//! Checking a file layer against its disk, and its catalog in words.
+//! Checks a file layer against its disk, and describes its catalog in words.
 
-use crate::catalog::{CatalogImage, Misfit, read_image};
+use crate::catalog::{CatalogImage, InvalidEdit, read_image};
 use crate::commit::Committer;
 use crate::error::FilesError;
 use crate::space::{Space, ZoneRole, ZoneSpace};
@@ -8,7 +8,7 @@ use imbrex_disk::{BlockRange, Blocks, Disk, ZoneId, ZoneKind, ZoneState};
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// What [`FileLayer::check`](crate::FileLayer::check) looked at and found.
+/// What [`FileLayer::check`](crate::FileLayer::check) examined and found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckReport {
@@ -18,13 +18,13 @@ pub struct CheckReport {
     pub extent_count: u64,
     /// Zones compared with the drive's report.
     pub zone_count: u64,
-    /// Records of the catalog read back, its checkpoint included.
+    /// Catalog records read back, including the checkpoint.
     pub catalog_record_count: u64,
-    /// What is wrong; empty if nothing is.
+    /// The faults found; empty if there are none.
     pub findings: Vec<Finding>,
 }
 
-/// One thing that is wrong.
+/// One fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// Which structure: "extent", "zone", "catalog", "backup of rewritten tracks".
@@ -41,7 +41,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What a check looks at.
+/// The parts of a file layer that a check examines.
 pub(crate) struct Checker<'a> {
     pub(crate) disk: &'a dyn Disk,
     pub(crate) space: &'a Space,
@@ -150,7 +150,7 @@ impl Checker<'_> {
             Ok(mut on_disk) => {
                 let live = self.committer.lock();
                 for edit in &live.deferred {
-                    if let Err(Misfit(reason)) = on_disk.apply(edit.clone()) {
+                    if let Err(InvalidEdit(reason)) = on_disk.apply(edit.clone()) {
                         report.find("catalog", "edits not written yet".to_owned(), reason);
                     }
                 }
@@ -172,10 +172,10 @@ impl CheckReport {
     }
 }
 
-/// The catalog of a disk in words, without opening the file layer.
+/// Describes the catalog of a disk in words, without opening the file layer.
 ///
 /// # Errors
-/// As [`FileLayer::open`](crate::FileLayer::open).
+/// As for [`FileLayer::open`](crate::FileLayer::open).
 pub fn describe_catalog(disk: &dyn Disk) -> Result<Vec<String>, FilesError> {
     let image: CatalogImage = read_image(disk)?;
     let header = &image.header;

@@ -1,4 +1,4 @@
-//! Cleaning: move what lives out of a zone, so that the zone can be reset.
+//! Cleaning: moves live data out of a zone, so that the zone can be reset.
 //!
 //! ```text
 //!   victim   | a dead | b live | dead | c live |        copy b, c; commit both moves; reset
@@ -6,25 +6,25 @@
 //!   cold     | ....................... b  c |
 //! ```
 //!
-//! The policy says which victim (`plan_reclaim`) and where things go (`plan`). A step copies pieces
-//! of at most 1 MiB; between steps nothing is reserved, so that other writers never wait for a
-//! cleaner that is not running. The moves of a victim are one record of the catalog.
+//! The policy chooses the victim (`plan_reclaim`) and the destination (`plan`). A step copies
+//! pieces of at most 1 MiB. Between steps nothing is reserved, so other writers never wait for a
+//! cleaner that is not running. The moves out of a victim are one record of the catalog.
 //!
 //! Invariants
 //!   M1  A file that was removed, moved or ended meanwhile is left alone.
 //!   M2  The old blocks stay held until the record is durable and no read is in flight (F3).
 //!   M3  A file that cannot be read stays where it is, and its zone is not chosen again.
-//!   M4  Cleaning in the background goes on after an error as long as anything can be written: nobody
-//!       else makes room for what is refused before it is planned.
+//!   M4  Background cleaning continues after an error while anything can be written: nothing else
+//!       makes room for writes that are refused before they are planned.
 
 use crate::catalog::{EXTENT_COST_BYTES, Edit, FileId};
-use crate::commit::{Committer, Graves};
+use crate::commit::{Committer, PendingFrees};
 use crate::error::FilesError;
 use crate::extent::Extent;
 use crate::file::{FileBody, Placed};
 use crate::hints::Hints;
 use crate::placement::{FileRequest, Placement, Urgency};
-use crate::placer::{Missed, Placer, Turns};
+use crate::placer::{ChunkError, Placer, UnwrittenRuns};
 use crate::reclaim::Reclaimer;
 use crate::room::CommitKind;
 use crate::space::{Claim, Hold, NoSpace, Space, SpaceMap};
@@ -35,30 +35,30 @@ use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
-/// How much is copied at a time: long enough that the disk streams.
+/// How much one copy takes: long enough for the disk to stream.
 const PIECE_LEN_BYTES: u64 = 1 << 20;
 
-/// When cleaning in the background tries again after an error: a second, so that a drive that fails for
-/// good is not kept busy with it.
+/// How long background cleaning waits after an error: a second, so that a drive that fails for good
+/// is not kept busy.
 const AGAIN_AFTER_NS: u64 = 1_000_000_000;
 
-/// One victim being emptied.
+/// One victim on its way to being empty.
 #[derive(Debug)]
-pub(crate) struct Cleaning {
+pub(crate) struct Relocation {
     space: Arc<Space>,
     victim: BlockRange,
-    todo: VecDeque<Moving>,
-    moved: Vec<Moving>,
+    todo: VecDeque<FileMove>,
+    moved: Vec<FileMove>,
 }
 
-/// A file on its way.
+/// A file that is being moved.
 #[derive(Debug)]
-struct Moving {
+struct FileMove {
     body: Arc<FileBody>,
     hints: Hints,
-    /// Where it lay when the cleaning began.
+    /// Its extents when the relocation began.
     base: Arc<Placed>,
-    /// The extent of `base` at hand, and how much of it is copied.
+    /// The current extent of `base`, and how much of it is copied.
     index: usize,
     copied_bytes: u64,
     extents: Vec<Extent>,
@@ -76,17 +76,18 @@ pub(crate) struct Cleaner {
     pub(crate) runtime: Runtime,
     pub(crate) reclaimer: Arc<Reclaimer>,
     pub(crate) placer: Arc<Placer>,
-    /// Held by a writer that cleans because it has no room.
+    /// Locked by a writer that cleans because it has no room.
     pub(crate) turn: Mutex<()>,
-    /// What background cleaning has begun: locked for a step, and by a writer that has no room, which ends
-    /// it first, for as long as that one cleans.
-    pub(crate) background: Mutex<Option<Cleaning>>,
-    /// Whether background cleaning has ended. Its job locks this for a step; it outlives what the step holds.
+    /// The relocation that the background has begun. The background locks it for a step. A writer
+    /// that lacks room completes it first, and keeps it locked while it cleans.
+    pub(crate) background: Mutex<Option<Relocation>>,
+    /// Whether background cleaning has ended. The job locks this for each step, and keeps the lock
+    /// longer than anything else that the step holds.
     pub(crate) has_ended: Arc<Mutex<bool>>,
 }
 
 impl Cleaner {
-    /// Wakes the background if the policy wants something cleaned.
+    /// Wakes the background job if the policy wants something cleaned.
     pub(crate) fn wake(&self) {
         let due =
             |map: &mut SpaceMap| self.placement.plan_reclaim(map, Urgency::Background).is_some();
@@ -95,18 +96,18 @@ impl Cleaner {
         }
     }
 
-    /// Ends background cleaning; waits for the step that its job is in.
+    /// Ends background cleaning. Waits for the current step of its job.
     pub(crate) fn end(&self) {
         let mut has_ended = self.has_ended.lock();
         *has_ended = true;
         *self.background.lock() = None;
     }
 
-    /// Empties zones until a write that lacked room may be planned again, one victim a call; `claim` is
-    /// the write's, and `gains` are the map's when the plan failed.
+    /// Makes room until a write that did not fit may be planned again. A call empties one victim.
+    /// `claim` is that of the write, and `gains` are the map's at the moment when the plan failed.
     ///
     /// # Errors
-    /// [`FilesError::NoSpace`] with the numbers of `no_space` if no cleaning can help.
+    /// [`FilesError::NoSpace`] with the numbers of `no_space`, if no cleaning can help.
     pub(crate) fn make_room(
         &self,
         claim: Claim,
@@ -114,35 +115,37 @@ impl Cleaner {
         gains: u64,
     ) -> Result<(), FilesError> {
         let _turn = self.turn.lock();
-        // Waits for the step that the background is in: it may make the room. Held until this cleaning has
-        // ended, for there is one at a time: two would take each other's room to move things to.
+        // Waits for the current step of the background, which may make the room. The lock is held
+        // until this cleaning has ended: two at a time would take each other's room for moved data.
         let mut background = self.background.lock();
         self.space.wait_for_finishes();
         self.reclaimer.reclaim()?;
-        let (now, dead, lacks_place) = self
+        let (now, dead, lacks_slot) = self
             .space
-            .with(|map| (map.gains(), map.dead(), map.lacks_place(no_space.needed, claim)));
-        if now != gains || (lacks_place && self.space.wait_for_filling()) {
+            .with(|map| (map.gains(), map.dead(), map.lacks_slot(no_space.needed, claim)));
+        if now != gains || (lacks_slot && self.space.wait_for_filling()) {
             return Ok(());
         }
-        let copied = background.as_ref().map_or(Blocks::ZERO, Cleaning::copied);
+        let copied = background.as_ref().map_or(Blocks::ZERO, Relocation::copied);
         let missing = no_space.needed.saturating_sub(no_space.free);
-        if dead + copied < missing && !lacks_place {
+        if dead + copied < missing && !lacks_slot {
             return Err(no_space.into());
         }
-        // What the background has copied so far takes room that comes back with its victim only.
+        // The copies that the background has made so far take room that comes back only with its
+        // victim.
         let begun = background.take().or_else(|| self.begin_cleaning(Urgency::NoSpace));
         let Some(mut cleaning) = begun else {
             return Err(no_space.into());
         };
         while !cleaning.step(self, u64::MAX)? {}
         drop(cleaning);
-        // Ends: each round resets a zone, or leaves one that readers pin and nobody chooses again.
+        // This terminates: each round resets a zone, or leaves one that readers pin and that is not
+        // chosen again.
         self.reclaimer.reclaim()
     }
 
     /// Chooses a victim and takes it out of use; `None` if there is nothing to clean.
-    fn begin_cleaning(&self, urgency: Urgency) -> Option<Cleaning> {
+    fn begin_cleaning(&self, urgency: Urgency) -> Option<Relocation> {
         let victim = self.space.with(|map| {
             let victim = self.placement.plan_reclaim(map, urgency)?;
             map.set_cleaning(victim, true);
@@ -158,13 +161,13 @@ impl Cleaner {
                 let base = body.placed.load_full();
                 let hints = file.hints();
                 let (extents, holds) = (Vec::new(), Vec::new());
-                Some(Moving { body, hints, base, index: 0, copied_bytes: 0, extents, holds })
+                Some(FileMove { body, hints, base, index: 0, copied_bytes: 0, extents, holds })
             })
             .collect();
-        Some(Cleaning { space: Arc::clone(&self.space), victim, todo, moved: Vec::new() })
+        Some(Relocation { space: Arc::clone(&self.space), victim, todo, moved: Vec::new() })
     }
 
-    /// Writes one piece of an extent to where the policy wants it.
+    /// Writes one piece of an extent to where the policy puts it.
     fn move_piece(
         &self,
         hints: Hints,
@@ -175,7 +178,7 @@ impl Cleaner {
         let request = FileRequest { len_bytes: from.len_bytes, hints, is_moved: true };
         let mut chunks = vec![data];
         loop {
-            // Not `allocate`: that would clean in order to clean.
+            // Not `allocate`, which would clean in order to clean.
             let placed = self
                 .space
                 .with(|map| {
@@ -184,11 +187,11 @@ impl Cleaner {
                 })
                 .map_err(|no_space: NoSpace| FilesError::from(no_space))?;
             let placed = placed.into_iter().next().expect("a plan answers every request");
-            let mut turns = Turns::new(&self.space, std::slice::from_ref(&placed));
+            let mut turns = UnwrittenRuns::new(&self.space, std::slice::from_ref(&placed));
             match self.placer.write_chunks(&placed.extents, &mut chunks, &mut turns) {
                 Ok(()) => {}
-                Err(Missed::Turn) => continue,
-                Err(Missed::Disk(source)) => {
+                Err(ChunkError::Turn) => continue,
+                Err(ChunkError::Disk(source)) => {
                     let what = format!("moving blocks {from} to clean their zone");
                     return Err(FilesError::Disk { what, source });
                 }
@@ -200,7 +203,7 @@ impl Cleaner {
     }
 }
 
-impl Cleaning {
+impl Relocation {
     /// Copies about `budget_bytes`; `Ok(true)` once the victim is empty and the moves are durable.
     fn step(&mut self, cleaner: &Cleaner, budget_bytes: u64) -> Result<bool, FilesError> {
         let state = || (cleaner.runtime.clock.now_ns(), cleaner.disk.counters().busy_ns);
@@ -240,7 +243,7 @@ impl Cleaning {
                     return Err(FilesError::Disk { what, source });
                 }
                 Err(_) => {
-                    // M3: whoever reads the file gets the error, with the file's name.
+                    // M3: a reader of the file gets the error, with the file's name.
                     self.space.with(|map| map.set_pinned(self.victim));
                     self.todo.pop_front();
                     continue;
@@ -262,28 +265,28 @@ impl Cleaning {
         Ok(true)
     }
 
-    /// What it took so far and will have given back, with the victim, in the end.
+    /// The blocks that it has taken so far, which come back with the victim in the end.
     fn copied(&self) -> Blocks {
         let holds = self.todo.iter().chain(&self.moved).flat_map(|moving| &moving.holds);
         holds.map(|hold| hold.range().len).sum()
     }
 
-    /// How much longer the catalog gets by the moves.
+    /// How much the moves lengthen the catalog.
     fn growth_bytes(&self) -> u64 {
-        let count = |of: fn(&Moving) -> usize| self.moved.iter().map(of).sum::<usize>() as u64;
+        let count = |of: fn(&FileMove) -> usize| self.moved.iter().map(of).sum::<usize>() as u64;
         let (before, after) = (count(|m| m.base.extents.len()), count(|m| m.extents.len()));
         EXTENT_COST_BYTES * after.saturating_sub(before)
     }
 
-    /// Makes the moves durable, in one record.
+    /// Makes the moves durable as one record.
     fn commit(&mut self, cleaner: &Cleaner) -> Result<(), FilesError> {
         let mut live = cleaner.committer.lock();
         live.check()?;
         cleaner.committer.admit(&live, self.growth_bytes(), CommitKind::Upkeep)?;
         let mut edits = Vec::new();
-        let mut graves = Graves::default();
+        let mut frees = PendingFrees::default();
         for moving in std::mem::take(&mut self.moved) {
-            let Moving { body, base, extents, mut holds, .. } = moving;
+            let FileMove { body, base, extents, mut holds, .. } = moving;
             let is_same =
                 live.bodies.contains_key(&body.id) && Arc::ptr_eq(&body.placed.load_full(), &base);
             if !is_same {
@@ -298,25 +301,25 @@ impl Cleaning {
             holds.extend(kept);
             edits.push(Edit::Move { id: body.id, extents: extents.clone() });
             body.placed.store(Arc::new(Placed { extents: extents.into(), span: None, holds }));
-            graves.left.push((base, left)); // M2
+            frees.left.push((base, left)); // M2
         }
         if edits.is_empty() {
             return Ok(());
         }
-        let ticket = live.enqueue(edits, graves, true);
+        let ticket = live.enqueue(edits, frees, true);
         drop(live);
         cleaner.committer.settle(ticket).map(drop)
     }
 }
 
-impl Drop for Cleaning {
+impl Drop for Relocation {
     fn drop(&mut self) {
         self.space.with(|map| map.set_cleaning(self.victim, false));
     }
 }
 
-impl Moving {
-    /// Adds an extent, grown onto the last one where it goes on in the same zone.
+impl FileMove {
+    /// Adds an extent, merged with the last one if it continues it in the same zone.
     fn push(&mut self, cleaner: &Cleaner, extent: Extent) {
         let zone_of = |extent: &Extent| cleaner.disk.geometry().zone_of(extent.start);
         if let Some(last) = self.extents.last_mut()
@@ -331,7 +334,7 @@ impl Moving {
     }
 }
 
-/// Cleaning in the background, as the policy wants it.
+/// The job that cleans in the background when the policy wants it.
 #[derive(Debug)]
 pub(crate) struct CleanJob {
     cleaner: Weak<Cleaner>,
@@ -344,8 +347,9 @@ impl CleanJob {
         CleanJob { cleaner: Arc::downgrade(cleaner), has_ended }
     }
 
-    /// What is cleaned. Once cleaning has ended not even for a moment: it may be the last to hold it, and whoever ended
-    /// cleaning opens the disk again.
+    /// The cleaner, unless cleaning has ended. After that the job must not hold it even for a
+    /// moment: it could be the last owner, while the caller that ended cleaning opens the disk
+    /// again.
     fn cleaner(&self, has_ended: bool) -> Option<Arc<Cleaner>> {
         if has_ended { None } else { self.cleaner.upgrade() }
     }
@@ -366,7 +370,7 @@ impl Job for CleanJob {
     }
 
     fn step(&mut self, budget: Budget) -> Step {
-        // Held for longer than `cleaner`: who waits for it may open the disk again.
+        // Held longer than `cleaner`: a caller that waits for this lock may open the disk again.
         let has_ended = self.has_ended.lock();
         let Some(cleaner) = self.cleaner(*has_ended) else { return Step::Done };
         if cleaner.committer.lock().check().is_err() {
@@ -374,7 +378,7 @@ impl Job for CleanJob {
         }
         let mut current = cleaner.background.lock();
         if current.is_none() {
-            // What the last reader let go of since the last commit.
+            // Space that the last readers have released since the last commit.
             if let Err(error) = cleaner.reclaimer.reclaim() {
                 return after(&cleaner, &error);
             }
@@ -398,15 +402,15 @@ impl Job for CleanJob {
     }
 }
 
-/// What follows an error (M4). A zone whose write failed is not written any more, so that the next attempt
-/// copies elsewhere.
+/// What follows an error (M4). A zone in which a write failed takes no more writes, so the next
+/// attempt copies elsewhere.
 fn after(cleaner: &Cleaner, error: &FilesError) -> Step {
     match error {
-        // No room to move anything: what is removed next will make some and wake us.
+        // There is no room for moved data: the next removal makes some and wakes this job.
         FilesError::NoSpace { .. } => Step::Wait,
         FilesError::Disk { source: DiskError::PowerLost, .. } => Step::Done,
         _ if cleaner.committer.lock().check().is_err() => Step::Done,
-        // Who is refused for want of room changes nothing, and so wakes nobody.
+        // A writer that is refused for lack of room changes nothing, and therefore wakes no job.
         _ => Step::WaitFor { ns: AGAIN_AFTER_NS },
     }
 }

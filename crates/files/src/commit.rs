@@ -7,19 +7,20 @@
 //! ```
 //!
 //! A commit is checked against the namespace and applied to it under one lock, in the order in
-//! which its record is queued; it is durable when its caller returns. What it removed stays held
-//! until then (F3): the removed files travel with the caller.
+//! which its record is queued. It is durable when its caller returns. Everything that it removed
+//! stays held until then (F3): the removed files travel with the caller.
 //!
 //! Invariants
 //!   G1  Records reach the catalog in the order in which they were applied.
-//!   G2  A checkpoint holds exactly the records queued before it was taken, and stands for them.
-//!   G3  After a failed write or flush, or a bug (panic) in one, nothing is written any more: what is durable is
-//!       unknown.
+//!   G2  A checkpoint holds exactly the records that were queued before it was taken, and replaces
+//!       them.
+//!   G3  After a failed write or flush, or a panic in one, nothing more is written, because it is
+//!       unknown what is durable.
 
-use crate::catalog::{CatalogStore, Edit, FileId, Misfit, Namespace, encode_edits};
+use crate::catalog::{CatalogStore, Edit, FileId, InvalidEdit, Namespace, encode_edits};
 use crate::error::FilesError;
 use crate::file::{FileBody, Placed};
-use crate::rewrite::Flaw;
+use crate::rewrite::BackupFlaw;
 use crate::room::{CatalogUse, CommitKind};
 use crate::space::Hold;
 use imbrex_disk::{BlockRange, Disk, DiskError, ZoneId, ZoneState};
@@ -38,48 +39,49 @@ pub(crate) struct Committer {
     settled: Condvar,
     next_file_id: AtomicU64,
     body_len_bytes_max: u64,
-    /// Where the catalog's regions lie.
+    /// The blocks of the catalog's regions.
     catalog_pieces: Vec<BlockRange>,
 }
 
-/// What the lock of a [`Committer`] guards.
+/// The state that the lock of a [`Committer`] guards.
 #[derive(Debug)]
 pub(crate) struct Live {
     pub(crate) namespace: Namespace,
     pub(crate) bodies: BTreeMap<FileId, Arc<FileBody>>,
-    /// Edits that need not be durable by themselves: they go ahead of the next record.
+    /// Edits that need not be durable by themselves. They go ahead of the next record.
     pub(crate) deferred: Vec<Edit>,
     deferred_needs_flush: bool,
     queue: Vec<Vec<u8>>,
     queue_needs_flush: bool,
     queued: u64,
-    /// Names that records on their way to the disk have freed, and the record's number.
+    /// Names that queued records have freed, each with the number of its record.
     freed: Vec<(String, u64)>,
     durable: u64,
     is_led: bool,
-    /// Why nothing is written any more (G3).
+    /// Why nothing more is written (G3).
     poisoned: Option<String>,
-    /// Set when nothing may be written, as the disk was found.
+    /// Why nothing may be written to the disk as it was found, if so.
     unwritable: Option<Unwritable>,
 }
 
-/// Why a disk can only be read.
+/// Why a disk can be read but not written.
 #[derive(Debug)]
 enum Unwritable {
-    /// The catalog's next checkpoint goes to a zone that takes no writes.
+    /// The catalog's next checkpoint would go to a zone that takes no writes.
     Zone(ZoneId, ZoneState),
     /// The backup of rewritten tracks is still needed.
-    Backup(Flaw),
+    Backup(BackupFlaw),
 }
 
-/// Kept until a commit is durable, then dropped: files and extents that it made unreachable.
+/// Files and extents that a commit made unreachable. They are kept until the commit is durable,
+/// then dropped.
 #[derive(Debug, Default)]
-pub(crate) struct Graves {
+pub(crate) struct PendingFrees {
     /// Files without a name.
     pub(crate) bodies: Vec<Arc<FileBody>>,
-    /// Where files lay before they moved, and what of that they have left.
+    /// The former extents of files that moved, with the holds that they gave up.
     pub(crate) left: Vec<(Arc<Placed>, Vec<Arc<Hold>>)>,
-    /// Files without a name that lie on the flash drive beside.
+    /// Files without a name on the flash drive.
     pub(crate) beside: Vec<FileId>,
 }
 
@@ -88,19 +90,19 @@ pub(crate) struct Graves {
 #[must_use = "a queued record is durable only after `Committer::settle`"]
 pub(crate) struct Ticket {
     number: u64,
-    graves: Graves,
+    frees: PendingFrees,
 }
 
-/// A caller's turn at leading: over when dropped, by a bug too (G3).
-struct Turn<'a> {
+/// A caller's time as leader. It ends when this is dropped, also by a panic (G3).
+struct Leadership<'a> {
     committer: &'a Committer,
-    /// The number of the last record that is durable, or why that is unknown.
+    /// The number of the last durable record, or why it is unknown.
     ended: Result<u64, String>,
 }
 
 const BUG: &str = "a bug (panic) while the catalog was written";
 
-impl Drop for Turn<'_> {
+impl Drop for Leadership<'_> {
     fn drop(&mut self) {
         let mut live = self.committer.live.lock();
         live.is_led = false;
@@ -159,7 +161,7 @@ impl Committer {
         &self.catalog_pieces
     }
 
-    /// What the store counts; waits for a write of the catalog that is under way.
+    /// Gives `look` the catalog store. Waits for a catalog write in progress.
     pub(crate) fn with_store<T>(&self, look: impl FnOnce(&CatalogStore) -> T) -> T {
         look(&self.store.lock())
     }
@@ -195,24 +197,25 @@ impl Committer {
         }
     }
 
-    /// No file will get an id up to `last`: somebody has it already.
+    /// Reserves the ids up to `last`, which are in use elsewhere.
     pub(crate) fn reserve_id(&self, last: FileId) {
         self.next_file_id.fetch_max(last.0 + 1, Ordering::Relaxed);
     }
 
-    /// Waits until the record of `ticket` is durable, writing it if nobody else does. Returns the
-    /// files that it has left without a name on the flash drive beside.
+    /// Waits until the record of `ticket` is durable, and writes it if there is no leader. Returns
+    /// the files that the record left without a name on the flash drive.
     pub(crate) fn settle(&self, ticket: Ticket) -> Result<Vec<FileId>, FilesError> {
-        // Unless the record is durable the old state may be: its blocks are never given back.
-        let graves = ManuallyDrop::new(ticket.graves);
+        // Until the record is durable the old state may be the durable one, so its blocks are not
+        // given back.
+        let frees = ManuallyDrop::new(ticket.frees);
         self.settle_upto(ticket.number)?;
-        let Graves { bodies, left, beside } = ManuallyDrop::into_inner(graves);
+        let PendingFrees { bodies, left, beside } = ManuallyDrop::into_inner(frees);
         bodies.iter().for_each(|body| body.set_named(false));
         left.iter().flat_map(|(_, holds)| holds).for_each(|hold| hold.set_named(false));
         Ok(beside)
     }
 
-    /// Waits until `name` is free on the disk too, if a record on its way has freed it.
+    /// Waits until `name` is free on the disk as well, if a queued record has freed it.
     pub(crate) fn settle_freed(&self, name: &str) -> Result<(), FilesError> {
         let live = self.live.lock();
         let last = live.freed.iter().rev().find(|(freed, _)| freed == name);
@@ -221,7 +224,7 @@ impl Committer {
         self.settle_upto(number)
     }
 
-    /// Waits until record `number` is durable, writing it if nobody else does.
+    /// Waits until record `number` is durable, and writes it if there is no leader.
     fn settle_upto(&self, number: u64) -> Result<(), FilesError> {
         let mut live = self.live.lock();
         loop {
@@ -237,15 +240,15 @@ impl Committer {
             }
             live.is_led = true;
             MutexGuard::unlocked(&mut live, || {
-                let mut turn = Turn { committer: self, ended: Err(BUG.to_owned()) };
+                let mut leadership = Leadership { committer: self, ended: Err(BUG.to_owned()) };
                 let led = self.lead();
-                turn.ended = led.as_ref().copied().map_err(FilesError::reason);
+                leadership.ended = led.as_ref().copied().map_err(FilesError::reason);
                 led.map(|_| ())
             })?;
         }
     }
 
-    /// Writes everything queued; returns the number of the last record that is durable.
+    /// Writes everything queued; returns the number of the last durable record.
     fn lead(&self) -> Result<u64, FilesError> {
         let failed = |source: DiskError| FilesError::Disk {
             what: "writing the catalog; close the store and open it again".to_owned(),
@@ -257,23 +260,24 @@ impl Committer {
             live.take_queue()
         };
         if needs_flush {
-            // F2: what the records name must be durable before they are.
+            // F2: the data that the records name must be durable first.
             self.disk.flush().map_err(failed)?;
         }
         if store.append(&records).map_err(failed)? {
             return Ok(upto);
         }
-        // G2: what was queued since belongs to the checkpoint too, so its data come first.
+        // G2: records queued since then belong to the checkpoint too, so their data are flushed
+        // first.
         let (body, upto) = {
             let mut live = self.live.lock();
             let (_, _, upto) = live.take_queue();
             live.deferred.clear();
             live.deferred_needs_flush = false;
-            (encode_edits(&live.namespace.snapshot()), upto)
+            (encode_edits(&live.namespace.checkpoint_edits()), upto)
         };
         let (needed_bytes, free_bytes) = (body.len() as u64, store.body_len_bytes_max());
         if needed_bytes > free_bytes {
-            // L1 was broken by whoever wrote what is on the disk.
+            // The writer of this disk broke L1.
             return Err(FilesError::NoSpace { needed_bytes, free_bytes });
         }
         self.disk.flush().map_err(failed)?;
@@ -285,8 +289,8 @@ impl Committer {
 
 impl Live {
     /// # Errors
-    /// [`FilesError::Poisoned`] (G3); [`FilesError::Disk`]: the catalog has no place for a checkpoint;
-    /// [`FilesError::Corrupt`]: a rewrite of tracks could not be completed.
+    /// [`FilesError::Poisoned`] (G3); [`FilesError::Disk`]: the catalog has nowhere to put a
+    /// checkpoint; [`FilesError::Corrupt`]: a rewrite of tracks could not be completed.
     pub(crate) fn check(&self) -> Result<(), FilesError> {
         if let Some(reason) = self.poisoned.clone() {
             return Err(FilesError::Poisoned { reason });
@@ -298,7 +302,7 @@ impl Live {
                     .to_owned(),
                 source: DiskError::ZoneNotWritable { zone, state, action: "write" },
             }),
-            Some(Unwritable::Backup(Flaw { place, reason })) => Err(FilesError::Corrupt {
+            Some(Unwritable::Backup(BackupFlaw { place, reason })) => Err(FilesError::Corrupt {
                 structure: "backup of rewritten tracks",
                 place: place.clone(),
                 reason: reason.clone(),
@@ -306,31 +310,31 @@ impl Live {
         }
     }
 
-    /// After `error` what is durable is unknown: nothing is written any more (G3).
+    /// Records that after `error` it is unknown what is durable: nothing more is written (G3).
     pub(crate) fn poison(&mut self, error: &FilesError) {
         self.poisoned.get_or_insert_with(|| error.reason());
     }
 
-    /// Nothing is written to the disk until it is opened again.
-    pub(crate) fn refuse(&mut self, flaw: Flaw) {
+    /// Refuses all writes until the disk is opened again.
+    pub(crate) fn refuse(&mut self, flaw: BackupFlaw) {
         self.unwritable = Some(Unwritable::Backup(flaw));
     }
 
-    /// What of the backup of rewritten tracks is damaged.
-    pub(crate) fn flaw(&self) -> Option<&Flaw> {
+    /// The damage in the backup of rewritten tracks, if any.
+    pub(crate) fn flaw(&self) -> Option<&BackupFlaw> {
         match &self.unwritable {
             Some(Unwritable::Backup(flaw)) => Some(flaw),
             _ => None,
         }
     }
 
-    /// Applies edits that fit the namespace, behind the deferred ones, and queues their record.
+    /// Applies edits that fit the namespace, after the deferred ones, and queues their record.
     ///
-    /// `needs_flush` says that the edits name data that may not be durable yet (F2).
+    /// `needs_flush`: the edits name data that may not be durable yet (F2).
     pub(crate) fn enqueue(
         &mut self,
         edits: Vec<Edit>,
-        mut graves: Graves,
+        mut frees: PendingFrees,
         needs_flush: bool,
     ) -> Ticket {
         self.queue_needs_flush |= needs_flush || self.deferred_needs_flush;
@@ -343,27 +347,27 @@ impl Live {
             }
             match self.namespace.apply(edit.clone()) {
                 Ok(None) => {}
-                Ok(Some(gone)) if gone.is_beside => graves.beside.push(gone.id),
-                Ok(Some(gone)) => graves.bodies.extend(self.bodies.remove(&gone.id)),
-                Err(Misfit(reason)) => unreachable!("edits are checked before: {reason}"),
+                Ok(Some(gone)) if gone.is_beside => frees.beside.push(gone.id),
+                Ok(Some(gone)) => frees.bodies.extend(self.bodies.remove(&gone.id)),
+                Err(InvalidEdit(reason)) => unreachable!("edits are checked before: {reason}"),
             }
         }
         record.extend(edits);
         self.queue.push(encode_edits(&record));
         self.queued += 1;
-        Ticket { number: self.queued, graves }
+        Ticket { number: self.queued, frees }
     }
 
-    /// Applies an edit whose record may wait for the next commit; `needs_flush` as above.
+    /// Applies an edit whose record may wait for the next commit; `needs_flush` as for `enqueue`.
     pub(crate) fn defer(&mut self, edit: Edit, needs_flush: bool) {
         self.deferred_needs_flush |= needs_flush;
         match self.namespace.apply(edit.clone()) {
             Ok(_) => self.deferred.push(edit),
-            Err(Misfit(reason)) => unreachable!("the edit was checked before: {reason}"),
+            Err(InvalidEdit(reason)) => unreachable!("the edit was checked before: {reason}"),
         }
     }
 
-    /// Whether all that was changed is durable: no record is on its way, and none waits for the next.
+    /// Whether every change is durable: no record is queued or deferred.
     pub(crate) fn is_settled(&self) -> bool {
         self.deferred.is_empty() && self.durable == self.queued
     }

@@ -1,9 +1,10 @@
-//! From a [`Commit`] to the edits that it means, checked against the namespace before any applies.
+//! Translates a [`Commit`] into edits, and checks them against the namespace before any of them is
+//! applied.
 
 use crate::api::{AppRecord, Commit};
 use crate::catalog::{APP_COST_BYTES, Edit, FileId, FileRecord, NamesOf, Namespace};
 use crate::clean::Cleaner;
-use crate::commit::{Committer, Graves};
+use crate::commit::{Committer, PendingFrees};
 use crate::error::FilesError;
 use crate::file::FileBody;
 use crate::names;
@@ -14,21 +15,21 @@ use crate::stats::Counts;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a commit adds on the flash drive beside, where it is durable already.
+/// Files that a commit adds on the flash drive, where they are durable already.
 #[derive(Debug, Default)]
 pub(crate) struct BesideAdds {
-    /// Names, with records that have no blocks.
+    /// Their names, with records that own no blocks here.
     pub(crate) files: Vec<(String, FileRecord)>,
-    /// That the flash drive has made so many commits.
+    /// The edit that records how many commits the flash drive has made.
     pub(crate) pair: Option<Edit>,
 }
 
-/// What became of a commit that is durable.
+/// The outcome of a durable commit.
 #[derive(Debug, Default)]
 pub(crate) struct Settled {
-    /// Files that it has left without a name on the flash drive beside.
+    /// Files that it left without a name on the flash drive.
     pub(crate) gone_beside: Vec<FileId>,
-    /// The age of the flash drive that the catalog tells from now on.
+    /// The age of the flash drive that the catalog records now.
     pub(crate) flash_age: u64,
 }
 
@@ -47,7 +48,7 @@ impl Commits {
         self.commit_beside(commit, BesideAdds::default()).map(drop)
     }
 
-    /// The same with files on the flash drive beside. If it fails and the catalog is not poisoned
+    /// Like `commit`, with files on the flash drive. If it fails and the catalog is not poisoned,
     /// nothing has changed.
     pub(crate) fn commit_beside(
         &self,
@@ -73,7 +74,7 @@ impl Commits {
         self.reclaimer.reclaim()?;
         let mut live = self.committer.lock();
         live.check()?;
-        let mut draft = Draft::new(&live.namespace);
+        let mut draft = CommitDraft::new(&live.namespace);
         draft.check(&commit)?;
         let mut bodies: Vec<Arc<FileBody>> = Vec::new();
         for file in added {
@@ -98,33 +99,33 @@ impl Commits {
             body.set_named(true);
             live.bodies.insert(body.id, body);
         }
-        let ticket = live.enqueue(edits, Graves::default(), needs_flush);
+        let ticket = live.enqueue(edits, PendingFrees::default(), needs_flush);
         let flash_age = live.namespace.pair().map_or(0, |pair| pair.age);
         drop(live);
         let gone_beside = self.committer.settle(ticket)?;
         self.counts.commit();
-        // The commit is durable; whatever fails here, the next change meets it again.
+        // The commit is durable; the next change meets any error again.
         let _ = self.reclaimer.reclaim();
         self.cleaner.wake();
         Ok(Settled { gone_beside, flash_age })
     }
 }
 
-/// The edits so far, and which names exist after them.
-struct Draft<'a> {
+/// The edits so far, and the names that exist after them.
+struct CommitDraft<'a> {
     namespace: &'a Namespace,
-    /// The names that the edits touch, with the files that they lead to then.
+    /// The names that the edits touch, each with the file that it will name.
     names: BTreeMap<String, Option<FileId>>,
-    /// The files among them.
+    /// The files among them, with the names that they will have.
     files: BTreeMap<FileId, NamesOf>,
     edits: Vec<Edit>,
     growth_bytes: u64,
     shrink_bytes: u64,
 }
 
-impl<'a> Draft<'a> {
-    fn new(namespace: &'a Namespace) -> Draft<'a> {
-        Draft {
+impl<'a> CommitDraft<'a> {
+    fn new(namespace: &'a Namespace) -> CommitDraft<'a> {
+        CommitDraft {
             namespace,
             names: BTreeMap::new(),
             files: BTreeMap::new(),
@@ -151,7 +152,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// From here on `name` leads to `id`, and no more to the file before.
+    /// From now on `name` names `id` instead of its former file.
     fn set_name(&mut self, name: &str, id: Option<FileId>) {
         let before = self.id_of(name);
         self.names.insert(name.to_owned(), id);
@@ -198,7 +199,7 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
-    /// Counts what the names take, and the files that lost their last one.
+    /// Adds up the cost of names, and of files that lost their last name.
     fn count_names(&mut self) {
         for (id, names) in &self.files {
             self.growth_bytes += names.cost_bytes();

@@ -26,7 +26,7 @@ pub enum FilesError {
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// The log was ended by [`LogWriter::finish`].
+    /// [`LogWriter::finish`](crate::LogWriter::finish) has ended the log.
     #[error("log {name:?} is finished and takes no more; create another one")]
     Finished {
         /// The log.
@@ -37,11 +37,11 @@ pub enum FilesError {
     PastEnd {
         /// The file.
         name: String,
-        /// Where the read starts.
+        /// The offset of the read.
         offset: u64,
-        /// How much it wants.
+        /// The length of the read.
         len_bytes: usize,
-        /// How long the file is.
+        /// The length of the file.
         file_len_bytes: u64,
     },
     /// The drive is full.
@@ -52,24 +52,24 @@ pub enum FilesError {
     NoSpace {
         /// What the write needs.
         needed_bytes: u64,
-        /// What it may use.
+        /// What this write may use.
         free_bytes: u64,
     },
-    /// The disk is not formatted for files.
+    /// The disk has no file layer on it.
     #[error("the disk holds no file layer: {reason}")]
     NotFormatted {
         /// What was found instead.
         reason: String,
     },
-    /// Formatted as a drive of another geometry.
+    /// The disk was formatted with another geometry.
     #[error("it was formatted as {expected}, but the drive is {got}; open it as what it was")]
     Geometry {
-        /// What the catalog says.
+        /// The geometry in the catalog.
         expected: String,
-        /// What the disk says.
+        /// The geometry of the disk.
         got: String,
     },
-    /// Written by a version of Imbrex that this one does not know.
+    /// A newer version of Imbrex wrote it.
     #[error(
         "the disk's {what} has format version {got}; this program knows up to {known}; use a newer one"
     )]
@@ -78,7 +78,7 @@ pub enum FilesError {
         what: &'static str,
         /// Its version.
         got: u32,
-        /// The newest known.
+        /// The newest version that this program knows.
         known: u32,
     },
     /// A structure on the disk is damaged.
@@ -86,30 +86,30 @@ pub enum FilesError {
     Corrupt {
         /// Which structure: "catalog checkpoint", "catalog log", "superblock".
         structure: &'static str,
-        /// Where: blocks, or a file and an offset.
+        /// The location: blocks, or a file and an offset.
         place: String,
         /// What was expected and found.
         reason: String,
     },
-    /// The layout cannot live on this drive.
+    /// The placement does not suit this drive.
     #[error("placement {placement} cannot use this drive: {reason}")]
     Unsuitable {
         /// The placement policy.
         placement: String,
-        /// Why not, and what would do.
+        /// The reason, and what would suit.
         reason: String,
     },
-    /// The flash drive beside the disk is missing, or not the one that belongs to it.
+    /// The flash drive of the pair is missing, or is not the one that belongs to this drive.
     #[error(transparent)]
     Flash(#[from] FlashError),
-    /// An earlier write failed, in the background maybe, so what is durable is unknown.
+    /// An earlier write failed, perhaps in the background, so it is unknown what is durable.
     #[error("refused: an earlier write failed ({reason}); close the store and open it again")]
     Poisoned {
         /// How it failed.
         reason: String,
     },
-    /// Another write failed that was placed before a log in its zone, which takes nothing more. The drive takes writes
-    /// elsewhere.
+    /// A write that was placed before the log in the same zone failed, so the zone takes no more
+    /// writes. Other zones do.
     #[error(
         "log {name:?} takes no more: another write failed before it in {zone}; create another log, \
          which goes elsewhere"
@@ -123,7 +123,7 @@ pub enum FilesError {
     /// The disk failed.
     #[error("{what}: {source}")]
     Disk {
-        /// What was being done, to which file.
+        /// The operation, and its file.
         what: String,
         /// The disk's error.
         #[source]
@@ -132,7 +132,8 @@ pub enum FilesError {
 }
 
 impl FilesError {
-    /// What every later write is refused with, if this error left unknown what is durable.
+    /// The reason with which later writes are refused, if this error leaves it unknown what is
+    /// durable.
     pub(crate) fn reason(&self) -> String {
         match self {
             FilesError::Poisoned { reason } => reason.clone(),
@@ -140,12 +141,13 @@ impl FilesError {
         }
     }
 
-    /// Whether the drive cannot read single blocks: also what a power cut leaves of a sector that was being written.
+    /// Whether the drive cannot read some blocks. A power cut during the write of a sector can
+    /// leave such blocks.
     pub fn is_unreadable(&self) -> bool {
         matches!(self, FilesError::Disk { source, .. } if source.is_unreadable())
     }
 
-    /// Whether what was to be read is damaged or gone, so that other reads may do better.
+    /// Whether the requested data are damaged or gone, so that other reads may succeed.
     pub fn is_damage(&self) -> bool {
         match self {
             FilesError::Disk { source, .. } => source.is_damage(),
@@ -159,33 +161,33 @@ impl FilesError {
     }
 }
 
-/// An error of the pair; what one drive reports of itself is the other kinds of [`FilesError`].
+/// An error of a pair of drives. Errors of one drive are the other variants of [`FilesError`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FlashError {
-    /// The drive has a flash drive beside it, and was opened alone.
+    /// The drive belongs to a pair and was opened alone.
     #[error(
         "part of its files lie on flash drive {flash_id:016x}, and none was given; give it, or open \
          the drive read-only without it"
     )]
     NotGiven {
-        /// The format id that the flash drive must have.
+        /// The format id of its flash drive.
         flash_id: u64,
     },
-    /// The drive has no flash drive beside it, and was opened as if it had.
+    /// The drive was opened as the main drive of a pair, but was formatted alone.
     #[error("the drive was formatted without a flash drive beside it; open it as a drive alone")]
     NotPaired,
-    /// A flash drive was opened as if it were a main drive.
+    /// A flash drive was opened as a main drive.
     #[error("it is the flash drive of a pair; open the main drive and give this one as its flash")]
     Alone,
-    /// The flash drive cannot be opened at all.
+    /// The flash drive cannot be opened.
     #[error("the flash drive does not open: {source}; find the right one, or restore it")]
     Unopened {
         /// Its own error.
         #[source]
         source: Box<FilesError>,
     },
-    /// The flash drive belongs to another drive, or to another format of this one.
+    /// The flash drive belongs to another drive, or to an earlier format of this one.
     #[error(
         "the wrong flash drive: it is {got_flash_id:016x} of drive {got_main_id:016x}, but flash \
          {flash_id:016x} of drive {main_id:016x} is wanted; give that one"
@@ -193,38 +195,39 @@ pub enum FlashError {
     Foreign {
         /// The main drive's format id.
         main_id: u64,
-        /// The flash drive that it wants.
+        /// The format id of its flash drive.
         flash_id: u64,
-        /// The main drive that the flash drive wants.
+        /// The main drive that the flash drive belongs to.
         got_main_id: u64,
         /// The flash drive's format id.
         got_flash_id: u64,
     },
-    /// The flash drive was set back: the main drive knows of commits that it lacks.
+    /// The flash drive was restored from an older copy: the main drive knows of commits that it
+    /// lacks.
     #[error(
         "the flash drive is older than the main drive: it has made {got} commits, and main knows of \
          {expected}; it was restored from a copy, find the newest one or restore both drives from \
          copies of one moment"
     )]
     FlashOlder {
-        /// How many commits of the flash drive the main drive knows of.
+        /// How many of its commits the main drive knows of.
         expected: u64,
         /// How many it has made.
         got: u64,
     },
-    /// The main drive was set back.
+    /// The main drive was restored from an older copy.
     #[error(
         "the main drive is older than its flash drive: it knows of {got} commits of flash, and flash \
          says that it knew of {expected}; it was restored from a copy, find the newest one or \
          restore both drives from copies of one moment"
     )]
     MainOlder {
-        /// How many commits the flash drive says that the main drive knows of.
+        /// How many of its commits the main drive knew of, according to the flash drive.
         expected: u64,
-        /// How many it knows of.
+        /// How many the main drive knows of.
         got: u64,
     },
-    /// The main drive names a file that the flash drive does not have.
+    /// The main drive names a file that the flash drive lacks.
     #[error(
         "{name:?} lies on the flash drive, which does not have it: it was restored from a copy, find \
          the newest one or restore both drives from copies of one moment"
@@ -233,7 +236,7 @@ pub enum FlashError {
         /// The file.
         name: String,
     },
-    /// The file lies on the flash drive, and the drive was opened without.
+    /// The file is on the flash drive, and the drive was opened without it.
     #[error(
         "{name:?} lies on the flash drive, which was not given; open the drive with its flash to \
          read it"
@@ -242,25 +245,26 @@ pub enum FlashError {
         /// The file.
         name: String,
     },
-    /// All that was written was asked for, and the drive was opened without its flash drive.
+    /// A caller asked for everything that was written, and the drive was opened without its flash
+    /// drive.
     #[error(
         "the drive is open without its flash drive, which may hold what was written last; open it with its flash, or \
          to be read in part"
     )]
     InPart,
-    /// A change was asked for, and the drive was opened without its flash drive.
+    /// A caller asked for a change, and the drive was opened without its flash drive.
     #[error(
         "refused: the drive is open without its flash drive, to be read only; open it with its \
          flash to write"
     )]
     ReadOnly,
-    /// The flash drive has no room for a log. Nothing was written.
+    /// The flash drive is too small for a log. Nothing was written.
     #[error(
         "the flash drive is too small: it has room for {got_bytes} bytes of files, and a log gets \
          as long as {needed_bytes}; use a larger one, or a drive with shorter bands"
     )]
     TooSmall {
-        /// How long a log gets.
+        /// How long a log can get.
         needed_bytes: u64,
         /// What files may use.
         got_bytes: u64,

@@ -5,8 +5,8 @@
 //!   extents      [ 3 blocks, 10000 B] [ 1 block, 4096 B  ]
 //! ```
 //!
-//! An extent occupies whole blocks but may hold fewer bytes, so that a log that was synced in the
-//! middle of a block goes on in the next one: a block in a sequential zone is written once.
+//! An extent occupies whole blocks but may hold fewer bytes. A log that was synced in the middle of
+//! a block continues in the next one, because a block in a sequential zone is written only once.
 
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Lba};
 use std::fmt;
@@ -42,7 +42,8 @@ impl fmt::Display for Extent {
     }
 }
 
-/// Cuts `len_bytes` bytes over `ranges`, in order: every extent but the last fills its range.
+/// Distributes `len_bytes` bytes over `ranges`, in order: every extent but the last fills its
+/// range.
 pub(crate) fn fill(ranges: &[BlockRange], len_bytes: u64) -> Vec<Extent> {
     let mut left = len_bytes;
     let mut extents = Vec::with_capacity(ranges.len());

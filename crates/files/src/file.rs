@@ -1,4 +1,4 @@
-//! A file as the running program holds it, and reading it.
+//! A file in memory, and the reader of a file.
 //!
 //! ```text
 //!   name -> FileBody -> Placed { extents, holds }        swapped whole when cleaning moves the file
@@ -6,7 +6,7 @@
 //!           readers      a read in flight: its blocks are not reset under it (F3)
 //! ```
 //!
-//! A read takes no lock that a writer holds during I/O: it loads the current `Placed` and goes.
+//! A read takes no lock that a writer holds during I/O: it loads the current `Placed` and reads.
 
 use crate::api::FileReader;
 use crate::catalog::FileId;
@@ -19,21 +19,21 @@ use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Lba, ReadRequest};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Where a file lies, with the claims on the blocks.
+/// The extents of a file, with its holds on their blocks.
 #[derive(Clone, Debug)]
 pub(crate) struct Placed {
     pub(crate) extents: Box<[Extent]>,
-    /// The run that it shares with others, if it does.
+    /// The span that it shares with other files, if it does.
     pub(crate) span: Option<BlockRange>,
     pub(crate) holds: Vec<Arc<Hold>>,
 }
 
-/// A file while anybody needs it.
+/// A file in use: named, open for reading, or persisted.
 #[derive(Debug)]
 pub(crate) struct FileBody {
     pub(crate) id: FileId,
     pub(crate) placed: ArcSwap<Placed>,
-    /// How many bytes can be read; less than the extents hold while a log is written.
+    /// How many bytes can be read; fewer than the extents hold while a log is written.
     pub(crate) len_bytes: AtomicU64,
 }
 
@@ -47,7 +47,7 @@ impl FileBody {
         self.len_bytes.load(Ordering::Acquire)
     }
 
-    /// Says of all its blocks whether a file of the catalog owns them.
+    /// Records for all its blocks whether a file of the catalog owns them.
     pub(crate) fn set_named(&self, named: bool) {
         self.placed.load().holds.iter().for_each(|hold| hold.set_named(named));
     }
@@ -67,14 +67,14 @@ pub(crate) struct Reader {
 
 /// The part of a read that lies in one extent.
 #[derive(Clone, Copy, Debug)]
-struct Piece {
+struct BlockRead {
     at: Lba,
     /// Bytes to skip at the start of the first block.
     skip: usize,
     len_bytes: usize,
 }
 
-impl Piece {
+impl BlockRead {
     fn blocks_len_bytes(&self) -> usize {
         (self.skip + self.len_bytes).next_multiple_of(BLOCK_LEN_BYTES)
     }
@@ -100,7 +100,7 @@ impl Reader {
         FilesError::Disk { what: format!("reading {} at {offset}", self.name), source }
     }
 
-    /// The general case: the range crosses extents.
+    /// The general case: the range spans several extents.
     fn read_pieces(
         &self,
         extents: &[Extent],
@@ -109,7 +109,7 @@ impl Reader {
         scratch: &mut Vec<u8>,
     ) -> Result<(), FilesError> {
         let pieces = pieces(extents, offset, len_bytes);
-        let blocks_len: usize = pieces.iter().map(Piece::blocks_len_bytes).sum();
+        let blocks_len: usize = pieces.iter().map(BlockRead::blocks_len_bytes).sum();
         scratch.resize(blocks_len.max(scratch.len()), 0);
         let mut rest = &mut scratch[..blocks_len];
         let mut requests = Vec::with_capacity(pieces.len());
@@ -167,7 +167,7 @@ impl FileReader for Reader {
     fn read_batch(&self, ranges: &[(u64, usize)]) -> Result<Vec<Vec<u8>>, FilesError> {
         ranges.iter().try_for_each(|&(offset, len_bytes)| self.check(offset, len_bytes))?;
         let placed = self.body.placed.load();
-        let wanted: Vec<Vec<Piece>> = ranges
+        let wanted: Vec<Vec<BlockRead>> = ranges
             .iter()
             .map(|&(offset, len_bytes)| pieces(&placed.extents, offset, len_bytes))
             .collect();
@@ -184,7 +184,7 @@ impl FileReader for Reader {
             self.source.read_batch(&mut requests).map_err(|e| self.failed(first, e))?;
         }
         let mut buffers = buffers.into_iter();
-        let assemble = |pieces: &Vec<Piece>| {
+        let assemble = |pieces: &Vec<BlockRead>| {
             let mut whole = Vec::new();
             for (piece, mut buffer) in pieces.iter().zip(&mut buffers) {
                 let used = piece.skip..piece.skip + piece.len_bytes;
@@ -205,8 +205,8 @@ impl FileReader for Reader {
     }
 }
 
-/// The read as one piece, if one extent holds all of it: the common case, without allocation.
-fn in_one(extents: &[Extent], offset: u64, len_bytes: usize) -> Option<Piece> {
+/// The read within a single extent, if one holds all of it: the common case, without allocation.
+fn in_one(extents: &[Extent], offset: u64, len_bytes: usize) -> Option<BlockRead> {
     let mut start = 0;
     for extent in extents {
         let end = start + extent.len_bytes;
@@ -219,13 +219,13 @@ fn in_one(extents: &[Extent], offset: u64, len_bytes: usize) -> Option<Piece> {
     None
 }
 
-fn piece(extent: &Extent, inside: u64, len_bytes: usize) -> Piece {
+fn piece(extent: &Extent, inside: u64, len_bytes: usize) -> BlockRead {
     let block = inside / BLOCK_LEN_BYTES as u64;
     let skip = (inside % BLOCK_LEN_BYTES as u64) as usize;
-    Piece { at: extent.start + Blocks::new(block), skip, len_bytes }
+    BlockRead { at: extent.start + Blocks::new(block), skip, len_bytes }
 }
 
-fn pieces(extents: &[Extent], offset: u64, len_bytes: usize) -> Vec<Piece> {
+fn pieces(extents: &[Extent], offset: u64, len_bytes: usize) -> Vec<BlockRead> {
     let (mut start, mut offset, mut left) = (0, offset, len_bytes as u64);
     let mut pieces = Vec::new();
     for extent in extents {

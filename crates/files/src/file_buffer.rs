@@ -3,7 +3,8 @@
 use crate::hints::Hints;
 use crate::spare_chunks;
 
-/// A table-like file being written: all in memory until [`Files::persist`].
+/// A table-like file that is being written: all in memory until
+/// [`Files::persist`](crate::Files::persist).
 #[derive(Debug)]
 pub struct FileBuffer {
     name: String,
@@ -13,8 +14,8 @@ pub struct FileBuffer {
 }
 
 impl FileBuffer {
-    /// How long the pieces are in which a file is buffered and then written: long enough that a
-    /// disk streams, short enough that reads are not kept waiting.
+    /// The length of the chunks that a file is buffered and written in: long enough for a disk to
+    /// stream, short enough for reads not to wait.
     pub const CHUNK_LEN_BYTES: usize = spare_chunks::CHUNK_LEN_BYTES;
 
     /// An empty file that will be called `name`.
@@ -49,7 +50,7 @@ impl FileBuffer {
         self.len_bytes == 0
     }
 
-    /// The name it will have.
+    /// The name that the file will have.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -59,18 +60,19 @@ impl FileBuffer {
         &self.hints
     }
 
-    /// The same bytes under another name and with other hints: a writer may learn both only when it
-    /// has the bytes.
+    /// The same bytes under another name and with other hints: a writer may learn both only after
+    /// it has the bytes.
     pub fn renamed(self, name: impl Into<String>, hints: Hints) -> FileBuffer {
         FileBuffer { name: name.into(), hints, ..self }
     }
 
-    /// Name, hints, length and pieces: for the implementation of [`Files::persist`].
+    /// Name, hints, length and chunks, for the implementation of
+    /// [`Files::persist`](crate::Files::persist).
     pub(crate) fn into_parts(self) -> (String, Hints, u64, Vec<Vec<u8>>) {
         (self.name, self.hints, self.len_bytes, self.chunks)
     }
 
-    /// Its bytes, in pieces of [`FileBuffer::CHUNK_LEN_BYTES`], the last shorter.
+    /// Its bytes, in chunks of [`FileBuffer::CHUNK_LEN_BYTES`]; the last one is shorter.
     pub fn chunks(&self) -> &[Vec<u8>] {
         &self.chunks
     }

@@ -16,21 +16,24 @@ use crate::rewrite::files_start;
 use imbrex_disk::{Blocks, Disk, DiskError, Geometry, Lba};
 use std::sync::Arc;
 
-/// The layout's name that a flash drive records, which is none.
+/// The layout name that a flash drive records; it is no layout.
 pub const FLASH_LAYOUT_NAME: &str = "flash-drive";
 
-/// How a disk is formatted; recorded on it and found again by [`FileLayer::open`](crate::FileLayer::open).
+/// How a disk is formatted. The disk records it, and [`FileLayer::open`](crate::FileLayer::open)
+/// reads it back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormatOptions {
     /// The policy that places files.
     pub placement: PlacementKind,
-    /// Numbers for the policy, recorded with its name.
+    /// Parameters of the policy, recorded with its name.
     pub placement_options: PlacementOptions,
-    /// The layout's name, at most 64 bytes; opaque here.
+    /// The layout's name, at most 64 bytes; opaque to this layer.
     pub layout_name: String,
-    /// Tells this format of the drive from others; any number will do for a drive alone. On a drive that had
-    /// a catalog before it is mixed with the number of that. Pairs of drives ([`crate::tiers::TieredFiles`]) are told
-    /// apart by it alone: no two may have the same, or each takes the other's flash drive for its own.
+    /// Distinguishes this format of the drive from others. For a single drive any number will do.
+    /// If the drive had a catalog before, the number is mixed with that of the old catalog.
+    ///
+    /// Pairs of drives ([`crate::tiers::TieredFiles`]) are told apart by this number alone. No two
+    /// pairs may share it, or each accepts the other's flash drive as its own.
     pub format_id: u64,
 }
 
@@ -45,8 +48,8 @@ impl FormatOptions {
         }
     }
 
-    /// Whether a drive of `geometry` can be formatted so, as far as that tells: how many of its zones take writes, the
-    /// drive knows. For who makes the drive first.
+    /// Whether a drive of `geometry` can be formatted this way, for a caller that has yet to make
+    /// the drive. The geometry does not show how many zones take writes; only the drive knows.
     ///
     /// # Errors
     /// [`FilesError::Unsuitable`].
@@ -54,7 +57,8 @@ impl FormatOptions {
         self.fit(geometry).map(drop)
     }
 
-    /// Where the catalog lies on a drive of `geometry`, and what files may use of one without zones.
+    /// The catalog's regions on a drive of `geometry`, and the space for files if the drive has no
+    /// zones.
     fn fit(&self, geometry: &Geometry) -> Result<([Region; 2], Blocks), FilesError> {
         let unsuitable = |reason: String| self.unsuitable(reason);
         let placement = self.placement.build_with(&self.placement_options);
@@ -85,24 +89,24 @@ impl FormatOptions {
     }
 }
 
-/// What tells this format of a drive from others: as chosen on a drive without a catalog, and never
-/// the same again on one that had `sequence` checkpoints.
+/// The number that distinguishes this format: the chosen one on a drive without a catalog, and
+/// never the same again on a drive that had `sequence` checkpoints.
 fn format_id(chosen: u64, sequence: u64) -> u64 {
     chosen ^ sequence.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// A format that can be written.
+/// A format that is checked and can be written.
 pub(crate) struct Plan {
     disk: Arc<dyn Disk>,
     regions: [Region; 2],
     sequences: [u64; 2],
     header: Header,
-    /// What files may use of a disk without zones.
+    /// The space for files on a disk without zones.
     room: Blocks,
 }
 
 impl Plan {
-    /// Writes nothing.
+    /// Checks the options against the disk. Writes nothing.
     ///
     /// # Errors
     /// [`FilesError::Unsuitable`].
@@ -137,12 +141,12 @@ impl Plan {
         Ok(Plan { disk, regions, sequences, header, room })
     }
 
-    /// What tells the format from those before it.
+    /// The number that distinguishes this format from earlier ones.
     pub(crate) fn format_id(&self) -> u64 {
         self.header.format_id
     }
 
-    /// What files may use of a disk without zones.
+    /// The space for files on a disk without zones.
     pub(crate) fn room(&self) -> Blocks {
         self.room
     }
@@ -157,14 +161,17 @@ impl Plan {
             source,
         };
         let disk = &*self.disk;
-        // Zones that a killed process had reset may be so in the drive's cache alone, and are not reset again.
+        // A killed process may have reset zones in the drive's cache alone. Those are not reset
+        // again, so the cache is flushed.
         disk.flush().map_err(failed)?;
         let [a, b] = self.sequences;
-        // The catalog in use goes last: a cut in between must not bring the one before it back.
+        // The catalog in use goes last: a power cut in between must not bring back the one before
+        // it.
         let (other, in_use) = if a <= b { (0, 1) } else { (1, 0) };
         let replaced = self.regions[in_use].clone();
-        // Zones keep nothing when they are reset. Elsewhere the frames behind a header stay: what tells them from the
-        // new catalog's is its number, so one that is greater has to be there before the one in use goes.
+        // A reset empties zones. Elsewhere the frames after a header stay, and only the sequence
+        // number distinguishes them from those of the new catalog. The new catalog must therefore
+        // have a greater number, and be in place before the old one goes.
         let keeps_frames = !replaced.is_sequential();
         if !keeps_frames {
             self.regions[other].clear(disk).map_err(failed)?;

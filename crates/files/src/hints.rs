@@ -2,12 +2,12 @@
 
 use crate::room::CommitKind;
 
-/// What a file holds: the coarsest hint about how it will be used.
+/// What a file holds: the coarsest hint about its use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FileKind {
-    /// Appended in small pieces, read only at recovery, dies soon.
+    /// Appended in small pieces, read only at recovery, short-lived.
     Log,
-    /// Written once, read at random, dies by compaction.
+    /// Written once, read at random, removed by compaction.
     Table,
     /// Small, rewritten often.
     Metadata,
@@ -15,37 +15,37 @@ pub enum FileKind {
     Other,
 }
 
-/// The compaction (or flush) that wrote a file; files of one group tend to be read together.
+/// The compaction or flush that wrote a file. Files of one group tend to be read together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupId(pub u64);
 
-/// Which drive of a pair a file should lie on.
+/// The drive of a pair that should hold a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tier {
-    /// The drive whose catalog decides; where there is only one drive, that.
+    /// The drive whose catalog decides, or the only drive.
     #[default]
     Main,
-    /// The flash drive beside it, as long as it has room.
+    /// The flash drive, while it has room.
     Fast,
 }
 
-/// What the writer knows about a file and the placement may use.
+/// What the writer knows about a file, for the placement to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hints {
     /// What it holds.
     pub kind: FileKind,
-    /// Its level in an LSM-tree, 0 the youngest; 0 where that means nothing.
+    /// Its level in an LSM-tree, 0 the youngest; 0 for files without a level.
     pub level: u8,
-    /// Which compaction wrote it.
+    /// The compaction that wrote it.
     pub group: Option<GroupId>,
-    /// Files of one stream are expected to die together.
+    /// Its stream: files of one stream are expected to die together.
     pub stream: u32,
-    /// How long it will get, if known before it is written.
+    /// Its final length, if it is known before the file is written.
     pub expected_len_bytes: Option<u64>,
-    /// What it is written for, and so how deep into the reserve it may go, which is kept so that a
-    /// full drive can be emptied.
+    /// The purpose of the file, which decides how deep into the reserve it may go. The reserve lets
+    /// a full drive be emptied.
     pub purpose: CommitKind,
-    /// Which drive it should lie on; only [`TieredFiles`](crate::tiers::TieredFiles) has two.
+    /// The drive that should hold it; only [`TieredFiles`](crate::tiers::TieredFiles) has two.
     pub tier: Tier,
 }
 

@@ -1,9 +1,9 @@
 //! [`FileLayer`]: the trait [`Files`] over one disk.
 //!
 //! ```text
-//!   persist ----> placement.plan ----> write ----> PersistedFile --+
-//!   create_log -> placement.plan_log_pieces -> catalog                  v
-//!   commit -------------------------------> namespace -> group commit -> catalog
+//!   persist ----> placement.plan ------------> write ----> PersistedFile --+
+//!   create_log -> placement.plan_log_pieces -> catalog                     v
+//!   commit ----------------------------------> namespace -> group commit -> catalog
 //!                                                            |
 //!   reclaim: zones that nothing holds are reset  <-----------+   (F3: only what is durable)
 //! ```
@@ -46,9 +46,9 @@ pub struct FileLayer {
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) disk: Arc<dyn Disk>,
-    /// Where files are read.
+    /// The source that readers of files use.
     source: Source,
-    /// Writes tables, where tracks lie on top of others.
+    /// Writes tables to interlaced tracks; `None` on other disks.
     pub(crate) rewriter: Option<Arc<Rewriter>>,
     pub(crate) placement: Arc<dyn Placement>,
     pub(crate) space: Arc<Space>,
@@ -64,16 +64,22 @@ pub(crate) struct Inner {
 }
 
 impl FileLayer {
-    /// Opens a formatted disk. Writes nothing: the first change does, and flushes what was found before; but on
-    /// interlaced tracks what a power cut left in the backup region is moved back. Where the drive takes no writes any more in the
-    /// zones of the catalog's next checkpoint, all can be read, and a change is refused with their error;
-    /// and where a part of what was moved back is damaged, with the names of the files that lack it.
+    /// Opens a formatted disk.
+    ///
+    /// This writes nothing: the first change does, after a flush of everything found. The exception
+    /// is interlaced tracks: data that a power cut left in the backup region are moved back.
+    ///
+    /// Two faults leave the disk readable and refuse changes. If the zones of the catalog's next
+    /// checkpoint take no writes, a change is refused with their error. If part of the backup is
+    /// damaged, a change is refused with the names of the files that lack it.
     ///
     /// # Errors
     /// [`FilesError::NotFormatted`], [`FilesError::Version`], [`FilesError::Geometry`],
-    /// [`FilesError::Corrupt`], [`FilesError::Unsuitable`] (a policy this program does not know),
+    /// [`FilesError::Corrupt`], [`FilesError::Unsuitable`] (a policy that this program does not
+    /// know),
     /// [`FilesError::Disk`];
-    /// [`FilesError::Flash`]: the drive is one of a pair, which [`TieredFiles`](crate::tiers::TieredFiles) opens.
+    /// [`FilesError::Flash`]: the drive is one of a pair, which
+    /// [`TieredFiles`](crate::tiers::TieredFiles) opens.
     pub fn open(disk: Arc<dyn Disk>, runtime: &Runtime) -> Result<FileLayer, FilesError> {
         let files = FileLayer::open_any(disk, runtime)?;
         if files.layout_name() == FLASH_LAYOUT_NAME {
@@ -87,7 +93,8 @@ impl FileLayer {
 
     /// Formats `disk`, whatever it held, and opens it.
     ///
-    /// Every sequential zone is reset. A power cut in between leaves the old files or no catalog.
+    /// Every sequential zone is reset. A power cut during the call leaves the old files, or no
+    /// catalog.
     ///
     /// # Errors
     /// [`FilesError::Unsuitable`]: the policy cannot live on this drive; nothing was written.
@@ -103,7 +110,7 @@ impl FileLayer {
         Ok(layer)
     }
 
-    /// The same of a drive that may be one of a pair.
+    /// Like `open`, for a drive that may be one of a pair.
     pub(crate) fn open_any(
         disk: Arc<dyn Disk>,
         runtime: &Runtime,
@@ -151,7 +158,7 @@ impl FileLayer {
         Ok(FileLayer { inner: Arc::new(parts.assemble(layout_name, format_id)) })
     }
 
-    /// What the drive records about a flash drive beside it.
+    /// What the catalog records about a flash drive, if the drive is one of a pair.
     pub(crate) fn pair(&self) -> Option<Pair> {
         self.inner.committer.lock().namespace.pair().cloned()
     }
@@ -166,20 +173,22 @@ impl FileLayer {
         self.inner.placement.name()
     }
 
-    /// The layout's name, as the disk was formatted with.
+    /// The layout name that the disk was formatted with.
     pub fn layout_name(&self) -> &str {
         &self.inner.layout_name
     }
 
-    /// A job that cleans in the background where the policy wants it; to be spawned by the opener.
+    /// A job that cleans in the background when the policy wants it. The opener spawns it.
     ///
-    /// It waits while there is nothing to clean, and ends when the layer is dropped or poisoned.
+    /// The job waits while there is nothing to clean, and ends when the layer is dropped or
+    /// poisoned.
     pub fn clean_job(&self) -> Box<dyn Job> {
         Box::new(CleanJob::new(&self.inner.cleaner))
     }
 
-    /// Ends the job of [`FileLayer::clean_job`]; waits for the step that it is in. After that no job keeps the disk
-    /// open, and it can be opened again as soon as the last of its files is dropped.
+    /// Ends the job of [`FileLayer::clean_job`], and waits for its current step. After that no job
+    /// keeps the disk open; the disk can be opened again as soon as the last of its files is
+    /// dropped.
     pub fn end_cleaning(&self) {
         self.inner.cleaner.end();
     }
@@ -202,34 +211,34 @@ impl FileLayer {
         }
     }
 
-    /// What the layer did since it was opened.
+    /// What the layer has done since it was opened.
     pub fn stats(&self) -> FilesStats {
         let catalog = self.inner.committer.with_store(|store| store.counts());
         self.inner.counts.stats(catalog)
     }
 
-    /// How each zone is used now, in order of address.
+    /// The present use of each zone, in order of address.
     pub fn zone_map(&self) -> Vec<ZoneUse> {
         let Inner { disk, space, committer, rewriter, .. } = &*self.inner;
-        // On interlaced tracks all before the files is for the catalog's sake, or for the backup's.
+        // On interlaced tracks everything before the files serves the catalog or the backup.
         let files_start = rewriter.as_ref().map(|rewriter| rewriter.files_start());
         zone_map(&**disk, space, committer, files_start)
     }
 
-    /// Where the space went. Free runs shorter than `set_len_bytes` are fragments; without it, those
-    /// shorter than the mean set, or than a table where there are no sets.
+    /// How the space is used. Free runs shorter than `set_len_bytes` count as fragments. Without it
+    /// the threshold is the mean length of a set, or of a table where there are no sets.
     ///
-    /// Cost: a look at every zone, free run and set.
+    /// Cost: a visit to every zone, free run and set.
     pub fn space_report(&self, set_len_bytes: Option<u64>) -> SpaceReport {
         space_report(&self.inner.space, set_len_bytes)
     }
 
-    /// Verifies that extents lie on the disk, apart from each other and below the write pointers,
-    /// that the accounts agree with them, that the catalog reads back as what is in memory, and that a
-    /// rewrite of interlaced tracks that was interrupted was completed.
+    /// Verifies that extents are on the disk, disjoint and below the write pointers; that the
+    /// accounts agree with them; that the catalog reads back as it is in memory; and that an
+    /// interrupted rewrite of interlaced tracks was completed.
     ///
-    /// Reads the catalog's region. Writers should be quiet meanwhile: what they change under the
-    /// check is reported as wrong.
+    /// Reads the catalog's region. Writers should be idle meanwhile: the check reports concurrent
+    /// changes as faults.
     ///
     /// # Errors
     /// [`FilesError::Disk`] if the catalog cannot be read at all.
@@ -238,16 +247,16 @@ impl FileLayer {
         Checker { disk: &**disk, space, committer }.check()
     }
 
-    /// The catalog as it is on the disk, a line an edit, in words.
+    /// The catalog on the disk in words, one line for each edit.
     ///
     /// # Errors
-    /// As [`FileLayer::open`].
+    /// As for [`FileLayer::open`].
     pub fn describe_catalog(&self) -> Result<Vec<String>, FilesError> {
         describe_catalog(&*self.inner.disk)
     }
 }
 
-/// What a file layer is made of.
+/// The parts of a file layer, before each procedure gets those that it needs.
 struct Parts {
     disk: Arc<dyn Disk>,
     runtime: Runtime,
@@ -408,7 +417,8 @@ impl Files for FileLayer {
                 capacity_bytes: map.capacity().bytes(),
                 live_bytes: map.held().bytes(),
                 dead_bytes: map.dead().bytes(),
-                // Blocks that no catalog can name are not free for just anybody.
+                // Blocks that the catalog has no room to name are free only for writes that may use
+                // the reserve.
                 free_bytes: if catalog.is_crowded() { reserve } else { map.free() }.bytes(),
                 reserve_bytes: reserve.bytes(),
                 grain_bytes: map.grain().bytes(),

@@ -8,11 +8,13 @@
 //!   disk       blocks under one rule
 //! ```
 //!
-//! [`FileLayer`] is the implementation of [`Files`] over one disk, [`tiers::TieredFiles`] the one over a disk
-//! and a flash drive beside it; [`api`](Files) is the contract. Reading order:
-//! a file is buffered by its writer, placed (`placement`, on the map in `space`), written
-//! (`persist`, `log`), named (`edits`, `commit`, `catalog`), read (`file`), moved (`clean`), and
-//! found again after a power cut (`catalog::recover`, `restore`); `tiers` puts two drives together.
+//! [`FileLayer`] implements [`Files`] over one disk; [`tiers::TieredFiles`] implements it over a
+//! disk and a flash drive. [`api`](Files) is the contract.
+//!
+//! Reading order: a writer buffers a file; the layer places it (`placement`, on the map in
+//! `space`), writes it (`persist`, `log`), names it (`edits`, `commit`, `catalog`), reads it
+//! (`file`), moves it (`clean`), and finds it again after a power cut (`catalog::recover`,
+//! `restore`). `tiers` puts two drives together.
 
 mod api;
 mod catalog;
@@ -58,7 +60,7 @@ pub use part::part_of;
 pub use placement::{PlacementKind, PlacementOptions};
 pub use room::{CatalogUse, CommitKind};
 
-/// Reports on a file layer, for tools: what it did, how the disk looks, what a check found.
+/// Reports on a file layer, for tools: what it has done, how it uses the disk, what a check found.
 pub mod inspect {
     pub use crate::check::{CheckReport, Finding, describe_catalog};
     pub use crate::report::{ZoneUse, ZoneUseKind};

@@ -1,4 +1,4 @@
-//! Logs: files that grow while they are read by nobody but recovery.
+//! Logs: files that grow, and that only recovery reads.
 //!
 //! ```text
 //!   zone      | older log (finished) | this log ....... >        | kept for this log |
@@ -6,22 +6,23 @@
 //!   tracks    the same, each piece cut into top tracks
 //! ```
 //!
-//! A log owns a run of blocks from the moment that the catalog says so, and appends without telling
-//! the catalog. When the run is full it gets another one: a record of the catalog each. At the end
-//! it gives back what it did not write, and the next log goes on there.
+//! A log owns a run of blocks from the moment that the catalog records it, and appends without
+//! further records. When the run is full the log gets another one, with one catalog record each. At
+//! its end the log gives back the blocks that it did not write, and the next log continues there.
 //!
 //! Invariants
 //!   O1  A run is in the catalog before a byte is written to it.
-//!   O2  Before another log starts behind this one, the catalog says where this one ended, and what
-//!       it says was flushed.
-//!   O3  The first write of a run waits for what was planned into its zone before: a zone takes writes
-//!       at its pointer only, and a run may begin behind tables that are still being written.
-//!   O4  Once a run could not be made known to the catalog nothing is appended any more.
+//!   O2  Before another log starts after this one, the catalog records where this one ended, and
+//!       everything up to there was flushed.
+//!   O3  The first write of a run waits for everything that was planned into its zone before. A
+//!       zone takes writes at its pointer only, and a run may begin after tables that are still
+//!       being written.
+//!   O4  If a run could not be recorded in the catalog, nothing more is appended.
 
 use crate::api::LogWriter;
 use crate::catalog::{EXTENT_COST_BYTES, Edit, FILE_COST_BYTES, FileId, FileRecord};
 use crate::clean::Cleaner;
-use crate::commit::{Committer, Graves};
+use crate::commit::{Committer, PendingFrees};
 use crate::error::FilesError;
 use crate::extent::{Extent, fill};
 use crate::file::{FileBody, Placed};
@@ -39,7 +40,7 @@ use std::sync::{Arc, OnceLock};
 /// The longest write: a read never waits for more than this.
 const PIECE_LEN_BYTES: usize = 1 << 20;
 
-/// What a log owns at a place.
+/// One run of a log, with its hold.
 type Run = (BlockRange, Arc<Hold>);
 
 /// A log being written.
@@ -50,26 +51,27 @@ pub(crate) struct LogFile {
     hints: Hints,
     body: Arc<FileBody>,
     state: Mutex<LogState>,
-    /// Why it takes nothing more.
-    poisoned: OnceLock<Cause>,
+    /// Why it takes no more appends.
+    poisoned: OnceLock<PoisonCause>,
 }
 
 #[derive(Debug)]
 struct LogState {
     /// The runs it owns, in order.
     runs: Vec<Run>,
-    /// How many of them had their turn.
+    /// How many of them have had their turn.
     begun_count: usize,
     written: Blocks,
     is_finished: bool,
 }
 
-/// Why a log takes no more.
+/// Why a log takes no more appends.
 #[derive(Debug)]
-enum Cause {
-    /// A write of its own failed: the reason.
+enum PoisonCause {
+    /// One of its own writes failed, for this reason.
     Failed(String),
-    /// Another write failed before it in this zone: another log goes elsewhere, and nothing is to be opened again.
+    /// A write that was placed before it in this zone failed. Another log goes elsewhere; nothing
+    /// needs to be reopened.
     NoTurn(ZoneId),
 }
 
@@ -127,7 +129,7 @@ impl Logs {
             span: None,
             extents: body.placed.load().extents.to_vec(),
         };
-        // From here on dropping the log gives its run back.
+        // From here on, dropping the log gives its runs back.
         let log = LogFile {
             logs: Arc::clone(self),
             name: name.to_owned(),
@@ -146,13 +148,13 @@ impl Logs {
         body.set_named(true);
         live.bodies.insert(body.id, body);
         let edit = Edit::Add { name: name.to_owned(), file: record };
-        let ticket = live.enqueue(vec![edit], Graves::default(), false);
+        let ticket = live.enqueue(vec![edit], PendingFrees::default(), false);
         drop(live);
         self.committer.settle(ticket)?;
         Ok(Arc::new(log))
     }
 
-    /// Gets a run for a log that has `runs`.
+    /// Allocates further runs for a log that has `runs`.
     fn allocate_log(
         &self,
         hints: &Hints,
@@ -170,8 +172,8 @@ impl Logs {
                     (no_space, map.gains())
                 })?;
                 if let (Some((last, _)), Some(next)) = (runs.last(), pieces.first()) {
-                    // Only who begins a zone needs the place of the one before (A1).
-                    map.set_filling(*last, map.begins_place(*next));
+                    // Only a log that begins a zone needs the slot of the zone before (A1).
+                    map.set_filling(*last, map.takes_slot(*next));
                 }
                 let take = |range: BlockRange| {
                     let hold = self.space.take(map, range, Lane::Log, id.0);
@@ -192,7 +194,7 @@ impl Logs {
 }
 
 impl LogFile {
-    /// Gets one more run, in the catalog before it is used (O1).
+    /// Gets another run, and records it in the catalog before it is used (O1).
     fn grow(&self, state: &mut LogState) -> Result<(), FilesError> {
         let unknown = |error| self.poison(error);
         self.logs.reclaimer.reclaim()?;
@@ -221,7 +223,7 @@ impl LogFile {
         live.check().map_err(unknown)?; // O4
         state.runs.iter().for_each(|(_, hold)| hold.set_named(true));
         self.body.placed.store(Arc::new(state.placed()));
-        let ticket = live.enqueue(edits, Graves::default(), true);
+        let ticket = live.enqueue(edits, PendingFrees::default(), true);
         drop(live);
         self.logs.committer.settle(ticket).map(drop).map_err(unknown)
     }
@@ -266,7 +268,8 @@ impl LogFile {
         self.write(state, data)
     }
 
-    /// What was placed before `range` in its zone failed. The catalog names the run already (O1), so the log ends here.
+    /// Ends the log, because a write that was placed before `range` in its zone failed. The catalog
+    /// already names the run (O1).
     fn no_turn(&self, range: BlockRange) -> FilesError {
         let zone = self.logs.disk.geometry().zone_of(range.start);
         let zone = zone.expect("turns are lost in zones only");
@@ -279,8 +282,8 @@ impl LogFile {
 
     fn poison(&self, error: FilesError) -> FilesError {
         self.poisoned.get_or_init(|| match &error {
-            FilesError::NoTurn { zone, .. } => Cause::NoTurn(*zone),
-            error => Cause::Failed(error.reason()),
+            FilesError::NoTurn { zone, .. } => PoisonCause::NoTurn(*zone),
+            error => PoisonCause::Failed(error.reason()),
         });
         error
     }
@@ -288,12 +291,16 @@ impl LogFile {
     fn check(&self) -> Result<(), FilesError> {
         match self.poisoned.get() {
             None => Ok(()),
-            Some(Cause::Failed(reason)) => Err(FilesError::Poisoned { reason: reason.clone() }),
-            Some(&Cause::NoTurn(zone)) => Err(FilesError::NoTurn { name: self.name.clone(), zone }),
+            Some(PoisonCause::Failed(reason)) => {
+                Err(FilesError::Poisoned { reason: reason.clone() })
+            }
+            Some(&PoisonCause::NoTurn(zone)) => {
+                Err(FilesError::NoTurn { name: self.name.clone(), zone })
+            }
         }
     }
 
-    /// Gives back what was not written and tells the catalog, with its next record (O2).
+    /// Gives back the blocks that were not written. The next catalog record includes the end (O2).
     fn end(&self) {
         let mut state = self.state.lock();
         if std::mem::replace(&mut state.is_finished, true) {
@@ -316,14 +323,14 @@ impl LogFile {
             live.defer(Edit::Finish { id: self.body.id, extents }, true);
         }
         drop(live);
-        // Only now may another log start behind this one (O2).
+        // Only now may another log start after this one (O2).
         let is_sound = self.poisoned.get().is_none();
         for (index, ((owned, used), hold)) in owned.iter().zip(&used).zip(&holds).enumerate() {
-            // What never had its turn may lie behind others that wait for theirs.
+            // A run that never had its turn may lie after others that wait for theirs.
             if used.len < owned.len && (is_sound || state.begun_count <= index) {
                 hold.shrink(used.len);
             } else if used.len < owned.len {
-                // Who waits for the rest of it to be written waits for nothing.
+                // A writer that waits for the rest of it would wait forever.
                 self.logs.space.end_turn(*owned, false);
                 hold.cut(used.len);
             }
@@ -346,7 +353,7 @@ impl LogWriter for LogFile {
             return Err(FilesError::Disk { what: format!("appending to {:?}", self.name), source });
         }
         if let Err(error) = self.append_blocks(&mut state, data) {
-            // What was to be filled is not.
+            // The zones that were to be filled will not be.
             self.logs.space.with(|map| {
                 state.runs.iter().for_each(|(range, _)| map.set_filling(*range, false));
             });

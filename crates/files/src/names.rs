@@ -1,11 +1,11 @@
-//! What may name a file.
+//! The rules for file names.
 
 use crate::error::FilesError;
 
 /// The longest name of a file, in bytes.
 pub(crate) const FILE_NAME_LEN_BYTES_MAX: usize = 1024;
 
-/// What is wrong with `name`, if anything is.
+/// What is wrong with `name`, if anything.
 pub(crate) fn flaw(name: &str) -> Option<&'static str> {
     if name.is_empty() {
         Some("it is empty")

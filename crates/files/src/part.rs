@@ -1,4 +1,4 @@
-//! A part of a file as a file of its own: for what was appended to something else.
+//! A part of a file as a file of its own, for data that were appended to something else.
 
 use crate::api::FileReader;
 use crate::error::FilesError;
@@ -13,7 +13,7 @@ struct Part {
     len_bytes: u64,
 }
 
-/// The bytes `range` of `file`, as far as it has them, under its name; all of the file stays allocated.
+/// The bytes `range` of `file`, cut to its length, under its name. The whole file stays allocated.
 pub fn part_of(file: Arc<dyn FileReader>, range: Range<u64>) -> Arc<dyn FileReader> {
     let end = range.end.min(file.len_bytes());
     let start = range.start.min(end);
@@ -59,7 +59,7 @@ impl FileReader for Part {
         self.file.read_batch(&moved)
     }
 
-    /// Of the whole file.
+    /// The extents of the whole file.
     fn extents(&self) -> Vec<BlockRange> {
         self.file.extents()
     }

@@ -1,11 +1,12 @@
-//! Writing table-like files: plan all, then write each where the plan says.
+//! Writes table-like files: plans all of them, then writes each where the plan puts it.
 //!
-//! Two callers whose plans lie in different zones write at the same time; in one zone the order is
-//! that of the plans, because a zone takes writes at its pointer only. Where one of them fails, those behind
-//! it in the zone have no turn any more, and are planned anew. On interlaced tracks one caller
-//! writes at a time, by `rewrite`: the plan's neighbours are backed up and moved back where they live.
-//! A neighbour that cannot be read is nobody's damage but its own file's: the plan is made anew without
-//! what lies below it.
+//! Two callers whose plans lie in different zones write at the same time. Within one zone writes
+//! follow the order of the plans, because a zone takes writes at its pointer only. If one of them
+//! fails, those after it in the zone lose their turn and are planned again.
+//!
+//! On interlaced tracks one caller writes at a time, through `rewrite`: the neighbours of the plan
+//! are backed up and moved back. A neighbour that cannot be read damages its own file only: the
+//! plan is made again without the tracks below it.
 
 use crate::api::Persisted;
 use crate::catalog::{FileId, FileRecord};
@@ -18,9 +19,9 @@ use crate::file_buffer::FileBuffer;
 use crate::hints::Hints;
 use crate::names;
 use crate::placement::{FileRequest, Placement, Planned, claim_of};
-use crate::placer::{Missed, Placer, Turns};
+use crate::placer::{ChunkError, Placer, UnwrittenRuns};
 use crate::reclaim::Reclaimer;
-use crate::rewrite::{Content, Rewriter, TrackFile, Unwritten, Written};
+use crate::rewrite::{BatchProgress, Content, Rewriter, TrackFile, TrackWriteError};
 use crate::space::{Levels, Space};
 use crate::stats::Counts;
 use imbrex_disk::BlockRange;
@@ -28,10 +29,10 @@ use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// For each extent of a planned file, what lives above it.
+/// For each extent of a planned file, the live ranges above it.
 type Above = Vec<Vec<BlockRange>>;
 
-/// A file written but not committed.
+/// A file that is written but not committed.
 #[derive(Debug)]
 pub(crate) struct PersistedFile {
     pub(crate) name: String,
@@ -75,22 +76,22 @@ impl Persisted for PersistedFile {
     }
 }
 
-/// Files that were not written, for lack of room or else.
+/// Files that were not written, for lack of room or another error.
 #[derive(Debug)]
-pub(crate) struct Refused {
+pub(crate) struct PersistError {
     pub(crate) error: FilesError,
-    /// All of them, if none was touched.
+    /// All files of the call, if none of them was touched.
     pub(crate) files: Vec<FileBuffer>,
 }
 
-impl From<FilesError> for Refused {
-    fn from(error: FilesError) -> Refused {
-        Refused { error, files: Vec::new() }
+impl From<FilesError> for PersistError {
+    fn from(error: FilesError) -> PersistError {
+        PersistError { error, files: Vec::new() }
     }
 }
 
-/// A file that is still to be written, with its bytes as its writer wants them.
-struct Todo<C> {
+/// A file that is yet to be written, with its bytes in the form that its writer wants.
+struct PendingFile<C> {
     name: String,
     hints: Hints,
     len_bytes: u64,
@@ -98,10 +99,14 @@ struct Todo<C> {
     content: C,
 }
 
-impl<C> Todo<C> {
-    fn new(file: FileBuffer, id: FileId, content: impl FnOnce(Vec<Vec<u8>>) -> C) -> Todo<C> {
+impl<C> PendingFile<C> {
+    fn new(
+        file: FileBuffer,
+        id: FileId,
+        content: impl FnOnce(Vec<Vec<u8>>) -> C,
+    ) -> PendingFile<C> {
         let (name, hints, len_bytes, chunks) = file.into_parts();
-        Todo { name, hints, len_bytes, id, content: content(chunks) }
+        PendingFile { name, hints, len_bytes, id, content: content(chunks) }
     }
 }
 
@@ -115,7 +120,7 @@ pub(crate) struct TableWriter {
     pub(crate) reclaimer: Arc<Reclaimer>,
     pub(crate) placer: Arc<Placer>,
     pub(crate) cleaner: Arc<Cleaner>,
-    /// Writes tables, where tracks lie on top of others.
+    /// Writes tables to interlaced tracks; `None` on other disks.
     pub(crate) rewriter: Option<Arc<Rewriter>>,
 }
 
@@ -127,11 +132,11 @@ impl TableWriter {
         self.persist_or_return(files).map_err(|refused| refused.error)
     }
 
-    /// The same, but files for which there is no room come back.
+    /// Like `persist`, but returns files for which there is no room.
     pub(crate) fn persist_or_return(
         &self,
         files: Vec<FileBuffer>,
-    ) -> Result<Vec<Box<dyn Persisted>>, Refused> {
+    ) -> Result<Vec<Box<dyn Persisted>>, PersistError> {
         files.iter().try_for_each(|file| names::check(file.name()))?;
         let turn = self.rewriter.as_ref().map(|rewriter| rewriter.turn());
         self.reclaimer.reclaim()?;
@@ -146,7 +151,7 @@ impl TableWriter {
         let ids: Vec<FileId> = files.iter().map(|_| self.committer.new_id()).collect();
         let allocated = match self.allocate(&requests, &ids) {
             Ok(allocated) => allocated,
-            Err(error) => return Err(Refused { error, files }),
+            Err(error) => return Err(PersistError { error, files }),
         };
         if let (Some(rewriter), Some(_turn)) = (&self.rewriter, turn) {
             return Ok(self.persist_tracks(rewriter, files, &requests, &ids, allocated)?);
@@ -154,8 +159,8 @@ impl TableWriter {
         Ok(self.persist_runs(files, &requests, &ids, allocated.0)?)
     }
 
-    /// Writes what was placed where a write leaves others alone, one file after the other. What has no turn any more
-    /// is placed anew, and with it what comes after it.
+    /// Writes files, one after the other, on a disk where a write destroys nothing else. A file
+    /// that has lost its turn is placed again, along with those after it.
     fn persist_runs(
         &self,
         files: Vec<FileBuffer>,
@@ -163,12 +168,12 @@ impl TableWriter {
         ids: &[FileId],
         mut placed: Vec<Placed>,
     ) -> Result<Vec<Box<dyn Persisted>>, FilesError> {
-        let todo = |(file, &id): (FileBuffer, &FileId)| Todo::new(file, id, |chunks| chunks);
+        let todo = |(file, &id): (FileBuffer, &FileId)| PendingFile::new(file, id, |chunks| chunks);
         let mut todo: VecDeque<_> = files.into_iter().zip(ids).map(todo).collect();
         let mut persisted = Vec::with_capacity(todo.len());
-        // Ends: each round goes back to a write that failed, or to a caller who lost a turn to one and gave up what it
-        // had in other zones, where others waited for it. A zone in which a turn was lost takes nothing before its
-        // reset: if that goes on there is no space.
+        // This terminates. Each round is caused by a failed write, or by a caller that lost its
+        // turn to one and gave up its runs in other zones, where others waited for it. A zone in
+        // which a turn was lost takes nothing before its reset, so in the end there is no space.
         while !self.write_runs(&mut todo, placed, &mut persisted)? {
             self.reclaimer.reclaim()?;
             let next = persisted.len();
@@ -177,24 +182,25 @@ impl TableWriter {
         Ok(persisted)
     }
 
-    /// Moves from `todo` to `persisted` what can be written; false if the next of them has no turn any more.
+    /// Moves files from `todo` to `persisted` as they are written. Returns false if the next one
+    /// has lost its turn.
     fn write_runs(
         &self,
-        todo: &mut VecDeque<Todo<Vec<Vec<u8>>>>,
+        todo: &mut VecDeque<PendingFile<Vec<Vec<u8>>>>,
         placed: Vec<Placed>,
         persisted: &mut Vec<Box<dyn Persisted>>,
     ) -> Result<bool, FilesError> {
-        // Dropped before what was placed: blocks that come free are nobody's turn any more.
-        let mut turns = Turns::new(&self.space, &placed);
+        // Dropped before `placed`: freed blocks hold no turn.
+        let mut turns = UnwrittenRuns::new(&self.space, &placed);
         for placed in &placed {
             let mut next = todo.pop_front().expect("a place is that of a file");
             match self.placer.write_chunks(&placed.extents, &mut next.content, &mut turns) {
                 Ok(()) => {}
-                Err(Missed::Turn) => {
+                Err(ChunkError::Turn) => {
                     todo.push_front(next);
                     return Ok(false);
                 }
-                Err(Missed::Disk(source)) => {
+                Err(ChunkError::Disk(source)) => {
                     let what = format!("writing {:?}", next.name);
                     return Err(FilesError::Disk { what, source });
                 }
@@ -202,7 +208,7 @@ impl TableWriter {
             if self.placement.keeps_files_apart() {
                 self.reclaimer.finish_zones()?;
             }
-            let Todo { name, hints, len_bytes, id, .. } = next;
+            let PendingFile { name, hints, len_bytes, id, .. } = next;
             persisted.push(self.persisted(name, hints, placed.clone(), len_bytes, id));
         }
         Ok(true)
@@ -221,8 +227,8 @@ impl TableWriter {
         Box::new(PersistedFile { name, hints, body, space: Arc::clone(&self.space) })
     }
 
-    /// Writes what was placed on interlaced tracks, one file after the other. What was to go below a
-    /// block that cannot be read is placed anew, and with it what comes after it.
+    /// Writes files to interlaced tracks, one after the other. A file that would go below an
+    /// unreadable block is placed again, along with those after it.
     fn persist_tracks(
         &self,
         rewriter: &Rewriter,
@@ -231,9 +237,9 @@ impl TableWriter {
         ids: &[FileId],
         mut allocated: (Vec<Placed>, Vec<Above>),
     ) -> Result<Vec<Box<dyn Persisted>>, FilesError> {
-        let todo = |(file, &id): (FileBuffer, &FileId)| Todo::new(file, id, Content::new);
+        let todo = |(file, &id): (FileBuffer, &FileId)| PendingFile::new(file, id, Content::new);
         let mut todo: VecDeque<_> = files.into_iter().zip(ids).map(todo).collect();
-        let mut written = Written::default();
+        let mut written = BatchProgress::default();
         let mut persisted = Vec::with_capacity(todo.len());
         loop {
             let (placed, above) = allocated;
@@ -247,8 +253,8 @@ impl TableWriter {
             );
             let source = match outcome {
                 Ok(()) => return Ok(persisted),
-                // Once for each block: nothing else is placed below it.
-                Err(Unwritten::Below { at, source }) => {
+                // At most once for each block: nothing else is placed below it.
+                Err(TrackWriteError::Below { at, source }) => {
                     if self.space.with(|map| map.avoid(at)) {
                         self.reclaimer.reclaim()?;
                         let next = persisted.len();
@@ -257,25 +263,25 @@ impl TableWriter {
                     }
                     source
                 }
-                Err(Unwritten::Disk(source)) => source,
+                Err(TrackWriteError::Disk(source)) => source,
             };
             let name = todo.front().map_or("", |todo| &todo.name);
             return Err(FilesError::Disk { what: format!("writing {name:?}"), source });
         }
     }
 
-    /// Moves from `todo` to `persisted` what can be written.
+    /// Moves files from `todo` to `persisted` as they are written.
     fn write_tracks(
         &self,
         rewriter: &Rewriter,
-        todo: &mut VecDeque<Todo<Content>>,
+        todo: &mut VecDeque<PendingFile<Content>>,
         placed: Vec<Placed>,
         above: &[Above],
-        written: &mut Written,
+        written: &mut BatchProgress,
         persisted: &mut Vec<Box<dyn Persisted>>,
-    ) -> Result<(), Unwritten> {
-        // Whatever happens, who waits for these writes waits no longer than this call.
-        let turns = Turns::new(&self.space, &placed);
+    ) -> Result<(), TrackWriteError> {
+        // Whatever happens, other writers wait no longer than this call for these runs.
+        let turns = UnwrittenRuns::new(&self.space, &placed);
         let pinned: Vec<BlockRange> = above.iter().flatten().flatten().copied().collect();
         let mut outcome = Ok(());
         for (placed, above) in placed.iter().zip(above) {
@@ -285,19 +291,19 @@ impl TableWriter {
             outcome = rewriter.write(&file, written, &self.counts);
             if outcome.is_err() {
                 if rewriter.has_failed() {
-                    // The backup may have what these files wrote to top tracks, which will be free.
+                    // The backup may hold what these files wrote to top tracks, which will be free.
                     self.space.with(|map| map.pin(written.tops()));
                 }
                 written.truncate(top_count);
                 todo.push_front(next);
                 break;
             }
-            let Todo { name, hints, len_bytes, id, content } = next;
+            let PendingFile { name, hints, len_bytes, id, content } = next;
             content.spare();
             persisted.push(self.persisted(name, hints, placed.clone(), len_bytes, id));
         }
-        // A backup that could not be moved back will be at the next opening: until then what was in
-        // it stays where it is (W3).
+        // A backup that could not be moved back is moved at the next opening. Until then its data
+        // stay where they are (W3).
         if !rewriter.has_failed() {
             self.space.with(|map| map.unpin(&pinned));
         }
@@ -305,7 +311,7 @@ impl TableWriter {
         outcome
     }
 
-    /// Plans `requests` and takes what the plan chose; cleans where it does not fit otherwise.
+    /// Plans `requests` and takes the blocks of the plan; cleans if they do not fit otherwise.
     fn allocate(
         &self,
         requests: &[FileRequest],

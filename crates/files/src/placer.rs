@@ -1,4 +1,4 @@
-//! Taking the blocks that a plan chose, and writing to them in the order that zones ask for.
+//! Takes the blocks that a plan chose, and writes to them in the order that zones require.
 
 use crate::catalog::FileId;
 use crate::extent::Extent;
@@ -13,15 +13,16 @@ use std::sync::Arc;
 
 /// Why chunks were not written.
 #[derive(Debug)]
-pub(crate) enum Missed {
-    /// Another write failed that was placed before one of their extents in its zone: elsewhere they may be written.
+pub(crate) enum ChunkError {
+    /// A write that was placed before one of their extents in its zone failed. They may be written
+    /// elsewhere.
     Turn,
     Disk(DiskError),
 }
 
-impl From<DiskError> for Missed {
-    fn from(source: DiskError) -> Missed {
-        Missed::Disk(source)
+impl From<DiskError> for ChunkError {
+    fn from(source: DiskError) -> ChunkError {
+        ChunkError::Disk(source)
     }
 }
 
@@ -44,7 +45,8 @@ impl Placer {
         Placer { disk, space, placement, reclaimer }
     }
 
-    /// Takes what a plan for `requests`, of files `ids`, chose on `map`, which is locked since.
+    /// Takes the blocks of a plan for `requests`, for the files `ids`. `map` has been locked since
+    /// the plan was made.
     pub(crate) fn take_plan(
         &self,
         map: &mut SpaceMap,
@@ -76,14 +78,14 @@ impl Placer {
         plan.into_iter().zip(requests).zip(ids).map(take).collect()
     }
 
-    /// Writes the chunks of a file to its extents, in order, each extent in its zone's turn, and takes the chunks. They
-    /// are left if it fails.
+    /// Writes the chunks of a file to its extents, in order, each extent in its zone's turn. Takes
+    /// the chunks; leaves them if a write fails.
     pub(crate) fn write_chunks(
         &self,
         extents: &[Extent],
         chunks: &mut Vec<Vec<u8>>,
-        turns: &mut Turns<'_>,
-    ) -> Result<(), Missed> {
+        turns: &mut UnwrittenRuns<'_>,
+    ) -> Result<(), ChunkError> {
         if let Some(last) = chunks.last_mut() {
             last.resize(last.len().next_multiple_of(BLOCK_LEN_BYTES), 0);
         }
@@ -111,25 +113,25 @@ impl Placer {
     }
 }
 
-/// What is still to be written, in order. Dropped early, it gives up on the rest, so that nobody waits
-/// for a write that never comes: of what had no turn yet nothing is lost.
+/// The runs that are yet to be written, in order. If it is dropped early it gives up the rest, so
+/// that no writer waits for a write that never comes. Nothing is lost in runs that had no turn yet.
 #[derive(Debug)]
-pub(crate) struct Turns<'a> {
+pub(crate) struct UnwrittenRuns<'a> {
     space: &'a Space,
     runs: VecDeque<Arc<Hold>>,
     /// Whether the first of them has its turn.
     is_begun: bool,
 }
 
-impl<'a> Turns<'a> {
-    pub(crate) fn new(space: &'a Space, placed: &[Placed]) -> Turns<'a> {
+impl<'a> UnwrittenRuns<'a> {
+    pub(crate) fn new(space: &'a Space, placed: &[Placed]) -> UnwrittenRuns<'a> {
         let runs = placed.iter().flat_map(|placed| placed.holds.iter().map(Arc::clone)).collect();
-        Turns { space, runs, is_begun: false }
+        UnwrittenRuns { space, runs, is_begun: false }
     }
 
-    fn wait(&mut self) -> Result<(), Missed> {
+    fn wait(&mut self) -> Result<(), ChunkError> {
         match self.runs.front() {
-            Some(run) if !self.space.wait_turn(run.range()) => Err(Missed::Turn),
+            Some(run) if !self.space.wait_turn(run.range()) => Err(ChunkError::Turn),
             _ => {
                 self.is_begun = true;
                 Ok(())
@@ -145,14 +147,14 @@ impl<'a> Turns<'a> {
     }
 }
 
-impl Drop for Turns<'_> {
+impl Drop for UnwrittenRuns<'_> {
     fn drop(&mut self) {
         if self.is_begun
             && let Some(run) = self.runs.pop_front()
         {
             self.space.end_turn(run.range(), false);
         }
-        // From the last one on: of several in a zone each is the last then.
+        // From the last one back, so that each is the last of its zone when it is given up.
         while let Some(run) = self.runs.pop_back() {
             run.give_up();
         }

@@ -1,4 +1,4 @@
-//! Making dead space writable: zones are reset or finished, free runs are discarded.
+//! Makes dead space writable: resets and finishes zones, discards free runs.
 
 use crate::commit::Committer;
 use crate::error::FilesError;
@@ -8,22 +8,23 @@ use imbrex_disk::{BlockRange, Disk, DiskError, Rule, ZoneAction, ZoneId, ZoneKin
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// Makes dead space of one disk writable.
+/// Makes the dead space of one disk writable.
 #[derive(Debug)]
 pub(crate) struct Reclaimer {
     disk: Arc<dyn Disk>,
     space: Arc<Space>,
     committer: Arc<Committer>,
     counts: Arc<Counts>,
-    /// Held while dead space is made writable: until then nobody can use it, and who looked at the
-    /// map meanwhile would find no room.
+    /// Locked while dead space is made writable. Until then it cannot be used, and a writer that
+    /// looked at the map meanwhile would find no room.
     reclaiming: Mutex<Reclaiming>,
 }
 
-/// What whoever makes dead space writable goes by.
+/// What the reclaimer remembers between calls.
 #[derive(Debug, Default)]
 struct Reclaiming {
-    /// Whether what opening found was flushed since, or is not of another process.
+    /// Whether everything that opening found is durable: it was flushed since, or this process
+    /// wrote it.
     found_is_durable: bool,
 }
 
@@ -37,11 +38,13 @@ impl Reclaimer {
         Reclaimer { disk, space, committer, counts, reclaiming: Mutex::default() }
     }
 
-    /// Resets zones that nothing holds and discards runs given back, so that they can be written;
-    /// keeps within the drive's limit on active zones. A zone that cannot be reset is retired.
+    /// Resets zones that nothing holds, and discards runs that were given back, so that they can be
+    /// written. Keeps within the drive's limit on active zones. A zone that cannot be reset is
+    /// retired.
     ///
-    /// Before anything is written: what opening found free may be so by a commit that a killed process
-    /// left in the drive's cache. A power cut could take that commit alone, and name again what lay there.
+    /// This runs before anything is written, and flushes first. A run that opening found free may
+    /// owe that to a commit that a killed process left in the drive's cache. A power cut could lose
+    /// that commit alone, and the catalog would name the old data again.
     pub(crate) fn reclaim(&self) -> Result<(), FilesError> {
         self.committer.lock().check()?;
         let mut reclaiming = self.reclaiming.lock();
@@ -78,7 +81,7 @@ impl Reclaimer {
         })
     }
 
-    /// Discards a run; where writes go anywhere that is a hint, which a drive need not take.
+    /// Discards a run. Where writes go anywhere a discard is a hint, which a drive may refuse.
     fn discard(&self, run: BlockRange) -> Result<(), DiskError> {
         let is_hint = *self.disk.geometry().rule() == Rule::Anywhere;
         match self.disk.discard(run) {
@@ -88,13 +91,14 @@ impl Reclaimer {
         }
     }
 
-    /// Says that what opening found is durable: whoever opened it had just written it.
+    /// Records that everything that opening found is durable, because this process has just written
+    /// it.
     pub(crate) fn trust_found(&self) {
         self.reclaiming.lock().found_is_durable = true;
     }
 
-    /// Makes durable what opening found. Where that fails nothing is written any more: a second flush would
-    /// say nothing about what the first one lost.
+    /// Flushes what opening found. If that fails nothing more is written: a second flush would not
+    /// show what the first one lost.
     fn flush_found(&self) -> Result<(), FilesError> {
         let flushed = self.disk.flush();
         flushed.map_err(|source| {
@@ -105,7 +109,7 @@ impl Reclaimer {
         })
     }
 
-    /// Keeps within the drive's limit on active zones.
+    /// Finishes zones to keep within the drive's limit on active zones.
     pub(crate) fn finish_zones(&self) -> Result<(), FilesError> {
         while let Some(zone) = self.space.with(|map| map.begin_finish()) {
             let ended = match self.disk.manage_zone(zone, ZoneAction::Finish) {
@@ -121,7 +125,7 @@ impl Reclaimer {
         Ok(())
     }
 
-    /// Begins the zone of `range`, as soon as the drive's limit on active zones allows it.
+    /// Begins the zone of `range`, as soon as the limit on active zones permits.
     pub(crate) fn begin_zone(&self, range: BlockRange) {
         while !self.space.begin_zone(range) {
             // If it fails, the write that follows meets the same error.
@@ -129,10 +133,10 @@ impl Reclaimer {
         }
     }
 
-    /// Retires a zone on which the drive failed: what it holds may still be read.
+    /// Retires a zone on which the drive failed. Its data may still be readable.
     ///
     /// # Errors
-    /// The drive takes nothing any more.
+    /// The drive takes no more writes at all.
     fn give_up(&self, zone: ZoneId, doing: &str, source: DiskError) -> Result<(), FilesError> {
         let state = self.disk.zone(zone).map(|info| info.state);
         let is_active = !matches!(state, Some(ZoneState::ReadOnly | ZoneState::Offline));
@@ -145,7 +149,7 @@ impl Reclaimer {
         }
     }
 
-    /// Flushes the disk, and with it what opening found.
+    /// Flushes the disk, including what opening found.
     pub(crate) fn sync(&self) -> Result<(), FilesError> {
         let mut reclaiming = self.reclaiming.lock();
         let what = "syncing the drive".to_owned();

@@ -1,4 +1,4 @@
-//! Where the catalog's two regions lie, and blocks in them by offset.
+//! The two regions of the catalog: their blocks on the disk, addressed by offset.
 //!
 //! ```text
 //!   conventional      | A | B | files ...
@@ -10,41 +10,43 @@
 //!            bottom     |   |   |   |   |   |   |        |   | unused: a write would destroy them
 //! ```
 //!
-//! Where tracks overlap a region is two bands: the header's track, which is rewritten in place, and the
-//! rest, which is discarded and rewritten from its start. Behind each lies a guard. Where they are
-//! interlaced a region is a row of top tracks, which are written freely; the bottom tracks between them,
-//! and the one behind, stay unused. The backup region (`rewrite`) follows in the same way.
+//! Where tracks overlap, a region is two bands: the track of the header, which is rewritten in
+//! place, and the rest, which is discarded and rewritten from its start. A guard follows each.
+//! Where tracks are interlaced, a region is a row of top tracks, which can be written freely; the
+//! bottom tracks between them, and the one after the last, stay unused. The backup region
+//! (`rewrite`) follows in the same way.
 
 use imbrex_disk::{
     BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Geometry, Lba, Persist, Rule,
     ShingleSpec, TrackId, ZoneAction, ZoneId, ZoneState, readable_len,
 };
 
-/// The share of the disk that a region takes is one in so many.
+/// A region takes one part in this many of the disk.
 const DISK_PER_REGION: u64 = 1024;
-/// On a small disk it takes more, up to 1 MiB, so that a checkpoint is not due every few commits.
+/// On a small disk a region takes more, up to 1 MiB, so that not every few commits need a
+/// checkpoint.
 const DISK_PER_REGION_SMALL: u64 = 64;
 const REGION_BLOCKS_SMALL: u64 = 256;
-/// 128 KiB: a header, a body of some hundred files, and room for a few records.
+/// 128 KiB: a header, a body of a few hundred files, and room for a few records.
 const REGION_BLOCKS_MIN: u64 = 32;
 /// 256 MiB: a checkpoint of three million tables of one extent each.
 const REGION_BLOCKS_MAX: u64 = 65_536;
-/// Writes go in pieces, so that a read never waits for a whole checkpoint.
+/// Longer writes are cut, so that a read never waits for a whole checkpoint.
 const PIECE_LEN_BYTES: usize = 1 << 20;
 
-/// One copy of the catalog: runs of blocks, used as one.
+/// One copy of the catalog: several runs of blocks, used as one.
 #[derive(Clone, Debug)]
 pub(crate) struct Region {
     pieces: Vec<BlockRange>,
-    /// The zones behind the pieces, where they are sequential.
+    /// The zones that hold the pieces, if they are sequential.
     zones: Vec<ZoneId>,
-    /// What follows the last piece and must stay blank.
+    /// The blocks after the last piece, which must stay blank.
     guard_len: Blocks,
-    /// What a rewrite would destroy, and so must be discarded first.
+    /// The blocks that a rewrite would destroy, and that are discarded first.
     discards: Vec<BlockRange>,
 }
 
-/// The two regions of a disk of this geometry; else why there is no room for them.
+/// The two regions of a disk of this geometry, or the reason why there is no room for them.
 pub(crate) fn regions(geometry: &Geometry) -> Result<[Region; 2], String> {
     let disk_len = geometry.len().get();
     let least = (disk_len / DISK_PER_REGION).clamp(REGION_BLOCKS_MIN, REGION_BLOCKS_MAX);
@@ -116,8 +118,8 @@ pub(crate) fn regions(geometry: &Geometry) -> Result<[Region; 2], String> {
 }
 
 impl Region {
-    /// A region of at least `len` blocks in the top tracks from `start` on, each below an unused
-    /// bottom track, as is the one behind the last; `None` if the disk is too short.
+    /// A region of at least `len` blocks in the top tracks from `start` on. The bottom tracks
+    /// between them, and the one after the last, stay unused. `None` if the disk is too short.
     pub(crate) fn of_top_tracks(geometry: &Geometry, start: Lba, len: Blocks) -> Option<Region> {
         let mut track = geometry.track_of(start)?;
         let mut pieces: Vec<BlockRange> = Vec::new();
@@ -131,13 +133,13 @@ impl Region {
             }
             track = TrackId(track.0 + 1);
         }
-        // Up to the next top track: what is left of the last one, and the bottom track behind it.
+        // Up to the next top track: the rest of the last one, and the bottom track after it.
         let end = pieces.last()?.end();
         let next = geometry.track_range(TrackId(track.0 + 1))?.start;
         Some(Region { pieces, zones: Vec::new(), guard_len: next - end, discards: Vec::new() })
     }
 
-    /// A region of at least `len` blocks on overlapping tracks, from the start of a track on.
+    /// A region of at least `len` blocks on overlapping tracks, beginning at the start of a track.
     fn shingled(start: Lba, len: Blocks, shingle: &ShingleSpec) -> Region {
         let track_len = shingle.track_len.get();
         let guard_len = shingle.isolation_len();
@@ -151,7 +153,7 @@ impl Region {
         Region { pieces: vec![header, body], zones: Vec::new(), guard_len, discards }
     }
 
-    /// The first block behind it that files may use.
+    /// The first block after the region that files may use.
     pub(crate) fn reserved_end(&self) -> Lba {
         let end = self.pieces.iter().map(|piece| piece.end()).max().unwrap_or_default();
         end + self.guard_len
@@ -166,34 +168,34 @@ impl Region {
         })
     }
 
-    /// How many blocks it has.
+    /// Its length in blocks.
     pub(crate) fn len(&self) -> Blocks {
         self.pieces.iter().map(|p| p.len).sum()
     }
 
-    /// Its sequential zones; none where it lies in conventional space.
+    /// Its sequential zones; empty in conventional space.
     pub(crate) fn zones(&self) -> &[ZoneId] {
         &self.zones
     }
 
-    /// Its runs of blocks.
+    /// Its runs of blocks, in order.
     pub(crate) fn pieces(&self) -> &[BlockRange] {
         &self.pieces
     }
 
-    /// Whether it is written in order only.
+    /// Whether it must be written in order.
     pub(crate) fn is_sequential(&self) -> bool {
         !self.zones.is_empty()
     }
 
-    /// A zone of it that the drive has given up: it may have held the newest commits.
+    /// A zone that the drive has given up, if there is one: it may have held the newest commits.
     pub(crate) fn lost_zone(&self, disk: &dyn Disk) -> Option<ZoneId> {
         let is_lost =
             |zone: &&ZoneId| disk.zone(**zone).is_none_or(|info| info.state == ZoneState::Offline);
         self.zones.iter().find(is_lost).copied()
     }
 
-    /// The first zone of it, also of conventional ones, that takes no writes any more, with its state.
+    /// The first zone, sequential or conventional, that takes no more writes, with its state.
     pub(crate) fn unwritable_zone(&self, disk: &dyn Disk) -> Option<(ZoneId, ZoneState)> {
         let geometry = disk.geometry();
         let zones_of = |piece: &BlockRange| {
@@ -208,7 +210,8 @@ impl Region {
         self.pieces.iter().filter_map(zones_of).flatten().filter_map(state).find(is_unwritable)
     }
 
-    /// Whether the drive tells no longer how far it is written: a zone of it is read-only.
+    /// Whether the drive no longer reports how far the region is written: one of its zones is
+    /// read-only.
     pub(crate) fn is_pointerless(&self, disk: &dyn Disk) -> bool {
         let is_read_only =
             |zone: &ZoneId| disk.zone(*zone).is_some_and(|info| info.state == ZoneState::ReadOnly);
@@ -225,7 +228,7 @@ impl Region {
             let state = disk.zone(*zone).map(|info| info.state);
             let now = match state {
                 Some(ZoneState::Full) => piece.len,
-                // Who reads it meets what fails here.
+                // A read of these blocks meets the error that was found here.
                 Some(ZoneState::ReadOnly) => readable_len(disk, *piece).unwrap_or(piece.len),
                 Some(state) => state
                     .write_pointer(piece.start)
@@ -240,7 +243,7 @@ impl Region {
         written
     }
 
-    /// Reads whole blocks from `at` blocks into the region on.
+    /// Reads whole blocks, from block `at` of the region on.
     pub(crate) fn read(
         &self,
         disk: &dyn Disk,
@@ -259,7 +262,7 @@ impl Region {
         Ok(())
     }
 
-    /// Writes whole blocks from `at` blocks into the region on.
+    /// Writes whole blocks, from block `at` of the region on.
     pub(crate) fn write(
         &self,
         disk: &dyn Disk,
@@ -282,7 +285,7 @@ impl Region {
         Ok(())
     }
 
-    /// Makes ready for a new checkpoint: what is here is not the catalog from now on.
+    /// Prepares the region for a new checkpoint. From now on it holds no catalog.
     pub(crate) fn clear(&self, disk: &dyn Disk) -> Result<(), DiskError> {
         if self.is_sequential() {
             return self
@@ -290,7 +293,7 @@ impl Region {
                 .iter()
                 .try_for_each(|&zone| disk.manage_zone(zone, ZoneAction::Reset));
         }
-        // Where tracks overlap, what lies behind the header is blank before and after.
+        // Where tracks overlap, the blocks after the header are blank before and after.
         if let Some(behind_header) = self.discards.first() {
             disk.discard(*behind_header)?;
         }
@@ -298,7 +301,7 @@ impl Region {
         self.discards.iter().skip(1).try_for_each(|&range| disk.discard(range))
     }
 
-    /// The runs on the disk behind `len` blocks from `at` on.
+    /// The runs on the disk for `len` blocks, from block `at` of the region on.
     fn ranges(&self, at: Blocks, len: Blocks) -> Vec<BlockRange> {
         assert!(at + len <= self.len(), "the region holds the request");
         let (mut skip, mut left) = (at, len);
@@ -316,7 +319,7 @@ impl Region {
     }
 }
 
-/// Reads blocks some of which are destroyed: those as zeros, which no record decodes from.
+/// Reads blocks, some of which are destroyed. Those read as zeros, from which no record decodes.
 fn read_remains(disk: &dyn Disk, start: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
     let mut at = start;
     for block in buf.chunks_mut(BLOCK_LEN_BYTES) {

@@ -1,4 +1,4 @@
-//! How the disk looks: the map of zones.
+//! The map of zones: how each part of the disk is used.
 
 use crate::commit::Committer;
 use crate::hints::FileKind;
@@ -6,33 +6,33 @@ use crate::space::{Space, ZoneRole, ZoneSpace};
 use imbrex_disk::{BlockRange, Blocks, Disk, Lba, ZoneState};
 use std::collections::BTreeMap;
 
-/// What a piece of the disk is used for.
+/// The use of a piece of the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZoneUseKind {
     /// The catalog, and nothing else.
     Catalog,
-    /// Files, or nothing yet; part of it may be the catalog's.
+    /// Files, or nothing yet; part of it may belong to the catalog.
     Files,
     /// Read-only or offline.
     Unusable,
 }
 
-/// One zone, or on a disk without zones one slice of it, for drawing the drive.
+/// One zone, or one slice of a disk without zones, for a drawing of the drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZoneUse {
-    /// The zone's number, or the slice's.
+    /// The number of the zone or slice.
     pub zone: u32,
     /// Its blocks.
     pub range: BlockRange,
     /// What it is used for.
     pub kind: ZoneUseKind,
-    /// How much of it is kept for the catalog.
+    /// How much of it is reserved for the catalog.
     pub catalog_bytes: u64,
-    /// The drive's word on it; `NoPointer` for a slice.
+    /// The state that the drive reports; `NoPointer` for a slice.
     pub state: ZoneState,
     /// Bytes of live files.
     pub live_bytes: u64,
-    /// Bytes written and dead.
+    /// Bytes that are written and dead.
     pub dead_bytes: u64,
     /// Live bytes of logs.
     pub log_bytes: u64,
@@ -40,11 +40,11 @@ pub struct ZoneUse {
     pub levels: Vec<(u8, u64)>,
 }
 
-/// How many slices a disk without zones is drawn in.
+/// How many slices a disk without zones has in the map.
 const SLICE_COUNT: u64 = 64;
 
-/// How each zone is used now, in order of address. All blocks before `files_start`, if it is given, count as
-/// kept for the catalog.
+/// The present use of each zone, in order of address. All blocks before `files_start`, if given,
+/// count as reserved for the catalog.
 pub(crate) fn zone_map(
     disk: &dyn Disk,
     space: &Space,
@@ -77,7 +77,7 @@ pub(crate) fn zone_map(
     uses
 }
 
-/// The zones or slices with nothing live; `dead_bytes` is all that is handed out.
+/// The zones or slices without live data; `dead_bytes` is everything handed out.
 fn empty_uses(
     disk: &dyn Disk,
     space: &Space,
@@ -85,7 +85,7 @@ fn empty_uses(
     files_start: Option<Lba>,
 ) -> Vec<ZoneUse> {
     let zones: Vec<ZoneSpace> = space.with(|map| map.zones().to_vec());
-    // On interlaced tracks all before the files is for the catalog's sake, or for the backup's.
+    // On interlaced tracks everything before the files serves the catalog or the backup.
     let reserved = files_start.map(|start| [BlockRange::new(Lba::new(0), start - Lba::new(0))]);
     let catalog_pieces = match &reserved {
         Some(all) => &all[..],
@@ -118,7 +118,8 @@ fn empty_uses(
             unused(slice as u32, range, ZoneUseKind::Files, state, len)
         });
         let mut slices: Vec<ZoneUse> = slices.collect();
-        // Neither free nor the catalog's: held by a file, or dead in a set that is not.
+        // A block that is neither free nor the catalog's is held by a file, or dead in a set that
+        // still lives.
         for blank in space.with(|map| map.blank_runs()) {
             let first = slices.partition_point(|slice| slice.range.end() <= blank.start);
             let touched = slices[first..].iter_mut();

@@ -1,17 +1,19 @@
-//! From a catalog to a space map: what every live file holds, and where zones go on.
+//! Restores the space map from a catalog: the blocks that each live file holds, and where each zone
+//! continues.
 //!
 //! ```text
 //!   zone report --> pointers --+
 //!   namespace   --> extents ---+--> SpaceMap, FileBody of each file
 //! ```
 //!
-//! A log that was open when the power went is ended here: in a sequential zone the write pointer
-//! says where, in one that turned read-only how far the drive lets it be read, on a shingled drive
-//! what its last write destroyed, elsewhere it keeps all that it owned. What disagrees is damage and
-//! named: an extent past the disk, in the catalog's place, above a write pointer, in another file's
-//! span, or shared by two files.
+//! A log that was open when the power went ends here. In a sequential zone it ends at the write
+//! pointer; in a zone that became read-only, where the drive can no longer be read; on a shingled
+//! drive, at the blocks that its last write destroyed; elsewhere it keeps everything that it owned.
+//!
+//! A contradiction is damage, and the error names it: an extent past the disk, in the catalog's
+//! region, above a write pointer, in the span of another file, or shared by two files.
 
-use crate::catalog::{Edit, FileId, FileRecord, Misfit, Namespace};
+use crate::catalog::{Edit, FileId, FileRecord, InvalidEdit, Namespace};
 use crate::error::FilesError;
 use crate::extent::Extent;
 use crate::file::{FileBody, Placed};
@@ -94,7 +96,7 @@ pub(crate) fn restore(
     Ok((space, bodies))
 }
 
-/// Where files may lie on a disk without zones.
+/// The part of a disk without zones where files may lie.
 fn file_area(
     geometry: &Geometry,
     regions: &[Region; 2],
@@ -105,12 +107,12 @@ fn file_area(
     Ok(BlockRange::new(start, Blocks::new(geometry.len().get().saturating_sub(start.get()))))
 }
 
-/// A zone as the drive reports it, with nothing held.
+/// A zone as the drive reports it, without any holds.
 fn zone_space(info: &ZoneInfo, regions: &[Region; 2]) -> ZoneSpace {
     let mut range = BlockRange::new(info.start, info.capacity);
     let is_sequential = info.kind == ZoneKind::SequentialRequired;
     if !is_sequential {
-        // What the catalog leaves over of a conventional zone is used as a shorter zone.
+        // The part of a conventional zone that the catalog leaves over is used as a shorter zone.
         for piece in regions.iter().flat_map(Region::pieces) {
             if !piece.overlaps(range) {
                 continue;
@@ -158,7 +160,7 @@ fn end_logs(
                 Some(zone) if zone.kind == ZoneKind::SequentialRequired => {
                     let state = disk.zone(zone.id).map(|info| info.state);
                     let written = match state {
-                        // Who reads it meets what fails here.
+                        // A read of these blocks meets the error that was found here.
                         Some(ZoneState::ReadOnly) => {
                             readable_len(disk, extent.range()).unwrap_or(extent.range().len)
                         }
@@ -175,15 +177,15 @@ fn end_logs(
                 break;
             }
         }
-        namespace.apply(Edit::Finish { id: file.id, extents }).map_err(|Misfit(reason)| {
+        namespace.apply(Edit::Finish { id: file.id, extents }).map_err(|InvalidEdit(reason)| {
             FilesError::Corrupt { structure: "catalog", place: file.id.to_string(), reason }
         })?;
     }
     Ok(())
 }
 
-/// How much of an open log's extent can be read: on a drive whose tracks overlap, the last write
-/// destroyed what lay behind it.
+/// How much of an open log's extent can be read. On a drive whose tracks overlap, the last write
+/// destroyed the blocks after it.
 fn readable_len_bytes(disk: &dyn Disk, extent: &Extent) -> Result<u64, FilesError> {
     if !matches!(disk.geometry().rule(), Rule::IsolationDistance(_) | Rule::Neighbours(_)) {
         return Ok(extent.len_bytes);
@@ -191,7 +193,7 @@ fn readable_len_bytes(disk: &dyn Disk, extent: &Extent) -> Result<u64, FilesErro
     let range = extent.range();
     let mut at = range.start;
     let mut piece = vec![0; 1 << 20];
-    // Whoever reads the log meets a block that cannot be read again, with the log's name.
+    // A reader of the log meets the unreadable block again, with the log's name.
     let mut unreadable = range.end();
     while at < range.end() {
         let upto = if at < unreadable { unreadable } else { range.end() };
@@ -201,7 +203,7 @@ fn readable_len_bytes(disk: &dyn Disk, extent: &Extent) -> Result<u64, FilesErro
             Err(DiskError::Destroyed { range: lost, .. }) => {
                 return Ok((lost.start - range.start).bytes().min(extent.len_bytes));
             }
-            // What lies before it may be destroyed all the same, and what lies behind it.
+            // Blocks before the unreadable one may be destroyed too, and blocks after it.
             Err(DiskError::Medium { at: lost }) if at < lost => unreadable = lost,
             Err(DiskError::Medium { .. }) => at += Blocks::new(1),
             Err(source) => {
@@ -213,7 +215,7 @@ fn readable_len_bytes(disk: &dyn Disk, extent: &Extent) -> Result<u64, FilesErro
     Ok(extent.len_bytes)
 }
 
-/// All spans in order of address, checked against the files in them and those that are not.
+/// All spans in order of address, checked against the files inside and outside them.
 fn check_spans(
     namespace: &Namespace,
     usable: BlockRange,
@@ -315,7 +317,7 @@ fn check_extents(
     Ok(held)
 }
 
-/// On interlaced tracks no extent lies in two, and none in those that are kept for the backup.
+/// On interlaced tracks no extent lies in two tracks, or in those reserved for the backup.
 fn check_tracks(
     geometry: &Geometry,
     usable: BlockRange,
@@ -342,7 +344,7 @@ fn check_tracks(
     Ok(())
 }
 
-/// Counts what files hold into the zones, and finds out whose lane each zone is.
+/// Counts the blocks that files hold in each zone, and determines the lane of each zone.
 fn hold_zones(
     disk: &dyn Disk,
     zones: &mut [ZoneSpace],
@@ -361,7 +363,7 @@ fn hold_zones(
             zone.next = zone.next.max(range.end());
             zone.written = zone.next;
         }
-        // The last file of a zone says what would come next.
+        // The last file of a zone decides what comes next.
         zone.lane = namespace.file(*id).map(|file| match file.kind {
             FileKind::Log => Lane::Log,
             _ => {

@@ -1,4 +1,5 @@
-//! Room in the catalog: who may fill it how far, so that it never fills up for good.
+//! Room in the catalog: how far each kind of commit may fill it, so that it never fills up for
+//! good.
 //!
 //! ```text
 //!   what a region holds besides its header:
@@ -11,47 +12,50 @@
 //!                        recovery may take the rest ---------------------|
 //! ```
 //!
-//! A checkpoint of the whole namespace must always fit a region: a log that is full is replaced by
-//! one. So what the namespace takes is counted, and a commit that would make it too long is refused
-//! before anything is written. Who is refused when is a ladder: what fills the catalog stops before
-//! what empties it, and that before what brings a store back after a crash.
+//! A checkpoint of the whole namespace must always fit a region, because a checkpoint replaces a
+//! full log. The size of the namespace is therefore counted, and a commit that would make it too
+//! long is refused before anything is written. The kinds of commit form a ladder: commits that fill
+//! the catalog stop first, then those that empty it, then those that bring a store back after a
+//! crash.
 //!
 //! Invariants
 //!   L1  The namespace takes at most the whole capacity: a checkpoint can always be written.
-//!   L2  What does not make the namespace longer is never refused: removals, moves between levels, and
-//!       an [`AppRecord::Replace`](crate::AppRecord::Replace) no longer than what it replaces.
-//!   L3  Each kind of commit stops below the next: whatever the one above has filled, the one below
-//!       it has an eighth of the capacity left.
+//!   L2  A commit that does not lengthen the namespace is never refused: removals, moves between
+//!       levels, and an [`AppRecord::Replace`](crate::AppRecord::Replace) no longer than the
+//!       records that it replaces.
+//!   L3  Each kind of commit stops before the next: however far the first has filled the catalog,
+//!       the next has an eighth of the capacity left.
 //!
-//! What an application owes in return: to begin nothing new while [`CatalogUse::is_crowded`] but what it cannot be
-//! emptied without, to replace its records by one when they have piled up, and to keep what a recovery would have
-//! to add within [`CatalogUse::free_bytes`] of [`CommitKind::Recovery`].
+//! An application has three duties in return. While [`CatalogUse::is_crowded`] it begins nothing
+//! new, except what it needs in order to be emptied. It replaces its records by one when many have
+//! accumulated. It keeps the records that a recovery would add within [`CatalogUse::free_bytes`] of
+//! [`CommitKind::Recovery`].
 //!
 //! Not here: room for the files themselves (`space`).
 
-/// What a commit is for, and so how far it may fill the catalog.
+/// The purpose of a commit, which decides how far it may fill the catalog.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CommitKind {
-    /// Something new: the first to be refused.
+    /// Something new: the first kind to be refused.
     #[default]
     Ordinary,
-    /// What must go on so that space comes back: flushes, compaction, deletes, cleaning.
+    /// Work that brings space back: flushes, compaction, deletes, cleaning.
     Upkeep,
-    /// What an application cannot be opened without.
+    /// Commits without which an application cannot be opened.
     Recovery,
 }
 
 /// How full the catalog is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CatalogUse {
-    /// How long a checkpoint may be.
+    /// The longest possible checkpoint.
     pub capacity_bytes: u64,
-    /// How long one would be now: names, extents and application records.
+    /// The present length of a checkpoint: names, extents and application records.
     pub used_bytes: u64,
 }
 
 impl CatalogUse {
-    /// How much longer the namespace may get by commits of this kind.
+    /// How much longer commits of this kind may make the namespace.
     pub fn free_bytes(&self, kind: CommitKind) -> u64 {
         let eighths = match kind {
             CommitKind::Ordinary => 6,
@@ -61,7 +65,7 @@ impl CatalogUse {
         (self.capacity_bytes / 8 * eighths).saturating_sub(self.used_bytes)
     }
 
-    /// Whether it comes near what ordinary commits may use: what is under way may still be
+    /// Whether the catalog is close to the limit of ordinary commits. Work in progress may still be
     /// committed, but nothing new should be begun.
     pub fn is_crowded(&self) -> bool {
         self.used_bytes > self.capacity_bytes / 8 * 5

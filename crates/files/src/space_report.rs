@@ -1,4 +1,5 @@
-//! Where the space went: what lives, what is dead and still in the way, and what is too short to use.
+//! A report of where space went: live data, dead data that are still in the way, and runs too short
+//! to use.
 //!
 //! ```text
 //!   no zones   | set: live, dead, live | fragment | guard | live |  hole  | live |  frontier >
@@ -6,55 +7,58 @@
 //!   zones      | live, dead, live | unused |   dead_held: what a reset would bring back
 //! ```
 //!
-//! Everything that cannot be reused is counted: dead members of half-dead sets, what a table leaves
-//! of its band, holes that hold less than a set.
+//! It counts everything that cannot be reused: dead members of half-dead sets, the part of a band
+//! that its table leaves over, holes that hold less than a set.
 
 use crate::space::{Space, SpaceMap, ZoneRole, ZoneSpace};
 use imbrex_disk::{BlockRange, Blocks};
 
-/// How the space of a disk is used, as of now. All lengths are whole blocks.
+/// The present use of a disk's space. All lengths are whole blocks.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct SpaceReport {
-    /// All that files could ever use.
+    /// Everything that files could ever use.
     pub capacity_bytes: u64,
-    /// Held by files that live, or that a reader still has open.
+    /// Held by live files, or by files that a reader still has open.
     pub valid_bytes: u64,
-    /// Dead, and given back only when its zone or set is: cleaning or time brings it back.
+    /// Dead, and given back only with its zone or set: cleaning or time brings it back.
     pub dead_held_bytes: u64,
-    /// Free, but in runs shorter than the threshold, so that no set goes there. On a disk with zones
-    /// nothing is.
+    /// Free, but in runs shorter than the threshold, so that no set fits. Zero on a disk with
+    /// zones.
     pub fragment_bytes: u64,
     /// How many such runs there are.
     pub fragment_count: u64,
-    /// Free, but kept blank because a write there would destroy valid data, or because an open log
-    /// still grows. Part of it lies in fragments.
+    /// Free, but kept blank: a write there would destroy valid data, or an open log still grows.
+    /// Part of it lies in fragments.
     pub guard_bytes: u64,
     /// What can be written now.
     pub free_bytes: u64,
-    /// From the first block that files may use to the end of the last that they do; on a disk with
-    /// zones, the zones that are not empty.
+    /// From the first block that files may use to the end of the last one in use; on a disk with
+    /// zones, the length of the zones that are not empty.
     pub address_bytes: u64,
-    /// Sets that share a run of blocks.
+    /// How many sets share a run of blocks.
     pub set_count: u64,
-    /// How long they are on average; 0 without sets.
+    /// Their mean length; 0 without sets.
     pub set_len_bytes_mean: u64,
-    /// For every zone in use, in order of address: what lives of what is written or given up in it.
+    /// For every zone in use, in order of address: the live share of what is written or given up in
+    /// it.
     pub zone_utilisation_ratios: Vec<f64>,
 }
 
 impl SpaceReport {
-    /// What cannot be written until something dies or moves: valid, dead and held, and fragments.
+    /// Space that cannot be written until something dies or moves: valid, dead but held, and
+    /// fragments.
     pub fn occupied_bytes(&self) -> u64 {
         self.valid_bytes + self.dead_held_bytes + self.fragment_bytes
     }
 }
 
-/// Where the space went. Free runs shorter than `set_len_bytes` are fragments; without it, those shorter
-/// than the mean set, or than a table where there are no sets.
+/// How the space is used. Free runs shorter than `set_len_bytes` count as fragments. Without it the
+/// threshold is the mean length of a set, or of a table where there are no sets.
 pub(crate) fn space_report(space: &Space, set_len_bytes: Option<u64>) -> SpaceReport {
     let mut map = space.with(|map| map.clone());
-    // As if what was given back were discarded already, so that runs touch their neighbours.
+    // As if the runs that were given back were discarded already, so that they merge with their
+    // neighbours.
     let back = map.begin_discard();
     map.was_discarded(&back);
     if map.zones().is_empty() { unzoned(&map, set_len_bytes) } else { zoned(&map) }

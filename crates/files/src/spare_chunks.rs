@@ -1,15 +1,15 @@
 //! Chunks of written files, kept for the next file.
 //!
-//! A fresh megabyte costs the system more time (it clears every page) than filling it costs a
-//! table's writer, and tables are written one after the other.
+//! The system clears every page of a fresh megabyte, which takes longer than a table's writer needs
+//! to fill it. Tables are written one after the other, so their chunks are reused.
 
 use parking_lot::Mutex;
 
-/// How long the pieces are in which a file is buffered and then written: long enough that a
-/// disk streams, short enough that reads are not kept waiting.
+/// The length of the chunks that a file is buffered and written in: long enough for a disk to
+/// stream, short enough for reads not to wait.
 pub(crate) const CHUNK_LEN_BYTES: usize = 1 << 20;
 
-/// How many are kept: a table of the default length.
+/// How many chunks are kept: those of a table of the default length.
 const CHUNK_COUNT_MAX: usize = 9;
 
 static SPARE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());

@@ -1,4 +1,4 @@
-//! What the file layer did since it was opened: running totals.
+//! Running totals of what the file layer has done since it was opened.
 
 use crate::catalog::CatalogCounts;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FilesStats {
-    /// Commits made durable, without those of logs and cleaning.
+    /// Durable commits, without those of logs and cleaning.
     pub commits: u64,
     /// Records of the catalog.
     pub catalog_records: u64,
@@ -19,25 +19,26 @@ pub struct FilesStats {
     pub file_written_bytes: u64,
     /// Zones emptied by cleaning.
     pub cleaned_zones: u64,
-    /// Times that cleaning stopped because the drive failed or had no room to move things to.
+    /// How often cleaning stopped because the drive failed or had no room for moved data.
     pub failed_cleanings: u64,
-    /// Bytes that cleaning moved: what the layer wrote of its own accord.
+    /// Bytes that cleaning moved: writes that no caller asked for.
     pub cleaning_moved_bytes: u64,
-    /// How long cleaning took, waiting for the drive behind others included.
+    /// How long cleaning took, including waits for the drive.
     pub cleaning_ns: u64,
-    /// How long the drive itself worked while cleaning ran, by its own counter: without the waiting.
-    /// What the drive does meanwhile for earlier writes counts too, and what it does later for the
-    /// cleaner's does not; with threads, others' work counts as well. 0 on a drive without mechanics.
+    /// How long the drive itself worked while cleaning ran, by its own counter: without the waits.
+    /// This includes work of that time for earlier writes, and excludes later work for the
+    /// cleaner's writes. With threads it includes the work of others. 0 on a drive without
+    /// mechanics.
     pub cleaning_busy_ns: u64,
     /// Zones reset.
     pub reset_zones: u64,
-    /// Times that bottom tracks were written below live data.
+    /// How often bottom tracks were written below live data.
     pub rewrites: u64,
-    /// Top tracks that were backed up and moved back for it.
+    /// Top tracks that were backed up and moved back for that.
     pub rewritten_tracks: u64,
     /// Bytes that were moved back; as many were backed up.
     pub rewritten_bytes: u64,
-    /// Syncs that writing tables to interlaced tracks asked for, besides those of commits.
+    /// Syncs that writes of tables to interlaced tracks asked for, besides those of commits.
     pub track_syncs: u64,
 }
 

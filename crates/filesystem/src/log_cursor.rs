@@ -6,7 +6,7 @@
 use crate::error::FsError;
 use crate::tree::StoreId;
 use imbrex_files::{FileReader, FilesError};
-use imbrex_record_log::{BLOCK_LEN_BYTES, Decoder, End, Extent, Flaw};
+use imbrex_record_log::{BLOCK_LEN_BYTES, Decoder, End, Flaw, LogBounds};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -54,7 +54,7 @@ impl Lost {
 /// same.
 fn decoder(log_id: u64, reader: &Arc<dyn FileReader>) -> (Decoder<Fetch, FilesError>, Unreadable) {
     let len_blocks = reader.len_bytes() / BLOCK_LEN_BYTES as u64;
-    let extent = Extent { log_id, len_blocks, durable_blocks: 0 };
+    let extent = LogBounds { log_id, len_blocks, durable_blocks: 0 };
     let reader = Arc::clone(reader);
     let unreadable = Unreadable::default();
     let noted = Arc::clone(&unreadable);

@@ -1,7 +1,7 @@
 //! The record log: whatever lies on the disk, the decoder gives a prefix of records and an end.
 
 use crate::Target;
-use imbrex_record_log::{BLOCK_LEN_BYTES, Decoder, Encoder, Extent};
+use imbrex_record_log::{BLOCK_LEN_BYTES, Decoder, Encoder, LogBounds};
 use std::convert::Infallible;
 
 pub(crate) const TARGET: Target = Target { name: "record_log", feed, seeds };
@@ -18,7 +18,7 @@ fn feed(bytes: &[u8]) {
         buf[..len].copy_from_slice(&rest[..len]);
         Ok(())
     };
-    let extent = Extent { log_id: LOG_ID, len_blocks, durable_blocks: 0 };
+    let extent = LogBounds { log_id: LOG_ID, len_blocks, durable_blocks: 0 };
     let mut decoder = Decoder::new(extent, read);
     let mut record_count: u64 = 0;
     while let Ok(Some(_)) = decoder.next_record() {

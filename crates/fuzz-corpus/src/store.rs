@@ -8,7 +8,7 @@ use imbrex_engine::{Db, Options, WriteBatch, WriteOptions, dump_log, dump_record
 use imbrex_files::{
     FileKind, FileLayer, FileReader, Files, FilesError, FormatOptions, PlacementKind,
 };
-use imbrex_record_log::{BLOCK_LEN_BYTES, Decoder, Encoder, Extent};
+use imbrex_record_log::{BLOCK_LEN_BYTES, Decoder, Encoder, LogBounds};
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -132,7 +132,7 @@ fn batch_seeds() -> Vec<(&'static str, Vec<u8>)> {
         buf.copy_from_slice(&log[offset as usize..][..buf.len()]);
         Ok(())
     };
-    let mut decoder = Decoder::new(Extent { log_id, len_blocks, durable_blocks: 0 }, read);
+    let mut decoder = Decoder::new(LogBounds { log_id, len_blocks, durable_blocks: 0 }, read);
     let mut seeds = Vec::new();
     while let Ok(Some(record)) = decoder.next_record() {
         if !record.bytes.is_empty() {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   frames     | ok | ok | ok | ?? | .. | .. | .. |
-//!                              ^ bad position       ^ extent.len_blocks
+//!                              ^ bad position       ^ bounds.len_blocks
 //!                              +--- later frames ---+   do they say that `??` was durable?
 //!                                                       or that the log was restarted after it?
 //! ```
@@ -10,8 +10,8 @@
 use crate::format::{
     BLOCK_LEN_BYTES, FRAME_LEN_BYTES_MAX, HEADER_LEN_BYTES, Header, Peek, take_varint,
 };
+use crate::position::Position;
 use std::collections::BTreeSet;
-use std::fmt;
 use std::ops::Range;
 
 /// How much is read at a time.
@@ -19,7 +19,7 @@ const READ_AHEAD_BLOCKS: u64 = (FRAME_LEN_BYTES_MAX / BLOCK_LEN_BYTES) as u64;
 
 /// Which log to read, and how far it may reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
+pub struct LogBounds {
     /// The log's id, as given to its encoder.
     pub log_id: u64,
     /// How many blocks of the log can be read at most; an upper bound is enough.
@@ -27,21 +27,6 @@ pub struct Extent {
     /// Below this position the caller knows the log to be durable, so that an end before it is
     /// damage; 0 if it knows nothing.
     pub durable_blocks: u64,
-}
-
-/// A byte of a log: where a record begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Position {
-    /// Where its frame begins, in blocks from the start of the log.
-    pub frame_blocks: u64,
-    /// The offset in the frame.
-    pub offset_bytes: u32,
-}
-
-impl fmt::Display for Position {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "block {} + {}", self.frame_blocks, self.offset_bytes)
-    }
 }
 
 /// A record and where it began.
@@ -153,10 +138,10 @@ pub struct Resume {
 }
 
 /// Reads a log from its start. `R` fills a buffer from a byte offset of the log; offset and length
-/// are whole blocks within `extent.len_blocks`.
+/// are whole blocks within `bounds.len_blocks`.
 #[derive(Debug)]
 pub struct Decoder<R, E> {
-    extent: Extent,
+    bounds: LogBounds,
     read: R,
     /// Which errors of the reader are no more than a block that cannot be read.
     is_unreadable: fn(&E) -> bool,
@@ -190,17 +175,17 @@ impl<R, E> Decoder<R, E>
 where
     R: FnMut(u64, &mut [u8]) -> Result<(), E>,
 {
-    /// A decoder of the log `extent`, at its start.
-    pub fn new(extent: Extent, read: R) -> Decoder<R, E> {
-        Decoder::passing(extent, read, |_| false)
+    /// A decoder of the log `bounds`, at its start.
+    pub fn new(bounds: LogBounds, read: R) -> Decoder<R, E> {
+        Decoder::passing(bounds, read, |_| false)
     }
 
     /// The same, which takes a block for no frame, or for a flaw of the one that it is in, if the reader fails to read
     /// it alone with an error that `is_unreadable`. That is what a power cut may leave of a block that was being written:
     /// like one that fails its checksum it ends the log, torn or damaged, and never cleanly.
-    pub fn passing(extent: Extent, read: R, is_unreadable: fn(&E) -> bool) -> Decoder<R, E> {
+    pub fn passing(bounds: LogBounds, read: R, is_unreadable: fn(&E) -> bool) -> Decoder<R, E> {
         Decoder {
-            extent,
+            bounds,
             read,
             is_unreadable,
             unreadable: BTreeSet::new(),
@@ -209,7 +194,7 @@ where
             next_blocks: 0,
             frame_blocks: 0,
             frame: Header {
-                log_id: extent.log_id,
+                log_id: bounds.log_id,
                 position_blocks: 0,
                 durable_upto_blocks: 0,
                 cut_blocks: 0,
@@ -279,7 +264,7 @@ where
             return Ok(false);
         };
         self.payload = 0..0;
-        for later in at_blocks + 1..self.extent.len_blocks {
+        for later in at_blocks + 1..self.bounds.len_blocks {
             let Ok(header) = self.frame_at(later)? else { continue };
             let begins = header.first_record as usize;
             if header.incarnation < self.incarnation || begins == 0 {
@@ -294,16 +279,16 @@ where
         Ok(false)
     }
 
-    /// Goes on where the extent ended, because the log has got `len_blocks` blocks meanwhile. False if it did not end
+    /// Goes on where the bounds ended, because the log has got `len_blocks` blocks meanwhile. False if it did not end
     /// there, or has got none.
     pub fn grow(&mut self, len_blocks: u64) -> bool {
         let (Some(End::Clean { at_blocks }) | Some(End::Torn { at_blocks, .. })) = self.end else {
             return false;
         };
-        if at_blocks != self.extent.len_blocks || len_blocks <= at_blocks {
+        if at_blocks != self.bounds.len_blocks || len_blocks <= at_blocks {
             return false;
         }
-        self.extent.len_blocks = len_blocks;
+        self.bounds.len_blocks = len_blocks;
         (self.bad, self.end) = (None, None);
         true
     }
@@ -339,7 +324,7 @@ where
         {
             let bytes = start + varint_len..start + varint_len + len as usize;
             self.payload.start = bytes.end;
-            return Ok(Some(Found { position, place: Place::Frame(bytes) }));
+            return Ok(Some(Found { position, place: Located::Frame(bytes) }));
         }
         self.partial.extend_from_slice(rest);
         self.partial_at = position;
@@ -359,14 +344,14 @@ where
                 }
                 Some((len, varint_len)) => {
                     let missing = varint_len as u64 + len - self.partial.len() as u64;
-                    let readable = (self.extent.len_blocks - self.frame_blocks)
+                    let readable = (self.bounds.len_blocks - self.frame_blocks)
                         .saturating_mul(BLOCK_LEN_BYTES as u64);
                     self.partial.reserve_exact(missing.min(readable) as usize);
                     let now = missing.min(self.payload.len() as u64) as usize;
                     let end = self.payload.start + now;
                     self.partial.extend_from_slice(&frame[self.payload.start..end]);
                     self.payload.start = end;
-                    let place = Place::Partial(varint_len..varint_len + len as usize);
+                    let place = Located::Partial(varint_len..varint_len + len as usize);
                     let found = Found { position: self.partial_at, place };
                     return Ok((missing == now as u64).then_some(found));
                 }
@@ -377,10 +362,10 @@ where
     /// The record at `found`; a partial one is given out and forgotten.
     fn record(&mut self, found: Found) -> Record<'_> {
         let bytes = match found.place {
-            Place::Frame(range) => {
+            Located::Frame(range) => {
                 &frame_bytes(&self.window, self.window_blocks, self.frame_blocks)[range]
             }
-            Place::Partial(range) => {
+            Located::Partial(range) => {
                 // Swapped out rather than cleared: the caller reads it while we start anew.
                 self.finished.clear();
                 std::mem::swap(&mut self.finished, &mut self.partial);
@@ -434,7 +419,7 @@ where
 
     /// Verifies the frame at `at_blocks`; afterwards the window holds all of it.
     fn frame_at(&mut self, at_blocks: u64) -> Result<Result<Header, Flaw>, E> {
-        if at_blocks >= self.extent.len_blocks {
+        if at_blocks >= self.bounds.len_blocks {
             return Ok(Err(Flaw::Bound));
         }
         self.fetch(at_blocks, 1)?;
@@ -442,7 +427,7 @@ where
             return Ok(Err(Flaw::Unreadable));
         }
         let block = frame_bytes(&self.window, self.window_blocks, at_blocks);
-        let frame_len_bytes = match Header::peek(block, self.extent.log_id, at_blocks) {
+        let frame_len_bytes = match Header::peek(block, self.bounds.log_id, at_blocks) {
             Peek::Foreign => return Ok(Err(Flaw::Missing)),
             Peek::BadLength { payload_len_bytes } => {
                 return Ok(Err(Flaw::FrameLength { payload_len_bytes }));
@@ -450,7 +435,7 @@ where
             Peek::Candidate { frame_len_bytes } => frame_len_bytes,
         };
         let len_blocks = (frame_len_bytes / BLOCK_LEN_BYTES) as u64;
-        if len_blocks > self.extent.len_blocks - at_blocks {
+        if len_blocks > self.bounds.len_blocks - at_blocks {
             return Ok(Err(Flaw::CutShort));
         }
         self.fetch(at_blocks, len_blocks)?;
@@ -465,13 +450,13 @@ where
         })
     }
 
-    /// Makes the window hold `len_blocks` blocks from `at_blocks`, which the extent holds.
+    /// Makes the window hold `len_blocks` blocks from `at_blocks`, which the bounds holds.
     fn fetch(&mut self, at_blocks: u64, len_blocks: u64) -> Result<(), E> {
         let window_end = self.window_blocks + (self.window.len() / BLOCK_LEN_BYTES) as u64;
         if self.window_blocks <= at_blocks && at_blocks + len_blocks <= window_end {
             return Ok(());
         }
-        let wanted = len_blocks.max(READ_AHEAD_BLOCKS).min(self.extent.len_blocks - at_blocks);
+        let wanted = len_blocks.max(READ_AHEAD_BLOCKS).min(self.bounds.len_blocks - at_blocks);
         // Until the read has succeeded the window holds nothing.
         self.window.clear();
         let mut window = std::mem::take(&mut self.window);
@@ -505,9 +490,9 @@ where
     fn look_behind(&mut self, at_blocks: u64, flaw: Flaw) -> Result<(), E> {
         // The scan moves the window away from the current frame.
         self.payload = 0..0;
-        let mut durable_upto_blocks = self.extent.durable_blocks;
+        let mut durable_upto_blocks = self.bounds.durable_blocks;
         let mut is_last = true;
-        for later in at_blocks + 1..self.extent.len_blocks {
+        for later in at_blocks + 1..self.bounds.len_blocks {
             let Ok(header) = self.frame_at(later)? else { continue };
             self.incarnation_max = self.incarnation_max.max(header.incarnation);
             if header.restart
@@ -544,11 +529,11 @@ where
 #[derive(Debug)]
 struct Found {
     position: Position,
-    place: Place,
+    place: Located,
 }
 
 #[derive(Debug)]
-enum Place {
+enum Located {
     /// In the current frame, as offsets in it.
     Frame(Range<usize>),
     /// In the assembled bytes.

@@ -12,7 +12,7 @@ use crate::format::{
     BLOCK_LEN_BYTES, FRAME_LEN_BYTES_DEFAULT, FRAME_LEN_BYTES_MAX, HEADER_LEN_BYTES, Header,
     RECORD_LEN_BYTES_MAX, VARINT_LEN_BYTES_MAX, put_varint,
 };
-use crate::place::Place;
+use crate::position::Position;
 
 /// How many ready bytes [`Encoder::push_to`] collects before it hands them on.
 const HAND_ON_LEN_BYTES: usize = 1 << 20;
@@ -127,10 +127,10 @@ impl Encoder {
     }
 
     /// Where the content of a record of `len_bytes` will begin if it is pushed next.
-    pub fn place_of_next(&self, len_bytes: u64) -> Place {
+    pub fn place_of_next(&self, len_bytes: u64) -> Position {
         let offset =
             if self.is_sealed() { HEADER_LEN_BYTES } else { self.buffer.len() - self.frame_start };
-        let start = Place { frame_blocks: self.position_blocks, offset_bytes: offset as u32 };
+        let start = Position { frame_blocks: self.position_blocks, offset_bytes: offset as u32 };
         let varint_len = put_varint(len_bytes, &mut [0; VARINT_LEN_BYTES_MAX]);
         start.advanced(varint_len as u64, self.frame_len_bytes)
     }

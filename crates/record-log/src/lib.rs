@@ -17,7 +17,7 @@
 //! [`Encoder::mark_durable`]; that is what makes damage tell itself from a torn tail (L3).
 //!
 //! ```
-//! use imbrex_record_log::{Decoder, Encoder, End, Extent};
+//! use imbrex_record_log::{Decoder, Encoder, End, LogBounds};
 //! let (mut encoder, mut log, mut ready) = (Encoder::new(7), Vec::new(), Vec::new());
 //! encoder.push(&[b"hello, ", b"platter"]).unwrap();
 //! encoder.seal();
@@ -28,7 +28,7 @@
 //!     buf.copy_from_slice(&log[offset as usize..][..buf.len()]);
 //!     Ok(())
 //! };
-//! let mut decoder = Decoder::new(Extent { log_id: 7, len_blocks: 1, durable_blocks: 1 }, read);
+//! let mut decoder = Decoder::new(LogBounds { log_id: 7, len_blocks: 1, durable_blocks: 1 }, read);
 //! assert_eq!(decoder.next_record().unwrap().unwrap().bytes, b"hello, platter");
 //! assert!(decoder.next_record().unwrap().is_none());
 //! assert_eq!(decoder.end(), Some(&End::Clean { at_blocks: 1 }));
@@ -39,14 +39,14 @@
 mod decoder;
 mod encoder;
 mod format;
-mod place;
+mod position;
 
 #[cfg(test)]
 mod tests;
 
-pub use decoder::{Decoder, End, Extent, Flaw, Position, Record, Resume};
+pub use decoder::{Decoder, End, Flaw, LogBounds, Record, Resume};
 pub use encoder::{Encoder, RecordTooLong};
 pub use format::{
     BLOCK_LEN_BYTES, FRAME_LEN_BYTES_DEFAULT, FRAME_LEN_BYTES_MAX, RECORD_LEN_BYTES_MAX, log_id_of,
 };
-pub use place::Place;
+pub use position::Position;

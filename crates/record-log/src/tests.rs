@@ -1,7 +1,7 @@
 //! Round trips, every way to damage a log, and going on after a recovery.
 
 use crate::format::{HEADER_LEN_BYTES, MAGIC_BYTES};
-use crate::{BLOCK_LEN_BYTES, Decoder, Encoder, End, Extent, Flaw, Resume};
+use crate::{BLOCK_LEN_BYTES, Decoder, Encoder, End, Flaw, LogBounds, Resume};
 use std::convert::Infallible;
 
 const LOG_ID: u64 = 0x1bde;
@@ -22,10 +22,10 @@ impl Bytes {
 
 /// Reads all of `log`; the end, the records with their positions, and what to resume with.
 fn read_all(log: &[u8], log_id: u64) -> (Vec<Vec<u8>>, End, Option<Resume>) {
-    read_extent(log, Extent { log_id, len_blocks: blocks(log), durable_blocks: 0 })
+    read_extent(log, LogBounds { log_id, len_blocks: blocks(log), durable_blocks: 0 })
 }
 
-fn read_extent(log: &[u8], extent: Extent) -> (Vec<Vec<u8>>, End, Option<Resume>) {
+fn read_extent(log: &[u8], extent: LogBounds) -> (Vec<Vec<u8>>, End, Option<Resume>) {
     let mut decoder = Decoder::new(extent, |offset, buf: &mut [u8]| {
         assert!(buf.len().is_multiple_of(BLOCK_LEN_BYTES));
         buf.copy_from_slice(&log[offset as usize..][..buf.len()]);
@@ -187,7 +187,7 @@ fn a_truncated_log_ends_with_its_last_whole_record() {
         zeroed.resize(log.len(), 0);
         assert_eq!(read_all(&zeroed, LOG_ID).0, got);
         // The same, where the caller knows that more had been synced.
-        let extent = Extent { log_id: LOG_ID, len_blocks, durable_blocks: blocks(&log) };
+        let extent = LogBounds { log_id: LOG_ID, len_blocks, durable_blocks: blocks(&log) };
         let end = read_extent(cut, extent).1;
         assert!(matches!(end, End::Corrupt { durable_upto_blocks, .. }
             if durable_upto_blocks == blocks(&log)));
@@ -353,7 +353,7 @@ fn a_failed_read_can_be_repeated() {
     let (mut log, records) = small_log();
     let last = log.len() - BLOCK_LEN_BYTES;
     log[last + 4] ^= 1;
-    let extent = Extent { log_id: LOG_ID, len_blocks: blocks(&log), durable_blocks: 0 };
+    let extent = LogBounds { log_id: LOG_ID, len_blocks: blocks(&log), durable_blocks: 0 };
     let mut fail = false;
     let mut decoder = Decoder::new(extent, |offset, buf: &mut [u8]| {
         fail = !fail;
@@ -381,7 +381,7 @@ fn a_failed_read_can_be_repeated() {
 fn a_log_that_has_grown_is_read_on_where_it_ended() {
     let (log, records) = small_log();
     for first in 0..=blocks(&log) {
-        let extent = Extent { log_id: LOG_ID, len_blocks: first, durable_blocks: 0 };
+        let extent = LogBounds { log_id: LOG_ID, len_blocks: first, durable_blocks: 0 };
         let mut least = 0;
         let mut decoder = Decoder::new(extent, |offset, buf: &mut [u8]| {
             assert!(offset >= least, "what was read is not read again");
@@ -448,7 +448,7 @@ fn a_log_ends_where_it_cannot_be_read() {
     for (lost, durable_blocks) in
         (0..blocks(&whole)).flat_map(|lost| [(lost, 0), (lost, end_blocks)])
     {
-        let extent = Extent { log_id: LOG_ID, len_blocks: blocks(&whole), durable_blocks };
+        let extent = LogBounds { log_id: LOG_ID, len_blocks: blocks(&whole), durable_blocks };
         let lost_bytes = lost * BLOCK_LEN_BYTES as u64;
         let read = |offset: u64, buf: &mut [u8]| {
             if (offset..offset + buf.len() as u64).contains(&lost_bytes) {
@@ -494,7 +494,7 @@ fn a_restart_lies_behind_a_block_that_cannot_be_read() {
     encoder.seal();
     drain(&mut encoder, &mut whole);
     records.push(b"behind it".to_vec());
-    let extent = Extent { log_id: LOG_ID, len_blocks: blocks(&whole), durable_blocks: 0 };
+    let extent = LogBounds { log_id: LOG_ID, len_blocks: blocks(&whole), durable_blocks: 0 };
     let lost = cut_blocks * BLOCK_LEN_BYTES as u64;
     let read = |offset: u64, buf: &mut [u8]| {
         if (offset..offset + buf.len() as u64).contains(&lost) {
@@ -519,7 +519,7 @@ fn damage_is_passed_and_costs_what_touches_it() {
     for lost in 0..blocks(&log) {
         let mut log = log.clone();
         log[lost as usize * BLOCK_LEN_BYTES..][..BLOCK_LEN_BYTES].fill(0);
-        let extent = Extent { log_id: LOG_ID, len_blocks: blocks(&log), durable_blocks: 0 };
+        let extent = LogBounds { log_id: LOG_ID, len_blocks: blocks(&log), durable_blocks: 0 };
         let mut decoder = Decoder::new(extent, |offset, buf: &mut [u8]| {
             buf.copy_from_slice(&log[offset as usize..][..buf.len()]);
             Ok::<(), Infallible>(())

@@ -14,7 +14,7 @@ use super::format::{FOOTER_LEN_BYTES, Footer, corrupt};
 use super::reader::cannot_read;
 use crate::EngineError;
 use imbrex_files::{FileReader, FilesError};
-use imbrex_record_log::{BLOCK_LEN_BYTES, Decoder, End, Extent, Place, log_id_of};
+use imbrex_record_log::{BLOCK_LEN_BYTES, Decoder, End, LogBounds, Position, log_id_of};
 use std::convert::Infallible;
 use std::ops::Range;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ const PIECE_LEN_BYTES: u64 = 1 << 20;
 /// Where a value lies, as an entry says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ValuePlace {
-    place: Place,
+    place: Position,
     pub(crate) len_bytes: u32,
     crc: u32,
 }
@@ -38,7 +38,7 @@ pub(crate) const PLACE_LEN_BYTES: usize = 16;
 
 impl ValuePlace {
     /// The place of `value` of `user_key`; `None` if the log is too long to say it.
-    pub(crate) fn of(user_key: &[u8], value: &[u8], place: Place) -> Option<ValuePlace> {
+    pub(crate) fn of(user_key: &[u8], value: &[u8], place: Position) -> Option<ValuePlace> {
         u32::try_from(place.frame_blocks).ok()?;
         let len_bytes = u32::try_from(value.len()).ok()?;
         Some(ValuePlace { place, len_bytes, crc: crc_of(user_key, value) })
@@ -57,7 +57,7 @@ impl ValuePlace {
     pub(crate) fn decode(bytes: &[u8]) -> Option<ValuePlace> {
         let bytes: &[u8; PLACE_LEN_BYTES] = bytes.try_into().ok()?;
         let field = |at| u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
-        let place = Place { frame_blocks: u64::from(field(0)), offset_bytes: field(4) };
+        let place = Position { frame_blocks: u64::from(field(0)), offset_bytes: field(4) };
         Some(ValuePlace { place, len_bytes: field(8), crc: field(12) })
     }
 }
@@ -120,7 +120,7 @@ impl Values {
             buf.copy_from_slice(&frames[offset as usize..][..buf.len()]);
             Ok(())
         };
-        let extent = Extent { log_id, len_blocks, durable_blocks: len_blocks };
+        let extent = LogBounds { log_id, len_blocks, durable_blocks: len_blocks };
         let mut decoder = Decoder::new(extent, read);
         while let Ok(Some(_)) = decoder.next_record() {}
         match decoder.end() {

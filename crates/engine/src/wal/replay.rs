@@ -12,7 +12,7 @@ use crate::batch::BatchView;
 use crate::key::Seq;
 use crate::losses::Losses;
 use imbrex_files::{FileReader, FilesError};
-use imbrex_record_log::{BLOCK_LEN_BYTES, Decoder, End, Extent, Flaw, Position};
+use imbrex_record_log::{BLOCK_LEN_BYTES, Decoder, End, Flaw, LogBounds, Position};
 use std::sync::Arc;
 
 /// A log to replay.
@@ -25,10 +25,10 @@ pub(crate) struct LogSource {
 }
 
 impl LogSource {
-    fn extent(&self) -> Extent {
+    fn extent(&self) -> LogBounds {
         let len_blocks = self.file.len_bytes() / BLOCK_LEN_BYTES as u64;
         let durable_blocks = if self.is_finished { len_blocks } else { 0 };
-        Extent { log_id: self.log_id, len_blocks, durable_blocks }
+        LogBounds { log_id: self.log_id, len_blocks, durable_blocks }
     }
 }
 

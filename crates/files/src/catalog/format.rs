@@ -9,13 +9,13 @@ use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Geometry, Lba, Rule};
 
 pub(crate) const MAGIC_BYTES: [u8; 8] = *b"IMBXCAT\n";
 pub(crate) const FORMAT_VERSION: u32 = 3;
-/// Whose checksum is the block's last field, and whose body has no seal.
+/// The checksum is the last field of the block, and the body has no seal.
 const FORMAT_VERSION_UNSEALED: u32 = 1;
-/// The same, of a drive with a flash drive beside it.
+/// Like version 1, on a drive of a pair.
 const FORMAT_VERSION_UNSEALED_PAIR: u32 = 2;
 pub(crate) const NAME_LEN_BYTES_MAX: usize = 64;
-/// What counts up from 1 stays below: files, checkpoints, commits. At a thousand a second that lasts
-/// for nine thousand years.
+/// An upper bound for everything that counts up from 1: files, checkpoints, commits. A thousand a
+/// second reach it in nine thousand years.
 pub(crate) const COUNT_END: u64 = 1 << 48;
 
 const MAGIC: usize = 0;
@@ -42,12 +42,12 @@ const RESERVED: usize = UNIT_LEN + 8;
 const CRC: usize = 508;
 const _: () = assert!(RESERVED == 240 && RESERVED < CRC);
 const CRC_UNSEALED: usize = BLOCK_LEN_BYTES - 4;
-/// What no power cut tears, however short a drive's sectors are: all that a header is.
+/// The header's length. No power cut tears it, however short the sectors of a drive are.
 const HEADER_LEN_BYTES: usize = 512;
 
 const FLAG_PAIRED: u32 = 1;
-/// What follows a body up to the end of a block: one byte at least, so that a block that a power cut left a part of,
-/// filled up with zeros, does not end in it.
+/// Fills a body up to the end of its block, with one byte at least. A power cut that leaves part of
+/// the block filled up with zeros therefore leaves a block that does not end in this byte.
 const SEAL_BYTE: u8 = 0xff;
 
 const FLAG_GROUP: u8 = 1;
@@ -56,7 +56,7 @@ const FLAG_SPAN: u8 = 4;
 const FLAG_BESIDE: u8 = 8;
 const FLAG_MOVED: u8 = 16;
 
-/// The geometry as the header keeps it, to be compared with the drive's.
+/// The geometry that the header records, for comparison with the drive's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub(crate) rule: u32,
@@ -91,9 +91,10 @@ impl Shape {
 /// The header of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// Whether a flash drive lies beside the drive, and files of the catalog on it.
+    /// Whether the drive belongs to a pair, so that some files of the catalog may be on the flash
+    /// drive.
     pub(crate) is_paired: bool,
-    /// Whether the body has a seal behind it; older versions have none.
+    /// Whether a seal follows the body; older versions have none.
     pub(crate) is_sealed: bool,
     pub(crate) shape: Shape,
     pub(crate) sequence: u64,
@@ -107,21 +108,21 @@ pub(crate) struct Header {
     pub(crate) format_id: u64,
 }
 
-/// Why bytes are not what they should be.
+/// Why a block is not a valid header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HeaderFlaw {
-    /// All zeros: never written, or about to be.
+    /// All zeros: never written, or cleared.
     Blank,
-    /// Something else lives here.
+    /// The block of something else.
     Foreign,
-    /// Ours, but of another version.
+    /// A catalog header of another version.
     Version(u32),
-    /// Ours, but damaged.
+    /// A catalog header, but damaged.
     Damaged(String),
 }
 
 impl Header {
-    /// In the newest version.
+    /// Encodes the header in the newest version.
     pub(crate) fn encode(&self) -> Vec<u8> {
         assert!(self.placement.len() <= NAME_LEN_BYTES_MAX, "a policy's name is short");
         assert!(self.layout.len() <= NAME_LEN_BYTES_MAX, "checked when formatting");
@@ -155,7 +156,7 @@ impl Header {
         block
     }
 
-    /// How many blocks the body takes with its seal.
+    /// How many blocks the body occupies with its seal.
     pub(crate) fn body_len(&self) -> Blocks {
         Blocks::holding(self.body_len_bytes.saturating_add(u64::from(self.is_sealed)))
     }
@@ -221,19 +222,19 @@ impl Header {
     }
 }
 
-/// What a checkpoint writes behind its header: the body and its seal.
+/// The blocks that a checkpoint writes after its header: the body and its seal.
 pub(crate) fn seal(mut body: Vec<u8>) -> Vec<u8> {
     body.push(SEAL_BYTE);
     body.resize(body.len().next_multiple_of(BLOCK_LEN_BYTES), SEAL_BYTE);
     body
 }
 
-/// Whether blocks of a body lack the seal: a power cut left a part of the last of them.
+/// Whether the blocks of a body lack the seal, so that a power cut left part of the last one.
 pub(crate) fn lacks_seal(blocks: &[u8]) -> bool {
     blocks.last() != Some(&SEAL_BYTE)
 }
 
-/// The version of a block that is a header, and as it was written.
+/// The version of a block, if the block is a header whose checksum matches.
 fn sound_version(block: &[u8]) -> Result<u32, HeaderFlaw> {
     let damaged = |reason: &str| HeaderFlaw::Damaged(reason.to_owned());
     if block.len() != BLOCK_LEN_BYTES {
@@ -475,7 +476,7 @@ fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
-/// Bytes being decoded, and how far.
+/// Bytes being decoded, with the position reached.
 struct Input<'a> {
     bytes: &'a [u8],
     at: usize,

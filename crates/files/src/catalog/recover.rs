@@ -1,29 +1,29 @@
-//! Reading a catalog: which region counts, its checkpoint, and the records behind it.
+//! Reads a catalog: chooses the valid region, reads its checkpoint and the records that follow.
 //!
 //! ```text
 //!   both headers -> the higher sequence that is whole -> body -> log, cut at the last valid record
 //! ```
 //!
-//! Reads only. What is damaged rather than torn is an error that names the structure and its place:
-//! going back to the older region would lose acknowledged commits without a word.
+//! This code only reads. Damage, as opposed to a torn write, is an error that names the structure
+//! and its location: a silent return to the older region would lose acknowledged commits.
 
 use super::format::{FORMAT_VERSION, HeaderFlaw, lacks_seal};
-use super::{Edit, Header, Misfit, Namespace, Shape, decode_edits, log_id};
+use super::{Edit, Header, InvalidEdit, Namespace, Shape, decode_edits, log_id};
 use crate::error::FilesError;
 use crate::region::{Region, regions};
 use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, DiskError, Lba};
-use imbrex_record_log::{Decoder, End, Extent, log_id_of};
+use imbrex_record_log::{Decoder, End, LogBounds, log_id_of};
 
-/// How much is read at a time of a region whose header is lost.
+/// How much is read at a time in a region whose header is lost.
 const LOOK_LEN: Blocks = Blocks::new(256);
 
-/// A catalog as it was read.
+/// The content of a catalog on the disk.
 #[derive(Debug)]
 pub(crate) struct CatalogImage {
     pub(crate) header: Header,
     pub(crate) regions: [Region; 2],
     pub(crate) current: usize,
-    /// What the checkpoint holds.
+    /// The edits of the checkpoint.
     pub(crate) body: Vec<Edit>,
     /// The records of the log, each with its block in the region.
     pub(crate) records: Vec<(Blocks, Vec<Edit>)>,
@@ -31,16 +31,16 @@ pub(crate) struct CatalogImage {
     pub(crate) end: String,
 }
 
-/// What a region turned out to be.
+/// The state in which a region was found.
 #[derive(Debug)]
-enum Found {
+enum RegionContent {
     Blank,
     /// A checkpoint that a power cut left unfinished.
     Unfinished,
     Whole(Header),
     Foreign,
     Damaged(String),
-    /// Its header cannot be read: it may have been on its way, or cleared, when the power went.
+    /// The header cannot be read: the power may have failed while it was written or cleared.
     Unreadable(Lba),
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn read_image(disk: &dyn Disk) -> Result<CatalogImage, FilesError> {
     let found = settle_unreadable(disk, &regions, found)?;
     let current = choose(&regions, &found)?;
     let [a, b] = found;
-    let Found::Whole(mut header) = (if current == 0 { a } else { b }) else {
+    let RegionContent::Whole(mut header) = (if current == 0 { a } else { b }) else {
         return Err(not_formatted("no region holds a whole checkpoint".to_owned()));
     };
     let shape = Shape::of(disk.geometry());
@@ -72,15 +72,15 @@ pub(crate) fn read_image(disk: &dyn Disk) -> Result<CatalogImage, FilesError> {
         Edit::Gone { id } => Some(id.0),
         _ => None,
     });
-    // N2: an id of the log is used, also if the log removes the file again.
+    // N2: an id in the log is used, even if the log removes the file again.
     header.next_file_id = ids.fold(header.next_file_id, |next, id| next.max(id + 1));
     Ok(CatalogImage { header, regions, current, body, records, end })
 }
 
-/// The sequence in each region's header, 0 where there is none: a format must go beyond them.
+/// The sequence number in each region's header, or 0 without one: a new format must exceed them.
 pub(crate) fn sequences(disk: &dyn Disk, regions: &[Region; 2]) -> [u64; 2] {
     regions.each_ref().map(|region| match look(disk, region) {
-        Ok(Found::Whole(header)) => header.sequence,
+        Ok(RegionContent::Whole(header)) => header.sequence,
         _ => 0,
     })
 }
@@ -94,7 +94,7 @@ impl CatalogImage {
         let records = self.records.iter().map(|(at, edits)| (*at, edits));
         for (at, edits) in body.chain(records) {
             for edit in edits {
-                namespace.apply(edit.clone()).map_err(|Misfit(reason)| {
+                namespace.apply(edit.clone()).map_err(|InvalidEdit(reason)| {
                     corrupt("catalog record", place(region, at), reason)
                 })?;
             }
@@ -103,29 +103,29 @@ impl CatalogImage {
     }
 }
 
-fn look(disk: &dyn Disk, region: &Region) -> Result<Found, FilesError> {
+fn look(disk: &dyn Disk, region: &Region) -> Result<RegionContent, FilesError> {
     if let Some(zone) = region.lost_zone(disk) {
-        return Ok(Found::Damaged(format!("{zone} is offline")));
+        return Ok(RegionContent::Damaged(format!("{zone} is offline")));
     }
     let written = region.written(disk);
     if written.is_zero() {
-        return Ok(Found::Blank);
+        return Ok(RegionContent::Blank);
     }
     let mut block = vec![0; BLOCK_LEN_BYTES];
     match region.read(disk, Blocks::ZERO, &mut block) {
-        // In zones the header goes first: what the power cut while it was on its way has nothing behind it.
+        // In zones the header is written first: if the power cut hit it, nothing follows it.
         Err(DiskError::Medium { .. }) if region.is_sequential() && written == Blocks::new(1) => {
-            return Ok(Found::Unfinished);
+            return Ok(RegionContent::Unfinished);
         }
         Err(DiskError::Medium { at }) if !region.is_sequential() => {
-            return Ok(Found::Unreadable(at));
+            return Ok(RegionContent::Unreadable(at));
         }
         result => result.map_err(reading("the catalog's header"))?,
     }
     Ok(match Header::decode(&block) {
-        Err(HeaderFlaw::Blank) => Found::Blank,
-        Err(HeaderFlaw::Foreign) => Found::Foreign,
-        Err(HeaderFlaw::Damaged(reason)) => Found::Damaged(reason),
+        Err(HeaderFlaw::Blank) => RegionContent::Blank,
+        Err(HeaderFlaw::Foreign) => RegionContent::Foreign,
+        Err(HeaderFlaw::Damaged(reason)) => RegionContent::Damaged(reason),
         Err(HeaderFlaw::Version(got)) => {
             return Err(FilesError::Version { what: "catalog", got, known: FORMAT_VERSION });
         }
@@ -134,25 +134,26 @@ fn look(disk: &dyn Disk, region: &Region) -> Result<Found, FilesError> {
             let is_cut = region.is_sequential()
                 && (written < end || written == end && is_torn(disk, region, &header));
             if is_cut || (region.is_pointerless(disk) && lacks_its_end(disk, region, &header)) {
-                Found::Unfinished
+                RegionContent::Unfinished
             } else {
-                Found::Whole(header)
+                RegionContent::Whole(header)
             }
         }
     })
 }
 
-/// A header that cannot be read is that of a region which was being cleared or completed when the power went, and the
-/// other one is the catalog, unless it names no catalog or something was committed behind the one that is lost.
+/// Resolves an unreadable header. Its region was being cleared or completed when the power failed,
+/// and the other region is the catalog. It is an error if the other region holds no catalog, or if
+/// a commit follows the unreadable header.
 fn settle_unreadable(
     disk: &dyn Disk,
     regions: &[Region; 2],
-    mut found: [Found; 2],
-) -> Result<[Found; 2], FilesError> {
+    mut found: [RegionContent; 2],
+) -> Result<[RegionContent; 2], FilesError> {
     for (index, region) in regions.iter().enumerate() {
-        let Found::Unreadable(at) = found[index] else { continue };
+        let RegionContent::Unreadable(at) = found[index] else { continue };
         let is_settled = match &found[1 - index] {
-            Found::Whole(other) => {
+            RegionContent::Whole(other) => {
                 let newer = log_id(other.format_id, other.sequence + 1);
                 !holds_frame_of(disk, region, newer).map_err(reading("the catalog's log"))?
             }
@@ -161,7 +162,7 @@ fn settle_unreadable(
         if !is_settled {
             return Err(reading("the catalog's header")(DiskError::Medium { at }));
         }
-        found[index] = Found::Unfinished;
+        found[index] = RegionContent::Unfinished;
     }
     Ok(found)
 }
@@ -193,8 +194,9 @@ fn holds_frame_of(disk: &dyn Disk, region: &Region, log_id: u64) -> Result<bool,
     Ok(false)
 }
 
-/// Whether a power cut left a body unfinished that lies below the write pointer, and nothing behind it: of its last
-/// block a part, filled up with zeros; or that block, or the last of a zone, unreadable.
+/// Whether a power cut left a body unfinished that lies below the write pointer, with nothing after
+/// it. Either part of its last block is there, filled up with zeros; or that block, or the last of
+/// a zone, is unreadable.
 fn is_torn(disk: &dyn Disk, region: &Region, header: &Header) -> bool {
     let mut block = vec![0; BLOCK_LEN_BYTES];
     let last = header.body_len();
@@ -209,8 +211,8 @@ fn is_torn(disk: &dyn Disk, region: &Region, header: &Header) -> bool {
     header.is_sealed && lacks_seal(&block) && read_body(disk, region, header).is_err()
 }
 
-/// Whether the body of a checkpoint is blank from some block on, and so is what would follow it: no
-/// write pointer tells any more that it was never finished.
+/// Whether the body of a checkpoint is blank from some block on, and the block after it as well.
+/// The write pointer no longer shows that the body was never finished.
 fn lacks_its_end(disk: &dyn Disk, region: &Region, header: &Header) -> bool {
     let len = header.body_len();
     if len.is_zero()
@@ -224,30 +226,32 @@ fn lacks_its_end(disk: &dyn Disk, region: &Region, header: &Header) -> bool {
     region.read(disk, len, &mut end).is_ok() && end.iter().all(|&byte| byte == end[0])
 }
 
-/// What follows from the other region alone could be older than what was committed.
+/// The other region alone could be older than the last commit.
 const NO_HEADER: &str = "it is neither a header nor blank; restore the drive from a copy";
 
-fn choose(regions: &[Region; 2], found: &[Found; 2]) -> Result<usize, FilesError> {
+fn choose(regions: &[Region; 2], found: &[RegionContent; 2]) -> Result<usize, FilesError> {
     let damaged = |index: usize, reason: &str| {
         Err(corrupt("catalog header", place(&regions[index], Blocks::ZERO), reason.to_owned()))
     };
     match found {
-        [Found::Unreadable(_), _] | [_, Found::Unreadable(_)] => {
+        [RegionContent::Unreadable(_), _] | [_, RegionContent::Unreadable(_)] => {
             unreachable!("settled or an error before")
         }
-        [Found::Damaged(reason), _] => damaged(0, reason),
-        [_, Found::Damaged(reason)] => damaged(1, reason),
-        [Found::Whole(_), Found::Foreign] => damaged(1, NO_HEADER),
-        [Found::Foreign, Found::Whole(_)] => damaged(0, NO_HEADER),
-        [Found::Whole(a), Found::Whole(b)] if a.sequence == b.sequence => {
+        [RegionContent::Damaged(reason), _] => damaged(0, reason),
+        [_, RegionContent::Damaged(reason)] => damaged(1, reason),
+        [RegionContent::Whole(_), RegionContent::Foreign] => damaged(1, NO_HEADER),
+        [RegionContent::Foreign, RegionContent::Whole(_)] => damaged(0, NO_HEADER),
+        [RegionContent::Whole(a), RegionContent::Whole(b)] if a.sequence == b.sequence => {
             damaged(1, "both regions have the same sequence number")
         }
-        [Found::Whole(a), Found::Whole(b)] => Ok(usize::from(a.sequence < b.sequence)),
-        [Found::Whole(_), _] => Ok(0),
-        [_, Found::Whole(_)] => Ok(1),
+        [RegionContent::Whole(a), RegionContent::Whole(b)] => {
+            Ok(usize::from(a.sequence < b.sequence))
+        }
+        [RegionContent::Whole(_), _] => Ok(0),
+        [_, RegionContent::Whole(_)] => Ok(1),
         [a, b] => {
-            let is_foreign = [a, b].iter().any(|found| matches!(found, Found::Foreign));
-            // Then formatting could destroy what may be there all the same.
+            let is_foreign = [a, b].iter().any(|found| matches!(found, RegionContent::Foreign));
+            // Advice to format could destroy a catalog that is there after all.
             let advice = if is_foreign {
                 "the drive is another's, or its catalog is damaged: then restore it from a copy"
             } else {
@@ -259,15 +263,15 @@ fn choose(regions: &[Region; 2], found: &[Found; 2]) -> Result<usize, FilesError
     }
 }
 
-impl Found {
+impl RegionContent {
     fn word(&self) -> &'static str {
         match self {
-            Found::Blank => "blank",
-            Found::Unfinished => "an unfinished checkpoint",
-            Found::Whole(_) => "a checkpoint",
-            Found::Foreign => "something else",
-            Found::Damaged(_) => "damaged",
-            Found::Unreadable(_) => "unreadable",
+            RegionContent::Blank => "blank",
+            RegionContent::Unfinished => "an unfinished checkpoint",
+            RegionContent::Whole(_) => "a checkpoint",
+            RegionContent::Foreign => "something else",
+            RegionContent::Damaged(_) => "damaged",
+            RegionContent::Unreadable(_) => "unreadable",
         }
     }
 }
@@ -304,11 +308,12 @@ fn read_log(
 ) -> Result<(Records, String), FilesError> {
     let start = Blocks::new(1) + header.body_len();
     let len_blocks = region.written(disk).saturating_sub(start).get();
-    let extent = Extent { log_id: header.log_id, len_blocks, durable_blocks: 0 };
+    let extent = LogBounds { log_id: header.log_id, len_blocks, durable_blocks: 0 };
     let read = |offset: u64, buf: &mut [u8]| -> Result<(), DiskError> {
         region.read(disk, start + Blocks::holding(offset), buf)
     };
-    // What was being written when the power went was not acknowledged, and behind the end nothing was lost.
+    // A record that was being written when the power failed was not acknowledged, so nothing after
+    // the end was lost.
     let mut decoder = Decoder::passing(extent, read, DiskError::is_unreadable);
     let mut records = Vec::new();
     let failed = reading("the catalog's log");

@@ -1,12 +1,13 @@
-//! The namespace as records say it: names, files, application records, and how edits change them.
+//! The namespace that catalog records describe: names, files, application records, and how edits
+//! change them.
 //!
-//! Pure: a recovered namespace and one that lived through the same edits are equal.
+//! Pure: a recovered namespace equals one that lived through the same edits.
 //!
 //! Invariants
 //!   N1  Every name leads to a file; a file without a name is gone.
 //!   N2  A file id is never used twice.
-//!   N3  A file that lies beside, on the flash drive, has no blocks here; without a name it is
-//!       remembered as gone until it is swept there.
+//!   N3  A file on the flash drive (*beside*) has no blocks here. Once it has no name it is
+//!       recorded as gone, until it is swept there.
 
 use crate::extent::Extent;
 use crate::hints::{FileKind, GroupId, Hints};
@@ -15,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Bound;
 
-/// A file, whatever its names are. Never used again.
+/// The identity of a file, whatever its names are. Never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FileId(pub(crate) u64);
 
@@ -31,16 +32,18 @@ pub(crate) struct FileRecord {
     pub(crate) id: FileId,
     pub(crate) kind: FileKind,
     pub(crate) level: u8,
-    /// The level that it was written for; another one than `level` if it was moved since without being rewritten.
+    /// The level that it was written for; differs from `level` if the file was moved since without
+    /// being rewritten.
     pub(crate) written_level: u8,
     pub(crate) group: Option<GroupId>,
     pub(crate) stream: u32,
-    /// A log being written: its last extent is all that it owns, not all that it wrote.
+    /// Whether it is a log that is being written. Its last extent is then all that it owns, not all
+    /// that it wrote.
     pub(crate) is_open: bool,
-    /// It lies on the flash drive beside this one, which knows it by its id.
+    /// Whether it is on the flash drive, which knows it by its id.
     pub(crate) is_beside: bool,
-    /// The run that it shares with other files and that is given back as a whole, as long as one of
-    /// them lives in it.
+    /// The run that it shares with other files. The run is given back as a whole when no file in it
+    /// lives.
     pub(crate) span: Option<BlockRange>,
     pub(crate) extents: Vec<Extent>,
 }
@@ -52,12 +55,12 @@ impl FileRecord {
         span_cost_bytes + EXTENT_COST_BYTES * self.extents.len() as u64
     }
 
-    /// What stays in a checkpoint when the file has no name any more.
+    /// What remains in a checkpoint after the file has lost its last name.
     pub(crate) fn gone_cost_bytes(&self) -> u64 {
         if self.is_beside { GONE_COST_BYTES } else { 0 }
     }
 
-    /// The file's length, or for an open log what it owns.
+    /// The file's length; for an open log, the length that it owns.
     pub(crate) fn len_bytes(&self) -> u64 {
         self.extents.iter().map(|e| e.len_bytes).sum()
     }
@@ -96,29 +99,29 @@ pub(crate) enum Edit {
         name: String,
         level: u8,
     },
-    /// An open log owns one more run.
+    /// An open log owns another run.
     Grow {
         id: FileId,
         extent: Extent,
     },
-    /// A log ended: these are all its bytes.
+    /// A log ended: these are all its extents.
     Finish {
         id: FileId,
         extents: Vec<Extent>,
     },
-    /// Cleaning moved a file; it is in no span any more.
+    /// Cleaning moved a file, which is no longer in a span.
     Move {
         id: FileId,
         extents: Vec<Extent>,
     },
     AppAppend(Vec<u8>),
     AppReplace(Vec<u8>),
-    /// Which flash drive lies beside this one, and that it has made so many commits at least.
+    /// Which flash drive belongs to this drive, and how many commits it has made at least.
     Pair {
         flash_id: u64,
         age: u64,
     },
-    /// In checkpoints: a file beside lost its last name and is not swept yet.
+    /// In checkpoints: a file on the flash drive lost its last name and is not swept yet.
     Gone {
         id: FileId,
     },
@@ -128,20 +131,20 @@ pub(crate) enum Edit {
     },
 }
 
-/// What a namespace knows about the flash drive beside its drive.
+/// What a namespace records about the flash drive of its drive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pair {
     /// The format id of the flash drive.
     pub(crate) flash_id: u64,
-    /// How many commits it has made at least.
+    /// How many commits the flash drive has made, at least.
     pub(crate) age: u64,
-    /// Files there without a name, to be removed (N3).
+    /// Files there that have no name and await removal (N3).
     pub(crate) gone: BTreeSet<FileId>,
 }
 
-/// An edit that does not fit the namespace: the catalog contradicts itself.
+/// An edit that does not fit the namespace, so that the catalog contradicts itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Misfit(pub(crate) String);
+pub(crate) struct InvalidEdit(pub(crate) String);
 
 /// All names, files and application records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -149,17 +152,17 @@ pub(crate) struct Namespace {
     names: BTreeMap<String, FileId>,
     files: BTreeMap<FileId, (FileRecord, NamesOf)>,
     app: Vec<Vec<u8>>,
-    /// About how long a checkpoint of all this is.
+    /// The approximate length of a checkpoint of this namespace.
     encoded_len_bytes: u64,
     /// How many tables each level has.
     table_counts: BTreeMap<u8, u64>,
-    /// How many tables that there are were written for each level.
+    /// How many of the present tables were written for each level.
     written_counts: BTreeMap<u8, u64>,
-    /// The flash drive beside it, if there is one.
+    /// The flash drive, if the drive belongs to a pair.
     pair: Option<Pair>,
 }
 
-/// The names of one file, added up.
+/// The names of one file: how many, and their total length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NamesOf {
     count: u64,
@@ -172,7 +175,7 @@ impl NamesOf {
         NamesOf { count: self.count + 1, len_bytes: self.len_bytes + name.len() as u64 }
     }
 
-    /// With one name less, of those that it has.
+    /// With one of its names removed.
     pub(crate) fn without(self, name: &str) -> NamesOf {
         NamesOf { count: self.count - 1, len_bytes: self.len_bytes - name.len() as u64 }
     }
@@ -181,8 +184,8 @@ impl NamesOf {
         self.count == 0
     }
 
-    /// What they take in a checkpoint at most: each link repeats the shortest of them, which is no
-    /// longer than their mean.
+    /// The most that they take in a checkpoint. Each link repeats the shortest name, which is no
+    /// longer than the mean.
     pub(crate) fn cost_bytes(self) -> u64 {
         let links = self.count.saturating_sub(1);
         let repeated_bytes = links * self.len_bytes / self.count.max(1);
@@ -190,8 +193,8 @@ impl NamesOf {
     }
 }
 
-/// What a name, an extent and an application record take in a checkpoint at most, besides their own
-/// bytes: see `docs/formats/catalog.md`. What links take besides, [`NamesOf`] says.
+/// The most that a name, an extent and an application record take in a checkpoint, besides their
+/// own bytes: see `docs/formats/catalog.md`. For links see [`NamesOf`].
 pub(crate) const FILE_COST_BYTES: u64 = 40;
 pub(crate) const EXTENT_COST_BYTES: u64 = 16;
 pub(crate) const APP_COST_BYTES: u64 = 5;
@@ -208,7 +211,7 @@ impl Namespace {
         self.files.get(&id).map(|(file, _)| file)
     }
 
-    /// Whether the file lies on the flash drive beside.
+    /// Whether the file is on the flash drive.
     pub(crate) fn is_beside(&self, id: FileId) -> bool {
         self.file(id).is_some_and(|file| file.is_beside)
     }
@@ -232,18 +235,18 @@ impl Namespace {
         &self.app
     }
 
-    /// How many names the file has that has this one.
+    /// How many names the file called `name` has.
     pub(crate) fn name_count(&self, name: &str) -> usize {
         let file = self.id_of(name).and_then(|id| self.files.get(&id));
         file.map_or(0, |(_, names)| names.count as usize)
     }
 
-    /// The names of the file, added up; none if there is no such file.
+    /// The count and length of the file's names; zero if there is no such file.
     pub(crate) fn names_of(&self, id: FileId) -> NamesOf {
         self.files.get(&id).map_or_else(NamesOf::default, |(_, names)| *names)
     }
 
-    /// The flash drive beside it, if there is one.
+    /// The flash drive, if the drive belongs to a pair.
     pub(crate) fn pair(&self) -> Option<&Pair> {
         self.pair.as_ref()
     }
@@ -253,7 +256,7 @@ impl Namespace {
         self.app.iter().map(|record| APP_COST_BYTES + record.len() as u64).sum()
     }
 
-    /// How long a checkpoint would be at most, in bytes.
+    /// The greatest possible length of a checkpoint, in bytes.
     pub(crate) fn encoded_len_bytes(&self) -> u64 {
         self.encoded_len_bytes
     }
@@ -263,13 +266,13 @@ impl Namespace {
         self.written_counts.last_key_value().map_or(0, |(level, _)| *level)
     }
 
-    /// The level with most tables, of several the largest; 0 if there is no table.
+    /// The level with the most tables, the largest one in a tie; 0 without tables.
     pub(crate) fn fullest_level(&self) -> u8 {
         let fullest = self.table_counts.iter().max_by_key(|&(level, count)| (*count, *level));
         fullest.map_or(0, |(level, _)| *level)
     }
 
-    /// The least id that no file ever had, as far as this namespace tells.
+    /// The least id that is greater than every id in this namespace.
     pub(crate) fn next_id(&self) -> u64 {
         let gone = self.pair.as_ref().and_then(|pair| pair.gone.last());
         let last = self.files.last_key_value().map(|(id, _)| id);
@@ -277,7 +280,7 @@ impl Namespace {
     }
 
     /// Applies `edit` and returns the file that lost its last name, if one did.
-    pub(crate) fn apply(&mut self, edit: Edit) -> Result<Option<FileRecord>, Misfit> {
+    pub(crate) fn apply(&mut self, edit: Edit) -> Result<Option<FileRecord>, InvalidEdit> {
         match edit {
             Edit::Add { name, file } => self.add(name, file).map(|()| None),
             Edit::Remove { name } => self.remove(&name),
@@ -296,7 +299,7 @@ impl Namespace {
             Edit::Grow { id, extent } => {
                 let file = self.file_mut(id)?;
                 if !file.is_open {
-                    return Err(Misfit(format!("{id} grows, but it is no open log")));
+                    return Err(InvalidEdit(format!("{id} grows, but it is no open log")));
                 }
                 file.extents.push(extent);
                 self.encoded_len_bytes += EXTENT_COST_BYTES;
@@ -320,7 +323,9 @@ impl Namespace {
                 let cost_bytes = if self.pair.is_none() { PAIR_COST_BYTES } else { 0 };
                 let pair = self.pair.get_or_insert_with(|| Pair { flash_id, ..Pair::default() });
                 if pair.flash_id != flash_id {
-                    return Err(Misfit(format!("flash drive {flash_id:016x} beside another one")));
+                    return Err(InvalidEdit(format!(
+                        "flash drive {flash_id:016x} beside another one"
+                    )));
                 }
                 pair.age = pair.age.max(age);
                 self.encoded_len_bytes += cost_bytes;
@@ -330,7 +335,7 @@ impl Namespace {
             Edit::Swept { id } => {
                 let pair = self.pair.as_mut().ok_or_else(no_pair)?;
                 if !pair.gone.remove(&id) {
-                    return Err(Misfit(format!("{id} is swept, but was not gone")));
+                    return Err(InvalidEdit(format!("{id} is swept, but was not gone")));
                 }
                 self.encoded_len_bytes -= GONE_COST_BYTES;
                 Ok(None)
@@ -338,8 +343,8 @@ impl Namespace {
         }
     }
 
-    /// The edits that make an empty namespace into this one.
-    pub(crate) fn snapshot(&self) -> Vec<Edit> {
+    /// The edits that turn an empty namespace into this one: the body of a checkpoint.
+    pub(crate) fn checkpoint_edits(&self) -> Vec<Edit> {
         let shortest_names = self.shortest_names();
         let mut edits = Vec::with_capacity(self.names.len() + self.app.len());
         if let Some(Pair { flash_id, age, gone }) = &self.pair {
@@ -367,7 +372,7 @@ impl Namespace {
         edits
     }
 
-    /// The shortest name of each file that has several: the one that links repeat.
+    /// The shortest name of each file with several names: the one that links repeat.
     fn shortest_names(&self) -> BTreeMap<FileId, &str> {
         let mut shortest_names: BTreeMap<FileId, &str> = BTreeMap::new();
         for (name, id) in self.names.iter().filter(|(_, id)| self.files[id].1.count > 1) {
@@ -379,12 +384,12 @@ impl Namespace {
         shortest_names
     }
 
-    fn add(&mut self, name: String, file: FileRecord) -> Result<(), Misfit> {
+    fn add(&mut self, name: String, file: FileRecord) -> Result<(), InvalidEdit> {
         if self.names.contains_key(&name) {
-            return Err(Misfit(format!("{name:?} is added, but it exists")));
+            return Err(InvalidEdit(format!("{name:?} is added, but it exists")));
         }
         if self.files.contains_key(&file.id) {
-            return Err(Misfit(format!("{} is added twice", file.id)));
+            return Err(InvalidEdit(format!("{} is added twice", file.id)));
         }
         if file.is_beside && self.pair.is_none() {
             return Err(no_pair());
@@ -400,7 +405,7 @@ impl Namespace {
         Ok(())
     }
 
-    fn remove(&mut self, name: &str) -> Result<Option<FileRecord>, Misfit> {
+    fn remove(&mut self, name: &str) -> Result<Option<FileRecord>, InvalidEdit> {
         let id = self.need(name)?;
         self.names.remove(name);
         let names = self.names_of(id).without(name);
@@ -420,17 +425,17 @@ impl Namespace {
         Ok(gone)
     }
 
-    /// A file beside has no name any more (N3).
-    fn lose(&mut self, id: FileId) -> Result<(), Misfit> {
+    /// Records that a file on the flash drive has no name any more (N3).
+    fn lose(&mut self, id: FileId) -> Result<(), InvalidEdit> {
         let pair = self.pair.as_mut().ok_or_else(no_pair)?;
         if self.files.contains_key(&id) || !pair.gone.insert(id) {
-            return Err(Misfit(format!("{id} is gone twice")));
+            return Err(InvalidEdit(format!("{id} is gone twice")));
         }
         self.encoded_len_bytes += GONE_COST_BYTES;
         Ok(())
     }
 
-    fn rename(&mut self, from: &str, to: String) -> Result<Option<FileRecord>, Misfit> {
+    fn rename(&mut self, from: &str, to: String) -> Result<Option<FileRecord>, InvalidEdit> {
         let id = self.need(from)?;
         if from == to {
             return Ok(None);
@@ -442,17 +447,17 @@ impl Namespace {
         Ok(gone)
     }
 
-    fn link(&mut self, existing: &str, name: String) -> Result<(), Misfit> {
+    fn link(&mut self, existing: &str, name: String) -> Result<(), InvalidEdit> {
         let id = self.need(existing)?;
         if self.names.contains_key(&name) {
-            return Err(Misfit(format!("{name:?} is linked, but it exists")));
+            return Err(InvalidEdit(format!("{name:?} is linked, but it exists")));
         }
         self.set_names_of(id, self.names_of(id).with(&name))?;
         self.names.insert(name, id);
         Ok(())
     }
 
-    fn set_names_of(&mut self, id: FileId, names: NamesOf) -> Result<(), Misfit> {
+    fn set_names_of(&mut self, id: FileId, names: NamesOf) -> Result<(), InvalidEdit> {
         let (_, entry) = self.files.get_mut(&id).ok_or_else(|| no_file(id))?;
         let before = std::mem::replace(entry, names);
         self.encoded_len_bytes += names.cost_bytes();
@@ -460,10 +465,10 @@ impl Namespace {
         Ok(())
     }
 
-    fn settle(&mut self, id: FileId, extents: Vec<Extent>, ends: bool) -> Result<(), Misfit> {
+    fn settle(&mut self, id: FileId, extents: Vec<Extent>, ends: bool) -> Result<(), InvalidEdit> {
         let file = self.file_mut(id)?;
         if file.is_beside {
-            return Err(Misfit(format!("{id} lies beside and has no blocks here")));
+            return Err(InvalidEdit(format!("{id} lies beside and has no blocks here")));
         }
         let before = file.extents_cost_bytes();
         file.extents = extents;
@@ -475,16 +480,17 @@ impl Namespace {
         Ok(())
     }
 
-    fn need(&self, name: &str) -> Result<FileId, Misfit> {
-        self.id_of(name).ok_or_else(|| Misfit(format!("{name:?} is changed, but does not exist")))
+    fn need(&self, name: &str) -> Result<FileId, InvalidEdit> {
+        self.id_of(name)
+            .ok_or_else(|| InvalidEdit(format!("{name:?} is changed, but does not exist")))
     }
 
-    fn file_mut(&mut self, id: FileId) -> Result<&mut FileRecord, Misfit> {
+    fn file_mut(&mut self, id: FileId) -> Result<&mut FileRecord, InvalidEdit> {
         self.files.get_mut(&id).map(|(file, _)| file).ok_or_else(|| no_file(id))
     }
 }
 
-/// One table more, or less, of `level`.
+/// Adds one table to `level`, or removes one.
 fn count(counts: &mut BTreeMap<u8, u64>, level: u8, is_one_more: bool) {
     let count = counts.entry(level).or_default();
     *count = if is_one_more { *count + 1 } else { *count - 1 };
@@ -493,12 +499,12 @@ fn count(counts: &mut BTreeMap<u8, u64>, level: u8, is_one_more: bool) {
     }
 }
 
-fn no_pair() -> Misfit {
-    Misfit("a file lies beside, but no flash drive is named".to_owned())
+fn no_pair() -> InvalidEdit {
+    InvalidEdit("a file lies beside, but no flash drive is named".to_owned())
 }
 
-fn no_file(id: FileId) -> Misfit {
-    Misfit(format!("{id} is changed, but does not exist"))
+fn no_file(id: FileId) -> InvalidEdit {
+    InvalidEdit(format!("{id} is changed, but does not exist"))
 }
 
 impl fmt::Display for Edit {

@@ -1,8 +1,8 @@
-//! The catalog's bytes: golden, and in the face of garbage; and the namespace's bookkeeping.
+//! The catalog's bytes: golden bytes and decoding of garbage; and the accounts of the namespace.
 
 use super::format::{HeaderFlaw, lacks_seal, seal};
 use super::{
-    Edit, FileId, FileRecord, Header, Misfit, Namespace, Shape, decode_edits, encode_edits,
+    Edit, FileId, FileRecord, Header, InvalidEdit, Namespace, Shape, decode_edits, encode_edits,
 };
 use crate::extent::Extent;
 use crate::hints::{FileKind, GroupId};
@@ -114,7 +114,7 @@ fn the_header_is_these_bytes() {
     assert_eq!(Header::decode(&block), Ok(header()));
 }
 
-/// Versions 1 and 2, which are read and no longer written.
+/// Versions 1 and 2 are read but no longer written.
 #[test]
 fn headers_without_a_seal_are_read() {
     for (version, is_paired) in [(1, false), (2, true)] {
@@ -131,7 +131,8 @@ fn headers_without_a_seal_are_read() {
     }
 }
 
-/// A power cut leaves the first sector or not, and of the others what it likes.
+/// A power cut keeps the first sector or loses it, and does the same at random for each of the
+/// others.
 #[test]
 fn a_header_is_whole_or_blank() {
     let mut block = header().encode();
@@ -179,7 +180,7 @@ fn a_moved_file_is_these_bytes() {
     golden.extend([17, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 0]);
     assert_eq!(encode_edits(&edits), golden);
     assert_eq!(decode_edits(&golden), Ok(edits.to_vec()));
-    // One encoding a file: it was moved to another level than it had.
+    // The same file in another encoding: it was moved to another level.
     golden[17] = 3;
     assert!(decode_edits(&golden).unwrap_err().contains("moved"));
 }
@@ -288,12 +289,12 @@ fn a_snapshot_makes_the_same_namespace() {
     }
     namespace.apply(Edit::Link { existing: "wal".into(), name: "wal-2".into() }).unwrap();
     let mut copy = Namespace::default();
-    for edit in namespace.snapshot() {
+    for edit in namespace.checkpoint_edits() {
         copy.apply(edit).unwrap();
     }
     assert_eq!(copy, namespace);
     // The estimate that admission relies on is never too low.
-    let encoded = encode_edits(&namespace.snapshot()).len() as u64;
+    let encoded = encode_edits(&namespace.checkpoint_edits()).len() as u64;
     assert!(encoded <= 4 + namespace.encoded_len_bytes(), "{encoded}");
 }
 
@@ -324,7 +325,7 @@ fn a_removed_namespace_weighs_nothing() {
 fn edits_that_do_not_fit_are_told() {
     let mut namespace = Namespace::default();
     let misfit = |namespace: &mut Namespace, edit: Edit, part: &str| {
-        let Err(Misfit(reason)) = namespace.apply(edit) else { panic!("{part} applied") };
+        let Err(InvalidEdit(reason)) = namespace.apply(edit) else { panic!("{part} applied") };
         assert!(reason.contains(part), "{reason}");
     };
     misfit(&mut namespace, Edit::Remove { name: "x".into() }, "\"x\"");
@@ -336,8 +337,8 @@ fn edits_that_do_not_fit_are_told() {
     misfit(&mut namespace, Edit::Grow { id: FileId(1), extent }, "no open log");
 }
 
-/// A table that goes down a level without being rewritten is of that level, but says nothing of what is written; also
-/// after a checkpoint.
+/// A table that moves down a level without being rewritten counts for its new level, but not as
+/// written there. The same holds after a checkpoint.
 #[test]
 fn a_moved_table_begins_no_level() {
     let mut namespace = Namespace::default();
@@ -349,7 +350,7 @@ fn a_moved_table_begins_no_level() {
         namespace.apply(Edit::SetLevel { name: name.into(), level: 5 }).unwrap();
     }
     let mut copy = Namespace::default();
-    namespace.snapshot().into_iter().for_each(|edit| drop(copy.apply(edit).unwrap()));
+    namespace.checkpoint_edits().into_iter().for_each(|edit| drop(copy.apply(edit).unwrap()));
     assert_eq!(copy, namespace);
     assert_eq!((copy.largest_written_level(), copy.fullest_level()), (3, 5));
     assert_eq!(copy.file(FileId(1)).unwrap().level, 5);
@@ -359,8 +360,9 @@ fn a_moved_table_begins_no_level() {
     assert_eq!(copy, unmoved);
 }
 
-/// Names of a few files, of all lengths, linked, moved to other levels, renamed and removed in all orders: the estimate that
-/// admission relies on is never too low, and a recovery comes to the same one.
+/// Names of a few files, of all lengths, are linked, moved to other levels, renamed and removed in
+/// all orders. The estimate that admission relies on is never too low, and recovery arrives at the
+/// same estimate.
 #[test]
 fn links_never_outgrow_what_they_are_charged() {
     let mut prng = Prng::new(5);
@@ -388,7 +390,7 @@ fn links_never_outgrow_what_they_are_charged() {
                 continue; // The name is taken.
             }
             names = namespace.list("").map(|(name, _)| name.to_owned()).collect();
-            let edits = namespace.snapshot();
+            let edits = namespace.checkpoint_edits();
             let (got, charged) = (encode_edits(&edits).len(), namespace.encoded_len_bytes());
             assert!(got as u64 <= 4 + charged, "{got} of {charged}");
             let mut copy = Namespace::default();

@@ -1,15 +1,16 @@
-//! Band per table: a table has its band, which is a zone, for itself.
+//! Band per table: each table has a band, which is a zone, for itself.
 //!
 //! ```text
 //!   zone 4 [ table 17 ......|  ]   zone 5 [ table 18 .......| ]   zone 6 [ log .. >     ]
 //!   table 17 is removed: zone 4 is reset as a whole, nothing is ever moved
 //! ```
 //!
-//! Tables are made as long as a zone, so that little is lost; what a table leaves of its zone stays
-//! unused as long as it lives. A longer table takes as many zones as it needs, a log whole zones, one
-//! after the other. Conventional zones are few: logs take them first, tables last.
+//! Tables are made as long as a zone, so little is lost. The part of a zone that a table leaves
+//! over stays unused while the table lives. A longer table takes as many zones as it needs. A log
+//! takes whole zones, one after the other. Conventional zones are few: logs take them first, tables
+//! last.
 //!
-//! Source: SMRDB (thesis, chapter 3): one table a band, bands of 40 to 80 MB.
+//! Source: SMRDB (thesis, chapter 3): one table in each band, bands of 40 to 80 MB.
 
 use super::lanes;
 use super::policy::{FileRequest, Placement, Planned};
@@ -22,10 +23,10 @@ use imbrex_disk::{BlockRange, Blocks, Geometry};
 
 pub(super) const NAME: &str = "band-per-table";
 
-/// Half for what lives, half for what is written meanwhile.
+/// Half for live data, half for concurrent writes.
 const ZONES_NEEDED: usize = 8;
 
-/// So many of the last zones take logs only.
+/// The last zones, reserved for logs.
 const ZONES_FOR_LOGS: u64 = 2;
 
 #[derive(Debug)]
@@ -53,9 +54,9 @@ impl Placement for BandPerTable {
     }
 
     fn plan(&self, space: &SpaceMap, files: &[FileRequest]) -> Result<Vec<Planned>, NoSpace> {
-        // A zone is finished as soon as its table is written, so that the drive's limit on active
-        // zones counts those being written only, however many tables a plan has; a write waits for its
-        // place among them.
+        // A zone is finished as soon as its table is written. The drive's limit on active zones
+        // therefore counts only zones that are being written, however many tables a plan has. A
+        // write waits for its slot.
         let sequential = space.empty_zones(SequentialRequired);
         let mut zones = sequential.chain(space.empty_zones(Conventional));
         let mut taken = Blocks::ZERO;
@@ -67,7 +68,8 @@ impl Placement for BandPerTable {
                 let free = free_for(space, &file.hints);
                 let needed = taken + left;
                 let zone = zones.next().ok_or(NoSpace { needed, free })?;
-                // A zone that is begun is used up: that much must be free, not just what is written.
+                // A zone that is begun is used up: its whole capacity must be free, not only the
+                // part that is written.
                 taken += zone.capacity;
                 if free < taken {
                     return Err(NoSpace { needed: needed.max(taken), free });
@@ -89,20 +91,20 @@ impl Placement for BandPerTable {
     ) -> Result<Vec<BlockRange>, NoSpace> {
         let free = free_for(space, hints);
         let rest = |zone: &ZoneSpace| BlockRange::new(zone.next, zone.room());
-        let allowed = space.has_place_for_log();
+        let allowed = space.has_slot_for_log();
         let sequential = || space.empty_zones(SequentialRequired).next().filter(|_| allowed);
         match space.empty_zones(Conventional).next().or_else(sequential).map(rest) {
             Some(range) if range.len <= free => Ok(vec![range]),
             Some(range) => Err(NoSpace { needed: range.len, free }),
-            // No place: what is free cannot be begun.
+            // No slot: the free zones cannot be begun.
             None => Err(NoSpace { needed: Blocks::new(1), free: Blocks::ZERO }),
         }
     }
 }
 
-/// What a file may use. Nothing is cleaned, so that what cleaning would keep goes to those who cannot
-/// wait: a store is opened only with tables of level 0 in its logs' place, which begins no log, and a
-/// delete needs a log before all.
+/// The space that a file may use. This policy cleans nothing, so the reserve for cleaning goes to
+/// writes that cannot wait. Opening a store needs tables of level 0 that replace its logs, and
+/// begins no log. A delete needs a log first of all.
 fn free_for(space: &SpaceMap, hints: &Hints) -> Blocks {
     match (hints.purpose, hints.kind, hints.level) {
         (CommitKind::Ordinary, ..) => space.free_for(Claim::Normal),

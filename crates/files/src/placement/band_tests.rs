@@ -1,4 +1,4 @@
-//! Plans of sets and bands: what lies where, and that no write reaches what is valid.
+//! Plans of sets and bands: their extents, and that no write reaches valid data.
 
 use super::tests::plan_log;
 use super::{FileRequest, Placement, PlacementKind, PlacementOptions, Planned, Urgency};
@@ -20,7 +20,7 @@ fn table(blocks: u64, level: u8, group: u64) -> FileRequest {
     FileRequest { len_bytes: Blocks::new(blocks).bytes(), hints, is_moved: false }
 }
 
-/// Takes what is planned, as `persist` does.
+/// Takes the planned blocks, as `persist` does.
 fn take(policy: &dyn Placement, map: &mut SpaceMap, plan: &[Planned]) {
     let mut opened = None;
     for Planned { extents, span } in plan {
@@ -39,7 +39,7 @@ fn take(policy: &dyn Placement, map: &mut SpaceMap, plan: &[Planned]) {
     map.check().unwrap();
 }
 
-/// Plans and takes; the picture of where each file lies, members of a set in brackets.
+/// Plans and takes. Returns the position of each file, members of a set in brackets.
 fn place(name: &str, map: &mut SpaceMap, files: &[FileRequest]) -> String {
     let policy = policy(name);
     match policy.plan(map, files) {
@@ -103,14 +103,14 @@ fn a_set_that_no_run_holds_is_cut() {
         place("sets", &mut map, &set),
         "[100..140 140..180] [300..340 340..380] [500..540 540..580] 700..740"
     );
-    // And a file that no run holds into extents.
+    // A file that no run holds is cut into extents.
     let last = with_reserve(table(110, 2, 10));
     assert_eq!(place("sets", &mut map, &[last]), "180..200 380..400 580..600 740..790");
 }
 
 #[test]
 fn bands_grow_at_the_frontier_and_into_holes_with_a_guard() {
-    // Tracks of 4 blocks; a write destroys the next one. As in figure 7 of SEALDB.
+    // Tracks of 4 blocks; a write destroys the next one. From figure 7 of SEALDB.
     let mut map = unzoned(shingled(4, 1), 4000, 4);
     let set = |blocks: u64, group| [table(blocks - 4, 2, group), table(4, 2, group)];
     assert_eq!(place("dynamic-bands", &mut map, &set(16, 1)), "[0..12 12..16]");
@@ -118,10 +118,10 @@ fn bands_grow_at_the_frontier_and_into_holes_with_a_guard() {
     assert_eq!(place("dynamic-bands", &mut map, &set(20, 3)), "[40..56 56..60]");
     give(&mut map, 0, 12);
     give(&mut map, 12, 4);
-    // 16 are free, and a set of 12 leaves the guard; one of 16 would not.
+    // 16 are free. A set of 12 leaves the guard; one of 16 would not.
     assert_eq!(place("dynamic-bands", &mut map, &set(16, 4)), "[60..72 72..76]");
     assert_eq!(place("dynamic-bands", &mut map, &[table(4, 2, 5)]), "0..4");
-    // Directly behind it, without a guard in between.
+    // Directly after it, without a guard in between.
     assert_eq!(place("dynamic-bands", &mut map, &set(8, 6)), "[4..8 8..12]");
     assert_eq!(place("dynamic-bands", &mut map, &[table(4, 2, 7)]), "76..80");
     // Set 2 dies: the guard before it coalesces with its space.
@@ -154,10 +154,10 @@ fn a_table_has_its_band_for_itself() {
     let mut map = SpaceMap::with_zones(Blocks::new(64), zones, None);
     let place = |map: &mut SpaceMap, files: &[FileRequest]| place("band-per-table", map, files);
     assert_eq!(place(&mut map, &[table(60, 1, 1), table(10, 1, 1)]), "64..124 128..138");
-    // Longer than a band: as many as it takes.
+    // Longer than a band: as many bands as it needs.
     assert_eq!(place(&mut map, &[table(70, 1, 1)]), "192..256 256..262");
     assert_eq!((map.free().get(), map.dead().get()), (4 * 64, 4 * 64 - 140));
-    // Of what is left two zones are the reserve; the conventional one comes last.
+    // Two of the remaining zones are the reserve; the conventional one comes last.
     assert_eq!(place(&mut map, &[table(1, 1, 1), table(1, 1, 1)]), "320..321 384..385");
     assert_eq!(place(&mut map, &[table(1, 1, 1)]), "no space: 64 of 0");
     let log = policy("band-per-table");
@@ -171,8 +171,8 @@ fn a_table_has_its_band_for_itself() {
     map.check().unwrap();
 }
 
-/// Random tables, sets and logs come and go; whatever is written reaches nothing that is valid, and
-/// what is taken was free.
+/// Random tables, sets and logs come and go. No write reaches valid data, and every block that is
+/// taken was free.
 fn no_write_reaches_what_is_valid(seed: u64) {
     let mut prng = Prng::new(seed);
     let rule = shingled(1 + prng.below(12), prng.below(4) as u32);

@@ -1,27 +1,27 @@
-//! A plan in the making on a disk without zones: what it has taken so far of which free run.
+//! A plan in progress on a disk without zones: how much of each free run it has taken.
 //!
 //! ```text
 //!   free run     | taken by this plan | left ............ |
 //!                ^ files are placed at the start of a run, one behind the other
 //! ```
 //!
-//! Planners must not change the map, and copying its runs for every table would cost more than the
-//! plan: a draft remembers how much of the start of a run is spoken for, and nothing else.
+//! Planners must not change the map, and a copy of its runs for every table would cost more than
+//! the plan. A draft remembers only how much of the start of each run is taken.
 
 use crate::space::{Fit, FreeRuns, SpaceMap};
 use imbrex_disk::{BlockRange, Blocks, Lba};
 use std::collections::BTreeMap;
 
-/// What a plan has taken, over runs that it must not change.
-pub(super) struct Draft<'a> {
+/// What a plan has taken from runs that it must not change.
+pub(super) struct RunDraft<'a> {
     runs: &'a FreeRuns,
     fit: Fit,
     used: BTreeMap<Lba, Blocks>,
 }
 
-impl<'a> Draft<'a> {
-    pub(super) fn new(space: &'a SpaceMap, fit: Fit) -> Draft<'a> {
-        Draft { runs: space.runs(), fit, used: BTreeMap::new() }
+impl<'a> RunDraft<'a> {
+    pub(super) fn new(space: &'a SpaceMap, fit: Fit) -> RunDraft<'a> {
+        RunDraft { runs: space.runs(), fit, used: BTreeMap::new() }
     }
 
     /// Takes `len` blocks of one run.
@@ -30,12 +30,13 @@ impl<'a> Draft<'a> {
         Some(self.take(run, len))
     }
 
-    /// The length of the longest piece that [`Draft::whole`] would find room for.
+    /// The longest piece that [`RunDraft::whole`] would find room for.
     pub(super) fn longest(&self) -> Blocks {
         self.runs.largest(&self.used).map_or(Blocks::ZERO, |(_, size)| size)
     }
 
-    /// Takes `len` blocks of one run, or else of as few or as near ones as can be had.
+    /// Takes `len` blocks of one run; if no run holds them, of as few runs, or as near ones, as
+    /// possible.
     pub(super) fn pieces(&mut self, len: Blocks) -> Option<Vec<BlockRange>> {
         if len.is_zero() {
             return Some(Vec::new());

@@ -1,4 +1,5 @@
-//! Dynamic bands: sets appended on a raw shingled drive, and into the holes that dead sets leave.
+//! Dynamic bands: sets are appended on a raw shingled drive, and inserted into the holes that dead
+//! sets leave.
 //!
 //! ```text
 //!   1  | set 1 | set 2 | set 3 |                              >  append at the frontier
@@ -8,18 +9,18 @@
 //!        \____ band ___/     \____ band ____/                    a band ends where a guard begins
 //! ```
 //!
-//! A write destroys the tracks that follow it, so nothing valid may lie there. Appending is always
-//! safe. A hole takes what leaves a guard before the valid data behind the hole: the last track
-//! written and `overlap_tracks` more, computed from the drive's geometry (SEALDB allows for 4 MB). What
-//! is left of the hole stays free, and the next set goes directly behind the last one: only the last
-//! write before valid data has a guard.
+//! A write destroys the tracks that follow it, so they must hold nothing valid. Appending is always
+//! safe. A hole takes a set that leaves a guard before the valid data after the hole. The guard is
+//! the last track written and `overlap_tracks` more, computed from the drive's geometry (SEALDB
+//! allows for 4 MB). The rest of the hole stays free, and the next set goes directly after the last
+//! one: only the last write before valid data has a guard.
 //!
-//! Holes are kept in lists by how much fits, in classes of one table's length; a set takes one of the
-//! smallest class that holds it, and is appended at the frontier if none does. What is too short for
-//! anything is a *fragment* until a neighbour dies and it coalesces.
+//! Holes are kept in lists by the length that fits, in classes of one table. A set takes a hole of
+//! the smallest class that holds it; if there is none it is appended at the frontier. A hole that
+//! is too short for anything is a *fragment*, until a neighbour dies and the two coalesce.
 //!
-//! A set that fits no hole and not the rest of the drive is cut, as in `sets`; and only when that
-//! does not help either are the living members of a half-dead set moved.
+//! A set that fits neither a hole nor the rest of the drive is cut, as in `sets`. If that does not
+//! help, the living members of a half-dead set are moved.
 //!
 //! Invariants: U1 to U3 of `space::unzoned`.
 //! Source: SEALDB, sections III-B and III-C. Ours are the exact guard, the cutting, and the moving.

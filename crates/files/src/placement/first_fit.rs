@@ -1,14 +1,15 @@
-//! First fit by address: each file goes to the first free run that holds it, as ext4 roughly does.
+//! First fit by address: each file goes to the first free run that holds it, roughly as in ext4.
 //!
 //! ```text
 //!   | held |  free  | held |    free    | held |   free ...
 //!             ^ a small file   ^ a larger one
 //! ```
 //!
-//! A file that no single run holds is split over runs, in order of address. Nothing is ever moved.
+//! A file that no single run holds is split over several runs, in order of address. Nothing is ever
+//! moved.
 //! Source: the baseline under LevelDB in the SEALDB paper (figure 2: tables scatter).
 
-use super::draft::Draft;
+use super::draft::RunDraft;
 use super::growing;
 use super::policy::{FileRequest, Placement, Planned, admit};
 use crate::extent::fill;
@@ -48,7 +49,7 @@ impl Placement for FirstFit {
 
     fn plan(&self, space: &SpaceMap, files: &[FileRequest]) -> Result<Vec<Planned>, NoSpace> {
         admit(space, files)?;
-        let mut draft = Draft::new(space, Fit::Lowest);
+        let mut draft = RunDraft::new(space, Fit::Lowest);
         files
             .iter()
             .map(|file| {

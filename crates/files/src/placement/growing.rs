@@ -1,4 +1,4 @@
-//! Room for logs on a disk without zones: pieces that double, so that their number stays small.
+//! Room for logs on a disk without zones: pieces that double in length, so that there are few.
 
 use super::policy::FileRequest;
 use crate::hints::{Hints, Tier};
@@ -7,10 +7,10 @@ use imbrex_disk::{BlockRange, Blocks};
 
 /// The first piece of a log of unknown length: 1 MiB.
 const PIECE_BLOCKS_MIN: u64 = 256;
-/// The longest piece of a log: 64 MiB, so that no more than that is held idle.
+/// The longest piece of a log: 64 MiB, so that no more than that is idle.
 const PIECE_BLOCKS_MAX: u64 = 16_384;
 
-/// Chooses the next piece for a log that is `owned` long.
+/// Chooses the next piece for a log that owns `owned` blocks.
 pub(super) fn plan_log(
     space: &SpaceMap,
     hints: &Hints,
@@ -20,7 +20,7 @@ pub(super) fn plan_log(
     let claim = FileRequest { len_bytes: 1, hints: *hints, is_moved: false }.claim();
     let expected = Blocks::holding(hints.expected_len_bytes.unwrap_or(0)).saturating_sub(owned);
     let wanted = match hints.tier {
-        // Beside others that were promised their room a log takes what it is expected to miss.
+        // Other logs were promised their room, so this one takes only what it is expected to need.
         Tier::Fast if !expected.is_zero() => expected.get().min(PIECE_BLOCKS_MAX),
         // Doubling keeps the number of pieces, and so of catalog records, logarithmic.
         _ => expected.get().max(owned.get()).clamp(PIECE_BLOCKS_MIN, PIECE_BLOCKS_MAX),

@@ -3,16 +3,18 @@
 //! ```text
 //!   lane L1   [ zone 4: aaaabbbbcc|      ]      cc spills into the next empty zone when full
 //!   lane L2   [ zone 7: dddd|            ]
-//!   alone L2  [ zone 8: eeeeeeeeeeeeee|  ]      its rest is taken in need, or given up for another's place
+//!   alone L2  [ zone 8: eeeeeeeeeeeeee|  ]      its rest is a last resort, or is given up for a slot
 //!   lane Log  [ zone 2: wal |            ]      an open log keeps its zone for itself
 //! ```
 //!
-//! A file goes to its lane's open zone; what does not fit goes on in an empty zone, which becomes
-//! the lane's. What is long against a zone begins one, and nothing goes behind it: what straddles two zones
-//! would keep either until what lies beside it is dead. Where no empty zone is left, or the drive's limit on active zones forbids one more,
-//! it goes into other lanes' zones rather than nowhere: the neighbours first, logs' zones last. A plan
-//! that fills a zone may begin another one in its place (A1 of `space::places`). The last spare zone is
-//! cleaning's (S5 of `space`).
+//! A file goes to its lane's open zone. The part that does not fit goes to an empty zone, which
+//! becomes the lane's. A file that is long compared to a zone begins one, and nothing follows it
+//! there: if it straddled two zones it would keep both until its neighbours are dead.
+//!
+//! If no empty zone is left, or the drive's limit on active zones forbids another, a file goes into
+//! the zones of other lanes: those of near lanes first, those of logs last. A plan that fills a
+//! zone may begin another one in its slot (A1 of `space::active_zones`). The last spare zone
+//! belongs to cleaning (S5 of `space`).
 //!
 //! Conventional zones are few and can be rewritten: logs take them first, tables last.
 
@@ -26,10 +28,11 @@ use imbrex_disk::{BlockRange, Blocks, Geometry, Lba, Rule};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
-/// Active zones that must remain besides the catalog's: a log's, its successor's, and a table's.
+/// How many active zones must remain besides those of the catalog: for a log, its successor, and a
+/// table.
 const ACTIVE_ZONES_LEAST: u32 = 3;
 
-/// A policy that fills zones by lanes: it chooses the lane of each file, and what to clean.
+/// A policy that fills zones by lanes. It chooses the lane of each file, and the zone to clean.
 pub(super) trait LanePolicy: Send + Sync + Debug {
     /// See [`Placement::name`].
     fn name(&self) -> &'static str;
@@ -80,7 +83,7 @@ impl<P: LanePolicy> Placement for InLanes<P> {
     }
 }
 
-/// Whether a policy of lanes can live on the disk.
+/// Whether a policy of lanes suits the disk.
 pub(super) fn suits(geometry: &Geometry) -> Result<(), String> {
     reads(geometry)?;
     let catalog_zones = |regions: [Region; 2]| regions.iter().map(|r| r.zones().len()).sum();
@@ -94,7 +97,7 @@ pub(super) fn suits(geometry: &Geometry) -> Result<(), String> {
     }
 }
 
-/// Whether such a policy can have lived on the disk.
+/// Whether such a policy can have written the disk.
 pub(super) fn reads(geometry: &Geometry) -> Result<(), String> {
     match geometry.rule() {
         Rule::AtPointer(_) => Ok(()),
@@ -116,12 +119,12 @@ fn plan(
     lane_of: &dyn Fn(&FileRequest) -> Lane,
 ) -> Result<Vec<Planned>, NoSpace> {
     admit(space, files)?;
-    let mut draft = Draft::new(space);
+    let mut draft = LaneDraft::new(space);
     files
         .iter()
         .map(|file| {
             let ranges = draft.place(file, lane_of).map_err(|found| {
-                // What is free besides is in zones that must not be begun.
+                // The remaining free space is in zones that must not be begun.
                 NoSpace { needed: file.blocks(), free: found }
             })?;
             Ok(Planned::alone(fill(&ranges, file.len_bytes)))
@@ -129,8 +132,8 @@ fn plan(
         .collect()
 }
 
-/// Chooses the rest of a zone for a log: one that earlier logs began, else an empty one, of those that are
-/// no longer than what the log may use.
+/// Chooses the rest of a zone for a log: one that earlier logs began, or else an empty one. Either
+/// must be no longer than the log may use.
 fn plan_log(space: &SpaceMap, hints: &Hints) -> Result<BlockRange, NoSpace> {
     let claim = FileRequest { len_bytes: 1, hints: *hints, is_moved: false }.claim();
     let free = space.free_for(claim);
@@ -143,7 +146,7 @@ fn plan_log(space: &SpaceMap, hints: &Hints) -> Result<BlockRange, NoSpace> {
         empty(Conventional).into_iter().chain(sequential).map(rest)
     };
     let fits = |range: &BlockRange| range.len <= free;
-    // Better a log behind tables than no log: without one nothing can be deleted either.
+    // A log after tables is better than no log, because nothing can be deleted without one.
     let any = || open().map(rest).filter(fits).max_by_key(|range| range.len);
     begun().chain(fresh()).find(fits).or_else(any).ok_or_else(|| {
         let least = open().map(rest).chain(fresh()).map(|range| range.len).min();
@@ -159,13 +162,13 @@ pub(super) fn percent_free(space: &SpaceMap) -> u64 {
     space.free().get() * 100 / space.capacity().get().max(1)
 }
 
-/// Whether a zone can be cleaned, gains so much, and what lives in it fits what is free elsewhere.
+/// Whether a zone can be cleaned, gains that many blocks, and has live data that fit elsewhere.
 pub(super) fn is_worth(space: &SpaceMap, zone: &ZoneSpace, dead_at_least: Blocks) -> bool {
     let fits = || zone.held + zone.free() <= space.free();
     zone.is_cleanable() && dead_at_least <= zone.dead() && fits()
 }
 
-/// The zone with most dead blocks, whose live ones would be moved.
+/// The zone with the most dead blocks, whose live blocks would be moved.
 ///
 /// Ties go to the lower zone. Source: greedy cleaning, as the baseline of GearDB uses it.
 pub(super) fn greediest(space: &SpaceMap, dead_at_least: Blocks) -> Option<BlockRange> {
@@ -178,30 +181,30 @@ pub(super) fn greediest(space: &SpaceMap, dead_at_least: Blocks) -> Option<Block
 }
 
 /// What a plan has taken so far, over a map that it must not change.
-struct Draft<'a> {
+struct LaneDraft<'a> {
     space: &'a SpaceMap,
-    /// Zones partly written, before or by this plan, with their next block.
+    /// Partly written zones, from before or from this plan, with their next block.
     open: BTreeMap<u32, (Lane, Lba)>,
     /// The empty zones that the plan has begun.
     begun: BTreeSet<u32>,
-    /// How many of them are spare.
+    /// How many of them are spare zones.
     begun_spare: usize,
-    /// How many more the drive's limit on active zones allows.
-    places: u32,
+    /// How many more zones the drive's limit on active zones allows.
+    slots: u32,
 }
 
-impl<'a> Draft<'a> {
-    fn new(space: &'a SpaceMap) -> Draft<'a> {
+impl<'a> LaneDraft<'a> {
+    fn new(space: &'a SpaceMap) -> LaneDraft<'a> {
         let open = space
             .partial_zones()
             .map(|zone| (zone.id.0, (zone.lane.unwrap_or(Lane::Cold(0)), zone.next)))
             .collect();
-        let places = space.zones_to_begin();
-        Draft { space, open, begun: BTreeSet::new(), begun_spare: 0, places }
+        let slots = space.zones_to_begin();
+        LaneDraft { space, open, begun: BTreeSet::new(), begun_spare: 0, slots }
     }
 
     /// # Errors
-    /// How much of it there is a place for.
+    /// The length of the part that fits.
     fn place(
         &mut self,
         file: &FileRequest,
@@ -224,8 +227,8 @@ impl<'a> Draft<'a> {
         Ok(ranges)
     }
 
-    /// The open zone of `lane` with least room, so that zones fill up rather than lie about; none of a lane whose
-    /// files lie alone.
+    /// The open zone of `lane` with the least room, so that zones fill up instead of staying open.
+    /// `None` for a lane whose files are alone.
     fn of_lane(&self, lane: Lane) -> Option<u32> {
         if lane.is_alone() {
             return None;
@@ -238,11 +241,11 @@ impl<'a> Draft<'a> {
     }
 
     fn begin(&mut self, file: &FileRequest, lane: Lane) -> Option<u32> {
-        if self.places == 0 {
+        if self.slots == 0 {
             return None;
         }
         let zone = self.empty(SequentialRequired, file)?;
-        self.places -= 1;
+        self.slots -= 1;
         Some(self.open(zone, lane))
     }
 
@@ -251,7 +254,8 @@ impl<'a> Draft<'a> {
         Some(self.open(zone, lane))
     }
 
-    /// The next empty zone of a kind that the file may have: a short one may be there behind the last spare one.
+    /// The next empty zone of a kind that the file may begin. There may be a short one after the
+    /// last spare one.
     fn empty(&self, kind: ZoneKind, file: &FileRequest) -> Option<&'a ZoneSpace> {
         let mut zones = self.space.empty_zones(kind).filter(|z| !self.begun.contains(&z.id.0));
         zones.find(|zone| file.is_moved || self.space.leaves_a_spare(zone, self.begun_spare))
@@ -264,7 +268,8 @@ impl<'a> Draft<'a> {
         zone.id.0
     }
 
-    /// The zone of a lane near this one, among those of a kind and lane that `allowed` allows.
+    /// The zone whose lane is nearest to `lane`, among those of a kind and lane that `allowed`
+    /// permits.
     fn any(
         &self,
         file: &FileRequest,
@@ -295,7 +300,7 @@ impl<'a> Draft<'a> {
             self.open.remove(&id);
             // It is full before anything that is planned later is written.
             let is_counted = self.space.zones()[id as usize].kind == SequentialRequired;
-            self.places = self.places.saturating_add(u32::from(is_counted));
+            self.slots = self.slots.saturating_add(u32::from(is_counted));
         }
         range
     }

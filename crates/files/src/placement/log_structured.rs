@@ -5,12 +5,12 @@
 //!   cleaning: a victim is chosen; what lives in it moves to a zone of cold data
 //! ```
 //!
-//! Two policies, which differ in the victim only:
+//! There are two policies, which differ only in the victim:
 //!
-//! - *greedy* (`log-structured`): the zone with most dead blocks;
-//! - *cost-benefit* (`log-cost-benefit`): the zone with the largest `(1 - u) * age / (1 + u)`, where
-//!   `u` is the share of it that lives and `age` the time since the youngest file in it was begun,
-//!   in files begun. What is moved keeps its age.
+//! - *greedy* (`log-structured`): the zone with the most dead blocks;
+//! - *cost-benefit* (`log-cost-benefit`): the zone with the largest `(1 - u) * age / (1 + u)`,
+//!   where `u` is its live share. `age` is the time since the youngest file in it was begun,
+//!   measured in files begun. Moved files keep their age.
 //!
 //! Source: the baselines of GearDB (LevelDB over one log of zones, greedy and cost-benefit cleaning
 //! below 20 % free); cost-benefit as in the log-structured file system of Rosenblum and Ousterhout.
@@ -30,11 +30,11 @@ pub(super) const COST_BENEFIT: &str = "log-cost-benefit";
 /// Cleaning starts below this share of free space, in percent. Source: GearDB's evaluation setup.
 const FREE_PERCENT_LEAST: u8 = 20;
 
-/// In the background a zone is worth moving only if this share of it is dead, in percent: below,
-/// the same blocks would be moved over and over for nothing.
+/// In the background a zone is cleaned only if this share of it is dead, in percent. Below that the
+/// same blocks would move over and over for little gain.
 const DEAD_PERCENT_LEAST: u64 = 5;
 
-/// Which zone is cleaned first.
+/// The rule for the zone that is cleaned first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Victim {
     Greedy,
@@ -87,7 +87,8 @@ impl LanePolicy for LogStructured {
     }
 }
 
-/// The zone whose cleaning gains most for longest, by what it costs to read and write back.
+/// The zone whose cleaning gains most and longest, relative to the cost of reading and rewriting
+/// it.
 ///
 /// Ties go to the zone with more dead blocks, then to the lower one.
 fn most_beneficial(space: &SpaceMap, dead_at_least: Blocks) -> Option<BlockRange> {

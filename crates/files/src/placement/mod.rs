@@ -1,18 +1,18 @@
 //! Placement: the policies that choose where files lie and what to reclaim.
 //!
 //! ```text
-//!   FileRequest {len, hints}  +  SpaceMap   -->  plan          -->  extents      (pure)
-//!   Hints                     +  SpaceMap   -->  plan_log_pieces -> runs to own (pure)
-//!   how full                  +  SpaceMap   -->  plan_reclaim  -->  a victim     (pure)
+//!   FileRequest {len, hints}  +  SpaceMap   -->  plan             -->  extents      (pure)
+//!   Hints                     +  SpaceMap   -->  plan_log_pieces  -->  runs to own  (pure)
+//!   how full                  +  SpaceMap   -->  plan_reclaim     -->  a victim     (pure)
 //! ```
 //!
-//! Planners decide and do nothing: they see the space map and return data; `persist`, `log` and
-//! `clean` do what the plan says and choose nothing. All requests of one `persist` are planned
-//! together, so that a policy may lay a group side by side.
+//! Planners decide and do nothing: they see the space map and return data. `persist`, `log` and
+//! `clean` perform the plan and choose nothing. All requests of one `persist` are planned together,
+//! so that a policy may lay a group side by side.
 //!
-//! To add a policy: one file with a type that implements [`Placement`], and one line in [`TABLE`].
-//! A policy of zones implements `lanes::LanePolicy` instead; one of interlaced tracks
-//! `tracks::TrackPolicy`; one of sets `sets::SetPolicy`. One of single runs builds on `draft`, for which
+//! To add a policy, write one file with a type that implements [`Placement`], and one line in
+//! [`TABLE`]. A policy of zones implements `lanes::LanePolicy` instead; one of interlaced tracks
+//! `tracks::TrackPolicy`; one of sets `sets::SetPolicy`. A policy of single runs builds on `draft`;
 //! the map computes what a drive's tracks allow.
 
 mod band_per_table;
@@ -47,7 +47,7 @@ pub struct PlacementKind(usize);
 
 type Build = fn(&PlacementOptions) -> Box<dyn Placement>;
 
-/// One line a policy: its name, and what makes it.
+/// One line for each policy: its name and its constructor.
 const TABLE: &[(&str, Build)] = &[
     (first_fit::NAME, |_| Box::new(first_fit::FirstFit)),
     (sets::NAME, |o| Box::new(InSets(sets::Sets::new(o)))),
@@ -81,7 +81,7 @@ impl PlacementKind {
         TABLE[self.0].0
     }
 
-    /// The policy itself, with its own numbers.
+    /// The policy itself, with its default parameters.
     pub fn build(self) -> Box<dyn Placement> {
         self.build_with(&PlacementOptions::default())
     }

@@ -1,16 +1,16 @@
-//! Numbers that a drive is formatted with and that its policy goes by.
+//! The parameters of a policy, set when a drive is formatted.
 
 use crate::space::CLASS_LEN;
 use imbrex_disk::Blocks;
 
-/// Numbers for a policy, recorded in the catalog with its name; a zero stands for the policy's own
-/// number, and what a policy has no use for it does not look at.
+/// Parameters of a policy, recorded in the catalog with its name. A zero stands for the policy's
+/// default. A policy ignores those that it does not use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlacementOptions {
-    /// Cleaning in the background starts when less than this share of the space is free, in percent.
+    /// Background cleaning starts when less than this share of the space is free, in percent.
     pub free_percent_least: u8,
-    /// The length of the unit that the policy thinks in: a table where free space is kept in lists
-    /// by that length.
+    /// The length of the policy's unit: a table. Lists of free space are kept in classes of this
+    /// length.
     pub unit_len: Blocks,
 }
 

@@ -10,11 +10,11 @@ use std::fmt::Debug;
 /// A file to be placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileRequest {
-    /// How long it is.
+    /// Its length.
     pub len_bytes: u64,
     /// What its writer knows about it.
     pub hints: Hints,
-    /// Whether it is moved by cleaning rather than new.
+    /// Whether cleaning moves it, as opposed to a new file.
     pub is_moved: bool,
 }
 
@@ -24,7 +24,7 @@ impl FileRequest {
         Blocks::holding(self.len_bytes)
     }
 
-    /// As if it were so long: for a piece of it that goes on in another zone.
+    /// A request for a piece of the file, of that length, which goes to another zone.
     pub(crate) fn piece(&self, len_bytes: u64) -> FileRequest {
         FileRequest { len_bytes, ..*self }
     }
@@ -39,13 +39,13 @@ impl FileRequest {
     }
 }
 
-/// Where a file goes.
+/// The blocks chosen for a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Planned {
     /// Its extents, in order.
     pub extents: Vec<Extent>,
-    /// The run that it shares with its neighbours in the plan, who name the same, and that is given
-    /// back as a whole; `None` if every extent is given back by itself, or with its zone.
+    /// The run that it shares with its neighbours in the plan, which name the same run. The run is
+    /// given back as a whole. `None` if each extent is given back by itself, or with its zone.
     pub span: Option<BlockRange>,
 }
 
@@ -55,7 +55,7 @@ impl Planned {
     }
 }
 
-/// Why a policy is asked what to reclaim.
+/// Why a policy is asked for a victim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
     /// There is time: reclaim only if the policy wants more free space.
@@ -73,56 +73,57 @@ pub enum Rewriting {
     Merged,
 }
 
-/// A policy. All calls are pure.
+/// A placement policy. All calls are pure.
 pub trait Placement: Send + Sync + Debug {
-    /// Its name, as users write it and the catalog records it.
+    /// Its name, which users write and the catalog records.
     fn name(&self) -> &'static str;
 
-    /// Whether it can live on a disk of this geometry; else why not and what would do.
+    /// Whether it suits a disk of this geometry.
     ///
     /// # Errors
-    /// The reason, for [`FilesError::Unsuitable`](crate::FilesError::Unsuitable).
+    /// The reason why not, and what would suit, for
+    /// [`FilesError::Unsuitable`](crate::FilesError::Unsuitable).
     fn suits(&self, geometry: &Geometry) -> Result<(), String>;
 
-    /// Whether it can have lived on a disk of this geometry, which is enough to read what it wrote; else
-    /// why not.
+    /// Whether it can have written a disk of this geometry, which is enough to read the disk.
     ///
     /// # Errors
-    /// As [`Placement::suits`].
+    /// As for [`Placement::suits`].
     fn reads(&self, geometry: &Geometry) -> Result<(), String> {
         self.suits(geometry)
     }
 
-    /// How much room for files it needs at least on a disk of this geometry without zones.
+    /// The least room for files that it needs on a disk of this geometry without zones.
     fn room_needed(&self, geometry: &Geometry) -> Blocks {
         let _ = geometry;
         Blocks::ZERO
     }
 
-    /// How many zones for files a disk must have, if it has zones: two are the reserve, one takes a
-    /// log, one takes tables.
+    /// How many zones for files a zoned disk must have: two are the reserve, one takes a log, one
+    /// takes tables.
     fn zones_needed(&self) -> usize {
         4
     }
 
-    /// Which files share an open zone with this one, or with this piece of one, where zones hold `zone`;
-    /// means nothing on a disk without zones.
+    /// The lane of this file, or of this piece of one, where zones hold `zone` blocks: files of one
+    /// lane share an open zone. Without meaning on a disk without zones.
     fn lane(&self, _file: &FileRequest, _zone: Blocks) -> Lane {
         Lane::Fresh(0)
     }
 
-    /// Whether no two files may share a zone: what a file leaves of its zones stays unused.
+    /// Whether no two files may share a zone, so that the rest of a file's last zone stays unused.
     fn keeps_files_apart(&self) -> bool {
         false
     }
 
-    /// Whether files share runs that are given back as a whole, and what lives in one is moved in need: that
-    /// needs room.
+    /// Whether files share runs that are given back as a whole, and the live files in one are moved
+    /// if need be. Moving them takes room.
     fn moves_sets(&self) -> bool {
         false
     }
 
-    /// How tracks with live data above them are written; means nothing where none lie above others.
+    /// How tracks with live data above them are written. Without meaning where no track lies above
+    /// another.
     fn rewriting(&self) -> Rewriting {
         Rewriting::Merged
     }
@@ -133,9 +134,9 @@ pub trait Placement: Send + Sync + Debug {
     /// [`NoSpace`]: nothing is planned, not even a part.
     fn plan(&self, space: &SpaceMap, files: &[FileRequest]) -> Result<Vec<Planned>, NoSpace>;
 
-    /// Chooses runs for a log that starts or goes on, `owned` long so far: the rest of a zone, or
-    /// pieces of free runs, several where a single one would be too short to be worth a record of the
-    /// catalog. The log gives back what it does not use.
+    /// Chooses runs for a log that begins or continues, and owns `owned` blocks so far: the rest of
+    /// a zone, or pieces of free runs. There are several where a single one would be too short to
+    /// be worth a catalog record. The log gives back what it does not use.
     ///
     /// # Errors
     /// [`NoSpace`].
@@ -146,17 +147,18 @@ pub trait Placement: Send + Sync + Debug {
         owned: Blocks,
     ) -> Result<Vec<BlockRange>, NoSpace>;
 
-    /// Chooses the next run of blocks whose live extents should move elsewhere; `None` if nothing
-    /// is worth it.
+    /// Chooses the next run of blocks whose live extents should move elsewhere; `None` if none is
+    /// worth it.
     fn plan_reclaim(&self, _space: &SpaceMap, _urgency: Urgency) -> Option<BlockRange> {
         None
     }
 }
 
-/// What a drive must hold: a log, its successor, a set being written and one that it replaces.
+/// How many units a drive must hold: a log, its successor, a set that is being written and one that
+/// it replaces.
 pub(super) const UNITS_NEEDED: u64 = 4;
 
-/// Checks that the space for `files` is there, each by its own claim.
+/// Checks that there is space for `files`, under their claim.
 pub(super) fn admit(space: &SpaceMap, files: &[FileRequest]) -> Result<(), NoSpace> {
     let needed: Blocks = files.iter().map(FileRequest::blocks).sum();
     space.admit(needed, claim_of(files))

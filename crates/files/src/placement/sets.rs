@@ -1,4 +1,4 @@
-//! Sets: the tables of one compaction lie side by side and give their space back together.
+//! Sets: the tables of one compaction lie side by side, and their space is given back as a whole.
 //!
 //! ```text
 //!   persist [a b c | d]     | set: a b c |  free  | d |       one read serves the whole set
@@ -6,20 +6,20 @@
 //!   b removed               |      free           | d |       now it comes back, as one run
 //! ```
 //!
-//! Files of one `persist` with the same group, of level 2 and below, are a set: one run of blocks,
-//! in order, remembered in the catalog as a *span* that every member names. Tables of levels 0 and 1
-//! and lone files are sets of one, and so is a file that cleaning has moved.
+//! Files of one `persist` with the same group, of level 2 and deeper, are a set: one run of blocks,
+//! in order. The catalog records the run as a *span* that every member names. Tables of levels 0
+//! and 1, lone files, and files that cleaning has moved are sets of one.
 //!
-//! A set goes to the first free run, by address, that holds it. If no run does, it is cut into as few
-//! sets as the runs allow, and a file that no run holds into extents: full drives get slower, not
-//! stuck. Nothing is moved but as a last resort: when a write does not fit, the living members of the
-//! set with most dead blocks go elsewhere, so that its space comes back. Of the reserve some room is kept
-//! for that.
+//! A set goes to the first free run, by address, that holds it. If there is none it is cut into as
+//! few sets as the runs allow, and a file that no run holds is cut into extents: full drives get
+//! slower, not stuck. Moving is the last resort. When a write does not fit, the living members of
+//! the set with the most dead blocks go elsewhere, so that its space comes back. Part of the
+//! reserve is kept for that.
 //!
-//! Source: SEALDB, section III-A. There the dead members of a set wait for the rest without a way
-//! out; moving them is ours.
+//! Source: SEALDB, section III-A. There the space of a set waits until its last member is dead;
+//! moving the living members is ours.
 
-use super::draft::Draft;
+use super::draft::RunDraft;
 use super::growing;
 use super::options::PlacementOptions;
 use super::policy::{FileRequest, Placement, Planned, UNITS_NEEDED, Urgency, admit};
@@ -31,10 +31,11 @@ use std::fmt::Debug;
 
 pub(super) const NAME: &str = "sets";
 
-/// Tables above this level overlap each other, so that no compaction takes a group of them whole.
+/// Tables of the levels above overlap each other, so no compaction takes a group of them as a
+/// whole.
 const SET_LEVEL_MIN: u8 = 2;
 
-/// A policy that places sets: it chooses the free run that a set goes to.
+/// A policy that places sets. It chooses the free run for each set.
 pub(super) trait SetPolicy: Send + Sync + Debug {
     /// See [`Placement::name`].
     fn name(&self) -> &'static str;
@@ -45,7 +46,7 @@ pub(super) trait SetPolicy: Send + Sync + Debug {
     /// See [`Placement::room_needed`].
     fn room_needed(&self, geometry: &Geometry) -> Blocks;
 
-    /// Which of the runs that are large enough.
+    /// The choice among the runs that are large enough.
     fn fit(&self) -> Fit;
 }
 
@@ -83,7 +84,8 @@ impl<P: SetPolicy> Placement for InSets<P> {
         growing::plan_log(space, hints, owned, self.0.fit()).map(|run| vec![run])
     }
 
-    /// Chooses the set with most dead blocks whose living members fit what is free, and only in need.
+    /// Chooses the set with the most dead blocks whose living members fit elsewhere, and only if a
+    /// write needs room.
     fn plan_reclaim(&self, space: &SpaceMap, urgency: Urgency) -> Option<BlockRange> {
         match urgency {
             Urgency::NoSpace => space.deadest_span(),
@@ -131,10 +133,10 @@ impl SetPolicy for Sets {
     }
 }
 
-/// Plans `files`: those of one set in one run that suits `fit`, if there is one.
+/// Plans `files`: each set in one run that suits `fit`, if there is one.
 fn plan(space: &SpaceMap, files: &[FileRequest], fit: Fit) -> Result<Vec<Planned>, NoSpace> {
     admit(space, files)?;
-    let mut draft = Draft::new(space, fit);
+    let mut draft = RunDraft::new(space, fit);
     let mut plan = Vec::with_capacity(files.len());
     let mut rest = files;
     while let Some(first) = rest.first() {
@@ -148,7 +150,7 @@ fn plan(space: &SpaceMap, files: &[FileRequest], fit: Fit) -> Result<Vec<Planned
     Ok(plan)
 }
 
-/// Which set a file belongs to; `None` for a set of its own.
+/// The set of a file; `None` for a set of one.
 fn set_of(file: &FileRequest) -> Option<GroupId> {
     file.hints.group.filter(|_| SET_LEVEL_MIN <= file.hints.level && !file.is_moved)
 }
@@ -157,9 +159,9 @@ fn blocks(files: &[FileRequest]) -> Blocks {
     files.iter().map(FileRequest::blocks).sum()
 }
 
-/// Places the members of a set: in one run, else in the longest ones that there are.
+/// Places the members of a set: in one run, or else in the longest runs there are.
 fn place_set(
-    draft: &mut Draft<'_>,
+    draft: &mut RunDraft<'_>,
     members: &[FileRequest],
     plan: &mut Vec<Planned>,
 ) -> Option<()> {

@@ -17,7 +17,7 @@ fn reserve(blocks: u64, level: u8) -> FileRequest {
     FileRequest { hints: Hints { purpose: CommitKind::Upkeep, ..request.hints }, ..request }
 }
 
-/// Plans and takes; the picture of where each file lies, or the refusal.
+/// Plans and takes. Returns the position of each file, or the refusal.
 fn place(policy: &str, map: &mut SpaceMap, files: &[FileRequest]) -> String {
     let policy = PlacementKind::by_name(policy).unwrap().build();
     match policy.plan(map, files) {
@@ -41,7 +41,7 @@ fn place(policy: &str, map: &mut SpaceMap, files: &[FileRequest]) -> String {
     }
 }
 
-/// The run that a policy gives a new log that needs no more than one.
+/// The run that a policy gives a new log, if it needs only one.
 pub(super) fn plan_log(
     policy: &dyn Placement,
     map: &SpaceMap,
@@ -58,8 +58,8 @@ fn levels_get_zones_of_their_own() {
     assert_eq!(place("zone-per-level", &mut map, &[request(3, 1)]), "132..135");
 }
 
-/// Tables nearly as long as zones straddled two each, so that every zone held parts of two tables, which die at
-/// different times.
+/// Tables nearly as long as zones straddled two each, so every zone held parts of two tables, which
+/// die at different times.
 #[test]
 fn a_table_long_against_a_zone_has_one_to_itself() {
     let mut map = map(8, None);
@@ -68,11 +68,11 @@ fn a_table_long_against_a_zone_has_one_to_itself() {
         place("zone-per-level", &mut map, &files),
         "0..10, 64..124, 128..177, 10..15, 15..63"
     );
-    // What goes on behind a whole zone is short.
+    // The part that continues after a whole zone is short.
     assert_eq!(place("zone-per-level", &mut map, &[request(70, 1)]), "192..256 63..64 256..261");
     assert_eq!(place("zone-per-level", &mut map, &[request(60, 1)]), "320..380");
     assert_eq!(place("zone-per-level", &mut map, &[reserve(60, 2)]), "384..444");
-    // No zone may be begun any more, as the last one is cleaning's.
+    // No further zone may be begun: the last one belongs to cleaning.
     let in_need = "444..448 124..128 177..192 261..298";
     assert_eq!(place("zone-per-level", &mut map, &[reserve(60, 2)]), in_need);
 }
@@ -113,7 +113,7 @@ fn a_full_drive_spills_into_any_zone_but_not_into_the_reserve() {
     assert_eq!(place("zone-per-level", &mut map, &[request(117, 1)]), "no space: 117 of 116");
     assert_eq!(place("zone-per-level", &mut map, &[request(116, 1)]), "256..320 10..62");
     assert_eq!(place("zone-per-level", &mut map, &[reserve(65, 1)]), "no space: 65 of 64");
-    // One zone is left, which is cleaning's.
+    // One zone is left, which belongs to cleaning.
     assert_eq!(place("zone-per-level", &mut map, &[reserve(64, 1)]), "62..64 134..192 252..256");
 }
 
@@ -133,8 +133,8 @@ fn logs_keep_apart_from_tables() {
     assert_eq!(plan_log(&*policy, &map, &hints), Ok(range(70, 58)));
 }
 
-/// An empty zone was too long for what a log might use, and the log was refused though the rest of another
-/// would have done; so did a zone that earlier logs began.
+/// An empty zone was too long for what a log might use. The log was refused, though the rest of
+/// another zone would have done. So it was with a zone that earlier logs began.
 #[test]
 fn a_log_takes_a_zone_that_it_may_use_whole() {
     let policy = PlacementKind::by_name("zone-per-level").unwrap().build();
@@ -147,27 +147,27 @@ fn a_log_takes_a_zone_that_it_may_use_whole() {
     place("zone-per-level", &mut drive, &[request(128, 1), request(14, 2)]);
     place("zone-per-level", &mut drive, &[reserve(24, 3), reserve(44, 4)]);
     drive.change(Lba::new(128), |zone| zone.lane = Some(Lane::Log));
-    // 46 blocks; in zones that are begun are 50, behind an earlier log, 40, and 20.
+    // 46 blocks. The zones that are begun have 50, 40 (after an earlier log), and 20 left.
     assert_eq!(plan(&drive), Ok(range(192 + 24, 40)));
     place("zone-per-level", &mut drive, &[reserve(40, 3)]);
     let refused = NoSpace { needed: Blocks::new(20), free: Blocks::new(6) };
     assert_eq!(plan(&drive), Err(refused));
 }
 
-/// Cleaning begins with an empty zone, whatever the others hold: of one that broke off nothing is left but a
-/// zone to be reset.
+/// Cleaning begins with an empty zone, whatever the others hold: a cleaning that breaks off leaves
+/// only a zone to reset.
 #[test]
 fn the_last_empty_zone_is_cleanings() {
     let mut map = map(6, None);
     place("zone-per-level", &mut map, &[request(128, 1), request(20, 2)]);
     assert_eq!(place("zone-per-level", &mut map, &[reserve(10, 3)]), "192..202");
     assert_eq!(place("zone-per-level", &mut map, &[reserve(10, 4)]), "256..266");
-    // Level 5 shares a zone, and so does what goes on behind it.
+    // Level 5 shares a zone, and so does the file that follows.
     assert_eq!(place("zone-per-level", &mut map, &[reserve(60, 5)]), "266..320 202..208");
     let moved = FileRequest { is_moved: true, ..request(30, 1) };
     assert_eq!(place("zone-per-level", &mut map, &[moved]), "320..350");
     assert_eq!(place("zone-per-level", &mut map, &[reserve(62, 1)]), "148..192 208..226");
-    // Nobody else goes where copies lie, before they are what counts.
+    // No other file goes to a zone of copies before their moves are committed.
     let policy = PlacementKind::by_name("zone-per-level").unwrap().build();
     let log = plan_log(&*policy, &map, &Hints::new(FileKind::Log));
     let refused = NoSpace { needed: Blocks::new(30), free: Blocks::ZERO };
@@ -283,7 +283,8 @@ fn logs_take_conventional_zones_first_and_tables_last() {
     assert_eq!(place("zone-per-level", &mut map, &[reserve(20, 3)]), "492..512");
 }
 
-/// Behind the last spare zone nobody looked, though a zone too short to be spare is for anybody.
+/// The planner stopped at the last spare zone, though any file may take a zone that is too short to
+/// be spare.
 #[test]
 fn a_short_zone_behind_the_last_spare_one_is_used() {
     let mut zones = empty_zones(2);
@@ -332,7 +333,8 @@ fn policies_are_found_by_name() {
     assert_eq!(PlacementKind::by_name("no-such"), None);
 }
 
-/// What the first table of a plan had left of the only empty bottom track was forgotten, and the second refused.
+/// The rest of the only empty bottom track, left by the first table of a plan, was forgotten, and
+/// the second table refused.
 #[test]
 fn what_a_plan_leaves_of_a_track_is_its_own() {
     let (bottom_track_len, top_track_len) = (Blocks::new(64), Blocks::new(32));
@@ -343,7 +345,7 @@ fn what_a_plan_leaves_of_a_track_is_its_own() {
     (0..8).filter(|&pair| pair != 2).for_each(|pair| take(&mut map, pair * 96, 64));
     (0..6).for_each(|pair| take(&mut map, pair * 96 + 64, 32));
     take(&mut map, 6 * 96 + 64, 16);
-    // What is free besides is kept for logs.
+    // The remaining free space is kept for logs.
     assert_eq!((map.free().get(), map.kept_for_logs().get()), (64 + 48, 48));
     let policy = PlacementKind::by_name("track-tiers").unwrap().build();
     let plan = |files: &[FileRequest]| {

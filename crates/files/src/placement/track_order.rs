@@ -1,4 +1,4 @@
-//! Tracks in an order that knows no levels: one after the other, or in three phases.
+//! Tracks in an order without regard to levels: one after the other, or in three phases.
 //!
 //! ```text
 //!   sequential      1  2  3  4  5  6  7 ...          each bottom track lies below the top one before it
@@ -7,21 +7,22 @@
 //!                   top       3     7    11 ...      then the rest
 //! ```
 //!
-//! Both go on behind the track taken last and begin again at the start of the disk. In three phases a
-//! bottom track that becomes free is taken first again, whatever lies above it by then.
+//! Both continue after the track that was taken last, and wrap around at the end of the disk. In
+//! three phases a bottom track that becomes free is taken first again, whatever lies above it by
+//! then.
 //!
 //! Source: the baselines of KVIMR, *Seq* and *3Phase* (section 4.1); three phases: Gao and others.
 
 use super::options::PlacementOptions;
 use super::policy::{FileRequest, Planned, Rewriting};
-use super::tracks::{self, Draft, TrackPolicy};
-use crate::space::{NoSpace, SpaceMap, Tier};
+use super::tracks::{self, TrackDraft, TrackPolicy};
+use crate::space::{NoSpace, SpaceMap, TrackTier};
 use imbrex_disk::Blocks;
 
 pub(super) const SEQUENTIAL: &str = "track-sequential";
 pub(super) const THREE_PHASE: &str = "track-three-phase";
 
-/// Which order.
+/// The order of tracks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     Sequential,
@@ -39,7 +40,7 @@ impl TrackOrder {
         TrackOrder { order, unit_len: options.unit_len() }
     }
 
-    fn next(&self, draft: &Draft<'_>) -> Option<u64> {
+    fn next(&self, draft: &TrackDraft<'_>) -> Option<u64> {
         let [even, odd] = draft.map().empty_tops();
         let bottoms = draft.map().empty_bottoms();
         match self.order {
@@ -50,9 +51,9 @@ impl TrackOrder {
             Order::ThreePhase => {
                 let top = |set| {
                     let may = draft.may_take_tops();
-                    may.then(|| draft.next_in(set, draft.last(Tier::Top))).flatten()
+                    may.then(|| draft.next_in(set, draft.last(TrackTier::Top))).flatten()
                 };
-                let bottom = draft.next_in(bottoms, draft.last(Tier::Bottom));
+                let bottom = draft.next_in(bottoms, draft.last(TrackTier::Bottom));
                 bottom.or_else(|| top(even)).or_else(|| top(odd))
             }
         }

@@ -5,59 +5,62 @@
 //!   bottom   | L4 | L4 |    | L4 | L4 | L4 | ...     live long: few bottom tracks become free again
 //! ```
 //!
-//! *Tier*: a table of the current largest level goes to a bottom track, to a top one when no bottom track
-//! is empty; every other table to a top track, to a bottom one when no top track is left. *Track*: the
-//! next empty one of the tier behind the track taken last, so that the tables of one compaction lie in
-//! sequence; among bottom tracks those are skipped whose write would need a rewrite, and where all
-//! would, the nearest is taken.
+//! *Tier*: a table of the largest level goes to a bottom track, or to a top one if no bottom track
+//! is empty. Every other table goes to a top track, or to a bottom one if no top track is left.
+//! *Track*: the next empty one of the tier, after the track that was taken last, so that the tables
+//! of one compaction lie in sequence. Bottom tracks whose write would need a rewrite are skipped;
+//! if all would, the nearest is taken.
 //!
-//! *Largest*: of the levels that the tables there are were written for. A table that goes down a level without being
-//! rewritten stays where it is, and so does its old level's tier:
+//! *Largest* is the largest level that one of the present tables was written for. A table that goes
+//! down a level without being rewritten stays where it is, and its old level keeps its tier:
 //!
-//!   K1  A table that is moved to another level changes no tier; the first table written for a level does.
+//!   K1  A table that is moved to another level changes no tier; the first table written for a
+//!       level does.
 //!
-//! *Fullest*: from the level with most tables on, larger ones with it, tables count as of the largest level.
-//! That is KVIMR's rule as long as the largest level is the fullest. It differs when a level is begun:
-//! its first tables would send the level before it, nearly all there is, to top tracks, whose room it does
-//! not fit in; what overflows into bottom tracks dies there soon, under live top tracks.
+//! *Fullest*: tables of the level with the most tables, and of all larger levels, count as those of
+//! the largest level. This is KVIMR's rule while the largest level is the fullest. It differs when
+//! a level is begun. Its first tables would send the level before it, nearly all the data, to top
+//! tracks, where it does not fit. The overflow would go to bottom tracks and die there soon, under
+//! live top tracks.
 //!
-//! Source: KVIMR, section 3.2 (level based bi-tiering, relaxed-sequential allocation) and 3.1 (a level is told with
-//! the write of a table, and never again: decision 48); the fullest level is ours (decision 36).
+//! Source: KVIMR, section 3.2 (level based bi-tiering, relaxed-sequential allocation) and 3.1 (the
+//! level comes with the write of a table, and never again: decision 48). The fullest level is ours
+//! (decision 36).
 
 use super::options::PlacementOptions;
 use super::policy::{FileRequest, Planned, Rewriting};
-use super::tracks::{self, Draft, TrackPolicy};
+use super::tracks::{self, TrackDraft, TrackPolicy};
 use crate::hints::FileKind;
-use crate::space::{NoSpace, SpaceMap, Tier};
+use crate::space::{NoSpace, SpaceMap, TrackTier};
 use imbrex_disk::Blocks;
 
 pub(super) const NAIVE: &str = "track-tiers-naive";
 pub(super) const MERGED: &str = "track-tiers";
 pub(super) const FULLEST: &str = "track-tiers-fullest";
 
-/// From which level on tables go to the bottom.
+/// The least level whose tables go to the bottom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum From {
-    /// The largest that a table was written for, or is (K1).
+enum BottomFrom {
+    /// The largest that a table was, or is now, written for (K1).
     Largest,
-    /// That with most tables.
+    /// The level with the most tables.
     Fullest,
 }
 
 #[derive(Debug)]
 pub(super) struct TrackTiers {
-    from: From,
+    from: BottomFrom,
     rewriting: Rewriting,
     unit_len: Blocks,
 }
 
 impl TrackTiers {
     pub(super) fn new(rewriting: Rewriting, options: &PlacementOptions) -> TrackTiers {
-        TrackTiers { from: From::Largest, rewriting, unit_len: options.unit_len() }
+        TrackTiers { from: BottomFrom::Largest, rewriting, unit_len: options.unit_len() }
     }
 
     pub(super) fn from_fullest(options: &PlacementOptions) -> TrackTiers {
-        TrackTiers { from: From::Fullest, ..TrackTiers::new(Rewriting::Merged, options) }
+        TrackTiers { from: BottomFrom::Fullest, ..TrackTiers::new(Rewriting::Merged, options) }
     }
 
     /// The least level whose tables go to the bottom.
@@ -65,19 +68,21 @@ impl TrackTiers {
         let levels = space.tracks().levels();
         let of_tables = files.iter().filter(|file| file.hints.kind == FileKind::Table);
         match self.from {
-            From::Largest => of_tables.map(|file| file.hints.level).fold(levels.largest, u8::max),
-            From::Fullest => levels.fullest,
+            BottomFrom::Largest => {
+                of_tables.map(|file| file.hints.level).fold(levels.largest, u8::max)
+            }
+            BottomFrom::Fullest => levels.fullest,
         }
     }
 }
 
-fn next(draft: &Draft<'_>, file: &FileRequest, bottom_level: u8) -> Option<u64> {
+fn next(draft: &TrackDraft<'_>, file: &FileRequest, bottom_level: u8) -> Option<u64> {
     let top = || {
         let may = draft.may_take_tops();
-        may.then(|| draft.next_of(&draft.map().empty_tops(), draft.last(Tier::Top))).flatten()
+        may.then(|| draft.next_of(&draft.map().empty_tops(), draft.last(TrackTier::Top))).flatten()
     };
     let bottom = || {
-        let last = draft.last(Tier::Bottom);
+        let last = draft.last(TrackTier::Bottom);
         let quiet = draft.next_in(draft.map().quiet_bottoms(), last);
         quiet.or_else(|| draft.nearest_in(draft.map().empty_bottoms(), last))
     };
@@ -91,9 +96,9 @@ fn next(draft: &Draft<'_>, file: &FileRequest, bottom_level: u8) -> Option<u64> 
 impl TrackPolicy for TrackTiers {
     fn name(&self) -> &'static str {
         match (self.from, self.rewriting) {
-            (From::Fullest, _) => FULLEST,
-            (From::Largest, Rewriting::Naive) => NAIVE,
-            (From::Largest, Rewriting::Merged) => MERGED,
+            (BottomFrom::Fullest, _) => FULLEST,
+            (BottomFrom::Largest, Rewriting::Naive) => NAIVE,
+            (BottomFrom::Largest, Rewriting::Merged) => MERGED,
         }
     }
 

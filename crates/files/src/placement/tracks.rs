@@ -1,4 +1,4 @@
-//! Placing files on interlaced tracks: what all policies of tracks share.
+//! Placement on interlaced tracks: the part that all policies of tracks share.
 //!
 //! ```text
 //!   a table of 3.5 tracks   | track | track | track | half |      a track belongs to one table
@@ -6,29 +6,29 @@
 //!   nearly full             whatever is free, in pieces: top tracks first; last what the same plan left of a track
 //! ```
 //!
-//! A policy says which empty track is next; here the tracks are filled, and it is seen to it that
-//! logs find top tracks: they grow by pieces, and a piece in a bottom track would be a rewrite each time.
-//! Which tracks may be handed out at all is the map's to say (`space::tracks`).
+//! A policy chooses the next empty track. This module fills the tracks, and keeps top tracks for
+//! logs: logs grow by pieces, and a piece in a bottom track would need a rewrite each time. The map
+//! decides which tracks may be handed out at all (`space::tracks`).
 
 use super::policy::{FileRequest, Placement, Planned, Rewriting, UNITS_NEEDED, admit};
 use crate::extent::fill;
 use crate::hints::{FileKind, Hints};
 use crate::room::CommitKind;
-use crate::space::{Claim, NoSpace, SpaceMap, Tier, TrackMap};
+use crate::space::{Claim, NoSpace, SpaceMap, TrackMap, TrackTier};
 use imbrex_disk::{BlockRange, Blocks, Geometry, Lba, Rule, TrackId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
 /// The first piece of a log of unknown length: 1 MiB.
 const LOG_PIECE_BLOCKS_MIN: u64 = 256;
-/// The longest: 64 MiB, so that no more than that is held idle.
+/// The longest piece: 64 MiB, so that no more than that is idle.
 const LOG_PIECE_BLOCKS_MAX: u64 = 16_384;
-/// How many broken tracks are looked at for a short file.
+/// How many broken tracks are tried for a short file.
 const LOOK_COUNT_MAX: usize = 64;
-/// How many are looked at for the cheapest piece of a table, if one was found.
+/// How many are tried for the cheapest piece of a table, once one is found.
 const PIECE_LOOK_COUNT: usize = 4096;
 
-/// A policy that fills interlaced tracks: it chooses the tracks of tables.
+/// A policy that fills interlaced tracks. It chooses the tracks of tables.
 pub(super) trait TrackPolicy: Send + Sync + Debug {
     /// See [`Placement::name`].
     fn name(&self) -> &'static str;
@@ -78,7 +78,7 @@ impl<P: TrackPolicy> Placement for OnTracks<P> {
     }
 }
 
-/// Whether a policy of tracks can live on the disk.
+/// Whether a policy of tracks suits the disk.
 fn suits(geometry: &Geometry) -> Result<(), String> {
     match geometry.rule() {
         Rule::Neighbours(_) => Ok(()),
@@ -96,7 +96,7 @@ fn suits(geometry: &Geometry) -> Result<(), String> {
     }
 }
 
-/// How much room for files a drive needs for a few tables of `unit_len` with what they leave of
+/// The room for files that a drive needs for a few tables of `unit_len`, with the unused rests of
 /// their last tracks.
 fn room_needed(geometry: &Geometry, unit_count: u64, unit_len: Blocks) -> Blocks {
     let Some(tracks) = geometry.interlaced() else { return Blocks::ZERO };
@@ -104,33 +104,33 @@ fn room_needed(geometry: &Geometry, unit_count: u64, unit_len: Blocks) -> Blocks
     Blocks::new(unit_count.saturating_mul(unit_len.get().saturating_add(pair)))
 }
 
-/// A plan in the making.
-pub(super) struct Draft<'a> {
+/// A plan in progress.
+pub(super) struct TrackDraft<'a> {
     space: &'a SpaceMap,
     tracks: &'a TrackMap,
     /// Tracks that the plan has taken.
     used: BTreeSet<u64>,
-    /// Free pieces that it has taken a part of: where they end, and where what is left begins.
+    /// Free pieces that it has taken part of: the end of each, and where the rest begins.
     cut: BTreeMap<Lba, Lba>,
-    /// What it has left of empty tracks, by their tier.
+    /// The rests of the empty tracks that it has taken, by tier.
     rests: [Vec<BlockRange>; 2],
-    /// How much of top tracks tables may still take.
+    /// How many blocks of top tracks tables may still take.
     tops_left: Blocks,
     last: [u64; 2],
     last_of_all: u64,
 }
 
-/// A free piece of a broken track, how much of it would be used, and what that moves.
-struct Piece {
+/// A free piece of a broken track, how much of it would be used, and how much that would move.
+struct FreePiece {
     range: BlockRange,
     len: Blocks,
     moved: Blocks,
 }
 
-impl Piece {
-    /// Whether it moves less for its length; of equals, whether it is longer.
-    fn is_cheaper_than(&self, other: &Piece) -> bool {
-        let price = |of: &Piece, against: &Piece| {
+impl FreePiece {
+    /// Whether it moves less for its length. Of equals, the longer one is cheaper.
+    fn is_cheaper_than(&self, other: &FreePiece) -> bool {
+        let price = |of: &FreePiece, against: &FreePiece| {
             u128::from((of.moved + of.len).get()) * u128::from(against.len.get())
         };
         let (own, theirs) = (price(self, other), price(other, self));
@@ -138,14 +138,14 @@ impl Piece {
     }
 }
 
-/// Plans `files`: each takes the track that `next` names, again and again.
+/// Plans `files`: each takes the track that `next` returns, repeatedly.
 pub(super) fn plan(
     space: &SpaceMap,
     files: &[FileRequest],
-    next: &dyn Fn(&Draft<'_>, &FileRequest) -> Option<u64>,
+    next: &dyn Fn(&TrackDraft<'_>, &FileRequest) -> Option<u64>,
 ) -> Result<Vec<Planned>, NoSpace> {
     admit(space, files)?;
-    let mut draft = Draft::new(space);
+    let mut draft = TrackDraft::new(space);
     files
         .iter()
         .map(|file| {
@@ -157,23 +157,23 @@ pub(super) fn plan(
         .collect()
 }
 
-impl<'a> Draft<'a> {
-    fn new(space: &'a SpaceMap) -> Draft<'a> {
+impl<'a> TrackDraft<'a> {
+    fn new(space: &'a SpaceMap) -> TrackDraft<'a> {
         let tracks = space.tracks();
-        Draft {
+        TrackDraft {
             space,
             tracks,
             used: BTreeSet::new(),
             cut: BTreeMap::new(),
             rests: [Vec::new(), Vec::new()],
             tops_left: tracks.free_tops().saturating_sub(space.kept_for_logs()),
-            last: [tracks.last(Tier::Bottom), tracks.last(Tier::Top)],
+            last: [tracks.last(TrackTier::Bottom), tracks.last(TrackTier::Top)],
             last_of_all: tracks.last_of_all(),
         }
     }
 
-    /// The track that was taken last, by this plan or before it.
-    pub(super) fn last(&self, tier: Tier) -> u64 {
+    /// The last track taken, by this plan or before it.
+    pub(super) fn last(&self, tier: TrackTier) -> u64 {
         self.last[tier as usize]
     }
 
@@ -190,14 +190,14 @@ impl<'a> Draft<'a> {
         !self.tops_left.is_zero()
     }
 
-    /// The first track of `set` behind `after`, else the first of all.
+    /// The first track of `set` after `after`, or else the first of all.
     pub(super) fn next_in(&self, set: &BTreeSet<u64>, after: u64) -> Option<u64> {
         let is_left = |track: &&u64| !self.used.contains(track);
         let behind = set.range(after..).find(is_left);
         behind.or_else(|| set.range(..after).find(is_left)).copied()
     }
 
-    /// The first track behind `after` in any of `sets`, else the first of all.
+    /// The first track after `after` in any of `sets`, or else the first of all.
     pub(super) fn next_of(&self, sets: &[&BTreeSet<u64>], after: u64) -> Option<u64> {
         let found = sets.iter().filter_map(|set| self.next_in(set, after));
         found.min_by_key(|&track| (track < after, track))
@@ -214,7 +214,7 @@ impl<'a> Draft<'a> {
     fn place(
         &mut self,
         file: &FileRequest,
-        next: &dyn Fn(&Draft<'_>, &FileRequest) -> Option<u64>,
+        next: &dyn Fn(&TrackDraft<'_>, &FileRequest) -> Option<u64>,
     ) -> Option<Vec<BlockRange>> {
         let mut left = file.blocks();
         let mut ranges = Vec::new();
@@ -223,10 +223,10 @@ impl<'a> Draft<'a> {
             let range = None
                 .or_else(|| if is_short { self.short(left) } else { None })
                 .or_else(|| self.whole(next(self, file)?, left))
-                .or_else(|| self.piece(Tier::Top, left))
-                .or_else(|| self.piece(Tier::Bottom, left))
-                .or_else(|| self.rest(Tier::Top, left))
-                .or_else(|| self.rest(Tier::Bottom, left))?;
+                .or_else(|| self.piece(TrackTier::Top, left))
+                .or_else(|| self.piece(TrackTier::Bottom, left))
+                .or_else(|| self.rest(TrackTier::Top, left))
+                .or_else(|| self.rest(TrackTier::Bottom, left))?;
             left -= range.len;
             ranges.push(range);
         }
@@ -237,8 +237,8 @@ impl<'a> Draft<'a> {
     fn whole(&mut self, track: u64, left: Blocks) -> Option<BlockRange> {
         let whole = self.tracks.range(TrackId(track))?;
         let mut range = BlockRange::new(whole.start, whole.len.min(left));
-        let tier = Tier::of(TrackId(track));
-        if tier == Tier::Top {
+        let tier = TrackTier::of(TrackId(track));
+        if tier == TrackTier::Top {
             range.len = range.len.min(self.tops_left);
             self.tops_left -= range.len;
         }
@@ -251,12 +251,12 @@ impl<'a> Draft<'a> {
         Some(range)
     }
 
-    /// A piece of a broken top track that holds all of a short file.
+    /// A piece of a broken top track that holds the whole of a short file.
     fn short(&mut self, len: Blocks) -> Option<BlockRange> {
         if self.tops_left < len {
             return None;
         }
-        let broken = self.tracks.partial(Tier::Top).iter().take(LOOK_COUNT_MAX);
+        let broken = self.tracks.partial(TrackTier::Top).iter().take(LOOK_COUNT_MAX);
         let free = broken.flat_map(|&track| self.free_in(track));
         let found = free.filter(|piece| len <= piece.len).min_by_key(|piece| piece.len)?;
         self.tops_left -= len;
@@ -264,46 +264,48 @@ impl<'a> Draft<'a> {
     }
 
     /// How much of `left` may go to a tier.
-    fn allowed(&self, tier: Tier, left: Blocks) -> Blocks {
+    fn allowed(&self, tier: TrackTier, left: Blocks) -> Blocks {
         match tier {
-            Tier::Top => left.min(self.tops_left),
-            Tier::Bottom => left,
+            TrackTier::Top => left.min(self.tops_left),
+            TrackTier::Bottom => left,
         }
     }
 
-    /// A piece of a broken track, up to `left`: of top tracks the longest, of bottom ones that whose write
-    /// moves least for its length. However short it is, a bottom piece costs the tracks above it.
-    fn piece(&mut self, tier: Tier, left: Blocks) -> Option<BlockRange> {
+    /// A piece of a broken track, up to `left`: the longest one of top tracks, or the bottom piece
+    /// whose write moves least for its length. A bottom piece costs the tracks above it, however
+    /// short it is.
+    fn piece(&mut self, tier: TrackTier, left: Blocks) -> Option<BlockRange> {
         let wanted = self.allowed(tier, left);
         if wanted.is_zero() {
             return None;
         }
-        let mut best: Option<Piece> = None;
+        let mut best: Option<FreePiece> = None;
         for (looked_at, &track) in self.tracks.partial(tier).iter().enumerate() {
             let moved = match tier {
-                Tier::Top => Blocks::ZERO,
-                Tier::Bottom => self.moved_for(track),
+                TrackTier::Top => Blocks::ZERO,
+                TrackTier::Bottom => self.moved_for(track),
             };
             for range in self.free_in(track) {
-                let found = Piece { range, len: range.len.min(wanted), moved };
+                let found = FreePiece { range, len: range.len.min(wanted), moved };
                 if best.as_ref().is_none_or(|best| found.is_cheaper_than(best)) {
                     best = Some(found);
                 }
             }
-            let is_whole = |best: &Piece| tier == Tier::Top && best.len == wanted;
+            let is_whole = |best: &FreePiece| tier == TrackTier::Top && best.len == wanted;
             if best.as_ref().is_some_and(|best| is_whole(best) || PIECE_LOOK_COUNT <= looked_at) {
                 break;
             }
         }
-        let Piece { range, len, .. } = best?;
-        if tier == Tier::Top {
+        let FreePiece { range, len, .. } = best?;
+        if tier == TrackTier::Top {
             self.tops_left -= len;
         }
         Some(self.cut(range, len))
     }
 
-    /// Up to `left` of what the plan left of a track that it began itself: better two tables in a track than no room.
-    fn rest(&mut self, tier: Tier, left: Blocks) -> Option<BlockRange> {
+    /// Up to `left` of the rest of a track that this plan began: two tables in a track are better
+    /// than no room.
+    fn rest(&mut self, tier: TrackTier, left: Blocks) -> Option<BlockRange> {
         let wanted = self.allowed(tier, left);
         if wanted.is_zero() {
             return None;
@@ -314,19 +316,19 @@ impl<'a> Draft<'a> {
         if len < rest.len {
             rests.push(BlockRange::new(rest.start + len, rest.len - len));
         }
-        if tier == Tier::Top {
+        if tier == TrackTier::Top {
             self.tops_left -= len;
         }
         Some(BlockRange::new(rest.start, len))
     }
 
-    /// How much a write to a bottom track moves away and back, as things were before the plan.
+    /// How much a write to a bottom track would move away and back, as of before the plan.
     fn moved_for(&self, track: u64) -> Blocks {
         let range = self.tracks.range(TrackId(track)).unwrap_or_default();
         self.space.live_above(range).iter().map(|live| live.len).sum()
     }
 
-    /// The free pieces of a track that the plan has left.
+    /// The free pieces of a track that are left.
     fn free_in(&self, track: u64) -> Vec<BlockRange> {
         let range = self.tracks.range(TrackId(track)).unwrap_or_default();
         let left = |piece: BlockRange| {
@@ -342,15 +344,15 @@ impl<'a> Draft<'a> {
         BlockRange::new(piece.start, len)
     }
 
-    /// How much the plan has left, roughly.
+    /// How much is left, roughly.
     fn left(&self) -> Blocks {
         self.space.free_for(Claim::Reserve)
     }
 }
 
-/// Chooses pieces of top tracks for a log that is `owned` long: the lowest empty tracks, so that logs
-/// stay together and block few bottom tracks; broken ones where no track is empty. Such as need not
-/// wait for a table below them come first.
+/// Chooses pieces of top tracks for a log that owns `owned` blocks: the lowest empty tracks, so
+/// that logs stay together and block few bottom tracks, and broken tracks if no track is empty.
+/// Pieces that need not wait for a table below them come first.
 fn plan_log(space: &SpaceMap, hints: &Hints, owned: Blocks) -> Result<Vec<BlockRange>, NoSpace> {
     let claim = match hints.purpose {
         CommitKind::Ordinary => Claim::Normal,
@@ -358,7 +360,7 @@ fn plan_log(space: &SpaceMap, hints: &Hints, owned: Blocks) -> Result<Vec<BlockR
     };
     let tracks = space.tracks();
     let expected = Blocks::holding(hints.expected_len_bytes.unwrap_or(0)).saturating_sub(owned);
-    // Doubling keeps the number of growths, and so of catalog records, logarithmic.
+    // Doubling keeps the number of runs, and so of catalog records, logarithmic.
     let wanted = expected.get().max(owned.get()).clamp(LOG_PIECE_BLOCKS_MIN, LOG_PIECE_BLOCKS_MAX);
     let free = space.free_for(claim).min(tracks.free_tops());
     let mut missing = Blocks::new(wanted.min(free.get() / 4).max(1));
@@ -370,7 +372,7 @@ fn plan_log(space: &SpaceMap, hints: &Hints, owned: Blocks) -> Result<Vec<BlockR
         (_, Some(_)) => empty.1.next(),
         _ => empty.0.next(),
     });
-    let candidates = in_order.chain(tracks.partial(Tier::Top));
+    let candidates = in_order.chain(tracks.partial(TrackTier::Top));
     let mut ranges = Vec::new();
     let mut later = Vec::new();
     for &track in candidates {

@@ -7,12 +7,13 @@
 //!   level 2   [ zone 6: dddddddddd|]     a table of more than three quarters has a zone to itself
 //! ```
 //!
-//! A compaction takes tables where they overlap least, wherever those lie: of tables nearly as long as zones each
-//! that straddled two would keep parts of its neighbours. Such a one empties its zone by itself.
+//! A compaction takes the tables that overlap least, wherever they lie. If a table is nearly as
+//! long as a zone and straddles two, it keeps parts of both from being reset. Alone in its zone it
+//! empties the zone by itself.
 //!
-//! Cleaning is the fallback: when a write does not fit otherwise, and before that when hardly more
-//! than the reserve is free, because a store that minds its reserve stops writing there. What it
-//! moves stays in zones of its level, apart from fresh files.
+//! Cleaning is the fallback, when a write does not fit otherwise. It begins earlier, when little
+//! more than the reserve is free, because a store that minds its reserve stops writing at that
+//! point. Moved files stay in zones of their level, apart from new ones.
 //! Source: GearDB ("each zone only serves tables from one level").
 
 use super::lanes::{self, LanePolicy};
@@ -23,10 +24,11 @@ use imbrex_disk::{BlockRange, Blocks};
 
 pub(super) const NAME: &str = "zone-per-level";
 
-/// Cleaning starts when so many zones' worth is free beyond the reserve: a log and some tables.
+/// Cleaning starts when fewer zones than this are free beyond the reserve: a log and some tables.
 const FREE_ZONES_LEAST: u64 = 4;
 
-/// What is longer than this share of a zone begins one, in percent: what it leaves is less than a quarter.
+/// A file longer than this share of a zone begins one, in percent: it leaves less than a quarter
+/// over.
 const ALONE_PERCENT: u64 = 75;
 
 #[derive(Debug)]
@@ -65,7 +67,8 @@ impl LanePolicy for ZonePerLevel {
                 if enough <= space.free().get() && percent <= lanes::percent_free(space) {
                     return None;
                 }
-                // Better little room than none: but not the last bit of a zone that lives.
+                // Little room is better than none, but a zone that is nearly all live is not worth
+                // it.
                 lanes::greediest(space, Blocks::new((zone.get() / 8).max(1)))
             }
         }

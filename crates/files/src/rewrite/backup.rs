@@ -16,7 +16,7 @@
 //! its checksum says nothing; that nothing was destroyed is then seen by what the files have there: nothing that a
 //! discard leaves, which are zeros where none were saved.
 
-use super::format::{self, FORMAT_VERSION, Found, Header, Sums};
+use super::format::{self, FORMAT_VERSION, FoundHeader, Header, Sums};
 use crate::catalog::{FileRecord, Namespace};
 use crate::error::FilesError;
 use crate::hints::FileKind;
@@ -40,7 +40,7 @@ pub(crate) struct Saved {
 
 /// What of a backup is damaged, so that the drive can only be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Flaw {
+pub(crate) struct BackupFlaw {
     pub(crate) place: String,
     pub(crate) reason: String,
 }
@@ -48,14 +48,14 @@ pub(crate) struct Flaw {
 /// What opening made of a backup.
 #[derive(Debug, Default)]
 pub(super) struct Recovered {
-    pub(super) flaw: Option<Flaw>,
+    pub(super) flaw: Option<BackupFlaw>,
     /// What has nothing left at home, so that it is read here, as far as that goes.
     pub(super) read_here: Vec<Saved>,
 }
 
 /// What is found at home of an entry that is not whole in the backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Home {
+enum HomeState {
     /// What was saved.
     AsSaved,
     /// Something else.
@@ -218,18 +218,20 @@ impl Backup {
         let is_all = blocks.len() as u64 == self.header_len.bytes();
         let header = match Header::find(&blocks, self.format_id) {
             // Torn before the first sync: nothing was destroyed yet.
-            Found::Torn if is_all => return Ok(Recovered::default()),
-            Found::Nothing => return Ok(Recovered::default()),
-            Found::Torn => {
+            FoundHeader::Torn if is_all => return Ok(Recovered::default()),
+            FoundHeader::Nothing => return Ok(Recovered::default()),
+            FoundHeader::Torn => {
                 let reason = "a part of its header cannot be read";
                 return self.settle_unreadable(disk, namespace, reason);
             }
-            Found::Damaged => return Ok(self.flawed("the checksum of its header does not match")),
-            Found::Version(got) => {
+            FoundHeader::Damaged => {
+                return Ok(self.flawed("the checksum of its header does not match"));
+            }
+            FoundHeader::Version(got) => {
                 let what = "backup header";
                 return Err(FilesError::Version { what, got, known: FORMAT_VERSION });
             }
-            Found::Whole(header) => header,
+            FoundHeader::Whole(header) => header,
         };
         if !self.holds(&header.homes) {
             return Err(corrupt("it names more than the region holds".to_owned()));
@@ -261,11 +263,11 @@ impl Backup {
             let home = self.look_home(disk, &saved, sum, &held);
             match home.map_err(failed("looking for what is in"))? {
                 // Cut before the first sync, or moved back before.
-                Home::AsSaved => continue,
+                HomeState::AsSaved => continue,
                 // Stale: what lay there was removed since.
                 _ if names.is_empty() => continue,
-                Home::Other => {}
-                Home::Blank => read_here.push(saved),
+                HomeState::Other => {}
+                HomeState::Blank => read_here.push(saved),
             }
             lost.push(format!("blocks {} of {}", saved.home, names.join(", ")));
         }
@@ -276,7 +278,7 @@ impl Backup {
         let place = lost.join("; ");
         let reason = "their copy in the backup region is damaged, from which a rewrite that was \
                       interrupted is completed; the drive can only be read, copy its files to another";
-        Ok(Recovered { flaw: Some(Flaw { place, reason: reason.to_owned() }), read_here })
+        Ok(Recovered { flaw: Some(BackupFlaw { place, reason: reason.to_owned() }), read_here })
     }
 
     /// The header's blocks, or the first alone where one of the others cannot be read; `None` if it cannot
@@ -321,7 +323,7 @@ impl Backup {
         saved: &Saved,
         sum: u32,
         held: &[BlockRange],
-    ) -> Result<Home, DiskError> {
+    ) -> Result<HomeState, DiskError> {
         let Saved { home, offset } = *saved;
         let mut got = 0;
         let (mut is_read, mut is_blank) = (true, false);
@@ -351,10 +353,10 @@ impl Backup {
         }
         let is_all_held = held_count == home.len.get();
         Ok(match is_blank {
-            _ if is_read && got == sum => Home::AsSaved,
-            _ if !is_all_held && held_is_read && !held_is_blank => Home::AsSaved,
-            true => Home::Blank,
-            false => Home::Other,
+            _ if is_read && got == sum => HomeState::AsSaved,
+            _ if !is_all_held && held_is_read && !held_is_blank => HomeState::AsSaved,
+            true => HomeState::Blank,
+            false => HomeState::Other,
         })
     }
 
@@ -393,7 +395,7 @@ impl Backup {
             "{reason}, so files may lack what was moved away; the drive can only be read, copy its \
              files to another"
         );
-        Recovered { flaw: Some(Flaw { place, reason }), read_here: Vec::new() }
+        Recovered { flaw: Some(BackupFlaw { place, reason }), read_here: Vec::new() }
     }
 }
 

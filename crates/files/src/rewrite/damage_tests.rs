@@ -1,7 +1,7 @@
 //! A backup of which a part rotted or cannot be read, while it counts and while it does not; and tables on
 //! top of which a part cannot be read.
 
-use super::format::{Found, Header, Sums};
+use super::format::{FoundHeader, Header, Sums};
 use super::tests::below_what_lives;
 use crate::tests::stage::{
     Stage, assert_honest, assert_sound, content, interlaced, put, remove, table, verify,
@@ -167,7 +167,7 @@ fn a_backup_of_version_1_is_moved_back() {
         let mut block = vec![0; BLOCK_LEN_BYTES];
         let mut read = |at: Lba| stage.disk.read(at, &mut block).map(|()| block.clone());
         let Ok(header) = read(region[0]) else { continue };
-        let Found::Whole(header) = Header::find(&header, format_id) else { continue };
+        let FoundHeader::Whole(header) = Header::find(&header, format_id) else { continue };
         let len: Blocks = header.homes.iter().map(|home| home.len).sum();
         let data = region[1..=len.get() as usize].iter();
         let sum = data.fold(0, |sum, &at| crc32c::crc32c_append(sum, &read(at).unwrap()));

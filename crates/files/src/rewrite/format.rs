@@ -37,7 +37,7 @@ pub(super) enum Sums {
 
 /// What the blocks of a header turned out to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum FoundHeader {
     /// No header of this format of the drive.
     Nothing,
     /// Longer than a block, and not whole: a power cut may have torn it.
@@ -88,13 +88,13 @@ impl Header {
     }
 
     /// What `bytes` are: all blocks that a header may have, or the first alone. Never panics.
-    pub(super) fn find(bytes: &[u8], format_id: u64) -> Found {
+    pub(super) fn find(bytes: &[u8], format_id: u64) -> FoundHeader {
         if let Some(header) = Header::decode(bytes) {
             let is_ours = header.format_id == format_id;
-            return if is_ours { Found::Whole(header) } else { Found::Nothing };
+            return if is_ours { FoundHeader::Whole(header) } else { FoundHeader::Nothing };
         }
         if bytes.len() < ENTRIES {
-            return Found::Nothing;
+            return FoundHeader::Nothing;
         }
         // What is known beforehand may have rotted: the checksum tells whether all else is there.
         for version in [FORMAT_VERSION, FORMAT_VERSION_ONE_SUM] {
@@ -103,19 +103,19 @@ impl Header {
             known[VERSION..COUNT].copy_from_slice(&version.to_le_bytes());
             known[FORMAT_ID..NUMBER].copy_from_slice(&format_id.to_le_bytes());
             if let Some(header) = Header::decode(&known) {
-                return Found::Whole(header);
+                return FoundHeader::Whole(header);
             }
         }
         if bytes[..VERSION] != MAGIC_BYTES || u64_at(bytes, FORMAT_ID) != Some(format_id) {
-            return Found::Nothing;
+            return FoundHeader::Nothing;
         }
         let version = u32_at(bytes, VERSION).unwrap_or_default();
         if FORMAT_VERSION < version {
-            return Found::Version(version);
+            return FoundHeader::Version(version);
         }
         let count = u32_at(bytes, COUNT).unwrap_or_default();
         let len_bytes = header_len_bytes(u64::from(count)).unwrap_or(u64::MAX);
-        if len_bytes <= BLOCK_LEN_BYTES as u64 { Found::Damaged } else { Found::Torn }
+        if len_bytes <= BLOCK_LEN_BYTES as u64 { FoundHeader::Damaged } else { FoundHeader::Torn }
     }
 
     /// Reads a header back; `None` where there is none, or it is not whole. Never panics.

@@ -42,7 +42,7 @@ mod damage_tests;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use backup::{Flaw, files_start};
+pub(crate) use backup::{BackupFlaw, files_start};
 pub(crate) use detour::Source;
 
 use crate::catalog::Namespace;
@@ -86,28 +86,28 @@ pub(crate) struct TrackFile<'a> {
 
 /// Why a table was not written.
 #[derive(Debug)]
-pub(crate) enum Unwritten {
+pub(crate) enum TrackWriteError {
     /// Block `at` above where it should go lives and cannot be read (W4).
     Below { at: Lba, source: DiskError },
     /// The disk failed.
     Disk(DiskError),
 }
 
-impl From<DiskError> for Unwritten {
-    fn from(source: DiskError) -> Unwritten {
-        Unwritten::Disk(source)
+impl From<DiskError> for TrackWriteError {
+    fn from(source: DiskError) -> TrackWriteError {
+        TrackWriteError::Disk(source)
     }
 }
 
-impl Unwritten {
+impl TrackWriteError {
     /// Of an error while what lives on top was read and backed up.
-    fn saving(source: DiskError) -> Unwritten {
+    fn saving(source: DiskError) -> TrackWriteError {
         let at = match &source {
             DiskError::Medium { at } => *at,
             DiskError::Destroyed { range, .. } => range.start,
-            _ => return Unwritten::Disk(source),
+            _ => return TrackWriteError::Disk(source),
         };
-        Unwritten::Below { at, source }
+        TrackWriteError::Below { at, source }
     }
 }
 
@@ -162,7 +162,7 @@ impl Rewriter {
     ///
     /// # Errors
     /// [`FilesError::Corrupt`], [`FilesError::Version`], [`FilesError::Disk`].
-    pub(crate) fn recover(&self, namespace: &Namespace) -> Result<Option<Flaw>, FilesError> {
+    pub(crate) fn recover(&self, namespace: &Namespace) -> Result<Option<BackupFlaw>, FilesError> {
         let mut backup = self.backup.lock();
         let Recovered { flaw, read_here } =
             backup.recover(&*self.disk, self.files_start, namespace)?;
@@ -177,9 +177,9 @@ impl Rewriter {
     pub(crate) fn write(
         &self,
         file: &TrackFile<'_>,
-        written: &mut Written,
+        written: &mut BatchProgress,
         counts: &Counts,
-    ) -> Result<(), Unwritten> {
+    ) -> Result<(), TrackWriteError> {
         if self.failed.load(Ordering::Acquire) {
             return Err(DiskError::Poisoned.into());
         }
@@ -193,9 +193,9 @@ impl Rewriter {
     fn write_in_order(
         &self,
         file: &TrackFile<'_>,
-        written: &mut Written,
+        written: &mut BatchProgress,
         counts: &Counts,
-    ) -> Result<(), Unwritten> {
+    ) -> Result<(), TrackWriteError> {
         for index in 0..file.extents.len() {
             let track = self.track(file, index);
             if written.is_unsynced_near(track) {
@@ -217,9 +217,9 @@ impl Rewriter {
     fn write_merged(
         &self,
         file: &TrackFile<'_>,
-        written: &mut Written,
+        written: &mut BatchProgress,
         counts: &Counts,
-    ) -> Result<(), Unwritten> {
+    ) -> Result<(), TrackWriteError> {
         let (tops, bottoms): (Vec<usize>, Vec<usize>) =
             (0..file.extents.len()).partition(|&index| self.track(file, index).is_top());
         let mut quiet = Vec::new();
@@ -266,7 +266,7 @@ impl Rewriter {
         indices: &[usize],
         live: Vec<BlockRange>,
         counts: &Counts,
-    ) -> Result<(), Unwritten> {
+    ) -> Result<(), TrackWriteError> {
         let mut backup = self.backup.lock();
         let saved = self.save(&mut backup, &live, counts).or_else(|error| {
             // It may be whole all the same, and would be moved back over whatever comes next (W2).
@@ -297,8 +297,8 @@ impl Rewriter {
         backup: &mut Backup,
         live: &[BlockRange],
         counts: &Counts,
-    ) -> Result<Vec<Saved>, Unwritten> {
-        let saved = backup.save(&*self.disk, live).map_err(Unwritten::saving)?;
+    ) -> Result<Vec<Saved>, TrackWriteError> {
+        let saved = backup.save(&*self.disk, live).map_err(TrackWriteError::saving)?;
         self.flush(counts)?;
         Ok(saved)
     }
@@ -327,7 +327,7 @@ impl Rewriter {
         track
     }
 
-    fn sync(&self, written: &mut Written, counts: &Counts) -> Result<(), DiskError> {
+    fn sync(&self, written: &mut BatchProgress, counts: &Counts) -> Result<(), DiskError> {
         written.is_synced();
         self.flush(counts)
     }
@@ -340,14 +340,14 @@ impl Rewriter {
 
 /// What a batch of tables has written so far.
 #[derive(Debug, Default)]
-pub(crate) struct Written {
+pub(crate) struct BatchProgress {
     /// In top tracks: what a later bottom track would destroy.
     tops: Vec<BlockRange>,
     /// Tracks written since the last sync.
     unsynced: BTreeSet<TrackId>,
 }
 
-impl Written {
+impl BatchProgress {
     fn note(&mut self, range: BlockRange, track: TrackId) {
         if track.is_top() {
             self.tops.push(range);

@@ -1,6 +1,6 @@
 //! The backup header's bytes, what opening makes of a backup, readers and failures during a rewrite.
 
-use super::format::{Found, Header, Sums};
+use super::format::{FoundHeader, Header, Sums};
 use crate::tests::stage::{Stage, assert_sound, content, interlaced, put, remove, table, verify};
 use crate::{Commit, FileLayer, Files, FilesError, PlacementOptions};
 use imbrex_clockwork::Prng;
@@ -94,25 +94,29 @@ fn a_header_that_rotted_is_told_from_none() {
     let id = header().format_id;
     for header in [header(), header_of_version_1()] {
         let bytes = header.encode();
-        assert_eq!(Header::find(&bytes, id), Found::Whole(header.clone()));
-        assert_eq!(Header::find(&bytes, id + 1), Found::Nothing, "another format of the drive");
+        assert_eq!(Header::find(&bytes, id), FoundHeader::Whole(header.clone()));
+        assert_eq!(
+            Header::find(&bytes, id + 1),
+            FoundHeader::Nothing,
+            "another format of the drive"
+        );
         for at in 0..BLOCK_LEN_BYTES {
             let mut damaged = bytes.clone();
             damaged[at] ^= 1 << (at % 8);
             let expected = match at {
-                0..12 | 16..24 => Found::Whole(header.clone()),
-                12 | 24.. => Found::Damaged,
+                0..12 | 16..24 => FoundHeader::Whole(header.clone()),
+                12 | 24.. => FoundHeader::Damaged,
                 // The count, so that it is longer than a block.
-                13..16 => Found::Torn,
+                13..16 => FoundHeader::Torn,
             };
             assert_eq!(Header::find(&damaged, id), expected, "byte {at}");
         }
     }
     let blank = [0; BLOCK_LEN_BYTES];
-    assert_eq!(Header::find(&blank, id), Found::Nothing);
+    assert_eq!(Header::find(&blank, id), FoundHeader::Nothing);
     let mut newer = header().encode();
     (newer[8], newer[60]) = (3, 7);
-    assert_eq!(Header::find(&newer, id), Found::Version(3));
+    assert_eq!(Header::find(&newer, id), FoundHeader::Version(3));
 }
 
 #[test]

@@ -75,11 +75,11 @@ impl Space {
     /// drive has the last word.
     pub(crate) fn begin_zone(&self, range: BlockRange) -> bool {
         let mut map = self.map.lock();
-        if !map.has_place_for(range) {
+        if !map.has_slot_for(range) {
             if map.zone_to_finish().is_some() {
                 return false;
             }
-            if map.will_have_place() {
+            if map.will_have_slot() {
                 self.written.wait(&mut map);
                 return false;
             }

@@ -25,18 +25,18 @@
 //!
 //! Not here: choosing (`placement`), writing (`persist`), moving (`clean`).
 
+mod active_zones;
 mod hold;
-mod places;
 mod runs;
 mod spans;
 mod tracks;
 mod unzoned;
 mod zones;
 
+pub(crate) use active_zones::active_zone_budget;
 pub(crate) use hold::{Hold, Space};
-pub(crate) use places::active_zone_budget;
 pub(crate) use runs::{CLASS_LEN, Fit, FreeRuns};
-pub(crate) use tracks::{Levels, Tier, TrackMap};
+pub(crate) use tracks::{Levels, TrackMap, TrackTier};
 use unzoned::Unzoned;
 pub(crate) use zones::{Lane, ZoneRole, ZoneSpace};
 

@@ -111,12 +111,12 @@ fn a_zone_that_is_being_finished_is_nobodys() {
     // Two of the three will be left.
     assert_eq!(map.begin_finish(), None);
     assert_eq!(map.partial_zones().map(|zone| zone.id.0).collect::<Vec<_>>(), [1, 2]);
-    assert!(map.will_have_place());
+    assert!(map.will_have_slot());
     map.give(range(0, 34), false);
     assert_eq!(map.begin_reset(), None);
     map.check().unwrap();
     map.was_finished(ZoneId(0));
-    assert!(!map.will_have_place());
+    assert!(!map.will_have_slot());
     assert_eq!(map.begin_reset().map(|(zone, ..)| zone), Some(ZoneId(0)));
     map.check().unwrap();
 }
@@ -146,13 +146,13 @@ fn a_log_begins_a_zone_where_tables_have_a_place_left() {
         map.set_owned(at(zone), zone < 2);
         map.end_turn(range(zone * 64, 5), true);
     }
-    assert!(map.has_place_for_log());
+    assert!(map.has_slot_for_log());
     map.give_up(ZoneId(2), true);
-    assert!(!map.has_place_for_log());
+    assert!(!map.has_slot_for_log());
     map.set_filling(at(1), true);
-    assert!(map.has_place_for_log());
+    assert!(map.has_slot_for_log());
     map.give_up(ZoneId(3), false);
-    assert!(map.has_place_for_log());
+    assert!(map.has_slot_for_log());
 }
 
 #[test]

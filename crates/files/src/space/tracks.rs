@@ -28,16 +28,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Where a track lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Tier {
+pub enum TrackTier {
     /// Even tracks: a write destroys what lies on top.
     Bottom,
     /// Odd tracks: written freely.
     Top,
 }
 
-impl Tier {
-    pub(crate) fn of(track: TrackId) -> Tier {
-        if track.is_top() { Tier::Top } else { Tier::Bottom }
+impl TrackTier {
+    pub(crate) fn of(track: TrackId) -> TrackTier {
+        if track.is_top() { TrackTier::Top } else { TrackTier::Bottom }
     }
 }
 
@@ -124,15 +124,15 @@ impl TrackMap {
     }
 
     /// Tracks of a tier that are free in part.
-    pub fn partial(&self, tier: Tier) -> &BTreeSet<u64> {
+    pub fn partial(&self, tier: TrackTier) -> &BTreeSet<u64> {
         match tier {
-            Tier::Bottom => &self.partial_bottoms,
-            Tier::Top => &self.partial_tops,
+            TrackTier::Bottom => &self.partial_bottoms,
+            TrackTier::Top => &self.partial_tops,
         }
     }
 
     /// The track of a tier that was taken last by a table.
-    pub fn last(&self, tier: Tier) -> u64 {
+    pub fn last(&self, tier: TrackTier) -> u64 {
         self.last[tier as usize]
     }
 
@@ -167,7 +167,7 @@ impl TrackMap {
         }
         self.youngest = born;
         if let Some(track) = self.geometry.track_of(range.start) {
-            self.last[Tier::of(track) as usize] = track.0;
+            self.last[TrackTier::of(track) as usize] = track.0;
             self.last_of_all = track.0;
         }
     }

@@ -245,7 +245,7 @@ impl ZoneSpace {
     }
 
     /// Whether the drive counts it for long.
-    pub(super) fn keeps_its_place(&self) -> bool {
+    pub(super) fn keeps_its_slot(&self) -> bool {
         (self.owned && !self.filling) || self.failed || self.role != ZoneRole::Data
     }
 

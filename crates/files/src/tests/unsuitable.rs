@@ -3,7 +3,7 @@
 
 use super::stage::{Stage, Zones, conventional, interlaced, member, put, shingled, stage, zoned};
 use crate::catalog::{Edit, FileId, FileRecord};
-use crate::commit::Graves;
+use crate::commit::PendingFrees;
 use crate::extent::Extent;
 use crate::{AppRecord, Commit, FileKind, FileLayer, Files, FilesError, PlacementKind};
 use imbrex_disk::{BlockRange, Blocks, Lba, Rule, ZoneSpec};
@@ -104,7 +104,7 @@ fn opening_with(file: FileRecord) -> String {
 fn reopening_with(stage: &Stage, files: &FileLayer, file: FileRecord) -> String {
     let mut live = files.inner.committer.lock();
     let edit = Edit::Add { name: "bad".to_owned(), file };
-    let ticket = live.enqueue(vec![edit], Graves::default(), false);
+    let ticket = live.enqueue(vec![edit], PendingFrees::default(), false);
     drop(live);
     files.inner.committer.settle(ticket).unwrap();
     match stage.open() {

@@ -1,4 +1,4 @@
-//! Checking a pair: each drive for itself, and one against the other.
+//! Checks a pair: each drive by itself, and the two against each other.
 
 use super::TieredFiles;
 use super::format::parse_name;
@@ -8,10 +8,11 @@ use crate::error::FilesError;
 use std::collections::BTreeSet;
 
 impl TieredFiles {
-    /// Verifies both drives as [`FileLayer::check`](crate::FileLayer::check) does, and that flash has
-    /// what main names there, and nothing else but what is about to be removed.
+    /// Verifies both drives like [`FileLayer::check`](crate::FileLayer::check). Also verifies that
+    /// the flash drive has the files that the main drive names there, and no others except those
+    /// awaiting removal.
     ///
-    /// The counts are both drives' together.
+    /// The counts are the sums over both drives.
     ///
     /// # Errors
     /// [`FilesError::Disk`] if a catalog cannot be read at all.
@@ -33,10 +34,11 @@ impl TieredFiles {
                 None => report.find("flash", format!("{name:?}"), "it has no number".to_owned()),
             }
         }
-        let to_remove = flash.turn.lock().to_remove.clone();
+        let to_remove = flash.commits.lock().to_remove.clone();
         let live = self.main.inner.committer.lock();
         for file in live.namespace.files().filter(|file| file.is_beside) {
-            // Counted on main for its name, and on flash for its blocks.
+            // The file is counted on the main drive for its name, and on the flash drive for its
+            // blocks.
             report.file_count -= 1;
             if !found.remove(&file.id) {
                 report.find(

@@ -9,34 +9,35 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The flash drive as the pair uses it.
+/// The flash drive of a pair.
 #[derive(Debug)]
 pub(super) struct Flash {
     pub(super) files: FileLayer,
     pub(super) main_id: u64,
-    pub(super) turn: Mutex<Turn>,
-    /// Logs being written, and how long each was promised to get (T6); tables, until they are written.
+    pub(super) commits: Mutex<FlashCommits>,
+    /// The promised lengths of logs being written (T6), and of tables until they are written.
     pub(super) promises: Mutex<BTreeMap<FileId, Promise>>,
-    /// Names of logs that are being created here: of two under one name the next opening would take the older.
+    /// Names of logs that are being created on flash. If two had one name, the next opening would
+    /// take the older.
     pub(super) creating: Mutex<BTreeSet<String>>,
     pub(super) counts: Counts,
 }
 
-/// Commits on flash, one at a time, so that the order of their ages is that of their records (T4).
+/// Commits on flash, one at a time, so that their ages are in the order of their records (T4).
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct FlashCommits {
     /// How many commits flash has made.
     pub(super) age: u64,
-    /// How many of them main knows of, durably.
+    /// How many of them the main drive knows of, durably.
     pub(super) main_age: u64,
-    /// Files that nobody names, durably (T2).
+    /// Files that durably have no name (T2).
     pub(super) to_remove: BTreeSet<FileId>,
 }
 
 #[derive(Debug)]
 pub(super) struct Promise {
     pub(super) expected_len_bytes: u64,
-    /// Whether it owns blocks already, which are not free any more.
+    /// Whether it owns blocks already, which are no longer free.
     pub(super) is_created: bool,
 }
 
@@ -50,7 +51,7 @@ pub(super) struct Counts {
 }
 
 impl Flash {
-    /// A failed write of the flash drive says that it was one.
+    /// Marks a failed write as one of the flash drive.
     pub(super) fn failed(error: FilesError) -> FilesError {
         match error {
             FilesError::Disk { what, source } => {
@@ -60,15 +61,15 @@ impl Flash {
         }
     }
 
-    /// What flash calls the file, if it is there.
+    /// The name of the file on flash, if it is there.
     pub(super) fn name_of(&self, id: FileId) -> Option<String> {
         let live = self.files.inner.committer.lock();
         let prefix = number(id);
         live.namespace.list(&prefix).next().map(|(name, _)| name.to_owned())
     }
 
-    /// Promises room for a log of `expected_len_bytes`, or for tables as long as that together under the first one's
-    /// id, if there is so much beside the others.
+    /// Promises room for a log of `expected_len_bytes`, if the other promises leave that much.
+    /// Tables are promised their total length under the id of the first one.
     pub(super) fn promise(&self, id: FileId, expected_len_bytes: u64) -> bool {
         let mut promises = self.promises.lock();
         let has_room = self.promised_bytes(&promises) + expected_len_bytes <= self.free_bytes();
@@ -78,7 +79,7 @@ impl Flash {
         has_room
     }
 
-    /// Promises the log as much as `len_bytes` in all, if there is so much beside the others.
+    /// Raises the promise of a log to `len_bytes` in all, if the other promises leave that much.
     pub(super) fn raise_promise(&self, id: FileId, len_bytes: u64) -> bool {
         let mut promises = self.promises.lock();
         let Some(promise) = promises.get_mut(&id) else { return false };
@@ -90,7 +91,7 @@ impl Flash {
         has_room
     }
 
-    /// The log or the tables have got what they were promised, or need it no more.
+    /// Ends a promise: the log or the tables have their room, or no longer need it.
     pub(super) fn keep_promise(&self, id: FileId) {
         self.promises.lock().remove(&id);
     }
@@ -99,8 +100,8 @@ impl Flash {
         self.files.space().free_bytes
     }
 
-    /// What logs being written may still take, besides the blocks that they own. Tables being written count twice,
-    /// as promised and as not free, rather than not at all in between.
+    /// What logs being written may still take, besides the blocks that they own. Tables being
+    /// written count twice for a moment, as promised and as not free, rather than not at all.
     fn promised_bytes(&self, promises: &BTreeMap<FileId, Promise>) -> u64 {
         let live = self.files.inner.committer.lock();
         let left = |(&id, promise): (&FileId, &Promise)| {
@@ -108,7 +109,7 @@ impl Flash {
             let owned = live.namespace.list(&prefix).next().map(|(_, log)| log.len_bytes());
             match owned {
                 Some(owned_bytes) => promise.expected_len_bytes.saturating_sub(owned_bytes),
-                // Removed while it is written, it needs no more.
+                // A log that is removed while it is written needs no more.
                 None if promise.is_created => 0,
                 None => promise.expected_len_bytes,
             }
@@ -129,7 +130,7 @@ impl Flash {
     }
 }
 
-impl Turn {
+impl FlashCommits {
     /// Makes `commit` durable on flash, which is one commit older then; returns its age.
     pub(super) fn commit(&mut self, flash: &Flash, commit: Commit) -> Result<u64, FilesError> {
         let record = PairRecord {

@@ -15,14 +15,14 @@ const MAIN_AGE: usize = AGE + 8;
 const LEN: usize = MAIN_AGE + 8;
 const _: () = assert!(LEN == 48);
 
-/// What a flash drive records about the pair that it belongs to, anew with each commit.
+/// What a flash drive records about its pair, anew with each commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PairRecord {
     pub(super) main_id: u64,
     pub(super) flash_id: u64,
-    /// How many commits flash has made with this one.
+    /// How many commits the flash drive has made, including this one.
     pub(super) age: u64,
-    /// How many of them main knows of, durably.
+    /// How many of them the main drive knows of, durably.
     pub(super) main_age: u64,
 }
 
@@ -72,17 +72,17 @@ impl PairRecord {
     }
 }
 
-/// How flash's name of a file begins.
+/// The beginning of a file's name on the flash drive.
 pub(super) fn number(id: FileId) -> String {
     format!("{:016x}", id.0)
 }
 
-/// What flash calls a log, which was created as `name`.
+/// The name on the flash drive of a log that was created as `name`.
 pub(super) fn log_name(id: FileId, name: &str) -> String {
     format!("{:016x} {name}", id.0)
 }
 
-/// The file that flash calls `name`, and the name that it was created with if it is a log.
+/// The file called `name` on the flash drive, and the name that it was created with if it is a log.
 pub(super) fn parse_name(name: &str) -> Option<(FileId, Option<&str>)> {
     let (number, rest) = name.split_at_checked(16)?;
     let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);

@@ -1,4 +1,4 @@
-//! Logs on flash, and the room that they were promised (T6).
+//! Logs on the flash drive, within the room that they were promised (T6).
 
 use super::flash::Flash;
 use crate::api::LogWriter;
@@ -7,22 +7,22 @@ use crate::error::FilesError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A log that gets longer than it was promised asks for so much of its length at a time, and for what it needs where
-/// there is not that much.
+/// A log that outgrows its promise asks for this fraction of its length at a time, or for what it
+/// needs if there is not that much.
 const RAISES_PER_LEN: u64 = 8;
 
-/// A log on flash being written.
+/// A log on the flash drive that is being written.
 #[derive(Debug)]
 pub(super) struct FlashLog {
     flash: Arc<Flash>,
     id: FileId,
     log: Arc<dyn LogWriter>,
-    /// How long it may get.
+    /// The length that it was promised.
     promised_bytes: AtomicU64,
 }
 
 impl FlashLog {
-    /// The log `id`, to which room was promised.
+    /// The log `id`, which has a promise.
     pub(super) fn new(flash: &Arc<Flash>, id: FileId, log: Arc<dyn LogWriter>) -> FlashLog {
         let mut promised_bytes = 0;
         if let Some(promise) = flash.promises.lock().get_mut(&id) {

@@ -1,63 +1,68 @@
-//! Two drives under one namespace: a main drive, whose catalog decides, and a flash drive beside it.
+//! Two drives under one namespace: a main drive, whose catalog decides, and a flash drive beside
+//! it.
 //!
 //! ```text
 //!      commit                main drive                         flash drive
-//!   1  additions on flash ------------------------------------> "1f" +t      durable, unknown yet
+//!   1  additions on flash ------------------------------------> "1f" +t      durable, unknown to main
 //!   2  the commit itself ---> + "a" = 1f beside, - "w", app     the moment of truth
 //!                              (gone: 1c)
-//!   3  what nobody names --------------------------------------> - "1c w"    durable
+//!   3  removals on flash --------------------------------------> - "1c w"    durable
 //!                         ... (swept: 1c), with the next record
 //!
 //!   create_log (fast)      ... "w2" = 20 beside, with the       + "20 w2"    durable on return
 //!                              next record
 //! ```
 //!
-//! Both drives hold a file layer with a catalog of its own, each atomic for itself. All names are the
-//! main drive's: its catalog says of a file whether it lies beside, and links, renames and levels
-//! change nothing else. The flash drive knows a file by its number, in hexadecimal, and a log by the
-//! name that it was created with besides.
+//! Each drive holds a file layer with a catalog of its own, and each catalog is atomic by itself.
+//! All names belong to the main drive: its catalog records whether a file is on the flash drive
+//! (*beside*). Links, renames and levels change the main drive only. The flash drive names a file
+//! by its number, in hexadecimal; the name of a log also includes the name that it was created
+//! with.
 //!
-//! So a commit is one record of one catalog, whichever drives its files lie on, and either drive may
-//! lose its power first, at any write. What a power cut leaves over is told apart when both are
-//! opened again:
+//! A commit is therefore one record of one catalog, whichever drives hold its files. Either drive
+//! may lose power first, at any write. The next opening of both drives resolves what a power cut
+//! left:
 //!
 //! ```text
 //!   a file on flash     main names it         it is there
-//!                       main says it is gone  it is removed: step 3 did not come to pass
-//!                       main does not know
-//!                         a log               it is there: main had not heard of it; but if its name is
-//!                                             another file's, it is gone from main's next record on
-//!                         any other           it is removed: its commit, step 2, never was
-//!   main names a file that flash lacks        the flash drive is older than main says: refused
+//!                       main records it gone  it is removed: step 3 did not happen
+//!                       main does not know it
+//!                         a log               it is there: main had no record of it yet; but if another
+//!                                             file has its name, main's next record makes it gone
+//!                         any other           it is removed: its commit, step 2, never happened
+//!   main names a file that flash lacks        the flash drive is older than main's record: refused
 //! ```
 //!
 //! Invariants
-//!   T1  A name lies on exactly one drive, and main's catalog says on which. A commit is durable when
+//!   T1  A name is on exactly one drive, and main's catalog records which. A commit is durable when
 //!       its record on main is; before that none of it is (F1).
-//!   T2  What main's catalog names on flash is durable there before main's record is (F2): tables with
-//!       the commit that adds them, a log with the one that gives it another name, by which time it
-//!       should be finished, so that its end is durable too. What is removed on flash is nameless on
-//!       main durably before (F3).
-//!   T3  A log created on flash is durable on return, though main hears of it with its next record
-//!       only: an ordinary write that is offloaded waits for flash alone. But for a log whose name a commit
-//!       has freed that is still on its way to main: it is created when that is durable.
-//!   T4  Each drive records the other's format id, which who formats a pair gives to no other: another
-//!       drive is refused. Flash counts its commits, main says how many it knows of, and flash says how
-//!       many main knows of durably: of the two a drive that was set back to an older copy is refused.
-//!   T5  Opening writes nothing; what it found left over is removed with the first commit. It flushes
-//!       both drives: what each then hears of the other is durable.
-//!   T6  A log begun on flash finds room there up to its expected length: what would not fit beside
-//!       the logs being written goes to main instead, and is counted. A log that gets longer asks first
-//!       ([`LogWriter::reserve`]): told that there is no room, its writer ends it while it still fits.
-//!   T7  Without its flash drive a store opens only if asked to, and nothing is written then; names
-//!       that lie on flash are listed and do not open. Logs that main has not heard of (T3) are not listed.
+//!   T2  Everything that main's catalog names on flash is durable there before main's record is
+//!       (F2). Tables are durable with the commit that adds them. A log is durable with the commit
+//!       that renames it; by then it should be finished, so that its end is durable too. A file is
+//!       removed on flash only after it is durably nameless on main (F3).
+//!   T3  A log created on flash is durable on return, though main records it only with its next
+//!       record: an ordinary offloaded write waits for flash alone. The exception is a log whose
+//!       name was freed by a commit that main has not made durable yet: it is created after that.
+//!   T4  Each drive records the other's format id, and no two pairs may be formatted with the same
+//!       id: a drive of another pair is refused. Flash counts its commits, main records how many it
+//!       knows of, and flash records how many main durably knows of. If either drive is replaced by
+//!       an older copy, it is refused.
+//!   T5  Opening writes nothing; leftovers are removed with the first commit. Opening flushes both
+//!       drives, so what each then records about the other is durable.
+//!   T6  A log begun on flash finds room there up to its expected length. A log that would not fit
+//!       beside the logs being written goes to main instead, and is counted. A log that outgrows
+//!       its length asks first ([`LogWriter::reserve`]); if there is no room its writer ends it
+//!       while it still fits.
+//!   T7  A store opens without its flash drive only if the caller asks for that, and then nothing
+//!       is written. Names on flash are listed but do not open. Logs that main has not recorded yet
+//!       (T3) are not listed.
 //!
-//! What T4 cannot see is a copy of the flash drive taken after the last of its commits that main knows of: logs end
-//! there, and those that main has not heard of are gone, as if what followed had never been synced. No drive notices
-//! that of itself either.
+//! T4 cannot detect a copy of the flash drive that was taken after the last flash commit that main
+//!    knows of. Logs then end at the copy, and logs that main has not recorded are gone, as if
+//!    later data had never been synced. A single drive does not detect this case in itself either.
 //!
-//! Not here: when a file should lie on flash. The writer says so ([`Tier`]); cleaning moves nothing
-//! from one drive to the other.
+//! Not here: the choice of files for the flash drive. The writer makes it ([`Tier`]); cleaning
+//! moves nothing from one drive to the other.
 //!
 //! Source: write-offloading of Pitchumani's thesis, chapter 5.2; the order of commits is ours.
 
@@ -85,10 +90,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use write::{FlashFile, PairWriter};
 
-/// What the flash drive of a pair must be.
+/// Requirements on the flash drive of a pair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlashOptions {
-    /// How long logs get: a flash drive that has no room for one such is refused.
+    /// The length that logs can reach: a flash drive without room for one such log is refused.
     pub log_len_bytes_max: u64,
 }
 
@@ -96,11 +101,11 @@ pub struct FlashOptions {
 #[derive(Clone, Debug)]
 pub struct TieredFiles {
     main: FileLayer,
-    /// `None`: read-only, for what is on main (T7).
+    /// `None`: read-only access to the files on the main drive (T7).
     flash: Option<Arc<Flash>>,
 }
 
-/// What went to the flash drive since the pair was opened, and what is there.
+/// Totals for the flash drive since the pair was opened, and its present content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TierStats {
@@ -108,30 +113,30 @@ pub struct TierStats {
     pub logs: u64,
     /// Other files written to flash.
     pub tables: u64,
-    /// Bytes of both.
+    /// Bytes of both kinds.
     pub written_bytes: u64,
-    /// Files that were to lie on flash and lie on main, because flash had no room.
+    /// Files meant for flash that went to main, because flash had no room.
     pub fallbacks: u64,
-    /// How long those are that were written whole; how long a log gets is not known.
+    /// The length of those that were written whole; the final length of a log is not known.
     pub fallback_bytes: u64,
-    /// Files on flash now.
+    /// Files on flash at present.
     pub file_count: u64,
-    /// How its space is used now.
+    /// The present use of its space.
     pub space: SpaceUse,
 }
 
 impl TieredFiles {
-    /// The main drive's files, for tools and for the cleaner; changes go through the pair.
+    /// The main drive's files, for tools and for the cleaner. Make changes through the pair.
     pub fn main(&self) -> &FileLayer {
         &self.main
     }
 
-    /// The flash drive's files, which are numbers; `None` without it.
+    /// The flash drive's files, whose names are numbers; `None` without it.
     pub fn flash(&self) -> Option<&FileLayer> {
         self.flash.as_ref().map(|flash| &flash.files)
     }
 
-    /// What went to flash; `None` without it.
+    /// Totals for the flash drive; `None` without it.
     pub fn tier_stats(&self) -> Option<TierStats> {
         let flash = self.flash.as_ref()?;
         let counts = &flash.counts;
@@ -146,7 +151,7 @@ impl TieredFiles {
         })
     }
 
-    /// Both drives, for a change.
+    /// Both drives, for a change; an error without the flash drive.
     fn writer(&self) -> Result<PairWriter<'_>, FilesError> {
         let flash = self.flash.as_ref().ok_or(FlashError::ReadOnly)?;
         Ok(PairWriter { main: &self.main, flash })
@@ -181,7 +186,7 @@ impl Files for TieredFiles {
             let live = self.main.inner.committer.lock();
             let id = live.namespace.id_of(name).filter(|&id| live.namespace.is_beside(id));
             drop(live);
-            // Removed in between, flash does not have it any more, and main says so.
+            // If the file was removed in between, flash no longer has it, and main reports that.
             if let Some(on_flash) = id.and_then(|id| flash.name_of(id)) {
                 return flash.files.open_file(&on_flash, name);
             }

@@ -1,6 +1,7 @@
-//! A pair formatted, and opened again: the two told from others, and what a power cut left over.
+//! Formats and opens a pair: verifies that the two drives belong together, and resolves what a
+//! power cut left.
 
-use super::flash::{Counts, Flash, Turn};
+use super::flash::{Counts, Flash, FlashCommits};
 use super::format::{PairRecord, parse_name};
 use super::{FlashOptions, TieredFiles};
 use crate::api::Files;
@@ -16,18 +17,18 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Where files go on flash: it takes writes anywhere.
+/// The placement on flash, which takes writes anywhere.
 const FLASH_PLACEMENT: &str = "first-fit";
-/// Mixed into the format's id on flash, so that a pair formatted as one has two.
+/// Mixed into the format id on flash, so that the two drives of a pair have different ids.
 const FLASH_ID_TAG: u64 = 0xf1a5_4000_0000_0000;
 
 impl TieredFiles {
-    /// Formats `main` as `options` say and `flash` beside it, whatever they held, and opens both.
+    /// Formats `main` with `options` and `flash` to go with it, whatever they held, and opens both.
     ///
-    /// `options.format_id` must be no other pair's (T4).
+    /// `options.format_id` must differ from that of every other pair (T4).
     ///
-    /// Flash is formatted first: a power cut in between leaves main as it was, and flash blank or one
-    /// of a pair that is not there.
+    /// Flash is formatted first: a power cut in between leaves main as it was, and flash blank or
+    /// part of a pair that does not exist.
     ///
     /// # Errors
     /// [`FilesError::Unsuitable`], [`FlashError::TooSmall`]: nothing was written.
@@ -60,10 +61,11 @@ impl TieredFiles {
         TieredFiles::open(main, flash, runtime)
     }
 
-    /// Opens a pair. Writes nothing, the first change does, but flushes both drives.
+    /// Opens a pair. Writes nothing until the first change, but flushes both drives.
     ///
     /// # Errors
-    /// As [`FileLayer::open`] and [`Files::sync`], and [`FlashError`]: the two are no pair, or one was set back.
+    /// As for [`FileLayer::open`] and [`Files::sync`]; [`FlashError`] if the two are no pair, or
+    /// one is an older copy.
     pub fn open(
         main: Arc<dyn Disk>,
         flash: Arc<dyn Disk>,
@@ -92,16 +94,17 @@ impl TieredFiles {
         if pair.age < record.main_age {
             return Err(FlashError::MainOlder { expected: record.main_age, got: pair.age }.into());
         }
-        // Who was killed in a sync left what is found here in a cache. What follows from one drive is told to the
-        // other, which may keep it longer: both must have it for good first.
+        // A process that was killed during a sync may have left data in a cache. Conclusions from
+        // one drive are recorded on the other, which may keep them longer, so both drives must be
+        // durable first.
         main.sync()?;
         flash.sync().map_err(Flash::failed)?;
         let to_remove = reconcile(&main, &flash)?;
-        let turn = Turn { age: record.age, main_age: record.main_age, to_remove };
+        let commits = FlashCommits { age: record.age, main_age: record.main_age, to_remove };
         let flash = Flash {
             files: flash,
             main_id,
-            turn: Mutex::new(turn),
+            commits: Mutex::new(commits),
             promises: Mutex::new(BTreeMap::new()),
             creating: Mutex::default(),
             counts: Counts::default(),
@@ -109,10 +112,10 @@ impl TieredFiles {
         Ok(TieredFiles { main, flash: Some(Arc::new(flash)) })
     }
 
-    /// Opens the main drive of a pair without its flash drive, to read what is on it (T7).
+    /// Opens the main drive of a pair without its flash drive, to read the files on it (T7).
     ///
     /// # Errors
-    /// As [`FileLayer::open`]; [`FlashError::NotPaired`].
+    /// As for [`FileLayer::open`]; [`FlashError::NotPaired`].
     pub fn open_without_flash(
         main: Arc<dyn Disk>,
         runtime: &Runtime,
@@ -123,7 +126,7 @@ impl TieredFiles {
     }
 }
 
-/// What a main drive records of its flash drive, if it has one.
+/// What a main drive records about its flash drive, if it has one.
 fn paired(main: &FileLayer) -> Result<Option<Pair>, FilesError> {
     if main.layout_name() == FLASH_LAYOUT_NAME {
         return Err(FlashError::Alone.into());
@@ -131,7 +134,7 @@ fn paired(main: &FileLayer) -> Result<Option<Pair>, FilesError> {
     Ok(main.pair())
 }
 
-/// What a flash drive records of its pair.
+/// What a flash drive records about its pair.
 fn record_of(flash: &FileLayer) -> Result<PairRecord, FilesError> {
     if flash.layout_name() != FLASH_LAYOUT_NAME {
         let reason = format!("it holds layout {:?}, so it is no flash drive", flash.layout_name());
@@ -148,8 +151,8 @@ fn record_of(flash: &FileLayer) -> Result<PairRecord, FilesError> {
     }
 }
 
-/// Tells what is on flash apart: main hears of logs that it does not know, as files or as gone; returned is what
-/// is to be removed there.
+/// Resolves the files on flash. Logs that main does not know are recorded there, as files or as
+/// gone. Returns the files to remove on flash.
 fn reconcile(main: &FileLayer, flash: &FileLayer) -> Result<BTreeSet<FileId>, FilesError> {
     let mut found: BTreeMap<FileId, (Option<String>, FileRecord)> = BTreeMap::new();
     for (name, file) in flash.inner.committer.lock().namespace.list("") {
@@ -194,8 +197,9 @@ fn reconcile(main: &FileLayer, flash: &FileLayer) -> Result<BTreeSet<FileId>, Fi
                 live.defer(Edit::Add { name, file }, false);
             }
             created => {
-                // A log that main never heard of, under a name that is taken: whatever frees the name says that this one
-                // is gone, or it would have that name at the next opening (T3).
+                // A log that main never recorded, whose name is taken. Main must record it as gone
+                // before the name can become free, or the log would get that name at the next
+                // opening (T3).
                 let is_strange = !gone.contains(&id) && live.namespace.file(id).is_none();
                 if created.is_some() && is_strange {
                     live.defer(Edit::Gone { id }, false);
@@ -207,7 +211,7 @@ fn reconcile(main: &FileLayer, flash: &FileLayer) -> Result<BTreeSet<FileId>, Fi
     Ok(to_remove)
 }
 
-/// Whether main can hear of a log: otherwise creating it had not returned.
+/// Whether main can record the log under its name. If not, its creation had not returned.
 fn is_free(live: &Live, name: &str, id: FileId) -> bool {
     let is_name = crate::names::check(name).is_ok();
     is_name && live.namespace.id_of(name).is_none() && live.namespace.file(id).is_none()

@@ -1,4 +1,4 @@
-//! Changes of a pair: files placed on the drive that they are for, and the three steps of a commit.
+//! Changes to a pair: files go to the drive that they are meant for, and a commit has three steps.
 
 use super::flash::Flash;
 use super::format::{log_name, number};
@@ -11,14 +11,14 @@ use crate::file_buffer::FileBuffer;
 use crate::hints::{Hints, Tier};
 use crate::layer::FileLayer;
 use crate::names::{self, FILE_NAME_LEN_BYTES_MAX};
-use crate::persist::Refused;
+use crate::persist::PersistError;
 use crate::room::CommitKind;
 use imbrex_disk::{BlockRange, Blocks};
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A file written to flash but not committed.
+/// A file that is written to flash but not committed.
 #[derive(Debug)]
 pub(super) struct FlashFile {
     name: String,
@@ -45,12 +45,12 @@ impl Persisted for FlashFile {
     }
 }
 
-/// Hints for the drive itself: flash has no reserve to keep, because nothing there makes room.
+/// Hints for flash itself, which has no reserve to keep, because nothing makes room there.
 fn on_flash(hints: &Hints) -> Hints {
     Hints { purpose: hints.purpose.max(CommitKind::Upkeep), ..*hints }
 }
 
-/// What main's catalog says of a file on flash.
+/// The record in main's catalog of a file on flash.
 fn record(id: FileId, hints: &Hints) -> FileRecord {
     FileRecord {
         id,
@@ -85,8 +85,10 @@ impl PairWriter<'_> {
         if !fast.is_empty() {
             match self.persist_on_flash(fast) {
                 Ok(written) => on_flash = written,
-                Err(Refused { error: FilesError::NoSpace { .. }, files }) if !files.is_empty() => {
-                    // In the order in which they came, as the placement wants to see them.
+                Err(PersistError { error: FilesError::NoSpace { .. }, files })
+                    if !files.is_empty() =>
+                {
+                    // In their original order, which the placement relies on.
                     let (mut fast, mut main) = (files.into_iter(), on_main.into_iter());
                     let next = |&is_fast: &bool| if is_fast { fast.next() } else { main.next() };
                     on_main = is_fast.iter().filter_map(next).collect();
@@ -101,8 +103,11 @@ impl PairWriter<'_> {
         Ok(is_fast.iter().filter_map(next).collect())
     }
 
-    /// Writes files to flash; those for which it has no room come back.
-    fn persist_on_flash(&self, files: Vec<FileBuffer>) -> Result<Vec<Box<dyn Persisted>>, Refused> {
+    /// Writes files to flash; returns those for which it has no room.
+    fn persist_on_flash(
+        &self,
+        files: Vec<FileBuffer>,
+    ) -> Result<Vec<Box<dyn Persisted>>, PersistError> {
         let flash = self.flash;
         let len_bytes = files.iter().map(|file| Blocks::holding(file.len_bytes()).bytes()).sum();
         let asked: Vec<(String, Hints, FileId)> = files
@@ -120,7 +125,7 @@ impl PairWriter<'_> {
             written
         } else {
             let free_bytes = flash.files.space().free_bytes;
-            Err(Refused {
+            Err(PersistError {
                 error: FilesError::NoSpace { needed_bytes: len_bytes, free_bytes },
                 files,
             })
@@ -135,11 +140,11 @@ impl PairWriter<'_> {
                 };
                 Ok(asked.into_iter().zip(written).map(flash_file).collect())
             }
-            Err(Refused { error, files }) => {
+            Err(PersistError { error, files }) => {
                 flash.fall_back(files.len(), len_bytes);
                 let named = files.into_iter().zip(asked);
                 let rename = |(file, (name, hints, _)): (FileBuffer, _)| file.renamed(name, hints);
-                Err(Refused { error, files: named.map(rename).collect() })
+                Err(PersistError { error, files: named.map(rename).collect() })
             }
         }
     }
@@ -183,16 +188,17 @@ impl PairWriter<'_> {
         let mut live = committer.lock();
         live.check()?;
         if live.namespace.id_of(name).is_some() {
-            // Before the name can be free again: flash would bring the log back under it.
+            // Before the name can become free again, or flash would bring the log back under it.
             live.defer(Edit::Gone { id }, false);
             drop(live);
-            flash.turn.lock().to_remove.insert(id);
+            flash.commits.lock().to_remove.insert(id);
             return Err(FilesError::Exists { name: name.to_owned() });
         }
         let edit = Edit::Add { name: name.to_owned(), file: record(id, &hints) };
         live.defer(edit, false);
         drop(live);
-        // Main would take the log for one not created as long as the name is another file's there.
+        // While another file has the name on main, an opening would take this log for one whose
+        // creation did not return.
         committer.settle_freed(name)?;
         flash.counts.logs.fetch_add(1, Ordering::Relaxed);
         Ok(Some(Arc::new(log)))
@@ -217,7 +223,7 @@ impl PairWriter<'_> {
                 added.push(id);
                 step.add.push(written);
             }
-            age = Some(flash.turn.lock().commit(flash, step)?);
+            age = Some(flash.commits.lock().commit(flash, step)?);
         }
         let settled = self.sync_renamed(&commit).and_then(|renamed_at| {
             let flash_id = flash.files.format_id();
@@ -226,18 +232,19 @@ impl PairWriter<'_> {
         });
         match settled {
             Ok(settled) => {
-                let mut turn = flash.turn.lock();
-                turn.main_age = turn.main_age.max(settled.flash_age);
-                turn.to_remove.extend(settled.gone_beside);
-                drop(turn);
-                // The commit is durable; what is not removed now is when the drives are opened again.
+                let mut commits = flash.commits.lock();
+                commits.main_age = commits.main_age.max(settled.flash_age);
+                commits.to_remove.extend(settled.gone_beside);
+                drop(commits);
+                // The commit is durable; anything that is not removed now is removed at the next
+                // opening.
                 let _ = self.sweep();
                 Ok(())
             }
             Err(error) => {
-                // Unless nobody knows what is durable, nothing has changed on main.
+                // Unless it is unknown what is durable, nothing has changed on main.
                 if self.main.inner.committer.lock().check().is_ok() {
-                    flash.turn.lock().to_remove.extend(added);
+                    flash.commits.lock().to_remove.extend(added);
                     let _ = self.sweep();
                 }
                 Err(error)
@@ -245,8 +252,8 @@ impl PairWriter<'_> {
         }
     }
 
-    /// Makes durable what is on flash and gets another name: a log that a table is going to need, and
-    /// where it ended (T2). The age of flash then, if there is any.
+    /// Makes durable the files on flash that are renamed: a log that a table will need, including
+    /// its end (T2). Returns the age of flash then, if there are such files.
     fn sync_renamed(&self, commit: &Commit) -> Result<Option<u64>, FilesError> {
         let flash = self.flash;
         let live = self.main.inner.committer.lock();
@@ -260,28 +267,28 @@ impl PairWriter<'_> {
         }
         let what = "syncing files of the flash drive that get another name".to_owned();
         flash.files.disk().flush().map_err(|source| FilesError::Disk { what, source })?;
-        // The record that says where a log ended may be another caller's, and still on its way.
+        // Another caller may have queued the record of a log's end, which is not durable yet.
         let is_settled = flash.files.inner.committer.lock().is_settled();
-        let mut turn = flash.turn.lock();
+        let mut commits = flash.commits.lock();
         if !is_settled {
             let step = Commit { kind: CommitKind::Upkeep, ..Commit::default() };
-            turn.commit(flash, step)?;
+            commits.commit(flash, step)?;
         }
-        Ok(Some(turn.age))
+        Ok(Some(commits.age))
     }
 
-    /// Removes on flash what nobody names, and has main told with its next record.
+    /// Removes nameless files on flash, and lets main's next record note it.
     fn sweep(&self) -> Result<(), FilesError> {
         let flash = self.flash;
-        let mut turn = flash.turn.lock();
-        if turn.to_remove.is_empty() {
+        let mut commits = flash.commits.lock();
+        if commits.to_remove.is_empty() {
             return Ok(());
         }
-        let ids: Vec<FileId> = turn.to_remove.iter().copied().collect();
+        let ids: Vec<FileId> = commits.to_remove.iter().copied().collect();
         let remove = ids.iter().filter_map(|&id| flash.name_of(id)).collect();
         let step = Commit { remove, kind: CommitKind::Upkeep, ..Commit::default() };
-        let age = turn.commit(flash, step)?;
-        turn.to_remove.clear();
+        let age = commits.commit(flash, step)?;
+        commits.to_remove.clear();
         let mut live = self.main.inner.committer.lock();
         live.check()?;
         for id in ids {

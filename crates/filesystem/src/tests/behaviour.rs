@@ -13,7 +13,7 @@ use crate::{
 };
 use imbrex_disk::Disk;
 use imbrex_files::{AppRecord, Commit, FileKind, Files, FilesError, Hints};
-use imbrex_record_log::{BLOCK_LEN_BYTES, Decoder, Extent};
+use imbrex_record_log::{BLOCK_LEN_BYTES, Decoder, LogBounds};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -626,7 +626,7 @@ fn a_long_append_to_a_log_is_several_records() {
     write(&fs, "/wal", log(), &bytes);
     let name = fs.open_read("/wal").unwrap().stores().remove(0);
     let reader = fs.files().open(&name).unwrap();
-    let extent = Extent {
+    let extent = LogBounds {
         log_id: log_id(fs.files().format_id(), StoreId::of_name(&name).unwrap()),
         len_blocks: reader.len_bytes() / BLOCK_LEN_BYTES as u64,
         durable_blocks: 0,

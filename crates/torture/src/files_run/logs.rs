@@ -4,7 +4,7 @@ use super::Trouble;
 use crate::rig::draw_len;
 use imbrex_clockwork::Prng;
 use imbrex_files::{FileReader, FilesError, LogWriter};
-use imbrex_record_log::{BLOCK_LEN_BYTES, Decoder, Encoder, End, Extent};
+use imbrex_record_log::{BLOCK_LEN_BYTES, Decoder, Encoder, End, LogBounds};
 use std::sync::Arc;
 
 /// A log and its records.
@@ -113,7 +113,7 @@ impl LogModel {
 
     fn compare(&self, reader: &dyn FileReader) -> Result<usize, Trouble> {
         let len_blocks = reader.len_bytes() / BLOCK_LEN_BYTES as u64;
-        let extent = Extent { log_id: self.id, len_blocks, durable_blocks: 0 };
+        let extent = LogBounds { log_id: self.id, len_blocks, durable_blocks: 0 };
         let mut scratch = Vec::new();
         let read = |offset, buf: &mut [u8]| {
             reader.read_at(offset, buf.len(), &mut scratch).map(|got| buf.copy_from_slice(got))

@@ -22,7 +22,7 @@ use super::layout::{Layout, Region};
 use super::options::Staging;
 use super::runs::Runs;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Lba, Persist};
-use imbrex_record_log::{Decoder, End, Extent, log_id_of};
+use imbrex_record_log::{Decoder, End, LogBounds, log_id_of};
 
 /// What one log says.
 #[derive(Debug, Default)]
@@ -212,7 +212,7 @@ fn find_epoch(below: &Below, layout: &Layout, region: usize) -> Result<Option<u6
 fn read_log(below: &Below, layout: &Layout, region: usize, epoch: u64) -> Result<Told, BandsError> {
     let Region { start, len } = layout.logs[region];
     let first = start + Blocks::new(1);
-    let extent = Extent {
+    let extent = LogBounds {
         log_id: log_id(layout.superblock.id, epoch),
         len_blocks: (len - Blocks::new(1)).get(),
         durable_blocks: 0,

@@ -302,7 +302,7 @@ impl Play<'_> {
     /// After a commit nothing is on flash but what a name leads to (T5).
     fn assert_swept(&self) {
         let flash = self.files.flash.as_ref().unwrap();
-        assert!(flash.turn.lock().to_remove.is_empty());
+        assert!(flash.commits.lock().to_remove.is_empty());
         let fast = self.files.list("").into_iter().filter(|info| info.tier == Tier::Fast);
         let places: BTreeSet<_> = fast.map(|info| (info.extents, info.len_bytes)).collect();
         let count = flash.files.list("").iter().filter(|info| info.len_bytes > 0).count();

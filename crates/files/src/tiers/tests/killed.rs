@@ -3,7 +3,7 @@
 
 use super::stage::{Pair, Side, hints};
 use crate::catalog::Edit;
-use crate::commit::{Graves, Ticket};
+use crate::commit::{PendingFrees, Ticket};
 use crate::tests::stage::{content, conventional};
 use crate::tiers::TieredFiles;
 use crate::{AppRecord, Commit, FileBuffer, FileKind, Files, FilesError, LogWriter, Tier};
@@ -55,7 +55,7 @@ fn table(files: &TieredFiles, name: &str) -> Result<(), FilesError> {
 fn removal_on_its_way(files: &TieredFiles, name: &str) -> Ticket {
     table(files, name).unwrap();
     let edits = vec![Edit::Remove { name: name.to_owned() }];
-    files.main().inner.committer.lock().enqueue(edits, Graves::default(), false)
+    files.main().inner.committer.lock().enqueue(edits, PendingFrees::default(), false)
 }
 
 fn remove(files: &TieredFiles, name: &str) -> Result<(), FilesError> {

@@ -2,35 +2,42 @@
 //!
 //! ```text
 //!   | header | ... varint content con | header | tent ...        frames of one length, all of them full
-//!                         ^ place
+//!                         ^ position
 //! ```
 //!
 //! Only a frame that ends with a record may be shorter than the others ([`crate::Encoder::seal`]), so the bytes of one
 //! record go from frame to full frame.
 
 use crate::format::{BLOCK_LEN_BYTES, HEADER_LEN_BYTES};
+use std::fmt;
 use std::ops::Range;
 
-/// Where a byte of a record's content lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// Where in the log its frame begins.
+/// A byte of a log: where a record begins, or where a part of its content lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    /// Where its frame begins, in blocks from the start of the log.
     pub frame_blocks: u64,
-    /// Its offset in the frame.
+    /// The offset in the frame.
     pub offset_bytes: u32,
 }
 
-impl Place {
-    /// The place `len_bytes` further on in the same record, whose frames have `frame_len_bytes`.
-    pub fn advanced(self, len_bytes: u64, frame_len_bytes: usize) -> Place {
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "block {} + {}", self.frame_blocks, self.offset_bytes)
+    }
+}
+
+impl Position {
+    /// The position `len_bytes` further on in the same record, whose frames have `frame_len_bytes`.
+    pub fn advanced(self, len_bytes: u64, frame_len_bytes: usize) -> Position {
         let frame_len = frame_len_bytes as u64;
         let room = frame_len.saturating_sub(u64::from(self.offset_bytes));
         if len_bytes < room {
-            return Place { offset_bytes: self.offset_bytes + len_bytes as u32, ..self };
+            return Position { offset_bytes: self.offset_bytes + len_bytes as u32, ..self };
         }
         let payload_len = frame_len - HEADER_LEN_BYTES as u64;
         let (frames, rest) = ((len_bytes - room) / payload_len, (len_bytes - room) % payload_len);
-        Place {
+        Position {
             frame_blocks: self.frame_blocks + (1 + frames) * (frame_len / BLOCK_LEN_BYTES as u64),
             offset_bytes: (HEADER_LEN_BYTES as u64 + rest) as u32,
         }

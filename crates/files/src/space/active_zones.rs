@@ -43,14 +43,14 @@ impl SpaceMap {
     }
 
     /// Whether a log that goes on at `range` begins a zone there that the drive counts.
-    pub(crate) fn begins_place(&self, range: BlockRange) -> bool {
+    pub(crate) fn takes_slot(&self, range: BlockRange) -> bool {
         self.zone_at(range.start).is_some_and(|zone| {
             zone.kind == ZoneKind::SequentialRequired && zone.start == range.start
         })
     }
 
     /// Whether `needed` blocks are there for `claim`, but no place to write them.
-    pub(crate) fn lacks_place(&self, needed: Blocks, claim: Claim) -> bool {
+    pub(crate) fn lacks_slot(&self, needed: Blocks, claim: Claim) -> bool {
         self.grain.is_zero() && self.zones_to_begin() == 0 && needed <= self.free_for(claim)
     }
 
@@ -61,14 +61,14 @@ impl SpaceMap {
 
     /// Whether a log may begin one more zone where files share none: it keeps the zone active for long,
     /// and tables need one place besides.
-    pub fn has_place_for_log(&self) -> bool {
-        let kept = self.active_zones().filter(|zone| zone.keeps_its_place());
+    pub fn has_slot_for_log(&self) -> bool {
+        let kept = self.active_zones().filter(|zone| zone.keeps_its_slot());
         self.active_zone_budget.is_none_or(|budget| kept.count() + 2 <= budget as usize)
     }
 
     /// Whether a write that begins the zone of `range` keeps within the drive's limit on active zones.
     /// Only where files share no zone: elsewhere plans see to it (A1).
-    pub(crate) fn has_place_for(&self, range: BlockRange) -> bool {
+    pub(crate) fn has_slot_for(&self, range: BlockRange) -> bool {
         let (Some(budget), false) = (self.active_zone_budget, self.grain.is_zero()) else {
             return true;
         };
@@ -80,7 +80,7 @@ impl SpaceMap {
     }
 
     /// Whether a place will come free without the caller where files share no zone: somebody ends one.
-    pub(crate) fn will_have_place(&self) -> bool {
+    pub(crate) fn will_have_slot(&self) -> bool {
         self.active_zones().any(ZoneSpace::is_being_written) || self.is_finishing()
     }
 
