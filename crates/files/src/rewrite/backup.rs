@@ -1,20 +1,22 @@
-//! The backup region: what was moved away from top tracks, and where it belongs.
+//! The backup region: data that were moved away from top tracks, and where they belong.
 //!
 //! ```text
 //!   | header: entries, checksums | data of entry 1 | data of entry 2 | ...      in top tracks of its own
 //! ```
 //!
-//! It holds twice the length of a table, but at least two top tracks, so that every bottom track can be
-//! written. Source: KVIMR, section 3.3.2.
+//! The region holds twice the length of a table, and at least two top tracks, so that every bottom
+//! track can be written. Source: KVIMR, section 3.3.2.
 //!
-//! At opening each entry counts for itself. One that is whole is moved back. One that is not was cut
-//! before the first sync, if its home is as it was when it was saved; else it is damage. Then nothing is
-//! written any more, neither over the backup nor over a home: what else is in it may still be needed.
+//! At opening each entry counts by itself. An entry that is whole is moved back. If an entry is not
+//! whole and its home is as it was when it was saved, the power was cut before the first sync, and
+//! there is nothing to do. Otherwise the entry is damage. Then nothing more is written, neither
+//! over the backup nor over a home, because the rest of it may still be needed.
 //!
-//! An entry may hold what a file brought that was never committed, beside committed ones: with the sync that
-//! the entry was cut before, those blocks lost what they had. So where not all of a home belongs to files,
-//! its checksum says nothing; that nothing was destroyed is then seen by what the files have there: nothing that a
-//! discard leaves, which are zeros where none were saved.
+//! An entry may hold blocks of a file that was never committed, next to committed ones. If the
+//! power was cut before the sync of the entry, those blocks lost their content. Where part of a
+//! home belongs to no file, the checksum of the home is therefore no evidence. The evidence is then
+//! in the blocks that do belong to files: nothing was destroyed if none of them is as a discard
+//! leaves it. A discard leaves zeros, so zeros count only where none were saved.
 
 use super::format::{self, FORMAT_VERSION, FoundHeader, Header, Sums};
 use crate::catalog::{FileRecord, Namespace};
@@ -32,39 +34,39 @@ const PIECE_LEN_BYTES: u64 = 2 << 20;
 /// One run of blocks in the backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Saved {
-    /// Where it belongs.
+    /// Its home: where it belongs.
     pub(crate) home: BlockRange,
-    /// Where it is, from the start of the region.
+    /// Its position in the region.
     pub(crate) offset: Blocks,
 }
 
-/// What of a backup is damaged, so that the drive can only be read.
+/// Damage in a backup, because of which the drive can only be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BackupFlaw {
     pub(crate) place: String,
     pub(crate) reason: String,
 }
 
-/// What opening made of a backup.
+/// The outcome of opening a backup.
 #[derive(Debug, Default)]
 pub(super) struct Recovered {
     pub(super) flaw: Option<BackupFlaw>,
-    /// What has nothing left at home, so that it is read here, as far as that goes.
+    /// Entries whose home has lost its data, so that they are read here as far as possible.
     pub(super) read_here: Vec<Saved>,
 }
 
-/// What is found at home of an entry that is not whole in the backup.
+/// The content of the home of an entry that is not whole in the backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HomeState {
-    /// What was saved.
+    /// The data that were saved.
     AsSaved,
-    /// Something else.
+    /// Other data.
     Other,
     /// Blocks that were discarded or destroyed.
     Blank,
 }
 
-/// The region, and what it may hold.
+/// The region and its capacity.
 #[derive(Debug)]
 pub(super) struct Backup {
     region: Region,
@@ -73,14 +75,14 @@ pub(super) struct Backup {
     number: u64,
 }
 
-/// How long a region for tables of `unit_len` is, and how much of it is its header.
+/// The length of a region for tables of `unit_len`, and of the header in it.
 fn lengths(geometry: &Geometry, unit_len: Blocks) -> Option<(Blocks, Blocks)> {
     let tracks = geometry.interlaced()?;
     let unit_len = if unit_len.is_zero() { CLASS_LEN } else { unit_len };
-    // As long as an entry can be.
+    // The longest possible entry.
     let top_len = u64::from(u32::try_from(tracks.top_track_len.get()).ok()?);
     let data_len = unit_len.get().checked_mul(2)?.max(top_len.checked_mul(2)?);
-    // Of two tracks every other block may live; of a table's tracks few do not live wholly.
+    // In two tracks every other block may live; of a table's tracks most are live as a whole.
     let entry_count = top_len.checked_add(4)?.max(data_len.div_ceil(top_len).checked_mul(4)?);
     let header_len = Blocks::holding(format::header_len_bytes(entry_count)?);
     Some((Blocks::new(data_len.checked_add(header_len.get())?), header_len))
@@ -142,7 +144,7 @@ impl Backup {
             && header_len_bytes.is_some_and(|len| len <= self.header_len.bytes())
     }
 
-    /// Copies `ranges` into the region; they count after the next flush.
+    /// Copies `ranges` into the region. They count after the next flush.
     pub(super) fn save(
         &mut self,
         disk: &dyn Disk,
@@ -172,7 +174,7 @@ impl Backup {
         Ok(saved)
     }
 
-    /// Where in the region `homes` lie, which are saved together.
+    /// The positions in the region of `homes` that are saved together.
     fn offsets_of(&self, homes: &[BlockRange]) -> Vec<Saved> {
         let mut offset = self.header_len;
         let place = |&home: &BlockRange| {
@@ -183,7 +185,8 @@ impl Backup {
         homes.iter().map(place).collect()
     }
 
-    /// Copies what was saved to where it belongs. What cannot be moved keeps nothing else from its home.
+    /// Copies saved data back to where they belong. An entry that cannot be moved does not keep
+    /// others from their homes.
     pub(super) fn put_back(&self, disk: &dyn Disk, saved: &[Saved]) -> Result<(), DiskError> {
         let mut outcome = Ok(());
         for saved in saved {
@@ -198,12 +201,12 @@ impl Backup {
         outcome
     }
 
-    /// What was saved is where it belongs, durably: the backup does not count any more.
+    /// Retires the backup: all saved data are durable where they belong.
     pub(super) fn retire(&self, disk: &dyn Disk) -> Result<(), DiskError> {
         self.region.write(disk, Blocks::ZERO, &[0; BLOCK_LEN_BYTES], Persist::Cached)
     }
 
-    /// Moves back what a power cut left in the region, of the files in `namespace`.
+    /// Moves back the data of files in `namespace` that a power cut left in the region.
     pub(super) fn recover(
         &mut self,
         disk: &dyn Disk,
@@ -262,9 +265,9 @@ impl Backup {
             let (names, held) = files_in(namespace, saved.home);
             let home = self.look_home(disk, &saved, sum, &held);
             match home.map_err(failed("looking for what is in"))? {
-                // Cut before the first sync, or moved back before.
+                // The power was cut before the first sync, or the entry was already moved back.
                 HomeState::AsSaved => continue,
-                // Stale: what lay there was removed since.
+                // Stale: the file was removed since.
                 _ if names.is_empty() => continue,
                 HomeState::Other => {}
                 HomeState::Blank => read_here.push(saved),
@@ -281,8 +284,8 @@ impl Backup {
         Ok(Recovered { flaw: Some(BackupFlaw { place, reason: reason.to_owned() }), read_here })
     }
 
-    /// The header's blocks, or the first alone where one of the others cannot be read; `None` if it cannot
-    /// either.
+    /// The blocks of the header; only the first one if another cannot be read; `None` if the first
+    /// cannot be read.
     fn read_header(&self, disk: &dyn Disk) -> Result<Option<Vec<u8>>, DiskError> {
         let mut blocks = vec![0; self.header_len.bytes() as usize];
         if read_or_lost(self.region.read(disk, Blocks::ZERO, &mut blocks))? {
@@ -293,7 +296,7 @@ impl Backup {
         Ok(is_read.then_some(blocks))
     }
 
-    /// The checksum of an entry's data, behind that of `before`; `None` if they cannot be read.
+    /// The checksum of an entry's data, continuing from `before`; `None` if they cannot be read.
     fn sum(&self, disk: &dyn Disk, saved: &Saved, before: u32) -> Result<Option<u32>, DiskError> {
         let mut sum = before;
         let read = for_each_piece(saved.home, |piece| {
@@ -316,7 +319,8 @@ impl Backup {
         Ok(Some(sum))
     }
 
-    /// What is at home of what had the checksum `sum` when it was saved; `held` are the blocks of it that files have.
+    /// The content of the home of an entry whose checksum was `sum`. `held` are those of its blocks
+    /// that files own.
     fn look_home(
         &self,
         disk: &dyn Disk,
@@ -334,7 +338,7 @@ impl Backup {
         for at in (home.start.get()..home.end().get()).map(Lba::new) {
             let (is_here, is_nothing) = match disk.read(at, &mut block) {
                 Ok(()) if is_zeros(&block) => {
-                    // Zeros that were saved were not left by a discard.
+                    // Zeros that were saved are not evidence of a discard.
                     let read = self.region.read(disk, offset + (at - home.start), &mut copy);
                     (true, !(read_or_lost(read)? && is_zeros(&copy)))
                 }
@@ -365,16 +369,17 @@ impl Backup {
         moved.map_err(failed("moving back"))
     }
 
-    /// Moves back all that there is to move back: the backup does not count any more.
+    /// Moves back all entries, and retires the backup.
     fn finish(&self, disk: &dyn Disk, saved: &[Saved]) -> Result<Recovered, FilesError> {
         self.move_back(disk, saved)?;
         let retired = self.retire(disk).and_then(|()| disk.flush());
         retired.map(|()| Recovered::default()).map_err(failed("moving back"))
     }
 
-    /// The power may have gone while the header was written, when nothing was destroyed yet, or zeroed, when all was moved
-    /// back: then nothing is missing of what files have in top tracks, and the header is zeroed. Else a rewrite was
-    /// interrupted, and nobody knows what was moved away.
+    /// Resolves an unreadable header. The power may have failed while the header was written, when
+    /// nothing was destroyed yet, or while it was zeroed, when everything was moved back. In both
+    /// cases files lack nothing in top tracks, and the header is zeroed. Otherwise a rewrite was
+    /// interrupted, and it is unknown which data were moved away.
     #[cold]
     fn settle_unreadable(
         &self,
@@ -388,7 +393,7 @@ impl Backup {
         }
     }
 
-    /// A backup of which nobody knows what it has.
+    /// A flaw of a backup whose content is unknown.
     fn flawed(&self, reason: &str) -> Recovered {
         let place = format!("block {}", self.region.pieces()[0].start);
         let reason = format!(
@@ -408,7 +413,7 @@ fn is_zeros(block: &[u8]) -> bool {
     block.iter().all(|&byte| byte == 0)
 }
 
-/// Whether something was read; not, if the drive has lost it.
+/// Whether the read succeeded; false if the drive has lost the data.
 fn read_or_lost(read: Result<(), DiskError>) -> Result<bool, DiskError> {
     match read {
         Err(DiskError::Medium { .. } | DiskError::Destroyed { .. }) => Ok(false),
@@ -416,7 +421,7 @@ fn read_or_lost(read: Result<(), DiskError>) -> Result<bool, DiskError> {
     }
 }
 
-/// That each of `homes` is a part of one top track of files.
+/// Checks that each of `homes` is part of one top track for files.
 fn check_homes(
     geometry: &Geometry,
     homes: &[BlockRange],
@@ -434,7 +439,8 @@ fn check_homes(
     Ok(())
 }
 
-/// The files that have blocks in `range`, and those blocks; but for logs that were open: those are in no backup.
+/// The files that have blocks in `range`, and those blocks; without logs that were open, which are
+/// in no backup.
 fn files_in(namespace: &Namespace, range: BlockRange) -> (Vec<String>, Vec<BlockRange>) {
     let (mut names, mut held) = (Vec::new(), Vec::new());
     let is_saved = |file: &FileRecord| !file.is_open && !file.is_beside;
@@ -449,13 +455,13 @@ fn files_in(namespace: &Namespace, range: BlockRange) -> (Vec<String>, Vec<Block
     (names, held)
 }
 
-/// Whether a block that a file has in a top track is as a rewrite leaves it before it is moved back: destroyed, or
-/// discarded, which are zeros.
+/// Whether a file's block in a top track is in the state between a rewrite and the move back:
+/// destroyed, or zeros from a discard.
 fn is_any_missing(disk: &dyn Disk, namespace: &Namespace) -> Result<bool, DiskError> {
     let is_saved = |file: &&FileRecord| !file.is_open && !file.is_beside;
     let is_on_top = |at: Lba| disk.geometry().track_of(at).is_some_and(TrackId::is_top);
     for file in namespace.files().filter(is_saved) {
-        // A log owns blocks that were never written; who reads it notices zeros before its end.
+        // A log owns blocks that were never written; its reader notices zeros before its end.
         let has_blanks = file.kind == FileKind::Log;
         for range in file.extents.iter().map(|extent| extent.range()) {
             let mut is_missing = false;
@@ -485,7 +491,7 @@ fn is_missing_in(
         match read {
             Ok(()) if !has_blanks && is_zeros(block) => return Ok(true),
             Err(DiskError::Destroyed { .. }) => return Ok(true),
-            // It is as damaged as it was, and was not moved away.
+            // A block that is damaged anyway was not moved away.
             Ok(()) | Err(DiskError::Medium { .. }) => {}
             Err(error) => return Err(error),
         }

@@ -1,5 +1,5 @@
-//! A backup of which a part rotted or cannot be read, while it counts and while it does not; and tables on
-//! top of which a part cannot be read.
+//! Backups with a rotten or unreadable part, while they count and while they do not; and tables
+//! below a part that cannot be read.
 
 use super::format::{FoundHeader, Header, Sums};
 use super::tests::below_what_lives;
@@ -19,7 +19,7 @@ fn region_of(files: &FileLayer) -> Vec<Lba> {
     pieces.flat_map(|piece| (piece.start.get()..piece.end().get()).map(Lba::new)).collect()
 }
 
-/// The power goes after so many events of a rewrite; `None` if it was over before.
+/// Cuts the power after that many events of a rewrite; `None` if the rewrite was over before.
 fn cut_after(after: u64) -> Option<(Stage, Vec<Lba>, u64)> {
     let (stage, files) = below_what_lives();
     let power_cut_after = Some(after);
@@ -31,7 +31,8 @@ fn cut_after(after: u64) -> Option<(Stage, Vec<Lba>, u64)> {
     result.is_err().then_some((stage, region, format_id))
 }
 
-/// What is wrong with the backup, in the words of the check; that writes are refused for it.
+/// The fault of the backup in the words of the check. Also verifies that writes are refused because
+/// of it.
 fn finding(files: &FileLayer) -> Option<String> {
     let report = files.check().unwrap();
     let found: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
@@ -53,7 +54,7 @@ fn finding(files: &FileLayer) -> Option<String> {
     Some(told)
 }
 
-/// How many blocks of a file cannot be read as they were written.
+/// How many blocks of a file do not read as they were written.
 fn wrong_blocks(files: &FileLayer, name: &str) -> usize {
     let reader = files.open(name).unwrap();
     let expected = content(name, reader.len_bytes() as usize);
@@ -65,8 +66,8 @@ fn wrong_blocks(files: &FileLayer, name: &str) -> usize {
     expected.chunks(BLOCK_LEN_BYTES).enumerate().filter(is_wrong).count()
 }
 
-/// A rewrite was cut, and one block of its backup rotted, or cannot be read any more. All of the backup
-/// was taken for one that had never been whole then, without a word, or the drive did not open.
+/// A rewrite was cut, and one block of its backup rotted or became unreadable. The whole backup was
+/// then silently taken for one that had never been complete, or the drive did not open.
 #[test]
 fn one_block_of_a_backup_takes_no_other_with_it() {
     let mut counts = [0; 3];
@@ -102,7 +103,7 @@ fn one_block_of_a_backup_takes_no_other_with_it() {
     assert!(counts.iter().all(|&count| count > 10), "{counts:?}");
 }
 
-/// Power cuts alone are no damage, whatever they left of a backup.
+/// Power cuts alone are no damage, whatever they leave of a backup.
 #[test]
 fn a_backup_that_was_cut_is_no_damage() {
     for after in 0.. {
@@ -115,8 +116,8 @@ fn a_backup_that_was_cut_is_no_damage() {
     }
 }
 
-/// The same of a file that has a block of zeros, beside one that was never committed, with which it shares an entry:
-/// its zeros were taken for what a discard leaves.
+/// A file with a block of zeros shares an entry with a file that was never committed. Its zeros
+/// were taken for the result of a discard.
 #[test]
 fn zeros_that_were_saved_are_no_damage() {
     let mut count = 0;
@@ -158,7 +159,7 @@ fn zeros_that_were_saved_are_no_damage() {
     assert!(count > 100, "{count}");
 }
 
-/// A program of before has left a backup with one checksum for all.
+/// An older program left a backup with one checksum for all entries.
 #[test]
 fn a_backup_of_version_1_is_moved_back() {
     let mut count = 0;
@@ -184,11 +185,12 @@ fn a_backup_of_version_1_is_moved_back() {
     assert!(count > 30, "{count}");
 }
 
-/// The header's first block says whether there is a backup at all. One unreadable block behind it, of
-/// whatever the last rewrite left there, kept the drive from opening ever again, though all was well.
+/// The first block of the header shows whether there is a backup at all. One unreadable block after
+/// it, with leftovers of the last rewrite, kept the drive from opening ever again, though nothing
+/// was wrong.
 #[test]
 fn an_unreadable_header_never_keeps_a_drive_from_opening() {
-    // Headers are as long as a top track has blocks.
+    // A header has as many blocks as a top track.
     let stage = interlaced(12_000, 300, 300, 0);
     let files = stage.format_small("track-tiers").unwrap();
     put(&files, "a", 700, 1).unwrap();
@@ -206,14 +208,14 @@ fn an_unreadable_header_never_keeps_a_drive_from_opening() {
         verify(&files, name, name).unwrap();
     }
     assert_eq!(finding(&files), None);
-    // It was zeroed, which healed it.
+    // The header was zeroed, which repaired it.
     let mut block = vec![1; BLOCK_LEN_BYTES];
     stage.disk.read(region[0], &mut block).unwrap();
     assert!(block.iter().all(|&byte| byte == 0));
 }
 
-/// The power goes while the header is written or zeroed, and it cannot be read: nothing was moved away. The same header
-/// is lost while something was: that is told.
+/// The power fails while the header is written or zeroed, and the header is unreadable: nothing was
+/// moved away. If the same header is lost while data were moved away, that is reported.
 #[test]
 fn an_unreadable_header_is_told_if_something_was_moved_away() {
     let mut counts = [0; 2];
@@ -267,8 +269,9 @@ fn a_backup_of_a_newer_version_is_refused() {
     assert!(matches!(error, FilesError::Version { got: 3, known: 2, .. }), "{error}");
 }
 
-/// One unreadable block of a table on top failed every write below it, in the name of a table that was
-/// sound, and nobody remembered it: the next plan took the same track, and so did the next opening's.
+/// One unreadable block of a table on top failed every write below it, under the name of an intact
+/// table. The block was not remembered: the next plan took the same track, and so did the first
+/// plan after an opening.
 #[test]
 fn an_unreadable_block_on_top_stops_no_write() {
     for nth in [0, 17, 40, 100, 127] {
@@ -281,7 +284,7 @@ fn an_unreadable_block_on_top_stops_no_write() {
         put(&files, "x2", 16, 2).unwrap();
         drop(files);
         let files = stage.open().unwrap();
-        // Several at once, of which some are written before the block is met.
+        // Several tables at once, some of which are written before the block is met.
         let batch = ["x3", "x4", "x5"].map(|name| table(name, 16, 2));
         let add = files.persist(batch.into()).unwrap();
         files.commit(Commit { add, ..Commit::default() }).unwrap();
@@ -291,7 +294,8 @@ fn an_unreadable_block_on_top_stops_no_write() {
         assert_eq!(wrong_blocks(&files, "top"), 1);
         assert!(files.stats().rewrites > 0);
         assert_sound(&files);
-        // What is refused for it is refused honestly; once it is gone it is in nobody's way.
+        // A refusal because of the block has honest numbers; once the table is gone the block no
+        // longer matters.
         let free_bytes = files.space().free_bytes;
         remove(&files, &["top", "x5"]).unwrap();
         assert!(files.space().free_bytes >= free_bytes + 128 * BLOCK_LEN_BYTES as u64);
@@ -301,8 +305,8 @@ fn an_unreadable_block_on_top_stops_no_write() {
     }
 }
 
-/// The same on drives that fill up, with each way of choosing tracks: what was sound stays so, and who is
-/// refused is refused for want of room.
+/// The same on drives that fill up, for each order of tracks: intact files stay intact, and a
+/// refused write was refused for lack of room.
 #[test]
 fn unreadable_blocks_among_many_tables() {
     let placements =
@@ -340,7 +344,7 @@ fn unreadable_blocks_among_many_tables() {
     }
 }
 
-/// A sum of its lengths overflowed, which a checksum that is right does not prevent.
+/// A sum of its lengths overflowed, which a correct checksum does not prevent.
 #[test]
 fn a_forged_header_has_no_track_that_is_longer_than_any() {
     let decoded = |len: u64| {

@@ -5,7 +5,7 @@
 //!   -> disk 100..120, backup 8..28, disk 140..164
 //! ```
 //!
-//! A reader holds the list as long as its read takes, so that nothing is destroyed under it.
+//! A reader holds the list during its read, so that no block is destroyed under it.
 
 use super::backup::Saved;
 use crate::region::Region;
@@ -14,11 +14,11 @@ use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Which blocks are to be read in the backup region, and where there.
+/// The blocks that must be read in the backup region, with their positions there.
 #[derive(Debug)]
 pub(crate) struct Detours {
     region: Region,
-    /// First block -> how many, and how far into the region.
+    /// First block -> length, and position in the region.
     open: RwLock<BTreeMap<Lba, (Blocks, Blocks)>>,
 }
 
@@ -27,13 +27,13 @@ impl Detours {
         Arc::new(Detours { region, open: RwLock::default() })
     }
 
-    /// Sends readers to the backup; on return nobody reads the blocks themselves any more.
+    /// Sends readers to the backup. On return no reader uses the blocks themselves any more.
     pub(crate) fn open(&self, saved: &[Saved]) {
         let mut open = self.open.write();
         open.extend(saved.iter().map(|s| (s.home.start, (s.home.len, s.offset))));
     }
 
-    /// Sends readers home again.
+    /// Sends readers back to the blocks themselves.
     pub(crate) fn close(&self) {
         self.open.write().clear();
     }
@@ -69,7 +69,7 @@ impl Detours {
     }
 }
 
-/// Where the bytes of files are read.
+/// The source that readers of files use: the disk, with detours.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     disk: Arc<dyn Disk>,

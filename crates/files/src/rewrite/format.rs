@@ -4,7 +4,7 @@ use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Lba};
 
 const MAGIC_BYTES: [u8; 8] = *b"IMBXBAK\n";
 pub(super) const FORMAT_VERSION: u32 = 2;
-/// With one checksum for the data of all entries; it is only read.
+/// One checksum for the data of all entries; this version is only read.
 const FORMAT_VERSION_ONE_SUM: u32 = 1;
 
 const VERSION: usize = 8;
@@ -17,7 +17,7 @@ const ENTRIES: usize = RESERVED + 4;
 const ENTRY_LEN_BYTES: usize = 16;
 const _: () = assert!(ENTRIES == 40);
 
-/// What the backup region holds, and where it belongs.
+/// The entries of the backup region, and where they belong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) format_id: u64,
@@ -26,30 +26,30 @@ pub(super) struct Header {
     pub(super) sums: Sums,
 }
 
-/// The checksums of the data.
+/// The checksums of the entries' data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Sums {
     /// One for all entries: version 1.
     OfAll(u32),
-    /// One for each.
+    /// One for each entry.
     OfEach(Vec<u32>),
 }
 
-/// What the blocks of a header turned out to be.
+/// The state in which the blocks of a header were found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum FoundHeader {
     /// No header of this format of the drive.
     Nothing,
-    /// Longer than a block, and not whole: a power cut may have torn it.
+    /// Longer than a block, and incomplete: a power cut may have torn it.
     Torn,
-    /// In one block, which no power cut tears, and its checksum fails.
+    /// Within one block, which no power cut tears, and with a wrong checksum.
     Damaged,
     /// Of a version that this program does not know.
     Version(u32),
     Whole(Header),
 }
 
-/// How long a header with so many entries is.
+/// The length of a header with that many entries.
 pub(super) fn header_len_bytes(entry_count: u64) -> Option<u64> {
     entry_count.checked_mul(ENTRY_LEN_BYTES as u64)?.checked_add(ENTRIES as u64 + 4)
 }
@@ -87,7 +87,7 @@ impl Header {
         bytes
     }
 
-    /// What `bytes` are: all blocks that a header may have, or the first alone. Never panics.
+    /// Classifies `bytes`: all blocks that a header may have, or the first alone. Never panics.
     pub(super) fn find(bytes: &[u8], format_id: u64) -> FoundHeader {
         if let Some(header) = Header::decode(bytes) {
             let is_ours = header.format_id == format_id;
@@ -96,7 +96,8 @@ impl Header {
         if bytes.len() < ENTRIES {
             return FoundHeader::Nothing;
         }
-        // What is known beforehand may have rotted: the checksum tells whether all else is there.
+        // Fields that are known beforehand may have rotted: with them corrected, the checksum shows
+        // whether the rest is intact.
         for version in [FORMAT_VERSION, FORMAT_VERSION_ONE_SUM] {
             let mut known = bytes.to_vec();
             known[..VERSION].copy_from_slice(&MAGIC_BYTES);
@@ -118,7 +119,7 @@ impl Header {
         if len_bytes <= BLOCK_LEN_BYTES as u64 { FoundHeader::Damaged } else { FoundHeader::Torn }
     }
 
-    /// Reads a header back; `None` where there is none, or it is not whole. Never panics.
+    /// Decodes a header; `None` if there is none, or if it is incomplete. Never panics.
     pub(super) fn decode(bytes: &[u8]) -> Option<Header> {
         let version = u32_at(bytes, VERSION)?;
         let has_one_sum = version == FORMAT_VERSION_ONE_SUM;

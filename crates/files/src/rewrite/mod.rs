@@ -1,4 +1,4 @@
-//! Rewriting tracks: writing a bottom track of an interlaced disk without losing what lies on top.
+//! Rewriting tracks: writes a bottom track of an interlaced disk without losing the data on top.
 //!
 //! ```text
 //!   top       1 live     3 live                 1 lost     3 lost       1 live     3 live
@@ -7,31 +7,33 @@
 //!             --- back up, sync ---> write 2, sync ---> move back, sync --->
 //! ```
 //!
-//! *Naive*: the tracks of a table in order, each bottom track with live data above backed up, written
-//! and moved back by itself: three syncs each, one more where a neighbour is not synced yet. *Merged*:
-//! all such bottom tracks of a table together, then the other bottom tracks, then the top ones: at most
-//! five syncs a table, of which the last is that of its commit, and no top track moved twice.
+//! *Naive*: the tracks of a table in order. Each bottom track with live data above is backed up,
+//! written and moved back by itself, with three syncs each, and one more where a neighbour is not
+//! synced yet. *Merged*: all such bottom tracks of a table together, then the other bottom tracks,
+//! then the top ones. That takes at most five syncs for each table, of which the last is that of
+//! its commit, and no top track moves twice.
 //!
-//! What is to be moved away was chosen under the lock under which the tracks were planned
+//! The data to move away were chosen under the lock under which the tracks were planned
 //! (`space::unzoned`); nothing is chosen here. Meanwhile readers of the moved files read the backup
-//! (`detour`), and writers of tables wait: there is one backup region, and one head.
+//! (`detour`), and writers of tables wait, because there is one backup region, and one head.
 //!
 //! Invariants
-//!   W1  A bottom track is written only after all that lives above it is in the backup, synced, or
-//!       nothing lives there. What is on top is discarded first: for the drive nothing is lost.
-//!   W2  The backup counts from the sync behind it until it is retired; it is retired after the sync
-//!       behind the move back, and before what was moved may be given back (U4). A table that goes
-//!       there later is committed with a flush, which makes the retirement durable first: so a backup
-//!       found at opening holds what lay there last, or what belongs to nobody. That is so of each
-//!       entry by itself: one that is damaged takes no other with it.
-//!   W3  A rewrite that fails is undone: what was backed up is moved back. If that fails too, readers
-//!       stay with the backup, and no table is written until the disk is opened again.
-//!   W4  What lives on top and cannot be read stays where it is, and nothing is written below it (I3 of
-//!       `space::tracks`): of a rewrite that meets it nothing is destroyed yet, and its table goes
-//!       elsewhere.
+//!   W1  A bottom track is written only after all live data above it are in the backup and synced,
+//!       or if there are none. The tracks on top are discarded first, so that the drive has nothing
+//!       to lose.
+//!   W2  The backup counts from its sync until it is retired. It is retired after the sync of the
+//!       move back, and before the moved blocks may be given back (U4). A table that goes there
+//!       later is committed with a flush, which makes the retirement durable first. A backup found
+//!       at opening therefore holds the last content of those blocks, or content that no file owns.
+//!       This is true of each entry by itself: a damaged entry affects no other.
+//!   W3  A rewrite that fails is undone: the backup is moved back. If that fails too, readers stay
+//!       with the backup, and no table is written until the disk is opened again.
+//!   W4  Live data on top that cannot be read stay where they are, and nothing is written below
+//!       them (I3 of `space::tracks`). A rewrite that meets them has destroyed nothing yet, and its
+//!       table goes elsewhere.
 //!
 //! Source: KVIMR, section 3.3, algorithms 1 and 2. Ours are the readers' detour, the checksums that
-//! decide at opening, and that data already dead are not backed up.
+//! decide at opening, and that dead data are not backed up.
 
 mod backup;
 mod detour;
@@ -70,16 +72,16 @@ pub(crate) struct Rewriter {
     backup: Mutex<Backup>,
     detours: Arc<Detours>,
     turn: Mutex<()>,
-    /// W3: something could not be moved back, now or at opening.
+    /// Whether something could not be moved back, now or at opening (W3).
     failed: AtomicBool,
     how: Rewriting,
     files_start: Lba,
 }
 
-/// A table and where it goes.
+/// A table and its extents.
 pub(crate) struct TrackFile<'a> {
     pub(crate) extents: &'a [Extent],
-    /// For each extent what lived above it when it was planned.
+    /// For each extent, the live ranges above it when it was planned.
     pub(crate) above: &'a [Vec<BlockRange>],
     pub(crate) content: &'a Content,
 }
@@ -87,7 +89,7 @@ pub(crate) struct TrackFile<'a> {
 /// Why a table was not written.
 #[derive(Debug)]
 pub(crate) enum TrackWriteError {
-    /// Block `at` above where it should go lives and cannot be read (W4).
+    /// Block `at` above the target lives and cannot be read (W4).
     Below { at: Lba, source: DiskError },
     /// The disk failed.
     Disk(DiskError),
@@ -100,7 +102,7 @@ impl From<DiskError> for TrackWriteError {
 }
 
 impl TrackWriteError {
-    /// Of an error while what lives on top was read and backed up.
+    /// Classifies an error that occurred while data on top were read and backed up.
     fn saving(source: DiskError) -> TrackWriteError {
         let at = match &source {
             DiskError::Medium { at } => *at,
@@ -112,7 +114,8 @@ impl TrackWriteError {
 }
 
 impl Rewriter {
-    /// For a disk whose catalog lies in `regions`; `None` where no track lies on another.
+    /// A rewriter for a disk whose catalog lies in `regions`; `None` where no track lies on
+    /// another.
     ///
     /// # Errors
     /// Why there is no room for a backup region.
@@ -157,8 +160,8 @@ impl Rewriter {
         self.files_start
     }
 
-    /// Completes a rewrite that a power cut interrupted; tells what of it is damaged, after which nothing
-    /// may be written.
+    /// Completes a rewrite that a power cut interrupted. Returns the damage in its backup, if any;
+    /// nothing may be written after that.
     ///
     /// # Errors
     /// [`FilesError::Corrupt`], [`FilesError::Version`], [`FilesError::Disk`].
@@ -171,7 +174,8 @@ impl Rewriter {
         Ok(flaw)
     }
 
-    /// Writes `file`; `written` holds what of this batch lies in top tracks already, and gets its own.
+    /// Writes `file`. `written` holds the ranges of this batch in top tracks so far, and gets those
+    /// of the file.
     ///
     /// Everything but the last sync is done on return: the commit's flush is the last one.
     pub(crate) fn write(
@@ -189,7 +193,7 @@ impl Rewriter {
         }
     }
 
-    /// Track by track, as they come (KVIMR's algorithm 1).
+    /// Track by track, in order (KVIMR's algorithm 1).
     fn write_in_order(
         &self,
         file: &TrackFile<'_>,
@@ -213,7 +217,8 @@ impl Rewriter {
         Ok(())
     }
 
-    /// What needs a rewrite at once, then the other bottom tracks, then the top ones (algorithm 2).
+    /// All tracks that need a rewrite together, then the other bottom tracks, then the top ones
+    /// (algorithm 2).
     fn write_merged(
         &self,
         file: &TrackFile<'_>,
@@ -269,7 +274,8 @@ impl Rewriter {
     ) -> Result<(), TrackWriteError> {
         let mut backup = self.backup.lock();
         let saved = self.save(&mut backup, &live, counts).or_else(|error| {
-            // It may be whole all the same, and would be moved back over whatever comes next (W2).
+            // The backup may be complete all the same, and would be moved back over later data
+            // (W2).
             self.retire(&backup)?;
             Err(error)
         })?;
@@ -278,7 +284,7 @@ impl Rewriter {
             .iter()
             .try_for_each(|&index| self.write_extent(file, index))
             .and_then(|()| self.flush(counts));
-        // Whether that succeeded or not (W3).
+        // Whether the writes succeeded or not (W3).
         let moved = backup.put_back(&*self.disk, &saved).and_then(|()| self.flush(counts));
         if let Err(error) = moved {
             self.failed.store(true, Ordering::Release);
@@ -338,10 +344,10 @@ impl Rewriter {
     }
 }
 
-/// What a batch of tables has written so far.
+/// The progress of a batch of tables.
 #[derive(Debug, Default)]
 pub(crate) struct BatchProgress {
-    /// In top tracks: what a later bottom track would destroy.
+    /// Ranges written to top tracks, which a later bottom track would destroy.
     tops: Vec<BlockRange>,
     /// Tracks written since the last sync.
     unsynced: BTreeSet<TrackId>,
@@ -355,12 +361,12 @@ impl BatchProgress {
         self.unsynced.insert(track);
     }
 
-    /// What the batch has written to top tracks.
+    /// The ranges that the batch has written to top tracks.
     pub(crate) fn tops(&self) -> &[BlockRange] {
         &self.tops
     }
 
-    /// The batch keeps only the first `len` of its ranges in top tracks.
+    /// Forgets all but the first `len` ranges in top tracks.
     pub(crate) fn truncate(&mut self, len: usize) {
         self.tops.truncate(len);
     }
@@ -374,7 +380,8 @@ impl BatchProgress {
         before || self.unsynced.contains(&TrackId(track.0 + 1))
     }
 
-    /// What lives above an extent: what did when it was planned, and what the batch wrote since.
+    /// The live ranges above an extent: those at the time of the plan, and those that the batch has
+    /// written since.
     fn live(&self, file: &TrackFile<'_>, index: usize, geometry: &Geometry) -> Vec<BlockRange> {
         let reach = geometry.reach_around(file.extents[index].range());
         let own = self.tops.iter().copied().filter(|top| reach.iter().any(|r| r.overlaps(*top)));
@@ -382,7 +389,7 @@ impl BatchProgress {
     }
 }
 
-/// The ranges in order, each once, those that touch in one track joined.
+/// Sorts the ranges and merges those that overlap or touch.
 fn join(ranges: impl Iterator<Item = BlockRange>) -> Vec<BlockRange> {
     let mut sorted: Vec<BlockRange> = ranges.filter(|range| !range.len.is_zero()).collect();
     sorted.sort();
@@ -412,7 +419,7 @@ impl Content {
         Content { chunks }
     }
 
-    /// Writes what begins `skip` blocks into the table to `range`.
+    /// Writes the bytes from `skip` blocks into the table on to `range`.
     fn write(&self, disk: &dyn Disk, range: BlockRange, skip: Blocks) -> Result<(), DiskError> {
         let mut from = skip.bytes() as usize;
         let mut at = range.start;
@@ -428,7 +435,7 @@ impl Content {
         Ok(())
     }
 
-    /// Gives the memory back.
+    /// Returns the chunks for reuse.
     pub(crate) fn spare(self) {
         spare_chunks::give(self.chunks);
     }

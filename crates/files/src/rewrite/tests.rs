@@ -1,4 +1,5 @@
-//! The backup header's bytes, what opening makes of a backup, readers and failures during a rewrite.
+//! The bytes of the backup header, the outcome of opening a backup, and readers and failures during
+//! a rewrite.
 
 use super::format::{FoundHeader, Header, Sums};
 use crate::tests::stage::{Stage, assert_sound, content, interlaced, put, remove, table, verify};
@@ -18,7 +19,7 @@ fn header() -> Header {
     }
 }
 
-/// The same as version 1 has it.
+/// The same header in version 1.
 fn header_of_version_1() -> Header {
     Header { sums: Sums::OfAll(0xAABB_CCDD), ..header() }
 }
@@ -87,8 +88,8 @@ fn every_flipped_bit_and_every_truncation_is_noticed() {
     }
 }
 
-/// What rots in a header is noticed, or put right where it is known beforehand; a header that may be
-/// torn is not taken for a damaged one.
+/// Rot in a header is detected, or corrected in fields that are known beforehand. A header that may
+/// be torn is not taken for a damaged one.
 #[test]
 fn a_header_that_rotted_is_told_from_none() {
     let id = header().format_id;
@@ -106,7 +107,7 @@ fn a_header_that_rotted_is_told_from_none() {
             let expected = match at {
                 0..12 | 16..24 => FoundHeader::Whole(header.clone()),
                 12 | 24.. => FoundHeader::Damaged,
-                // The count, so that it is longer than a block.
+                // The count, which makes it longer than a block.
                 13..16 => FoundHeader::Torn,
             };
             assert_eq!(Header::find(&damaged, id), expected, "byte {at}");
@@ -176,7 +177,7 @@ fn a_table_takes_five_syncs_at_most_and_moves_no_track_twice() {
     put(&files, "new", 110, 2).unwrap();
     let stats = files.stats();
     assert_eq!((stats.rewrites, stats.rewritten_tracks, stats.track_syncs), (1, 8, 3));
-    // Three, and the one of the commit.
+    // Three, and that of the commit.
     assert_eq!((stage.disk.counters() - before).flushes, 4);
     for name in ["new", "rest", "top"] {
         verify(&files, name, name).unwrap();
@@ -187,14 +188,14 @@ fn a_table_takes_five_syncs_at_most_and_moves_no_track_twice() {
 #[test]
 fn a_batch_longer_than_the_backup_region_is_cut() {
     let (_stage, files) = below_what_lives();
-    // The table is written in as many parts as it takes.
+    // The table is written in as many parts as necessary.
     put(&files, "new", 110, 2).unwrap();
     let stats = files.stats();
     assert_eq!((stats.rewrites, stats.rewritten_tracks, stats.track_syncs), (7, 14, 21));
 }
 
-/// Of every write of a rewrite one fails: what was backed up is moved back, or readers stay with the
-/// backup; nothing is lost, now or after opening.
+/// Each write of a rewrite fails in turn. The backup is moved back, or readers stay with it;
+/// nothing is lost, now or after opening.
 #[test]
 fn a_rewrite_that_fails_is_undone() {
     let mut outcomes = [0; 3];
@@ -228,8 +229,8 @@ fn a_rewrite_that_fails_is_undone() {
     assert!(outcomes.iter().all(|&count| count > 0), "{outcomes:?}");
 }
 
-/// The write of a backup's header fails, and is there all the same: what it names was moved back over what came to
-/// lie there since.
+/// The write of a backup's header fails, yet the header is there. Its entries were moved back over
+/// data that were written there since.
 #[test]
 fn a_backup_that_failed_is_not_moved_back() {
     let mut count = 0;
@@ -255,7 +256,7 @@ fn a_backup_that_failed_is_not_moved_back() {
     assert!(count > 20, "{count}");
 }
 
-/// Opening twice, or after a backup that nothing needed, changes nothing.
+/// Opening twice, or after a backup that was not needed, changes nothing.
 #[test]
 fn a_stale_backup_is_not_moved_back() {
     let (stage, files) = below_what_lives();
@@ -299,7 +300,7 @@ fn a_backup_that_names_what_it_may_not_is_damage() {
     check(open_with(home(240, 16)), "opens");
 }
 
-/// Readers read on while tracks under them are moved away and back.
+/// Readers continue while tracks under them are moved away and back.
 #[test]
 fn readers_see_nothing_of_a_rewrite() {
     let (_stage, files) = below_what_lives();

@@ -1,4 +1,4 @@
-//! Holds: the claim on a run of blocks as a value, and the order of writes within a zone.
+//! Holds: the claim on a run of blocks as a value; and the order of writes within a zone.
 
 use super::{Lane, SpaceMap};
 use crate::invariants;
@@ -6,11 +6,12 @@ use imbrex_disk::{BlockRange, Blocks, Lba};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 
-/// The space map, shared; its lock is never held during I/O.
+/// The shared space map. Its lock is never held during I/O.
 #[derive(Debug)]
 pub(crate) struct Space {
     map: Mutex<SpaceMap>,
-    /// Signalled when a zone's `written` moves on, a write in it fails or is given up, or it is finished.
+    /// Signalled when the `written` pointer of a zone advances, when a write in it fails or is
+    /// given up, and when a zone is finished.
     written: Condvar,
 }
 
@@ -31,7 +32,7 @@ impl Space {
         result
     }
 
-    /// Takes what a plan chose; the caller has planned on `map` under this same lock.
+    /// Takes the blocks of a plan. The caller made the plan on `map` under the same lock.
     pub(crate) fn take(
         self: &Arc<Self>,
         map: &mut SpaceMap,
@@ -43,7 +44,7 @@ impl Space {
         self.hold(range, false)
     }
 
-    /// A hold on blocks that the map counts as held and named already.
+    /// A hold on blocks that the map already counts as held and named.
     pub(crate) fn hold_named(self: &Arc<Self>, range: BlockRange) -> Hold {
         self.hold(range, true)
     }
@@ -53,8 +54,9 @@ impl Space {
         Hold { space: Arc::clone(self), start: range.start, state: Mutex::new(state) }
     }
 
-    /// Waits until what was placed before `range` in its zone, or in reach of it, is written; `false`
-    /// if an earlier write in the zone failed, so that it never will be.
+    /// Waits until everything that was placed before `range`, in its zone or within reach, is
+    /// written. Returns `false` if an earlier write in the zone failed, so that this will never
+    /// happen.
     ///
     /// Cannot deadlock: plans take their ranges under one lock, and wait only for older plans.
     pub(crate) fn wait_turn(&self, range: BlockRange) -> bool {
@@ -68,11 +70,12 @@ impl Space {
         }
     }
 
-    /// Begins the zone of `range`, whose turn has come. `false`: the drive has as many active zones as
-    /// it allows; either one can be finished, or this has waited for one that was being written or finished.
+    /// Begins the zone of `range`, whose turn has come. Returns `false` if the drive's limit on
+    /// active zones is reached. Then either a zone can be finished, or this call has waited for one
+    /// that was being written or finished.
     ///
-    /// Cannot deadlock: who is writing needs no further zone to be done with this one. If nobody is, the
-    /// drive has the last word.
+    /// Cannot deadlock: a writer needs no further zone to finish this one. If there is no writer,
+    /// the drive decides.
     pub(crate) fn begin_zone(&self, range: BlockRange) -> bool {
         let mut map = self.map.lock();
         if !map.has_slot_for(range) {
@@ -88,7 +91,7 @@ impl Space {
         true
     }
 
-    /// Waits for a zone that others fill, if there is one: its place among the active ones comes free.
+    /// Waits for a zone that another writer fills, if there is one, because its slot becomes free.
     pub(crate) fn wait_for_filling(&self) -> bool {
         let mut map = self.map.lock();
         let is_filling = map.is_filling();
@@ -98,25 +101,25 @@ impl Space {
         is_filling
     }
 
-    /// Waits until no zone is being finished: until then one that nothing holds cannot be reset.
+    /// Waits until no zone is being finished. Until then a zone that nothing holds cannot be reset.
     pub(crate) fn wait_for_finishes(&self) {
         let mut map = self.map.lock();
         self.written.wait_while(&mut map, |map| map.is_finishing());
     }
 
-    /// Tells who waits for a zone's turn, or for a place among the active ones, to look again.
+    /// Wakes the writers that wait for a turn in a zone or for a slot.
     pub(crate) fn wake(&self) {
         self.written.notify_all();
     }
 
-    /// `range` was written, or its write failed.
+    /// Records that `range` was written, or that its write failed.
     pub(crate) fn end_turn(&self, range: BlockRange, done: bool) {
         self.map.lock().end_turn(range, done);
         self.written.notify_all();
     }
 }
 
-/// The claim of one file on one run of blocks; dropped, the run is dead or free (S4).
+/// The claim of one file on one run of blocks. Dropping it makes the run dead or free (S4).
 #[derive(Debug)]
 pub(crate) struct Hold {
     space: Arc<Space>,
@@ -135,7 +138,7 @@ impl Hold {
         BlockRange::new(self.start, self.state.lock().len)
     }
 
-    /// Says whether a file of the catalog owns the run.
+    /// Records whether a file of the catalog owns the run.
     pub(crate) fn set_named(&self, named: bool) {
         let mut state = self.state.lock();
         if state.named != named {
@@ -145,8 +148,8 @@ impl Hold {
         }
     }
 
-    /// Gives up the run before anything of it was written: the next plan may have it, unless others were
-    /// placed behind it.
+    /// Gives up the run before any of it was written. The next plan may have it, unless other runs
+    /// were placed after it.
     pub(crate) fn give_up(&self) {
         let mut state = self.state.lock();
         let range = BlockRange::new(self.start, state.len);
@@ -176,8 +179,8 @@ impl Hold {
         self.space.with(|map| map.shrink(self.start, rest, named));
     }
 
-    /// After a failed write: keeps only the first `len` blocks. The rest is dead until its zone is reset; without zones
-    /// it is kept, for nobody knows what is there.
+    /// After a failed write: keeps only the first `len` blocks. The rest is dead until its zone is
+    /// reset. Without zones the hold keeps the rest, because its content is unknown.
     pub(crate) fn cut(&self, len: Blocks) {
         let mut state = self.state.lock();
         let rest = BlockRange::new(self.start + len, state.len - len);

@@ -1,4 +1,4 @@
-//! Which blocks are free, held, or dead: the map that placements plan on, and its bookkeeping.
+//! The space map: which blocks are free, held or dead, for placements to plan on.
 //!
 //! ```text
 //!   zone     | held | dead | held |  free: only from `next` on  |
@@ -6,22 +6,22 @@
 //!   no zones | held |  free run  | held | free run | ...         see `unzoned`
 //! ```
 //!
-//! A block is *held* while anything may read or write it: a file of the catalog, a reader, a file
-//! that is persisted but not committed. A [`Hold`] is that claim as a value: dropped, the blocks
-//! are dead (in a zone or a span) or free. A zone or a span whose last hold is gone is free as a
-//! whole.
+//! A block is *held* while anything may read or write it: a file of the catalog, a reader, or a
+//! file that is persisted but not committed. A [`Hold`] is that claim as a value. When it is
+//! dropped, its blocks are dead (in a zone or a span) or free. A zone or a span becomes free as a
+//! whole when its last hold is dropped.
 //!
 //! Invariants
-//!   S1  `start <= written <= next <= end` in every zone; nobody writes but at `written`.
+//!   S1  `start <= written <= next <= end` in every zone; every write starts at `written`.
 //!   S2  A zone's held blocks are at most `next - start`; its named blocks at most its held ones.
-//!   S3  The sums (`free`, `held`) equal what the zones and runs add up to.
+//!   S3  The sums (`free`, `held`) equal the totals of the zones and runs.
 //!   S4  A zone is reset, and a run used again, only when nothing holds a block of it (F3).
-//!   S5  A *spare* zone is empty, or holds nothing but copies that cleaning makes: plans leave the last
-//!       one to cleaning. All that lives in a zone fits there, and a cleaning that breaks off, with the
-//!       power or else, gives it back as it was.
+//!   S5  A *spare* zone is empty, or holds only copies that cleaning has made. Plans leave the last
+//!       spare zone to cleaning. The live data of any zone fit there, and a cleaning that breaks
+//!       off, for example because of a power cut, leaves it as it was.
 //!
-//! Conventional zones of a zoned disk that the catalog leaves over are used as zones too, with
-//! `next` kept by us instead of the drive.
+//! The parts of conventional zones that the catalog leaves over, on a zoned disk, are used as zones
+//! too. For them this module keeps `next`, instead of the drive.
 //!
 //! Not here: choosing (`placement`), writing (`persist`), moving (`clean`).
 
@@ -45,7 +45,7 @@ use crate::invariants;
 use imbrex_disk::{BlockRange, Blocks, Geometry, Lba, ZoneId, ZoneKind};
 use std::collections::BTreeSet;
 
-/// Who asks for space, and how deep into the reserve it may go.
+/// The purpose of a request for space, which decides how deep into the reserve it may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
     /// An ordinary write: leaves the whole reserve.
@@ -56,21 +56,21 @@ pub enum Claim {
     Cleaning,
 }
 
-/// Where files share no zone, so many are the reserve, a fifth of it for logs alone. Who writes counts
-/// in zones what of the rest its memtables and compactions may take.
+/// The reserve in zones, where files share no zone; a fifth of it is for logs alone. The engine
+/// counts in zones how much of the rest its memtables and compactions may take.
 const APART_ZONES_RESERVED: u64 = 10;
 const APART_FLOOR_PERCENT: u64 = 20;
 
-/// How many tables a set has in the mean: what lives in one that is half dead is less. Source: SEALDB,
-/// figure 10 (27.48 MB, of tables of 4 MB).
+/// The mean number of tables in a set; a half-dead set has fewer live ones. Source: SEALDB, figure
+/// 10 (27.48 MB, of tables of 4 MB).
 const SET_UNITS_KEPT: u64 = 7;
 
-/// A plan did not fit.
+/// A plan does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoSpace {
-    /// What was asked for.
+    /// How much was requested.
     pub needed: Blocks,
-    /// What this claim may use.
+    /// How much this claim may use.
     pub free: Blocks,
 }
 
@@ -91,7 +91,7 @@ pub struct SpaceMap {
     zones: Vec<ZoneSpace>,
     /// `None` on a disk with zones.
     unzoned: Option<Unzoned>,
-    /// Conventional zones come first; this many are.
+    /// How many conventional zones there are; they come first.
     conventional_count: u32,
     now: u64,
     empty: BTreeSet<u32>,
@@ -101,23 +101,23 @@ pub struct SpaceMap {
     active_zone_budget: Option<u32>,
     capacity: Blocks,
     reserve: Blocks,
-    /// What a file takes at least where files share no zone.
+    /// The least that a file takes where files share no zone.
     grain: Blocks,
     cleaning_floor: Blocks,
-    /// How long a zone is at least that all that lives in any sequential one fits into.
+    /// The least length of a zone that holds the live data of any sequential zone.
     spare_len: Blocks,
     free: Blocks,
     held: Blocks,
-    /// Dead blocks of zones that hold something.
+    /// Dead blocks in zones that also hold something.
     dead_held: Blocks,
     gains: u64,
 }
 
 impl SpaceMap {
-    /// The map of a disk without zones whose blocks in `usable` are all free; free runs are listed
-    /// by their size in units of `class_len`.
+    /// The map of a disk without zones whose blocks in `usable` are all free. Free runs are listed
+    /// by size in units of `class_len`.
     ///
-    /// The reserve is 2 % of the space, at least 1 MiB and at most an eighth; where tracks are
+    /// The reserve is 2 % of the space, at least 1 MiB and at most an eighth. Where tracks are
     /// interlaced, logs keep half of it.
     pub fn without_zones(geometry: &Geometry, usable: BlockRange, class_len: Blocks) -> SpaceMap {
         let class_len = if class_len.is_zero() { CLASS_LEN } else { class_len };
@@ -127,7 +127,8 @@ impl SpaceMap {
         map.capacity = usable.len;
         map.reserve = Blocks::new(least.min(usable.len.get() / 8));
         if unzoned.tracks.is_some() {
-            // For logs, which can go to top tracks only: tables leave it, compaction's too.
+            // For logs, which can use only top tracks. Tables leave it alone, including those of
+            // compactions.
             map.cleaning_floor = Blocks::new(map.reserve.get() / 2);
         }
         map.unzoned = Some(unzoned);
@@ -159,7 +160,7 @@ impl SpaceMap {
         }
     }
 
-    /// The map of a zoned disk, every zone of it in order of address, as found on the disk.
+    /// The map of a zoned disk, from all its zones in order of address, as found on the disk.
     ///
     /// The reserve is 2 % of the space and at least two zones, of which cleaning keeps one.
     pub fn with_zones(
@@ -196,8 +197,8 @@ impl SpaceMap {
         map
     }
 
-    /// Makes the reserve as coarse as a policy needs that gives every file zones of its own: compaction
-    /// uses some of it, and leaves the rest to logs and to the tables that take their place.
+    /// Makes the reserve coarse enough for a policy that gives every file zones of its own.
+    /// Compaction uses some of it, and leaves the rest to logs and to the tables that replace them.
     pub(crate) fn reserve_whole_zones(&mut self) {
         let zone = self.zone_capacity;
         self.grain = zone;
@@ -206,7 +207,8 @@ impl SpaceMap {
         self.cleaning_floor = Blocks::new(self.reserve.get() * APART_FLOOR_PERCENT / 100);
     }
 
-    /// Keeps some of the reserve for moving what lives in a set: seven tables, or half of the reserve.
+    /// Keeps some of the reserve for moving the live members of a set: seven tables, or half of the
+    /// reserve.
     pub(crate) fn keep_room_for_sets(&mut self) {
         let wanted = Blocks::new(SET_UNITS_KEPT * self.runs().class_len().get());
         self.cleaning_floor = wanted.min(Blocks::new(self.reserve.get() / 2));
@@ -225,7 +227,7 @@ impl SpaceMap {
         self.zones.get((at.get() / self.zone_len.get()) as usize)
     }
 
-    /// Zones of `kind` that nothing is written in, in order of address.
+    /// Empty zones of `kind`, in order of address.
     pub fn empty_zones(&self, kind: ZoneKind) -> impl Iterator<Item = &ZoneSpace> {
         let ids = match kind {
             ZoneKind::Conventional => self.empty.range(..self.conventional_count),
@@ -241,17 +243,18 @@ impl SpaceMap {
         empty.chain(copies).filter(|zone| self.can_be_spare(zone))
     }
 
-    /// Whether an empty `zone` may be begun by others than cleaning, after `begun` spare ones (S5).
+    /// Whether writers other than cleaning may begin the empty `zone`, after `begun` spare ones
+    /// (S5).
     pub fn leaves_a_spare(&self, zone: &ZoneSpace, begun: usize) -> bool {
         !self.can_be_spare(zone) || self.spare_zones().nth(begun + 1).is_some()
     }
 
-    /// Whether all that lives in any sequential zone fits into `zone`.
+    /// Whether the live data of any sequential zone fit into `zone`.
     pub fn can_be_spare(&self, zone: &ZoneSpace) -> bool {
         self.spare_len <= zone.capacity
     }
 
-    /// The number of the piece of disk that holds `at` and is given back as a whole, if it is in one.
+    /// The number of the unit that holds `at`, if `at` is in one.
     pub fn unit_at(&self, at: Lba) -> Option<u64> {
         match &self.unzoned {
             None => self.zone_at(at).map(|zone| u64::from(zone.id.0)),
@@ -259,12 +262,12 @@ impl SpaceMap {
         }
     }
 
-    /// The drive's own time: how many files were begun on it. No clock says how long that took.
+    /// The drive's own time: how many files were begun on it. It is not related to any clock.
     pub fn now(&self) -> u64 {
         self.now
     }
 
-    /// Zones partly written that take more, in order of address.
+    /// Partly written zones that take more writes, in order of address.
     pub fn partial_zones(&self) -> impl Iterator<Item = &ZoneSpace> {
         self.partial.iter().map(|&z| &self.zones[z as usize])
     }
@@ -272,7 +275,7 @@ impl SpaceMap {
     /// The free runs of a disk without zones.
     ///
     /// # Panics
-    /// On a disk with zones: a policy for one kind of disk was let onto the other.
+    /// On a disk with zones: a policy was used on a disk that it does not suit.
     pub fn runs(&self) -> &FreeRuns {
         &self.unzoned.as_ref().expect("the policy suits the disk").runs
     }
@@ -280,107 +283,109 @@ impl SpaceMap {
     /// The tracks of an interlaced disk.
     ///
     /// # Panics
-    /// On another disk: a policy for one kind of disk was let onto the other.
+    /// On another disk: a policy was used on a disk that it does not suit.
     pub fn tracks(&self) -> &TrackMap {
         let tracks = self.unzoned.as_ref().and_then(|unzoned| unzoned.tracks.as_ref());
         tracks.expect("the policy suits the disk")
     }
 
-    /// What tables leave of the top tracks of an interlaced disk, for logs.
+    /// How much of the top tracks of an interlaced disk tables leave for logs.
     pub fn kept_for_logs(&self) -> Blocks {
         self.cleaning_floor
     }
 
-    /// What lives on top of a write to `range`, on an interlaced disk.
+    /// The live ranges on top of a write to `range`, on an interlaced disk.
     pub(crate) fn live_above(&self, range: BlockRange) -> Vec<BlockRange> {
         self.unzoned.as_ref().map_or_else(Vec::new, |unzoned| unzoned.live_above(range))
     }
 
-    /// Says that `ranges` will be moved back where they are, whatever becomes of them (U4).
+    /// Records that `ranges` will be moved back to where they are, whatever happens to them
+    /// meanwhile (U4).
     pub(crate) fn pin(&mut self, ranges: &[BlockRange]) {
         if let Some(unzoned) = &mut self.unzoned {
             unzoned.pin(ranges);
         }
     }
 
-    /// Takes back what [`SpaceMap::pin`] said.
+    /// Reverses [`SpaceMap::pin`].
     pub(crate) fn unpin(&mut self, ranges: &[BlockRange]) {
         if let Some(unzoned) = &mut self.unzoned {
             unzoned.unpin(ranges);
         }
     }
 
-    /// Says that block `at` of a file cannot be read, so that no track below it may be written; false if
-    /// that was known.
+    /// Records that block `at` of a file cannot be read, so that no track below it may be written.
+    /// Returns false if that was known.
     pub(crate) fn avoid(&mut self, at: Lba) -> bool {
         self.unzoned.as_mut().is_some_and(|unzoned| unzoned.avoid(at))
     }
 
-    /// Says which levels of tables there are.
+    /// Records the levels of the present tables.
     pub(crate) fn set_levels(&mut self, levels: Levels) {
         if let Some(tracks) = self.unzoned.as_mut().and_then(|unzoned| unzoned.tracks.as_mut()) {
             tracks.set_levels(levels);
         }
     }
 
-    /// How many spans there are, and how long all of them are.
+    /// The number of spans, and their total length.
     pub fn sets(&self) -> (u64, Blocks) {
         self.unzoned.as_ref().map_or((0, Blocks::ZERO), |unzoned| {
             (unzoned.spans.count() as u64, unzoned.spans.len())
         })
     }
 
-    /// All spans in order of address, each with how much of it is dead.
+    /// All spans in order of address, each with the number of its dead blocks.
     pub fn spans(&self) -> impl Iterator<Item = (BlockRange, Blocks)> + '_ {
         self.unzoned.iter().flat_map(|unzoned| unzoned.spans.iter())
     }
 
-    /// What open logs keep blank behind them.
+    /// The blocks that open logs keep blank after them.
     pub fn guarded(&self) -> Blocks {
         self.unzoned.as_ref().map_or(Blocks::ZERO, Unzoned::guarded)
     }
 
-    /// The runs of a disk without zones in which nothing lies, and nothing is about to.
+    /// The blank runs of a disk without zones, where nothing is and nothing is about to be written.
     pub fn blank_runs(&self) -> Vec<BlockRange> {
         self.unzoned.as_ref().map(Unzoned::blank_runs).unwrap_or_default()
     }
 
-    /// From the first block that files may use to the end of the last that they do, without zones.
+    /// From the first block that files may use to the end of the last one in use, without zones.
     pub fn address_len(&self) -> Blocks {
         self.unzoned.as_ref().map_or(Blocks::ZERO, Unzoned::address_len)
     }
 
-    /// The span with most dead blocks whose files can all be moved to what is free.
+    /// The span with the most dead blocks whose files can all be moved to free space.
     pub fn deadest_span(&self) -> Option<BlockRange> {
         self.unzoned.as_ref()?.spans.deadest(self.free())
     }
 
-    /// All that files could ever use.
+    /// Everything that files could ever use.
     pub fn capacity(&self) -> Blocks {
         self.capacity
     }
 
-    /// What can be written, the reserve included.
+    /// The space that can be written, including the reserve.
     pub fn free(&self) -> Blocks {
         self.unzoned.as_ref().map_or(self.free, Unzoned::free)
     }
 
-    /// What is held.
+    /// The blocks that are held.
     pub fn held(&self) -> Blocks {
         self.held
     }
 
-    /// How much the largest zone for files holds.
+    /// The capacity of the largest zone for files.
     pub fn zone_capacity(&self) -> Blocks {
         self.zone_capacity
     }
 
-    /// What is kept for writes that make room.
+    /// The space that is kept for writes that make room.
     pub fn reserve(&self) -> Blocks {
         self.reserve
     }
 
-    /// What a new file takes at least, however short it is, where files share no zone; else zero.
+    /// The least that a new file takes, however short it is, where files share no zone; otherwise
+    /// zero.
     pub fn grain(&self) -> Blocks {
         self.grain
     }
@@ -393,13 +398,13 @@ impl SpaceMap {
         self.dead_held
     }
 
-    /// How often room to write came back, or a place among the active zones: what did not fit before may
-    /// fit after. What is free and was not made writable yet does not count.
+    /// How often room to write came back, or a slot for an active zone. A plan that did not fit
+    /// before may fit after. Free space that is not writable yet does not count.
     pub(crate) fn gains(&self) -> u64 {
         self.gains
     }
 
-    /// What `claim` may use.
+    /// How much `claim` may use.
     pub fn free_for(&self, claim: Claim) -> Blocks {
         self.free().saturating_sub(match claim {
             Claim::Normal => self.reserve,
@@ -408,7 +413,7 @@ impl SpaceMap {
         })
     }
 
-    /// Whether `needed` blocks are there for `claim`.
+    /// Checks that `claim` may use `needed` blocks.
     ///
     /// # Errors
     /// [`NoSpace`] with both numbers.
@@ -417,9 +422,9 @@ impl SpaceMap {
         if needed <= free { Ok(()) } else { Err(NoSpace { needed, free }) }
     }
 
-    /// Takes `range` as a plan chose it: from a zone's `next` on, or out of a free run.
+    /// Takes `range` as planned: from a zone's `next` on, or out of a free run.
     ///
-    /// `born` is when the file was begun that goes there, in the time of [`SpaceMap::now`].
+    /// `born` is the time at which the file was begun, in the units of [`SpaceMap::now`].
     pub(crate) fn take(&mut self, range: BlockRange, lane: Lane, born: u64) {
         self.now = self.now.max(born);
         if let Some(unzoned) = &mut self.unzoned {
@@ -441,21 +446,22 @@ impl SpaceMap {
         self.held += range.len;
     }
 
-    /// Makes `range`, out of a free run, a span: files are taken in it, and it is given back whole.
+    /// Makes `range`, part of a free run, a span: files are taken in it, and it is given back as a
+    /// whole.
     ///
-    /// The caller takes at least one file in it before anybody else looks.
+    /// The caller takes at least one file in it before it releases the lock.
     pub(crate) fn open_span(&mut self, range: BlockRange) {
         self.unzoned.as_mut().expect("only disks without zones have spans").open_span(range);
     }
 
-    /// Takes `range` for a file that was there when the disk was opened.
+    /// Takes `range` for a file that existed when the disk was opened.
     pub(crate) fn restore(&mut self, range: BlockRange, born: u64) {
         self.now = self.now.max(born);
         self.unzoned.as_mut().expect("zones are made with what they hold").restore(range, born);
         self.held += range.len;
     }
 
-    /// Says that all files are restored: nothing is known about what the free runs hold.
+    /// Ends the restoring of files. The content of the free runs is unknown.
     pub(crate) fn distrust_free_runs(&mut self) {
         if let Some(unzoned) = &mut self.unzoned {
             unzoned.distrust_free_runs();
@@ -479,7 +485,7 @@ impl SpaceMap {
         });
     }
 
-    /// Adds to or takes from the named blocks of the zone that holds `range`.
+    /// Adds to the named blocks of the zone that holds `range`, or subtracts from them.
     pub(crate) fn set_named(&mut self, range: BlockRange, named: bool) {
         if range.len.is_zero() {
             return;
@@ -499,8 +505,8 @@ impl SpaceMap {
         });
     }
 
-    /// Gives back `rest`, the unwritten tail of a run that starts at `start`: a zone's pointer moves
-    /// back to where the writes ended.
+    /// Gives back `rest`, the unwritten tail of a run that begins at `start`. A zone's pointer
+    /// moves back to the end of the writes.
     pub(crate) fn shrink(&mut self, start: Lba, rest: BlockRange, named: bool) {
         if self.unzoned.is_some() {
             return self.give(rest, named);
@@ -513,13 +519,13 @@ impl SpaceMap {
             }
             assert!(zone.next == rest.end(), "S1: only the last run of {} shrinks", zone.id);
             zone.next = rest.start;
-            // Of a run in which nothing was written nobody knows whether what is before it has been.
+            // If nothing of the run was written, it is unknown whether the blocks before it were.
             zone.written = if rest.start == start { zone.written.min(start) } else { rest.start };
             zone.sealed &= zone.start < zone.next;
         });
     }
 
-    /// Says whether an open log keeps the zone of `range`, or the guard behind it, for itself.
+    /// Records whether an open log keeps the zone of `range`, or the guard after it, for itself.
     pub(crate) fn set_owned(&mut self, range: BlockRange, owned: bool) {
         match &mut self.unzoned {
             None => self.change(range.start, |zone| zone.owned = owned),
@@ -530,21 +536,21 @@ impl SpaceMap {
         }
     }
 
-    /// Says whether an open log fills the zone of `range` before it begins another one.
+    /// Records whether an open log fills the zone of `range` before it begins another one.
     pub(crate) fn set_filling(&mut self, range: BlockRange, filling: bool) {
         if self.unzoned.is_none() {
             self.change(range.start, |zone| zone.filling = filling);
         }
     }
 
-    /// Says that nothing more goes into the zone of `range` until it is reset.
+    /// Records that nothing more goes into the zone of `range` until it is reset.
     pub(crate) fn seal(&mut self, range: BlockRange) {
         if self.unzoned.is_none() && !range.len.is_zero() {
             self.change(range.start, |zone| zone.sealed = true);
         }
     }
 
-    /// Says whether cleaning is emptying the zone or span of `range`.
+    /// Records whether cleaning is emptying the zone or span of `range`.
     pub(crate) fn set_cleaning(&mut self, range: BlockRange, cleaning: bool) {
         match &mut self.unzoned {
             None => self.change(range.start, |zone| zone.cleaning = cleaning),
@@ -552,7 +558,8 @@ impl SpaceMap {
         }
     }
 
-    /// Says that something in the zone or span of `range` cannot be moved, until all of it is dead.
+    /// Records that some block in the zone or span of `range` cannot be moved, until all of it is
+    /// dead.
     pub(crate) fn set_pinned(&mut self, range: BlockRange) {
         match &mut self.unzoned {
             None => self.change(range.start, |zone| zone.pinned = true),
@@ -560,7 +567,7 @@ impl SpaceMap {
         }
     }
 
-    /// Changes the zone that holds `at` and files it anew.
+    /// Changes the zone that holds `at`, and updates the lists and sums.
     pub(crate) fn change<T>(&mut self, at: Lba, edit: impl FnOnce(&mut ZoneSpace) -> T) -> T {
         let id = (at.get() / self.zone_len.get()) as u32;
         let zone = &mut self.zones[id as usize];
@@ -578,7 +585,7 @@ impl SpaceMap {
         result
     }
 
-    /// A zone that nothing holds and that can be reset; it is taken out of use until
+    /// A zone that nothing holds and that can be reset. It is out of use until
     /// [`SpaceMap::was_reset`] or [`SpaceMap::give_up`].
     pub(crate) fn begin_reset(&mut self) -> Option<(ZoneId, ZoneKind, BlockRange)> {
         let id = *self.dead.first()?;
@@ -589,7 +596,7 @@ impl SpaceMap {
         Some(found)
     }
 
-    /// The zone is empty now.
+    /// Records that the zone is empty.
     pub(crate) fn was_reset(&mut self, zone: ZoneId) {
         let start = self.zones[zone.0 as usize].start;
         self.change(start, |zone| {
@@ -606,8 +613,8 @@ impl SpaceMap {
         });
     }
 
-    /// The zone takes nothing any more, until the disk is opened again; `is_active` says whether the
-    /// drive counts it among the active ones. Nobody is writing in it.
+    /// Takes the zone out of use until the disk is opened again. `is_active`: the drive counts it
+    /// among the active zones. It must have no writer.
     pub(crate) fn give_up(&mut self, zone: ZoneId, is_active: bool) {
         let ZoneSpace { role, start, capacity, .. } = self.zones[zone.0 as usize];
         if role == ZoneRole::Data {
@@ -624,13 +631,13 @@ impl SpaceMap {
         });
     }
 
-    /// Runs that were given back and may be discarded; the caller returns them with
+    /// Runs that were given back and may be discarded. The caller returns them through
     /// [`SpaceMap::was_discarded`].
     pub(crate) fn begin_discard(&mut self) -> Vec<BlockRange> {
         self.unzoned.as_mut().map(Unzoned::begin_discard).unwrap_or_default()
     }
 
-    /// The runs are free to be used again.
+    /// Records that the runs are free again.
     pub(crate) fn was_discarded(&mut self, ranges: &[BlockRange]) {
         if let Some(unzoned) = &mut self.unzoned {
             unzoned.was_discarded(ranges);
@@ -638,16 +645,16 @@ impl SpaceMap {
         }
     }
 
-    /// The runs are given back as before.
+    /// Records that the runs were not discarded, and are given back as before.
     pub(crate) fn was_not_discarded(&mut self, ranges: &[BlockRange]) {
         if let Some(unzoned) = &mut self.unzoned {
             unzoned.was_not_discarded(ranges);
         }
     }
 
-    /// Whether what is placed at `range` may be written now: nothing that was placed before and is
-    /// not yet written would destroy it, and in a zone the pointer is there. `None` if that will
-    /// never be: a write before it in the zone failed.
+    /// Whether the data placed at `range` may be written now: no data that were placed earlier and
+    /// are not written yet would destroy them, and in a zone the pointer is there. `None` if that
+    /// will never be so, because an earlier write in the zone failed.
     pub(crate) fn is_turn_of(&self, range: BlockRange) -> Option<bool> {
         if let Some(unzoned) = &self.unzoned {
             return Some(unzoned.is_turn_of(range));
@@ -661,12 +668,13 @@ impl SpaceMap {
         }
     }
 
-    /// Whether nothing was planned behind `range` in its zone.
+    /// Whether nothing was planned after `range` in its zone.
     pub(crate) fn is_last(&self, range: BlockRange) -> bool {
         self.zone_at(range.start).is_some_and(|zone| zone.next == range.end())
     }
 
-    /// What was placed at `range` is written, or was given up: what was placed behind it is lost then.
+    /// Records that the data placed at `range` are written, or were given up. In the latter case
+    /// data that were placed after them in the zone are lost.
     pub(crate) fn end_turn(&mut self, range: BlockRange, done: bool) {
         if let Some(unzoned) = &mut self.unzoned {
             return unzoned.end_turn(range);
@@ -684,7 +692,7 @@ impl SpaceMap {
         }
     }
 
-    /// The first violation of S1 to S3, in words.
+    /// Returns the first violation of S1 to S3, in words.
     pub fn check(&self) -> Result<(), String> {
         if let Some(unzoned) = &self.unzoned {
             return unzoned.check();

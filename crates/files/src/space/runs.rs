@@ -1,23 +1,23 @@
-//! Free runs of a disk without zones: kept apart, merged where they touch, listed by size.
+//! Free runs of a disk without zones: disjoint, merged where they touch, listed by size.
 //!
 //! ```text
 //!   by address    [40..90]  [200..204]  [500..4000]  [9000..end
 //!   by size       class 0: 40, 200        class 3: 500        class 70: 9000
 //! ```
 //!
-//! A run's *size* is how much of it can be written at its start. On a drive whose tracks overlap that
-//! is less than its length: what is valid behind it must stay out of the write's reach. A run that
-//! reaches the end of the disk has nothing behind it.
+//! The *size* of a run is how much can be written from its start. On a drive whose tracks overlap
+//! that is less than its length, because the write must not reach the valid data after the run. A
+//! run at the end of the disk has nothing after it.
 //!
 //! ```text
 //!   | free run                              | valid
-//!   | can be written        | guard: k tracks and what is left of the last |
+//!   | can be written        | guard: k tracks and the rest of the last one |
 //!   ^ start                 ^ start of the track that lies k before that of the run's end
 //! ```
 //!
-//! Runs of one size class, a multiple of the length of a table, are a list in order of address. Both
-//! searches look up classes in order, so they cost the logarithm of the number of runs, plus the
-//! length of one list for those that may or may not be large enough.
+//! The runs of one size class, a multiple of the length of a table, are a list in order of address.
+//! Both searches visit classes in order. They cost the logarithm of the number of runs, plus the
+//! length of one list of runs that may or may not be large enough.
 //!
 //! Source: the free space list of SEALDB (section III-B), an array of lists by size in units of a
 //! table, found by binary search.
@@ -28,13 +28,13 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The length of a size class unless the format says otherwise: 4 MiB, a table of LevelDB.
 pub(crate) const CLASS_LEN: Blocks = Blocks::new(1024);
 
-/// What is too short to be worth an extent is one in so many of a class.
+/// A run shorter than this fraction of a class is not worth an extent.
 const CLASS_PER_CRUMB: u64 = 4;
 
-/// How many runs of a class are looked at before a larger class is used.
+/// How many runs of a class are tried before a larger class is used.
 const LIST_LOOK_COUNT_MAX: usize = 32;
 
-/// The free runs, by address and by size. No two of them touch.
+/// The free runs, by address and by size. No two touch.
 #[derive(Clone, Debug)]
 pub struct FreeRuns {
     by_start: BTreeMap<Lba, Blocks>,
@@ -45,7 +45,7 @@ pub struct FreeRuns {
     size: Blocks,
 }
 
-/// Tracks that overlap.
+/// The geometry of overlapping tracks.
 #[derive(Clone, Copy, Debug)]
 struct Overlap {
     track_len: u64,
@@ -53,17 +53,17 @@ struct Overlap {
     disk_end: Lba,
 }
 
-/// Which of the runs that are large enough.
+/// The choice among the runs that are large enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fit {
     /// The one with the lowest address.
     Lowest,
-    /// One of the smallest class that has one; the run at the end of the disk last.
+    /// One of the smallest class with such a run; the run at the end of the disk comes last.
     Tightest,
 }
 
 impl FreeRuns {
-    /// No runs, of a disk of `geometry`.
+    /// An empty set of runs, for a disk of `geometry`.
     pub(crate) fn new(geometry: &Geometry, class_len: Blocks) -> FreeRuns {
         let overlap = match geometry.rule() {
             Rule::IsolationDistance(shingle) => Some(Overlap {
@@ -114,13 +114,13 @@ impl FreeRuns {
         self.overlap.is_some()
     }
 
-    /// How much of `run` can be written from its start on; nothing if that is a crumb.
+    /// How much of `run` can be written from its start on; zero if that is a crumb.
     pub(crate) fn size_of(&self, run: BlockRange) -> Blocks {
         let size = run.len - self.guard_of(run);
         if self.is_shingled() && size < self.crumb() { Blocks::ZERO } else { size }
     }
 
-    /// How much of `run`, at its end, must stay blank for the sake of what lies behind it.
+    /// How much of `run`, at its end, must stay blank to protect the data after it.
     pub(crate) fn guard_of(&self, run: BlockRange) -> Blocks {
         let Some(overlap) = self.overlap else { return Blocks::ZERO };
         if overlap.disk_end <= run.end() {
@@ -131,7 +131,7 @@ impl FreeRuns {
         if run.start < guard_start { run.end() - guard_start } else { run.len }
     }
 
-    /// Whether nothing lies behind `run`: it ends with the disk.
+    /// Whether nothing is after `run`, because it ends with the disk.
     pub(crate) fn is_frontier(&self, run: BlockRange) -> bool {
         self.overlap.is_some_and(|overlap| overlap.disk_end <= run.end())
     }
@@ -157,7 +157,7 @@ impl FreeRuns {
         (range.end() <= run.end()).then_some(run)
     }
 
-    /// A run of at least `size`, of which `used` says how much of its start is spoken for.
+    /// A run of at least `size`. `used` gives how much of the start of each run is taken.
     pub(crate) fn find(
         &self,
         size: Blocks,
@@ -190,7 +190,7 @@ impl FreeRuns {
         }
     }
 
-    /// The run of the largest class that has room left, and how much.
+    /// The run of the largest class with room left, and how much.
     pub(crate) fn largest(&self, used: &BTreeMap<Lba, Blocks>) -> Option<(BlockRange, Blocks)> {
         let left = |(&start, &len): (&Lba, &Blocks)| {
             let skip = used.get(&start).copied().unwrap_or_default().min(len);
@@ -202,7 +202,7 @@ impl FreeRuns {
             let key = |(run, size): &(BlockRange, Blocks)| (*size, std::cmp::Reverse(run.start));
             runs.filter(|(_, size)| !size.is_zero()).max_by_key(key)
         };
-        // What is spoken for may make the largest class's runs smaller than the next one's.
+        // After deductions the runs of the largest class may be smaller than those of the next one.
         let untouched = self.classes.values().rev().find_map(in_list);
         let touched = used.keys().filter_map(|start| self.by_start.get_key_value(start)).map(left);
         let touched = touched.filter(|(_, size)| !size.is_zero()).max_by_key(|(_, size)| *size);
@@ -215,7 +215,7 @@ impl FreeRuns {
     /// Takes `range` out of the run that holds it.
     ///
     /// # Panics
-    /// If no run holds it: the planner chose what is not free.
+    /// If no run holds it: the planner chose a block that is not free.
     pub(crate) fn take(&mut self, range: BlockRange) {
         if range.len.is_zero() {
             return;
@@ -230,7 +230,7 @@ impl FreeRuns {
         }
     }
 
-    /// Adds `range`, merged with the runs that it touches.
+    /// Adds `range`, merged with adjacent runs.
     ///
     /// # Panics
     /// If a block of it is free already: it was given back twice.
@@ -282,7 +282,7 @@ impl FreeRuns {
         size.get() / self.class_len.get()
     }
 
-    /// The first violation, in words.
+    /// Returns the first violation, in words.
     pub(crate) fn check(&self) -> Result<(), String> {
         let mut end = None;
         for run in self.iter() {

@@ -1,16 +1,16 @@
-//! Spans: runs of blocks that are given back as a whole, when the last of them is dead.
+//! Spans: runs of blocks that are given back as a whole, when their last block is dead.
 //!
 //! ```text
 //!   span      | table | table (dead) | table |      one set: written together, read together
 //!             ^ 2/3 held: the dead third stays until the other two are dead or moved
 //! ```
 //!
-//! A file that was placed in a span names it in the catalog, so that after a power cut the space of
-//! its dead neighbours is still spoken for.
+//! A file that was placed in a span names it in the catalog. After a power cut the space of its
+//! dead neighbours is therefore still known to be taken.
 //!
 //! Invariants
 //!   P1  No two spans overlap; a file that names a span lies in it, and no other file does.
-//!   P2  A span of which nothing is held is no span any more.
+//!   P2  A span in which nothing is held no longer exists.
 
 use imbrex_disk::{BlockRange, Blocks, Lba};
 use std::cmp::Reverse;
@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Spans {
     by_start: BTreeMap<Lba, Span>,
-    /// Those with dead blocks: how many, and where.
+    /// Spans with dead blocks: how many, and where.
     by_dead: BTreeSet<(Blocks, Reverse<Lba>)>,
     len: Blocks,
     dead: Blocks,
@@ -42,7 +42,7 @@ impl Span {
 }
 
 impl Spans {
-    /// The spans in order of address, each with how much of it is dead.
+    /// The spans in order of address, each with the number of its dead blocks.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (BlockRange, Blocks)> + '_ {
         self.by_start.iter().map(|(&start, span)| (BlockRange::new(start, span.len), span.dead()))
     }
@@ -52,12 +52,12 @@ impl Spans {
         self.by_start.len()
     }
 
-    /// How long all of them are.
+    /// The total length of all spans.
     pub(crate) fn len(&self) -> Blocks {
         self.len
     }
 
-    /// How much of them is dead.
+    /// The total number of their dead blocks.
     pub(crate) fn dead(&self) -> Blocks {
         self.dead
     }
@@ -69,8 +69,8 @@ impl Spans {
         range.contains(at).then_some(range)
     }
 
-    /// The span with most dead blocks whose files can all be moved and take no more than `free`; ties go
-    /// to the lower one.
+    /// The span with the most dead blocks whose files can all be moved and take no more than
+    /// `free`. Ties go to the lower one.
     pub(crate) fn deadest(&self, free: Blocks) -> Option<BlockRange> {
         let found = self.by_dead.iter().rev().find(|(_, Reverse(start))| {
             let span = &self.by_start[start];
@@ -79,7 +79,7 @@ impl Spans {
         found.map(|(_, Reverse(start))| BlockRange::new(*start, self.by_start[start].len))
     }
 
-    /// A new span, nothing of it held yet.
+    /// Adds a span in which nothing is held yet.
     pub(crate) fn open(&mut self, range: BlockRange) {
         assert!(!range.len.is_zero(), "a span has blocks");
         let (len, held, named) = (range.len, Blocks::ZERO, Blocks::ZERO);
@@ -91,7 +91,7 @@ impl Spans {
         self.by_dead.insert((len, Reverse(range.start)));
     }
 
-    /// A file holds `range` of the span that holds it.
+    /// Holds `range` for a file, in the span around it.
     pub(crate) fn hold(&mut self, range: BlockRange, named: bool) {
         self.change(range, |span| {
             span.held += range.len;
@@ -102,7 +102,7 @@ impl Spans {
         });
     }
 
-    /// A file gives `range` up; the whole span if that was the last of it (P2).
+    /// Gives up `range`. Returns the whole span if that was its last hold (P2).
     pub(crate) fn give(&mut self, range: BlockRange, named: bool) -> Option<BlockRange> {
         let (whole, is_dead) = self.change(range, |span| {
             span.held -= range.len;
@@ -143,7 +143,7 @@ impl Spans {
         }
     }
 
-    /// Changes the span that holds `range`, and says which that is.
+    /// Changes the span around `range`, and returns that span.
     fn change<T>(
         &mut self,
         range: BlockRange,
@@ -167,7 +167,7 @@ impl Spans {
         (whole, result)
     }
 
-    /// The first violation of P1 and P2, in words.
+    /// Returns the first violation of P1 and P2, in words.
     pub(crate) fn check(&self) -> Result<(), String> {
         let mut end = Lba::new(0);
         for (&start, span) in &self.by_start {

@@ -1,4 +1,4 @@
-//! The map's bookkeeping.
+//! The accounts of the space map.
 
 use super::{Claim, Fit, FreeRuns, Lane, NoSpace, SpaceMap, ZoneRole, ZoneSpace};
 use imbrex_disk::{
@@ -97,8 +97,8 @@ fn a_zone_that_fails_its_reset_is_given_up() {
     map.check().unwrap();
 }
 
-/// What chose a zone to finish had let go of the map before the drive finished it: the zone was reset, or
-/// handed out, in between.
+/// The map was unlocked between the choice of a zone to finish and the drive's finish of it.
+/// Meanwhile the zone was reset, or handed out.
 #[test]
 fn a_zone_that_is_being_finished_is_nobodys() {
     let mut map = map(8, Some(2));
@@ -121,7 +121,8 @@ fn a_zone_that_is_being_finished_is_nobodys() {
     map.check().unwrap();
 }
 
-/// A conventional zone has no pointer and is never finished: the drive refused, and the zone was retired.
+/// A conventional zone has no pointer and is never finished: the drive refused, and the zone was
+/// retired.
 #[test]
 fn only_a_zone_with_a_pointer_is_finished() {
     let mut zones = empty_zones(8);
@@ -135,8 +136,8 @@ fn only_a_zone_with_a_pointer_is_finished() {
     assert_eq!(map.zone_to_finish(), Some(ZoneId(2)));
 }
 
-/// Zones that the drive still counts leave logs no place, retired ones too; not one that its log is about
-/// to fill.
+/// Zones that the drive still counts leave logs no slot, including retired ones. A zone that its
+/// log is about to fill does not count.
 #[test]
 fn a_log_begins_a_zone_where_tables_have_a_place_left() {
     let mut map = map(8, Some(4));
@@ -181,7 +182,7 @@ fn a_log_gives_back_what_it_did_not_write() {
     map.check().unwrap();
 }
 
-/// What lies before it may still be under way: the zone is written no farther than it was.
+/// The write before it may still be in progress: the zone is written only as far as it was.
 #[test]
 fn a_log_that_wrote_nothing_says_nothing_of_what_is_before_it() {
     let mut map = map(8, Some(4));
@@ -198,7 +199,8 @@ fn a_log_that_wrote_nothing_says_nothing_of_what_is_before_it() {
     map.check().unwrap();
 }
 
-/// What was placed before it is written at its pointer as ever; who gave up behind it took its turn.
+/// The data placed before it are written at the pointer as usual; those that gave up after it lost
+/// their turn.
 #[test]
 fn who_gives_up_a_turn_takes_that_of_those_behind_only() {
     let mut map = map(8, None);
@@ -221,9 +223,9 @@ fn what_fits_a_hole_leaves_its_guard() {
     free.give(range(500, 25));
     free.give(range(900, 100));
     let size = |start, len| free.size_of(range(start, len)).get();
-    // Two tracks before the track of the first valid block; the rest of that track is lost, too.
+    // Two tracks before the track of the first valid block; the rest of that track is lost too.
     assert_eq!((size(100, 100), size(305, 60)), (80, 35));
-    // Too short for anything, and the end of the disk, behind which nothing lies.
+    // A run too short for anything, and the end of the disk, after which there is nothing.
     assert_eq!((size(500, 25), size(500, 29), size(900, 100)), (0, 0, 100));
     let find = |len, fit| free.find(Blocks::new(len), fit, &BTreeMap::new());
     assert_eq!(find(35, Fit::Tightest), Some(range(305, 60)));
@@ -243,14 +245,14 @@ fn an_open_log_keeps_its_guard_blank() {
     let mut map = unzoned(shingled(10, 2), 200, 4);
     map.take(range(0, 15), Lane::Log, 1);
     map.set_owned(range(0, 15), true);
-    // To the end of the track that holds its last block, and two more.
+    // Up to the end of the track that holds its last block, and two more.
     assert_eq!((map.guarded().get(), map.free().get()), (25, 160));
     map.take(range(40, 20), Lane::Fresh(0), 2);
     map.shrink(Lba::new(0), range(5, 10), false);
     map.set_owned(range(0, 15), false);
     let back = map.begin_discard();
     map.was_discarded(&back);
-    // 5..40 are free again; what is written there may reach 40 but no farther.
+    // 5..40 are free again; a write there may reach 40 but no farther.
     assert_eq!((map.guarded().get(), map.free().get()), (0, 15 + 140));
     map.check().unwrap();
 }

@@ -1,4 +1,4 @@
-//! The tracks of an interlaced disk: which are empty, and what lies on top of which.
+//! The tracks of an interlaced disk: which are empty, and which lie on top of which.
 //!
 //! ```text
 //!   top      1 |files |  3 | log > |  5 |        |  7 |        |
@@ -10,15 +10,15 @@
 //!                   ` empty, but a write destroys what is in 1: it must be backed up and moved back
 //! ```
 //!
-//! An index over the free runs, kept so that a policy finds the next track in the logarithm of their
+//! An index over the free runs, so that a policy finds the next track in the logarithm of their
 //! number. It decides nothing.
 //!
 //! Invariants
-//!   I1  What is listed agrees with the free runs: a track is empty if all of it is free.
+//!   I1  The lists agree with the free runs: a track is empty if all of it is free.
 //!   I2  No bottom track is handed out while an open log is written above it: a log does not wait
-//!       for tables, and nobody moves what is being appended.
-//!   I3  No bottom track is handed out below a block that was found unreadable, until that is given
-//!       back: it cannot be moved away and back.
+//!       for tables, and data that are being appended are never moved.
+//!   I3  No bottom track is handed out below a block that was found unreadable, until that block is
+//!       given back, because it cannot be moved away and back.
 //!
 //! Source: KVIMR, section 3.1 (the bitmap of tracks).
 
@@ -26,10 +26,10 @@ use super::FreeRuns;
 use imbrex_disk::{BlockRange, Blocks, Geometry, Lba, TrackId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where a track lies.
+/// The tier of a track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TrackTier {
-    /// Even tracks: a write destroys what lies on top.
+    /// Even tracks: a write destroys the data on top.
     Bottom,
     /// Odd tracks: written freely.
     Top,
@@ -41,12 +41,12 @@ impl TrackTier {
     }
 }
 
-/// What is known of the levels of all tables.
+/// The levels of all tables, as far as placement needs them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Levels {
     /// The largest that a table was written for.
     pub(crate) largest: u8,
-    /// That with most tables.
+    /// The level with the most tables.
     pub(crate) fullest: u8,
 }
 
@@ -56,20 +56,20 @@ pub struct TrackMap {
     geometry: Geometry,
     usable: BlockRange,
     empty_bottoms: BTreeSet<u64>,
-    /// Every other top track, and the others.
+    /// Every other top track, and the remaining ones.
     empty_tops: [BTreeSet<u64>; 2],
     quiet_bottoms: BTreeSet<u64>,
     partial_bottoms: BTreeSet<u64>,
     partial_tops: BTreeSet<u64>,
-    /// What open logs own, by its start.
+    /// The blocks that open logs own, by their start.
     open_logs: BTreeMap<Lba, Blocks>,
-    /// Blocks of files, in top tracks, that could not be read.
+    /// Blocks of files in top tracks that could not be read.
     unreadable: BTreeSet<Lba>,
     /// Free blocks of blocked bottom tracks, by track.
     blocked: BTreeMap<u64, Blocks>,
     blocked_free: Blocks,
     free_tops: Blocks,
-    /// Where the youngest file of each tier ends, and of which file that is.
+    /// The track of the youngest file of each tier; below, of all; and which file is the youngest.
     last: [u64; 2],
     last_of_all: u64,
     youngest: u64,
@@ -77,7 +77,7 @@ pub struct TrackMap {
 }
 
 impl TrackMap {
-    /// The tracks of `usable`, which begins and ends with one; nothing of it is free yet.
+    /// The tracks of `usable`, which begins and ends with a track. Nothing in it is free yet.
     pub(crate) fn new(geometry: &Geometry, usable: BlockRange) -> Option<TrackMap> {
         let first = geometry.track_of(usable.start)?.0;
         Some(TrackMap {
@@ -108,12 +108,12 @@ impl TrackMap {
         (start < end).then(|| BlockRange::new(start, end - start))
     }
 
-    /// Empty bottom tracks; blocked ones are not among them.
+    /// Empty bottom tracks, without blocked ones.
     pub fn empty_bottoms(&self) -> &BTreeSet<u64> {
         &self.empty_bottoms
     }
 
-    /// Empty top tracks: every other one, and the others.
+    /// Empty top tracks: every other one, and the remaining ones.
     pub fn empty_tops(&self) -> [&BTreeSet<u64>; 2] {
         self.empty_tops.each_ref()
     }
@@ -131,12 +131,12 @@ impl TrackMap {
         }
     }
 
-    /// The track of a tier that was taken last by a table.
+    /// The track of a tier that a table took last.
     pub fn last(&self, tier: TrackTier) -> u64 {
         self.last[tier as usize]
     }
 
-    /// The track that was taken last by a table.
+    /// The track that a table took last.
     pub fn last_of_all(&self) -> u64 {
         self.last_of_all
     }
@@ -146,12 +146,12 @@ impl TrackMap {
         self.free_tops
     }
 
-    /// Free blocks that nobody may use for what lies above them.
+    /// Free blocks that may not be used because of the data above them.
     pub(crate) fn blocked_free(&self) -> Blocks {
         self.blocked_free
     }
 
-    /// The levels of the tables that there are.
+    /// The levels of the present tables.
     pub fn levels(&self) -> Levels {
         self.levels
     }
@@ -160,7 +160,7 @@ impl TrackMap {
         self.levels = levels;
     }
 
-    /// Notes where a table went that was begun as the `born`th file.
+    /// Records the track of a table that was begun as the `born`th file.
     pub(crate) fn note_taken(&mut self, range: BlockRange, born: u64) {
         if born < self.youngest {
             return;
@@ -172,27 +172,27 @@ impl TrackMap {
         }
     }
 
-    /// An open log owns `range`, in one top track.
+    /// Records that an open log owns `range`, in one top track.
     pub(crate) fn open_log(&mut self, range: BlockRange, runs: &FreeRuns) {
         self.open_logs.insert(range.start, range.len);
         self.refile(range, runs);
     }
 
-    /// The open log that owned the run from `start` on does so no more.
+    /// Records that the open log no longer owns the run from `start` on.
     pub(crate) fn close_log(&mut self, start: Lba, runs: &FreeRuns) {
         if let Some(len) = self.open_logs.remove(&start) {
             self.refile(BlockRange::new(start, len.max(Blocks::new(1))), runs);
         }
     }
 
-    /// Block `at` of a file cannot be read; false if that was known.
+    /// Records that block `at` of a file cannot be read. Returns false if that was known.
     pub(crate) fn avoid(&mut self, at: Lba, runs: &FreeRuns) -> bool {
         let is_new = self.unreadable.insert(at);
         self.refile(BlockRange::new(at, Blocks::new(1)), runs);
         is_new
     }
 
-    /// `range` was taken from the free runs, or given to them.
+    /// Records that `range` was taken from the free runs, or given back to them.
     pub(crate) fn changed(&mut self, range: BlockRange, is_free: bool, runs: &FreeRuns) {
         for part in self.geometry.write_parts(range) {
             if self.geometry.track_of(part.start).is_some_and(TrackId::is_top) {
@@ -204,13 +204,13 @@ impl TrackMap {
             }
         }
         if is_free {
-            // Whoever comes next writes it anew.
+            // The next file writes these blocks anew.
             self.unreadable.retain(|at| *at < range.start || range.end() <= *at);
         }
         self.refile(range, runs);
     }
 
-    /// Lists the tracks of `range` and their neighbours anew.
+    /// Updates the lists for the tracks of `range` and their neighbours.
     fn refile(&mut self, range: BlockRange, runs: &FreeRuns) {
         let last = Lba::new(range.end().get().saturating_sub(1));
         let (Some(first), Some(last)) =
@@ -259,7 +259,8 @@ impl TrackMap {
             || self.unreadable.range(range).next().is_some()
     }
 
-    /// What a track is, by how much is free in it and in those above it, and by which of those block what is below.
+    /// The state of a track, from the free blocks in it and above it, and from the tracks above
+    /// that block it.
     fn look(
         &self,
         track: TrackId,
@@ -278,7 +279,7 @@ impl TrackMap {
         Listing { is_empty, is_partial, is_quiet, blocked_free: None }
     }
 
-    /// What each of the disk's `count` tracks is listed as, or the first that is in a list of others.
+    /// How each of the disk's `count` tracks is listed, or the first track that is in a wrong list.
     fn listed(&self, count: u64) -> Result<Vec<Listing>, String> {
         let mut listed = vec![Listing::default(); count as usize];
         let mut file = |set: &BTreeSet<u64>, is_of: fn(TrackId) -> bool, note: fn(&mut Listing)| {
@@ -305,14 +306,15 @@ impl TrackMap {
         Ok(listed)
     }
 
-    /// The first violation of I1, in words.
+    /// Returns the first violation of I1, in words.
     pub(crate) fn check(&self, runs: &FreeRuns) -> Result<(), String> {
         let count = self.geometry.track_count();
         let track_of = |at| {
             let track = self.geometry.track_of(at);
             track.map(|track| track.0 as usize).ok_or_else(|| format!("I1: {at} is in no track"))
         };
-        // Of each track, how much of it is free and whether it blocks what is below: once, and not by a search each.
+        // The free blocks of each track, and whether it blocks the tracks below: in one pass,
+        // instead of a search for each.
         let mut free_of = vec![Blocks::ZERO; count as usize];
         for part in runs.iter().flat_map(|run| self.geometry.write_parts(run)) {
             free_of[track_of(part.start)?] += part.len;
@@ -345,17 +347,17 @@ impl TrackMap {
     }
 }
 
-/// What a track is.
+/// The state of a track.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Listing {
     is_empty: bool,
     is_partial: bool,
     is_quiet: bool,
-    /// How much of it is free, if nothing may be written to it.
+    /// Its free blocks, if nothing may be written to it.
     blocked_free: Option<Blocks>,
 }
 
-/// Of every two top tracks that follow each other, one has 0 and one has 1.
+/// Alternates between 0 and 1 for successive top tracks.
 fn parity(top: TrackId) -> usize {
     (top.0 / 2 % 2) as usize
 }

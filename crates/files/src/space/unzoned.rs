@@ -1,30 +1,31 @@
-//! The space of a disk without zones: free runs, spans, and what must stay blank between them.
+//! The space of a disk without zones: free runs, spans, and the blocks between them that must stay
+//! blank.
 //!
 //! ```text
 //!   | table | span: table, table | log .....> | guard |  free run  | table |  free: the frontier
 //!                                  ^ an open log grows to its end, so its guard is not free
 //! ```
 //!
-//! Where tracks overlap, a write destroys what lies in its *reach*: the next `overlap_tracks` tracks
-//! and the rest of its last track. Three rules keep all that is valid out of every reach:
+//! Where tracks overlap, a write destroys the blocks in its *reach*: the next `overlap_tracks`
+//! tracks and the rest of its last track. Three rules keep valid data out of every reach:
 //!
 //!   U1  A file takes no more of a free run than its size ([`FreeRuns::size_of`]): its reach ends
-//!       before what lies behind the run. What lies there is valid, or about to be.
-//!   U2  An open log holds the reach of its last block too, as its guard: it is written later than
-//!       what is placed behind it.
-//!   U3  A file is written after those that were placed in reach of it: what lies directly behind a
-//!       file is placed later, so it is written later.
+//!       before the data after the run, which are valid or about to be.
+//!   U2  An open log holds the reach of its last block too, as its guard, because that block is
+//!       written later than the data placed after it.
+//!   U3  A file is written after every file that was placed earlier and whose reach touches it.
+//!       Data directly after a file are placed later, so they are written later.
 //!
-//! A run given back is discarded before it is free: for the drive its old content is valid until
-//! then, and a drive that refuses to destroy valid data would refuse the next write near it.
+//! A run that is given back is discarded before it is free. For the drive its old content is valid
+//! until then, and a drive that refuses to destroy valid data would refuse the next write near it.
 //!
-//! On interlaced tracks a write reaches the tracks on top, which may hold anything: whoever writes
-//! there backs up what lives and moves it back (`rewrite`). Two rules are added for it:
+//! On interlaced tracks a write reaches the tracks on top, which may hold anything. The writer
+//! backs up the live data there and moves them back (`rewrite`). This adds two rules:
 //!
-//!   U4  What a writer has said that it will move back is not discarded, and so not used again, before
-//!       it is done, also if it dies meanwhile.
-//!   U5  An open log is written after the tables below it that were placed before it, and no table is
-//!       placed below it (I2 of `tracks`).
+//!   U4  Data that a writer has promised to move back are not discarded, and so their blocks are
+//!       not reused, before the writer is done, even if the data die meanwhile.
+//!   U5  An open log is written after the tables below it that were placed before it, and no table
+//!       is placed below it (I2 of `tracks`).
 
 use super::tracks::TrackMap;
 use super::{FreeRuns, spans::Spans};
@@ -39,17 +40,17 @@ pub(crate) struct Unzoned {
     start: Lba,
     pub(super) runs: FreeRuns,
     pub(super) spans: Spans,
-    /// Runs given back, waiting to be discarded, and on their way through it.
+    /// Runs that were given back and wait to be discarded.
     given_back: Vec<BlockRange>,
     given_back_size: Blocks,
     /// The guards of open logs, by the start of the log's run (U2).
     guards: BTreeMap<Lba, BlockRange>,
     guarded: Blocks,
-    /// What is placed and not yet written, on a drive where that matters (U3).
+    /// Data that are placed and not written yet, on a drive where the order matters (U3).
     under_way: BTreeMap<Lba, Blocks>,
-    /// On their way through being discarded.
+    /// Runs that are being discarded.
     discarding: Vec<BlockRange>,
-    /// What is being moved away and back (U4).
+    /// Data that are being moved away and back (U4).
     pinned: Vec<BlockRange>,
     pub(super) tracks: Option<TrackMap>,
 }
@@ -74,7 +75,7 @@ impl Unzoned {
         unzoned
     }
 
-    /// Whether a write destroys more than what it replaces.
+    /// Whether a write destroys more than the blocks that it replaces.
     fn is_raw(&self) -> bool {
         matches!(self.geometry.rule(), Rule::IsolationDistance(_) | Rule::Neighbours(_))
     }
@@ -93,14 +94,14 @@ impl Unzoned {
         }
     }
 
-    /// What can be written.
+    /// The blocks that can be written.
     pub(super) fn free(&self) -> Blocks {
         let blocked = self.tracks.as_ref().map_or(Blocks::ZERO, TrackMap::blocked_free);
         (self.runs.size() + self.given_back_size).saturating_sub(blocked)
     }
 
-    /// What lives on top of a write to `range`: it must be backed up before and moved back after.
-    /// Nothing but on interlaced tracks.
+    /// The live ranges on top of a write to `range`, which must be backed up before it and moved
+    /// back after it. Empty except on interlaced tracks.
     pub(super) fn live_above(&self, range: BlockRange) -> Vec<BlockRange> {
         if self.tracks.is_none() {
             return Vec::new();
@@ -132,7 +133,7 @@ impl Unzoned {
         live
     }
 
-    /// Nothing is placed any more where what `at` lies on would be rewritten; false if that was known.
+    /// Bars placement on the tracks below block `at`. Returns false if that was known.
     pub(super) fn avoid(&mut self, at: Lba) -> bool {
         self.tracks.as_mut().is_some_and(|tracks| tracks.avoid(at, &self.runs))
     }
@@ -149,7 +150,7 @@ impl Unzoned {
         }
     }
 
-    /// Says whether an open log owns `range`.
+    /// Records whether an open log owns `range`.
     pub(super) fn set_owned(&mut self, range: BlockRange, owned: bool) {
         match &mut self.tracks {
             Some(tracks) if owned => tracks.open_log(range, &self.runs),
@@ -159,25 +160,25 @@ impl Unzoned {
         }
     }
 
-    /// What open logs keep blank behind them.
+    /// The blocks that open logs keep blank after them.
     pub(super) fn guarded(&self) -> Blocks {
         self.guarded
     }
 
-    /// From the first block that files may use to the end of the last that they do.
+    /// From the first block that files may use to the end of the last one in use.
     pub(super) fn address_len(&self) -> Blocks {
         let disk_end = Lba::new(self.geometry.len().get());
         let last = self.runs.last().filter(|run| run.end() == disk_end);
         last.map_or(disk_end, |run| run.start) - self.start
     }
 
-    /// Where nothing lies: free runs, those on their way to become free, and guards.
+    /// The blank runs: free ones, those about to become free, and guards.
     pub(super) fn blank_runs(&self) -> Vec<BlockRange> {
         let back = self.given_back.iter().copied();
         self.runs.iter().chain(back).chain(self.guards.values().copied()).collect()
     }
 
-    /// The end of what a write of `range` destroys.
+    /// The end of the reach of a write of `range`.
     fn reach_end(&self, range: BlockRange) -> Lba {
         let reach = self.geometry.reach(range);
         if reach.len.is_zero() { range.end() } else { reach.end() }
@@ -188,7 +189,7 @@ impl Unzoned {
         self.spans.open(range);
     }
 
-    /// A file that was there when the disk was opened.
+    /// Takes the blocks of a file that existed when the disk was opened.
     pub(super) fn restore(&mut self, range: BlockRange, born: u64) {
         if self.spans.holding(range.start).is_some() {
             self.spans.hold(range, true);
@@ -200,7 +201,7 @@ impl Unzoned {
         }
     }
 
-    /// Whatever is free may hold what a power cut left: it is discarded before it is used.
+    /// Free runs may hold data that a power cut left, so they are discarded before they are used.
     pub(super) fn distrust_free_runs(&mut self) {
         if self.is_raw() {
             let runs: Vec<BlockRange> = self.runs.iter().collect();
@@ -239,7 +240,8 @@ impl Unzoned {
         }
     }
 
-    /// The open log that began at `start` ended: nothing is written to its end any more.
+    /// Frees the guard of the log that began at `start`: the log has ended and writes no more up to
+    /// its end.
     pub(super) fn drop_guard(&mut self, start: Lba) {
         if let Some(guard) = self.guards.remove(&start) {
             self.guarded -= guard.len;
@@ -247,7 +249,7 @@ impl Unzoned {
         }
     }
 
-    /// Whether nothing that is not yet written may destroy a block of `range` (U3).
+    /// Whether no write that is still to come may destroy a block of `range` (U3).
     pub(super) fn is_turn_of(&self, range: BlockRange) -> bool {
         if self.tracks.is_some() {
             let reach = |(&start, &len)| self.geometry.reach_around(BlockRange::new(start, len));
@@ -299,7 +301,7 @@ impl Unzoned {
         self.discarding.retain(|range| !ranges.contains(range));
     }
 
-    /// The first violation, in words.
+    /// Returns the first violation, in words.
     pub(super) fn check(&self) -> Result<(), String> {
         self.runs.check()?;
         self.spans.check()?;

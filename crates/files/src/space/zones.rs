@@ -1,15 +1,16 @@
-//! One zone as the space map sees it.
+//! The state of one zone in the space map.
 
 use imbrex_disk::{BlockRange, Blocks, Lba, ZoneId, ZoneKind};
 
-/// Files of one lane share an open zone: they are expected to die at about the same time.
+/// A lane: its files share an open zone, because they are expected to die at about the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Lane {
     /// Logs: each keeps its zone for itself while it is written.
     Log,
-    /// Files as they are written; the number is the policy's (a level, a stream).
+    /// New files; the policy chooses the number (a level, a stream).
     Fresh(u32),
-    /// Files that are long against a zone: each begins one, and what it leaves is for others in need only.
+    /// Files that are long compared to a zone: each begins one, and its rest is a last resort for
+    /// others.
     Alone(u32),
     /// Files moved by cleaning, which tend to live long.
     Cold(u32),
@@ -29,7 +30,7 @@ impl Lane {
         matches!(self, Lane::Alone(_))
     }
 
-    /// Whether it is for what cleaning moves.
+    /// Whether it is for files that cleaning moves.
     pub fn is_cold(self) -> bool {
         matches!(self, Lane::Cold(_))
     }
@@ -42,7 +43,7 @@ pub enum ZoneRole {
     Catalog,
     /// Holds files.
     Data,
-    /// Read-only or offline: what it holds may still be read.
+    /// Read-only or offline; its data may still be readable.
     Unusable,
 }
 
@@ -51,7 +52,7 @@ pub enum ZoneRole {
 pub struct ZoneSpace {
     /// Which zone.
     pub id: ZoneId,
-    /// Whether the drive keeps its pointer.
+    /// Whether the drive keeps its write pointer.
     pub kind: ZoneKind,
     /// What it is used for.
     pub role: ZoneRole,
@@ -61,37 +62,37 @@ pub struct ZoneSpace {
     pub capacity: Blocks,
     /// The next block to be handed out.
     pub next: Lba,
-    /// Whether a write in it was begun since it was empty.
+    /// Whether a write to it was begun since it was empty.
     pub begun: bool,
-    /// The next block to be written; behind `next` while writes are under way.
+    /// The next block to be written; less than `next` while writes are in progress.
     pub written: Lba,
     /// How many blocks are held.
     pub held: Blocks,
     /// How many of them belong to files of the catalog, which can be moved.
     pub named: Blocks,
-    /// Whose files it takes.
+    /// The lane whose files it takes.
     pub lane: Option<Lane>,
-    /// When the youngest file in it was begun, in files begun on this drive ([`SpaceMap::now`]).
+    /// When its youngest file was begun, counted in files begun on this drive ([`SpaceMap::now`]).
     ///
     /// [`SpaceMap::now`]: super::SpaceMap::now
     pub youngest: u64,
-    /// Whether nothing more goes into it until it is reset: the policy keeps files apart.
+    /// Whether nothing more goes into it until it is reset, because the policy keeps files apart.
     pub sealed: bool,
     /// Whether an open log keeps it for itself.
     pub owned: bool,
-    /// Whether its log has got another run, and fills this zone before it begins that.
+    /// Whether its log has another run, and fills this zone before it begins that run.
     pub filling: bool,
     /// Whether it is being emptied by cleaning.
     pub cleaning: bool,
-    /// Whether something in it cannot be read, and so not moved.
+    /// Whether some block in it cannot be read, and therefore not moved.
     pub pinned: bool,
     /// Whether a reset is under way.
     pub resetting: bool,
     /// Whether a finish is under way.
     pub finishing: bool,
-    /// Whether a write or reset failed in it: only another reset makes it usable again.
+    /// Whether a write or reset in it failed: only another reset makes it usable again.
     pub failed: bool,
-    /// From where on nothing that was planned can be written: what is before it still can.
+    /// The first block whose planned data can no longer be written. Data before it still can.
     pub lost_from: Option<Lba>,
 }
 
@@ -123,17 +124,17 @@ impl ZoneSpace {
         }
     }
 
-    /// The first block that it cannot hold.
+    /// The end of its capacity.
     pub fn end(&self) -> Lba {
         self.start + self.capacity
     }
 
-    /// What is left to hand out.
+    /// The blocks that are left to hand out.
     pub fn room(&self) -> Blocks {
         if self.sealed { Blocks::ZERO } else { self.end() - self.next }
     }
 
-    /// What is written, or given up, and not held.
+    /// The blocks that are written or given up, and not held.
     pub fn dead(&self) -> Blocks {
         match (self.role, self.sealed) {
             (ZoneRole::Data, true) => self.capacity - self.held,
@@ -142,12 +143,12 @@ impl ZoneSpace {
         }
     }
 
-    /// What is dead and stays in the way, because something in the zone is held.
+    /// Dead blocks that stay in the way, because other blocks of the zone are held.
     pub fn dead_held(&self) -> Blocks {
         if self.held.is_zero() { Blocks::ZERO } else { self.dead() }
     }
 
-    /// What can be written in it, now or after the reset that it is due.
+    /// The blocks that can be written in it, now or after the reset that it awaits.
     pub fn free(&self) -> Blocks {
         if self.role != ZoneRole::Data || self.owned {
             Blocks::ZERO
@@ -160,7 +161,7 @@ impl ZoneSpace {
         }
     }
 
-    /// Whether cleaning may empty it: all that it holds can be moved, and something is dead.
+    /// Whether cleaning may empty it: everything held in it can be moved, and something is dead.
     pub fn is_cleanable(&self) -> bool {
         self.role == ZoneRole::Data
             && !self.owned
@@ -168,14 +169,14 @@ impl ZoneSpace {
             && !self.pinned
             && !self.resetting
             && !self.held.is_zero()
-            // What is on its way is held, and not named.
+            // A write in progress is held but not named.
             && self.held == self.named
             && (self.failed || self.written == self.next)
             && !self.dead().is_zero()
     }
 
-    /// Whether cleaning began it and all that it holds are copies: what they are copies of still lives, and
-    /// a cleaning that breaks off leaves it to be reset.
+    /// Whether cleaning began it and it holds only copies. The originals still live, and a cleaning
+    /// that breaks off leaves it to be reset.
     pub fn holds_copies(&self) -> bool {
         matches!(self.lane, Some(Lane::Cold(_))) && !self.held.is_zero() && self.named.is_zero()
     }
@@ -185,7 +186,7 @@ impl ZoneSpace {
         self.next - self.start
     }
 
-    /// The first violation of S1 and S2, in words.
+    /// Returns the first violation of S1 and S2, in words.
     pub fn check(&self) -> Result<(), String> {
         let Self { id, start, written, next, .. } = self;
         if !(start <= written && written <= next && *next <= self.end()) {
@@ -210,7 +211,7 @@ impl ZoneSpace {
             && !(self.owned || self.cleaning || self.resetting || self.finishing || self.failed)
     }
 
-    /// How much can be handed out as it is.
+    /// How much can be handed out without a reset.
     pub(super) fn usable_room(&self) -> Blocks {
         if self.is_usable() { self.room() } else { Blocks::ZERO }
     }
@@ -224,13 +225,13 @@ impl ZoneSpace {
         self.is_usable() && is_begun && !self.sealed && !self.held.is_zero()
     }
 
-    /// Whether the drive counts it against its limit of active zones.
+    /// Whether it counts against the drive's limit on active zones.
     pub(super) fn is_active(&self) -> bool {
         let begun = self.start < self.next && self.written < self.end();
         self.kind == ZoneKind::SequentialRequired && (begun || self.role == ZoneRole::Catalog)
     }
 
-    /// Whether the drive counts it now: what is only planned does not count yet.
+    /// Whether the drive counts it now. A zone that is only planned does not count yet.
     pub(super) fn is_counted(&self) -> bool {
         let is_taken = self.begun || self.start < self.written;
         self.is_active()
@@ -238,18 +239,18 @@ impl ZoneSpace {
             && (is_taken || self.role == ZoneRole::Catalog)
     }
 
-    /// Whether it is handed out to its end, and what was planned there is being written.
+    /// Whether it is handed out to its end, and the planned data are being written.
     pub(super) fn is_being_filled(&self) -> bool {
         let is_under_way = self.next == self.end() && self.written < self.next;
         self.role == ZoneRole::Data && is_under_way && !self.owned && !self.failed
     }
 
-    /// Whether the drive counts it for long.
+    /// Whether the drive counts it for a long time.
     pub(super) fn keeps_its_slot(&self) -> bool {
         (self.owned && !self.filling) || self.failed || self.role != ZoneRole::Data
     }
 
-    /// Whether somebody writes a file in it and will be done.
+    /// Whether a file is being written in it, which will end.
     pub(super) fn is_being_written(&self) -> bool {
         self.begun && self.written < self.next && !self.owned && !self.failed
     }

@@ -1,4 +1,4 @@
-//! What the check finds: each list that is wrong, and nothing else.
+//! The check reports each list that is wrong, and nothing else.
 
 use super::*;
 use imbrex_clockwork::Prng;
@@ -10,8 +10,8 @@ fn geometry() -> Geometry {
     Geometry::new(GeometrySpec { len: Blocks::new(160), rule: Rule::Neighbours(tracks) }).unwrap()
 }
 
-/// Files may use all but the first two tracks. Some of the space is taken, in every track something else; a log is open
-/// and a block cannot be read.
+/// Files may use all but the first two tracks. Part of the space is taken, a different part in
+/// every track; a log is open, and one block cannot be read.
 fn some() -> (TrackMap, FreeRuns) {
     let geometry = geometry();
     let usable = BlockRange::new(Lba::new(20), Blocks::new(140));
