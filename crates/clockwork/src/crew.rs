@@ -1,12 +1,12 @@
-//! Threads for work that blocks: whoever waits for the peer at the other end of a socket.
+//! Threads for work that blocks, such as waiting for the peer at the other end of a socket.
 //!
 //! A [`Job`](crate::Job) must not wait, because a worker that waits is lost to all other jobs. A
-//! connection does nothing else. So each gets a thread of its own, and a [`Crew`] knows how many there
-//! still are. There is no virtual crew: a peer lives in real time.
+//! connection does nothing else. So each connection gets a thread, and a [`Crew`] counts them.
+//! There is no virtual crew: a peer lives in real time.
 //!
 //! Invariants
 //!   W1  A crew ends after its threads: dropping it waits for them.
-//!   W2  A panic stays in its thread; its story is kept.
+//!   W2  A panic stays in its thread; its message is kept.
 
 use std::any::Any;
 use std::fmt;
@@ -15,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Threads that come and go; dropping it waits until all are gone.
+/// Threads that come and go. Dropping the crew waits until all have ended.
 ///
 /// A thread must not hold the last handle of its own crew: it would wait for itself.
 #[derive(Default)]
@@ -36,12 +36,12 @@ struct State {
 }
 
 impl Crew {
-    /// A crew of nobody.
+    /// A crew without threads.
     pub fn new() -> Crew {
         Crew::default()
     }
 
-    /// Runs `work` on a thread of its own, called `name`.
+    /// Runs `work` on a thread called `name`.
     ///
     /// # Errors
     /// The operating system has no thread left; `work` is dropped.
@@ -50,7 +50,7 @@ impl Crew {
         let shared = Arc::clone(&self.shared);
         let (story, thread) = (name.to_owned(), std::thread::Builder::new().name(name.to_owned()));
         let started = thread.spawn(move || {
-            // The work is dropped in there too: what it owned is gone when the count says so.
+            // The work is dropped there too: its resources are gone when the count drops.
             let outcome = catch_unwind(AssertUnwindSafe(work));
             shared.end(outcome.err().map(|payload| (story, payload)));
         });
@@ -60,19 +60,19 @@ impl Crew {
         started.map(drop)
     }
 
-    /// How many threads have not ended yet.
+    /// How many threads are running.
     pub fn running_count(&self) -> usize {
         self.shared.lock().running_count
     }
 
-    /// Waits until all threads have ended, at most as long as said; whether they have.
+    /// Waits until all threads have ended, but no longer than `at_most`. Returns whether they have.
     pub fn wait_idle(&self, at_most: Duration) -> bool {
         let state = self.shared.lock();
         let waited = self.shared.ended.wait_timeout_while(state, at_most, |s| s.running_count > 0);
         waited.unwrap_or_else(PoisonError::into_inner).0.running_count == 0
     }
 
-    /// What the threads that panicked said, in order: `name: message`.
+    /// The messages of the threads that panicked, in order: `name: message`.
     pub fn panics(&self) -> Vec<String> {
         self.shared.lock().panics.clone()
     }

@@ -1,9 +1,9 @@
-//! The one door for ambient randomness: a number that no other run is likely to draw.
+//! The only source of ambient randomness: a number that no other run is likely to draw.
 //!
-//! For identities only: the id of a new drive image, the id of a format, which tells the records of
-//! this format from those that an earlier one left on the same blocks, and a pair of drives from other
-//! pairs. Nothing that a run decides may follow from it, so it is called where nobody gave a number only: by
-//! the command line without `--seed`, and by `Layout::format` for a pair.
+//! It is for identities only. The id of a drive image is one. The id of a format distinguishes its
+//! records from those that an earlier format left on the same blocks, and a pair of drives from
+//! other pairs. No decision of a run may follow from it. It is therefore called only where no
+//! caller gave a number: by the command line without `--seed`, and by `Layout::format` for a pair.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 

@@ -1,12 +1,12 @@
-//! The one random number generator: xoshiro256**, fixed forever, so that a seed is a run.
+//! The only random number generator: xoshiro256**, fixed forever, so that a seed determines a run.
 //!
 //! Source: Blackman and Vigna, "Scrambled linear pseudorandom number generators" (2018); seeded
 //! through SplitMix64 as its authors advise.
 
 /// A deterministic stream of random numbers.
 ///
-/// One seed a run; each component derives its own stream by name ([`Prng::derive`]), so that a new
-/// component does not reshuffle the others.
+/// Each run has one seed. Each component derives its own stream by name ([`Prng::derive`]), so that
+/// a new component does not reshuffle the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prng {
     state: [u64; 4],
@@ -19,10 +19,11 @@ impl Prng {
         Prng { state: std::array::from_fn(|_| split_mix(&mut mix)) }
     }
 
-    /// A stream for the component `name`; this one stays put. It depends on this one's position: who
-    /// wants the same streams whatever is drawn derives them before the first draw.
+    /// A stream for the component `name`. The current stream does not advance, but the result
+    /// depends on its position. For streams that do not depend on later draws, derive before the
+    /// first draw.
     pub fn derive(&self, name: &str) -> Prng {
-        // FNV-1a over the name: any fixed hash will do, it only has to tell names apart.
+        // FNV-1a of the name. Any fixed hash that distinguishes names would do.
         let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
             (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3)
         });

@@ -8,33 +8,34 @@
 //!
 //! Invariants
 //!   P1  It never returns early.
-//!   P2  Between two looks at the clock a waiter yields its processor, so that work that is ready runs. To let one waiter
-//!       look at a time made those behind it late, because they had to be woken: docs/results/ycsb.md.
-//!   P3  The window is as long as sleeps have been late: it grows by half of what one was later than that, and shrinks
-//!       by an eight-hundredth with each that was not, so that few are later.
+//!   P2  Between two reads of the clock a waiter yields its processor, so that ready work runs.
+//!       Letting one waiter at a time read the clock made the others late, because they had to be
+//!       woken: docs/results/ycsb.md.
+//!   P3  The window is as long as sleeps have been late. A sleep that is later grows it by half of
+//!       the excess. A sleep that is not shrinks it by an eight-hundredth, so that few are later.
 //!
-//! Who waits so is said at [`Clock::wait_until_ns`](crate::Clock::wait_until_ns).
+//! For its users see [`Clock::wait_until_ns`](crate::Clock::wait_until_ns).
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long before the moment it stops sleeping, at least and at most.
+/// How long before the moment a waiter stops sleeping, at least and at most.
 const WINDOW_NS: std::ops::RangeInclusive<u64> = 60_000..=500_000;
-/// The window grows by no more than this at a time: one late sleep says little.
+/// The window grows by no more than this at a time, because one late sleep proves little.
 const GROWTH_NS_MAX: u64 = 50_000;
-/// The part by which it shrinks.
+/// The fraction by which it shrinks.
 const SHRINKS_BY: u64 = 800;
 
-/// How late sleeps have been (P3). A value that two threads change at once may lose one of the changes.
+/// How late sleeps have been (P3). If two threads change it at once, one change may be lost.
 static LATE_NS: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// Whether this thread has told the system that it wants to be woken on time.
+    /// Whether this thread has asked the system for timely wake-ups.
     static IS_PUNCTUAL: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Returns at `at`, or at once if that is past.
+/// Returns at `at`, or at once if that is in the past.
 #[expect(clippy::disallowed_methods, reason = "the one place where somebody sleeps")]
 pub(crate) fn wait_until(at: Instant) {
     let left = || at.saturating_duration_since(Instant::now());
@@ -52,13 +53,13 @@ pub(crate) fn wait_until(at: Instant) {
     }
 }
 
-/// How long before the moment sleep ends, where sleeps have been so late.
+/// How long before the moment a sleep ends, if sleeps have been that late.
 fn window(late_ns: u64) -> Duration {
-    // A quarter more: what is looked for is the rare late one.
+    // A quarter more, because the rare late sleep matters.
     Duration::from_nanos((late_ns + late_ns / 4).clamp(*WINDOW_NS.start(), *WINDOW_NS.end()))
 }
 
-/// How late sleeps have been, one more of them included (P3).
+/// The known lateness of sleeps, updated with one more sleep (P3).
 fn learned(known_ns: u64, late_ns: u64) -> u64 {
     match late_ns.checked_sub(known_ns) {
         Some(excess_ns) => known_ns + (excess_ns / 2).min(GROWTH_NS_MAX),
@@ -70,7 +71,7 @@ fn learned(known_ns: u64, late_ns: u64) -> u64 {
 fn ask_to_be_woken_on_time() {
     #[cfg(target_os = "linux")]
     if !IS_PUNCTUAL.replace(true) {
-        // Where it is refused, sleepers are late, which the caller measures.
+        // If the system refuses, sleepers are late, and the caller measures that.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
     }
 }
@@ -107,7 +108,7 @@ mod tests {
         assert_eq!(world.now_ns(), 3_600_000_000_000);
     }
 
-    /// P3, on sleeps that are late by chance: mostly little, seldom much.
+    /// P3, with sleeps that are late at random: mostly a little, seldom a lot.
     #[test]
     fn the_window_is_as_long_as_sleeps_are_late() {
         let mut prng = Prng::new(1);
@@ -122,7 +123,7 @@ mod tests {
         }
         assert!(missed_count < 100, "{missed_count} of 10,000 were later than the window");
         assert!(window(late_ns) < Duration::from_micros(260), "{late_ns} ns");
-        // It forgets, and is neither nothing nor endless.
+        // The window forgets, but stays within its limits.
         for _ in 0..10_000 {
             late_ns = learned(late_ns, 10_000);
         }

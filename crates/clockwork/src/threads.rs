@@ -8,11 +8,12 @@
 //! ```
 //!
 //! Invariants
-//!   T1  No wake-up is lost: a job or caller that looked before a notify looks again after it.
+//!   T1  No wake-up is lost: a job or caller that checked before a notify checks again after it.
 //!   T2  No lock of the scheduler is held while a job's step, a job's drop or a `ready` runs.
-//!   T3  A panic stays in its job: the worker goes on, the job is dropped, its story is kept.
+//!   T3  A panic stays in its job: the worker continues, the job is dropped, its message is kept.
 //!
-//! The only module that reads a clock, beside `punctual`, and beside `crew` the only one that starts a thread.
+//! This module and `punctual` are the only ones that read a clock; this module and `crew` are the
+//! only ones that start threads.
 
 use crate::scheduler::BUDGET_DEFAULT;
 use crate::{Budget, Clock, Job, Runtime, Scheduler, Stalled, Step};
@@ -25,14 +26,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The real time since the clock was made.
+/// The real time since the clock was created.
 #[derive(Clone, Copy, Debug)]
 pub struct WallClock {
     start: Instant,
 }
 
 impl WallClock {
-    /// A clock that says 0 now.
+    /// A clock that reads 0 at its creation.
     #[expect(clippy::disallowed_methods, reason = "the one place where real time enters")]
     pub fn new() -> WallClock {
         WallClock { start: Instant::now() }
@@ -51,15 +52,15 @@ impl Clock for WallClock {
     }
     fn advance_to_ns(&self, _at_ns: u64) {}
     fn wait_until_ns(&self, at_ns: u64) {
-        // So far ahead that the clock has no such moment: nobody lives to see the difference.
+        // A moment so far ahead that the clock cannot represent it; it never comes.
         const CENTURY_NS: u64 = 3_155_760_000_000_000_000;
         crate::punctual::wait_until(self.start + Duration::from_nanos(at_ns.min(CENTURY_NS)));
     }
 }
 
 impl Runtime {
-    /// Real time, and `worker_count` (at least one) threads for background work. The threads end
-    /// when the last clone is dropped; what their jobs still had to do is then left undone.
+    /// Real time, and `worker_count` threads (at least one) for background work. The threads end
+    /// when the last clone is dropped. Unfinished work of their jobs is then left undone.
     pub fn threads(worker_count: usize) -> Runtime {
         Runtime {
             clock: Arc::new(WallClock::new()),
@@ -76,16 +77,16 @@ pub struct ThreadScheduler {
 
 struct Shared {
     state: Mutex<State>,
-    /// Work for a worker, or the end.
+    /// Signalled when a worker has work, or must end.
     runnable: Condvar,
-    /// Something changed for a waiting caller.
+    /// Signalled when a waiting caller must check again.
     changed: Condvar,
-    /// Whether `State::panics` has any, for who asks often.
+    /// Whether `State::panics` has entries, for frequent checks.
     has_panicked: AtomicBool,
     budget: Budget,
 }
 
-/// No job is parked for longer: a day.
+/// No job is parked longer than this: a day.
 const LONG_NS: u64 = 86_400_000_000_000;
 
 #[derive(Default)]
@@ -94,7 +95,7 @@ struct State {
     parked: Vec<Box<dyn Job>>,
     /// Parked until a moment.
     timed: Vec<(Instant, Box<dyn Job>)>,
-    /// Counts notifies; who looked under an older count must look again (T1).
+    /// Counts notifies. A caller that checked under an older count must check again (T1).
     generation: u64,
     stepping_count: usize,
     panics: Vec<String>,
@@ -107,7 +108,7 @@ impl ThreadScheduler {
         ThreadScheduler::with_budget(worker_count, BUDGET_DEFAULT)
     }
 
-    /// As [`ThreadScheduler::new`], with the budget of a step.
+    /// Like [`ThreadScheduler::new`], with the budget of a step.
     #[expect(clippy::disallowed_methods, reason = "the one place where threads start")]
     pub fn with_budget(worker_count: usize, budget: Budget) -> ThreadScheduler {
         let shared = Arc::new(Shared {
@@ -126,7 +127,8 @@ impl ThreadScheduler {
         ThreadScheduler { shared, workers: Mutex::new(workers) }
     }
 
-    /// What the jobs that panicked said, in order: `name: message`. Never empties.
+    /// The messages of the jobs that panicked, in order: `name: message`. Entries are never
+    /// removed.
     pub fn panics(&self) -> Vec<String> {
         self.shared.lock().panics.clone()
     }
@@ -136,7 +138,7 @@ impl ThreadScheduler {
         self.shared.has_panicked.load(Ordering::Acquire)
     }
 
-    /// Ends the workers after their current steps and drops all jobs; then waits for the workers.
+    /// Ends the workers after their current steps, drops all jobs, then waits for the workers.
     /// Waiting callers wake with [`Stalled`]; later jobs are dropped at once.
     pub fn stop(&self) {
         let mut state = self.shared.lock();
@@ -150,7 +152,7 @@ impl ThreadScheduler {
         let workers = std::mem::take(&mut *ignore_poison(self.workers.lock()));
         let me = std::thread::current().id();
         for worker in workers {
-            // A job may hold the last clone of its runtime: then a worker ends itself.
+            // A job may hold the last clone of its runtime; then a worker stops itself.
             if worker.thread().id() != me {
                 worker.join().expect("T3: workers do not panic");
             }
@@ -217,7 +219,7 @@ impl fmt::Debug for ThreadScheduler {
 }
 
 impl State {
-    /// Lets jobs run whose moment has come, and says whether there were any.
+    /// Makes jobs runnable whose moment has come. Returns whether there were any.
     #[expect(clippy::disallowed_methods, reason = "real time decides when they run")]
     fn wake_timed(&mut self) -> bool {
         let (now, before) = (Instant::now(), self.runnable.len());
@@ -234,7 +236,7 @@ impl State {
         Some(first.saturating_duration_since(Instant::now()))
     }
 
-    /// Parks a job that looks again in `ns`.
+    /// Parks a job for `ns`.
     #[expect(clippy::disallowed_methods, reason = "real time decides when it runs")]
     fn park_for(&mut self, ns: u64, job: Box<dyn Job>) {
         self.timed.push((Instant::now() + Duration::from_nanos(ns.min(LONG_NS)), job));
@@ -265,14 +267,15 @@ impl Shared {
         self.has_panicked.store(true, Ordering::Release);
     }
 
-    /// What a worker does, until the end.
+    /// The loop of a worker.
     fn work(&self) {
         let mut state = self.lock();
         loop {
             if state.is_stopping {
                 return;
             }
-            // This worker takes one job; whoever rests may have no moment of its own to wake at.
+            // This worker takes one job. A resting worker may have no moment of its own at which to
+            // wake.
             if !state.timed.is_empty() && state.wake_timed() && state.runnable.len() > 1 {
                 self.runnable.notify_all();
             }
@@ -318,21 +321,21 @@ impl Shared {
                 let story = format!("dropping a job: {}", panic_message(&*payload));
                 self.note_panic(&mut self.lock(), story);
             }
-            // The end of a job may be what somebody waits for.
+            // A caller may be waiting for the end of the job.
             self.notify();
             state = self.lock();
         }
     }
 }
 
-/// Maps `items` through `f` on `worker_count` (at least one) threads; the results are in the order
-/// of the items, whatever the order in which they were found.
+/// Maps `items` through `f` on `worker_count` threads (at least one). The results are in the order
+/// of the items, whatever the order in which they were computed.
 ///
-/// For many independent runs at once, as over seeds; not for work inside a store. All threads are there
-/// before the first item.
+/// This is for many independent runs at once, for example over seeds; not for work inside a store.
+/// All threads are started before the first item.
 ///
 /// # Panics
-/// As `f` does, and if the system refuses a thread, before anything was done.
+/// If `f` panics; or if the system refuses a thread, before any item is processed.
 pub fn fan_out<T, R>(worker_count: usize, items: &[T], f: impl Fn(&T) -> R + Sync) -> Vec<R>
 where
     T: Sync,
@@ -342,13 +345,13 @@ where
     done.unwrap_or_else(|error| panic!("cannot start {worker_count} threads: {error}"))
 }
 
-/// As [`fan_out`], for more threads than the system is sure to give.
+/// Like [`fan_out`], for more threads than the system may provide.
 ///
 /// # Errors
-/// It refuses one; nothing was done then.
+/// The system refuses a thread. No item was processed.
 ///
 /// # Panics
-/// As `f` does.
+/// If `f` panics.
 pub fn try_fan_out<T, R>(
     worker_count: usize,
     items: &[T],
@@ -374,7 +377,7 @@ where
     let results: std::io::Result<Vec<(usize, R)>> = std::thread::scope(|scope| {
         let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, worker);
         let helpers: Result<Vec<_>, _> = (1..worker_count).map(spawn).collect();
-        // Without this those that are there would wait for ever.
+        // Without this the threads that were started would wait for ever.
         are_all_there.get_or_init(|| helpers.is_ok());
         let mut results = worker();
         for helper in helpers? {
@@ -396,7 +399,8 @@ pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {
         .unwrap_or_else(|| "a panic without a message".to_string())
 }
 
-/// No panic can happen while the scheduler's own locks are held, so a poisoned one is whole.
+/// No panic can occur while the scheduler's own locks are held, so a poisoned lock guards intact
+/// data.
 fn ignore_poison<T>(result: Result<T, PoisonError<T>>) -> T {
     result.unwrap_or_else(PoisonError::into_inner)
 }

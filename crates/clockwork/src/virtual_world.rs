@@ -13,25 +13,26 @@
 //!   V1  `now_ns` and `advance_to_ns` act on the running actor; its time never goes back.
 //!   V2  A job is out of its slot while it is stepped, and no lock is held: a step may yield, wait
 //!       or spawn, and is never entered twice.
-//!   V3  The choice of the next job depends on the times, the ids, the order's seed and nothing else
-//!       (C2); every choice goes into the trace hash.
+//!   V3  The choice of the next job depends only on the times, the ids and the order's seed (C2);
+//!       every choice goes into the trace hash.
 //!   V4  A job that waits wakes no earlier than the time of the actor that notified.
 //!
-//! A job's step is indivisible: a caller at time 40 sees all that a step begun at 31 did, even if it
-//! ended at 45. The error is bounded by one step's budget.
+//! A job's step is indivisible: a caller at time 40 sees everything that a step begun at 31 did,
+//! even if the step ended at 45. The error is at most one step's budget.
 
 use crate::scheduler::BUDGET_DEFAULT;
 use crate::{Budget, Clock, Job, Prng, Runtime, Scheduler, Stalled, Step};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Who runs next.
+/// The rule for the next job to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// The job with the smallest local time, ties by age: what a real machine would do.
+    /// The job with the smallest local time; the older one in a tie. A real machine would do the
+    /// same.
     SmallestTime,
-    /// Any job, any number of steps, drawn from the stream: every interleaving of foreground and
-    /// background can occur, whatever the clocks say.
+    /// Any job, any number of steps, drawn from the stream. Every interleaving of foreground and
+    /// background can occur, whatever the clocks read.
     Seeded(Prng),
 }
 
@@ -39,7 +40,7 @@ pub enum Order {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(usize);
 
-/// The clock and the scheduler of virtual time. To be used from one thread.
+/// The clock and the scheduler of virtual time. Use it from one thread.
 pub struct VirtualWorld {
     state: Mutex<State>,
     budget: Budget,
@@ -49,7 +50,7 @@ struct State {
     actors: Vec<Actor>,
     running: usize,
     order: Order,
-    /// Counts notifies; a job that was stepped under an older count must look again.
+    /// Counts notifies. A job that was stepped under an older count must check again.
     generation: u64,
     trace_hash: u64,
     step_count: u64,
@@ -66,10 +67,10 @@ enum Role {
     Runnable(Box<dyn Job>),
     Waiting {
         job: Box<dyn Job>,
-        /// When it looks again by itself.
+        /// When it is stepped again by itself.
         until_ns: Option<u64>,
     },
-    /// Taken out to be stepped (V2); `is_dropped` once somebody has given all jobs up.
+    /// Taken out to be stepped (V2). `is_dropped`: all jobs were dropped meanwhile.
     Stepping {
         is_dropped: bool,
     },
@@ -77,7 +78,7 @@ enum Role {
 }
 
 impl Actor {
-    /// When it is stepped, if it is next: a job that waits for time starts when that has passed.
+    /// The time of its next step; for a job that waits for time, when that has passed.
     fn due_ns(&self) -> u64 {
         match self.role {
             Role::Waiting { until_ns: Some(wake_ns), .. } => self.local_ns.max(wake_ns),
@@ -87,7 +88,7 @@ impl Actor {
 }
 
 impl Runtime {
-    /// Virtual time under `order`; the world is what a driver of clients holds on to.
+    /// Virtual time under `order`. A driver of clients keeps the world.
     pub fn virtual_time(order: Order) -> (Runtime, Arc<VirtualWorld>) {
         let world = Arc::new(VirtualWorld::new(order));
         (world.runtime(), world)
@@ -100,7 +101,7 @@ impl VirtualWorld {
         VirtualWorld::with_budget(order, BUDGET_DEFAULT)
     }
 
-    /// As [`VirtualWorld::new`], with the budget of a step.
+    /// Like [`VirtualWorld::new`], with the budget of a step.
     pub fn with_budget(order: Order, budget: Budget) -> VirtualWorld {
         let main = Actor { name: "main".to_string(), local_ns: 0, role: Role::Client };
         let state = State {
@@ -114,7 +115,7 @@ impl VirtualWorld {
         VirtualWorld { state: Mutex::new(state), budget }
     }
 
-    /// The runtime that lives in this world.
+    /// The runtime of this world.
     pub fn runtime(self: &Arc<Self>) -> Runtime {
         Runtime {
             clock: Arc::clone(self) as Arc<dyn Clock>,
@@ -130,7 +131,7 @@ impl VirtualWorld {
         ClientId(state.actors.len() - 1)
     }
 
-    /// Runs `f` as `client`: its time is what the clock says and moves.
+    /// Runs `f` as `client`: the clock reads and advances the client's time.
     pub fn as_client<R>(&self, client: ClientId, f: impl FnOnce() -> R) -> R {
         let before = std::mem::replace(&mut self.lock().running, client.0);
         let result = f();
@@ -138,22 +139,25 @@ impl VirtualWorld {
         result
     }
 
-    /// The local time of `client`: a driver of several lets the one with the smallest go next.
+    /// The local time of `client`. A driver of several clients lets the one with the smallest time
+    /// go next.
     pub fn client_now_ns(&self, client: ClientId) -> u64 {
         self.lock().actors[client.0].local_ns
     }
 
-    /// Steps jobs until all wait or are done; the caller's time moves on to the last step's end.
+    /// Steps jobs until all wait or have ended. The caller's time advances to the end of the last
+    /// step.
     pub fn run_until_idle(&self) {
         while let Some(end_ns) = self.step_one(None) {
             self.advance_to_ns(end_ns);
         }
     }
 
-    /// Drops all jobs, as a killed process would; one that is being stepped goes when it returns.
+    /// Drops all jobs, like the death of the process. A job that is being stepped is dropped when
+    /// it returns.
     ///
-    /// Jobs usually hold the runtime that holds them: a driver that gives a store up without
-    /// letting its jobs finish calls this, or the memory is never freed.
+    /// Jobs usually hold the runtime that holds them. A driver that abandons a store without
+    /// letting its jobs finish must call this, or the memory is never freed.
     pub fn drop_jobs(&self) {
         let mut jobs = Vec::new();
         for actor in &mut self.lock().actors {
@@ -164,11 +168,11 @@ impl VirtualWorld {
                 Role::Done => {}
             }
         }
-        // Dropped without the lock: a job's drop may notify.
+        // Dropped without the lock, because a job's drop may notify.
         drop(jobs);
     }
 
-    /// A hash of every choice so far: who was stepped, when, with what outcome (V3).
+    /// A hash of every choice so far: which job was stepped, when, with what outcome (V3).
     pub fn trace_hash(&self) -> u64 {
         self.lock().trace_hash
     }
@@ -178,8 +182,8 @@ impl VirtualWorld {
         self.lock().step_count
     }
 
-    /// Steps one runnable job, chosen by the order among those at or before `until_ns`, and returns
-    /// its time afterwards; `None` if there is none.
+    /// Steps one runnable job, chosen by the order among those at or before `until_ns`. Returns its
+    /// time afterwards; `None` if there is none.
     fn step_one(&self, until_ns: Option<u64>) -> Option<u64> {
         let mut state = self.lock();
         let id = state.choose(until_ns)?;
@@ -224,7 +228,7 @@ impl VirtualWorld {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // No code of others runs under the lock, so a poisoned state is whole.
+        // No foreign code runs under the lock, so a poisoned state is intact.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -233,7 +237,7 @@ impl State {
     /// The next job to step (V3).
     fn choose(&mut self, until_ns: Option<u64>) -> Option<usize> {
         let now_ns = self.actors[self.running].local_ns;
-        // Who only waits for time to pass runs when it has, and holds nobody up.
+        // A job that only waits for time to pass runs when it has passed, and delays no other.
         let is_runnable = |actor: &Actor| match &actor.role {
             Role::Runnable(_) => true,
             Role::Waiting { until_ns: Some(_), .. } => {
@@ -293,7 +297,7 @@ impl Scheduler for VirtualWorld {
         let mut state = self.lock();
         let local_ns = state.actors[state.running].local_ns;
         let actor = Actor { name: job.name().to_string(), local_ns, role: Role::Runnable(job) };
-        // A finished job's slot is used again, so that a long run does not grow.
+        // The slot of an ended job is reused, so that a long run does not grow.
         match state.actors.iter().position(|a| matches!(a.role, Role::Done)) {
             Some(slot) => state.actors[slot] = actor,
             None => state.actors.push(actor),
@@ -303,8 +307,8 @@ impl Scheduler for VirtualWorld {
     fn yield_now(&self) {
         let seeded_steps = match &mut self.lock().order {
             Order::SmallestTime => None,
-            // Mostly none, sometimes a few, now and then a long run: so each side gets far ahead
-            // of the other at times.
+            // Mostly none, sometimes a few, now and then a long run, so that each side gets far
+            // ahead of the other at times.
             Order::Seeded(prng) => Some(match prng.below(8) {
                 0..=3 => 0,
                 4..=5 => 1,
@@ -354,7 +358,7 @@ impl Scheduler for VirtualWorld {
 }
 
 impl fmt::Debug for VirtualWorld {
-    /// One line an actor: who, when, doing what.
+    /// One line for each actor: its name, time and state.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.lock();
         writeln!(f, "virtual world after {} steps", state.step_count)?;

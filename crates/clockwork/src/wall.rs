@@ -1,11 +1,12 @@
-//! The one door for the date: what other programs want to see beside a file's name.
+//! The only source of the date, for what other programs expect to see beside a file's name.
 //!
-//! Nothing that a run decides may follow from it. The C API calls it, on whose file system foreign
-//! databases ask when a file was changed, and the status line of YCSB, which begins with the date.
+//! No decision of a run may follow from it. It has two callers. The C API uses it because foreign
+//! databases ask its file system when a file was changed. The status line of YCSB begins with the
+//! date.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Seconds since 1970, as the operating system has it; 0 before that.
+/// Seconds since 1970, from the operating system; 0 before that.
 #[expect(clippy::disallowed_methods, reason = "the one place where the date enters")]
 pub fn unix_time_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())

@@ -1,4 +1,4 @@
-//! The reading half: blocks in, records out, and a verdict on how the log ended.
+//! The reading half: decodes blocks into records, and decides how the log ended.
 //!
 //! ```text
 //!   frames     | ok | ok | ok | ?? | .. | .. | .. |
@@ -14,18 +14,18 @@ use crate::position::Position;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// How much is read at a time.
+/// How much one read takes.
 const READ_AHEAD_BLOCKS: u64 = (FRAME_LEN_BYTES_MAX / BLOCK_LEN_BYTES) as u64;
 
-/// Which log to read, and how far it may reach.
+/// The log to read, and its greatest possible length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogBounds {
     /// The log's id, as given to its encoder.
     pub log_id: u64,
-    /// How many blocks of the log can be read at most; an upper bound is enough.
+    /// The greatest number of blocks that can be read; an upper bound is enough.
     pub len_blocks: u64,
-    /// Below this position the caller knows the log to be durable, so that an end before it is
-    /// damage; 0 if it knows nothing.
+    /// The caller knows that the log is durable up to this position, so an end before it is damage;
+    /// 0 if it knows nothing.
     pub durable_blocks: u64,
 }
 
@@ -42,42 +42,43 @@ pub struct Record<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Flaw {
-    /// Nothing of this log: unwritten, or left from something else.
+    /// Nothing of this log: unwritten, or left over from something else.
     #[error("no frame of this log")]
     Missing,
-    /// The log can reach no further.
+    /// The last block of the log.
     #[error("the log's last block is read")]
     Bound,
-    /// A block that the reader could not read, where a frame should begin ([`Decoder::passing`]).
+    /// An unreadable block where a frame should begin ([`Decoder::passing`]).
     #[error("a block that cannot be read")]
     Unreadable,
-    /// A frame of which the reader could not read a block.
+    /// A frame with an unreadable block.
     #[error("a frame of which a block cannot be read")]
     UnreadableFrame,
     /// A frame that reaches past the log's last block.
     #[error("a frame that reaches past the log's last block")]
     CutShort,
-    /// A frame whose checksum does not hold.
+    /// A frame whose checksum does not match.
     #[error("a frame whose checksum does not match its content")]
     Checksum,
-    /// A frame whose length cannot be.
+    /// A frame with an impossible length.
     #[error("a frame that claims {payload_len_bytes} bytes of payload")]
     FrameLength {
-        /// What it claims.
+        /// The length in its header.
         payload_len_bytes: u32,
     },
     /// A whole frame from before an earlier recovery.
     #[error("a stale frame of incarnation {got}, expected {expected}")]
     Stale {
-        /// The frame's.
+        /// The incarnation of the frame.
         got: u32,
-        /// The log's at this point.
+        /// The incarnation of the log at this point.
         expected: u32,
     },
-    /// A frame whose records do not begin where its header says, or whose record length is none.
+    /// A frame whose records do not begin where its header says, or with an impossible record
+    /// length.
     #[error("a frame whose records do not line up with its header")]
     Records,
-    /// A whole frame in a version that this program does not know.
+    /// A complete frame of a version that this program does not know.
     #[error("a frame of format version {got}; this program knows 1; use a newer one")]
     Version {
         /// Its version.
@@ -88,13 +89,14 @@ pub enum Flaw {
 /// How the log ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum End {
-    /// After a whole record, with nothing behind it.
+    /// After a complete record, with nothing after it.
     #[error("the log ends at block {at_blocks}")]
     Clean {
         /// Where the next frame would be.
         at_blocks: u64,
     },
-    /// In a write that never became durable: the log ends with the last record that came back.
+    /// In a write that never became durable. The last record that was returned is the end of the
+    /// log.
     #[error("the log is torn at block {at_blocks}: found {flaw}")]
     Torn {
         /// Where the valid frames end.
@@ -102,7 +104,7 @@ pub enum End {
         /// What was found there.
         flaw: Flaw,
     },
-    /// In data that had been durable: the log is damaged, and records behind it are lost.
+    /// In data that were durable: the log is damaged, and later records are lost.
     #[error(
         "the log is damaged at block {at_blocks}: found {flaw}, \
          but everything below block {durable_upto_blocks} had been synced"
@@ -110,12 +112,12 @@ pub enum End {
     Corrupt {
         /// Where the valid frames end.
         at_blocks: u64,
-        /// How far the log had been durable.
+        /// How far the log was durable.
         durable_upto_blocks: u64,
         /// What was found.
         flaw: Flaw,
     },
-    /// At a whole frame that this program cannot read.
+    /// At a complete frame that this program cannot read.
     #[error(
         "the log has format version {got} from block {at_blocks} on; \
          this program knows 1; use a newer one"
@@ -128,7 +130,7 @@ pub enum End {
     },
 }
 
-/// What an encoder needs to go on with a log after its recovery.
+/// What an encoder needs to continue a log after its recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resume {
     /// Where the valid frames end.
@@ -143,30 +145,30 @@ pub struct Resume {
 pub struct Decoder<R, E> {
     bounds: LogBounds,
     read: R,
-    /// Which errors of the reader are no more than a block that cannot be read.
+    /// Which errors of the reader mean only that a block cannot be read.
     is_unreadable: fn(&E) -> bool,
-    /// Those that were met; in the window they are zeros.
+    /// The unreadable blocks so far; the window has zeros in their place.
     unreadable: BTreeSet<u64>,
     /// Blocks read ahead, from `window_blocks` on.
     window: Vec<u8>,
     window_blocks: u64,
     /// Where the next frame must be.
     next_blocks: u64,
-    /// Where the frame being read is.
+    /// The position of the current frame.
     frame_blocks: u64,
     frame: Header,
-    /// The part of the frame's payload not yet given out, as offsets in the frame.
+    /// The part of the frame's payload that was not returned yet, as offsets in the frame.
     payload: Range<usize>,
     /// Whether a record has begun in this frame.
     record_began: bool,
     /// The bytes so far of a record that did not end in its first frame.
     partial: Vec<u8>,
     partial_at: Position,
-    /// The last record given out, if it had been partial.
+    /// The last record returned, if it spanned several frames.
     finished: Vec<u8>,
     incarnation: u32,
     incarnation_max: u32,
-    /// A bad position behind which we are still to look.
+    /// A bad position after which the decoder has yet to look.
     bad: Option<(u64, Flaw)>,
     end: Option<End>,
 }
@@ -180,9 +182,10 @@ where
         Decoder::passing(bounds, read, |_| false)
     }
 
-    /// The same, which takes a block for no frame, or for a flaw of the one that it is in, if the reader fails to read
-    /// it alone with an error that `is_unreadable`. That is what a power cut may leave of a block that was being written:
-    /// like one that fails its checksum it ends the log, torn or damaged, and never cleanly.
+    /// Like [`Decoder::new`], for a reader that can fail on single blocks. If a read of a single
+    /// block fails with an error that `is_unreadable`, the decoder takes the block for no frame, or
+    /// for a flaw of its frame. A power cut can leave a block in that state if the block was being
+    /// written. Like a failed checksum it ends the log as torn or damaged, never cleanly.
     pub fn passing(bounds: LogBounds, read: R, is_unreadable: fn(&E) -> bool) -> Decoder<R, E> {
         Decoder {
             bounds,
@@ -215,12 +218,13 @@ where
         }
     }
 
-    /// The next record, or `None` at the end, of which [`Decoder::end`] then tells the kind.
+    /// The next record, or `None` at the end of the log; [`Decoder::end`] then returns the kind of
+    /// end.
     ///
     /// Memory: one record and 1 MiB. Never panics, whatever the bytes are.
     ///
     /// # Errors
-    /// That of the reader; the decoder may be asked again.
+    /// That of the reader; the call may be repeated.
     pub fn next_record(&mut self) -> Result<Option<Record<'_>>, E> {
         if self.finished.capacity() > FRAME_LEN_BYTES_MAX {
             self.finished = Vec::new();
@@ -243,7 +247,7 @@ where
         Ok(None)
     }
 
-    /// How the log ended, once [`Decoder::next_record`] has said `None`.
+    /// How the log ended, once [`Decoder::next_record`] has returned `None`.
     pub fn end(&self) -> Option<&End> {
         self.end.as_ref()
     }
@@ -253,8 +257,8 @@ where
         !self.partial.is_empty()
     }
 
-    /// Goes on behind an end that was none, or is not to be one: at the first record that begins in the next whole frame.
-    /// What lies between is lost. False if there is no such frame.
+    /// Continues after an end, at the first record that begins in the next complete frame. The data
+    /// in between are lost. Returns false if there is no such frame.
     ///
     /// # Errors
     /// That of the reader.
@@ -279,8 +283,8 @@ where
         Ok(false)
     }
 
-    /// Goes on where the bounds ended, because the log has got `len_blocks` blocks meanwhile. False if it did not end
-    /// there, or has got none.
+    /// Continues where the bounds ended, after the log has grown to `len_blocks` blocks. Returns
+    /// false if it did not end there, or has not grown.
     pub fn grow(&mut self, len_blocks: u64) -> bool {
         let (Some(End::Clean { at_blocks }) | Some(End::Torn { at_blocks, .. })) = self.end else {
             return false;
@@ -293,7 +297,7 @@ where
         true
     }
 
-    /// What to give [`Encoder::resume`](crate::Encoder::resume), if the log may be gone on with:
+    /// The argument for [`Encoder::resume`](crate::Encoder::resume), if the log can be continued:
     /// after a clean or torn end.
     pub fn resume(&self) -> Option<Resume> {
         match self.end? {
@@ -305,8 +309,8 @@ where
         }
     }
 
-    /// Takes what the current frame still has of the record at hand; `Ok(None)` if the record goes
-    /// on in the next frame.
+    /// Takes the rest of the current record from the current frame; `Ok(None)` if the record
+    /// continues in the next frame.
     fn take_from_frame(&mut self) -> Result<Option<Found>, Flaw> {
         let frame = frame_bytes(&self.window, self.window_blocks, self.frame_blocks);
         let rest = &frame[self.payload.clone()];
@@ -332,7 +336,7 @@ where
         Ok(None)
     }
 
-    /// Adds to a partial record from the current frame.
+    /// Adds bytes of the current frame to a partial record.
     fn continue_partial(&mut self) -> Result<Option<Found>, Flaw> {
         let frame = frame_bytes(&self.window, self.window_blocks, self.frame_blocks);
         loop {
@@ -359,14 +363,14 @@ where
         }
     }
 
-    /// The record at `found`; a partial one is given out and forgotten.
+    /// The record at `found`. A partial one is returned and forgotten.
     fn record(&mut self, found: Found) -> Record<'_> {
         let bytes = match found.place {
             Located::Frame(range) => {
                 &frame_bytes(&self.window, self.window_blocks, self.frame_blocks)[range]
             }
             Located::Partial(range) => {
-                // Swapped out rather than cleared: the caller reads it while we start anew.
+                // Swapped, not cleared: the caller reads it while the next record is assembled.
                 self.finished.clear();
                 std::mem::swap(&mut self.finished, &mut self.partial);
                 &self.finished[range]
@@ -375,7 +379,7 @@ where
         Record { position: found.position, bytes }
     }
 
-    /// Moves to the frame at `next_blocks`, or notes that it is bad.
+    /// Moves to the frame at `next_blocks`, or records that it is bad.
     fn next_frame(&mut self) -> Result<(), E> {
         if !self.record_began && self.frame.first_record != 0 {
             self.bad = Some((self.frame_blocks, Flaw::Records));
@@ -404,7 +408,7 @@ where
 
     fn enter(&mut self, at_blocks: u64, header: Header) {
         if header.restart {
-            // What was unfinished at the cut never became durable.
+            // A record that was incomplete at the cut never became durable.
             self.partial.clear();
         }
         let payload_end = HEADER_LEN_BYTES + header.payload_len_bytes as usize;
@@ -417,7 +421,7 @@ where
         self.frame = header;
     }
 
-    /// Verifies the frame at `at_blocks`; afterwards the window holds all of it.
+    /// Verifies the frame at `at_blocks`. Afterwards the window holds the whole frame.
     fn frame_at(&mut self, at_blocks: u64) -> Result<Result<Header, Flaw>, E> {
         if at_blocks >= self.bounds.len_blocks {
             return Ok(Err(Flaw::Bound));
@@ -450,14 +454,14 @@ where
         })
     }
 
-    /// Makes the window hold `len_blocks` blocks from `at_blocks`, which the bounds holds.
+    /// Fills the window with `len_blocks` blocks from `at_blocks`, which are within the bounds.
     fn fetch(&mut self, at_blocks: u64, len_blocks: u64) -> Result<(), E> {
         let window_end = self.window_blocks + (self.window.len() / BLOCK_LEN_BYTES) as u64;
         if self.window_blocks <= at_blocks && at_blocks + len_blocks <= window_end {
             return Ok(());
         }
         let wanted = len_blocks.max(READ_AHEAD_BLOCKS).min(self.bounds.len_blocks - at_blocks);
-        // Until the read has succeeded the window holds nothing.
+        // Until the read succeeds the window is empty.
         self.window.clear();
         let mut window = std::mem::take(&mut self.window);
         window.resize(wanted as usize * BLOCK_LEN_BYTES, 0);
@@ -472,7 +476,7 @@ where
         Ok(())
     }
 
-    /// Fills `window` block by block, from `at_blocks` on: what cannot be read is noted.
+    /// Fills `window` block by block, from `at_blocks` on, and records the unreadable blocks.
     fn read_each(&mut self, at_blocks: u64, window: &mut [u8]) -> Result<(), E> {
         for (at, block) in (at_blocks..).zip(window.chunks_exact_mut(BLOCK_LEN_BYTES)) {
             match (self.read)(at * BLOCK_LEN_BYTES as u64, block) {
@@ -486,7 +490,7 @@ where
         Ok(())
     }
 
-    /// Looks behind the bad position `at_blocks`: goes on at a restart, or ends the log.
+    /// Looks after the bad position `at_blocks`: continues at a restart, or ends the log.
     fn look_behind(&mut self, at_blocks: u64, flaw: Flaw) -> Result<(), E> {
         // The scan moves the window away from the current frame.
         self.payload = 0..0;
@@ -503,7 +507,8 @@ where
                 self.enter(later, header);
                 return Ok(());
             }
-            // A later life's frame without its restart: that was lost, and the log went on.
+            // A frame of a later incarnation without its restart: the restart was lost, and the log
+            // continued.
             is_last &= header.incarnation < self.incarnation;
             durable_upto_blocks = durable_upto_blocks.max(header.durable_upto_blocks);
         }
@@ -525,7 +530,7 @@ where
     }
 }
 
-/// Where a whole record lies.
+/// The location of a complete record.
 #[derive(Debug)]
 struct Found {
     position: Position,

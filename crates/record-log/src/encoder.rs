@@ -1,11 +1,12 @@
-//! The writing half: records in, frames of whole blocks out.
+//! The writing half: encodes records into frames of whole blocks.
 //!
 //! ```text
 //!   buffer   | ready frames ......... | header | payload so far
 //!            0                        frame_start              len
 //! ```
 //!
-//! Bytes are copied once, into the buffer, and the checksum runs once over a frame when it closes.
+//! Bytes are copied once, into the buffer. The checksum of a frame is computed once, when it
+//! closes.
 
 use crate::decoder::Resume;
 use crate::format::{
@@ -14,10 +15,10 @@ use crate::format::{
 };
 use crate::position::Position;
 
-/// How many ready bytes [`Encoder::push_to`] collects before it hands them on.
+/// How many ready bytes [`Encoder::push_to`] collects before it passes them on.
 const HAND_ON_LEN_BYTES: usize = 1 << 20;
 
-/// A record longer than the format can say. Nothing was pushed.
+/// A record longer than the format allows. Nothing was pushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("record of {len_bytes} bytes; a record log takes at most {RECORD_LEN_BYTES_MAX}")]
 pub struct RecordTooLong {
@@ -32,14 +33,14 @@ pub struct Encoder {
     incarnation: u32,
     frame_len_bytes: usize,
     buffer: Vec<u8>,
-    /// Where in `buffer` the open frame begins; everything before it is ready.
+    /// The start of the open frame in `buffer`; everything before it is ready.
     frame_start: usize,
     /// Offset in the open frame of the first record that begins in it; 0 for none yet.
     first_record: u32,
-    /// Where in the log the open frame begins.
+    /// The position of the open frame in the log.
     position_blocks: u64,
     durable_upto_blocks: u64,
-    /// The cut that the next frame must tell as a restart.
+    /// The cut that the next frame must record as a restart.
     restart_cut_blocks: Option<u64>,
 }
 
@@ -49,7 +50,7 @@ impl Encoder {
         Encoder::with_frame_len(log_id, FRAME_LEN_BYTES_DEFAULT)
     }
 
-    /// As [`Encoder::new`], with frames of `frame_len_bytes`.
+    /// Like [`Encoder::new`], with frames of `frame_len_bytes`.
     ///
     /// # Panics
     /// If `frame_len_bytes` is not a positive multiple of 4096 up to [`FRAME_LEN_BYTES_MAX`].
@@ -72,17 +73,17 @@ impl Encoder {
         }
     }
 
-    /// An encoder that goes on with a log after its recovery, at `at_blocks`: the next block that
-    /// the log can take, at or after the end that the decoder found.
+    /// An encoder that continues a log after its recovery, at `at_blocks`: the next block that the
+    /// log can take, at or after the end that the decoder found.
     ///
     /// # Panics
-    /// If `at_blocks` lies before that end.
+    /// If `at_blocks` is before that end.
     pub fn resume(log_id: u64, from: Resume, at_blocks: u64) -> Encoder {
         assert!(from.cut_blocks <= at_blocks, "a restart lies after what it goes on from");
         Encoder {
             incarnation: from.incarnation,
             position_blocks: at_blocks,
-            // The blocks between the cut and the restart are debris: claim nothing about them.
+            // The blocks between the cut and the restart are debris: nothing is claimed about them.
             durable_upto_blocks: from.cut_blocks,
             restart_cut_blocks: Some(from.cut_blocks),
             ..Encoder::new(log_id)
@@ -101,13 +102,13 @@ impl Encoder {
         Ok(())
     }
 
-    /// As [`Encoder::push`] for records of any size in bounded memory: hands ready frames on to
-    /// `append` while the record is still being copied. What stays ready at the end is left for
-    /// [`Encoder::take_ready`].
+    /// Like [`Encoder::push`], for records of any size in bounded memory. Passes ready frames to
+    /// `append` while it still copies the record. [`Encoder::take_ready`] returns the frames that
+    /// are ready at the end.
     ///
     /// # Errors
     /// Outer: [`RecordTooLong`], nothing was pushed. Inner: that of `append`; the log then ends in
-    /// the middle of a record and must be given up.
+    /// the middle of a record and must be abandoned.
     pub fn push_to<E>(
         &mut self,
         parts: &[&[u8]],
@@ -126,7 +127,7 @@ impl Encoder {
         Ok(Ok(()))
     }
 
-    /// Where the content of a record of `len_bytes` will begin if it is pushed next.
+    /// The position of the content of a record of `len_bytes` that is pushed next.
     pub fn place_of_next(&self, len_bytes: u64) -> Position {
         let offset =
             if self.is_sealed() { HEADER_LEN_BYTES } else { self.buffer.len() - self.frame_start };
@@ -135,14 +136,16 @@ impl Encoder {
         start.advanced(varint_len as u64, self.frame_len_bytes)
     }
 
-    /// How long the log will be at most with a record of `len_bytes` pushed next and all frames closed.
+    /// The greatest length of the log if a record of `len_bytes` is pushed next and all frames are
+    /// closed.
     pub fn len_bytes_with(&self, len_bytes: u64) -> u64 {
         let end = self.place_of_next(len_bytes).advanced(len_bytes, self.frame_len_bytes);
         // A long record may begin in a frame of its own (`seal` before it).
         end.offset().next_multiple_of(BLOCK_LEN_BYTES as u64) + BLOCK_LEN_BYTES as u64
     }
 
-    /// Closes the open frame, if there is one, padded to whole blocks: everything pushed is ready.
+    /// Closes the open frame, if there is one, padded to whole blocks. Everything pushed is then
+    /// ready.
     pub fn seal(&mut self) {
         if self.buffer.len() > self.frame_start {
             self.close_frame();
@@ -159,7 +162,7 @@ impl Encoder {
         self.frame_start
     }
 
-    /// Moves the ready bytes to `out`, whose content is lost and whose memory is used again.
+    /// Moves the ready bytes to `out`. The old content of `out` is lost and its memory reused.
     ///
     /// Cost: a swap of two buffers, and a copy of the open frame (less than a frame).
     pub fn take_ready(&mut self, out: &mut Vec<u8>) {
@@ -173,28 +176,28 @@ impl Encoder {
         self.frame_start = 0;
     }
 
-    /// Forgets the ready bytes, which the caller has appended.
+    /// Forgets the ready bytes, after the caller has appended them.
     pub fn clear_ready(&mut self) {
         self.buffer.copy_within(self.frame_start.., 0);
         self.buffer.truncate(self.buffer.len() - self.frame_start);
         self.frame_start = 0;
     }
 
-    /// Whether all that was pushed is in closed frames.
+    /// Whether everything that was pushed is in closed frames.
     pub fn is_sealed(&self) -> bool {
         self.buffer.len() == self.frame_start
     }
 
-    /// Where in the log the closed frames end. Once these are appended and synced,
-    /// [`Encoder::mark_durable`] takes this value.
+    /// The end of the closed frames in the log. Pass it to [`Encoder::mark_durable`] after
+    /// appending and syncing them.
     pub fn end_blocks(&self) -> u64 {
         self.position_blocks
     }
 
-    /// Tells frames closed from now on that everything below `upto_blocks` is durable.
+    /// Lets frames closed from now on record that everything below `upto_blocks` is durable.
     ///
     /// # Panics
-    /// If frames up to there were not even closed.
+    /// If not all frames up to there are closed.
     pub fn mark_durable(&mut self, upto_blocks: u64) {
         assert!(upto_blocks <= self.position_blocks, "only what was written can be durable");
         self.durable_upto_blocks = self.durable_upto_blocks.max(upto_blocks);

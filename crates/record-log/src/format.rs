@@ -3,17 +3,17 @@
 /// The unit of the log: frames begin and end at multiples of it.
 pub const BLOCK_LEN_BYTES: usize = 4096;
 
-/// The length of a frame that is closed because it is full: long enough that header and checksum
-/// cost nothing, short enough that a torn one loses little.
+/// The length of a full frame: long enough that header and checksum cost nothing, short enough that
+/// a torn one loses little.
 pub const FRAME_LEN_BYTES_DEFAULT: usize = 64 * 1024;
 
-/// The longest frame: what a reader must be able to hold.
+/// The longest frame, which a reader must be able to hold.
 pub const FRAME_LEN_BYTES_MAX: usize = 1 << 20;
 
 /// The longest record, in bytes.
 pub const RECORD_LEN_BYTES_MAX: u64 = u32::MAX as u64;
 
-/// The most bytes that the length of a record takes.
+/// The greatest length of a record's length field.
 pub(crate) const VARINT_LEN_BYTES_MAX: usize = 5;
 
 pub(crate) const FORMAT_VERSION: u16 = 1;
@@ -32,7 +32,7 @@ const INCARNATION: usize = FIRST_RECORD + 4;
 const VERSION: usize = INCARNATION + 4;
 const FLAGS: usize = VERSION + 2;
 
-/// Where the payload begins.
+/// The start of the payload.
 pub(crate) const HEADER_LEN_BYTES: usize = FLAGS + 2;
 
 const _: () = assert!(HEADER_LEN_BYTES == 56);
@@ -40,7 +40,7 @@ const _: () = assert!(HEADER_LEN_BYTES < BLOCK_LEN_BYTES);
 const _: () = assert!(FRAME_LEN_BYTES_DEFAULT <= FRAME_LEN_BYTES_MAX);
 const _: () = assert!(FRAME_LEN_BYTES_MAX.is_multiple_of(BLOCK_LEN_BYTES));
 
-/// The header of a frame, in words.
+/// The decoded header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) log_id: u64,
@@ -53,19 +53,19 @@ pub(crate) struct Header {
     pub(crate) restart: bool,
 }
 
-/// What a block that should begin a frame turned out to be.
+/// The state of a block in which a frame should begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peek {
     /// Nothing of this log: zeros, another log's bytes, or a frame of another position.
     Foreign,
-    /// The header names this log and position; the frame may be this long. Not yet verified.
+    /// The header names this log and position, and the length of the frame. Not verified yet.
     Candidate { frame_len_bytes: usize },
-    /// The header names this log and position, but a length in it cannot be.
+    /// The header names this log and position, but an impossible length.
     BadLength { payload_len_bytes: u32 },
 }
 
 impl Header {
-    /// Writes the header into the start of `frame` and then the checksum over all of it.
+    /// Writes the header to the start of `frame`, with the checksum of the whole frame.
     pub(crate) fn encode_into(&self, frame: &mut [u8]) {
         assert!(frame.len().is_multiple_of(BLOCK_LEN_BYTES), "a frame is whole blocks");
         assert!(frame.len() <= FRAME_LEN_BYTES_MAX, "a reader holds any frame");
@@ -84,8 +84,7 @@ impl Header {
         frame[CRC..LOG_ID].copy_from_slice(&crc.to_le_bytes());
     }
 
-    /// Whether `block` may begin a frame of `log_id` at `position_blocks`; reads no more than the
-    /// header.
+    /// Whether `block` may begin a frame of `log_id` at `position_blocks`. Reads only the header.
     pub(crate) fn peek(block: &[u8], log_id: u64, position_blocks: u64) -> Peek {
         let ours = block.len() >= HEADER_LEN_BYTES
             && block[MAGIC..CRC] == MAGIC_BYTES
@@ -102,8 +101,9 @@ impl Header {
         Peek::Candidate { frame_len_bytes }
     }
 
-    /// Decodes a whole frame that [`Header::peek`] called a candidate; `Ok(None)` if the checksum
-    /// does not hold, `Err` with the version if it holds but this program is too old.
+    /// Decodes a complete frame that [`Header::peek`] called a candidate. Returns `Ok(None)` if the
+    /// checksum does not match, and `Err` with the version if it matches but the version is
+    /// unknown.
     pub(crate) fn decode(frame: &[u8]) -> Result<Option<Header>, u16> {
         let stored = u32_at(frame, CRC);
         if crc32c::crc32c(&frame[LOG_ID..]) != stored {
@@ -127,18 +127,18 @@ impl Header {
     }
 }
 
-/// The id of the log of which `block` begins a frame, if it does; nothing is verified.
+/// The id of the log to which `block` belongs, if it begins a frame. Nothing is verified.
 pub fn log_id_of(block: &[u8]) -> Option<u64> {
     let is_frame = block.len() >= HEADER_LEN_BYTES && block[MAGIC..CRC] == MAGIC_BYTES;
     is_frame.then(|| u64_at(block, LOG_ID))
 }
 
-/// The length of the frame that holds a payload of `payload_len_bytes`.
+/// The length of a frame with a payload of `payload_len_bytes`.
 pub(crate) fn frame_len_bytes(payload_len_bytes: usize) -> usize {
     (HEADER_LEN_BYTES + payload_len_bytes).next_multiple_of(BLOCK_LEN_BYTES)
 }
 
-/// Writes `len` as a varint and returns how many bytes of `out` it took.
+/// Writes `len` as a varint to `out`, and returns the number of bytes.
 pub(crate) fn put_varint(mut len: u64, out: &mut [u8; VARINT_LEN_BYTES_MAX]) -> usize {
     let mut at = 0;
     while len >= 0x80 {
@@ -150,8 +150,8 @@ pub(crate) fn put_varint(mut len: u64, out: &mut [u8; VARINT_LEN_BYTES_MAX]) -> 
     at + 1
 }
 
-/// The varint at the start of `bytes` and its length; `Ok(None)` if `bytes` ends inside it, `Err`
-/// if it is none.
+/// The varint at the start of `bytes`, and its length. `Ok(None)` if `bytes` ends inside it; `Err`
+/// if it is invalid.
 pub(crate) fn take_varint(bytes: &[u8]) -> Result<Option<(u64, usize)>, ()> {
     let mut value = 0u64;
     for (index, &byte) in bytes.iter().take(VARINT_LEN_BYTES_MAX).enumerate() {

@@ -12,9 +12,9 @@
 //!   L2  The records that come back are a prefix of those pushed: none is skipped, no two swap.
 //!   L3  A prefix that is shorter than what a later frame calls durable is an error, not an end.
 //!
-//! The crate does no I/O: the encoder hands out bytes to append, the decoder asks a closure for
-//! bytes to look at. A user appends the ready bytes in order, and after a sync says so with
-//! [`Encoder::mark_durable`]; that is what makes damage tell itself from a torn tail (L3).
+//! The crate does no I/O: the encoder returns bytes to append, and the decoder asks a closure for
+//! bytes to read. The user appends the ready bytes in order, and after a sync calls
+//! [`Encoder::mark_durable`]. That call distinguishes damage from a torn tail (L3).
 //!
 //! ```
 //! use imbrex_record_log::{Decoder, Encoder, End, LogBounds};

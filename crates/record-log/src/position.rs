@@ -1,21 +1,21 @@
-//! Where a record's bytes lie in the log: for who reads a part of a record without the rest.
+//! Positions of bytes in a log, for readers of a part of a record.
 //!
 //! ```text
 //!   | header | ... varint content con | header | tent ...        frames of one length, all of them full
 //!                         ^ position
 //! ```
 //!
-//! Only a frame that ends with a record may be shorter than the others ([`crate::Encoder::seal`]), so the bytes of one
-//! record go from frame to full frame.
+//! Only a frame that ends with a record may be shorter than the others ([`crate::Encoder::seal`]).
+//! Within a record, each frame but the last is therefore full.
 
 use crate::format::{BLOCK_LEN_BYTES, HEADER_LEN_BYTES};
 use std::fmt;
 use std::ops::Range;
 
-/// A byte of a log: where a record begins, or where a part of its content lies.
+/// The position of a byte in a log: of the start of a record, or of a part of its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
-    /// Where its frame begins, in blocks from the start of the log.
+    /// The start of its frame, in blocks from the start of the log.
     pub frame_blocks: u64,
     /// The offset in the frame.
     pub offset_bytes: u32,
@@ -28,7 +28,7 @@ impl fmt::Display for Position {
 }
 
 impl Position {
-    /// The position `len_bytes` further on in the same record, whose frames have `frame_len_bytes`.
+    /// The position `len_bytes` later in the same record, whose frames have `frame_len_bytes`.
     pub fn advanced(self, len_bytes: u64, frame_len_bytes: usize) -> Position {
         let frame_len = frame_len_bytes as u64;
         let room = frame_len.saturating_sub(u64::from(self.offset_bytes));
@@ -48,7 +48,7 @@ impl Position {
         self.frame_blocks * BLOCK_LEN_BYTES as u64 + u64::from(self.offset_bytes)
     }
 
-    /// Where in the log the `len_bytes` from here on lie, in order.
+    /// The ranges of the log that hold the `len_bytes` from here on, in order.
     pub fn ranges(
         self,
         len_bytes: u64,

@@ -1,4 +1,4 @@
-//! Round trips, every way to damage a log, and going on after a recovery.
+//! Round trips, every kind of damage, and logs that continue after a recovery.
 
 use crate::format::{HEADER_LEN_BYTES, MAGIC_BYTES};
 use crate::{BLOCK_LEN_BYTES, Decoder, Encoder, End, Flaw, LogBounds, Resume};
@@ -20,7 +20,7 @@ impl Bytes {
     }
 }
 
-/// Reads all of `log`; the end, the records with their positions, and what to resume with.
+/// Reads the whole of `log`. Returns its records with their positions, its end, and how to resume.
 fn read_all(log: &[u8], log_id: u64) -> (Vec<Vec<u8>>, End, Option<Resume>) {
     read_extent(log, LogBounds { log_id, len_blocks: blocks(log), durable_blocks: 0 })
 }
@@ -146,8 +146,8 @@ fn push_to_gives_the_same_bytes_in_bounded_memory() {
     assert!(longest < 3 << 20, "handed on {longest} bytes at once");
 }
 
-/// No flip of one bit may change a record; where a later frame had called the damaged one durable,
-/// the loss is an error.
+/// No flip of one bit may change a record. If a later frame called the damaged one durable, the
+/// loss is an error.
 #[test]
 fn no_single_bit_flip_alters_a_record() {
     let (mut log, records) = small_log();
@@ -158,7 +158,7 @@ fn no_single_bit_flip_alters_a_record() {
     let claims = u64::from_le_bytes(log[frames[frames.len() - 1] + 24..][..8].try_into().unwrap());
     assert!(0 < claims && claims < blocks(&log));
     for bit in 0..log.len() * 8 {
-        // Every bit of the headers and their neighbourhood, every 13th elsewhere.
+        // Every bit of the headers and their surroundings, every 13th elsewhere.
         if bit / 8 % BLOCK_LEN_BYTES > 80 && bit % 13 != 0 {
             continue;
         }
@@ -182,11 +182,11 @@ fn a_truncated_log_ends_with_its_last_whole_record() {
         assert_eq!(got, records[..got.len()]);
         assert!(!matches!(end, End::Corrupt { .. }), "{end}");
         assert!(resume.is_some());
-        // The same, where the lost blocks read as zeros.
+        // The same with lost blocks that read as zeros.
         let mut zeroed = cut.to_vec();
         zeroed.resize(log.len(), 0);
         assert_eq!(read_all(&zeroed, LOG_ID).0, got);
-        // The same, where the caller knows that more had been synced.
+        // The same for a caller that knows that more was synced.
         let extent = LogBounds { log_id: LOG_ID, len_blocks, durable_blocks: blocks(&log) };
         let end = read_extent(cut, extent).1;
         assert!(matches!(end, End::Corrupt { durable_upto_blocks, .. }
@@ -209,7 +209,7 @@ fn garbage_is_no_log() {
     let mut bytes = Bytes(4);
     for _ in 0..50 {
         let mut log = bytes.vec(8 * BLOCK_LEN_BYTES);
-        // Half of them look like our frames up to the checksum.
+        // Half of them look like frames of this log except for the checksum.
         if bytes.next().is_multiple_of(2) {
             log[..4].copy_from_slice(&MAGIC_BYTES);
             log[8..16].copy_from_slice(&LOG_ID.to_le_bytes());
@@ -225,11 +225,11 @@ fn garbage_is_no_log() {
 fn frames_at_the_wrong_place_or_of_another_log_are_none() {
     let (log, records) = small_log();
     assert_eq!(read_all(&log, LOG_ID + 1).0, Vec::<Vec<u8>>::new());
-    // One block further on, every frame is misdirected.
+    // Every frame is misdirected by one block.
     let mut moved = vec![0; BLOCK_LEN_BYTES];
     moved.extend_from_slice(&log);
     assert_eq!(read_all(&moved, LOG_ID).0, Vec::<Vec<u8>>::new());
-    // A new log over an old one: the old frames behind it do not come back.
+    // A new log over an old one: the old frames after it do not come back.
     let mut encoder = Encoder::new(LOG_ID + 1);
     encoder.push(&[b"new"]).unwrap();
     encoder.seal();
@@ -251,8 +251,8 @@ fn a_newer_version_is_named() {
     assert_eq!(read_all(&log, LOG_ID).1, End::Version { at_blocks: 0, got: 2 });
 }
 
-/// A log is torn in the middle of a record, recovery goes on behind the debris, and the power fails
-/// again; what came before and after is read in order, and the torn record never.
+/// A log is torn in the middle of a record, recovery continues it after the debris, and the power
+/// fails again. Records from before and after are read in order; the torn record is never read.
 #[test]
 fn a_resumed_log_skips_the_debris() {
     for debris_blocks in [0, 1, 3] {
@@ -282,15 +282,15 @@ fn a_resumed_log_skips_the_debris() {
         assert_eq!(got, [b"first".to_vec(), b"second".to_vec(), b"third".to_vec()]);
         assert_eq!(end, End::Clean { at_blocks: blocks(&log) });
 
-        // The restart itself is damaged: what follows it says that it had been durable.
+        // The restart itself is damaged: later frames record that it was durable.
         let restart = (3 + debris_blocks) * BLOCK_LEN_BYTES;
         log[restart + HEADER_LEN_BYTES] ^= 1;
         assert!(matches!(read_all(&log, LOG_ID).1, End::Corrupt { at_blocks: 3, .. }));
     }
 }
 
-/// Found on paper: an unsynced frame of the first life survives behind a lost one; the second life
-/// writes over the lost one, and its end meets the stale survivor exactly.
+/// Found on paper: an unsynced frame of the first incarnation survives after a lost one. The second
+/// incarnation overwrites the lost one and ends exactly at the stale survivor.
 #[test]
 fn a_stale_frame_of_an_earlier_life_does_not_come_back() {
     let mut encoder = Encoder::with_frame_len(LOG_ID, BLOCK_LEN_BYTES);
@@ -313,8 +313,8 @@ fn a_stale_frame_of_an_earlier_life_does_not_come_back() {
     assert_eq!(end, End::Clean { at_blocks: 2 });
 }
 
-/// The frame that restarts a log is lost, and what was written behind it is not: the log does not end
-/// there, as it seemed to.
+/// The frame that restarts a log is lost, but later frames are not. The log does not end there,
+/// although it seemed to.
 #[test]
 fn a_lost_restart_is_a_tear() {
     let mut encoder = Encoder::with_frame_len(LOG_ID, BLOCK_LEN_BYTES);
@@ -334,7 +334,7 @@ fn a_lost_restart_is_a_tear() {
     let (got, end, _) = read_all(&log, LOG_ID);
     assert_eq!(got, [b"kept".to_vec()]);
     assert_eq!(end, End::Torn { at_blocks: 1, flaw: Flaw::Missing });
-    // The same where the restart lay before what counts as the end.
+    // The same with the restart before the apparent end.
     let mut encoder = Encoder::with_frame_len(LOG_ID, BLOCK_LEN_BYTES);
     let mut log = Vec::new();
     for record in [&b"kept"[..], b"written again"] {
@@ -400,7 +400,7 @@ fn a_log_that_has_grown_is_read_on_where_it_ended() {
             }
             assert_eq!(read, records, "read after {first} blocks");
         } else {
-            // It ended in the middle of a frame, or all had been there.
+            // It ended in the middle of a frame, or everything was there.
             assert!(records.starts_with(&read));
             let is_cut = matches!(decoder.end(), Some(End::Torn { flaw: Flaw::CutShort, .. }));
             assert!(first == blocks(&log) || is_cut);
@@ -437,8 +437,8 @@ fn a_part_of_a_record_is_found_by_its_place() {
     }
 }
 
-/// What cannot be read ends a log like a checksum that fails: torn where nothing behind it says that it was durable, damaged
-/// where something does, and never cleanly.
+/// An unreadable block ends a log like a failed checksum: torn if no later frame calls it durable,
+/// damaged if one does, and never cleanly.
 #[test]
 fn a_log_ends_where_it_cannot_be_read() {
     let (log, records) = small_log();
@@ -481,7 +481,7 @@ fn a_log_ends_where_it_cannot_be_read() {
     }
 }
 
-/// A log that is gone on with behind a block that cannot be read says so, and is read to its new end.
+/// A log that continues after an unreadable block records that, and is read to its new end.
 #[test]
 fn a_restart_lies_behind_a_block_that_cannot_be_read() {
     let (log, mut records) = small_log();
@@ -512,7 +512,8 @@ fn a_restart_lies_behind_a_block_that_cannot_be_read() {
     assert_eq!(decoder.end(), Some(&End::Clean { at_blocks: blocks(&whole) }));
 }
 
-/// Whatever block is lost, what comes behind it at the next whole frame is read, and nothing that was never written.
+/// Whatever block is lost, the records from the next complete frame on are read, and nothing that
+/// was never written.
 #[test]
 fn damage_is_passed_and_costs_what_touches_it() {
     let (log, records) = small_log();
@@ -537,7 +538,8 @@ fn damage_is_passed_and_costs_what_touches_it() {
         }
         let mut left = records.iter();
         assert!(got.iter().all(|record| left.any(|written| written == record)), "block {lost}");
-        // A frame of two blocks touches the end of one record, two short ones and the next long one.
+        // A frame of two blocks touches the end of one record, two short ones and the next long
+        // one.
         let lost_count = records.len() - got.len();
         assert!((1..=4).contains(&lost_count), "block {lost}: {lost_count} of {}", records.len());
     }

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Does one unit of work a step, as long as there is some; says so to the scheduler.
+/// Does one unit of work in each step while there is any, and reports that to the scheduler.
 struct Worker {
     todo: Arc<AtomicU64>,
     done: Arc<AtomicU64>,
@@ -54,7 +54,7 @@ fn jobs_share_workers_park_and_wake() {
             scheduler.notify();
             scheduler.wait_until(&mut || done.load(SeqCst) == 20 * round).unwrap();
         }
-        // The jobs hold the scheduler that holds them; stopping undoes the knot.
+        // The jobs hold the scheduler that holds them; stopping it breaks the cycle.
         scheduler.stop();
         assert_eq!(drops.load(SeqCst), 5);
         assert_eq!(Arc::strong_count(&scheduler), 1);
@@ -82,7 +82,7 @@ fn a_panic_wakes_who_waits_and_is_told() {
     assert_eq!(scheduler.wait_until(&mut || false), Err(Stalled));
     assert_eq!(scheduler.panics(), ["closure: block 7 is gone"]);
     assert!(scheduler.has_panicked());
-    // The worker lives on.
+    // The worker is still alive.
     let ran = Arc::new(Mutex::new(false));
     let flag = Arc::clone(&ran);
     let (sender, receiver) = std::sync::mpsc::channel();
@@ -144,7 +144,7 @@ fn a_wall_clock_is_not_moved_by_others() {
     assert!(now_ns <= clock.now_ns());
 }
 
-/// Looks at the time again and again, and counts.
+/// Reads the time again and again, and counts.
 struct Checker(Arc<AtomicU64>, Arc<ThreadScheduler>);
 
 impl Job for Checker {
@@ -169,7 +169,7 @@ fn a_job_that_waits_for_time_is_stepped_without_a_notify() {
     scheduler.stop();
 }
 
-/// A job that ends when its twin runs too, or when ten seconds have passed; it tells which.
+/// A job that ends when its twin runs too, or after ten seconds, and records which.
 fn meeting(
     twin: Sender<()>,
     from_twin: Receiver<()>,
@@ -190,7 +190,7 @@ fn jobs_whose_moment_comes_together_share_the_workers() {
         let ((to_left, left), (to_right, right)) = (channel(), channel());
         [meeting(to_left, right, told.clone()), meeting(to_right, left, told.clone())]
     };
-    // Both workers are there, and nothing else is to be done.
+    // Both workers are there, and have nothing else to do.
     meet().into_iter().for_each(|job| scheduler.spawn(job));
     assert_eq!([hear.recv().unwrap(), hear.recv().unwrap()], [Ok(()); 2]);
     let mut state = scheduler.shared.lock();

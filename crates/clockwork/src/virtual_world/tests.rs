@@ -1,11 +1,11 @@
-//! Who runs when: the story is in the log that jobs and clients write.
+//! The order of steps: jobs and clients write it to a log.
 
 use crate::{Budget, Clock, Job, Order, Prng, Runtime, Scheduler, Stalled, Step, VirtualWorld};
 use std::sync::{Arc, Mutex};
 
 type Log = Arc<Mutex<Vec<String>>>;
 
-/// Works for `step_ns` a step, `left` times; then waits for more.
+/// Works for `step_ns` in each step, `left` times; then waits for more.
 struct Worker {
     name: &'static str,
     step_ns: u64,
@@ -105,7 +105,7 @@ fn nothing_to_run_is_a_stall() {
     assert_eq!(runtime.scheduler.wait_until(&mut || false), Err(Stalled));
 }
 
-/// Steps that yield and wait on each other's work, on one stack.
+/// Steps that yield and wait for each other's work, on one stack.
 struct Nesting {
     runtime: Runtime,
     depth: Arc<Mutex<(u32, u32)>>,
@@ -185,7 +185,7 @@ fn same_seed_same_trace() {
     assert_eq!(hashes.len(), runs.len(), "each seed is a run of its own");
 }
 
-/// Works 5 ns whenever it looks, and looks again 100 ns later.
+/// Works for 5 ns whenever it checks, and checks again 100 ns later.
 struct Checker {
     world: Arc<VirtualWorld>,
     log: Log,
@@ -216,7 +216,7 @@ fn a_job_that_waits_for_time_runs_when_it_has_passed_and_holds_nobody_up() {
     runtime.clock.advance_to_ns(320);
     world.yield_now();
     assert_eq!(take(&log), ["check 105", "check 210", "check 315"]);
-    // Nobody waits for it, and whoever needs somebody to act learns that nobody will.
+    // No caller waits for it, and a caller that needs a job to act learns that none will.
     world.run_until_idle();
     assert_eq!(runtime.scheduler.wait_until(&mut || false), Err(Stalled));
     assert_eq!(take(&log), [""; 0]);
