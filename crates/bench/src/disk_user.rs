@@ -20,11 +20,12 @@
 //! keeps a few blocks in memory and so may beat the bound of random reads by that share.
 
 use crate::benchmark::Task;
+use crate::byte_count::ByteCount;
 use crate::error::BenchError;
-use crate::options::{BenchOptions, ByteCount, CompressionType};
+use crate::options::{BenchOptions, CompressionType};
 use crate::report::{Report, RunReport};
 use crate::run::run;
-use crate::stand::bare_drive;
+use crate::testbed::bare_drive;
 use imbrex_clockwork::{Clock, Prng};
 use imbrex_disk::{BLOCK_LEN_BYTES, Disk, DiskError, Lba, Persist};
 use serde::Serialize;
@@ -110,16 +111,16 @@ pub fn disk_user(
     if num == 0 {
         return Err(BenchError::Options(format!("--scale {}: no data", options.scale)));
     }
-    let mut stand = BenchOptions::new().stand;
+    let mut testbed = BenchOptions::new().testbed;
     // Tables are not compressed, so that 4 KB are 4 KB on the disk; the memory that stands for
     // the disk compresses, so that 10 GB fit.
-    stand.compression_type = Some(CompressionType::None);
+    testbed.compression_type = Some(CompressionType::None);
     // The same share of the data is cached at every scale.
-    stand.cache_size = Some(ByteCount((CACHE_LEN_BYTES * options.scale.min(1.0)) as u64));
+    testbed.cache_size = Some(ByteCount((CACHE_LEN_BYTES * options.scale.min(1.0)) as u64));
     // 16 KiB cost a head 0.07 ms more than 4 KiB, and the index of four times as many keys fits.
-    stand.block_size = Some(ByteCount(16 << 10));
-    stand.drive = Some(options.drive.clone());
-    stand.layout.clone_from(&options.layout);
+    testbed.block_size = Some(ByteCount(16 << 10));
+    testbed.drive = Some(options.drive.clone());
+    testbed.layout.clone_from(&options.layout);
     let bench = |benchmarks: Vec<Task>| BenchOptions {
         benchmarks,
         num,
@@ -129,7 +130,7 @@ pub fn disk_user(
         compression_ratio: 0.05,
         seek_nexts: ROWS_PER_SEEK - 1,
         readahead_size: Some(ByteCount(options.readahead_size.0)),
-        stand: stand.clone(),
+        testbed: testbed.clone(),
         ..BenchOptions::new()
     };
     let task = |name: &str| name.parse::<Task>().map_err(BenchError::Options);
@@ -169,7 +170,7 @@ pub fn disk_user(
 fn measure_bare_drive(options: &BenchOptions, len_bytes: u64) -> Result<BareDrive, BenchError> {
     const PIECE_LEN_BYTES: usize = 1 << 20;
     const RANDOM_READ_COUNT: u64 = 10_000;
-    let (disk, clock) = bare_drive(&options.stand)?;
+    let (disk, clock) = bare_drive(&options.testbed)?;
     let context = |source: DiskError| BenchError::Disk { what: "bare drive".into(), source };
     let zones = disk.geometry().zones();
     let start = zones.map_or(0, |z| u64::from(z.conventional_zone_count) * z.zone_len.get());

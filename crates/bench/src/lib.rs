@@ -35,6 +35,7 @@
 
 pub mod arrival_bench;
 mod benchmark;
+mod byte_count;
 mod client;
 pub mod disk_user;
 pub mod emulated;
@@ -46,8 +47,8 @@ pub mod profile_choice;
 pub mod replay;
 pub mod report;
 mod run;
-mod stand;
 pub mod svg;
+mod testbed;
 pub mod trace_recorder;
 mod watch;
 mod workers;
@@ -55,8 +56,9 @@ pub mod write_turns;
 pub mod ycsb;
 
 pub use benchmark::{Benchmark, Task};
+pub use byte_count::ByteCount;
 pub use error::BenchError;
-pub use options::{BenchOptions, ByteCount, CompressionType, Mode, StandOptions};
+pub use options::{BenchOptions, CompressionType, Mode, TestbedOptions};
 pub use run::{run, run_watched};
 pub use watch::{Phase, RunProgress, RunWatch};
 pub use workers::worker_count;

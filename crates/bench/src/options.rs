@@ -1,11 +1,12 @@
 //! What to run and on what: the flags of `imbrex bench`, under db_bench's names where it has them, and
-//! those that `imbrex ycsb` shares ([`StandOptions`]).
+//! those that `imbrex ycsb` shares ([`TestbedOptions`]).
 //!
 //! A flag that db_bench has means here what it means there, with two differences that make a run
 //! repeatable: `--seed` has a fixed default, and a write benchmark is by default followed by a
 //! flush and by waiting for the background work it caused (`--settle=false` for db_bench's way).
 
 use crate::benchmark::Task;
+use crate::byte_count::ByteCount;
 use crate::profile_choice::DriveShape;
 use imbrex_engine::{KEY_LEN_BYTES_MAX, VALUE_LEN_BYTES_MAX};
 use std::path::PathBuf;
@@ -88,12 +89,12 @@ pub struct BenchOptions {
 
     /// What it runs on
     #[command(flatten)]
-    pub stand: StandOptions,
+    pub testbed: TestbedOptions,
 }
 
 /// What a benchmark runs on: a drive, a layout, and the store's own options.
 #[derive(Clone, Debug, clap::Args)]
-pub struct StandOptions {
+pub struct TestbedOptions {
     /// Compression of tables: none, lz4 or zstd [default: the layout's]
     #[arg(long = "compression_type", alias = "compression-type")]
     pub compression_type: Option<CompressionType>,
@@ -257,56 +258,9 @@ impl FromStr for CompressionType {
     }
 }
 
-/// A number of bytes as people write it: `4096`, `64M`, `8GiB` (powers of 1024), `10GB` (of 1000).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ByteCount(pub u64);
-
-impl FromStr for ByteCount {
-    type Err = String;
-    fn from_str(text: &str) -> Result<ByteCount, String> {
-        let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-        let (number, unit) = text.split_at(digits);
-        let unit_bytes: u64 = match unit.trim() {
-            "" | "B" => 1,
-            "K" | "k" | "KiB" => 1 << 10,
-            "M" | "m" | "MiB" => 1 << 20,
-            "G" | "g" | "GiB" => 1 << 30,
-            "T" | "t" | "TiB" => 1 << 40,
-            "KB" | "kB" => 1_000,
-            "MB" => 1_000_000,
-            "GB" => 1_000_000_000,
-            "TB" => 1_000_000_000_000,
-            _ => return Err(format!("{text:?} is no number of bytes; write 4096, 64M or 10GB")),
-        };
-        let number: u64 = number.parse().map_err(|e| format!("{text:?}: {e}"))?;
-        number
-            .checked_mul(unit_bytes)
-            .map(ByteCount)
-            .ok_or_else(|| format!("{text:?} is more than 16 EiB"))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn byte_counts_are_read_as_people_write_them() {
-        let check = |text: &str, want: Option<u64>| {
-            assert_eq!(text.parse::<ByteCount>().ok().map(|c| c.0), want, "{text:?}");
-        };
-        check("0", Some(0));
-        check("4096", Some(4096));
-        check("64M", Some(64 << 20));
-        check("8GiB", Some(8 << 30));
-        check("10GB", Some(10_000_000_000));
-        check("17000000T", None);
-        check("", None);
-        check("M", None);
-        check("-1", None);
-        check("1.5G", None);
-        check("5 parsecs", None);
-    }
 
     #[test]
     fn senseless_options_are_named() {

@@ -9,8 +9,8 @@
 //! What is said counts, then the profile that is named, then what the layout is for, then `hc620`.
 //! Flags that mean nothing to the drive are refused, not ignored.
 
+use crate::byte_count::ByteCount;
 use crate::error::BenchError;
-use crate::options::ByteCount;
 use imbrex::{Layout, Recording};
 use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Geometry, NeighbourSpec, Rule, ShingleSpec, ZoneSpec};
 use imbrex_disk_sim::{KVIMR_TRACKS, Profile, ProfileError, SEALDB_SHINGLE};

@@ -13,7 +13,7 @@ use crate::client::{Client, Tally};
 use crate::error::BenchError;
 use crate::options::{BenchOptions, Mode};
 use crate::report::{Report, RunReport, Setup, StoreFigures};
-use crate::stand::{Reading, Stand};
+use crate::testbed::{Reading, Testbed};
 use crate::watch::{RunWatch, Watcher};
 use crate::write_turns::WriteTurns;
 use imbrex_clockwork::{ClientId, VirtualWorld, fan_out};
@@ -49,18 +49,18 @@ pub fn run_watched(
     if let Some(fault) = options.fault() {
         return Err(BenchError::Options(fault));
     }
-    let mut stand = Stand::new(options.plan())?;
+    let mut testbed = Testbed::new(options.plan())?;
     let mut runs = Vec::new();
     let mut is_interrupted = false;
     let count = options.benchmarks.len();
     for (&task, number) in options.benchmarks.iter().zip(1..) {
         // The first finds what the last run left, where the drive is not a new one.
-        let may_hold_some = number > 1 || stand.was_there();
+        let may_hold_some = number > 1 || testbed.was_there();
         if task.benchmark.is_fresh() && !options.use_existing_db && may_hold_some {
-            stand = stand.emptied(options.plan())?;
+            testbed = testbed.emptied(options.plan())?;
         }
         let mut watcher = Watcher::new(watch, task.benchmark, (number, count));
-        let report = run_one(&stand, task, options, &mut watcher)?;
+        let report = run_one(&testbed, task, options, &mut watcher)?;
         finished(&report);
         is_interrupted = report.interrupted;
         runs.push(report);
@@ -69,9 +69,9 @@ pub fn run_watched(
         }
     }
     let setup = Setup {
-        drive: stand.drive_name().to_string(),
-        capacity_bytes: stand.capacity_bytes(),
-        layout: stand.layout().to_string(),
+        drive: testbed.drive_name().to_string(),
+        capacity_bytes: testbed.capacity_bytes(),
+        layout: testbed.layout().to_string(),
         mode: options.mode,
         seed: options.seed,
         num: options.num,
@@ -79,21 +79,21 @@ pub fn run_watched(
         value_len_bytes: options.value_size,
         threads: options.threads,
     };
-    stand.close()?;
+    testbed.close()?;
     Ok(Report { setup, interrupted: is_interrupted, runs })
 }
 
 fn run_one(
-    stand: &Stand,
+    testbed: &Testbed,
     task: Task,
     options: &BenchOptions,
     watcher: &mut Watcher<'_>,
 ) -> Result<RunReport, BenchError> {
     let benchmark = task.benchmark;
     let context = |source| BenchError::Engine { what: benchmark.to_string(), source };
-    let turns = stand.world().map(|_| Arc::new(WriteTurns::new(stand.shared_clock())));
+    let turns = testbed.world().map(|_| Arc::new(WriteTurns::new(testbed.shared_clock())));
     let client = |task, index| {
-        let client = Client::new(task, index, options, stand.db(), stand.keyspace());
+        let client = Client::new(task, index, options, testbed.db(), testbed.keyspace());
         client.in_turns(turns.clone())
     };
     let mut clients: Vec<Client> = (0..options.threads).map(|index| client(task, index)).collect();
@@ -107,13 +107,13 @@ fn run_one(
         let overwrite = Task { benchmark: Benchmark::Overwrite, ops: None };
         clients.push(client(overwrite, options.threads).without_limit());
     }
-    let before = stand.reading();
+    let before = testbed.reading();
     let duration_ns = options.duration.map_or(u64::MAX, |s| s.saturating_mul(1_000_000_000));
     let deadline_ns = before.now_ns.saturating_add(duration_ns);
     let limits = Limits { companion: has_companion, deadline_ns };
-    let ended_ns = match stand.world() {
-        Some(world) => take_turns(stand, world, &mut clients, limits, watcher),
-        None => race(stand, &mut clients, limits, watcher),
+    let ended_ns = match testbed.world() {
+        Some(world) => take_turns(testbed, world, &mut clients, limits, watcher),
+        None => race(testbed, &mut clients, limits, watcher),
     }
     .map_err(context)?;
     let mut tally = Tally::new();
@@ -123,11 +123,11 @@ fn run_one(
     }
     drop(clients);
     if options.settle && benchmark.is_write() && !watcher.is_stopped() {
-        stand.db().flush().map_err(context)?;
-        let settled = stand.db().wait_idle_with(&mut |progress| watcher.background(progress));
+        testbed.db().flush().map_err(context)?;
+        let settled = testbed.db().wait_idle_with(&mut |progress| watcher.background(progress));
         unless_stopped(settled).map_err(context)?;
     }
-    let mut report = figures(benchmark, &tally, &before, ended_ns, &stand.reading(), options);
+    let mut report = figures(benchmark, &tally, &before, ended_ns, &testbed.reading(), options);
     report.interrupted = watcher.is_stopped();
     Ok(report)
 }
@@ -151,7 +151,7 @@ struct Limits {
 /// Virtual mode: steps the client whose local time is smallest, the lowest number first, until all
 /// that count are done. Returns when the last one ended.
 fn take_turns(
-    stand: &Stand,
+    testbed: &Testbed,
     world: &VirtualWorld,
     clients: &mut [Client],
     limits: Limits,
@@ -162,13 +162,13 @@ fn take_turns(
     let actors: Vec<ClientId> =
         (0..clients.len()).map(|index| world.client(&format!("client {index}"))).collect();
     let mut is_done = vec![false; clients.len()];
-    let mut ended_ns = stand.clock().now_ns();
+    let mut ended_ns = testbed.clock().now_ns();
     while is_done[..counted].contains(&false) {
         let index = (0..clients.len())
             .filter(|&index| !is_done[index])
             .min_by_key(|&index| world.client_now_ns(actors[index]))
             .expect("the loop runs while one is not done");
-        let step = world.as_client(actors[index], || clients[index].step(stand.clock(), watcher));
+        let step = world.as_client(actors[index], || clients[index].step(testbed.clock(), watcher));
         let mut more = going_on(step)?;
         let ops: u64 = clients[..counted].iter().map(|client| client.tally.ops).sum();
         if ops - looked_at_ops >= Watcher::LOOK_EVERY_OPS {
@@ -184,13 +184,13 @@ fn take_turns(
             ended_ns = ended_ns.max(now_ns);
         }
     }
-    stand.clock().advance_to_ns(ended_ns);
+    testbed.clock().advance_to_ns(ended_ns);
     Ok(ended_ns)
 }
 
 /// Threads mode: each client loops on a thread of its own. Returns when the last one ended.
 fn race(
-    stand: &Stand,
+    testbed: &Testbed,
     clients: &mut [Client],
     limits: Limits,
     watcher: &Watcher<'_>,
@@ -207,8 +207,8 @@ fn race(
         let mut outcome = Ok(());
         let mut looked_at_ops = 0;
         while more && outcome.is_ok() && !watcher.is_stopped() {
-            match going_on(client.step(stand.clock(), watcher)) {
-                Ok(has_more) => more = has_more && stand.clock().now_ns() < limits.deadline_ns,
+            match going_on(client.step(testbed.clock(), watcher)) {
+                Ok(has_more) => more = has_more && testbed.clock().now_ns() < limits.deadline_ns,
                 Err(error) => outcome = Err(error),
             }
             let ops = client.tally.ops;
@@ -220,7 +220,7 @@ fn race(
                 break;
             }
         }
-        outcome.map(|()| if *index < counted { stand.clock().now_ns() } else { 0 })
+        outcome.map(|()| if *index < counted { testbed.clock().now_ns() } else { 0 })
     });
     ended.into_iter().try_fold(0, |last_ns, ended| ended.map(|ns: u64| last_ns.max(ns)))
 }

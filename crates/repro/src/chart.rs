@@ -125,11 +125,6 @@ impl Chart {
         }
         self
     }
-
-    /// The picture.
-    pub fn to_svg(&self) -> String {
-        draw::draw(self)
-    }
 }
 
 #[cfg(test)]

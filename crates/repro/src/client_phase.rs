@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 
 /// What clients ask of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Offer {
+pub struct ClientPhase {
     /// Which operations, over the records that are there.
     pub workload: YcsbWorkload,
     /// How many.
@@ -46,7 +46,7 @@ pub struct OpenLoop {
     pub rate_per_s: u64,
 }
 
-impl Offer {
+impl ClientPhase {
     /// The phase in a few words.
     pub fn label(&self) -> String {
         let OpenLoop { source, rate_per_s } = match self.arrivals {
@@ -60,7 +60,7 @@ impl Offer {
 
 /// What the clients of a phase saw.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Offered {
+pub struct ClientLatencies {
     /// From a client's call to its answer.
     pub service: LatencyBins,
     /// From when a request was intended to its answer.

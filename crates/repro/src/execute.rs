@@ -150,7 +150,7 @@ impl Bench {
                 self.loaded.key_count = stream.record_count();
                 outcome
             }
-            Phase::Offer(offer) => {
+            Phase::Clients(offer) => {
                 let key_count = self.loaded.key_count;
                 let value_len_bytes = offer.value_len_bytes;
                 self.loaded = Loaded { order: LoadOrder::Once, key_count, value_len_bytes };

@@ -5,6 +5,13 @@ use crate::reproduction::{FigurePage, Reproduction};
 use imbrex_bench::svg::escape;
 use std::fmt::Write;
 
+impl Reproduction {
+    /// One page for a browser, with nothing outside of it.
+    pub fn to_html(&self) -> String {
+        page(self)
+    }
+}
+
 const STYLE: &str = "\
 :root{color-scheme:light dark}\
 body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}\
@@ -18,7 +25,7 @@ caption{text-align:left;font-weight:600;padding:.2rem 0}\
 nav{columns:3 14rem;font-size:.9rem}nav a{display:block}";
 
 /// The page of `reproduction`.
-pub(super) fn page(reproduction: &Reproduction) -> String {
+fn page(reproduction: &Reproduction) -> String {
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
          <title>Imbrex: published figures, run again</title>\n<style>{STYLE}</style>\n</head>\n\

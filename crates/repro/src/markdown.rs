@@ -4,8 +4,15 @@ use crate::page::Table;
 use crate::reproduction::{FigurePage, Reproduction};
 use std::fmt::Write;
 
+impl Reproduction {
+    /// The claims and notes as Markdown, as `docs/results` keeps them.
+    pub fn to_markdown(&self) -> String {
+        page(self)
+    }
+}
+
 /// The claims, tables and notes of `reproduction`, a heading a figure.
-pub(super) fn page(reproduction: &Reproduction) -> String {
+fn page(reproduction: &Reproduction) -> String {
     let size = reproduction.size;
     let mut out = format!(
         "Scale {} of the papers' sizes, seed {}: {}.\n",

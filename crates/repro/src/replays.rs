@@ -47,7 +47,7 @@ impl Serialize for GivenTrace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ReplayTrace {
     /// Made of a shape.
-    Made(Shape),
+    Synthetic(Shape),
     /// Recorded; it comes with the program.
     Bundled(BundledTrace),
     /// A file.
@@ -58,7 +58,7 @@ impl ReplayTrace {
     /// What it stands for.
     pub fn name(&self) -> &'static str {
         match self {
-            ReplayTrace::Made(shape) => shape.name,
+            ReplayTrace::Synthetic(shape) => shape.name,
             ReplayTrace::Bundled(bundled) => bundled.name,
             ReplayTrace::Given(given) => given.name,
         }
@@ -67,7 +67,7 @@ impl ReplayTrace {
     /// How much it touches, or may.
     pub fn footprint_bytes(&self) -> u64 {
         match self {
-            ReplayTrace::Made(shape) => shape.footprint_bytes,
+            ReplayTrace::Synthetic(shape) => shape.footprint_bytes,
             ReplayTrace::Bundled(bundled) => bundled.footprint_bytes,
             ReplayTrace::Given(given) => given.footprint_bytes,
         }
@@ -75,7 +75,7 @@ impl ReplayTrace {
 
     fn request_count(&self) -> u64 {
         match self {
-            ReplayTrace::Made(shape) => shape.request_count,
+            ReplayTrace::Synthetic(shape) => shape.request_count,
             ReplayTrace::Bundled(bundled) => bundled.request_count,
             ReplayTrace::Given(given) => given.request_count,
         }
@@ -84,7 +84,7 @@ impl ReplayTrace {
 
 /// Which zones are cleaned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cleans {
+pub enum CleaningChoice {
     /// Of the 20 with the most garbage the 2 that merge the most nodes.
     MostMerged,
     /// The 2 with the most garbage: the baseline.
@@ -101,7 +101,7 @@ pub struct ReplaySpec {
     /// What leaves it first.
     pub evicts: EvictionOrder,
     /// Which zones are cleaned.
-    pub cleans: Cleans,
+    pub cleans: CleaningChoice,
     /// A zone of the drive.
     pub zone_len_bytes: u64,
     /// How much of the data zones the trace's addresses fill.
@@ -119,8 +119,8 @@ impl ReplaySpec {
             EvictionOrder::LeastRecentlyWritten => "LRU",
         };
         let cleans = match self.cleans {
-            Cleans::MostMerged => "",
-            Cleans::MostGarbage => ", most garbage first",
+            CleaningChoice::MostMerged => "",
+            CleaningChoice::MostGarbage => ", most garbage first",
         };
         let paces = if self.is_closed_loop { ", one after another" } else { "" };
         let megabytes = self.buffer_bytes as f64 / 1e6;
@@ -134,7 +134,7 @@ impl ReplaySpec {
 
     fn options(&self, seed: u64) -> ReplayOptions {
         let trace = match self.trace {
-            ReplayTrace::Made(shape) => TraceSource::Made { shape, seed },
+            ReplayTrace::Synthetic(shape) => TraceSource::Synthetic { shape, seed },
             ReplayTrace::Bundled(bundled) => TraceSource::Bundled(bundled),
             ReplayTrace::Given(given) => {
                 TraceSource::File { path: given.path.to_owned(), format: None }
@@ -144,15 +144,15 @@ impl ReplaySpec {
             buffer_bytes: self.buffer_bytes,
             eviction: self.evicts,
             cleaning: match self.cleans {
-                Cleans::MostMerged => {
+                CleaningChoice::MostMerged => {
                     CleaningOrder::MostMerged { candidate_count: 20, chosen_count: 2 }
                 }
-                Cleans::MostGarbage => CleaningOrder::MostGarbage { chosen_count: 2 },
+                CleaningChoice::MostGarbage => CleaningOrder::MostGarbage { chosen_count: 2 },
             },
             zone_len_bytes: self.zone_len_bytes,
             fill_percent: self.fill_percent,
             is_closed_loop: self.is_closed_loop,
-            squeezes: !matches!(self.trace, ReplayTrace::Made(_)),
+            squeezes: !matches!(self.trace, ReplayTrace::Synthetic(_)),
             ..ReplayOptions::new(trace)
         }
     }

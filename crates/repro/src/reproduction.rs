@@ -4,8 +4,6 @@ use crate::arrivals;
 use crate::execute::execute;
 use crate::figure::Figure;
 use crate::figures;
-use crate::html;
-use crate::markdown;
 use crate::page::{Page, Verdict};
 use crate::replays;
 use crate::results::{Outcome, Results};
@@ -168,16 +166,6 @@ impl Reproduction {
             .expect("a reproduction is numbers, strings and lists");
         text.push('\n');
         text
-    }
-
-    /// One page for a browser, with nothing outside of it.
-    pub fn to_html(&self) -> String {
-        html::page(self)
-    }
-
-    /// The claims and notes as Markdown, as `docs/results` keeps them.
-    pub fn to_markdown(&self) -> String {
-        markdown::page(self)
     }
 
     /// Tables for a terminal.

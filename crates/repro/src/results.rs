@@ -1,7 +1,7 @@
 //! What runs found: counters of every phase, states at milestones, one line a compaction.
 
 use crate::arrivals::{ArrivalReport, ArrivalSpec};
-use crate::client_phase::Offered;
+use crate::client_phase::ClientLatencies;
 use crate::replays::ReplaySpec;
 use crate::spec::{Phase, RunSpec};
 use crate::work::Work;
@@ -176,7 +176,7 @@ pub struct PhaseResult {
     /// What lay unsorted and beside when its last operation ended.
     pub tiers: TierState,
     /// What clients saw, where there were any.
-    pub offered: Option<Offered>,
+    pub offered: Option<ClientLatencies>,
 }
 
 /// What lies unsorted, and what on the drive beside.

@@ -1,7 +1,7 @@
 //! Results that nothing ran for, for tests of pages: each run has numbers of its own.
 
 use crate::arrivals::ArrivalReport;
-use crate::client_phase::Offered;
+use crate::client_phase::ClientLatencies;
 use crate::results::Results;
 use crate::results::{
     LevelState, Milestone, Outcome, PhaseResult, RunResult, SpaceState, TierState, Totals,
@@ -10,7 +10,7 @@ use crate::spec::Phase;
 use crate::spec::Size;
 use crate::work::Work;
 use imbrex_bench::latency::LatencySummary;
-use imbrex_bench::replay::{ReplayReport, Survey, TableFigures, Written};
+use imbrex_bench::replay::{BytesWritten, ReplayReport, Survey, TableFigures};
 use imbrex_clockwork::Prng;
 use imbrex_engine::{CompactionLine, OutputTable};
 use imbrex_workload::arrivals::{Correlation, SeriesFigures};
@@ -120,7 +120,7 @@ pub(super) fn phase(phase: Phase, prng: &mut Prng) -> PhaseResult {
     let mut milestones: Vec<Milestone> =
         (1..=40).map(|at| milestone(at, ops, part(&at_last_op, at), prng)).collect();
     milestones[39].totals = totals;
-    let mut offered = Offered::default();
+    let mut offered = ClientLatencies::default();
     for ms in 0..100 {
         let ns = about(prng, 150_000_000);
         offered.service.note(ns);
@@ -240,7 +240,7 @@ fn replay(prng: &mut Prng) -> ReplayReport {
         read_latency: latency(prng),
         write_latency: latency(prng),
         write_stall_ns_max: about(prng, 1_000_000),
-        written: Written::default(),
+        written: BytesWritten::default(),
         mapping_nodes: about(prng, 1000),
         mapping_bytes: about(prng, 100_000),
         timely_cleanings: 10,

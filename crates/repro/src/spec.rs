@@ -3,7 +3,7 @@
 //! Figures name runs and never perform them, so that two figures that need the same run share one:
 //! a load of 100 GB has milestones at 10 and 40 GB, and three figures are read off it.
 
-use crate::client_phase::Offer;
+use crate::client_phase::ClientPhase;
 use crate::replays::GivenTrace;
 use imbrex_bench::emulated::DriveSpec;
 use imbrex_workload::ycsb::presets::YcsbWorkload;
@@ -172,7 +172,7 @@ pub enum Phase {
         sync: bool,
     },
     /// What clients ask.
-    Offer(Offer),
+    Clients(ClientPhase),
 }
 
 impl Phase {
@@ -207,7 +207,7 @@ impl Phase {
             Phase::ReadRandom { .. } => "random reads".to_owned(),
             Phase::ReadSequential { .. } => "sequential reads".to_owned(),
             Phase::Ycsb { workload, .. } => format!("YCSB {workload}"),
-            Phase::Offer(offer) => offer.label(),
+            Phase::Clients(offer) => offer.label(),
         }
     }
 
@@ -218,7 +218,7 @@ impl Phase {
             | Phase::ReadRandom { count }
             | Phase::ReadSequential { count, .. }
             | Phase::Ycsb { count, .. }
-            | Phase::Offer(Offer { count, .. }) => count,
+            | Phase::Clients(ClientPhase { count, .. }) => count,
         }
     }
 }

@@ -11,6 +11,7 @@
 //! Not here: stores, drives and clients, and what they measured (the crate `imbrex-bench`).
 
 pub mod arrivals;
+mod decompress;
 pub mod keys;
 pub mod statistics;
 pub mod trace;

@@ -19,9 +19,10 @@
 
 mod picture;
 
+use crate::byte_count::ByteCount;
 use crate::error::BenchError;
 use crate::latency::LatencySummary;
-use crate::options::{ByteCount, StandOptions};
+use crate::options::TestbedOptions;
 use crate::profile_choice::DriveShape;
 use crate::report::Bytes;
 use crate::watch::Phase;
@@ -422,7 +423,7 @@ impl Bench<'_> {
             YcsbOptions { seed: self.options.seed, settle: false, ..YcsbOptions::new() };
         let shape = DriveShape { capacity: Some(self.options.capacity), ..DriveShape::default() };
         let layout = Some(cell.layout.name().to_owned());
-        options.stand = StandOptions { layout, shape, ..options.stand };
+        options.testbed = TestbedOptions { layout, shape, ..options.testbed };
         let progress = |at: &YcsbProgress| self.look(cell, at);
         let warn = |text: &str| (self.watch.warn)(&format!("{cell}: {text}"));
         let watch = YcsbWatch { warn: &warn, status: &|_| (), progress: &progress };

@@ -22,22 +22,22 @@ const SHORT_LEN_BYTES: usize = 64 << 10;
 
 /// See the module. Its counters are the drive's.
 #[derive(Debug)]
-pub(super) struct Flash {
+pub(super) struct FlashLogs {
     disk: Arc<dyn Disk>,
     flash: SimDisk,
     /// Of each block whether flash has it.
     is_on_flash: Mutex<Vec<bool>>,
 }
 
-impl Flash {
+impl FlashLogs {
     /// Beside `disk`.
-    pub(super) fn new(disk: Arc<dyn Disk>) -> Result<Flash, BuildError> {
+    pub(super) fn new(disk: Arc<dyn Disk>) -> Result<FlashLogs, BuildError> {
         let len = disk.geometry().len();
         let geometry = Geometry::new(GeometrySpec { len, rule: Rule::Anywhere });
         let geometry = geometry.expect("a length that a drive has is one");
         let flash = SimDisk::builder(geometry).memory()?;
         let is_on_flash = Mutex::new(vec![false; len.get() as usize]);
-        Ok(Flash { disk, flash, is_on_flash })
+        Ok(FlashLogs { disk, flash, is_on_flash })
     }
 
     fn map(&self) -> MutexGuard<'_, Vec<bool>> {
@@ -61,7 +61,7 @@ impl Flash {
     }
 }
 
-impl Disk for Flash {
+impl Disk for FlashLogs {
     fn geometry(&self) -> &Geometry {
         self.disk.geometry()
     }
@@ -139,7 +139,7 @@ mod tests {
         let len = Blocks::new(256);
         let geometry = Geometry::new(GeometrySpec { len, rule: Rule::Anywhere }).unwrap();
         let drive = Arc::new(SimDisk::builder(geometry).memory().unwrap());
-        let disk = Flash::new(Arc::clone(&drive) as Arc<dyn Disk>).unwrap();
+        let disk = FlashLogs::new(Arc::clone(&drive) as Arc<dyn Disk>).unwrap();
         let blocks = |byte: u8, count: usize| vec![byte; count * BLOCK_LEN_BYTES];
         disk.write(Lba::new(0), &blocks(1, 17), Persist::Cached).unwrap();
         disk.write(Lba::new(4), &blocks(2, 16), Persist::Through).unwrap();

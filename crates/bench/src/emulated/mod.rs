@@ -7,14 +7,14 @@ mod spec;
 pub use spec::{BesideSpec, DriveRule, DriveSpec};
 
 use crate::error::BenchError;
-use flash_logs::Flash;
+use flash_logs::FlashLogs;
 use imbrex_clockwork::Runtime;
 use imbrex_disk::{
     BlockRange, Blocks, Counters, Disk, DiskError, Geometry, GeometrySpec, Lba, NeighbourSpec,
     Persist, ReadRequest, Rule, ShingleSpec, ZoneAction, ZoneId, ZoneInfo, ZoneSpec,
 };
 use imbrex_disk_sim::{Profile, SimDisk};
-use phases::Phases;
+use phases::PhasedTracks;
 use std::sync::Arc;
 
 /// Conventional zones at the start of a zoned drive: one for each copy of the catalog.
@@ -42,13 +42,13 @@ pub fn drive(spec: &DriveSpec, runtime: &Runtime) -> Result<Arc<dyn Disk>, Bench
     let mut drive: Arc<dyn Disk> = Arc::new(disk);
     if spec.part_bytes < spec.len_bytes {
         let geometry = geometry(spec.rule, spec.part_bytes).map_err(|e| failed(e.into()))?;
-        drive = Arc::new(Part { disk: drive, geometry });
+        drive = Arc::new(FirstPart { disk: drive, geometry });
     }
     if let DriveRule::Phased { track_len_bytes } = spec.rule {
-        drive = Arc::new(Phases::new(drive, Blocks::holding(track_len_bytes)));
+        drive = Arc::new(PhasedTracks::new(drive, Blocks::holding(track_len_bytes)));
     }
     if spec.logs_on_flash {
-        drive = Arc::new(Flash::new(drive).map_err(|e| failed(e.into()))?);
+        drive = Arc::new(FlashLogs::new(drive).map_err(|e| failed(e.into()))?);
     }
     Ok(drive)
 }
@@ -93,18 +93,18 @@ fn geometry(rule: DriveRule, len_bytes: u64) -> Result<Geometry, imbrex_disk::Ge
 
 /// The first part of a drive: what lies behind it is never used, but the arm knows it is there.
 #[derive(Debug)]
-struct Part {
+struct FirstPart {
     disk: Arc<dyn Disk>,
     geometry: Geometry,
 }
 
-impl Part {
+impl FirstPart {
     fn check(&self, at: Lba, len_bytes: usize) -> Result<(), DiskError> {
         self.geometry.check(BlockRange::new(at, Blocks::holding(len_bytes as u64)))
     }
 }
 
-impl Disk for Part {
+impl Disk for FirstPart {
     fn geometry(&self) -> &Geometry {
         &self.geometry
     }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Phases {
+pub(super) struct PhasedTracks {
     disk: Arc<dyn Disk>,
     track_len: Blocks,
     track_count: u64,
@@ -27,11 +27,11 @@ pub(super) struct Phases {
 /// A part of a request that lies in one track: where, and how long.
 type Piece = (Lba, Blocks);
 
-impl Phases {
+impl PhasedTracks {
     /// Over `disk`, in tracks of `track_len`; what is left behind the last whole track stays there.
-    pub(super) fn new(disk: Arc<dyn Disk>, track_len: Blocks) -> Phases {
+    pub(super) fn new(disk: Arc<dyn Disk>, track_len: Blocks) -> PhasedTracks {
         let track_count = disk.geometry().len().get() / track_len.get().max(1);
-        Phases { disk, track_len, track_count }
+        PhasedTracks { disk, track_len, track_count }
     }
 
     /// The track that the addresses of number `index` lie in.
@@ -66,7 +66,7 @@ impl Phases {
     }
 }
 
-impl Disk for Phases {
+impl Disk for PhasedTracks {
     fn geometry(&self) -> &Geometry {
         self.disk.geometry()
     }
@@ -129,11 +129,14 @@ mod tests {
     use imbrex_disk::{BLOCK_LEN_BYTES, GeometrySpec, Rule};
     use imbrex_disk_sim::SimDisk;
 
-    fn phases(track_count: u64, track_len: u64) -> Phases {
+    fn phases(track_count: u64, track_len: u64) -> PhasedTracks {
         // A block is left over behind the last track.
         let len = Blocks::new(track_count * track_len + 1);
         let geometry = Geometry::new(GeometrySpec { len, rule: Rule::Anywhere }).unwrap();
-        Phases::new(Arc::new(SimDisk::builder(geometry).memory().unwrap()), Blocks::new(track_len))
+        PhasedTracks::new(
+            Arc::new(SimDisk::builder(geometry).memory().unwrap()),
+            Blocks::new(track_len),
+        )
     }
 
     #[test]

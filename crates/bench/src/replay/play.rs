@@ -1,9 +1,9 @@
 //! The replay itself: drive, device, requests.
 
-use super::survey::{Plan, blocks};
-use super::{ReplayOptions, ReplayReport, Survey, TableFigures, Written};
-use crate::emulated::drive;
-use crate::emulated::{DriveRule, DriveSpec};
+use super::options::ReplayOptions;
+use super::report::{BytesWritten, ReplayReport, TableFigures};
+use super::survey::{Plan, Survey, blocks};
+use crate::emulated::{DriveRule, DriveSpec, drive};
 use crate::error::BenchError;
 use crate::latency::Latencies;
 use imbrex_clockwork::{Order, Runtime};
@@ -356,7 +356,7 @@ impl Player<'_> {
             read_latency: self.read_latencies.summary(),
             write_latency: self.write_latencies.summary(),
             write_stall_ns_max: self.write_stall_ns_max,
-            written: Written {
+            written: BytesWritten {
                 host_bytes: bytes(now.host_blocks, before.host_blocks),
                 journal_bytes: bytes(now.journal_blocks, before.journal_blocks),
                 evicted_bytes: bytes(

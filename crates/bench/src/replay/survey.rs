@@ -1,6 +1,6 @@
 //! What a trace touches, found by reading it through once.
 
-use super::ReplayOptions;
+use super::options::ReplayOptions;
 use crate::error::BenchError;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Lba};
 use imbrex_translate::{EvictionOrder, Regions};
@@ -125,7 +125,7 @@ pub(super) fn survey(
     (survey.skipped, survey.late) = (trace.skipped_count(), trace.late_count());
     survey.footprint_bytes = touched.total().bytes();
     let mut plan = Plan { moves: Vec::new(), len: 0, prefill: Vec::new() };
-    if let TraceSource::Made { shape, .. } = &options.trace {
+    if let TraceSource::Synthetic { shape, .. } = &options.trace {
         plan.len = Blocks::holding(shape.end_bytes()).get();
         plan.prefill = vec![BlockRange::new(Lba::new(0), Blocks::new(plan.len))];
         return Ok((survey, plan));

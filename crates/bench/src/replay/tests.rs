@@ -2,6 +2,7 @@
 
 use super::*;
 use imbrex_clockwork::Prng;
+use imbrex_translate::EvictionOrder;
 use imbrex_workload::trace::BUNDLED;
 use std::fmt::Write;
 

@@ -4,7 +4,7 @@
 //! with others by virtual time.
 
 use super::measure::{Done, Measured, Measurements, Status};
-use super::pace::{Beat, Pace, Timing};
+use super::pace::{ClientSchedule, Pace, Timing};
 use super::store::{RecordStore, StoreError, Traffic};
 use imbrex_clockwork::Prng;
 use imbrex_workload::ycsb::core::CoreWorkload;
@@ -41,7 +41,7 @@ pub(crate) struct YcsbClient<'a> {
     key: String,
     /// Operations to do.
     ops_left: u64,
-    beat: Beat,
+    beat: ClientSchedule,
     measured: &'a Mutex<Measurements>,
 }
 
@@ -66,7 +66,7 @@ impl<'a> YcsbClient<'a> {
             prng: own("delays"),
             key: String::new(),
             ops_left: ops,
-            beat: Beat::new(0),
+            beat: ClientSchedule::new(0),
             measured,
         }
     }
@@ -82,7 +82,7 @@ impl<'a> YcsbClient<'a> {
                 began_ns += self.prng.below(tick_ns);
             }
         }
-        self.beat = Beat::new(began_ns);
+        self.beat = ClientSchedule::new(began_ns);
     }
 
     /// When it starts its next operation if it is free from `free_ns` on.
@@ -126,7 +126,7 @@ impl<'a> YcsbClient<'a> {
     }
 
     /// Ends the client; what it keeps of its time, and what went through its store.
-    pub(crate) fn finish(self) -> (Beat, Traffic) {
+    pub(crate) fn finish(self) -> (ClientSchedule, Traffic) {
         let traffic = self.store.traffic();
         let clock = self.shared.timing.clock;
         let start_ns = clock.now_ns();

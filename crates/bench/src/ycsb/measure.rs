@@ -85,14 +85,14 @@ impl Done {
 
 /// Latencies counted both ways.
 #[derive(Clone, Debug)]
-pub(crate) struct Both {
+pub(crate) struct ServiceAndResponse {
     pub(crate) service: Latencies,
     pub(crate) response: Latencies,
 }
 
-impl Both {
-    pub(crate) fn new() -> Both {
-        Both { service: Latencies::new(), response: Latencies::new() }
+impl ServiceAndResponse {
+    pub(crate) fn new() -> ServiceAndResponse {
+        ServiceAndResponse { service: Latencies::new(), response: Latencies::new() }
     }
 
     fn record(&mut self, done: Done) {
@@ -100,7 +100,7 @@ impl Both {
         self.response.record(done.response_ns());
     }
 
-    pub(crate) fn add(&mut self, other: &Both) {
+    pub(crate) fn add(&mut self, other: &ServiceAndResponse) {
         self.service.add(&other.service);
         self.response.add(&other.response);
     }
@@ -193,22 +193,22 @@ impl Older {
 /// All of one name.
 #[derive(Clone, Debug)]
 pub(crate) struct Series {
-    pub(crate) both: Both,
+    pub(crate) both: ServiceAndResponse,
     pub(crate) service_older: Older,
     pub(crate) response_older: Older,
     pub(crate) returns: BTreeMap<Status, u64>,
     /// Since the last status line, if there are any.
-    since_status: Option<Box<Both>>,
+    since_status: Option<Box<ServiceAndResponse>>,
 }
 
 impl Series {
     fn new(plan: &MeasurePlan) -> Series {
         Series {
-            both: Both::new(),
+            both: ServiceAndResponse::new(),
             service_older: Older::new(plan),
             response_older: Older::new(plan),
             returns: BTreeMap::new(),
-            since_status: plan.has_status.then(|| Box::new(Both::new())),
+            since_status: plan.has_status.then(|| Box::new(ServiceAndResponse::new())),
         }
     }
 }
@@ -222,7 +222,7 @@ pub(crate) struct Measurements {
     /// Under each name, and under it with `-FAILED` behind.
     series: BTreeMap<(Measured, bool), Series>,
     /// Whole operations of whatever kind.
-    pub(crate) all: Both,
+    pub(crate) all: ServiceAndResponse,
     pub(crate) ops: u64,
     /// What the store said when it first failed.
     pub(crate) first_error: Option<String>,
@@ -234,7 +234,7 @@ impl Measurements {
             plan: Arc::clone(plan),
             began_ns,
             series: BTreeMap::new(),
-            all: Both::new(),
+            all: ServiceAndResponse::new(),
             ops: 0,
             first_error: None,
         }
@@ -300,10 +300,10 @@ impl Measurements {
     }
 
     /// Each name with what happened since the last call.
-    pub(crate) fn take_since_status(&mut self) -> Vec<((Measured, bool), Both)> {
+    pub(crate) fn take_since_status(&mut self) -> Vec<((Measured, bool), ServiceAndResponse)> {
         let taken = self.series.iter_mut().filter_map(|(name, series)| {
             let since = series.since_status.as_mut()?;
-            Some((*name, std::mem::replace(&mut **since, Both::new())))
+            Some((*name, std::mem::replace(&mut **since, ServiceAndResponse::new())))
         });
         taken.collect()
     }

@@ -1,6 +1,6 @@
 //! The flags of `imbrex ycsb`, under YCSB's names where it has them.
 
-use crate::options::{Mode, StandOptions};
+use crate::options::{Mode, TestbedOptions};
 use imbrex_workload::ycsb::properties::{Properties, PropertyError};
 use std::path::PathBuf;
 
@@ -56,7 +56,7 @@ pub struct YcsbOptions {
 
     /// What our own store runs on
     #[command(flatten)]
-    pub stand: StandOptions,
+    pub testbed: TestbedOptions,
 }
 
 impl YcsbOptions {

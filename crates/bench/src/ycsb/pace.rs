@@ -81,7 +81,7 @@ pub struct Timing<'a> {
 
 /// One client's place in time.
 #[derive(Debug)]
-pub struct Beat {
+pub struct ClientSchedule {
     /// When its ticks began.
     began_ns: u64,
     ops: u64,
@@ -144,7 +144,7 @@ impl<'a> Timing<'a> {
     }
 
     /// Waits for the next operation of a client; when it should have started, or `None` at the end.
-    pub fn next(&self, beat: &mut Beat) -> Option<u64> {
+    pub fn next(&self, beat: &mut ClientSchedule) -> Option<u64> {
         let free_ns = self.clock.now_ns();
         let intended_ns = match &self.pace {
             Pace::BackToBack => free_ns,
@@ -176,7 +176,7 @@ impl<'a> Timing<'a> {
 
     /// When a client that is free from `free_ns` on starts its next operation, as far as that is its own affair: arrivals
     /// belong to who takes them, and are handed out in order.
-    pub fn starts_ns(&self, beat: &Beat, free_ns: u64) -> u64 {
+    pub fn starts_ns(&self, beat: &ClientSchedule, free_ns: u64) -> u64 {
         match &self.pace {
             Pace::Target { tick_ns } => free_ns.max(beat.tick_at_ns(*tick_ns)),
             Pace::BackToBack | Pace::Open(_) => free_ns,
@@ -196,11 +196,18 @@ impl<'a> Timing<'a> {
     }
 }
 
-impl Beat {
+impl ClientSchedule {
     /// One whose ticks begin at `began_ns`.
-    pub fn new(began_ns: u64) -> Beat {
+    pub fn new(began_ns: u64) -> ClientSchedule {
         let lateness = Latencies::new();
-        Beat { began_ns, ops: 0, lateness, kept_count: 0, queued_count: 0, queued_ns_max: 0 }
+        ClientSchedule {
+            began_ns,
+            ops: 0,
+            lateness,
+            kept_count: 0,
+            queued_count: 0,
+            queued_ns_max: 0,
+        }
     }
 
     /// A client waited for an operation, which starts so late.
@@ -238,7 +245,11 @@ pub struct ScheduleFigures {
 
 impl ScheduleFigures {
     /// What became of the schedule by `ended_ns`; none without one.
-    pub fn of(timing: &Timing<'_>, beats: &[Beat], ended_ns: u64) -> Option<ScheduleFigures> {
+    pub fn of(
+        timing: &Timing<'_>,
+        beats: &[ClientSchedule],
+        ended_ns: u64,
+    ) -> Option<ScheduleFigures> {
         let offered_per_second = match &timing.pace {
             Pace::BackToBack => return None,
             Pace::Target { tick_ns } => beats.len() as f64 * 1e9 / *tick_ns as f64,
@@ -271,7 +282,7 @@ mod tests {
     use super::*;
     use imbrex_clockwork::{Order, VirtualWorld};
 
-    fn figures(timing: &Timing<'_>, beats: &[Beat], ended_ns: u64) -> ScheduleFigures {
+    fn figures(timing: &Timing<'_>, beats: &[ClientSchedule], ended_ns: u64) -> ScheduleFigures {
         ScheduleFigures::of(timing, beats, ended_ns).unwrap()
     }
 
@@ -297,7 +308,7 @@ mod tests {
         let is_kept = |late_ns: [u64; 100]| {
             let world = VirtualWorld::new(Order::SmallestTime);
             let timing = Timing::new(&world, Pace::Target { tick_ns: 1 }, u64::MAX);
-            let mut beat = Beat::new(0);
+            let mut beat = ClientSchedule::new(0);
             for late_ns in late_ns {
                 beat.note_lateness(late_ns);
             }

@@ -15,7 +15,7 @@ use super::export::YcsbOutput;
 use super::measure::Measurements;
 use super::options::YcsbOptions;
 use super::own::OwnTable;
-use super::pace::{Arrivals, Beat, Pace, ScheduleFigures, Timing};
+use super::pace::{Arrivals, ClientSchedule, Pace, ScheduleFigures, Timing};
 use super::report::{OperationFigures, YcsbReport, YcsbSetup};
 use super::server::{Connect, Server};
 use super::settings::Settings;
@@ -25,7 +25,7 @@ use crate::error::BenchError;
 use crate::options::Mode;
 use crate::profile_choice::DriveShape;
 use crate::run::{AtWork, per_second, store_figures, unless_stopped};
-use crate::stand::{Room, Stand, StandPlan};
+use crate::testbed::{KeyspaceChoice, Testbed, TestbedPlan};
 use crate::watch::Phase;
 use crate::write_turns::WriteTurns;
 use imbrex_clockwork::{Clock, Prng, VirtualWorld, WallClock, try_fan_out};
@@ -97,15 +97,15 @@ fn own_options(
 ) -> Result<YcsbOptions, PropertyError> {
     let mut own = options.clone();
     own.sync |= properties.flag("imbrex.sync", false)?;
-    let stand = &mut own.stand;
-    if stand.drive.is_none() && stand.image.is_none() {
-        stand.drive = properties.get("imbrex.drive").map(str::to_owned);
-        if stand.drive.as_ref().is_some_and(|path| !Path::new(path).is_file()) {
+    let testbed = &mut own.testbed;
+    if testbed.drive.is_none() && testbed.image.is_none() {
+        testbed.drive = properties.get("imbrex.drive").map(str::to_owned);
+        if testbed.drive.as_ref().is_some_and(|path| !Path::new(path).is_file()) {
             let problem = "there is no such image; `imbrex drive create` makes one";
             return Err(properties.wrong("imbrex.drive", problem));
         }
-        if stand.drive.is_some() && stand.flash.is_none() {
-            stand.flash = properties.get("imbrex.flash").map(PathBuf::from);
+        if testbed.drive.is_some() && testbed.flash.is_none() {
+            testbed.flash = properties.get("imbrex.flash").map(PathBuf::from);
         }
     }
     Ok(own)
@@ -126,7 +126,7 @@ struct Run<'a> {
 }
 
 /// What the clients did.
-struct Worked {
+struct PhaseOutcome {
     measured: Measurements,
     traffic: Traffic,
     schedule: Option<ScheduleFigures>,
@@ -139,7 +139,7 @@ struct Worked {
 }
 
 /// Where time and stores come from.
-struct Ground<'a> {
+struct RunContext<'a> {
     clock: &'a dyn Clock,
     world: Option<&'a VirtualWorld>,
     /// A store for one more client.
@@ -216,19 +216,19 @@ impl Run<'_> {
     ) -> Result<YcsbReport, BenchError> {
         let mode = options.mode.unwrap_or(Mode::Virtual);
         let table = self.workload.table.as_str();
-        let room = match phase {
-            YcsbPhase::Load => Room::Table(table),
-            YcsbPhase::Run => Room::LoadedTable(table),
+        let keyspace = match phase {
+            YcsbPhase::Load => KeyspaceChoice::Table(table),
+            YcsbPhase::Run => KeyspaceChoice::LoadedTable(table),
         };
-        let stand =
-            Stand::new(StandPlan { options: &options.stand, mode, seed: options.seed, room })?;
+        let plan = TestbedPlan { options: &options.testbed, mode, seed: options.seed, keyspace };
+        let testbed = Testbed::new(plan)?;
         let stripes = Stripes::new();
         let field_count = self.workload.field_names.len();
         let turns =
-            (mode == Mode::Virtual).then(|| Arc::new(WriteTurns::new(stand.shared_clock())));
+            (mode == Mode::Virtual).then(|| Arc::new(WriteTurns::new(testbed.shared_clock())));
         let connect = || {
             let write = WriteOptions { sync: options.sync };
-            let keyspace = stand.keyspace().clone();
+            let keyspace = testbed.keyspace().clone();
             let store = EncodedStore::new(
                 OwnTable { keyspace, write, turns: turns.clone() },
                 field_count,
@@ -236,37 +236,35 @@ impl Run<'_> {
             );
             Ok(Box::new(store) as Box<dyn RecordStore>)
         };
-        let ground = Ground { clock: stand.clock(), world: stand.world(), connect: &connect };
-        let loads_first = phase == YcsbPhase::Run && !stand.was_there();
-        let is_loaded = match loads_first {
-            true => self.load_first(&stand, &ground),
-            false => Ok(true),
-        };
-        let is_loaded = match is_loaded {
+        let context =
+            RunContext { clock: testbed.clock(), world: testbed.world(), connect: &connect };
+        let loads_first = phase == YcsbPhase::Run && !testbed.was_there();
+        let loaded = if loads_first { self.load_first(&testbed, &context) } else { Ok(true) };
+        let is_loaded = match loaded {
             Ok(is_loaded) => is_loaded,
             Err(error) => {
                 // What could not be loaded is the news; without this the memory of the drive would stay.
-                let _ = stand.close();
+                let _ = testbed.close();
                 return Err(error);
             }
         };
-        let before = stand.reading();
+        let before = testbed.reading();
         let worked = match is_loaded {
-            true => self.work(phase, arrivals, false, &ground)?,
-            false => self.nothing(&ground),
+            true => self.work(phase, arrivals, false, &context)?,
+            false => self.nothing(&context),
         };
         let is_whole = worked.failure.is_none() && !worked.is_stopped;
         let mut interrupted = worked.is_stopped;
         if options.settle && is_whole && worked.traffic.written_bytes > 0 {
-            interrupted |= !self.settle(&stand, phase == YcsbPhase::Load)?;
+            interrupted |= !self.settle(&testbed, phase == YcsbPhase::Load)?;
         }
-        let after = stand.reading();
+        let after = testbed.reading();
         let setup = YcsbSetup {
             phase: phase.name(),
             db: "imbrex".to_owned(),
-            drive: Some(stand.drive_name().to_owned()),
-            capacity_bytes: Some(stand.capacity_bytes()),
-            layout: Some(stand.layout().to_string()),
+            drive: Some(testbed.drive_name().to_owned()),
+            capacity_bytes: Some(testbed.capacity_bytes()),
+            layout: Some(testbed.layout().to_string()),
             mode,
             seed: options.seed,
             threads: worked.threads,
@@ -279,7 +277,7 @@ impl Run<'_> {
         let mut report = self.report(setup, worked, after.now_ns);
         report.store = Some(figures);
         report.interrupted |= interrupted;
-        let closed = stand.close();
+        let closed = testbed.close();
         // A store that was lost may not close well either; what was lost is the news.
         if report.failure.is_none() {
             closed?;
@@ -299,23 +297,23 @@ impl Run<'_> {
             let what = "--mode virtual is for our own store: any other lives in real time";
             return Err(BenchError::Options(what.to_owned()));
         }
-        let stand = &options.stand;
+        let testbed = &options.testbed;
         let is_foreign = server.is_in_process();
         let flags = [
-            ("--drive", stand.drive.is_some()),
-            ("--image", stand.image.is_some()),
-            ("--flash", stand.flash.is_some()),
-            ("--layout", stand.layout.is_some()),
+            ("--drive", testbed.drive.is_some()),
+            ("--image", testbed.image.is_some()),
+            ("--flash", testbed.flash.is_some()),
+            ("--layout", testbed.layout.is_some()),
             ("--sync", options.sync && !is_foreign),
-            ("--write_buffer_size", stand.write_buffer_size.is_some() && !is_foreign),
-            ("--compression_type", stand.compression_type.is_some()),
-            ("--cache_size", stand.cache_size.is_some()),
-            ("--bloom_bits", stand.bloom_bits.is_some()),
-            ("--block_size", stand.block_size.is_some()),
-            ("--target_file_size_base", stand.target_file_size_base.is_some()),
-            ("--offload_delay_us", stand.offload_delay_us.is_some()),
-            ("--mechanics", !stand.mechanics),
-            ("the drive's shape (--capacity and the like)", stand.shape != DriveShape::default()),
+            ("--write_buffer_size", testbed.write_buffer_size.is_some() && !is_foreign),
+            ("--compression_type", testbed.compression_type.is_some()),
+            ("--cache_size", testbed.cache_size.is_some()),
+            ("--bloom_bits", testbed.bloom_bits.is_some()),
+            ("--block_size", testbed.block_size.is_some()),
+            ("--target_file_size_base", testbed.target_file_size_base.is_some()),
+            ("--offload_delay_us", testbed.offload_delay_us.is_some()),
+            ("--mechanics", !testbed.mechanics),
+            ("the drive's shape (--capacity and the like)", testbed.shape != DriveShape::default()),
         ];
         if let Some((flag, _)) = flags.iter().find(|(_, is_there)| *is_there) {
             let what = format!("{flag} is for our own store, and this run is on another");
@@ -324,8 +322,8 @@ impl Run<'_> {
         let clock = WallClock::new();
         let (connect, address) = server.connector(options, self.workload.field_names.len())?;
         let connect = &*connect;
-        let ground = Ground { clock: &clock, world: None, connect };
-        let worked = self.work(phase, arrivals, false, &ground)?;
+        let context = RunContext { clock: &clock, world: None, connect };
+        let worked = self.work(phase, arrivals, false, &context)?;
         let setup = YcsbSetup {
             phase: phase.name(),
             db: address,
@@ -344,20 +342,20 @@ impl Run<'_> {
     }
 
     /// Loads the records of a run, unmeasured, and lets the store settle; false if somebody wanted no more.
-    fn load_first(self, stand: &Stand, ground: &Ground<'_>) -> Result<bool, BenchError> {
-        let loaded = self.work(YcsbPhase::Load, None, true, ground)?;
+    fn load_first(self, testbed: &Testbed, context: &RunContext<'_>) -> Result<bool, BenchError> {
+        let loaded = self.work(YcsbPhase::Load, None, true, context)?;
         match loaded.failure {
             Some(failure) => Err(BenchError::Loading(failure)),
-            None => Ok(!loaded.is_stopped && self.settle(stand, true)?),
+            None => Ok(!loaded.is_stopped && self.settle(testbed, true)?),
         }
     }
 
     /// Lets the store do what it has still to do; false if somebody wanted no more.
-    fn settle(self, stand: &Stand, is_load: bool) -> Result<bool, BenchError> {
+    fn settle(self, testbed: &Testbed, is_load: bool) -> Result<bool, BenchError> {
         let failed = |source| BenchError::Engine { what: "settling".into(), source };
         let mut is_stopped = false;
-        stand.db().flush().map_err(failed)?;
-        let settled = stand.db().wait_idle_with(&mut |progress| {
+        testbed.db().flush().map_err(failed)?;
+        let settled = testbed.db().wait_idle_with(&mut |progress| {
             let flow = (self.watch.progress)(&YcsbProgress {
                 is_load,
                 phase: Phase::Background,
@@ -373,9 +371,9 @@ impl Run<'_> {
     }
 
     /// That nothing was done, because somebody wanted no more before it began.
-    fn nothing(self, ground: &Ground<'_>) -> Worked {
-        let now_ns = ground.clock.now_ns();
-        Worked {
+    fn nothing(self, context: &RunContext<'_>) -> PhaseOutcome {
+        let now_ns = context.clock.now_ns();
+        PhaseOutcome {
             measured: Measurements::new(&Arc::new(self.settings.measure.clone()), now_ns),
             traffic: Traffic::default(),
             schedule: None,
@@ -388,8 +386,8 @@ impl Run<'_> {
         }
     }
 
-    fn report(self, setup: YcsbSetup, worked: Worked, settled_ns: u64) -> YcsbReport {
-        let Worked { measured, traffic, began_ns, ended_ns, .. } = worked;
+    fn report(self, setup: YcsbSetup, worked: PhaseOutcome, settled_ns: u64) -> YcsbReport {
+        let PhaseOutcome { measured, traffic, began_ns, ended_ns, .. } = worked;
         let elapsed_ns = ended_ns - began_ns;
         YcsbReport {
             setup,
@@ -417,8 +415,8 @@ impl Run<'_> {
         phase: YcsbPhase,
         arrivals: Option<(Arrivals, String)>,
         is_first: bool,
-        ground: &Ground<'_>,
-    ) -> Result<Worked, BenchError> {
+        context: &RunContext<'_>,
+    ) -> Result<PhaseOutcome, BenchError> {
         let asked_ops = self.asked_ops(phase);
         let threads = self.client_count(asked_ops);
         let (pace, pace_name) = self.pace(threads, arrivals, is_first);
@@ -426,15 +424,15 @@ impl Run<'_> {
             1.. if !is_first => self.settings.max_execution_s.saturating_mul(SECOND_NS),
             _ => u64::MAX,
         };
-        let timing = Timing::new(ground.clock, pace, limit_ns);
+        let timing = Timing::new(context.clock, pace, limit_ns);
         let plan = Arc::new(self.settings.measure.clone());
         let measured: Vec<Mutex<Measurements>> =
             (0..place_count(threads)).map(|_| Mutex::new(Measurements::new(&plan, 0))).collect();
         let shared = Shared { workload: self.workload, timing: &timing, warn: self.watch.warn };
-        let mut clients = self.clients(phase, (threads, asked_ops), &shared, ground, &measured)?;
+        let mut clients = self.clients(phase, (threads, asked_ops), &shared, context, &measured)?;
         let told = (phase == YcsbPhase::Load, (asked_ops > 0).then_some(asked_ops));
         let observer = Observer::new(&timing, &measured, self.settings, self.watch, told);
-        let (ended_ns, outcome) = match ground.world {
+        let (ended_ns, outcome) = match context.world {
             Some(world) => take_turns(world, &mut clients, &observer),
             None => race(&mut clients, &observer).map_err(|source| {
                 BenchError::Options(format!(
@@ -443,7 +441,7 @@ impl Run<'_> {
                 ))
             })?,
         };
-        let (beats, traffics): (Vec<Beat>, Vec<Traffic>) =
+        let (beats, traffics): (Vec<ClientSchedule>, Vec<Traffic>) =
             clients.into_iter().map(YcsbClient::finish).unzip();
         observer.end(ended_ns);
         let began_ns = timing.began_ns();
@@ -459,7 +457,7 @@ impl Run<'_> {
             _ => lost,
         };
         let sum = |of: fn(&Traffic) -> u64| traffics.iter().map(of).sum();
-        Ok(Worked {
+        Ok(PhaseOutcome {
             measured: all,
             traffic: Traffic {
                 written_bytes: sum(|traffic| traffic.written_bytes),
@@ -493,7 +491,7 @@ impl Run<'_> {
         phase: YcsbPhase,
         (threads, asked_ops): (u64, u64),
         shared: &'a Shared<'a>,
-        ground: &Ground<'_>,
+        context: &RunContext<'_>,
         measured: &'a [Mutex<Measurements>],
     ) -> Result<Vec<YcsbClient<'a>>, BenchError> {
         let workload = shared.workload;
@@ -514,7 +512,7 @@ impl Run<'_> {
             };
             let share = asked_ops / threads + u64::from(u64::from(index) < asked_ops % threads);
             let ops = if has_shares { share } else { u64::MAX };
-            let store = (ground.connect)()?;
+            let store = (context.connect)()?;
             Ok(YcsbClient::new(index, shared, store, work, ops, &seed, measured))
         };
         (0..threads).zip(measured.iter().cycle()).map(client).collect()

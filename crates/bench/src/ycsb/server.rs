@@ -91,7 +91,7 @@ impl Server {
             }
             #[cfg(feature = "foreign")]
             Server::Foreign(server) => {
-                let write_buffer = options.stand.write_buffer_size.map(|bytes| bytes.0);
+                let write_buffer = options.testbed.write_buffer_size.map(|bytes| bytes.0);
                 let table = server.open(options.sync, write_buffer)?;
                 let stripes = Stripes::new();
                 let connect = move || {

@@ -59,7 +59,7 @@ pub(crate) enum MeasureInterval {
     /// From when it should have started.
     Intended,
     /// Both, each under its own name.
-    Both,
+    ServiceAndResponse,
 }
 
 /// How YCSB's own output is written.
@@ -106,10 +106,10 @@ impl MeasurePlan {
         };
         let interval = match p.get("measurement.interval") {
             // What a schedule is for: the time that an operation waited for its turn counts.
-            None if is_open => MeasureInterval::Both,
+            None if is_open => MeasureInterval::ServiceAndResponse,
             None | Some("op") => MeasureInterval::Op,
             Some("intended") => MeasureInterval::Intended,
-            Some("both") => MeasureInterval::Both,
+            Some("both") => MeasureInterval::ServiceAndResponse,
             Some(_) => {
                 return Err(p.wrong("measurement.interval", "expected op, intended or both"));
             }
@@ -173,7 +173,10 @@ mod tests {
         assert_eq!((s.measure.kind, s.measure.interval), (MeasureKind::Hdr, MeasureInterval::Op));
         assert_eq!((s.measure.bucket_count, s.measure.granularity_ms), (1000, 1000));
         assert_eq!(s.measure.exporter, Exporter::Text);
-        assert_eq!(settings(&[], true).unwrap().measure.interval, MeasureInterval::Both);
+        assert_eq!(
+            settings(&[], true).unwrap().measure.interval,
+            MeasureInterval::ServiceAndResponse
+        );
         let op = settings(&["measurement.interval=op"], true).unwrap();
         assert_eq!(op.measure.interval, MeasureInterval::Op);
     }

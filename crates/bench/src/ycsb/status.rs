@@ -187,7 +187,8 @@ impl<'a> Observer<'a> {
         for place in self.places {
             let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
             for (name, both) in place.take_since_status() {
-                let all = merged.entry(name).or_insert_with(super::measure::Both::new);
+                let all =
+                    merged.entry(name).or_insert_with(super::measure::ServiceAndResponse::new);
                 all.add(&both);
             }
         }
@@ -201,7 +202,7 @@ impl<'a> Observer<'a> {
             match interval {
                 MeasureInterval::Op => {}
                 MeasureInterval::Intended => parts.push(summary(&name, &both.response)),
-                MeasureInterval::Both => {
+                MeasureInterval::ServiceAndResponse => {
                     parts.push(summary(&format!("Intended-{name}"), &both.response));
                 }
             }

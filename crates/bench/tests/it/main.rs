@@ -14,9 +14,9 @@ fn small(benchmarks: &str) -> BenchOptions {
         value_size: 400,
         ..BenchOptions::new()
     };
-    options.stand.write_buffer_size = Some(ByteCount(128 << 10));
-    options.stand.target_file_size_base = Some(ByteCount(64 << 10));
-    options.stand.cache_size = Some(ByteCount(64 << 10));
+    options.testbed.write_buffer_size = Some(ByteCount(128 << 10));
+    options.testbed.target_file_size_base = Some(ByteCount(64 << 10));
+    options.testbed.cache_size = Some(ByteCount(64 << 10));
     options
 }
 
@@ -163,8 +163,8 @@ fn nonsense_is_refused_with_its_name() {
         run(&options, &mut |_| ()).unwrap_err().to_string()
     };
     assert!(error(|o| o.num = 0).contains("--num"));
-    assert!(error(|o| o.stand.drive = Some("no-such-drive".into())).contains("no-such-drive"));
-    assert!(error(|o| o.stand.layout = Some("no-such-layout".into())).contains("no-such-layout"));
+    assert!(error(|o| o.testbed.drive = Some("no-such-drive".into())).contains("no-such-drive"));
+    assert!(error(|o| o.testbed.layout = Some("no-such-layout".into())).contains("no-such-layout"));
 }
 
 #[test]
@@ -173,23 +173,23 @@ fn a_flash_drive_stays_with_its_drive() {
     let (drive, flash) = (dir.path().join("drive"), dir.path().join("flash"));
     let offloaded = |change: &dyn Fn(&mut BenchOptions)| {
         let mut options = small("fillrandom");
-        options.stand.layout = Some("smrdb-offload".into());
-        options.stand.shape.capacity = Some(ByteCount(4 << 30));
+        options.testbed.layout = Some("smrdb-offload".into());
+        options.testbed.shape.capacity = Some(ByteCount(4 << 30));
         change(&mut options);
         run(&options, &mut |_| ())
     };
     let error = |change: &dyn Fn(&mut BenchOptions)| offloaded(change).unwrap_err().to_string();
     let (new, beside) = (Some(drive.clone()), Some(flash.clone()));
-    assert!(error(&|o| o.stand.image.clone_from(&new)).contains("--flash FILE"));
-    assert!(error(&|o| o.stand.flash.clone_from(&beside)).contains("in memory"));
+    assert!(error(&|o| o.testbed.image.clone_from(&new)).contains("--flash FILE"));
+    assert!(error(&|o| o.testbed.flash.clone_from(&beside)).contains("in memory"));
     let other = |o: &mut BenchOptions| {
-        o.stand.layout = Some("smrdb".into());
-        (o.stand.image, o.stand.flash) = (new.clone(), beside.clone());
+        o.testbed.layout = Some("smrdb".into());
+        (o.testbed.image, o.testbed.flash) = (new.clone(), beside.clone());
     };
     assert!(error(&other).contains("no use for a flash drive"));
     std::fs::write(&flash, "somebody's").unwrap();
     let both = |o: &mut BenchOptions| {
-        (o.stand.image, o.stand.flash) = (new.clone(), beside.clone());
+        (o.testbed.image, o.testbed.flash) = (new.clone(), beside.clone());
     };
     error(&both);
     assert!(!drive.exists(), "nothing is left of a pair that was not made");
@@ -198,24 +198,24 @@ fn a_flash_drive_stays_with_its_drive() {
     assert_eq!(offloaded(&both).unwrap().runs.len(), 1);
     let again = |o: &mut BenchOptions| {
         *o = BenchOptions { use_existing_db: true, ..small("fillrandom") };
-        o.stand.drive = Some(drive.display().to_string());
+        o.testbed.drive = Some(drive.display().to_string());
     };
     let alone = error(&again);
     assert!(alone.contains("flash"), "{alone}");
     let paired = |o: &mut BenchOptions| {
         again(o);
-        o.stand.flash.clone_from(&beside);
+        o.testbed.flash.clone_from(&beside);
     };
     assert_eq!(offloaded(&paired).unwrap().runs.len(), 1);
     let (new, other_flash) = (Some(dir.path().join("other")), Some(dir.path().join("its flash")));
     let other_seed = |o: &mut BenchOptions| {
         o.seed += 1;
-        (o.stand.image, o.stand.flash) = (new.clone(), other_flash.clone());
+        (o.testbed.image, o.testbed.flash) = (new.clone(), other_flash.clone());
     };
     offloaded(&other_seed).unwrap();
     let swapped = |o: &mut BenchOptions| {
         again(o);
-        o.stand.flash.clone_from(&other_flash);
+        o.testbed.flash.clone_from(&other_flash);
     };
     let wrong = error(&swapped);
     assert!(wrong.contains("the wrong flash drive"), "{wrong}");
@@ -270,7 +270,7 @@ fn in_virtual_time_all_writers_feel_a_stall() {
     let fourth_longest = |benchmark: &str, batch_size: usize, num: u64, write_buffer_size: u64| {
         let mut options = BenchOptions { batch_size, num, threads: 4, ..small(benchmark) };
         options.settle = false;
-        options.stand.write_buffer_size = Some(ByteCount(write_buffer_size));
+        options.testbed.write_buffer_size = Some(ByteCount(write_buffer_size));
         let latency = report(&options).runs[0].latency;
         let fourth_ns = if batch_size == 1 { latency.p9999_ns } else { latency.p999_ns };
         assert!(latency.max_ns > 10_000_000, "some wait: {latency:?}");

@@ -15,8 +15,15 @@ const BOTTOM: f64 = 46.0;
 /// How far the rows of a legend lie apart.
 const LEGEND_ROW: f64 = 15.0;
 
+impl Chart {
+    /// The picture.
+    pub fn to_svg(&self) -> String {
+        draw(self)
+    }
+}
+
 /// The picture of `chart`.
-pub(super) fn draw(chart: &Chart) -> String {
+fn draw(chart: &Chart) -> String {
     let legend = Legend::new(chart);
     let height = HEIGHT + legend.more_height();
     let mut svg = format!(

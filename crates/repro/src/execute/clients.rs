@@ -3,9 +3,9 @@
 //! A write begins when the one before it has ended ([`WriteTurns`]), and whoever waits holds all writers up.
 
 use super::{Bench, Tally, Value};
-use crate::client_phase::{Offer, Offered};
+use crate::client_phase::{ClientLatencies, ClientPhase};
 use imbrex_bench::write_turns::WriteTurns;
-use imbrex_bench::ycsb::pace::{Beat, Pace, Timing};
+use imbrex_bench::ycsb::pace::{ClientSchedule, Pace, Timing};
 use imbrex_clockwork::{ClientId, Clock};
 use imbrex_engine::EngineError;
 use imbrex_workload::arrivals::{ArrivalEnd, ArrivalError};
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 /// One client at work.
 struct Client {
     actor: ClientId,
-    beat: Beat,
+    beat: ClientSchedule,
     /// Operations that it still has to do; in an open loop, who is free does one.
     left: u64,
 }
@@ -25,7 +25,7 @@ impl Bench {
     ///
     /// # Errors
     /// [`ArrivalError`]: the rate or a parameter makes no sense.
-    pub(super) fn pace(&self, offer: &Offer, seed: u64) -> Result<Pace, ArrivalError> {
+    pub(super) fn pace(&self, offer: &ClientPhase, seed: u64) -> Result<Pace, ArrivalError> {
         let model = offer.arrivals.and_then(|open| Some((open.source.model()?, open.rate_per_s)));
         let Some((model, rate_per_s)) = model else { return Ok(Pace::BackToBack) };
         let end = ArrivalEnd::Operations(offer.count);
@@ -36,11 +36,11 @@ impl Bench {
     /// Lets clients do what `offer` says, `pace` telling them when.
     pub(super) fn offer(
         &self,
-        offer: &Offer,
+        offer: &ClientPhase,
         pace: Pace,
         stream: &mut YcsbStream,
         tally: &mut Tally<'_>,
-    ) -> Result<Offered, EngineError> {
+    ) -> Result<ClientLatencies, EngineError> {
         let clock: &dyn Clock = &*self.runtime.clock;
         let timing = Timing::new(clock, pace, u64::MAX);
         let began_ns = timing.began_ns();
@@ -48,7 +48,7 @@ impl Bench {
         let client_count = u64::from(offer.client_count.max(1));
         let client = |index: u64| Client {
             actor: self.world.client(&format!("client {index}")),
-            beat: Beat::new(began_ns),
+            beat: ClientSchedule::new(began_ns),
             left: match shared {
                 true => u64::MAX,
                 false => offer.count / client_count + u64::from(index < offer.count % client_count),
@@ -57,7 +57,7 @@ impl Bench {
         let mut at_work: Vec<Client> = (0..client_count).map(client).collect();
         at_work.retain(|client| client.left > 0);
         let mut value = Value::new(offer.value_len_bytes, self.compresses);
-        let (mut offered, mut ended_ns) = (Offered::default(), began_ns);
+        let (mut offered, mut ended_ns) = (ClientLatencies::default(), began_ns);
         let turns = WriteTurns::new(Arc::clone(&self.runtime.clock));
         while let Some(at) = self.next_client(&at_work) {
             if tally.is_stopped {
@@ -105,7 +105,7 @@ impl Bench {
 #[cfg(test)]
 mod tests {
     use crate::arrivals::ArrivalSource;
-    use crate::client_phase::{Offer, OpenLoop};
+    use crate::client_phase::{ClientPhase, OpenLoop};
     use crate::results::PhaseResult;
     use crate::spec::{Phase, RunSpec, Tune};
     use imbrex_bench::emulated::{DriveRule, DriveSpec};
@@ -115,9 +115,9 @@ mod tests {
     const MIB: u64 = 1 << 20;
     const CALL_NS: u64 = 50_000;
 
-    fn inserts(count: u64, client_count: u32, rate_per_s: Option<u64>) -> Offer {
+    fn inserts(count: u64, client_count: u32, rate_per_s: Option<u64>) -> ClientPhase {
         let open = |rate_per_s| OpenLoop { source: ArrivalSource::Constant, rate_per_s };
-        Offer {
+        ClientPhase {
             workload: YcsbWorkload::Inserts,
             count,
             value_len_bytes: 1024,
@@ -129,11 +129,11 @@ mod tests {
     }
 
     /// A store in bands of a megabyte, of which level 0 takes ten.
-    fn run(offers: &[Offer], keeps_writes: bool) -> Vec<PhaseResult> {
+    fn run(offers: &[ClientPhase], keeps_writes: bool) -> Vec<PhaseResult> {
         let rule = DriveRule::Zoned { zone_len_bytes: MIB };
         let drive = DriveSpec::whole("st1000dm003", rule, 256 * MIB).beside("ssd120", 64 * MIB);
         let tune = Tune { keeps_writes, ..Tune::default().compaction_reads(MIB).without_rest() };
-        let phases = offers.iter().map(|offer| Phase::Offer(*offer)).collect();
+        let phases = offers.iter().map(|offer| Phase::Clients(*offer)).collect();
         let spec = RunSpec::new("smrdb-offload", drive, phases).tuned(tune);
         super::super::execute(&spec, 1, &AtomicU64::new(0), &|| false).unwrap().phases
     }
@@ -172,10 +172,12 @@ mod tests {
 
     #[test]
     fn scans_in_memory_do_not_reach_the_store() {
-        let scans =
-            Offer { workload: YcsbWorkload::Scans { scan_percent: 70 }, ..inserts(1_000, 1, None) };
+        let scans = ClientPhase {
+            workload: YcsbWorkload::Scans { scan_percent: 70 },
+            ..inserts(1_000, 1, None)
+        };
         let [read, spared] = [false, true].map(|scans_in_memory| {
-            let scans = Offer { scans_in_memory, ..scans };
+            let scans = ClientPhase { scans_in_memory, ..scans };
             run(&[inserts(4_000, 1, None), scans], true).remove(1)
         });
         assert!(read.totals.drive_reads > 100, "{}", read.totals.drive_reads);

@@ -9,8 +9,9 @@
 //! Gaps show what a store sees from one request to the next, counts what it sees over the whole run; a
 //! day's cycle is in the counts and hardly in the gaps.
 
-use super::ArrivalError;
-use crate::statistics::{Hurst, autocorrelations, hurst_exponents};
+use super::error::ArrivalError;
+use crate::statistics::autocorrelation::autocorrelations;
+use crate::statistics::hurst::{Hurst, hurst_exponents};
 use serde::Serialize;
 
 /// Gaps beyond these only count for the means.

@@ -11,8 +11,8 @@
 //! for as many. So a gap that spans half a day sees the rates of that half, not that of its start.
 
 use super::elementary::sin;
-use super::gaps::Moment;
-use super::{Interarrival, LEN_NS_MAX};
+use super::gaps::{Interarrival, Moment};
+use super::limits::LEN_NS_MAX;
 use imbrex_clockwork::Prng;
 
 const SLICE_COUNT: usize = 1024;

@@ -1,6 +1,6 @@
 //! Why there is no such series.
 
-use super::{LEN_NS_MAX, OPERATION_COUNT_MAX};
+use super::limits::{LEN_NS_MAX, OPERATION_COUNT_MAX};
 use std::io;
 use std::path::PathBuf;
 

@@ -1,7 +1,8 @@
 //! A recorded series: a file with a time a line.
 
-use super::{ArrivalError, LEN_NS_MAX};
-use crate::trace::decompressed;
+use super::error::ArrivalError;
+use super::limits::LEN_NS_MAX;
+use crate::decompress::decompressed;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,8 +1,36 @@
 //! Gaps drawn from a distribution with a mean of one, and the clock that adds them up.
 
 use super::elementary::{exp, ln};
-use super::{Interarrival, LEN_NS_MAX};
+use super::limits::LEN_NS_MAX;
 use imbrex_clockwork::Prng;
+use std::fmt;
+
+/// How gaps are distributed, about a mean that the rate gives.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Interarrival {
+    /// All the same.
+    Constant,
+    /// Anything from 0 to twice the mean.
+    Uniform,
+    /// As in a Poisson process.
+    Exponential,
+    /// With a heavy tail: a gap longer than x has a probability that falls as x to the power -shape.
+    Pareto {
+        /// More than 1: at 1 and below there is no mean. Up to 2 there is no variance.
+        shape: f64,
+    },
+}
+
+impl fmt::Display for Interarrival {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Interarrival::Constant => f.write_str("constant gaps"),
+            Interarrival::Uniform => f.write_str("uniform gaps"),
+            Interarrival::Exponential => f.write_str("exponential gaps"),
+            Interarrival::Pareto { shape } => write!(f, "Pareto gaps of shape {shape}"),
+        }
+    }
+}
 
 /// A number in (0, 1], of 2^53 equally likely ones.
 fn share(prng: &mut Prng) -> f64 {

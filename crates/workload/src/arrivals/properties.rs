@@ -3,7 +3,10 @@
 //! `docs/arrivals.md` has the table.
 //! What stands for a missing one is what the thesis runs its workloads with (4.3.4, table 5.1).
 
-use super::{ArrivalError, ArrivalModel, Interarrival, read_recorded};
+use super::error::ArrivalError;
+use super::file::read_recorded;
+use super::gaps::Interarrival;
+use super::model::ArrivalModel;
 use std::path::Path;
 
 const BIAS_DEFAULT: f64 = 0.65;
@@ -12,28 +15,38 @@ const SHAPE_DEFAULT: f64 = 1.5;
 
 type Get<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-pub(super) fn model(get: Get<'_>) -> Result<ArrivalModel, ArrivalError> {
-    let name = get("arrivalgenerator").unwrap_or_else(|| "constant".to_owned());
-    let model = match name.trim() {
-        "constant" => ArrivalModel::Constant,
-        "poisson" => ArrivalModel::Poisson,
-        // The thesis' table has two words.
-        "selfsimilar" | "self similar" => {
-            ArrivalModel::SelfSimilar { bias: number(get, "ss.bias")?.unwrap_or(BIAS_DEFAULT) }
-        }
-        "diurnal" => diurnal(get)?,
-        "recorded" => {
-            let file = get("recorded.file").ok_or(ArrivalError::Missing {
-                model: "recorded",
-                key: "recorded.file",
-                what: "the file of times",
-            })?;
-            ArrivalModel::Recorded(read_recorded(Path::new(&file))?)
-        }
-        _ => return Err(ArrivalError::Model { got: name }),
-    };
-    model.check()?;
-    Ok(model)
+impl ArrivalModel {
+    /// The model that YCSB-style properties describe: `arrivalgenerator` and those of its model, as
+    /// `docs/arrivals.md` lists them. Without `arrivalgenerator` it is constant, as YCSB's target is.
+    ///
+    /// # Errors
+    /// [`ArrivalError`]: an unknown name, a value that is no number or outside its range, a missing
+    /// one, or a file that is no series.
+    pub fn from_properties(
+        get: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<ArrivalModel, ArrivalError> {
+        let name = get("arrivalgenerator").unwrap_or_else(|| "constant".to_owned());
+        let model = match name.trim() {
+            "constant" => ArrivalModel::Constant,
+            "poisson" => ArrivalModel::Poisson,
+            // The thesis' table has two words.
+            "selfsimilar" | "self similar" => {
+                ArrivalModel::SelfSimilar { bias: number(get, "ss.bias")?.unwrap_or(BIAS_DEFAULT) }
+            }
+            "diurnal" => diurnal(get)?,
+            "recorded" => {
+                let file = get("recorded.file").ok_or(ArrivalError::Missing {
+                    model: "recorded",
+                    key: "recorded.file",
+                    what: "the file of times",
+                })?;
+                ArrivalModel::Recorded(read_recorded(Path::new(&file))?)
+            }
+            _ => return Err(ArrivalError::Model { got: name }),
+        };
+        model.check()?;
+        Ok(model)
+    }
 }
 
 fn diurnal(get: Get<'_>) -> Result<ArrivalModel, ArrivalError> {

@@ -4,11 +4,10 @@
 
 use super::cascade::Cascade;
 use super::diurnal::Diurnal;
-use super::gaps::Moment;
-use super::{
-    ArrivalEnd, ArrivalError, ArrivalModel, Interarrival, LEN_NS_MAX, OPERATION_COUNT_MAX,
-    RATE_PER_S_MAX,
-};
+use super::error::ArrivalError;
+use super::gaps::{Interarrival, Moment};
+use super::limits::{LEN_NS_MAX, OPERATION_COUNT_MAX, RATE_PER_S_MAX};
+use super::model::ArrivalModel;
 use imbrex_clockwork::Prng;
 use std::sync::Arc;
 
@@ -20,9 +19,21 @@ pub struct ArrivalSeries {
     end_ns: u64,
 }
 
+/// When a series ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArrivalEnd {
+    /// After so many operations.
+    Operations(u64),
+    /// Before the first operation at or after this time.
+    Duration {
+        /// From the start.
+        ns: u64,
+    },
+}
+
 /// Where the times come from.
 #[derive(Clone, Debug)]
-pub(super) enum Times {
+enum Times {
     /// Number `next` is due `next / rate` after the start.
     Constant {
         rate_per_s: f64,
@@ -45,7 +56,7 @@ pub(super) enum Times {
 const STREAM: &str = "arrivals";
 
 impl Times {
-    pub(super) fn new(
+    fn new(
         model: &ArrivalModel,
         rate_per_s: f64,
         end: ArrivalEnd,
@@ -118,8 +129,25 @@ fn extent(rate_per_s: f64, end: ArrivalEnd) -> Result<(u64, u64), ArrivalError> 
     }
 }
 
+impl ArrivalModel {
+    /// The arrivals of a run with this mean rate, until `end`.
+    ///
+    /// # Errors
+    /// [`ArrivalError`]: a rate or a parameter is outside its range, or the series would be too long.
+    pub fn series(
+        &self,
+        rate_per_s: f64,
+        end: ArrivalEnd,
+        seed: u64,
+    ) -> Result<ArrivalSeries, ArrivalError> {
+        self.check()?;
+        let times = Times::new(self, rate_per_s, end, seed)?;
+        Ok(ArrivalSeries::new(times, end))
+    }
+}
+
 impl ArrivalSeries {
-    pub(super) fn new(times: Times, end: ArrivalEnd) -> ArrivalSeries {
+    fn new(times: Times, end: ArrivalEnd) -> ArrivalSeries {
         let (left_count, end_ns) = match end {
             ArrivalEnd::Operations(count) => (count, u64::MAX),
             ArrivalEnd::Duration { ns } => (u64::MAX, ns),

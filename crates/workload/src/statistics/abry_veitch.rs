@@ -12,7 +12,7 @@
 //!
 //! Source: Abry and Veitch, "Wavelet analysis of long-range-dependent traffic" (1998).
 
-use super::NEGLIGIBLE;
+use super::deviations::NEGLIGIBLE;
 use super::line::weighted_slope;
 use std::f64::consts::LN_2;
 

@@ -7,7 +7,7 @@
 //!                          |            *  log m
 //! ```
 
-use super::NEGLIGIBLE;
+use super::deviations::NEGLIGIBLE;
 use super::line::slope;
 
 /// Blocks shorter than this tell of neighbours, not of the long run.

@@ -1,6 +1,6 @@
 //! The periodogram: how much of a series' variance is at which frequency; near 0 it goes as f^(1-2H).
 
-use super::NEGLIGIBLE;
+use super::deviations::NEGLIGIBLE;
 use super::line::slope;
 use realfft::RealFftPlanner;
 use std::f64::consts::PI;

@@ -1,6 +1,8 @@
 //! Noise of known exponent, other people's numbers, and series that have no estimate.
 
+use super::deviations::{NEGLIGIBLE, deviations};
 use super::fractional_noise::fractional_noise;
+use super::periodogram::Periodogram;
 use super::*;
 use std::path::PathBuf;
 

@@ -2,7 +2,8 @@
 //!
 //! They were recorded, not made: `crates/workload/traces/README.md` says of what and how.
 
-use super::{TraceError, TraceReader};
+use super::error::TraceError;
+use super::reader::TraceReader;
 use serde::{Serialize, Serializer};
 use std::path::Path;
 

@@ -2,7 +2,9 @@
 //!
 #![doc = include_str!("../../../../docs/block_traces.md")]
 
-use super::{Fault, Parsed, TraceError, TraceFormat, TraceOp, request, time_ns};
+use super::error::TraceError;
+use super::format::TraceFormat;
+use super::request::{Fault, Parsed, TraceOp, request, time_ns};
 use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 

@@ -16,7 +16,7 @@
 //!
 //! Not here: which shapes stand for which traces (`repro::figures::driver`).
 
-use super::{TraceOp, TraceRequest};
+use super::request::{TraceOp, TraceRequest};
 use crate::keys::Permutation;
 use imbrex_clockwork::Prng;
 use imbrex_disk::BLOCK_LEN_BYTES;
@@ -102,7 +102,7 @@ impl Shape {
 
 /// The requests of a shape, one by one.
 #[derive(Debug)]
-pub(super) struct Made {
+pub(super) struct SyntheticTrace {
     shape: Shape,
     prng: Prng,
     /// Of each written file: how often it was begun, and how many blocks of it are written.
@@ -125,8 +125,8 @@ struct Turn {
     left: u64,
 }
 
-impl Made {
-    pub(super) fn new(shape: Shape, seed: u64) -> Made {
+impl SyntheticTrace {
+    pub(super) fn new(shape: Shape, seed: u64) -> SyntheticTrace {
         let mut prng = Prng::new(seed).derive(shape.name);
         let file_count = shape.written_file_count();
         let by_rank = Permutation::new(&mut prng, file_count);
@@ -142,7 +142,7 @@ impl Made {
             is_open[file] = true;
         }
         let turn = Turn::default();
-        Made { shape, prng, files, by_rank, open, is_open, turn, done: 0, at_ns: 0 }
+        SyntheticTrace { shape, prng, files, by_rank, open, is_open, turn, done: 0, at_ns: 0 }
     }
 
     /// Where the written file of this index begins: they are spread evenly over the device.
@@ -268,7 +268,7 @@ impl Made {
     }
 }
 
-impl Iterator for Made {
+impl Iterator for SyntheticTrace {
     type Item = TraceRequest;
 
     fn next(&mut self) -> Option<TraceRequest> {
@@ -329,7 +329,7 @@ mod tests {
     };
 
     fn requests(shape: Shape, seed: u64) -> Vec<TraceRequest> {
-        Made::new(shape, seed).collect()
+        SyntheticTrace::new(shape, seed).collect()
     }
 
     fn near(got: f64, wanted: f64, tolerance: f64, what: &str) {

@@ -1,7 +1,8 @@
 //! Each format, bad lines and records, truncation, packed files.
 
 use super::*;
-use std::io::Write;
+use std::io::{self, Write};
+use std::path::Path;
 
 fn read_as(bytes: &[u8], format: Option<TraceFormat>) -> Result<Vec<TraceRequest>, TraceError> {
     TraceReader::of(Path::new("t"), Box::new(io::Cursor::new(bytes.to_vec())), format)?.collect()

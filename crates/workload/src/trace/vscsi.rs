@@ -14,7 +14,9 @@
 //!
 //! A command is a SCSI operation code; those that neither read nor write are skipped.
 
-use super::{Fault, Parsed, TraceError, TraceFormat, TraceOp, request, time_ns};
+use super::error::TraceError;
+use super::format::TraceFormat;
+use super::request::{Fault, Parsed, TraceOp, request, time_ns};
 use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 

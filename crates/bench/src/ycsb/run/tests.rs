@@ -67,7 +67,7 @@ impl RecordStore for Steady {
 
 /// What a run came to, and what it warned of.
 struct Outcome {
-    worked: Worked,
+    worked: PhaseOutcome,
     report: YcsbReport,
     warnings: Vec<String>,
 }
@@ -153,11 +153,11 @@ impl Story<'_> {
                 free_ns: free_ns.clone(),
             }) as Box<dyn RecordStore>)
         };
-        let ground = Ground { clock: &*clock, world, connect: &connect };
+        let context = RunContext { clock: &*clock, world, connect: &connect };
         let arrivals = self.arrivals.map(|series| {
             (Box::new(series.into_iter()) as Arrivals, "as the story has it".to_owned())
         });
-        let worked = run.work(self.phase, arrivals, false, &ground).unwrap();
+        let worked = run.work(self.phase, arrivals, false, &context).unwrap();
         let setup = YcsbSetup {
             phase: self.phase.name(),
             db: "steady".to_owned(),
@@ -171,7 +171,7 @@ impl Story<'_> {
             loaded_first: false,
             pace: worked.pace.clone(),
         };
-        let again = Worked {
+        let again = PhaseOutcome {
             measured: worked.measured.clone(),
             pace: String::new(),
             failure: worked.failure.clone(),
@@ -443,8 +443,8 @@ fn in_virtual_time_a_write_waits_for_the_one_before_it() {
     let waits = |threads: u32| {
         let mut options = YcsbOptions { settle: false, ..YcsbOptions::new() };
         options.threads = Some(threads);
-        options.stand.write_buffer_size = Some(crate::options::ByteCount(128 << 10));
-        options.stand.target_file_size_base = Some(crate::options::ByteCount(64 << 10));
+        options.testbed.write_buffer_size = Some(crate::byte_count::ByteCount(128 << 10));
+        options.testbed.target_file_size_base = Some(crate::byte_count::ByteCount(64 << 10));
         let assignments = ["recordcount=6000", "fieldcount=1", "fieldlength=1000", "target=3000"];
         options.assignments = assignments.map(str::to_owned).into();
         options.assignments.push("arrivalgenerator=poisson".to_owned());

@@ -1,6 +1,8 @@
 //! Tables II and III: what a cleaning merges, and how much garbage is in the zones it chooses.
 
-use super::{BUFFERS, Cleans, EvictionOrder, Subject, add, conditions, subjects, table, values};
+use super::{
+    BUFFERS, CleaningChoice, EvictionOrder, Subject, add, conditions, subjects, table, values,
+};
 use crate::figure::{Figure, Runs};
 use crate::figures::measures::over;
 use crate::page::{Better, Claim, Page};
@@ -10,8 +12,8 @@ use crate::spec::Size;
 use imbrex_bench::replay::ReplayReport;
 
 /// The orders: the paper's baseline, and the one it proposes.
-const ORDERS: [(Cleans, &str); 2] =
-    [(Cleans::MostGarbage, "most garbage"), (Cleans::MostMerged, "most merged")];
+const ORDERS: [(CleaningChoice, &str); 2] =
+    [(CleaningChoice::MostGarbage, "most garbage"), (CleaningChoice::MostMerged, "most merged")];
 
 /// A baseline that merges less than a node in two cleanings is nothing to divide by.
 const MERGED_LEAST: f64 = 0.5;

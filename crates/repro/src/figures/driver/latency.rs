@@ -20,19 +20,19 @@ const INTERVALS_MS: [u64; 10] = [25, 22, 21, 20, 15, 10, 9, 8, 7, 5];
 const LATE_PERCENT_MAX: f64 = 1.0;
 
 /// What the paper says in words: a trace, and by how many percent the read latency falls at 5 GB.
-struct Said {
+struct PaperValues {
     word: &'static str,
     falls: [(&'static str, f64); 2],
     value: fn(&ReplayReport) -> f64,
 }
 
-const MEAN: Said = Said {
+const MEAN: PaperValues = PaperValues {
     word: "mean",
     falls: [("LUN2", 87.0), ("PageRank", 91.0)],
     value: |report| report.read_latency.mean_ns as f64 / 1e6,
 };
 
-const TAIL: Said = Said {
+const TAIL: PaperValues = PaperValues {
     word: "99th percentile",
     falls: [("LUN2", 77.0), ("PageRank", 93.0)],
     value: |report| report.read_latency.p99_ns as f64 / 1e6,
@@ -76,7 +76,7 @@ fn rates(subject: &Subject) -> impl Iterator<Item = (u64, Subject)> {
     INTERVALS_MS.into_iter().filter_map(|each| Some((each, subject.each(each)?)))
 }
 
-impl Said {
+impl PaperValues {
     /// What the paper says of this trace.
     fn of(&self, subject: &Subject) -> Option<f64> {
         let name = subject.paper?.name;
@@ -84,7 +84,7 @@ impl Said {
     }
 }
 
-fn page(size: &Size, results: &Results, said: &Said) -> Page {
+fn page(size: &Size, results: &Results, said: &PaperValues) -> Page {
     let mut page = Page::default();
     let mut numbers = table(&format!("{} read latency in ms", said.word), "first to leave");
     let mut late = table(
@@ -130,7 +130,7 @@ fn page(size: &Size, results: &Results, said: &Said) -> Page {
 
 /// The lead of the traces that the paper speaks of, by how often requests come and under each condition: what
 /// saturates the drive, and which order does first, decides it.
-fn by_rate(page: &mut Page, size: &Size, results: &Results, said: &Said) -> Table {
+fn by_rate(page: &mut Page, size: &Size, results: &Results, said: &PaperValues) -> Table {
     let title =
         format!("{} read latency in ms with a buffer of 5 GB, by rate and condition", said.word);
     let header = ["trace", "", "LRU", "late, %", "largest region", "late, %", "below LRU, %"];
@@ -167,7 +167,13 @@ fn each_words(interval_ms: u64) -> String {
 
 /// The claim, what it comes to under other conditions, and where it is most of the other rates. Where the drive does
 /// not keep up any lead can be had, so that such a condition is none: the table by rate has it.
-fn claim(page: &mut Page, results: &Results, subject: &Subject, said: &Said, below: f64) -> Claim {
+fn claim(
+    page: &mut Page,
+    results: &Results,
+    subject: &Subject,
+    said: &PaperValues,
+    below: f64,
+) -> Claim {
     let what = format!("{}, {} at 5 GB below LRU", subject.name(), said.word);
     let Some(percent) = said.of(subject) else { return Claim::shown(what, below, "%") };
     let mut claim = Claim::new(what, Better::Larger, percent, below, "%");
@@ -187,7 +193,12 @@ fn claim(page: &mut Page, results: &Results, subject: &Subject, said: &Said, bel
 }
 
 /// By how many percent ours is below LRU, if the drive keeps up by both.
-fn kept_lead(page: &mut Page, results: &Results, subject: &Subject, said: &Said) -> Option<f64> {
+fn kept_lead(
+    page: &mut Page,
+    results: &Results,
+    subject: &Subject,
+    said: &PaperValues,
+) -> Option<f64> {
     let late =
         both(subject).map(|spec| value(page, results, &spec, |report| late_percent(&spec, report)));
     if !late.iter().all(|&late| late <= LATE_PERCENT_MAX) {
@@ -197,7 +208,7 @@ fn kept_lead(page: &mut Page, results: &Results, subject: &Subject, said: &Said)
     Some(percent_below(ours, lru))
 }
 
-fn chart(subject: &Subject, said: &Said, rows: [[f64; 4]; 3]) -> Chart {
+fn chart(subject: &Subject, said: &PaperValues, rows: [[f64; 4]; 3]) -> Chart {
     let points = |values: [f64; 4]| {
         let gib = BUFFERS.map(|(bytes, _)| bytes as f64 / f64::from(1 << 30));
         gib.into_iter().zip(values).filter(|(_, value)| value.is_finite()).collect()

@@ -20,7 +20,7 @@ pub(super) mod tables;
 
 use crate::figures::measures::{GB, MIB};
 use crate::page::{Page, Table};
-use crate::replays::{Cleans, ReplaySpec, ReplayTrace};
+use crate::replays::{CleaningChoice, ReplaySpec, ReplayTrace};
 use crate::results::Results;
 use crate::spec::Size;
 use imbrex_bench::replay::ReplayReport;
@@ -119,7 +119,7 @@ fn all_subjects(size: &Size) -> Vec<Subject> {
         None => {
             let shape = paper.shape(shapes::scale(size));
             Subject {
-                trace: ReplayTrace::Made(shape),
+                trace: ReplayTrace::Synthetic(shape),
                 paper: Some(paper),
                 scale: shapes::scale(size),
                 fill_percent: paper.fill_percent(&shape),
@@ -163,7 +163,7 @@ impl Subject {
     /// Its name, and where it is from.
     fn name(&self) -> String {
         match self.trace {
-            ReplayTrace::Made(shape) => format!("{} (synthetic)", shape.name),
+            ReplayTrace::Synthetic(shape) => format!("{} (synthetic)", shape.name),
             ReplayTrace::Bundled(bundled) => format!("{} (recorded)", bundled.name),
             ReplayTrace::Given(given) => given.name.to_owned(),
         }
@@ -171,7 +171,7 @@ impl Subject {
 
     /// The same under a condition, if its trace is made and the condition another one.
     fn under(&self, condition: Condition) -> Option<Subject> {
-        let ReplayTrace::Made(shape) = self.trace else { return None };
+        let ReplayTrace::Synthetic(shape) = self.trace else { return None };
         let is_closed_loop = matches!(condition, Condition::OneAfterAnother);
         let shape = match condition {
             Condition::TouchedInTenHours => self.paper?.touched_in_ten_hours(shape),
@@ -181,18 +181,18 @@ impl Subject {
             Condition::CountedReads => self.paper?.counted(shape)?,
             Condition::Scattered => PaperTrace::scattered(shape)?,
         };
-        Some(Subject { trace: ReplayTrace::Made(shape), is_closed_loop, ..*self })
+        Some(Subject { trace: ReplayTrace::Synthetic(shape), is_closed_loop, ..*self })
     }
 
     /// The same with a request each so many milliseconds, if its trace is made.
     fn each(&self, interval_ms: u64) -> Option<Subject> {
-        let ReplayTrace::Made(shape) = self.trace else { return None };
+        let ReplayTrace::Synthetic(shape) = self.trace else { return None };
         let shape = Shape { interval_ns: interval_ms * 1_000_000, ..shape };
-        Some(Subject { trace: ReplayTrace::Made(shape), ..*self })
+        Some(Subject { trace: ReplayTrace::Synthetic(shape), ..*self })
     }
 
     /// A replay with the buffer of this column.
-    fn spec(&self, column: usize, evicts: EvictionOrder, cleans: Cleans) -> ReplaySpec {
+    fn spec(&self, column: usize, evicts: EvictionOrder, cleans: CleaningChoice) -> ReplaySpec {
         let (buffer_bytes, _) = BUFFERS[column];
         let zone_scale = (self.scale * ZONE_SHARE).min(1.0);
         let zone_mib = (ZONE_LEN_BYTES as f64 * zone_scale) as u64 / MIB;
@@ -209,21 +209,21 @@ impl Subject {
     }
 
     /// Every buffer, one order.
-    fn row(&self, evicts: EvictionOrder, cleans: Cleans) -> [ReplaySpec; 4] {
+    fn row(&self, evicts: EvictionOrder, cleans: CleaningChoice) -> [ReplaySpec; 4] {
         std::array::from_fn(|column| self.spec(column, evicts, cleans))
     }
 
     fn lru(&self) -> [ReplaySpec; 4] {
-        self.row(EvictionOrder::LeastRecentlyWritten, Cleans::MostMerged)
+        self.row(EvictionOrder::LeastRecentlyWritten, CleaningChoice::MostMerged)
     }
 
     fn ours(&self) -> [ReplaySpec; 4] {
-        self.row(EvictionOrder::LargestRegion, Cleans::MostMerged)
+        self.row(EvictionOrder::LargestRegion, CleaningChoice::MostMerged)
     }
 
     /// Beyond the paper: what the block device does unless told otherwise.
     fn aged(&self) -> [ReplaySpec; 4] {
-        self.row(EvictionOrder::LongestAndOldest, Cleans::MostMerged)
+        self.row(EvictionOrder::LongestAndOldest, CleaningChoice::MostMerged)
     }
 }
 

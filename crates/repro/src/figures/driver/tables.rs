@@ -14,13 +14,13 @@ use imbrex_bench::replay::{ReplayReport, TableFigures};
 
 /// What the paper says in words of LUN0 with a buffer of 1 GB. The shape's writes are fitted to what it
 /// says of LRU, 2.1 and 11.8.
-struct Said {
+struct PaperValues {
     entry_sectors: u64,
     ours: f64,
 }
 
-const SHORT: Said = Said { entry_sectors: 10, ours: 1.1 };
-const LONG: Said = Said { entry_sectors: 100, ours: 2.3 };
+const SHORT: PaperValues = PaperValues { entry_sectors: 10, ours: 1.1 };
+const LONG: PaperValues = PaperValues { entry_sectors: 100, ours: 2.3 };
 const SAID_OF: &str = "LUN0";
 /// "By up to 93 %", of all traces, buffers and entries.
 const FALL_MAX_PERCENT: f64 = 93.0;
@@ -58,7 +58,7 @@ fn amplification(report: &ReplayReport, entry_sectors: u64) -> f64 {
     table.map(TableFigures::amplification).filter(|&times| times > 0.0).unwrap_or(f64::NAN)
 }
 
-fn page(size: &Size, results: &Results, said: &Said) -> Page {
+fn page(size: &Size, results: &Results, said: &PaperValues) -> Page {
     let mut page = Page::default();
     let entry = said.entry_sectors;
     let mut numbers =

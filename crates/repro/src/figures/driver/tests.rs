@@ -28,7 +28,7 @@ fn shapes_have_what_table_1_implies() {
     assert_eq!(count, 15, "a 50th of 737");
     for subject in subjects(&SIZE) {
         match subject.trace {
-            ReplayTrace::Made(shape) => {
+            ReplayTrace::Synthetic(shape) => {
                 assert!(shape.request_count > 0 && shape.written_permille <= 500, "{shape:?}");
             }
             ReplayTrace::Bundled(_) => assert!(subject.paper.is_none()),
@@ -63,7 +63,7 @@ fn rates_that_touch_the_dataset_in_ten_hours_are_the_slowest_that_the_paper_allo
 fn conditions_change_what_they_say_and_are_of_synthetic_traces() {
     let all = subjects(&SIZE);
     let shape = |subject: &Subject| match subject.trace {
-        ReplayTrace::Made(shape) => shape,
+        ReplayTrace::Synthetic(shape) => shape,
         _ => panic!("{}", subject.name()),
     };
     let lun0 = shape(&all[0]);

@@ -57,20 +57,20 @@ pub(super) fn short_tables(size: &Size, layout: &'static str, phases: Vec<Phase>
 
 /// Puts a second when so much was loaded: of all, and of the last tenth of the drive.
 #[derive(Clone, Copy, Debug)]
-struct At {
+struct FillPoint {
     overall: f64,
     lately: f64,
     /// Of what files may use, the valid share in percent.
     valid: f64,
 }
 
-impl At {
-    const NONE: At = At { overall: f64::NAN, lately: f64::NAN, valid: f64::NAN };
+impl FillPoint {
+    const NONE: FillPoint = FillPoint { overall: f64::NAN, lately: f64::NAN, valid: f64::NAN };
 
-    fn of(load: &PhaseResult, fill: f64, most: f64) -> At {
+    fn of(load: &PhaseResult, fill: f64, most: f64) -> FillPoint {
         let share = fill / most;
         let space = load.at_share(share).map(|m| m.space).unwrap_or_default();
-        At {
+        FillPoint {
             overall: rate_between(load, 0.0, share),
             lately: rate_between(load, (fill - WINDOW) / most, share),
             valid: 100.0 * over(space.valid_bytes as f64, space.capacity_bytes as f64),
@@ -88,7 +88,9 @@ pub(in super::super) const FILL: Figure = Figure {
         let fills = fills(size);
         let found = RIVALS.map(|(_, store)| {
             let load = need(&mut page, results, &run(size, store)).and_then(RunResult::load);
-            fills.map(|fill| load.map_or(At::NONE, |load| At::of(load, fill, fills[5])))
+            fills.map(|fill| {
+                load.map_or(FillPoint::NONE, |load| FillPoint::of(load, fill, fills[5]))
+            })
         });
         page.claims = claims(&fills, &found);
         let [phases, merged, cmr, fullest] = RIVALS.map(|(name, _)| name);
@@ -98,7 +100,7 @@ pub(in super::super) const FILL: Figure = Figure {
         for (row, fill) in fills.iter().enumerate() {
             let [phases, merged, cmr, fullest] = found.map(|of| of[row]);
             let name = || format!("{:.0} %", fill * 100.0);
-            let add = |table: &mut Table, of: fn(&At) -> f64| {
+            let add = |table: &mut Table, of: fn(&FillPoint) -> f64| {
                 let values = [of(&phases), of(&merged), of(&cmr), of(&fullest)];
                 let times = over(values[1], values[0]);
                 table.row(name(), &[&[merged.valid], &values[..], &[times]].concat());
@@ -124,7 +126,7 @@ pub(in super::super) const FILL: Figure = Figure {
     },
 };
 
-fn claims(fills: &[f64; 6], found: &[[At; 6]; 4]) -> Vec<Claim> {
+fn claims(fills: &[f64; 6], found: &[[FillPoint; 6]; 4]) -> Vec<Claim> {
     let [phases, merged, cmr, _] = found;
     let row = |fill: f64| fills.iter().position(|&f| f == fill).unwrap_or_default();
     let (paper, high, most) = (row(0.75), row(0.85), fills.len() - 1);

@@ -75,7 +75,7 @@ pub(in super::super) const LOAD: Figure = Figure {
         page.notes.push(format!(
             "For --scale {WHOLE_TABLES_SCALE} and more, where tables are the paper's, of 64 MB, and each of these \
              loads takes minutes to an hour of a processor: the claims of figures 2, 5 and 6 without their \
-             conditions, every one of which is a load more. At a small scale the claims stand in those figures alone."
+             conditions, every one of which is a load more. FillPoint a small scale the claims stand in those figures alone."
         ));
         page
     },

@@ -4,7 +4,7 @@ use super::offload;
 use super::offload::SLOW_MS;
 use crate::arrivals::ArrivalSource;
 use crate::chart::{Axis, Chart, Series};
-use crate::client_phase::{Offer, Offered, OpenLoop};
+use crate::client_phase::{ClientLatencies, ClientPhase, OpenLoop};
 use crate::figure::{Figure, Runs};
 use crate::figures::measures::GB;
 use crate::figures::measures::{least, mean, merges, need, over, seconds};
@@ -68,7 +68,7 @@ fn run(asked: &Size, source: ArrivalSource, rate_per_s: u64) -> RunSpec {
         _ => (offload::CLIENT_COUNT, Some(OpenLoop { source, rate_per_s })),
     };
     let inserts = offload::offer(YcsbWorkload::Inserts, inserts(asked), arrivals);
-    let phase = Phase::Offer(Offer { client_count, ..inserts });
+    let phase = Phase::Clients(ClientPhase { client_count, ..inserts });
     let len_bytes = offload::size(asked).bytes(DRIVE_BYTES);
     let drive = DriveSpec::whole(DISK, DriveRule::Conventional, len_bytes);
     RunSpec::new("leveldb-cmr", drive, vec![phase]).tuned(Tune::default().without_rest())
@@ -77,7 +77,7 @@ fn run(asked: &Size, source: ArrivalSource, rate_per_s: u64) -> RunSpec {
 /// What one run found.
 struct Found {
     rate: f64,
-    offered: Offered,
+    offered: ClientLatencies,
     compaction_s: f64,
     /// Tables that a compaction of level 0 took, in the mean.
     level_0_tables: f64,
@@ -166,7 +166,7 @@ fn table<'a>(rows: impl Iterator<Item = (&'a Kind, &'a Option<Found>, u64)>) -> 
     let mut table = Table::new("inserts and their latencies", &header);
     for ((source, thesis, _), found, rate_per_s) in rows {
         let Some(found) = found else { continue };
-        let Offered { service, response, .. } = &found.offered;
+        let ClientLatencies { service, response, .. } = &found.offered;
         let name = match source {
             ArrivalSource::Original { .. } => source.label(),
             _ => format!("{} at {rate_per_s}/s", source.label()),

@@ -3,7 +3,7 @@
 use super::{Bands, Offload, STATE, offer, shorter, state, store};
 use crate::arrivals::ArrivalSource;
 use crate::chart::{Axis, Chart};
-use crate::client_phase::{Offer, OpenLoop};
+use crate::client_phase::{ClientPhase, OpenLoop};
 use crate::figure::{Figure, Runs};
 use crate::figures::measures::{least, megabytes, most, need};
 use crate::page::{Better, Claim, Page, Table};
@@ -77,7 +77,7 @@ impl Row {
             },
         };
         let arrivals = OpenLoop { source, rate_per_s: self.rate_per_s };
-        Phase::Offer(Offer { scans_in_memory, ..offer(workload, count, Some(arrivals)) })
+        Phase::Clients(ClientPhase { scans_in_memory, ..offer(workload, count, Some(arrivals)) })
     }
 
     fn name(&self, at: usize) -> String {

@@ -5,7 +5,7 @@ use super::{
     offer, size, state, store,
 };
 use crate::chart::{Axis, Chart};
-use crate::client_phase::Offer;
+use crate::client_phase::ClientPhase;
 use crate::figure::{Figure, Runs};
 use crate::figures::measures::{need, over};
 use crate::page::{Better, Claim, Page, Table};
@@ -22,7 +22,7 @@ const PLACES: [Offload; 3] = [Offload::Nowhere, Offload::Disk, Offload::Flash];
 
 fn inserts(size: &Size, client_count: u32) -> Phase {
     let inserts = offer(YcsbWorkload::Inserts, size.count(INSERTS, 8_000), None);
-    Phase::Offer(Offer { client_count, ..inserts })
+    Phase::Clients(ClientPhase { client_count, ..inserts })
 }
 
 fn run(asked: &Size, offload: Offload, client_count: u32, bands: Bands) -> RunSpec {
@@ -34,7 +34,9 @@ fn run(asked: &Size, offload: Offload, client_count: u32, bands: Bands) -> RunSp
 fn patient(asked: &Size, offload: Offload) -> RunSpec {
     let size = size(asked);
     let phase = match inserts(&size, 1) {
-        Phase::Offer(offer) => Phase::Offer(Offer { call_ns: 2 * offer.call_ns, ..offer }),
+        Phase::Clients(offer) => {
+            Phase::Clients(ClientPhase { call_ns: 2 * offer.call_ns, ..offer })
+        }
         other => other,
     };
     store(&size, offload, Bands::AtOnce, vec![phase])

@@ -17,7 +17,7 @@ pub(in super::super) mod life;
 pub(in super::super) mod micro;
 pub(in super::super) mod poisson;
 
-use crate::client_phase::{Offer, OpenLoop};
+use crate::client_phase::{ClientPhase, OpenLoop};
 use crate::figures::measures::over;
 use crate::figures::measures::{GB, MIB};
 use crate::results::PhaseResult;
@@ -148,8 +148,8 @@ pub(super) fn shorter(ns: u64, size: &Size) -> u64 {
 }
 
 /// What clients do, as they come.
-pub(super) fn offer(workload: YcsbWorkload, count: u64, arrivals: Option<OpenLoop>) -> Offer {
-    Offer {
+pub(super) fn offer(workload: YcsbWorkload, count: u64, arrivals: Option<OpenLoop>) -> ClientPhase {
+    ClientPhase {
         workload,
         count,
         value_len_bytes: VALUE_LEN_BYTES,

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::arrivals::ArrivalSource;
 use crate::chart::{Axis, Chart, Series};
-use crate::client_phase::{Offer, Offered, OpenLoop};
+use crate::client_phase::{ClientLatencies, ClientPhase, OpenLoop};
 use crate::figure::{Figure, Runs};
 use crate::figures::measures::{need, over};
 use crate::page::{Better, Claim, Page, Table};
@@ -32,8 +32,8 @@ fn run(asked: &Size, offload: Offload, rate_per_s: u64, bands: Bands) -> RunSpec
     let scans = size.count(SCANS, SCAN_COUNT_MIN);
     let scans = offer(YcsbWorkload::Scans { scan_percent: 100 }, scans, None);
     let phases = vec![
-        Phase::Offer(offer(YcsbWorkload::Inserts, inserts, Some(arrivals))),
-        Phase::Offer(Offer { client_count: 1, ..scans }),
+        Phase::Clients(offer(YcsbWorkload::Inserts, inserts, Some(arrivals))),
+        Phase::Clients(ClientPhase { client_count: 1, ..scans }),
     ];
     store(&size, offload, bands, phases)
 }
@@ -52,7 +52,7 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    fn offered(&self) -> Offered {
+    fn offered(&self) -> ClientLatencies {
         self.inserts.offered.clone().unwrap_or_default()
     }
 
@@ -206,7 +206,7 @@ pub(in super::super::super) const FIGURE_5_8: Figure = Figure {
             for (rate, found) in all {
                 for (place, found) in PLACES.iter().zip(found) {
                     let Some(found) = found else { continue };
-                    let Offered { service, response, .. } = found.offered();
+                    let ClientLatencies { service, response, .. } = found.offered();
                     let slow = found.slow() as f64;
                     let row = [service.mean_ms(), service.max_ms(), slow, response.max_ms()];
                     table.row(format!("{rate}/s, {}{bands}", place.name()), &row);
@@ -254,7 +254,7 @@ pub(in super::super::super) const FIGURE_5_9: Figure = Figure {
             });
         }
         for (place, name) in PLACES.iter().enumerate() {
-            let lines = |of: &dyn Fn(&Offered) -> Vec<(f64, f64)>| -> Vec<Series> {
+            let lines = |of: &dyn Fn(&ClientLatencies) -> Vec<(f64, f64)>| -> Vec<Series> {
                 let found = all.iter().filter_map(|(rate, found)| {
                     let points = of(&found[place].as_ref()?.offered());
                     Some(Series::new(format!("{}K", rate / 1000), points))

@@ -5,21 +5,22 @@
 //!            \________ Runtime: virtual world, or threads
 //! ```
 
-mod drives;
+mod opened_drives;
 
-pub(crate) use drives::bare_drive;
+pub(crate) use opened_drives::bare_drive;
 
+use crate::byte_count::ByteCount;
 use crate::error::BenchError;
 use crate::host;
-use crate::options::{BenchOptions, ByteCount, CompressionType, Mode, StandOptions};
+use crate::options::{BenchOptions, CompressionType, Mode, TestbedOptions};
 use crate::profile_choice::layout_for;
 use crate::report::{DriveFigures, EngineFigures, HostFigures, SpaceFigures};
-use drives::{Origin, StandDrives};
 use imbrex::{Layout, LayoutError, Stack, mount};
 use imbrex_clockwork::{Clock, Order, Runtime, VirtualWorld};
 use imbrex_disk::Counters;
 use imbrex_engine::{CompactionLine, Compression, Db, Keyspace, Metrics, Options};
 use imbrex_files::Files;
+use opened_drives::{Origin, TestbedDrives};
 use std::sync::Arc;
 
 /// Threads for background work in threads mode: one flush and one compaction side by side.
@@ -31,16 +32,16 @@ const GUEST_KEYSPACE: &str = "imbrex-bench";
 
 /// What to make a stand of.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct StandPlan<'a> {
-    pub(crate) options: &'a StandOptions,
+pub(crate) struct TestbedPlan<'a> {
+    pub(crate) options: &'a TestbedOptions,
     pub(crate) mode: Mode,
     pub(crate) seed: u64,
-    pub(crate) room: Room<'a>,
+    pub(crate) keyspace: KeyspaceChoice<'a>,
 }
 
 /// Which keyspace of the store is used.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Room<'a> {
+pub(crate) enum KeyspaceChoice<'a> {
     /// All of a drive of our own; on one of the user's a keyspace that no one else uses.
     Bench,
     /// The one of that name, made if need be.
@@ -50,14 +51,14 @@ pub(crate) enum Room<'a> {
 }
 
 impl BenchOptions {
-    pub(crate) fn plan(&self) -> StandPlan<'_> {
-        let (options, mode, seed) = (&self.stand, self.mode, self.seed);
-        StandPlan { options, mode, seed, room: Room::Bench }
+    pub(crate) fn plan(&self) -> TestbedPlan<'_> {
+        let (options, mode, seed) = (&self.testbed, self.mode, self.seed);
+        TestbedPlan { options, mode, seed, keyspace: KeyspaceChoice::Bench }
     }
 }
 
 /// A drive with a store on it.
-pub(crate) struct Stand {
+pub(crate) struct Testbed {
     runtime: Runtime,
     world: Option<Arc<VirtualWorld>>,
     stack: Stack,
@@ -76,9 +77,9 @@ pub(crate) struct Reading {
     anonymous_bytes: Option<u64>,
 }
 
-impl Stand {
+impl Testbed {
     /// A fresh drive with an empty store, or what `options.drive` holds if it is an image.
-    pub(crate) fn new(plan: StandPlan<'_>) -> Result<Stand, BenchError> {
+    pub(crate) fn new(plan: TestbedPlan<'_>) -> Result<Testbed, BenchError> {
         let options = plan.options;
         let (runtime, world) = match plan.mode {
             Mode::Virtual => {
@@ -89,8 +90,8 @@ impl Stand {
         };
         let layout = options.layout.as_deref().map(Layout::by_name).transpose();
         let layout = layout.map_err(BenchError::layout)?;
-        let StandDrives { name: drive_name, origin, geometry, drives } =
-            StandDrives::new(plan, layout, &runtime)?;
+        let TestbedDrives { name: drive_name, origin, geometry, drives } =
+            TestbedDrives::new(plan, layout, &runtime)?;
         let stack = if origin == Origin::UsersImage {
             let mounted = mount(drives, &runtime).map_err(BenchError::layout)?;
             if let Some(asked) = layout.filter(|asked| *asked != mounted.layout) {
@@ -109,11 +110,11 @@ impl Stand {
         }
         .map_err(BenchError::layout)?;
         let keyspace = keyspace(&stack, plan, &origin)?;
-        Ok(Stand { runtime, world, stack, keyspace, drive_name, origin })
+        Ok(Testbed { runtime, world, stack, keyspace, drive_name, origin })
     }
 
     /// A stand like this one whose store holds nothing of a benchmark.
-    pub(crate) fn emptied(mut self, plan: StandPlan<'_>) -> Result<Stand, BenchError> {
+    pub(crate) fn emptied(mut self, plan: TestbedPlan<'_>) -> Result<Testbed, BenchError> {
         if self.origin == Origin::UsersImage {
             let failed = |source| BenchError::Engine { what: "emptying the store".into(), source };
             self.stack.db.drop_keyspace(GUEST_KEYSPACE).map_err(failed)?;
@@ -123,7 +124,7 @@ impl Stand {
         let origin = self.origin.clone();
         self.close()?;
         origin.remove()?;
-        Stand::new(plan)
+        Testbed::new(plan)
     }
 
     /// Closes the store.
@@ -197,18 +198,20 @@ impl Stand {
 }
 
 /// The keyspace to work on.
-fn keyspace(stack: &Stack, plan: StandPlan<'_>, origin: &Origin) -> Result<Keyspace, BenchError> {
+fn keyspace(stack: &Stack, plan: TestbedPlan<'_>, origin: &Origin) -> Result<Keyspace, BenchError> {
     let failed = |source| BenchError::Engine { what: "opening the store".into(), source };
-    let name = match plan.room {
-        Room::Bench if *origin != Origin::UsersImage => return Ok(stack.db.default_keyspace()),
-        Room::Bench => GUEST_KEYSPACE,
-        Room::Table(name) | Room::LoadedTable(name) => name,
+    let name = match plan.keyspace {
+        KeyspaceChoice::Bench if *origin != Origin::UsersImage => {
+            return Ok(stack.db.default_keyspace());
+        }
+        KeyspaceChoice::Bench => GUEST_KEYSPACE,
+        KeyspaceChoice::Table(name) | KeyspaceChoice::LoadedTable(name) => name,
     };
     let is_there = stack.db.keyspace_names().iter().any(|known| known == name);
     if is_there {
         return stack.db.keyspace(name).map_err(failed);
     }
-    if matches!(plan.room, Room::LoadedTable(_)) && *origin == Origin::UsersImage {
+    if matches!(plan.keyspace, KeyspaceChoice::LoadedTable(_)) && *origin == Origin::UsersImage {
         let what = format!("the drive has no table {name:?}; load it first");
         return Err(BenchError::Options(what));
     }
@@ -218,7 +221,7 @@ fn keyspace(stack: &Stack, plan: StandPlan<'_>, origin: &Origin) -> Result<Keysp
 }
 
 /// What the flags say, and the layout's own numbers where they say nothing.
-fn store_options(options: &StandOptions, usual: Options) -> Result<Options, BenchError> {
+fn store_options(options: &TestbedOptions, usual: Options) -> Result<Options, BenchError> {
     let mut store = usual;
     if let Some(us) = options.offload_delay_us {
         if !store.offloads {
@@ -311,17 +314,17 @@ mod tests {
 
     #[test]
     fn a_delay_is_for_layouts_that_offload_writes() {
-        let options = StandOptions {
+        let options = TestbedOptions {
             offload_delay_us: Some(10),
             offloaded_files: Some(3),
-            ..BenchOptions::new().stand
+            ..BenchOptions::new().testbed
         };
         let offloads = store_options(&options, Options { offloads: true, ..Options::default() });
         let offloads = offloads.unwrap();
         assert_eq!((offloads.offload_delay_ns, offloads.offloaded_file_count_max), (10_000, 3));
         let refused = store_options(&options, Options::default()).unwrap_err().to_string();
         assert!(refused.contains("--offload_delay_us"), "{refused}");
-        let usual = store_options(&BenchOptions::new().stand, Options::default()).unwrap();
+        let usual = store_options(&BenchOptions::new().testbed, Options::default()).unwrap();
         assert_eq!(usual.offload_delay_ns, 0);
     }
 }

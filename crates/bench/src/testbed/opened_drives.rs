@@ -1,8 +1,8 @@
 //! The drives of a stand: images of the user's, or emulated ones made for the run.
 
-use super::StandPlan;
+use super::TestbedPlan;
 use crate::error::BenchError;
-use crate::options::{Mode, StandOptions};
+use crate::options::{Mode, TestbedOptions};
 use crate::profile_choice::{DriveShape, flash_profile, layout_for};
 use imbrex::{Drives, FoundDrive, Layout};
 use imbrex_clockwork::{Order, Runtime, VirtualWorld};
@@ -34,19 +34,19 @@ impl Origin {
 }
 
 /// A drive, the flash drive beside it where the layout has one, and where they come from.
-pub(super) struct StandDrives {
+pub(super) struct TestbedDrives {
     pub(super) name: String,
     pub(super) origin: Origin,
     pub(super) geometry: Geometry,
     pub(super) drives: Drives,
 }
 
-impl StandDrives {
+impl TestbedDrives {
     pub(super) fn new(
-        plan: StandPlan<'_>,
+        plan: TestbedPlan<'_>,
         layout: Option<Layout>,
         runtime: &Runtime,
-    ) -> Result<StandDrives, BenchError> {
+    ) -> Result<TestbedDrives, BenchError> {
         let name = plan.options.drive.as_deref();
         match name.filter(|name| Path::new(name).exists() && !name.ends_with(".toml")) {
             Some(image) => users(plan, image, runtime),
@@ -55,7 +55,11 @@ impl StandDrives {
     }
 }
 
-fn users(plan: StandPlan<'_>, image: &str, runtime: &Runtime) -> Result<StandDrives, BenchError> {
+fn users(
+    plan: TestbedPlan<'_>,
+    image: &str,
+    runtime: &Runtime,
+) -> Result<TestbedDrives, BenchError> {
     let options = plan.options;
     if options.image.is_some() || options.shape != DriveShape::default() {
         return Err(BenchError::Options(format!(
@@ -83,14 +87,14 @@ fn users(plan: StandPlan<'_>, image: &str, runtime: &Runtime) -> Result<StandDri
     if let Some(flash) = &options.flash {
         drives = drives.with_flash(open(flash)?);
     }
-    Ok(StandDrives { name: image.to_owned(), origin: Origin::UsersImage, geometry, drives })
+    Ok(TestbedDrives { name: image.to_owned(), origin: Origin::UsersImage, geometry, drives })
 }
 
 fn made(
-    plan: StandPlan<'_>,
+    plan: TestbedPlan<'_>,
     layout: Option<Layout>,
     runtime: &Runtime,
-) -> Result<StandDrives, BenchError> {
+) -> Result<TestbedDrives, BenchError> {
     let options = plan.options;
     let profile = options.shape.profile(options.drive.as_deref(), layout)?;
     let geometry = profile.geometry();
@@ -122,7 +126,7 @@ fn made(
     });
     let origin = if images.is_empty() { Origin::Memory } else { Origin::NewImages(images) };
     match made {
-        Ok(drives) => Ok(StandDrives { name, origin, geometry, drives }),
+        Ok(drives) => Ok(TestbedDrives { name, origin, geometry, drives }),
         Err(error) => {
             // The first of two files is ours and holds nothing yet.
             origin.remove()?;
@@ -132,7 +136,7 @@ fn made(
 }
 
 /// A new flash drive is kept where the drive is: both in memory or both in files.
-fn check_flash(options: &StandOptions, layout: Layout) -> Result<(), BenchError> {
+fn check_flash(options: &TestbedOptions, layout: Layout) -> Result<(), BenchError> {
     let refused = |text: String| Err(BenchError::Options(text));
     match (&options.flash, &options.image) {
         (Some(_), _) if !layout.takes_flash() => {
@@ -152,7 +156,7 @@ fn check_flash(options: &StandOptions, layout: Layout) -> Result<(), BenchError>
 
 /// A drive in memory with its mechanics and a clock of its own, with nothing on it.
 pub(crate) fn bare_drive(
-    options: &StandOptions,
+    options: &TestbedOptions,
 ) -> Result<(SimDisk, Arc<VirtualWorld>), BenchError> {
     let (runtime, world) = Runtime::virtual_time(Order::SmallestTime);
     let profile = options.shape.profile(options.drive.as_deref(), None)?;
