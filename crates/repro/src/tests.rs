@@ -256,8 +256,8 @@ fn a_shorter_load_explains_nothing() {
         let works = sample_results::works(&figure, &size);
         let page = (figure.page)(&size, &sample_results::results(&works));
         let all = page.claims.iter().flat_map(|claim| &claim.elsewhere);
-        let of_compressed = all.filter(|other| other.condition.contains("SEALDB alone compresses"));
-        let is_told = page.notes.iter().any(|note| note.contains("with compressed tables"));
+        let of_compressed = all.filter(|other| other.condition.contains("only SEALDB compresses"));
+        let is_told = page.notes.iter().any(|note| note.contains("compressed run"));
         (of_compressed.count(), is_told)
     };
     assert_eq!(conditions(0.1, "sealdb-8"), (3, false));

@@ -1,6 +1,6 @@
-//! The figures: one small declarative file each, or one for several that are read off the same runs.
+//! The figures. Each file declares one figure, or several that use the same runs.
 //!
-//! To add one: a `Figure` constant in a file of its paper's folder, and one line in [`ALL`].
+//! To add a figure: a `Figure` constant in a file of its paper's folder, and one line in [`ALL`].
 
 mod driver;
 mod geardb;
@@ -13,7 +13,7 @@ use crate::figure::{Figure, Runs};
 use crate::spec::Size;
 use imbrex_bench::BenchError;
 
-/// All figures, paper by paper, in the paper's order.
+/// All figures, grouped by paper, in the paper's order.
 const ALL: &[Figure] = &[
     sealdb::placement::FIGURE_2,
     sealdb::bands::FIGURE_3,
@@ -73,15 +73,16 @@ const ALL: &[Figure] = &[
     driver::cleaning::TABLE_3,
 ];
 
-/// All figures, paper by paper.
+/// All figures, grouped by paper.
 pub fn figures() -> &'static [Figure] {
     ALL
 }
 
-/// The figures that `name` means: one of them, a paper (`sealdb`), a chapter (`thesis-5`), or `all`.
+/// The figures that `name` selects: one figure, a paper (`sealdb`), a chapter (`thesis-5`), or
+/// `all`.
 ///
 /// # Errors
-/// [`BenchError::Options`]: there is none; the message lists what there is.
+/// [`BenchError::Options`]: no figure has this name; the message lists the names.
 pub fn figures_named(name: &str) -> Result<Vec<Figure>, BenchError> {
     let is_part = |figure: &&Figure| {
         figure.name.strip_prefix(name).is_some_and(|rest| rest.starts_with(['-', '.']))
@@ -103,13 +104,15 @@ pub fn figures_named(name: &str) -> Result<Vec<Figure>, BenchError> {
     Ok(found)
 }
 
-/// Why `figures` cannot be of only the traces that `size` names, if it names any.
+/// Returns an error if `size` names traces that `figures` cannot be restricted to.
 pub(crate) fn check_only(figures: &[Figure], size: &Size) -> Result<(), String> {
     if size.only.is_empty() {
         return Ok(());
     }
     if !figures.iter().any(|figure| matches!(figure.runs, Runs::Replays(_))) {
-        return Err("none of these figures replays block traces; those of `driver` do".to_owned());
+        return Err(
+            "none of these figures replays block traces; only those of `driver` do".to_owned()
+        );
     }
     driver::check_only(size)
 }

@@ -1,4 +1,5 @@
-//! Tables II and III: what a cleaning merges, and how much garbage is in the zones it chooses.
+//! Tables II and III: mapping nodes that a cleaning merges, and the garbage in the zones it
+//! chooses.
 
 use super::{
     BUFFERS, CleaningChoice, EvictionOrder, Subject, add, conditions, subjects, table, values,
@@ -11,14 +12,14 @@ use crate::results::Results;
 use crate::spec::Size;
 use imbrex_bench::replay::ReplayReport;
 
-/// The orders: the paper's baseline, and the one it proposes.
+/// The two orders: the paper's baseline and its proposal.
 const ORDERS: [(CleaningChoice, &str); 2] =
     [(CleaningChoice::MostGarbage, "most garbage"), (CleaningChoice::MostMerged, "most merged")];
 
-/// A baseline that merges less than a node in two cleanings is nothing to divide by.
+/// A baseline that merges less than one node in two cleanings is too small to divide by.
 const MERGED_LEAST: f64 = 0.5;
 
-/// What the order costs at the most in the paper: PageRank without a buffer, LUN0 with 5 GB.
+/// The largest cost of the order in the paper: PageRank without a buffer, LUN0 with 5 GB.
 const POINTS_MAX: f64 = 11.0;
 
 fn rows(subject: &Subject) -> [[ReplaySpec; 4]; 2] {
@@ -31,13 +32,13 @@ fn runs(size: &Size) -> Vec<ReplaySpec> {
 
 pub(in super::super) const TABLE_2: Figure = Figure {
     name: "driver-table-2",
-    title: "mapping nodes merged by a cleaning",
+    title: "mapping nodes that a cleaning merges",
     paper: "SMR block device driver, table II",
     runs: Runs::Replays(runs),
     page: |size, results| {
         let mut page = Page::default();
         let of = |report: &ReplayReport| report.merged_nodes_mean;
-        let mut merged = table("nodes that a cleaning merges", "zones with");
+        let mut merged = table("nodes that a cleaning merges", "zones chosen by");
         for subject in subjects(size) {
             let [garbage, most] = both(&mut page, results, &subject, of);
             if let Some(paper) = subject.paper {
@@ -58,10 +59,12 @@ pub(in super::super) const TABLE_2: Figure = Figure {
         page.tables.push(cleanings(size, results));
         page.notes.push(conditions(size));
         page.notes.push(
-            "The claims are nodes merged by the paper's order over those by its baseline: how many one merges \
-             depends on how long a zone is; there is none where the baseline merges less than one in two \
-             cleanings. Urgent cleanings, when hardly a zone is free, go by garbage alone \
-             in both orders; they are counted apart, and not in these means. A dash: nothing had to be cleaned in time."
+            "The claims divide the nodes merged by the paper's order by those merged by its \
+             baseline, because the number of nodes depends on the length of a zone. There is no \
+             claim where the baseline merges less than one node in two cleanings. Urgent \
+             cleanings, which start when hardly any zone is free, choose by garbage alone in both \
+             orders; they are counted separately and are not in these means. A dash means that no \
+             timely cleaning was needed."
                 .to_owned(),
         );
         page
@@ -75,9 +78,9 @@ pub(in super::super) const TABLE_3: Figure = Figure {
     runs: Runs::Replays(runs),
     page: |size, results| {
         let mut page = Page::default();
-        let mut rates = table("garbage in percent", "zones with");
+        let mut rates = table("garbage, %", "zones chosen by");
         let mut most = f64::NAN;
-        // Of some of the traces there is no most of all.
+        // With only some of the traces there is no maximum over all.
         let mut made = size.only.is_empty();
         for subject in subjects(size) {
             let found = both(&mut page, results, &subject, |report| report.garbage_percent);
@@ -86,14 +89,15 @@ pub(in super::super) const TABLE_3: Figure = Figure {
             for (at, (_, order)) in ORDERS.iter().enumerate() {
                 add(&mut rates, &subject.name(), order, &found[at]);
                 if let Some(paper) = subject.paper {
-                    add(&mut rates, &subject.name(), "  the paper's", &paper.garbage[at]);
+                    add(&mut rates, &subject.name(), "  paper", &paper.garbage[at]);
                 }
             }
             let points: [f64; 4] = std::array::from_fn(|at| found[0][at] - found[1][at]);
-            add(&mut rates, &subject.name(), "points less", &points);
+            add(&mut rates, &subject.name(), "fewer points of garbage", &points);
             for (column, points) in points.into_iter().enumerate() {
                 if let Some(paper) = subject.paper {
-                    // What was not cleaned in time is left out, and what was not run leaves no most.
+                    // Traces without a timely cleaning are left out; a missing run makes the
+                    // maximum NaN.
                     most = if made { most.max(points) } else { f64::NAN };
                     let share = |rates: [[f64; 4]; 2]| over(rates[1][column], rates[0][column]);
                     let what = format!("{}, buffer {}", subject.name(), BUFFERS[column].1);
@@ -104,21 +108,21 @@ pub(in super::super) const TABLE_3: Figure = Figure {
                 }
             }
         }
-        let what = "the most points less, of the paper's traces and all buffers";
+        let what = "largest loss of garbage, over the paper's traces and all buffers";
         page.claims.push(Claim::new(what, Better::Smaller, POINTS_MAX, most, "points"));
         page.tables.push(rates);
         page.tables.push(cleanings(size, results));
         page.notes.push(conditions(size));
         page.notes.push(
-            "The claims are the garbage in the zones that merge most over that in the zones with most garbage. \
-             Points below 0: more garbage."
+            "The claims divide the garbage in the zones that merge most by the garbage in the \
+             zones with most garbage. A negative number of points means more garbage."
                 .to_owned(),
         );
         page
     },
 };
 
-/// What `of` says of timely cleanings, by both orders; no number where there was none.
+/// `of` over timely cleanings, for both orders; NaN without a timely cleaning.
 fn both(
     page: &mut Page,
     results: &Results,
@@ -130,9 +134,9 @@ fn both(
     rows(subject).map(|specs| values(page, results, &specs, of))
 }
 
-/// How many cleanings were timely, and how many urgent.
+/// Counts of timely and of urgent cleanings.
 fn cleanings(size: &Size, results: &Results) -> crate::page::Table {
-    let mut counts = table("cleanings begun: timely, urgent", "zones with");
+    let mut counts = table("cleanings started: timely, urgent", "zones chosen by");
     for subject in subjects(size) {
         for ((_, order), specs) in ORDERS.iter().zip(rows(&subject)) {
             let cells = specs.map(|spec| match results.replay(&spec) {

@@ -1,5 +1,5 @@
-//! Figures 5 and 6: read latency by the write buffer's length, LRU beside the largest region first and beside the
-//! order beyond the paper.
+//! Figures 5 and 6: read latency by write buffer length, for LRU, for the largest region first, and
+//! for an eviction order that is not in the paper.
 
 use super::{
     AGED, AT_5_GB, BUFFERS, CONDITIONS, Subject, add, conditions, eviction_runs, percent_below,
@@ -13,13 +13,15 @@ use crate::results::Results;
 use crate::spec::Size;
 use imbrex_bench::replay::ReplayReport;
 
-/// How often requests come where the lead is shown by rate: each so many milliseconds.
+/// Request intervals of the table by rate, in milliseconds.
 const INTERVALS_MS: [u64; 10] = [25, 22, 21, 20, 15, 10, 9, 8, 7, 5];
 
-/// A drive whose last request is done so much later than it came, in percent of the trace's time, does not keep up.
+/// If the last request completes later than this after its arrival, in percent of the trace's
+/// duration, the drive does not keep up.
 const LATE_PERCENT_MAX: f64 = 1.0;
 
-/// What the paper says in words: a trace, and by how many percent the read latency falls at 5 GB.
+/// A claim that the paper makes in words: per trace, the fall of the read latency at 5 GB in
+/// percent.
 struct PaperValues {
     word: &'static str,
     falls: [(&'static str, f64); 2],
@@ -54,7 +56,8 @@ pub(in super::super) const FIGURE_6: Figure = Figure {
     page: |size, results| page(size, results, &TAIL),
 };
 
-/// Every buffer and both orders, and the claims under other conditions and at other rates.
+/// Every buffer and both orders, and the runs of the claims under other conditions and at other
+/// rates.
 fn runs(size: &Size) -> Vec<ReplaySpec> {
     let claimed = |subject: &Subject| MEAN.of(subject).is_some();
     let others = subjects(size).into_iter().filter(claimed).flat_map(|subject| {
@@ -66,7 +69,7 @@ fn runs(size: &Size) -> Vec<ReplaySpec> {
     eviction_runs(size).into_iter().chain(others).collect()
 }
 
-/// A buffer of 5 GB, by LRU and by the largest region.
+/// A buffer of 5 GB, with LRU and with the largest region.
 fn both(subject: &Subject) -> [ReplaySpec; 2] {
     [subject.lru()[AT_5_GB], subject.ours()[AT_5_GB]]
 }
@@ -77,7 +80,7 @@ fn rates(subject: &Subject) -> impl Iterator<Item = (u64, Subject)> {
 }
 
 impl PaperValues {
-    /// What the paper says of this trace.
+    /// The paper's value for this trace.
     fn of(&self, subject: &Subject) -> Option<f64> {
         let name = subject.paper?.name;
         self.falls.iter().find(|(said, _)| *said == name).map(|&(_, percent)| percent)
@@ -86,10 +89,11 @@ impl PaperValues {
 
 fn page(size: &Size, results: &Results, said: &PaperValues) -> Page {
     let mut page = Page::default();
-    let mut numbers = table(&format!("{} read latency in ms", said.word), "first to leave");
+    let mut numbers = table(&format!("{} read latency in ms", said.word), "evicted first");
     let mut late = table(
-        "how late the last request is done, in percent of the trace's time: above 1 the drive does not keep up",
-        "first to leave",
+        "delay of the last request in percent of the trace's duration; above 1 the drive does not \
+         keep up",
+        "evicted first",
     );
     for subject in subjects(size) {
         let lru = values(&mut page, results, &subject.lru(), said.value);
@@ -115,28 +119,30 @@ fn page(size: &Size, results: &Results, said: &PaperValues) -> Page {
     page.tables.push(by_rate);
     page.notes.push(conditions(size));
     page.notes.push(
-        "A drive that does not keep up has a queue that grows until the trace ends: a latency is its length then, and \
-         says more of the trace's length than of the order. Where LRU alone does not keep up, any lead can be had: \
-         the table by rate shows it."
+        "If the drive does not keep up, its queue grows until the trace ends. A latency is then \
+         the length of that queue, and depends more on the length of the trace than on the order. \
+         Where only LRU does not keep up, the lead can take any value; the table by rate shows \
+         this."
             .to_owned(),
     );
     page.notes.push(
-        "A read's latency begins when the trace has it come. It counts what waits before it: evictions, the \
-         journal and cleaning too. What the write buffer holds is read in no time."
+        "The latency of a read starts at its arrival in the trace. It includes everything the read \
+         waits for, also evictions, the journal and cleaning. Reads of data in the write buffer \
+         take no time."
             .to_owned(),
     );
     page
 }
 
-/// The lead of the traces that the paper speaks of, by how often requests come and under each condition: what
-/// saturates the drive, and which order does first, decides it.
+/// The lead on the traces that the paper mentions, by request rate and under each condition. It
+/// depends on what saturates the drive, and on which order saturates it first.
 fn by_rate(page: &mut Page, size: &Size, results: &Results, said: &PaperValues) -> Table {
     let title =
         format!("{} read latency in ms with a buffer of 5 GB, by rate and condition", said.word);
     let header = ["trace", "", "LRU", "late, %", "largest region", "late, %", "below LRU, %"];
     let mut table = Table::new(title, &header);
     for subject in subjects(size).iter().filter(|subject| said.of(subject).is_some()) {
-        let here = [("as the shape has it".to_owned(), *subject)];
+        let here = [("rate of the shape".to_owned(), *subject)];
         let rates = rates(subject).map(|(each, other)| (each_words(each), other));
         let under = CONDITIONS.iter().filter_map(|condition| {
             Some((condition.words().to_owned(), subject.under(*condition)?))
@@ -152,7 +158,7 @@ fn by_rate(page: &mut Page, size: &Size, results: &Results, said: &PaperValues) 
     table
 }
 
-/// Nothing is late that waits for nothing.
+/// In a closed loop no request is late.
 fn late_percent(spec: &ReplaySpec, report: &ReplayReport) -> f64 {
     if spec.is_closed_loop { 0.0 } else { report.late_percent() }
 }
@@ -162,11 +168,12 @@ fn cell(value: f64) -> String {
 }
 
 fn each_words(interval_ms: u64) -> String {
-    format!("a request each {interval_ms} ms")
+    format!("one request every {interval_ms} ms")
 }
 
-/// The claim, what it comes to under other conditions, and where it is most of the other rates. Where the drive does
-/// not keep up any lead can be had, so that such a condition is none: the table by rate has it.
+/// The claim, its value under each condition, and its largest value over the other rates. Where the
+/// drive does not keep up, the lead can take any value, so such a condition is left out here; the
+/// table by rate has it.
 fn claim(
     page: &mut Page,
     results: &Results,
@@ -192,7 +199,7 @@ fn claim(
     }
 }
 
-/// By how many percent ours is below LRU, if the drive keeps up by both.
+/// By how many percent ours is below LRU, if the drive keeps up with both orders.
 fn kept_lead(
     page: &mut Page,
     results: &Results,
@@ -215,7 +222,7 @@ fn chart(subject: &Subject, said: &PaperValues, rows: [[f64; 4]; 3]) -> Chart {
     };
     Chart::lines(
         subject.name(),
-        Axis::linear("write buffer, GB of the paper's"),
+        Axis::linear("write buffer, GB at the paper's size"),
         Axis::linear(format!("{} read latency, ms", said.word)),
         ["LRU", "largest region", AGED]
             .into_iter()

@@ -18,8 +18,8 @@ pub(in super::super) const TABLE_1: Figure = Figure {
     runs: Runs::Replays(runs),
     page: |size, results| {
         let mut page = Page::default();
-        let mut memory = table("memory of the mapping, MB at the paper's size", "whose");
-        let mut nodes = table("mapping nodes, at the size replayed", "");
+        let mut memory = table("memory of the mapping, MB, scaled to the paper's size", "source");
+        let mut nodes = table("mapping nodes at the replayed size", "");
         for subject in subjects(size) {
             let specs = subject.ours();
             let megabytes = |bytes: u64| bytes as f64 / 1e6 / subject.scale;
@@ -39,10 +39,10 @@ pub(in super::super) const TABLE_1: Figure = Figure {
         page.tables.extend([memory, nodes]);
         page.notes.push(conditions(size));
         page.notes.push(format!(
-            "Megabytes at the paper's size are ours divided by the share replayed, {}: how long a run is does \
-             not shrink with the footprint. Shapes are fitted to the columns of no buffer and of 512 MB; what \
-             follows from the other columns is the driver's. A node here is in two \
-             orders, by LBA and by PBA.",
+            "The megabytes are ours divided by the replayed share of the paper's size, {}, because \
+             the length of a run in the mapping does not shrink with the footprint. The shapes are \
+             fitted to the columns without a buffer and with 512 MB; the other columns are the \
+             driver's own result. A node here is in two trees, one by LBA and one by PBA.",
             imbrex_bench::svg::short(scale(size))
         ));
         page

@@ -1,16 +1,17 @@
 //! "On the Design of SMR HDD Block Device Driver" (Hao et al.): the replays that its figures share.
 //!
-//! Setting of the paper: ten hours of three LUNs of the SYSTOR '17 traces and of five benchmarks of
-//! HiBench 7.0, zones of 256 MB, write buffers of 0 to 5 GB. The traces are not ours to give away, so
-//! by default each is made, of a shape that the paper itself implies (`shapes`; decisions 25 and 46); whoever
-//! has one passes it: `--trace LUN0=FILE`. Traces that were recorded of other machines stand beside them without
-//! the paper's values: those that come with the program, and any other that is passed.
+//! The paper's setting: ten hours of three LUNs of the SYSTOR '17 traces and of five benchmarks of
+//! HiBench 7.0, zones of 256 MB, and write buffers of 0 to 5 GB. We may not distribute these
+//! traces. By default each is synthetic, of a shape that the paper itself implies (`shapes`;
+//! decisions 25 and 46). A user who has a trace passes it: `--trace LUN0=FILE`. Traces recorded on
+//! other machines appear next to them, without values of the paper: those that come with the
+//! program, and any other trace that is passed.
 //!
-//! Footprint, write buffer and the number of files and of streams shrink together; requests, files and
-//! turns keep their length. At `--scale 0.02` LUN0 has 2.5 GB.
+//! The footprint, the write buffer and the number of files and streams shrink together. Requests,
+//! files and turns keep their length. At `--scale 0.02` LUN0 has 2.5 GB.
 //!
-//! Every figure reads off the same replays: a buffer of each length, by LRU and by the largest region. Beside them
-//! stands what the block device does by default (decision 35); no claim rests on it.
+//! All figures use the same replays: each buffer length, with LRU and with the largest region. A
+//! further row is the default of the block device (decision 35); no claim uses it.
 
 pub(super) mod cleaning;
 pub(super) mod latency;
@@ -36,26 +37,26 @@ const BUFFERS: [(u64, &str); 4] =
 const AT_1_GB: usize = 2;
 const AT_5_GB: usize = 3;
 const ZONE_LEN_BYTES: u64 = 256 * MIB;
-/// Zones shrink half as much as all else, because a run of the mapping ends with its zone.
+/// Zones shrink half as much as the rest, because a run of the mapping ends with its zone.
 const ZONE_SHARE: f64 = 2.0;
-/// A given trace that is none of the paper's is scaled as if it were LUN0.
+/// A given trace that is not one of the paper's is scaled as if it were LUN0.
 const FOOTPRINT_BYTES: u64 = 125 * GB;
-/// The shares of the paper's sizes that recorded traces stand for: buffers then run from some percent of what is
-/// written to about all of it.
+/// The shares of the paper's sizes for recorded traces. With them, buffers range from a few percent
+/// of the written data to about all of it.
 const VM_SCALE: f64 = 1.0 / 8.0;
 const FILE_SYSTEM_SCALE: f64 = 1.0 / 32.0;
-/// How much of the data zones a given or recorded trace fills.
+/// The share of the data zones that a given or recorded trace fills.
 const GIVEN_FILL_PERCENT: u64 = 80;
 
-/// A trace of the paper's, made or given, or another that was recorded.
+/// A trace of the paper, synthetic or given, or a recorded one.
 #[derive(Clone, Copy)]
 struct Subject {
     trace: ReplayTrace,
     paper: Option<&'static PaperTrace>,
-    /// Its share of the paper's sizes.
+    /// The share of the paper's sizes that it has.
     scale: f64,
     fill_percent: u64,
-    /// Whether a request comes when the one before is done, and not at its own time.
+    /// Whether a request arrives when the one before completes, instead of at its own time.
     is_closed_loop: bool,
 }
 
@@ -82,24 +83,24 @@ const CONDITIONS: [Condition; 6] = [
 impl Condition {
     fn words(self) -> &'static str {
         match self {
-            Condition::TouchedInTenHours => "as slow as touches the dataset in ten hours",
-            Condition::InTenHours => "all that the shape writes in ten hours",
-            Condition::OneAfterAnother => "a request comes when the one before is done",
-            Condition::ReadsOfWritten => "every read where writes go",
-            Condition::CountedReads => "reads as in an hour of the LUN that was counted",
-            Condition::Scattered => "any file written at any time",
+            Condition::TouchedInTenHours => "as slow as touching the dataset in ten hours allows",
+            Condition::InTenHours => "all writes of the shape in ten hours",
+            Condition::OneAfterAnother => "each request arrives when the one before completes",
+            Condition::ReadsOfWritten => "reads only of written files",
+            Condition::CountedReads => "reads as counted in an hour of the LUN",
+            Condition::Scattered => "writes to any file at any time",
         }
     }
 }
 
-/// Those of [`all_subjects`] that were asked for.
+/// The subjects that the user asked for.
 fn subjects(size: &Size) -> Vec<Subject> {
     let is_asked =
         |subject: &Subject| size.only.is_empty() || size.only.iter().any(|name| subject.is(name));
     all_subjects(size).into_iter().filter(is_asked).collect()
 }
 
-/// Why nothing can be of only the traces that `size` names.
+/// Returns an error if `size` names an unknown trace.
 pub(super) fn check_only(size: &Size) -> Result<(), String> {
     let all = all_subjects(size);
     match size.only.iter().find(|&name| !all.iter().any(|subject| subject.is(name))) {
@@ -111,7 +112,8 @@ pub(super) fn check_only(size: &Size) -> Result<(), String> {
     }
 }
 
-/// The paper's traces, each given or made, then those that come with the program, then what else was given.
+/// The paper's traces (given or synthetic), then those that come with the program, then other given
+/// traces.
 fn all_subjects(size: &Size) -> Vec<Subject> {
     let named = |name: &str| size.traces.iter().find(|t| t.name.eq_ignore_ascii_case(name));
     let papers = PAPER.iter().map(|paper| match named(paper.name) {
@@ -155,12 +157,12 @@ impl Subject {
         Subject { trace, paper: None, scale, fill_percent, is_closed_loop: false }
     }
 
-    /// Whether `name`, in any case of letters, is that of its trace.
+    /// Whether `name` is the name of its trace, ignoring case.
     fn is(&self, name: &str) -> bool {
         self.trace.name().eq_ignore_ascii_case(name)
     }
 
-    /// Its name, and where it is from.
+    /// Its name and origin.
     fn name(&self) -> String {
         match self.trace {
             ReplayTrace::Synthetic(shape) => format!("{} (synthetic)", shape.name),
@@ -169,7 +171,8 @@ impl Subject {
         }
     }
 
-    /// The same under a condition, if its trace is made and the condition another one.
+    /// The same trace under a condition; `None` if the trace is not synthetic or the condition
+    /// changes nothing.
     fn under(&self, condition: Condition) -> Option<Subject> {
         let ReplayTrace::Synthetic(shape) = self.trace else { return None };
         let is_closed_loop = matches!(condition, Condition::OneAfterAnother);
@@ -184,14 +187,14 @@ impl Subject {
         Some(Subject { trace: ReplayTrace::Synthetic(shape), is_closed_loop, ..*self })
     }
 
-    /// The same with a request each so many milliseconds, if its trace is made.
+    /// The same trace with one request every `interval_ms`; `None` if it is not synthetic.
     fn each(&self, interval_ms: u64) -> Option<Subject> {
         let ReplayTrace::Synthetic(shape) = self.trace else { return None };
         let shape = Shape { interval_ns: interval_ms * 1_000_000, ..shape };
         Some(Subject { trace: ReplayTrace::Synthetic(shape), ..*self })
     }
 
-    /// A replay with the buffer of this column.
+    /// The replay with the buffer of this column.
     fn spec(&self, column: usize, evicts: EvictionOrder, cleans: CleaningChoice) -> ReplaySpec {
         let (buffer_bytes, _) = BUFFERS[column];
         let zone_scale = (self.scale * ZONE_SHARE).min(1.0);
@@ -199,7 +202,7 @@ impl Subject {
         ReplaySpec {
             trace: self.trace,
             buffer_bytes: (buffer_bytes as f64 * self.scale) as u64 / 4096 * 4096,
-            // Without a buffer nothing is evicted, in whatever order.
+            // Without a buffer nothing is evicted, so the order does not matter.
             evicts: if column == 0 { EvictionOrder::LargestRegion } else { evicts },
             cleans,
             zone_len_bytes: zone_mib.max(1) * MIB,
@@ -208,7 +211,7 @@ impl Subject {
         }
     }
 
-    /// Every buffer, one order.
+    /// All buffers with one order.
     fn row(&self, evicts: EvictionOrder, cleans: CleaningChoice) -> [ReplaySpec; 4] {
         std::array::from_fn(|column| self.spec(column, evicts, cleans))
     }
@@ -221,22 +224,22 @@ impl Subject {
         self.row(EvictionOrder::LargestRegion, CleaningChoice::MostMerged)
     }
 
-    /// Beyond the paper: what the block device does unless told otherwise.
+    /// Not in the paper: the default of the block device.
     fn aged(&self) -> [ReplaySpec; 4] {
         self.row(EvictionOrder::LongestAndOldest, CleaningChoice::MostMerged)
     }
 }
 
-/// What the rows of [`Subject::aged`] are called.
+/// The name of the rows of [`Subject::aged`].
 const AGED: &str = "longest and oldest part";
 
-/// Every buffer, by LRU, by the largest region, and by the default of the block device.
+/// All buffers, with LRU, with the largest region, and with the default of the block device.
 fn eviction_runs(size: &Size) -> Vec<ReplaySpec> {
     let rows = |subject: &Subject| [subject.lru(), subject.ours(), subject.aged()].concat();
     subjects(size).iter().flat_map(rows).collect()
 }
 
-/// What `of` says of a replay; no number for one that was not made, and `page` tells why.
+/// `of` for a replay. If the replay is missing, returns NaN and adds the reason to `page`.
 fn value(
     page: &mut Page,
     results: &Results,
@@ -255,7 +258,7 @@ fn value(
     }
 }
 
-/// The same of every buffer.
+/// `of` for each buffer.
 fn values(
     page: &mut Page,
     results: &Results,
@@ -265,25 +268,25 @@ fn values(
     specs.map(|spec| value(page, results, &spec, &of))
 }
 
-/// A table with a column for each buffer.
+/// A table with one column per buffer.
 fn table(title: &str, what: &str) -> Table {
     let mut header = vec!["trace", what];
     header.extend(BUFFERS.map(|(_, name)| name));
     Table::new(title, &header)
 }
 
-/// Adds a row to it; what was not measured is a dash.
+/// Adds a row; a value that was not measured is a dash.
 fn add(table: &mut Table, name: &str, what: &str, values: &[f64]) {
     let cells = values.iter().map(|v| if v.is_finite() { short(*v) } else { "-".to_owned() });
     table.rows.push([name.to_owned(), what.to_owned()].into_iter().chain(cells).collect());
 }
 
-/// By how many percent `ours` lies below `other`.
+/// By how many percent `ours` is below `other`.
 fn percent_below(ours: f64, other: f64) -> f64 {
     if other > 0.0 { 100.0 * (1.0 - ours / other) } else { f64::NAN }
 }
 
-/// What was replayed, for the notes of a page.
+/// A note on what was replayed.
 fn conditions(size: &Size) -> String {
     let given: Vec<&str> = size.traces.iter().map(|given| given.name).collect();
     let given = match given.as_slice() {
@@ -291,9 +294,10 @@ fn conditions(size: &Size) -> String {
         names => format!(" Given as files: {}.", names.join(", ")),
     };
     format!(
-        "Synthetic traces are made of the shape that the paper implies (decisions 25 and 46), at {} of its sizes; \
-         buffers are named by the paper's length; of what was recorded the virtual machine's stands for an eighth \
-         of them and the file systems' for a 32nd. Open loop in virtual time.{given}",
+        "Synthetic traces have the shape that the paper implies (decisions 25 and 46), at {} of \
+         its sizes. Buffers are named by the paper's lengths. Recorded traces: the virtual \
+         machine's stands for an eighth of the paper's sizes, those of file systems for a 32nd. \
+         Open loop, in virtual time.{given}",
         short(shapes::scale(size))
     )
 }

@@ -1,4 +1,4 @@
-//! The paper's traces: what its tables say of them, and the shapes that stand for them.
+//! The paper's traces: the values of its tables, and the shapes that stand in for the traces.
 //!
 //! ```text
 //!   table I, buffer 0:  footprint / nodes    = a run, R0     (a node of a red-black tree: 56 bytes)
@@ -9,20 +9,20 @@
 //!   rate:               so that the drive is half busy; another one is a condition of figures 5 and 6
 //! ```
 //!
-//! Nothing else of the paper's results goes into a shape (decisions 25 and 46).
+//! Nothing else of the paper's results enters a shape (decisions 25 and 46).
 
 use crate::figures::measures::{GB, MIB};
 use crate::spec::Size;
 use imbrex_workload::trace::{Shape, Sizes, WriteOrder};
 
-/// What the paper says of a trace; each row is by buffer: 0, 512 MB, 1 GB, 5 GB.
+/// The paper's values for a trace; each row is by buffer: 0, 512 MB, 1 GB, 5 GB.
 pub(super) struct PaperTrace {
     pub(super) name: &'static str,
     kind: Kind,
     footprint_gb: u64,
     /// Table I: megabytes of mapping.
     pub(super) map_mb: [f64; 4],
-    /// Table II: nodes that a cleaning merged, choosing by garbage and by nodes.
+    /// Table II: nodes that a cleaning merged, choosing by garbage and choosing by nodes.
     pub(super) merged: [[f64; 4]; 2],
     /// Table III: garbage in percent.
     pub(super) garbage: [[f64; 4]; 2],
@@ -30,8 +30,9 @@ pub(super) struct PaperTrace {
 
 #[derive(Clone, Copy)]
 enum Kind {
-    /// How many files are written at once, at the paper's size: with the driver at 0.02, seed 1, the map with 512 MB
-    /// has 65.5, 85.0 and 82.0 % of the nodes it has without a buffer; table I has 65.4, 85.1 and 82.3 %.
+    /// How many files are written at once, at the paper's size. With this value, at scale 0.02 and
+    /// seed 1, the mapping with 512 MB has 65.5, 85.0 and 82.0 % of its nodes without a buffer.
+    /// Table I has 65.4, 85.1 and 82.3 %.
     Systor {
         files_at_once: u64,
         hour: Hour,
@@ -39,15 +40,15 @@ enum Kind {
     HiBench,
 }
 
-/// The reads of an hour of the LUN that somebody has counted (22 February 2016 from 07:52, 55 to 67
-/// minutes; decision 46): their share of the requests, and two lengths that have their mean.
+/// The reads of one hour of the LUN, as a third party counted them (22 February 2016 from 07:52, 55
+/// to 67 minutes; decision 46): their share of the requests, and two lengths with the same mean.
 #[derive(Clone, Copy)]
 struct Hour {
     read_percent: u64,
     read_sizes: Sizes,
 }
 
-/// 28.5, 20.3 and 29.4 KB in the mean.
+/// Means of 28.5, 20.3 and 29.4 KB.
 const LUN0_HOUR: Hour = Hour { read_percent: 78, read_sizes: &[(35, 64 << 10), (65, 8 << 10)] };
 const LUN2_HOUR: Hour = Hour { read_percent: 89, read_sizes: &[(21, 64 << 10), (79, 8 << 10)] };
 const LUN4_HOUR: Hour = Hour { read_percent: 82, read_sizes: &[(37, 64 << 10), (63, 8 << 10)] };
@@ -119,41 +120,42 @@ pub(super) const PAPER: [PaperTrace; 8] = [
     },
 ];
 
-/// Key, length and PBA, three pointers and a colour, padded: what a node of the paper's tree takes.
+/// The size of a node of the paper's tree: key, length and PBA, three pointers and a colour,
+/// padded.
 const NODE_BYTES: f64 = 56.0;
-/// Below this a write buffer of the paper's 512 MB holds no request.
+/// Below this scale, a write buffer of the paper's 512 MB holds no request.
 const SCALE_LEAST: f64 = 0.001;
 
-/// How long each of the paper's traces is.
+/// The duration of each of the paper's traces.
 const TEN_HOURS_NS: f64 = 36_000e9;
-/// Twice what a request takes without a write buffer if none waits for another.
+/// Twice the time of a request without a write buffer and without a queue.
 const HALF_BUSY_INTERVAL_NS: u64 = 30_000_000;
 
-/// Files of SYSTOR's shape: a read of one is "64KB", which the paper names as a common one.
+/// The file length of SYSTOR's shape: the paper names "64KB" as a common length of reads.
 const SYSTOR_FILE_LEN_BYTES: u64 = 64 << 10;
-/// 4.6 KB in the mean: what figures 7 and 8 imply of LUN0, where LRU writes 2.1 times with entries of
-/// 5 KB, and 11.8 times with entries of 50 KB.
+/// A mean of 4.6 KB, which figures 7 and 8 imply for LUN0: LRU writes 2.1 times with entries of 5
+/// KB, and 11.8 times with entries of 50 KB.
 const SYSTOR_WRITES: Sizes = &[(92, 4 << 10), (6, 8 << 10), (2, 16 << 10)];
 const SYSTOR_WRITE_BYTES_MEAN: u64 = 4588;
-/// The most frequent two of a virtual machine's hour, and its share of reads.
+/// The two most frequent lengths in an hour of a virtual machine, and its share of reads.
 const SYSTOR_READS: Sizes = &[(60, 64 << 10), (40, 8 << 10)];
 const SYSTOR_READ_PERCENT: u64 = 40;
-/// Beside its addresses the data zones hold so much, in percent of what is written over: then the zones of the
-/// baseline without a buffer have the garbage of table III, 93 % in the mean of the three (100, 150 and 200 give no
-/// timely cleaning, 32 % and 57 %; 500 nearly 100 %).
+/// Spare space in the data zones, in percent of the overwritten data. With 300, the zones that the
+/// baseline cleans without a buffer have the garbage of table III, 93 % on average over the three.
+/// (100 gives no timely cleaning; 150 and 200 give 32 % and 57 %; 500 gives nearly 100 %.)
 const SYSTOR_SPARE_PERCENT: u64 = 300;
-/// Every written block is written so often, in the mean: cleaning has come to its steady state.
+/// How often each written block is written on average. Cleaning is then in its steady state.
 const SYSTOR_OVERWRITES: u64 = 8;
 
 const HIBENCH_FILE_LEN_BYTES: u64 = 16 * MIB;
 const HIBENCH_WRITTEN_PERMILLE: u64 = 500;
-/// The longest request that Linux makes of one, by default, to a SATA disk.
+/// The longest request that Linux sends to a SATA disk by default.
 const HIBENCH_REQUESTS: Sizes = &[(1, 512 << 10)];
 const HIBENCH_READ_PERCENT: u64 = 50;
 const HIBENCH_SPARE_PERCENT: u64 = 150;
 const HIBENCH_OVERWRITES: u64 = 6;
 
-/// The share of the paper's sizes at which its traces are made.
+/// The share of the paper's sizes for synthetic traces.
 pub(super) fn scale(size: &Size) -> f64 {
     size.scale.max(SCALE_LEAST)
 }
@@ -163,15 +165,15 @@ impl PaperTrace {
         self.footprint_gb * GB
     }
 
-    /// Columns of table I that its shape is not fitted to.
+    /// The columns of table I to which the shape is not fitted.
     pub(super) const UNFITTED_COLUMNS: std::ops::Range<usize> = 2..4;
 
-    /// What a node of table I covers, in the column of this buffer.
+    /// The bytes that a node of table I covers, in the column of this buffer.
     fn run_bytes(&self, column: usize) -> f64 {
         self.footprint_bytes() as f64 * NODE_BYTES / (self.map_mb[column] * 1e6)
     }
 
-    /// The shape that stands for it at this share of its size.
+    /// The shape that stands in for the trace at this scale.
     pub(super) fn shape(&self, scale: f64) -> Shape {
         let footprint_bytes = (self.footprint_bytes() as f64 * scale) as u64;
         match self.kind {
@@ -183,13 +185,15 @@ impl PaperTrace {
         }
     }
 
-    /// The same shape with writes to any file at any time, if it writes some files at once.
+    /// The same shape with writes to any file at any time; `None` unless it writes some files at
+    /// once.
     pub(super) fn scattered(shape: Shape) -> Option<Shape> {
         let is_gathered = matches!(shape.order, WriteOrder::Gathered { .. });
         is_gathered.then_some(Shape { order: WriteOrder::Scattered, ..shape })
     }
 
-    /// The same shape with the reads of an hour that was counted, if there is one; as much is written.
+    /// The same shape with the reads of the counted hour, if there is one; the amount of writes
+    /// stays the same.
     pub(super) fn counted(&self, shape: Shape) -> Option<Shape> {
         let Kind::Systor { hour: Hour { read_percent, read_sizes }, .. } = self.kind else {
             return None;
@@ -198,8 +202,8 @@ impl PaperTrace {
         Some(with_writes(shape, SYSTOR_OVERWRITES, SYSTOR_WRITE_BYTES_MEAN))
     }
 
-    /// The same shape at the slowest rate that the paper's numbers allow: in ten hours its requests touch the active
-    /// dataset, and none touches more than its own length.
+    /// The same shape at the slowest rate that the paper's numbers allow: in ten hours its requests
+    /// touch the active dataset, assuming that no request touches more than its own length.
     pub(super) fn touched_in_ten_hours(&self, shape: Shape) -> Shape {
         let bytes_mean = match self.kind {
             Kind::Systor { .. } => SYSTOR_WRITE_BYTES_MEAN,
@@ -212,13 +216,14 @@ impl PaperTrace {
         Shape { interval_ns, ..shape }
     }
 
-    /// The same shape as fast as all its requests, at the paper's size, come in ten hours.
+    /// The same shape at the rate at which all its requests, at the paper's size, arrive in ten
+    /// hours.
     pub(super) fn in_ten_hours(shape: Shape, scale: f64) -> Shape {
         let interval_ns = (TEN_HOURS_NS * scale / shape.request_count as f64) as u64;
         Shape { interval_ns, ..shape }
     }
 
-    /// How much of the data zones its addresses fill.
+    /// The share of the data zones that its addresses fill.
     pub(super) fn fill_percent(&self, shape: &Shape) -> u64 {
         let spare = match self.kind {
             Kind::Systor { .. } => SYSTOR_SPARE_PERCENT,
@@ -274,7 +279,8 @@ impl PaperTrace {
         self.run_bytes(0) * HIBENCH_WRITTEN_PERMILLE as f64 / 1000.0
     }
 
-    /// A turn of half to one and a half of the mean is cut where it is longer than a request.
+    /// A turn has half to one and a half of the mean length, and is cut where it is longer than a
+    /// request.
     fn hibench_write_bytes_mean(&self) -> u64 {
         let (turn_bytes, request_bytes) = (self.hibench_turn_bytes(), HIBENCH_REQUESTS[0].1 as f64);
         let cut_share = ((1.5 * turn_bytes - request_bytes) / turn_bytes).clamp(0.0, 1.0);
@@ -282,7 +288,7 @@ impl PaperTrace {
     }
 }
 
-/// The shape with as many requests as write what it writes so often.
+/// The shape with the number of requests that writes its written files `overwrites` times.
 fn with_writes(shape: Shape, overwrites: u64, write_bytes_mean: u64) -> Shape {
     let writes = overwrites * shape.written_footprint_bytes() / write_bytes_mean;
     Shape { request_count: writes * 100 / (100 - shape.read_percent), ..shape }

@@ -1,4 +1,5 @@
-//! Figures 7 and 8: what a table of 10 or 100 sectors an entry would have written for each eviction.
+//! Figures 7 and 8: the sectors that a mapping table with entries of 10 or 100 sectors would have
+//! written for each eviction.
 
 use super::{
     AGED, AT_1_GB, AT_5_GB, Condition, Subject, add, conditions, eviction_runs, percent_below,
@@ -12,8 +13,8 @@ use crate::results::Results;
 use crate::spec::Size;
 use imbrex_bench::replay::{ReplayReport, TableFigures};
 
-/// What the paper says in words of LUN0 with a buffer of 1 GB. The shape's writes are fitted to what it
-/// says of LRU, 2.1 and 11.8.
+/// The paper's values for LUN0 with a buffer of 1 GB, which it gives in words. The shape's writes
+/// are fitted to its values for LRU, 2.1 and 11.8.
 struct PaperValues {
     entry_sectors: u64,
     ours: f64,
@@ -22,12 +23,12 @@ struct PaperValues {
 const SHORT: PaperValues = PaperValues { entry_sectors: 10, ours: 1.1 };
 const LONG: PaperValues = PaperValues { entry_sectors: 100, ours: 2.3 };
 const SAID_OF: &str = "LUN0";
-/// "By up to 93 %", of all traces, buffers and entries.
+/// "By up to 93 %" in the paper, over all traces, buffers and entries.
 const FALL_MAX_PERCENT: f64 = 93.0;
 
 pub(in super::super) const FIGURE_7: Figure = Figure {
     name: "driver-7",
-    title: "write amplification of a mapping table of 10 sectors an entry",
+    title: "write amplification of a mapping table with entries of 10 sectors",
     paper: "SMR block device driver, figure 7",
     runs: Runs::Replays(runs),
     page: |size, results| page(size, results, &SHORT),
@@ -35,13 +36,13 @@ pub(in super::super) const FIGURE_7: Figure = Figure {
 
 pub(in super::super) const FIGURE_8: Figure = Figure {
     name: "driver-8",
-    title: "write amplification of a mapping table of 100 sectors an entry",
+    title: "write amplification of a mapping table with entries of 100 sectors",
     paper: "SMR block device driver, figure 8",
     runs: Runs::Replays(runs),
     page: |size, results| page(size, results, &LONG),
 };
 
-/// Every buffer and both orders, and those of the claims with writes scattered.
+/// Every buffer and both orders, and the runs of the claims with scattered writes.
 fn runs(size: &Size) -> Vec<ReplaySpec> {
     let others = subjects(size).into_iter().filter_map(|subject| scattered(&subject));
     let others = others.flat_map(|subject| [subject.lru(), subject.ours()].concat());
@@ -62,9 +63,9 @@ fn page(size: &Size, results: &Results, said: &PaperValues) -> Page {
     let mut page = Page::default();
     let entry = said.entry_sectors;
     let mut numbers =
-        table(&format!("sectors written for each evicted, {entry} an entry"), "first to leave");
+        table(&format!("sectors written per evicted sector, {entry} per entry"), "evicted first");
     let (mut most, mut most_scattered) = (f64::NAN, f64::NAN);
-    // Of some of the traces there is no most of all.
+    // With only some of the traces there is no maximum over all.
     let (mut is_whole, mut is_scattered_whole) = (size.only.is_empty(), false);
     let mut bars = [Vec::new(), Vec::new()];
     for subject in subjects(size) {
@@ -101,7 +102,7 @@ fn page(size: &Size, results: &Results, said: &PaperValues) -> Page {
         bars[1].push((subject.name(), vec![lru[AT_5_GB], ours[AT_5_GB]]));
     }
     if entry == LONG.entry_sectors {
-        let what = "the most that ours lies below LRU, of the paper's traces and all buffers";
+        let what = "largest gain of ours over LRU, over the paper's traces and all buffers";
         let known = |most: f64, is_whole: bool| if is_whole { most } else { f64::NAN };
         let most = known(most, is_whole);
         let claim = Claim::new(what, Better::Larger, FALL_MAX_PERCENT, most, "%");
@@ -112,25 +113,25 @@ fn page(size: &Size, results: &Results, said: &PaperValues) -> Page {
     let groups = || vec!["LRU".to_owned(), "largest region".to_owned()];
     for (buffer, bars) in ["1 GB", "5 GB"].into_iter().zip(bars) {
         let title = format!("write buffer of {buffer}");
-        page.charts.push(Chart::bars(title, groups(), Axis::linear("times"), bars));
+        page.charts.push(Chart::bars(title, groups(), Axis::linear("multiple"), bars));
     }
     page.notes.push(conditions(size));
     page.notes.push(
-        "The replay itself runs over the mapping tree; the table is asked, for every run that is evicted, \
-         which entries it covers in part. Runs that follow each other in address and in time count as one. A \
-         dash: nothing was evicted."
+        "The replay itself uses the mapping tree. For every evicted run, the model of the table \
+         counts the entries that the run covers in part. Runs that follow each other in address \
+         and in time count as one. A dash means that nothing was evicted."
             .to_owned(),
     );
     page
 }
 
-/// Whether every run behind [`fall_max`] was made.
+/// Whether every run for [`fall_max`] was made.
 fn made(results: &Results, subject: &Subject) -> bool {
     let mut runs = [subject.lru(), subject.ours()].into_iter().flatten();
     runs.all(|spec| results.replay(&spec).is_ok())
 }
 
-/// By how many percent ours lies below LRU where it does most; buffers that evicted nothing are left out.
+/// The largest percentage by which ours is below LRU, over the buffers that evicted something.
 fn fall_max(lru: [f64; 4], ours: [f64; 4]) -> f64 {
     let falls = lru.iter().zip(ours).map(|(lru, ours)| percent_below(ours, *lru));
     falls.fold(f64::NAN, f64::max)

@@ -144,7 +144,7 @@ fn figures_are_of_only_the_traces_that_are_named() {
     let most = |size: &Size| {
         let results = sample_results::results(&sample_results::works(&figures[0], size));
         let page = (figures[0].page)(size, &results);
-        page.claims.iter().find(|claim| claim.what.starts_with("the most")).unwrap().ours
+        page.claims.iter().find(|claim| claim.what.starts_with("largest loss")).unwrap().ours
     };
     assert!(most(&SIZE).is_finite());
     assert!(most(&size).is_nan(), "two traces have no most of all eight");

@@ -1,4 +1,4 @@
-//! Where the time of a random load goes.
+//! How the time of a random load is spent.
 
 use super::{STORES, conditions, random};
 use crate::chart::{Axis, Chart};
@@ -8,13 +8,13 @@ use crate::page::{Better, Claim, Page, Table};
 
 pub(in super::super) const BREAKDOWN: Figure = Figure {
     name: "geardb-breakdown",
-    title: "the random load's time by operation",
+    title: "time of the random load, by operation",
     paper: "GearDB, why it performs better: load time broken down",
     runs: Runs::Stores(|size| STORES.iter().map(|store| random(size, store)).collect()),
     page: |size, results| {
         let mut page = Page::default();
         let mut table = Table::new(
-            "seconds: flush and compaction from start to end, cleaning as the disk's own time",
+            "seconds; flush and compaction from start to end, cleaning as busy time of the disk",
             &["store", "load", "flush", "compaction", "cleaning", "writers stalled", "disk busy"],
         );
         let mut parts = [Vec::new(), Vec::new(), Vec::new()];
@@ -34,7 +34,7 @@ pub(in super::super) const BREAKDOWN: Figure = Figure {
             }
             if store == "gear" {
                 page.claims.push(Claim::shown(
-                    "GearDB: time in cleaning (the paper: none)",
+                    "GearDB: time spent on cleaning (the paper: none)",
                     cleaning,
                     "s",
                 ));
@@ -57,8 +57,9 @@ pub(in super::super) const BREAKDOWN: Figure = Figure {
         page.tables.push(table);
         page.notes.push(conditions(size));
         page.notes.push(
-            "Flush and compaction share one head and wait for each other, so their times overlap and \
-             add up to more than the load. Cleaning is the time that the disk works for it."
+            "Flushes and compactions share one head and wait for each other, so their times \
+             overlap and their sum exceeds the load time. The time of cleaning is the time that \
+             the disk is busy with it."
                 .to_owned(),
         );
         page

@@ -1,4 +1,4 @@
-//! Each compaction's latency.
+//! The latency of each compaction.
 
 use super::{STORES, conditions, random};
 use crate::chart::{Axis, Chart, Series};
@@ -9,7 +9,7 @@ use crate::spec::Size;
 
 pub(in super::super) const COMPACTION: Figure = Figure {
     name: "geardb-compaction",
-    title: "each compaction's latency",
+    title: "latency of each compaction",
     paper: "GearDB, compaction efficiency: over 5000 compactions fewer, 55 % of the latency",
     runs: Runs::Stores(|size| STORES.iter().map(|store| random(size, store)).collect()),
     page: |size, results| {
@@ -43,7 +43,7 @@ pub(in super::super) const COMPACTION: Figure = Figure {
                 "x",
             ),
             Claim::new(
-                "compactions fewer than greedy's, at this scale",
+                "fewer compactions than greedy, at this scale",
                 Better::Larger,
                 5000.0 * scale_of(size),
                 most([counts[1] - counts[0], 0.0]),

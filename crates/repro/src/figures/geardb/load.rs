@@ -1,4 +1,4 @@
-//! Loads and reads: GearDB beside LevelDB over a cleaned log.
+//! Loads and reads: GearDB compared with LevelDB on a cleaned log.
 
 use super::{STORES, by_level, conditions, equal_reads, random, roomy, sequential};
 use crate::chart::{Axis, Chart};
@@ -10,7 +10,7 @@ use crate::spec::{FILE_READ_AHEAD_LEN_BYTES, TABLE_READ_AHEAD_LEN_BYTES};
 use crate::spec::{RunSpec, Size};
 use imbrex_bench::svg::short;
 
-/// The paper's stores, and then the same under other conditions.
+/// The paper's stores, then the same stores under other conditions.
 fn all(size: &Size) -> [(&'static str, RunSpec); 7] {
     let [gear, greedy, cost_benefit] = STORES.map(|store| random(size, store));
     let [gear_128k, greedy_8m] = equal_reads(size);
@@ -25,7 +25,7 @@ fn all(size: &Size) -> [(&'static str, RunSpec); 7] {
     ]
 }
 
-/// What a random load came to.
+/// The measurements of a random load.
 #[derive(Clone, Copy, Default)]
 struct Loaded {
     rate: f64,
@@ -34,7 +34,7 @@ struct Loaded {
 }
 
 impl Loaded {
-    /// Reads it off `load`, and adds it to `table`.
+    /// Takes the measurements from `load` and adds them to `table`.
     fn of(name: &str, spec: &RunSpec, load: &PhaseResult, table: &mut Table) -> Loaded {
         let space = load.milestones.last().map(|m| m.space).unwrap_or_default();
         let (valid, dead) = (space.valid_bytes as f64, space.dead_bytes as f64);
@@ -97,11 +97,11 @@ pub(in super::super) const LOAD: Figure = Figure {
                 "x",
             ),
             Claim::new("utilisation of GearDB", Better::Larger, 90.0, gear.full, "%")
-                .under("both compact 128 KB at a time", gear_128k.full),
+                .under("both read 128 KB at a time in compactions", gear_128k.full),
             Claim::new("utilisation of greedy", Better::Same, 60.0, greedy.full, "%")
                 .under("in 110 GB instead of 100", greedy_110.full)
-                .under("both compact 8 MB at a time", greedy_8m.full)
-                .under("zones of each level apart", by_level.full),
+                .under("both read 8 MB at a time in compactions", greedy_8m.full)
+                .under("each level has zones of its own", by_level.full),
             Claim::shown("MB that GearDB cleaned (the paper: none)", gear.cleaned, "MB"),
         ];
         let groups = all(size).map(|(name, _)| name.to_owned()).to_vec();
@@ -111,21 +111,21 @@ pub(in super::super) const LOAD: Figure = Figure {
         page.tables.push(table);
         page.notes.push(conditions(size));
         page.notes.push(
-            "`level's zones` is the fairer baseline that the paper leaves out: the same LevelDB, the \
-             same cleaning, but no two levels share a zone. It compacts 128 KB at a time."
+            "`level's zones` is a fairer baseline that the paper omits: the same LevelDB with the \
+             same cleaning, but no two levels share a zone. Its compactions read 128 KB at a time."
                 .to_owned(),
         );
         page
     },
 };
 
-/// GearDB's lead in random puts over `baseline`, and over greedy under other conditions.
+/// GearDB's lead in random puts over `baseline`, with its lead over greedy under other conditions.
 fn write_claim(what: &str, paper: f64, found: &[Loaded; 7], baseline: f64) -> Claim {
     let [gear, greedy, _, by_level, gear_128k, greedy_8m, greedy_110] = found;
     Claim::new(what, Better::Larger, paper, over(gear.rate, baseline), "x")
-        .under("both compact 128 KB at a time", over(gear_128k.rate, greedy.rate))
-        .under("both compact 8 MB at a time", over(gear.rate, greedy_8m.rate))
-        .under("greedy has zones of each level apart", over(gear.rate, by_level.rate))
+        .under("both read 128 KB at a time in compactions", over(gear_128k.rate, greedy.rate))
+        .under("both read 8 MB at a time in compactions", over(gear.rate, greedy_8m.rate))
+        .under("greedy, with zones of its own for each level", over(gear.rate, by_level.rate))
         .under("greedy has 110 GB instead of 100", over(gear.rate, greedy_110.rate))
 }
 
@@ -152,24 +152,26 @@ pub(in super::super) const MICRO: Figure = Figure {
         let norm = |row: &[f64; 4]| row.iter().zip(rows[1]).map(|(r, b)| over(*r, b)).collect();
         let series = STORES.iter().zip(&rows).map(|(s, row)| (s.to_string(), norm(row))).collect();
         let labels = rows.iter().map(|r| r.iter().map(|v| short(*v)).collect()).collect();
-        let y = Axis::linear("times greedy's");
+        let y = Axis::linear("multiple of greedy");
         let groups = groups.map(str::to_owned).to_vec();
-        let title = "normalised to greedy; on top, operations per second";
+        let title = "relative to greedy; labels are operations per second";
         page.charts.push(Chart::bars(title, groups, y, series).labelled(labels));
         page.tables.push(sequential_loads(size, results));
         page.tables.push(gets(size, results));
         page.notes.push(conditions(size));
         page.notes.push(
-            "Sequential reads read 128 KB ahead for LevelDB and 4 MB for GearDB, which knows where \
-             its tables lie. A turn of GearDB writes what overlaps nothing below as deep as it can \
-             reach, so that more levels hold data than LevelDB's; without filters a get asks each."
+            "Sequential reads read 128 KB ahead for LevelDB, and 4 MB ahead for GearDB, which \
+             knows the place of its tables. A turn of GearDB writes entries that overlap nothing \
+             below as deep as it can. More of its levels therefore hold data than LevelDB's, and \
+             without filters a get reads each of them."
                 .to_owned(),
         );
         page
     },
 };
 
-/// Puts, nothing, gets and sequential reads a second of a random load, each by its store's unit.
+/// Rates of puts, gets and sequential reads after a random load, with the store's own read-ahead.
+/// The second element is left 0 for the sequential load.
 fn random_rates(page: &mut Page, results: &Results, spec: &RunSpec) -> [f64; 4] {
     let Some(run) = need(page, results, spec) else { return [0.0; 4] };
     let ahead = match spec.layout {
@@ -179,14 +181,15 @@ fn random_rates(page: &mut Page, results: &Results, spec: &RunSpec) -> [f64; 4] 
     [rate(run.load()), 0.0, rate(run.read_random()), rate(run.read_sequential(ahead))]
 }
 
-/// The paper's stores, and GearDB and greedy with filters and with each other's read unit.
+/// Claims on the paper's stores, with the condition that both have filters and the other's read
+/// unit.
 fn micro_claims(rows: &[[f64; 4]], gear: [f64; 4], greedy: [f64; 4]) -> Vec<Claim> {
     let times = |i: usize, other: usize| over(rows[0][i], rows[other][i]);
     let claim = |what: &str, paper, ours| Claim::new(what, Better::Larger, paper, ours, "x");
     vec![
         claim("random write, GearDB over greedy", 1.71, times(0, 1))
-            .under("both compact 128 KB at a time", over(gear[0], rows[1][0]))
-            .under("both compact 8 MB at a time", over(rows[0][0], greedy[0])),
+            .under("both read 128 KB at a time in compactions", over(gear[0], rows[1][0]))
+            .under("both read 8 MB at a time in compactions", over(rows[0][0], greedy[0])),
         claim("random write, GearDB over cost-benefit", 1.73, times(0, 2)),
         claim("sequential write, GearDB over greedy", 1.37, times(1, 1)),
         claim("sequential write, GearDB over cost-benefit", 1.39, times(1, 2)),
@@ -196,7 +199,7 @@ fn micro_claims(rows: &[[f64; 4]], gear: [f64; 4], greedy: [f64; 4]) -> Vec<Clai
     ]
 }
 
-/// What a sequential load is made of: tables only move, so only their commits differ.
+/// The parts of a sequential load: tables only move, so only the commits differ.
 fn sequential_loads(size: &Size, results: &Results) -> Table {
     let mut table = Table::new(
         "sequential load",

@@ -1,16 +1,17 @@
 //! GearDB (Yao et al., FAST 2019; the talk's slides): the runs that its figures share.
 //!
-//! Setting of the paper: a Seagate ST13125NM007 (13 TB, zones of 256 MiB), of which a restricted
-//! part is used; keys of 16 bytes, values of 4 KB, tables of 4 MB; 80 GB loaded; cleaning below 20 %
-//! free space.
+//! The paper's setting: a Seagate ST13125NM007 (13 TB, zones of 256 MiB), of which a restricted
+//! part is used. Keys have 16 bytes, values 4 KB, tables 4 MB. The load is 80 GB, and cleaning
+//! starts below 20 % free space.
 //!
-//! The slides do not say how large the restricted part is. With 100 GB, cleaning below 20 % free
-//! keeps 80 GB occupied; a load that draws its keys at random leaves 63 % of 80 GB valid, and that
-//! is the utilisation of 60 % that they report. So evaluation uses 100 GB and random keys, and the
-//! motivation, whose valid data reach 70 to 80 % of the space, every key once in 110 GB.
+//! The slides do not give the size of the restricted part. With 100 GB, cleaning below 20 % free
+//! keeps 80 GB occupied. A load that draws its keys at random leaves 63 % of 80 GB valid, and that
+//! is the utilisation of 60 % that the slides report. So the evaluation uses 100 GB and random
+//! keys. In the motivation, valid data reach 70 to 80 % of the space, so it writes every key once
+//! into 110 GB.
 //!
-//! At a small scale zones of 256 MiB would be too few to draw: they shrink, to no less than 32 MiB.
-//! Below a fiftieth of the paper's sizes even those are too few, so that is the least.
+//! At a small scale there would be too few zones of 256 MiB to draw. They shrink, down to 32 MiB.
+//! Below a fiftieth of the paper's sizes even those are too few, so that is the smallest scale.
 
 pub(super) mod breakdown;
 pub(super) mod compaction;
@@ -27,7 +28,7 @@ const STORES: [&str; 3] = ["gear", "leveldb-greedy", "leveldb-cb"];
 const VALUE_LEN_BYTES: usize = 4096;
 const LOAD_BYTES: u64 = 80 * GB;
 const PART_BYTES: u64 = 100 * GB;
-/// The whole drive: seeks within the part are as short on it as they are on the real one.
+/// The length of the whole drive. Seeks within the used part are as short as on the real drive.
 const DRIVE_BYTES: u64 = 13_000 * GB;
 const READS: u64 = 100_000;
 
@@ -45,7 +46,7 @@ fn zone_len_bytes(size: &Size) -> u64 {
     mib * MIB
 }
 
-/// The part that is used for data of which nothing is overwritten.
+/// The part used for a load that overwrites nothing.
 const CROWDED_PART_BYTES: u64 = 110 * GB;
 
 fn drive(size: &Size, part_bytes: u64) -> DriveSpec {
@@ -69,21 +70,23 @@ fn random(size: &Size, layout: &'static str) -> RunSpec {
     RunSpec::new(layout, drive(size, PART_BYTES), phases)
 }
 
-/// The same load and no reads, with a tenth more space.
+/// The same load without reads, with a tenth more space.
 fn roomy(size: &Size, layout: &'static str) -> RunSpec {
     let mut spec = random(size, layout);
     spec.phases.truncate(1);
     RunSpec { drive: drive(size, CROWDED_PART_BYTES), ..spec }
 }
 
-/// GearDB's load in zones a quarter as long: at a small scale as many as the paper has at some.
+/// GearDB's load with zones a quarter as long, so that a small scale has as many zones as the
+/// paper.
 fn many_zones(size: &Size) -> RunSpec {
     let mut spec = random(size, "gear");
     spec.phases.truncate(1);
     RunSpec { drive: drive_in_zones(size, PART_BYTES, zone_len_bytes(size) / 4), ..spec }
 }
 
-/// Either store with the other's read unit of compaction; and with filters, which change no put.
+/// Each store with the other's read unit in compactions, and with filters, which do not affect
+/// puts.
 fn equal_reads(size: &Size) -> [RunSpec; 2] {
     let reads = |layout, bytes| {
         random(size, layout).tuned(Tune::default().compaction_reads(bytes).filters(10))
@@ -100,15 +103,16 @@ fn sequential(size: &Size, layout: &'static str) -> RunSpec {
 fn conditions(size: &Size) -> String {
     let size = &sized(size);
     format!(
-        "Zones of {} MiB, {} MB of the drive in use, cleaning below 20 % free; {} MB loaded. How much \
-         space the paper left is our guess, made so that LevelDB's utilisation comes near its 60 %.",
+        "Zones of {} MiB; {} MB of the drive in use; cleaning below 20 % free space; {} MB loaded. \
+         The paper does not say how much space it left. Our value is a guess that brings LevelDB's \
+         utilisation close to its 60 %.",
         zone_len_bytes(size) / MIB,
         size.bytes(PART_BYTES) / 1_000_000,
         size.bytes(LOAD_BYTES) / 1_000_000
     )
 }
 
-/// The baseline that the paper leaves out.
+/// The baseline that the paper omits.
 fn by_level(size: &Size) -> RunSpec {
     random(size, "leveldb-zones")
 }

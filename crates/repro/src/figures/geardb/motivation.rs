@@ -1,4 +1,4 @@
-//! The motivation: what cleaning costs a log of zones, and how badly it fills them.
+//! The motivation: the cost of cleaning a log of zones, and how full its zones are.
 
 use super::{CROWDED_PART_BYTES, LOAD_BYTES, VALUE_LEN_BYTES, conditions, drive, random, roomy};
 use crate::chart::{Axis, Chart, Series};
@@ -12,7 +12,7 @@ const CLEANERS: [&str; 2] = ["leveldb-greedy", "leveldb-cb"];
 
 pub(in super::super) const CLEANING_TIME: Figure = Figure {
     name: "geardb-gc-time",
-    title: "time spent on cleaning as valid data grow",
+    title: "time spent on cleaning, by the share of valid data",
     paper: "GearDB, motivation: 80 GB loaded into restricted space",
     runs: Runs::Stores(|size| {
         let stores = CLEANERS.iter().map(|store| crowded(size, store));
@@ -22,7 +22,7 @@ pub(in super::super) const CLEANING_TIME: Figure = Figure {
         let mut page = Page::default();
         let mut series = Vec::new();
         let mut table = Table::new(
-            "the whole load, which ends with 70 to 73 % valid",
+            "the whole load, at the end of which 70 to 73 % are valid",
             &["store", "load s", "disk busy s", "in cleaning s", "MB moved", "MB/s moved"],
         );
         let mut share = |page: &mut Page, name: &str, spec: RunSpec| {
@@ -40,21 +40,21 @@ pub(in super::super) const CLEANING_TIME: Figure = Figure {
         let by_level = share(&mut page, "level's zones", crowded_by_level(size));
         for store in CLEANERS {
             let Some(points) = share(&mut page, store, crowded(size, store)) else { continue };
-            let what = format!("{store}: share of the time in cleaning at 70 % valid");
+            let what = format!("{store}: share of time in cleaning at 70 % valid");
             let Some(ours) = at_70(&points) else {
                 let most = points.iter().fold(0.0_f64, |most, p| most.max(p.0));
-                page.missing.push(format!("{what}: valid data reached {most:.0} % only"));
+                page.missing.push(format!("{what}: valid data reached only {most:.0} %"));
                 continue;
             };
             let other = |points: &Option<Vec<_>>| points.as_deref().and_then(at_70).unwrap_or(0.0);
             page.claims.push(
                 Claim::new(what, Better::Same, 50.0, ours, "%")
-                    .under("greedy compacts 1 MB at a time", other(&greedy_1m))
-                    .under("zones of each level apart", other(&by_level)),
+                    .under("greedy reads 1 MB at a time in compactions", other(&greedy_1m))
+                    .under("each level has zones of its own", other(&by_level)),
             );
         }
         let x = Axis::linear("valid data, % of the space");
-        let y = Axis::linear("cleaning, % of the time");
+        let y = Axis::linear("cleaning, % of time");
         page.charts.push(Chart::lines("cleaning while loading", x, y, series));
         page.tables.push(table);
         page.notes.push(conditions(size));
@@ -63,15 +63,17 @@ pub(in super::super) const CLEANING_TIME: Figure = Figure {
     },
 };
 
-const NOTE: &str = "The slides record how long cleaning took in every ten minutes of the load, as a \
-share of the time: their cleaner stops the store while it works. Ours shares the head with it, so its \
-share is the time that the disk is busy while a piece of at most 1 MB is moved, without the waiting \
-for the head between pieces. A disk that is slower at everything else spends a smaller share on \
-cleaning: compaction that reads 128 KB at a time takes most of the time here. Every key once, into \
-1.375 times the data, so that the valid data grow with the load.";
+const NOTE: &str = "The slides show how long cleaning took in every ten minutes of the load, as a \
+                    share of the time. Their cleaner stops the store while it works. Ours shares \
+                    the head with the store. Its share is the time that the disk is busy while a \
+                    piece of at most 1 MB is moved, without the waiting between pieces. A disk \
+                    that is slower at other work spends a smaller share on cleaning; here \
+                    compactions that read 128 KB at a time take most of the time. The load writes \
+                    every key once into 1.375 times the space of the data, so that the valid data \
+                    grow with the load.";
 
-/// Over a load: how much of the space is valid, and how much of the time went into cleaning, in
-/// percent, interval by interval.
+/// For each interval of a load: the valid share of the space, and the share of time in cleaning,
+/// both in percent.
 fn shares(load: &PhaseResult) -> Vec<(f64, f64)> {
     let milestones = milestones(load);
     let intervals = milestones.windows(2).map(|pair| {
@@ -84,7 +86,7 @@ fn shares(load: &PhaseResult) -> Vec<(f64, f64)> {
     intervals.collect()
 }
 
-/// The share in the intervals from 68 to 72 % valid: a single one is too short to tell.
+/// The mean share over the intervals from 68 to 72 % valid, because a single interval is too short.
 fn at_70(points: &[(f64, f64)]) -> Option<f64> {
     let near = points.iter().filter(|point| (68.0..72.0).contains(&point.0));
     Some(mean(near.map(|point| point.1))).filter(|share| *share > 0.0)
@@ -92,7 +94,7 @@ fn at_70(points: &[(f64, f64)]) -> Option<f64> {
 
 pub(in super::super) const CLEANING_UTILISATION: Figure = Figure {
     name: "geardb-gc-utilisation",
-    title: "how full the zones of a cleaned log are",
+    title: "valid share of the zones of a cleaned log",
     paper: "GearDB, motivation: 85 % of zones are 45 to 80 % full; 60 % over all",
     runs: Runs::Stores(|size| {
         let spaces = |store: &&'static str| [random(size, store), roomy(size, store)];
@@ -110,7 +112,7 @@ pub(in super::super) const CLEANING_UTILISATION: Figure = Figure {
             let zones = &last.zone_valid_permille;
             let middling = zones.iter().filter(|v| (450..=800).contains(*v)).count();
             let share = over(middling as f64, zones.len() as f64) * 100.0;
-            let what = format!("{store}: zones that are 45 to 80 % valid");
+            let what = format!("{store}: share of zones that are 45 to 80 % valid");
             page.claims.push(Claim::new(what, Better::Same, 85.0, share, "%"));
             let all = over(last.space.valid_bytes as f64, last.space.occupied_bytes as f64) * 100.0;
             let what = format!("{store}: valid share of the occupied space");
@@ -124,7 +126,7 @@ pub(in super::super) const CLEANING_UTILISATION: Figure = Figure {
             series.push(Series::new(store, super::zones::cdf(zones)));
         }
         let (x, y) = (Axis::linear("valid share of a zone, %"), Axis::linear("share of zones, %"));
-        page.charts.push(Chart::lines("zones by how full they are", x, y, series));
+        page.charts.push(Chart::lines("zones by valid share", x, y, series));
         page.notes.push(conditions(size));
         page
     },
@@ -140,8 +142,9 @@ fn crowded_by(size: &Size, layout: &'static str, bytes: u64) -> RunSpec {
     RunSpec::new(layout, drive(size, CROWDED_PART_BYTES), vec![load])
 }
 
-/// Greedy cleaning under a faster compaction: 8 MB at a time the cleaner falls behind, and puts are
-/// refused. With a little less data, of which those that are valid still reach 70 % of the space.
+/// The load for greedy cleaning with faster compactions. With reads of 8 MB the cleaner falls
+/// behind and puts are refused. This load is a little shorter; its valid data still reach 70 % of
+/// the space.
 const FASTER_LOAD_BYTES: u64 = 77 * GB;
 
 fn large_reads(size: &Size) -> RunSpec {

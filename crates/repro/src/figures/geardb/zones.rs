@@ -1,4 +1,4 @@
-//! How full each zone is after 20, 40, 60 and 80 GB.
+//! The valid share of each zone after 20, 40, 60 and 80 GB.
 
 use super::{STORES, conditions, many_zones, random};
 use crate::chart::{Axis, Chart, Series};
@@ -46,8 +46,12 @@ pub(in super::super) const ZONES: Figure = Figure {
                     });
                     page.claims.push(
                         Claim::new(what, Better::Larger, 90.0, full, "%")
-                            .under("of what is written, without the ends of open zones", of_written)
-                            .under("zones a quarter as long, four times as many", of_more),
+                            .under(
+                                "relative to the written part of zones, without the ends of \
+                                    open zones",
+                                of_written,
+                            )
+                            .under("four times as many zones, a quarter as long", of_more),
                     );
                 }
                 let points = zones.iter().enumerate();
@@ -73,7 +77,7 @@ pub(in super::super) const ZONES: Figure = Figure {
     },
 };
 
-/// The share of zones, in percent, that are valid to at most so many percent.
+/// The share of zones, in percent, whose valid share is at most a given percentage.
 pub(super) fn cdf(zones: &[u32]) -> Vec<(f64, f64)> {
     let mut sorted = zones.to_vec();
     sorted.sort_unstable();

@@ -1,12 +1,13 @@
 //! Figure 9: LevelDB and HyperLevelDB.
 //!
-//! Here our own engine stands for both, in virtual time; the databases themselves are run by `cargo
-//! xtask databases`, on real threads. The paper gives both RocksDB's lengths and limits, and blocks of
-//! 2 MB because neither reads ahead. What is left of their difference is which tables go down:
+//! Here our engine stands in for both databases, in virtual time. `cargo xtask databases` runs the
+//! databases themselves, on real threads. The paper gives both databases RocksDB's lengths and
+//! limits, and blocks of 2 MB because neither reads ahead. The remaining difference is the choice
+//! of victims:
 //!
-//! - *LevelDB*: round and round by key, one at a time, as in the other figures;
-//! - *HyperLevelDB*: those that overlap least of the next level, several at a time, which is near to
-//!   what it does. Its compactions by several threads are not modelled.
+//! - *LevelDB*: round-robin by key, one table at a time, as in the other figures.
+//! - *HyperLevelDB*: the tables that overlap least with the next level, several at a time, which
+//!   approximates its policy. Its compactions on several threads are not modelled.
 
 use super::{
     NAMES, STORES, Setting, TABLE_LEN_BYTES, TRACK_LEN_BYTES, conditions, load_phase, loaded,
@@ -18,8 +19,8 @@ use crate::figures::measures::least;
 use crate::page::{Better, Claim, Page, Table};
 use crate::spec::{RunSpec, Size, Tune, Victims};
 
-/// A database, how it chooses, and by how many percent the paper has KVIMR at least above Seq and
-/// above 3Phase on it.
+/// A database, its choice of victims, and the paper's smallest lead of KVIMR over Seq and over
+/// 3Phase in percent.
 const DATABASES: [(&str, Victims, f64, f64); 2] = [
     ("LevelDB", Victims::RoundRobin, 55.43, 21.16),
     ("HyperLevelDB", Victims::MinOverlap, 60.41, 23.59),
@@ -29,7 +30,7 @@ fn run(size: &Size, layout: &'static str, victims: Victims) -> RunSpec {
     let phases = vec![load_phase(size)];
     let spec = spec_of(size, layout, Setting::Paper, TABLE_LEN_BYTES, phases);
     let tune = Tune {
-        // Whole blocks make a table: it still ends before whole tracks do.
+        // A table consists of whole blocks, so it still ends just below a whole number of tracks.
         block_len_bytes: u32::try_from(table_len_bytes_in(TRACK_LEN_BYTES)).ok(),
         victims: Some(victims),
         ..spec.tune
@@ -39,7 +40,7 @@ fn run(size: &Size, layout: &'static str, victims: Victims) -> RunSpec {
 
 pub(in super::super) const FIGURE_9: Figure = Figure {
     name: "kvimr-9",
-    title: "loading LevelDB and HyperLevelDB",
+    title: "load of LevelDB and HyperLevelDB",
     paper: "KVIMR, figure 9",
     runs: Runs::Stores(|size| {
         let all = DATABASES
@@ -58,7 +59,7 @@ pub(in super::super) const FIGURE_9: Figure = Figure {
             for (other, paper, ours) in
                 [("Seq", above_seq, above(seq)), ("3Phase", above_phases, above(phases))]
             {
-                let what = format!("{name}, KVIMR at least above {other}");
+                let what = format!("{name}, smaller lead of KVIMR over {other}");
                 page.claims.push(Claim::new(what, Better::Larger, paper, ours, "%"));
             }
             for (what, ours) in [
@@ -79,8 +80,9 @@ pub(in super::super) const FIGURE_9: Figure = Figure {
         page.charts.push(Chart::bars("load", groups, Axis::linear("puts/s"), rates));
         page.notes.push(conditions(size));
         page.notes.push(
-            "Our own engine with blocks of 2 MB: for LevelDB the next victim by key, for HyperLevelDB \
-             those that overlap least. Neither database ran; `cargo xtask databases` runs them."
+            "Our engine with blocks of 2 MB: for LevelDB it takes the next victim by key, for \
+             HyperLevelDB the victims that overlap least. Neither database ran; `cargo xtask \
+             databases` runs them."
                 .to_owned(),
         );
         page

@@ -1,11 +1,11 @@
-//! Fuller drives than the paper's: what is left of a lead when hardly anything is free.
+//! Fuller drives than the paper's: the lead that remains when the drive is almost full.
 //!
-//! Not a figure of the paper, whose drive ends three quarters full: one load per store, on and on, read
-//! off at several shares of the drive.
+//! The paper has no such figure: its drive ends three quarters full. Here one load per store
+//! continues until the drive is full and is sampled at several fill levels.
 //!
-//! How full a drive can get depends on how much of it a compaction holds twice. Tables are of 8 MB at every
-//! scale here, so that this share falls as the drive grows: a 250th of the drive at 0.02, and at 0.08,
-//! where a table is a thousandth, some of the paper's proportion.
+//! How full a drive can get depends on the data that a compaction holds twice. Tables have 8 MB at
+//! every scale here, so this share falls as the drive grows. A table is a 250th of the drive at
+//! scale 0.02, and a thousandth at 0.08, close to the paper's proportion.
 
 use super::{
     CMR, DRIVE_BYTES, FULLEST, LoadOrder, Phase, Setting, TABLE_LEN_BYTES, TABLE_LEN_BYTES_MIN,
@@ -19,20 +19,21 @@ use crate::page::{Better, Claim, Page, Table};
 use crate::results::{PhaseResult, RunResult};
 use crate::spec::{RunSpec, Size};
 
-/// The paper's, and the one that places by the fullest level.
+/// The paper's stores, and the one that places by the fullest level.
 pub(super) const RIVALS: [(&str, &str); 4] =
     [("3Phase", "imr-3phase"), ("KVIMR-M", "imr-m"), ("CMR", CMR), ("fullest", FULLEST)];
 
-/// Pairs loaded, as shares of the drive; the last is what goes on it.
+/// Pairs loaded, as shares of the drive; the last share is the maximum that fits.
 fn fills(size: &Size) -> [f64; 6] {
     let most = if LARGE_SCALE <= size.scale { 0.92 } else { 0.88 };
     [0.50, 0.65, 0.75, 0.80, 0.85, most]
 }
 
-/// From here on a compaction's room and what tables leave of their tracks are little: a fiftieth of the drive, which a
-/// store keeps free, and the tables' own metadata are most of what pairs cannot have.
+/// At this scale and above, the space of a compaction and the unused ends of tracks are small.
+/// Pairs then miss mostly the fiftieth of the drive that a store keeps free, and the space of table
+/// metadata.
 const LARGE_SCALE: f64 = 0.08;
-/// How much of the drive is loaded at the speed that a row tells.
+/// The share of the drive over which a row measures its rate.
 const WINDOW: f64 = 0.10;
 
 fn load_bytes(size: &Size) -> u64 {
@@ -44,7 +45,7 @@ fn run(size: &Size, layout: &'static str) -> RunSpec {
     short_tables(size, layout, vec![load])
 }
 
-/// `phases` with tables of 8 MB, at every scale.
+/// A run of `phases` with tables of 8 MB, at every scale.
 pub(super) fn short_tables(size: &Size, layout: &'static str, phases: Vec<Phase>) -> RunSpec {
     let spec = spec_of(size, layout, Setting::Paper, TABLE_LEN_BYTES, phases);
     let mut tune = spec.tune;
@@ -55,12 +56,12 @@ pub(super) fn short_tables(size: &Size, layout: &'static str, phases: Vec<Phase>
     spec.tuned(tune)
 }
 
-/// Puts a second when so much was loaded: of all, and of the last tenth of the drive.
+/// Puts per second at a fill level: since the start, and over the last tenth of the drive.
 #[derive(Clone, Copy, Debug)]
 struct FillPoint {
     overall: f64,
     lately: f64,
-    /// Of what files may use, the valid share in percent.
+    /// The valid share of the space for files, in percent.
     valid: f64,
 }
 
@@ -80,7 +81,7 @@ impl FillPoint {
 
 pub(in super::super) const FILL: Figure = Figure {
     name: "kvimr-fill",
-    title: "loading until hardly anything is free",
+    title: "load until the drive is almost full",
     paper: "KVIMR, sections 4.2.1 and 4.2.2, at fills that the paper does not reach",
     runs: Runs::Stores(|size| RIVALS.map(|(_, store)| run(size, store)).to_vec()),
     page: |size, results| {
@@ -96,7 +97,7 @@ pub(in super::super) const FILL: Figure = Figure {
         let [phases, merged, cmr, fullest] = RIVALS.map(|(name, _)| name);
         let header = ["fill", "valid %", phases, merged, cmr, fullest, "M over 3Phase"];
         let mut overall = Table::new("puts/s from the start", &header);
-        let mut lately = Table::new("puts/s of the last tenth of the drive", &header);
+        let mut lately = Table::new("puts/s over the last tenth of the drive", &header);
         for (row, fill) in fills.iter().enumerate() {
             let [phases, merged, cmr, fullest] = found.map(|of| of[row]);
             let name = || format!("{:.0} %", fill * 100.0);
@@ -113,13 +114,14 @@ pub(in super::super) const FILL: Figure = Figure {
             let points = fills.iter().zip(of).map(|(fill, at)| (fill * 100.0, at.lately));
             Series::new(*name, points.collect())
         });
-        let title = "puts/s of the last tenth of the drive";
+        let title = "puts/s over the last tenth of the drive";
         let x = Axis::linear("% of the drive loaded");
         page.charts.push(Chart::lines(title, x, Axis::linear("puts/s"), series.collect()));
         page.notes.push(conditions_with(size, load_bytes(size), TABLE_LEN_BYTES_MIN));
         page.notes.push(format!(
-            "One load on, to {:.0} % of the drive. What a compaction holds twice, level 0 and logs come on \
-             top: they are several times the paper's share of the drive, because tables are.",
+            "One load up to {:.0} % of the drive. The data that a compaction holds twice, level 0 \
+             and logs need space on top. They are several times the paper's share of the drive, \
+             because tables are.",
             fills[5] * 100.0
         ));
         page
@@ -135,15 +137,15 @@ fn claims(fills: &[f64; 6], found: &[[FillPoint; 6]; 4]) -> Vec<Claim> {
     let times = |what: &str, value, ours| Claim::new(what, Better::Larger, value, ours, "x");
     vec![
         times(
-            "to 75 %, KVIMR-M over 3Phase",
+            "up to 75 %, KVIMR-M over 3Phase",
             1.55,
             over(merged[paper].overall, phases[paper].overall),
         ),
         times("from 65 % to 75 %, KVIMR-M over 3Phase", 2.17, lately(paper)),
         times("from 75 % to 85 %, KVIMR-M over 3Phase", 2.17, lately(high)),
-        times("of the last tenth that fits, KVIMR-M over 3Phase", 2.17, lately(most)),
-        Claim::new("to 75 %, KVIMR-M below CMR", Better::Smaller, 5.5, below(paper), "%"),
-        Claim::new("to 85 %, KVIMR-M below CMR", Better::Smaller, 5.5, below(high), "%"),
-        Claim::new("as much as fits, KVIMR-M below CMR", Better::Smaller, 5.5, below(most), "%"),
+        times("over the last tenth that fits, KVIMR-M over 3Phase", 2.17, lately(most)),
+        Claim::new("up to 75 %, KVIMR-M below CMR", Better::Smaller, 5.5, below(paper), "%"),
+        Claim::new("up to 85 %, KVIMR-M below CMR", Better::Smaller, 5.5, below(high), "%"),
+        Claim::new("up to the maximum, KVIMR-M below CMR", Better::Smaller, 5.5, below(most), "%"),
     ]
 }

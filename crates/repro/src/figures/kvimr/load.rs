@@ -14,7 +14,7 @@ use crate::spec::{RunSpec, Size};
 
 pub(in super::super) const FIGURE_5: Figure = Figure {
     name: "kvimr-5",
-    title: "loading: throughput, compactions, rewrites and syncs",
+    title: "load: throughput, compactions, rewrites and syncs",
     paper: "KVIMR, figure 5",
     runs: Runs::Stores(runs),
     page: |size, results| {
@@ -34,11 +34,12 @@ pub(in super::super) const FIGURE_5: Figure = Figure {
         page.charts.push(bars("syncs", |of| of.put.syncs()));
         page.notes.push(conditions(size));
         page.notes.push(
-            "The paper's text gives 1.44 times Seq and 2.21 times 3Phase; by its figure 2 (3Phase is \
-             1.53 times Seq) it must be the other way round, and so it is here. Everything is counted \
-             up to the last put. Syncs are those that writing tables asks for, and one a commit, \
-             which is a table's last; several tables of a compaction may share it."
-                .to_owned(),
+            "The paper's text gives 1.44 times Seq and 2.21 times 3Phase. Its figure 2 has 3Phase \
+             at 1.53 times Seq, so the two numbers must be swapped, as they are here. All counters \
+             stop at the last put. Syncs are the syncs that writing tables needs, plus one per \
+             commit, which is the last sync of a table; several tables of one compaction may share \
+             it."
+            .to_owned(),
         );
         page
     },
@@ -52,18 +53,18 @@ fn runs(size: &Size) -> Vec<RunSpec> {
     paper.chain(logs).chain(short).chain(first_fit).collect()
 }
 
-/// The stores run on short tracks.
+/// The stores that also run on short tracks.
 const SHORT: [&str; 3] = [STORES[1], STORES[2], STORES[3]];
 
 pub(in super::super) const LOAD: Figure = Figure {
     name: "kvimr-load",
-    title: "the five loads alone: what can be run with the paper's tables",
+    title: "the five loads alone, with the paper's tables",
     paper: "KVIMR, figures 2, 5 and 6",
     runs: Runs::Stores(|size| STORES.map(|store| load(size, store)).to_vec()),
     page: |size, results| {
         let mut page = Page::default();
         let found = Found::without_conditions(loads(&mut page, size, results));
-        // At a small scale these are the runs of those figures, whose claims would count twice.
+        // At a small scale these are the runs of those figures, so the claims would count twice.
         if !serves_load_and_mixes(size) {
             page.claims = motivation::claims(&found.paper, &found.logs, &found.first_fit);
             page.claims.extend(claims(&found));
@@ -73,9 +74,10 @@ pub(in super::super) const LOAD: Figure = Figure {
         page.tables.push(found.table());
         page.notes.push(conditions(size));
         page.notes.push(format!(
-            "For --scale {WHOLE_TABLES_SCALE} and more, where tables are the paper's, of 64 MB, and each of these \
-             loads takes minutes to an hour of a processor: the claims of figures 2, 5 and 6 without their \
-             conditions, every one of which is a load more. FillPoint a small scale the claims stand in those figures alone."
+            "For --scale {WHOLE_TABLES_SCALE} and above, where tables have the paper's 64 MB and \
+             each load takes minutes to an hour of processor time. This page has the claims of \
+             figures 2, 5 and 6 without their conditions, because each condition needs another \
+             load. At a small scale the claims appear only in those figures."
         ));
         page
     },
@@ -85,7 +87,7 @@ pub(in super::super) const LOAD: Figure = Figure {
 struct Found {
     paper: [Loaded; 5],
     logs: [Loaded; 5],
-    /// Without Seq and CMR.
+    /// Seq and CMR are missing.
     short: [Loaded; 5],
     first_fit: Loaded,
 }
@@ -101,7 +103,7 @@ impl Found {
         Found { paper, logs, short, first_fit }
     }
 
-    /// The paper's setting alone.
+    /// Only the paper's setting.
     fn without_conditions(paper: [Loaded; 5]) -> Found {
         let (logs, short) = ([Loaded::NONE; 5], [Loaded::NONE; 5]);
         Found { paper, logs, short, first_fit: Loaded::NONE }
@@ -113,13 +115,13 @@ impl Found {
             &[
                 "scheme",
                 "puts/s",
-                "of the last eighth",
+                "puts/s, last eighth",
                 "compactions",
                 "compaction s",
                 "rewritten tracks",
                 "syncs of rewrites",
                 "commits",
-                "rewritten tracks, at rest",
+                "rewritten tracks until rest",
             ],
         );
         let mut add = |name: String, of: &Loaded| {
@@ -144,7 +146,7 @@ impl Found {
     }
 }
 
-/// One of the five and another.
+/// Two of the five stores, by index.
 type Pair = (usize, usize);
 
 const NAIVE_SEQ: Pair = (2, 0);
@@ -173,21 +175,21 @@ fn claims(found: &Found) -> Vec<Claim> {
     let compaction: fn(&Counts) -> f64 = |of| of.compaction_s;
     let rewrites: fn(&Counts) -> f64 = |of| of.rewritten_tracks;
     let cuts = [
-        ("compaction time cut, N below Seq", 55.61, compaction, NAIVE_SEQ),
-        ("compaction time cut, N below 3Phase", 31.69, compaction, NAIVE_PHASES),
-        ("compaction time cut, M below N", 7.67, compaction, MERGED_NAIVE),
-        ("rewrites cut, N below Seq", 91.11, rewrites, NAIVE_SEQ),
-        ("rewrites cut, N below 3Phase", 68.14, rewrites, NAIVE_PHASES),
-        ("rewrites cut, M below N", 37.53, rewrites, MERGED_NAIVE),
-        ("syncs cut, N below Seq", 94.99, Counts::syncs, NAIVE_SEQ),
-        ("syncs cut, N below 3Phase", 77.32, Counts::syncs, NAIVE_PHASES),
-        ("syncs cut, M below N", 64.55, Counts::syncs, MERGED_NAIVE),
+        ("compaction time, N below Seq", 55.61, compaction, NAIVE_SEQ),
+        ("compaction time, N below 3Phase", 31.69, compaction, NAIVE_PHASES),
+        ("compaction time, M below N", 7.67, compaction, MERGED_NAIVE),
+        ("rewrites, N below Seq", 91.11, rewrites, NAIVE_SEQ),
+        ("rewrites, N below 3Phase", 68.14, rewrites, NAIVE_PHASES),
+        ("rewrites, M below N", 37.53, rewrites, MERGED_NAIVE),
+        ("syncs, N below Seq", 94.99, Counts::syncs, NAIVE_SEQ),
+        ("syncs, N below 3Phase", 77.32, Counts::syncs, NAIVE_PHASES),
+        ("syncs, M below N", 64.55, Counts::syncs, MERGED_NAIVE),
     ];
     for (what, paper, of, pair) in cuts {
         let short = below(&found.short, |loaded| of(&loaded.put), pair);
         let no_commits = below(&found.paper, |loaded| loaded.put.track_syncs, pair);
         let claim = cut(what, paper, found, of, pair);
-        // Short tracks change what a rewrite takes, so no seconds are compared with them.
+        // Short tracks change the time of a rewrite, so times are not compared with them.
         claims.push(match what.split_once(' ') {
             Some(("rewrites", _)) => claim.under(SHORT_TRACKS, short),
             Some(("syncs", _)) => claim.under(SHORT_TRACKS, short).under(NO_COMMITS, no_commits),
@@ -197,10 +199,10 @@ fn claims(found: &Found) -> Vec<Claim> {
     claims
 }
 
-/// Tables of fewer tracks need more of them.
+/// Tables of fewer tracks need more commits.
 const NO_COMMITS: &str = "without commits";
 
-/// How many times faster the first of a pair is.
+/// How many times faster the first store of a pair is.
 fn times(what: &str, paper: f64, found: &Found, pair: Pair) -> Claim {
     let ratio = |of: &[Loaded; 5]| over(of[pair.0].rate, of[pair.1].rate);
     Claim::new(what, Better::Larger, paper, ratio(&found.paper), "x")
@@ -214,7 +216,7 @@ fn more(what: &str, paper: f64, found: &Found) -> Claim {
         .under(LOGS_ON_DRIVE, percent(&found.logs))
 }
 
-/// By how many percent the first of a pair has less of something.
+/// By how many percent the first store of a pair has less of something.
 fn below(of: &[Loaded; 5], count: impl Fn(&Loaded) -> f64, pair: Pair) -> f64 {
     percent_below(count(&of[pair.0]), count(&of[pair.1]))
 }
@@ -229,7 +231,7 @@ fn cut(what: &str, paper: f64, found: &Found, count: fn(&Counts) -> f64, pair: P
 
 pub(in super::super) const FIGURE_6: Figure = Figure {
     name: "kvimr-6",
-    title: "loading, as the drive fills",
+    title: "load, as the drive fills",
     paper: "KVIMR, figure 6",
     runs: Runs::Stores(|size| {
         let logs = STORES.iter().map(|store| load_in(size, store, Setting::LogsOnDrive));
@@ -240,7 +242,7 @@ pub(in super::super) const FIGURE_6: Figure = Figure {
         let logs = loads_with_logs(&mut page, size, results).map(|of| of.rate_at_end);
         let mut windows = Table::new(
             "puts/s near the end",
-            &["scheme", "the last quarter", "the last eighth", "the last twentieth"],
+            &["scheme", "last quarter", "last eighth", "last twentieth"],
         );
         let (mut rates, mut rewrites, mut syncs) = (Vec::new(), Vec::new(), Vec::new());
         let mut ends = [f64::NAN; 5];
@@ -268,15 +270,15 @@ pub(in super::super) const FIGURE_6: Figure = Figure {
         page.tables.push(windows);
         page.notes.push(conditions(size));
         page.notes.push(
-            "Each point is a fortieth of the load; the paper's, a seventy-fifth. Near the end means \
-             the last eighth: single points come in bursts, between the stops of level 0."
+            "Each point covers a fortieth of the load (in the paper, a seventy-fifth). `Near the \
+             end` means the last eighth, because single points vary between the stops of level 0."
                 .to_owned(),
         );
         page
     },
 };
 
-/// What the last eighth of a load comes to, by store.
+/// Claims on the last eighth of a load, by store.
 fn claims_at_end(ends: &[f64; 5], logs: &[f64; 5]) -> Vec<Claim> {
     let claim = |what: &str, paper, (a, b): Pair| {
         Claim::new(what, Better::Larger, paper, over(ends[a], ends[b]), "x")
@@ -294,7 +296,7 @@ fn puts_per_second(before: Option<&Milestone>, now: &Milestone) -> f64 {
     over((now.ops - ops) as f64, seconds(now.totals.at_ns.saturating_sub(ns)))
 }
 
-/// A point for each milestone, by what was added since the one before.
+/// One point per milestone, computed from the difference to the milestone before.
 fn steps(
     load: &PhaseResult,
     of: impl Fn(Option<&Milestone>, &Milestone) -> f64,

@@ -1,4 +1,4 @@
-//! Figure 7: reads and writes mixed, after the load.
+//! Figure 7: mixed reads and writes after the load.
 
 use super::{
     NAMES, READ_PERCENTS, STORES, conditions, load_and_mixes, load_then_mix, percent_above,
@@ -10,14 +10,14 @@ use crate::page::{Better, Claim, Page, Table};
 use crate::spec::Phase;
 use imbrex_workload::ycsb::presets::YcsbWorkload;
 
-/// Of the least improvement over Seq and 3Phase.
+/// The smallest improvement over Seq and 3Phase.
 const PAPER_PERCENTS: [f64; 3] = [2.28, 10.22, 28.93];
 
-const BEHIND_THE_LOAD: &str = "each mix right behind a load of its own";
+const BEHIND_THE_LOAD: &str = "each mix right after a load of its own";
 
 pub(in super::super) const FIGURE_7: Figure = Figure {
     name: "kvimr-7",
-    title: "reads and writes mixed, after the load",
+    title: "mixed reads and writes after the load",
     paper: "KVIMR, figure 7: 7.5 million zipfian operations",
     runs: Runs::Stores(|size| {
         let of_store = |store: &&'static str| {
@@ -31,7 +31,7 @@ pub(in super::super) const FIGURE_7: Figure = Figure {
         let mut rates = [[f64::NAN; 3]; 5];
         let mut rates_behind = [[f64::NAN; 3]; 5];
         let mut compactions = [[f64::NAN; 3]; 5];
-        let mut costs = Table::new("what an operation costs", &READ_COST);
+        let mut costs = Table::new("cost of an operation", &READ_COST);
         for (at, store) in STORES.iter().enumerate() {
             let run = need(&mut page, results, &load_and_mixes(size, store));
             for (mix, read_percent) in READ_PERCENTS.into_iter().enumerate() {
@@ -58,7 +58,7 @@ pub(in super::super) const FIGURE_7: Figure = Figure {
                 percent_above(least([of(2), of(3)]), most([of(0), of(1)]))
             };
             let claim = Claim::new(
-                format!("{name}, KVIMR at least above Seq and 3Phase"),
+                format!("{name}, smaller lead of KVIMR over Seq and 3Phase"),
                 Better::Larger,
                 PAPER_PERCENTS[mix],
                 lead(&rates),
@@ -77,14 +77,14 @@ pub(in super::super) const FIGURE_7: Figure = Figure {
             Chart::bars(title, groups.to_vec(), Axis::linear(title), series)
         };
         page.charts.push(bars("operations/s", rates));
-        page.charts.push(bars("operations/s, each mix right behind the load", rates_behind));
+        page.charts.push(bars("operations/s, each mix right after the load", rates_behind));
         page.charts.push(bars("compactions", compactions));
         page.tables.push(costs);
         page.notes.push(conditions(size));
         page.notes.push(
-            "The mixes follow each other on one store, the first when the load has come to rest; \
-             writes are updates. Whether the paper lets its load come to rest it does not say: as a condition each \
-             mix follows a load of its own at once."
+            "The mixes follow each other on one store; the first starts when the store is at rest \
+             after the load. Writes are updates. The paper does not say whether its load comes to \
+             rest, so under the condition each mix starts right after a load of its own."
                 .to_owned(),
         );
         page

@@ -1,22 +1,24 @@
 //! KVIMR (Liang et al., USENIX ATC 2021): the runs that its figures share.
 //!
-//! Setting of the paper: RocksDB on 100 GB of a conventional ST500DM002, cut into tracks of 2 MB, which
-//! are written as if they were interlaced; 75 million pairs of 1 KB, every key once in random order;
-//! tables and memtables of 64 MB, level 1 of 256 MB, filters of 10 bits, compactions that read 2 MB. Log
-//! and manifest lie on an SSD: here a flash device takes what is written in short pieces, and no time.
-//! Its *CMR* is the conventional drive with tracks allocated in three phases.
+//! The paper's setting: RocksDB on 100 GB of a conventional ST500DM002, cut into tracks of 2 MB
+//! that are written as if they were interlaced. The load is 75 million pairs of 1 KB, every key
+//! once in random order. Tables and memtables have 64 MB, level 1 has 256 MB, filters have 10 bits
+//! per key, and compactions read 2 MB at a time. The log and the manifest are on an SSD; here a
+//! flash device takes all short writes, without modelled time. The paper's *CMR* is the
+//! conventional drive with tracks allocated in three phases.
 //!
-//! Our engine stands for RocksDB: leveled, one victim at a time, one compaction at a time.
+//! Our engine stands in for RocksDB: leveled, one victim at a time, one compaction at a time.
 //!
-//! At a small scale tables of 64 MB would leave no levels. They shrink with the drive, but less than it,
-//! and to no less than four tracks, because how many tracks a table has is what merging is about;
-//! memtables shrink with them. Up to a third of the paper's size level 0 stops writers at 12 runs
-//! instead of 36: those are 3 % of the paper's load, and would be more of a shorter one, or fill the
-//! drive. Level 1 is the paper's level 1, 2 or 3, scaled as the drive is, so that the largest level has
-//! the paper's share of it: whether it finds place in the bottom tracks decides. Tracks stay as long as
-//! they are. At every scale a table ends just before whole tracks, so that its end costs it no other.
+//! At a small scale, tables of 64 MB would leave no levels. They shrink with the drive, but less
+//! than the drive, and to no less than four tracks, because merging depends on how many tracks a
+//! table has. Memtables shrink with them. Up to a third of the paper's size, level 0 stops writers
+//! at 12 runs instead of 36: 36 runs are 3 % of the paper's load, but a larger share of a shorter
+//! one, or more than the drive holds. Level 1 is the paper's level 1, 2 or 3, scaled as the drive
+//! is. So the largest level has the paper's share of the drive, which decides whether it fits into
+//! the bottom tracks. Tracks keep their length. At every scale a table ends just below a whole
+//! number of tracks, so that its end needs no further track.
 //!
-//! Beside the paper's setting stand others, each a [`Setting`] of the same load.
+//! Other conditions of the same load are a [`Setting`] each.
 
 pub(super) mod databases;
 pub(super) mod fill;
@@ -34,15 +36,15 @@ use imbrex::table_len_bytes_in;
 use imbrex_bench::emulated::{DriveRule, DriveSpec};
 use imbrex_workload::ycsb::presets::YcsbWorkload;
 
-/// The paper's schemes, slowest first, and the drive on which nothing overlaps.
+/// The paper's schemes, slowest first, and the drive without overlap.
 const STORES: [&str; 5] = ["imr-seq", "imr-3phase", "imr-n", "imr-m", CMR];
 const CMR: &str = "kvimr-cmr";
-/// Not of the paper: KVIMR-M with tiers by the fullest level.
+/// Not in the paper: KVIMR-M with tiers chosen by the fullest level.
 const FULLEST: &str = "imr-fullest";
 const NAMES: [&str; 5] = ["Seq", "3Phase", "KVIMR-N", "KVIMR-M", "CMR"];
 
 const DRIVE_BYTES: u64 = 100 * GB;
-/// A pair is 1 KB, 16 bytes of it the key.
+/// A pair has 1 KB, of which the key has 16 bytes.
 const VALUE_LEN_BYTES: usize = 1008;
 const LOAD_BYTES: u64 = 75_000_000 * 1024;
 const MIX_OPS: u64 = 7_500_000;
@@ -50,18 +52,20 @@ const READ_PERCENTS: [u8; 3] = [90, 50, 10];
 const TRACK_LEN_BYTES: u64 = 2 * MIB;
 const TABLE_LEN_BYTES: u64 = 64 * MIB;
 const TABLE_LEN_BYTES_MIN: u64 = 8 * MIB;
-/// Tables of a fiftieth of the drive are 8 MB, an eighth of the paper's.
+/// At a fiftieth of the drive, tables have 8 MB, an eighth of the paper's.
 const TABLE_SCALE: f64 = 6.0;
-/// From here on they are as long as the paper's.
+/// At this scale and above, tables are as long as the paper's.
 const WHOLE_TABLES_SCALE: f64 = 0.17;
 
-/// Below this level 0 stops writers at 12 runs: the paper's 36, of its tables, would be a larger share of the load.
+/// Below this scale, level 0 stops writers at 12 runs. The paper's 36 would be a larger share of
+/// the load.
 const WHOLE_LEVEL_0_SCALE: f64 = 1.0 / 3.0;
 
-/// Below this a drive has no room for backup region, reserve and a level of compaction.
+/// Below this scale, a drive has no room for the backup region, the reserve and a level of
+/// compaction.
 const SCALE_LEAST: f64 = 0.02;
 
-/// Up to this scale one run serves the load and the mixes.
+/// Up to this scale, one run serves the load and the mixes.
 const MIXES_SCALE_MAX: f64 = 0.1;
 
 /// The sizes of this paper's figures.
@@ -69,14 +73,14 @@ fn sized(asked: &Size) -> Size {
     asked.at_least(SCALE_LEAST)
 }
 
-/// `bytes` of the paper's tables at this scale, whole tracks.
+/// The length of a table that has `paper_bytes` in the paper, at this scale, in whole tracks.
 fn table_len_bytes(size: &Size, paper_bytes: u64) -> u64 {
     let share = (sized(size).scale * TABLE_SCALE).min(1.0);
     let wanted = (paper_bytes as f64 * share) as u64 / TRACK_LEN_BYTES * TRACK_LEN_BYTES;
     wanted.max(TABLE_LEN_BYTES_MIN * paper_bytes / TABLE_LEN_BYTES).min(paper_bytes)
 }
 
-/// Of the paper's levels, scaled, the first that is at least four tables long.
+/// The first of the paper's scaled levels that is at least four tables long.
 fn base_level_len_bytes(size: &Size, table_len_bytes: u64) -> u64 {
     let mut len_bytes = (4.0 * TABLE_LEN_BYTES as f64 * sized(size).scale) as u64;
     while len_bytes < 4 * table_len_bytes {
@@ -88,23 +92,23 @@ fn base_level_len_bytes(size: &Size, table_len_bytes: u64) -> u64 {
 /// How a load differs from the paper's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Setting {
-    /// Not at all.
+    /// The paper's setting.
     Paper,
-    /// Log and catalog lie on the drive too, as in our own store.
+    /// The log and the catalog are on the drive too, as in our own store.
     LogsOnDrive,
-    /// Tracks are an eighth as long, so that a table has as many as the paper's.
+    /// Tracks are an eighth as long, so that a table has as many tracks as the paper's.
     ShortTracks,
-    /// CMR fills the lowest free addresses, whatever would be a track.
+    /// CMR fills the lowest free addresses, without regard to tracks.
     FirstFit,
 }
 
-/// `setting` in words.
-const LOGS_ON_DRIVE: &str = "log and catalog on the drive too";
-const SHORT_TRACKS: &str = "32 tracks a table, of 256 KB";
+/// The settings in words.
+const LOGS_ON_DRIVE: &str = "log and catalog on the drive";
+const SHORT_TRACKS: &str = "32 tracks of 256 KB per table";
 const FIRST_FIT: &str = "CMR places first fit";
-const AT_REST: &str = "with what the load leaves to do";
+const AT_REST: &str = "including the work left after the load";
 
-/// What `layout` does with tables as long as the paper's `table_bytes`.
+/// The run of `phases` on `layout`, with tables that have `table_bytes` in the paper.
 fn spec_of(
     size: &Size,
     layout: &'static str,
@@ -140,13 +144,13 @@ fn load_phase(size: &Size) -> Phase {
     Phase::load(LoadOrder::Once, sized(size).bytes(LOAD_BYTES), VALUE_LEN_BYTES)
 }
 
-/// Whether one run serves the load and the mixes: at a larger scale the mixes' random reads would take longer than the
-/// loads do.
+/// Whether one run serves the load and the mixes. At a larger scale, the random reads of the mixes
+/// would take longer than the loads.
 fn serves_load_and_mixes(size: &Size) -> bool {
     sized(size).scale <= MIXES_SCALE_MAX
 }
 
-/// The paper's load, for the figures of it.
+/// The paper's load, for the figures about it.
 fn load(size: &Size, layout: &'static str) -> RunSpec {
     if serves_load_and_mixes(size) {
         load_and_mixes(size, layout)
@@ -155,14 +159,14 @@ fn load(size: &Size, layout: &'static str) -> RunSpec {
     }
 }
 
-/// The paper's load, and its mixes of reads and writes one after the other, each when the store is at rest.
+/// The paper's load, then its mixes of reads and writes. Each mix starts when the store is at rest.
 fn load_and_mixes(size: &Size, layout: &'static str) -> RunSpec {
     let mixes = READ_PERCENTS.map(|read_percent| mix_phase(size, read_percent));
     let phases = [load_phase(size)].into_iter().chain(mixes).collect();
     spec_of(size, layout, Setting::Paper, TABLE_LEN_BYTES, phases)
 }
 
-/// The load, and one mix right behind it, which finds what the load leaves to do.
+/// The load, then one mix right after it, while the work that the load left is still pending.
 fn load_then_mix(size: &Size, layout: &'static str, read_percent: u8) -> RunSpec {
     let phases = vec![load_phase(size), mix_phase(size, read_percent)];
     let spec = spec_of(size, layout, Setting::Paper, TABLE_LEN_BYTES, phases);
@@ -180,15 +184,15 @@ fn load_in(size: &Size, layout: &'static str, setting: Setting) -> RunSpec {
     spec_of(size, layout, setting, TABLE_LEN_BYTES, vec![load_phase(size)])
 }
 
-/// What was counted up to some moment.
+/// Counters up to some moment.
 #[derive(Clone, Copy, Debug)]
 struct Counts {
     compactions: f64,
     compaction_s: f64,
     rewritten_tracks: f64,
-    /// Those that writing tables asks for.
+    /// Syncs that writing tables needs.
     track_syncs: f64,
-    /// One a commit: the last sync of a table, or of several.
+    /// One sync per commit: the last sync of one table or of several.
     commits: f64,
 }
 
@@ -222,12 +226,12 @@ impl Counts {
     }
 }
 
-/// What a load came to.
+/// The measurements of a load.
 #[derive(Clone, Copy, Debug)]
 struct Loaded {
-    /// Puts a second, up to the last one.
+    /// Puts per second, up to the last put.
     rate: f64,
-    /// Of the last eighth of them.
+    /// Puts per second of the last eighth.
     rate_at_end: f64,
     /// Up to the last put.
     put: Counts,
@@ -251,7 +255,7 @@ impl Loaded {
     }
 }
 
-/// Puts a second between two shares of a load.
+/// Puts per second between two shares of a load.
 fn rate_between(load: &PhaseResult, from: f64, to: f64) -> f64 {
     let milestones = milestones(load);
     let at = |share: f64| {
@@ -264,29 +268,29 @@ fn rate_between(load: &PhaseResult, from: f64, to: f64) -> f64 {
     over(last.saturating_sub(first) as f64, seconds(to_ns.saturating_sub(from_ns)))
 }
 
-/// What the load of `spec` came to; nothing where the run is missing.
+/// The measurements of the load of `spec`; all NaN if the run is missing.
 fn loaded(page: &mut Page, results: &Results, spec: &RunSpec) -> Loaded {
     let run = need(page, results, spec);
     let load = run.and_then(|run| Some((run, run.load()?)));
     load.map_or(Loaded::NONE, |(run, load)| Loaded::of(run, load))
 }
 
-/// The five stores' loads in the paper's setting.
+/// The loads of the five stores in the paper's setting.
 fn loads(page: &mut Page, size: &Size, results: &Results) -> [Loaded; 5] {
     STORES.map(|store| loaded(page, results, &load(size, store)))
 }
 
-/// The five stores' loads with log and catalog on the drive.
+/// The loads of the five stores with the log and the catalog on the drive.
 fn loads_with_logs(page: &mut Page, size: &Size, results: &Results) -> [Loaded; 5] {
     STORES.map(|store| loaded(page, results, &load_in(size, store, Setting::LogsOnDrive)))
 }
 
-/// By how many percent `ours` is below `theirs`; no number if either is none, or there is nothing to be below.
+/// By how many percent `ours` is below `theirs`; NaN if either is NaN or `theirs` is 0.
 fn percent_below(ours: f64, theirs: f64) -> f64 {
     if theirs == 0.0 { f64::NAN } else { (1.0 - ours / theirs) * 100.0 }
 }
 
-/// By how many percent `ours` is above `theirs`, as [`percent_below`].
+/// By how many percent `ours` is above `theirs`, with the same exceptions.
 fn percent_above(ours: f64, theirs: f64) -> f64 {
     if theirs == 0.0 { f64::NAN } else { (ours / theirs - 1.0) * 100.0 }
 }
@@ -297,8 +301,9 @@ fn conditions(size: &Size) -> String {
 
 fn conditions_with(size: &Size, loaded_bytes: u64, table_len_bytes: u64) -> String {
     format!(
-        "A drive of {} MB in tracks of 2 MB, {} MB loaded, tables of {} MB, level 1 of {} MB. The log \
-         and the catalog lie on a flash device that takes no time; the paper's on an SSD.",
+        "A drive of {} MB in tracks of 2 MB; {} MB loaded; tables of {} MB; level 1 of {} MB. The \
+         log and the catalog are on a flash device without modelled time; the paper's are on an \
+         SSD.",
         sized(size).bytes(DRIVE_BYTES) / 1_000_000,
         loaded_bytes / 1_000_000,
         table_len_bytes / MIB,

@@ -1,4 +1,4 @@
-//! Figure 2: what rewrites cost the schemes that know no levels.
+//! Figure 2: the cost of rewrites for schemes that ignore levels.
 
 use super::{
     AT_REST, CMR, FIRST_FIT, LOGS_ON_DRIVE, Loaded, STORES, Setting, conditions, load, load_in,
@@ -11,7 +11,7 @@ use crate::page::{Better, Claim, Page};
 
 pub(in super::super) const FIGURE_2: Figure = Figure {
     name: "kvimr-2",
-    title: "loading in sequence, in three phases, and without overlap",
+    title: "loads in sequential order, in three phases, and without overlap",
     paper: "KVIMR, figure 2",
     runs: Runs::Stores(|size| {
         let logs = STORES.map(|store| load_in(size, store, Setting::LogsOnDrive));
@@ -32,7 +32,7 @@ pub(in super::super) const FIGURE_2: Figure = Figure {
             Chart::bars(title, names.clone(), Axis::linear(unit), vec![(unit.to_owned(), of)])
         };
         page.charts.push(bars("throughput", "puts/s", rates));
-        page.charts.push(bars("compaction", "seconds each", each));
+        page.charts.push(bars("compaction", "mean seconds", each));
         page.notes.push(conditions(size));
         page
     },

@@ -1,8 +1,8 @@
-//! Overwriting on a full drive: how fast each store is once nothing but what dies makes room.
+//! Overwriting on a full drive: the rate of each store when only dead data make room.
 //!
-//! Not a figure of the paper, which loads every key once. A drive is loaded to a share of it, then as many
-//! puts go to keys drawn anew. What they replace stays until it is merged, so a drive loaded to 60 % is
-//! nine tenths full meanwhile.
+//! The paper has no such figure: it loads every key once. Here a drive is loaded to a share of its
+//! length, then as many puts go to random keys. The data that they replace stay until they are
+//! merged, so a drive loaded to 60 % is nine tenths full in between.
 
 use super::fill::{RIVALS, short_tables};
 use super::{
@@ -16,7 +16,8 @@ use crate::page::{Page, Table};
 use crate::results::PhaseResult;
 use crate::spec::{RunSpec, Size};
 
-/// What is loaded, as shares of the drive; more does not fit with what overwriting leaves.
+/// Loaded data as shares of the drive. More does not fit together with the dead data of
+/// overwriting.
 const FILLS: [f64; 3] = [0.50, 0.55, 0.60];
 
 fn bytes(size: &Size, fill: f64) -> u64 {
@@ -28,7 +29,7 @@ fn run(size: &Size, store: &'static str, fill: f64) -> RunSpec {
     short_tables(size, store, vec![load(LoadOrder::Once), load(LoadOrder::Again)])
 }
 
-/// The largest share of what files may use that was valid, in percent.
+/// The largest valid share of the space for files, in percent.
 fn valid(overwriting: &PhaseResult) -> f64 {
     let share = |(valid, capacity)| 100.0 * over(valid as f64, capacity as f64);
     let states =
@@ -38,8 +39,8 @@ fn valid(overwriting: &PhaseResult) -> f64 {
 
 pub(in super::super) const OVERWRITE: Figure = Figure {
     name: "kvimr-overwrite",
-    title: "overwriting while hardly anything is free",
-    paper: "KVIMR's stores where every put makes something else dead",
+    title: "overwriting while the drive is almost full",
+    paper: "KVIMR's stores, with puts that each replace a pair",
     runs: Runs::Stores(|size| {
         let fills = |(_, store)| FILLS.map(|fill| run(size, store, fill));
         RIVALS.map(fills).concat()
@@ -48,13 +49,13 @@ pub(in super::super) const OVERWRITE: Figure = Figure {
         let mut page = Page::default();
         let header = [
             "store, loaded",
-            "valid %, at most",
+            "highest valid %",
             "puts/s",
-            "of the second half",
+            "puts/s, second half",
             "rewritten tracks",
             "syncs of rewrites",
         ];
-        let mut table = Table::new("as many puts again as were loaded", &header);
+        let mut table = Table::new("as many further puts as were loaded", &header);
         let mut series = Vec::new();
         for (name, store) in RIVALS {
             let mut points = Vec::new();

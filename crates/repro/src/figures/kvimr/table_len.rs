@@ -1,4 +1,4 @@
-//! Figure 8: longer tables, of more tracks each.
+//! Figure 8: longer tables, which have more tracks each.
 
 use super::{
     NAMES, STORES, Setting, TABLE_LEN_BYTES, conditions, load, load_phase, loaded, percent_above,
@@ -10,10 +10,10 @@ use crate::figures::measures::MIB;
 use crate::page::{Better, Claim, Page, Table};
 use crate::spec::{RunSpec, Size};
 
-/// The paper's, of which ours shrink at a small scale.
+/// The paper's lengths; ours shrink at a small scale.
 const TABLE_LENS_MIB: [u64; 4] = [64, 128, 256, 512];
 const PAPER_PERCENTS: [f64; 4] = [7.0, 5.9, 13.0, 16.8];
-/// KVIMR-N and KVIMR-M: what the claims are of.
+/// KVIMR-N and KVIMR-M, which the claims compare.
 const RIVALS: [usize; 2] = [2, 3];
 
 fn run(size: &Size, layout: &'static str, mib: u64) -> RunSpec {
@@ -25,7 +25,7 @@ fn run(size: &Size, layout: &'static str, mib: u64) -> RunSpec {
 
 pub(in super::super) const FIGURE_8: Figure = Figure {
     name: "kvimr-8",
-    title: "loading, by the length of tables",
+    title: "load, by table length",
     paper: "KVIMR, figure 8",
     runs: Runs::Stores(|size| {
         let of = |at: usize| TABLE_LENS_MIB.map(|mib| run(size, STORES[at], mib));
@@ -47,7 +47,7 @@ pub(in super::super) const FIGURE_8: Figure = Figure {
                     "%",
                 )
                 .under(
-                    "of the last eighth of the load",
+                    "last eighth of the load",
                     percent_above(merged.rate_at_end, naive.rate_at_end),
                 ),
             );
@@ -73,8 +73,8 @@ pub(in super::super) const FIGURE_8: Figure = Figure {
         page.charts.push(Chart::bars("load", groups.to_vec(), y, rates.collect()));
         page.notes.push(conditions(size));
         page.notes.push(
-            "The paper draws Seq and 3Phase as well; its numbers are of KVIMR-M over KVIMR-N, and so \
-             are the runs here. Memtables stay as long as the shortest tables."
+            "The paper also draws Seq and 3Phase. Its numbers compare KVIMR-M with KVIMR-N, so \
+             only these two run here. Memtables stay as long as the shortest tables."
                 .to_owned(),
         );
         page

@@ -1,4 +1,4 @@
-//! Figure 12: write amplification of the store, of the drive, and of both.
+//! Figure 12: write amplification of the store (WA), of the drive (AWA) and of both (MWA).
 
 use super::bands::whole_bands;
 use super::{STORES, large_reads, random, restless};
@@ -46,24 +46,24 @@ pub(in super::super) const FIGURE_12: Figure = Figure {
         page.claims = vec![
             Claim::new("MWA, LevelDB over SEALDB", Better::Larger, 6.70, over(mwa[0], mwa[2]), "x")
                 .under(
-                    format!("a rewrite writes the whole band: AWA {}", short(whole)),
+                    format!("rewrites of whole bands, with an AWA of {}", short(whole)),
                     over(wa[0] * whole, mwa[2]),
                 )
                 .under(
-                    "LevelDB compacts 4 MB at a time",
+                    "LevelDB reads 4 MB at a time in compactions",
                     over(large.multiplied_write_amp_ratio(), mwa[2]),
                 ),
             Claim::new("AWA of SEALDB", Better::Same, 1.0, awa[2], ""),
             Claim::new("AWA of SMRDB", Better::Same, 1.0, awa[1], ""),
             Claim::new("WA, SEALDB over LevelDB", Better::Same, 1.0, over(wa[2], wa[0]), "x")
                 .under(
-                    "counted when the load's last put returns",
+                    "counted when the last put of the load returns",
                     over(sealdb_at_once, banded_at_once),
                 ),
             Claim::shown("WA, SMRDB over LevelDB (the paper: below 1)", over(wa[1], wa[0]), "x"),
         ];
         let groups = STORES.map(str::to_owned).to_vec();
-        let y = || Axis::linear("times");
+        let y = || Axis::linear("multiple");
         let both = vec![("WA".to_owned(), wa), ("AWA".to_owned(), awa)];
         page.charts.push(Chart::bars("(a) WA and AWA", groups.clone(), y(), both));
         page.charts.push(Chart::bars("(b) MWA", groups, y(), vec![("MWA".to_owned(), mwa)]));

@@ -1,4 +1,4 @@
-//! Figure 3: what fixed bands make of LevelDB's scattered tables.
+//! Figure 3: how many fixed bands LevelDB's scattered tables touch, and what rewriting them costs.
 
 use super::{LOAD_BYTES, PREFIX_BYTES_MIN, VALUE_LEN_BYTES, drive};
 use crate::chart::{Axis, Chart};
@@ -12,7 +12,7 @@ const BAND_LENS_MIB: [u64; 5] = [20, 30, 40, 50, 60];
 
 pub(in super::super) const FIGURE_3: Figure = Figure {
     name: "sealdb-3",
-    title: "tables and bands a compaction writes to, and its amplification, by band length",
+    title: "tables and bands that one compaction writes, and its amplification, by band length",
     paper: "SEALDB, figure 3: LevelDB on emulated drives with bands of 20 to 60 MB",
     runs: Runs::Stores(|size| {
         let lens = BAND_LENS_MIB.iter().map(|&mib| run(size, mib, Rewrite::Rest));
@@ -23,7 +23,7 @@ pub(in super::super) const FIGURE_3: Figure = Figure {
         let (mut groups, mut tables, mut bands) = (Vec::new(), Vec::new(), Vec::new());
         let (mut wa, mut mwa) = (Vec::new(), Vec::new());
         let mut table = Table::new(
-            "40 MB bands by what a rewrite does",
+            "bands of 40 MB, by what a rewrite does",
             &["rewrite", "WA", "AWA", "MWA", "MB read to rewrite"],
         );
         for &mib in &BAND_LENS_MIB {
@@ -39,9 +39,9 @@ pub(in super::super) const FIGURE_3: Figure = Figure {
             mwa.push(load.totals.multiplied_write_amp_ratio());
         }
         for (rewrite, name) in [
-            (Rewrite::Rest, "what follows the write, in place (the paper)"),
-            (Rewrite::Whole, "the whole band, in place"),
-            (Rewrite::Staged, "what follows the write, safe from power cuts"),
+            (Rewrite::Rest, "rewrites what follows the write, in place (as in the paper)"),
+            (Rewrite::Whole, "rewrites the whole band, in place"),
+            (Rewrite::Staged, "rewrites what follows the write, safe against power cuts"),
         ] {
             let Some(found) = need(&mut page, results, &run(size, 40, rewrite)) else { continue };
             let Some(load) = found.load() else { continue };
@@ -64,7 +64,7 @@ pub(in super::super) const FIGURE_3: Figure = Figure {
             page.claims = need(&mut page, results, &run(size, 40, Rewrite::Rest))
                 .map_or_else(Vec::new, |found| claims(found, ours, whole));
         }
-        let y = Axis::linear("mean of a compaction");
+        let y = Axis::linear("mean per compaction");
         let counts = vec![("tables".to_owned(), tables), ("bands".to_owned(), bands)];
         page.charts.push(Chart::bars("(a) tables and bands", groups.clone(), y, counts));
         let y = Axis::linear("times the user's bytes");
@@ -72,16 +72,16 @@ pub(in super::super) const FIGURE_3: Figure = Figure {
         page.charts.push(Chart::bars("(b) amplification", groups, y, amps));
         page.tables.push(table);
         page.notes.push(
-            "The paper does not say how much of a band its emulator rewrites; 5.38 is nearer to the rest \
-             of it than to the whole. A band that must survive a power cut in the middle of a rewrite \
-             writes the rest twice."
+            "The paper does not say how much of a band its emulator rewrites. Its AWA of 5.38 is \
+             closer to rewriting what follows the write than to rewriting the whole band. A \
+             rewrite that survives a power cut writes that part twice."
                 .to_owned(),
         );
         page
     },
 };
 
-/// What compactions wrote, in the mean.
+/// Tables and bands that a compaction writes, on average.
 #[derive(Clone, Copy)]
 struct Spread {
     tables: f64,
@@ -89,7 +89,7 @@ struct Spread {
 }
 
 impl Spread {
-    /// Of those that ended within the first `share` of the load.
+    /// Averages over the compactions that ended within the first `share` of the load.
     fn of(found: &RunResult, share: f64, band_len_bytes: u64) -> Spread {
         let lines: Vec<_> = merges(found.lines_until(share)).collect();
         let touched = lines.iter().map(|line| {
@@ -106,8 +106,8 @@ impl Spread {
     }
 }
 
-/// Tables, bands, WA and MWA at 40 MB, and whether their growth over the load leads to the paper's;
-/// `whole` is the AWA where whole bands are rewritten.
+/// Claims on tables, bands, WA and MWA at 40 MB, with their growth over the load extrapolated to
+/// the paper's length. `whole` is the AWA with rewrites of whole bands.
 fn claims(found: &RunResult, [tables, bands, wa, mwa]: [f64; 4], whole: f64) -> Vec<Claim> {
     let claim = |what: &str, paper, ours| Claim::new(what, Better::Same, paper, ours, "");
     let loaded = found.load().map_or(0, |load| load.totals.user_bytes);
@@ -121,20 +121,23 @@ fn claims(found: &RunResult, [tables, bands, wa, mwa]: [f64; 4], whole: f64) -> 
     };
     let awa = mwa / wa.max(0.01);
     vec![
-        grows(claim("tables written by a compaction, 40 MB bands", 9.83, tables), quarter.tables),
-        grows(claim("bands that they lie in", 6.22, bands), quarter.bands),
+        grows(
+            claim("tables that a compaction writes, bands of 40 MB", 9.83, tables),
+            quarter.tables,
+        ),
+        grows(claim("bands that a compaction writes", 6.22, bands), quarter.bands),
         grows(claim("WA", 9.83, wa), wa_quarter),
         claim("MWA", 52.85, mwa)
-            .under("our AWA with the paper's WA of 9.83", awa * 9.83)
-            .under("the same where whole bands are rewritten", whole * 9.83),
-        claim("AWA = MWA / WA", 5.38, awa).under("whole bands are rewritten", whole),
+            .under("our AWA times the paper's WA of 9.83", awa * 9.83)
+            .under("the same, with rewrites of whole bands", whole * 9.83),
+        claim("AWA = MWA / WA", 5.38, awa).under("rewrites of whole bands", whole),
     ]
 }
 
-/// What the paper loads for this figure.
+/// The paper's load for this figure.
 const LOADED_BYTES: u64 = 10 * GB;
 
-/// LevelDB on bands of 40 MB that are rewritten whole.
+/// LevelDB on bands of 40 MB; a rewrite writes the whole band.
 pub(super) fn whole_bands(size: &Size) -> RunSpec {
     run(size, 40, Rewrite::Whole)
 }

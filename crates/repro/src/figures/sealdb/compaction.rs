@@ -12,7 +12,7 @@ use crate::spec::{RunSpec, Size};
 
 pub(in super::super) const FIGURE_10: Figure = Figure {
     name: "sealdb-10",
-    title: "each compaction's latency, and the mean amount of data",
+    title: "latency of each compaction, and mean amount of data",
     paper: "SEALDB, figure 10: the first 40 GB of the random load",
     runs: Runs::Stores(|size| {
         let others = [file_reads_smrdb(size), block_reads_smrdb(size)];
@@ -27,8 +27,8 @@ pub(in super::super) const FIGURE_10: Figure = Figure {
         let (mut series, mut all) = (Vec::new(), Vec::new());
         let stores = STORES.map(|store| (store.to_owned(), random(size, store)));
         let others = [
-            ("smrdb, 128 KB at a time".to_owned(), file_reads_smrdb(size)),
-            ("smrdb, 4 KB at a time".to_owned(), block_reads_smrdb(size)),
+            ("smrdb, reads 128 KB at a time".to_owned(), file_reads_smrdb(size)),
+            ("smrdb, reads 4 KB at a time".to_owned(), block_reads_smrdb(size)),
         ];
         for (name, spec) in stores.into_iter().chain(others) {
             let Some(found) = Compactions::of(&mut page, size, results, &spec) else {
@@ -46,8 +46,15 @@ pub(in super::super) const FIGURE_10: Figure = Figure {
             all.push(found);
         }
         page.claims = claims(&all);
-        page.claims.push(grows(size, results, "sealdb", "mean set of SEALDB", 27.48, set_mb));
-        let what = "mean data of an SMRDB compaction";
+        page.claims.push(grows(
+            size,
+            results,
+            "sealdb",
+            "mean length of a SEALDB set",
+            27.48,
+            set_mb,
+        ));
+        let what = "mean data written by an SMRDB compaction";
         page.claims.push(grows(size, results, "smrdb", what, 900.0, written_mb));
         let axis = || Axis::linear("compaction");
         page.charts.push(Chart::scatter("(a) latency", axis(), Axis::log("seconds"), series));
@@ -57,7 +64,8 @@ pub(in super::super) const FIGURE_10: Figure = Figure {
         page.charts.push(Chart::bars("(b) mean compaction", groups, Axis::linear("MB"), bars));
         page.tables.push(table);
         page.notes.push(
-            "701 s for 900 MB is 1.3 MB/s, less than a hundredth of what the paper's disk streams."
+            "The paper's 701 s for 900 MB are 1.3 MB/s, less than a hundredth of the streaming \
+             rate of its disk."
                 .to_owned(),
         );
         page
@@ -91,7 +99,7 @@ impl Compactions {
         mean(self.took_s.iter().copied())
     }
 
-    /// Written in a second of a compaction's time.
+    /// Megabytes written per second of a compaction.
     fn mb_per_s(&self) -> f64 {
         over(self.written, self.mean_s())
     }
@@ -104,15 +112,16 @@ fn claims(all: &[Compactions]) -> Vec<Claim> {
     vec![
         ratio("total compaction latency, LevelDB over SEALDB", 4.30, longer(leveldb)),
         ratio("total compaction latency, SMRDB over SEALDB", 1.89, longer(smrdb))
-            .under("SMRDB compacts 128 KB at a time", longer(by_file))
-            .under("SMRDB compacts 4 KB at a time", longer(by_block)),
+            .under("SMRDB reads 128 KB at a time in compactions", longer(by_file))
+            .under("SMRDB reads 4 KB at a time in compactions", longer(by_block)),
         Claim::new("MB/s of an SMRDB compaction", Better::Larger, 1.28, smrdb.mb_per_s(), "MB/s")
-            .under("128 KB at a time", by_file.mb_per_s())
-            .under("4 KB at a time", by_block.mb_per_s()),
+            .under("reads 128 KB at a time", by_file.mb_per_s())
+            .under("reads 4 KB at a time", by_block.mb_per_s()),
     ]
 }
 
-/// A mean over the compactions, and whether its growth over the load leads to the paper's.
+/// A claim on a mean over the compactions, with its growth over the load extrapolated to the
+/// paper's length.
 fn grows(
     size: &Size,
     results: &Results,
@@ -132,7 +141,7 @@ fn grows(
         .under(growth_to(40 * GB, before, now), grown(loaded, 40 * GB, before, now))
 }
 
-/// A set: what one compaction wrote to one level below the first.
+/// Mean length of a set: the output of one compaction into level 2 or deeper.
 fn set_mb(run: &RunResult, share: f64) -> f64 {
     let sets = merges(run.lines_until(share)).filter(|line| line.output_level >= 2);
     mean(sets.map(|line| megabytes(line.out_len_bytes)))

@@ -1,4 +1,4 @@
-//! Figure 13: what dynamic bands leave between them.
+//! Figure 13: the fragments between dynamic bands.
 
 use super::{narrow_guards, prefix, random};
 use crate::chart::{Axis, Chart, Series};
@@ -29,26 +29,26 @@ pub(in super::super) const FIGURE_13: Figure = Figure {
         let narrow = need(&mut page, results, &narrow_guards(size)).and_then(RunResult::load);
         let narrow = narrow.and_then(|load| load.at_share(share));
         let narrow = narrow.map_or(0.0, |state| fragments(&state.space));
-        let what = "fragments, as a share of the space occupied";
+        let what = "fragments, relative to the space occupied";
         page.claims.push(
             Claim::new(what, Better::Smaller, 9.32, now, "%")
                 .under(growth_to(40 * GB, before, now), at_paper)
                 .under("guards of 2 MB instead of 4", narrow),
         );
         page.claims.push(Claim::shown(
-            "dead members of half-dead sets, which the paper leaves out",
+            "dead tables in sets that are still partly live (not counted in the paper)",
             100.0 * space.dead_bytes as f64 / occupied,
             "%",
         ));
         let mut table = Table::new("space, MB", &["", "MB"]);
         table.row("loaded", &[megabytes(state.totals.user_bytes)]);
         table.row("valid", &[megabytes(space.valid_bytes)]);
-        table.row("dead members of half-dead sets", &[megabytes(space.dead_bytes)]);
-        table.row("guards, some of them in fragments", &[megabytes(space.guard_bytes)]);
+        table.row("dead tables in partly live sets", &[megabytes(space.dead_bytes)]);
+        table.row("guards (some lie in fragments)", &[megabytes(space.guard_bytes)]);
         table.row("mean set", &[megabytes(space.mean_set_bytes)]);
         table.row("highest address used", &[megabytes(space.reach_bytes)]);
         table.row("fragments", &[megabytes(space.fragment_bytes)]);
-        table.row("fragments, number", &[space.fragment_count as f64]);
+        table.row("number of fragments", &[space.fragment_count as f64]);
         page.tables.push(table);
         let points = |f: fn(&SpaceState) -> u64| {
             let states = load.milestones.iter();
@@ -56,7 +56,7 @@ pub(in super::super) const FIGURE_13: Figure = Figure {
         };
         let series = vec![
             Series::new("valid", points(|s| s.valid_bytes)),
-            Series::new("dead, held", points(|s| s.dead_bytes)),
+            Series::new("dead, not yet freed", points(|s| s.dead_bytes)),
             Series::new("highest address", points(|s| s.reach_bytes)),
             Series::new("fragments", points(|s| s.fragment_bytes)),
         ];
@@ -64,8 +64,9 @@ pub(in super::super) const FIGURE_13: Figure = Figure {
         page.charts.push(Chart::lines("space over the load", x, Axis::linear("MB"), series));
         let ratio = over(space.occupied_bytes as f64, space.valid_bytes as f64);
         page.notes.push(format!(
-            "Valid data, dead members of half-dead sets and fragments are {ratio:.2} times the valid \
-             data: dead tables of a set come back only when the last one dies."
+            "Valid data, dead tables in partly live sets and fragments together are {ratio:.2} \
+             times the valid data. A set frees the space of its dead tables only when its last \
+             table dies."
         ));
         page
     },

@@ -42,10 +42,10 @@ pub(in super::super) const FIGURE_8: Figure = Figure {
         page.tables.push(gets(size, results));
         page.tables.push(scans(size, results));
         page.notes.push(
-            "Throughput is counted up to the last put's return, as db_bench does. Settled, in the \
-             table, counts the compactions that a load leaves behind as well. A sequential read of \
-             LevelDB reads 128 KB ahead, as Linux does for a file; one of the stores that know where \
-             their tables lie, 4 MB."
+            "Throughput counts up to the return of the last put, as in db_bench. The column \
+             `settled` also counts the compactions that remain after a load. LevelDB reads 128 KB \
+             ahead in a sequential read, as Linux does for a file. The stores that know the place \
+             of their tables read 4 MB ahead."
                 .to_owned(),
         );
         page.notes.extend(left_out(size));
@@ -69,7 +69,7 @@ fn variants(size: &Size) -> [(&'static str, RunSpec); 10] {
     ]
 }
 
-/// Where [`variants`] has what.
+/// Index of each run in [`variants`].
 #[derive(Clone, Copy)]
 enum Other {
     Banded4M,
@@ -104,7 +104,7 @@ impl Rates {
         }
     }
 
-    /// Sequential reads by the unit of the paper's store.
+    /// Sequential reads with the read-ahead that the paper's store uses.
     fn scan_of(&self, store: &str) -> f64 {
         if store == "leveldb-banded" { self.file_scan } else { self.table_scan }
     }
@@ -120,28 +120,31 @@ fn claims(size: &Size, stores: &[Rates], others: &[Rates]) -> Vec<Claim> {
     let filters = other(Other::SealdbFilters).get;
     let shrunk = other(Other::SealdbCompressed);
     let at_once = over(other(Other::SealdbAtOnce).get, other(Other::BandedAtOnce).get);
-    let shrinks = "values shrink to half and SEALDB alone compresses";
+    let shrinks = "values compress to half, and only SEALDB compresses";
     vec![
         claim("random load, SEALDB over LevelDB", 3.42, sealdb.put, leveldb.put)
-            .under("LevelDB compacts 4 MB at a time", put_over(Other::Banded4M))
+            .under("LevelDB reads 4 MB at a time in compactions", put_over(Other::Banded4M))
             .under("LevelDB on a conventional disk", put_over(Other::Cmr))
-            .under("LevelDB on a conventional disk, 4 MB at a time", put_over(Other::Cmr4M))
+            .under(
+                "LevelDB on a conventional disk, compactions read 4 MB at a time",
+                put_over(Other::Cmr4M),
+            )
             .under(shrinks, compressed_over(size, shrunk.put, leveldb.put)),
         claim("random load, SEALDB over SMRDB", 1.67, sealdb.put, smrdb.put)
-            .under("SMRDB compacts 128 KB at a time", put_over(Other::SmrdbFile))
-            .under("SMRDB compacts 4 KB at a time", put_over(Other::SmrdbBlock)),
+            .under("SMRDB reads 128 KB at a time in compactions", put_over(Other::SmrdbFile))
+            .under("SMRDB reads 4 KB at a time in compactions", put_over(Other::SmrdbBlock)),
         claim("sequential read, SEALDB over LevelDB", 3.96, sealdb.table_scan, leveldb.file_scan)
             .under("both read 128 KB ahead", over(sealdb.file_scan, leveldb.file_scan))
             .under("both read 4 MB ahead", over(sealdb.table_scan, leveldb.table_scan))
             .under(shrinks, compressed_over(size, shrunk.table_scan, leveldb.file_scan)),
         claim("random read, SEALDB over LevelDB", 1.80, sealdb.get, leveldb.get)
             .under("both have filters", over(filters, other(Other::Banded4M).get))
-            .under("gets begin when the last put returns", at_once)
+            .under("gets start as soon as the last put returns", at_once)
             .under(shrinks, compressed_over(size, shrunk.get, leveldb.get)),
         claim("random read, SEALDB over SMRDB", 1.80, sealdb.get, smrdb.get)
-            .under("neither has filters", over(sealdb.get, other(Other::SmrdbFile).get))
+            .under("both without filters", over(sealdb.get, other(Other::SmrdbFile).get))
             .under(
-                "neither has filters, gets begin when the last put returns",
+                "both without filters, gets start as soon as the last put returns",
                 over(other(Other::SealdbAtOnce).get, other(Other::SmrdbAtOnce).get),
             )
             .under("both have filters", over(filters, smrdb.get)),
@@ -155,11 +158,12 @@ fn normalised(rates: &[[f64; 4]]) -> Chart {
     let series = STORES.iter().zip(rates).map(|(store, of)| (store.to_string(), heights(of)));
     let labels = rates.iter().map(|of| of.iter().map(|v| short(*v)).collect()).collect();
     let groups = GROUPS.map(str::to_owned).to_vec();
-    let title = "normalised to LevelDB; on top, operations per second";
-    Chart::bars(title, groups, Axis::linear("times LevelDB's"), series.collect()).labelled(labels)
+    let title = "relative to LevelDB; labels are operations per second";
+    Chart::bars(title, groups, Axis::linear("multiple of LevelDB"), series.collect())
+        .labelled(labels)
 }
 
-/// All runs, those of the paper's conditions first.
+/// All runs; those under the paper's conditions come first.
 fn all(size: &Size) -> Vec<(String, RunSpec)> {
     let stores = STORES.map(|store| (store.to_owned(), random(size, store)));
     let named = |(what, spec): (&str, RunSpec)| match what {
@@ -171,7 +175,7 @@ fn all(size: &Size) -> Vec<(String, RunSpec)> {
 
 fn loads(size: &Size, results: &Results) -> Table {
     let mut table = Table::new(
-        "random load by what a compaction reads at a time",
+        "random load, by how much a compaction reads at a time",
         &["store", "read unit", "puts/s", "puts/s settled", "WA", "AWA", "seeks"],
     );
     for (name, spec) in all(size) {
@@ -208,7 +212,7 @@ fn gets(size: &Size, results: &Results) -> Table {
 
 fn scans(size: &Size, results: &Results) -> Table {
     let header = ["store", "128 KB ahead", "4 MB ahead"];
-    let mut table = Table::new("sequential reads, entries/s by read-ahead", &header);
+    let mut table = Table::new("sequential reads, entries/s, by read-ahead", &header);
     for (name, spec) in all(size) {
         let Ok(run) = results.get(&spec) else { continue };
         let units = [FILE_READ_AHEAD_LEN_BYTES, TABLE_READ_AHEAD_LEN_BYTES];

@@ -1,10 +1,11 @@
 //! SEALDB (Yao et al., MSST 2018): the runs that its figures share.
 //!
-//! Setting of the paper: a Seagate ST1000DM003 as the mechanics of every emulated drive; keys of 16
-//! bytes, values of 4 KB, tables of 4 MB, bands of 40 MB; 25 million entries (100 GB) loaded.
+//! The paper's setting: a Seagate ST1000DM003 provides the mechanics of every emulated drive. Keys
+//! have 16 bytes, values 4 KB, tables 4 MB, bands 40 MB. The load is 25 million entries (100 GB).
 //!
-//! Beside the paper's conditions stand equal ones. Two of them share a run where neither can touch
-//! what the other is for: filters change no put, and a compaction's read unit changes no get.
+//! Each figure also runs under equal conditions for all stores. Some runs change two things at
+//! once, where the two cannot affect the same measurement: filters do not change puts, and the read
+//! unit of a compaction does not change gets.
 
 pub(super) mod amplification;
 pub(super) mod bands;
@@ -31,16 +32,18 @@ const GUARD_LEN_BYTES: u64 = 4 * MIB;
 const BAND_LEN_BYTES: u64 = 40 * MIB;
 const READS: u64 = 100_000;
 
-/// Figures of a part of the load take at least this much of it: less has no third level.
+/// A figure of a prefix of the load uses at least this much of it. A shorter load has no third
+/// level.
 const PREFIX_BYTES_MIN: u64 = GB;
 
-/// A filter as SMRDB's.
+/// Filter bits per key, as in SMRDB.
 const FILTER_BITS_PER_KEY: u32 = 10;
 
-/// What does not compress stays in the memory of the machine that emulates: no more is loaded of it.
+/// Data that does not compress stays in the memory of the emulating machine, so a compressed run
+/// loads no more than this.
 const COMPRESSED_BYTES_MAX: u64 = 10 * GB;
 
-/// The drive that `layout` lives on, `band_len_bytes` a band.
+/// The drive for `layout`.
 fn drive(size: &Size, layout: &str) -> DriveSpec {
     let rule = match layout {
         "leveldb-cmr" => DriveRule::Conventional,
@@ -54,7 +57,7 @@ fn drive_by(size: &Size, rule: DriveRule) -> DriveSpec {
     DriveSpec::whole("st1000dm003", rule, size.bytes(DRIVE_BYTES))
 }
 
-/// The random load of 100 GB, then reads over it.
+/// The random load of 100 GB, followed by reads.
 fn random(size: &Size, layout: &'static str) -> RunSpec {
     random_of(size, layout, size.bytes(LOAD_BYTES))
 }
@@ -74,7 +77,7 @@ fn sequential(size: &Size, layout: &'static str) -> RunSpec {
     RunSpec::new(layout, drive(size, layout), vec![load])
 }
 
-/// A load of every key once, then the six core workloads.
+/// A load that writes every key once, followed by the six core workloads.
 fn ycsb_run(size: &Size, layout: &'static str) -> RunSpec {
     ycsb_run_of(size, layout, size.bytes(LOAD_BYTES))
 }
@@ -86,7 +89,8 @@ fn ycsb_run_of(size: &Size, layout: &'static str, bytes: u64) -> RunSpec {
     RunSpec::new(layout, drive(size, layout), phases)
 }
 
-/// LevelDB as no paper runs it: compaction reads whole tables, as SEALDB's does; and filters.
+/// LevelDB with two changes that the paper does not make: a compaction reads whole tables, as in
+/// SEALDB, and tables have filters.
 fn large_reads(size: &Size, layout: &'static str) -> RunSpec {
     let tune = Tune::default().compaction_reads(4 * MIB).filters(FILTER_BITS_PER_KEY);
     random(size, layout).tuned(tune)
@@ -97,7 +101,7 @@ fn filtered(size: &Size) -> RunSpec {
     random(size, "sealdb").tuned(Tune::default().filters(FILTER_BITS_PER_KEY))
 }
 
-/// The random load, and gets that begin when its last put returns.
+/// The random load, then gets that start as soon as the last put returns.
 fn restless(size: &Size, layout: &'static str) -> RunSpec {
     restless_of(random(size, layout))
 }
@@ -108,7 +112,7 @@ fn restless_of(mut spec: RunSpec) -> RunSpec {
     spec
 }
 
-/// The random load of SEALDB where a write destroys half as much.
+/// The random load of SEALDB on a drive with half the isolation distance.
 fn narrow_guards(size: &Size) -> RunSpec {
     let mut spec = random(size, "sealdb");
     spec.phases.truncate(1);
@@ -116,24 +120,24 @@ fn narrow_guards(size: &Size) -> RunSpec {
     RunSpec { drive: drive_by(size, rule), ..spec }
 }
 
-/// SMRDB that compacts 128 KB at a time, as through a file system; and has no filters.
+/// SMRDB without filters, whose compactions read 128 KB at a time, as through a file system.
 fn file_reads_smrdb(size: &Size) -> RunSpec {
     random(size, "smrdb").tuned(Tune::default().compaction_reads(128 << 10).filters(0))
 }
 
-/// SMRDB that compacts a block at a time, one after the other, as a store without a file system and
-/// without a buffer of its own would.
+/// SMRDB whose compactions read one block after another, as without a file system and without a
+/// read buffer.
 fn block_reads_smrdb(size: &Size) -> RunSpec {
     random(size, "smrdb").tuned(Tune::default().compaction_reads(4 << 10))
 }
 
-/// How much is loaded of what compresses.
+/// The length of a compressed load.
 fn compressed_bytes(size: &Size) -> u64 {
     size.bytes(LOAD_BYTES).min(COMPRESSED_BYTES_MAX)
 }
 
-/// A value of a compressed run over one of another store's; no number where it loads less than the other:
-/// it would be ahead for that alone.
+/// A rate of a compressed run over the rate of another store. NaN if the compressed run loads less:
+/// it would be ahead for that reason alone.
 fn compressed_over(size: &Size, compressed: f64, other: f64) -> f64 {
     match compressed_bytes(size) == size.bytes(LOAD_BYTES) {
         true => over(compressed, other),
@@ -141,36 +145,37 @@ fn compressed_over(size: &Size, compressed: f64, other: f64) -> f64 {
     }
 }
 
-/// Why a page compares no compressed run, where it does not.
+/// The note for pages that leave out the compressed run; `None` if they include it.
 fn left_out(size: &Size) -> Option<String> {
     (compressed_bytes(size) < size.bytes(LOAD_BYTES)).then(|| {
         format!(
-            "The run with compressed tables loads {} GB, for what does not shrink stays in this machine's \
-             memory, and is compared with no longer load.",
+            "The compressed run loads only {} GB, because data that does not compress stays in \
+             this machine's memory. It is not compared with longer loads.",
             COMPRESSED_BYTES_MAX / GB
         )
     })
 }
 
-/// SEALDB with compressed tables, and values that shrink to half.
+/// SEALDB with compressed tables; values compress to half.
 fn compressed(size: &Size) -> RunSpec {
     let bytes = compressed_bytes(size);
     random_of(size, "sealdb", bytes).tuned(Tune { compresses: true, ..Tune::default() })
 }
 
-/// SEALDB with compressed tables and filters, before YCSB.
+/// SEALDB with compressed tables and filters, running YCSB.
 fn ycsb_compressed(size: &Size) -> RunSpec {
     let bytes = compressed_bytes(size);
     let tune = Tune { compresses: true, ..Tune::default() }.filters(FILTER_BITS_PER_KEY);
     ycsb_run_of(size, "sealdb", bytes).tuned(tune)
 }
 
-/// The share of the load of [`random`] that a figure of its first `bytes` is read off.
+/// The share of [`random`]'s load that a figure of the first `bytes` uses.
 fn prefix(size: &Size, bytes: u64) -> f64 {
     prefix_of(size.bytes(LOAD_BYTES), (bytes as f64 * size.scale) as u64)
 }
 
-/// The share of a load of `loaded_bytes` that is its first `bytes`, or what a third level needs.
+/// The share of a load of `loaded_bytes` that covers its first `bytes`, or the minimum that a third
+/// level needs.
 fn prefix_of(loaded_bytes: u64, bytes: u64) -> f64 {
     (bytes.max(PREFIX_BYTES_MIN) as f64 / loaded_bytes.max(1) as f64).min(1.0)
 }

@@ -1,4 +1,4 @@
-//! Figure 14: how much of the gain is the sets', and how much the dynamic bands'.
+//! Figure 14: how much of SEALDB's gain comes from sets, and how much from dynamic bands.
 
 use super::{LOAD_BYTES, large_reads, random, sequential};
 use crate::chart::{Axis, Chart};
@@ -42,13 +42,25 @@ pub(in super::super) const FIGURE_14: Figure = Figure {
         let early = part_of(early[0], early[1], early[2]);
         let at_paper = grown(size.bytes(LOAD_BYTES), LOAD_BYTES, early, part(0));
         page.claims = vec![
-            Claim::new("sets' part of the gain, random write", Better::Same, 41.0, part(0), "%")
-                .under("LevelDB compacts 4 MB at a time too", put_part)
-                .under(growth_to(LOAD_BYTES, early, part(0)), at_paper),
-            Claim::new("sets' part of the gain, random read", Better::Same, 50.0, part(3), "%"),
-            Claim::shown("sets' part of the gain, sequential read", part(2), "%"),
+            Claim::new(
+                "share of the gain due to sets: random write",
+                Better::Same,
+                41.0,
+                part(0),
+                "%",
+            )
+            .under("LevelDB also reads 4 MB at a time in compactions", put_part)
+            .under(growth_to(LOAD_BYTES, early, part(0)), at_paper),
+            Claim::new(
+                "share of the gain due to sets: random read",
+                Better::Same,
+                50.0,
+                part(3),
+                "%",
+            ),
+            Claim::shown("share of the gain due to sets: sequential read", part(2), "%"),
             Claim::shown(
-                "sequential write, sets over LevelDB",
+                "sequential write, LevelDB with sets over LevelDB",
                 over(rates[1][1], rates[0][1]),
                 "x",
             ),
@@ -59,15 +71,16 @@ pub(in super::super) const FIGURE_14: Figure = Figure {
         let series = STORES.iter().zip(&rates).map(|(s, of)| (s.to_string(), times(of)));
         let labels = rates.iter().map(|of| of.iter().map(|v| short(*v)).collect()).collect();
         let groups = ["random write", "sequential write", "sequential read", "random read"];
-        let title = "normalised to LevelDB; on top, operations per second";
-        let y = Axis::linear("times LevelDB's");
+        let title = "relative to LevelDB; labels are operations per second";
+        let y = Axis::linear("multiple of LevelDB");
         let groups = groups.map(str::to_owned).to_vec();
         page.charts.push(Chart::bars(title, groups, y, series.collect()).labelled(labels));
         page
     },
 };
 
-/// Of SEALDB's lead over LevelDB, the percent that sets alone bring; no number without all three rates.
+/// The percentage of SEALDB's lead over LevelDB that sets alone bring; NaN unless all three rates
+/// were measured.
 fn part_of(from: f64, sets: f64, to: f64) -> f64 {
     match [from, sets, to].contains(&0.0) {
         true => f64::NAN,
@@ -81,8 +94,8 @@ fn steps(large: f64, [leveldb, sets, sealdb]: [f64; 3]) -> Table {
     let mut table = Table::new("random write, from LevelDB on bands to SEALDB", &header);
     let all = [
         ("compaction reads 4 MB instead of 128 KB", leveldb, large),
-        ("what one compaction writes lies together, and is read so", large, sets),
-        ("dynamic bands instead of bands that are rewritten", sets, sealdb),
+        ("the outputs of one compaction are contiguous and are read in one go", large, sets),
+        ("dynamic bands instead of fixed bands with rewrites", sets, sealdb),
     ];
     for (step, from, to) in all {
         table.row(step, &[from, to, 100.0 * over(to - from, sealdb - leveldb)]);
@@ -90,7 +103,7 @@ fn steps(large: f64, [leveldb, sets, sealdb]: [f64; 3]) -> Table {
     table
 }
 
-/// A lead in random reads, where there is one, is a lead in reads a get or in the time of each.
+/// Splits a lead in random reads into reads per get and time per read.
 fn gets(size: &Size, results: &Results) -> Table {
     let mut table = Table::new("random reads by sorted runs", &READ_COST);
     for store in STORES {
@@ -102,7 +115,7 @@ fn gets(size: &Size, results: &Results) -> Table {
     table
 }
 
-/// Puts a second of the first quarter of a load.
+/// Puts per second during the first quarter of a load.
 fn early_rate(results: &Results, spec: &RunSpec) -> f64 {
     let load = results.get(spec).ok().and_then(RunResult::load);
     load.and_then(|load| load.at_share(0.25))

@@ -1,4 +1,4 @@
-//! Figures 2 and 11: where each compaction's tables lie.
+//! Figures 2 and 11: where on the disk each compaction writes its tables.
 
 use super::{LOAD_BYTES, PREFIX_BYTES_MIN, compressed, prefix_of, random, random_of};
 use crate::chart::{Axis, Chart, Series};
@@ -10,13 +10,13 @@ use crate::spec::{RunSpec, Size};
 
 pub(in super::super) const FIGURE_2: Figure = Figure {
     name: "sealdb-2",
-    title: "where LevelDB's tables lie, compaction by compaction",
+    title: "where on the disk LevelDB writes its tables, compaction by compaction",
     paper: "SEALDB, figure 2: 10 GB random load, LevelDB on Ext4 and a conventional disk",
     runs: Runs::Stores(|size| vec![random(size, "leveldb-cmr"), own_load(size, "leveldb-cmr")]),
     page: |size, results| {
         let (mut page, ours) = scattered(size, results, random(size, "leveldb-cmr"));
         let Some(ours) = ours else { return page };
-        let reach = "address space reached, as a share of the data loaded";
+        let reach = "highest address reached, relative to the data loaded";
         let (own, there) = scattered(size, results, own_load(size, "leveldb-cmr"));
         page.missing.extend(own.missing);
         let there = there.map_or([0.0; 2], |there| [there.reach_share, there.count_per_10_gb]);
@@ -34,14 +34,15 @@ pub(in super::super) const FIGURE_2: Figure = Figure {
             .under(OWN_LOAD, there[1]),
         );
         page.claims.push(Claim::shown(
-            "places that a compaction into level 2 or below writes to",
+            "contiguous runs that a compaction into level 2 or deeper writes",
             ours.runs,
             "",
         ));
         page.notes.push(
-            "The paper's 600 compactions of 9.83 tables of 4 MB are 23.6 GB, a write amplification \
-             of 2.4 for its 10 GB, beside the 9.83 of its figure 3: its x axis cannot be all \
-             compactions of the load, or its values shrank under LevelDB's compression."
+            "The paper shows 600 compactions of 9.83 tables of 4 MB each. Together they write 23.6 \
+             GB, which for a load of 10 GB is a write amplification of 2.4, but figure 3 reports \
+             9.83. Either the x axis does not show all compactions of the load, or LevelDB \
+             compressed the values."
                 .to_owned(),
         );
         page
@@ -50,7 +51,7 @@ pub(in super::super) const FIGURE_2: Figure = Figure {
 
 pub(in super::super) const FIGURE_11: Figure = Figure {
     name: "sealdb-11",
-    title: "where SEALDB's sets lie, compaction by compaction",
+    title: "where on the disk SEALDB writes its sets, compaction by compaction",
     paper: "SEALDB, figure 11: 10 GB random load",
     runs: Runs::Stores(|size| {
         vec![random(size, "sealdb"), own_load(size, "sealdb"), compressed(size)]
@@ -63,38 +64,39 @@ pub(in super::super) const FIGURE_11: Figure = Figure {
         let (own, alone) = scattered(size, results, own_load(size, "sealdb"));
         page.missing.extend(own.missing);
         let there = there.map_or([0.0; 2], |there| [there.reach_share, there.valid_share]);
-        let reach = "address space reached, as a share of the data loaded";
+        let reach = "highest address reached, relative to the data loaded";
         page.claims.push(
             Claim::new(reach, Better::Smaller, 0.27, ours.reach_share, "x")
                 .under(OWN_LOAD, alone.map_or(0.0, |alone| alone.reach_share))
-                .under("tables compressed, values shrink to half: all that was reached", there[0])
-                .under("tables compressed, values shrink to half: only what is valid", there[1]),
+                .under("tables compressed to half: highest address reached", there[0])
+                .under("tables compressed to half: valid data only", there[1]),
         );
         page.claims.push(Claim::new(
-            "places that a compaction into level 2 or below writes to",
+            "contiguous runs that a compaction into level 2 or deeper writes",
             Better::Same,
             1.0,
             ours.runs,
             "",
         ));
         page.claims.push(Claim::shown(
-            "valid data, as a share of the data loaded",
+            "valid data, relative to the data loaded",
             ours.valid_share,
             "x",
         ));
         page.notes.push(
-            "2.7 GB for 10 GB loaded is less than the keys that a random load draws, 63 % of them. \
-             db_bench's values shrink to a half; the paper says nothing about compression, and its \
-             figure 2 has LevelDB spread over 9 GB. Here tables are compressed in one run only."
+            "A random load of 10 GB draws 63 % of its keys, so 2.7 GB is less than its live data. \
+             The values of db_bench compress to half. The paper does not mention compression, and \
+             in its figure 2 LevelDB spreads over 9 GB. Here only one run compresses its tables."
                 .to_owned(),
         );
         page
     },
 };
 
-const OWN_LOAD: &str = "a load that ends there and draws among as many keys as it puts";
+const OWN_LOAD: &str = "a load of exactly this length, which draws among as many keys as it puts";
 
-/// As much as the figures look at, and no more: the first part of a longer load has fewer duplicates.
+/// A load of exactly the length that the figures show. The first part of a longer load draws from
+/// more keys, so it has fewer duplicates.
 fn own_load(size: &Size, layout: &'static str) -> RunSpec {
     let bytes = size.bytes(10 * GB).max(PREFIX_BYTES_MIN).min(size.bytes(LOAD_BYTES));
     let mut spec = random_of(size, layout, bytes);
@@ -126,7 +128,7 @@ fn scattered(size: &Size, results: &Results, spec: RunSpec) -> (Page, Option<Sca
     let y = Axis::linear("address, MB");
     page.charts.push(Chart::scatter(title, Axis::linear("compaction"), y, series));
     if size.bytes(LOAD_BYTES) < 10 * GB * 10 {
-        page.notes.push(format!("Read off the first {} MB of the load.", loaded / 1_000_000));
+        page.notes.push(format!("Taken from the first {} MB of the load.", loaded / 1_000_000));
     }
     // Sets begin at level 2.
     let deep = lines.iter().filter(|line| line.output_level >= 2);

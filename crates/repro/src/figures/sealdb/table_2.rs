@@ -1,4 +1,4 @@
-//! Table II: what the disk under all of it does.
+//! Table II: sequential and random throughput of the modelled disk.
 
 use crate::figure::{Figure, Runs};
 use crate::page::{Better, Claim, Page};
@@ -6,7 +6,7 @@ use imbrex_disk_sim::{Profile, Workload, measure};
 
 pub(in super::super) const TABLE_2: Figure = Figure {
     name: "sealdb-table-2",
-    title: "the disk: sequential and random, read and written",
+    title: "the disk alone: sequential and random reads and writes",
     paper: "SEALDB, table II: Seagate ST1000DM003",
     runs: Runs::Stores(|_| Vec::new()),
     page: |_, _| {
@@ -38,8 +38,8 @@ pub(in super::super) const TABLE_2: Figure = Figure {
             page.claims.push(Claim::new(what, Better::Same, paper, figure.measured, unit));
         }
         page.notes.push(
-            "The profile is calibrated against these figures; `imbrex drive bench st1000dm003` \
-             measures it. The raw shingled drives of the other figures have the same mechanics."
+            "The profile is calibrated to these figures; `imbrex drive bench st1000dm003` measures \
+             it. The raw shingled drives of the other figures have the same mechanics."
                 .to_owned(),
         );
         page

@@ -17,7 +17,7 @@ pub(in super::super) const FIGURE_9: Figure = Figure {
     runs: Runs::Stores(|size| all(size).to_vec()),
     page: |size, results| {
         let mut page = Page::default();
-        let mut table = Table::new("what an operation of workload C costs, reads only", &READ_COST);
+        let mut table = Table::new("cost of an operation of workload C (reads only)", &READ_COST);
         let mut rates: Vec<Vec<f64>> = Vec::new();
         let mut groups = Vec::new();
         for spec in all(size) {
@@ -43,20 +43,21 @@ pub(in super::super) const FIGURE_9: Figure = Figure {
             .collect();
         for (at, times) in times(&rates[2], &rates[0]).iter().enumerate() {
             let what = format!("{}, SEALDB over LevelDB", groups[at]);
-            // The paper draws these bars; of all of them it says that SEALDB is ahead.
+            // The paper draws these bars without numbers. It says only that SEALDB is ahead in all
+            // of them.
             let claim = Claim::order(what, Better::Larger, *times);
             let there = |of: &[f64]| of.get(at).copied().unwrap_or(0.0);
             page.claims.push(
                 claim
                     .under("both have filters", there(&filtered))
-                    .under("A begins when the load's last put returns", there(&at_once))
-                    .under("both have filters, SEALDB alone compresses to half", there(&shrunk)),
+                    .under("A starts as soon as the last put of the load returns", there(&at_once))
+                    .under("both have filters, only SEALDB compresses (to half)", there(&shrunk)),
             );
         }
         let series = STORES.iter().zip(&rates).map(|(s, of)| (s.to_string(), times(of, &rates[0])));
         let labels = rates.iter().take(3).map(|of| of.iter().map(|v| short(*v)).collect());
-        let y = Axis::linear("times LevelDB's");
-        let title = "normalised to LevelDB; on top, operations per second";
+        let y = Axis::linear("multiple of LevelDB");
+        let title = "relative to LevelDB; labels are operations per second";
         let chart = Chart::bars(title, groups, y, series.collect());
         page.charts.push(chart.labelled(labels.collect()));
         page.tables.push(table);
@@ -66,12 +67,14 @@ pub(in super::super) const FIGURE_9: Figure = Figure {
     },
 };
 
-const NOTE: &str = "Requests follow YCSB's own files: zipfian over ten billion ranks, hashed, for A, B, \
-C, E and F, latest for D. (The paper says E has the latest distribution; in YCSB it is D.) Without \
-filters every sorted run that a get passes is a read of the disk, and how many runs level 0 has \
-when a load ends is chance: with filters that chance is out of it.";
+const NOTE: &str = "Requests follow YCSB's own property files: A, B, C, E and F draw zipfian ranks \
+                    among ten billion and hash them; D draws the latest records. (The paper says \
+                    that E has the latest distribution; in YCSB it is D.) Without filters, a get \
+                    reads the disk for every sorted run that it passes, and the number of runs in \
+                    level 0 at the end of a load is a matter of chance. Filters remove that \
+                    chance.";
 
-/// The stores that are run under other conditions too.
+/// The stores that also run under other conditions.
 const COMPARED: [&str; 2] = ["leveldb-banded", "sealdb"];
 
 fn all(size: &Size) -> [RunSpec; 8] {

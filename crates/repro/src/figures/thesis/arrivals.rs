@@ -1,8 +1,9 @@
-//! Figures 4.5 to 4.9: arrivals at three time scales, and how much they are like themselves later.
+//! Figures 4.5 to 4.9: arrivals at three time scales, and their autocorrelation.
 //!
-//! Setting of the thesis: 10,000 operations a second, against a database that only logs. It does not
-//! say how long it ran, nor the modulation and the cycle of figure 4.8: an hour here, 9,000 operations
-//! a second about the mean, and 15 minutes, as in its table 5.1.
+//! The setting of the thesis: 10,000 operations per second against a database that only writes a
+//! log. The thesis gives neither the duration nor the modulation and cycle of figure 4.8. Here a
+//! run lasts an hour; the modulation is 9,000 operations per second in a cycle of 15 minutes, as in
+//! its table 5.1.
 
 use crate::arrivals::{ArrivalReport, ArrivalSource, ArrivalSpec};
 use crate::chart::{Axis, Chart, Series};
@@ -13,15 +14,15 @@ use crate::spec::Size;
 
 const RATE_PER_S: u64 = 10_000;
 const LEN_S: u64 = 3600;
-/// Shorter runs have no minute to choose from.
+/// A shorter run has no full minute to show.
 const LEN_S_MIN: u64 = 120;
-/// From this scale on a run lasts an hour.
+/// At this scale and above, a run lasts an hour.
 const WHOLE_SCALE: f64 = 0.02;
 pub(super) const MODULATION_PER_S: u64 = 9_000;
 const CYCLE_LEN_MS: u64 = 900_000;
-/// Another one, for whatever depends on it.
+/// A second cycle length, to see what depends on it.
 pub(super) const MINUTE_MS: u64 = 60_000;
-/// A cycle of a hundred gaps: one that a short sample can show.
+/// A cycle of a hundred gaps, which a short sample can show.
 const SHORT_CYCLE_LEN_MS: u64 = 10;
 
 pub(super) fn spec(size: &Size, source: ArrivalSource) -> ArrivalSpec {
@@ -42,7 +43,7 @@ pub(super) fn diurnal(shape_percent: u64) -> ArrivalSource {
     }
 }
 
-/// What `spec` found; if nothing, `page` tells why.
+/// The result of `spec`. If there is none, adds the reason to `page`.
 pub(super) fn need<'a>(
     page: &mut Page,
     results: &'a Results,
@@ -63,7 +64,7 @@ const ORIGINAL: [ArrivalSource; 3] = [
     ArrivalSource::Original { thread_count: 8 },
 ];
 const PLAIN: [ArrivalSource; 2] = [ArrivalSource::Poisson, ArrivalSource::Constant];
-// The wilder one first: what is drawn later is on top.
+// The burstier series first, because later ones are drawn on top.
 const SIMILAR: [ArrivalSource; 2] = [
     ArrivalSource::SelfSimilar { bias_percent: 75 },
     ArrivalSource::SelfSimilar { bias_percent: 65 },
@@ -79,17 +80,18 @@ fn specs(size: &Size, sources: &[ArrivalSource]) -> Vec<ArrivalSpec> {
 
 pub(in super::super) const FIGURE_4_5: Figure = Figure {
     name: "thesis-4.5",
-    title: "arrivals of the original YCSB under a target, by threads",
+    title: "arrivals of the original YCSB with a target rate, by threads",
     paper: "thesis, figure 4.5",
     runs: Runs::Arrivals(|size| specs(size, &ORIGINAL)),
     page: |size, results| {
         let mut page = scales(size, results, &ORIGINAL);
         page.notes.push(
-            "The thesis: the rate mostly remains between 9,990 and 10,010 a second, and within milliseconds it \
-             oscillates, most with one thread. Modelled here: a thread that is ahead of its target by a clock of \
-             whole milliseconds sleeps a millisecond at a time, which lasts 50 to 150 microseconds longer; an \
-             operation takes 2 microseconds; threads start within a millisecond of each other. These three \
-             numbers are assumed."
+            "The thesis: the rate mostly stays between 9,990 and 10,010 per second, and within \
+             milliseconds it oscillates, most of all with one thread. The model here: a thread \
+             that is ahead of its target, by a clock of whole milliseconds, sleeps one millisecond \
+             at a time, and each sleep lasts 50 to 150 microseconds longer than asked. An \
+             operation takes 2 microseconds. Threads start within a millisecond of each other. \
+             These three numbers are assumptions."
                 .to_owned(),
         );
         page
@@ -120,16 +122,17 @@ pub(in super::super) const FIGURE_4_8: Figure = Figure {
     page: |size, results| {
         let mut page = scales(size, results, &pareto());
         page.notes.push(
-            "The thesis does not say the modulation and the cycle: 9,000 a second about the mean in 15 minutes \
-             here. At shape 1.1 more arrive than asked for: the gaps that would make the mean are so rare that \
-             an hour has few of them."
+            "The thesis gives neither the modulation nor the cycle; here they are 9,000 per second \
+             around the mean and 15 minutes. At shape 1.1 more operations arrive than requested: \
+             the long gaps that would restore the mean are so rare that an hour contains few of \
+             them."
                 .to_owned(),
         );
         page
     },
 };
 
-/// Of each number per bin: what a page tells beside its pictures.
+/// Minimum, maximum and relative deviation of the counts per bin.
 fn spread(values: &[f64]) -> [f64; 3] {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
@@ -139,12 +142,12 @@ fn spread(values: &[f64]) -> [f64; 3] {
     [least, most, libm::sqrt(variance) / mean]
 }
 
-/// The three pictures, and how far each series spreads in each.
+/// The three charts, and the spread of each series in each chart.
 fn scales(size: &Size, results: &Results, sources: &[ArrivalSource]) -> Page {
     let mut page = Page::default();
     let mut lines: [Vec<Series>; 3] = Default::default();
-    let header = ["arrivals", "in a bin of", "fewest", "most", "deviation over mean"];
-    let mut table = Table::new("arrivals in a bin, within what is drawn", &header);
+    let header = ["arrivals", "bin", "fewest", "most", "deviation over mean"];
+    let mut table = Table::new("arrivals per bin, within the section shown", &header);
     for source in sources {
         let spec = spec(size, *source);
         let Some(found) = need(&mut page, results, &spec) else { continue };
@@ -162,13 +165,21 @@ fn scales(size: &Size, results: &Results, sources: &[ArrivalSource]) -> Page {
         }
         let within = found.seconds.iter().filter(|count| (9990.0..=10010.0).contains(*count));
         let share = 100.0 * within.count() as f64 / found.seconds.len() as f64;
-        let what = format!("{}: seconds with 9,990 to 10,010 arrivals", spec.label());
+        let what = format!("{}: share of seconds with 9,990 to 10,010 arrivals", spec.label());
         page.claims.push(Claim::shown(what, share, "%"));
         let rate = found.operations as f64 / spec.len_s as f64;
         page.claims.push(Claim::shown(format!("{}: rate", spec.label()), rate, "/s"));
     }
-    let axes = [("ms", "arrivals a ms"), ("s", "arrivals in 0.1 s"), ("min", "arrivals a second")];
-    let titles = ["100 milliseconds", "a minute", "all of it"];
+    let axes = [
+        ("ms", "arrivals per ms"),
+        ("s", "arrivals per 0.1 s"),
+        (
+            "min",
+            "arrivals per \
+         second",
+        ),
+    ];
+    let titles = ["100 milliseconds", "a minute", "the whole run"];
     for ((lines, title), (x, y)) in lines.into_iter().zip(titles).zip(axes) {
         page.charts.push(Chart::lines(title, Axis::linear(x), Axis::linear(y), lines));
     }
@@ -176,7 +187,7 @@ fn scales(size: &Size, results: &Results, sources: &[ArrivalSource]) -> Page {
     page
 }
 
-/// The series of the short sample: the diurnal one has a day that is as short.
+/// The series of the short sample. The cycle of the diurnal one is equally short.
 const SAMPLED: [ArrivalSource; 3] = [
     ArrivalSource::Diurnal {
         modulation_per_s: MODULATION_PER_S,
@@ -187,21 +198,25 @@ const SAMPLED: [ArrivalSource; 3] = [
     ArrivalSource::Poisson,
 ];
 
-/// The whole runs.
+/// The series of the whole runs.
 fn entire() -> [ArrivalSource; 3] {
     [diurnal(190), self_similar(65), ArrivalSource::Poisson]
 }
 
 pub(in super::super) const FIGURE_4_9: Figure = Figure {
     name: "thesis-4.9",
-    title: "autocorrelation of gaps, and of arrivals a second",
+    title: "autocorrelation of gaps and of arrivals per second",
     paper: "thesis, figure 4.9",
     runs: Runs::Arrivals(|size| [specs(size, &SAMPLED), specs(size, &entire())].concat()),
     page: |size, results| {
         let mut page = Page::default();
         let mut pictures = [Vec::new(), Vec::new()];
         let header = ["autocorrelation", "lag 1", "10", "50", "100"];
-        let mut table = Table::new("gaps, of a second; then arrivals a second, of all", &header);
+        let mut table = Table::new(
+            "gaps within one second, then arrivals per second over the \
+                                    whole run",
+            &header,
+        );
         for (part, sources) in [SAMPLED, entire()].into_iter().enumerate() {
             for source in sources {
                 let spec = spec(size, source);
@@ -211,20 +226,22 @@ pub(in super::super) const FIGURE_4_9: Figure = Figure {
                 pictures[part].push(Series::new(spec.label(), points));
                 let values = [1, 10, 50, 100].map(|lag| ArrivalReport::at_lag(of, lag));
                 table.row(spec.label(), &values);
-                let series = if part == 0 { "gaps" } else { "arrivals a second" };
+                let series = if part == 0 { "gaps" } else { "arrivals per second" };
                 let what = format!("{}, {series} at lag 1", spec.label());
                 page.claims.push(Claim::shown(what, values[0], "r"));
             }
         }
-        let titles = ["gaps of a short sample", "arrivals a second, all of it"];
-        for ((lines, title), x) in pictures.into_iter().zip(titles).zip(["gaps later", "s later"]) {
+        let titles = ["gaps of a short sample", "arrivals per second, whole run"];
+        for ((lines, title), x) in pictures.into_iter().zip(titles).zip(["lag in gaps", "lag in s"])
+        {
             page.charts.push(Chart::lines(title, Axis::linear(x), Axis::linear("r"), lines));
         }
         page.tables.push(table);
         page.notes.push(
-            "The thesis: Poisson's quickly reaches near zero and stays there, the self-similar one's decays \
-             slowly, the diurnal one's oscillates. A short sample shows a cycle only if the cycle is as short: \
-             a hundred gaps in the first picture, 15 minutes in the second."
+            "The thesis: the autocorrelation of Poisson arrivals quickly falls to nearly zero and \
+             stays there, that of self-similar arrivals decays slowly, and that of diurnal \
+             arrivals oscillates. A short sample shows a cycle only if the cycle is as short. Here \
+             it is a hundred gaps in the first chart and 15 minutes in the second."
                 .to_owned(),
         );
         page

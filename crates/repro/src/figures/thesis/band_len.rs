@@ -36,7 +36,7 @@ pub(in super::super) const FIGURE_3_15: Figure = Figure {
             let ours = over(rates[last], rates[0]);
             page.claims.push(Claim::order(what, Better::Larger, ours));
         }
-        let what = "80 MB bands, SOC over LOC";
+        let what = "bands of 80 MB, SOC over LOC";
         let ours = over(rows[1].1[2], rows[0].1[2]);
         page.claims.push(Claim::order(what, Better::Larger, ours));
         let groups = BAND_LENS_MIB.map(|mib| format!("{mib} MB")).to_vec();

@@ -1,4 +1,4 @@
-//! Figure 4.10: latencies of random inserts under six kinds of arrivals, against LevelDB.
+//! Figure 4.10: latencies of random inserts into LevelDB under six kinds of arrivals.
 
 use super::offload;
 use super::offload::SLOW_MS;
@@ -15,19 +15,19 @@ use crate::spec::{RunSpec, Size, Tune};
 use imbrex_bench::emulated::{DriveRule, DriveSpec};
 use imbrex_workload::ycsb::presets::YcsbWorkload;
 
-/// The thesis does not say how many.
+/// The thesis does not give the number of inserts.
 const INSERTS: u64 = 6_000_000;
 const DRIVE_BYTES: u64 = 160 * GB;
 const DISK: &str = "st1000dm003";
-/// In the mean: 98 % of what threads reach back to back, as the thesis' 1,700 are of its 1,734; and three quarters.
-/// Ours reach 2,437 at the scale that is usual.
+/// Mean rates. The first is 98 % of the rate of back-to-back threads, as the thesis' 1,700 are of
+/// its 1,734; the second is three quarters of it. Ours reach 2,437 at the usual scale.
 const RATES_PER_S: [u64; 2] = [2_390, 1_800];
 const MODULATION_PERCENT: u64 = 90;
-/// A run has so many days; the thesis does not say.
+/// Cycles per run; the thesis does not give the number.
 const CYCLES_PER_RUN: u64 = 4;
-const THREE_QUARTERS: &str = "a target of three quarters of what threads reach";
+const THREE_QUARTERS: &str = "a target of three quarters of the threads' rate";
 
-/// Which arrivals, what the thesis reached with them, and a short name.
+/// The arrivals, the rate that the thesis reached with them, and a short name.
 type Kind = (ArrivalSource, f64, &'static str);
 
 fn all(count: u64, rate_per_s: u64) -> [Kind; 7] {
@@ -74,12 +74,12 @@ fn run(asked: &Size, source: ArrivalSource, rate_per_s: u64) -> RunSpec {
     RunSpec::new("leveldb-cmr", drive, vec![phase]).tuned(Tune::default().without_rest())
 }
 
-/// What one run found.
+/// The measurements of one run.
 struct Found {
     rate: f64,
     offered: ClientLatencies,
     compaction_s: f64,
-    /// Tables that a compaction of level 0 took, in the mean.
+    /// Tables that a compaction takes from level 0, on average.
     level_0_tables: f64,
 }
 
@@ -141,16 +141,16 @@ pub(in super::super) const FIGURE_4_10: Figure = Figure {
         };
         let (x, y) = (Axis::log("ms"), Axis::linear("% of inserts"));
         let cumulative = lines(&|found| found.offered.service.cumulative());
-        page.charts.push(Chart::lines("took so long at most", x, y, cumulative));
+        page.charts.push(Chart::lines("share of inserts at or below a latency", x, y, cumulative));
         let (x, y) = (Axis::log("ms"), Axis::log("% of inserts"));
         let slower = lines(&|found| found.offered.service.slower());
-        page.charts.push(Chart::lines("took longer", x, y, slower));
+        page.charts.push(Chart::lines("share of inserts above a latency", x, y, slower));
         page.notes.push(NOTE.to_owned());
         page
     },
 };
 
-/// Each kind of arrivals, what was found, and at which target.
+/// One row per kind of arrivals, with its target rate.
 fn table<'a>(rows: impl Iterator<Item = (&'a Kind, &'a Option<Found>, u64)>) -> Table {
     let header = [
         "arrivals",
@@ -161,7 +161,7 @@ fn table<'a>(rows: impl Iterator<Item = (&'a Kind, &'a Option<Found>, u64)>) -> 
         "above 100 ms",
         "slowest response, ms",
         "compaction, s",
-        "tables down from level 0",
+        "tables per compaction of level 0",
     ];
     let mut table = Table::new("inserts and their latencies", &header);
     for ((source, thesis, _), found, rate_per_s) in rows {
@@ -182,12 +182,14 @@ fn table<'a>(rows: impl Iterator<Item = (&'a Kind, &'a Option<Found>, u64)>) -> 
     table
 }
 
-const NOTE: &str = "A latency is the time of a client's call, of which 50 microseconds are its way to the store; \
-     what a request waits for one of the 8 clients is the response's. The thesis' target of 1,700 a second is 98 % \
-     of what its threads reach; ours of 2,390 is as much of what ours reach at scale 0.02. Seconds of compaction \
-     follow from how many tables go down from level 0 together: back to back the level is always full.";
+const NOTE: &str = "A latency is the time of a client's call, which includes 50 microseconds for \
+                    the way to the store. The time that a request waits for one of the 8 clients \
+                    is part of the response time only. The thesis' target of 1,700 per second is \
+                    98 % of the rate of its threads; our 2,390 is the same share of ours at scale \
+                    0.02. The seconds of compaction depend on how many tables leave level 0 \
+                    together; with back-to-back inserts that level is always full.";
 
-/// What the seven runs found, as far as they were made.
+/// The measurements of the seven runs; `None` where a run failed.
 type All = [Option<Found>; 7];
 
 fn claims(kinds: &[Kind; 7], found: &All, calm: &All) -> Vec<Claim> {
@@ -204,14 +206,14 @@ fn claims(kinds: &[Kind; 7], found: &All, calm: &All) -> Vec<Claim> {
     let ours = ratio(found, EIGHT, ALONE, &|found| found.rate);
     let mut claims = vec![Claim::new(what, Better::Same, thesis, ours, "x")];
     for at in [POISSON, SIMILAR, DIURNAL] {
-        let what = format!("{}: inserts/s over the target", kinds[at].2);
+        let what = format!("{}: inserts/s relative to the target", kinds[at].2);
         let [ours, there] = [(found, RATES_PER_S[0]), (calm, RATES_PER_S[1])]
             .map(|(found, rate)| value(found, at, &|found| found.rate) / rate as f64);
         let claim = Claim::new(what, Better::Same, kinds[at].1 / TARGET_PER_S, ours, "x");
         claims.push(claim.under(THREE_QUARTERS, there));
     }
     for at in [POISSON, DIURNAL] {
-        let what = format!("above 100 ms, one added, {} over 8 threads", kinds[at].2);
+        let what = format!("inserts above 100 ms (plus one), {} over 8 threads", kinds[at].2);
         let claim = Claim::order(what, Better::Smaller, ratio(found, at, EIGHT, &slow));
         claims.push(claim.under(THREE_QUARTERS, ratio(calm, at, EIGHT, &slow)));
     }

@@ -10,15 +10,15 @@ use crate::spec::Size;
 use imbrex_workload::arrivals::SeriesFigures;
 use imbrex_workload::statistics::Estimator;
 
-/// One row: of what, and the thesis' values in the order of [`Estimator::ALL`].
+/// One row: a source, and the thesis' values in the order of [`Estimator::ALL`].
 struct Row {
     source: ArrivalSource,
     gaps: [f64; 5],
     seconds: [f64; 5],
 }
 
-/// The table. In its print the first column of the first self-similar row says 0.728 where the others
-/// have the bias: it is taken for 0.65, since the five values that follow fit those of 0.75.
+/// The table. In the print, the first self-similar row has 0.728 in its first column, where the
+/// other rows have the bias. We read it as 0.65, because the next row of five values fits 0.75.
 fn rows() -> [Row; 6] {
     let row = |source, gaps, seconds| Row { source, gaps, seconds };
     [
@@ -43,20 +43,21 @@ fn rows() -> [Row; 6] {
     ]
 }
 
-/// Each series is made so many times: one of 3,600 seconds is one of many.
+/// Series per row that differ only in the seed: one of 3,600 seconds is a small sample.
 const SERIES_COUNT: u64 = 5;
 
 fn all(size: &Size, source: ArrivalSource) -> Vec<ArrivalSpec> {
     (0..SERIES_COUNT).map(|number| ArrivalSpec { number, ..spec(size, source) }).collect()
 }
 
-/// The same day within a minute, with the modulation of the base and with a third of it.
+/// The same diurnal curve with a cycle of a minute, with the full modulation and with a third of
+/// it.
 const DAYS: [(u64, &str); 2] = [
     (MODULATION_PER_S, "a cycle of a minute"),
     (MODULATION_PER_S / 3, "a cycle of a minute, a third of the modulation"),
 ];
 
-/// The runs under [`DAYS`], of a diurnal source.
+/// The runs of a diurnal source under [`DAYS`].
 fn other_days(size: &Size, source: ArrivalSource) -> Vec<(ArrivalSpec, &'static str)> {
     let ArrivalSource::Diurnal { shape_percent, .. } = source else { return Vec::new() };
     let other = |(modulation_per_s, condition)| {
@@ -84,10 +85,12 @@ pub(in super::super) const TABLE_4_2: Figure = Figure {
             add(&mut page, size, results, &row);
         }
         page.notes.push(
-            "Gaps: the first 10,000, a second. Seconds: arrivals in each of an hour. The conditions are the \
-             lowest and the highest of five series that differ in the seed alone, this one among them; ten times \
-             as many gaps; of self-similar series those whose halving ends at a second, within which arrivals \
-             lie anywhere; of diurnal ones a shorter cycle. Where the thesis has 0.5 by Whittle, its tool searched no lower."
+            "Gaps: the first 10,000, about one second. Seconds: arrivals in each second of an \
+             hour. The conditions are: the lowest and the highest of five series that differ only \
+             in the seed, this one included; ten times as many gaps; for self-similar series, \
+             halving that ends at one second, with arrivals anywhere within it; for diurnal \
+             series, a shorter cycle. Where the thesis has 0.5 by Whittle, its tool did not search \
+             below 0.5."
                 .to_owned(),
         );
         page
@@ -117,8 +120,8 @@ fn add(page: &mut Page, size: &Size, results: &Results, row: &Row) {
             let ours = of(first, at);
             let every = || found.iter().map(|found| found.map_or(f64::NAN, |found| of(found, at)));
             let claim = Claim::new(what, Better::Same, papers[at], ours, "H")
-                .under("the lowest of five series", least(every()))
-                .under("the highest of five series", most(every()));
+                .under("lowest of five series", least(every()))
+                .under("highest of five series", most(every()));
             page.claims.push(match part {
                 "gaps" => under_gaps(claim, row, first, at),
                 _ => others.iter().fold(claim, |claim, (report, condition)| {
@@ -129,11 +132,11 @@ fn add(page: &mut Page, size: &Size, results: &Results, row: &Row) {
     }
 }
 
-/// The claim of gaps under what else is known of them.
+/// The claim on gaps under its further conditions.
 fn under_gaps(claim: Claim, row: &Row, report: &ArrivalReport, at: usize) -> Claim {
     let claim = claim.under("100,000 gaps", exponent(&report.many_gaps, at));
     if !matches!(row.source, ArrivalSource::SelfSimilar { .. }) {
         return claim;
     }
-    claim.under("100,000 gaps, halved down to a second", exponent(&report.shuffled_gaps, at))
+    claim.under("100,000 gaps, halving that ends at a second", exponent(&report.shuffled_gaps, at))
 }

@@ -1,17 +1,17 @@
-//! SMRDB (Pitchumani, thesis, chapter 3; SYSTOR 2015): the runs that its figures share; and arrivals and
-//! write-offloading, chapters 4 and 5, which share none with them.
+//! SMRDB (Pitchumani, thesis, chapter 3; SYSTOR 2015): the runs that its figures share. Arrivals
+//! and write-offloading (chapters 4 and 5) are in folders below and share no run with it.
 //!
-//! Setting of the thesis: a 3 TB 7200 rpm disk behind USB 3, written in bands of 80 MB; keys of 16
-//! bytes, values of 4 KB, memtables of 80 MB for all stores. Stand-in here: the mechanics of the
-//! 1 TB disk of the same make. SOC is `smrdb`, LOC is `smrdb-leveled`.
+//! The setting of the thesis: a 3 TB disk of 7200 rpm, attached by USB 3 and written in bands of 80
+//! MB. Keys have 16 bytes and values 4 KB; every store has memtables of 80 MB. Here the mechanics
+//! are those of the 1 TB disk of the same manufacturer. SOC is `smrdb`, LOC is `smrdb-leveled`.
 //!
-//! The thesis loads a tenth of what SEALDB loads, into bands twice as long: at one scale for all
-//! papers there would be a handful of bands, too few for a second level. Its figures are run at 25
-//! times the scale asked for, and at no more than the thesis' own sizes.
+//! The thesis loads a tenth of SEALDB's data into bands that are twice as long. At one scale for
+//! all papers, only a handful of bands would be left, too few for a second level. Therefore its
+//! figures run at 25 times the requested scale, up to the thesis' own sizes.
 //!
-//! The thesis says that the kernel's read-ahead was left as it is, which is 128 KB, and SMRDB has no
-//! reads of its own: so the thesis' conditions are 128 KB for all, and the layouts' own 4 MB beside
-//! them. (Through a block device the kernel may have read less.)
+//! The thesis left the kernel's read-ahead at its default, which is 128 KB, and SMRDB has no read
+//! unit of its own. So 128 KB for all stores are the thesis' conditions; the layouts' own 4 MB are
+//! the alternative. (Through a block device the kernel may have read less.)
 
 pub(super) mod arrivals;
 pub(super) mod band_len;
@@ -49,7 +49,7 @@ fn drive(size: &Size, layout: &str, band_len_bytes: u64) -> DriveSpec {
     DriveSpec::whole("st1000dm003", rule, size.bytes(DRIVE_BYTES))
 }
 
-/// The same memtable for all: LevelDB's grows to a band.
+/// The same memtable for all stores: LevelDB's is as long as a band.
 fn tune(layout: &str) -> Tune {
     match layout {
         "leveldb-cmr" => Tune { memtable_len_bytes: Some(BAND_LEN_BYTES), ..Tune::default() },
@@ -66,15 +66,16 @@ fn random(asked: &Size, layout: &'static str, band_len_bytes: u64) -> RunSpec {
     RunSpec::new(layout, drive(&size, layout, band_len_bytes), phases).tuned(tune(layout))
 }
 
-/// SMRDB of either kind that compacts 128 KB at a time, as it did in the thesis.
+/// SOC or LOC whose compactions read 128 KB at a time, as in the thesis.
 fn file_reads(asked: &Size, layout: &'static str) -> RunSpec {
     let spec = random(asked, layout, BAND_LEN_BYTES);
-    // Filters change no put, and the unit no get: one run shows what the lack of either does.
+    // Filters do not affect puts, and the read unit does not affect gets, so one run shows the
+    // effect of each.
     let tune = spec.tune.compaction_reads(128 << 10).filters(0);
     spec.tuned(tune)
 }
 
-/// LevelDB that compacts 4 MB at a time, as SMRDB does here; and has filters.
+/// LevelDB with filters, whose compactions read 4 MB at a time, as SMRDB's do here.
 fn large_reads(asked: &Size) -> RunSpec {
     let spec = random(asked, "leveldb-cmr", BAND_LEN_BYTES);
     let tune = spec.tune.compaction_reads(4 * MIB).filters(10);

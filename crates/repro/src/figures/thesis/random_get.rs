@@ -15,7 +15,7 @@ const STORES: [&str; 2] = ["leveldb-cmr", "smrdb"];
 
 pub(in super::super) const FIGURE_3_14: Figure = Figure {
     name: "thesis-3.14",
-    title: "latency of random gets after sequential and random puts",
+    title: "latency of random gets after sequential and after random puts",
     paper: "thesis, figure 3.14",
     runs: Runs::Stores(|size| {
         let runs = STORES.iter();
@@ -45,7 +45,7 @@ pub(in super::super) const FIGURE_3_14: Figure = Figure {
             let claim = Claim::order(what, Better::Smaller, ours);
             page.claims.push(match *load {
                 "random" => claim
-                    .under("neither has filters", over(unfiltered, rows[0].1[at]))
+                    .under("both without filters", over(unfiltered, rows[0].1[at]))
                     .under("both have filters", over(rows[1].1[at], filtered)),
                 _ => claim,
             });
@@ -55,15 +55,15 @@ pub(in super::super) const FIGURE_3_14: Figure = Figure {
         page.charts.push(Chart::bars("mean latency of a random get", groups, y, rows));
         page.tables.push(costs(size, results));
         page.notes.push(
-            "SMRDB has filters, as in the thesis, and LevelDB has none, as by default. The top of \
-             each table's index stays in memory, the rest goes through a block cache of 8 MB."
+            "SMRDB has filters, as in the thesis; LevelDB has none, as by default. The top of each \
+             table's index stays in memory. All other blocks go through a block cache of 8 MB."
                 .to_owned(),
         );
         page
     },
 };
 
-/// After the random load, with and without filters.
+/// Costs after the random load, with and without filters.
 fn costs(size: &Size, results: &Results) -> Table {
     let mut table = Table::new("random gets after a random load", &READ_COST);
     let rows = [

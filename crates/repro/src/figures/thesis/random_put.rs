@@ -1,4 +1,5 @@
-//! Figures 3.11 and 3.12: random puts, sequential gets after them, and what compaction moved.
+//! Figures 3.11 and 3.12: random puts, sequential gets after them, and the data that compactions
+//! move.
 
 use super::{BAND_LEN_BYTES, STORES, file_reads, large_reads, random};
 use crate::chart::{Axis, Chart};
@@ -9,7 +10,7 @@ use crate::results::{Results, RunResult};
 use crate::spec::{FILE_READ_AHEAD_LEN_BYTES, TABLE_READ_AHEAD_LEN_BYTES};
 use crate::spec::{RunSpec, Size};
 
-/// The three stores with their own read units, and then with each other's.
+/// The three stores with their own read units, then with the other unit.
 fn all(size: &Size) -> [(&'static str, RunSpec); 6] {
     [
         ("128 KB", random(size, STORES[0], BAND_LEN_BYTES)),
@@ -25,12 +26,16 @@ fn runs(size: &Size) -> Vec<RunSpec> {
     all(size).into_iter().map(|(_, spec)| spec).collect()
 }
 
-/// Both units, to say which of two stores is ahead at equal ones.
-const EQUAL: [&str; 2] = ["all compact 128 KB at a time", "all compact 4 MB at a time"];
+/// Conditions for the comparison at equal read units.
+const EQUAL: [&str; 2] = [
+    "all read 128 KB at a time in compactions",
+    "all read 4 MB at a time in \
+     compactions",
+];
 
-/// A measure of each run of [`all`] as a ratio of two stores: as they are, at 128 KB, at 4 MB.
+/// The ratio of a measure between two stores of [`all`]: with their own units, at 128 KB, at 4 MB.
 fn ratios(of: &[f64], a: usize, b: usize) -> [f64; 3] {
-    // LevelDB, LOC and SOC at each unit, by their place in `all`.
+    // The indices of LevelDB, LOC and SOC in `all` at each unit.
     let (small, large) = ([0, 4, 5], [3, 1, 2]);
     [over(of[a], of[b]), over(of[small[a]], of[small[b]]), over(of[large[a]], of[large[b]])]
 }
@@ -70,8 +75,10 @@ pub(in super::super) const FIGURE_3_11: Figure = Figure {
         page.claims = vec![
             claim("random put, SOC over LevelDB", Better::Larger, put(2, 0)),
             claim("random put, SOC over LOC", Better::Larger, put(2, 1)),
-            claim("random put, LOC over LevelDB", Better::Smaller, put(1, 0))
-                .under("all compact 128 KB at a time, the first tenth", first_tenth(size, results)),
+            claim("random put, LOC over LevelDB", Better::Smaller, put(1, 0)).under(
+                "all read 128 KB at a time in compactions, first tenth of the load",
+                first_tenth(size, results),
+            ),
             get("sequential get, SOC over LevelDB", 2, 0),
             get("sequential get, SOC over LOC", 2, 1),
         ];
@@ -82,14 +89,15 @@ pub(in super::super) const FIGURE_3_11: Figure = Figure {
         page.tables.push(table);
         page.tables.push(runs_at_the_end(size, results));
         page.notes.push(
-            "The thesis draws these bars and says which is higher; 1 stands for the other store."
+            "The thesis draws these bars without numbers and says which one is higher. Values \
+             above 1 mean that the first store has the higher bar."
                 .to_owned(),
         );
         page
     },
 };
 
-/// LOC's puts over LevelDB's at 128 KB for both, in the first tenth of the load.
+/// LOC's puts over LevelDB's in the first tenth of the load, both reading 128 KB at a time.
 fn first_tenth(size: &Size, results: &Results) -> f64 {
     let rate = |at: usize| {
         let load = results.get(&all(size)[at].1).ok().and_then(RunResult::load);
@@ -99,9 +107,9 @@ fn first_tenth(size: &Size, results: &Results) -> f64 {
     over(rate(4), rate(0))
 }
 
-/// How many sorted runs a sequential get has to merge.
+/// The number of sorted runs that a sequential get merges.
 fn runs_at_the_end(size: &Size, results: &Results) -> Table {
-    let mut table = Table::new("sorted runs when the gets begin", &["store", "level 0", "deeper"]);
+    let mut table = Table::new("sorted runs when the gets start", &["store", "level 0", "deeper"]);
     for store in STORES {
         let Ok(run) = results.get(&random(size, store, BAND_LEN_BYTES)) else { continue };
         let Some(gets) = run.read_sequential(FILE_READ_AHEAD_LEN_BYTES) else { continue };

@@ -1,4 +1,4 @@
-//! Figures 3.9 and 3.10: sequential puts by value size and sync interval, and what the log costs.
+//! Figures 3.9 and 3.10: sequential puts by value size and sync interval, and the cost of the log.
 
 use super::{BAND_LEN_BYTES, drive, size, tune};
 use crate::chart::{Axis, Chart};
@@ -11,13 +11,14 @@ use imbrex_bench::svg::short;
 
 const STORES: [&str; 2] = ["leveldb-cmr", "smrdb"];
 const VALUE_LENS_BYTES: [usize; 3] = [100, 4096, 100 << 10];
-/// Puts a sync; 0 for none.
+/// Puts per sync; 0 for no syncs.
 const SYNC_EVERY: [u64; 5] = [1, 10, 100, 1000, 0];
-/// More puts than this tell nothing new about a rate.
+/// More puts than this do not change the rate.
 const PUT_COUNT_MAX: u64 = 50_000;
 
-/// How much of the log a store keeps before it writes it. In the thesis LevelDB's waits in the page
-/// cache, as long as its memtable, and SMRDB's buffer has 1 MB; a frame of ours is 1 MiB at most.
+/// How much log a store buffers before it writes. In the thesis, LevelDB's log waits in the page
+/// cache, up to the length of its memtable, and SMRDB has a buffer of 1 MB. Our frames are at most
+/// 1 MiB.
 const LEVELDB_LOG_LEN_BYTES: u64 = 1 << 20;
 const SMRDB_LOG_LEN_BYTES: u64 = 64 << 10;
 
@@ -32,7 +33,7 @@ pub(in super::super) const FIGURE_3_9: Figure = Figure {
     page: |size, results| {
         let mut page = Page::default();
         let mut table = Table::new(
-            "MB of values a second by puts a sync",
+            "MB/s of values, by puts per sync",
             &["store, value", "1", "10", "100", "1000", "no sync"],
         );
         let mut rates = Vec::new();
@@ -53,19 +54,19 @@ pub(in super::super) const FIGURE_3_9: Figure = Figure {
         let smaller =
             (0..VALUE_LENS_BYTES.len()).map(|at| over(rates[3 + at].1[0], rates[at].1[0]));
         for (len, ratio) in VALUE_LENS_BYTES.iter().zip(smaller) {
-            let what = format!("a sync a put, {len} B values, SMRDB over LevelDB");
+            let what = format!("one sync per put, values of {len} B, SMRDB over LevelDB");
             page.claims.push(Claim::order(what, Better::Larger, ratio));
         }
         let groups = ["1", "10", "100", "1000", "no sync"].map(str::to_owned).to_vec();
         let labels = rates.iter().map(|(_, r)| r.iter().map(|v| short(*v)).collect()).collect();
         let y = Axis::linear("MB/s");
-        page.charts.push(Chart::bars("by puts a sync", groups, y, rates).labelled(labels));
+        page.charts.push(Chart::bars("by puts per sync", groups, y, rates).labelled(labels));
         page.tables.push(table);
         page.notes.push(
             "The thesis gives LevelDB a log buffer as long as its memtable (80 MB, in the page \
-             cache) and SMRDB one of 1 MB; here it is 1 MiB, the longest there is, and 64 KiB. A \
-             store that logs with the head that writes its tables pays a seek for each turn, \
-             synced or not."
+             cache) and SMRDB one of 1 MB. Here they are 1 MiB, our longest frame, and 64 KiB. A \
+             store that writes its log and its tables with one head seeks at every change between \
+             them, with or without syncs."
                 .to_owned(),
         );
         page
@@ -74,7 +75,7 @@ pub(in super::super) const FIGURE_3_9: Figure = Figure {
 
 pub(in super::super) const FIGURE_3_10: Figure = Figure {
     name: "thesis-3.10",
-    title: "what the log costs a sequential load",
+    title: "cost of the log in a sequential load",
     paper: "thesis, figure 3.10: 100 KB values, no syncs",
     runs: Runs::Stores(|size| STORES.iter().map(|store| run(size, store, 100 << 10, 0)).collect()),
     page: |size, results| {
@@ -91,21 +92,23 @@ pub(in super::super) const FIGURE_3_10: Figure = Figure {
             let with = load.ops_per_second() * (100 << 10) as f64 / 1e6;
             let share = over(t.log_bytes as f64, whole as f64);
             page.claims.push(Claim::new(
-                format!("{store}: the log's share of all bytes written"),
+                format!("{store}: share of the log in all bytes written"),
                 Better::Same,
                 0.5,
                 share,
                 "",
             ));
             series.push((store.to_owned(), vec![with, mb_per_s * (1.0 - share)]));
-            let what = format!("{store}: MB/s of values, log and tables on one head");
+            let what = format!("{store}: MB/s of values with the log on the same head");
             page.claims.push(Claim::shown(what, with, "MB/s"));
         }
-        let groups = vec!["values, MB/s".to_owned(), "tables, MB/s of a busy disk".to_owned()];
+        let groups =
+            vec!["values, MB/s".to_owned(), "tables, MB/s while the disk is busy".to_owned()];
         page.charts.push(Chart::bars("with the log", groups, Axis::linear("MB/s"), series));
         page.notes.push(
-            "The thesis' bars without a log have no counterpart: this store always logs. That the \
-             log is half of what a sequential load writes is why they double."
+            "The thesis' bars without a log have no counterpart here, because this store always \
+             writes a log. A sequential load writes as many log bytes as table bytes, which is why \
+             the thesis' rates double without the log."
                 .to_owned(),
         );
         page

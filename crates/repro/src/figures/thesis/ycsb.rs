@@ -1,4 +1,4 @@
-//! Figures 3.16 and 3.17: YCSB with every write synced, and its load over time.
+//! Figures 3.16 and 3.17: YCSB with every write synced, and the progress of its load.
 
 use super::{BAND_LEN_BYTES, VALUE_LEN_BYTES, drive, random, size, tune};
 use crate::chart::{Axis, Chart, Series};
@@ -32,7 +32,8 @@ pub(in super::super) const FIGURE_3_16: Figure = Figure {
         let groups = ["load", "update heavy (A)", "read heavy (B)", "read latest (D)"];
         for (at, group) in groups.iter().enumerate() {
             let rate = |of: usize| rows[of].get(at).copied().unwrap_or(0.0);
-            // +8.8 % is the least of the four, +123.6 % the most.
+            // The thesis reports +8.8 % for the smallest of the four gains and +123.6 % for the
+            // largest.
             let what = format!("{group}, SMRDB over LevelDB (the thesis: 1.088 to 2.236)");
             page.claims.push(Claim::new(what, Better::Larger, 1.088, over(rate(1), rate(0)), "x"));
         }
@@ -47,7 +48,7 @@ pub(in super::super) const FIGURE_3_16: Figure = Figure {
 
 pub(in super::super) const FIGURE_3_17: Figure = Figure {
     name: "thesis-3.17",
-    title: "YCSB's load over time",
+    title: "progress of YCSB's load",
     paper: "thesis, figure 3.17",
     runs: Runs::Stores(|size| {
         let unsynced = STORES.iter().map(|store| random(size, store, BAND_LEN_BYTES));
@@ -79,10 +80,10 @@ pub(in super::super) const FIGURE_3_17: Figure = Figure {
         let what = "time to load, SMRDB over LevelDB (the thesis: less than half)";
         page.claims.push(
             Claim::new(what, Better::Smaller, 0.5, over(took[1], took[0]), "x")
-                .under("no put is synced: the load of thesis-3.11", over(unsynced[1], unsynced[0])),
+                .under("no syncs: the load of thesis-3.11", over(unsynced[1], unsynced[0])),
         );
         let (x, y) = (Axis::linear("seconds"), Axis::linear("operations/s"));
-        page.charts.push(Chart::lines("puts a second over the load", x, y, series));
+        page.charts.push(Chart::lines("puts per second over the load", x, y, series));
         page
     },
 };

@@ -1,4 +1,4 @@
-//! Table 5.1: eight workloads one after the other on one disk.
+//! Table 5.1: eight workloads, one after the other, on one disk.
 
 use super::{Bands, Offload, STATE, offer, shorter, state, store};
 use crate::arrivals::ArrivalSource;
@@ -16,7 +16,7 @@ use imbrex_workload::ycsb::presets::YcsbWorkload;
 struct Row {
     written_mb: u64,
     rate_per_s: u64,
-    /// A diurnal one with so much about its rate; else a self-similar one.
+    /// The modulation of a diurnal workload; `None` for a self-similar one.
     modulation_per_s: Option<u64>,
     /// Percent read, rewritten and offloaded.
     found: [f64; 3],
@@ -42,7 +42,7 @@ const fn row(
     Row { written_mb, rate_per_s, modulation_per_s, found }
 }
 
-/// Pure inserts; the others are 70 % scans.
+/// The first workloads are pure inserts; the others have 70 % scans.
 const LOAD_COUNT: usize = 2;
 const SCAN_PERCENT: u8 = 70;
 const BIAS_PERCENT: u64 = 65;
@@ -50,10 +50,11 @@ const CYCLE_LEN_MS: u64 = 900_000;
 const SHAPE_PERCENT: u64 = 150;
 const ENTRY_LEN_BYTES: u64 = 16 + super::VALUE_LEN_BYTES as u64;
 
-/// Whether scans are answered from memory: not, and the condition.
+/// Whether scans are answered from memory: first the run itself, then the condition.
 const IN_MEMORY: [bool; 2] = [false, true];
 
-/// This table moves thirty times what its users write: it is run at a quarter of the others' scale.
+/// This table moves thirty times the data that its users write, so it runs at a quarter of the
+/// scale of the others.
 fn size(asked: &Size) -> Size {
     super::size(&Size { scale: asked.scale / 4.0, ..*asked })
 }
@@ -83,7 +84,7 @@ impl Row {
     fn name(&self, at: usize) -> String {
         let model = match self.modulation_per_s {
             None => "self-similar".to_owned(),
-            Some(modulation) => format!("diurnal, {modulation}/s about the mean"),
+            Some(modulation) => format!("diurnal, {modulation}/s around the mean"),
         };
         format!("{}: {model}, {}/s", at + 1, self.rate_per_s)
     }
@@ -112,7 +113,7 @@ pub(in super::super::super) const TABLE_5_1: Figure = Figure {
             [read, rewritten, offloaded]
         };
         let header = [&["workload", "written, MB", "seconds"], &STATE[..]].concat();
-        let mut table = Table::new("ours; written at this scale", &header);
+        let mut table = Table::new("our results; MB written at this scale", &header);
         let mut columns_of: [(Vec<f64>, Vec<f64>); 2] = Default::default();
         for (at, row) in ROWS.iter().enumerate() {
             let Some(found) = phase(runs[0], at) else { continue };
@@ -141,10 +142,10 @@ pub(in super::super::super) const TABLE_5_1: Figure = Figure {
             names.into_iter().zip([thesis, ours, there]).collect()
         };
         let read = bars(0, read, read_there);
-        let y = Axis::log("% of what was written");
+        let y = Axis::log("% of bytes written");
         page.charts.push(Chart::bars("read by compactions", groups(), y, read));
         let offloaded = bars(2, offloaded, offloaded_there);
-        let y = Axis::linear("% of what was written");
+        let y = Axis::linear("% of bytes written");
         page.charts.push(Chart::bars("offloaded", groups(), y, offloaded));
         page.notes.push(NOTE.to_owned());
         page
@@ -153,11 +154,14 @@ pub(in super::super::super) const TABLE_5_1: Figure = Figure {
 
 const SCANS_IN_MEMORY: &str = "scans are answered from memory";
 
-const NOTE: &str = "Lengths follow from what the thesis has written: a 1 KB value and its key a write, and 30 % \
-     of the operations from the third workload on. Silent there and decided here: as many inserts as updates; \
-     records chosen uniformly; 8 clients; a drive is idle 5 s after a compaction, scaled as the bands are.";
+const NOTE: &str = "The lengths follow from the bytes that the thesis wrote: one 1 KB value with \
+                    its key per write, and 30 % writes from the third workload on. The thesis is \
+                    silent on the following, which is decided here: there are as many inserts as \
+                    updates; records are chosen uniformly; there are 8 clients; a drive counts as \
+                    idle 5 s after a compaction, scaled as the bands are.";
 
-/// What the thesis says of its table, by the columns read and offloaded of the run and of the condition.
+/// The thesis' conclusions from its table, on the columns `read` and `offloaded`, for the run and
+/// for the condition.
 fn takeaways(page: &mut Page, found: &[(Vec<f64>, Vec<f64>); 2]) {
     if found.iter().any(|(read, _)| read.len() < ROWS.len()) {
         return;
@@ -165,17 +169,17 @@ fn takeaways(page: &mut Page, found: &[(Vec<f64>, Vec<f64>); 2]) {
     let least = |of: &[f64]| least(of[2..5].iter().copied());
     let most = |of: &[f64]| most([0, 1, 7].map(|at| of[at]));
     let [ours, other] = found;
-    let what = "offloaded at 100/s, the least of workloads 3 to 5 (the thesis: 50 to 70 %)";
+    let what = "offloaded at 100/s, minimum of workloads 3 to 5 (the thesis: 50 to 70 %)";
     let claim = Claim::new(what, Better::Larger, 50.0, least(&ours.1), "%");
     page.claims.push(claim.under(SCANS_IN_MEMORY, least(&other.1)));
-    let what = "read, the least of those at 100/s over the most of those at 5,000/s";
+    let what = "read, minimum at 100/s over maximum at 5,000/s";
     let claim = Claim::new(what, Better::Larger, 7.7, least(&ours.0) / most(&ours.0), "x");
     page.claims.push(claim.under(SCANS_IN_MEMORY, least(&other.0) / most(&other.0)));
     let worst = |of: &[f64]| match of.iter().any(|percent| percent.is_nan()) {
         true => f64::NAN,
         false => 1.0 + (0..of.len()).fold(0, |a, b| if of[a] < of[b] { b } else { a }) as f64,
     };
-    let what = "the workload of which compactions read most";
+    let what = "the workload with the most compaction reads";
     let claim = Claim::new(what, Better::Same, 5.0, worst(&ours.0), "");
     page.claims.push(claim.under(SCANS_IN_MEMORY, worst(&other.0)));
 }

@@ -1,4 +1,4 @@
-//! Figure 5.6: inserts by one, four and eight clients, back to back.
+//! Figure 5.6: back-to-back inserts by one, four and eight clients.
 
 use super::{
     A_SECOND, BY_VALUE, Bands, DISK, Offload, STATE, band_len_bytes, drive_bytes, moved_a_second,
@@ -30,7 +30,7 @@ fn run(asked: &Size, offload: Offload, client_count: u32, bands: Bands) -> RunSp
     store(&size, offload, bands, vec![inserts(&size, client_count)])
 }
 
-/// One client whose calls take twice as long.
+/// One client with calls of twice the duration.
 fn patient(asked: &Size, offload: Offload) -> RunSpec {
     let size = size(asked);
     let phase = match inserts(&size, 1) {
@@ -44,7 +44,7 @@ fn patient(asked: &Size, offload: Offload) -> RunSpec {
 
 const PATIENT: &str = "a call takes 100 microseconds";
 
-/// LevelDB with a memtable like the others', on the same disk without bands.
+/// LevelDB with the same memtable, on the same disk without bands.
 fn leveldb(asked: &Size) -> RunSpec {
     let size = size(asked);
     let drive = DriveSpec::whole(DISK, DriveRule::Conventional, drive_bytes(&size));
@@ -62,12 +62,12 @@ fn runs(size: &Size) -> Vec<RunSpec> {
     at_once.chain(by_value).chain(patient).chain([leveldb(size)]).collect()
 }
 
-/// Inserts a second, and the columns of [`STATE`].
+/// Inserts per second, and the columns of [`STATE`].
 #[derive(Clone, Copy, Default)]
 struct Found {
     rate: f64,
     state: [f64; 4],
-    /// Bytes that compactions read in a second of the load.
+    /// Bytes that compactions read per second of the load.
     moved_a_second: f64,
 }
 
@@ -83,7 +83,7 @@ impl Found {
 
 pub(in super::super::super) const FIGURE_5_6: Figure = Figure {
     name: "thesis-5.6",
-    title: "inserts back to back by 1, 4 and 8 clients",
+    title: "back-to-back inserts by 1, 4 and 8 clients",
     paper: "thesis, figure 5.6: 10 million inserts of 1 KB",
     runs: Runs::Stores(runs),
     page: |size, results| {
@@ -111,7 +111,7 @@ pub(in super::super::super) const FIGURE_5_6: Figure = Figure {
         }
         for (place, found) in PLACES.iter().zip(&patient) {
             let row = [&[found.rate], &found.state[..]].concat();
-            table.row(format!("{}, 1T, 100 us a call", place.name()), &row);
+            table.row(format!("{}, 1T, 100 us per call", place.name()), &row);
         }
         let row = [&[leveldb.rate], &leveldb.state[..]].concat();
         table.row("LevelDB, 8T", &row);
@@ -125,14 +125,14 @@ pub(in super::super::super) const FIGURE_5_6: Figure = Figure {
         rates.push(("LevelDB".to_owned(), vec![0.0, 0.0, leveldb.rate]));
         let y = Axis::linear("inserts/s");
         let labels = |(_, bars): &(String, Vec<f64>)| {
-            // LevelDB was run with 8 clients alone.
+            // LevelDB ran with 8 clients only.
             bars.iter().map(|rate| if *rate > 0.0 { short(*rate) } else { String::new() }).collect()
         };
         let labels = rates.iter().map(labels).collect();
         let chart = Chart::bars("inserts by clients", groups(), y, rates);
         page.charts.push(chart.labelled(labels));
         for (at, what) in STATE.iter().enumerate() {
-            let y = Axis::linear("% of what was written");
+            let y = Axis::linear("% of bytes written");
             let bars = bars(&|found| found.state[at]);
             page.charts.push(Chart::bars(what.trim_start_matches("% "), groups(), y, bars));
         }
@@ -141,10 +141,11 @@ pub(in super::super::super) const FIGURE_5_6: Figure = Figure {
     },
 };
 
-const NOTE: &str = "A client's way to the store and back takes 50 microseconds of each call, which is assumed: \
-     the thesis says that one client waits for its framework, and not how long. Clients share nothing here but \
-     the store, so that the thesis' two guesses of why 8 are no faster than 4 (the framework, locks) have no \
-     counterpart. LevelDB's level 1 is of 10 MB at any scale.";
+const NOTE: &str = "The way to the store and back takes 50 microseconds of each call. This is an \
+                    assumption: the thesis says that a single client waits for its framework, but \
+                    not how long. Clients share only the store here. So the two explanations that \
+                    the thesis offers for 8 clients being no faster than 4 (the framework, locks) \
+                    have no counterpart. LevelDB's level 1 has 10 MB at any scale.";
 
 fn claims(
     all: &[[Found; 3]; 3],

@@ -1,4 +1,5 @@
-//! Figure 5.3: how long flash lasts, by how much of what is written is offloaded. A function, and no run.
+//! Figure 5.3: the life of flash by the share of writes that is offloaded. A formula; nothing is
+//! run.
 
 use crate::chart::{Axis, Chart, Series};
 use crate::figure::{Figure, Runs};
@@ -6,14 +7,14 @@ use crate::figures::measures::GB;
 use crate::page::{Better, Claim, Page, Table};
 use imbrex_disk_sim::flash_life_bytes;
 
-/// Flash and the disk beside it; the first pair is the thesis' example, the last its machine.
+/// Sizes of flash and disk in GB. The first pair is the thesis' example, the last its machine.
 const PAIRS: [(u64, u64); 4] = [(40, 8_000), (80, 8_000), (160, 8_000), (16, 160)];
 const SHARES_PERCENT: [u64; 10] = [10, 20, 30, 40, 50, 60, 70, 80, 90, 100];
 const TB: f64 = 1e12;
 
 pub(in super::super::super) const FIGURE_5_3: Figure = Figure {
     name: "thesis-5.3",
-    title: "how long flash lasts, by the share of writes that is offloaded",
+    title: "life of flash, by the share of writes that is offloaded",
     paper: "thesis, figure 5.3: 3,000 write cycles",
     runs: Runs::Arrivals(|_| Vec::new()),
     page: |_, _| {
@@ -28,7 +29,7 @@ pub(in super::super::super) const FIGURE_5_3: Figure = Figure {
             page.claims.push(Claim::new(what, Better::Same, overwrites, ours, "times"));
         }
         let header = ["flash / disk", "10 %", "40 %", "70 %", "100 %"];
-        let mut table = Table::new("overwrites of the disk, by what is offloaded", &header);
+        let mut table = Table::new("overwrites of the disk, by the share offloaded", &header);
         let mut lines = Vec::new();
         for (flash, disk) in PAIRS {
             let overwrites = |percent: u64| {

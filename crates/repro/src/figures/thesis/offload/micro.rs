@@ -1,4 +1,4 @@
-//! Figure 5.5: random puts, and sequential gets at once after them, by where writes are offloaded to.
+//! Figure 5.5: random puts and the sequential gets right after them, by the target of offloading.
 
 use super::{AT_ONCE, Bands, Offload, STATE, size, state, store};
 use crate::chart::{Axis, Chart};
@@ -12,11 +12,11 @@ use crate::spec::{FILE_READ_AHEAD_LEN_BYTES, LoadOrder, RunSpec, Size};
 const PUTS: u64 = 2_500_000;
 const VALUE_LEN_BYTES: usize = 4096;
 const GETS: u64 = 10_000;
-/// The thesis' delay, and how long Linux sleeps when it is asked for that: its timers have
-/// a slack of 50 us, and it wakes up later (decision 27).
+/// The thesis' delay, and the time that Linux sleeps when asked for it: Linux timers have a slack
+/// of 50 us, and the wakeup takes longer still (decision 27).
 const DELAYS_NS: [u64; 2] = [10_000, 70_000];
 
-/// The thesis' four, and its fourth as its machine may have had it.
+/// The four cases of the thesis, and its fourth as its machine may have executed it.
 const PLACES: [Offload; 5] = [
     Offload::Nowhere,
     Offload::Disk,
@@ -29,10 +29,10 @@ const TO_DISK: usize = 1;
 const TO_FLASH: usize = 2;
 const DELAYED: usize = 3;
 const SLEPT: usize = 4;
-const SLEPT_FOR: &str = "a delay of 70 us, which is what Linux makes of a sleep of 10";
+const SLEPT_FOR: &str = "a delay of 70 us, which Linux makes of a sleep of 10 us";
 
 fn run(asked: &Size, offload: Offload, bands: Bands) -> RunSpec {
-    // Fewer and cheaper operations than the other figures have: twice their scale.
+    // Fewer and cheaper operations than in the other figures, so twice their scale.
     let size = size(&Size { scale: 2.0 * asked.scale, ..*asked });
     let entry_len_bytes = (16 + VALUE_LEN_BYTES) as u64;
     let bytes = size.count(PUTS, 4_000) * entry_len_bytes;
@@ -50,13 +50,13 @@ fn runs(size: &Size) -> Vec<RunSpec> {
 /// One of the values of [`Found`].
 type Measure = fn(&Found) -> f64;
 
-/// What the figure shows of each place.
+/// The measurements of one case.
 #[derive(Clone, Copy, Default)]
 struct Found {
     puts: f64,
     gets: f64,
     state: [f64; 4],
-    /// Percent of what was written that lies on the other device.
+    /// Percent of the bytes written that are on the other device.
     beside: f64,
 }
 
@@ -74,7 +74,7 @@ fn found(page: &mut Page, results: &Results, spec: &RunSpec) -> Found {
 
 pub(in super::super::super) const FIGURE_5_5: Figure = Figure {
     name: "thesis-5.5",
-    title: "random puts, then sequential gets, by where writes are offloaded to",
+    title: "random puts, then sequential gets, by the target of offloading",
     paper: "thesis, figure 5.5: 2.5 million puts of 4 KB, then at once 10,000 gets in order",
     runs: Runs::Stores(runs),
     page: |size, results| {
@@ -83,7 +83,8 @@ pub(in super::super::super) const FIGURE_5_5: Figure = Figure {
         let at_once = PLACES.map(|p| found(&mut page, results, &run(size, p, Bands::AtOnce)));
         page.claims = claims(&by_value, &at_once);
         for (all, bands) in [(&by_value, Bands::ByValue), (&at_once, Bands::AtOnce)] {
-            let header = [&["writes go", "puts/s", "gets/s"], &STATE[..], &["% beside"]].concat();
+            let header =
+                [&["writes go", "puts/s", "gets/s"], &STATE[..], &["% on other device"]].concat();
             let mut table = Table::new(format!("state after the puts, {}", bands.name()), &header);
             for (place, found) in PLACES.iter().zip(all) {
                 let row = [&[found.puts, found.gets], &found.state[..], &[found.beside]].concat();
@@ -106,9 +107,10 @@ pub(in super::super::super) const FIGURE_5_5: Figure = Figure {
     },
 };
 
-const NOTE: &str = "In the thesis' place compactions read values of unsorted bands one by one. What a \
-     compaction read and wrote counts when it ends, here as in LevelDB's own statistics. Many files on flash \
-     are more than ten here, which is how many bands start a compaction; the thesis does not say.";
+const NOTE: &str = "As in the thesis, the main claims read values of unsorted bands one by one. \
+                    The bytes of a compaction count when it ends, as in LevelDB's own statistics. \
+                    Here `many files on flash` means more than ten, the number of bands that \
+                    triggers a compaction; the thesis gives no number.";
 
 fn claims(one: &[Found; 5], all: &[Found; 5]) -> Vec<Claim> {
     let ratios = |of: Measure, a: usize, b: usize| {

@@ -1,15 +1,17 @@
 //! Write-offloading (Pitchumani, thesis, chapter 5): the runs that its figures share.
 //!
-//! Setting of the thesis: a 160 GB 7200 rpm disk in bands of 64 MB, of which 10, 10 and 100 are the first three
-//! levels; flash of 16 GB beside it; keys of 16 bytes, values of 1 KB. Stand-in here: the mechanics of the disk
-//! of chapter 3, a SATA drive of 120 GB, and layout `smrdb-offload`.
+//! The setting of the thesis: a 160 GB disk of 7200 rpm in bands of 64 MB, whose first three levels
+//! have 10, 10 and 100 bands, and 16 GB of flash next to it. Keys have 16 bytes and values 1 KB.
+//! Here the mechanics are those of the disk of chapter 3 and of a SATA drive of 120 GB, and the
+//! layout is `smrdb-offload`.
 //!
-//! Levels are counted in bands, so here bands shrink with the data, and so do flash and whatever the thesis
-//! says in seconds. Rates stay: a second of load is as hard as there, and a run is shorter.
+//! Levels are counted in bands. So bands shrink with the data here, and so do flash and every
+//! duration that the thesis gives. Rates stay the same: a second of load is as demanding as in the
+//! thesis, and a run is shorter.
 //!
-//! A compaction of unsorted bands reads each of them in one go, from figure 5.6 on. The thesis says that values
-//! are read one by one; its own table 5.1 says that this cannot be all: 21 million values in 4,300 seconds,
-//! each read and written fifteen times. Decision 31 has the arithmetic. Figure 5.5 has both.
+//! From figure 5.6 on, a compaction reads each unsorted band in one go. The thesis says that values
+//! are read one by one, but its own table 5.1 contradicts that: 21 million values in 4,300 seconds,
+//! each read and written fifteen times. Decision 31 has the arithmetic. Figure 5.5 shows both.
 
 pub(in super::super) mod bursts;
 pub(in super::super) mod clients;
@@ -29,27 +31,27 @@ use imbrex_workload::ycsb::presets::YcsbWorkload;
 const DRIVE_BYTES: u64 = 160 * GB;
 const FLASH_BYTES: u64 = 16 * GB;
 const BAND_LEN_BYTES: u64 = 64 * MIB;
-/// The layout's own, for bands of 64 MB; "a while" in the thesis.
+/// The layout's value for bands of 64 MB; the thesis says "a while".
 const EAGER_AFTER_NS: u64 = 5_000_000_000;
 const DISK: &str = "st1000dm003";
 const FLASH: &str = "ssd120";
-/// Bytes a value from figure 5.6 on.
+/// Bytes per value from figure 5.6 on.
 const VALUE_LEN_BYTES: usize = 1024;
-/// Clients where the thesis does not say: its most.
+/// The number of clients where the thesis gives none: its maximum.
 pub(super) const CLIENT_COUNT: u32 = 8;
-/// What YCSB and MapKeeper add to each call: assumed. The thesis says only that it is what a single client
-/// waits for.
+/// The time that YCSB and MapKeeper add to each call, an assumption. The thesis says only that a
+/// single client is bound by it.
 const CALL_NS: u64 = 50_000;
-/// From here on a request is a slow one: longer than anything a disk does at once.
+/// A slower request counts as slow: no single disk operation takes this long.
 pub(super) const SLOW_MS: f64 = 100.0;
 
-/// Where writes go while a compaction runs.
+/// Where writes go during a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Offload {
     Nowhere,
     Disk,
     Flash,
-    /// Flash, and each write waits so long while many files lie there.
+    /// To flash; each write is delayed by `delay_ns` while many files are on flash.
     DelayedFlash {
         delay_ns: u64,
     },
@@ -62,13 +64,13 @@ impl Offload {
             Offload::Disk => "to disk".to_owned(),
             Offload::Flash => "to flash".to_owned(),
             Offload::DelayedFlash { delay_ns } => {
-                format!("to flash, {} us", delay_ns / 1000)
+                format!("to flash, delay {} us", delay_ns / 1000)
             }
         }
     }
 }
 
-/// How a compaction reads a band that lies in the order of its writes.
+/// How a compaction reads an unsorted band.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bands {
     /// In one go.
@@ -80,21 +82,21 @@ pub(super) enum Bands {
 impl Bands {
     pub(super) fn name(self) -> &'static str {
         match self {
-            Bands::AtOnce => "bands at once",
+            Bands::AtOnce => "whole bands",
             Bands::ByValue => "value by value",
         }
     }
 }
 
-/// What its claims come to under [`Bands::ByValue`].
+/// The condition of [`Bands::ByValue`].
 pub(super) const BY_VALUE: &str = "values of unsorted bands are read one by one";
-/// And under [`Bands::AtOnce`].
+/// The condition of [`Bands::AtOnce`].
 pub(super) const AT_ONCE: &str = "each unsorted band is read in one go";
 
-/// A load that is over sooner leaves compaction less time: what it moved in each second of it.
-const A_SECOND: &str = "by the second of the load instead of by the load";
+/// A shorter load leaves compactions less time, so this condition compares per second of load.
+const A_SECOND: &str = "per second of the load";
 
-/// Bytes that compactions read in a second of a phase.
+/// Bytes that compactions read per second of a phase.
 fn moved_a_second(phase: &PhaseResult) -> f64 {
     over(phase.totals_at_last_op.compaction_in_bytes as f64, phase.elapsed_ns as f64 / 1e9)
 }
@@ -108,7 +110,7 @@ pub(super) fn size(asked: &Size) -> Size {
 pub(super) fn store(size: &Size, offload: Offload, bands: Bands, phases: Vec<Phase>) -> RunSpec {
     let band_len_bytes = band_len_bytes(size);
     let (profile, len_bytes) = match offload {
-        // Not used, and there all the same: the layout has one.
+        // Unused, but the layout requires one.
         Offload::Nowhere | Offload::Flash | Offload::DelayedFlash { .. } => (FLASH, FLASH_BYTES),
         Offload::Disk => (DISK, DRIVE_BYTES),
     };
@@ -116,7 +118,7 @@ pub(super) fn store(size: &Size, offload: Offload, bands: Bands, phases: Vec<Pha
     let drive = DriveSpec::whole(DISK, rule, drive_bytes(size))
         .beside(profile, size.bytes(len_bytes).max(32 * band_len_bytes));
     let tune = Tune {
-        // A sixteenth of a band is the layout's own unit, with its bands of 64 MB.
+        // The layout's own unit is a sixteenth of its bands of 64 MB.
         compaction_read_len_bytes: Some(match bands {
             Bands::AtOnce => band_len_bytes,
             Bands::ByValue => band_len_bytes / 16,
@@ -142,7 +144,7 @@ pub(super) fn band_len_bytes(size: &Size) -> u64 {
     ((BAND_LEN_BYTES as f64 * size.scale) as u64 / MIB).max(1) * MIB
 }
 
-/// A time of the thesis at this size.
+/// A duration of the thesis at this size.
 pub(super) fn shorter(ns: u64, size: &Size) -> u64 {
     ((ns as f64 * size.scale) as u64).max(1_000_000)
 }
@@ -160,8 +162,8 @@ pub(super) fn offer(workload: YcsbWorkload, count: u64, arrivals: Option<OpenLoo
     }
 }
 
-/// The columns of the thesis' tables: what compactions read and rewrote, what lay unsorted, and what was
-/// offloaded, in percent of what was written, when the last write ended.
+/// The columns of the thesis' tables: the bytes that compactions read and wrote, the unsorted bytes
+/// and the offloaded bytes at the end of the last write, in percent of the bytes written.
 pub(super) const STATE: [&str; 4] = ["% read", "% rewritten", "% unsorted", "% offloaded"];
 
 pub(super) fn state(phase: &PhaseResult) -> [f64; 4] {

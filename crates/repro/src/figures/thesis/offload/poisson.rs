@@ -1,5 +1,5 @@
-//! Figures 5.7 to 5.9: Poisson inserts at rising rates with and without offloading, then scans; and how long
-//! the inserts took.
+//! Figures 5.7 to 5.9: Poisson inserts at rising rates with and without offloading, the scans after
+//! them, and the latencies of the inserts.
 
 use super::{
     A_SECOND, BY_VALUE, Bands, Offload, SLOW_MS, STATE, moved_a_second, offer, size, state, store,
@@ -16,13 +16,13 @@ use crate::spec::{RunSpec, Size};
 use imbrex_workload::ycsb::presets::YcsbWorkload;
 
 const INSERTS: u64 = 10_000_000;
-/// The thesis does not say how many.
+/// The thesis does not give the number of scans.
 const SCANS: u64 = 2_500;
 const SCAN_COUNT_MIN: u64 = 100;
-/// Every other one of the thesis' rates.
+/// Every second rate of the thesis.
 const RATES_PER_S: [u64; 6] = [5_000, 15_000, 25_000, 35_000, 45_000, 55_000];
 const PLACES: [Offload; 2] = [Offload::Nowhere, Offload::Flash];
-/// At these, values are read one by one as well.
+/// Rates at which a second run reads values one by one.
 const BY_VALUE_RATES_PER_S: [u64; 2] = [RATES_PER_S[0], RATES_PER_S[5]];
 
 fn run(asked: &Size, offload: Offload, rate_per_s: u64, bands: Bands) -> RunSpec {
@@ -67,7 +67,7 @@ fn find<'a>(page: &mut Page, results: &'a Results, spec: &RunSpec) -> Option<Fou
     Some(Found { inserts, scans })
 }
 
-/// Of each rate, without offloading and with it.
+/// Per rate: the run without offloading and the run with it.
 type Pairs<'a> = Vec<(u64, [Option<Found<'a>>; 2])>;
 
 fn pairs<'a>(page: &mut Page, size: &Size, results: &'a Results, bands: Bands) -> Pairs<'a> {
@@ -81,7 +81,7 @@ fn pairs<'a>(page: &mut Page, size: &Size, results: &'a Results, bands: Bands) -
     rates.iter().map(pair).collect()
 }
 
-/// `of` at a rate with offloading over without; no number where either is not there.
+/// The ratio of `of` at a rate, with offloading over without; NaN if either run is missing.
 fn ratio(pairs: &Pairs<'_>, rate: u64, of: &dyn Fn(&Found<'_>) -> f64) -> f64 {
     let Some((_, [Some(none), Some(flash)])) = pairs.iter().find(|pair| pair.0 == rate) else {
         return f64::NAN;
@@ -136,7 +136,7 @@ pub(in super::super::super) const FIGURE_5_7: Figure = Figure {
             scans,
         ));
         for (at, what) in STATE.iter().enumerate() {
-            let y = Axis::linear("% of what was written");
+            let y = Axis::linear("% of bytes written");
             let lines = lines(&|found| state(found.inserts)[at]);
             page.charts.push(Chart::lines(what.trim_start_matches("% "), x(), y, lines));
         }
@@ -150,17 +150,17 @@ fn claims(all: &Pairs<'_>, by_value: &Pairs<'_>) -> Vec<Claim> {
     let (moved, unsorted, offloaded) = (column(0), column(2), column(3));
     let mut claims = Vec::new();
     for rate in RATES_PER_S {
-        let what = format!("{rate}/s: scans, with offload over without");
+        let what = format!("{rate}/s: scans, with offloading over without");
         let claim = Claim::order(what, Better::Larger, ratio(all, rate, &scans));
         claims.push(claim.under(BY_VALUE, ratio(by_value, rate, &scans)));
     }
     for rate in RATES_PER_S {
-        let what = format!("{rate}/s: compaction, with offload over without");
+        let what = format!("{rate}/s: compaction, with offloading over without");
         let claim = Claim::order(what, Better::Larger, ratio(all, rate, &moved))
             .under(BY_VALUE, ratio(by_value, rate, &moved));
         let a_second = |found: &Found<'_>| moved_a_second(found.inserts);
         claims.push(claim.under(A_SECOND, ratio(all, rate, &a_second)));
-        let what = format!("{rate}/s: unsorted, with offload over without");
+        let what = format!("{rate}/s: unsorted, with offloading over without");
         let claim = Claim::order(what, Better::Smaller, ratio(all, rate, &unsorted));
         claims.push(claim.under(BY_VALUE, ratio(by_value, rate, &unsorted)));
     }
@@ -168,15 +168,15 @@ fn claims(all: &Pairs<'_>, by_value: &Pairs<'_>) -> Vec<Claim> {
     let ends = |of: &dyn Fn(&Found<'_>) -> f64, place| {
         over(at(all, fast, place, of), at(all, slow, place, of))
     };
-    let what = "no offload: unsorted, at 55,000/s over at 5,000/s";
+    let what = "no offload: unsorted, 55,000/s over 5,000/s";
     claims.push(Claim::order(what, Better::Larger, ends(&unsorted, 0)));
-    let what = "no offload: compaction, at 55,000/s over at 5,000/s";
+    let what = "no offload: compaction, 55,000/s over 5,000/s";
     claims.push(Claim::order(what, Better::Smaller, ends(&moved, 0)));
-    let what = "with offload: offloaded, at 55,000/s over at 5,000/s";
+    let what = "with offloading: offloaded, 55,000/s over 5,000/s";
     claims.push(Claim::order(what, Better::Larger, ends(&offloaded, 1)));
-    let what = "with offload: offloaded at 5,000/s (the thesis: less than half)";
+    let what = "with offloading: offloaded at 5,000/s (the thesis: less than half)";
     claims.push(Claim::new(what, Better::Smaller, 50.0, at(all, slow, 1, &offloaded), "%"));
-    let what = "with offload: scans, after 55,000/s over after 45,000/s";
+    let what = "with offloading: scans after 55,000/s over scans after 45,000/s";
     let ours = over(at(all, fast, 1, &scans), at(all, RATES_PER_S[4], 1, &scans));
     claims.push(Claim::order(what, Better::Larger, ours));
     claims
@@ -191,11 +191,11 @@ pub(in super::super::super) const FIGURE_5_8: Figure = Figure {
         let mut page = Page::default();
         let all = pairs(&mut page, size, results, Bands::AtOnce);
         let by_value = pairs(&mut page, size, results, Bands::ByValue);
-        // One more on both sides: where offloading leaves none there is nothing to divide.
+        // One is added on both sides, because offloading may leave none to divide by.
         let slow = |found: &Found<'_>| found.slow() as f64 + 1.0;
         for rate in RATES_PER_S {
             let what =
-                format!("{rate}/s: inserts above 100 ms, one added, with offload over without");
+                format!("{rate}/s: inserts above 100 ms (plus one), with offloading over without");
             let claim = Claim::order(what, Better::Smaller, ratio(&all, rate, &slow));
             page.claims.push(claim.under(BY_VALUE, ratio(&by_value, rate, &slow)));
         }
@@ -227,8 +227,9 @@ pub(in super::super::super) const FIGURE_5_8: Figure = Figure {
     },
 };
 
-const NOTE: &str = "The time of a client's call, of which 50 microseconds are its way to the store; what a \
-     request waits for one of the 8 clients is not in it, as in the thesis' figure, and is told as the response.";
+const NOTE: &str = "A latency is the time of a client's call, which includes 50 microseconds for \
+                    the way to the store. As in the thesis' figure, it excludes the time that a \
+                    request waits for one of the 8 clients; the response time includes that.";
 
 pub(in super::super::super) const FIGURE_5_9: Figure = Figure {
     name: "thesis-5.9",
@@ -244,10 +245,8 @@ pub(in super::super::super) const FIGURE_5_9: Figure = Figure {
                 at(&all, RATES_PER_S[5], place, &slow),
                 at(&all, RATES_PER_S[0], place, &slow),
             );
-            let what = format!(
-                "{}: inserts above 100 ms, one added, at 55,000/s over at 5,000/s",
-                name.name()
-            );
+            let what =
+                format!("{}: inserts above 100 ms (plus one), 55,000/s over 5,000/s", name.name());
             page.claims.push(match place {
                 0 => Claim::order(what, Better::Larger, ours),
                 _ => Claim::shown(what, ours, "x"),
@@ -263,16 +262,16 @@ pub(in super::super::super) const FIGURE_5_9: Figure = Figure {
             };
             let cumulative = lines(&|offered| offered.service.cumulative());
             let (x, y) = (Axis::log("ms"), Axis::linear("% of inserts"));
-            let title = format!("{}: took so long at most", name.name());
+            let title = format!("{}: share of inserts at or below a latency", name.name());
             page.charts.push(Chart::lines(title, x, y, cumulative));
             let slower = lines(&|offered| offered.service.slower());
             let (x, y) = (Axis::log("ms"), Axis::log("% of inserts"));
-            let title = format!("{}: took longer", name.name());
+            let title = format!("{}: share of inserts above a latency", name.name());
             page.charts.push(Chart::lines(title, x, y, slower));
         }
         page.notes.push(
-            "The first picture of each is the thesis'; the second shows its upper end, which the thesis \
-             highlights."
+            "The first chart of each pair is the thesis' figure. The second shows its upper end, \
+             which the thesis highlights."
                 .to_owned(),
         );
         page
